@@ -1,0 +1,116 @@
+/* A backend: one table of functions that the worker calls, one module (shared object) per backend.
+ *
+ * A module exports `const struct convoy_backend *convoy_backend_entry(void)`. The worker opens one device, pins
+ * the channel's memory, loads models, then submits jobs and collects them. All functions are called from one
+ * thread of the worker, never from two at once. Nothing is allocated by submit() or collect(). */
+#ifndef CONVOY_ENGINE_BACKEND_H
+#define CONVOY_ENGINE_BACKEND_H
+
+#include "engine/base/error.h"
+#include "engine/graph/graph.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define CONVOY_BACKEND_ABI      1
+#define CONVOY_MAX_U8_CHANNELS  4
+#define CONVOY_MAX_LAYERS       512 /* layers that a profile can report */
+#define CONVOY_LAYER_NAME_BYTES 64
+
+enum convoy_precision { CONVOY_FP32, CONVOY_TF32, CONVOY_FP16 }; /* least exact arithmetic that is accepted */
+
+/* How a job's rows are laid out. */
+enum convoy_form {
+    CONVOY_FORM_U8_HWC, /* 8-bit, interleaved; the backend normalises: x * multiply[c] + add[c] */
+    CONVOY_FORM_F32_CHW /* float32, planar, used as it is */
+};
+
+struct convoy_load_options {
+    const char *name; /* for messages */
+    enum convoy_precision precision;
+    uint32_t max_batch; /* a job has 1 to max_batch rows */
+    float multiply[CONVOY_MAX_U8_CHANNELS], add[CONVOY_MAX_U8_CHANNELS];
+};
+
+struct convoy_layer_info {
+    char name[CONVOY_LAYER_NAME_BYTES];   /* the graph node's name, or that of the first of a fused group */
+    char kernel[CONVOY_LAYER_NAME_BYTES]; /* what runs it, e.g. "jit:avx2+relu+pool" */
+};
+
+/* What load() learnt; valid until unload(). */
+struct convoy_net_info {
+    uint32_t channels, height, width; /* of the input; [N,M] inputs are M x 1 x 1 */
+    uint32_t output_count;
+    uint32_t output_elements[CONVOY_MAX_OUTPUTS]; /* per row */
+    uint32_t outputs_per_row;                     /* their sum */
+    enum convoy_precision precision;              /* in use */
+    uint64_t weight_bytes;                        /* resident */
+    uint32_t layer_count;
+    const struct convoy_layer_info *layers;
+};
+
+struct convoy_job_times {
+    float input_us, compute_us, output_us; /* 0 where the backend lacks the stage */
+    float *layer_us;                       /* NULL, or room for layer_count entries to be filled (profile) */
+};
+
+struct convoy_job {
+    uint64_t tag; /* given back by collect() */
+    enum convoy_form form;
+    uint32_t rows;
+    const void *input;
+    size_t input_stride; /* bytes from row to row, a multiple of 64 */
+    float *output;       /* outputs of a row one after the other, in the model's order */
+    size_t output_stride;
+    bool profile;
+    struct convoy_job_times *times; /* filled before collect() returns the tag; lives as long as the job */
+};
+
+struct convoy_device_info {
+    char name[32];         /* "cpu", "null", "cuda:0" */
+    char description[128]; /* for people */
+    uint32_t device_count; /* devices of this kind on the machine */
+    uint32_t streams;      /* jobs that make sense in flight at once */
+};
+
+struct convoy_device; /* the backend's own */
+struct convoy_net;    /* the backend's own */
+
+struct convoy_backend {
+    uint32_t abi; /* CONVOY_BACKEND_ABI */
+    const char *name;
+
+    /* Opens device `index`; wanted_streams is the configuration's wish. -ENODEV where there is none. */
+    int (*open)(uint32_t index, uint32_t wanted_streams, struct convoy_device **device,
+                struct convoy_device_info *info, struct convoy_error *error);
+    void (*close)(struct convoy_device *device);
+
+    /* Tells the device that jobs will lie inside [base, base + bytes); it may pin that memory. */
+    int (*attach)(struct convoy_device *device, void *base, size_t bytes, struct convoy_error *error);
+
+    /* Makes the graph's weights resident and prepares every batch size up to max_batch. The graph may be freed
+     * after the call. -ENOTSUP names the node that this backend cannot run; -ENOMEM the bytes asked and free. */
+    int (*load)(struct convoy_device *device, const struct convoy_graph *graph,
+                const struct convoy_load_options *options, struct convoy_net **net, struct convoy_net_info *info,
+                struct convoy_error *error);
+    void (*unload)(struct convoy_device *device, struct convoy_net *net);
+
+    /* Starts a job or queues it. An error here or from collect() means that the device is lost: the worker says
+     * what it knows and exits. The job struct is copied; its input, output and times are not. */
+    int (*submit)(struct convoy_device *device, struct convoy_net *net, const struct convoy_job *job,
+                  struct convoy_error *error);
+
+    /* Waits at most timeout_us for a submitted job and returns 1 with its tag, 0 when none finished in time,
+     * or a negative errno. A backend without asynchronous hardware runs the oldest job here. */
+    int (*collect)(struct convoy_device *device, int64_t timeout_us, uint64_t *tag, struct convoy_error *error);
+
+    /* Calls report(context, name, value) for each counter (e.g. CUDA calls by name). May be NULL. */
+    void (*counters)(struct convoy_device *device, void (*report)(void *context, const char *name, uint64_t value),
+                     void *context);
+};
+
+typedef const struct convoy_backend *(*convoy_backend_entry_function)(void);
+#define CONVOY_BACKEND_ENTRY "convoy_backend_entry"
+
+#endif

@@ -1,0 +1,136 @@
+/* The graph: what every backend is given. ONNX is one way to make one (engine/onnx/onnx.h).
+ *
+ * A graph is a list of nodes in topological order over float32 tensors with known shapes. Constants are folded,
+ * batch normalisation is folded into the convolution or dense layer before it where there is one, and the many
+ * ways in which ONNX writes the same thing are one way here. A graph says what is computed, never how: layouts,
+ * fusions and kernels belong to the backend, which lowers the graph to a plan of its own.
+ *
+ * Ownership: a graph owns everything that hangs from it; convoy_graph_free() frees all. A backend keeps no
+ * pointer into a graph after load() returned.
+ * Threads: a graph is immutable once built; any thread may read it. */
+#ifndef CONVOY_ENGINE_GRAPH_GRAPH_H
+#define CONVOY_ENGINE_GRAPH_GRAPH_H
+
+#include "engine/base/error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define CONVOY_MAX_RANK        8
+#define CONVOY_MAX_NODE_INPUTS 64 /* Concat alone takes more than three */
+#define CONVOY_MAX_OUTPUTS     16
+
+/* A tensor's dimensions for one image. With batch_axis >= 0 the tensor holds N images and
+ * dims[batch_axis] is multiplied by N; with -1 it does not depend on the batch (constants, and every tensor of
+ * a graph that was read without a batch axis). Row-major, the last dimension contiguous; images are NCHW. */
+struct convoy_shape {
+    int rank;
+    int batch_axis;
+    int64_t dims[CONVOY_MAX_RANK];
+};
+
+struct convoy_tensor {
+    char *name;                /* ONNX name, or a made one */
+    struct convoy_shape shape; /* elements for one image: convoy_shape_elements() */
+    float *data;               /* a constant's values, owned by the graph; NULL for activations */
+    int producer;              /* index of the node that computes it; -1 for the input and constants */
+};
+
+enum convoy_op {
+    CONVOY_OP_CONV,        /* inputs: x [N,C,H,W], weight const [K,C/groups,R,S], optional bias const [K] */
+    CONVOY_OP_DENSE,       /* inputs: x [rows,M], weight const [K,M], optional bias const [K]; y = x W^T + b */
+    CONVOY_OP_MATMUL,      /* numpy matmul of a (activation) and b (constant or activation), any rank >= 1 */
+    CONVOY_OP_SCALE_SHIFT, /* inputs: x [N,C,...], scale const [C], shift const [C]: an unfolded batch norm */
+    CONVOY_OP_ACTIVATION,  /* one input, elementwise, see struct convoy_activation */
+    CONVOY_OP_POOL,        /* one input [N,C,H,W], see struct convoy_pool */
+    CONVOY_OP_BINARY,      /* two inputs, numpy broadcasting; either may be a constant, never both */
+    CONVOY_OP_PAD,         /* one input; zeros around (or cropping where negative) */
+    CONVOY_OP_RESHAPE,     /* one input; same elements in the same order, the output's shape says it all */
+    CONVOY_OP_TRANSPOSE,   /* one input, see perm */
+    CONVOY_OP_CONCAT,      /* one or more inputs, see axis */
+    CONVOY_OP_SOFTMAX,     /* one input; over the axes [axis, axis_end) taken together */
+    CONVOY_OP_COUNT
+};
+
+enum convoy_activation_kind {
+    CONVOY_RELU,         /* max(x, 0) */
+    CONVOY_LEAKY_RELU,   /* x < 0 ? alpha x : x */
+    CONVOY_SIGMOID,      /* 1 / (1 + exp(-x)) */
+    CONVOY_TANH,         /* tanh x */
+    CONVOY_CLIP,         /* min(max(x, alpha), beta); -INFINITY and INFINITY where a bound is absent */
+    CONVOY_HARD_SIGMOID, /* max(0, min(1, alpha x + beta)) */
+    CONVOY_HARD_SWISH    /* x * max(0, min(1, x / 6 + 0.5)) */
+};
+
+struct convoy_activation {
+    enum convoy_activation_kind kind;
+    float alpha, beta;
+};
+
+/* Pads are in the order top, left, bottom, right. auto_pad is resolved before it gets here. */
+struct convoy_conv {
+    int64_t groups;
+    int64_t stride[2], dilation[2], pad[4];
+};
+
+enum convoy_pool_kind { CONVOY_POOL_MAX, CONVOY_POOL_AVERAGE };
+
+/* Global pooling and ReduceMean over H and W are an average pool whose window is the whole H x W (a RESHAPE
+ * follows where the dimensions are dropped). The window's last positions may lie past the padded input when
+ * ceil_mode was given: the output's shape in the graph is authoritative, and positions outside input and
+ * padding count for nothing. */
+struct convoy_pool {
+    enum convoy_pool_kind kind;
+    int64_t window[2], stride[2], dilation[2], pad[4];
+    bool count_include_pad; /* averages divide by the window including padding (not including ceil overhang) */
+};
+
+enum convoy_binary_kind { CONVOY_ADD, CONVOY_SUB, CONVOY_MUL, CONVOY_DIV };
+
+struct convoy_node {
+    enum convoy_op op;
+    char *name;          /* the ONNX node's name, or OP_index where it has none */
+    const char *onnx_op; /* the ONNX operator it came from, for messages and profiles */
+    int input_count;
+    int inputs[CONVOY_MAX_NODE_INPUTS]; /* tensor indices */
+    int output;                         /* tensor index */
+    union {
+        struct convoy_activation activation;
+        struct convoy_conv conv;
+        struct convoy_pool pool;
+        enum convoy_binary_kind binary;
+        struct {
+            int64_t before[CONVOY_MAX_RANK], after[CONVOY_MAX_RANK];
+        } pad;
+        int perm[CONVOY_MAX_RANK]; /* output axis i is input axis perm[i] */
+        int axis;                  /* CONCAT */
+        struct {
+            int axis, axis_end;
+        } softmax;
+    };
+};
+
+struct convoy_graph {
+    int tensor_count, node_count;
+    struct convoy_tensor *tensors;
+    struct convoy_node *nodes; /* topological order */
+    int input;                 /* tensor index of the one input */
+    int output_count;
+    int outputs[CONVOY_MAX_OUTPUTS]; /* tensor indices, in the model's order */
+    bool ends_in_softmax;            /* the first output comes from a SOFTMAX node (through reshapes only) */
+    int64_t weight_bytes;            /* bytes of all constants that nodes read */
+};
+
+/* Elements for one image (a constant: all of it). */
+int64_t convoy_shape_elements(const struct convoy_shape *shape);
+
+/* "[N,3,32,32]" into text, for messages; returns text. */
+const char *convoy_shape_text(const struct convoy_shape *shape, char *text, size_t capacity);
+
+const char *convoy_op_name(enum convoy_op op);
+
+/* Accepts NULL. */
+void convoy_graph_free(struct convoy_graph *graph);
+
+#endif

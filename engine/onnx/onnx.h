@@ -1,0 +1,37 @@
+/* Reads an ONNX file (opset 7 to 21) into a graph.
+ *
+ * The file is not trusted: before it is unpacked one walk over its bytes refuses nesting deeper than 64 and
+ * lengths past the end; external data must lie inside the model's own folder; shapes that overflow or do not
+ * fit are refused; an operator that is not supported is refused with its name and its node's.
+ *
+ * Source of the semantics: the ONNX operator specification, versions 7 to 21 of the default domain. */
+#ifndef CONVOY_ENGINE_ONNX_ONNX_H
+#define CONVOY_ENGINE_ONNX_ONNX_H
+
+#include "engine/graph/graph.h"
+
+/* A graph input that is given a constant value (the conformance cases feed weights as inputs). */
+struct convoy_onnx_binding {
+    const char *name;
+    struct convoy_shape shape;
+    const void *data; /* float32 or int64, row-major; read during the call only */
+    bool is_int64;
+};
+
+struct convoy_onnx_options {
+    /* Keep the input's first dimension as it is written instead of taking it for the batch. */
+    bool no_batch;
+    /* Shape to use for the one remaining input where the file leaves dimensions open (rank 0: none given). */
+    struct convoy_shape input_shape;
+    const struct convoy_onnx_binding *bindings;
+    int binding_count;
+};
+
+/* Reads the model at path. options may be NULL (all zero). On success *graph is the caller's, to be freed with
+ * convoy_graph_free(). On failure returns -ENOENT, -EINVAL (damaged or hostile), -ENOTSUP (an operator, type or
+ * opset that is not supported), -ENOMEM or -EIO, with a sentence that names the file and the node.
+ * Any thread. Allocates; keeps no file open. */
+int convoy_onnx_load(const char *path, const struct convoy_onnx_options *options, struct convoy_graph **graph,
+                     struct convoy_error *error);
+
+#endif
