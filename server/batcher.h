@@ -1,0 +1,72 @@
+/* The batcher: gathers images of one model into a slot and sends slots to workers.
+ *
+ * Work-conserving: while a worker can take a slot, one leaves at once with whatever waits, so a lone request
+ * never waits for company; otherwise images gather until the slot is full or its oldest has waited max_delay_us.
+ *
+ * An image's way: convoy_batcher_admit() reserves room in the model's queue (max_queue images) for all images
+ * of a request; then each image is decoded by the caller and handed over with convoy_batcher_submit(), which
+ * reserves a row in a slot, copies and commits, or parks a copy when every slot is in use. done() is called
+ * exactly once for each submitted item.
+ *
+ * Threads: admit, cancel and submit from any thread; done() is always called on the control loop's thread,
+ * never under a lock of the batcher, and never from within submit(). */
+#ifndef CONVOY_SERVER_BATCHER_H
+#define CONVOY_SERVER_BATCHER_H
+
+#include "engine/base/error.h"
+#include "engine/channel.h"
+#include "server/model.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct convoy_batcher;
+
+struct convoy_layer_time {
+    char name[64], kernel[64];
+    float us;
+};
+
+/* One image in flight. The caller owns it and keeps it alive until done(). */
+struct convoy_item {
+    /* set by the caller */
+    struct convoy_model *model;
+    enum convoy_slot_form form;
+    bool profile;         /* travels alone and times each layer */
+    uint64_t deadline_us; /* convoy_now_us() time after which the answer is of no use */
+    float *outputs;       /* room for shape.outputs_per_row floats, written before done() */
+    void (*done)(struct convoy_item *item);
+    void *context;
+
+    /* set by the batcher before done() */
+    int status; /* 0; -ETIMEDOUT: the deadline passed; -EIO: running it killed the worker again and again;
+                   -ENODEV: its model can no longer be served; -ECANCELED: the daemon stops */
+    float input_us, compute_us, output_us;
+    uint64_t queue_us; /* from submit() to the start of the run that succeeded */
+    uint32_t batch_size;
+    uint32_t retries;
+    uint64_t finished_us;             /* convoy_now_us() when the batch finished */
+    char device[32];                  /* "cpu", "cuda:0" */
+    struct convoy_layer_time *layers; /* malloc'd, when profiled; the caller frees */
+    uint32_t layer_count;
+
+    /* the batcher's own */
+    struct convoy_item *next, *previous;
+    uint8_t *parked_row;
+    uint64_t submitted_us;
+    int32_t worker, slot, row;
+};
+
+/* Reserves room for n images of model. -EBUSY when its queue is full, -ESHUTDOWN once the batcher refuses
+ * (stopping). What was admitted must be submitted or given back with convoy_batcher_cancel(). */
+int convoy_batcher_admit(struct convoy_batcher *batcher, struct convoy_model *model, uint32_t n);
+void convoy_batcher_cancel(struct convoy_batcher *batcher, struct convoy_model *model, uint32_t n);
+
+/* Hands one admitted image over: row (shape's H x W x C bytes, or floats) is copied before the call returns. */
+void convoy_batcher_submit(struct convoy_batcher *batcher, struct convoy_item *item, const void *row,
+                           size_t row_bytes);
+
+/* Images submitted whose done() was not called yet, over all models. */
+uint64_t convoy_batcher_pending(struct convoy_batcher *batcher);
+
+#endif

@@ -1,0 +1,102 @@
+/* The models that the front knows: what the repository and the configuration say, and what workers learnt.
+ *
+ * Threads: name, version, path and number never change. State, shapes and labels change under the registry's
+ * lock and are read through snapshots: convoy_model_view() copies what a request needs. Label tables are
+ * counted, so that SIGHUP can replace them under running requests. */
+#ifndef CONVOY_SERVER_MODEL_H
+#define CONVOY_SERVER_MODEL_H
+
+#include "engine/base/error.h"
+#include "server/config.h"
+#include "server/metrics.h"
+#include "server/model_config.h"
+#include "server/repository.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum convoy_model_state { CONVOY_MODEL_LOADING, CONVOY_MODEL_READY, CONVOY_MODEL_FAILED };
+
+/* What a worker's LOADED says. */
+struct convoy_model_shape {
+    uint32_t channels, height, width;
+    uint32_t outputs_per_row; /* sum over the network's outputs */
+    uint32_t output_count;
+    uint32_t output_elements[16];
+    char input_name[64];
+    char output_names[16][64];
+    uint32_t layer_count;
+    bool ends_in_softmax;
+    char precision[8];
+    char platform[32];
+};
+
+struct convoy_labels; /* a counted table of strings */
+
+struct convoy_model {
+    uint32_t number;  /* its index in the registry, as in the channel's slot headers */
+    char *name, *version;
+    char *path;       /* of model.onnx: handed to workers, never opened here */
+    char *folder;     /* models/NAME */
+    struct convoy_model_metrics *metrics;
+    struct convoy_model_config *config; /* batching delays change at SIGHUP, under the registry's lock */
+
+    /* under the registry's lock */
+    enum convoy_model_state state;
+    char reason[CONVOY_ERROR_BYTES]; /* why it is FAILED */
+    struct convoy_model_shape shape; /* valid once READY, unchanged thereafter */
+    struct convoy_labels *labels;
+};
+
+/* A request's copy of what it needs of a model; release with convoy_model_view_end(). */
+struct convoy_model_view {
+    struct convoy_model *model;
+    enum convoy_model_state state;
+    char reason[CONVOY_ERROR_BYTES];
+    struct convoy_model_shape shape;
+    struct convoy_labels *labels;
+    bool softmax; /* apply softmax to the first output */
+    bool crop;    /* resize rule */
+    bool grey;    /* C == 1 */
+};
+
+struct convoy_registry;
+
+/* Scans config->models. A model whose config.json or labels are unusable is in the list, FAILED. */
+int convoy_registry_open(const struct convoy_config *config, struct convoy_metrics *metrics,
+                         struct convoy_registry **registry, struct convoy_error *error);
+void convoy_registry_close(struct convoy_registry *registry);
+
+uint32_t convoy_registry_count(const struct convoy_registry *registry);
+struct convoy_model *convoy_registry_at(struct convoy_registry *registry, uint32_t number);
+
+/* version NULL: the highest number. name NULL: the default model (the configured one, or the only one).
+ * Returns NULL when there is none; *why is then a sentence for the user. */
+struct convoy_model *convoy_registry_find(struct convoy_registry *registry, const char *name, const char *version,
+                                          struct convoy_error *why);
+/* True when name was not given and no default can be chosen (a 400, not a 404). */
+bool convoy_registry_default_missing(const struct convoy_registry *registry);
+
+/* "a, b, c": the models' names, for messages. Returns text. */
+const char *convoy_registry_names(const struct convoy_registry *registry, char *text, size_t capacity);
+
+void convoy_model_view(struct convoy_registry *registry, struct convoy_model *model,
+                       struct convoy_model_view *view);
+void convoy_model_view_end(struct convoy_model_view *view);
+
+/* The text of class index; valid until convoy_model_view_end(). Classes beyond the table are their number,
+ * written into buffer (at least 16 bytes). */
+const char *convoy_model_label(const struct convoy_model_view *view, uint32_t index, char *buffer);
+
+/* State changes, from the control loop. A model becomes READY with the first worker that loaded it. */
+void convoy_model_ready(struct convoy_registry *registry, struct convoy_model *model,
+                        const struct convoy_model_shape *shape);
+void convoy_model_failed(struct convoy_registry *registry, struct convoy_model *model, const char *reason);
+
+/* Every model is READY or FAILED and one is READY. */
+bool convoy_registry_settled(struct convoy_registry *registry);
+
+/* Reads labels and batching delays again (SIGHUP). Errors are logged, the old values stay. */
+void convoy_registry_reload(struct convoy_registry *registry, const struct convoy_config *config);
+
+#endif

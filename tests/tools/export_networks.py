@@ -1,0 +1,268 @@
+#!/usr/bin/env python3
+"""Writes the small networks under tests/data/networks with PyTorch's two ONNX exporters.
+
+    python3 tests/tools/export_networks.py [--out tests/data/networks] [--ops FILE] [NAME ...]
+
+The networks are torchvision's resnet18, mobilenet_v2 and mobilenet_v3_small with few channels: the same blocks, strides
+and operators, so that their graphs have the shape that users bring, in files of some ten kilobytes. They are not trained.
+Weights and the running statistics of every batch norm are random with a fixed seed, because fresh statistics (mean 0,
+variance 1) would hide a batch norm that is folded wrongly.
+
+Each network lies as the ONNX conformance cases do: NAME/model.onnx, NAME/test_data_set_0/input_0.pb (float32, N x 3 x 40
+x 40) and output_0.pb (float32, N x 10), the answer of ONNX Runtime. N is 3, or 1 where the file fixes the batch. 40 pixels
+become 20, 10, 5, 3 and 2 on the way down, so odd sizes under stride 2 occur.
+
+Needs torch, torchvision, onnx, onnxscript, onnxruntime and numpy. The files in the repository were made with PyTorch 2.11.
+"""
+
+import argparse
+import collections
+import io
+import logging
+import pathlib
+import sys
+import warnings
+
+import numpy as np
+import onnx
+import onnxruntime
+import torch
+import torchvision
+from onnx import TensorProto, helper, numpy_helper
+from torchvision.models import mobilenetv2, mobilenetv3, resnet
+from torchvision.ops.misc import Conv2dNormActivation
+
+CLASSES = 10
+SIZE = 40
+BATCH = 3
+SEED = 20261121
+LARGEST_FILE = 250 * 1000
+
+
+class SmallResNet(resnet.ResNet):
+    """resnet18's blocks with widths 8, 12, 16 and 24; torchvision's own constructor fixes 64 at the stem."""
+
+    def __init__(self, widths=(8, 12, 16, 24)):
+        torch.nn.Module.__init__(self)
+        self._norm_layer = torch.nn.BatchNorm2d
+        self.inplanes, self.dilation, self.groups, self.base_width = widths[0], 1, 1, 64
+        self.conv1 = torch.nn.Conv2d(3, widths[0], 7, stride=2, padding=3, bias=False)
+        self.bn1 = torch.nn.BatchNorm2d(widths[0])
+        self.relu = torch.nn.ReLU(inplace=True)
+        self.maxpool = torch.nn.MaxPool2d(3, stride=2, padding=1)
+        self.layer1 = self._make_layer(resnet.BasicBlock, widths[0], 2)
+        self.layer2 = self._make_layer(resnet.BasicBlock, widths[1], 2, stride=2)
+        self.layer3 = self._make_layer(resnet.BasicBlock, widths[2], 2, stride=2)
+        self.layer4 = self._make_layer(resnet.BasicBlock, widths[3], 2, stride=2)
+        self.avgpool = torch.nn.AdaptiveAvgPool2d((1, 1))
+        self.fc = torch.nn.Linear(widths[3], CLASSES)
+
+
+def small_mobilenet_v2():
+    """mobilenet_v2 at an eighth of its width; the last convolution, 1280 wide at any width, is cut to 40."""
+    blocks = [[1, 16, 1, 1], [6, 24, 2, 2], [6, 32, 2, 2], [6, 64, 2, 2], [6, 96, 1, 1], [6, 160, 2, 2], [6, 320, 1, 1]]
+    net = mobilenetv2.MobileNetV2(CLASSES, width_mult=0.125, inverted_residual_setting=blocks, round_nearest=4)
+    last = net.features[-1][0].in_channels
+    net.features[-1] = Conv2dNormActivation(last, 40, kernel_size=1, activation_layer=torch.nn.ReLU6)
+    net.classifier = torch.nn.Sequential(torch.nn.Dropout(0.2), torch.nn.Linear(40, CLASSES))
+    return net
+
+
+def small_mobilenet_v3():
+    """mobilenet_v3_small at an eighth of its width, all eleven blocks."""
+    blocks, _ = mobilenetv3._mobilenet_v3_conf("mobilenet_v3_small", width_mult=0.125)
+    return mobilenetv3.MobileNetV3(blocks, last_channel=32, num_classes=CLASSES)
+
+
+NETWORKS = {"resnet18": SmallResNet, "mobilenet_v2": small_mobilenet_v2, "mobilenet_v3_small": small_mobilenet_v3}
+
+
+def randomise(net, rng):
+    """He-scaled weights, and batch norms with means, variances, scales and shifts that all matter."""
+
+    def fill(tensor, values):
+        tensor.copy_(torch.from_numpy(np.asarray(values, dtype=np.float32)))
+
+    with torch.no_grad():
+        for module in net.modules():
+            if isinstance(module, (torch.nn.Conv2d, torch.nn.Linear)):
+                shape = tuple(module.weight.shape)
+                fill(module.weight, rng.standard_normal(shape) * np.sqrt(2.0 / np.prod(shape[1:])))
+                if module.bias is not None:
+                    fill(module.bias, rng.standard_normal(shape[0]) * 0.1)
+            elif isinstance(module, torch.nn.BatchNorm2d):
+                k = module.num_features
+                fill(module.running_mean, rng.standard_normal(k) * 0.3)
+                fill(module.running_var, rng.uniform(0.5, 2.0, k))
+                fill(module.weight, rng.uniform(0.6, 1.4, k))
+                fill(module.bias, rng.standard_normal(k) * 0.2)
+    return net.eval()
+
+
+def random_images(rng, count):
+    """Blotches of low frequency, each image with its own contrast, and noise: white noise alone averages out in pooling."""
+    coarse = torch.from_numpy(rng.standard_normal((count, 3, 5, 5)).astype(np.float32))
+    smooth = torch.nn.functional.interpolate(coarse, size=(SIZE, SIZE), mode="bilinear", align_corners=False).numpy()
+    contrast = np.linspace(0.7, 1.6, count).reshape(count, 1, 1, 1)
+    return (smooth * contrast + 0.2 * rng.standard_normal(smooth.shape)).astype(np.float32)
+
+
+def export_old(net, example, path, opset, keep_batch_norm=False):
+    """The TorchScript exporter. It folds batch norm into convolutions itself unless it is told to keep the training
+    mode it finds, which leaves BatchNormalization nodes and their inference form in the file."""
+    torch.onnx.export(net, (example,), str(path), dynamo=False, opset_version=opset, input_names=["image"],
+                      output_names=["logits"], dynamic_axes={"image": {0: "batch"}, "logits": {0: "batch"}},
+                      do_constant_folding=not keep_batch_norm,
+                      training=torch.onnx.TrainingMode.PRESERVE if keep_batch_norm else torch.onnx.TrainingMode.EVAL)
+
+
+def export_new(net, example, path, opset=None, fixed=False, external=False, optimize=True):
+    """The exporter over torch.export. With external=True the weights go to model.onnx.data beside the model."""
+    shapes = None if fixed else ({0: torch.export.Dim("batch")},)
+    torch.onnx.export(net, (example,), str(path), dynamo=True, opset_version=opset, input_names=["image"],
+                      output_names=["logits"], dynamic_shapes=shapes, external_data=external, optimize=optimize,
+                      verbose=False)
+
+
+def store_weights_as_fp16(path):
+    """Every float32 initializer becomes float16 followed by a Cast, as converters that halve the file's size leave it."""
+    model = onnx.load(path)
+    casts = []
+    for tensor in model.graph.initializer:
+        if tensor.data_type != TensorProto.FLOAT:
+            continue
+        half = numpy_helper.from_array(numpy_helper.to_array(tensor).astype(np.float16), tensor.name + "_fp16")
+        casts.append(helper.make_node("Cast", [half.name], [tensor.name], name="cast_" + tensor.name,
+                                      to=TensorProto.FLOAT))
+        tensor.CopyFrom(half)
+    nodes = casts + list(model.graph.node)
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
+    onnx.checker.check_model(model)
+    onnx.save(model, path)
+
+
+# name: (network, how to export it); each takes (net, example, path).
+CASES = {
+    "resnet18_old_op9_bn": ("resnet18", lambda n, x, p: export_old(n, x, p, 9, keep_batch_norm=True)),
+    "resnet18_old_op11": ("resnet18", lambda n, x, p: export_old(n, x, p, 11)),
+    "resnet18_old_op17": ("resnet18", lambda n, x, p: export_old(n, x, p, 17)),
+    "resnet18_new_op18": ("resnet18", lambda n, x, p: export_new(n, x, p, 18)),
+    "resnet18_new_op18_fixed": ("resnet18", lambda n, x, p: export_new(n, x, p, 18, fixed=True)),
+    "resnet18_new_op18_plain": ("resnet18", lambda n, x, p: export_new(n, x, p, 18, optimize=False)),
+    "resnet18_new_op18_external": ("resnet18", lambda n, x, p: export_new(n, x, p, 18, external=True)),
+    "resnet18_old_op17_fp16": ("resnet18", lambda n, x, p: (export_old(n, x, p, 17), store_weights_as_fp16(p))),
+    "mobilenet_v2_old_op11": ("mobilenet_v2", lambda n, x, p: export_old(n, x, p, 11)),
+    "mobilenet_v2_old_op17_bn": ("mobilenet_v2", lambda n, x, p: export_old(n, x, p, 17, keep_batch_norm=True)),
+    "mobilenet_v2_new_op18": ("mobilenet_v2", lambda n, x, p: export_new(n, x, p, 18)),
+    "mobilenet_v2_new_default": ("mobilenet_v2", lambda n, x, p: export_new(n, x, p)),
+    "mobilenet_v3_small_old_op11": ("mobilenet_v3_small", lambda n, x, p: export_old(n, x, p, 11)),
+    "mobilenet_v3_small_old_op17": ("mobilenet_v3_small", lambda n, x, p: export_old(n, x, p, 17)),
+    "mobilenet_v3_small_new_op18": ("mobilenet_v3_small", lambda n, x, p: export_new(n, x, p, 18)),
+    "mobilenet_v3_small_new_op21": ("mobilenet_v3_small", lambda n, x, p: export_new(n, x, p, 21)),
+}
+
+
+def strip_notes(path):
+    """The exporters write the stack traces and file names of the exporting program into the model: nothing of that may
+    travel, and it is larger than the weights."""
+    model = onnx.load(path, load_external_data=False)
+    del model.metadata_props[:]
+    model.doc_string = ""
+    graph = model.graph
+    graph.doc_string = ""
+    for items in ([graph], graph.node, graph.input, graph.output, graph.value_info, graph.initializer):
+        for item in items:
+            item.doc_string = ""
+            del item.metadata_props[:]
+    onnx.save(model, path)
+
+
+def write_tensor(path, array, name):
+    path.write_bytes(numpy_helper.from_array(np.ascontiguousarray(array), name).SerializeToString())
+
+
+def describe(path):
+    """The operators of a file with the forms that matter to a reader, for the report."""
+    model = onnx.load(path, load_external_data=False)
+    graph = model.graph
+    counts = collections.Counter(node.op_type for node in graph.node)
+    opsets = ", ".join(f"{o.domain or 'ai.onnx'} {o.version}" for o in model.opset_import)
+    out = io.StringIO()
+    dims = [d.dim_param or d.dim_value for d in graph.input[0].type.tensor_type.shape.dim]
+    print(f"{path.parent.name}: IR {model.ir_version}, opset {opsets}, input {graph.input[0].name} {dims}, "
+          f"functions {len(model.functions)}, {path.stat().st_size} bytes", file=out)
+    print("  " + ", ".join(f"{op} {n}" for op, n in sorted(counts.items())), file=out)
+    seen = set()
+    constants = {t.name for t in graph.initializer}
+    for node in graph.node:
+        inputs = ["-" if not i else "const" if i in constants else "tensor" for i in node.input]
+        attributes = sorted(f"{a.name}={helper.get_attribute_value(a)}" if a.type != onnx.AttributeProto.TENSOR
+                            else f"{a.name}=tensor" for a in node.attribute)
+        form = f"  {node.op_type}({', '.join(inputs)}) {' '.join(attributes)}"
+        if form not in seen and node.op_type != "Conv":
+            seen.add(form)
+            print("  " + form, file=out)
+    if model.functions:
+        print("    functions: " + ", ".join(f.name for f in model.functions), file=out)
+    return out.getvalue()
+
+
+def make_case(name, folder):
+    kind, export = CASES[name]
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob("model.onnx*"):
+        old.unlink()
+    # The seed depends on the network alone: every export of one network has the same weights and the same input.
+    rng = np.random.default_rng([SEED, sorted(NETWORKS).index(kind)])
+    net = randomise(NETWORKS[kind](), rng)
+    images = random_images(rng, BATCH)
+    if name.endswith("_fixed"):
+        images = images[:1]
+    path = folder / "model.onnx"
+    example = torch.from_numpy(images)
+    export(net, example, path)
+    strip_notes(path)
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    answer = session.run(None, {session.get_inputs()[0].name: images})[0]
+    with torch.no_grad():
+        expected = net(example).numpy()
+    # Half-precision weights change the answer; everything else must be the network that went in.
+    bound = 3e-2 if name.endswith("_fp16") else 1e-4
+    error = np.abs(answer - expected).max() / np.abs(expected).max()
+    if not error < bound:
+        raise SystemExit(f"{name}: ONNX Runtime and PyTorch differ by {error:.2e} of the largest output")
+    spread = np.abs(expected - expected.mean(axis=0)).max() / np.abs(expected).max() if len(images) > 1 else 1
+    if spread < 0.05:
+        raise SystemExit(f"{name}: the answers to different images are within {spread:.3f} of each other; no test")
+    data = folder / "test_data_set_0"
+    data.mkdir(exist_ok=True)
+    write_tensor(data / "input_0.pb", images, "image")
+    write_tensor(data / "output_0.pb", answer, "logits")
+    size = sum(f.stat().st_size for f in folder.glob("model.onnx*"))
+    if size > LARGEST_FILE:
+        raise SystemExit(f"{name}: {size} bytes are over the limit of {LARGEST_FILE}; use fewer channels")
+    print(f"{name}: {size} bytes, |ONNX Runtime - PyTorch| {error:.1e}, spread over images {spread:.2f}", flush=True)
+    return describe(path)
+
+
+def main():
+    here = pathlib.Path(__file__).resolve().parent
+    parser = argparse.ArgumentParser(description="Writes the small test networks.")
+    parser.add_argument("names", nargs="*", help="only these cases")
+    parser.add_argument("--out", type=pathlib.Path, default=here.parent / "data" / "networks")
+    parser.add_argument("--ops", type=pathlib.Path, help="write each file's operators and their forms here")
+    arguments = parser.parse_args()
+    unknown = [n for n in arguments.names if n not in CASES]
+    if unknown:
+        raise SystemExit(f"no such case: {', '.join(unknown)}; there are {', '.join(CASES)}")
+    warnings.filterwarnings("ignore")
+    logging.disable(logging.WARNING)
+    print(f"PyTorch {torch.__version__}, torchvision {torchvision.__version__}, onnx {onnx.__version__}")
+    reports = [make_case(name, arguments.out / name) for name in arguments.names or CASES]
+    if arguments.ops:
+        arguments.ops.write_text("\n".join(reports))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
