@@ -1,0 +1,259 @@
+#include "engine/channel.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define CHANNEL_MAGIC 0x796f766e6f63u /* "convoy" */
+#define PAGE          4096u
+/* Twice the slots: completions of a dead worker and of its successor never meet, and a power of two. */
+#define RING_ENTRIES  (2u * CONVOY_MAX_SLOTS)
+
+/* Tails are on cache lines of their own: the two ends write them from different cores. */
+struct ring {
+    _Alignas(64) atomic_uint tail;
+    _Alignas(64) struct convoy_done entries[RING_ENTRIES];
+};
+
+struct header {
+    uint64_t magic;
+    uint32_t abi, slots;
+    uint64_t input_bytes, output_bytes;
+    struct ring submit, done;
+};
+
+static size_t round_to_page(size_t bytes)
+{
+    return (bytes + PAGE - 1) & ~(size_t)(PAGE - 1);
+}
+
+static struct header *header_of(const struct convoy_channel *channel)
+{
+    return channel->base;
+}
+
+static size_t slots_offset(void)
+{
+    return round_to_page(sizeof(struct header));
+}
+
+static size_t reports_offset(uint32_t slots)
+{
+    return slots_offset() + round_to_page(slots * sizeof(struct convoy_slot));
+}
+
+static size_t data_offset(uint32_t slots)
+{
+    return reports_offset(slots) + round_to_page(slots * sizeof(struct convoy_slot_report));
+}
+
+static size_t slot_stride(const struct convoy_channel_size *size)
+{
+    return round_to_page(size->input_bytes) + round_to_page(size->output_bytes);
+}
+
+static size_t total_bytes(const struct convoy_channel_size *size)
+{
+    return data_offset(size->slots) + size->slots * slot_stride(size);
+}
+
+static int check_size(const struct convoy_channel_size *size, struct convoy_error *error)
+{
+    if (size->slots < 1 || size->slots > CONVOY_MAX_SLOTS)
+        return convoy_fail(error, -EINVAL, "channel: %u slots, but 1 to %u are possible", size->slots,
+                           CONVOY_MAX_SLOTS);
+    if (size->input_bytes > CONVOY_SLOT_MAX_BYTES || size->output_bytes > CONVOY_SLOT_MAX_BYTES)
+        return convoy_fail(error, -EINVAL, "channel: a slot of %llu + %llu bytes, but at most %u each are possible",
+                           (unsigned long long)size->input_bytes, (unsigned long long)size->output_bytes,
+                           CONVOY_SLOT_MAX_BYTES);
+    return 0;
+}
+
+int convoy_channel_create(struct convoy_channel *channel, struct convoy_error *error)
+{
+    memset(channel, 0, sizeof *channel);
+    channel->memory_fd = memfd_create("convoy-channel", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    channel->submit_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    channel->done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (channel->memory_fd < 0 || channel->submit_fd < 0 || channel->done_fd < 0) {
+        int code = -errno;
+        convoy_fail(error, code, "cannot make the channel to a worker: %s", strerror(errno));
+        convoy_channel_destroy(channel);
+        return code;
+    }
+    return 0;
+}
+
+int convoy_channel_lay_out(struct convoy_channel *channel, const struct convoy_channel_size *size,
+                           struct convoy_error *error)
+{
+    int code = check_size(size, error);
+    if (code != 0)
+        return code;
+    size_t bytes = total_bytes(size);
+    if (ftruncate(channel->memory_fd, (off_t)bytes) != 0)
+        return convoy_fail(error, -errno, "cannot size the channel to %zu bytes: %s", bytes, strerror(errno));
+    /* Sealed, or a worker gone wild could shrink the file and make the front's next access a SIGBUS. */
+    if (fcntl(channel->memory_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+        return convoy_fail(error, -errno, "cannot seal the channel: %s", strerror(errno));
+    void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, channel->memory_fd, 0);
+    if (base == MAP_FAILED)
+        return convoy_fail(error, -errno, "cannot map the channel's %zu bytes: %s", bytes, strerror(errno));
+    channel->base = base;
+    channel->bytes = bytes;
+    channel->size = *size;
+    struct header *header = header_of(channel);
+    header->abi = CONVOY_CHANNEL_ABI;
+    header->slots = size->slots;
+    header->input_bytes = size->input_bytes;
+    header->output_bytes = size->output_bytes;
+    header->magic = CHANNEL_MAGIC;
+    convoy_channel_reset(channel);
+    return 0;
+}
+
+int convoy_channel_attach(struct convoy_channel *channel, int memory_fd, int submit_fd, int done_fd,
+                          const struct convoy_channel_size *size, struct convoy_error *error)
+{
+    int code = check_size(size, error);
+    if (code != 0)
+        return code;
+    struct stat status;
+    if (fstat(memory_fd, &status) != 0)
+        return convoy_fail(error, -errno, "cannot look at the channel's memory: %s", strerror(errno));
+    size_t bytes = total_bytes(size);
+    if (status.st_size < 0 || (size_t)status.st_size != bytes)
+        return convoy_fail(error, -EINVAL, "the channel has %lld bytes, but its size says %zu",
+                           (long long)status.st_size, bytes);
+    void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory_fd, 0);
+    if (base == MAP_FAILED)
+        return convoy_fail(error, -errno, "cannot map the channel's %zu bytes: %s", bytes, strerror(errno));
+    const struct header *header = base;
+    if (header->magic != CHANNEL_MAGIC || header->abi != CONVOY_CHANNEL_ABI || header->slots != size->slots) {
+        munmap(base, bytes);
+        return convoy_fail(error, -EINVAL, "the channel is not of ABI %d: front and worker are of different builds",
+                           CONVOY_CHANNEL_ABI);
+    }
+    *channel = (struct convoy_channel){.size = *size,
+                                       .memory_fd = memory_fd,
+                                       .submit_fd = submit_fd,
+                                       .done_fd = done_fd,
+                                       .base = base,
+                                       .bytes = bytes};
+    return 0;
+}
+
+static void close_if_open(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+void convoy_channel_destroy(struct convoy_channel *channel)
+{
+    if (channel->base != NULL)
+        munmap(channel->base, channel->bytes);
+    channel->base = NULL;
+    close_if_open(&channel->memory_fd);
+    close_if_open(&channel->submit_fd);
+    close_if_open(&channel->done_fd);
+}
+
+void convoy_channel_reset(struct convoy_channel *channel)
+{
+    if (channel->base != NULL) {
+        atomic_store(&header_of(channel)->submit.tail, 0);
+        atomic_store(&header_of(channel)->done.tail, 0);
+    }
+    channel->done_head = 0;
+    channel->submit_head = 0;
+    convoy_channel_quiet(channel->submit_fd);
+    convoy_channel_quiet(channel->done_fd);
+}
+
+struct convoy_slot *convoy_channel_slot(const struct convoy_channel *channel, uint32_t slot)
+{
+    return (struct convoy_slot *)((uint8_t *)channel->base + slots_offset()) + slot;
+}
+
+struct convoy_slot_report *convoy_channel_report(const struct convoy_channel *channel, uint32_t slot)
+{
+    uint8_t *reports = (uint8_t *)channel->base + reports_offset(channel->size.slots);
+    return (struct convoy_slot_report *)reports + slot;
+}
+
+uint8_t *convoy_channel_rows(const struct convoy_channel *channel, uint32_t slot)
+{
+    return (uint8_t *)channel->base + data_offset(channel->size.slots) + slot * slot_stride(&channel->size);
+}
+
+uint8_t *convoy_channel_outputs(const struct convoy_channel *channel, uint32_t slot)
+{
+    return convoy_channel_rows(channel, slot) + round_to_page(channel->size.input_bytes);
+}
+
+static void ring_doorbell(int fd)
+{
+    /* Fails only when 2^64 - 2 rings were never heard; the other end is awake then anyway. */
+    ssize_t written = write(fd, &(uint64_t){1}, sizeof(uint64_t));
+    (void)written;
+}
+
+void convoy_channel_quiet(int doorbell)
+{
+    uint64_t rings;
+    ssize_t got = read(doorbell, &rings, sizeof rings);
+    (void)got;
+}
+
+static void push(struct ring *ring, const struct convoy_done *entry)
+{
+    uint32_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
+    ring->entries[tail % RING_ENTRIES] = *entry;
+    atomic_store_explicit(&ring->tail, tail + 1, memory_order_release);
+}
+
+static bool take(struct ring *ring, uint32_t *head, struct convoy_done *entry)
+{
+    uint32_t tail = atomic_load_explicit(&ring->tail, memory_order_acquire);
+    if (tail == *head)
+        return false;
+    /* A tail that ran away can only come from a broken peer: look at the newest entries, read nothing twice. */
+    if (tail - *head > RING_ENTRIES)
+        *head = tail - RING_ENTRIES;
+    *entry = ring->entries[*head % RING_ENTRIES];
+    *head += 1;
+    return true;
+}
+
+void convoy_channel_submit(struct convoy_channel *channel, uint32_t slot)
+{
+    push(&header_of(channel)->submit, &(struct convoy_done){.slot = slot});
+    ring_doorbell(channel->submit_fd);
+}
+
+bool convoy_channel_take_submitted(struct convoy_channel *channel, uint32_t *slot)
+{
+    struct convoy_done entry;
+    if (!take(&header_of(channel)->submit, &channel->submit_head, &entry))
+        return false;
+    *slot = entry.slot;
+    return true;
+}
+
+void convoy_channel_finish(struct convoy_channel *channel, const struct convoy_done *done)
+{
+    push(&header_of(channel)->done, done);
+    ring_doorbell(channel->done_fd);
+}
+
+bool convoy_channel_take_done(struct convoy_channel *channel, struct convoy_done *done)
+{
+    return take(&header_of(channel)->done, &channel->done_head, done);
+}
