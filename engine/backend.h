@@ -1,8 +1,8 @@
 /* A backend: one table of functions that the worker calls, one module (shared object) per backend.
  *
- * A module exports `const struct convoy_backend *convoy_backend_entry(void)`. The worker opens one device, pins
- * the channel's memory, loads models, then submits jobs and collects them. All functions are called from one
- * thread of the worker, never from two at once. Nothing is allocated by submit() or collect(). */
+ * A module exports `const struct convoy_backend *convoy_backend_entry(void)`. The worker opens one device,
+ * pins the channel's memory, loads models, then submits jobs and collects them. All functions are called from
+ * one thread of the worker, never from two at once. Nothing is allocated by submit() or collect(). */
 #ifndef CONVOY_ENGINE_BACKEND_H
 #define CONVOY_ENGINE_BACKEND_H
 
@@ -89,25 +89,27 @@ struct convoy_backend {
     /* Tells the device that jobs will lie inside [base, base + bytes); it may pin that memory. */
     int (*attach)(struct convoy_device *device, void *base, size_t bytes, struct convoy_error *error);
 
-    /* Makes the graph's weights resident and prepares every batch size up to max_batch. The graph may be freed
-     * after the call. -ENOTSUP names the node that this backend cannot run; -ENOMEM the bytes asked and free. */
+    /* Makes the graph's weights resident and prepares every batch size up to max_batch. The graph may be
+     * freed after the call. -ENOTSUP names the node that this backend cannot run; -ENOMEM the bytes asked and
+     * free. */
     int (*load)(struct convoy_device *device, const struct convoy_graph *graph,
-                const struct convoy_load_options *options, struct convoy_net **net, struct convoy_net_info *info,
-                struct convoy_error *error);
+                const struct convoy_load_options *options, struct convoy_net **net,
+                struct convoy_net_info *info, struct convoy_error *error);
     void (*unload)(struct convoy_device *device, struct convoy_net *net);
 
-    /* Starts a job or queues it. An error here or from collect() means that the device is lost: the worker says
-     * what it knows and exits. The job struct is copied; its input, output and times are not. */
+    /* Starts a job or queues it. An error here or from collect() means that the device is lost: the worker
+     * says what it knows and exits. The job struct is copied; its input, output and times are not. */
     int (*submit)(struct convoy_device *device, struct convoy_net *net, const struct convoy_job *job,
                   struct convoy_error *error);
 
     /* Waits at most timeout_us for a submitted job and returns 1 with its tag, 0 when none finished in time,
      * or a negative errno. A backend without asynchronous hardware runs the oldest job here. */
-    int (*collect)(struct convoy_device *device, int64_t timeout_us, uint64_t *tag, struct convoy_error *error);
+    int (*collect)(struct convoy_device *device, int64_t timeout_us, uint64_t *tag,
+                   struct convoy_error *error);
 
     /* Calls report(context, name, value) for each counter (e.g. CUDA calls by name). May be NULL. */
-    void (*counters)(struct convoy_device *device, void (*report)(void *context, const char *name, uint64_t value),
-                     void *context);
+    void (*counters)(struct convoy_device *device,
+                     void (*report)(void *context, const char *name, uint64_t value), void *context);
 };
 
 typedef const struct convoy_backend *(*convoy_backend_entry_function)(void);

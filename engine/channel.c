@@ -12,7 +12,7 @@
 #define CHANNEL_MAGIC 0x796f766e6f63u /* "convoy" */
 #define PAGE          4096u
 /* Twice the slots: completions of a dead worker and of its successor never meet, and a power of two. */
-#define RING_ENTRIES  (2u * CONVOY_MAX_SLOTS)
+#define RING_ENTRIES (2u * CONVOY_MAX_SLOTS)
 
 /* Tails are on cache lines of their own: the two ends write them from different cores. */
 struct ring {
@@ -68,7 +68,8 @@ static int check_size(const struct convoy_channel_size *size, struct convoy_erro
         return convoy_fail(error, -EINVAL, "channel: %u slots, but 1 to %u are possible", size->slots,
                            CONVOY_MAX_SLOTS);
     if (size->input_bytes > CONVOY_SLOT_MAX_BYTES || size->output_bytes > CONVOY_SLOT_MAX_BYTES)
-        return convoy_fail(error, -EINVAL, "channel: a slot of %llu + %llu bytes, but at most %u each are possible",
+        return convoy_fail(error, -EINVAL,
+                           "channel: a slot of %llu + %llu bytes, but at most %u each are possible",
                            (unsigned long long)size->input_bytes, (unsigned long long)size->output_bytes,
                            CONVOY_SLOT_MAX_BYTES);
     return 0;
@@ -136,7 +137,8 @@ int convoy_channel_attach(struct convoy_channel *channel, int memory_fd, int sub
     const struct header *header = base;
     if (header->magic != CHANNEL_MAGIC || header->abi != CONVOY_CHANNEL_ABI || header->slots != size->slots) {
         munmap(base, bytes);
-        return convoy_fail(error, -EINVAL, "the channel is not of ABI %d: front and worker are of different builds",
+        return convoy_fail(error, -EINVAL,
+                           "the channel is not of ABI %d: front and worker are of different builds",
                            CONVOY_CHANNEL_ABI);
     }
     *channel = (struct convoy_channel){.size = *size,
@@ -224,7 +226,8 @@ static bool take(struct ring *ring, uint32_t *head, struct convoy_done *entry)
     uint32_t tail = atomic_load_explicit(&ring->tail, memory_order_acquire);
     if (tail == *head)
         return false;
-    /* A tail that ran away can only come from a broken peer: look at the newest entries, read nothing twice. */
+    /* A tail that ran away can only come from a broken peer: look at the newest entries, read nothing twice.
+     */
     if (tail - *head > RING_ENTRIES)
         *head = tail - RING_ENTRIES;
     *entry = ring->entries[*head % RING_ENTRIES];

@@ -7,11 +7,11 @@
  * output_stride bytes apart, both multiples of 64. A row is 8-bit H x W x C interleaved or float32 C x H x W;
  * the outputs of a row are float32, all of the model's outputs one after the other.
  *
- * Who writes what: the front alone writes slot headers and the submission ring's tail; the worker alone writes
- * outputs, reports, the completion ring's tail and the submission ring's head. The front trusts nothing that
- * comes back: convoy_channel_take_done() bounds what it reads, and the caller compares slot and generation with
- * its own table. The worker checks slot headers against its own model table, so neither end can make the other
- * read outside the mapping.
+ * Who writes what: the front alone writes slot headers and the submission ring's tail; the worker alone
+ * writes outputs, reports, the completion ring's tail and the submission ring's head. The front trusts
+ * nothing that comes back: convoy_channel_take_done() bounds what it reads, and the caller compares slot and
+ * generation with its own table. The worker checks slot headers against its own model table, so neither end
+ * can make the other read outside the mapping.
  *
  * Rings hold one producer and one consumer. Each end takes care that only one of its threads at a time calls
  * the functions of one ring. Doorbells are eventfds, so both ends can wait in poll, epoll or libuv.
@@ -27,12 +27,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CONVOY_CHANNEL_ABI     1
-#define CONVOY_MAX_SLOTS       64
-#define CONVOY_SLOT_ALIGN      64    /* rows and outputs start on a cache line */
-#define CONVOY_SLOT_MAX_BYTES  (64u << 20)
-#define CONVOY_REPORT_LAYERS   512   /* layers that a profile can carry */
-#define CONVOY_ROWS_MAX        65535 /* rows of a slot; configurations stay below */
+#define CONVOY_CHANNEL_ABI    1
+#define CONVOY_MAX_SLOTS      64
+#define CONVOY_SLOT_ALIGN     64 /* rows and outputs start on a cache line */
+#define CONVOY_SLOT_MAX_BYTES (64u << 20)
+#define CONVOY_REPORT_LAYERS  512   /* layers that a profile can carry */
+#define CONVOY_ROWS_MAX       65535 /* rows of a slot; configurations stay below */
 
 /* Descriptors of a worker, as the front hands them over. 0 to 2 are the standard streams. */
 enum { CONVOY_FD_CONTROL = 3, CONVOY_FD_MEMORY, CONVOY_FD_SUBMIT, CONVOY_FD_DONE };
@@ -42,8 +42,8 @@ enum convoy_slot_form {
     CONVOY_SLOT_F32_CHW = 1 /* float32, planar, used as it is */
 };
 
-/* Written by the front before the slot is submitted. first and rows choose the part that runs: after a fault a
- * slot runs again in halves. */
+/* Written by the front before the slot is submitted. first and rows choose the part that runs: after a fault
+ * a slot runs again in halves. */
 struct convoy_slot {
     uint32_t model;         /* the front's number for it, as in LOAD */
     uint32_t form;          /* enum convoy_slot_form */

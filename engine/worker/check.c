@@ -1,0 +1,36 @@
+#include "engine/worker/check.h"
+
+#include "engine/worker/nets.h"
+
+#include <stdio.h>
+
+int convoy_worker_check(const char *backend, const char *path)
+{
+    struct convoy_worker_device device;
+    struct convoy_worker_net net = {0};
+    struct convoy_error error;
+    cJSON *described = NULL;
+    cJSON *message = cJSON_CreateObject();
+    cJSON_AddStringToObject(message, "path", path);
+    cJSON_AddStringToObject(message, "name", path);
+    cJSON_AddStringToObject(message, "precision", "fp32");
+    cJSON_AddNumberToObject(message, "max_batch", 1);
+
+    int code = convoy_worker_open_device(backend, 0, 1, &device, NULL, &error);
+    if (code == 0)
+        code = convoy_worker_load(&device, message, &net, &described, &error);
+    if (described == NULL)
+        described = cJSON_CreateObject();
+    cJSON_AddBoolToObject(described, "ok", code == 0);
+    if (code != 0)
+        cJSON_AddStringToObject(described, "reason", error.message);
+    char *text = cJSON_PrintUnformatted(described);
+    if (text != NULL)
+        puts(text);
+    cJSON_free(text);
+    cJSON_Delete(described);
+    cJSON_Delete(message);
+    convoy_worker_unload(&device, &net);
+    convoy_worker_close_device(&device);
+    return code == 0 ? 0 : 1;
+}

@@ -1,0 +1,37 @@
+/* The worker's end of the control socket: JSON objects, one a line.
+ *
+ * Threads: send from any thread (lines never mix); receive from one. */
+#ifndef CONVOY_ENGINE_WORKER_CONTROL_H
+#define CONVOY_ENGINE_WORKER_CONTROL_H
+
+#include "engine/base/error.h"
+
+#include <cjson/cJSON.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+struct convoy_control {
+    int fd;
+    pthread_mutex_t send_lock;
+    char *received; /* bytes that do not make a line yet */
+    size_t received_bytes, received_capacity;
+    bool closed;
+};
+
+void convoy_control_open(struct convoy_control *control, int fd);
+void convoy_control_close(struct convoy_control *control);
+
+/* Sends message as one line and frees it. A front that is gone is noticed by receive, not here. */
+void convoy_control_send(struct convoy_control *control, cJSON *message);
+
+/* A log line, which the front writes in its own format. level: "debug", "info", "warning", "error". */
+__attribute__((format(printf, 3, 4))) void convoy_control_log(struct convoy_control *control,
+                                                              const char *level, const char *format, ...);
+
+/* Reads what is there without waiting and calls handle for each whole message, which handle frees. Sets
+ * control->closed when the front closed its end or sent what is not JSON. */
+void convoy_control_receive(struct convoy_control *control, void (*handle)(void *context, cJSON *message),
+                            void *context);
+
+#endif

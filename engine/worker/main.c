@@ -1,0 +1,77 @@
+/* convoy-worker: owns one device under a front, or checks a model. */
+#include "engine/worker/check.h"
+#include "engine/worker/serve.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char usage[] =
+    "convoy-worker is started by convoyd; by hand it is of use to check a model.\n"
+    "\n"
+    "  convoy-worker --check MODEL.onnx [--backend auto|cpu|cuda|null]\n"
+    "      Loads the model and prints one JSON line: its shapes and layers, or the reason why it\n"
+    "      cannot be served. Exit status 0 if it can.\n"
+    "  convoy-worker --serve --backend NAME --device INDEX --streams N\n"
+    "      How convoyd starts it, with the channel's descriptors.\n"
+    "  convoy-worker --version\n";
+
+static const struct option options[] = {
+    {"check", required_argument, NULL, 'c'},   {"serve", no_argument, NULL, 's'},
+    {"backend", required_argument, NULL, 'b'}, {"device", required_argument, NULL, 'd'},
+    {"streams", required_argument, NULL, 'n'}, {"version", no_argument, NULL, 'v'},
+    {"help", no_argument, NULL, 'h'},          {0}};
+
+static int usage_error(void)
+{
+    fputs(usage, stderr);
+    return CONVOY_EXIT_USAGE;
+}
+
+/* A small decimal number; -1 when text is none. */
+static long small_number(const char *text)
+{
+    char *end;
+    long value = strtol(text, &end, 10);
+    return *text != '\0' && *end == '\0' && value >= 0 && value <= 1024 ? value : -1;
+}
+
+int main(int argc, char **argv)
+{
+    const char *backend = "auto", *check = NULL;
+    long device = 0, streams = 1;
+    int option, serve = 0;
+    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+        switch (option) {
+        case 'c':
+            check = optarg;
+            break;
+        case 's':
+            serve = 1;
+            break;
+        case 'b':
+            backend = optarg;
+            break;
+        case 'd':
+            device = small_number(optarg);
+            break;
+        case 'n':
+            streams = small_number(optarg);
+            break;
+        case 'v':
+            puts("convoy-worker " CONVOY_VERSION);
+            return 0;
+        case 'h':
+            fputs(usage, stdout);
+            return 0;
+        default:
+            return usage_error();
+        }
+    }
+    if (optind != argc || device < 0 || streams < 1 || (check != NULL) == (serve != 0))
+        return usage_error();
+    if (check != NULL)
+        return convoy_worker_check(backend, check);
+    return convoy_worker_serve(backend, (uint32_t)device, (uint32_t)streams);
+}

@@ -1,0 +1,89 @@
+#include "engine/worker/module.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int find_module(const char *backend, char *path, size_t capacity, struct convoy_error *error)
+{
+    char binary[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", binary, sizeof binary - 1);
+    if (length < 0)
+        return convoy_fail(error, -errno, "cannot find the worker's own folder: %s", strerror(errno));
+    binary[length] = '\0';
+    const char *folder = dirname(binary);
+    static const char *const places[] = {"%s/convoy-backend-%s.so", "%s/../lib/convoyd/convoy-backend-%s.so"};
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        const char *format = places[i];
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+        int needed = snprintf(path, capacity, format, folder, backend);
+#pragma GCC diagnostic pop
+        if (needed > 0 && (size_t)needed < capacity && access(path, R_OK) == 0)
+            return 0;
+    }
+    return convoy_fail(
+        error, -ENOENT,
+        "backend '%s' is not installed: there is no convoy-backend-%s.so beside convoy-worker or in "
+        "../lib/convoyd",
+        backend, backend);
+}
+
+static int load_module(const char *backend, const struct convoy_backend **table, struct convoy_error *error)
+{
+    char path[PATH_MAX];
+    int code = find_module(backend, path, sizeof path, error);
+    if (code != 0)
+        return code;
+    void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (module == NULL)
+        return convoy_fail(error, -ELIBACC, "backend '%s' cannot be loaded: %s", backend, dlerror());
+    convoy_backend_entry_function entry = NULL;
+    *(void **)&entry = dlsym(module, CONVOY_BACKEND_ENTRY);
+    if (entry == NULL)
+        return convoy_fail(error, -ELIBBAD, "%s is not a backend: it lacks %s()", path, CONVOY_BACKEND_ENTRY);
+    *table = entry();
+    if ((*table)->abi != CONVOY_BACKEND_ABI)
+        return convoy_fail(error, -ELIBBAD,
+                           "%s speaks backend ABI %u, the worker %d: install both of one build", path,
+                           (*table)->abi, CONVOY_BACKEND_ABI);
+    return 0;
+}
+
+static int open_one(const char *backend, uint32_t index, uint32_t streams,
+                    struct convoy_worker_device *device, struct convoy_error *error)
+{
+    int code = load_module(backend, &device->backend, error);
+    if (code != 0)
+        return code;
+    return device->backend->open(index, streams, &device->device, &device->info, error);
+}
+
+int convoy_worker_open_device(const char *backend, uint32_t index, uint32_t streams,
+                              struct convoy_worker_device *device, struct convoy_error *notice,
+                              struct convoy_error *error)
+{
+    /* OpenMP's idle threads spin by default and would take the front's cores between batches. An operator's
+     * own choice in the environment wins. */
+    setenv("OMP_WAIT_POLICY", "passive", 0);
+    memset(device, 0, sizeof *device);
+    if (notice != NULL)
+        notice->message[0] = '\0';
+    if (strcmp(backend, "auto") != 0)
+        return open_one(backend, index, streams, device, error);
+    if (open_one("cuda", index, streams, device, notice) == 0)
+        return 0;
+    return open_one("cpu", index, streams, device, error);
+}
+
+void convoy_worker_close_device(struct convoy_worker_device *device)
+{
+    if (device->device != NULL)
+        device->backend->close(device->device);
+    device->device = NULL;
+}

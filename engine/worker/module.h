@@ -1,0 +1,22 @@
+/* Backend modules: found beside the worker's binary (a build tree) or in ../lib/convoyd (an installation). */
+#ifndef CONVOY_ENGINE_WORKER_MODULE_H
+#define CONVOY_ENGINE_WORKER_MODULE_H
+
+#include "engine/backend.h"
+
+/* An opened device of a backend. The module stays loaded for the life of the process. */
+struct convoy_worker_device {
+    const struct convoy_backend *backend;
+    struct convoy_device *device;
+    struct convoy_device_info info;
+};
+
+/* backend: "cpu", "cuda", "null", or "auto": cuda where there is a driver and a device, else cpu. notice (may
+ * be NULL) receives why "auto" passed cuda by, or an empty message. Call before any other thread runs: the
+ * environment is changed for the libraries that modules bring. */
+int convoy_worker_open_device(const char *backend, uint32_t index, uint32_t streams,
+                              struct convoy_worker_device *device, struct convoy_error *notice,
+                              struct convoy_error *error);
+void convoy_worker_close_device(struct convoy_worker_device *device);
+
+#endif

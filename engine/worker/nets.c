@@ -1,0 +1,107 @@
+#include "engine/worker/nets.h"
+
+#include "engine/channel.h"
+#include "engine/onnx/onnx.h"
+#include "engine/worker/fault.h"
+
+#include <errno.h>
+#include <malloc.h>
+#include <string.h>
+
+static const char *const precision_names[] = {
+    [CONVOY_FP32] = "fp32", [CONVOY_TF32] = "tf32", [CONVOY_FP16] = "fp16"};
+
+static int precision_of(const char *name)
+{
+    for (size_t i = 0; i < sizeof precision_names / sizeof precision_names[0]; i++)
+        if (name != NULL && strcmp(name, precision_names[i]) == 0)
+            return (int)i;
+    return -1;
+}
+
+static void read_channels(const cJSON *array, float *values, float otherwise)
+{
+    for (int i = 0; i < CONVOY_MAX_U8_CHANNELS; i++) {
+        const cJSON *value = cJSON_GetArrayItem(array, i);
+        values[i] = cJSON_IsNumber(value) ? (float)value->valuedouble : otherwise;
+    }
+}
+
+static int read_options(const cJSON *message, struct convoy_load_options *options, struct convoy_error *error)
+{
+    const cJSON *max_batch = cJSON_GetObjectItemCaseSensitive(message, "max_batch");
+    int precision =
+        precision_of(cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(message, "precision")));
+    options->name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(message, "name"));
+    if (options->name == NULL || precision < 0 || !cJSON_IsNumber(max_batch) || max_batch->valuedouble < 1 ||
+        max_batch->valuedouble > CONVOY_ROWS_MAX)
+        return convoy_fail(error, -EINVAL, "a LOAD message lacks name, precision or max_batch");
+    options->precision = (enum convoy_precision)precision;
+    options->max_batch = (uint32_t)max_batch->valuedouble;
+    read_channels(cJSON_GetObjectItemCaseSensitive(message, "multiply"), options->multiply, 1);
+    read_channels(cJSON_GetObjectItemCaseSensitive(message, "add"), options->add, 0);
+    return 0;
+}
+
+static cJSON *describe(const struct convoy_graph *graph, const struct convoy_net_info *info)
+{
+    cJSON *object = cJSON_CreateObject();
+    cJSON_AddStringToObject(object, "input", graph->tensors[graph->input].name);
+    cJSON_AddNumberToObject(object, "channels", info->channels);
+    cJSON_AddNumberToObject(object, "height", info->height);
+    cJSON_AddNumberToObject(object, "width", info->width);
+    cJSON *outputs = cJSON_AddArrayToObject(object, "outputs");
+    for (uint32_t i = 0; i < info->output_count; i++) {
+        cJSON *output = cJSON_CreateObject();
+        cJSON_AddStringToObject(output, "name", graph->tensors[graph->outputs[i]].name);
+        cJSON_AddNumberToObject(output, "elements", info->output_elements[i]);
+        cJSON_AddItemToArray(outputs, output);
+    }
+    cJSON_AddNumberToObject(object, "classes", info->output_elements[0]);
+    cJSON_AddBoolToObject(object, "softmax", graph->ends_in_softmax);
+    cJSON_AddStringToObject(object, "precision", precision_names[info->precision]);
+    cJSON_AddNumberToObject(object, "weight_bytes", (double)info->weight_bytes);
+    cJSON *layers = cJSON_AddArrayToObject(object, "layers");
+    for (uint32_t i = 0; i < info->layer_count; i++) {
+        cJSON *layer = cJSON_CreateObject();
+        cJSON_AddStringToObject(layer, "name", info->layers[i].name);
+        cJSON_AddStringToObject(layer, "kernel", info->layers[i].kernel);
+        cJSON_AddItemToArray(layers, layer);
+    }
+    return object;
+}
+
+int convoy_worker_load(struct convoy_worker_device *device, const cJSON *message,
+                       struct convoy_worker_net *net, cJSON **described, struct convoy_error *error)
+{
+    struct convoy_load_options options;
+    struct convoy_graph *graph = NULL;
+    const char *path = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(message, "path"));
+    int code = path != NULL ? read_options(message, &options, error)
+                            : convoy_fail(error, -EINVAL, "a LOAD message lacks its path");
+    if (code != 0)
+        return code;
+    convoy_fault_on_load(options.name);
+    code = convoy_onnx_load(path, NULL, &graph, error);
+    if (code != 0)
+        return code;
+    code = device->backend->load(device->device, graph, &options, &net->net, &net->info, error);
+    if (code != 0) {
+        convoy_fail_in(error, code, "%s", path);
+        net->net = NULL;
+    } else {
+        net->max_batch = options.max_batch;
+        if (described != NULL)
+            *described = describe(graph, &net->info);
+    }
+    convoy_graph_free(graph);
+    malloc_trim(0); /* the file's copy of the weights goes back to the system */
+    return code;
+}
+
+void convoy_worker_unload(struct convoy_worker_device *device, struct convoy_worker_net *net)
+{
+    if (net->net != NULL)
+        device->backend->unload(device->device, net->net);
+    memset(net, 0, sizeof *net);
+}

@@ -1,0 +1,24 @@
+/* The models of one worker: read, loaded into its device, described to the front. Used by one thread. */
+#ifndef CONVOY_ENGINE_WORKER_NETS_H
+#define CONVOY_ENGINE_WORKER_NETS_H
+
+#include "engine/worker/module.h"
+
+#include <cjson/cJSON.h>
+
+#define CONVOY_WORKER_NETS 1024 /* models per worker; the front's numbers stay below */
+
+struct convoy_worker_net {
+    struct convoy_net *net; /* NULL: not loaded */
+    struct convoy_net_info info;
+    uint32_t max_batch;
+};
+
+/* Reads the model that message ("path", "name", "precision", "max_batch", "multiply", "add") asks for and
+ * loads it. On success *described (may be NULL) is a new JSON object with what LOADED says about it: input,
+ * channels, height, width, outputs, softmax, precision, weight_bytes, layers. */
+int convoy_worker_load(struct convoy_worker_device *device, const cJSON *message,
+                       struct convoy_worker_net *net, cJSON **described, struct convoy_error *error);
+void convoy_worker_unload(struct convoy_worker_device *device, struct convoy_worker_net *net);
+
+#endif

@@ -1,0 +1,349 @@
+#include "engine/worker/serve.h"
+
+#include "engine/base/clock.h"
+#include "engine/channel.h"
+#include "engine/worker/control.h"
+#include "engine/worker/fault.h"
+#include "engine/worker/nets.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define HEARTBEAT_MS 100
+#define COLLECT_US   50 /* how long a busy device may keep the compute thread from looking at new slots */
+
+enum phase { STARTING, LOADING, RUNNING };
+static const char *const phase_names[] = {
+    [STARTING] = "starting", [LOADING] = "loading", [RUNNING] = "running"};
+
+struct message {
+    struct message *next;
+    cJSON *json;
+};
+
+/* What a submitted slot needs until it is collected. */
+struct flight {
+    uint32_t generation;
+    struct convoy_job_times times;
+};
+
+struct worker {
+    struct convoy_control control;
+    struct convoy_worker_device device;
+    atomic_int phase;
+
+    /* messages from the control thread to the compute thread */
+    pthread_mutex_t lock;
+    struct message *first, **last;
+    int wake_fd;
+
+    /* the compute thread's own */
+    struct convoy_channel channel;
+    bool attached;
+    struct convoy_worker_net nets[CONVOY_WORKER_NETS];
+    struct flight flights[CONVOY_MAX_SLOTS];
+    uint32_t in_flight;
+};
+
+/* The process is the unit of recovery: nothing is cleaned up, because freeing through a lost device can hang.
+ */
+_Noreturn static void lose_device(struct worker *worker, const struct convoy_error *error)
+{
+    cJSON *message = cJSON_CreateObject();
+    cJSON_AddStringToObject(message, "type", "lost");
+    cJSON_AddStringToObject(message, "reason", error->message);
+    convoy_control_send(&worker->control, message);
+    _exit(CONVOY_EXIT_LOST);
+}
+
+static void send_model(struct worker *worker, const char *type, uint32_t model, cJSON *object,
+                       const char *reason)
+{
+    if (object == NULL)
+        object = cJSON_CreateObject();
+    cJSON_AddStringToObject(object, "type", type);
+    cJSON_AddNumberToObject(object, "model", model);
+    if (reason != NULL)
+        cJSON_AddStringToObject(object, "reason", reason);
+    convoy_control_send(&worker->control, object);
+}
+
+static void load(struct worker *worker, uint32_t model, const cJSON *message)
+{
+    struct convoy_error error;
+    cJSON *described = NULL;
+    atomic_store(&worker->phase, LOADING);
+    send_model(worker, "loading", model, NULL, NULL);
+    convoy_worker_unload(&worker->device, &worker->nets[model]);
+    if (convoy_worker_load(&worker->device, message, &worker->nets[model], &described, &error) == 0)
+        send_model(worker, "loaded", model, described, NULL);
+    else
+        send_model(worker, "failed", model, NULL, error.message);
+    atomic_store(&worker->phase, RUNNING);
+}
+
+static uint64_t number(const cJSON *message, const char *key)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(message, key);
+    return cJSON_IsNumber(item) && item->valuedouble >= 0 ? (uint64_t)item->valuedouble : UINT64_MAX;
+}
+
+static void attach(struct worker *worker, const cJSON *message)
+{
+    struct convoy_error error;
+    struct convoy_channel_size size = {.slots = (uint32_t)number(message, "slots"),
+                                       .input_bytes = number(message, "input_bytes"),
+                                       .output_bytes = number(message, "output_bytes")};
+    if (worker->attached)
+        return;
+    if (convoy_channel_attach(&worker->channel, CONVOY_FD_MEMORY, CONVOY_FD_SUBMIT, CONVOY_FD_DONE, &size,
+                              &error) != 0 ||
+        worker->device.backend->attach(worker->device.device, worker->channel.base, worker->channel.bytes,
+                                       &error) != 0)
+        lose_device(worker, &error);
+    worker->attached = true;
+    cJSON *answer = cJSON_CreateObject();
+    cJSON_AddStringToObject(answer, "type", "attached");
+    convoy_control_send(&worker->control, answer);
+}
+
+static void obey(struct worker *worker, const cJSON *message)
+{
+    const char *type = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(message, "type"));
+    uint64_t model = number(message, "model");
+    if (type == NULL)
+        return;
+    if (strcmp(type, "load") == 0 && model < CONVOY_WORKER_NETS)
+        load(worker, (uint32_t)model, message);
+    else if (strcmp(type, "unload") == 0 && model < CONVOY_WORKER_NETS)
+        convoy_worker_unload(&worker->device, &worker->nets[model]);
+    else if (strcmp(type, "channel") == 0)
+        attach(worker, message);
+    else if (strcmp(type, "exit") == 0)
+        _exit(0);
+}
+
+/* A header that does not fit its model is refused, not run: it cannot come from a front of this build. */
+static int job_of(struct worker *worker, uint32_t slot, const struct convoy_slot *header,
+                  struct convoy_job *job)
+{
+    const struct convoy_channel_size *size = &worker->channel.size;
+    if (header->model >= CONVOY_WORKER_NETS || worker->nets[header->model].net == NULL)
+        return -ENOENT;
+    const struct convoy_worker_net *net = &worker->nets[header->model];
+    uint64_t element = header->form == CONVOY_SLOT_F32_CHW ? sizeof(float) : 1;
+    uint64_t row = element * net->info.channels * net->info.height * net->info.width;
+    uint64_t end = (uint64_t)header->first + header->rows;
+    if (header->rows < 1 || header->rows > net->max_batch || end > CONVOY_ROWS_MAX ||
+        header->input_stride < row || header->input_stride > size->input_bytes ||
+        header->output_stride < net->info.outputs_per_row * sizeof(float) ||
+        header->output_stride > size->output_bytes || end * header->input_stride > size->input_bytes ||
+        end * header->output_stride > size->output_bytes)
+        return -EINVAL;
+    struct convoy_slot_report *report = convoy_channel_report(&worker->channel, slot);
+    struct flight *flight = &worker->flights[slot];
+    flight->generation = header->generation;
+    flight->times = (struct convoy_job_times){.layer_us = header->profile ? report->layer_us : NULL};
+    uint8_t *outputs = convoy_channel_outputs(&worker->channel, slot) + header->first * header->output_stride;
+    *job = (struct convoy_job){
+        .tag = slot,
+        .form = header->form == CONVOY_SLOT_F32_CHW ? CONVOY_FORM_F32_CHW : CONVOY_FORM_U8_HWC,
+        .rows = header->rows,
+        .input = convoy_channel_rows(&worker->channel, slot) + header->first * header->input_stride,
+        .input_stride = header->input_stride,
+        .output = (float *)(void *)outputs,
+        .output_stride = header->output_stride,
+        .profile = header->profile != 0,
+        .times = &flight->times};
+    return 0;
+}
+
+static void start_slot(struct worker *worker, uint32_t slot)
+{
+    struct convoy_error error;
+    struct convoy_job job;
+    if (slot >= worker->channel.size.slots)
+        return;
+    struct convoy_slot header = *convoy_channel_slot(&worker->channel, slot);
+    int code = job_of(worker, slot, &header, &job);
+    if (code != 0) {
+        convoy_channel_finish(&worker->channel, &(struct convoy_done){slot, header.generation, code});
+        return;
+    }
+    convoy_fault_on_job(&job);
+    struct convoy_worker_net *net = &worker->nets[header.model];
+    if (worker->device.backend->submit(worker->device.device, net->net, &job, &error) != 0)
+        lose_device(worker, &error);
+    worker->in_flight++;
+}
+
+static void finish_slot(struct worker *worker, uint32_t slot)
+{
+    const struct flight *flight = &worker->flights[slot];
+    const struct convoy_slot *header = convoy_channel_slot(&worker->channel, slot);
+    struct convoy_slot_report *report = convoy_channel_report(&worker->channel, slot);
+    report->input_us = flight->times.input_us;
+    report->compute_us = flight->times.compute_us;
+    report->output_us = flight->times.output_us;
+    report->layers = flight->times.layer_us != NULL ? worker->nets[header->model].info.layer_count : 0;
+    worker->in_flight--;
+    convoy_channel_finish(&worker->channel, &(struct convoy_done){slot, flight->generation, 0});
+}
+
+/* One round over the channel; false when there was nothing to do. */
+static bool run_slots(struct worker *worker)
+{
+    struct convoy_error error;
+    uint32_t slot;
+    bool busy = false;
+    if (!worker->attached)
+        return false;
+    while (worker->in_flight < worker->device.info.streams &&
+           convoy_channel_take_submitted(&worker->channel, &slot)) {
+        start_slot(worker, slot);
+        busy = true;
+    }
+    if (worker->in_flight == 0)
+        return busy;
+    uint64_t tag;
+    int got = worker->device.backend->collect(worker->device.device, COLLECT_US, &tag, &error);
+    if (got < 0)
+        lose_device(worker, &error);
+    if (got > 0)
+        finish_slot(worker, (uint32_t)tag);
+    return true;
+}
+
+static cJSON *next_message(struct worker *worker)
+{
+    pthread_mutex_lock(&worker->lock);
+    struct message *message = worker->first;
+    if (message != NULL) {
+        worker->first = message->next;
+        if (worker->first == NULL)
+            worker->last = &worker->first;
+    }
+    pthread_mutex_unlock(&worker->lock);
+    cJSON *json = message != NULL ? message->json : NULL;
+    free(message);
+    return json;
+}
+
+static void *compute(void *context)
+{
+    struct worker *worker = context;
+    struct pollfd doorbells[] = {{.fd = worker->wake_fd, .events = POLLIN},
+                                 {.fd = CONVOY_FD_SUBMIT, .events = POLLIN}};
+    for (;;) {
+        /* Slots first: a model that takes long to load must not hold back those that wait for a loaded one.
+         */
+        bool busy = run_slots(worker);
+        cJSON *message = next_message(worker);
+        if (message != NULL) {
+            obey(worker, message);
+            cJSON_Delete(message);
+        } else if (!busy) {
+            poll(doorbells, 2, -1);
+            convoy_channel_quiet(worker->wake_fd);
+            convoy_channel_quiet(CONVOY_FD_SUBMIT);
+        }
+    }
+    return NULL;
+}
+
+static void queue_message(void *context, cJSON *json)
+{
+    struct worker *worker = context;
+    struct message *message = malloc(sizeof *message);
+    if (message == NULL)
+        abort();
+    *message = (struct message){.json = json};
+    pthread_mutex_lock(&worker->lock);
+    *worker->last = message;
+    worker->last = &message->next;
+    pthread_mutex_unlock(&worker->lock);
+    ssize_t written = write(worker->wake_fd, &(uint64_t){1}, sizeof(uint64_t));
+    (void)written;
+}
+
+static void add_counter(void *context, const char *name, uint64_t value)
+{
+    cJSON_AddNumberToObject(context, name, (double)value);
+}
+
+static void send_heartbeat(struct worker *worker)
+{
+    cJSON *message = cJSON_CreateObject();
+    cJSON_AddStringToObject(message, "type", "heartbeat");
+    cJSON_AddStringToObject(message, "phase", phase_names[atomic_load(&worker->phase)]);
+    if (worker->device.backend->counters != NULL)
+        worker->device.backend->counters(worker->device.device, add_counter,
+                                         cJSON_AddObjectToObject(message, "counters"));
+    convoy_control_send(&worker->control, message);
+}
+
+static void send_hello(struct worker *worker)
+{
+    const struct convoy_device_info *info = &worker->device.info;
+    cJSON *message = cJSON_CreateObject();
+    cJSON_AddStringToObject(message, "type", "hello");
+    cJSON_AddNumberToObject(message, "abi", CONVOY_CHANNEL_ABI);
+    cJSON_AddStringToObject(message, "backend", worker->device.backend->name);
+    cJSON_AddStringToObject(message, "device", info->name);
+    cJSON_AddStringToObject(message, "description", info->description);
+    cJSON_AddNumberToObject(message, "device_count", info->device_count);
+    cJSON_AddNumberToObject(message, "streams", info->streams);
+    convoy_control_send(&worker->control, message);
+}
+
+int convoy_worker_serve(const char *backend, uint32_t device_index, uint32_t streams)
+{
+    static struct worker worker; /* large, and needed until the process ends */
+    struct convoy_error error, notice;
+    pthread_t thread;
+
+    /* Ctrl-C reaches the whole process group; the front decides when a worker ends. */
+    signal(SIGINT, SIG_IGN);
+    signal(SIGTERM, SIG_IGN);
+    signal(SIGPIPE, SIG_IGN);
+    convoy_fault_prepare();
+    convoy_control_open(&worker.control, CONVOY_FD_CONTROL);
+    if (convoy_worker_open_device(backend, device_index, streams, &worker.device, &notice, &error) != 0) {
+        cJSON *message = cJSON_CreateObject();
+        cJSON_AddStringToObject(message, "type", "lost");
+        cJSON_AddStringToObject(message, "reason", error.message);
+        convoy_control_send(&worker.control, message);
+        return CONVOY_EXIT_NO_DEVICE;
+    }
+    if (notice.message[0] != '\0')
+        convoy_control_log(&worker.control, "info", "the CUDA backend is passed by: %s", notice.message);
+    send_hello(&worker);
+
+    pthread_mutex_init(&worker.lock, NULL);
+    worker.last = &worker.first;
+    worker.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (worker.wake_fd < 0 || pthread_create(&thread, NULL, compute, &worker) != 0) {
+        convoy_fail(&error, -errno, "the worker cannot start its compute thread: %s", strerror(errno));
+        lose_device(&worker, &error);
+    }
+    atomic_store(&worker.phase, RUNNING);
+    uint64_t next_beat = 0;
+    while (!worker.control.closed) {
+        uint64_t now = convoy_now_us();
+        if (now >= next_beat) {
+            send_heartbeat(&worker);
+            next_beat = now + HEARTBEAT_MS * 1000u;
+        }
+        struct pollfd socket = {.fd = CONVOY_FD_CONTROL, .events = POLLIN};
+        poll(&socket, 1, (int)((next_beat - now) / 1000u) + 1);
+        convoy_control_receive(&worker.control, queue_message, &worker);
+    }
+    _exit(0); /* the front is gone or has closed the socket; the compute thread may be in the middle of a
+                 batch */
+}
