@@ -1,0 +1,99 @@
+/* The daemon's configuration: convoyd.json over built-in values; docs/configuration.md describes each key.
+ *
+ * The file is --config, else ./config/convoyd.json, else PREFIX/etc/convoyd/convoyd.json (PREFIX: the folder
+ * above the program's own), else there is none and the built-in values hold. Unknown keys, duplicate keys,
+ * wrong types and values out of range are errors that name the key and the file.
+ *
+ * Threads: a configuration does not change once it is loaded; any thread may read it. SIGHUP loads another
+ * one and takes from it what may change (log, labels, batching delays). */
+#ifndef CONVOY_SERVER_CONFIG_H
+#define CONVOY_SERVER_CONFIG_H
+
+#include "engine/base/error.h"
+#include "engine/base/log.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum convoy_backend_choice {
+    CONVOY_BACKEND_AUTO, /* every GPU, or the CPU where there is none */
+    CONVOY_BACKEND_CPU,
+    CONVOY_BACKEND_CUDA,
+    CONVOY_BACKEND_NULL
+};
+
+enum convoy_tune { CONVOY_TUNE_ON, CONVOY_TUNE_OFF, CONVOY_TUNE_FORCE };
+
+#define CONVOY_MAX_BATCH 4096 /* most that max_batch may be set to */
+
+/* Of one model, or the default of all. */
+struct convoy_batching {
+    uint32_t max_batch;    /* images */
+    uint32_t max_delay_us; /* that an image waits for company while the device is busy */
+    uint32_t max_queue;    /* images waiting, per model; past it requests get 503 */
+};
+
+/* Member names are the keys. Strings belong to the configuration. */
+struct convoy_config {
+    char *file; /* what was read; NULL when the built-in values hold */
+
+    char *listen;         /* as written, "HOST:PORT" */
+    char *listen_host;    /* without brackets; "" means every address of the machine */
+    uint16_t listen_port; /* 0: the kernel chooses */
+    char *models;         /* folder, relative to the current directory */
+    char *default_model;  /* or NULL */
+    enum convoy_backend_choice backend;
+    struct {
+        uint32_t threads; /* 0: one per core */
+        uint32_t connections;
+        uint32_t idle_timeout_ms, request_timeout_ms;
+        uint32_t max_header_bytes;
+        uint64_t max_body_bytes;
+    } http;
+    struct {
+        uint64_t max_pixels;
+        uint32_t max_per_request;
+    } images;
+    struct convoy_batching batching;
+    uint32_t timeout_ms, drain_ms, drain_timeout_ms, ready_grace_ms;
+    struct {
+        uint32_t streams, slots;
+        uint32_t hang_timeout_ms;
+        uint64_t slot_bytes; /* 0: by the largest model, see DESIGN */
+    } worker;
+    char *cache_dir; /* or NULL */
+    enum convoy_tune tune;
+    struct {
+        enum convoy_log_format format;
+        enum convoy_log_level level;
+    } log;
+};
+
+/* Reads path, or searches when it is NULL. The caller frees *config with convoy_config_free(). -EINVAL for
+ * what the file says, -ENOENT and others of open(2) for a file that cannot be read, -ENOMEM. */
+int convoy_config_load(const char *path, struct convoy_config **config, struct convoy_error *error);
+
+/* The built-in values. Returns NULL when memory is out. */
+struct convoy_config *convoy_config_default(void);
+
+void convoy_config_free(struct convoy_config *config); /* NULL is allowed */
+
+/* Where the search for a file ends: writes its path and returns true, or returns false when there is none.
+ * program is the path of the running program. */
+bool convoy_config_search(const char *program, char *path, size_t capacity);
+
+/* Splits "HOST:PORT", "[v6]:PORT" or ":PORT" (every address). *host is malloc'd, without brackets. origin is
+ * what errors begin with, e.g. "--listen". */
+int convoy_listen_parse(const char *origin, const char *text, char **host, uint16_t *port,
+                        struct convoy_error *error);
+
+/* "auto", "cpu", ...; "on", ... as in the file. */
+const char *convoy_backend_choice_text(enum convoy_backend_choice choice);
+const char *convoy_tune_text(enum convoy_tune tune);
+
+/* NULL-terminated, in the order of the enums; for the command line and the file. */
+extern const char *const convoy_backend_choices[];
+extern const char *const convoy_tune_choices[];
+
+#endif

@@ -1,0 +1,67 @@
+/* What models/NAME/config.json says about a model; every key has a default, and so has the file.
+ *
+ * Pixels are scaled first, then (x - mean) / std per channel. See docs/configuration.md for each key.
+ *
+ * Threads: does not change by itself; the owner says who may read. */
+#ifndef CONVOY_SERVER_MODEL_CONFIG_H
+#define CONVOY_SERVER_MODEL_CONFIG_H
+
+#include "engine/base/error.h"
+#include "server/config.h"
+#include "server/label_file.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define CONVOY_PIXEL_CHANNELS 4 /* most channels of a network that reads pixels */
+
+enum convoy_color {
+    CONVOY_COLOR_AUTO, /* not said: grey when the network has one channel, rgb when it has three */
+    CONVOY_COLOR_RGB,
+    CONVOY_COLOR_GREY
+};
+enum convoy_resize { CONVOY_RESIZE_STRETCH, CONVOY_RESIZE_CROP };
+enum convoy_softmax { CONVOY_SOFTMAX_AUTO, CONVOY_SOFTMAX_ON, CONVOY_SOFTMAX_OFF };
+/* The least exact arithmetic that is accepted. */
+enum convoy_model_precision { CONVOY_PRECISION_FP32, CONVOY_PRECISION_TF32, CONVOY_PRECISION_FP16 };
+
+struct convoy_model_config {
+    char *file; /* config.json's path, whether or not it is there */
+
+    enum convoy_color color;
+    enum convoy_resize resize;
+    double scale;
+    double mean[CONVOY_PIXEL_CHANNELS], std[CONVOY_PIXEL_CHANNELS];
+    uint32_t mean_count, std_count; /* 1 (for all channels) or the number of channels */
+    enum convoy_softmax softmax;
+    enum convoy_model_precision precision;
+    struct convoy_batching batching; /* the daemon's where the model's file says nothing */
+    struct convoy_label_list labels; /* empty: a class's label is its index as text */
+};
+
+/* Reads folder/config.json ("models/NAME"; an absent file gives the defaults) and the labels: the file that
+ * "labels" names inside folder, which must be there, else labels.txt where it is. defaults are the daemon's.
+ * The caller frees *config with convoy_model_config_free(). Errors as those of convoy_config_load(). */
+int convoy_model_config_load(const char *folder, const struct convoy_batching *defaults,
+                             struct convoy_model_config **config, struct convoy_error *error);
+
+void convoy_model_config_free(struct convoy_model_config *config); /* NULL is allowed */
+
+/* Compares the configuration with the network's input, once a worker has read it. Channels of 1 and 3 take
+ * images; other networks answer /infer alone and only their mean and std must fit. -EINVAL names file and
+ * key. */
+int convoy_model_config_check(const struct convoy_model_config *config, uint32_t channels, uint32_t height,
+                              uint32_t width, struct convoy_error *error);
+
+/* Per channel: normalised = pixel * multiply[c] + add[c] for 8-bit pixels, from ((x * scale) - mean) / std =
+ * x * (scale / std) + (-mean / std), computed in double and rounded once. channels is at most
+ * CONVOY_PIXEL_CHANNELS; a mean or std of one value holds for all channels. Fit for use before the number of
+ * channels is known: asked for CONVOY_PIXEL_CHANNELS, the ones past mean_count and std_count repeat the last
+ * value. */
+void convoy_model_config_transform(const struct convoy_model_config *config, uint32_t channels,
+                                   float *multiply, float *add);
+
+/* "fp32", "tf32", "fp16". */
+const char *convoy_model_precision_text(enum convoy_model_precision precision);
+
+#endif

@@ -1,0 +1,53 @@
+/* The model repository: models/NAME/VERSION/model.onnx, found by names alone; no model file is opened.
+ *
+ * NAME is 1 to 128 of [A-Za-z0-9._-] and does not begin with '.'; VERSION is a positive integer of at most 9
+ * digits without leading zeros. What is something else (files, folders without versions, names that begin
+ * with
+ * '.' or '_') is passed over with a note. Symbolic links are followed, as Kubernetes volumes are made of
+ * them. */
+#ifndef CONVOY_SERVER_REPOSITORY_H
+#define CONVOY_SERVER_REPOSITORY_H
+
+#include "engine/base/error.h"
+#include "engine/base/log.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define CONVOY_MODEL_NAME_BYTES 128 /* longest NAME */
+
+/* Strings belong to the repository. */
+struct convoy_repository_entry {
+    char *name;      /* NAME */
+    char *version;   /* VERSION */
+    uint32_t number; /* VERSION as a number */
+    char *folder;    /* models/NAME: config.json and labels.txt are here */
+    char *path;      /* models/NAME/VERSION/model.onnx */
+    char *problem;   /* NULL, or a sentence why it cannot be served: the model is FAILED */
+};
+
+struct convoy_repository_note {
+    enum convoy_log_level level; /* warning for what looks like a mistake, else debug */
+    char *text;                  /* a sentence that names the folder or file */
+};
+
+struct convoy_repository {
+    struct convoy_repository_entry *entries; /* by name (bytes), then by number */
+    uint32_t entry_count;
+    struct convoy_repository_note *notes;
+    uint32_t note_count;
+};
+
+/* Looks through the folder models. An empty repository is no error. -ENOENT, -ENOTDIR, -EACCES, ...: the
+ * folder cannot be read; -ENOMEM. The caller frees with convoy_repository_free(), not needed after an error.
+ */
+int convoy_repository_scan(const char *models, struct convoy_repository *repository,
+                           struct convoy_error *error);
+
+void convoy_repository_free(struct convoy_repository *repository); /* all-zero is allowed */
+
+/* Whether text may be a NAME, a VERSION; what a request says is checked with these before it is looked up. */
+bool convoy_model_name_valid(const char *text);
+bool convoy_model_version_valid(const char *text);
+
+#endif
