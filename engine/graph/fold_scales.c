@@ -1,0 +1,179 @@
+/* Batch norm, and what else multiplies and shifts channels, into the weights before it:
+ * scale (W x + b) + shift = (scale W) x + (scale b + shift). Computed in double and rounded once. */
+#include "engine/graph/build.h"
+#include "engine/graph/fold.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A channel-wise y = scale x + shift; a stride of 0 repeats one value for every channel. */
+struct affine {
+    const float *scale, *shift; /* NULL for 1 and 0 */
+    int scale_stride, shift_stride;
+    double scale_sign, shift_sign;
+    bool invert_scale;
+    int x; /* tensor index */
+};
+
+static double affine_scale(const struct affine *affine, int64_t channel)
+{
+    if (affine->scale == NULL)
+        return affine->scale_sign;
+    double value = affine->scale[channel * affine->scale_stride];
+    return affine->invert_scale ? affine->scale_sign / value : affine->scale_sign * value;
+}
+
+static double affine_shift(const struct affine *affine, int64_t channel)
+{
+    return affine->shift == NULL ? 0 : affine->shift_sign * affine->shift[channel * affine->shift_stride];
+}
+
+/* Whether a constant varies along axis 1 of `shape` at most; *stride is then 1 or 0. */
+static bool channelwise(const struct convoy_shape *constant, const struct convoy_shape *shape, int *stride)
+{
+    if (constant->rank > shape->rank)
+        return false;
+    *stride = 0;
+    for (int axis = 0; axis < constant->rank; axis++) {
+        int aligned = axis + shape->rank - constant->rank;
+        if (constant->dims[axis] == 1)
+            continue;
+        if (aligned != 1 || constant->dims[axis] != shape->dims[1])
+            return false;
+        *stride = 1;
+    }
+    return true;
+}
+
+static bool read_binary(const struct convoy_graph *graph, const struct convoy_node *node,
+                        struct affine *affine)
+{
+    bool constant_first = graph->tensors[node->inputs[0]].data != NULL;
+    const struct convoy_tensor *constant = &graph->tensors[node->inputs[constant_first ? 0 : 1]];
+    affine->x = node->inputs[constant_first ? 1 : 0];
+    int stride;
+    if (constant->data == NULL || !channelwise(&constant->shape, &graph->tensors[affine->x].shape, &stride))
+        return false;
+    int64_t values = convoy_shape_elements(&constant->shape);
+    switch (node->binary) {
+    case CONVOY_ADD:
+    case CONVOY_SUB:
+        affine->shift = constant->data;
+        affine->shift_stride = stride;
+        if (node->binary == CONVOY_SUB && constant_first)
+            affine->scale_sign = -1;
+        else if (node->binary == CONVOY_SUB)
+            affine->shift_sign = -1;
+        return true;
+    case CONVOY_DIV:
+        affine->invert_scale = true;
+        for (int64_t i = 0; i < values; i++)
+            if (constant_first || constant->data[i] == 0)
+                return false;
+        /* fall through */
+    case CONVOY_MUL:
+        affine->scale = constant->data;
+        affine->scale_stride = stride;
+        return true;
+    }
+    return false;
+}
+
+static bool read_affine(const struct convoy_graph *graph, const struct convoy_node *node,
+                        struct affine *affine)
+{
+    *affine = (struct affine){.scale_sign = 1, .shift_sign = 1, .x = -1};
+    if (node->op == CONVOY_OP_BINARY)
+        return read_binary(graph, node, affine);
+    if (node->op != CONVOY_OP_SCALE_SHIFT)
+        return false;
+    affine->x = node->inputs[0];
+    affine->scale = graph->tensors[node->inputs[1]].data;
+    affine->shift = graph->tensors[node->inputs[2]].data;
+    affine->scale_stride = affine->shift_stride = 1;
+    return true;
+}
+
+/* A constant that this node alone reads, as input k: the one it has, or a copy where others read it too. */
+static float *own_constant(struct convoy_graph *graph, struct convoy_node *node, int k, int *readers)
+{
+    int index = node->inputs[k];
+    if (readers[index] == 1)
+        return graph->tensors[index].data;
+    int64_t elements = convoy_shape_elements(&graph->tensors[index].shape);
+    float *data = malloc((size_t)elements * sizeof *data);
+    if (data == NULL)
+        return NULL;
+    memcpy(data, graph->tensors[index].data, (size_t)elements * sizeof *data);
+    struct convoy_shape shape = graph->tensors[index].shape;
+    int copy = convoy_graph_add_tensor(graph, graph->tensors[index].name, &shape, data);
+    if (copy < 0)
+        return NULL;
+    readers[index]--;
+    readers[copy] = 1;
+    node->inputs[k] = copy;
+    return data;
+}
+
+static int give_bias(struct convoy_graph *graph, struct convoy_node *node, int64_t channels, int *readers)
+{
+    if (node->input_count == 3)
+        return 0;
+    float *zeros = calloc((size_t)channels, sizeof *zeros);
+    if (zeros == NULL)
+        return -ENOMEM;
+    struct convoy_shape shape = {.rank = 1, .batch_axis = -1, .dims = {channels}};
+    int bias = convoy_graph_add_tensor(graph, node->name, &shape, zeros);
+    if (bias < 0)
+        return bias;
+    readers[bias] = 1;
+    node->inputs[node->input_count++] = bias;
+    return 0;
+}
+
+static int apply(struct convoy_graph *graph, struct convoy_node *target, const struct affine *affine,
+                 int *readers)
+{
+    int64_t channels = graph->tensors[target->inputs[1]].shape.dims[0];
+    int64_t row = convoy_shape_elements(&graph->tensors[target->inputs[1]].shape) / channels;
+    if (give_bias(graph, target, channels, readers) != 0)
+        return -ENOMEM;
+    float *weight = own_constant(graph, target, 1, readers);
+    float *bias = own_constant(graph, target, 2, readers);
+    if (weight == NULL || bias == NULL)
+        return -ENOMEM;
+    for (int64_t k = 0; k < channels; k++) {
+        double scale = affine_scale(affine, k);
+        if (scale != 1)
+            for (int64_t i = 0; i < row; i++)
+                weight[k * row + i] = (float)(weight[k * row + i] * scale);
+        bias[k] = (float)(bias[k] * scale + affine_shift(affine, k));
+    }
+    return 0;
+}
+
+int convoy_fold_scales(struct convoy_graph *graph, int *readers)
+{
+    for (int i = 0; i < graph->node_count; i++) {
+        struct convoy_node *node = &graph->nodes[i];
+        struct affine affine;
+        if (node->output < 0 || !read_affine(graph, node, &affine) || readers[affine.x] != 1)
+            continue;
+        int producer = graph->tensors[affine.x].producer;
+        if (producer < 0)
+            continue;
+        struct convoy_node *target = &graph->nodes[producer];
+        if (target->op != CONVOY_OP_CONV && target->op != CONVOY_OP_DENSE)
+            continue;
+        if (apply(graph, target, &affine, readers) != 0)
+            return -ENOMEM;
+        target->output = node->output;
+        graph->tensors[target->output].producer = producer;
+        for (int k = 0; k < node->input_count; k++)
+            readers[node->inputs[k]]--;
+        node->output = -1;
+    }
+    return 0;
+}
