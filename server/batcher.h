@@ -1,7 +1,8 @@
 /* The batcher: gathers images of one model into a slot and sends slots to workers.
  *
  * Work-conserving: while a worker can take a slot, one leaves at once with whatever waits, so a lone request
- * never waits for company; otherwise images gather until the slot is full or its oldest has waited max_delay_us.
+ * never waits for company; otherwise images gather until the slot is full or its oldest has waited
+ * max_delay_us.
  *
  * An image's way: convoy_batcher_admit() reserves room in the model's queue (max_queue images) for all images
  * of a request; then each image is decoded by the caller and handed over with convoy_batcher_submit(), which
@@ -62,11 +63,61 @@ struct convoy_item {
 int convoy_batcher_admit(struct convoy_batcher *batcher, struct convoy_model *model, uint32_t n);
 void convoy_batcher_cancel(struct convoy_batcher *batcher, struct convoy_model *model, uint32_t n);
 
-/* Hands one admitted image over: row (shape's H x W x C bytes, or floats) is copied before the call returns. */
+/* Hands one admitted image over: row (shape's H x W x C bytes, or floats) is copied before the call returns.
+ */
 void convoy_batcher_submit(struct convoy_batcher *batcher, struct convoy_item *item, const void *row,
                            size_t row_bytes);
 
-/* Images submitted whose done() was not called yet, over all models. */
+/* Images submitted whose done() was not called yet, over all models. Any thread. */
 uint64_t convoy_batcher_pending(struct convoy_batcher *batcher);
+
+/* ---- What follows is the control loop's: one thread calls it. ---- */
+
+struct convoy_batcher_limits {
+    uint32_t max_batch, max_delay_us, max_queue;
+};
+
+/* models: how many numbers there are. lanes: how many workers there can be. */
+int convoy_batcher_new(uint32_t models, uint32_t lanes, struct convoy_metrics *metrics,
+                       struct convoy_batcher **batcher, struct convoy_error *error);
+/* Every item's done() must have been called. */
+void convoy_batcher_free(struct convoy_batcher *batcher);
+
+/* Limits of a model; again at SIGHUP (max_batch must stay). Any thread. */
+void convoy_batcher_set_limits(struct convoy_batcher *batcher, struct convoy_model *model,
+                               const struct convoy_batcher_limits *limits);
+/* The model's rows are known from now on and its images are taken. */
+void convoy_batcher_model_ready(struct convoy_batcher *batcher, struct convoy_model *model,
+                                const struct convoy_model_shape *shape);
+/* The model can no longer be served: what waits for it gets -ENODEV. */
+void convoy_batcher_model_gone(struct convoy_batcher *batcher, struct convoy_model *model);
+/* From now on nothing is admitted; all that waits or runs gets -ECANCELED. */
+void convoy_batcher_stop(struct convoy_batcher *batcher);
+
+/* A timerfd that becomes readable when convoy_batcher_tick() has something to do. */
+int convoy_batcher_timer(const struct convoy_batcher *batcher);
+/* Answers items whose deadline passed and lets slots go that gathered long enough. */
+void convoy_batcher_tick(struct convoy_batcher *batcher);
+
+/* A lane is one worker's slots. It outlives the worker: slots keep their rows while another is started. */
+struct convoy_lane;
+
+/* channel: laid out, the supervisor's, must outlive the lane. device: as the worker calls itself. */
+int convoy_lane_new(struct convoy_batcher *batcher, struct convoy_channel *channel, const char *device,
+                    struct convoy_lane **lane, struct convoy_error *error);
+/* A worker is attached and takes up to streams slots at once. */
+void convoy_lane_up(struct convoy_lane *lane, uint32_t streams);
+/* The worker on this lane can serve the model now, or never will. */
+void convoy_lane_model(struct convoy_lane *lane, const struct convoy_model *model, bool can_serve);
+/* The lane has rows of the model that wait for it. */
+bool convoy_lane_waits_for(struct convoy_lane *lane, const struct convoy_model *model);
+/* Takes completions; bounded work per call. Returns how many made no sense. */
+uint32_t convoy_lane_collect(struct convoy_lane *lane);
+/* The worker died. Its slots in flight will run again, one at a time; a slot that was alone in flight and had
+ * been in flight before is halved, and a single image that is left gets -EIO. blame_slots is false when the
+ * worker is known to have died of something else (loading a model). Returns how many images run again. */
+uint32_t convoy_lane_down(struct convoy_lane *lane, bool blame_slots);
+/* Microseconds since the lane made progress while slots are in flight; 0 when none is. */
+uint64_t convoy_lane_stalled_us(struct convoy_lane *lane);
 
 #endif

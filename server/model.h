@@ -31,15 +31,16 @@ struct convoy_model_shape {
     char platform[32];
 };
 
-struct convoy_labels; /* a counted table of strings */
+struct convoy_labels; /* a counted label list */
 
 struct convoy_model {
-    uint32_t number;  /* its index in the registry, as in the channel's slot headers */
+    uint32_t number; /* its index in the registry, as in the channel's slot headers */
     char *name, *version;
-    char *path;       /* of model.onnx: handed to workers, never opened here */
-    char *folder;     /* models/NAME */
+    char *path;   /* of model.onnx: handed to workers, never opened here */
+    char *folder; /* models/NAME */
     struct convoy_model_metrics *metrics;
-    struct convoy_model_config *config; /* batching delays change at SIGHUP, under the registry's lock */
+    struct convoy_model_config
+        *config; /* NULL when unusable; its max_delay_us changes at SIGHUP, on the control loop */
 
     /* under the registry's lock */
     enum convoy_model_state state;
@@ -72,8 +73,8 @@ struct convoy_model *convoy_registry_at(struct convoy_registry *registry, uint32
 
 /* version NULL: the highest number. name NULL: the default model (the configured one, or the only one).
  * Returns NULL when there is none; *why is then a sentence for the user. */
-struct convoy_model *convoy_registry_find(struct convoy_registry *registry, const char *name, const char *version,
-                                          struct convoy_error *why);
+struct convoy_model *convoy_registry_find(struct convoy_registry *registry, const char *name,
+                                          const char *version, struct convoy_error *why);
 /* True when name was not given and no default can be chosen (a 400, not a 404). */
 bool convoy_registry_default_missing(const struct convoy_registry *registry);
 

@@ -4,7 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* vsnprintf cuts anywhere; take back a UTF-8 sequence that it cut in two, or JSON answers would be invalid. */
+/* vsnprintf cuts anywhere; take back a UTF-8 sequence that it cut in two, or JSON answers would be invalid.
+ */
 static void end_on_character(char *text, size_t capacity)
 {
     size_t length = strlen(text);

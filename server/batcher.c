@@ -1,0 +1,375 @@
+#include "server/batcher_internal.h"
+
+#include "engine/base/clock.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+int convoy_batcher_new(uint32_t models, uint32_t lanes, struct convoy_metrics *metrics,
+                       struct convoy_batcher **result, struct convoy_error *error)
+{
+    struct convoy_batcher *batcher = calloc(1, sizeof *batcher);
+    if (batcher == NULL)
+        return convoy_fail(error, -ENOMEM, "out of memory for the batcher");
+    batcher->queues = calloc(models + 1, sizeof *batcher->queues);
+    batcher->lanes = calloc(lanes, sizeof *batcher->lanes);
+    batcher->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (batcher->queues == NULL || batcher->lanes == NULL || batcher->timer_fd < 0) {
+        free(batcher->queues);
+        free(batcher->lanes);
+        free(batcher);
+        return convoy_fail(error, -ENOMEM, "out of memory or descriptors for the batcher");
+    }
+    pthread_mutex_init(&batcher->lock, NULL);
+    batcher->metrics = metrics;
+    batcher->model_count = models;
+    batcher->lane_limit = lanes;
+    batcher->timer_at = UINT64_MAX;
+    batcher->next_deadline_us = UINT64_MAX;
+    *result = batcher;
+    return 0;
+}
+
+void convoy_batcher_free(struct convoy_batcher *batcher)
+{
+    if (batcher == NULL)
+        return;
+    for (uint32_t i = 0; i < batcher->lane_count; i++) {
+        struct convoy_lane *lane = batcher->lanes[i];
+        for (uint32_t slot = 0; slot < CONVOY_MAX_SLOTS; slot++)
+            free(lane->slots[slot].items);
+        for (int form = 0; form < FORMS; form++)
+            free(lane->open[form]);
+        free(lane->models);
+        free(lane);
+    }
+    close(batcher->timer_fd);
+    pthread_mutex_destroy(&batcher->lock);
+    free(batcher->lanes);
+    free(batcher->queues);
+    free(batcher);
+}
+
+void convoy_batcher_set_limits(struct convoy_batcher *batcher, struct convoy_model *model,
+                               const struct convoy_batcher_limits *limits)
+{
+    pthread_mutex_lock(&batcher->lock);
+    queue_of(batcher, model)->limits = *limits;
+    pthread_mutex_unlock(&batcher->lock);
+}
+
+void convoy_batcher_model_ready(struct convoy_batcher *batcher, struct convoy_model *model,
+                                const struct convoy_model_shape *shape)
+{
+    uint64_t elements = (uint64_t)shape->channels * shape->height * shape->width;
+    pthread_mutex_lock(&batcher->lock);
+    struct model_queue *queue = queue_of(batcher, model);
+    queue->input_stride[CONVOY_SLOT_U8_HWC] = convoy_slot_round(elements);
+    queue->input_stride[CONVOY_SLOT_F32_CHW] = convoy_slot_round(elements * sizeof(float));
+    queue->output_stride = convoy_slot_round(shape->outputs_per_row * sizeof(float));
+    queue->outputs_per_row = shape->outputs_per_row;
+    queue->ready = true;
+    pthread_mutex_unlock(&batcher->lock);
+}
+
+void convoy_queue_changed(struct convoy_batcher *batcher, const struct convoy_model *model)
+{
+    convoy_metrics_queue(model->metrics, queue_of(batcher, model)->queued);
+}
+
+int convoy_batcher_admit(struct convoy_batcher *batcher, struct convoy_model *model, uint32_t n)
+{
+    pthread_mutex_lock(&batcher->lock);
+    struct model_queue *queue = queue_of(batcher, model);
+    int code = 0;
+    if (batcher->stopped || queue->gone || !queue->ready)
+        code = -ESHUTDOWN;
+    else if (n > queue->limits.max_queue || queue->queued > queue->limits.max_queue - n)
+        code = -EBUSY;
+    else
+        queue->queued += n;
+    convoy_queue_changed(batcher, model);
+    pthread_mutex_unlock(&batcher->lock);
+    return code;
+}
+
+void convoy_batcher_cancel(struct convoy_batcher *batcher, struct convoy_model *model, uint32_t n)
+{
+    pthread_mutex_lock(&batcher->lock);
+    queue_of(batcher, model)->queued -= n;
+    convoy_queue_changed(batcher, model);
+    pthread_mutex_unlock(&batcher->lock);
+}
+
+void convoy_batcher_wake_at(struct convoy_batcher *batcher, uint64_t when_us)
+{
+    if (when_us >= batcher->timer_at)
+        return;
+    batcher->timer_at = when_us;
+    struct itimerspec at = {
+        .it_value = {.tv_sec = (time_t)(when_us / 1000000u), .tv_nsec = (long)(when_us % 1000000u) * 1000}};
+    timerfd_settime(batcher->timer_fd, TFD_TIMER_ABSTIME, &at, NULL);
+}
+
+/* Rows of this model that a slot of the channel takes; 0 when not even one fits. */
+static uint32_t slot_capacity(const struct convoy_lane *lane, const struct model_queue *queue,
+                              enum convoy_slot_form form)
+{
+    const struct convoy_channel_size *size = &lane->channel->size;
+    uint64_t rows = queue->limits.max_batch;
+    if (rows > size->input_bytes / queue->input_stride[form])
+        rows = size->input_bytes / queue->input_stride[form];
+    if (rows > size->output_bytes / queue->output_stride)
+        rows = size->output_bytes / queue->output_stride;
+    return (uint32_t)rows;
+}
+
+static int open_slot(struct convoy_lane *lane, struct convoy_model *model, enum convoy_slot_form form)
+{
+    struct convoy_batcher *batcher = lane->batcher;
+    const struct model_queue *queue = queue_of(batcher, model);
+    uint32_t capacity = slot_capacity(lane, queue, form);
+    for (uint32_t i = 0; capacity > 0 && i < lane->channel->size.slots; i++) {
+        struct lane_slot *slot = &lane->slots[i];
+        if (slot->state != SLOT_FREE)
+            continue;
+        struct convoy_item **items = slot->items;
+        memset(slot, 0, offsetof(struct lane_slot, items));
+        slot->items = items;
+        slot->state = SLOT_OPEN;
+        slot->model = model;
+        slot->form = form;
+        slot->capacity = capacity;
+        slot->opened_us = convoy_now_us();
+        slot->order = batcher->orders++;
+        slot->range_count = 0;
+        convoy_metrics_slots_in_use(batcher->metrics, ++batcher->slots_in_use);
+        return (int)i;
+    }
+    return NO_SLOT;
+}
+
+/* The lane on which a new slot for model is best opened: up and idle first. A lane whose worker is being
+ * replaced is used too when nothing else is there: its slots wait in place, without a copy. */
+static struct convoy_lane *best_lane(struct convoy_batcher *batcher, const struct convoy_model *model)
+{
+    struct convoy_lane *best = NULL;
+    int best_score = -1;
+    for (uint32_t i = 0; i < batcher->lane_count; i++) {
+        struct convoy_lane *lane = batcher->lanes[i];
+        if (lane->models[model->number] == LANE_REFUSES)
+            continue;
+        bool serves = lane->up && lane->models[model->number] == LANE_SERVES;
+        bool has_room = false;
+        for (uint32_t slot = 0; slot < lane->channel->size.slots && !has_room; slot++)
+            has_room = lane->slots[slot].state == SLOT_FREE;
+        int score = has_room ? (serves ? 1000 : 500) - (int)lane->in_flight : -1;
+        if (score > best_score) {
+            best = lane;
+            best_score = score;
+        }
+    }
+    return best;
+}
+
+/* Finds a row for item: in a slot that gathers, else in a fresh one. False when every slot is in use. */
+static bool reserve(struct convoy_batcher *batcher, struct convoy_item *item, struct convoy_lane **where)
+{
+    struct convoy_lane *lane = NULL;
+    int number = NO_SLOT;
+    uint32_t model = item->model->number;
+    for (uint32_t i = 0; i < batcher->lane_count && number == NO_SLOT && !item->profile; i++) {
+        lane = batcher->lanes[i];
+        number = lane->open[item->form][model];
+    }
+    if (number == NO_SLOT) {
+        lane = best_lane(batcher, item->model);
+        number = lane != NULL ? open_slot(lane, item->model, item->form) : NO_SLOT;
+        if (number == NO_SLOT)
+            return false;
+        lane->slots[number].profile = item->profile;
+        if (item->profile)
+            lane->slots[number].capacity = 1;
+        else
+            lane->open[item->form][model] = number;
+    }
+    struct lane_slot *slot = &lane->slots[number];
+    item->worker = 0;
+    for (uint32_t i = 0; i < batcher->lane_count; i++)
+        if (batcher->lanes[i] == lane)
+            item->worker = (int32_t)i;
+    item->slot = number;
+    item->row = (int32_t)slot->reserved;
+    slot->items[slot->reserved++] = item;
+    if (slot->reserved == slot->capacity) {
+        slot->state = SLOT_SEALED;
+        if (!item->profile)
+            lane->open[item->form][model] = NO_SLOT;
+    }
+    *where = lane;
+    return true;
+}
+
+/* Copies a reserved row in and commits it. Called with the lock held, which is dropped for the copy: other
+ * threads fill their rows of the same slot meanwhile. item may be gone once the lock is dropped. */
+static void fill(struct convoy_batcher *batcher, struct convoy_lane *lane, const struct convoy_item *item,
+                 const void *row, size_t row_bytes)
+{
+    struct lane_slot *slot = &lane->slots[item->slot];
+    const struct model_queue *queue = queue_of(batcher, item->model);
+    uint8_t *target = convoy_channel_rows(lane->channel, (uint32_t)item->slot) +
+                      (uint32_t)item->row * queue->input_stride[item->form];
+    pthread_mutex_unlock(&batcher->lock);
+    memcpy(target, row, row_bytes);
+    pthread_mutex_lock(&batcher->lock);
+    slot->committed++;
+    convoy_lane_pump(lane);
+}
+
+static size_t row_bytes_of(const struct model_queue *queue, enum convoy_slot_form form)
+{
+    return queue->input_stride[form];
+}
+
+static void park(struct convoy_batcher *batcher, struct convoy_item *item, const void *row, size_t row_bytes)
+{
+    struct model_queue *queue = queue_of(batcher, item->model);
+    item->parked_row = calloc(1, row_bytes_of(queue, item->form));
+    if (item->parked_row == NULL)
+        abort(); /* max_queue rows are what the operator granted; a machine without them cannot serve */
+    memcpy(item->parked_row, row, row_bytes);
+    item->next = NULL;
+    item->previous = queue->parked_last;
+    if (queue->parked_last != NULL)
+        queue->parked_last->next = item;
+    else
+        queue->parked_first = item;
+    queue->parked_last = item;
+}
+
+static void unlink_parked(struct model_queue *queue, struct convoy_item *item)
+{
+    if (item->previous != NULL)
+        item->previous->next = item->next;
+    else
+        queue->parked_first = item->next;
+    if (item->next != NULL)
+        item->next->previous = item->previous;
+    else
+        queue->parked_last = item->previous;
+    item->next = item->previous = NULL;
+}
+
+void convoy_batcher_submit(struct convoy_batcher *batcher, struct convoy_item *item, const void *row,
+                           size_t row_bytes)
+{
+    struct convoy_lane *lane;
+    item->status = 0;
+    item->retries = 0;
+    item->layers = NULL;
+    item->layer_count = 0;
+    item->next = item->previous = NULL;
+    item->parked_row = NULL;
+    item->slot = NO_SLOT;
+    item->submitted_us = convoy_now_us();
+    pthread_mutex_lock(&batcher->lock);
+    struct model_queue *queue = queue_of(batcher, item->model);
+    batcher->pending++;
+    /* A model that was given up, or a daemon that stops, between admit() and here: the next tick answers. */
+    uint64_t deadline_us = queue->gone || batcher->stopped ? 1 : item->deadline_us;
+    if (deadline_us < batcher->next_deadline_us) {
+        batcher->next_deadline_us = deadline_us;
+        convoy_batcher_wake_at(batcher, deadline_us);
+    }
+    /* Behind those that wait already, or a stream of newcomers would starve them. */
+    if (queue->parked_first == NULL && reserve(batcher, item, &lane))
+        fill(batcher, lane, item, row, row_bytes);
+    else
+        park(batcher, item, row, row_bytes);
+    pthread_mutex_unlock(&batcher->lock);
+}
+
+/* Models take turns by the age of their oldest image. A model that finds no row is passed over: another may
+ * have an open slot. */
+static struct convoy_item *next_parked(struct convoy_batcher *batcher, struct convoy_lane **lane)
+{
+    uint64_t after = 0;
+    for (;;) {
+        struct convoy_item *oldest = NULL;
+        for (uint32_t i = 0; i < batcher->model_count; i++) {
+            struct convoy_item *item = batcher->queues[i].parked_first;
+            if (item != NULL && item->submitted_us > after &&
+                (oldest == NULL || item->submitted_us < oldest->submitted_us))
+                oldest = item;
+        }
+        if (oldest == NULL || reserve(batcher, oldest, lane))
+            return oldest;
+        after = oldest->submitted_us;
+    }
+}
+
+void convoy_batcher_unpark(struct convoy_batcher *batcher)
+{
+    struct convoy_lane *lane;
+    struct convoy_item *item;
+    while ((item = next_parked(batcher, &lane)) != NULL) {
+        struct model_queue *queue = queue_of(batcher, item->model);
+        unlink_parked(queue, item);
+        uint8_t *row = item->parked_row;
+        item->parked_row = NULL;
+        fill(batcher, lane, item, row, row_bytes_of(queue, item->form));
+        free(row);
+    }
+}
+
+void convoy_item_finish(struct convoy_batcher *batcher, struct convoy_item *item, int status,
+                        struct convoy_item **finished)
+{
+    struct model_queue *queue = queue_of(batcher, item->model);
+    if (item->parked_row != NULL) {
+        unlink_parked(queue, item);
+        free(item->parked_row);
+        item->parked_row = NULL;
+        queue->queued--;
+    } else if (item->slot != NO_SLOT) {
+        struct lane_slot *slot = &batcher->lanes[item->worker]->slots[item->slot];
+        const struct row_range *running = &slot->ranges[slot->range_count - (slot->range_count > 0)];
+        uint32_t row = (uint32_t)item->row;
+        bool runs =
+            slot->state == SLOT_IN_FLIGHT && row >= running->first && row < running->first + running->rows;
+        if (!runs)
+            queue->queued--;
+        slot->items[item->row] = NULL;
+    }
+    convoy_queue_changed(batcher, item->model);
+    item->status = status;
+    item->finished_us = convoy_now_us();
+    item->next = *finished;
+    *finished = item;
+    batcher->pending--;
+}
+
+void convoy_items_done(struct convoy_item *finished)
+{
+    while (finished != NULL) {
+        struct convoy_item *next = finished->next;
+        finished->done(finished); /* its owner may free it */
+        finished = next;
+    }
+}
+
+uint64_t convoy_batcher_pending(struct convoy_batcher *batcher)
+{
+    pthread_mutex_lock(&batcher->lock);
+    uint64_t pending = batcher->pending;
+    pthread_mutex_unlock(&batcher->lock);
+    return pending;
+}
+
+int convoy_batcher_timer(const struct convoy_batcher *batcher)
+{
+    return batcher->timer_fd;
+}

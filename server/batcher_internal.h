@@ -1,0 +1,109 @@
+/* What batcher.c, lane.c and deadline.c share. Everything here is under batcher->lock unless said otherwise.
+ */
+#ifndef CONVOY_SERVER_BATCHER_INTERNAL_H
+#define CONVOY_SERVER_BATCHER_INTERNAL_H
+
+#include "server/batcher.h"
+
+#include <pthread.h>
+
+#define NO_SLOT (-1)
+#define FORMS   2
+
+/* Rows of a suspect slot that still have to run; halves of halves of at most 65,535 rows fit. */
+#define MAX_RANGES 40
+
+enum slot_state {
+    SLOT_FREE,
+    SLOT_OPEN,     /* takes rows */
+    SLOT_SEALED,   /* takes no more rows; waits to leave */
+    SLOT_IN_FLIGHT /* the worker has it */
+};
+
+struct row_range {
+    uint32_t first, rows;
+};
+
+struct lane_slot {
+    enum slot_state state;
+    struct convoy_model *model;
+    enum convoy_slot_form form;
+    bool profile;
+    bool suspect; /* was in flight when a worker died: runs alone */
+    uint32_t capacity, reserved, committed;
+    uint32_t generation, retries;
+    uint64_t opened_us;         /* when its first row was reserved */
+    uint64_t order;             /* slots leave in the order in which they were opened */
+    struct convoy_item **items; /* by row; NULL where the request gave up */
+    struct row_range ranges[MAX_RANGES];
+    uint32_t range_count; /* ranges[range_count - 1] runs next, or is running */
+};
+
+enum lane_model { LANE_UNKNOWN, LANE_SERVES, LANE_REFUSES };
+
+struct convoy_lane {
+    struct convoy_batcher *batcher;
+    struct convoy_channel *channel;
+    char device[32];
+    struct convoy_device_metrics *metrics;
+    bool up;
+    uint32_t streams, in_flight, suspects;
+    uint64_t progress_us; /* of the last completion, or of the first submission after idleness */
+    uint8_t *models;      /* enum lane_model by model number */
+    int *open[FORMS];     /* the open slot by model number, or NO_SLOT */
+    struct lane_slot slots[CONVOY_MAX_SLOTS];
+};
+
+/* A model's queue. */
+struct model_queue {
+    struct convoy_batcher_limits limits;
+    bool ready, gone;
+    uint64_t input_stride[FORMS], output_stride;
+    uint32_t outputs_per_row;
+    uint32_t queued;                                /* admitted and not in flight: what max_queue bounds */
+    struct convoy_item *parked_first, *parked_last; /* copies that wait for a row, oldest first */
+};
+
+struct convoy_batcher {
+    pthread_mutex_t lock;
+    struct convoy_metrics *metrics;
+    uint32_t model_count, lane_limit, lane_count;
+    struct model_queue *queues; /* by model number */
+    struct convoy_lane **lanes;
+    uint64_t pending; /* submitted, done() not called yet */
+    uint64_t orders;
+    uint32_t slots_in_use;
+    bool stopped;
+    int timer_fd;
+    uint64_t timer_at;         /* UINT64_MAX: not armed */
+    uint64_t next_deadline_us; /* no item's deadline is earlier */
+};
+
+static inline struct model_queue *queue_of(struct convoy_batcher *batcher, const struct convoy_model *model)
+{
+    return &batcher->queues[model->number];
+}
+
+/* Arms the timer unless it fires earlier anyway. */
+void convoy_batcher_wake_at(struct convoy_batcher *batcher, uint64_t when_us);
+
+/* Submits what may leave on this lane now. */
+void convoy_lane_pump(struct convoy_lane *lane);
+
+/* Moves parked images into rows that became free. Takes and drops the lock around each copy. */
+void convoy_batcher_unpark(struct convoy_batcher *batcher);
+
+/* Images of [first, first + rows) whose request still waits. */
+uint32_t convoy_slot_live(const struct lane_slot *slot, const struct row_range *range);
+
+/* Takes item out of its slot or parked list, with this status, onto the list *finished (linked by next). */
+void convoy_item_finish(struct convoy_batcher *batcher, struct convoy_item *item, int status,
+                        struct convoy_item **finished);
+
+/* Calls done() of each; without the lock. */
+void convoy_items_done(struct convoy_item *finished);
+
+void convoy_slot_release(struct convoy_lane *lane, struct lane_slot *slot);
+void convoy_queue_changed(struct convoy_batcher *batcher, const struct convoy_model *model);
+
+#endif

@@ -1,0 +1,116 @@
+/* What makes items end without an answer: a deadline that passed, a model that is gone, a daemon that stops.
+ */
+#include "server/batcher_internal.h"
+
+#include "engine/base/clock.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+/* 0, or why this item ends now. */
+static int verdict(const struct convoy_batcher *batcher, const struct convoy_item *item, uint64_t now,
+                   bool cancel)
+{
+    if (cancel)
+        return -ECANCELED;
+    if (batcher->queues[item->model->number].gone)
+        return -ENODEV;
+    return item->deadline_us <= now ? -ETIMEDOUT : 0;
+}
+
+/* Ends what must end, returns the earliest deadline of the rest. A scan over all that waits is enough: it
+ * comes once per deadline that passes and at most max_queue and the slots' rows are there. */
+static uint64_t sweep(struct convoy_batcher *batcher, bool cancel, struct convoy_item **finished)
+{
+    uint64_t now = convoy_now_us(), next = UINT64_MAX;
+    for (uint32_t i = 0; i < batcher->model_count; i++) {
+        struct convoy_item *item = batcher->queues[i].parked_first;
+        while (item != NULL) {
+            struct convoy_item *following = item->next;
+            int status = verdict(batcher, item, now, cancel);
+            if (status != 0)
+                convoy_item_finish(batcher, item, status, finished);
+            else if (item->deadline_us < next)
+                next = item->deadline_us;
+            item = following;
+        }
+    }
+    for (uint32_t i = 0; i < batcher->lane_count; i++) {
+        struct convoy_lane *lane = batcher->lanes[i];
+        for (uint32_t number = 0; number < lane->channel->size.slots; number++) {
+            struct lane_slot *slot = &lane->slots[number];
+            for (uint32_t row = 0; slot->state != SLOT_FREE && row < slot->reserved; row++) {
+                struct convoy_item *item = slot->items[row];
+                int status = item != NULL ? verdict(batcher, item, now, cancel) : 0;
+                if (status != 0)
+                    convoy_item_finish(batcher, item, status, finished);
+                else if (item != NULL && item->deadline_us < next)
+                    next = item->deadline_us;
+            }
+        }
+    }
+    return next;
+}
+
+/* Slots whose rows nobody waits for any more, and which no worker has, are free again. */
+static void release_deserted(struct convoy_batcher *batcher)
+{
+    for (uint32_t i = 0; i < batcher->lane_count; i++) {
+        struct convoy_lane *lane = batcher->lanes[i];
+        for (uint32_t number = 0; number < lane->channel->size.slots; number++) {
+            struct lane_slot *slot = &lane->slots[number];
+            struct row_range all = {0, slot->reserved};
+            if ((slot->state != SLOT_OPEN && slot->state != SLOT_SEALED) ||
+                slot->committed != slot->reserved || convoy_slot_live(slot, &all) > 0)
+                continue;
+            if (slot->state == SLOT_OPEN)
+                lane->open[slot->form][slot->model->number] = NO_SLOT;
+            convoy_slot_release(lane, slot);
+        }
+    }
+}
+
+static void sweep_and_answer(struct convoy_batcher *batcher, bool everything)
+{
+    struct convoy_item *finished = NULL;
+    pthread_mutex_lock(&batcher->lock);
+    if (everything || convoy_now_us() >= batcher->next_deadline_us) {
+        batcher->next_deadline_us = sweep(batcher, batcher->stopped, &finished);
+        if (finished != NULL)
+            release_deserted(batcher);
+    }
+    if (batcher->next_deadline_us != UINT64_MAX)
+        convoy_batcher_wake_at(batcher, batcher->next_deadline_us);
+    for (uint32_t i = 0; i < batcher->lane_count; i++)
+        convoy_lane_pump(batcher->lanes[i]);
+    convoy_batcher_unpark(batcher);
+    pthread_mutex_unlock(&batcher->lock);
+    convoy_items_done(finished);
+}
+
+void convoy_batcher_tick(struct convoy_batcher *batcher)
+{
+    uint64_t expirations;
+    ssize_t got = read(batcher->timer_fd, &expirations, sizeof expirations);
+    (void)got;
+    pthread_mutex_lock(&batcher->lock);
+    batcher->timer_at = UINT64_MAX;
+    pthread_mutex_unlock(&batcher->lock);
+    sweep_and_answer(batcher, false);
+}
+
+void convoy_batcher_model_gone(struct convoy_batcher *batcher, struct convoy_model *model)
+{
+    pthread_mutex_lock(&batcher->lock);
+    queue_of(batcher, model)->gone = true;
+    pthread_mutex_unlock(&batcher->lock);
+    sweep_and_answer(batcher, true);
+}
+
+void convoy_batcher_stop(struct convoy_batcher *batcher)
+{
+    pthread_mutex_lock(&batcher->lock);
+    batcher->stopped = true;
+    pthread_mutex_unlock(&batcher->lock);
+    sweep_and_answer(batcher, true);
+}

@@ -1,0 +1,327 @@
+/* One worker's slots: what leaves when, what comes back, and what runs again after a fault. */
+#include "server/batcher_internal.h"
+
+#include "engine/base/clock.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Completions taken per call, so that a worker gone wild cannot keep the control loop. */
+#define COLLECT_MOST (2u * CONVOY_MAX_SLOTS)
+
+int convoy_lane_new(struct convoy_batcher *batcher, struct convoy_channel *channel, const char *device,
+                    struct convoy_lane **result, struct convoy_error *error)
+{
+    struct convoy_lane *lane = calloc(1, sizeof *lane);
+    if (lane == NULL)
+        return convoy_fail(error, -ENOMEM, "out of memory for a worker's slots");
+    uint32_t most = 1;
+    for (uint32_t i = 0; i < batcher->model_count; i++)
+        if (batcher->queues[i].limits.max_batch > most)
+            most = batcher->queues[i].limits.max_batch;
+    bool complete = (lane->models = calloc(batcher->model_count + 1, 1)) != NULL;
+    for (int form = 0; form < FORMS; form++) {
+        lane->open[form] = calloc(batcher->model_count + 1, sizeof *lane->open[form]);
+        complete = complete && lane->open[form] != NULL;
+        for (uint32_t i = 0; complete && i < batcher->model_count; i++)
+            lane->open[form][i] = NO_SLOT;
+    }
+    for (uint32_t i = 0; i < channel->size.slots; i++)
+        complete = (lane->slots[i].items = calloc(most, sizeof(struct convoy_item *))) != NULL && complete;
+    if (!complete) {
+        for (uint32_t i = 0; i < channel->size.slots; i++)
+            free(lane->slots[i].items);
+        free(lane->open[0]);
+        free(lane->open[1]);
+        free(lane->models);
+        free(lane);
+        return convoy_fail(error, -ENOMEM, "out of memory for a worker's slots");
+    }
+    lane->batcher = batcher;
+    lane->channel = channel;
+    snprintf(lane->device, sizeof lane->device, "%s", device);
+    lane->metrics = convoy_metrics_device(batcher->metrics, device);
+    pthread_mutex_lock(&batcher->lock);
+    batcher->lanes[batcher->lane_count++] = lane;
+    pthread_mutex_unlock(&batcher->lock);
+    *result = lane;
+    return 0;
+}
+
+uint32_t convoy_slot_live(const struct lane_slot *slot, const struct row_range *range)
+{
+    uint32_t live = 0;
+    for (uint32_t row = range->first; row < range->first + range->rows; row++)
+        live += slot->items[row] != NULL;
+    return live;
+}
+
+void convoy_slot_release(struct convoy_lane *lane, struct lane_slot *slot)
+{
+    if (slot->suspect)
+        lane->suspects--;
+    slot->suspect = false;
+    slot->state = SLOT_FREE;
+    convoy_metrics_slots_in_use(lane->batcher->metrics, --lane->batcher->slots_in_use);
+}
+
+/* Hands the slot's next range to the worker. */
+static void submit_range(struct convoy_lane *lane, uint32_t number)
+{
+    struct lane_slot *slot = &lane->slots[number];
+    struct model_queue *queue = queue_of(lane->batcher, slot->model);
+    const struct row_range *range = &slot->ranges[slot->range_count - 1];
+    slot->state = SLOT_IN_FLIGHT;
+    slot->generation++;
+    queue->queued -= convoy_slot_live(slot, range);
+    convoy_queue_changed(lane->batcher, slot->model);
+    *convoy_channel_slot(lane->channel, number) =
+        (struct convoy_slot){.model = slot->model->number,
+                             .form = slot->form,
+                             .first = range->first,
+                             .rows = range->rows,
+                             .generation = slot->generation,
+                             .profile = slot->profile,
+                             .input_stride = queue->input_stride[slot->form],
+                             .output_stride = queue->output_stride};
+    if (lane->in_flight++ == 0)
+        lane->progress_us = convoy_now_us();
+    convoy_channel_submit(lane->channel, number);
+}
+
+/* The oldest slot that could leave: gathered or full, all rows committed, its model loaded by this worker. */
+static int oldest_waiting(const struct convoy_lane *lane, bool suspects)
+{
+    int best = NO_SLOT;
+    for (uint32_t i = 0; i < lane->channel->size.slots; i++) {
+        const struct lane_slot *slot = &lane->slots[i];
+        if ((slot->state != SLOT_OPEN && slot->state != SLOT_SEALED) || slot->suspect != suspects ||
+            slot->reserved == 0 || slot->committed != slot->reserved ||
+            lane->models[slot->model->number] != LANE_SERVES)
+            continue;
+        if (best == NO_SLOT || slot->order < lane->slots[best].order)
+            best = (int)i;
+    }
+    return best;
+}
+
+/* May this slot leave now? While the worker can take it, always. Otherwise it gathers; a full one leaves
+ * since waiting gains nothing, and one that gathered for max_delay_us is staged behind the running ones, so
+ * that the worker finds it without a turn through the front. One is enough for that: more would only cut
+ * batches up. */
+static bool may_leave(struct convoy_lane *lane, const struct lane_slot *slot, uint64_t now)
+{
+    if (lane->in_flight < lane->streams || slot->state == SLOT_SEALED)
+        return true;
+    uint64_t ripe_us = slot->opened_us + queue_of(lane->batcher, slot->model)->limits.max_delay_us;
+    if (lane->in_flight > lane->streams)
+        return false;
+    if (now >= ripe_us)
+        return true;
+    convoy_batcher_wake_at(lane->batcher, ripe_us);
+    return false;
+}
+
+void convoy_lane_pump(struct convoy_lane *lane)
+{
+    uint64_t now = convoy_now_us();
+    while (lane->up) {
+        /* After a fault its slots run alone, one after the other, before anything else. */
+        bool suspects = lane->suspects > 0;
+        int number = suspects && lane->in_flight > 0 ? NO_SLOT : oldest_waiting(lane, suspects);
+        if (number == NO_SLOT || (!suspects && !may_leave(lane, &lane->slots[number], now)))
+            return;
+        struct lane_slot *slot = &lane->slots[number];
+        if (slot->state == SLOT_OPEN)
+            lane->open[slot->form][slot->model->number] = NO_SLOT;
+        if (slot->range_count == 0)
+            slot->ranges[slot->range_count++] = (struct row_range){0, slot->reserved};
+        while (slot->range_count > 0 && convoy_slot_live(slot, &slot->ranges[slot->range_count - 1]) == 0)
+            slot->range_count--; /* nobody waits for these rows any more */
+        if (slot->range_count > 0)
+            submit_range(lane, (uint32_t)number);
+        else
+            convoy_slot_release(lane, slot);
+    }
+}
+
+void convoy_lane_up(struct convoy_lane *lane, uint32_t streams)
+{
+    pthread_mutex_lock(&lane->batcher->lock);
+    lane->up = true;
+    lane->streams = streams > 0 ? streams : 1;
+    convoy_lane_pump(lane);
+    pthread_mutex_unlock(&lane->batcher->lock);
+}
+
+void convoy_lane_model(struct convoy_lane *lane, const struct convoy_model *model, bool can_serve)
+{
+    pthread_mutex_lock(&lane->batcher->lock);
+    lane->models[model->number] = can_serve ? LANE_SERVES : LANE_REFUSES;
+    convoy_lane_pump(lane);
+    convoy_batcher_unpark(lane->batcher);
+    pthread_mutex_unlock(&lane->batcher->lock);
+}
+
+bool convoy_lane_waits_for(struct convoy_lane *lane, const struct convoy_model *model)
+{
+    bool waits = false;
+    pthread_mutex_lock(&lane->batcher->lock);
+    for (uint32_t i = 0; i < lane->channel->size.slots; i++)
+        waits = waits || (lane->slots[i].state != SLOT_FREE && lane->slots[i].model == model);
+    pthread_mutex_unlock(&lane->batcher->lock);
+    return waits;
+}
+
+static void copy_layers(struct convoy_item *item, const struct convoy_slot_report *report)
+{
+    uint32_t layers = report->layers < CONVOY_REPORT_LAYERS ? report->layers : CONVOY_REPORT_LAYERS;
+    item->layers = layers > 0 ? calloc(layers, sizeof *item->layers) : NULL;
+    for (uint32_t i = 0; item->layers != NULL && i < layers; i++)
+        item->layers[i].us = report->layer_us[i];
+    item->layer_count = item->layers != NULL ? layers : 0;
+}
+
+/* A time that a worker reports is only believed where it can be one. */
+static float plausible(float us)
+{
+    return us >= 0 && us < 1e9f ? us : 0;
+}
+
+static void answer_item(struct convoy_lane *lane, struct lane_slot *slot, struct convoy_item *item,
+                        const struct convoy_slot_report *report, uint32_t batch)
+{
+    item->input_us = plausible(report->input_us);
+    item->compute_us = plausible(report->compute_us);
+    item->output_us = plausible(report->output_us);
+    item->batch_size = batch;
+    item->retries = slot->retries;
+    memcpy(item->device, lane->device, sizeof item->device);
+    /* What the device did not use was waiting: in the slot, behind other slots, for another worker. */
+    uint64_t used = (uint64_t)(item->input_us + item->compute_us + item->output_us);
+    uint64_t all = convoy_now_us() - item->submitted_us;
+    item->queue_us = all > used ? all - used : 0;
+    convoy_metrics_observe(item->model->metrics, CONVOY_STAGE_QUEUE, item->queue_us);
+    if (slot->profile)
+        copy_layers(item, report);
+}
+
+/* The range that ran is done: hands its outputs over and lets the slot go on or free. */
+static void finish_range(struct convoy_lane *lane, uint32_t number, int status, struct convoy_item **finished)
+{
+    struct lane_slot *slot = &lane->slots[number];
+    struct convoy_batcher *batcher = lane->batcher;
+    const struct model_queue *queue = queue_of(batcher, slot->model);
+    struct row_range range = slot->ranges[slot->range_count - 1];
+    struct convoy_slot_report report = *convoy_channel_report(lane->channel, number);
+    const uint8_t *outputs = convoy_channel_outputs(lane->channel, number);
+
+    for (uint32_t row = range.first; row < range.first + range.rows; row++) {
+        struct convoy_item *item = slot->items[row];
+        if (item == NULL)
+            continue;
+        if (status == 0) {
+            memcpy(item->outputs, outputs + row * queue->output_stride,
+                   queue->outputs_per_row * sizeof(float));
+            answer_item(lane, slot, item, &report, range.rows);
+        }
+        convoy_item_finish(batcher, item, status == 0 ? 0 : -EIO, finished);
+    }
+    if (status == 0) {
+        struct convoy_model_metrics *metrics = slot->model->metrics;
+        convoy_metrics_batch(metrics, lane->metrics, range.rows);
+        convoy_metrics_observe(metrics, CONVOY_STAGE_INPUT, (uint64_t)plausible(report.input_us));
+        convoy_metrics_observe(metrics, CONVOY_STAGE_COMPUTE, (uint64_t)plausible(report.compute_us));
+        convoy_metrics_observe(metrics, CONVOY_STAGE_OUTPUT, (uint64_t)plausible(report.output_us));
+    }
+    lane->in_flight--;
+    lane->progress_us = convoy_now_us();
+    slot->range_count--;
+    if (slot->range_count > 0)
+        slot->state = SLOT_SEALED;
+    else
+        convoy_slot_release(lane, slot);
+}
+
+uint32_t convoy_lane_collect(struct convoy_lane *lane)
+{
+    struct convoy_item *finished = NULL;
+    struct convoy_done done;
+    uint32_t nonsense = 0;
+    pthread_mutex_lock(&lane->batcher->lock);
+    for (uint32_t i = 0; i < COLLECT_MOST && convoy_channel_take_done(lane->channel, &done); i++) {
+        const struct lane_slot *slot = done.slot < lane->channel->size.slots ? &lane->slots[done.slot] : NULL;
+        if (slot == NULL || slot->state != SLOT_IN_FLIGHT || slot->generation != done.generation)
+            nonsense++;
+        else
+            finish_range(lane, done.slot, done.status, &finished);
+    }
+    convoy_lane_pump(lane);
+    convoy_batcher_unpark(lane->batcher);
+    pthread_mutex_unlock(&lane->batcher->lock);
+    convoy_items_done(finished);
+    return nonsense;
+}
+
+/* This slot was alone in flight, twice: one of its rows may be what kills workers. */
+static void halve(struct convoy_lane *lane, struct lane_slot *slot, struct convoy_item **finished)
+{
+    struct row_range range = slot->ranges[slot->range_count - 1];
+    if (range.rows > 1) {
+        uint32_t half = range.rows / 2;
+        slot->ranges[slot->range_count - 1] = (struct row_range){range.first + half, range.rows - half};
+        slot->ranges[slot->range_count++] = (struct row_range){range.first, half};
+        return;
+    }
+    if (slot->items[range.first] != NULL)
+        convoy_item_finish(lane->batcher, slot->items[range.first], -EIO, finished);
+    slot->range_count--;
+}
+
+uint32_t convoy_lane_down(struct convoy_lane *lane, bool blame_slots)
+{
+    struct convoy_batcher *batcher = lane->batcher;
+    struct convoy_item *finished = NULL;
+    uint32_t again = 0;
+    pthread_mutex_lock(&batcher->lock);
+    bool alone = lane->in_flight == 1;
+    for (uint32_t i = 0; i < lane->channel->size.slots; i++) {
+        struct lane_slot *slot = &lane->slots[i];
+        if (slot->state != SLOT_IN_FLIGHT)
+            continue;
+        struct row_range range = slot->ranges[slot->range_count - 1];
+        bool blamed = blame_slots && alone && slot->suspect;
+        if (blamed)
+            halve(lane, slot, &finished);
+        else if (!slot->suspect)
+            lane->suspects++;
+        slot->suspect = true;
+        slot->state = SLOT_SEALED;
+        slot->retries++;
+        uint32_t live = convoy_slot_live(slot, &range);
+        queue_of(batcher, slot->model)->queued += live;
+        convoy_queue_changed(batcher, slot->model);
+        convoy_metrics_retried(slot->model->metrics, live);
+        again += live;
+        if (slot->range_count == 0)
+            convoy_slot_release(lane, slot);
+    }
+    lane->up = false;
+    lane->in_flight = 0;
+    for (uint32_t i = 0; i < batcher->model_count; i++)
+        if (lane->models[i] == LANE_SERVES)
+            lane->models[i] = LANE_UNKNOWN;
+    pthread_mutex_unlock(&batcher->lock);
+    convoy_items_done(finished);
+    return again;
+}
+
+uint64_t convoy_lane_stalled_us(struct convoy_lane *lane)
+{
+    pthread_mutex_lock(&lane->batcher->lock);
+    uint64_t stalled = lane->in_flight > 0 ? convoy_now_us() - lane->progress_us : 0;
+    pthread_mutex_unlock(&lane->batcher->lock);
+    return stalled;
+}

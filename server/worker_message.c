@@ -1,0 +1,173 @@
+#include "server/worker_message.h"
+
+#include "engine/channel.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int whole(const cJSON *json, const char *key, double least, double most, uint64_t *value,
+                 struct convoy_error *error)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(json, key);
+    if (!cJSON_IsNumber(item) || !(item->valuedouble >= least && item->valuedouble <= most))
+        return convoy_fail(error, -EPROTO, "a worker's message lacks a '%s' from %.0f to %.0f", key, least,
+                           most);
+    *value = (uint64_t)item->valuedouble;
+    return 0;
+}
+
+static int small(const cJSON *json, const char *key, double least, double most, uint32_t *value,
+                 struct convoy_error *error)
+{
+    uint64_t wide = 0;
+    int code = whole(json, key, least, most, &wide, error);
+    *value = (uint32_t)wide;
+    return code;
+}
+
+static const char *string(const cJSON *json, const char *key)
+{
+    const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, key));
+    return text != NULL ? text : "";
+}
+
+static void copy_string(char *target, size_t capacity, const cJSON *json, const char *key)
+{
+    snprintf(target, capacity, "%s", string(json, key));
+}
+
+int convoy_worker_message_shape(const cJSON *json, struct convoy_model_shape *shape,
+                                struct convoy_error *error)
+{
+    int code;
+    memset(shape, 0, sizeof *shape);
+    /* The bounds keep rows and outputs inside 64 bits; whether they fit a slot is looked at later. */
+    if ((code = small(json, "channels", 1, 65535, &shape->channels, error)) != 0 ||
+        (code = small(json, "height", 1, 65535, &shape->height, error)) != 0 ||
+        (code = small(json, "width", 1, 65535, &shape->width, error)) != 0)
+        return code;
+    copy_string(shape->input_name, sizeof shape->input_name, json, "input");
+    copy_string(shape->precision, sizeof shape->precision, json, "precision");
+    shape->ends_in_softmax = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "softmax"));
+    snprintf(shape->platform, sizeof shape->platform, "onnx_convoyd");
+
+    const cJSON *output;
+    cJSON_ArrayForEach(output, cJSON_GetObjectItemCaseSensitive(json, "outputs"))
+    {
+        if (shape->output_count == sizeof shape->output_elements / sizeof shape->output_elements[0])
+            return convoy_fail(error, -EPROTO, "a worker's message has too many outputs");
+        uint32_t *elements = &shape->output_elements[shape->output_count];
+        if ((code = small(output, "elements", 1, 1 << 24, elements, error)) != 0)
+            return code;
+        copy_string(shape->output_names[shape->output_count], sizeof shape->output_names[0], output, "name");
+        shape->outputs_per_row += *elements;
+        shape->output_count++;
+    }
+    if (shape->output_count == 0)
+        return convoy_fail(error, -EPROTO, "a worker's message has no outputs");
+    const cJSON *layers = cJSON_GetObjectItemCaseSensitive(json, "layers");
+    int count = cJSON_GetArraySize(layers);
+    shape->layer_count = count < CONVOY_REPORT_LAYERS ? (uint32_t)count : CONVOY_REPORT_LAYERS;
+    return 0;
+}
+
+static int read_loaded(const cJSON *json, struct convoy_worker_message *message, struct convoy_error *error)
+{
+    int code = convoy_worker_message_shape(json, &message->loaded.shape, error);
+    if (code == 0)
+        code = whole(json, "weight_bytes", 0, 1e15, &message->loaded.weight_bytes, error);
+    if (code != 0)
+        return code;
+    uint32_t count = message->loaded.shape.layer_count, i = 0;
+    message->loaded.layers = calloc(count + 1, sizeof *message->loaded.layers);
+    if (message->loaded.layers == NULL)
+        return convoy_fail(error, -ENOMEM, "out of memory for a model's layers");
+    const cJSON *layer;
+    cJSON_ArrayForEach(layer, cJSON_GetObjectItemCaseSensitive(json, "layers"))
+    {
+        if (i == count)
+            break;
+        copy_string(message->loaded.layers[i].name, sizeof message->loaded.layers[i].name, layer, "name");
+        copy_string(message->loaded.layers[i].kernel, sizeof message->loaded.layers[i].kernel, layer,
+                    "kernel");
+        i++;
+    }
+    return 0;
+}
+
+static int read_hello(const cJSON *json, struct convoy_worker_message *message, struct convoy_error *error)
+{
+    uint32_t abi;
+    int code;
+    if ((code = small(json, "abi", 0, UINT32_MAX, &abi, error)) != 0 ||
+        (code = small(json, "device_count", 1, 1024, &message->hello.device_count, error)) != 0 ||
+        (code = small(json, "streams", 1, CONVOY_MAX_SLOTS, &message->hello.streams, error)) != 0)
+        return code;
+    if (abi != CONVOY_CHANNEL_ABI)
+        return convoy_fail(error, -EPROTO,
+                           "convoy-worker speaks channel ABI %u, convoyd %d: install both of one build", abi,
+                           CONVOY_CHANNEL_ABI);
+    if (message->hello.device_count > CONVOY_MAX_DEVICES)
+        message->hello.device_count = CONVOY_MAX_DEVICES;
+    copy_string(message->hello.backend, sizeof message->hello.backend, json, "backend");
+    copy_string(message->hello.device, sizeof message->hello.device, json, "device");
+    copy_string(message->hello.description, sizeof message->hello.description, json, "description");
+    return 0;
+}
+
+static enum convoy_worker_says type_of(const char *name)
+{
+    static const struct {
+        const char *name;
+        enum convoy_worker_says says;
+    } types[] = {{"hello", CONVOY_SAYS_HELLO},     {"attached", CONVOY_SAYS_ATTACHED},
+                 {"loading", CONVOY_SAYS_LOADING}, {"loaded", CONVOY_SAYS_LOADED},
+                 {"failed", CONVOY_SAYS_FAILED},   {"heartbeat", CONVOY_SAYS_HEARTBEAT},
+                 {"log", CONVOY_SAYS_LOG},         {"lost", CONVOY_SAYS_LOST}};
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
+        if (strcmp(name, types[i].name) == 0)
+            return types[i].says;
+    return CONVOY_SAYS_NOTHING;
+}
+
+int convoy_worker_message_read(const char *line, size_t length, uint32_t model_count,
+                               struct convoy_worker_message *message, struct convoy_error *error)
+{
+    memset(message, 0, sizeof *message);
+    const cJSON *json = message->json = cJSON_ParseWithLength(line, length);
+    if (!cJSON_IsObject(json))
+        return convoy_fail(error, -EPROTO, "a worker sent a line that is not a JSON object");
+    message->says = type_of(string(json, "type"));
+    switch (message->says) {
+    case CONVOY_SAYS_HELLO:
+        return read_hello(json, message, error);
+    case CONVOY_SAYS_LOADING:
+    case CONVOY_SAYS_LOADED:
+    case CONVOY_SAYS_FAILED:
+        if (model_count == 0 || small(json, "model", 0, model_count - 1.0, &message->model, NULL) != 0)
+            return convoy_fail(error, -EPROTO, "a worker spoke of a model that does not exist");
+        message->text = string(json, "reason");
+        return message->says == CONVOY_SAYS_LOADED ? read_loaded(json, message, error) : 0;
+    case CONVOY_SAYS_HEARTBEAT:
+        message->text = string(json, "phase");
+        return 0;
+    case CONVOY_SAYS_LOG:
+        message->text = string(json, "message");
+        message->level = string(json, "level");
+        return 0;
+    case CONVOY_SAYS_LOST:
+        message->text = string(json, "reason");
+        return 0;
+    default:
+        return 0;
+    }
+}
+
+void convoy_worker_message_free(struct convoy_worker_message *message)
+{
+    cJSON_Delete(message->json);
+    free(message->loaded.layers);
+    memset(message, 0, sizeof *message);
+}

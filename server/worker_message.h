@@ -1,0 +1,59 @@
+/* What a worker says on its control socket, read strictly: the front believes nothing that it did not check.
+ *
+ * A worker sends JSON objects, one a line. Unknown types are reported as CONVOY_SAYS_NOTHING so that a newer
+ * worker can say more. */
+#ifndef CONVOY_SERVER_WORKER_MESSAGE_H
+#define CONVOY_SERVER_WORKER_MESSAGE_H
+
+#include "server/model.h"
+
+#include <cjson/cJSON.h>
+#include <stddef.h>
+
+#define CONVOY_WORKER_LINE_MAX (1u << 20) /* bytes of a line; 512 layers with long names need 100 KiB */
+#define CONVOY_MAX_DEVICES     16
+
+enum convoy_worker_says {
+    CONVOY_SAYS_NOTHING,
+    CONVOY_SAYS_HELLO,
+    CONVOY_SAYS_ATTACHED,
+    CONVOY_SAYS_LOADING,
+    CONVOY_SAYS_LOADED,
+    CONVOY_SAYS_FAILED,
+    CONVOY_SAYS_HEARTBEAT,
+    CONVOY_SAYS_LOG,
+    CONVOY_SAYS_LOST
+};
+
+struct convoy_layer_name {
+    char name[64], kernel[64];
+};
+
+struct convoy_worker_message {
+    enum convoy_worker_says says;
+    cJSON *json;       /* the whole message, for counters; strings below point into it */
+    uint32_t model;    /* LOADING, LOADED, FAILED: less than the model count given */
+    const char *text;  /* FAILED and LOST: the reason; LOG: the message; HEARTBEAT: the phase */
+    const char *level; /* LOG */
+    struct {
+        char backend[16], device[32], description[128];
+        uint32_t device_count, streams;
+    } hello;
+    struct {
+        struct convoy_model_shape shape;
+        uint64_t weight_bytes;
+        struct convoy_layer_name *layers; /* shape.layer_count of them, the message's */
+    } loaded;
+};
+
+/* Reads one line (without its newline). -EPROTO with a sentence when it is not a message that a worker of
+ * this build sends. Free with convoy_worker_message_free() also after an error. */
+int convoy_worker_message_read(const char *line, size_t length, uint32_t model_count,
+                               struct convoy_worker_message *message, struct convoy_error *error);
+void convoy_worker_message_free(struct convoy_worker_message *message);
+
+/* The part of LOADED that `convoy-worker --check` prints too. */
+int convoy_worker_message_shape(const cJSON *json, struct convoy_model_shape *shape,
+                                struct convoy_error *error);
+
+#endif
