@@ -1,0 +1,24 @@
+#include "engine/cpu/check.h"
+
+#include <dnnl_debug.h>
+#include <errno.h>
+
+int convoy_cpu_check(dnnl_status_t status, struct convoy_error *error, const char *node, const char *what)
+{
+    switch (status) {
+    case dnnl_success:
+        return 0;
+    case dnnl_out_of_memory:
+        return convoy_fail(error, -ENOMEM,
+                           "node '%s': oneDNN found no memory to %s; free some or lower max_batch", node,
+                           what);
+    case dnnl_unimplemented:
+    case dnnl_invalid_arguments:
+        return convoy_fail(error, -ENOTSUP,
+                           "node '%s': oneDNN cannot %s (%s); the CPU backend does not run this network",
+                           node, what, dnnl_status2str(status));
+    default:
+        return convoy_fail(error, -EIO, "node '%s': oneDNN failed to %s (%s)", node, what,
+                           dnnl_status2str(status));
+    }
+}

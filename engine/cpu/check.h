@@ -1,0 +1,13 @@
+/* oneDNN's statuses as this project's errors. */
+#ifndef CONVOY_ENGINE_CPU_CHECK_H
+#define CONVOY_ENGINE_CPU_CHECK_H
+
+#include "engine/base/error.h"
+
+#include <dnnl.h>
+
+/* 0 for success; else fills error with a sentence that names what was tried and for which node, and returns
+ * -ENOMEM, -ENOTSUP (oneDNN cannot do that) or -EIO. */
+int convoy_cpu_check(dnnl_status_t status, struct convoy_error *error, const char *node, const char *what);
+
+#endif

@@ -1,0 +1,92 @@
+#include "engine/cpu/constants.h"
+#include "engine/cpu/check.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct convoy_cpu_constant {
+    const float *source;
+    dnnl_memory_desc_t from, to;
+    void *data;
+};
+
+static int reorder(const struct convoy_cpu_constants *constants, const struct convoy_cpu_constant *entry,
+                   const char *node, struct convoy_error *error)
+{
+    dnnl_primitive_desc_t description = NULL;
+    dnnl_primitive_t primitive = NULL;
+    dnnl_memory_t from = NULL;
+    dnnl_memory_t to = NULL;
+    dnnl_engine_t engine = constants->engine;
+    dnnl_status_t status = dnnl_memory_create(&from, &entry->from, engine, (void *)(uintptr_t)entry->source);
+    if (status == dnnl_success)
+        status = dnnl_memory_create(&to, &entry->to, engine, entry->data);
+    if (status == dnnl_success)
+        status =
+            dnnl_reorder_primitive_desc_create(&description, &entry->from, engine, &entry->to, engine, NULL);
+    if (status == dnnl_success)
+        status = dnnl_primitive_create(&primitive, description);
+    if (status == dnnl_success) {
+        dnnl_exec_arg_t args[2] = {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}};
+        status = dnnl_primitive_execute(primitive, constants->stream, 2, args);
+    }
+    if (status == dnnl_success)
+        status = dnnl_stream_wait(constants->stream);
+    dnnl_primitive_destroy(primitive);
+    dnnl_primitive_desc_destroy(description);
+    dnnl_memory_destroy(from);
+    dnnl_memory_destroy(to);
+    return convoy_cpu_check(status, error, node, "reorder the weights");
+}
+
+int convoy_cpu_constants_get(struct convoy_cpu_constants *constants, const float *source,
+                             const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to, const char *node,
+                             const void **data, struct convoy_error *error)
+{
+    for (int i = 0; i < constants->count; i++) {
+        const struct convoy_cpu_constant *entry = &constants->entries[i];
+        if (entry->source == source && dnnl_memory_desc_equal(&entry->from, from) &&
+            dnnl_memory_desc_equal(&entry->to, to)) {
+            *data = entry->data;
+            return 0;
+        }
+    }
+    size_t bytes = (dnnl_memory_desc_get_size(to) + 63) / 64 * 64;
+    if (constants->count == constants->capacity) {
+        int capacity = constants->capacity == 0 ? 32 : constants->capacity * 2;
+        void *entries = realloc(constants->entries, (size_t)capacity * sizeof(constants->entries[0]));
+        if (entries == NULL)
+            return convoy_fail(error, -ENOMEM, "node '%s': no memory for %d constants", node, capacity);
+        constants->entries = entries;
+        constants->capacity = capacity;
+    }
+    struct convoy_cpu_constant *entry = &constants->entries[constants->count];
+    *entry = (struct convoy_cpu_constant){.source = source, .from = *from, .to = *to};
+    entry->data = aligned_alloc(64, bytes);
+    if (entry->data == NULL)
+        return convoy_fail(error, -ENOMEM, "node '%s': no memory for %zu bytes of weights", node, bytes);
+    if (dnnl_memory_desc_equal(from, to)) {
+        memcpy(entry->data, source, dnnl_memory_desc_get_size(to));
+    } else {
+        int failed = reorder(constants, entry, node, error);
+        if (failed) {
+            free(entry->data);
+            return failed;
+        }
+    }
+    constants->count++;
+    constants->bytes += bytes;
+    *data = entry->data;
+    return 0;
+}
+
+void convoy_cpu_constants_free(struct convoy_cpu_constants *constants)
+{
+    for (int i = 0; i < constants->count; i++)
+        free(constants->entries[i].data);
+    free(constants->entries);
+    constants->entries = NULL;
+    constants->count = constants->capacity = 0;
+    constants->bytes = 0;
+}

@@ -1,0 +1,238 @@
+#include "engine/cpu/lowering.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+
+int convoy_cpu_dims(const struct convoy_cpu_lowering *l, int tensor, dnnl_dims_t dims)
+{
+    const struct convoy_shape *shape = &l->graph->tensors[tensor].shape;
+    for (int i = 0; i < shape->rank; i++)
+        dims[i] = shape->dims[i] * (i == shape->batch_axis ? l->plan->rows : 1);
+    if (shape->rank == 0)
+        dims[0] = 1;
+    return shape->rank == 0 ? 1 : shape->rank;
+}
+
+/* The descriptions below cannot fail: ranks are at most CONVOY_MAX_RANK and dimensions positive (load
+ * checks). */
+dnnl_memory_desc_t convoy_cpu_plain_md(int rank, const int64_t *dims)
+{
+    dnnl_memory_desc_t md;
+    dnnl_dims_t strides;
+    strides[rank - 1] = 1;
+    for (int i = rank - 1; i > 0; i--)
+        strides[i - 1] = strides[i] * dims[i];
+    memset(&md, 0, sizeof(md));
+    dnnl_memory_desc_init_by_strides(&md, rank, dims, dnnl_f32, strides);
+    return md;
+}
+
+dnnl_memory_desc_t convoy_cpu_tag_md(int rank, const int64_t *dims, dnnl_format_tag_t tag)
+{
+    dnnl_memory_desc_t md;
+    memset(&md, 0, sizeof(md));
+    dnnl_memory_desc_init_by_tag(&md, rank, dims, dnnl_f32, tag);
+    return md;
+}
+
+dnnl_memory_desc_t convoy_cpu_any_md(int rank, const int64_t *dims)
+{
+    return convoy_cpu_tag_md(rank, dims, dnnl_format_tag_any);
+}
+
+static int no_memory(const struct convoy_cpu_lowering *l)
+{
+    return convoy_fail(l->error, -ENOMEM, "node '%s': no memory for its plan", l->node);
+}
+
+int convoy_cpu_new_rep(struct convoy_cpu_lowering *l, const dnnl_memory_desc_t *md)
+{
+    int buffer = convoy_cpu_plan_add_buffer(l->plan, dnnl_memory_desc_get_size(md));
+    int rep = buffer < 0 ? buffer : convoy_cpu_plan_add_rep(l->plan, md, buffer, NULL);
+    return rep < 0 ? no_memory(l) : rep;
+}
+
+int convoy_cpu_view(struct convoy_cpu_lowering *l, int rep, const dnnl_memory_desc_t *md)
+{
+    if (rep < 0)
+        return rep;
+    int buffer = l->plan->reps[rep].buffer;
+    void *constant = l->plan->reps[rep].constant;
+    int view = convoy_cpu_plan_add_rep(l->plan, md, buffer, constant);
+    return view < 0 ? no_memory(l) : view;
+}
+
+int convoy_cpu_constant_rep(struct convoy_cpu_lowering *l, int tensor, const dnnl_memory_desc_t *md)
+{
+    dnnl_memory_desc_t from = convoy_cpu_plain_md(md->ndims, md->dims);
+    const void *data = NULL;
+    int failed = convoy_cpu_constants_get(l->constants, l->graph->tensors[tensor].data, &from, md, l->node,
+                                          &data, l->error);
+    if (failed)
+        return failed;
+    int rep = convoy_cpu_plan_add_rep(l->plan, md, -1, (void *)(uintptr_t)data);
+    return rep < 0 ? no_memory(l) : rep;
+}
+
+int convoy_cpu_primary(struct convoy_cpu_lowering *l, int tensor)
+{
+    struct convoy_cpu_layouts *layouts = &l->tensors[tensor];
+    if (layouts->count > 0)
+        return layouts->reps[0];
+    if (l->graph->tensors[tensor].data == NULL)
+        return convoy_fail(l->error, -EINVAL, "node '%s' reads tensor '%s' before it is computed", l->node,
+                           l->graph->tensors[tensor].name);
+    dnnl_dims_t dims;
+    int rank = convoy_cpu_dims(l, tensor, dims);
+    dnnl_memory_desc_t md = convoy_cpu_plain_md(rank, dims);
+    int rep = convoy_cpu_constant_rep(l, tensor, &md);
+    if (rep >= 0)
+        convoy_cpu_define(l, tensor, rep);
+    return rep;
+}
+
+/* True where the bytes lie as in the row-major layout, whatever the description calls it: a blocked layout of
+ * whole blocks over 1 x 1 images, or odd strides along dimensions of 1. */
+static bool lies_plain(const dnnl_memory_desc_t *md)
+{
+    if (md->format_kind != dnnl_blocked || md->offset0 != 0 ||
+        memcmp(md->dims, md->padded_dims, (size_t)md->ndims * sizeof(md->dims[0])) != 0)
+        return false;
+    const dnnl_blocking_desc_t *blocking = &md->format_desc.blocking;
+    int64_t inner = 1;
+    int blocked_axis = -1;
+    if (blocking->inner_nblks > 1)
+        return false;
+    if (blocking->inner_nblks == 1) {
+        blocked_axis = (int)blocking->inner_idxs[0];
+        inner = blocking->inner_blks[0];
+        for (int i = blocked_axis + 1; i < md->ndims; i++)
+            if (md->dims[i] != 1)
+                return false;
+    }
+    int64_t stride = 1;
+    for (int i = md->ndims - 1; i >= 0; i--) {
+        int64_t expected = i == blocked_axis ? stride * inner : stride;
+        int64_t blocks = i == blocked_axis ? md->dims[i] / inner : md->dims[i];
+        if (blocks != 1 && blocking->strides[i] != expected)
+            return false;
+        stride *= md->dims[i];
+    }
+    return true;
+}
+
+static bool same_bytes(const dnnl_memory_desc_t *a, const dnnl_memory_desc_t *b)
+{
+    return a->ndims == b->ndims && memcmp(a->dims, b->dims, (size_t)a->ndims * sizeof(a->dims[0])) == 0 &&
+           lies_plain(a) && lies_plain(b);
+}
+
+static void remember(struct convoy_cpu_lowering *l, int tensor, int rep)
+{
+    struct convoy_cpu_layouts *layouts = &l->tensors[tensor];
+    if (layouts->count < CONVOY_CPU_MAX_LAYOUTS)
+        layouts->reps[layouts->count++] = rep;
+}
+
+/* An existing representation in layout md, perhaps under another description; -1 where there is none. */
+static int find_layout(struct convoy_cpu_lowering *l, int tensor, const dnnl_memory_desc_t *md)
+{
+    const struct convoy_cpu_layouts *layouts = &l->tensors[tensor];
+    for (int i = 0; i < layouts->count; i++)
+        if (dnnl_memory_desc_equal(&l->plan->reps[layouts->reps[i]].md, md))
+            return layouts->reps[i];
+    for (int i = 0; i < layouts->count; i++) {
+        if (!same_bytes(&l->plan->reps[layouts->reps[i]].md, md))
+            continue;
+        int view = convoy_cpu_view(l, layouts->reps[i], md);
+        if (view >= 0)
+            remember(l, tensor, view);
+        return view;
+    }
+    return -1;
+}
+
+/* The input is written by our own loop, which can interleave the channels as well as not: where its first
+ * reader wants N H W C and nobody has read it row-major, that is how it is written. */
+static bool take_interleaved_input(struct convoy_cpu_lowering *l, int tensor, const dnnl_memory_desc_t *md)
+{
+    struct convoy_cpu_rep *rep = &l->plan->reps[l->plan->input];
+    if (tensor != l->graph->input || rep->md.ndims != 4 || l->graph->tensors[tensor].shape.batch_axis > 0 ||
+        l->tensors[tensor].count != 1 || l->plan->buffers[rep->buffer].first != INT_MAX)
+        return false;
+    for (int i = 0; i < l->plan->rep_count; i++)
+        if (i != l->plan->input && l->plan->reps[i].buffer == rep->buffer)
+            return false;
+    dnnl_memory_desc_t interleaved = convoy_cpu_tag_md(4, rep->md.dims, dnnl_nhwc);
+    if (!dnnl_memory_desc_equal(md, &interleaved))
+        return false;
+    rep->md = interleaved;
+    l->plan->input_interleaved = true;
+    return true;
+}
+
+static int reordered(struct convoy_cpu_lowering *l, int from, const dnnl_memory_desc_t *md)
+{
+    int to = from < 0 ? from : convoy_cpu_new_rep(l, md);
+    if (to < 0)
+        return to;
+    int failed = convoy_cpu_emit_reorder(l, from, NULL, to);
+    return failed ? failed : to;
+}
+
+int convoy_cpu_as(struct convoy_cpu_lowering *l, int tensor, const dnnl_memory_desc_t *md)
+{
+    if (l->graph->tensors[tensor].data != NULL)
+        return convoy_cpu_constant_rep(l, tensor, md);
+    int rep = find_layout(l, tensor, md);
+    if (rep != -1)
+        return rep;
+    if (take_interleaved_input(l, tensor, md))
+        return l->plan->input;
+    rep = reordered(l, convoy_cpu_primary(l, tensor), md);
+    if (rep >= 0)
+        remember(l, tensor, rep);
+    return rep;
+}
+
+int convoy_cpu_plain(struct convoy_cpu_lowering *l, int tensor)
+{
+    dnnl_dims_t dims;
+    int rank = convoy_cpu_dims(l, tensor, dims);
+    dnnl_memory_desc_t md = convoy_cpu_plain_md(rank, dims);
+    return convoy_cpu_as(l, tensor, &md);
+}
+
+bool convoy_cpu_is_last_use(const struct convoy_cpu_lowering *l, int rep)
+{
+    int buffer = l->plan->reps[rep].buffer;
+    if (buffer < 0)
+        return false;
+    for (int t = 0; t < l->graph->tensor_count; t++) {
+        if (l->groups->last_use[t] <= l->group)
+            continue;
+        for (int i = 0; i < l->tensors[t].count; i++)
+            if (l->plan->reps[l->tensors[t].reps[i]].buffer == buffer)
+                return false;
+    }
+    return true;
+}
+
+int convoy_cpu_writable(struct convoy_cpu_lowering *l, int tensor, const dnnl_memory_desc_t *md, int reading)
+{
+    int rep = find_layout(l, tensor, md);
+    if (rep < -1)
+        return rep;
+    if (rep >= 0 && convoy_cpu_is_last_use(l, rep) &&
+        l->plan->reps[rep].buffer != l->plan->reps[reading].buffer)
+        return rep;
+    /* A copy that others would take for the tensor must not be overwritten, so it is not remembered. */
+    return reordered(l, rep >= 0 ? rep : convoy_cpu_primary(l, tensor), md);
+}
+
+void convoy_cpu_define(struct convoy_cpu_lowering *l, int tensor, int rep)
+{
+    l->tensors[tensor].count = 1;
+    l->tensors[tensor].reps[0] = rep;
+}

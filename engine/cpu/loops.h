@@ -1,0 +1,39 @@
+/* Plain loops for what oneDNN lacks or computes otherwise than the graph means it. All tensors are float32;
+ * unless a layout is said, row-major. Each loop runs on the calling thread and allocates nothing. */
+#ifndef CONVOY_ENGINE_CPU_LOOPS_H
+#define CONVOY_ENGINE_CPU_LOOPS_H
+
+#include "engine/graph/graph.h"
+
+/* y[i...] = a[i...] op b[i...] over dims; a stride of 0 repeats an operand along that axis. */
+struct convoy_cpu_broadcast {
+    enum convoy_binary_kind kind;
+    int rank;
+    int64_t dims[CONVOY_MAX_RANK], a_stride[CONVOY_MAX_RANK], b_stride[CONVOY_MAX_RANK];
+};
+void convoy_cpu_broadcast(const struct convoy_cpu_broadcast *p, const float *a, const float *b, float *y);
+
+/* One value per channel over an image in any channel-blocked layout (N, C / inner, H W, inner; planar is
+ * inner = 1, interleaved inner = C): y[o][m][i] = x[o][m][i] op gate[o % gate_outer][i]. y may be x. */
+struct convoy_cpu_gate {
+    enum convoy_binary_kind kind;
+    int64_t outer, middle, inner, gate_outer;
+};
+void convoy_cpu_gate(const struct convoy_cpu_gate *p, const float *x, const float *gate, float *y);
+
+/* y has dims; y[i...] = x[i - before...] where that lies inside x, else 0. */
+struct convoy_cpu_pad {
+    int rank;
+    int64_t x_dims[CONVOY_MAX_RANK], y_dims[CONVOY_MAX_RANK], before[CONVOY_MAX_RANK];
+};
+void convoy_cpu_pad(const struct convoy_cpu_pad *p, const float *x, float *y);
+
+/* Pooling of `planes` planes of height x width into out_height x out_width, as graph.h says it. A window that
+ * touches no input gives 0. */
+struct convoy_cpu_pool {
+    struct convoy_pool pool;
+    int64_t planes, height, width, out_height, out_width;
+};
+void convoy_cpu_pool(const struct convoy_cpu_pool *p, const float *x, float *y);
+
+#endif

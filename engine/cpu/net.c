@@ -1,0 +1,305 @@
+#include "engine/cpu/net.h"
+#include "engine/cpu/lower.h"
+#include "engine/cpu/rows.h"
+#include "engine/cpu/threads.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* Measured (docs/kernels.md, the CPU): one image for latency; passes of 16 reach the throughput of larger
+ * ones with activations that still fit the second-level cache; 4 bridges between. Each bucket costs its
+ * primitives at load. */
+static const uint32_t bucket_rows[] = {1, 4, 16};
+#define MAX_BUCKETS 3
+
+struct convoy_net {
+    struct convoy_cpu_constants constants;
+    struct convoy_cpu_image image;
+    uint32_t max_batch;
+    bool takes_u8;
+    int bucket_count;
+    struct convoy_cpu_plan buckets[MAX_BUCKETS]; /* by rising rows */
+    int output_count;
+    struct convoy_cpu_output outputs[CONVOY_MAX_OUTPUTS];
+    int64_t output_elements[CONVOY_MAX_OUTPUTS];
+    void *arena, *scratch;
+    int group_count, layer_count;
+    int *layer_of_group;
+    float *group_us; /* scratch of a profiled job */
+    struct convoy_layer_info *layers;
+};
+
+/* A graph that this backend can take at all: no empty tensors, the batch outermost in the input. */
+static int check_graph(const struct convoy_graph *graph, struct convoy_error *error)
+{
+    const struct convoy_tensor *input = &graph->tensors[graph->input];
+    if (input->shape.batch_axis > 0)
+        return convoy_fail(error, -ENOTSUP,
+                           "input '%s': its batch is axis %d; export the model with the batch first",
+                           input->name, input->shape.batch_axis);
+    for (int i = 0; i < graph->node_count; i++) {
+        const struct convoy_node *node = &graph->nodes[i];
+        if (convoy_shape_elements(&graph->tensors[node->output].shape) < 1)
+            return convoy_fail(error, -ENOTSUP,
+                               "node '%s' (%s) computes an empty tensor, which the CPU backend cannot",
+                               node->name, node->onnx_op);
+    }
+    if (convoy_shape_elements(&input->shape) < 1)
+        return convoy_fail(error, -ENOTSUP, "input '%s' is empty, which the CPU backend cannot take",
+                           input->name);
+    return 0;
+}
+
+static void describe_input(struct convoy_net *net, const struct convoy_graph *graph,
+                           const struct convoy_load_options *options, struct convoy_net_info *info)
+{
+    const struct convoy_shape *shape = &graph->tensors[graph->input].shape;
+    int64_t elements = convoy_shape_elements(shape);
+    bool is_image = shape->rank == 4 && shape->dims[0] == 1;
+    info->channels = (uint32_t)(is_image ? shape->dims[1] : elements);
+    info->height = (uint32_t)(is_image ? shape->dims[2] : 1);
+    info->width = (uint32_t)(is_image ? shape->dims[3] : 1);
+    net->image.channels = info->channels;
+    net->image.pixels = (int64_t)info->height * info->width;
+    net->takes_u8 = info->channels <= CONVOY_MAX_U8_CHANNELS;
+    memcpy(net->image.multiply, options->multiply, sizeof(net->image.multiply));
+    memcpy(net->image.add, options->add, sizeof(net->image.add));
+}
+
+static void describe_outputs(struct convoy_net *net, const struct convoy_graph *graph,
+                             struct convoy_net_info *info)
+{
+    net->output_count = graph->output_count;
+    info->output_count = (uint32_t)graph->output_count;
+    for (int i = 0; i < graph->output_count; i++) {
+        const struct convoy_shape *shape = &graph->tensors[graph->outputs[i]].shape;
+        struct convoy_cpu_output *output = &net->outputs[i];
+        net->output_elements[i] = convoy_shape_elements(shape);
+        output->shared = shape->batch_axis < 0;
+        output->outer = 1;
+        for (int axis = 0; axis < shape->batch_axis; axis++)
+            output->outer *= shape->dims[axis];
+        output->chunk = net->output_elements[i] / output->outer;
+        info->output_elements[i] = (uint32_t)net->output_elements[i];
+        info->outputs_per_row += info->output_elements[i];
+    }
+}
+
+/* Layers are the groups for which something runs, in order; past CONVOY_MAX_LAYERS they share the last one.
+ */
+static int describe_layers(struct convoy_net *net, const struct convoy_graph *graph,
+                           const struct convoy_cpu_groups *groups, const struct convoy_cpu_kernel *kernels,
+                           struct convoy_error *error)
+{
+    net->group_count = groups->count;
+    net->layers = calloc((size_t)groups->count + 1, sizeof(net->layers[0]));
+    net->layer_of_group = calloc((size_t)groups->count + 1, sizeof(int));
+    net->group_us = calloc((size_t)groups->count + 1, sizeof(float));
+    if (net->layers == NULL || net->layer_of_group == NULL || net->group_us == NULL)
+        return convoy_fail(error, -ENOMEM, "no memory to name %d layers", groups->count);
+    for (int i = 0; i < groups->count; i++) {
+        bool runs = kernels[i].text[0] != '\0';
+        if ((runs || net->layer_count == 0) && net->layer_count < CONVOY_MAX_LAYERS) {
+            struct convoy_layer_info *layer = &net->layers[net->layer_count++];
+            const struct convoy_node *node = &graph->nodes[groups->groups[i].anchor];
+            snprintf(layer->name, sizeof(layer->name), "%s", node->name);
+            snprintf(layer->kernel, sizeof(layer->kernel), "%s", runs ? kernels[i].text : "view");
+        }
+        net->layer_of_group[i] = net->layer_count - 1;
+    }
+    return 0;
+}
+
+static int lower_bucket(struct convoy_net *net, const struct convoy_graph *graph,
+                        const struct convoy_cpu_groups *groups, struct convoy_cpu_kernel *kernels,
+                        int64_t rows, int threads, struct convoy_error *error)
+{
+    struct convoy_cpu_plan *plan = &net->buckets[net->bucket_count++];
+    plan->rows = rows;
+    plan->threads = threads;
+    omp_set_num_threads(threads);
+    int failed = convoy_cpu_lower(graph, groups, &net->constants, plan, kernels, error);
+    return failed ? failed : convoy_cpu_plan_place(plan, error);
+}
+
+static int finish_buckets(struct convoy_net *net, struct convoy_error *error)
+{
+    size_t arena = 64;
+    size_t scratch = 64;
+    for (int i = 0; i < net->bucket_count; i++) {
+        arena = net->buckets[i].arena_bytes > arena ? net->buckets[i].arena_bytes : arena;
+        scratch = net->buckets[i].scratch_bytes > scratch ? net->buckets[i].scratch_bytes : scratch;
+    }
+    scratch = (scratch + 63) / 64 * 64;
+    net->arena = aligned_alloc(64, arena);
+    net->scratch = aligned_alloc(64, scratch);
+    if (net->arena == NULL || net->scratch == NULL)
+        return convoy_fail(error, -ENOMEM, "no memory for %zu bytes of activations; lower max_batch",
+                           arena + scratch);
+    for (int i = 0; i < net->bucket_count; i++) {
+        int failed =
+            convoy_cpu_plan_finish(&net->buckets[i], net->constants.engine, net->arena, net->scratch, error);
+        if (failed)
+            return failed;
+    }
+    return 0;
+}
+
+static int build(struct convoy_net *net, const struct convoy_graph *graph, int threads,
+                 struct convoy_error *error)
+{
+    struct convoy_cpu_groups groups;
+    struct convoy_cpu_kernel *kernels = NULL;
+    int failed = convoy_cpu_group_nodes(graph, &groups, error);
+    if (!failed) {
+        kernels = calloc((size_t)groups.count + 1, sizeof(*kernels));
+        if (kernels == NULL)
+            failed = convoy_fail(error, -ENOMEM, "no memory to name %d layers", groups.count);
+    }
+    bool one_row = graph->tensors[graph->input].shape.batch_axis < 0;
+    for (int i = 0; i < MAX_BUCKETS && !failed; i++) {
+        int64_t rows = bucket_rows[i] < net->max_batch ? bucket_rows[i] : net->max_batch;
+        if (i > 0 && (one_row || net->buckets[net->bucket_count - 1].rows >= rows))
+            break;
+        failed = lower_bucket(net, graph, &groups, kernels, one_row ? 1 : rows, threads, error);
+    }
+    if (!failed)
+        failed = finish_buckets(net, error);
+    if (!failed)
+        failed = describe_layers(net, graph, &groups, kernels, error);
+    omp_set_num_threads(threads);
+    free(kernels);
+    convoy_cpu_groups_free(&groups);
+    return failed;
+}
+
+int convoy_cpu_net_load(dnnl_engine_t engine, dnnl_stream_t stream, int threads,
+                        const struct convoy_graph *graph, const struct convoy_load_options *options,
+                        struct convoy_net **net, struct convoy_net_info *info, struct convoy_error *error)
+{
+    memset(info, 0, sizeof(*info));
+    int failed = check_graph(graph, error);
+    if (failed)
+        return failed;
+    struct convoy_net *made = calloc(1, sizeof(*made));
+    if (made == NULL)
+        return convoy_fail(error, -ENOMEM, "no memory for a network");
+    made->constants.engine = engine;
+    made->constants.stream = stream;
+    made->max_batch = options->max_batch > 0 ? options->max_batch : 1;
+    if (graph->tensors[graph->input].shape.batch_axis < 0)
+        made->max_batch = 1;
+    describe_input(made, graph, options, info);
+    describe_outputs(made, graph, info);
+    failed = build(made, graph, threads, error);
+    if (failed) {
+        convoy_cpu_net_free(made);
+        return failed;
+    }
+    info->precision = CONVOY_FP32;
+    info->weight_bytes = made->constants.bytes;
+    info->layer_count = (uint32_t)made->layer_count;
+    info->layers = made->layers;
+    *net = made;
+    return 0;
+}
+
+/* The bucket for the next pass over `rows` rows: the smallest that holds them all if they fill more than half
+ * of it, else the largest that they fill. */
+static const struct convoy_cpu_plan *next_bucket(const struct convoy_net *net, uint32_t rows)
+{
+    const struct convoy_cpu_plan *best = &net->buckets[0];
+    for (int i = 0; i < net->bucket_count; i++) {
+        const struct convoy_cpu_plan *plan = &net->buckets[i];
+        if (plan->rows <= rows || plan->rows < (int64_t)rows * 2)
+            best = plan;
+        if (plan->rows >= rows)
+            break;
+    }
+    return best;
+}
+
+static float elapsed_us(struct timespec *mark)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    double us = (double)(now.tv_sec - mark->tv_sec) * 1e6 + (double)(now.tv_nsec - mark->tv_nsec) / 1e3;
+    *mark = now;
+    return (float)us;
+}
+
+static int check_job(const struct convoy_net *net, const struct convoy_job *job, struct convoy_error *error)
+{
+    if (job->rows < 1 || job->rows > net->max_batch)
+        return convoy_fail(error, -EINVAL, "a job of %u rows was given to a network that takes 1 to %u",
+                           job->rows, net->max_batch);
+    if (job->form == CONVOY_FORM_U8_HWC && !net->takes_u8)
+        return convoy_fail(error, -EINVAL,
+                           "8-bit rows were given to a network of %ld channels, it takes them up to %d",
+                           (long)net->image.channels, CONVOY_MAX_U8_CHANNELS);
+    return 0;
+}
+
+int convoy_cpu_net_run(const struct convoy_net *net, dnnl_stream_t stream, const struct convoy_job *job,
+                       struct convoy_error *error)
+{
+    struct convoy_job_times times = {.layer_us = job->times != NULL ? job->times->layer_us : NULL};
+    float *group_us = job->profile && times.layer_us != NULL ? net->group_us : NULL;
+    int failed = check_job(net, job, error);
+    if (failed)
+        return failed;
+    if (group_us != NULL)
+        memset(group_us, 0, (size_t)net->group_count * sizeof(float));
+    struct timespec mark;
+    clock_gettime(CLOCK_MONOTONIC, &mark);
+    const char *input = job->input;
+    char *output = (char *)job->output;
+    for (uint32_t done = 0; done < job->rows;) {
+        const struct convoy_cpu_plan *plan = next_bucket(net, job->rows - done);
+        uint32_t rows = job->rows - done < plan->rows ? job->rows - done : (uint32_t)plan->rows;
+        convoy_cpu_read_rows(&net->image, job->form, input + done * job->input_stride, job->input_stride,
+                             rows, plan->rows, plan->input_interleaved, plan->reps[plan->input].data);
+        times.input_us += elapsed_us(&mark);
+
+        omp_set_num_threads(plan->threads);
+        failed = convoy_cpu_plan_run(plan, stream, group_us, error);
+        if (failed)
+            return failed;
+        times.compute_us += elapsed_us(&mark);
+
+        float *to = (float *)(void *)(output + done * job->output_stride);
+        for (int i = 0; i < net->output_count; i++) {
+            convoy_cpu_write_rows(&net->outputs[i], plan->reps[plan->outputs[i]].data, rows, plan->rows, to,
+                                  job->output_stride);
+            to += net->output_elements[i];
+        }
+        times.output_us += elapsed_us(&mark);
+        done += rows;
+    }
+    if (group_us != NULL) {
+        memset(times.layer_us, 0, (size_t)net->layer_count * sizeof(float));
+        for (int i = 0; i < net->group_count; i++)
+            times.layer_us[net->layer_of_group[i]] += group_us[i];
+    }
+    if (job->times != NULL)
+        *job->times = times;
+    return 0;
+}
+
+void convoy_cpu_net_free(struct convoy_net *net)
+{
+    if (net == NULL)
+        return;
+    for (int i = 0; i < net->bucket_count; i++)
+        convoy_cpu_plan_free(&net->buckets[i]);
+    convoy_cpu_constants_free(&net->constants);
+    free(net->arena);
+    free(net->scratch);
+    free(net->layer_of_group);
+    free(net->group_us);
+    free(net->layers);
+    free(net);
+}

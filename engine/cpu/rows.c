@@ -1,0 +1,60 @@
+#include "engine/cpu/rows.h"
+
+#include <string.h>
+
+static void normalise_planar(const struct convoy_cpu_image *image, const uint8_t *row, float *to)
+{
+    for (int64_t c = 0; c < image->channels; c++) {
+        float multiply = image->multiply[c];
+        float add = image->add[c];
+        for (int64_t p = 0; p < image->pixels; p++)
+            to[p] = (float)row[p * image->channels + c] * multiply + add;
+        to += image->pixels;
+    }
+}
+
+static void normalise_interleaved(const struct convoy_cpu_image *image, const uint8_t *row, float *to)
+{
+    for (int64_t p = 0; p < image->pixels; p++)
+        for (int64_t c = 0; c < image->channels; c++)
+            *to++ = (float)*row++ * image->multiply[c] + image->add[c];
+}
+
+static void interleave(const struct convoy_cpu_image *image, const float *row, float *to)
+{
+    for (int64_t p = 0; p < image->pixels; p++)
+        for (int64_t c = 0; c < image->channels; c++)
+            *to++ = row[c * image->pixels + p];
+}
+
+void convoy_cpu_read_rows(const struct convoy_cpu_image *image, enum convoy_form form, const void *rows,
+                          size_t stride, int64_t count, int64_t capacity, bool interleaved, float *to)
+{
+    int64_t elements = image->channels * image->pixels;
+    const char *row = rows;
+    for (int64_t i = 0; i < count; i++, row += stride, to += elements) {
+        if (form == CONVOY_FORM_U8_HWC && interleaved)
+            normalise_interleaved(image, (const uint8_t *)row, to);
+        else if (form == CONVOY_FORM_U8_HWC)
+            normalise_planar(image, (const uint8_t *)row, to);
+        else if (interleaved)
+            interleave(image, (const float *)(const void *)row, to);
+        else
+            memcpy(to, row, (size_t)elements * sizeof(*to));
+    }
+    /* Whatever the arena held before could be slow (subnormal) or raise alarms; zeros are neither. */
+    memset(to, 0, (size_t)((capacity - count) * elements) * sizeof(*to));
+}
+
+void convoy_cpu_write_rows(const struct convoy_cpu_output *output, const float *from, int64_t count,
+                           int64_t capacity, float *to, size_t stride)
+{
+    for (int64_t i = 0; i < count; i++) {
+        float *row = (float *)(void *)((char *)to + (size_t)i * stride);
+        for (int64_t o = 0; o < output->outer; o++) {
+            int64_t index = output->shared ? o : o * capacity + i;
+            memcpy(row + o * output->chunk, from + index * output->chunk,
+                   (size_t)output->chunk * sizeof(*to));
+        }
+    }
+}

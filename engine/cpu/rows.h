@@ -1,0 +1,33 @@
+/* A job's rows into a plan's input and a plan's outputs into a job's rows. */
+#ifndef CONVOY_ENGINE_CPU_ROWS_H
+#define CONVOY_ENGINE_CPU_ROWS_H
+
+#include "engine/backend.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* An image of `channels` x `pixels` values; what is no image is 1 x elements. */
+struct convoy_cpu_image {
+    int64_t channels, pixels;
+    float multiply[CONVOY_MAX_U8_CHANNELS], add[CONVOY_MAX_U8_CHANNELS]; /* for 8-bit rows */
+};
+
+/* Reads `count` rows, `stride` bytes apart, and writes `capacity` images of float32 to `to`, planar or
+ * interleaved; the images that no row fills are zero. */
+void convoy_cpu_read_rows(const struct convoy_cpu_image *image, enum convoy_form form, const void *rows,
+                          size_t stride, int64_t count, int64_t capacity, bool interleaved, float *to);
+
+/* One of the model's outputs, row-major with the batch at some axis: `outer` stretches of images x chunk
+ * values. An output that does not depend on the batch (shared) goes to every row. */
+struct convoy_cpu_output {
+    int64_t outer, chunk;
+    bool shared;
+};
+
+/* Copies the output of the first `count` of `capacity` images from `from` to the rows at `to`, `stride` bytes
+ * apart. */
+void convoy_cpu_write_rows(const struct convoy_cpu_output *output, const float *from, int64_t count,
+                           int64_t capacity, float *to, size_t stride);
+
+#endif
