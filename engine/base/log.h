@@ -9,9 +9,9 @@
  * line begins with its syslog priority ("<6>", see sd-daemon(3)), which the journal takes off again.
  *
  * A line is one write(2) of at most CONVOY_LOG_LINE_BYTES bytes, so lines of several threads and processes do
- * not mix; fields that do not fit are left out and the line ends with truncated=true. Nothing is allocated,
- * no lock is taken, and a standard error that is closed or full loses the line, never the daemon (SIGPIPE
- * should be ignored by the program). Any thread. */
+ * not mix; a text that does not fit is cut, fields after it are left out, and the line ends with
+ * truncated=true. Nothing is allocated, no lock is taken, and a standard error that is closed or full loses
+ * the line, never the daemon. Any thread. */
 #ifndef CONVOY_ENGINE_BASE_LOG_H
 #define CONVOY_ENGINE_BASE_LOG_H
 
@@ -66,8 +66,9 @@ struct convoy_log_field {
                                                                          {.kind = CONVOY_LOG_FIELD_END}});   \
     } while (0)
 
-/* Format and least level from now on, for all threads; the start is logfmt and info. Also finds out, at its
- * first call, whether standard error is the journal. May be called at any time from any thread. */
+/* Format and least level from now on, for all threads; the start is logfmt and info. Also finds out whether
+ * standard error is the journal, and ignores SIGPIPE (which a reader of the log that went away would raise).
+ * May be called at any time from any thread. */
 void convoy_log_configure(enum convoy_log_format format, enum convoy_log_level level);
 
 bool convoy_log_enabled(enum convoy_log_level level);
