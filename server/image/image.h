@@ -1,0 +1,70 @@
+/* Images: bytes of a JPEG or PNG in, one row of 8-bit pixels for the channel out.
+ *
+ * Pure functions over bytes: no files, no HTTP, no globals. Any thread may call them; a scratch belongs to
+ * one thread at a time. Which decoder runs is told by the content, never by a name or a header.
+ *
+ * The pixels, in this order:
+ *  1. Decoding. JPEG by libjpeg-turbo with its default DCT and upsampling. Of a PNG only IHDR, PLTE, tRNS,
+ * IDAT and IEND reach the decoder, so text, profiles and animation cost nothing; bit depths under 8 are
+ * scaled to 0..255 and 16-bit samples keep their high byte. No gamma or colour profile is applied.
+ *  2. Orientation. EXIF orientation 1 to 8, from JPEG's first Exif APP1 or PNG's first eXIf chunk (before or
+ * after the pixels); anything unreadable there counts as 1.
+ *  3. Colour. CMYK and YCCK are taken as stored inverted (Adobe's convention, as Pillow does) and become
+ *     R = K' - round((255 - C') K' / 255) of the stored C' and K'. Alpha is laid on black: round(c a / 255).
+ *     Grey is (19595 R + 38470 G + 7471 B + 32768) >> 16, ITU-R BT.601 luma as Pillow computes it.
+ *  4. Size: Pillow's BILINEAR, see resize.h. CONVOY_FIT_STRETCH makes the whole image fit; CONVOY_FIT_CROP
+ * scales until the image covers the target and one side matches, then cuts the centre (torchvision's Resize
+ * and CenterCrop for a square target). An image that has the target's size already is not resampled.
+ *
+ * Damage: whatever leaves pixels undefined is an error, namely a stream that ends early (JPEG or PNG), a JPEG
+ * segment that is shorter than its blocks, a component without a scan, a bad checksum of a PNG chunk that
+ * carries pixels. What every browser shapes over is not: bytes between JPEG segments, anything after the end
+ * of the image, a missing EOI after the last block of a one-scan JPEG, damaged ancillary PNG chunks.
+ *
+ * Errors, all functions (HTTP status for the caller's convenience):
+ *   -ENODATA (400) no bytes; -ENOTSUP (415) neither JPEG nor PNG; -EFBIG (413) more than max_pixels, told by
+ * the header before anything is decoded or allocated; -EBADMSG (422) cannot be decoded; -ENOMEM (500).
+ *   -EINVAL (500) a target with a side under 1 or over 65535, or with neither 1 nor 3 channels. */
+#ifndef CONVOY_SERVER_IMAGE_IMAGE_H
+#define CONVOY_SERVER_IMAGE_IMAGE_H
+
+#include "engine/base/error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum convoy_image_fit { CONVOY_FIT_STRETCH, CONVOY_FIT_CROP };
+
+/* What a model takes: height x width x channels, 1 channel for grey, 3 for R, G, B. */
+struct convoy_image_target {
+    int width, height;
+    int channels;
+    enum convoy_image_fit fit;
+};
+
+struct convoy_image_info {
+    int width, height; /* pixels, after EXIF orientation */
+    bool is_png;
+};
+
+/* Reusable buffers, grown as needed; what a large image needed is given back after it. */
+struct convoy_image_scratch;
+
+/* NULL when out of memory. */
+struct convoy_image_scratch *convoy_image_scratch_new(void);
+void convoy_image_scratch_free(struct convoy_image_scratch *scratch); /* NULL is fine */
+
+/* Reads the header alone: a few microseconds whatever the size. A caller uses it to choose the thread that
+ * decodes. 0 does not promise that the rest can be decoded. */
+int convoy_image_probe(const uint8_t *bytes, size_t length, uint64_t max_pixels,
+                       struct convoy_image_info *info, struct convoy_error *error);
+
+/* Decodes bytes into row, which holds target->height x width x channels bytes, interleaved, no padding. After
+ * an error the row's content is undefined. Memory: at most about 7 bytes a pixel (a progressive JPEG 9),
+ * twice nothing else; an image that needs neither resampling nor conversion is decoded straight into row. */
+int convoy_image_to_row(struct convoy_image_scratch *scratch, const uint8_t *bytes, size_t length,
+                        uint64_t max_pixels, const struct convoy_image_target *target, uint8_t *row,
+                        struct convoy_error *error);
+
+#endif

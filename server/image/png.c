@@ -1,0 +1,120 @@
+#include "server/image/png.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* The largest chunk that is kept rather than streamed is a palette of 768 bytes; see png_chunks.h for the
+ * rest. */
+#define KEPT_CHUNK_BYTES  ((size_t)4096)
+#define KEPT_CHUNKS_BYTES ((size_t)65536)
+
+static int failure(int code, struct convoy_error *error)
+{
+    if (code == SPNG_EMEM)
+        return convoy_fail(error, -ENOMEM,
+                           "out of memory while decoding a PNG image: send a smaller one or try again");
+    if (code == SPNG_IO_EOF || code == SPNG_EIDAT_TOO_SHORT)
+        return convoy_fail(error, -EBADMSG, "the PNG image ends before its last pixel: send the whole file");
+    return convoy_fail(error, -EBADMSG, "the PNG image cannot be decoded (%s): send it encoded anew",
+                       spng_strerror(code));
+}
+
+static int give(spng_ctx *decoder, void *user, void *to, size_t size)
+{
+    (void)decoder;
+    return convoy_png_stream_read(user, to, size) == 0 ? 0 : SPNG_IO_EOF;
+}
+
+/* The narrowest form that libspng offers for what is stored. */
+static void choose_form(struct convoy_png *png, const struct spng_ihdr *header,
+                        struct convoy_stored_image *stored)
+{
+    struct spng_trns unused;
+    bool alpha = header->color_type == SPNG_COLOR_TYPE_GRAYSCALE_ALPHA ||
+                 header->color_type == SPNG_COLOR_TYPE_TRUECOLOR_ALPHA ||
+                 spng_get_trns(png->decoder, &unused) == 0;
+    if (alpha) {
+        png->format = SPNG_FMT_RGBA8;
+        stored->pixel = CONVOY_PIXEL_RGBA;
+    } else if (header->color_type == SPNG_COLOR_TYPE_GRAYSCALE && header->bit_depth <= 8) {
+        png->format = SPNG_FMT_G8;
+        stored->pixel = CONVOY_PIXEL_GREY;
+    } else {
+        png->format = SPNG_FMT_RGB8;
+        stored->pixel = CONVOY_PIXEL_RGB;
+    }
+}
+
+int convoy_png_open(struct convoy_png *png, const uint8_t *bytes, size_t length,
+                    struct convoy_stored_image *stored, struct convoy_error *error)
+{
+    struct spng_ihdr header;
+    png->decoder = spng_ctx_new(0);
+    if (png->decoder == NULL)
+        return failure(SPNG_EMEM, error);
+    convoy_png_stream_init(&png->stream, bytes, length);
+    int code = spng_set_png_stream(png->decoder, give, &png->stream);
+    if (code == 0)
+        code = spng_set_chunk_limits(png->decoder, KEPT_CHUNK_BYTES, KEPT_CHUNKS_BYTES);
+    if (code == 0)
+        code = spng_get_ihdr(png->decoder, &header);
+    if (code != 0) {
+        convoy_png_close(png);
+        return failure(code, error);
+    }
+    png->interlaced = header.interlace_method != SPNG_INTERLACE_NONE;
+    stored->width = (int)header.width;
+    stored->height = (int)header.height;
+    stored->orientation = convoy_png_orientation(bytes, length);
+    choose_form(png, &header, stored);
+    return 0;
+}
+
+/* Rows come in the order of libspng, each as often as there are passes that touch it; from the last row on
+ * the answer is SPNG_EOI. */
+static int decode(struct convoy_png *png, const struct convoy_raster *raster, uint8_t *staged,
+                  size_t row_bytes)
+{
+    int code =
+        spng_decode_image(png->decoder, NULL, 0, png->format, SPNG_DECODE_TRNS | SPNG_DECODE_PROGRESSIVE);
+    while (code == 0) {
+        struct spng_row_info row;
+        code = spng_get_row_info(png->decoder, &row);
+        if (code != 0)
+            break;
+        int y = (int)row.row_num;
+        uint8_t *line = staged != NULL ? staged + (size_t)y * row_bytes : convoy_raster_line(raster, y);
+        code = spng_decode_row(png->decoder, line, row_bytes);
+        if (staged == NULL && (code == 0 || code == SPNG_EOI))
+            convoy_raster_place(raster, y);
+    }
+    return code == SPNG_EOI ? 0 : code;
+}
+
+int convoy_png_read(struct convoy_png *png, const struct convoy_raster *raster,
+                    struct convoy_image_buffer *staging, struct convoy_error *error)
+{
+    size_t height = (size_t)raster->stored.height;
+    size_t row_bytes = (size_t)raster->stored.width * (size_t)convoy_pixel_bytes(raster->stored.pixel);
+    uint8_t *staged = NULL;
+    if (png->interlaced && raster->line != NULL) {
+        staged = convoy_image_buffer_reserve(staging, row_bytes, height, 1);
+        if (staged == NULL)
+            return failure(SPNG_EMEM, error);
+    }
+    int code = decode(png, raster, staged, row_bytes);
+    if (code != 0)
+        return failure(code, error);
+    if (staged != NULL)
+        for (int y = 0; y < raster->stored.height; y++) {
+            memcpy(raster->line, staged + (size_t)y * row_bytes, row_bytes);
+            convoy_raster_place(raster, y);
+        }
+    return 0;
+}
+
+void convoy_png_close(struct convoy_png *png)
+{
+    spng_ctx_free(png->decoder);
+    png->decoder = NULL;
+}

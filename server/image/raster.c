@@ -1,0 +1,151 @@
+#include "server/image/raster.h"
+
+#include <string.h>
+
+int convoy_pixel_bytes(enum convoy_pixel pixel)
+{
+    switch (pixel) {
+    case CONVOY_PIXEL_GREY:
+        return 1;
+    case CONVOY_PIXEL_RGB:
+        return 3;
+    default:
+        return 4;
+    }
+}
+
+bool convoy_orientation_swaps(int orientation)
+{
+    return orientation >= 5;
+}
+
+/* round(a b / 255) for 0 <= a, b <= 255, without a division (J. Blinn, "Dirty Pixels", 1998). */
+static inline uint8_t scaled(unsigned a, unsigned b)
+{
+    unsigned t = a * b + 128;
+    return (uint8_t)((t + (t >> 8)) >> 8);
+}
+
+void convoy_raster_aim(struct convoy_raster *raster, const struct convoy_stored_image *stored,
+                       uint8_t *pixels, int channels)
+{
+    ptrdiff_t across = channels; /* one pixel to the right in the result */
+    ptrdiff_t right = stored->width - 1;
+    ptrdiff_t bottom = stored->height - 1;
+    raster->stored = *stored;
+    raster->channels = channels;
+    raster->line = NULL;
+    /* A result pixel is at pixels + X across + Y down. With stored (x, y) and far edges R, B, the
+     * orientations (TIFF 6.0: where the stored row 0 and column 0 are to be shown) put it at these X, Y. */
+    ptrdiff_t down =
+        across * (convoy_orientation_swaps(stored->orientation) ? stored->height : stored->width);
+    ptrdiff_t start = 0;
+    ptrdiff_t x = across;
+    ptrdiff_t y = down;
+    switch (stored->orientation) {
+    case 2: /* R - x, y */
+        start = right * across;
+        x = -across;
+        break;
+    case 3: /* R - x, B - y */
+        start = right * across + bottom * down;
+        x = -across;
+        y = -down;
+        break;
+    case 4: /* x, B - y */
+        start = bottom * down;
+        y = -down;
+        break;
+    case 5: /* y, x */
+        x = down;
+        y = across;
+        break;
+    case 6: /* B - y, x */
+        start = bottom * across;
+        x = down;
+        y = -across;
+        break;
+    case 7: /* B - y, R - x */
+        start = bottom * across + right * down;
+        x = -down;
+        y = -across;
+        break;
+    case 8: /* y, R - x */
+        start = right * down;
+        x = -down;
+        y = across;
+        break;
+    default: /* x, y */
+        break;
+    }
+    raster->origin = pixels + start;
+    raster->step_x = x;
+    raster->step_y = y;
+}
+
+bool convoy_raster_needs_line(const struct convoy_raster *raster)
+{
+    return raster->step_x != raster->channels || convoy_pixel_bytes(raster->stored.pixel) != raster->channels;
+}
+
+uint8_t *convoy_raster_line(const struct convoy_raster *raster, int y)
+{
+    return raster->line != NULL ? raster->line : raster->origin + y * raster->step_y;
+}
+
+/* The conversions work in place, front to back: no result pixel is longer than its source. */
+static void rgba_on_black(uint8_t *line, int width)
+{
+    const uint8_t *from = line;
+    for (uint8_t *to = line; width > 0; width--, from += 4, to += 3) {
+        unsigned alpha = from[3];
+        to[0] = scaled(from[0], alpha);
+        to[1] = scaled(from[1], alpha);
+        to[2] = scaled(from[2], alpha);
+    }
+}
+
+static void cmyk_to_rgb(uint8_t *line, int width)
+{
+    const uint8_t *from = line;
+    for (uint8_t *to = line; width > 0; width--, from += 4, to += 3) {
+        unsigned light = from[3];
+        to[0] = (uint8_t)(light - scaled(255u - from[0], light));
+        to[1] = (uint8_t)(light - scaled(255u - from[1], light));
+        to[2] = (uint8_t)(light - scaled(255u - from[2], light));
+    }
+}
+
+static void rgb_to_grey(uint8_t *line, int width)
+{
+    const uint8_t *from = line;
+    for (int i = 0; i < width; i++, from += 3)
+        line[i] = (uint8_t)((19595u * from[0] + 38470u * from[1] + 7471u * from[2] + 32768u) >> 16);
+}
+
+void convoy_raster_place(const struct convoy_raster *raster, int y)
+{
+    uint8_t *line = raster->line;
+    int width = raster->stored.width;
+    if (line == NULL)
+        return;
+    if (raster->stored.pixel == CONVOY_PIXEL_RGBA)
+        rgba_on_black(line, width);
+    else if (raster->stored.pixel == CONVOY_PIXEL_CMYK)
+        cmyk_to_rgb(line, width);
+    if (raster->stored.pixel != CONVOY_PIXEL_GREY && raster->channels == 1)
+        rgb_to_grey(line, width);
+
+    uint8_t *to = raster->origin + y * raster->step_y;
+    if (raster->step_x == raster->channels)
+        memcpy(to, line, (size_t)width * (size_t)raster->channels);
+    else if (raster->channels == 1)
+        for (int x = 0; x < width; x++, to += raster->step_x)
+            *to = line[x];
+    else
+        for (int x = 0; x < width; x++, to += raster->step_x, line += 3) {
+            to[0] = line[0];
+            to[1] = line[1];
+            to[2] = line[2];
+        }
+}

@@ -1,0 +1,48 @@
+/* Where decoded rows go: converted and turned on the way, so that the image is in memory once.
+ *
+ * A decoder delivers stored rows in any order. For row y it asks convoy_raster_line() where to write, fills
+ * that, and calls convoy_raster_place(). Inside server/image/ only; a raster belongs to one thread. */
+#ifndef CONVOY_SERVER_IMAGE_RASTER_H
+#define CONVOY_SERVER_IMAGE_RASTER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* How a decoder stores a pixel, 8 bits a component. CMYK is stored inverted. */
+enum convoy_pixel { CONVOY_PIXEL_GREY, CONVOY_PIXEL_RGB, CONVOY_PIXEL_RGBA, CONVOY_PIXEL_CMYK };
+
+/* What a decoder knows after the header. */
+struct convoy_stored_image {
+    int width, height; /* before orientation */
+    int orientation;   /* EXIF, 1 to 8 */
+    enum convoy_pixel pixel;
+};
+
+struct convoy_raster {
+    struct convoy_stored_image stored;
+    int channels;             /* of the result: 1 or 3 */
+    uint8_t *origin;          /* where stored pixel (0, 0) goes */
+    ptrdiff_t step_x, step_y; /* bytes from it to stored pixel (1, 0), (0, 1) */
+    uint8_t *line; /* room for one stored row; NULL when rows need neither turning nor converting */
+};
+
+int convoy_pixel_bytes(enum convoy_pixel pixel);
+
+/* Orientations 5 to 8 swap width and height. */
+bool convoy_orientation_swaps(int orientation);
+
+/* Aims the raster at pixels, which holds width x height x channels bytes. channels is 3, or 1 (colour then
+ * becomes luma); 3 for a grey image is not done here. Afterwards convoy_raster_needs_line() tells whether the
+ * caller must set raster->line to width x convoy_pixel_bytes() bytes. */
+void convoy_raster_aim(struct convoy_raster *raster, const struct convoy_stored_image *stored,
+                       uint8_t *pixels, int channels);
+bool convoy_raster_needs_line(const struct convoy_raster *raster);
+
+/* Where the decoder writes stored row y: in place or the line. */
+uint8_t *convoy_raster_line(const struct convoy_raster *raster, int y);
+
+/* Converts and turns what stands in convoy_raster_line() for row y; does nothing when it is in place. */
+void convoy_raster_place(const struct convoy_raster *raster, int y);
+
+#endif

@@ -1,0 +1,308 @@
+#include "server/image/resize.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#define WEIGHT_BITS 22 /* 255 x 2^22 and the rounding errors of the weights stay below 2^31 */
+#define HALF        (1 << (WEIGHT_BITS - 1))
+
+/* Above this reduction a weight has too few of the 22 bits left, and the table would be larger than the
+ * image: such axes compute their weights in double as they go. */
+#define MAX_TABLE_REDUCTION 4096.0
+
+/* The source pixels that one output pixel sees. */
+struct window {
+    int64_t start, end;
+    double centre;
+};
+
+/* Rows of pixels somewhere in memory; column and row 0 of it are source column and row base_x and base_y. */
+struct view {
+    const uint8_t *pixels;
+    size_t stride;
+    int64_t base_x, base_y;
+};
+
+static int64_t half_to_even(int64_t twice)
+{
+    int64_t down = twice / 2;
+    return twice % 2 == 0 ? down : down + down % 2;
+}
+
+void convoy_image_fit(const struct convoy_image_target *target, int width, int height, struct convoy_axis *x,
+                      struct convoy_axis *y)
+{
+    *x = (struct convoy_axis){.in = width, .scaled = target->width, .out = target->width};
+    *y = (struct convoy_axis){.in = height, .scaled = target->height, .out = target->height};
+    if (target->fit == CONVOY_FIT_STRETCH)
+        return;
+    if ((int64_t)target->width * height >= (int64_t)target->height * width)
+        y->scaled = (int64_t)target->width * height / width;
+    else
+        x->scaled = (int64_t)target->height * width / height;
+    x->first = half_to_even(x->scaled - x->out);
+    y->first = half_to_even(y->scaled - y->out);
+}
+
+bool convoy_axis_is_copy(const struct convoy_axis *axis)
+{
+    return axis->scaled == axis->in;
+}
+
+static double axis_scale(const struct convoy_axis *axis)
+{
+    return (double)axis->in / (double)axis->scaled;
+}
+
+/* Half the width of the triangle, in source pixels. */
+static double axis_reach(const struct convoy_axis *axis)
+{
+    return fmax(axis_scale(axis), 1.0);
+}
+
+static bool has_table(const struct convoy_axis *axis)
+{
+    return axis_reach(axis) <= MAX_TABLE_REDUCTION;
+}
+
+static struct window window_of(const struct convoy_axis *axis, int i)
+{
+    if (convoy_axis_is_copy(axis))
+        return (struct window){axis->first + i, axis->first + i + 1, (double)(axis->first + i) + 0.5};
+    double reach = axis_reach(axis);
+    double centre = ((double)(axis->first + i) + 0.5) * axis_scale(axis);
+    int64_t start = (int64_t)(centre - reach + 0.5);
+    int64_t end = (int64_t)(centre + reach + 0.5);
+    return (struct window){start < 0 ? 0 : start, end > axis->in ? axis->in : end, centre};
+}
+
+/* At most this many source pixels are in a window. */
+static size_t axis_taps(const struct convoy_axis *axis)
+{
+    return (size_t)ceil(axis_reach(axis)) * 2 + 1;
+}
+
+static inline double triangle(int64_t x, double centre, double inverse_reach)
+{
+    double weight = 1.0 - fabs(((double)x + 0.5 - centre) * inverse_reach);
+    return weight > 0.0 ? weight : 0.0;
+}
+
+static double weight_sum(const struct window *window, double inverse_reach)
+{
+    double sum = 0.0;
+    for (int64_t x = window->start; x < window->end; x++)
+        sum += triangle(x, window->centre, inverse_reach);
+    return sum;
+}
+
+/* Fixed-point weights of one window; their sum is 2^22 up to rounding. */
+static void fill_weights(const struct convoy_axis *axis, const struct window *window, int32_t *weights)
+{
+    double inverse_reach = 1.0 / axis_reach(axis);
+    double unit = (double)(1 << WEIGHT_BITS) / weight_sum(window, inverse_reach);
+    for (int64_t x = window->start; x < window->end; x++)
+        weights[x - window->start] = (int32_t)(triangle(x, window->centre, inverse_reach) * unit + 0.5);
+}
+
+static inline uint8_t level(int32_t sum)
+{
+    int32_t value = sum >> WEIGHT_BITS; /* weights and pixels are not negative */
+    return (uint8_t)(value > 255 ? 255 : value);
+}
+
+static inline uint8_t level_of_double(double value)
+{
+    return (uint8_t)(value >= 254.5 ? 255.0 : value + 0.5);
+}
+
+static inline void columns_of_row(const uint8_t *row, int channels, int out, const struct window *windows,
+                                  const int32_t *weights, size_t taps, uint8_t *to)
+{
+    for (int i = 0; i < out; i++, weights += taps, to += channels) {
+        const uint8_t *from = row + windows[i].start * channels;
+        int count = (int)(windows[i].end - windows[i].start);
+        int32_t sums[3] = {HALF, HALF, HALF};
+        for (int k = 0; k < count; k++, from += channels)
+            for (int c = 0; c < channels; c++)
+                sums[c] += from[c] * weights[k];
+        for (int c = 0; c < channels; c++)
+            to[c] = level(sums[c]);
+    }
+}
+
+static int columns_by_table(struct convoy_image_scratch *scratch, const struct view *view, int64_t rows,
+                            int channels, const struct convoy_axis *x, uint8_t *to)
+{
+    size_t taps = axis_taps(x);
+    size_t out = (size_t)x->out;
+    int32_t *weights = convoy_image_buffer_reserve(&scratch->weights, out, taps, sizeof *weights);
+    struct window *windows = convoy_image_buffer_reserve(&scratch->windows, out, sizeof *windows, 1);
+    if (weights == NULL || windows == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < out; i++) {
+        windows[i] = window_of(x, (int)i);
+        fill_weights(x, &windows[i], weights + i * taps);
+        windows[i].start -= view->base_x;
+        windows[i].end -= view->base_x;
+    }
+    const uint8_t *row = view->pixels;
+    for (int64_t y = 0; y < rows; y++, row += view->stride, to += out * (size_t)channels)
+        if (channels == 1) /* constants, so that the inner loops are unrolled */
+            columns_of_row(row, 1, x->out, windows, weights, taps, to);
+        else
+            columns_of_row(row, 3, x->out, windows, weights, taps, to);
+    return 0;
+}
+
+static void columns_by_formula(const struct view *view, int64_t rows, int channels,
+                               const struct convoy_axis *x, uint8_t *to)
+{
+    double inverse_reach = 1.0 / axis_reach(x);
+    for (int i = 0; i < x->out; i++) {
+        struct window window = window_of(x, i);
+        double total = weight_sum(&window, inverse_reach);
+        for (int64_t y = 0; y < rows; y++) {
+            const uint8_t *from = view->pixels + (size_t)y * view->stride;
+            double sums[3] = {0.0, 0.0, 0.0};
+            for (int64_t at = window.start; at < window.end; at++) {
+                double weight = triangle(at, window.centre, inverse_reach);
+                for (int c = 0; c < channels; c++)
+                    sums[c] += weight * from[(at - view->base_x) * channels + c];
+            }
+            for (int c = 0; c < channels; c++)
+                to[((size_t)y * (size_t)x->out + (size_t)i) * (size_t)channels + (size_t)c] =
+                    level_of_double(sums[c] / total);
+        }
+    }
+}
+
+/* The pass along rows: `rows` rows of view become rows of x->out pixels. */
+static int pass_columns(struct convoy_image_scratch *scratch, const struct view *view, int64_t rows,
+                        int channels, const struct convoy_axis *x, uint8_t *to)
+{
+    if (has_table(x))
+        return columns_by_table(scratch, view, rows, channels, x, to);
+    columns_by_formula(view, rows, channels, x, to);
+    return 0;
+}
+
+static int rows_by_table(struct convoy_image_scratch *scratch, const struct view *view, size_t row_bytes,
+                         const struct convoy_axis *y, uint8_t *to)
+{
+    int32_t *weights = convoy_image_buffer_reserve(&scratch->weights, axis_taps(y), sizeof *weights, 1);
+    int32_t *sums = convoy_image_buffer_reserve(&scratch->sums, row_bytes, sizeof *sums, 1);
+    if (weights == NULL || sums == NULL)
+        return -ENOMEM;
+    for (int i = 0; i < y->out; i++, to += row_bytes) {
+        struct window window = window_of(y, i);
+        fill_weights(y, &window, weights);
+        for (size_t b = 0; b < row_bytes; b++)
+            sums[b] = HALF;
+        for (int64_t at = window.start; at < window.end; at++) {
+            const uint8_t *from = view->pixels + (size_t)(at - view->base_y) * view->stride;
+            int32_t weight = weights[at - window.start];
+            for (size_t b = 0; b < row_bytes; b++)
+                sums[b] += from[b] * weight;
+        }
+        for (size_t b = 0; b < row_bytes; b++)
+            to[b] = level(sums[b]);
+    }
+    return 0;
+}
+
+static int rows_by_formula(struct convoy_image_scratch *scratch, const struct view *view, size_t row_bytes,
+                           const struct convoy_axis *y, uint8_t *to)
+{
+    double *sums = convoy_image_buffer_reserve(&scratch->sums, row_bytes, sizeof *sums, 1);
+    if (sums == NULL)
+        return -ENOMEM;
+    double inverse_reach = 1.0 / axis_reach(y);
+    for (int i = 0; i < y->out; i++, to += row_bytes) {
+        struct window window = window_of(y, i);
+        double total = 0.0;
+        memset(sums, 0, row_bytes * sizeof *sums);
+        for (int64_t at = window.start; at < window.end; at++) {
+            const uint8_t *from = view->pixels + (size_t)(at - view->base_y) * view->stride;
+            double weight = triangle(at, window.centre, inverse_reach);
+            total += weight;
+            for (size_t b = 0; b < row_bytes; b++)
+                sums[b] += weight * from[b];
+        }
+        for (size_t b = 0; b < row_bytes; b++)
+            to[b] = level_of_double(sums[b] / total);
+    }
+    return 0;
+}
+
+/* The pass down columns: view, rows of row_bytes, becomes y->out rows of row_bytes. */
+static int pass_rows(struct convoy_image_scratch *scratch, const struct view *view, size_t row_bytes,
+                     const struct convoy_axis *y, uint8_t *to)
+{
+    return has_table(y) ? rows_by_table(scratch, view, row_bytes, y, to)
+                        : rows_by_formula(scratch, view, row_bytes, y, to);
+}
+
+/* Columns first would widen a narrow image in all its rows although few rows are wanted. */
+static bool rows_go_first(const struct convoy_axis *x, const struct convoy_axis *y, int64_t rows)
+{
+    int64_t source = x->in * y->in;
+    int64_t result = (int64_t)x->out * y->out;
+    return (int64_t)x->out * rows > 4 * (source > result ? source : result);
+}
+
+/* Both axes change: two passes and a buffer between them, over the needed part of the source alone. */
+static int resize_both(struct convoy_image_scratch *scratch, const uint8_t *source, size_t stride,
+                       int channels, const struct convoy_axis *x, const struct convoy_axis *y,
+                       uint8_t *result)
+{
+    int64_t left = window_of(x, 0).start;
+    int64_t top = window_of(y, 0).start;
+    int64_t columns = window_of(x, x->out - 1).end - left;
+    int64_t rows = window_of(y, y->out - 1).end - top;
+    size_t pixel = (size_t)channels;
+    struct view view = {source + (size_t)top * stride + (size_t)left * pixel, stride, left, top};
+
+    bool rows_first = rows_go_first(x, y, rows);
+    size_t middle_columns = rows_first ? (size_t)columns : (size_t)x->out;
+    size_t middle_rows = rows_first ? (size_t)y->out : (size_t)rows;
+    uint8_t *middle = convoy_image_buffer_reserve(&scratch->middle, middle_rows, middle_columns, pixel);
+    if (middle == NULL)
+        return -ENOMEM;
+    struct view between = {middle, middle_columns * pixel, left, top};
+    int code = rows_first ? pass_rows(scratch, &view, middle_columns * pixel, y, middle)
+                          : pass_columns(scratch, &view, rows, channels, x, middle);
+    if (code != 0)
+        return code;
+    return rows_first ? pass_columns(scratch, &between, y->out, channels, x, result)
+                      : pass_rows(scratch, &between, middle_columns * pixel, y, result);
+}
+
+int convoy_image_resize(struct convoy_image_scratch *scratch, const uint8_t *source, int channels,
+                        const struct convoy_axis *x, const struct convoy_axis *y, uint8_t *result,
+                        struct convoy_error *error)
+{
+    size_t pixel = (size_t)channels;
+    size_t stride = (size_t)x->in * pixel;
+    size_t row_bytes = (size_t)x->out * pixel;
+    struct view view = {source, stride, 0, 0};
+    int code = 0;
+    if (convoy_axis_is_copy(x) && convoy_axis_is_copy(y)) {
+        for (int64_t i = 0; i < y->out; i++)
+            memcpy(result + (size_t)i * row_bytes,
+                   source + (size_t)(y->first + i) * stride + (size_t)x->first * pixel, row_bytes);
+    } else if (convoy_axis_is_copy(x)) {
+        view.pixels += (size_t)x->first * pixel;
+        code = pass_rows(scratch, &view, row_bytes, y, result);
+    } else if (convoy_axis_is_copy(y)) {
+        view.pixels += (size_t)y->first * stride;
+        code = pass_columns(scratch, &view, y->out, channels, x, result);
+    } else {
+        code = resize_both(scratch, source, stride, channels, x, y, result);
+    }
+    if (code != 0)
+        return convoy_fail(error, code,
+                           "out of memory while resizing an image: send a smaller one or try again");
+    return 0;
+}

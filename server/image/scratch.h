@@ -1,0 +1,30 @@
+/* The buffers that one thread reuses from image to image. Inside server/image/ only. */
+#ifndef CONVOY_SERVER_IMAGE_SCRATCH_H
+#define CONVOY_SERVER_IMAGE_SCRATCH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct convoy_image_buffer {
+    void *bytes; /* aligned as malloc aligns */
+    size_t capacity;
+};
+
+struct convoy_image_scratch {
+    struct convoy_image_buffer pixels;  /* the oriented image before resizing */
+    struct convoy_image_buffer line;    /* one stored row before conversion */
+    struct convoy_image_buffer staging; /* an interlaced PNG before conversion */
+    struct convoy_image_buffer middle;  /* between the two passes of resizing */
+    struct convoy_image_buffer weights; /* of one axis */
+    struct convoy_image_buffer windows; /* of one axis */
+    struct convoy_image_buffer sums;    /* of one output row in the vertical pass */
+};
+
+/* Makes the buffer at least a x b x c bytes; its old content is lost. NULL when that overflows or memory is
+ * out. Never returns NULL for 0 bytes. */
+void *convoy_image_buffer_reserve(struct convoy_image_buffer *buffer, size_t a, size_t b, size_t c);
+
+/* Gives back every buffer that a large image grew past what most images need. */
+void convoy_image_scratch_trim(struct convoy_image_scratch *scratch);
+
+#endif
