@@ -88,6 +88,11 @@ bool convoy_config_search(const char *program, char *path, size_t capacity);
 int convoy_listen_parse(const char *origin, const char *text, char **host, uint16_t *port,
                         struct convoy_error *error);
 
+/* Reads the object "batching" of a daemon's or a model's file over what *batching holds. */
+struct convoy_json;
+int convoy_batching_read(const struct convoy_json *root, struct convoy_batching *batching,
+                         struct convoy_error *error);
+
 /* "auto", "cpu", ...; "on", ... as in the file. */
 const char *convoy_backend_choice_text(enum convoy_backend_choice choice);
 const char *convoy_tune_text(enum convoy_tune tune);

@@ -1,8 +1,8 @@
 /* The model repository: models/NAME/VERSION/model.onnx, found by names alone; no model file is opened.
  *
  * NAME is 1 to 128 of [A-Za-z0-9._-] and does not begin with '.'; VERSION is a positive integer of at most 9
- * digits without leading zeros. What is something else (files, folders without versions, hidden names) is passed
- * over with a note. Symbolic links are followed, as Kubernetes volumes are made of them. */
+ * digits without leading zeros. What is something else (files, folders without versions, hidden names) is
+ * passed over with a note. Symbolic links are followed, as Kubernetes volumes are made of them. */
 #ifndef CONVOY_SERVER_REPOSITORY_H
 #define CONVOY_SERVER_REPOSITORY_H
 

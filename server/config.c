@@ -1,0 +1,364 @@
+#include "server/config.h"
+
+#include "engine/base/json.h"
+#include "engine/channel.h"
+#include "server/repository.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LOCAL_FILE     "config/convoyd.json"
+#define INSTALLED_FILE "etc/convoyd/convoyd.json" /* below PREFIX */
+
+#define DAY_MS     86400000u
+#define HOUR_MS    3600000u
+#define LEAST_SLOT 4096u /* bytes: a page */
+
+const char *const convoy_backend_choices[] = {"auto", "cpu", "cuda", "null", NULL};
+const char *const convoy_tune_choices[] = {"on", "off", "force", NULL};
+static const char *const log_formats[] = {"logfmt", "json", NULL};
+static const char *const log_levels[] = {"debug", "info", "warning", "error", NULL};
+
+const char *convoy_backend_choice_text(enum convoy_backend_choice choice)
+{
+    return convoy_backend_choices[choice];
+}
+
+const char *convoy_tune_text(enum convoy_tune tune)
+{
+    return convoy_tune_choices[tune];
+}
+
+struct convoy_config *convoy_config_default(void)
+{
+    struct convoy_config *config = calloc(1, sizeof *config);
+    if (config == NULL)
+        return NULL;
+    config->listen = strdup("127.0.0.1:8080");
+    config->listen_host = strdup("127.0.0.1");
+    config->listen_port = 8080;
+    config->models = strdup("models");
+    config->backend = CONVOY_BACKEND_AUTO;
+    config->http.threads = 0;
+    config->http.connections = 16384;
+    config->http.idle_timeout_ms = 60000;
+    config->http.request_timeout_ms = 30000;
+    config->http.max_header_bytes = 16384;
+    config->http.max_body_bytes = 33554432;
+    config->images.max_pixels = 50000000;
+    config->images.max_per_request = 1024;
+    config->batching = (struct convoy_batching){.max_batch = 256, .max_delay_us = 500, .max_queue = 4096};
+    config->timeout_ms = 10000;
+    config->drain_ms = 0;
+    config->drain_timeout_ms = 30000;
+    config->ready_grace_ms = 2000;
+    config->worker.streams = 3;
+    config->worker.slots = 8;
+    config->worker.hang_timeout_ms = 10000;
+    config->worker.slot_bytes = 0;
+    config->tune = CONVOY_TUNE_ON;
+    config->log.format = CONVOY_LOG_LOGFMT;
+    config->log.level = CONVOY_LOG_INFO;
+    if (config->listen == NULL || config->listen_host == NULL || config->models == NULL) {
+        convoy_config_free(config);
+        return NULL;
+    }
+    return config;
+}
+
+void convoy_config_free(struct convoy_config *config)
+{
+    if (config == NULL)
+        return;
+    free(config->file);
+    free(config->listen);
+    free(config->listen_host);
+    free(config->models);
+    free(config->default_model);
+    free(config->cache_dir);
+    free(config);
+}
+
+int convoy_listen_parse(const char *origin, const char *text, char **host, uint16_t *port,
+                        struct convoy_error *error)
+{
+    const char *colon = strrchr(text, ':');
+    const char *first = text, *end = colon;
+    if (colon == NULL)
+        return convoy_fail(error, -EINVAL,
+                           "%s must be HOST:PORT, e.g. 127.0.0.1:8080; found '%s', which has no port", origin,
+                           text);
+    if (text[0] == '[') {
+        if (colon == text || colon[-1] != ']')
+            return convoy_fail(error, -EINVAL, "%s must be [ADDRESS]:PORT, e.g. [::1]:8080; found '%s'",
+                               origin, text);
+        first = text + 1;
+        end = colon - 1;
+    }
+    size_t length = (size_t)(end - first);
+    if (text[0] != '[' && memchr(first, ':', length) != NULL)
+        return convoy_fail(error, -EINVAL,
+                           "%s: an IPv6 address is written in brackets, e.g. [::1]:8080; found '%s'", origin,
+                           text);
+    if (length > 255 || strcspn(first, " \t\r\n[]/") < length || (text[0] == '[' && length == 0))
+        return convoy_fail(error, -EINVAL, "%s: the host of '%s' is neither a name nor an address", origin,
+                           text);
+    const char *digits = colon + 1;
+    size_t count = strspn(digits, "0123456789");
+    long number = count >= 1 && count <= 5 ? strtol(digits, NULL, 10) : -1;
+    if (digits[count] != '\0' || number < 0 || number > 65535)
+        return convoy_fail(error, -EINVAL, "%s: the port of '%s' must be from 0 (any free one) to 65535",
+                           origin, text);
+    char *copy = strndup(first, length);
+    if (copy == NULL)
+        return convoy_fail(error, -ENOMEM, "%s: out of memory", origin);
+    *host = copy;
+    *port = (uint16_t)number;
+    return 0;
+}
+
+/* Puts a copy of text into *field; text NULL clears it. */
+static int replace(char **field, const char *text, const char *file, struct convoy_error *error)
+{
+    char *copy = text != NULL ? strdup(text) : NULL;
+    if (text != NULL && copy == NULL)
+        return convoy_fail(error, -ENOMEM, "%s: out of memory", file);
+    free(*field);
+    *field = copy;
+    return 0;
+}
+
+static int read_listen(const struct convoy_json *root, struct convoy_config *config,
+                       struct convoy_error *error)
+{
+    const char *listen = config->listen;
+    int result = convoy_json_string(root, "listen", &listen, error);
+    if (result < 0 || listen == config->listen)
+        return result;
+    char origin[PATH_MAX + 16], *host = NULL;
+    snprintf(origin, sizeof origin, "%s: listen", root->file);
+    result = convoy_listen_parse(origin, listen, &host, &config->listen_port, error);
+    if (result < 0)
+        return result;
+    free(config->listen_host);
+    config->listen_host = host;
+    return replace(&config->listen, listen, root->file, error);
+}
+
+static int read_names(const struct convoy_json *root, struct convoy_config *config,
+                      struct convoy_error *error)
+{
+    const char *models = config->models, *default_model = NULL, *cache_dir = NULL;
+    int result;
+    if ((result = convoy_json_string(root, "models", &models, error)) < 0 ||
+        (result = convoy_json_string_or_null(root, "default_model", &default_model, error)) < 0 ||
+        (result = convoy_json_string_or_null(root, "cache_dir", &cache_dir, error)) < 0)
+        return result;
+    if (models[0] == '\0')
+        return convoy_fail(error, -EINVAL, "%s: models must name a folder, found \"\"", root->file);
+    if (cache_dir != NULL && cache_dir[0] == '\0')
+        return convoy_fail(error, -EINVAL, "%s: cache_dir must name a folder or be null, found \"\"",
+                           root->file);
+    if (default_model != NULL && !convoy_model_name_valid(default_model))
+        return convoy_fail(
+            error, -EINVAL,
+            "%s: default_model must be a model's name (letters, digits, '.', '_', '-') or null, "
+            "found \"%s\"",
+            root->file, default_model);
+    if (models != config->models && (result = replace(&config->models, models, root->file, error)) < 0)
+        return result;
+    if ((result = replace(&config->default_model, default_model, root->file, error)) < 0)
+        return result;
+    return replace(&config->cache_dir, cache_dir, root->file, error);
+}
+
+static int read_choices(const struct convoy_json *root, struct convoy_config *config,
+                        struct convoy_error *error)
+{
+    static const char *const known[] = {"format", "level", NULL};
+    unsigned backend = config->backend, tune = config->tune;
+    unsigned format = config->log.format, level = config->log.level;
+    struct convoy_json log;
+    int result;
+    if ((result = convoy_json_choice(root, "backend", convoy_backend_choices, &backend, error)) < 0 ||
+        (result = convoy_json_choice(root, "tune", convoy_tune_choices, &tune, error)) < 0 ||
+        (result = convoy_json_object(root, "log", &log, error)) < 0 ||
+        (result = convoy_json_known(&log, known, error)) < 0 ||
+        (result = convoy_json_choice(&log, "format", log_formats, &format, error)) < 0 ||
+        (result = convoy_json_choice(&log, "level", log_levels, &level, error)) < 0)
+        return result;
+    config->backend = (enum convoy_backend_choice)backend;
+    config->tune = (enum convoy_tune)tune;
+    config->log.format = (enum convoy_log_format)format;
+    config->log.level = (enum convoy_log_level)level;
+    return 0;
+}
+
+static int read_http(const struct convoy_json *root, struct convoy_config *config, struct convoy_error *error)
+{
+    static const char *const known[] = {
+        "threads",        "connections", "idle_timeout_ms", "request_timeout_ms", "max_header_bytes",
+        "max_body_bytes", NULL};
+    struct convoy_json http;
+    int result;
+    if ((result = convoy_json_object(root, "http", &http, error)) < 0 ||
+        (result = convoy_json_known(&http, known, error)) < 0 ||
+        (result = convoy_json_uint32(&http, "threads", 0, 1024, &config->http.threads, error)) < 0 ||
+        (result = convoy_json_uint32(&http, "connections", 1, 1000000, &config->http.connections, error)) <
+            0 ||
+        (result = convoy_json_uint32(&http, "idle_timeout_ms", 1, DAY_MS, &config->http.idle_timeout_ms,
+                                     error)) < 0 ||
+        (result = convoy_json_uint32(&http, "request_timeout_ms", 1, DAY_MS, &config->http.request_timeout_ms,
+                                     error)) < 0 ||
+        (result = convoy_json_uint32(&http, "max_header_bytes", 1024, 1u << 20,
+                                     &config->http.max_header_bytes, error)) < 0 ||
+        (result = convoy_json_uint64(&http, "max_body_bytes", 1, 1u << 30, &config->http.max_body_bytes,
+                                     error)) < 0)
+        return result;
+    return 0;
+}
+
+static int read_images(const struct convoy_json *root, struct convoy_config *config,
+                       struct convoy_error *error)
+{
+    static const char *const known[] = {"max_pixels", "max_per_request", NULL};
+    struct convoy_json images;
+    int result;
+    if ((result = convoy_json_object(root, "images", &images, error)) < 0 ||
+        (result = convoy_json_known(&images, known, error)) < 0 ||
+        (result = convoy_json_uint64(&images, "max_pixels", 1, 1000000000, &config->images.max_pixels,
+                                     error)) < 0 ||
+        (result = convoy_json_uint32(&images, "max_per_request", 1, 65536, &config->images.max_per_request,
+                                     error)) < 0)
+        return result;
+    return 0;
+}
+
+int convoy_batching_read(const struct convoy_json *root, struct convoy_batching *batching,
+                         struct convoy_error *error)
+{
+    static const char *const known[] = {"max_batch", "max_delay_us", "max_queue", NULL};
+    struct convoy_json inside;
+    int result;
+    if ((result = convoy_json_object(root, "batching", &inside, error)) < 0 ||
+        (result = convoy_json_known(&inside, known, error)) < 0 ||
+        (result = convoy_json_uint32(&inside, "max_batch", 1, CONVOY_MAX_BATCH, &batching->max_batch,
+                                     error)) < 0 ||
+        (result = convoy_json_uint32(&inside, "max_delay_us", 0, 10000000, &batching->max_delay_us, error)) <
+            0 ||
+        (result = convoy_json_uint32(&inside, "max_queue", 1, 1000000, &batching->max_queue, error)) < 0)
+        return result;
+    return 0;
+}
+
+static int read_worker(const struct convoy_json *root, struct convoy_config *config,
+                       struct convoy_error *error)
+{
+    static const char *const known[] = {"streams", "slots", "hang_timeout_ms", "slot_bytes", NULL};
+    struct convoy_json worker;
+    int result;
+    if ((result = convoy_json_object(root, "worker", &worker, error)) < 0 ||
+        (result = convoy_json_known(&worker, known, error)) < 0 ||
+        (result = convoy_json_uint32(&worker, "streams", 1, 16, &config->worker.streams, error)) < 0 ||
+        (result = convoy_json_uint32(&worker, "slots", 1, CONVOY_MAX_SLOTS, &config->worker.slots, error)) <
+            0 ||
+        /* A worker's heartbeat comes every 100 ms: less than a few of them would call a healthy one hung. */
+        (result = convoy_json_uint32(&worker, "hang_timeout_ms", 500, HOUR_MS,
+                                     &config->worker.hang_timeout_ms, error)) < 0 ||
+        (result = convoy_json_uint64(&worker, "slot_bytes", 0, CONVOY_SLOT_MAX_BYTES,
+                                     &config->worker.slot_bytes, error)) < 0)
+        return result;
+    if (config->worker.slot_bytes != 0 && config->worker.slot_bytes < LEAST_SLOT)
+        return convoy_fail(
+            error, -EINVAL, "%s: worker.slot_bytes must be 0 (automatic) or from %u to %u, found %llu",
+            root->file, LEAST_SLOT, CONVOY_SLOT_MAX_BYTES, (unsigned long long)config->worker.slot_bytes);
+    return 0;
+}
+
+static int read_document(const struct convoy_json *root, struct convoy_config *config,
+                         struct convoy_error *error)
+{
+    static const char *const known[] = {"listen",   "models",           "default_model", "backend",
+                                        "http",     "images",           "batching",      "timeout_ms",
+                                        "drain_ms", "drain_timeout_ms", "worker",        "cache_dir",
+                                        "tune",     "ready_grace_ms",   "log",           NULL};
+    int result;
+    if ((result = convoy_json_known(root, known, error)) < 0 ||
+        (result = read_listen(root, config, error)) < 0 || (result = read_names(root, config, error)) < 0 ||
+        (result = read_choices(root, config, error)) < 0 || (result = read_http(root, config, error)) < 0 ||
+        (result = read_images(root, config, error)) < 0 ||
+        (result = convoy_batching_read(root, &config->batching, error)) < 0 ||
+        (result = read_worker(root, config, error)) < 0 ||
+        (result = convoy_json_uint32(root, "timeout_ms", 1, HOUR_MS, &config->timeout_ms, error)) < 0 ||
+        (result = convoy_json_uint32(root, "drain_ms", 0, HOUR_MS, &config->drain_ms, error)) < 0 ||
+        (result = convoy_json_uint32(root, "drain_timeout_ms", 0, HOUR_MS, &config->drain_timeout_ms,
+                                     error)) < 0 ||
+        (result = convoy_json_uint32(root, "ready_grace_ms", 0, HOUR_MS, &config->ready_grace_ms, error)) < 0)
+        return result;
+    return 0;
+}
+
+/* There, or there but out of reach: then loading it says why. */
+static bool exists(const char *path)
+{
+    return access(path, F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR);
+}
+
+bool convoy_config_search(const char *program, char *path, size_t capacity)
+{
+    if (exists(LOCAL_FILE))
+        return (size_t)snprintf(path, capacity, "%s", LOCAL_FILE) < capacity;
+    const char *slash = strrchr(program, '/');
+    if (slash == NULL)
+        return false;
+    int folder = (int)(slash - program); /* .../bin */
+    while (folder > 0 && program[folder - 1] != '/')
+        folder--;
+    int length = snprintf(path, capacity, "%.*s%s", folder, program, INSTALLED_FILE);
+    return length > 0 && (size_t)length < capacity && exists(path);
+}
+
+static bool running_program(char *path, size_t capacity)
+{
+    ssize_t length = readlink("/proc/self/exe", path, capacity - 1);
+    if (length < 0)
+        return false;
+    path[length] = '\0';
+    return true;
+}
+
+int convoy_config_load(const char *path, struct convoy_config **config, struct convoy_error *error)
+{
+    char program[PATH_MAX], found[PATH_MAX];
+    cJSON *document = NULL;
+    struct convoy_json root;
+    int result = 0;
+    struct convoy_config *loaded = convoy_config_default();
+    if (loaded == NULL)
+        return convoy_fail(error, -ENOMEM, "out of memory for the configuration");
+
+    if (path == NULL) {
+        if (!running_program(program, sizeof program))
+            program[0] = '\0';
+        if (convoy_config_search(program, found, sizeof found))
+            path = found;
+    }
+    if (path != NULL) {
+        if ((result = replace(&loaded->file, path, path, error)) < 0 ||
+            (result = convoy_json_load(path, &document, error)) < 0 ||
+            (result = convoy_json_root(document, path, &root, error)) < 0 ||
+            (result = read_document(&root, loaded, error)) < 0)
+            goto out;
+    }
+    *config = loaded;
+    loaded = NULL;
+
+out:
+    cJSON_Delete(document);
+    convoy_config_free(loaded);
+    return result;
+}

@@ -1,0 +1,237 @@
+#include "server/repository.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define MODEL_FILE "model.onnx"
+
+bool convoy_model_name_valid(const char *text)
+{
+    size_t length = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-");
+    return length >= 1 && length <= CONVOY_MODEL_NAME_BYTES && text[length] == '\0' && text[0] != '.';
+}
+
+bool convoy_model_version_valid(const char *text)
+{
+    size_t length = strspn(text, "0123456789");
+    return length >= 1 && length <= 9 && text[length] == '\0' && text[0] != '0';
+}
+
+__attribute__((format(printf, 3, 4))) static int note(struct convoy_repository *repository,
+                                                      enum convoy_log_level level, const char *format, ...)
+{
+    /* 2^k - 1 notes or none fill the array: time to double it. */
+    uint32_t count = repository->note_count;
+    if ((count & (count + 1)) == 0) {
+        struct convoy_repository_note *grown =
+            realloc(repository->notes, (2 * (size_t)count + 1) * sizeof *grown);
+        if (grown == NULL)
+            return -ENOMEM;
+        repository->notes = grown;
+    }
+    char *text = NULL;
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vasprintf(&text, format, arguments);
+    va_end(arguments);
+    if (length < 0)
+        return -ENOMEM;
+    repository->notes[count] = (struct convoy_repository_note){.level = level, .text = text};
+    repository->note_count++;
+    return 0;
+}
+
+static void free_entry(struct convoy_repository_entry *entry)
+{
+    free(entry->name);
+    free(entry->version);
+    free(entry->folder);
+    free(entry->path);
+    free(entry->problem);
+}
+
+static int add_entry(struct convoy_repository *repository, const char *name, const char *version,
+                     const char *folder)
+{
+    uint32_t count = repository->entry_count;
+    if ((count & (count + 1)) == 0) {
+        struct convoy_repository_entry *grown =
+            realloc(repository->entries, (2 * (size_t)count + 1) * sizeof *grown);
+        if (grown == NULL)
+            return -ENOMEM;
+        repository->entries = grown;
+    }
+    struct convoy_repository_entry entry = {.name = strdup(name),
+                                            .version = strdup(version),
+                                            .number = (uint32_t)strtoul(version, NULL, 10),
+                                            .folder = strdup(folder)};
+    struct stat status;
+    int length = 0;
+    if (asprintf(&entry.path, "%s/%s/%s", folder, version, MODEL_FILE) < 0) {
+        entry.path = NULL;
+        length = -1;
+    } else if (stat(entry.path, &status) < 0) {
+        length = errno == ENOENT
+                     ? asprintf(&entry.problem, "%s/%s holds no %s", folder, version, MODEL_FILE)
+                     : asprintf(&entry.problem, "%s cannot be reached: %s", entry.path, strerror(errno));
+    } else if (!S_ISREG(status.st_mode)) {
+        length = asprintf(&entry.problem, "%s is not a file", entry.path);
+    }
+    if (length < 0 || entry.name == NULL || entry.version == NULL || entry.folder == NULL) {
+        if (entry.path == NULL || length < 0)
+            entry.problem = NULL;
+        free_entry(&entry);
+        return -ENOMEM;
+    }
+    repository->entries[count] = entry;
+    repository->entry_count++;
+    return 0;
+}
+
+static bool is_folder(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+static bool is_there(const char *folder, const char *name)
+{
+    char *path = NULL;
+    struct stat status;
+    if (asprintf(&path, "%s/%s", folder, name) < 0)
+        return false;
+    bool there = stat(path, &status) == 0;
+    free(path);
+    return there;
+}
+
+static int by_name(const struct dirent **left, const struct dirent **right)
+{
+    return strcmp((*left)->d_name, (*right)->d_name);
+}
+
+static int not_hidden(const struct dirent *item)
+{
+    return item->d_name[0] != '.';
+}
+
+static void free_names(struct dirent **names, int count)
+{
+    for (int i = 0; i < count; i++)
+        free(names[i]);
+    free(names);
+}
+
+/* Looks through models/NAME for versions. */
+static int scan_model(struct convoy_repository *repository, const char *name, const char *folder)
+{
+    struct dirent **items = NULL;
+    int count = scandir(folder, &items, not_hidden, by_name);
+    if (count < 0)
+        return errno == ENOMEM ? -ENOMEM
+                               : note(repository, CONVOY_LOG_WARNING,
+                                      "%s cannot be read and is passed over: %s", folder, strerror(errno));
+    bool valid_name = convoy_model_name_valid(name);
+    uint32_t versions = 0, noted = 0;
+    int result = 0;
+    for (int i = 0; i < count && result == 0; i++) {
+        const char *item = items[i]->d_name;
+        char *path = NULL;
+        if (asprintf(&path, "%s/%s", folder, item) < 0) {
+            result = -ENOMEM;
+            break;
+        }
+        if (!is_folder(path)) {
+            if (strcmp(item, MODEL_FILE) == 0) {
+                noted++;
+                result = note(
+                    repository, CONVOY_LOG_WARNING,
+                    "%s is passed over: a model lies in a folder named by its version; move it to %s/1/%s",
+                    path, folder, MODEL_FILE);
+            }
+        } else if (convoy_model_version_valid(item)) {
+            versions++;
+            if (valid_name)
+                result = add_entry(repository, name, item, folder);
+        } else if (is_there(path, MODEL_FILE)) {
+            noted++;
+            result =
+                note(repository, CONVOY_LOG_WARNING,
+                     "%s is passed over: a version is a whole number from 1 without leading zeros, e.g. %s/1",
+                     path, folder);
+        }
+        free(path);
+    }
+    if (result == 0 && versions > 0 && !valid_name)
+        result = note(repository, CONVOY_LOG_WARNING,
+                      "%s is passed over: a model's name is 1 to %d letters, digits, '.', '_' or '-'", folder,
+                      CONVOY_MODEL_NAME_BYTES);
+    else if (result == 0 && versions == 0 && noted == 0)
+        result =
+            note(repository, CONVOY_LOG_DEBUG, "%s holds no version of a model and is passed over", folder);
+    free_names(items, count);
+    return result;
+}
+
+static int by_name_then_number(const void *left, const void *right)
+{
+    const struct convoy_repository_entry *a = left, *b = right;
+    int order = strcmp(a->name, b->name);
+    if (order != 0)
+        return order;
+    return (a->number > b->number) - (a->number < b->number);
+}
+
+int convoy_repository_scan(const char *models, struct convoy_repository *repository,
+                           struct convoy_error *error)
+{
+    struct convoy_repository found = {0};
+    struct dirent **items = NULL;
+    int result = 0;
+    int count = scandir(models, &items, not_hidden, by_name);
+    if (count < 0) {
+        result = -errno;
+        return convoy_fail(error, result, "the models folder %s cannot be read: %s", models,
+                           strerror(-result));
+    }
+    int length = (int)strlen(models);
+    while (length > 1 && models[length - 1] == '/')
+        length--; /* "models/" is named as "models" is */
+    for (int i = 0; i < count && result == 0; i++) {
+        char *folder = NULL;
+        if (asprintf(&folder, "%.*s/%s", length, models, items[i]->d_name) < 0) {
+            result = -ENOMEM;
+            break;
+        }
+        if (is_folder(folder))
+            result = scan_model(&found, items[i]->d_name, folder);
+        else
+            result = note(&found, CONVOY_LOG_DEBUG, "%s is no folder and is passed over", folder);
+        free(folder);
+    }
+    free_names(items, count);
+    if (result < 0) {
+        convoy_repository_free(&found);
+        return convoy_fail(error, result, "out of memory while the models folder %s was read", models);
+    }
+    if (found.entry_count > 0)
+        qsort(found.entries, found.entry_count, sizeof found.entries[0], by_name_then_number);
+    *repository = found;
+    return 0;
+}
+
+void convoy_repository_free(struct convoy_repository *repository)
+{
+    for (uint32_t i = 0; i < repository->entry_count; i++)
+        free_entry(&repository->entries[i]);
+    for (uint32_t i = 0; i < repository->note_count; i++)
+        free(repository->notes[i].text);
+    free(repository->entries);
+    free(repository->notes);
+    *repository = (struct convoy_repository){0};
+}
