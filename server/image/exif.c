@@ -6,7 +6,7 @@
 #define TAG_ORIENTATION 0x0112
 #define ENTRY_BYTES     12
 
-enum { TYPE_BYTE = 1, TYPE_SHORT = 3, TYPE_LONG = 4 };
+enum { TYPE_SHORT = 3, TYPE_LONG = 4 };
 
 static uint32_t number(const uint8_t *bytes, int size, bool big_endian)
 {
@@ -16,13 +16,11 @@ static uint32_t number(const uint8_t *bytes, int size, bool big_endian)
     return value;
 }
 
-/* The first value of an entry, which starts in its value field whatever its type; 0 for a type not of whole
- * numbers. Writers disagree about the type, and the value is clear in each. */
+/* The first value of an entry, which starts in its value field; 0 for another type. EXIF asks for a SHORT,
+ * some writers store a LONG, and Pillow takes both. */
 static uint32_t entry_value(const uint8_t *entry, bool big_endian)
 {
     switch (number(entry + 2, 2, big_endian)) {
-    case TYPE_BYTE:
-        return entry[8];
     case TYPE_SHORT:
         return number(entry + 8, 2, big_endian);
     case TYPE_LONG:

@@ -1,0 +1,110 @@
+/* Every kind of image against python3-pil: see tests/tools/image_reference.py for what the rows are. */
+#include "image_samples.h"
+#include "server/image/image.h"
+
+#define MAX_PIXELS 50000000
+
+struct comparison {
+    char image[128], row[192], fit[16];
+    int width, height, channels, tolerance;
+};
+
+static int worst_difference(const uint8_t *a, const uint8_t *b, size_t size)
+{
+    int worst = 0;
+    for (size_t i = 0; i < size; i++)
+        if (abs(a[i] - b[i]) > worst)
+            worst = abs(a[i] - b[i]);
+    return worst;
+}
+
+static bool next(FILE *manifest, struct comparison *c)
+{
+    return fscanf(manifest, "%127s %191s %d %d %d %15s %d", c->image, c->row, &c->width, &c->height,
+                  &c->channels, c->fit, &c->tolerance) == 7;
+}
+
+static FILE *open_manifest(void)
+{
+    char path[1024];
+    snprintf(path, sizeof path, "%s/manifest.txt", samples_folder());
+    FILE *manifest = fopen(path, "r");
+    cr_assert_not_null(manifest);
+    return manifest;
+}
+
+/* How many rows were checked, and how many of the resampled ones differ at all, is printed: a reader sees
+ * that this compared something. */
+Test(image_reference, rows_equal_pillow, .timeout = 120)
+{
+    FILE *manifest = open_manifest();
+    struct convoy_image_scratch *scratch = convoy_image_scratch_new();
+    cr_assert_not_null(scratch);
+    struct comparison c;
+    int rows = 0;
+    int differing = 0;
+    while (next(manifest, &c)) {
+        struct convoy_image_target target = {.width = c.width, .height = c.height, .channels = c.channels};
+        target.fit = strcmp(c.fit, "crop") == 0 ? CONVOY_FIT_CROP : CONVOY_FIT_STRETCH;
+        size_t length;
+        size_t size;
+        uint8_t *bytes = samples_read(c.image, &length);
+        uint8_t *expected = samples_read(c.row, &size);
+        cr_assert_eq(size, (size_t)c.width * (size_t)c.height * (size_t)c.channels);
+        uint8_t *row = malloc(size);
+        cr_assert_not_null(row);
+        memset(row, 0xA5, size);
+        struct convoy_error error;
+        int code = convoy_image_to_row(scratch, bytes, length, MAX_PIXELS, &target, row, &error);
+        cr_expect_eq(code, 0, "%s: %d, %s", c.row, code, error.message);
+        if (code == 0) {
+            int worst = worst_difference(row, expected, size);
+            cr_expect(worst <= c.tolerance, "%s: differs by %d, %d allowed", c.row, worst, c.tolerance);
+            differing += worst > 0;
+        }
+        rows++;
+        free(row);
+        free(expected);
+        free(bytes);
+    }
+    cr_assert(feof(manifest));
+    fclose(manifest);
+    cr_assert_geq(rows, 1000);
+    fprintf(stderr, "image_reference: %d rows, %d of them not bit for bit Pillow's\n", rows, differing);
+    convoy_image_scratch_free(scratch);
+}
+
+/* What probe says before decoding is what stretching to that size leaves alone. */
+Test(image_reference, probe_tells_the_turned_size)
+{
+    const struct {
+        const char *name;
+        int width, height;
+        bool is_png;
+    } cases[] = {
+        {"444.jpg", 47, 31, false},
+        {"exif0.jpg", 47, 31, false},
+        {"exif3.jpg", 47, 31, false},
+        {"exif6.jpg", 47, 31, false},
+        {"exif9.jpg", 47, 31, false},
+        {"cmyk-turned.jpg", 47, 31, false},
+        {"photo.jpg", 500, 375, false},
+        {"exif1-rgb.png", 47, 31, true},
+        {"exif5-rgb.png", 47, 31, true},
+        {"exif8-grey.png", 47, 31, true},
+        {"size-9x1.png", 9, 1, true},
+        {"ballast.png", 47, 31, true},
+        {"endless-wide.png", 50000000, 1, true},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        size_t length;
+        uint8_t *bytes = samples_read(cases[i].name, &length);
+        struct convoy_image_info info = {0};
+        struct convoy_error error;
+        cr_expect_eq(convoy_image_probe(bytes, length, MAX_PIXELS, &info, &error), 0, "%s", cases[i].name);
+        cr_expect_eq(info.width, cases[i].width, "%s: %d wide", cases[i].name, info.width);
+        cr_expect_eq(info.height, cases[i].height, "%s: %d high", cases[i].name, info.height);
+        cr_expect_eq(info.is_png, cases[i].is_png, "%s", cases[i].name);
+        free(bytes);
+    }
+}
