@@ -43,6 +43,9 @@ void convoy_batcher_free(struct convoy_batcher *batcher)
             free(lane->slots[slot].items);
         for (int form = 0; form < FORMS; form++)
             free(lane->open[form]);
+        for (uint32_t model = 0; model < batcher->model_count; model++)
+            free(lane->layers[model].names);
+        free(lane->layers);
         free(lane->models);
         free(lane);
     }
@@ -277,12 +280,18 @@ void convoy_batcher_submit(struct convoy_batcher *batcher, struct convoy_item *i
     item->submitted_us = convoy_now_us();
     pthread_mutex_lock(&batcher->lock);
     struct model_queue *queue = queue_of(batcher, item->model);
+    if (queue->gone || batcher->stopped) {
+        queue->queued--;
+        item->status = batcher->stopped ? -ECANCELED : -ENODEV;
+        item->finished_us = item->submitted_us;
+        pthread_mutex_unlock(&batcher->lock);
+        item->done(item);
+        return;
+    }
     batcher->pending++;
-    /* A model that was given up, or a daemon that stops, between admit() and here: the next tick answers. */
-    uint64_t deadline_us = queue->gone || batcher->stopped ? 1 : item->deadline_us;
-    if (deadline_us < batcher->next_deadline_us) {
-        batcher->next_deadline_us = deadline_us;
-        convoy_batcher_wake_at(batcher, deadline_us);
+    if (item->deadline_us < batcher->next_deadline_us) {
+        batcher->next_deadline_us = item->deadline_us;
+        convoy_batcher_wake_at(batcher, item->deadline_us);
     }
     /* Behind those that wait already, or a stream of newcomers would starve them. */
     if (queue->parked_first == NULL && reserve(batcher, item, &lane))

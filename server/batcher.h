@@ -9,8 +9,8 @@
  * reserves a row in a slot, copies and commits, or parks a copy when every slot is in use. done() is called
  * exactly once for each submitted item.
  *
- * Threads: admit, cancel and submit from any thread; done() is always called on the control loop's thread,
- * never under a lock of the batcher, and never from within submit(). */
+ * Threads: admit, cancel and submit from any thread; done() is called on the control loop's thread, never under
+ * a lock of the batcher; when the daemon stops or the model was given up meanwhile, from within submit(). */
 #ifndef CONVOY_SERVER_BATCHER_H
 #define CONVOY_SERVER_BATCHER_H
 
@@ -23,8 +23,12 @@
 
 struct convoy_batcher;
 
-struct convoy_layer_time {
+struct convoy_layer_name {
     char name[64], kernel[64];
+};
+
+struct convoy_layer_time {
+    struct convoy_layer_name layer;
     float us;
 };
 
@@ -107,8 +111,10 @@ int convoy_lane_new(struct convoy_batcher *batcher, struct convoy_channel *chann
                     struct convoy_lane **lane, struct convoy_error *error);
 /* A worker is attached and takes up to streams slots at once. */
 void convoy_lane_up(struct convoy_lane *lane, uint32_t streams);
-/* The worker on this lane can serve the model now, or never will. */
-void convoy_lane_model(struct convoy_lane *lane, const struct convoy_model *model, bool can_serve);
+/* The worker on this lane can serve the model now, or never will. layers (malloc'd, may be NULL) names what a
+ * profile times; the lane takes it over. */
+void convoy_lane_model(struct convoy_lane *lane, const struct convoy_model *model, bool can_serve,
+                       struct convoy_layer_name *layers, uint32_t layer_count);
 /* The lane has rows of the model that wait for it. */
 bool convoy_lane_waits_for(struct convoy_lane *lane, const struct convoy_model *model);
 /* Takes completions; bounded work per call. Returns how many made no sense. */
@@ -117,6 +123,8 @@ uint32_t convoy_lane_collect(struct convoy_lane *lane);
  * been in flight before is halved, and a single image that is left gets -EIO. blame_slots is false when the
  * worker is known to have died of something else (loading a model). Returns how many images run again. */
 uint32_t convoy_lane_down(struct convoy_lane *lane, bool blame_slots);
+/* Slots that the worker has. */
+uint32_t convoy_lane_in_flight(struct convoy_lane *lane);
 /* Microseconds since the lane made progress while slots are in flight; 0 when none is. */
 uint64_t convoy_lane_stalled_us(struct convoy_lane *lane);
 

@@ -50,7 +50,11 @@ struct convoy_lane {
     uint32_t streams, in_flight, suspects;
     uint64_t progress_us; /* of the last completion, or of the first submission after idleness */
     uint8_t *models;      /* enum lane_model by model number */
-    int *open[FORMS];     /* the open slot by model number, or NO_SLOT */
+    struct lane_layers {
+        struct convoy_layer_name *names;
+        uint32_t count;
+    } * layers;       /* by model number */
+    int *open[FORMS]; /* the open slot by model number, or NO_SLOT */
     struct lane_slot slots[CONVOY_MAX_SLOTS];
 };
 

@@ -22,6 +22,7 @@ int convoy_lane_new(struct convoy_batcher *batcher, struct convoy_channel *chann
         if (batcher->queues[i].limits.max_batch > most)
             most = batcher->queues[i].limits.max_batch;
     bool complete = (lane->models = calloc(batcher->model_count + 1, 1)) != NULL;
+    complete = (lane->layers = calloc(batcher->model_count + 1, sizeof *lane->layers)) != NULL && complete;
     for (int form = 0; form < FORMS; form++) {
         lane->open[form] = calloc(batcher->model_count + 1, sizeof *lane->open[form]);
         complete = complete && lane->open[form] != NULL;
@@ -35,6 +36,7 @@ int convoy_lane_new(struct convoy_batcher *batcher, struct convoy_channel *chann
             free(lane->slots[i].items);
         free(lane->open[0]);
         free(lane->open[1]);
+        free(lane->layers);
         free(lane->models);
         free(lane);
         return convoy_fail(error, -ENOMEM, "out of memory for a worker's slots");
@@ -156,9 +158,13 @@ void convoy_lane_up(struct convoy_lane *lane, uint32_t streams)
     pthread_mutex_unlock(&lane->batcher->lock);
 }
 
-void convoy_lane_model(struct convoy_lane *lane, const struct convoy_model *model, bool can_serve)
+void convoy_lane_model(struct convoy_lane *lane, const struct convoy_model *model, bool can_serve,
+                       struct convoy_layer_name *layers, uint32_t layer_count)
 {
     pthread_mutex_lock(&lane->batcher->lock);
+    struct lane_layers *known = &lane->layers[model->number];
+    free(known->names);
+    *known = (struct lane_layers){layers, layers != NULL ? layer_count : 0};
     lane->models[model->number] = can_serve ? LANE_SERVES : LANE_REFUSES;
     convoy_lane_pump(lane);
     convoy_batcher_unpark(lane->batcher);
@@ -175,19 +181,20 @@ bool convoy_lane_waits_for(struct convoy_lane *lane, const struct convoy_model *
     return waits;
 }
 
-static void copy_layers(struct convoy_item *item, const struct convoy_slot_report *report)
-{
-    uint32_t layers = report->layers < CONVOY_REPORT_LAYERS ? report->layers : CONVOY_REPORT_LAYERS;
-    item->layers = layers > 0 ? calloc(layers, sizeof *item->layers) : NULL;
-    for (uint32_t i = 0; item->layers != NULL && i < layers; i++)
-        item->layers[i].us = report->layer_us[i];
-    item->layer_count = item->layers != NULL ? layers : 0;
-}
-
 /* A time that a worker reports is only believed where it can be one. */
 static float plausible(float us)
 {
     return us >= 0 && us < 1e9f ? us : 0;
+}
+
+static void copy_layers(struct convoy_item *item, const struct lane_layers *known,
+                        const struct convoy_slot_report *report)
+{
+    uint32_t layers = report->layers < known->count ? report->layers : known->count;
+    item->layers = layers > 0 ? calloc(layers, sizeof *item->layers) : NULL;
+    item->layer_count = item->layers != NULL ? layers : 0;
+    for (uint32_t i = 0; i < item->layer_count; i++)
+        item->layers[i] = (struct convoy_layer_time){known->names[i], plausible(report->layer_us[i])};
 }
 
 static void answer_item(struct convoy_lane *lane, struct lane_slot *slot, struct convoy_item *item,
@@ -205,7 +212,7 @@ static void answer_item(struct convoy_lane *lane, struct lane_slot *slot, struct
     item->queue_us = all > used ? all - used : 0;
     convoy_metrics_observe(item->model->metrics, CONVOY_STAGE_QUEUE, item->queue_us);
     if (slot->profile)
-        copy_layers(item, report);
+        copy_layers(item, &lane->layers[item->model->number], report);
 }
 
 /* The range that ran is done: hands its outputs over and lets the slot go on or free. */
@@ -324,4 +331,12 @@ uint64_t convoy_lane_stalled_us(struct convoy_lane *lane)
     uint64_t stalled = lane->in_flight > 0 ? convoy_now_us() - lane->progress_us : 0;
     pthread_mutex_unlock(&lane->batcher->lock);
     return stalled;
+}
+
+uint32_t convoy_lane_in_flight(struct convoy_lane *lane)
+{
+    pthread_mutex_lock(&lane->batcher->lock);
+    uint32_t in_flight = lane->in_flight;
+    pthread_mutex_unlock(&lane->batcher->lock);
+    return in_flight;
 }

@@ -1,7 +1,7 @@
-/* The control loop (libuv, one thread): child processes, control sockets, timers, completions.
+/* The supervisor: one convoy-worker per device, what each has loaded, and who is replaced when.
  *
- * It starts one convoy-worker per device, feeds them models, hands the batcher's slots over, and replaces a
- * worker that died or hangs. */
+ * It runs on the control loop (libuv, one thread). Worker 0 is started first; it tells how many devices there
+ * are. The channel's slots are sized once, when worker 0 has answered for every model found at start. */
 #ifndef CONVOY_SERVER_SUPERVISOR_H
 #define CONVOY_SERVER_SUPERVISOR_H
 
@@ -11,17 +11,37 @@
 #include "server/metrics.h"
 #include "server/model.h"
 
+#include <uv.h>
+
 struct convoy_supervisor;
 
-/* Health as the HTTP side asks for it; any thread. */
+/* Prepares; nothing is started. config, registry and metrics must outlive the supervisor. */
+int convoy_supervisor_new(uv_loop_t *loop, const struct convoy_config *config,
+                          struct convoy_registry *registry, struct convoy_metrics *metrics,
+                          struct convoy_supervisor **supervisor, struct convoy_error *error);
+/* Starts worker 0; the rest follows on the loop. */
+void convoy_supervisor_start(struct convoy_supervisor *supervisor);
+/* Ends the workers and calls stopped on the loop once all are gone. No item may be pending. */
+void convoy_supervisor_stop(struct convoy_supervisor *supervisor, void (*stopped)(void *context),
+                            void *context);
+/* After the loop ended. */
+void convoy_supervisor_free(struct convoy_supervisor *supervisor);
+
+/* Draining turned on: health says so from now on. */
+void convoy_supervisor_drain(struct convoy_supervisor *supervisor);
+/* Takes over batching delays (SIGHUP). */
+void convoy_supervisor_new_limits(struct convoy_supervisor *supervisor);
+
 struct convoy_health {
     bool live;     /* the control loop turned in the last second */
     bool settled;  /* every model found at start is READY or FAILED, and one is READY */
     bool worker;   /* a worker is up, or was within ready_grace_ms */
     bool draining; /* SIGTERM was seen */
 };
+/* Any thread. */
 void convoy_supervisor_health(struct convoy_supervisor *supervisor, struct convoy_health *health);
 
+/* Any thread. */
 struct convoy_batcher *convoy_supervisor_batcher(struct convoy_supervisor *supervisor);
 
 #endif

@@ -5,6 +5,7 @@
 #ifndef CONVOY_SERVER_WORKER_MESSAGE_H
 #define CONVOY_SERVER_WORKER_MESSAGE_H
 
+#include "server/batcher.h"
 #include "server/model.h"
 
 #include <cjson/cJSON.h>
@@ -23,10 +24,6 @@ enum convoy_worker_says {
     CONVOY_SAYS_HEARTBEAT,
     CONVOY_SAYS_LOG,
     CONVOY_SAYS_LOST
-};
-
-struct convoy_layer_name {
-    char name[64], kernel[64];
 };
 
 struct convoy_worker_message {

@@ -1,0 +1,98 @@
+#include "server/check_config.h"
+
+#include "server/model.h"
+#include "server/worker.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+/* Runs the worker and returns what it printed (malloc'd), or NULL. */
+static char *ask_worker(const char *program, const char *backend, const char *path)
+{
+    int pipes[2];
+    if (pipe2(pipes, O_CLOEXEC) != 0)
+        return NULL;
+    char *arguments[] = {(char *)(uintptr_t)program, "--check", (char *)(uintptr_t)path, "--backend",
+                         (char *)(uintptr_t)backend, NULL};
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, pipes[1], STDOUT_FILENO);
+    pid_t pid;
+    int code = posix_spawn(&pid, program, &actions, NULL, arguments, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    close(pipes[1]);
+    char *text = code == 0 ? calloc(1, CONVOY_WORKER_LINE_MAX) : NULL;
+    size_t used = 0;
+    ssize_t got = 0;
+    while (text != NULL && used < CONVOY_WORKER_LINE_MAX - 1 &&
+           (got = read(pipes[0], text + used, CONVOY_WORKER_LINE_MAX - 1 - used)) > 0)
+        used += (size_t)got;
+    close(pipes[0]);
+    if (code == 0)
+        waitpid(pid, NULL, 0);
+    return text;
+}
+
+/* "" when the model can be served, else why not. */
+static void check_model(const struct convoy_config *config, const char *program,
+                        const struct convoy_model *model, struct convoy_error *error)
+{
+    struct convoy_model_shape shape;
+    error->message[0] = '\0';
+    if (model->state == CONVOY_MODEL_FAILED) {
+        convoy_fail(error, -1, "%s", model->reason);
+        return;
+    }
+    char *text = ask_worker(program, convoy_backend_choice_text(config->backend), model->path);
+    cJSON *answer = text != NULL ? cJSON_Parse(text) : NULL;
+    const char *reason = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(answer, "reason"));
+    if (answer == NULL)
+        convoy_fail(error, -1, "convoy-worker died or said nothing when it was asked to load this model");
+    else if (reason != NULL)
+        convoy_fail(error, -1, "%s", reason);
+    else if (convoy_worker_message_shape(answer, &shape, error) == 0 &&
+             convoy_model_config_check(model->config, shape.channels, shape.height, shape.width, error) == 0)
+        error->message[0] = '\0';
+    cJSON_Delete(answer);
+    free(text);
+}
+
+int convoy_check_config(const struct convoy_config *config)
+{
+    struct convoy_registry *registry = NULL;
+    struct convoy_error error;
+    char program[PATH_MAX];
+    int status = 0;
+    struct convoy_metrics *metrics = convoy_metrics_new();
+    if (metrics == NULL || convoy_worker_program(program, sizeof program, &error) != 0 ||
+        convoy_registry_open(config, metrics, &registry, &error) != 0) {
+        fprintf(stderr, "convoyd: %s\n", metrics == NULL ? "out of memory" : error.message);
+        convoy_metrics_free(metrics);
+        return 1;
+    }
+    printf("configuration %s: ok\n", config->file != NULL ? config->file : "(built-in values)");
+    for (uint32_t i = 0; i < convoy_registry_count(registry); i++) {
+        const struct convoy_model *model = convoy_registry_at(registry, i);
+        check_model(config, program, model, &error);
+        printf("model %s version %s: %s\n", model->name, model->version,
+               error.message[0] == '\0' ? "ok" : error.message);
+        if (error.message[0] != '\0')
+            status = 1;
+    }
+    if (convoy_registry_count(registry) == 0) {
+        printf("no model in %s: a model is NAME/VERSION/model.onnx, e.g. resnet/1/model.onnx\n",
+               config->models);
+        status = 1;
+    }
+    convoy_registry_close(registry);
+    convoy_metrics_free(metrics);
+    return status;
+}

@@ -1,0 +1,122 @@
+#include "server/lifecycle.h"
+
+#include "engine/base/clock.h"
+#include "engine/base/log.h"
+
+#include <signal.h>
+
+#define LOOK_MS        5 /* how often a draining daemon looks whether the last request was answered */
+#define LAST_MOMENT_US 500000u
+
+static void on_stopped(void *context)
+{
+    struct convoy_lifecycle *life = context;
+    uv_close((uv_handle_t *)&life->terminate, NULL);
+    uv_close((uv_handle_t *)&life->interrupt, NULL);
+    uv_close((uv_handle_t *)&life->hangup, NULL);
+    uv_close((uv_handle_t *)&life->timer, NULL);
+}
+
+static void end_workers(struct convoy_lifecycle *life)
+{
+    uv_timer_stop(&life->timer);
+    convoy_http_stop(life->http);
+    life->http = NULL;
+    convoy_supervisor_stop(life->supervisor, on_stopped, life);
+}
+
+static void on_stopping(uv_timer_t *timer)
+{
+    struct convoy_lifecycle *life = timer->data;
+    if (convoy_http_open_requests(life->http) == 0 || convoy_now_us() >= life->drain_until_us)
+        end_workers(life);
+}
+
+/* What is still open gets its 503 now; its connections have a moment to carry it away. */
+static void stop(struct convoy_lifecycle *life)
+{
+    uint64_t left = convoy_http_open_requests(life->http);
+    life->phase = CONVOY_STOPPING;
+    if (left > 0)
+        convoy_log(CONVOY_LOG_WARNING, "requests are given up", CONVOY_UINT("requests", left));
+    convoy_batcher_stop(convoy_supervisor_batcher(life->supervisor));
+    life->drain_until_us = convoy_now_us() + LAST_MOMENT_US;
+    uv_timer_start(&life->timer, on_stopping, 0, LOOK_MS);
+}
+
+static void on_draining(uv_timer_t *timer)
+{
+    struct convoy_lifecycle *life = timer->data;
+    if (convoy_http_open_requests(life->http) == 0 || convoy_now_us() >= life->drain_until_us)
+        stop(life);
+}
+
+static void drain(struct convoy_lifecycle *life)
+{
+    life->phase = CONVOY_DRAINING;
+    life->drain_until_us = convoy_now_us() + life->config->drain_timeout_ms * (uint64_t)1000;
+    convoy_http_close_listener(life->http);
+    uv_timer_start(&life->timer, on_draining, 0, LOOK_MS);
+}
+
+static void on_lingered(uv_timer_t *timer)
+{
+    drain(timer->data);
+}
+
+static void on_terminate(uv_signal_t *handle, int number)
+{
+    struct convoy_lifecycle *life = handle->data;
+    switch (life->phase) {
+    case CONVOY_SERVING:
+        convoy_log(CONVOY_LOG_INFO, "draining", CONVOY_STR("signal", number == SIGINT ? "SIGINT" : "SIGTERM"),
+                   CONVOY_UINT("open_requests", convoy_http_open_requests(life->http)));
+        life->phase = CONVOY_LINGERING;
+        convoy_supervisor_drain(life->supervisor);
+        uv_timer_start(&life->timer, on_lingered, life->config->drain_ms, 0);
+        break;
+    case CONVOY_LINGERING:
+        drain(life);
+        break;
+    case CONVOY_DRAINING:
+        stop(life);
+        break;
+    default:
+        break;
+    }
+}
+
+static void on_hangup(uv_signal_t *handle, int number)
+{
+    struct convoy_lifecycle *life = handle->data;
+    struct convoy_config *fresh;
+    struct convoy_error error;
+    (void)number;
+    if (convoy_config_load(life->options->config, &fresh, &error) != 0) {
+        convoy_log(CONVOY_LOG_ERROR, "the configuration is not taken over",
+                   CONVOY_STR("reason", error.message));
+        return;
+    }
+    convoy_log_configure(fresh->log.format, fresh->log.level);
+    convoy_registry_reload(life->registry, fresh);
+    convoy_supervisor_new_limits(life->supervisor);
+    convoy_config_free(fresh);
+    convoy_log(CONVOY_LOG_INFO, "configuration read again");
+}
+
+int convoy_lifecycle_start(struct convoy_lifecycle *life, struct convoy_error *error)
+{
+    uv_signal_t *signals[] = {&life->terminate, &life->interrupt, &life->hangup};
+    static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
+    life->phase = CONVOY_SERVING;
+    for (int i = 0; i < 3; i++) {
+        uv_signal_init(life->loop, signals[i]);
+        signals[i]->data = life;
+        int code = uv_signal_start(signals[i], numbers[i] == SIGHUP ? on_hangup : on_terminate, numbers[i]);
+        if (code != 0)
+            return convoy_fail(error, code, "cannot listen to signals: %s", uv_strerror(code));
+    }
+    uv_timer_init(life->loop, &life->timer);
+    life->timer.data = life;
+    return 0;
+}

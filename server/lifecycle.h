@@ -1,0 +1,33 @@
+/* The daemon's life: signals, draining, reloading, stopping. On the control loop. */
+#ifndef CONVOY_SERVER_LIFECYCLE_H
+#define CONVOY_SERVER_LIFECYCLE_H
+
+#include "server/config.h"
+#include "server/http.h"
+#include "server/options.h"
+#include "server/supervisor.h"
+
+#include <uv.h>
+
+/* SIGTERM and SIGINT: ready turns 503 at once; serving goes on for drain_ms; then the listening socket is
+ * closed and what was accepted is answered, for at most drain_timeout_ms; then the workers end and the loop
+ * returns. A second signal skips the waiting. SIGHUP: log settings, labels and batching delays are read
+ * again. */
+struct convoy_lifecycle {
+    uv_loop_t *loop;
+    const struct convoy_config *config;
+    const struct convoy_options *options;
+    struct convoy_registry *registry;
+    struct convoy_supervisor *supervisor;
+    struct convoy_http *http;
+
+    uv_signal_t terminate, interrupt, hangup;
+    uv_timer_t timer; /* of the phase that drains */
+    enum { CONVOY_SERVING, CONVOY_LINGERING, CONVOY_DRAINING, CONVOY_STOPPING } phase;
+    uint64_t drain_until_us;
+};
+
+/* The caller fills in the first six members. Returns 0 or a negative errno. */
+int convoy_lifecycle_start(struct convoy_lifecycle *life, struct convoy_error *error);
+
+#endif

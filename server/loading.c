@@ -1,0 +1,233 @@
+#include "server/loading.h"
+
+#include "engine/base/log.h"
+#include "server/supervisor_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DEATHS_TO_FAIL 2
+
+static void send_channel(struct member *member)
+{
+    const struct convoy_channel_size *size = &member->supervisor->size;
+    struct convoy_error error;
+    if (member->worker.channel.base == NULL &&
+        convoy_channel_lay_out(&member->worker.channel, size, &error) != 0) {
+        convoy_log(CONVOY_LOG_ERROR, "a worker gets no slots", CONVOY_STR("device", member->device),
+                   CONVOY_STR("reason", error.message));
+        return;
+    }
+    cJSON *message = cJSON_CreateObject();
+    cJSON_AddStringToObject(message, "type", "channel");
+    cJSON_AddNumberToObject(message, "slots", size->slots);
+    cJSON_AddNumberToObject(message, "input_bytes", (double)size->input_bytes);
+    cJSON_AddNumberToObject(message, "output_bytes", (double)size->output_bytes);
+    convoy_worker_tell(&member->worker, message);
+}
+
+static void send_load(struct member *member, const struct convoy_model *model)
+{
+    float multiply[CONVOY_PIXEL_CHANNELS], add[CONVOY_PIXEL_CHANNELS];
+    convoy_model_config_transform(model->config, CONVOY_PIXEL_CHANNELS, multiply, add);
+    cJSON *message = cJSON_CreateObject();
+    cJSON_AddStringToObject(message, "type", "load");
+    cJSON_AddNumberToObject(message, "model", model->number);
+    cJSON_AddStringToObject(message, "name", model->name);
+    cJSON_AddStringToObject(message, "version", model->version);
+    cJSON_AddStringToObject(message, "path", model->path);
+    cJSON_AddStringToObject(message, "precision", convoy_model_precision_text(model->config->precision));
+    cJSON_AddNumberToObject(message, "max_batch", model->config->batching.max_batch);
+    cJSON_AddItemToObject(message, "multiply", cJSON_CreateFloatArray(multiply, CONVOY_PIXEL_CHANNELS));
+    cJSON_AddItemToObject(message, "add", cJSON_CreateFloatArray(add, CONVOY_PIXEL_CHANNELS));
+    convoy_worker_tell(&member->worker, message);
+}
+
+static void send_unload(struct member *member, const struct convoy_model *model)
+{
+    cJSON *message = cJSON_CreateObject();
+    cJSON_AddStringToObject(message, "type", "unload");
+    cJSON_AddNumberToObject(message, "model", model->number);
+    convoy_worker_tell(&member->worker, message);
+}
+
+/* FAILED for good: no worker serves it, what waits for it is answered. */
+static void fail_model(struct convoy_supervisor *supervisor, struct convoy_model *model, const char *reason)
+{
+    convoy_model_failed(supervisor->registry, model, reason);
+    convoy_batcher_model_gone(supervisor->batcher, model);
+}
+
+/* Another worker serves this model, so one that cannot is no reason to give it up. */
+static bool served_elsewhere(const struct member *member, uint32_t model)
+{
+    const struct convoy_supervisor *supervisor = member->supervisor;
+    for (uint32_t i = 0; i < supervisor->member_count; i++)
+        if (supervisor->members[i] != member && supervisor->members[i]->kept[model].loaded)
+            return true;
+    return false;
+}
+
+static void refuse(struct member *member, struct convoy_model *model, const char *reason)
+{
+    struct convoy_supervisor *supervisor = member->supervisor;
+    member->kept[model->number].loaded = false;
+    if (member->lane != NULL)
+        convoy_lane_model(member->lane, model, false, NULL, 0);
+    if (!served_elsewhere(member, model->number))
+        fail_model(supervisor, model, reason);
+    else
+        convoy_log(CONVOY_LOG_ERROR, "one device does without a model", CONVOY_STR("device", member->device),
+                   CONVOY_STR("model", model->name), CONVOY_STR("reason", reason));
+}
+
+/* The model is served by this worker from now on, if its rows fit the slots. */
+static void serve(struct member *member, struct convoy_model *model)
+{
+    struct convoy_supervisor *supervisor = member->supervisor;
+    struct kept_answer *kept = &member->kept[model->number];
+    const struct convoy_model_shape *shape = &kept->shape;
+    uint64_t row = convoy_slot_round((uint64_t)shape->channels * shape->height * shape->width);
+    uint64_t outputs = convoy_slot_round(shape->outputs_per_row * sizeof(float));
+    if (row > supervisor->size.input_bytes || outputs > supervisor->size.output_bytes) {
+        char reason[CONVOY_ERROR_BYTES];
+        snprintf(reason, sizeof reason,
+                 "a row takes %llu bytes and its outputs %llu, but a slot has room for %llu and %llu: raise "
+                 "worker.slot_bytes (at most %u)",
+                 (unsigned long long)row, (unsigned long long)outputs,
+                 (unsigned long long)supervisor->size.input_bytes,
+                 (unsigned long long)supervisor->size.output_bytes, CONVOY_SLOT_MAX_BYTES);
+        send_unload(member, model);
+        refuse(member, model, reason);
+        return;
+    }
+    convoy_batcher_model_ready(supervisor->batcher, model, shape);
+    convoy_lane_model(member->lane, model, true, kept->layers, shape->layer_count);
+    kept->layers = NULL; /* the lane's now */
+    if (model->state == CONVOY_MODEL_LOADING) {
+        convoy_model_ready(supervisor->registry, model, shape);
+        convoy_log(CONVOY_LOG_INFO, "model ready", CONVOY_STR("model", model->name),
+                   CONVOY_STR("version", model->version), CONVOY_STR("device", member->device),
+                   CONVOY_STR("precision", shape->precision));
+    }
+}
+
+static uint64_t at_most(uint64_t value, uint64_t limit)
+{
+    return value < limit ? value : limit;
+}
+
+/* Room for the largest max_batch of 8-bit rows, and for one float row at least. */
+static void choose_size(struct member *member)
+{
+    struct convoy_supervisor *supervisor = member->supervisor;
+    uint64_t wanted = supervisor->config->worker.slot_bytes, input = CONVOY_SLOT_ALIGN,
+             output = CONVOY_SLOT_ALIGN;
+    for (uint32_t i = 0; i < supervisor->model_count; i++) {
+        const struct convoy_model_shape *shape = &member->kept[i].shape;
+        if (!member->kept[i].loaded)
+            continue;
+        uint64_t batch = convoy_registry_at(supervisor->registry, i)->config->batching.max_batch;
+        uint64_t elements = (uint64_t)shape->channels * shape->height * shape->width;
+        uint64_t rows = batch * convoy_slot_round(elements),
+                 floats = convoy_slot_round(elements * sizeof(float));
+        input = rows > input ? rows : input;
+        input = floats > input ? floats : input;
+        uint64_t outputs = batch * convoy_slot_round(shape->outputs_per_row * sizeof(float));
+        output = outputs > output ? outputs : output;
+    }
+    supervisor->size = (struct convoy_channel_size){
+        .slots = supervisor->config->worker.slots,
+        .input_bytes = at_most(wanted > 0 ? wanted : input, CONVOY_SLOT_MAX_BYTES),
+        .output_bytes = at_most(output, CONVOY_SLOT_MAX_BYTES)};
+    supervisor->sized = true;
+}
+
+/* Sizes the slots once this worker has answered for every model; then every worker that waits gets them. */
+static void size_when_complete(struct member *member)
+{
+    struct convoy_supervisor *supervisor = member->supervisor;
+    if (supervisor->sized)
+        return;
+    for (uint32_t i = 0; i < supervisor->model_count; i++)
+        if (!member->answered[i] && convoy_registry_at(supervisor->registry, i)->state != CONVOY_MODEL_FAILED)
+            return;
+    choose_size(member);
+    for (uint32_t i = 0; i < supervisor->member_count; i++)
+        if (supervisor->members[i]->greeted)
+            send_channel(supervisor->members[i]);
+}
+
+void convoy_loading_begin(struct member *member)
+{
+    struct convoy_supervisor *supervisor = member->supervisor;
+    if (supervisor->sized)
+        send_channel(member);
+    for (int waiting_ones = 1; waiting_ones >= 0; waiting_ones--) {
+        for (uint32_t i = 0; i < supervisor->model_count; i++) {
+            struct convoy_model *model = convoy_registry_at(supervisor->registry, i);
+            bool waited_for = member->lane != NULL && convoy_lane_waits_for(member->lane, model);
+            if (model->state != CONVOY_MODEL_FAILED && waited_for == (waiting_ones == 1))
+                send_load(member, model);
+        }
+    }
+    size_when_complete(member);
+}
+
+void convoy_loading_attached(struct member *member)
+{
+    for (uint32_t i = 0; i < member->supervisor->model_count; i++)
+        if (member->answered[i] && member->kept[i].loaded)
+            serve(member, convoy_registry_at(member->supervisor->registry, i));
+}
+
+void convoy_loading_answered(struct member *member, const struct convoy_worker_message *message)
+{
+    struct convoy_supervisor *supervisor = member->supervisor;
+    struct convoy_model *model = convoy_registry_at(supervisor->registry, message->model);
+    struct kept_answer *kept = &member->kept[message->model];
+    struct convoy_error error;
+    if (model->state == CONVOY_MODEL_FAILED || model->config == NULL)
+        return;
+    member->answered[message->model] = 1;
+    if (message->says == CONVOY_SAYS_FAILED) {
+        refuse(member, model, message->text);
+    } else if (convoy_model_config_check(model->config, message->loaded.shape.channels,
+                                         message->loaded.shape.height, message->loaded.shape.width,
+                                         &error) != 0) {
+        send_unload(member, model);
+        refuse(member, model, error.message);
+    } else {
+        size_t bytes = message->loaded.shape.layer_count * sizeof *kept->layers;
+        free(kept->layers);
+        kept->layers = malloc(bytes + 1);
+        if (kept->layers != NULL)
+            memcpy(kept->layers, message->loaded.layers, bytes);
+        kept->loaded = true;
+        supervisor->deaths[message->model] = 0; /* only deaths in a row are the model's fault */
+        kept->shape = message->loaded.shape;
+        if (kept->layers == NULL)
+            kept->shape.layer_count = 0;
+        convoy_metrics_weight_bytes(supervisor->metrics, model->name, model->version, member->device,
+                                    message->loaded.weight_bytes);
+        if (member->attached)
+            serve(member, model);
+    }
+    size_when_complete(member);
+}
+
+void convoy_loading_died(struct member *member)
+{
+    struct convoy_supervisor *supervisor = member->supervisor;
+    uint32_t number = (uint32_t)member->loading;
+    struct convoy_model *model = convoy_registry_at(supervisor->registry, number);
+    if (++supervisor->deaths[number] >= DEATHS_TO_FAIL && model->state != CONVOY_MODEL_FAILED)
+        fail_model(supervisor, model, "loading it killed two workers");
+}
+
+void convoy_loading_forget(struct member *member)
+{
+    for (uint32_t i = 0; i < member->supervisor->model_count; i++)
+        free(member->kept[i].layers);
+}

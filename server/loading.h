@@ -1,0 +1,21 @@
+/* Which models a worker is asked to load, in which order, what its answers mean, and how large slots are. */
+#ifndef CONVOY_SERVER_LOADING_H
+#define CONVOY_SERVER_LOADING_H
+
+#include "server/worker_message.h"
+
+struct member;
+
+/* The worker said HELLO: hands it the channel (once its size is known) and every model that is not FAILED,
+ * those whose images wait first. */
+void convoy_loading_begin(struct member *member);
+/* The worker mapped the channel: what it loaded before is served from now on. */
+void convoy_loading_attached(struct member *member);
+/* LOADED or FAILED came. */
+void convoy_loading_answered(struct member *member, const struct convoy_worker_message *message);
+/* The worker died while it loaded member->loading. A model that does this twice is FAILED. */
+void convoy_loading_died(struct member *member);
+/* Frees the answers kept. */
+void convoy_loading_forget(struct member *member);
+
+#endif

@@ -1,0 +1,99 @@
+/* convoyd: the front. It owns the sockets, the queue and the shared slots; convoy-worker owns the device. */
+#include "engine/base/log.h"
+#include "server/check_config.h"
+#include "server/http.h"
+#include "server/lifecycle.h"
+#include "server/options.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static int complain(const struct convoy_error *error)
+{
+    fprintf(stderr, "convoyd: %s\n", error->message);
+    return 1;
+}
+
+static int serve(const struct convoy_config *config, const struct convoy_options *options)
+{
+    struct convoy_error error;
+    struct convoy_registry *registry = NULL;
+    struct convoy_supervisor *supervisor = NULL;
+    struct convoy_http *http = NULL;
+    struct convoy_lifecycle life;
+    uv_loop_t loop;
+    int status = 1;
+    struct convoy_metrics *metrics = convoy_metrics_new();
+    if (metrics == NULL) {
+        convoy_fail(&error, -1, "out of memory");
+        return complain(&error);
+    }
+    uv_loop_init(&loop);
+    if (convoy_registry_open(config, metrics, &registry, &error) != 0 ||
+        convoy_supervisor_new(&loop, config, registry, metrics, &supervisor, &error) != 0 ||
+        convoy_http_start(config, registry, supervisor, metrics, -1, &http, &error) != 0) {
+        status = complain(&error);
+        goto done;
+    }
+    life = (struct convoy_lifecycle){.loop = &loop,
+                                     .config = config,
+                                     .options = options,
+                                     .registry = registry,
+                                     .supervisor = supervisor,
+                                     .http = http};
+    if (convoy_lifecycle_start(&life, &error) != 0) {
+        status = complain(&error);
+        convoy_http_stop(http);
+        goto done;
+    }
+    convoy_log(CONVOY_LOG_INFO, "convoyd listens", CONVOY_STR("version", CONVOY_VERSION),
+               CONVOY_STR("host", config->listen_host), CONVOY_UINT("port", convoy_http_port(http)),
+               CONVOY_STR("models", config->models),
+               CONVOY_UINT("model_versions", convoy_registry_count(registry)),
+               CONVOY_STR("configuration", config->file != NULL ? config->file : "built-in"));
+    if (convoy_registry_count(registry) == 0)
+        convoy_log(CONVOY_LOG_WARNING, "there is no model to serve: put one at NAME/VERSION/model.onnx",
+                   CONVOY_STR("models", config->models));
+    convoy_supervisor_start(supervisor);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    convoy_log(CONVOY_LOG_INFO, "convoyd ends");
+    status = 0;
+done:
+    uv_loop_close(&loop);
+    convoy_supervisor_free(supervisor);
+    convoy_registry_close(registry);
+    convoy_metrics_free(metrics);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    struct convoy_options options;
+    struct convoy_config *config;
+    struct convoy_error error;
+    signal(SIGPIPE, SIG_IGN);
+    if (convoy_options_parse(argc, argv, &options, &error) != 0) {
+        complain(&error);
+        return CONVOY_EXIT_USAGE;
+    }
+    if (options.help) {
+        fputs(convoy_options_help(), stdout);
+        return 0;
+    }
+    if (options.version) {
+        puts("convoyd " CONVOY_VERSION);
+        return 0;
+    }
+    if (convoy_config_load(options.config, &config, &error) != 0)
+        return complain(&error);
+    int status;
+    if (convoy_options_apply(&options, config, &error) != 0) {
+        status = complain(&error);
+    } else {
+        convoy_log_configure(config->log.format, config->log.level);
+        status = options.check_config ? convoy_check_config(config) : serve(config, &options);
+    }
+    convoy_config_free(config);
+    return status;
+}

@@ -1,0 +1,389 @@
+#include "server/supervisor.h"
+
+#include "engine/base/clock.h"
+#include "engine/base/log.h"
+#include "server/loading.h"
+#include "server/supervisor_internal.h"
+#include "server/worker.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WATCH_MS           50        /* how often workers are looked at */
+#define LIVE_US            1000000u  /* the loop is alive when it turned within this */
+#define START_US           10000000u /* a worker may take this long to say HELLO */
+#define FIRST_BACKOFF_MS   100u
+#define LONGEST_BACKOFF_MS 5000u
+#define STOP_MS            2000u /* a worker that does not end by itself is killed after this */
+
+static void start_member(struct member *member)
+{
+    struct convoy_supervisor *supervisor = member->supervisor;
+    struct convoy_error error;
+    member->attached = member->greeted = false;
+    member->loading = NO_MODEL;
+    memset(member->answered, 0, supervisor->model_count);
+    int code = convoy_worker_start(&member->worker, supervisor->backend, &error);
+    if (code != 0) {
+        convoy_log(CONVOY_LOG_ERROR, "no worker can be started", CONVOY_STR("reason", error.message));
+        uv_timer_start(&member->restart, supervisor->on_restart, LONGEST_BACKOFF_MS, 0);
+    }
+}
+
+static void on_restart(uv_timer_t *timer)
+{
+    start_member(timer->data);
+}
+
+/* A record for one more device; started at once. */
+static int add_member(struct convoy_supervisor *supervisor, uint32_t device, struct convoy_error *error)
+{
+    struct member *member = calloc(1, sizeof *member);
+    if (member == NULL)
+        return convoy_fail(error, -ENOMEM, "out of memory for a worker");
+    member->answered = calloc(supervisor->model_count + 1, 1);
+    member->kept = calloc(supervisor->model_count + 1, sizeof *member->kept);
+    int code =
+        member->answered == NULL || member->kept == NULL
+            ? convoy_fail(error, -ENOMEM, "out of memory for a worker")
+            : convoy_worker_prepare(&member->worker, supervisor->loop, device, supervisor->model_count,
+                                    supervisor->config->worker.streams, &supervisor->events, member, error);
+    if (code != 0) {
+        free(member->answered);
+        free(member->kept);
+        free(member);
+        return code;
+    }
+    member->supervisor = supervisor;
+    snprintf(member->device, sizeof member->device, "%s", supervisor->backend);
+    uv_timer_init(supervisor->loop, &member->restart);
+    member->restart.data = member;
+    supervisor->members[supervisor->member_count++] = member;
+    start_member(member);
+    return 0;
+}
+
+static void greet(struct member *member, const struct convoy_worker_message *message)
+{
+    struct convoy_supervisor *supervisor = member->supervisor;
+    struct convoy_error error;
+    if (member->greeted)
+        return;
+    member->greeted = true;
+    member->streams = message->hello.streams;
+    snprintf(member->device, sizeof member->device, "%s", message->hello.device);
+    member->metrics = convoy_metrics_device(supervisor->metrics, member->device);
+    convoy_log(CONVOY_LOG_INFO, "worker started", CONVOY_STR("device", member->device),
+               CONVOY_STR("description", message->hello.description),
+               CONVOY_INT("pid", member->worker.process.pid));
+    /* What "auto" became holds for good: after a fault the GPU is asked for again, not the CPU. */
+    snprintf(supervisor->backend, sizeof supervisor->backend, "%s", message->hello.backend);
+    for (uint32_t device = supervisor->member_count; device < message->hello.device_count; device++)
+        if (add_member(supervisor, device, &error) != 0)
+            convoy_log(CONVOY_LOG_ERROR, "a device is left out", CONVOY_STR("reason", error.message));
+    convoy_loading_begin(member);
+}
+
+static void on_attached(struct member *member)
+{
+    struct convoy_supervisor *supervisor = member->supervisor;
+    struct convoy_error error;
+    if (member->attached || member->worker.channel.base == NULL)
+        return;
+    if (member->lane == NULL && convoy_lane_new(supervisor->batcher, &member->worker.channel, member->device,
+                                                &member->lane, &error) != 0) {
+        convoy_log(CONVOY_LOG_ERROR, "a worker is of no use", CONVOY_STR("reason", error.message));
+        return;
+    }
+    member->attached = true;
+    member->completed = false;
+    supervisor->up++;
+    atomic_store(&supervisor->any_up, true);
+    convoy_metrics_worker_up(member->metrics, true);
+    convoy_lane_up(member->lane, member->streams);
+    convoy_loading_attached(member);
+}
+
+static void report_counters(const struct member *member, const cJSON *heartbeat)
+{
+    const cJSON *counter;
+    cJSON_ArrayForEach(counter, cJSON_GetObjectItemCaseSensitive(heartbeat, "counters"))
+    {
+        if (cJSON_IsNumber(counter) && counter->valuedouble >= 0 && counter->string != NULL)
+            convoy_metrics_cuda_calls(member->metrics, counter->string, (uint64_t)counter->valuedouble);
+    }
+}
+
+static void on_message(void *context, struct convoy_worker *worker,
+                       const struct convoy_worker_message *message)
+{
+    struct member *member = context;
+    enum convoy_log_level level = CONVOY_LOG_INFO;
+    (void)worker;
+    switch (message->says) {
+    case CONVOY_SAYS_HELLO:
+        greet(member, message);
+        break;
+    case CONVOY_SAYS_ATTACHED:
+        on_attached(member);
+        break;
+    case CONVOY_SAYS_LOADING:
+        member->loading = (int)message->model;
+        break;
+    case CONVOY_SAYS_LOADED:
+    case CONVOY_SAYS_FAILED:
+        member->loading = NO_MODEL;
+        convoy_loading_answered(member, message);
+        break;
+    case CONVOY_SAYS_HEARTBEAT:
+        report_counters(member, message->json);
+        break;
+    case CONVOY_SAYS_LOG:
+        convoy_log_level_parse(message->level, &level);
+        convoy_log(level, "worker", CONVOY_STR("device", member->device), CONVOY_STR("text", message->text));
+        break;
+    default:
+        break;
+    }
+}
+
+static void on_finished_slots(void *context, struct convoy_worker *worker)
+{
+    struct member *member = context;
+    (void)worker;
+    if (member->lane == NULL || !member->attached)
+        return;
+    member->completed = true;
+    uint32_t nonsense = convoy_lane_collect(member->lane);
+    if (nonsense > 0)
+        convoy_log(CONVOY_LOG_WARNING, "a worker reported slots that it was not given",
+                   CONVOY_STR("device", member->device), CONVOY_UINT("reports", nonsense));
+}
+
+/* A worker that worked is replaced at once; one that died before it did anything is a start that failed. */
+static uint64_t next_delay_ms(struct member *member, bool worked)
+{
+    uint64_t delay = worked ? 0 : member->backoff_ms;
+    if (worked)
+        member->backoff_ms = FIRST_BACKOFF_MS;
+    else
+        member->backoff_ms =
+            member->backoff_ms * 2 < LONGEST_BACKOFF_MS ? member->backoff_ms * 2 : LONGEST_BACKOFF_MS;
+    return delay;
+}
+
+static void check_stopped(struct convoy_supervisor *supervisor);
+
+static void on_gone(void *context, struct convoy_worker *worker, const char *reason, const char *text)
+{
+    struct member *member = context;
+    struct convoy_supervisor *supervisor = member->supervisor;
+    bool was_loading = member->loading != NO_MODEL, worked = member->attached && member->completed;
+    uint32_t again = 0;
+    if (supervisor->stopped != NULL) {
+        check_stopped(supervisor);
+        return;
+    }
+    if (member->attached) {
+        uint32_t running = convoy_lane_in_flight(member->lane);
+        on_finished_slots(member, worker); /* what it finished before it died counts */
+        worked = worked || running > 0;
+        again = convoy_lane_down(member->lane, !was_loading);
+        supervisor->up--;
+        atomic_store(&supervisor->last_up_us, convoy_now_us());
+        atomic_store(&supervisor->any_up, supervisor->up > 0);
+    }
+    if (member->metrics == NULL)
+        member->metrics = convoy_metrics_device(supervisor->metrics, member->device);
+    convoy_metrics_worker_up(member->metrics, false);
+    convoy_metrics_worker_restart(member->metrics, reason);
+    if (member->backoff_ms == 0)
+        member->backoff_ms = FIRST_BACKOFF_MS;
+    if (was_loading)
+        convoy_loading_died(member);
+    member->attached = false;
+    convoy_channel_reset(&worker->channel);
+    uint64_t delay = next_delay_ms(member, worked);
+    convoy_log(CONVOY_LOG_ERROR, "worker died and is replaced", CONVOY_STR("device", member->device),
+               CONVOY_STR("reason", reason), CONVOY_STR("text", text), CONVOY_UINT("images_run_again", again),
+               CONVOY_UINT("in_ms", delay));
+    if (delay == 0)
+        start_member(member);
+    else
+        uv_timer_start(&member->restart, on_restart, delay, 0);
+}
+
+static void watch_member(struct member *member, uint64_t now)
+{
+    uint64_t limit = member->supervisor->config->worker.hang_timeout_ms * (uint64_t)1000;
+    uint64_t start_limit = limit > START_US ? limit : START_US;
+    if (!member->worker.running)
+        return;
+    bool silent = now - member->worker.heard_us > (member->greeted ? limit : start_limit);
+    /* While it loads a model its slots wait rightly; the heartbeat still has to come. */
+    bool stalled =
+        member->attached && member->loading == NO_MODEL && convoy_lane_stalled_us(member->lane) > limit;
+    if (silent || stalled)
+        convoy_worker_kill(&member->worker, "hang");
+}
+
+static void on_watch(uv_timer_t *timer)
+{
+    struct convoy_supervisor *supervisor = timer->data;
+    uint64_t now = convoy_now_us(), last = atomic_exchange(&supervisor->turned_us, now);
+    /* When this process itself was stopped, workers are not to blame for what it did not hear. */
+    bool was_away = now - last > LIVE_US;
+    for (uint32_t i = 0; i < supervisor->member_count; i++) {
+        if (was_away)
+            supervisor->members[i]->worker.heard_us = now;
+        else if (supervisor->stopped == NULL)
+            watch_member(supervisor->members[i], now);
+    }
+}
+
+static void on_batcher_timer(uv_poll_t *poll, int status, int events)
+{
+    struct convoy_supervisor *supervisor = poll->data;
+    (void)status;
+    (void)events;
+    convoy_batcher_tick(supervisor->batcher);
+}
+
+void convoy_supervisor_new_limits(struct convoy_supervisor *supervisor)
+{
+    for (uint32_t i = 0; i < supervisor->model_count; i++) {
+        struct convoy_model *model = convoy_registry_at(supervisor->registry, i);
+        if (model->config == NULL)
+            continue;
+        convoy_batcher_set_limits(supervisor->batcher, model,
+                                  &(struct convoy_batcher_limits){model->config->batching.max_batch,
+                                                                  model->config->batching.max_delay_us,
+                                                                  model->config->batching.max_queue});
+    }
+}
+
+int convoy_supervisor_new(uv_loop_t *loop, const struct convoy_config *config,
+                          struct convoy_registry *registry, struct convoy_metrics *metrics,
+                          struct convoy_supervisor **result, struct convoy_error *error)
+{
+    struct convoy_supervisor *supervisor = calloc(1, sizeof *supervisor);
+    if (supervisor == NULL)
+        return convoy_fail(error, -ENOMEM, "out of memory for the supervisor");
+    supervisor->loop = loop;
+    supervisor->config = config;
+    supervisor->registry = registry;
+    supervisor->metrics = metrics;
+    supervisor->model_count = convoy_registry_count(registry);
+    supervisor->events = (struct convoy_worker_events){on_message, on_finished_slots, on_gone};
+    supervisor->on_restart = on_restart;
+    snprintf(supervisor->backend, sizeof supervisor->backend, "%s",
+             convoy_backend_choice_text(config->backend));
+    int code =
+        convoy_batcher_new(supervisor->model_count, CONVOY_MAX_DEVICES, metrics, &supervisor->batcher, error);
+    if (code != 0) {
+        free(supervisor);
+        return code;
+    }
+    supervisor->deaths = calloc(supervisor->model_count + 1, sizeof *supervisor->deaths);
+    if (supervisor->deaths == NULL) {
+        convoy_batcher_free(supervisor->batcher);
+        free(supervisor);
+        return convoy_fail(error, -ENOMEM, "out of memory for the supervisor");
+    }
+    convoy_supervisor_new_limits(supervisor);
+    atomic_store(&supervisor->turned_us, convoy_now_us());
+    atomic_store(&supervisor->last_up_us, 0);
+    *result = supervisor;
+    return 0;
+}
+
+void convoy_supervisor_start(struct convoy_supervisor *supervisor)
+{
+    struct convoy_error error;
+    uv_timer_init(supervisor->loop, &supervisor->watch);
+    supervisor->watch.data = supervisor;
+    uv_timer_start(&supervisor->watch, on_watch, WATCH_MS, WATCH_MS);
+    uv_poll_init(supervisor->loop, &supervisor->batcher_timer, convoy_batcher_timer(supervisor->batcher));
+    supervisor->batcher_timer.data = supervisor;
+    uv_poll_start(&supervisor->batcher_timer, UV_READABLE, on_batcher_timer);
+    if (add_member(supervisor, 0, &error) != 0)
+        convoy_log(CONVOY_LOG_ERROR, "no worker can be started", CONVOY_STR("reason", error.message));
+}
+
+static void check_stopped(struct convoy_supervisor *supervisor)
+{
+    for (uint32_t i = 0; i < supervisor->member_count; i++)
+        if (supervisor->members[i]->worker.running)
+            return;
+    for (uint32_t i = 0; i < supervisor->member_count; i++) {
+        convoy_worker_retire(&supervisor->members[i]->worker);
+        uv_close((uv_handle_t *)&supervisor->members[i]->restart, NULL);
+    }
+    uv_close((uv_handle_t *)&supervisor->watch, NULL);
+    uv_close((uv_handle_t *)&supervisor->batcher_timer, NULL);
+    uv_close((uv_handle_t *)&supervisor->stop_timer, NULL);
+    supervisor->stopped(supervisor->stopped_context);
+}
+
+static void on_stop_timeout(uv_timer_t *timer)
+{
+    struct convoy_supervisor *supervisor = timer->data;
+    for (uint32_t i = 0; i < supervisor->member_count; i++)
+        convoy_worker_kill(&supervisor->members[i]->worker, "stop");
+}
+
+void convoy_supervisor_stop(struct convoy_supervisor *supervisor, void (*stopped)(void *), void *context)
+{
+    supervisor->stopped = stopped;
+    supervisor->stopped_context = context;
+    uv_timer_init(supervisor->loop, &supervisor->stop_timer);
+    supervisor->stop_timer.data = supervisor;
+    uv_timer_start(&supervisor->stop_timer, on_stop_timeout, STOP_MS, 0);
+    for (uint32_t i = 0; i < supervisor->member_count; i++) {
+        cJSON *message = cJSON_CreateObject();
+        cJSON_AddStringToObject(message, "type", "exit");
+        uv_timer_stop(&supervisor->members[i]->restart);
+        convoy_worker_tell(&supervisor->members[i]->worker, message);
+    }
+    check_stopped(supervisor);
+}
+
+void convoy_supervisor_free(struct convoy_supervisor *supervisor)
+{
+    if (supervisor == NULL)
+        return;
+    convoy_batcher_free(supervisor->batcher);
+    for (uint32_t i = 0; i < supervisor->member_count; i++) {
+        struct member *member = supervisor->members[i];
+        convoy_worker_free(&member->worker);
+        convoy_loading_forget(member);
+        free(member->answered);
+        free(member->kept);
+        free(member);
+    }
+    free(supervisor->deaths);
+    free(supervisor);
+}
+
+void convoy_supervisor_drain(struct convoy_supervisor *supervisor)
+{
+    atomic_store(&supervisor->draining, true);
+}
+
+void convoy_supervisor_health(struct convoy_supervisor *supervisor, struct convoy_health *health)
+{
+    uint64_t now = convoy_now_us(), turned = atomic_load(&supervisor->turned_us);
+    uint64_t last_up = atomic_load(&supervisor->last_up_us);
+    uint64_t grace = supervisor->config->ready_grace_ms * (uint64_t)1000;
+    health->live = now < turned + LIVE_US;
+    health->draining = atomic_load(&supervisor->draining);
+    health->worker = atomic_load(&supervisor->any_up) || (last_up > 0 && now < last_up + grace);
+    health->settled = convoy_registry_settled(supervisor->registry);
+}
+
+struct convoy_batcher *convoy_supervisor_batcher(struct convoy_supervisor *supervisor)
+{
+    return supervisor->batcher;
+}

@@ -1,0 +1,63 @@
+/* One convoy-worker process: started, listened to, waited for. It knows nothing of models or slots; the
+ * supervisor does. Everything runs on the control loop. */
+#ifndef CONVOY_SERVER_WORKER_H
+#define CONVOY_SERVER_WORKER_H
+
+#include "engine/channel.h"
+#include "server/worker_message.h"
+
+#include <uv.h>
+
+struct convoy_worker;
+
+/* Called on the control loop. */
+struct convoy_worker_events {
+    void (*message)(void *context, struct convoy_worker *worker, const struct convoy_worker_message *message);
+    void (*finished_slots)(void *context, struct convoy_worker *worker); /* the done doorbell rang */
+    /* The process is gone and everything that it said was delivered. reason: a short constant for the metric;
+     * text: a sentence. */
+    void (*gone)(void *context, struct convoy_worker *worker, const char *reason, const char *text);
+};
+
+struct convoy_worker {
+    uv_loop_t *loop;
+    const struct convoy_worker_events *events;
+    void *context;
+    uint32_t device_index, model_count, streams;
+    struct convoy_channel channel; /* lives as long as the worker record; every process maps the same */
+
+    bool running;                         /* a process exists, or its end was not told yet */
+    uint64_t started_us;                  /* of this process */
+    uint64_t heard_us;                    /* of its last message */
+    const char *kill_reason;              /* why we killed it; NULL */
+    char lost_reason[CONVOY_ERROR_BYTES]; /* what it said before it went */
+
+    uv_process_t process;
+    uv_pipe_t control;
+    uv_poll_t doorbell;
+    bool doorbell_open, exited, ended; /* exited: waited for; ended: its socket said all */
+    int64_t exit_status;
+    int exit_signal, open_handles;
+    char *line;
+    size_t line_bytes, line_capacity;
+};
+
+/* Prepares the record and its channel. */
+int convoy_worker_prepare(struct convoy_worker *worker, uv_loop_t *loop, uint32_t device_index,
+                          uint32_t model_count, uint32_t streams, const struct convoy_worker_events *events,
+                          void *context, struct convoy_error *error);
+/* Starts a process; none may be running. An error means that none was started. */
+int convoy_worker_start(struct convoy_worker *worker, const char *backend, struct convoy_error *error);
+/* Sends message as a line and frees it; without a process it is dropped. */
+void convoy_worker_tell(struct convoy_worker *worker, cJSON *message);
+/* SIGKILL; gone() follows. reason is what the metric will say. */
+void convoy_worker_kill(struct convoy_worker *worker, const char *reason);
+/* Closes the doorbell's watch; call before the loop ends, with no process running. */
+void convoy_worker_retire(struct convoy_worker *worker);
+/* After the loop ended. */
+void convoy_worker_free(struct convoy_worker *worker);
+
+/* The path of convoy-worker: beside the program. */
+int convoy_worker_program(char *path, size_t capacity, struct convoy_error *error);
+
+#endif
