@@ -1,0 +1,81 @@
+/* How metrics are kept: shared by metrics.c, which counts, and metrics_text.c, which renders. Nobody else.
+ *
+ * Everything is append-only lists whose heads are atomic: readers walk them without a lock, writers push
+ * under the lock, nothing is taken out before the end. */
+#ifndef CONVOY_SERVER_METRICS_INTERNAL_H
+#define CONVOY_SERVER_METRICS_INTERNAL_H
+
+#include "server/metrics.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#define CONVOY_TIME_BUCKETS 17 /* bounds in metrics_text.c and metrics.c: convoy_time_bounds */
+#define CONVOY_SIZE_BUCKETS 11 /* 1, 2, 4, ... 1024 */
+#define CONVOY_LABEL_BYTES  512
+
+/* Upper bounds (inclusive) in microseconds. */
+extern const uint64_t convoy_time_bounds[CONVOY_TIME_BUCKETS];
+
+/* counts[i]: observations above the bound before i and not above bound i; the last has no bound. The number
+ * of observations is their sum, so a histogram that is read while it grows never contradicts itself. */
+struct convoy_histogram {
+    _Atomic uint64_t counts[CONVOY_TIME_BUCKETS + 1];
+    _Atomic uint64_t sum; /* microseconds, or images */
+};
+
+struct convoy_model_metrics {
+    struct convoy_model_metrics *next;
+    struct convoy_metrics *metrics;
+    char *name;
+    _Atomic uint64_t images, retried, queue;
+    _Atomic uint64_t batches[CONVOY_METRICS_DEVICES + 1]; /* by the device's number */
+    struct convoy_histogram stages[CONVOY_STAGES];
+    struct convoy_histogram sizes;
+};
+
+struct convoy_device_metrics {
+    struct convoy_device_metrics *next;
+    struct convoy_metrics *metrics;
+    uint32_t number;
+    char *name;
+};
+
+/* Families whose series are found by their labels. */
+enum convoy_family {
+    CONVOY_FAMILY_REQUESTS,
+    CONVOY_FAMILY_WORKER_UP,
+    CONVOY_FAMILY_WORKER_RESTARTS,
+    CONVOY_FAMILY_CUDA_CALLS,
+    CONVOY_FAMILY_DEVICE_MEMORY,
+    CONVOY_FAMILY_WEIGHT_BYTES,
+    CONVOY_FAMILY_MODEL_READY,
+    CONVOY_FAMILIES
+};
+
+struct convoy_series {
+    struct convoy_series *next; /* in its chain of the table */
+    enum convoy_family family;
+    uint32_t hash;
+    _Atomic uint64_t value;
+    char labels[]; /* as rendered: model="x",route="/classify",status="200" */
+};
+
+#define CONVOY_SERIES_CHAINS 1024
+#define CONVOY_SERIES_MAX    65536 /* series past these are not made: a mistaken label cannot fill memory */
+
+struct convoy_metrics {
+    pthread_mutex_t lock; /* for making things; never for counting or rendering */
+    _Atomic(struct convoy_model_metrics *) models;
+    _Atomic(struct convoy_device_metrics *) devices;
+    _Atomic(struct convoy_series *) series[CONVOY_SERIES_CHAINS];
+    uint32_t device_count, series_count; /* under lock */
+    _Atomic uint64_t slots_in_use;
+    atomic_bool slots_known;
+};
+
+/* Appends name="value" (with a comma before it unless text is empty), the value escaped as the text format
+ * wants it and made UTF-8; what does not fit is cut. text stays NUL-terminated. */
+void convoy_metrics_label(char *text, size_t capacity, const char *name, const char *value);
+
+#endif

@@ -1,0 +1,285 @@
+/* Rendering: the Prometheus text exposition format, version 0.0.4
+ * (https://prometheus.io/docs/instrumenting/exposition_formats/). */
+#include "server/metrics_internal.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct text {
+    char *bytes;
+    size_t length, capacity;
+    bool failed; /* memory is out */
+};
+
+__attribute__((format(printf, 2, 3))) static void print(struct text *text, const char *format, ...)
+{
+    va_list arguments, again;
+    va_start(arguments, format);
+    va_copy(again, arguments);
+    int length = vsnprintf(NULL, 0, format, arguments);
+    va_end(arguments);
+    if (length >= 0 && !text->failed && text->capacity - text->length <= (size_t)length) {
+        size_t capacity = 2 * text->capacity + (size_t)length + 4096;
+        char *grown = realloc(text->bytes, capacity);
+        text->failed = grown == NULL;
+        if (grown != NULL) {
+            text->bytes = grown;
+            text->capacity = capacity;
+        }
+    }
+    if (length >= 0 && !text->failed)
+        text->length += (size_t)vsnprintf(text->bytes + text->length, (size_t)length + 1, format, again);
+    va_end(again);
+}
+
+static void head(struct text *text, const char *name, const char *type, const char *help)
+{
+    print(text, "# HELP convoyd_%s %s\n# TYPE convoyd_%s %s\n", name, help, name, type);
+}
+
+static uint64_t get(const _Atomic uint64_t *counter)
+{
+    return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
+static int by_text(const void *left, const void *right)
+{
+    return strcmp(*(const char *const *)left, *(const char *const *)right);
+}
+
+/* ---- Series found by labels ---- */
+
+static const struct {
+    const char *name, *type, *help;
+} families[CONVOY_FAMILIES] = {
+    [CONVOY_FAMILY_REQUESTS] = {"requests_total", "counter", "Answers to HTTP requests."},
+    [CONVOY_FAMILY_WORKER_UP] = {"worker_up", "gauge", "1 while the device's worker runs."},
+    [CONVOY_FAMILY_WORKER_RESTARTS] = {"worker_restarts_total", "counter",
+                                       "Workers started in place of one that ended or hung."},
+    [CONVOY_FAMILY_CUDA_CALLS] = {"cuda_calls_total", "counter", "Calls of CUDA's runtime, by name."},
+    [CONVOY_FAMILY_DEVICE_MEMORY] = {"device_memory_bytes", "gauge",
+                                     "Memory of the device when a model was last loaded or unloaded."},
+    [CONVOY_FAMILY_WEIGHT_BYTES] = {"weight_bytes", "gauge", "Weights resident on the device."},
+    [CONVOY_FAMILY_MODEL_READY] = {"model_ready", "gauge", "1 when the model answers, 0 when it does not."},
+};
+
+static int by_series(const void *left, const void *right)
+{
+    const struct convoy_series *const *a = left, *const *b = right;
+    if ((*a)->family != (*b)->family)
+        return (*a)->family < (*b)->family ? -1 : 1;
+    return strcmp((*a)->labels, (*b)->labels);
+}
+
+/* All series, sorted by family and labels; NULL when memory is out or there are none. */
+static struct convoy_series **collect_series(struct convoy_metrics *metrics, size_t *count, struct text *text)
+{
+    struct convoy_series **list = NULL;
+    size_t used = 0, capacity = 0;
+    for (unsigned chain = 0; chain < CONVOY_SERIES_CHAINS; chain++) {
+        struct convoy_series *series = atomic_load_explicit(&metrics->series[chain], memory_order_acquire);
+        for (; series != NULL; series = series->next) {
+            if (used == capacity) {
+                capacity = 2 * capacity + 64;
+                struct convoy_series **grown = realloc(list, capacity * sizeof(struct convoy_series *));
+                if (grown == NULL) {
+                    free(list);
+                    text->failed = true;
+                    return NULL;
+                }
+                list = grown;
+            }
+            list[used++] = series;
+        }
+    }
+    if (used > 0)
+        qsort(list, used, sizeof(struct convoy_series *), by_series);
+    *count = used;
+    return list;
+}
+
+static void render_series(struct text *text, struct convoy_metrics *metrics)
+{
+    size_t count = 0;
+    struct convoy_series **list = collect_series(metrics, &count, text);
+    for (size_t i = 0; i < count; i++) {
+        enum convoy_family family = list[i]->family;
+        if (i == 0 || list[i - 1]->family != family)
+            head(text, families[family].name, families[family].type, families[family].help);
+        print(text, "convoyd_%s{%s} %llu\n", families[family].name, list[i]->labels,
+              (unsigned long long)get(&list[i]->value));
+    }
+    free(list);
+}
+
+/* ---- Models ---- */
+
+struct labelled_model {
+    struct convoy_model_metrics *model;
+    char label[CONVOY_LABEL_BYTES]; /* model="NAME" */
+};
+
+static int by_model_name(const void *left, const void *right)
+{
+    const struct labelled_model *a = left, *b = right;
+    return strcmp(a->model->name, b->model->name);
+}
+
+/* Models by name; NULL when memory is out or there are none. */
+static struct labelled_model *collect_models(struct convoy_metrics *metrics, size_t *count, struct text *text)
+{
+    struct convoy_model_metrics *first = atomic_load_explicit(&metrics->models, memory_order_acquire);
+    size_t used = 0;
+    for (struct convoy_model_metrics *model = first; model != NULL; model = model->next)
+        used++;
+    *count = 0;
+    if (used == 0)
+        return NULL;
+    struct labelled_model *list = calloc(used, sizeof *list);
+    if (list == NULL) {
+        text->failed = true;
+        return NULL;
+    }
+    for (struct convoy_model_metrics *model = first; model != NULL; model = model->next) {
+        list[*count].model = model;
+        convoy_metrics_label(list[*count].label, sizeof list->label, "model", model->name);
+        (*count)++;
+    }
+    qsort(list, used, sizeof *list, by_model_name);
+    return list;
+}
+
+static const char *const stage_names[CONVOY_STAGES] = {
+    [CONVOY_STAGE_DECODE] = "decode_seconds", [CONVOY_STAGE_QUEUE] = "queue_seconds",
+    [CONVOY_STAGE_INPUT] = "input_seconds",   [CONVOY_STAGE_COMPUTE] = "compute_seconds",
+    [CONVOY_STAGE_OUTPUT] = "output_seconds", [CONVOY_STAGE_REQUEST] = "request_seconds",
+};
+static const char *const stage_helps[CONVOY_STAGES] = {
+    [CONVOY_STAGE_DECODE] = "Decoding and resizing, per request.",
+    [CONVOY_STAGE_QUEUE] = "From an image's hand-over to the start of its run.",
+    [CONVOY_STAGE_INPUT] = "Bringing a batch to the device.",
+    [CONVOY_STAGE_COMPUTE] = "Running the network on a batch.",
+    [CONVOY_STAGE_OUTPUT] = "Bringing a batch's results back.",
+    [CONVOY_STAGE_REQUEST] = "From a body's last byte to the answer.",
+};
+
+/* Microseconds as seconds, exactly and without trailing zeros: Prometheus compares "le" as text. */
+static const char *seconds(uint64_t microseconds, char text[32])
+{
+    int length = snprintf(text, 32, "%llu.%06llu", (unsigned long long)(microseconds / 1000000),
+                          (unsigned long long)(microseconds % 1000000));
+    while (text[length - 1] == '0')
+        text[--length] = '\0';
+    if (text[length - 1] == '.')
+        text[--length] = '\0';
+    return text;
+}
+
+/* bounds NULL: powers of two, and sums without a unit. */
+static void render_histogram(struct text *text, const char *name, const char *label,
+                             const struct convoy_histogram *histogram, unsigned buckets,
+                             const uint64_t *bounds)
+{
+    char number[32];
+    uint64_t count = 0;
+    for (unsigned i = 0; i < buckets; i++) {
+        count += get(&histogram->counts[i]);
+        if (bounds != NULL)
+            seconds(bounds[i], number);
+        else
+            snprintf(number, sizeof number, "%u", 1u << i);
+        print(text, "convoyd_%s_bucket{%s,le=\"%s\"} %llu\n", name, label, number, (unsigned long long)count);
+    }
+    count += get(&histogram->counts[buckets]);
+    print(text, "convoyd_%s_bucket{%s,le=\"+Inf\"} %llu\n", name, label, (unsigned long long)count);
+    uint64_t sum = get(&histogram->sum);
+    if (bounds != NULL)
+        seconds(sum, number);
+    else
+        snprintf(number, sizeof number, "%llu", (unsigned long long)sum);
+    print(text, "convoyd_%s_sum{%s} %s\nconvoyd_%s_count{%s} %llu\n", name, label, number, name, label,
+          (unsigned long long)count);
+}
+
+static void render_batches(struct text *text, struct convoy_metrics *metrics,
+                           const struct labelled_model *models, size_t count)
+{
+    struct convoy_device_metrics *first = atomic_load_explicit(&metrics->devices, memory_order_acquire);
+    const char *sorted[CONVOY_METRICS_DEVICES + 1];
+    size_t devices = 0;
+    for (struct convoy_device_metrics *device = first; device != NULL; device = device->next)
+        sorted[devices++] = device->name;
+    qsort(sorted, devices, sizeof sorted[0], by_text);
+
+    bool begun = false;
+    for (size_t i = 0; i < count; i++) {
+        for (size_t d = 0; d < devices; d++) {
+            const struct convoy_device_metrics *device = first;
+            while (device->name != sorted[d])
+                device = device->next;
+            uint64_t batches = get(&models[i].model->batches[device->number]);
+            if (batches == 0)
+                continue; /* a device that never ran the model */
+            if (!begun)
+                head(text, "batches_total", "counter", "Batches that finished well.");
+            begun = true;
+            char labels[CONVOY_LABEL_BYTES] = "";
+            convoy_metrics_label(labels, sizeof labels, "model", models[i].model->name);
+            convoy_metrics_label(labels, sizeof labels, "device", device->name);
+            print(text, "convoyd_batches_total{%s} %llu\n", labels, (unsigned long long)batches);
+        }
+    }
+}
+
+static void render_models(struct text *text, struct convoy_metrics *metrics)
+{
+    size_t count = 0;
+    struct labelled_model *models = collect_models(metrics, &count, text);
+    if (models == NULL)
+        return;
+    head(text, "images_total", "counter", "Images classified.");
+    for (size_t i = 0; i < count; i++)
+        print(text, "convoyd_images_total{%s} %llu\n", models[i].label,
+              (unsigned long long)get(&models[i].model->images));
+    head(text, "retried_images_total", "counter", "Images that ran again after a worker was lost.");
+    for (size_t i = 0; i < count; i++)
+        print(text, "convoyd_retried_images_total{%s} %llu\n", models[i].label,
+              (unsigned long long)get(&models[i].model->retried));
+    head(text, "queue_images", "gauge", "Images waiting for a device.");
+    for (size_t i = 0; i < count; i++)
+        print(text, "convoyd_queue_images{%s} %llu\n", models[i].label,
+              (unsigned long long)get(&models[i].model->queue));
+    render_batches(text, metrics, models, count);
+    head(text, "batch_size", "histogram", "Images in a batch.");
+    for (size_t i = 0; i < count; i++)
+        render_histogram(text, "batch_size", models[i].label, &models[i].model->sizes, CONVOY_SIZE_BUCKETS,
+                         NULL);
+    for (unsigned stage = 0; stage < CONVOY_STAGES; stage++) {
+        head(text, stage_names[stage], "histogram", stage_helps[stage]);
+        for (size_t i = 0; i < count; i++)
+            render_histogram(text, stage_names[stage], models[i].label, &models[i].model->stages[stage],
+                             CONVOY_TIME_BUCKETS, convoy_time_bounds);
+    }
+    free(models);
+}
+
+char *convoy_metrics_render(struct convoy_metrics *metrics, size_t *length)
+{
+    struct text text = {0};
+    head(&text, "build_info", "gauge", "Always 1; its labels say what runs.");
+    print(&text, "convoyd_build_info{version=\"%s\"} 1\n", CONVOY_VERSION);
+    render_series(&text, metrics);
+    if (atomic_load_explicit(&metrics->slots_known, memory_order_relaxed)) {
+        head(&text, "slots_in_use", "gauge", "Slots that hold images, over all workers.");
+        print(&text, "convoyd_slots_in_use %llu\n", (unsigned long long)get(&metrics->slots_in_use));
+    }
+    render_models(&text, metrics);
+    if (text.failed) {
+        free(text.bytes);
+        return NULL;
+    }
+    *length = text.length;
+    return text.bytes;
+}
