@@ -3,6 +3,7 @@
 import io
 import pathlib
 import tarfile
+import zlib
 
 import numpy as np
 from PIL import Image
@@ -44,12 +45,12 @@ def read_archive(folder, split):
     path = archive_path(folder, split)
     found = {}
     try:
-        with tarfile.open(path) as archive:
+        with tarfile.open(path, "r:gz") as archive:
             for member in archive:
                 parts = pathlib.PurePosixPath(member.name).parts
                 if member.isfile() and len(parts) >= 2 and parts[-1].lower().endswith((".jpg", ".jpeg")):
                     found[member.name] = (parts[-2], decode(archive.extractfile(member).read(), member.name, path))
-    except (tarfile.TarError, EOFError) as error:
+    except (tarfile.TarError, EOFError, zlib.error) as error:
         raise DataError(f"{path} is no readable tar.gz archive ({error}); copy it again.") from error
     if not found:
         raise DataError(f"{path} holds no JPEG; it should hold {split}/CLASS/NNNN.jpg.")

@@ -32,12 +32,11 @@ def arguments():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--holdout", type=int, default=0, help="training images kept out, to compare recipes")
     recipe = parser.add_argument_group("recipe")
-    recipe.add_argument("--epochs", type=int, default=600)
-    recipe.add_argument("--batch", type=int, default=512)
-    recipe.add_argument("--optimizer", choices=["sgd", "adamw"], default="sgd")
-    recipe.add_argument("--rate", type=float, default=0.5, help="the highest learning rate")
-    recipe.add_argument("--decay", type=float, default=1e-4, help="weight decay")
-    recipe.add_argument("--shift", type=int, default=2, help="pixels by which images move at most")
+    recipe.add_argument("--epochs", type=int, default=800)
+    recipe.add_argument("--batch", type=int, default=256)
+    recipe.add_argument("--rate", type=float, default=0.15, help="the highest learning rate")
+    recipe.add_argument("--decay", type=float, default=5e-4, help="weight decay")
+    recipe.add_argument("--shift", type=int, default=3, help="pixels by which images move at most")
     recipe.add_argument("--smoothing", type=float, default=0.0, help="label smoothing")
     recipe.add_argument("--average", type=float, default=0.999, help="decay of the weights' moving average per step")
     options = parser.parse_args()
@@ -84,15 +83,12 @@ class Batches:
 
 
 def optimizer_for(net, options, steps):
-    """The optimizer, and one-cycle schedule: up over the first tenth of all steps, then down to zero along a cosine
+    """Nesterov's momentum, and a one-cycle schedule: up over the first tenth of all steps, then down to zero along a cosine
     (Smith and Topin 2018; Loshchilov and Hutter 2017). Weight decay leaves biases and batch norms alone."""
     groups = [{"params": [p for p in net.parameters() if p.dim() > 1], "weight_decay": options.decay},
               {"params": [p for p in net.parameters() if p.dim() <= 1], "weight_decay": 0.0}]
-    fused = options.device.startswith("cuda")
-    if options.optimizer == "sgd":
-        optimizer = torch.optim.SGD(groups, lr=options.rate, momentum=0.9, nesterov=True, fused=fused)
-    else:
-        optimizer = torch.optim.AdamW(groups, lr=options.rate, fused=fused)
+    optimizer = torch.optim.SGD(groups, lr=options.rate, momentum=0.9, nesterov=True,
+                                fused=options.device.startswith("cuda"))
     rise = max(1, steps // 10)
 
     def factor(step):
