@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# Installs what is missing (Debian packages, asked of nobody) and builds. run.sh and test.sh source it;
+# by hand: ./build.sh [release|asan|tsan]. CUDA is never installed, only used where nvcc is.
+set -euo pipefail
+convoy_root=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+
+convoy_packages=(build-essential cmake ninja-build pkg-config curl ca-certificates
+  libmicrohttpd-dev libuv1-dev libcjson-dev libprotobuf-c-dev protobuf-c-compiler libonnx-dev
+  libturbojpeg0-dev libjpeg62-turbo-dev libspng-dev libdnnl-dev ocl-icd-libopencl1)
+convoy_test_packages=(libcriterion-dev libonnx-testdata python3 python3-pil python3-venv prometheus wrk
+  clang-format clang-tidy shellcheck procps)
+
+# convoy_install PACKAGE...: installs those that are not there.
+convoy_install() {
+  local missing=() package as_root=()
+  command -v dpkg-query >/dev/null || {
+    echo "build.sh: this is no Debian system; install the equivalents of: $*" >&2
+    return 0
+  }
+  for package in "$@"; do
+    dpkg-query -W -f '${db:Status-Abbrev}' "$package" 2>/dev/null | grep -q '^ii' || missing+=("$package")
+  done
+  [ ${#missing[@]} -eq 0 ] && return 0
+  if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo >/dev/null || {
+      echo "build.sh: as root, run: apt-get install -y ${missing[*]}" >&2
+      return 1
+    }
+    as_root=(sudo)
+  fi
+  echo "installing ${missing[*]}"
+  # Debian starts services on installation (prometheus brings one); a build must not.
+  local policy=/usr/sbin/policy-rc.d made_policy=no
+  if [ ! -e $policy ]; then
+    printf '#!/bin/sh\nexit 101\n' | "${as_root[@]}" tee $policy >/dev/null
+    "${as_root[@]}" chmod +x $policy
+    made_policy=yes
+  fi
+  local status=0
+  "${as_root[@]}" apt-get update -qq &&
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+      "${missing[@]}" >/dev/null || status=$?
+  [ $made_policy = no ] || "${as_root[@]}" rm -f $policy
+  return $status
+}
+
+# convoy_build PRESET: configures and builds; quiet unless something is wrong.
+convoy_build() {
+  local log status=0
+  log=$(mktemp)
+  (
+    cd "$convoy_root"
+    cmake --preset "$1" && cmake --build --preset "$1"
+  ) >"$log" 2>&1 || status=$?
+  if [ $status -ne 0 ]; then
+    tail -n 60 "$log" >&2
+    echo "build.sh: the $1 build failed" >&2
+  else
+    grep -h '^-- CUDA:' "$log" | sed 's/^-- //' || true
+  fi
+  rm -f "$log"
+  return $status
+}
+
+if [ "${BASH_SOURCE[0]}" = "$0" ]; then
+  convoy_install "${convoy_packages[@]}"
+  convoy_build "${1:-release}"
+fi
