@@ -25,7 +25,7 @@ int convoy_cpu_plan_add_buffer(struct convoy_cpu_plan *plan, size_t bytes)
     if (grow((void **)&plan->buffers, &plan->buffer_capacity, plan->buffer_count, sizeof(plan->buffers[0])))
         return -ENOMEM;
     plan->buffers[plan->buffer_count] =
-        (struct convoy_cpu_buffer){.bytes = bytes, .first = INT_MAX, .last = 0};
+        (struct convoy_arena_item){.bytes = bytes, .first = INT_MAX, .last = 0};
     return plan->buffer_count++;
 }
 
@@ -67,64 +67,16 @@ int convoy_cpu_plan_add_step(struct convoy_cpu_plan *plan, const struct convoy_c
     return plan->step_count++;
 }
 
-static int compare_bytes(const void *a, const void *b)
-{
-    const struct convoy_cpu_buffer *x = *(struct convoy_cpu_buffer *const *)a;
-    const struct convoy_cpu_buffer *y = *(struct convoy_cpu_buffer *const *)b;
-    if (x->bytes != y->bytes)
-        return x->bytes < y->bytes ? 1 : -1;
-    return x < y ? -1 : 1;
-}
-
-static bool live_together(const struct convoy_cpu_buffer *a, const struct convoy_cpu_buffer *b)
-{
-    return a->first <= b->last && b->first <= a->last;
-}
-
-/* The lowest offset at which `buffer` overlaps none of the `placed` ones that live when it does: the offset
- * moves past each obstacle until a whole turn finds none. */
-static size_t lowest_offset(struct convoy_cpu_buffer **placed, int count,
-                            const struct convoy_cpu_buffer *buffer)
-{
-    size_t offset = 0;
-    bool moved = true;
-    while (moved) {
-        moved = false;
-        for (int i = 0; i < count; i++) {
-            const struct convoy_cpu_buffer *other = placed[i];
-            if (live_together(other, buffer) && offset < other->offset + other->bytes &&
-                other->offset < offset + buffer->bytes) {
-                offset = other->offset + other->bytes;
-                moved = true;
-            }
-        }
-    }
-    return offset;
-}
-
 int convoy_cpu_plan_place(struct convoy_cpu_plan *plan, struct convoy_error *error)
 {
     touch(plan, plan->input, 0);
     for (int i = 0; i < CONVOY_MAX_OUTPUTS; i++)
         if (plan->outputs[i] >= 0)
             touch(plan, plan->outputs[i], plan->step_count + 1);
-
-    struct convoy_cpu_buffer **order =
-        calloc((size_t)plan->buffer_count + 1, sizeof(struct convoy_cpu_buffer *));
-    if (order == NULL)
-        return convoy_fail(error, -ENOMEM, "no memory to place %d tensors", plan->buffer_count);
-    for (int i = 0; i < plan->buffer_count; i++) {
-        plan->buffers[i].bytes = (plan->buffers[i].bytes + 63) / 64 * 64;
-        order[i] = &plan->buffers[i];
-    }
-    qsort((void *)order, (size_t)plan->buffer_count, sizeof(struct convoy_cpu_buffer *), compare_bytes);
-    for (int i = 0; i < plan->buffer_count; i++) {
-        order[i]->offset = lowest_offset(order, i, order[i]);
-        if (order[i]->offset + order[i]->bytes > plan->arena_bytes)
-            plan->arena_bytes = order[i]->offset + order[i]->bytes;
-    }
-    free((void *)order);
-
+    int failed = convoy_arena_place(plan->buffers, plan->buffer_count, &plan->arena_bytes);
+    if (failed)
+        return convoy_fail(error, failed, "no memory to place %d tensors of one pass of %ld images",
+                           plan->buffer_count, (long)plan->rows);
     for (int i = 0; i < plan->step_count; i++) {
         size_t bytes = dnnl_memory_desc_get_size(&plan->steps[i].scratch_md);
         if (bytes > plan->scratch_bytes)

@@ -14,6 +14,7 @@
 
 #include "engine/backend.h"
 #include "engine/cpu/loops.h"
+#include "engine/graph/arena.h"
 
 #include <dnnl.h>
 
@@ -23,11 +24,6 @@ struct convoy_cpu_rep {
     void *constant;       /* never written */
     float *data;          /* after finish */
     dnnl_memory_t memory; /* after finish */
-};
-
-struct convoy_cpu_buffer {
-    size_t bytes, offset;
-    int first, last; /* steps */
 };
 
 enum convoy_cpu_step_kind {
@@ -66,7 +62,7 @@ struct convoy_cpu_plan {
     int threads;  /* that run it and that its primitives were made for */
     int rep_count, rep_capacity, buffer_count, buffer_capacity, step_count, step_capacity;
     struct convoy_cpu_rep *reps;
-    struct convoy_cpu_buffer *buffers;
+    struct convoy_arena_item *buffers;
     struct convoy_cpu_step *steps;
     int input;                       /* rep */
     bool input_interleaved;          /* N H W C instead of row-major */

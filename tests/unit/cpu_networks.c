@@ -1,0 +1,272 @@
+/* Whole small networks on the CPU backend: batches of every size, 8-bit rows, fusions that must not change
+ * what is computed, profiles, and refusals. */
+#include "cpu_harness.h"
+
+#define TOLERANCE 2e-5
+
+TestSuite(cpu_networks, .init = open_cpu, .fini = close_cpu, .timeout = 300);
+
+/* Convolutions, pooling, dense layers, softmax: the shape of a classifier of 32 x 32 images. */
+static struct convoy_graph *classifier(void)
+{
+    struct convoy_pool pool = {
+        .kind = CONVOY_POOL_MAX, .window = {2, 2}, .stride = {2, 2}, .dilation = {1, 1}};
+    struct convoy_graph *graph = new_graph(SHAPE(1, 3, 16, 16));
+    int x = graph->input;
+    for (int64_t K = 16; K <= 24; K += 4) {
+        x = add_act(graph, add_conv(graph, x, K, 3, 3, CONV3, true), CONVOY_RELU, 0, 0);
+        x = add_pool(graph, x, pool, false);
+    }
+    x = add_dense(graph, add_flatten(graph, x), 10, true);
+    add_output(graph, x);
+    add_output(graph, add_softmax(graph, x, 1, 2));
+    return graph;
+}
+
+Test(cpu_networks, every_batch_size_in_both_forms)
+{
+    struct convoy_graph *graph = classifier();
+    struct convoy_net_info info;
+    struct convoy_net *net = load(graph, 33, &info);
+    cr_assert(info.channels == 3 && info.height == 16 && info.width == 16);
+    cr_assert(info.output_count == 2 && info.outputs_per_row == 20 && info.precision == CONVOY_FP32);
+    cr_assert_geq(info.weight_bytes, (uint64_t)(3 * 16 * 9 + 16 * 20 * 9 + 20 * 24 * 9 + 96 * 10) * 4);
+    for (uint32_t rows = 1; rows <= 33; rows++) {
+        check_rows(graph, net, &info, CONVOY_FORM_U8_HWC, rows, TOLERANCE);
+        check_rows(graph, net, &info, CONVOY_FORM_F32_CHW, rows, TOLERANCE);
+    }
+    cpu->unload(device, net);
+    convoy_graph_free(graph);
+}
+
+/* 8-bit rows of one and four channels, which first convolutions read in layouts of their own. */
+Test(cpu_networks, eight_bit_rows_of_any_channels)
+{
+    for (int64_t C = 1; C <= 4; C++) {
+        struct convoy_graph *graph = new_graph(SHAPE(1, C, 9, 7));
+        add_output(graph, add_conv(graph, graph->input, 16, 3, 3, CONV3, true));
+        struct convoy_net_info info;
+        struct convoy_net *net = load(graph, 5, &info);
+        check_rows(graph, net, &info, CONVOY_FORM_U8_HWC, 5, TOLERANCE);
+        cpu->unload(device, net);
+        convoy_graph_free(graph);
+    }
+}
+
+Test(cpu_networks, residual_connections)
+{
+    /* The skip dies in the sum; is read again behind it; is the convolution's own input; is the network's
+     * input. */
+    for (int variant = 0; variant < 4; variant++) {
+        struct convoy_graph *graph = new_graph(SHAPE(1, 16, 8, 8));
+        int x = graph->input;
+        if (variant != 3)
+            x = add_act(graph, add_conv(graph, x, 16, 3, 3, CONV3, true), CONVOY_RELU, 0, 0);
+        int y = x;
+        if (variant != 2)
+            y = add_act(graph, add_conv(graph, y, 16, 3, 3, CONV3, true), CONVOY_RELU, 0, 0);
+        y = add_conv(graph, y, 16, 3, 3, CONV3, true);
+        y = add_act(graph,
+                    variant == 0 ? add_binary(graph, x, y, CONVOY_ADD) : add_binary(graph, y, x, CONVOY_ADD),
+                    CONVOY_RELU, 0, 0);
+        if (variant == 1)
+            y = add_binary(graph, add_conv(graph, y, 16, 1, 1, CONV1, true), x, CONVOY_SUB);
+        add_output(graph, y);
+        check_graph(graph, TOLERANCE);
+    }
+}
+
+/* Both operands of the sum are convolutions, as in a block that changes its size; and the sum of two sums. */
+Test(cpu_networks, residual_connections_between_convolutions)
+{
+    struct convoy_conv half = CONV3;
+    struct convoy_conv skip = CONV1;
+    half.stride[0] = half.stride[1] = skip.stride[0] = skip.stride[1] = 2;
+    struct convoy_graph *graph = new_graph(SHAPE(1, 3, 12, 12));
+    int x = add_act(graph, add_conv(graph, graph->input, 20, 3, 3, CONV3, true), CONVOY_RELU, 0, 0);
+    int y = add_act(graph, add_conv(graph, x, 40, 3, 3, half, true), CONVOY_RELU, 0, 0);
+    y = add_conv(graph, y, 40, 3, 3, CONV3, true);
+    int z = add_conv(graph, x, 40, 1, 1, skip, true);
+    y = add_act(graph, add_binary(graph, y, z, CONVOY_ADD), CONVOY_RELU, 0, 0);
+    int u = add_conv(graph, y, 40, 1, 1, CONV1, false);
+    u = add_binary(graph, u, y, CONVOY_ADD);
+    u = add_act(graph, u, CONVOY_HARD_SWISH, 0, 0);
+    add_output(graph, u);
+    add_output(graph, add_binary(graph, u, y, CONVOY_ADD));
+    check_graph(graph, TOLERANCE);
+}
+
+/* An intermediate result that is itself an output, or read twice, must not vanish into a fusion; one that
+ * lies under a reshape must not be overwritten while the reshape is read. */
+Test(cpu_networks, results_that_others_read_survive)
+{
+    struct convoy_graph *graph = new_graph(SHAPE(1, 8, 6, 6));
+    int conv = add_conv(graph, graph->input, 8, 3, 3, CONV3, true);
+    int relu = add_act(graph, conv, CONVOY_RELU, 0, 0);
+    add_output(graph, conv);
+    add_output(graph, relu);
+    check_graph(graph, TOLERANCE);
+
+    graph = new_graph(SHAPE(1, 4, 6, 6));
+    int flat = add_flatten(graph, graph->input);
+    int changed = add_act(graph, graph->input, CONVOY_TANH, 0, 0);
+    int sum = add_binary(graph, add_flatten(graph, changed), flat, CONVOY_ADD);
+    add_output(graph, sum);
+    check_graph(graph, TOLERANCE);
+
+    graph = new_graph(SHAPE(1, 4, 6, 6));
+    flat = add_flatten(graph, graph->input);
+    int other = add_act(graph, flat, CONVOY_SIGMOID, 0, 0);
+    add_output(graph, add_conv(graph, graph->input, 4, 3, 3, CONV3, true));
+    add_output(graph, other);
+    add_output(graph, flat);
+    check_graph(graph, TOLERANCE);
+}
+
+/* Depthwise separable convolutions with a squeeze-and-excitation gate. */
+Test(cpu_networks, inverted_residual_with_gate)
+{
+    struct convoy_pool pool = {
+        .kind = CONVOY_POOL_AVERAGE, .window = {8, 8}, .stride = {1, 1}, .dilation = {1, 1}};
+    struct convoy_conv depthwise = CONV3;
+    depthwise.groups = 40;
+    struct convoy_graph *graph = new_graph(SHAPE(1, 3, 8, 8));
+    int x = add_act(graph, add_conv(graph, graph->input, 16, 3, 3, CONV3, true), CONVOY_HARD_SWISH, 0, 0);
+    int y = add_act(graph, add_conv(graph, x, 40, 1, 1, CONV1, true), CONVOY_HARD_SWISH, 0, 0);
+    y = add_act(graph, add_conv(graph, y, 40, 3, 3, depthwise, true), CONVOY_CLIP, 0, 6);
+    int gate = add_act(graph, add_conv(graph, add_pool(graph, y, pool, false), 8, 1, 1, CONV1, true),
+                       CONVOY_RELU, 0, 0);
+    gate = add_act(graph, add_conv(graph, gate, 40, 1, 1, CONV1, true), CONVOY_HARD_SIGMOID, 1.0f / 6, 0.5f);
+    y = add_binary(graph, gate, y, CONVOY_MUL);
+    y = add_binary(graph, x, add_conv(graph, y, 16, 1, 1, CONV1, true), CONVOY_ADD);
+    add_output(graph, y);
+    check_graph(graph, TOLERANCE);
+}
+
+Test(cpu_networks, graphs_without_a_batch_take_one_row)
+{
+    struct convoy_graph *graph = new_graph(FIXED(3, 4, 5));
+    add_output(graph, add_softmax(graph, graph->input, 0, 1));
+    struct convoy_net_info info;
+    struct convoy_net *net = load(graph, 16, &info);
+    cr_assert_eq(info.channels * info.height * info.width, 60);
+    check_rows(graph, net, &info, CONVOY_FORM_F32_CHW, 1, TOLERANCE);
+    float input[128] = {0};
+    float output[64];
+    struct convoy_job job = {.form = CONVOY_FORM_F32_CHW,
+                             .rows = 2,
+                             .input = input,
+                             .input_stride = 256,
+                             .output = output,
+                             .output_stride = 256};
+    struct convoy_error error;
+    uint64_t tag;
+    cr_assert_eq(cpu->submit(device, net, &job, &error), 0);
+    cr_assert_eq(cpu->collect(device, 0, &tag, &error), -EINVAL);
+    cr_assert(strstr(error.message, "2 rows") != NULL, "%s", error.message);
+    cpu->unload(device, net);
+    convoy_graph_free(graph);
+}
+
+Test(cpu_networks, profile_names_every_layer_and_times_it)
+{
+    struct convoy_graph *graph = classifier();
+    struct convoy_net_info info;
+    struct convoy_net *net = load(graph, 16, &info);
+    cr_assert_eq(info.layer_count, 8, "%u layers", info.layer_count); /* 3 x (conv, pool), dense, softmax */
+    static float input[16 * 768];
+    static float output[16 * 32];
+    float layer_us[8];
+    for (int i = 0; i < 8; i++)
+        layer_us[i] = NAN;
+    struct convoy_job_times times = {.layer_us = layer_us};
+    struct convoy_job job = {.tag = 3,
+                             .form = CONVOY_FORM_F32_CHW,
+                             .rows = 16,
+                             .input = input,
+                             .input_stride = 3072,
+                             .output = output,
+                             .output_stride = 128,
+                             .profile = true,
+                             .times = &times};
+    run(net, &job);
+    cr_assert_eq(times.layer_us, layer_us);
+    float sum = 0;
+    for (int i = 0; i < 8; i++) {
+        cr_assert(layer_us[i] > 0, "layer %d took %g us", i, (double)layer_us[i]);
+        cr_assert(info.layers[i].name[0] != '\0' && info.layers[i].kernel[0] != '\0');
+        sum += layer_us[i];
+    }
+    cr_assert(strstr(info.layers[0].kernel, "+relu") != NULL, "%s", info.layers[0].kernel);
+    cr_assert_str_eq(info.layers[0].name, "conv_0");
+    cr_assert(sum <= times.compute_us && sum >= times.compute_us * 0.5f, "layers %g us, in all %g us",
+              (double)sum, (double)times.compute_us);
+    cr_assert(times.input_us > 0 && times.output_us > 0);
+
+    /* Without being asked for, the array stays as it is. */
+    layer_us[0] = -1;
+    job.profile = false;
+    run(net, &job);
+    cr_assert_eq(layer_us[0], -1);
+    cpu->unload(device, net);
+    convoy_graph_free(graph);
+}
+
+Test(cpu_networks, jobs_run_in_order_and_the_same_row_gives_the_same_bits)
+{
+    struct convoy_graph *graph = classifier();
+    struct convoy_net_info info;
+    struct convoy_net *net = load(graph, 4, &info);
+    static float input[1024];
+    float output[3][32];
+    for (int i = 0; i < 768; i++)
+        input[i] = random_value();
+    struct convoy_error error;
+    uint64_t tag = 99;
+    cr_assert_eq(cpu->collect(device, 0, &tag, &error), 0);
+    for (int i = 0; i < 3; i++) {
+        struct convoy_job_times times = {0};
+        struct convoy_job job = {.tag = 40u + (unsigned)i,
+                                 .form = CONVOY_FORM_F32_CHW,
+                                 .rows = 1,
+                                 .input = input,
+                                 .input_stride = 4096,
+                                 .output = output[i],
+                                 .output_stride = 128};
+        (void)times;
+        cr_assert_eq(cpu->submit(device, net, &job, &error), 0);
+    }
+    for (uint64_t i = 0; i < 3; i++) {
+        cr_assert_eq(cpu->collect(device, 0, &tag, &error), 1);
+        cr_assert_eq(tag, 40 + i);
+    }
+    cr_assert_eq(cpu->collect(device, 0, &tag, &error), 0);
+    cr_assert(memcmp(output[0], output[1], 80) == 0 && memcmp(output[0], output[2], 80) == 0);
+    cpu->unload(device, net);
+    convoy_graph_free(graph);
+}
+
+Test(cpu_networks, refusals_name_the_node_or_the_device)
+{
+    struct convoy_error error;
+    struct convoy_device *none = NULL;
+    struct convoy_device_info device_info;
+    cr_assert_eq(cpu->open(1, 1, &none, &device_info, &error), -ENODEV);
+
+    struct convoy_graph *graph = classifier();
+    graph->nodes[3].op = CONVOY_OP_COUNT;
+    graph->nodes[3].input_count = 1;
+    struct convoy_load_options options = {.name = "odd", .max_batch = 4};
+    struct convoy_net *net = NULL;
+    struct convoy_net_info info;
+    cr_assert_eq(cpu->load(device, graph, &options, &net, &info, &error), -ENOTSUP);
+    cr_assert(strstr(error.message, "model 'odd'") && strstr(error.message, graph->nodes[3].name), "%s",
+              error.message);
+    convoy_graph_free(graph);
+
+    graph = new_graph((struct convoy_shape){.rank = 2, .batch_axis = 1, .dims = {4, 1}});
+    add_output(graph, add_act(graph, graph->input, CONVOY_RELU, 0, 0));
+    cr_assert_eq(cpu->load(device, graph, &options, &net, &info, &error), -ENOTSUP);
+    cr_assert(strstr(error.message, "axis 1") != NULL, "%s", error.message);
+    convoy_graph_free(graph);
+}
