@@ -61,8 +61,12 @@ int convoy_image_probe(const uint8_t *bytes, size_t length, uint64_t max_pixels,
                        struct convoy_image_info *info, struct convoy_error *error);
 
 /* Decodes bytes into row, which holds target->height x width x channels bytes, interleaved, no padding. After
- * an error the row's content is undefined. Memory: at most about 7 bytes a pixel (a progressive JPEG 9),
- * twice nothing else; an image that needs neither resampling nor conversion is decoded straight into row. */
+ * an error the row's content is undefined.
+ *
+ * An image of the target's size is decoded straight into row. Any other takes a byte a pixel and channel
+ * until it is resized, plus the columns pass (rows x target->width x channels bytes; never over 4 times the
+ * larger of image and row); a progressive JPEG 2 bytes a coefficient more (at most 6 a pixel, 8 with CMYK),
+ * an interlaced PNG that is converted or turned at most 4 a pixel more. */
 int convoy_image_to_row(struct convoy_image_scratch *scratch, const uint8_t *bytes, size_t length,
                         uint64_t max_pixels, const struct convoy_image_target *target, uint8_t *row,
                         struct convoy_error *error);

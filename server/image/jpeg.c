@@ -33,7 +33,7 @@ static boolean read_app1(j_decompress_ptr decoder)
 static void count_scans(j_common_ptr decoder)
 {
     if (((j_decompress_ptr)decoder)->input_scan_number > MAX_SCANS)
-        ERREXIT(decoder, JERR_BAD_PROGRESSION);
+        convoy_jpeg_give_up(decoder, "it has more scans than any encoder writes");
 }
 
 int convoy_jpeg_open(struct convoy_jpeg *jpeg, const uint8_t *bytes, size_t length,

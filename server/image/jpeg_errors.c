@@ -4,7 +4,7 @@
 
 #include <jerror.h>
 
-static void jump(j_common_ptr decoder)
+static __attribute__((noreturn)) void jump(j_common_ptr decoder)
 {
     longjmp(((struct convoy_jpeg_errors *)decoder->err)->jump, 1);
 }
@@ -34,6 +34,7 @@ struct jpeg_error_mgr *convoy_jpeg_errors_init(struct convoy_jpeg_errors *errors
     errors->manager.error_exit = jump;
     errors->manager.emit_message = on_message;
     errors->manager.output_message = print_nothing;
+    errors->own_reason = NULL;
     errors->end_is_fine = false;
     return &errors->manager;
 }
@@ -42,12 +43,21 @@ void convoy_jpeg_truncated(j_common_ptr decoder)
 {
     decoder->err->msg_code = JWRN_JPEG_EOF;
     jump(decoder);
-    __builtin_unreachable();
+}
+
+void convoy_jpeg_give_up(j_common_ptr decoder, const char *reason)
+{
+    ((struct convoy_jpeg_errors *)decoder->err)->own_reason = reason;
+    jump(decoder);
 }
 
 int convoy_jpeg_failure(j_common_ptr decoder, struct convoy_error *error)
 {
+    static const char sentence[] = "the JPEG image cannot be decoded (%s): send it encoded anew";
     char reason[JMSG_LENGTH_MAX];
+    const char *own_reason = ((struct convoy_jpeg_errors *)decoder->err)->own_reason;
+    if (own_reason != NULL)
+        return convoy_fail(error, -EBADMSG, sentence, own_reason);
     switch (decoder->err->msg_code) {
     case JERR_OUT_OF_MEMORY:
         return convoy_fail(error, -ENOMEM,
@@ -57,7 +67,6 @@ int convoy_jpeg_failure(j_common_ptr decoder, struct convoy_error *error)
         return convoy_fail(error, -EBADMSG, "the JPEG image ends before its last pixel: send the whole file");
     default:
         decoder->err->format_message(decoder, reason);
-        return convoy_fail(error, -EBADMSG, "the JPEG image cannot be decoded (%s): send it encoded anew",
-                           reason);
+        return convoy_fail(error, -EBADMSG, sentence, reason);
     }
 }

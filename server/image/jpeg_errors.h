@@ -17,7 +17,8 @@
 struct convoy_jpeg_errors {
     struct jpeg_error_mgr manager; /* first, so that libjpeg's pointer to it is a pointer to this */
     jmp_buf jump;
-    bool end_is_fine; /* the file may end early as long as no pixel is missing */
+    const char *own_reason; /* set by convoy_jpeg_give_up() */
+    bool end_is_fine;       /* the file may end early as long as no pixel is missing */
 };
 
 /* Sets up errors for decoder.err; end_is_fine starts false. */
@@ -25,6 +26,10 @@ struct jpeg_error_mgr *convoy_jpeg_errors_init(struct convoy_jpeg_errors *errors
 
 /* Jumps with a failure of our own: a file that ends too early. */
 void convoy_jpeg_truncated(j_common_ptr decoder) __attribute__((noreturn));
+
+/* Jumps with a reason that libjpeg does not know, a static string that completes "cannot be decoded (...)".
+ */
+void convoy_jpeg_give_up(j_common_ptr decoder, const char *reason) __attribute__((noreturn));
 
 /* After the jump: -ENOMEM or -EBADMSG and its sentence. */
 int convoy_jpeg_failure(j_common_ptr decoder, struct convoy_error *error);
