@@ -9,8 +9,9 @@
  * reserves a row in a slot, copies and commits, or parks a copy when every slot is in use. done() is called
  * exactly once for each submitted item.
  *
- * Threads: admit, cancel and submit from any thread; done() is called on the control loop's thread, never under
- * a lock of the batcher; when the daemon stops or the model was given up meanwhile, from within submit(). */
+ * Threads: admit, cancel and submit from any thread; done() is called on the control loop's thread, never
+ * under a lock of the batcher; when the daemon stops or the model was given up meanwhile, from within
+ * submit(). */
 #ifndef CONVOY_SERVER_BATCHER_H
 #define CONVOY_SERVER_BATCHER_H
 

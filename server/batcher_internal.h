@@ -15,7 +15,7 @@
 
 enum slot_state {
     SLOT_FREE,
-    SLOT_OPEN,     /* takes rows */
+    SLOT_OPEN,     /* takes rows: listed in lane->open */
     SLOT_SEALED,   /* takes no more rows; waits to leave */
     SLOT_IN_FLIGHT /* the worker has it */
 };

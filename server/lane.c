@@ -93,48 +93,48 @@ static void submit_range(struct convoy_lane *lane, uint32_t number)
     convoy_channel_submit(lane->channel, number);
 }
 
-/* The oldest slot that could leave: gathered or full, all rows committed, its model loaded by this worker. */
-static int oldest_waiting(const struct convoy_lane *lane, bool suspects)
+/* May this slot leave now? While the worker can take it, always. Beyond that one slot is staged behind the
+ * running ones, so that the worker finds it without a turn through the front: a full one, since waiting gains
+ * it nothing, or one that gathered for max_delay_us. More than one would only cut batches up and let a busy
+ * model get far ahead of a quiet one. */
+static bool may_leave(struct convoy_lane *lane, const struct lane_slot *slot, uint64_t now)
 {
+    if (lane->in_flight < lane->streams)
+        return true;
+    if (lane->in_flight > lane->streams)
+        return false;
+    uint64_t ripe_us = slot->opened_us + queue_of(lane->batcher, slot->model)->limits.max_delay_us;
+    if (slot->state == SLOT_SEALED || now >= ripe_us)
+        return true;
+    convoy_batcher_wake_at(lane->batcher, ripe_us);
+    return false;
+}
+
+/* The oldest slot that leaves now: all rows committed, its model loaded by this worker. */
+static int next_to_leave(struct convoy_lane *lane, uint64_t now)
+{
+    /* After a fault its slots run alone, one after the other, before anything else. */
+    bool suspects = lane->suspects > 0;
     int best = NO_SLOT;
+    if (suspects && lane->in_flight > 0)
+        return NO_SLOT;
     for (uint32_t i = 0; i < lane->channel->size.slots; i++) {
         const struct lane_slot *slot = &lane->slots[i];
         if ((slot->state != SLOT_OPEN && slot->state != SLOT_SEALED) || slot->suspect != suspects ||
             slot->reserved == 0 || slot->committed != slot->reserved ||
             lane->models[slot->model->number] != LANE_SERVES)
             continue;
-        if (best == NO_SLOT || slot->order < lane->slots[best].order)
+        if ((best == NO_SLOT || slot->order < lane->slots[best].order) && may_leave(lane, slot, now))
             best = (int)i;
     }
     return best;
 }
 
-/* May this slot leave now? While the worker can take it, always. Otherwise it gathers; a full one leaves
- * since waiting gains nothing, and one that gathered for max_delay_us is staged behind the running ones, so
- * that the worker finds it without a turn through the front. One is enough for that: more would only cut
- * batches up. */
-static bool may_leave(struct convoy_lane *lane, const struct lane_slot *slot, uint64_t now)
-{
-    if (lane->in_flight < lane->streams || slot->state == SLOT_SEALED)
-        return true;
-    uint64_t ripe_us = slot->opened_us + queue_of(lane->batcher, slot->model)->limits.max_delay_us;
-    if (lane->in_flight > lane->streams)
-        return false;
-    if (now >= ripe_us)
-        return true;
-    convoy_batcher_wake_at(lane->batcher, ripe_us);
-    return false;
-}
-
 void convoy_lane_pump(struct convoy_lane *lane)
 {
     uint64_t now = convoy_now_us();
-    while (lane->up) {
-        /* After a fault its slots run alone, one after the other, before anything else. */
-        bool suspects = lane->suspects > 0;
-        int number = suspects && lane->in_flight > 0 ? NO_SLOT : oldest_waiting(lane, suspects);
-        if (number == NO_SLOT || (!suspects && !may_leave(lane, &lane->slots[number], now)))
-            return;
+    int number;
+    while (lane->up && (number = next_to_leave(lane, now)) != NO_SLOT) {
         struct lane_slot *slot = &lane->slots[number];
         if (slot->state == SLOT_OPEN)
             lane->open[slot->form][slot->model->number] = NO_SLOT;

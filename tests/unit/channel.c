@@ -1,0 +1,162 @@
+/* Both ends of the channel in one process. */
+#include "engine/channel.h"
+
+#include <criterion/criterion.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static const struct convoy_channel_size size = {.slots = 3, .input_bytes = 5000, .output_bytes = 700};
+
+static void both_ends(struct convoy_channel *front, struct convoy_channel *worker)
+{
+    struct convoy_error error;
+    cr_assert_eq(convoy_channel_create(front, &error), 0, "%s", error.message);
+    cr_assert_eq(convoy_channel_lay_out(front, &size, &error), 0, "%s", error.message);
+    cr_assert_eq(convoy_channel_attach(worker, dup(front->memory_fd), dup(front->submit_fd),
+                                       dup(front->done_fd), &size, &error),
+                 0, "%s", error.message);
+}
+
+static void close_both(struct convoy_channel *front, struct convoy_channel *worker)
+{
+    convoy_channel_destroy(front);
+    convoy_channel_destroy(worker);
+}
+
+Test(channel, what_the_front_writes_the_worker_reads_and_back)
+{
+    struct convoy_channel front, worker;
+    uint32_t slot;
+    struct convoy_done done;
+    both_ends(&front, &worker);
+    for (uint32_t i = 0; i < size.slots; i++) {
+        memset(convoy_channel_rows(&front, i), 10 + (int)i, size.input_bytes);
+        *convoy_channel_slot(&front, i) = (struct convoy_slot){.model = i, .rows = 7, .generation = 100 + i};
+        convoy_channel_submit(&front, i);
+    }
+    for (uint32_t i = 0; i < size.slots; i++) {
+        cr_assert(convoy_channel_take_submitted(&worker, &slot));
+        cr_assert_eq(slot, i);
+        cr_assert_eq(convoy_channel_slot(&worker, slot)->model, i);
+        for (size_t byte = 0; byte < size.input_bytes; byte++)
+            cr_assert_eq(convoy_channel_rows(&worker, slot)[byte], 10 + i);
+        memset(convoy_channel_outputs(&worker, slot), 50 + (int)i, size.output_bytes);
+        convoy_channel_report(&worker, slot)->layer_us[CONVOY_REPORT_LAYERS - 1] = (float)i;
+        convoy_channel_finish(&worker, &(struct convoy_done){slot, 100 + i, 0});
+    }
+    cr_assert_not(convoy_channel_take_submitted(&worker, &slot));
+    for (uint32_t i = 0; i < size.slots; i++) {
+        cr_assert(convoy_channel_take_done(&front, &done));
+        cr_assert_eq(done.slot, i);
+        cr_assert_eq(done.generation, 100 + i);
+        /* neither the outputs of one slot nor its report reach into the rows of the next */
+        cr_assert_eq(convoy_channel_outputs(&front, i)[size.output_bytes - 1], 50 + i);
+        cr_assert_eq(convoy_channel_rows(&front, i)[size.input_bytes - 1], 10 + i);
+        cr_assert_eq(convoy_channel_report(&front, i)->layer_us[CONVOY_REPORT_LAYERS - 1], (float)i);
+    }
+    cr_assert_not(convoy_channel_take_done(&front, &done));
+    close_both(&front, &worker);
+}
+
+Test(channel, doorbells_ring_once_and_fall_quiet)
+{
+    struct convoy_channel front, worker;
+    both_ends(&front, &worker);
+    struct pollfd bell = {.fd = worker.submit_fd, .events = POLLIN};
+    cr_assert_eq(poll(&bell, 1, 0), 0);
+    convoy_channel_submit(&front, 0);
+    convoy_channel_submit(&front, 1);
+    cr_assert_eq(poll(&bell, 1, 0), 1);
+    convoy_channel_quiet(worker.submit_fd);
+    cr_assert_eq(poll(&bell, 1, 0), 0);
+    convoy_channel_quiet(worker.submit_fd); /* a quiet bell does not block */
+    close_both(&front, &worker);
+}
+
+Test(channel, many_rounds_wrap_the_rings)
+{
+    struct convoy_channel front, worker;
+    struct convoy_done done;
+    uint32_t slot;
+    both_ends(&front, &worker);
+    for (uint32_t round = 0; round < 10000; round++) {
+        convoy_channel_submit(&front, round % size.slots);
+        cr_assert(convoy_channel_take_submitted(&worker, &slot));
+        cr_assert_eq(slot, round % size.slots);
+        convoy_channel_finish(&worker, &(struct convoy_done){slot, round, -5});
+        cr_assert(convoy_channel_take_done(&front, &done));
+        cr_assert_eq(done.generation, round);
+        cr_assert_eq(done.status, -5);
+    }
+    close_both(&front, &worker);
+}
+
+Test(channel, a_reset_forgets_the_dead_worker)
+{
+    struct convoy_channel front, worker, next;
+    struct convoy_error error;
+    struct convoy_done done;
+    uint32_t slot;
+    both_ends(&front, &worker);
+    convoy_channel_submit(&front, 0);
+    convoy_channel_submit(&front, 1);
+    convoy_channel_take_submitted(&worker, &slot);
+    convoy_channel_finish(&worker, &(struct convoy_done){slot, 1, 0});
+    convoy_channel_reset(&front);
+    cr_assert_not(convoy_channel_take_done(&front, &done));
+    cr_assert_eq(convoy_channel_attach(&next, dup(front.memory_fd), dup(front.submit_fd), dup(front.done_fd),
+                                       &size, &error),
+                 0);
+    cr_assert_not(convoy_channel_take_submitted(&next, &slot));
+    convoy_channel_submit(&front, 2);
+    cr_assert(convoy_channel_take_submitted(&next, &slot));
+    cr_assert_eq(slot, 2);
+    convoy_channel_destroy(&next);
+    close_both(&front, &worker);
+}
+
+Test(channel, a_worker_cannot_shrink_the_memory)
+{
+    struct convoy_channel front, worker;
+    both_ends(&front, &worker);
+    cr_assert_neq(ftruncate(worker.memory_fd, 0), 0);
+    close_both(&front, &worker);
+}
+
+Test(channel, completions_that_ran_away_are_bounded)
+{
+    struct convoy_channel front, worker;
+    struct convoy_done done;
+    uint32_t taken = 0;
+    both_ends(&front, &worker);
+    for (uint32_t i = 0; i < 100000; i++)
+        convoy_channel_finish(&worker, &(struct convoy_done){i, i, 0});
+    while (convoy_channel_take_done(&front, &done))
+        taken++;
+    cr_assert_leq(taken, 2u * CONVOY_MAX_SLOTS);
+    cr_assert_eq(done.slot, 99999);
+    close_both(&front, &worker);
+}
+
+Test(channel, sizes_that_do_not_fit_are_refused)
+{
+    struct convoy_channel front, worker;
+    struct convoy_error error;
+    struct convoy_channel_size wrong = size;
+    both_ends(&front, &worker);
+    wrong.slots = 4;
+    cr_assert_neq(
+        convoy_channel_attach(&worker, front.memory_fd, front.submit_fd, front.done_fd, &wrong, &error), 0);
+    wrong.slots = CONVOY_MAX_SLOTS + 1;
+    cr_assert_neq(
+        convoy_channel_attach(&worker, front.memory_fd, front.submit_fd, front.done_fd, &wrong, &error), 0);
+    wrong = size;
+    wrong.input_bytes = (uint64_t)CONVOY_SLOT_MAX_BYTES + 1;
+    cr_assert_neq(
+        convoy_channel_attach(&worker, front.memory_fd, front.submit_fd, front.done_fd, &wrong, &error), 0);
+    cr_assert(strstr(error.message, "67108864") != NULL);
+    convoy_channel_destroy(&front);
+}
