@@ -1,5 +1,5 @@
-"""The network cifar10-convnet: three times (convolution 5x5, ReLU, 2x2 max pool) with 16, 20 and 20 maps, and a dense
-layer of ten: 22,466 weights."""
+"""The network cifar10-convnet: three times (convolution 5x5, ReLU, 2x2 max pool) with 16, 20 and 20 maps, and
+a dense layer of ten: 22,466 weights."""
 
 import copy
 
@@ -13,9 +13,8 @@ CLASSES = 10
 class ConvNet(nn.Module):
     """Float32 N x 3 x 32 x 32, normalised, to N x 10 logits.
 
-    While it trains, a batch norm follows every convolution, because the small network reaches its best only with the
-    large steps that batch norm allows. folded() gives the network without them, which computes the same.
-    """
+    While it trains, a batch norm follows every convolution, which lets it train with large steps. folded()
+    gives the network without them, which computes the same."""
 
     def __init__(self, maps=MAPS, batch_norm=True):
         super().__init__()
@@ -61,8 +60,8 @@ def count(net):
 
 
 class Average:
-    """An exponential moving average of a network's weights and batch-norm statistics. It ends a training run better than
-    the last step does, whose weights still carry the noise of its batch."""
+    """An exponential moving average of a network's weights and batch-norm statistics. It ends a training run
+    better than the last step does, whose weights still carry the noise of its batch."""
 
     def __init__(self, net, decay):
         self.net = copy.deepcopy(net).eval()

@@ -3,10 +3,9 @@
 
     python3 models/samples/draw.py [FOLDER]
 
-They are simple scenes made of polygons and ellipses, so that the project holds a picture to classify that belongs to
-nobody else. The file's name is the class that cifar10-convnet should give it. Only Pillow is needed; the same version of
-Pillow draws the same bytes (those here are of Pillow 9.4, Debian 12's).
-"""
+They are simple scenes made of polygons and ellipses, so that the project holds a picture to classify that
+belongs to nobody else. The file's name is the class that cifar10-convnet should give it. Only Pillow is
+needed; the same version of Pillow draws the same bytes (those here are of Pillow 9.4, Debian 12's)."""
 
 import pathlib
 import sys
@@ -80,7 +79,9 @@ def airplane():
     s.ellipse(98, 24, 26, 6, (206, 224, 242))
     s.polygon([(22, 66), (12, 36), (22, 36), (40, 60)], (40, 66, 128))
     s.polygon([(18, 66), (6, 58), (14, 57), (34, 64)], (176, 182, 192))
-    s.polygon([(14, 64), (30, 58), (100, 56), (112, 60), (118, 66), (110, 72), (96, 75), (36, 74)], (238, 240, 244))
+    s.polygon(
+        [(14, 64), (30, 58), (100, 56), (112, 60), (118, 66), (110, 72), (96, 75), (36, 74)], (238, 240, 244)
+    )
     s.polygon([(20, 68), (117, 67), (110, 72), (96, 75), (36, 74)], (186, 192, 202))
     for x in range(36, 100, 6):
         s.box(x, 62, x + 3, 65, (56, 72, 104))

@@ -3,13 +3,15 @@
 
     python3 tests/tools/convert_convnetjs.py WEIGHTS OUT
 
-WEIGHTS is the folder with layer1_conv.txt, layer4_conv.txt, layer7_conv.txt and layer10_fc.txt; OUT becomes the model's
-folder: OUT/1/model.onnx, OUT/config.json, OUT/labels.txt. The network is 32x32x3, three times (convolution 5x5 pad 2,
-ReLU, 2x2 max pool) with 16, 20 and 20 maps, a dense layer of 10, softmax; its input is x / 255 - 0.5.
+WEIGHTS is the folder with layer1_conv.txt, layer4_conv.txt, layer7_conv.txt and layer10_fc.txt; OUT becomes
+the model's folder: OUT/1/model.onnx, OUT/config.json, OUT/labels.txt. The network is 32x32x3, three times
+(convolution 5x5 pad 2, ReLU, 2x2 max pool) with 16, 20 and 20 maps, a dense layer of 10, softmax; its input
+is x / 255 - 0.5.
 
-The text files: a convolution begins with "S R C K"; then for each of K filters, each column s, each row r, each channel c,
-one number a line; then K biases. The dense layer begins with "320 10"; then for each output, each row of 4, each column
-of 4, each of 20 channels; then 10 biases. ONNX wants K x C x R x S, and flattens C x H x W: both orders change here.
+The text files: a convolution begins with "S R C K"; then for each of K filters, each column s, each row r,
+each channel c, one number a line; then K biases. The dense layer begins with "320 10"; then for each output,
+each row of 4, each column of 4, each of 20 channels; then 10 biases. ONNX wants K x C x R x S, and flattens C
+x H x W: both orders change here.
 
 Python's standard library is enough: the few protobuf messages that a small ONNX file needs are written below.
 """
@@ -21,8 +23,11 @@ import sys
 
 LABELS = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
 # Name, file, and the shape that its first line must state.
-CONVOLUTIONS = [("conv1", "layer1_conv.txt", (5, 5, 3, 16)), ("conv2", "layer4_conv.txt", (5, 5, 16, 20)),
-                ("conv3", "layer7_conv.txt", (5, 5, 20, 20))]
+CONVOLUTIONS = [
+    ("conv1", "layer1_conv.txt", (5, 5, 3, 16)),
+    ("conv2", "layer4_conv.txt", (5, 5, 16, 20)),
+    ("conv3", "layer7_conv.txt", (5, 5, 20, 20)),
+]
 DENSE = ("dense", "layer10_fc.txt", (320, 10))
 HEIGHT = WIDTH = 4
 FLOAT, INT, INTS = 1, 2, 7  # TensorProto.FLOAT; AttributeProto.INT and INTS
@@ -34,7 +39,8 @@ class ConversionError(Exception):
 
 
 def read_numbers(path, shape):
-    """(weights, biases) of a text file whose first line must be shape; the last number of shape counts the biases."""
+    """(weights, biases) of a text file whose first line must be shape; the last number of shape counts the
+    biases."""
     try:
         lines = path.read_text(encoding="ascii").split("\n")
     except OSError as error:
@@ -45,25 +51,39 @@ def read_numbers(path, shape):
     except ValueError as error:
         raise ConversionError(f"{path} holds something that is no number ({error}).") from error
     if stated != shape:
-        raise ConversionError(f"{path} begins with {lines[0].strip()!r}; {' '.join(map(str, shape))!r} is expected.")
+        raise ConversionError(
+            f"{path} begins with {lines[0].strip()!r}; {' '.join(map(str, shape))!r} is expected."
+        )
     count = 1
     for n in shape:
         count *= n
     if len(numbers) != count + shape[-1]:
-        raise ConversionError(f"{path} holds {len(numbers)} numbers; {count} weights and {shape[-1]} biases are expected.")
+        raise ConversionError(
+            f"{path} holds {len(numbers)} numbers; {count} weights and {shape[-1]} biases are expected."
+        )
     return numbers[:count], numbers[count:]
 
 
 def to_kcrs(numbers, s_size, r_size, c_size, k_size):
     """From filters of columns of rows of channels to K x C x R x S."""
-    return [numbers[((k * s_size + s) * r_size + r) * c_size + c]
-            for k in range(k_size) for c in range(c_size) for r in range(r_size) for s in range(s_size)]
+    return [
+        numbers[((k * s_size + s) * r_size + r) * c_size + c]
+        for k in range(k_size)
+        for c in range(c_size)
+        for r in range(r_size)
+        for s in range(s_size)
+    ]
 
 
 def to_kchw(numbers, c_size, k_size):
     """From outputs of rows of columns of channels to K x (C x H x W)."""
-    return [numbers[((k * HEIGHT + h) * WIDTH + w) * c_size + c]
-            for k in range(k_size) for c in range(c_size) for h in range(HEIGHT) for w in range(WIDTH)]
+    return [
+        numbers[((k * HEIGHT + h) * WIDTH + w) * c_size + c]
+        for k in range(k_size)
+        for c in range(c_size)
+        for h in range(HEIGHT)
+        for w in range(WIDTH)
+    ]
 
 
 # Protobuf: a message is a run of fields; a field is a varint (number << 3 | wire type) and its value.
@@ -89,8 +109,12 @@ def block(number, data):
 
 def tensor(name, dims, values):
     """A TensorProto of float32, its data little-endian in raw_data."""
-    return (b"".join(integer(1, d) for d in dims) + integer(2, FLOAT) + block(8, name)
-            + block(9, struct.pack(f"<{len(values)}f", *values)))
+    return (
+        b"".join(integer(1, d) for d in dims)
+        + integer(2, FLOAT)
+        + block(8, name)
+        + block(9, struct.pack(f"<{len(values)}f", *values))
+    )
 
 
 def attribute(name, value):
@@ -100,8 +124,13 @@ def attribute(name, value):
 
 
 def node(op_type, name, inputs, output, **attributes):
-    return (b"".join(block(1, i) for i in inputs) + block(2, output) + block(3, name) + block(4, op_type)
-            + b"".join(block(5, attribute(k, v)) for k, v in attributes.items()))
+    return (
+        b"".join(block(1, i) for i in inputs)
+        + block(2, output)
+        + block(3, name)
+        + block(4, op_type)
+        + b"".join(block(5, attribute(k, v)) for k, v in attributes.items())
+    )
 
 
 def value_info(name, dims):
@@ -116,26 +145,56 @@ def build(folder):
     for index, (name, file, shape) in enumerate(CONVOLUTIONS, 1):
         weights, biases = read_numbers(folder / file, shape)
         s, r, c, k = shape
-        tensors += [tensor(f"{name}.weight", (k, c, r, s), to_kcrs(weights, *shape)),
-                    tensor(f"{name}.bias", (k,), biases)]
-        nodes += [node("Conv", name, [last, f"{name}.weight", f"{name}.bias"], f"{name}.out", kernel_shape=[r, s],
-                       pads=[2, 2, 2, 2], strides=[1, 1]),
-                  node("Relu", f"relu{index}", [f"{name}.out"], f"relu{index}.out"),
-                  node("MaxPool", f"pool{index}", [f"relu{index}.out"], f"pool{index}.out", kernel_shape=[2, 2],
-                       strides=[2, 2])]
+        tensors += [
+            tensor(f"{name}.weight", (k, c, r, s), to_kcrs(weights, *shape)),
+            tensor(f"{name}.bias", (k,), biases),
+        ]
+        nodes += [
+            node(
+                "Conv",
+                name,
+                [last, f"{name}.weight", f"{name}.bias"],
+                f"{name}.out",
+                kernel_shape=[r, s],
+                pads=[2, 2, 2, 2],
+                strides=[1, 1],
+            ),
+            node("Relu", f"relu{index}", [f"{name}.out"], f"relu{index}.out"),
+            node(
+                "MaxPool",
+                f"pool{index}",
+                [f"relu{index}.out"],
+                f"pool{index}.out",
+                kernel_shape=[2, 2],
+                strides=[2, 2],
+            ),
+        ]
         last = f"pool{index}.out"
     name, file, shape = DENSE
     weights, biases = read_numbers(folder / file, shape)
     inputs, outputs = shape
-    tensors += [tensor(f"{name}.weight", (outputs, inputs), to_kchw(weights, inputs // (HEIGHT * WIDTH), outputs)),
-                tensor(f"{name}.bias", (outputs,), biases)]
-    nodes += [node("Flatten", "flatten", [last], "flat", axis=1),
-              node("Gemm", name, ["flat", f"{name}.weight", f"{name}.bias"], "logits", transB=1),
-              node("Softmax", "softmax", ["logits"], "probabilities", axis=1)]
-    graph = (b"".join(block(1, n) for n in nodes) + block(2, "convnetjs-cifar10")
-             + b"".join(block(5, t) for t in tensors) + block(11, value_info("image", ("batch", 3, 32, 32)))
-             + block(12, value_info("probabilities", ("batch", outputs))))
-    return integer(1, IR_VERSION) + block(2, "convoyd") + block(7, graph) + block(8, block(1, "") + integer(2, OPSET))
+    tensors += [
+        tensor(f"{name}.weight", (outputs, inputs), to_kchw(weights, inputs // (HEIGHT * WIDTH), outputs)),
+        tensor(f"{name}.bias", (outputs,), biases),
+    ]
+    nodes += [
+        node("Flatten", "flatten", [last], "flat", axis=1),
+        node("Gemm", name, ["flat", f"{name}.weight", f"{name}.bias"], "logits", transB=1),
+        node("Softmax", "softmax", ["logits"], "probabilities", axis=1),
+    ]
+    graph = (
+        b"".join(block(1, n) for n in nodes)
+        + block(2, "convnetjs-cifar10")
+        + b"".join(block(5, t) for t in tensors)
+        + block(11, value_info("image", ("batch", 3, 32, 32)))
+        + block(12, value_info("probabilities", ("batch", outputs)))
+    )
+    return (
+        integer(1, IR_VERSION)
+        + block(2, "convoyd")
+        + block(7, graph)
+        + block(8, block(1, "") + integer(2, OPSET))
+    )
 
 
 def main():
@@ -148,7 +207,13 @@ def main():
         sys.exit(f"convert_convnetjs.py: {error}")
     config = {
         "labels": "labels.txt",
-        "input": {"color": "rgb", "resize": "stretch", "scale": 1.0 / 255.0, "mean": [0.5] * 3, "std": [1.0] * 3},
+        "input": {
+            "color": "rgb",
+            "resize": "stretch",
+            "scale": 1.0 / 255.0,
+            "mean": [0.5] * 3,
+            "std": [1.0] * 3,
+        },
         "output": {"softmax": "auto"},
         "precision": "fp32",
         "batching": {"max_batch": 256, "max_delay_us": 500},

@@ -3,17 +3,17 @@
 
     python3 tests/tools/export_networks.py [--out tests/data/networks] [--ops FILE] [NAME ...]
 
-The networks are torchvision's resnet18, mobilenet_v2 and mobilenet_v3_small with few channels: the same blocks, strides
-and operators, so that their graphs have the shape that users bring, in files of some ten kilobytes. They are not trained.
-Weights and the running statistics of every batch norm are random with a fixed seed, because fresh statistics (mean 0,
-variance 1) would hide a batch norm that is folded wrongly.
+The networks are torchvision's resnet18, mobilenet_v2 and mobilenet_v3_small with few channels: the same
+blocks, strides and operators, so that their graphs have the shape that users bring, in files of some ten
+kilobytes. They are not trained. Weights and the running statistics of every batch norm are random with a
+fixed seed, because fresh statistics (mean 0, variance 1) would hide a batch norm that is folded wrongly.
 
-Each network lies as the ONNX conformance cases do: NAME/model.onnx, NAME/test_data_set_0/input_0.pb (float32, N x 3 x 34
-x 34) and output_0.pb (float32, N x 10), the answer of ONNX Runtime. N is 3, or 1 where the file fixes the batch. 34 pixels
-become 17, 9, 5, 3 and 2 on the way down, so odd sizes under stride 2 occur.
+Each network lies as the ONNX conformance cases do: NAME/model.onnx, NAME/test_data_set_0/input_0.pb (float32,
+N x 3 x 34 x 34) and output_0.pb (float32, N x 10), the answer of ONNX Runtime. N is 3, or 1 where the file
+fixes the batch. 34 pixels become 17, 9, 5, 3 and 2 on the way down, so odd sizes under stride 2 occur.
 
-Needs torch, torchvision, onnx, onnxscript, onnxruntime and numpy. The files in the repository were made with PyTorch 2.11.
-"""
+Needs torch, torchvision, onnx, onnxscript, onnxruntime and numpy. The files in the repository were made with
+PyTorch 2.11."""
 
 import argparse
 import collections
@@ -60,7 +60,15 @@ class SmallResNet(resnet.ResNet):
 
 def small_mobilenet_v2():
     """mobilenet_v2 at a tenth of its width; the last convolution, 1280 wide at any width, is cut to 40."""
-    blocks = [[1, 16, 1, 1], [6, 24, 2, 2], [6, 32, 2, 2], [6, 64, 1, 2], [6, 96, 1, 1], [6, 160, 1, 2], [6, 320, 1, 1]]
+    blocks = [
+        [1, 16, 1, 1],
+        [6, 24, 2, 2],
+        [6, 32, 2, 2],
+        [6, 64, 1, 2],
+        [6, 96, 1, 1],
+        [6, 160, 1, 2],
+        [6, 320, 1, 1],
+    ]
     net = mobilenetv2.MobileNetV2(CLASSES, width_mult=0.1, inverted_residual_setting=blocks, round_nearest=4)
     last = net.features[-1][0].in_channels
     net.features[-1] = Conv2dNormActivation(last, 40, kernel_size=1, activation_layer=torch.nn.ReLU6)
@@ -74,7 +82,11 @@ def small_mobilenet_v3():
     return mobilenetv3.MobileNetV3(blocks, last_channel=32, num_classes=CLASSES)
 
 
-NETWORKS = {"resnet18": SmallResNet, "mobilenet_v2": small_mobilenet_v2, "mobilenet_v3_small": small_mobilenet_v3}
+NETWORKS = {
+    "resnet18": SmallResNet,
+    "mobilenet_v2": small_mobilenet_v2,
+    "mobilenet_v3_small": small_mobilenet_v3,
+}
 
 
 def randomise(net, rng):
@@ -100,39 +112,67 @@ def randomise(net, rng):
 
 
 def random_images(rng, count):
-    """Blotches of low frequency, each image with its own contrast, and noise: white noise alone averages out in pooling."""
+    """Blotches of low frequency, each image with its own contrast, and noise: white noise alone averages out
+    in pooling."""
     coarse = torch.from_numpy(rng.standard_normal((count, 3, 5, 5)).astype(np.float32))
-    smooth = torch.nn.functional.interpolate(coarse, size=(SIZE, SIZE), mode="bilinear", align_corners=False).numpy()
+    smooth = torch.nn.functional.interpolate(
+        coarse, size=(SIZE, SIZE), mode="bilinear", align_corners=False
+    ).numpy()
     contrast = np.linspace(0.7, 1.6, count).reshape(count, 1, 1, 1)
     return (smooth * contrast + 0.2 * rng.standard_normal(smooth.shape)).astype(np.float32)
 
 
 def export_old(net, example, path, opset, keep_batch_norm=False):
-    """The TorchScript exporter. It folds batch norm into convolutions itself unless it is told to keep the training
-    mode it finds, which leaves BatchNormalization nodes and their inference form in the file."""
-    torch.onnx.export(net, (example,), str(path), dynamo=False, opset_version=opset, input_names=["image"],
-                      output_names=["logits"], dynamic_axes={"image": {0: "batch"}, "logits": {0: "batch"}},
-                      do_constant_folding=not keep_batch_norm,
-                      training=torch.onnx.TrainingMode.PRESERVE if keep_batch_norm else torch.onnx.TrainingMode.EVAL)
+    """The TorchScript exporter. It folds batch norm into convolutions itself unless it is told to keep the
+    training mode it finds, which leaves BatchNormalization nodes and their inference form in the file."""
+    torch.onnx.export(
+        net,
+        (example,),
+        str(path),
+        dynamo=False,
+        opset_version=opset,
+        input_names=["image"],
+        output_names=["logits"],
+        dynamic_axes={"image": {0: "batch"}, "logits": {0: "batch"}},
+        do_constant_folding=not keep_batch_norm,
+        training=torch.onnx.TrainingMode.PRESERVE if keep_batch_norm else torch.onnx.TrainingMode.EVAL,
+    )
 
 
 def export_new(net, example, path, opset=None, fixed=False, external=False):
-    """The exporter over torch.export. With external=True the weights go to model.onnx.data beside the model."""
+    """The exporter over torch.export. With external=True the weights go to model.onnx.data beside the
+    model."""
     shapes = None if fixed else ({0: torch.export.Dim("batch")},)
-    torch.onnx.export(net, (example,), str(path), dynamo=True, opset_version=opset, input_names=["image"],
-                      output_names=["logits"], dynamic_shapes=shapes, external_data=external, verbose=False)
+    torch.onnx.export(
+        net,
+        (example,),
+        str(path),
+        dynamo=True,
+        opset_version=opset,
+        input_names=["image"],
+        output_names=["logits"],
+        dynamic_shapes=shapes,
+        external_data=external,
+        verbose=False,
+    )
 
 
 def store_weights_as_fp16(path):
-    """Every float32 initializer becomes float16 followed by a Cast, as converters that halve the file's size leave it."""
+    """Every float32 initializer becomes float16 followed by a Cast, as converters that halve the file's size
+    leave it."""
     model = onnx.load(path)
     casts = []
     for tensor in model.graph.initializer:
         if tensor.data_type != TensorProto.FLOAT:
             continue
-        half = numpy_helper.from_array(numpy_helper.to_array(tensor).astype(np.float16), tensor.name + "_fp16")
-        casts.append(helper.make_node("Cast", [half.name], [tensor.name], name="cast_" + tensor.name,
-                                      to=TensorProto.FLOAT))
+        half = numpy_helper.from_array(
+            numpy_helper.to_array(tensor).astype(np.float16), tensor.name + "_fp16"
+        )
+        casts.append(
+            helper.make_node(
+                "Cast", [half.name], [tensor.name], name="cast_" + tensor.name, to=TensorProto.FLOAT
+            )
+        )
         tensor.CopyFrom(half)
     nodes = casts + list(model.graph.node)
     del model.graph.node[:]
@@ -149,9 +189,15 @@ CASES = {
     "resnet18_new_op18": ("resnet18", lambda n, x, p: export_new(n, x, p, 18)),
     "resnet18_new_op18_fixed": ("resnet18", lambda n, x, p: export_new(n, x, p, 18, fixed=True)),
     "resnet18_new_op18_external": ("resnet18", lambda n, x, p: export_new(n, x, p, 18, external=True)),
-    "resnet18_old_op17_fp16": ("resnet18", lambda n, x, p: (export_old(n, x, p, 17), store_weights_as_fp16(p))),
+    "resnet18_old_op17_fp16": (
+        "resnet18",
+        lambda n, x, p: (export_old(n, x, p, 17), store_weights_as_fp16(p)),
+    ),
     "mobilenet_v2_old_op9": ("mobilenet_v2", lambda n, x, p: export_old(n, x, p, 9)),
-    "mobilenet_v2_old_op17_bn": ("mobilenet_v2", lambda n, x, p: export_old(n, x, p, 17, keep_batch_norm=True)),
+    "mobilenet_v2_old_op17_bn": (
+        "mobilenet_v2",
+        lambda n, x, p: export_old(n, x, p, 17, keep_batch_norm=True),
+    ),
     "mobilenet_v2_new_default": ("mobilenet_v2", lambda n, x, p: export_new(n, x, p)),
     "mobilenet_v3_small_old_op11": ("mobilenet_v3_small", lambda n, x, p: export_old(n, x, p, 11)),
     "mobilenet_v3_small_old_op17": ("mobilenet_v3_small", lambda n, x, p: export_old(n, x, p, 17)),
@@ -160,8 +206,8 @@ CASES = {
 
 
 def strip_notes(path):
-    """The exporters write the stack traces and file names of the exporting program into the model: nothing of that may
-    travel, and it is larger than the weights."""
+    """The exporters write the stack traces and file names of the exporting program into the model: nothing of
+    that may travel, and it is larger than the weights."""
     model = onnx.load(path, load_external_data=False)
     del model.metadata_props[:]
     model.doc_string = ""
@@ -186,18 +232,30 @@ def describe(path):
     opsets = ", ".join(f"{o.domain or 'ai.onnx'} {o.version}" for o in model.opset_import)
     out = io.StringIO()
     dims = [d.dim_param or d.dim_value for d in graph.input[0].type.tensor_type.shape.dim]
-    print(f"{path.parent.name}: IR {model.ir_version}, opset {opsets}, input {graph.input[0].name} {dims}, "
-          f"functions {len(model.functions)}, {path.stat().st_size} bytes", file=out)
+    print(
+        f"{path.parent.name}: IR {model.ir_version}, opset {opsets}, input {graph.input[0].name} {dims}, "
+        f"functions {len(model.functions)}, {path.stat().st_size} bytes",
+        file=out,
+    )
     print("  " + ", ".join(f"{op} {n}" for op, n in sorted(counts.items())), file=out)
     seen = set()
     constants = {t.name: t for t in graph.initializer}
     for node in graph.node:
         inputs = ["-" if not i else "const" if i in constants else "tensor" for i in node.input]
         if node.op_type in ("Reshape", "ReduceMean", "Clip"):
-            inputs = [numpy_helper.to_array(constants[i]).tolist() if i in constants else "tensor" for i in node.input]
+            inputs = [
+                numpy_helper.to_array(constants[i]).tolist() if i in constants else "tensor"
+                for i in node.input
+            ]
             inputs = [str(i) for i in inputs]
-        attributes = sorted(f"{a.name}={helper.get_attribute_value(a)}" if a.type != onnx.AttributeProto.TENSOR
-                            else f"{a.name}=tensor" for a in node.attribute)
+        attributes = sorted(
+            (
+                f"{a.name}={helper.get_attribute_value(a)}"
+                if a.type != onnx.AttributeProto.TENSOR
+                else f"{a.name}=tensor"
+            )
+            for a in node.attribute
+        )
         form = f"  {node.op_type}({', '.join(inputs)}) {' '.join(attributes)}"
         if form not in seen:
             seen.add(form)
@@ -212,7 +270,8 @@ def make_case(name, folder):
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("model.onnx*"):
         old.unlink()
-    # The seed depends on the network alone: every export of one network has the same weights and the same input.
+    # The seed depends on the network alone: every export of one network has the same weights and the same
+    # input.
     rng = np.random.default_rng([SEED, sorted(NETWORKS).index(kind)])
     net = randomise(NETWORKS[kind](), rng)
     images = random_images(rng, BATCH)
@@ -233,7 +292,9 @@ def make_case(name, folder):
         raise SystemExit(f"{name}: ONNX Runtime and PyTorch differ by {error:.2e} of the largest output")
     spread = np.abs(expected - expected.mean(axis=0)).max() / np.abs(expected).max() if len(images) > 1 else 1
     if spread < 0.05:
-        raise SystemExit(f"{name}: the answers to different images are within {spread:.3f} of each other; no test")
+        raise SystemExit(
+            f"{name}: the answers to different images are within {spread:.3f} of each other; no test"
+        )
     data = folder / "test_data_set_0"
     data.mkdir(exist_ok=True)
     write_tensor(data / "input_0.pb", images, "image")
@@ -241,7 +302,10 @@ def make_case(name, folder):
     size = sum(f.stat().st_size for f in folder.glob("model.onnx*"))
     if size > LARGEST_FILE:
         raise SystemExit(f"{name}: {size} bytes are over the limit of {LARGEST_FILE}; use fewer channels")
-    print(f"{name}: {size} bytes, |ONNX Runtime - PyTorch| {error:.1e}, spread over images {spread:.2f}", flush=True)
+    print(
+        f"{name}: {size} bytes, |ONNX Runtime - PyTorch| {error:.1e}, spread over images {spread:.2f}",
+        flush=True,
+    )
     return describe(path)
 
 
