@@ -27,9 +27,9 @@ struct convoy_onnx_options {
     int binding_count;
 };
 
-/* Reads the model at path. options may be NULL (all zero). On success *graph is the caller's, to be freed with
- * convoy_graph_free(). On failure returns -ENOENT, -EINVAL (damaged or hostile), -ENOTSUP (an operator, type or
- * opset that is not supported), -ENOMEM or -EIO, with a sentence that names the file and the node.
+/* Reads the model at path. options may be NULL (all zero). On success *graph is the caller's, to be freed
+ * with convoy_graph_free(). On failure returns -ENOENT, -EINVAL (damaged or hostile), -ENOTSUP (an operator,
+ * type or opset that is not supported), -ENOMEM or -EIO, with a sentence that names the file and the node.
  * Any thread. Allocates; keeps no file open. */
 int convoy_onnx_load(const char *path, const struct convoy_onnx_options *options, struct convoy_graph **graph,
                      struct convoy_error *error);

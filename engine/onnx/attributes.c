@@ -1,0 +1,178 @@
+#include "engine/onnx/importer.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+const Onnx__AttributeProto *onnx_attribute(const struct onnx_importer *importer, const char *name)
+{
+    for (size_t i = 0; i < importer->node->n_attribute; i++) {
+        const Onnx__AttributeProto *attribute = importer->node->attribute[i];
+        if (attribute->name != NULL && strcmp(attribute->name, name) == 0)
+            return attribute;
+    }
+    return NULL;
+}
+
+/* The type is checked as the file states it. (Files of before IR version 4 may leave the type out.) */
+static int check_type(struct onnx_importer *importer, const Onnx__AttributeProto *attribute,
+                      Onnx__AttributeProto__AttributeType type, bool present)
+{
+    bool stated = attribute->has_type && attribute->type != ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__UNDEFINED;
+    if ((stated && attribute->type != type) || !present)
+        return onnx_fail(importer, -EINVAL, "attribute '%.40s' is not of the type that the operator asks for",
+                         attribute->name);
+    return 0;
+}
+
+int onnx_attribute_int(struct onnx_importer *importer, const char *name, int64_t absent, int64_t *value)
+{
+    const Onnx__AttributeProto *attribute = onnx_attribute(importer, name);
+    *value = absent;
+    if (attribute == NULL)
+        return 0;
+    *value = attribute->i;
+    /* A writer may leave out a zero. */
+    return check_type(importer, attribute, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT,
+                      attribute->has_i || attribute->has_type);
+}
+
+int onnx_attribute_float(struct onnx_importer *importer, const char *name, float absent, float *value)
+{
+    const Onnx__AttributeProto *attribute = onnx_attribute(importer, name);
+    *value = absent;
+    if (attribute == NULL)
+        return 0;
+    *value = attribute->f;
+    return check_type(importer, attribute, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT,
+                      attribute->has_f || attribute->has_type);
+}
+
+/* protobuf-c ends bytes with no NUL: known words are all that a string attribute of ours can be. */
+int onnx_attribute_string(struct onnx_importer *importer, const char *name, const char *absent,
+                          const char **value)
+{
+    static const char *const words[] = {"NOTSET",   "SAME_UPPER", "SAME_LOWER", "VALID",
+                                        "constant", "reflect",    "edge",       "wrap"};
+    const Onnx__AttributeProto *attribute = onnx_attribute(importer, name);
+    *value = absent;
+    if (attribute == NULL)
+        return 0;
+    int status =
+        check_type(importer, attribute, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRING, attribute->has_s != 0);
+    if (status != 0)
+        return status;
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        if (attribute->s.len == strlen(words[i]) &&
+            memcmp(attribute->s.data, words[i], attribute->s.len) == 0) {
+            *value = words[i];
+            return 0;
+        }
+    }
+    return onnx_fail(importer, -EINVAL, "attribute '%s' has a value that the operator does not know", name);
+}
+
+int onnx_attribute_ints(struct onnx_importer *importer, const char *name, int64_t *values, int capacity,
+                        int *count)
+{
+    const Onnx__AttributeProto *attribute = onnx_attribute(importer, name);
+    *count = -1;
+    if (attribute == NULL)
+        return 0;
+    int status = check_type(importer, attribute, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS, true);
+    if (status != 0)
+        return status;
+    if (attribute->n_ints > (size_t)capacity)
+        return onnx_fail(importer, -EINVAL, "attribute '%s' has %zu numbers where at most %d make sense",
+                         name, attribute->n_ints, capacity);
+    *count = (int)attribute->n_ints;
+    for (int i = 0; i < *count; i++)
+        values[i] = attribute->ints[i];
+    return 0;
+}
+
+int onnx_input_ints(struct onnx_importer *importer, int index, int64_t *values, int capacity, int *count)
+{
+    *count = -1;
+    if (index >= importer->input_count || importer->inputs[index] == NULL)
+        return 0;
+    const struct onnx_value *value = importer->inputs[index];
+    if (value->kind != ONNX_INTS)
+        return onnx_fail(importer, -ENOTSUP, "its input %d, '%.80s', is not made of constant integers", index,
+                         value->name);
+    int64_t elements = convoy_shape_elements(&value->shape);
+    if (value->shape.rank > 1 || elements > capacity)
+        return onnx_fail(importer, -EINVAL, "its input %d, '%.80s', has more numbers than make sense", index,
+                         value->name);
+    *count = (int)elements;
+    for (int i = 0; i < *count; i++) {
+        if (value->ints[i].batch != 0)
+            return onnx_fail(importer, -ENOTSUP, "its input %d, '%.80s', depends on the batch size", index,
+                             value->name);
+        values[i] = value->ints[i].fixed;
+    }
+    return 0;
+}
+
+int onnx_input_scalar(struct onnx_importer *importer, int index, double absent, double *value)
+{
+    *value = absent;
+    if (index >= importer->input_count || importer->inputs[index] == NULL)
+        return 0;
+    const struct onnx_value *input = importer->inputs[index];
+    if (input->kind == ONNX_ACTIVATION || convoy_shape_elements(&input->shape) != 1)
+        return onnx_fail(importer, -ENOTSUP, "its input %d, '%.80s', is not one constant number", index,
+                         input->name);
+    if (input->kind == ONNX_INTS && input->ints[0].batch != 0)
+        return onnx_fail(importer, -ENOTSUP, "its input %d, '%.80s', depends on the batch size", index,
+                         input->name);
+    *value = input->kind == ONNX_INTS ? (double)input->ints[0].fixed : onnx_floats(importer, input)[0];
+    return 0;
+}
+
+int onnx_ints_of_either_form(struct onnx_importer *importer, int64_t since, int index, const char *attribute,
+                             int64_t *values, int capacity, int *count)
+{
+    if (importer->opset >= since)
+        return onnx_input_ints(importer, index, values, capacity, count);
+    return onnx_attribute_ints(importer, attribute, values, capacity, count);
+}
+
+int onnx_need_activation(struct onnx_importer *importer, int index, const struct onnx_value **value)
+{
+    *value = importer->inputs[index];
+    if (*value == NULL)
+        return onnx_fail(importer, -EINVAL, "its input %d is missing", index);
+    if ((*value)->kind != ONNX_ACTIVATION)
+        return onnx_fail(importer, -ENOTSUP,
+                         "its input %d, '%.80s', does not depend on the model's input: let the exporter fold "
+                         "constants",
+                         index, (*value)->name);
+    return 0;
+}
+
+int onnx_need_floats(struct onnx_importer *importer, int index, const char *what,
+                     const struct onnx_value **value)
+{
+    *value = importer->inputs[index];
+    if (*value == NULL)
+        return onnx_fail(importer, -EINVAL, "its input %d, the %s, is missing", index, what);
+    if ((*value)->kind != ONNX_FLOATS)
+        return onnx_fail(importer, -ENOTSUP, "its %s, '%.80s', is not a constant of floating-point numbers",
+                         what, (*value)->name);
+    return 0;
+}
+
+const float *onnx_floats(const struct onnx_importer *importer, const struct onnx_value *value)
+{
+    return importer->graph->tensors[value->tensor].data;
+}
+
+int onnx_settle_axis(struct onnx_importer *importer, int64_t axis, int limit, int *settled)
+{
+    if (axis < -(int64_t)limit || axis >= limit)
+        return onnx_fail(importer, -EINVAL, "axis %" PRId64 " is outside a tensor of %d dimensions", axis,
+                         limit);
+    *settled = (int)(axis < 0 ? axis + limit : axis);
+    return 0;
+}

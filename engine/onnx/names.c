@@ -1,0 +1,58 @@
+#include "engine/onnx/importer.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* FNV-1a, http://www.isthe.com/chongo/tech/comp/fnv/ */
+static uint32_t hash(const char *name)
+{
+    uint32_t value = 2166136261U;
+    for (; *name != '\0'; name++)
+        value = (value ^ (uint8_t)*name) * 16777619U;
+    return value;
+}
+
+int onnx_names_reserve(struct onnx_importer *importer, size_t names)
+{
+    size_t slots = 16;
+    while (slots < 2 * names)
+        slots *= 2;
+    importer->values = calloc(names + 1, sizeof *importer->values);
+    importer->slots = malloc(slots * sizeof *importer->slots);
+    if (importer->values == NULL || importer->slots == NULL)
+        return onnx_out_of_memory(importer);
+    memset(importer->slots, 0xFF, slots * sizeof *importer->slots);
+    importer->slot_count = (uint32_t)slots;
+    importer->value_capacity = (int)names;
+    return 0;
+}
+
+/* The slot that holds the name, or the free one where it would go. */
+static int *slot_of(const struct onnx_importer *importer, const char *name)
+{
+    uint32_t mask = importer->slot_count - 1;
+    uint32_t at = hash(name) & mask;
+    while (importer->slots[at] >= 0 && strcmp(importer->values[importer->slots[at]].name, name) != 0)
+        at = (at + 1) & mask;
+    return &importer->slots[at];
+}
+
+struct onnx_value *onnx_find(const struct onnx_importer *importer, const char *name)
+{
+    int index = *slot_of(importer, name);
+    return index < 0 ? NULL : &importer->values[index];
+}
+
+struct onnx_value *onnx_add_name(struct onnx_importer *importer, const char *name)
+{
+    int *slot = slot_of(importer, name);
+    if (*slot >= 0 || importer->value_count == importer->value_capacity)
+        return NULL;
+    *slot = importer->value_count++;
+    struct onnx_value *value = &importer->values[*slot];
+    value->name = name;
+    value->node = -1;
+    value->tensor = -1;
+    return value;
+}
