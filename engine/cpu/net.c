@@ -9,11 +9,19 @@
 #include <string.h>
 #include <time.h>
 
-/* Measured (docs/kernels.md, the CPU): one image for latency; passes of 16 reach the throughput of larger
- * ones with activations that still fit the second-level cache; 4 bridges between. Each bucket costs its
- * primitives at load. */
+/* On one thread a pass of 16 costs per image what a pass of 1 does (within 6 %, on networks for 32 x 32 and
+ * 224 x 224 images): the larger buckets are there for the threads, which share images instead of halves of
+ * them. Each bucket costs its primitives at load. */
 static const uint32_t bucket_rows[] = {1, 4, 16};
 #define MAX_BUCKETS 3
+
+/* A bucket whose activations take more than this is left out: they would only leave the caches. */
+#define MAX_ARENA_BYTES ((size_t)64 << 20)
+
+/* Waking a sleeping thread and waiting for it costs tens of microseconds at every primitive. A pass whose
+ * matrix products and convolutions take less on average (4 million multiply-adds: some 80 us on one core)
+ * runs on one. */
+#define WORK_FOR_THREADS 4000000
 
 struct convoy_net {
     struct convoy_cpu_constants constants;
@@ -113,6 +121,34 @@ static int describe_layers(struct convoy_net *net, const struct convoy_graph *gr
     return 0;
 }
 
+/* Multiply-adds of a convolution, dense layer or matrix product for one image; 0 for the rest. */
+static int64_t node_work(const struct convoy_graph *graph, const struct convoy_node *node)
+{
+    const struct convoy_shape *x = &graph->tensors[node->inputs[0]].shape;
+    int64_t elements = convoy_shape_elements(&graph->tensors[node->output].shape);
+    if (node->op == CONVOY_OP_CONV) {
+        const int64_t *w = graph->tensors[node->inputs[1]].shape.dims;
+        return elements * w[1] * w[2] * w[3];
+    }
+    if (node->op == CONVOY_OP_DENSE || node->op == CONVOY_OP_MATMUL)
+        return elements * (x->rank > 0 ? x->dims[x->rank - 1] : 1);
+    return 0;
+}
+
+/* One or all, nothing between: OpenMP ends and starts threads when the size of its team changes, but keeps a
+ * team that is not used for a while. */
+static int threads_for(const struct convoy_graph *graph, int64_t rows, int threads)
+{
+    int64_t work = 0;
+    int64_t nodes = 0;
+    for (int i = 0; i < graph->node_count; i++) {
+        int64_t node = node_work(graph, &graph->nodes[i]);
+        work += node;
+        nodes += node > 0;
+    }
+    return nodes > 0 && work * rows / nodes < WORK_FOR_THREADS ? 1 : threads;
+}
+
 static int lower_bucket(struct convoy_net *net, const struct convoy_graph *graph,
                         const struct convoy_cpu_groups *groups, struct convoy_cpu_kernel *kernels,
                         int64_t rows, int threads, struct convoy_error *error)
@@ -148,6 +184,11 @@ static int finish_buckets(struct convoy_net *net, struct convoy_error *error)
     return 0;
 }
 
+static bool worth_adding(const struct convoy_cpu_plan *last, int64_t rows)
+{
+    return rows > last->rows && last->arena_bytes / (size_t)last->rows * (size_t)rows <= MAX_ARENA_BYTES;
+}
+
 static int build(struct convoy_net *net, const struct convoy_graph *graph, int threads,
                  struct convoy_error *error)
 {
@@ -159,12 +200,11 @@ static int build(struct convoy_net *net, const struct convoy_graph *graph, int t
         if (kernels == NULL)
             failed = convoy_fail(error, -ENOMEM, "no memory to name %d layers", groups.count);
     }
-    bool one_row = graph->tensors[graph->input].shape.batch_axis < 0;
     for (int i = 0; i < MAX_BUCKETS && !failed; i++) {
         int64_t rows = bucket_rows[i] < net->max_batch ? bucket_rows[i] : net->max_batch;
-        if (i > 0 && (one_row || net->buckets[net->bucket_count - 1].rows >= rows))
+        if (i > 0 && !worth_adding(&net->buckets[net->bucket_count - 1], rows))
             break;
-        failed = lower_bucket(net, graph, &groups, kernels, one_row ? 1 : rows, threads, error);
+        failed = lower_bucket(net, graph, &groups, kernels, rows, threads_for(graph, rows, threads), error);
     }
     if (!failed)
         failed = finish_buckets(net, error);
@@ -207,19 +247,14 @@ int convoy_cpu_net_load(dnnl_engine_t engine, dnnl_stream_t stream, int threads,
     return 0;
 }
 
-/* The bucket for the next pass over `rows` rows: the smallest that holds them all if they fill more than half
- * of it, else the largest that they fill. */
+/* The bucket for the next pass: the largest that the remaining rows fill. None is ever filled up with empty
+ * rows: they would cost as much as full ones. */
 static const struct convoy_cpu_plan *next_bucket(const struct convoy_net *net, uint32_t rows)
 {
-    const struct convoy_cpu_plan *best = &net->buckets[0];
-    for (int i = 0; i < net->bucket_count; i++) {
-        const struct convoy_cpu_plan *plan = &net->buckets[i];
-        if (plan->rows <= rows || plan->rows < (int64_t)rows * 2)
-            best = plan;
-        if (plan->rows >= rows)
-            break;
-    }
-    return best;
+    int i = net->bucket_count - 1;
+    while (i > 0 && net->buckets[i].rows > rows)
+        i--;
+    return &net->buckets[i];
 }
 
 static float elapsed_us(struct timespec *mark)
@@ -259,7 +294,6 @@ int convoy_cpu_net_run(const struct convoy_net *net, dnnl_stream_t stream, const
     char *output = (char *)job->output;
     for (uint32_t done = 0; done < job->rows;) {
         const struct convoy_cpu_plan *plan = next_bucket(net, job->rows - done);
-        uint32_t rows = job->rows - done < plan->rows ? job->rows - done : (uint32_t)plan->rows;
         convoy_cpu_read_rows(&net->image, job->form, input + done * job->input_stride, job->input_stride,
                              rows, plan->rows, plan->input_interleaved, plan->reps[plan->input].data);
         times.input_us += elapsed_us(&mark);
@@ -272,12 +306,12 @@ int convoy_cpu_net_run(const struct convoy_net *net, dnnl_stream_t stream, const
 
         float *to = (float *)(void *)(output + done * job->output_stride);
         for (int i = 0; i < net->output_count; i++) {
-            convoy_cpu_write_rows(&net->outputs[i], plan->reps[plan->outputs[i]].data, rows, plan->rows, to,
+            convoy_cpu_write_rows(&net->outputs[i], plan->reps[plan->outputs[i]].data, plan->rows, to,
                                   job->output_stride);
             to += net->output_elements[i];
         }
         times.output_us += elapsed_us(&mark);
-        done += rows;
+        done += (uint32_t)plan->rows;
     }
     if (group_us != NULL) {
         memset(times.layer_us, 0, (size_t)net->layer_count * sizeof(float));

@@ -28,7 +28,7 @@ static void interleave(const struct convoy_cpu_image *image, const float *row, f
 }
 
 void convoy_cpu_read_rows(const struct convoy_cpu_image *image, enum convoy_form form, const void *rows,
-                          size_t stride, int64_t count, int64_t capacity, bool interleaved, float *to)
+                          size_t stride, int64_t count, bool interleaved, float *to)
 {
     int64_t elements = image->channels * image->pixels;
     const char *row = rows;
@@ -42,17 +42,15 @@ void convoy_cpu_read_rows(const struct convoy_cpu_image *image, enum convoy_form
         else
             memcpy(to, row, (size_t)elements * sizeof(*to));
     }
-    /* Whatever the arena held before could be slow (subnormal) or raise alarms; zeros are neither. */
-    memset(to, 0, (size_t)((capacity - count) * elements) * sizeof(*to));
 }
 
 void convoy_cpu_write_rows(const struct convoy_cpu_output *output, const float *from, int64_t count,
-                           int64_t capacity, float *to, size_t stride)
+                           float *to, size_t stride)
 {
     for (int64_t i = 0; i < count; i++) {
         float *row = (float *)(void *)((char *)to + (size_t)i * stride);
         for (int64_t o = 0; o < output->outer; o++) {
-            int64_t index = output->shared ? o : o * capacity + i;
+            int64_t index = output->shared ? o : o * count + i;
             memcpy(row + o * output->chunk, from + index * output->chunk,
                    (size_t)output->chunk * sizeof(*to));
         }

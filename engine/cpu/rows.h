@@ -13,10 +13,10 @@ struct convoy_cpu_image {
     float multiply[CONVOY_MAX_U8_CHANNELS], add[CONVOY_MAX_U8_CHANNELS]; /* for 8-bit rows */
 };
 
-/* Reads `count` rows, `stride` bytes apart, and writes `capacity` images of float32 to `to`, planar or
- * interleaved; the images that no row fills are zero. */
+/* Reads `count` rows, `stride` bytes apart, and writes as many images of float32 to `to`, planar or
+ * interleaved. */
 void convoy_cpu_read_rows(const struct convoy_cpu_image *image, enum convoy_form form, const void *rows,
-                          size_t stride, int64_t count, int64_t capacity, bool interleaved, float *to);
+                          size_t stride, int64_t count, bool interleaved, float *to);
 
 /* One of the model's outputs, row-major with the batch at some axis: `outer` stretches of images x chunk
  * values. An output that does not depend on the batch (shared) goes to every row. */
@@ -25,9 +25,8 @@ struct convoy_cpu_output {
     bool shared;
 };
 
-/* Copies the output of the first `count` of `capacity` images from `from` to the rows at `to`, `stride` bytes
- * apart. */
+/* Copies the output of `count` images from `from` to the rows at `to`, `stride` bytes apart. */
 void convoy_cpu_write_rows(const struct convoy_cpu_output *output, const float *from, int64_t count,
-                           int64_t capacity, float *to, size_t stride);
+                           float *to, size_t stride);
 
 #endif

@@ -13,6 +13,15 @@
 #include <errno.h>
 #include <stdio.h>
 
+/* LeakSanitizer looks for pointers in thread-local memory and falls over the blocks that glibc makes for
+ * modules loaded by dlopen() unless it leaves those alone. */
+__attribute__((visibility("default"))) const char *__asan_default_options(void);
+
+const char *__asan_default_options(void)
+{
+    return "intercept_tls_get_addr=0";
+}
+
 static const struct convoy_backend *cpu;
 static struct convoy_device *device;
 static uint64_t random_state = 1;
