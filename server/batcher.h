@@ -29,7 +29,7 @@ struct convoy_layer_name {
 };
 
 struct convoy_layer_time {
-    struct convoy_layer_name layer;
+    char name[64], kernel[64];
     float us;
 };
 

@@ -193,8 +193,11 @@ static void copy_layers(struct convoy_item *item, const struct lane_layers *know
     uint32_t layers = report->layers < known->count ? report->layers : known->count;
     item->layers = layers > 0 ? calloc(layers, sizeof *item->layers) : NULL;
     item->layer_count = item->layers != NULL ? layers : 0;
-    for (uint32_t i = 0; i < item->layer_count; i++)
-        item->layers[i] = (struct convoy_layer_time){known->names[i], plausible(report->layer_us[i])};
+    for (uint32_t i = 0; i < item->layer_count; i++) {
+        memcpy(item->layers[i].name, known->names[i].name, sizeof item->layers[i].name);
+        memcpy(item->layers[i].kernel, known->names[i].kernel, sizeof item->layers[i].kernel);
+        item->layers[i].us = plausible(report->layer_us[i]);
+    }
 }
 
 static void answer_item(struct convoy_lane *lane, struct lane_slot *slot, struct convoy_item *item,
