@@ -1,0 +1,149 @@
+#include "server/acceptor.h"
+
+#include "engine/base/log.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+/* How long to wait when descriptors or memory are out, if no connection closes meanwhile. */
+#define EXHAUSTED_PAUSE_MS 100
+
+/* Connections taken after the stop: as many as the kernel's queue may hold. */
+#define DRAIN_MAX 4096
+
+struct convoy_acceptor {
+    struct convoy_acceptor_options options;
+    int wake; /* eventfd */
+    pthread_t thread;
+    bool joined;
+    atomic_bool stopping;
+    atomic_bool full;       /* the thread wants to hear of a connection that closes */
+    _Atomic uint32_t count; /* open connections */
+};
+
+static void wake_up(struct convoy_acceptor *acceptor)
+{
+    uint64_t one = 1;
+    ssize_t written = write(acceptor->wake, &one, sizeof one);
+    (void)written; /* an eventfd that is not read yet wakes the thread all the same */
+}
+
+enum accepted { ACCEPTED, NONE_WAITING, EXHAUSTED };
+
+static enum accepted accept_one(struct convoy_acceptor *acceptor)
+{
+    struct sockaddr_storage address;
+    socklen_t size = sizeof address;
+    int on = 1;
+    int fd = accept4(acceptor->options.fd, (struct sockaddr *)&address, &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+    if (fd < 0) {
+        if (errno == EAGAIN || errno == EWOULDBLOCK)
+            return NONE_WAITING;
+        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+            convoy_log(CONVOY_LOG_WARNING, "cannot accept connections", CONVOY_STR("error", strerror(errno)));
+            return EXHAUSTED;
+        }
+        return ACCEPTED; /* that one is gone already (ECONNABORTED and network errors, see accept(2)) */
+    }
+    /* An answer goes out at once, whatever the client has not acknowledged yet. */
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    atomic_fetch_add(&acceptor->count, 1);
+    if (!acceptor->options.take(acceptor->options.context, fd, (struct sockaddr *)&address, size)) {
+        atomic_fetch_sub(&acceptor->count, 1);
+        convoy_log(CONVOY_LOG_WARNING, "a connection could not be taken on and was closed");
+    }
+    return ACCEPTED;
+}
+
+/* Waits for a connection, or while there is no room for one, for one to close. */
+static void wait_for_work(struct convoy_acceptor *acceptor, bool room, int timeout_ms)
+{
+    struct pollfd waits[2] = {{.fd = acceptor->wake, .events = POLLIN},
+                              {.fd = room ? acceptor->options.fd : -1, .events = POLLIN}};
+    uint64_t rings;
+
+    if (poll(waits, 2, timeout_ms) > 0 && (waits[0].revents & POLLIN)) {
+        ssize_t got = read(acceptor->wake, &rings, sizeof rings);
+        (void)got;
+    }
+}
+
+static void *accept_all(void *context)
+{
+    struct convoy_acceptor *acceptor = context;
+
+    while (!atomic_load(&acceptor->stopping)) {
+        bool room = atomic_load(&acceptor->count) < acceptor->options.limit;
+        if (!room) {
+            /* Looked at again after the flag is up, so that no closing is missed. */
+            atomic_store(&acceptor->full, true);
+            room = atomic_load(&acceptor->count) < acceptor->options.limit;
+        }
+        if (room)
+            atomic_store(&acceptor->full, false);
+        enum accepted last = room ? accept_one(acceptor) : NONE_WAITING;
+        if (last == EXHAUSTED)
+            wait_for_work(acceptor, false, EXHAUSTED_PAUSE_MS);
+        else if (last == NONE_WAITING)
+            wait_for_work(acceptor, room, -1);
+    }
+    /* Bounded: clients that go on connecting must not keep a daemon alive that is to stop. */
+    for (int i = 0; acceptor->options.drain && i < DRAIN_MAX && accept_one(acceptor) == ACCEPTED; i++)
+        ;
+    return NULL;
+}
+
+int convoy_acceptor_start(const struct convoy_acceptor_options *options, struct convoy_acceptor **result,
+                          struct convoy_error *error)
+{
+    struct convoy_acceptor *acceptor = calloc(1, sizeof *acceptor);
+
+    if (acceptor == NULL)
+        return convoy_fail(error, -ENOMEM, "out of memory for the acceptor");
+    acceptor->options = *options;
+    acceptor->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    *result = acceptor; /* before the thread: a connection may be taken and closed before this returns */
+    int code = acceptor->wake < 0 ? errno : pthread_create(&acceptor->thread, NULL, accept_all, acceptor);
+    if (code != 0) {
+        *result = NULL;
+        if (acceptor->wake >= 0)
+            close(acceptor->wake);
+        free(acceptor);
+        return convoy_fail(error, -code, "cannot start the thread that accepts connections: %s",
+                           strerror(code));
+    }
+    return 0;
+}
+
+void convoy_acceptor_closed(struct convoy_acceptor *acceptor)
+{
+    atomic_fetch_sub(&acceptor->count, 1);
+    if (atomic_load(&acceptor->full))
+        wake_up(acceptor);
+}
+
+void convoy_acceptor_stop(struct convoy_acceptor *acceptor)
+{
+    if (acceptor->joined)
+        return;
+    atomic_store(&acceptor->stopping, true);
+    wake_up(acceptor);
+    pthread_join(acceptor->thread, NULL);
+    acceptor->joined = true;
+}
+
+void convoy_acceptor_free(struct convoy_acceptor *acceptor)
+{
+    convoy_acceptor_stop(acceptor);
+    close(acceptor->wake);
+    free(acceptor);
+}

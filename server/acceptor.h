@@ -1,0 +1,41 @@
+/* Accepts connections and hands them to libmicrohttpd's threads.
+ *
+ * libmicrohttpd can accept by itself, but its way of stopping (MHD_quiesce_daemon) races with its own threads
+ * in 0.9.75: both take the socket out of the same epoll set, and whoever comes second aborts the process. A
+ * drain under load would lose the daemon now and then. A thread of our own also lets us take every connection
+ * that the kernel has completed before the socket is closed, so that none of them is reset, and wait where
+ * descriptors run out. */
+#ifndef CONVOY_SERVER_ACCEPTOR_H
+#define CONVOY_SERVER_ACCEPTOR_H
+
+#include "engine/base/error.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+struct convoy_acceptor;
+
+struct convoy_acceptor_options {
+    int fd;         /* listening, non-blocking; stays the caller's */
+    bool drain;     /* when stopped, take what the kernel has completed already */
+    uint32_t limit; /* connections open at a time; more wait in the kernel's queue */
+    /* Takes over fd, always; false when that failed. Called on the acceptor's thread. */
+    bool (*take)(void *context, int fd, const struct sockaddr *address, socklen_t size);
+    void *context;
+};
+
+/* Starts the thread; *acceptor is set before take() is called for the first time. */
+int convoy_acceptor_start(const struct convoy_acceptor_options *options, struct convoy_acceptor **acceptor,
+                          struct convoy_error *error);
+
+/* A connection that take() got was closed. Any thread. */
+void convoy_acceptor_closed(struct convoy_acceptor *acceptor);
+
+/* Stops accepting; returns when take() will not be called any more. A second call does nothing. */
+void convoy_acceptor_stop(struct convoy_acceptor *acceptor);
+
+/* Stops and frees; no convoy_acceptor_closed() may follow. */
+void convoy_acceptor_free(struct convoy_acceptor *acceptor);
+
+#endif

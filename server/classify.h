@@ -1,0 +1,13 @@
+/* POST /classify and /v2/models/NAME[/versions/V]/classify: from the request to its images and back to an
+ * answer. */
+#ifndef CONVOY_SERVER_CLASSIFY_H
+#define CONVOY_SERVER_CLASSIFY_H
+
+#include "server/request.h"
+
+#include <stdbool.h>
+
+/* The route's handler: called when the body is complete, and again when the connection was resumed. */
+bool convoy_classify(struct convoy_request *request);
+
+#endif

@@ -1,0 +1,52 @@
+/* A record for every open connection, and the watch over slow ones.
+ *
+ * libmicrohttpd's idle timeout starts again with every byte, so a client that sends a byte a second would
+ * hold its connection for ever. A thread of this part looks at all connections now and then and shuts down
+ * those whose request is not complete timeout_us after its first byte, or whose answer is not taken within
+ * the same time. The first byte is seen in the kernel's count of received bytes (TCP_INFO), because
+ * libmicrohttpd says nothing of a header that is not complete.
+ *
+ * Threads: each record belongs to the HTTP thread of its connection, which calls the functions on it. */
+#ifndef CONVOY_SERVER_CONNECTIONS_H
+#define CONVOY_SERVER_CONNECTIONS_H
+
+#include "engine/base/error.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct convoy_connections;
+
+struct convoy_connection {
+    int fd;            /* libmicrohttpd's; open as long as the record is */
+    uint32_t position; /* in the list of all */
+    /* When the request or the taking of its answer began; RESTING or WORKING. */
+    _Atomic uint64_t busy_since_us;
+    _Atomic uint64_t
+        first_byte_us;      /* of a header that is not complete yet, as far as the watch saw; else 0 */
+    _Atomic uint32_t turns; /* requests that ended here */
+    /* The watch's own. */
+    uint32_t seen_turns;
+    uint64_t resting_bytes; /* received when the connection came to rest */
+    bool cut;
+};
+
+/* Starts the watch. *connections lives until convoy_connections_free(), before which every record was
+ * removed. */
+int convoy_connections_start(uint64_t timeout_us, struct convoy_connections **connections,
+                             struct convoy_error *error);
+void convoy_connections_free(struct convoy_connections *connections);
+
+/* NULL when memory is out: the connection is then not watched. */
+struct convoy_connection *convoy_connections_add(struct convoy_connections *connections, int fd);
+/* Before fd is closed; NULL is allowed. When it returns, the watch no longer touches fd. */
+void convoy_connections_remove(struct convoy_connections *connections, struct convoy_connection *connection);
+
+/* The turns of a request; NULL is allowed. */
+void convoy_connection_receives(struct convoy_connection *connection, uint64_t now_us); /* header has begun */
+void convoy_connection_works(struct convoy_connection *connection);                     /* request complete */
+void convoy_connection_sends(struct convoy_connection *connection, uint64_t now_us);    /* answer queued */
+void convoy_connection_rests(struct convoy_connection *connection);                     /* answer taken */
+
+#endif

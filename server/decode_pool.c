@@ -1,0 +1,111 @@
+#include "server/decode_pool.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct convoy_decode_pool {
+    pthread_mutex_t lock; /* the queue */
+    pthread_cond_t filled;
+    bool stopping;
+    struct convoy_decode_job *first, *last;
+    uint32_t count;
+    pthread_t threads[];
+};
+
+/* Under the lock. */
+static void append(struct convoy_decode_pool *pool, struct convoy_decode_job *job)
+{
+    job->next = NULL;
+    if (pool->last == NULL)
+        pool->first = job;
+    else
+        pool->last->next = job;
+    pool->last = job;
+}
+
+/* Under the lock: the next job in turn and which of its indices; false when there is none. */
+static bool take(struct convoy_decode_pool *pool, struct convoy_decode_job **job, uint32_t *index)
+{
+    *job = pool->first;
+    if (*job == NULL)
+        return false;
+    pool->first = (*job)->next;
+    if (pool->first == NULL)
+        pool->last = NULL;
+    *index = (*job)->taken++;
+    if ((*job)->taken < (*job)->count)
+        append(pool, *job);
+    return true;
+}
+
+static void *work(void *context)
+{
+    struct convoy_decode_pool *pool = context;
+    struct convoy_decode_job *job;
+    uint32_t index;
+
+    pthread_mutex_lock(&pool->lock);
+    for (;;) {
+        if (take(pool, &job, &index)) {
+            pthread_mutex_unlock(&pool->lock);
+            job->work(job, index);
+            pthread_mutex_lock(&pool->lock);
+        } else if (pool->stopping) {
+            break;
+        } else {
+            pthread_cond_wait(&pool->filled, &pool->lock);
+        }
+    }
+    pthread_mutex_unlock(&pool->lock);
+    return NULL;
+}
+
+int convoy_decode_pool_start(uint32_t threads, struct convoy_decode_pool **result, struct convoy_error *error)
+{
+    struct convoy_decode_pool *pool = calloc(1, sizeof *pool + threads * sizeof pool->threads[0]);
+
+    if (pool == NULL)
+        return convoy_fail(error, -ENOMEM, "out of memory for the threads that decode images");
+    pthread_mutex_init(&pool->lock, NULL);
+    pthread_cond_init(&pool->filled, NULL);
+    for (; pool->count < threads; pool->count++) {
+        int code = pthread_create(&pool->threads[pool->count], NULL, work, pool);
+        if (code != 0) {
+            convoy_decode_pool_stop(pool);
+            return convoy_fail(error, -code, "cannot start a thread that decodes images: %s", strerror(code));
+        }
+    }
+    *result = pool;
+    return 0;
+}
+
+void convoy_decode_pool_add(struct convoy_decode_pool *pool, struct convoy_decode_job *job)
+{
+    job->taken = 0;
+    pthread_mutex_lock(&pool->lock);
+    append(pool, job);
+    /* Several threads can work on a job of several images. */
+    if (job->count > 1)
+        pthread_cond_broadcast(&pool->filled);
+    else
+        pthread_cond_signal(&pool->filled);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+void convoy_decode_pool_stop(struct convoy_decode_pool *pool)
+{
+    if (pool == NULL)
+        return;
+    pthread_mutex_lock(&pool->lock);
+    pool->stopping = true;
+    pthread_cond_broadcast(&pool->filled);
+    pthread_mutex_unlock(&pool->lock);
+    for (uint32_t i = 0; i < pool->count; i++)
+        pthread_join(pool->threads[i], NULL);
+    pthread_cond_destroy(&pool->filled);
+    pthread_mutex_destroy(&pool->lock);
+    free(pool);
+}

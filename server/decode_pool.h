@@ -1,0 +1,32 @@
+/* Threads for work that would keep an HTTP thread from its other connections: decoding large images.
+ *
+ * Jobs take turns, an index at a time, so a request of a thousand images does not hold up one that came
+ * later, and several threads work on it. */
+#ifndef CONVOY_SERVER_DECODE_POOL_H
+#define CONVOY_SERVER_DECODE_POOL_H
+
+#include "engine/base/error.h"
+
+#include <stdint.h>
+
+struct convoy_decode_pool;
+
+struct convoy_decode_job {
+    uint32_t count; /* at least 1 */
+    /* Called once for each index below count, on any of the threads, several at a time. The pool does not
+     * touch the job after the last call has begun, so the last one to end may free it. */
+    void (*work)(struct convoy_decode_job *job, uint32_t index);
+    /* The pool's own. */
+    uint32_t taken;
+    struct convoy_decode_job *next;
+};
+
+int convoy_decode_pool_start(uint32_t threads, struct convoy_decode_pool **pool, struct convoy_error *error);
+
+/* Hands job over; any thread. */
+void convoy_decode_pool_add(struct convoy_decode_pool *pool, struct convoy_decode_job *job);
+
+/* Works off what was handed over, ends the threads and frees. NULL is allowed. */
+void convoy_decode_pool_stop(struct convoy_decode_pool *pool);
+
+#endif

@@ -1,0 +1,40 @@
+/* What the files of the HTTP side share. */
+#ifndef CONVOY_SERVER_HTTP_INTERNAL_H
+#define CONVOY_SERVER_HTTP_INTERNAL_H
+
+#include "server/acceptor.h"
+#include "server/connections.h"
+#include "server/decode_pool.h"
+#include "server/http.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+struct MHD_Daemon;
+struct convoy_classification;
+
+struct convoy_http {
+    const struct convoy_config *config;
+    struct convoy_registry *registry;
+    struct convoy_supervisor *supervisor;
+    struct convoy_metrics *metrics;
+
+    struct MHD_Daemon *daemon;
+    struct convoy_connections *connections;
+    struct convoy_acceptor *acceptor;
+    struct convoy_decode_pool *decode_pool;
+    int listener;
+    bool inherited; /* the listener is systemd's and is left open */
+    uint16_t port;
+
+    atomic_bool closing;            /* the listener is closed: new requests get 503 */
+    atomic_bool stopping;           /* what still waits is answered 503 at once */
+    _Atomic uint64_t open_requests; /* begun and not answered yet */
+
+    /* Classifications whose connection is suspended, so that a stop can resume what never finished. */
+    pthread_mutex_t suspended_lock;
+    pthread_cond_t none_suspended;
+    struct convoy_classification *suspended;
+};
+
+#endif

@@ -1,0 +1,23 @@
+/* Which model a request is about. */
+#ifndef CONVOY_SERVER_LOOKUP_H
+#define CONVOY_SERVER_LOOKUP_H
+
+#include "server/request.h"
+
+#include <stdbool.h>
+
+/* The model that the path names, or the query with ?model= and ?version=, or the default. Sets
+ * request->model. NULL when there is none: refusal is then set (404, or 400 when none was named and there is
+ * no default). */
+struct convoy_model *convoy_lookup_model(struct convoy_request *request);
+
+/* A view of model when it is READY; otherwise false with refusal set to 503 and *retry_after to what the
+ * client should be told. End the view with convoy_model_view_end(). */
+bool convoy_lookup_ready(struct convoy_request *request, struct convoy_model *model,
+                         struct convoy_model_view *view, int *retry_after);
+
+/* The value of a query parameter and its length; NULL when it is absent or has no value (*present tells). */
+const char *convoy_lookup_query(struct convoy_request *request, const char *name, size_t *length,
+                                bool *present);
+
+#endif

@@ -1,0 +1,154 @@
+#include "server/request.h"
+
+#include "engine/base/clock.h"
+#include "server/http_internal.h"
+
+#include <inttypes.h>
+#include <microhttpd.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+/* First room for a body of unknown length. What Content-Length says is not believed beyond FIRST_BODY_MAX: a
+ * header alone must not take memory. */
+#define FIRST_BODY     4096
+#define FIRST_BODY_MAX 65536
+
+struct convoy_request *convoy_request_new(struct convoy_http *http, struct MHD_Connection *mhd,
+                                          const char *target)
+{
+    struct convoy_request *request = calloc(1, sizeof *request);
+
+    if (request == NULL)
+        return NULL;
+    request->http = http;
+    request->mhd = mhd;
+    request->begun_us = convoy_now_us();
+    request->route = convoy_route_find(convoy_routes, convoy_route_count, target, &request->path);
+    return request;
+}
+
+void convoy_request_free(struct convoy_request *request)
+{
+    free(request->body);
+    free(request);
+}
+
+static const char *header(struct convoy_request *request, const char *name)
+{
+    return MHD_lookup_connection_value(request->mhd, MHD_HEADER_KIND, name);
+}
+
+static void refuse(struct convoy_request *request, int status)
+{
+    request->refusal = status;
+}
+
+/* Sets the refusal of a body that is too large or whose end is not certain; true when there is one. */
+static bool refuse_body(struct convoy_request *request, const char *length_text, const char *encoding)
+{
+    uint64_t most = request->http->config->http.max_body_bytes;
+
+    if (encoding != NULL && (length_text != NULL || strcasecmp(encoding, "chunked") != 0)) {
+        /* Two readers could see two different ends, which is how requests are smuggled (RFC 9112, 6.3). */
+        refuse(request, MHD_HTTP_BAD_REQUEST);
+        convoy_fail(
+            &request->refusal_reason, 0,
+            "send either Content-Length or Transfer-Encoding: chunked, and no other transfer encoding");
+        return true;
+    }
+    if (length_text != NULL && strtoull(length_text, NULL, 10) > most) {
+        refuse(request, MHD_HTTP_CONTENT_TOO_LARGE);
+        convoy_fail(&request->refusal_reason, 0,
+                    "the body of %s bytes is larger than http.max_body_bytes, which is %" PRIu64
+                    ": send fewer or smaller images in one request",
+                    length_text, most);
+        return true;
+    }
+    return false;
+}
+
+/* Sets the refusal of a request that finds no route. */
+static void refuse_route(struct convoy_request *request, enum convoy_method method)
+{
+    if (request->route == NULL) {
+        refuse(request, MHD_HTTP_NOT_FOUND);
+        convoy_fail(
+            &request->refusal_reason, 0,
+            "there is nothing at this path: POST an image to /classify, or GET /v2/models for what is "
+            "served");
+    } else if (method != request->route->method) {
+        refuse(request, MHD_HTTP_METHOD_NOT_ALLOWED);
+        convoy_fail(&request->refusal_reason, 0, "%s takes %s only", request->route->template,
+                    convoy_route_allow(request->route));
+    }
+}
+
+void convoy_request_headers(struct convoy_request *request, const char *method, bool *at_once)
+{
+    const char *id = header(request, "X-Request-Id");
+    const char *length_text = header(request, MHD_HTTP_HEADER_CONTENT_LENGTH);
+    const char *encoding = header(request, MHD_HTTP_HEADER_TRANSFER_ENCODING);
+    const char *expect = header(request, MHD_HTTP_HEADER_EXPECT);
+
+    request->seen = true;
+    strncpy(request->method, method, sizeof request->method - 1);
+    if (!convoy_request_id_keep(id, id == NULL ? 0 : strlen(id), request->id))
+        convoy_request_id_make(request->id);
+
+    *at_once = refuse_body(request, length_text, encoding);
+    if (*at_once)
+        return;
+    refuse_route(request, convoy_method_of(method));
+    if (request->refusal != 0) {
+        *at_once = expect != NULL;
+        return;
+    }
+    if (request->route->takes_body && length_text != NULL) {
+        size_t length = (size_t)strtoull(length_text, NULL, 10);
+        size_t room = length < FIRST_BODY_MAX ? length : FIRST_BODY_MAX;
+        request->body = room > 0 ? malloc(room) : NULL;
+        request->body_capacity = request->body == NULL ? 0 : room;
+    }
+}
+
+/* Throws bytes away; false once that has gone on for too long. */
+static bool discard(struct convoy_request *request, size_t length)
+{
+    request->discarded += length;
+    return request->discarded <= request->http->config->http.max_body_bytes;
+}
+
+bool convoy_request_body(struct convoy_request *request, const char *bytes, size_t length)
+{
+    uint64_t most = request->http->config->http.max_body_bytes;
+
+    if (request->refusal == 0 && length > most - request->body_length) {
+        refuse(request, MHD_HTTP_CONTENT_TOO_LARGE);
+        convoy_fail(&request->refusal_reason, 0,
+                    "the body is larger than http.max_body_bytes, which is %" PRIu64
+                    ": send fewer or smaller images in one request",
+                    most);
+        free(request->body);
+        request->body = NULL;
+        request->body_length = request->body_capacity = 0;
+    }
+    if (request->refusal != 0 || !request->route->takes_body)
+        return discard(request, length);
+
+    if (length > request->body_capacity - request->body_length) {
+        size_t capacity = request->body_capacity > 0 ? request->body_capacity : FIRST_BODY;
+        while (capacity - request->body_length < length)
+            capacity *= 2;
+        if (capacity > most)
+            capacity = (size_t)most;
+        uint8_t *body = realloc(request->body, capacity);
+        if (body == NULL)
+            return false;
+        request->body = body;
+        request->body_capacity = capacity;
+    }
+    memcpy(request->body + request->body_length, bytes, length);
+    request->body_length += length;
+    return true;
+}

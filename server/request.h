@@ -1,0 +1,59 @@
+/* One HTTP request, from its first line to the end of its answer. Belongs to the HTTP thread of its
+ * connection. */
+#ifndef CONVOY_SERVER_REQUEST_H
+#define CONVOY_SERVER_REQUEST_H
+
+#include "engine/base/error.h"
+#include "server/connections.h"
+#include "server/model.h"
+#include "server/request_id.h"
+#include "server/route.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct MHD_Connection;
+struct convoy_http;
+struct convoy_classification;
+
+struct convoy_request {
+    struct convoy_http *http;
+    struct MHD_Connection *mhd;
+    struct convoy_connection *connection; /* NULL when memory was out */
+    const struct convoy_route *route;     /* NULL: no route fits */
+    struct convoy_path path;
+    char method[12];                  /* for the log */
+    char id[CONVOY_REQUEST_ID_BYTES]; /* "" until the headers are complete */
+    bool seen;                        /* the headers were looked at */
+    bool answered;
+
+    uint64_t begun_us;    /* the first line was complete */
+    uint64_t complete_us; /* the body's last byte had come */
+
+    uint8_t *body;
+    size_t body_length, body_capacity;
+    uint64_t discarded; /* bytes of a body that is not kept, because the answer is known already */
+
+    int refusal; /* the status of an answer that was known before the body; 0: none */
+    struct convoy_error refusal_reason;
+
+    const struct convoy_model *model; /* for the metrics: the model that was asked for, once it is known */
+    struct convoy_classification *classification;
+};
+
+/* NULL when memory is out. target is the request line's, before decoding; it is not kept. */
+struct convoy_request *convoy_request_new(struct convoy_http *http, struct MHD_Connection *mhd,
+                                          const char *target);
+void convoy_request_free(struct convoy_request *request);
+
+/* Looks at the headers: the id, the method, what the body will be. Sets refusal when the answer is known
+ * already. *at_once: it has to go out before the body (which closes the connection): the body is too large,
+ * or the client waits to be told to send it, or its framing cannot be trusted. */
+void convoy_request_headers(struct convoy_request *request, const char *method, bool *at_once);
+
+/* Keeps a piece of the body, at most http.max_body_bytes of it, past which refusal becomes 413. False when
+ * the connection should be closed: memory is out, or the client goes on far beyond the limit. */
+bool convoy_request_body(struct convoy_request *request, const char *bytes, size_t length);
+
+#endif

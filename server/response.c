@@ -1,0 +1,86 @@
+#include "server/response.h"
+
+#include "engine/base/clock.h"
+#include "engine/base/log.h"
+#include "server/http_internal.h"
+
+#include <microhttpd.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static bool add_headers(struct convoy_request *request, struct MHD_Response *response, int status,
+                        const char *type, int retry_after)
+{
+    char seconds[12];
+    bool ok = MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, type) == MHD_YES &&
+              MHD_add_response_header(response, "X-Request-Id", request->id) == MHD_YES;
+
+    if (retry_after != CONVOY_RETRY_NONE) {
+        snprintf(seconds, sizeof seconds, "%d", retry_after);
+        ok = ok && MHD_add_response_header(response, MHD_HTTP_HEADER_RETRY_AFTER, seconds) == MHD_YES;
+    }
+    if (status == MHD_HTTP_METHOD_NOT_ALLOWED && request->route != NULL)
+        ok = ok && MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW,
+                                           convoy_route_allow(request->route)) == MHD_YES;
+    if (atomic_load_explicit(&request->http->closing, memory_order_relaxed))
+        ok = ok && MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close") == MHD_YES;
+    return ok;
+}
+
+/* One line for each answer. Tens of thousands a second would drown everything else, so it takes level debug
+ * to see them; what went wrong on our side shows by itself. */
+static void log_answer(const struct convoy_request *request, int status, uint64_t now_us)
+{
+    enum convoy_log_level level =
+        status == MHD_HTTP_INTERNAL_SERVER_ERROR ? CONVOY_LOG_WARNING : CONVOY_LOG_DEBUG;
+
+    convoy_log(level, "request", CONVOY_STR("request_id", request->id), CONVOY_STR("method", request->method),
+               CONVOY_STR("route", request->route == NULL ? "" : request->route->template),
+               CONVOY_STR("model", request->model == NULL ? "" : request->model->name),
+               CONVOY_INT("status", status), CONVOY_UINT("bytes", request->body_length),
+               CONVOY_UINT("total_us", now_us - request->begun_us));
+}
+
+bool convoy_respond(struct convoy_request *request, int status, const char *type, struct convoy_text *text,
+                    int retry_after)
+{
+    struct MHD_Response *response = NULL;
+    bool ok = false;
+
+    if (!text->failed)
+        response = MHD_create_response_from_buffer(text->length, text->bytes, MHD_RESPMEM_MUST_FREE);
+    if (response == NULL) {
+        convoy_text_free(text);
+        return false;
+    }
+    *text = (struct convoy_text){0}; /* the response frees the bytes */
+    if (add_headers(request, response, status, type, retry_after)) {
+        uint64_t now_us = convoy_now_us();
+        request->answered = true;
+        convoy_metrics_request(request->http->metrics, request->model == NULL ? "" : request->model->name,
+                               request->route == NULL ? "" : request->route->template, status);
+        log_answer(request, status, now_us);
+        convoy_connection_sends(request->connection, now_us);
+        ok = MHD_queue_response(request->mhd, (unsigned)status, response) == MHD_YES;
+    }
+    MHD_destroy_response(response);
+    return ok;
+}
+
+bool convoy_respond_error(struct convoy_request *request, int status, int retry_after, const char *sentence)
+{
+    struct convoy_text text = {0};
+
+    convoy_text_add(&text, "{\"error\":");
+    convoy_text_string(&text, sentence);
+    convoy_text_add(&text, "}\n");
+    return convoy_respond(request, status, CONVOY_TYPE_JSON, &text, retry_after);
+}
+
+bool convoy_respond_refusal(struct convoy_request *request)
+{
+    int retry_after =
+        request->refusal == MHD_HTTP_SERVICE_UNAVAILABLE ? CONVOY_RETRY_SOON : CONVOY_RETRY_NONE;
+
+    return convoy_respond_error(request, request->refusal, retry_after, request->refusal_reason.message);
+}

@@ -1,0 +1,30 @@
+/* Answers: what every one of them has in common, and the errors.
+ *
+ * Every answer carries Content-Type and X-Request-Id, is counted in the metrics and logged (a line at level
+ * debug; at warning when the status is 500). Called on the HTTP thread of the request's connection, once per
+ * request. All return false when memory is out: the connection should then be closed. */
+#ifndef CONVOY_SERVER_RESPONSE_H
+#define CONVOY_SERVER_RESPONSE_H
+
+#include "engine/base/error.h"
+#include "server/request.h"
+#include "server/text.h"
+
+#include <stdbool.h>
+
+#define CONVOY_RETRY_NONE   0
+#define CONVOY_RETRY_SOON   1 /* Retry-After, in seconds */
+#define CONVOY_TYPE_JSON    "application/json"
+#define CONVOY_TYPE_METRICS "text/plain; version=0.0.4; charset=utf-8"
+
+/* Takes over text's bytes, always. retry_after: seconds, or CONVOY_RETRY_NONE. */
+bool convoy_respond(struct convoy_request *request, int status, const char *type, struct convoy_text *text,
+                    int retry_after);
+
+/* {"error": sentence}. */
+bool convoy_respond_error(struct convoy_request *request, int status, int retry_after, const char *sentence);
+
+/* Answers with the refusal that is set. */
+bool convoy_respond_refusal(struct convoy_request *request);
+
+#endif

@@ -1,0 +1,50 @@
+/* From a request's target to the route that answers it.
+ *
+ * A table row is a path template and a method. In a template {model} and {version} each stand for one segment
+ * that is not empty. Paths are matched before percent-decoding, segment by segment, so an encoded slash never
+ * becomes a separator. Any thread. */
+#ifndef CONVOY_SERVER_ROUTE_H
+#define CONVOY_SERVER_ROUTE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Longer than any model name (128) and version (9 digits) in a repository: what does not fit is cut off and
+ * matches none. */
+#define CONVOY_PATH_MODEL_BYTES   136
+#define CONVOY_PATH_VERSION_BYTES 24
+
+enum convoy_method { CONVOY_GET, CONVOY_POST, CONVOY_OTHER_METHOD };
+
+struct convoy_request;
+
+struct convoy_route {
+    enum convoy_method method;
+    const char *template;
+    /* Answers, or suspends the connection and is called again after it was resumed. Returns false when memory
+     * is out and the connection should be closed. */
+    bool (*handle)(struct convoy_request *request);
+    bool takes_body;
+};
+
+struct convoy_path {
+    char model[CONVOY_PATH_MODEL_BYTES];     /* decoded; "" where the template has none */
+    char version[CONVOY_PATH_VERSION_BYTES]; /* the same */
+};
+
+/* The row of table (of count rows) whose template fits target, "/path?query" or the absolute form
+ * "http://host/path?query"; NULL when none does. target may be NULL. */
+const struct convoy_route *convoy_route_find(const struct convoy_route *table, size_t count,
+                                             const char *target, struct convoy_path *path);
+
+/* "GET" and "HEAD" (answered like GET, without the body) are CONVOY_GET. */
+enum convoy_method convoy_method_of(const char *method);
+
+/* The value of Allow for a route. */
+const char *convoy_route_allow(const struct convoy_route *route);
+
+/* The daemon's own table. */
+extern const struct convoy_route convoy_routes[];
+extern const size_t convoy_route_count;
+
+#endif

@@ -1,0 +1,21 @@
+/* What the daemon answers to, in one table. */
+#include "server/classify.h"
+#include "server/route.h"
+#include "server/v2.h"
+
+const struct convoy_route convoy_routes[] = {
+    {CONVOY_POST, "/classify", convoy_classify, true},
+    {CONVOY_POST, "/v2/models/{model}/classify", convoy_classify, true},
+    {CONVOY_POST, "/v2/models/{model}/versions/{version}/classify", convoy_classify, true},
+    {CONVOY_GET, "/v2/health/live", convoy_v2_live, false},
+    {CONVOY_GET, "/v2/health/ready", convoy_v2_ready, false},
+    {CONVOY_GET, "/v2/models", convoy_v2_models, false},
+    {CONVOY_GET, "/v2/models/{model}", convoy_v2_model, false},
+    {CONVOY_GET, "/v2/models/{model}/ready", convoy_v2_model_ready, false},
+    {CONVOY_GET, "/v2/models/{model}/versions/{version}", convoy_v2_model, false},
+    {CONVOY_GET, "/v2/models/{model}/versions/{version}/ready", convoy_v2_model_ready, false},
+    {CONVOY_GET, "/v2", convoy_v2_server, false},
+    {CONVOY_GET, "/metrics", convoy_metrics_page, false},
+};
+
+const size_t convoy_route_count = sizeof convoy_routes / sizeof convoy_routes[0];

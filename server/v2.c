@@ -1,0 +1,209 @@
+#include "server/v2.h"
+
+#include "server/http_internal.h"
+#include "server/lookup.h"
+#include "server/response.h"
+
+#include <microhttpd.h>
+#include <string.h>
+
+static bool respond_json(struct convoy_request *request, int status, struct convoy_text *text)
+{
+    int retry_after = status == MHD_HTTP_SERVICE_UNAVAILABLE ? CONVOY_RETRY_SOON : CONVOY_RETRY_NONE;
+
+    return convoy_respond(request, status, CONVOY_TYPE_JSON, text, retry_after);
+}
+
+bool convoy_v2_server(struct convoy_request *request)
+{
+    struct convoy_text text = {0};
+
+    convoy_text_add(&text, "{\"name\":\"convoyd\",\"version\":");
+    convoy_text_string(&text, CONVOY_VERSION);
+    convoy_text_add(&text, ",\"extensions\":[\"classify\"]}\n");
+    return respond_json(request, MHD_HTTP_OK, &text);
+}
+
+/* {"live": true} or {"live": false, "error": why}; key as the protocol names it. */
+static bool respond_health(struct convoy_request *request, const char *key, const char *why)
+{
+    struct convoy_text text = {0};
+
+    convoy_text_add(&text, "{");
+    convoy_text_string(&text, key);
+    if (why == NULL) {
+        convoy_text_add(&text, ":true}\n");
+        return respond_json(request, MHD_HTTP_OK, &text);
+    }
+    convoy_text_add(&text, ":false,\"error\":");
+    convoy_text_string(&text, why);
+    convoy_text_add(&text, "}\n");
+    return respond_json(request, MHD_HTTP_SERVICE_UNAVAILABLE, &text);
+}
+
+bool convoy_v2_live(struct convoy_request *request)
+{
+    struct convoy_health health;
+
+    convoy_supervisor_health(request->http->supervisor, &health);
+    return respond_health(request, "live",
+                          health.live ? NULL
+                                      : "the control loop has not turned for a second: restart convoyd");
+}
+
+bool convoy_v2_ready(struct convoy_request *request)
+{
+    struct convoy_health health;
+    const char *why = NULL;
+
+    convoy_supervisor_health(request->http->supervisor, &health);
+    if (health.draining)
+        why = "the server is stopping";
+    else if (!health.settled)
+        why = "models are still loading, or none could be loaded: /v2/models says which";
+    else if (!health.worker)
+        why = "no worker is up: the log says why";
+    return respond_health(request, "ready", why);
+}
+
+static void write_state(const struct convoy_model_view *view, struct convoy_text *text)
+{
+    static const char *const states[] = {
+        [CONVOY_MODEL_LOADING] = "LOADING", [CONVOY_MODEL_READY] = "READY", [CONVOY_MODEL_FAILED] = "FAILED"};
+
+    convoy_text_add(text, "{\"name\":");
+    convoy_text_string(text, view->model->name);
+    convoy_text_add(text, ",\"version\":");
+    convoy_text_string(text, view->model->version);
+    convoy_text_add(text, ",\"state\":");
+    convoy_text_string(text, states[view->state]);
+    convoy_text_add(text, ",\"reason\":");
+    convoy_text_string(text, view->state == CONVOY_MODEL_FAILED ? view->reason : "");
+    convoy_text_add(text, "}");
+}
+
+bool convoy_v2_models(struct convoy_request *request)
+{
+    struct convoy_registry *registry = request->http->registry;
+    struct convoy_text text = {0};
+
+    convoy_text_add(&text, "{\"models\":[");
+    for (uint32_t i = 0; i < convoy_registry_count(registry); i++) {
+        struct convoy_model_view view;
+        if (i > 0)
+            convoy_text_add(&text, ",");
+        convoy_model_view(registry, convoy_registry_at(registry, i), &view);
+        write_state(&view, &text);
+        convoy_model_view_end(&view);
+    }
+    convoy_text_add(&text, "]}\n");
+    return respond_json(request, MHD_HTTP_OK, &text);
+}
+
+static void write_input(const struct convoy_model_shape *shape, struct convoy_text *text)
+{
+    convoy_text_add(text, ",\"inputs\":[{\"name\":");
+    convoy_text_string(text, shape->input_name);
+    convoy_text_add(text, ",\"datatype\":\"FP32\",\"shape\":[-1,");
+    convoy_text_natural(text, shape->channels);
+    convoy_text_add(text, ",");
+    convoy_text_natural(text, shape->height);
+    convoy_text_add(text, ",");
+    convoy_text_natural(text, shape->width);
+    convoy_text_add(text, "]}]");
+}
+
+static void write_outputs(const struct convoy_model_shape *shape, struct convoy_text *text)
+{
+    convoy_text_add(text, ",\"outputs\":[");
+    for (uint32_t i = 0; i < shape->output_count; i++) {
+        if (i > 0)
+            convoy_text_add(text, ",");
+        convoy_text_add(text, "{\"name\":");
+        convoy_text_string(text, shape->output_names[i]);
+        convoy_text_add(text, ",\"datatype\":\"FP32\",\"shape\":[-1,");
+        convoy_text_natural(text, shape->output_elements[i]);
+        convoy_text_add(text, "]}");
+    }
+    convoy_text_add(text, "]");
+}
+
+static void write_versions(struct convoy_registry *registry, const char *name, struct convoy_text *text)
+{
+    bool first = true;
+
+    convoy_text_add(text, ",\"versions\":[");
+    for (uint32_t i = 0; i < convoy_registry_count(registry); i++) {
+        const struct convoy_model *model = convoy_registry_at(registry, i);
+        if (strcmp(model->name, name) != 0)
+            continue;
+        if (!first)
+            convoy_text_add(text, ",");
+        first = false;
+        convoy_text_string(text, model->version);
+    }
+    convoy_text_add(text, "]");
+}
+
+/* The model of the path, READY; otherwise answers, *answered telling how that went, and returns NULL. */
+static struct convoy_model *ready_model(struct convoy_request *request, struct convoy_model_view *view,
+                                        bool *answered)
+{
+    int retry_after = CONVOY_RETRY_NONE;
+    struct convoy_model *model = convoy_lookup_model(request);
+
+    if (model != NULL && convoy_lookup_ready(request, model, view, &retry_after))
+        return model;
+    *answered = convoy_respond_error(request, request->refusal, retry_after, request->refusal_reason.message);
+    return NULL;
+}
+
+bool convoy_v2_model(struct convoy_request *request)
+{
+    struct convoy_text text = {0};
+    struct convoy_model_view view;
+    bool answered;
+    struct convoy_model *model = ready_model(request, &view, &answered);
+
+    if (model == NULL)
+        return answered;
+    convoy_text_add(&text, "{\"name\":");
+    convoy_text_string(&text, model->name);
+    write_versions(request->http->registry, model->name, &text);
+    convoy_text_add(&text, ",\"platform\":");
+    convoy_text_string(&text, view.shape.platform);
+    write_input(&view.shape, &text);
+    write_outputs(&view.shape, &text);
+    convoy_text_add(&text, ",\"precision\":");
+    convoy_text_string(&text, view.shape.precision);
+    convoy_text_add(&text, "}\n");
+    convoy_model_view_end(&view);
+    return respond_json(request, MHD_HTTP_OK, &text);
+}
+
+bool convoy_v2_model_ready(struct convoy_request *request)
+{
+    struct convoy_text text = {0};
+    struct convoy_model_view view;
+    bool answered;
+    struct convoy_model *model = ready_model(request, &view, &answered);
+
+    if (model == NULL)
+        return answered;
+    convoy_model_view_end(&view);
+    convoy_text_add(&text, "{\"name\":");
+    convoy_text_string(&text, model->name);
+    convoy_text_add(&text, ",\"ready\":true}\n");
+    return respond_json(request, MHD_HTTP_OK, &text);
+}
+
+bool convoy_metrics_page(struct convoy_request *request)
+{
+    struct convoy_text text = {0};
+
+    text.bytes = convoy_metrics_render(request->http->metrics, &text.length);
+    if (text.bytes == NULL)
+        return false;
+    text.capacity = text.length;
+    return convoy_respond(request, MHD_HTTP_OK, CONVOY_TYPE_METRICS, &text, CONVOY_RETRY_NONE);
+}
