@@ -65,7 +65,7 @@ static int open_image(struct opened *image, const uint8_t *bytes, size_t length,
 int convoy_image_probe(const uint8_t *bytes, size_t length, uint64_t max_pixels,
                        struct convoy_image_info *info, struct convoy_error *error)
 {
-    struct opened image;
+    struct opened image = {.stored = {0}};
     int code = open_image(&image, bytes, length, max_pixels, error);
     if (code != 0)
         return code;
@@ -142,7 +142,7 @@ int convoy_image_to_row(struct convoy_image_scratch *scratch, const uint8_t *byt
             "an image cannot become %d x %d with %d channels: the model's input must be 1 to %d "
             "pixels wide and high and have 1 or 3 channels",
             target->width, target->height, target->channels, MAX_TARGET_SIDE);
-    struct opened image;
+    struct opened image = {.stored = {0}};
     int code = open_image(&image, bytes, length, max_pixels, error);
     if (code != 0)
         return code;

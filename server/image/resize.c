@@ -156,25 +156,35 @@ static int columns_by_table(struct convoy_image_scratch *scratch, const struct v
     return 0;
 }
 
+/* One output pixel; total is the sum of the window's weights. */
+static inline void far_pixel(const uint8_t *row, int channels, const struct window *window, int64_t base,
+                             double inverse_reach, double total, uint8_t *to)
+{
+    double sums[3] = {0.0, 0.0, 0.0};
+    const uint8_t *from = row + (window->start - base) * channels;
+    for (int64_t at = window->start; at < window->end; at++, from += channels) {
+        double weight = triangle(at, window->centre, inverse_reach);
+        for (int c = 0; c < channels; c++)
+            sums[c] += weight * from[c];
+    }
+    for (int c = 0; c < channels; c++)
+        to[c] = level_of_double(sums[c] / total);
+}
+
 static void columns_by_formula(const struct view *view, int64_t rows, int channels,
                                const struct convoy_axis *x, uint8_t *to)
 {
     double inverse_reach = 1.0 / axis_reach(x);
-    for (int i = 0; i < x->out; i++) {
+    size_t row_bytes = (size_t)x->out * (size_t)channels;
+    for (int i = 0; i < x->out; i++, to += channels) {
         struct window window = window_of(x, i);
         double total = weight_sum(&window, inverse_reach);
-        for (int64_t y = 0; y < rows; y++) {
-            const uint8_t *from = view->pixels + (size_t)y * view->stride;
-            double sums[3] = {0.0, 0.0, 0.0};
-            for (int64_t at = window.start; at < window.end; at++) {
-                double weight = triangle(at, window.centre, inverse_reach);
-                for (int c = 0; c < channels; c++)
-                    sums[c] += weight * from[(at - view->base_x) * channels + c];
-            }
-            for (int c = 0; c < channels; c++)
-                to[((size_t)y * (size_t)x->out + (size_t)i) * (size_t)channels + (size_t)c] =
-                    level_of_double(sums[c] / total);
-        }
+        const uint8_t *row = view->pixels;
+        for (int64_t y = 0; y < rows; y++, row += view->stride)
+            if (channels == 1)
+                far_pixel(row, 1, &window, view->base_x, inverse_reach, total, to + (size_t)y * row_bytes);
+            else
+                far_pixel(row, 3, &window, view->base_x, inverse_reach, total, to + (size_t)y * row_bytes);
     }
 }
 

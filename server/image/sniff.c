@@ -32,15 +32,23 @@ static bool looks_like_html(const uint8_t *bytes, size_t length)
     return false;
 }
 
+static bool is_control(uint8_t byte)
+{
+    bool blank = byte >= '\t' && byte <= '\r';
+    return (byte < 0x20 && !blank) || byte == 0x7F;
+}
+
+/* Any encoding that keeps ASCII; the sentence that says so need not be sure. */
 static bool looks_like_text(const uint8_t *bytes, size_t length)
 {
+    size_t ascii = 0;
     size_t checked = length < 512 ? length : 512;
-    for (size_t i = 0; i < checked; i++)
-        if (bytes[i] < 0x20 && strchr("\t\n\v\f\r", bytes[i]) == NULL)
+    for (size_t i = 0; i < checked; i++) {
+        if (is_control(bytes[i]))
             return false;
-        else if (bytes[i] == '\0' || bytes[i] == 0x7F)
-            return false;
-    return true;
+        ascii += bytes[i] < 0x80;
+    }
+    return ascii * 2 > checked;
 }
 
 const char *convoy_image_stranger(const uint8_t *bytes, size_t length)

@@ -139,7 +139,8 @@ Test(image_errors, a_cut_jpeg_with_a_new_end_is_refused)
         size_t cut = data + (length - data) * i / 16;
         uint8_t *closed = malloc(cut + 2);
         memcpy(closed, bytes, cut);
-        memcpy(closed + cut, "\xFF\xD9", 2);
+        closed[cut] = 0xFF;
+        closed[cut + 1] = 0xD9;
         int code = decode(closed, cut + 2, MAX_PIXELS, NULL, &error);
         cr_expect_eq(code, -EBADMSG, "cut at %zu/16 of the data: %d %s", i, code, error.message);
         free(closed);

@@ -27,8 +27,9 @@ Test(image_exif, both_byte_orders)
 
 Test(image_exif, the_entry_may_be_the_last_of_many)
 {
+    static const uint8_t last[12] = {0x12, 1, 3, 0, 1, 0, 0, 0, 5};
     uint8_t tiff[8 + 2 + 3 * 12] = INTEL "\x03";
-    memcpy(tiff + 8 + 2 + 2 * 12, "\x12\x01\x03\0\x01\0\0\0\x05\0\0\0", 12);
+    memcpy(tiff + 8 + 2 + 2 * 12, last, sizeof last);
     cr_expect_eq(orientation(tiff, sizeof tiff), 5);
     cr_expect_eq(orientation(tiff, sizeof tiff - 1), 1, "its last byte is missing");
     tiff[9] = 0xFF; /* claims 65283 entries */
@@ -37,10 +38,11 @@ Test(image_exif, the_entry_may_be_the_last_of_many)
 
 Test(image_exif, a_directory_at_the_end)
 {
+    static const uint8_t directory[14] = {0, 1, 1, 0x12, 0, 3, 0, 0, 0, 1, 0, 2};
     uint8_t tiff[1000] = "MM\0*";
     tiff[6] = (uint8_t)((sizeof tiff - 14) >> 8);
     tiff[7] = (uint8_t)(sizeof tiff - 14);
-    memcpy(tiff + sizeof tiff - 14, "\0\x01\x01\x12\0\x03\0\0\0\x01\0\x02\0\0", 14);
+    memcpy(tiff + sizeof tiff - sizeof directory, directory, sizeof directory);
     cr_expect_eq(orientation(tiff, sizeof tiff), 2);
     for (size_t length = 0; length < sizeof tiff; length++)
         cr_expect_eq(orientation(tiff, length), 1, "cut at %zu", length);
