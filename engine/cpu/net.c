@@ -295,7 +295,7 @@ int convoy_cpu_net_run(const struct convoy_net *net, dnnl_stream_t stream, const
     for (uint32_t done = 0; done < job->rows;) {
         const struct convoy_cpu_plan *plan = next_bucket(net, job->rows - done);
         convoy_cpu_read_rows(&net->image, job->form, input + done * job->input_stride, job->input_stride,
-                             rows, plan->rows, plan->input_interleaved, plan->reps[plan->input].data);
+                             plan->rows, plan->input_interleaved, plan->reps[plan->input].data);
         times.input_us += elapsed_us(&mark);
 
         omp_set_num_threads(plan->threads);
