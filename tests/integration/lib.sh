@@ -1,0 +1,98 @@
+# shellcheck shell=bash
+# What the integration tests share. A test is a program test_NAME.sh: exit status 0 passed, 77 cannot run here
+# (its last line says why), anything else failed. CONVOY_BUILD names the build to test (default build).
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+cd "$root"
+build=${CONVOY_BUILD:-build}
+data=${CONVOY_DATA:-../shared/data}
+work=$(mktemp -d)
+daemon=
+url=
+
+# Under a sanitizer reports of the daemon and its workers land here; finish() fails the test when one exists.
+export ASAN_OPTIONS="log_path=$work/sanitizer:${ASAN_OPTIONS:-}"
+export UBSAN_OPTIONS="print_stacktrace=1:log_path=$work/sanitizer:${UBSAN_OPTIONS:-}"
+export TSAN_OPTIONS="log_path=$work/sanitizer:${TSAN_OPTIONS:-}"
+
+fail() {
+  echo "FAILED: $*" >&2
+  [ -f "$work/log" ] && { echo "--- the daemon's log" >&2; tail -n 30 "$work/log" >&2; }
+  exit 1
+}
+
+skip() {
+  echo "$*"
+  exit 77
+}
+
+finish() {
+  local status=$?
+  [ -z "$daemon" ] || { kill -KILL "$daemon" 2>/dev/null; wait "$daemon" 2>/dev/null; } || true
+  if ls "$work"/sanitizer.* >/dev/null 2>&1; then
+    cat "$work"/sanitizer.* >&2
+    status=1
+  fi
+  rm -rf "$work"
+  exit $status
+}
+trap finish EXIT
+
+# until_true SECONDS COMMAND...: asks again and again; there is no event to wait for from the outside.
+until_true() {
+  local end=$((SECONDS + $1))
+  shift
+  until "$@" >/dev/null 2>&1; do
+    [ $SECONDS -lt $end ] || return 1
+    sleep 0.02
+  done
+}
+
+listening() {
+  port=$(sed -n 's/.*msg="convoyd listens".* port=\([0-9]*\).*/\1/p' "$work/log" | tail -n 1)
+  [ -n "$port" ]
+}
+
+# launch ARGUMENTS...: starts convoyd on a free port and sets $daemon and $url, without waiting for a model.
+launch() {
+  : >"$work/log"
+  "$build/bin/convoyd" --listen 127.0.0.1:0 "$@" 2>"$work/log" &
+  daemon=$!
+  until_true 20 listening || fail "convoyd did not listen within 20 s"
+  url=http://127.0.0.1:$port
+}
+
+ready() { curl -fs -o /dev/null "$url/v2/health/ready"; }
+
+# start ARGUMENTS...: launch, then wait until it is ready.
+start() {
+  launch "$@"
+  until_true 30 ready || fail "convoyd was not ready within 30 s"
+}
+
+# stop: SIGTERM; the daemon must end with status 0.
+stop() {
+  local status=0
+  kill -TERM "$daemon"
+  wait "$daemon" || status=$?
+  daemon=
+  [ $status -eq 0 ] || fail "convoyd ended with status $status"
+}
+
+# The process ids of the workers of this daemon.
+workers() { pgrep -P "$daemon" convoy-worker; }
+
+# json FILE EXPRESSION: evaluates a Python expression over the document d.
+json() { python3 -c 'import json,sys; d=json.load(open(sys.argv[1])); print(eval(sys.argv[2]))' "$1" "$2"; }
+
+# expect STATUS CURL-ARGUMENTS...: the answer's body lands in $work/body, its headers in $work/headers. An error
+# must be JSON with a sentence.
+expect() {
+  local wanted=$1 got
+  shift
+  got=$(curl -sS -o "$work/body" -D "$work/headers" -w '%{http_code}' "$@") || fail "curl $*: no answer"
+  [ "$got" = "$wanted" ] || fail "curl $*: status $got, expected $wanted: $(cat "$work/body")"
+  if [ "$wanted" -ge 400 ]; then
+    [ "$(json "$work/body" 'len(d["error"]) > 10')" = True ] || fail "curl $*: no error sentence: $(cat "$work/body")"
+  fi
+}
