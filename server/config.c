@@ -282,10 +282,10 @@ static int read_worker(const struct convoy_json *root, struct convoy_config *con
 static int read_document(const struct convoy_json *root, struct convoy_config *config,
                          struct convoy_error *error)
 {
-    static const char *const known[] = {"listen",   "models",           "default_model", "backend",
-                                        "http",     "images",           "batching",      "timeout_ms",
-                                        "drain_ms", "drain_timeout_ms", "worker",        "cache_dir",
-                                        "tune",     "ready_grace_ms",   "log",           NULL};
+    static const char *const known[] = {
+        "listen",     "models",   "default_model",    "backend",        "http",   "images",    "batching",
+        "timeout_ms", "drain_ms", "drain_timeout_ms", "ready_grace_ms", "worker", "cache_dir", "tune",
+        "log",        NULL};
     int result;
     if ((result = convoy_json_known(root, known, error)) < 0 ||
         (result = read_listen(root, config, error)) < 0 || (result = read_names(root, config, error)) < 0 ||

@@ -157,10 +157,10 @@ static int check_count(const struct convoy_model_config *config, const char *key
 {
     if (count == 1 || count == channels)
         return 0;
-    return convoy_fail(
-        error, -EINVAL,
-        "%s: input.%s has %u values, but the network reads %u x %u x %u (C x H x W); give 1 or %u",
-        config->file, key, count, channels, height, width, channels);
+    return convoy_fail(error, -EINVAL,
+                       "%s: input.%s has %u values, but the network reads %u x %u x %u (C x H x W); give one "
+                       "value for all channels, or one for each",
+                       config->file, key, count, channels, height, width);
 }
 
 int convoy_model_config_check(const struct convoy_model_config *config, uint32_t channels, uint32_t height,

@@ -1,0 +1,368 @@
+#include "server/config.h"
+#include "server/options.h"
+
+#include "engine/base/file.h"
+#include "engine/base/json.h"
+#include "folder.h"
+
+#define PROJECT CONVOY_TEST_DATA "/../.."
+
+static struct convoy_error error;
+static struct convoy_config *config;
+
+static void close_config(void)
+{
+    convoy_config_free(config);
+    config = NULL;
+}
+
+static void open_config(const char *path)
+{
+    cr_assert_eq(convoy_config_load(path, &config, &error), 0, "%s", error.message);
+}
+
+static void same_text(const char *left, const char *right)
+{
+    cr_assert((left == NULL) == (right == NULL));
+    if (left != NULL)
+        cr_assert_str_eq(left, right);
+}
+
+/* Everything but file and default_model. */
+static void same_config(const struct convoy_config *a, const struct convoy_config *b)
+{
+    same_text(a->listen, b->listen);
+    same_text(a->listen_host, b->listen_host);
+    same_text(a->models, b->models);
+    same_text(a->cache_dir, b->cache_dir);
+    cr_assert_eq(a->listen_port, b->listen_port);
+    cr_assert_eq(a->backend, b->backend);
+    cr_assert_eq(a->http.threads, b->http.threads);
+    cr_assert_eq(a->http.connections, b->http.connections);
+    cr_assert_eq(a->http.idle_timeout_ms, b->http.idle_timeout_ms);
+    cr_assert_eq(a->http.request_timeout_ms, b->http.request_timeout_ms);
+    cr_assert_eq(a->http.max_header_bytes, b->http.max_header_bytes);
+    cr_assert_eq(a->http.max_body_bytes, b->http.max_body_bytes);
+    cr_assert_eq(a->images.max_pixels, b->images.max_pixels);
+    cr_assert_eq(a->images.max_per_request, b->images.max_per_request);
+    cr_assert_eq(a->batching.max_batch, b->batching.max_batch);
+    cr_assert_eq(a->batching.max_delay_us, b->batching.max_delay_us);
+    cr_assert_eq(a->batching.max_queue, b->batching.max_queue);
+    cr_assert_eq(a->timeout_ms, b->timeout_ms);
+    cr_assert_eq(a->drain_ms, b->drain_ms);
+    cr_assert_eq(a->drain_timeout_ms, b->drain_timeout_ms);
+    cr_assert_eq(a->ready_grace_ms, b->ready_grace_ms);
+    cr_assert_eq(a->worker.streams, b->worker.streams);
+    cr_assert_eq(a->worker.slots, b->worker.slots);
+    cr_assert_eq(a->worker.hang_timeout_ms, b->worker.hang_timeout_ms);
+    cr_assert_eq(a->worker.slot_bytes, b->worker.slot_bytes);
+    cr_assert_eq(a->tune, b->tune);
+    cr_assert_eq(a->log.format, b->log.format);
+    cr_assert_eq(a->log.level, b->log.level);
+}
+
+Test(config, the_shipped_file_holds_the_built_in_values, .fini = close_config)
+{
+    open_config(PROJECT "/config/convoyd.json");
+    struct convoy_config *built_in = convoy_config_default();
+    same_config(config, built_in);
+    cr_assert_null(built_in->default_model);
+    cr_assert_null(built_in->file);
+    cr_assert_str_eq(config->default_model, "cifar10-convnet");
+    cr_assert_str_eq(config->file, PROJECT "/config/convoyd.json");
+    convoy_config_free(built_in);
+}
+
+Test(config, an_empty_object_holds_the_built_in_values, .fini = close_config)
+{
+    struct folder folder = folder_make();
+    open_config(folder_write(&folder, "c.json", "{}"));
+    struct convoy_config *built_in = convoy_config_default();
+    same_config(config, built_in);
+    cr_assert_null(config->default_model);
+    convoy_config_free(built_in);
+    folder_remove(&folder);
+}
+
+Test(config, every_key_is_read, .fini = close_config)
+{
+    open_config(CONVOY_TEST_DATA "/config/every_key.json");
+    struct convoy_config expected = {
+        .listen = "[::1]:9090",
+        .listen_host = "::1",
+        .listen_port = 9090,
+        .models = "/srv/models",
+        .backend = CONVOY_BACKEND_CPU,
+        .http = {5, 100, 1001, 1002, 4096, 1000000},
+        .images = {123456, 17},
+        .batching = {32, 250, 99},
+        .timeout_ms = 2001,
+        .drain_ms = 2002,
+        .drain_timeout_ms = 2003,
+        .ready_grace_ms = 2004,
+        .worker = {2, 6, 3001, 65536},
+        .cache_dir = "/var/cache/convoyd",
+        .tune = CONVOY_TUNE_FORCE,
+        .log = {CONVOY_LOG_JSON, CONVOY_LOG_DEBUG},
+    };
+    same_config(config, &expected);
+    cr_assert_str_eq(config->default_model, "resnet-18");
+}
+
+/* Each line: a document and what the sentence must say besides the file's name. */
+Test(config, what_is_wrong_is_named)
+{
+    static const char *const cases[][2] = {
+        {"{\"htpp\": {}}",
+         "unknown key 'htpp'; the keys known here are listen, models, default_model, backend, "
+         "http, images, batching, timeout_ms, drain_ms, drain_timeout_ms, ready_grace_ms, "
+         "worker, cache_dir, tune, log"},
+        {"{\"http\": {\"thread\": 1}}", "unknown key 'http.thread'"},
+        {"{\"images\": {\"pixels\": 1}}", "unknown key 'images.pixels'"},
+        {"{\"batching\": {\"batch\": 1}}", "unknown key 'batching.batch'"},
+        {"{\"worker\": {\"slot\": 1}}", "unknown key 'worker.slot'"},
+        {"{\"log\": {\"file\": \"x\"}}", "unknown key 'log.file'"},
+        {"{\"http\": 4}", "http must be an object {...}, found 4"},
+        {"{\"listen\": 8080}", "listen must be a string, found 8080"},
+        {"{\"listen\": \"localhost\"}", "listen must be HOST:PORT"},
+        {"{\"models\": \"\"}", "models must name a folder"},
+        {"{\"models\": null}", "models must be a string, found null"},
+        {"{\"default_model\": \"../x\"}", "default_model must be a model's name"},
+        {"{\"cache_dir\": \"\"}", "cache_dir must name a folder or be null"},
+        {"{\"backend\": \"gpu\"}", "backend must be \"auto\", \"cpu\", \"cuda\" or \"null\", found \"gpu\""},
+        {"{\"tune\": true}", "tune must be \"on\", \"off\" or \"force\", found true"},
+        {"{\"log\": {\"level\": \"warn\"}}", "log.level must be"},
+        {"{\"log\": {\"format\": \"text\"}}", "log.format must be \"logfmt\" or \"json\""},
+        {"{\"http\": {\"threads\": \"four\"}}",
+         "http.threads must be an integer from 0 to 1024, found \"four\""},
+        {"{\"http\": {\"threads\": 1025}}", "http.threads must be"},
+        {"{\"http\": {\"connections\": 0}}", "http.connections must be"},
+        {"{\"http\": {\"idle_timeout_ms\": 0}}", "http.idle_timeout_ms must be"},
+        {"{\"http\": {\"request_timeout_ms\": 0.5}}", "http.request_timeout_ms must be"},
+        {"{\"http\": {\"max_header_bytes\": 10}}", "http.max_header_bytes must be"},
+        {"{\"http\": {\"max_body_bytes\": -1}}", "http.max_body_bytes must be"},
+        {"{\"images\": {\"max_pixels\": 0}}", "images.max_pixels must be"},
+        {"{\"images\": {\"max_per_request\": 0}}", "images.max_per_request must be"},
+        {"{\"batching\": {\"max_batch\": 0}}", "batching.max_batch must be an integer from 1 to 4096"},
+        {"{\"batching\": {\"max_batch\": 4097}}", "batching.max_batch must be"},
+        {"{\"batching\": {\"max_delay_us\": -1}}", "batching.max_delay_us must be"},
+        {"{\"batching\": {\"max_queue\": 0}}", "batching.max_queue must be"},
+        {"{\"timeout_ms\": 0}", "timeout_ms must be"},
+        {"{\"drain_ms\": -1}", "drain_ms must be"},
+        {"{\"drain_timeout_ms\": 1e9}", "drain_timeout_ms must be"},
+        {"{\"ready_grace_ms\": null}", "ready_grace_ms must be"},
+        {"{\"worker\": {\"streams\": 0}}", "worker.streams must be"},
+        {"{\"worker\": {\"slots\": 65}}", "worker.slots must be an integer from 1 to 64"},
+        {"{\"worker\": {\"hang_timeout_ms\": 100}}", "worker.hang_timeout_ms must be"},
+        {"{\"worker\": {\"slot_bytes\": 100}}", "worker.slot_bytes must be 0 (automatic) or from 4096"},
+        {"{\"worker\": {\"slot_bytes\": 67108865}}", "worker.slot_bytes must be"},
+        {"{\"tune\": \"on\", \"tune\": \"off\"}", "the key 'tune' stands there twice"},
+        {"[]", "must be a JSON object"},
+        {"{", "not valid JSON"},
+    };
+    struct folder folder = folder_make();
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        config = NULL;
+        const char *path = folder_write(&folder, "c.json", cases[i][0]);
+        cr_assert_eq(convoy_config_load(path, &config, &error), -EINVAL, "%s", cases[i][0]);
+        cr_assert_null(config);
+        assert_says(error, path);
+        assert_says(error, cases[i][1]);
+    }
+    cr_assert_eq(convoy_config_load(folder_path(&folder, "none.json"), &config, &error), -ENOENT);
+    assert_says(error, "none.json");
+    folder_remove(&folder);
+}
+
+Test(config, listen_addresses)
+{
+    static const struct {
+        const char *text, *host;
+        int port; /* -1: refused */
+    } cases[] = {
+        {"127.0.0.1:8080", "127.0.0.1", 8080},
+        {"localhost:0", "localhost", 0},
+        {"[::1]:65535", "::1", 65535},
+        {"[fe80::1%eth0]:80", "fe80::1%eth0", 80},
+        {":8080", "", 8080},
+        {"0.0.0.0:00080", "0.0.0.0", 80},
+        {"localhost", NULL, -1},
+        {"localhost:", NULL, -1},
+        {"localhost:65536", NULL, -1},
+        {"localhost:080808", NULL, -1},
+        {"localhost:-1", NULL, -1},
+        {"localhost:80x", NULL, -1},
+        {"localhost: 80", NULL, -1},
+        {"::1:8080", NULL, -1},
+        {"[::1]", NULL, -1},
+        {"[::1]8080", NULL, -1},
+        {"[]:8080", NULL, -1},
+        {"[::1:8080", NULL, -1},
+        {"a b:80", NULL, -1},
+        {"http://a:80", NULL, -1},
+        {"", NULL, -1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char *host = NULL;
+        uint16_t port = 7;
+        int result = convoy_listen_parse("--listen", cases[i].text, &host, &port, &error);
+        if (cases[i].port < 0) {
+            cr_assert_eq(result, -EINVAL, "%s", cases[i].text);
+            cr_assert(host == NULL && port == 7);
+            assert_says(error, "--listen");
+        } else {
+            cr_assert_eq(result, 0, "%s: %s", cases[i].text, error.message);
+            cr_assert_str_eq(host, cases[i].host);
+            cr_assert_eq(port, cases[i].port);
+        }
+        free(host);
+    }
+}
+
+/* ./config first, then PREFIX/etc, then the built-in values. */
+Test(config, where_the_file_is_looked_for, .fini = close_config)
+{
+    struct folder folder = folder_make();
+    char path[PATH_MAX], program[PATH_MAX];
+    folder_make_way(&folder, "here/x");
+    folder_make_way(&folder, "prefix/bin/x");
+    snprintf(program, sizeof program, "%s/prefix/bin/convoyd", folder.path);
+    cr_assert_eq(chdir(folder_path(&folder, "here")), 0);
+
+    cr_assert_not(convoy_config_search(program, path, sizeof path));
+    cr_assert_not(convoy_config_search("", path, sizeof path));
+    open_config(NULL);
+    cr_assert_null(config->file, "no file: the built-in values");
+    close_config();
+
+    const char *installed = folder_write(&folder, "prefix/etc/convoyd/convoyd.json", "{\"timeout_ms\": 7}");
+    cr_assert(convoy_config_search(program, path, sizeof path));
+    cr_assert_str_eq(path, installed);
+    cr_assert_not(convoy_config_search(program, path, 10), "a path that does not fit");
+
+    folder_write(&folder, "here/config/convoyd.json", "{\"timeout_ms\": 8}");
+    cr_assert(convoy_config_search(program, path, sizeof path));
+    cr_assert_str_eq(path, "config/convoyd.json");
+    open_config(NULL);
+    cr_assert_eq(config->timeout_ms, 8);
+    cr_assert_eq(chdir("/"), 0);
+    folder_remove(&folder);
+}
+
+/* ---- The command line ---- */
+
+static struct convoy_options options;
+
+static int parse(char **arguments)
+{
+    int count = 0;
+    while (arguments[count] != NULL)
+        count++;
+    return convoy_options_parse(count, arguments, &options, &error);
+}
+
+#define PARSE(...) parse((char *[]){"convoyd", ##__VA_ARGS__, NULL})
+
+Test(options, none)
+{
+    cr_assert_eq(PARSE(), 0);
+    cr_assert(options.config == NULL && options.models == NULL && options.listen == NULL &&
+              options.backend == NULL && options.tune == NULL);
+    cr_assert_not(options.check_config || options.version || options.help);
+}
+
+Test(options, go_over_the_file, .fini = close_config)
+{
+    open_config(CONVOY_TEST_DATA "/config/every_key.json");
+    cr_assert_eq(PARSE("--config", "c.json", "--models=m", "--listen", "127.0.0.1:0", "--backend=null",
+                       "--tune", "off", "--check-config"),
+                 0, "%s", error.message);
+    cr_assert_str_eq(options.config, "c.json");
+    cr_assert(options.check_config && !options.help && !options.version);
+    cr_assert_eq(convoy_options_apply(&options, config, &error), 0);
+    cr_assert_str_eq(config->models, "m");
+    cr_assert_str_eq(config->listen, "127.0.0.1:0");
+    cr_assert_str_eq(config->listen_host, "127.0.0.1");
+    cr_assert_eq(config->listen_port, 0);
+    cr_assert_eq(config->backend, CONVOY_BACKEND_NULL);
+    cr_assert_eq(config->tune, CONVOY_TUNE_OFF);
+    cr_assert_eq(config->timeout_ms, 2001, "what no option says stays");
+
+    cr_assert_eq(PARSE("--models", "a", "--models", "b"), 0);
+    cr_assert_eq(convoy_options_apply(&options, config, &error), 0);
+    cr_assert_str_eq(config->models, "b");
+    cr_assert_eq(config->backend, CONVOY_BACKEND_NULL);
+    cr_assert_eq(PARSE("-h", "--version"), 0);
+    cr_assert(options.help && options.version);
+}
+
+Test(options, mistakes_are_named)
+{
+    cr_assert_eq(PARSE("--modles", "x"), -EINVAL);
+    assert_says(error, "unknown option '--modles'; convoyd --help lists the options");
+    cr_assert_eq(PARSE("--model=x"), -EINVAL);
+    assert_says(error, "unknown option '--model=x'");
+    cr_assert_eq(PARSE("models"), -EINVAL);
+    assert_says(error, "'models' is no option");
+    cr_assert_eq(PARSE(""), -EINVAL);
+    cr_assert_eq(PARSE("--models"), -EINVAL);
+    assert_says(error, "--models needs a value");
+    cr_assert_eq(PARSE("--models="), -EINVAL);
+    assert_says(error, "--models needs a value that is not empty");
+    cr_assert_eq(PARSE("--backend", "gpu"), -EINVAL);
+    assert_says(error, "--backend must be one of auto, cpu, cuda, null; found 'gpu'");
+    cr_assert_eq(PARSE("--tune=maybe"), -EINVAL);
+    assert_says(error, "--tune must be one of on, off, force; found 'maybe'");
+    cr_assert_eq(PARSE("--listen", "8080"), -EINVAL);
+    assert_says(error, "--listen must be HOST:PORT");
+    cr_assert_eq(PARSE("--version=1"), -EINVAL);
+    assert_says(error, "--version takes no value");
+}
+
+Test(options, help_names_every_option)
+{
+    static const char *const names[] = {"--config FILE",  "--models DIR", "--listen HOST:PORT",
+                                        "--backend NAME", "--tune MODE",  "--check-config",
+                                        "--version",      "--help"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        cr_assert_not_null(strstr(convoy_options_help(), names[i]), "%s", names[i]);
+}
+
+/* ---- The page ---- */
+
+/* Each key of the file that ships has a row "| `path` | default |" in docs/configuration.md. */
+static void documented(const cJSON *object, const char *path, const char *page)
+{
+    const cJSON *item;
+    cJSON_ArrayForEach(item, object)
+    {
+        char inner[100], row[200];
+        snprintf(inner, sizeof inner, "%s%s%s", path, path[0] != '\0' ? "." : "", item->string);
+        if (cJSON_IsObject(item)) {
+            documented(item, inner, page);
+            continue;
+        }
+        char *value = cJSON_PrintUnformatted(item);
+        if (strcmp(inner, "default_model") == 0)
+            snprintf(row, sizeof row, "| `%s` | `null` |", inner);
+        else if (cJSON_IsNumber(item))
+            snprintf(row, sizeof row, "| `%s` | %s |", inner, value);
+        else
+            snprintf(row, sizeof row, "| `%s` | `%s` |", inner, value);
+        cJSON_free(value);
+        cr_assert_not_null(strstr(page, row), "docs/configuration.md lacks the row %s", row);
+    }
+}
+
+Test(config, the_page_describes_every_key_and_its_default)
+{
+    char *page = NULL;
+    size_t length = 0;
+    cJSON *shipped = NULL;
+    cr_assert_eq(convoy_file_read(PROJECT "/docs/configuration.md", 1 << 20, &page, &length, &error), 0);
+    cr_assert_eq(convoy_json_load(PROJECT "/config/convoyd.json", &shipped, &error), 0);
+    cr_assert_eq(cJSON_GetArraySize(shipped), 15, "a key was added: is it in the file that ships?");
+    documented(shipped, "", page);
+    cJSON_Delete(shipped);
+    free(page);
+}

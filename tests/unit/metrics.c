@@ -1,0 +1,425 @@
+#include "server/metrics.h"
+#include "server/metrics_internal.h"
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static struct convoy_metrics *metrics;
+static char *text;
+
+static void open_metrics(void)
+{
+    metrics = convoy_metrics_new();
+    cr_assert_not_null(metrics);
+}
+
+static void close_metrics(void)
+{
+    free(text);
+    convoy_metrics_free(metrics);
+}
+
+TestSuite(metrics, .init = open_metrics, .fini = close_metrics);
+
+static const char *render(void)
+{
+    size_t length = 0;
+    free(text);
+    text = convoy_metrics_render(metrics, &length);
+    cr_assert_not_null(text);
+    cr_assert_eq(length, strlen(text));
+    cr_assert_eq(text[length - 1], '\n');
+    return text;
+}
+
+/* The line stands in the text, whole. */
+static bool has_line(const char *line)
+{
+    size_t length = strlen(line);
+    for (const char *at = strstr(text, line); at != NULL; at = strstr(at + 1, line)) {
+        if ((at == text || at[-1] == '\n') && at[length] == '\n')
+            return true;
+    }
+    return false;
+}
+
+#define assert_line(line) cr_assert(has_line(line), "the line %s is missing in:\n%s", (line), text)
+
+/* Sets every metric there is. */
+static void fill(void)
+{
+    struct convoy_model_metrics *model = convoy_metrics_model(metrics, "cifar10");
+    struct convoy_device_metrics *device = convoy_metrics_device(metrics, "cuda:0");
+    for (int stage = 0; stage < CONVOY_STAGES; stage++)
+        convoy_metrics_observe(model, (enum convoy_stage)stage, 1234u * (unsigned)(stage + 1));
+    convoy_metrics_batch(model, device, 8);
+    convoy_metrics_retried(model, 3);
+    convoy_metrics_queue(model, 5);
+    convoy_metrics_slots_in_use(metrics, 2);
+    convoy_metrics_request(metrics, "cifar10", "/classify", 200);
+    convoy_metrics_request(metrics, "", "/v2/models/{model}/classify", 404);
+    convoy_metrics_worker_up(device, true);
+    convoy_metrics_worker_restart(device, "signal");
+    convoy_metrics_cuda_calls(device, "cudaGraphLaunch", 77);
+    convoy_metrics_device_memory(device, "free", 150000000000);
+    convoy_metrics_weight_bytes(metrics, "cifar10", "1", "cuda:0", 52000);
+    convoy_metrics_model_ready(metrics, "cifar10", "1", true);
+}
+
+/* Every family of the interface with its type and its labels ("le" apart), sorted by name; it is what
+ * dashboards and alerts rely on. */
+static const char *const families[][3] = {
+    {"convoyd_batch_size", "histogram", "model"},
+    {"convoyd_batches_total", "counter", "model,device"},
+    {"convoyd_build_info", "gauge", "version"},
+    {"convoyd_compute_seconds", "histogram", "model"},
+    {"convoyd_cuda_calls_total", "counter", "device,call"},
+    {"convoyd_decode_seconds", "histogram", "model"},
+    {"convoyd_device_memory_bytes", "gauge", "device,kind"},
+    {"convoyd_images_total", "counter", "model"},
+    {"convoyd_input_seconds", "histogram", "model"},
+    {"convoyd_model_ready", "gauge", "model,version"},
+    {"convoyd_output_seconds", "histogram", "model"},
+    {"convoyd_queue_images", "gauge", "model"},
+    {"convoyd_queue_seconds", "histogram", "model"},
+    {"convoyd_request_seconds", "histogram", "model"},
+    {"convoyd_requests_total", "counter", "model,route,status"},
+    {"convoyd_retried_images_total", "counter", "model"},
+    {"convoyd_slots_in_use", "gauge", ""},
+    {"convoyd_weight_bytes", "gauge", "model,version,device"},
+    {"convoyd_worker_restarts_total", "counter", "device,reason"},
+    {"convoyd_worker_up", "gauge", "device"},
+};
+enum { FAMILIES = sizeof families / sizeof families[0] };
+
+/* "a,b" of {a="1",b="2",le="3"}; values hold no '=' or ',' here. */
+static void label_names(const char *line, char *names, size_t capacity)
+{
+    names[0] = '\0';
+    const char *at = strchr(line, '{');
+    const char *end = strchr(line, '\n');
+    while (at != NULL && at < end && *at != '}' && *at != '\0') {
+        const char *equals = strchr(at, '=');
+        size_t length = (size_t)(equals - at - 1);
+        if (strncmp(at + 1, "le", length) != 0)
+            snprintf(names + strlen(names), capacity - strlen(names), "%s%.*s", names[0] ? "," : "",
+                     (int)length, at + 1);
+        at = strchr(equals + 2, '"') + 1;
+    }
+}
+
+/* Lines that begin with start. */
+static unsigned count_of(const char *start)
+{
+    unsigned count = 0;
+    for (const char *line = text; *line != '\0'; line = strchr(line, '\n') + 1)
+        count += strncmp(line, start, strlen(start)) == 0;
+    return count;
+}
+
+Test(metrics, the_names_types_and_labels_are_those_of_the_interface)
+{
+    fill();
+    render();
+    cr_assert_eq(count_of("# TYPE "), FAMILIES);
+    cr_assert_eq(count_of("# HELP "), FAMILIES);
+    for (int i = 0; i < FAMILIES; i++) {
+        char type[120], names[120];
+        snprintf(type, sizeof type, "# TYPE %s %s\n", families[i][0], families[i][1]);
+        const char *at = strstr(text, type);
+        cr_assert_not_null(at, "%s", type);
+        at += strlen(type); /* the first sample */
+        cr_assert_eq(strncmp(at, families[i][0], strlen(families[i][0])), 0);
+        label_names(at, names, sizeof names);
+        cr_assert_str_eq(names, families[i][2], "%s", families[i][0]);
+    }
+    /* Every sample belongs to a family above. */
+    for (const char *line = text; *line != '\0'; line = strchr(line, '\n') + 1) {
+        if (*line == '#')
+            continue;
+        bool known = false;
+        for (int i = 0; i < FAMILIES && !known; i++) {
+            size_t length = strlen(families[i][0]);
+            bool histogram = families[i][1][0] == 'h';
+            const char *rest = line + length;
+            known = strncmp(line, families[i][0], length) == 0 &&
+                    (histogram ? strncmp(rest, "_bucket{", 8) == 0 || strncmp(rest, "_sum{", 5) == 0 ||
+                                     strncmp(rest, "_count{", 7) == 0
+                               : *rest == '{' || *rest == ' ');
+        }
+        cr_assert(known, "%.60s", line);
+    }
+}
+
+Test(metrics, values)
+{
+    fill();
+    render();
+    assert_line("convoyd_build_info{version=\"" CONVOY_VERSION "\"} 1");
+    assert_line("convoyd_images_total{model=\"cifar10\"} 8");
+    assert_line("convoyd_batches_total{model=\"cifar10\",device=\"cuda:0\"} 1");
+    assert_line("convoyd_batch_size_bucket{model=\"cifar10\",le=\"4\"} 0");
+    assert_line("convoyd_batch_size_bucket{model=\"cifar10\",le=\"8\"} 1");
+    assert_line("convoyd_batch_size_sum{model=\"cifar10\"} 8");
+    assert_line("convoyd_batch_size_count{model=\"cifar10\"} 1");
+    assert_line("convoyd_retried_images_total{model=\"cifar10\"} 3");
+    assert_line("convoyd_queue_images{model=\"cifar10\"} 5");
+    assert_line("convoyd_slots_in_use 2");
+    assert_line("convoyd_requests_total{model=\"cifar10\",route=\"/classify\",status=\"200\"} 1");
+    assert_line("convoyd_requests_total{model=\"\",route=\"/v2/models/{model}/classify\",status=\"404\"} 1");
+    assert_line("convoyd_worker_up{device=\"cuda:0\"} 1");
+    assert_line("convoyd_worker_restarts_total{device=\"cuda:0\",reason=\"signal\"} 1");
+    assert_line("convoyd_cuda_calls_total{device=\"cuda:0\",call=\"cudaGraphLaunch\"} 77");
+    assert_line("convoyd_device_memory_bytes{device=\"cuda:0\",kind=\"free\"} 150000000000");
+    assert_line("convoyd_weight_bytes{model=\"cifar10\",version=\"1\",device=\"cuda:0\"} 52000");
+    assert_line("convoyd_model_ready{model=\"cifar10\",version=\"1\"} 1");
+    static const char *const stages[] = {"decode", "queue", "input", "compute", "output", "request"};
+    static const char *const sums[] = {"0.001234", "0.002468", "0.003702", "0.004936", "0.00617", "0.007404"};
+    for (int i = 0; i < CONVOY_STAGES; i++) {
+        char line[120];
+        snprintf(line, sizeof line, "convoyd_%s_seconds_sum{model=\"cifar10\"} %s", stages[i], sums[i]);
+        assert_line(line);
+    }
+    fill(); /* counters add up, gauges are replaced */
+    convoy_metrics_worker_up(convoy_metrics_device(metrics, "cuda:0"), false);
+    render();
+    assert_line("convoyd_images_total{model=\"cifar10\"} 16");
+    assert_line("convoyd_requests_total{model=\"cifar10\",route=\"/classify\",status=\"200\"} 2");
+    assert_line("convoyd_worker_restarts_total{device=\"cuda:0\",reason=\"signal\"} 2");
+    assert_line("convoyd_cuda_calls_total{device=\"cuda:0\",call=\"cudaGraphLaunch\"} 77");
+    assert_line("convoyd_queue_images{model=\"cifar10\"} 5");
+    assert_line("convoyd_worker_up{device=\"cuda:0\"} 0");
+}
+
+Test(metrics, bounds_of_buckets_belong_to_them)
+{
+    static const char *const bounds[] = {"0.00005", "0.0001", "0.00025", "0.0005", "0.001", "0.0025",
+                                         "0.005",   "0.01",   "0.025",   "0.05",   "0.1",   "0.25",
+                                         "0.5",     "1",      "2.5",     "5",      "10"};
+    struct convoy_model_metrics *model = convoy_metrics_model(metrics, "m");
+    for (unsigned i = 0; i < CONVOY_TIME_BUCKETS; i++) {
+        convoy_metrics_observe(model, CONVOY_STAGE_QUEUE, convoy_time_bounds[i]);
+        convoy_metrics_observe(model, CONVOY_STAGE_QUEUE, convoy_time_bounds[i] + 1);
+    }
+    for (uint32_t rows = 1; rows <= 1024; rows *= 2)
+        convoy_metrics_batch(model, NULL, rows);
+    convoy_metrics_batch(model, NULL, 1025);
+    render();
+    char line[120];
+    for (unsigned i = 0; i < CONVOY_TIME_BUCKETS; i++) {
+        /* The bound itself is inside (le), the microsecond above it is not. */
+        snprintf(line, sizeof line, "convoyd_queue_seconds_bucket{model=\"m\",le=\"%s\"} %u", bounds[i],
+                 2 * i + 1);
+        assert_line(line);
+    }
+    assert_line("convoyd_queue_seconds_bucket{model=\"m\",le=\"+Inf\"} 34");
+    assert_line("convoyd_queue_seconds_count{model=\"m\"} 34");
+    for (unsigned i = 0; i <= 10; i++) {
+        snprintf(line, sizeof line, "convoyd_batch_size_bucket{model=\"m\",le=\"%u\"} %u", 1u << i, i + 1);
+        assert_line(line);
+    }
+    assert_line("convoyd_batch_size_bucket{model=\"m\",le=\"+Inf\"} 12");
+}
+
+Test(metrics, what_was_never_set_is_absent)
+{
+    render();
+    cr_assert_eq(count_of("# TYPE "), 1); /* build_info */
+    convoy_metrics_device(metrics, "cpu");
+    render();
+    cr_assert_eq(count_of("# TYPE "), 1);
+    struct convoy_model_metrics *model = convoy_metrics_model(metrics, "m");
+    convoy_metrics_worker_up(convoy_metrics_device(metrics, "cpu"), true);
+    convoy_metrics_batch(model, convoy_metrics_device(metrics, "cpu"), 1);
+    render();
+    cr_assert_null(strstr(text, "cuda"));
+    cr_assert_null(strstr(text, "device_memory"));
+    cr_assert_null(strstr(text, "slots_in_use"));
+    assert_line("convoyd_images_total{model=\"m\"} 1");
+    assert_line("convoyd_request_seconds_count{model=\"m\"} 0"); /* a model's own begin at 0 */
+}
+
+Test(metrics, handles_are_found_again_and_may_be_missing)
+{
+    struct convoy_model_metrics *model = convoy_metrics_model(metrics, "m");
+    cr_assert_eq(convoy_metrics_model(metrics, "m"), model);
+    cr_assert_neq(convoy_metrics_model(metrics, "n"), model);
+    struct convoy_device_metrics *device = convoy_metrics_device(metrics, "cpu");
+    cr_assert_eq(convoy_metrics_device(metrics, "cpu"), device);
+    convoy_metrics_observe(NULL, CONVOY_STAGE_QUEUE, 1);
+    convoy_metrics_batch(NULL, device, 1);
+    convoy_metrics_retried(NULL, 1);
+    convoy_metrics_queue(NULL, 1);
+    convoy_metrics_worker_up(NULL, true);
+    convoy_metrics_worker_restart(NULL, "exit");
+    convoy_metrics_cuda_calls(NULL, "x", 1);
+    convoy_metrics_device_memory(NULL, "x", 1);
+    convoy_metrics_free(NULL);
+    char name[16];
+    for (int i = 0; i < 200; i++) {
+        snprintf(name, sizeof name, "d%d", i);
+        convoy_metrics_batch(model, convoy_metrics_device(metrics, name), 1);
+    }
+    render();
+    assert_line("convoyd_batches_total{model=\"m\",device=\"d62\"} 1");
+    assert_line("convoyd_batches_total{model=\"m\",device=\"other\"} 137"); /* 200 less the 63 that fit */
+}
+
+Test(metrics, label_values_are_escaped)
+{
+    convoy_metrics_request(metrics, "a\"b\\c\nd\xFF", "\xC3\xA4", 200);
+    render();
+    assert_line(
+        "convoyd_requests_total{model=\"a\\\"b\\\\c\\nd\xEF\xBF\xBD\",route=\"\xC3\xA4\",status=\"200\"} 1");
+    /* What is too long is cut, and the line stays whole. */
+    char value[1000];
+    memset(value, '"', sizeof value - 1);
+    value[sizeof value - 1] = '\0';
+    convoy_metrics_device_memory(convoy_metrics_device(metrics, "cpu"), value, 1);
+    render();
+    const char *line = strstr(text, "convoyd_device_memory_bytes{device=\"cpu\",kind=\"\\\"\\\"");
+    cr_assert_not_null(line);
+    cr_assert_eq(strncmp(strchr(line, '\n') - 6, "\\\"\"} 1", 6), 0);
+}
+
+Test(metrics, labels_for_every_capacity_stay_whole)
+{
+    for (size_t capacity = 1; capacity < 60; capacity++) {
+        char *labels = calloc(capacity, 1); /* exactly: the sanitizer sees a byte too many */
+        convoy_metrics_label(labels, capacity, "model", "a\"\xE2\x82\xAC");
+        convoy_metrics_label(labels, capacity, "version", "1");
+        size_t length = strlen(labels);
+        cr_assert(length < capacity && (length == 0 || labels[length - 1] == '"'));
+        free(labels);
+    }
+}
+
+Test(metrics, series_stand_in_the_order_of_their_labels)
+{
+    static const char *const order[] = {"a\"", "b\"", "c\"", "d\""};
+    static const char *const made[] = {"c", "a", "d", "b"};
+    for (int i = 0; i < 4; i++) {
+        convoy_metrics_model(metrics, made[i]);
+        convoy_metrics_request(metrics, made[i], "/classify", 200);
+        convoy_metrics_batch(convoy_metrics_model(metrics, "c"), convoy_metrics_device(metrics, made[i]), 1);
+    }
+    char *once = strdup(render());
+    cr_assert_str_eq(render(), once);
+    free(once);
+    static const char *const starts[] = {
+        "\nconvoyd_requests_total{model=\"", "\nconvoyd_images_total{model=\"",
+        "\nconvoyd_queue_seconds_count{model=\"", "\nconvoyd_batches_total{model=\"c\",device=\""};
+    for (int s = 0; s < 4; s++) {
+        const char *at = text;
+        for (int i = 0; i < 4; i++) {
+            at = strstr(at, starts[s]);
+            cr_assert_not_null(at);
+            at += strlen(starts[s]);
+            cr_assert_eq(strncmp(at, order[i], 2), 0, "%s: %.10s instead of %s", starts[s], at, order[i]);
+        }
+    }
+}
+
+/* ---- Threads ---- */
+
+enum { THREADS = 4, ROUNDS = 20000 };
+
+static void *count_things(void *argument)
+{
+    (void)argument;
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        struct convoy_model_metrics *model = convoy_metrics_model(metrics, i % 2 ? "odd" : "even");
+        convoy_metrics_observe(model, CONVOY_STAGE_REQUEST, i % 5000);
+        convoy_metrics_batch(model, convoy_metrics_device(metrics, "cpu"), 1 + i % 4);
+        convoy_metrics_request(metrics, "m", "/classify", 200 + (int)(i % 100));
+    }
+    return NULL;
+}
+
+static unsigned long long number_after(const char *start)
+{
+    const char *at = strstr(text, start);
+    cr_assert_not_null(at, "%s", start);
+    return strtoull(at + strlen(start), NULL, 10);
+}
+
+/* While others count: buckets never fall, and _count is the +Inf bucket. */
+static void consistent(void)
+{
+    const char *at = text;
+    unsigned long long last = 0;
+    unsigned buckets = 0;
+    while ((at = strstr(at, "convoyd_request_seconds_bucket{model=\"odd\",le=\"")) != NULL) {
+        at = strchr(at, '}') + 2;
+        unsigned long long count = strtoull(at, NULL, 10);
+        cr_assert_geq(count, last);
+        last = count;
+        buckets++;
+    }
+    cr_assert(buckets == 0 || buckets == CONVOY_TIME_BUCKETS + 1);
+    if (buckets > 0)
+        cr_assert_eq(number_after("convoyd_request_seconds_count{model=\"odd\"} "), last);
+}
+
+Test(metrics, nothing_is_lost_and_histograms_hold_together_under_threads, .timeout = 60)
+{
+    pthread_t threads[THREADS];
+    for (int i = 0; i < THREADS; i++)
+        cr_assert_eq(pthread_create(&threads[i], NULL, count_things, NULL), 0);
+    for (int i = 0; i < 100; i++) {
+        render();
+        consistent();
+    }
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    render();
+    consistent();
+    unsigned long long half = THREADS * ROUNDS / 2;
+    cr_assert_eq(number_after("convoyd_request_seconds_count{model=\"odd\"} "), half);
+    cr_assert_eq(number_after("convoyd_request_seconds_count{model=\"even\"} "), half);
+    cr_assert_eq(number_after("convoyd_batches_total{model=\"odd\",device=\"cpu\"} "), half);
+    cr_assert_eq(number_after("convoyd_images_total{model=\"odd\"} "), half * 3);  /* 2 and 4 in turn */
+    cr_assert_eq(number_after("convoyd_images_total{model=\"even\"} "), half * 2); /* 1 and 3 in turn */
+    cr_assert_eq(count_of("convoyd_requests_total{model=\"m\""), 100);
+    cr_assert_eq(number_after("convoyd_requests_total{model=\"m\",route=\"/classify\",status=\"299\"} "),
+                 THREADS * ROUNDS / 100);
+}
+
+Test(metrics, a_mistaken_label_cannot_fill_memory, .timeout = 60)
+{
+    char route[32];
+    for (int i = 0; i < CONVOY_SERIES_MAX + 100; i++) {
+        snprintf(route, sizeof route, "/%d", i);
+        convoy_metrics_request(metrics, "", route, 404);
+    }
+    render();
+    cr_assert_eq(count_of("convoyd_requests_total{"), CONVOY_SERIES_MAX);
+}
+
+/* ---- A judge from outside ---- */
+
+/* promtool's exit code for what is rendered: 0 right, 3 a matter of style, 1 wrong. */
+static int promtool(const char *input)
+{
+    FILE *pipe = popen("promtool check metrics >&2", "w");
+    cr_assert_not_null(pipe);
+    fputs(input, pipe);
+    return WEXITSTATUS(pclose(pipe));
+}
+
+Test(metrics, promtool_accepts_the_text)
+{
+    if (system("command -v promtool >/dev/null 2>&1") != 0)
+        cr_skip_test("promtool (Debian package prometheus) is not installed");
+    cr_assert_neq(promtool("convoyd_x{model=\"unclosed} 1\n"), 0, "promtool must refuse what is wrong");
+    cr_assert_eq(promtool(render()), 0);
+    fill();
+    convoy_metrics_request(metrics, "a\"b\\c\nd\xFF", "\xC3\xA4", 500);
+    convoy_metrics_model(metrics, "");
+    cr_assert_eq(promtool(render()), 0);
+}

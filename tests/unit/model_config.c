@@ -1,0 +1,261 @@
+#include "server/model_config.h"
+
+#include "folder.h"
+
+#include <math.h>
+
+static const struct convoy_batching defaults = {.max_batch = 64, .max_delay_us = 700, .max_queue = 5000};
+static struct convoy_error error;
+static struct folder folder;
+static struct convoy_model_config *config;
+
+static void open_folder(void)
+{
+    folder = folder_make();
+}
+
+static void close_folder(void)
+{
+    convoy_model_config_free(config);
+    folder_remove(&folder);
+}
+
+TestSuite(model_config, .init = open_folder, .fini = close_folder);
+
+static void load(const char *text)
+{
+    convoy_model_config_free(config);
+    config = NULL;
+    folder_write(&folder, "config.json", text);
+    cr_assert_eq(convoy_model_config_load(folder.path, &defaults, &config, &error), 0, "%s", error.message);
+}
+
+static void refused(const char *text, const char *sentence)
+{
+    convoy_model_config_free(config);
+    config = NULL;
+    folder_write(&folder, "config.json", text);
+    cr_assert_lt(convoy_model_config_load(folder.path, &defaults, &config, &error), 0, "%s", text);
+    cr_assert_null(config);
+    assert_says(error, sentence);
+    assert_says(error, folder.path);
+}
+
+static void assert_defaults(void)
+{
+    cr_assert_eq(config->color, CONVOY_COLOR_AUTO);
+    cr_assert_eq(config->resize, CONVOY_RESIZE_STRETCH);
+    cr_assert_eq(config->scale, 1.0 / 255.0);
+    cr_assert(config->mean_count == 1 && config->mean[0] == 0.0);
+    cr_assert(config->std_count == 1 && config->std[0] == 1.0);
+    cr_assert_eq(config->softmax, CONVOY_SOFTMAX_AUTO);
+    cr_assert_eq(config->precision, CONVOY_PRECISION_FP32);
+    cr_assert_eq(config->batching.max_batch, 64);
+    cr_assert_eq(config->batching.max_delay_us, 700);
+    cr_assert_eq(config->batching.max_queue, 5000);
+    cr_assert_eq(config->labels.count, 0);
+}
+
+Test(model_config, without_a_file_the_defaults_hold)
+{
+    cr_assert_eq(convoy_model_config_load(folder.path, &defaults, &config, &error), 0, "%s", error.message);
+    assert_defaults();
+    cr_assert_str_eq(config->file, folder_path(&folder, "config.json"));
+    load("{}");
+    assert_defaults();
+    load("{\"input\": {}, \"output\": {}, \"batching\": {}}");
+    assert_defaults();
+}
+
+Test(model_config, every_key_is_read)
+{
+    folder_write(&folder, "names/classes.txt", "cat\ndog\n");
+    load("{\"labels\": \"names/classes.txt\","
+         " \"input\": {\"color\": \"rgb\", \"resize\": \"crop\", \"scale\": 0.5, \"mean\": [0.1, 0.2, 0.3],"
+         " \"std\": [1, 2, 4]},"
+         " \"output\": {\"softmax\": \"off\"}, \"precision\": \"tf32\","
+         " \"batching\": {\"max_batch\": 8, \"max_delay_us\": 9, \"max_queue\": 10}}");
+    cr_assert_eq(config->color, CONVOY_COLOR_RGB);
+    cr_assert_eq(config->resize, CONVOY_RESIZE_CROP);
+    cr_assert_eq(config->scale, 0.5);
+    cr_assert(config->mean_count == 3 && config->mean[0] == 0.1 && config->mean[2] == 0.3);
+    cr_assert(config->std_count == 3 && config->std[1] == 2 && config->std[2] == 4);
+    cr_assert_eq(config->softmax, CONVOY_SOFTMAX_OFF);
+    cr_assert_eq(config->precision, CONVOY_PRECISION_TF32);
+    cr_assert_str_eq(convoy_model_precision_text(config->precision), "tf32");
+    cr_assert_eq(config->batching.max_batch, 8);
+    cr_assert_eq(config->batching.max_delay_us, 9);
+    cr_assert_eq(config->batching.max_queue, 10);
+    cr_assert_eq(config->labels.count, 2);
+    cr_assert_str_eq(config->labels.labels[1], "dog");
+
+    load("{\"input\": {\"color\": \"grey\", \"mean\": 0.5, \"std\": 0.25}, \"output\": {\"softmax\": \"on\"},"
+         " \"precision\": \"fp16\", \"batching\": {\"max_delay_us\": 0}}");
+    cr_assert_eq(config->color, CONVOY_COLOR_GREY);
+    cr_assert(config->mean_count == 1 && config->mean[0] == 0.5 && config->std[0] == 0.25);
+    cr_assert_eq(config->softmax, CONVOY_SOFTMAX_ON);
+    cr_assert_eq(config->precision, CONVOY_PRECISION_FP16);
+    cr_assert(config->batching.max_delay_us == 0 && config->batching.max_batch == 64);
+}
+
+Test(model_config, what_is_wrong_is_named)
+{
+    refused("{\"label\": \"x\"}",
+            "unknown key 'label'; the keys known here are labels, input, output, precision");
+    refused("{\"input\": {\"colour\": \"rgb\"}}", "unknown key 'input.colour'");
+    refused("{\"output\": {\"sigmoid\": 1}}", "unknown key 'output.sigmoid'");
+    refused("{\"batching\": {\"delay\": 1}}", "unknown key 'batching.delay'");
+    refused("{\"input\": {\"color\": \"bgr\"}}", "input.color must be \"rgb\" or \"grey\", found \"bgr\"");
+    refused("{\"input\": {\"resize\": \"pad\"}}", "input.resize must be");
+    refused("{\"input\": {\"scale\": 0}}", "input.scale must be");
+    refused("{\"input\": {\"mean\": []}}", "input.mean must be");
+    refused("{\"input\": {\"mean\": [1, 2, 3, 4, 5]}}", "input.mean must be");
+    refused("{\"input\": {\"std\": 0}}", "input.std must be");
+    refused("{\"input\": {\"std\": [1, -1, 1]}}", "input.std must be");
+    refused("{\"input\": {\"std\": [1, \"a\", 1]}}", "input.std must be");
+    refused("{\"input\": {\"mean\": 1e999}}", "'input.mean' is too large");
+    refused("{\"output\": {\"softmax\": true}}", "output.softmax must be");
+    refused("{\"precision\": \"int8\"}", "precision must be \"fp32\", \"tf32\" or \"fp16\"");
+    refused("{\"batching\": {\"max_batch\": 0}}", "batching.max_batch must be");
+    refused("{\"labels\": 3}", "labels must be a string");
+    refused("{", "config.json:1:");
+}
+
+Test(model_config, labels_lie_inside_the_folder)
+{
+    folder_write(&folder, "labels.txt", "a\nb\nc");
+    load("{}"); /* found without being named */
+    cr_assert_eq(config->labels.count, 3);
+    load("{\"labels\": \"./labels.txt\"}");
+    refused("{\"labels\": \"none.txt\"}", "labels names \"none.txt\", but there is no file");
+    refused("{\"labels\": \"/etc/hostname\"}", "must name a file inside the model's folder");
+    refused("{\"labels\": \"../labels.txt\"}", "must name a file inside the model's folder");
+    refused("{\"labels\": \"a/../../labels.txt\"}", "must name a file inside the model's folder");
+    refused("{\"labels\": \"a/..\"}", "must name a file inside the model's folder");
+    refused("{\"labels\": \"\"}", "must name a file inside the model's folder");
+    refused("{\"labels\": \".\"}", "is not a regular file");
+    folder_write(&folder, "labels.txt", "a\n\xFF\n");
+    refused("{}", "labels.txt: line 2 is not UTF-8");
+}
+
+/* ---- Label files ---- */
+
+static struct convoy_label_list list;
+
+static int read_labels(const char *bytes, size_t length)
+{
+    return convoy_label_list_read(folder_write_bytes(&folder, "l.txt", bytes, length), &list, &error);
+}
+
+Test(model_config, label_files)
+{
+    static const struct {
+        const char *text;
+        uint32_t count;
+        const char *labels[4];
+    } cases[] = {
+        {"cat", 1, {"cat"}},
+        {"cat\n", 1, {"cat"}},
+        {"cat\r\ndog\r\n", 2, {"cat", "dog"}},
+        {"cat\n\ndog", 3, {"cat", "", "dog"}},
+        {"\ncat\n", 2, {"", "cat"}},
+        {"cat\n\n", 2, {"cat", ""}},
+        {"\xEF\xBB\xBFK\xC3\xA4se\n n02 x, y \n", 2, {"K\xC3\xA4se", " n02 x, y "}},
+        {"a\rb\n", 1, {"a\rb"}},
+        {"\r\n\r\n", 2, {"", ""}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        cr_assert_eq(read_labels(cases[i].text, strlen(cases[i].text)), 0, "%zu: %s", i, error.message);
+        cr_assert_eq(list.count, cases[i].count, "%zu", i);
+        for (uint32_t j = 0; j < list.count; j++)
+            cr_assert_str_eq(list.labels[j], cases[i].labels[j], "%zu", i);
+        convoy_label_list_free(&list);
+        cr_assert_eq(list.count, 0);
+    }
+}
+
+Test(model_config, label_files_that_are_refused)
+{
+    static const char *const empty[] = {"", "\n", "\xEF\xBB\xBF"};
+    for (size_t i = 0; i < sizeof empty / sizeof empty[0]; i++) {
+        cr_assert_eq(read_labels(empty[i], strlen(empty[i])), -EINVAL, "%zu", i);
+        assert_says(error, "holds no label");
+    }
+    cr_assert_eq(read_labels("a\nb\0c\n", 6), -EINVAL);
+    assert_says(error, "l.txt: line 2 holds a NUL byte");
+    cr_assert_eq(read_labels("a\nb\nc\xC3\n", 7), -EINVAL);
+    assert_says(error, "l.txt: line 3 is not UTF-8");
+}
+
+Test(model_config, label_files_are_bounded)
+{
+    size_t most = CONVOY_LABELS_MAX;
+    char *text = malloc(CONVOY_LABELS_MAX_BYTES + 1);
+    memset(text, '\n', CONVOY_LABELS_MAX_BYTES + 1);
+    cr_assert_eq(read_labels(text, most), 0, "%s", error.message);
+    cr_assert_eq(list.count, CONVOY_LABELS_MAX);
+    convoy_label_list_free(&list);
+    cr_assert_eq(read_labels(text, most + 1), -EFBIG);
+    assert_says(error, "1000001 lines");
+    cr_assert_eq(read_labels(text, CONVOY_LABELS_MAX_BYTES + 1), -EFBIG);
+    assert_says(error, "16777217 bytes");
+    free(text);
+}
+
+/* ---- Against the network ---- */
+
+static int check(uint32_t channels)
+{
+    return convoy_model_config_check(config, channels, 28, 32, &error);
+}
+
+Test(model_config, the_configuration_must_fit_the_network)
+{
+    load("{}");
+    for (uint32_t channels = 1; channels < 70; channels++)
+        cr_assert_eq(check(channels), 0);
+    load("{\"input\": {\"color\": \"rgb\"}}");
+    cr_assert_eq(check(3), 0);
+    cr_assert_eq(check(1), -EINVAL);
+    assert_says(error, "config.json: input.color is \"rgb\" (3 channels), but the network reads 1 x 28 x 32");
+    assert_says(error, "write \"grey\"");
+    load("{\"input\": {\"color\": \"grey\"}}");
+    cr_assert_eq(check(1), 0);
+    cr_assert_eq(check(3), -EINVAL);
+    assert_says(error, "write \"rgb\"");
+    cr_assert_eq(check(7), -EINVAL);
+    assert_says(error, "leave input.color out");
+    load("{\"input\": {\"mean\": [1, 2, 3]}}");
+    cr_assert_eq(check(3), 0);
+    cr_assert_eq(check(1), -EINVAL);
+    assert_says(error, "input.mean has 3 values, but the network reads 1 x 28 x 32 (C x H x W); give one");
+    load("{\"input\": {\"std\": [1, 2]}}");
+    cr_assert_eq(check(2), 0);
+    cr_assert_eq(check(3), -EINVAL);
+    assert_says(error, "input.std has 2 values");
+}
+
+/* Against the formula as it is written in the documentation, for every pixel value. */
+Test(model_config, the_transform_is_the_documented_formula)
+{
+    float multiply[CONVOY_PIXEL_CHANNELS], add[CONVOY_PIXEL_CHANNELS];
+    load("{\"input\": {\"scale\": 0.00392156862745098, \"mean\": [0.4914, 0.4822, 0.4465],"
+         " \"std\": [0.247, 0.2435, 0.2616]}}");
+    convoy_model_config_transform(config, 3, multiply, add);
+    for (int c = 0; c < 3; c++) {
+        for (int x = 0; x < 256; x++) {
+            double exact = (x * config->scale - config->mean[c]) / config->std[c];
+            cr_assert_lt(fabs((double)multiply[c] * x + (double)add[c] - exact), 3e-7, "channel %d, %d", c,
+                         x);
+        }
+    }
+    load("{\"input\": {\"scale\": 2, \"mean\": 3, \"std\": [4, 8]}}");
+    convoy_model_config_transform(config, CONVOY_PIXEL_CHANNELS, multiply, add);
+    cr_assert(multiply[0] == 0.5f && add[0] == -0.75f);
+    for (int c = 1; c < CONVOY_PIXEL_CHANNELS; c++)
+        cr_assert(multiply[c] == 0.25f && add[c] == -0.375f);
+    /* The outermost values that are accepted still give numbers. */
+    load("{\"input\": {\"scale\": 1e9, \"mean\": -1e9, \"std\": 1e-9}}");
+    convoy_model_config_transform(config, 1, multiply, add);
+    cr_assert(isfinite(multiply[0]) && isfinite(add[0]));
+}

@@ -1,0 +1,196 @@
+#include "server/repository.h"
+
+#include "folder.h"
+
+static struct convoy_error error;
+static struct folder folder;
+static struct convoy_repository repository;
+
+static void open_folder(void)
+{
+    folder = folder_make();
+}
+
+static void close_folder(void)
+{
+    convoy_repository_free(&repository);
+    folder_remove(&folder);
+}
+
+TestSuite(repository, .init = open_folder, .fini = close_folder);
+
+static void scan(void)
+{
+    cr_assert_eq(convoy_repository_scan(folder.path, &repository, &error), 0, "%s", error.message);
+}
+
+static void add(const char *name)
+{
+    folder_write(&folder, name, "not looked at");
+}
+
+/* The level of the note that speaks of what; -1 when there is none. */
+static int noted(const char *what)
+{
+    for (uint32_t i = 0; i < repository.note_count; i++) {
+        if (strstr(repository.notes[i].text, what) != NULL)
+            return (int)repository.notes[i].level;
+    }
+    return -1;
+}
+
+Test(repository, models_are_sorted_by_name_and_number)
+{
+    add("resnet/10/model.onnx");
+    add("resnet/9/model.onnx");
+    add("resnet/999999999/model.onnx");
+    add("alex.net_v-2/1/model.onnx");
+    add("Zoo/3/model.onnx");
+    scan();
+    static const char *const expected[][2] = {
+        {"Zoo", "3"}, {"alex.net_v-2", "1"}, {"resnet", "9"}, {"resnet", "10"}, {"resnet", "999999999"}};
+    cr_assert_eq(repository.entry_count, 5);
+    for (uint32_t i = 0; i < 5; i++) {
+        const struct convoy_repository_entry *entry = &repository.entries[i];
+        char part[200];
+        cr_assert_str_eq(entry->name, expected[i][0]);
+        cr_assert_str_eq(entry->version, expected[i][1]);
+        cr_assert_eq(entry->number, strtoul(expected[i][1], NULL, 10));
+        cr_assert_str_eq(entry->folder, folder_path(&folder, entry->name));
+        snprintf(part, sizeof part, "%s/%s/model.onnx", entry->name, entry->version);
+        cr_assert_str_eq(entry->path, folder_path(&folder, part));
+        cr_assert_null(entry->problem);
+    }
+    cr_assert_eq(repository.note_count, 0);
+}
+
+Test(repository, what_is_no_model_is_passed_over_quietly)
+{
+    add("train.py");
+    add("samples/ship.jpg");
+    add("__pycache__/train.pyc");
+    add(".git/1/model.onnx");
+    add("good/1/model.onnx");
+    add("good/README.md");
+    add("good/.cache/model.onnx");
+    add("good/plots/loss.png");
+    scan();
+    cr_assert_eq(repository.entry_count, 1);
+    for (uint32_t i = 0; i < repository.note_count; i++)
+        cr_assert_eq(repository.notes[i].level, CONVOY_LOG_DEBUG, "%s", repository.notes[i].text);
+    cr_assert_eq(noted("train.py is no folder"), CONVOY_LOG_DEBUG);
+    cr_assert_eq(noted("samples holds no version"), CONVOY_LOG_DEBUG);
+    cr_assert_eq(noted(".git"), -1);
+}
+
+Test(repository, mistakes_are_warned_of)
+{
+    add("flat/model.onnx");
+    add("letter/v1/model.onnx");
+    add("zero/0/model.onnx");
+    add("leading/01/model.onnx");
+    add("long/1234567890/model.onnx");
+    add("bad name/1/model.onnx");
+    scan();
+    cr_assert_eq(repository.entry_count, 0);
+    cr_assert_eq(noted("flat/model.onnx is passed over"), CONVOY_LOG_WARNING);
+    cr_assert_eq(noted("letter/v1 is passed over"), CONVOY_LOG_WARNING);
+    cr_assert_eq(noted("zero/0 is passed over"), CONVOY_LOG_WARNING);
+    cr_assert_eq(noted("leading/01 is passed over"), CONVOY_LOG_WARNING);
+    cr_assert_eq(noted("long/1234567890 is passed over"), CONVOY_LOG_WARNING);
+    cr_assert_eq(noted("bad name is passed over"), CONVOY_LOG_WARNING);
+    cr_assert_eq(repository.note_count, 6);
+}
+
+Test(repository, a_version_without_its_model_is_an_entry_with_a_problem)
+{
+    folder_make_way(&folder, "m/1/x");
+    folder_make_way(&folder, "m/2/model.onnx/x");
+    add("m/3/model.onnx");
+    cr_assert_eq(symlink("nowhere", folder_path(&folder, "m/4")), 0); /* no folder: no version */
+    cr_assert_eq(symlink("3", folder_path(&folder, "m/5")), 0);
+    cr_assert_eq(mkdir(folder_path(&folder, "m/6"), 0700), 0);
+    cr_assert_eq(symlink("model.onnx", folder_path(&folder, "m/6/model.onnx")), 0); /* turns in a circle */
+    scan();
+    cr_assert_eq(repository.entry_count, 5);
+    cr_assert_not_null(strstr(repository.entries[0].problem, "m/1 holds no model.onnx"));
+    cr_assert_not_null(strstr(repository.entries[1].problem, "m/2/model.onnx is not a file"));
+    cr_assert_null(repository.entries[2].problem);
+    cr_assert_str_eq(repository.entries[3].version, "5");
+    cr_assert_null(repository.entries[3].problem);
+    cr_assert_not_null(strstr(repository.entries[4].problem, "m/6/model.onnx cannot be reached"));
+}
+
+Test(repository, a_model_file_is_never_opened)
+{
+    folder_make_way(&folder, "m/1/x");
+    cr_assert_eq(symlink("/dev/null", folder_path(&folder, "m/1/model.onnx")), 0);
+    folder_make_way(&folder, "n/1/x");
+    cr_assert_eq(mkfifo(folder_path(&folder, "n/1/model.onnx"), 0600), 0);
+    scan(); /* opening the FIFO would wait for ever */
+    cr_assert_eq(repository.entry_count, 2);
+    cr_assert_not_null(repository.entries[0].problem);
+    cr_assert_not_null(repository.entries[1].problem);
+}
+
+Test(repository, an_empty_folder_is_no_error_and_a_missing_one_is)
+{
+    scan();
+    cr_assert_eq(repository.entry_count, 0);
+    const char *none = folder_path(&folder, "none");
+    cr_assert_eq(convoy_repository_scan(none, &repository, &error), -ENOENT);
+    assert_says(error, none);
+    assert_says(error, "the models folder");
+    add("file");
+    cr_assert_eq(convoy_repository_scan(folder_path(&folder, "file"), &repository, &error), -ENOTDIR);
+}
+
+Test(repository, an_unreadable_folder_is_a_warning)
+{
+    if (geteuid() == 0)
+        cr_skip_test("root reads every folder");
+    add("m/1/model.onnx");
+    cr_assert_eq(chmod(folder_path(&folder, "m"), 0), 0);
+    scan();
+    cr_assert_eq(noted("m cannot be read"), CONVOY_LOG_WARNING);
+    cr_assert_eq(chmod(folder_path(&folder, "m"), 0700), 0);
+}
+
+Test(repository, many_models_and_a_slash_at_the_end)
+{
+    char name[80];
+    for (int i = 0; i < 40; i++) {
+        snprintf(name, sizeof name, "m%02d/%d/model.onnx", i, i + 1);
+        add(name);
+        snprintf(name, sizeof name, "note%02d", i);
+        add(name);
+    }
+    snprintf(name, sizeof name, "%s//", folder.path);
+    cr_assert_eq(convoy_repository_scan(name, &repository, &error), 0);
+    cr_assert_eq(repository.entry_count, 40);
+    cr_assert_eq(repository.note_count, 40);
+    cr_assert_str_eq(repository.entries[7].folder, folder_path(&folder, "m07"));
+}
+
+Test(repository, names_and_versions)
+{
+    char name[CONVOY_MODEL_NAME_BYTES + 2];
+    memset(name, 'a', sizeof name);
+    name[CONVOY_MODEL_NAME_BYTES + 1] = '\0';
+    cr_assert_not(convoy_model_name_valid(name));
+    name[CONVOY_MODEL_NAME_BYTES] = '\0';
+    cr_assert(convoy_model_name_valid(name));
+    static const char *const good[] = {"a", "A-b_c.9", "9", "_", "a..b"};
+    static const char *const bad[] = {"",    ".",        "..", ".a", "a/b", "../../etc/passwd",
+                                      "a b", "\xC3\xA4", "a\n"};
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++)
+        cr_assert(convoy_model_name_valid(good[i]), "%s", good[i]);
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        cr_assert_not(convoy_model_name_valid(bad[i]), "%s", bad[i]);
+    static const char *const versions[] = {"1", "10", "999999999"};
+    static const char *const wrong[] = {"", "0", "01", "1000000000", "-1", "+1", "1.0", "1 ", "v1", "1\n"};
+    for (size_t i = 0; i < sizeof versions / sizeof versions[0]; i++)
+        cr_assert(convoy_model_version_valid(versions[i]), "%s", versions[i]);
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        cr_assert_not(convoy_model_version_valid(wrong[i]), "%s", wrong[i]);
+}
