@@ -158,7 +158,7 @@ static int find_layout(struct convoy_cpu_lowering *l, int tensor, const dnnl_mem
 static bool take_interleaved_input(struct convoy_cpu_lowering *l, int tensor, const dnnl_memory_desc_t *md)
 {
     struct convoy_cpu_rep *rep = &l->plan->reps[l->plan->input];
-    if (tensor != l->graph->input || rep->md.ndims != 4 || l->graph->tensors[tensor].shape.batch_axis > 0 ||
+    if (tensor != l->graph->input || rep->md.ndims != 4 || l->graph->tensors[tensor].shape.dims[0] != 1 ||
         l->tensors[tensor].count != 1 || l->plan->buffers[rep->buffer].first != INT_MAX)
         return false;
     for (int i = 0; i < l->plan->rep_count; i++)

@@ -168,6 +168,22 @@ Test(cpu_networks, graphs_without_a_batch_take_one_row)
     convoy_graph_free(graph);
 }
 
+/* Two images in one row: no batch, although the first dimension is that of one. */
+Test(cpu_networks, one_row_may_hold_several_images)
+{
+    for (int depthwise = 0; depthwise < 2; depthwise++) {
+        struct convoy_conv conv = CONV3;
+        conv.groups = depthwise ? 3 : 1;
+        struct convoy_graph *graph = new_graph(FIXED(2, 3, 4, 5));
+        add_output(graph, add_conv(graph, graph->input, 3, 3, 3, conv, true));
+        struct convoy_net_info info;
+        struct convoy_net *net = load(graph, 16, &info);
+        check_rows(graph, net, &info, CONVOY_FORM_F32_CHW, 1, TOLERANCE);
+        cpu->unload(device, net);
+        convoy_graph_free(graph);
+    }
+}
+
 Test(cpu_networks, profile_names_every_layer_and_times_it)
 {
     struct convoy_graph *graph = classifier();
