@@ -26,7 +26,8 @@ static int find_opset(struct onnx_importer *importer)
         if (!is_default_domain(model->opset_import[i]->domain))
             continue;
         importer->opset = model->opset_import[i]->version;
-        if (importer->opset < OLDEST_OPSET || importer->opset > NEWEST_OPSET)
+        int64_t oldest = importer->options->old_opsets ? 1 : OLDEST_OPSET;
+        if (importer->opset < oldest || importer->opset > NEWEST_OPSET)
             return convoy_fail(importer->error, -ENOTSUP,
                                "the model is of opset %" PRId64
                                ", convoyd reads %d to %d: convert or export it again",
@@ -130,10 +131,7 @@ static int input_shape(struct onnx_importer *importer, const Onnx__ValueInfoProt
             importer->error, -ENOTSUP,
             "input '%.80s' is of type %s, convoyd takes float32 inputs: export the model with one "
             "(16-bit weights inside are fine)",
-            info->name,
-            type->elem_type == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16  ? "float16"
-            : type->elem_type == ONNX__TENSOR_PROTO__DATA_TYPE__DOUBLE ? "double"
-                                                                       : "integer, string or other");
+            info->name, onnx_type_name(type->elem_type));
     const Onnx__TensorShapeProto *given = type->shape;
     size_t rank = given != NULL ? given->n_dim : (size_t)options->input_shape.rank;
     if (rank > CONVOY_MAX_RANK || (given == NULL && rank == 0) || (rank == 0 && !options->no_batch))
@@ -215,8 +213,6 @@ static int register_outputs_of_nodes(struct onnx_importer *importer)
     for (size_t i = 0; i < graph->n_node; i++) {
         importer->node = graph->node[i];
         importer->node_index = (int)i;
-        if (graph->node[i]->n_output == 0 || graph->node[i]->output[0][0] == '\0')
-            return onnx_fail(importer, -EINVAL, "it has no output");
         for (size_t k = 0; k < graph->node[i]->n_output; k++) {
             const char *name = graph->node[i]->output[k];
             if (name[0] == '\0')
@@ -245,6 +241,14 @@ static int register_names(struct onnx_importer *importer)
     return status == 0 ? register_outputs_of_nodes(importer) : status;
 }
 
+static bool is_needed(const struct onnx_importer *importer, const Onnx__NodeProto *node)
+{
+    bool needed = false;
+    for (size_t k = 0; k < node->n_output; k++)
+        needed |= node->output[k][0] != '\0' && onnx_find(importer, node->output[k])->needed;
+    return needed;
+}
+
 /* Backwards from the outputs: what does not lead to one is not read, and may be anything. */
 static int mark_needed(struct onnx_importer *importer)
 {
@@ -264,15 +268,8 @@ static int mark_needed(struct onnx_importer *importer)
     }
     for (size_t i = graph->n_node; i-- > 0;) {
         const Onnx__NodeProto *node = graph->node[i];
-        bool needed = false;
-        for (size_t k = 0; k < node->n_output; k++) {
-            const struct onnx_value *value =
-                node->output[k][0] != '\0' ? onnx_find(importer, node->output[k]) : NULL;
-            needed |= value != NULL && value->needed;
-        }
-        if (!needed)
+        if (!is_needed(importer, node))
             continue;
-        onnx_find(importer, node->output[0])->needed = true;
         for (size_t k = 0; k < node->n_input; k++) {
             struct onnx_value *value = onnx_find(importer, node->input[k]);
             if (value != NULL)
@@ -345,6 +342,8 @@ static int read_node(struct onnx_importer *importer)
             importer->node_index, node->output[0], op, domain[0] != '\0' ? " of domain '" : "", domain,
             domain[0] != '\0' ? "'" : "");
     importer->op = operator->name;
+    if (node->output[0][0] == '\0')
+        return onnx_fail(importer, -EINVAL, "its first output has no name");
     if (node->n_input < (size_t) operator->min_inputs || node->n_input>(size_t) operator->max_inputs)
         return onnx_fail(importer, -EINVAL, "it has %zu inputs, %d to %d are read",
                          node->n_input, operator->min_inputs, operator->max_inputs);
@@ -364,7 +363,7 @@ static int read_nodes(struct onnx_importer *importer)
     for (size_t i = 0; i < graph->n_node; i++) {
         importer->node = graph->node[i];
         importer->node_index = (int)i;
-        if (!onnx_find(importer, graph->node[i]->output[0])->needed)
+        if (!is_needed(importer, graph->node[i]))
             continue;
         int status = read_node(importer);
         if (status != 0)
@@ -387,9 +386,9 @@ static int read_outputs(struct onnx_importer *importer)
             type->tensor_type->elem_type != ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT)
             return convoy_fail(
                 importer->error, -ENOTSUP,
-                "output '%.80s' is of type %d, convoyd answers float32: export the model with float32 "
+                "output '%.80s' is of type %s, convoyd answers float32: export the model with float32 "
                 "outputs",
-                info->name, (int)type->tensor_type->elem_type);
+                info->name, onnx_type_name(type->tensor_type->elem_type));
         if (value->kind != ONNX_ACTIVATION)
             return convoy_fail(importer->error, -ENOTSUP,
                                "output '%.80s' does not depend on the model's input", info->name);

@@ -21,6 +21,9 @@ struct convoy_onnx_binding {
 struct convoy_onnx_options {
     /* Keep the input's first dimension as it is written instead of taking it for the batch. */
     bool no_batch;
+    /* Read opsets 1 to 6 too, for operators that have not changed since (some conformance cases are that
+     * old). */
+    bool old_opsets;
     /* Shape to use for the one remaining input where the file leaves dimensions open (rank 0: none given). */
     struct convoy_shape input_shape;
     const struct convoy_onnx_binding *bindings;

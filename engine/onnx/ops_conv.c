@@ -347,7 +347,7 @@ static int read_batch_normalization(struct onnx_importer *importer)
     static const char *const names[] = {"scale", "shift", "mean", "variance"};
     const struct onnx_value *x, *constants[4];
     const float *values[4];
-    int64_t spatial, training;
+    int64_t spatial, training, is_test;
     float epsilon;
     int status = onnx_need_activation(importer, 0, &x);
     if (status == 0)
@@ -356,9 +356,11 @@ static int read_batch_normalization(struct onnx_importer *importer)
         status = onnx_attribute_int(importer, "spatial", 1, &spatial);
     if (status == 0)
         status = onnx_attribute_int(importer, "training_mode", 0, &training);
+    if (status == 0)
+        status = onnx_attribute_int(importer, "is_test", importer->opset >= 7, &is_test);
     if (status != 0)
         return status;
-    if (spatial != 1 || training != 0)
+    if (spatial != 1 || training != 0 || is_test == 0)
         return onnx_fail(importer, -ENOTSUP,
                          "it is in training mode, or not per channel: export the model for inference");
     if (x->shape.rank < 2 || x->shape.batch_axis > 0)

@@ -1,8 +1,9 @@
 /* Operators that work on each element by itself: activations, arithmetic, casts and what does nothing. */
 #include "engine/onnx/importer.h"
 
+#include "engine/onnx/tensor.h"
+
 #include <errno.h>
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -188,6 +189,9 @@ static int read_binary(struct onnx_importer *importer, enum convoy_binary_kind k
     int result;
     if (a == NULL || b == NULL)
         return onnx_fail(importer, -EINVAL, "one of its inputs is missing");
+    /* Before opset 7 dimensions could be matched from another one than the last. */
+    if (importer->opset < 7 && onnx_attribute(importer, "axis") != NULL)
+        return onnx_fail(importer, -ENOTSUP, "its broadcast axis is of an opset before 7");
     if ((a->kind == ONNX_INTS) != (b->kind == ONNX_INTS))
         return onnx_fail(importer, -EINVAL, "it combines integers with floating-point numbers");
     if (a->kind != ONNX_ACTIVATION && b->kind != ONNX_ACTIVATION)
@@ -278,7 +282,8 @@ static int read_cast(struct onnx_importer *importer)
     case ONNX__TENSOR_PROTO__DATA_TYPE__INT32:
         return cast(importer, x, false);
     default:
-        return onnx_fail(importer, -ENOTSUP, "it casts to type %" PRId64 ", which is not supported", type);
+        return onnx_fail(importer, -ENOTSUP, "it casts to %s, which is not supported",
+                         onnx_type_name((int32_t)type));
     }
 }
 
@@ -300,11 +305,14 @@ static int read_identity(struct onnx_importer *importer)
 static int read_dropout(struct onnx_importer *importer)
 {
     double training = 0;
+    int64_t is_test;
     int status = importer->opset >= 12 ? onnx_input_scalar(importer, 2, 0, &training) : 0;
+    if (status == 0)
+        status = onnx_attribute_int(importer, "is_test", importer->opset >= 7, &is_test);
     if (status != 0)
         return status;
-    if (training != 0)
-        return onnx_fail(importer, -ENOTSUP, "its training_mode is true: export the model for inference");
+    if (training != 0 || is_test == 0)
+        return onnx_fail(importer, -ENOTSUP, "it is in training mode: export the model for inference");
     return read_identity(importer);
 }
 

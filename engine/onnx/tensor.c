@@ -41,6 +41,14 @@ static float from_bfloat(uint16_t bfloat)
     return value;
 }
 
+const char *onnx_type_name(int32_t type)
+{
+    static const char *const names[] = {
+        "undefined", "float32", "uint8",  "int8",   "uint16", "int16",     "int32",      "int64",   "string",
+        "bool",      "float16", "double", "uint32", "uint64", "complex64", "complex128", "bfloat16"};
+    return type >= 0 && (size_t)type < sizeof names / sizeof names[0] ? names[type] : "an unknown type";
+}
+
 /* Bytes of an element in raw_data; 0 for types that are not supported. */
 static size_t element_bytes(int32_t type)
 {
@@ -314,11 +322,9 @@ int onnx_decode_tensor(Onnx__TensorProto *proto, const char *folder, struct conv
     if (status != 0)
         return status;
     if (element_bytes(proto->data_type) == 0 || proto->segment != NULL)
-        return convoy_fail(
-            error, -ENOTSUP,
-            "tensor '%.80s' is of type %d, which convoyd does not read (strings, complex numbers, "
-            "segments and 8-bit floats are not)",
-            name_of(proto), (int)proto->data_type);
+        return convoy_fail(error, -ENOTSUP,
+                           "tensor '%.80s' is of type %s or in segments, which convoyd does not read",
+                           name_of(proto), onnx_type_name(proto->data_type));
     size_t elements = (size_t)convoy_shape_elements(&tensor->shape);
     if (proto->has_raw_data || proto->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL)
         return decode_raw(proto, folder, elements, tensor, error);

@@ -31,4 +31,7 @@ struct Onnx__TensorProto; /* the generated parser's */
 int onnx_decode_tensor(struct Onnx__TensorProto *proto, const char *folder, struct convoy_onnx_tensor *tensor,
                        struct convoy_error *error);
 
+/* "float16" for TensorProto.DataType 10, and so on; "an unknown type" for what onnx.proto does not know. */
+const char *onnx_type_name(int32_t type);
+
 #endif
