@@ -121,15 +121,20 @@ static bool delimiter_ends(const struct reader *reader, size_t *at, bool *last)
     return true;
 }
 
-/* The first delimiter line at or after offset from. */
+/* The first delimiter line at or after offset from. Candidates begin with a CR, and a delimiter has but one,
+ * so no comparison runs past the next candidate: however many there are, each byte is compared at most twice.
+ */
 static bool find_delimiter(const struct reader *reader, size_t from, struct delimiter_line *line)
 {
-    while (from <= reader->length) {
-        const uint8_t *found =
-            memmem(reader->body + from, reader->length - from, reader->delimiter, reader->delimiter_length);
+    while (reader->length - from >= reader->delimiter_length) {
+        const uint8_t *found = memchr(reader->body + from, '\r', reader->length - from);
         if (found == NULL)
             return false;
         line->start = (size_t)(found - reader->body);
+        from = line->start + 1;
+        if (reader->length - line->start < reader->delimiter_length ||
+            memcmp(found, reader->delimiter, reader->delimiter_length) != 0)
+            continue;
         line->end = line->start + reader->delimiter_length;
         if (delimiter_ends(reader, &line->end, &line->last))
             return true;
