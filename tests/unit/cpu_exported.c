@@ -13,7 +13,7 @@
 
 /* Greatest deviation that is accepted, relative to the greatest output of the row: both sides add up the same
  * products in float32, in other orders. */
-#define TOLERANCE 1e-4
+#define TOLERANCE 1e-5
 
 static void read_tensor(const char *network, const char *file, struct convoy_onnx_tensor *tensor)
 {
