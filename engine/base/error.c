@@ -18,30 +18,28 @@ static void end_on_character(char *text, size_t capacity)
         text[start - 1] = '\0';
 }
 
-int convoy_fail(struct convoy_error *error, int code, const char *format, ...)
+void convoy_error_fill(struct convoy_error *error, const char *format, ...)
 {
-    if (error != NULL) {
-        va_list arguments;
-        va_start(arguments, format);
-        vsnprintf(error->message, sizeof error->message, format, arguments);
-        va_end(arguments);
-        end_on_character(error->message, sizeof error->message);
-    }
-    return code;
+    if (error == NULL)
+        return;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(error->message, sizeof error->message, format, arguments);
+    va_end(arguments);
+    end_on_character(error->message, sizeof error->message);
 }
 
-int convoy_fail_in(struct convoy_error *error, int code, const char *format, ...)
+void convoy_error_prefix(struct convoy_error *error, const char *format, ...)
 {
-    if (error != NULL) {
-        char inner[CONVOY_ERROR_BYTES];
-        memcpy(inner, error->message, sizeof inner);
-        va_list arguments;
-        va_start(arguments, format);
-        vsnprintf(error->message, sizeof error->message, format, arguments);
-        va_end(arguments);
-        size_t length = strlen(error->message);
-        snprintf(error->message + length, sizeof error->message - length, ": %s", inner);
-        end_on_character(error->message, sizeof error->message);
-    }
-    return code;
+    if (error == NULL)
+        return;
+    char inner[CONVOY_ERROR_BYTES];
+    memcpy(inner, error->message, sizeof inner);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(error->message, sizeof error->message, format, arguments);
+    va_end(arguments);
+    size_t length = strlen(error->message);
+    snprintf(error->message + length, sizeof error->message - length, ": %s", inner);
+    end_on_character(error->message, sizeof error->message);
 }

@@ -11,14 +11,29 @@ struct convoy_error {
     char message[CONVOY_ERROR_BYTES]; /* NUL-terminated; truncated on a UTF-8 boundary when too long */
 };
 
-/* Fills error (may be NULL) from a printf format and returns code, so that callers can write
- * `return convoy_fail(error, -EINVAL, "...", ...)`. Any thread; error is the caller's. */
-__attribute__((format(printf, 3, 4))) int convoy_fail(struct convoy_error *error, int code,
-                                                      const char *format, ...);
+/* Fills error (may be NULL) from a printf format and gives code, so that callers can write
+ * `return convoy_fail(error, -EINVAL, "...", ...)`. code is evaluated first: it may be -errno. Any thread;
+ * error is the caller's. A macro, so that compilers and analysers see which code comes back. */
+#define convoy_fail(error, code, ...)                                                                        \
+    ({                                                                                                       \
+        int convoy_code_ = (code);                                                                           \
+        convoy_error_fill((error), __VA_ARGS__);                                                             \
+        convoy_code_;                                                                                        \
+    })
 
-/* Puts "prefix: " before the sentence already in error (may be NULL); returns code. For callers that know the
- * file while the callee knew only the node. */
-__attribute__((format(printf, 3, 4))) int convoy_fail_in(struct convoy_error *error, int code,
-                                                         const char *format, ...);
+/* The same, but puts "prefix: " before the sentence already in error. For callers that know the file while
+ * the callee knew only the node. */
+#define convoy_fail_in(error, code, ...)                                                                     \
+    ({                                                                                                       \
+        int convoy_code_ = (code);                                                                           \
+        convoy_error_prefix((error), __VA_ARGS__);                                                           \
+        convoy_code_;                                                                                        \
+    })
+
+/* What the macros call. */
+__attribute__((format(printf, 2, 3))) void convoy_error_fill(struct convoy_error *error, const char *format,
+                                                             ...);
+__attribute__((format(printf, 2, 3))) void convoy_error_prefix(struct convoy_error *error, const char *format,
+                                                               ...);
 
 #endif

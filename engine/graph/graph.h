@@ -1,9 +1,9 @@
 /* The graph: what every backend is given. ONNX is one way to make one (engine/onnx/onnx.h).
  *
- * A graph is a list of nodes in topological order over float32 tensors with known shapes. Constants are folded,
- * batch normalisation is folded into the convolution or dense layer before it where there is one, and the many
- * ways in which ONNX writes the same thing are one way here. A graph says what is computed, never how: layouts,
- * fusions and kernels belong to the backend, which lowers the graph to a plan of its own.
+ * A graph is a list of nodes in topological order over float32 tensors with known shapes. Constants are
+ * folded, batch normalisation is folded into the convolution or dense layer before it where there is one, and
+ * the many ways in which ONNX writes the same thing are one way here. A graph says what is computed, never
+ * how: layouts, fusions and kernels belong to the backend, which lowers the graph to a plan of its own.
  *
  * Ownership: a graph owns everything that hangs from it; convoy_graph_free() frees all. A backend keeps no
  * pointer into a graph after load() returned.
@@ -22,8 +22,9 @@
 #define CONVOY_MAX_OUTPUTS     16
 
 /* A tensor's dimensions for one image. With batch_axis >= 0 the tensor holds N images and
- * dims[batch_axis] is multiplied by N; with -1 it does not depend on the batch (constants, and every tensor of
- * a graph that was read without a batch axis). Row-major, the last dimension contiguous; images are NCHW. */
+ * dims[batch_axis] is multiplied by N; with -1 it does not depend on the batch (constants, and every tensor
+ * of a graph that was read without a batch axis). Row-major, the last dimension contiguous; images are NCHW.
+ */
 struct convoy_shape {
     int rank;
     int batch_axis;
@@ -38,9 +39,9 @@ struct convoy_tensor {
 };
 
 enum convoy_op {
-    CONVOY_OP_CONV,        /* inputs: x [N,C,H,W], weight const [K,C/groups,R,S], optional bias const [K] */
-    CONVOY_OP_DENSE,       /* inputs: x [rows,M], weight const [K,M], optional bias const [K]; y = x W^T + b */
-    CONVOY_OP_MATMUL,      /* numpy matmul of a (activation) and b (constant or activation), any rank >= 1 */
+    CONVOY_OP_CONV,   /* inputs: x [N,C,H,W], weight const [K,C/groups,R,S], optional bias const [K] */
+    CONVOY_OP_DENSE,  /* inputs: x [rows,M], weight const [K,M], optional bias const [K]; y = x W^T + b */
+    CONVOY_OP_MATMUL, /* numpy matmul of a (activation) and b (constant or activation), any rank >= 1 */
     CONVOY_OP_SCALE_SHIFT, /* inputs: x [N,C,...], scale const [C], shift const [C]: an unfolded batch norm */
     CONVOY_OP_ACTIVATION,  /* one input, elementwise, see struct convoy_activation */
     CONVOY_OP_POOL,        /* one input [N,C,H,W], see struct convoy_pool */
@@ -83,7 +84,8 @@ enum convoy_pool_kind { CONVOY_POOL_MAX, CONVOY_POOL_AVERAGE };
 struct convoy_pool {
     enum convoy_pool_kind kind;
     int64_t window[2], stride[2], dilation[2], pad[4];
-    bool count_include_pad; /* averages divide by the window including padding (not including ceil overhang) */
+    bool
+        count_include_pad; /* averages divide by the window including padding (not including ceil overhang) */
 };
 
 enum convoy_binary_kind { CONVOY_ADD, CONVOY_SUB, CONVOY_MUL, CONVOY_DIV };
