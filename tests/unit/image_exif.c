@@ -1,6 +1,8 @@
 /* The orientation out of EXIF, from damaged directories too. Each case lies in memory of exactly its size. */
 #include "server/image/exif.h"
 
+#include "server/image/png_chunks.h"
+
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,4 +70,21 @@ Test(image_exif, other_app1_segments_are_not_exif)
     cr_expect(convoy_exif_is_app1((const uint8_t *)"Exif\0\0II", 8));
     cr_expect_not(convoy_exif_is_app1((const uint8_t *)"Exif\0\0", 6));
     cr_expect_not(convoy_exif_is_app1((const uint8_t *)"http://ns.adobe.com/xap/1.0/", 28));
+}
+
+/* libspng never sees the chunk, so its length is checked here alone. */
+Test(image_exif, a_png_chunk_is_read_only_when_whole)
+{
+    static const uint8_t png[] = "\x89PNG\r\n\x1a\n"
+                                 "\0\0\0\1tEXta...."
+                                 "\0\0\0\x16"
+                                 "eXIfII*\0\x08\0\0\0\1\0\x12\1\3\0\1\0\0\0\6\0\0\0....";
+    size_t whole = sizeof png - 1;
+    for (size_t length = 0; length <= whole; length++) {
+        uint8_t *exactly = malloc(length > 0 ? length : 1);
+        cr_assert_not_null(exactly);
+        memcpy(exactly, png, length);
+        cr_expect_eq(convoy_png_orientation(exactly, length), length == whole ? 6 : 1, "%zu bytes", length);
+        free(exactly);
+    }
 }

@@ -93,6 +93,11 @@ Test(image_resize, every_way_through_agrees_with_the_formula)
             check(900, 2, channels, &square);
             check(40, 9, channels, &flat);
             check(33, 31, channels, &flat);
+            /* A crop that scales by so little that one axis keeps its size, yet loses its edges. */
+            struct convoy_image_target wider = {101, 20, channels, (enum convoy_image_fit)fit};
+            struct convoy_image_target higher = {20, 101, channels, (enum convoy_image_fit)fit};
+            check(100, 50, channels, &wider);
+            check(50, 100, channels, &higher);
         }
 }
 
