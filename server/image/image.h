@@ -18,7 +18,7 @@
  *
  * Damage: whatever leaves pixels undefined is an error, namely a stream that ends early (JPEG or PNG), a JPEG
  * segment that is shorter than its blocks, a component without a scan, a bad checksum of a PNG chunk that
- * carries pixels. What every browser shapes over is not: bytes between JPEG segments, anything after the end
+ * carries pixels. What every browser shows all the same is not: bytes between JPEG segments, anything after the end
  * of the image, a missing EOI after the last block of a one-scan JPEG, damaged ancillary PNG chunks.
  *
  * Errors, all functions (HTTP status for the caller's convenience):

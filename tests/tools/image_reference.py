@@ -8,7 +8,7 @@ FOLDER gets the images, one .raw file for every expected row, and manifest.txt w
     IMAGE ROW WIDTH HEIGHT CHANNELS stretch|crop TOLERANCE
 
 The reference is Pillow: what it decodes, its exif_transpose, its convert() and its BILINEAR resize. Where Pillow's own
-meaning differs from docs of the image decoder (alpha on black, the high byte of 16 bits) the rule is computed here
+meaning differs from the rules in server/image/image.h (alpha on black, the high byte of 16 bits) the rule is computed here
 from the samples that were written. Exits with 77 when Pillow is missing.
 """
 import os
