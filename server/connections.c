@@ -15,6 +15,10 @@
 #define RESTING UINT64_C(0)
 #define WORKING UINT64_MAX
 
+/* TCP_CLOSE_WAIT of netinet/tcp.h, which cannot stand beside linux/tcp.h: the other end is closed, ours is
+ * not. */
+#define CLOSE_WAIT 8
+
 /* Records looked at before others may take the lock: some 100 us. */
 #define SWEEP_STEP 256
 
@@ -28,8 +32,13 @@ struct convoy_connections {
     pthread_t thread;
 };
 
-/* Bytes received on fd since it was opened; 0 where the kernel does not count them. */
-static uint64_t received_bytes(int fd)
+struct traffic {
+    uint64_t bytes; /* received since the connection was opened */
+    bool gone;      /* the client will send no more */
+};
+
+/* Zeroes where the kernel does not tell. */
+static struct traffic traffic_of(int fd)
 {
     struct tcp_info info;
     socklen_t size = sizeof info;
@@ -37,21 +46,16 @@ static uint64_t received_bytes(int fd)
     memset(&info, 0, sizeof info);
     if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0 ||
         size < offsetof(struct tcp_info, tcpi_bytes_received) + sizeof info.tcpi_bytes_received)
-        return 0;
-    return info.tcpi_bytes_received;
+        return (struct traffic){0};
+    return (struct traffic){info.tcpi_bytes_received, info.tcpi_state == CLOSE_WAIT};
 }
 
-/* When what goes on on this connection began; 0 when nothing does. */
-static uint64_t began(struct convoy_connection *connection, uint64_t now_us)
+/* When a header that is not complete began, by what has come in since the connection came to rest; 0 when
+ * nothing has. */
+static uint64_t header_began(struct convoy_connection *connection, uint64_t bytes, uint64_t now_us)
 {
-    uint64_t since = atomic_load_explicit(&connection->busy_since_us, memory_order_acquire);
-
-    if (since == WORKING)
-        return 0;
-    if (since != RESTING)
-        return since;
     uint32_t turns = atomic_load_explicit(&connection->turns, memory_order_acquire);
-    uint64_t bytes = received_bytes(connection->fd);
+
     if (turns != connection->seen_turns) {
         connection->seen_turns = turns;
         connection->resting_bytes = bytes;
@@ -68,17 +72,44 @@ static uint64_t began(struct convoy_connection *connection, uint64_t now_us)
     return first;
 }
 
+/* The client is gone, and was at the last look: whatever came before its end has been read in between. */
+static bool gone_for_good(struct convoy_connection *connection, const struct traffic *traffic)
+{
+    bool before = connection->gone_bytes == traffic->bytes + 1;
+
+    connection->gone_bytes = traffic->gone ? traffic->bytes + 1 : 0;
+    return traffic->gone && before;
+}
+
+/* libmicrohttpd sees the end of the stream and closes by its own rules. Under the lock. */
+static void cut(struct convoy_connection *connection)
+{
+    shutdown(connection->fd, SHUT_RDWR);
+    connection->cut = true;
+}
+
 /* Under the lock. */
 static void look_at(struct convoy_connections *connections, struct convoy_connection *connection,
                     uint64_t now_us)
 {
-    uint64_t since = began(connection, now_us);
+    uint64_t since = atomic_load_explicit(&connection->busy_since_us, memory_order_acquire);
 
-    if (connection->cut || since == 0 || now_us < since || now_us - since < connections->timeout_us)
+    if (connection->cut || since == WORKING) {
+        connection->gone_bytes = 0;
         return;
-    /* libmicrohttpd sees the end of the stream and closes by its own rules. */
-    shutdown(connection->fd, SHUT_RDWR);
-    connection->cut = true;
+    }
+    if (since == RESTING || !atomic_load_explicit(&connection->sending, memory_order_relaxed)) {
+        struct traffic traffic = traffic_of(connection->fd);
+        if (gone_for_good(connection, &traffic)) {
+            cut(connection);
+            return;
+        }
+        if (since == RESTING)
+            since = header_began(connection, traffic.bytes, now_us);
+    }
+    if (since == 0 || now_us < since || now_us - since < connections->timeout_us)
+        return;
+    cut(connection);
     convoy_log(CONVOY_LOG_INFO, "slow client cut off", CONVOY_UINT("after_ms", (now_us - since) / 1000));
 }
 
@@ -207,6 +238,7 @@ void convoy_connection_receives(struct convoy_connection *connection, uint64_t n
         return;
     /* Bytes that dribbled in before the first line was complete count as well. */
     uint64_t first = atomic_load_explicit(&connection->first_byte_us, memory_order_relaxed);
+    atomic_store_explicit(&connection->sending, false, memory_order_relaxed);
     atomic_store_explicit(&connection->busy_since_us, first != 0 ? first : now_us, memory_order_release);
 }
 
@@ -218,8 +250,10 @@ void convoy_connection_works(struct convoy_connection *connection)
 
 void convoy_connection_sends(struct convoy_connection *connection, uint64_t now_us)
 {
-    if (connection != NULL)
-        atomic_store_explicit(&connection->busy_since_us, now_us, memory_order_release);
+    if (connection == NULL)
+        return;
+    atomic_store_explicit(&connection->sending, true, memory_order_relaxed);
+    atomic_store_explicit(&connection->busy_since_us, now_us, memory_order_release);
 }
 
 void convoy_connection_rests(struct convoy_connection *connection)

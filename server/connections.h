@@ -6,6 +6,9 @@
  * the same time. The first byte is seen in the kernel's count of received bytes (TCP_INFO), because
  * libmicrohttpd says nothing of a header that is not complete.
  *
+ * It also ends connections whose client has gone away in the middle of a request: where the last bytes and
+ * the end of the stream come together, libmicrohttpd 0.9.75 sees the bytes alone and would wait for more.
+ *
  * Threads: each record belongs to the HTTP thread of its connection, which calls the functions on it. */
 #ifndef CONVOY_SERVER_CONNECTIONS_H
 #define CONVOY_SERVER_CONNECTIONS_H
@@ -26,9 +29,12 @@ struct convoy_connection {
     _Atomic uint64_t
         first_byte_us;      /* of a header that is not complete yet, as far as the watch saw; else 0 */
     _Atomic uint32_t turns; /* requests that ended here */
+    atomic_bool sending;    /* busy with the answer, not the request */
+    bool body_unread;       /* answered before the body was read: its owner's, for when it closes */
     /* The watch's own. */
     uint32_t seen_turns;
     uint64_t resting_bytes; /* received when the connection came to rest */
+    uint64_t gone_bytes;    /* received when the client was first seen to be gone, plus one; else 0 */
     bool cut;
 };
 

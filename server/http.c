@@ -35,6 +35,7 @@ static void on_connection(void *context, struct MHD_Connection *mhd, void **reco
                           enum MHD_ConnectionNotificationCode what)
 {
     struct convoy_http *http = context;
+    struct convoy_connection *connection = *record;
 
     if (what == MHD_CONNECTION_NOTIFY_STARTED) {
         const union MHD_ConnectionInfo *info =
@@ -42,7 +43,9 @@ static void on_connection(void *context, struct MHD_Connection *mhd, void **reco
         *record = info == NULL ? NULL : convoy_connections_add(http->connections, info->connect_fd);
         return;
     }
-    convoy_connections_remove(http->connections, *record);
+    if (connection != NULL && connection->body_unread)
+        convoy_linger_take(http->linger, connection->fd);
+    convoy_connections_remove(http->connections, connection);
     *record = NULL;
     convoy_acceptor_closed(http->acceptor);
 }
@@ -97,7 +100,11 @@ static enum MHD_Result on_headers(struct convoy_request *request, const char *me
         convoy_fail(&request->refusal_reason, 0, "the server is stopping: send the request again");
         at_once = true;
     }
-    return at_once ? result(convoy_respond_refusal(request)) : MHD_YES;
+    if (!at_once)
+        return MHD_YES;
+    if (request->connection != NULL)
+        request->connection->body_unread = true;
+    return result(convoy_respond_refusal(request));
 }
 
 /* libmicrohttpd's access handler: once for the headers, then for each piece of the body, at its end, and
@@ -228,6 +235,7 @@ static void tear_down(struct convoy_http *http)
     }
     if (http->acceptor != NULL)
         convoy_acceptor_free(http->acceptor);
+    convoy_linger_free(http->linger);
     if (http->connections != NULL)
         convoy_connections_free(http->connections);
     if (http->listener >= 0 && !http->inherited)
@@ -259,6 +267,8 @@ int convoy_http_start(const struct convoy_config *config, struct convoy_registry
     if (code == 0)
         code = convoy_connections_start((uint64_t)config->http.request_timeout_ms * 1000, &http->connections,
                                         error);
+    if (code == 0)
+        code = convoy_linger_start(&http->linger, error);
     if (code == 0)
         code = convoy_decode_pool_start(decoders, &http->decode_pool, error);
     if (code == 0)

@@ -6,6 +6,7 @@
 #include "server/connections.h"
 #include "server/decode_pool.h"
 #include "server/http.h"
+#include "server/linger.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -22,6 +23,7 @@ struct convoy_http {
     struct MHD_Daemon *daemon;
     struct convoy_connections *connections;
     struct convoy_acceptor *acceptor;
+    struct convoy_linger *linger;
     struct convoy_decode_pool *decode_pool;
     int listener;
     bool inherited; /* the listener is systemd's and is left open */

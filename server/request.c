@@ -44,25 +44,47 @@ static void refuse(struct convoy_request *request, int status)
     request->refusal = status;
 }
 
+/* The headers that say where the body ends. */
+struct framing {
+    const char *length, *encoding; /* NULL: absent */
+    unsigned lengths, encodings;   /* how many of each there are */
+};
+
+static enum MHD_Result read_framing(void *context, enum MHD_ValueKind kind, const char *key,
+                                    const char *value)
+{
+    struct framing *framing = context;
+
+    (void)kind;
+    if (strcasecmp(key, MHD_HTTP_HEADER_CONTENT_LENGTH) == 0) {
+        framing->length = value;
+        framing->lengths++;
+    } else if (strcasecmp(key, MHD_HTTP_HEADER_TRANSFER_ENCODING) == 0) {
+        framing->encoding = value;
+        framing->encodings++;
+    }
+    return MHD_YES;
+}
+
 /* Sets the refusal of a body that is too large or whose end is not certain; true when there is one. */
-static bool refuse_body(struct convoy_request *request, const char *length_text, const char *encoding)
+static bool refuse_body(struct convoy_request *request, const struct framing *framing)
 {
     uint64_t most = request->http->config->http.max_body_bytes;
 
-    if (encoding != NULL && (length_text != NULL || strcasecmp(encoding, "chunked") != 0)) {
+    if (framing->lengths + framing->encodings > 1 ||
+        (framing->encoding != NULL && strcasecmp(framing->encoding, "chunked") != 0)) {
         /* Two readers could see two different ends, which is how requests are smuggled (RFC 9112, 6.3). */
         refuse(request, MHD_HTTP_BAD_REQUEST);
-        convoy_fail(
-            &request->refusal_reason, 0,
-            "send either Content-Length or Transfer-Encoding: chunked, and no other transfer encoding");
+        convoy_fail(&request->refusal_reason, 0,
+                    "send one Content-Length or Transfer-Encoding: chunked, and no other transfer encoding");
         return true;
     }
-    if (length_text != NULL && strtoull(length_text, NULL, 10) > most) {
+    if (framing->length != NULL && strtoull(framing->length, NULL, 10) > most) {
         refuse(request, MHD_HTTP_CONTENT_TOO_LARGE);
         convoy_fail(&request->refusal_reason, 0,
                     "the body of %s bytes is larger than http.max_body_bytes, which is %" PRIu64
                     ": send fewer or smaller images in one request",
-                    length_text, most);
+                    framing->length, most);
         return true;
     }
     return false;
@@ -87,16 +109,16 @@ static void refuse_route(struct convoy_request *request, enum convoy_method meth
 void convoy_request_headers(struct convoy_request *request, const char *method, bool *at_once)
 {
     const char *id = header(request, "X-Request-Id");
-    const char *length_text = header(request, MHD_HTTP_HEADER_CONTENT_LENGTH);
-    const char *encoding = header(request, MHD_HTTP_HEADER_TRANSFER_ENCODING);
     const char *expect = header(request, MHD_HTTP_HEADER_EXPECT);
+    struct framing framing = {0};
 
     request->seen = true;
     strncpy(request->method, method, sizeof request->method - 1);
     if (!convoy_request_id_keep(id, id == NULL ? 0 : strlen(id), request->id))
         convoy_request_id_make(request->id);
 
-    *at_once = refuse_body(request, length_text, encoding);
+    MHD_get_connection_values(request->mhd, MHD_HEADER_KIND, read_framing, &framing);
+    *at_once = refuse_body(request, &framing);
     if (*at_once)
         return;
     refuse_route(request, convoy_method_of(method));
@@ -104,8 +126,8 @@ void convoy_request_headers(struct convoy_request *request, const char *method, 
         *at_once = expect != NULL;
         return;
     }
-    if (request->route->takes_body && length_text != NULL) {
-        size_t length = (size_t)strtoull(length_text, NULL, 10);
+    if (request->route->takes_body && framing.length != NULL) {
+        size_t length = (size_t)strtoull(framing.length, NULL, 10);
         size_t room = length < FIRST_BODY_MAX ? length : FIRST_BODY_MAX;
         request->body = room > 0 ? malloc(room) : NULL;
         request->body_capacity = request->body == NULL ? 0 : room;

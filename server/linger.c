@@ -1,0 +1,159 @@
+#include "server/linger.h"
+
+#include "engine/base/clock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define LINGER_MAX   64
+#define LINGER_US    2000000u
+#define LINGER_BYTES (256u << 20)
+
+struct lingering {
+    int fd;
+    uint64_t until_us;
+    uint64_t bytes_left;
+};
+
+struct convoy_linger {
+    pthread_mutex_t lock; /* all below but the thread */
+    struct lingering list[LINGER_MAX];
+    uint32_t count;
+    bool stopping;
+    int wake; /* eventfd */
+    pthread_t thread;
+};
+
+/* Reads what is there; false when the connection is over. */
+static bool read_on(struct lingering *one)
+{
+    static char nowhere[65536]; /* written by the one thread of this part, read by nobody */
+
+    for (int i = 0; i < 16; i++) {
+        ssize_t got = recv(one->fd, nowhere, sizeof nowhere, MSG_DONTWAIT);
+        if (got < 0)
+            return errno == EAGAIN || errno == EINTR;
+        if (got == 0 || (uint64_t)got > one->bytes_left)
+            return false;
+        one->bytes_left -= (uint64_t)got;
+    }
+    return true;
+}
+
+/* Under the lock: reads from all, closes those that are over; returns until when the rest may wait. */
+static uint64_t work_off(struct convoy_linger *linger)
+{
+    uint64_t now_us = convoy_now_us(), until_us = UINT64_MAX;
+
+    for (uint32_t i = linger->count; i-- > 0;) {
+        struct lingering *one = &linger->list[i];
+        if (linger->stopping || now_us >= one->until_us || !read_on(one)) {
+            close(one->fd);
+            *one = linger->list[--linger->count];
+            continue;
+        }
+        if (one->until_us < until_us)
+            until_us = one->until_us;
+    }
+    return until_us;
+}
+
+static int poll_timeout_ms(uint64_t until_us)
+{
+    uint64_t now_us = convoy_now_us();
+
+    if (until_us == UINT64_MAX)
+        return -1;
+    return until_us <= now_us ? 0 : (int)((until_us - now_us) / 1000 + 1);
+}
+
+static void *linger_on(void *context)
+{
+    struct convoy_linger *linger = context;
+    struct pollfd waits[LINGER_MAX + 1];
+    uint64_t rings;
+
+    pthread_mutex_lock(&linger->lock);
+    for (;;) {
+        uint64_t until_us = work_off(linger);
+        if (linger->stopping)
+            break;
+        nfds_t count = 0;
+        waits[count++] = (struct pollfd){.fd = linger->wake, .events = POLLIN};
+        for (uint32_t i = 0; i < linger->count; i++)
+            waits[count++] = (struct pollfd){.fd = linger->list[i].fd, .events = POLLIN};
+        pthread_mutex_unlock(&linger->lock);
+        if (poll(waits, count, poll_timeout_ms(until_us)) > 0 && (waits[0].revents & POLLIN)) {
+            ssize_t got = read(linger->wake, &rings, sizeof rings);
+            (void)got;
+        }
+        pthread_mutex_lock(&linger->lock);
+    }
+    pthread_mutex_unlock(&linger->lock);
+    return NULL;
+}
+
+int convoy_linger_start(struct convoy_linger **result, struct convoy_error *error)
+{
+    struct convoy_linger *linger = calloc(1, sizeof *linger);
+
+    if (linger == NULL)
+        return convoy_fail(error, -ENOMEM, "out of memory for connections that end");
+    pthread_mutex_init(&linger->lock, NULL);
+    linger->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    int code = linger->wake < 0 ? errno : pthread_create(&linger->thread, NULL, linger_on, linger);
+    if (code != 0) {
+        if (linger->wake >= 0)
+            close(linger->wake);
+        pthread_mutex_destroy(&linger->lock);
+        free(linger);
+        return convoy_fail(error, -code, "cannot start the thread that ends connections: %s", strerror(code));
+    }
+    *result = linger;
+    return 0;
+}
+
+static void wake_up(struct convoy_linger *linger)
+{
+    uint64_t one = 1;
+    ssize_t written = write(linger->wake, &one, sizeof one);
+    (void)written; /* an eventfd that is not read yet wakes the thread all the same */
+}
+
+void convoy_linger_take(struct convoy_linger *linger, int fd)
+{
+    pthread_mutex_lock(&linger->lock);
+    if (linger->count < LINGER_MAX && !linger->stopping) {
+        int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+        if (copy >= 0) {
+            shutdown(copy, SHUT_WR);
+            linger->list[linger->count++] =
+                (struct lingering){copy, convoy_now_us() + LINGER_US, LINGER_BYTES};
+            wake_up(linger);
+        }
+    }
+    pthread_mutex_unlock(&linger->lock);
+}
+
+void convoy_linger_free(struct convoy_linger *linger)
+{
+    if (linger == NULL)
+        return;
+    pthread_mutex_lock(&linger->lock);
+    linger->stopping = true;
+    wake_up(linger);
+    pthread_mutex_unlock(&linger->lock);
+    pthread_join(linger->thread, NULL);
+    close(linger->wake);
+    pthread_mutex_destroy(&linger->lock);
+    free(linger);
+}
