@@ -18,8 +18,8 @@
  *
  * Damage: whatever leaves pixels undefined is an error, namely a stream that ends early (JPEG or PNG), a JPEG
  * segment that is shorter than its blocks, a component without a scan, a bad checksum of a PNG chunk that
- * carries pixels. What every browser shows all the same is not: bytes between JPEG segments, anything after the end
- * of the image, a missing EOI after the last block of a one-scan JPEG, damaged ancillary PNG chunks.
+ * carries pixels. What every browser shows all the same is not: bytes between JPEG segments, anything after
+ * the end of the image, a missing EOI after the last block of a one-scan JPEG, damaged ancillary PNG chunks.
  *
  * Errors, all functions (HTTP status for the caller's convenience):
  *   -ENODATA (400) no bytes; -ENOTSUP (415) neither JPEG nor PNG; -EFBIG (413) more than max_pixels, told by
