@@ -5,7 +5,6 @@
 #include "engine/onnx/tensor.h"
 
 #include <criterion/criterion.h>
-#include <criterion/new/assert.h>
 #include <onnx/onnx.pb-c.h>
 
 #include <dirent.h>

@@ -1,0 +1,591 @@
+/* Each operator: what it becomes in the graph, and with which shape. Shapes are checked against the formulas
+ * of the ONNX operator specification, worked out by hand. */
+#include "tests/unit/onnx_builder.h"
+
+#include <math.h>
+
+/* A model of one operator on x of [N,3,8,8] whose output is y; returns its node for attributes. */
+static Onnx__NodeProto *one(struct builder **b, int opset, const char *op, const char *inputs)
+{
+    *b = builder_new(opset);
+    IMAGES(*b);
+    builder_output(*b, "y");
+    return builder_node(*b, op, inputs, "y");
+}
+
+/* Loads a model that must become one node, and checks its output's shape. */
+static const struct convoy_node *single(struct builder *b, enum convoy_op op, const char *shape)
+{
+    const struct convoy_graph *graph = builder_graph(b);
+    expect_sound(graph);
+    cr_assert(graph->node_count == 1, "%d nodes", graph->node_count);
+    cr_assert(graph->nodes[0].op == op, "%s", convoy_op_name(graph->nodes[0].op));
+    expect_shape(graph, graph->outputs[0], shape);
+    return &graph->nodes[0];
+}
+
+Test(onnx_operators, conv_with_bias_pads_strides_and_dilations)
+{
+    struct builder *b;
+    Onnx__NodeProto *node = one(&b, 11, "Conv", "x,w,c");
+    builder_floats(b, "w", DIMS(5, 3, 3, 2), NULL);
+    builder_floats(b, "c", DIMS(5), NULL);
+    builder_list(b, node, "pads", DIMS(1, 0, 2, 3));
+    builder_list(b, node, "strides", DIMS(2, 1));
+    builder_list(b, node, "dilations", DIMS(1, 2));
+    /* H: (8 + 3 - 3) / 2 + 1 = 5; W: (8 + 3 - 3) / 1 + 1 = 9 */
+    const struct convoy_node *conv = single(b, CONVOY_OP_CONV, "[N,5,5,9]");
+    cr_expect(conv->input_count == 3 && conv->conv.groups == 1);
+    cr_expect(conv->conv.pad[0] == 1 && conv->conv.pad[1] == 0 && conv->conv.pad[2] == 2 &&
+              conv->conv.pad[3] == 3);
+    cr_expect(conv->conv.stride[0] == 2 && conv->conv.stride[1] == 1);
+    cr_expect(conv->conv.dilation[0] == 1 && conv->conv.dilation[1] == 2);
+    cr_expect(strcmp(conv->name, "the_Conv") == 0 && strcmp(conv->onnx_op, "Conv") == 0);
+    cr_expect(b->loaded->weight_bytes == 4 * (5 * 3 * 3 * 2 + 5));
+    builder_free(b);
+}
+
+Test(onnx_operators, conv_with_groups)
+{
+    struct builder *b;
+    Onnx__NodeProto *node = one(&b, 11, "Conv", "x,w");
+    builder_floats(b, "w", DIMS(6, 1, 3, 3), NULL);
+    builder_int(b, node, "group", 3);
+    cr_expect(single(b, CONVOY_OP_CONV, "[N,6,6,6]")->conv.groups == 3);
+    builder_free(b);
+}
+
+static void auto_pad(const char *mode, const char *shape, int64_t top, int64_t left, int64_t bottom,
+                     int64_t right)
+{
+    struct builder *b;
+    Onnx__NodeProto *node = one(&b, 11, "Conv", "x,w");
+    builder_floats(b, "w", DIMS(2, 3, 4, 3), NULL);
+    builder_string(b, node, "auto_pad", mode);
+    builder_list(b, node, "strides", DIMS(1, 2));
+    const int64_t *pad = single(b, CONVOY_OP_CONV, shape)->conv.pad;
+    cr_expect(pad[0] == top && pad[1] == left && pad[2] == bottom && pad[3] == right, "%s: %d %d %d %d", mode,
+              (int)pad[0], (int)pad[1], (int)pad[2], (int)pad[3]);
+    builder_free(b);
+}
+
+Test(onnx_operators, conv_with_auto_pad)
+{
+    /* H: total (8 - 1) * 1 + 4 - 8 = 3; W: total (4 - 1) * 2 + 3 - 8 = 1 */
+    auto_pad("SAME_UPPER", "[N,2,8,4]", 1, 0, 2, 1);
+    auto_pad("SAME_LOWER", "[N,2,8,4]", 2, 1, 1, 0);
+    auto_pad("VALID", "[N,2,5,3]", 0, 0, 0, 0);
+    auto_pad("NOTSET", "[N,2,5,3]", 0, 0, 0, 0);
+}
+
+Test(onnx_operators, batch_norm_folds_into_the_conv_before_it)
+{
+    struct builder *b = builder_new(15);
+    IMAGES(b);
+    builder_output(b, "y");
+    builder_floats(b, "w", DIMS(2, 3, 1, 1), FLOATS(1, 2, 3, 4, 5, 6));
+    builder_floats(b, "scale", DIMS(2), FLOATS(2, 3));
+    builder_floats(b, "shift", DIMS(2), FLOATS(0.5, -1));
+    builder_floats(b, "mean", DIMS(2), FLOATS(1, 2));
+    builder_floats(b, "var", DIMS(2), FLOATS(3, 15));
+    builder_node(b, "Conv", "x,w", "t");
+    Onnx__NodeProto *node = builder_node(b, "BatchNormalization", "t,scale,shift,mean,var", "y");
+    builder_float(b, node, "epsilon", 1);
+    /* factors 2 / sqrt(3 + 1) = 1 and 3 / sqrt(15 + 1) = 0.75 */
+    const struct convoy_node *conv = single(b, CONVOY_OP_CONV, "[N,2,8,8]");
+    cr_assert(conv->input_count == 3);
+    expect_floats(b->loaded->tensors[conv->inputs[1]].data, 6, FLOATS(1, 2, 3, 3, 3.75, 4.5));
+    expect_floats(b->loaded->tensors[conv->inputs[2]].data, 2, FLOATS(-0.5, -2.5));
+    builder_free(b);
+}
+
+Test(onnx_operators, batch_norm_alone_is_a_scale_and_a_shift)
+{
+    struct builder *b;
+    Onnx__NodeProto *node = one(&b, 9, "BatchNormalization", "x,s,b,m,v");
+    builder_floats(b, "s", DIMS(3), FLOATS(1, 1, 2));
+    builder_floats(b, "b", DIMS(3), FLOATS(0, 1, 0));
+    builder_floats(b, "m", DIMS(3), FLOATS(0, 0, 4));
+    builder_floats(b, "v", DIMS(3), FLOATS(3, 3, 3));
+    builder_float(b, node, "epsilon", 1);
+    const struct convoy_node *norm = single(b, CONVOY_OP_SCALE_SHIFT, "[N,3,8,8]");
+    expect_floats(b->loaded->tensors[norm->inputs[1]].data, 3, FLOATS(0.5, 0.5, 1));
+    expect_floats(b->loaded->tensors[norm->inputs[2]].data, 3, FLOATS(0, 1, -4));
+    builder_free(b);
+}
+
+static struct convoy_activation activation(const char *op, int opset, const char *first, float first_value,
+                                           const char *second, float second_value)
+{
+    struct builder *b;
+    Onnx__NodeProto *node = one(&b, opset, op, "x");
+    if (first != NULL)
+        builder_float(b, node, first, first_value);
+    if (second != NULL)
+        builder_float(b, node, second, second_value);
+    struct convoy_activation result = single(b, CONVOY_OP_ACTIVATION, "[N,3,8,8]")->activation;
+    builder_free(b);
+    return result;
+}
+
+Test(onnx_operators, activations)
+{
+    cr_expect(activation("Relu", 7, NULL, 0, NULL, 0).kind == CONVOY_RELU);
+    cr_expect(activation("Sigmoid", 13, NULL, 0, NULL, 0).kind == CONVOY_SIGMOID);
+    cr_expect(activation("Tanh", 13, NULL, 0, NULL, 0).kind == CONVOY_TANH);
+    cr_expect(activation("HardSwish", 14, NULL, 0, NULL, 0).kind == CONVOY_HARD_SWISH);
+    struct convoy_activation a = activation("LeakyRelu", 7, NULL, 0, NULL, 0);
+    cr_expect(a.kind == CONVOY_LEAKY_RELU && a.alpha == 0.01F);
+    cr_expect(activation("LeakyRelu", 16, "alpha", 0.3F, NULL, 0).alpha == 0.3F);
+    a = activation("HardSigmoid", 7, NULL, 0, NULL, 0);
+    cr_expect(a.kind == CONVOY_HARD_SIGMOID && a.alpha == 0.2F && a.beta == 0.5F);
+    a = activation("HardSigmoid", 7, "alpha", 0.25F, "beta", 0.75F);
+    cr_expect(a.alpha == 0.25F && a.beta == 0.75F);
+    a = activation("Clip", 7, "max", 6, NULL, 0);
+    cr_expect(a.kind == CONVOY_CLIP && a.alpha == -INFINITY && a.beta == 6);
+    a = activation("Clip", 13, "max", 6, NULL, 0); /* an attribute means nothing since opset 11 */
+    cr_expect(a.alpha == -INFINITY && a.beta == INFINITY);
+}
+
+Test(onnx_operators, clip_with_inputs)
+{
+    struct builder *b;
+    one(&b, 11, "Clip", "x,,high");
+    builder_floats(b, "high", 0, NULL, FLOATS(6));
+    struct convoy_activation a = single(b, CONVOY_OP_ACTIVATION, "[N,3,8,8]")->activation;
+    cr_expect(a.alpha == -INFINITY && a.beta == 6);
+    builder_free(b);
+}
+
+static void pool(const char *op, int ceil_mode, int64_t size, int64_t stride, int64_t pad, const char *shape)
+{
+    struct builder *b;
+    Onnx__NodeProto *node = one(&b, 12, op, "x");
+    builder_list(b, node, "kernel_shape", DIMS(size, size));
+    builder_list(b, node, "strides", DIMS(stride, stride));
+    builder_list(b, node, "pads", DIMS(pad, pad, pad, pad));
+    builder_int(b, node, "ceil_mode", ceil_mode);
+    const struct convoy_node *made = single(b, CONVOY_OP_POOL, shape);
+    cr_expect(made->pool.kind == (strcmp(op, "MaxPool") == 0 ? CONVOY_POOL_MAX : CONVOY_POOL_AVERAGE));
+    cr_expect(made->pool.window[0] == size && made->pool.stride[1] == stride && made->pool.pad[3] == pad);
+    cr_expect(made->pool.dilation[0] == 1 && !made->pool.count_include_pad);
+    builder_free(b);
+}
+
+Test(onnx_operators, pools)
+{
+    pool("MaxPool", 0, 3, 2, 1, "[N,3,4,4]");     /* (8 + 2 - 3) / 2 + 1 */
+    pool("MaxPool", 1, 3, 2, 0, "[N,3,4,4]");     /* ceil(5 / 2) + 1 */
+    pool("AveragePool", 0, 3, 2, 0, "[N,3,3,3]"); /* floor(5 / 2) + 1 */
+    /* ceil((8 + 2 - 2) / 3) + 1 = 4, but the fourth window would begin at 9 = 8 + 1, in the padding behind */
+    pool("AveragePool", 1, 2, 3, 1, "[N,3,3,3]");
+}
+
+Test(onnx_operators, average_pool_that_counts_its_padding)
+{
+    struct builder *b;
+    Onnx__NodeProto *node = one(&b, 12, "AveragePool", "x");
+    builder_list(b, node, "kernel_shape", DIMS(3, 3));
+    builder_string(b, node, "auto_pad", "SAME_UPPER");
+    builder_int(b, node, "count_include_pad", 1);
+    const struct convoy_node *made = single(b, CONVOY_OP_POOL, "[N,3,8,8]");
+    cr_expect(made->pool.count_include_pad && made->pool.pad[0] == 1 && made->pool.pad[2] == 1);
+    builder_free(b);
+}
+
+Test(onnx_operators, global_average_pool)
+{
+    struct builder *b;
+    one(&b, 7, "GlobalAveragePool", "x");
+    const struct convoy_node *made = single(b, CONVOY_OP_POOL, "[N,3,1,1]");
+    cr_expect(made->pool.window[0] == 8 && made->pool.window[1] == 8 &&
+              made->pool.kind == CONVOY_POOL_AVERAGE);
+    builder_free(b);
+}
+
+Test(onnx_operators, reduce_mean_by_attribute_and_by_input)
+{
+    struct builder *b;
+    Onnx__NodeProto *node = one(&b, 13, "ReduceMean", "x");
+    builder_list(b, node, "axes", DIMS(-1, -2));
+    cr_expect(single(b, CONVOY_OP_POOL, "[N,3,1,1]")->pool.window[0] == 8);
+    builder_free(b);
+
+    node = one(&b, 18, "ReduceMean", "x,axes");
+    builder_ints(b, "axes", DIMS(2, 3));
+    builder_int(b, node, "keepdims", 0);
+    const struct convoy_graph *graph = builder_graph(b);
+    expect_sound(graph);
+    cr_assert(graph->node_count == 2);
+    cr_expect(graph->nodes[0].op == CONVOY_OP_POOL && graph->nodes[1].op == CONVOY_OP_RESHAPE);
+    expect_shape(graph, graph->outputs[0], "[N,3]");
+    builder_free(b);
+
+    node = one(&b, 18, "ReduceMean", "x,axes");
+    builder_ints(b, "axes", DIMS(3));
+    const struct convoy_node *made = single(b, CONVOY_OP_POOL, "[N,3,8,1]");
+    cr_expect(made->pool.window[0] == 1 && made->pool.window[1] == 8);
+    builder_free(b);
+
+    node = one(&b, 18, "ReduceMean", "x,axes");
+    builder_ints(b, "axes", DIMS(1));
+    builder_int(b, node, "keepdims", 0);
+    graph = builder_graph(b);
+    expect_sound(graph);
+    expect_shape(graph, graph->outputs[0], "[N,8,8]");
+    builder_free(b);
+}
+
+Test(onnx_operators, gemm)
+{
+    struct builder *b = builder_new(13);
+    builder_input(b, "x", DIMS(-1, 3));
+    builder_output(b, "y");
+    builder_floats(b, "w", DIMS(3, 2), FLOATS(1, 2, 3, 4, 5, 6));
+    builder_floats(b, "c", DIMS(1, 2), FLOATS(10, 20));
+    Onnx__NodeProto *node = builder_node(b, "Gemm", "x,w,c", "y");
+    builder_float(b, node, "alpha", 2);
+    builder_float(b, node, "beta", 0.5F);
+    const struct convoy_node *dense = single(b, CONVOY_OP_DENSE, "[N,2]");
+    expect_shape(b->loaded, dense->inputs[1], "[2,3]");
+    expect_floats(b->loaded->tensors[dense->inputs[1]].data, 6, FLOATS(2, 6, 10, 4, 8, 12));
+    expect_floats(b->loaded->tensors[dense->inputs[2]].data, 2, FLOATS(5, 10));
+    builder_int(b, node, "transB", 1);
+    b->initializers[0]->dims[0] = 2;
+    b->initializers[0]->dims[1] = 3;
+    dense = single(b, CONVOY_OP_DENSE, "[N,2]");
+    expect_floats(b->loaded->tensors[dense->inputs[1]].data, 6, FLOATS(2, 4, 6, 8, 10, 12));
+    builder_free(b);
+}
+
+Test(onnx_operators, gemm_with_a_transposed_first_matrix_and_a_scalar_c)
+{
+    struct builder *b = builder_new(13);
+    builder_input(b, "x", DIMS(3, 4));
+    builder_output(b, "y");
+    builder_floats(b, "w", DIMS(3, 2), NULL);
+    builder_floats(b, "c", 0, NULL, FLOATS(7));
+    builder_int(b, builder_node(b, "Gemm", "x,w,c", "y"), "transA", 1);
+    struct convoy_onnx_options options = {.no_batch = true};
+    cr_assert(builder_load(b, &options) == 0, "%s", b->error.message);
+    cr_assert(b->loaded->node_count == 2 && b->loaded->nodes[0].op == CONVOY_OP_TRANSPOSE);
+    const struct convoy_node *dense = &b->loaded->nodes[1];
+    expect_floats(b->loaded->tensors[dense->inputs[2]].data, 2, FLOATS(7, 7));
+    expect_shape(b->loaded, b->loaded->outputs[0], "[4,2]");
+    builder_free(b);
+}
+
+Test(onnx_operators, matmul_by_a_matrix_and_an_addition_are_one_dense)
+{
+    struct builder *b = builder_new(13);
+    builder_input(b, "x", DIMS(-1, 3));
+    builder_output(b, "y");
+    builder_floats(b, "w", DIMS(3, 2), FLOATS(1, 2, 3, 4, 5, 6));
+    builder_floats(b, "c", DIMS(2), FLOATS(10, 20));
+    builder_node(b, "MatMul", "x,w", "t");
+    builder_node(b, "Add", "c,t", "y");
+    const struct convoy_node *dense = single(b, CONVOY_OP_DENSE, "[N,2]");
+    expect_floats(b->loaded->tensors[dense->inputs[1]].data, 6, FLOATS(1, 3, 5, 2, 4, 6));
+    expect_floats(b->loaded->tensors[dense->inputs[2]].data, 2, FLOATS(10, 20));
+    builder_free(b);
+}
+
+Test(onnx_operators, matmul_of_more_dimensions)
+{
+    struct builder *b;
+    one(&b, 13, "MatMul", "x,w");
+    builder_floats(b, "w", DIMS(3, 8, 5), NULL);
+    single(b, CONVOY_OP_MATMUL, "[N,3,8,5]");
+    builder_free(b);
+
+    b = builder_new(13); /* attention: x x^T, image by image */
+    builder_input(b, "x", DIMS(-1, 4, 6));
+    builder_output(b, "y");
+    builder_list(b, builder_node(b, "Transpose", "x", "t"), "perm", DIMS(0, 2, 1));
+    builder_node(b, "MatMul", "x,t", "y");
+    expect_output(b, "[N,4,4]");
+    cr_expect(b->loaded->nodes[1].op == CONVOY_OP_MATMUL);
+    builder_free(b);
+
+    one(&b, 13, "MatMul", "w,x"); /* a constant on the left */
+    builder_floats(b, "w", DIMS(5, 8), NULL);
+    expect_output(b, "[N,3,5,8]");
+    builder_free(b);
+}
+
+Test(onnx_operators, arithmetic_with_constants_on_either_side)
+{
+    static const struct {
+        const char *op;
+        enum convoy_binary_kind kind;
+    } cases[] = {{"Add", CONVOY_ADD}, {"Sub", CONVOY_SUB}, {"Mul", CONVOY_MUL}, {"Div", CONVOY_DIV}};
+    for (size_t i = 0; i < 4; i++) {
+        struct builder *b;
+        one(&b, 7, cases[i].op, "x,c");
+        builder_floats(b, "c", DIMS(3, 1, 1), NULL);
+        const struct convoy_node *made = single(b, CONVOY_OP_BINARY, "[N,3,8,8]");
+        cr_expect(made->binary == cases[i].kind && made->inputs[0] == b->loaded->input);
+        builder_free(b);
+        one(&b, 14, cases[i].op, "c,x");
+        builder_floats(b, "c", 0, NULL, FLOATS(2));
+        made = single(b, CONVOY_OP_BINARY, "[N,3,8,8]");
+        cr_expect(made->binary == cases[i].kind && made->inputs[1] == b->loaded->input);
+        builder_free(b);
+    }
+}
+
+Test(onnx_operators, arithmetic_of_two_activations_broadcasts)
+{
+    struct builder *b = builder_new(14);
+    IMAGES(b);
+    builder_output(b, "y");
+    builder_node(b, "GlobalAveragePool", "x", "t");
+    builder_node(b, "Mul", "t,x", "y");
+    expect_output(b, "[N,3,8,8]");
+    expect_sound(b->loaded);
+    builder_free(b);
+}
+
+Test(onnx_operators, pad_in_every_form)
+{
+    struct builder *b;
+    Onnx__NodeProto *node = one(&b, 7, "Pad", "x");
+    builder_list(b, node, "pads", DIMS(0, 0, 1, 2, 0, 0, 3, -1));
+    const struct convoy_node *pad = single(b, CONVOY_OP_PAD, "[N,3,12,9]");
+    cr_expect(pad->pad.before[2] == 1 && pad->pad.before[3] == 2 && pad->pad.after[2] == 3 &&
+              pad->pad.after[3] == -1);
+    builder_free(b);
+
+    one(&b, 13, "Pad", "x,pads,value");
+    builder_ints(b, "pads", DIMS(0, 1, 0, 0, 0, 0, 0, 0));
+    builder_floats(b, "value", 0, NULL, FLOATS(0));
+    single(b, CONVOY_OP_PAD, "[N,4,8,8]");
+    builder_free(b);
+
+    one(&b, 18, "Pad", "x,pads,,axes");
+    builder_ints(b, "pads", DIMS(1, 2, 3, 4));
+    builder_ints(b, "axes", DIMS(-1, 2));
+    pad = single(b, CONVOY_OP_PAD, "[N,3,14,12]"); /* W: 1 + 3, H: 2 + 4 */
+    cr_expect(pad->pad.before[3] == 1 && pad->pad.after[3] == 3 && pad->pad.before[2] == 2 &&
+              pad->pad.after[2] == 4);
+    builder_free(b);
+}
+
+Test(onnx_operators, pad_folds_into_the_conv_behind_it)
+{
+    struct builder *b = builder_new(13);
+    IMAGES(b);
+    builder_output(b, "y");
+    builder_ints(b, "pads", DIMS(0, 0, 0, 1, 0, 0, 2, 3));
+    builder_floats(b, "w", DIMS(2, 3, 3, 3), NULL);
+    builder_node(b, "Pad", "x,pads", "t");
+    builder_list(b, builder_node(b, "Conv", "t,w", "y"), "pads", DIMS(1, 1, 1, 1));
+    const int64_t *pad = single(b, CONVOY_OP_CONV, "[N,2,10,12]")->conv.pad;
+    cr_expect(pad[0] == 1 && pad[1] == 2 && pad[2] == 3 && pad[3] == 4);
+    builder_free(b);
+}
+
+Test(onnx_operators, layout)
+{
+    struct builder *b;
+    Onnx__NodeProto *node = one(&b, 7, "Flatten", "x");
+    single(b, CONVOY_OP_RESHAPE, "[N,192]");
+    builder_free(b);
+    node = one(&b, 11, "Flatten", "x");
+    builder_int(b, node, "axis", -1);
+    single(b, CONVOY_OP_RESHAPE, "[24N,8]"); /* image after image, 24 rows each */
+    builder_free(b);
+
+    node = one(&b, 11, "Unsqueeze", "x");
+    builder_list(b, node, "axes", DIMS(-1, 1));
+    single(b, CONVOY_OP_RESHAPE, "[N,1,3,8,8,1]");
+    builder_free(b);
+    one(&b, 13, "Unsqueeze", "x,axes");
+    builder_ints(b, "axes", DIMS(0));
+    expect_output(b, "[1,N,3,8,8]");
+    builder_free(b);
+
+    b = builder_new(13);
+    builder_input(b, "x", DIMS(-1, 5, 1, 1));
+    builder_output(b, "y");
+    builder_node(b, "Squeeze", "x", "y");
+    single(b, CONVOY_OP_RESHAPE, "[N,5]");
+    b->nodes[0]->n_input = builder_split(b, "x,axes", &b->nodes[0]->input);
+    builder_ints(b, "axes", DIMS(-1));
+    single(b, CONVOY_OP_RESHAPE, "[N,5,1]");
+    builder_free(b);
+
+    node = one(&b, 7, "Transpose", "x");
+    builder_list(b, node, "perm", DIMS(0, 2, 3, 1));
+    const struct convoy_node *made = single(b, CONVOY_OP_TRANSPOSE, "[N,8,8,3]");
+    cr_expect(made->perm[1] == 2 && made->perm[3] == 1);
+    builder_free(b);
+}
+
+Test(onnx_operators, transposing_the_batch_away_and_back)
+{
+    struct builder *b = builder_new(13);
+    IMAGES(b);
+    builder_output(b, "y");
+    builder_node(b, "Transpose", "x", "t");
+    builder_node(b, "Relu", "t", "u");
+    builder_node(b, "Transpose", "u", "y");
+    const struct convoy_graph *graph = builder_graph(b);
+    expect_shape(graph, graph->nodes[1].output, "[8,8,3,N]");
+    expect_shape(graph, graph->outputs[0], "[N,3,8,8]");
+    builder_free(b);
+}
+
+Test(onnx_operators, concat)
+{
+    struct builder *b = builder_new(13);
+    IMAGES(b);
+    builder_output(b, "y");
+    builder_node(b, "Relu", "x", "t");
+    builder_int(b, builder_node(b, "Concat", "x,t,x", "y"), "axis", -3);
+    const struct convoy_graph *graph = builder_graph(b);
+    expect_sound(graph);
+    expect_shape(graph, graph->outputs[0], "[N,9,8,8]");
+    cr_expect(graph->nodes[1].axis == 1 && graph->nodes[1].input_count == 3);
+    builder_free(b);
+}
+
+Test(onnx_operators, softmax_before_and_since_opset_13)
+{
+    struct builder *b;
+    one(&b, 11, "Softmax", "x");
+    const struct convoy_node *made = single(b, CONVOY_OP_SOFTMAX, "[N,3,8,8]");
+    cr_expect(made->softmax.axis == 1 && made->softmax.axis_end == 4 && b->loaded->ends_in_softmax);
+    builder_free(b);
+    one(&b, 13, "Softmax", "x");
+    made = single(b, CONVOY_OP_SOFTMAX, "[N,3,8,8]");
+    cr_expect(made->softmax.axis == 3 && made->softmax.axis_end == 4);
+    builder_free(b);
+}
+
+Test(onnx_operators, softmax_is_seen_through_a_reshape_but_not_through_arithmetic)
+{
+    struct builder *b = builder_new(13);
+    IMAGES(b);
+    builder_output(b, "y");
+    builder_node(b, "Softmax", "x", "t");
+    builder_node(b, "Flatten", "t", "y");
+    cr_expect(builder_graph(b)->ends_in_softmax);
+    b->nodes[1]->op_type = builder_text(b, "Relu");
+    cr_expect(!builder_graph(b)->ends_in_softmax);
+    builder_free(b);
+}
+
+Test(onnx_operators, what_does_nothing_leaves_nothing)
+{
+    struct builder *b = builder_new(13);
+    IMAGES(b);
+    builder_output(b, "y");
+    builder_floats(b, "ratio", 0, NULL, FLOATS(0.5));
+    builder_node(b, "Identity", "x", "t");
+    builder_node(b, "Dropout", "t,ratio", "u,mask");
+    builder_int(b, builder_node(b, "Cast", "u", "v"), "to", FLOAT_TYPE);
+    builder_node(b, "Relu", "v", "y");
+    single(b, CONVOY_OP_ACTIVATION, "[N,3,8,8]");
+    builder_free(b);
+
+    one(&b, 13, "Identity", "x"); /* an output is never the input itself */
+    single(b, CONVOY_OP_RESHAPE, "[N,3,8,8]");
+    builder_free(b);
+}
+
+Test(onnx_operators, dead_nodes_are_not_even_read)
+{
+    struct builder *b;
+    one(&b, 13, "Relu", "x");
+    builder_node(b, "NoSuchOperator", "x", "unused");
+    builder_node(b, "Sigmoid", "x", "unused_too");
+    single(b, CONVOY_OP_ACTIVATION, "[N,3,8,8]");
+    builder_free(b);
+}
+
+Test(onnx_operators, hard_swish_as_old_exporters_write_it)
+{
+    struct builder *b = builder_new(11);
+    IMAGES(b);
+    builder_output(b, "y");
+    builder_floats(b, "three", 0, NULL, FLOATS(3));
+    builder_floats(b, "zero", 0, NULL, FLOATS(0));
+    builder_floats(b, "six", DIMS(1), FLOATS(6));
+    builder_node(b, "Add", "x,three", "t");
+    builder_node(b, "Clip", "t,zero,six", "u");
+    builder_node(b, "Mul", "x,u", "v");
+    builder_node(b, "Div", "v,six", "y");
+    cr_expect(single(b, CONVOY_OP_ACTIVATION, "[N,3,8,8]")->activation.kind == CONVOY_HARD_SWISH);
+
+    b->nodes[2]->op_type = builder_text(b, "Div"); /* x * (clip / 6) */
+    b->nodes[2]->input[0] = builder_text(b, "u");
+    b->nodes[2]->input[1] = builder_text(b, "six");
+    b->nodes[3]->op_type = builder_text(b, "Mul");
+    b->nodes[3]->input[1] = builder_text(b, "x");
+    cr_expect(single(b, CONVOY_OP_ACTIVATION, "[N,3,8,8]")->activation.kind == CONVOY_HARD_SWISH);
+
+    b->nodes[3]->input[1] = builder_text(b, "zero"); /* not a product with x: the hard sigmoid remains */
+    const struct convoy_graph *graph = builder_graph(b);
+    cr_assert(graph->node_count == 2);
+    cr_expect(graph->nodes[0].activation.kind == CONVOY_HARD_SIGMOID);
+
+    b->initializers[0]->raw_data.data[3] = 0x41; /* 3 becomes 12: another function */
+    graph = builder_graph(b);
+    cr_expect(graph->node_count == 4);
+    builder_free(b);
+}
+
+Test(onnx_operators, constants_in_every_form)
+{
+    static const char *const names[] = {"value", "value_float", "value_floats", "value_int", "value_ints"};
+    for (size_t i = 0; i < 5; i++) {
+        struct builder *b = builder_new(13);
+        IMAGES(b);
+        builder_output(b, "y");
+        Onnx__NodeProto *constant = builder_node(b, "Constant", "", "c");
+        if (i == 0)
+            builder_tensor_attribute(b, constant, names[i], builder_float_tensor(b, "t", 0, NULL, FLOATS(2)));
+        else if (i == 1)
+            builder_float(b, constant, names[i], 2);
+        else if (i == 3)
+            builder_int(b, constant, names[i], 2);
+        else if (i == 4)
+            builder_list(b, constant, names[i], DIMS(2));
+        if (i == 2) {
+            Onnx__AttributeProto *list =
+                builder_attribute(b, constant, names[i], ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOATS);
+            list->n_floats = 1;
+            list->floats = builder_memory(b, sizeof(float));
+            list->floats[0] = 2;
+        }
+        builder_int(b, builder_node(b, "Cast", "c", "d"), "to", FLOAT_TYPE);
+        builder_node(b, "Mul", "x,d", "y");
+        const struct convoy_node *mul = single(b, CONVOY_OP_BINARY, "[N,3,8,8]");
+        expect_floats(b->loaded->tensors[mul->inputs[1]].data, 1, FLOATS(2));
+        builder_free(b);
+    }
+}
+
+Test(onnx_operators, constants_are_folded)
+{
+    struct builder *b = builder_new(13);
+    IMAGES(b);
+    builder_output(b, "y");
+    builder_floats(b, "a", DIMS(2, 3), FLOATS(1, 2, 3, 4, 5, 6));
+    builder_floats(b, "row", DIMS(2), FLOATS(10, 100));
+    builder_ints(b, "shape", DIMS(3, 2, 1));
+    builder_ints(b, "first", DIMS(0));
+    builder_ints(b, "last", DIMS(2));
+    builder_node(b, "Transpose", "a", "at");      /* 1 4 / 2 5 / 3 6 */
+    builder_node(b, "Mul", "at,row", "am");       /* 10 400 / 20 500 / 30 600 */
+    builder_node(b, "Reshape", "am,shape", "ar"); /* [3,2,1] */
+    builder_ints(b, "one", DIMS(1));
+    builder_node(b, "Slice", "ar,first,one,one", "as"); /* along axis 1 the first: 10, 20, 30 */
+    builder_node(b, "Identity", "as", "ai");
+    builder_node(b, "Sub", "x,ai", "y");
+    const struct convoy_node *sub = single(b, CONVOY_OP_BINARY, "[N,3,8,8]");
+    expect_shape(b->loaded, sub->inputs[1], "[3,1,1]");
+    expect_floats(b->loaded->tensors[sub->inputs[1]].data, 3, FLOATS(10, 20, 30));
+    builder_free(b);
+}

@@ -1,0 +1,345 @@
+/* What is not supported or does not fit is refused with a sentence that names the file, the node and the
+ * operator. */
+#include "tests/unit/onnx_builder.h"
+
+#include <math.h>
+
+static Onnx__NodeProto *one(struct builder **b, int opset, const char *op, const char *inputs)
+{
+    *b = builder_new(opset);
+    IMAGES(*b);
+    builder_output(*b, "y");
+    return builder_node(*b, op, inputs, "y");
+}
+
+Test(onnx_refusals, operators)
+{
+    struct builder *b;
+    one(&b, 13, "LSTM", "x");
+    builder_refused(b, -ENOTSUP, "node 'the_LSTM' is of operator 'LSTM', which convoyd does not support");
+    one(&b, 13, "If", "x");
+    builder_refused(b, -ENOTSUP, "operator 'If'");
+    one(&b, 13, "Loop", "x");
+    builder_refused(b, -ENOTSUP, "operator 'Loop'");
+    one(&b, 13, "LSTM", "x")->name = (char *)"";
+    builder_refused(b, -ENOTSUP, "node 0, which computes 'y', is of operator 'LSTM'");
+    one(&b, 13, "Relu", "x")->domain = (char *)"ai.onnx.ml";
+    builder_refused(b, -ENOTSUP, "operator 'Relu' of domain 'ai.onnx.ml'");
+    one(&b, 13, "Relu", "x")->domain = (char *)"ai.onnx";
+    builder_graph(b);
+    builder_free(b);
+}
+
+Test(onnx_refusals, opsets)
+{
+    for (int opset = 7; opset <= 21; opset++) {
+        struct builder *b;
+        one(&b, opset, "Relu", "x");
+        builder_graph(b);
+        builder_free(b);
+    }
+    struct builder *b;
+    one(&b, 6, "Relu", "x");
+    builder_refused(b, -ENOTSUP, "opset 6");
+    one(&b, 22, "Relu", "x");
+    builder_refused(b, -ENOTSUP, "opset 22");
+    one(&b, 13, "Relu", "x");
+    b->model.n_opset_import = 0;
+    builder_refused(b, -EINVAL, "names no opset");
+    one(&b, 13, "Relu", "x");
+    b->model.graph = NULL;
+    builder_refused(b, -EINVAL, "no graph");
+}
+
+Test(onnx_refusals, inputs)
+{
+    struct builder *b;
+    one(&b, 13, "Add", "x,z");
+    builder_input(b, "z", DIMS(-1, 3, 8, 8));
+    builder_refused(b, -ENOTSUP, "several inputs ('x', 'z')");
+    one(&b, 13, "Relu", "x");
+    b->graph.n_input = 0;
+    builder_refused(b, -ENOTSUP, "no input");
+    one(&b, 13, "Relu", "x");
+    b->inputs[0]->type->tensor_type->elem_type = ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16;
+    builder_refused(b, -ENOTSUP, "is of type float16");
+    one(&b, 13, "Relu", "x");
+    b->inputs[0]->type->tensor_type->elem_type = ONNX__TENSOR_PROTO__DATA_TYPE__DOUBLE;
+    builder_refused(b, -ENOTSUP, "is of type double");
+    one(&b, 13, "Relu", "x");
+    b->inputs[0] = builder_info(b, "x", FLOAT_TYPE, DIMS(-1, 3, -1, 8));
+    builder_refused(b, -ENOTSUP,
+                    "dimension 2 of input 'x' is open: export the model with a fixed height and width");
+    one(&b, 13, "Relu", "x");
+    b->inputs[0] = builder_info(b, "x", FLOAT_TYPE, DIMS(-1, 3, 0, 8));
+    builder_refused(b, -EINVAL, "dimension below 1");
+    one(&b, 13, "Relu", "x");
+    b->inputs[0] = builder_info(b, "x", FLOAT_TYPE, DIMS(-1, 3, -7, 8));
+    builder_refused(b, -EINVAL, "dimension below 1");
+    one(&b, 13, "Relu", "x");
+    b->inputs[0] = builder_info(b, "x", FLOAT_TYPE, DIMS(-1, 65536, 65536, 8));
+    builder_refused(b, -EINVAL, "more than 2^31-1 elements");
+    one(&b, 13, "Relu", "x");
+    b->inputs[0] = builder_info(b, "x", FLOAT_TYPE, DIMS(-1, INT64_MAX, INT64_MAX, 8));
+    builder_refused(b, -EINVAL, "more than 2^31-1 elements");
+    one(&b, 13, "Relu", "x");
+    b->inputs[0] = builder_info(b, "x", FLOAT_TYPE, DIMS(0, 3, 8, 8));
+    builder_refused(b, -EINVAL, "batch of 0");
+    one(&b, 13, "Relu", "x");
+    b->inputs[0] = builder_info(b, "x", FLOAT_TYPE, -1, NULL);
+    builder_refused(b, -ENOTSUP, "no shape");
+    one(&b, 13, "Relu", "x");
+    b->inputs[0]->type = NULL;
+    builder_refused(b, -ENOTSUP, "not a tensor");
+}
+
+Test(onnx_refusals, names)
+{
+    struct builder *b;
+    one(&b, 13, "Relu", "nothing");
+    builder_refused(b, -EINVAL, "node 'the_Relu' (Relu): its input 'nothing' is computed nowhere");
+    one(&b, 13, "Add", "x,z");
+    builder_node(b, "Relu", "y", "z");
+    builder_refused(b, -EINVAL, "cycle");
+    one(&b, 13, "Relu", "x");
+    builder_node(b, "Relu", "x", "y");
+    builder_refused(b, -EINVAL, "its output 'y' is there already");
+    one(&b, 13, "Relu", "x");
+    builder_node(b, "Relu", "y", "x");
+    builder_refused(b, -EINVAL, "its output 'x' is there already");
+    one(&b, 13, "Relu", "x");
+    b->graph.n_output = 0;
+    builder_refused(b, -EINVAL, "no output");
+    one(&b, 13, "Relu", "x");
+    builder_output(b, "z");
+    builder_refused(b, -EINVAL, "output 'z' of the model is computed by no node");
+    one(&b, 13, "Relu", "x");
+    builder_floats(b, "z", DIMS(1), NULL);
+    builder_output(b, "z");
+    builder_refused(b, -ENOTSUP, "output 'z' does not depend on the model's input");
+    one(&b, 13, "Relu", "x");
+    b->outputs[0] = builder_info(b, "y", ONNX__TENSOR_PROTO__DATA_TYPE__INT64, -1, NULL);
+    builder_refused(b, -ENOTSUP, "output 'y' is of type int64");
+    one(&b, 13, "Relu", "x");
+    for (int i = 0; i < 16; i++)
+        builder_output(b, "y");
+    builder_refused(b, -ENOTSUP, "17 outputs");
+    one(&b, 13, "Relu", "x");
+    b->nodes[0]->n_input = builder_split(b, "x,x", &b->nodes[0]->input);
+    builder_refused(b, -EINVAL, "it has 2 inputs");
+}
+
+Test(onnx_refusals, names_that_are_no_text_do_not_reach_the_sentence)
+{
+    struct builder *b;
+    one(&b, 13, "Relu", "x");
+    b->nodes[0]->name = (char *)"a\n\xFF\xC3\xA4\xED\xA0\x80\x1B[31m";
+    b->nodes[0]->op_type = (char *)"Nope";
+    builder_refused(b, -ENOTSUP, "node 'a??\xC3\xA4????[31m' is of operator 'Nope'");
+}
+
+static Onnx__NodeProto *conv(struct builder **b, int rank, const int64_t *weight)
+{
+    Onnx__NodeProto *node = one(b, 11, "Conv", "x,w");
+    builder_floats(*b, "w", rank, weight, NULL);
+    return node;
+}
+
+Test(onnx_refusals, convolutions)
+{
+    struct builder *b;
+    Onnx__NodeProto *node;
+    conv(&b, DIMS(2, 4, 3, 3));
+    builder_refused(b, -EINVAL,
+                    "node 'the_Conv' (Conv): its weight is for 1 groups of 4 channels, its input has 3");
+    conv(&b, DIMS(2, 3, 9, 3));
+    builder_refused(b, -EINVAL, "its window reaches over 9 pixels, the padded input has only 8");
+    conv(&b, DIMS(2, 3, 3));
+    builder_refused(b, -EINVAL, "its weight has 3 dimensions");
+    node = conv(&b, DIMS(2, 3, 3, 3));
+    builder_list(b, node, "strides", DIMS(0, 1));
+    builder_refused(b, -EINVAL, "'strides' is 0");
+    node = conv(&b, DIMS(2, 3, 3, 3));
+    builder_list(b, node, "strides", DIMS(1, 1, 1));
+    builder_refused(b, -EINVAL, "'strides' has 3 numbers");
+    node = conv(&b, DIMS(2, 3, 3, 3));
+    builder_list(b, node, "strides", DIMS(1));
+    builder_refused(b, -EINVAL, "'strides' has 1 numbers");
+    node = conv(&b, DIMS(2, 3, 3, 3));
+    builder_list(b, node, "dilations", DIMS(1, INT64_MAX));
+    builder_refused(b, -EINVAL, "'dilations' is 9223372036854775807, out of range");
+    node = conv(&b, DIMS(2, 3, 3, 3));
+    builder_list(b, node, "dilations", DIMS(INT32_MAX, INT32_MAX));
+    builder_refused(b, -EINVAL, "its window reaches over");
+    node = conv(&b, DIMS(2, 3, 3, 3));
+    builder_list(b, node, "pads", DIMS(INT64_MAX, 0, INT64_MAX, 0));
+    builder_refused(b, -EINVAL, "'pads' has");
+    node = conv(&b, DIMS(2, 3, 3, 3));
+    builder_list(b, node, "pads", DIMS(INT32_MAX, INT32_MAX, INT32_MAX, INT32_MAX));
+    builder_refused(b, -EINVAL, "more than 2^31-1 elements");
+    node = conv(&b, DIMS(2, 3, 3, 3));
+    builder_list(b, node, "pads", DIMS(-1, 0, 0, 0));
+    builder_refused(b, -EINVAL, "'pads' has -1");
+    node = conv(&b, DIMS(2, 3, 3, 3));
+    builder_int(b, node, "group", 0);
+    builder_refused(b, -EINVAL, "0 groups");
+    node = conv(&b, DIMS(2, 3, 3, 3));
+    builder_int(b, node, "group", INT64_MIN);
+    builder_refused(b, -EINVAL, "groups do not divide");
+    node = conv(&b, DIMS(2, 1, 3, 3));
+    builder_int(b, node, "group", 3);
+    builder_refused(b, -EINVAL, "3 groups do not divide its 2 output channels");
+    node = conv(&b, DIMS(2, 3, 3, 3));
+    builder_list(b, node, "kernel_shape", DIMS(3, 2));
+    builder_refused(b, -EINVAL, "kernel_shape is not that of its weight");
+    node = conv(&b, DIMS(2, 3, 3, 3));
+    builder_string(b, node, "auto_pad", "SOMEHOW");
+    builder_refused(b, -EINVAL, "'auto_pad' has a value");
+    node = conv(&b, DIMS(2, 3, 3, 3));
+    builder_int(b, node, "strides", 2);
+    builder_refused(b, -EINVAL, "'strides' is not of the type");
+    node = conv(&b, DIMS(2, 3, 3, 3));
+    node->n_input = builder_split(b, "x,w,c", &node->input);
+    builder_floats(b, "c", DIMS(3), NULL);
+    builder_refused(b, -EINVAL, "one number for each of 2 channels");
+    one(&b, 11, "Conv", "x,x");
+    builder_refused(b, -ENOTSUP, "its weight, 'x', is not a constant");
+    b = builder_new(11);
+    builder_input(b, "x", DIMS(-1, 3, 8));
+    builder_output(b, "y");
+    builder_floats(b, "w", DIMS(2, 3, 3), NULL);
+    builder_node(b, "Conv", "x,w", "y");
+    builder_refused(b, -ENOTSUP, "3 dimensions, only N x C x H x W");
+}
+
+Test(onnx_refusals, pools)
+{
+    struct builder *b;
+    one(&b, 11, "MaxPool", "x");
+    builder_refused(b, -EINVAL, "kernel_shape is missing");
+    Onnx__NodeProto *node = one(&b, 11, "MaxPool", "x");
+    builder_list(b, node, "kernel_shape", DIMS(2, 2));
+    builder_int(b, node, "storage_order", 1);
+    builder_refused(b, -ENOTSUP, "storage_order");
+    node = one(&b, 11, "MaxPool", "x");
+    builder_list(b, node, "kernel_shape", DIMS(2, 2));
+    builder_list(b, node, "pads", DIMS(2, 0, 0, 0));
+    builder_refused(b, -EINVAL, "pool over nothing");
+    node = one(&b, 11, "MaxPool", "x");
+    builder_list(b, node, "kernel_shape", DIMS(9, 9));
+    builder_refused(b, -EINVAL, "reaches over 9");
+    node = one(&b, 11, "MaxPool", "x");
+    builder_list(b, node, "kernel_shape", DIMS(2, 2));
+    node->n_output = builder_split(b, "t,indices", &node->output);
+    builder_node(b, "Add", "t,indices", "y");
+    builder_refused(b, -ENOTSUP, "'indices' is an additional output");
+    node = one(&b, 13, "ReduceMean", "x");
+    builder_list(b, node, "axes", DIMS(1, 3));
+    builder_refused(b, -ENOTSUP, "not neighbours");
+    node = one(&b, 13, "ReduceMean", "x");
+    builder_list(b, node, "axes", DIMS(4));
+    builder_refused(b, -EINVAL, "axis 4 is outside");
+}
+
+Test(onnx_refusals, training_mode)
+{
+    struct builder *b;
+    one(&b, 13, "Dropout", "x,,training");
+    builder_add_initializer(b, builder_tensor(b, "training", ONNX__TENSOR_PROTO__DATA_TYPE__BOOL, 0, NULL));
+    builder_raw(b, b->initializers[0], "\x01", 1);
+    builder_refused(b, -ENOTSUP, "training mode");
+    Onnx__NodeProto *node = one(&b, 14, "BatchNormalization", "x,s,s,s,s");
+    builder_floats(b, "s", DIMS(3), NULL);
+    builder_int(b, node, "training_mode", 1);
+    builder_refused(b, -ENOTSUP, "training mode");
+    one(&b, 14, "BatchNormalization", "x,s,s,s,s");
+    builder_floats(b, "s", DIMS(4), NULL);
+    builder_refused(b, -EINVAL, "one number for each of 3 channels");
+}
+
+Test(onnx_refusals, layout)
+{
+    struct builder *b;
+    Onnx__NodeProto *node = one(&b, 13, "Transpose", "x");
+    builder_list(b, node, "perm", DIMS(0, 1, 1, 2));
+    builder_refused(b, -EINVAL, "not a permutation");
+    node = one(&b, 13, "Transpose", "x");
+    builder_list(b, node, "perm", DIMS(0, 1, 2));
+    builder_refused(b, -EINVAL, "not a permutation");
+    node = one(&b, 13, "Concat", "x,x");
+    builder_refused(b, -EINVAL, "axis is missing");
+    node = one(&b, 13, "Pad", "x,pads");
+    builder_ints(b, "pads", DIMS(0, 0, 1));
+    builder_refused(b, -EINVAL, "3 pads");
+    node = one(&b, 13, "Pad", "x,pads");
+    builder_ints(b, "pads", DIMS(0, 0, INT64_MAX, 0, 0, 0, INT64_MAX, 0));
+    builder_refused(b, -EINVAL, "out of range");
+    node = one(&b, 13, "Pad", "x,pads");
+    builder_ints(b, "pads", DIMS(0, 0, -4, 0, 0, 0, -4, 0));
+    builder_refused(b, -EINVAL, "less than 1");
+    node = one(&b, 13, "Pad", "x,pads");
+    builder_ints(b, "pads", DIMS(0, 0, 1, 0, 0, 0, 0, 0));
+    builder_string(b, node, "mode", "reflect");
+    builder_refused(b, -ENOTSUP, "mode 'reflect'");
+    one(&b, 13, "Pad", "x,pads,value");
+    builder_ints(b, "pads", DIMS(0, 0, 1, 0, 0, 0, 0, 0));
+    builder_floats(b, "value", 0, NULL, FLOATS(1));
+    builder_refused(b, -ENOTSUP, "other than zeros");
+    one(&b, 13, "Squeeze", "x,axes");
+    builder_ints(b, "axes", DIMS(1));
+    builder_refused(b, -EINVAL, "takes away dimension 1, which is not 1");
+    one(&b, 13, "Squeeze", "x,axes");
+    builder_ints(b, "axes", DIMS(0));
+    builder_refused(b, -EINVAL, "takes away dimension 0");
+    one(&b, 13, "Unsqueeze", "x,axes");
+    builder_ints(b, "axes", DIMS(1, 1));
+    builder_refused(b, -EINVAL, "twice");
+    one(&b, 13, "Reshape", "x,x");
+    builder_refused(b, -ENOTSUP, "not a list of up to 8 known integers");
+    one(&b, 13, "Add", "x,c");
+    builder_floats(b, "c", DIMS(5), NULL);
+    builder_refused(b, -EINVAL, "shapes [N,3,8,8] and [5] cannot be combined");
+}
+
+Test(onnx_refusals, constants_that_grow_without_end)
+{
+    struct builder *b = builder_new(13);
+    IMAGES(b);
+    builder_output(b, "y");
+    builder_floats(b, "c0", DIMS(64, 1), NULL);
+    for (int i = 0; i < 40; i++) { /* doubles 40 times */
+        char from[32], to[32];
+        snprintf(from, sizeof from, "c%d,c%d", i, i);
+        snprintf(to, sizeof to, "c%d", i + 1);
+        builder_int(b, builder_node(b, "Concat", from, to), "axis", 0);
+    }
+    builder_node(b, "Add", "x,c40", "y");
+    builder_refused(b, -EINVAL, "grow beyond");
+
+    b = builder_new(13);
+    IMAGES(b);
+    builder_output(b, "y");
+    builder_ints(b, "shape", DIMS(1LL << 40, 1LL << 40));
+    builder_node(b, "ConstantOfShape", "shape", "c");
+    builder_node(b, "Add", "x,c", "y");
+    builder_refused(b, -EINVAL, "more than 2^31-1 elements");
+}
+
+Test(onnx_refusals, integers_that_overflow)
+{
+    struct builder *b = builder_new(13);
+    IMAGES(b);
+    builder_output(b, "y");
+    builder_ints(b, "big", DIMS(INT64_MAX));
+    builder_node(b, "Mul", "big,big", "c");
+    builder_node(b, "Reshape", "x,c", "y");
+    builder_refused(b, -ENOTSUP, "overflows");
+    b = builder_new(13);
+    IMAGES(b);
+    builder_output(b, "y");
+    builder_ints(b, "least", DIMS(INT64_MIN));
+    builder_ints(b, "minus", DIMS(-1));
+    builder_node(b, "Div", "least,minus", "c");
+    builder_node(b, "Reshape", "x,c", "y");
+    builder_refused(b, -ENOTSUP, "overflows");
+}
