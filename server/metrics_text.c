@@ -44,11 +44,6 @@ static uint64_t get(const _Atomic uint64_t *counter)
     return atomic_load_explicit(counter, memory_order_relaxed);
 }
 
-static int by_text(const void *left, const void *right)
-{
-    return strcmp(*(const char *const *)left, *(const char *const *)right);
-}
-
 /* ---- Series found by labels ---- */
 
 static const struct {
@@ -203,23 +198,28 @@ static void render_histogram(struct text *text, const char *name, const char *la
           (unsigned long long)count);
 }
 
+static int by_device_name(const void *left, const void *right)
+{
+    const struct convoy_device_metrics *const *a = left, *const *b = right;
+    return strcmp((*a)->name, (*b)->name);
+}
+
 static void render_batches(struct text *text, struct convoy_metrics *metrics,
                            const struct labelled_model *models, size_t count)
 {
-    struct convoy_device_metrics *first = atomic_load_explicit(&metrics->devices, memory_order_acquire);
-    const char *sorted[CONVOY_METRICS_DEVICES + 1];
+    const struct convoy_device_metrics *sorted[CONVOY_METRICS_DEVICES + 1];
     size_t devices = 0;
-    for (struct convoy_device_metrics *device = first; device != NULL; device = device->next)
-        sorted[devices++] = device->name;
-    qsort(sorted, devices, sizeof sorted[0], by_text);
+    const struct convoy_device_metrics *device =
+        atomic_load_explicit(&metrics->devices, memory_order_acquire);
+    for (; device != NULL; device = device->next)
+        sorted[devices++] = device;
+    if (devices > 0)
+        qsort(sorted, devices, sizeof(const struct convoy_device_metrics *), by_device_name);
 
     bool begun = false;
     for (size_t i = 0; i < count; i++) {
         for (size_t d = 0; d < devices; d++) {
-            const struct convoy_device_metrics *device = first;
-            while (device->name != sorted[d])
-                device = device->next;
-            uint64_t batches = get(&models[i].model->batches[device->number]);
+            uint64_t batches = get(&models[i].model->batches[sorted[d]->number]);
             if (batches == 0)
                 continue; /* a device that never ran the model */
             if (!begun)
@@ -227,7 +227,7 @@ static void render_batches(struct text *text, struct convoy_metrics *metrics,
             begun = true;
             char labels[CONVOY_LABEL_BYTES] = "";
             convoy_metrics_label(labels, sizeof labels, "model", models[i].model->name);
-            convoy_metrics_label(labels, sizeof labels, "device", device->name);
+            convoy_metrics_label(labels, sizeof labels, "device", sorted[d]->name);
             print(text, "convoyd_batches_total{%s} %llu\n", labels, (unsigned long long)batches);
         }
     }

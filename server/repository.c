@@ -55,6 +55,24 @@ static void free_entry(struct convoy_repository_entry *entry)
     free(entry->problem);
 }
 
+/* Why version cannot be served: *problem is NULL when nothing is wrong, else malloc'd. */
+static int find_problem(const char *folder, const char *version, const char *path, char **problem)
+{
+    struct stat status;
+    int code = stat(path, &status) < 0 ? errno : 0;
+    int length = 0;
+    *problem = NULL;
+    if (code == ENOENT)
+        length = asprintf(problem, "%s/%s holds no %s", folder, version, MODEL_FILE);
+    else if (code != 0)
+        length = asprintf(problem, "%s cannot be reached: %s", path, strerror(code));
+    else if (!S_ISREG(status.st_mode))
+        length = asprintf(problem, "%s is not a regular file", path);
+    if (length < 0)
+        *problem = NULL;
+    return length < 0 ? -ENOMEM : 0;
+}
+
 static int add_entry(struct convoy_repository *repository, const char *name, const char *version,
                      const char *folder)
 {
@@ -70,21 +88,10 @@ static int add_entry(struct convoy_repository *repository, const char *name, con
                                             .version = strdup(version),
                                             .number = (uint32_t)strtoul(version, NULL, 10),
                                             .folder = strdup(folder)};
-    struct stat status;
-    int length = 0;
-    if (asprintf(&entry.path, "%s/%s/%s", folder, version, MODEL_FILE) < 0) {
+    if (asprintf(&entry.path, "%s/%s/%s", folder, version, MODEL_FILE) < 0)
         entry.path = NULL;
-        length = -1;
-    } else if (stat(entry.path, &status) < 0) {
-        length = errno == ENOENT
-                     ? asprintf(&entry.problem, "%s/%s holds no %s", folder, version, MODEL_FILE)
-                     : asprintf(&entry.problem, "%s cannot be reached: %s", entry.path, strerror(errno));
-    } else if (!S_ISREG(status.st_mode)) {
-        length = asprintf(&entry.problem, "%s is not a file", entry.path);
-    }
-    if (length < 0 || entry.name == NULL || entry.version == NULL || entry.folder == NULL) {
-        if (entry.path == NULL || length < 0)
-            entry.problem = NULL;
+    if (entry.name == NULL || entry.version == NULL || entry.folder == NULL || entry.path == NULL ||
+        find_problem(folder, version, entry.path, &entry.problem) < 0) {
         free_entry(&entry);
         return -ENOMEM;
     }

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EXACT_INTEGER 9007199254740992.0 /* 2^53: past it a double is no exact integer */
+#define EXACT_INTEGER 9007199254740992.0 /* 2^53: the first integer that another one is rounded to */
 
 enum { SHOWN_BYTES = 44 }; /* of what was found, in a sentence */
 
@@ -129,7 +129,7 @@ static int refuse_duplicates(const cJSON *object, const struct place *place, con
     {
         items[i++] = item;
     }
-    qsort(items, count, sizeof items[0], by_key);
+    qsort(items, count, sizeof(const cJSON *), by_key);
     int result = 0;
     for (i = 1; i < count && result == 0; i++) {
         if (strcmp(items[i - 1]->string, items[i]->string) == 0) {
@@ -310,7 +310,7 @@ static bool integer_between(const cJSON *value, double least, double most)
     if (!cJSON_IsNumber(value))
         return false;
     double number = value->valuedouble;
-    return fabs(number) <= EXACT_INTEGER && number == floor(number) && number >= least && number <= most;
+    return fabs(number) < EXACT_INTEGER && number == floor(number) && number >= least && number <= most;
 }
 
 int convoy_json_int64(const struct convoy_json *object, const char *key, int64_t least, int64_t most,

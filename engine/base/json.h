@@ -52,7 +52,7 @@ bool convoy_json_has(const struct convoy_json *object, const char *key);
 int convoy_json_object(const struct convoy_json *object, const char *key, struct convoy_json *inside,
                        struct convoy_error *error);
 
-/* Integers are exact: at most 2^53 in size, no fraction. */
+/* Integers are exact: below 2^53 in size, no fraction. */
 int convoy_json_int64(const struct convoy_json *object, const char *key, int64_t least, int64_t most,
                       int64_t *value, struct convoy_error *error);
 int convoy_json_uint64(const struct convoy_json *object, const char *key, uint64_t least, uint64_t most,

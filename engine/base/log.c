@@ -118,15 +118,12 @@ static size_t put_character(struct line *line, const char *text, size_t length)
         out = escape;
         out_bytes = 2;
     } else if (is_control) {
-        static const char hex[] = "0123456789abcdef";
         const char *short_form = control == '\n' ? "\\n" : control == '\r' ? "\\r" : "\\t";
         if (control == '\n' || control == '\r' || control == '\t') {
             out = short_form;
             out_bytes = 2;
         } else {
-            memcpy(escape, "\\u00", 4);
-            escape[4] = hex[control >> 4];
-            escape[5] = hex[control & 15];
+            snprintf(escape, sizeof escape, "\\u%04x", control & 0xFF);
             out = escape;
             out_bytes = 6;
         }

@@ -110,6 +110,8 @@ Test(log, a_line_that_is_cut_stays_whole)
             cr_assert(convoy_utf8_valid(line, length, NULL));
             bool truncated = memmem(line, length, "truncated", 9) != NULL;
             cr_assert_eq(truncated, memmem(line, length, "last", 4) == NULL);
+            if (memmem(line, length, "number", 6) == NULL)
+                cr_assert_null(memmem(line, length, "plain", 5), "nothing follows what was left out");
             cut += truncated;
             whole += !truncated;
             if (format == CONVOY_LOG_JSON) {

@@ -254,6 +254,9 @@ Test(model_config, the_transform_is_the_documented_formula)
     cr_assert(multiply[0] == 0.5f && add[0] == -0.75f);
     for (int c = 1; c < CONVOY_PIXEL_CHANNELS; c++)
         cr_assert(multiply[c] == 0.25f && add[c] == -0.375f);
+    load("{\"input\": {\"scale\": 1, \"mean\": [1, 2]}}");
+    convoy_model_config_transform(config, CONVOY_PIXEL_CHANNELS, multiply, add);
+    cr_assert(add[0] == -1 && add[1] == -2 && add[2] == -2 && add[3] == -2);
     /* The outermost values that are accepted still give numbers. */
     load("{\"input\": {\"scale\": 1e9, \"mean\": -1e9, \"std\": 1e-9}}");
     convoy_model_config_transform(config, 1, multiply, add);

@@ -114,7 +114,7 @@ Test(repository, a_version_without_its_model_is_an_entry_with_a_problem)
     scan();
     cr_assert_eq(repository.entry_count, 5);
     cr_assert_not_null(strstr(repository.entries[0].problem, "m/1 holds no model.onnx"));
-    cr_assert_not_null(strstr(repository.entries[1].problem, "m/2/model.onnx is not a file"));
+    cr_assert_not_null(strstr(repository.entries[1].problem, "m/2/model.onnx is not a regular file"));
     cr_assert_null(repository.entries[2].problem);
     cr_assert_str_eq(repository.entries[3].version, "5");
     cr_assert_null(repository.entries[3].problem);
