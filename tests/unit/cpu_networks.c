@@ -53,7 +53,20 @@ Test(cpu_networks, eight_bit_rows_of_any_channels)
     }
 }
 
-Test(cpu_networks, residual_connections)
+/* A first reader that wants the planes one after the other. */
+Test(cpu_networks, eight_bit_rows_for_a_dense_layer)
+{
+    struct convoy_graph *graph = new_graph(SHAPE(1, 3, 9, 7));
+    add_output(graph, add_dense(graph, add_flatten(graph, graph->input), 10, true));
+    add_output(graph, add_act(graph, graph->input, CONVOY_TANH, 0, 0));
+    struct convoy_net_info info;
+    struct convoy_net *net = load(graph, 5, &info);
+    check_rows(graph, net, &info, CONVOY_FORM_U8_HWC, 5, TOLERANCE);
+    cpu->unload(device, net);
+    convoy_graph_free(graph);
+}
+
+static void check_residual_connections(void)
 {
     /* The skip dies in the sum; is read again behind it; is the convolution's own input; is the network's
      * input. */
@@ -74,6 +87,11 @@ Test(cpu_networks, residual_connections)
         add_output(graph, y);
         check_graph(graph, TOLERANCE);
     }
+}
+
+Test(cpu_networks, residual_connections)
+{
+    check_residual_connections();
 }
 
 /* Both operands of the sum are convolutions, as in a block that changes its size; and the sum of two sums. */
@@ -124,7 +142,7 @@ Test(cpu_networks, results_that_others_read_survive)
 }
 
 /* Depthwise separable convolutions with a squeeze-and-excitation gate. */
-Test(cpu_networks, inverted_residual_with_gate)
+static void check_inverted_residual(void)
 {
     struct convoy_pool pool = {
         .kind = CONVOY_POOL_AVERAGE, .window = {8, 8}, .stride = {1, 1}, .dilation = {1, 1}};
@@ -140,6 +158,49 @@ Test(cpu_networks, inverted_residual_with_gate)
     y = add_binary(graph, gate, y, CONVOY_MUL);
     y = add_binary(graph, x, add_conv(graph, y, 16, 1, 1, CONV1, true), CONVOY_ADD);
     add_output(graph, y);
+    check_graph(graph, TOLERANCE);
+}
+
+Test(cpu_networks, inverted_residual_with_gate)
+{
+    check_inverted_residual();
+}
+
+/* Processors without AVX-512 get other primitives and layouts (blocks of 8 channels, filled up with zeros),
+ * which are tested where there is AVX-512 too. */
+static void open_cpu_avx2(void)
+{
+    setenv("ONEDNN_MAX_CPU_ISA", "AVX2", 1);
+    open_cpu();
+}
+
+TestSuite(cpu_networks_avx2, .init = open_cpu_avx2, .fini = close_cpu, .timeout = 300);
+
+Test(cpu_networks_avx2, residual_connections)
+{
+    check_residual_connections();
+}
+
+Test(cpu_networks_avx2, inverted_residual_with_gate)
+{
+    check_inverted_residual();
+}
+
+Test(cpu_networks_avx2, classifier)
+{
+    check_graph(classifier(), TOLERANCE);
+}
+
+/* 0 / 0 in the channels that fill up a block must not reach the sums of the convolution behind. */
+Test(cpu_networks_avx2, quotients_leave_filled_up_blocks_alone)
+{
+    struct convoy_pool pool = {
+        .kind = CONVOY_POOL_MAX, .window = {6, 6}, .stride = {1, 1}, .dilation = {1, 1}};
+    struct convoy_graph *graph = new_graph(SHAPE(1, 3, 6, 6));
+    int x = add_conv(graph, graph->input, 20, 3, 3, CONV3, true);
+    int gate = add_act(graph, add_pool(graph, x, pool, false), CONVOY_CLIP, 0.5f, 2);
+    int y = add_binary(graph, x, gate, CONVOY_DIV);
+    add_output(graph, add_conv(graph, y, 20, 3, 3, CONV3, true));
     check_graph(graph, TOLERANCE);
 }
 

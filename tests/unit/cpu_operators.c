@@ -111,6 +111,18 @@ Test(cpu_operators, average_pooling_with_padding)
     check_pools(CONVOY_POOL_AVERAGE, true);
 }
 
+/* Windows that touch nothing but padding: 0 by loops.h. */
+Test(cpu_operators, pooling_of_padding_alone)
+{
+    struct convoy_pool pool = {
+        .kind = CONVOY_POOL_MAX, .window = {2, 2}, .stride = {1, 1}, .dilation = {1, 1}, .pad = {2, 2, 2, 2}};
+    check_pool(SHAPE(1, 3, 4, 4), pool, false);
+    pool.kind = CONVOY_POOL_AVERAGE;
+    check_pool(SHAPE(1, 3, 4, 4), pool, false);
+    pool.pad[0] = pool.pad[1] = 0;
+    check_pool(SHAPE(1, 3, 4, 4), pool, false);
+}
+
 Test(cpu_operators, global_pooling)
 {
     struct convoy_graph *graph = new_graph(SHAPE(1, 3, 9, 7));
