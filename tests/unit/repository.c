@@ -147,13 +147,23 @@ Test(repository, an_empty_folder_is_no_error_and_a_missing_one_is)
 
 Test(repository, an_unreadable_folder_is_a_warning)
 {
-    if (geteuid() == 0)
-        cr_skip_test("root reads every folder");
+    uid_t user = geteuid();
     add("m/1/model.onnx");
+    add("n/1/model.onnx");
     cr_assert_eq(chmod(folder_path(&folder, "m"), 0), 0);
+    cr_assert_eq(chmod(folder_path(&folder, "n"), 0755), 0);
+    cr_assert_eq(chmod(folder_path(&folder, "n/1"), 0), 0);
+    cr_assert_eq(chmod(folder.path, 0755), 0);
+    if (user == 0)
+        cr_assert_eq(seteuid(65534), 0, "root reads every folder, so this is nobody's part");
     scan();
+    if (user == 0)
+        cr_assert_eq(seteuid(user), 0);
     cr_assert_eq(noted("m cannot be read"), CONVOY_LOG_WARNING);
+    cr_assert_eq(repository.entry_count, 1);
+    cr_assert_not_null(strstr(repository.entries[0].problem, "cannot be reached: Permission denied"));
     cr_assert_eq(chmod(folder_path(&folder, "m"), 0700), 0);
+    cr_assert_eq(chmod(folder_path(&folder, "n/1"), 0700), 0);
 }
 
 Test(repository, many_models_and_a_slash_at_the_end)
