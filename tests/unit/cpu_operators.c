@@ -119,7 +119,10 @@ Test(cpu_operators, pooling_of_padding_alone)
     check_pool(SHAPE(1, 3, 4, 4), pool, false);
     pool.kind = CONVOY_POOL_AVERAGE;
     check_pool(SHAPE(1, 3, 4, 4), pool, false);
+    pool.pad[2] = pool.pad[3] = 0; /* before the input only, then behind it only */
+    check_pool(SHAPE(1, 3, 4, 4), pool, false);
     pool.pad[0] = pool.pad[1] = 0;
+    pool.pad[2] = pool.pad[3] = 2;
     check_pool(SHAPE(1, 3, 4, 4), pool, false);
 }
 
