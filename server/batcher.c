@@ -74,13 +74,18 @@ void convoy_batcher_model_ready(struct convoy_batcher *batcher, struct convoy_mo
     queue->input_stride[CONVOY_SLOT_F32_CHW] = convoy_slot_round(elements * sizeof(float));
     queue->output_stride = convoy_slot_round(shape->outputs_per_row * sizeof(float));
     queue->outputs_per_row = shape->outputs_per_row;
+    queue->metrics = model->metrics;
     queue->ready = true;
     pthread_mutex_unlock(&batcher->lock);
 }
 
 void convoy_queue_changed(struct convoy_batcher *batcher, const struct convoy_model *model)
 {
-    convoy_metrics_queue(model->metrics, queue_of(batcher, model)->queued);
+    uint64_t waiting = 0; /* the metric is of a name: all its versions together */
+    for (uint32_t i = 0; i < batcher->model_count; i++)
+        if (batcher->queues[i].metrics == model->metrics)
+            waiting += batcher->queues[i].queued;
+    convoy_metrics_queue(model->metrics, waiting);
 }
 
 int convoy_batcher_admit(struct convoy_batcher *batcher, struct convoy_model *model, uint32_t n)
@@ -90,7 +95,9 @@ int convoy_batcher_admit(struct convoy_batcher *batcher, struct convoy_model *mo
     int code = 0;
     if (batcher->stopped || queue->gone || !queue->ready)
         code = -ESHUTDOWN;
-    else if (n > queue->limits.max_queue || queue->queued > queue->limits.max_queue - n)
+    else if (n > queue->limits.max_queue)
+        code = -E2BIG;
+    else if (queue->queued > queue->limits.max_queue - n)
         code = -EBUSY;
     else
         queue->queued += n;

@@ -63,8 +63,8 @@ struct convoy_item {
     int32_t worker, slot, row;
 };
 
-/* Reserves room for n images of model. -EBUSY when its queue is full, -ESHUTDOWN once the batcher refuses
- * (stopping). What was admitted must be submitted or given back with convoy_batcher_cancel(). */
+/* Reserves room for n images of model. -EBUSY when its queue is full now, -E2BIG when n is more than max_queue
+ * and could never wait, -ESHUTDOWN once the batcher refuses (stopping). What was admitted must be submitted or given back with convoy_batcher_cancel(). */
 int convoy_batcher_admit(struct convoy_batcher *batcher, struct convoy_model *model, uint32_t n);
 void convoy_batcher_cancel(struct convoy_batcher *batcher, struct convoy_model *model, uint32_t n);
 

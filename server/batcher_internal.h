@@ -61,6 +61,7 @@ struct convoy_lane {
 /* A model's queue. */
 struct model_queue {
     struct convoy_batcher_limits limits;
+    struct convoy_model_metrics *metrics; /* shared by the versions of a name */
     bool ready, gone;
     uint64_t input_stride[FORMS], output_stride;
     uint32_t outputs_per_row;

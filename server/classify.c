@@ -131,13 +131,19 @@ static struct convoy_classification *admit(struct convoy_request *request, struc
     }
     int code = convoy_batcher_admit(batcher, model, (uint32_t)count);
     if (code != 0) {
-        if (code == -EBUSY)
+        request->refusal = MHD_HTTP_SERVICE_UNAVAILABLE;
+        if (code == -E2BIG) {
+            request->refusal = MHD_HTTP_CONTENT_TOO_LARGE;
+            convoy_fail(&request->refusal_reason, 0,
+                        "%zu images are more than the queue of model %s can hold (batching.max_queue): send "
+                        "them in several requests",
+                        count, model->name);
+        } else if (code == -EBUSY)
             convoy_fail(&request->refusal_reason, 0,
                         "the queue of model %s has no room for %zu more: try again later", model->name,
                         count);
         else
             convoy_fail(&request->refusal_reason, 0, "the server is stopping: send the request again");
-        request->refusal = MHD_HTTP_SERVICE_UNAVAILABLE;
         convoy_model_view_end(&taken);
         return NULL;
     }

@@ -249,7 +249,9 @@ Test(batcher, the_queue_is_bounded)
     cr_assert_eq(convoy_batcher_admit(p.batcher, &p.models[0], 1), 0);
     cr_assert_eq(convoy_batcher_admit(p.batcher, &p.models[1], 10), 0,
                  "another model has a queue of its own");
-    cr_assert_eq(convoy_batcher_admit(p.batcher, &p.models[1], UINT32_MAX), -EBUSY);
+    cr_assert_eq(convoy_batcher_admit(p.batcher, &p.models[1], 1), -EBUSY);
+    cr_assert_eq(convoy_batcher_admit(p.batcher, &p.models[1], 11), -E2BIG, "more than can ever wait");
+    cr_assert_eq(convoy_batcher_admit(p.batcher, &p.models[1], UINT32_MAX), -E2BIG);
     end();
 }
 
