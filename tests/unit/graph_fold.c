@@ -1,0 +1,276 @@
+/* Folding: the graph gets smaller, and computes what it computed. Every graph here is run by the plain
+ * reference before and after, on random numbers. */
+#include "tests/unit/graph_reference.h"
+
+#include "engine/graph/fold.h"
+
+static uint64_t state;
+
+static float any(void)
+{
+    state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+    return (float)((double)(state >> 40) / (1 << 23) - 1); /* [-1, 1) */
+}
+
+static struct convoy_shape shape_of(int batch_axis, int rank, const int64_t *dims)
+{
+    struct convoy_shape shape = {.rank = rank, .batch_axis = batch_axis};
+    for (int axis = 0; axis < rank; axis++)
+        shape.dims[axis] = dims[axis];
+    return shape;
+}
+
+#define DIMS(...)                                                                                            \
+    (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[])                             \
+    {                                                                                                        \
+        __VA_ARGS__                                                                                          \
+    }
+
+static int activation(struct convoy_graph *graph, int rank, const int64_t *dims)
+{
+    struct convoy_shape shape = shape_of(0, rank, dims);
+    return convoy_graph_add_tensor(graph, "t", &shape, NULL);
+}
+
+static int constant(struct convoy_graph *graph, int rank, const int64_t *dims)
+{
+    struct convoy_shape shape = shape_of(-1, rank, dims);
+    int64_t elements = convoy_shape_elements(&shape);
+    float *data = malloc(sizeof *data * (size_t)elements);
+    for (int64_t i = 0; i < elements; i++)
+        data[i] = any() + 1.5F; /* never near zero, for quotients */
+    return convoy_graph_add_tensor(graph, "c", &shape, data);
+}
+
+static struct convoy_node *node(struct convoy_graph *graph, enum convoy_op op, int a, int b, int c,
+                                int output)
+{
+    int inputs[3] = {a, b, c};
+    return convoy_graph_add_node(graph, op, NULL, NULL, inputs, 1 + (b >= 0) + (c >= 0), output);
+}
+
+static struct convoy_graph *start(int rank, const int64_t *dims)
+{
+    state = 7;
+    struct convoy_graph *graph = convoy_graph_new();
+    graph->input = activation(graph, rank, dims);
+    return graph;
+}
+
+static void finish(struct convoy_graph *graph, int output)
+{
+    graph->outputs[graph->output_count++] = output;
+    int64_t inputs = convoy_shape_elements(&graph->tensors[graph->input].shape);
+    int64_t outputs = convoy_shape_elements(&graph->tensors[output].shape);
+    double *x = malloc(sizeof *x * (size_t)inputs);
+    for (int64_t i = 0; i < inputs; i++)
+        x[i] = 4 * any();
+    double *before = reference_run(graph, x);
+    cr_assert(convoy_graph_finish(graph, NULL) == 0);
+    double *after = reference_run(graph, x);
+    for (int64_t i = 0; i < outputs; i++)
+        cr_assert(fabs(before[i] - after[i]) <= 1e-5 * (1 + fabs(before[i])), "[%d]: %g became %g", (int)i,
+                  before[i], after[i]);
+    free(x);
+    free(before);
+    free(after);
+}
+
+static int add_conv(struct convoy_graph *graph, int x, int64_t groups, bool bias, int64_t out)
+{
+    int64_t channels = graph->tensors[x].shape.dims[1];
+    int w = constant(graph, DIMS(6, channels / groups, 3, 3)), b = bias ? constant(graph, DIMS(6)) : -1;
+    int y = activation(graph, DIMS(1, 6, out, out));
+    struct convoy_node *conv = node(graph, CONVOY_OP_CONV, x, w, b, y);
+    conv->conv =
+        (struct convoy_conv){.groups = groups, .stride = {1, 1}, .dilation = {1, 1}, .pad = {1, 1, 1, 1}};
+    return y;
+}
+
+Test(graph_fold, batch_norm_into_convolutions)
+{
+    for (int bias = 0; bias < 2; bias++) {
+        struct convoy_graph *graph = start(DIMS(1, 4, 5, 5));
+        int y = add_conv(graph, graph->input, 2, bias == 1, 5), z = activation(graph, DIMS(1, 6, 5, 5));
+        node(graph, CONVOY_OP_SCALE_SHIFT, y, constant(graph, DIMS(6)), constant(graph, DIMS(6)), z);
+        finish(graph, z);
+        cr_expect(graph->node_count == 1 && graph->nodes[0].input_count == 3);
+        cr_expect(graph->tensor_count == 4 && graph->weight_bytes == 4 * (6 * 2 * 9 + 6));
+        convoy_graph_free(graph);
+    }
+}
+
+static void constant_behind_conv(enum convoy_binary_kind kind, bool constant_first, int rank,
+                                 const int64_t *dims, int nodes)
+{
+    struct convoy_graph *graph = start(DIMS(1, 4, 5, 5));
+    int y = add_conv(graph, graph->input, 1, false, 5), z = activation(graph, DIMS(1, 6, 5, 5));
+    int c = constant(graph, rank, dims);
+    node(graph, CONVOY_OP_BINARY, constant_first ? c : y, constant_first ? y : c, -1, z)->binary = kind;
+    finish(graph, z);
+    cr_expect(graph->node_count == nodes, "%d nodes where %d were expected", graph->node_count, nodes);
+    convoy_graph_free(graph);
+}
+
+Test(graph_fold, arithmetic_with_constants_into_convolutions)
+{
+    for (int first = 0; first < 2; first++) {
+        for (int kind = CONVOY_ADD; kind <= CONVOY_DIV; kind++) {
+            int nodes = kind == CONVOY_DIV && first ? 2 : 1; /* c / x is no scale of x */
+            constant_behind_conv(kind, first, DIMS(1, 6, 1, 1), nodes);
+            constant_behind_conv(kind, first, DIMS(6, 1, 1), nodes);
+            constant_behind_conv(kind, first, DIMS(1), nodes);
+            constant_behind_conv(kind, first, 0, NULL, nodes);
+            constant_behind_conv(kind, first, DIMS(5), 2);       /* along W */
+            constant_behind_conv(kind, first, DIMS(6, 5, 1), 2); /* along C and H */
+        }
+    }
+}
+
+Test(graph_fold, a_chain_behind_a_dense_layer)
+{
+    struct convoy_graph *graph = start(DIMS(1, 7));
+    int y = activation(graph, DIMS(1, 6)), z = activation(graph, DIMS(1, 6)),
+        u = activation(graph, DIMS(1, 6));
+    node(graph, CONVOY_OP_DENSE, graph->input, constant(graph, DIMS(6, 7)), -1, y);
+    node(graph, CONVOY_OP_SCALE_SHIFT, y, constant(graph, DIMS(6)), constant(graph, DIMS(6)), z);
+    node(graph, CONVOY_OP_BINARY, constant(graph, DIMS(6)), z, -1, u)->binary = CONVOY_SUB;
+    finish(graph, u);
+    cr_expect(graph->node_count == 1 && graph->nodes[0].op == CONVOY_OP_DENSE);
+    convoy_graph_free(graph);
+}
+
+Test(graph_fold, not_where_something_else_reads_the_convolution)
+{
+    struct convoy_graph *graph = start(DIMS(1, 4, 5, 5));
+    int y = add_conv(graph, graph->input, 1, true, 5), z = activation(graph, DIMS(1, 6, 5, 5));
+    int sum = activation(graph, DIMS(1, 6, 5, 5));
+    node(graph, CONVOY_OP_SCALE_SHIFT, y, constant(graph, DIMS(6)), constant(graph, DIMS(6)), z);
+    node(graph, CONVOY_OP_BINARY, y, z, -1, sum)->binary = CONVOY_ADD;
+    finish(graph, sum);
+    cr_expect(graph->node_count == 3);
+    convoy_graph_free(graph);
+
+    graph = start(DIMS(1, 4, 5, 5)); /* an output reads it, too */
+    y = add_conv(graph, graph->input, 1, true, 5);
+    z = activation(graph, DIMS(1, 6, 5, 5));
+    node(graph, CONVOY_OP_SCALE_SHIFT, y, constant(graph, DIMS(6)), constant(graph, DIMS(6)), z);
+    graph->outputs[graph->output_count++] = y;
+    finish(graph, z);
+    cr_expect(graph->node_count == 2);
+    convoy_graph_free(graph);
+}
+
+Test(graph_fold, weights_that_two_convolutions_share_stay_apart)
+{
+    struct convoy_graph *graph = start(DIMS(1, 6, 5, 5));
+    int w = constant(graph, DIMS(6, 6, 3, 3)), b = constant(graph, DIMS(6));
+    int y = activation(graph, DIMS(1, 6, 5, 5)), z = activation(graph, DIMS(1, 6, 5, 5)),
+        u = activation(graph, DIMS(1, 6, 5, 5));
+    struct convoy_conv conv = {.groups = 1, .stride = {1, 1}, .dilation = {1, 1}, .pad = {1, 1, 1, 1}};
+    node(graph, CONVOY_OP_CONV, graph->input, w, b, y)->conv = conv;
+    node(graph, CONVOY_OP_SCALE_SHIFT, y, constant(graph, DIMS(6)), constant(graph, DIMS(6)), z);
+    node(graph, CONVOY_OP_CONV, z, w, b, u)->conv = conv;
+    finish(graph, u);
+    cr_expect(graph->node_count == 2);
+    cr_expect(graph->nodes[0].inputs[1] != graph->nodes[1].inputs[1]);
+    convoy_graph_free(graph);
+}
+
+static void padded_pool(enum convoy_pool_kind kind, int64_t pad, bool include, int nodes)
+{
+    struct convoy_graph *graph = start(DIMS(1, 2, 6, 6));
+    int y = activation(graph, DIMS(1, 2, 9, 8)), z = activation(graph, DIMS(1, 2, 4 + pad, 4 + pad));
+    struct convoy_node *outer = node(graph, CONVOY_OP_PAD, graph->input, -1, -1, y);
+    outer->pad.before[2] = 1;
+    outer->pad.after[2] = 2;
+    outer->pad.before[3] = outer->pad.after[3] = 1;
+    /* (9 + 2 pad - 3) / 2 + 1, and with the overhang of ceil_mode ceil((8 + 2 pad - 3) / 2) + 1 */
+    node(graph, CONVOY_OP_POOL, y, -1, -1, z)->pool = (struct convoy_pool){.kind = kind,
+                                                                           .window = {3, 3},
+                                                                           .stride = {2, 2},
+                                                                           .dilation = {1, 1},
+                                                                           .pad = {pad, pad, pad, pad},
+                                                                           .count_include_pad = include};
+    finish(graph, z);
+    cr_expect(graph->node_count == nodes, "%d nodes where %d were expected", graph->node_count, nodes);
+    convoy_graph_free(graph);
+}
+
+Test(graph_fold, pads_into_average_pools_where_that_is_right)
+{
+    padded_pool(CONVOY_POOL_AVERAGE, 0, false, 1);
+    padded_pool(CONVOY_POOL_AVERAGE, 0, true, 1);
+    padded_pool(CONVOY_POOL_AVERAGE, 1, true, 1);
+    padded_pool(CONVOY_POOL_AVERAGE, 1, false, 2); /* its own padding does not count, those zeros do */
+    padded_pool(CONVOY_POOL_MAX, 0, false, 2);     /* a zero may be the maximum */
+}
+
+Test(graph_fold, pads_into_convolutions)
+{
+    for (int crops = 0; crops < 3; crops++) {
+        struct convoy_graph *graph = start(DIMS(1, 4, 5, 5));
+        struct convoy_shape padded = shape_of(0, DIMS(1, crops == 2 ? 6 : 4, 6, 6));
+        int y = convoy_graph_add_tensor(graph, "t", &padded, NULL);
+        struct convoy_node *pad = node(graph, CONVOY_OP_PAD, graph->input, -1, -1, y);
+        pad->pad.before[2] = crops == 1 ? -1 : 1;
+        pad->pad.after[2] = crops == 1 ? 2 : 0;
+        pad->pad.after[3] = 1;
+        pad->pad.before[1] = crops == 2 ? 2 : 0; /* channels of zeros are no padding of a convolution */
+        finish(graph, add_conv(graph, y, 1, true, 6));
+        cr_expect(graph->node_count == (crops == 0 ? 1 : 2), "%d", graph->node_count);
+        convoy_graph_free(graph);
+    }
+}
+
+/* x * clip(x + add, 0, 6) / 6 and its relatives; the importer's tests see the other orders. */
+Test(graph_fold, hard_swish_only_where_it_is_one)
+{
+    for (int i = 0; i < 4; i++) {
+        struct convoy_graph *graph = start(DIMS(1, 2, 6, 6));
+        int t[5];
+        for (int k = 0; k < 5; k++)
+            t[k] = activation(graph, DIMS(1, 2, 6, 6));
+        int three = constant(graph, 0, NULL), six = constant(graph, 0, NULL);
+        graph->tensors[three].data[0] = i == 1 ? 3.5F : 3;
+        graph->tensors[six].data[0] = i == 2 ? 5 : 6;
+        node(graph, CONVOY_OP_BINARY, three, graph->input, -1, t[0])->binary = CONVOY_ADD;
+        node(graph, CONVOY_OP_ACTIVATION, t[0], -1, -1, t[1])->activation =
+            (struct convoy_activation){CONVOY_CLIP, 0, 6};
+        node(graph, CONVOY_OP_ACTIVATION, graph->input, -1, -1, t[2])->activation.kind = CONVOY_TANH;
+        node(graph, CONVOY_OP_BINARY, t[1], i == 3 ? t[2] : graph->input, -1, t[3])->binary = CONVOY_MUL;
+        node(graph, CONVOY_OP_BINARY, t[3], six, -1, t[4])->binary = CONVOY_DIV;
+        finish(graph, t[4]);
+        int expected = i == 0 ? 1 : i == 3 ? 5 : 4;
+        cr_expect(graph->node_count == expected, "case %d: %d nodes", i, graph->node_count);
+        convoy_graph_free(graph);
+    }
+}
+
+Test(graph_fold, nothing_is_left_that_no_output_needs)
+{
+    struct convoy_graph *graph = start(DIMS(1, 2, 6, 6));
+    int y = activation(graph, DIMS(1, 2, 6, 6)), dead = activation(graph, DIMS(1, 2, 6, 6));
+    constant(graph, DIMS(1000));
+    node(graph, CONVOY_OP_ACTIVATION, graph->input, -1, -1, dead);
+    node(graph, CONVOY_OP_ACTIVATION, graph->input, -1, -1, y)->activation.kind = CONVOY_TANH;
+    finish(graph, y);
+    cr_expect(graph->node_count == 1 && graph->tensor_count == 2 && graph->weight_bytes == 0);
+    cr_expect(graph->nodes[0].activation.kind == CONVOY_TANH);
+    convoy_graph_free(graph);
+}
+
+Test(graph_fold, shapes_as_text)
+{
+    char text[160];
+    struct convoy_shape shape = shape_of(0, DIMS(1, 3, 32, 32));
+    cr_expect_str_eq(convoy_shape_text(&shape, text, sizeof text), "[N,3,32,32]");
+    shape.dims[0] = 2;
+    cr_expect_str_eq(convoy_shape_text(&shape, text, sizeof text), "[2N,3,32,32]");
+    cr_expect(convoy_shape_elements(&shape) == 2 * 3 * 32 * 32);
+    shape = shape_of(-1, 0, NULL);
+    cr_expect_str_eq(convoy_shape_text(&shape, text, sizeof text), "[]");
+    cr_expect(convoy_shape_elements(&shape) == 1);
+    shape = shape_of(-1, DIMS(1, 3, 32, 32));
+    cr_expect_str_eq(convoy_shape_text(&shape, text, 6), "[1,3,"); /* cut, and ended */
+}
