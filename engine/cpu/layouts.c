@@ -9,9 +9,10 @@ int convoy_cpu_dims(const struct convoy_cpu_lowering *l, int tensor, dnnl_dims_t
     const struct convoy_shape *shape = &l->graph->tensors[tensor].shape;
     for (int i = 0; i < shape->rank; i++)
         dims[i] = shape->dims[i] * (i == shape->batch_axis ? l->plan->rows : 1);
-    if (shape->rank == 0)
-        dims[0] = 1;
-    return shape->rank == 0 ? 1 : shape->rank;
+    if (shape->rank > 0)
+        return shape->rank;
+    dims[0] = 1;
+    return 1;
 }
 
 /* The descriptions below cannot fail: ranks are at most CONVOY_MAX_RANK and dimensions positive (load

@@ -302,7 +302,6 @@ Test(cpu_networks, jobs_run_in_order_and_the_same_row_gives_the_same_bits)
     uint64_t tag = 99;
     cr_assert_eq(cpu->collect(device, 0, &tag, &error), 0);
     for (int i = 0; i < 3; i++) {
-        struct convoy_job_times times = {0};
         struct convoy_job job = {.tag = 40u + (unsigned)i,
                                  .form = CONVOY_FORM_F32_CHW,
                                  .rows = 1,
@@ -310,7 +309,6 @@ Test(cpu_networks, jobs_run_in_order_and_the_same_row_gives_the_same_bits)
                                  .input_stride = 4096,
                                  .output = output[i],
                                  .output_stride = 128};
-        (void)times;
         cr_assert_eq(cpu->submit(device, net, &job, &error), 0);
     }
     for (uint64_t i = 0; i < 3; i++) {
@@ -318,7 +316,8 @@ Test(cpu_networks, jobs_run_in_order_and_the_same_row_gives_the_same_bits)
         cr_assert_eq(tag, 40 + i);
     }
     cr_assert_eq(cpu->collect(device, 0, &tag, &error), 0);
-    cr_assert(memcmp(output[0], output[1], 80) == 0 && memcmp(output[0], output[2], 80) == 0);
+    for (int i = 0; i < 20; i++)
+        cr_assert(output[0][i] == output[1][i] && output[0][i] == output[2][i], "element %d", i);
     cpu->unload(device, net);
     convoy_graph_free(graph);
 }

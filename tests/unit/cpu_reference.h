@@ -256,19 +256,20 @@ static inline void reference_softmax(const struct convoy_node *node, const struc
 static inline void reference_node(const struct convoy_node *node, struct reference_tensor *tensors)
 {
     const struct reference_tensor *x = &tensors[node->inputs[0]];
-    const struct reference_tensor *b = node->input_count > 1 ? &tensors[node->inputs[1]] : NULL;
-    const struct reference_tensor *c = node->input_count > 2 ? &tensors[node->inputs[2]] : NULL;
+    const struct reference_tensor *b = node->input_count > 1 ? &tensors[node->inputs[1]] : x;
+    const struct reference_tensor *c = node->input_count > 2 ? &tensors[node->inputs[2]] : x;
+    const double *bias = node->input_count > 2 ? c->values : NULL;
     const struct reference_tensor *y = &tensors[node->output];
     int64_t inner = 1;
     switch (node->op) {
     case CONVOY_OP_CONV:
-        reference_conv(&node->conv, x, b, c != NULL ? c->values : NULL, y);
+        reference_conv(&node->conv, x, b, bias, y);
         return;
     case CONVOY_OP_DENSE:
         for (int64_t i = 0; i < y->count; i++) {
             int64_t row = i / b->dims[0];
             int64_t k = i % b->dims[0];
-            y->values[i] = c != NULL ? c->values[k] : 0;
+            y->values[i] = bias != NULL ? bias[k] : 0;
             for (int64_t m = 0; m < b->dims[1]; m++)
                 y->values[i] += x->values[row * b->dims[1] + m] * b->values[k * b->dims[1] + m];
         }
@@ -329,6 +330,8 @@ static inline struct reference_tensor *reference_run(const struct convoy_graph *
             tensors[t].values[i] = graph->tensors[t].data[i];
     }
     struct reference_tensor *in = &tensors[graph->input];
+    if (in->values == NULL)
+        abort();
     memcpy(in->values, input, (size_t)in->count * sizeof(double));
     for (int n = 0; n < graph->node_count; n++)
         reference_node(&graph->nodes[n], tensors);
