@@ -95,11 +95,6 @@ static enum MHD_Result on_headers(struct convoy_request *request, const char *me
     bool at_once;
 
     convoy_request_headers(request, method, &at_once);
-    if (atomic_load_explicit(&request->http->closing, memory_order_relaxed)) {
-        request->refusal = MHD_HTTP_SERVICE_UNAVAILABLE;
-        convoy_fail(&request->refusal_reason, 0, "the server is stopping: send the request again");
-        at_once = true;
-    }
     if (!at_once)
         return MHD_YES;
     if (request->connection != NULL)

@@ -90,10 +90,15 @@ static bool refuse_body(struct convoy_request *request, const struct framing *fr
     return false;
 }
 
-/* Sets the refusal of a request that finds no route. */
+/* Sets the refusal of a request that finds no route, or comes too late. */
 static void refuse_route(struct convoy_request *request, enum convoy_method method)
 {
-    if (request->route == NULL) {
+    if (atomic_load_explicit(&request->http->closing, memory_order_relaxed)) {
+        /* At the body's end like the others: a small body is read sooner than a client finds its way out of a
+         * connection that was closed under its hands. */
+        refuse(request, MHD_HTTP_SERVICE_UNAVAILABLE);
+        convoy_fail(&request->refusal_reason, 0, "the server is stopping: send the request again");
+    } else if (request->route == NULL) {
         refuse(request, MHD_HTTP_NOT_FOUND);
         convoy_fail(
             &request->refusal_reason, 0,

@@ -180,7 +180,7 @@ static uint64_t time_of(const char *text, size_t n)
     struct convoy_error error;
     size_t count;
 
-    memcpy(body, "--XX\r\n", 6);
+    memcpy(body, "--XX\r\n", 6); // NOLINT(bugprone-not-null-terminated-result)
     for (size_t i = 6; i < n; i++)
         body[i] = (uint8_t)text[(i - 6) % length];
     uint64_t begun_us = convoy_now_us();

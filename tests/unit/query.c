@@ -15,7 +15,7 @@ static int top(const char *value, uint64_t *number)
     char *copy = value == NULL ? NULL : malloc(length > 0 ? length : 1);
 
     if (copy != NULL)
-        memcpy(copy, value, length);
+        memcpy(copy, value, length); // NOLINT(bugprone-not-null-terminated-result): on purpose
     int code = convoy_query_number("top", copy, length, 1, 1000, number, &error);
     free(copy);
     return code;
