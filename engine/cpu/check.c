@@ -2,6 +2,7 @@
 
 #include <dnnl_debug.h>
 #include <errno.h>
+#include <sys/sysinfo.h>
 
 int convoy_cpu_check(dnnl_status_t status, struct convoy_error *error, const char *node, const char *what)
 {
@@ -21,4 +22,16 @@ int convoy_cpu_check(dnnl_status_t status, struct convoy_error *error, const cha
         return convoy_fail(error, -EIO, "node '%s': oneDNN failed to %s (%s)", node, what,
                            dnnl_status2str(status));
     }
+}
+
+int convoy_cpu_no_memory(struct convoy_error *error, const char *node, const char *what, size_t bytes)
+{
+    struct sysinfo info;
+    unsigned long long available = 0;
+    if (sysinfo(&info) == 0)
+        available = (unsigned long long)info.freeram * info.mem_unit;
+    return convoy_fail(
+        error, -ENOMEM,
+        "node '%s': no memory for %zu bytes of %s, %llu are free; lower max_batch or serve fewer models",
+        node, bytes, what, available);
 }

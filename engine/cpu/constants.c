@@ -65,7 +65,7 @@ int convoy_cpu_constants_get(struct convoy_cpu_constants *constants, const float
     *entry = (struct convoy_cpu_constant){.source = source, .from = *from, .to = *to};
     entry->data = aligned_alloc(64, bytes);
     if (entry->data == NULL)
-        return convoy_fail(error, -ENOMEM, "node '%s': no memory for %zu bytes of weights", node, bytes);
+        return convoy_cpu_no_memory(error, node, "weights", bytes);
     if (dnnl_memory_desc_equal(from, to)) {
         memcpy(entry->data, source, dnnl_memory_desc_get_size(to));
     } else {

@@ -1,4 +1,5 @@
 #include "engine/cpu/net.h"
+#include "engine/cpu/check.h"
 #include "engine/cpu/lower.h"
 #include "engine/cpu/rows.h"
 #include "engine/cpu/threads.h"
@@ -173,8 +174,7 @@ static int finish_buckets(struct convoy_net *net, struct convoy_error *error)
     net->arena = aligned_alloc(64, arena);
     net->scratch = aligned_alloc(64, scratch);
     if (net->arena == NULL || net->scratch == NULL)
-        return convoy_fail(error, -ENOMEM, "no memory for %zu bytes of activations; lower max_batch",
-                           arena + scratch);
+        return convoy_cpu_no_memory(error, "input", "activations", arena + scratch);
     for (int i = 0; i < net->bucket_count; i++) {
         int failed =
             convoy_cpu_plan_finish(&net->buckets[i], net->constants.engine, net->arena, net->scratch, error);
