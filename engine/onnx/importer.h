@@ -38,8 +38,8 @@ struct onnx_value {
 };
 
 /* What N is. */
-#define ONNX_NO_BATCH   0  /* there is none: every dimension is as written */
-#define ONNX_OPEN_BATCH -1 /* left open by the file; a positive number: what the file has for it */
+#define ONNX_NO_BATCH   0    /* there is none: every dimension is as written */
+#define ONNX_OPEN_BATCH (-1) /* left open by the file; a positive number: what the file has for it */
 
 struct onnx_importer {
     const struct convoy_onnx_options *options;
@@ -63,6 +63,11 @@ struct onnx_importer {
     struct onnx_value *inputs[CONVOY_MAX_NODE_INPUTS]; /* NULL where left out */
     int input_count;
 };
+
+/* --- importer.c --- */
+
+/* Builds the graph from the model, by the options; on failure the sentence lacks the file's name. */
+int onnx_import(struct onnx_importer *importer);
 
 /* --- names.c: the table of values by name --- */
 
@@ -165,7 +170,7 @@ struct onnx_operator {
 };
 
 /* Tables that end with a NULL name. */
-extern const struct onnx_operator onnx_image_operators[];       /* ops_conv.c, ops_pool.c */
+extern const struct onnx_operator onnx_image_operators[];       /* ops_conv.c */
 extern const struct onnx_operator onnx_dense_operators[];       /* ops_dense.c */
 extern const struct onnx_operator onnx_elementwise_operators[]; /* ops_elementwise.c */
 extern const struct onnx_operator onnx_layout_operators[];      /* ops_layout.c */

@@ -132,7 +132,7 @@ static int read_conv(struct onnx_importer *importer)
 {
     const struct onnx_value *x, *weight, *bias;
     struct window window = {0};
-    int64_t groups, out[2];
+    int64_t groups, out[2] = {0, 0};
     int status = need_images(importer, &x);
     if (status == 0)
         status = onnx_need_floats(importer, 1, "weight", &weight);
@@ -203,7 +203,7 @@ static int read_pool(struct onnx_importer *importer, enum convoy_pool_kind kind)
 {
     const struct onnx_value *x;
     struct window window = {0};
-    int64_t out[2], ceil_mode, include_pad, storage_order;
+    int64_t out[2] = {0, 0}, ceil_mode, include_pad, storage_order;
     int result;
     int status = need_images(importer, &x);
     if (status == 0)

@@ -131,7 +131,7 @@ static int matmul_from_left(struct onnx_importer *importer, const struct onnx_va
         return onnx_fail(
             importer, -ENOTSUP,
             "its first input is a constant, which is supported for matrices times an activation only");
-    int weight, turned;
+    int weight = -1, turned = -1;
     int status = scaled_matrix(importer, a, true, 1, &weight);
     if (status == 0)
         status = swap_last_two(importer, x->tensor, &turned);
@@ -143,7 +143,7 @@ static int matmul_from_left(struct onnx_importer *importer, const struct onnx_va
 static int read_matmul(struct onnx_importer *importer)
 {
     const struct onnx_value *a = importer->inputs[0], *b = importer->inputs[1];
-    int status, weight, result;
+    int status, weight = -1, result = -1;
     if (a == NULL || b == NULL || b->kind == ONNX_INTS)
         return onnx_fail(importer, -EINVAL, "an input is missing or made of integers");
     if (a->kind != ONNX_ACTIVATION) {
@@ -171,7 +171,7 @@ static int scalar_constant(struct onnx_importer *importer, float value, int *ten
 /* factor * tensor; the tensor itself for 1. */
 static int emit_scaled(struct onnx_importer *importer, int tensor, float factor, int *result)
 {
-    int constant;
+    int constant = -1;
     *result = tensor;
     if (factor == 1)
         return 0;
@@ -205,7 +205,7 @@ static int bias_of(struct onnx_importer *importer, const struct onnx_value *c, f
 /* beta * C where it is no bias: added afterwards. C may not make the product larger. */
 static int add_c(struct onnx_importer *importer, const struct onnx_value *c, float beta, int *result)
 {
-    int scaled;
+    int scaled = -1;
     if (c->kind == ONNX_INTS)
         return onnx_fail(importer, -EINVAL, "its C is made of integers");
     const struct convoy_shape product = importer->graph->tensors[*result].shape;
@@ -237,7 +237,7 @@ static int read_gemm(struct onnx_importer *importer)
     const struct onnx_value *a, *b = importer->inputs[1], *c = importer->inputs[2];
     int64_t turn_a, turn_b;
     float alpha, beta;
-    int left, right, bias = -1, result;
+    int left, right = -1, bias = -1, result = -1;
     int status = onnx_need_activation(importer, 0, &a);
     if (status == 0)
         status = onnx_attribute_int(importer, "transA", 0, &turn_a);

@@ -386,4 +386,24 @@ HELPER void expect_sound(const struct convoy_graph *graph)
     free(read);
 }
 
+/* A model of one operator on x of [N,3,8,8] whose output is y; returns its node for attributes. */
+HELPER Onnx__NodeProto *one(struct builder **b, int opset, const char *op, const char *inputs)
+{
+    *b = builder_new(opset);
+    IMAGES(*b);
+    builder_output(*b, "y");
+    return builder_node(*b, op, inputs, "y");
+}
+
+/* Loads a model that must become one node, and checks its output's shape. */
+HELPER const struct convoy_node *single(struct builder *b, enum convoy_op op, const char *shape)
+{
+    const struct convoy_graph *graph = builder_graph(b);
+    expect_sound(graph);
+    cr_assert(graph->node_count == 1, "%d nodes", graph->node_count);
+    cr_assert(graph->nodes[0].op == op, "%s", convoy_op_name(graph->nodes[0].op));
+    expect_shape(graph, graph->outputs[0], shape);
+    return &graph->nodes[0];
+}
+
 #endif

@@ -2,16 +2,6 @@
  * operator. */
 #include "tests/unit/onnx_builder.h"
 
-#include <math.h>
-
-static Onnx__NodeProto *one(struct builder **b, int opset, const char *op, const char *inputs)
-{
-    *b = builder_new(opset);
-    IMAGES(*b);
-    builder_output(*b, "y");
-    return builder_node(*b, op, inputs, "y");
-}
-
 Test(onnx_refusals, operators)
 {
     struct builder *b;

@@ -36,7 +36,7 @@ static int bind_inputs(const char *folder, const Onnx__GraphProto *graph, struct
 {
     int bound = 0;
     for (size_t i = 1; i < graph->n_input && bound < MAX_BOUND; i++) {
-        char path[512];
+        char path[2048];
         snprintf(path, sizeof path, "%s/test_data_set_0/input_%zu.pb", folder, i);
         if (convoy_onnx_read_tensor_pb(path, &tensors[bound], NULL) != 0)
             break;
@@ -57,7 +57,7 @@ static int bind_inputs(const char *folder, const Onnx__GraphProto *graph, struct
 
 static void load_case(const char *folder, bool no_batch, int *loaded, int *refused)
 {
-    char path[512];
+    char path[2048];
     snprintf(path, sizeof path, "%s/model.onnx", folder);
     size_t size = 0;
     uint8_t *bytes = read_all(path, &size);

@@ -1,0 +1,87 @@
+#include "engine/onnx/file.h"
+#include "engine/onnx/guard.h"
+#include "engine/onnx/importer.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define MOST_FLOATS (INT64_C(1) << 29) /* 2 GiB of constants */
+
+static int unpack(const char *path, Onnx__ModelProto **model, struct convoy_error *error)
+{
+    uint8_t *bytes = NULL;
+    size_t size = 0;
+    int status = onnx_read_file(path, &bytes, &size, error);
+    if (status != 0)
+        return status;
+    status = onnx_guard(bytes, size, ONNX_MODEL, error);
+    if (status != 0) {
+        free(bytes);
+        return convoy_fail_in(error, status, "%.200s", path);
+    }
+    *model = onnx__model_proto__unpack(NULL, size, bytes);
+    free(bytes);
+    return *model != NULL
+               ? 0
+               : convoy_fail(error, -EINVAL, "%.200s: the file is damaged, it is no ONNX model", path);
+}
+
+/* Names come from the file and go into JSON and logs: only whole, printable UTF-8 passes. */
+static void make_printable(char *text)
+{
+    unsigned char *at = (unsigned char *)text;
+    while (*at != '\0') {
+        int more = *at >= 0xC2 && *at < 0xE0   ? 1
+                   : *at >= 0xE0 && *at < 0xF0 ? 2
+                   : *at >= 0xF0 && *at < 0xF5 ? 3
+                                               : 0;
+        bool good = *at >= 0x20 && *at != 0x7F && (*at < 0x80 || more > 0);
+        /* Overlong forms, surrogates and what lies beyond U+10FFFF. */
+        if (good && more > 0)
+            good = !((at[0] == 0xE0 && at[1] < 0xA0) || (at[0] == 0xED && at[1] > 0x9F) ||
+                     (at[0] == 0xF0 && at[1] < 0x90) || (at[0] == 0xF4 && at[1] > 0x8F));
+        for (int i = 1; good && i <= more; i++)
+            good = (at[i] & 0xC0) == 0x80;
+        if (!good) {
+            *at = '?';
+            more = 0;
+        }
+        at += 1 + more;
+    }
+}
+
+int convoy_onnx_load(const char *path, const struct convoy_onnx_options *options, struct convoy_graph **graph,
+                     struct convoy_error *error)
+{
+    static const struct convoy_onnx_options none;
+    struct convoy_error ignored;
+    struct onnx_importer importer = {.options = options != NULL ? options : &none,
+                                     .error = error != NULL ? error : &ignored,
+                                     .batch = ONNX_NO_BATCH,
+                                     .elements_left = MOST_FLOATS};
+    *graph = NULL;
+    importer.error->message[0] = '\0';
+    int status = unpack(path, &importer.model, importer.error);
+    if (status == 0) {
+        importer.folder = onnx_folder_of(path);
+        importer.graph = convoy_graph_new();
+        status = importer.folder == NULL || importer.graph == NULL ? onnx_out_of_memory(&importer)
+                                                                   : onnx_import(&importer);
+        if (status != 0)
+            convoy_fail_in(importer.error, status, "%.200s", path);
+    }
+    for (int i = 0; i < importer.value_count; i++)
+        free(importer.values[i].ints);
+    free(importer.values);
+    free(importer.slots);
+    free(importer.folder);
+    if (importer.model != NULL)
+        onnx__model_proto__free_unpacked(importer.model, NULL);
+    if (status != 0) {
+        convoy_graph_free(importer.graph);
+        make_printable(importer.error->message);
+        return status;
+    }
+    *graph = importer.graph;
+    return 0;
+}
