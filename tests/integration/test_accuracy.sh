@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # The shared test images through HTTP, one by one and many in a form: as many right as the model card states.
+# shellcheck disable=SC2119 # start and launch take options of convoyd, which are not this script's
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh"
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # The shared test images through HTTP: the first class as ONNX Runtime's on the same file, for all but 0.2 %.
+# shellcheck disable=SC2119 # start and launch take options of convoyd, which are not this script's
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh"
 

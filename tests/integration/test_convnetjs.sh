@@ -2,6 +2,7 @@
 # The network of the ConvNetJS CIFAR-10 demo, converted from its text weights, classifies as it should: the data's
 # README states 76.5 % on the first 200 training images of each class (1,530 of 2,000). Of the shared test images
 # numbered below 200 (every other one: 1,000) ONNX Runtime gets 721 right with the same file.
+# shellcheck disable=SC2119 # start and launch take options of convoyd, which are not this script's
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh"
 
@@ -10,7 +11,9 @@ images=$data/cifar10-jpg
 slack=3 # images that may fall the other way where two classes are level in the last bits
 
 [ -d "$weights" ] || skip "the weights of the ConvNetJS network are not there: $weights"
-[ -f "$images/train.tar.gz" ] && [ -f "$images/test.tar.gz" ] || skip "the shared images are not there: $images"
+for archive in train test; do
+  [ -f "$images/$archive.tar.gz" ] || skip "the shared images are not there: $images/$archive.tar.gz"
+done
 python3 tests/tools/convert_convnetjs.py "$weights" "$work/models/convnetjs-cifar10"
 start --models "$work/models"
 

@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# sanitize: yes
+# Workers that hang: stopped by a signal, or in a job that never ends. And a front that was stopped itself, which
+# must not take that for its worker's fault.
+# shellcheck source=tests/integration/faults.sh
+. "$(dirname "$0")/faults.sh"
+
+hang_ms=$((500 * slower))
+configure worker="{\"hang_timeout_ms\": $hang_ms}" timeout_ms=60000
+
+echo "A worker stopped under load is replaced after the hang timeout."
+start --config "$work/config.json"
+load stopped --seconds 9
+for ((i = 0; i < 2; i++)); do
+  sleep 3
+  kill -STOP "$(worker)"
+done
+loaded stopped
+all_answered stopped $((hang_ms + 1000 * slower))
+[ "$(json "$work/stopped.json" 'd["retried"] > 0')" = True ] || fail "\"retries\" is in no answer"
+[ "$(curl -fsS "$url/metrics" | grep -c 'worker_restarts_total{.*reason="hang"} 2$')" = 1 ] ||
+  fail "not two workers were replaced for hanging"
+
+echo "A worker that is stopped with nothing to do is replaced too."
+before=$(metric convoyd_worker_restarts_total)
+kill -STOP "$(worker)"
+replaced() { [ "$(metric convoyd_worker_restarts_total)" -gt "$before" ]; }
+until_true 20 replaced || fail "nobody noticed"
+until_true 20 ready || fail "not ready again"
+
+echo "A stopped worker that is killed before the timeout, and its successor stopped at once."
+load both --seconds 4
+sleep 1
+first=$(worker)
+kill -STOP "$first"
+kill -KILL "$first"
+successor() { workers | grep -qvx "$first"; }
+until_true 20 successor || fail "no successor"
+kill -STOP "$(workers | grep -vx "$first")"
+loaded both
+all_answered both $((hang_ms + 1000 * slower))
+restarts=$(metric convoyd_worker_restarts_total)
+
+echo "The front stopped under load, shorter and longer than the hang timeout: its worker is not to blame."
+load away --seconds 8
+for pause in 0.3 0.8 1.5 3; do
+  kill -STOP "$daemon"
+  sleep "$pause"
+  kill -CONT "$daemon"
+  sleep 0.3
+done
+loaded away
+all_answered away 4500
+[ "$(metric convoyd_worker_restarts_total)" = "$restarts" ] || fail "a worker was replaced though the front was away"
+stop
+
+echo "A job that never ends: its image alone gets the 500."
+python3 tests/tools/solid_png.py "$work/poison.png" 250 0 250
+export CONVOY_TEST_FAULT=hang:250,0,250
+start --config "$work/config.json"
+load endless --seconds 6 --connections 16
+sleep 1
+expect 500 --data-binary @"$work/poison.png" "$url/classify"
+loaded endless
+# At worst: once together, then alone, then halves down to one image of 16.
+all_answered endless $((7 * hang_ms + 3000 * slower))
+expect 200 --data-binary @models/samples/ship.jpg "$url/classify"
+stop

@@ -1,0 +1,108 @@
+#!/usr/bin/env bash
+# sanitize: yes
+# The processes and what ties them together: a front that is killed, Ctrl-C, a control socket that closes or speaks
+# nonsense, a log that cannot be written.
+# shellcheck disable=SC2119 # start and launch take options of convoyd, which are not this script's
+# shellcheck source=tests/integration/faults.sh
+. "$(dirname "$0")/faults.sh"
+
+image=models/samples/truck.jpg
+
+ended() { ! kill -0 "$1" 2>/dev/null; }
+images_came() { [ "$(metric convoyd_images_total)" -gt 100 ]; }
+replaced_once() { [ "$(metric convoyd_worker_restarts_total)" = 1 ]; }
+classified() {
+  expect 200 --data-binary @$image "$url/classify"
+  [ "$(json "$work/body" 'd["results"][0]["predictions"][0]["label"]')" = truck ] || fail "$(cat "$work/body")"
+}
+
+echo "The front killed with -9 leaves no orphan, idle, busy or with a worker that just starts."
+start
+pid=$(worker)
+kill -KILL "$daemon"
+until_true 5 ended "$pid" || fail "the idle worker lives on"
+start
+load cut --seconds 2
+pid=$(worker)
+until_true 5 images_came || fail "no load"
+kill -KILL "$daemon"
+until_true 5 ended "$pid" || fail "the busy worker lives on"
+wait "$load_pid" || true
+launch
+pid=$(worker)
+kill -KILL "$daemon"
+until_true 5 ended "$pid" || fail "the starting worker lives on"
+
+echo "Ctrl-C reaches front and worker: what was accepted is answered, nobody dies of it, the front ends with 0."
+set -m # a process group of its own
+start
+set +m
+pid=$(worker)
+load drained --seconds 3
+until_true 5 images_came || fail "no load"
+kill -INT -- "-$daemon"
+status=0
+wait "$daemon" || status=$?
+[ $status = 0 ] || fail "the front ended with $status"
+daemon=
+ended "$pid" || fail "the worker outlives the front"
+grep -q 'msg=draining signal=SIGINT' "$work/log" || fail "the log does not say why it drains"
+grep -q 'worker died' "$work/log" && fail "the worker died of Ctrl-C"
+loaded drained
+[ "$(json "$work/drained.json" 'set(d["statuses"]) <= {"200", "503"} and d["wrong"] + d["lost"] == 0')" = True ] ||
+  fail "an accepted request was not answered"
+
+meddle() { # reason that the front should give, arguments of worker_socket.py
+  local reason=$1 restarts status=0
+  shift
+  restarts=$(metric convoyd_worker_restarts_total)
+  python3 tests/tools/worker_socket.py "$(worker)" "$@" >"$work/meddled" || status=$?
+  [ $status != 77 ] || skip "$(cat "$work/meddled")"
+  [ $status = 0 ] || fail "worker_socket.py $*: status $status"
+  replaced() { [ "$(metric convoyd_worker_restarts_total)" -gt "$restarts" ]; }
+  until_true 10 replaced || fail "no worker was replaced after: $*"
+  grep -q "worker died.* reason=$reason" "$work/log" || fail "the log does not say '$reason' after: $*"
+  classified
+}
+
+echo "A control socket that closes or speaks nonsense costs the worker, not requests."
+configure timeout_ms=30000
+start --config "$work/config.json"
+load meddled --seconds $((4 * (slower > 1 ? 3 : 1)))
+meddle '\(exit\|signal\)' shutdown
+kill -STOP "$(worker)" # it cannot follow by itself
+meddle signal shutdown
+meddle protocol say 'this is no JSON\n'
+meddle protocol say '{"type": "loaded", "model": 4000000000}\n'
+meddle protocol say '{"type": "hello"}\n'
+meddle protocol say '[]\n'
+meddle protocol flood 20000000
+loaded meddled
+all_answered meddled $((2000 * slower))
+stop
+
+echo "A log on a full disk, and no standard streams at all: served all the same."
+# No log says which port was taken, so one is chosen beforehand.
+listen() {
+  port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+  url=http://127.0.0.1:$port
+}
+listen
+"$build/bin/convoyd" --listen "127.0.0.1:$port" 2>/dev/full &
+daemon=$!
+until_true 20 ready || fail "not ready with a full disk under the log"
+classified
+kill -KILL "$(worker)"
+until_true 10 replaced_once || fail "the worker was not replaced"
+classified
+stop
+listen
+"$build/bin/convoyd" --listen "127.0.0.1:$port" 0<&- 1>&- 2>&- &
+daemon=$!
+until_true 20 ready || fail "not ready without standard streams"
+classified
+for descriptor in 0 1 2; do
+  [[ $(readlink "/proc/$daemon/fd/$descriptor") == /dev/null ]] ||
+    fail "descriptor $descriptor is $(readlink "/proc/$daemon/fd/$descriptor"): what a library prints would land there"
+done
+stop
