@@ -5,9 +5,20 @@
 #include "server/lifecycle.h"
 #include "server/options.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
+
+/* Started without standard streams, the next sockets and the channel would take their numbers, and log lines
+ * would land in them. open() takes the lowest free number, so each call fills one gap. */
+static void fill_standard_streams(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0)
+            (void)open("/dev/null", O_RDWR);
+}
 
 static int complain(const struct convoy_error *error)
 {
@@ -72,6 +83,7 @@ int main(int argc, char **argv)
     struct convoy_options options;
     struct convoy_config *config;
     struct convoy_error error;
+    fill_standard_streams();
     signal(SIGPIPE, SIG_IGN);
     if (convoy_options_parse(argc, argv, &options, &error) != 0) {
         complain(&error);

@@ -233,8 +233,10 @@ static void on_watch(uv_timer_t *timer)
 {
     struct convoy_supervisor *supervisor = timer->data;
     uint64_t now = convoy_now_us(), last = atomic_exchange(&supervisor->turned_us, now);
-    /* When this process itself was stopped, workers are not to blame for what it did not hear. */
-    bool was_away = now - last > LIVE_US;
+    /* When this process itself was stopped, workers are not to blame for what it did not hear. Half the hang
+     * timeout leaves room for a heartbeat. */
+    uint64_t half = supervisor->config->worker.hang_timeout_ms * (uint64_t)500;
+    bool was_away = now - last > (half < LIVE_US ? half : LIVE_US);
     for (uint32_t i = 0; i < supervisor->member_count; i++) {
         if (was_away)
             supervisor->members[i]->worker.heard_us = now;
