@@ -4,8 +4,8 @@
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 # A worker of a sanitized build starts several times more slowly, so its faults cost more.
-# shellcheck disable=SC2034 # the tests use it
 slower=1
+# shellcheck disable=SC2034 # the tests use it
 if [[ $build == *san* ]]; then slower=8; fi
 
 # configure KEY=JSON...: writes $work/config.json, e.g. configure worker='{"hang_timeout_ms": 500}'.

@@ -5,6 +5,7 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 cd "$root"
 build=${CONVOY_BUILD:-build}
+# shellcheck disable=SC2034 # the tests use it
 data=${CONVOY_DATA:-../shared/data}
 work=$(mktemp -d)
 daemon=
