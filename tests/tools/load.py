@@ -1,0 +1,252 @@
+#!/usr/bin/env python3
+"""Load on a running convoyd: every answer is checked, none may be missing.
+
+    load.py URL --seconds S [--connections N] [--image FILE]... [--query QUERY] [--mix] [--terminate PID] [--json]
+
+Each of N connections, kept alive, asks and waits for the answer, again and again. Without --mix it POSTs the
+images in turn to /classify (by default those of models/samples). With --mix forms, bad input, wrong paths and
+methods, metrics and health come in between.
+
+An answer is right when it has the status and the body that its request must get, its Content-Length, and the
+X-Request-Id that was sent: an answer to somebody else's request shows.
+
+With --terminate the process PID gets SIGTERM after S seconds and the asking goes on until the server has closed
+every connection. From that moment a 503 with "Connection: close" is right too: it is counted in stopped, or, when
+its request was sent before the signal, in overtaken: the server had not read it yet. With drain_ms there must be
+none of these. A request sent after the signal may find its connection closed (late).
+
+The figures: requests, statuses {status: count}, kinds {what was asked: count}, wrong (answered otherwise than it
+must be), lost (no answer), stopped, overtaken, late, per_second, median_ms, longest_ms, example (of a wrong
+answer). Exit status 0 when nothing was wrong or lost and something was asked.
+
+One thread of Python's standard library, so that the client's own waiting stays out of the longest answer.
+"""
+
+import argparse
+import asyncio
+import collections
+import itertools
+import json
+import os
+import pathlib
+import random
+import signal
+import statistics
+import sys
+import time
+import urllib.parse
+
+BOUNDARY = "convoy-load-boundary"
+PATIENCE_S = 60  # for one answer; longer than any limit that a test configures
+
+
+class Kind:
+    """One kind of request and what its answer must be."""
+
+    def __init__(self, name, method, target, body=b"", content_type="", status=200, check=None):
+        self.name, self.method, self.target, self.body = name, method, target, body
+        self.content_type, self.status, self.check = content_type, status, check
+
+    def bytes(self, host, request_id):
+        head = f"{self.method} {self.target} HTTP/1.1\r\nHost: {host}\r\nX-Request-Id: {request_id}\r\n"
+        if self.content_type:
+            head += f"Content-Type: {self.content_type}\r\n"
+        if self.method == "POST":
+            head += f"Content-Length: {len(self.body)}\r\n"
+        return head.encode() + b"\r\n" + self.body
+
+    def right(self, status, headers, body):
+        if status != self.status:
+            return False
+        if status >= 400:
+            return len(json.loads(body)["error"]) > 10
+        return self.check is None or self.check(headers, body)
+
+
+def classified(count, bad=None):
+    """Each of count images has predictions, but for the one at bad."""
+
+    def check(_, body):
+        results = json.loads(body)["results"]
+        return len(results) == count and all(
+            ("predictions" in result) == (place != bad) for place, result in enumerate(results)
+        )
+
+    return check
+
+
+def form(images):
+    parts = b"".join(
+        f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="i"; filename="i.jpg"\r\n\r\n'.encode() + data + b"\r\n"
+        for data in images
+    )
+    return parts + f"--{BOUNDARY}--\r\n".encode()
+
+
+def single(images, target):
+    return [Kind("image", "POST", target, data, "image/jpeg", check=classified(1)) for data in images]
+
+
+def mixed(images, target):
+    """The kinds of the mix, each as often as it shall come."""
+    multipart = f"multipart/form-data; boundary={BOUNDARY}"
+    first = images[0]
+    eight = [images[i % len(images)] for i in range(8)]
+    spoilt = eight[:3] + [b"not an image at all"] + eight[4:]
+    return single(images, target) * 4 + [
+        Kind("form", "POST", target, form(eight), multipart, check=classified(8)),
+        Kind("spoilt form", "POST", target, form(spoilt), multipart, check=classified(8, bad=3)),
+        Kind("broken form", "POST", target, form(eight)[:-9], multipart, status=400),
+        Kind("text", "POST", target, b"this is text", "image/jpeg", status=415),
+        Kind("cut image", "POST", target, first[: len(first) // 2], "image/jpeg", status=422),
+        Kind("empty", "POST", target, status=400),
+        Kind("top=0", "POST", "/classify?top=0", first, "image/jpeg", status=400),
+        Kind("unknown model", "POST", "/classify?model=nobody", first, "image/jpeg", status=404),
+        Kind("unknown path", "GET", "/nowhere", status=404),
+        Kind("body to nowhere", "POST", "/nowhere", first, "image/jpeg", status=404),
+        Kind("wrong method", "GET", "/classify", status=405, check=lambda headers, _: headers["allow"] == "POST"),
+        Kind("models", "GET", "/v2/models", check=lambda _, body: json.loads(body)["models"]),
+        Kind("live", "GET", "/v2/health/live"),
+        Kind("metrics", "GET", "/metrics", check=lambda _, body: b"convoyd_requests_total{" in body),
+    ]
+
+
+class Figures:
+    def __init__(self):
+        self.statuses, self.kinds = collections.Counter(), collections.Counter()
+        self.wrong = self.lost = self.stopped = self.overtaken = self.late = 0
+        self.latencies = []
+        self.example = None
+        self.signalled = None  # when SIGTERM was sent
+
+    def after_signal(self, moment):
+        return self.signalled is not None and moment >= self.signalled
+
+    def answered(self, kind, status, headers, body, request_id, sent):
+        self.statuses[status] += 1
+        self.kinds[kind.name] += 1
+        self.latencies.append(time.monotonic() - sent)
+        if headers.get("x-request-id") == request_id:
+            if kind.right(status, headers, body):
+                return
+            closing = status == 503 and headers.get("connection", "").lower() == "close"
+            if closing and self.signalled is not None:
+                if self.after_signal(sent):
+                    self.stopped += 1
+                else:
+                    self.overtaken += 1
+                return
+        self.wrong += 1
+        self.example = self.example or f"{kind.name}: {status} {headers} {body[:300]!r}"
+
+    def unanswered(self, kind, sent, why):
+        if self.after_signal(sent):
+            self.late += 1
+            return
+        self.lost += 1
+        self.example = self.example or f"{kind.name}: no answer: {why!r}"
+
+    def report(self, seconds):
+        milliseconds = [1000 * s for s in self.latencies] or [0]
+        return {
+            "requests": sum(self.statuses.values()),
+            "statuses": dict(self.statuses),
+            "kinds": dict(self.kinds),
+            "wrong": self.wrong,
+            "lost": self.lost,
+            "stopped": self.stopped,
+            "overtaken": self.overtaken,
+            "late": self.late,
+            "per_second": round(sum(self.statuses.values()) / seconds),
+            "median_ms": round(statistics.median(milliseconds), 1),
+            "longest_ms": round(max(milliseconds), 1),
+            "example": self.example,
+        }
+
+
+async def read_answer(reader):
+    """(status, headers, body); headers with lower-case names."""
+    lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+    headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines[1:] if line)}
+    body = await reader.readexactly(int(headers["content-length"]))
+    return int(lines[0].split()[1]), headers, body
+
+
+async def ask(number, arguments, kinds, figures, end):
+    """One connection's life."""
+    chance = random.Random(number)
+    reader = writer = None
+    for turn in itertools.count():
+        stopping = figures.signalled is not None
+        if time.monotonic() >= end and (arguments.terminate is None or (stopping and writer is None)):
+            break
+        kind = chance.choice(kinds) if arguments.mix else kinds[(number + turn) % len(kinds)]
+        request_id = f"load-{number}-{turn}"
+        sent = time.monotonic()
+        try:
+            if writer is None:
+                reader, writer = await asyncio.open_connection(arguments.url.hostname, arguments.url.port)
+            writer.write(kind.bytes(arguments.url.netloc, request_id))
+            # Taken by the kernel from here on, unless the request is larger than its buffers.
+            sent = time.monotonic()
+            status, headers, body = await asyncio.wait_for(read_answer(reader), PATIENCE_S)
+            figures.answered(kind, status, headers, body, request_id, sent)
+            closing = headers.get("connection", "").lower() == "close"
+        except (OSError, EOFError, asyncio.TimeoutError) as why:
+            figures.unanswered(kind, sent, why)
+            closing = True
+            if not figures.after_signal(sent):
+                await asyncio.sleep(0.05)  # a server that is gone would be asked in a busy loop
+        if closing and writer is not None:
+            writer.close()
+            writer = None
+            if figures.signalled is not None:
+                break
+    if writer is not None:
+        writer.close()
+
+
+async def terminate(arguments, figures, end):
+    await asyncio.sleep(end - time.monotonic())
+    # What is written at this moment was written before it: one thread does both.
+    figures.signalled = time.monotonic()
+    os.kill(arguments.terminate, signal.SIGTERM)
+
+
+async def run(arguments):
+    folder = pathlib.Path(__file__).resolve().parents[2] / "models" / "samples"
+    paths = arguments.image or sorted(folder.glob("*.jpg"))
+    images = [path.read_bytes() for path in paths]
+    target = "/classify" + ("?" + arguments.query if arguments.query else "")
+    kinds = mixed(images, target) if arguments.mix else single(images, target)
+    figures, start = Figures(), time.monotonic()
+    end = start + arguments.seconds
+    tasks = [ask(i, arguments, kinds, figures, end) for i in range(arguments.connections)]
+    if arguments.terminate is not None:
+        tasks.append(terminate(arguments, figures, end))
+    await asyncio.gather(*tasks)
+    return figures.report(time.monotonic() - start)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("url", type=urllib.parse.urlsplit)
+    parser.add_argument("--seconds", type=float, required=True)
+    parser.add_argument("--connections", type=int, default=64)
+    parser.add_argument("--image", type=pathlib.Path, action="append", help="may be given again")
+    parser.add_argument("--query", default="top=1")
+    parser.add_argument("--mix", action="store_true")
+    parser.add_argument("--terminate", type=int, metavar="PID")
+    parser.add_argument("--json", action="store_true", help="the figures as one JSON object")
+    arguments = parser.parse_args()
+    report = asyncio.run(run(arguments))
+    if arguments.json:
+        print(json.dumps(report))
+    else:
+        for name, value in report.items():
+            print(f"{name}: {value}")
+    sys.exit(0 if report["requests"] > 0 and report["wrong"] + report["lost"] == 0 else 1)
+
+
+if __name__ == "__main__":
+    main()
