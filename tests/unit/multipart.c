@@ -66,7 +66,7 @@ static int split(const char *body, size_t length, struct convoy_part *parts, siz
 {
     struct convoy_error error;
 
-    *copy = malloc(length > 0 ? length : 1);
+    *copy = calloc(1, length > 0 ? length : 1);
     memcpy(*copy, body, length);
     return convoy_multipart_split(*copy, length, "XX", parts, capacity, count, &error);
 }
@@ -115,6 +115,20 @@ Test(multipart, writes_no_more_parts_than_there_is_room_for)
     cr_assert_eq(count, 3);
     cr_assert_eq(parts[0].bytes[0], '1');
     cr_assert_eq(parts[1].length, 7, "the second place was not ours to write");
+    free(copy);
+}
+
+Test(multipart, a_part_may_have_no_headers)
+{
+    static const char body[] = "--XX\r\n\r\ncontent\r\n--XX--";
+    struct convoy_part part;
+    uint8_t *copy;
+    size_t count;
+
+    cr_assert_eq(split(body, sizeof body - 1, &part, 1, &count, &copy), 0);
+    cr_assert_eq(count, 1);
+    cr_assert_eq(part.length, 7);
+    cr_assert_arr_eq(part.bytes, "content", 7);
     free(copy);
 }
 

@@ -12,7 +12,7 @@ static int top(const char *value, uint64_t *number)
 {
     /* A copy without a NUL, so that the address sanitizer sees an over-read. */
     size_t length = value == NULL ? 0 : strlen(value);
-    char *copy = value == NULL ? NULL : malloc(length > 0 ? length : 1);
+    char *copy = value == NULL ? NULL : calloc(1, length > 0 ? length : 1);
 
     if (copy != NULL)
         memcpy(copy, value, length); // NOLINT(bugprone-not-null-terminated-result): on purpose
