@@ -226,7 +226,7 @@ Test(graph_fold, pads_into_convolutions)
 /* x * clip(x + add, 0, 6) / 6 and its relatives; the importer's tests see the other orders. */
 Test(graph_fold, hard_swish_only_where_it_is_one)
 {
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 6; i++) {
         struct convoy_graph *graph = start(DIMS(1, 2, 6, 6));
         int t[5];
         for (int k = 0; k < 5; k++)
@@ -236,7 +236,7 @@ Test(graph_fold, hard_swish_only_where_it_is_one)
         graph->tensors[six].data[0] = i == 2 ? 5 : 6;
         node(graph, CONVOY_OP_BINARY, three, graph->input, -1, t[0])->binary = CONVOY_ADD;
         node(graph, CONVOY_OP_ACTIVATION, t[0], -1, -1, t[1])->activation =
-            (struct convoy_activation){CONVOY_CLIP, 0, 6};
+            (struct convoy_activation){CONVOY_CLIP, i == 4 ? 1 : 0, i == 5 ? 7 : 6};
         node(graph, CONVOY_OP_ACTIVATION, graph->input, -1, -1, t[2])->activation.kind = CONVOY_TANH;
         node(graph, CONVOY_OP_BINARY, t[1], i == 3 ? t[2] : graph->input, -1, t[3])->binary = CONVOY_MUL;
         node(graph, CONVOY_OP_BINARY, t[3], six, -1, t[4])->binary = CONVOY_DIV;

@@ -259,6 +259,17 @@ Test(onnx_batch, what_would_mix_images_is_refused)
     builder_node(b, "Add", "x,t", "y");
     builder_refused(b, -EINVAL, "cannot be combined");
 
+    b = builder_new(13); /* two rows for each image, and one */
+    builder_input(b, "x", DIMS(-1, 2, 4));
+    builder_output(b, "y");
+    builder_ints(b, "rows", DIMS(-1, 4));
+    builder_node(b, "Reshape", "x,rows", "t");
+    Onnx__NodeProto *mean = builder_node(b, "ReduceMean", "x", "u");
+    builder_list(b, mean, "axes", DIMS(1));
+    builder_int(b, mean, "keepdims", 0);
+    builder_node(b, "Add", "t,u", "y");
+    builder_refused(b, -EINVAL, "shapes [2N,4] and [N,4] cannot be combined");
+
     b = builder_new(13);
     builder_input(b, "x", DIMS(4, 4));
     builder_output(b, "y");
