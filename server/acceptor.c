@@ -131,6 +131,11 @@ void convoy_acceptor_closed(struct convoy_acceptor *acceptor)
         wake_up(acceptor);
 }
 
+uint32_t convoy_acceptor_open(const struct convoy_acceptor *acceptor)
+{
+    return atomic_load(&acceptor->count);
+}
+
 void convoy_acceptor_stop(struct convoy_acceptor *acceptor)
 {
     if (acceptor->joined)

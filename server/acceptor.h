@@ -32,6 +32,9 @@ int convoy_acceptor_start(const struct convoy_acceptor_options *options, struct 
 /* A connection that take() got was closed. Any thread. */
 void convoy_acceptor_closed(struct convoy_acceptor *acceptor);
 
+/* Connections that take() got and that are open still. Any thread. */
+uint32_t convoy_acceptor_open(const struct convoy_acceptor *acceptor);
+
 /* Stops accepting; returns when take() will not be called any more. A second call does nothing. */
 void convoy_acceptor_stop(struct convoy_acceptor *acceptor);
 

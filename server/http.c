@@ -304,6 +304,11 @@ uint64_t convoy_http_open_requests(const struct convoy_http *http)
     return atomic_load_explicit(&http->open_requests, memory_order_relaxed);
 }
 
+uint32_t convoy_http_open_connections(const struct convoy_http *http)
+{
+    return convoy_acceptor_open(http->acceptor);
+}
+
 void convoy_http_stop(struct convoy_http *http)
 {
     atomic_store(&http->closing, true);

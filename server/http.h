@@ -2,7 +2,7 @@
  * and every request from its first byte to its answer. See docs/http.md for what clients see.
  *
  * Life: start; close_listener when the drain begins; wait until open_requests is 0; stop. The functions below
- * are called from one thread at a time (open_requests from any). */
+ * are called from one thread at a time (open_requests and open_connections from any). */
 #ifndef CONVOY_SERVER_HTTP_H
 #define CONVOY_SERVER_HTTP_H
 
@@ -33,6 +33,9 @@ void convoy_http_close_listener(struct convoy_http *http);
 
 /* Requests whose first line was read and whose answer the kernel has not taken yet. */
 uint64_t convoy_http_open_requests(const struct convoy_http *http);
+
+/* Connections that are open, idle ones included. */
+uint32_t convoy_http_open_connections(const struct convoy_http *http);
 
 /* Answers 503 to what still waits, closes all connections and frees. Images that the batcher still holds may
  * have their done() called after this; the registry and metrics must live until then. */

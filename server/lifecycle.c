@@ -8,6 +8,11 @@
 #define LOOK_MS        5 /* how often a draining daemon looks whether the last request was answered */
 #define LAST_MOMENT_US 500000u
 
+/* A client that keeps its connection may be sending at the moment when the last request is answered: so long
+ * is its connection kept open after the listening socket is closed, so that it reads a 503 and not an end of
+ * file, which it could not tell from an answer that was lost. */
+#define KEPT_US 250000u
+
 static void on_stopped(void *context)
 {
     struct convoy_lifecycle *life = context;
@@ -47,7 +52,9 @@ static void stop(struct convoy_lifecycle *life)
 static void on_draining(uv_timer_t *timer)
 {
     struct convoy_lifecycle *life = timer->data;
-    if (convoy_http_open_requests(life->http) == 0 || convoy_now_us() >= life->drain_until_us)
+    uint64_t now_us = convoy_now_us();
+    bool kept = now_us < life->keep_until_us && convoy_http_open_connections(life->http) > 0;
+    if ((convoy_http_open_requests(life->http) == 0 && !kept) || now_us >= life->drain_until_us)
         stop(life);
 }
 
@@ -56,6 +63,7 @@ static void drain(struct convoy_lifecycle *life)
     life->phase = CONVOY_DRAINING;
     life->drain_until_us = convoy_now_us() + life->config->drain_timeout_ms * (uint64_t)1000;
     convoy_http_close_listener(life->http);
+    life->keep_until_us = convoy_now_us() + KEPT_US;
     uv_timer_start(&life->timer, on_draining, 0, LOOK_MS);
 }
 

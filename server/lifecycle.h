@@ -10,9 +10,9 @@
 #include <uv.h>
 
 /* SIGTERM and SIGINT: ready turns 503 at once; serving goes on for drain_ms; then the listening socket is
- * closed and what was accepted is answered, for at most drain_timeout_ms; then the workers end and the loop
- * returns. A second signal skips the waiting. SIGHUP: log settings, labels and batching delays are read
- * again. */
+ * closed and what was accepted is answered, for at most drain_timeout_ms, and kept connections hear for a
+ * moment that it is over; then the workers end and the loop returns. A second signal skips the waiting.
+ * SIGHUP: log settings, labels and batching delays are read again. */
 struct convoy_lifecycle {
     uv_loop_t *loop;
     const struct convoy_config *config;
@@ -25,6 +25,7 @@ struct convoy_lifecycle {
     uv_timer_t timer; /* of the phase that drains */
     enum { CONVOY_SERVING, CONVOY_LINGERING, CONVOY_DRAINING, CONVOY_STOPPING } phase;
     uint64_t drain_until_us;
+    uint64_t keep_until_us; /* for kept connections without a request */
 };
 
 /* The caller fills in the first six members. Returns 0 or a negative errno. */
