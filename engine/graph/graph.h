@@ -49,8 +49,8 @@ enum convoy_op {
     CONVOY_OP_PAD,         /* one input; zeros around (or cropping where negative) */
     CONVOY_OP_RESHAPE,     /* one input; same elements in the same order, the output's shape says it all */
     CONVOY_OP_TRANSPOSE,   /* one input, see perm */
-    CONVOY_OP_CONCAT,      /* one or more inputs, see axis */
-    CONVOY_OP_SOFTMAX,     /* one input; over the axes [axis, axis_end) taken together */
+    CONVOY_OP_CONCAT,  /* one or more inputs, see axis; constants among them only where there is no batch */
+    CONVOY_OP_SOFTMAX, /* one input; over the axes [axis, axis_end) taken together */
     CONVOY_OP_COUNT
 };
 
@@ -119,7 +119,9 @@ struct convoy_graph {
     struct convoy_node *nodes; /* topological order */
     int input;                 /* tensor index of the one input */
     int output_count;
-    int outputs[CONVOY_MAX_OUTPUTS]; /* tensor indices, in the model's order */
+    int outputs[CONVOY_MAX_OUTPUTS]; /* tensor indices, in the model's order; computed by nodes (never the
+                                      * input or a constant), images one after the other; one may be there
+                                      * twice */
     bool ends_in_softmax;            /* the first output comes from a SOFTMAX node (through reshapes only) */
     int64_t weight_bytes;            /* bytes of all constants that nodes read */
 };

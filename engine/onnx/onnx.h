@@ -1,5 +1,10 @@
 /* Reads an ONNX file (opset 7 to 21) into a graph.
  *
+ * The input's first dimension is the batch, whether the file leaves it open or has a number there; what the
+ * file computes from that number (Shape, Gather, Concat, Reshape, ...) is followed, and what would mix images
+ * of a batch is refused. Every floating-point type is float32 in the graph: 16-bit weights are widened, a
+ * Cast to 16 bits does nothing. Nodes that no output depends on are not read, whatever they are.
+ *
  * The file is not trusted: before it is unpacked one walk over its bytes refuses nesting deeper than 64 and
  * lengths past the end; external data must lie inside the model's own folder; shapes that overflow or do not
  * fit are refused; an operator that is not supported is refused with its name and its node's.
