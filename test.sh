@@ -110,9 +110,12 @@ for script in tests/integration/test_*.sh; do
   step "asan-integration/${name%.sh}" env CONVOY_BUILD=build-asan "$script"
 done
 step tsan-integration/load env CONVOY_BUILD=build-tsan tests/integration/test_load.sh
+for target in multipart image onnx config worker; do
+  step "fuzz/$target" tests/fuzz/run.sh 15 $target
+done
 step style/format clean_format
 step style/tidy clean_tidy
-step style/shell shellcheck -x build.sh run.sh test.sh .ci/run tests/integration/*.sh
+step style/shell shellcheck -x build.sh run.sh test.sh .ci/run tests/integration/*.sh tests/fuzz/*.sh
 
 echo
 [ ${#skips[@]} -eq 0 ] || printf 'skipped: %s\n' "${skips[@]}"

@@ -1,0 +1,27 @@
+/* Images: the first byte chooses the target, the rest is the file. */
+#include "server/image/image.h"
+
+#include <stdlib.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static struct convoy_image_scratch *scratch;
+    static uint8_t row[64 * 48 * 3];
+    struct convoy_image_info info;
+    struct convoy_error error;
+    if (scratch == NULL)
+        scratch = convoy_image_scratch_new();
+    if (size == 0)
+        return 0;
+    struct convoy_image_target target = {.width = data[0] & 1 ? 64 : 8,
+                                         .height = data[0] & 2 ? 48 : 9,
+                                         .channels = data[0] & 4 ? 1 : 3,
+                                         .fit = data[0] & 8 ? CONVOY_FIT_CROP : CONVOY_FIT_STRETCH};
+    int probed = convoy_image_probe(data + 1, size - 1, 1 << 18, &info, &error);
+    int decoded = convoy_image_to_row(scratch, data + 1, size - 1, 1 << 18, &target, row, &error);
+    if (probed != 0 && decoded == 0)
+        abort(); /* the bound is checked by the probe: nothing may be decoded past it */
+    return 0;
+}

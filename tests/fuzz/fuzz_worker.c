@@ -1,0 +1,92 @@
+/* What a worker gone wild may do to the front: lines on the control socket, and completions on the channel.
+ * The input is lines; each line is also taken as completions while slots are in flight. */
+#include "server/batcher.h"
+#include "server/worker_message.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static int answered;
+
+static void on_done(struct convoy_item *item)
+{
+    (void)item;
+    answered++;
+}
+
+static void complete(const uint8_t *data, size_t size)
+{
+    static struct convoy_metrics *metrics;
+    struct convoy_error error;
+    struct convoy_batcher *batcher;
+    struct convoy_channel channel;
+    struct convoy_lane *lane;
+    struct convoy_item items[3];
+    float outputs[3][2];
+    uint8_t row[8] = {0};
+    if (metrics == NULL)
+        metrics = convoy_metrics_new();
+    struct convoy_model model = {.name = "m", .metrics = convoy_metrics_model(metrics, "m")};
+    struct convoy_model_shape shape = {.channels = 1, .height = 8, .width = 1, .outputs_per_row = 2};
+    struct convoy_channel_size small = {.slots = 2, .input_bytes = 256, .output_bytes = 256};
+    if (convoy_batcher_new(1, 1, metrics, &batcher, &error) != 0 ||
+        convoy_channel_create(&channel, &error) != 0 || convoy_channel_lay_out(&channel, &small, &error) != 0)
+        abort();
+    convoy_batcher_set_limits(batcher, &model, &(struct convoy_batcher_limits){2, 0, 10});
+    convoy_batcher_model_ready(batcher, &model, &shape);
+    if (convoy_lane_new(batcher, &channel, "cpu", &lane, &error) != 0)
+        abort();
+    struct convoy_layer_name *layers = calloc(1, sizeof *layers);
+    convoy_lane_model(lane, &model, true, layers, 1);
+    convoy_lane_up(lane, 2);
+    answered = 0;
+    for (int i = 0; i < 3; i++) {
+        items[i] = (struct convoy_item){.model = &model,
+                                        .profile = i == 0,
+                                        .deadline_us = UINT64_MAX,
+                                        .outputs = outputs[i],
+                                        .done = on_done};
+        if (convoy_batcher_admit(batcher, &model, 1) != 0)
+            abort();
+        convoy_batcher_submit(batcher, &items[i], row, sizeof row);
+    }
+    /* The worker may write anywhere in its mapping, headers and reports included. */
+    for (size_t i = 0; i + 2 < size; i += 3)
+        ((uint8_t *)channel.base)[((size_t)data[i] << 8 | data[i + 1]) % channel.bytes] = data[i + 2];
+    for (size_t i = 0; i + sizeof(struct convoy_done) <= size; i += 4) {
+        struct convoy_done done;
+        memcpy(&done, data + i, sizeof done);
+        done.slot %= 4;
+        done.generation %= 4;
+        convoy_channel_finish(&channel, &done);
+        convoy_lane_collect(lane);
+    }
+    convoy_lane_down(lane, true);
+    convoy_batcher_stop(batcher);
+    if (answered != 3)
+        abort(); /* each image is answered exactly once, whatever the worker says */
+    for (int i = 0; i < 3; i++)
+        free(items[i].layers);
+    convoy_batcher_free(batcher);
+    convoy_channel_destroy(&channel);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    const uint8_t *end = data + size;
+    complete(data, size);
+    while (data < end) {
+        struct convoy_worker_message message;
+        struct convoy_error error;
+        const uint8_t *newline = memchr(data, '\n', (size_t)(end - data));
+        const uint8_t *stop = newline != NULL ? newline : end;
+        if (convoy_worker_message_read((const char *)data, (size_t)(stop - data), 3, &message, &error) == 0 &&
+            (message.says == CONVOY_SAYS_LOADED || message.says == CONVOY_SAYS_FAILED) && message.model >= 3)
+            abort();
+        convoy_worker_message_free(&message);
+        data = newline != NULL ? newline + 1 : end;
+    }
+    return 0;
+}

@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Fuzzes what strangers send: each target for SECONDS (default 15) from its corpus. What is found new is kept in
+# build-fuzz/found; an input that breaks something is left in build-fuzz/broken and belongs, once it is mended,
+# into tests/fuzz/corpus. Exit status 77 where clang or its fuzzer is missing.
+#   tests/fuzz/run.sh [SECONDS [TARGET...]]
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+seconds=${1:-15}
+shift || true
+targets=("$@")
+[ ${#targets[@]} -gt 0 ] || targets=(multipart image onnx config worker)
+
+command -v clang >/dev/null || { echo "clang is not installed"; exit 77; }
+flags="-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-sanitize=function"
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+cmake -S . -B build-fuzz -G Ninja -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCONVOY_FUZZ=ON \
+  -DCMAKE_C_FLAGS="$flags" -DCMAKE_EXE_LINKER_FLAGS="-fsanitize=address,undefined" >"$log" 2>&1 &&
+  ninja -C build-fuzz "${targets[@]/#/fuzz_}" >>"$log" 2>&1 || { tail -n 30 "$log"; exit 1; }
+
+for target in "${targets[@]}"; do
+  mkdir -p "build-fuzz/found/$target" build-fuzz/broken
+  seeds=("build-fuzz/found/$target")
+  [ -d "tests/fuzz/corpus/$target" ] && seeds+=("tests/fuzz/corpus/$target")
+  if [ "$target" = onnx ]; then
+    # The networks that the tests run are its seeds.
+    mkdir -p build-fuzz/onnx-seeds
+    for model in tests/data/networks/*/model.onnx models/*/*/model.onnx; do
+      cp "$model" "build-fuzz/onnx-seeds/$(printf '%s' "$model" | tr / _)"
+    done
+    seeds+=(build-fuzz/onnx-seeds)
+  fi
+  if ! "build-fuzz/fuzz/fuzz_$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=4096 -max_len=100000 \
+    -artifact_prefix="build-fuzz/broken/$target-" "${seeds[@]}" >"$log" 2>&1; then
+    tail -n 40 "$log"
+    echo "fuzz_$target broke; the input is in build-fuzz/broken"
+    exit 1
+  fi
+  echo "$target: $(grep -o 'Done [0-9]* runs in [0-9]* second' "$log")s"
+done
