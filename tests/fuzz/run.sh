@@ -14,9 +14,14 @@ command -v clang >/dev/null || { echo "clang is not installed"; exit 77; }
 flags="-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-sanitize=function"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-cmake -S . -B build-fuzz -G Ninja -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCONVOY_FUZZ=ON \
-  -DCMAKE_C_FLAGS="$flags" -DCMAKE_EXE_LINKER_FLAGS="-fsanitize=address,undefined" >"$log" 2>&1 &&
-  ninja -C build-fuzz "${targets[@]/#/fuzz_}" >>"$log" 2>&1 || { tail -n 30 "$log"; exit 1; }
+if ! {
+  cmake -S . -B build-fuzz -G Ninja -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCONVOY_FUZZ=ON \
+    -DCMAKE_C_FLAGS="$flags" -DCMAKE_EXE_LINKER_FLAGS="-fsanitize=address,undefined" &&
+    ninja -C build-fuzz "${targets[@]/#/fuzz_}"
+} >"$log" 2>&1; then
+  tail -n 30 "$log"
+  exit 1
+fi
 
 for target in "${targets[@]}"; do
   mkdir -p "build-fuzz/found/$target" build-fuzz/broken
