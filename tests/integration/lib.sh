@@ -7,6 +7,8 @@ cd "$root"
 build=${CONVOY_BUILD:-build}
 # shellcheck disable=SC2034 # the tests use it
 data=${CONVOY_DATA:-../shared/data}
+# The system's Python: python3-pil belongs to it, and it starts faster than what may stand before it in PATH.
+python=$(PATH=/usr/bin:$PATH command -v python3)
 work=$(mktemp -d)
 daemon=
 url=
@@ -84,7 +86,7 @@ stop() {
 workers() { pgrep -P "$daemon" convoy-worker; }
 
 # json FILE EXPRESSION: evaluates a Python expression over the document d.
-json() { python3 -c 'import json,sys; d=json.load(open(sys.argv[1])); print(eval(sys.argv[2]))' "$1" "$2"; }
+json() { "$python" -S -c 'import json,sys; d=json.load(open(sys.argv[1])); print(eval("(" + sys.argv[2] + ")"))' "$1" "$2"; }
 
 # expect STATUS CURL-ARGUMENTS...: the answer's body lands in $work/body, its headers in $work/headers. An error
 # must be JSON with a sentence.
@@ -97,3 +99,26 @@ expect() {
     [ "$(json "$work/body" 'len(d["error"]) > 10')" = True ] || fail "curl $*: no error sentence: $(cat "$work/body")"
   fi
 }
+
+# configure KEY=JSON...: writes $work/config.json, e.g. configure 'http={"max_body_bytes": 1000}'. Like the command
+# line, what is not given has the built-in value.
+configure() {
+  local pair comma=
+  {
+    printf '{'
+    for pair in "$@"; do
+      printf '%s"%s": %s' "$comma" "${pair%%=*}" "${pair#*=}"
+      comma=', '
+    done
+    printf '}\n'
+  } >"$work/config.json"
+}
+
+# sample NAME: the value of one sample on /metrics, named with its labels, or nothing.
+sample() { curl -fsS "$url/metrics" | awk -v name="$1 " 'index($0, name) == 1 { print $NF }'; }
+
+# needs_pillow: skips the test where Python cannot make images.
+needs_pillow() { "$python" -c 'import PIL' 2>/dev/null || skip "there is no Pillow (python3-pil) to make images with"; }
+
+# descriptors: how many the daemon has open.
+descriptors() { find "/proc/$daemon/fd" -mindepth 1 | wc -l; }
