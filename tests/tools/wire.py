@@ -1,0 +1,92 @@
+"""What the HTTP test clients share: one connection whose bytes the test decides on, and its answers."""
+
+import json
+import socket
+import time
+import urllib.parse
+
+PATIENCE_S = 30
+
+
+class Closed(Exception):
+    """The server closed the connection, and no (whole) answer came."""
+
+
+class Answer:
+    def __init__(self, status, headers, body):
+        self.status, self.headers, self.body = status, headers, body
+
+    def json(self):
+        return json.loads(self.body)
+
+    def __repr__(self):
+        return f"{self.status} {self.headers} {self.body[:200]!r}"
+
+
+class Connection:
+    def __init__(self, url, receive_buffer=None):
+        parts = urllib.parse.urlsplit(url)
+        self.host = parts.netloc
+        self.socket = socket.socket(socket.AF_INET)
+        if receive_buffer is not None:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        self.socket.settimeout(PATIENCE_S)
+        self.socket.connect((parts.hostname, parts.port))
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.pending = b""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.socket.close()
+
+    def send(self, data):
+        try:
+            self.socket.sendall(data)
+        except OSError as error:
+            raise Closed(str(error)) from error
+
+    def ask(self, method, target, body=b"", headers=(), version="1.1"):
+        """Sends a request; a body gets its Content-Length."""
+        lines = [f"{method} {target} HTTP/{version}", f"Host: {self.host}", *headers]
+        if body:
+            lines.append(f"Content-Length: {len(body)}")
+        self.send("\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + body)
+
+    def more(self):
+        try:
+            data = self.socket.recv(65536)
+        except ConnectionError as error:
+            raise Closed(str(error)) from error
+        if not data:
+            raise Closed(f"after {self.pending[:100]!r}")
+        self.pending += data
+
+    def answer(self, head=False):
+        """The next answer; head when it is one to HEAD, which has no body."""
+        while b"\r\n\r\n" not in self.pending:
+            self.more()
+        top, self.pending = self.pending.split(b"\r\n\r\n", 1)
+        lines = top.decode("latin-1").split("\r\n")
+        status = int(lines[0].split()[1])
+        headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines[1:])}
+        length = 0 if head or status == 100 else int(headers.get("content-length", 0))
+        while len(self.pending) < length:
+            self.more()
+        body, self.pending = self.pending[:length], self.pending[length:]
+        return Answer(status, headers, body)
+
+    def closed_within(self, seconds):
+        """Waits for the server to close; how long that took, or None."""
+        start = time.monotonic()
+        while (left := start + seconds - time.monotonic()) > 0:
+            self.socket.settimeout(left)
+            try:
+                if not self.socket.recv(65536):
+                    return time.monotonic() - start
+            except ConnectionError:
+                return time.monotonic() - start
+            except TimeoutError:
+                break
+        return None
