@@ -22,12 +22,20 @@ all_answered stopped $((hang_ms + 1000 * slower))
 [ "$(curl -fsS "$url/metrics" | grep -c 'worker_restarts_total{.*reason="hang"} 2$')" = 1 ] ||
   fail "not two workers were replaced for hanging"
 
-echo "A worker that is stopped with nothing to do is replaced too."
-before=$(metric convoyd_worker_restarts_total)
+echo "A worker that is stopped with nothing to do is replaced too: its heartbeat is missed."
+replaced() { [ "$(metric convoyd_worker_restarts_total)" -gt "$restarts" ]; }
+restarts=$(metric convoyd_worker_restarts_total)
 kill -STOP "$(worker)"
-replaced() { [ "$(metric convoyd_worker_restarts_total)" -gt "$before" ]; }
 until_true 20 replaced || fail "nobody noticed"
 until_true 20 ready || fail "not ready again"
+
+echo "What cannot wait for the next worker is told so in time."
+restarts=$(metric convoyd_worker_restarts_total)
+kill -STOP "$(worker)"
+expect 503 --data-binary @models/samples/ship.jpg "$url/classify?timeout_ms=100"
+grep -qi '^retry-after:' "$work/headers" || fail "a deadline that passed is answered without Retry-After"
+until_true 20 replaced || fail "nobody noticed"
+expect 200 --data-binary @models/samples/ship.jpg "$url/classify"
 
 echo "A stopped worker that is killed before the timeout, and its successor stopped at once."
 load both --seconds 4

@@ -52,6 +52,11 @@ loaded drained
 [ "$(json "$work/drained.json" 'set(d["statuses"]) <= {"200", "503"} and d["wrong"] + d["lost"] == 0')" = True ] ||
   fail "an accepted request was not answered"
 
+echo "A worker that hangs does not hold up the end."
+start
+kill -STOP "$(worker)"
+stop
+
 meddle() { # reason that the front should give, arguments of worker_socket.py
   local reason=$1 restarts status=0
   shift
