@@ -1,0 +1,96 @@
+#!/usr/bin/env bash
+# sanitize: yes
+# The limits that the configuration sets: connections, queue, deadline. (Bytes: test_http.sh; pixels: test_images.sh;
+# images of a form: test_multipart.sh; time: test_slow_client.sh.)
+# shellcheck source=tests/integration/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+image=models/samples/ship.jpg
+model=cifar10-convnet
+
+echo "More connections than http.connections wait, and are served when others close."
+configure 'default_model="cifar10-convnet"' 'http={"connections": 20}'
+start --backend null --config "$work/config.json"
+"$python" - "$url" $image <<'PYTHON' || fail "see above"
+import sys
+sys.path.insert(0, "tests/tools")
+from wire import Connection
+url, image = sys.argv[1], open(sys.argv[2], "rb").read()
+held = [Connection(url) for _ in range(20)]
+for connection in held:
+    connection.ask("GET", "/v2")
+    assert connection.answer().status == 200
+waiting = [Connection(url) for _ in range(10)]
+for connection in waiting:
+    connection.ask("POST", "/classify", image)
+waiting[0].socket.settimeout(0.5)
+try:
+    waiting[0].answer()
+    sys.exit("the 21st connection is served")
+except TimeoutError:
+    pass
+held[0].ask("GET", "/v2")
+assert held[0].answer().status == 200, "those that are in are not served"
+for old in held[:10]:
+    old.socket.close()
+for connection in waiting:
+    connection.socket.settimeout(20)
+    assert connection.answer().status == 200
+PYTHON
+expect 200 --data-binary @$image "$url/classify"
+stop
+
+echo "More images than max_queue can hold are 413; no room now is 503 with Retry-After, at once; both hurt nobody."
+configure 'default_model="cifar10-convnet"' 'batching={"max_queue": 6, "max_batch": 2}' 'worker={"slots": 1, "streams": 1}' \
+  'timeout_ms=20000'
+start --backend null --config "$work/config.json"
+form() { for ((i = 0; i < $1; i++)); do printf -- '-F i=@%s ' $image; done; }
+# shellcheck disable=SC2046 # several arguments
+expect 413 $(form 7) "$url/classify"
+[[ $(json "$work/body" 'd["error"]') == *max_queue* ]] || fail "$(cat "$work/body")"
+# shellcheck disable=SC2046
+expect 200 $(form 6) "$url/classify"
+worker=$(workers)
+kill -STOP "$worker"
+waiting=()
+slots() { [ "$(sample convoyd_slots_in_use)" = "$1" ]; }
+in_queue() { [ "$(sample "convoyd_queue_images{model=\"$model\"}")" = "$1" ]; }
+for i in 1 2 3 4; do
+  curl -sS -o "$work/answer$i" -w '%{http_code}' --data-binary @$image "$url/classify" >"$work/status$i" &
+  waiting+=($!)
+  # The first one is in flight, in the only slot; the queue is what waits for one.
+  until_true 10 slots 1 && until_true 10 in_queue $((i - 1)) || fail "there are not $((i - 1)) images in the queue"
+done
+started=$(date +%s%N)
+# shellcheck disable=SC2046
+expect 503 $(form 4) "$url/classify"
+[ $(($(date +%s%N) - started)) -lt 2000000000 ] || fail "the refusal took long"
+grep -qi '^retry-after: [0-9]' "$work/headers" || fail "no Retry-After: $(cat "$work/headers")"
+[[ $(json "$work/body" 'd["error"]') == *queue* ]] || fail "$(cat "$work/body")"
+in_queue 3 || fail "the refusal changed the queue"
+
+echo "A deadline that passes is 503, the others still wait."
+started=$(date +%s%N)
+expect 503 --data-binary @$image "$url/classify?timeout_ms=300"
+took=$((($(date +%s%N) - started) / 1000000))
+[ $took -ge 300 ] && [ $took -lt 2000 ] || fail "a deadline of 300 ms took $took ms"
+grep -qi '^retry-after: [0-9]' "$work/headers" || fail "no Retry-After: $(cat "$work/headers")"
+[[ $(json "$work/body" 'd["error"]') == *time* ]] || fail "$(cat "$work/body")"
+kill -CONT "$worker"
+wait "${waiting[@]}"
+for i in 1 2 3 4; do [ "$(cat "$work/status$i")" = 200 ] || fail "one that waited: $(cat "$work/answer$i")"; done
+until_true 10 in_queue 0 || fail "images are left in the queue"
+expect 200 --data-binary @$image "$url/classify?timeout_ms=3600000"
+[ "$(workers)" = "$worker" ] || fail "the worker was replaced"
+stop
+
+echo "timeout_ms of the configuration holds where the request says nothing."
+configure 'default_model="cifar10-convnet"' 'timeout_ms=300'
+start --backend null --config "$work/config.json"
+worker=$(workers)
+kill -STOP "$worker"
+expect 503 --data-binary @$image "$url/classify"
+[ "$(curl -sS -o /dev/null -w '%{http_code}' "$url/v2/health/ready")" = 200 ] || fail "a slow worker is not an absent one"
+kill -CONT "$worker"
+stop
+echo "passed"

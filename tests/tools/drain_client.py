@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+"""Sees a running convoyd, whose only worker stands still, through SIGTERM.
+
+    drain_client.py URL IMAGE COUNT DAEMON-PID WORKER-PID
+
+The daemon has one model, and one slot for one image. COUNT connections send an image each, which cannot be answered as the worker is stopped; COUNT more have had one
+answer and are kept. DAEMON-PID gets SIGTERM. Then the socket must refuse connections, a new request on a kept
+connection must get 503 with "Connection: close", and once WORKER-PID gets SIGCONT every image its 200.
+"""
+
+import os
+import pathlib
+import signal
+import sys
+import time
+
+from wire import Connection
+
+
+def refuses(url):
+    try:
+        Connection(url).socket.close()
+    except ConnectionRefusedError:
+        return True
+    return False
+
+
+def main():
+    url, image, count = sys.argv[1], pathlib.Path(sys.argv[2]).read_bytes(), int(sys.argv[3])
+    daemon, worker = int(sys.argv[4]), int(sys.argv[5])
+    kept = [Connection(url) for _ in range(count)]
+    for connection in kept:
+        connection.ask("GET", "/v2")
+        assert connection.answer().status == 200
+    accepted = [Connection(url) for _ in range(count)]
+    for connection in accepted:
+        connection.ask("POST", "/classify", image)
+    # Accepted is what has its place: one image in the slot, the others in the queue.
+    waiting, end = 0, time.monotonic() + 10
+    while waiting < count - 1:
+        assert time.monotonic() < end, f"only {waiting} images wait"
+        kept[0].ask("GET", "/metrics")
+        for line in kept[0].answer().body.decode().splitlines():
+            if line.startswith("convoyd_queue_images{"):
+                waiting = int(line.rpartition(" ")[2])
+    os.kill(daemon, signal.SIGTERM)
+    end = time.monotonic() + 10
+    while not refuses(url):
+        assert time.monotonic() < end, "the socket stays open"
+    for connection in kept:
+        connection.ask("POST", "/classify", image)
+        answer = connection.answer()
+        assert answer.status == 503, f"a new request on a kept connection: {answer}"
+        assert answer.headers.get("connection", "").lower() == "close", answer
+        assert answer.headers.get("retry-after"), answer
+        assert connection.closed_within(10) is not None, "open in spite of Connection: close"
+    os.kill(worker, signal.SIGCONT)
+    for connection in accepted:
+        answer = connection.answer()
+        assert answer.status == 200, f"an accepted request: {answer}"
+        assert connection.closed_within(10) is not None, "a connection stays open"
+
+
+if __name__ == "__main__":
+    main()
