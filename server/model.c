@@ -216,12 +216,27 @@ const char *convoy_model_label(const struct convoy_model_view *view, uint32_t in
     return buffer;
 }
 
+/* Fewer or more labels than classes are most likely those of another network, and nothing else would show it.
+ * Under the lock. */
+static void compare_labels(const struct convoy_model *model)
+{
+    uint32_t labels = model->labels == NULL ? 0 : model->labels->list.count;
+    uint64_t classes = model->shape.output_elements[0];
+
+    if (labels != 0 && labels != classes)
+        convoy_log(CONVOY_LOG_WARNING,
+                   "labels and classes differ in number: are these another model's labels?",
+                   CONVOY_STR("model", model->name), CONVOY_STR("version", model->version),
+                   CONVOY_UINT("labels", labels), CONVOY_UINT("classes", classes));
+}
+
 void convoy_model_ready(struct convoy_registry *registry, struct convoy_model *model,
                         const struct convoy_model_shape *shape)
 {
     pthread_mutex_lock(&registry->lock);
     model->shape = *shape;
     model->state = CONVOY_MODEL_READY;
+    compare_labels(model);
     pthread_mutex_unlock(&registry->lock);
     convoy_metrics_model_ready(registry->metrics, model->name, model->version, true);
 }
@@ -267,6 +282,8 @@ void convoy_registry_reload(struct convoy_registry *registry, const struct convo
         struct convoy_labels *old = model->labels;
         if (labels != NULL)
             model->labels = labels;
+        if (model->state == CONVOY_MODEL_READY)
+            compare_labels(model);
         model->config->batching.max_delay_us = fresh->batching.max_delay_us;
         pthread_mutex_unlock(&registry->lock);
         if (labels != NULL)
