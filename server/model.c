@@ -63,16 +63,20 @@ static void open_model(struct convoy_registry *registry, uint32_t number, const 
         model->labels = labels_new(&model->config->labels);
 }
 
-/* The configured default, else the only model there is. */
+/* The configured default where it is there, else the only model there is. */
 static void choose_default(struct convoy_registry *registry, const char *wanted)
 {
     bool one_name = registry->count > 0 &&
                     strcmp(registry->models[0].name, registry->models[registry->count - 1].name) == 0;
     if (wanted != NULL)
         registry->default_model = convoy_registry_find(registry, wanted, NULL, NULL);
-    else if (one_name)
+    bool missing = wanted != NULL && registry->default_model == NULL;
+    if (registry->default_model == NULL && one_name)
         registry->default_model = &registry->models[registry->count - 1];
-    if (wanted != NULL && registry->default_model == NULL)
+    if (missing && registry->default_model != NULL)
+        convoy_log(CONVOY_LOG_WARNING, "the default_model is not there: the only model takes its place",
+                   CONVOY_STR("default_model", wanted), CONVOY_STR("model", registry->default_model->name));
+    else if (missing)
         convoy_log(CONVOY_LOG_WARNING, "the default_model is not there: requests must name one",
                    CONVOY_STR("default_model", wanted));
 }
