@@ -56,6 +56,20 @@ static dnnl_status_t describe(const struct convoy_cpu_lowering *l, const_dnnl_op
     return status;
 }
 
+/* oneDNN (2.7) keeps the numbers of its elementwise functions in one table by function: of two `linear`, two
+ * `clip` or two `relu` in one primitive both compute with the numbers of one. Returns how many posts come
+ * before the first that would meet its like with other numbers. */
+static int safe_posts(const struct convoy_cpu_post *posts, int count)
+{
+    for (int i = 0; i < count; i++)
+        for (int k = 0; k < i; k++)
+            if (posts[i].kind == CONVOY_CPU_ELTWISE && posts[k].kind == CONVOY_CPU_ELTWISE &&
+                posts[i].algorithm == posts[k].algorithm &&
+                (posts[i].alpha != posts[k].alpha || posts[i].beta != posts[k].beta))
+                return i;
+    return count;
+}
+
 int convoy_cpu_choose(struct convoy_cpu_lowering *l, const_dnnl_op_desc_t op_desc,
                       const struct convoy_cpu_post *posts, int post_count, dnnl_primitive_desc_t *description,
                       int *fused)
@@ -63,7 +77,7 @@ int convoy_cpu_choose(struct convoy_cpu_lowering *l, const_dnnl_op_desc_t op_des
     dnnl_status_t status = dnnl_success;
     *description = NULL;
     *fused = 0;
-    for (int count = post_count; count >= 0; count--) {
+    for (int count = safe_posts(posts, post_count); count >= 0; count--) {
         dnnl_primitive_desc_t candidate = NULL;
         status = describe(l, op_desc, posts, count, &candidate);
         if (status != dnnl_success)

@@ -166,6 +166,52 @@ Test(cpu_networks, inverted_residual_with_gate)
     check_inverted_residual();
 }
 
+/* A constant of one element. */
+static int add_number(struct convoy_graph *graph, float value)
+{
+    int constant = add_constant(graph, FIXED(1), 1);
+    graph->tensors[constant].data[0] = value;
+    return constant;
+}
+
+/* The same functions again and again with other numbers: leaky relus, clips, products and sums. */
+static int add_chain(struct convoy_graph *graph, int x)
+{
+    x = add_act(graph, x, CONVOY_LEAKY_RELU, 0.3f, 0);
+    x = add_binary(graph, x, add_number(graph, 0.6f), CONVOY_MUL);
+    x = add_act(graph, x, CONVOY_TANH, 0, 0);
+    x = add_binary(graph, x, add_number(graph, -0.4f), CONVOY_ADD);
+    x = add_act(graph, x, CONVOY_LEAKY_RELU, -0.7f, 0);
+    x = add_act(graph, x, CONVOY_CLIP, 0.1f, 0.6f);
+    return add_act(graph, x, CONVOY_CLIP, 0.2f, 0.5f);
+}
+
+static void check_chain(struct convoy_graph *graph, int x)
+{
+    add_output(graph, add_chain(graph, x));
+    check_graph(graph, TOLERANCE);
+}
+
+Test(cpu_networks, chains_of_one_function_with_other_numbers)
+{
+    struct convoy_pool pool = {
+        .kind = CONVOY_POOL_AVERAGE, .window = {2, 2}, .stride = {2, 2}, .dilation = {1, 1}};
+    struct convoy_graph *graph = new_graph(SHAPE(1, 9, 6, 6));
+    check_chain(graph, add_conv(graph, graph->input, 11, 3, 3, CONV3, true));
+    graph = new_graph(SHAPE(1, 16, 6, 6));
+    check_chain(graph, add_pool(graph, graph->input, pool, false));
+    graph = new_graph(SHAPE(1, 12));
+    check_chain(graph, add_dense(graph, graph->input, 7, true));
+    graph = new_graph(SHAPE(1, 9, 5, 5));
+    check_chain(graph, add_binary(graph, graph->input, add_act(graph, graph->input, CONVOY_SIGMOID, 0, 0),
+                                  CONVOY_MUL));
+    graph = new_graph(SHAPE(1, 9, 5, 5));
+    int y = add_activation(graph, *shape_of(graph, graph->input));
+    int inputs[3] = {graph->input, add_constant(graph, FIXED(9), 1), add_constant(graph, FIXED(9), 1)};
+    add_node(graph, CONVOY_OP_SCALE_SHIFT, y, 3, inputs);
+    check_chain(graph, y);
+}
+
 /* Processors without AVX-512 get other primitives and layouts (blocks of 8 channels, filled up with zeros),
  * which are tested where there is AVX-512 too. */
 static void open_cpu_avx2(void)
