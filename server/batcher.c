@@ -25,6 +25,7 @@ int convoy_batcher_new(uint32_t models, uint32_t lanes, struct convoy_metrics *m
     }
     pthread_mutex_init(&batcher->lock, NULL);
     batcher->metrics = metrics;
+    convoy_metrics_slots_in_use(metrics, 0); /* a gauge that is there before the first image */
     batcher->model_count = models;
     batcher->lane_limit = lanes;
     batcher->timer_at = UINT64_MAX;
