@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Measures the front: requests a second with the null backend (every request is a JPEG of 32x32 pixels, decoded,
-# batched, sent to a worker and back) beside a bare libmicrohttpd that answers a line to the same request, in turns, median of 5; then
-# the latency with the CPU backend, from one connection and from 64.
+# batched, sent to a worker and back) beside a bare libmicrohttpd that answers a line to the same request, in
+# turns, median of 5; then the latency with the CPU backend, from one connection and from 64.
 #   tests/bench/front.sh [SECONDS]
 set -euo pipefail
 cd "$(dirname "$0")/../.."

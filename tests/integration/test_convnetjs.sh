@@ -19,7 +19,8 @@ start --models "$work/models"
 
 check() { # archive, images, right
   local got
-  python3 tests/tools/classify_archive.py "$url" "$images/$1" --model convnetjs-cifar10 --below 200 --batch 100 >"$work/answer.json" ||
+  python3 tests/tools/classify_archive.py "$url" "$images/$1" --model convnetjs-cifar10 --below 200 \
+    --batch 100 >"$work/answer.json" ||
     fail "$1: $(cat "$work/answer.json")"
   echo "$1: $(cat "$work/answer.json")"
   [ "$(json "$work/answer.json" 'd["images"]')" = "$2" ] || fail "$1: not $2 images"

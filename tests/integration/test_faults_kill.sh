@@ -24,6 +24,7 @@ retried=$(metric convoyd_retried_images_total)
 echo "$restarts restarts, $retried images ran again"
 [ "$restarts" = $kills ] || fail "convoyd_worker_restarts_total is $restarts, not $kills"
 [ "$retried" -gt 0 ] || fail "convoyd_retried_images_total stands still"
-[ "$(json "$work/minute.json" "0 < d['retried'] <= $retried")" = True ] || fail "\"retries\" is in no answer or in too many"
+[ "$(json "$work/minute.json" "0 < d['retried'] <= $retried")" = True ] ||
+  fail "\"retries\" is in no answer or in too many"
 [ "$(metric convoyd_worker_up)" = 1 ] || fail "convoyd_worker_up is not 1"
 stop

@@ -18,7 +18,8 @@ small_enough() { # when
 }
 
 start
-seq 1000 | sed "s|.*|url = \"$url/classify\"\ndata-binary = \"@models/samples/ship.jpg\"\noutput = \"/dev/null\"|" >"$work/curl"
+seq 1000 | sed "s|.*|url = \"$url/classify\"\ndata-binary = \"@models/samples/ship.jpg\"\noutput = \"/dev/null\"|" \
+  >"$work/curl"
 curl -fsS -K "$work/curl"
 [ "$(metric convoyd_images_total)" = 1000 ] || fail "not 1,000 images were classified"
 small_enough "after 1,000 requests"

@@ -10,7 +10,8 @@ keeps count of its own answers, which are not part of the others' figures.
 
 Prints one JSON object: requests, statuses {status: count}, wrong (answered with something else than the right
 label), lost (kept connections that ended without an answer), refused (new connections that got none), retried
-(answers that carry "retries"), median_ms, longest_ms; poison {alone: {status: count}, entries: {status: count}, neighbours: {status: count}}.
+(answers that carry "retries"), median_ms, longest_ms; poison {alone: {status: count}, entries: {status: count}, neighbours: {status:
+count}}.
 
 Python's standard library only: one thread, so that the client's own waiting stays out of the longest answer.
 """
