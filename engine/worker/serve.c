@@ -250,8 +250,9 @@ static void *compute(void *context)
             cJSON_Delete(message);
         } else if (!busy) {
             poll(doorbells, 2, -1);
-            convoy_channel_quiet(worker->wake_fd);
-            convoy_channel_quiet(CONVOY_FD_SUBMIT);
+            for (int i = 0; i < 2; i++)
+                if (doorbells[i].revents != 0)
+                    convoy_channel_quiet(doorbells[i].fd);
         }
     }
     return NULL;
