@@ -106,12 +106,15 @@ static void on_attached(struct member *member)
     convoy_loading_attached(member);
 }
 
+/* CUDA's calls are counted under their own names, cudaMemcpyAsync and so on; what else a backend counts is
+ * its own affair, and no metric of ours. */
 static void report_counters(const struct member *member, const cJSON *heartbeat)
 {
     const cJSON *counter;
     cJSON_ArrayForEach(counter, cJSON_GetObjectItemCaseSensitive(heartbeat, "counters"))
     {
-        if (cJSON_IsNumber(counter) && counter->valuedouble >= 0 && counter->string != NULL)
+        if (cJSON_IsNumber(counter) && counter->valuedouble >= 0 && counter->string != NULL &&
+            strncmp(counter->string, "cuda", 4) == 0)
             convoy_metrics_cuda_calls(member->metrics, counter->string, (uint64_t)counter->valuedouble);
     }
 }
