@@ -16,9 +16,9 @@ void convoy_fold_hard_swish(struct convoy_graph *graph);
 void convoy_fold_pads(struct convoy_graph *graph);
 
 /* y = scale[k] x + shift[k], written as SCALE_SHIFT or as a BINARY with a constant, into the weights and bias
- * of the CONV or DENSE that computes x, where nothing else reads x. readers[t] is how many nodes and graph
- * outputs read tensor t, with room for two more tensors per node; it is kept up to date. Returns 0 or
- * -ENOMEM. */
+ * of the CONV or DENSE that computes x, where nothing else reads x and no more than 64 MiB of shared weights
+ * have to be copied. readers[t] is how many nodes and graph outputs read tensor t, with room for two more
+ * tensors per node; it is kept up to date. Returns 0 or -ENOMEM. */
 int convoy_fold_scales(struct convoy_graph *graph, int *readers);
 
 #endif

@@ -8,6 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Weights that several layers share are copied before a scale goes into them: up to so many floats in all
+ * (64 MiB), lest a small file of many layers over one weight become large. What is beyond is not folded. */
+#define MOST_ADDED (INT64_C(1) << 24)
+
 /* A channel-wise y = scale x + shift; a stride of 0 repeats one value for every channel. */
 struct affine {
     const float *scale, *shift; /* NULL for 1 and 0 */
@@ -154,8 +158,19 @@ static int apply(struct convoy_graph *graph, struct convoy_node *target, const s
     return 0;
 }
 
+/* Floats that apply() would have to copy or make because others read the same weights or there is no bias. */
+static int64_t floats_to_add(const struct convoy_graph *graph, const struct convoy_node *target,
+                             const int *readers)
+{
+    const struct convoy_shape *weight = &graph->tensors[target->inputs[1]].shape;
+    bool own_bias = target->input_count == 3 && readers[target->inputs[2]] == 1;
+    return (readers[target->inputs[1]] == 1 ? 0 : convoy_shape_elements(weight)) +
+           (own_bias ? 0 : weight->dims[0]);
+}
+
 int convoy_fold_scales(struct convoy_graph *graph, int *readers)
 {
+    int64_t floats_left = MOST_ADDED;
     for (int i = 0; i < graph->node_count; i++) {
         struct convoy_node *node = &graph->nodes[i];
         struct affine affine;
@@ -167,6 +182,10 @@ int convoy_fold_scales(struct convoy_graph *graph, int *readers)
         struct convoy_node *target = &graph->nodes[producer];
         if (target->op != CONVOY_OP_CONV && target->op != CONVOY_OP_DENSE)
             continue;
+        int64_t added = floats_to_add(graph, target, readers);
+        if (added > floats_left)
+            continue;
+        floats_left -= added;
         if (apply(graph, target, &affine, readers) != 0)
             return -ENOMEM;
         target->output = node->output;

@@ -84,15 +84,14 @@ static int bind(struct onnx_importer *importer, const struct convoy_onnx_binding
 static int fetch(struct onnx_importer *importer, struct onnx_value *value)
 {
     struct convoy_onnx_tensor tensor;
-    int status = onnx_decode_tensor(value->initializer, importer->folder, &tensor, importer->error);
+    int status = onnx_count_stored(importer, value->initializer);
+    if (status == 0)
+        status = onnx_decode_tensor(value->initializer, importer->folder, &tensor, importer->error);
     if (status != 0)
         return status;
     int64_t elements = convoy_shape_elements(&tensor.shape);
-    importer->elements_left -= elements;
     value->shape = tensor.shape;
-    if (importer->elements_left < 0) {
-        status = convoy_fail(importer->error, -EINVAL, "the model's constants have more than 2 GiB");
-    } else if (tensor.is_int64) {
+    if (tensor.is_int64) {
         value->kind = ONNX_INTS;
         value->ints = calloc((size_t)elements + 1, sizeof *value->ints);
         for (int64_t i = 0; value->ints != NULL && i < elements; i++)
@@ -373,6 +372,7 @@ static int read_outputs(struct onnx_importer *importer)
 {
     const Onnx__GraphProto *proto = importer->model->graph;
     struct convoy_graph *graph = importer->graph;
+    int64_t elements = 0;
     for (size_t i = 0; i < proto->n_output; i++) {
         const Onnx__ValueInfoProto *info = proto->output[i];
         const struct onnx_value *value = onnx_find(importer, info->name);
@@ -392,6 +392,11 @@ static int read_outputs(struct onnx_importer *importer)
                 importer->error, -ENOTSUP,
                 "the batch is not the first dimension of output '%.80s': transpose it in the model",
                 info->name);
+        /* A row of answers is counted in 32 bits. */
+        elements += convoy_shape_elements(&value->shape);
+        if (elements > INT32_MAX)
+            return convoy_fail(importer->error, -EINVAL,
+                               "up to output '%.80s' the outputs have more than 2^31-1 elements", info->name);
         int tensor = value->tensor;
         if (tensor == graph->input) {
             tensor = convoy_graph_add_tensor(graph, info->name, &value->shape, NULL);

@@ -48,7 +48,9 @@ struct onnx_importer {
     Onnx__ModelProto *model;
     int64_t opset;
     int64_t batch;
-    int64_t elements_left; /* of constants, before the model is refused as too large */
+    /* Elements of constants before the model is refused as too large: those that are read from the file and
+     * its external data, and those that are computed while it is read. A small file must not grow large. */
+    int64_t stored_left, computed_left;
     struct convoy_graph *graph;
 
     struct onnx_value *values; /* never moves once names are registered */
@@ -112,7 +114,10 @@ __attribute__((format(printf, 3, 4))) int onnx_fail(const struct onnx_importer *
 int onnx_out_of_memory(const struct onnx_importer *importer);
 /* Refuses a shape with a dimension below 1 or more than 2^31-1 elements. */
 int onnx_check_shape(const struct onnx_importer *importer, const struct convoy_shape *shape);
-/* Memory for a constant of this shape, counted against the model's bound; floats if !ints. */
+/* Counts a constant that the file holds against the model's bound, before it is decoded; each makes room for
+ * some that are computed from it. */
+int onnx_count_stored(struct onnx_importer *importer, const Onnx__TensorProto *tensor);
+/* Memory for a constant of this shape, counted against the bound of computed ones; floats if !ints. */
 int onnx_allocate(struct onnx_importer *importer, const struct convoy_shape *shape, bool ints, void **data);
 
 /* A constant of floats (data is taken over, also on failure) as a tensor of the graph. */

@@ -5,7 +5,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define MOST_FLOATS (INT64_C(1) << 29) /* 2 GiB of constants */
+#define MOST_STORED    (INT64_C(1) << 29) /* elements of constants: 2 GiB */
+#define COMPUTED_FLOOR (INT64_C(1) << 24) /* elements that may be computed from nothing: 64 MiB */
 
 static int unpack(const char *path, Onnx__ModelProto **model, struct convoy_error *error)
 {
@@ -58,7 +59,8 @@ int convoy_onnx_load(const char *path, const struct convoy_onnx_options *options
     struct onnx_importer importer = {.options = options != NULL ? options : &none,
                                      .error = error != NULL ? error : &ignored,
                                      .batch = ONNX_NO_BATCH,
-                                     .elements_left = MOST_FLOATS};
+                                     .stored_left = MOST_STORED,
+                                     .computed_left = COMPUTED_FLOOR};
     *graph = NULL;
     importer.error->message[0] = '\0';
     int status = unpack(path, &importer.model, importer.error);

@@ -60,7 +60,10 @@ static int read_constant(struct onnx_importer *importer)
     if (value != NULL && value->t != NULL) {
         struct convoy_onnx_tensor tensor;
         struct convoy_error inner;
-        int status = onnx_decode_tensor(value->t, importer->folder, &tensor, &inner);
+        int status = onnx_count_stored(importer, value->t);
+        if (status != 0)
+            return status;
+        status = onnx_decode_tensor(value->t, importer->folder, &tensor, &inner);
         if (status != 0)
             return onnx_fail(importer, status, "%s", inner.message);
         status = set_decoded(importer, &tensor);
@@ -207,6 +210,7 @@ static int read_slice(struct onnx_importer *importer)
 
     struct convoy_shape shape = x->shape;
     int64_t moves[CONVOY_MAX_RANK], first = 0;
+    unsigned seen = 0;
     for (int axis = 0; axis < rank; axis++)
         moves[axis] = onnx_product(&x->shape, axis + 1, rank);
     for (int i = 0; i < start_count; i++) {
@@ -217,8 +221,9 @@ static int read_slice(struct onnx_importer *importer)
             return status;
         if (step == 0 || step < -INT32_MAX || step > INT32_MAX || x->shape.dims[axis] == 0)
             return onnx_fail(importer, -EINVAL, "its step is 0 or out of range, or its input is empty");
-        if (shape.dims[axis] != x->shape.dims[axis])
+        if ((seen & (1U << axis)) != 0)
             return onnx_fail(importer, -EINVAL, "its axes name %d twice", axis);
+        seen |= 1U << axis;
         int64_t start = starts[i];
         shape.dims[axis] = slice_axis(x->shape.dims[axis], &start, ends[i], step);
         first += start * moves[axis];

@@ -377,13 +377,16 @@ static int read_batch_normalization(struct onnx_importer *importer)
         values[i] = onnx_floats(importer, constants[i]);
     }
     struct convoy_shape per_channel = {.rank = 1, .batch_axis = -1, .dims = {channels}};
-    float *scale = malloc((size_t)channels * sizeof *scale),
-          *shift = malloc((size_t)channels * sizeof *shift);
-    if (scale == NULL || shift == NULL) {
-        free(scale);
-        free(shift);
-        return onnx_out_of_memory(importer);
+    void *scale_data, *shift_data;
+    status = onnx_allocate(importer, &per_channel, false, &scale_data);
+    if (status != 0)
+        return status;
+    status = onnx_allocate(importer, &per_channel, false, &shift_data);
+    if (status != 0) {
+        free(scale_data);
+        return status;
     }
+    float *scale = scale_data, *shift = shift_data;
     for (int64_t c = 0; c < channels; c++) {
         double factor = values[0][c] / sqrt((double)values[3][c] + epsilon);
         scale[c] = (float)factor;

@@ -176,13 +176,14 @@ static int read_shape(const Onnx__TensorProto *proto, struct convoy_shape *shape
         return convoy_fail(error, -EINVAL, "tensor '%.80s' has %zu dimensions, more than %d", name_of(proto),
                            proto->n_dims, CONVOY_MAX_RANK);
     shape->rank = (int)proto->n_dims;
-    int64_t elements = 1;
+    int64_t elements = 1; /* a dimension of zero counts as one: it must not hide what others multiply to */
     for (int axis = 0; axis < shape->rank; axis++) {
         shape->dims[axis] = proto->dims[axis];
         if (proto->dims[axis] < 0)
             return convoy_fail(error, -EINVAL, "tensor '%.80s' has a negative dimension, %" PRId64,
                                name_of(proto), proto->dims[axis]);
-        if (__builtin_mul_overflow(elements, proto->dims[axis], &elements) || elements > INT32_MAX)
+        if (__builtin_mul_overflow(elements, proto->dims[axis] > 0 ? proto->dims[axis] : 1, &elements) ||
+            elements > INT32_MAX)
             return convoy_fail(error, -EINVAL, "tensor '%.80s' has more than 2^31-1 elements",
                                name_of(proto));
     }

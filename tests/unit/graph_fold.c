@@ -274,3 +274,25 @@ Test(graph_fold, shapes_as_text)
     shape = shape_of(-1, DIMS(1, 3, 32, 32));
     cr_expect_str_eq(convoy_shape_text(&shape, text, 6), "[1,3,"); /* cut, and ended */
 }
+
+/* Every layer would need its own copy of the weight: 64 MiB are granted, and no more. */
+Test(graph_fold, weights_that_many_layers_share_are_not_copied_without_end)
+{
+    struct convoy_graph *graph = start(DIMS(1, 2048));
+    struct convoy_shape square = shape_of(-1, 2, (const int64_t[]){2048, 2048});
+    int w = convoy_graph_add_tensor(graph, "w", &square, calloc(2048 * 2048, sizeof(float)));
+    int scale = constant(graph, DIMS(2048)), shift = constant(graph, DIMS(2048)), x = graph->input;
+    for (int layer = 0; layer < 6; layer++) {
+        int y = activation(graph, DIMS(1, 2048)), z = activation(graph, DIMS(1, 2048));
+        node(graph, CONVOY_OP_DENSE, x, w, -1, y);
+        node(graph, CONVOY_OP_SCALE_SHIFT, y, scale, shift, z);
+        x = z;
+    }
+    graph->outputs[graph->output_count++] = x;
+    cr_assert(convoy_graph_finish(graph, NULL) == 0);
+    int left = 0;
+    for (int i = 0; i < graph->node_count; i++)
+        left += graph->nodes[i].op == CONVOY_OP_SCALE_SHIFT;
+    cr_expect(left == 3, "%d layers are left with their scale", left);
+    convoy_graph_free(graph);
+}
