@@ -123,16 +123,16 @@ static int describe_layers(struct convoy_net *net, const struct convoy_graph *gr
 }
 
 /* Multiply-adds of a convolution, dense layer or matrix product for one image; 0 for the rest. */
-static int64_t node_work(const struct convoy_graph *graph, const struct convoy_node *node)
+static double node_work(const struct convoy_graph *graph, const struct convoy_node *node)
 {
     const struct convoy_shape *x = &graph->tensors[node->inputs[0]].shape;
-    int64_t elements = convoy_shape_elements(&graph->tensors[node->output].shape);
+    double elements = (double)convoy_shape_elements(&graph->tensors[node->output].shape);
     if (node->op == CONVOY_OP_CONV) {
         const int64_t *w = graph->tensors[node->inputs[1]].shape.dims;
-        return elements * w[1] * w[2] * w[3];
+        return elements * (double)(w[1] * w[2] * w[3]);
     }
     if (node->op == CONVOY_OP_DENSE || node->op == CONVOY_OP_MATMUL)
-        return elements * (x->rank > 0 ? x->dims[x->rank - 1] : 1);
+        return elements * (double)(x->rank > 0 ? x->dims[x->rank - 1] : 1);
     return 0;
 }
 
@@ -140,14 +140,14 @@ static int64_t node_work(const struct convoy_graph *graph, const struct convoy_n
  * team that is not used for a while. */
 static int threads_for(const struct convoy_graph *graph, int64_t rows, int threads)
 {
-    int64_t work = 0;
-    int64_t nodes = 0;
+    double work = 0; /* huge networks would overflow an integer */
+    int nodes = 0;
     for (int i = 0; i < graph->node_count; i++) {
-        int64_t node = node_work(graph, &graph->nodes[i]);
+        double node = node_work(graph, &graph->nodes[i]);
         work += node;
         nodes += node > 0;
     }
-    return nodes > 0 && work * rows / nodes < WORK_FOR_THREADS ? 1 : threads;
+    return nodes > 0 && work * (double)rows / nodes < WORK_FOR_THREADS ? 1 : threads;
 }
 
 static int lower_bucket(struct convoy_net *net, const struct convoy_graph *graph,

@@ -97,7 +97,7 @@ static int emit_matmul(struct onnx_importer *importer, int a_tensor, int b_tenso
     if (status != 0)
         return status;
     if (rows_are_batch)
-        out.batch_axis = a.rank == 1 ? -1 : out.rank;
+        out.batch_axis = out.rank;
     if (a.rank > 1)
         out.dims[out.rank++] = left.dims[left.rank - 2];
     if (columns_are_batch)

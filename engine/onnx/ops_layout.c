@@ -269,17 +269,15 @@ static int read_pads(struct onnx_importer *importer, int rank, int64_t before[],
         status = onnx_input_ints(importer, 3, axes, CONVOY_MAX_RANK, &axis_count);
     if (status != 0)
         return status;
-    if (axis_count < 0)
+    bool axes_given = axis_count >= 0;
+    if (!axes_given)
         axis_count = rank;
-    else
-        rank = -rank; /* the axes are given */
-    int dims = rank < 0 ? -rank : rank;
     if (count != 2 * axis_count)
         return onnx_fail(importer, -EINVAL, "it has %d pads for %d dimensions", count, axis_count);
     for (int i = 0; i < axis_count; i++) {
         int axis = i;
-        if (rank < 0)
-            status = onnx_settle_axis(importer, axes[i], dims, &axis);
+        if (axes_given)
+            status = onnx_settle_axis(importer, axes[i], rank, &axis);
         if (status != 0)
             return status;
         before[axis] = pads[i];
