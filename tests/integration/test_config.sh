@@ -67,7 +67,7 @@ invalid '{"backend": "gpu"}' 'backend'
 invalid '{"default_model": "../x"}' 'default_model'
 invalid '{"log": {"level": "loud"}}' 'level'
 invalid '{"http": {"max_body_bytes": 1e99}}' 'max_body_bytes'
-echo "$(printf '[%.0s' {1..5000})" >"$work/config.json"
+printf '[%.0s' {1..5000} >"$work/config.json"
 refuses 1 "$work/config.json" --config "$work/config.json"
 
 echo "A port in use."

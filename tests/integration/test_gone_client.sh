@@ -30,7 +30,6 @@ for ((round = 1; round <= rounds; round++)); do
   done
   # All of them wait for a worker that stands still when they go.
   worker=$(workers)
-  images=$(sample "convoyd_images_total{model=\"$model\"}")
   kill -STOP "$worker"
   "$python" tests/tools/gone_client.py "$url" $image $count whole &
   client=$!

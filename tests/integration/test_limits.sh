@@ -59,7 +59,8 @@ for i in 1 2 3 4; do
   curl -sS -o "$work/answer$i" -w '%{http_code}' --data-binary @$image "$url/classify" >"$work/status$i" &
   waiting+=($!)
   # The first one is in flight, in the only slot; the queue is what waits for one.
-  until_true 10 slots 1 && until_true 10 in_queue $((i - 1)) || fail "there are not $((i - 1)) images in the queue"
+  until_true 10 slots 1 || fail "the first image does not reach a slot"
+  until_true 10 in_queue $((i - 1)) || fail "there are not $((i - 1)) images in the queue"
 done
 started=$(date +%s%N)
 # shellcheck disable=SC2046
@@ -73,7 +74,7 @@ echo "A deadline that passes is 503, the others still wait."
 started=$(date +%s%N)
 expect 503 --data-binary @$image "$url/classify?timeout_ms=300"
 took=$((($(date +%s%N) - started) / 1000000))
-[ $took -ge 300 ] && [ $took -lt 2000 ] || fail "a deadline of 300 ms took $took ms"
+if [ $took -lt 300 ] || [ $took -ge 2000 ]; then fail "a deadline of 300 ms took $took ms"; fi
 grep -qi '^retry-after: [0-9]' "$work/headers" || fail "no Retry-After: $(cat "$work/headers")"
 [[ $(json "$work/body" 'd["error"]') == *time* ]] || fail "$(cat "$work/body")"
 kill -CONT "$worker"

@@ -11,7 +11,7 @@ worker=$(workers)
 expect 200 "$url/metrics"
 [ "$(sample convoyd_slots_in_use)" = 0 ] || fail "no slots at the start"
 
-for i in {1..5}; do expect 200 --data-binary @$image "$url/classify"; done
+for _ in {1..5}; do expect 200 --data-binary @$image "$url/classify"; done
 expect 200 -F "a=@$image" -F "b=@$image" -F "c=@$image" "$url/v2/models/cifar10-convnet/classify"
 expect 200 -F "a=@$image" -F "b=@README.md" "$url/v2/models/cifar10-convnet/versions/1/classify"
 expect 415 --data-binary text "$url/classify"
