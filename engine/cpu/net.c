@@ -1,4 +1,5 @@
 #include "engine/cpu/net.h"
+#include "engine/base/utf8.h"
 #include "engine/cpu/check.h"
 #include "engine/cpu/lower.h"
 #include "engine/cpu/rows.h"
@@ -97,6 +98,17 @@ static void describe_outputs(struct convoy_net *net, const struct convoy_graph *
     }
 }
 
+/* As much of a name as fits, in whole characters: it goes into JSON. */
+static void copy_name(const char *name, char to[CONVOY_LAYER_NAME_BYTES])
+{
+    size_t length = strlen(name), used = 0, bytes;
+    while ((bytes = convoy_utf8_character(name + used, length - used)) > 0 &&
+           used + bytes < CONVOY_LAYER_NAME_BYTES)
+        used += bytes;
+    memcpy(to, name, used);
+    to[used] = '\0';
+}
+
 /* Layers are the groups for which something runs, in order; past CONVOY_MAX_LAYERS they share the last one.
  */
 static int describe_layers(struct convoy_net *net, const struct convoy_graph *graph,
@@ -114,7 +126,7 @@ static int describe_layers(struct convoy_net *net, const struct convoy_graph *gr
         if ((runs || net->layer_count == 0) && net->layer_count < CONVOY_MAX_LAYERS) {
             struct convoy_layer_info *layer = &net->layers[net->layer_count++];
             const struct convoy_node *node = &graph->nodes[groups->groups[i].anchor];
-            snprintf(layer->name, sizeof(layer->name), "%s", node->name);
+            copy_name(node->name, layer->name);
             snprintf(layer->kernel, sizeof(layer->kernel), "%s", runs ? kernels[i].text : "view");
         }
         net->layer_of_group[i] = net->layer_count - 1;

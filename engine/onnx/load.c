@@ -1,9 +1,11 @@
+#include "engine/base/utf8.h"
 #include "engine/onnx/file.h"
 #include "engine/onnx/guard.h"
 #include "engine/onnx/importer.h"
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define MOST_STORED    (INT64_C(1) << 29) /* elements of constants: 2 GiB */
 #define COMPUTED_FLOOR (INT64_C(1) << 24) /* elements that may be computed from nothing: 64 MiB */
@@ -30,25 +32,23 @@ static int unpack(const char *path, Onnx__ModelProto **model, struct convoy_erro
 /* Names come from the file and go into JSON and logs: only whole, printable UTF-8 passes. */
 static void make_printable(char *text)
 {
-    unsigned char *at = (unsigned char *)text;
-    while (*at != '\0') {
-        int more = *at >= 0xC2 && *at < 0xE0   ? 1
-                   : *at >= 0xE0 && *at < 0xF0 ? 2
-                   : *at >= 0xF0 && *at < 0xF5 ? 3
-                                               : 0;
-        bool good = *at >= 0x20 && *at != 0x7F && (*at < 0x80 || more > 0);
-        /* Overlong forms, surrogates and what lies beyond U+10FFFF. */
-        if (good && more > 0)
-            good = !((at[0] == 0xE0 && at[1] < 0xA0) || (at[0] == 0xED && at[1] > 0x9F) ||
-                     (at[0] == 0xF0 && at[1] < 0x90) || (at[0] == 0xF4 && at[1] > 0x8F));
-        for (int i = 1; good && i <= more; i++)
-            good = (at[i] & 0xC0) == 0x80;
-        if (!good) {
-            *at = '?';
-            more = 0;
+    for (size_t left = strlen(text); left > 0;) {
+        size_t bytes = convoy_utf8_character(text, left);
+        if (bytes == 0 || (unsigned char)*text < 0x20 || *text == 0x7F) {
+            *text = '?';
+            bytes = 1;
         }
-        at += 1 + more;
+        text += bytes;
+        left -= bytes;
     }
+}
+
+static void make_names_printable(struct convoy_graph *graph)
+{
+    for (int i = 0; i < graph->tensor_count; i++)
+        make_printable(graph->tensors[i].name);
+    for (int i = 0; i < graph->node_count; i++)
+        make_printable(graph->nodes[i].name);
 }
 
 int convoy_onnx_load(const char *path, const struct convoy_onnx_options *options, struct convoy_graph **graph,
@@ -84,6 +84,7 @@ int convoy_onnx_load(const char *path, const struct convoy_onnx_options *options
         make_printable(importer.error->message);
         return status;
     }
+    make_names_printable(importer.graph);
     *graph = importer.graph;
     return 0;
 }

@@ -335,6 +335,24 @@ Test(cpu_networks, profile_names_every_layer_and_times_it)
     convoy_graph_free(graph);
 }
 
+/* 62 bytes and a letter of two, in room for 63. */
+Test(cpu_networks, long_names_of_layers_end_with_a_whole_character)
+{
+    struct convoy_graph *graph = new_graph(SHAPE(1, 5));
+    int y = add_activation(graph, SHAPE(1, 5));
+    char name[65];
+    memset(name, 'a', 62);
+    memcpy(name + 62, "\xC3\xA9", 3);
+    convoy_graph_add_node(graph, CONVOY_OP_ACTIVATION, name, NULL, &graph->input, 1, y);
+    add_output(graph, y);
+    struct convoy_net_info info;
+    struct convoy_net *net = load(graph, 1, &info);
+    name[62] = '\0';
+    cr_expect_str_eq(info.layers[0].name, name);
+    cpu->unload(device, net);
+    convoy_graph_free(graph);
+}
+
 Test(cpu_networks, jobs_run_in_order_and_the_same_row_gives_the_same_bits)
 {
     struct convoy_graph *graph = classifier();

@@ -237,3 +237,15 @@ Test(onnx_hostile, files_that_are_none)
     cr_expect(convoy_onnx_load(path, NULL, &graph, NULL) == -EINVAL); /* without a place for the sentence */
     builder_free(b);
 }
+
+Test(onnx_hostile, names_come_out_as_whole_printable_text)
+{
+    struct builder *b = builder_new(13);
+    IMAGES(b);
+    builder_output(b, "y\xFF\x01");
+    builder_node(b, "Relu", "x", "y\xFF\x01")->name = builder_text(b, "caf\xC3\xA9 \xED\xA0\x80\x7F \xC3");
+    const struct convoy_graph *graph = builder_graph(b);
+    cr_expect_str_eq(graph->nodes[0].name, "caf\xC3\xA9 ???? ?");
+    cr_expect_str_eq(graph->tensors[graph->outputs[0]].name, "y??");
+    builder_free(b);
+}
