@@ -67,8 +67,10 @@ int convoy_onnx_load(const char *path, const struct convoy_onnx_options *options
     if (status == 0) {
         importer.folder = onnx_folder_of(path);
         importer.graph = convoy_graph_new();
-        status = importer.folder == NULL || importer.graph == NULL ? onnx_out_of_memory(&importer)
-                                                                   : onnx_import(&importer);
+        if (importer.folder == NULL || importer.graph == NULL)
+            status = onnx_out_of_memory(&importer);
+        else if ((status = onnx_import(&importer)) == 0)
+            make_names_printable(importer.graph);
         if (status != 0)
             convoy_fail_in(importer.error, status, "%.200s", path);
     }
@@ -84,7 +86,6 @@ int convoy_onnx_load(const char *path, const struct convoy_onnx_options *options
         make_printable(importer.error->message);
         return status;
     }
-    make_names_printable(importer.graph);
     *graph = importer.graph;
     return 0;
 }
