@@ -119,7 +119,9 @@ for path in /v2/health/live /v2/health/ready /v2 /v2/models /v2/models/cifar10-c
   done
 done
 
-echo "After all that it serves as before."
+echo "After all that it serves as before, and no refused image holds a place."
+[ "$(sample 'convoyd_queue_images{model="cifar10-convnet"}')" = 0 ] || fail "images are left in the queue"
+[ "$(sample convoyd_slots_in_use)" = 0 ] || fail "slots are left in use"
 expect 200 --data-binary "@$image" "$url/classify"
 [ "$(json "$work/body" "d['results'][0]['predictions'][0]['label']")" = ship ] || fail "no ship"
 stop

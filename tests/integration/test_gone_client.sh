@@ -44,6 +44,11 @@ echo "$((rounds * count * 6)) clients went away; $(($(resident) - small)) KiB mo
 [[ $build == *san* ]] || [ $(($(resident) - small)) -lt 4000 ] || fail "memory grows"
 [ "$(workers)" = "$worker" ] || fail "the worker was replaced"
 
+echo "Those that will send no more, in the middle of a request, are not waited for."
+for stage in header body chunked form; do
+  "$python" tests/tools/gone_client.py "$url" $image $count $stage 3 || fail "in mid-$stage"
+done
+
 echo "A client that only says that it will send no more gets its answer."
 "$python" - "$url" $image <<'PYTHON' || fail "see above"
 import socket, sys

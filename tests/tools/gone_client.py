@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
 """Clients of a running convoyd that go away before their answer.
 
-    gone_client.py URL IMAGE COUNT header|body|chunked|form|whole|answer
+    gone_client.py URL IMAGE COUNT header|body|chunked|form|whole|answer [WAIT]
 
 COUNT connections each send a part of a request: a piece of its header, half of its body (with Content-Length,
 chunked, or of a form), the whole request, or the whole with the first bytes of the answer read. Then half of them
-close and the others reset. For "whole" all are sent before the first one leaves.
+close and the others reset. For "whole" all are sent before the first one leaves. With WAIT they only say that they
+will send no more, and the server must close each of them within WAIT seconds.
 """
 
 import pathlib
 import socket
 import struct
 import sys
+import time
 
 from wire import Connection
 
@@ -38,6 +40,12 @@ def main():
             connection.ask("POST", "/classify", image)
             if where == "answer":
                 connection.socket.recv(10)
+    if len(sys.argv) > 5:
+        for connection in connections:
+            connection.socket.shutdown(socket.SHUT_WR)
+        end = time.monotonic() + float(sys.argv[5])
+        late = sum(connection.closed_within(max(end - time.monotonic(), 0.01)) is None for connection in connections)
+        sys.exit(f"{late} of {count} connections stay open" if late > 0 else 0)
     for number, connection in enumerate(connections):
         if number % 2:
             connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
