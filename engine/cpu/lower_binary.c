@@ -11,6 +11,14 @@ static dnnl_alg_kind_t algorithm(enum convoy_binary_kind kind)
     return algorithms[kind];
 }
 
+/* How many posts may go into a binary function of tensors of layout md: oneDNN (2.7, on AVX2) computes them
+ * wrongly where the last block of channels is filled up. */
+static int fusable_posts(const struct convoy_cpu_group *group, const dnnl_memory_desc_t *md)
+{
+    bool filled_up = memcmp(md->dims, md->padded_dims, (size_t)md->ndims * sizeof(md->dims[0])) != 0;
+    return filled_up ? 0 : group->post_count;
+}
+
 /* Equal shapes: oneDNN, in the first operand's layout and, where it dies, in its place. */
 static int lower_equal(struct convoy_cpu_lowering *l, const struct convoy_cpu_group *group, int a, int b,
                        int *fused)
@@ -27,7 +35,8 @@ static int lower_equal(struct convoy_cpu_lowering *l, const struct convoy_cpu_gr
         return z;
     int failed = convoy_cpu_check(dnnl_binary_desc_init(&op, algorithm(node->binary), &md, &md, &md),
                                   l->error, l->node, "describe a binary function");
-    if (failed || (failed = convoy_cpu_choose(l, &op, group->posts, group->post_count, &description, fused)))
+    if (failed ||
+        (failed = convoy_cpu_choose(l, &op, group->posts, fusable_posts(group, &md), &description, fused)))
         return failed;
     convoy_cpu_name_kernel(l, convoy_cpu_implementation(description));
     int y = convoy_cpu_is_last_use(l, x) && l->plan->reps[x].buffer != l->plan->reps[z].buffer

@@ -238,6 +238,22 @@ Test(cpu_networks_avx2, classifier)
 }
 
 /* 0 / 0 in the channels that fill up a block must not reach the sums of the convolution behind. */
+/* A product in blocks of 8 channels that are not full, then what could be fused into it. */
+Test(cpu_networks_avx2, functions_of_products_in_filled_up_blocks)
+{
+    const enum convoy_activation_kind kinds[] = {CONVOY_RELU,    CONVOY_LEAKY_RELU, CONVOY_TANH,
+                                                 CONVOY_SIGMOID, CONVOY_HARD_SWISH, CONVOY_CLIP};
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        for (int64_t channels = 3; channels <= 9; channels += 3) {
+            struct convoy_graph *graph = new_graph(SHAPE(1, channels, 6, 6));
+            int x = add_conv(graph, graph->input, channels, 3, 3, CONV3, true);
+            x = add_act(graph, add_binary(graph, x, graph->input, CONVOY_MUL), kinds[i], -0.5f, 0.5f);
+            add_output(graph, add_conv(graph, x, channels, 3, 3, CONV3, false));
+            check_graph(graph, TOLERANCE);
+        }
+    }
+}
+
 Test(cpu_networks_avx2, quotients_leave_filled_up_blocks_alone)
 {
     struct convoy_pool pool = {
