@@ -3,10 +3,11 @@
 
     drain_client.py URL IMAGE COUNT DAEMON-PID WORKER-PID
 
-The daemon has one model, and one slot for one image. COUNT connections send an image each, which cannot be answered
-as the worker is stopped; COUNT more have had one answer and are kept. DAEMON-PID gets SIGTERM. Then the socket must
-refuse connections, a new request on a kept connection must get 503 with "Connection: close", and once WORKER-PID
-gets SIGCONT every image its 200. With a COUNT of 0 there is one kept connection and no image.
+The daemon has one model, and one slot for one image. COUNT connections send an image each, which cannot be
+answered as the worker is stopped; COUNT more have had one answer and are kept. DAEMON-PID gets SIGTERM. Then
+the socket must refuse connections, a new request on a kept connection must get 503 with "Connection: close",
+and once WORKER-PID gets SIGCONT every image its 200. With a COUNT of 0 there is one kept connection and no
+image.
 """
 
 import os

@@ -3,9 +3,9 @@
 
     hostile_models.py FOLDER SOUND-MODEL.onnx
 
-FOLDER/NAME/1/model.onnx for each; prints, for each that must fail, its name and a pattern (of Python's re) that the
-reason must fit, separated by a space. The files are written field by field (onnx.proto has the numbers), as no
-library would write them.
+FOLDER/NAME/1/model.onnx for each; prints, for each that must fail, its name and a pattern (of Python's re)
+that the reason must fit, separated by a space. The files are written field by field (onnx.proto has the
+numbers), as no library would write them.
 """
 
 import pathlib
@@ -33,7 +33,13 @@ def text(field, value):
 
 
 def tensor(name, dims, raw=b"", extra=b""):
-    return b"".join(number(1, d) for d in dims) + number(2, FLOAT) + text(8, name) + (text(9, raw) if raw else b"") + extra
+    return (
+        b"".join(number(1, d) for d in dims)
+        + number(2, FLOAT)
+        + text(8, name)
+        + (text(9, raw) if raw else b"")
+        + extra
+    )
 
 
 def attribute(name, values):
@@ -105,9 +111,18 @@ def hostile(sound):
         "nested": (nested(5000), "nest|deep"),
         "past-the-end": (number(1, 8) + varint(7 << 3 | 2) + varint(1 << 40) + b"x" * 100, ""),
         "endless-number": (b"\xff" * 500, ""),
-        "unknown-operator": (model([conv(), node("Frobnicate", "the_odd_one", ["c"], ["y"])], [good]), "Frobnicate.*the_odd_one|the_odd_one.*Frobnicate"),
-        "channels": (model([conv()] + TAIL, [tensor("w", (10, 4, 3, 3), weights((10, 4, 3, 3)))]), "the_conv"),
-        "too-wide": (model([conv(kernel=(99, 99))] + TAIL, [tensor("w", (10, 3, 99, 99), weights((10, 3, 99, 99)))]), "the_conv"),
+        "unknown-operator": (
+            model([conv(), node("Frobnicate", "the_odd_one", ["c"], ["y"])], [good]),
+            "Frobnicate.*the_odd_one|the_odd_one.*Frobnicate",
+        ),
+        "channels": (
+            model([conv()] + TAIL, [tensor("w", (10, 4, 3, 3), weights((10, 4, 3, 3)))]),
+            "the_conv",
+        ),
+        "too-wide": (
+            model([conv(kernel=(99, 99))] + TAIL, [tensor("w", (10, 3, 99, 99), weights((10, 3, 99, 99)))]),
+            "the_conv",
+        ),
         "huge": (model([conv()] + TAIL, [tensor("w", (1 << 40, 1 << 40, 3, 3), b"1234")]), "w"),
         "overflow": (model([conv()] + TAIL, [tensor("w", (1 << 32, 1 << 32, 1, 1), b"1234")]), "w"),
         "negative": (model([conv()] + TAIL, [tensor("w", (-10, 3, 3, 3), b"1234")]), "w"),
@@ -115,7 +130,16 @@ def hostile(sound):
         "huge-input": (model([conv()] + TAIL, [good], given=(-1, 3, 1 << 30, 1 << 30)), ""),
         "missing-input": (model([node("Relu", "the_orphan", ["nowhere"], ["y"])]), "the_orphan|nowhere"),
         "missing-output": (model([conv()] + TAIL, [good], output="nothing"), "nothing"),
-        "circle": (model([node("Add", "one", ["x", "b"], ["a"]), node("Add", "two", ["x", "a"], ["b"]), node("Flatten", "f", ["b"], ["y"])]), "one|two|b"),
+        "circle": (
+            model(
+                [
+                    node("Add", "one", ["x", "b"], ["a"]),
+                    node("Add", "two", ["x", "a"], ["b"]),
+                    node("Flatten", "f", ["b"], ["y"]),
+                ]
+            ),
+            "one|two|b",
+        ),
         "outside": (outside("../../../../../../../../etc/passwd"), "passwd|outside|folder"),
         "absolute": (outside("/etc/passwd"), "passwd|outside|folder"),
         "elsewhere": (outside("missing.bin"), "missing.bin"),

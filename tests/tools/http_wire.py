@@ -15,7 +15,12 @@ import traceback
 
 from wire import Closed, Connection
 
-URL, IMAGE, MAX_HEADER, MAX_BODY = sys.argv[1], pathlib.Path(sys.argv[2]).read_bytes(), int(sys.argv[3]), int(sys.argv[4])
+URL, IMAGE, MAX_HEADER, MAX_BODY = (
+    sys.argv[1],
+    pathlib.Path(sys.argv[2]).read_bytes(),
+    int(sys.argv[3]),
+    int(sys.argv[4]),
+)
 CLASSIFY = "/classify?top=1"
 
 
@@ -38,7 +43,7 @@ def serves():
 
 
 def refused(data, *statuses):
-    """What is no request gets one of statuses, or the end of its connection; nothing else is taken from it."""
+    """What is no request gets one of statuses, or the end of its connection."""
     with Connection(URL) as connection:
         try:
             connection.send(data)
@@ -56,8 +61,13 @@ def keep_alive():
             classified(connection.answer())
             connection.ask("GET", "/v2/health/live")
             expect(connection.answer(), 200)
-            for target, body, status in ((CLASSIFY, b"text", 415), (CLASSIFY, IMAGE[:500], 422), ("/classify?top=0", IMAGE, 400),
-                                         ("/nowhere", IMAGE, 404), ("/metrics", b"a body", 405)):
+            for target, body, status in (
+                (CLASSIFY, b"text", 415),
+                (CLASSIFY, IMAGE[:500], 422),
+                ("/classify?top=0", IMAGE, 400),
+                ("/nowhere", IMAGE, 404),
+                ("/metrics", b"a body", 405),
+            ):
                 connection.ask("POST", target, body)
                 answer = expect(connection.answer(), status)
                 assert answer.headers.get("connection", "").lower() != "close", f"{target} closes: {answer}"
@@ -68,13 +78,21 @@ def keep_alive():
 
 def pipelining():
     with Connection(URL) as connection:
-        asked = [("POST", CLASSIFY, IMAGE, 200), ("GET", "/v2", b"", 200), ("POST", CLASSIFY, b"text", 415),
-                 ("POST", CLASSIFY, IMAGE, 200), ("GET", "/nowhere", b"", 404), ("GET", "/metrics", b"", 200),
-                 ("POST", CLASSIFY, IMAGE, 200)] * 3
+        asked = [
+            ("POST", CLASSIFY, IMAGE, 200),
+            ("GET", "/v2", b"", 200),
+            ("POST", CLASSIFY, b"text", 415),
+            ("POST", CLASSIFY, IMAGE, 200),
+            ("GET", "/nowhere", b"", 404),
+            ("GET", "/metrics", b"", 200),
+            ("POST", CLASSIFY, IMAGE, 200),
+        ] * 3
         parts = []
         for number, (method, target, body, _) in enumerate(asked):
-            parts.append(f"{method} {target} HTTP/1.1\r\nHost: x\r\nX-Request-Id: pipe-{number}\r\n"
-                         f"Content-Length: {len(body)}\r\n\r\n".encode() + body)
+            parts.append(
+                f"{method} {target} HTTP/1.1\r\nHost: x\r\nX-Request-Id: pipe-{number}\r\n"
+                f"Content-Length: {len(body)}\r\n\r\n".encode() + body
+            )
         connection.send(b"".join(parts))
         for number, (_, _, _, status) in enumerate(asked):
             answer = expect(connection.answer(), status)
@@ -99,7 +117,14 @@ def request_ids():
 
 def head():
     with Connection(URL) as connection:
-        for target in ("/v2/health/live", "/v2/health/ready", "/v2", "/v2/models", "/v2/models/cifar10-convnet", "/metrics"):
+        for target in (
+            "/v2/health/live",
+            "/v2/health/ready",
+            "/v2",
+            "/v2/models",
+            "/v2/models/cifar10-convnet",
+            "/metrics",
+        ):
             connection.ask("HEAD", target)
             answer = expect(connection.answer(head=True), 200)
             assert int(answer.headers["content-length"]) > 0, answer
@@ -115,11 +140,16 @@ def head():
 def expect_100():
     with Connection(URL) as connection:
         for _ in range(2):
-            connection.ask("POST", CLASSIFY, headers=["Expect: 100-continue", f"Content-Length: {len(IMAGE)}"])
+            connection.ask(
+                "POST", CLASSIFY, headers=["Expect: 100-continue", f"Content-Length: {len(IMAGE)}"]
+            )
             assert connection.answer().status == 100
             connection.send(IMAGE)
             classified(connection.answer())
-    for headers, target, status in (([f"Content-Length: {MAX_BODY + 1}"], CLASSIFY, 413), (["Content-Length: 9"], "/nowhere", 404)):
+    for headers, target, status in (
+        ([f"Content-Length: {MAX_BODY + 1}"], CLASSIFY, 413),
+        (["Content-Length: 9"], "/nowhere", 404),
+    ):
         with Connection(URL) as connection:
             connection.ask("POST", target, headers=["Expect: 100-continue", *headers])
             expect(connection.answer(), status)  # instead of 100: the body is never asked for
@@ -140,9 +170,11 @@ def old_http():
 
 def pieces():
     with Connection(URL) as connection:
-        request = (f"POST {CLASSIFY} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(IMAGE)}\r\n\r\n").encode() + IMAGE
+        request = (
+            f"POST {CLASSIFY} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(IMAGE)}\r\n\r\n"
+        ).encode() + IMAGE
         for at in range(200):
-            connection.send(request[at:at + 1])
+            connection.send(request[at : at + 1])
         connection.send(request[200:])
         classified(connection.answer())
 
@@ -155,27 +187,43 @@ def chunked():
     top = f"POST {CLASSIFY} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
     with Connection(URL) as connection:
         for size in (len(IMAGE), 100, 1000):
-            parts = [chunk(IMAGE[at:at + size]) for at in range(0, len(IMAGE), size)]
+            parts = [chunk(IMAGE[at : at + size]) for at in range(0, len(IMAGE), size)]
             connection.send(top + b"".join(parts) + b"0\r\n\r\n")
             classified(connection.answer())
         connection.send(top)
         for at in range(0, 40):
-            connection.send(chunk(IMAGE[at:at + 1]))
+            connection.send(chunk(IMAGE[at : at + 1]))
         connection.send(chunk(IMAGE[40:], extension=b";name=value") + b"0\r\nTrailer: x\r\n\r\n")
         classified(connection.answer())
         connection.send(top + b"0\r\n\r\n")
         expect(connection.answer(), 400)
-    for broken in (b"zz\r\n", b"-5\r\nabcde\r\n", b"ffffffffffffffffff\r\nx", b"5\r\nabcdefgh\r\n0\r\n\r\n", b"\r\n\r\n"):
+    for broken in (
+        b"zz\r\n",
+        b"-5\r\nabcde\r\n",
+        b"ffffffffffffffffff\r\nx",
+        b"5\r\nabcdefgh\r\n0\r\n\r\n",
+        b"\r\n\r\n",
+    ):
         refused(top + broken, 400, 413)
 
 
 def framing():
     """Requests whose end two readers could see in two places."""
     top = f"POST {CLASSIFY} HTTP/1.1\r\nHost: x\r\n"
-    for headers in ("Content-Length: 5\r\nContent-Length: 6\r\n", "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n",
-                    "Transfer-Encoding: gzip\r\n", "Transfer-Encoding: gzip, chunked\r\n", "Transfer-Encoding: xchunked\r\n",
-                    "Content-Length: -1\r\n", "Content-Length: 5x\r\n", "Content-Length: 0x5\r\n", "Content-Length: +5\r\n",
-                    "Content-Length: 5, 6\r\n", "Content-Length: \r\n", "Content-Length: 99999999999999999999999\r\n"):
+    for headers in (
+        "Content-Length: 5\r\nContent-Length: 6\r\n",
+        "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n",
+        "Transfer-Encoding: gzip\r\n",
+        "Transfer-Encoding: gzip, chunked\r\n",
+        "Transfer-Encoding: xchunked\r\n",
+        "Content-Length: -1\r\n",
+        "Content-Length: 5x\r\n",
+        "Content-Length: 0x5\r\n",
+        "Content-Length: +5\r\n",
+        "Content-Length: 5, 6\r\n",
+        "Content-Length: \r\n",
+        "Content-Length: 99999999999999999999999\r\n",
+    ):
         answer = refused((top + headers + "\r\n").encode() + b"abcde", 400, 413)
         smuggled = (top + headers + "\r\n").encode() + b"0\r\n\r\nGET /v2 HTTP/1.1\r\nHost: x\r\n\r\n"
         with Connection(URL) as connection:
@@ -199,11 +247,21 @@ def get_with_body():
 
 def no_http():
     chance = random.Random(7)
-    for data in (b"\0" * 100, b"\r\n\r\n\r\n\r\n", b"GET\r\n\r\n", b"GET /v2\r\n\r\n", b"GET  HTTP/1.1\r\n\r\n", b"hello\r\n\r\n",
-                 b"\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03" + bytes(range(64)), b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-                 b"GET /v2 HTTP/9.9\r\nHost: x\r\n\r\n", b"GET /v2 HTTP/1.1\r\n: nameless\r\n\r\n",
-                 b"GET /v2 HTTP/1.1\r\nHost: x\r\nno colon\r\n\r\n", b"GET /v2 HTTP/1.1\r\n\r\n",
-                 b"GET /v2\0/models HTTP/1.1\r\nHost: x\r\n\r\n"):
+    for data in (
+        b"\0" * 100,
+        b"\r\n\r\n\r\n\r\n",
+        b"GET\r\n\r\n",
+        b"GET /v2\r\n\r\n",
+        b"GET  HTTP/1.1\r\n\r\n",
+        b"hello\r\n\r\n",
+        b"\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03" + bytes(range(64)),
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"GET /v2 HTTP/9.9\r\nHost: x\r\n\r\n",
+        b"GET /v2 HTTP/1.1\r\n: nameless\r\n\r\n",
+        b"GET /v2 HTTP/1.1\r\nHost: x\r\nno colon\r\n\r\n",
+        b"GET /v2 HTTP/1.1\r\n\r\n",
+        b"GET /v2\0/models HTTP/1.1\r\nHost: x\r\n\r\n",
+    ):
         with Connection(URL) as connection:
             try:
                 connection.send(data)
@@ -232,10 +290,12 @@ def large_headers():
     with Connection(URL) as connection:
         connection.ask("GET", "/v2", headers=["X-Fill: " + "x" * (MAX_HEADER * 3 // 4)])
         expect(connection.answer(), 200)
-    for request in (f"GET /v2 HTTP/1.1\r\nHost: x\r\nX-Fill: {'x' * (MAX_HEADER + 6000)}\r\n\r\n",
-                    "GET /v2 HTTP/1.1\r\nHost: x\r\n" + "".join(f"X-{i}: y\r\n" for i in range(MAX_HEADER // 4)) + "\r\n",
-                    f"GET /v2?{'x' * (MAX_HEADER + 6000)} HTTP/1.1\r\nHost: x\r\n\r\n",
-                    f"GET /{'x' * (1 << 20)} HTTP/1.1\r\nHost: x\r\n\r\n"):
+    for request in (
+        f"GET /v2 HTTP/1.1\r\nHost: x\r\nX-Fill: {'x' * (MAX_HEADER + 6000)}\r\n\r\n",
+        "GET /v2 HTTP/1.1\r\nHost: x\r\n" + "".join(f"X-{i}: y\r\n" for i in range(MAX_HEADER // 4)) + "\r\n",
+        f"GET /v2?{'x' * (MAX_HEADER + 6000)} HTTP/1.1\r\nHost: x\r\n\r\n",
+        f"GET /{'x' * (1 << 20)} HTTP/1.1\r\nHost: x\r\n\r\n",
+    ):
         refused(request.encode(), 414, 431)
     with Connection(URL) as connection:
         connection.ask("GET", "/v2/models/" + "x" * (MAX_HEADER // 2))
@@ -274,8 +334,22 @@ def large_bodies():
 
 
 def main():
-    for test in (keep_alive, pipelining, request_ids, head, expect_100, old_http, pieces, chunked, framing, get_with_body, no_http,
-                 no_host, large_headers, large_bodies):
+    for test in (
+        keep_alive,
+        pipelining,
+        request_ids,
+        head,
+        expect_100,
+        old_http,
+        pieces,
+        chunked,
+        framing,
+        get_with_body,
+        no_http,
+        no_host,
+        large_headers,
+        large_bodies,
+    ):
         print(test.__name__.replace("_", " "), flush=True)
         try:
             test()

@@ -4,8 +4,8 @@
     idle_connections.py URL COUNT
 
 Every second one asks for /v2 first and is then kept, the others never send a byte. Prints "open" when all are
-there, then waits for the end of standard input and closes them. Exit status 1 when one was refused or unanswered,
-77 when the system does not allow so many descriptors.
+there, then waits for the end of standard input and closes them. Exit status 1 when one was refused or
+unanswered, 77 when the system does not allow so many descriptors.
 """
 
 import resource

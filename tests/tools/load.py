@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Load on a running convoyd: every answer is checked, none may be missing.
 
-    load.py URL --seconds S [--connections N] [--image FILE]... [--query QUERY] [--mix] [--terminate PID] [--json]
+    load.py URL --seconds S [--connections N] [--image FILE]... [--query QUERY] [--mix] [--terminate PID]
+            [--json]
 
 Each of N connections, kept alive, asks and waits for the answer, again and again. Without --mix it POSTs the
 images in turn to /classify (by default those of models/samples). With --mix forms, bad input, wrong paths and
@@ -10,14 +11,14 @@ methods, metrics and health come in between.
 An answer is right when it has the status and the body that its request must get, its Content-Length, and the
 X-Request-Id that was sent: an answer to somebody else's request shows.
 
-With --terminate the process PID gets SIGTERM after S seconds and the asking goes on until the server has closed
-every connection. From that moment a 503 with "Connection: close" is right too: it is counted in stopped, or, when
-its request was sent before the signal, in overtaken: the server had not read it yet. With drain_ms there must be
-none of these. A request sent after the signal may find its connection closed (late).
+With --terminate the process PID gets SIGTERM after S seconds and the asking goes on until the server has
+closed every connection. From that moment a 503 with "Connection: close" is right too: it is counted in
+stopped, or, when its request was sent before the signal, in overtaken: the server had not read it yet. With
+drain_ms there must be none of these. A request sent after the signal may find its connection closed (late).
 
-The figures: requests, statuses {status: count}, kinds {what was asked: count}, wrong (answered otherwise than it
-must be), lost (no answer), stopped, overtaken, late, per_second, median_ms, longest_ms, example (of a wrong
-answer). Exit status 0 when nothing was wrong or lost and something was asked.
+The figures: requests, statuses {status: count}, kinds {what was asked: count}, wrong (answered otherwise than
+it must be), lost (no answer), stopped, overtaken, late, per_second, median_ms, longest_ms, example (of a
+wrong answer). Exit status 0 when nothing was wrong or lost and something was asked.
 
 One thread of Python's standard library, so that the client's own waiting stays out of the longest answer.
 """
@@ -77,7 +78,9 @@ def classified(count, bad=None):
 
 def form(images):
     parts = b"".join(
-        f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="i"; filename="i.jpg"\r\n\r\n'.encode() + data + b"\r\n"
+        f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="i"; filename="i.jpg"\r\n\r\n'.encode()
+        + data
+        + b"\r\n"
         for data in images
     )
     return parts + f"--{BOUNDARY}--\r\n".encode()
@@ -104,7 +107,13 @@ def mixed(images, target):
         Kind("unknown model", "POST", "/classify?model=nobody", first, "image/jpeg", status=404),
         Kind("unknown path", "GET", "/nowhere", status=404),
         Kind("body to nowhere", "POST", "/nowhere", first, "image/jpeg", status=404),
-        Kind("wrong method", "GET", "/classify", status=405, check=lambda headers, _: headers["allow"] == "POST"),
+        Kind(
+            "wrong method",
+            "GET",
+            "/classify",
+            status=405,
+            check=lambda headers, _: headers["allow"] == "POST",
+        ),
         Kind("models", "GET", "/v2/models", check=lambda _, body: json.loads(body)["models"]),
         Kind("live", "GET", "/v2/health/live"),
         Kind("metrics", "GET", "/metrics", check=lambda _, body: b"convoyd_requests_total{" in body),
@@ -229,7 +238,9 @@ async def run(arguments):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("url", type=urllib.parse.urlsplit)
     parser.add_argument("--seconds", type=float, required=True)
     parser.add_argument("--connections", type=int, default=64)

@@ -3,11 +3,11 @@
 
     slow_client.py URL IMAGE TIMEOUT_MS
 
-One sends its header, one its body, one a chunked body, one the second request of its connection at a byte every
-tenth of TIMEOUT_MS; one stops in mid-body; one never reads its answers, which are many. Each must be cut off between
-TIMEOUT_MS (but for 1 %) and 1.5 times that plus half a second. One more sends nothing at all and must not be cut off
-(idle_timeout_ms is for it). Prints a line for each; exit status 1 when one was cut too early, too late, or answered
-with 200.
+One sends its header, one its body, one a chunked body, one the second request of its connection at a byte
+every tenth of TIMEOUT_MS; one stops in mid-body; one never reads its answers, which are many. Each must be
+cut off between TIMEOUT_MS (but for 1 %) and 1.5 times that plus half a second. One more sends nothing at all
+and must not be cut off (idle_timeout_ms is for it). Prints a line for each; exit status 1 when one was cut
+too early, too late, or answered with 200.
 """
 
 import pathlib
@@ -44,7 +44,9 @@ def dribble(connection, data, start):
 
 def header():
     with Connection(URL) as connection:
-        return dribble(connection, b"POST /classify HTTP/1.1\r\nHost: x\r\nX-Fill: " + b"x" * 9999, time.monotonic())
+        return dribble(
+            connection, b"POST /classify HTTP/1.1\r\nHost: x\r\nX-Fill: " + b"x" * 9999, time.monotonic()
+        )
 
 
 def body():
