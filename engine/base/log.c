@@ -4,6 +4,8 @@
 
 #include <errno.h>
 #include <math.h>
+#include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -11,6 +13,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#define SLOW_READER_MS 100
 
 static const char *const level_texts[] = {"debug", "info", "warning", "error"};
 /* Syslog's priorities: LOG_DEBUG, LOG_INFO, LOG_WARNING, LOG_ERR. */
@@ -253,6 +257,21 @@ size_t convoy_log_line(char *text, size_t capacity, const char *prefix, enum con
     return line.length;
 }
 
+/* A line that cannot be written is lost: there is nobody to tell. A pipe that nobody reads must not stop the
+ * daemon: one writer at a time asks for room, of which a pipe that is writable has PIPE_BUF bytes. A reader
+ * that is only slow is waited for, once; after that lines are lost until it reads again. */
+static void write_line(const char *line, size_t length)
+{
+    static pthread_mutex_t one_writer = PTHREAD_MUTEX_INITIALIZER;
+    static bool stuck; /* under one_writer */
+    struct pollfd room = {.fd = STDERR_FILENO, .events = POLLOUT};
+    pthread_mutex_lock(&one_writer);
+    stuck = poll(&room, 1, stuck ? 0 : SLOW_READER_MS) == 0;
+    while (!stuck && write(STDERR_FILENO, line, length) < 0 && errno == EINTR)
+        ;
+    pthread_mutex_unlock(&one_writer);
+}
+
 void convoy_log_fields(enum convoy_log_level level, const struct convoy_log_field *fields)
 {
     int saved = errno;
@@ -263,8 +282,6 @@ void convoy_log_fields(enum convoy_log_level level, const struct convoy_log_fiel
     enum convoy_log_format format =
         (enum convoy_log_format)atomic_load_explicit(&current_format, memory_order_relaxed);
     size_t length = convoy_log_line(line, sizeof line, prefix, format, level, &now, fields);
-    /* A line that cannot be written is lost: there is nobody to tell. */
-    while (write(STDERR_FILENO, line, length) < 0 && errno == EINTR)
-        ;
+    write_line(line, length);
     errno = saved;
 }

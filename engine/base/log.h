@@ -10,8 +10,9 @@
  *
  * A line is one write(2) of at most CONVOY_LOG_LINE_BYTES bytes, so lines of several threads and processes do
  * not mix; a text that does not fit is cut, fields after it are left out, and the line ends with
- * truncated=true. Nothing is allocated, no lock is taken, and a standard error that is closed or full loses
- * the line, never the daemon. Any thread. */
+ * truncated=true. Nothing is allocated; a lock is held over the write alone, which waits at most
+ * 100 ms, once: a standard error that is closed, full or not read loses the line, never the daemon. Any
+ * thread. */
 #ifndef CONVOY_ENGINE_BASE_LOG_H
 #define CONVOY_ENGINE_BASE_LOG_H
 

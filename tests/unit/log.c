@@ -305,3 +305,17 @@ Test(log, lines_of_threads_do_not_mix)
         pthread_join(threads[i], NULL);
     fclose(lines);
 }
+
+Test(log, a_standard_error_that_nobody_reads_loses_lines_and_stops_nobody, .timeout = 20)
+{
+    int ends[2], saved = dup(STDERR_FILENO);
+    cr_assert_eq(pipe(ends), 0);
+    dup2(ends[1], STDERR_FILENO);
+    /* A pipe holds 64 KiB: far less than this. */
+    for (int i = 0; i < 5000; i++)
+        convoy_log(CONVOY_LOG_ERROR, "nobody reads this", CONVOY_INT("line", i));
+    dup2(saved, STDERR_FILENO);
+    char text[64] = "";
+    cr_assert_gt(read(ends[0], text, sizeof text - 1), 0);
+    cr_assert_eq(strncmp(text, "ts=", 3), 0);
+}
