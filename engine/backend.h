@@ -107,7 +107,8 @@ struct convoy_backend {
     int (*collect)(struct convoy_device *device, int64_t timeout_us, uint64_t *tag,
                    struct convoy_error *error);
 
-    /* Calls report(context, name, value) for each counter (e.g. CUDA calls by name). May be NULL. */
+    /* Calls report(context, name, value) for each counter (e.g. CUDA calls by name). May be NULL. The one
+     * function that is called from another thread, also while the others run: counters are atomics. */
     void (*counters)(struct convoy_device *device,
                      void (*report)(void *context, const char *name, uint64_t value), void *context);
 };

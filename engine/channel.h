@@ -29,7 +29,8 @@
 
 #define CONVOY_CHANNEL_ABI    1
 #define CONVOY_MAX_SLOTS      64
-#define CONVOY_SLOT_ALIGN     64 /* rows and outputs start on a cache line */
+#define CONVOY_MAX_MODELS     1024 /* a slot's model number is below */
+#define CONVOY_SLOT_ALIGN     64   /* rows and outputs start on a cache line */
 #define CONVOY_SLOT_MAX_BYTES (64u << 20)
 #define CONVOY_REPORT_LAYERS  512   /* layers that a profile can carry */
 #define CONVOY_ROWS_MAX       65535 /* rows of a slot; configurations stay below */

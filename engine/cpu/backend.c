@@ -18,7 +18,6 @@ struct convoy_device {
     dnnl_engine_t engine;
     dnnl_stream_t stream;
     int threads;
-    uint64_t jobs_run, images_run;
     uint32_t head, count;
     struct {
         struct convoy_net *net;
@@ -136,17 +135,8 @@ static int cpu_collect(struct convoy_device *device, int64_t timeout_us, uint64_
     int failed = convoy_cpu_net_run(device->queue[at].net, device->stream, job, error);
     if (failed)
         return failed;
-    device->jobs_run++;
-    device->images_run += job->rows;
     *tag = job->tag;
     return 1;
-}
-
-static void cpu_counters(struct convoy_device *device,
-                         void (*report)(void *context, const char *name, uint64_t value), void *context)
-{
-    report(context, "jobs", device->jobs_run);
-    report(context, "images", device->images_run);
 }
 
 __attribute__((visibility("default"))) const struct convoy_backend *convoy_backend_entry(void);
@@ -161,7 +151,6 @@ const struct convoy_backend *convoy_backend_entry(void)
                                                   .load = cpu_load,
                                                   .unload = cpu_unload,
                                                   .submit = cpu_submit,
-                                                  .collect = cpu_collect,
-                                                  .counters = cpu_counters};
+                                                  .collect = cpu_collect};
     return &backend;
 }

@@ -18,12 +18,6 @@ void convoy_control_open(struct convoy_control *control, int fd)
     pthread_mutex_init(&control->send_lock, NULL);
 }
 
-void convoy_control_close(struct convoy_control *control)
-{
-    free(control->received);
-    pthread_mutex_destroy(&control->send_lock);
-}
-
 static void send_all(int fd, const char *bytes, size_t length)
 {
     while (length > 0) {

@@ -20,7 +20,6 @@ struct convoy_control {
 };
 
 void convoy_control_open(struct convoy_control *control, int fd);
-void convoy_control_close(struct convoy_control *control);
 
 /* Sends message as one line and frees it. A front that is gone is noticed by receive, not here. */
 void convoy_control_send(struct convoy_control *control, cJSON *message);

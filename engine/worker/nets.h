@@ -6,8 +6,6 @@
 
 #include <cjson/cJSON.h>
 
-#define CONVOY_WORKER_NETS 1024 /* models per worker; the front's numbers stay below */
-
 struct convoy_worker_net {
     struct convoy_net *net; /* NULL: not loaded */
     struct convoy_net_info info;

@@ -27,9 +27,14 @@ struct message {
     cJSON *json;
 };
 
+_Static_assert((int)CONVOY_MAX_LAYERS == (int)CONVOY_REPORT_LAYERS, "a report has room for a net's layers");
+_Static_assert((int)CONVOY_FORM_U8_HWC == (int)CONVOY_SLOT_U8_HWC, "slots and jobs number their forms alike");
+_Static_assert((int)CONVOY_FORM_F32_CHW == (int)CONVOY_SLOT_F32_CHW,
+               "slots and jobs number their forms alike");
+
 /* What a submitted slot needs until it is collected. */
 struct flight {
-    uint32_t generation;
+    uint32_t generation, model; /* copies: the header is the front's to change */
     struct convoy_job_times times;
 };
 
@@ -46,7 +51,7 @@ struct worker {
     /* the compute thread's own */
     struct convoy_channel channel;
     bool attached;
-    struct convoy_worker_net nets[CONVOY_WORKER_NETS];
+    struct convoy_worker_net nets[CONVOY_MAX_MODELS];
     struct flight flights[CONVOY_MAX_SLOTS];
     uint32_t in_flight;
 };
@@ -60,6 +65,103 @@ _Noreturn static void lose_device(struct worker *worker, const struct convoy_err
     cJSON_AddStringToObject(message, "reason", error->message);
     convoy_control_send(&worker->control, message);
     _exit(CONVOY_EXIT_LOST);
+}
+
+/* A header that does not fit its model is refused, not run: it cannot come from a front of this build. */
+static int job_of(struct worker *worker, uint32_t slot, const struct convoy_slot *header,
+                  struct convoy_job *job)
+{
+    const struct convoy_channel_size *size = &worker->channel.size;
+    if (header->model >= CONVOY_MAX_MODELS || worker->nets[header->model].net == NULL)
+        return -ENOENT;
+    const struct convoy_worker_net *net = &worker->nets[header->model];
+    uint64_t element = header->form == CONVOY_SLOT_F32_CHW ? sizeof(float) : 1;
+    uint64_t row = element * net->info.channels * net->info.height * net->info.width;
+    uint64_t end = (uint64_t)header->first + header->rows;
+    if (header->form > CONVOY_SLOT_F32_CHW || header->rows < 1 || header->rows > net->max_batch ||
+        end > CONVOY_ROWS_MAX || header->input_stride < row || header->input_stride > size->input_bytes ||
+        header->output_stride < net->info.outputs_per_row * sizeof(float) ||
+        header->output_stride > size->output_bytes || end * header->input_stride > size->input_bytes ||
+        end * header->output_stride > size->output_bytes)
+        return -EINVAL;
+    struct convoy_slot_report *report = convoy_channel_report(&worker->channel, slot);
+    struct flight *flight = &worker->flights[slot];
+    flight->generation = header->generation;
+    flight->model = header->model;
+    flight->times = (struct convoy_job_times){.layer_us = header->profile ? report->layer_us : NULL};
+    uint8_t *outputs = convoy_channel_outputs(&worker->channel, slot) + header->first * header->output_stride;
+    *job = (struct convoy_job){.tag = slot,
+                               .form = (enum convoy_form)header->form,
+                               .rows = header->rows,
+                               .input = convoy_channel_rows(&worker->channel, slot) +
+                                        header->first * header->input_stride,
+                               .input_stride = header->input_stride,
+                               .output = (float *)(void *)outputs,
+                               .output_stride = header->output_stride,
+                               .profile = header->profile != 0,
+                               .times = &flight->times};
+    return 0;
+}
+
+static void start_slot(struct worker *worker, uint32_t slot)
+{
+    struct convoy_error error;
+    struct convoy_job job;
+    if (slot >= worker->channel.size.slots)
+        return;
+    struct convoy_slot header = *convoy_channel_slot(&worker->channel, slot);
+    int code = job_of(worker, slot, &header, &job);
+    if (code != 0) {
+        convoy_channel_finish(&worker->channel, &(struct convoy_done){slot, header.generation, code});
+        return;
+    }
+    convoy_fault_on_job(&job);
+    struct convoy_worker_net *net = &worker->nets[header.model];
+    if (worker->device.backend->submit(worker->device.device, net->net, &job, &error) != 0)
+        lose_device(worker, &error);
+    worker->in_flight++;
+}
+
+static void finish_slot(struct worker *worker, uint32_t slot)
+{
+    const struct flight *flight = &worker->flights[slot];
+    struct convoy_slot_report *report = convoy_channel_report(&worker->channel, slot);
+    report->input_us = flight->times.input_us;
+    report->compute_us = flight->times.compute_us;
+    report->output_us = flight->times.output_us;
+    report->layers = flight->times.layer_us != NULL ? worker->nets[flight->model].info.layer_count : 0;
+    worker->in_flight--;
+    convoy_channel_finish(&worker->channel, &(struct convoy_done){slot, flight->generation, 0});
+}
+
+/* Waits a moment for a job in flight and reports it. */
+static void collect_one(struct worker *worker)
+{
+    struct convoy_error error;
+    uint64_t tag;
+    int got = worker->device.backend->collect(worker->device.device, COLLECT_US, &tag, &error);
+    if (got < 0)
+        lose_device(worker, &error);
+    if (got > 0)
+        finish_slot(worker, (uint32_t)tag);
+}
+
+/* One round over the channel; false when there was nothing to do. */
+static bool run_slots(struct worker *worker)
+{
+    uint32_t slot;
+    bool busy = false;
+    if (!worker->attached)
+        return false;
+    while (worker->in_flight < worker->device.info.streams &&
+           convoy_channel_take_submitted(&worker->channel, &slot)) {
+        start_slot(worker, slot);
+        busy = true;
+    }
+    if (worker->in_flight == 0)
+        return busy;
+    collect_one(worker);
+    return true;
 }
 
 static void send_model(struct worker *worker, const char *type, uint32_t model, cJSON *object,
@@ -119,105 +221,17 @@ static void obey(struct worker *worker, const cJSON *message)
     uint64_t model = number(message, "model");
     if (type == NULL)
         return;
-    if (strcmp(type, "load") == 0 && model < CONVOY_WORKER_NETS)
+    /* Nothing runs while models change: a fault that comes out then is the model's, not a slot's. */
+    while (worker->in_flight > 0)
+        collect_one(worker);
+    if (strcmp(type, "load") == 0 && model < CONVOY_MAX_MODELS)
         load(worker, (uint32_t)model, message);
-    else if (strcmp(type, "unload") == 0 && model < CONVOY_WORKER_NETS)
+    else if (strcmp(type, "unload") == 0 && model < CONVOY_MAX_MODELS)
         convoy_worker_unload(&worker->device, &worker->nets[model]);
     else if (strcmp(type, "channel") == 0)
         attach(worker, message);
     else if (strcmp(type, "exit") == 0)
         _exit(0);
-}
-
-/* A header that does not fit its model is refused, not run: it cannot come from a front of this build. */
-static int job_of(struct worker *worker, uint32_t slot, const struct convoy_slot *header,
-                  struct convoy_job *job)
-{
-    const struct convoy_channel_size *size = &worker->channel.size;
-    if (header->model >= CONVOY_WORKER_NETS || worker->nets[header->model].net == NULL)
-        return -ENOENT;
-    const struct convoy_worker_net *net = &worker->nets[header->model];
-    uint64_t element = header->form == CONVOY_SLOT_F32_CHW ? sizeof(float) : 1;
-    uint64_t row = element * net->info.channels * net->info.height * net->info.width;
-    uint64_t end = (uint64_t)header->first + header->rows;
-    if (header->rows < 1 || header->rows > net->max_batch || end > CONVOY_ROWS_MAX ||
-        header->input_stride < row || header->input_stride > size->input_bytes ||
-        header->output_stride < net->info.outputs_per_row * sizeof(float) ||
-        header->output_stride > size->output_bytes || end * header->input_stride > size->input_bytes ||
-        end * header->output_stride > size->output_bytes)
-        return -EINVAL;
-    struct convoy_slot_report *report = convoy_channel_report(&worker->channel, slot);
-    struct flight *flight = &worker->flights[slot];
-    flight->generation = header->generation;
-    flight->times = (struct convoy_job_times){.layer_us = header->profile ? report->layer_us : NULL};
-    uint8_t *outputs = convoy_channel_outputs(&worker->channel, slot) + header->first * header->output_stride;
-    *job = (struct convoy_job){
-        .tag = slot,
-        .form = header->form == CONVOY_SLOT_F32_CHW ? CONVOY_FORM_F32_CHW : CONVOY_FORM_U8_HWC,
-        .rows = header->rows,
-        .input = convoy_channel_rows(&worker->channel, slot) + header->first * header->input_stride,
-        .input_stride = header->input_stride,
-        .output = (float *)(void *)outputs,
-        .output_stride = header->output_stride,
-        .profile = header->profile != 0,
-        .times = &flight->times};
-    return 0;
-}
-
-static void start_slot(struct worker *worker, uint32_t slot)
-{
-    struct convoy_error error;
-    struct convoy_job job;
-    if (slot >= worker->channel.size.slots)
-        return;
-    struct convoy_slot header = *convoy_channel_slot(&worker->channel, slot);
-    int code = job_of(worker, slot, &header, &job);
-    if (code != 0) {
-        convoy_channel_finish(&worker->channel, &(struct convoy_done){slot, header.generation, code});
-        return;
-    }
-    convoy_fault_on_job(&job);
-    struct convoy_worker_net *net = &worker->nets[header.model];
-    if (worker->device.backend->submit(worker->device.device, net->net, &job, &error) != 0)
-        lose_device(worker, &error);
-    worker->in_flight++;
-}
-
-static void finish_slot(struct worker *worker, uint32_t slot)
-{
-    const struct flight *flight = &worker->flights[slot];
-    const struct convoy_slot *header = convoy_channel_slot(&worker->channel, slot);
-    struct convoy_slot_report *report = convoy_channel_report(&worker->channel, slot);
-    report->input_us = flight->times.input_us;
-    report->compute_us = flight->times.compute_us;
-    report->output_us = flight->times.output_us;
-    report->layers = flight->times.layer_us != NULL ? worker->nets[header->model].info.layer_count : 0;
-    worker->in_flight--;
-    convoy_channel_finish(&worker->channel, &(struct convoy_done){slot, flight->generation, 0});
-}
-
-/* One round over the channel; false when there was nothing to do. */
-static bool run_slots(struct worker *worker)
-{
-    struct convoy_error error;
-    uint32_t slot;
-    bool busy = false;
-    if (!worker->attached)
-        return false;
-    while (worker->in_flight < worker->device.info.streams &&
-           convoy_channel_take_submitted(&worker->channel, &slot)) {
-        start_slot(worker, slot);
-        busy = true;
-    }
-    if (worker->in_flight == 0)
-        return busy;
-    uint64_t tag;
-    int got = worker->device.backend->collect(worker->device.device, COLLECT_US, &tag, &error);
-    if (got < 0)
-        lose_device(worker, &error);
-    if (got > 0)
-        finish_slot(worker, (uint32_t)tag);
-    return true;
 }
 
 static cJSON *next_message(struct worker *worker)
