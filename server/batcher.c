@@ -77,6 +77,7 @@ void convoy_batcher_model_ready(struct convoy_batcher *batcher, struct convoy_mo
     queue->outputs_per_row = shape->outputs_per_row;
     queue->metrics = model->metrics;
     queue->ready = true;
+    queue->gone = false; /* it may have been, and come back */
     pthread_mutex_unlock(&batcher->lock);
 }
 
@@ -147,9 +148,7 @@ static int open_slot(struct convoy_lane *lane, struct convoy_model *model, enum 
         struct lane_slot *slot = &lane->slots[i];
         if (slot->state != SLOT_FREE)
             continue;
-        struct convoy_item **items = slot->items;
         memset(slot, 0, offsetof(struct lane_slot, items));
-        slot->items = items;
         slot->state = SLOT_OPEN;
         slot->model = model;
         slot->form = form;
@@ -163,21 +162,30 @@ static int open_slot(struct convoy_lane *lane, struct convoy_model *model, enum 
     return NO_SLOT;
 }
 
-/* The lane on which a new slot for model is best opened: up and idle first. A lane whose worker is being
- * replaced is used too when nothing else is there: its slots wait in place, without a copy. */
-static struct convoy_lane *best_lane(struct convoy_batcher *batcher, const struct convoy_model *model)
+static bool has_free_slot(const struct convoy_lane *lane)
+{
+    for (uint32_t i = 0; i < lane->channel->size.slots; i++)
+        if (lane->slots[i].state == SLOT_FREE)
+            return true;
+    return false;
+}
+
+/* The lane where a row of item is best: one whose worker would run it at once, else one where a slot gathers
+ * for its model, else the least busy. A lane whose worker is being replaced is used when no other has room:
+ * its slots wait in place, without a copy. NULL when every slot is in use. */
+static struct convoy_lane *best_lane(struct convoy_batcher *batcher, const struct convoy_item *item)
 {
     struct convoy_lane *best = NULL;
-    int best_score = -1;
+    int best_score = 0;
     for (uint32_t i = 0; i < batcher->lane_count; i++) {
         struct convoy_lane *lane = batcher->lanes[i];
-        if (lane->models[model->number] == LANE_REFUSES)
+        enum lane_model model = (enum lane_model)lane->models[item->model->number];
+        bool gathers = !item->profile && lane->open[item->form][item->model->number] != NO_SLOT;
+        if (model == LANE_REFUSES || (!gathers && !has_free_slot(lane)))
             continue;
-        bool serves = lane->up && lane->models[model->number] == LANE_SERVES;
-        bool has_room = false;
-        for (uint32_t slot = 0; slot < lane->channel->size.slots && !has_room; slot++)
-            has_room = lane->slots[slot].state == SLOT_FREE;
-        int score = has_room ? (serves ? 1000 : 500) - (int)lane->in_flight : -1;
+        bool serves = lane->up && model == LANE_SERVES;
+        int score = (serves ? 4000 : 0) + (serves && lane->in_flight < lane->streams ? 2000 : 0) +
+                    (gathers ? 1000 : 0) + 1 + (int)(CONVOY_MAX_SLOTS - lane->in_flight);
         if (score > best_score) {
             best = lane;
             best_score = score;
@@ -189,16 +197,13 @@ static struct convoy_lane *best_lane(struct convoy_batcher *batcher, const struc
 /* Finds a row for item: in a slot that gathers, else in a fresh one. False when every slot is in use. */
 static bool reserve(struct convoy_batcher *batcher, struct convoy_item *item, struct convoy_lane **where)
 {
-    struct convoy_lane *lane = NULL;
-    int number = NO_SLOT;
     uint32_t model = item->model->number;
-    for (uint32_t i = 0; i < batcher->lane_count && number == NO_SLOT && !item->profile; i++) {
-        lane = batcher->lanes[i];
-        number = lane->open[item->form][model];
-    }
+    struct convoy_lane *lane = best_lane(batcher, item);
+    if (lane == NULL)
+        return false;
+    int number = item->profile ? NO_SLOT : lane->open[item->form][model];
     if (number == NO_SLOT) {
-        lane = best_lane(batcher, item->model);
-        number = lane != NULL ? open_slot(lane, item->model, item->form) : NO_SLOT;
+        number = open_slot(lane, item->model, item->form);
         if (number == NO_SLOT)
             return false;
         lane->slots[number].profile = item->profile;
@@ -245,12 +250,13 @@ static size_t row_bytes_of(const struct model_queue *queue, enum convoy_slot_for
     return queue->input_stride[form];
 }
 
-static void park(struct convoy_batcher *batcher, struct convoy_item *item, const void *row, size_t row_bytes)
+/* False when memory is out. */
+static bool park(struct convoy_batcher *batcher, struct convoy_item *item, const void *row, size_t row_bytes)
 {
     struct model_queue *queue = queue_of(batcher, item->model);
     item->parked_row = calloc(1, row_bytes_of(queue, item->form));
     if (item->parked_row == NULL)
-        abort(); /* max_queue rows are what the operator granted; a machine without them cannot serve */
+        return false;
     memcpy(item->parked_row, row, row_bytes);
     item->next = NULL;
     item->previous = queue->parked_last;
@@ -259,6 +265,7 @@ static void park(struct convoy_batcher *batcher, struct convoy_item *item, const
     else
         queue->parked_first = item;
     queue->parked_last = item;
+    return true;
 }
 
 static void unlink_parked(struct model_queue *queue, struct convoy_item *item)
@@ -288,25 +295,30 @@ void convoy_batcher_submit(struct convoy_batcher *batcher, struct convoy_item *i
     item->submitted_us = convoy_now_us();
     pthread_mutex_lock(&batcher->lock);
     struct model_queue *queue = queue_of(batcher, item->model);
-    if (queue->gone || batcher->stopped) {
-        queue->queued--;
-        item->status = batcher->stopped ? -ECANCELED : -ENODEV;
-        item->finished_us = item->submitted_us;
-        pthread_mutex_unlock(&batcher->lock);
-        item->done(item);
-        return;
-    }
     batcher->pending++;
     if (item->deadline_us < batcher->next_deadline_us) {
         batcher->next_deadline_us = item->deadline_us;
         convoy_batcher_wake_at(batcher, item->deadline_us);
     }
     /* Behind those that wait already, or a stream of newcomers would starve them. */
-    if (queue->parked_first == NULL && reserve(batcher, item, &lane))
+    int refusal = 0;
+    if (batcher->stopped)
+        refusal = -ECANCELED;
+    else if (queue->gone)
+        refusal = -ENODEV;
+    else if (queue->parked_first == NULL && reserve(batcher, item, &lane))
         fill(batcher, lane, item, row, row_bytes);
-    else
-        park(batcher, item, row, row_bytes);
+    else if (!park(batcher, item, row, row_bytes))
+        refusal = -ENOMEM;
+    if (refusal != 0) {
+        queue->queued--;
+        batcher->pending--;
+        item->status = refusal;
+        item->finished_us = item->submitted_us;
+    }
     pthread_mutex_unlock(&batcher->lock);
+    if (refusal != 0)
+        item->done(item);
 }
 
 /* Models take turns by the age of their oldest image. A model that finds no row is passed over: another may

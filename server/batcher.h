@@ -10,8 +10,8 @@
  * exactly once for each submitted item.
  *
  * Threads: admit, cancel and submit from any thread; done() is called on the control loop's thread, never
- * under a lock of the batcher; when the daemon stops or the model was given up meanwhile, from within
- * submit(). */
+ * under a lock of the batcher; when the item cannot be taken after all (the daemon stops, the model was given
+ * up, memory is out), from within submit(). */
 #ifndef CONVOY_SERVER_BATCHER_H
 #define CONVOY_SERVER_BATCHER_H
 
@@ -46,7 +46,7 @@ struct convoy_item {
 
     /* set by the batcher before done() */
     int status; /* 0; -ETIMEDOUT: the deadline passed; -EIO: running it killed the worker again and again;
-                   -ENODEV: its model can no longer be served; -ECANCELED: the daemon stops */
+                   -ENODEV: its model can no longer be served; -ENOMEM; -ECANCELED: the daemon stops */
     float input_us, compute_us, output_us;
     uint64_t queue_us; /* from submit() to the start of the run that succeeded */
     uint32_t batch_size;
@@ -63,8 +63,9 @@ struct convoy_item {
     int32_t worker, slot, row;
 };
 
-/* Reserves room for n images of model. -EBUSY when its queue is full now, -E2BIG when n is more than max_queue
- * and could never wait, -ESHUTDOWN once the batcher refuses (stopping). What was admitted must be submitted or given back with convoy_batcher_cancel(). */
+/* Reserves room for n images of model. -EBUSY when its queue is full now, -E2BIG when n is more than
+ * max_queue and could never wait, -ESHUTDOWN once the batcher refuses (stopping). What was admitted must be
+ * submitted or given back with convoy_batcher_cancel(). */
 int convoy_batcher_admit(struct convoy_batcher *batcher, struct convoy_model *model, uint32_t n);
 void convoy_batcher_cancel(struct convoy_batcher *batcher, struct convoy_model *model, uint32_t n);
 
@@ -128,5 +129,7 @@ uint32_t convoy_lane_down(struct convoy_lane *lane, bool blame_slots);
 uint32_t convoy_lane_in_flight(struct convoy_lane *lane);
 /* Microseconds since the lane made progress while slots are in flight; 0 when none is. */
 uint64_t convoy_lane_stalled_us(struct convoy_lane *lane);
+/* The time until now does not count as stalled. */
+void convoy_lane_forgive(struct convoy_lane *lane);
 
 #endif

@@ -31,10 +31,11 @@ struct lane_slot {
     bool profile;
     bool suspect; /* was in flight when a worker died: runs alone */
     uint32_t capacity, reserved, committed;
-    uint32_t generation, retries;
+    uint32_t retries;
     uint64_t opened_us;         /* when its first row was reserved */
     uint64_t order;             /* slots leave in the order in which they were opened */
-    struct convoy_item **items; /* by row; NULL where the request gave up */
+    struct convoy_item **items; /* by row; NULL where the request gave up; this and what follows stay */
+    uint32_t generation;        /* counts submissions, so that an old completion fits no later one */
     struct row_range ranges[MAX_RANGES];
     uint32_t range_count; /* ranges[range_count - 1] runs next, or is running */
 };

@@ -76,8 +76,7 @@ static void sweep_and_answer(struct convoy_batcher *batcher, bool everything)
     pthread_mutex_lock(&batcher->lock);
     if (everything || convoy_now_us() >= batcher->next_deadline_us) {
         batcher->next_deadline_us = sweep(batcher, batcher->stopped, &finished);
-        if (finished != NULL)
-            release_deserted(batcher);
+        release_deserted(batcher);
     }
     if (batcher->next_deadline_us != UINT64_MAX)
         convoy_batcher_wake_at(batcher, batcher->next_deadline_us);

@@ -343,3 +343,10 @@ uint32_t convoy_lane_in_flight(struct convoy_lane *lane)
     pthread_mutex_unlock(&lane->batcher->lock);
     return in_flight;
 }
+
+void convoy_lane_forgive(struct convoy_lane *lane)
+{
+    pthread_mutex_lock(&lane->batcher->lock);
+    lane->progress_us = convoy_now_us();
+    pthread_mutex_unlock(&lane->batcher->lock);
+}

@@ -449,6 +449,48 @@ Test(batcher, nonsense_from_a_worker_changes_nothing)
     end();
 }
 
+Test(batcher, an_old_completion_fits_no_later_slot)
+{
+    uint32_t slot;
+    begin(1, 1, 1000000);
+    submit(0);
+    cr_assert_eq(take(&slot), 1);
+    uint32_t generation = convoy_channel_slot(&p.worker, slot)->generation;
+    answer(slot);
+    collect();
+    submit(1);
+    cr_assert_eq(take(&slot), 1);
+    convoy_channel_finish(&p.worker, &(struct convoy_done){slot, generation, 0});
+    cr_assert_eq(convoy_lane_collect(p.lane), 1);
+    cr_assert_eq(p.done[1], 0);
+    answer(slot);
+    collect();
+    assert_answered(0, 2);
+    end();
+}
+
+Test(batcher, rows_that_nobody_waits_for_hold_up_no_other_model)
+{
+    uint32_t slot;
+    begin(2, 1, 1000000);
+    submit_for(0, 0, UINT64_MAX, false);
+    cr_assert_eq(take(&slot), 1);
+    convoy_lane_down(p.lane, true); /* the slot is suspect now */
+    convoy_channel_reset(&p.channel);
+    p.worker.submit_head = 0;
+    convoy_batcher_model_gone(p.batcher, &p.models[0]);
+    cr_assert_eq(p.items[0].status, -ENODEV);
+    convoy_lane_up(p.lane, 1);
+    convoy_lane_model(p.lane, &p.models[0], false, NULL, 0);
+    convoy_lane_model(p.lane, &p.models[1], true, NULL, 0);
+    submit_for(1, 1, UINT64_MAX, false);
+    cr_assert_eq(take(&slot), 1, "an image waited behind a slot of a model that is gone");
+    answer(slot);
+    collect();
+    assert_answered(1, 2);
+    end();
+}
+
 Test(batcher, a_job_that_the_worker_refuses_is_an_error_of_its_images)
 {
     uint32_t slot;
