@@ -1,6 +1,7 @@
 #include "server/classification.h"
 
 #include "engine/base/clock.h"
+#include "server/body_memory.h"
 #include "server/http_internal.h"
 #include "server/image/image.h"
 
@@ -95,11 +96,13 @@ void convoy_classification_drop(struct convoy_classification *classification)
     convoy_model_view_end(&classification->view);
     free(classification->outputs);
     free(classification->body);
+    convoy_body_memory_give(classification->body_capacity);
     free(classification);
 }
 
-/* Lists and suspends; false when the daemon is stopping. On the HTTP thread. */
-static bool suspend(struct convoy_classification *classification)
+/* Lists, suspends and, with_pool, hands the images to the decode threads; false when the daemon is stopping.
+ * All under one lock, so that a stop finds either nothing or the whole. On the HTTP thread. */
+static bool suspend(struct convoy_classification *classification, bool with_pool)
 {
     struct convoy_http *http = classification->http;
 
@@ -112,6 +115,8 @@ static bool suspend(struct convoy_classification *classification)
             http->suspended->previous = classification;
         http->suspended = classification;
         MHD_suspend_connection(classification->mhd);
+        if (with_pool)
+            convoy_decode_pool_add(http->decode_pool, &classification->job);
     }
     pthread_mutex_unlock(&http->suspended_lock);
     return !stopping;
@@ -295,17 +300,16 @@ bool convoy_classification_run(struct convoy_classification *classification)
         /* Nothing reached the batcher, or it was quick: no need to suspend. */
         if (convoy_classification_complete(classification)) // NOLINT(clang-analyzer-unix.Malloc)
             return true;
-        if (!suspend(classification))
+        if (!suspend(classification, false))
             return true;
     } else {
-        if (!suspend(classification)) {
+        classification->job.count = count;
+        classification->job.work = process_in_pool;
+        if (!suspend(classification, true)) {
             convoy_batcher_cancel(classification->batcher, classification->view.model, count);
             atomic_fetch_sub_explicit(&classification->refs, count, memory_order_relaxed);
             return true;
         }
-        classification->job.count = count;
-        classification->job.work = process_in_pool;
-        convoy_decode_pool_add(classification->http->decode_pool, &classification->job);
     }
     /* The last image may have been done before the connection was suspended. The HTTP side's reference holds
      * until the connection, resumed, is answered by this same thread. */

@@ -44,7 +44,8 @@ struct convoy_classification {
 
     struct convoy_model_view view;
     struct convoy_batcher *batcher;
-    uint8_t *body; /* taken over from the request: images that the pool still decodes point into it */
+    uint8_t *body;        /* taken over from the request: images that the pool still decodes point into it */
+    size_t body_capacity; /* of body, as counted in body_memory.h */
     uint64_t deadline_us;
     uint32_t top;
     bool profile;

@@ -109,7 +109,9 @@ static void place_images(struct convoy_request *request, const char *boundary, s
     for (uint32_t i = 0; i < classification->count; i++)
         classification->images[i].part = parts[i];
     classification->body = request->body;
+    classification->body_capacity = request->body_capacity;
     request->body = NULL;
+    request->body_capacity = 0;
 }
 
 /* The classification of a request that is in order, admitted; NULL with refusal set otherwise, or, when

@@ -312,6 +312,9 @@ uint32_t convoy_http_open_connections(const struct convoy_http *http)
 void convoy_http_stop(struct convoy_http *http)
 {
     atomic_store(&http->closing, true);
+    pthread_mutex_lock(
+        &http->suspended_lock); /* whoever suspends, and hands images to the pool, did or will not */
     atomic_store(&http->stopping, true);
+    pthread_mutex_unlock(&http->suspended_lock);
     tear_down(http);
 }

@@ -1,6 +1,7 @@
 #include "server/request.h"
 
 #include "engine/base/clock.h"
+#include "server/body_memory.h"
 #include "server/http_internal.h"
 
 #include <inttypes.h>
@@ -28,20 +29,54 @@ struct convoy_request *convoy_request_new(struct convoy_http *http, struct MHD_C
     return request;
 }
 
-void convoy_request_free(struct convoy_request *request)
+static void refuse(struct convoy_request *request, int status)
+{
+    request->refusal = status;
+}
+
+static void drop_body(struct convoy_request *request)
 {
     free(request->body);
+    convoy_body_memory_give(request->body_capacity);
+    request->body = NULL;
+    request->body_length = request->body_capacity = 0;
+}
+
+/* Makes room for capacity bytes; false with refusal set when all bodies together take too much, or without
+ * when memory is out. */
+static bool grow_body(struct convoy_request *request, size_t capacity)
+{
+    size_t more = capacity - request->body_capacity;
+    size_t limit = (size_t)request->http->config->http.max_body_bytes * CONVOY_BODIES_AT_ONCE;
+
+    if (!convoy_body_memory_take(more, limit)) {
+        refuse(request, MHD_HTTP_SERVICE_UNAVAILABLE);
+        convoy_fail(
+            &request->refusal_reason, 0,
+            "the requests that are being received take all the memory that is set aside for them: try again "
+            "later");
+        drop_body(request);
+        return false;
+    }
+    uint8_t *body = realloc(request->body, capacity);
+    if (body == NULL) {
+        convoy_body_memory_give(more);
+        return false;
+    }
+    request->body = body;
+    request->body_capacity = capacity;
+    return true;
+}
+
+void convoy_request_free(struct convoy_request *request)
+{
+    drop_body(request);
     free(request);
 }
 
 static const char *header(struct convoy_request *request, const char *name)
 {
     return MHD_lookup_connection_value(request->mhd, MHD_HEADER_KIND, name);
-}
-
-static void refuse(struct convoy_request *request, int status)
-{
-    request->refusal = status;
 }
 
 /* The headers that say where the body ends. */
@@ -134,8 +169,8 @@ void convoy_request_headers(struct convoy_request *request, const char *method, 
     if (request->route->takes_body && framing.length != NULL) {
         size_t length = (size_t)strtoull(framing.length, NULL, 10);
         size_t room = length < FIRST_BODY_MAX ? length : FIRST_BODY_MAX;
-        request->body = room > 0 ? malloc(room) : NULL;
-        request->body_capacity = request->body == NULL ? 0 : room;
+        if (room > 0)
+            (void)grow_body(request, room); /* if not now, then as it comes */
     }
 }
 
@@ -156,9 +191,7 @@ bool convoy_request_body(struct convoy_request *request, const char *bytes, size
                     "the body is larger than http.max_body_bytes, which is %" PRIu64
                     ": send fewer or smaller images in one request",
                     most);
-        free(request->body);
-        request->body = NULL;
-        request->body_length = request->body_capacity = 0;
+        drop_body(request);
     }
     if (request->refusal != 0 || !request->route->takes_body)
         return discard(request, length);
@@ -169,11 +202,8 @@ bool convoy_request_body(struct convoy_request *request, const char *bytes, size
             capacity *= 2;
         if (capacity > most)
             capacity = (size_t)most;
-        uint8_t *body = realloc(request->body, capacity);
-        if (body == NULL)
-            return false;
-        request->body = body;
-        request->body_capacity = capacity;
+        if (!grow_body(request, capacity))
+            return request->refusal != 0 && discard(request, length);
     }
     memcpy(request->body + request->body_length, bytes, length);
     request->body_length += length;

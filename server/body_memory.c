@@ -1,0 +1,19 @@
+#include "server/body_memory.h"
+
+#include <stdatomic.h>
+
+static atomic_size_t taken;
+
+bool convoy_body_memory_take(size_t bytes, size_t limit)
+{
+    size_t before = atomic_fetch_add_explicit(&taken, bytes, memory_order_relaxed);
+    if (before <= limit && bytes <= limit - before)
+        return true;
+    atomic_fetch_sub_explicit(&taken, bytes, memory_order_relaxed);
+    return false;
+}
+
+void convoy_body_memory_give(size_t bytes)
+{
+    atomic_fetch_sub_explicit(&taken, bytes, memory_order_relaxed);
+}

@@ -1,0 +1,16 @@
+/* How much memory the bodies of all requests take together: a bound per request alone would let many slow
+ * uploads take all of the machine's. Process-wide, lock-free, any thread. */
+#ifndef CONVOY_SERVER_BODY_MEMORY_H
+#define CONVOY_SERVER_BODY_MEMORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Bodies of the largest size that may be in memory at once; smaller ones in proportion. */
+#define CONVOY_BODIES_AT_ONCE 16
+
+/* Counts bytes more; false, and nothing counted, when the sum would pass limit. */
+bool convoy_body_memory_take(size_t bytes, size_t limit);
+void convoy_body_memory_give(size_t bytes);
+
+#endif
