@@ -1,8 +1,10 @@
 #include "server/check_config.h"
 
 #include "server/model.h"
+#include "server/slot_size.h"
 #include "server/worker.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <spawn.h>
@@ -41,28 +43,57 @@ static char *ask_worker(const char *program, const char *backend, const char *pa
     return text;
 }
 
-/* "" when the model can be served, else why not. */
-static void check_model(const struct convoy_config *config, const char *program,
-                        const struct convoy_model *model, struct convoy_error *error)
+/* Asks about one model; *shape is what its network looks like. */
+static int check_model(const struct convoy_config *config, const char *program,
+                       const struct convoy_model *model, struct convoy_model_shape *shape,
+                       struct convoy_error *error)
 {
-    struct convoy_model_shape shape;
-    error->message[0] = '\0';
-    if (model->state == CONVOY_MODEL_FAILED) {
-        convoy_fail(error, -1, "%s", model->reason);
-        return;
-    }
+    if (model->state == CONVOY_MODEL_FAILED)
+        return convoy_fail(error, -EINVAL, "%s", model->reason);
     char *text = ask_worker(program, convoy_backend_choice_text(config->backend), model->path);
     cJSON *answer = text != NULL ? cJSON_Parse(text) : NULL;
     const char *reason = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(answer, "reason"));
+    int code;
     if (answer == NULL)
-        convoy_fail(error, -1, "convoy-worker died or said nothing when it was asked to load this model");
+        code = convoy_fail(error, -EIO,
+                           "convoy-worker died or said nothing when it was asked to load this model");
     else if (reason != NULL)
-        convoy_fail(error, -1, "%s", reason);
-    else if (convoy_worker_message_shape(answer, &shape, error) == 0 &&
-             convoy_model_config_check(model->config, shape.channels, shape.height, shape.width, error) == 0)
-        error->message[0] = '\0';
+        code = convoy_fail(error, -EINVAL, "%s", reason);
+    else if ((code = convoy_worker_message_shape(answer, shape, error)) == 0)
+        code = convoy_model_config_check(model->config, shape->channels, shape->height, shape->width, error);
     cJSON_Delete(answer);
     free(text);
+    return code;
+}
+
+/* Returns how many of the models cannot be served. */
+static uint32_t check_models(const struct convoy_config *config, const char *program,
+                             struct convoy_registry *registry)
+{
+    uint32_t count = convoy_registry_count(registry), bad = 0;
+    struct convoy_model_shape *shapes = calloc(count + 1, sizeof *shapes);
+    struct convoy_error *errors = calloc(count + 1, sizeof *errors);
+    struct convoy_channel_size size;
+    convoy_slot_size_begin(&size);
+    for (uint32_t i = 0; shapes != NULL && errors != NULL && i < count; i++) {
+        const struct convoy_model *model = convoy_registry_at(registry, i);
+        if (check_model(config, program, model, &shapes[i], &errors[i]) == 0) {
+            errors[i].message[0] = '\0';
+            convoy_slot_size_add(&size, &shapes[i], model->config->batching.max_batch);
+        }
+    }
+    convoy_slot_size_end(&size, config);
+    for (uint32_t i = 0; shapes != NULL && errors != NULL && i < count; i++) {
+        const struct convoy_model *model = convoy_registry_at(registry, i);
+        if (errors[i].message[0] == '\0')
+            (void)convoy_slot_size_check(&size, &shapes[i], &errors[i]);
+        bool good = errors[i].message[0] == '\0';
+        printf("model %s version %s: %s\n", model->name, model->version, good ? "ok" : errors[i].message);
+        bad += !good;
+    }
+    free(shapes);
+    free(errors);
+    return bad;
 }
 
 int convoy_check_config(const struct convoy_config *config)
@@ -70,7 +101,6 @@ int convoy_check_config(const struct convoy_config *config)
     struct convoy_registry *registry = NULL;
     struct convoy_error error;
     char program[PATH_MAX];
-    int status = 0;
     struct convoy_metrics *metrics = convoy_metrics_new();
     if (metrics == NULL || convoy_worker_program(program, sizeof program, &error) != 0 ||
         convoy_registry_open(config, metrics, &registry, &error) != 0) {
@@ -79,20 +109,12 @@ int convoy_check_config(const struct convoy_config *config)
         return 1;
     }
     printf("configuration %s: ok\n", config->file != NULL ? config->file : "(built-in values)");
-    for (uint32_t i = 0; i < convoy_registry_count(registry); i++) {
-        const struct convoy_model *model = convoy_registry_at(registry, i);
-        check_model(config, program, model, &error);
-        printf("model %s version %s: %s\n", model->name, model->version,
-               error.message[0] == '\0' ? "ok" : error.message);
-        if (error.message[0] != '\0')
-            status = 1;
-    }
-    if (convoy_registry_count(registry) == 0) {
+    bool empty = convoy_registry_count(registry) == 0;
+    if (empty)
         printf("no model in %s: a model is NAME/VERSION/model.onnx, e.g. resnet/1/model.onnx\n",
                config->models);
-        status = 1;
-    }
+    uint32_t bad = check_models(config, program, registry);
     convoy_registry_close(registry);
     convoy_metrics_free(metrics);
-    return status;
+    return empty || bad > 0;
 }

@@ -1,6 +1,7 @@
 #include "server/loading.h"
 
 #include "engine/base/log.h"
+#include "server/slot_size.h"
 #include "server/supervisor_internal.h"
 
 #include <stdio.h>
@@ -75,9 +76,14 @@ static void refuse(struct member *member, struct convoy_model *model, const char
     member->kept[model->number].loaded = false;
     if (member->lane != NULL)
         convoy_lane_model(member->lane, model, false, NULL, 0);
-    if (!served_elsewhere(member, model->number))
-        fail_model(supervisor, model, reason);
-    else
+    /* A file that could be served once may be mended, or come back: it is asked for again from time to time.
+     */
+    if (model->state == CONVOY_MODEL_READY)
+        supervisor->retry[model->number] = true;
+    if (!served_elsewhere(member, model->number)) {
+        if (model->state != CONVOY_MODEL_FAILED || strcmp(model->reason, reason) != 0)
+            fail_model(supervisor, model, reason);
+    } else
         convoy_log(CONVOY_LOG_ERROR, "one device does without a model", CONVOY_STR("device", member->device),
                    CONVOY_STR("model", model->name), CONVOY_STR("reason", reason));
 }
@@ -87,60 +93,33 @@ static void serve(struct member *member, struct convoy_model *model)
 {
     struct convoy_supervisor *supervisor = member->supervisor;
     struct kept_answer *kept = &member->kept[model->number];
-    const struct convoy_model_shape *shape = &kept->shape;
-    uint64_t row = convoy_slot_round((uint64_t)shape->channels * shape->height * shape->width);
-    uint64_t outputs = convoy_slot_round(shape->outputs_per_row * sizeof(float));
-    if (row > supervisor->size.input_bytes || outputs > supervisor->size.output_bytes) {
-        char reason[CONVOY_ERROR_BYTES];
-        snprintf(reason, sizeof reason,
-                 "a row takes %llu bytes and its outputs %llu, but a slot has room for %llu and %llu: raise "
-                 "worker.slot_bytes (at most %u)",
-                 (unsigned long long)row, (unsigned long long)outputs,
-                 (unsigned long long)supervisor->size.input_bytes,
-                 (unsigned long long)supervisor->size.output_bytes, CONVOY_SLOT_MAX_BYTES);
+    struct convoy_error error;
+    if (convoy_slot_size_check(&supervisor->size, &kept->shape, &error) != 0) {
         send_unload(member, model);
-        refuse(member, model, reason);
+        refuse(member, model, error.message);
         return;
     }
-    convoy_batcher_model_ready(supervisor->batcher, model, shape);
-    convoy_lane_model(member->lane, model, true, kept->layers, shape->layer_count);
+    convoy_batcher_model_ready(supervisor->batcher, model, &kept->shape);
+    convoy_lane_model(member->lane, model, true, kept->layers, kept->shape.layer_count);
     kept->layers = NULL; /* the lane's now */
-    if (model->state == CONVOY_MODEL_LOADING) {
-        convoy_model_ready(supervisor->registry, model, shape);
+    if (model->state != CONVOY_MODEL_READY) {
+        convoy_model_ready(supervisor->registry, model, &kept->shape);
         convoy_log(CONVOY_LOG_INFO, "model ready", CONVOY_STR("model", model->name),
                    CONVOY_STR("version", model->version), CONVOY_STR("device", member->device),
-                   CONVOY_STR("precision", shape->precision));
+                   CONVOY_STR("precision", kept->shape.precision));
     }
+    member->serving = true;
 }
 
-static uint64_t at_most(uint64_t value, uint64_t limit)
-{
-    return value < limit ? value : limit;
-}
-
-/* Room for the largest max_batch of 8-bit rows, and for one float row at least. */
 static void choose_size(struct member *member)
 {
     struct convoy_supervisor *supervisor = member->supervisor;
-    uint64_t wanted = supervisor->config->worker.slot_bytes, input = CONVOY_SLOT_ALIGN,
-             output = CONVOY_SLOT_ALIGN;
-    for (uint32_t i = 0; i < supervisor->model_count; i++) {
-        const struct convoy_model_shape *shape = &member->kept[i].shape;
-        if (!member->kept[i].loaded)
-            continue;
-        uint64_t batch = convoy_registry_at(supervisor->registry, i)->config->batching.max_batch;
-        uint64_t elements = (uint64_t)shape->channels * shape->height * shape->width;
-        uint64_t rows = batch * convoy_slot_round(elements),
-                 floats = convoy_slot_round(elements * sizeof(float));
-        input = rows > input ? rows : input;
-        input = floats > input ? floats : input;
-        uint64_t outputs = batch * convoy_slot_round(shape->outputs_per_row * sizeof(float));
-        output = outputs > output ? outputs : output;
-    }
-    supervisor->size = (struct convoy_channel_size){
-        .slots = supervisor->config->worker.slots,
-        .input_bytes = at_most(wanted > 0 ? wanted : input, CONVOY_SLOT_MAX_BYTES),
-        .output_bytes = at_most(output, CONVOY_SLOT_MAX_BYTES)};
+    convoy_slot_size_begin(&supervisor->size);
+    for (uint32_t i = 0; i < supervisor->model_count; i++)
+        if (member->kept[i].loaded)
+            convoy_slot_size_add(&supervisor->size, &member->kept[i].shape,
+                                 convoy_registry_at(supervisor->registry, i)->config->batching.max_batch);
+    convoy_slot_size_end(&supervisor->size, supervisor->config);
     supervisor->sized = true;
 }
 
@@ -182,13 +161,22 @@ void convoy_loading_attached(struct member *member)
             serve(member, convoy_registry_at(member->supervisor->registry, i));
 }
 
+/* Requests under way were prepared for the first shape, and so were their buffers. */
+static bool same_rows(const struct convoy_model_shape *a, const struct convoy_model_shape *b)
+{
+    return a->channels == b->channels && a->height == b->height && a->width == b->width &&
+           a->output_count == b->output_count && a->outputs_per_row == b->outputs_per_row &&
+           a->ends_in_softmax == b->ends_in_softmax &&
+           memcmp(a->output_elements, b->output_elements, sizeof a->output_elements) == 0;
+}
+
 void convoy_loading_answered(struct member *member, const struct convoy_worker_message *message)
 {
     struct convoy_supervisor *supervisor = member->supervisor;
     struct convoy_model *model = convoy_registry_at(supervisor->registry, message->model);
     struct kept_answer *kept = &member->kept[message->model];
     struct convoy_error error;
-    if (model->state == CONVOY_MODEL_FAILED || model->config == NULL)
+    if (model->config == NULL || (model->state == CONVOY_MODEL_FAILED && !supervisor->retry[model->number]))
         return;
     member->answered[message->model] = 1;
     if (message->says == CONVOY_SAYS_FAILED) {
@@ -198,6 +186,10 @@ void convoy_loading_answered(struct member *member, const struct convoy_worker_m
                                          &error) != 0) {
         send_unload(member, model);
         refuse(member, model, error.message);
+    } else if (model->shape.channels != 0 && !same_rows(&model->shape, &message->loaded.shape)) {
+        send_unload(member, model);
+        refuse(member, model,
+               "its file has other inputs or outputs than when it was first loaded: restart convoyd");
     } else {
         size_t bytes = message->loaded.shape.layer_count * sizeof *kept->layers;
         free(kept->layers);
@@ -222,8 +214,19 @@ void convoy_loading_died(struct member *member)
     struct convoy_supervisor *supervisor = member->supervisor;
     uint32_t number = (uint32_t)member->loading;
     struct convoy_model *model = convoy_registry_at(supervisor->registry, number);
-    if (++supervisor->deaths[number] >= DEATHS_TO_FAIL && model->state != CONVOY_MODEL_FAILED)
+    if (++supervisor->deaths[number] < DEATHS_TO_FAIL)
+        return;
+    supervisor->retry[number] = false; /* trying again would go on killing workers that others need */
+    if (model->state != CONVOY_MODEL_FAILED)
         fail_model(supervisor, model, "loading it killed two workers");
+}
+
+void convoy_loading_retry(struct member *member)
+{
+    struct convoy_supervisor *supervisor = member->supervisor;
+    for (uint32_t i = 0; member->attached && i < supervisor->model_count; i++)
+        if (supervisor->retry[i] && !member->kept[i].loaded)
+            send_load(member, convoy_registry_at(supervisor->registry, i));
 }
 
 void convoy_loading_forget(struct member *member)

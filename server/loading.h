@@ -15,6 +15,8 @@ void convoy_loading_attached(struct member *member);
 void convoy_loading_answered(struct member *member, const struct convoy_worker_message *message);
 /* The worker died while it loaded member->loading. A model that does this twice is FAILED. */
 void convoy_loading_died(struct member *member);
+/* Asks again for models that were READY once and FAILED later by what their file said. */
+void convoy_loading_retry(struct member *member);
 /* Frees the answers kept. */
 void convoy_loading_forget(struct member *member);
 

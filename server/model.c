@@ -1,6 +1,7 @@
 #include "server/model.h"
 
 #include "engine/base/log.h"
+#include "engine/channel.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -55,7 +56,9 @@ static void open_model(struct convoy_registry *registry, uint32_t number, const 
                                    .folder = entry->folder,
                                    .metrics = convoy_metrics_model(registry->metrics, entry->name)};
     convoy_metrics_model_ready(registry->metrics, model->name, model->version, false);
-    if (entry->problem != NULL)
+    if (number >= CONVOY_MAX_MODELS)
+        convoy_model_failed(registry, model, "there are more than 1024 model versions: remove some");
+    else if (entry->problem != NULL)
         convoy_model_failed(registry, model, entry->problem);
     else if (convoy_model_config_load(entry->folder, &config->batching, &model->config, &error) != 0)
         convoy_model_failed(registry, model, error.message);
@@ -202,7 +205,6 @@ void convoy_model_view(struct convoy_registry *registry, struct convoy_model *mo
                         (model->config->softmax == CONVOY_SOFTMAX_AUTO && !model->shape.ends_in_softmax);
         view->crop = model->config->resize == CONVOY_RESIZE_CROP;
     }
-    view->grey = model->shape.channels == 1;
     pthread_mutex_unlock(&registry->lock);
 }
 
@@ -254,6 +256,16 @@ void convoy_model_failed(struct convoy_registry *registry, struct convoy_model *
     convoy_metrics_model_ready(registry->metrics, model->name, model->version, false);
     convoy_log(CONVOY_LOG_ERROR, "model failed", CONVOY_STR("model", model->name),
                CONVOY_STR("version", model->version), CONVOY_STR("reason", reason));
+}
+
+bool convoy_registry_any_ready(struct convoy_registry *registry)
+{
+    bool ready = false;
+    pthread_mutex_lock(&registry->lock);
+    for (uint32_t i = 0; i < registry->count; i++)
+        ready = ready || registry->models[i].state == CONVOY_MODEL_READY;
+    pthread_mutex_unlock(&registry->lock);
+    return ready;
 }
 
 bool convoy_registry_settled(struct convoy_registry *registry)

@@ -58,7 +58,6 @@ struct convoy_model_view {
     struct convoy_labels *labels;
     bool softmax; /* apply softmax to the first output */
     bool crop;    /* resize rule */
-    bool grey;    /* C == 1 */
 };
 
 struct convoy_registry;
@@ -94,6 +93,7 @@ void convoy_model_ready(struct convoy_registry *registry, struct convoy_model *m
                         const struct convoy_model_shape *shape);
 void convoy_model_failed(struct convoy_registry *registry, struct convoy_model *model, const char *reason);
 
+bool convoy_registry_any_ready(struct convoy_registry *registry);
 /* Every model is READY or FAILED and one is READY. */
 bool convoy_registry_settled(struct convoy_registry *registry);
 

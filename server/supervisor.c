@@ -14,6 +14,9 @@
 #define WATCH_MS           50        /* how often workers are looked at */
 #define LIVE_US            1000000u  /* the loop is alive when it turned within this */
 #define START_US           10000000u /* a worker may take this long to say HELLO */
+#define LOAD_US            60000000u /* and this long, or hang_timeout_ms if that is more, to load a model */
+#define RETRY_US           5000000u /* how often a model that was READY and FAILED later is asked for again */
+#define SETTLED_US         1000000u /* a worker that served this long did not fail to start */
 #define FIRST_BACKOFF_MS   100u
 #define LONGEST_BACKOFF_MS 5000u
 #define STOP_MS            2000u /* a worker that does not end by itself is killed after this */
@@ -22,7 +25,7 @@ static void start_member(struct member *member)
 {
     struct convoy_supervisor *supervisor = member->supervisor;
     struct convoy_error error;
-    member->attached = member->greeted = false;
+    member->attached = member->greeted = member->serving = member->completed = false;
     member->loading = NO_MODEL;
     memset(member->answered, 0, supervisor->model_count);
     int code = convoy_worker_start(&member->worker, supervisor->backend, &error);
@@ -86,35 +89,69 @@ static void greet(struct member *member, const struct convoy_worker_message *mes
     convoy_loading_begin(member);
 }
 
-static void on_attached(struct member *member)
+/* A worker is up when it is attached and serves at least one model, unless there is none to serve: one that
+ * hangs in loading must not make the daemon look ready. */
+static void note_up(struct member *member)
 {
     struct convoy_supervisor *supervisor = member->supervisor;
+    if (member->up || !member->attached ||
+        (!member->serving && convoy_registry_any_ready(supervisor->registry)))
+        return;
+    member->up = true;
+    supervisor->up++;
+    atomic_store(&supervisor->any_up, true);
+    convoy_metrics_worker_up(member->metrics, true);
+}
+
+static void note_down(struct member *member)
+{
+    struct convoy_supervisor *supervisor = member->supervisor;
+    if (!member->up)
+        return;
+    member->up = false;
+    supervisor->up--;
+    atomic_store(&supervisor->last_up_us, convoy_now_us());
+    atomic_store(&supervisor->any_up, supervisor->up > 0);
+    convoy_metrics_worker_up(member->metrics, false);
+}
+
+static void on_attached(struct member *member)
+{
     struct convoy_error error;
     if (member->attached || member->worker.channel.base == NULL)
         return;
-    if (member->lane == NULL && convoy_lane_new(supervisor->batcher, &member->worker.channel, member->device,
-                                                &member->lane, &error) != 0) {
+    if (member->lane == NULL && convoy_lane_new(member->supervisor->batcher, &member->worker.channel,
+                                                member->device, &member->lane, &error) != 0) {
         convoy_log(CONVOY_LOG_ERROR, "a worker is of no use", CONVOY_STR("reason", error.message));
         return;
     }
     member->attached = true;
-    member->completed = false;
-    supervisor->up++;
-    atomic_store(&supervisor->any_up, true);
-    convoy_metrics_worker_up(member->metrics, true);
     convoy_lane_up(member->lane, member->streams);
     convoy_loading_attached(member);
+    note_up(member);
 }
 
-/* CUDA's calls are counted under their own names, cudaMemcpyAsync and so on; what else a backend counts is
- * its own affair, and no metric of ours. */
-static void report_counters(const struct member *member, const cJSON *heartbeat)
+/* A counter that this worker may export: CUDA's calls under their own names, cudaMemcpyAsync and so on, and
+ * not without end, since each becomes a series. */
+static bool counter_allowed(struct member *member, const char *name)
+{
+    for (uint32_t i = 0; i < member->counter_count; i++)
+        if (strcmp(name, member->counters[i]) == 0)
+            return true;
+    if (strncmp(name, "cuda", 4) != 0 || strlen(name) >= sizeof member->counters[0] ||
+        member->counter_count == MAX_COUNTERS)
+        return false;
+    strcpy(member->counters[member->counter_count++], name);
+    return true;
+}
+
+static void report_counters(struct member *member, const cJSON *heartbeat)
 {
     const cJSON *counter;
     cJSON_ArrayForEach(counter, cJSON_GetObjectItemCaseSensitive(heartbeat, "counters"))
     {
         if (cJSON_IsNumber(counter) && counter->valuedouble >= 0 && counter->string != NULL &&
-            strncmp(counter->string, "cuda", 4) == 0)
+            counter_allowed(member, counter->string))
             convoy_metrics_cuda_calls(member->metrics, counter->string, (uint64_t)counter->valuedouble);
     }
 }
@@ -134,11 +171,13 @@ static void on_message(void *context, struct convoy_worker *worker,
         break;
     case CONVOY_SAYS_LOADING:
         member->loading = (int)message->model;
+        member->loading_us = convoy_now_us();
         break;
     case CONVOY_SAYS_LOADED:
     case CONVOY_SAYS_FAILED:
         member->loading = NO_MODEL;
         convoy_loading_answered(member, message);
+        note_up(member);
         break;
     case CONVOY_SAYS_HEARTBEAT:
         report_counters(member, message->json);
@@ -160,9 +199,11 @@ static void on_finished_slots(void *context, struct convoy_worker *worker)
         return;
     member->completed = true;
     uint32_t nonsense = convoy_lane_collect(member->lane);
-    if (nonsense > 0)
-        convoy_log(CONVOY_LOG_WARNING, "a worker reported slots that it was not given",
+    if (nonsense > 0) {
+        convoy_log(CONVOY_LOG_ERROR, "a worker reported slots that it was not given",
                    CONVOY_STR("device", member->device), CONVOY_UINT("reports", nonsense));
+        convoy_worker_kill(&member->worker, "protocol");
+    }
 }
 
 /* A worker that worked is replaced at once; one that died before it did anything is a start that failed. */
@@ -183,7 +224,8 @@ static void on_gone(void *context, struct convoy_worker *worker, const char *rea
 {
     struct member *member = context;
     struct convoy_supervisor *supervisor = member->supervisor;
-    bool was_loading = member->loading != NO_MODEL, worked = member->attached && member->completed;
+    bool was_loading = member->loading != NO_MODEL;
+    bool worked = member->completed || (member->serving && convoy_now_us() - worker->started_us > SETTLED_US);
     uint32_t again = 0;
     if (supervisor->stopped != NULL) {
         check_stopped(supervisor);
@@ -194,14 +236,12 @@ static void on_gone(void *context, struct convoy_worker *worker, const char *rea
         on_finished_slots(member, worker); /* what it finished before it died counts */
         worked = worked || running > 0;
         again = convoy_lane_down(member->lane, !was_loading);
-        supervisor->up--;
-        atomic_store(&supervisor->last_up_us, convoy_now_us());
-        atomic_store(&supervisor->any_up, supervisor->up > 0);
     }
-    if (member->metrics == NULL)
-        member->metrics = convoy_metrics_device(supervisor->metrics, member->device);
-    convoy_metrics_worker_up(member->metrics, false);
-    convoy_metrics_worker_restart(member->metrics, reason);
+    note_down(member);
+    /* A worker that never said HELLO has no device yet: its restarts count under the backend's name. */
+    convoy_metrics_worker_restart(
+        member->greeted ? member->metrics : convoy_metrics_device(supervisor->metrics, member->device),
+        reason);
     if (member->backoff_ms == 0)
         member->backoff_ms = FIRST_BACKOFF_MS;
     if (was_loading)
@@ -224,11 +264,14 @@ static void watch_member(struct member *member, uint64_t now)
     uint64_t start_limit = limit > START_US ? limit : START_US;
     if (!member->worker.running)
         return;
-    bool silent = now - member->worker.heard_us > (member->greeted ? limit : start_limit);
+    bool silent = member->greeted ? now - member->worker.heard_us > limit
+                                  : now - member->worker.started_us > start_limit;
+    uint64_t load_limit = limit > LOAD_US ? limit : LOAD_US;
+    bool loads_forever = member->loading != NO_MODEL && now - member->loading_us > load_limit;
     /* While it loads a model its slots wait rightly; the heartbeat still has to come. */
     bool stalled =
         member->attached && member->loading == NO_MODEL && convoy_lane_stalled_us(member->lane) > limit;
-    if (silent || stalled)
+    if (silent || stalled || loads_forever)
         convoy_worker_kill(&member->worker, "hang");
 }
 
@@ -241,11 +284,21 @@ static void on_watch(uv_timer_t *timer)
     uint64_t half = supervisor->config->worker.hang_timeout_ms * (uint64_t)500;
     bool was_away = now - last > (half < LIVE_US ? half : LIVE_US);
     for (uint32_t i = 0; i < supervisor->member_count; i++) {
-        if (was_away)
-            supervisor->members[i]->worker.heard_us = now;
-        else if (supervisor->stopped == NULL)
-            watch_member(supervisor->members[i], now);
+        struct member *member = supervisor->members[i];
+        if (was_away) {
+            member->worker.heard_us = member->worker.started_us = member->loading_us = now;
+            if (member->lane != NULL)
+                convoy_lane_forgive(member->lane);
+        } else if (supervisor->stopped == NULL) {
+            watch_member(member, now);
+        }
     }
+    if (supervisor->stopped != NULL || now - supervisor->retried_us < RETRY_US)
+        return;
+    supervisor->retried_us = now;
+    for (uint32_t i = 0; i < supervisor->member_count; i++)
+        if (supervisor->members[i]->loading == NO_MODEL)
+            convoy_loading_retry(supervisor->members[i]);
 }
 
 static void on_batcher_timer(uv_poll_t *poll, int status, int events)
@@ -292,7 +345,10 @@ int convoy_supervisor_new(uv_loop_t *loop, const struct convoy_config *config,
         return code;
     }
     supervisor->deaths = calloc(supervisor->model_count + 1, sizeof *supervisor->deaths);
-    if (supervisor->deaths == NULL) {
+    supervisor->retry = calloc(supervisor->model_count + 1, sizeof *supervisor->retry);
+    if (supervisor->deaths == NULL || supervisor->retry == NULL) {
+        free(supervisor->deaths);
+        free(supervisor->retry);
         convoy_batcher_free(supervisor->batcher);
         free(supervisor);
         return convoy_fail(error, -ENOMEM, "out of memory for the supervisor");
@@ -369,6 +425,7 @@ void convoy_supervisor_free(struct convoy_supervisor *supervisor)
         free(member);
     }
     free(supervisor->deaths);
+    free(supervisor->retry);
     free(supervisor);
 }
 

@@ -7,7 +7,8 @@
 
 #include <stdatomic.h>
 
-#define NO_MODEL (-1)
+#define NO_MODEL     (-1)
+#define MAX_COUNTERS 64 /* that a worker may export by name */
 
 /* What LOADED said; it may come before the channel is laid out. */
 struct kept_answer {
@@ -25,8 +26,13 @@ struct member {
     char device[32];
     uint32_t streams;
     bool greeted, attached;
-    bool completed;           /* this process finished a slot */
-    int loading;              /* the model that it says it loads, or NO_MODEL */
+    bool serving;           /* this process has a model to serve */
+    bool up;                /* attached and serving: counted in supervisor->up */
+    bool completed;         /* this process finished a slot */
+    int loading;            /* the model that it says it loads, or NO_MODEL */
+    uint64_t loading_us;    /* since when */
+    uint32_t counter_count; /* names of counters that it may export */
+    char counters[MAX_COUNTERS][48];
     uint8_t *answered;        /* by model: LOADED or FAILED came */
     struct kept_answer *kept; /* by model */
     uint64_t backoff_ms;
@@ -45,6 +51,8 @@ struct convoy_supervisor {
     uint32_t model_count, member_count, up;
     struct member *members[CONVOY_MAX_DEVICES];
     uint8_t *deaths; /* by model: workers that its loading killed */
+    bool *retry;     /* by model: FAILED after it was READY, and asked for again */
+    uint64_t retried_us;
     bool sized;
     struct convoy_channel_size size;
     uv_timer_t watch, stop_timer;

@@ -1,0 +1,21 @@
+/* How large the channel's slots are, and whether a model fits. Shared by the running daemon and
+ * --check-config. */
+#ifndef CONVOY_SERVER_SLOT_SIZE_H
+#define CONVOY_SERVER_SLOT_SIZE_H
+
+#include "engine/channel.h"
+#include "server/config.h"
+#include "server/model.h"
+
+/* The least size, to which models are added. */
+void convoy_slot_size_begin(struct convoy_channel_size *size);
+/* Makes room for max_batch of the model's 8-bit rows, for one float row at least, and for their outputs. */
+void convoy_slot_size_add(struct convoy_channel_size *size, const struct convoy_model_shape *shape,
+                          uint32_t max_batch);
+/* Applies worker.slot_bytes and the bound of CONVOY_SLOT_MAX_BYTES. */
+void convoy_slot_size_end(struct convoy_channel_size *size, const struct convoy_config *config);
+/* -E2BIG with both sizes when not even one 8-bit row and its outputs fit a slot. */
+int convoy_slot_size_check(const struct convoy_channel_size *size, const struct convoy_model_shape *shape,
+                           struct convoy_error *error);
+
+#endif

@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# sanitize: yes
+# Model files that change under a running daemon, seen when a worker is replaced; and a worker that dies idle.
+# shellcheck source=tests/integration/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+mkdir -p "$work/models/a/1" "$work/models/b/1"
+cp models/cifar10-convnet/1/model.onnx "$work/models/a/1/"
+cp models/cifar10-convnet/1/model.onnx "$work/models/b/1/"
+start --models "$work/models"
+
+state() { curl -fsS "$url/v2/models" >"$work/list" && json "$work/list" "[m['state'] for m in d['models'] if m['name']=='$1'][0]"; }
+is() { [ "$(state "$1")" = "$2" ]; }
+replaced() { local now; now=$(workers) && [ "$now" != "$1" ] && ready; }
+kill_worker() {
+  local old
+  old=$(workers)
+  kill -KILL "$old"
+  until_true 10 replaced "$old" || fail "the worker was not replaced"
+}
+classify() { curl -sS -o "$work/body" -w '%{http_code}' --data-binary @models/samples/ship.jpg "$url/v2/models/$1/classify"; }
+
+# Another network under the same name: its rows and outputs are not what requests were prepared for.
+cp tests/data/networks/resnet18_old_op11/model.onnx "$work/models/a/1/model.onnx"
+kill_worker
+until_true 10 is a FAILED || fail "a model whose shape changed is $(state a)"
+grep -q 'restart convoyd' "$work/list" || fail "no word of what to do: $(cat "$work/list")"
+[ "$(classify a)" = 503 ] || fail "a changed model answered $(cat "$work/body")"
+[ "$(classify b)" = 200 ] || fail "the other model answered $(cat "$work/body")"
+
+# The old file comes back: so does the model, without a restart.
+cp models/cifar10-convnet/1/model.onnx "$work/models/a/1/model.onnx"
+until_true 20 is a READY || fail "a model that was mended is $(state a)"
+[ "$(classify a)" = 200 ] || fail "a mended model answered $(cat "$work/body")"
+
+# The same for a file that is away for a while.
+mv "$work/models/a/1/model.onnx" "$work/away"
+kill_worker
+until_true 10 is a FAILED || fail "a model without its file is $(state a)"
+[ "$(classify b)" = 200 ] || fail "the other model answered $(cat "$work/body")"
+mv "$work/away" "$work/models/a/1/model.onnx"
+until_true 20 is a READY || fail "a model whose file came back is $(state a)"
+[ "$(classify a)" = 200 ] || fail "a model that came back answered $(cat "$work/body")"
+
+# A worker that served for a while and dies idle is replaced at once, every time.
+for _ in 1 2 3; do
+  sleep 1.2 # longer than a start that failed would live
+  kill_worker
+done
+delays=$(grep -c 'msg="worker died and is replaced".* in_ms=0' "$work/log")
+[ "$delays" -ge 4 ] || fail "an idle worker was not replaced at once: $(grep in_ms "$work/log")"
+stop
