@@ -13,16 +13,16 @@ needs_pillow
 import sys
 from PIL import Image
 # Large enough to be decoded off the HTTP threads.
-Image.open("models/samples/truck.jpg").resize((1600, 1200)).save(sys.argv[1])
+Image.open("models/samples/truck.jpg").resize((800, 600)).save(sys.argv[1])
 PYTHON
 
 # Longer than a request may wait to be read: under the thread sanitizer on a busy machine that is a second.
 drain_ms=500
 [[ $build != *san* ]] || drain_ms=4000
-configure 'default_model="cifar10-convnet"' "drain_ms=$drain_ms" 'http={"threads": 4}'
+configure 'default_model="cifar10-convnet"' "drain_ms=$drain_ms" 'timeout_ms=60000' 'http={"threads": 4}'
 start --backend null --config "$work/config.json"
 worker=$(workers)
-"$python" tests/tools/load.py "$url" --seconds 3 --connections 16 --image "$work/large.jpg" \
+"$python" tests/tools/load.py "$url" --seconds 3 --connections 4 --image "$work/large.jpg" \
   --image models/samples/ship.jpg --json >"$work/large" &
 other=$!
 "$python" tests/tools/load.py "$url" --seconds 8 --connections 64 --mix --terminate "$daemon" --json >"$work/load" || {
