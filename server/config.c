@@ -331,12 +331,29 @@ static bool running_program(char *path, size_t capacity)
     return true;
 }
 
+/* In the installed file a relative folder of models lies in PREFIX/share/convoyd, wherever PREFIX was moved
+ * to and the daemon is started. */
+static int find_installed_models(struct convoy_config *config, struct convoy_error *error)
+{
+    char models[PATH_MAX];
+    size_t length = strlen(config->file), suffix = strlen(INSTALLED_FILE);
+    if (config->models[0] == '/' || length < suffix ||
+        strcmp(config->file + length - suffix, INSTALLED_FILE) != 0)
+        return 0;
+    int needed = snprintf(models, sizeof models, "%.*sshare/convoyd/%s", (int)(length - suffix), config->file,
+                          config->models);
+    if (needed < 0 || (size_t)needed >= sizeof models)
+        return convoy_fail(error, -ENAMETOOLONG, "%s: the path of models is too long", config->file);
+    return replace(&config->models, models, config->file, error);
+}
+
 int convoy_config_load(const char *path, struct convoy_config **config, struct convoy_error *error)
 {
     char program[PATH_MAX], found[PATH_MAX];
     cJSON *document = NULL;
     struct convoy_json root;
     int result = 0;
+    bool searched = path == NULL;
     struct convoy_config *loaded = convoy_config_default();
     if (loaded == NULL)
         return convoy_fail(error, -ENOMEM, "out of memory for the configuration");
@@ -351,7 +368,8 @@ int convoy_config_load(const char *path, struct convoy_config **config, struct c
         if ((result = replace(&loaded->file, path, path, error)) < 0 ||
             (result = convoy_json_load(path, &document, error)) < 0 ||
             (result = convoy_json_root(document, path, &root, error)) < 0 ||
-            (result = read_document(&root, loaded, error)) < 0)
+            (result = read_document(&root, loaded, error)) < 0 ||
+            (searched && (result = find_installed_models(loaded, error)) < 0))
             goto out;
     }
     *config = loaded;
