@@ -58,5 +58,6 @@ int convoy_report(const char *command, int code, const struct convoy_failure *fa
 /* The commands: argv[0] is the command's name. They give an exit status. */
 int convoy_classify_command(int argc, char **argv);
 int convoy_models_command(int argc, char **argv);
+int convoy_bench_command(int argc, char **argv);
 
 #endif

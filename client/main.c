@@ -14,6 +14,7 @@ struct command {
 static const struct command commands[] = {
     {"classify", "classify images: convoy classify cat.jpg", convoy_classify_command},
     {"models", "list the server's models", convoy_models_command},
+    {"bench", "load a server with images and measure it: convoy bench models/samples", convoy_bench_command},
 };
 
 static void print_help(FILE *stream)

@@ -77,6 +77,35 @@ out '^cifar10-convnet  1  READY'
 run 0 models --json
 holds "d['models'][0] == {'name': 'cifar10-convnet', 'version': '1', 'state': 'READY', 'reason': ''}"
 
+echo "bench"
+run 0 bench --json --seconds 2 --connections 4 $samples/{ship,truck,airplane,automobile}.jpg
+holds "d['loop'] == 'closed' and d['answered'] > 20 and d['statuses'] == {'200': d['answered']} and d['no_answer'] == 0"
+holds "0 < d['latency_ms']['p50'] <= d['latency_ms']['p90'] <= d['latency_ms']['p99'] <= d['latency_ms']['p99.9'] <= d['latency_ms']['max']"
+holds "2 <= d['seconds'] < 20 and abs(d['requests_per_second'] - d['answered'] / d['seconds']) < 0.01 * d['requests_per_second']"
+# Little's law: four connections that are never idle.
+holds "0.5 < d['requests_per_second'] * d['latency_ms']['mean'] / 1000 / 4 < 1.01"
+mkdir -p "$work/images/deep"
+cp $samples/ship.jpg "$work/images/a.jpg"
+cp $samples/truck.jpg "$work/images/deep/b.jpg"
+run 0 bench --json --seconds 2 --rate 50 --batch 3 "$work/images"
+# 100 arrivals by chance: 40 to 160 are six standard deviations.
+holds "d['loop'] == 'open' and 40 < d['answered'] < 160 and d['not_sent'] == 0 and d['images_per_request'] == 3"
+holds "abs(d['images_per_second'] - 3 * d['requests_per_second']) < 0.01 * d['images_per_second']"
+run 0 bench --seconds 0.3 --rate 100 "$work/images"
+out 'latency .* 99.9 %'
+run 4 bench --json --seconds 0.3 --rate 100 --model absent "$work/images"
+holds "d['answered'] == 0 and d['statuses']['404'] > 5 and d['latency_ms']['p50'] is None"
+run 2 bench --rate 0 "$work/images"
+run 1 bench "$work/nothing"
+err 'nothing'
+run 3 bench --seconds 1 --url "http://127.0.0.1:$closed" "$work/images"
+# A stopped server holds up every request that falls due meanwhile: they count from when they were due.
+kill -STOP "$daemon"
+(sleep 1; kill -CONT "$daemon") &
+run 0 bench --json --seconds 2 --rate 50 --connections 2 "$work/images"
+wait $!
+holds "d['latency_ms']['max'] > 700 and d['latency_ms']['p90'] > 300"
+
 echo "libconvoy"
 cat >"$work/program.c" <<'PROGRAM'
 #include <convoy.h>
