@@ -59,5 +59,6 @@ int convoy_report(const char *command, int code, const struct convoy_failure *fa
 int convoy_classify_command(int argc, char **argv);
 int convoy_models_command(int argc, char **argv);
 int convoy_bench_command(int argc, char **argv);
+int convoy_eval_command(int argc, char **argv);
 
 #endif

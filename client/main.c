@@ -15,6 +15,7 @@ static const struct command commands[] = {
     {"classify", "classify images: convoy classify cat.jpg", convoy_classify_command},
     {"models", "list the server's models", convoy_models_command},
     {"bench", "load a server with images and measure it: convoy bench models/samples", convoy_bench_command},
+    {"eval", "measure a model's accuracy on labelled images: convoy eval photos/", convoy_eval_command},
 };
 
 static void print_help(FILE *stream)

@@ -106,6 +106,65 @@ run 0 bench --json --seconds 2 --rate 50 --connections 2 "$work/images"
 wait $!
 holds "d['latency_ms']['max'] > 700 and d['latency_ms']['p90'] > 300"
 
+echo "eval"
+set=$work/set
+mkdir -p "$set"/{ship,truck,8}
+cp $samples/ship.jpg "$set/ship/1.jpg"
+cp $samples/ship.jpg "$set/8/2.jpg" # a class by its index
+cp $samples/truck.jpg "$set/truck/3.jpg"
+cp $samples/airplane.jpg "$set/truck/4.jpg" # a mistake
+cp README.md "$set/of-no-class"
+counts="(d['overall']['images'], d['overall']['right'], d['confusion'][8][8], d['confusion'][9][9], d['confusion'][9][0])"
+run 0 eval --json "$set"
+holds "$counts == (4, 3, 2, 1, 1) and sum(map(sum, d['confusion'])) == 4 and d['failed'] == 0"
+holds "d['overall']['accuracy'] == 0.75 and abs(d['overall']['standard_error'] - (0.75 * 0.25 / 4) ** 0.5) < 1e-9"
+holds "d['classes'][9] == {'images': 2, 'right': 1, 'accuracy': 0.5, 'standard_error': d['classes'][9]['standard_error'], 'label': 'truck'}"
+holds "d['mean_request_us']['total'] >= d['mean_request_us']['compute'] > 0"
+tar -C "$set" -czf "$work/set.tar.gz" .
+run 0 eval --json --batch 1 --connections 2 "$work/set.tar.gz"
+holds "$counts == (4, 3, 2, 1, 1) and d['requests'] == 4"
+run 0 eval "$set"
+out 'accuracy 75.00 % +- 21.65 (3 of 4)'
+out '^   9 truck                1 .* 1$'
+grep -q "$(printf '\r')" "$work/err" && fail "a progress bar off a terminal"
+run 0 eval --csv "$set"
+out '^9,"truck",2,1,0.500000,0.353553,1,0,0,0,0,0,0,0,0,1$'
+head -c 700 $samples/truck.jpg >"$set/truck/0.jpg"
+for batch in 1 16; do
+  run 1 eval --json --batch $batch "$set"
+  holds "$counts == (4, 3, 2, 1, 1) and d['failed'] == 1 and 'truck/0.jpg' in d['failed_example']"
+done
+mkdir "$set/dinosaur"
+cp $samples/ship.jpg "$set/dinosaur"
+run 2 eval "$set"
+err 'dinosaur'
+run 1 eval "$work/absent"
+mkdir "$work/empty"
+run 1 eval "$work/empty"
+run 1 eval README.md
+head -c 3000 "$work/set.tar.gz" >"$work/cut.tar.gz"
+run 1 eval "$work/cut.tar.gz"
+run 3 eval --url "http://127.0.0.1:$closed" "$set"
+run 2 eval --json --csv "$set"
+# Bare pixels: two grey images of 4 x 4.
+printf '\0\0\10\3\0\0\0\2\0\0\0\4\0\0\0\4%032d' 0 | gzip >"$work/g-images-idx3-ubyte.gz"
+printf '\0\0\10\1\0\0\0\2\3\5' >"$work/g-labels-idx1-ubyte"
+run 1 eval "$work/g-images-idx3-ubyte.gz"
+err 'g-labels-idx1-ubyte.gz'
+run 0 eval --json --labels "$work/g-labels-idx1-ubyte" "$work/g-images-idx3-ubyte.gz"
+holds "d['overall']['images'] == 2 and sum(d['confusion'][3]) == 1 and sum(d['confusion'][5]) == 1"
+if [ -f "$data/cifar10-jpg/test.tar.gz" ]; then
+  card=$(sed -n 's/.*(\([0-9],[0-9]*\) of 5,000.*/\1/p' models/cifar10-convnet/README.md | tr -d ,)
+  run 0 eval --json "$data/cifar10-jpg/test.tar.gz"
+  holds "d['overall']['images'] == 5000 and abs(d['overall']['right'] - $card) <= 5 and all(c['images'] == 500 for c in d['classes'])"
+else
+  echo "(the shared test images are not there: $data/cifar10-jpg/test.tar.gz)"
+fi
+if [ -f "$data/fashion-mnist/test-images-idx3-ubyte.gz" ]; then
+  run 0 eval --json "$data/fashion-mnist/test-images-idx3-ubyte.gz"
+  holds "d['overall']['images'] == 431 and d['failed'] == 0"
+fi
+
 echo "libconvoy"
 cat >"$work/program.c" <<'PROGRAM'
 #include <convoy.h>

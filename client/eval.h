@@ -1,0 +1,48 @@
+/* Runs a labelled set through a server; the command's arguments and reports are elsewhere. */
+#ifndef CONVOY_CLIENT_EVAL_H
+#define CONVOY_CLIENT_EVAL_H
+
+#include "client/command.h"
+#include "client/data_set.h"
+#include "client/score.h"
+
+struct convoy_eval_arguments {
+    struct convoy_common common;
+    const char *path;
+    const char *labels; /* NULL: by the images' name */
+    long connections;
+    long batch; /* images a request */
+    bool csv;
+    bool help;
+};
+
+/* argv[0] is the command's name. 0 or -EINVAL with a sentence. */
+int convoy_eval_arguments(int argc, char **argv, struct convoy_eval_arguments *arguments,
+                          struct convoy_failure *failure);
+
+struct convoy_eval_result {
+    struct convoy_score score;
+    char model[128], version[64], device[64];
+    size_t failed;            /* images that the server could not classify: in no accuracy */
+    char failed_sample[1024]; /* what was wrong with one of them */
+    size_t requests;
+    size_t waits;                /* how often a request was refused with 503 and sent again */
+    struct convoy_timing timing; /* sums over the requests */
+    double elapsed_s;
+};
+
+/* Classifies the whole set over several connections. A request that is refused with 503 is sent again after
+ * its Retry-After, at most a minute long; any other failure of a request ends the run. Draws its progress on
+ * standard error when that is a terminal. Give result to convoy_eval_clear also after an error. 0 or a
+ * negative errno with a sentence; -EINVAL when a class of the set is none of the model's. */
+int convoy_eval_run(const struct convoy_eval_arguments *arguments, struct convoy_data_set *set,
+                    struct convoy_eval_result *result, struct convoy_failure *failure);
+
+void convoy_eval_clear(struct convoy_eval_result *result);
+
+/* The reports, to standard output. */
+void convoy_eval_print_text(const struct convoy_eval_result *result);
+void convoy_eval_print_json(const struct convoy_eval_result *result);
+void convoy_eval_print_csv(const struct convoy_eval_result *result);
+
+#endif

@@ -1,0 +1,103 @@
+/* `convoy eval`: its arguments and its order of things. */
+#include <errno.h>
+#include <stdio.h>
+
+#include "client/eval.h"
+#include "client/failure.h"
+
+static const char help[] =
+    "Usage: convoy eval [OPTION]... PATH\n"
+    "Measures how often a model is right. PATH is a folder or an archive (tar, also compressed, or zip) "
+    "with\n"
+    "one folder for each class, named like the model's labels or their index; or an IDX file of images\n"
+    "(MNIST's format, plain or gzip), whose labels file lies beside it.\n"
+    "\n"
+    "  --connections C  how many requests at once (default 4)\n"
+    "  --batch N        images a request (default 16)\n"
+    "  --labels FILE    the IDX file of labels, when its name is not that of the images with labels-idx1\n"
+    "  --model NAME     which model (default: the server's)\n"
+    "  --version V      which version of it (default: the highest)\n"
+    "  --json           print one JSON document\n"
+    "  --csv            print a line for each class with its row of the confusion matrix\n"
+    "  --url URL        the server (default: $CONVOY_URL, else http://127.0.0.1:8080)\n"
+    "\n"
+    "Prints the accuracy of all and of each class with its standard error, the confusion matrix, and the "
+    "time\n"
+    "that a request spent in each stage. Requests that a busy server refuses are sent again.\n"
+    "\n"
+    "Exit status: 0 every image was classified, 1 some image or file failed, 2 wrong command line or a "
+    "class\n"
+    "that the model lacks, 3 no server, 4 the server refused.\n"
+    "\n"
+    "  convoy eval photos/\n"
+    "  convoy eval --csv test.tar.gz >classes.csv\n"
+    "  convoy eval --model fashion t10k-images-idx3-ubyte.gz\n";
+
+static int take(int letter, const char *value, void *context, struct convoy_failure *failure)
+{
+    struct convoy_eval_arguments *arguments = context;
+    switch (letter) {
+    case 'c':
+        return convoy_read_whole("connections", value, 1, 1000, &arguments->connections, failure);
+    case 'b':
+        return convoy_read_whole("batch", value, 1, 1024, &arguments->batch, failure);
+    case 'l':
+        arguments->labels = value;
+        return 0;
+    default:
+        arguments->csv = true;
+        return 0;
+    }
+}
+
+int convoy_eval_arguments(int argc, char **argv, struct convoy_eval_arguments *arguments,
+                          struct convoy_failure *failure)
+{
+    static const struct option options[] = {CONVOY_COMMON_OPTIONS,
+                                            CONVOY_MODEL_OPTIONS,
+                                            {"connections", required_argument, NULL, 'c'},
+                                            {"batch", required_argument, NULL, 'b'},
+                                            {"labels", required_argument, NULL, 'l'},
+                                            {"csv", no_argument, NULL, 's'},
+                                            {0}};
+    *arguments = (struct convoy_eval_arguments){.connections = 4, .batch = 16};
+    int first = convoy_arguments(argc, argv, options, &arguments->common, take, arguments, failure);
+    arguments->help = first == 0;
+    if (first <= 0)
+        return first;
+    if (argc - first != 1)
+        return convoy_fail_with(failure, -EINVAL, "name one folder, archive or IDX file to evaluate");
+    if (arguments->csv && arguments->common.json)
+        return convoy_fail_with(failure, -EINVAL, "--json and --csv exclude each other");
+    arguments->path = argv[first];
+    return 0;
+}
+
+int convoy_eval_command(int argc, char **argv)
+{
+    struct convoy_eval_arguments arguments;
+    struct convoy_eval_result result = {0};
+    struct convoy_failure failure;
+    struct convoy_data_set *set = NULL;
+    int status = convoy_eval_arguments(argc, argv, &arguments, &failure);
+    if (status == 0 && arguments.help) {
+        fputs(help, stdout);
+        return CONVOY_EXIT_OK;
+    }
+    if (status == 0)
+        status = convoy_data_set_open(arguments.path, arguments.labels, &set, &failure);
+    if (status == 0)
+        status = convoy_eval_run(&arguments, set, &result, &failure);
+    int exit_status = result.failed ? CONVOY_EXIT_IMAGE : CONVOY_EXIT_OK;
+    if (status)
+        exit_status = convoy_report("eval", status, &failure);
+    else if (arguments.common.json)
+        convoy_eval_print_json(&result);
+    else if (arguments.csv)
+        convoy_eval_print_csv(&result);
+    else
+        convoy_eval_print_text(&result);
+    convoy_eval_clear(&result);
+    convoy_data_set_close(set);
+    return exit_status;
+}

@@ -1,0 +1,216 @@
+/* The reports of `convoy eval`. */
+#include <cjson/cJSON.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "client/eval.h"
+#include "client/statistics.h"
+#include "client/terminal.h"
+
+/* A wider matrix fits no terminal: the most frequent mistakes are listed in its place. */
+#define MATRIX_CLASSES 20
+#define MISTAKES       20
+#define LABEL_CELLS    16
+#define BAR_CELLS      20
+
+static double share_of(size_t right, size_t total)
+{
+    return total ? (double)right / (double)total : 0;
+}
+
+/* The label in width cells, cut or filled. */
+static void print_label(const char *label, int width)
+{
+    char cut[64];
+    snprintf(cut, sizeof cut, "%.*s", width, label);
+    convoy_print_safely(stdout, cut);
+    printf("%*s", width - (int)strlen(cut), "");
+}
+
+static void print_matrix(const struct convoy_score *score)
+{
+    puts("\nconfusion matrix (rows: true class, columns: answer)");
+    printf("%*s", LABEL_CELLS + 5, "");
+    for (size_t column = 0; column < score->classes; column++)
+        printf(" %5zu", column);
+    putchar('\n');
+    for (size_t row = 0; row < score->classes; row++) {
+        printf("%4zu ", row);
+        print_label(score->labels[row], LABEL_CELLS);
+        for (size_t column = 0; column < score->classes; column++)
+            printf(" %5zu", score->confusion[row * score->classes + column]);
+        putchar('\n');
+    }
+}
+
+static void print_mistakes(const struct convoy_score *score)
+{
+    size_t cells = score->classes * score->classes, bound = SIZE_MAX, bound_cell = 0;
+    puts("\nthe most frequent mistakes");
+    for (int listed = 0; listed < MISTAKES; listed++) {
+        size_t best = 0, best_cell = 0;
+        for (size_t cell = 0; cell < cells; cell++) {
+            size_t count = score->confusion[cell];
+            bool listed_before = count > bound || (count == bound && cell <= bound_cell);
+            if (cell / score->classes != cell % score->classes && !listed_before && count > best) {
+                best = count;
+                best_cell = cell;
+            }
+        }
+        if (best == 0)
+            return;
+        printf("%6zu  ", best);
+        print_label(score->labels[best_cell / score->classes], LABEL_CELLS);
+        fputs(" taken for ", stdout);
+        convoy_print_safely(stdout, score->labels[best_cell % score->classes]);
+        putchar('\n');
+        bound = best;
+        bound_cell = best_cell;
+    }
+}
+
+static void print_stages(const struct convoy_eval_result *result)
+{
+    double requests = (double)result->requests;
+    const struct convoy_timing *sum = &result->timing;
+    printf("\nmean time of a request at the server: decode %.0f us (all its images), queue %.0f us, input "
+           "%.0f us, "
+           "compute %.0f us, output %.0f us, total %.0f us\n",
+           sum->decode_us / requests, sum->queue_us / requests, sum->input_us / requests,
+           sum->compute_us / requests, sum->output_us / requests, sum->total_us / requests);
+}
+
+void convoy_eval_print_text(const struct convoy_eval_result *result)
+{
+    struct convoy_terminal terminal = convoy_terminal_open(stdout);
+    const struct convoy_score *score = &result->score;
+    size_t right, total;
+    convoy_score_sum(score, -1, &right, &total);
+    convoy_print_safely(stdout, result->model);
+    fputs(" version ", stdout);
+    convoy_print_safely(stdout, result->version);
+    fputs(" on ", stdout);
+    convoy_print_safely(stdout, result->device);
+    printf(": %zu images in %.2f s, %.0f images/s\n", total, result->elapsed_s,
+           (double)total / result->elapsed_s);
+    printf("\n%saccuracy %.2f %% +- %.2f%s (%zu of %zu)\n", convoy_colour(&terminal, CONVOY_BOLD),
+           share_of(right, total) * 100, convoy_share_error(right, total) * 100,
+           convoy_colour(&terminal, CONVOY_PLAIN), right, total);
+    for (size_t i = 0; i < score->classes; i++) {
+        convoy_score_sum(score, (long)i, &right, &total);
+        if (total == 0)
+            continue;
+        fputs("  ", stdout);
+        print_label(score->labels[i], LABEL_CELLS);
+        printf(" %6.2f %% +- %5.2f  (%zu of %zu)  ", share_of(right, total) * 100,
+               convoy_share_error(right, total) * 100, right, total);
+        convoy_print_bar(stdout, &terminal, share_of(right, total), BAR_CELLS);
+        putchar('\n');
+    }
+    if (score->classes <= MATRIX_CLASSES)
+        print_matrix(score);
+    else
+        print_mistakes(score);
+    print_stages(result);
+    if (result->waits)
+        printf("the server was busy %zu times; those requests were sent again\n", result->waits);
+    if (result->failed) {
+        printf("%zu images failed and are in no number above, for example ", result->failed);
+        convoy_print_safely(stdout, result->failed_sample);
+        putchar('\n');
+    }
+}
+
+static cJSON *share_to_json(size_t right, size_t total)
+{
+    cJSON *object = cJSON_CreateObject();
+    cJSON_AddNumberToObject(object, "images", (double)total);
+    cJSON_AddNumberToObject(object, "right", (double)right);
+    cJSON_AddNumberToObject(object, "accuracy", total ? share_of(right, total) : convoy_share_error(0, 0));
+    cJSON_AddNumberToObject(object, "standard_error", convoy_share_error(right, total));
+    return object;
+}
+
+static void add_stages(cJSON *document, const struct convoy_eval_result *result)
+{
+    double requests = (double)result->requests;
+    cJSON *stages = cJSON_AddObjectToObject(document, "mean_request_us");
+    cJSON_AddNumberToObject(stages, "decode", result->timing.decode_us / requests);
+    cJSON_AddNumberToObject(stages, "queue", result->timing.queue_us / requests);
+    cJSON_AddNumberToObject(stages, "input", result->timing.input_us / requests);
+    cJSON_AddNumberToObject(stages, "compute", result->timing.compute_us / requests);
+    cJSON_AddNumberToObject(stages, "output", result->timing.output_us / requests);
+    cJSON_AddNumberToObject(stages, "total", result->timing.total_us / requests);
+}
+
+void convoy_eval_print_json(const struct convoy_eval_result *result)
+{
+    const struct convoy_score *score = &result->score;
+    size_t right, total;
+    cJSON *document = cJSON_CreateObject();
+    cJSON_AddStringToObject(document, "model", result->model);
+    cJSON_AddStringToObject(document, "version", result->version);
+    cJSON_AddStringToObject(document, "device", result->device);
+    convoy_score_sum(score, -1, &right, &total);
+    cJSON_AddItemToObject(document, "overall", share_to_json(right, total));
+    cJSON *classes = cJSON_AddArrayToObject(document, "classes");
+    cJSON *matrix = cJSON_AddArrayToObject(document, "confusion");
+    for (size_t i = 0; i < score->classes; i++) {
+        convoy_score_sum(score, (long)i, &right, &total);
+        cJSON *class = share_to_json(right, total);
+        cJSON_AddStringToObject(class, "label", score->labels[i]);
+        cJSON_AddItemToArray(classes, class);
+        cJSON *row = cJSON_CreateArray();
+        for (size_t column = 0; column < score->classes; column++)
+            cJSON_AddItemToArray(row,
+                                 cJSON_CreateNumber((double)score->confusion[i * score->classes + column]));
+        cJSON_AddItemToArray(matrix, row);
+    }
+    cJSON_AddNumberToObject(document, "failed", (double)result->failed);
+    if (result->failed)
+        cJSON_AddStringToObject(document, "failed_example", result->failed_sample);
+    cJSON_AddNumberToObject(document, "requests", (double)result->requests);
+    cJSON_AddNumberToObject(document, "sent_again", (double)result->waits);
+    cJSON_AddNumberToObject(document, "seconds", result->elapsed_s);
+    add_stages(document, result);
+    char *text = cJSON_PrintUnformatted(document);
+    if (text)
+        puts(text);
+    cJSON_free(text);
+    cJSON_Delete(document);
+}
+
+/* A field in quotes, as in RFC 4180. */
+static void print_field(const char *prefix, const char *text)
+{
+    printf(",\"%s", prefix);
+    for (; *text; text++) {
+        if (*text == '"')
+            putchar('"');
+        putchar(*text);
+    }
+    putchar('"');
+}
+
+void convoy_eval_print_csv(const struct convoy_eval_result *result)
+{
+    const struct convoy_score *score = &result->score;
+    fputs("index,class,images,right,accuracy,standard_error", stdout);
+    for (size_t i = 0; i < score->classes; i++)
+        print_field("as ", score->labels[i]);
+    putchar('\n');
+    for (size_t i = 0; i < score->classes; i++) {
+        size_t right, total;
+        convoy_score_sum(score, (long)i, &right, &total);
+        printf("%zu", i);
+        print_field("", score->labels[i]);
+        printf(",%zu,%zu,", total, right);
+        if (total)
+            printf("%.6f,%.6f", share_of(right, total), convoy_share_error(right, total));
+        else
+            putchar(',');
+        for (size_t column = 0; column < score->classes; column++)
+            printf(",%zu", score->confusion[i * score->classes + column]);
+        putchar('\n');
+    }
+}

@@ -1,0 +1,71 @@
+#include "client/score.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/failure.h"
+
+int convoy_score_open(struct convoy_score *score, const struct convoy_result *every_class,
+                      struct convoy_failure *failure)
+{
+    size_t classes = every_class->prediction_count;
+    memset(score, 0, sizeof *score);
+    score->labels = calloc(classes, sizeof *score->labels);
+    score->confusion = calloc(classes * classes, sizeof *score->confusion);
+    if (!score->labels || !score->confusion)
+        return convoy_fail_with(failure, -ENOMEM, "memory is out");
+    score->classes = classes;
+    for (size_t i = 0; i < classes; i++) {
+        long index = every_class->predictions[i].index;
+        if (index < 0 || (size_t)index >= classes || score->labels[index])
+            return convoy_fail_with(failure, -EPROTO,
+                                    "the server lists %zu classes, but one has the index %ld: models of more "
+                                    "than 1000 classes cannot be evaluated",
+                                    classes, index);
+        score->labels[index] = strdup(every_class->predictions[i].label);
+        if (!score->labels[index])
+            return convoy_fail_with(failure, -ENOMEM, "memory is out");
+    }
+    return 0;
+}
+
+long convoy_score_class(const struct convoy_score *score, const char *name)
+{
+    char *end;
+    for (size_t i = 0; i < score->classes; i++) {
+        if (strcmp(score->labels[i], name) == 0)
+            return (long)i;
+    }
+    unsigned long number = strtoul(name, &end, 10);
+    return *name >= '0' && *name <= '9' && !*end && number < score->classes ? (long)number : -1;
+}
+
+bool convoy_score_count(struct convoy_score *score, long truth, long answer)
+{
+    if (truth < 0 || answer < 0 || (size_t)truth >= score->classes || (size_t)answer >= score->classes)
+        return false;
+    score->confusion[(size_t)truth * score->classes + (size_t)answer]++;
+    return true;
+}
+
+void convoy_score_sum(const struct convoy_score *score, long truth, size_t *right, size_t *total)
+{
+    *right = *total = 0;
+    for (size_t row = 0; row < score->classes; row++) {
+        if (truth >= 0 && row != (size_t)truth)
+            continue;
+        *right += score->confusion[row * score->classes + row];
+        for (size_t column = 0; column < score->classes; column++)
+            *total += score->confusion[row * score->classes + column];
+    }
+}
+
+void convoy_score_clear(struct convoy_score *score)
+{
+    for (size_t i = 0; i < score->classes; i++)
+        free(score->labels[i]);
+    free(score->labels);
+    free(score->confusion);
+    memset(score, 0, sizeof *score);
+}
