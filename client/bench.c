@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <time.h>
 
 #include "client/failure.h"
@@ -11,7 +12,6 @@
 #include "client/statistics.h"
 
 #define STACK_BYTES ((size_t)256 << 10)
-#define SEED        0x9E3779B97F4A7C15ULL
 
 /* What the connections' threads share. */
 struct load {
@@ -165,11 +165,12 @@ int convoy_bench_run(const char *url, const struct convoy_request *requests, siz
                      double rate, double seconds, size_t images_per_request,
                      struct convoy_bench_result *result, struct convoy_failure *failure)
 {
-    struct load load = {
-        .requests = requests, .count = count, .rate = rate, .seconds = seconds, .random = SEED};
+    struct load load = {.requests = requests, .count = count, .rate = rate, .seconds = seconds};
     int status = 0;
     long opened = 0, started = 0;
     memset(result, 0, sizeof *result);
+    if (getrandom(&load.random, sizeof load.random, 0) != (ssize_t)sizeof load.random || load.random == 0)
+        load.random = 1;
     struct connection *list = calloc((size_t)connections, sizeof *list);
     if (!list)
         return convoy_fail_with(failure, -ENOMEM, "memory is out");

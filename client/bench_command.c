@@ -17,7 +17,8 @@
 
 static const char help[] =
     "Usage: convoy bench [OPTION]... PATH...\n"
-    "Loads a convoyd with the images at PATH (files, or folders with all below them) and says how it did.\n"
+    "Loads a convoyd with the images at PATH (files, or folders with all below them)\n"
+    "and says how it did. What is neither JPEG nor PNG is passed over.\n"
     "\n"
     "  --connections C  how many at once (default 8; open loop 128)\n"
     "  --rate R         open loop: R requests a second arrive by chance (Poisson), whatever the server "
@@ -81,6 +82,13 @@ int convoy_bench_arguments(int argc, char **argv, struct convoy_bench_arguments 
     return 0;
 }
 
+/* Folders hold other things too. */
+static bool is_image(const void *bytes, size_t size)
+{
+    return (size >= 3 && memcmp(bytes, "\xFF\xD8\xFF", 3) == 0) ||
+           (size >= 4 && memcmp(bytes, "\x89PNG", 4) == 0);
+}
+
 static int load_images(const struct convoy_bench_arguments *arguments, struct convoy_image **images,
                        size_t *count, struct convoy_failure *failure)
 {
@@ -93,7 +101,7 @@ static int load_images(const struct convoy_bench_arguments *arguments, struct co
         status = convoy_fail_with(failure, -ENOENT, "there are no files in '%s'", arguments->paths[0]);
     if (status)
         goto out;
-    *images = calloc(paths.count, sizeof **images);
+    *images = calloc(paths.count + 1, sizeof **images);
     if (!*images) {
         status = convoy_fail_with(failure, -ENOMEM, "memory is out");
         goto out;
@@ -104,9 +112,16 @@ static int load_images(const struct convoy_bench_arguments *arguments, struct co
         status = convoy_file_read(paths.paths[i], &bytes, &size, failure);
         if (status)
             break;
+        if (!is_image(bytes, size)) {
+            free(bytes);
+            continue;
+        }
         (*images)[(*count)++] = (struct convoy_image){bytes, size};
         total += size;
     }
+    if (status == 0 && *count == 0)
+        status =
+            convoy_fail_with(failure, -ENOENT, "no file in '%s' is a JPEG or PNG image", arguments->paths[0]);
 out:
     convoy_paths_clear(&paths);
     return status;
@@ -121,6 +136,8 @@ static int build_requests(const struct convoy_bench_arguments *arguments, const 
     struct convoy_options options = {.model = arguments->common.model, .version = arguments->common.version};
     size_t batch = (size_t)arguments->batch, wanted = (image_count + batch - 1) / batch, next = 0;
     int status = 0;
+    if (image_count == 0)
+        return convoy_fail_with(failure, -EINVAL, "there is no image to send");
     struct convoy_image *part = calloc(batch, sizeof *part);
     *requests = calloc(wanted, sizeof **requests);
     if (!part || !*requests) {

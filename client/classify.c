@@ -104,7 +104,7 @@ static void print_file(const struct convoy_terminal *terminal, const struct file
         const struct convoy_prediction *each = &file->result->predictions[i];
         fputs("  ", stdout);
         convoy_print_safely(stdout, each->label);
-        printf("%*s  %7.3f %%  ", (int)strlen(each->label) < width ? width - (int)strlen(each->label) : 0, "",
+        printf("%*s  %7.3f %%", (int)strlen(each->label) < width ? width - (int)strlen(each->label) : 0, "",
                each->probability * 100);
         convoy_print_bar(stdout, terminal, each->probability, BAR_CELLS);
         putchar('\n');
@@ -123,7 +123,7 @@ static void print_layers(const struct convoy_terminal *terminal, const struct co
         convoy_print_safely(stdout, answer->layers[i].name);
         fputs(" (", stdout);
         convoy_print_safely(stdout, answer->layers[i].kernel);
-        fputs(")  ", stdout);
+        fputs(")", stdout);
         convoy_print_bar(stdout, terminal, share, BAR_CELLS);
         putchar('\n');
     }

@@ -259,15 +259,17 @@ int convoy_eval_run(const struct convoy_eval_arguments *arguments, struct convoy
                     struct convoy_eval_result *result, struct convoy_failure *failure)
 {
     struct eval eval = {.arguments = arguments, .set = set, .result = result};
-    long opened = 0;
+    long opened = 0, connections = arguments->connections;
     memset(result, 0, sizeof *result);
-    struct worker *workers = calloc((size_t)arguments->connections, sizeof *workers);
+    if (connections < 1 || arguments->batch < 1)
+        return convoy_fail_with(failure, -EINVAL, "connections and batch must be at least 1");
+    struct worker *workers = calloc((size_t)connections, sizeof *workers);
     if (!workers)
         return convoy_fail_with(failure, -ENOMEM, "memory is out");
     eval.terminal = convoy_terminal_open(stderr);
     pthread_mutex_init(&eval.lock, NULL);
     double start = now();
-    for (; eval.status == 0 && opened < arguments->connections; opened++)
+    for (; eval.status == 0 && opened < connections; opened++)
         eval.status = open_worker(&workers[opened], &eval);
     if (eval.status == 0)
         eval.status = learn_classes(&workers[0]);

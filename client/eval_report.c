@@ -102,7 +102,7 @@ void convoy_eval_print_text(const struct convoy_eval_result *result)
             continue;
         fputs("  ", stdout);
         print_label(score->labels[i], LABEL_CELLS);
-        printf(" %6.2f %% +- %5.2f  (%zu of %zu)  ", share_of(right, total) * 100,
+        printf(" %6.2f %% +- %5.2f  (%zu of %zu)", share_of(right, total) * 100,
                convoy_share_error(right, total) * 100, right, total);
         convoy_print_bar(stdout, &terminal, share_of(right, total), BAR_CELLS);
         putchar('\n');

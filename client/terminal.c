@@ -34,6 +34,7 @@ void convoy_print_bar(FILE *stream, const struct convoy_terminal *terminal, doub
 {
     if (!terminal->terminal)
         return;
+    fputs("  ", stream);
     fputs(convoy_colour(terminal, CONVOY_GREEN), stream);
     print_cells(stream, terminal, share, width);
     fputs(convoy_colour(terminal, CONVOY_PLAIN), stream);

@@ -21,7 +21,8 @@ struct convoy_terminal convoy_terminal_open(FILE *stream);
 /* The escape sequence for a colour, "" without colours. */
 const char *convoy_colour(const struct convoy_terminal *terminal, enum convoy_colour colour);
 
-/* A bar of at most width cells for a share of 0 to 1 (outside: clamped, NaN is 0); nothing off a terminal. */
+/* Two spaces and a bar of at most width cells for a share of 0 to 1 (outside: clamped, NaN is 0); nothing off
+ * a terminal. */
 void convoy_print_bar(FILE *stream, const struct convoy_terminal *terminal, double share, int width);
 
 /* Prints text that came from elsewhere: control characters become '?', so that it cannot steer the terminal.
