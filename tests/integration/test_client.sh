@@ -168,6 +168,46 @@ if [ -f "$data/fashion-mnist/test-images-idx3-ubyte.gz" ]; then
   holds "d['overall']['images'] == 431 and d['failed'] == 0"
 fi
 
+echo "a busy server"
+# Answers every second POST with 503 and Retry-After, the others with as many results as there are images.
+cat >"$work/busy.py" <<'PYTHON'
+import http.server, json, sys
+posts = 0
+class Busy(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def do_POST(self):
+        global posts
+        posts += 1
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        images = body.count(b"filename=") or 1
+        predictions = [{"label": "truck", "index": 0, "probability": 1}, {"label": "ship", "index": 1, "probability": 0}]
+        answer = {"model": "m", "version": "1", "results": [{"predictions": predictions}] * images}
+        busy = posts % 2 == 0
+        text = json.dumps({"error": "the queue is full"} if busy else answer).encode()
+        self.send_response(503 if busy else 200)
+        if busy:
+            self.send_header("Retry-After", "1")
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+    def log_message(self, *arguments):
+        pass
+server = http.server.HTTPServer(("127.0.0.1", 0), Busy)
+print(server.server_port, flush=True)
+server.serve_forever()
+PYTHON
+"$python" "$work/busy.py" >"$work/port" &
+other=$!
+until_true 20 grep -q . "$work/port" || { kill $other; fail "the busy server did not start"; }
+busy=http://127.0.0.1:$(cat "$work/port")
+rm -r "$set/8" "$set/dinosaur" "$set/truck/0.jpg"
+run 0 eval --json --url "$busy" --connections 1 --batch 2 "$set"
+# Asked: one image, 503, the other two.
+holds "d['overall']['images'] == 3 and d['overall']['right'] == 2 and d['sent_again'] == 1 and d['requests'] == 2"
+run 1 bench --json --url "$busy" --connections 1 --seconds 0.5 "$work/images"
+holds "d['statuses']['200'] == d['answered'] > 2 and abs(d['statuses']['503'] - d['answered']) <= 1"
+kill $other
+
 echo "libconvoy"
 cat >"$work/program.c" <<'PROGRAM'
 #include <convoy.h>
