@@ -1,0 +1,324 @@
+#include "client/answer.h"
+
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/failure.h"
+
+/* The strings of an answer are those of its document. */
+struct own_answer {
+    struct convoy_answer answer; /* first: what the caller has is freed as this */
+    cJSON *document;
+    struct convoy_result *results;
+    struct convoy_prediction *predictions;
+    struct convoy_layer *layers;
+};
+
+struct own_models {
+    struct convoy_models models;
+    cJSON *document;
+    struct convoy_model *list;
+};
+
+static int not_ours(const struct convoy_response *response, const char *what, struct convoy_failure *failure)
+{
+    convoy_fail_with(failure, 0, "the answer (status %d) is not a convoyd's: %s; is the URL right?",
+                     response->status, what);
+    if (failure) {
+        failure->status = response->status;
+        memcpy(failure->request_id, response->request_id, sizeof failure->request_id);
+    }
+    return -EPROTO;
+}
+
+static int remote(const struct convoy_response *response, const char *sentence,
+                  struct convoy_failure *failure)
+{
+    convoy_fail_with(failure, 0, "%s", sentence);
+    if (failure) {
+        failure->status = response->status;
+        failure->retry_after_s = response->retry_after_s;
+        memcpy(failure->request_id, response->request_id, sizeof failure->request_id);
+    }
+    return -EREMOTEIO;
+}
+
+static const char *text_of(const cJSON *object, const char *name)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
+    return cJSON_IsString(item) ? item->valuestring : NULL;
+}
+
+/* A finite number of at least 0, or false. */
+static bool number_of(const cJSON *object, const char *name, double *number)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
+    if (!cJSON_IsNumber(item) || !isfinite(item->valuedouble) || item->valuedouble < 0)
+        return false;
+    *number = item->valuedouble;
+    return true;
+}
+
+static bool whole_of(const cJSON *object, const char *name, long *whole)
+{
+    double number;
+    if (!number_of(object, name, &number) || number > 1e9 || number != floor(number))
+        return false;
+    *whole = (long)number;
+    return true;
+}
+
+/* cJSON would read "{}garbage": the document must be all there is, and an object. */
+static cJSON *parse(const struct convoy_response *response)
+{
+    const char *end = NULL;
+    cJSON *document = cJSON_ParseWithLengthOpts(response->text, response->size, &end, false);
+    const char *last = response->text + response->size;
+    while (document && end < last && strchr(" \t\r\n", *end) && *end)
+        end++;
+    if (!document || end != last || !cJSON_IsObject(document)) {
+        cJSON_Delete(document);
+        return NULL;
+    }
+    return document;
+}
+
+static bool read_prediction(const cJSON *item, struct convoy_prediction *prediction)
+{
+    const cJSON *probability = cJSON_GetObjectItemCaseSensitive(item, "probability");
+    prediction->label = text_of(item, "label");
+    if (!prediction->label || !whole_of(item, "index", &prediction->index))
+        return false;
+    if (cJSON_IsNull(probability))
+        prediction->probability = NAN;
+    else if (cJSON_IsNumber(probability) && isfinite(probability->valuedouble))
+        prediction->probability = probability->valuedouble;
+    else
+        return false;
+    return true;
+}
+
+/* How many predictions all results have together. */
+static size_t count_predictions(const cJSON *results)
+{
+    size_t count = 0;
+    const cJSON *result;
+    cJSON_ArrayForEach(result, results)
+    {
+        const cJSON *list = cJSON_GetObjectItemCaseSensitive(result, "predictions");
+        if (cJSON_IsArray(list))
+            count += (size_t)cJSON_GetArraySize(list);
+    }
+    return count;
+}
+
+/* Fills own->results and own->predictions; what is wrong, or NULL. */
+static const char *read_results(const cJSON *results, struct own_answer *own)
+{
+    size_t made = 0, taken = 0;
+    const cJSON *item, *each;
+    cJSON_ArrayForEach(item, results)
+    {
+        struct convoy_result *result = &own->results[made++];
+        const cJSON *list = cJSON_GetObjectItemCaseSensitive(item, "predictions");
+        if (!list) {
+            long status;
+            result->error = text_of(item, "error");
+            if (!result->error || !whole_of(item, "status", &status))
+                return "a result has neither predictions nor an error";
+            result->status = (int)status;
+            continue;
+        }
+        if (!cJSON_IsArray(list) || !list->child)
+            return "a result has no predictions";
+        result->status = 200;
+        result->predictions = own->predictions + taken;
+        cJSON_ArrayForEach(each, list)
+        {
+            if (!read_prediction(each, &own->predictions[taken++]))
+                return "a prediction is not as it should be";
+            result->prediction_count++;
+        }
+    }
+    return NULL;
+}
+
+static const char *read_layers(const cJSON *layers, struct own_answer *own)
+{
+    const cJSON *item;
+    cJSON_ArrayForEach(item, layers)
+    {
+        struct convoy_layer *layer = &own->layers[own->answer.layer_count++];
+        layer->name = text_of(item, "name");
+        layer->kernel = text_of(item, "kernel");
+        if (!layer->name || !layer->kernel || !number_of(item, "us", &layer->us))
+            return "a layer is not as it should be";
+    }
+    own->answer.layers = own->layers;
+    return NULL;
+}
+
+static const char *read_timing(const cJSON *timing, struct convoy_timing *times)
+{
+    if (number_of(timing, "decode_us", &times->decode_us) &&
+        number_of(timing, "queue_us", &times->queue_us) && number_of(timing, "input_us", &times->input_us) &&
+        number_of(timing, "compute_us", &times->compute_us) &&
+        number_of(timing, "output_us", &times->output_us) && number_of(timing, "total_us", &times->total_us))
+        return NULL;
+    return "its timing is not as it should be";
+}
+
+/* What is wrong, or NULL. */
+static const char *read_answer(const cJSON *document, size_t images, struct own_answer *own)
+{
+    struct convoy_answer *answer = &own->answer;
+    const cJSON *results = cJSON_GetObjectItemCaseSensitive(document, "results");
+    const cJSON *layers = cJSON_GetObjectItemCaseSensitive(document, "layers");
+    const cJSON *timing = cJSON_GetObjectItemCaseSensitive(document, "timing");
+    if (!cJSON_IsArray(results))
+        return "it has no results";
+    size_t count = (size_t)cJSON_GetArraySize(results);
+    if (count != images)
+        return "the number of its results is not that of the images";
+    own->results = calloc(count, sizeof *own->results);
+    own->predictions = calloc(count_predictions(results) + 1, sizeof *own->predictions);
+    own->layers =
+        calloc(cJSON_IsArray(layers) ? (size_t)cJSON_GetArraySize(layers) + 1 : 1, sizeof *own->layers);
+    if (!own->results || !own->predictions || !own->layers)
+        return "memory is out";
+    const char *problem = read_results(results, own);
+    if (problem)
+        return problem;
+    answer->results = own->results;
+    answer->result_count = count;
+    answer->model = text_of(document, "model");
+    answer->version = text_of(document, "version");
+    if (!answer->model || !answer->version)
+        return "it names no model and version";
+    answer->device = text_of(document, "device");
+    if (!answer->device)
+        answer->device = "";
+    if (cJSON_HasObjectItem(document, "batch_size") && !whole_of(document, "batch_size", &answer->batch_size))
+        return "its batch_size is not a count";
+    if (cJSON_HasObjectItem(document, "retries") && !whole_of(document, "retries", &answer->retries))
+        return "its retries are not a count";
+    problem = timing ? read_timing(timing, &answer->timing) : NULL;
+    if (!problem && layers)
+        problem = cJSON_IsArray(layers) ? read_layers(layers, own) : "its layers are not a list";
+    return problem;
+}
+
+int convoy_answer_read(const struct convoy_response *response, size_t images, struct convoy_answer **answer,
+                       struct convoy_failure *failure)
+{
+    *answer = NULL;
+    cJSON *document = parse(response);
+    if (!document)
+        return not_ours(response, "it is not a JSON object", failure);
+    const char *sentence = text_of(document, "error");
+    if (response->status != 200 && !cJSON_GetObjectItemCaseSensitive(document, "results")) {
+        int status = sentence ? remote(response, sentence, failure)
+                              : not_ours(response, "it has neither results nor an error", failure);
+        cJSON_Delete(document);
+        return status;
+    }
+    struct own_answer *own = calloc(1, sizeof *own);
+    if (!own) {
+        cJSON_Delete(document);
+        return convoy_fail_with(failure, -ENOMEM, "memory is out");
+    }
+    own->document = document;
+    memcpy(own->answer.request_id, response->request_id, sizeof own->answer.request_id);
+    const char *problem = read_answer(document, images, own);
+    if (problem) {
+        convoy_answer_free(&own->answer);
+        return not_ours(response, problem, failure);
+    }
+    *answer = &own->answer;
+    return 0;
+}
+
+void convoy_answer_free(struct convoy_answer *answer)
+{
+    struct own_answer *own = (struct own_answer *)answer;
+    if (!own)
+        return;
+    cJSON_Delete(own->document);
+    free(own->results);
+    free(own->predictions);
+    free(own->layers);
+    free(own);
+}
+
+static int by_name_and_version(const void *left, const void *right)
+{
+    const struct convoy_model *a = left, *b = right;
+    int order = strcmp(a->name, b->name);
+    return order ? order : strverscmp(a->version, b->version);
+}
+
+static const char *read_models(const cJSON *document, struct own_models *own)
+{
+    const cJSON *list = cJSON_GetObjectItemCaseSensitive(document, "models"), *item;
+    if (!cJSON_IsArray(list))
+        return "it has no list of models";
+    own->list = calloc((size_t)cJSON_GetArraySize(list) + 1, sizeof *own->list);
+    if (!own->list)
+        return "memory is out";
+    cJSON_ArrayForEach(item, list)
+    {
+        struct convoy_model *model = &own->list[own->models.count++];
+        const char *reason = text_of(item, "reason");
+        model->name = text_of(item, "name");
+        model->version = text_of(item, "version");
+        model->state = text_of(item, "state");
+        model->reason = reason ? reason : "";
+        if (!model->name || !model->version || !model->state)
+            return "a model lacks its name, version or state";
+    }
+    qsort(own->list, own->models.count, sizeof *own->list, by_name_and_version);
+    own->models.models = own->list;
+    return NULL;
+}
+
+int convoy_models_read(const struct convoy_response *response, struct convoy_models **models,
+                       struct convoy_failure *failure)
+{
+    *models = NULL;
+    cJSON *document = parse(response);
+    if (!document)
+        return not_ours(response, "it is not a JSON object", failure);
+    const char *sentence = text_of(document, "error");
+    if (response->status != 200) {
+        int status =
+            sentence ? remote(response, sentence, failure) : not_ours(response, "it has no error", failure);
+        cJSON_Delete(document);
+        return status;
+    }
+    struct own_models *own = calloc(1, sizeof *own);
+    if (!own) {
+        cJSON_Delete(document);
+        return convoy_fail_with(failure, -ENOMEM, "memory is out");
+    }
+    own->document = document;
+    const char *problem = read_models(document, own);
+    if (problem) {
+        convoy_models_free(&own->models);
+        return not_ours(response, problem, failure);
+    }
+    *models = &own->models;
+    return 0;
+}
+
+void convoy_models_free(struct convoy_models *models)
+{
+    struct own_models *own = (struct own_models *)models;
+    if (!own)
+        return;
+    cJSON_Delete(own->document);
+    free(own->list);
+    free(own);
+}

@@ -1,0 +1,215 @@
+#include "client/bench.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "client/failure.h"
+#include "client/http.h"
+#include "client/statistics.h"
+
+#define STACK_BYTES ((size_t)256 << 10)
+#define SEED        0x9E3779B97F4A7C15ULL
+
+/* What the connections' threads share. */
+struct load {
+    const struct convoy_request *requests;
+    size_t count;
+    double rate, seconds;
+    double start;         /* on the monotonic clock, in seconds */
+    pthread_mutex_t lock; /* over what follows */
+    size_t next;          /* request to send, counted through */
+    double due;           /* open loop: when the next request is */
+    uint64_t random;
+    bool stop;
+};
+
+struct connection {
+    pthread_t thread;
+    struct load *load;
+    struct convoy_http *http;
+    double *latencies_ms;
+    size_t answered, capacity;
+    size_t statuses[CONVOY_BENCH_STATUSES];
+    size_t unsent;
+    double last; /* when its last answer came */
+    bool no_server, out_of_memory;
+    struct convoy_failure sample;
+};
+
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
+static void wait_until(double when)
+{
+    struct timespec time = {(time_t)when, (long)((when - (double)(time_t)when) * 1e9)};
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, NULL) == EINTR)
+        ;
+}
+
+/* Takes the next request and says when it is due (closed loop: now); NULL when the time is up. */
+static const struct convoy_request *take(struct load *load, double *due)
+{
+    const struct convoy_request *request = NULL;
+    double end = load->start + load->seconds;
+    pthread_mutex_lock(&load->lock);
+    *due = load->rate > 0 ? load->due : now();
+    if (*due < end && !load->stop) {
+        request = &load->requests[load->next++ % load->count];
+        if (load->rate > 0)
+            load->due += convoy_poisson_gap(&load->random, load->rate);
+    }
+    pthread_mutex_unlock(&load->lock);
+    return request;
+}
+
+static bool keep_latency(struct connection *connection, double latency_ms)
+{
+    if (connection->answered == connection->capacity) {
+        size_t capacity = connection->capacity ? connection->capacity * 2 : 256;
+        double *larger = realloc(connection->latencies_ms, capacity * sizeof *larger);
+        if (!larger)
+            return false;
+        connection->latencies_ms = larger;
+        connection->capacity = capacity;
+    }
+    connection->latencies_ms[connection->answered++] = latency_ms;
+    return true;
+}
+
+static void *serve_connection(void *context)
+{
+    struct connection *connection = context;
+    struct load *load = connection->load;
+    const struct convoy_request *request;
+    struct convoy_response response;
+    double due;
+    while ((request = take(load, &due))) {
+        if (load->rate > 0) {
+            /* An overloaded server must not keep the run from ending: what is late at its end is not sent. */
+            if (now() >= load->start + load->seconds) {
+                connection->unsent++;
+                continue;
+            }
+            wait_until(due);
+        }
+        int status = convoy_http_post(connection->http, request, convoy_http_patience_ms(0), &response,
+                                      &connection->sample);
+        connection->last = now();
+        if (status) {
+            connection->statuses[0]++;
+            connection->no_server = status == -ECONNREFUSED;
+            /* Without a server a connection would spin: a closed loop ends for it here. */
+            if (connection->no_server && load->rate <= 0)
+                break;
+            continue;
+        }
+        int slot = response.status > 0 && response.status < CONVOY_BENCH_STATUSES ? response.status : 0;
+        connection->statuses[slot]++;
+        if (response.status == 200 && !keep_latency(connection, (connection->last - due) * 1e3)) {
+            connection->out_of_memory = true;
+            break;
+        }
+    }
+    return NULL;
+}
+
+static int gather(struct connection *connections, long started, const struct load *load,
+                  size_t images_per_request, struct convoy_bench_result *result,
+                  struct convoy_failure *failure)
+{
+    size_t total = 0, any = 0;
+    bool no_server = false;
+    for (long i = 0; i < started; i++) {
+        if (connections[i].out_of_memory)
+            return convoy_fail_with(failure, -ENOMEM, "memory is out");
+        total += connections[i].answered;
+    }
+    result->latencies_ms = calloc(total + 1, sizeof *result->latencies_ms);
+    if (!result->latencies_ms)
+        return convoy_fail_with(failure, -ENOMEM, "memory is out");
+    for (long i = 0; i < started; i++) {
+        struct connection *each = &connections[i];
+        if (each->answered)
+            memcpy(result->latencies_ms + result->answered, each->latencies_ms,
+                   each->answered * sizeof *each->latencies_ms);
+        result->answered += each->answered;
+        result->unsent += each->unsent;
+        for (int status = 0; status < CONVOY_BENCH_STATUSES; status++) {
+            result->statuses[status] += each->statuses[status];
+            any += status ? each->statuses[status] : 0;
+        }
+        if (each->statuses[0])
+            result->sample = each->sample;
+        no_server |= each->no_server;
+        if (each->last - load->start > result->elapsed_s)
+            result->elapsed_s = each->last - load->start;
+    }
+    if (any == 0 && no_server) {
+        if (failure)
+            *failure = result->sample;
+        return -ECONNREFUSED;
+    }
+    result->images = result->answered * images_per_request;
+    convoy_sort(result->latencies_ms, result->answered);
+    return 0;
+}
+
+int convoy_bench_run(const char *url, const struct convoy_request *requests, size_t count, long connections,
+                     double rate, double seconds, size_t images_per_request,
+                     struct convoy_bench_result *result, struct convoy_failure *failure)
+{
+    struct load load = {
+        .requests = requests, .count = count, .rate = rate, .seconds = seconds, .random = SEED};
+    int status = 0;
+    long opened = 0, started = 0;
+    memset(result, 0, sizeof *result);
+    struct connection *list = calloc((size_t)connections, sizeof *list);
+    if (!list)
+        return convoy_fail_with(failure, -ENOMEM, "memory is out");
+    for (; status == 0 && opened < connections; opened++) {
+        list[opened].load = &load;
+        status = convoy_http_open(url, &list[opened].http, failure);
+    }
+    pthread_attr_t attributes;
+    pthread_mutex_init(&load.lock, NULL);
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    load.start = now();
+    load.due = load.start + (rate > 0 ? convoy_poisson_gap(&load.random, rate) : 0);
+    for (; status == 0 && started < connections; started++) {
+        status = -pthread_create(&list[started].thread, &attributes, serve_connection, &list[started]);
+        if (status) {
+            pthread_mutex_lock(&load.lock);
+            load.stop = true;
+            pthread_mutex_unlock(&load.lock);
+            convoy_fail_with(failure, status, "only %ld threads for connections can be made: %s", started,
+                             strerror(-status));
+            break;
+        }
+    }
+    for (long i = 0; i < started; i++)
+        pthread_join(list[i].thread, NULL);
+    if (status == 0)
+        status = gather(list, started, &load, images_per_request, result, failure);
+    for (long i = 0; i < opened; i++) {
+        convoy_http_close(list[i].http);
+        free(list[i].latencies_ms);
+    }
+    pthread_attr_destroy(&attributes);
+    pthread_mutex_destroy(&load.lock);
+    free(list);
+    return status;
+}
+
+void convoy_bench_clear(struct convoy_bench_result *result)
+{
+    free(result->latencies_ms);
+    result->latencies_ms = NULL;
+}

@@ -1,0 +1,260 @@
+/* `convoy bench`: reads the images, runs the load and reports. */
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/bench.h"
+#include "client/failure.h"
+#include "client/file.h"
+#include "client/folder.h"
+#include "client/statistics.h"
+
+/* What all images may take together in memory; more variety would not change a measurement. */
+#define IMAGES_BYTES_MAX ((size_t)1 << 30)
+
+static const char help[] =
+    "Usage: convoy bench [OPTION]... PATH...\n"
+    "Loads a convoyd with the images at PATH (files, or folders with all below them) and says how it did.\n"
+    "\n"
+    "  --connections C  how many at once (default 8; open loop 128)\n"
+    "  --rate R         open loop: R requests a second arrive by chance (Poisson), whatever the server "
+    "does;\n"
+    "                   latencies count from when a request was due. Without it the loop is closed: each\n"
+    "                   connection sends its next request when it has the answer to the last.\n"
+    "  --seconds S      how long (default 10)\n"
+    "  --batch N        images a request (default 1)\n"
+    "  --model NAME     which model (default: the server's)\n"
+    "  --version V      which version of it (default: the highest)\n"
+    "  --json           print one JSON document\n"
+    "  --url URL        the server (default: $CONVOY_URL, else http://127.0.0.1:8080)\n"
+    "\n"
+    "A closed loop finds the most that a server can do; an open loop says what users feel at a given load.\n"
+    "Latencies and rates are those of requests answered 200; all others are counted by status, none is\n"
+    "sent again. A form is answered 200 when any of its images was classified: its images all count.\n"
+    "\n"
+    "Exit status: 0 all requests were answered 200, 1 some were not or an image cannot be read, 2 wrong\n"
+    "command line, 3 no server, 4 none was answered 200.\n"
+    "\n"
+    "  convoy bench models/samples\n"
+    "  convoy bench --connections 64 --batch 16 photos/\n"
+    "  convoy bench --rate 500 --seconds 60 --json photos/ >run.json\n";
+
+static int take(int letter, const char *value, void *context, struct convoy_failure *failure)
+{
+    struct convoy_bench_arguments *arguments = context;
+    switch (letter) {
+    case 'c':
+        return convoy_read_whole("connections", value, 1, 10000, &arguments->connections, failure);
+    case 'r':
+        return convoy_read_decimal("rate", value, 0.001, 1e6, &arguments->rate, failure);
+    case 's':
+        return convoy_read_decimal("seconds", value, 0.1, 1e6, &arguments->seconds, failure);
+    default:
+        return convoy_read_whole("batch", value, 1, 1024, &arguments->batch, failure);
+    }
+}
+
+int convoy_bench_arguments(int argc, char **argv, struct convoy_bench_arguments *arguments,
+                           struct convoy_failure *failure)
+{
+    static const struct option options[] = {CONVOY_COMMON_OPTIONS,
+                                            CONVOY_MODEL_OPTIONS,
+                                            {"connections", required_argument, NULL, 'c'},
+                                            {"rate", required_argument, NULL, 'r'},
+                                            {"seconds", required_argument, NULL, 's'},
+                                            {"batch", required_argument, NULL, 'b'},
+                                            {0}};
+    *arguments = (struct convoy_bench_arguments){.seconds = 10, .batch = 1};
+    int first = convoy_arguments(argc, argv, options, &arguments->common, take, arguments, failure);
+    arguments->help = first == 0;
+    if (first <= 0)
+        return first;
+    if (first == argc)
+        return convoy_fail_with(failure, -EINVAL, "name a folder or files with images to send");
+    if (arguments->connections == 0)
+        arguments->connections = arguments->rate > 0 ? 128 : 8;
+    arguments->paths = argv + first;
+    arguments->path_count = (size_t)(argc - first);
+    return 0;
+}
+
+static int load_images(const struct convoy_bench_arguments *arguments, struct convoy_image **images,
+                       size_t *count, struct convoy_failure *failure)
+{
+    struct convoy_paths paths = {0};
+    size_t total = 0;
+    int status = 0;
+    for (size_t i = 0; status == 0 && i < arguments->path_count; i++)
+        status = convoy_paths_add(&paths, arguments->paths[i], failure);
+    if (status == 0 && paths.count == 0)
+        status = convoy_fail_with(failure, -ENOENT, "there are no files in '%s'", arguments->paths[0]);
+    if (status)
+        goto out;
+    *images = calloc(paths.count, sizeof **images);
+    if (!*images) {
+        status = convoy_fail_with(failure, -ENOMEM, "memory is out");
+        goto out;
+    }
+    for (size_t i = 0; status == 0 && i < paths.count && total < IMAGES_BYTES_MAX; i++) {
+        void *bytes = NULL;
+        size_t size = 0;
+        status = convoy_file_read(paths.paths[i], &bytes, &size, failure);
+        if (status)
+            break;
+        (*images)[(*count)++] = (struct convoy_image){bytes, size};
+        total += size;
+    }
+out:
+    convoy_paths_clear(&paths);
+    return status;
+}
+
+/* Requests of batch images each, so many that every image is in one (a last one begins again at the first).
+ */
+static int build_requests(const struct convoy_bench_arguments *arguments, const struct convoy_image *images,
+                          size_t image_count, struct convoy_request **requests, size_t *count,
+                          struct convoy_failure *failure)
+{
+    struct convoy_options options = {.model = arguments->common.model, .version = arguments->common.version};
+    size_t batch = (size_t)arguments->batch, wanted = (image_count + batch - 1) / batch, next = 0;
+    int status = 0;
+    struct convoy_image *part = calloc(batch, sizeof *part);
+    *requests = calloc(wanted, sizeof **requests);
+    if (!part || !*requests) {
+        free(part);
+        return convoy_fail_with(failure, -ENOMEM, "memory is out");
+    }
+    while (status == 0 && *count < wanted) {
+        for (size_t i = 0; i < batch; i++)
+            part[i] = images[next++ % image_count];
+        status = convoy_request_build(part, batch, &options, &(*requests)[(*count)++], failure);
+    }
+    free(part);
+    return status;
+}
+
+static const double percents[] = {50, 90, 99, 99.9};
+#define PERCENTS (sizeof percents / sizeof *percents)
+
+static void print_text(const struct convoy_bench_arguments *arguments,
+                       const struct convoy_bench_result *result)
+{
+    double elapsed = result->elapsed_s > 0 ? result->elapsed_s : NAN;
+    if (arguments->rate > 0)
+        printf("open loop: %g requests/s due, up to %ld connections, ", arguments->rate,
+               arguments->connections);
+    else
+        printf("closed loop: %ld connections, ", arguments->connections);
+    printf("%ld image%s a request, %.1f s\n", arguments->batch, arguments->batch == 1 ? "" : "s", elapsed);
+    printf("  answered  %zu requests, %.1f requests/s, %.1f images/s\n", result->answered,
+           (double)result->answered / elapsed, (double)result->images / elapsed);
+    if (result->answered) {
+        fputs("  latency  ", stdout);
+        for (size_t i = 0; i < PERCENTS; i++)
+            printf(" %g %%: %.3f ms,", percents[i],
+                   convoy_percentile(result->latencies_ms, result->answered, percents[i]));
+        printf(" longest: %.3f ms\n", result->latencies_ms[result->answered - 1]);
+    }
+    for (int status = 1; status < CONVOY_BENCH_STATUSES; status++) {
+        if (status != 200 && result->statuses[status])
+            printf("  status %d  %zu requests\n", status, result->statuses[status]);
+    }
+    if (result->statuses[0])
+        printf("  no answer  %zu requests, for example: %s\n", result->statuses[0], result->sample.message);
+    if (result->unsent)
+        printf("  not sent  %zu requests were due before the end, but every connection was waiting\n",
+               result->unsent);
+}
+
+static void print_json(const struct convoy_bench_arguments *arguments,
+                       const struct convoy_bench_result *result)
+{
+    cJSON *document = cJSON_CreateObject();
+    double elapsed = result->elapsed_s > 0 ? result->elapsed_s : NAN;
+    char name[32];
+    cJSON_AddStringToObject(document, "loop", arguments->rate > 0 ? "open" : "closed");
+    if (arguments->rate > 0)
+        cJSON_AddNumberToObject(document, "rate", arguments->rate);
+    cJSON_AddNumberToObject(document, "connections", (double)arguments->connections);
+    cJSON_AddNumberToObject(document, "images_per_request", (double)arguments->batch);
+    cJSON_AddNumberToObject(document, "seconds", elapsed);
+    cJSON_AddNumberToObject(document, "answered", (double)result->answered);
+    cJSON_AddNumberToObject(document, "requests_per_second", (double)result->answered / elapsed);
+    cJSON_AddNumberToObject(document, "images_per_second", (double)result->images / elapsed);
+    cJSON *latency = cJSON_AddObjectToObject(document, "latency_ms");
+    cJSON_AddNumberToObject(latency, "mean", convoy_mean(result->latencies_ms, result->answered));
+    for (size_t i = 0; i < PERCENTS; i++) {
+        snprintf(name, sizeof name, "p%g", percents[i]);
+        cJSON_AddNumberToObject(latency, name,
+                                convoy_percentile(result->latencies_ms, result->answered, percents[i]));
+    }
+    cJSON_AddNumberToObject(latency, "max", convoy_percentile(result->latencies_ms, result->answered, 100));
+    cJSON *statuses = cJSON_AddObjectToObject(document, "statuses");
+    for (int status = 1; status < CONVOY_BENCH_STATUSES; status++) {
+        if (result->statuses[status]) {
+            snprintf(name, sizeof name, "%d", status);
+            cJSON_AddNumberToObject(statuses, name, (double)result->statuses[status]);
+        }
+    }
+    cJSON_AddNumberToObject(document, "no_answer", (double)result->statuses[0]);
+    cJSON_AddNumberToObject(document, "not_sent", (double)result->unsent);
+    char *text = cJSON_Print(document);
+    if (text)
+        puts(text);
+    cJSON_free(text);
+    cJSON_Delete(document);
+}
+
+static int exit_status_of(const struct convoy_bench_result *result)
+{
+    size_t all = result->unsent;
+    for (int status = 0; status < CONVOY_BENCH_STATUSES; status++)
+        all += result->statuses[status];
+    if (result->answered == 0)
+        return CONVOY_EXIT_SERVER;
+    return result->answered == all ? CONVOY_EXIT_OK : CONVOY_EXIT_IMAGE;
+}
+
+int convoy_bench_command(int argc, char **argv)
+{
+    struct convoy_bench_arguments arguments;
+    struct convoy_bench_result result = {0};
+    struct convoy_failure failure;
+    struct convoy_image *images = NULL;
+    struct convoy_request *requests = NULL;
+    size_t image_count = 0, request_count = 0;
+    int exit_status;
+    int status = convoy_bench_arguments(argc, argv, &arguments, &failure);
+    if (status == 0 && arguments.help) {
+        fputs(help, stdout);
+        return CONVOY_EXIT_OK;
+    }
+    if (status == 0)
+        status = load_images(&arguments, &images, &image_count, &failure);
+    if (status == 0)
+        status = build_requests(&arguments, images, image_count, &requests, &request_count, &failure);
+    if (status == 0)
+        status =
+            convoy_bench_run(arguments.common.url, requests, request_count, arguments.connections,
+                             arguments.rate, arguments.seconds, (size_t)arguments.batch, &result, &failure);
+    if (status) {
+        exit_status = convoy_report("bench", status, &failure);
+    } else {
+        if (arguments.common.json)
+            print_json(&arguments, &result);
+        else
+            print_text(&arguments, &result);
+        exit_status = exit_status_of(&result);
+    }
+    for (size_t i = 0; i < request_count; i++)
+        convoy_request_clear(&requests[i]);
+    for (size_t i = 0; i < image_count; i++)
+        free((void *)images[i].bytes);
+    free(requests);
+    free(images);
+    convoy_bench_clear(&result);
+    return exit_status;
+}

@@ -1,0 +1,318 @@
+/* `convoy classify FILE...`: the files travel in one request, in order. */
+#include "client/classify.h"
+
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/failure.h"
+#include "client/file.h"
+#include "client/terminal.h"
+
+#define BAR_CELLS 24
+
+static const char help[] =
+    "Usage: convoy classify [OPTION]... FILE...\n"
+    "Asks a convoyd what the images show. A FILE is a JPEG or PNG; - is standard input.\n"
+    "Several files travel in one request, and one that is spoilt does not hold up the others.\n"
+    "\n"
+    "  --top N          how many classes for each image, 1 to 1000 (default 5)\n"
+    "  --model NAME     which model (default: the server's); `convoy models` lists them\n"
+    "  --version V      which version of it (default: the highest)\n"
+    "  --profile        time every layer of the network too\n"
+    "  --json           print one JSON document\n"
+    "  --url URL        the server (default: $CONVOY_URL, else http://127.0.0.1:8080)\n"
+    "\n"
+    "Exit status: 0 every image was classified, 1 some file or image failed, 2 wrong command line,\n"
+    "3 no server, 4 the server refused.\n"
+    "\n"
+    "  convoy classify models/samples/ship.jpg\n"
+    "  convoy classify --top 1 holiday/*.jpg\n"
+    "  curl -s http://example.org/cat.jpg | convoy classify --json -\n";
+
+static int take(int letter, const char *value, void *context, struct convoy_failure *failure)
+{
+    struct convoy_classify_arguments *arguments = context;
+    if (letter == 't')
+        return convoy_read_whole("top", value, 1, 1000, &arguments->top, failure);
+    arguments->profile = true;
+    return 0;
+}
+
+int convoy_classify_arguments(int argc, char **argv, struct convoy_classify_arguments *arguments,
+                              struct convoy_failure *failure)
+{
+    static const struct option options[] = {CONVOY_COMMON_OPTIONS,
+                                            CONVOY_MODEL_OPTIONS,
+                                            {"top", required_argument, NULL, 't'},
+                                            {"profile", no_argument, NULL, 'p'},
+                                            {0}};
+    memset(arguments, 0, sizeof *arguments);
+    int first = convoy_arguments(argc, argv, options, &arguments->common, take, arguments, failure);
+    arguments->help = first == 0;
+    if (first <= 0)
+        return first;
+    if (first == argc)
+        return convoy_fail_with(failure, -EINVAL, "name a file to classify, or - for standard input");
+    arguments->files = argv + first;
+    arguments->file_count = (size_t)(argc - first);
+    return 0;
+}
+
+/* A file of the command line and what became of it. */
+struct file {
+    const char *path;
+    void *bytes;
+    size_t size;
+    struct convoy_failure failure;      /* message "" when there is none */
+    const struct convoy_result *result; /* NULL when there is none */
+};
+
+static const char *error_of(const struct file *file)
+{
+    if (file->failure.message[0])
+        return file->failure.message;
+    return file->result && file->result->error ? file->result->error : NULL;
+}
+
+static int width_of(const struct convoy_result *result)
+{
+    size_t width = 0;
+    for (size_t i = 0; i < result->prediction_count; i++)
+        width = strlen(result->predictions[i].label) > width ? strlen(result->predictions[i].label) : width;
+    return width > 40 ? 40 : (int)width;
+}
+
+static void print_file(const struct convoy_terminal *terminal, const struct file *file)
+{
+    const char *error = error_of(file);
+    fputs(convoy_colour(terminal, CONVOY_BOLD), stdout);
+    convoy_print_safely(stdout, file->path);
+    fputs(convoy_colour(terminal, CONVOY_PLAIN), stdout);
+    if (error) {
+        printf(": %sfailed%s: ", convoy_colour(terminal, CONVOY_RED), convoy_colour(terminal, CONVOY_PLAIN));
+        convoy_print_safely(stdout, error);
+        putchar('\n');
+        return;
+    }
+    putchar('\n');
+    int width = width_of(file->result);
+    for (size_t i = 0; i < file->result->prediction_count; i++) {
+        const struct convoy_prediction *each = &file->result->predictions[i];
+        fputs("  ", stdout);
+        convoy_print_safely(stdout, each->label);
+        printf("%*s  %7.3f %%  ", (int)strlen(each->label) < width ? width - (int)strlen(each->label) : 0, "",
+               each->probability * 100);
+        convoy_print_bar(stdout, terminal, each->probability, BAR_CELLS);
+        putchar('\n');
+    }
+}
+
+static void print_layers(const struct convoy_terminal *terminal, const struct convoy_answer *answer)
+{
+    double sum = 0;
+    for (size_t i = 0; i < answer->layer_count; i++)
+        sum += answer->layers[i].us;
+    puts("\n        us  share  layer (kernel)");
+    for (size_t i = 0; i < answer->layer_count; i++) {
+        double share = sum > 0 ? answer->layers[i].us / sum : 0;
+        printf("%10.1f %5.1f%%  ", answer->layers[i].us, share * 100);
+        convoy_print_safely(stdout, answer->layers[i].name);
+        fputs(" (", stdout);
+        convoy_print_safely(stdout, answer->layers[i].kernel);
+        fputs(")  ", stdout);
+        convoy_print_bar(stdout, terminal, share, BAR_CELLS);
+        putchar('\n');
+    }
+}
+
+static void print_text(const struct file *files, size_t count, const struct convoy_answer *answer)
+{
+    struct convoy_terminal terminal = convoy_terminal_open(stdout);
+    for (size_t i = 0; i < count; i++)
+        print_file(&terminal, &files[i]);
+    if (!answer)
+        return;
+    if (answer->layer_count)
+        print_layers(&terminal, answer);
+    const struct convoy_timing *timing = &answer->timing;
+    fputs(convoy_colour(&terminal, CONVOY_DIM), stdout);
+    convoy_print_safely(stdout, answer->model);
+    fputs(" version ", stdout);
+    convoy_print_safely(stdout, answer->version);
+    fputs(" on ", stdout);
+    convoy_print_safely(stdout, *answer->device ? answer->device : "no device");
+    printf(
+        ", batch %ld: decode %.0f us, queue %.0f us, input %.0f us, compute %.0f us, output %.0f us, total "
+        "%.0f us%s\n",
+        answer->batch_size, timing->decode_us, timing->queue_us, timing->input_us, timing->compute_us,
+        timing->output_us, timing->total_us, convoy_colour(&terminal, CONVOY_PLAIN));
+}
+
+static void add_result(cJSON *entry, const struct file *file)
+{
+    const char *error = error_of(file);
+    if (error) {
+        cJSON_AddStringToObject(entry, "error", error);
+        cJSON_AddNumberToObject(entry, "status", file->result ? file->result->status : file->failure.status);
+        return;
+    }
+    cJSON *list = cJSON_AddArrayToObject(entry, "predictions");
+    for (size_t i = 0; i < file->result->prediction_count; i++) {
+        cJSON *each = cJSON_CreateObject();
+        cJSON_AddStringToObject(each, "label", file->result->predictions[i].label);
+        cJSON_AddNumberToObject(each, "index", (double)file->result->predictions[i].index);
+        cJSON_AddNumberToObject(each, "probability", file->result->predictions[i].probability);
+        cJSON_AddItemToArray(list, each);
+    }
+}
+
+static void add_answer(cJSON *document, const struct convoy_answer *answer)
+{
+    cJSON_AddStringToObject(document, "model", answer->model);
+    cJSON_AddStringToObject(document, "version", answer->version);
+    cJSON_AddStringToObject(document, "device", answer->device);
+    cJSON_AddStringToObject(document, "request_id", answer->request_id);
+    cJSON_AddNumberToObject(document, "batch_size", (double)answer->batch_size);
+    cJSON_AddNumberToObject(document, "retries", (double)answer->retries);
+    cJSON *timing = cJSON_AddObjectToObject(document, "timing");
+    cJSON_AddNumberToObject(timing, "decode_us", answer->timing.decode_us);
+    cJSON_AddNumberToObject(timing, "queue_us", answer->timing.queue_us);
+    cJSON_AddNumberToObject(timing, "input_us", answer->timing.input_us);
+    cJSON_AddNumberToObject(timing, "compute_us", answer->timing.compute_us);
+    cJSON_AddNumberToObject(timing, "output_us", answer->timing.output_us);
+    cJSON_AddNumberToObject(timing, "total_us", answer->timing.total_us);
+    if (!answer->layer_count)
+        return;
+    cJSON *layers = cJSON_AddArrayToObject(document, "layers");
+    for (size_t i = 0; i < answer->layer_count; i++) {
+        cJSON *layer = cJSON_CreateObject();
+        cJSON_AddStringToObject(layer, "name", answer->layers[i].name);
+        cJSON_AddStringToObject(layer, "kernel", answer->layers[i].kernel);
+        cJSON_AddNumberToObject(layer, "us", answer->layers[i].us);
+        cJSON_AddItemToArray(layers, layer);
+    }
+}
+
+static void print_json(const struct file *files, size_t count, const struct convoy_answer *answer)
+{
+    cJSON *document = cJSON_CreateObject();
+    cJSON *list = cJSON_AddArrayToObject(document, "files");
+    for (size_t i = 0; i < count; i++) {
+        cJSON *entry = cJSON_CreateObject();
+        cJSON_AddStringToObject(entry, "file", files[i].path);
+        add_result(entry, &files[i]);
+        cJSON_AddItemToArray(list, entry);
+    }
+    if (answer)
+        add_answer(document, answer);
+    char *text = cJSON_Print(document);
+    if (text)
+        puts(text);
+    cJSON_free(text);
+    cJSON_Delete(document);
+}
+
+/* Reads what can be read; the others keep their failure. Gives the number read. */
+static size_t read_files(struct file *files, size_t count, struct convoy_image *images)
+{
+    size_t loaded = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (convoy_file_read(files[i].path, &files[i].bytes, &files[i].size, &files[i].failure))
+            continue;
+        files[i].failure.message[0] = '\0';
+        images[loaded++] = (struct convoy_image){files[i].bytes, files[i].size};
+    }
+    return loaded;
+}
+
+/* A lone image that is refused for itself, not for the request: its sentence is the file's. */
+static bool is_the_images_fault(int status)
+{
+    return status == 413 || status == 415 || status == 422;
+}
+
+/* Lays the results, which are of the files that could be read, to their files. */
+static void spread(struct file *files, size_t count, const struct convoy_answer *answer)
+{
+    size_t next = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (files[i].bytes)
+            files[i].result = &answer->results[next++];
+    }
+}
+
+static int classify(const struct convoy_classify_arguments *arguments, struct file *files,
+                    struct convoy_image *images)
+{
+    struct convoy_options options = {.model = arguments->common.model,
+                                     .version = arguments->common.version,
+                                     .top = (int)arguments->top,
+                                     .profile = arguments->profile};
+    struct convoy_client *client = NULL;
+    struct convoy_answer *answer = NULL;
+    struct convoy_failure failure;
+    size_t count = arguments->file_count;
+    int exit_status = CONVOY_EXIT_OK;
+    int status = convoy_client_open(arguments->common.url, &client, &failure);
+    size_t loaded = status ? 0 : read_files(files, count, images);
+    if (loaded)
+        status = convoy_client_classify(client, images, loaded, &options, &answer, &failure);
+    if (status == -EREMOTEIO && loaded == 1 && is_the_images_fault(failure.status)) {
+        for (size_t i = 0; i < count; i++) {
+            if (files[i].bytes)
+                files[i].failure = failure;
+        }
+        status = 0;
+    }
+    if (status) {
+        exit_status = convoy_report("classify", status, &failure);
+        goto out;
+    }
+    if (answer)
+        spread(files, count, answer);
+    if (arguments->common.json)
+        print_json(files, count, answer);
+    else
+        print_text(files, count, answer);
+    for (size_t i = 0; i < count; i++) {
+        if (error_of(&files[i]))
+            exit_status = CONVOY_EXIT_IMAGE;
+    }
+out:
+    convoy_answer_free(answer);
+    convoy_client_close(client);
+    return exit_status;
+}
+
+int convoy_classify_command(int argc, char **argv)
+{
+    struct convoy_classify_arguments arguments;
+    struct convoy_failure failure;
+    int status = convoy_classify_arguments(argc, argv, &arguments, &failure);
+    if (status)
+        return convoy_report("classify", status, &failure);
+    if (arguments.help) {
+        fputs(help, stdout);
+        return CONVOY_EXIT_OK;
+    }
+    struct file *files = calloc(arguments.file_count, sizeof *files);
+    struct convoy_image *images = calloc(arguments.file_count, sizeof *images);
+    if (!files || !images) {
+        free(files);
+        free(images);
+        convoy_fail_with(&failure, -ENOMEM, "memory is out");
+        return convoy_report("classify", -ENOMEM, &failure);
+    }
+    for (size_t i = 0; i < arguments.file_count; i++)
+        files[i].path = arguments.files[i];
+    int exit_status = classify(&arguments, files, images);
+    for (size_t i = 0; i < arguments.file_count; i++)
+        free(files[i].bytes);
+    free(files);
+    free(images);
+    return exit_status;
+}

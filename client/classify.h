@@ -1,0 +1,20 @@
+/* The arguments of `convoy classify`, apart from its doing so that they can be tested. */
+#ifndef CONVOY_CLIENT_CLASSIFY_H
+#define CONVOY_CLIENT_CLASSIFY_H
+
+#include "client/command.h"
+
+struct convoy_classify_arguments {
+    struct convoy_common common;
+    long top;
+    bool profile;
+    char *const *files; /* into argv */
+    size_t file_count;
+    bool help;
+};
+
+/* argv[0] is the command's name. 0 or -EINVAL with a sentence. */
+int convoy_classify_arguments(int argc, char **argv, struct convoy_classify_arguments *arguments,
+                              struct convoy_failure *failure);
+
+#endif

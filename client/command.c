@@ -1,0 +1,106 @@
+#include "client/command.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/failure.h"
+#include "client/terminal.h"
+
+#define DEFAULT_URL "http://127.0.0.1:8080"
+
+int convoy_arguments(int argc, char **argv, const struct option *options, struct convoy_common *common,
+                     convoy_take_option *take, void *context, struct convoy_failure *failure)
+{
+    const char *environment = getenv("CONVOY_URL");
+    int letter;
+    memset(common, 0, sizeof *common);
+    common->url = environment && *environment ? environment : DEFAULT_URL;
+    opterr = 0;
+    optind = 0; /* glibc: start anew */
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): the command line is read before there are threads
+    while ((letter = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
+        int status = 0;
+        switch (letter) {
+        case 'u':
+            common->url = optarg;
+            break;
+        case 'm':
+            common->model = optarg;
+            break;
+        case 'v':
+            common->version = optarg;
+            break;
+        case 'j':
+            common->json = true;
+            break;
+        case 'h':
+            return 0;
+        case ':':
+            return convoy_fail_with(failure, -EINVAL, "the option '%s' needs a value", argv[optind - 1]);
+        case '?':
+            if (optopt > 0 && optopt < 128 && argv[optind - 1][1] != '-')
+                return convoy_fail_with(failure, -EINVAL, "there is no option '-%c'", optopt);
+            return convoy_fail_with(failure, -EINVAL, "there is no option '%s'", argv[optind - 1]);
+        default:
+            status = take(letter, optarg, context, failure);
+            break;
+        }
+        if (status)
+            return status;
+    }
+    return optind;
+}
+
+int convoy_read_whole(const char *name, const char *text, long least, long most, long *value,
+                      struct convoy_failure *failure)
+{
+    char *end;
+    errno = 0;
+    long number = strtol(text, &end, 10);
+    if (errno || end == text || *end || number < least || number > most)
+        return convoy_fail_with(failure, -EINVAL, "--%s is '%s', it must be a whole number from %ld to %ld",
+                                name, text, least, most);
+    *value = number;
+    return 0;
+}
+
+int convoy_read_decimal(const char *name, const char *text, double least, double most, double *value,
+                        struct convoy_failure *failure)
+{
+    char *end;
+    double number = strtod(text, &end);
+    if (end == text || *end || !(number >= least && number <= most))
+        return convoy_fail_with(failure, -EINVAL, "--%s is '%s', it must be a number from %g to %g", name,
+                                text, least, most);
+    *value = number;
+    return 0;
+}
+
+int convoy_report(const char *command, int code, const struct convoy_failure *failure)
+{
+    fprintf(stderr, "convoy %s: ", command);
+    convoy_print_safely(stderr, failure->message);
+    if (failure->request_id[0]) {
+        fprintf(stderr, " (status %d, request ", failure->status);
+        convoy_print_safely(stderr, failure->request_id);
+        fputc(')', stderr);
+    }
+    fputc('\n', stderr);
+    switch (code) {
+    case -EINVAL:
+        fprintf(stderr, "`convoy %s --help` explains.\n", command);
+        return CONVOY_EXIT_USAGE;
+    case -ECONNREFUSED:
+        fputs("Start one with ./run.sh or convoyd, or name another with --url or CONVOY_URL.\n", stderr);
+        return CONVOY_EXIT_NO_SERVER;
+    case -EREMOTEIO:
+    case -EPROTO:
+    case -ETIMEDOUT:
+        return CONVOY_EXIT_SERVER;
+    default:
+        return CONVOY_EXIT_IMAGE;
+    }
+}

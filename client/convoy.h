@@ -1,0 +1,158 @@
+/* libconvoy: asks a convoyd server to classify images.
+ *
+ *     struct convoy_client *client;
+ *     struct convoy_failure failure;
+ *     struct convoy_answer *answer;
+ *     if (convoy_client_open("http://127.0.0.1:8080", &client, &failure) == 0 &&
+ *         convoy_client_classify_files(client, (const char *[]){"cat.jpg"}, 1, NULL, &answer, &failure) == 0)
+ *         puts(answer->results[0].predictions[0].label);
+ *
+ * Threads: a client is one connection; use it from one thread at a time. Different clients may be used from
+ * different threads at once; that is how to have several requests on their way. An answer belongs to nobody
+ * but its reader: it may be read and freed in any thread, also after its client was closed.
+ *
+ * Errors: a function gives 0 or a negative errno value and then fills the struct convoy_failure, which may
+ * be NULL:
+ *     -ECONNREFUSED  no server answers at the URL
+ *     -ETIMEDOUT     the server did not answer in time
+ *     -EREMOTEIO     the server answered with an error: its status, sentence and request id are in failure
+ *     -EPROTO        what answered is no convoyd, or the connection broke
+ *     -EINVAL        an argument is wrong
+ *     -ENOMEM        memory is out
+ *     any other      the errno of the file that could not be read
+ *
+ * Link with -lconvoy; the static library needs libcurl and libcjson too. */
+#ifndef CONVOY_H
+#define CONVOY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define CONVOY_API __attribute__((visibility("default")))
+
+/* What went wrong. */
+struct convoy_failure {
+    char message[512];   /* a sentence: the server's own where it sent one; NUL-terminated */
+    char request_id[65]; /* the server's X-Request-Id, "" when none came: its log has the same */
+    int status;          /* the HTTP status, 0 when there was no answer */
+    int retry_after_s;   /* seconds after which trying again may help, 0 when the server named none */
+};
+
+/* One connection to one server. */
+struct convoy_client;
+
+/* An encoded image (JPEG or PNG) in memory; the bytes stay the caller's. */
+struct convoy_image {
+    const void *bytes;
+    size_t size;
+};
+
+/* How to classify; a zeroed struct asks for the server's defaults everywhere. */
+struct convoy_options {
+    const char *model;   /* NULL: the server's default model */
+    const char *version; /* NULL: the highest */
+    int top;             /* 1 to 1000 classes for each image; 0: the server's default (5) */
+    int timeout_ms;      /* the server gives up after this long; 0: the server's default */
+    bool profile;        /* time every layer; the request then travels alone and is slower */
+};
+
+struct convoy_prediction {
+    const char *label;
+    long index;         /* of the class, from 0 */
+    double probability; /* NaN where the network's output was not a number */
+};
+
+/* What became of one image: predictions by falling probability, or error with its status. */
+struct convoy_result {
+    const struct convoy_prediction *predictions;
+    size_t prediction_count;
+    const char *error; /* NULL when the image was classified */
+    int status;        /* the HTTP status that belongs to error, 200 without one */
+};
+
+struct convoy_layer {
+    const char *name;
+    const char *kernel;
+    double us;
+};
+
+/* Microseconds at the server; docs/http.md says what each stage counts. */
+struct convoy_timing {
+    double decode_us;
+    double queue_us;
+    double input_us;
+    double compute_us;
+    double output_us;
+    double total_us;
+};
+
+/* The answer to one request. Everything that it points to is freed with it. */
+struct convoy_answer {
+    const char *model;
+    const char *version;
+    const char *device;  /* "" when no image was classified */
+    char request_id[65]; /* the server's X-Request-Id */
+    long batch_size;     /* of the batch that the request travelled in, 0 when no image was classified */
+    long retries;        /* how often a batch was run again because a worker died */
+    struct convoy_timing timing;
+    const struct convoy_result *results; /* one for each image, in order */
+    size_t result_count;
+    const struct convoy_layer *layers; /* none without options.profile */
+    size_t layer_count;
+};
+
+struct convoy_model {
+    const char *name;
+    const char *version;
+    const char *state;  /* "READY", "LOADING" or "FAILED" */
+    const char *reason; /* why it is FAILED, else "" */
+};
+
+/* The server's models by name, then version (as a number where it is one). */
+struct convoy_models {
+    const struct convoy_model *models;
+    size_t count;
+};
+
+/* Makes a client for the server at url: http:// or https://, a host, maybe a port and a path before the
+ * interface's own; "host:port" means http. Nothing is sent yet, so a server that is not there shows at the
+ * first request. The connection is kept between requests. *client is NULL after an error. */
+CONVOY_API int convoy_client_open(const char *url, struct convoy_client **client,
+                                  struct convoy_failure *failure);
+
+/* Closes the connection and frees the client; NULL is fine. */
+CONVOY_API void convoy_client_close(struct convoy_client *client);
+
+/* Classifies count (at least 1) images in one request; blocks until the answer is there. options may be
+ * NULL. 0 means that the server looked at the images: with several of them each has its own result, which
+ * may be an error. A lone image that is refused, and any error of the whole request, is -EREMOTEIO.
+ * *answer is for convoy_answer_free, and NULL after an error. */
+CONVOY_API int convoy_client_classify(struct convoy_client *client, const struct convoy_image *images,
+                                      size_t count, const struct convoy_options *options,
+                                      struct convoy_answer **answer, struct convoy_failure *failure);
+
+/* The same for files, read whole before anything is sent. A file that cannot be read fails the request, and
+ * failure names it. */
+CONVOY_API int convoy_client_classify_files(struct convoy_client *client, const char *const *paths,
+                                            size_t count, const struct convoy_options *options,
+                                            struct convoy_answer **answer, struct convoy_failure *failure);
+
+/* NULL is fine. */
+CONVOY_API void convoy_answer_free(struct convoy_answer *answer);
+
+/* Lists the server's models. *models is for convoy_models_free, and NULL after an error. */
+CONVOY_API int convoy_client_models(struct convoy_client *client, struct convoy_models **models,
+                                    struct convoy_failure *failure);
+
+/* NULL is fine. */
+CONVOY_API void convoy_models_free(struct convoy_models *models);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

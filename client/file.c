@@ -1,0 +1,73 @@
+#include "client/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "client/failure.h"
+
+#define FILE_BYTES_MAX ((size_t)1 << 30)
+
+/* Reads to the end: a pipe's size is not known before. A size that is known is read at once. */
+static int read_all(int descriptor, size_t expected, char **bytes, size_t *size)
+{
+    size_t capacity = expected + 1, filled = 0;
+    char *buffer = malloc(capacity);
+    if (!buffer)
+        return -ENOMEM;
+    for (;;) {
+        if (filled == capacity) {
+            char *larger = capacity > FILE_BYTES_MAX ? NULL : realloc(buffer, capacity * 2);
+            if (!larger) {
+                free(buffer);
+                return capacity > FILE_BYTES_MAX ? -EFBIG : -ENOMEM;
+            }
+            buffer = larger;
+            capacity *= 2;
+        }
+        ssize_t got = read(descriptor, buffer + filled, capacity - filled);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0) {
+            int status = -errno;
+            free(buffer);
+            return status;
+        }
+        if (got == 0)
+            break;
+        filled += (size_t)got;
+    }
+    *bytes = buffer;
+    *size = filled;
+    return 0;
+}
+
+int convoy_file_read(const char *path, void **bytes, size_t *size, struct convoy_failure *failure)
+{
+    struct stat about;
+    char *content = NULL;
+    bool standard = strcmp(path, "-") == 0;
+    int descriptor = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0) {
+        int status = -errno;
+        return convoy_fail_with(failure, status, "'%s' cannot be opened: %s", path, strerror(-status));
+    }
+    int status = fstat(descriptor, &about) ? -errno : 0;
+    if (status == 0 && S_ISDIR(about.st_mode))
+        status = -EISDIR;
+    size_t expected = 64 << 10;
+    if (status == 0 && S_ISREG(about.st_mode) && about.st_size > 0)
+        expected = (size_t)about.st_size > FILE_BYTES_MAX ? FILE_BYTES_MAX : (size_t)about.st_size;
+    if (status == 0)
+        status = read_all(descriptor, expected, &content, size);
+    if (!standard)
+        close(descriptor);
+    if (status)
+        return convoy_fail_with(failure, status, "'%s' cannot be read: %s",
+                                standard ? "standard input" : path, strerror(-status));
+    *bytes = content;
+    return 0;
+}

@@ -1,0 +1,21 @@
+/* The files below a folder. */
+#ifndef CONVOY_CLIENT_FOLDER_H
+#define CONVOY_CLIENT_FOLDER_H
+
+#include <stddef.h>
+
+#include "client/convoy.h"
+
+struct convoy_paths {
+    char **paths;
+    size_t count, capacity;
+};
+
+/* Adds path itself if it is a file, else every regular file below it (links are followed to files, not to
+ * folders; names that begin with a dot are left out) and sorts the lot. paths starts zeroed; give it to
+ * convoy_paths_clear also after an error. 0 or a negative errno with a sentence that names the path. */
+int convoy_paths_add(struct convoy_paths *paths, const char *path, struct convoy_failure *failure);
+
+void convoy_paths_clear(struct convoy_paths *paths);
+
+#endif

@@ -1,0 +1,141 @@
+#include "client/form.h"
+
+#include <curl/curl.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "client/failure.h"
+
+#define BOUNDARY_BYTES 40
+
+/* "&name=value" with value percent-encoded. */
+static int put_text(FILE *out, const char *name, const char *value)
+{
+    char *escaped = curl_easy_escape(NULL, value, 0);
+    if (!escaped)
+        return -ENOMEM;
+    fprintf(out, "&%s=%s", name, escaped);
+    curl_free(escaped);
+    return 0;
+}
+
+static int build_path(const struct convoy_options *options, char **path)
+{
+    char *text = NULL;
+    size_t size = 0;
+    int status = 0;
+    FILE *out = open_memstream(&text, &size);
+    if (!out)
+        return -ENOMEM;
+    fputs("/classify", out);
+    if (options->model)
+        status = put_text(out, "model", options->model);
+    if (status == 0 && options->version)
+        status = put_text(out, "version", options->version);
+    if (options->top)
+        fprintf(out, "&top=%d", options->top);
+    if (options->timeout_ms)
+        fprintf(out, "&timeout_ms=%d", options->timeout_ms);
+    if (options->profile)
+        fputs("&profile=1", out);
+    if (ferror(out))
+        status = -ENOMEM;
+    if (fclose(out))
+        status = -ENOMEM;
+    if (status) {
+        free(text);
+        return status;
+    }
+    char *first = strchr(text, '&');
+    if (first)
+        *first = '?';
+    *path = text;
+    return 0;
+}
+
+/* 128 random bits: they do not stand in any image. */
+static int make_boundary(char boundary[BOUNDARY_BYTES])
+{
+    unsigned long long bits[2];
+    if (getrandom(bits, sizeof bits, 0) != (ssize_t)sizeof bits)
+        return -EIO;
+    snprintf(boundary, BOUNDARY_BYTES, "convoy%016llx%016llx", bits[0], bits[1]);
+    return 0;
+}
+
+static int build_form(const struct convoy_image *images, size_t count, struct convoy_request *request)
+{
+    char boundary[BOUNDARY_BYTES], *form = NULL;
+    size_t size = 0;
+    int status = make_boundary(boundary);
+    if (status)
+        return status;
+    FILE *out = open_memstream(&form, &size);
+    if (!out)
+        return -ENOMEM;
+    for (size_t i = 0; i < count; i++) {
+        fprintf(out, "--%s\r\nContent-Disposition: form-data; name=\"image\"; filename=\"%zu\"\r\n\r\n",
+                boundary, i);
+        if (images[i].size)
+            fwrite(images[i].bytes, 1, images[i].size, out);
+        fputs("\r\n", out);
+    }
+    fprintf(out, "--%s--\r\n", boundary);
+    status = ferror(out) ? -ENOMEM : 0;
+    if (fclose(out))
+        status = -ENOMEM;
+    if (status == 0 &&
+        asprintf(&request->header, "Content-Type: multipart/form-data; boundary=%s", boundary) < 0) {
+        request->header = NULL;
+        status = -ENOMEM;
+    }
+    request->own = form;
+    request->body = form;
+    request->body_size = size;
+    return status;
+}
+
+int convoy_request_build(const struct convoy_image *images, size_t count,
+                         const struct convoy_options *options, struct convoy_request *request,
+                         struct convoy_failure *failure)
+{
+    static const struct convoy_options defaults;
+    int status;
+    memset(request, 0, sizeof *request);
+    if (!options)
+        options = &defaults;
+    if (count == 0)
+        return convoy_fail_with(failure, -EINVAL, "there is no image to classify");
+    if (options->model && !*options->model)
+        return convoy_fail_with(failure, -EINVAL, "the model's name is empty");
+    if (options->version && !*options->version)
+        return convoy_fail_with(failure, -EINVAL, "the model's version is empty");
+    if (options->top < 0 || options->top > 1000)
+        return convoy_fail_with(failure, -EINVAL, "top is %d, it must be 1 to 1000", options->top);
+    if (options->timeout_ms < 0 || options->timeout_ms > 3600000)
+        return convoy_fail_with(failure, -EINVAL, "timeout_ms is %d, it must be 1 to 3600000",
+                                options->timeout_ms);
+    status = build_path(options, &request->path);
+    if (status == 0 && count == 1) {
+        request->body = images[0].size ? images[0].bytes : "";
+        request->body_size = images[0].size;
+        request->header = strdup("Content-Type: application/octet-stream");
+        status = request->header ? 0 : -ENOMEM;
+    } else if (status == 0) {
+        status = build_form(images, count, request);
+    }
+    if (status)
+        return convoy_fail_with(failure, status, "the request cannot be built: %s", strerror(-status));
+    return 0;
+}
+
+void convoy_request_clear(struct convoy_request *request)
+{
+    free(request->path);
+    free(request->header);
+    free(request->own);
+    memset(request, 0, sizeof *request);
+}

@@ -1,0 +1,25 @@
+/* What a request for classification carries: its path with query, its type, its body. Built once, sent as
+ * often as one likes (a load generator does). */
+#ifndef CONVOY_CLIENT_FORM_H
+#define CONVOY_CLIENT_FORM_H
+
+#include "client/convoy.h"
+
+struct convoy_request {
+    char *path;       /* "/classify?..." */
+    char *header;     /* the whole Content-Type header */
+    const void *body; /* a lone image's own bytes (they must outlive this), else own */
+    size_t body_size;
+    void *own; /* the form, NULL for a lone image */
+};
+
+/* One image goes as the body itself, several as multipart/form-data in order. Fills request, which is for
+ * convoy_request_clear also after an error. 0, -EINVAL (no image, an empty model name, top or timeout out of
+ * range) or -ENOMEM. */
+int convoy_request_build(const struct convoy_image *images, size_t count,
+                         const struct convoy_options *options, struct convoy_request *request,
+                         struct convoy_failure *failure);
+
+void convoy_request_clear(struct convoy_request *request);
+
+#endif

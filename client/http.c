@@ -1,0 +1,237 @@
+#include "client/http.h"
+
+#include <curl/curl.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/failure.h"
+
+/* 1,024 images with 1,000 classes each are some 80 MB; what is much longer is no convoyd's answer. */
+#define ANSWER_BYTES_MAX ((size_t)256 << 20)
+#define CONNECT_MS       10000L
+
+struct convoy_http {
+    CURL *curl;
+    char *base; /* without a slash at its end */
+    char *text;
+    size_t size, capacity;
+};
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static CURLcode global_status;
+
+static void start_curl(void)
+{
+    global_status = curl_global_init(CURL_GLOBAL_DEFAULT);
+}
+
+static size_t receive(char *bytes, size_t one, size_t count, void *context)
+{
+    struct convoy_http *http = context;
+    size_t size = one * count;
+    if (size > ANSWER_BYTES_MAX - http->size)
+        return 0;
+    if (http->size + size + 1 > http->capacity) {
+        size_t capacity = (http->size + size + 1) * 2;
+        char *text = realloc(http->text, capacity);
+        if (!text)
+            return 0;
+        http->text = text;
+        http->capacity = capacity;
+    }
+    memcpy(http->text + http->size, bytes, size);
+    http->size += size;
+    http->text[http->size] = '\0';
+    return size;
+}
+
+static bool is_loopback(const char *host)
+{
+    return strcmp(host, "localhost") == 0 || strncmp(host, "127.", 4) == 0 || strcmp(host, "[::1]") == 0;
+}
+
+/* Checks url and gives it back without a slash at its end. */
+static int read_url(const char *url, char **base, bool *loopback, struct convoy_failure *failure)
+{
+    char *host = NULL, *scheme = NULL, *part = NULL;
+    int status = -EINVAL;
+    CURLU *parsed = curl_url();
+    if (!parsed)
+        return convoy_fail_with(failure, -ENOMEM, "memory is out");
+    const char *problem = NULL;
+    if (!*url || curl_url_set(parsed, CURLUPART_URL, url, CURLU_GUESS_SCHEME | CURLU_NON_SUPPORT_SCHEME))
+        problem = "it is not a URL";
+    else if (curl_url_get(parsed, CURLUPART_SCHEME, &scheme, 0) ||
+             (strcmp(scheme, "http") != 0 && strcmp(scheme, "https") != 0))
+        problem = "only http and https are spoken";
+    else if (curl_url_get(parsed, CURLUPART_HOST, &host, 0))
+        problem = "it names no host";
+    else if (curl_url_get(parsed, CURLUPART_QUERY, &part, 0) == 0 ||
+             curl_url_get(parsed, CURLUPART_FRAGMENT, &part, 0) == 0)
+        problem = "it must end with the path, without ? and #";
+    if (problem) {
+        convoy_fail_with(failure, status,
+                         "the server's URL '%s' is of no use: %s; http://127.0.0.1:8080 is an example", url,
+                         problem);
+        goto out;
+    }
+    *loopback = is_loopback(host);
+    if (curl_url_get(parsed, CURLUPART_URL, base, 0)) {
+        status = convoy_fail_with(failure, -ENOMEM, "memory is out");
+        goto out;
+    }
+    for (size_t length = strlen(*base); length > 0 && (*base)[length - 1] == '/'; length--)
+        (*base)[length - 1] = '\0';
+    status = 0;
+out:
+    curl_free(host);
+    curl_free(scheme);
+    curl_free(part);
+    curl_url_cleanup(parsed);
+    return status;
+}
+
+int convoy_http_open(const char *url, struct convoy_http **http, struct convoy_failure *failure)
+{
+    bool loopback = false;
+    *http = NULL;
+    pthread_once(&once, start_curl);
+    if (global_status)
+        return convoy_fail_with(failure, -EIO, "libcurl does not start: %s",
+                                curl_easy_strerror(global_status));
+    struct convoy_http *made = calloc(1, sizeof *made);
+    if (!made)
+        return convoy_fail_with(failure, -ENOMEM, "memory is out");
+    int status = read_url(url, &made->base, &loopback, failure);
+    if (status)
+        goto out;
+    made->curl = curl_easy_init();
+    if (!made->curl) {
+        status = convoy_fail_with(failure, -ENOMEM, "memory is out");
+        goto out;
+    }
+    curl_easy_setopt(made->curl, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(made->curl, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(made->curl, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_MS);
+    curl_easy_setopt(made->curl, CURLOPT_WRITEFUNCTION, receive);
+    curl_easy_setopt(made->curl, CURLOPT_WRITEDATA, made);
+    curl_easy_setopt(made->curl, CURLOPT_USERAGENT, "convoy/" CONVOY_VERSION);
+    /* A proxy of the environment could not reach this machine's own server. */
+    if (loopback)
+        curl_easy_setopt(made->curl, CURLOPT_PROXY, "");
+    *http = made;
+    return 0;
+out:
+    convoy_http_close(made);
+    return status;
+}
+
+void convoy_http_close(struct convoy_http *http)
+{
+    if (!http)
+        return;
+    curl_easy_cleanup(http->curl);
+    curl_free(http->base);
+    free(http->text);
+    free(http);
+}
+
+static int explain(const struct convoy_http *http, CURLcode code, long timeout_ms,
+                   struct convoy_failure *failure)
+{
+    switch (code) {
+    case CURLE_COULDNT_CONNECT:
+    case CURLE_COULDNT_RESOLVE_HOST:
+    case CURLE_COULDNT_RESOLVE_PROXY:
+        return convoy_fail_with(failure, -ECONNREFUSED, "no server answers at %s (%s)", http->base,
+                                curl_easy_strerror(code));
+    case CURLE_OPERATION_TIMEDOUT: {
+        double connected = 0;
+        curl_easy_getinfo(http->curl, CURLINFO_PRETRANSFER_TIME, &connected);
+        if (connected <= 0)
+            return convoy_fail_with(failure, -ECONNREFUSED, "no server answers at %s within %ld ms",
+                                    http->base, CONNECT_MS);
+        return convoy_fail_with(failure, -ETIMEDOUT, "the server at %s did not answer within %ld ms",
+                                http->base, timeout_ms);
+    }
+    case CURLE_OUT_OF_MEMORY:
+        return convoy_fail_with(failure, -ENOMEM, "memory is out");
+    case CURLE_WRITE_ERROR:
+        return convoy_fail_with(failure, -EPROTO, "the answer from %s is too long to be a convoyd's",
+                                http->base);
+    default:
+        return convoy_fail_with(failure, -EPROTO, "the exchange with %s failed: %s", http->base,
+                                curl_easy_strerror(code));
+    }
+}
+
+/* The response header's value, or NULL; it holds until the next exchange. */
+static const char *header(struct convoy_http *http, const char *name)
+{
+    struct curl_header *found;
+    return curl_easy_header(http->curl, name, 0, CURLH_HEADER, -1, &found) == CURLHE_OK ? found->value : NULL;
+}
+
+static int perform(struct convoy_http *http, const char *path, long timeout_ms,
+                   struct convoy_response *response, struct convoy_failure *failure)
+{
+    size_t length = strlen(http->base) + strlen(path) + 1;
+    char *url = malloc(length);
+    if (!url)
+        return convoy_fail_with(failure, -ENOMEM, "memory is out");
+    strcpy(url, http->base); // NOLINT(clang-analyzer-security.insecureAPI.strcpy): measured just above
+    strcat(url, path);       // NOLINT(clang-analyzer-security.insecureAPI.strcpy)
+    CURLcode code = curl_easy_setopt(http->curl, CURLOPT_URL, url);
+    free(url);
+    curl_easy_setopt(http->curl, CURLOPT_TIMEOUT_MS, timeout_ms);
+    http->size = 0;
+    if (http->text)
+        http->text[0] = '\0';
+    if (code == CURLE_OK)
+        code = curl_easy_perform(http->curl);
+    if (code != CURLE_OK)
+        return explain(http, code, timeout_ms, failure);
+    long status = 0;
+    curl_easy_getinfo(http->curl, CURLINFO_RESPONSE_CODE, &status);
+    memset(response, 0, sizeof *response);
+    response->text = http->text ? http->text : "";
+    response->size = http->size;
+    response->status = (int)status;
+    const char *value = header(http, "X-Request-Id");
+    if (value)
+        strncat(response->request_id, value, sizeof response->request_id - 1);
+    value = header(http, "Retry-After");
+    long seconds = value ? strtol(value, NULL, 10) : 0;
+    response->retry_after_s = seconds < 0 ? 0 : seconds > 86400 ? 86400 : (int)seconds;
+    return 0;
+}
+
+int convoy_http_post(struct convoy_http *http, const struct convoy_request *request, long timeout_ms,
+                     struct convoy_response *response, struct convoy_failure *failure)
+{
+    struct curl_slist *headers = curl_slist_append(NULL, request->header);
+    if (!headers)
+        return convoy_fail_with(failure, -ENOMEM, "memory is out");
+    curl_easy_setopt(http->curl, CURLOPT_POST, 1L);
+    curl_easy_setopt(http->curl, CURLOPT_POSTFIELDS, request->body);
+    curl_easy_setopt(http->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body_size);
+    curl_easy_setopt(http->curl, CURLOPT_HTTPHEADER, headers);
+    int status = perform(http, request->path, timeout_ms, response, failure);
+    curl_easy_setopt(http->curl, CURLOPT_HTTPHEADER, NULL);
+    curl_slist_free_all(headers);
+    return status;
+}
+
+int convoy_http_get(struct convoy_http *http, const char *path, long timeout_ms,
+                    struct convoy_response *response, struct convoy_failure *failure)
+{
+    curl_easy_setopt(http->curl, CURLOPT_HTTPGET, 1L);
+    return perform(http, path, timeout_ms, response, failure);
+}
+
+long convoy_http_patience_ms(int timeout_ms)
+{
+    return timeout_ms ? timeout_ms + 30000L : 120000L;
+}

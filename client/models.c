@@ -1,0 +1,102 @@
+/* `convoy models`: what the server has. */
+#include <cjson/cJSON.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "client/command.h"
+#include "client/failure.h"
+#include "client/terminal.h"
+
+static const char help[] =
+    "Usage: convoy models [OPTION]...\n"
+    "Lists the models of a convoyd: name, version and state (READY, LOADING, or FAILED with the reason).\n"
+    "\n"
+    "  --json           print one JSON document\n"
+    "  --url URL        the server (default: $CONVOY_URL, else http://127.0.0.1:8080)\n"
+    "\n"
+    "Exit status: 0 listed, 2 wrong command line, 3 no server, 4 the server refused.\n";
+
+static void print_json(const struct convoy_models *models)
+{
+    cJSON *document = cJSON_CreateObject();
+    cJSON *list = cJSON_AddArrayToObject(document, "models");
+    for (size_t i = 0; i < models->count; i++) {
+        cJSON *model = cJSON_CreateObject();
+        cJSON_AddStringToObject(model, "name", models->models[i].name);
+        cJSON_AddStringToObject(model, "version", models->models[i].version);
+        cJSON_AddStringToObject(model, "state", models->models[i].state);
+        cJSON_AddStringToObject(model, "reason", models->models[i].reason);
+        cJSON_AddItemToArray(list, model);
+    }
+    char *text = cJSON_Print(document);
+    if (text)
+        puts(text);
+    cJSON_free(text);
+    cJSON_Delete(document);
+}
+
+static void print_padded(const char *text, size_t width)
+{
+    convoy_print_safely(stdout, text);
+    printf("%*s", strlen(text) < width ? (int)(width - strlen(text)) : 0, "");
+}
+
+static void print_text(const struct convoy_models *models)
+{
+    struct convoy_terminal terminal = convoy_terminal_open(stdout);
+    size_t name = 0, version = 0;
+    for (size_t i = 0; i < models->count; i++) {
+        name = strlen(models->models[i].name) > name ? strlen(models->models[i].name) : name;
+        version = strlen(models->models[i].version) > version ? strlen(models->models[i].version) : version;
+    }
+    for (size_t i = 0; i < models->count; i++) {
+        const struct convoy_model *model = &models->models[i];
+        enum convoy_colour colour = strcmp(model->state, "READY") == 0    ? CONVOY_GREEN
+                                    : strcmp(model->state, "FAILED") == 0 ? CONVOY_RED
+                                                                          : CONVOY_DIM;
+        print_padded(model->name, name + 2);
+        print_padded(model->version, version + 2);
+        fputs(convoy_colour(&terminal, colour), stdout);
+        convoy_print_safely(stdout, model->state);
+        fputs(convoy_colour(&terminal, CONVOY_PLAIN), stdout);
+        if (*model->reason) {
+            fputs(": ", stdout);
+            convoy_print_safely(stdout, model->reason);
+        }
+        putchar('\n');
+    }
+    if (models->count == 0)
+        puts("The server has no models.");
+}
+
+int convoy_models_command(int argc, char **argv)
+{
+    static const struct option options[] = {CONVOY_COMMON_OPTIONS, {0}};
+    struct convoy_common common;
+    struct convoy_failure failure;
+    struct convoy_client *client = NULL;
+    struct convoy_models *models = NULL;
+    int first = convoy_arguments(argc, argv, options, &common, NULL, NULL, &failure);
+    if (first == 0) {
+        fputs(help, stdout);
+        return CONVOY_EXIT_OK;
+    }
+    if (first > 0 && first < argc)
+        first = convoy_fail_with(&failure, -EINVAL, "'%s' is one argument too many", argv[first]);
+    if (first < 0)
+        return convoy_report("models", first, &failure);
+    int status = convoy_client_open(common.url, &client, &failure);
+    if (status == 0)
+        status = convoy_client_models(client, &models, &failure);
+    int exit_status = CONVOY_EXIT_OK;
+    if (status)
+        exit_status = convoy_report("models", status, &failure);
+    else if (common.json)
+        print_json(models);
+    else
+        print_text(models);
+    convoy_models_free(models);
+    convoy_client_close(client);
+    return exit_status;
+}

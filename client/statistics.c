@@ -1,0 +1,53 @@
+#include "client/statistics.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static int ascending(const void *left, const void *right)
+{
+    double a = *(const double *)left, b = *(const double *)right;
+    return (a > b) - (a < b);
+}
+
+void convoy_sort(double *values, size_t count)
+{
+    if (count)
+        qsort(values, count, sizeof *values, ascending);
+}
+
+double convoy_percentile(const double *sorted, size_t count, double percent)
+{
+    if (count == 0)
+        return NAN;
+    /* 99.9 / 100 * 1000 is a hair more than 999: without the slack its rank would be 1,000. */
+    double rank = ceil(percent / 100 * (double)count - 1e-9);
+    if (rank < 1)
+        rank = 1;
+    return sorted[rank >= (double)count ? count - 1 : (size_t)rank - 1];
+}
+
+double convoy_mean(const double *values, size_t count)
+{
+    double sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += values[i];
+    return count ? sum / (double)count : NAN;
+}
+
+double convoy_share_error(size_t right, size_t total)
+{
+    if (total == 0)
+        return NAN;
+    double share = (double)right / (double)total;
+    return sqrt(share * (1 - share) / (double)total);
+}
+
+double convoy_poisson_gap(uint64_t *state, double rate)
+{
+    *state ^= *state >> 12;
+    *state ^= *state << 25;
+    *state ^= *state >> 27;
+    /* 53 bits, in (0, 1]: the logarithm is finite. */
+    double uniform = ((double)((*state * 0x2545F4914F6CDD1DULL) >> 11) + 1) * 0x1p-53;
+    return -log(uniform) / rate;
+}

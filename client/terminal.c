@@ -1,0 +1,76 @@
+#include "client/terminal.h"
+
+#include <langinfo.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PROGRESS_CELLS 30
+
+struct convoy_terminal convoy_terminal_open(FILE *stream)
+{
+    struct convoy_terminal terminal = {0};
+    const char *kind = getenv("TERM"), *no_colour = getenv("NO_COLOR");
+    terminal.terminal = isatty(fileno(stream)) && kind && strcmp(kind, "dumb") != 0;
+    terminal.colour = terminal.terminal && !(no_colour && *no_colour);
+    terminal.utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
+    return terminal;
+}
+
+const char *convoy_colour(const struct convoy_terminal *terminal, enum convoy_colour colour)
+{
+    static const char *const sequences[] = {"\033[0m", "\033[1m", "\033[2m", "\033[32m", "\033[31m"};
+    return terminal->colour ? sequences[colour] : "";
+}
+
+static void print_cells(FILE *stream, const struct convoy_terminal *terminal, double share, int width)
+{
+    int full = share > 0 ? (int)((share < 1 ? share : 1) * width + 0.5) : 0;
+    for (int i = 0; i < full; i++)
+        fputs(terminal->utf8 ? "\xE2\x96\x88" : "#", stream);
+}
+
+void convoy_print_bar(FILE *stream, const struct convoy_terminal *terminal, double share, int width)
+{
+    if (!terminal->terminal)
+        return;
+    fputs(convoy_colour(terminal, CONVOY_GREEN), stream);
+    print_cells(stream, terminal, share, width);
+    fputs(convoy_colour(terminal, CONVOY_PLAIN), stream);
+}
+
+void convoy_print_safely(FILE *stream, const char *text)
+{
+    for (const unsigned char *at = (const unsigned char *)text; *at; at++) {
+        /* U+0080 to U+009F steer terminals too; in UTF-8 they are C2 80 to C2 9F. */
+        if (at[0] == 0xC2 && at[1] >= 0x80 && at[1] <= 0x9F) {
+            fputc('?', stream);
+            at++;
+        } else {
+            fputc(*at < 0x20 || *at == 0x7F ? '?' : *at, stream);
+        }
+    }
+}
+
+void convoy_print_progress(FILE *stream, const struct convoy_terminal *terminal, const char *name,
+                           size_t done, size_t total)
+{
+    if (!terminal->terminal)
+        return;
+    fprintf(stream, "\r\033[K%s ", name);
+    if (total) {
+        print_cells(stream, terminal, (double)done / (double)total, PROGRESS_CELLS);
+        fprintf(stream, " %zu/%zu", done, total);
+    } else {
+        fprintf(stream, "%zu", done);
+    }
+    fflush(stream);
+}
+
+void convoy_end_progress(FILE *stream, const struct convoy_terminal *terminal)
+{
+    if (!terminal->terminal)
+        return;
+    fputs("\r\033[K", stream);
+    fflush(stream);
+}
