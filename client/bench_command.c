@@ -93,7 +93,7 @@ static int load_images(const struct convoy_bench_arguments *arguments, struct co
         status = convoy_fail_with(failure, -ENOENT, "there are no files in '%s'", arguments->paths[0]);
     if (status)
         goto out;
-    *images = calloc(paths.count, sizeof **images);
+    *images = calloc(paths.count + 1, sizeof **images); /* never 0 bytes, which calloc may answer with NULL */
     if (!*images) {
         status = convoy_fail_with(failure, -ENOMEM, "memory is out");
         goto out;

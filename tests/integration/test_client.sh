@@ -22,9 +22,11 @@ echo "Without a server."
 run 0 --version
 out '^convoy [0-9]'
 run 0 --help
-for command in $(sed -n 's/^  \([a-z]*\)  .*/\1/p' "$work/out"); do
-  "$convoy" "$command" --help | grep -q '^Usage: convoy '"$command" || fail "convoy $command --help"
-done
+sed -n 's/^  \([a-z]*\)  .*/\1/p' "$work/out" >"$work/commands"
+while read -r command; do
+  "$convoy" "$command" --help >"$work/help" </dev/null
+  grep -q '^Usage: convoy '"$command" "$work/help" || fail "convoy $command --help"
+done <"$work/commands"
 run 2
 run 2 fly
 run 2 classify
@@ -134,7 +136,7 @@ int main(int argc, char **argv)
 }
 PROGRAM
 flags=()
-[[ $build == *asan* ]] && flags=(-fsanitize=address,undefined)
+[[ $build == *asan* ]] && flags=(-fsanitize=address -fsanitize=undefined)
 cc -std=c11 -Wall -Wextra -Werror "${flags[@]}" -I client -o "$work/program" "$work/program.c" -L "$build/client" \
   -lconvoy -Wl,-rpath,"$(cd "$build/client" && pwd)" || fail "the program does not build"
 answer=$("$work/program" "$url" $samples/ship.jpg $samples/truck.jpg) || fail "the program: $answer"
