@@ -93,7 +93,7 @@ static int load_images(const struct convoy_bench_arguments *arguments, struct co
         status = convoy_fail_with(failure, -ENOENT, "there are no files in '%s'", arguments->paths[0]);
     if (status)
         goto out;
-    *images = calloc(paths.count + 1, sizeof **images); /* never 0 bytes, which calloc may answer with NULL */
+    *images = calloc(paths.count + 1, sizeof **images);
     if (!*images) {
         status = convoy_fail_with(failure, -ENOMEM, "memory is out");
         goto out;
@@ -121,6 +121,8 @@ static int build_requests(const struct convoy_bench_arguments *arguments, const 
     struct convoy_options options = {.model = arguments->common.model, .version = arguments->common.version};
     size_t batch = (size_t)arguments->batch, wanted = (image_count + batch - 1) / batch, next = 0;
     int status = 0;
+    if (image_count == 0)
+        return convoy_fail_with(failure, -EINVAL, "there is no image to send");
     struct convoy_image *part = calloc(batch, sizeof *part);
     *requests = calloc(wanted, sizeof **requests);
     if (!part || !*requests) {
