@@ -78,13 +78,12 @@ unit() {
   rm -f "$results/tap"
 }
 
-clean_format() {
-  git ls-files '*.c' '*.h' '*.cu' '*.cuh' | xargs clang-format --dry-run -Werror
-}
+# sources PATTERN: the tree's files of that name, without builds; git may not be there.
+sources() { find . -path './build*' -prune -o -path './.[a-z]*' -prune -o -type f -name "$1" -print; }
 
-clean_tidy() {
-  git ls-files 'server/*.c' 'engine/*.c' 'client/*.c' | xargs -P2 -n4 clang-tidy -p build --quiet
-}
+clean_format() { { sources '*.[ch]' && sources '*.cu*'; } | xargs clang-format --dry-run -Werror; }
+
+clean_tidy() { sources '*.c' | grep -v '^./tests/' | xargs -P2 -n4 clang-tidy -p build --quiet; }
 
 convoy_install "${convoy_packages[@]}" "${convoy_test_packages[@]}" || exit 1
 for preset in release asan tsan; do

@@ -53,7 +53,7 @@ static void send_unload(struct member *member, const struct convoy_model *model)
     convoy_worker_tell(&member->worker, message);
 }
 
-/* FAILED for good: no worker serves it, what waits for it is answered. */
+/* No worker serves it any more: what waits for it is answered. */
 static void fail_model(struct convoy_supervisor *supervisor, struct convoy_model *model, const char *reason)
 {
     convoy_model_failed(supervisor->registry, model, reason);

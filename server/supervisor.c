@@ -141,7 +141,7 @@ static bool counter_allowed(struct member *member, const char *name)
     if (strncmp(name, "cuda", 4) != 0 || strlen(name) >= sizeof member->counters[0] ||
         member->counter_count == MAX_COUNTERS)
         return false;
-    strcpy(member->counters[member->counter_count++], name);
+    snprintf(member->counters[member->counter_count++], sizeof member->counters[0], "%s", name);
     return true;
 }
 

@@ -3,20 +3,6 @@
 #include <math.h>
 #include <string.h>
 
-static inline float apply(enum convoy_binary_kind kind, float a, float b)
-{
-    switch (kind) {
-    case CONVOY_ADD:
-        return a + b;
-    case CONVOY_SUB:
-        return a - b;
-    case CONVOY_MUL:
-        return a * b;
-    default:
-        return a / b;
-    }
-}
-
 /* Advances index over the first `axes` axes, the last of them fastest; false after the last. */
 static bool next_index(int64_t *index, const int64_t *dims, int axes)
 {
@@ -40,7 +26,7 @@ void convoy_cpu_broadcast(const struct convoy_cpu_broadcast *p, const float *a, 
             b_row += index[axis] * p->b_stride[axis];
         }
         for (int64_t i = 0; i < p->dims[last]; i++)
-            y[i] = apply(p->kind, a_row[i * p->a_stride[last]], b_row[i * p->b_stride[last]]);
+            y[i] = convoy_binary_apply(p->kind, a_row[i * p->a_stride[last]], b_row[i * p->b_stride[last]]);
         y += p->dims[last];
     } while (next_index(index, p->dims, last));
 }
@@ -51,11 +37,11 @@ void convoy_cpu_gate(const struct convoy_cpu_gate *p, const float *x, const floa
         const float *g = gate + (o % p->gate_outer) * p->inner;
         if (p->inner == 1) { /* planar: one value for a whole plane, which the compiler then vectorises */
             for (int64_t m = 0; m < p->middle; m++)
-                y[m] = apply(p->kind, x[m], g[0]);
+                y[m] = convoy_binary_apply(p->kind, x[m], g[0]);
         } else {
             for (int64_t m = 0; m < p->middle; m++)
                 for (int64_t i = 0; i < p->inner; i++)
-                    y[m * p->inner + i] = apply(p->kind, x[m * p->inner + i], g[i]);
+                    y[m * p->inner + i] = convoy_binary_apply(p->kind, x[m * p->inner + i], g[i]);
         }
         x += p->middle * p->inner;
         y += p->middle * p->inner;

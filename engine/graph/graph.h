@@ -90,6 +90,20 @@ struct convoy_pool {
 
 enum convoy_binary_kind { CONVOY_ADD, CONVOY_SUB, CONVOY_MUL, CONVOY_DIV };
 
+static inline float convoy_binary_apply(enum convoy_binary_kind kind, float a, float b)
+{
+    switch (kind) {
+    case CONVOY_ADD:
+        return a + b;
+    case CONVOY_SUB:
+        return a - b;
+    case CONVOY_MUL:
+        return a * b;
+    default:
+        return a / b;
+    }
+}
+
 struct convoy_node {
     enum convoy_op op;
     char *name;          /* the ONNX node's name, or OP_index where it has none */

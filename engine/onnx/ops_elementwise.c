@@ -96,20 +96,6 @@ int onnx_emit_binary(struct onnx_importer *importer, enum convoy_binary_kind kin
     return 0;
 }
 
-static float combine_floats(enum convoy_binary_kind kind, float a, float b)
-{
-    switch (kind) {
-    case CONVOY_ADD:
-        return a + b;
-    case CONVOY_SUB:
-        return a - b;
-    case CONVOY_MUL:
-        return a * b;
-    default:
-        return a / b;
-    }
-}
-
 static bool divide(struct onnx_int a, struct onnx_int b, struct onnx_int *result)
 {
     if (b.batch != 0) {
@@ -171,7 +157,7 @@ static int fold_constants(struct onnx_importer *importer, enum convoy_binary_kin
         }
         if (!ints) {
             ((float *)data)[i] =
-                combine_floats(kind, onnx_floats(importer, a)[at_a], onnx_floats(importer, b)[at_b]);
+                convoy_binary_apply(kind, onnx_floats(importer, a)[at_a], onnx_floats(importer, b)[at_b]);
         } else if (!combine_ints(kind, a->ints[at_a], b->ints[at_b], &((struct onnx_int *)data)[i])) {
             free(data);
             return onnx_fail(

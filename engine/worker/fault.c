@@ -6,9 +6,10 @@
 #include <string.h>
 #include <unistd.h>
 
-static enum { NONE, KILL, HANG, LOAD } kind;
+static enum { NONE, KILL, HANG, LOAD, STALL } kind;
 static unsigned pixel[3];
 static const char *load_name;
+static char stall_name[128], stall_file[256];
 
 void convoy_fault_prepare(void)
 {
@@ -19,6 +20,8 @@ void convoy_fault_prepare(void)
         kind = KILL;
     } else if (sscanf(wish, "hang:%u,%u,%u", &pixel[0], &pixel[1], &pixel[2]) == 3) {
         kind = HANG;
+    } else if (sscanf(wish, "stall:%127[^:]:%255s", stall_name, stall_file) == 2) {
+        kind = STALL;
     } else if (strncmp(wish, "load:", 5) == 0) {
         kind = LOAD;
         load_name = wish + 5;
@@ -29,6 +32,8 @@ void convoy_fault_on_load(const char *model)
 {
     if (kind == LOAD && strcmp(model, load_name) == 0)
         raise(SIGKILL);
+    while (kind == STALL && strcmp(model, stall_name) == 0 && access(stall_file, F_OK) == 0)
+        usleep(10000);
 }
 
 void convoy_fault_on_job(const struct convoy_job *job)

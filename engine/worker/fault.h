@@ -1,6 +1,7 @@
 /* Faults on purpose, for tests only. The environment variable CONVOY_TEST_FAULT chooses one:
  *   kill:R,G,B   an 8-bit image whose first pixel is R,G,B kills the worker (SIGKILL) when it is run
  *   hang:R,G,B   the same, but the job never ends
+ *   stall:NAME:FILE  loading the model NAME does not end while FILE exists
  *   load:NAME    loading the model NAME kills the worker */
 #ifndef CONVOY_ENGINE_WORKER_FAULT_H
 #define CONVOY_ENGINE_WORKER_FAULT_H

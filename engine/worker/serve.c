@@ -27,7 +27,8 @@ struct message {
     cJSON *json;
 };
 
-_Static_assert((int)CONVOY_MAX_LAYERS == (int)CONVOY_REPORT_LAYERS, "a report has room for a net's layers");
+_Static_assert(sizeof((struct convoy_slot_report *)0)->layer_us >= CONVOY_MAX_LAYERS * sizeof(float),
+               "a report has room for a net's layers");
 _Static_assert((int)CONVOY_FORM_U8_HWC == (int)CONVOY_SLOT_U8_HWC, "slots and jobs number their forms alike");
 _Static_assert((int)CONVOY_FORM_F32_CHW == (int)CONVOY_SLOT_F32_CHW,
                "slots and jobs number their forms alike");

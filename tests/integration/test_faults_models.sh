@@ -50,3 +50,21 @@ done
 delays=$(grep -c 'msg="worker died and is replaced".* in_ms=0' "$work/log")
 [ "$delays" -ge 4 ] || fail "an idle worker was not replaced at once: $(grep in_ms "$work/log")"
 stop
+
+# A worker whose loading does not end makes the daemon not ready, however well its heart beats.
+echo '{"ready_grace_ms": 100}' >"$work/grace.json"
+export CONVOY_TEST_FAULT="stall:a:$work/stalled"
+rm -rf "$work/models/b"
+start --config "$work/grace.json" --models "$work/models"
+up() { curl -fsS "$url/metrics" >"$work/metrics" && grep -q "^convoyd_worker_up{device=\"cpu\"} $1\$" "$work/metrics"; }
+not_ready() { ! ready; }
+up 1 || fail "a worker that serves is not up"
+touch "$work/stalled"
+kill -KILL "$(workers)"
+until_true 10 not_ready || fail "ready, though no worker can serve"
+until_true 10 up 0 || fail "a worker that serves nothing is up"
+rm "$work/stalled"
+until_true 10 ready || fail "not ready, though the worker serves again"
+until_true 10 up 1 || fail "a worker that serves again is not up"
+[ "$(classify a)" = 200 ] || fail "after the stall: $(cat "$work/body")"
+stop

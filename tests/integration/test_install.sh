@@ -15,7 +15,7 @@ for module in cpu null; do
   missing=$(ldd "$build/lib/convoyd/convoy-backend-$module.so" | grep 'not found' || true)
   [ -z "$missing" ] || fail "$module: $missing"
 done
-start
+start --backend cpu
 expect 200 --data-binary "@$image" "$url/classify"
 [ "$(json "$work/body" 'd["results"][0]["predictions"][0]["label"]')" = truck ] || fail "$(cat "$work/body")"
 stop
