@@ -28,11 +28,6 @@ const char *convoy_backend_choice_text(enum convoy_backend_choice choice)
     return convoy_backend_choices[choice];
 }
 
-const char *convoy_tune_text(enum convoy_tune tune)
-{
-    return convoy_tune_choices[tune];
-}
-
 struct convoy_config *convoy_config_default(void)
 {
     struct convoy_config *config = calloc(1, sizeof *config);

@@ -93,9 +93,8 @@ struct convoy_json;
 int convoy_batching_read(const struct convoy_json *root, struct convoy_batching *batching,
                          struct convoy_error *error);
 
-/* "auto", "cpu", ...; "on", ... as in the file. */
+/* "auto", "cpu", ... as in the file. */
 const char *convoy_backend_choice_text(enum convoy_backend_choice choice);
-const char *convoy_tune_text(enum convoy_tune tune);
 
 /* NULL-terminated, in the order of the enums; for the command line and the file. */
 extern const char *const convoy_backend_choices[];

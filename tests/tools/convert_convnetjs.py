@@ -21,6 +21,8 @@ import pathlib
 import struct
 import sys
 
+from protobuf import number, text
+
 LABELS = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
 # Name, file, and the shape that its first line must state.
 CONVOLUTIONS = [
@@ -86,57 +88,36 @@ def to_kchw(numbers, c_size, k_size):
     ]
 
 
-# Protobuf: a message is a run of fields; a field is a varint (number << 3 | wire type) and its value.
-
-
-def varint(value):
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def integer(number, value):
-    return varint(number << 3) + varint(value)
-
-
-def block(number, data):
-    data = data.encode() if isinstance(data, str) else data
-    return varint(number << 3 | 2) + varint(len(data)) + data
-
-
 def tensor(name, dims, values):
     """A TensorProto of float32, its data little-endian in raw_data."""
     return (
-        b"".join(integer(1, d) for d in dims)
-        + integer(2, FLOAT)
-        + block(8, name)
-        + block(9, struct.pack(f"<{len(values)}f", *values))
+        b"".join(number(1, d) for d in dims)
+        + number(2, FLOAT)
+        + text(8, name)
+        + text(9, struct.pack(f"<{len(values)}f", *values))
     )
 
 
 def attribute(name, value):
     if isinstance(value, int):
-        return block(1, name) + integer(3, value) + integer(20, INT)
-    return block(1, name) + b"".join(integer(8, v) for v in value) + integer(20, INTS)
+        return text(1, name) + number(3, value) + number(20, INT)
+    return text(1, name) + b"".join(number(8, v) for v in value) + number(20, INTS)
 
 
 def node(op_type, name, inputs, output, **attributes):
     return (
-        b"".join(block(1, i) for i in inputs)
-        + block(2, output)
-        + block(3, name)
-        + block(4, op_type)
-        + b"".join(block(5, attribute(k, v)) for k, v in attributes.items())
+        b"".join(text(1, i) for i in inputs)
+        + text(2, output)
+        + text(3, name)
+        + text(4, op_type)
+        + b"".join(text(5, attribute(k, v)) for k, v in attributes.items())
     )
 
 
 def value_info(name, dims):
     """A ValueInfoProto: a float32 tensor; a dimension that is a string is left open under that name."""
-    shape = b"".join(block(1, block(2, d) if isinstance(d, str) else integer(1, d)) for d in dims)
-    return block(1, name) + block(2, block(1, integer(1, FLOAT) + block(2, shape)))
+    shape = b"".join(text(1, text(2, d) if isinstance(d, str) else number(1, d)) for d in dims)
+    return text(1, name) + text(2, text(1, number(1, FLOAT) + text(2, shape)))
 
 
 def build(folder):
@@ -183,17 +164,17 @@ def build(folder):
         node("Softmax", "softmax", ["logits"], "probabilities", axis=1),
     ]
     graph = (
-        b"".join(block(1, n) for n in nodes)
-        + block(2, "convnetjs-cifar10")
-        + b"".join(block(5, t) for t in tensors)
-        + block(11, value_info("image", ("batch", 3, 32, 32)))
-        + block(12, value_info("probabilities", ("batch", outputs)))
+        b"".join(text(1, n) for n in nodes)
+        + text(2, "convnetjs-cifar10")
+        + b"".join(text(5, t) for t in tensors)
+        + text(11, value_info("image", ("batch", 3, 32, 32)))
+        + text(12, value_info("probabilities", ("batch", outputs)))
     )
     return (
-        integer(1, IR_VERSION)
-        + block(2, "convoyd")
-        + block(7, graph)
-        + block(8, block(1, "") + integer(2, OPSET))
+        number(1, IR_VERSION)
+        + text(2, "convoyd")
+        + text(7, graph)
+        + text(8, text(1, "") + number(2, OPSET))
     )
 
 

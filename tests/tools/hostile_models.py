@@ -11,25 +11,9 @@ numbers), as no library would write them.
 import pathlib
 import sys
 
+from protobuf import number, text, varint
+
 FLOAT = 1
-
-
-def varint(value):
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def number(field, value):
-    return varint(field << 3) + varint(value & (1 << 64) - 1)
-
-
-def text(field, value):
-    value = value.encode() if isinstance(value, str) else value
-    return varint(field << 3 | 2) + varint(len(value)) + value
 
 
 def tensor(name, dims, raw=b"", extra=b""):
