@@ -10,6 +10,7 @@
 
 #include "client/failure.h"
 #include "client/file.h"
+#include "client/layers.h"
 #include "client/terminal.h"
 
 #define BAR_CELLS 24
@@ -111,24 +112,6 @@ static void print_file(const struct convoy_terminal *terminal, const struct file
     }
 }
 
-static void print_layers(const struct convoy_terminal *terminal, const struct convoy_answer *answer)
-{
-    double sum = 0;
-    for (size_t i = 0; i < answer->layer_count; i++)
-        sum += answer->layers[i].us;
-    puts("\n        us  share  layer (kernel)");
-    for (size_t i = 0; i < answer->layer_count; i++) {
-        double share = sum > 0 ? answer->layers[i].us / sum : 0;
-        printf("%10.1f %5.1f%%  ", answer->layers[i].us, share * 100);
-        convoy_print_safely(stdout, answer->layers[i].name);
-        fputs(" (", stdout);
-        convoy_print_safely(stdout, answer->layers[i].kernel);
-        fputs(")", stdout);
-        convoy_print_bar(stdout, terminal, share, BAR_CELLS);
-        putchar('\n');
-    }
-}
-
 static void print_text(const struct file *files, size_t count, const struct convoy_answer *answer)
 {
     struct convoy_terminal terminal = convoy_terminal_open(stdout);
@@ -136,8 +119,10 @@ static void print_text(const struct file *files, size_t count, const struct conv
         print_file(&terminal, &files[i]);
     if (!answer)
         return;
-    if (answer->layer_count)
-        print_layers(&terminal, answer);
+    if (answer->layer_count) {
+        putchar('\n');
+        convoy_print_layers(&terminal, answer->layers, answer->layer_count);
+    }
     const struct convoy_timing *timing = &answer->timing;
     fputs(convoy_colour(&terminal, CONVOY_DIM), stdout);
     convoy_print_safely(stdout, answer->model);
