@@ -10,8 +10,10 @@
 #include "client/failure.h"
 #include "client/http.h"
 #include "client/statistics.h"
+#include "client/terminal.h"
 
 #define STACK_BYTES ((size_t)256 << 10)
+#define PROGRESS_S  0.25
 
 /* What the connections' threads share. */
 struct load {
@@ -120,6 +122,20 @@ static void *serve_connection(void *context)
     return NULL;
 }
 
+/* Waits for a connection's end, and says on a terminal how much of the time is over. */
+static void join_drawing(pthread_t thread, const struct load *load, const struct convoy_terminal *terminal)
+{
+    for (double next = now(); terminal->terminal && next < load->start + load->seconds; next = now()) {
+        next += PROGRESS_S;
+        struct timespec time = {(time_t)next, (long)((next - (double)(time_t)next) * 1e9)};
+        if (pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &time) == 0)
+            return;
+        convoy_print_progress(stderr, terminal, "bench: second", (size_t)(now() - load->start),
+                              (size_t)load->seconds);
+    }
+    pthread_join(thread, NULL);
+}
+
 static int gather(struct connection *connections, long started, const struct load *load,
                   size_t images_per_request, struct convoy_bench_result *result,
                   struct convoy_failure *failure)
@@ -195,8 +211,10 @@ int convoy_bench_run(const char *url, const struct convoy_request *requests, siz
             break;
         }
     }
+    struct convoy_terminal terminal = convoy_terminal_open(stderr);
     for (long i = 0; i < started; i++)
-        pthread_join(list[i].thread, NULL);
+        join_drawing(list[i].thread, &load, &terminal);
+    convoy_end_progress(stderr, &terminal);
     if (status == 0)
         status = gather(list, started, &load, images_per_request, result, failure);
     for (long i = 0; i < opened; i++) {

@@ -27,18 +27,30 @@ static void print_label(const char *label, int width)
     printf("%*s", width - (int)strlen(cut), "");
 }
 
+static int digits_of(size_t number)
+{
+    int digits = 1;
+    for (; number >= 10; number /= 10)
+        digits++;
+    return digits;
+}
+
 static void print_matrix(const struct convoy_score *score)
 {
+    size_t largest = score->classes;
+    for (size_t cell = 0; cell < score->classes * score->classes; cell++)
+        largest = score->confusion[cell] > largest ? score->confusion[cell] : largest;
+    int width = digits_of(largest) + 1;
     puts("\nconfusion matrix (rows: true class, columns: answer)");
     printf("%*s", LABEL_CELLS + 5, "");
     for (size_t column = 0; column < score->classes; column++)
-        printf(" %5zu", column);
+        printf(" %*zu", width, column);
     putchar('\n');
     for (size_t row = 0; row < score->classes; row++) {
         printf("%4zu ", row);
         print_label(score->labels[row], LABEL_CELLS);
         for (size_t column = 0; column < score->classes; column++)
-            printf(" %5zu", score->confusion[row * score->classes + column]);
+            printf(" %*zu", width, score->confusion[row * score->classes + column]);
         putchar('\n');
     }
 }
@@ -73,9 +85,8 @@ static void print_stages(const struct convoy_eval_result *result)
 {
     double requests = (double)result->requests;
     const struct convoy_timing *sum = &result->timing;
-    printf("\nmean time of a request at the server: decode %.0f us (all its images), queue %.0f us, input "
-           "%.0f us, "
-           "compute %.0f us, output %.0f us, total %.0f us\n",
+    printf("\nmean time of a request at the server: decode %.0f us (all its images), queue %.0f us,\n"
+           "input %.0f us, compute %.0f us, output %.0f us, total %.0f us\n",
            sum->decode_us / requests, sum->queue_us / requests, sum->input_us / requests,
            sum->compute_us / requests, sum->output_us / requests, sum->total_us / requests);
 }

@@ -143,7 +143,7 @@ run 0 eval --json --batch 1 --connections 2 "$work/set.tar.gz"
 holds "$counts == (4, 3, 2, 1, 1) and d['requests'] == 4"
 run 0 eval "$set"
 out 'accuracy 75.00 % +- 21.65 (3 of 4)'
-out '^   9 truck                1 .* 1$'
+out '^   9 truck  *1 .* 1$'
 out '^mean time of each layer (4 images'
 out '% *conv1 ('
 out ' all layers$'
