@@ -58,7 +58,13 @@ screen_is 1 0 || fail "not the alternate screen without cursor"
 mux capture-pane -p -e -t main | grep -q "$(printf '\033')\[1m" || fail "no colours on a terminal"
 hides '^before-42$'
 
-echo "top: windows of other sizes."
+keys q
+restored 0
+shows '^before-42$'
+
+echo "top: windows of other sizes, drawn anew at once."
+keys "\$convoy top --interval 3600" Enter
+shows '^  output '
 mux resize-window -t main -x 40 -y 8
 shows 'more lines: the window is'
 [ "$(see | grep -c '^convoyd')" = 1 ] || fail "lines that wrapped or scrolled: $(see)"
@@ -72,7 +78,6 @@ mux resize-window -t main -x 100 -y 30
 shows '^  output '
 keys q
 restored 0
-shows '^before-42$'
 
 echo "top: Ctrl-C, SIGTERM, a crash, and Ctrl-Z."
 keys clear Enter "\$convoy top" Enter
