@@ -130,11 +130,10 @@ static void print_text(const struct file *files, size_t count, const struct conv
     convoy_print_safely(stdout, answer->version);
     fputs(" on ", stdout);
     convoy_print_safely(stdout, *answer->device ? answer->device : "no device");
-    printf(
-        ", batch %ld: decode %.0f us, queue %.0f us, input %.0f us, compute %.0f us, output %.0f us, total "
-        "%.0f us%s\n",
-        answer->batch_size, timing->decode_us, timing->queue_us, timing->input_us, timing->compute_us,
-        timing->output_us, timing->total_us, convoy_colour(&terminal, CONVOY_PLAIN));
+    printf(", batch %ld\n", answer->batch_size);
+    printf("in us: decode %.0f, queue %.0f, input %.0f, compute %.0f, output %.0f, total %.0f%s\n",
+           timing->decode_us, timing->queue_us, timing->input_us, timing->compute_us, timing->output_us,
+           timing->total_us, convoy_colour(&terminal, CONVOY_PLAIN));
 }
 
 static void add_result(cJSON *entry, const struct file *file)

@@ -85,10 +85,11 @@ static void print_stages(const struct convoy_eval_result *result)
 {
     double requests = (double)result->requests;
     const struct convoy_timing *sum = &result->timing;
-    printf("\nmean time of a request at the server: decode %.0f us (all its images), queue %.0f us,\n"
-           "input %.0f us, compute %.0f us, output %.0f us, total %.0f us\n",
-           sum->decode_us / requests, sum->queue_us / requests, sum->input_us / requests,
-           sum->compute_us / requests, sum->output_us / requests, sum->total_us / requests);
+    printf(
+        "\nmean time of a request at the server, in us (decode: all its images)\n  decode %.0f, queue %.0f, "
+        "input %.0f, compute %.0f, output %.0f, total %.0f\n",
+        sum->decode_us / requests, sum->queue_us / requests, sum->input_us / requests,
+        sum->compute_us / requests, sum->output_us / requests, sum->total_us / requests);
 }
 
 static void print_layer_times(const struct convoy_eval_result *result, const struct convoy_terminal *terminal)

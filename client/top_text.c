@@ -170,7 +170,7 @@ static void print_models(const struct page *page)
     char cell[CELL_BYTES];
     fputc('\n', page->stream);
     colour(page, CONVOY_BOLD);
-    fprintf(page->stream, "%-*s %7s %9s %9s %7s %8s %8s %8s %7s %7s %9s %9s", page->name_cells, "model",
+    fprintf(page->stream, "%-*s %7s %10s %9s %7s %8s %8s %8s %7s %7s %9s %9s", page->name_cells, "model",
             "ready", "requests/s", "images/s", "queue", "p50 ms", "p90 ms", "p99 ms", "batch", "b. p90",
             "not 200/s", "retried");
     colour(page, CONVOY_PLAIN);
@@ -186,7 +186,7 @@ static void print_models(const struct page *page)
         fprintf(page->stream, "%7s", cell);
         colour(page, CONVOY_PLAIN);
         fprintf(page->stream, " %10s", rate(page, model->requests, cell));
-        fprintf(page->stream, " %8s", rate(page, model->images, cell));
+        fprintf(page->stream, " %9s", rate(page, model->images, cell));
         fprintf(page->stream, " %7.0f", model->queue);
         fprintf(page->stream, " %8s", quantile(page, request, 0.5, cell));
         fprintf(page->stream, " %8s", quantile(page, request, 0.9, cell));
