@@ -38,7 +38,7 @@ int convoy_layer_means_add(struct convoy_layer_means *means, const struct convoy
     }
     bool same = count == means->count;
     for (size_t i = 0; same && i < count; i++)
-        same = strcmp(layers[i].name, means->layers[i].name) == 0;
+        same = means->layers[i].name && strcmp(layers[i].name, means->layers[i].name) == 0;
     if (!same)
         return convoy_fail_with(failure, -EPROTO,
                                 "the layers changed between two images: was the model replaced?");

@@ -115,8 +115,8 @@ static void add_snapshot(cJSON *document, const struct convoy_top_view *view)
 void convoy_top_print_json(FILE *stream, const struct convoy_top_view *view)
 {
     cJSON *document = cJSON_CreateObject();
-    cJSON_AddNumberToObject(document, "time",
-                            (double)view->time.tv_sec + (double)(view->time.tv_nsec / 1000000) / 1e3);
+    long ms = view->time.tv_nsec / 1000000;
+    cJSON_AddNumberToObject(document, "time", (double)view->time.tv_sec + (double)ms / 1e3);
     cJSON_AddStringToObject(document, "url", view->url);
     cJSON_AddBoolToObject(document, "answers", !view->failure);
     if (view->failure)
