@@ -8,7 +8,8 @@ haproxy=$(PATH=$PATH:/usr/sbin command -v haproxy) || skip "there is no haproxy 
 shipped=config/haproxy/haproxy.cfg
 image=models/samples/ship.jpg
 declare -A pid port
-load=
+load=''
+worker=''
 
 stop_all() {
   local status=$? name
@@ -16,6 +17,8 @@ stop_all() {
     kill -KILL "${pid[$name]}" 2>/dev/null || true
   done
   [ -z "$load" ] || kill -KILL "$load" 2>/dev/null || true
+  [ -z "$worker" ] || kill -CONT "$worker" 2>/dev/null || true # it ends by itself, unless it stands still
+  set +e # what was wrong must not end this
   (exit $status)
   finish
 }
@@ -49,7 +52,6 @@ gone() { ! kill -0 "$1" 2>/dev/null; }
 
 # kill_in_mid_request NAME: its worker stands still, so requests wait in it for certain when it is killed.
 kill_in_mid_request() {
-  local worker
   worker=$(pgrep -P "${pid[$1]}" convoy-worker)
   kill -STOP "$worker"
   until_true 10 computes "$1" || fail "no request reaches $1"
@@ -57,6 +59,7 @@ kill_in_mid_request() {
   kill -CONT "$worker"
   wait "${pid[$1]}" 2>/dev/null || true
   until_true 10 gone "$worker" || fail "the worker of $1 lives on"
+  worker=
 }
 
 echo "haproxy -c has nothing to say."

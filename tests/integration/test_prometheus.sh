@@ -7,11 +7,14 @@
 
 command -v prometheus >/dev/null || skip "there is no prometheus (Debian package prometheus)"
 image=models/samples/ship.jpg
-prometheus=
+prometheus=''
+worker=''
 
 stop_prometheus() {
   local status=$?
   [ -z "$prometheus" ] || { kill -KILL "$prometheus" && wait "$prometheus"; } 2>/dev/null || true
+  [ -z "$worker" ] || kill -KILL "$worker" 2>/dev/null || true # it may stand still
+  set +e # what was wrong must not end this
   (exit $status)
   finish
 }
@@ -85,6 +88,7 @@ curl -sS -o "$work/answer" -w '%{http_code}' --data-binary @$image "$url/classif
 client=$!
 until_true 10 in_a_slot || fail "the image does not reach a slot"
 kill -KILL "$worker"
+worker=
 wait $client || fail "the request was lost"
 [ "$(cat "$work/status")" = 200 ] || fail "status $(cat "$work/status"): $(cat "$work/answer")"
 until_true 20 is 'sum(convoyd_retried_images_total{job="convoyd"})' 1.0 || fail "no image ran again"
@@ -101,7 +105,7 @@ while IFS=$'\t' read -r title expression; do
     continue
     ;;
   esac
-  until_true 20 shows "$expression" || fail "$title: nothing to show for $expression: $(cat "$work/samples")"
+  until_true 10 shows "$expression" || fail "$title: nothing to show for $expression: $(cat "$work/samples")"
   panels=$((panels + 1))
 done <"$work/expressions"
 [ $panels -gt 30 ] || fail "only $panels expressions were asked for"
