@@ -97,6 +97,14 @@ kill -0 "${pid[a]}" 2>/dev/null || fail "a was gone before HAProxy looked away"
 status=0
 wait "${pid[a]}" || status=$?
 [ $status -eq 0 ] || fail "a ended with status $status"
+
+echo "SIGTERM without drain_ms: the other convoyd gets what a refuses."
+configure 'default_model="cifar10-convnet"' 'drain_ms=0'
+convoyd a
+until_true 20 in_service a || fail "HAProxy does not take a back"
+serves a || fail "a gets no requests any more"
+kill -TERM "${pid[a]}"
+wait "${pid[a]}" || fail "a ended badly"
 kill -0 $load 2>/dev/null || fail "the load ended before its time: $(cat "$work/load.err")"
 kill -TERM $load
 wait $load || fail "the load client: $(cat "$work/load.err")"
