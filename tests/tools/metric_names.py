@@ -4,8 +4,8 @@
     metric_names.py METRICS DOCUMENT RULES DASHBOARD
 
 METRICS is the /metrics page of a running convoyd, DOCUMENT a Markdown page with a table of all metrics (lines
-"| `name` | type | `label`, ... | meaning |"), which also knows what only a GPU brings. The page and the table must
-agree. A misspelt name parses well and never fires: this is what finds it.
+"| `name` | type | `label`, ... | meaning |"), which also knows what only a GPU brings, and one of all alerts
+("| `name` | severity | ..."). Page, tables and rules must agree. A misspelt name parses well and never fires: this is what finds it.
 
 Needs python3-yaml.
 """
@@ -37,7 +37,7 @@ def exposed(text):
 
 def documented(text):
     found = {}
-    for name, kind, labels in re.findall(r"^\| `(\w+)` \| (\w+) \| (.*?) \|", text, re.M):
+    for name, kind, labels in re.findall(r"^\| `(\w+)` \| (counter|gauge|histogram) \| (.*?) \|", text, re.M):
         labels = set(re.findall(r"`(\w+)`", labels))
         if kind == "histogram":
             found |= {name + "_bucket": labels | {"le"}, name + "_sum": labels, name + "_count": labels}
@@ -92,6 +92,10 @@ def main():
     for rule in rules:
         if "record" in rule:
             checker.known[rule["record"]] = checker.labels
+    listed = dict(re.findall(r"^\| `(Convoyd\w+)` \| (\w+) \|", document, re.M))
+    alerts = {rule["alert"]: rule["labels"]["severity"] for rule in rules if "alert" in rule}
+    for name, severity in listed.items() ^ alerts.items():
+        checker.complain(sys.argv[2], f"{name} ({severity}) is not the same there and in the rules")
     used = set()
     for rule in rules:
         where = rule.get("record") or rule["alert"]
