@@ -5,15 +5,15 @@
     dashboard.py expressions FILE    a line for each expression: the panel's title, a tab, the expression
     dashboard.py rules FILE          the expressions as recording rules, for promtool check rules to parse
 
-Variables are replaced as Grafana would with everything chosen. Python's standard library only (what JSON is, YAML
-is too).
+Variables are replaced as Grafana would with everything chosen. Python's standard library only: what is JSON is
+YAML too.
 """
 
 import json
 import re
 import sys
 
-VARIABLES = {"$__rate_interval": "1m", "$__range": "1h", "$__interval": "15s", "$instance": ".*", "$model": ".*"}
+VARIABLES = {"$__rate_interval": "1m", "$__range": "1h", "$instance": ".*", "$model": ".*"}
 COLUMNS = 24
 
 

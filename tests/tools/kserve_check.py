@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Checks documents of KServe against the models of KServe's own SDK (the tables in the package kserve, which are generated
-from its OpenAPI description): names, types, required members. What Kubernetes itself defines inside of them, containers
-and volumes, goes through Kubernetes' schemas as a Pod. This is not the CRD: its defaults and webhooks are not tried.
+"""Checks documents of KServe against the models of KServe's own SDK (the tables in the package kserve, which are
+generated from its OpenAPI description): names, types, required members. The containers inside of them go through
+Kubernetes' schemas as a Pod. This is not the CRD: its defaults and webhooks are not tried.
 
     kserve_check.py FILE...
 
@@ -22,9 +22,8 @@ TYPES = {"str": str, "int": int, "bool": bool}
 
 def model(name):
     """({member: type}, required members) of a class, or None where the SDK has none of that name."""
-    path = re.sub(r"(?<!^)(?<![A-Z])(?=[A-Z])|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
-    files = importlib.metadata.distribution("kserve").files
-    for file in files:
+    path = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+    for file in importlib.metadata.distribution("kserve").files:
         if str(file) == f"kserve/models/{path}.py":
             text = file.locate().read_text(encoding="utf-8")
             break
@@ -73,7 +72,8 @@ def main():
         assert group == "serving.kserve.io", f"{path}: {group}"
         check(document, version[0].upper() + version[1:] + document["kind"], document["kind"])
         documents[document["kind"]] = document
-    runtime, service = documents["ServingRuntime"], documents["InferenceService"]["spec"]["predictor"]["model"]
+    runtime = documents["ServingRuntime"]
+    service = documents["InferenceService"]["spec"]["predictor"]["model"]
     assert service["runtime"] == runtime["metadata"]["name"]
     assert service["protocolVersion"] in runtime["spec"]["protocolVersions"]
     formats = [(f["name"], f["version"]) for f in runtime["spec"]["supportedModelFormats"]]

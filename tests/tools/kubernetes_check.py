@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Checks what is sent to Kubernetes.
 
-    kubernetes_check.py schemas FILE         each document against the strict schemas of every version there is
-    kubernetes_check.py sense FILE           what no schema sees: names, ports, probes, times and rights fit together
-    kubernetes_check.py same FILE FILE       both hold the same, but for the hash in a ConfigMap's name
-    kubernetes_check.py config FILE          prints the convoyd.json of the ConfigMap
-    kubernetes_check.py probes FILE          prints the paths that are probed
+    kubernetes_check.py schemas FILE      each document against the strict schemas of every version
+    kubernetes_check.py sense FILE        what no schema sees: names, ports, probes, times, rights fit together
+    kubernetes_check.py same FILE FILE    both hold the same, but for the hash in a ConfigMap's name
+    kubernetes_check.py config FILE       prints the convoyd.json of the ConfigMap
+    kubernetes_check.py probes FILE       prints the paths that are probed
 
 FILE is a stream of rendered YAML documents. Needs kubernetes-validate from PyPI."""
 
@@ -76,7 +76,7 @@ def sense(documents):
     grace, needed = pod["terminationGracePeriodSeconds"], config["drain_ms"] + config["drain_timeout_ms"]
     assert 1000 * grace >= needed + 2000, f"SIGKILL after {grace} s, but a drain may take {needed} ms"
     notice = container["readinessProbe"]["periodSeconds"] * container["readinessProbe"]["failureThreshold"]
-    assert config["drain_ms"] > 1000 * notice, f"readiness is noticed after {notice} s, drain_ms is over before"
+    assert config["drain_ms"] > 1000 * notice, f"drain_ms is over before readiness is noticed, {notice} s"
     mounts = {mount["mountPath"]: mount["name"] for mount in container["volumeMounts"]}
     assert set(mounts.values()) == {volume["name"] for volume in pod["volumes"]}
     assert config["models"] in mounts and container["args"][1] == "/etc/convoyd/convoyd.json"

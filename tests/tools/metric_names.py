@@ -5,7 +5,8 @@
 
 METRICS is the /metrics page of a running convoyd, DOCUMENT a Markdown page with a table of all metrics (lines
 "| `name` | type | `label`, ... | meaning |"), which also knows what only a GPU brings, and one of all alerts
-("| `name` | severity | ..."). Page, tables and rules must agree. A misspelt name parses well and never fires: this is what finds it.
+("| `name` | severity | ..."). Page, tables and rules must agree. A misspelt name parses well and never fires: this
+is what finds it.
 
 Needs python3-yaml.
 """
@@ -83,7 +84,8 @@ def main():
     checker = Checker(table | PROMETHEUS)
     for name, labels in known.items():
         if table.get(name) != labels:
-            checker.complain(sys.argv[2], f"{name} has labels {sorted(labels)}, the table says {table.get(name)}")
+            said = table.get(name)
+            checker.complain(sys.argv[2], f"{name} has labels {sorted(labels)}, the table says {said}")
     only_gpu = {"convoyd_cuda_calls_total", "convoyd_device_memory_bytes"}
     faults = {"convoyd_worker_restarts_total"}  # absent until the first one
     for name in table.keys() - known.keys() - only_gpu - faults:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Prints what "kubectl kustomize FOLDER" would, for the little of it that config/kubernetes uses: resources, patches,
-images, and a configMapGenerator from files, without the hash in its name. Debian has no kustomize; where kubectl is
-there the test compares. Needs python3-yaml."""
+"""Prints what "kubectl kustomize FOLDER" would, for the little of it that config/kubernetes uses: resources,
+patches, images, and a configMapGenerator from files, without the hash in its name. Debian has no kustomize; where
+kubectl is there the test compares. Needs python3-yaml."""
 
 import pathlib
 import sys
@@ -10,11 +10,11 @@ import yaml
 
 
 def merged(base, patch):
-    """A strategic merge: maps by key; lists of maps with a name (or a mountPath) by that, those of the patch first."""
+    """A strategic merge: maps by key; lists of maps with a name (or a mountPath) by that, new ones first."""
     if isinstance(base, dict) and isinstance(patch, dict):
         return {
-            key: merged(base[key], patch[key]) if key in base and key in patch else base.get(key, patch.get(key))
-            for key in base | patch
+            key: merged(base[key], patch[key]) if key in base and key in patch else value
+            for key, value in (base | patch).items()
         }
     if isinstance(base, list) and isinstance(patch, list) and isinstance(patch[0], dict):
         key = "mountPath" if "mountPath" in patch[0] else "name"
