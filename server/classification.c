@@ -198,9 +198,10 @@ static int status_of_decoding(int code)
     }
 }
 
-/* Decodes image into the thread's row; NULL when it failed, which the image then says. */
+/* Decodes image, of at most max_pixels, into the thread's row; NULL when it failed, which the image then says,
+ * unless max_pixels is below the configuration's limit and only that was exceeded: the image is as before. */
 static const uint8_t *decode(const struct convoy_classification *classification,
-                             struct convoy_classify_image *image, size_t row_bytes)
+                             struct convoy_classify_image *image, size_t row_bytes, uint64_t max_pixels)
 {
     const struct convoy_model_shape *shape = &classification->view.shape;
     const struct convoy_image_target target = {
@@ -224,10 +225,11 @@ static const uint8_t *decode(const struct convoy_classification *classification,
             "timeout_ms");
         return NULL;
     }
-    int code =
-        convoy_image_to_row(place->scratch, image->part.bytes, image->part.length,
-                            classification->http->config->images.max_pixels, &target, place->row, &error);
+    int code = convoy_image_to_row(place->scratch, image->part.bytes, image->part.length, max_pixels, &target,
+                                   place->row, &error);
     image->decode_us = convoy_now_us() - begun_us;
+    if (code == -EFBIG && max_pixels < classification->http->config->images.max_pixels)
+        return NULL;
     if (code != 0) {
         fail_image(image, status_of_decoding(code), error.message);
         return NULL;
@@ -235,8 +237,9 @@ static const uint8_t *decode(const struct convoy_classification *classification,
     return place->row;
 }
 
-/* Decodes one image and hands it to the batcher. Any thread; classification may be gone afterwards. */
-static void process(struct convoy_classification *classification, uint32_t index)
+/* Decodes one image and hands it to the batcher. Any thread; classification may be gone afterwards. False,
+ * with nothing done, when the image has more than max_pixels but not too many for the configuration. */
+static bool process(struct convoy_classification *classification, uint32_t index, uint64_t max_pixels)
 {
     const struct convoy_model_shape *shape = &classification->view.shape;
     size_t row_bytes = (size_t)shape->channels * shape->height * shape->width;
@@ -246,11 +249,13 @@ static void process(struct convoy_classification *classification, uint32_t index
     if (atomic_load(&classification->http->stopping))
         fail_image(image, MHD_HTTP_SERVICE_UNAVAILABLE, "the server is stopping: send the request again");
     else
-        row = decode(classification, image, row_bytes);
+        row = decode(classification, image, row_bytes, max_pixels);
+    if (row == NULL && image->status == 0)
+        return false;
     if (row == NULL) {
         convoy_batcher_cancel(classification->batcher, classification->view.model, 1);
         finish_image(classification);
-        return;
+        return true;
     }
     image->item = (struct convoy_item){
         .model = classification->view.model,
@@ -262,15 +267,23 @@ static void process(struct convoy_classification *classification, uint32_t index
         .context = classification,
     };
     convoy_batcher_submit(classification->batcher, &image->item, row, row_bytes);
+    return true;
+}
+
+static uint64_t pixel_limit(const struct convoy_classification *classification)
+{
+    return classification->http->config->images.max_pixels;
 }
 
 static void process_in_pool(struct convoy_decode_job *job, uint32_t index)
 {
-    process((struct convoy_classification *)((char *)job - offsetof(struct convoy_classification, job)),
-            index);
+    struct convoy_classification *classification =
+        (struct convoy_classification *)((char *)job - offsetof(struct convoy_classification, job));
+
+    process(classification, index, pixel_limit(classification));
 }
 
-/* Small enough to decode here? An image whose header is bad costs nothing either. */
+/* Are several images together small enough to decode here? One whose header is bad costs nothing either. */
 static bool small(const struct convoy_classification *classification)
 {
     uint64_t pixels = 0, bytes = 0;
@@ -278,8 +291,7 @@ static bool small(const struct convoy_classification *classification)
     for (uint32_t i = 0; i < classification->count; i++) {
         const struct convoy_part *part = &classification->images[i].part;
         struct convoy_image_info info;
-        if (convoy_image_probe(part->bytes, part->length, classification->http->config->images.max_pixels,
-                               &info, NULL) == 0)
+        if (convoy_image_probe(part->bytes, part->length, pixel_limit(classification), &info, NULL) == 0)
             pixels += (uint64_t)info.width * (uint64_t)info.height;
         bytes += part->length;
         if (pixels > INLINE_PIXELS || bytes > INLINE_BYTES)
@@ -288,15 +300,29 @@ static bool small(const struct convoy_classification *classification)
     return true;
 }
 
+/* Processes all images on this thread; false, with nothing done, when they are too large for that. */
+static bool process_here(struct convoy_classification *classification)
+{
+    uint64_t most = pixel_limit(classification);
+
+    /* One image is not probed first: reading its header twice would cost a tenth of its request. */
+    if (classification->count == 1)
+        return classification->images[0].part.length <= INLINE_BYTES &&
+               process(classification, 0, most < INLINE_PIXELS ? most : INLINE_PIXELS);
+    if (!small(classification))
+        return false;
+    /* The HTTP side's reference keeps it alive through all of this, which the analyzer cannot count. */
+    for (uint32_t i = 0; i < classification->count; i++)
+        (void)process(classification, i, most); // NOLINT(clang-analyzer-unix.Malloc)
+    return true;
+}
+
 bool convoy_classification_run(struct convoy_classification *classification)
 {
     uint32_t count = classification->count;
 
     atomic_fetch_add_explicit(&classification->refs, count, memory_order_relaxed);
-    if (small(classification)) {
-        /* The HTTP side's reference keeps it alive through all of this, which the analyzer cannot count. */
-        for (uint32_t i = 0; i < count; i++)
-            process(classification, i); // NOLINT(clang-analyzer-unix.Malloc)
+    if (process_here(classification)) {
         /* Nothing reached the batcher, or it was quick: no need to suspend. */
         if (convoy_classification_complete(classification)) // NOLINT(clang-analyzer-unix.Malloc)
             return true;

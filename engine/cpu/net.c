@@ -1,24 +1,26 @@
 #include "engine/cpu/net.h"
 #include "engine/base/utf8.h"
 #include "engine/cpu/check.h"
-#include "engine/cpu/lower.h"
+#include "engine/cpu/lane.h"
 #include "engine/cpu/rows.h"
 #include "engine/cpu/threads.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 /* On one thread a pass of 16 costs per image what a pass of 1 does (within 6 %, on networks for 32 x 32 and
- * 224 x 224 images): the larger buckets are there for the threads, which share images instead of halves of
- * them. Each bucket costs its primitives at load. */
-static const uint32_t bucket_rows[] = {1, 4, 16};
-#define MAX_BUCKETS 3
+ * 224 x 224 images). Each bucket costs its primitives at load. */
+static const uint32_t bucket_rows[CONVOY_CPU_MAX_BUCKETS] = {1, 4, 16};
 
 /* A bucket whose activations take more than this is left out: they would only leave the caches. */
 #define MAX_ARENA_BYTES ((size_t)64 << 20)
+
+/* What the activations of all lanes together may take. */
+#define MAX_LANES_BYTES ((size_t)256 << 20)
 
 /* Waking a sleeping thread and waiting for it costs tens of microseconds at every primitive. A pass whose
  * matrix products and convolutions take less on average (4 million multiply-adds: some 80 us on one core)
@@ -30,12 +32,12 @@ struct convoy_net {
     struct convoy_cpu_image image;
     uint32_t max_batch;
     bool takes_u8;
-    int bucket_count;
-    struct convoy_cpu_plan buckets[MAX_BUCKETS]; /* by rising rows */
+    struct convoy_cpu_lane team;   /* for jobs of fewer images than threads, which share the work on each */
+    int lane_count;                /* 0 or one for each of the crew */
+    struct convoy_cpu_lane *lanes; /* for larger jobs: threads share the images */
     int output_count;
     struct convoy_cpu_output outputs[CONVOY_MAX_OUTPUTS];
     int64_t output_elements[CONVOY_MAX_OUTPUTS];
-    void *arena, *scratch;
     int group_count, layer_count;
     int *layer_of_group;
     float *group_us; /* scratch of a profiled job */
@@ -162,43 +164,53 @@ static int threads_for(const struct convoy_graph *graph, int64_t rows, int threa
     return nodes > 0 && work * (double)rows / nodes < WORK_FOR_THREADS ? 1 : threads;
 }
 
-static int lower_bucket(struct convoy_net *net, const struct convoy_graph *graph,
-                        const struct convoy_cpu_groups *groups, struct convoy_cpu_kernel *kernels,
-                        int64_t rows, int threads, struct convoy_error *error)
+/* The plans that are worth having beyond a lane's first. members: lanes like it. */
+static int add_buckets(struct convoy_net *net, struct convoy_cpu_lane *lane, size_t members, int64_t most,
+                       const struct convoy_cpu_source *source, int threads, struct convoy_error *error)
 {
-    struct convoy_cpu_plan *plan = &net->buckets[net->bucket_count++];
-    plan->rows = rows;
-    plan->threads = threads;
-    omp_set_num_threads(threads);
-    int failed = convoy_cpu_lower(graph, groups, &net->constants, plan, kernels, error);
-    return failed ? failed : convoy_cpu_plan_place(plan, error);
+    int failed = 0;
+    for (int i = 1; i < CONVOY_CPU_MAX_BUCKETS && !failed; i++) {
+        int64_t rows = bucket_rows[i] < net->max_batch ? bucket_rows[i] : net->max_batch;
+        size_t bytes = convoy_cpu_lane_arena_for(lane, rows);
+        if (rows <= bucket_rows[i - 1] || rows > most || bytes > MAX_ARENA_BYTES ||
+            bytes * members > MAX_LANES_BYTES)
+            break;
+        failed = convoy_cpu_lane_add(lane, source, rows,
+                                     threads > 1 ? threads_for(source->graph, rows, threads) : 1, error);
+    }
+    return failed;
 }
 
-static int finish_buckets(struct convoy_net *net, struct convoy_error *error)
+static int build_lanes(struct convoy_net *net, const struct convoy_cpu_source *source, int count,
+                       struct convoy_error *error)
 {
-    size_t arena = 64;
-    size_t scratch = 64;
-    for (int i = 0; i < net->bucket_count; i++) {
-        arena = net->buckets[i].arena_bytes > arena ? net->buckets[i].arena_bytes : arena;
-        scratch = net->buckets[i].scratch_bytes > scratch ? net->buckets[i].scratch_bytes : scratch;
+    net->lanes = calloc((size_t)count, sizeof(net->lanes[0]));
+    if (net->lanes == NULL)
+        return convoy_fail(error, -ENOMEM, "no memory for the plans of %d threads", count);
+    int failed = 0;
+    while (net->lane_count < count && !failed) {
+        struct convoy_cpu_lane *lane = &net->lanes[net->lane_count++];
+        failed = convoy_cpu_lane_add(lane, source, 1, 1, error);
+        if (!failed)
+            failed = add_buckets(net, lane, (size_t)count, INT64_MAX, source, 1, error);
+        if (!failed)
+            failed = convoy_cpu_lane_finish(lane, source->constants->engine, error);
     }
-    scratch = (scratch + 63) / 64 * 64;
-    net->arena = aligned_alloc(64, arena);
-    net->scratch = aligned_alloc(64, scratch);
-    if (net->arena == NULL || net->scratch == NULL)
-        return convoy_cpu_no_memory(error, "input", "activations", arena + scratch);
-    for (int i = 0; i < net->bucket_count; i++) {
-        int failed =
-            convoy_cpu_plan_finish(&net->buckets[i], net->constants.engine, net->arena, net->scratch, error);
-        if (failed)
-            return failed;
-    }
-    return 0;
+    return failed;
 }
 
-static bool worth_adding(const struct convoy_cpu_plan *last, int64_t rows)
+static int build_plans(struct convoy_net *net, const struct convoy_cpu_source *source, int threads,
+                       struct convoy_error *error)
 {
-    return rows > last->rows && last->arena_bytes / (size_t)last->rows * (size_t)rows <= MAX_ARENA_BYTES;
+    int failed = convoy_cpu_lane_add(&net->team, source, 1, threads_for(source->graph, 1, threads), error);
+    if (failed)
+        return failed;
+    bool lanes = threads > 1 && net->max_batch > 1 &&
+                 convoy_cpu_lane_arena_for(&net->team, 1) * (size_t)threads <= MAX_LANES_BYTES;
+    failed = add_buckets(net, &net->team, 1, lanes ? threads - 1 : INT64_MAX, source, threads, error);
+    if (!failed)
+        failed = convoy_cpu_lane_finish(&net->team, source->constants->engine, error);
+    return failed || !lanes ? failed : build_lanes(net, source, threads, error);
 }
 
 static int build(struct convoy_net *net, const struct convoy_graph *graph, int threads,
@@ -212,14 +224,9 @@ static int build(struct convoy_net *net, const struct convoy_graph *graph, int t
         if (kernels == NULL)
             failed = convoy_fail(error, -ENOMEM, "no memory to name %d layers", groups.count);
     }
-    for (int i = 0; i < MAX_BUCKETS && !failed; i++) {
-        int64_t rows = bucket_rows[i] < net->max_batch ? bucket_rows[i] : net->max_batch;
-        if (i > 0 && !worth_adding(&net->buckets[net->bucket_count - 1], rows))
-            break;
-        failed = lower_bucket(net, graph, &groups, kernels, rows, threads_for(graph, rows, threads), error);
-    }
+    struct convoy_cpu_source source = {graph, &groups, &net->constants, kernels};
     if (!failed)
-        failed = finish_buckets(net, error);
+        failed = build_plans(net, &source, threads, error);
     if (!failed)
         failed = describe_layers(net, graph, &groups, kernels, error);
     omp_set_num_threads(threads);
@@ -241,6 +248,7 @@ int convoy_cpu_net_load(dnnl_engine_t engine, dnnl_stream_t stream, int threads,
         return convoy_fail(error, -ENOMEM, "no memory for a network");
     made->constants.engine = engine;
     made->constants.stream = stream;
+    made->team.stream = stream;
     made->max_batch = options->max_batch > 0 ? options->max_batch : 1;
     if (graph->tensors[graph->input].shape.batch_axis < 0)
         made->max_batch = 1;
@@ -257,16 +265,6 @@ int convoy_cpu_net_load(dnnl_engine_t engine, dnnl_stream_t stream, int threads,
     info->layers = made->layers;
     *net = made;
     return 0;
-}
-
-/* The bucket for the next pass: the largest that the remaining rows fill. None is ever filled up with empty
- * rows: they would cost as much as full ones. */
-static const struct convoy_cpu_plan *next_bucket(const struct convoy_net *net, uint32_t rows)
-{
-    int i = net->bucket_count - 1;
-    while (i > 0 && net->buckets[i].rows > rows)
-        i--;
-    return &net->buckets[i];
 }
 
 static float elapsed_us(struct timespec *mark)
@@ -290,60 +288,156 @@ static int check_job(const struct convoy_net *net, const struct convoy_job *job,
     return 0;
 }
 
-int convoy_cpu_net_run(const struct convoy_net *net, dnnl_stream_t stream, const struct convoy_job *job,
-                       struct convoy_error *error)
+/* The images from `first` on that plan takes. Adds to times and, unless it is NULL, to group_us. */
+static int run_pass(const struct convoy_net *net, const struct convoy_cpu_plan *plan, dnnl_stream_t stream,
+                    const struct convoy_job *job, uint32_t first, struct convoy_job_times *times,
+                    float *group_us, struct convoy_error *error)
 {
-    struct convoy_job_times times = {.layer_us = job->times != NULL ? job->times->layer_us : NULL};
-    float *group_us = job->profile && times.layer_us != NULL ? net->group_us : NULL;
-    int failed = check_job(net, job, error);
-    if (failed)
-        return failed;
-    if (group_us != NULL)
-        memset(group_us, 0, (size_t)net->group_count * sizeof(float));
+    const char *input = (const char *)job->input + first * job->input_stride;
+    float *to = (float *)(void *)((char *)job->output + first * job->output_stride);
     struct timespec mark;
     clock_gettime(CLOCK_MONOTONIC, &mark);
-    const char *input = job->input;
-    char *output = (char *)job->output;
-    for (uint32_t done = 0; done < job->rows;) {
-        const struct convoy_cpu_plan *plan = next_bucket(net, job->rows - done);
-        convoy_cpu_read_rows(&net->image, job->form, input + done * job->input_stride, job->input_stride,
-                             plan->rows, plan->input_interleaved, plan->reps[plan->input].data);
-        times.input_us += elapsed_us(&mark);
+    convoy_cpu_read_rows(&net->image, job->form, input, job->input_stride, plan->rows,
+                         plan->input_interleaved, plan->reps[plan->input].data);
+    times->input_us += elapsed_us(&mark);
+    int failed = convoy_cpu_plan_run(plan, stream, group_us, error);
+    if (failed)
+        return failed;
+    times->compute_us += elapsed_us(&mark);
+    for (int i = 0; i < net->output_count; i++) {
+        convoy_cpu_write_rows(&net->outputs[i], plan->reps[plan->outputs[i]].data, plan->rows, to,
+                              job->output_stride);
+        to += net->output_elements[i];
+    }
+    times->output_us += elapsed_us(&mark);
+    return 0;
+}
 
+/* Pass after pass on the calling thread and its team. */
+static int run_on_team(const struct convoy_net *net, const struct convoy_job *job,
+                       struct convoy_job_times *times, struct convoy_error *error)
+{
+    float *group_us = job->profile && times->layer_us != NULL ? net->group_us : NULL;
+    int failed = 0;
+    if (group_us != NULL)
+        memset(group_us, 0, (size_t)net->group_count * sizeof(float));
+    for (uint32_t done = 0; done < job->rows && !failed;) {
+        const struct convoy_cpu_plan *plan = convoy_cpu_lane_bucket(&net->team, job->rows - done);
         omp_set_num_threads(plan->threads);
-        failed = convoy_cpu_plan_run(plan, stream, group_us, error);
-        if (failed)
-            return failed;
-        times.compute_us += elapsed_us(&mark);
-
-        float *to = (float *)(void *)(output + done * job->output_stride);
-        for (int i = 0; i < net->output_count; i++) {
-            convoy_cpu_write_rows(&net->outputs[i], plan->reps[plan->outputs[i]].data, plan->rows, to,
-                                  job->output_stride);
-            to += net->output_elements[i];
-        }
-        times.output_us += elapsed_us(&mark);
+        failed = run_pass(net, plan, net->team.stream, job, done, times, group_us, error);
         done += (uint32_t)plan->rows;
     }
-    if (group_us != NULL) {
-        memset(times.layer_us, 0, (size_t)net->layer_count * sizeof(float));
-        for (int i = 0; i < net->group_count; i++)
-            times.layer_us[net->layer_of_group[i]] += group_us[i];
-    }
-    if (job->times != NULL)
-        *job->times = times;
+    if (failed || group_us == NULL)
+        return failed;
+    memset(times->layer_us, 0, (size_t)net->layer_count * sizeof(float));
+    for (int i = 0; i < net->group_count; i++)
+        times->layer_us[net->layer_of_group[i]] += group_us[i];
     return 0;
+}
+
+/* A job that the crew works on. */
+struct shared_job {
+    const struct convoy_net *net;
+    const struct convoy_job *job;
+    int64_t pass_rows; /* of a pass, at most */
+    pthread_mutex_t lock;
+    uint32_t next; /* the first image that nobody has taken */
+    int failed;
+    struct convoy_error error;
+    struct convoy_job_times times; /* sums over all members */
+};
+
+/* Takes passes from the job until there are none. Which images are a pass does not depend on who takes it, so
+ * the same job gives the same bits however busy the machine is. */
+static void run_share(void *context, int member)
+{
+    struct shared_job *shared = context;
+    const struct convoy_cpu_lane *lane = &shared->net->lanes[member];
+    struct convoy_job_times times = {0};
+    struct convoy_error error;
+    int failed = 0;
+    if (member == 0)
+        omp_set_num_threads(1);
+    pthread_mutex_lock(&shared->lock);
+    while (shared->next < shared->job->rows && shared->failed == 0) {
+        uint32_t first = shared->next;
+        int64_t rows = shared->job->rows - first;
+        const struct convoy_cpu_plan *plan =
+            convoy_cpu_lane_bucket(lane, rows < shared->pass_rows ? rows : shared->pass_rows);
+        shared->next += (uint32_t)plan->rows;
+        pthread_mutex_unlock(&shared->lock);
+        failed = run_pass(shared->net, plan, lane->stream, shared->job, first, &times, NULL, &error);
+        pthread_mutex_lock(&shared->lock);
+        if (failed && shared->failed == 0) {
+            shared->failed = failed;
+            shared->error = error;
+        }
+    }
+    shared->times.input_us += times.input_us;
+    shared->times.compute_us += times.compute_us;
+    shared->times.output_us += times.output_us;
+    pthread_mutex_unlock(&shared->lock);
+}
+
+static int run_on_crew(const struct convoy_net *net, struct convoy_cpu_crew *crew,
+                       const struct convoy_job *job, struct convoy_job_times *times,
+                       struct convoy_error *error)
+{
+    /* Two passes a member at least, so that one that is held up leaves the other its second. */
+    int64_t pass_rows = job->rows / (2 * (uint32_t)net->lane_count);
+    struct shared_job shared = {.net = net,
+                                .job = job,
+                                .pass_rows = pass_rows > 1 ? pass_rows : 1,
+                                .lock = PTHREAD_MUTEX_INITIALIZER};
+    int members = job->rows < (uint32_t)net->lane_count ? (int)job->rows : net->lane_count;
+    struct timespec mark;
+    clock_gettime(CLOCK_MONOTONIC, &mark);
+    convoy_cpu_crew_run(crew, members, run_share, &shared);
+    pthread_mutex_destroy(&shared.lock);
+    if (shared.failed) {
+        *error = shared.error;
+        return shared.failed;
+    }
+    /* The time that passed, divided among the stages as the members' own times are. */
+    const struct convoy_job_times *sum = &shared.times;
+    float all = sum->input_us + sum->compute_us + sum->output_us;
+    float part = all > 0 ? elapsed_us(&mark) / all : 0;
+    times->input_us = sum->input_us * part;
+    times->compute_us = sum->compute_us * part;
+    times->output_us = sum->output_us * part;
+    return 0;
+}
+
+/* Many images are shared out; of few, each is computed by all threads, if it is work enough for them. */
+static bool for_crew(const struct convoy_net *net, const struct convoy_job *job)
+{
+    return net->lane_count > 0 && !job->profile && job->rows > 1 &&
+           (job->rows * 2 >= (uint32_t)net->lane_count ||
+            convoy_cpu_lane_bucket(&net->team, job->rows)->threads == 1);
+}
+
+int convoy_cpu_net_run(const struct convoy_net *net, struct convoy_cpu_crew *crew,
+                       const struct convoy_job *job, struct convoy_error *error)
+{
+    struct convoy_job_times times = {.layer_us = job->times != NULL ? job->times->layer_us : NULL};
+    int failed = check_job(net, job, error);
+    if (!failed)
+        failed = for_crew(net, job) ? run_on_crew(net, crew, job, &times, error)
+                                    : run_on_team(net, job, &times, error);
+    if (!failed && job->times != NULL)
+        *job->times = times;
+    return failed;
 }
 
 void convoy_cpu_net_free(struct convoy_net *net)
 {
     if (net == NULL)
         return;
-    for (int i = 0; i < net->bucket_count; i++)
-        convoy_cpu_plan_free(&net->buckets[i]);
+    convoy_cpu_lane_free(&net->team);
+    for (int i = 0; i < net->lane_count; i++)
+        convoy_cpu_lane_free(&net->lanes[i]);
     convoy_cpu_constants_free(&net->constants);
-    free(net->arena);
-    free(net->scratch);
+    free(net->lanes);
     free(net->layer_of_group);
     free(net->group_us);
     free(net->layers);

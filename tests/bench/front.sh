@@ -1,66 +1,52 @@
 #!/usr/bin/env bash
-# Measures the front: requests a second with the null backend (every request is a JPEG of 32x32 pixels, decoded,
-# batched, sent to a worker and back) beside a bare libmicrohttpd that answers a line to the same request, in
-# turns, median of 5; then the latency with the CPU backend, from one connection and from 64.
-#   tests/bench/front.sh [SECONDS]
-set -euo pipefail
-cd "$(dirname "$0")/../.."
-build=${CONVOY_BUILD:-build}
-seconds=${1:-4}
-rounds=5
+# Measures the front: requests a second with the null backend (every request is a JPEG of 32 x 32 pixels, decoded,
+# batched, sent to a worker and back) beside the least that anyone must do, a bare libmicrohttpd that decodes the
+# same JPEG and suspends and resumes every request (mhd_least.c); and, for scale, beside one that only takes the
+# body. In turns; median of the ratios.
+#   tests/bench/front.sh [ROUNDS [SECONDS]]
+# shellcheck source=tests/bench/lib.sh
+. "$(dirname "$0")/lib.sh"
+rounds=${1:-9}
+seconds=${2:-2}
 connections=64
-work=$(mktemp -d)
-pids=()
-trap 'kill -TERM "${pids[@]}" 2>/dev/null || true; wait; rm -rf "$work"' EXIT
 
-command -v wrk >/dev/null || { echo "front.sh: wrk is missing (Debian package wrk)" >&2; exit 1; }
+needs wrk wrk
+small_jpeg
 # shellcheck disable=SC2046 # flags are words
-cc -std=gnu11 -O2 -Wall -Wextra tests/bench/mhd_echo.c -o "$work/mhd_echo" $(pkg-config --cflags --libs libmicrohttpd)
+cc -std=gnu11 -O2 -Wall -Wextra tests/bench/mhd_least.c -o "$work/mhd_least" \
+  $(pkg-config --cflags --libs libmicrohttpd libjpeg) -lpthread
 
-# The samples are larger: decoding them is most of the work.
-/usr/bin/python3 - models/samples/ship.jpg "$work/small.jpg" <<'PYTHON'
-import sys
-from PIL import Image
-Image.open(sys.argv[1]).resize((32, 32), Image.BILINEAR).save(sys.argv[2], quality=90)
-PYTHON
-export IMAGE=$work/small.jpg
-
-start() { # backend: starts convoyd with it and sets $url
-  "$build/bin/convoyd" --listen 127.0.0.1:0 --backend "$1" 2>"$work/log" &
-  pids+=($!)
-  until url=http://127.0.0.1:$(sed -n 's/.*msg="convoyd listens".* port=\([0-9]*\).*/\1/p' "$work/log") &&
-    curl -fs -o /dev/null "$url/v2/health/ready"; do
-    sleep 0.05
-  done
-}
-
-# drive URL CONNECTIONS: prints "requests-a-second p50-us p99-us errors".
-drive() {
-  local threads=2
-  [ "$2" -gt 1 ] || threads=1
-  wrk -t$threads -c"$2" -d"${seconds}s" -s tests/bench/post.lua "$1/classify?top=1" | sed -n 's/^RESULT //p'
-}
-
-median() { sort -n | sed -n "$(((rounds + 1) / 2))p"; }
-
-echo_port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
-"$work/mhd_echo" "$echo_port" "$(nproc)" &
+least_port=$(free_port)
+"$work/mhd_least" "$least_port" "$(nproc)" &
 pids+=($!)
-start null
-for ((i = 0; i < rounds; i++)); do
-  drive "http://127.0.0.1:$echo_port" $connections >>"$work/echo"
-  drive "$url" $connections >>"$work/front"
-done
-echo_rate=$(cut -d' ' -f1 "$work/echo" | median)
-front_rate=$(cut -d' ' -f1 "$work/front" | median)
-awk -v e="$echo_rate" -v f="$front_rate" -v c=$connections 'BEGIN {
-  printf "%d connections: bare libmicrohttpd %d requests/s, convoyd with the null backend %d: ratio %.2f\n",
-    c, e, f, f / e }'
-awk '{ bad += $4 } END { print "errors: " bad + 0 }' "$work/echo" "$work/front"
+least=$!
+echo_port=$(free_port)
+"$work/mhd_least" "$echo_port" "$(nproc)" echo &
+pids+=($!)
+serve null
+worker=$(pgrep -P "$daemon" convoy-worker)
 
-start cpu
-for number in 1 $connections; do
-  drive "$url" "$number" | awk -v c="$number" '{
-    printf "cpu backend, %d connection(s): %d requests/s, p50 %.2f ms, p99 %.2f ms, errors %d\n",
-      c, $1, $2 / 1000, $3 / 1000, $4 }'
+# ticks PID...: processor time so far, in hundredths of a second.
+ticks() { local pid; for pid in "$@"; do awk '{ print $14 + $15 }' "/proc/$pid/stat"; done | awk '{ s += $1 } END { print s }'; }
+# timed NAME URL PID...: a round; appends the rate, and the processor microseconds a request, to $work/NAME.
+timed() {
+  local name=$1 target=$2 before result
+  shift 2
+  before=$(ticks "$@")
+  result=$(drive "$target/classify?top=1" $connections "$seconds")
+  echo "$result $(awk -v t="$(($(ticks "$@") - before))" -v n="${result%% *}" -v s="$seconds" \
+    'BEGIN { printf "%.1f", t * 10000 / (n * s) }')" >>"$work/$name"
+}
+for ((i = 0; i < rounds; i++)); do
+  timed least "http://127.0.0.1:$least_port" "$least"
+  timed front "$url" "$daemon" "$worker"
+  drive "http://127.0.0.1:$echo_port/" $connections 1 >>"$work/echo"
 done
+printf '%d connections, a JPEG of %d bytes, %d rounds of %d s\n' $connections "$(stat -c %s "$IMAGE")" "$rounds" "$seconds"
+printf 'bare libmicrohttpd, takes the body:            %7d requests/s\n' "$(median 1 <"$work/echo")"
+printf 'the same, decodes, suspends and resumes:       %7d requests/s, %s us of processor time each\n' \
+  "$(median 1 <"$work/least")" "$(median 5 <"$work/least")"
+printf 'convoyd with the null backend:                 %7d requests/s, %s us (worker included)\n' \
+  "$(median 1 <"$work/front")" "$(median 5 <"$work/front")"
+echo "ratio convoyd to the second: $(ratios "$work/front" "$work/least")"
+awk '{ bad += $4 } END { print "errors: " bad + 0 }' "$work/echo" "$work/least" "$work/front"

@@ -1,0 +1,107 @@
+/* A backend by itself: images a second of one model at one batch size, without HTTP, channel or front.
+ *   bench_backend_rate BACKEND MODEL.onnx BATCH SECONDS u8|f32
+ * Prints one line: images a second, counted over SECONDS after a second of warming up. The images are random;
+ * a backend that skipped work for zeros would look faster than it is. */
+#include "engine/base/clock.h"
+#include "engine/channel.h"
+#include "engine/worker/nets.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* One job from end to end. */
+static int run(const struct convoy_worker_device *device, const struct convoy_worker_net *net,
+               const struct convoy_job *job, struct convoy_error *error)
+{
+    uint64_t tag;
+    int code = device->backend->submit(device->device, net->net, job, error);
+    while (code == 0)
+        code = device->backend->collect(device->device, 1000, &tag, error);
+    return code < 0 ? code : 0;
+}
+
+static int measure(const struct convoy_worker_device *device, const struct convoy_worker_net *net,
+                   const struct convoy_job *job, double seconds, struct convoy_error *error)
+{
+    uint64_t warm_us = convoy_now_us() + 1000000;
+    while (convoy_now_us() < warm_us)
+        if (run(device, net, job, error) != 0)
+            return -1;
+    uint64_t images = 0, begun_us = convoy_now_us(), now_us = begun_us;
+    while ((double)(now_us - begun_us) < seconds * 1e6) {
+        if (run(device, net, job, error) != 0)
+            return -1;
+        images += job->rows;
+        now_us = convoy_now_us();
+    }
+    printf("%.0f\n", (double)images / ((double)(now_us - begun_us) / 1e6));
+    return 0;
+}
+
+static cJSON *load_message(const char *path, long batch)
+{
+    cJSON *message = cJSON_CreateObject();
+    cJSON_AddStringToObject(message, "path", path);
+    cJSON_AddStringToObject(message, "name", path);
+    cJSON_AddStringToObject(message, "precision", "fp32");
+    cJSON_AddNumberToObject(message, "max_batch", (double)batch);
+    return message;
+}
+
+static void fill(const struct convoy_job *job, size_t elements)
+{
+    srand(1);
+    for (uint32_t row = 0; row < job->rows; row++) {
+        uint8_t *bytes = (uint8_t *)(uintptr_t)job->input + row * job->input_stride;
+        for (size_t i = 0; i < elements; i++) {
+            float value = (float)rand() / (float)RAND_MAX * 2 - 1;
+            if (job->form == CONVOY_FORM_F32_CHW)
+                memcpy(bytes + i * sizeof value, &value, sizeof value);
+            else
+                bytes[i] = (uint8_t)rand();
+        }
+    }
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 6 || (strcmp(argv[5], "u8") != 0 && strcmp(argv[5], "f32") != 0)) {
+        fputs("usage: bench_backend_rate BACKEND MODEL.onnx BATCH SECONDS u8|f32\n", stderr);
+        return 2;
+    }
+    long batch = strtol(argv[3], NULL, 10);
+    struct convoy_worker_device device;
+    struct convoy_worker_net net;
+    struct convoy_job_times times = {0};
+    struct convoy_error error;
+    cJSON *message = load_message(argv[2], batch);
+    if (batch < 1 || convoy_worker_open_device(argv[1], 0, 1, &device, NULL, &error) != 0 ||
+        convoy_worker_load(&device, message, &net, NULL, &error) != 0) {
+        fprintf(stderr, "bench_backend_rate: %s\n", batch < 1 ? "the batch is 1 at least" : error.message);
+        return 1;
+    }
+    size_t elements = (size_t)net.info.channels * net.info.height * net.info.width;
+    bool u8 = strcmp(argv[5], "u8") == 0;
+    struct convoy_job job = {.form = u8 ? CONVOY_FORM_U8_HWC : CONVOY_FORM_F32_CHW,
+                             .rows = (uint32_t)batch,
+                             .input_stride = convoy_slot_round(elements * (u8 ? 1 : sizeof(float))),
+                             .output_stride = convoy_slot_round(net.info.outputs_per_row * sizeof(float)),
+                             .times = &times};
+    void *input = aligned_alloc(64, job.rows * job.input_stride);
+    job.output = aligned_alloc(64, job.rows * job.output_stride);
+    job.input = input;
+    int code = input == NULL || job.output == NULL ? convoy_fail(&error, -1, "out of memory") : 0;
+    if (code == 0) {
+        fill(&job, elements);
+        code = measure(&device, &net, &job, strtod(argv[4], NULL), &error);
+    }
+    if (code != 0)
+        fprintf(stderr, "bench_backend_rate: %s\n", error.message);
+    free(input);
+    free(job.output);
+    cJSON_Delete(message);
+    convoy_worker_unload(&device, &net);
+    convoy_worker_close_device(&device);
+    return code == 0 ? 0 : 1;
+}

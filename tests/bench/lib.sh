@@ -1,0 +1,75 @@
+# shellcheck shell=bash
+# What the measuring scripts share. A script ends what it started, whatever happens.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+build=${CONVOY_BUILD:-build}
+work=$(mktemp -d)
+pids=()
+# shellcheck disable=SC2317 # the trap calls it
+end() {
+  [ ${#pids[@]} -eq 0 ] || kill -TERM "${pids[@]}" 2>/dev/null || true
+  wait
+  rm -rf "$work"
+}
+trap end EXIT
+
+die() {
+  echo "$(basename "$0"): $*" >&2
+  exit 1
+}
+
+needs() { # COMMAND DEBIAN-PACKAGE
+  command -v "$1" >/dev/null || die "$1 is missing (Debian package $2)"
+}
+
+free_port() {
+  /usr/bin/python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
+}
+
+# small_jpeg: a JPEG of 32 x 32 pixels and about 1,000 bytes, in $IMAGE, which post.lua sends. The samples are
+# larger: decoding them is most of the work.
+small_jpeg() {
+  export IMAGE=$work/small.jpg
+  /usr/bin/python3 - models/samples/ship.jpg "$IMAGE" <<'PYTHON' || die "Pillow is missing (Debian package python3-pil)"
+import sys
+from PIL import Image
+Image.open(sys.argv[1]).resize((32, 32), Image.BILINEAR).save(sys.argv[2], quality=85)
+PYTHON
+}
+
+# serve BACKEND: starts convoyd with it, waits until it is ready, sets $url and $daemon.
+serve() {
+  : >"$work/log"
+  "$build/bin/convoyd" --listen 127.0.0.1:0 --backend "$1" 2>"$work/log" &
+  daemon=$!
+  pids+=("$daemon")
+  until url=http://127.0.0.1:$(sed -n 's/.*msg="convoyd listens".* port=\([0-9]*\).*/\1/p' "$work/log") &&
+    curl -fs -o /dev/null "$url/v2/health/ready"; do
+    kill -0 "$daemon" || die "convoyd ended: $(cat "$work/log")"
+    sleep 0.05
+  done
+}
+
+# drive URL CONNECTIONS SECONDS: prints "requests-a-second p50-us p99-us errors".
+drive() {
+  local threads=2
+  [ "$2" -gt 1 ] || threads=1
+  wrk -t$threads -c"$2" -d"$3s" -s tests/bench/post.lua "$1" | sed -n 's/^RESULT //p'
+}
+
+# median [FIELD]: of the numbers in that field of the lines on stdin.
+median() { awk -v f="${1:-1}" '{ print $f }' | sort -n | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
+
+# ratios A B: of two files of one figure a line, taken in turns: the median of the ratios A/B line by line, and
+# the least and greatest of them.
+ratios() {
+  paste "$1" "$2" | awk '{ print $1 / $2 }' | sort -n |
+    awk '{ v[NR] = $1 } END { printf "%.2f (%.2f to %.2f)", v[int((NR + 1) / 2)], v[1], v[NR] }'
+}
+
+# pss PID...: proportional memory of the processes in MB.
+pss() {
+  local pid
+  for pid in "$@"; do awk '/^Pss:/ { print $2 }' "/proc/$pid/smaps_rollup"; done |
+    awk '{ sum += $1 } END { printf "%.0f", sum / 1024 }'
+}
