@@ -63,6 +63,13 @@ keys q
 restored 0
 shows '^before-42$'
 
+keys clear Enter "NO_COLOR=1 \$convoy top --interval 0.2" Enter
+shows '^  output '
+mux capture-pane -p -e -t main | grep -q "$(printf '\033')" && fail "colours in spite of NO_COLOR: $(mux capture-pane -p -e -t main)"
+keys q
+restored 0
+keys clear Enter
+
 echo "top: windows of other sizes, drawn anew at once."
 keys "\$convoy top --interval 3600" Enter
 shows '^  output '
