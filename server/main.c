@@ -52,8 +52,12 @@ static int serve(const struct convoy_config *config, const struct convoy_options
         status = complain(&error);
         goto done;
     }
-    service = (struct convoy_service){
-        .loop = &loop, .config = config, .registry = registry, .supervisor = supervisor};
+    service = (struct convoy_service){.loop = &loop,
+                                      .config = config,
+                                      .registry = registry,
+                                      .supervisor = supervisor,
+                                      .http = http,
+                                      .holds = inherited_fd >= 0};
     life = (struct convoy_lifecycle){.loop = &loop,
                                      .config = config,
                                      .options = options,

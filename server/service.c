@@ -140,6 +140,15 @@ static void tell_status(struct convoy_service *service, const char *first, const
     tell(state);
 }
 
+/* Without threads or memory for it, the next look tries again. */
+static void let_in(struct convoy_service *service)
+{
+    struct convoy_error error;
+    service->holds = convoy_http_accept(service->http, &error) != 0;
+    if (service->holds)
+        convoy_log(CONVOY_LOG_ERROR, "connections are not taken yet", CONVOY_STR("reason", error.message));
+}
+
 static void look(struct convoy_service *service)
 {
     struct convoy_model_states states;
@@ -159,9 +168,11 @@ static void look(struct convoy_service *service)
     }
     bool starts = !service->started && (settled || now - service->moved_us > CONVOY_SERVICE_PATIENCE_US);
     service->started = service->started || starts;
+    if (service->holds && (service->started || now - service->began_us > CONVOY_SERVICE_PATIENCE_US))
+        let_in(service);
     describe(service, &states, &health, text, sizeof text);
     tell_status(service, starts ? "READY=1" : service->started ? "" : extend, text);
-    if (starts)
+    if (service->started)
         uv_check_stop(&service->turn);
 }
 
@@ -185,12 +196,12 @@ void convoy_service_start(struct convoy_service *service)
 {
     const char *address = getenv("NOTIFY_SOCKET");
     uint64_t every_ms = beat_ms();
-    service->told = address != NULL && address[0] != '\0';
+    service->active = (address != NULL && address[0] != '\0') || service->holds;
     service->started = service->draining = false;
     service->answered = 0;
-    service->moved_us = convoy_now_us();
+    service->began_us = service->moved_us = convoy_now_us();
     service->status[0] = service->problem[0] = '\0';
-    if (!service->told)
+    if (!service->active)
         return;
 #ifndef CONVOY_SYSTEMD
     convoy_log(CONVOY_LOG_WARNING, "built without libsystemd: the service manager is told nothing, use "
@@ -210,7 +221,7 @@ void convoy_service_reloading(struct convoy_service *service)
 {
     char state[80];
     /* Before it is started the READY=1 that ends the reload would say that it were. */
-    if (!service->told || !service->started || service->draining)
+    if (!service->active || !service->started || service->draining)
         return;
     snprintf(state, sizeof state, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64, convoy_now_us());
     tell(state);
@@ -219,7 +230,7 @@ void convoy_service_reloading(struct convoy_service *service)
 void convoy_service_reloaded(struct convoy_service *service, const char *problem)
 {
     snprintf(service->problem, sizeof service->problem, "%s", problem != NULL ? problem : "");
-    if (!service->told || service->draining)
+    if (!service->active || service->draining)
         return;
     if (service->started)
         tell("READY=1");
@@ -229,7 +240,7 @@ void convoy_service_reloaded(struct convoy_service *service, const char *problem
 void convoy_service_stopping(struct convoy_service *service, uint64_t open_requests)
 {
     char first[80], text[80];
-    if (!service->told)
+    if (!service->active)
         return;
     service->draining = true;
     uint64_t longest_us =
@@ -242,7 +253,7 @@ void convoy_service_stopping(struct convoy_service *service, uint64_t open_reque
 
 void convoy_service_stop(struct convoy_service *service)
 {
-    if (!service->told)
+    if (!service->active)
         return;
     uv_close((uv_handle_t *)&service->turn, NULL);
     uv_close((uv_handle_t *)&service->look, NULL);

@@ -9,7 +9,10 @@
  * is up: the daemon would answer as well as it ever will without a change from outside. That may be with no
  * model at all. Failing the start would only have the same happen again, and restarting what can be is the
  * supervisor's work: the status line says what is wrong. For the same reason a daemon in which nothing moves
- * for CONVOY_SERVICE_PATIENCE_US, because no worker can be started, counts as started. */
+ * for CONVOY_SERVICE_PATIENCE_US, because no worker can be started, counts as started.
+ *
+ * Connections to a socket that the manager holds are taken from then on, and CONVOY_SERVICE_PATIENCE_US after
+ * the start at the latest: whoever came between two instances would else be told that models are loading. */
 #ifndef CONVOY_SERVER_SERVICE_H
 #define CONVOY_SERVER_SERVICE_H
 
@@ -30,14 +33,18 @@ struct convoy_service {
     const struct convoy_config *config;
     struct convoy_registry *registry;
     struct convoy_supervisor *supervisor;
+    struct convoy_http *http;
+    bool holds; /* the socket is the manager's: connections are taken when there are models, or patience is
+                   over */
 
-    uv_check_t turn;                           /* after each turn of the loop, until the daemon is started */
-    uv_timer_t look;                           /* whether the status line is still true */
-    uv_timer_t beat;                           /* the watchdog's */
-    bool told;                                 /* there is somebody to tell */
-    bool started;                              /* READY=1 is out */
-    bool draining;                             /* STOPPING=1 is out */
-    uint32_t answered;                         /* models READY or FAILED when last looked */
+    uv_check_t turn;   /* after each turn of the loop, until the daemon is started */
+    uv_timer_t look;   /* whether the status line is still true */
+    uv_timer_t beat;   /* the watchdog's */
+    bool active;       /* there is somebody to tell, or a socket to let somebody in by */
+    bool started;      /* READY=1 is out */
+    bool draining;     /* STOPPING=1 is out */
+    uint32_t answered; /* models READY or FAILED when last looked */
+    uint64_t began_us;
     uint64_t moved_us;                         /* when that number changed */
     char status[CONVOY_SERVICE_SENTENCE_SIZE]; /* as last told */
     char problem[CONVOY_ERROR_BYTES];          /* why the last reload did not take, or empty */

@@ -1,17 +1,22 @@
 #!/usr/bin/env python3
-"""Plays the service manager for one program: receives what it says by sd_notify(3).
+"""Plays the service manager for one program: receives what it says by sd_notify(3), hands over sockets.
 
-    notify_socket.py RECORD [--watchdog-us N] [--socket [ADDRESS]:PORT]... -- COMMAND [ARGUMENT...]
+    notify_socket.py RECORD [--watchdog-us N] [--socket WHAT]... [--lazy] -- COMMAND [ARGUMENT...]
 
-Starts COMMAND with NOTIFY_SOCKET, with N also WATCHDOG_USEC and WATCHDOG_PID, and with each listening socket as a
-descriptor from 3 on, LISTEN_PID and LISTEN_FDS. Every message that comes is appended to RECORD as one JSON line
-{"at": seconds since the start, "pid": sender, "said": {NAME: value}}. Ends with the status of COMMAND; SIGTERM and
-SIGHUP are handed on to it. The first line of RECORD is {"pid": of COMMAND, "ports": [...]}.
+Starts COMMAND with NOTIFY_SOCKET, with N also WATCHDOG_USEC and WATCHDOG_PID, and with each socket as a descriptor
+from 3 on, LISTEN_PID and LISTEN_FDS. WHAT is ADDRESS:PORT (TCP, listening), "udp" or "unix". With --lazy COMMAND
+is started when somebody connects.
+
+RECORD gets a JSON line for each start, {"pid": of COMMAND, "ports": [...]} ("pid" 0: not started yet), and for each
+message {"at": seconds, "pid": sender, "said": {NAME: value}}. SIGTERM and SIGHUP are handed on to COMMAND; at
+SIGUSR1 it gets SIGTERM and is started again once it has ended, with the same sockets. Ends with the status of the
+last COMMAND.
 """
 
 import argparse
 import json
 import os
+import select
 import signal
 import socket
 import struct
@@ -21,10 +26,18 @@ import threading
 import time
 
 
-def listen(address):
-    host, _, port = address.rpartition(":")
-    family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
-    made = socket.create_server((host.strip("[]"), int(port)), family=family, backlog=4096)
+def listen(what):
+    if what == "udp":
+        made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        made.bind(("127.0.0.1", 0))
+    elif what == "unix":
+        made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        made.bind("\0convoyd-test-%d" % os.getpid())
+        made.listen()
+    else:
+        host, _, port = what.rpartition(":")
+        family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
+        made = socket.create_server((host.strip("[]"), int(port)), family=family, backlog=4096)
     return made
 
 
@@ -63,6 +76,21 @@ def record_messages(receiver, record, began):
         record.flush()
 
 
+class Child:
+    """COMMAND, and the signals that are meant for it."""
+
+    def __init__(self):
+        self.pid, self.again = 0, False
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1):
+            signal.signal(number, self.hand_on)
+
+    def hand_on(self, number, _):
+        if number == signal.SIGUSR1:
+            self.again, number = True, signal.SIGTERM
+        if self.pid != 0:
+            os.kill(self.pid, number)
+
+
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -70,6 +98,7 @@ def main():
     parser.add_argument("record")
     parser.add_argument("--watchdog-us", type=int)
     parser.add_argument("--socket", action="append", default=[])
+    parser.add_argument("--lazy", action="store_true")
     parser.add_argument("command", nargs="+")
     arguments = parser.parse_args()
     sockets = [listen(address) for address in arguments.socket]
@@ -82,15 +111,24 @@ def main():
         if arguments.watchdog_us:
             environment["WATCHDOG_USEC"] = str(arguments.watchdog_us)
         began = time.monotonic()
-        pid = start(arguments.command, environment, sockets)
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, lambda number, _: os.kill(pid, number))
-        ports = [made.getsockname()[1] for made in sockets]
-        record.write(json.dumps({"pid": pid, "ports": ports}) + "\n")
-        record.flush()
         listener = threading.Thread(target=record_messages, args=(receiver, record, began))
         listener.start()
-        _, status = os.waitpid(pid, 0)
+        ports = [made.getsockname()[1] if made.family != socket.AF_UNIX else 0 for made in sockets]
+        child = Child()
+
+        def note():
+            record.write(json.dumps({"pid": child.pid, "ports": ports}) + "\n")
+            record.flush()
+
+        if arguments.lazy:
+            note()
+            select.select(sockets, [], [])
+        child.again = True
+        while child.again:
+            child.again = False
+            child.pid = start(arguments.command, dict(environment), sockets)
+            note()
+            _, status = os.waitpid(child.pid, 0)
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
             sender.sendto(b"END OF RECORD", path)
         listener.join()
