@@ -10,7 +10,8 @@ convoy_packages=(build-essential cmake ninja-build pkg-config curl ca-certificat
   libcurl4-openssl-dev libarchive-dev zlib1g-dev libsystemd-dev)
 # shellcheck disable=SC2034 # test.sh uses it
 convoy_test_packages=(libcriterion-dev libonnx-testdata python3 python3-pil python3-venv prometheus wrk
-  clang clang-format clang-tidy libclang-rt-14-dev shellcheck procps)
+  clang clang-format clang-tidy libclang-rt-14-dev shellcheck procps
+  systemd debootstrap)
 
 # convoy_install PACKAGE...: installs those that are not there.
 convoy_install() {
