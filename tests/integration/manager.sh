@@ -33,6 +33,7 @@ manage() {
 }
 
 # end STATUS: SIGTERM by way of the manager; convoyd must end with STATUS.
+gone() { ! kill -0 "$daemon"; }
 end() {
   kill -TERM "$daemon"
   ended "$1"
@@ -40,6 +41,7 @@ end() {
 
 ended() {
   local status=0
+  until_true 30 gone || fail "convoyd does not end"
   wait "$daemon" || status=$?
   daemon=
   [ $status -eq "$1" ] || fail "convoyd ended with status $status, expected $1"

@@ -9,7 +9,7 @@ image=models/samples/ship.jpg
 refused() { # SENTENCE MANAGER-OPTIONS...
   local sentence=$1
   shift
-  manage "$@" -- --backend null
+  manage "$@" -- --listen 127.0.0.1:0 --backend null
   ended 1
   grep -q "$sentence" "$work/log" || fail "no such sentence: $(cat "$work/log")"
 }
