@@ -92,6 +92,7 @@ async def client(url, image, keep, figures, stop):
             await use_connection(url, image, keep, figures, stop)
         except (OSError, EOFError, asyncio.TimeoutError) as why:
             figures.complain(f"{'kept' if keep else 'fresh'}: {why!r}")
+            await asyncio.sleep(0.02)  # a server that is gone would be asked in a busy loop
 
 
 async def run(arguments):
