@@ -26,6 +26,8 @@ int convoy_bench_arguments(int argc, char **argv, struct convoy_bench_arguments 
 struct convoy_bench_result {
     double *latencies_ms; /* of the requests answered 200, sorted */
     size_t answered;
+    double *refusals_ms; /* of those answered 503, sorted */
+    size_t refused;
     size_t images;                          /* in those */
     size_t statuses[CONVOY_BENCH_STATUSES]; /* answers by HTTP status; 0 counts requests without an answer */
     size_t unsent;                /* open loop: arrivals whose turn had not come when the time was up */
