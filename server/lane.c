@@ -77,6 +77,8 @@ static void submit_range(struct convoy_lane *lane, uint32_t number)
     const struct row_range *range = &slot->ranges[slot->range_count - 1];
     slot->state = SLOT_IN_FLIGHT;
     slot->generation++;
+    slot->left_us = convoy_now_us();
+    queue->running += range->rows;
     queue->queued -= convoy_slot_live(slot, range);
     convoy_queue_changed(lane->batcher, slot->model);
     *convoy_channel_slot(lane->channel, number) =
@@ -89,7 +91,7 @@ static void submit_range(struct convoy_lane *lane, uint32_t number)
                              .input_stride = queue->input_stride[slot->form],
                              .output_stride = queue->output_stride};
     if (lane->in_flight++ == 0)
-        lane->progress_us = convoy_now_us();
+        lane->progress_us = slot->left_us;
     convoy_channel_submit(lane->channel, number);
 }
 
@@ -223,8 +225,9 @@ static void finish_range(struct convoy_lane *lane, uint32_t number, int status, 
 {
     struct lane_slot *slot = &lane->slots[number];
     struct convoy_batcher *batcher = lane->batcher;
-    const struct model_queue *queue = queue_of(batcher, slot->model);
+    struct model_queue *queue = queue_of(batcher, slot->model);
     struct row_range range = slot->ranges[slot->range_count - 1];
+    uint64_t now = convoy_now_us();
     struct convoy_slot_report report = *convoy_channel_report(lane->channel, number);
     const uint8_t *outputs = convoy_channel_outputs(lane->channel, number);
 
@@ -246,8 +249,12 @@ static void finish_range(struct convoy_lane *lane, uint32_t number, int status, 
         convoy_metrics_observe(metrics, CONVOY_STAGE_COMPUTE, (uint64_t)plausible(report.compute_us));
         convoy_metrics_observe(metrics, CONVOY_STAGE_OUTPUT, (uint64_t)plausible(report.output_us));
     }
+    if (status == 0)
+        convoy_service_time_finished(&queue->service, now, range.rows, now - slot->left_us,
+                                     queue->queued > 0);
+    queue->running -= range.rows;
     lane->in_flight--;
-    lane->progress_us = convoy_now_us();
+    lane->progress_us = now;
     slot->range_count--;
     if (slot->range_count > 0)
         slot->state = SLOT_SEALED;
@@ -310,6 +317,7 @@ uint32_t convoy_lane_down(struct convoy_lane *lane, bool blame_slots)
         slot->suspect = true;
         slot->state = SLOT_SEALED;
         slot->retries++;
+        queue_of(batcher, slot->model)->running -= range.rows;
         uint32_t live = convoy_slot_live(slot, &range);
         queue_of(batcher, slot->model)->queued += live;
         convoy_queue_changed(batcher, slot->model);
@@ -320,9 +328,11 @@ uint32_t convoy_lane_down(struct convoy_lane *lane, bool blame_slots)
     }
     lane->up = false;
     lane->in_flight = 0;
-    for (uint32_t i = 0; i < batcher->model_count; i++)
+    for (uint32_t i = 0; i < batcher->model_count; i++) {
+        convoy_service_time_interrupted(&batcher->queues[i].service);
         if (lane->models[i] == LANE_SERVES)
             lane->models[i] = LANE_UNKNOWN;
+    }
     pthread_mutex_unlock(&batcher->lock);
     convoy_items_done(finished);
     return again;
@@ -348,5 +358,7 @@ void convoy_lane_forgive(struct convoy_lane *lane)
 {
     pthread_mutex_lock(&lane->batcher->lock);
     lane->progress_us = convoy_now_us();
+    for (uint32_t i = 0; i < lane->batcher->model_count; i++)
+        convoy_service_time_interrupted(&lane->batcher->queues[i].service);
     pthread_mutex_unlock(&lane->batcher->lock);
 }

@@ -72,6 +72,12 @@ static void end(void)
     convoy_metrics_free(p.metrics);
 }
 
+static int admit(int model, uint32_t n)
+{
+    uint64_t wait_us;
+    return convoy_batcher_admit(p.batcher, &p.models[model], n, UINT64_MAX, &wait_us);
+}
+
 static void submit_for(int index, int model, uint64_t deadline_us, bool profile)
 {
     uint8_t row[8];
@@ -81,7 +87,7 @@ static void submit_for(int index, int model, uint64_t deadline_us, bool profile)
                                           .profile = profile,
                                           .outputs = p.outputs[index],
                                           .done = on_done};
-    cr_assert_eq(convoy_batcher_admit(p.batcher, &p.models[model], 1), 0);
+    cr_assert_eq(admit(model, 1), 0);
     convoy_batcher_submit(p.batcher, &p.items[index], row, sizeof row);
 }
 
@@ -242,16 +248,15 @@ Test(batcher, the_queue_is_bounded)
     for (int i = 1; i < 11; i++)
         submit(i);
     /* 4 of them left as a full slot, so 6 wait */
-    cr_assert_eq(convoy_batcher_admit(p.batcher, &p.models[0], 5), -EBUSY);
-    cr_assert_eq(convoy_batcher_admit(p.batcher, &p.models[0], 4), 0);
-    cr_assert_eq(convoy_batcher_admit(p.batcher, &p.models[0], 1), -EBUSY);
+    cr_assert_eq(admit(0, 5), -EBUSY);
+    cr_assert_eq(admit(0, 4), 0);
+    cr_assert_eq(admit(0, 1), -EBUSY);
     convoy_batcher_cancel(p.batcher, &p.models[0], 1);
-    cr_assert_eq(convoy_batcher_admit(p.batcher, &p.models[0], 1), 0);
-    cr_assert_eq(convoy_batcher_admit(p.batcher, &p.models[1], 10), 0,
-                 "another model has a queue of its own");
-    cr_assert_eq(convoy_batcher_admit(p.batcher, &p.models[1], 1), -EBUSY);
-    cr_assert_eq(convoy_batcher_admit(p.batcher, &p.models[1], 11), -E2BIG, "more than can ever wait");
-    cr_assert_eq(convoy_batcher_admit(p.batcher, &p.models[1], UINT32_MAX), -E2BIG);
+    cr_assert_eq(admit(0, 1), 0);
+    cr_assert_eq(admit(1, 10), 0, "another model has a queue of its own");
+    cr_assert_eq(admit(1, 1), -EBUSY);
+    cr_assert_eq(admit(1, 11), -E2BIG, "more than can ever wait");
+    cr_assert_eq(admit(1, UINT32_MAX), -E2BIG);
     end();
 }
 
@@ -323,7 +328,7 @@ Test(batcher, a_deadline_ends_what_waits_and_what_runs)
     answer(next);
     collect();
     assert_answered(2, 3);
-    cr_assert_eq(convoy_batcher_admit(p.batcher, &p.models[0], 500), 0, "the queue is empty again");
+    cr_assert_eq(admit(0, 500), 0, "the queue is empty again");
     end();
 }
 
@@ -517,7 +522,7 @@ Test(batcher, a_model_that_is_gone_answers_what_waits)
     cr_assert_eq(p.items[0].status, -ENODEV);
     cr_assert_eq(p.items[1].status, -ENODEV);
     cr_assert_eq(p.done[2], 0);
-    cr_assert_eq(convoy_batcher_admit(p.batcher, &p.models[0], 1), -ESHUTDOWN);
+    cr_assert_eq(admit(0, 1), -ESHUTDOWN);
     answer(slot);
     collect();
     cr_assert_eq(take(&slot), 1);
@@ -540,6 +545,6 @@ Test(batcher, stopping_answers_everything)
         cr_assert_eq(p.items[i].status, -ECANCELED);
     }
     cr_assert_eq(convoy_batcher_pending(p.batcher), 0);
-    cr_assert_eq(convoy_batcher_admit(p.batcher, &p.models[0], 1), -ESHUTDOWN);
+    cr_assert_eq(admit(0, 1), -ESHUTDOWN);
     end();
 }
