@@ -36,6 +36,7 @@ struct connection {
     struct load *load;
     struct convoy_http *http;
     struct latencies answered, refused; /* 200, 503 */
+    struct latencies lags;              /* open loop: from due to sent */
     size_t statuses[CONVOY_BENCH_STATUSES];
     size_t unsent;
     double last; /* when its last answer came */
@@ -102,6 +103,10 @@ static void *serve_connection(void *context)
                 continue;
             }
             wait_until(due);
+            if (!keep_latency(&connection->lags, (now() - due) * 1e3)) {
+                connection->out_of_memory = true;
+                break;
+            }
         }
         int status = convoy_http_post(connection->http, request, convoy_http_patience_ms(0), &response,
                                       &connection->sample);
@@ -138,22 +143,25 @@ static int gather(struct connection *connections, long started, const struct loa
                   size_t images_per_request, struct convoy_bench_result *result,
                   struct convoy_failure *failure)
 {
-    size_t answered = 0, refused = 0, any = 0;
+    size_t answered = 0, refused = 0, sent = 0, any = 0;
     bool no_server = false;
     for (long i = 0; i < started; i++) {
         if (connections[i].out_of_memory)
             return convoy_fail_with(failure, -ENOMEM, "memory is out");
         answered += connections[i].answered.count;
         refused += connections[i].refused.count;
+        sent += connections[i].lags.count;
     }
     result->latencies_ms = calloc(answered + 1, sizeof *result->latencies_ms);
     result->refusals_ms = calloc(refused + 1, sizeof *result->refusals_ms);
-    if (!result->latencies_ms || !result->refusals_ms)
+    result->lags_ms = calloc(sent + 1, sizeof *result->lags_ms);
+    if (!result->latencies_ms || !result->refusals_ms || !result->lags_ms)
         return convoy_fail_with(failure, -ENOMEM, "memory is out");
     for (long i = 0; i < started; i++) {
         struct connection *each = &connections[i];
         append(result->latencies_ms, &result->answered, &each->answered);
         append(result->refusals_ms, &result->refused, &each->refused);
+        append(result->lags_ms, &result->sent, &each->lags);
         result->unsent += each->unsent;
         for (int status = 0; status < CONVOY_BENCH_STATUSES; status++) {
             result->statuses[status] += each->statuses[status];
@@ -173,6 +181,7 @@ static int gather(struct connection *connections, long started, const struct loa
     result->images = result->answered * images_per_request;
     convoy_sort(result->latencies_ms, result->answered);
     convoy_sort(result->refusals_ms, result->refused);
+    convoy_sort(result->lags_ms, result->sent);
     return 0;
 }
 
@@ -218,6 +227,7 @@ int convoy_bench_run(const char *url, const struct convoy_request *requests, siz
         convoy_http_close(list[i].http);
         free(list[i].answered.ms);
         free(list[i].refused.ms);
+        free(list[i].lags.ms);
     }
     pthread_attr_destroy(&attributes);
     pthread_mutex_destroy(&load.lock);
@@ -229,5 +239,6 @@ void convoy_bench_clear(struct convoy_bench_result *result)
 {
     free(result->latencies_ms);
     free(result->refusals_ms);
-    result->latencies_ms = result->refusals_ms = NULL;
+    free(result->lags_ms);
+    result->latencies_ms = result->refusals_ms = result->lags_ms = NULL;
 }

@@ -28,7 +28,10 @@ struct convoy_bench_result {
     size_t answered;
     double *refusals_ms; /* of those answered 503, sorted */
     size_t refused;
-    size_t images;                          /* in those */
+    double *lags_ms; /* open loop: how late after it was due each request was sent, sorted: the generator's
+                        share of the latencies, and of a full set of connections */
+    size_t sent;     /* open loop */
+    size_t images;   /* in those */
     size_t statuses[CONVOY_BENCH_STATUSES]; /* answers by HTTP status; 0 counts requests without an answer */
     size_t unsent;                /* open loop: arrivals whose turn had not come when the time was up */
     double elapsed_s;             /* from the first request to the last answer */

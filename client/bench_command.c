@@ -180,6 +180,8 @@ static void print_text(const struct convoy_bench_arguments *arguments,
         print_percentiles("latency", result->latencies_ms, result->answered);
     if (result->refused)
         print_percentiles("503 came after", result->refusals_ms, result->refused);
+    if (result->sent)
+        print_percentiles("sent late by", result->lags_ms, result->sent);
     for (int status = 1; status < CONVOY_BENCH_STATUSES; status++) {
         if (status != 200 && result->statuses[status])
             printf("  status %d  %zu requests\n", status, result->statuses[status]);
@@ -221,6 +223,8 @@ static void print_json(const struct convoy_bench_arguments *arguments,
     add_percentiles(document, "latency_ms", result->latencies_ms, result->answered);
     if (result->refused)
         add_percentiles(document, "refusal_ms", result->refusals_ms, result->refused);
+    if (result->sent)
+        add_percentiles(document, "send_lag_ms", result->lags_ms, result->sent);
     cJSON *statuses = cJSON_AddObjectToObject(document, "statuses");
     for (int status = 1; status < CONVOY_BENCH_STATUSES; status++) {
         if (result->statuses[status]) {
