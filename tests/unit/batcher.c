@@ -260,6 +260,82 @@ Test(batcher, the_queue_is_bounded)
     end();
 }
 
+/* The worker takes 5 ms for each of three full slots, so that an image costs more than 1 ms. */
+static void learn_that_it_is_slow(void)
+{
+    uint32_t slot;
+    for (int i = 0; i < 16; i++)
+        submit(i);
+    while (take(&slot) > 0) {
+        poll(NULL, 0, 5); /* work, not waiting for anything */
+        answer(slot);
+        collect();
+    }
+}
+
+static int admit_for(uint64_t us, uint64_t *wait_us)
+{
+    return convoy_batcher_admit(p.batcher, &p.models[0], 1, convoy_now_us() + us, wait_us);
+}
+
+Test(batcher, an_image_whose_deadline_would_pass_in_the_queue_is_refused)
+{
+    uint64_t wait_us;
+    uint32_t slot;
+    begin(3, 1, 1000000);
+    submit(16);
+    cr_assert_eq(admit_for(1000, &wait_us), 0, "nothing is known yet");
+    cr_assert_eq(wait_us, 0);
+    convoy_batcher_cancel(p.batcher, &p.models[0], 1);
+    cr_assert_eq(take(&slot), 1);
+    answer(slot);
+    collect();
+    learn_that_it_is_slow();
+    assert_answered(0, 16);
+
+    cr_assert_eq(admit_for(1000, &wait_us), 0, "a deadline is not too near for an idle worker");
+    convoy_batcher_cancel(p.batcher, &p.models[0], 1);
+    submit(17);
+    cr_assert_eq(admit_for(1000, &wait_us), -ETIME, "one runs: this one would be late");
+    cr_assert_gt(wait_us, 1000);
+    cr_assert_lt(wait_us, 60000000);
+    cr_assert_eq(admit_for(3600000000u, &wait_us), 0, "who has time may wait");
+    convoy_batcher_cancel(p.batcher, &p.models[0], 1);
+    cr_assert_eq(convoy_batcher_admit(p.batcher, &p.models[1], 1, convoy_now_us() + 1000, &wait_us), 0,
+                 "of another model nothing is known");
+    convoy_batcher_cancel(p.batcher, &p.models[1], 1);
+    cr_assert_eq(convoy_batcher_admit(p.batcher, &p.models[0], 501, UINT64_MAX, &wait_us), -E2BIG);
+    cr_assert_eq(take(&slot), 1);
+    answer(slot);
+    collect();
+    assert_answered(16, 18);
+    cr_assert_eq(admit_for(1000, &wait_us), 0, "what was refused left nothing behind");
+    end();
+}
+
+Test(batcher, rows_of_a_worker_that_died_do_not_count_twice)
+{
+    uint64_t before_us, after_us;
+    uint32_t slot;
+    begin(3, 1, 1000000);
+    learn_that_it_is_slow();
+    submit(16);
+    cr_assert_eq(admit_for(3600000000u, &before_us), 0);
+    convoy_batcher_cancel(p.batcher, &p.models[0], 1);
+    cr_assert_eq(take(&slot), 1);
+    replace_worker();
+    cr_assert_eq(take(&slot), 1);
+    cr_assert_eq(admit_for(3600000000u, &after_us), 0);
+    cr_assert_eq(before_us, after_us, "%llu us became %llu us", (unsigned long long)before_us,
+                 (unsigned long long)after_us);
+    convoy_batcher_cancel(p.batcher, &p.models[0], 1);
+    answer(slot);
+    collect();
+    assert_answered(0, 17);
+    cr_assert_eq(admit_for(1000, &after_us), 0, "nothing waits or runs");
+    end();
+}
+
 Test(batcher, models_do_not_share_a_slot)
 {
     uint32_t slot, next;
