@@ -7,7 +7,9 @@
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh"
 
-capacity=200 # images a second
+capacity=200      # images a second
+while_served=1000 # drain_ms: longer than a request may wait to be read
+[[ $build != *san* ]] || { capacity=50 while_served=3000; } # the front is several times slower
 growth_kb=8192
 connections=600 # more than wait at any time
 [ -r /proc/self/smaps_rollup ] || skip "this system has no /proc/PID/smaps_rollup"
@@ -46,13 +48,13 @@ holds "set(d['statuses']) == {'200', '503'} and d['refused'] == d['statuses']['5
 stop
 
 echo "SIGTERM in the middle loses nothing: what was accepted is answered 200."
-for drain_ms in 0 1000; do
+for drain_ms in 0 $while_served; do
   configure 'default_model="cifar10-convnet"' 'timeout_ms=2000' "drain_ms=$drain_ms"
   start --backend null --config "$work/config.json"
   load --seconds 3 --terminate "$daemon" >"$work/load" || fail "drain_ms $drain_ms: $(cat "$work/load")"
   holds "d['statuses']['200'] > 0 and d['refused'] > 0"
   [[ $build == *san* ]] || holds "d['expired'] == 0"
-  [ $drain_ms -eq 0 ] || holds "d['overtaken'] == 0"
+  [ "$drain_ms" -eq 0 ] || holds "d['overtaken'] == 0"
   until_true 10 ended || fail "it does not end"
   status=0
   wait "$daemon" || status=$?
