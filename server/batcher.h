@@ -39,14 +39,16 @@ struct convoy_item {
     struct convoy_model *model;
     enum convoy_slot_form form;
     bool profile;         /* travels alone and times each layer */
-    uint64_t deadline_us; /* convoy_now_us() time after which the answer is of no use */
+    uint64_t deadline_us; /* convoy_now_us() time after which the answer is of no use; the batcher may bring
+                             it forward */
     float *outputs;       /* room for shape.outputs_per_row floats, written before done() */
     void (*done)(struct convoy_item *item);
     void *context;
 
     /* set by the batcher before done() */
-    int status; /* 0; -ETIMEDOUT: the deadline passed; -EIO: running it killed the worker again and again;
-                   -ENODEV: its model can no longer be served; -ENOMEM; -ECANCELED: the daemon stops */
+    int status; /* 0; -ETIMEDOUT: the deadline passed, or would have before a late batch was done; -EIO:
+                   running it killed the worker again and again; -ENODEV: its model can no longer be served;
+                   -ENOMEM; -ECANCELED: the daemon stops */
     float input_us, compute_us, output_us;
     uint64_t queue_us; /* from submit() to the start of the run that succeeded */
     uint32_t batch_size;

@@ -30,7 +30,8 @@ struct lane_slot {
     struct convoy_model *model;
     enum convoy_slot_form form;
     bool profile;
-    bool suspect; /* was in flight when a worker died: runs alone */
+    bool given_up; /* too late to be run: its rows are about to be answered */
+    bool suspect;  /* was in flight when a worker died: runs alone */
     uint32_t capacity, reserved, committed;
     uint32_t retries;
     uint64_t opened_us;         /* when its first row was reserved */

@@ -123,13 +123,44 @@ static int next_to_leave(struct convoy_lane *lane, uint64_t now)
     for (uint32_t i = 0; i < lane->channel->size.slots; i++) {
         const struct lane_slot *slot = &lane->slots[i];
         if ((slot->state != SLOT_OPEN && slot->state != SLOT_SEALED) || slot->suspect != suspects ||
-            slot->reserved == 0 || slot->committed != slot->reserved ||
+            slot->given_up || slot->reserved == 0 || slot->committed != slot->reserved ||
             lane->models[slot->model->number] != LANE_SERVES)
             continue;
         if ((best == NO_SLOT || slot->order < lane->slots[best].order) && may_leave(lane, slot, now))
             best = (int)i;
     }
     return best;
+}
+
+/* Would every row of the slot be late, by the rate at which images finish? When the device slows down, the
+ * oldest images are the first to be late: running them would make those behind them late as well. Not while
+ * nothing runs, so that the rate goes on being learnt. */
+static bool too_late(const struct convoy_lane *lane, const struct lane_slot *slot, uint64_t now)
+{
+    const struct model_queue *queue = queue_of(lane->batcher, slot->model);
+    if (slot->suspect || queue->running == 0)
+        return false;
+    uint64_t done_us = now + convoy_service_time_run_us(&queue->service, queue->running + slot->reserved);
+    uint32_t late = 0;
+    for (uint32_t row = 0; row < slot->reserved; row++) {
+        const struct convoy_item *item = slot->items[row];
+        if (item != NULL && item->deadline_us >= done_us)
+            return false;
+        late += item != NULL;
+    }
+    return late > 0;
+}
+
+/* Its rows' deadlines are now: the control loop answers them and frees the slot. */
+static void give_up(struct convoy_lane *lane, struct lane_slot *slot, uint64_t now)
+{
+    slot->given_up = true;
+    slot->state = SLOT_SEALED;
+    for (uint32_t row = 0; row < slot->reserved; row++)
+        if (slot->items[row] != NULL)
+            slot->items[row]->deadline_us = now;
+    lane->batcher->next_deadline_us = now;
+    convoy_batcher_wake_at(lane->batcher, now);
 }
 
 void convoy_lane_pump(struct convoy_lane *lane)
@@ -140,6 +171,10 @@ void convoy_lane_pump(struct convoy_lane *lane)
         struct lane_slot *slot = &lane->slots[number];
         if (slot->state == SLOT_OPEN)
             lane->open[slot->form][slot->model->number] = NO_SLOT;
+        if (too_late(lane, slot, now)) {
+            give_up(lane, slot, now);
+            continue;
+        }
         if (slot->range_count == 0)
             slot->ranges[slot->range_count++] = (struct row_range){0, slot->reserved};
         while (slot->range_count > 0 && convoy_slot_live(slot, &slot->ranges[slot->range_count - 1]) == 0)

@@ -31,6 +31,11 @@ void convoy_service_time_interrupted(struct convoy_service_time *service)
     service->since_us = 0;
 }
 
+uint64_t convoy_service_time_run_us(const struct convoy_service_time *service, uint64_t images)
+{
+    return (uint64_t)((double)images * cost_us(service));
+}
+
 uint64_t convoy_service_time_wait_us(const struct convoy_service_time *service, uint64_t images)
 {
     /* A batch is answered as a whole: whoever is first in it waits for those that come after, too. */

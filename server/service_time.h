@@ -25,6 +25,9 @@ void convoy_service_time_finished(struct convoy_service_time *service, uint64_t 
 /* The time until the next batch ends is no measure: a worker was replaced, this process was stopped. */
 void convoy_service_time_interrupted(struct convoy_service_time *service);
 
+/* How long the device has to do with so many images, in microseconds; 0 while nothing is known. */
+uint64_t convoy_service_time_run_us(const struct convoy_service_time *service, uint64_t images);
+
 /* When the last of images (those that wait or run already, and the newcomer's) would be answered, in
  * microseconds from now; 0 while nothing is known. */
 uint64_t convoy_service_time_wait_us(const struct convoy_service_time *service, uint64_t images);

@@ -260,14 +260,14 @@ Test(batcher, the_queue_is_bounded)
     end();
 }
 
-/* The worker takes 5 ms for each of three full slots, so that an image costs more than 1 ms. */
-static void learn_that_it_is_slow(void)
+/* The worker takes so many milliseconds for each slot, the largest of which have 4 images. */
+static void learn_that_it_takes(int milliseconds)
 {
     uint32_t slot;
     for (int i = 0; i < 16; i++)
         submit(i);
     while (take(&slot) > 0) {
-        poll(NULL, 0, 5); /* work, not waiting for anything */
+        poll(NULL, 0, milliseconds); /* work, not waiting for anything */
         answer(slot);
         collect();
     }
@@ -290,7 +290,7 @@ Test(batcher, an_image_whose_deadline_would_pass_in_the_queue_is_refused)
     cr_assert_eq(take(&slot), 1);
     answer(slot);
     collect();
-    learn_that_it_is_slow();
+    learn_that_it_takes(5); /* at least 1 ms an image */
     assert_answered(0, 16);
 
     cr_assert_eq(admit_for(1000, &wait_us), 0, "a deadline is not too near for an idle worker");
@@ -313,12 +313,49 @@ Test(batcher, an_image_whose_deadline_would_pass_in_the_queue_is_refused)
     end();
 }
 
+Test(batcher, a_slot_that_would_be_late_as_a_whole_is_not_run)
+{
+    uint32_t slot, next;
+    begin(4, 1, 1000000);
+    learn_that_it_takes(40); /* at least 10 ms an image */
+    submit(16);
+    cr_assert_eq(take(&slot), 1);
+    for (int i = 17; i < 21; i++)
+        submit_for(i, 0, convoy_now_us() + 20000, false);
+    cr_assert_eq(take(&next), 0, "one image and four take 50 ms");
+    for (int i = 21; i < 25; i++)
+        submit_for(i, 0, i < 24 ? convoy_now_us() + 20000 : UINT64_MAX, false);
+    cr_assert_eq(take(&next), 4, "the next slot leaves for the sake of one that has time");
+    cr_assert_eq(p.done_count, 16, "nobody is answered but by the control loop");
+    struct pollfd timer = {.fd = convoy_batcher_timer(p.batcher), .events = POLLIN};
+    cr_assert_eq(poll(&timer, 1, 5000), 1, "the timer never fired");
+    convoy_batcher_tick(p.batcher);
+    for (int i = 17; i < 21; i++)
+        cr_assert(p.done[i] == 1 && p.items[i].status == -ETIMEDOUT, "item %d: %d", i, p.items[i].status);
+    answer(slot);
+    answer(next);
+    collect();
+    assert_answered(16, 17);
+    assert_answered(24, 25);
+    cr_assert_eq(convoy_batcher_admit(p.batcher, &p.models[0], 500, UINT64_MAX, &(uint64_t){0}), 0,
+                 "the queue is empty again");
+    cr_assert_eq(convoy_batcher_pending(p.batcher), 0);
+    convoy_batcher_cancel(p.batcher, &p.models[0], 500);
+    for (int i = 25; i < 29; i++) { /* nothing runs: whatever is remembered, work is done */
+        submit_for(i, 0, convoy_now_us() + 1000000, false);
+        cr_assert_eq(take(&next), 1);
+        answer(next);
+        collect();
+    }
+    end();
+}
+
 Test(batcher, rows_of_a_worker_that_died_do_not_count_twice)
 {
     uint64_t before_us, after_us;
     uint32_t slot;
     begin(3, 1, 1000000);
-    learn_that_it_is_slow();
+    learn_that_it_takes(5); /* at least 1 ms an image */
     submit(16);
     cr_assert_eq(admit_for(3600000000u, &before_us), 0);
     convoy_batcher_cancel(p.batcher, &p.models[0], 1);
