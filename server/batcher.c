@@ -386,6 +386,8 @@ void convoy_item_finish(struct convoy_batcher *batcher, struct convoy_item *item
             slot->state == SLOT_IN_FLIGHT && row >= running->first && row < running->first + running->rows;
         if (!runs)
             queue->queued--;
+        else if (status == -ETIMEDOUT)
+            queue->late = true;
         slot->items[item->row] = NULL;
     }
     convoy_queue_changed(batcher, item->model);

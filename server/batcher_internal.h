@@ -71,6 +71,7 @@ struct model_queue {
     uint32_t outputs_per_row;
     uint32_t queued;  /* admitted and not in flight: what max_queue bounds */
     uint32_t running; /* rows in flight */
+    bool late;        /* images run into their deadlines while they run */
     struct convoy_service_time service;
     struct convoy_item *parked_first, *parked_last; /* copies that wait for a row, oldest first */
 };

@@ -133,22 +133,26 @@ static int next_to_leave(struct convoy_lane *lane, uint64_t now)
 }
 
 /* Would every row of the slot be late, by the rate at which images finish? When the device slows down, the
- * oldest images are the first to be late: running them would make those behind them late as well. Not while
- * nothing runs, so that the rate goes on being learnt. */
+ * oldest images are the first to be late: running them would make those behind them late as well. An estimate
+ * alone is no reason to break a promise, so this holds only from the first image whose deadline passed while
+ * it ran until slots leave in good time again. */
 static bool too_late(const struct convoy_lane *lane, const struct lane_slot *slot, uint64_t now)
 {
-    const struct model_queue *queue = queue_of(lane->batcher, slot->model);
-    if (slot->suspect || queue->running == 0)
+    struct model_queue *queue = queue_of(lane->batcher, slot->model);
+    if (!queue->late || slot->suspect || queue->running == 0)
         return false;
-    uint64_t done_us = now + convoy_service_time_run_us(&queue->service, queue->running + slot->reserved);
-    uint32_t late = 0;
+    uint64_t run_us = convoy_service_time_run_us(&queue->service, queue->running + slot->reserved);
+    uint64_t first = UINT64_MAX, last = 0;
     for (uint32_t row = 0; row < slot->reserved; row++) {
         const struct convoy_item *item = slot->items[row];
-        if (item != NULL && item->deadline_us >= done_us)
-            return false;
-        late += item != NULL;
+        if (item == NULL)
+            continue;
+        first = item->deadline_us < first ? item->deadline_us : first;
+        last = item->deadline_us > last ? item->deadline_us : last;
     }
-    return late > 0;
+    if (first > now + run_us / 3 * 4)
+        queue->late = false;
+    return last > 0 && last < now + run_us;
 }
 
 /* Its rows' deadlines are now: the control loop answers them and frees the slot. */
