@@ -102,7 +102,22 @@ until_true 30 holds 'said("READY") == ["1"]' || fail "no READY: $(cat "$record")
 holds '"no model can be served, 1 FAILED" in said("STATUS")[-1]' || fail "$(cat "$record")"
 end 0
 
-echo "So does a daemon that gets no worker: there is no CUDA module to start."
+echo "A model that takes its time is waited for, and asks for time."
+touch "$work/stall"
+export CONVOY_TEST_FAULT=stall:cifar10-convnet:$work/stall
+manage -- --listen 127.0.0.1:0 --backend null
+unset CONVOY_TEST_FAULT
+# Nothing shows that it goes on waiting but time: a good two seconds more than the patience with what does not move.
+begun=$SECONDS
+waited() { [ $((SECONDS - begun)) -ge 13 ]; }
+until_true 20 waited || fail "time stands still"
+holds 'said("READY") == []' || fail "READY while a model is loading: $(cat "$record")"
+holds 'len(said("EXTEND_TIMEOUT_USEC")) >= 1' || fail "no more time was asked for: $(cat "$record")"
+rm "$work/stall"
+until_true 10 holds 'said("READY") == ["1"] and said("STATUS")[-1] == "serving 1 model"' || fail "$(cat "$record")"
+end 0
+
+echo "A daemon that gets no worker counts as started: there is no CUDA module to start."
 if [ ! -e "$build/bin/convoy-backend-cuda.so" ]; then
   manage -- --listen 127.0.0.1:0 --backend cuda
   until_true 40 holds 'said("READY") == ["1"]' || fail "no READY: $(cat "$record")"
