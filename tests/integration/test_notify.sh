@@ -4,6 +4,7 @@
 # shellcheck source=tests/integration/manager.sh
 . "$(dirname "$0")/manager.sh"
 
+left_out=
 echo "READY=1 comes when the daemon is ready, and says what it serves."
 manage --watchdog-us 600000 -- --listen 127.0.0.1:0 --backend cpu
 until_true 30 holds 'said("READY") == ["1"]' || fail "no READY: $(cat "$record")"
@@ -49,7 +50,7 @@ if [ -s "$work/stopped" ]; then
   silent "a stuck loop"
   expect 503 "$url/v2/health/live"
 else
-  echo "left out, as ptrace(2) is not allowed: $(cat "$work/refused")"
+  left_out="a control loop that is stuck, as ptrace(2) is not allowed: $(tail -n 1 "$work/refused")"
 fi
 exec 9>&-
 wait "$stopper" || [ -s "$work/refused" ] || fail "the thread does not go on"
@@ -125,4 +126,5 @@ if [ ! -e "$build/bin/convoy-backend-cuda.so" ]; then
   holds '[l["at"] for l in r if "READY" in l.get("said", {})][0] >= 10' || fail "READY too early: $(cat "$record")"
   end 0
 fi
+[ -z "$left_out" ] || skip "left out: $left_out; the rest passed"
 echo "passed"
