@@ -314,6 +314,33 @@ Test(client_top, the_text_says_what_is_known)
     convoy_exposition_clear(&exposition);
 }
 
+/* The line of JSON of a reading, compared with nothing before it. */
+static char *json_of(const char *text)
+{
+    struct convoy_exposition exposition;
+    struct convoy_snapshot snapshot;
+    char *out = NULL;
+    size_t size;
+    read_snapshot(text, &exposition, &snapshot);
+    struct convoy_top_view view = {.url = "http://x", .between = &snapshot, .seconds = 2};
+    FILE *stream = open_memstream(&out, &size);
+    convoy_top_print_json(stream, &view);
+    fclose(stream);
+    convoy_snapshot_clear(&snapshot);
+    convoy_exposition_clear(&exposition);
+    return out;
+}
+
+Test(client_top, a_percentile_beyond_the_last_bound_is_null_in_json)
+{
+    char *out = json_of("convoyd_request_seconds_bucket{model=\"a\",le=\"10\"} 95\n"
+                        "convoyd_request_seconds_bucket{model=\"a\",le=\"+Inf\"} 100\n"
+                        "convoyd_request_seconds_sum{model=\"a\"} 200\n");
+    cr_assert(strstr(out, "\"request\":{\"mean\":2000,\"p50\":5263.15"), "%s", out);
+    cr_assert(strstr(out, ",\"p99\":null},\"decode\":{\"mean\":null,\"p50\":null,"), "%s", out);
+    free(out);
+}
+
 Test(client_top, arguments)
 {
     struct convoy_top_arguments arguments;
