@@ -81,6 +81,30 @@ Test(batcher_overload, an_image_whose_deadline_would_pass_in_the_queue_is_refuse
     end();
 }
 
+Test(batcher_overload, an_admitted_image_that_is_still_decoded_does_not_wait_for_the_device)
+{
+    uint64_t wait_us;
+    uint32_t slot;
+    begin(3, 1, 1000000);
+    cr_assert_eq(admit(0, 1), 0); /* a large one, whose decoding goes on */
+    for (int i = 0; i < 12; i++) {
+        submit(i);
+        cr_assert_eq(take(&slot), 1);
+        answer(slot);
+        collect();
+        poll(NULL, 0, 30); /* the device has nothing to do */
+    }
+    submit(12);
+    cr_assert_eq(take(&slot), 1);
+    cr_assert_eq(admit_for(60000, &wait_us), 0, "an image takes microseconds, not %llu",
+                 (unsigned long long)wait_us);
+    convoy_batcher_cancel(p.batcher, &p.models[0], 2);
+    answer(slot);
+    collect();
+    assert_answered(0, 13);
+    end();
+}
+
 Test(batcher_overload, a_slot_that_would_be_late_as_a_whole_is_not_run)
 {
     uint32_t slot, next;
