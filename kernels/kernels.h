@@ -151,13 +151,13 @@ cudaError_t convoy_launch_unary(int64_t count, struct convoy_unary act, const fl
 
 enum convoy_binary_operator { CONVOY_BINARY_ADD, CONVOY_BINARY_SUB, CONVOY_BINARY_MUL, CONVOY_BINARY_DIV };
 
-/* y = act(a op b) over the dense output dims[rank]; a_stride and b_stride are 0 where a or b is broadcast. y
+/* y = act(a op b), over the dense output dims[rank]; a_stride and b_stride are 0 where a or b is broadcast. y
  * may be a or b where those are dense and not broadcast. */
 struct convoy_broadcast {
     int rank;
     int64_t dims[CONVOY_KERNEL_RANK];
     int64_t a_stride[CONVOY_KERNEL_RANK], b_stride[CONVOY_KERNEL_RANK];
-    enum convoy_binary_operator operator_;
+    enum convoy_binary_operator op;
     struct convoy_unary act;
 };
 cudaError_t convoy_launch_binary(const struct convoy_broadcast *broadcast, const float *a, const float *b,
