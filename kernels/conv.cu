@@ -1,0 +1,22 @@
+/* The list of convolutions, the ladder's order first. */
+#include "kernels/conv_common.h"
+
+#define LIST_PER_LAYER(filter, stride, rows, maps)                                                           \
+    &convoy_conv_per_layer_##filter##_##stride##_##rows##_##maps,
+#define LIST_FUSED_GEMM(bm, bn) &convoy_conv_fused_gemm_##bm##_##bn,
+
+static const struct convoy_conv_kernel *const list[] = {
+    &convoy_conv_direct,
+    &convoy_conv_tiled,
+    &convoy_conv_constant,
+    &convoy_conv_unroll_gemm,
+    CONVOY_FUSED_GEMM_INSTANCES(LIST_FUSED_GEMM) & convoy_conv_channel_split,
+    CONVOY_PER_LAYER_INSTANCES(LIST_PER_LAYER) & convoy_conv_unrolled,
+    &convoy_conv_depthwise,
+};
+
+extern "C" const struct convoy_conv_kernel *const *convoy_conv_kernels(int *count)
+{
+    *count = (int)(sizeof(list) / sizeof(list[0]));
+    return list;
+}

@@ -1,0 +1,54 @@
+/* The activations of struct convoy_unary on the device, as every kernel's epilogue applies them.
+ *
+ * The kind is the same for all threads of a launch, so the switch is a uniform branch. NaN stays NaN, which
+ * is why the comparisons are written out where fmaxf would drop it. Library tanhf and expf: 2 ulp, where the
+ * hardware's tanh.approx (5e-4) would miss fp32's 1e-6. */
+#ifndef CONVOY_KERNELS_UNARY_CUH
+#define CONVOY_KERNELS_UNARY_CUH
+
+#include "kernels/kernels.h"
+
+static __device__ __forceinline__ float convoy_clamp(float x, float low, float high)
+{
+    return x < low ? low : (x > high ? high : x);
+}
+
+static __device__ __forceinline__ float convoy_apply_unary(struct convoy_unary unary, float x)
+{
+    switch (unary.kind) {
+    case CONVOY_UNARY_NONE:
+        return x;
+    case CONVOY_UNARY_RELU:
+        return x < 0.0f ? 0.0f : x;
+    case CONVOY_UNARY_LEAKY_RELU:
+        return x < 0.0f ? unary.alpha * x : x;
+    case CONVOY_UNARY_SIGMOID:
+        return 1.0f / (1.0f + expf(-x));
+    case CONVOY_UNARY_TANH:
+        return tanhf(x);
+    case CONVOY_UNARY_CLIP:
+        return convoy_clamp(x, unary.alpha, unary.beta);
+    case CONVOY_UNARY_HARD_SIGMOID:
+        return convoy_clamp(unary.alpha * x + unary.beta, 0.0f, 1.0f);
+    case CONVOY_UNARY_HARD_SWISH:
+        return x * convoy_clamp(x * (1.0f / 6.0f) + 0.5f, 0.0f, 1.0f);
+    }
+    return x;
+}
+
+/* Does x <= y imply act(x) <= act(y)? Then a maximum may be taken before the activation: max pooling needs a
+ * quarter of the activations, or less. */
+static __host__ __device__ __forceinline__ bool convoy_unary_rises(struct convoy_unary unary)
+{
+    switch (unary.kind) {
+    case CONVOY_UNARY_LEAKY_RELU:
+    case CONVOY_UNARY_HARD_SIGMOID:
+        return unary.alpha >= 0.0f;
+    case CONVOY_UNARY_HARD_SWISH:
+        return false;
+    default:
+        return true;
+    }
+}
+
+#endif
