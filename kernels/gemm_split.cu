@@ -2,14 +2,15 @@
  *
  * The idea: with 1 to 32 rows against a dense layer's weights there is nothing to reuse, and all that counts is to read
  * the weights once, as fast as memory gives them. Of the two operands, both with k contiguous, one has few rows and
- * the other many. A warp takes 4 of the many and up to 16 of the few; its lanes walk along k side by side, 16 bytes
- * each, so that every load of the warp is 512 contiguous bytes, and keep 4 x 16 sums. At the end the lanes' sums are
- * added up by halving: in each of 5 steps a lane gives away half of the sums that it still has, which takes 62
- * shuffles for 64 sums where one butterfly for each would take 320.
+ * the other many. A warp takes 4 of the many and up to 8 of the few; its lanes walk along k side by side, 16 bytes
+ * each, so that every load of the warp is 512 contiguous bytes, and keep 4 x 8 sums (16 rows do not fit into 128
+ * registers: more than 8 of the few are other blocks' work, which finds the many in the L2 cache). At the end the
+ * lanes' sums are added up by halving: in each of 5 steps a lane gives away half of the sums that it still has, which
+ * takes 31 shuffles for 32 sums where one butterfly for each would take 160.
  * k is cut into pieces until some 500 blocks run; partial results go to scratch (see gemm.h).
  * The few may be a's rows (small batches) or b's (the last layer, 10 classes, at any batch).
  *
- * Limits: b transposed; m or n at most 32; k below 2^27. Where k is no multiple of 4, loads are 4 bytes wide.
+ * Limits: b transposed; m or n at most 32. Where k is no multiple of 4, loads are 4 bytes wide.
  * Floor: the larger matrix: 160 x 17,496 is 11.2 MB, 2.7 us at 4.2 TB/s; 1,000 x 2,048 is 8.2 MB, 2.0 us.
  * Predicted: 5 us, with a second launch.
  * Measured: not yet. */
@@ -17,7 +18,7 @@
 #include "kernels/grid.cuh"
 #include "kernels/unary.cuh"
 
-constexpr int most_few = 32;      /* rows, in several goes */
+constexpr int most_few = 32;      /* rows, in groups of 8 */
 constexpr int many_per_warp = 4;  /* rows */
 constexpr int warps = 8;          /* a block */
 constexpr int lane_floats = 4;    /* at a time */
@@ -96,16 +97,14 @@ __global__ void __launch_bounds__(32 * warps, 2)
         int many_last = (int)min(job.many - many0, (int64_t)many_per_warp) - 1;
         float sum[count] = {};
         int64_t k_end = min((split + 1) * job.piece, job.k);
-        int row = (int)job.k; /* 32-bit offsets between rows: 20 pointers would not fit into registers */
-#pragma unroll(few_per_warp < 16 ? 2 : 1)
         for (int64_t k = split * job.piece + lane * (wide ? lane_floats : 1); k < k_end; k += stride) {
             float4 w[many_per_warp];
 #pragma unroll
             for (int j = 0; j < many_per_warp; j++)
-                w[j] = load<wide>(many_rows + min(j, many_last) * row, k, k_end);
+                w[j] = load<wide>(many_rows + min(j, many_last) * job.k, k, k_end);
 #pragma unroll
             for (int i = 0; i < few_per_warp; i++) {
-                float4 x = load<wide>(few_rows + min(i, few_last) * row, k, k_end);
+                float4 x = load<wide>(few_rows + min(i, few_last) * job.k, k, k_end);
 #pragma unroll
                 for (int j = 0; j < many_per_warp; j++)
                     sum[i * many_per_warp + j] += x.x * w[j].x + x.y * w[j].y + x.z * w[j].z + x.w * w[j].w;
@@ -142,12 +141,12 @@ static bool few_in_a(const struct convoy_gemm_shape *shape)
 
 static bool takes(const struct convoy_gemm_shape *shape)
 {
-    return shape->b_transposed && shape->k < INT32_MAX / 16 && (shape->m <= most_few || shape->n <= most_few);
+    return shape->b_transposed && (shape->m <= most_few || shape->n <= most_few);
 }
 
 static int few_per_warp(int64_t few)
 {
-    return few <= 1 ? 1 : few <= 2 ? 2 : few <= 4 ? 4 : few <= 8 ? 8 : 16;
+    return few <= 1 ? 1 : few <= 2 ? 2 : few <= 4 ? 4 : 8;
 }
 
 static void plan(const struct convoy_gemm_shape *shape, struct split_job *job)
@@ -198,8 +197,7 @@ static cudaError_t launch_width(const struct split_job &job, const float *few, c
     case 1: kernel = gemm_split<1, wide>; break;
     case 2: kernel = gemm_split<2, wide>; break;
     case 4: kernel = gemm_split<4, wide>; break;
-    case 8: kernel = gemm_split<8, wide>; break;
-    default: kernel = gemm_split<16, wide>; break;
+    default: kernel = gemm_split<8, wide>; break;
     }
     int64_t tiles = job.few_groups * job.many_groups * job.splits * job.batch;
     return convoy_launch(kernel, convoy_grid(tiles, 1), 32 * warps, 0, stream, job, few, many, bias, y);
