@@ -6,6 +6,8 @@
 
 #include "kernels/launch.cuh"
 
+#include <stdint.h>
+
 #ifndef CONVOY_GRID_LIMIT
 #define CONVOY_GRID_LIMIT (1 << 20)
 #endif
