@@ -145,7 +145,7 @@ int convoy_cuda_load(struct convoy_device *device, const struct convoy_graph *gr
     struct convoy_cuda_groups groups = {0};
     int failed = convoy_check_graph(graph, error);
     if (failed)
-        return failed;
+        return convoy_fail_in(error, failed, "model '%s'", options->name);
     struct convoy_net *net = calloc(1, sizeof(*net));
     if (net == NULL)
         return convoy_fail(error, -ENOMEM, "no memory for a network");
@@ -181,7 +181,7 @@ int convoy_cuda_load(struct convoy_device *device, const struct convoy_graph *gr
     convoy_cuda_groups_free(&groups);
     if (failed) {
         convoy_cuda_unload(device, net);
-        return failed;
+        return convoy_fail_in(error, failed, "model '%s'", options->name);
     }
     net->info.precision = CONVOY_FP32;
     net->info.weight_bytes = net->weights.bytes;
