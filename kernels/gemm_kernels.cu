@@ -1,3 +1,4 @@
+/* The list of matrix products. Adding one: its file, a line in gemm.h, a line here. */
 #include "kernels/gemm.h"
 
 static const struct convoy_gemm_kernel *const kernels[] = {
