@@ -1,9 +1,9 @@
 #include "engine/cpu/net.h"
-#include "engine/base/utf8.h"
 #include "engine/cpu/check.h"
 #include "engine/cpu/lane.h"
 #include "engine/cpu/rows.h"
 #include "engine/cpu/threads.h"
+#include "engine/describe.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -44,36 +44,9 @@ struct convoy_net {
     struct convoy_layer_info *layers;
 };
 
-/* A graph that this backend can take at all: no empty tensors, the batch outermost in the input. */
-static int check_graph(const struct convoy_graph *graph, struct convoy_error *error)
+static void describe_input(struct convoy_net *net, const struct convoy_load_options *options,
+                           const struct convoy_net_info *info)
 {
-    const struct convoy_tensor *input = &graph->tensors[graph->input];
-    if (input->shape.batch_axis > 0)
-        return convoy_fail(error, -ENOTSUP,
-                           "input '%s': its batch is axis %d; export the model with the batch first",
-                           input->name, input->shape.batch_axis);
-    for (int i = 0; i < graph->node_count; i++) {
-        const struct convoy_node *node = &graph->nodes[i];
-        if (convoy_shape_elements(&graph->tensors[node->output].shape) < 1)
-            return convoy_fail(error, -ENOTSUP,
-                               "node '%s' (%s) computes an empty tensor, which the CPU backend cannot",
-                               node->name, node->onnx_op);
-    }
-    if (convoy_shape_elements(&input->shape) < 1)
-        return convoy_fail(error, -ENOTSUP, "input '%s' is empty, which the CPU backend cannot take",
-                           input->name);
-    return 0;
-}
-
-static void describe_input(struct convoy_net *net, const struct convoy_graph *graph,
-                           const struct convoy_load_options *options, struct convoy_net_info *info)
-{
-    const struct convoy_shape *shape = &graph->tensors[graph->input].shape;
-    int64_t elements = convoy_shape_elements(shape);
-    bool is_image = shape->rank == 4 && shape->dims[0] == 1;
-    info->channels = (uint32_t)(is_image ? shape->dims[1] : elements);
-    info->height = (uint32_t)(is_image ? shape->dims[2] : 1);
-    info->width = (uint32_t)(is_image ? shape->dims[3] : 1);
     net->image.channels = info->channels;
     net->image.pixels = (int64_t)info->height * info->width;
     net->takes_u8 = info->channels <= CONVOY_MAX_U8_CHANNELS;
@@ -81,11 +54,9 @@ static void describe_input(struct convoy_net *net, const struct convoy_graph *gr
     memcpy(net->image.add, options->add, sizeof(net->image.add));
 }
 
-static void describe_outputs(struct convoy_net *net, const struct convoy_graph *graph,
-                             struct convoy_net_info *info)
+static void describe_outputs(struct convoy_net *net, const struct convoy_graph *graph)
 {
     net->output_count = graph->output_count;
-    info->output_count = (uint32_t)graph->output_count;
     for (int i = 0; i < graph->output_count; i++) {
         const struct convoy_shape *shape = &graph->tensors[graph->outputs[i]].shape;
         struct convoy_cpu_output *output = &net->outputs[i];
@@ -95,20 +66,7 @@ static void describe_outputs(struct convoy_net *net, const struct convoy_graph *
         for (int axis = 0; axis < shape->batch_axis; axis++)
             output->outer *= shape->dims[axis];
         output->chunk = net->output_elements[i] / output->outer;
-        info->output_elements[i] = (uint32_t)net->output_elements[i];
-        info->outputs_per_row += info->output_elements[i];
     }
-}
-
-/* As much of a name as fits, in whole characters: it goes into JSON. */
-static void copy_name(const char *name, char to[CONVOY_LAYER_NAME_BYTES])
-{
-    size_t length = strlen(name), used = 0, bytes;
-    while ((bytes = convoy_utf8_character(name + used, length - used)) > 0 &&
-           used + bytes < CONVOY_LAYER_NAME_BYTES)
-        used += bytes;
-    memcpy(to, name, used);
-    to[used] = '\0';
 }
 
 /* Layers are the groups for which something runs, in order; past CONVOY_MAX_LAYERS they share the last one.
@@ -128,7 +86,7 @@ static int describe_layers(struct convoy_net *net, const struct convoy_graph *gr
         if ((runs || net->layer_count == 0) && net->layer_count < CONVOY_MAX_LAYERS) {
             struct convoy_layer_info *layer = &net->layers[net->layer_count++];
             const struct convoy_node *node = &graph->nodes[groups->groups[i].anchor];
-            copy_name(node->name, layer->name);
+            convoy_copy_layer_name(node->name, layer->name);
             snprintf(layer->kernel, sizeof(layer->kernel), "%s", runs ? kernels[i].text : "view");
         }
         net->layer_of_group[i] = net->layer_count - 1;
@@ -240,7 +198,7 @@ int convoy_cpu_net_load(dnnl_engine_t engine, dnnl_stream_t stream, int threads,
                         struct convoy_net **net, struct convoy_net_info *info, struct convoy_error *error)
 {
     memset(info, 0, sizeof(*info));
-    int failed = check_graph(graph, error);
+    int failed = convoy_check_graph(graph, error);
     if (failed)
         return failed;
     struct convoy_net *made = calloc(1, sizeof(*made));
@@ -252,8 +210,9 @@ int convoy_cpu_net_load(dnnl_engine_t engine, dnnl_stream_t stream, int threads,
     made->max_batch = options->max_batch > 0 ? options->max_batch : 1;
     if (graph->tensors[graph->input].shape.batch_axis < 0)
         made->max_batch = 1;
-    describe_input(made, graph, options, info);
-    describe_outputs(made, graph, info);
+    convoy_describe_shapes(graph, info);
+    describe_input(made, options, info);
+    describe_outputs(made, graph);
     failed = build(made, graph, threads, error);
     if (failed) {
         convoy_cpu_net_free(made);

@@ -1,6 +1,6 @@
 /* The null backend: reads a model's shapes and answers 1/K for each of an output's K elements. It exists to
  * measure everything but the arithmetic. */
-#include "engine/backend.h"
+#include "engine/describe.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -52,19 +52,10 @@ static int null_load(struct convoy_device *device, const struct convoy_graph *gr
                      struct convoy_net_info *info, struct convoy_error *error)
 {
     (void)device;
-    const struct convoy_shape *input = &graph->tensors[graph->input].shape;
     struct convoy_net *net = calloc(1, sizeof *net);
     if (net == NULL)
         return convoy_fail(error, -ENOMEM, "the null backend is out of memory");
-    net->info.channels = input->rank > 1 ? (uint32_t)input->dims[1] : 1;
-    net->info.height = input->rank > 2 ? (uint32_t)input->dims[2] : 1;
-    net->info.width = input->rank > 3 ? (uint32_t)input->dims[3] : 1;
-    net->info.output_count = (uint32_t)graph->output_count;
-    for (int i = 0; i < graph->output_count; i++) {
-        int64_t elements = convoy_shape_elements(&graph->tensors[graph->outputs[i]].shape);
-        net->info.output_elements[i] = (uint32_t)elements;
-        net->info.outputs_per_row += (uint32_t)elements;
-    }
+    convoy_describe_shapes(graph, &net->info);
     net->info.precision = options->precision;
     net->info.layer_count = 1;
     net->info.layers = &net->layer;

@@ -6,7 +6,7 @@
  * would run, and a name in the table that is no case are failures. docs/conformance.md is this test's own
  * account: it must equal what the test would write, and with CONVOY_WRITE_CONFORMANCE=FILE the test writes
  * it. */
-#include "cpu_harness.h"
+#include "backend_harness.h"
 
 #include "engine/onnx/onnx.h"
 #include "engine/onnx/tensor.h"
@@ -271,7 +271,7 @@ static int run_graph(const char *folder, const struct convoy_graph *graph, const
     struct convoy_net *net = NULL;
     struct convoy_net_info info;
     struct convoy_load_options options = {.max_batch = 1};
-    int failed = cpu->load(device, graph, &options, &net, &info, error);
+    int failed = backend->load(device, graph, &options, &net, &info, error);
     if (failed)
         return failed;
     size_t bytes = (size_t)convoy_shape_elements(&inputs->tensors[0].shape) * sizeof(float);
@@ -296,7 +296,7 @@ static int run_graph(const char *folder, const struct convoy_graph *graph, const
         failed = compare(folder, (int)k, values, info.output_elements[k], error);
     free(input);
     free(output);
-    cpu->unload(device, net);
+    backend->unload(device, net);
     return failed;
 }
 
@@ -433,7 +433,7 @@ static void check_table(void)
     }
 }
 
-Test(conformance, onnx_cases, .init = open_cpu, .fini = close_cpu, .timeout = 300)
+Test(conformance, onnx_cases, .init = open_backend, .fini = close_backend, .timeout = 300)
 {
     static struct account account;
     struct stat status;

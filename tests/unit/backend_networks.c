@@ -1,10 +1,10 @@
-/* Whole small networks on the CPU backend: batches of every size, 8-bit rows, fusions that must not change
+/* Whole small networks on a backend: batches of every size, 8-bit rows, fusions that must not change
  * what is computed, profiles, and refusals. */
-#include "cpu_harness.h"
+#include "backend_harness.h"
 
 #define TOLERANCE 2e-5
 
-TestSuite(cpu_networks, .init = open_cpu, .fini = close_cpu, .timeout = 300);
+TestSuite(backend_networks, .init = open_backend, .fini = close_backend, .timeout = 300);
 
 /* Convolutions, pooling, dense layers, softmax: the shape of a classifier of 32 x 32 images. */
 static struct convoy_graph *classifier(void)
@@ -23,7 +23,7 @@ static struct convoy_graph *classifier(void)
     return graph;
 }
 
-Test(cpu_networks, every_batch_size_in_both_forms)
+Test(backend_networks, every_batch_size_in_both_forms)
 {
     struct convoy_graph *graph = classifier();
     struct convoy_net_info info;
@@ -35,12 +35,12 @@ Test(cpu_networks, every_batch_size_in_both_forms)
         check_rows(graph, net, &info, CONVOY_FORM_U8_HWC, rows, TOLERANCE);
         check_rows(graph, net, &info, CONVOY_FORM_F32_CHW, rows, TOLERANCE);
     }
-    cpu->unload(device, net);
+    backend->unload(device, net);
     convoy_graph_free(graph);
 }
 
 /* 8-bit rows of one and four channels, which first convolutions read in layouts of their own. */
-Test(cpu_networks, eight_bit_rows_of_any_channels)
+Test(backend_networks, eight_bit_rows_of_any_channels)
 {
     for (int64_t C = 1; C <= 4; C++) {
         struct convoy_graph *graph = new_graph(SHAPE(1, C, 9, 7));
@@ -48,13 +48,13 @@ Test(cpu_networks, eight_bit_rows_of_any_channels)
         struct convoy_net_info info;
         struct convoy_net *net = load(graph, 5, &info);
         check_rows(graph, net, &info, CONVOY_FORM_U8_HWC, 5, TOLERANCE);
-        cpu->unload(device, net);
+        backend->unload(device, net);
         convoy_graph_free(graph);
     }
 }
 
 /* A first reader that wants the planes one after the other. */
-Test(cpu_networks, eight_bit_rows_for_a_dense_layer)
+Test(backend_networks, eight_bit_rows_for_a_dense_layer)
 {
     struct convoy_graph *graph = new_graph(SHAPE(1, 3, 9, 7));
     add_output(graph, add_dense(graph, add_flatten(graph, graph->input), 10, true));
@@ -62,7 +62,7 @@ Test(cpu_networks, eight_bit_rows_for_a_dense_layer)
     struct convoy_net_info info;
     struct convoy_net *net = load(graph, 5, &info);
     check_rows(graph, net, &info, CONVOY_FORM_U8_HWC, 5, TOLERANCE);
-    cpu->unload(device, net);
+    backend->unload(device, net);
     convoy_graph_free(graph);
 }
 
@@ -89,13 +89,13 @@ static void check_residual_connections(void)
     }
 }
 
-Test(cpu_networks, residual_connections)
+Test(backend_networks, residual_connections)
 {
     check_residual_connections();
 }
 
 /* Both operands of the sum are convolutions, as in a block that changes its size; and the sum of two sums. */
-Test(cpu_networks, residual_connections_between_convolutions)
+Test(backend_networks, residual_connections_between_convolutions)
 {
     struct convoy_conv half = CONV3;
     struct convoy_conv skip = CONV1;
@@ -116,7 +116,7 @@ Test(cpu_networks, residual_connections_between_convolutions)
 
 /* An intermediate result that is itself an output, or read twice, must not vanish into a fusion; one that
  * lies under a reshape must not be overwritten while the reshape is read. */
-Test(cpu_networks, results_that_others_read_survive)
+Test(backend_networks, results_that_others_read_survive)
 {
     struct convoy_graph *graph = new_graph(SHAPE(1, 8, 6, 6));
     int conv = add_conv(graph, graph->input, 8, 3, 3, CONV3, true);
@@ -161,7 +161,7 @@ static void check_inverted_residual(void)
     check_graph(graph, TOLERANCE);
 }
 
-Test(cpu_networks, inverted_residual_with_gate)
+Test(backend_networks, inverted_residual_with_gate)
 {
     check_inverted_residual();
 }
@@ -192,7 +192,7 @@ static void check_chain(struct convoy_graph *graph, int x)
     check_graph(graph, TOLERANCE);
 }
 
-Test(cpu_networks, chains_of_one_function_with_other_numbers)
+Test(backend_networks, chains_of_one_function_with_other_numbers)
 {
     struct convoy_pool pool = {
         .kind = CONVOY_POOL_AVERAGE, .window = {2, 2}, .stride = {2, 2}, .dilation = {1, 1}};
@@ -214,32 +214,32 @@ Test(cpu_networks, chains_of_one_function_with_other_numbers)
 
 /* Processors without AVX-512 get other primitives and layouts (blocks of 8 channels, filled up with zeros),
  * which are tested where there is AVX-512 too. */
-static void open_cpu_avx2(void)
+static void open_backend_avx2(void)
 {
     setenv("ONEDNN_MAX_CPU_ISA", "AVX2", 1);
-    open_cpu();
+    open_backend();
 }
 
-TestSuite(cpu_networks_avx2, .init = open_cpu_avx2, .fini = close_cpu, .timeout = 300);
+TestSuite(backend_networks_avx2, .init = open_backend_avx2, .fini = close_backend, .timeout = 300);
 
-Test(cpu_networks_avx2, residual_connections)
+Test(backend_networks_avx2, residual_connections)
 {
     check_residual_connections();
 }
 
-Test(cpu_networks_avx2, inverted_residual_with_gate)
+Test(backend_networks_avx2, inverted_residual_with_gate)
 {
     check_inverted_residual();
 }
 
-Test(cpu_networks_avx2, classifier)
+Test(backend_networks_avx2, classifier)
 {
     check_graph(classifier(), TOLERANCE);
 }
 
 /* 0 / 0 in the channels that fill up a block must not reach the sums of the convolution behind. */
 /* A product in blocks of 8 channels that are not full, then what could be fused into it. */
-Test(cpu_networks_avx2, functions_of_products_in_filled_up_blocks)
+Test(backend_networks_avx2, functions_of_products_in_filled_up_blocks)
 {
     const enum convoy_activation_kind kinds[] = {CONVOY_RELU,    CONVOY_LEAKY_RELU, CONVOY_TANH,
                                                  CONVOY_SIGMOID, CONVOY_HARD_SWISH, CONVOY_CLIP};
@@ -254,7 +254,7 @@ Test(cpu_networks_avx2, functions_of_products_in_filled_up_blocks)
     }
 }
 
-Test(cpu_networks_avx2, quotients_leave_filled_up_blocks_alone)
+Test(backend_networks_avx2, quotients_leave_filled_up_blocks_alone)
 {
     struct convoy_pool pool = {
         .kind = CONVOY_POOL_MAX, .window = {6, 6}, .stride = {1, 1}, .dilation = {1, 1}};
@@ -266,7 +266,7 @@ Test(cpu_networks_avx2, quotients_leave_filled_up_blocks_alone)
     check_graph(graph, TOLERANCE);
 }
 
-Test(cpu_networks, graphs_without_a_batch_take_one_row)
+Test(backend_networks, graphs_without_a_batch_take_one_row)
 {
     struct convoy_graph *graph = new_graph(FIXED(3, 4, 5));
     add_output(graph, add_softmax(graph, graph->input, 0, 1));
@@ -284,15 +284,15 @@ Test(cpu_networks, graphs_without_a_batch_take_one_row)
                              .output_stride = 256};
     struct convoy_error error;
     uint64_t tag;
-    cr_assert_eq(cpu->submit(device, net, &job, &error), 0);
-    cr_assert_eq(cpu->collect(device, 0, &tag, &error), -EINVAL);
+    int code = backend->submit(device, net, &job, &error);
+    cr_assert_eq(code == 0 ? take(&tag, &error) : code, -EINVAL);
     cr_assert(strstr(error.message, "2 rows") != NULL, "%s", error.message);
-    cpu->unload(device, net);
+    backend->unload(device, net);
     convoy_graph_free(graph);
 }
 
 /* Two images in one row: no batch, although the first dimension is that of one. */
-Test(cpu_networks, one_row_may_hold_several_images)
+Test(backend_networks, one_row_may_hold_several_images)
 {
     for (int depthwise = 0; depthwise < 2; depthwise++) {
         struct convoy_conv conv = CONV3;
@@ -302,17 +302,18 @@ Test(cpu_networks, one_row_may_hold_several_images)
         struct convoy_net_info info;
         struct convoy_net *net = load(graph, 16, &info);
         check_rows(graph, net, &info, CONVOY_FORM_F32_CHW, 1, TOLERANCE);
-        cpu->unload(device, net);
+        backend->unload(device, net);
         convoy_graph_free(graph);
     }
 }
 
-Test(cpu_networks, profile_names_every_layer_and_times_it)
+Test(backend_networks, profile_names_every_layer_and_times_it)
 {
     struct convoy_graph *graph = classifier();
     struct convoy_net_info info;
     struct convoy_net *net = load(graph, 16, &info);
-    cr_assert_eq(info.layer_count, 8, "%u layers", info.layer_count); /* 3 x (conv, pool), dense, softmax */
+    /* 3 x (conv, pool), dense, softmax; a backend may pool where it convolves */
+    cr_assert(info.layer_count == 8 || info.layer_count == 5, "%u layers", info.layer_count);
     static float input[16 * 768];
     static float output[16 * 32];
     float layer_us[8];
@@ -331,8 +332,8 @@ Test(cpu_networks, profile_names_every_layer_and_times_it)
     run(net, &job);
     cr_assert_eq(times.layer_us, layer_us);
     float sum = 0;
-    for (int i = 0; i < 8; i++) {
-        cr_assert(layer_us[i] > 0, "layer %d took %g us", i, (double)layer_us[i]);
+    for (uint32_t i = 0; i < info.layer_count; i++) {
+        cr_assert(layer_us[i] > 0, "layer %u took %g us", i, (double)layer_us[i]);
         cr_assert(info.layers[i].name[0] != '\0' && info.layers[i].kernel[0] != '\0');
         sum += layer_us[i];
     }
@@ -347,12 +348,12 @@ Test(cpu_networks, profile_names_every_layer_and_times_it)
     job.profile = false;
     run(net, &job);
     cr_assert_eq(layer_us[0], -1);
-    cpu->unload(device, net);
+    backend->unload(device, net);
     convoy_graph_free(graph);
 }
 
 /* 62 bytes and a letter of two, in room for 63. */
-Test(cpu_networks, long_names_of_layers_end_with_a_whole_character)
+Test(backend_networks, long_names_of_layers_end_with_a_whole_character)
 {
     struct convoy_graph *graph = new_graph(SHAPE(1, 5));
     int y = add_activation(graph, SHAPE(1, 5));
@@ -365,11 +366,11 @@ Test(cpu_networks, long_names_of_layers_end_with_a_whole_character)
     struct convoy_net *net = load(graph, 1, &info);
     name[62] = '\0';
     cr_expect_str_eq(info.layers[0].name, name);
-    cpu->unload(device, net);
+    backend->unload(device, net);
     convoy_graph_free(graph);
 }
 
-Test(cpu_networks, jobs_run_in_order_and_the_same_row_gives_the_same_bits)
+Test(backend_networks, jobs_run_in_order_and_the_same_row_gives_the_same_bits)
 {
     struct convoy_graph *graph = classifier();
     struct convoy_net_info info;
@@ -380,7 +381,7 @@ Test(cpu_networks, jobs_run_in_order_and_the_same_row_gives_the_same_bits)
         input[i] = random_value();
     struct convoy_error error;
     uint64_t tag = 99;
-    cr_assert_eq(cpu->collect(device, 0, &tag, &error), 0);
+    cr_assert_eq(backend->collect(device, 0, &tag, &error), 0);
     for (int i = 0; i < 3; i++) {
         struct convoy_job job = {.tag = 40u + (unsigned)i,
                                  .form = CONVOY_FORM_F32_CHW,
@@ -389,25 +390,25 @@ Test(cpu_networks, jobs_run_in_order_and_the_same_row_gives_the_same_bits)
                                  .input_stride = 4096,
                                  .output = output[i],
                                  .output_stride = 128};
-        cr_assert_eq(cpu->submit(device, net, &job, &error), 0);
+        cr_assert_eq(backend->submit(device, net, &job, &error), 0);
     }
     for (uint64_t i = 0; i < 3; i++) {
-        cr_assert_eq(cpu->collect(device, 0, &tag, &error), 1);
+        cr_assert_eq(take(&tag, &error), 1);
         cr_assert_eq(tag, 40 + i);
     }
-    cr_assert_eq(cpu->collect(device, 0, &tag, &error), 0);
+    cr_assert_eq(backend->collect(device, 0, &tag, &error), 0);
     for (int i = 0; i < 20; i++)
         cr_assert(output[0][i] == output[1][i] && output[0][i] == output[2][i], "element %d", i);
-    cpu->unload(device, net);
+    backend->unload(device, net);
     convoy_graph_free(graph);
 }
 
-Test(cpu_networks, refusals_name_the_node_or_the_device)
+Test(backend_networks, refusals_name_the_node_or_the_device)
 {
     struct convoy_error error;
     struct convoy_device *none = NULL;
     struct convoy_device_info device_info;
-    cr_assert_eq(cpu->open(1, 1, &none, &device_info, &error), -ENODEV);
+    cr_assert_eq(backend->open(1, 1, &none, &device_info, &error), -ENODEV);
 
     struct convoy_graph *graph = classifier();
     graph->nodes[3].op = CONVOY_OP_COUNT;
@@ -415,14 +416,14 @@ Test(cpu_networks, refusals_name_the_node_or_the_device)
     struct convoy_load_options options = {.name = "odd", .max_batch = 4};
     struct convoy_net *net = NULL;
     struct convoy_net_info info;
-    cr_assert_eq(cpu->load(device, graph, &options, &net, &info, &error), -ENOTSUP);
+    cr_assert_eq(backend->load(device, graph, &options, &net, &info, &error), -ENOTSUP);
     cr_assert(strstr(error.message, "model 'odd'") && strstr(error.message, graph->nodes[3].name), "%s",
               error.message);
     convoy_graph_free(graph);
 
     graph = new_graph((struct convoy_shape){.rank = 2, .batch_axis = 1, .dims = {4, 1}});
     add_output(graph, add_act(graph, graph->input, CONVOY_RELU, 0, 0));
-    cr_assert_eq(cpu->load(device, graph, &options, &net, &info, &error), -ENOTSUP);
+    cr_assert_eq(backend->load(device, graph, &options, &net, &info, &error), -ENOTSUP);
     cr_assert(strstr(error.message, "axis 1") != NULL, "%s", error.message);
     convoy_graph_free(graph);
 }

@@ -1,12 +1,12 @@
-/* What the tests of the CPU backend share: the module, graphs made by hand, and a comparison with the
+/* What the tests of the backends share: a module, graphs made by hand, and a comparison with the
  * reference. Header only. */
-#ifndef CONVOY_TESTS_CPU_HARNESS_H
-#define CONVOY_TESTS_CPU_HARNESS_H
+#ifndef CONVOY_TESTS_BACKEND_HARNESS_H
+#define CONVOY_TESTS_BACKEND_HARNESS_H
 
 #include "engine/backend.h"
 #include "engine/graph/build.h"
 
-#include "cpu_reference.h"
+#include "backend_reference.h"
 
 #include <criterion/criterion.h>
 #include <dlfcn.h>
@@ -22,7 +22,7 @@ const char *__asan_default_options(void)
     return "intercept_tls_get_addr=0";
 }
 
-static const struct convoy_backend *cpu;
+static const struct convoy_backend *backend;
 static struct convoy_device *device;
 static uint64_t random_state = 1;
 
@@ -35,26 +35,26 @@ static inline float random_value(void)
     return (float)((double)((random_state * 0x2545F4914F6CDD1Dull) >> 40) / (1 << 23)) - 1.0f;
 }
 
-static inline void open_cpu(void)
+static inline void open_backend(void)
 {
     struct convoy_error error;
     struct convoy_device_info info;
     setenv("OMP_WAIT_POLICY", "passive", 0); /* as the worker does */
-    void *module = dlopen(CONVOY_CPU_MODULE, RTLD_NOW | RTLD_LOCAL);
+    void *module = dlopen(CONVOY_TEST_MODULE, RTLD_NOW | RTLD_LOCAL);
     cr_assert(module != NULL, "%s", dlerror());
     void *symbol = dlsym(module, CONVOY_BACKEND_ENTRY);
     cr_assert(symbol != NULL, "%s", dlerror());
     convoy_backend_entry_function entry = NULL;
     memcpy((void *)&entry, (const void *)&symbol, sizeof(symbol));
-    cpu = entry();
-    cr_assert_eq(cpu->abi, CONVOY_BACKEND_ABI);
-    cr_assert_eq(cpu->open(0, 3, &device, &info, &error), 0, "%s", error.message);
+    backend = entry();
+    cr_assert_eq(backend->abi, CONVOY_BACKEND_ABI);
+    cr_assert_eq(backend->open(0, 3, &device, &info, &error), 0, "%s", error.message);
 }
 
-static inline void close_cpu(void)
+static inline void close_backend(void)
 {
     if (device != NULL)
-        cpu->close(device);
+        backend->close(device);
     device = NULL;
 }
 
@@ -228,7 +228,7 @@ static inline struct convoy_net *load(const struct convoy_graph *graph, uint32_t
         options.multiply[c] = 0.01f * (float)(c + 1);
         options.add[c] = -1.0f - 0.1f * (float)c;
     }
-    cr_assert_eq(cpu->load(device, graph, &options, &net, info, &error), 0, "%s", error.message);
+    cr_assert_eq(backend->load(device, graph, &options, &net, info, &error), 0, "%s", error.message);
     return net;
 }
 
@@ -238,12 +238,22 @@ static inline double normalised(uint8_t value, int64_t channel)
     return (double)((float)value * (0.01f * (float)(channel + 1)) + (-1.0f - 0.1f * (float)channel));
 }
 
+/* Waits for a job, as collect(). */
+static inline int take(uint64_t *tag, struct convoy_error *error)
+{
+    int got;
+    do
+        got = backend->collect(device, 1000, tag, error);
+    while (got == 0);
+    return got;
+}
+
 static inline void run(struct convoy_net *net, const struct convoy_job *job)
 {
     struct convoy_error error;
     uint64_t tag = 0;
-    cr_assert_eq(cpu->submit(device, net, job, &error), 0, "%s", error.message);
-    cr_assert_eq(cpu->collect(device, 0, &tag, &error), 1, "%s", error.message);
+    cr_assert_eq(backend->submit(device, net, job, &error), 0, "%s", error.message);
+    cr_assert_eq(take(&tag, &error), 1, "%s", error.message);
     cr_assert_eq(tag, job->tag);
 }
 
@@ -346,7 +356,7 @@ static inline void check_graph(struct convoy_graph *graph, double tolerance)
     struct convoy_net *net = load(graph, 17, &info);
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
         check_rows(graph, net, &info, CONVOY_FORM_F32_CHW, sizes[i], tolerance);
-    cpu->unload(device, net);
+    backend->unload(device, net);
     convoy_graph_free(graph);
 }
 

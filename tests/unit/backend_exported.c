@@ -1,6 +1,6 @@
 /* Networks exported by PyTorch (tests/data/networks), with inputs and the outputs that ONNX Runtime computed:
  * the whole way from the file to the answers of the CPU backend, as one batch and one image at a time. */
-#include "cpu_harness.h"
+#include "backend_harness.h"
 
 #include "engine/onnx/onnx.h"
 #include "engine/onnx/tensor.h"
@@ -98,12 +98,12 @@ static void check_network(const char *network)
     run_rows(network, net, &info, input.floats, expected.floats, 0, rows);
     for (uint32_t n = 0; n < rows; n++)
         run_rows(network, net, &info, input.floats, expected.floats, n, 1);
-    cpu->unload(device, net);
+    backend->unload(device, net);
     convoy_onnx_tensor_free(&input);
     convoy_onnx_tensor_free(&expected);
 }
 
-Test(cpu_exported, agree_with_onnx_runtime, .init = open_cpu, .fini = close_cpu, .timeout = 300)
+Test(backend_exported, agree_with_onnx_runtime, .init = open_backend, .fini = close_backend, .timeout = 300)
 {
     DIR *folder = opendir(NETWORKS);
     int networks = 0;

@@ -1,10 +1,10 @@
 /* Each operator of the CPU backend alone, in every variety that changes the code that runs it, against the
  * reference in double precision. */
-#include "cpu_harness.h"
+#include "backend_harness.h"
 
 #define TOLERANCE 1e-5
 
-TestSuite(cpu_operators, .init = open_cpu, .fini = close_cpu, .timeout = 300);
+TestSuite(backend_operators, .init = open_backend, .fini = close_backend, .timeout = 300);
 
 static void check_conv(struct convoy_shape input, int64_t K, int64_t R, int64_t S, struct convoy_conv conv,
                        bool bias)
@@ -14,7 +14,7 @@ static void check_conv(struct convoy_shape input, int64_t K, int64_t R, int64_t 
     check_graph(graph, TOLERANCE);
 }
 
-Test(cpu_operators, convolutions)
+Test(backend_operators, convolutions)
 {
     check_conv(SHAPE(1, 3, 9, 7), 5, 3, 3, CONV3, true);
     check_conv(SHAPE(1, 3, 32, 32), 32, 5, 5,
@@ -25,7 +25,7 @@ Test(cpu_operators, convolutions)
     check_conv(SHAPE(1, 17, 6, 6), 19, 3, 3, CONV3, true); /* no whole blocks of channels */
 }
 
-Test(cpu_operators, convolutions_with_strides_pads_and_dilations)
+Test(backend_operators, convolutions_with_strides_pads_and_dilations)
 {
     check_conv(SHAPE(1, 8, 11, 10), 16, 3, 3,
                ((struct convoy_conv){.groups = 1, .stride = {2, 2}, .dilation = {1, 1}, .pad = {1, 1, 1, 1}}),
@@ -44,7 +44,7 @@ Test(cpu_operators, convolutions_with_strides_pads_and_dilations)
                true);
 }
 
-Test(cpu_operators, convolutions_in_groups)
+Test(backend_operators, convolutions_in_groups)
 {
     struct convoy_conv conv = CONV3;
     conv.groups = 2;
@@ -96,23 +96,23 @@ static void check_pools(enum convoy_pool_kind kind, bool include)
     check_pool(SHAPE(1, 2, 9, 10), pool, true);
 }
 
-Test(cpu_operators, max_pooling)
+Test(backend_operators, max_pooling)
 {
     check_pools(CONVOY_POOL_MAX, false);
 }
 
-Test(cpu_operators, average_pooling_without_padding)
+Test(backend_operators, average_pooling_without_padding)
 {
     check_pools(CONVOY_POOL_AVERAGE, false);
 }
 
-Test(cpu_operators, average_pooling_with_padding)
+Test(backend_operators, average_pooling_with_padding)
 {
     check_pools(CONVOY_POOL_AVERAGE, true);
 }
 
 /* Windows that touch nothing but padding: 0 by loops.h. */
-Test(cpu_operators, pooling_of_padding_alone)
+Test(backend_operators, pooling_of_padding_alone)
 {
     struct convoy_pool pool = {
         .kind = CONVOY_POOL_MAX, .window = {2, 2}, .stride = {1, 1}, .dilation = {1, 1}, .pad = {2, 2, 2, 2}};
@@ -126,7 +126,7 @@ Test(cpu_operators, pooling_of_padding_alone)
     check_pool(SHAPE(1, 3, 4, 4), pool, false);
 }
 
-Test(cpu_operators, global_pooling)
+Test(backend_operators, global_pooling)
 {
     struct convoy_graph *graph = new_graph(SHAPE(1, 3, 9, 7));
     int x = add_conv(graph, graph->input, 33, 3, 3, CONV3, true);
@@ -137,7 +137,7 @@ Test(cpu_operators, global_pooling)
     check_graph(graph, TOLERANCE);
 }
 
-Test(cpu_operators, activations)
+Test(backend_operators, activations)
 {
     static const struct convoy_activation kinds[] = {{CONVOY_RELU, 0, 0},
                                                      {CONVOY_LEAKY_RELU, 0.1f, 0},
@@ -163,7 +163,7 @@ Test(cpu_operators, activations)
     }
 }
 
-Test(cpu_operators, dense_layers)
+Test(backend_operators, dense_layers)
 {
     struct convoy_graph *graph = new_graph(SHAPE(1, 50));
     int x = add_act(graph, add_dense(graph, graph->input, 37, true), CONVOY_RELU, 0, 0);
@@ -193,7 +193,7 @@ static void check_matmul(struct convoy_shape a, struct convoy_shape b, struct co
     check_graph(graph, TOLERANCE);
 }
 
-Test(cpu_operators, matrix_products)
+Test(backend_operators, matrix_products)
 {
     check_matmul(SHAPE(1, 12), FIXED(12, 9), SHAPE(1, 9));
     check_matmul(SHAPE(1, 5, 12), FIXED(12, 9), SHAPE(1, 5, 9));
@@ -235,7 +235,7 @@ static void check_binary(struct convoy_shape constant, bool keep_away_from_zero)
             }
 }
 
-Test(cpu_operators, binary_functions_with_constants)
+Test(backend_operators, binary_functions_with_constants)
 {
     check_binary(FIXED(1), true);
     check_binary(FIXED(6, 1, 1), true);
@@ -245,7 +245,7 @@ Test(cpu_operators, binary_functions_with_constants)
     check_binary(FIXED(1, 1, 4, 1), true);
 }
 
-Test(cpu_operators, binary_functions_of_two_activations)
+Test(backend_operators, binary_functions_of_two_activations)
 {
     static const enum convoy_binary_kind kinds[] = {CONVOY_ADD, CONVOY_SUB, CONVOY_MUL, CONVOY_DIV};
     struct convoy_pool pool = {
@@ -273,7 +273,7 @@ Test(cpu_operators, binary_functions_of_two_activations)
     check_graph(graph, TOLERANCE);
 }
 
-Test(cpu_operators, scale_and_shift)
+Test(backend_operators, scale_and_shift)
 {
     static const struct convoy_shape shapes[] = {
         {4, 0, {1, 20, 6, 5}}, {3, 0, {1, 20, 6}}, {2, 0, {1, 20}}, {5, 0, {1, 3, 2, 3, 4}}};
@@ -289,7 +289,7 @@ Test(cpu_operators, scale_and_shift)
     }
 }
 
-Test(cpu_operators, padding_and_cropping)
+Test(backend_operators, padding_and_cropping)
 {
     static const int64_t amounts[][8] = {{0, 0, 1, 2, 0, 0, 3, 0},
                                          {0, 0, -1, -2, 0, 0, -1, 0},
@@ -310,7 +310,7 @@ Test(cpu_operators, padding_and_cropping)
     }
 }
 
-Test(cpu_operators, transposes)
+Test(backend_operators, transposes)
 {
     static const int perms[][4] = {{0, 2, 3, 1}, {0, 3, 1, 2}, {0, 1, 3, 2}, {2, 0, 1, 3}, {3, 2, 1, 0}};
     for (int i = 0; i < 5; i++)
@@ -345,7 +345,7 @@ static void check_concat(int axis, int64_t channels)
     check_graph(graph, TOLERANCE);
 }
 
-Test(cpu_operators, concatenations)
+Test(backend_operators, concatenations)
 {
     for (int axis = 1; axis < 4; axis++) {
         check_concat(axis, 16);
@@ -360,7 +360,7 @@ Test(cpu_operators, concatenations)
     check_graph(graph, TOLERANCE);
 }
 
-Test(cpu_operators, softmax_over_any_axes)
+Test(backend_operators, softmax_over_any_axes)
 {
     for (int axis = 1; axis < 4; axis++)
         for (int axis_end = axis + 1; axis_end <= 4; axis_end++) {

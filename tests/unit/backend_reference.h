@@ -1,8 +1,8 @@
 /* A graph computed node by node in double precision, straight from what graph.h says each operator means:
- * what the CPU backend is compared with. Row-major everywhere, no fusion, no cleverness. Header only: each
+ * what the backends are compared with. Row-major everywhere, no fusion, no cleverness. Header only: each
  * test program is one file. */
-#ifndef CONVOY_TESTS_CPU_REFERENCE_H
-#define CONVOY_TESTS_CPU_REFERENCE_H
+#ifndef CONVOY_TESTS_BACKEND_REFERENCE_H
+#define CONVOY_TESTS_BACKEND_REFERENCE_H
 
 #include "engine/graph/graph.h"
 

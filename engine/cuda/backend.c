@@ -1,0 +1,28 @@
+/* The CUDA backend's table. */
+#include "engine/cuda/calls.h"
+#include "engine/cuda/device.h"
+#include "engine/cuda/net.h"
+
+static void counters(struct convoy_device *device,
+                     void (*report)(void *context, const char *name, uint64_t value), void *context)
+{
+    (void)device;
+    convoy_cuda_report(report, context);
+}
+
+static const struct convoy_backend backend = {.abi = CONVOY_BACKEND_ABI,
+                                              .name = "cuda",
+                                              .open = convoy_cuda_open,
+                                              .close = convoy_cuda_close,
+                                              .attach = convoy_cuda_attach,
+                                              .load = convoy_cuda_load,
+                                              .unload = convoy_cuda_unload,
+                                              .submit = convoy_cuda_submit,
+                                              .collect = convoy_cuda_collect,
+                                              .counters = counters};
+
+__attribute__((visibility("default"))) const struct convoy_backend *convoy_backend_entry(void);
+const struct convoy_backend *convoy_backend_entry(void)
+{
+    return &backend;
+}

@@ -1,0 +1,47 @@
+#include "engine/cuda/calls.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+
+static const char *const names[] = {
+#define CONVOY_CUDA_NAME(name) #name,
+    CONVOY_CUDA_CALLS(CONVOY_CUDA_NAME)
+#undef CONVOY_CUDA_NAME
+};
+
+/* The heartbeat reads them while the compute thread counts. */
+static _Atomic uint64_t counts[CONVOY_CUDA_CALL_COUNT];
+
+void convoy_cuda_count(enum convoy_cuda_call call)
+{
+    /* One thread writes, so this needs no locked instruction. */
+    atomic_store_explicit(&counts[call], atomic_load_explicit(&counts[call], memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+}
+
+void convoy_cuda_report(void (*report)(void *context, const char *name, uint64_t value), void *context)
+{
+    for (int i = 0; i < CONVOY_CUDA_CALL_COUNT; i++) {
+        uint64_t count = atomic_load_explicit(&counts[i], memory_order_relaxed);
+        if (count > 0)
+            report(context, names[i], count);
+    }
+}
+
+int convoy_cuda_check(cudaError_t code, const char *call, struct convoy_error *error)
+{
+    switch (code) {
+    case cudaSuccess:
+        return 0;
+    case cudaErrorMemoryAllocation:
+        (void)cudaGetLastError(); /* not sticky: the next call must not report it again */
+        return convoy_fail(error, -ENOMEM, "%s: the device is out of memory", call);
+    case cudaErrorNoDevice:
+    case cudaErrorInsufficientDriver:
+    case cudaErrorInvalidDevice:
+        return convoy_fail(error, -ENODEV, "%s: %s", call, cudaGetErrorString(code));
+    default:
+        return convoy_fail(error, -EIO, "%s: %s (%s)", call, cudaGetErrorString(code),
+                           cudaGetErrorName(code));
+    }
+}

@@ -1,0 +1,140 @@
+#include "engine/cuda/choice.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void convoy_cuda_conv_key(const struct convoy_conv_shape *s, struct convoy_cuda_key *key)
+{
+    snprintf(key->text, sizeof(key->text),
+             "conv n%d x%dx%dx%d w%dx%dx%d g%d s%d,%d d%d,%d p%d,%d y%dx%d b%d r%d a%d m%d u%d", s->n, s->c,
+             s->h, s->w, s->k, s->r, s->s, s->groups, s->stride[0], s->stride[1], s->dilation[0],
+             s->dilation[1], s->pad[0], s->pad[1], s->oh, s->ow, s->bias, s->residual, (int)s->act.kind,
+             s->pool, s->u8);
+}
+
+void convoy_cuda_gemm_key(const struct convoy_gemm_shape *s, struct convoy_cuda_key *key)
+{
+    snprintf(key->text, sizeof(key->text), "gemm %ldx%ldx%ld x%d t%d b%d a%d", (long)s->m, (long)s->n,
+             (long)s->k, s->batch, s->b_transposed, s->bias, (int)s->act.kind);
+}
+
+/* The index of key, or ~(where it would stand). */
+static int find(const struct convoy_cuda_choices *choices, const struct convoy_cuda_key *key)
+{
+    int low = 0, high = choices->count;
+    while (low < high) {
+        int middle = (low + high) / 2;
+        int order = strcmp(choices->choices[middle].key.text, key->text);
+        if (order == 0)
+            return middle;
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return ~low;
+}
+
+/* The program's own text for a kernel's name; NULL for one that there is not. */
+static const char *own_name(const char *name)
+{
+    int count;
+    const struct convoy_conv_kernel *const *convs = convoy_conv_kernels(&count);
+    for (int i = 0; i < count; i++)
+        if (strcmp(convs[i]->name, name) == 0)
+            return convs[i]->name;
+    const struct convoy_gemm_kernel *const *gemms = convoy_gemm_kernels(&count);
+    for (int i = 0; i < count; i++)
+        if (strcmp(gemms[i]->name, name) == 0)
+            return gemms[i]->name;
+    return NULL;
+}
+
+int convoy_cuda_choices_set(struct convoy_cuda_choices *choices, const struct convoy_cuda_key *key,
+                            const char *kernel)
+{
+    const char *name = own_name(kernel);
+    int at = find(choices, key);
+    if (name == NULL)
+        return 0;
+    if (at < 0) {
+        if (choices->count == choices->capacity) {
+            int capacity = choices->capacity > 0 ? choices->capacity * 2 : 64;
+            struct convoy_cuda_choice *grown = realloc(choices->choices, (size_t)capacity * sizeof(*grown));
+            if (grown == NULL)
+                return -ENOMEM;
+            choices->choices = grown;
+            choices->capacity = capacity;
+        }
+        at = ~at;
+        memmove(&choices->choices[at + 1], &choices->choices[at],
+                (size_t)(choices->count - at) * sizeof(choices->choices[0]));
+        choices->choices[at].key = *key;
+        choices->count++;
+    }
+    choices->choices[at].kernel = name;
+    return 0;
+}
+
+const char *convoy_cuda_choices_get(const struct convoy_cuda_choices *choices,
+                                    const struct convoy_cuda_key *key)
+{
+    int at = find(choices, key);
+    return at >= 0 ? choices->choices[at].kernel : NULL;
+}
+
+void convoy_cuda_choices_free(struct convoy_cuda_choices *choices)
+{
+    free(choices->choices);
+    memset(choices, 0, sizeof(*choices));
+}
+
+const struct convoy_conv_kernel *convoy_cuda_choose_conv(const struct convoy_cuda_choices *choices,
+                                                         const struct convoy_conv_shape *shape)
+{
+    int count;
+    const struct convoy_conv_kernel *const *kernels = convoy_conv_kernels(&count);
+    const struct convoy_conv_kernel *best = NULL;
+    struct convoy_cuda_key key;
+    float best_us = 0;
+    convoy_cuda_conv_key(shape, &key);
+    const char *known = convoy_cuda_choices_get(choices, &key);
+    for (int i = 0; i < count; i++) {
+        if (kernels[i]->ladder_only || !kernels[i]->takes(shape))
+            continue;
+        if (known == kernels[i]->name) /* the same text, not only the same letters */
+            return kernels[i];
+        float us = kernels[i]->guess_us(shape);
+        if (best == NULL || us < best_us) {
+            best = kernels[i];
+            best_us = us;
+        }
+    }
+    return best;
+}
+
+const struct convoy_gemm_kernel *convoy_cuda_choose_gemm(const struct convoy_cuda_choices *choices,
+                                                         const struct convoy_gemm_shape *shape)
+{
+    int count;
+    const struct convoy_gemm_kernel *const *kernels = convoy_gemm_kernels(&count);
+    const struct convoy_gemm_kernel *best = NULL;
+    struct convoy_cuda_key key;
+    float best_us = 0;
+    convoy_cuda_gemm_key(shape, &key);
+    const char *known = convoy_cuda_choices_get(choices, &key);
+    for (int i = 0; i < count; i++) {
+        if (!kernels[i]->takes(shape))
+            continue;
+        if (known == kernels[i]->name)
+            return kernels[i];
+        float us = kernels[i]->guess_us(shape);
+        if (best == NULL || us < best_us) {
+            best = kernels[i];
+            best_us = us;
+        }
+    }
+    return best;
+}

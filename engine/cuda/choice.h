@@ -1,0 +1,41 @@
+/* Which kernel a step runs on: what was measured where it was (the tuner's), else the least guess. */
+#ifndef CONVOY_ENGINE_CUDA_CHOICE_H
+#define CONVOY_ENGINE_CUDA_CHOICE_H
+
+#include "kernels/kernels.h"
+
+#define CONVOY_CUDA_KEY_BYTES 160
+
+/* A shape in words, the same for equal shapes: "conv n8 c3 h32 ...". */
+struct convoy_cuda_key {
+    char text[CONVOY_CUDA_KEY_BYTES];
+};
+
+struct convoy_cuda_choice {
+    struct convoy_cuda_key key;
+    const char *kernel; /* a kernel's own name */
+};
+
+/* What is known, in order of key. All zero is nothing. */
+struct convoy_cuda_choices {
+    int count, capacity;
+    struct convoy_cuda_choice *choices;
+};
+
+void convoy_cuda_conv_key(const struct convoy_conv_shape *shape, struct convoy_cuda_key *key);
+void convoy_cuda_gemm_key(const struct convoy_gemm_shape *shape, struct convoy_cuda_key *key);
+
+/* The kernel for a shape; never NULL, because one of each kind takes everything. */
+const struct convoy_conv_kernel *convoy_cuda_choose_conv(const struct convoy_cuda_choices *choices,
+                                                         const struct convoy_conv_shape *shape);
+const struct convoy_gemm_kernel *convoy_cuda_choose_gemm(const struct convoy_cuda_choices *choices,
+                                                         const struct convoy_gemm_shape *shape);
+
+/* Notes that kernel (by its name; unknown names are passed over) is best for key. 0 or -ENOMEM. */
+int convoy_cuda_choices_set(struct convoy_cuda_choices *choices, const struct convoy_cuda_key *key,
+                            const char *kernel);
+const char *convoy_cuda_choices_get(const struct convoy_cuda_choices *choices,
+                                    const struct convoy_cuda_key *key);
+void convoy_cuda_choices_free(struct convoy_cuda_choices *choices);
+
+#endif

@@ -1,0 +1,285 @@
+#include "engine/cuda/device.h"
+
+#include "engine/base/clock.h"
+#include "engine/cuda/calls.h"
+#include "engine/cuda/memory.h"
+#include "engine/cuda/net.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int make_streams(struct convoy_device *device, uint32_t wanted, struct convoy_error *error)
+{
+    uint32_t count = wanted < 1 ? 1 : (wanted > CONVOY_CUDA_MAX_STREAMS ? CONVOY_CUDA_MAX_STREAMS : wanted);
+    int failed = 0;
+    while (device->stream_count < count && !failed) {
+        failed = CONVOY_CUDA(error, cudaStreamCreateWithFlags,
+                             (&device->streams[device->stream_count], cudaStreamNonBlocking));
+        if (!failed)
+            device->stream_count++;
+    }
+    for (int i = 0; i < CONVOY_CUDA_MAX_JOBS && !failed; i++)
+        for (int k = 0; k < CONVOY_CUDA_MARKS && !failed; k++)
+            failed = CONVOY_CUDA(error, cudaEventCreateWithFlags, (&device->marks[i][k], cudaEventDefault));
+    return failed;
+}
+
+int convoy_cuda_open(uint32_t index, uint32_t wanted_streams, struct convoy_device **result,
+                     struct convoy_device_info *info, struct convoy_error *error)
+{
+    int count = 0, driver = 0;
+    struct cudaDeviceProp properties;
+    int failed = CONVOY_CUDA(error, cudaGetDeviceCount, (&count));
+    if (failed)
+        return failed == -ENODEV ? failed : convoy_fail_in(error, -ENODEV, "no GPU can be used");
+    if (index >= (uint32_t)count)
+        return convoy_fail(error, -ENODEV, "there is no GPU %u, only %d", index, count);
+    struct convoy_device *device = calloc(1, sizeof(*device));
+    if (device == NULL)
+        return convoy_fail(error, -ENOMEM, "no memory for a device");
+    device->index = (int)index;
+    failed = CONVOY_CUDA(error, cudaSetDevice, (device->index));
+    if (!failed)
+        failed = CONVOY_CUDA(error, cudaGetDeviceProperties, (&properties, device->index));
+    if (!failed)
+        failed = CONVOY_CUDA(error, cudaDriverGetVersion, (&driver));
+    if (!failed)
+        failed = make_streams(device, wanted_streams, error);
+    if (failed) {
+        convoy_cuda_close(device);
+        return failed;
+    }
+    *info = (struct convoy_device_info){.device_count = (uint32_t)count, .streams = device->stream_count};
+    snprintf(info->name, sizeof(info->name), "cuda:%u", index);
+    snprintf(info->description, sizeof(info->description), "%.64s, sm_%d%d, %zu MiB, driver for CUDA %d.%d",
+             properties.name, properties.major, properties.minor, properties.totalGlobalMem >> 20,
+             driver / 1000, driver % 1000 / 10);
+    *result = device;
+    return 0;
+}
+
+void convoy_cuda_close(struct convoy_device *device)
+{
+    struct convoy_error ignored;
+    if (device == NULL)
+        return;
+    if (device->pinned != NULL)
+        (void)CONVOY_CUDA(&ignored, cudaHostUnregister, (device->pinned));
+    for (int i = 0; i < CONVOY_CUDA_MAX_JOBS; i++)
+        for (int k = 0; k < CONVOY_CUDA_MARKS; k++)
+            if (device->marks[i][k] != NULL)
+                (void)CONVOY_CUDA(&ignored, cudaEventDestroy, (device->marks[i][k]));
+    for (uint32_t i = 0; i < device->stream_count; i++)
+        (void)CONVOY_CUDA(&ignored, cudaStreamDestroy, (device->streams[i]));
+    convoy_cuda_choices_free(&device->choices);
+    free(device);
+}
+
+int convoy_cuda_attach(struct convoy_device *device, void *base, size_t bytes, struct convoy_error *error)
+{
+    int failed = CONVOY_CUDA(error, cudaHostRegister, (base, bytes, cudaHostRegisterDefault));
+    if (failed)
+        return convoy_fail_in(error, failed, "the channel's %zu bytes cannot be pinned", bytes);
+    device->pinned = base;
+    return 0;
+}
+
+int convoy_cuda_workspace_get(struct convoy_device *device, size_t bytes,
+                              struct convoy_cuda_workspace **result, struct convoy_error *error)
+{
+    struct convoy_cuda_workspace *workspace = device->workspaces;
+    while (workspace != NULL && workspace->bytes < bytes)
+        workspace = workspace->next;
+    if (workspace == NULL) {
+        workspace = calloc(1, sizeof(*workspace));
+        if (workspace == NULL)
+            return convoy_fail(error, -ENOMEM, "no memory for a workspace");
+        workspace->bytes = bytes;
+        workspace->next = device->workspaces;
+        device->workspaces = workspace;
+        workspace->users = 1;
+        int failed = 0;
+        for (uint32_t i = 0; i < device->stream_count && !failed; i++) {
+            failed = convoy_cuda_allocate(bytes, "a stream's activations", &workspace->memory[i], error);
+            /* Rows of a bucket that no image fills are computed too: on numbers, not on what was there. */
+            if (!failed)
+                failed = CONVOY_CUDA(error, cudaMemset, (workspace->memory[i], 0, bytes));
+        }
+        if (failed) {
+            convoy_cuda_workspace_put(device, workspace);
+            return failed;
+        }
+    } else {
+        workspace->users++;
+    }
+    *result = workspace;
+    return 0;
+}
+
+void convoy_cuda_workspace_put(struct convoy_device *device, struct convoy_cuda_workspace *workspace)
+{
+    if (workspace == NULL || --workspace->users > 0)
+        return;
+    struct convoy_cuda_workspace **link = &device->workspaces;
+    while (*link != workspace)
+        link = &(*link)->next;
+    *link = workspace->next;
+    for (uint32_t i = 0; i < CONVOY_CUDA_MAX_STREAMS; i++)
+        convoy_cuda_release(workspace->memory[i]);
+    free(workspace);
+}
+
+static int check_job(const struct convoy_device *device, const struct convoy_net *net,
+                     const struct convoy_job *job, struct convoy_error *error)
+{
+    if (job->rows < 1 || job->rows > net->max_batch)
+        return convoy_fail(error, -EINVAL, "a job of %u rows was given to a network that takes 1 to %u",
+                           job->rows, net->max_batch);
+    if (job->form == CONVOY_FORM_U8_HWC && !net->takes_u8)
+        return convoy_fail(error, -EINVAL,
+                           "8-bit rows were given to a network of %u channels, it takes up to %d",
+                           net->info.channels, CONVOY_MAX_U8_CHANNELS);
+    if (device->flight_count == CONVOY_CUDA_MAX_JOBS)
+        return convoy_fail(error, -EBUSY, "more than %d jobs are in flight", CONVOY_CUDA_MAX_JOBS);
+    return 0;
+}
+
+static uint32_t least_busy(const struct convoy_device *device)
+{
+    uint32_t best = 0;
+    for (uint32_t i = 1; i < device->stream_count; i++)
+        if (device->busy[i] < device->busy[best])
+            best = i;
+    return best;
+}
+
+/* Rows lie in the channel as they lie on the device, so that one copy takes all; rows that lie otherwise take
+ * one each. bytes: of a row that count. */
+static int copy_rows(char *to, size_t to_stride, const char *from, size_t from_stride, size_t bytes,
+                     uint32_t rows, enum cudaMemcpyKind kind, cudaStream_t stream, struct convoy_error *error)
+{
+    int failed = 0;
+    if (to_stride == from_stride)
+        return CONVOY_CUDA(error, cudaMemcpyAsync, (to, from, rows * to_stride, kind, stream));
+    for (uint32_t i = 0; i < rows && !failed; i++)
+        failed = CONVOY_CUDA(error, cudaMemcpyAsync,
+                             (to + i * to_stride, from + i * from_stride, bytes, kind, stream));
+    return failed;
+}
+
+int convoy_cuda_submit(struct convoy_device *device, struct convoy_net *net, const struct convoy_job *job,
+                       struct convoy_error *error)
+{
+    int failed = check_job(device, net, job, error);
+    if (failed)
+        return failed;
+    uint32_t number = least_busy(device);
+    if (job->profile && net->profiling[number])
+        return convoy_fail(error, -EBUSY, "a profiled job does not wait for another");
+    const struct convoy_cuda_bucket *bucket = convoy_cuda_bucket(net, job->rows);
+    const struct convoy_cuda_plan *plan = &bucket->plans[job->form];
+    cudaStream_t stream = device->streams[number];
+    char *workspace = net->workspace->memory[number];
+    size_t elements = (size_t)net->info.channels * net->info.height * net->info.width;
+    uint32_t set = (uint32_t)__builtin_ctzll(~device->marks_used);
+    cudaEvent_t *marks = device->marks[set];
+
+    failed = CONVOY_CUDA(error, cudaEventRecord, (marks[CONVOY_CUDA_BEGIN], stream));
+    if (!failed)
+        failed = copy_rows(workspace, net->input_stride[job->form], job->input, job->input_stride,
+                           elements * (job->form == CONVOY_FORM_U8_HWC ? 1 : sizeof(float)), job->rows,
+                           cudaMemcpyHostToDevice, stream, error);
+    if (!failed)
+        failed = CONVOY_CUDA(error, cudaEventRecord, (marks[CONVOY_CUDA_COPIED_IN], stream));
+    if (!failed)
+        failed = job->profile
+                     ? convoy_cuda_run_profiled(device, net, plan, number, error)
+                     : CONVOY_CUDA(error, cudaGraphLaunch, (bucket->graphs[job->form][number], stream));
+    if (!failed)
+        failed = CONVOY_CUDA(error, cudaEventRecord, (marks[CONVOY_CUDA_COMPUTED], stream));
+    if (!failed)
+        failed = copy_rows((char *)job->output, job->output_stride, workspace + plan->input_bytes,
+                           net->output_stride, net->info.outputs_per_row * sizeof(float), job->rows,
+                           cudaMemcpyDeviceToHost, stream, error);
+    if (!failed)
+        failed = CONVOY_CUDA(error, cudaEventRecord, (marks[CONVOY_CUDA_END], stream));
+    if (failed)
+        return failed;
+    device->marks_used |= (uint64_t)1 << set;
+    device->busy[number]++;
+    device->flights[device->flight_count++] = (struct convoy_cuda_flight){.tag = job->tag,
+                                                                          .net = net,
+                                                                          .stream = number,
+                                                                          .profile = job->profile,
+                                                                          .times = job->times,
+                                                                          .marks = marks};
+    return 0;
+}
+
+static int elapsed_us(cudaEvent_t from, cudaEvent_t to, float *us, struct convoy_error *error)
+{
+    float ms = 0;
+    int failed = CONVOY_CUDA(error, cudaEventElapsedTime, (&ms, from, to));
+    *us = ms * 1000;
+    return failed;
+}
+
+static int finish(struct convoy_device *device, uint32_t index, uint64_t *tag, struct convoy_error *error)
+{
+    struct convoy_cuda_flight flight = device->flights[index];
+    int failed = 0;
+    device->flight_count--;
+    memmove(&device->flights[index], &device->flights[index + 1],
+            (device->flight_count - index) * sizeof(flight));
+    device->busy[flight.stream]--;
+    device->marks_used &= ~((uint64_t)1 << (flight.marks - device->marks[0]) / CONVOY_CUDA_MARKS);
+    *tag = flight.tag;
+    if (flight.times != NULL) {
+        failed = elapsed_us(flight.marks[CONVOY_CUDA_BEGIN], flight.marks[CONVOY_CUDA_COPIED_IN],
+                            &flight.times->input_us, error);
+        if (!failed)
+            failed = elapsed_us(flight.marks[CONVOY_CUDA_COPIED_IN], flight.marks[CONVOY_CUDA_COMPUTED],
+                                &flight.times->compute_us, error);
+        if (!failed)
+            failed = elapsed_us(flight.marks[CONVOY_CUDA_COMPUTED], flight.marks[CONVOY_CUDA_END],
+                                &flight.times->output_us, error);
+    }
+    if (!failed && flight.profile)
+        failed = convoy_cuda_read_profile(flight.net, flight.stream,
+                                          flight.times != NULL ? flight.times->layer_us : NULL, error);
+    return failed ? failed : 1;
+}
+
+/* One look at the oldest job of each stream. */
+static int look(struct convoy_device *device, uint64_t *tag, struct convoy_error *error)
+{
+    uint32_t seen = 0;
+    for (uint32_t i = 0; i < device->flight_count; i++) {
+        uint32_t bit = 1u << device->flights[i].stream;
+        if (seen & bit)
+            continue;
+        seen |= bit;
+        convoy_cuda_count(CONVOY_CUDA_cudaEventQuery);
+        cudaError_t code = cudaEventQuery(device->flights[i].marks[CONVOY_CUDA_END]);
+        if (code == cudaSuccess)
+            return finish(device, i, tag, error);
+        if (code != cudaErrorNotReady)
+            return convoy_cuda_check(code, "cudaEventQuery", error);
+    }
+    return 0;
+}
+
+int convoy_cuda_collect(struct convoy_device *device, int64_t timeout_us, uint64_t *tag,
+                        struct convoy_error *error)
+{
+    /* Waiting in the kernel for an event would cost more than most batches take. The worker asks only while
+     * something runs, and sleeps in poll() otherwise. */
+    uint64_t end = convoy_now_us() + (timeout_us > 0 ? (uint64_t)timeout_us : 0);
+    for (;;) {
+        int got = look(device, tag, error);
+        if (got != 0 || device->flight_count == 0 || convoy_now_us() >= end)
+            return got;
+    }
+}

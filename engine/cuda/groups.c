@@ -1,0 +1,205 @@
+#include "engine/cuda/groups.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NOWHERE (-1)
+
+struct grouping {
+    const struct convoy_graph *graph;
+    struct convoy_cuda_groups *groups;
+    int *readers;  /* per tensor: nodes that read it, plus graph outputs */
+    int *group_of; /* per tensor: the group that writes it */
+};
+
+static bool is_constant(const struct convoy_graph *graph, int tensor)
+{
+    return graph->tensors[tensor].data != NULL;
+}
+
+static bool same_shape(const struct convoy_graph *graph, int one, int other)
+{
+    const struct convoy_shape *a = &graph->tensors[one].shape, *b = &graph->tensors[other].shape;
+    return a->rank == b->rank && a->batch_axis == b->batch_axis &&
+           memcmp(a->dims, b->dims, (size_t)a->rank * sizeof(a->dims[0])) == 0;
+}
+
+/* The group that ends in tensor, if nobody but the node in question reads that, else NULL. */
+static struct convoy_cuda_group *open_group(const struct grouping *g, int tensor)
+{
+    int index = g->group_of[tensor];
+    if (index == NOWHERE || g->readers[tensor] != 1 || g->groups->groups[index].output != tensor ||
+        g->groups->groups[index].view)
+        return NULL;
+    return &g->groups->groups[index];
+}
+
+static bool does_activations(enum convoy_op anchor)
+{
+    return anchor == CONVOY_OP_CONV || anchor == CONVOY_OP_DENSE || anchor == CONVOY_OP_MATMUL ||
+           anchor == CONVOY_OP_BINARY || anchor == CONVOY_OP_SCALE_SHIFT || anchor == CONVOY_OP_POOL;
+}
+
+static struct convoy_unary unary_of(const struct convoy_activation *activation, const char **name)
+{
+    static const struct {
+        enum convoy_unary_kind kind;
+        const char *name;
+    } kinds[] = {[CONVOY_RELU] = {CONVOY_UNARY_RELU, "relu"},
+                 [CONVOY_LEAKY_RELU] = {CONVOY_UNARY_LEAKY_RELU, "leaky_relu"},
+                 [CONVOY_SIGMOID] = {CONVOY_UNARY_SIGMOID, "sigmoid"},
+                 [CONVOY_TANH] = {CONVOY_UNARY_TANH, "tanh"},
+                 [CONVOY_CLIP] = {CONVOY_UNARY_CLIP, "clip"},
+                 [CONVOY_HARD_SIGMOID] = {CONVOY_UNARY_HARD_SIGMOID, "hard_sigmoid"},
+                 [CONVOY_HARD_SWISH] = {CONVOY_UNARY_HARD_SWISH, "hard_swish"}};
+    *name = kinds[activation->kind].name;
+    return (struct convoy_unary){kinds[activation->kind].kind, activation->alpha, activation->beta};
+}
+
+static bool absorb_activation(struct grouping *g, const struct convoy_node *node)
+{
+    struct convoy_cuda_group *group = open_group(g, node->inputs[0]);
+    if (group == NULL || group->act.kind != CONVOY_UNARY_NONE || group->pool != 1 ||
+        !does_activations(g->graph->nodes[group->anchor].op))
+        return false;
+    group->act = unary_of(&node->activation, &group->act_name);
+    group->output = node->output;
+    return true;
+}
+
+/* A plain maximum over squares that fill the plane, as far as they do. */
+static bool absorb_pool(struct grouping *g, const struct convoy_node *node)
+{
+    const struct convoy_pool *pool = &node->pool;
+    struct convoy_cuda_group *group = open_group(g, node->inputs[0]);
+    if (group == NULL || g->graph->nodes[group->anchor].op != CONVOY_OP_CONV || group->pool != 1 ||
+        group->residual != NOWHERE)
+        return false;
+    const int64_t *x = g->graph->tensors[node->inputs[0]].shape.dims;
+    const int64_t *y = g->graph->tensors[node->output].shape.dims;
+    int64_t side = pool->window[0];
+    if (pool->kind != CONVOY_POOL_MAX || side < 2 || side > 3 || pool->window[1] != side)
+        return false;
+    for (int i = 0; i < 2; i++)
+        if (pool->stride[i] != side || pool->dilation[i] != 1 || pool->pad[i] != 0 || pool->pad[2 + i] != 0 ||
+            y[2 + i] != x[2 + i] / side)
+            return false;
+    group->pool = (int)side;
+    group->output = node->output;
+    return true;
+}
+
+/* A sum whose one side is a convolution that nothing was done to yet: the other side is its residual. The
+ * convolution runs where the sum stands, so that the other side is there by then. */
+static bool absorb_sum(struct grouping *g, const struct convoy_node *node)
+{
+    if (node->binary != CONVOY_ADD || node->inputs[0] == node->inputs[1] ||
+        !same_shape(g->graph, node->inputs[0], node->inputs[1]))
+        return false;
+    for (int side = 1; side >= 0; side--) {
+        struct convoy_cuda_group *group = open_group(g, node->inputs[side]);
+        int other = node->inputs[1 - side];
+        if (group == NULL || g->graph->nodes[group->anchor].op != CONVOY_OP_CONV ||
+            is_constant(g->graph, other) || group->act.kind != CONVOY_UNARY_NONE || group->pool != 1 ||
+            group->residual != NOWHERE)
+            continue;
+        struct convoy_cuda_group moved = *group;
+        group->anchor = NOWHERE; /* dropped when all are there */
+        moved.residual = other;
+        moved.output = node->output;
+        g->group_of[node->output] = g->groups->count;
+        g->groups->groups[g->groups->count++] = moved;
+        return true;
+    }
+    return false;
+}
+
+static void add_group(struct grouping *g, int index)
+{
+    const struct convoy_node *node = &g->graph->nodes[index];
+    struct convoy_cuda_group group = {.anchor = index,
+                                      .residual = NOWHERE,
+                                      .pool = 1,
+                                      .output = node->output,
+                                      .view = node->op == CONVOY_OP_RESHAPE &&
+                                              !is_constant(g->graph, node->inputs[0])};
+    if (node->op == CONVOY_OP_ACTIVATION)
+        group.act = unary_of(&node->activation, &group.act_name);
+    g->group_of[node->output] = g->groups->count;
+    g->groups->groups[g->groups->count++] = group;
+}
+
+static void group_node(struct grouping *g, int index)
+{
+    const struct convoy_node *node = &g->graph->nodes[index];
+    bool absorbed = (node->op == CONVOY_OP_ACTIVATION && absorb_activation(g, node)) ||
+                    (node->op == CONVOY_OP_POOL && absorb_pool(g, node));
+    if (absorbed)
+        g->group_of[node->output] = g->group_of[node->inputs[0]];
+    else if (node->op != CONVOY_OP_BINARY || !absorb_sum(g, node))
+        add_group(g, index);
+}
+
+static void drop_moved(struct convoy_cuda_groups *groups)
+{
+    int kept = 0;
+    for (int i = 0; i < groups->count; i++)
+        if (groups->groups[i].anchor != NOWHERE)
+            groups->groups[kept++] = groups->groups[i];
+    groups->count = kept;
+}
+
+static void find_last_uses(const struct convoy_graph *graph, struct convoy_cuda_groups *groups)
+{
+    for (int t = 0; t < graph->tensor_count; t++)
+        groups->last_use[t] = -1;
+    for (int i = 0; i < groups->count; i++) {
+        const struct convoy_node *node = &graph->nodes[groups->groups[i].anchor];
+        for (int k = 0; k < node->input_count; k++)
+            groups->last_use[node->inputs[k]] = i;
+        if (groups->groups[i].residual != NOWHERE)
+            groups->last_use[groups->groups[i].residual] = i;
+    }
+    for (int i = 0; i < graph->output_count; i++)
+        groups->last_use[graph->outputs[i]] = groups->count;
+}
+
+int convoy_cuda_group_nodes(const struct convoy_graph *graph, struct convoy_cuda_groups *groups,
+                            struct convoy_error *error)
+{
+    struct grouping g = {.graph = graph, .groups = groups};
+    size_t tensors = (size_t)graph->tensor_count + 1;
+    groups->count = 0;
+    groups->groups = calloc((size_t)graph->node_count + 1, sizeof(groups->groups[0]));
+    groups->last_use = calloc(tensors, sizeof(int));
+    g.readers = calloc(tensors, sizeof(int));
+    g.group_of = calloc(tensors, sizeof(int));
+    int failed = 0;
+    if (groups->groups == NULL || groups->last_use == NULL || g.readers == NULL || g.group_of == NULL) {
+        failed = convoy_fail(error, -ENOMEM, "no memory to group %d nodes", graph->node_count);
+        goto out;
+    }
+    for (int t = 0; t < graph->tensor_count; t++)
+        g.group_of[t] = NOWHERE;
+    for (int i = 0; i < graph->node_count; i++)
+        for (int k = 0; k < graph->nodes[i].input_count; k++)
+            g.readers[graph->nodes[i].inputs[k]]++;
+    for (int i = 0; i < graph->output_count; i++)
+        g.readers[graph->outputs[i]]++;
+    for (int i = 0; i < graph->node_count; i++)
+        group_node(&g, i);
+    drop_moved(groups);
+    find_last_uses(graph, groups);
+out:
+    free(g.readers);
+    free(g.group_of);
+    return failed;
+}
+
+void convoy_cuda_groups_free(struct convoy_cuda_groups *groups)
+{
+    free(groups->groups);
+    free(groups->last_use);
+    memset(groups, 0, sizeof(*groups));
+}

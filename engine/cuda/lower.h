@@ -1,0 +1,30 @@
+/* Lowering: a graph and its groups become a plan for one batch size and one form of input. */
+#ifndef CONVOY_ENGINE_CUDA_LOWER_H
+#define CONVOY_ENGINE_CUDA_LOWER_H
+
+#include "engine/cuda/choice.h"
+#include "engine/cuda/groups.h"
+#include "engine/cuda/plan.h"
+#include "engine/cuda/weights.h"
+
+/* What a plan is made from; all of a network's plans share it. */
+struct convoy_cuda_source {
+    const struct convoy_graph *graph;
+    const struct convoy_cuda_groups *groups;
+    struct convoy_cuda_weights *weights;
+    const struct convoy_cuda_choices *choices; /* what the tuner knows */
+    uint32_t channels, outputs_per_row;
+    int64_t pixels;
+    float multiply[CONVOY_MAX_U8_CHANNELS], add[CONVOY_MAX_U8_CHANNELS];
+};
+
+/* Bytes from row to row: what the channel uses, and what a plan's copies take at once. */
+size_t convoy_cuda_input_stride(const struct convoy_cuda_source *source, enum convoy_form form);
+size_t convoy_cuda_output_stride(const struct convoy_cuda_source *source);
+
+/* Fills plan (zeroed but for rows and form; to be freed whatever is returned). -ENOTSUP names the node,
+ * -ENOMEM, -EIO. */
+int convoy_cuda_lower(const struct convoy_cuda_source *source, struct convoy_cuda_plan *plan,
+                      struct convoy_error *error);
+
+#endif

@@ -1,0 +1,237 @@
+#include "engine/cuda/lowering.h"
+
+#include <errno.h>
+#include <string.h>
+
+static int lower_activation(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group)
+{
+    struct convoy_cuda_step *step;
+    int code = convoy_cuda_step(l, CONVOY_CUDA_UNARY, &step);
+    if (code)
+        return code;
+    step->unary.count = convoy_cuda_elements(l, group->output);
+    step->unary.act = group->act;
+    code = convoy_cuda_reads(l, l->node->inputs[0], &step->x);
+    return code ? code : convoy_cuda_writes(l, group->output, &step->y);
+}
+
+/* An operand's strides along the output's dimensions: numpy aligns the last ones, and repeats where it has
+ * one. */
+static void broadcast_strides(const struct convoy_cuda_lowering *l, int tensor, int rank, int64_t *strides)
+{
+    int64_t dims[CONVOY_MAX_RANK], own[CONVOY_MAX_RANK];
+    int have = convoy_cuda_dims(l, tensor, dims);
+    convoy_cuda_strides(have, dims, own);
+    for (int i = 0; i < rank; i++) {
+        int axis = i - (rank - have);
+        strides[i] = axis < 0 || dims[axis] == 1 ? 0 : own[axis];
+    }
+}
+
+static int lower_binary(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group)
+{
+    static const enum convoy_binary_operator operators[] = {[CONVOY_ADD] = CONVOY_BINARY_ADD,
+                                                            [CONVOY_SUB] = CONVOY_BINARY_SUB,
+                                                            [CONVOY_MUL] = CONVOY_BINARY_MUL,
+                                                            [CONVOY_DIV] = CONVOY_BINARY_DIV};
+    struct convoy_cuda_step *step;
+    int code = convoy_cuda_step(l, CONVOY_CUDA_BINARY, &step);
+    if (code)
+        return code;
+    struct convoy_broadcast *broadcast = &step->binary.broadcast;
+    broadcast->rank = convoy_cuda_dims(l, group->output, broadcast->dims);
+    broadcast_strides(l, l->node->inputs[0], broadcast->rank, broadcast->a_stride);
+    broadcast_strides(l, l->node->inputs[1], broadcast->rank, broadcast->b_stride);
+    broadcast->op = operators[l->node->binary];
+    broadcast->act = group->act;
+    code = convoy_cuda_reads(l, l->node->inputs[0], &step->x);
+    if (code == 0)
+        code = convoy_cuda_reads(l, l->node->inputs[1], &step->binary.b);
+    return code ? code : convoy_cuda_writes(l, group->output, &step->y);
+}
+
+static int lower_scale_shift(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group)
+{
+    struct convoy_cuda_step *step;
+    int64_t dims[CONVOY_MAX_RANK];
+    int rank = convoy_cuda_dims(l, group->output, dims);
+    int code = convoy_cuda_step(l, CONVOY_CUDA_SCALE_SHIFT, &step);
+    if (code)
+        return code;
+    step->scale_shift.outer = dims[0];
+    step->scale_shift.channels = rank > 1 ? dims[1] : 1;
+    step->scale_shift.inner = 1;
+    for (int i = 2; i < rank; i++)
+        step->scale_shift.inner *= dims[i];
+    step->scale_shift.act = group->act;
+    code = convoy_cuda_reads(l, l->node->inputs[0], &step->x);
+    if (code == 0)
+        code = convoy_cuda_reads(l, l->node->inputs[1], &step->scale_shift.scale);
+    if (code == 0)
+        code = convoy_cuda_reads(l, l->node->inputs[2], &step->scale_shift.shift);
+    return code ? code : convoy_cuda_writes(l, group->output, &step->y);
+}
+
+static int lower_pool(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group)
+{
+    const struct convoy_pool *pool = &l->node->pool;
+    struct convoy_cuda_step *step;
+    int64_t x[CONVOY_MAX_RANK], y[CONVOY_MAX_RANK];
+    convoy_cuda_dims(l, l->node->inputs[0], x);
+    convoy_cuda_dims(l, l->node->output, y);
+    int code = convoy_cuda_step(l, CONVOY_CUDA_POOL, &step);
+    if (code)
+        return code;
+    step->pool = (struct convoy_pool_shape){.planes = x[0] * x[1],
+                                            .h = (int)x[2],
+                                            .w = (int)x[3],
+                                            .oh = (int)y[2],
+                                            .ow = (int)y[3],
+                                            .average = pool->kind == CONVOY_POOL_AVERAGE,
+                                            .count_padding = pool->count_include_pad,
+                                            .act = group->act};
+    for (int i = 0; i < 4; i++)
+        step->pool.pad[i] = (int)pool->pad[i];
+    for (int i = 0; i < 2; i++) {
+        step->pool.window[i] = (int)pool->window[i];
+        step->pool.stride[i] = (int)pool->stride[i];
+        step->pool.dilation[i] = (int)pool->dilation[i];
+    }
+    code = convoy_cuda_reads(l, l->node->inputs[0], &step->x);
+    return code ? code : convoy_cuda_writes(l, group->output, &step->y);
+}
+
+static int lower_softmax(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group)
+{
+    struct convoy_cuda_step *step;
+    int64_t dims[CONVOY_MAX_RANK];
+    int rank = convoy_cuda_dims(l, group->output, dims);
+    int code = convoy_cuda_step(l, CONVOY_CUDA_SOFTMAX, &step);
+    if (code)
+        return code;
+    step->softmax.outer = step->softmax.length = step->softmax.inner = 1;
+    for (int i = 0; i < rank; i++) {
+        if (i < l->node->softmax.axis)
+            step->softmax.outer *= dims[i];
+        else if (i < l->node->softmax.axis_end)
+            step->softmax.length *= dims[i];
+        else
+            step->softmax.inner *= dims[i];
+    }
+    code = convoy_cuda_reads(l, l->node->inputs[0], &step->x);
+    return code ? code : convoy_cuda_writes(l, group->output, &step->y);
+}
+
+/* Elements in another order, or the same (a constant that is only reshaped). */
+static int lower_transpose(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group)
+{
+    struct convoy_cuda_step *step;
+    int64_t from[CONVOY_MAX_RANK], strides[CONVOY_MAX_RANK];
+    int code = convoy_cuda_step(l, CONVOY_CUDA_COPY, &step);
+    if (code)
+        return code;
+    struct convoy_walk *walk = &step->copy;
+    walk->rank = convoy_cuda_dims(l, group->output, walk->dims);
+    convoy_cuda_strides(walk->rank, walk->dims, walk->y_stride);
+    memcpy(walk->x_stride, walk->y_stride, sizeof(walk->x_stride));
+    if (l->node->op == CONVOY_OP_TRANSPOSE) {
+        convoy_cuda_strides(convoy_cuda_dims(l, l->node->inputs[0], from), from, strides);
+        for (int i = 0; i < walk->rank; i++)
+            walk->x_stride[i] = strides[l->node->perm[i]];
+    }
+    code = convoy_cuda_reads(l, l->node->inputs[0], &step->x);
+    return code ? code : convoy_cuda_writes(l, group->output, &step->y);
+}
+
+/* Zeros, and what is left of the input within them. */
+static int lower_pad(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group)
+{
+    struct convoy_cuda_step *step;
+    struct convoy_walk walk = {0};
+    int64_t x[CONVOY_MAX_RANK], y[CONVOY_MAX_RANK];
+    size_t x_offset = 0, y_offset = 0;
+    bool grows = false, empty = false;
+    walk.rank = convoy_cuda_dims(l, group->output, y);
+    convoy_cuda_dims(l, l->node->inputs[0], x);
+    convoy_cuda_strides(walk.rank, x, walk.x_stride);
+    convoy_cuda_strides(walk.rank, y, walk.y_stride);
+    for (int i = 0; i < walk.rank; i++) {
+        int64_t before = l->node->pad.before[i], after = l->node->pad.after[i];
+        walk.dims[i] = x[i] + (before < 0 ? before : 0) + (after < 0 ? after : 0);
+        empty = empty || walk.dims[i] < 1;
+        grows = grows || before > 0 || after > 0;
+        x_offset += (size_t)((before < 0 ? -before : 0) * walk.x_stride[i]);
+        y_offset += (size_t)((before > 0 ? before : 0) * walk.y_stride[i]);
+    }
+    struct convoy_cuda_place to = {0};
+    int code = convoy_cuda_writes(l, group->output, &to);
+    if (code == 0 && (grows || empty)) {
+        code = convoy_cuda_step(l, CONVOY_CUDA_ZERO, &step);
+        if (code == 0) {
+            step->zero = convoy_cuda_elements(l, group->output);
+            step->y = to;
+        }
+    }
+    if (code || empty)
+        return code;
+    code = convoy_cuda_step(l, CONVOY_CUDA_COPY, &step);
+    if (code)
+        return code;
+    step->copy = walk;
+    step->y = to;
+    step->y.offset += y_offset * sizeof(float);
+    code = convoy_cuda_reads(l, l->node->inputs[0], &step->x);
+    if (step->x.where == CONVOY_CUDA_CONSTANT)
+        step->x.constant += x_offset;
+    else
+        step->x.offset += x_offset * sizeof(float);
+    return code;
+}
+
+static int lower_concat(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group)
+{
+    int64_t y[CONVOY_MAX_RANK], y_stride[CONVOY_MAX_RANK];
+    int rank = convoy_cuda_dims(l, group->output, y), axis = l->node->axis;
+    struct convoy_cuda_place to = {0};
+    convoy_cuda_strides(rank, y, y_stride);
+    int code = convoy_cuda_writes(l, group->output, &to);
+    for (int k = 0; k < l->node->input_count && code == 0; k++) {
+        struct convoy_cuda_step *step;
+        code = convoy_cuda_step(l, CONVOY_CUDA_COPY, &step);
+        if (code)
+            return code;
+        step->copy.rank = convoy_cuda_dims(l, l->node->inputs[k], step->copy.dims);
+        convoy_cuda_strides(rank, step->copy.dims, step->copy.x_stride);
+        memcpy(step->copy.y_stride, y_stride, sizeof(y_stride));
+        step->y = to;
+        to.offset += (size_t)(step->copy.dims[axis] * y_stride[axis]) * sizeof(float);
+        code = convoy_cuda_reads(l, l->node->inputs[k], &step->x);
+    }
+    return code;
+}
+
+int convoy_cuda_lower_other(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group)
+{
+    switch (l->node->op) {
+    case CONVOY_OP_ACTIVATION:
+        return lower_activation(l, group);
+    case CONVOY_OP_BINARY:
+        return lower_binary(l, group);
+    case CONVOY_OP_SCALE_SHIFT:
+        return lower_scale_shift(l, group);
+    case CONVOY_OP_POOL:
+        return lower_pool(l, group);
+    case CONVOY_OP_SOFTMAX:
+        return lower_softmax(l, group);
+    case CONVOY_OP_RESHAPE:
+    case CONVOY_OP_TRANSPOSE:
+        return lower_transpose(l, group);
+    case CONVOY_OP_PAD:
+        return lower_pad(l, group);
+    case CONVOY_OP_CONCAT:
+        return lower_concat(l, group);
+    default:
+        return convoy_fail(l->error, -ENOTSUP, "node '%s' (%s) is nothing that the CUDA backend runs",
+                           l->node->name, l->node->onnx_op);
+    }
+}

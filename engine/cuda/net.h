@@ -1,0 +1,54 @@
+/* A network on a GPU: resident weights, a plan for each size of batch (bucket) and form of input, and a
+ * recorded graph of each plan for each stream. A job runs in the smallest bucket that holds its rows; what
+ * the bucket's other rows hold is computed and thrown away. */
+#ifndef CONVOY_ENGINE_CUDA_NET_H
+#define CONVOY_ENGINE_CUDA_NET_H
+
+#include "engine/cuda/device.h"
+#include "engine/cuda/groups.h"
+#include "engine/cuda/lower.h"
+#include "engine/cuda/plan.h"
+#include "engine/cuda/weights.h"
+
+#define CONVOY_CUDA_FORMS       2
+#define CONVOY_CUDA_MAX_BUCKETS 40
+
+struct convoy_cuda_bucket {
+    uint32_t rows;
+    struct convoy_cuda_plan plans[CONVOY_CUDA_FORMS];
+    cudaGraphExec_t graphs[CONVOY_CUDA_FORMS][CONVOY_CUDA_MAX_STREAMS];
+};
+
+struct convoy_net {
+    struct convoy_net_info info;
+    uint32_t max_batch;
+    bool takes_u8;
+    size_t input_stride[CONVOY_CUDA_FORMS], output_stride; /* as the plans' copies want them */
+    struct convoy_cuda_weights weights;
+    int group_count;
+    int *layer_of_group;
+    struct convoy_layer_info *layers;
+    int bucket_count;
+    struct convoy_cuda_bucket buckets[CONVOY_CUDA_MAX_BUCKETS];
+    struct convoy_cuda_workspace *workspace;
+    cudaEvent_t *profile_marks[CONVOY_CUDA_MAX_STREAMS]; /* layers + 1 each */
+    bool profiling[CONVOY_CUDA_MAX_STREAMS];
+};
+
+int convoy_cuda_load(struct convoy_device *device, const struct convoy_graph *graph,
+                     const struct convoy_load_options *options, struct convoy_net **net,
+                     struct convoy_net_info *info, struct convoy_error *error);
+void convoy_cuda_unload(struct convoy_device *device, struct convoy_net *net);
+
+/* The bucket that holds so many rows, 1 to max_batch. */
+const struct convoy_cuda_bucket *convoy_cuda_bucket(const struct convoy_net *net, uint32_t rows);
+
+/* Launches a plan layer by layer on a stream of its own, with profile_marks between. */
+int convoy_cuda_run_profiled(struct convoy_device *device, struct convoy_net *net,
+                             const struct convoy_cuda_plan *plan, uint32_t stream,
+                             struct convoy_error *error);
+/* After that has ended: fills layer_us. */
+int convoy_cuda_read_profile(struct convoy_net *net, uint32_t stream, float *layer_us,
+                             struct convoy_error *error);
+
+#endif

@@ -1,0 +1,125 @@
+#include "engine/cuda/plan.h"
+#include "engine/cuda/calls.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct convoy_cuda_step *convoy_cuda_plan_add(struct convoy_cuda_plan *plan)
+{
+    if (plan->step_count == plan->step_capacity) {
+        int capacity = plan->step_capacity > 0 ? plan->step_capacity * 2 : 16;
+        struct convoy_cuda_step *steps = realloc(plan->steps, (size_t)capacity * sizeof(*steps));
+        if (steps == NULL)
+            return NULL;
+        plan->steps = steps;
+        plan->step_capacity = capacity;
+    }
+    struct convoy_cuda_step *step = &plan->steps[plan->step_count++];
+    memset(step, 0, sizeof(*step));
+    return step;
+}
+
+void convoy_cuda_plan_free(struct convoy_cuda_plan *plan)
+{
+    free(plan->steps);
+    memset(plan, 0, sizeof(*plan));
+}
+
+static const float *read_at(const struct convoy_cuda_place *place, const void *workspace)
+{
+    if (place->where == CONVOY_CUDA_WORKSPACE)
+        return (const float *)(const void *)((const char *)workspace + place->offset);
+    return place->where == CONVOY_CUDA_CONSTANT ? place->constant : NULL;
+}
+
+static float *write_at(const struct convoy_cuda_place *place, void *workspace)
+{
+    return place->where == CONVOY_CUDA_WORKSPACE ? (float *)(void *)((char *)workspace + place->offset)
+                                                 : NULL;
+}
+
+static cudaError_t launch_conv(const struct convoy_cuda_step *step, void *workspace, cudaStream_t stream)
+{
+    const struct convoy_cuda_conv_step *conv = &step->conv;
+    struct convoy_conv_operands operands = {.x = conv->images,
+                                            .weights = read_at(&conv->weights, workspace),
+                                            .bias = read_at(&conv->bias, workspace),
+                                            .residual = read_at(&conv->residual, workspace),
+                                            .y = write_at(&step->y, workspace),
+                                            .scratch = write_at(&conv->scratch, workspace)};
+    operands.x.data = read_at(&step->x, workspace);
+    return conv->kernel->launch(&conv->shape, &operands, stream);
+}
+
+static cudaError_t launch_gemm(const struct convoy_cuda_step *step, void *workspace, cudaStream_t stream)
+{
+    const struct convoy_cuda_gemm_step *gemm = &step->gemm;
+    struct convoy_gemm_operands operands = {.a = read_at(&step->x, workspace),
+                                            .b = read_at(&gemm->b, workspace),
+                                            .bias = read_at(&gemm->bias, workspace),
+                                            .y = write_at(&step->y, workspace),
+                                            .scratch = write_at(&gemm->scratch, workspace)};
+    return gemm->kernel->launch(&gemm->shape, &operands, stream);
+}
+
+static cudaError_t launch(const struct convoy_cuda_step *step, void *workspace, cudaStream_t stream)
+{
+    const float *x = read_at(&step->x, workspace);
+    float *y = write_at(&step->y, workspace);
+
+    switch (step->kind) {
+    case CONVOY_CUDA_READ: {
+        struct convoy_images images = step->read.images;
+        images.data = x;
+        return convoy_launch_read_images(&images, step->read.n, step->read.c, step->read.pixels, y, stream);
+    }
+    case CONVOY_CUDA_CONV:
+        return launch_conv(step, workspace, stream);
+    case CONVOY_CUDA_GEMM:
+        return launch_gemm(step, workspace, stream);
+    case CONVOY_CUDA_UNARY:
+        return convoy_launch_unary(step->unary.count, step->unary.act, x, y, stream);
+    case CONVOY_CUDA_BINARY:
+        return convoy_launch_binary(&step->binary.broadcast, x, read_at(&step->binary.b, workspace), y,
+                                    stream);
+    case CONVOY_CUDA_SCALE_SHIFT:
+        return convoy_launch_scale_shift(step->scale_shift.outer, step->scale_shift.channels,
+                                         step->scale_shift.inner, step->scale_shift.act, x,
+                                         read_at(&step->scale_shift.scale, workspace),
+                                         read_at(&step->scale_shift.shift, workspace), y, stream);
+    case CONVOY_CUDA_POOL:
+        return convoy_launch_pool(&step->pool, x, y, stream);
+    case CONVOY_CUDA_SOFTMAX:
+        return convoy_launch_softmax(step->softmax.outer, step->softmax.length, step->softmax.inner, x, y,
+                                     stream);
+    case CONVOY_CUDA_COPY:
+        return convoy_launch_copy(&step->copy, x, y, stream);
+    case CONVOY_CUDA_ZERO:
+        return convoy_launch_zero(step->zero, y, stream);
+    }
+    return cudaErrorInvalidValue;
+}
+
+int convoy_cuda_step_launch(const struct convoy_cuda_step *step, void *workspace, cudaStream_t stream,
+                            struct convoy_error *error)
+{
+    convoy_cuda_count(CONVOY_CUDA_cudaLaunchKernelExC);
+    return convoy_cuda_check(launch(step, workspace, stream), convoy_cuda_step_name(step), error);
+}
+
+const char *convoy_cuda_step_name(const struct convoy_cuda_step *step)
+{
+    static const char *const names[] = {
+        [CONVOY_CUDA_READ] = "read",     [CONVOY_CUDA_UNARY] = "unary",
+        [CONVOY_CUDA_BINARY] = "binary", [CONVOY_CUDA_SCALE_SHIFT] = "scale_shift",
+        [CONVOY_CUDA_POOL] = "pool",     [CONVOY_CUDA_SOFTMAX] = "softmax",
+        [CONVOY_CUDA_COPY] = "copy",     [CONVOY_CUDA_ZERO] = "zero"};
+    switch (step->kind) {
+    case CONVOY_CUDA_CONV:
+        return step->conv.kernel->name;
+    case CONVOY_CUDA_GEMM:
+        return step->gemm.kernel->name;
+    default:
+        return names[step->kind];
+    }
+}

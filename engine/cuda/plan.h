@@ -1,0 +1,103 @@
+/* A plan: the steps that compute a network for one batch size and one form of input, each one launch (or two)
+ * of kernels/, with every tensor placed in one workspace.
+ *
+ * A workspace is a stream's own memory: input rows | output rows | arena. Offsets are the plan's; the address
+ * comes when a step is launched, so that all streams share their plans. Constants are the network's
+ * (weights.h) and lie at an address of their own. */
+#ifndef CONVOY_ENGINE_CUDA_PLAN_H
+#define CONVOY_ENGINE_CUDA_PLAN_H
+
+#include "engine/backend.h"
+#include "kernels/kernels.h"
+
+enum convoy_cuda_where { CONVOY_CUDA_NOTHING, CONVOY_CUDA_WORKSPACE, CONVOY_CUDA_CONSTANT };
+
+/* Where a tensor is. */
+struct convoy_cuda_place {
+    enum convoy_cuda_where where;
+    size_t offset;         /* WORKSPACE: bytes */
+    const float *constant; /* CONSTANT: in device memory */
+};
+
+enum convoy_cuda_kind {
+    CONVOY_CUDA_READ, /* input rows into a dense tensor */
+    CONVOY_CUDA_CONV,
+    CONVOY_CUDA_GEMM,
+    CONVOY_CUDA_UNARY,
+    CONVOY_CUDA_BINARY,
+    CONVOY_CUDA_SCALE_SHIFT,
+    CONVOY_CUDA_POOL,
+    CONVOY_CUDA_SOFTMAX,
+    CONVOY_CUDA_COPY,
+    CONVOY_CUDA_ZERO
+};
+
+struct convoy_cuda_conv_step {
+    struct convoy_conv_shape shape;
+    const struct convoy_conv_kernel *kernel;
+    struct convoy_images images; /* but for data, which is x */
+    struct convoy_cuda_place weights, bias, residual, scratch;
+};
+
+struct convoy_cuda_gemm_step {
+    struct convoy_gemm_shape shape;
+    const struct convoy_gemm_kernel *kernel;
+    struct convoy_cuda_place b, bias, scratch;
+};
+
+struct convoy_cuda_step {
+    enum convoy_cuda_kind kind;
+    int group; /* of convoy_cuda_groups; the profile adds up a group's steps */
+    struct convoy_cuda_place x, y;
+    union {
+        struct {
+            struct convoy_images images;
+            int c;
+            int64_t pixels;
+            int n;
+        } read;
+        struct convoy_cuda_conv_step conv;
+        struct convoy_cuda_gemm_step gemm; /* x is a */
+        struct {
+            int64_t count;
+            struct convoy_unary act;
+        } unary;
+        struct {
+            struct convoy_broadcast broadcast;
+            struct convoy_cuda_place b;
+        } binary;
+        struct {
+            int64_t outer, channels, inner;
+            struct convoy_unary act;
+            struct convoy_cuda_place scale, shift;
+        } scale_shift;
+        struct convoy_pool_shape pool;
+        struct {
+            int64_t outer, length, inner;
+        } softmax;
+        struct convoy_walk copy;
+        int64_t zero; /* floats */
+    };
+};
+
+struct convoy_cuda_plan {
+    uint32_t rows;
+    enum convoy_form form;
+    int step_count, step_capacity;
+    struct convoy_cuda_step *steps;
+    size_t input_bytes, output_bytes, workspace_bytes; /* the workspace's parts, in this order, and all */
+};
+
+/* Adds a step and returns it zeroed, or NULL when memory is out. Valid until the next call. */
+struct convoy_cuda_step *convoy_cuda_plan_add(struct convoy_cuda_plan *plan);
+
+/* Launches one step in a workspace. 0, or -EIO and a sentence. */
+int convoy_cuda_step_launch(const struct convoy_cuda_step *step, void *workspace, cudaStream_t stream,
+                            struct convoy_error *error);
+
+/* What profiles call a step: "per_layer:5x5x8", "pool". Static text. */
+const char *convoy_cuda_step_name(const struct convoy_cuda_step *step);
+
+void convoy_cuda_plan_free(struct convoy_cuda_plan *plan);
+
+#endif

@@ -1,0 +1,89 @@
+#include "engine/cuda/weights.h"
+#include "engine/cuda/calls.h"
+#include "engine/cuda/memory.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const float *find(const struct convoy_cuda_weights *weights, int tensor,
+                         void (*pack)(const struct convoy_conv_shape *, const float *, float *))
+{
+    for (int i = 0; i < weights->count; i++)
+        if (weights->weights[i].tensor == tensor && weights->weights[i].pack == pack)
+            return weights->weights[i].data;
+    return NULL;
+}
+
+/* Room for one more, so that what is on the device is never lost for lack of a place to note it. */
+static bool make_room(struct convoy_cuda_weights *weights)
+{
+    if (weights->count < weights->capacity)
+        return true;
+    int capacity = weights->capacity > 0 ? weights->capacity * 2 : 32;
+    struct convoy_cuda_weight *grown = realloc(weights->weights, (size_t)capacity * sizeof(*grown));
+    if (grown == NULL)
+        return false;
+    weights->weights = grown;
+    weights->capacity = capacity;
+    return true;
+}
+
+static const float *upload(struct convoy_cuda_weights *weights, int tensor,
+                           void (*pack)(const struct convoy_conv_shape *, const float *, float *),
+                           const float *values, size_t floats, int *code, struct convoy_error *error)
+{
+    void *data = NULL;
+    size_t bytes = floats * sizeof(float);
+    *code = make_room(weights) ? convoy_cuda_allocate(bytes, "weights", &data, error)
+                               : convoy_fail(error, -ENOMEM, "no memory to note a weight");
+    if (*code == 0)
+        *code = CONVOY_CUDA(error, cudaMemcpy, (data, values, bytes, cudaMemcpyHostToDevice));
+    if (*code != 0) {
+        convoy_cuda_release(data);
+        return NULL;
+    }
+    weights->weights[weights->count++] = (struct convoy_cuda_weight){tensor, pack, data};
+    weights->bytes += bytes;
+    return data;
+}
+
+const float *convoy_cuda_weights_plain(struct convoy_cuda_weights *weights, const struct convoy_graph *graph,
+                                       int tensor, int *code, struct convoy_error *error)
+{
+    const float *there = find(weights, tensor, NULL);
+    const struct convoy_tensor *constant = &graph->tensors[tensor];
+    *code = 0;
+    return there != NULL ? there
+                         : upload(weights, tensor, NULL, constant->data,
+                                  (size_t)convoy_shape_elements(&constant->shape), code, error);
+}
+
+const float *convoy_cuda_weights_packed(struct convoy_cuda_weights *weights, const struct convoy_graph *graph,
+                                        int tensor, const struct convoy_conv_kernel *kernel,
+                                        const struct convoy_conv_shape *shape, int *code,
+                                        struct convoy_error *error)
+{
+    const float *there = find(weights, tensor, kernel->pack);
+    *code = 0;
+    if (there != NULL)
+        return there;
+    size_t floats = kernel->packed_floats(shape);
+    float *packed = calloc(floats, sizeof(float));
+    if (packed == NULL) {
+        *code = convoy_fail(error, -ENOMEM, "no memory to lay out %zu weights", floats);
+        return NULL;
+    }
+    kernel->pack(shape, graph->tensors[tensor].data, packed);
+    there = upload(weights, tensor, kernel->pack, packed, floats, code, error);
+    free(packed);
+    return there;
+}
+
+void convoy_cuda_weights_free(struct convoy_cuda_weights *weights)
+{
+    for (int i = 0; i < weights->count; i++)
+        convoy_cuda_release(weights->weights[i].data);
+    free(weights->weights);
+    memset(weights, 0, sizeof(*weights));
+}

@@ -1,0 +1,35 @@
+/* A network's constants on the device, each uploaded once in each layout that its kernels want. */
+#ifndef CONVOY_ENGINE_CUDA_WEIGHTS_H
+#define CONVOY_ENGINE_CUDA_WEIGHTS_H
+
+#include "engine/graph/graph.h"
+#include "kernels/kernels.h"
+
+struct convoy_cuda_weight {
+    int tensor; /* of the graph */
+    void (*pack)(const struct convoy_conv_shape *shape, const float *weights,
+                 float *packed); /* NULL: as is */
+    float *data;                 /* device memory */
+};
+
+/* All zero is empty. The thread that works with the device. */
+struct convoy_cuda_weights {
+    int count, capacity;
+    struct convoy_cuda_weight *weights;
+    size_t bytes; /* resident */
+};
+
+/* A constant as it is in the graph. NULL and a sentence on failure; *code says -ENOMEM or -EIO. */
+const float *convoy_cuda_weights_plain(struct convoy_cuda_weights *weights, const struct convoy_graph *graph,
+                                       int tensor, int *code, struct convoy_error *error);
+
+/* A convolution's weights as kernel wants them. */
+const float *convoy_cuda_weights_packed(struct convoy_cuda_weights *weights, const struct convoy_graph *graph,
+                                        int tensor, const struct convoy_conv_kernel *kernel,
+                                        const struct convoy_conv_shape *shape, int *code,
+                                        struct convoy_error *error);
+
+/* Frees the device's memory too; nothing may be running that reads it. */
+void convoy_cuda_weights_free(struct convoy_cuda_weights *weights);
+
+#endif

@@ -1,0 +1,406 @@
+/* The emulation's runtime: streams, events, graphs, memory. See README.md. Not thread-safe: as the worker, a
+ * test calls from one thread. */
+#include "emulation.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <memory>
+#include <time.h>
+#include <vector>
+
+using operation = std::function<cudaError_t()>;
+
+struct convoy_emulated_graph {
+    std::vector<operation> operations;
+};
+struct convoy_emulated_graph_exec {
+    std::shared_ptr<std::vector<operation>> operations;
+};
+struct convoy_emulated_stream {
+    std::deque<operation> waiting;
+    convoy_emulated_graph *capture = nullptr;
+};
+struct convoy_emulated_event {
+    convoy_emulated_stream *stream = nullptr;
+    uint64_t recorded = 0, reached = 0;
+    double ms = 0;
+};
+
+static const size_t memory_total = (size_t)4 << 30;
+static size_t memory_used;
+static std::map<void *, size_t> allocations;
+static std::map<char *, size_t> pinned;
+static cudaError_t sticky, last;
+static long graph_launches;
+
+static double now_ms()
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
+}
+
+/* CONVOY_EMULATED_FAULT=KIND:N: at the N-th graph launch (from 1) the device fails as a real one would. */
+static const char *fault(const char *kind)
+{
+    const char *wish = getenv("CONVOY_EMULATED_FAULT");
+    size_t length = strlen(kind);
+    return wish != nullptr && strncmp(wish, kind, length) == 0 && wish[length] == ':' ? wish + length + 1 : nullptr;
+}
+
+static cudaError_t say(cudaError_t error)
+{
+    if (sticky != cudaSuccess)
+        error = sticky;
+    if (error != cudaSuccess && error != cudaErrorNotReady)
+        last = error;
+    return error;
+}
+
+static cudaError_t run_one(convoy_emulated_stream *stream)
+{
+    operation next = std::move(stream->waiting.front());
+    stream->waiting.pop_front();
+    cudaError_t error = next();
+    if (error != cudaSuccess)
+        sticky = error;
+    return error;
+}
+
+static cudaError_t drain(convoy_emulated_stream *stream)
+{
+    while (sticky == cudaSuccess && !stream->waiting.empty())
+        run_one(stream);
+    return say(cudaSuccess);
+}
+
+static convoy_emulated_stream default_stream;
+static std::vector<convoy_emulated_stream *> streams = {&default_stream};
+
+static cudaError_t put(cudaStream_t stream, operation what)
+{
+    if (sticky != cudaSuccess)
+        return say(sticky);
+    if (stream == nullptr)
+        stream = &default_stream;
+    if (stream->capture != nullptr)
+        stream->capture->operations.push_back(std::move(what));
+    else
+        stream->waiting.push_back(std::move(what));
+    return cudaSuccess;
+}
+
+static bool capturing()
+{
+    for (convoy_emulated_stream *stream : streams)
+        if (stream->capture != nullptr)
+            return true;
+    return false;
+}
+
+extern "C" {
+
+cudaError_t cudaGetDeviceCount(int *count)
+{
+    const char *none = getenv("CONVOY_EMULATED_DEVICES");
+    *count = none != nullptr ? atoi(none) : 1;
+    return *count > 0 ? cudaSuccess : cudaErrorNoDevice;
+}
+cudaError_t cudaSetDevice(int device)
+{
+    int count;
+    cudaGetDeviceCount(&count);
+    return say(device >= 0 && device < count ? cudaSuccess : cudaErrorInvalidDevice);
+}
+cudaError_t cudaInitDevice(int device, unsigned, unsigned) { return cudaSetDevice(device); }
+cudaError_t cudaGetDevice(int *device)
+{
+    *device = 0;
+    return say(cudaSuccess);
+}
+cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int)
+{
+    memset(properties, 0, sizeof *properties);
+    snprintf(properties->name, sizeof properties->name, "emulated GPU");
+    properties->totalGlobalMem = memory_total;
+    properties->sharedMemPerBlock = 48 << 10;
+    properties->sharedMemPerBlockOptin = 227 << 10;
+    properties->major = 9;
+    properties->multiProcessorCount = 132;
+    properties->maxThreadsPerBlock = 1024;
+    properties->l2CacheSize = 50 << 20;
+    properties->regsPerMultiprocessor = 65536;
+    return say(cudaSuccess);
+}
+cudaError_t cudaDriverGetVersion(int *version)
+{
+    *version = CUDART_VERSION;
+    return cudaSuccess;
+}
+cudaError_t cudaRuntimeGetVersion(int *version)
+{
+    *version = CUDART_VERSION;
+    return cudaSuccess;
+}
+cudaError_t cudaDeviceSynchronize(void)
+{
+    for (convoy_emulated_stream *stream : streams)
+        drain(stream);
+    return say(cudaSuccess);
+}
+cudaError_t cudaDeviceReset(void) { return say(cudaSuccess); }
+cudaError_t cudaGetLastError(void)
+{
+    cudaError_t error = last;
+    last = sticky;
+    return error;
+}
+cudaError_t cudaPeekAtLastError(void) { return last; }
+const char *cudaGetErrorName(cudaError_t error)
+{
+    switch (error) {
+    case cudaSuccess:
+        return "cudaSuccess";
+    case cudaErrorMemoryAllocation:
+        return "cudaErrorMemoryAllocation";
+    case cudaErrorIllegalAddress:
+        return "cudaErrorIllegalAddress";
+    case cudaErrorLaunchFailure:
+        return "cudaErrorLaunchFailure";
+    case cudaErrorNoDevice:
+        return "cudaErrorNoDevice";
+    case cudaErrorNotReady:
+        return "cudaErrorNotReady";
+    default:
+        return "cudaErrorInvalidValue";
+    }
+}
+const char *cudaGetErrorString(cudaError_t error) { return cudaGetErrorName(error); }
+
+cudaError_t cudaMalloc(void **pointer, size_t bytes)
+{
+    if (capturing())
+        return say(cudaErrorStreamCaptureUnsupported);
+    const char *limit = fault("memory");
+    size_t most = limit != nullptr ? strtoull(limit, nullptr, 10) : memory_total;
+    if (bytes > most || memory_used > most - bytes)
+        return say(cudaErrorMemoryAllocation);
+    size_t rounded = (bytes + 255) / 256 * 256;
+    *pointer = aligned_alloc(256, rounded + (rounded == 0 ? 256 : 0));
+    if (*pointer == nullptr)
+        return say(cudaErrorMemoryAllocation);
+    memset(*pointer, 0xff, bytes); /* NaN: what is read unwritten is seen */
+    allocations[*pointer] = bytes;
+    memory_used += bytes;
+    return say(cudaSuccess);
+}
+cudaError_t cudaFree(void *pointer)
+{
+    if (pointer == nullptr)
+        return say(cudaSuccess);
+    cudaDeviceSynchronize();
+    auto found = allocations.find(pointer);
+    if (found == allocations.end())
+        return say(cudaErrorInvalidValue);
+    memory_used -= found->second;
+    allocations.erase(found);
+    free(pointer);
+    return say(cudaSuccess);
+}
+cudaError_t cudaMallocHost(void **pointer, size_t bytes)
+{
+    *pointer = malloc(bytes);
+    return say(*pointer != nullptr ? cudaSuccess : cudaErrorMemoryAllocation);
+}
+cudaError_t cudaFreeHost(void *pointer)
+{
+    free(pointer);
+    return say(cudaSuccess);
+}
+cudaError_t cudaMemGetInfo(size_t *available, size_t *total)
+{
+    const char *limit = fault("memory");
+    *total = limit != nullptr ? strtoull(limit, nullptr, 10) : memory_total;
+    *available = *total - std::min(*total, memory_used);
+    return say(cudaSuccess);
+}
+cudaError_t cudaHostRegister(void *pointer, size_t bytes, unsigned)
+{
+    pinned[(char *)pointer] = bytes;
+    return say(cudaSuccess);
+}
+cudaError_t cudaHostUnregister(void *pointer)
+{
+    return say(pinned.erase((char *)pointer) == 1 ? cudaSuccess : cudaErrorInvalidValue);
+}
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind, cudaStream_t stream)
+{
+    return put(stream, [=]() {
+        memcpy(to, from, bytes);
+        return cudaSuccess;
+    });
+}
+cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind)
+{
+    drain(&default_stream);
+    cudaMemcpyAsync(to, from, bytes, kind, nullptr);
+    return drain(&default_stream);
+}
+cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream)
+{
+    return put(stream, [=]() {
+        memset(to, value, bytes);
+        return cudaSuccess;
+    });
+}
+cudaError_t cudaMemset(void *to, int value, size_t bytes)
+{
+    cudaMemsetAsync(to, value, bytes, nullptr);
+    return drain(&default_stream);
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned)
+{
+    *stream = new convoy_emulated_stream;
+    streams.push_back(*stream);
+    return say(cudaSuccess);
+}
+cudaError_t cudaStreamDestroy(cudaStream_t stream)
+{
+    drain(stream);
+    streams.erase(std::find(streams.begin(), streams.end(), stream));
+    delete stream;
+    return say(cudaSuccess);
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t stream)
+{
+    return drain(stream != nullptr ? stream : &default_stream);
+}
+cudaError_t cudaStreamQuery(cudaStream_t stream)
+{
+    if (sticky == cudaSuccess && !stream->waiting.empty())
+        run_one(stream);
+    return say(stream->waiting.empty() ? cudaSuccess : cudaErrorNotReady);
+}
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned)
+{
+    uint64_t target = event->recorded;
+    return put(stream, [=]() {
+        while (sticky == cudaSuccess && event->reached < target && !event->stream->waiting.empty())
+            run_one(event->stream);
+        return cudaSuccess;
+    });
+}
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode)
+{
+    if (stream == nullptr || stream->capture != nullptr)
+        return say(cudaErrorStreamCaptureUnsupported);
+    stream->capture = new convoy_emulated_graph;
+    return say(cudaSuccess);
+}
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
+{
+    if (stream->capture == nullptr)
+        return say(cudaErrorInvalidValue);
+    *graph = stream->capture;
+    stream->capture = nullptr;
+    return say(cudaSuccess);
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned)
+{
+    *event = new convoy_emulated_event;
+    return say(cudaSuccess);
+}
+cudaError_t cudaEventCreate(cudaEvent_t *event) { return cudaEventCreateWithFlags(event, 0); }
+cudaError_t cudaEventDestroy(cudaEvent_t event)
+{
+    if (event->stream != nullptr)
+        cudaDeviceSynchronize();
+    delete event;
+    return say(cudaSuccess);
+}
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
+{
+    event->stream = stream != nullptr ? stream : &default_stream;
+    uint64_t number = ++event->recorded;
+    return put(stream, [=]() {
+        event->reached = number;
+        event->ms = now_ms();
+        return cudaSuccess;
+    });
+}
+cudaError_t cudaEventQuery(cudaEvent_t event)
+{
+    /* A device that gets on a little each time it is asked. */
+    if (event->reached < event->recorded && sticky == cudaSuccess && !event->stream->waiting.empty())
+        run_one(event->stream);
+    return say(event->reached < event->recorded ? cudaErrorNotReady : cudaSuccess);
+}
+cudaError_t cudaEventSynchronize(cudaEvent_t event)
+{
+    while (event->reached < event->recorded && sticky == cudaSuccess && !event->stream->waiting.empty())
+        run_one(event->stream);
+    return say(cudaSuccess);
+}
+cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
+{
+    if (from->reached < from->recorded || to->reached < to->recorded || from->recorded == 0 || to->recorded == 0)
+        return say(cudaErrorNotReady);
+    *ms = (float)(to->ms - from->ms);
+    return say(cudaSuccess);
+}
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long)
+{
+    *exec = new convoy_emulated_graph_exec{
+        std::make_shared<std::vector<operation>>(graph->operations)};
+    return say(cudaSuccess);
+}
+cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t) { return say(cudaSuccess); }
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
+{
+    graph_launches++;
+    if (fault("illegal") != nullptr && graph_launches >= atol(fault("illegal")))
+        return put(stream, []() { return cudaErrorIllegalAddress; });
+    if (fault("launch") != nullptr && graph_launches >= atol(fault("launch")))
+        return say(sticky = cudaErrorLaunchFailure);
+    auto operations = exec->operations;
+    return put(stream, [operations]() {
+        for (const operation &what : *operations) {
+            cudaError_t error = what();
+            if (error != cudaSuccess)
+                return error;
+        }
+        return cudaSuccess;
+    });
+}
+cudaError_t cudaGraphDestroy(cudaGraph_t graph)
+{
+    delete graph;
+    return say(cudaSuccess);
+}
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec)
+{
+    delete exec;
+    return say(cudaSuccess);
+}
+}
+
+cudaError_t convoy_emulated_launch(const cudaLaunchConfig_t *config, std::function<void()> body)
+{
+    const dim3 &grid = config->gridDim, &block = config->blockDim;
+    if (grid.x < 1 || grid.y < 1 || grid.z < 1 || grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535 ||
+        block.x < 1 || block.y < 1 || block.z < 1 || block.z > 64 || block.x * block.y * block.z > 1024 ||
+        config->dynamicSmemBytes > (227u << 10))
+        return say(cudaErrorInvalidConfiguration);
+    size_t shared = config->dynamicSmemBytes;
+    return put(config->stream, [grid, block, shared, body]() {
+        convoy_emulated_grid(grid, block, shared, body);
+        return cudaSuccess;
+    });
+}

@@ -1,0 +1,10 @@
+/* Between the two halves of the emulation. */
+#ifndef CONVOY_TESTS_EMULATION_H
+#define CONVOY_TESTS_EMULATION_H
+
+#include "cuda_runtime.h"
+
+/* Runs every block of a grid, one after the other. body is one thread. */
+void convoy_emulated_grid(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()> &body);
+
+#endif

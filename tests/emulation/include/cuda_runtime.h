@@ -1,0 +1,156 @@
+/* What nvcc adds to C++ for device code, on the CPU: tests/emulation/README.md. */
+#ifndef CONVOY_TESTS_EMULATION_CUDA_RUNTIME_H
+#define CONVOY_TESTS_EMULATION_CUDA_RUNTIME_H
+
+#include "cuda_runtime_api.h"
+
+#ifdef __cplusplus
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <tuple>
+
+#define __global__
+#define __device__
+#define __host__
+#define __constant__
+#define __grid_constant__
+#define __shared__ static /* one block runs at a time */
+#define __launch_bounds__(...)
+#define __forceinline__ inline
+#define __align__(n)    __attribute__((aligned(n)))
+
+struct dim3 {
+    unsigned x, y, z;
+    constexpr dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
+};
+struct uint3 {
+    unsigned x, y, z;
+};
+struct alignas(8) float2 {
+    float x, y;
+};
+struct alignas(16) float4 {
+    float x, y, z, w;
+};
+struct alignas(8) int2 {
+    int x, y;
+};
+struct alignas(16) int4 {
+    int x, y, z, w;
+};
+struct alignas(16) uint4 {
+    unsigned x, y, z, w;
+};
+struct alignas(2) uchar2 {
+    unsigned char x, y;
+};
+struct uchar3 {
+    unsigned char x, y, z;
+};
+struct alignas(4) uchar4 {
+    unsigned char x, y, z, w;
+};
+static inline float2 make_float2(float x, float y) { return {x, y}; }
+static inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
+static inline int2 make_int2(int x, int y) { return {x, y}; }
+static inline int4 make_int4(int x, int y, int z, int w) { return {x, y, z, w}; }
+static inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
+
+/* Of the thread that runs; set by the emulation. */
+extern uint3 threadIdx, blockIdx;
+extern dim3 blockDim, gridDim;
+static constexpr int warpSize = 32;
+
+void __syncthreads();
+void __syncwarp(unsigned mask = 0xffffffffu);
+/* Gives value to the warp's lane and returns what `from` gave; all lanes of the warp must call. */
+uint64_t convoy_emulated_shuffle(uint64_t value, int from);
+/* Dynamic shared memory of the launch. */
+void *convoy_emulated_shared();
+
+static inline int convoy_emulated_lane()
+{
+    return (int)((threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % 32);
+}
+template <typename T> static inline T convoy_emulated_exchange(T value, int from)
+{
+    static_assert(sizeof(T) <= 8, "a shuffle moves up to 8 bytes");
+    uint64_t bits = 0;
+    memcpy(&bits, &value, sizeof value);
+    bits = convoy_emulated_shuffle(bits, from);
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+template <typename T> static inline T __shfl_sync(unsigned, T value, int lane)
+{
+    return convoy_emulated_exchange(value, lane % 32);
+}
+template <typename T> static inline T __shfl_xor_sync(unsigned, T value, int mask)
+{
+    return convoy_emulated_exchange(value, convoy_emulated_lane() ^ mask);
+}
+template <typename T> static inline T __shfl_down_sync(unsigned, T value, unsigned delta)
+{
+    int lane = convoy_emulated_lane();
+    return convoy_emulated_exchange(value, lane + (int)delta < 32 ? lane + (int)delta : lane);
+}
+
+template <typename T> static inline T __ldg(const T *pointer) { return *pointer; }
+template <typename T> static inline T atomicAdd(T *pointer, T value)
+{
+    T old = *pointer;
+    *pointer = old + value;
+    return old;
+}
+#define __expf convoy_emulated_expf /* glibc has one of that name */
+static inline float convoy_emulated_expf(float x) { return expf(x); }
+static inline float __fdividef(float x, float y) { return x / y; }
+static inline float __fmaf_rn(float x, float y, float z) { return fmaf(x, y, z); }
+static inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
+static inline float __int_as_float(int x)
+{
+    float y;
+    memcpy(&y, &x, sizeof y);
+    return y;
+}
+template <typename T, typename U> static inline auto min(T a, U b) -> decltype(a + b) { return a < b ? a : b; }
+template <typename T, typename U> static inline auto max(T a, U b) -> decltype(a + b) { return a > b ? a : b; }
+
+typedef struct {
+    dim3 gridDim, blockDim;
+    size_t dynamicSmemBytes;
+    cudaStream_t stream;
+    void *attrs;
+    unsigned numAttrs;
+} cudaLaunchConfig_t;
+
+/* Queues a launch on a stream, or records it. body runs one thread of one block. */
+cudaError_t convoy_emulated_launch(const cudaLaunchConfig_t *config, std::function<void()> body);
+
+template <typename... Parameters, typename... Arguments>
+static inline cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(Parameters...),
+                                             Arguments &&...arguments)
+{
+    std::tuple<Parameters...> values(static_cast<Parameters>(arguments)...);
+    return convoy_emulated_launch(config, [kernel, values]() { std::apply(kernel, values); });
+}
+
+template <typename Kernel> static inline cudaError_t cudaFuncSetAttribute(Kernel, cudaFuncAttribute, int)
+{
+    return cudaSuccess;
+}
+template <typename Kernel>
+static inline cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, Kernel, int, size_t)
+{
+    *blocks = 1;
+    return cudaSuccess;
+}
+template <typename T>
+static inline cudaError_t cudaMemcpyToSymbolAsync(T &symbol, const void *from, size_t bytes, size_t offset,
+                                                  cudaMemcpyKind kind, cudaStream_t stream)
+{
+    return cudaMemcpyAsync((char *)&symbol + offset, from, bytes, kind, stream);
+}
+#endif
+#endif
