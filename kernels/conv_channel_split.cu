@@ -15,7 +15,7 @@
 #define THREADS 256
 
 /* blockIdx.x counts pixels, then channels, then maps and images: neighbours in the grid share a map. */
-static __global__ void __launch_bounds__(THREADS)
+static __global__ void __launch_bounds__(THREADS, 4)
     channel_split_kernel(CONVOY_PARAMETER struct convoy_conv_shape shape,
                          CONVOY_PARAMETER struct convoy_conv_operands operands, int plane_blocks)
 {

@@ -33,7 +33,7 @@ static __device__ float direct_sum(const struct convoy_conv_shape &shape,
     return sum;
 }
 
-static __global__ void __launch_bounds__(THREADS)
+static __global__ void __launch_bounds__(THREADS, 4)
     direct_kernel(CONVOY_PARAMETER struct convoy_conv_shape shape,
                   CONVOY_PARAMETER struct convoy_conv_operands operands)
 {
