@@ -1,7 +1,7 @@
 /* What the checks of kernels share: fresh random numbers, device memory with guards around it, and the
  * comparison with a float64 reference. Part of the program convoy-kernels; nothing of it is in the daemon. */
-#ifndef CONVOY_KERNELS_CHECK_H
-#define CONVOY_KERNELS_CHECK_H
+#ifndef CONVOY_KERNELS_CHECK_RANDOM_H
+#define CONVOY_KERNELS_CHECK_RANDOM_H
 
 #include "kernels/kernels.h"
 
