@@ -63,9 +63,11 @@ static cudaError_t say(cudaError_t error)
 
 static cudaError_t run_one(convoy_emulated_stream *stream)
 {
-    operation next = std::move(stream->waiting.front());
-    stream->waiting.pop_front();
+    operation next = stream->waiting.front();
     cudaError_t error = next();
+    if (error == cudaErrorNotReady)
+        return error; /* a kernel that does not end stays where it is */
+    stream->waiting.pop_front();
     if (error != cudaSuccess)
         sticky = error;
     return error;
@@ -403,4 +405,9 @@ cudaError_t convoy_emulated_launch(const cudaLaunchConfig_t *config, std::functi
         convoy_emulated_grid(grid, block, shared, body);
         return cudaSuccess;
     });
+}
+
+cudaError_t convoy_emulated_fault(cudaStream_t stream, cudaError_t error)
+{
+    return put(stream, [error]() { return error; });
 }
