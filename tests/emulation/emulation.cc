@@ -164,22 +164,25 @@ cudaError_t cudaGetLastError(void)
 cudaError_t cudaPeekAtLastError(void) { return last; }
 const char *cudaGetErrorName(cudaError_t error)
 {
+#define CONVOY_NAME(name)                                                                                    \
+    case name:                                                                                               \
+        return #name
     switch (error) {
-    case cudaSuccess:
-        return "cudaSuccess";
-    case cudaErrorMemoryAllocation:
-        return "cudaErrorMemoryAllocation";
-    case cudaErrorIllegalAddress:
-        return "cudaErrorIllegalAddress";
-    case cudaErrorLaunchFailure:
-        return "cudaErrorLaunchFailure";
-    case cudaErrorNoDevice:
-        return "cudaErrorNoDevice";
-    case cudaErrorNotReady:
-        return "cudaErrorNotReady";
+        CONVOY_NAME(cudaSuccess);
+        CONVOY_NAME(cudaErrorInvalidValue);
+        CONVOY_NAME(cudaErrorMemoryAllocation);
+        CONVOY_NAME(cudaErrorInvalidConfiguration);
+        CONVOY_NAME(cudaErrorNoDevice);
+        CONVOY_NAME(cudaErrorInvalidDevice);
+        CONVOY_NAME(cudaErrorECCUncorrectable);
+        CONVOY_NAME(cudaErrorNotReady);
+        CONVOY_NAME(cudaErrorIllegalAddress);
+        CONVOY_NAME(cudaErrorLaunchFailure);
+        CONVOY_NAME(cudaErrorStreamCaptureUnsupported);
     default:
-        return "cudaErrorInvalidValue";
+        return "cudaErrorUnknown";
     }
+#undef CONVOY_NAME
 }
 const char *cudaGetErrorString(cudaError_t error) { return cudaGetErrorName(error); }
 
