@@ -176,7 +176,7 @@ def read_idx(path, rank):
         raise DataError(
             f"{path} holds {len(values)} bytes where its head announces {math.prod(shape)}; copy it again."
         )
-    return values.reshape(shape)
+    return values.reshape(shape).copy()  # PyTorch wants memory that can be written
 
 
 def load_fashion(folder, split):

