@@ -114,7 +114,8 @@ for target in multipart image onnx config worker; do
 done
 step style/format clean_format
 step style/tidy clean_tidy
-step style/shell shellcheck -x build.sh run.sh test.sh .ci/run tests/integration/*.sh tests/fuzz/*.sh tests/bench/*.sh
+step style/shell shellcheck -x build.sh run.sh test.sh .ci/run tests/integration/*.sh tests/fuzz/*.sh tests/bench/*.sh \
+  client/completion/convoy client/completion/convoyd packaging/deb/p*
 
 echo
 [ ${#skips[@]} -eq 0 ] || printf 'skipped: %s\n' "${skips[@]}"

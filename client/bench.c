@@ -10,8 +10,10 @@
 #include "client/failure.h"
 #include "client/http.h"
 #include "client/statistics.h"
+#include "client/terminal.h"
 
 #define STACK_BYTES ((size_t)256 << 10)
+#define PROGRESS_S  0.25
 
 /* What the connections' threads share. */
 struct load {
@@ -26,12 +28,17 @@ struct load {
     bool stop;
 };
 
+struct latencies {
+    double *ms;
+    size_t count, capacity;
+};
+
 struct connection {
     pthread_t thread;
     struct load *load;
     struct convoy_http *http;
-    double *latencies_ms;
-    size_t answered, capacity;
+    struct latencies answered, refused; /* 200, 503 */
+    struct latencies lags;              /* open loop: from due to sent */
     size_t statuses[CONVOY_BENCH_STATUSES];
     size_t unsent;
     double last; /* when its last answer came */
@@ -69,17 +76,17 @@ static const struct convoy_request *take(struct load *load, double *due)
     return request;
 }
 
-static bool keep_latency(struct connection *connection, double latency_ms)
+static bool keep_latency(struct latencies *latencies, double latency_ms)
 {
-    if (connection->answered == connection->capacity) {
-        size_t capacity = connection->capacity ? connection->capacity * 2 : 256;
-        double *larger = realloc(connection->latencies_ms, capacity * sizeof *larger);
+    if (latencies->count == latencies->capacity) {
+        size_t capacity = latencies->capacity ? latencies->capacity * 2 : 256;
+        double *larger = realloc(latencies->ms, capacity * sizeof *larger);
         if (!larger)
             return false;
-        connection->latencies_ms = larger;
-        connection->capacity = capacity;
+        latencies->ms = larger;
+        latencies->capacity = capacity;
     }
-    connection->latencies_ms[connection->answered++] = latency_ms;
+    latencies->ms[latencies->count++] = latency_ms;
     return true;
 }
 
@@ -98,6 +105,10 @@ static void *serve_connection(void *context)
                 continue;
             }
             wait_until(due);
+            if (!keep_latency(&connection->lags, (now() - due) * 1e3)) {
+                connection->out_of_memory = true;
+                break;
+            }
         }
         int status = convoy_http_post(connection->http, request, convoy_http_patience_ms(0), &response,
                                       &connection->sample);
@@ -112,7 +123,10 @@ static void *serve_connection(void *context)
         }
         int slot = response.status > 0 && response.status < CONVOY_BENCH_STATUSES ? response.status : 0;
         connection->statuses[slot]++;
-        if (response.status == 200 && !keep_latency(connection, (connection->last - due) * 1e3)) {
+        struct latencies *kept = response.status == 200   ? &connection->answered
+                                 : response.status == 503 ? &connection->refused
+                                                          : NULL;
+        if (kept && !keep_latency(kept, (connection->last - due) * 1e3)) {
             connection->out_of_memory = true;
             break;
         }
@@ -120,26 +134,50 @@ static void *serve_connection(void *context)
     return NULL;
 }
 
+/* Waits for a connection's end, and says on a terminal how much of the time is over. */
+static void join_drawing(pthread_t thread, const struct load *load, const struct convoy_terminal *terminal)
+{
+    for (double next = now(); terminal->terminal && next < load->start + load->seconds; next = now()) {
+        next += PROGRESS_S;
+        struct timespec time = {(time_t)next, (long)((next - (double)(time_t)next) * 1e9)};
+        if (pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &time) == 0)
+            return;
+        convoy_print_progress(stderr, terminal, "bench: second", (size_t)(now() - load->start),
+                              (size_t)load->seconds);
+    }
+    pthread_join(thread, NULL);
+}
+
+static void append(double *all, size_t *count, const struct latencies *more)
+{
+    if (more->count)
+        memcpy(all + *count, more->ms, more->count * sizeof *all);
+    *count += more->count;
+}
+
 static int gather(struct connection *connections, long started, const struct load *load,
                   size_t images_per_request, struct convoy_bench_result *result,
                   struct convoy_failure *failure)
 {
-    size_t total = 0, any = 0;
+    size_t answered = 0, refused = 0, sent = 0, any = 0;
     bool no_server = false;
     for (long i = 0; i < started; i++) {
         if (connections[i].out_of_memory)
             return convoy_fail_with(failure, -ENOMEM, "memory is out");
-        total += connections[i].answered;
+        answered += connections[i].answered.count;
+        refused += connections[i].refused.count;
+        sent += connections[i].lags.count;
     }
-    result->latencies_ms = calloc(total + 1, sizeof *result->latencies_ms);
-    if (!result->latencies_ms)
+    result->latencies_ms = calloc(answered + 1, sizeof *result->latencies_ms);
+    result->refusals_ms = calloc(refused + 1, sizeof *result->refusals_ms);
+    result->lags_ms = calloc(sent + 1, sizeof *result->lags_ms);
+    if (!result->latencies_ms || !result->refusals_ms || !result->lags_ms)
         return convoy_fail_with(failure, -ENOMEM, "memory is out");
     for (long i = 0; i < started; i++) {
         struct connection *each = &connections[i];
-        if (each->answered)
-            memcpy(result->latencies_ms + result->answered, each->latencies_ms,
-                   each->answered * sizeof *each->latencies_ms);
-        result->answered += each->answered;
+        append(result->latencies_ms, &result->answered, &each->answered);
+        append(result->refusals_ms, &result->refused, &each->refused);
+        append(result->lags_ms, &result->sent, &each->lags);
         result->unsent += each->unsent;
         for (int status = 0; status < CONVOY_BENCH_STATUSES; status++) {
             result->statuses[status] += each->statuses[status];
@@ -158,6 +196,8 @@ static int gather(struct connection *connections, long started, const struct loa
     }
     result->images = result->answered * images_per_request;
     convoy_sort(result->latencies_ms, result->answered);
+    convoy_sort(result->refusals_ms, result->refused);
+    convoy_sort(result->lags_ms, result->sent);
     return 0;
 }
 
@@ -195,13 +235,17 @@ int convoy_bench_run(const char *url, const struct convoy_request *requests, siz
             break;
         }
     }
+    struct convoy_terminal terminal = convoy_terminal_open(stderr);
     for (long i = 0; i < started; i++)
-        pthread_join(list[i].thread, NULL);
+        join_drawing(list[i].thread, &load, &terminal);
+    convoy_end_progress(stderr, &terminal);
     if (status == 0)
         status = gather(list, started, &load, images_per_request, result, failure);
     for (long i = 0; i < opened; i++) {
         convoy_http_close(list[i].http);
-        free(list[i].latencies_ms);
+        free(list[i].answered.ms);
+        free(list[i].refused.ms);
+        free(list[i].lags.ms);
     }
     pthread_attr_destroy(&attributes);
     pthread_mutex_destroy(&load.lock);
@@ -212,5 +256,7 @@ int convoy_bench_run(const char *url, const struct convoy_request *requests, siz
 void convoy_bench_clear(struct convoy_bench_result *result)
 {
     free(result->latencies_ms);
-    result->latencies_ms = NULL;
+    free(result->refusals_ms);
+    free(result->lags_ms);
+    result->latencies_ms = result->refusals_ms = result->lags_ms = NULL;
 }

@@ -26,7 +26,12 @@ int convoy_bench_arguments(int argc, char **argv, struct convoy_bench_arguments 
 struct convoy_bench_result {
     double *latencies_ms; /* of the requests answered 200, sorted */
     size_t answered;
-    size_t images;                          /* in those */
+    double *refusals_ms; /* of those answered 503, sorted */
+    size_t refused;
+    double *lags_ms; /* open loop: how late after it was due each request was sent, sorted: the generator's
+                        share of the latencies, and of a full set of connections */
+    size_t sent;     /* open loop */
+    size_t images;   /* in those */
     size_t statuses[CONVOY_BENCH_STATUSES]; /* answers by HTTP status; 0 counts requests without an answer */
     size_t unsent;                /* open loop: arrivals whose turn had not come when the time was up */
     double elapsed_s;             /* from the first request to the last answer */

@@ -156,6 +156,14 @@ static int build_requests(const struct convoy_bench_arguments *arguments, const 
 static const double percents[] = {50, 90, 99, 99.9};
 #define PERCENTS (sizeof percents / sizeof *percents)
 
+static void print_percentiles(const char *name, const double *sorted, size_t count)
+{
+    printf("  %s  ", name);
+    for (size_t i = 0; i < PERCENTS; i++)
+        printf(" %g %%: %.3f ms,", percents[i], convoy_percentile(sorted, count, percents[i]));
+    printf(" longest: %.3f ms\n", sorted[count - 1]);
+}
+
 static void print_text(const struct convoy_bench_arguments *arguments,
                        const struct convoy_bench_result *result)
 {
@@ -168,13 +176,12 @@ static void print_text(const struct convoy_bench_arguments *arguments,
     printf("%ld image%s a request, %.1f s\n", arguments->batch, arguments->batch == 1 ? "" : "s", elapsed);
     printf("  answered  %zu requests, %.1f requests/s, %.1f images/s\n", result->answered,
            (double)result->answered / elapsed, (double)result->images / elapsed);
-    if (result->answered) {
-        fputs("  latency  ", stdout);
-        for (size_t i = 0; i < PERCENTS; i++)
-            printf(" %g %%: %.3f ms,", percents[i],
-                   convoy_percentile(result->latencies_ms, result->answered, percents[i]));
-        printf(" longest: %.3f ms\n", result->latencies_ms[result->answered - 1]);
-    }
+    if (result->answered)
+        print_percentiles("latency", result->latencies_ms, result->answered);
+    if (result->refused)
+        print_percentiles("503 came after", result->refusals_ms, result->refused);
+    if (result->sent)
+        print_percentiles("sent late by", result->lags_ms, result->sent);
     for (int status = 1; status < CONVOY_BENCH_STATUSES; status++) {
         if (status != 200 && result->statuses[status])
             printf("  status %d  %zu requests\n", status, result->statuses[status]);
@@ -184,6 +191,18 @@ static void print_text(const struct convoy_bench_arguments *arguments,
     if (result->unsent)
         printf("  not sent  %zu requests were due before the end, but every connection was waiting\n",
                result->unsent);
+}
+
+static void add_percentiles(cJSON *document, const char *name, const double *sorted, size_t count)
+{
+    char key[32];
+    cJSON *latency = cJSON_AddObjectToObject(document, name);
+    cJSON_AddNumberToObject(latency, "mean", convoy_mean(sorted, count));
+    for (size_t i = 0; i < PERCENTS; i++) {
+        snprintf(key, sizeof key, "p%g", percents[i]);
+        cJSON_AddNumberToObject(latency, key, convoy_percentile(sorted, count, percents[i]));
+    }
+    cJSON_AddNumberToObject(latency, "max", convoy_percentile(sorted, count, 100));
 }
 
 static void print_json(const struct convoy_bench_arguments *arguments,
@@ -201,14 +220,11 @@ static void print_json(const struct convoy_bench_arguments *arguments,
     cJSON_AddNumberToObject(document, "answered", (double)result->answered);
     cJSON_AddNumberToObject(document, "requests_per_second", (double)result->answered / elapsed);
     cJSON_AddNumberToObject(document, "images_per_second", (double)result->images / elapsed);
-    cJSON *latency = cJSON_AddObjectToObject(document, "latency_ms");
-    cJSON_AddNumberToObject(latency, "mean", convoy_mean(result->latencies_ms, result->answered));
-    for (size_t i = 0; i < PERCENTS; i++) {
-        snprintf(name, sizeof name, "p%g", percents[i]);
-        cJSON_AddNumberToObject(latency, name,
-                                convoy_percentile(result->latencies_ms, result->answered, percents[i]));
-    }
-    cJSON_AddNumberToObject(latency, "max", convoy_percentile(result->latencies_ms, result->answered, 100));
+    add_percentiles(document, "latency_ms", result->latencies_ms, result->answered);
+    if (result->refused)
+        add_percentiles(document, "refusal_ms", result->refusals_ms, result->refused);
+    if (result->sent)
+        add_percentiles(document, "send_lag_ms", result->lags_ms, result->sent);
     cJSON *statuses = cJSON_AddObjectToObject(document, "statuses");
     for (int status = 1; status < CONVOY_BENCH_STATUSES; status++) {
         if (result->statuses[status]) {

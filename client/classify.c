@@ -10,6 +10,7 @@
 
 #include "client/failure.h"
 #include "client/file.h"
+#include "client/layers.h"
 #include "client/terminal.h"
 
 #define BAR_CELLS 24
@@ -111,24 +112,6 @@ static void print_file(const struct convoy_terminal *terminal, const struct file
     }
 }
 
-static void print_layers(const struct convoy_terminal *terminal, const struct convoy_answer *answer)
-{
-    double sum = 0;
-    for (size_t i = 0; i < answer->layer_count; i++)
-        sum += answer->layers[i].us;
-    puts("\n        us  share  layer (kernel)");
-    for (size_t i = 0; i < answer->layer_count; i++) {
-        double share = sum > 0 ? answer->layers[i].us / sum : 0;
-        printf("%10.1f %5.1f%%  ", answer->layers[i].us, share * 100);
-        convoy_print_safely(stdout, answer->layers[i].name);
-        fputs(" (", stdout);
-        convoy_print_safely(stdout, answer->layers[i].kernel);
-        fputs(")", stdout);
-        convoy_print_bar(stdout, terminal, share, BAR_CELLS);
-        putchar('\n');
-    }
-}
-
 static void print_text(const struct file *files, size_t count, const struct convoy_answer *answer)
 {
     struct convoy_terminal terminal = convoy_terminal_open(stdout);
@@ -136,8 +119,10 @@ static void print_text(const struct file *files, size_t count, const struct conv
         print_file(&terminal, &files[i]);
     if (!answer)
         return;
-    if (answer->layer_count)
-        print_layers(&terminal, answer);
+    if (answer->layer_count) {
+        putchar('\n');
+        convoy_print_layers(&terminal, answer->layers, answer->layer_count);
+    }
     const struct convoy_timing *timing = &answer->timing;
     fputs(convoy_colour(&terminal, CONVOY_DIM), stdout);
     convoy_print_safely(stdout, answer->model);
@@ -145,11 +130,10 @@ static void print_text(const struct file *files, size_t count, const struct conv
     convoy_print_safely(stdout, answer->version);
     fputs(" on ", stdout);
     convoy_print_safely(stdout, *answer->device ? answer->device : "no device");
-    printf(
-        ", batch %ld: decode %.0f us, queue %.0f us, input %.0f us, compute %.0f us, output %.0f us, total "
-        "%.0f us%s\n",
-        answer->batch_size, timing->decode_us, timing->queue_us, timing->input_us, timing->compute_us,
-        timing->output_us, timing->total_us, convoy_colour(&terminal, CONVOY_PLAIN));
+    printf(", batch %ld\n", answer->batch_size);
+    printf("in us: decode %.0f, queue %.0f, input %.0f, compute %.0f, output %.0f, total %.0f%s\n",
+           timing->decode_us, timing->queue_us, timing->input_us, timing->compute_us, timing->output_us,
+           timing->total_us, convoy_colour(&terminal, CONVOY_PLAIN));
 }
 
 static void add_result(cJSON *entry, const struct file *file)

@@ -18,6 +18,8 @@ struct eval {
     pthread_mutex_t lock; /* over what follows */
     struct convoy_data_set *set;
     struct convoy_eval_result *result;
+    struct convoy_image *sample; /* whose layers will be timed: arguments->profiled at most */
+    size_t sampled;
     size_t done;
     int status; /* the first failure ends the run */
     struct convoy_failure failure;
@@ -39,14 +41,12 @@ static double now(void)
     return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
 }
 
-/* Sends the images until they are not refused for want of room. */
-static int classify(struct worker *worker, size_t count, int top, struct convoy_answer **answer,
-                    size_t *waits, struct convoy_failure *failure)
+int convoy_eval_classify(struct convoy_client *client, const struct convoy_image *images, size_t count,
+                         const struct convoy_options *options, struct convoy_answer **answer, size_t *waits,
+                         struct convoy_failure *failure)
 {
-    const struct convoy_common *common = &worker->eval->arguments->common;
-    struct convoy_options options = {.model = common->model, .version = common->version, .top = top};
     for (int waited = 0;;) {
-        int status = convoy_client_classify(worker->client, worker->images, count, &options, answer, failure);
+        int status = convoy_client_classify(client, images, count, options, answer, failure);
         /* Without Retry-After a 503 stays one, for instance of a model that is FAILED. */
         if (status != -EREMOTEIO || failure->status != 503 || failure->retry_after_s == 0 ||
             waited >= PATIENCE_S)
@@ -60,16 +60,25 @@ static int classify(struct worker *worker, size_t count, int top, struct convoy_
     }
 }
 
+static int classify(struct worker *worker, size_t count, int top, struct convoy_answer **answer,
+                    size_t *waits, struct convoy_failure *failure)
+{
+    const struct convoy_common *common = &worker->eval->arguments->common;
+    struct convoy_options options = {.model = common->model, .version = common->version, .top = top};
+    return convoy_eval_classify(worker->client, worker->images, count, &options, answer, waits, failure);
+}
+
 static void count_failed(struct convoy_eval_result *result, const char *name, const char *error)
 {
     result->failed++;
     snprintf(result->failed_sample, sizeof result->failed_sample, "%s: %s", name, error);
 }
 
-/* Counts one image; the lock is held. */
-static int count_image(struct convoy_eval_result *result, const struct convoy_labelled *labelled,
+/* Counts one image, and takes its bytes if they belong to the sample; the lock is held. */
+static int count_image(struct eval *eval, struct convoy_labelled *labelled,
                        const struct convoy_result *answer, struct convoy_failure *failure)
 {
+    struct convoy_eval_result *result = eval->result;
     if (answer->error) {
         count_failed(result, labelled->name, answer->error);
         return 0;
@@ -85,6 +94,10 @@ static int count_image(struct convoy_eval_result *result, const struct convoy_la
     if (!convoy_score_count(&result->score, truth, answer->predictions[0].index))
         return convoy_fail_with(failure, -EPROTO, "the server's class %ld of '%s' is none of the model's",
                                 answer->predictions[0].index, labelled->name);
+    if (eval->sampled < (size_t)eval->arguments->profiled) {
+        eval->sample[eval->sampled++] = (struct convoy_image){labelled->bytes, labelled->size};
+        labelled->bytes = NULL;
+    }
     return 0;
 }
 
@@ -159,7 +172,7 @@ static int learn_classes(struct worker *worker)
         }
         if (status == 0) {
             add_timing(result, &answer->timing);
-            status = count_image(result, &worker->labelled[0], &answer->results[0], failure);
+            status = count_image(eval, &worker->labelled[0], &answer->results[0], failure);
         }
         drop_images(worker);
         convoy_answer_free(answer);
@@ -180,7 +193,7 @@ static int count_answer(struct worker *worker, size_t count, int status, const s
         return status;
     add_timing(result, &answer->timing);
     for (size_t i = 0; status == 0 && i < count; i++)
-        status = count_image(result, &worker->labelled[i], &answer->results[i], failure);
+        status = count_image(worker->eval, &worker->labelled[i], &answer->results[i], failure);
     return status;
 }
 
@@ -261,11 +274,15 @@ int convoy_eval_run(const struct convoy_eval_arguments *arguments, struct convoy
     struct eval eval = {.arguments = arguments, .set = set, .result = result};
     long opened = 0, connections = arguments->connections;
     memset(result, 0, sizeof *result);
-    if (connections < 1 || arguments->batch < 1)
+    if (connections < 1 || arguments->batch < 1 || arguments->profiled < 0)
         return convoy_fail_with(failure, -EINVAL, "connections and batch must be at least 1");
     struct worker *workers = calloc((size_t)connections, sizeof *workers);
-    if (!workers)
+    eval.sample = calloc((size_t)arguments->profiled + 1, sizeof *eval.sample);
+    if (!workers || !eval.sample) {
+        free(workers);
+        free(eval.sample);
         return convoy_fail_with(failure, -ENOMEM, "memory is out");
+    }
     eval.terminal = convoy_terminal_open(stderr);
     pthread_mutex_init(&eval.lock, NULL);
     double start = now();
@@ -277,6 +294,11 @@ int convoy_eval_run(const struct convoy_eval_arguments *arguments, struct convoy
         run_workers(&eval, workers);
     convoy_end_progress(stderr, &eval.terminal);
     result->elapsed_s = now() - start;
+    if (eval.status == 0)
+        convoy_eval_profile(arguments, workers[0].client, eval.sample, eval.sampled, result);
+    for (size_t i = 0; i < eval.sampled; i++)
+        free((void *)eval.sample[i].bytes);
+    free(eval.sample);
     for (long i = 0; i < opened; i++)
         close_worker(&workers[i]);
     free(workers);
@@ -289,4 +311,5 @@ int convoy_eval_run(const struct convoy_eval_arguments *arguments, struct convoy
 void convoy_eval_clear(struct convoy_eval_result *result)
 {
     convoy_score_clear(&result->score);
+    convoy_layer_means_clear(&result->layers);
 }

@@ -4,6 +4,7 @@
 
 #include "client/command.h"
 #include "client/data_set.h"
+#include "client/layers.h"
 #include "client/score.h"
 
 struct convoy_eval_arguments {
@@ -11,7 +12,8 @@ struct convoy_eval_arguments {
     const char *path;
     const char *labels; /* NULL: by the images' name */
     long connections;
-    long batch; /* images a request */
+    long batch;    /* images a request */
+    long profiled; /* of so many images every layer is timed, after the others are done */
     bool csv;
     bool help;
 };
@@ -28,15 +30,28 @@ struct convoy_eval_result {
     size_t requests;
     size_t waits;                /* how often a request was refused with 503 and sent again */
     struct convoy_timing timing; /* sums over the requests */
-    double elapsed_s;
+    double elapsed_s;            /* without the timing of layers */
+    struct convoy_layer_means layers;
+    char layers_problem[512]; /* why layers has fewer images than were asked for, or none: "" otherwise */
 };
 
 /* Classifies the whole set over several connections. A request that is refused with 503 is sent again after
- * its Retry-After, at most a minute long; any other failure of a request ends the run. Draws its progress on
- * standard error when that is a terminal. Give result to convoy_eval_clear also after an error. 0 or a
- * negative errno with a sentence; -EINVAL when a class of the set is none of the model's. */
+ * its Retry-After, at most a minute long; any other failure of a request ends the run. Then the layers are
+ * timed for the first images that could be classified, so that the pass before is not held up. Draws its
+ * progress on standard error when that is a terminal. Give result to convoy_eval_clear also after an error. 0
+ * or a negative errno with a sentence; -EINVAL when a class of the set is none of the model's. */
 int convoy_eval_run(const struct convoy_eval_arguments *arguments, struct convoy_data_set *set,
                     struct convoy_eval_result *result, struct convoy_failure *failure);
+
+/* One request, sent again while the server is busy; counts in *waits how often. */
+int convoy_eval_classify(struct convoy_client *client, const struct convoy_image *images, size_t count,
+                         const struct convoy_options *options, struct convoy_answer **answer, size_t *waits,
+                         struct convoy_failure *failure);
+
+/* Times the layers for these images, one at a time, into result->layers. Accuracy does not depend on it: what
+ * goes wrong is said in result->layers_problem. */
+void convoy_eval_profile(const struct convoy_eval_arguments *arguments, struct convoy_client *client,
+                         const struct convoy_image *images, size_t count, struct convoy_eval_result *result);
 
 void convoy_eval_clear(struct convoy_eval_result *result);
 

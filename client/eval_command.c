@@ -7,27 +7,28 @@
 
 static const char help[] =
     "Usage: convoy eval [OPTION]... PATH\n"
-    "Measures how often a model is right. PATH is a folder or an archive (tar, also compressed, or zip) "
-    "with\n"
-    "one folder for each class, named like the model's labels or their index; or an IDX file of images\n"
+    "Measures how often a model is right. PATH is a folder or an archive (tar, also compressed, or zip)\n"
+    "with one folder for each class, named like the model's labels or their index; or an IDX file of images\n"
     "(MNIST's format, plain or gzip), whose labels file lies beside it.\n"
     "\n"
     "  --connections C  how many requests at once (default 4)\n"
     "  --batch N        images a request (default 16)\n"
+    "  --profile-images N\n"
+    "                   time every layer for N of the images, after the accuracy pass; 0: none (default 20)\n"
     "  --labels FILE    the IDX file of labels, when its name is not that of the images with labels-idx1\n"
     "  --model NAME     which model (default: the server's)\n"
     "  --version V      which version of it (default: the highest)\n"
     "  --json           print one JSON document\n"
-    "  --csv            print a line for each class with its row of the confusion matrix\n"
+    "  --csv            print a line for each class with its row of the confusion matrix; then, after an\n"
+    "                   empty line, one for each layer\n"
     "  --url URL        the server (default: $CONVOY_URL, else http://127.0.0.1:8080)\n"
     "\n"
-    "Prints the accuracy of all and of each class with its standard error, the confusion matrix, and the "
-    "time\n"
-    "that a request spent in each stage. Requests that a busy server refuses are sent again.\n"
+    "Prints the accuracy of all and of each class with its standard error, the confusion matrix, the mean\n"
+    "time that a request spent in each stage, and that of each layer. Requests that a busy server refuses\n"
+    "are sent again.\n"
     "\n"
-    "Exit status: 0 every image was classified, 1 some image or file failed, 2 wrong command line or a "
-    "class\n"
-    "that the model lacks, 3 no server, 4 the server refused.\n"
+    "Exit status: 0 every image was classified, 1 some image or file failed, 2 wrong command line or a\n"
+    "class that the model lacks, 3 no server, 4 the server refused.\n"
     "\n"
     "  convoy eval photos/\n"
     "  convoy eval --csv test.tar.gz >classes.csv\n"
@@ -41,6 +42,8 @@ static int take(int letter, const char *value, void *context, struct convoy_fail
         return convoy_read_whole("connections", value, 1, 1000, &arguments->connections, failure);
     case 'b':
         return convoy_read_whole("batch", value, 1, 1024, &arguments->batch, failure);
+    case 'p':
+        return convoy_read_whole("profile-images", value, 0, 100000, &arguments->profiled, failure);
     case 'l':
         arguments->labels = value;
         return 0;
@@ -57,10 +60,11 @@ int convoy_eval_arguments(int argc, char **argv, struct convoy_eval_arguments *a
                                             CONVOY_MODEL_OPTIONS,
                                             {"connections", required_argument, NULL, 'c'},
                                             {"batch", required_argument, NULL, 'b'},
+                                            {"profile-images", required_argument, NULL, 'p'},
                                             {"labels", required_argument, NULL, 'l'},
                                             {"csv", no_argument, NULL, 's'},
                                             {0}};
-    *arguments = (struct convoy_eval_arguments){.connections = 4, .batch = 16};
+    *arguments = (struct convoy_eval_arguments){.connections = 4, .batch = 16, .profiled = 20};
     int first = convoy_arguments(argc, argv, options, &arguments->common, take, arguments, failure);
     arguments->help = first == 0;
     if (first <= 0)

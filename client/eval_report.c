@@ -27,18 +27,30 @@ static void print_label(const char *label, int width)
     printf("%*s", width - (int)strlen(cut), "");
 }
 
+static int digits_of(size_t number)
+{
+    int digits = 1;
+    for (; number >= 10; number /= 10)
+        digits++;
+    return digits;
+}
+
 static void print_matrix(const struct convoy_score *score)
 {
+    size_t largest = score->classes;
+    for (size_t cell = 0; cell < score->classes * score->classes; cell++)
+        largest = score->confusion[cell] > largest ? score->confusion[cell] : largest;
+    int width = digits_of(largest) + 1;
     puts("\nconfusion matrix (rows: true class, columns: answer)");
     printf("%*s", LABEL_CELLS + 5, "");
     for (size_t column = 0; column < score->classes; column++)
-        printf(" %5zu", column);
+        printf(" %*zu", width, column);
     putchar('\n');
     for (size_t row = 0; row < score->classes; row++) {
         printf("%4zu ", row);
         print_label(score->labels[row], LABEL_CELLS);
         for (size_t column = 0; column < score->classes; column++)
-            printf(" %5zu", score->confusion[row * score->classes + column]);
+            printf(" %*zu", width, score->confusion[row * score->classes + column]);
         putchar('\n');
     }
 }
@@ -73,11 +85,25 @@ static void print_stages(const struct convoy_eval_result *result)
 {
     double requests = (double)result->requests;
     const struct convoy_timing *sum = &result->timing;
-    printf("\nmean time of a request at the server: decode %.0f us (all its images), queue %.0f us, input "
-           "%.0f us, "
-           "compute %.0f us, output %.0f us, total %.0f us\n",
-           sum->decode_us / requests, sum->queue_us / requests, sum->input_us / requests,
-           sum->compute_us / requests, sum->output_us / requests, sum->total_us / requests);
+    printf(
+        "\nmean time of a request at the server, in us (decode: all its images)\n  decode %.0f, queue %.0f, "
+        "input %.0f, compute %.0f, output %.0f, total %.0f\n",
+        sum->decode_us / requests, sum->queue_us / requests, sum->input_us / requests,
+        sum->compute_us / requests, sum->output_us / requests, sum->total_us / requests);
+}
+
+static void print_layer_times(const struct convoy_eval_result *result, const struct convoy_terminal *terminal)
+{
+    if (result->layers.images) {
+        printf("\nmean time of each layer (%zu image%s, each alone in its batch)\n", result->layers.images,
+               result->layers.images == 1 ? "" : "s");
+        convoy_print_layers(terminal, result->layers.layers, result->layers.count);
+    }
+    if (result->layers_problem[0]) {
+        fputs("the layers were not all timed: ", stdout);
+        convoy_print_safely(stdout, result->layers_problem);
+        putchar('\n');
+    }
 }
 
 void convoy_eval_print_text(const struct convoy_eval_result *result)
@@ -112,6 +138,7 @@ void convoy_eval_print_text(const struct convoy_eval_result *result)
     else
         print_mistakes(score);
     print_stages(result);
+    print_layer_times(result, &terminal);
     if (result->waits)
         printf("the server was busy %zu times; those requests were sent again\n", result->waits);
     if (result->failed) {
@@ -141,6 +168,21 @@ static void add_stages(cJSON *document, const struct convoy_eval_result *result)
     cJSON_AddNumberToObject(stages, "compute", result->timing.compute_us / requests);
     cJSON_AddNumberToObject(stages, "output", result->timing.output_us / requests);
     cJSON_AddNumberToObject(stages, "total", result->timing.total_us / requests);
+}
+
+static void add_layers(cJSON *document, const struct convoy_eval_result *result)
+{
+    cJSON_AddNumberToObject(document, "profiled_images", (double)result->layers.images);
+    if (result->layers_problem[0])
+        cJSON_AddStringToObject(document, "layers_problem", result->layers_problem);
+    cJSON *layers = cJSON_AddArrayToObject(document, "layers");
+    for (size_t i = 0; i < result->layers.count; i++) {
+        cJSON *layer = cJSON_CreateObject();
+        cJSON_AddStringToObject(layer, "name", result->layers.layers[i].name);
+        cJSON_AddStringToObject(layer, "kernel", result->layers.layers[i].kernel);
+        cJSON_AddNumberToObject(layer, "mean_us", result->layers.layers[i].us);
+        cJSON_AddItemToArray(layers, layer);
+    }
 }
 
 void convoy_eval_print_json(const struct convoy_eval_result *result)
@@ -173,6 +215,7 @@ void convoy_eval_print_json(const struct convoy_eval_result *result)
     cJSON_AddNumberToObject(document, "sent_again", (double)result->waits);
     cJSON_AddNumberToObject(document, "seconds", result->elapsed_s);
     add_stages(document, result);
+    add_layers(document, result);
     char *text = cJSON_PrintUnformatted(document);
     if (text)
         puts(text);
@@ -181,9 +224,9 @@ void convoy_eval_print_json(const struct convoy_eval_result *result)
 }
 
 /* A field in quotes, as in RFC 4180. */
-static void print_field(const char *prefix, const char *text)
+static void print_quoted(const char *prefix, const char *text)
 {
-    printf(",\"%s", prefix);
+    printf("\"%s", prefix);
     for (; *text; text++) {
         if (*text == '"')
             putchar('"');
@@ -192,18 +235,34 @@ static void print_field(const char *prefix, const char *text)
     putchar('"');
 }
 
+static void print_comma_quoted(const char *prefix, const char *text)
+{
+    putchar(',');
+    print_quoted(prefix, text);
+}
+
+static void print_layers_csv(const struct convoy_layer_means *means)
+{
+    puts("\nlayer,kernel,mean_us,images");
+    for (size_t i = 0; i < means->count; i++) {
+        print_quoted("", means->layers[i].name);
+        print_comma_quoted("", means->layers[i].kernel);
+        printf(",%.3f,%zu\n", means->layers[i].us, means->images);
+    }
+}
+
 void convoy_eval_print_csv(const struct convoy_eval_result *result)
 {
     const struct convoy_score *score = &result->score;
     fputs("index,class,images,right,accuracy,standard_error", stdout);
     for (size_t i = 0; i < score->classes; i++)
-        print_field("as ", score->labels[i]);
+        print_comma_quoted("as ", score->labels[i]);
     putchar('\n');
     for (size_t i = 0; i < score->classes; i++) {
         size_t right, total;
         convoy_score_sum(score, (long)i, &right, &total);
         printf("%zu", i);
-        print_field("", score->labels[i]);
+        print_comma_quoted("", score->labels[i]);
         printf(",%zu,%zu,", total, right);
         if (total)
             printf("%.6f,%.6f", share_of(right, total), convoy_share_error(right, total));
@@ -213,4 +272,6 @@ void convoy_eval_print_csv(const struct convoy_eval_result *result)
             printf(",%zu", score->confusion[i * score->classes + column]);
         putchar('\n');
     }
+    if (result->layers.images)
+        print_layers_csv(&result->layers);
 }

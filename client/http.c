@@ -17,6 +17,8 @@ struct convoy_http {
     char *base; /* without a slash at its end */
     char *text;
     size_t size, capacity;
+    bool (*stop)(void *context); /* NULL: nobody interrupts */
+    void *stop_context;
 };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -152,10 +154,12 @@ static int explain(const struct convoy_http *http, CURLcode code, long timeout_m
         curl_easy_getinfo(http->curl, CURLINFO_PRETRANSFER_TIME, &connected);
         if (connected <= 0)
             return convoy_fail_with(failure, -ECONNREFUSED, "no server answers at %s within %ld ms",
-                                    http->base, CONNECT_MS);
+                                    http->base, timeout_ms < CONNECT_MS ? timeout_ms : CONNECT_MS);
         return convoy_fail_with(failure, -ETIMEDOUT, "the server at %s did not answer within %ld ms",
                                 http->base, timeout_ms);
     }
+    case CURLE_ABORTED_BY_CALLBACK:
+        return convoy_fail_with(failure, -ECANCELED, "interrupted");
     case CURLE_OUT_OF_MEMORY:
         return convoy_fail_with(failure, -ENOMEM, "memory is out");
     case CURLE_WRITE_ERROR:
@@ -229,6 +233,22 @@ int convoy_http_get(struct convoy_http *http, const char *path, long timeout_ms,
 {
     curl_easy_setopt(http->curl, CURLOPT_HTTPGET, 1L);
     return perform(http, path, timeout_ms, response, failure);
+}
+
+static int progress(void *context, curl_off_t total, curl_off_t got, curl_off_t to_send, curl_off_t sent)
+{
+    struct convoy_http *http = context;
+    (void)total, (void)got, (void)to_send, (void)sent;
+    return http->stop(http->stop_context);
+}
+
+void convoy_http_abort_when(struct convoy_http *http, bool (*stop)(void *context), void *context)
+{
+    http->stop = stop;
+    http->stop_context = context;
+    curl_easy_setopt(http->curl, CURLOPT_XFERINFOFUNCTION, progress);
+    curl_easy_setopt(http->curl, CURLOPT_XFERINFODATA, http);
+    curl_easy_setopt(http->curl, CURLOPT_NOPROGRESS, 0L);
 }
 
 long convoy_http_patience_ms(int timeout_ms)

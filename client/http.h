@@ -29,6 +29,10 @@ int convoy_http_post(struct convoy_http *http, const struct convoy_request *requ
 int convoy_http_get(struct convoy_http *http, const char *path, long timeout_ms,
                     struct convoy_response *response, struct convoy_failure *failure);
 
+/* Asks stop(context) about once a second, and whenever a signal came, while an exchange goes on; when it says
+ * true, the exchange ends with -ECANCELED. */
+void convoy_http_abort_when(struct convoy_http *http, bool (*stop)(void *context), void *context);
+
 /* The connection of a client, for callers that send prepared requests and do not read the answers. */
 struct convoy_http *convoy_client_http(struct convoy_client *client);
 

@@ -3,6 +3,7 @@
 #include <langinfo.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #define PROGRESS_CELLS 30
@@ -23,9 +24,14 @@ const char *convoy_colour(const struct convoy_terminal *terminal, enum convoy_co
     return terminal->colour ? sequences[colour] : "";
 }
 
+static int full_cells(double share, int width)
+{
+    return share > 0 ? (int)((share < 1 ? share : 1) * width + 0.5) : 0;
+}
+
 static void print_cells(FILE *stream, const struct convoy_terminal *terminal, double share, int width)
 {
-    int full = share > 0 ? (int)((share < 1 ? share : 1) * width + 0.5) : 0;
+    int full = full_cells(share, width);
     for (int i = 0; i < full; i++)
         fputs(terminal->utf8 ? "\xE2\x96\x88" : "#", stream);
 }
@@ -53,18 +59,40 @@ void convoy_print_safely(FILE *stream, const char *text)
     }
 }
 
+static int columns_of(FILE *stream)
+{
+    struct winsize size;
+    return ioctl(fileno(stream), TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
 void convoy_print_progress(FILE *stream, const struct convoy_terminal *terminal, const char *name,
                            size_t done, size_t total)
 {
     if (!terminal->terminal)
         return;
-    fprintf(stream, "\r\033[K%s ", name);
-    if (total) {
-        print_cells(stream, terminal, (double)done / (double)total, PROGRESS_CELLS);
-        fprintf(stream, " %zu/%zu", done, total);
-    } else {
-        fprintf(stream, "%zu", done);
+    char count[64], shown[128];
+    if (total)
+        snprintf(count, sizeof count, "%zu/%zu", done, total);
+    else
+        snprintf(count, sizeof count, "%zu", done);
+    /* A line that reaches the last column would wrap, and could not be wiped any more. */
+    int room = columns_of(stream) - (int)strlen(count) - 3;
+    int bar = !total ? 0 : room / 2 < PROGRESS_CELLS ? room / 2 : PROGRESS_CELLS;
+    int length = room - bar < 0 ? 0 : room - bar < (int)sizeof shown - 1 ? room - bar : (int)sizeof shown - 1;
+    /* Not in the middle of a character. */
+    while (length > 0 && length < (int)strlen(name) && ((unsigned char)name[length] & 0xC0) == 0x80)
+        length--;
+    snprintf(shown, sizeof shown, "%.*s", length, name);
+    fputs("\r\033[K", stream);
+    if (*shown)
+        convoy_print_safely(stream, shown);
+    if (bar > 0) {
+        double share = (double)done / (double)total;
+        fputc(' ', stream);
+        print_cells(stream, terminal, share, bar);
+        fprintf(stream, "%*s", bar - full_cells(share, bar), "");
     }
+    fprintf(stream, " %s", count);
     fflush(stream);
 }
 

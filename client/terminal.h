@@ -29,7 +29,8 @@ void convoy_print_bar(FILE *stream, const struct convoy_terminal *terminal, doub
  */
 void convoy_print_safely(FILE *stream, const char *text);
 
-/* Redraws a line "NAME [bar] done/total" on a terminal; total 0 is not known. Prints nothing elsewhere. */
+/* Redraws a line "NAME bar done/total" on a terminal, cut to its width; total 0 is not known. Prints nothing
+ * elsewhere. */
 void convoy_print_progress(FILE *stream, const struct convoy_terminal *terminal, const char *name,
                            size_t done, size_t total);
 

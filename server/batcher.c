@@ -90,10 +90,23 @@ void convoy_queue_changed(struct convoy_batcher *batcher, const struct convoy_mo
     convoy_metrics_queue(model->metrics, waiting);
 }
 
-int convoy_batcher_admit(struct convoy_batcher *batcher, struct convoy_model *model, uint32_t n)
+/* The part of a request's time that it may spend waiting by the estimate. The rest is for what no estimate
+ * knows: a neighbour on the same cores, a worker that is replaced. */
+static uint64_t spendable(uint64_t deadline_us)
+{
+    uint64_t now = convoy_now_us();
+    return deadline_us > now ? (deadline_us - now) / 4 * 3 : 0;
+}
+
+int convoy_batcher_admit(struct convoy_batcher *batcher, struct convoy_model *model, uint32_t n,
+                         uint64_t deadline_us, uint64_t *wait_us)
 {
     pthread_mutex_lock(&batcher->lock);
     struct model_queue *queue = queue_of(batcher, model);
+    uint64_t ahead = (uint64_t)queue->queued + queue->running;
+    if (ahead == 0)
+        convoy_service_time_interrupted(&queue->service); /* it rested */
+    *wait_us = convoy_service_time_wait_us(&queue->service, ahead + n);
     int code = 0;
     if (batcher->stopped || queue->gone || !queue->ready)
         code = -ESHUTDOWN;
@@ -101,6 +114,8 @@ int convoy_batcher_admit(struct convoy_batcher *batcher, struct convoy_model *mo
         code = -E2BIG;
     else if (queue->queued > queue->limits.max_queue - n)
         code = -EBUSY;
+    else if (ahead > 0 && *wait_us > spendable(deadline_us))
+        code = -ETIME;
     else
         queue->queued += n;
     convoy_queue_changed(batcher, model);
@@ -371,6 +386,8 @@ void convoy_item_finish(struct convoy_batcher *batcher, struct convoy_item *item
             slot->state == SLOT_IN_FLIGHT && row >= running->first && row < running->first + running->rows;
         if (!runs)
             queue->queued--;
+        else if (status == -ETIMEDOUT)
+            queue->late = true;
         slot->items[item->row] = NULL;
     }
     convoy_queue_changed(batcher, item->model);

@@ -5,9 +5,9 @@
  * max_delay_us.
  *
  * An image's way: convoy_batcher_admit() reserves room in the model's queue (max_queue images) for all images
- * of a request; then each image is decoded by the caller and handed over with convoy_batcher_submit(), which
- * reserves a row in a slot, copies and commits, or parks a copy when every slot is in use. done() is called
- * exactly once for each submitted item.
+ * of a request, unless they would wait past their deadline; then each image is decoded by the caller and
+ * handed over with convoy_batcher_submit(), which reserves a row in a slot, copies and commits, or parks a
+ * copy when every slot is in use. done() is called exactly once for each submitted item.
  *
  * Threads: admit, cancel and submit from any thread; done() is called on the control loop's thread, never
  * under a lock of the batcher; when the item cannot be taken after all (the daemon stops, the model was given
@@ -39,14 +39,16 @@ struct convoy_item {
     struct convoy_model *model;
     enum convoy_slot_form form;
     bool profile;         /* travels alone and times each layer */
-    uint64_t deadline_us; /* convoy_now_us() time after which the answer is of no use */
+    uint64_t deadline_us; /* convoy_now_us() time after which the answer is of no use; the batcher may bring
+                             it forward */
     float *outputs;       /* room for shape.outputs_per_row floats, written before done() */
     void (*done)(struct convoy_item *item);
     void *context;
 
     /* set by the batcher before done() */
-    int status; /* 0; -ETIMEDOUT: the deadline passed; -EIO: running it killed the worker again and again;
-                   -ENODEV: its model can no longer be served; -ENOMEM; -ECANCELED: the daemon stops */
+    int status; /* 0; -ETIMEDOUT: the deadline passed, or would have before a late batch was done; -EIO:
+                   running it killed the worker again and again; -ENODEV: its model can no longer be served;
+                   -ENOMEM; -ECANCELED: the daemon stops */
     float input_us, compute_us, output_us;
     uint64_t queue_us; /* from submit() to the start of the run that succeeded */
     uint32_t batch_size;
@@ -63,10 +65,16 @@ struct convoy_item {
     int32_t worker, slot, row;
 };
 
-/* Reserves room for n images of model. -EBUSY when its queue is full now, -E2BIG when n is more than
- * max_queue and could never wait, -ESHUTDOWN once the batcher refuses (stopping). What was admitted must be
- * submitted or given back with convoy_batcher_cancel(). */
-int convoy_batcher_admit(struct convoy_batcher *batcher, struct convoy_model *model, uint32_t n);
+/* Reserves room for n images of model. -EBUSY when its queue is full now, -ETIME when what waits and runs
+ * already would keep them, by the rate at which images finish (service_time.h), for more than three quarters
+ * of the time left until deadline_us: computing images that nobody can wait for any more would take the
+ * place of others. -E2BIG when n is more than max_queue and could never wait, -ESHUTDOWN once the batcher
+ * refuses (stopping). What was admitted must be submitted or given back with convoy_batcher_cancel().
+ *
+ * *wait_us: how long the request would take by that estimate, also when it is refused; 0 while there is
+ * none. Where nothing waits or runs no deadline is too near. */
+int convoy_batcher_admit(struct convoy_batcher *batcher, struct convoy_model *model, uint32_t n,
+                         uint64_t deadline_us, uint64_t *wait_us);
 void convoy_batcher_cancel(struct convoy_batcher *batcher, struct convoy_model *model, uint32_t n);
 
 /* Hands one admitted image over: row (shape's H x W x C bytes, or floats) is copied before the call returns.

@@ -4,6 +4,7 @@
 #define CONVOY_SERVER_BATCHER_INTERNAL_H
 
 #include "server/batcher.h"
+#include "server/service_time.h"
 
 #include <pthread.h>
 
@@ -29,11 +30,13 @@ struct lane_slot {
     struct convoy_model *model;
     enum convoy_slot_form form;
     bool profile;
-    bool suspect; /* was in flight when a worker died: runs alone */
+    bool given_up; /* too late to be run: its rows are about to be answered */
+    bool suspect;  /* was in flight when a worker died: runs alone */
     uint32_t capacity, reserved, committed;
     uint32_t retries;
     uint64_t opened_us;         /* when its first row was reserved */
     uint64_t order;             /* slots leave in the order in which they were opened */
+    uint64_t left_us;           /* when the worker was given it */
     struct convoy_item **items; /* by row; NULL where the request gave up; this and what follows stay */
     uint32_t generation;        /* counts submissions, so that an old completion fits no later one */
     struct row_range ranges[MAX_RANGES];
@@ -66,7 +69,10 @@ struct model_queue {
     bool ready, gone;
     uint64_t input_stride[FORMS], output_stride;
     uint32_t outputs_per_row;
-    uint32_t queued;                                /* admitted and not in flight: what max_queue bounds */
+    uint32_t queued;  /* admitted and not in flight: what max_queue bounds */
+    uint32_t running; /* rows in flight */
+    bool late;        /* images run into their deadlines while they run */
+    struct convoy_service_time service;
     struct convoy_item *parked_first, *parked_last; /* copies that wait for a row, oldest first */
 };
 

@@ -1,6 +1,7 @@
 #include "server/check_config.h"
 
 #include "server/model.h"
+#include "server/service.h"
 #include "server/slot_size.h"
 #include "server/worker.h"
 
@@ -14,21 +15,23 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-extern char **environ;
-
 /* Runs the worker and returns what it printed (malloc'd), or NULL. */
 static char *ask_worker(const char *program, const char *backend, const char *path)
 {
     int pipes[2];
-    if (pipe2(pipes, O_CLOEXEC) != 0)
+    char **environment = convoy_service_environment();
+    if (environment == NULL || pipe2(pipes, O_CLOEXEC) != 0) {
+        free(environment);
         return NULL;
+    }
     char *arguments[] = {(char *)(uintptr_t)program, "--check", (char *)(uintptr_t)path, "--backend",
                          (char *)(uintptr_t)backend, NULL};
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, pipes[1], STDOUT_FILENO);
     pid_t pid;
-    int code = posix_spawn(&pid, program, &actions, NULL, arguments, environ);
+    int code = posix_spawn(&pid, program, &actions, NULL, arguments, environment);
+    free(environment);
     posix_spawn_file_actions_destroy(&actions);
     close(pipes[1]);
     char *text = code == 0 ? calloc(1, CONVOY_WORKER_LINE_MAX) : NULL;

@@ -198,8 +198,9 @@ static int status_of_decoding(int code)
     }
 }
 
-/* Decodes image, of at most max_pixels, into the thread's row; NULL when it failed, which the image then says,
- * unless max_pixels is below the configuration's limit and only that was exceeded: the image is as before. */
+/* Decodes image, of at most max_pixels, into the thread's row; NULL when it failed, which the image then
+ * says, unless max_pixels is below the configuration's limit and only that was exceeded: the image is as
+ * before. */
 static const uint8_t *decode(const struct convoy_classification *classification,
                              struct convoy_classify_image *image, size_t row_bytes, uint64_t max_pixels)
 {

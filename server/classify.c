@@ -16,6 +16,7 @@
 
 #define DEFAULT_TOP    5
 #define TIMEOUT_MS_MAX 3600000
+#define RETRY_MOST     60 /* seconds */
 
 struct options {
     uint64_t top, timeout_ms, profile;
@@ -114,10 +115,50 @@ static void place_images(struct convoy_request *request, const char *boundary, s
     request->body_capacity = 0;
 }
 
+/* When to ask again: when half of what waits now is done. Sooner, most of those who come back would be sent
+ * away once more. */
+static int retry_seconds(uint64_t wait_us)
+{
+    uint64_t seconds = wait_us / 2000000 + 1;
+    return seconds < RETRY_MOST ? (int)seconds : RETRY_MOST;
+}
+
+/* The sentence for what admission said; *retry_after is set where that is worth another time. */
+static void refuse_admission(struct convoy_request *request, const struct convoy_model *model, size_t count,
+                             int code, uint64_t wait_us, int *retry_after)
+{
+    request->refusal = MHD_HTTP_SERVICE_UNAVAILABLE;
+    switch (code) {
+    case -E2BIG:
+        request->refusal = MHD_HTTP_CONTENT_TOO_LARGE;
+        convoy_fail(&request->refusal_reason, 0,
+                    "%zu images are more than the queue of model %s can hold (batching.max_queue): send "
+                    "them in several requests",
+                    count, model->name);
+        break;
+    case -EBUSY:
+        *retry_after = retry_seconds(wait_us);
+        convoy_fail(&request->refusal_reason, 0,
+                    "the queue of model %s has no room for %zu more: try again later", model->name, count);
+        break;
+    case -ETIME:
+        *retry_after = retry_seconds(wait_us);
+        convoy_fail(&request->refusal_reason, 0,
+                    "model %s is busy and would take about %.1f s for this request, too much for its "
+                    "deadline: try again later, or allow more with timeout_ms",
+                    model->name, (double)wait_us / 1e6);
+        break;
+    default:
+        convoy_fail(&request->refusal_reason, 0, "the server is stopping: send the request again");
+        break;
+    }
+}
+
 /* The classification of a request that is in order, admitted; NULL with refusal set otherwise, or, when
  * memory is out, without. */
 static struct convoy_classification *admit(struct convoy_request *request, struct convoy_model *model,
-                                           const struct convoy_model_view *view, size_t count)
+                                           const struct convoy_model_view *view, size_t count,
+                                           uint64_t deadline_us, int *retry_after)
 {
     struct convoy_batcher *batcher = convoy_supervisor_batcher(request->http->supervisor);
     struct convoy_model_view taken = *view;
@@ -131,21 +172,10 @@ static struct convoy_classification *admit(struct convoy_request *request, struc
         convoy_model_view_end(&taken);
         return NULL;
     }
-    int code = convoy_batcher_admit(batcher, model, (uint32_t)count);
+    uint64_t wait_us;
+    int code = convoy_batcher_admit(batcher, model, (uint32_t)count, deadline_us, &wait_us);
     if (code != 0) {
-        request->refusal = MHD_HTTP_SERVICE_UNAVAILABLE;
-        if (code == -E2BIG) {
-            request->refusal = MHD_HTTP_CONTENT_TOO_LARGE;
-            convoy_fail(&request->refusal_reason, 0,
-                        "%zu images are more than the queue of model %s can hold (batching.max_queue): send "
-                        "them in several requests",
-                        count, model->name);
-        } else if (code == -EBUSY)
-            convoy_fail(&request->refusal_reason, 0,
-                        "the queue of model %s has no room for %zu more: try again later", model->name,
-                        count);
-        else
-            convoy_fail(&request->refusal_reason, 0, "the server is stopping: send the request again");
+        refuse_admission(request, model, count, code, wait_us, retry_after);
         convoy_model_view_end(&taken);
         return NULL;
     }
@@ -157,6 +187,7 @@ static struct convoy_classification *admit(struct convoy_request *request, struc
     classification->http = request->http;
     classification->mhd = request->mhd;
     classification->batcher = batcher;
+    classification->deadline_us = deadline_us;
     return classification;
 }
 
@@ -196,7 +227,9 @@ static bool prepare(struct convoy_request *request, int *retry_after)
     if (model == NULL || !read_options(request, &options) || !read_boundary(request, boundary) ||
         !count_images(request, boundary, &count) || !convoy_lookup_ready(request, model, &view, retry_after))
         return false;
-    struct convoy_classification *classification = admit(request, model, &view, count);
+    uint64_t deadline_us = request->complete_us + options.timeout_ms * 1000;
+    struct convoy_classification *classification =
+        admit(request, model, &view, count, deadline_us, retry_after);
     if (classification == NULL)
         return false;
     struct convoy_part one;
@@ -212,7 +245,6 @@ static bool prepare(struct convoy_request *request, int *retry_after)
     classification->alone = boundary[0] == '\0';
     classification->top = (uint32_t)options.top;
     classification->profile = options.profile != 0;
-    classification->deadline_us = request->complete_us + options.timeout_ms * 1000;
     request->classification = classification;
     return true;
 }

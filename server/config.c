@@ -14,6 +14,8 @@
 #define LOCAL_FILE     "config/convoyd.json"
 #define INSTALLED_FILE "etc/convoyd/convoyd.json" /* below PREFIX */
 
+#define USR "/usr/" /* the one PREFIX whose files are elsewhere: below / */
+
 #define DAY_MS     86400000u
 #define HOUR_MS    3600000u
 #define LEAST_SLOT 4096u /* bytes: a page */
@@ -313,6 +315,9 @@ bool convoy_config_search(const char *program, char *path, size_t capacity)
     int folder = (int)(slash - program); /* .../bin */
     while (folder > 0 && program[folder - 1] != '/')
         folder--;
+    /* What belongs to the system has its configuration in /etc (Filesystem Hierarchy Standard, 3.7). */
+    if (folder == sizeof USR - 1 && memcmp(program, USR, sizeof USR - 1) == 0)
+        folder = 1;
     int length = snprintf(path, capacity, "%.*s%s", folder, program, INSTALLED_FILE);
     return length > 0 && (size_t)length < capacity && exists(path);
 }
@@ -335,7 +340,9 @@ static int find_installed_models(struct convoy_config *config, struct convoy_err
     if (config->models[0] == '/' || length < suffix ||
         strcmp(config->file + length - suffix, INSTALLED_FILE) != 0)
         return 0;
-    int needed = snprintf(models, sizeof models, "%.*sshare/convoyd/%s", (int)(length - suffix), config->file,
+    bool system = length - suffix == 1; /* /etc/convoyd/convoyd.json */
+    int needed = snprintf(models, sizeof models, "%.*sshare/convoyd/%s",
+                          (int)(system ? sizeof USR - 1 : length - suffix), system ? USR : config->file,
                           config->models);
     if (needed < 0 || (size_t)needed >= sizeof models)
         return convoy_fail(error, -ENAMETOOLONG, "%s: the path of models is too long", config->file);

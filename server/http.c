@@ -240,6 +240,18 @@ static void tear_down(struct convoy_http *http)
     free(http);
 }
 
+int convoy_http_accept(struct convoy_http *http, struct convoy_error *error)
+{
+    /* The socket was listening before: whoever connected meanwhile is taken now. */
+    const struct convoy_acceptor_options options = {.fd = http->listener,
+                                                    .drain = !http->inherited,
+                                                    .limit = http->config->http.connections,
+                                                    .take = on_accepted,
+                                                    .context = http};
+
+    return convoy_acceptor_start(&options, &http->acceptor, error);
+}
+
 int convoy_http_start(const struct convoy_config *config, struct convoy_registry *registry,
                       struct convoy_supervisor *supervisor, struct convoy_metrics *metrics, int inherited_fd,
                       struct convoy_http **result, struct convoy_error *error)
@@ -268,15 +280,8 @@ int convoy_http_start(const struct convoy_config *config, struct convoy_registry
         code = convoy_decode_pool_start(decoders, &http->decode_pool, error);
     if (code == 0)
         code = start_library(http, error);
-    if (code == 0) {
-        /* The socket was listening before: whoever connected meanwhile is taken now. */
-        const struct convoy_acceptor_options options = {.fd = http->listener,
-                                                        .drain = !http->inherited,
-                                                        .limit = config->http.connections,
-                                                        .take = on_accepted,
-                                                        .context = http};
-        code = convoy_acceptor_start(&options, &http->acceptor, error);
-    }
+    if (code == 0 && !http->inherited)
+        code = convoy_http_accept(http, error);
     if (code != 0) {
         tear_down(http);
         return code;
@@ -293,7 +298,8 @@ uint16_t convoy_http_port(const struct convoy_http *http)
 void convoy_http_close_listener(struct convoy_http *http)
 {
     atomic_store(&http->closing, true);
-    convoy_acceptor_stop(http->acceptor);
+    if (http->acceptor != NULL)
+        convoy_acceptor_stop(http->acceptor);
     if (http->listener >= 0 && !http->inherited)
         close(http->listener);
     http->listener = -1;
@@ -306,7 +312,7 @@ uint64_t convoy_http_open_requests(const struct convoy_http *http)
 
 uint32_t convoy_http_open_connections(const struct convoy_http *http)
 {
-    return convoy_acceptor_open(http->acceptor);
+    return http->acceptor != NULL ? convoy_acceptor_open(http->acceptor) : 0;
 }
 
 void convoy_http_stop(struct convoy_http *http)

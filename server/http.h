@@ -23,6 +23,11 @@ int convoy_http_start(const struct convoy_config *config, struct convoy_registry
                       struct convoy_supervisor *supervisor, struct convoy_metrics *metrics, int inherited_fd,
                       struct convoy_http **http, struct convoy_error *error);
 
+/* Begins to take connections from an inherited socket; one that was opened here is served from the start.
+ * Whoever connects before waits in the kernel's queue, which systemd's socket promised anyway: a request that
+ * comes between two instances is answered by a model that is loaded. Call it once. */
+int convoy_http_accept(struct convoy_http *http, struct convoy_error *error);
+
 /* The port that is listened on (the kernel's choice where the configuration says 0). */
 uint16_t convoy_http_port(const struct convoy_http *http);
 

@@ -77,6 +77,8 @@ static void submit_range(struct convoy_lane *lane, uint32_t number)
     const struct row_range *range = &slot->ranges[slot->range_count - 1];
     slot->state = SLOT_IN_FLIGHT;
     slot->generation++;
+    slot->left_us = convoy_now_us();
+    queue->running += range->rows;
     queue->queued -= convoy_slot_live(slot, range);
     convoy_queue_changed(lane->batcher, slot->model);
     *convoy_channel_slot(lane->channel, number) =
@@ -89,7 +91,7 @@ static void submit_range(struct convoy_lane *lane, uint32_t number)
                              .input_stride = queue->input_stride[slot->form],
                              .output_stride = queue->output_stride};
     if (lane->in_flight++ == 0)
-        lane->progress_us = convoy_now_us();
+        lane->progress_us = slot->left_us;
     convoy_channel_submit(lane->channel, number);
 }
 
@@ -121,13 +123,48 @@ static int next_to_leave(struct convoy_lane *lane, uint64_t now)
     for (uint32_t i = 0; i < lane->channel->size.slots; i++) {
         const struct lane_slot *slot = &lane->slots[i];
         if ((slot->state != SLOT_OPEN && slot->state != SLOT_SEALED) || slot->suspect != suspects ||
-            slot->reserved == 0 || slot->committed != slot->reserved ||
+            slot->given_up || slot->reserved == 0 || slot->committed != slot->reserved ||
             lane->models[slot->model->number] != LANE_SERVES)
             continue;
         if ((best == NO_SLOT || slot->order < lane->slots[best].order) && may_leave(lane, slot, now))
             best = (int)i;
     }
     return best;
+}
+
+/* Would every row of the slot be late, by the rate at which images finish? When the device slows down, the
+ * oldest images are the first to be late: running them would make those behind them late as well. An estimate
+ * alone is no reason to break a promise, so this holds only from the first image whose deadline passed while
+ * it ran until slots leave in good time again. */
+static bool too_late(const struct convoy_lane *lane, const struct lane_slot *slot, uint64_t now)
+{
+    struct model_queue *queue = queue_of(lane->batcher, slot->model);
+    if (!queue->late || slot->suspect || queue->running == 0)
+        return false;
+    uint64_t run_us = convoy_service_time_run_us(&queue->service, queue->running + slot->reserved);
+    uint64_t first = UINT64_MAX, last = 0;
+    for (uint32_t row = 0; row < slot->reserved; row++) {
+        const struct convoy_item *item = slot->items[row];
+        if (item == NULL)
+            continue;
+        first = item->deadline_us < first ? item->deadline_us : first;
+        last = item->deadline_us > last ? item->deadline_us : last;
+    }
+    if (first > now + run_us / 3 * 4)
+        queue->late = false;
+    return last > 0 && last < now + run_us;
+}
+
+/* Its rows' deadlines are now: the control loop answers them and frees the slot. */
+static void give_up(struct convoy_lane *lane, struct lane_slot *slot, uint64_t now)
+{
+    slot->given_up = true;
+    slot->state = SLOT_SEALED;
+    for (uint32_t row = 0; row < slot->reserved; row++)
+        if (slot->items[row] != NULL)
+            slot->items[row]->deadline_us = now;
+    lane->batcher->next_deadline_us = now;
+    convoy_batcher_wake_at(lane->batcher, now);
 }
 
 void convoy_lane_pump(struct convoy_lane *lane)
@@ -138,6 +175,10 @@ void convoy_lane_pump(struct convoy_lane *lane)
         struct lane_slot *slot = &lane->slots[number];
         if (slot->state == SLOT_OPEN)
             lane->open[slot->form][slot->model->number] = NO_SLOT;
+        if (too_late(lane, slot, now)) {
+            give_up(lane, slot, now);
+            continue;
+        }
         if (slot->range_count == 0)
             slot->ranges[slot->range_count++] = (struct row_range){0, slot->reserved};
         while (slot->range_count > 0 && convoy_slot_live(slot, &slot->ranges[slot->range_count - 1]) == 0)
@@ -223,8 +264,9 @@ static void finish_range(struct convoy_lane *lane, uint32_t number, int status, 
 {
     struct lane_slot *slot = &lane->slots[number];
     struct convoy_batcher *batcher = lane->batcher;
-    const struct model_queue *queue = queue_of(batcher, slot->model);
+    struct model_queue *queue = queue_of(batcher, slot->model);
     struct row_range range = slot->ranges[slot->range_count - 1];
+    uint64_t now = convoy_now_us();
     struct convoy_slot_report report = *convoy_channel_report(lane->channel, number);
     const uint8_t *outputs = convoy_channel_outputs(lane->channel, number);
 
@@ -246,8 +288,12 @@ static void finish_range(struct convoy_lane *lane, uint32_t number, int status, 
         convoy_metrics_observe(metrics, CONVOY_STAGE_COMPUTE, (uint64_t)plausible(report.compute_us));
         convoy_metrics_observe(metrics, CONVOY_STAGE_OUTPUT, (uint64_t)plausible(report.output_us));
     }
+    if (status == 0)
+        convoy_service_time_finished(&queue->service, now, range.rows, now - slot->left_us,
+                                     queue->queued > 0);
+    queue->running -= range.rows;
     lane->in_flight--;
-    lane->progress_us = convoy_now_us();
+    lane->progress_us = now;
     slot->range_count--;
     if (slot->range_count > 0)
         slot->state = SLOT_SEALED;
@@ -310,6 +356,7 @@ uint32_t convoy_lane_down(struct convoy_lane *lane, bool blame_slots)
         slot->suspect = true;
         slot->state = SLOT_SEALED;
         slot->retries++;
+        queue_of(batcher, slot->model)->running -= range.rows;
         uint32_t live = convoy_slot_live(slot, &range);
         queue_of(batcher, slot->model)->queued += live;
         convoy_queue_changed(batcher, slot->model);
@@ -320,9 +367,11 @@ uint32_t convoy_lane_down(struct convoy_lane *lane, bool blame_slots)
     }
     lane->up = false;
     lane->in_flight = 0;
-    for (uint32_t i = 0; i < batcher->model_count; i++)
+    for (uint32_t i = 0; i < batcher->model_count; i++) {
+        convoy_service_time_interrupted(&batcher->queues[i].service);
         if (lane->models[i] == LANE_SERVES)
             lane->models[i] = LANE_UNKNOWN;
+    }
     pthread_mutex_unlock(&batcher->lock);
     convoy_items_done(finished);
     return again;
@@ -348,5 +397,7 @@ void convoy_lane_forgive(struct convoy_lane *lane)
 {
     pthread_mutex_lock(&lane->batcher->lock);
     lane->progress_us = convoy_now_us();
+    for (uint32_t i = 0; i < lane->batcher->model_count; i++)
+        convoy_service_time_interrupted(&lane->batcher->queues[i].service);
     pthread_mutex_unlock(&lane->batcher->lock);
 }

@@ -20,6 +20,7 @@ static void on_stopped(void *context)
     uv_close((uv_handle_t *)&life->interrupt, NULL);
     uv_close((uv_handle_t *)&life->hangup, NULL);
     uv_close((uv_handle_t *)&life->timer, NULL);
+    convoy_service_stop(life->service);
 }
 
 static void end_workers(struct convoy_lifecycle *life)
@@ -80,6 +81,7 @@ static void on_terminate(uv_signal_t *handle, int number)
         convoy_log(CONVOY_LOG_INFO, "draining", CONVOY_STR("signal", number == SIGINT ? "SIGINT" : "SIGTERM"),
                    CONVOY_UINT("open_requests", convoy_http_open_requests(life->http)));
         life->phase = CONVOY_LINGERING;
+        convoy_service_stopping(life->service, convoy_http_open_requests(life->http));
         convoy_supervisor_drain(life->supervisor);
         uv_timer_start(&life->timer, on_lingered, life->config->drain_ms, 0);
         break;
@@ -100,9 +102,11 @@ static void on_hangup(uv_signal_t *handle, int number)
     struct convoy_config *fresh;
     struct convoy_error error;
     (void)number;
+    convoy_service_reloading(life->service);
     if (convoy_config_load(life->options->config, &fresh, &error) != 0) {
         convoy_log(CONVOY_LOG_ERROR, "the configuration is not taken over",
                    CONVOY_STR("reason", error.message));
+        convoy_service_reloaded(life->service, error.message);
         return;
     }
     convoy_log_configure(fresh->log.format, fresh->log.level);
@@ -110,6 +114,7 @@ static void on_hangup(uv_signal_t *handle, int number)
     convoy_supervisor_new_limits(life->supervisor);
     convoy_config_free(fresh);
     convoy_log(CONVOY_LOG_INFO, "configuration read again");
+    convoy_service_reloaded(life->service, NULL);
 }
 
 int convoy_lifecycle_start(struct convoy_lifecycle *life, struct convoy_error *error)

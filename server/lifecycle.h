@@ -5,6 +5,7 @@
 #include "server/config.h"
 #include "server/http.h"
 #include "server/options.h"
+#include "server/service.h"
 #include "server/supervisor.h"
 
 #include <uv.h>
@@ -20,6 +21,7 @@ struct convoy_lifecycle {
     struct convoy_registry *registry;
     struct convoy_supervisor *supervisor;
     struct convoy_http *http;
+    struct convoy_service *service;
 
     uv_signal_t terminate, interrupt, hangup;
     uv_timer_t timer; /* of the phase that drains */
@@ -28,7 +30,7 @@ struct convoy_lifecycle {
     uint64_t keep_until_us; /* for kept connections without a request */
 };
 
-/* The caller fills in the first six members. Returns 0 or a negative errno. */
+/* The caller fills in the first seven members. Returns 0 or a negative errno. */
 int convoy_lifecycle_start(struct convoy_lifecycle *life, struct convoy_error *error);
 
 #endif

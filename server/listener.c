@@ -88,12 +88,30 @@ int convoy_listener_adopt(int fd, struct convoy_error *error)
         return convoy_fail(
             error, -EINVAL,
             "the descriptor handed over by systemd is no listening socket: look at ListenStream in "
-            "convoyd.socket");
+            "convoyd.socket, and for Accept=no");
+    int protocol = 0;
+    size = sizeof protocol;
+    if (getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &size) != 0 || protocol != IPPROTO_TCP)
+        return convoy_fail(
+            error, -EINVAL,
+            "the socket handed over by systemd is not TCP: ListenStream in convoyd.socket must "
+            "name an address and a port, or a port");
     int flags = fcntl(fd, F_GETFL);
     if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0 || fcntl(fd, F_SETFD, FD_CLOEXEC) != 0)
         return convoy_fail(error, -errno, "cannot prepare the socket handed over by systemd: %s",
                            strerror(errno));
     return 0;
+}
+
+void convoy_listener_host(int fd, char *text, size_t capacity)
+{
+    struct sockaddr_storage address = {0};
+    socklen_t size = sizeof address;
+
+    if (getsockname(fd, (struct sockaddr *)&address, &size) != 0 ||
+        getnameinfo((struct sockaddr *)&address, size, text, (socklen_t)capacity, NULL, 0, NI_NUMERICHOST) !=
+            0)
+        snprintf(text, capacity, "?");
 }
 
 uint16_t convoy_listener_port(int fd)

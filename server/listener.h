@@ -4,6 +4,7 @@
 
 #include "engine/base/error.h"
 
+#include <stddef.h>
 #include <stdint.h>
 
 /* Binds and listens (TCP, close-on-exec, non-blocking, SO_REUSEADDR). host is a name or an address of either
@@ -15,6 +16,9 @@ int convoy_listener_open(const char *host, uint16_t port, int *fd, struct convoy
 
 /* Checks a descriptor that systemd handed over and prepares it alike. It stays the caller's. */
 int convoy_listener_adopt(int fd, struct convoy_error *error);
+
+/* The address that fd is bound to, in numbers; "?" when it cannot be told. */
+void convoy_listener_host(int fd, char *text, size_t capacity);
 
 /* The port that fd is bound to; 0 when it is no TCP socket. */
 uint16_t convoy_listener_port(int fd);

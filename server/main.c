@@ -3,7 +3,9 @@
 #include "server/check_config.h"
 #include "server/http.h"
 #include "server/lifecycle.h"
+#include "server/listener.h"
 #include "server/options.h"
+#include "server/service.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -32,40 +34,55 @@ static int serve(const struct convoy_config *config, const struct convoy_options
     struct convoy_registry *registry = NULL;
     struct convoy_supervisor *supervisor = NULL;
     struct convoy_http *http = NULL;
+    struct convoy_service service;
     struct convoy_lifecycle life;
+    char inherited_host[64]; /* of systemd's socket */
     uv_loop_t loop;
-    int status = 1;
+    int status = 1, inherited_fd;
     struct convoy_metrics *metrics = convoy_metrics_new();
     if (metrics == NULL) {
         convoy_fail(&error, -1, "out of memory");
         return complain(&error);
     }
     uv_loop_init(&loop);
-    if (convoy_registry_open(config, metrics, &registry, &error) != 0 ||
+    if (convoy_service_socket(&inherited_fd, &error) != 0 ||
+        convoy_registry_open(config, metrics, &registry, &error) != 0 ||
         convoy_supervisor_new(&loop, config, registry, metrics, &supervisor, &error) != 0 ||
-        convoy_http_start(config, registry, supervisor, metrics, -1, &http, &error) != 0) {
+        convoy_http_start(config, registry, supervisor, metrics, inherited_fd, &http, &error) != 0) {
         status = complain(&error);
         goto done;
     }
+    service = (struct convoy_service){.loop = &loop,
+                                      .config = config,
+                                      .registry = registry,
+                                      .supervisor = supervisor,
+                                      .http = http,
+                                      .holds = inherited_fd >= 0};
     life = (struct convoy_lifecycle){.loop = &loop,
                                      .config = config,
                                      .options = options,
                                      .registry = registry,
                                      .supervisor = supervisor,
-                                     .http = http};
+                                     .http = http,
+                                     .service = &service};
     if (convoy_lifecycle_start(&life, &error) != 0) {
         status = complain(&error);
         convoy_http_stop(http);
         goto done;
     }
+    if (inherited_fd >= 0)
+        convoy_listener_host(inherited_fd, inherited_host, sizeof inherited_host);
     convoy_log(CONVOY_LOG_INFO, "convoyd listens", CONVOY_STR("version", CONVOY_VERSION),
-               CONVOY_STR("host", config->listen_host), CONVOY_UINT("port", convoy_http_port(http)),
+               CONVOY_STR("host", inherited_fd >= 0 ? inherited_host : config->listen_host),
+               CONVOY_UINT("port", convoy_http_port(http)),
+               CONVOY_STR("socket", inherited_fd >= 0 ? "systemd" : "own"),
                CONVOY_STR("models", config->models),
                CONVOY_UINT("model_versions", convoy_registry_count(registry)),
                CONVOY_STR("configuration", config->file != NULL ? config->file : "built-in"));
     if (convoy_registry_count(registry) == 0)
         convoy_log(CONVOY_LOG_WARNING, "there is no model to serve: put one at NAME/VERSION/model.onnx",
                    CONVOY_STR("models", config->models));
+    convoy_service_start(&service);
     convoy_supervisor_start(supervisor);
     uv_run(&loop, UV_RUN_DEFAULT);
     convoy_log(CONVOY_LOG_INFO, "convoyd ends");

@@ -258,26 +258,30 @@ void convoy_model_failed(struct convoy_registry *registry, struct convoy_model *
                CONVOY_STR("version", model->version), CONVOY_STR("reason", reason));
 }
 
+void convoy_registry_states(struct convoy_registry *registry, struct convoy_model_states *states)
+{
+    *states = (struct convoy_model_states){0};
+    pthread_mutex_lock(&registry->lock);
+    for (uint32_t i = 0; i < registry->count; i++) {
+        states->loading += registry->models[i].state == CONVOY_MODEL_LOADING;
+        states->ready += registry->models[i].state == CONVOY_MODEL_READY;
+        states->failed += registry->models[i].state == CONVOY_MODEL_FAILED;
+    }
+    pthread_mutex_unlock(&registry->lock);
+}
+
 bool convoy_registry_any_ready(struct convoy_registry *registry)
 {
-    bool ready = false;
-    pthread_mutex_lock(&registry->lock);
-    for (uint32_t i = 0; i < registry->count; i++)
-        ready = ready || registry->models[i].state == CONVOY_MODEL_READY;
-    pthread_mutex_unlock(&registry->lock);
-    return ready;
+    struct convoy_model_states states;
+    convoy_registry_states(registry, &states);
+    return states.ready > 0;
 }
 
 bool convoy_registry_settled(struct convoy_registry *registry)
 {
-    bool loading = false, ready = false;
-    pthread_mutex_lock(&registry->lock);
-    for (uint32_t i = 0; i < registry->count; i++) {
-        loading = loading || registry->models[i].state == CONVOY_MODEL_LOADING;
-        ready = ready || registry->models[i].state == CONVOY_MODEL_READY;
-    }
-    pthread_mutex_unlock(&registry->lock);
-    return ready && !loading;
+    struct convoy_model_states states;
+    convoy_registry_states(registry, &states);
+    return states.ready > 0 && states.loading == 0;
 }
 
 void convoy_registry_reload(struct convoy_registry *registry, const struct convoy_config *config)

@@ -94,6 +94,11 @@ void convoy_model_ready(struct convoy_registry *registry, struct convoy_model *m
 void convoy_model_failed(struct convoy_registry *registry, struct convoy_model *model, const char *reason);
 
 bool convoy_registry_any_ready(struct convoy_registry *registry);
+/* How many models are in each state. */
+struct convoy_model_states {
+    uint32_t loading, ready, failed;
+};
+void convoy_registry_states(struct convoy_registry *registry, struct convoy_model_states *states);
 /* Every model is READY or FAILED and one is READY. */
 bool convoy_registry_settled(struct convoy_registry *registry);
 

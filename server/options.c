@@ -33,7 +33,7 @@ static const char help[] =
     "Usage: convoyd [OPTION]...\n"
     "\n"
     "  --config FILE       configuration, JSON; without it ./config/convoyd.json, else\n"
-    "                      PREFIX/etc/convoyd/convoyd.json, else built-in values\n"
+    "                      PREFIX/etc/convoyd/convoyd.json (/etc for /usr), else built-in values\n"
     "  --models DIR        folder of models, DIR/NAME/VERSION/model.onnx          (models)\n"
     "  --listen HOST:PORT  where to answer HTTP; [ADDRESS]:PORT for IPv6, :PORT for\n"
     "                      every address, port 0 for any free one                 (127.0.0.1:8080)\n"
@@ -51,6 +51,7 @@ static const char help[] =
     "  convoyd --models models --listen 127.0.0.1:8080 &\n"
     "  curl --data-binary @cat.jpg http://127.0.0.1:8080/classify\n"
     "\n"
+    "Started by systemd with a socket (convoyd.socket) it answers there, and --listen has no effect.\n"
     "SIGTERM answers what was accepted and leaves; SIGHUP reads log settings, labels and delays again.\n"
     "Exit codes: 0 in order, 1 failed (a sentence on standard error says why), 2 wrong command line.\n";
 

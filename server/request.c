@@ -125,10 +125,19 @@ static bool refuse_body(struct convoy_request *request, const struct framing *fr
     return false;
 }
 
+/* The drain refuses requests on kept connections. The first one of a connection was sent to a socket that was
+ * open, by a client that may know of no second try: it is served, however late it is read. */
+static bool comes_too_late(const struct convoy_request *request)
+{
+    const struct convoy_connection *connection = request->connection;
+    return atomic_load_explicit(&request->http->closing, memory_order_relaxed) &&
+           (connection == NULL || atomic_load_explicit(&connection->turns, memory_order_relaxed) > 0);
+}
+
 /* Sets the refusal of a request that finds no route, or comes too late. */
 static void refuse_route(struct convoy_request *request, enum convoy_method method)
 {
-    if (atomic_load_explicit(&request->http->closing, memory_order_relaxed)) {
+    if (comes_too_late(request)) {
         /* At the body's end like the others: a small body is read sooner than a client finds its way out of a
          * connection that was closed under its hands. */
         refuse(request, MHD_HTTP_SERVICE_UNAVAILABLE);

@@ -2,6 +2,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
+#include "server/service.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -178,6 +179,9 @@ int convoy_worker_start(struct convoy_worker *worker, const char *backend, struc
     int code = convoy_worker_program(program, sizeof program, error);
     if (code != 0)
         return code;
+    char **environment = convoy_service_environment();
+    if (environment == NULL)
+        return convoy_fail(error, -ENOMEM, "out of memory for starting %s", program);
     snprintf(device, sizeof device, "%u", worker->device_index);
     snprintf(streams, sizeof streams, "%u", worker->streams);
     char *arguments[] = {program,     "--serve", "--backend", (char *)(uintptr_t)backend, "--device", device,
@@ -200,6 +204,7 @@ int convoy_worker_start(struct convoy_worker *worker, const char *backend, struc
         [CONVOY_FD_DONE] = {.flags = UV_INHERIT_FD, .data.fd = worker->channel.done_fd}};
     uv_process_options_t options = {.file = program,
                                     .args = arguments,
+                                    .env = environment,
                                     .exit_cb = on_process_exit,
                                     .stdio = descriptors,
                                     .stdio_count = sizeof descriptors / sizeof descriptors[0]};
@@ -208,6 +213,7 @@ int convoy_worker_start(struct convoy_worker *worker, const char *backend, struc
     worker->open_handles = 2;
     worker->running = true;
     code = uv_spawn(worker->loop, &worker->process, &options);
+    free(environment);
     if (code != 0) {
         convoy_fail(error, code, "cannot start %s: %s", program, uv_strerror(code));
         worker->exited = worker->ended = true;

@@ -2,7 +2,9 @@
  *   kill:R,G,B   an 8-bit image whose first pixel is R,G,B kills the worker (SIGKILL) when it is run
  *   hang:R,G,B   the same, but the job never ends
  *   stall:NAME:FILE  loading the model NAME does not end while FILE exists
- *   load:NAME    loading the model NAME kills the worker */
+ *   load:NAME    loading the model NAME kills the worker
+ *   pace:US      every image takes US microseconds more, asleep: a device whose capacity does not depend on
+ *                the cores that a test's clients use too */
 #ifndef CONVOY_ENGINE_WORKER_FAULT_H
 #define CONVOY_ENGINE_WORKER_FAULT_H
 

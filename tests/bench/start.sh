@@ -16,6 +16,7 @@ d = json.load(open(sys.argv[1]))
 print("first right answer: median %.1f ms of %d runs, %.1f to %.1f ms"
       % (d["median_ms"], len(d["runs_ms"]), min(d["runs_ms"]), max(d["runs_ms"])))' "$work/first.json"
 
+: >"$work/log"
 "$build/bin/convoyd" --listen 127.0.0.1:0 "$@" 2>"$work/log" &
 daemon=$!
 until url=http://127.0.0.1:$(sed -n 's/.*msg="convoyd listens".* port=\([0-9]*\).*/\1/p' "$work/log") &&

@@ -38,6 +38,7 @@ static void complete(const uint8_t *data, size_t size)
     convoy_batcher_model_ready(batcher, &model, &shape);
     if (convoy_lane_new(batcher, &channel, "cpu", &lane, &error) != 0)
         abort();
+    uint64_t wait_us;
     struct convoy_layer_name *layers = calloc(1, sizeof *layers);
     convoy_lane_model(lane, &model, true, layers, 1);
     convoy_lane_up(lane, 2);
@@ -48,7 +49,7 @@ static void complete(const uint8_t *data, size_t size)
                                         .deadline_us = UINT64_MAX,
                                         .outputs = outputs[i],
                                         .done = on_done};
-        if (convoy_batcher_admit(batcher, &model, 1) != 0)
+        if (convoy_batcher_admit(batcher, &model, 1, UINT64_MAX, &wait_us) != 0)
             abort();
         convoy_batcher_submit(batcher, &items[i], row, sizeof row);
     }

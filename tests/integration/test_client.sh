@@ -22,7 +22,7 @@ echo "Without a server."
 run 0 --version
 out '^convoy [0-9]'
 run 0 --help
-for command in classify models bench eval; do
+for command in classify models bench eval top; do
   out "^  $command "
   "$convoy" "$command" --help | grep -q '^Usage: convoy '"$command" || fail "convoy $command --help"
 done
@@ -123,15 +123,38 @@ holds "$counts == (4, 3, 2, 1, 1) and sum(map(sum, d['confusion'])) == 4 and d['
 holds "d['overall']['accuracy'] == 0.75 and abs(d['overall']['standard_error'] - (0.75 * 0.25 / 4) ** 0.5) < 1e-9"
 holds "d['classes'][9] == {'images': 2, 'right': 1, 'accuracy': 0.5, 'standard_error': d['classes'][9]['standard_error'], 'label': 'truck'}"
 holds "d['mean_request_us']['total'] >= d['mean_request_us']['compute'] > 0"
+holds "d['profiled_images'] == 4 and 'layers_problem' not in d"
+layers="[(l['name'], l['kernel']) for l in d['layers']]"
+json "$work/out" "$layers" >"$work/layers"
+"$convoy" classify --profile --json $samples/ship.jpg >"$work/profile"
+[ "$(json "$work/profile" "$layers")" = "$(cat "$work/layers")" ] || fail "other layers than classify's: $(cat "$work/layers")"
+holds "all(l['mean_us'] > 0 for l in d['layers']) and d['requests'] == 2"
+# The daemon's own count says that each profiled image travelled alone.
+batches() { sample 'convoyd_batches_total{model="cifar10-convnet",device="cpu"}'; }
+before=$(batches)
+run 0 eval --json --profile-images 3 --batch 4 "$set"
+holds "d['profiled_images'] == 3 and d['requests'] == 2"
+[ $(($(batches) - before)) -ge 5 ] || fail "profiled images did not travel alone: $before $(batches)"
+run 0 eval --json --profile-images 0 "$set"
+holds "d['profiled_images'] == 0 and d['layers'] == [] and 'layers_problem' not in d"
+run 2 eval --profile-images -1 "$set"
 tar -C "$set" -czf "$work/set.tar.gz" .
 run 0 eval --json --batch 1 --connections 2 "$work/set.tar.gz"
 holds "$counts == (4, 3, 2, 1, 1) and d['requests'] == 4"
 run 0 eval "$set"
 out 'accuracy 75.00 % +- 21.65 (3 of 4)'
-out '^   9 truck                1 .* 1$'
+out '^   9 truck  *1 .* 1$'
+out '^mean time of each layer (4 images'
+out '% *conv1 ('
+out ' all layers$'
 grep -q "$(printf '\r')" "$work/err" && fail "a progress bar off a terminal"
 run 0 eval --csv "$set"
 out '^9,"truck",2,1,0.500000,0.353553,1,0,0,0,0,0,0,0,0,1$'
+out '^$'
+out '^layer,kernel,mean_us,images$'
+out '^"conv1","[^"]*",[0-9.]*,4$'
+run 0 eval --csv --profile-images 0 "$set"
+[ "$(wc -l <"$work/out")" = 11 ] || fail "more than the classes: $(cat "$work/out")"
 head -c 700 $samples/truck.jpg >"$set/truck/0.jpg"
 for batch in 1 16; do
   run 1 eval --json --batch $batch "$set"
@@ -204,6 +227,7 @@ rm -r "$set/8" "$set/dinosaur" "$set/truck/0.jpg"
 run 0 eval --json --url "$busy" --connections 1 --batch 2 "$set"
 # Asked: one image, 503, the other two.
 holds "d['overall']['images'] == 3 and d['overall']['right'] == 2 and d['sent_again'] == 1 and d['requests'] == 2"
+holds "d['layers'] == [] and 'does not time layers' in d['layers_problem']"
 run 1 bench --json --url "$busy" --connections 1 --seconds 0.5 "$work/images"
 holds "d['statuses']['200'] == d['answered'] > 2 and abs(d['statuses']['503'] - d['answered']) <= 1"
 kill $other

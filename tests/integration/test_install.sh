@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# An installed tree serves from wherever it was moved to and is started.
+# An installed tree serves from wherever it was moved to and is started; its manual, completion and pkg-config file are
+# found there.
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh"
 
@@ -15,7 +16,54 @@ for module in cpu null; do
   missing=$(ldd "$build/lib/convoyd/convoy-backend-$module.so" | grep 'not found' || true)
   [ -z "$missing" ] || fail "$module: $missing"
 done
+for page in convoyd.8 convoy-worker.8 convoy.1 convoyd.json.5; do
+  [ -s "$build/share/man/man${page##*.}/$page" ] || fail "the manual page $page is not installed"
+done
+for program in convoy convoyd; do
+  bash -c '. "$1" && complete -p "$2"' - "$build/share/bash-completion/completions/$program" $program >/dev/null ||
+    fail "no completion of $program"
+done
+
 start --backend cpu
 expect 200 --data-binary "@$image" "$url/classify"
 [ "$(json "$work/body" 'd["results"][0]["predictions"][0]["label"]')" = truck ] || fail "$(cat "$work/body")"
+
+# A program of somebody else's, built with what pkg-config says of the moved tree and nothing else.
+export PKG_CONFIG_PATH=$build/lib/pkgconfig
+[ "$(pkg-config --modversion convoy)" = "$("$build/bin/convoy" --version | cut -d ' ' -f 2)" ] ||
+  fail "convoy.pc is of version $(pkg-config --modversion convoy)"
+cat >"$work/program.c" <<'PROGRAM'
+#include <convoy.h>
+#include <stdio.h>
+int main(int argc, char **argv)
+{
+    struct convoy_client *client;
+    struct convoy_failure failure;
+    struct convoy_answer *answer;
+    if (argc != 3 || convoy_client_open(argv[1], &client, &failure))
+        return 2;
+    if (convoy_client_classify_files(client, (const char *const *)&argv[2], 1, NULL, &answer, &failure)) {
+        puts(failure.message);
+        return 3;
+    }
+    puts(answer->results[0].predictions[0].label);
+    convoy_answer_free(answer);
+    convoy_client_close(client);
+    return 0;
+}
+PROGRAM
+# built NAME FLAG...: compiles with the flags, runs, and must hear of the truck.
+built() {
+  local name=$1 said
+  shift
+  cc -Wall -Werror -o "$work/$name" "$work/program.c" "$@" >"$work/cc" 2>&1 || fail "$name does not build: $(cat "$work/cc")"
+  said=$("$work/$name" "$url" "$image") || fail "$name: $said"
+  [ "$said" = truck ] || fail "$name said $said"
+}
+read -ra flags < <(pkg-config --cflags --libs convoy)
+built shared "${flags[@]}" "-Wl,-rpath,$(pkg-config --variable=libdir convoy)"
+readelf -d "$work/shared" | grep -q 'NEEDED.*libconvoy' || fail "the program does not use the shared library"
+read -ra flags < <(pkg-config --cflags --libs --static convoy)
+mv "$build"/lib/libconvoy.so* "$work" # what is left is the static library
+built static "${flags[@]}"
 stop

@@ -1,5 +1,5 @@
-/* A crew of the CPU backend, for the thread sanitizer: every share of every job is taken once, by members whose
- * numbers differ, and nobody is at work once a job has returned. */
+/* A crew of the CPU backend, for the thread sanitizer: every share of every job is taken once, by members
+ * whose numbers differ, and nobody is at work once a job has returned. */
 #include "engine/cpu/crew.h"
 #include "engine/cpu/threads.h"
 
@@ -27,7 +27,8 @@ struct job {
     int next;
     bool over;
     bool inside[MEMBERS];
-    int taken[SHARES]; /* not atomic: the sanitizer sees a share that two take, or one that is not waited for */
+    int taken[SHARES]; /* not atomic: the sanitizer sees a share that two take, or one that is not waited for
+                        */
 };
 
 static atomic_uint helped; /* shares that were not the caller's */

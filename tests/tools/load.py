@@ -2,7 +2,7 @@
 """Load on a running convoyd: every answer is checked, none may be missing.
 
     load.py URL --seconds S [--connections N] [--image FILE]... [--query QUERY] [--mix] [--terminate PID]
-            [--json]
+            [--rate R] [--renew K] [--json]
 
 Each of N connections, kept alive, asks and waits for the answer, again and again. Without --mix it POSTs the
 images in turn to /classify (by default those of models/samples). With --mix forms, bad input, wrong paths and
@@ -11,14 +11,22 @@ methods, metrics and health come in between.
 An answer is right when it has the status and the body that its request must get, its Content-Length, and the
 X-Request-Id that was sent: an answer to somebody else's request shows.
 
+With --rate the load is an open loop: R requests a second are due at the times of a Poisson process, whatever
+the server does, and the connection that is free first sends each. A 503 that is JSON with a sentence and
+whose Retry-After is a whole number of seconds from 1 to 60 is right then and counted in refused, and in
+expired too when it was accepted first and ran into its deadline. What finds no free connection before the time
+is up is counted in unsent.
+
+With --renew each connection is closed after K answers and opened anew.
+
 With --terminate the process PID gets SIGTERM after S seconds and the asking goes on until the server has
 closed every connection. From that moment a 503 with "Connection: close" is right too: it is counted in
 stopped, or, when its request was sent before the signal, in overtaken: the server had not read it yet. With
 drain_ms there must be none of these. A request sent after the signal may find its connection closed (late).
 
 The figures: requests, statuses {status: count}, kinds {what was asked: count}, wrong (answered otherwise than
-it must be), lost (no answer), stopped, overtaken, late, per_second, median_ms, longest_ms, example (of a
-wrong answer). Exit status 0 when nothing was wrong or lost and something was asked.
+it must be), lost (no answer), stopped, overtaken, late, refused, expired, unsent, per_second, median_ms,
+longest_ms, example (of a wrong answer). Exit status 0 when nothing was wrong or lost and something was asked.
 
 One thread of Python's standard library, so that the client's own waiting stays out of the longest answer.
 """
@@ -38,6 +46,7 @@ import time
 import urllib.parse
 
 BOUNDARY = "convoy-load-boundary"
+RETRIES = {str(seconds) for seconds in range(1, 61)}
 PATIENCE_S = 60  # for one answer; longer than any limit that a test configures
 
 
@@ -120,10 +129,26 @@ def mixed(images, target):
     ]
 
 
+class Arrivals:
+    """When requests are due: a Poisson process in open loop, always now in a closed one."""
+
+    def __init__(self, rate):
+        self.rate, self.chance = rate, random.Random(1)
+        self.due = time.monotonic()
+
+    def next(self):
+        if self.rate is None:
+            return time.monotonic()
+        self.due += self.chance.expovariate(self.rate)
+        return self.due
+
+
 class Figures:
-    def __init__(self):
+    def __init__(self, refusals):
+        self.refusals = refusals
         self.statuses, self.kinds = collections.Counter(), collections.Counter()
         self.wrong = self.lost = self.stopped = self.overtaken = self.late = 0
+        self.refused = self.expired = self.unsent = 0
         self.latencies = []
         self.example = None
         self.signalled = None  # when SIGTERM was sent
@@ -138,6 +163,12 @@ class Figures:
         if headers.get("x-request-id") == request_id:
             if kind.right(status, headers, body):
                 return
+            if self.refusals and status == 503 and "connection" not in headers:
+                sentence = json.loads(body)["error"]
+                if headers.get("retry-after") in RETRIES and len(sentence) > 10:
+                    self.refused += 1
+                    self.expired += sentence.startswith("the deadline passed")
+                    return
             closing = status == 503 and headers.get("connection", "").lower() == "close"
             if closing and self.signalled is not None:
                 if self.after_signal(sent):
@@ -166,6 +197,9 @@ class Figures:
             "stopped": self.stopped,
             "overtaken": self.overtaken,
             "late": self.late,
+            "refused": self.refused,
+            "expired": self.expired,
+            "unsent": self.unsent,
             "per_second": round(sum(self.statuses.values()) / seconds),
             "median_ms": round(statistics.median(milliseconds), 1),
             "longest_ms": round(max(milliseconds), 1),
@@ -181,14 +215,20 @@ async def read_answer(reader):
     return int(lines[0].split()[1]), headers, body
 
 
-async def ask(number, arguments, kinds, figures, end):
+async def ask(number, arguments, kinds, figures, end, arrivals):
     """One connection's life."""
     chance = random.Random(number)
+    answers = 0
     reader = writer = None
     for turn in itertools.count():
         stopping = figures.signalled is not None
         if time.monotonic() >= end and (arguments.terminate is None or (stopping and writer is None)):
             break
+        due = arrivals.next()
+        if arguments.rate is not None:
+            if due >= end and arguments.terminate is None:
+                break
+            await asyncio.sleep(due - time.monotonic())
         kind = chance.choice(kinds) if arguments.mix else kinds[(number + turn) % len(kinds)]
         request_id = f"load-{number}-{turn}"
         sent = time.monotonic()
@@ -200,16 +240,18 @@ async def ask(number, arguments, kinds, figures, end):
             sent = time.monotonic()
             status, headers, body = await asyncio.wait_for(read_answer(reader), PATIENCE_S)
             figures.answered(kind, status, headers, body, request_id, sent)
-            closing = headers.get("connection", "").lower() == "close"
+            stop = closing = headers.get("connection", "").lower() == "close"
+            answers += 1
+            closing = closing or (arguments.renew is not None and answers % arguments.renew == 0)
         except (OSError, EOFError, asyncio.TimeoutError) as why:
             figures.unanswered(kind, sent, why)
-            closing = True
+            stop = closing = True
             if not figures.after_signal(sent):
                 await asyncio.sleep(0.05)  # a server that is gone would be asked in a busy loop
         if closing and writer is not None:
             writer.close()
             writer = None
-            if figures.signalled is not None:
+            if stop and figures.signalled is not None:
                 break
     if writer is not None:
         writer.close()
@@ -228,12 +270,14 @@ async def run(arguments):
     images = [path.read_bytes() for path in paths]
     target = "/classify" + ("?" + arguments.query if arguments.query else "")
     kinds = mixed(images, target) if arguments.mix else single(images, target)
-    figures, start = Figures(), time.monotonic()
-    end = start + arguments.seconds
-    tasks = [ask(i, arguments, kinds, figures, end) for i in range(arguments.connections)]
+    figures, start = Figures(arguments.rate is not None), time.monotonic()
+    end, arrivals = start + arguments.seconds, Arrivals(arguments.rate)
+    tasks = [ask(i, arguments, kinds, figures, end, arrivals) for i in range(arguments.connections)]
     if arguments.terminate is not None:
         tasks.append(terminate(arguments, figures, end))
     await asyncio.gather(*tasks)
+    while arguments.rate is not None and arguments.terminate is None and arrivals.next() < end:
+        figures.unsent += 1
     return figures.report(time.monotonic() - start)
 
 
@@ -248,6 +292,8 @@ def main():
     parser.add_argument("--query", default="top=1")
     parser.add_argument("--mix", action="store_true")
     parser.add_argument("--terminate", type=int, metavar="PID")
+    parser.add_argument("--rate", type=float, metavar="R")
+    parser.add_argument("--renew", type=int, metavar="K")
     parser.add_argument("--json", action="store_true", help="the figures as one JSON object")
     arguments = parser.parse_args()
     report = asyncio.run(run(arguments))

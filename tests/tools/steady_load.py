@@ -6,7 +6,8 @@
 Each of N connections, kept alive, sends the images of models/samples in turn, each alone or --form at once, and
 waits for the answer. An answer is right when its status is 200 and each image's first label is the image's name.
 With --poison a second client meanwhile sends IMAGE: alone, then as the middle one of eight, again and again, and
-keeps count of its own answers, which are not part of the others' figures.
+keeps count of its own answers, which are not part of the others' figures. SIGTERM ends it before S seconds have
+passed: what was asked is still answered and counted.
 
 Prints one JSON object: requests, statuses {status: count}, wrong (answered with something else than the right
 label), lost (kept connections that ended without an answer), refused (new connections that got none), retried
@@ -22,6 +23,7 @@ import collections
 import json
 import pathlib
 import random
+import signal
 import statistics
 import time
 import urllib.parse
@@ -77,7 +79,8 @@ def first_label(result):
 
 
 class Figures:
-    def __init__(self):
+    def __init__(self, end):
+        self.end = end  # when no more requests are sent, by time.monotonic()
         self.statuses = collections.Counter()
         self.wrong = self.lost = self.refused = self.retried = 0
         self.latencies = []
@@ -116,9 +119,9 @@ class Figures:
         return report
 
 
-async def keep_asking(number, arguments, samples, figures, end):
+async def keep_asking(number, arguments, samples, figures):
     client, turn = Client(arguments.url), number
-    while time.monotonic() < end:
+    while time.monotonic() < figures.end:
         images = [samples[(turn + i) % len(samples)] for i in range(arguments.form or 1)]
         turn += 1
         body, kind = form(images) if arguments.form else (images[0][1], "image/jpeg")
@@ -134,10 +137,10 @@ async def keep_asking(number, arguments, samples, figures, end):
     client.close()
 
 
-async def keep_poisoning(arguments, samples, figures, end):
+async def keep_poisoning(arguments, samples, figures):
     client = Client(arguments.url)
     poison = ("poison", arguments.poison.read_bytes())
-    while time.monotonic() < end:
+    while time.monotonic() < figures.end:
         status, _ = await client.post(arguments.target, poison[1], "image/png")
         figures.alone[status] += 1
         company = random.choices(samples, k=7)
@@ -161,10 +164,11 @@ async def main():
     arguments.target = "/classify?" + arguments.query
     folder = pathlib.Path(__file__).resolve().parents[2] / "models" / "samples"
     samples = [(path.stem, path.read_bytes()) for path in sorted(folder.glob("*.jpg"))]
-    figures, end = Figures(), time.monotonic() + arguments.seconds
-    tasks = [keep_asking(i, arguments, samples, figures, end) for i in range(arguments.connections)]
+    figures = Figures(time.monotonic() + arguments.seconds)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, setattr, figures, "end", 0)
+    tasks = [keep_asking(i, arguments, samples, figures) for i in range(arguments.connections)]
     if arguments.poison:
-        tasks.append(keep_poisoning(arguments, samples, figures, end))
+        tasks.append(keep_poisoning(arguments, samples, figures))
     await asyncio.gather(*tasks)
     print(json.dumps(figures.report(arguments.poison is not None)))
 

@@ -1,0 +1,42 @@
+/* Reads the text of GET /metrics: the Prometheus text exposition format, version 0.0.4
+ * (https://prometheus.io/docs/instrumenting/exposition_formats/). Nothing in it is trusted. Pure functions,
+ * any thread. */
+#ifndef CONVOY_CLIENT_EXPOSITION_H
+#define CONVOY_CLIENT_EXPOSITION_H
+
+#include "client/convoy.h"
+
+#define CONVOY_EXPOSITION_SAMPLES 1000000 /* what has more is no convoyd's */
+
+struct convoy_label {
+    const char *name;
+    const char *value; /* without its escapes */
+};
+
+struct convoy_sample {
+    const char *name;
+    double value; /* may be NaN or infinite */
+    const struct convoy_label *labels;
+    size_t label_count;
+};
+
+struct convoy_exposition {
+    struct convoy_sample *samples; /* in the text's order */
+    size_t count;
+    size_t skipped; /* lines that are neither samples, comments nor empty */
+    char *own_text; /* what the names and values point into */
+    struct convoy_label *own_labels;
+};
+
+/* Reads size bytes of text. A line that is not as it should be is passed over and counted, and so is a last
+ * line without its newline: it was cut off, and half a number is a wrong one. Give exposition to
+ * convoy_exposition_clear also after an error. 0, -EPROTO when there are too many samples, -ENOMEM. */
+int convoy_exposition_read(const char *text, size_t size, struct convoy_exposition *exposition,
+                           struct convoy_failure *failure);
+
+/* The label's value, "" when the sample has no such label (which means the same to Prometheus). */
+const char *convoy_sample_label(const struct convoy_sample *sample, const char *name);
+
+void convoy_exposition_clear(struct convoy_exposition *exposition);
+
+#endif

@@ -1,0 +1,25 @@
+/* A time for each layer: the mean over profiled images, and its table. For one thread at a time. */
+#ifndef CONVOY_CLIENT_LAYERS_H
+#define CONVOY_CLIENT_LAYERS_H
+
+#include "client/convoy.h"
+#include "client/terminal.h"
+
+/* Zeroed, it is empty. */
+struct convoy_layer_means {
+    struct convoy_layer *layers; /* us is the mean */
+    size_t count;
+    size_t images; /* that it is the mean of */
+};
+
+/* Takes one image's layers over. 0, -ENOMEM, or -EPROTO when they are not the layers of the images before. */
+int convoy_layer_means_add(struct convoy_layer_means *means, const struct convoy_layer *layers, size_t count,
+                           struct convoy_failure *failure);
+
+void convoy_layer_means_clear(struct convoy_layer_means *means);
+
+/* The table of time, share, name and kernel, with the sum, on standard output. */
+void convoy_print_layers(const struct convoy_terminal *terminal, const struct convoy_layer *layers,
+                         size_t count);
+
+#endif

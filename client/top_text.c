@@ -1,0 +1,291 @@
+/* What `convoy top` shows: rates, models, devices, and the latencies of each stage. What is most important
+ * stands above and on the left, because small windows lose the rest. */
+#include <math.h>
+#include <string.h>
+
+#include "client/top.h"
+
+/* A cell of numbers, right-aligned behind two spaces. */
+#define CELL_BYTES 32
+
+struct page {
+    FILE *stream;
+    const struct convoy_terminal *terminal;
+    const struct convoy_top_view *view;
+    int name_cells; /* for the names of models and devices */
+};
+
+static void colour(const struct page *page, enum convoy_colour which)
+{
+    fputs(convoy_colour(page->terminal, which), page->stream);
+}
+
+static void title(const struct page *page, const char *text)
+{
+    colour(page, CONVOY_BOLD);
+    fputs(text, page->stream);
+    colour(page, CONVOY_PLAIN);
+}
+
+/* A foreign name in cells bytes; a longer one is cut. */
+static void print_name(const struct page *page, const char *name, int cells)
+{
+    char cut[128];
+    snprintf(cut, sizeof cut, "%.*s", cells, name);
+    convoy_print_safely(page->stream, cut);
+    fprintf(page->stream, "%*s", cells - (int)strlen(cut), "");
+}
+
+static const char *number(double value, char text[CELL_BYTES])
+{
+    if (isnan(value))
+        return "-";
+    /* Four digits that count, but never less than all before the point. */
+    int decimals = value >= 1000 ? 0 : value >= 100 ? 1 : value >= 10 ? 2 : 3;
+    snprintf(text, CELL_BYTES, "%.*f", decimals, value);
+    return text;
+}
+
+static double rate_of(const struct page *page, double count)
+{
+    return page->view->seconds > 0 ? count / page->view->seconds : NAN;
+}
+
+/* A count per second: a tenth is fine enough. */
+static const char *rate(const struct page *page, double count, char text[CELL_BYTES])
+{
+    double value = rate_of(page, count);
+    if (isnan(value))
+        return "-";
+    snprintf(text, CELL_BYTES, "%.1f", value);
+    return text;
+}
+
+/* Seconds of the histogram as milliseconds. */
+static const char *quantile(const struct page *page, const struct convoy_histogram *histogram, double share,
+                            char text[CELL_BYTES])
+{
+    bool beyond = false;
+    char plain[CELL_BYTES - 1];
+    double value =
+        page->view->seconds > 0 ? convoy_histogram_quantile(histogram, share, &beyond) * 1000 : NAN;
+    if (!beyond || isnan(value))
+        return number(value, text);
+    snprintf(plain, sizeof plain, "%.0f", value);
+    snprintf(text, CELL_BYTES, ">%s", plain);
+    return text;
+}
+
+static const char *count_or_unknown(double value, char text[CELL_BYTES])
+{
+    if (isnan(value))
+        return "-";
+    snprintf(text, CELL_BYTES, "%.0f", value);
+    return text;
+}
+
+static const char *mean(const struct page *page, const struct convoy_histogram *histogram, double scale,
+                        char text[CELL_BYTES])
+{
+    return number(page->view->seconds > 0 ? convoy_histogram_mean(histogram) * scale : NAN, text);
+}
+
+/* No batch of that share was larger. */
+static const char *batch_bound(const struct page *page, const struct convoy_histogram *sizes, double share,
+                               char text[CELL_BYTES])
+{
+    return count_or_unknown(page->view->seconds > 0 ? convoy_histogram_bound(sizes, share) : NAN, text);
+}
+
+static const char *bytes(double value, char text[CELL_BYTES])
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    size_t unit = 0;
+    for (; value >= 1024 && unit + 1 < sizeof units / sizeof *units; unit++)
+        value /= 1024;
+    snprintf(text, CELL_BYTES, "%.*f %s", unit ? 1 : 0, value, units[unit]);
+    return text;
+}
+
+static double sum_of(const struct convoy_named_list *list)
+{
+    double sum = 0;
+    for (size_t i = 0; i < list->count; i++)
+        sum += list->entries[i].value;
+    return sum;
+}
+
+static void print_head(const struct page *page)
+{
+    const struct convoy_top_view *view = page->view;
+    char clock[16] = "";
+    struct tm local;
+    if (localtime_r(&view->time.tv_sec, &local))
+        strftime(clock, sizeof clock, "%H:%M:%S", &local);
+    title(page, "convoyd ");
+    convoy_print_safely(page->stream, view->between ? view->between->version : "");
+    fprintf(page->stream, "%sat ", view->between && *view->between->version ? " " : "");
+    convoy_print_safely(page->stream, view->url);
+    fprintf(page->stream, "  %s", clock);
+    if (view->restarted)
+        fputs("  (the daemon has been started anew)", page->stream);
+    if (page->terminal->terminal)
+        fprintf(page->stream, "%s  q quits%s", convoy_colour(page->terminal, CONVOY_DIM),
+                convoy_colour(page->terminal, CONVOY_PLAIN));
+    fputc('\n', page->stream);
+}
+
+static void print_totals(const struct page *page)
+{
+    const struct convoy_snapshot *snapshot = page->view->between;
+    char text[CELL_BYTES];
+    double requests, failed, versions = 0, ready = 0, up = 0;
+    convoy_snapshot_requests(snapshot, &requests, &failed);
+    for (size_t i = 0; i < snapshot->model_count; i++) {
+        versions += (double)snapshot->models[i].versions.count;
+        ready += sum_of(&snapshot->models[i].versions);
+    }
+    for (size_t i = 0; i < snapshot->device_count; i++)
+        up += snapshot->devices[i].up;
+    fprintf(page->stream, "requests %s/s", rate(page, requests, text));
+    fprintf(page->stream, "  images %s/s", rate(page, convoy_snapshot_images(snapshot), text));
+    fprintf(page->stream, "  %snot 200: %s/s%s",
+            convoy_colour(page->terminal, failed > 0 ? CONVOY_RED : CONVOY_PLAIN), rate(page, failed, text),
+            convoy_colour(page->terminal, CONVOY_PLAIN));
+    fprintf(page->stream, "  slots %s", count_or_unknown(snapshot->slots, text));
+    fprintf(page->stream, "  models %.0f/%.0f ready  workers %.0f/%zu up\n", ready, versions, up,
+            snapshot->device_count);
+    if (failed <= 0 || page->view->seconds <= 0)
+        return;
+    fputs("answers", page->stream);
+    for (int status = 0; status < CONVOY_TOP_STATUSES; status++)
+        if (snapshot->statuses[status] > 0)
+            fprintf(page->stream, "  %d: %s/s", status, rate(page, snapshot->statuses[status], text));
+    fputc('\n', page->stream);
+}
+
+static void print_models(const struct page *page)
+{
+    const struct convoy_snapshot *snapshot = page->view->between;
+    char cell[CELL_BYTES];
+    fputc('\n', page->stream);
+    colour(page, CONVOY_BOLD);
+    fprintf(page->stream, "%-*s %7s %10s %9s %7s %8s %8s %8s %7s %7s %9s %9s", page->name_cells, "model",
+            "ready", "requests/s", "images/s", "queue", "p50 ms", "p90 ms", "p99 ms", "batch", "b. p90",
+            "not 200/s", "retried");
+    colour(page, CONVOY_PLAIN);
+    fputc('\n', page->stream);
+    for (size_t i = 0; i < snapshot->model_count; i++) {
+        const struct convoy_top_model *model = &snapshot->models[i];
+        const struct convoy_histogram *request = &model->stages[CONVOY_TOP_REQUEST];
+        double ready = sum_of(&model->versions);
+        print_name(page, model->name, page->name_cells);
+        snprintf(cell, sizeof cell, "%.0f of %zu", ready, model->versions.count);
+        fputc(' ', page->stream);
+        colour(page, ready < (double)model->versions.count ? CONVOY_RED : CONVOY_GREEN);
+        fprintf(page->stream, "%7s", cell);
+        colour(page, CONVOY_PLAIN);
+        fprintf(page->stream, " %10s", rate(page, model->requests, cell));
+        fprintf(page->stream, " %9s", rate(page, model->images, cell));
+        fprintf(page->stream, " %7.0f", model->queue);
+        fprintf(page->stream, " %8s", quantile(page, request, 0.5, cell));
+        fprintf(page->stream, " %8s", quantile(page, request, 0.9, cell));
+        fprintf(page->stream, " %8s", quantile(page, request, 0.99, cell));
+        fprintf(page->stream, " %7s", mean(page, &model->sizes, 1, cell));
+        fprintf(page->stream, " %7s", batch_bound(page, &model->sizes, 0.9, cell));
+        fprintf(page->stream, " %9s", rate(page, model->failed, cell));
+        fprintf(page->stream, " %9.0f\n", model->retried);
+    }
+    if (snapshot->model_count == 0)
+        fputs("(no model)\n", page->stream);
+}
+
+static void print_devices(const struct page *page)
+{
+    const struct convoy_snapshot *snapshot = page->view->between;
+    char cell[CELL_BYTES];
+    fputc('\n', page->stream);
+    colour(page, CONVOY_BOLD);
+    fprintf(page->stream, "%-*s %7s %10s  %s", page->name_cells, "device", "worker", "batches/s",
+            "restarts, memory");
+    colour(page, CONVOY_PLAIN);
+    fputc('\n', page->stream);
+    for (size_t i = 0; i < snapshot->device_count; i++) {
+        const struct convoy_top_device *device = &snapshot->devices[i];
+        print_name(page, device->name, page->name_cells);
+        fputc(' ', page->stream);
+        colour(page, device->up ? CONVOY_GREEN : CONVOY_RED);
+        fprintf(page->stream, "%7s", !device->known ? "-" : device->up ? "up" : "down");
+        colour(page, CONVOY_PLAIN);
+        fprintf(page->stream, " %10s  ", rate(page, device->batches, cell));
+        fprintf(page->stream, "%.0f restarts", sum_of(&device->restarts));
+        for (size_t r = 0; r < device->restarts.count; r++) {
+            fprintf(page->stream, "%s", r ? ", " : " (");
+            convoy_print_safely(page->stream, device->restarts.entries[r].name);
+            fprintf(page->stream, " %.0f", device->restarts.entries[r].value);
+        }
+        fputs(device->restarts.count ? ")" : "", page->stream);
+        for (size_t m = 0; m < device->memory.count; m++) {
+            fputs(", ", page->stream);
+            convoy_print_safely(page->stream, device->memory.entries[m].name);
+            fprintf(page->stream, " %s", bytes(device->memory.entries[m].value, cell));
+        }
+        fputc('\n', page->stream);
+    }
+    if (snapshot->device_count == 0)
+        fputs("(no device yet)\n", page->stream);
+}
+
+static void print_stages(const struct page *page, const struct convoy_top_model *model)
+{
+    char cell[CELL_BYTES];
+    fputc('\n', page->stream);
+    colour(page, CONVOY_BOLD);
+    print_name(page, model->name, page->name_cells);
+    fprintf(page->stream, " %7s %10s %8s %8s %8s %8s", "", "times/s", "mean ms", "p50 ms", "p90 ms",
+            "p99 ms");
+    colour(page, CONVOY_PLAIN);
+    fputc('\n', page->stream);
+    for (int stage = 0; stage < CONVOY_TOP_STAGES; stage++) {
+        const struct convoy_histogram *times = &model->stages[stage];
+        fprintf(page->stream, "  %-*s", page->name_cells + 6, convoy_top_stage_names[stage]);
+        fprintf(page->stream, " %10s", rate(page, convoy_histogram_total(times), cell));
+        fprintf(page->stream, " %8s", mean(page, times, 1000, cell));
+        fprintf(page->stream, " %8s", quantile(page, times, 0.5, cell));
+        fprintf(page->stream, " %8s", quantile(page, times, 0.9, cell));
+        fprintf(page->stream, " %8s\n", quantile(page, times, 0.99, cell));
+    }
+}
+
+/* Room for the longest name, but at most a third of the window, and for what stands above it. */
+static int name_cells(const struct convoy_snapshot *snapshot, int width)
+{
+    size_t longest = 8;
+    for (size_t i = 0; i < snapshot->model_count; i++)
+        longest = strlen(snapshot->models[i].name) > longest ? strlen(snapshot->models[i].name) : longest;
+    for (size_t i = 0; i < snapshot->device_count; i++)
+        longest = strlen(snapshot->devices[i].name) > longest ? strlen(snapshot->devices[i].name) : longest;
+    int most = width / 3 < 8 ? 8 : width / 3 > 40 ? 40 : width / 3;
+    return longest > (size_t)most ? most : (int)longest;
+}
+
+void convoy_top_print_text(FILE *stream, const struct convoy_terminal *terminal,
+                           const struct convoy_top_view *view, int width)
+{
+    struct page page = {.stream = stream, .terminal = terminal, .view = view};
+    print_head(&page);
+    if (view->failure) {
+        colour(&page, CONVOY_RED);
+        fprintf(stream, "no answer for %.0f s, trying again: ", view->silent_s);
+        convoy_print_safely(stream, view->failure);
+        colour(&page, CONVOY_PLAIN);
+        fputc('\n', stream);
+        return;
+    }
+    page.name_cells = name_cells(view->between, width);
+    print_totals(&page);
+    print_models(&page);
+    print_devices(&page);
+    for (size_t i = 0; i < view->between->model_count; i++)
+        print_stages(&page, &view->between->models[i]);
+}

@@ -1,0 +1,261 @@
+#include "server/service.h"
+
+#include "engine/base/clock.h"
+#include "engine/base/log.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#ifdef CONVOY_SYSTEMD
+#include <systemd/sd-daemon.h>
+#endif
+
+#define LOOK_MS    1000u     /* how old the status line may be */
+#define EXTEND_US  60000000u /* a start in which something moves may take so much longer */
+#define LEAVING_US 10000000u /* beside the draining: workers end, memory is given back */
+
+extern char **environ;
+
+#ifdef CONVOY_SYSTEMD
+static void tell(const char *state)
+{
+    static bool complained;
+    int code = sd_notify(0, state);
+    if (code >= 0 || complained)
+        return;
+    complained = true;
+    convoy_log(CONVOY_LOG_WARNING, "the service manager cannot be told anything",
+               CONVOY_STR("error", strerror(-code)));
+}
+
+int convoy_service_socket(int *fd, struct convoy_error *error)
+{
+    int count = sd_listen_fds(0);
+    *fd = -1;
+    if (count < 0)
+        return convoy_fail(error, count, "cannot take the socket over from systemd: %s", strerror(-count));
+    if (count > 1)
+        return convoy_fail(error, -EINVAL,
+                           "systemd handed over %d sockets, convoyd serves one: leave one ListenStream in "
+                           "convoyd.socket; [::]:PORT with BindIPv6Only=both takes IPv4 and IPv6",
+                           count);
+    if (count == 1)
+        *fd = SD_LISTEN_FDS_START;
+    return 0;
+}
+
+/* How often to beat, 0: nobody watches. */
+static uint64_t beat_ms(void)
+{
+    uint64_t limit_us = 0;
+    if (sd_watchdog_enabled(0, &limit_us) <= 0)
+        return 0;
+    return limit_us / 2000 > 0 ? limit_us / 2000 : 1;
+}
+#else
+static void tell(const char *state)
+{
+    (void)state;
+}
+
+int convoy_service_socket(int *fd, struct convoy_error *error)
+{
+    (void)error;
+    *fd = -1;
+    return 0;
+}
+
+static uint64_t beat_ms(void)
+{
+    return 0;
+}
+#endif
+
+char **convoy_service_environment(void)
+{
+    static const char *const ours[] = {
+        "NOTIFY_SOCKET=", "WATCHDOG_USEC=", "WATCHDOG_PID=", "LISTEN_PID=", "LISTEN_FDS=", "LISTEN_FDNAMES="};
+    size_t count = 0, kept = 0;
+    while (environ[count] != NULL)
+        count++;
+    char **result = calloc(count + 1, sizeof *result);
+    for (size_t i = 0; result != NULL && i < count; i++) {
+        bool is_ours = false;
+        for (size_t j = 0; j < sizeof ours / sizeof ours[0]; j++)
+            is_ours = is_ours || strncmp(environ[i], ours[j], strlen(ours[j])) == 0;
+        if (!is_ours)
+            result[kept++] = environ[i];
+    }
+    return result;
+}
+
+/* What an operator wants to read in "systemctl status". */
+static void describe(const struct convoy_service *service, const struct convoy_model_states *states,
+                     const struct convoy_health *health, char *text, size_t size)
+{
+    uint32_t all = states->loading + states->ready + states->failed;
+    int length;
+    if (all == 0)
+        length = snprintf(text, size, "there is no model to serve: put one at %s/NAME/VERSION/model.onnx",
+                          service->config->models);
+    else if (states->loading > 0)
+        length =
+            snprintf(text, size, "loading models: %" PRIu32 " of %" PRIu32 " done%s", all - states->loading,
+                     all, service->started ? ", no progress: the log says why" : "");
+    else if (states->ready == 0)
+        length = snprintf(text, size, "no model can be served, %" PRIu32 " FAILED: /v2/models says why",
+                          states->failed);
+    else
+        length =
+            snprintf(text, size, "serving %" PRIu32 " model%s", states->ready, states->ready > 1 ? "s" : "");
+    if (states->ready > 0 && states->failed > 0 && (size_t)length < size)
+        length += snprintf(text + length, size - (size_t)length, ", %" PRIu32 " FAILED: /v2/models says why",
+                           states->failed);
+    if (states->ready > 0 && !health->worker && (size_t)length < size)
+        length += snprintf(text + length, size - (size_t)length, "; no worker is up: the log says why");
+    if (service->problem[0] != '\0' && (size_t)length < size)
+        snprintf(text + length, size - (size_t)length, "; the configuration was not taken over: %s",
+                 service->problem);
+}
+
+/* A status is one line: what follows a newline would be another message. */
+static void one_line(char *text)
+{
+    for (; *text != '\0'; text++)
+        if ((unsigned char)*text < ' ')
+            *text = ' ';
+}
+
+/* Tells the status line if it changed, with more in front of it. */
+static void tell_status(struct convoy_service *service, const char *first, const char *text)
+{
+    char state[CONVOY_SERVICE_SENTENCE_SIZE + 128];
+    if (first[0] == '\0' && strcmp(service->status, text) == 0)
+        return;
+    snprintf(service->status, sizeof service->status, "%s", text);
+    one_line(service->status);
+    snprintf(state, sizeof state, "%s%sSTATUS=%s", first, first[0] != '\0' ? "\n" : "", service->status);
+    tell(state);
+}
+
+/* Without threads or memory for it, the next look tries again. */
+static void let_in(struct convoy_service *service)
+{
+    struct convoy_error error;
+    service->holds = convoy_http_accept(service->http, &error) != 0;
+    if (service->holds)
+        convoy_log(CONVOY_LOG_ERROR, "connections are not taken yet", CONVOY_STR("reason", error.message));
+}
+
+static void look(struct convoy_service *service)
+{
+    struct convoy_model_states states;
+    struct convoy_health health;
+    char text[CONVOY_SERVICE_SENTENCE_SIZE], extend[48] = "";
+    uint64_t now = convoy_now_us();
+    if (service->draining)
+        return;
+    convoy_registry_states(service->registry, &states);
+    convoy_supervisor_health(service->supervisor, &health);
+    bool settled = states.loading == 0 && (states.ready == 0 || health.worker);
+    uint32_t answered = states.ready + states.failed;
+    if (answered != service->answered) {
+        service->answered = answered;
+        service->moved_us = now;
+        snprintf(extend, sizeof extend, "EXTEND_TIMEOUT_USEC=%u", EXTEND_US);
+    }
+    bool starts = !service->started && (settled || now - service->moved_us > CONVOY_SERVICE_PATIENCE_US);
+    service->started = service->started || starts;
+    if (service->holds && (service->started || now - service->began_us > CONVOY_SERVICE_PATIENCE_US))
+        let_in(service);
+    describe(service, &states, &health, text, sizeof text);
+    tell_status(service, starts ? "READY=1" : service->started ? "" : extend, text);
+    if (service->started)
+        uv_check_stop(&service->turn);
+}
+
+static void on_turn(uv_check_t *turn)
+{
+    look(turn->data);
+}
+
+static void on_look(uv_timer_t *timer)
+{
+    look(timer->data);
+}
+
+static void on_beat(uv_timer_t *timer)
+{
+    (void)timer;
+    tell("WATCHDOG=1");
+}
+
+void convoy_service_start(struct convoy_service *service)
+{
+    const char *address = getenv("NOTIFY_SOCKET");
+    uint64_t every_ms = beat_ms();
+    service->active = (address != NULL && address[0] != '\0') || service->holds;
+    service->started = service->draining = false;
+    service->answered = 0;
+    service->began_us = service->moved_us = convoy_now_us();
+    service->status[0] = service->problem[0] = '\0';
+    if (!service->active)
+        return;
+#ifndef CONVOY_SYSTEMD
+    convoy_log(CONVOY_LOG_WARNING, "built without libsystemd: the service manager is told nothing, use "
+                                   "Type=exec in the unit");
+#endif
+    uv_check_init(service->loop, &service->turn);
+    uv_timer_init(service->loop, &service->look);
+    uv_timer_init(service->loop, &service->beat);
+    service->turn.data = service->look.data = service->beat.data = service;
+    uv_check_start(&service->turn, on_turn);
+    uv_timer_start(&service->look, on_look, LOOK_MS, LOOK_MS);
+    if (every_ms > 0)
+        uv_timer_start(&service->beat, on_beat, 0, every_ms);
+}
+
+void convoy_service_reloading(struct convoy_service *service)
+{
+    char state[80];
+    /* Before it is started the READY=1 that ends the reload would say that it were. */
+    if (!service->active || !service->started || service->draining)
+        return;
+    snprintf(state, sizeof state, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64, convoy_now_us());
+    tell(state);
+}
+
+void convoy_service_reloaded(struct convoy_service *service, const char *problem)
+{
+    snprintf(service->problem, sizeof service->problem, "%s", problem != NULL ? problem : "");
+    if (!service->active || service->draining)
+        return;
+    if (service->started)
+        tell("READY=1");
+    look(service);
+}
+
+void convoy_service_stopping(struct convoy_service *service, uint64_t open_requests)
+{
+    char first[80], text[80];
+    if (!service->active)
+        return;
+    service->draining = true;
+    uint64_t longest_us =
+        (service->config->drain_ms + (uint64_t)service->config->drain_timeout_ms) * 1000 + LEAVING_US;
+    snprintf(first, sizeof first, "STOPPING=1\nEXTEND_TIMEOUT_USEC=%" PRIu64, longest_us);
+    snprintf(text, sizeof text, "draining: %" PRIu64 " request%s to answer", open_requests,
+             open_requests == 1 ? "" : "s");
+    tell_status(service, first, text);
+}
+
+void convoy_service_stop(struct convoy_service *service)
+{
+    if (!service->active)
+        return;
+    uv_close((uv_handle_t *)&service->turn, NULL);
+    uv_close((uv_handle_t *)&service->look, NULL);
+    uv_close((uv_handle_t *)&service->beat, NULL);
+}

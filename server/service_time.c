@@ -1,0 +1,44 @@
+#include "server/service_time.h"
+
+#define MEMORY_US    1e6         /* older time counts for less than half */
+#define LEAST_FACTOR (7.0 / 8.0) /* for batches that take so long that few fit into MEMORY_US */
+
+static double cost_us(const struct convoy_service_time *service)
+{
+    return service->images > 0 ? service->busy_us / service->images : 0;
+}
+
+void convoy_service_time_finished(struct convoy_service_time *service, uint64_t now_us, uint32_t images,
+                                  uint64_t ran_us, bool waiting)
+{
+    double ceiling_us = (double)ran_us / images;
+    if (service->since_us != 0) {
+        double busy_us = (double)(now_us - service->since_us);
+        double factor = MEMORY_US / (MEMORY_US + busy_us);
+        if (factor < LEAST_FACTOR)
+            factor = LEAST_FACTOR;
+        service->busy_us = service->busy_us * factor + busy_us;
+        service->images = service->images * factor + images;
+        service->batches = service->batches * factor + 1;
+    } else if (cost_us(service) > ceiling_us) {
+        service->busy_us = service->images * ceiling_us;
+    }
+    service->since_us = waiting ? now_us : 0;
+}
+
+void convoy_service_time_interrupted(struct convoy_service_time *service)
+{
+    service->since_us = 0;
+}
+
+uint64_t convoy_service_time_run_us(const struct convoy_service_time *service, uint64_t images)
+{
+    return (uint64_t)((double)images * cost_us(service));
+}
+
+uint64_t convoy_service_time_wait_us(const struct convoy_service_time *service, uint64_t images)
+{
+    /* A batch is answered as a whole: whoever is first in it waits for those that come after, too. */
+    double company = service->batches > 0 ? service->images / service->batches : 0;
+    return (uint64_t)(((double)images + company) * cost_us(service));
+}

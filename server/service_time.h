@@ -1,0 +1,35 @@
+/* How long a model's images take, learnt from what finishes, to tell how long a newcomer would wait.
+ *
+ * While images wait, the device has no rest: the time from one batch's end to the next, divided by the images
+ * of the second, is then what an image costs, whatever streams, devices, batches and other models have to do
+ * with it, and decoding too where that is what images wait for. A mean over about the last second, and at
+ * least some ten batches, is kept. Without images that wait there is nothing to learn but that an image costs
+ * no more than its batch took, which keeps an old mean from refusing what could be served.
+ *
+ * Plain data and arithmetic; the owner's lock guards it. All zero is a model of which nothing is known. */
+#ifndef CONVOY_SERVER_SERVICE_TIME_H
+#define CONVOY_SERVER_SERVICE_TIME_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct convoy_service_time {
+    double busy_us, images, batches; /* sums, older ones counting for less */
+    uint64_t since_us;               /* the last batch's end, if images waited then; else 0 */
+};
+
+/* A batch of images finished at now_us, ran_us after the worker was given it; waiting: others wait still. */
+void convoy_service_time_finished(struct convoy_service_time *service, uint64_t now_us, uint32_t images,
+                                  uint64_t ran_us, bool waiting);
+
+/* The time until the next batch ends is no measure: a worker was replaced, this process was stopped. */
+void convoy_service_time_interrupted(struct convoy_service_time *service);
+
+/* How long the device has to do with so many images, in microseconds; 0 while nothing is known. */
+uint64_t convoy_service_time_run_us(const struct convoy_service_time *service, uint64_t images);
+
+/* When the last of images (those that wait or run already, and the newcomer's) would be answered, in
+ * microseconds from now; 0 while nothing is known. */
+uint64_t convoy_service_time_wait_us(const struct convoy_service_time *service, uint64_t images);
+
+#endif

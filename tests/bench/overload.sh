@@ -1,0 +1,123 @@
+#!/usr/bin/env bash
+# Measures convoyd at four times its capacity in open loop: what is served, how soon the rest is refused, how soon
+# /metrics and health answer meanwhile, and the memory. Three things limit the capacity in turn:
+#   device   a worker that takes 5 ms for each image, asleep (CONVOY_TEST_FAULT=pace): as with a GPU, the cores are free
+#   network  a network that the CPU backend computes in some 10 ms, on the cores that the load generator uses too
+#   decoder  JPEGs of 1600 x 1200 pixels and the null backend: the front itself is the limit
+#   tests/bench/overload.sh [SECONDS [ROUNDS [KIND...]]]
+# Capacity is the rate of a closed loop of 64 connections just before, of the same generator and daemon. A round counts
+# only if the generator kept up: nothing unsent, and 99 % of the requests sent within 50 ms after they were due.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+build=${CONVOY_BUILD:-build}
+seconds=${1:-30}
+rounds=${2:-3}
+kinds=("${@:3}")
+[ ${#kinds[@]} -gt 0 ] || kinds=(device network decoder)
+work=$(mktemp -d)
+daemon=
+trap '[ -z "$daemon" ] || kill -KILL "$daemon" 2>/dev/null || true; rm -rf "$work"' EXIT
+
+start() { # kind
+  local arguments=(--listen 127.0.0.1:0) pace=
+  images=models/samples
+  case $1 in
+    device)
+      arguments+=(--backend null)
+      pace=pace:5000
+      ;;
+    network)
+      [ -d "$work/models" ] || python3 tests/bench/slow_network.py "$work/models" 10
+      arguments+=(--backend cpu --models "$work/models")
+      ;;
+    decoder)
+      mkdir -p "$work/large"
+      /usr/bin/python3 - models/samples/ship.jpg "$work/large/ship.jpg" <<'PYTHON'
+import sys
+from PIL import Image
+Image.open(sys.argv[1]).resize((1600, 1200), Image.BICUBIC).save(sys.argv[2], quality=50)
+PYTHON
+      images=$work/large
+      arguments+=(--backend null)
+      ;;
+    *)
+      echo "overload.sh: the kinds are device, network and decoder, not $1" >&2
+      exit 2
+      ;;
+  esac
+  printf '{}' >"$work/config.json" # the built-in values, whatever lies in ./config
+  CONVOY_TEST_FAULT=$pace "$build/bin/convoyd" --config "$work/config.json" "${arguments[@]}" 2>"$work/log" &
+  daemon=$!
+  until url=http://127.0.0.1:$(sed -n 's/.*msg="convoyd listens".* port=\([0-9]*\).*/\1/p' "$work/log") &&
+    curl -fs -o /dev/null "$url/v2/health/ready"; do
+    sleep 0.05
+  done
+}
+
+bench() { "$build/bin/convoy" bench --url "$url" --json "$@" "$images" || [ $? -eq 1 ]; }
+
+# judge KIND: puts the figures of a round together, prints them and keeps them.
+judge() {
+  python3 - "$1" "$work" "$seconds" "$rate" <<'PYTHON'
+import json, sys
+kind, work, seconds, rate = sys.argv[1], sys.argv[2], float(sys.argv[3]), float(sys.argv[4])
+closed, load, probe = (json.load(open(f"{work}/{name}.json")) for name in ("closed", "open", "probe"))
+capacity = closed["images_per_second"]
+sent = sum(load["statuses"].values()) + load["no_answer"]
+lag, refusal = load["send_lag_ms"], load.get("refusal_ms", {})
+pages = probe["pages"].values()
+figures = {
+    "capacity": capacity,
+    "offered": sent / seconds / capacity,
+    "served": load["images_per_second"] / capacity,
+    "refusal p50": refusal.get("p50", 0),
+    "refusal p99": refusal.get("p99", 0),
+    "refusal longest": refusal.get("max", 0),
+    "pages p99": max(page["p99_ms"] for page in pages),
+    "pages longest": max(page["longest_ms"] for page in pages),
+    "memory": probe["memory_kb"]["warm"] / 1000,
+    "growth": (probe["memory_kb"]["end"] - probe["memory_kb"]["warm"]) / 1000,
+}
+why = []
+if load["not_sent"] or lag["p99"] > 50:
+    why.append(f"the generator did not keep up ({load['not_sent']} unsent, 99 % within {lag['p99']:.1f} ms)")
+if load["no_answer"] or any(page["wrong"] for page in pages) or set(load["statuses"]) - {"200", "503"}:
+    why.append(f"wrong answers: {load['statuses']}, {load['no_answer']} without, {probe['pages']}")
+print(f"{kind}: " + ", ".join(f"{name} {value:.2f}" for name, value in figures.items())
+      + f", sent late by 99 % {lag['p99']:.2f} longest {lag['max']:.2f}" + "".join("; NOT COUNTED: " + w for w in why))
+if not why:
+    open(f"{work}/{kind}.rounds", "a").write(json.dumps(figures) + "\n")
+PYTHON
+}
+
+for kind in "${kinds[@]}"; do
+  for ((round = 0; round < rounds; round++)); do
+    start "$kind"
+    bench --connections 64 --seconds 6 >"$work/closed.json"
+    rate=$(python3 -c 'import json, sys; print(4 * json.load(open(sys.argv[1]))["requests_per_second"])' "$work/closed.json")
+    python3 tests/tools/probe.py --seconds "$seconds" "$url" "$daemon" "$(pgrep -P "$daemon" convoy-worker)" \
+      >"$work/probe.json" &
+    probe=$!
+    bench --rate "$rate" --connections 4000 --seconds "$seconds" >"$work/open.json"
+    wait "$probe"
+    kill -TERM "$daemon"
+    wait "$daemon"
+    daemon=
+    judge "$kind"
+  done
+done
+echo
+python3 - "$work" "${kinds[@]}" <<'PYTHON'
+import json, pathlib, statistics, sys
+for kind in sys.argv[2:]:
+    path = pathlib.Path(sys.argv[1], f"{kind}.rounds")
+    rounds = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    if not rounds:
+        print(f"{kind}: no round counts")
+        continue
+    m = {name: statistics.median(each[name] for each in rounds) for name in rounds[0]}
+    print(f"{kind} (median of {len(rounds)}): capacity {m['capacity']:.0f} images/s, offered {m['offered']:.2f} and "
+          f"served {m['served']:.2f} of it; 503 after {m['refusal p50']:.2f} ms, 99 % {m['refusal p99']:.1f} ms, longest "
+          f"{m['refusal longest']:.1f} ms; health and metrics 99 % {m['pages p99']:.1f} ms, longest "
+          f"{m['pages longest']:.1f} ms; memory {m['memory']:.1f} MB, {m['growth']:+.1f} MB later")
+PYTHON

@@ -1,0 +1,113 @@
+#!/usr/bin/env bash
+# bash completion: every command and option is offered, values and files too, models are those of the server; a
+# server that is slow, away or hostile does no harm.
+# shellcheck source=tests/integration/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+unset CONVOY_URL
+mkdir "$work/bin"
+ln -s "$(cd "$build/bin" && pwd)"/convoy{,d} "$work/bin"
+PATH=$work/bin:$PATH
+# shellcheck source=client/completion/convoy
+. client/completion/convoy
+# shellcheck source=client/completion/convoyd
+. client/completion/convoyd
+
+# tab LINE: what pressing Tab at the end of LINE offers, a line each, split into words as bash does it.
+tab() {
+  local line=$1 function
+  COMP_LINE=$line COMP_POINT=${#line}
+  mapfile -t COMP_WORDS < <(grep -oE '[=:]+|[^ =:]+' <<<"$line")
+  [[ $line != *' ' ]] || COMP_WORDS+=('')
+  COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+  function=$(complete -p "${COMP_WORDS[0]}" | sed 's/.*-F \([^ ]*\).*/\1/')
+  COMPREPLY=()
+  "$function" || true
+  [ ${#COMPREPLY[@]} -eq 0 ] || printf '%s\n' "${COMPREPLY[@]}"
+}
+# offers LINE WORD...: just these.
+offers() {
+  local line=$1 got wanted
+  shift
+  got=$(tab "$line" | sort)
+  wanted=$([ $# -eq 0 ] || printf '%s\n' "$@" | sort)
+  [ "$got" = "$wanted" ] || fail "'$line' offers: $got; wanted: $wanted"
+}
+
+echo "Commands and options."
+offers 'convoy ' bench classify eval models top help --help --version
+offers 'convoy b' bench
+offers 'convoy mo' models
+offers 'convoyd --ba' --backend
+offers 'convoyd --backend ' auto cpu cuda null
+offers 'convoyd --tune=' on off force
+offers 'convoyd --tune=f' force
+commands=$(convoy --help | sed -n '/^Commands:/,/^$/s/^  \([a-z]*\) .*/\1/p')
+for command in $commands; do
+  # shellcheck disable=SC2046 # words
+  offers "convoy $command --" $(convoy "$command" --help | grep -oE '^  --[a-z-]+' | sort -u) --help
+done
+# shellcheck disable=SC2046 # words
+offers 'convoyd --' $(convoyd --help | grep -oE '^  --[a-z-]+' | sort -u)
+offers 'convoy eval --batch '
+offers 'convoy top x'
+
+echo "Files."
+mkdir "$work/files" "$work/files/folder one"
+touch "$work/files/a b.jpg" "$work/files/\$(touch owned).jpg"
+cd "$work/files"
+offers 'convoy classify a' 'a b.jpg'
+offers 'convoy eval ' 'a b.jpg' 'folder one' "\$(touch owned).jpg"
+offers 'convoy eval --labels f' 'folder one'
+offers 'convoyd --models ' 'folder one'
+offers 'convoyd --config a' 'a b.jpg'
+[ ! -e owned ] || fail "a file's name was run"
+cd "$root"
+
+echo "Models."
+mkdir -p "$work/models"/{first,fourth}/1 "$work/models/fourth/2"
+for folder in "$work/models"/*/*; do cp models/cifar10-convnet/1/model.onnx "$folder"; done
+start --backend null --models "$work/models"
+offers "convoy classify --url $url --model " first fourth
+offers "convoy eval --url=$url --json --model fo" fourth
+offers "convoy bench --url $url --model=fi" first
+offers "convoy bench --url $url --model fourth --version " 1 2
+offers "convoy bench --url $url --model first --version " 1
+export CONVOY_URL=$url
+offers 'convoy classify --model ' first fourth
+echo "A server that is stopped: an answer in time, and no word of it."
+kill -STOP "$daemon"
+before=$EPOCHREALTIME
+offers 'convoy classify --model ' 2>"$work/err"
+after=$EPOCHREALTIME
+kill -CONT "$daemon"
+[ ! -s "$work/err" ] || fail "$(cat "$work/err")"
+[ "$("$python" -S -c "print($after - $before < 3)")" = True ] || fail "completion took from $before to $after"
+stop
+offers 'convoy classify --model ' 2>"$work/err"
+[ ! -s "$work/err" ] || fail "$(cat "$work/err")"
+
+echo "A hostile server."
+cat >"$work/hostile.py" <<'PYTHON'
+import http.server, json
+names = ["$(touch owned)", "`touch owned`", "good", "a;touch owned", "x y", "\x1b[31m", "-rf", "*"]
+text = json.dumps({"models": [{"name": n, "version": "1", "state": "READY", "reason": ""} for n in names]}).encode()
+class Hostile(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+    def log_message(self, *arguments):
+        pass
+server = http.server.HTTPServer(("127.0.0.1", 0), Hostile)
+print(server.server_port, flush=True)
+server.serve_forever()
+PYTHON
+"$python" "$work/hostile.py" >"$work/port" &
+daemon=$!
+until_true 20 grep -q . "$work/port" || fail "the hostile server did not start"
+cd "$work/files"
+CONVOY_URL=http://127.0.0.1:$(cat "$work/port")
+offers 'convoy classify --model ' -rf good
+[ ! -e owned ] || fail "what a server sent was run"

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# The manifests in config/kubernetes: Kubernetes' own schemas (kubernetes-validate from PyPI), KServe's own models, and
+# what no schema sees: ports, probes, drain times, rights, and that a convoyd takes the configuration and answers the probes.
+# shellcheck source=tests/integration/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+venv=build/venv-kubernetes
+folder=config/kubernetes
+have_tools() { "$venv/bin/python" -c 'import kubernetes_validate, importlib.metadata as m; m.version("kserve")' 2>/dev/null; }
+# kserve's dependencies are half a gigabyte; only its tables are read.
+install_tools() {
+  /usr/bin/python3 -m venv "$venv" &&
+    timeout 240 "$venv/bin/python" -m pip install -q kubernetes-validate &&
+    timeout 240 "$venv/bin/python" -m pip install -q --no-deps kserve
+}
+have_tools || { install_tools && have_tools; } >"$work/pip" 2>&1 ||
+  skip "kubernetes-validate or kserve cannot be installed here: $(tail -n 1 "$work/pip")"
+
+for variant in base gpu; do
+  echo "$variant"
+  "$venv/bin/python" tests/tools/render_kustomization.py $folder/$variant >"$work/$variant.yaml" || fail "$variant"
+  "$venv/bin/python" tests/tools/kubernetes_check.py schemas "$work/$variant.yaml" || fail "see above"
+  "$venv/bin/python" tests/tools/kubernetes_check.py sense "$work/$variant.yaml" || fail "see above"
+  if command -v kubectl >/dev/null; then
+    echo "kubectl kustomize renders the same"
+    kubectl kustomize $folder/$variant >"$work/kustomized.yaml" || fail "kubectl kustomize"
+    "$venv/bin/python" tests/tools/kubernetes_check.py same "$work/$variant.yaml" "$work/kustomized.yaml" || fail "see above"
+  fi
+  "$venv/bin/python" tests/tools/kubernetes_check.py config "$work/$variant.yaml" >"$work/$variant.json"
+  "$build/bin/convoyd" --config "$work/$variant.json" --models models --backend cpu --check-config >"$work/check" ||
+    fail "convoyd does not take $variant's convoyd.json: $(cat "$work/check")"
+done
+
+echo "KServe"
+"$venv/bin/python" tests/tools/kserve_check.py $folder/kserve/servingruntime.yaml $folder/kserve/inferenceservice.yaml ||
+  fail "see above"
+
+echo "What is probed is answered, what scales is measured."
+start --backend cpu
+for path in $("$venv/bin/python" tests/tools/kubernetes_check.py probes "$work/base.yaml"); do
+  expect 200 "$url$path"
+done
+metric=$(sed -n 's/.*metric: {name: \([a-z_]*\)}.*/\1/p' $folder/base/hpa.yaml)
+[ -n "$(sample "$metric{model=\"cifar10-convnet\"}")" ] || fail "there is no metric $metric to scale on"
+grep -qF "as: $metric}" $folder/prometheus-adapter.yaml || fail "prometheus-adapter does not bring $metric"
+if [ "$(curl -s -o "$work/body" -w '%{http_code}' -d '{}' "$url/v2/models/cifar10-convnet/infer")" != 404 ]; then
+  fail "convoyd serves /infer now: say so in $folder/kserve/servingruntime.yaml and docs/deploy.md"
+fi
+stop
+echo "passed"

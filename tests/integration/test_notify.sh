@@ -1,0 +1,113 @@
+#!/usr/bin/env bash
+# sanitize: yes
+# What a service manager is told: readiness, status, watchdog, reload, stop; and what a worker must not inherit.
+# shellcheck source=tests/integration/manager.sh
+. "$(dirname "$0")/manager.sh"
+
+echo "READY=1 comes when the daemon is ready, and says what it serves."
+manage --watchdog-us 600000 -- --listen 127.0.0.1:0 --backend cpu
+until_true 30 holds 'said("READY") == ["1"]' || fail "no READY: $(cat "$record")"
+listening || fail "READY before it listens"
+url=http://127.0.0.1:$port
+ready || fail "READY=1 was said, but ready says otherwise"
+holds 'said("STATUS")[-1] == "serving 1 model"' || fail "$(cat "$record")"
+holds 'all(line["pid"] == r[0]["pid"] for line in r)' || fail "somebody else talks: $(cat "$record")"
+
+echo "Its worker knows nothing of the manager."
+tr '\0' '\n' <"/proc/$(pgrep -P "$front" convoy-worker)/environ" >"$work/environment"
+grep -q '^PATH=' "$work/environment" || fail "the worker has no environment"
+grep -E '^(NOTIFY_SOCKET|WATCHDOG_|LISTEN_)' "$work/environment" && fail "the worker inherits the above"
+
+echo "WATCHDOG=1 comes at half the time, twice and more."
+beats=$(recorded 'len(said("WATCHDOG"))')
+until_true 20 holds "len(said('WATCHDOG')) >= $((beats + 7))" || fail "no beats: $(cat "$record")"
+between='(lambda at: sorted(b - a for a, b in zip(at, at[1:]))[len(at) // 2])([l["at"] for l in r if "WATCHDOG" in l.get("said", {})])'
+holds "0.2 < $between < 0.4" || fail "600 ms are watched, and it beats every $(recorded "$between") s"
+
+# Nothing happens while it is silent, so there is no event to wait for: two and a half periods, in which the watchdog
+# would have struck.
+silent() {
+  local beats
+  beats=$(recorded 'len(said("WATCHDOG"))')
+  sleep 1.5
+  [ "$(recorded 'len(said("WATCHDOG"))')" = "$beats" ] || fail "$1 beats"
+}
+beats_again() {
+  local beats
+  beats=$(recorded 'len(said("WATCHDOG"))')
+  until_true 5 holds "len(said('WATCHDOG')) > $beats" || fail "$1 beats no more"
+}
+
+echo "A front whose control loop is stuck is silent, though its other threads answer."
+mkfifo "$work/hold"
+"$python" tests/tools/stop_thread.py "$front" <"$work/hold" >"$work/stopped" 2>"$work/refused" &
+stopper=$!
+exec 9>"$work/hold"
+stopped_or_not() { [ -s "$work/stopped" ] || [ -s "$work/refused" ]; }
+until_true 10 stopped_or_not || fail "the thread does not stop"
+if [ -s "$work/stopped" ]; then
+  silent "a stuck loop"
+  expect 503 "$url/v2/health/live"
+else
+  echo "left out, as ptrace(2) is not allowed: $(cat "$work/refused")"
+fi
+exec 9>&-
+wait "$stopper" || [ -s "$work/refused" ] || fail "the thread does not go on"
+beats_again "a loop that turns again"
+
+echo "So is one that was stopped altogether."
+kill -STOP "$front"
+until_true 5 grep -q '^State:.*stopped' "/proc/$front/status" || fail "it does not stop"
+silent "a stopped front"
+kill -CONT "$front"
+beats_again "a front that goes on"
+
+echo "SIGHUP is told around the reload; a configuration that is wrong stands in the status."
+kill -HUP "$daemon"
+until_true 5 holds 'len(said("READY")) == 2' || fail "$(cat "$record")"
+holds 'len(said("RELOADING")) == 1 and 0 < int(said("MONOTONIC_USEC")[0]) < 10**15' || fail "$(cat "$record")"
+holds '[k for l in r for k in l.get("said", {}) if k in ("RELOADING", "READY")] == ["READY", "RELOADING", "READY"]' ||
+  fail "$(cat "$record")"
+end 0
+
+echo "SIGTERM: STOPPING=1, and time for the drain."
+holds 'said("STOPPING") == ["1"]' || fail "$(cat "$record")"
+holds 'int(said("EXTEND_TIMEOUT_USEC")[-1]) >= 30_000_000' || fail "$(cat "$record")"
+holds 'said("STATUS")[-1].startswith("draining: 0 requests")' || fail "$(cat "$record")"
+
+echo "A wrong configuration, taken back."
+configure 'drain_ms=100'
+manage -- --listen 127.0.0.1:0 --backend null --config "$work/config.json"
+until_true 30 holds 'len(said("READY")) == 1' || fail "no READY: $(cat "$record")"
+holds 'said("WATCHDOG") == []' || fail "beats without a watchdog: $(cat "$record")"
+echo '{"nonsense": 1}' >"$work/config.json"
+kill -HUP "$daemon"
+until_true 5 holds '"not taken over: " in said("STATUS")[-1] and "nonsense" in said("STATUS")[-1]' || fail "$(cat "$record")"
+holds 'len(said("READY")) == 2' || fail "a reload that failed does not end: $(cat "$record")"
+configure 'drain_ms=100'
+kill -HUP "$daemon"
+until_true 5 holds 'said("STATUS")[-1] == "serving 1 model"' || fail "$(cat "$record")"
+end 0
+
+echo "Started means answered for: a folder without models, and one whose only model is damaged."
+mkdir "$work/none"
+manage -- --listen 127.0.0.1:0 --backend null --models "$work/none"
+until_true 30 holds 'said("READY") == ["1"]' || fail "no READY: $(cat "$record")"
+holds '"no model to serve" in said("STATUS")[-1]' || fail "$(cat "$record")"
+end 0
+mkdir -p "$work/damaged/one/1"
+echo nonsense >"$work/damaged/one/1/model.onnx"
+manage -- --listen 127.0.0.1:0 --backend cpu --models "$work/damaged"
+until_true 30 holds 'said("READY") == ["1"]' || fail "no READY: $(cat "$record")"
+holds '"no model can be served, 1 FAILED" in said("STATUS")[-1]' || fail "$(cat "$record")"
+end 0
+
+echo "So does a daemon that gets no worker: there is no CUDA module to start."
+if [ ! -e "$build/bin/convoy-backend-cuda.so" ]; then
+  manage -- --listen 127.0.0.1:0 --backend cuda
+  until_true 40 holds 'said("READY") == ["1"]' || fail "no READY: $(cat "$record")"
+  holds '"loading models: 0 of 1 done" in said("STATUS")[-1]' || fail "$(cat "$record")"
+  holds '[l["at"] for l in r if "READY" in l.get("said", {})][0] >= 10' || fail "READY too early: $(cat "$record")"
+  end 0
+fi
+echo "passed"

@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# sanitize: yes
+# A listening socket that the service manager holds: it is served, it outlives a restart under load without a request
+# lost or a connection refused, and what cannot be served is refused with a sentence.
+# shellcheck source=tests/integration/manager.sh
+. "$(dirname "$0")/manager.sh"
+
+image=models/samples/ship.jpg
+refused() { # SENTENCE MANAGER-OPTIONS...
+  local sentence=$1
+  shift
+  manage "$@" -- --listen 127.0.0.1:0 --backend null
+  ended 1
+  grep -q "$sentence" "$work/log" || fail "no such sentence: $(cat "$work/log")"
+}
+# The load has come so far that this daemon has answered a hundred.
+answering() {
+  [ "$(sample 'convoyd_requests_total{model="cifar10-convnet",route="/classify",status="200"}' || true)" -ge 100 ]
+}
+
+echo "The socket is served, over what --listen says; both families."
+for address in 127.0.0.1 '[::1]'; do
+  manage --socket "$address:0" -- --listen 127.0.0.1:1 --backend null
+  until_true 30 holds 'said("READY") == ["1"]' || fail "no READY on $address: $(cat "$record" "$work/log")"
+  url=http://$address:$(recorded 'r[0]["ports"][0]')
+  expect 200 --data-binary @$image "$url/classify"
+  grep 'msg="convoyd listens"' "$work/log" | grep -q 'socket=systemd' || fail "$(cat "$work/log")"
+  tr '\0' '\n' <"/proc/$(pgrep -P "$front" convoy-worker)/environ" >"$work/environment"
+  grep -E '^(NOTIFY_SOCKET|WATCHDOG_|LISTEN_)' "$work/environment" && fail "the worker inherits the above"
+  end 0
+done
+
+echo "Somebody who connects before the daemon is started is answered by it."
+manage --socket 127.0.0.1:0 --lazy -- --backend cpu
+[ "$front" = 0 ] || fail "it is started already"
+url=http://127.0.0.1:$(recorded 'r[0]["ports"][0]')
+curl -sS --max-time 30 -o "$work/first" "$url/v2/health/live" || fail "no answer: $(cat "$work/log")"
+until_true 30 ready || fail "not ready"
+[ "$(recorded 'r[1]["pid"] > 0')" = True ] || fail "$(cat "$record")"
+end 0
+
+echo "Restarts under load: no request is lost, no connection refused."
+manage --socket 127.0.0.1:0 -- --backend null
+until_true 30 holds 'said("READY") == ["1"]' || fail "no READY: $(cat "$record" "$work/log")"
+url=http://127.0.0.1:$(recorded 'r[0]["ports"][0]')
+mkfifo "$work/hold"
+"$python" tests/tools/restart_load.py "$url" $image <"$work/hold" >"$work/load" &
+client=$!
+exec 9>"$work/hold"
+for restart in 1 2 3 4; do
+  until_true 10 answering || fail "nobody is answered before restart $restart"
+  kill -USR1 "$daemon"
+  until_true 30 holds "said('READY') == ['1'] * $((restart + 1))" || fail "restart $restart: $(cat "$record" "$work/log")"
+done
+until_true 10 answering || fail "nobody is answered after the last restart"
+exec 9>&-
+wait "$client" || fail "$(cat "$work/load")"
+cat "$work/load"
+[ "$(recorded 'len(set(l["pid"] for l in r if "ports" in l))')" = 5 ] || fail "not restarted: $(cat "$record")"
+[ "$(json "$work/load" 'd["told"] > 0')" = True ] || fail "the load saw no restart: $(cat "$work/load")"
+end 0
+
+echo "What cannot be served is named."
+refused 'handed over 2 sockets' --socket 127.0.0.1:0 --socket '[::1]:0'
+refused 'is no listening socket' --socket udp
+refused 'is not TCP' --socket unix
+
+echo "Sockets that are for somebody else are left alone."
+LISTEN_PID=1 LISTEN_FDS=1 launch --backend null
+grep 'msg="convoyd listens"' "$work/log" | grep -q 'socket=own' || fail "$(cat "$work/log")"
+stop
+echo "passed"

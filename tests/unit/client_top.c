@@ -1,0 +1,270 @@
+/* What `convoy top` makes of two readings, and how it fits into a window. */
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <locale.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/screen.h"
+#include "client/top.h"
+
+static struct convoy_failure failure;
+
+static void read_snapshot(const char *text, struct convoy_exposition *exposition,
+                          struct convoy_snapshot *snapshot)
+{
+    cr_assert_eq(convoy_exposition_read(text, strlen(text), exposition, &failure), 0, "%s", failure.message);
+    cr_assert_eq(convoy_snapshot_read(exposition, snapshot, &failure), 0, "%s", failure.message);
+}
+
+static const char first[] =
+    "convoyd_build_info{version=\"9.8\"} 1\n"
+    "convoyd_requests_total{model=\"a\",route=\"/classify\",status=\"200\"} 10\n"
+    "convoyd_requests_total{model=\"a\",route=\"/v2/models/{model}/infer\",status=\"503\"} 2\n"
+    "convoyd_requests_total{model=\"\",route=\"/classify\",status=\"404\"} 1\n"
+    "convoyd_requests_total{model=\"\",route=\"/metrics\",status=\"200\"} 77\n"
+    "convoyd_worker_up{device=\"cuda:10\"} 1\nconvoyd_worker_up{device=\"cuda:9\"} 0\n"
+    "convoyd_worker_restarts_total{device=\"cuda:9\",reason=\"signal\"} 3\n"
+    "convoyd_worker_restarts_total{device=\"cuda:9\",reason=\"hang\"} 1\n"
+    "convoyd_cuda_calls_total{device=\"cuda:9\",call=\"x\"} 500\n"
+    "convoyd_device_memory_bytes{device=\"cuda:9\",kind=\"total\"} 1073741824\n"
+    "convoyd_model_ready{model=\"b\",version=\"1\"} 0\nconvoyd_model_ready{model=\"a\",version=\"1\"} 1\n"
+    "convoyd_slots_in_use 3\n"
+    "convoyd_images_total{model=\"b\"} 0\nconvoyd_images_total{model=\"a\"} 40\n"
+    "convoyd_queue_images{model=\"a\"} 5\n"
+    "convoyd_batches_total{model=\"a\",device=\"cuda:9\"} "
+    "4\nconvoyd_batches_total{model=\"a\",device=\"cuda:10\"} 6\n"
+    "convoyd_request_seconds_bucket{model=\"a\",le=\"0.001\"} 10\n"
+    "convoyd_request_seconds_bucket{model=\"a\",le=\"+Inf\"} 10\nconvoyd_request_seconds_sum{model=\"a\"} "
+    "0.005\n";
+
+Test(client_top, a_snapshot)
+{
+    struct convoy_exposition exposition;
+    struct convoy_snapshot snapshot;
+    double requests, failed;
+    read_snapshot(first, &exposition, &snapshot);
+    convoy_snapshot_requests(&snapshot, &requests, &failed);
+    cr_assert(requests == 13 && failed == 3, "%g %g", requests, failed);
+    cr_assert_str_eq(snapshot.version, "9.8");
+    cr_assert_eq(snapshot.slots, 3);
+    cr_assert_eq(snapshot.model_count, 2);
+    const struct convoy_top_model *a = &snapshot.models[0];
+    cr_assert_str_eq(a->name, "a");
+    cr_assert(a->requests == 12 && a->failed == 2 && a->images == 40 && a->batches == 10 && a->queue == 5);
+    cr_assert(a->versions.count == 1 && a->versions.entries[0].value == 1);
+    cr_assert_eq(convoy_histogram_total(&a->stages[CONVOY_TOP_REQUEST]), 10);
+    cr_assert_eq(snapshot.models[1].versions.entries[0].value, 0);
+    cr_assert_eq(snapshot.device_count, 2);
+    const struct convoy_top_device *nine = &snapshot.devices[0];
+    cr_assert_str_eq(nine->name, "cuda:9");
+    cr_assert(nine->known && !nine->up && nine->batches == 4 && nine->restarts.count == 2);
+    cr_assert_eq(nine->memory.entries[0].value, 1073741824);
+    cr_assert(snapshot.devices[1].up);
+    convoy_snapshot_clear(&snapshot);
+    convoy_exposition_clear(&exposition);
+}
+
+Test(client_top, rates_are_differences)
+{
+    struct convoy_exposition before, after;
+    struct convoy_snapshot then, now;
+    read_snapshot(first, &before, &then);
+    read_snapshot("convoyd_requests_total{model=\"a\",route=\"/classify\",status=\"200\"} 15\n"
+                  "convoyd_requests_total{model=\"a\",route=\"/v2/models/{model}/infer\",status=\"503\"} 2\n"
+                  "convoyd_requests_total{model=\"\",route=\"/classify\",status=\"404\"} 2\n"
+                  "convoyd_images_total{model=\"b\"} 3\nconvoyd_images_total{model=\"a\"} 60\n"
+                  "convoyd_queue_images{model=\"a\"} 1\n"
+                  "convoyd_cuda_calls_total{device=\"cuda:9\",call=\"x\"} 1\n"
+                  "convoyd_batches_total{model=\"a\",device=\"cuda:9\"} 5\n"
+                  "convoyd_batches_total{model=\"a\",device=\"cuda:10\"} 6\n"
+                  "convoyd_request_seconds_bucket{model=\"a\",le=\"0.001\"} 14\n"
+                  "convoyd_request_seconds_bucket{model=\"a\",le=\"+Inf\"} 15\n",
+                  &after, &now);
+    cr_assert_not(convoy_snapshot_restarted(&then, &now), "a worker that counts anew is no new daemon");
+    convoy_snapshot_subtract(&then, &now);
+    cr_assert(now.statuses[200] == 5 && now.statuses[503] == 0 && now.statuses[404] == 1);
+    cr_assert(now.models[0].images == 20 && now.models[0].queue == 1 && now.models[0].batches == 1);
+    cr_assert(now.models[0].requests == 5 && now.models[0].failed == 0 && now.models[1].images == 3);
+    cr_assert_eq(convoy_histogram_total(&now.models[0].stages[CONVOY_TOP_REQUEST]), 5);
+    cr_assert_eq(convoy_snapshot_images(&now), 23);
+    cr_assert(now.devices[0].batches == 1 && now.devices[1].batches == 0);
+    convoy_snapshot_clear(&then);
+    convoy_snapshot_clear(&now);
+    convoy_exposition_clear(&before);
+    convoy_exposition_clear(&after);
+}
+
+Test(client_top, a_count_that_falls_or_goes_is_another_daemons)
+{
+    static const char *const others[] = {
+        "convoyd_images_total{model=\"a\"} 39\n",
+        "convoyd_images_total{model=\"c\"} 1000\n",
+        "convoyd_requests_total{model=\"a\",route=\"/classify\",status=\"200\"} 9\n",
+        "convoyd_build_info{version=\"9.8\"} 1\n",
+    };
+    struct convoy_exposition before, after;
+    struct convoy_snapshot then, now;
+    read_snapshot(first, &before, &then);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        read_snapshot(others[i], &after, &now);
+        cr_assert(convoy_snapshot_restarted(&then, &now), "%s", others[i]);
+        /* Even where nobody saw it, nothing falls below 0. */
+        convoy_snapshot_subtract(&then, &now);
+        double requests, failed;
+        convoy_snapshot_requests(&now, &requests, &failed);
+        cr_assert(requests >= 0 && failed >= 0 && convoy_snapshot_images(&now) >= 0);
+        convoy_snapshot_clear(&now);
+        convoy_exposition_clear(&after);
+    }
+    cr_assert_not(convoy_snapshot_restarted(&then, &then));
+    convoy_snapshot_clear(&then);
+    convoy_exposition_clear(&before);
+}
+
+Test(client_top, values_that_are_none)
+{
+    struct convoy_exposition exposition;
+    struct convoy_snapshot snapshot;
+    read_snapshot(
+        "convoyd_images_total{model=\"a\"} NaN\nconvoyd_images_total{model=\"b\"} -5\n"
+        "convoyd_images_total{model=\"c\"} +Inf\nconvoyd_images_total 7\n"
+        "convoyd_requests_total{model=\"a\",route=\"/classify\",status=\"-1\"} 3\n"
+        "convoyd_requests_total{model=\"a\",route=\"/classify\",status=\"600\"} 3\n"
+        "convoyd_requests_total{model=\"a\",route=\"/classify\",status=\"2e2\"} 3\n"
+        "convoyd_request_seconds_bucket{model=\"a\",le=\"x\"} 5\n"
+        "convoyd_request_seconds_bucket{model=\"a\"} 5\n"
+        "convoyd_request_seconds_bucket{model=\"a\",le=\"1\"} 5\n"
+        "convoyd_worker_up 1\nconvoyd_ 1\nconvoyd_bucket{model=\"a\"} 2\nconvoyd__sum{model=\"a\"} 2\n",
+        &exposition, &snapshot);
+    double requests, failed;
+    convoy_snapshot_requests(&snapshot, &requests, &failed);
+    cr_assert_eq(requests, 0);
+    cr_assert_eq(convoy_snapshot_images(&snapshot), 0);
+    cr_assert_eq(convoy_histogram_total(&snapshot.models[0].stages[CONVOY_TOP_REQUEST]), 0);
+    cr_assert_eq(snapshot.device_count, 0);
+    convoy_snapshot_clear(&snapshot);
+    convoy_exposition_clear(&exposition);
+    cr_assert_eq(convoy_exposition_read("go_threads 1\n", 13, &exposition, &failure), 0);
+    cr_assert_eq(convoy_snapshot_read(&exposition, &snapshot, &failure), -EPROTO);
+    convoy_snapshot_clear(&snapshot);
+    convoy_exposition_clear(&exposition);
+}
+
+Test(client_top, more_models_and_devices_than_are_kept)
+{
+    size_t capacity = 1 << 20, size = 0;
+    char *text = malloc(capacity);
+    for (int i = 0; i < CONVOY_TOP_MODELS + 10; i++)
+        size += (size_t)snprintf(text + size, capacity - size, "convoyd_images_total{model=\"m%d\"} 1\n", i);
+    for (int i = 0; i < CONVOY_TOP_DEVICES + 10; i++)
+        size += (size_t)snprintf(text + size, capacity - size, "convoyd_worker_up{device=\"d%d\"} 1\n", i);
+    for (int i = 0; i < CONVOY_TOP_VERSIONS + 10; i++)
+        size += (size_t)snprintf(text + size, capacity - size,
+                                 "convoyd_model_ready{model=\"m0\",version=\"%d\"} 1\n", i);
+    struct convoy_exposition exposition;
+    struct convoy_snapshot snapshot;
+    read_snapshot(text, &exposition, &snapshot);
+    cr_assert_eq(snapshot.model_count, CONVOY_TOP_MODELS);
+    cr_assert_eq(snapshot.device_count, CONVOY_TOP_DEVICES);
+    cr_assert_eq(snapshot.models[0].versions.count, CONVOY_TOP_VERSIONS);
+    convoy_snapshot_clear(&snapshot);
+    convoy_exposition_clear(&exposition);
+    free(text);
+}
+
+static char *fitted(const char *text, int rows, int columns)
+{
+    char *out = NULL;
+    size_t size;
+    FILE *stream = open_memstream(&out, &size);
+    convoy_screen_fit(stream, text, rows, columns);
+    fclose(stream);
+    return out;
+}
+
+static void fits(const char *text, int rows, int columns, const char *wanted)
+{
+    char *out = fitted(text, rows, columns);
+    cr_assert_str_eq(out, wanted, "'%s'", out);
+    free(out);
+}
+
+Test(client_top, lines_are_cut_to_the_window)
+{
+    fits("ab\ncd\n", 3, 10, "\033[H\033[Kab\n\033[Kcd\n\033[J");
+    fits("ab\ncd\n", 2, 10, "\033[H\033[Kab\n\033[Kcd");
+    fits("abcdef\n", 2, 3, "\033[H\033[Kabc\n\033[J");
+    fits("\033[1mabc\033[0md\n", 1, 2, "\033[H\033[K\033[1mab\033[0m");
+    fits("", 2, 3, "\033[H\033[J");
+    fits("1\n2\n3\n4\n", 3, 80, "\033[H\033[K1\n\033[K2\n\033[K(2 more lines: the window is too low)");
+    fits("1\n2\n", 1, 5, "\033[H\033[K(2 mo");
+    fits("\033[", 1, 5, "\033[H\033[K\033[");
+    fits("a\xff\n", 1, 5, "\033[H\033[Ka?");
+}
+
+Test(client_top, characters_of_several_bytes_and_cells)
+{
+    if (!setlocale(LC_CTYPE, "C.UTF-8"))
+        cr_skip("there is no C.UTF-8 locale");
+    fits("\xC3\xA4\xC3\xB6\xC3\xBC\n", 1, 2, "\033[H\033[K\xC3\xA4\xC3\xB6");
+    /* A character two cells wide does not fit into one. */
+    fits("a\xE7\x8C\xAB"
+         "b\n",
+         1, 2, "\033[H\033[Ka");
+    fits("a\xE7\x8C\xAB"
+         "b\n",
+         1, 3, "\033[H\033[Ka\xE7\x8C\xAB");
+    fits("a\xE7\x8C\n", 1, 9, "\033[H\033[Ka??");
+}
+
+Test(client_top, the_text_says_what_is_known)
+{
+    struct convoy_exposition exposition;
+    struct convoy_snapshot snapshot;
+    struct convoy_terminal plain = {0};
+    char *out = NULL;
+    size_t size;
+    read_snapshot(first, &exposition, &snapshot);
+    struct convoy_top_view view = {.url = "http://x\033[31m", .between = &snapshot, .seconds = 2};
+    FILE *stream = open_memstream(&out, &size);
+    convoy_top_print_text(stream, &plain, &view, 80);
+    fclose(stream);
+    cr_assert(
+        strstr(out,
+               "requests 6.5/s  images 20.0/s  not 200: 1.5/s  slots 3  models 1/2 ready  workers 1/2 up"),
+        "%s", out);
+    cr_assert(strstr(out, "4 restarts (signal 3, hang 1), total 1.0 GiB"), "%s", out);
+    cr_assert(strstr(out, "answers  200: 5.0/s  404: 0.5/s  503: 1.0/s"), "%s", out);
+    cr_assert_null(strchr(out, '\033'));
+    free(out);
+    /* The first reading has nothing to compare with. */
+    view.seconds = 0;
+    stream = open_memstream(&out, &size);
+    convoy_top_print_text(stream, &plain, &view, 80);
+    fclose(stream);
+    cr_assert(strstr(out, "requests -/s  images -/s"), "%s", out);
+    free(out);
+    convoy_snapshot_clear(&snapshot);
+    convoy_exposition_clear(&exposition);
+}
+
+Test(client_top, arguments)
+{
+    struct convoy_top_arguments arguments;
+    char *plain[] = {"top", NULL}, *all[] = {"top", "--interval", "0.5", "--count=3", "--json", NULL};
+    cr_assert_eq(convoy_top_arguments(1, plain, &arguments, &failure), 0);
+    cr_assert(arguments.interval == 1 && arguments.count == 0 && !arguments.common.json);
+    cr_assert_eq(convoy_top_arguments(5, all, &arguments, &failure), 0, "%s", failure.message);
+    cr_assert(arguments.interval == 0.5 && arguments.count == 3 && arguments.common.json);
+    static const char *const wrong[][2] = {
+        {"--interval", "0"}, {"--interval", "1s"}, {"--count", "0"}, {"--model", "x"}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        char *argv[] = {"top", (char *)wrong[i][0], (char *)wrong[i][1], NULL};
+        cr_assert_eq(convoy_top_arguments(3, argv, &arguments, &failure), -EINVAL, "%s", wrong[i][0]);
+    }
+    char *operand[] = {"top", "x", NULL};
+    cr_assert_eq(convoy_top_arguments(2, operand, &arguments, &failure), -EINVAL);
+}
