@@ -27,7 +27,9 @@ class Batches:
         self.pixels = torch.from_numpy(padded).to(device)
         self.labels = torch.from_numpy(images.labels).to(device)
         self.size, self.classes = images.pixels.shape[2], len(images.classes)
-        mirrored = [recipe.mirror == "all" or (recipe.mirror == "clothes" and c not in SHOES) for c in images.classes]
+        mirrored = [
+            recipe.mirror == "all" or (recipe.mirror == "clothes" and c not in SHOES) for c in images.classes
+        ]
         self.mirrored = torch.tensor(mirrored, device=device)
         self.recipe, self.prepare, self.device = recipe, prepare, device
         self.batch = min(recipe.batch, len(images))
@@ -52,7 +54,9 @@ class Batches:
         channels = torch.arange(self.pixels.shape[1], device=self.device).reshape(1, -1, 1, 1)
         turned = (self.integers(2, n) == 1) & self.mirrored[self.labels[chosen]].reshape(n, 1)
         rows = steps + self.integers(2 * self.recipe.shift + 1, n)
-        columns = torch.where(turned, self.size - 1 - steps, steps) + self.integers(2 * self.recipe.shift + 1, n)
+        columns = torch.where(turned, self.size - 1 - steps, steps) + self.integers(
+            2 * self.recipe.shift + 1, n
+        )
         return self.pixels[
             chosen.reshape(n, 1, 1, 1), channels, rows.reshape(n, 1, -1, 1), columns.reshape(n, 1, 1, -1)
         ]
@@ -84,7 +88,9 @@ class Batches:
         if self.recipe.erase == 0.0:
             return x
         shape = (len(x), 1, 1, 1)
-        half = self.size * self.recipe.erase * torch.rand(shape, generator=self.random, device=self.device) / 2
+        half = (
+            self.size * self.recipe.erase * torch.rand(shape, generator=self.random, device=self.device) / 2
+        )
         places = torch.arange(self.size, device=self.device)
         centre_y, centre_x = (self.uniform(shape, self.size / 2) + self.size / 2 for _ in range(2))
         inside_y = (places.reshape(1, 1, -1, 1) - centre_y).abs() < half
@@ -105,7 +111,9 @@ class Batches:
         else:
             half = 0.5 * self.size * math.sqrt(1.0 - keep)
             y, z = self.coins.random(2) * self.size
-            y0, y1, z0, z1 = (round(min(max(v, 0), self.size)) for v in (y - half, y + half, z - half, z + half))
+            y0, y1, z0, z1 = (
+                round(min(max(v, 0), self.size)) for v in (y - half, y + half, z - half, z + half)
+            )
             x[:, :, y0:y1, z0:z1] = x[other, :, y0:y1, z0:z1]
             keep = 1.0 - (y1 - y0) * (z1 - z0) / self.size**2
         return x, keep * shares + (1.0 - keep) * shares[other]

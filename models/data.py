@@ -186,9 +186,13 @@ def load_fashion(folder, split):
     path = source / f"{split}-labels-idx1-ubyte.gz"
     labels = read_idx(path, 1).astype(np.int64)
     if pixels.shape[1:] != (28, 28):
-        raise DataError(f"The images in {source} are {pixels.shape[2]} x {pixels.shape[1]} pixels, not 28 x 28.")
+        raise DataError(
+            f"The images in {source} are {pixels.shape[2]} x {pixels.shape[1]} pixels, not 28 x 28."
+        )
     if len(pixels) == 0 or len(pixels) != len(labels):
-        raise DataError(f"{source} holds {len(pixels)} {split} images and {len(labels)} labels; copy both again.")
+        raise DataError(
+            f"{source} holds {len(pixels)} {split} images and {len(labels)} labels; copy both again."
+        )
     if labels.max() >= len(FASHION_CLASSES):
         raise DataError(
             f"{path} names class {labels.max()}; there are {len(FASHION_CLASSES)} classes, 0 to "

@@ -58,8 +58,9 @@ def tidy(model, name):
 
 
 def halve(path, to):
-    """Writes the network at path to another file with its weights stored in 16 bits: each large float32 tensor
-    becomes a float16 one that a Cast widens when the network is loaded. Arithmetic stays in float32."""
+    """Writes the network at path to another file with its weights stored in 16 bits: each large float32
+    tensor becomes a float16 one that a Cast widens when the network is loaded. Arithmetic stays in
+    float32."""
     model = onnx.load(path)
     casts = []
     for tensor in model.graph.initializer:
@@ -68,7 +69,9 @@ def halve(path, to):
             continue
         half = numpy_helper.from_array(values.astype(np.float16), tensor.name + ".half")
         casts.append(
-            helper.make_node("Cast", [half.name], [tensor.name], f"cast{len(casts) + 1}", to=TensorProto.FLOAT)
+            helper.make_node(
+                "Cast", [half.name], [tensor.name], f"cast{len(casts) + 1}", to=TensorProto.FLOAT
+            )
         )
         tensor.CopyFrom(half)
     nodes = casts + list(model.graph.node)

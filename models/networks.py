@@ -39,7 +39,8 @@ class Convolution(nn.Module):
 
 
 def lenet(dropout):
-    """fashion-lenet: 28 x 28 grey; one convolution 5 x 5 of 50 maps, tanh, 2 x 2 max pool, 500 hidden units."""
+    """fashion-lenet: 28 x 28 grey; one convolution 5 x 5 of 50 maps, tanh, 2 x 2 max pool, and 500 hidden
+    units."""
     return nn.Sequential(
         Convolution(1, 50, 5, padding=0),
         nn.Tanh(),

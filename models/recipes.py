@@ -21,7 +21,7 @@ class Recipe:
     half: bool = False  # compute in bfloat16 where PyTorch holds that to be safe
     # What is done to each training image, at random:
     shift: int = 0  # moved by so many pixels at most each way
-    mirror: str = "all"  # which classes are mirrored: all, none, or "clothes", not shoes, which all point one way
+    mirror: str = "all"  # which classes are mirrored: all, none, or clothes (shoes all point one way)
     turn: float = 0.0  # turned by so many degrees at most
     zoom: float = 0.0  # made wider and higher by this share at most, each for itself
     slant: float = 0.0  # sheared by this share at most

@@ -3,10 +3,11 @@
 
     python3 models/train.py cifar10-resnet --data ../shared/data --out models/cifar10-resnet/1
 
-Written for PyTorch 2.11; needs onnx, onnxscript, onnxruntime, numpy and Pillow. One GPU trains each of them in
-minutes; a CPU does too, in hours, or with fewer epochs (--set epochs=10). The recipes are in recipes.py. They
-are compared with --holdout, which trains without some of the training images, measures on those, and writes
-nothing; the test images are looked at once, after the final training, and choose nothing."""
+Written for PyTorch 2.11; needs onnx, onnxscript, onnxruntime, numpy and Pillow. One GPU trains each of them
+in minutes; a CPU does too, in hours, or with fewer epochs (--set epochs=10). The recipes are in recipes.py.
+They are compared with --holdout, which trains without some of the training images, measures on those, and
+writes nothing; the test images are looked at once, after the final training, and choose nothing. --check
+reads the data and says what is there; NumPy and Pillow are enough for that."""
 
 import argparse
 import dataclasses
@@ -24,7 +25,10 @@ def arguments():
     )
     parser.add_argument("model", choices=list(recipes.RECIPES))
     parser.add_argument(
-        "--data", required=True, type=pathlib.Path, help="the folder that holds cifar10-jpg/ and fashion-mnist/"
+        "--data",
+        required=True,
+        type=pathlib.Path,
+        help="the folder that holds cifar10-jpg/ and fashion-mnist/",
     )
     parser.add_argument("--out", type=pathlib.Path, help="the version's folder, e.g. models/cifar10-resnet/1")
     parser.add_argument("--check", action="store_true", help="only read the data, and say what is there")
@@ -33,7 +37,11 @@ def arguments():
     parser.add_argument("--holdout", type=int, default=0, help="training images kept out, to compare recipes")
     parser.add_argument("--fold", type=int, default=0, help="which part of the images is kept out, from 0")
     parser.add_argument(
-        "--set", nargs="+", default=[], metavar="KEY=VALUE", help="other values than the recipe's, e.g. epochs=10"
+        "--set",
+        nargs="+",
+        default=[],
+        metavar="KEY=VALUE",
+        help="other values than the recipe's, e.g. epochs=10",
     )
     options = parser.parse_args()
     if not options.out and not options.holdout and not options.check:
@@ -60,7 +68,9 @@ def check(path, net, images, mean, std):
             expected = net(prepare(torch.from_numpy(part))).numpy()
         error = np.abs(export.run_model(path, part, mean, std) - expected).max() / np.abs(expected).max()
         if not error < 1e-5:
-            raise data.DataError(f"{path} and the trained network differ by {error:.1e} of the largest logit.")
+            raise data.DataError(
+                f"{path} and the trained network differ by {error:.1e} of the largest logit."
+            )
         yield f"the export differs from PyTorch by {error:.1e} of the largest logit on {len(part)} images"
 
 
@@ -70,7 +80,8 @@ def score(share, count):
 
 
 def write(options, recipe, trained, images, mean, std, log):
-    """The model folder, checked; 16 bits for the weights unless that costs accuracy on the training images."""
+    """The model folder, checked. Weights are stored in 16 bits unless that costs accuracy on the training
+    images."""
     import export
     import networks
 

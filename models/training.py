@@ -15,8 +15,8 @@ BAR = 30  # characters
 
 
 def optimizer_for(net, recipe, steps, fused):
-    """The optimizer, and a one-cycle schedule: up over the first tenth of all steps, then down to zero along a
-    cosine (Smith and Topin 2018; Loshchilov and Hutter 2017). Weight decay leaves biases and batch norms
+    """The optimizer, and a one-cycle schedule: up over the first tenth of all steps, then down to zero along
+    a cosine (Smith and Topin 2018; Loshchilov and Hutter 2017). Weight decay leaves biases and batch norms
     alone."""
     groups = [
         {"params": [p for p in net.parameters() if p.dim() > 1], "weight_decay": recipe.decay},
@@ -49,7 +49,8 @@ def accuracy(net, images, prepare, device):
 
 def record(net, images, batch, half):
     """Records the forward and backward pass as CUDA graphs, which net then runs by whenever it trains: such
-    small networks keep a GPU waiting for launches otherwise (an epoch of cifar10-resnet takes 0.8 s with them, 1.3 s without, on one H200)."""
+    small networks keep a GPU waiting for launches otherwise (an epoch of cifar10-resnet takes 0.8 s with
+    them and 1.3 s without, on one H200)."""
     shape = (batch, *images.pixels.shape[1:])
     example = torch.randn(shape, device="cuda").to(memory_format=torch.channels_last)
     # PyTorch warns of a stream that its own recording chose; nothing here waits on another.
