@@ -108,7 +108,7 @@ def changed(recipe, settings):
         try:
             values[key] = {"True": True, "False": False}[text] if types[key] is bool else types[key](text)
         except (KeyError, ValueError) as error:
-            raise DataError(f"'{setting}' is no setting: {key} is a {types[key].__name__}.") from error
+            raise DataError(f"'{setting}' is no setting: {key} is of type {types[key].__name__}.") from error
     recipe = dataclasses.replace(recipe, **values)
     if recipe.epochs < 1 or recipe.batch < 1 or recipe.shift < 0:
         raise DataError("epochs and batch must be 1 or more, shift 0 or more.")

@@ -125,10 +125,10 @@ def main():
         data.load(recipe.data, options.data, "test")
     mean, std = images.mean_and_std()
     counts = ", ".join(f"{name} {(images.labels == i).sum()}" for i, name in enumerate(images.classes))
+    rest, held = images.split(options.holdout, options.fold) if options.holdout else (images, None)
     if options.check:
         print(f"{len(images)} training images: {counts}")
         return
-    rest, held = images.split(options.holdout, options.fold) if options.holdout else (images, None)
 
     import torch  # after the data, which can be wrong, and without which nothing is to be done
 
