@@ -7,6 +7,7 @@
 #include <sys/random.h>
 #include <time.h>
 
+#include "client/clock.h"
 #include "client/failure.h"
 #include "client/http.h"
 #include "client/statistics.h"
@@ -46,27 +47,13 @@ struct connection {
     struct convoy_failure sample;
 };
 
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
-}
-
-static void wait_until(double when)
-{
-    struct timespec time = {(time_t)when, (long)((when - (double)(time_t)when) * 1e9)};
-    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, NULL) == EINTR)
-        ;
-}
-
 /* Takes the next request and says when it is due (closed loop: now); NULL when the time is up. */
 static const struct convoy_request *take(struct load *load, double *due)
 {
     const struct convoy_request *request = NULL;
     double end = load->start + load->seconds;
     pthread_mutex_lock(&load->lock);
-    *due = load->rate > 0 ? load->due : now();
+    *due = load->rate > 0 ? load->due : convoy_clock_now();
     if (*due < end && !load->stop) {
         request = &load->requests[load->next++ % load->count];
         if (load->rate > 0)
@@ -100,19 +87,19 @@ static void *serve_connection(void *context)
     while ((request = take(load, &due))) {
         if (load->rate > 0) {
             /* An overloaded server must not keep the run from ending: what is late at its end is not sent. */
-            if (now() >= load->start + load->seconds) {
+            if (convoy_clock_now() >= load->start + load->seconds) {
                 connection->unsent++;
                 continue;
             }
-            wait_until(due);
-            if (!keep_latency(&connection->lags, (now() - due) * 1e3)) {
+            convoy_clock_wait_until(due);
+            if (!keep_latency(&connection->lags, (convoy_clock_now() - due) * 1e3)) {
                 connection->out_of_memory = true;
                 break;
             }
         }
         int status = convoy_http_post(connection->http, request, convoy_http_patience_ms(0), &response,
                                       &connection->sample);
-        connection->last = now();
+        connection->last = convoy_clock_now();
         if (status) {
             connection->statuses[0]++;
             connection->no_server = status == -ECONNREFUSED;
@@ -137,12 +124,13 @@ static void *serve_connection(void *context)
 /* Waits for a connection's end, and says on a terminal how much of the time is over. */
 static void join_drawing(pthread_t thread, const struct load *load, const struct convoy_terminal *terminal)
 {
-    for (double next = now(); terminal->terminal && next < load->start + load->seconds; next = now()) {
+    for (double next = convoy_clock_now(); terminal->terminal && next < load->start + load->seconds;
+         next = convoy_clock_now()) {
         next += PROGRESS_S;
-        struct timespec time = {(time_t)next, (long)((next - (double)(time_t)next) * 1e9)};
+        struct timespec time = convoy_clock_timespec(next);
         if (pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &time) == 0)
             return;
-        convoy_print_progress(stderr, terminal, "bench: second", (size_t)(now() - load->start),
+        convoy_print_progress(stderr, terminal, "bench: second", (size_t)(convoy_clock_now() - load->start),
                               (size_t)load->seconds);
     }
     pthread_join(thread, NULL);
@@ -222,7 +210,7 @@ int convoy_bench_run(const char *url, const struct convoy_request *requests, siz
     pthread_mutex_init(&load.lock, NULL);
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    load.start = now();
+    load.start = convoy_clock_now();
     load.due = load.start + (rate > 0 ? convoy_poisson_gap(&load.random, rate) : 0);
     for (; status == 0 && started < connections; started++) {
         status = -pthread_create(&list[started].thread, &attributes, serve_connection, &list[started]);

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "client/clock.h"
 #include "client/failure.h"
 #include "client/terminal.h"
 
@@ -33,13 +34,6 @@ struct worker {
     struct convoy_labelled *labelled; /* arguments->batch of them */
     struct convoy_image *images;
 };
-
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
-}
 
 int convoy_eval_classify(struct convoy_client *client, const struct convoy_image *images, size_t count,
                          const struct convoy_options *options, struct convoy_answer **answer, size_t *waits,
@@ -285,7 +279,7 @@ int convoy_eval_run(const struct convoy_eval_arguments *arguments, struct convoy
     }
     eval.terminal = convoy_terminal_open(stderr);
     pthread_mutex_init(&eval.lock, NULL);
-    double start = now();
+    double start = convoy_clock_now();
     for (; eval.status == 0 && opened < connections; opened++)
         eval.status = open_worker(&workers[opened], &eval);
     if (eval.status == 0)
@@ -293,7 +287,7 @@ int convoy_eval_run(const struct convoy_eval_arguments *arguments, struct convoy
     if (eval.status == 0)
         run_workers(&eval, workers);
     convoy_end_progress(stderr, &eval.terminal);
-    result->elapsed_s = now() - start;
+    result->elapsed_s = convoy_clock_now() - start;
     if (eval.status == 0)
         convoy_eval_profile(arguments, workers[0].client, eval.sample, eval.sampled, result);
     for (size_t i = 0; i < eval.sampled; i++)

@@ -177,6 +177,9 @@ int convoy_exposition_read(const char *text, size_t size, struct convoy_expositi
 {
     struct reading reading = {0};
     memset(exposition, 0, sizeof *exposition);
+    if (size > CONVOY_EXPOSITION_BYTES)
+        return convoy_fail_with(failure, -EPROTO, "/metrics has more than %zu MiB: is the URL right?",
+                                CONVOY_EXPOSITION_BYTES >> 20);
     exposition->own_text = malloc(size + 1);
     if (!exposition->own_text)
         return convoy_fail_with(failure, -ENOMEM, "memory is out");

@@ -6,7 +6,10 @@
 
 #include "client/convoy.h"
 
-#define CONVOY_EXPOSITION_SAMPLES 1000000 /* what has more is no convoyd's */
+/* What has more is no convoyd's: with 1,024 models its text has some 200,000 samples, and 100 bytes of each.
+ */
+#define CONVOY_EXPOSITION_SAMPLES 500000
+#define CONVOY_EXPOSITION_BYTES   ((size_t)64 << 20)
 
 struct convoy_label {
     const char *name;
@@ -30,7 +33,7 @@ struct convoy_exposition {
 
 /* Reads size bytes of text. A line that is not as it should be is passed over and counted, and so is a last
  * line without its newline: it was cut off, and half a number is a wrong one. Give exposition to
- * convoy_exposition_clear also after an error. 0, -EPROTO when there are too many samples, -ENOMEM. */
+ * convoy_exposition_clear also after an error. 0, -EPROTO when there is too much of it, -ENOMEM. */
 int convoy_exposition_read(const char *text, size_t size, struct convoy_exposition *exposition,
                            struct convoy_failure *failure);
 

@@ -1,4 +1,4 @@
-/* The convoy command: finds the command named first and hands over. */
+/* The convoy command: finds the command and hands over. */
 #include <locale.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,24 +21,53 @@ static const struct command commands[] = {
 
 static void print_help(FILE *stream)
 {
-    fputs("Usage: convoy COMMAND [OPTION]... [FILE]...\n"
+    fputs("Usage: convoy [--url URL] COMMAND [OPTION]... [FILE]...\n"
           "The client of convoyd, a server that says what images show.\n\nCommands:\n",
           stream);
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         fprintf(stream, "  %-9s  %s\n", commands[i].name, commands[i].purpose);
     fputs("\n`convoy COMMAND --help` explains a command; `convoy --version` says which convoy this is.\n"
-          "All commands ask the server at --url URL, else at $CONVOY_URL, else at http://127.0.0.1:8080.\n"
+          "All commands ask the server at --url URL, else at $CONVOY_URL, else at http://127.0.0.1:8080;\n"
+          "--url may stand before the command too, every other option comes after it.\n"
           "\nFirst steps, with convoyd running (./run.sh starts one):\n"
           "  convoy models\n"
           "  convoy classify models/samples/ship.jpg\n",
           stream);
 }
 
+/* Moves a --url that stands before the command behind it. Gives the command's place, argc when there is none,
+ * or 0 when the URL is missing. */
+static int move_url(int argc, char **argv)
+{
+    int place = 1;
+    while (place < argc) {
+        if (strcmp(argv[place], "--url") == 0)
+            place += 2;
+        else if (strncmp(argv[place], "--url=", strlen("--url=")) == 0)
+            place++;
+        else
+            break;
+    }
+    if (place > argc)
+        return 0;
+    if (place == argc)
+        return argc;
+    char *command = argv[place];
+    memmove(&argv[2], &argv[1], (size_t)(place - 1) * sizeof *argv);
+    argv[1] = command;
+    return 1;
+}
+
 int main(int argc, char **argv)
 {
     /* Only to know whether the terminal shows UTF-8: numbers keep their decimal point. */
     setlocale(LC_CTYPE, "");
-    if (argc < 2) {
+    int place = move_url(argc, argv);
+    if (place == 0) {
+        fputs("convoy: the option '--url' needs a value\n", stderr);
+        return CONVOY_EXIT_USAGE;
+    }
+    if (place == argc) {
         print_help(stderr);
         return CONVOY_EXIT_USAGE;
     }
@@ -54,6 +83,12 @@ int main(int argc, char **argv)
         if (strcmp(argv[1], commands[i].name) == 0)
             return commands[i].run(argc - 1, argv + 1);
     }
-    fprintf(stderr, "convoy: there is no command '%s'; `convoy --help` lists them\n", argv[1]);
+    if (argv[1][0] == '-')
+        fprintf(
+            stderr,
+            "convoy: '%s' comes before the command, where only --url may stand: convoy COMMAND [OPTION]...\n",
+            argv[1]);
+    else
+        fprintf(stderr, "convoy: there is no command '%s'; `convoy --help` lists them\n", argv[1]);
     return CONVOY_EXIT_USAGE;
 }

@@ -10,6 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "client/clock.h"
+
 #define ENTER "\033[?1049h\033[?25l\033[2J" /* alternate screen, no cursor, empty */
 #define LEAVE "\033[0m\033[?25h\033[?1049l"
 
@@ -105,13 +107,6 @@ void convoy_screen_close(void)
     raise(number);
 }
 
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
-}
-
 /* Reads the keys that were pressed. */
 static void take_keys(void)
 {
@@ -158,10 +153,10 @@ enum convoy_screen_event convoy_screen_wait(double deadline)
             event = CONVOY_SCREEN_CHANGED;
             break;
         }
-        double left = deadline - now();
+        double left = deadline - convoy_clock_now();
         if (left <= 0)
             break;
-        struct timespec time = {(time_t)left, (long)((left - (double)(time_t)left) * 1e9)};
+        struct timespec time = convoy_clock_timespec(left);
         int ready = ppoll(&keys, 1, &time, &open);
         if (ready > 0)
             take_keys();

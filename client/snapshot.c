@@ -12,76 +12,90 @@ const char *const convoy_top_stage_names[CONVOY_TOP_STAGES] = {
     [CONVOY_TOP_INPUT] = "input",     [CONVOY_TOP_COMPUTE] = "compute", [CONVOY_TOP_OUTPUT] = "output",
 };
 
+#define LONGER(a, b) ((a) > (b) ? (a) : (b))
+
+/* Models or devices in the making. What is read may name thousands of them in any order, a million times:
+ * they are found by halving. */
+struct list {
+    char *entries; /* the first member of an entry is its name */
+    size_t size;   /* of an entry */
+    size_t count, capacity, most;
+    unsigned short by_name[LONGER(CONVOY_TOP_MODELS, CONVOY_TOP_DEVICES)]; /* indices, in the names' order */
+};
+
 /* A snapshot in the making. */
 struct making {
     struct convoy_snapshot *snapshot;
-    size_t model_capacity, device_capacity;
+    struct list models, devices;
     struct convoy_top_model *model; /* the last one met: samples come model by model */
     bool out_of_memory;
 };
 
-/* Makes room for one more in a list; false when it has the most that is kept, or memory is out. */
-static bool make_room(struct making *making, void **list, size_t count, size_t *capacity, size_t most,
-                      size_t size)
+static const char *name_at(const struct list *list, size_t place)
 {
-    if (count == most)
-        return false;
-    if (count < *capacity)
-        return true;
-    size_t wanted = *capacity * 2 + 8;
-    void *grown = realloc(*list, wanted * size);
-    if (!grown) {
-        making->out_of_memory = true;
-        return false;
-    }
-    *list = grown;
-    *capacity = wanted;
-    return true;
+    const char *name;
+    memcpy(&name, list->entries + list->by_name[place] * list->size, sizeof name);
+    return name;
 }
 
-/* NULL for "" and when there is no room. */
-static struct convoy_top_model *model_of(struct making *making, const struct convoy_sample *sample)
+/* The place of the name in by_name, or where it would be. */
+static size_t place_of(const struct list *list, const char *name, bool *found)
 {
-    struct convoy_snapshot *snapshot = making->snapshot;
-    const char *name = convoy_sample_label(sample, "model");
+    size_t low = 0, high = list->count;
+    *found = false;
+    while (low < high && !*found) {
+        size_t middle = low + (high - low) / 2;
+        int order = strcmp(name, name_at(list, middle));
+        *found = order == 0;
+        if (order > 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return high;
+}
+
+/* The entry of that name, made where there is none; NULL for "", when the list has the most that is kept, or
+ * when memory is out. */
+static void *entry_of(struct making *making, struct list *list, const char *name)
+{
+    bool found;
     if (!*name)
         return NULL;
-    if (making->model && strcmp(making->model->name, name) == 0)
-        return making->model;
-    for (size_t i = 0; i < snapshot->model_count; i++)
-        if (strcmp(snapshot->models[i].name, name) == 0)
-            return making->model = &snapshot->models[i];
-    void *list = snapshot->models;
-    bool room = make_room(making, &list, snapshot->model_count, &making->model_capacity, CONVOY_TOP_MODELS,
-                          sizeof *snapshot->models);
-    snapshot->models = list;
-    making->model = room ? &snapshot->models[snapshot->model_count++] : NULL;
-    if (room) {
-        memset(making->model, 0, sizeof *making->model);
-        making->model->name = name;
+    size_t place = place_of(list, name, &found);
+    if (found)
+        return list->entries + list->by_name[place] * list->size;
+    if (list->count == list->most)
+        return NULL;
+    if (list->count == list->capacity) {
+        size_t capacity = list->capacity * 2 + 8;
+        void *grown = realloc(list->entries, capacity * list->size);
+        if (!grown) {
+            making->out_of_memory = true;
+            return NULL;
+        }
+        list->entries = grown;
+        list->capacity = capacity;
     }
+    char *entry = list->entries + list->count * list->size;
+    memset(entry, 0, list->size);
+    memcpy(entry, &name, sizeof name);
+    memmove(&list->by_name[place + 1], &list->by_name[place], (list->count - place) * sizeof *list->by_name);
+    list->by_name[place] = (unsigned short)list->count++;
+    return entry;
+}
+
+static struct convoy_top_model *model_of(struct making *making, const struct convoy_sample *sample)
+{
+    const char *name = convoy_sample_label(sample, "model");
+    if (!making->model || strcmp(making->model->name, name) != 0)
+        making->model = entry_of(making, &making->models, name);
     return making->model;
 }
 
 static struct convoy_top_device *device_of(struct making *making, const struct convoy_sample *sample)
 {
-    struct convoy_snapshot *snapshot = making->snapshot;
-    const char *name = convoy_sample_label(sample, "device");
-    if (!*name)
-        return NULL;
-    for (size_t i = 0; i < snapshot->device_count; i++)
-        if (strcmp(snapshot->devices[i].name, name) == 0)
-            return &snapshot->devices[i];
-    void *list = snapshot->devices;
-    bool room = make_room(making, &list, snapshot->device_count, &making->device_capacity, CONVOY_TOP_DEVICES,
-                          sizeof *snapshot->devices);
-    snapshot->devices = list;
-    if (!room)
-        return NULL;
-    struct convoy_top_device *device = &snapshot->devices[snapshot->device_count++];
-    memset(device, 0, sizeof *device);
-    device->name = name;
-    return device;
+    return entry_of(making, &making->devices, convoy_sample_label(sample, "device"));
 }
 
 static void add_named(struct convoy_named_list *list, const char *name, double value)
@@ -238,7 +252,11 @@ static int by_device_name(const void *left, const void *right)
 int convoy_snapshot_read(const struct convoy_exposition *exposition, struct convoy_snapshot *snapshot,
                          struct convoy_failure *failure)
 {
-    struct making making = {.snapshot = snapshot};
+    struct making making = {
+        .snapshot = snapshot,
+        .models = {.size = sizeof *snapshot->models, .most = CONVOY_TOP_MODELS},
+        .devices = {.size = sizeof *snapshot->devices, .most = CONVOY_TOP_DEVICES},
+    };
     bool ours = false;
     memset(snapshot, 0, sizeof *snapshot);
     snapshot->version = "";
@@ -249,6 +267,10 @@ int convoy_snapshot_read(const struct convoy_exposition *exposition, struct conv
         ours = true;
         take_sample(&making, &exposition->samples[i]);
     }
+    snapshot->models = (struct convoy_top_model *)making.models.entries;
+    snapshot->model_count = making.models.count;
+    snapshot->devices = (struct convoy_top_device *)making.devices.entries;
+    snapshot->device_count = making.devices.count;
     if (making.out_of_memory)
         return convoy_fail_with(failure, -ENOMEM, "memory is out");
     if (!ours)

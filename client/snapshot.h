@@ -19,7 +19,8 @@ enum convoy_top_stage {
 extern const char *const convoy_top_stage_names[CONVOY_TOP_STAGES];
 
 #define CONVOY_TOP_STATUSES 600
-#define CONVOY_TOP_MODELS   4096 /* models and devices past these are left out */
+#define CONVOY_TOP_MODELS                                                                                    \
+    2048 /* a convoyd serves 1,024 versions; models and devices past these are left out */
 #define CONVOY_TOP_DEVICES  256
 #define CONVOY_TOP_VERSIONS 16 /* of a model, and kinds of memory and reasons of restarts of a device */
 

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/clock.h"
 #include "client/failure.h"
 #include "client/http.h"
 #include "client/screen.h"
@@ -73,13 +74,6 @@ int convoy_top_arguments(int argc, char **argv, struct convoy_top_arguments *arg
     return 0;
 }
 
-static double now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
-}
-
 /* Puts a new reading in the place of the last one, and what happened in between into the view. */
 static int compare(struct top *top, struct convoy_exposition *exposition, double time)
 {
@@ -117,7 +111,7 @@ static int ask(struct top *top)
     struct convoy_response response;
     struct convoy_exposition exposition = {0};
     int status = convoy_http_get(top->http, "/metrics", PATIENCE_MS, &response, &top->failure);
-    double time = now();
+    double time = convoy_clock_now();
     clock_gettime(CLOCK_REALTIME, &top->view.time);
     if (status == 0 && response.status != 200)
         status = convoy_fail_with(&top->failure, -EPROTO,
@@ -170,9 +164,7 @@ static int show(struct top *top)
 static bool wait_until(struct top *top, double time)
 {
     if (!top->full) {
-        struct timespec deadline = {(time_t)time, (long)((time - (double)(time_t)time) * 1e9)};
-        while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &deadline, NULL) == EINTR)
-            ;
+        convoy_clock_wait_until(time);
         return true;
     }
     for (;;) {
@@ -191,11 +183,11 @@ static bool wait_until(struct top *top, double time)
 static int watch(struct top *top)
 {
     int status = 0;
-    double next = now();
+    double next = convoy_clock_now();
     for (long shown = 0; top->arguments->count == 0 || shown < top->arguments->count; shown++) {
         next += top->arguments->interval;
-        if (next < now()) /* the last answer took longer */
-            next = now();
+        if (next < convoy_clock_now()) /* the last answer took longer */
+            next = convoy_clock_now();
         if (!wait_until(top, next))
             return 0;
         status = ask(top);

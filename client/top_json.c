@@ -16,7 +16,8 @@ static const struct {
 } quantiles[] = {{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}};
 #define QUANTILES (sizeof quantiles / sizeof *quantiles)
 
-/* Of the interval, in milliseconds. */
+/* Of the interval, in milliseconds. A quantile past the last bound is not known: null, though the mean is a
+ * number. */
 static void add_latency(cJSON *object, const char *name, const struct convoy_top_view *view,
                         const struct convoy_histogram *seconds)
 {
@@ -24,9 +25,11 @@ static void add_latency(cJSON *object, const char *name, const struct convoy_top
     const struct convoy_histogram *shown = view->seconds > 0 ? seconds : &none;
     cJSON *inside = cJSON_AddObjectToObject(object, name);
     cJSON_AddNumberToObject(inside, "mean", convoy_histogram_mean(shown) * 1000);
-    for (size_t i = 0; i < QUANTILES; i++)
-        cJSON_AddNumberToObject(inside, quantiles[i].name,
-                                convoy_histogram_quantile(shown, quantiles[i].share, NULL) * 1000);
+    for (size_t i = 0; i < QUANTILES; i++) {
+        bool beyond;
+        double value = convoy_histogram_quantile(shown, quantiles[i].share, &beyond) * 1000;
+        cJSON_AddNumberToObject(inside, quantiles[i].name, beyond ? NAN : value);
+    }
 }
 
 /* Quantiles are the bounds of buckets: no batch of that share was larger. */

@@ -90,14 +90,6 @@ void convoy_queue_changed(struct convoy_batcher *batcher, const struct convoy_mo
     convoy_metrics_queue(model->metrics, waiting);
 }
 
-/* The part of a request's time that it may spend waiting by the estimate. The rest is for what no estimate
- * knows: a neighbour on the same cores, a worker that is replaced. */
-static uint64_t spendable(uint64_t deadline_us)
-{
-    uint64_t now = convoy_now_us();
-    return deadline_us > now ? (deadline_us - now) / 4 * 3 : 0;
-}
-
 int convoy_batcher_admit(struct convoy_batcher *batcher, struct convoy_model *model, uint32_t n,
                          uint64_t deadline_us, uint64_t *wait_us)
 {
@@ -114,7 +106,7 @@ int convoy_batcher_admit(struct convoy_batcher *batcher, struct convoy_model *mo
         code = -E2BIG;
     else if (queue->queued > queue->limits.max_queue - n)
         code = -EBUSY;
-    else if (ahead > 0 && *wait_us > spendable(deadline_us))
+    else if (ahead > 0 && *wait_us > convoy_service_time_spendable_us(deadline_us, convoy_now_us()))
         code = -ETIME;
     else
         queue->queued += n;
@@ -311,6 +303,7 @@ void convoy_batcher_submit(struct convoy_batcher *batcher, struct convoy_item *i
     pthread_mutex_lock(&batcher->lock);
     struct model_queue *queue = queue_of(batcher, item->model);
     batcher->pending++;
+    queue->waiting++; /* before fill() drops the lock: the worker may have the row by then */
     if (item->deadline_us < batcher->next_deadline_us) {
         batcher->next_deadline_us = item->deadline_us;
         convoy_batcher_wake_at(batcher, item->deadline_us);
@@ -326,6 +319,7 @@ void convoy_batcher_submit(struct convoy_batcher *batcher, struct convoy_item *i
     else if (!park(batcher, item, row, row_bytes))
         refusal = -ENOMEM;
     if (refusal != 0) {
+        queue->waiting--;
         queue->queued--;
         batcher->pending--;
         item->status = refusal;
@@ -378,16 +372,19 @@ void convoy_item_finish(struct convoy_batcher *batcher, struct convoy_item *item
         free(item->parked_row);
         item->parked_row = NULL;
         queue->queued--;
+        queue->waiting--;
     } else if (item->slot != NO_SLOT) {
         struct lane_slot *slot = &batcher->lanes[item->worker]->slots[item->slot];
         const struct row_range *running = &slot->ranges[slot->range_count - (slot->range_count > 0)];
         uint32_t row = (uint32_t)item->row;
         bool runs =
             slot->state == SLOT_IN_FLIGHT && row >= running->first && row < running->first + running->rows;
-        if (!runs)
+        if (!runs) {
             queue->queued--;
-        else if (status == -ETIMEDOUT)
+            queue->waiting--;
+        } else if (status == -ETIMEDOUT) {
             queue->late = true;
+        }
         slot->items[item->row] = NULL;
     }
     convoy_queue_changed(batcher, item->model);

@@ -70,6 +70,7 @@ struct model_queue {
     uint64_t input_stride[FORMS], output_stride;
     uint32_t outputs_per_row;
     uint32_t queued;  /* admitted and not in flight: what max_queue bounds */
+    uint32_t waiting; /* those of them that are decoded: rows of slots, and parked images */
     uint32_t running; /* rows in flight */
     bool late;        /* images run into their deadlines while they run */
     struct convoy_service_time service;

@@ -4,6 +4,7 @@
 #include "server/body_memory.h"
 #include "server/http_internal.h"
 #include "server/image/image.h"
+#include "server/service_time.h"
 
 #include <errno.h>
 #include <microhttpd.h>
@@ -239,8 +240,10 @@ static const uint8_t *decode(const struct convoy_classification *classification,
 }
 
 /* Decodes one image and hands it to the batcher. Any thread; classification may be gone afterwards. False,
- * with nothing done, when the image has more than max_pixels but not too many for the configuration. */
-static bool process(struct convoy_classification *classification, uint32_t index, uint64_t max_pixels)
+ * with nothing done, when the image has more than max_pixels but not too many for the configuration.
+ * *took_us: the time of decoding, if it succeeded. */
+static bool process(struct convoy_classification *classification, uint32_t index, uint64_t max_pixels,
+                    uint64_t *took_us)
 {
     const struct convoy_model_shape *shape = &classification->view.shape;
     size_t row_bytes = (size_t)shape->channels * shape->height * shape->width;
@@ -258,6 +261,7 @@ static bool process(struct convoy_classification *classification, uint32_t index
         finish_image(classification);
         return true;
     }
+    *took_us = image->decode_us;
     image->item = (struct convoy_item){
         .model = classification->view.model,
         .form = CONVOY_SLOT_U8_HWC,
@@ -276,12 +280,14 @@ static uint64_t pixel_limit(const struct convoy_classification *classification)
     return classification->http->config->images.max_pixels;
 }
 
-static void process_in_pool(struct convoy_decode_job *job, uint32_t index)
+static uint64_t process_in_pool(struct convoy_decode_job *job, uint32_t index)
 {
     struct convoy_classification *classification =
         (struct convoy_classification *)((char *)job - offsetof(struct convoy_classification, job));
+    uint64_t took_us = 0;
 
-    process(classification, index, pixel_limit(classification));
+    process(classification, index, pixel_limit(classification), &took_us);
+    return took_us;
 }
 
 /* Are several images together small enough to decode here? One whose header is bad costs nothing either. */
@@ -304,18 +310,47 @@ static bool small(const struct convoy_classification *classification)
 /* Processes all images on this thread; false, with nothing done, when they are too large for that. */
 static bool process_here(struct convoy_classification *classification)
 {
-    uint64_t most = pixel_limit(classification);
+    uint64_t most = pixel_limit(classification), took_us;
+    uint32_t count = classification->count;
 
     /* One image is not probed first: reading its header twice would cost a tenth of its request. */
-    if (classification->count == 1)
+    if (count == 1)
         return classification->images[0].part.length <= INLINE_BYTES &&
-               process(classification, 0, most < INLINE_PIXELS ? most : INLINE_PIXELS);
+               process(classification, 0, most < INLINE_PIXELS ? most : INLINE_PIXELS, &took_us);
     if (!small(classification))
         return false;
     /* The HTTP side's reference keeps it alive through all of this, which the analyzer cannot count. */
-    for (uint32_t i = 0; i < classification->count; i++)
-        (void)process(classification, i, most); // NOLINT(clang-analyzer-unix.Malloc)
+    for (uint32_t i = 0; i < count; i++)
+        (void)process(classification, i, most, &took_us); // NOLINT(clang-analyzer-unix.Malloc)
     return true;
+}
+
+/* Hands the images to the pool and suspends; false when that cannot be: the caller answers now. */
+static bool process_in_turn(struct convoy_classification *classification)
+{
+    struct convoy_decode_pool *pool = classification->http->decode_pool;
+    uint32_t count = classification->count;
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < count; i++)
+        bytes += classification->images[i].part.length;
+    /* Decoding what would be late makes those behind it late as well. */
+    bool late = convoy_decode_pool_wait_us(pool, bytes) >
+                convoy_service_time_spendable_us(classification->deadline_us, convoy_now_us());
+    classification->job = (struct convoy_decode_job){.count = count, .bytes = bytes, .work = process_in_pool};
+    if (!late && suspend(classification, true))
+        return true;
+    convoy_batcher_cancel(classification->batcher, classification->view.model, count);
+    atomic_fetch_sub_explicit(&classification->refs, count, memory_order_relaxed);
+    if (late) {
+        for (uint32_t i = 0; i < count; i++)
+            fail_image(
+                &classification->images[i], MHD_HTTP_SERVICE_UNAVAILABLE,
+                "so many large images wait to be decoded that this one would miss its deadline: try again "
+                "later, send smaller images, or allow more with timeout_ms");
+        atomic_fetch_sub_explicit(&classification->left, count, memory_order_relaxed);
+    }
+    return false;
 }
 
 bool convoy_classification_run(struct convoy_classification *classification)
@@ -329,14 +364,8 @@ bool convoy_classification_run(struct convoy_classification *classification)
             return true;
         if (!suspend(classification, false))
             return true;
-    } else {
-        classification->job.count = count;
-        classification->job.work = process_in_pool;
-        if (!suspend(classification, true)) {
-            convoy_batcher_cancel(classification->batcher, classification->view.model, count);
-            atomic_fetch_sub_explicit(&classification->refs, count, memory_order_relaxed);
-            return true;
-        }
+    } else if (!process_in_turn(classification)) {
+        return true;
     }
     /* The last image may have been done before the connection was suspended. The HTTP side's reference holds
      * until the connection, resumed, is answered by this same thread. */

@@ -6,10 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define MEMORY 32 /* images: a burst of small ones between large ones changes the mean, but not at once */
+
 struct convoy_decode_pool {
-    pthread_mutex_t lock; /* the queue */
+    pthread_mutex_t lock; /* all below */
     pthread_cond_t filled;
     bool stopping;
+    uint64_t waiting_bytes; /* of images that no thread has begun */
+    double us_per_byte;     /* a mean of about the last MEMORY images; 0: nothing is known */
     struct convoy_decode_job *first, *last;
     uint32_t count;
     pthread_t threads[];
@@ -26,8 +30,17 @@ static void append(struct convoy_decode_pool *pool, struct convoy_decode_job *jo
     pool->last = job;
 }
 
-/* Under the lock: the next job in turn and which of its indices; false when there is none. */
-static bool take(struct convoy_decode_pool *pool, struct convoy_decode_job **job, uint32_t *index)
+/* What index counts for: the images of a form are taken for equally large. */
+static uint64_t share(const struct convoy_decode_job *job, uint32_t index)
+{
+    uint64_t each = job->bytes / job->count;
+    return index == 0 ? job->bytes - each * (job->count - 1) : each;
+}
+
+/* Under the lock: the next job in turn, which of its indices and how many bytes that is; false when there is
+ * none. */
+static bool take(struct convoy_decode_pool *pool, struct convoy_decode_job **job, uint32_t *index,
+                 uint64_t *bytes)
 {
     *job = pool->first;
     if (*job == NULL)
@@ -36,9 +49,21 @@ static bool take(struct convoy_decode_pool *pool, struct convoy_decode_job **job
     if (pool->first == NULL)
         pool->last = NULL;
     *index = (*job)->taken++;
+    *bytes = share(*job, *index);
+    pool->waiting_bytes -= *bytes;
     if ((*job)->taken < (*job)->count)
         append(pool, *job);
     return true;
+}
+
+/* Under the lock. */
+static void learn(struct convoy_decode_pool *pool, uint64_t took_us, uint64_t bytes)
+{
+    if (took_us == 0 || bytes == 0)
+        return;
+    double cost = (double)took_us / (double)bytes;
+    pool->us_per_byte =
+        pool->us_per_byte > 0 ? pool->us_per_byte + (cost - pool->us_per_byte) / MEMORY : cost;
 }
 
 static void *work(void *context)
@@ -46,13 +71,15 @@ static void *work(void *context)
     struct convoy_decode_pool *pool = context;
     struct convoy_decode_job *job;
     uint32_t index;
+    uint64_t bytes;
 
     pthread_mutex_lock(&pool->lock);
     for (;;) {
-        if (take(pool, &job, &index)) {
+        if (take(pool, &job, &index, &bytes)) {
             pthread_mutex_unlock(&pool->lock);
-            job->work(job, index);
+            uint64_t took_us = job->work(job, index);
             pthread_mutex_lock(&pool->lock);
+            learn(pool, took_us, bytes);
         } else if (pool->stopping) {
             break;
         } else {
@@ -86,6 +113,7 @@ void convoy_decode_pool_add(struct convoy_decode_pool *pool, struct convoy_decod
 {
     job->taken = 0;
     pthread_mutex_lock(&pool->lock);
+    pool->waiting_bytes += job->bytes;
     append(pool, job);
     /* Several threads can work on a job of several images. */
     if (job->count > 1)
@@ -93,6 +121,14 @@ void convoy_decode_pool_add(struct convoy_decode_pool *pool, struct convoy_decod
     else
         pthread_cond_signal(&pool->filled);
     pthread_mutex_unlock(&pool->lock);
+}
+
+uint64_t convoy_decode_pool_wait_us(struct convoy_decode_pool *pool, uint64_t bytes)
+{
+    pthread_mutex_lock(&pool->lock);
+    double us = pool->waiting_bytes > 0 ? (double)(pool->waiting_bytes + bytes) * pool->us_per_byte : 0;
+    pthread_mutex_unlock(&pool->lock);
+    return (uint64_t)(us / pool->count);
 }
 
 void convoy_decode_pool_stop(struct convoy_decode_pool *pool)

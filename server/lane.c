@@ -79,7 +79,9 @@ static void submit_range(struct convoy_lane *lane, uint32_t number)
     slot->generation++;
     slot->left_us = convoy_now_us();
     queue->running += range->rows;
-    queue->queued -= convoy_slot_live(slot, range);
+    uint32_t live = convoy_slot_live(slot, range);
+    queue->queued -= live;
+    queue->waiting -= live;
     convoy_queue_changed(lane->batcher, slot->model);
     *convoy_channel_slot(lane->channel, number) =
         (struct convoy_slot){.model = slot->model->number,
@@ -290,7 +292,7 @@ static void finish_range(struct convoy_lane *lane, uint32_t number, int status, 
     }
     if (status == 0)
         convoy_service_time_finished(&queue->service, now, range.rows, now - slot->left_us,
-                                     queue->queued > 0);
+                                     queue->waiting > 0);
     queue->running -= range.rows;
     lane->in_flight--;
     lane->progress_us = now;
@@ -359,6 +361,7 @@ uint32_t convoy_lane_down(struct convoy_lane *lane, bool blame_slots)
         queue_of(batcher, slot->model)->running -= range.rows;
         uint32_t live = convoy_slot_live(slot, &range);
         queue_of(batcher, slot->model)->queued += live;
+        queue_of(batcher, slot->model)->waiting += live;
         convoy_queue_changed(batcher, slot->model);
         convoy_metrics_retried(slot->model->metrics, live);
         again += live;

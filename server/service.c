@@ -2,6 +2,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
+#include "engine/base/utf8.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -120,22 +121,29 @@ static void describe(const struct convoy_service *service, const struct convoy_m
                  service->problem);
 }
 
-/* A status is one line: what follows a newline would be another message. */
-static void one_line(char *text)
+/* A status is one line: what follows a newline would be another message. As much of text as fits, in whole
+ * characters, because systemd takes nothing else. */
+static void one_line(const char *text, char line[CONVOY_SERVICE_SENTENCE_SIZE])
 {
-    for (; *text != '\0'; text++)
-        if ((unsigned char)*text < ' ')
-            *text = ' ';
+    size_t length = strlen(text), used = 0, bytes;
+    while ((bytes = convoy_utf8_character(text + used, length - used)) > 0 &&
+           used + bytes < CONVOY_SERVICE_SENTENCE_SIZE) {
+        memcpy(line + used, text + used, bytes);
+        if ((unsigned char)line[used] < ' ')
+            line[used] = ' ';
+        used += bytes;
+    }
+    line[used] = '\0';
 }
 
 /* Tells the status line if it changed, with more in front of it. */
 static void tell_status(struct convoy_service *service, const char *first, const char *text)
 {
-    char state[CONVOY_SERVICE_SENTENCE_SIZE + 128];
-    if (first[0] == '\0' && strcmp(service->status, text) == 0)
+    char state[CONVOY_SERVICE_SENTENCE_SIZE + 128], line[CONVOY_SERVICE_SENTENCE_SIZE];
+    one_line(text, line);
+    if (first[0] == '\0' && strcmp(service->status, line) == 0)
         return;
-    snprintf(service->status, sizeof service->status, "%s", text);
-    one_line(service->status);
+    memcpy(service->status, line, sizeof line);
     snprintf(state, sizeof state, "%s%sSTATUS=%s", first, first[0] != '\0' ? "\n" : "", service->status);
     tell(state);
 }
@@ -161,10 +169,14 @@ static void look(struct convoy_service *service)
     convoy_supervisor_health(service->supervisor, &health);
     bool settled = states.loading == 0 && (states.ready == 0 || health.worker);
     uint32_t answered = states.ready + states.failed;
-    if (answered != service->answered) {
+    /* A worker that lives is loading; the supervisor ends one that takes too long. */
+    if (answered != service->answered || convoy_supervisor_loads(service->supervisor)) {
         service->answered = answered;
         service->moved_us = now;
-        snprintf(extend, sizeof extend, "EXTEND_TIMEOUT_USEC=%u", EXTEND_US);
+        if (now - service->extended_us > EXTEND_US / 2) {
+            service->extended_us = now;
+            snprintf(extend, sizeof extend, "EXTEND_TIMEOUT_USEC=%u", EXTEND_US);
+        }
     }
     bool starts = !service->started && (settled || now - service->moved_us > CONVOY_SERVICE_PATIENCE_US);
     service->started = service->started || starts;
@@ -199,6 +211,7 @@ void convoy_service_start(struct convoy_service *service)
     service->active = (address != NULL && address[0] != '\0') || service->holds;
     service->started = service->draining = false;
     service->answered = 0;
+    service->extended_us = 0;
     service->began_us = service->moved_us = convoy_now_us();
     service->status[0] = service->problem[0] = '\0';
     if (!service->active)

@@ -9,7 +9,8 @@
  * is up: the daemon would answer as well as it ever will without a change from outside. That may be with no
  * model at all. Failing the start would only have the same happen again, and restarting what can be is the
  * supervisor's work: the status line says what is wrong. For the same reason a daemon in which nothing moves
- * for CONVOY_SERVICE_PATIENCE_US, because no worker can be started, counts as started.
+ * for CONVOY_SERVICE_PATIENCE_US, because no worker can be started, counts as started. A worker that lives
+ * moves.
  *
  * Connections to a socket that the manager holds are taken from then on, and CONVOY_SERVICE_PATIENCE_US after
  * the start at the latest: whoever came between two instances would else be told that models are loading. */
@@ -45,7 +46,8 @@ struct convoy_service {
     bool draining;     /* STOPPING=1 is out */
     uint32_t answered; /* models READY or FAILED when last looked */
     uint64_t began_us;
-    uint64_t moved_us;                         /* when that number changed */
+    uint64_t moved_us;    /* when that number changed, or a worker was last seen to load */
+    uint64_t extended_us; /* when the manager was last asked for more time */
     char status[CONVOY_SERVICE_SENTENCE_SIZE]; /* as last told */
     char problem[CONVOY_ERROR_BYTES];          /* why the last reload did not take, or empty */
 };

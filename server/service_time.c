@@ -42,3 +42,8 @@ uint64_t convoy_service_time_wait_us(const struct convoy_service_time *service, 
     double company = service->batches > 0 ? service->images / service->batches : 0;
     return (uint64_t)(((double)images + company) * cost_us(service));
 }
+
+uint64_t convoy_service_time_spendable_us(uint64_t deadline_us, uint64_t now_us)
+{
+    return deadline_us > now_us ? (deadline_us - now_us) / 4 * 3 : 0;
+}

@@ -1,10 +1,11 @@
 /* How long a model's images take, learnt from what finishes, to tell how long a newcomer would wait.
  *
- * While images wait, the device has no rest: the time from one batch's end to the next, divided by the images
- * of the second, is then what an image costs, whatever streams, devices, batches and other models have to do
- * with it, and decoding too where that is what images wait for. A mean over about the last second, and at
- * least some ten batches, is kept. Without images that wait there is nothing to learn but that an image costs
- * no more than its batch took, which keeps an old mean from refusing what could be served.
+ * While decoded images wait, the device has no rest: the time from one batch's end to the next, divided by
+ * the images of the second, is then what an image costs, whatever streams, devices, batches and other models
+ * have to do with it. What decoding costs is the decode pool's to say (decode_pool.h). A mean over about the
+ * last second, and at least some ten batches, is kept. Without images that wait there is nothing to learn but
+ * that an image costs no more than its batch took, which keeps an old mean from refusing what could be
+ * served.
  *
  * Plain data and arithmetic; the owner's lock guards it. All zero is a model of which nothing is known. */
 #ifndef CONVOY_SERVER_SERVICE_TIME_H
@@ -31,5 +32,9 @@ uint64_t convoy_service_time_run_us(const struct convoy_service_time *service, u
 /* When the last of images (those that wait or run already, and the newcomer's) would be answered, in
  * microseconds from now; 0 while nothing is known. */
 uint64_t convoy_service_time_wait_us(const struct convoy_service_time *service, uint64_t images);
+
+/* The part of the time until the deadline that a request may spend waiting by an estimate. The rest is for
+ * what no estimate knows: a neighbour on the same cores, a worker that is replaced. */
+uint64_t convoy_service_time_spendable_us(uint64_t deadline_us, uint64_t now_us);
 
 #endif

@@ -445,6 +445,18 @@ void convoy_supervisor_health(struct convoy_supervisor *supervisor, struct convo
     health->settled = convoy_registry_settled(supervisor->registry);
 }
 
+bool convoy_supervisor_loads(const struct convoy_supervisor *supervisor)
+{
+    for (uint32_t i = 0; i < supervisor->member_count; i++) {
+        const struct member *member = supervisor->members[i];
+        for (uint32_t model = 0; model < supervisor->model_count; model++)
+            if (member->worker.running && member->greeted && !member->answered[model] &&
+                convoy_registry_at(supervisor->registry, model)->state != CONVOY_MODEL_FAILED)
+                return true;
+    }
+    return false;
+}
+
 struct convoy_batcher *convoy_supervisor_batcher(struct convoy_supervisor *supervisor)
 {
     return supervisor->batcher;

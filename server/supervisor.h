@@ -41,6 +41,10 @@ struct convoy_health {
 /* Any thread. */
 void convoy_supervisor_health(struct convoy_supervisor *supervisor, struct convoy_health *health);
 
+/* Whether a worker lives, and has said HELLO, that has not answered for all models yet. On the control loop.
+ */
+bool convoy_supervisor_loads(const struct convoy_supervisor *supervisor);
+
 /* Any thread. */
 struct convoy_batcher *convoy_supervisor_batcher(struct convoy_supervisor *supervisor);
 

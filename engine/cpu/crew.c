@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct helper {
+/* A thread of the crew's other than the caller's. */
+struct mate {
     struct convoy_cpu_crew *crew;
     int member;
     pthread_t thread;
@@ -19,36 +20,36 @@ struct convoy_cpu_crew {
     pthread_mutex_t lock; /* all below */
     pthread_cond_t called, left;
     bool stopping;
-    bool open;     /* helpers may still join the job */
+    bool open;     /* mates may still join the job */
     uint64_t jobs; /* begun so far */
     int members;   /* of this job */
-    int inside;    /* helpers that are at work */
+    int inside;    /* mates that are at work */
     void (*work)(void *context, int member);
     void *context;
-    int helper_count;
-    struct helper helpers[];
+    int mate_count;
+    struct mate mates[];
 };
 
-/* Under the lock: waits for a job that helper has not seen; false when the crew stops. */
-static bool wait_for_job(struct convoy_cpu_crew *crew, const struct helper *helper, uint64_t *seen)
+/* Under the lock: waits for a job that mate has not seen; false when the crew stops. */
+static bool wait_for_job(struct convoy_cpu_crew *crew, const struct mate *mate, uint64_t *seen)
 {
-    while (!crew->stopping && !(crew->open && *seen != crew->jobs && helper->member < crew->members))
+    while (!crew->stopping && !(crew->open && *seen != crew->jobs && mate->member < crew->members))
         pthread_cond_wait(&crew->called, &crew->lock);
     *seen = crew->jobs;
     return !crew->stopping;
 }
 
-static void *help(void *context)
+static void *serve(void *context)
 {
-    struct helper *helper = context;
-    struct convoy_cpu_crew *crew = helper->crew;
+    struct mate *mate = context;
+    struct convoy_cpu_crew *crew = mate->crew;
     uint64_t seen = 0;
     omp_set_num_threads(1); /* of this thread: its primitives are made for one */
     pthread_mutex_lock(&crew->lock);
-    while (wait_for_job(crew, helper, &seen)) {
+    while (wait_for_job(crew, mate, &seen)) {
         crew->inside++;
         pthread_mutex_unlock(&crew->lock);
-        crew->work(crew->context, helper->member);
+        crew->work(crew->context, mate->member);
         pthread_mutex_lock(&crew->lock);
         if (--crew->inside == 0)
             pthread_cond_signal(&crew->left);
@@ -59,7 +60,7 @@ static void *help(void *context)
 
 int convoy_cpu_crew_start(int members, struct convoy_cpu_crew **result, struct convoy_error *error)
 {
-    struct convoy_cpu_crew *crew = calloc(1, sizeof *crew + (size_t)members * sizeof crew->helpers[0]);
+    struct convoy_cpu_crew *crew = calloc(1, sizeof *crew + (size_t)members * sizeof crew->mates[0]);
     if (crew == NULL)
         return convoy_fail(error, -ENOMEM, "no memory for %d threads", members);
     pthread_mutex_init(&crew->lock, NULL);
@@ -70,10 +71,10 @@ int convoy_cpu_crew_start(int members, struct convoy_cpu_crew **result, struct c
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int code = 0;
     for (int member = 1; member < members && code == 0; member++) {
-        struct helper *helper = &crew->helpers[crew->helper_count];
-        *helper = (struct helper){.crew = crew, .member = member};
-        code = pthread_create(&helper->thread, NULL, help, helper);
-        crew->helper_count += code == 0;
+        struct mate *mate = &crew->mates[crew->mate_count];
+        *mate = (struct mate){.crew = crew, .member = member};
+        code = pthread_create(&mate->thread, NULL, serve, mate);
+        crew->mate_count += code == 0;
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (code != 0) {
@@ -112,8 +113,8 @@ void convoy_cpu_crew_stop(struct convoy_cpu_crew *crew)
     crew->stopping = true;
     pthread_cond_broadcast(&crew->called);
     pthread_mutex_unlock(&crew->lock);
-    for (int i = 0; i < crew->helper_count; i++)
-        pthread_join(crew->helpers[i].thread, NULL);
+    for (int i = 0; i < crew->mate_count; i++)
+        pthread_join(crew->mates[i].thread, NULL);
     pthread_cond_destroy(&crew->called);
     pthread_cond_destroy(&crew->left);
     pthread_mutex_destroy(&crew->lock);

@@ -8,6 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "engine/base/clock.h"
+
 /* A device that stood still for longer than this was idle, and gets nothing back. */
 #define PACE_SLACK_US 2000u
 
@@ -47,13 +49,10 @@ void convoy_fault_on_load(const char *model)
  * back, so that the rate is as asked for. Jobs come from one thread. */
 static void keep_pace(uint32_t rows)
 {
-    static struct timespec end;
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    uint64_t now_us = (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
-    uint64_t end_us = (uint64_t)end.tv_sec * 1000000u + (uint64_t)end.tv_nsec / 1000u;
+    static uint64_t end_us;
+    uint64_t now_us = convoy_now_us();
     end_us = (end_us + PACE_SLACK_US > now_us ? end_us : now_us) + (uint64_t)rows * pace_us;
-    end = (struct timespec){(time_t)(end_us / 1000000u), (long)(end_us % 1000000u) * 1000};
+    struct timespec end = {(time_t)(end_us / 1000000u), (long)(end_us % 1000000u) * 1000};
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &end, NULL) == EINTR)
         ;
 }

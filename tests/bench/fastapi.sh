@@ -17,8 +17,13 @@ $peer -c 'import onnxruntime, numpy, PIL, fastapi, uvicorn, uvloop, httptools' 2
 small_jpeg
 export MODEL=models/cifar10-convnet
 
-# first_answer URL: waits for it, without a pause that counts.
-first_answer() { until curl -fs -o /dev/null --data-binary "@$IMAGE" "$1/classify"; do sleep 0.002; done; }
+# first_answer URL PID LOG: waits for it, without a pause that counts, as long as that process is there.
+first_answer() {
+  until curl -fs -o /dev/null --data-binary "@$IMAGE" "$1/classify"; do
+    kill -0 "$2" 2>/dev/null || die "who should answer at $1 has ended: $(cat "$3")"
+    sleep 0.002
+  done
+}
 # descendants PID: it and all below it.
 descendants() { local child; echo "$1"; for child in $(pgrep -P "$1"); do descendants "$child"; done; }
 now() { date +%s%N; }
@@ -26,24 +31,25 @@ now() { date +%s%N; }
 start_peer() {
   peer_url=http://127.0.0.1:$(free_port)
   (cd tests/bench && MODEL=../../$MODEL exec ../../$peer -m uvicorn peer_fastapi:app --workers 2 --log-level error \
-    --no-access-log --port "${peer_url##*:}") &
+    --no-access-log --port "${peer_url##*:}" 2>"$work/peer.log") &
   peer_pid=$!
+  pids+=("$peer_pid")
 }
 start_own() {
   url=http://127.0.0.1:$(free_port)
   "$build/bin/convoyd" --listen "${url#http://}" --backend cpu 2>"$work/log" &
   daemon=$!
+  pids+=("$daemon")
 }
 for ((i = 0; i <= rounds; i++)); do # the first warms the files and does not count
   begun=$(now)
   start_peer
-  first_answer "$peer_url"
+  first_answer "$peer_url" "$peer_pid" "$work/peer.log"
   [ $i -eq 0 ] || echo $((($(now) - begun) / 1000)) >>"$work/peer.first"
   begun=$(now)
   start_own
-  first_answer "$url"
+  first_answer "$url" "$daemon" "$work/log"
   [ $i -eq 0 ] || echo $((($(now) - begun) / 1000)) >>"$work/own.first"
-  pids=("$peer_pid" "$daemon")
   for number in 64 1; do
     drive "$url/classify?top=1" $number "$seconds" >>"$work/own.$number"
     drive "$peer_url/classify?top=1" $number "$seconds" >>"$work/peer.$number"

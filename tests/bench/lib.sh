@@ -12,6 +12,9 @@ end() {
   rm -rf "$work"
 }
 trap end EXIT
+# What runs in the foreground gets the signal too; the script must not go on with the next.
+trap 'exit 130' INT
+trap 'exit 143' TERM
 
 die() {
   echo "$(basename "$0"): $*" >&2
@@ -37,15 +40,15 @@ Image.open(sys.argv[1]).resize((32, 32), Image.BILINEAR).save(sys.argv[2], quali
 PYTHON
 }
 
-# serve BACKEND: starts convoyd with it, waits until it is ready, sets $url and $daemon.
+# serve BACKEND [OPTION...]: starts convoyd with them, waits until it is ready, sets $url and $daemon.
 serve() {
   : >"$work/log"
-  "$build/bin/convoyd" --listen 127.0.0.1:0 --backend "$1" 2>"$work/log" &
+  "$build/bin/convoyd" --listen 127.0.0.1:0 --backend "$@" 2>"$work/log" &
   daemon=$!
   pids+=("$daemon")
   until url=http://127.0.0.1:$(sed -n 's/.*msg="convoyd listens".* port=\([0-9]*\).*/\1/p' "$work/log") &&
     curl -fs -o /dev/null "$url/v2/health/ready"; do
-    kill -0 "$daemon" || die "convoyd ended: $(cat "$work/log")"
+    kill -0 "$daemon" 2>/dev/null || die "convoyd ended: $(cat "$work/log")"
     sleep 0.05
   done
 }

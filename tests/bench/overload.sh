@@ -7,28 +7,24 @@
 #   tests/bench/overload.sh [SECONDS [ROUNDS [KIND...]]]
 # Capacity is the rate of a closed loop of 64 connections just before, of the same generator and daemon. A round counts
 # only if the generator kept up: nothing unsent, and 99 % of the requests sent within 50 ms after they were due.
-set -euo pipefail
-cd "$(dirname "$0")/../.."
-build=${CONVOY_BUILD:-build}
+# shellcheck source=tests/bench/lib.sh
+. "$(dirname "$0")/lib.sh"
 seconds=${1:-30}
 rounds=${2:-3}
 kinds=("${@:3}")
 [ ${#kinds[@]} -gt 0 ] || kinds=(device network decoder)
-work=$(mktemp -d)
-daemon=
-trap '[ -z "$daemon" ] || kill -KILL "$daemon" 2>/dev/null || true; rm -rf "$work"' EXIT
 
 start() { # kind
-  local arguments=(--listen 127.0.0.1:0) pace=
+  local backend=null options=() pace=
   images=models/samples
   case $1 in
     device)
-      arguments+=(--backend null)
       pace=pace:5000
       ;;
     network)
       [ -d "$work/models" ] || python3 tests/bench/slow_network.py "$work/models" 10
-      arguments+=(--backend cpu --models "$work/models")
+      backend=cpu
+      options=(--models "$work/models")
       ;;
     decoder)
       mkdir -p "$work/large"
@@ -38,20 +34,14 @@ from PIL import Image
 Image.open(sys.argv[1]).resize((1600, 1200), Image.BICUBIC).save(sys.argv[2], quality=50)
 PYTHON
       images=$work/large
-      arguments+=(--backend null)
       ;;
     *)
-      echo "overload.sh: the kinds are device, network and decoder, not $1" >&2
-      exit 2
+      die "the kinds are device, network and decoder, not $1"
       ;;
   esac
   printf '{}' >"$work/config.json" # the built-in values, whatever lies in ./config
-  CONVOY_TEST_FAULT=$pace "$build/bin/convoyd" --config "$work/config.json" "${arguments[@]}" 2>"$work/log" &
-  daemon=$!
-  until url=http://127.0.0.1:$(sed -n 's/.*msg="convoyd listens".* port=\([0-9]*\).*/\1/p' "$work/log") &&
-    curl -fs -o /dev/null "$url/v2/health/ready"; do
-    sleep 0.05
-  done
+  export CONVOY_TEST_FAULT=$pace
+  serve $backend --config "$work/config.json" "${options[@]}"
 }
 
 bench() { "$build/bin/convoy" bench --url "$url" --json "$@" "$images" || [ $? -eq 1 ]; }
@@ -98,11 +88,12 @@ for kind in "${kinds[@]}"; do
     python3 tests/tools/probe.py --seconds "$seconds" "$url" "$daemon" "$(pgrep -P "$daemon" convoy-worker)" \
       >"$work/probe.json" &
     probe=$!
+    pids+=("$probe")
     bench --rate "$rate" --connections 4000 --seconds "$seconds" >"$work/open.json"
     wait "$probe"
     kill -TERM "$daemon"
     wait "$daemon"
-    daemon=
+    pids=()
     judge "$kind"
   done
 done

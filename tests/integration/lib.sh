@@ -29,15 +29,16 @@ skip() {
   exit 77
 }
 
+# finish [STATUS]: what ends every test. A trap of a test's own that does something first must keep $? for it.
 finish() {
-  local status=$?
+  local status=${1:-$?}
   [ -z "$daemon" ] || { kill -KILL "$daemon" 2>/dev/null; wait "$daemon" 2>/dev/null; } || true
   if ls "$work"/sanitizer.* >/dev/null 2>&1; then
     cat "$work"/sanitizer.* >&2
     status=1
   fi
   rm -rf "$work"
-  exit $status
+  exit "$status"
 }
 trap finish EXIT
 

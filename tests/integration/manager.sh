@@ -48,4 +48,4 @@ ended() {
 }
 
 # A killed manager leaves convoyd behind.
-trap '[ -z "${daemon:-}" ] || kill -KILL "$(recorded "[l[\"pid\"] for l in r if \"ports\" in l][-1]")" 2>/dev/null || true; finish' EXIT
+trap 'status=$?; [ -z "${daemon:-}" ] || kill -KILL "$(recorded "[l[\"pid\"] for l in r if \"ports\" in l][-1]")" 2>/dev/null || true; finish "$status"' EXIT

@@ -31,11 +31,25 @@ run 2 fly
 run 2 classify
 run 2 classify --top 0 $samples/ship.jpg
 run 2 models extra
+run 2 --json models
+err "'--json' comes before the command"
+run 2 --url
+err "'--url' needs a value"
+run 2 --url http://127.0.0.1
+err '^Usage: convoy'
+run 2 --url '' models
+err "the server's URL '' is of no use"
 # A port that was free a moment ago and is not listened on.
 closed=$("$python" -S -c 'import socket; s=socket.socket(); s.bind(("127.0.0.1",0)); print(s.getsockname()[1])')
 run 3 classify --url "http://127.0.0.1:$closed" $samples/ship.jpg
 err 'run.sh'
 run 3 models --url "http://127.0.0.1:$closed"
+for before in "--url http://127.0.0.1:$closed" "--url=http://127.0.0.1:$closed" "--url x: --url=http://127.0.0.1:$closed"; do
+  # shellcheck disable=SC2086 # words
+  run 3 $before classify --json $samples/ship.jpg
+  err "convoy classify: no server answers at http://127.0.0.1:$closed"
+done
+run 2 --url "http://127.0.0.1:$closed" models --url 'gopher://x'
 run 2 models --url 'gopher://x'
 "$python" -m http.server --bind 127.0.0.1 --directory "$work" 0 >"$work/http" 2>&1 &
 other=$!
@@ -50,6 +64,8 @@ export CONVOY_URL=$url
 
 echo "classify"
 run 0 classify --top 1 $samples/ship.jpg
+out '^  ship '
+CONVOY_URL='' run 0 --url "$url" classify --top 1 $samples/ship.jpg
 out '^  ship '
 run 0 classify --json $samples/{ship,truck,airplane,automobile}.jpg
 holds "[f['predictions'][0]['label'] for f in d['files']] == ['ship', 'truck', 'airplane', 'automobile']"

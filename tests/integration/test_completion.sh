@@ -35,8 +35,14 @@ offers() {
 }
 
 echo "Commands and options."
-offers 'convoy ' bench classify eval models top help --help --version
+offers 'convoy ' bench classify eval models top help --help --version --url
 offers 'convoy b' bench
+offers 'convoy --u' --url
+offers 'convoy --url ' http://127.0.0.1:8080
+offers 'convoy --url=' http://127.0.0.1:8080
+offers 'convoy --url http://a:1/b ' bench classify eval models top --url
+offers 'convoy --url=http://a:1/b --url http://c t' top
+offers 'convoy --url http://a:1 top --in' --interval
 offers 'convoy mo' models
 offers 'convoyd --ba' --backend
 offers 'convoyd --backend ' auto cpu cuda null
@@ -70,6 +76,7 @@ for folder in "$work/models"/*/*; do cp models/cifar10-convnet/1/model.onnx "$fo
 start --backend null --models "$work/models"
 offers "convoy classify --url $url --model " first fourth
 offers "convoy eval --url=$url --json --model fo" fourth
+offers "convoy --url $url eval --model fo" fourth
 offers "convoy bench --url $url --model=fi" first
 offers "convoy bench --url $url --model fourth --version " 1 2
 offers "convoy bench --url $url --model first --version " 1

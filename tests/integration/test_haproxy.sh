@@ -19,8 +19,7 @@ stop_all() {
   [ -z "$load" ] || kill -KILL "$load" 2>/dev/null || true
   [ -z "$worker" ] || kill -CONT "$worker" 2>/dev/null || true # it ends by itself, unless it stands still
   set +e # what was wrong must not end this
-  (exit $status)
-  finish
+  finish "$status"
 }
 trap stop_all EXIT
 

@@ -40,11 +40,19 @@ start --backend cpu
 for path in $("$venv/bin/python" tests/tools/kubernetes_check.py probes "$work/base.yaml"); do
   expect 200 "$url$path"
 done
-metric=$(sed -n 's/.*metric: {name: \([a-z_]*\)}.*/\1/p' $folder/base/hpa.yaml)
-[ -n "$(sample "$metric{model=\"cifar10-convnet\"}")" ] || fail "there is no metric $metric to scale on"
-grep -qF "as: $metric}" $folder/prometheus-adapter.yaml || fail "prometheus-adapter does not bring $metric"
+"$venv/bin/python" tests/tools/kubernetes_check.py adapter $folder/prometheus-adapter.yaml >"$work/adapter.yml" || fail "see above"
+metrics=$("$venv/bin/python" tests/tools/kubernetes_check.py metrics "$work/base.yaml")
+[ -n "$metrics" ] || fail "the autoscaler asks for no metric of pods"
+for metric in $metrics; do
+  series=$(sed -n "s/.*name: {matches: \([a-z_]*\), as: $metric}.*/\1/p" $folder/prometheus-adapter.yaml)
+  [ -n "$series" ] || fail "prometheus-adapter does not bring $metric"
+  expect 200 "$url/metrics"
+  grep -q "^$series{model=\"cifar10-convnet\"" "$work/body" || fail "there is no metric $series to scale on"
+done
 if [ "$(curl -s -o "$work/body" -w '%{http_code}' -d '{}' "$url/v2/models/cifar10-convnet/infer")" != 404 ]; then
   fail "convoyd serves /infer now: say so in $folder/kserve/servingruntime.yaml and docs/deploy.md"
 fi
 stop
+command -v promtool >/dev/null || skip "there is no promtool (package prometheus) to ask about prometheus-adapter.yaml; the rest passed"
+promtool check rules "$work/adapter.yml" >"$work/promtool" 2>&1 || fail "prometheus-adapter.yaml: $(cat "$work/promtool")"
 echo "passed"

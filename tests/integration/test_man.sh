@@ -4,7 +4,9 @@
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh"
 
-command -v groff mandoc >/dev/null || skip "there is no groff or mandoc to check the manual pages with"
+for tool in groff mandoc; do
+  command -v $tool >/dev/null || skip "there is no $tool to check the manual pages with"
+done
 pages=docs/man
 for page in "$pages"/*.[1-8]; do
   said=$(groff -man -ww -z -Tutf8 "$page" 2>&1) || fail "groff: $page: $said"
@@ -97,6 +99,19 @@ done <"$work/keys"
 while read -r key; do
   grep -qx "$key" "$work/keys" || fail "convoyd.json.5 has $key, which convoyd does not know"
 done < <(sed -n 's/^\.BR \([a-z_.]*\) .*/\1/p' "$work/text")
+
+# Limits, as the daemon has them, are not all of what its users must know.
+for said in 'would outlast a request' 'three quarters'; do
+  grep -q "$said" "$work/text" || fail "convoyd.json.5 has no word on refusals before the deadline: $said"
+done
+for page in convoyd.8 convoyd.json.5; do
+  grep -qE '^\.IR? /etc/convoyd/convoyd\.json' "$pages/$page" ||
+    fail "$page does not say that a convoyd in /usr/bin reads /etc/convoyd/convoyd.json"
+done
+section convoyd.8 SYSTEMD >"$work/text"
+for said in READY=1 WATCHDOG=1 convoyd.socket --listen; do
+  grep -qF -e "$said" "$work/text" || fail "convoyd.8 says nothing of systemd and $said"
+done
 
 keys ask_model >"$work/keys"
 section convoyd.json.5 "A MODEL'S CONFIG.JSON" >"$work/text"

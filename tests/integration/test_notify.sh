@@ -4,6 +4,7 @@
 # shellcheck source=tests/integration/manager.sh
 . "$(dirname "$0")/manager.sh"
 
+left_out=
 echo "READY=1 comes when the daemon is ready, and says what it serves."
 manage --watchdog-us 600000 -- --listen 127.0.0.1:0 --backend cpu
 until_true 30 holds 'said("READY") == ["1"]' || fail "no READY: $(cat "$record")"
@@ -49,7 +50,7 @@ if [ -s "$work/stopped" ]; then
   silent "a stuck loop"
   expect 503 "$url/v2/health/live"
 else
-  echo "left out, as ptrace(2) is not allowed: $(cat "$work/refused")"
+  left_out="a control loop that is stuck, as ptrace(2) is not allowed: $(tail -n 1 "$work/refused")"
 fi
 exec 9>&-
 wait "$stopper" || [ -s "$work/refused" ] || fail "the thread does not go on"
@@ -102,7 +103,22 @@ until_true 30 holds 'said("READY") == ["1"]' || fail "no READY: $(cat "$record")
 holds '"no model can be served, 1 FAILED" in said("STATUS")[-1]' || fail "$(cat "$record")"
 end 0
 
-echo "So does a daemon that gets no worker: there is no CUDA module to start."
+echo "A model that takes its time is waited for, and asks for time."
+touch "$work/stall"
+export CONVOY_TEST_FAULT=stall:cifar10-convnet:$work/stall
+manage -- --listen 127.0.0.1:0 --backend null
+unset CONVOY_TEST_FAULT
+# Nothing shows that it goes on waiting but time: a good two seconds more than the patience with what does not move.
+begun=$SECONDS
+waited() { [ $((SECONDS - begun)) -ge 13 ]; }
+until_true 20 waited || fail "time stands still"
+holds 'said("READY") == []' || fail "READY while a model is loading: $(cat "$record")"
+holds 'len(said("EXTEND_TIMEOUT_USEC")) >= 1' || fail "no more time was asked for: $(cat "$record")"
+rm "$work/stall"
+until_true 10 holds 'said("READY") == ["1"] and said("STATUS")[-1] == "serving 1 model"' || fail "$(cat "$record")"
+end 0
+
+echo "A daemon that gets no worker counts as started: there is no CUDA module to start."
 if [ ! -e "$build/bin/convoy-backend-cuda.so" ]; then
   manage -- --listen 127.0.0.1:0 --backend cuda
   until_true 40 holds 'said("READY") == ["1"]' || fail "no READY: $(cat "$record")"
@@ -110,4 +126,5 @@ if [ ! -e "$build/bin/convoy-backend-cuda.so" ]; then
   holds '[l["at"] for l in r if "READY" in l.get("said", {})][0] >= 10' || fail "READY too early: $(cat "$record")"
   end 0
 fi
+[ -z "$left_out" ] || skip "left out: $left_out; the rest passed"
 echo "passed"

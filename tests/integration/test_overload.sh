@@ -30,6 +30,9 @@ holds "set(d['statuses']) == {'200', '503'} and d['refused'] == d['statuses']['5
 holds "d['unsent'] == 0"
 computed=$(sample 'convoyd_images_total{model="cifar10-convnet"}')
 holds "d['statuses']['200'] >= 0.9 * $computed" # or the worker ran for clients that had their 503 already
+if [[ $build != *san* ]]; then # under a sanitizer the client is slower than its rate
+  holds "d['statuses']['200'] >= 0.9 * $capacity * 12"
+fi
 [ "$(json "$work/probe" "all(p['wrong'] == 0 and p['asked'] > 10 for p in d['pages'].values())")" = True ] ||
   fail "health or metrics were not answered"
 if [[ $build != *san* ]]; then # a sanitizer keeps what was freed

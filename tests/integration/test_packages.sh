@@ -4,7 +4,7 @@
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh"
 
-for tool in cpack dpkg-deb dpkg-shlibdeps; do
+for tool in cpack dpkg-deb dpkg-shlibdeps file; do
   command -v $tool >/dev/null || skip "there is no $tool"
 done
 packages=$work/packages
@@ -86,7 +86,10 @@ echo "Installed: nothing is started or enabled."
 # A trap for what would be started: policy-rc.d says yes to all and writes down what it was asked.
 printf '#!/bin/sh\necho "$@" >>/started\nexit 0\n' >"$clean/usr/sbin/policy-rc.d"
 chmod +x "$clean/usr/sbin/policy-rc.d"
-inside "apt-get update -qq && apt-get install -y -qq --no-install-recommends systemd curl /packages/*.deb;
+# A kept root and no network: that is no fault of the packages.
+inside 'apt-get update -qq -o APT::Update::Error-Mode=any' >"$work/update" 2>&1 ||
+  skip "contents are right; apt-get update fails in the clean root: $(tail -n 1 "$work/update")"
+inside "apt-get install -y -qq --no-install-recommends systemd curl /packages/*.deb;
   echo status \$?; ps -e -o comm= 2>/dev/null || cat /proc/[0-9]*/comm" >"$work/install" 2>&1 || true
 grep -q '^status 0$' "$work/install" || fail "$(tail -n 30 "$work/install")"
 sed '1,/^status 0$/d' "$work/install" | grep convoy && fail "it runs"

@@ -15,8 +15,7 @@ stop_prometheus() {
   [ -z "$prometheus" ] || { kill -KILL "$prometheus" && wait "$prometheus"; } 2>/dev/null || true
   [ -z "$worker" ] || kill -KILL "$worker" 2>/dev/null || true # it may stand still
   set +e # what was wrong must not end this
-  (exit $status)
-  finish
+  finish "$status"
 }
 trap stop_prometheus EXIT
 

@@ -9,7 +9,7 @@ command -v tmux >/dev/null || skip "there is no tmux to have a terminal in"
 convoy=$PWD/$build/bin/convoy
 unset CONVOY_URL NO_COLOR TMUX
 mux() { tmux -S "$work/tmux" -f /dev/null "$@"; }
-trap 'mux kill-server 2>/dev/null || true; finish' EXIT
+trap 'status=$?; mux kill-server 2>/dev/null || true; finish "$status"' EXIT
 keys() { mux send-keys "$@"; }
 see() { mux capture-pane -p -t main; }
 sees() { see | grep -qE -e "$1"; }

@@ -31,7 +31,7 @@ struct job {
                         */
 };
 
-static atomic_uint helped; /* shares that were not the caller's */
+static atomic_uint by_mates; /* shares that were not the caller's */
 
 /* The crew's threads call this of OpenMP's; no team is needed here. */
 void omp_set_num_threads(int threads)
@@ -50,7 +50,7 @@ static void work(void *context, int member)
         pthread_mutex_unlock(&job->lock);
         job->taken[share]++;
         if (member > 0)
-            atomic_fetch_add_explicit(&helped, 1, memory_order_relaxed);
+            atomic_fetch_add_explicit(&by_mates, 1, memory_order_relaxed);
         pthread_mutex_lock(&job->lock);
     }
     job->inside[member] = false;
@@ -76,11 +76,11 @@ int main(void)
     for (int i = 0; i < JOBS; i++)
         run_one(crew, 1 + i % MEMBERS);
     convoy_cpu_crew_stop(crew);
-    CHECK(atomic_load(&helped) > 0);
+    CHECK(atomic_load(&by_mates) > 0);
 
     CHECK(convoy_cpu_crew_start(1, &crew, &error) == 0);
     run_one(crew, 1);
     convoy_cpu_crew_stop(crew);
-    printf("%d jobs, %u shares by helpers\n", JOBS, atomic_load(&helped));
+    printf("%d jobs, %u shares by mates\n", JOBS, atomic_load(&by_mates));
     return 0;
 }

@@ -6,6 +6,8 @@
     kubernetes_check.py same FILE FILE    both hold the same, but for the hash in a ConfigMap's name
     kubernetes_check.py config FILE       prints the convoyd.json of the ConfigMap
     kubernetes_check.py probes FILE       prints the paths that are probed
+    kubernetes_check.py metrics FILE      prints the metrics of pods that the autoscaler asks for
+    kubernetes_check.py adapter FILE      prints prometheus-adapter's rules as recording rules, for promtool
 
 FILE is a stream of rendered YAML documents. Needs kubernetes-validate from PyPI."""
 
@@ -73,6 +75,15 @@ def sense(documents):
     annotations = deployment["spec"]["template"]["metadata"]["annotations"]
     assert annotations["prometheus.io/port"] == str(ports["http"])
     assert {probe["port"] for probe in probes(container).values()} == {"http"}
+    targets = {
+        metric["pods"]["metric"]["name"]: float(metric["pods"]["target"]["averageValue"])
+        for metric in autoscaler["spec"]["metrics"]
+        if metric["type"] == "Pods"
+    }
+    refuses = 0.75 * config.get("timeout_ms", 10000) / 1000
+    assert 2 * targets["convoyd_queue_seconds_p99"] <= refuses, f"{targets}: pods refuse at {refuses} s"
+    most = config.get("batching", {}).get("max_queue", 4096)
+    assert 2 * targets["convoyd_queue_images"] <= most, f"{targets}: pods refuse at {most} images"
     grace, needed = pod["terminationGracePeriodSeconds"], config["drain_ms"] + config["drain_timeout_ms"]
     assert 1000 * grace >= needed + 2000, f"SIGKILL after {grace} s, but a drain may take {needed} ms"
     notice = container["readinessProbe"]["periodSeconds"] * container["readinessProbe"]["failureThreshold"]
@@ -100,6 +111,22 @@ def unhashed(documents):
     return found
 
 
+def pod_metrics(documents):
+    metrics = one(documents, "HorizontalPodAutoscaler")["spec"]["metrics"]
+    return [metric["pods"]["metric"]["name"] for metric in metrics if metric["type"] == "Pods"]
+
+
+def adapter_rules(values):
+    """{the metric's new name: PromQL} as prometheus-adapter would ask it."""
+    rules = {}
+    for rule in values["rules"]["custom"]:
+        series, matchers = re.fullmatch(r"(\w+)\{(.*)\}", rule["seriesQuery"]).groups()
+        assert rule["name"]["matches"] == series, f"{rule['name']} is not of {series}"
+        query = rule["metricsQuery"].replace("<<.Series>>", series).replace("<<.LabelMatchers>>", matchers)
+        rules[rule["name"]["as"]] = query.replace("<<.GroupBy>>", "pod")
+    return rules
+
+
 def main():
     files = [list(yaml.safe_load_all(open(path, encoding="utf-8"))) for path in sys.argv[2:]]
     if sys.argv[1] == "schemas":
@@ -110,6 +137,11 @@ def main():
         assert unhashed(files[0]) == unhashed(files[1]), "\n".join(map(str, (unhashed(f) for f in files)))
     elif sys.argv[1] == "config":
         print(convoyd_json(files[0]))
+    elif sys.argv[1] == "metrics":
+        print("\n".join(pod_metrics(files[0])))
+    elif sys.argv[1] == "adapter":
+        rules = [{"record": name, "expr": query} for name, query in adapter_rules(files[0][0]).items()]
+        print(json.dumps({"groups": [{"name": "adapter", "rules": rules}]}, indent=1))
     else:
         (container,) = one(files[0], "Deployment")["spec"]["template"]["spec"]["containers"]
         print("\n".join(sorted({probe["path"] for probe in probes(container).values()})))

@@ -174,6 +174,10 @@ Test(client_exposition, what_is_huge)
     cr_assert_eq(exposition.count, CONVOY_EXPOSITION_SAMPLES);
     convoy_exposition_clear(&exposition);
     free(text);
+    text = calloc(1, CONVOY_EXPOSITION_BYTES + 1);
+    cr_assert_eq(convoy_exposition_read(text, CONVOY_EXPOSITION_BYTES + 1, &exposition, &failure), -EPROTO);
+    convoy_exposition_clear(&exposition);
+    free(text);
     /* One sample of a hundred thousand labels, and one name of a megabyte. */
     char *labels = repeat("l=\"v\",", 100000, &size);
     char *line = malloc(size + 8);

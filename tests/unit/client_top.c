@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "client/screen.h"
 #include "client/top.h"
@@ -175,6 +176,68 @@ Test(client_top, more_models_and_devices_than_are_kept)
     free(text);
 }
 
+static double cpu_seconds(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
+/* The most that is read, its names in the worst order: putting it together must cost about what reading it
+ * costs, on any machine and with any sanitizer. Going through the names for each sample costs far more than
+ * ten times that.
+ */
+static void is_cheap(const char *format, unsigned names)
+{
+    size_t capacity = CONVOY_EXPOSITION_SAMPLES * (size_t)100, size = 0;
+    char *text = malloc(capacity);
+    for (unsigned i = 0; i < CONVOY_EXPOSITION_SAMPLES; i++)
+        size += (size_t)snprintf(text + size, capacity - size, format, i % names);
+    struct convoy_exposition exposition;
+    struct convoy_snapshot snapshot;
+    double start = cpu_seconds();
+    cr_assert_eq(convoy_exposition_read(text, size, &exposition, &failure), 0, "%s", failure.message);
+    double middle = cpu_seconds();
+    cr_assert_eq(convoy_snapshot_read(&exposition, &snapshot, &failure), 0, "%s", failure.message);
+    double end = cpu_seconds();
+    cr_log_info("read in %.3f s, put together in %.3f s", middle - start, end - middle);
+    cr_assert_eq(exposition.count, CONVOY_EXPOSITION_SAMPLES);
+    cr_assert_lt(end - middle, 8 * (middle - start), "read in %.3f s, put together in %.3f s", middle - start,
+                 end - middle);
+    convoy_snapshot_clear(&snapshot);
+    convoy_exposition_clear(&exposition);
+    free(text);
+}
+
+Test(client_top, a_hostile_text_costs_little)
+{
+    is_cheap("convoyd_images_total{model=\"m%06u\"} 1\n", 3 * CONVOY_TOP_MODELS);
+    is_cheap("convoyd_images_total{model=\"m%06u\"} 1\n", CONVOY_TOP_MODELS);
+    is_cheap("convoyd_worker_up{device=\"d%06u\"} 1\n", 3 * CONVOY_TOP_DEVICES);
+}
+
+Test(client_top, names_in_any_order)
+{
+    /* 37 and 100 have no common divisor: every name comes twice, from all over the place. */
+    char text[8192];
+    size_t size = 0;
+    for (int i = 0; i < 200; i++)
+        size +=
+            (size_t)snprintf(text + size, sizeof text - size, "convoyd_images_total{model=\"m%02d\"} %d\n",
+                             i * 37 % 100, i * 37 % 100 + 1);
+    struct convoy_exposition exposition;
+    struct convoy_snapshot snapshot;
+    read_snapshot(text, &exposition, &snapshot);
+    cr_assert_eq(snapshot.model_count, 100);
+    for (int i = 0; i < 100; i++) {
+        snprintf(text, sizeof text, "m%02d", i);
+        cr_assert_str_eq(snapshot.models[i].name, text);
+        cr_assert_eq(snapshot.models[i].images, 2 * (i + 1));
+    }
+    convoy_snapshot_clear(&snapshot);
+    convoy_exposition_clear(&exposition);
+}
+
 static char *fitted(const char *text, int rows, int columns)
 {
     char *out = NULL;
@@ -249,6 +312,33 @@ Test(client_top, the_text_says_what_is_known)
     free(out);
     convoy_snapshot_clear(&snapshot);
     convoy_exposition_clear(&exposition);
+}
+
+/* The line of JSON of a reading, compared with nothing before it. */
+static char *json_of(const char *text)
+{
+    struct convoy_exposition exposition;
+    struct convoy_snapshot snapshot;
+    char *out = NULL;
+    size_t size;
+    read_snapshot(text, &exposition, &snapshot);
+    struct convoy_top_view view = {.url = "http://x", .between = &snapshot, .seconds = 2};
+    FILE *stream = open_memstream(&out, &size);
+    convoy_top_print_json(stream, &view);
+    fclose(stream);
+    convoy_snapshot_clear(&snapshot);
+    convoy_exposition_clear(&exposition);
+    return out;
+}
+
+Test(client_top, a_percentile_beyond_the_last_bound_is_null_in_json)
+{
+    char *out = json_of("convoyd_request_seconds_bucket{model=\"a\",le=\"10\"} 95\n"
+                        "convoyd_request_seconds_bucket{model=\"a\",le=\"+Inf\"} 100\n"
+                        "convoyd_request_seconds_sum{model=\"a\"} 200\n");
+    cr_assert(strstr(out, "\"request\":{\"mean\":2000,\"p50\":5263.15"), "%s", out);
+    cr_assert(strstr(out, ",\"p99\":null},\"decode\":{\"mean\":null,\"p50\":null,"), "%s", out);
+    free(out);
 }
 
 Test(client_top, arguments)

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 #define JOBS  40
@@ -15,9 +16,10 @@ struct counted {
     atomic_int seen[COUNT];
 };
 
-static void count(struct convoy_decode_job *job, uint32_t index)
+static uint64_t count(struct convoy_decode_job *job, uint32_t index)
 {
     atomic_fetch_add(&((struct counted *)job)->seen[index], 1);
+    return 0;
 }
 
 Test(decode_pool, works_on_every_index_once)
@@ -48,7 +50,7 @@ struct lettered {
     char letter;
 };
 
-static void note(struct convoy_decode_job *job, uint32_t index)
+static uint64_t note(struct convoy_decode_job *job, uint32_t index)
 {
     (void)index;
     if (steps == 0) {
@@ -56,6 +58,7 @@ static void note(struct convoy_decode_job *job, uint32_t index)
         sem_wait(&go);
     }
     order[steps++] = ((struct lettered *)job)->letter;
+    return 0;
 }
 
 Test(decode_pool, jobs_take_turns)
@@ -83,13 +86,14 @@ struct freed {
     atomic_int left;
 };
 
-static void free_last(struct convoy_decode_job *job, uint32_t index)
+static uint64_t free_last(struct convoy_decode_job *job, uint32_t index)
 {
     struct freed *freed = (struct freed *)job;
 
     (void)index;
     if (atomic_fetch_sub(&freed->left, 1) == 1)
         free(freed);
+    return 0;
 }
 
 /* The address sanitizer sees it when the pool touches a job that its last step has freed. */
@@ -106,5 +110,48 @@ Test(decode_pool, does_not_touch_a_job_after_its_last_step)
         freed->left = 3;
         convoy_decode_pool_add(pool, &freed->job);
     }
+    convoy_decode_pool_stop(pool);
+}
+
+/* Each image takes what its test says; the last holds the thread back until the test has asked. */
+struct timed {
+    struct convoy_decode_job job;
+    uint64_t us;
+    bool holds;
+};
+
+static uint64_t take_time(struct convoy_decode_job *job, uint32_t index)
+{
+    struct timed *timed = (struct timed *)job;
+
+    (void)index;
+    if (timed->holds) {
+        sem_post(&entered);
+        sem_wait(&go);
+    }
+    return timed->us;
+}
+
+Test(decode_pool, says_how_long_a_newcomer_would_wait)
+{
+    struct timed known = {.job = {.count = 1, .bytes = 1000, .work = take_time}, .us = 500};
+    struct timed passed_over = {.job = {.count = 1, .bytes = 1000, .work = take_time}, .us = 0};
+    struct timed holds = {.job = {.count = 1, .bytes = 7, .work = take_time}, .holds = true};
+    struct timed waits = {.job = {.count = 3, .bytes = 10001, .work = take_time}, .us = 500};
+    struct convoy_decode_pool *pool;
+    struct convoy_error error;
+
+    sem_init(&entered, 0, 0);
+    sem_init(&go, 0, 0);
+    cr_assert_eq(convoy_decode_pool_start(1, &pool, &error), 0, "%s", error.message);
+    cr_assert_eq(convoy_decode_pool_wait_us(pool, 1000000), 0, "nothing is known");
+    convoy_decode_pool_add(pool, &known.job); /* half a microsecond a byte */
+    convoy_decode_pool_add(pool, &passed_over.job);
+    convoy_decode_pool_add(pool, &holds.job);
+    sem_wait(&entered);
+    cr_assert_eq(convoy_decode_pool_wait_us(pool, 1000000), 0, "nothing waits: it would be begun at once");
+    convoy_decode_pool_add(pool, &waits.job);
+    cr_assert_eq(convoy_decode_pool_wait_us(pool, 999), 5500);
+    sem_post(&go);
     convoy_decode_pool_stop(pool);
 }

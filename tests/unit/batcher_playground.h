@@ -1,0 +1,146 @@
+/* A batcher over a real channel, with the test playing the worker and the control loop: what the tests of the
+ * batcher share. */
+#ifndef CONVOY_TESTS_UNIT_BATCHER_PLAYGROUND_H
+#define CONVOY_TESTS_UNIT_BATCHER_PLAYGROUND_H
+
+#include "server/batcher.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+#define ITEMS 600
+
+struct playground {
+    struct convoy_metrics *metrics;
+    struct convoy_batcher *batcher;
+    struct convoy_channel channel, worker;
+    struct convoy_lane *lane;
+    struct convoy_model models[2];
+    struct convoy_item items[ITEMS];
+    float outputs[ITEMS][2];
+    int done[ITEMS];
+    int done_count;
+};
+
+static struct playground p;
+
+static inline void on_done(struct convoy_item *item)
+{
+    size_t index = (size_t)(item - p.items);
+    p.done[index]++;
+    p.done_count++;
+}
+
+static inline void set_limits(uint32_t max_batch, uint32_t max_delay_us, uint32_t max_queue)
+{
+    for (int i = 0; i < 2; i++)
+        convoy_batcher_set_limits(p.batcher, &p.models[i],
+                                  &(struct convoy_batcher_limits){max_batch, max_delay_us, max_queue});
+}
+
+/* Rows of 8 x 1 x 1 bytes, 2 outputs; max_batch 4; slots as given. */
+static inline void begin(uint32_t slots, uint32_t streams, uint32_t max_delay_us)
+{
+    struct convoy_error error;
+    struct convoy_channel_size size = {.slots = slots, .input_bytes = 64 * 4, .output_bytes = 64 * 4};
+    struct convoy_model_shape shape = {.channels = 1, .height = 8, .width = 1, .outputs_per_row = 2};
+    memset(&p, 0, sizeof p);
+    p.metrics = convoy_metrics_new();
+    cr_assert_eq(convoy_batcher_new(2, 1, p.metrics, &p.batcher, &error), 0);
+    for (uint32_t i = 0; i < 2; i++)
+        p.models[i] = (struct convoy_model){.number = i,
+                                            .name = i == 0 ? "a" : "b",
+                                            .metrics = convoy_metrics_model(p.metrics, i == 0 ? "a" : "b")};
+    set_limits(4, max_delay_us, 500);
+    cr_assert_eq(convoy_channel_create(&p.channel, &error), 0);
+    cr_assert_eq(convoy_channel_lay_out(&p.channel, &size, &error), 0);
+    cr_assert_eq(convoy_channel_attach(&p.worker, p.channel.memory_fd, p.channel.submit_fd, p.channel.done_fd,
+                                       &size, &error),
+                 0);
+    cr_assert_eq(convoy_lane_new(p.batcher, &p.channel, "cpu", &p.lane, &error), 0);
+    for (int i = 0; i < 2; i++) {
+        convoy_batcher_model_ready(p.batcher, &p.models[i], &shape);
+        convoy_lane_model(p.lane, &p.models[i], true, NULL, 0);
+    }
+    if (streams > 0)
+        convoy_lane_up(p.lane, streams);
+}
+
+static inline void end(void)
+{
+    convoy_batcher_free(p.batcher);
+    convoy_channel_destroy(&p.channel);
+    convoy_metrics_free(p.metrics);
+}
+
+static inline int admit(int model, uint32_t n)
+{
+    uint64_t wait_us;
+    return convoy_batcher_admit(p.batcher, &p.models[model], n, UINT64_MAX, &wait_us);
+}
+
+static inline void submit_for(int index, int model, uint64_t deadline_us, bool profile)
+{
+    uint8_t row[8];
+    memset(row, index, sizeof row);
+    p.items[index] = (struct convoy_item){.model = &p.models[model],
+                                          .deadline_us = deadline_us,
+                                          .profile = profile,
+                                          .outputs = p.outputs[index],
+                                          .done = on_done};
+    cr_assert_eq(admit(model, 1), 0);
+    convoy_batcher_submit(p.batcher, &p.items[index], row, sizeof row);
+}
+
+static inline void submit(int index)
+{
+    submit_for(index, 0, UINT64_MAX, false);
+}
+
+/* The worker takes a slot; its rows must be as the front promised. Returns the number of rows, 0 for none. */
+static inline uint32_t take(uint32_t *slot)
+{
+    if (!convoy_channel_take_submitted(&p.worker, slot))
+        return 0;
+    return convoy_channel_slot(&p.worker, *slot)->rows;
+}
+
+/* Each row answers with its own first byte, so that a row in the wrong place is seen. */
+static inline void answer(uint32_t slot)
+{
+    struct convoy_slot header = *convoy_channel_slot(&p.worker, slot);
+    for (uint32_t row = header.first; row < header.first + header.rows; row++) {
+        float *output =
+            (float *)(void *)(convoy_channel_outputs(&p.worker, slot) + row * header.output_stride);
+        output[0] = output[1] = convoy_channel_rows(&p.worker, slot)[row * header.input_stride];
+    }
+    convoy_channel_finish(&p.worker, &(struct convoy_done){slot, header.generation, 0});
+}
+
+static inline void collect(void)
+{
+    cr_assert_eq(convoy_lane_collect(p.lane), 0);
+}
+
+/* The worker dies and another comes up. */
+static inline uint32_t replace_worker(void)
+{
+    uint32_t again = convoy_lane_down(p.lane, true);
+    convoy_channel_reset(&p.channel);
+    p.worker.submit_head = 0;
+    convoy_lane_up(p.lane, 1);
+    for (int i = 0; i < 2; i++)
+        convoy_lane_model(p.lane, &p.models[i], true, NULL, 0);
+    return again;
+}
+
+static inline void assert_answered(int from, int to)
+{
+    for (int i = from; i < to; i++) {
+        cr_assert_eq(p.done[i], 1, "item %d was answered %d times", i, p.done[i]);
+        cr_assert_eq(p.items[i].status, 0, "item %d: status %d", i, p.items[i].status);
+        cr_assert_eq(p.outputs[i][1], (float)(uint8_t)i, "item %d got the answer of %g", i, p.outputs[i][1]);
+    }
+}
+
+#endif
