@@ -1,5 +1,6 @@
 """How each network that ships is trained. Every figure was chosen on training images that were kept out
-(train.py --holdout); the test images chose nothing. The model cards tell what was compared."""
+(train.py --holdout); the test images chose nothing. What is recorded of the comparisons stands in the
+model cards."""
 
 import dataclasses
 
