@@ -19,7 +19,7 @@ start --backend null
 "$python" tests/tools/load.py "$url" --rate 150 --connections 400 --renew 5 --json --seconds 8 \
   --image "$work/large/photo.jpg" --query timeout_ms=1000 >"$work/load" &
 load=$!
-busy() { [ "$(sample 'convoyd_requests_total{model="cifar10-convnet",route="/classify",status="503"}')" -gt 20 ]; }
+busy() { [ "$(sample 'convoyd_requests_total{model="cifar10-resnet",route="/classify",status="503"}')" -gt 20 ]; }
 until_true 8 busy || fail "150 photos a second are no overload here"
 
 echo "Meanwhile a form of a hundred small images is taken, again and again, and one alone that has half a second."
