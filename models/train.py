@@ -4,11 +4,10 @@
     python3 models/train.py cifar10-resnet --data ../shared/data --out models/cifar10-resnet/1
 
 Written for PyTorch 2.11; needs onnx, onnxscript, onnxruntime, numpy and Pillow. One GPU trains each of them
-in minutes; a CPU does too, in less than an hour or in days (docs/models.md), or with fewer epochs (--set
-epochs=10). The recipes are in recipes.py. They are compared with --holdout, which trains without some of the
-training images, measures on those, and writes nothing; the test images are looked at once, after the final
-training, and choose nothing. --check reads the data and says what is there; NumPy and Pillow are enough for
-that."""
+in minutes; a CPU does too, in hours to weeks (docs/models.md), or with fewer epochs (--set epochs=10). The
+recipes are in recipes.py. They are compared with --holdout, which trains without some of the training images,
+measures on those, and writes nothing; the test images are looked at once, after the final training, and
+choose nothing. --check reads the data and says what is there; NumPy and Pillow are enough for that."""
 
 import argparse
 import dataclasses
