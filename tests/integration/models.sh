@@ -1,7 +1,10 @@
 # shellcheck shell=bash
-# What the tests of the shipped models share; sourced after lib.sh.
-# shellcheck disable=SC2034 # the tests use them
+# What the tests of the shipped models share, on top of lib.sh.
+# shellcheck source=tests/integration/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
 models=(cifar10-convnet cifar10-resnet fashion-ece408 fashion-lenet)
+# shellcheck disable=SC2034 # the tests use it
 fashion=$data/fashion-mnist
 
 # test_images MODEL: the shared test images of its classes, as they came.

@@ -2,10 +2,8 @@
 # The shared test images through the daemon, as users evaluate: every model that ships is as often right, in all and in
 # each class, as its model card states. And however images come, alone or many in a form, they are answered the same.
 # shellcheck disable=SC2119 # start and launch take options of convoyd, which are not this script's
-# shellcheck source=tests/integration/lib.sh
-. "$(dirname "$0")/lib.sh"
 # shellcheck source=tests/integration/models.sh
-. tests/integration/models.sh
+. "$(dirname "$0")/models.sh"
 
 slack=5 # images of 5,000 that may fall the other way where two classes are level in the last bits; 1 of the 431
 

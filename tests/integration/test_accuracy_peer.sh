@@ -4,10 +4,8 @@
 # logits differ by less than 1e-3, and so do their probabilities.
 # cifar10-resnet, 56 times as large as cifar10-convnet, is asked for 1,000 of the 5,000; CONVOY_WHOLE=1 asks for all.
 # shellcheck disable=SC2119 # start and launch take options of convoyd, which are not this script's
-# shellcheck source=tests/integration/lib.sh
-. "$(dirname "$0")/lib.sh"
 # shellcheck source=tests/integration/models.sh
-. tests/integration/models.sh
+. "$(dirname "$0")/models.sh"
 
 venv=build/venv-tests
 level=0.001

@@ -2,10 +2,8 @@
 # What ships in models/: every folder is complete and small enough, and every sample image is classified rightly by
 # both models of its kind, through the daemon.
 # sanitize: yes
-# shellcheck source=tests/integration/lib.sh
-. "$(dirname "$0")/lib.sh"
 # shellcheck source=tests/integration/models.sh
-. tests/integration/models.sh
+. "$(dirname "$0")/models.sh"
 
 most=20000000 # bytes of all model files
 
