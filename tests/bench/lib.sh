@@ -40,6 +40,11 @@ Image.open(sys.argv[1]).resize((32, 32), Image.BILINEAR).save(sys.argv[2], quali
 PYTHON
 }
 
+# The model that is measured, alone: figures stay comparable however many ship.
+measured=$work/models
+mkdir "$measured"
+cp -r models/cifar10-convnet "$measured"
+
 # serve BACKEND [OPTION...]: starts convoyd with them, waits until it is ready, sets $url and $daemon.
 serve() {
   : >"$work/log"
