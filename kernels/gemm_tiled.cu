@@ -39,9 +39,11 @@ __global__ void __launch_bounds__(side *side)
                 b_tile[ty][tx] = column < shape.n && k < shape.k ? b_matrix[k * shape.n + column] : 0;
             }
             __syncthreads();
+            float part = 0; /* adding up tile by tile: k / 16 roundings of a large sum, not k */
 #pragma unroll
             for (int i = 0; i < side; i++)
-                sum += a_tile[ty][i] * b_tile[i][tx];
+                part += a_tile[ty][i] * b_tile[i][tx];
+            sum += part;
             __syncthreads();
         }
         int64_t row = row0 + ty;
