@@ -56,11 +56,15 @@ template <int rows, int threads, bool wide> struct along_k {
         }
     }
 
+    /* Two arguments are along_n's. */
     __device__ void load(int64_t, int, int k, int k_end)
     {
 #pragma unroll
         for (int i = 0; i < pieces; i++) {
-            int left = k_end - k - ((int)threadIdx.x + i * threads) % 2 * 4;
+            int index = (int)threadIdx.x + i * threads;
+            int left = k_end - k - index % 2 * 4;
+            if (2 * rows % threads != 0 && index >= 2 * rows)
+                left = 0;
             float4 v = make_float4(0, 0, 0, 0);
             if (wide) {
                 if (left > 0)
@@ -195,8 +199,15 @@ __device__ static void write_outputs(const struct blocked_job &job, float (&sum)
     }
 }
 
+/* How many blocks share a multiprocessor: as many as fit with 128 registers a thread. The loads of a dense layer's
+ * weights, 16 bytes wide, get by with that; where a thread of the blocks of 4 or 5 warps needs more, one block less. */
+constexpr int resident(int blocks_per_sm, bool b_transposed, bool wide)
+{
+    return (b_transposed && wide) || blocks_per_sm < 3 || blocks_per_sm > 4 ? blocks_per_sm : blocks_per_sm - 1;
+}
+
 template <int BM, int BN, int blocks_per_sm, bool b_transposed, bool wide>
-__global__ void __launch_bounds__(BM *BN / 64, wide ? blocks_per_sm : blocks_per_sm - (blocks_per_sm > 2 && blocks_per_sm < 5))
+__global__ void __launch_bounds__(BM *BN / 64, resident(blocks_per_sm, b_transposed, wide))
     gemm_blocked(struct blocked_job job, const float *a, const float *b, const float *bias, float *y)
 {
     constexpr int threads = BM * BN / 64;
