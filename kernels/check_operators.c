@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CASES 60 /* of each operator */
+#define CASES 100 /* of each operator */
 
 static const int dims[] = {1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 31, 32, 33, 40};
 
@@ -261,14 +261,22 @@ static void check_binary(struct convoy_check *check)
     struct convoy_broadcast box = {.act = convoy_check_any_unary(check)};
     any_box(check, &box.rank, box.dims);
     box.op = (enum convoy_binary_operator)convoy_check_between(check, CONVOY_BINARY_ADD, CONVOY_BINARY_DIV);
-    int all = (1 << box.rank) - 1;
     int a_repeated = 0;
     int b_repeated = 0;
-    int form = convoy_check_between(check, 0, 3); /* dense; b repeated; a repeated; both */
-    if (form & 1)
-        b_repeated = convoy_check_between(check, 1, all);
-    if (form & 2)
-        a_repeated = convoy_check_between(check, 1, all);
+    if (convoy_check_between(check, 0, 1)) { /* images, and what networks add to them or multiply them with */
+        static const int forms[] = {0, 1, 3, 5, 6, 7};
+        box.rank = 3;
+        box.dims[0] = convoy_check_between(check, 1, 5);
+        box.dims[1] = CONVOY_CHECK_PICK(check, dims);
+        box.dims[2] = CONVOY_CHECK_PICK(check, dims);
+        b_repeated = CONVOY_CHECK_PICK(check, forms);
+    } else if (convoy_check_between(check, 0, 3)) {
+        b_repeated = convoy_check_between(check, 1, (1 << box.rank) - 1);
+    }
+    if (convoy_check_between(check, 0, 1)) {
+        a_repeated = b_repeated;
+        b_repeated = convoy_check_between(check, 0, 3) ? 0 : convoy_check_between(check, 1, (1 << box.rank) - 1);
+    }
     int64_t a_floats = dense_strides(box.rank, box.dims, a_repeated, box.a_stride);
     int64_t b_floats = dense_strides(box.rank, box.dims, b_repeated, box.b_stride);
     int64_t count = count_of(box.rank, box.dims);

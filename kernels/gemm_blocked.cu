@@ -1,34 +1,33 @@
 /* The matrix product in registers: a block computes BM x BN outputs, a warp 64 x 32 of them, a thread 8 x 8.
  *
- * The idea: an fp32 multiply-add unit must be fed two numbers; a thread that keeps 8 x 8 sums in registers reads
- * 16 numbers from shared memory (four 16-byte loads) for 64 multiply-adds, and a block reads BM + BN numbers
- * from device memory for BM x BN. Tiles of 8 along k are double-buffered: while one is multiplied, the next
- * travels from device memory into registers, is then written to the other half of shared memory, and one
- * barrier a tile suffices. Both operands lie in shared memory with k as the slow dimension; a row is padded by
- * 4 floats, so that the transposing stores of a warp (16 rows x 2 pieces) hit 32 different banks.
+ * The idea: an fp32 multiply-add unit must be fed two numbers; a thread that keeps 8 x 8 sums in registers
+ * reads 16 numbers from shared memory (four 16-byte loads) for 64 multiply-adds, and a block reads BM + BN
+ * numbers from device memory for BM x BN. Tiles of 8 along k are double-buffered: while one is multiplied,
+ * the next travels from device memory into registers, is then written to the other half of shared memory, and
+ * one barrier a tile suffices. Both operands lie in shared memory with k as the slow dimension; a row is
+ * padded by 4 floats, so that the transposing stores of a warp (16 rows x 2 pieces) hit 32 different banks.
  *
  * Where m x n has too few tiles for 132 multiprocessors, k is split over blocks (see gemm.h). How often is
  * decided by a small model of the time, from the sizes alone. The case it is for: 10,000 x 160 x 17,496 has
- * 1.6 million outputs, that is 189 threads of 64 outputs for each multiprocessor, a tenth of what it can hold.
- * Tiles of 64 x 160 (157 of them), k in 5 pieces, are 785 blocks for the 396 that run at a time: 1.98 rounds.
+ * 1.6 million outputs, that is 189 threads of 64 outputs for each multiprocessor, a tenth of what it can
+ * hold. Tiles of 64 x 160 (157 of them), k in 5 pieces, are 785 blocks for the 396 that run at a time: 1.98
+ * rounds.
  *
  * Blocks that share rows of A run next to each other (n is the fastest coordinate), so A comes from device
  * memory once and from the L2 cache after that.
  *
- * Limits: m, n and k below 2^31 - 1,024. Where k (or n, for a b that is not transposed) is no multiple of 4, loads
- * are 4 bytes wide instead of 16.
- * Floor: 10,000 x 500 x 7,200 is 36 G multiply-adds, 1.20 ms at 60 TFLOP/s; 0.30 GB, 0.08 ms at 4 TB/s.
- *        10,000 x 160 x 17,496 is 28 G, 0.93 ms; 0.72 GB, 0.18 ms.
- * Predicted: 1.6 and 1.3 ms. Of 64 multiply-adds a thread also issues 4 shared loads and some bookkeeping: 90 % of
- * the issue slots at best.
- * Measured: not yet. */
+ * Limits: m, n and k below 2^31 - 1,024. Where k (or n, for a b that is not transposed) is no multiple of 4,
+ * loads are 4 bytes wide instead of 16. Floor: 10,000 x 500 x 7,200 is 36 G multiply-adds, 1.20 ms at 60
+ * TFLOP/s; 0.30 GB, 0.08 ms at 4 TB/s. 10,000 x 160 x 17,496 is 28 G, 0.93 ms; 0.72 GB, 0.18 ms.
+ * Predicted: 1.6 and 1.3 ms. Of 64 multiply-adds a thread also issues 4 shared loads and some bookkeeping: 90
+ * % of the issue slots at best. Measured: not yet. */
 #include "kernels/gemm.h"
 #include "kernels/grid.cuh"
 #include "kernels/unary.cuh"
 
 constexpr int depth = 8; /* of a tile along k */
 constexpr int most_splits = 64;
-constexpr int pad = 4;   /* floats, see above; keeps rows of shared memory on 16 bytes */
+constexpr int pad = 4; /* floats, see above; keeps rows of shared memory on 16 bytes */
 
 struct blocked_job {
     int m, n, k;
@@ -39,9 +38,9 @@ struct blocked_job {
     struct convoy_unary act;
 };
 
-/* How a block's threads bring a tile of `rows` x 8 of a matrix in which k is contiguous: in pieces of 4 floats
- * along k, two of them a row. Rows past the end are read as the last one: nobody writes what they add up to. What
- * lies past the end of k is read as 0. */
+/* How a block's threads bring a tile of `rows` x 8 of a matrix in which k is contiguous: in pieces of 4
+ * floats along k, two of them a row. Rows past the end are read as the last one: nobody writes what they add
+ * up to. What lies past the end of k is read as 0. */
 template <int rows, int threads, bool wide> struct along_k {
     static constexpr int pieces = (2 * rows + threads - 1) / threads;
     const float *from[pieces];
@@ -159,8 +158,8 @@ template <int columns, int threads, bool wide> struct b_tile<false, columns, thr
     typedef along_n<columns, threads, wide> type;
 };
 
-/* A thread's 8 x 8 outputs lie 4 x 4 apart by half a warp's tile, so that the lanes' 16-byte loads and stores touch
- * one another. */
+/* A thread's 8 x 8 outputs lie 4 x 4 apart by half a warp's tile, so that the lanes' 16-byte loads and stores
+ * touch one another. */
 __device__ static void write_outputs(const struct blocked_job &job, float (&sum)[8][8], int row0, int column0,
                                      const float *bias, float *y)
 {
@@ -199,11 +198,13 @@ __device__ static void write_outputs(const struct blocked_job &job, float (&sum)
     }
 }
 
-/* How many blocks share a multiprocessor: as many as fit with 128 registers a thread. The loads of a dense layer's
- * weights, 16 bytes wide, get by with that; where a thread of the blocks of 4 or 5 warps needs more, one block less. */
+/* How many blocks share a multiprocessor: as many as fit with 128 registers a thread. The loads of a dense
+ * layer's weights, 16 bytes wide, get by with that; where a thread of the blocks of 4 or 5 warps needs more,
+ * one block less. */
 constexpr int resident(int blocks_per_sm, bool b_transposed, bool wide)
 {
-    return (b_transposed && wide) || blocks_per_sm < 3 || blocks_per_sm > 4 ? blocks_per_sm : blocks_per_sm - 1;
+    return (b_transposed && wide) || blocks_per_sm < 3 || blocks_per_sm > 4 ? blocks_per_sm
+                                                                            : blocks_per_sm - 1;
 }
 
 template <int BM, int BN, int blocks_per_sm, bool b_transposed, bool wide>
@@ -240,8 +241,8 @@ __global__ void __launch_bounds__(BM *BN / 64, resident(blocks_per_sm, b_transpo
 
     float sum[8][8] = {};
     for (int stage = 0; k < k_end; stage ^= 1) {
-        /* Also after the last tile, where it reads nothing and stores zeros: under a condition the compiler moves
-         * the loads down to where they are used, past the arithmetic that hides their latency. */
+        /* Also after the last tile, where it reads nothing and stores zeros: under a condition the compiler
+         * moves the loads down to where they are used, past the arithmetic that hides their latency. */
         k += depth;
         a_next.load(job.k, 0, k, k_end);
         b_next.load(b_row, job.n - column0, k, k_end);
@@ -274,8 +275,8 @@ static int piece_of_k(const struct convoy_gemm_shape *shape, int splits)
     return (int)(convoy_div_up(convoy_div_up(shape->k, splits), depth) * depth);
 }
 
-/* Microseconds with k in so many pieces. A multiprocessor needs about 9 warps to be busy, and a tile of 8 along k
- * cannot take less than the way to device memory and back. */
+/* Microseconds with k in so many pieces. A multiprocessor needs about 9 warps to be busy, and a tile of 8
+ * along k cannot take less than the way to device memory and back. */
 static float time_us(const struct convoy_gemm_shape *shape, int bm, int bn, int blocks_per_sm, int splits)
 {
     int64_t tiles = convoy_div_up(shape->m, bm) * convoy_div_up(shape->n, bn) * shape->batch * splits;
@@ -322,7 +323,8 @@ template <int BM, int BN, int blocks_per_sm> static float guess_us(const struct 
     return time_us(shape, BM, BN, blocks_per_sm, best_splits(shape, BM, BN, blocks_per_sm));
 }
 
-template <int BM, int BN, int blocks_per_sm> static size_t scratch_bytes(const struct convoy_gemm_shape *shape)
+template <int BM, int BN, int blocks_per_sm>
+static size_t scratch_bytes(const struct convoy_gemm_shape *shape)
 {
     return convoy_gemm_partial_bytes(shape, best_splits(shape, BM, BN, blocks_per_sm));
 }
@@ -369,9 +371,9 @@ static cudaError_t launch(const struct convoy_gemm_shape *shape, const struct co
     return convoy_launch_gemm_sum(shape, splits, y, operands->bias, operands->y, stream);
 }
 
-#define BLOCKED(BM, BN, BLOCKS)                                                                                \
-    extern const struct convoy_gemm_kernel convoy_gemm_blocked_##BM##x##BN = {                                 \
-        "gemm_blocked:" #BM "x" #BN, takes, guess_us<BM, BN, BLOCKS>, scratch_bytes<BM, BN, BLOCKS>,           \
+#define BLOCKED(BM, BN, BLOCKS)                                                                              \
+    extern const struct convoy_gemm_kernel convoy_gemm_blocked_##BM##x##BN = {                               \
+        "gemm_blocked:" #BM "x" #BN, takes, guess_us<BM, BN, BLOCKS>, scratch_bytes<BM, BN, BLOCKS>,         \
         launch<BM, BN, BLOCKS>};
 
 BLOCKED(128, 128, 2)

@@ -30,6 +30,6 @@ cudaError_t convoy_launch_unary(int64_t count, struct convoy_unary act, const fl
                                 cudaStream_t stream)
 {
     int64_t fours = convoy_aligned(x, y) ? count / 4 : 0;
-    return convoy_launch(unary_elements, convoy_grid(fours ? fours : count, THREADS), THREADS, 0, stream, count,
-                         fours, act, x, y);
+    return convoy_launch(unary_elements, convoy_grid(fours ? fours : count, THREADS), THREADS, 0, stream,
+                         count, fours, act, x, y);
 }
