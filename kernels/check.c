@@ -1,4 +1,4 @@
-#include "kernels/check.h"
+#include "kernels/check_random.h"
 
 #include <math.h>
 #include <stdarg.h>
