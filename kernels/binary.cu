@@ -4,11 +4,12 @@
  * of three:
  * - both dense (a residual): 16 bytes a thread from each;
  * - one dense and the other repeated over planes or along rows, that is of the form period x inner: element i
- * takes number i / inner % period (a bias or scale for each channel, a row vector, a single number); 16 bytes
- * a thread where four neighbours share one number or take four neighbours;
+ *   takes number i / inner % period (a bias or scale for each channel, a row vector, a single number); 16
+ *   bytes a thread where four neighbours share one number or take four neighbours;
  * - everything else: a thread an element, a division for each dimension.
  * y may be one of the dense inputs: an element is read and written by one thread.
- * Floor: 12 bytes an element, 8 with broadcasting. Predicted: 90 % of it; 60 % for the general walk.
+ * Floor: 12 bytes an element, 8 with broadcasting.
+ * Predicted: 90 % of it; 60 % for the general walk.
  * Measured: not yet. */
 #include "kernels/grid.cuh"
 #include "kernels/unary.cuh"

@@ -5,10 +5,11 @@
  * floats. Three kernels:
  * - contiguous runs in both tensors, of multiples of 4 floats on 16 bytes: 16 bytes a thread;
  * - y contiguous along one dimension, x along another (a transpose): tiles of 32 x 32 through shared memory,
- * read along the one and written along the other; 33 floats a row keep the columns of a tile in different
- * banks;
+ *   read along the one and written along the other; 33 floats a row keep the columns of a tile in different
+ *   banks;
  * - everything else: a thread a float, neighbours writing neighbours.
- * Floor: 8 bytes an element. Predicted: 85 % of it where runs are 128 bytes or more, 70 % for a transpose.
+ * Floor: 8 bytes an element.
+ * Predicted: 85 % of it where runs are 128 bytes or more, 70 % for a transpose.
  * Measured: not yet. */
 #include "kernels/grid.cuh"
 #include "kernels/walk.cuh"

@@ -17,145 +17,26 @@
  * memory once and from the L2 cache after that.
  *
  * Limits: m, n and k below 2^31 - 1,024. Where k (or n, for a b that is not transposed) is no multiple of 4,
- * loads are 4 bytes wide instead of 16. Floor: 10,000 x 500 x 7,200 is 36 G multiply-adds, 1.20 ms at 60
- * TFLOP/s; 0.30 GB, 0.08 ms at 4 TB/s. 10,000 x 160 x 17,496 is 28 G, 0.93 ms; 0.72 GB, 0.18 ms.
- * Predicted: 1.6 and 1.3 ms. Of 64 multiply-adds a thread also issues 4 shared loads and some bookkeeping: 90
- * % of the issue slots at best. Measured: not yet. */
+ * loads are 4 bytes wide instead of 16.
+ * Floor: 10,000 x 500 x 7,200 is 36 G multiply-adds, 1.20 ms at 60 TFLOP/s; 0.32 GB, 0.08 ms at 4 TB/s.
+ * 10,000 x 160 x 17,496 is 28 G, 0.93 ms; 0.72 GB, 0.18 ms.
+ * Predicted: 1.6 and 1.3 ms. The inner loop is about 605 instructions for 512 multiply-adds (sm_90, nvcc
+ * 13.0): 85 % of the issue slots at best.
+ * Measured: not yet. */
 #include "kernels/gemm.h"
+#include "kernels/gemm_tiles.cuh"
 #include "kernels/grid.cuh"
 #include "kernels/unary.cuh"
 
-constexpr int depth = 8; /* of a tile along k */
 constexpr int most_splits = 64;
-constexpr int pad = 4; /* floats, see above; keeps rows of shared memory on 16 bytes */
 
 struct blocked_job {
     int m, n, k;
-    int piece; /* of k for each split, a multiple of depth */
+    int piece; /* of k for each split, a multiple of CONVOY_GEMM_DEPTH */
     int splits, m_tiles, n_tiles, batch;
     int64_t a_stride, b_stride, y_stride, split_stride;
     bool bias, wide_y;
     struct convoy_unary act;
-};
-
-/* How a block's threads bring a tile of `rows` x 8 of a matrix in which k is contiguous: in pieces of 4
- * floats along k, two of them a row. Rows past the end are read as the last one: nobody writes what they add
- * up to. What lies past the end of k is read as 0. */
-template <int rows, int threads, bool wide> struct along_k {
-    static constexpr int pieces = (2 * rows + threads - 1) / threads;
-    const float *from[pieces];
-    float4 value[pieces];
-
-    __device__ void start(const float *matrix, int64_t row_stride, int row0, int row_end, int k)
-    {
-#pragma unroll
-        for (int i = 0; i < pieces; i++) {
-            int index = (int)threadIdx.x + i * threads;
-            from[i] = matrix + min(row0 + index / 2, row_end - 1) * row_stride + k + index % 2 * 4;
-        }
-    }
-
-    /* Two arguments are along_n's. */
-    __device__ void load(int64_t, int, int k, int k_end)
-    {
-#pragma unroll
-        for (int i = 0; i < pieces; i++) {
-            int index = (int)threadIdx.x + i * threads;
-            int left = k_end - k - index % 2 * 4;
-            if (2 * rows % threads != 0 && index >= 2 * rows)
-                left = 0;
-            float4 v = make_float4(0, 0, 0, 0);
-            if (wide) {
-                if (left > 0)
-                    v = *(const float4 *)from[i];
-            } else {
-                v.x = left > 0 ? from[i][0] : 0;
-                v.y = left > 1 ? from[i][1] : 0;
-                v.z = left > 2 ? from[i][2] : 0;
-                v.w = left > 3 ? from[i][3] : 0;
-            }
-            value[i] = v;
-            from[i] += depth;
-        }
-    }
-
-    __device__ void store(float (*tile)[rows + pad]) const
-    {
-#pragma unroll
-        for (int i = 0; i < pieces; i++) {
-            int index = (int)threadIdx.x + i * threads;
-            if (2 * rows % threads != 0 && index >= 2 * rows)
-                continue;
-            int row = index / 2;
-            int k = index % 2 * 4;
-            tile[k][row] = value[i].x;
-            tile[k + 1][row] = value[i].y;
-            tile[k + 2][row] = value[i].z;
-            tile[k + 3][row] = value[i].w;
-        }
-    }
-};
-
-/* The same for a matrix of k x n: 8 rows of `columns`, in pieces of 4 floats along n. */
-template <int columns, int threads, bool wide> struct along_n {
-    static constexpr int row_pieces = columns / 4;
-    static constexpr int pieces = (depth * row_pieces + threads - 1) / threads;
-    const float *from[pieces];
-    float4 value[pieces];
-
-    __device__ static int column_of(int i)
-    {
-        return ((int)threadIdx.x + i * threads) % row_pieces * 4;
-    }
-
-    __device__ void start(const float *matrix, int64_t row_stride, int column0, int column_end, int k)
-    {
-#pragma unroll
-        for (int i = 0; i < pieces; i++) {
-            int row = k + ((int)threadIdx.x + i * threads) / row_pieces;
-            int column = column0 + column_of(i);
-            from[i] = matrix + row * row_stride + (wide ? min(column, column_end - 4) : column);
-        }
-    }
-
-    __device__ void load(int64_t row_stride, int columns_left, int k, int k_end)
-    {
-#pragma unroll
-        for (int i = 0; i < pieces; i++) {
-            float4 v = make_float4(0, 0, 0, 0);
-            if (k + ((int)threadIdx.x + i * threads) / row_pieces < k_end) {
-                int left = columns_left - column_of(i);
-                if (wide) {
-                    v = *(const float4 *)from[i];
-                } else {
-                    v.x = left > 0 ? from[i][0] : 0;
-                    v.y = left > 1 ? from[i][1] : 0;
-                    v.z = left > 2 ? from[i][2] : 0;
-                    v.w = left > 3 ? from[i][3] : 0;
-                }
-            }
-            value[i] = v;
-            from[i] += depth * row_stride;
-        }
-    }
-
-    __device__ void store(float (*tile)[columns + pad]) const
-    {
-#pragma unroll
-        for (int i = 0; i < pieces; i++) {
-            int index = (int)threadIdx.x + i * threads;
-            if (depth * row_pieces % threads == 0 || index < depth * row_pieces)
-                *(float4 *)&tile[index / row_pieces][column_of(i)] = value[i];
-        }
-    }
-};
-
-template <bool transposed, int columns, int threads, bool wide> struct b_tile;
-template <int columns, int threads, bool wide> struct b_tile<true, columns, threads, wide> {
-    typedef along_k<columns, threads, wide> type;
-};
-template <int columns, int threads, bool wide> struct b_tile<false, columns, threads, wide> {
-    typedef along_n<columns, threads, wide> type;
 };
 
 /* A thread's 8 x 8 outputs lie 4 x 4 apart by half a warp's tile, so that the lanes' 16-byte loads and stores
@@ -212,8 +93,8 @@ __global__ void __launch_bounds__(BM *BN / 64, resident(blocks_per_sm, b_transpo
     gemm_blocked(struct blocked_job job, const float *a, const float *b, const float *bias, float *y)
 {
     constexpr int threads = BM * BN / 64;
-    __shared__ __align__(16) float a_shared[2][depth][BM + pad];
-    __shared__ __align__(16) float b_shared[2][depth][BN + pad];
+    __shared__ __align__(16) float a_shared[2][CONVOY_GEMM_DEPTH][BM + CONVOY_GEMM_PAD];
+    __shared__ __align__(16) float b_shared[2][CONVOY_GEMM_DEPTH][BN + CONVOY_GEMM_PAD];
     int lane = (int)threadIdx.x % 32;
     int warp = (int)threadIdx.x / 32;
     int thread_row = warp / (BN / 32) * 64 + lane / 4 * 4;
@@ -229,8 +110,8 @@ __global__ void __launch_bounds__(BM *BN / 64, resident(blocks_per_sm, b_transpo
     int k = split * job.piece;
     int k_end = min(k + job.piece, job.k);
 
-    along_k<BM, threads, wide> a_next;
-    typename b_tile<b_transposed, BN, threads, wide>::type b_next;
+    convoy_along_k<BM, threads, wide> a_next;
+    typename convoy_b_tile<b_transposed, BN, threads, wide>::type b_next;
     a_next.start(a + image * job.a_stride, job.k, row0, job.m, k);
     b_next.start(b + image * job.b_stride, b_row, column0, job.n, k);
     a_next.load(job.k, 0, k, k_end);
@@ -243,11 +124,11 @@ __global__ void __launch_bounds__(BM *BN / 64, resident(blocks_per_sm, b_transpo
     for (int stage = 0; k < k_end; stage ^= 1) {
         /* Also after the last tile, where it reads nothing and stores zeros: under a condition the compiler
          * moves the loads down to where they are used, past the arithmetic that hides their latency. */
-        k += depth;
+        k += CONVOY_GEMM_DEPTH;
         a_next.load(job.k, 0, k, k_end);
         b_next.load(b_row, job.n - column0, k, k_end);
 #pragma unroll
-        for (int step = 0; step < depth; step++) {
+        for (int step = 0; step < CONVOY_GEMM_DEPTH; step++) {
             float4 a0 = *(const float4 *)&a_shared[stage][step][thread_row];
             float4 a1 = *(const float4 *)&a_shared[stage][step][thread_row + 32];
             float4 b0 = *(const float4 *)&b_shared[stage][step][thread_column];
@@ -272,7 +153,7 @@ __global__ void __launch_bounds__(BM *BN / 64, resident(blocks_per_sm, b_transpo
 
 static int piece_of_k(const struct convoy_gemm_shape *shape, int splits)
 {
-    return (int)(convoy_div_up(convoy_div_up(shape->k, splits), depth) * depth);
+    return (int)(convoy_div_up(convoy_div_up(shape->k, splits), CONVOY_GEMM_DEPTH) * CONVOY_GEMM_DEPTH);
 }
 
 /* Microseconds with k in so many pieces. A multiprocessor needs about 9 warps to be busy, and a tile of 8
@@ -285,7 +166,7 @@ static float time_us(const struct convoy_gemm_shape *shape, int bm, int bn, int 
     float warps = (float)(rounds < blocks_per_sm ? rounds : blocks_per_sm) * (float)(bm * bn / 64 / 32);
     float busy = 0.85f * (warps < 9 ? warps / 9 : 1);
     float compute = (float)rounds * (float)bm * (float)bn * piece / (CONVOY_GEMM_FMA_PER_US * busy);
-    float latency = (float)convoy_div_up(rounds, blocks_per_sm) * piece / depth * 0.4f;
+    float latency = (float)convoy_div_up(rounds, blocks_per_sm) * piece / CONVOY_GEMM_DEPTH * 0.4f;
     float memory = convoy_gemm_memory_us(shape);
     float most = compute > latency ? compute : latency;
     return CONVOY_GEMM_LAUNCH_US + (most > memory ? most : memory) + convoy_gemm_sum_us(shape, splits);

@@ -7,8 +7,9 @@
  * (16 rows do not fit into 128 registers: more than 8 of the few are other blocks' work, which finds the many
  * in the L2 cache). At the end the lanes' sums are added up by halving: in each of 5 steps a lane gives away
  * half of the sums that it still has, which takes 31 shuffles for 32 sums where one butterfly for each would
- * take 160. k is cut into pieces until some 500 blocks run; partial results go to scratch (see gemm.h). The
- * few may be a's rows (small batches) or b's (the last layer, 10 classes, at any batch).
+ * take 160.
+ * k is cut into pieces until some 500 blocks run; partial results go to scratch (see gemm.h).
+ * The few may be a's rows (small batches) or b's (the last layer, 10 classes, at any batch).
  *
  * Limits: b transposed; m or n at most 32. Where k is no multiple of 4, loads are 4 bytes wide.
  * Floor: the larger matrix: 160 x 17,496 is 11.2 MB, 2.7 us at 4.2 TB/s; 1,000 x 2,048 is 8.2 MB, 2.0 us.

@@ -6,8 +6,10 @@
  * over blocks as in gemm_split.
  *
  * Limits: b not transposed; m at most 32, in goes of 1, 4 or 8 rows. Where n or k is no multiple of 4, loads
- * are 4 bytes wide. Floor: b once: 2,048 x 1,000 is 8.2 MB, 2.0 us at 4.2 TB/s. Predicted: 5 us, with a
- * second launch; for 32 rows b comes from the L2 cache four times. Measured: not yet. */
+ * are 4 bytes wide.
+ * Floor: b once: 2,048 x 1,000 is 8.2 MB, 2.0 us at 4.2 TB/s.
+ * Predicted: 5 us, with a second launch; for 32 rows b comes from the L2 cache four times.
+ * Measured: not yet. */
 #include "kernels/gemm.h"
 #include "kernels/grid.cuh"
 #include "kernels/unary.cuh"

@@ -2,8 +2,10 @@
  *
  * A block of 16 x 16 threads computes 16 x 16 outputs; for each 16 of k it brings one tile of each operand
  * into shared memory, so that a number from device memory is used 16 times. Two shared loads for each
- * multiply-add: shared memory, not arithmetic, is the limit. Floor: as gemm_blocked. Predicted: about a tenth
- * of its speed. Measured: not yet. */
+ * multiply-add: shared memory, not arithmetic, is the limit.
+ * Floor: as gemm_blocked.
+ * Predicted: about a tenth of its speed.
+ * Measured: not yet. */
 #include "kernels/gemm.h"
 #include "kernels/grid.cuh"
 #include "kernels/unary.cuh"

@@ -2,13 +2,15 @@
  *
  * Three kernels:
  * - 2 x 2 windows with stride 2 and nothing around them: a thread reads 16 (or 8) bytes of two rows and
- * writes two outputs (or one), so a warp reads and writes contiguous bytes;
+ *   writes two outputs (or one), so a warp reads and writes contiguous bytes;
  * - one window that is the whole plane (global pooling): a warp for each plane, whose lanes' results are
- * merged by shuffles in a fixed order, so the answer repeats to the bit;
+ *   merged by shuffles in a fixed order, so the answer repeats to the bit;
  * - everything else: a thread for each output; overlapping windows meet in the L1 cache.
  * NaN in a window gives NaN, in maxima too. A window with nothing inside gives 0.
  * Floor: 4 bytes for each input and output: 10,000 x 12 x 66 x 66 into 33 x 33 are 2.6 GB, 0.62 ms at 4.2
- * TB/s. Predicted: 0.7 ms. Measured: not yet. */
+ * TB/s.
+ * Predicted: 0.7 ms.
+ * Measured: not yet. */
 #include "kernels/grid.cuh"
 #include "kernels/unary.cuh"
 

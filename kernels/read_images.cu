@@ -3,9 +3,11 @@
  * 8-bit images lie H x W x C, interleaved. A thread takes four pixels of one image, 4 C bytes, in C loads of
  * 4 bytes that its neighbours continue, and writes four floats to each channel's plane, 16 bytes at a time
  * where planes are multiples of 4. Image starts are multiples of 16 bytes, so the loads are aligned; the last
- * of them may reach into an image's padding but not past it. Float images are already C x H x W: a copy of
- * rows that lie apart. Floor: 5 bytes a value: 10,000 x 3 x 32 x 32 are 154 MB, 37 us at 4.2 TB/s. Predicted:
- * 45 us. Measured: not yet. */
+ * of them may reach into an image's padding but not past it.
+ * Float images are already C x H x W: a copy of rows that lie apart.
+ * Floor: 5 bytes a value: 10,000 x 3 x 32 x 32 are 154 MB, 37 us at 4.2 TB/s.
+ * Predicted: 45 us.
+ * Measured: not yet. */
 #include "kernels/grid.cuh"
 #include "kernels/kernels.h"
 

@@ -3,7 +3,9 @@
  * Four neighbours a thread where they have one channel (inner a multiple of 4) or lie in four channels side
  * by side (inner 1, channels a multiple of 4); otherwise one. The division that finds the channel is free
  * beside the way to memory: at 8 bytes an element a multiprocessor has time for some 50 instructions each.
- * Floor: 8 bytes an element. Predicted: 90 % of it. Measured: not yet. */
+ * Floor: 8 bytes an element.
+ * Predicted: 90 % of it.
+ * Measured: not yet. */
 #include "kernels/grid.cuh"
 #include "kernels/unary.cuh"
 

@@ -4,8 +4,10 @@
  * scaled by exp(old maximum - new maximum) (Milakov and Gimelshein, "Online normalizer calculation for
  * softmax", 2018). A second pass writes; it finds the row in the caches. Rows that are contiguous get a warp
  * each, whose lanes' maxima and sums are merged by shuffles in a fixed order; otherwise a thread takes a
- * column, and neighbours read neighbours. A row with NaN gives NaN; -infinity gives 0. Floor: 8 bytes an
- * element; 10,000 rows of 10 are 0.2 us: a launch. Predicted: 3 us. Measured: not yet. */
+ * column, and neighbours read neighbours. A row with NaN gives NaN; -infinity gives 0.
+ * Floor: 8 bytes an element; 10,000 rows of 10 are 0.2 us: a launch.
+ * Predicted: 3 us.
+ * Measured: not yet. */
 #include "kernels/grid.cuh"
 #include "kernels/kernels.h"
 
