@@ -1,6 +1,6 @@
 /* convoy-kernels: runs any convolution of this project on any shape, against a float64 reference, and times
  * it. */
-#include "kernels/check.h"
+#include "kernels/check_conv.h"
 
 #include <getopt.h>
 #include <stdio.h>
@@ -319,6 +319,16 @@ static int run_conv(const struct options *options)
     return failures;
 }
 
+static int check_all(const struct options *options)
+{
+    int failures = check_shapes(options->seed, options->shapes, options->kernel, options->verbose);
+    if (strcmp(options->kernel, "all") == 0) {
+        failures += convoy_check_gemm(options->seed);
+        failures += convoy_check_operators(options->seed);
+    }
+    return failures;
+}
+
 int main(int argc, char **argv)
 {
     struct timespec now;
@@ -341,10 +351,9 @@ int main(int argc, char **argv)
         return 0;
     }
     open_device(options.device);
-    int failures =
-        options.what == CONV ? run_conv(&options)
-        : options.what == TABLE
-            ? check_table(options.seed, options.runs, options.batches, options.batch_count, options.kernel)
-            : check_shapes(options.seed, options.shapes, options.kernel, options.verbose);
+    int failures = options.what == CONV    ? run_conv(&options)
+                   : options.what == TABLE ? check_table(options.seed, options.runs, options.batches,
+                                                         options.batch_count, options.kernel)
+                                           : check_all(&options);
     return failures ? 1 : 0;
 }

@@ -169,7 +169,7 @@ cudaError_t convoy_launch_scale_shift(int64_t outer, int64_t channels, int64_t i
                                       cudaStream_t stream);
 
 /* Pooling of planes (n * c of them), h x w into oh x ow. Positions outside h x w count for nothing in a
- * maximum. An average divides by the positions inside h x w, or with count_padding by those inside the padded
+ * maximum; a window without any position inside gives 0. An average divides by the positions inside h x w, or with count_padding by those inside the padded
  * input (h + pad[0] + pad[2], w + pad[1] + pad[3]). */
 struct convoy_pool_shape {
     int64_t planes;

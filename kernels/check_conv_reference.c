@@ -1,5 +1,5 @@
 /* The float64 reference of convoy-kernels: the plainest loops, over the same float inputs. */
-#include "kernels/check.h"
+#include "kernels/check_conv.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -8,29 +8,6 @@
 
 #define THREADS_MAX 64
 #define SMALL_WORK  2e6 /* multiply-adds that are not worth a thread */
-
-static double activate(const struct convoy_unary *act, double x)
-{
-    switch (act->kind) {
-    case CONVOY_UNARY_NONE:
-        return x;
-    case CONVOY_UNARY_RELU:
-        return fmax(x, 0);
-    case CONVOY_UNARY_LEAKY_RELU:
-        return x < 0 ? act->alpha * x : x;
-    case CONVOY_UNARY_SIGMOID:
-        return 1 / (1 + exp(-x));
-    case CONVOY_UNARY_TANH:
-        return tanh(x);
-    case CONVOY_UNARY_CLIP:
-        return fmin(fmax(x, act->alpha), act->beta);
-    case CONVOY_UNARY_HARD_SIGMOID:
-        return fmax(0, fmin(1, act->alpha * x + act->beta));
-    case CONVOY_UNARY_HARD_SWISH:
-        return x * fmax(0, fmin(1, x / 6 + 0.5));
-    }
-    return x;
-}
 
 static double input(const struct check_problem *problem, int n, int c, int y, int x)
 {
@@ -63,7 +40,7 @@ static double output(const struct check_problem *problem, int n, int k, int oy, 
         sum += problem->bias[k];
     if (s->residual)
         sum += problem->residual[(((int64_t)n * s->k + k) * s->oh + oy) * s->ow + ox];
-    return activate(&s->act, sum);
+    return convoy_check_apply_unary(s->act, sum);
 }
 
 struct part {
