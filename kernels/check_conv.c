@@ -34,7 +34,7 @@ void check_cuda(cudaError_t error, const char *what)
 
 static void *host_memory(size_t bytes)
 {
-    void *memory = malloc(bytes ? bytes : 1);
+    void *memory = calloc(bytes ? bytes : 1, 1);
     if (!memory)
         check_die("no memory for %zu bytes on the host; try fewer images", bytes);
     return memory;
@@ -66,6 +66,12 @@ static float *to_device(const float *values, size_t count)
 int64_t check_outputs(const struct convoy_conv_shape *s)
 {
     return (int64_t)s->k * (s->oh / s->pool) * (s->ow / s->pool);
+}
+
+double check_work(const struct convoy_conv_shape *s)
+{
+    int group_c = s->c / s->groups;
+    return (double)s->k * s->oh * s->ow * group_c * s->r * s->s;
 }
 
 bool check_complete(struct check_case *which)
@@ -126,7 +132,7 @@ static void make_images(struct check_problem *problem, struct convoy_check *rand
 static void draw_sample(struct check_problem *problem, struct convoy_check *random)
 {
     const struct convoy_conv_shape *s = &problem->which.shape;
-    double work = (double)s->k * s->oh * s->ow * (s->c / s->groups) * s->r * s->s;
+    double work = check_work(s);
     int most = (int)fmax(2, fmin(SAMPLE_IMAGES, SAMPLE_WORK / work));
     problem->samples = s->n < most ? s->n : most;
     problem->sample = host_memory((size_t)problem->samples * sizeof(int));

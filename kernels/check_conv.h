@@ -41,6 +41,9 @@ struct check_problem {
 /* An image's outputs, after pooling. */
 int64_t check_outputs(const struct convoy_conv_shape *shape);
 
+/* Multiply-adds of one image. */
+double check_work(const struct convoy_conv_shape *shape);
+
 void check_problem_make(struct check_problem *problem, const struct check_case *which, uint64_t seed);
 void check_problem_free(struct check_problem *problem);
 

@@ -71,10 +71,12 @@ static void *compute(void *argument)
 void check_reference(const struct check_problem *problem, int n, double *y)
 {
     const struct convoy_conv_shape *s = &problem->which.shape;
-    double work = (double)s->k * s->oh * s->ow * (s->c / s->groups) * s->r * s->s;
+    double work = check_work(s);
     int threads = (int)fmin(fmin(THREADS_MAX, (double)sysconf(_SC_NPROCESSORS_ONLN)),
                             fmin(s->k, 1 + work / SMALL_WORK));
-    struct part parts[THREADS_MAX];
+    if (threads < 1)
+        threads = 1;
+    struct part parts[THREADS_MAX] = {{problem, n, 0, 0, y}};
     pthread_t ids[THREADS_MAX];
     for (int i = 0; i < threads; i++) {
         parts[i] = (struct part){problem, n, (int)((int64_t)s->k * i / threads),

@@ -299,7 +299,7 @@ static int run_conv(const struct options *options)
     check_describe(&options->which, text, sizeof(text));
     printf("%s\nseed %llu\n", text, (unsigned long long)options->seed);
     check_problem_make(&problem, &options->which, options->seed);
-    double flops = 2.0 * s->n * s->k * s->oh * s->ow * (s->c / s->groups) * s->r * s->s;
+    double flops = 2.0 * s->n * check_work(s);
     printf("%-24s %12s %10s %12s %10s\n", "kernel", "error", "ms", "guessed ms", "TFLOP/s");
     for (int i = 0; i < count; i++) {
         if (!check_name_matches(kernels[i], options->kernel) || !kernels[i]->takes(s))
