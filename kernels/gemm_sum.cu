@@ -2,8 +2,8 @@
  *
  * A thread for each output (or four), which reads its partial sums in the order of the splits: the same bits
  * every time. Consecutive threads read consecutive floats.
- * Floor: (splits + 1) x batch x m x n x 4 bytes; 5 x 10,000 x 160 outputs are 38 MB, 9 us at 4.2 TB/s, most of it
- * still in the L2 cache.
+ * Floor: (splits + 1) x batch x m x n x 4 bytes; 5 x 10,000 x 160 outputs are 38 MB, 9 us at 4.2 TB/s, most
+ * of it still in the L2 cache.
  * Measured: not yet. */
 #include "kernels/gemm.h"
 #include "kernels/grid.cuh"
@@ -89,8 +89,8 @@ cudaError_t convoy_launch_gemm_sum(const struct convoy_gemm_shape *shape, int sp
         convoy_aligned(bias, bias))
         return convoy_launch(gemm_sum<float4>, convoy_grid(job.count / 4, THREADS), THREADS, 0, stream, job,
                              partial, bias, y);
-    return convoy_launch(gemm_sum<float>, convoy_grid(job.count, THREADS), THREADS, 0, stream, job, partial, bias,
-                         y);
+    return convoy_launch(gemm_sum<float>, convoy_grid(job.count, THREADS), THREADS, 0, stream, job, partial,
+                         bias, y);
 }
 
 extern "C" size_t convoy_gemm_partial_bytes(const struct convoy_gemm_shape *shape, int splits)

@@ -1,5 +1,5 @@
 /* The checks of all kernels but convolutions, alone: ./check_operators [SEED]. */
-#include "kernels/check_random.h"
+#include "kernels/check.h"
 
 #include <stdio.h>
 #include <stdlib.h>
