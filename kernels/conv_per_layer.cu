@@ -121,30 +121,51 @@ static __device__ __forceinline__ void add_channels(const struct per_layer_plan 
     }
 }
 
-/* Pools the sums 2 x 2 with the lane beside (x and x ^ 1), and stores: an even lane the even maps, an odd
- * lane the odd ones. All lanes of the warp come here; those with nothing to store say so by n < 0. */
+/* Finishes and stores values[i][j], which belong to row y + i of map k + j step, as far as they lie above
+ * end_k and height. The residual is read only where this thread writes, and before. */
 template <int ROWS, int MAPS>
 static __device__ __forceinline__ void
-store_pooled(const struct convoy_conv_shape &shape, const struct convoy_conv_operands &operands, int n,
-             int first_k, int oy, int ox, const float (&sum)[ROWS][MAPS])
+store_values(const struct convoy_conv_shape &shape, const struct convoy_conv_operands &operands, int n, int k,
+             int step, int end_k, int y, int x, int height, int width, float (&values)[ROWS][MAPS])
 {
-    int odd = threadIdx.x & 1, ph = shape.oh / 2, pw = shape.ow / 2;
+    int64_t plane = (int64_t)height * width;
+    int64_t first = ((int64_t)n * shape.k + k) * plane + y * width + x;
+    bool all_rows = y + ROWS <= height;
+#pragma unroll
+    for (int j = 0; j < MAPS; j++, first += step * plane) {
+        if (k + j * step >= end_k)
+            continue;
+        float column[ROWS][1], bias = shape.bias ? __ldg(operands.bias + k + j * step) : 0.0f;
+#pragma unroll
+        for (int i = 0; i < ROWS; i++) {
+            column[i][0] = values[i][j] + bias;
+            if (shape.residual && y + i < height)
+                column[i][0] += operands.residual[first + i * width];
+        }
+        convoy_activate(shape.act, column);
+        float *to = operands.y + first;
+#pragma unroll
+        for (int i = 0; i < ROWS; i++)
+            if (all_rows || y + i < height)
+                to[i * width] = column[i][0];
+    }
+}
+
+/* Pools the sums 2 x 2 with the lane beside: of each two maps an even lane gets the first, an odd lane the
+ * second. All lanes of the warp come here. */
+template <int ROWS, int MAPS>
+static __device__ __forceinline__ void pool_sums(const float (&sum)[ROWS][MAPS],
+                                                 float (&pooled)[ROWS / 2][(MAPS + 1) / 2])
+{
+    bool odd = threadIdx.x & 1;
 #pragma unroll
     for (int j = 0; j < MAPS; j += 2) {
-        int k = first_k + j + odd;
-        bool store = n >= 0 && ox / 2 < pw && k < shape.k && j + odd < MAPS;
+        int other = j + 1 < MAPS ? j + 1 : j;
 #pragma unroll
         for (int i = 0; i + 1 < ROWS; i += 2) {
-            float even_map = fmaxf(sum[i][j], sum[i + 1][j]);
-            float odd_map =
-                j + 1 < MAPS ? fmaxf(sum[i][j + 1 < MAPS ? j + 1 : j], sum[i + 1][j + 1 < MAPS ? j + 1 : j])
-                             : even_map;
-            float other = __shfl_xor_sync(0xffffffffu, odd ? even_map : odd_map, 1);
-            if (store && (oy + i) / 2 < ph) {
-                float value = fmaxf(odd ? odd_map : even_map, other);
-                int64_t index = (((int64_t)n * shape.k + k) * ph + (oy + i) / 2) * pw + ox / 2;
-                operands.y[index] = convoy_finish(shape, operands, value, k, index);
-            }
+            float first = fmaxf(sum[i][j], sum[i + 1][j]), second = fmaxf(sum[i][other], sum[i + 1][other]);
+            float beside = __shfl_xor_sync(0xffffffffu, odd ? first : second, 1);
+            pooled[i / 2][j / 2] = fmaxf(odd ? second : first, beside);
         }
     }
 }
@@ -213,21 +234,15 @@ static __global__ void __launch_bounds__(PER_LAYER_THREADS, 2)
 
     int n = first_n + image, k = (first_group + group) * MAPS, oy = first_y + row_group * ROWS;
     ox += first_x;
-    if (shape.pool == 2) {
-        store_pooled<ROWS, MAPS>(shape, operands, active ? n : -1, k, oy, ox, sum);
-        return;
-    }
-    if (!active)
-        return;
-#pragma unroll
-    for (int j = 0; j < MAPS; j++) {
-#pragma unroll
-        for (int i = 0; i < ROWS; i++) {
-            if (k + j < shape.k && oy + i < shape.oh) {
-                int64_t index = convoy_output_index(shape, n, k + j, oy + i, ox);
-                operands.y[index] = convoy_finish(shape, operands, sum[i][j], k + j, index);
-            }
-        }
+    int end_k = min(shape.k, k + MAPS);
+    if (ROWS % 2 == 0 && shape.pool == 2) {
+        float pooled[ROWS / 2][(MAPS + 1) / 2];
+        pool_sums<ROWS, MAPS>(sum, pooled);
+        if (active && ox / 2 < shape.ow / 2)
+            store_values(shape, operands, n, k + (threadIdx.x & 1), 2, end_k, oy / 2, ox / 2, shape.oh / 2,
+                         shape.ow / 2, pooled);
+    } else if (active) {
+        store_values(shape, operands, n, k, 1, end_k, oy, ox, shape.oh, shape.ow, sum);
     }
 }
 
