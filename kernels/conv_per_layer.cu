@@ -20,9 +20,9 @@
  * Takes r = s = 1, 3, 5, 7 with stride 1 or 2 as instantiated in conv_common.h; any padding, activation and
  * residual; 8-bit images, normalised while they are loaded; pool 1 or 2; groups and dilation 1. Floor at
  * 10,000 images (51 TFLOP/s): ece408's layer 1 1.0 ms, layer 2 4.0 ms. Predicted: layer 1 with 6x12 1.5 ms (5
- * % of the lanes idle, 7 % of the instructions are loads, 8 % load the tile, and each block waits once for
- * memory), with tanh and pooling 1.6 ms (131 M tanh at 25 instructions: 0.12 ms; a quarter of the stores);
- * layer 2 with 9x8 5.0 ms (5 % idle, 6 % loads, 2 % tiles). Measured: not yet. */
+ * % of the lanes idle, 6 % of the instructions load operands, 10 % load the tile, and each block waits once
+ * for memory), with tanh and pooling 1.6 ms (131 M tanh at 25 instructions: 0.12 ms; a quarter of the
+ * stores); layer 2 with 9x8 5.0 ms (5 % idle, 6 % loads, 2 % tiles). Measured: not yet. */
 #include "kernels/conv_common.h"
 #include "kernels/conv_epilogue.cuh"
 #include "kernels/per_layer_plan.h"
@@ -51,45 +51,53 @@ static __device__ __forceinline__ void load_column(const float *from, float (&to
     }
 }
 
-/* Where a thread starts in its walk over the elements of an input tile, x fastest; the steps are in the plan.
- */
+/* Where a thread is in its walk over the elements of an input tile, x fastest. Every step goes on by as many
+ * elements as there are threads, which the plan has as so many columns, rows and channels: no divisions. */
 struct walk {
     int x, y, c;
 };
 
 /* One image's channels first_c .. + channels of the tile whose corner is (y0, x0), into shared memory, each
  * channel column by column. Lanes read neighbouring columns: whole lines of memory. */
+template <bool U8>
 static __device__ __forceinline__ void load_tile(const struct convoy_conv_shape &shape,
                                                  const struct convoy_images &images,
                                                  const struct per_layer_plan &plan, struct walk at, int n,
                                                  int first_c, int channels, int y0, int x0, float *tile)
 {
     const unsigned char *image = static_cast<const unsigned char *>(images.data) + n * images.image_bytes;
-    int plane = plan.tile_w * plan.pitch;
-#pragma unroll 4
-    for (; at.c < channels;) {
-        int y = y0 + at.y, x = x0 + at.x, c = first_c + at.c;
-        float value = 0.0f;
-        if ((unsigned)y < (unsigned)shape.h && (unsigned)x < (unsigned)shape.w) {
-            if (shape.u8)
-                value = fmaf((float)__ldg(image + ((int64_t)y * shape.w + x) * shape.c + c),
-                             images.multiply[c], images.add[c]);
-            else
-                value =
-                    __ldg(reinterpret_cast<const float *>(image) + ((int64_t)c * shape.h + y) * shape.w + x);
+    const float *floats = reinterpret_cast<const float *>(image);
+    constexpr int LOADS = U8 ? 2 : 4; /* in flight for a thread: more would spill registers */
+    while (at.c < channels) {
+        float value[LOADS];
+        int to[LOADS];
+#pragma unroll
+        for (int i = 0; i < LOADS; i++) {
+            bool real = at.c < channels;
+            int y = y0 + at.y, x = x0 + at.x, c = first_c + at.c;
+            bool inside = real && (unsigned)y < (unsigned)shape.h && (unsigned)x < (unsigned)shape.w;
+            to[i] = real ? (at.c * plan.tile_w + at.x) * plan.pitch + at.y : -1;
+            if (U8) {
+                float pixel = inside ? (float)__ldg(image + ((y * shape.w + x) * shape.c + c)) : 0.0f;
+                int known = c & (CONVOY_KERNEL_CHANNELS - 1); /* c may be past the last if not inside */
+                value[i] = inside ? fmaf(pixel, images.multiply[known], images.add[known]) : 0.0f;
+            } else {
+                value[i] = inside ? __ldg(floats + ((c * shape.h + y) * shape.w + x)) : 0.0f;
+            }
+            at.x += plan.step_x;
+            at.y += plan.step_y;
+            at.c += plan.step_c;
+            int turn = at.x >= plan.tile_w;
+            at.x -= turn ? plan.tile_w : 0;
+            at.y += turn;
+            turn = at.y >= plan.tile_h;
+            at.y -= turn ? plan.tile_h : 0;
+            at.c += turn;
         }
-        tile[at.c * plane + at.x * plan.pitch + at.y] = value;
-        at.x += plan.step_x;
-        if (at.x >= plan.tile_w) {
-            at.x -= plan.tile_w;
-            at.y++;
-        }
-        at.y += plan.step_y;
-        if (at.y >= plan.tile_h) {
-            at.y -= plan.tile_h;
-            at.c++;
-        }
-        at.c += plan.step_c;
+#pragma unroll
+        for (int i = 0; i < LOADS; i++)
+            if (to[i] >= 0)
+                tile[to[i]] = value[i];
     }
 }
 
@@ -202,7 +210,7 @@ static __global__ void __launch_bounds__(PER_LAYER_THREADS, 2)
     int image = task % plan.images, group = task / plan.images;
     bool active = group < groups && image < images && first_x + ox < shape.ow;
 
-    struct walk start;
+    struct walk start = {};
     start.x = threadIdx.x % plan.tile_w;
     start.y = threadIdx.x / plan.tile_w % plan.tile_h;
     start.c = threadIdx.x / plan.tile_w / plan.tile_h;
@@ -212,10 +220,14 @@ static __global__ void __launch_bounds__(PER_LAYER_THREADS, 2)
         int channels = min(plan.channels, shape.c - c);
         if (c > 0)
             __syncthreads();
-        for (int i = 0; i < images; i++)
-            load_tile(shape, operands.x, plan, start, first_n + i, c, channels,
-                      first_y * STRIDE - shape.pad[0], first_x * STRIDE - shape.pad[1],
-                      shared + i * plan.channels * plane);
+        int y0 = first_y * STRIDE - shape.pad[0], x0 = first_x * STRIDE - shape.pad[1];
+        for (int i = 0; i < images; i++) {
+            float *tile = shared + i * plan.channels * plane;
+            if (shape.u8)
+                load_tile<true>(shape, operands.x, plan, start, first_n + i, c, channels, y0, x0, tile);
+            else
+                load_tile<false>(shape, operands.x, plan, start, first_n + i, c, channels, y0, x0, tile);
+        }
         for (int g = 0; g < groups; g++) {
             const float4 *from = reinterpret_cast<const float4 *>(
                 operands.weights + ((int64_t)(first_group + g) * shape.c + c) * TAPS);
