@@ -137,7 +137,7 @@ static void check_softmax(struct convoy_check *check)
             for (int64_t l = 1; l < length; l++)
                 sum += exp((double)column[l * inner] - highest);
             for (int64_t l = 0; l < length; l++)
-                to[l * inner] = exp((double)column[l * inner] - highest) / sum;
+                to[l * inner] = exp((double)column[l * inner] - highest - log(sum));
         }
     cudaError_t launched = convoy_launch_softmax(outer, length, inner, x.device, y.device, NULL);
     convoy_check_result(check, launched, &y, want, NULL, "softmax %lld x %lld x %lld", (long long)outer,
@@ -153,8 +153,9 @@ static int64_t place_of(int rank, const int64_t *box, const int64_t *stride, int
 {
     int64_t place = 0;
     for (int d = rank - 1; d >= 0; d--) {
-        place += i % box[d] * stride[d];
-        i /= box[d];
+        int64_t size = box[d] > 0 ? box[d] : 1;
+        place += i % size * stride[d];
+        i /= size;
     }
     return place;
 }
