@@ -131,13 +131,13 @@ static void check_softmax(struct convoy_check *check)
             const float *column = x.host + o * length * inner + i;
             double *to = want + o * length * inner + i;
             double highest = -INFINITY;
-            double sum = 0;
             for (int64_t l = 0; l < length; l++)
                 highest = fmax(highest, (double)column[l * inner]);
-            for (int64_t l = 0; l < length; l++)
+            double sum = exp((double)column[0] - highest);
+            for (int64_t l = 1; l < length; l++)
                 sum += exp((double)column[l * inner] - highest);
             for (int64_t l = 0; l < length; l++)
-                to[l * inner] = exp((double)column[l * inner] - highest) / sum;
+                to[l * inner] = exp((double)column[l * inner] - highest - log(sum));
         }
     cudaError_t launched = convoy_launch_softmax(outer, length, inner, x.device, y.device, NULL);
     convoy_check_result(check, launched, &y, want, NULL, "softmax %lld x %lld x %lld", (long long)outer,
@@ -153,8 +153,9 @@ static int64_t place_of(int rank, const int64_t *box, const int64_t *stride, int
 {
     int64_t place = 0;
     for (int d = rank - 1; d >= 0; d--) {
-        place += i % box[d] * stride[d];
-        i /= box[d];
+        int64_t size = box[d] > 0 ? box[d] : 1;
+        place += i % size * stride[d];
+        i /= size;
     }
     return place;
 }
@@ -181,7 +182,7 @@ static void any_box(struct convoy_check *check, int *rank, int64_t *box)
  * Returns how many floats that takes. */
 static int64_t any_strides(struct convoy_check *check, int rank, const int64_t *box, int64_t *stride)
 {
-    int order[CONVOY_KERNEL_RANK];
+    int order[CONVOY_KERNEL_RANK] = {0};
     for (int d = 0; d < rank; d++)
         order[d] = d;
     if (convoy_check_between(check, 0, 1))
@@ -229,12 +230,13 @@ static void check_copy(struct convoy_check *check)
     convoy_check_free(&y);
 }
 
-/* Dense strides, with 0 in the dimensions of `repeated` (a bit each); the floats that takes. */
+/* Dense strides, with 0 in the dimensions of `repeated` (a bit each, the last dimension's first); the floats
+ * that takes. */
 static int64_t dense_strides(int rank, const int64_t *box, int repeated, int64_t *stride)
 {
     int64_t floats = 1;
-    for (int d = rank - 1; d >= 0; d--) {
-        stride[d] = repeated >> d & 1 ? 0 : floats;
+    for (int d = rank - 1; d >= 0; d--, repeated /= 2) {
+        stride[d] = repeated % 2 ? 0 : floats;
         if (stride[d])
             floats *= box[d];
     }
@@ -264,7 +266,7 @@ static void check_binary(struct convoy_check *check)
     int a_repeated = 0;
     int b_repeated = 0;
     if (convoy_check_between(check, 0, 1)) { /* images, and what networks add to them or multiply them with */
-        static const int forms[] = {0, 1, 3, 5, 6, 7};
+        static const int forms[] = {0, 3, 4, 5, 6, 7};
         box.rank = 3;
         box.dims[0] = convoy_check_between(check, 1, 5);
         box.dims[1] = CONVOY_CHECK_PICK(check, dims);
@@ -275,7 +277,9 @@ static void check_binary(struct convoy_check *check)
     }
     if (convoy_check_between(check, 0, 1)) {
         a_repeated = b_repeated;
-        b_repeated = convoy_check_between(check, 0, 3) ? 0 : convoy_check_between(check, 1, (1 << box.rank) - 1);
+        b_repeated = 0;
+        if (convoy_check_between(check, 0, 3) == 0)
+            b_repeated = convoy_check_between(check, 1, (1 << box.rank) - 1);
     }
     int64_t a_floats = dense_strides(box.rank, box.dims, a_repeated, box.a_stride);
     int64_t b_floats = dense_strides(box.rank, box.dims, b_repeated, box.b_stride);
