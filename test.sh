@@ -96,6 +96,9 @@ done
 for program in build-asan/tests/unit_*; do
   unit "asan/${program##*/unit_}" "$program"
 done
+# Every kernel against float64, on the CPU, on shapes that are drawn anew (a seed that fails is printed).
+step emulated/kernels build/bin/convoy-kernels-emulated --check --shapes 150
+step asan-emulated/kernels build-asan/bin/convoy-kernels-emulated --check --shapes 40
 for program in build-tsan/tests/threads_*; do
   step "threads/${program##*/threads_}" env TSAN_OPTIONS=halt_on_error=1 "$program"
 done

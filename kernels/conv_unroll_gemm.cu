@@ -15,9 +15,11 @@
 #include "kernels/conv_epilogue.cuh"
 
 #define UNROLL_THREADS 256
-#define CHUNK_BYTES    (256ll << 20)
-#define TILE           64 /* maps and pixels of a block of the product */
-#define STEP           16 /* of the reduction at a time */
+#ifndef CONVOY_UNROLL_BYTES /* smaller in emulation, so that small shapes take several chunks too */
+#define CONVOY_UNROLL_BYTES (256ll << 20)
+#endif
+#define TILE 64 /* maps and pixels of a block of the product */
+#define STEP 16 /* of the reduction at a time */
 
 /* Elements (row, pixel) of X for images first_n .. + images: row is (channel, r, s) over all channels. */
 static __global__ void __launch_bounds__(UNROLL_THREADS)
@@ -97,13 +99,13 @@ static int64_t image_bytes(const struct convoy_conv_shape *s)
 /* Images of a chunk: as many as fit, all chunks of nearly one size. */
 static int chunk_images(const struct convoy_conv_shape *s)
 {
-    int64_t most = CHUNK_BYTES / image_bytes(s);
+    int64_t most = CONVOY_UNROLL_BYTES / image_bytes(s);
     return (int)convoy_div_up(s->n, convoy_div_up(s->n, most));
 }
 
 static bool unroll_gemm_takes(const struct convoy_conv_shape *s)
 {
-    return s->pool == 1 && image_bytes(s) <= CHUNK_BYTES && s->groups <= 65535;
+    return s->pool == 1 && image_bytes(s) <= CONVOY_UNROLL_BYTES && s->groups <= 65535;
 }
 
 static float unroll_gemm_guess(const struct convoy_conv_shape *s)
