@@ -18,11 +18,13 @@
  * block.
  *
  * Takes r = s = 1, 3, 5, 7 with stride 1 or 2 as instantiated in conv_common.h; any padding, activation and
- * residual; 8-bit images, normalised while they are loaded; pool 1 or 2; groups and dilation 1. Floor at
- * 10,000 images (51 TFLOP/s): ece408's layer 1 1.0 ms, layer 2 4.0 ms. Predicted: layer 1 with 6x12 1.5 ms (5
- * % of the lanes idle, 6 % of the instructions load operands, 10 % load the tile, and each block waits once
- * for memory), with tanh and pooling 1.6 ms (131 M tanh at 25 instructions: 0.12 ms; a quarter of the
- * stores); layer 2 with 9x8 5.0 ms (5 % idle, 6 % loads, 2 % tiles). Measured: not yet. */
+ * residual; 8-bit images, normalised while they are loaded; pool 1 or 2; groups and dilation 1.
+ * Floor at 10,000 images (51 TFLOP/s): ece408's layer 1 1.0 ms, layer 2 4.0 ms. By the disassembly the inner
+ * loop of 6x12 (7x7) is 504 multiply-adds of 537 instructions, of 9x8 504 of 539. Predicted: layer 1 with
+ * 6x12 1.5 ms (5 % of the lanes idle, 6 % of the instructions load operands, 10 % load the tile, as many
+ * store the outputs, and a block waits once for memory), with tanh and pooling 1.6 ms (131 M tanh at 25
+ * instructions: 0.12 ms; a quarter of the stores); layer 2 with 9x8 4.7 ms (5 % idle, 6 % loads, 4 % tiles).
+ * Measured: not yet. */
 #include "kernels/conv_common.h"
 #include "kernels/conv_epilogue.cuh"
 #include "kernels/per_layer_plan.h"
