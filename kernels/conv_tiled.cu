@@ -21,7 +21,7 @@ static __host__ __device__ __forceinline__ int tile_input(const struct convoy_co
     return (TILE - 1) * s.stride[dimension] + ((dimension ? s.s : s.r) - 1) * s.dilation[dimension] + 1;
 }
 
-static __global__ void __launch_bounds__(TILE *TILE)
+static __global__ void __launch_bounds__(TILE *TILE, 3)
     tiled_kernel(CONVOY_PARAMETER struct convoy_conv_shape shape,
                  CONVOY_PARAMETER struct convoy_conv_operands operands, int tiles_x, int tiles_y)
 {
