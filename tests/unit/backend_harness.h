@@ -40,7 +40,8 @@ static inline void open_backend(void)
     struct convoy_error error;
     struct convoy_device_info info;
     setenv("OMP_WAIT_POLICY", "passive", 0); /* as the worker does */
-    void *module = dlopen(CONVOY_TEST_MODULE, RTLD_NOW | RTLD_LOCAL);
+    const char *other = getenv("CONVOY_TEST_MODULE"); /* tests/gpu/: the same tests on a GPU */
+    void *module = dlopen(other != NULL ? other : CONVOY_TEST_MODULE, RTLD_NOW | RTLD_LOCAL);
     cr_assert(module != NULL, "%s", dlerror());
     void *symbol = dlsym(module, CONVOY_BACKEND_ENTRY);
     cr_assert(symbol != NULL, "%s", dlerror());
