@@ -56,17 +56,17 @@ struct convoy_images {
  * pool x pool with that stride and no padding, what does not fill a window at the right and bottom is left
  * out; 1 is none, and it never comes with a residual. */
 struct convoy_conv_shape {
-    int n;              /* images */
-    int c, h, w;        /* input */
-    int k, r, s;        /* output channels, filter */
-    int groups;         /* c and k are multiples of it; weights are k x (c / groups) x r x s */
+    int n;       /* images */
+    int c, h, w; /* input */
+    int k, r, s; /* output channels, filter */
+    int groups;  /* c and k are multiples of it; weights are k x (c / groups) x r x s */
     int stride[2], dilation[2];
-    int pad[2];         /* top and left; what lies below and to the right follows from oh and ow */
-    int oh, ow;         /* of the convolution, before pooling */
+    int pad[2]; /* top and left; what lies below and to the right follows from oh and ow */
+    int oh, ow; /* of the convolution, before pooling */
     bool bias, residual;
     struct convoy_unary act;
-    int pool;           /* maximum over pool x pool; 1: none */
-    bool u8;            /* images are 8-bit; c is at most CONVOY_KERNEL_CHANNELS */
+    int pool; /* maximum over pool x pool; 1: none */
+    bool u8;  /* images are 8-bit; c is at most CONVOY_KERNEL_CHANNELS */
 };
 
 struct convoy_conv_operands {
@@ -169,8 +169,8 @@ cudaError_t convoy_launch_scale_shift(int64_t outer, int64_t channels, int64_t i
                                       cudaStream_t stream);
 
 /* Pooling of planes (n * c of them), h x w into oh x ow. Positions outside h x w count for nothing in a
- * maximum; a window without any position inside gives 0. An average divides by the positions inside h x w, or with count_padding by those inside the padded
- * input (h + pad[0] + pad[2], w + pad[1] + pad[3]). */
+ * maximum; a window without any position inside gives 0. An average divides by the positions inside h x w, or
+ * with count_padding by those inside the padded input (h + pad[0] + pad[2], w + pad[1] + pad[3]). */
 struct convoy_pool_shape {
     int64_t planes;
     int h, w, oh, ow;
