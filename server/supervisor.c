@@ -17,6 +17,7 @@
 #define LOAD_US            60000000u /* and this long, or hang_timeout_ms if that is more, to load a model */
 #define RETRY_US           5000000u /* how often a model that was READY and FAILED later is asked for again */
 #define SETTLED_US         1000000u /* a worker that served this long did not fail to start */
+#define TUNING_DEATHS      2        /* after so many in a row a device is served with what is known */
 #define FIRST_BACKOFF_MS   100u
 #define LONGEST_BACKOFF_MS 5000u
 #define STOP_MS            2000u /* a worker that does not end by itself is killed after this */
@@ -28,7 +29,10 @@ static void start_member(struct member *member)
     member->attached = member->greeted = member->serving = member->completed = false;
     member->loading = NO_MODEL;
     memset(member->answered, 0, supervisor->model_count);
-    int code = convoy_worker_start(&member->worker, supervisor->backend, &error);
+    member->tuning = false;
+    const char *tune = member->tuning_deaths < TUNING_DEATHS ? convoy_tune_choices[supervisor->config->tune]
+                                                             : convoy_tune_choices[CONVOY_TUNE_OFF];
+    int code = convoy_worker_start(&member->worker, supervisor->backend, tune, &error);
     if (code != 0) {
         convoy_log(CONVOY_LOG_ERROR, "no worker can be started", CONVOY_STR("reason", error.message));
         uv_timer_start(&member->restart, supervisor->on_restart, LONGEST_BACKOFF_MS, 0);
@@ -48,11 +52,11 @@ static int add_member(struct convoy_supervisor *supervisor, uint32_t device, str
         return convoy_fail(error, -ENOMEM, "out of memory for a worker");
     member->answered = calloc(supervisor->model_count + 1, 1);
     member->kept = calloc(supervisor->model_count + 1, sizeof *member->kept);
-    int code =
-        member->answered == NULL || member->kept == NULL
-            ? convoy_fail(error, -ENOMEM, "out of memory for a worker")
-            : convoy_worker_prepare(&member->worker, supervisor->loop, device, supervisor->model_count,
-                                    supervisor->config->worker.streams, &supervisor->events, member, error);
+    int code = member->answered == NULL || member->kept == NULL
+                   ? convoy_fail(error, -ENOMEM, "out of memory for a worker")
+                   : convoy_worker_prepare(&member->worker, supervisor->loop, device, supervisor->model_count,
+                                           supervisor->config->worker.streams, supervisor->config->cache_dir,
+                                           &supervisor->events, member, error);
     if (code != 0) {
         free(member->answered);
         free(member->kept);
@@ -156,6 +160,33 @@ static void report_counters(struct member *member, const cJSON *heartbeat)
     }
 }
 
+static void on_heartbeat(struct member *member, const struct convoy_worker_message *message)
+{
+    bool tunes = strcmp(message->text, "tuning") == 0;
+    if (member->tuning && strcmp(message->text, "running") == 0)
+        member->tuning_deaths = 0;
+    member->tuning = tunes;
+    report_counters(member, message->json);
+}
+
+/* A kernel that is fatal to the device on this machine, or hangs, is met by the tuner alone: without it the
+ * models are served. */
+static void note_tuning_death(struct member *member)
+{
+    if (!member->tuning || ++member->tuning_deaths != TUNING_DEATHS)
+        return;
+    convoy_log(CONVOY_LOG_WARNING, "tuning is given up", CONVOY_STR("device", member->device),
+               CONVOY_STR("reason", "two workers in a row died while they tuned"));
+}
+
+static void on_memory(struct member *member, const struct convoy_worker_message *message)
+{
+    convoy_metrics_device_memory(member->metrics, "weights", message->memory.weights);
+    convoy_metrics_device_memory(member->metrics, "workspace", message->memory.workspace);
+    convoy_metrics_device_memory(member->metrics, "free", message->memory.free);
+    convoy_metrics_device_memory(member->metrics, "total", message->memory.total);
+}
+
 static void on_message(void *context, struct convoy_worker *worker,
                        const struct convoy_worker_message *message)
 {
@@ -180,7 +211,13 @@ static void on_message(void *context, struct convoy_worker *worker,
         note_up(member);
         break;
     case CONVOY_SAYS_HEARTBEAT:
-        report_counters(member, message->json);
+        on_heartbeat(member, message);
+        break;
+    case CONVOY_SAYS_TUNED:
+        convoy_loading_tuned(member, message);
+        break;
+    case CONVOY_SAYS_MEMORY:
+        on_memory(member, message);
         break;
     case CONVOY_SAYS_LOG:
         convoy_log_level_parse(message->level, &level);
@@ -246,6 +283,7 @@ static void on_gone(void *context, struct convoy_worker *worker, const char *rea
         member->backoff_ms = FIRST_BACKOFF_MS;
     if (was_loading)
         convoy_loading_died(member);
+    note_tuning_death(member);
     member->attached = false;
     convoy_channel_reset(&worker->channel);
     uint64_t delay = next_delay_ms(member, worked);
