@@ -188,6 +188,17 @@ cudaError_t convoy_launch_softmax(int64_t outer, int64_t length, int64_t inner, 
 /* Sets bytes to 0 (the border of a PAD). */
 cudaError_t convoy_launch_zero(int64_t count, float *y, cudaStream_t stream);
 
+/* ---- Faults, for tests ---- */
+
+enum convoy_fault_kind {
+    CONVOY_FAULT_ILLEGAL, /* writes where nothing is: cudaErrorIllegalAddress */
+    CONVOY_FAULT_TRAP,    /* stops in the middle: cudaErrorLaunchFailure */
+    CONVOY_FAULT_SPIN     /* never ends */
+};
+
+/* A kernel that goes wrong as it would by itself. After the first two the context is lost. */
+cudaError_t convoy_launch_fault(enum convoy_fault_kind kind, cudaStream_t stream);
+
 #ifdef __cplusplus
 }
 #endif

@@ -3,6 +3,7 @@
 #include "engine/base/clock.h"
 #include "engine/cuda/cache.h"
 #include "engine/cuda/calls.h"
+#include "engine/cuda/fault.h"
 #include "engine/cuda/memory.h"
 #include "engine/cuda/net.h"
 
@@ -58,6 +59,7 @@ int convoy_cuda_open(uint32_t index, const struct convoy_open_options *options, 
     device->log = options->log;
     device->changed = options->changed;
     device->tuner.mode = options->tune;
+    convoy_cuda_fault_prepare();
     failed = CONVOY_CUDA(error, cudaSetDevice, (device->index));
     if (!failed)
         failed = CONVOY_CUDA(error, cudaGetDeviceProperties, (&properties, device->index));
@@ -219,6 +221,8 @@ int convoy_cuda_submit(struct convoy_device *device, struct convoy_net *net, con
                            cudaMemcpyHostToDevice, stream, error);
     if (!failed)
         failed = CONVOY_CUDA(error, cudaEventRecord, (marks[CONVOY_CUDA_COPIED_IN], stream));
+    if (!failed)
+        failed = convoy_cuda_fault_on_job(job, stream, error);
     if (!failed)
         failed = job->profile
                      ? convoy_cuda_run_profiled(device, net, plan, number, error)

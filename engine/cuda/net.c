@@ -1,6 +1,7 @@
 #include "engine/cuda/net.h"
 
 #include "engine/cuda/calls.h"
+#include "engine/cuda/fault.h"
 #include "engine/describe.h"
 
 #include <errno.h>
@@ -138,7 +139,9 @@ int convoy_cuda_load(struct convoy_device *device, const struct convoy_graph *gr
         net->input_stride[form] = convoy_cuda_input_stride(source, (enum convoy_form)form);
     net->output_stride = convoy_cuda_output_stride(source);
     choose_buckets(net);
-    failed = convoy_cuda_group_nodes(graph, &net->groups, error);
+    failed = convoy_cuda_fault_on_load(options->name, error);
+    if (!failed)
+        failed = convoy_cuda_group_nodes(graph, &net->groups, error);
     if (!failed)
         failed = make_buckets(device, net, error);
     if (!failed)

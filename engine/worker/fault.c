@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "engine/base/clock.h"
+#include "engine/fault_image.h"
 
 /* A device that stood still for longer than this was idle, and gets nothing back. */
 #define PACE_SLACK_US 2000u
@@ -61,15 +62,10 @@ void convoy_fault_on_job(const struct convoy_job *job)
 {
     if (kind == PACE)
         keep_pace(job->rows);
-    if ((kind != KILL && kind != HANG) || job->form != CONVOY_FORM_U8_HWC)
+    if ((kind != KILL && kind != HANG) || !convoy_job_has_pixel(job, pixel))
         return;
-    for (uint32_t row = 0; row < job->rows; row++) {
-        const uint8_t *first = (const uint8_t *)job->input + row * job->input_stride;
-        if (first[0] != pixel[0] || first[1] != pixel[1] || first[2] != pixel[2])
-            continue;
-        if (kind == KILL)
-            raise(SIGKILL);
-        for (;;)
-            pause();
-    }
+    if (kind == KILL)
+        raise(SIGKILL);
+    for (;;)
+        pause();
 }

@@ -63,9 +63,11 @@ static cudaError_t say(cudaError_t error)
 
 static cudaError_t run_one(convoy_emulated_stream *stream)
 {
-    operation next = std::move(stream->waiting.front());
-    stream->waiting.pop_front();
+    operation next = stream->waiting.front();
     cudaError_t error = next();
+    if (error == cudaErrorNotReady)
+        return error; /* a kernel that does not end stays where it is */
+    stream->waiting.pop_front();
     if (error != cudaSuccess)
         sticky = error;
     return error;
@@ -162,22 +164,25 @@ cudaError_t cudaGetLastError(void)
 cudaError_t cudaPeekAtLastError(void) { return last; }
 const char *cudaGetErrorName(cudaError_t error)
 {
+#define CONVOY_NAME(name)                                                                                    \
+    case name:                                                                                               \
+        return #name
     switch (error) {
-    case cudaSuccess:
-        return "cudaSuccess";
-    case cudaErrorMemoryAllocation:
-        return "cudaErrorMemoryAllocation";
-    case cudaErrorIllegalAddress:
-        return "cudaErrorIllegalAddress";
-    case cudaErrorLaunchFailure:
-        return "cudaErrorLaunchFailure";
-    case cudaErrorNoDevice:
-        return "cudaErrorNoDevice";
-    case cudaErrorNotReady:
-        return "cudaErrorNotReady";
+        CONVOY_NAME(cudaSuccess);
+        CONVOY_NAME(cudaErrorInvalidValue);
+        CONVOY_NAME(cudaErrorMemoryAllocation);
+        CONVOY_NAME(cudaErrorInvalidConfiguration);
+        CONVOY_NAME(cudaErrorNoDevice);
+        CONVOY_NAME(cudaErrorInvalidDevice);
+        CONVOY_NAME(cudaErrorECCUncorrectable);
+        CONVOY_NAME(cudaErrorNotReady);
+        CONVOY_NAME(cudaErrorIllegalAddress);
+        CONVOY_NAME(cudaErrorLaunchFailure);
+        CONVOY_NAME(cudaErrorStreamCaptureUnsupported);
     default:
-        return "cudaErrorInvalidValue";
+        return "cudaErrorUnknown";
     }
+#undef CONVOY_NAME
 }
 const char *cudaGetErrorString(cudaError_t error) { return cudaGetErrorName(error); }
 
@@ -403,4 +408,9 @@ cudaError_t convoy_emulated_launch(const cudaLaunchConfig_t *config, std::functi
         convoy_emulated_grid(grid, block, shared, body);
         return cudaSuccess;
     });
+}
+
+cudaError_t convoy_emulated_fault(cudaStream_t stream, cudaError_t error)
+{
+    return put(stream, [error]() { return error; });
 }

@@ -7,4 +7,7 @@
 /* Runs every block of a grid, one after the other. body is one thread. */
 void convoy_emulated_grid(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()> &body);
 
+/* Queues a failure that loses the context; cudaErrorNotReady: what never ends. */
+cudaError_t convoy_emulated_fault(cudaStream_t stream, cudaError_t error);
+
 #endif

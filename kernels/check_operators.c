@@ -1,0 +1,321 @@
+#include "kernels/check_random.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CASES 60 /* of each operator */
+
+static const int dims[] = {1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 31, 32, 33, 40};
+
+static double *doubles(int64_t count)
+{
+    double *values = malloc((size_t)count * sizeof *values);
+    if (!values)
+        exit(1);
+    for (int64_t i = 0; i < count; i++)
+        values[i] = NAN;
+    return values;
+}
+
+/* Mostly on 16 bytes. */
+static int any_offset(struct convoy_check *check)
+{
+    return convoy_check_between(check, 0, 3) ? 0 : convoy_check_between(check, 1, 3);
+}
+
+/* y for an input x of as many floats: x itself, or memory of its own. */
+static struct convoy_check_buffer output_or(struct convoy_check *check, struct convoy_check_buffer *x)
+{
+    return convoy_check_between(check, 0, 1) ? *x : convoy_check_buffer(x->floats, any_offset(check));
+}
+
+static void free_both(struct convoy_check_buffer *x, struct convoy_check_buffer *y)
+{
+    if (y->host != x->host)
+        convoy_check_free(y);
+    convoy_check_free(x);
+}
+
+/* ---- Elementwise ---- */
+
+static void check_unary(struct convoy_check *check)
+{
+    int64_t count = convoy_check_between(check, 0, 1) ? convoy_check_between(check, 1, 9)
+                                                      : convoy_check_between(check, 1000, 9000);
+    struct convoy_check_buffer x = convoy_check_input(check, count, any_offset(check), -4, 4);
+    struct convoy_check_buffer y = output_or(check, &x);
+    struct convoy_unary act = convoy_check_any_unary(check);
+    double *want = doubles(count);
+    for (int64_t i = 0; i < count; i++)
+        want[i] = convoy_check_apply_unary(act, (double)x.host[i]);
+    cudaError_t launched = convoy_launch_unary(count, act, x.device, y.device, NULL);
+    convoy_check_result(check, launched, &y, want, NULL, "unary act %d count %lld offsets %d %d",
+                        (int)act.kind, (long long)count, x.offset, y.offset);
+    free(want);
+    free_both(&x, &y);
+}
+
+static void check_zero(struct convoy_check *check)
+{
+    int64_t count = convoy_check_between(check, 1, 5000);
+    struct convoy_check_buffer y = convoy_check_buffer(count, any_offset(check));
+    double *want = doubles(count);
+    memset(want, 0, (size_t)count * sizeof *want);
+    cudaError_t launched = convoy_launch_zero(count, y.device, NULL);
+    convoy_check_result(check, launched, &y, want, NULL, "zero count %lld offset %d", (long long)count,
+                        y.offset);
+    free(want);
+    convoy_check_free(&y);
+}
+
+static void check_scale_shift(struct convoy_check *check)
+{
+    int64_t outer = convoy_check_between(check, 1, 5);
+    int64_t channels = CONVOY_CHECK_PICK(check, dims);
+    int64_t inner = convoy_check_between(check, 0, 2) ? CONVOY_CHECK_PICK(check, dims) : 1;
+    int64_t count = outer * channels * inner;
+    struct convoy_check_buffer x = convoy_check_input(check, count, any_offset(check), -2, 2);
+    struct convoy_check_buffer scale = convoy_check_input(check, channels, any_offset(check), -2, 2);
+    struct convoy_check_buffer shift = convoy_check_input(check, channels, scale.offset, -1, 1);
+    struct convoy_check_buffer y = output_or(check, &x);
+    struct convoy_unary act = convoy_check_any_unary(check);
+    double *want = doubles(count);
+    for (int64_t i = 0; i < count; i++) {
+        int64_t c = i / inner % channels;
+        want[i] =
+            convoy_check_apply_unary(act, (double)x.host[i] * (double)scale.host[c] + (double)shift.host[c]);
+    }
+    cudaError_t launched = convoy_launch_scale_shift(outer, channels, inner, act, x.device, scale.device,
+                                                     shift.device, y.device, NULL);
+    convoy_check_result(check, launched, &y, want, NULL,
+                        "scale_shift %lld x %lld x %lld act %d offsets %d %d %d", (long long)outer,
+                        (long long)channels, (long long)inner, (int)act.kind, x.offset, scale.offset,
+                        y.offset);
+    free(want);
+    convoy_check_free(&scale);
+    convoy_check_free(&shift);
+    free_both(&x, &y);
+}
+
+static void check_softmax(struct convoy_check *check)
+{
+    int64_t outer = convoy_check_between(check, 1, 20);
+    int64_t length = convoy_check_between(check, 0, 3) ? CONVOY_CHECK_PICK(check, dims)
+                                                       : convoy_check_between(check, 100, 1100);
+    int64_t inner = convoy_check_between(check, 0, 1) ? 1 : CONVOY_CHECK_PICK(check, dims);
+    int64_t count = outer * length * inner;
+    double most = convoy_check_between(check, 0, 1) ? 5 : 300; /* 300: exp() of it is infinite */
+    struct convoy_check_buffer x = convoy_check_input(check, count, 0, -most, most);
+    if (length > 2) { /* masked out */
+        x.host[inner] = -INFINITY;
+        convoy_check_upload(&x);
+    }
+    struct convoy_check_buffer y = output_or(check, &x);
+    double *want = doubles(count);
+    for (int64_t o = 0; o < outer; o++)
+        for (int64_t i = 0; i < inner; i++) {
+            const float *column = x.host + o * length * inner + i;
+            double *to = want + o * length * inner + i;
+            double highest = -INFINITY;
+            double sum = 0;
+            for (int64_t l = 0; l < length; l++)
+                highest = fmax(highest, (double)column[l * inner]);
+            for (int64_t l = 0; l < length; l++)
+                sum += exp((double)column[l * inner] - highest);
+            for (int64_t l = 0; l < length; l++)
+                to[l * inner] = exp((double)column[l * inner] - highest) / sum;
+        }
+    cudaError_t launched = convoy_launch_softmax(outer, length, inner, x.device, y.device, NULL);
+    convoy_check_result(check, launched, &y, want, NULL, "softmax %lld x %lld x %lld", (long long)outer,
+                        (long long)length, (long long)inner);
+    free(want);
+    free_both(&x, &y);
+}
+
+/* ---- Walks ---- */
+
+/* Element i of a box, as a place in a tensor. */
+static int64_t place_of(int rank, const int64_t *box, const int64_t *stride, int64_t i)
+{
+    int64_t place = 0;
+    for (int d = rank - 1; d >= 0; d--) {
+        place += i % box[d] * stride[d];
+        i /= box[d];
+    }
+    return place;
+}
+
+static int64_t count_of(int rank, const int64_t *box)
+{
+    int64_t count = 1;
+    for (int d = 0; d < rank; d++)
+        count *= box[d];
+    return count;
+}
+
+static void any_box(struct convoy_check *check, int *rank, int64_t *box)
+{
+    *rank = convoy_check_between(check, 0, 7) ? convoy_check_between(check, 1, 4) : CONVOY_KERNEL_RANK;
+    for (int d = 0; d < *rank; d++)
+        box[d] =
+            *rank > 4 ? convoy_check_between(check, 1, 3) : CONVOY_CHECK_PICK(check, dims) / (d < 2 ? 4 : 1);
+    for (int d = 0; d < *rank; d++)
+        box[d] = box[d] < 1 ? 1 : box[d];
+}
+
+/* Strides of a tensor that holds the box with its dimensions in any order and, perhaps, gaps between rows.
+ * Returns how many floats that takes. */
+static int64_t any_strides(struct convoy_check *check, int rank, const int64_t *box, int64_t *stride)
+{
+    int order[CONVOY_KERNEL_RANK];
+    for (int d = 0; d < rank; d++)
+        order[d] = d;
+    if (convoy_check_between(check, 0, 1))
+        for (int d = rank - 1; d > 0; d--) {
+            int other = convoy_check_between(check, 0, d);
+            int kept = order[d];
+            order[d] = order[other];
+            order[other] = kept;
+        }
+    int64_t floats = 1;
+    int64_t gap = convoy_check_between(check, 0, 2) * convoy_check_between(check, 1, 4);
+    for (int i = rank - 1; i >= 0; i--) {
+        stride[order[i]] = floats;
+        floats *= box[order[i]];
+        if (i == rank - 1)
+            floats += gap;
+    }
+    return floats;
+}
+
+static void check_copy(struct convoy_check *check)
+{
+    struct convoy_walk walk = {0};
+    any_box(check, &walk.rank, walk.dims);
+    int64_t x_floats = any_strides(check, walk.rank, walk.dims, walk.x_stride);
+    int64_t y_floats = any_strides(check, walk.rank, walk.dims, walk.y_stride);
+    if (convoy_check_between(check, 0, 4) == 0) /* repeats */
+        walk.x_stride[convoy_check_between(check, 0, walk.rank - 1)] = 0;
+    struct convoy_check_buffer x = convoy_check_input(check, x_floats, any_offset(check), -1, 1);
+    struct convoy_check_buffer y = convoy_check_buffer(y_floats, any_offset(check));
+    double *want = doubles(y_floats);
+    for (int64_t i = 0; i < count_of(walk.rank, walk.dims); i++)
+        want[place_of(walk.rank, walk.dims, walk.y_stride, i)] =
+            (double)x.host[place_of(walk.rank, walk.dims, walk.x_stride, i)];
+    cudaError_t launched = convoy_launch_copy(&walk, x.device, y.device, NULL);
+    convoy_check_result(
+        check, launched, &y, want, NULL,
+        "copy rank %d, last dims %lld %lld, strides of x %lld %lld, of y %lld %lld, offsets %d %d", walk.rank,
+        (long long)walk.dims[walk.rank - 1], (long long)walk.dims[walk.rank > 1 ? walk.rank - 2 : 0],
+        (long long)walk.x_stride[walk.rank - 1], (long long)walk.x_stride[walk.rank > 1 ? walk.rank - 2 : 0],
+        (long long)walk.y_stride[walk.rank - 1], (long long)walk.y_stride[walk.rank > 1 ? walk.rank - 2 : 0],
+        x.offset, y.offset);
+    free(want);
+    convoy_check_free(&x);
+    convoy_check_free(&y);
+}
+
+/* Dense strides, with 0 in the dimensions of `repeated` (a bit each); the floats that takes. */
+static int64_t dense_strides(int rank, const int64_t *box, int repeated, int64_t *stride)
+{
+    int64_t floats = 1;
+    for (int d = rank - 1; d >= 0; d--) {
+        stride[d] = repeated >> d & 1 ? 0 : floats;
+        if (stride[d])
+            floats *= box[d];
+    }
+    return floats;
+}
+
+static double apply_binary(enum convoy_binary_operator op, double a, double b)
+{
+    switch (op) {
+    case CONVOY_BINARY_ADD:
+        return a + b;
+    case CONVOY_BINARY_SUB:
+        return a - b;
+    case CONVOY_BINARY_MUL:
+        return a * b;
+    case CONVOY_BINARY_DIV:
+        return a / b;
+    }
+    return NAN;
+}
+
+static void check_binary(struct convoy_check *check)
+{
+    struct convoy_broadcast box = {.act = convoy_check_any_unary(check)};
+    any_box(check, &box.rank, box.dims);
+    box.op = (enum convoy_binary_operator)convoy_check_between(check, CONVOY_BINARY_ADD, CONVOY_BINARY_DIV);
+    int all = (1 << box.rank) - 1;
+    int a_repeated = 0;
+    int b_repeated = 0;
+    int form = convoy_check_between(check, 0, 3); /* dense; b repeated; a repeated; both */
+    if (form & 1)
+        b_repeated = convoy_check_between(check, 1, all);
+    if (form & 2)
+        a_repeated = convoy_check_between(check, 1, all);
+    int64_t a_floats = dense_strides(box.rank, box.dims, a_repeated, box.a_stride);
+    int64_t b_floats = dense_strides(box.rank, box.dims, b_repeated, box.b_stride);
+    int64_t count = count_of(box.rank, box.dims);
+    struct convoy_check_buffer a = convoy_check_input(check, a_floats, any_offset(check), 0.5, 2);
+    struct convoy_check_buffer b = convoy_check_input(check, b_floats, any_offset(check), 0.5, 2);
+    struct convoy_check_buffer y = {0};
+    int in_place = convoy_check_between(check, 0, 2);
+    if (in_place == 1 && a_repeated == 0)
+        y = a;
+    else if (in_place == 2 && b_repeated == 0)
+        y = b;
+    else
+        y = convoy_check_buffer(count, any_offset(check));
+    double *want = doubles(count);
+    for (int64_t i = 0; i < count; i++)
+        want[i] = convoy_check_apply_unary(
+            box.act, apply_binary(box.op, (double)a.host[place_of(box.rank, box.dims, box.a_stride, i)],
+                                  (double)b.host[place_of(box.rank, box.dims, box.b_stride, i)]));
+    cudaError_t launched = convoy_launch_binary(&box, a.device, b.device, y.device, NULL);
+    convoy_check_result(
+        check, launched, &y, want, NULL,
+        "binary op %d act %d rank %d, count %lld, a repeated in %#x, b in %#x, in place %d, last dim %lld",
+        (int)box.op, (int)box.act.kind, box.rank, (long long)count, (unsigned)a_repeated,
+        (unsigned)b_repeated,
+        y.host == a.host   ? 1
+        : y.host == b.host ? 2
+                           : 0,
+        (long long)box.dims[box.rank - 1]);
+    free(want);
+    if (y.host != a.host)
+        free_both(&b, &y);
+    else
+        convoy_check_free(&b);
+    convoy_check_free(&a);
+}
+
+/* ---- All ---- */
+
+int convoy_check_operators(uint64_t seed)
+{
+    static const struct {
+        const char *name;
+        void (*check)(struct convoy_check *check);
+    } operators[] = {{"unary", check_unary},
+                     {"zero", check_zero},
+                     {"scale_shift", check_scale_shift},
+                     {"softmax", check_softmax},
+                     {"copy", check_copy},
+                     {"binary", check_binary},
+                     {"pool", convoy_check_pool},
+                     {"read_images", convoy_check_read_images}};
+    int failures = 0;
+    for (size_t i = 0; i < sizeof operators / sizeof operators[0]; i++) {
+        struct convoy_check check = {.random = seed + 100 + i};
+        while (check.cases < CASES)
+            operators[i].check(&check);
+        printf("%-24s %4d cases, worst error %.1e, %d failed\n", operators[i].name, check.cases, check.worst,
+               check.failures);
+        failures += check.failures;
+    }
+    return failures;
+}

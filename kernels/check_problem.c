@@ -1,0 +1,316 @@
+/* Random input, running a kernel on it, comparing and timing. */
+#include "kernels/check.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SAMPLE_IMAGES 16
+#define SAMPLE_WORK   2e9          /* multiply-adds of the reference, about */
+#define PIECE_FLOATS  (16ll << 20) /* of y, copied back at a time to look for poison */
+#define WARM_UP       3
+
+void check_die(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fputs("convoy-kernels: ", stderr);
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+    va_end(arguments);
+    exit(1);
+}
+
+void check_cuda(cudaError_t error, const char *what)
+{
+    if (error != cudaSuccess)
+        check_die("%s failed: %s (%s)%s", what, cudaGetErrorString(error), cudaGetErrorName(error),
+                  error == cudaErrorMemoryAllocation
+                      ? "; try fewer images, or another --device, or see with nvidia-smi who uses the memory"
+                      : "");
+}
+
+uint64_t check_random(uint64_t *state)
+{
+    uint64_t z = *state += 0x9E3779B97F4A7C15u;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    return z ^ (z >> 31);
+}
+
+int check_random_below(uint64_t *state, int limit)
+{
+    return (int)(check_random(state) % (uint64_t)limit);
+}
+
+float check_random_value(uint64_t *state)
+{
+    return (float)(check_random(state) >> 40) / (float)(1 << 23) - 1.0F;
+}
+
+static void *host_memory(size_t bytes)
+{
+    void *memory = malloc(bytes ? bytes : 1);
+    if (!memory)
+        check_die("no memory for %zu bytes on the host; try fewer images", bytes);
+    return memory;
+}
+
+static void *device_memory(size_t bytes)
+{
+    void *memory = NULL;
+    check_cuda(cudaMalloc(&memory, bytes ? bytes : 1), "allocating device memory");
+    return memory;
+}
+
+static float *random_floats(size_t count, float scale, uint64_t *state)
+{
+    float *values = host_memory(count * sizeof(float));
+    for (size_t i = 0; i < count; i++)
+        values[i] = check_random_value(state) * scale;
+    return values;
+}
+
+static float *to_device(const float *values, size_t count)
+{
+    float *memory = device_memory(count * sizeof(float));
+    check_cuda(cudaMemcpy(memory, values, count * sizeof(float), cudaMemcpyHostToDevice),
+               "copying to the device");
+    return memory;
+}
+
+int64_t check_outputs(const struct convoy_conv_shape *s)
+{
+    return (int64_t)s->k * (s->oh / s->pool) * (s->ow / s->pool);
+}
+
+bool check_complete(struct check_case *which)
+{
+    struct convoy_conv_shape *s = &which->shape;
+    s->oh = s->h + 2 * s->pad[0] - (s->r - 1) * s->dilation[0] - 1;
+    s->ow = s->w + 2 * s->pad[1] - (s->s - 1) * s->dilation[1] - 1;
+    if (s->oh < 0 || s->ow < 0)
+        return false;
+    s->oh = s->oh / s->stride[0] + 1;
+    s->ow = s->ow / s->stride[1] + 1;
+    int64_t bytes = (int64_t)s->c * s->h * s->w * (s->u8 ? 1 : 4);
+    which->image_bytes = s->u8 ? (bytes + 63) / 64 * 64 : bytes;
+    return s->oh >= s->pool && s->ow >= s->pool;
+}
+
+void check_describe(const struct check_case *which, char *text, size_t bytes)
+{
+    static const char *const acts[] = {"none", "relu", "leaky_relu",   "sigmoid",
+                                       "tanh", "clip", "hard_sigmoid", "hard_swish"};
+    const struct convoy_conv_shape *s = &which->shape;
+    snprintf(text, bytes,
+             "n %d, c %d, %d x %d, k %d, filter %d x %d, stride %d %d, pad %d %d, dilation %d %d, groups %d, "
+             "to %d x %d, "
+             "act %s, pool %d, image bytes %lld%s%s%s%s",
+             s->n, s->c, s->h, s->w, s->k, s->r, s->s, s->stride[0], s->stride[1], s->pad[0], s->pad[1],
+             s->dilation[0], s->dilation[1], s->groups, s->oh, s->ow, acts[s->act.kind], s->pool,
+             (long long)which->image_bytes, s->u8 ? ", u8" : "", s->bias ? ", bias" : "",
+             s->residual ? ", residual" : "", which->in_place ? " in place" : "");
+}
+
+static void make_images(struct check_problem *problem, uint64_t *state)
+{
+    const struct convoy_conv_shape *s = &problem->which.shape;
+    struct convoy_images *images = &problem->device_images;
+    size_t bytes = (size_t)s->n * (size_t)problem->which.image_bytes;
+    images->u8 = s->u8;
+    images->image_bytes = problem->which.image_bytes;
+    if (s->u8) {
+        uint64_t *words = host_memory(bytes + 8);
+        for (size_t i = 0; i < bytes / 8 + 1; i++)
+            words[i] = check_random(state);
+        problem->images = words;
+        for (int c = 0; c < s->c; c++) {
+            images->multiply[c] = (1.0F + 0.5F * check_random_value(state)) / 127.0F;
+            images->add[c] = check_random_value(state) - 1.0F;
+        }
+    } else {
+        problem->images = random_floats(bytes / sizeof(float), 1.0F, state);
+    }
+    void *memory = device_memory(bytes);
+    check_cuda(cudaMemcpy(memory, problem->images, bytes, cudaMemcpyHostToDevice),
+               "copying images to the device");
+    images->data = memory;
+}
+
+/* The first image, the last, and others drawn between them; all if they are few. */
+static void draw_sample(struct check_problem *problem, uint64_t *state)
+{
+    const struct convoy_conv_shape *s = &problem->which.shape;
+    double work = (double)s->k * s->oh * s->ow * (s->c / s->groups) * s->r * s->s;
+    int most = (int)fmax(2, fmin(SAMPLE_IMAGES, SAMPLE_WORK / work));
+    problem->samples = s->n < most ? s->n : most;
+    problem->sample = host_memory((size_t)problem->samples * sizeof(int));
+    for (int i = 0; i < problem->samples; i++) {
+        bool all = problem->samples == s->n;
+        problem->sample[i] = all ? i : i == 0 ? 0 : i == 1 ? s->n - 1 : check_random_below(state, s->n);
+    }
+}
+
+void check_problem_make(struct check_problem *problem, const struct check_case *which, uint64_t seed)
+{
+    *problem = (struct check_problem){.which = *which};
+    const struct convoy_conv_shape *s = &problem->which.shape;
+    uint64_t state = seed;
+    size_t outputs = (size_t)check_outputs(s), taps = (size_t)(s->c / s->groups) * s->r * s->s;
+    make_images(problem, &state);
+    problem->weights = random_floats((size_t)s->k * taps, sqrtf(3.0F / (float)taps), &state);
+    if (s->bias) {
+        problem->bias = random_floats((size_t)s->k, 0.5F, &state);
+        problem->device_bias = to_device(problem->bias, (size_t)s->k);
+    }
+    if (s->residual) {
+        problem->residual = random_floats(s->n * outputs, 1.0F, &state);
+        problem->device_residual = to_device(problem->residual, s->n * outputs);
+    }
+    problem->y = device_memory(s->n * outputs * sizeof(float));
+    size_t got = s->n * outputs < PIECE_FLOATS ? s->n * outputs : PIECE_FLOATS;
+    problem->got = host_memory((got > outputs ? got : outputs) * sizeof(float));
+    draw_sample(problem, &state);
+    problem->expected = host_memory((size_t)problem->samples * outputs * sizeof(double));
+    for (int i = 0; i < problem->samples; i++)
+        check_reference(problem, problem->sample[i], problem->expected + i * outputs);
+    for (size_t i = 0; i < problem->samples * outputs; i++)
+        problem->largest = fmax(problem->largest, fabs(problem->expected[i]));
+}
+
+void check_problem_free(struct check_problem *problem)
+{
+    void *const device[] = {(void *)problem->device_images.data,
+                            problem->device_weights,
+                            problem->device_bias,
+                            problem->device_residual,
+                            problem->y,
+                            problem->scratch};
+    for (size_t i = 0; i < sizeof(device) / sizeof(device[0]); i++)
+        check_cuda(cudaFree(device[i]), "freeing device memory");
+    free(problem->images);
+    free(problem->weights);
+    free(problem->bias);
+    free(problem->residual);
+    free(problem->sample);
+    free(problem->expected);
+    free(problem->got);
+}
+
+/* The kernel's own weights and scratch memory, both kept while they are large enough for the next kernel. */
+static struct convoy_conv_operands operands_for(struct check_problem *problem,
+                                                const struct convoy_conv_kernel *kernel)
+{
+    const struct convoy_conv_shape *s = &problem->which.shape;
+    size_t floats = kernel->packed_floats(s), bytes = kernel->scratch_bytes(s);
+    float *packed = host_memory(floats * sizeof(float));
+    kernel->pack(s, problem->weights, packed);
+    if (floats > problem->device_weight_floats) {
+        check_cuda(cudaFree(problem->device_weights), "freeing device memory");
+        problem->device_weights = device_memory(floats * sizeof(float));
+        problem->device_weight_floats = floats;
+    }
+    check_cuda(cudaMemcpy(problem->device_weights, packed, floats * sizeof(float), cudaMemcpyHostToDevice),
+               "copying weights to the device");
+    free(packed);
+    if (bytes > problem->scratch_bytes) {
+        check_cuda(cudaFree(problem->scratch), "freeing device memory");
+        problem->scratch = device_memory(bytes);
+        problem->scratch_bytes = bytes;
+    }
+    if (bytes > 0)
+        check_cuda(cudaMemset(problem->scratch, 0xff, bytes), "poisoning scratch memory");
+    return (struct convoy_conv_operands){
+        .x = problem->device_images,
+        .weights = problem->device_weights,
+        .bias = problem->device_bias,
+        .residual = problem->which.in_place ? problem->y : problem->device_residual,
+        .y = problem->y,
+        .scratch = bytes > 0 ? problem->scratch : NULL,
+    };
+}
+
+static void copy_back(struct check_problem *problem, int64_t first, int64_t count)
+{
+    check_cuda(
+        cudaMemcpy(problem->got, problem->y + first, (size_t)count * sizeof(float), cudaMemcpyDeviceToHost),
+        "copying the answer back");
+}
+
+static void compare(struct check_problem *problem, struct check_result *result)
+{
+    int64_t outputs = check_outputs(&problem->which.shape), all = problem->which.shape.n * outputs;
+    double worst = 0;
+    for (int i = 0; i < problem->samples; i++) {
+        copy_back(problem, problem->sample[i] * outputs, outputs);
+        for (int64_t j = 0; j < outputs; j++) {
+            double difference = fabs(problem->got[j] - problem->expected[i * outputs + j]);
+            worst = difference <= worst ? worst : isnan(difference) ? INFINITY : difference;
+        }
+    }
+    result->error = problem->largest > 0 ? worst / problem->largest : worst;
+    for (int64_t first = 0; first < all; first += PIECE_FLOATS) {
+        int64_t count = all - first < PIECE_FLOATS ? all - first : PIECE_FLOATS;
+        copy_back(problem, first, count);
+        for (int64_t j = 0; j < count; j++)
+            result->poison += isnan(problem->got[j]) ? 1 : 0;
+    }
+}
+
+static int by_value(const void *a, const void *b)
+{
+    float x = *(const float *)a, y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+static float median_us(const struct convoy_conv_kernel *kernel, const struct convoy_conv_shape *shape,
+                       const struct convoy_conv_operands *operands, cudaStream_t stream, int runs)
+{
+    cudaEvent_t from = NULL, to = NULL;
+    float *us = host_memory((size_t)runs * sizeof(float));
+    check_cuda(cudaEventCreate(&from), "creating an event");
+    check_cuda(cudaEventCreate(&to), "creating an event");
+    for (int i = -WARM_UP; i < runs; i++) {
+        float ms = 0;
+        check_cuda(cudaEventRecord(from, stream), "recording an event");
+        check_cuda(kernel->launch(shape, operands, stream), kernel->name);
+        check_cuda(cudaEventRecord(to, stream), "recording an event");
+        check_cuda(cudaEventSynchronize(to), kernel->name);
+        check_cuda(cudaEventElapsedTime(&ms, from, to), "reading an event");
+        if (i >= 0)
+            us[i] = ms * 1000;
+    }
+    qsort(us, (size_t)runs, sizeof(float), by_value);
+    float median = us[runs / 2];
+    check_cuda(cudaEventDestroy(from), "destroying an event");
+    check_cuda(cudaEventDestroy(to), "destroying an event");
+    free(us);
+    return median;
+}
+
+struct check_result check_run(struct check_problem *problem, const struct convoy_conv_kernel *kernel,
+                              int runs)
+{
+    const struct convoy_conv_shape *s = &problem->which.shape;
+    struct check_result result = {0};
+    struct convoy_conv_operands operands = operands_for(problem, kernel);
+    size_t bytes = (size_t)s->n * check_outputs(s) * sizeof(float);
+    cudaStream_t stream = NULL;
+    check_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "creating a stream");
+    if (problem->which.in_place)
+        check_cuda(
+            cudaMemcpyAsync(problem->y, problem->device_residual, bytes, cudaMemcpyDeviceToDevice, stream),
+            "copying the residual");
+    else
+        check_cuda(cudaMemsetAsync(problem->y, 0xff, bytes, stream), "poisoning the outputs");
+    check_cuda(kernel->launch(s, &operands, stream), kernel->name);
+    check_cuda(cudaStreamSynchronize(stream), kernel->name);
+    compare(problem, &result);
+    if (runs > 0)
+        result.us = median_us(kernel, s, &operands, stream, runs);
+    check_cuda(cudaStreamDestroy(stream), "destroying a stream");
+    return result;
+}

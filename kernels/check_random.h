@@ -1,0 +1,65 @@
+/* What the checks of kernels share: fresh random numbers, device memory with guards around it, and the
+ * comparison with a float64 reference. Part of the program convoy-kernels; nothing of it is in the daemon. */
+#ifndef CONVOY_KERNELS_CHECK_RANDOM_H
+#define CONVOY_KERNELS_CHECK_RANDOM_H
+
+#include "kernels/kernels.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define CONVOY_CHECK_BOUND 1e-5 /* of max |y64|: what fp32 promises */
+#define CONVOY_CHECK_PICK(check, list)                                                                       \
+    ((list)[convoy_check_between(check, 0, (int)(sizeof(list) / sizeof *(list)) - 1)])
+
+struct convoy_check {
+    uint64_t random;
+    int cases, failures;
+    double worst; /* error over max |y64| */
+};
+
+/* Device memory and its image on the host. Around it, and in it until something is written there, lies one
+ * particular NaN: what is read outside spoils the answer, what is written outside is seen. */
+struct convoy_check_buffer {
+    int64_t floats;
+    float *host, *device; /* past the guard before them */
+    int offset;           /* floats by which both were moved off their 256-byte boundary */
+};
+
+/* low <= result <= high */
+int convoy_check_between(struct convoy_check *check, int low, int high);
+double convoy_check_random(struct convoy_check *check, double low, double high);
+/* Any of the activations, with numbers that suit it. */
+struct convoy_unary convoy_check_any_unary(struct convoy_check *check);
+double convoy_check_apply_unary(struct convoy_unary unary, double x);
+
+/* Poisoned. offset 1 to 3 makes memory that does not lie on 16 bytes. Ends the program if there is no memory.
+ */
+struct convoy_check_buffer convoy_check_buffer(int64_t floats, int offset);
+/* Random numbers, on the device too. */
+struct convoy_check_buffer convoy_check_input(struct convoy_check *check, int64_t floats, int offset,
+                                              double low, double high);
+void convoy_check_upload(const struct convoy_check_buffer *buffer);
+void convoy_check_free(struct convoy_check_buffer *buffer);
+
+/* Counts a case: waits for the device, compares y with want (NaN: nothing may be written there), looks at the
+ * guards of y and, if it is not NULL, of scratch. A failure is counted and printed with what the format says
+ * of the case. */
+void convoy_check_result(struct convoy_check *check, cudaError_t launched, struct convoy_check_buffer *y,
+                         const double *want, struct convoy_check_buffer *scratch, const char *format, ...)
+    __attribute__((format(printf, 6, 7)));
+
+/* A case of each, of random shape. */
+void convoy_check_pool(struct convoy_check *check);
+void convoy_check_read_images(struct convoy_check *check);
+
+/* Hundreds of small awkward shapes of every matrix product, and of everything else that is no convolution, on
+ * the current device. Print a line a kernel, and each failure; return how many failed. */
+int convoy_check_gemm(uint64_t seed);
+int convoy_check_operators(uint64_t seed);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

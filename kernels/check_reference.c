@@ -1,0 +1,112 @@
+/* The float64 reference of convoy-kernels: the plainest loops, over the same float inputs. */
+#include "kernels/check.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define THREADS_MAX 64
+#define SMALL_WORK  2e6 /* multiply-adds that are not worth a thread */
+
+static double activate(const struct convoy_unary *act, double x)
+{
+    switch (act->kind) {
+    case CONVOY_UNARY_NONE:
+        return x;
+    case CONVOY_UNARY_RELU:
+        return fmax(x, 0);
+    case CONVOY_UNARY_LEAKY_RELU:
+        return x < 0 ? act->alpha * x : x;
+    case CONVOY_UNARY_SIGMOID:
+        return 1 / (1 + exp(-x));
+    case CONVOY_UNARY_TANH:
+        return tanh(x);
+    case CONVOY_UNARY_CLIP:
+        return fmin(fmax(x, act->alpha), act->beta);
+    case CONVOY_UNARY_HARD_SIGMOID:
+        return fmax(0, fmin(1, act->alpha * x + act->beta));
+    case CONVOY_UNARY_HARD_SWISH:
+        return x * fmax(0, fmin(1, x / 6 + 0.5));
+    }
+    return x;
+}
+
+static double input(const struct check_problem *problem, int n, int c, int y, int x)
+{
+    const struct convoy_conv_shape *s = &problem->which.shape;
+    if (y < 0 || y >= s->h || x < 0 || x >= s->w)
+        return 0;
+    const char *image = (const char *)problem->images + n * problem->which.image_bytes;
+    if (s->u8) {
+        const struct convoy_images *images = &problem->device_images;
+        int64_t at = ((int64_t)y * s->w + x) * s->c + c;
+        return (double)((const unsigned char *)image)[at] * images->multiply[c] + images->add[c];
+    }
+    return ((const float *)image)[((int64_t)c * s->h + y) * s->w + x];
+}
+
+/* Before pooling. */
+static double output(const struct check_problem *problem, int n, int k, int oy, int ox)
+{
+    const struct convoy_conv_shape *s = &problem->which.shape;
+    int group_c = s->c / s->groups, first_c = k / (s->k / s->groups) * group_c;
+    const float *weight = problem->weights + (size_t)k * group_c * s->r * s->s;
+    double sum = 0;
+    for (int c = 0; c < group_c; c++)
+        for (int r = 0; r < s->r; r++)
+            for (int t = 0; t < s->s; t++)
+                sum += *weight++ * input(problem, n, first_c + c,
+                                         oy * s->stride[0] - s->pad[0] + r * s->dilation[0],
+                                         ox * s->stride[1] - s->pad[1] + t * s->dilation[1]);
+    if (s->bias)
+        sum += problem->bias[k];
+    if (s->residual)
+        sum += problem->residual[(((int64_t)n * s->k + k) * s->oh + oy) * s->ow + ox];
+    return activate(&s->act, sum);
+}
+
+struct part {
+    const struct check_problem *problem;
+    int n, first_k, end_k;
+    double *y; /* of the whole image */
+};
+
+static void *compute(void *argument)
+{
+    const struct part *part = argument;
+    const struct convoy_conv_shape *s = &part->problem->which.shape;
+    int ph = s->oh / s->pool, pw = s->ow / s->pool;
+    for (int k = part->first_k; k < part->end_k; k++) {
+        for (int y = 0; y < ph; y++) {
+            for (int x = 0; x < pw; x++) {
+                double best = -INFINITY;
+                for (int i = 0; i < s->pool * s->pool; i++)
+                    best = fmax(best, output(part->problem, part->n, k, y * s->pool + i / s->pool,
+                                             x * s->pool + i % s->pool));
+                part->y[((size_t)k * ph + y) * pw + x] = best;
+            }
+        }
+    }
+    return NULL;
+}
+
+void check_reference(const struct check_problem *problem, int n, double *y)
+{
+    const struct convoy_conv_shape *s = &problem->which.shape;
+    double work = (double)s->k * s->oh * s->ow * (s->c / s->groups) * s->r * s->s;
+    int threads = (int)fmin(fmin(THREADS_MAX, (double)sysconf(_SC_NPROCESSORS_ONLN)),
+                            fmin(s->k, 1 + work / SMALL_WORK));
+    struct part parts[THREADS_MAX];
+    pthread_t ids[THREADS_MAX];
+    for (int i = 0; i < threads; i++) {
+        parts[i] = (struct part){problem, n, (int)((int64_t)s->k * i / threads),
+                                 (int)((int64_t)s->k * (i + 1) / threads), y};
+        if (i > 0 && pthread_create(&ids[i], NULL, compute, &parts[i]) != 0)
+            check_die(
+                "cannot start a thread for the reference: is the limit on processes (ulimit -u) reached?");
+    }
+    compute(&parts[0]);
+    for (int i = 1; i < threads; i++)
+        pthread_join(ids[i], NULL);
+}

@@ -1,0 +1,202 @@
+/* --check: shapes that are awkward on purpose, then random ones, over every kernel that takes them. */
+#include "kernels/check.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Written out: each was chosen for an edge that some kernel has. The rest of a case is none or one. */
+struct written {
+    int n, c, h, w, k, r, s, stride, pad, dilation, groups, pool, act;
+    bool bias, residual, in_place, u8;
+};
+
+static const struct written written[] = {
+    /* One pixel, one channel, one map; a filter as large as the image; nothing but padding. */
+    {1, 1, 1, 1, 1, 1, 1, 1, 0, 1, 1, 1, CONVOY_UNARY_NONE, false, false, false, false},
+    {2, 1, 1, 1, 3, 3, 3, 1, 1, 1, 1, 1, CONVOY_UNARY_NONE, true, false, false, false},
+    {1, 2, 7, 7, 5, 7, 7, 1, 0, 1, 1, 1, CONVOY_UNARY_TANH, true, false, false, false},
+    {3, 1, 2, 2, 2, 5, 5, 1, 3, 1, 1, 1, CONVOY_UNARY_NONE, false, false, false, false},
+    /* The reports' layers at their sizes, and lenet's and convnetjs's. */
+    {1, 1, 72, 72, 12, 7, 7, 1, 0, 1, 1, 1, CONVOY_UNARY_NONE, false, false, false, false},
+    {1, 1, 72, 72, 12, 7, 7, 1, 0, 1, 1, 2, CONVOY_UNARY_TANH, false, false, false, true},
+    {2, 12, 33, 33, 24, 7, 7, 1, 0, 1, 1, 1, CONVOY_UNARY_NONE, true, false, false, false},
+    {3, 1, 28, 28, 50, 5, 5, 1, 0, 1, 1, 2, CONVOY_UNARY_TANH, true, false, false, true},
+    {3, 3, 32, 32, 16, 5, 5, 1, 2, 1, 1, 2, CONVOY_UNARY_RELU, true, false, false, true},
+    {9, 16, 16, 16, 20, 5, 5, 1, 2, 1, 1, 2, CONVOY_UNARY_RELU, true, false, false, false},
+    {17, 20, 8, 8, 20, 5, 5, 1, 2, 1, 1, 2, CONVOY_UNARY_RELU, true, false, false, false},
+    /* Residual networks: 3x3, 1x1, with stride, residual, residual in place. */
+    {5, 16, 8, 8, 16, 3, 3, 1, 1, 1, 1, 1, CONVOY_UNARY_RELU, true, true, true, false},
+    {2, 64, 7, 7, 130, 1, 1, 1, 0, 1, 1, 1, CONVOY_UNARY_RELU, true, true, false, false},
+    {2, 33, 15, 13, 70, 1, 1, 2, 0, 1, 1, 1, CONVOY_UNARY_NONE, true, false, false, false},
+    {1, 3, 45, 43, 64, 7, 7, 2, 3, 1, 1, 1, CONVOY_UNARY_RELU, true, false, false, false},
+    {1, 3, 45, 43, 20, 7, 7, 2, 3, 1, 1, 2, CONVOY_UNARY_RELU, true, false, false, true},
+    {2, 24, 14, 14, 33, 3, 3, 2, 1, 1, 1, 1, CONVOY_UNARY_NONE, true, true, true, false},
+    {1, 8, 56, 56, 16, 3, 3, 1, 1, 1, 1, 1, CONVOY_UNARY_RELU, true, true, false, false},
+    {1, 160, 4, 4, 136, 3, 3, 1, 1, 1, 1, 1, CONVOY_UNARY_NONE, false, false, false, false},
+    /* More images than a block takes, and a remainder. */
+    {70, 2, 3, 3, 4, 3, 3, 1, 1, 1, 1, 1, CONVOY_UNARY_NONE, true, false, false, false},
+    {41, 4, 5, 5, 8, 3, 3, 1, 0, 1, 1, 2, CONVOY_UNARY_TANH, true, false, false, true},
+    /* Pooling that leaves rows and columns out; windows of 3. */
+    {2, 2, 13, 11, 5, 3, 3, 1, 0, 1, 1, 2, CONVOY_UNARY_SIGMOID, true, false, false, false},
+    {2, 1, 9, 21, 3, 5, 5, 1, 2, 1, 1, 2, CONVOY_UNARY_HARD_SWISH, true, false, false, false},
+    {2, 3, 17, 10, 4, 3, 3, 1, 1, 1, 1, 3, CONVOY_UNARY_TANH, true, false, false, false},
+    {1, 3, 3, 3, 2, 1, 1, 1, 0, 1, 1, 2, CONVOY_UNARY_NONE, false, false, false, false},
+    /* 8-bit images of one, three and four channels. */
+    {3, 1, 11, 9, 3, 3, 3, 1, 1, 1, 1, 1, CONVOY_UNARY_NONE, true, false, false, true},
+    {3, 3, 10, 13, 7, 5, 5, 2, 2, 1, 1, 1, CONVOY_UNARY_RELU, true, false, false, true},
+    {3, 4, 12, 12, 9, 1, 1, 1, 0, 1, 1, 1, CONVOY_UNARY_NONE, false, false, false, true},
+    /* Dilation, groups, depthwise with one and two maps for a channel. */
+    {2, 4, 19, 17, 6, 3, 3, 1, 2, 2, 1, 1, CONVOY_UNARY_NONE, true, false, false, false},
+    {2, 12, 9, 9, 18, 3, 3, 1, 1, 1, 3, 1, CONVOY_UNARY_RELU, true, true, false, false},
+    {2, 32, 13, 15, 32, 3, 3, 1, 1, 1, 32, 1, CONVOY_UNARY_CLIP, true, false, false, false},
+    {2, 10, 13, 15, 20, 5, 5, 2, 2, 1, 10, 1, CONVOY_UNARY_HARD_SWISH, true, true, true, false},
+    {1, 6, 12, 30, 6, 7, 7, 1, 3, 1, 6, 1, CONVOY_UNARY_NONE, false, false, false, false},
+    {1, 7, 11, 11, 7, 7, 7, 2, 3, 1, 7, 1, CONVOY_UNARY_NONE, true, false, false, false},
+    /* Filters that are no square, wide rows, tall columns. */
+    {2, 3, 9, 14, 4, 1, 7, 1, 2, 1, 1, 1, CONVOY_UNARY_NONE, true, false, false, false},
+    {2, 3, 14, 9, 4, 7, 1, 1, 2, 1, 1, 1, CONVOY_UNARY_LEAKY_RELU, true, false, false, false},
+    {1, 2, 3, 600, 3, 3, 3, 1, 1, 1, 1, 1, CONVOY_UNARY_NONE, false, false, false, false},
+    {1, 2, 300, 3, 3, 5, 5, 1, 2, 1, 1, 1, CONVOY_UNARY_NONE, false, false, false, false},
+};
+
+static const struct convoy_unary acts[] = {
+    {CONVOY_UNARY_NONE, 0, 0},
+    {CONVOY_UNARY_RELU, 0, 0},
+    {CONVOY_UNARY_LEAKY_RELU, 0.1F, 0},
+    {CONVOY_UNARY_SIGMOID, 0, 0},
+    {CONVOY_UNARY_TANH, 0, 0},
+    {CONVOY_UNARY_CLIP, -0.25F, 0.5F},
+    {CONVOY_UNARY_HARD_SIGMOID, 0.2F, 0.5F},
+    {CONVOY_UNARY_HARD_SWISH, 0, 0},
+};
+
+static struct check_case from_written(const struct written *w)
+{
+    struct check_case which = {
+        .shape = {.n = w->n,
+                  .c = w->c,
+                  .h = w->h,
+                  .w = w->w,
+                  .k = w->k,
+                  .r = w->r,
+                  .s = w->s,
+                  .groups = w->groups,
+                  .stride = {w->stride, w->stride},
+                  .dilation = {w->dilation, w->dilation},
+                  .pad = {w->pad, w->pad},
+                  .bias = w->bias,
+                  .residual = w->residual,
+                  .act = acts[w->act],
+                  .pool = w->pool,
+                  .u8 = w->u8},
+        .in_place = w->in_place,
+    };
+    if (!check_complete(&which))
+        check_die("a written case is wrong: line %d of the list", (int)(w - written));
+    return which;
+}
+
+/* Output size from padding that differs on all four sides. */
+static bool pad_at_random(struct check_case *which, uint64_t *state)
+{
+    struct convoy_conv_shape *s = &which->shape;
+    int spans[2] = {(s->r - 1) * s->dilation[0], (s->s - 1) * s->dilation[1]};
+    int sizes[2] = {s->h, s->w}, outputs[2];
+    for (int i = 0; i < 2; i++) {
+        s->pad[i] = check_random_below(state, spans[i] + 1);
+        int after = check_random_below(state, spans[i] + 1);
+        outputs[i] = sizes[i] + s->pad[i] + after - spans[i] - 1;
+        if (outputs[i] < 0)
+            return false;
+        outputs[i] = outputs[i] / s->stride[i] + 1;
+    }
+    s->oh = outputs[0];
+    s->ow = outputs[1];
+    return s->oh >= s->pool && s->ow >= s->pool;
+}
+
+/* A small case drawn so that every kernel takes its share of them. */
+static struct check_case random_case(uint64_t *state)
+{
+    static const int filters[] = {1, 3, 3, 5, 5, 7, 7, 2};
+    for (;;) {
+        struct check_case which = {0};
+        struct convoy_conv_shape *s = &which.shape;
+        s->n = 1 + check_random_below(state, 5);
+        s->h = 1 + check_random_below(state, 24);
+        s->w = 1 + check_random_below(state, 24);
+        s->r = filters[check_random_below(state, 8)];
+        s->s = check_random_below(state, 8) ? s->r : filters[check_random_below(state, 8)];
+        s->stride[0] = check_random_below(state, 3) ? 1 : 1 + check_random_below(state, 3);
+        s->stride[1] = check_random_below(state, 8) ? s->stride[0] : 1 + check_random_below(state, 3);
+        s->dilation[0] = check_random_below(state, 6) ? 1 : 1 + check_random_below(state, 3);
+        s->dilation[1] = check_random_below(state, 8) ? s->dilation[0] : 1 + check_random_below(state, 3);
+        s->groups = check_random_below(state, 4) ? 1 : 1 + check_random_below(state, 4);
+        s->c = s->groups * (check_random_below(state, 2) ? 1 : 1 + check_random_below(state, 20));
+        s->k = s->groups * (1 + check_random_below(state, check_random_below(state, 4) ? 26 : 70));
+        s->bias = check_random_below(state, 2);
+        s->act = acts[check_random_below(state, 2) ? 0 : check_random_below(state, 8)];
+        s->pool = check_random_below(state, 3) ? 1 : 1 + check_random_below(state, 3);
+        s->residual = s->pool == 1 && !check_random_below(state, 3);
+        which.in_place = s->residual && check_random_below(state, 2);
+        s->u8 = s->c <= CONVOY_KERNEL_CHANNELS && check_random_below(state, 2);
+        if ((int64_t)s->n * s->c * s->k * s->h * s->w * s->r * s->s > 8000000 ||
+            !pad_at_random(&which, state))
+            continue;
+        int64_t bytes = (int64_t)s->c * s->h * s->w * (s->u8 ? 1 : 4);
+        which.image_bytes = s->u8 ? (bytes + 15) / 16 * 16 + 16ll * check_random_below(state, 3)
+                                  : bytes + 4ll * check_random_below(state, 3);
+        return which;
+    }
+}
+
+struct tally {
+    int runs, failures;
+    double worst;
+};
+
+int check_shapes(uint64_t seed, int random_shapes, const char *kernel_name, bool verbose)
+{
+    int kernel_count = 0, written_count = (int)(sizeof(written) / sizeof(written[0])), failures = 0;
+    const struct convoy_conv_kernel *const *kernels = convoy_conv_kernels(&kernel_count);
+    struct tally tallies[128] = {0};
+    if (kernel_count > 128)
+        check_die("more kernels than --check counts: enlarge tallies");
+    uint64_t state = seed;
+    for (int i = 0; i < written_count + random_shapes; i++) {
+        struct check_case which = i < written_count ? from_written(&written[i]) : random_case(&state);
+        struct check_problem problem;
+        char text[512];
+        check_describe(&which, text, sizeof(text));
+        if (verbose)
+            printf("%s\n", text);
+        check_problem_make(&problem, &which, check_random(&state));
+        for (int j = 0; j < kernel_count; j++) {
+            if (!check_name_matches(kernels[j], kernel_name) || !kernels[j]->takes(&which.shape))
+                continue;
+            float guess = kernels[j]->guess_us(&which.shape);
+            struct check_result result = check_run(&problem, kernels[j], 0);
+            tallies[j].runs++;
+            if (result.error > tallies[j].worst)
+                tallies[j].worst = result.error;
+            if (check_passed(&result) && guess > 0 && guess < 1e9F)
+                continue;
+            tallies[j].failures++;
+            failures++;
+            printf("WRONG %-22s error %.2e, %lld outputs unwritten, guess %.1f us: %s\n", kernels[j]->name,
+                   result.error, (long long)result.poison, guess, text);
+        }
+        check_problem_free(&problem);
+    }
+    printf("%-24s %8s %8s %14s\n", "kernel", "shapes", "wrong", "largest error");
+    for (int j = 0; j < kernel_count; j++) {
+        if (!check_name_matches(kernels[j], kernel_name))
+            continue;
+        printf("%-24s %8d %8d %14.2e%s\n", kernels[j]->name, tallies[j].runs, tallies[j].failures,
+               tallies[j].worst, tallies[j].runs ? "" : "  NEVER RAN");
+        failures += random_shapes > 0 && tallies[j].runs == 0;
+    }
+    printf("%d shapes, seed %llu: %s\n", written_count + random_shapes, (unsigned long long)seed,
+           failures ? "WRONG" : "all right");
+    return failures;
+}

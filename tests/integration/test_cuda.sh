@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# sanitize: yes
+# The daemon with the CUDA backend, on a GPU where there is one, else on the emulation: answers, the calls that a request
+# costs, and every fault of a GPU.
+# shellcheck source=tests/integration/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+emulated=$build/tests/emulation/convoy-backend-cuda-emulated.so
+if "$build/bin/convoy-worker" --check models/cifar10-convnet/1/model.onnx --backend cuda >"$work/check" 2>&1; then
+  echo "On the GPU."
+else
+  [ -e "$emulated" ] || skip "there is neither a GPU nor an emulated one"
+  echo "On an emulated GPU."
+  mkdir -p "$work/$build/bin"
+  cp "$build/bin/convoyd" "$build/bin/convoy-worker" "$work/$build/bin/"
+  cp "$emulated" "$work/$build/bin/convoy-backend-cuda.so"
+  build=$work/$build
+fi
+model=cifar10-convnet
+image=models/samples/ship.jpg
+classify=/v2/models/$model/classify
+"$python" tests/tools/solid_png.py "$work/poison.png" 250 0 250
+calls() { sample "convoyd_cuda_calls_total{device=\"cuda:0\",call=\"$1\"}"; }
+
+echo "Answers, alone and many at once, and what they cost."
+configure timeout_ms=60000
+start --config "$work/config.json" --backend cuda
+expect 200 --data-binary @$image "$url$classify"
+[ "$(json "$work/body" '(d["results"][0]["predictions"][0]["label"], d["device"])')" = "('ship', 'cuda:0')" ] ||
+  fail "$(cat "$work/body")"
+form=()
+for name in ship truck airplane automobile ship truck airplane; do form+=(-F "image=@models/samples/$name.jpg"); done
+expect 200 "${form[@]}" "$url$classify"
+[ "$(json "$work/body" '[r["predictions"][0]["label"] for r in d["results"]]')" = \
+  "['ship', 'truck', 'airplane', 'automobile', 'ship', 'truck', 'airplane']" ] || fail "$(cat "$work/body")"
+expect 200 --data-binary @$image "$url$classify?profile=1"
+[ "$(json "$work/body" 'len(d["layers"]) >= 4 and all(l["us"] > 0 and l["kernel"] for l in d["layers"])')" = True ] ||
+  fail "$(cat "$work/body")"
+counted() { [ -n "$(calls cudaGraphLaunch)" ] && [ "$(calls cudaGraphLaunch)" -ge "$1" ]; }
+until_true 5 counted 2 || fail "no calls on /metrics: $(curl -s "$url/metrics" | grep cuda)"
+before=$(calls cudaMalloc)
+launches=$(calls cudaGraphLaunch)
+for ((i = 0; i < 20; i++)); do expect 200 --data-binary @$image "$url$classify"; done
+until_true 5 counted $((launches + 20)) || fail "20 requests, $(calls cudaGraphLaunch) launches after $launches"
+[ "$(calls cudaMalloc)" = "$before" ] || fail "a request allocates: $before, then $(calls cudaMalloc)"
+stop
+
+for fault in illegal trap ecc spin; do
+  echo "A GPU fault ($fault) costs the image that made it, nobody else."
+  export CONVOY_TEST_FAULT=$fault:250,0,250
+  configure timeout_ms=60000 worker='{"hang_timeout_ms": 1000}'
+  start --config "$work/config.json" --backend cuda
+  expect 500 --data-binary @"$work/poison.png" "$url$classify"
+  expect 200 -F image=@$image -F image=@"$work/poison.png" -F image=@models/samples/truck.jpg "$url$classify"
+  [ "$(json "$work/body" '[r.get("status", r.get("predictions", [{}])[0].get("label")) for r in d["results"]]')" = \
+    "['ship', 500, 'truck']" ] || fail "$(cat "$work/body")"
+  case $fault in
+    illegal) grep -q cudaErrorIllegalAddress "$work/log" || fail "the log does not say what happened" ;;
+    trap) grep -q cudaErrorLaunchFailure "$work/log" || fail "the log does not say what happened" ;;
+    ecc) grep -qi ecc "$work/log" || fail "the log does not say what happened" ;;
+    spin) grep -q 'reason=hang' "$work/log" || fail "the log does not say that it hung" ;;
+  esac
+  stop
+done
+
+echo "A model for which there is no memory leaves the others served."
+mkdir -p "$work/models"
+cp -r models/$model "$work/models/"
+cp -r models/$model "$work/models/large"
+export CONVOY_TEST_FAULT=memory:large
+configure "models=\"$work/models\""
+start --config "$work/config.json" --backend cuda
+expect 200 --data-binary @$image "$url$classify"
+expect 503 --data-binary @$image "$url/v2/models/large/classify"
+grep -q 'bytes were asked for .* are free' "$work/body" || fail "$(cat "$work/body")"
+stop
+echo "passed"
