@@ -53,7 +53,7 @@ static __device__ __forceinline__ void set_tap(struct pixel &pixel, const struct
 {
     int y = pixel.y0 + r * shape.dilation[0], x = pixel.x0 + s * shape.dilation[1];
     pixel.inside = (unsigned)y < (unsigned)shape.h && (unsigned)x < (unsigned)shape.w;
-    pixel.offset = y * shape.w + x;
+    pixel.offset = (int)((unsigned)y * (unsigned)shape.w + (unsigned)x); /* what is far outside wraps unused */
 }
 
 template <int BM, int BN>

@@ -2,6 +2,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
+#include "server/heartbeat.h"
 #include "server/loading.h"
 #include "server/supervisor_internal.h"
 #include "server/worker.h"
@@ -17,7 +18,6 @@
 #define LOAD_US            60000000u /* and this long, or hang_timeout_ms if that is more, to load a model */
 #define RETRY_US           5000000u /* how often a model that was READY and FAILED later is asked for again */
 #define SETTLED_US         1000000u /* a worker that served this long did not fail to start */
-#define TUNING_DEATHS      2        /* after so many in a row a device is served with what is known */
 #define FIRST_BACKOFF_MS   100u
 #define LONGEST_BACKOFF_MS 5000u
 #define STOP_MS            2000u /* a worker that does not end by itself is killed after this */
@@ -29,9 +29,7 @@ static void start_member(struct member *member)
     member->attached = member->greeted = member->serving = member->completed = false;
     member->loading = NO_MODEL;
     memset(member->answered, 0, supervisor->model_count);
-    member->tuning = false;
-    const char *tune = member->tuning_deaths < TUNING_DEATHS ? convoy_tune_choices[supervisor->config->tune]
-                                                             : convoy_tune_choices[CONVOY_TUNE_OFF];
+    const char *tune = convoy_heartbeat_tune(member);
     int code = convoy_worker_start(&member->worker, supervisor->backend, tune, &error);
     if (code != 0) {
         convoy_log(CONVOY_LOG_ERROR, "no worker can be started", CONVOY_STR("reason", error.message));
@@ -135,58 +133,6 @@ static void on_attached(struct member *member)
     note_up(member);
 }
 
-/* A counter that this worker may export: CUDA's calls under their own names, cudaMemcpyAsync and so on, and
- * not without end, since each becomes a series. */
-static bool counter_allowed(struct member *member, const char *name)
-{
-    for (uint32_t i = 0; i < member->counter_count; i++)
-        if (strcmp(name, member->counters[i]) == 0)
-            return true;
-    if (strncmp(name, "cuda", 4) != 0 || strlen(name) >= sizeof member->counters[0] ||
-        member->counter_count == MAX_COUNTERS)
-        return false;
-    snprintf(member->counters[member->counter_count++], sizeof member->counters[0], "%s", name);
-    return true;
-}
-
-static void report_counters(struct member *member, const cJSON *heartbeat)
-{
-    const cJSON *counter;
-    cJSON_ArrayForEach(counter, cJSON_GetObjectItemCaseSensitive(heartbeat, "counters"))
-    {
-        if (cJSON_IsNumber(counter) && counter->valuedouble >= 0 && counter->string != NULL &&
-            counter_allowed(member, counter->string))
-            convoy_metrics_cuda_calls(member->metrics, counter->string, (uint64_t)counter->valuedouble);
-    }
-}
-
-static void on_heartbeat(struct member *member, const struct convoy_worker_message *message)
-{
-    bool tunes = strcmp(message->text, "tuning") == 0;
-    if (member->tuning && strcmp(message->text, "running") == 0)
-        member->tuning_deaths = 0;
-    member->tuning = tunes;
-    report_counters(member, message->json);
-}
-
-/* A kernel that is fatal to the device on this machine, or hangs, is met by the tuner alone: without it the
- * models are served. */
-static void note_tuning_death(struct member *member)
-{
-    if (!member->tuning || ++member->tuning_deaths != TUNING_DEATHS)
-        return;
-    convoy_log(CONVOY_LOG_WARNING, "tuning is given up", CONVOY_STR("device", member->device),
-               CONVOY_STR("reason", "two workers in a row died while they tuned"));
-}
-
-static void on_memory(struct member *member, const struct convoy_worker_message *message)
-{
-    convoy_metrics_device_memory(member->metrics, "weights", message->memory.weights);
-    convoy_metrics_device_memory(member->metrics, "workspace", message->memory.workspace);
-    convoy_metrics_device_memory(member->metrics, "free", message->memory.free);
-    convoy_metrics_device_memory(member->metrics, "total", message->memory.total);
-}
-
 static void on_message(void *context, struct convoy_worker *worker,
                        const struct convoy_worker_message *message)
 {
@@ -211,13 +157,13 @@ static void on_message(void *context, struct convoy_worker *worker,
         note_up(member);
         break;
     case CONVOY_SAYS_HEARTBEAT:
-        on_heartbeat(member, message);
+        convoy_heartbeat(member, message);
         break;
     case CONVOY_SAYS_TUNED:
         convoy_loading_tuned(member, message);
         break;
     case CONVOY_SAYS_MEMORY:
-        on_memory(member, message);
+        convoy_heartbeat_memory(member, message);
         break;
     case CONVOY_SAYS_LOG:
         convoy_log_level_parse(message->level, &level);
@@ -283,7 +229,7 @@ static void on_gone(void *context, struct convoy_worker *worker, const char *rea
         member->backoff_ms = FIRST_BACKOFF_MS;
     if (was_loading)
         convoy_loading_died(member);
-    note_tuning_death(member);
+    convoy_heartbeat_died(member);
     member->attached = false;
     convoy_channel_reset(&worker->channel);
     uint64_t delay = next_delay_ms(member, worked);

@@ -5,17 +5,7 @@
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh"
 
-emulated=$build/tests/emulation/convoy-backend-cuda-emulated.so
-if "$build/bin/convoy-worker" --check models/cifar10-convnet/1/model.onnx --backend cuda >"$work/check" 2>&1; then
-  echo "On the GPU."
-else
-  [ -e "$emulated" ] || skip "there is neither a GPU nor an emulated one"
-  echo "On an emulated GPU."
-  mkdir -p "$work/$build/bin"
-  cp "$build/bin/convoyd" "$build/bin/convoy-worker" "$work/$build/bin/"
-  cp "$emulated" "$work/$build/bin/convoy-backend-cuda.so"
-  build=$work/$build
-fi
+needs_cuda
 model=cifar10-convnet
 image=models/samples/ship.jpg
 classify=/v2/models/$model/classify
