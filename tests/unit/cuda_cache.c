@@ -13,6 +13,7 @@
 #define FILE_NAME "emulated-GPU-0.times"
 
 static struct folder folder;
+static uint64_t weight_bytes; /* resident at the end of the last visit */
 
 static void make_folder(void)
 {
@@ -43,6 +44,8 @@ static uint64_t visit(enum convoy_tuning tune, const char *cache_dir, char *kern
     const struct convoy_net_info *last = changes > 0 ? &changed_info : &info;
     if (kernel != NULL)
         snprintf(kernel, CONVOY_LAYER_NAME_BYTES, "%s", last->layers[0].kernel);
+    weight_bytes = last->weight_bytes;
+    cr_assert_eq(weight_bytes, memory_now().weights);
     check_all(graph, net, last);
     unload_all(net, graph);
     close_backend();
@@ -93,6 +96,7 @@ Test(cuda_cache, a_second_start_measures_nothing)
     cr_assert_gt(visit(CONVOY_TUNING_ON, folder.path, first), 100);
     cr_assert_not_null(strstr(first, "unroll_gemm"), "%s", first);
     cr_assert_eq(files_in(folder.path), 1);
+    uint64_t tuned_bytes = weight_bytes;
     char *text = read_cache(&length);
     cr_assert_eq(strncmp(text, "convoyd kernel times 1\ndevice emulated GPU\ndriver 13000\nbuild ", 62), 0,
                  "%s", text);
@@ -102,6 +106,8 @@ Test(cuda_cache, a_second_start_measures_nothing)
     cr_assert_eq(heard("info 12 kernel times are known from "), 1, "%s", log_text);
     cr_assert_eq(heard("\n"), 1, "%s", log_text);
     cr_assert_eq(changes, 0);
+    cr_assert_eq(weight_bytes, tuned_bytes, "%lu bytes of weights, tuned they were %lu: old ones were kept",
+                 (unsigned long)weight_bytes, (unsigned long)tuned_bytes);
     cr_assert_str_eq(first, second);
     cr_assert_eq(visit(CONVOY_TUNING_OFF, folder.path, off), 0);
     cr_assert_str_eq(first, off);
