@@ -9,8 +9,8 @@ convoy_packages=(build-essential cmake ninja-build pkg-config curl ca-certificat
   libturbojpeg0-dev libjpeg62-turbo-dev libspng-dev libdnnl-dev ocl-icd-libopencl1
   libcurl4-openssl-dev libarchive-dev zlib1g-dev libsystemd-dev)
 # shellcheck disable=SC2034 # test.sh uses it
-convoy_test_packages=(libcriterion-dev libonnx-testdata python3 python3-pil python3-venv python3-yaml prometheus
-  haproxy wrk clang clang-format clang-tidy libclang-rt-14-dev shellcheck procps tmux groff-base mandoc
+convoy_test_packages=(libcriterion-dev libonnx-testdata python3 python3-pil python3-numpy python3-venv
+  python3-yaml prometheus haproxy wrk clang clang-format clang-tidy libclang-rt-14-dev shellcheck procps tmux groff-base mandoc
   systemd debootstrap)
 
 # convoy_install PACKAGE...: installs those that are not there.

@@ -1,13 +1,15 @@
 /* Elementwise arithmetic on two tensors, with broadcasting, and an activation.
  *
- * The host joins dimensions that all tensors walk without a jump. What is left of nearly every network is one of three:
+ * The host joins dimensions that all tensors walk without a jump. What is left of nearly every network is one
+ * of three:
  * - both dense (a residual): 16 bytes a thread from each;
- * - one dense and the other repeated over planes or along rows, that is of the form period x inner: element i takes
- *   number i / inner % period (a bias or scale for each channel, a row vector, a single number); 16 bytes a thread
- *   where four neighbours share one number or take four neighbours;
+ * - one dense and the other repeated over planes or along rows, that is of the form period x inner: element i
+ *   takes number i / inner % period (a bias or scale for each channel, a row vector, a single number); 16
+ *   bytes a thread where four neighbours share one number or take four neighbours;
  * - everything else: a thread an element, a division for each dimension.
  * y may be one of the dense inputs: an element is read and written by one thread.
- * Floor: 12 bytes an element, 8 with broadcasting. Predicted: 90 % of it; 60 % for the general walk.
+ * Floor: 12 bytes an element, 8 with broadcasting.
+ * Predicted: 90 % of it; 60 % for the general walk.
  * Measured: not yet. */
 #include "kernels/grid.cuh"
 #include "kernels/unary.cuh"
@@ -29,24 +31,32 @@ __device__ static float apply(const struct binary_job &job, float dense, float o
     float b = job.swapped ? dense : other;
     float v = 0;
     switch (job.op) {
-    case CONVOY_BINARY_ADD: v = a + b; break;
-    case CONVOY_BINARY_SUB: v = a - b; break;
-    case CONVOY_BINARY_MUL: v = a * b; break;
-    case CONVOY_BINARY_DIV: v = a / b; break;
+    case CONVOY_BINARY_ADD:
+        v = a + b;
+        break;
+    case CONVOY_BINARY_SUB:
+        v = a - b;
+        break;
+    case CONVOY_BINARY_MUL:
+        v = a * b;
+        break;
+    case CONVOY_BINARY_DIV:
+        v = a / b;
+        break;
     }
     return convoy_apply_unary(job.act, v);
 }
 
 __device__ static float4 apply(const struct binary_job &job, float4 dense, float4 other)
 {
-    return make_float4(apply(job, dense.x, other.x), apply(job, dense.y, other.y), apply(job, dense.z, other.z),
-                       apply(job, dense.w, other.w));
+    return make_float4(apply(job, dense.x, other.x), apply(job, dense.y, other.y),
+                       apply(job, dense.z, other.z), apply(job, dense.w, other.w));
 }
 
 /* ---- Both dense ---- */
 
-__global__ void __launch_bounds__(THREADS)
-    binary_dense(struct binary_job job, int64_t count, int64_t fours, const float *a, const float *b, float *y)
+__global__ void __launch_bounds__(THREADS) binary_dense(struct binary_job job, int64_t count, int64_t fours,
+                                                        const float *a, const float *b, float *y)
 {
     int64_t first = convoy_first();
     int64_t step = convoy_step();
@@ -72,7 +82,8 @@ __global__ void __launch_bounds__(THREADS)
             float v = other[4 * i / inner % period];
             ((float4 *)y)[i] = apply(job, ((const float4 *)dense)[i], make_float4(v, v, v, v));
         } else {
-            ((float4 *)y)[i] = apply(job, ((const float4 *)dense)[i], ((const float4 *)other)[i % (period / 4)]);
+            ((float4 *)y)[i] =
+                apply(job, ((const float4 *)dense)[i], ((const float4 *)other)[i % (period / 4)]);
         }
     }
 }
@@ -80,7 +91,8 @@ __global__ void __launch_bounds__(THREADS)
 /* ---- Any ---- */
 
 __global__ void __launch_bounds__(THREADS)
-    binary_walk(struct binary_job job, struct convoy_box box, int64_t count, const float *a, const float *b, float *y)
+    binary_walk(struct binary_job job, struct convoy_box box, int64_t count, const float *a, const float *b,
+                float *y)
 {
     for (int64_t i = convoy_first(); i < count; i += convoy_step()) {
         int64_t place[2];
@@ -115,8 +127,8 @@ static bool is_dense(const struct convoy_box *box, int tensor)
     return true;
 }
 
-/* Is the tensor's element i number i / inner % period? Its box is then, from the right: a repeated dimension or none,
- * a contiguous one or none, a repeated one or none. */
+/* Is the tensor's element i number i / inner % period? Its box is then, from the right: a repeated dimension
+ * or none, a contiguous one or none, a repeated one or none. */
 static bool is_repeated(const struct convoy_box *box, int tensor, int64_t *period, int64_t *inner)
 {
     int d = box->rank - 1;
@@ -136,17 +148,17 @@ static cudaError_t launch_repeated(const struct binary_job &job, int64_t count, 
 {
     unsigned blocks = convoy_grid(convoy_div_up(count, 4), THREADS);
     if (convoy_aligned(dense, y) && inner % 4 == 0)
-        return convoy_launch(binary_repeated<PLANES>, blocks, THREADS, 0, stream, job, count / 4, period, inner, dense,
-                             other, y);
+        return convoy_launch(binary_repeated<PLANES>, blocks, THREADS, 0, stream, job, count / 4, period,
+                             inner, dense, other, y);
     if (convoy_aligned(dense, y) && convoy_aligned(other, other) && inner == 1 && period % 4 == 0)
-        return convoy_launch(binary_repeated<ROWS>, blocks, THREADS, 0, stream, job, count / 4, period, inner, dense,
-                             other, y);
-    return convoy_launch(binary_repeated<ONES>, convoy_grid(count, THREADS), THREADS, 0, stream, job, count, period,
-                         inner, dense, other, y);
+        return convoy_launch(binary_repeated<ROWS>, blocks, THREADS, 0, stream, job, count / 4, period, inner,
+                             dense, other, y);
+    return convoy_launch(binary_repeated<ONES>, convoy_grid(count, THREADS), THREADS, 0, stream, job, count,
+                         period, inner, dense, other, y);
 }
 
-cudaError_t convoy_launch_binary(const struct convoy_broadcast *broadcast, const float *a, const float *b, float *y,
-                                 cudaStream_t stream)
+cudaError_t convoy_launch_binary(const struct convoy_broadcast *broadcast, const float *a, const float *b,
+                                 float *y, cudaStream_t stream)
 {
     struct convoy_box box = box_of(broadcast);
     int64_t count = convoy_box_count(&box);
@@ -154,8 +166,8 @@ cudaError_t convoy_launch_binary(const struct convoy_broadcast *broadcast, const
     int64_t period, inner;
     if (is_dense(&box, A) && is_dense(&box, B)) {
         int64_t fours = convoy_aligned(a, b) && convoy_aligned(y, y) ? count / 4 : 0;
-        return convoy_launch(binary_dense, convoy_grid(fours ? fours : count, THREADS), THREADS, 0, stream, job, count,
-                             fours, a, b, y);
+        return convoy_launch(binary_dense, convoy_grid(fours ? fours : count, THREADS), THREADS, 0, stream,
+                             job, count, fours, a, b, y);
     }
     if (is_dense(&box, A) && is_repeated(&box, B, &period, &inner))
         return launch_repeated(job, count, period, inner, a, b, y, stream);
@@ -163,5 +175,6 @@ cudaError_t convoy_launch_binary(const struct convoy_broadcast *broadcast, const
         job.swapped = true;
         return launch_repeated(job, count, period, inner, b, a, y, stream);
     }
-    return convoy_launch(binary_walk, convoy_grid(count, THREADS), THREADS, 0, stream, job, box, count, a, b, y);
+    return convoy_launch(binary_walk, convoy_grid(count, THREADS), THREADS, 0, stream, job, box, count, a, b,
+                         y);
 }

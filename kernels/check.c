@@ -1,4 +1,4 @@
-#include "kernels/check_random.h"
+#include "kernels/check.h"
 
 #include <math.h>
 #include <stdarg.h>

@@ -1,82 +1,65 @@
-/* The parts of the program convoy-kernels: it runs convolutions on random input against a float64 reference
- * and times them. It serves nobody else: what fails ends the program with a sentence. One thread calls all of
- * this. */
+/* What the checks of kernels share: fresh random numbers, device memory with guards around it, and the
+ * comparison with a float64 reference. Part of the program convoy-kernels; nothing of it is in the daemon. */
 #ifndef CONVOY_KERNELS_CHECK_H
 #define CONVOY_KERNELS_CHECK_H
 
 #include "kernels/kernels.h"
 
-#define CHECK_TOLERANCE 1e-5 /* of max|y - y64| / max|y64|: the promise of fp32 */
+#ifdef __cplusplus
+extern "C" {
+#endif
 
-/* Ends the program with status 1 and the sentence on stderr. */
-__attribute__((noreturn, format(printf, 1, 2))) void check_die(const char *format, ...);
-/* Ends it if error is not cudaSuccess; what says what was tried. */
-void check_cuda(cudaError_t error, const char *what);
+#define CONVOY_CHECK_BOUND 1e-5 /* of max |y64|: what fp32 promises */
+#define CONVOY_CHECK_PICK(check, list)                                                                       \
+    ((list)[convoy_check_between(check, 0, (int)(sizeof(list) / sizeof *(list)) - 1)])
 
-/* A generator of random numbers that a seed repeats (splitmix64: Steele, Lea, Flood, Fast splittable
- * pseudorandom number generators, 2014). */
-uint64_t check_random(uint64_t *state);
-int check_random_below(uint64_t *state, int limit); /* 0 .. limit - 1 */
-float check_random_value(uint64_t *state);          /* uniform in [-1, 1) */
-
-struct check_case {
-    struct convoy_conv_shape shape;
-    int64_t image_bytes; /* from image to image, at least an image's own bytes */
-    bool in_place;       /* the residual is y itself */
+struct convoy_check {
+    uint64_t random;
+    int cases, failures;
+    double worst; /* error over max |y64| */
 };
 
-/* One line: sizes and options as they would be given to --conv. */
-void check_describe(const struct check_case *which, char *text, size_t bytes);
-/* Sets oh and ow (from the same padding on all sides) and image_bytes. False if nothing comes out. */
-bool check_complete(struct check_case *which);
-
-/* A case with its random input on host and device, and the reference of a sample of its images. */
-struct check_problem {
-    struct check_case which;
-    void *images; /* host */
-    float *weights, *bias, *residual;
-    struct convoy_images device_images;
-    float *device_weights, *device_bias, *device_residual, *y;
-    size_t device_weight_floats; /* that fit at device_weights */
-    void *scratch;
-    size_t scratch_bytes;
-    int samples, *sample; /* images that are compared */
-    double *expected;     /* samples x outputs of an image */
-    double largest;       /* max|expected| */
-    float *got;           /* an image's outputs, or a piece of y */
+/* Device memory and its image on the host. Around it, and in it until something is written there, lies one
+ * particular NaN: what is read outside spoils the answer, what is written outside is seen. */
+struct convoy_check_buffer {
+    int64_t floats;
+    float *host, *device; /* past the guard before them */
+    int offset;           /* floats by which both were moved off their 256-byte boundary */
 };
 
-/* An image's outputs, after pooling. */
-int64_t check_outputs(const struct convoy_conv_shape *shape);
+/* low <= result <= high */
+int convoy_check_between(struct convoy_check *check, int low, int high);
+double convoy_check_random(struct convoy_check *check, double low, double high);
+/* Any of the activations, with numbers that suit it. */
+struct convoy_unary convoy_check_any_unary(struct convoy_check *check);
+double convoy_check_apply_unary(struct convoy_unary unary, double x);
 
-void check_problem_make(struct check_problem *problem, const struct check_case *which, uint64_t seed);
-void check_problem_free(struct check_problem *problem);
+/* Poisoned. offset 1 to 3 makes memory that does not lie on 16 bytes. Ends the program if there is no memory.
+ */
+struct convoy_check_buffer convoy_check_buffer(int64_t floats, int offset);
+/* Random numbers, on the device too. */
+struct convoy_check_buffer convoy_check_input(struct convoy_check *check, int64_t floats, int offset,
+                                              double low, double high);
+void convoy_check_upload(const struct convoy_check_buffer *buffer);
+void convoy_check_free(struct convoy_check_buffer *buffer);
 
-struct check_result {
-    double error;   /* max|y - y64| / max|y64| over the sample; NaN counts as infinite */
-    int64_t poison; /* outputs of all images that are still NaN */
-    float us;       /* median; 0 if not timed */
-};
+/* Counts a case: waits for the device, compares y with want (NaN: nothing may be written there), looks at the
+ * guards of y and, if it is not NULL, of scratch. A failure is counted and printed with what the format says
+ * of the case. */
+void convoy_check_result(struct convoy_check *check, cudaError_t launched, struct convoy_check_buffer *y,
+                         const double *want, struct convoy_check_buffer *scratch, const char *format, ...)
+    __attribute__((format(printf, 6, 7)));
 
-/* Runs kernel on the problem, which it must take: once into poisoned outputs, compared, then `runs` times
- * between events, after three runs to warm up. */
-struct check_result check_run(struct check_problem *problem, const struct convoy_conv_kernel *kernel,
-                              int runs);
+/* A case of each, of random shape. */
+void convoy_check_pool(struct convoy_check *check);
+void convoy_check_read_images(struct convoy_check *check);
 
-static inline bool check_passed(const struct check_result *result)
-{
-    return result->error <= CHECK_TOLERANCE && result->poison == 0;
+/* Hundreds of small awkward shapes of every matrix product, and of everything else that is no convolution, on
+ * the current device. Print a line a kernel, and each failure; return how many failed. */
+int convoy_check_gemm(uint64_t seed);
+int convoy_check_operators(uint64_t seed);
+
+#ifdef __cplusplus
 }
-
-/* The convolution of image n in float64, activation and pooling too, spread over the machine's cores. */
-void check_reference(const struct check_problem *problem, int n, double *y);
-
-/* Every kernel whose name is `name`, or starts with it and a colon, or all. */
-bool check_name_matches(const struct convoy_conv_kernel *kernel, const char *name);
-
-/* --check: hundreds of awkward shapes over every kernel that takes them. Returns the number of failures. */
-int check_shapes(uint64_t seed, int random_shapes, const char *kernel_name, bool verbose);
-/* --table: the layers of ece408 at three sizes, every rung. Returns the number of failures. */
-int check_table(uint64_t seed, int runs, const int *batches, int batch_count, const char *kernel_name);
-
+#endif
 #endif

@@ -1,5 +1,5 @@
 /* The checks of what works on images: pooling, and reading them. */
-#include "kernels/check_random.h"
+#include "kernels/check.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -86,7 +86,7 @@ void convoy_check_pool(struct convoy_check *check)
     int64_t outputs = (int64_t)shape.oh * shape.ow;
     int64_t inputs = (int64_t)shape.h * shape.w;
     int offset = convoy_check_between(check, 0, 4) ? 0 : 1;
-    struct convoy_check_buffer x = convoy_check_input(check, shape.planes * inputs, offset, -2, 2);
+    struct convoy_check_buffer x = convoy_check_input(check, shape.planes * inputs, offset, -1, 2);
     struct convoy_check_buffer y = convoy_check_buffer(shape.planes * outputs, 0);
     double *want = doubles(y.floats);
     for (int64_t i = 0; i < y.floats; i++)
@@ -124,7 +124,7 @@ void convoy_check_read_images(struct convoy_check *check)
     struct convoy_check_buffer y = convoy_check_buffer(n * values, 0);
     for (int i = 0; i < CONVOY_KERNEL_CHANNELS; i++) {
         images.multiply[i] = (float)convoy_check_random(check, 0.01, 0.02);
-        images.add[i] = (float)convoy_check_random(check, -3, 0);
+        images.add[i] = (float)convoy_check_random(check, 0.1, 3);
     }
     images.data = x.device;
     uint8_t *bytes = (uint8_t *)x.host;

@@ -24,7 +24,7 @@
 
 /* Threads, and how they lie in the tile: 8 x 8 outputs each; a warp covers LANES_Y x LANES_X threads of it.
  */
-template <int BM, int BN> struct tile {
+template <int BM, int BN> struct fused_gemm_tile {
     static constexpr int threads_x = BN / 8, threads_y = BM / 8, threads = threads_x * threads_y;
     static constexpr int lanes_y = threads_y < 4 ? threads_y : 4, lanes_x = 32 / lanes_y;
     static constexpr int pixels = BN > threads ? BN / threads : 1; /* whose input a thread loads */
@@ -32,6 +32,7 @@ template <int BM, int BN> struct tile {
     static constexpr int row_step = BK / rows;
     static constexpr int weights =
         BK * BM / 4 / threads > 0 ? BK *BM / 4 / threads : 1; /* float4s it loads */
+    static constexpr bool all_load_weights = BK * BM / 4 >= threads;
     static constexpr int blocks_per_sm = threads == 256 ? 2 : threads == 128 ? 3 : 5;
 };
 
@@ -40,165 +41,205 @@ static __host__ __device__ __forceinline__ int padded(int count, int multiple)
     return (count + multiple - 1) / multiple * multiple;
 }
 
-/* Where a thread's pixel lies in the input, for the tap that is being loaded. */
+/* One of the pixels whose input a thread loads. */
 struct pixel {
-    const float *image; /* channel 0 of this group, this thread's first row of the step */
+    const float *image; /* this thread's first channel of a step, in this group */
     int y0, x0;         /* of tap (0, 0); far outside for what lies past the last pixel */
-    int offset;         /* of the tap in a plane */
+    const float *at;    /* in the present step */
     bool inside;
 };
 
-static __device__ __forceinline__ void set_tap(struct pixel &pixel, const struct convoy_conv_shape &shape,
-                                               int r, int s)
+/* What a thread carries from memory to shared memory: its pixels of some channels, and its share of the
+ * weights. */
+template <int BM, int BN> struct fused_gemm_loader {
+    using T = fused_gemm_tile<BM, BN>;
+    struct pixel pixels[T::pixels];
+    const float *weights;
+    int c, r, s; /* of the step that is fetched next */
+    int row, plane, padded_k;
+    float b[T::pixels][T::rows];
+    float4 a[T::weights];
+
+    __device__ __forceinline__ void set_tap(const struct convoy_conv_shape &shape)
+    {
+#pragma unroll
+        for (int i = 0; i < T::pixels; i++) {
+            int y = pixels[i].y0 + r * shape.dilation[0], x = pixels[i].x0 + s * shape.dilation[1];
+            pixels[i].inside = (unsigned)y < (unsigned)shape.h && (unsigned)x < (unsigned)shape.w;
+            pixels[i].at = pixels[i].image + (pixels[i].inside ? y * shape.w + x : 0);
+        }
+    }
+
+    __device__ __forceinline__ void start(const struct convoy_conv_shape &shape,
+                                          const struct convoy_conv_operands &operands, int first_pixel,
+                                          int map_tiles)
+    {
+        int group_c = shape.c / shape.groups, out_plane = shape.oh * shape.ow, all = shape.n * out_plane;
+        int group = blockIdx.y, map_tile = blockIdx.x % map_tiles;
+        c = r = s = 0;
+        row = threadIdx.x / (BN / T::pixels);
+        plane = shape.h * shape.w;
+        padded_k = map_tiles * BM;
+        weights = operands.weights + (int64_t)group * shape.r * shape.s * padded(group_c, BK) * padded_k +
+                  map_tile * BM + threadIdx.x / (BM / 4) * padded_k + threadIdx.x % (BM / 4) * 4;
+#pragma unroll
+        for (int i = 0; i < T::pixels; i++) {
+            int at = first_pixel + threadIdx.x % (BN / T::pixels) + i * T::threads;
+            int n = at / out_plane, inner = at - n * out_plane, oy = inner / shape.ow,
+                ox = inner - oy * shape.ow;
+            bool real = at < all;
+            pixels[i].y0 = real ? oy * shape.stride[0] - shape.pad[0] : -(1 << 30);
+            pixels[i].x0 = ox * shape.stride[1] - shape.pad[1];
+            pixels[i].image = static_cast<const float *>(operands.x.data) +
+                              (real ? n : 0) * (operands.x.image_bytes / (int64_t)sizeof(float)) +
+                              (int64_t)(group * group_c + row) * plane;
+        }
+        set_tap(shape);
+    }
+
+    /* The next step's piece, from memory into registers. */
+    __device__ __forceinline__ void fetch(const struct convoy_conv_shape &shape, int group_c)
+    {
+#pragma unroll
+        for (int i = 0; i < T::weights; i++)
+            if (T::all_load_weights || (int)threadIdx.x < BK * BM / 4)
+                a[i] =
+                    __ldg(reinterpret_cast<const float4 *>(weights + i * (T::threads / (BM / 4)) * padded_k));
+        weights += BK * padded_k;
+        int left = group_c - c - row;
+#pragma unroll
+        for (int i = 0; i < T::pixels; i++) {
+#pragma unroll
+            for (int j = 0; j < T::rows; j++)
+                b[i][j] = pixels[i].inside && j * T::row_step < left
+                              ? __ldg(pixels[i].at + j * T::row_step * plane)
+                              : 0.0f;
+            pixels[i].at += BK * plane;
+        }
+        c += BK;
+        if (c >= group_c) {
+            c = 0;
+            if (++s == shape.s) {
+                s = 0;
+                r++;
+            }
+            set_tap(shape);
+        }
+    }
+
+    /* From registers into shared memory. */
+    __device__ __forceinline__ void put(float (*a_to)[BM], float (*b_to)[BN])
+    {
+        int column = threadIdx.x % (BN / T::pixels);
+#pragma unroll
+        for (int i = 0; i < T::weights; i++)
+            if (T::all_load_weights || (int)threadIdx.x < BK * BM / 4)
+                *reinterpret_cast<float4 *>(
+                    &a_to[threadIdx.x / (BM / 4) + i * (T::threads / (BM / 4))][threadIdx.x % (BM / 4) * 4]) =
+                    a[i];
+#pragma unroll
+        for (int i = 0; i < T::pixels; i++)
+#pragma unroll
+            for (int j = 0; j < T::rows; j++)
+                b_to[row + j * T::row_step][column + i * T::threads] = b[i][j];
+    }
+};
+
+/* sum += a_column x b_row for each of the BK steps of a piece; a and b are where this thread's outputs begin.
+ */
+template <int BM, int BN>
+static __device__ __forceinline__ void multiply(const float *a, const float *b, float (&sum)[8][8])
 {
-    int y = pixel.y0 + r * shape.dilation[0], x = pixel.x0 + s * shape.dilation[1];
-    pixel.inside = (unsigned)y < (unsigned)shape.h && (unsigned)x < (unsigned)shape.w;
-    pixel.offset = (int)((unsigned)y * (unsigned)shape.w + (unsigned)x); /* what is far outside wraps unused */
+#pragma unroll
+    for (int q = 0; q < BK; q++) {
+        float4 a0 = *reinterpret_cast<const float4 *>(a + q * BM);
+        float4 a1 = *reinterpret_cast<const float4 *>(a + q * BM + BM / 2);
+        float4 b0 = *reinterpret_cast<const float4 *>(b + q * BN);
+        float4 b1 = *reinterpret_cast<const float4 *>(b + q * BN + BN / 2);
+        float av[8] = {a0.x, a0.y, a0.z, a0.w, a1.x, a1.y, a1.z, a1.w};
+        float bv[8] = {b0.x, b0.y, b0.z, b0.w, b1.x, b1.y, b1.z, b1.w};
+#pragma unroll
+        for (int i = 0; i < 8; i++)
+#pragma unroll
+            for (int j = 0; j < 8; j++)
+                sum[i][j] = fmaf(av[i], bv[j], sum[i][j]);
+    }
+}
+
+/* Finishes and stores a thread's outputs: maps k + i and k + far_k + i, pixels at + j and at + far_pixel + j
+ * (i, j below four), as far as there are such. Four pixels go in one store where they are sure to lie in one
+ * image on 16 bytes. */
+static __device__ __forceinline__ void store_outputs(const struct convoy_conv_shape &shape,
+                                                     const struct convoy_conv_operands &operands, int k,
+                                                     int far_k, int end_k, int at, int far_pixel,
+                                                     float (&sum)[8][8])
+{
+    int plane = shape.oh * shape.ow, all = shape.n * plane, first_n = at / plane;
+    bool whole = plane % 4 == 0;
+    int offset[8]; /* of each pixel, from map 0 of image first_n; negative past the last */
+#pragma unroll
+    for (int j = 0; j < 8; j++) {
+        int pixel = at + j / 4 * far_pixel + j % 4, n = pixel / plane;
+        offset[j] = pixel < all ? (n - first_n) * shape.k * plane + (pixel - n * plane) : -1;
+    }
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        int map = k + i / 4 * far_k + i % 4;
+        if (map >= end_k)
+            continue;
+        int64_t first = ((int64_t)first_n * shape.k + map) * plane;
+        float bias = shape.bias ? __ldg(operands.bias + map) : 0.0f;
+        float row[1][8];
+#pragma unroll
+        for (int j = 0; j < 8; j++) {
+            row[0][j] = sum[i][j] + bias;
+            if (shape.residual && offset[j] >= 0)
+                row[0][j] += operands.residual[first + offset[j]];
+        }
+        convoy_activate(shape.act, row);
+        float *y = operands.y + first;
+#pragma unroll
+        for (int j = 0; j < 8; j++) {
+            if (whole && j % 4 == 0 && offset[j] >= 0)
+                *reinterpret_cast<float4 *>(y + offset[j]) =
+                    make_float4(row[0][j], row[0][j + 1], row[0][j + 2], row[0][j + 3]);
+            if (!whole && offset[j] >= 0)
+                y[offset[j]] = row[0][j];
+        }
+    }
 }
 
 template <int BM, int BN>
-static __global__ void __launch_bounds__(tile<BM, BN>::threads, tile<BM, BN>::blocks_per_sm)
+static __global__ void __launch_bounds__(fused_gemm_tile<BM, BN>::threads,
+                                         fused_gemm_tile<BM, BN>::blocks_per_sm)
     fused_gemm_kernel(CONVOY_PARAMETER struct convoy_conv_shape shape,
                       CONVOY_PARAMETER struct convoy_conv_operands operands, int map_tiles)
 {
-    using T = tile<BM, BN>;
+    using T = fused_gemm_tile<BM, BN>;
     __shared__ __align__(16) float a[2][BK][BM], b[2][BK][BN];
     int group_c = shape.c / shape.groups, group_k = shape.k / shape.groups;
-    int plane = shape.h * shape.w, out_plane = shape.oh * shape.ow, pixels = shape.n * out_plane;
-    int map_tile = blockIdx.x % map_tiles, group = blockIdx.y, first_pixel = blockIdx.x / map_tiles * BN;
-
-    /* What this thread loads: row `row` and every row_step-th of the step's channels, for its pixels. */
-    int row = threadIdx.x / (BN / T::pixels), column = threadIdx.x % (BN / T::pixels);
-    struct pixel mine[T::pixels];
-#pragma unroll
-    for (int i = 0; i < T::pixels; i++) {
-        int at = first_pixel + column + i * T::threads;
-        int n = at / out_plane, inner = at - n * out_plane, oy = inner / shape.ow, ox = inner - oy * shape.ow;
-        bool real = at < pixels;
-        mine[i].y0 = real ? oy * shape.stride[0] - shape.pad[0] : -(1 << 30);
-        mine[i].x0 = ox * shape.stride[1] - shape.pad[1];
-        mine[i].image = static_cast<const float *>(operands.x.data) +
-                        (real ? n : 0) * (operands.x.image_bytes / (int64_t)sizeof(float)) +
-                        (int64_t)(group * group_c + row) * plane;
-        set_tap(mine[i], shape, 0, 0);
-    }
-    int padded_c = padded(group_c, BK), padded_k = map_tiles * BM;
-    const float *weights =
-        operands.weights + (int64_t)group * shape.r * shape.s * padded_c * padded_k + map_tile * BM;
-    int steps = shape.r * shape.s * (padded_c / BK);
-    int c = 0, r = 0, s = 0; /* of the step that is loaded next */
-
-    /* Where this thread's outputs lie in the tile. */
+    int first_pixel = blockIdx.x / map_tiles * BN, first_map = blockIdx.x % map_tiles * BM;
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     int tx = warp % (T::threads_x / T::lanes_x) * T::lanes_x + lane % T::lanes_x;
     int ty = warp / (T::threads_x / T::lanes_x) * T::lanes_y + lane / T::lanes_x;
 
+    struct fused_gemm_loader<BM, BN> loader;
+    loader.start(shape, operands, first_pixel, map_tiles);
+    loader.fetch(shape, group_c);
+    loader.put(a[0], b[0]);
+    __syncthreads();
     float sum[8][8] = {};
-    float next_b[T::pixels][T::rows];
-    float4 next_a[T::weights];
-
-    for (int step = -1; step < steps; step++) {
-        /* The next step's piece, from memory into registers. */
-        if (step + 1 < steps) {
-#pragma unroll
-            for (int i = 0; i < T::weights; i++) {
-                int at = threadIdx.x + i * T::threads;
-                if (T::weights * T::threads * 4 == BK * BM || at < BK * BM / 4)
-                    next_a[i] = __ldg(reinterpret_cast<const float4 *>(weights + at / (BM / 4) * padded_k +
-                                                                       at % (BM / 4) * 4));
-            }
-            weights += (int64_t)BK * padded_k;
-#pragma unroll
-            for (int i = 0; i < T::pixels; i++) {
-#pragma unroll
-                for (int j = 0; j < T::rows; j++) {
-                    bool load = mine[i].inside && c + row + j * T::row_step < group_c;
-                    next_b[i][j] =
-                        load ? __ldg(mine[i].image + (mine[i].offset + (c + j * T::row_step) * plane)) : 0.0f;
-                }
-            }
-            c += BK;
-            if (c >= group_c) {
-                c = 0;
-                if (++s == shape.s) {
-                    s = 0;
-                    r++;
-                }
-#pragma unroll
-                for (int i = 0; i < T::pixels; i++)
-                    set_tap(mine[i], shape, r, s);
-            }
-        }
-        /* The present step's piece: 8 x 8 outer products. */
-        if (step >= 0) {
-            int now = step & 1;
-#pragma unroll
-            for (int q = 0; q < BK; q++) {
-                float4 a0 = *reinterpret_cast<const float4 *>(&a[now][q][ty * 4]);
-                float4 a1 = *reinterpret_cast<const float4 *>(&a[now][q][BM / 2 + ty * 4]);
-                float4 b0 = *reinterpret_cast<const float4 *>(&b[now][q][tx * 4]);
-                float4 b1 = *reinterpret_cast<const float4 *>(&b[now][q][BN / 2 + tx * 4]);
-                float av[8] = {a0.x, a0.y, a0.z, a0.w, a1.x, a1.y, a1.z, a1.w};
-                float bv[8] = {b0.x, b0.y, b0.z, b0.w, b1.x, b1.y, b1.z, b1.w};
-#pragma unroll
-                for (int i = 0; i < 8; i++)
-#pragma unroll
-                    for (int j = 0; j < 8; j++)
-                        sum[i][j] = fmaf(av[i], bv[j], sum[i][j]);
-            }
-        }
-        /* The next piece into the other buffer, which the barrier of the step before has freed. */
-        if (step + 1 < steps) {
-            int other = (step + 1) & 1;
-#pragma unroll
-            for (int i = 0; i < T::weights; i++) {
-                int at = threadIdx.x + i * T::threads;
-                if (T::weights * T::threads * 4 == BK * BM || at < BK * BM / 4)
-                    *reinterpret_cast<float4 *>(&a[other][at / (BM / 4)][at % (BM / 4) * 4]) = next_a[i];
-            }
-#pragma unroll
-            for (int i = 0; i < T::pixels; i++)
-#pragma unroll
-                for (int j = 0; j < T::rows; j++)
-                    b[other][row + j * T::row_step][column + i * T::threads] = next_b[i][j];
-            __syncthreads();
-        }
+    int steps = shape.r * shape.s * ((group_c + BK - 1) / BK), now = 0;
+    for (int step = 1; step < steps; step++) {
+        loader.fetch(shape, group_c);
+        multiply<BM, BN>(&a[now][0][ty * 4], &b[now][0][tx * 4], sum);
+        now ^= 1;
+        loader.put(a[now], b[now]); /* which the barrier of the step before has freed */
+        __syncthreads();
     }
-
-    /* Four pixels in a row at a time; in one store where they are sure to lie in one image on 16 bytes. */
-    bool whole = out_plane % 4 == 0;
-#pragma unroll
-    for (int half = 0; half < 2; half++) {
-        int at = first_pixel + half * (BN / 2) + tx * 4;
-#pragma unroll
-        for (int i = 0; i < 8; i++) {
-            int map = map_tile * BM + (i / 4) * (BM / 2) + ty * 4 + i % 4;
-            int k = group * group_k + map;
-            if (map >= group_k)
-                continue;
-            if (whole) {
-                if (at < pixels) {
-                    int n = at / out_plane;
-                    int64_t index = ((int64_t)n * shape.k + k) * out_plane + (at - n * out_plane);
-                    float4 out;
-                    out.x = convoy_finish(shape, operands, sum[i][half * 4 + 0], k, index);
-                    out.y = convoy_finish(shape, operands, sum[i][half * 4 + 1], k, index + 1);
-                    out.z = convoy_finish(shape, operands, sum[i][half * 4 + 2], k, index + 2);
-                    out.w = convoy_finish(shape, operands, sum[i][half * 4 + 3], k, index + 3);
-                    *reinterpret_cast<float4 *>(operands.y + index) = out;
-                }
-                continue;
-            }
-#pragma unroll
-            for (int j = 0; j < 4; j++) {
-                if (at + j < pixels) {
-                    int n = (at + j) / out_plane;
-                    int64_t index = ((int64_t)n * shape.k + k) * out_plane + (at + j - n * out_plane);
-                    operands.y[index] = convoy_finish(shape, operands, sum[i][half * 4 + j], k, index);
-                }
-            }
-        }
-    }
+    multiply<BM, BN>(&a[now][0][ty * 4], &b[now][0][tx * 4], sum);
+    store_outputs(shape, operands, (int)blockIdx.y * group_k + first_map + ty * 4, BM / 2,
+                  (int)blockIdx.y * group_k + group_k, first_pixel + tx * 4, BN / 2, sum);
 }
 
 template <int BM, int BN> struct fused_gemm {
@@ -212,12 +253,13 @@ template <int BM, int BN> struct fused_gemm {
         return convoy_div_up((int64_t)s->n * s->oh * s->ow, BN);
     }
 
-    /* Pixels, and a group's planes, are counted in 32 bits. */
+    /* Pixels, a group's planes, and where a tile's outputs lie are counted in 32 bits. */
     static bool takes(const struct convoy_conv_shape *s)
     {
         return !s->u8 && s->pool == 1 && s->groups <= 65535 &&
                pixel_tiles(s) * BN * map_tiles(s) <= INT32_MAX - BN &&
-               ((int64_t)s->c / s->groups + BK) * s->h * s->w <= INT32_MAX;
+               ((int64_t)s->c / s->groups + BK) * s->h * s->w <= INT32_MAX &&
+               ((int64_t)s->oh * s->ow * 2 + BN) * s->k <= INT32_MAX;
     }
 
     static float guess_us(const struct convoy_conv_shape *s)
@@ -255,8 +297,8 @@ template <int BM, int BN> struct fused_gemm {
                               const struct convoy_conv_operands *operands, cudaStream_t stream)
     {
         dim3 grid((unsigned)(pixel_tiles(shape) * map_tiles(shape)), (unsigned)shape->groups);
-        return convoy_launch(fused_gemm_kernel<BM, BN>, grid, dim3(tile<BM, BN>::threads), 0, stream, *shape,
-                             *operands, map_tiles(shape));
+        return convoy_launch(fused_gemm_kernel<BM, BN>, grid, dim3(fused_gemm_tile<BM, BN>::threads), 0,
+                             stream, *shape, *operands, map_tiles(shape));
     }
 };
 

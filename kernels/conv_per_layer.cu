@@ -20,9 +20,9 @@
  * Takes r = s = 1, 3, 5, 7 with stride 1 or 2 as instantiated in conv_common.h; any padding, activation and
  * residual; 8-bit images, normalised while they are loaded; pool 1 or 2; groups and dilation 1. Floor at
  * 10,000 images (51 TFLOP/s): ece408's layer 1 1.0 ms, layer 2 4.0 ms. Predicted: layer 1 with 6x12 1.5 ms (5
- * % of the lanes idle, 7 % of the instructions are loads, 8 % load the tile, and each block waits once for
- * memory), with tanh and pooling 1.6 ms (131 M tanh at 25 instructions: 0.12 ms; a quarter of the stores);
- * layer 2 with 9x8 5.0 ms (5 % idle, 6 % loads, 2 % tiles). Measured: not yet. */
+ * % of the lanes idle, 6 % of the instructions load operands, 10 % load the tile, and each block waits once
+ * for memory), with tanh and pooling 1.6 ms (131 M tanh at 25 instructions: 0.12 ms; a quarter of the
+ * stores); layer 2 with 9x8 5.0 ms (5 % idle, 6 % loads, 2 % tiles). Measured: not yet. */
 #include "kernels/conv_common.h"
 #include "kernels/conv_epilogue.cuh"
 #include "kernels/per_layer_plan.h"
@@ -51,45 +51,53 @@ static __device__ __forceinline__ void load_column(const float *from, float (&to
     }
 }
 
-/* Where a thread starts in its walk over the elements of an input tile, x fastest; the steps are in the plan.
- */
+/* Where a thread is in its walk over the elements of an input tile, x fastest. Every step goes on by as many
+ * elements as there are threads, which the plan has as so many columns, rows and channels: no divisions. */
 struct walk {
     int x, y, c;
 };
 
 /* One image's channels first_c .. + channels of the tile whose corner is (y0, x0), into shared memory, each
  * channel column by column. Lanes read neighbouring columns: whole lines of memory. */
+template <bool U8>
 static __device__ __forceinline__ void load_tile(const struct convoy_conv_shape &shape,
                                                  const struct convoy_images &images,
                                                  const struct per_layer_plan &plan, struct walk at, int n,
                                                  int first_c, int channels, int y0, int x0, float *tile)
 {
     const unsigned char *image = static_cast<const unsigned char *>(images.data) + n * images.image_bytes;
-    int plane = plan.tile_w * plan.pitch;
-#pragma unroll 4
-    for (; at.c < channels;) {
-        int y = y0 + at.y, x = x0 + at.x, c = first_c + at.c;
-        float value = 0.0f;
-        if ((unsigned)y < (unsigned)shape.h && (unsigned)x < (unsigned)shape.w) {
-            if (shape.u8)
-                value = fmaf((float)__ldg(image + ((int64_t)y * shape.w + x) * shape.c + c),
-                             images.multiply[c], images.add[c]);
-            else
-                value =
-                    __ldg(reinterpret_cast<const float *>(image) + ((int64_t)c * shape.h + y) * shape.w + x);
+    const float *floats = reinterpret_cast<const float *>(image);
+    constexpr int LOADS = U8 ? 2 : 4; /* in flight for a thread: more would spill registers */
+    while (at.c < channels) {
+        float value[LOADS];
+        int to[LOADS];
+#pragma unroll
+        for (int i = 0; i < LOADS; i++) {
+            bool real = at.c < channels;
+            int y = y0 + at.y, x = x0 + at.x, c = first_c + at.c;
+            bool inside = real && (unsigned)y < (unsigned)shape.h && (unsigned)x < (unsigned)shape.w;
+            to[i] = real ? (at.c * plan.tile_w + at.x) * plan.pitch + at.y : -1;
+            if (U8) {
+                float pixel = inside ? (float)__ldg(image + ((y * shape.w + x) * shape.c + c)) : 0.0f;
+                int known = c & (CONVOY_KERNEL_CHANNELS - 1); /* c may be past the last if not inside */
+                value[i] = inside ? fmaf(pixel, images.multiply[known], images.add[known]) : 0.0f;
+            } else {
+                value[i] = inside ? __ldg(floats + ((c * shape.h + y) * shape.w + x)) : 0.0f;
+            }
+            at.x += plan.step_x;
+            at.y += plan.step_y;
+            at.c += plan.step_c;
+            int turn = at.x >= plan.tile_w;
+            at.x -= turn ? plan.tile_w : 0;
+            at.y += turn;
+            turn = at.y >= plan.tile_h;
+            at.y -= turn ? plan.tile_h : 0;
+            at.c += turn;
         }
-        tile[at.c * plane + at.x * plan.pitch + at.y] = value;
-        at.x += plan.step_x;
-        if (at.x >= plan.tile_w) {
-            at.x -= plan.tile_w;
-            at.y++;
-        }
-        at.y += plan.step_y;
-        if (at.y >= plan.tile_h) {
-            at.y -= plan.tile_h;
-            at.c++;
-        }
-        at.c += plan.step_c;
+#pragma unroll
+        for (int i = 0; i < LOADS; i++)
+            if (to[i] >= 0)
+                tile[to[i]] = value[i];
     }
 }
 
@@ -121,30 +129,51 @@ static __device__ __forceinline__ void add_channels(const struct per_layer_plan 
     }
 }
 
-/* Pools the sums 2 x 2 with the lane beside (x and x ^ 1), and stores: an even lane the even maps, an odd
- * lane the odd ones. All lanes of the warp come here; those with nothing to store say so by n < 0. */
+/* Finishes and stores values[i][j], which belong to row y + i of map k + j step, as far as they lie above
+ * end_k and height. The residual is read only where this thread writes, and before. */
 template <int ROWS, int MAPS>
 static __device__ __forceinline__ void
-store_pooled(const struct convoy_conv_shape &shape, const struct convoy_conv_operands &operands, int n,
-             int first_k, int oy, int ox, const float (&sum)[ROWS][MAPS])
+store_values(const struct convoy_conv_shape &shape, const struct convoy_conv_operands &operands, int n, int k,
+             int step, int end_k, int y, int x, int height, int width, float (&values)[ROWS][MAPS])
 {
-    int odd = threadIdx.x & 1, ph = shape.oh / 2, pw = shape.ow / 2;
+    int64_t plane = (int64_t)height * width;
+    int64_t first = ((int64_t)n * shape.k + k) * plane + y * width + x;
+    bool all_rows = y + ROWS <= height;
+#pragma unroll
+    for (int j = 0; j < MAPS; j++, first += step * plane) {
+        if (k + j * step >= end_k)
+            continue;
+        float column[ROWS][1], bias = shape.bias ? __ldg(operands.bias + k + j * step) : 0.0f;
+#pragma unroll
+        for (int i = 0; i < ROWS; i++) {
+            column[i][0] = values[i][j] + bias;
+            if (shape.residual && y + i < height)
+                column[i][0] += operands.residual[first + i * width];
+        }
+        convoy_activate(shape.act, column);
+        float *to = operands.y + first;
+#pragma unroll
+        for (int i = 0; i < ROWS; i++)
+            if (all_rows || y + i < height)
+                to[i * width] = column[i][0];
+    }
+}
+
+/* Pools the sums 2 x 2 with the lane beside: of each two maps an even lane gets the first, an odd lane the
+ * second. All lanes of the warp come here. */
+template <int ROWS, int MAPS>
+static __device__ __forceinline__ void pool_sums(const float (&sum)[ROWS][MAPS],
+                                                 float (&pooled)[ROWS / 2][(MAPS + 1) / 2])
+{
+    bool odd = threadIdx.x & 1;
 #pragma unroll
     for (int j = 0; j < MAPS; j += 2) {
-        int k = first_k + j + odd;
-        bool store = n >= 0 && ox / 2 < pw && k < shape.k && j + odd < MAPS;
+        int other = j + 1 < MAPS ? j + 1 : j;
 #pragma unroll
         for (int i = 0; i + 1 < ROWS; i += 2) {
-            float even_map = fmaxf(sum[i][j], sum[i + 1][j]);
-            float odd_map =
-                j + 1 < MAPS ? fmaxf(sum[i][j + 1 < MAPS ? j + 1 : j], sum[i + 1][j + 1 < MAPS ? j + 1 : j])
-                             : even_map;
-            float other = __shfl_xor_sync(0xffffffffu, odd ? even_map : odd_map, 1);
-            if (store && (oy + i) / 2 < ph) {
-                float value = fmaxf(odd ? odd_map : even_map, other);
-                int64_t index = (((int64_t)n * shape.k + k) * ph + (oy + i) / 2) * pw + ox / 2;
-                operands.y[index] = convoy_finish(shape, operands, value, k, index);
-            }
+            float first = fmaxf(sum[i][j], sum[i + 1][j]), second = fmaxf(sum[i][other], sum[i + 1][other]);
+            float beside = __shfl_xor_sync(0xffffffffu, odd ? first : second, 1);
+            pooled[i / 2][j / 2] = fmaxf(odd ? second : first, beside);
         }
     }
 }
@@ -181,7 +210,7 @@ static __global__ void __launch_bounds__(PER_LAYER_THREADS, 2)
     int image = task % plan.images, group = task / plan.images;
     bool active = group < groups && image < images && first_x + ox < shape.ow;
 
-    struct walk start;
+    struct walk start = {};
     start.x = threadIdx.x % plan.tile_w;
     start.y = threadIdx.x / plan.tile_w % plan.tile_h;
     start.c = threadIdx.x / plan.tile_w / plan.tile_h;
@@ -191,10 +220,14 @@ static __global__ void __launch_bounds__(PER_LAYER_THREADS, 2)
         int channels = min(plan.channels, shape.c - c);
         if (c > 0)
             __syncthreads();
-        for (int i = 0; i < images; i++)
-            load_tile(shape, operands.x, plan, start, first_n + i, c, channels,
-                      first_y * STRIDE - shape.pad[0], first_x * STRIDE - shape.pad[1],
-                      shared + i * plan.channels * plane);
+        int y0 = first_y * STRIDE - shape.pad[0], x0 = first_x * STRIDE - shape.pad[1];
+        for (int i = 0; i < images; i++) {
+            float *tile = shared + i * plan.channels * plane;
+            if (shape.u8)
+                load_tile<true>(shape, operands.x, plan, start, first_n + i, c, channels, y0, x0, tile);
+            else
+                load_tile<false>(shape, operands.x, plan, start, first_n + i, c, channels, y0, x0, tile);
+        }
         for (int g = 0; g < groups; g++) {
             const float4 *from = reinterpret_cast<const float4 *>(
                 operands.weights + ((int64_t)(first_group + g) * shape.c + c) * TAPS);
@@ -213,21 +246,15 @@ static __global__ void __launch_bounds__(PER_LAYER_THREADS, 2)
 
     int n = first_n + image, k = (first_group + group) * MAPS, oy = first_y + row_group * ROWS;
     ox += first_x;
-    if (shape.pool == 2) {
-        store_pooled<ROWS, MAPS>(shape, operands, active ? n : -1, k, oy, ox, sum);
-        return;
-    }
-    if (!active)
-        return;
-#pragma unroll
-    for (int j = 0; j < MAPS; j++) {
-#pragma unroll
-        for (int i = 0; i < ROWS; i++) {
-            if (k + j < shape.k && oy + i < shape.oh) {
-                int64_t index = convoy_output_index(shape, n, k + j, oy + i, ox);
-                operands.y[index] = convoy_finish(shape, operands, sum[i][j], k + j, index);
-            }
-        }
+    int end_k = min(shape.k, k + MAPS);
+    if (ROWS % 2 == 0 && shape.pool == 2) {
+        float pooled[ROWS / 2][(MAPS + 1) / 2];
+        pool_sums<ROWS, MAPS>(sum, pooled);
+        if (active && ox / 2 < shape.ow / 2)
+            store_values(shape, operands, n, k + (threadIdx.x & 1), 2, end_k, oy / 2, ox / 2, shape.oh / 2,
+                         shape.ow / 2, pooled);
+    } else if (active) {
+        store_values(shape, operands, n, k, 1, end_k, oy, ox, shape.oh, shape.ow, sum);
     }
 }
 

@@ -1,6 +1,6 @@
 /* convoy-kernels: runs any convolution of this project on any shape, against a float64 reference, and times
  * it. */
-#include "kernels/check.h"
+#include "kernels/check_conv.h"
 
 #include <getopt.h>
 #include <stdio.h>
@@ -299,7 +299,7 @@ static int run_conv(const struct options *options)
     check_describe(&options->which, text, sizeof(text));
     printf("%s\nseed %llu\n", text, (unsigned long long)options->seed);
     check_problem_make(&problem, &options->which, options->seed);
-    double flops = 2.0 * s->n * s->k * s->oh * s->ow * (s->c / s->groups) * s->r * s->s;
+    double flops = 2.0 * s->n * check_work(s);
     printf("%-24s %12s %10s %12s %10s\n", "kernel", "error", "ms", "guessed ms", "TFLOP/s");
     for (int i = 0; i < count; i++) {
         if (!check_name_matches(kernels[i], options->kernel) || !kernels[i]->takes(s))
@@ -316,6 +316,16 @@ static int run_conv(const struct options *options)
     check_problem_free(&problem);
     if (ran == 0)
         check_die("--kernel %s: no such kernel, or it does not take this shape; see --list", options->kernel);
+    return failures;
+}
+
+static int check_all(const struct options *options)
+{
+    int failures = check_shapes(options->seed, options->shapes, options->kernel, options->verbose);
+    if (strcmp(options->kernel, "all") == 0) {
+        failures += convoy_check_gemm(options->seed);
+        failures += convoy_check_operators(options->seed);
+    }
     return failures;
 }
 
@@ -341,10 +351,9 @@ int main(int argc, char **argv)
         return 0;
     }
     open_device(options.device);
-    int failures =
-        options.what == CONV ? run_conv(&options)
-        : options.what == TABLE
-            ? check_table(options.seed, options.runs, options.batches, options.batch_count, options.kernel)
-            : check_shapes(options.seed, options.shapes, options.kernel, options.verbose);
+    int failures = options.what == CONV    ? run_conv(&options)
+                   : options.what == TABLE ? check_table(options.seed, options.runs, options.batches,
+                                                         options.batch_count, options.kernel)
+                                           : check_all(&options);
     return failures ? 1 : 0;
 }

@@ -1,12 +1,15 @@
 /* A walk that copies: transposing, cropping, concatenating, writing rows that lie apart.
  *
- * The order of a copy is free, so the host sorts the dimensions by their stride in y, the smallest last, and joins those
- * that both tensors walk without a jump; concatenating and cropping become rows of contiguous floats. Three kernels:
+ * The order of a copy is free, so the host sorts the dimensions by their stride in y, the smallest last, and
+ * joins those that both tensors walk without a jump; concatenating and cropping become rows of contiguous
+ * floats. Three kernels:
  * - contiguous runs in both tensors, of multiples of 4 floats on 16 bytes: 16 bytes a thread;
- * - y contiguous along one dimension, x along another (a transpose): tiles of 32 x 32 through shared memory, read along
- *   the one and written along the other; 33 floats a row keep the columns of a tile in different banks;
+ * - y contiguous along one dimension, x along another (a transpose): tiles of 32 x 32 through shared memory,
+ *   read along the one and written along the other; 33 floats a row keep the columns of a tile in different
+ *   banks;
  * - everything else: a thread a float, neighbours writing neighbours.
- * Floor: 8 bytes an element. Predicted: 85 % of it where runs are 128 bytes or more, 70 % for a transpose.
+ * Floor: 8 bytes an element.
+ * Predicted: 85 % of it where runs are 128 bytes or more, 70 % for a transpose.
  * Measured: not yet. */
 #include "kernels/grid.cuh"
 #include "kernels/walk.cuh"
@@ -15,7 +18,8 @@
 
 enum { X, Y }; /* the box's tensors; its third has strides 0 */
 
-__global__ void __launch_bounds__(THREADS) copy_ones(struct convoy_box box, int64_t count, const float *x, float *y)
+__global__ void __launch_bounds__(THREADS)
+    copy_ones(struct convoy_box box, int64_t count, const float *x, float *y)
 {
     for (int64_t i = convoy_first(); i < count; i += convoy_step()) {
         int64_t place[2];
@@ -25,7 +29,8 @@ __global__ void __launch_bounds__(THREADS) copy_ones(struct convoy_box box, int6
 }
 
 /* The box counts groups of 4 floats, in its last dimension and in all strides. */
-__global__ void __launch_bounds__(THREADS) copy_fours(struct convoy_box box, int64_t count, const float4 *x, float4 *y)
+__global__ void __launch_bounds__(THREADS)
+    copy_fours(struct convoy_box box, int64_t count, const float4 *x, float4 *y)
 {
     for (int64_t i = convoy_first(); i < count; i += convoy_step()) {
         int64_t place[2];
@@ -38,8 +43,8 @@ __global__ void __launch_bounds__(THREADS) copy_fours(struct convoy_box box, int
 constexpr int side = 32;
 
 __global__ void __launch_bounds__(THREADS)
-    copy_transpose(struct convoy_box outer, int64_t tiles, int64_t rows, int64_t columns, int64_t x_column_stride,
-                   int64_t y_row_stride, const float *x, float *y)
+    copy_transpose(struct convoy_box outer, int64_t tiles, int64_t rows, int64_t columns,
+                   int64_t x_column_stride, int64_t y_row_stride, const float *x, float *y)
 {
     __shared__ float tile_of[side][side + 1];
     int64_t row_tiles = (rows + side - 1) / side;
@@ -121,8 +126,8 @@ static cudaError_t launch_transpose(struct convoy_box *box, const float *x, floa
     int64_t rows = box->dims[last - 1];
     int64_t columns = box->dims[last];
     int64_t tiles = convoy_box_count(&outer) * convoy_div_up(rows, side) * convoy_div_up(columns, side);
-    return convoy_launch(copy_transpose, convoy_grid(tiles, 1), THREADS, 0, stream, outer, tiles, rows, columns,
-                         box->stride[X][last], box->stride[Y][last - 1], x, y);
+    return convoy_launch(copy_transpose, convoy_grid(tiles, 1), THREADS, 0, stream, outer, tiles, rows,
+                         columns, box->stride[X][last], box->stride[Y][last - 1], x, y);
 }
 
 cudaError_t convoy_launch_copy(const struct convoy_walk *walk, const float *x, float *y, cudaStream_t stream)

@@ -1,162 +1,46 @@
 /* The matrix product in registers: a block computes BM x BN outputs, a warp 64 x 32 of them, a thread 8 x 8.
  *
- * The idea: an fp32 multiply-add unit must be fed two numbers; a thread that keeps 8 x 8 sums in registers reads
- * 16 numbers from shared memory (four 16-byte loads) for 64 multiply-adds, and a block reads BM + BN numbers
- * from device memory for BM x BN. Tiles of 8 along k are double-buffered: while one is multiplied, the next
- * travels from device memory into registers, is then written to the other half of shared memory, and one
- * barrier a tile suffices. Both operands lie in shared memory with k as the slow dimension; a row is padded by
- * 4 floats, so that the transposing stores of a warp (16 rows x 2 pieces) hit 32 different banks.
+ * The idea: an fp32 multiply-add unit must be fed two numbers; a thread that keeps 8 x 8 sums in registers
+ * reads 16 numbers from shared memory (four 16-byte loads) for 64 multiply-adds, and a block reads BM + BN
+ * numbers from device memory for BM x BN. Tiles of 8 along k are double-buffered: while one is multiplied,
+ * the next travels from device memory into registers, is then written to the other half of shared memory, and
+ * one barrier a tile suffices. Both operands lie in shared memory with k as the slow dimension; a row is
+ * padded by 4 floats, so that the transposing stores of a warp (16 rows x 2 pieces) hit 32 different banks.
  *
  * Where m x n has too few tiles for 132 multiprocessors, k is split over blocks (see gemm.h). How often is
  * decided by a small model of the time, from the sizes alone. The case it is for: 10,000 x 160 x 17,496 has
- * 1.6 million outputs, that is 189 threads of 64 outputs for each multiprocessor, a tenth of what it can hold.
- * Tiles of 64 x 160 (157 of them), k in 5 pieces, are 785 blocks for the 396 that run at a time: 1.98 rounds.
+ * 1.6 million outputs, that is 189 threads of 64 outputs for each multiprocessor, a tenth of what it can
+ * hold. Tiles of 64 x 160 (157 of them), k in 5 pieces, are 785 blocks for the 396 that run at a time: 1.98
+ * rounds.
  *
  * Blocks that share rows of A run next to each other (n is the fastest coordinate), so A comes from device
  * memory once and from the L2 cache after that.
  *
- * Limits: m, n and k below 2^31 - 1,024. Where k (or n, for a b that is not transposed) is no multiple of 4, loads
- * are 4 bytes wide instead of 16.
- * Floor: 10,000 x 500 x 7,200 is 36 G multiply-adds, 1.20 ms at 60 TFLOP/s; 0.30 GB, 0.08 ms at 4 TB/s.
- *        10,000 x 160 x 17,496 is 28 G, 0.93 ms; 0.72 GB, 0.18 ms.
- * Predicted: 1.6 and 1.3 ms. Of 64 multiply-adds a thread also issues 4 shared loads and some bookkeeping: 90 % of
- * the issue slots at best.
+ * Limits: m, n and k below 2^31 - 1,024. Where k (or n, for a b that is not transposed) is no multiple of 4,
+ * loads are 4 bytes wide instead of 16.
+ * Floor: 10,000 x 500 x 7,200 is 36 G multiply-adds, 1.20 ms at 60 TFLOP/s; 0.32 GB, 0.08 ms at 4 TB/s.
+ * 10,000 x 160 x 17,496 is 28 G, 0.93 ms; 0.72 GB, 0.18 ms.
+ * Predicted: 1.6 and 1.3 ms. The inner loop is about 605 instructions for 512 multiply-adds (sm_90, nvcc
+ * 13.0): 85 % of the issue slots at best.
  * Measured: not yet. */
 #include "kernels/gemm.h"
+#include "kernels/gemm_tiles.cuh"
 #include "kernels/grid.cuh"
 #include "kernels/unary.cuh"
 
-constexpr int depth = 8; /* of a tile along k */
-constexpr int most_splits = 64;
-constexpr int pad = 4;   /* floats, see above; keeps rows of shared memory on 16 bytes */
+constexpr int most_splits = 128;
 
 struct blocked_job {
     int m, n, k;
-    int piece; /* of k for each split, a multiple of depth */
+    int piece; /* of k for each split, a multiple of CONVOY_GEMM_DEPTH */
     int splits, m_tiles, n_tiles, batch;
     int64_t a_stride, b_stride, y_stride, split_stride;
     bool bias, wide_y;
     struct convoy_unary act;
 };
 
-/* How a block's threads bring a tile of `rows` x 8 of a matrix in which k is contiguous: in pieces of 4 floats
- * along k, two of them a row. Rows past the end are read as the last one: nobody writes what they add up to. What
- * lies past the end of k is read as 0. */
-template <int rows, int threads, bool wide> struct along_k {
-    static constexpr int pieces = (2 * rows + threads - 1) / threads;
-    const float *from[pieces];
-    float4 value[pieces];
-
-    __device__ void start(const float *matrix, int64_t row_stride, int row0, int row_end, int k)
-    {
-#pragma unroll
-        for (int i = 0; i < pieces; i++) {
-            int index = (int)threadIdx.x + i * threads;
-            from[i] = matrix + min(row0 + index / 2, row_end - 1) * row_stride + k + index % 2 * 4;
-        }
-    }
-
-    __device__ void load(int64_t, int, int k, int k_end)
-    {
-#pragma unroll
-        for (int i = 0; i < pieces; i++) {
-            int left = k_end - k - ((int)threadIdx.x + i * threads) % 2 * 4;
-            float4 v = make_float4(0, 0, 0, 0);
-            if (wide) {
-                if (left > 0)
-                    v = *(const float4 *)from[i];
-            } else {
-                v.x = left > 0 ? from[i][0] : 0;
-                v.y = left > 1 ? from[i][1] : 0;
-                v.z = left > 2 ? from[i][2] : 0;
-                v.w = left > 3 ? from[i][3] : 0;
-            }
-            value[i] = v;
-            from[i] += depth;
-        }
-    }
-
-    __device__ void store(float (*tile)[rows + pad]) const
-    {
-#pragma unroll
-        for (int i = 0; i < pieces; i++) {
-            int index = (int)threadIdx.x + i * threads;
-            if (2 * rows % threads != 0 && index >= 2 * rows)
-                continue;
-            int row = index / 2;
-            int k = index % 2 * 4;
-            tile[k][row] = value[i].x;
-            tile[k + 1][row] = value[i].y;
-            tile[k + 2][row] = value[i].z;
-            tile[k + 3][row] = value[i].w;
-        }
-    }
-};
-
-/* The same for a matrix of k x n: 8 rows of `columns`, in pieces of 4 floats along n. */
-template <int columns, int threads, bool wide> struct along_n {
-    static constexpr int row_pieces = columns / 4;
-    static constexpr int pieces = (depth * row_pieces + threads - 1) / threads;
-    const float *from[pieces];
-    float4 value[pieces];
-
-    __device__ static int column_of(int i)
-    {
-        return ((int)threadIdx.x + i * threads) % row_pieces * 4;
-    }
-
-    __device__ void start(const float *matrix, int64_t row_stride, int column0, int column_end, int k)
-    {
-#pragma unroll
-        for (int i = 0; i < pieces; i++) {
-            int row = k + ((int)threadIdx.x + i * threads) / row_pieces;
-            int column = column0 + column_of(i);
-            from[i] = matrix + row * row_stride + (wide ? min(column, column_end - 4) : column);
-        }
-    }
-
-    __device__ void load(int64_t row_stride, int columns_left, int k, int k_end)
-    {
-#pragma unroll
-        for (int i = 0; i < pieces; i++) {
-            float4 v = make_float4(0, 0, 0, 0);
-            if (k + ((int)threadIdx.x + i * threads) / row_pieces < k_end) {
-                int left = columns_left - column_of(i);
-                if (wide) {
-                    v = *(const float4 *)from[i];
-                } else {
-                    v.x = left > 0 ? from[i][0] : 0;
-                    v.y = left > 1 ? from[i][1] : 0;
-                    v.z = left > 2 ? from[i][2] : 0;
-                    v.w = left > 3 ? from[i][3] : 0;
-                }
-            }
-            value[i] = v;
-            from[i] += depth * row_stride;
-        }
-    }
-
-    __device__ void store(float (*tile)[columns + pad]) const
-    {
-#pragma unroll
-        for (int i = 0; i < pieces; i++) {
-            int index = (int)threadIdx.x + i * threads;
-            if (depth * row_pieces % threads == 0 || index < depth * row_pieces)
-                *(float4 *)&tile[index / row_pieces][column_of(i)] = value[i];
-        }
-    }
-};
-
-template <bool transposed, int columns, int threads, bool wide> struct b_tile;
-template <int columns, int threads, bool wide> struct b_tile<true, columns, threads, wide> {
-    typedef along_k<columns, threads, wide> type;
-};
-template <int columns, int threads, bool wide> struct b_tile<false, columns, threads, wide> {
-    typedef along_n<columns, threads, wide> type;
-};
-
-/* A thread's 8 x 8 outputs lie 4 x 4 apart by half a warp's tile, so that the lanes' 16-byte loads and stores touch
- * one another. */
+/* A thread's 8 x 8 outputs lie 4 x 4 apart by half a warp's tile, so that the lanes' 16-byte loads and stores
+ * touch one another. */
 __device__ static void write_outputs(const struct blocked_job &job, float (&sum)[8][8], int row0, int column0,
                                      const float *bias, float *y)
 {
@@ -195,13 +79,22 @@ __device__ static void write_outputs(const struct blocked_job &job, float (&sum)
     }
 }
 
+/* How many blocks share a multiprocessor: as many as fit with 128 registers a thread. The loads of a dense
+ * layer's weights, 16 bytes wide, get by with that; where a thread of the blocks of 4 or 5 warps needs more,
+ * one block less. */
+constexpr int resident(int blocks_per_sm, bool b_transposed, bool wide)
+{
+    return (b_transposed && wide) || blocks_per_sm < 3 || blocks_per_sm > 4 ? blocks_per_sm
+                                                                            : blocks_per_sm - 1;
+}
+
 template <int BM, int BN, int blocks_per_sm, bool b_transposed, bool wide>
-__global__ void __launch_bounds__(BM *BN / 64, wide ? blocks_per_sm : blocks_per_sm - (blocks_per_sm > 2 && blocks_per_sm < 5))
+__global__ void __launch_bounds__(BM *BN / 64, resident(blocks_per_sm, b_transposed, wide))
     gemm_blocked(struct blocked_job job, const float *a, const float *b, const float *bias, float *y)
 {
     constexpr int threads = BM * BN / 64;
-    __shared__ __align__(16) float a_shared[2][depth][BM + pad];
-    __shared__ __align__(16) float b_shared[2][depth][BN + pad];
+    __shared__ __align__(16) float a_shared[2][CONVOY_GEMM_DEPTH][BM + CONVOY_GEMM_PAD];
+    __shared__ __align__(16) float b_shared[2][CONVOY_GEMM_DEPTH][BN + CONVOY_GEMM_PAD];
     int lane = (int)threadIdx.x % 32;
     int warp = (int)threadIdx.x / 32;
     int thread_row = warp / (BN / 32) * 64 + lane / 4 * 4;
@@ -217,8 +110,8 @@ __global__ void __launch_bounds__(BM *BN / 64, wide ? blocks_per_sm : blocks_per
     int k = split * job.piece;
     int k_end = min(k + job.piece, job.k);
 
-    along_k<BM, threads, wide> a_next;
-    typename b_tile<b_transposed, BN, threads, wide>::type b_next;
+    convoy_along_k<BM, threads, wide> a_next;
+    typename convoy_b_tile<b_transposed, BN, threads, wide>::type b_next;
     a_next.start(a + image * job.a_stride, job.k, row0, job.m, k);
     b_next.start(b + image * job.b_stride, b_row, column0, job.n, k);
     a_next.load(job.k, 0, k, k_end);
@@ -229,13 +122,13 @@ __global__ void __launch_bounds__(BM *BN / 64, wide ? blocks_per_sm : blocks_per
 
     float sum[8][8] = {};
     for (int stage = 0; k < k_end; stage ^= 1) {
-        /* Also after the last tile, where it reads nothing and stores zeros: under a condition the compiler moves
-         * the loads down to where they are used, past the arithmetic that hides their latency. */
-        k += depth;
+        /* Also after the last tile, where it reads nothing and stores zeros: under a condition the compiler
+         * moves the loads down to where they are used, past the arithmetic that hides their latency. */
+        k += CONVOY_GEMM_DEPTH;
         a_next.load(job.k, 0, k, k_end);
         b_next.load(b_row, job.n - column0, k, k_end);
 #pragma unroll
-        for (int step = 0; step < depth; step++) {
+        for (int step = 0; step < CONVOY_GEMM_DEPTH; step++) {
             float4 a0 = *(const float4 *)&a_shared[stage][step][thread_row];
             float4 a1 = *(const float4 *)&a_shared[stage][step][thread_row + 32];
             float4 b0 = *(const float4 *)&b_shared[stage][step][thread_column];
@@ -260,11 +153,11 @@ __global__ void __launch_bounds__(BM *BN / 64, wide ? blocks_per_sm : blocks_per
 
 static int piece_of_k(const struct convoy_gemm_shape *shape, int splits)
 {
-    return (int)(convoy_div_up(convoy_div_up(shape->k, splits), depth) * depth);
+    return (int)(convoy_div_up(convoy_div_up(shape->k, splits), CONVOY_GEMM_DEPTH) * CONVOY_GEMM_DEPTH);
 }
 
-/* Microseconds with k in so many pieces. A multiprocessor needs about 9 warps to be busy, and a tile of 8 along k
- * cannot take less than the way to device memory and back. */
+/* Microseconds with k in so many pieces. A multiprocessor needs about 9 warps to be busy, and a tile of 8
+ * along k cannot take less than the way to device memory and back. */
 static float time_us(const struct convoy_gemm_shape *shape, int bm, int bn, int blocks_per_sm, int splits)
 {
     int64_t tiles = convoy_div_up(shape->m, bm) * convoy_div_up(shape->n, bn) * shape->batch * splits;
@@ -273,7 +166,11 @@ static float time_us(const struct convoy_gemm_shape *shape, int bm, int bn, int 
     float warps = (float)(rounds < blocks_per_sm ? rounds : blocks_per_sm) * (float)(bm * bn / 64 / 32);
     float busy = 0.85f * (warps < 9 ? warps / 9 : 1);
     float compute = (float)rounds * (float)bm * (float)bn * piece / (CONVOY_GEMM_FMA_PER_US * busy);
-    float latency = (float)convoy_div_up(rounds, blocks_per_sm) * piece / depth * 0.4f;
+    /* Every tile of BM x BN brings BM + BN numbers for each k, mostly from the L2 cache at some 4.5 TB/s;
+     * part of that is hidden behind the arithmetic. */
+    float l2 = (float)tiles * (float)(bm + bn) * piece * 4 / 4.5e6f;
+    compute = compute + l2 / 8 > l2 ? compute + l2 / 8 : l2;
+    float latency = (float)convoy_div_up(rounds, blocks_per_sm) * piece / CONVOY_GEMM_DEPTH * 0.4f;
     float memory = convoy_gemm_memory_us(shape);
     float most = compute > latency ? compute : latency;
     return CONVOY_GEMM_LAUNCH_US + (most > memory ? most : memory) + convoy_gemm_sum_us(shape, splits);
@@ -311,7 +208,8 @@ template <int BM, int BN, int blocks_per_sm> static float guess_us(const struct 
     return time_us(shape, BM, BN, blocks_per_sm, best_splits(shape, BM, BN, blocks_per_sm));
 }
 
-template <int BM, int BN, int blocks_per_sm> static size_t scratch_bytes(const struct convoy_gemm_shape *shape)
+template <int BM, int BN, int blocks_per_sm>
+static size_t scratch_bytes(const struct convoy_gemm_shape *shape)
 {
     return convoy_gemm_partial_bytes(shape, best_splits(shape, BM, BN, blocks_per_sm));
 }
@@ -358,9 +256,9 @@ static cudaError_t launch(const struct convoy_gemm_shape *shape, const struct co
     return convoy_launch_gemm_sum(shape, splits, y, operands->bias, operands->y, stream);
 }
 
-#define BLOCKED(BM, BN, BLOCKS)                                                                                \
-    extern const struct convoy_gemm_kernel convoy_gemm_blocked_##BM##x##BN = {                                 \
-        "gemm_blocked:" #BM "x" #BN, takes, guess_us<BM, BN, BLOCKS>, scratch_bytes<BM, BN, BLOCKS>,           \
+#define BLOCKED(BM, BN, BLOCKS)                                                                              \
+    extern const struct convoy_gemm_kernel convoy_gemm_blocked_##BM##x##BN = {                               \
+        "gemm_blocked:" #BM "x" #BN, takes, guess_us<BM, BN, BLOCKS>, scratch_bytes<BM, BN, BLOCKS>,         \
         launch<BM, BN, BLOCKS>};
 
 BLOCKED(128, 128, 2)

@@ -1,12 +1,13 @@
 /* The matrix product for few rows: k split over the lanes of a warp and over blocks.
  *
- * The idea: with 1 to 32 rows against a dense layer's weights there is nothing to reuse, and all that counts is to read
- * the weights once, as fast as memory gives them. Of the two operands, both with k contiguous, one has few rows and
- * the other many. A warp takes 4 of the many and up to 8 of the few; its lanes walk along k side by side, 16 bytes
- * each, so that every load of the warp is 512 contiguous bytes, and keep 4 x 8 sums (16 rows do not fit into 128
- * registers: more than 8 of the few are other blocks' work, which finds the many in the L2 cache). At the end the
- * lanes' sums are added up by halving: in each of 5 steps a lane gives away half of the sums that it still has, which
- * takes 31 shuffles for 32 sums where one butterfly for each would take 160.
+ * The idea: with 1 to 32 rows against a dense layer's weights there is nothing to reuse, and all that counts
+ * is to read the weights once, as fast as memory gives them. Of the two operands, both with k contiguous, one
+ * has few rows and the other many. A warp takes 4 of the many and up to 8 of the few; its lanes walk along k
+ * side by side, 16 bytes each, so that every load of the warp is 512 contiguous bytes, and keep 4 x 8 sums
+ * (16 rows do not fit into 128 registers: more than 8 of the few are other blocks' work, which finds the many
+ * in the L2 cache). At the end the lanes' sums are added up by halving: in each of 5 steps a lane gives away
+ * half of the sums that it still has, which takes 31 shuffles for 32 sums where one butterfly for each would
+ * take 160.
  * k is cut into pieces until some 500 blocks run; partial results go to scratch (see gemm.h).
  * The few may be a's rows (small batches) or b's (the last layer, 10 classes, at any batch).
  *
@@ -18,10 +19,10 @@
 #include "kernels/grid.cuh"
 #include "kernels/unary.cuh"
 
-constexpr int most_few = 32;      /* rows, in groups of 8 */
-constexpr int many_per_warp = 4;  /* rows */
-constexpr int warps = 8;          /* a block */
-constexpr int lane_floats = 4;    /* at a time */
+constexpr int most_few = 32;     /* rows, in groups of 8 */
+constexpr int many_per_warp = 4; /* rows */
+constexpr int warps = 8;         /* a block */
+constexpr int lane_floats = 4;   /* at a time */
 constexpr int stride = 32 * lane_floats;
 constexpr int target_blocks = 4 * CONVOY_GEMM_SMS;
 
@@ -35,8 +36,8 @@ struct split_job {
     struct convoy_unary act;
 };
 
-/* Adds up value[i] over all lanes. Afterwards lane l has the sums number l * count / 32 and following, or, if there
- * are fewer than 32, sum number l / (32 / count). */
+/* Adds up value[i] over all lanes. Afterwards lane l has the sums number l * count / 32 and following, or, if
+ * there are fewer than 32, sum number l / (32 / count). */
 template <int count> __device__ static void add_over_lanes(float (&value)[count])
 {
     int lane = (int)threadIdx.x % 32;
@@ -174,7 +175,8 @@ static float guess_us(const struct convoy_gemm_shape *shape)
     int64_t blocks = job.few_groups * job.many_groups * job.batch * job.splits;
     float rounds = (float)convoy_div_up(blocks, 2 * CONVOY_GEMM_SMS);
     /* Of 8 warps; besides the arithmetic the few rows come from the L1 cache for every warp. */
-    float steps = (float)(job.piece / stride) * (float)(4 * per_warp * many_per_warp + 8 * per_warp + 64) + 400;
+    float steps =
+        (float)(job.piece / stride) * (float)(4 * per_warp * many_per_warp + 8 * per_warp + 64) + 400;
     float compute = rounds * steps * 2 * warps * 32 / (CONVOY_GEMM_FMA_PER_US * 0.7f);
     float memory = convoy_gemm_memory_us(shape) + 1;
     return CONVOY_GEMM_LAUNCH_US + (compute > memory ? compute : memory) +
@@ -189,15 +191,23 @@ static size_t scratch_bytes(const struct convoy_gemm_shape *shape)
 }
 
 template <bool wide>
-static cudaError_t launch_width(const struct split_job &job, const float *few, const float *many, const float *bias,
-                                float *y, cudaStream_t stream)
+static cudaError_t launch_width(const struct split_job &job, const float *few, const float *many,
+                                const float *bias, float *y, cudaStream_t stream)
 {
     void (*kernel)(struct split_job, const float *, const float *, const float *, float *) = nullptr;
     switch (few_per_warp(job.few)) {
-    case 1: kernel = gemm_split<1, wide>; break;
-    case 2: kernel = gemm_split<2, wide>; break;
-    case 4: kernel = gemm_split<4, wide>; break;
-    default: kernel = gemm_split<8, wide>; break;
+    case 1:
+        kernel = gemm_split<1, wide>;
+        break;
+    case 2:
+        kernel = gemm_split<2, wide>;
+        break;
+    case 4:
+        kernel = gemm_split<4, wide>;
+        break;
+    default:
+        kernel = gemm_split<8, wide>;
+        break;
     }
     int64_t tiles = job.few_groups * job.many_groups * job.splits * job.batch;
     return convoy_launch(kernel, convoy_grid(tiles, 1), 32 * warps, 0, stream, job, few, many, bias, y);
@@ -235,4 +245,5 @@ static cudaError_t launch(const struct convoy_gemm_shape *shape, const struct co
     return convoy_launch_gemm_sum(shape, (int)job.splits, y, operands->bias, operands->y, stream);
 }
 
-extern const struct convoy_gemm_kernel convoy_gemm_split = {"gemm_split", takes, guess_us, scratch_bytes, launch};
+extern const struct convoy_gemm_kernel convoy_gemm_split = {"gemm_split", takes, guess_us, scratch_bytes,
+                                                            launch};

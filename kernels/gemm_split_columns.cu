@@ -1,13 +1,14 @@
 /* The matrix product for few rows with b as k x n: as gemm_split, but n is what lies side by side.
  *
- * A warp takes 128 columns, 4 a lane, so that its loads of a row of b are 512 contiguous bytes; the 8 warps of a block
- * share a piece of k, 4 rows at a time (4 loads of b in flight a lane, and a's 4 numbers in one load that all lanes
- * share), and add up their sums through shared memory in the warps' order. Pieces of k over blocks as in gemm_split.
+ * A warp takes 128 columns, 4 a lane, so that its loads of a row of b are 512 contiguous bytes; the 8 warps
+ * of a block share a piece of k, 4 rows at a time (4 loads of b in flight a lane, and a's 4 numbers in one
+ * load that all lanes share), and add up their sums through shared memory in the warps' order. Pieces of k
+ * over blocks as in gemm_split.
  *
- * Limits: b not transposed; m at most 32, in goes of 1, 4 or 8 rows. Where n or k is no multiple of 4, loads are 4
- * bytes wide.
- * Floor: b once: 2,048 x 1,000 is 8.2 MB, 2.0 us at 4.2 TB/s. Predicted: 5 us, with a second launch; for 32 rows b
- * comes from the L2 cache four times.
+ * Limits: b not transposed; m at most 32, in goes of 1, 4 or 8 rows. Where n or k is no multiple of 4, loads
+ * are 4 bytes wide.
+ * Floor: b once: 2,048 x 1,000 is 8.2 MB, 2.0 us at 4.2 TB/s.
+ * Predicted: 5 us, with a second launch; for 32 rows b comes from the L2 cache four times.
  * Measured: not yet. */
 #include "kernels/gemm.h"
 #include "kernels/grid.cuh"
@@ -169,13 +170,19 @@ static cudaError_t launch(const struct convoy_gemm_shape *shape, const struct co
         job.bias = shape->bias;
         job.act = shape->act;
     }
-    bool wide = shape->k % 4 == 0 && shape->n % 4 == 0 && shape->a_stride % 4 == 0 && shape->b_stride % 4 == 0 &&
-                convoy_aligned(operands->a, operands->b);
+    bool wide = shape->k % 4 == 0 && shape->n % 4 == 0 && shape->a_stride % 4 == 0 &&
+                shape->b_stride % 4 == 0 && convoy_aligned(operands->a, operands->b);
     void (*kernel)(struct columns_job, const float *, const float *, const float *, float *) = nullptr;
     switch (rows_of(shape->m)) {
-    case 1: kernel = wide ? gemm_split_columns<1, true> : gemm_split_columns<1, false>; break;
-    case 4: kernel = wide ? gemm_split_columns<4, true> : gemm_split_columns<4, false>; break;
-    default: kernel = wide ? gemm_split_columns<8, true> : gemm_split_columns<8, false>; break;
+    case 1:
+        kernel = wide ? gemm_split_columns<1, true> : gemm_split_columns<1, false>;
+        break;
+    case 4:
+        kernel = wide ? gemm_split_columns<4, true> : gemm_split_columns<4, false>;
+        break;
+    default:
+        kernel = wide ? gemm_split_columns<8, true> : gemm_split_columns<8, false>;
+        break;
     }
     int64_t tiles = job.row_groups * job.column_groups * job.splits * job.batch;
     cudaError_t status = convoy_launch(kernel, convoy_grid(tiles, 1), 32 * warps, 0, stream, job, operands->a,

@@ -1,9 +1,10 @@
 /* The matrix product with tiles in shared memory: the textbook's first step, which takes every shape.
  *
- * A block of 16 x 16 threads computes 16 x 16 outputs; for each 16 of k it brings one tile of each operand into
- * shared memory, so that a number from device memory is used 16 times. Two shared loads for each multiply-add: shared
- * memory, not arithmetic, is the limit.
- * Floor: as gemm_blocked. Predicted: about a tenth of its speed.
+ * A block of 16 x 16 threads computes 16 x 16 outputs; for each 16 of k it brings one tile of each operand
+ * into shared memory, so that a number from device memory is used 16 times. Two shared loads for each
+ * multiply-add: shared memory, not arithmetic, is the limit.
+ * Floor: as gemm_blocked.
+ * Predicted: about a tenth of its speed.
  * Measured: not yet. */
 #include "kernels/gemm.h"
 #include "kernels/grid.cuh"
@@ -12,8 +13,8 @@
 constexpr int side = 16;
 
 __global__ void __launch_bounds__(side *side)
-    gemm_tiled(struct convoy_gemm_shape shape, int64_t m_tiles, int64_t n_tiles, const float *a, const float *b,
-               const float *bias, float *y)
+    gemm_tiled(struct convoy_gemm_shape shape, int64_t m_tiles, int64_t n_tiles, const float *a,
+               const float *b, const float *bias, float *y)
 {
     __shared__ float a_tile[side][side + 1];
     __shared__ float b_tile[side][side + 1];
@@ -39,9 +40,11 @@ __global__ void __launch_bounds__(side *side)
                 b_tile[ty][tx] = column < shape.n && k < shape.k ? b_matrix[k * shape.n + column] : 0;
             }
             __syncthreads();
+            float part = 0; /* adding up tile by tile: k / 16 roundings of a large sum, not k */
 #pragma unroll
             for (int i = 0; i < side; i++)
-                sum += a_tile[ty][i] * b_tile[i][tx];
+                part += a_tile[ty][i] * b_tile[i][tx];
+            sum += part;
             __syncthreads();
         }
         int64_t row = row0 + ty;
@@ -62,7 +65,8 @@ static bool takes(const struct convoy_gemm_shape *shape)
 
 static float guess_us(const struct convoy_gemm_shape *shape)
 {
-    float tiles = (float)convoy_div_up(shape->m, side) * (float)convoy_div_up(shape->n, side) * (float)shape->batch;
+    float tiles =
+        (float)convoy_div_up(shape->m, side) * (float)convoy_div_up(shape->n, side) * (float)shape->batch;
     float rounds = tiles < CONVOY_GEMM_SMS * 8 ? 8 : tiles / CONVOY_GEMM_SMS; /* 8 blocks a multiprocessor */
     float compute = rounds * side * side * (float)shape->k / (CONVOY_GEMM_FMA_PER_US * 0.1f);
     float memory = convoy_gemm_memory_us(shape);
@@ -84,4 +88,5 @@ static cudaError_t launch(const struct convoy_gemm_shape *shape, const struct co
                          *shape, m_tiles, n_tiles, operands->a, operands->b, operands->bias, operands->y);
 }
 
-extern const struct convoy_gemm_kernel convoy_gemm_tiled = {"gemm_tiled", takes, guess_us, scratch_bytes, launch};
+extern const struct convoy_gemm_kernel convoy_gemm_tiled = {"gemm_tiled", takes, guess_us, scratch_bytes,
+                                                            launch};

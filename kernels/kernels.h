@@ -185,7 +185,7 @@ cudaError_t convoy_launch_pool(const struct convoy_pool_shape *shape, const floa
 cudaError_t convoy_launch_softmax(int64_t outer, int64_t length, int64_t inner, const float *x, float *y,
                                   cudaStream_t stream);
 
-/* Sets bytes to 0 (the border of a PAD). */
+/* Sets count floats to 0 (the border of a PAD). */
 cudaError_t convoy_launch_zero(int64_t count, float *y, cudaStream_t stream);
 
 /* ---- Faults, for tests ---- */

@@ -6,6 +6,7 @@
 
 #define PER_LAYER_THREADS       256
 #define PER_LAYER_SM_THREADS    512 /* of 128 registers each, in one multiprocessor */
+#define PER_LAYER_SM_SHARED     (220 * 1024)
 #define PER_LAYER_CYCLES_PER_US 1700.0
 
 /* A block computes width columns x row_groups (of ROWS rows) x images x groups (of MAPS output channels), one
@@ -52,9 +53,14 @@ static inline bool per_layer_complete(const struct convoy_conv_shape *s, int fil
     int taps = filter * filter * (int)convoy_div_up(maps, 4) * 4;
     int64_t channel_floats =
         (int64_t)plan->images * plan->tile_w * plan->pitch + (int64_t)plan->groups * taps;
+    /* A block's share of the shared memory by its threads, so that as many blocks fit as registers allow. */
+    int64_t share =
+        (int64_t)plan->threads * (PER_LAYER_SM_SHARED / PER_LAYER_SM_THREADS) / (int64_t)sizeof(float);
     int64_t most = (CONVOY_STATIC_SHARED_MAX / (int64_t)sizeof(float) - 8) / channel_floats;
     if (most < 1)
         return false;
+    if (most * channel_floats > share)
+        most = share > channel_floats ? share / channel_floats : 1;
     int64_t passes = convoy_div_up(s->c, most);
     plan->channels = (int)convoy_div_up(s->c, passes);
     plan->shared_bytes =
@@ -83,12 +89,14 @@ static inline float per_layer_model(const struct convoy_conv_shape *s, int filte
     double warps = plan->threads / 32;
     double tile = (double)plan->images * plan->tile_w * plan->tile_h;
     double channel =
-        warps * filter * column + tile / 32 * 22 + plan->groups * filter * filter * maps4 / 32.0 * 8;
+        warps * filter * column + tile / 32 * 37 + plan->groups * filter * filter * maps4 / 32.0 * 8;
     double passes = convoy_div_up(s->c, plan->channels);
     double issue = (channel * s->c + warps * rows * maps * 8) / 4; /* cycles of a multiprocessor */
     double wait = passes * 1500;
     double per_sm = convoy_div_up(plan->blocks, CONVOY_GUESS_SMS);
     double together = PER_LAYER_SM_THREADS / plan->threads;
+    if (together > PER_LAYER_SM_SHARED / plan->shared_bytes)
+        together = PER_LAYER_SM_SHARED / plan->shared_bytes;
     if (together > per_sm)
         together = per_sm;
     /* A block by itself issues an instruction at best every other cycle from each warp. */

@@ -1,14 +1,16 @@
 /* Pooling of planes: maximum or average.
  *
  * Three kernels:
- * - 2 x 2 windows with stride 2 and nothing around them: a thread reads 16 (or 8) bytes of two rows and writes two
- *   outputs (or one), so a warp reads and writes contiguous bytes;
- * - one window that is the whole plane (global pooling): a warp for each plane, whose lanes' results are merged by
- *   shuffles in a fixed order, so the answer repeats to the bit;
+ * - 2 x 2 windows with stride 2 and nothing around them: a thread reads 16 (or 8) bytes of two rows and
+ *   writes two outputs (or one), so a warp reads and writes contiguous bytes;
+ * - one window that is the whole plane (global pooling): a warp for each plane, whose lanes' results are
+ *   merged by shuffles in a fixed order, so the answer repeats to the bit;
  * - everything else: a thread for each output; overlapping windows meet in the L1 cache.
  * NaN in a window gives NaN, in maxima too. A window with nothing inside gives 0.
- * Floor: 4 bytes for each input and output: 10,000 x 12 x 66 x 66 into 33 x 33 are 2.6 GB, 0.62 ms at 4.2 TB/s.
- * Predicted: 0.7 ms. Measured: not yet. */
+ * Floor: 4 bytes for each input and output: 10,000 x 12 x 66 x 66 into 33 x 33 are 2.6 GB, 0.62 ms at 4.2
+ * TB/s.
+ * Predicted: 0.7 ms.
+ * Measured: not yet. */
 #include "kernels/grid.cuh"
 #include "kernels/unary.cuh"
 
@@ -43,7 +45,8 @@ __device__ static struct taps inside(int position, int window, int dilation, int
     return {min(skip, window), min(fit, window)};
 }
 
-__global__ void __launch_bounds__(THREADS) pool_window(struct convoy_pool_shape shape, const float *x, float *y)
+__global__ void __launch_bounds__(THREADS)
+    pool_window(struct convoy_pool_shape shape, const float *x, float *y)
 {
     int64_t count = shape.planes * shape.oh * shape.ow;
     for (int64_t i = convoy_first(); i < count; i += convoy_step()) {
@@ -112,8 +115,8 @@ __global__ void __launch_bounds__(THREADS) pool_2x2(struct convoy_pool_shape sha
 /* ---- The whole plane ---- */
 
 __global__ void __launch_bounds__(THREADS)
-    pool_global(int64_t planes, int64_t size, int64_t fours, bool average, struct convoy_unary act, const float *x,
-                float *y)
+    pool_global(int64_t planes, int64_t size, int64_t fours, bool average, struct convoy_unary act,
+                const float *x, float *y)
 {
     int lane = (int)threadIdx.x % 32;
     int64_t step = convoy_step() / 32;
@@ -122,7 +125,8 @@ __global__ void __launch_bounds__(THREADS)
         float result = start_of(average);
         for (int64_t i = lane; i < fours; i += 32) {
             float4 v = ((const float4 *)from)[i];
-            result = merge(average, result, merge(average, merge(average, v.x, v.y), merge(average, v.z, v.w)));
+            result =
+                merge(average, result, merge(average, merge(average, v.x, v.y), merge(average, v.z, v.w)));
         }
         for (int64_t i = 4 * fours + lane; i < size; i += 32)
             result = merge(average, result, from[i]);
@@ -149,18 +153,20 @@ static bool is_global(const struct convoy_pool_shape *shape)
            shape->dilation[0] == 1 && shape->dilation[1] == 1 && shape->pad[0] == 0 && shape->pad[1] == 0;
 }
 
-cudaError_t convoy_launch_pool(const struct convoy_pool_shape *shape, const float *x, float *y, cudaStream_t stream)
+cudaError_t convoy_launch_pool(const struct convoy_pool_shape *shape, const float *x, float *y,
+                               cudaStream_t stream)
 {
     int64_t outputs = shape->planes * shape->oh * shape->ow;
     if (is_2x2(shape) && shape->w % 4 == 0 && 2 * shape->ow == shape->w && convoy_aligned(x, y))
-        return convoy_launch(pool_2x2<2>, convoy_grid(outputs / 2, THREADS), THREADS, 0, stream, *shape, x, y);
+        return convoy_launch(pool_2x2<2>, convoy_grid(outputs / 2, THREADS), THREADS, 0, stream, *shape, x,
+                             y);
     if (is_2x2(shape) && shape->w % 2 == 0 && convoy_aligned(x, x))
         return convoy_launch(pool_2x2<1>, convoy_grid(outputs, THREADS), THREADS, 0, stream, *shape, x, y);
     if (is_global(shape)) {
         int64_t size = (int64_t)shape->h * shape->w;
         int64_t fours = size % 4 == 0 && convoy_aligned(x, x) ? size / 4 : 0;
-        return convoy_launch(pool_global, convoy_grid(shape->planes, THREADS / 32), THREADS, 0, stream, shape->planes,
-                             size, fours, shape->average, shape->act, x, y);
+        return convoy_launch(pool_global, convoy_grid(shape->planes, THREADS / 32), THREADS, 0, stream,
+                             shape->planes, size, fours, shape->average, shape->act, x, y);
     }
     return convoy_launch(pool_window, convoy_grid(outputs, THREADS), THREADS, 0, stream, *shape, x, y);
 }

@@ -1,11 +1,12 @@
 /* Images as they arrive into a dense tensor N x C x H x W.
  *
- * 8-bit images lie H x W x C, interleaved. A thread takes four pixels of one image, 4 C bytes, in C loads of 4 bytes
- * that its neighbours continue, and writes four floats to each channel's plane, 16 bytes at a time where planes are
- * multiples of 4. Image starts are multiples of 16 bytes, so the loads are aligned; the last of them may reach into an
- * image's padding but not past it.
+ * 8-bit images lie H x W x C, interleaved. A thread takes four pixels of one image, 4 C bytes, in C loads of
+ * 4 bytes that its neighbours continue, and writes four floats to each channel's plane, 16 bytes at a time
+ * where planes are multiples of 4. Image starts are multiples of 16 bytes, so the loads are aligned; the last
+ * of them may reach into an image's padding but not past it.
  * Float images are already C x H x W: a copy of rows that lie apart.
- * Floor: 5 bytes a value: 10,000 x 3 x 32 x 32 are 154 MB, 37 us at 4.2 TB/s. Predicted: 45 us.
+ * Floor: 5 bytes a value: 10,000 x 3 x 32 x 32 are 154 MB, 37 us at 4.2 TB/s.
+ * Predicted: 45 us.
  * Measured: not yet. */
 #include "kernels/grid.cuh"
 #include "kernels/kernels.h"
@@ -52,8 +53,8 @@ __global__ void __launch_bounds__(THREADS) read_bytes(struct read_job job, const
     }
 }
 
-cudaError_t convoy_launch_read_images(const struct convoy_images *images, int n, int c, int64_t pixels, float *y,
-                                      cudaStream_t stream)
+cudaError_t convoy_launch_read_images(const struct convoy_images *images, int n, int c, int64_t pixels,
+                                      float *y, cudaStream_t stream)
 {
     if (!images->u8) {
         struct convoy_walk rows = {};
@@ -77,11 +78,20 @@ cudaError_t convoy_launch_read_images(const struct convoy_images *images, int n,
     }
     void (*kernel)(struct read_job, const uint32_t *, float *) = nullptr;
     switch (c) {
-    case 1: kernel = read_bytes<1>; break;
-    case 2: kernel = read_bytes<2>; break;
-    case 3: kernel = read_bytes<3>; break;
-    case 4: kernel = read_bytes<4>; break;
-    default: return cudaErrorInvalidValue;
+    case 1:
+        kernel = read_bytes<1>;
+        break;
+    case 2:
+        kernel = read_bytes<2>;
+        break;
+    case 3:
+        kernel = read_bytes<3>;
+        break;
+    case 4:
+        kernel = read_bytes<4>;
+        break;
+    default:
+        return cudaErrorInvalidValue;
     }
     return convoy_launch(kernel, convoy_grid(n * job.groups, THREADS), THREADS, 0, stream, job,
                          (const uint32_t *)images->data, y);

@@ -1,9 +1,11 @@
 /* y = act(x scale[c] + shift[c]): what is left of a batch normalisation that no convolution took in.
  *
- * Four neighbours a thread where they have one channel (inner a multiple of 4) or lie in four channels side by side
- * (inner 1, channels a multiple of 4); otherwise one. The division that finds the channel is free beside the way to
- * memory: at 8 bytes an element a multiprocessor has time for some 50 instructions each.
- * Floor: 8 bytes an element. Predicted: 90 % of it. Measured: not yet. */
+ * Four neighbours a thread where they have one channel (inner a multiple of 4) or lie in four channels side
+ * by side (inner 1, channels a multiple of 4); otherwise one. The division that finds the channel is free
+ * beside the way to memory: at 8 bytes an element a multiprocessor has time for some 50 instructions each.
+ * Floor: 8 bytes an element.
+ * Predicted: 90 % of it.
+ * Measured: not yet. */
 #include "kernels/grid.cuh"
 #include "kernels/unary.cuh"
 
@@ -55,11 +57,11 @@ cudaError_t convoy_launch_scale_shift(int64_t outer, int64_t channels, int64_t i
     int64_t count = outer * channels * inner;
     unsigned blocks = convoy_grid(convoy_div_up(count, 4), THREADS);
     if (convoy_aligned(x, y) && inner % 4 == 0)
-        return convoy_launch(scale_shift_fours<PLANES>, blocks, THREADS, 0, stream, count / 4, channels, inner, act,
-                             x, scale, shift, y);
+        return convoy_launch(scale_shift_fours<PLANES>, blocks, THREADS, 0, stream, count / 4, channels,
+                             inner, act, x, scale, shift, y);
     if (convoy_aligned(x, y) && convoy_aligned(scale, shift) && inner == 1 && channels % 4 == 0)
-        return convoy_launch(scale_shift_fours<ROWS>, blocks, THREADS, 0, stream, count / 4, channels, inner, act,
-                             x, scale, shift, y);
-    return convoy_launch(scale_shift_ones, convoy_grid(count, THREADS), THREADS, 0, stream, count, channels, inner,
-                         act, x, scale, shift, y);
+        return convoy_launch(scale_shift_fours<ROWS>, blocks, THREADS, 0, stream, count / 4, channels, inner,
+                             act, x, scale, shift, y);
+    return convoy_launch(scale_shift_ones, convoy_grid(count, THREADS), THREADS, 0, stream, count, channels,
+                         inner, act, x, scale, shift, y);
 }

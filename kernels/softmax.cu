@@ -1,11 +1,12 @@
 /* Softmax along the middle of outer x length x inner.
  *
- * The maximum and the sum of exp(x - maximum) are found in one pass: when a larger x comes, the sum so far is scaled by
- * exp(old maximum - new maximum) (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018). A second
- * pass writes; it finds the row in the caches. Rows that are contiguous get a warp each, whose lanes' maxima and sums
- * are merged by shuffles in a fixed order; otherwise a thread takes a column, and neighbours read neighbours.
- * A row with NaN gives NaN; -infinity gives 0.
- * Floor: 8 bytes an element; 10,000 rows of 10 are 0.2 us: a launch. Predicted: 3 us.
+ * The maximum and the sum of exp(x - maximum) are found in one pass: when a larger x comes, the sum so far is
+ * scaled by exp(old maximum - new maximum) (Milakov and Gimelshein, "Online normalizer calculation for
+ * softmax", 2018). A second pass writes; it finds the row in the caches. Rows that are contiguous get a warp
+ * each, whose lanes' maxima and sums are merged by shuffles in a fixed order; otherwise a thread takes a
+ * column, and neighbours read neighbours. A row with NaN gives NaN; -infinity gives 0.
+ * Floor: 8 bytes an element; 10,000 rows of 10 are 0.2 us: a launch.
+ * Predicted: 3 us.
  * Measured: not yet. */
 #include "kernels/grid.cuh"
 #include "kernels/kernels.h"
@@ -29,7 +30,8 @@ __device__ static void take(struct running *r, float x)
     }
 }
 
-__global__ void __launch_bounds__(THREADS) softmax_rows(int64_t rows, int64_t length, const float *x, float *y)
+__global__ void __launch_bounds__(THREADS)
+    softmax_rows(int64_t rows, int64_t length, const float *x, float *y)
 {
     int lane = (int)threadIdx.x % 32;
     int64_t step = convoy_step() / 32;
@@ -69,8 +71,8 @@ cudaError_t convoy_launch_softmax(int64_t outer, int64_t length, int64_t inner, 
                                   cudaStream_t stream)
 {
     if (inner == 1)
-        return convoy_launch(softmax_rows, convoy_grid(outer, THREADS / 32), THREADS, 0, stream, outer, length, x,
-                             y);
-    return convoy_launch(softmax_columns, convoy_grid(outer * inner, THREADS), THREADS, 0, stream, outer, length,
-                         inner, x, y);
+        return convoy_launch(softmax_rows, convoy_grid(outer, THREADS / 32), THREADS, 0, stream, outer,
+                             length, x, y);
+    return convoy_launch(softmax_columns, convoy_grid(outer * inner, THREADS), THREADS, 0, stream, outer,
+                         length, inner, x, y);
 }

@@ -2,7 +2,8 @@
  *
  * Four floats a thread. The tail, and tensors that do not lie on 16 bytes, go one by one.
  * Floor: 8 bytes an element: 4.2 TB/s are 525 elements a nanosecond; 10,000 x 12 x 66 x 66 take 1.0 ms.
- * Predicted: 90 % of that, tanh included. Measured: not yet. */
+ * Predicted: 90 % of that, tanh included.
+ * Measured: not yet. */
 #include "kernels/grid.cuh"
 #include "kernels/unary.cuh"
 
@@ -30,6 +31,6 @@ cudaError_t convoy_launch_unary(int64_t count, struct convoy_unary act, const fl
                                 cudaStream_t stream)
 {
     int64_t fours = convoy_aligned(x, y) ? count / 4 : 0;
-    return convoy_launch(unary_elements, convoy_grid(fours ? fours : count, THREADS), THREADS, 0, stream, count,
-                         fours, act, x, y);
+    return convoy_launch(unary_elements, convoy_grid(fours ? fours : count, THREADS), THREADS, 0, stream,
+                         count, fours, act, x, y);
 }

@@ -325,19 +325,31 @@ static bool process_here(struct convoy_classification *classification)
     return true;
 }
 
+/* What decoding an image costs, in pixels: a byte of a file costs about as much as eight of them, to unpack.
+ * One whose header is bad costs nothing. */
+static uint64_t decoding_size(const struct convoy_classification *classification, uint32_t index)
+{
+    const struct convoy_part *part = &classification->images[index].part;
+    struct convoy_image_info info;
+
+    if (convoy_image_probe(part->bytes, part->length, pixel_limit(classification), &info, NULL) != 0)
+        return 0;
+    return (uint64_t)info.width * (uint64_t)info.height + 8 * (uint64_t)part->length;
+}
+
 /* Hands the images to the pool and suspends; false when that cannot be: the caller answers now. */
 static bool process_in_turn(struct convoy_classification *classification)
 {
     struct convoy_decode_pool *pool = classification->http->decode_pool;
     uint32_t count = classification->count;
-    uint64_t bytes = 0;
+    uint64_t size = 0;
 
     for (uint32_t i = 0; i < count; i++)
-        bytes += classification->images[i].part.length;
+        size += decoding_size(classification, i);
     /* Decoding what would be late makes those behind it late as well. */
-    bool late = convoy_decode_pool_wait_us(pool, bytes) >
+    bool late = convoy_decode_pool_wait_us(pool, size) >
                 convoy_service_time_spendable_us(classification->deadline_us, convoy_now_us());
-    classification->job = (struct convoy_decode_job){.count = count, .bytes = bytes, .work = process_in_pool};
+    classification->job = (struct convoy_decode_job){.count = count, .size = size, .work = process_in_pool};
     if (!late && suspend(classification, true))
         return true;
     convoy_batcher_cancel(classification->batcher, classification->view.model, count);

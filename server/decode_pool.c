@@ -6,14 +6,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MEMORY 32 /* images: a burst of small ones between large ones changes the mean, but not at once */
+/* Of so much was last learnt what decoding costs, as the front measures it: some twenty photos. By size, so
+ * that a burst of small images, whose time says little of a photo's, changes little. */
+#define MEMORY 100e6
+
+/* What a unit is taken to cost until the first is decoded: photos measured 3 to 6 ns on one core of two.
+ * Without a guess a flood of photos would be taken in that are decoded in vain. */
+#define GUESS_US 0.004
 
 struct convoy_decode_pool {
     pthread_mutex_t lock; /* all below */
     pthread_cond_t filled;
     bool stopping;
-    uint64_t waiting_bytes; /* of images that no thread has begun */
-    double us_per_byte;     /* a mean of about the last MEMORY images; 0: nothing is known */
+    uint64_t waiting_size;     /* of images that no thread has begun */
+    double spent_us, spent_on; /* what decoding took of late, and what size was decoded in that time */
     struct convoy_decode_job *first, *last;
     uint32_t count;
     pthread_t threads[];
@@ -33,14 +39,14 @@ static void append(struct convoy_decode_pool *pool, struct convoy_decode_job *jo
 /* What index counts for: the images of a form are taken for equally large. */
 static uint64_t share(const struct convoy_decode_job *job, uint32_t index)
 {
-    uint64_t each = job->bytes / job->count;
-    return index == 0 ? job->bytes - each * (job->count - 1) : each;
+    uint64_t each = job->size / job->count;
+    return index == 0 ? job->size - each * (job->count - 1) : each;
 }
 
-/* Under the lock: the next job in turn, which of its indices and how many bytes that is; false when there is
+/* Under the lock: the next job in turn, which of its indices and how large that is; false when there is
  * none. */
 static bool take(struct convoy_decode_pool *pool, struct convoy_decode_job **job, uint32_t *index,
-                 uint64_t *bytes)
+                 uint64_t *size)
 {
     *job = pool->first;
     if (*job == NULL)
@@ -49,21 +55,24 @@ static bool take(struct convoy_decode_pool *pool, struct convoy_decode_job **job
     if (pool->first == NULL)
         pool->last = NULL;
     *index = (*job)->taken++;
-    *bytes = share(*job, *index);
-    pool->waiting_bytes -= *bytes;
+    *size = share(*job, *index);
+    pool->waiting_size -= *size;
     if ((*job)->taken < (*job)->count)
         append(pool, *job);
     return true;
 }
 
 /* Under the lock. */
-static void learn(struct convoy_decode_pool *pool, uint64_t took_us, uint64_t bytes)
+static void learn(struct convoy_decode_pool *pool, uint64_t took_us, uint64_t size)
 {
-    if (took_us == 0 || bytes == 0)
+    if (took_us == 0 || size == 0)
         return;
-    double cost = (double)took_us / (double)bytes;
-    pool->us_per_byte =
-        pool->us_per_byte > 0 ? pool->us_per_byte + (cost - pool->us_per_byte) / MEMORY : cost;
+    pool->spent_us += (double)took_us;
+    pool->spent_on += (double)size;
+    if (pool->spent_on > MEMORY) {
+        pool->spent_us /= 2;
+        pool->spent_on /= 2;
+    }
 }
 
 static void *work(void *context)
@@ -71,15 +80,15 @@ static void *work(void *context)
     struct convoy_decode_pool *pool = context;
     struct convoy_decode_job *job;
     uint32_t index;
-    uint64_t bytes;
+    uint64_t size;
 
     pthread_mutex_lock(&pool->lock);
     for (;;) {
-        if (take(pool, &job, &index, &bytes)) {
+        if (take(pool, &job, &index, &size)) {
             pthread_mutex_unlock(&pool->lock);
             uint64_t took_us = job->work(job, index);
             pthread_mutex_lock(&pool->lock);
-            learn(pool, took_us, bytes);
+            learn(pool, took_us, size);
         } else if (pool->stopping) {
             break;
         } else {
@@ -113,7 +122,7 @@ void convoy_decode_pool_add(struct convoy_decode_pool *pool, struct convoy_decod
 {
     job->taken = 0;
     pthread_mutex_lock(&pool->lock);
-    pool->waiting_bytes += job->bytes;
+    pool->waiting_size += job->size;
     append(pool, job);
     /* Several threads can work on a job of several images. */
     if (job->count > 1)
@@ -123,10 +132,11 @@ void convoy_decode_pool_add(struct convoy_decode_pool *pool, struct convoy_decod
     pthread_mutex_unlock(&pool->lock);
 }
 
-uint64_t convoy_decode_pool_wait_us(struct convoy_decode_pool *pool, uint64_t bytes)
+uint64_t convoy_decode_pool_wait_us(struct convoy_decode_pool *pool, uint64_t size)
 {
     pthread_mutex_lock(&pool->lock);
-    double us = pool->waiting_bytes > 0 ? (double)(pool->waiting_bytes + bytes) * pool->us_per_byte : 0;
+    double each_us = pool->spent_on > 0 ? pool->spent_us / pool->spent_on : GUESS_US;
+    double us = pool->waiting_size > 0 ? (double)(pool->waiting_size + size) * each_us : 0;
     pthread_mutex_unlock(&pool->lock);
     return (uint64_t)(us / pool->count);
 }

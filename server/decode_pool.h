@@ -13,7 +13,7 @@ struct convoy_decode_pool;
 
 struct convoy_decode_job {
     uint32_t count; /* at least 1 */
-    uint64_t bytes; /* of all its images, as they came */
+    uint64_t size;  /* of all its images, in units of which each costs about the same */
     /* Called once for each index below count, on any of the threads, several at a time; returns the
      * microseconds that the image took, 0 if it was passed over. The pool does not touch the job after the
      * last call has begun, so the last one to end may free it. */
@@ -28,10 +28,10 @@ int convoy_decode_pool_start(uint32_t threads, struct convoy_decode_pool **pool,
 /* Hands job over; any thread. */
 void convoy_decode_pool_add(struct convoy_decode_pool *pool, struct convoy_decode_job *job);
 
-/* How long until a newcomer of so many bytes would be decoded, in microseconds: what waits before it and its
- * own bytes, at what a byte cost of late, over all threads. 0 while nothing waits or nothing is known. Any
+/* How long until a newcomer of that size would be decoded, in microseconds: what waits before it and its own,
+ * at what a unit cost of late, over all threads. 0 while nothing waits. Any
  * thread. */
-uint64_t convoy_decode_pool_wait_us(struct convoy_decode_pool *pool, uint64_t bytes);
+uint64_t convoy_decode_pool_wait_us(struct convoy_decode_pool *pool, uint64_t size);
 
 /* Works off what was handed over, ends the threads and frees. NULL is allowed. */
 void convoy_decode_pool_stop(struct convoy_decode_pool *pool);

@@ -4,7 +4,7 @@
     python3 models/samples/draw.py [FOLDER]
 
 They are simple scenes made of polygons and ellipses, so that the project holds a picture to classify that
-belongs to nobody else. The file's name is the class that cifar10-convnet should give it. Only Pillow is
+belongs to nobody else. The file's name is the class that both CIFAR-10 networks should give it. Only Pillow is
 needed; the same version of Pillow draws the same bytes (those here are of Pillow 9.4, Debian 12's)."""
 
 import pathlib

@@ -15,7 +15,7 @@ needs wrk wrk
 $peer -c 'import onnxruntime, numpy' 2>/dev/null || $peer -m pip install -q onnxruntime numpy ||
   echo "cpu.sh: ONNX Runtime cannot be installed here: measuring without it" >&2
 small_jpeg
-serve cpu
+serve cpu --models "$measured"
 for ((i = 0; i < rounds; i++)); do
   "$build/bin/bench_backend_rate" cpu $model 32 "$seconds" f32 >>"$work/floats"
   "$build/bin/bench_backend_rate" cpu $model 32 "$seconds" u8 >>"$work/bytes"

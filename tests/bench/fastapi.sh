@@ -37,7 +37,7 @@ start_peer() {
 }
 start_own() {
   url=http://127.0.0.1:$(free_port)
-  "$build/bin/convoyd" --listen "${url#http://}" --backend cpu 2>"$work/log" &
+  "$build/bin/convoyd" --listen "${url#http://}" --backend cpu --models "$measured" 2>"$work/log" &
   daemon=$!
   pids+=("$daemon")
 }

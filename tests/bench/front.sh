@@ -23,7 +23,7 @@ least=$!
 echo_port=$(free_port)
 "$work/mhd_least" "$echo_port" "$(nproc)" echo &
 pids+=($!)
-serve null
+serve null --models "$measured"
 worker=$(pgrep -P "$daemon" convoy-worker)
 
 # ticks PID...: processor time so far, in hundredths of a second.

@@ -40,6 +40,11 @@ Image.open(sys.argv[1]).resize((32, 32), Image.BILINEAR).save(sys.argv[2], quali
 PYTHON
 }
 
+# The model that is measured, alone: figures stay comparable however many ship.
+measured=$work/models
+mkdir "$measured"
+cp -r models/cifar10-convnet "$measured"
+
 # serve BACKEND [OPTION...]: starts convoyd with them, waits until it is ready, sets $url and $daemon.
 serve() {
   : >"$work/log"
@@ -63,10 +68,10 @@ drive() {
 # median [FIELD]: of the numbers in that field of the lines on stdin.
 median() { awk -v f="${1:-1}" '{ print $f }' | sort -n | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
 
-# ratios A B: of two files of one figure a line, taken in turns: the median of the ratios A/B line by line, and
-# the least and greatest of them.
+# ratios A B: of two files whose lines begin with a figure, taken in turns: the median of the ratios A/B line by
+# line, and the least and greatest of them.
 ratios() {
-  paste "$1" "$2" | awk '{ print $1 / $2 }' | sort -n |
+  paste <(awk '{ print $1 }' "$1") <(awk '{ print $1 }' "$2") | awk '{ print $1 / $2 }' | sort -n |
     awk '{ v[NR] = $1 } END { printf "%.2f (%.2f to %.2f)", v[int((NR + 1) / 2)], v[1], v[NR] }'
 }
 

@@ -15,16 +15,16 @@ kinds=("${@:3}")
 [ ${#kinds[@]} -gt 0 ] || kinds=(device network decoder)
 
 start() { # kind
-  local backend=null options=() pace=
+  local backend=null options=(--models "$measured") pace=
   images=models/samples
   case $1 in
     device)
       pace=pace:5000
       ;;
     network)
-      [ -d "$work/models" ] || python3 tests/bench/slow_network.py "$work/models" 10
+      [ -d "$work/slow" ] || python3 tests/bench/slow_network.py "$work/slow" 10
       backend=cpu
-      options=(--models "$work/models")
+      options=(--models "$work/slow")
       ;;
     decoder)
       mkdir -p "$work/large"

@@ -83,11 +83,11 @@ expect 413 -F "b=@$work/bomb.png" -F "c=@README.md" "$url/classify"
 stop
 
 echo "The bound is exact."
-configure 'images={"max_pixels": 6000000}'
+configure 'default_model="cifar10-convnet"' 'images={"max_pixels": 6000000}'
 start --backend null --config "$work/config.json"
 expect 200 --data-binary "@$work/large.png" "$url/classify"
 stop
-configure 'images={"max_pixels": 5999999}'
+configure 'default_model="cifar10-convnet"' 'images={"max_pixels": 5999999}'
 start --backend null --config "$work/config.json"
 expect 413 --data-binary "@$work/large.png" "$url/classify"
 stop

@@ -11,7 +11,9 @@ build=$work/second
 cd /
 "$build/bin/convoyd" --check-config >"$work/check" || fail "$(cat "$work/check")"
 grep -q "^configuration $build/etc/convoyd/convoyd.json: ok" "$work/check" || fail "another file: $(cat "$work/check")"
-grep -q '^model cifar10-convnet version 1: ok' "$work/check" || fail "no model: $(cat "$work/check")"
+for model in cifar10-convnet cifar10-resnet fashion-ece408 fashion-lenet; do
+  grep -q "^model $model version 1: ok" "$work/check" || fail "no $model: $(cat "$work/check")"
+done
 for module in cpu null; do
   missing=$(ldd "$build/lib/convoyd/convoy-backend-$module.so" | grep 'not found' || true)
   [ -z "$missing" ] || fail "$module: $missing"
@@ -26,7 +28,8 @@ done
 
 start --backend cpu
 expect 200 --data-binary "@$image" "$url/classify"
-[ "$(json "$work/body" 'd["results"][0]["predictions"][0]["label"]')" = truck ] || fail "$(cat "$work/body")"
+[ "$(json "$work/body" 'd["model"], d["results"][0]["predictions"][0]["label"]')" = "('cifar10-resnet', 'truck')" ] ||
+  fail "$(cat "$work/body")"
 
 # A program of somebody else's, built with what pkg-config says of the moved tree and nothing else.
 export PKG_CONFIG_PATH=$build/lib/pkgconfig

@@ -6,7 +6,9 @@
 . "$(dirname "$0")/lib.sh"
 
 image=models/samples/ship.jpg
-start --backend cpu
+mkdir "$work/models" # one model, so that its samples are the only ones
+cp -r models/cifar10-convnet "$work/models"
+start --backend cpu --models "$work/models"
 worker=$(workers)
 expect 200 "$url/metrics"
 [ "$(sample convoyd_slots_in_use)" = 0 ] || fail "no slots at the start"

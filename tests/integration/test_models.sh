@@ -133,7 +133,7 @@ cp models/cifar10-convnet/1/model.onnx "$models/.git/1"
 start --models "$models" --backend null
 answered() { json "$work/body" 'd["model"] + "/" + d["version"]'; }
 # config/convoyd.json names another default; this is the only model there is.
-logged "level=warning.*default_model=cifar10-convnet model=one" || fail "no warning that the default is another"
+logged "level=warning.*default_model=cifar10-resnet model=one" || fail "no warning that the default is another"
 expect 200 --data-binary @$image "$url/classify"
 [ "$(answered)" = one/10 ] || fail "$(answered)"
 for version in 2 9 10; do

@@ -11,7 +11,7 @@ until_true 30 holds 'said("READY") == ["1"]' || fail "no READY: $(cat "$record")
 listening || fail "READY before it listens"
 url=http://127.0.0.1:$port
 ready || fail "READY=1 was said, but ready says otherwise"
-holds 'said("STATUS")[-1] == "serving 1 model"' || fail "$(cat "$record")"
+holds 'said("STATUS")[-1] == "serving 4 models"' || fail "$(cat "$record")"
 holds 'all(line["pid"] == r[0]["pid"] for line in r)' || fail "somebody else talks: $(cat "$record")"
 
 echo "Its worker knows nothing of the manager."
@@ -87,7 +87,7 @@ until_true 5 holds '"not taken over: " in said("STATUS")[-1] and "nonsense" in s
 holds 'len(said("READY")) == 2' || fail "a reload that failed does not end: $(cat "$record")"
 configure 'drain_ms=100'
 kill -HUP "$daemon"
-until_true 5 holds 'said("STATUS")[-1] == "serving 1 model"' || fail "$(cat "$record")"
+until_true 5 holds 'said("STATUS")[-1] == "serving 4 models"' || fail "$(cat "$record")"
 end 0
 
 echo "Started means answered for: a folder without models, and one whose only model is damaged."
@@ -115,14 +115,14 @@ until_true 20 waited || fail "time stands still"
 holds 'said("READY") == []' || fail "READY while a model is loading: $(cat "$record")"
 holds 'len(said("EXTEND_TIMEOUT_USEC")) >= 1' || fail "no more time was asked for: $(cat "$record")"
 rm "$work/stall"
-until_true 10 holds 'said("READY") == ["1"] and said("STATUS")[-1] == "serving 1 model"' || fail "$(cat "$record")"
+until_true 10 holds 'said("READY") == ["1"] and said("STATUS")[-1] == "serving 4 models"' || fail "$(cat "$record")"
 end 0
 
 echo "A daemon that gets no worker counts as started: there is no CUDA module to start."
 if [ ! -e "$build/bin/convoy-backend-cuda.so" ]; then
   manage -- --listen 127.0.0.1:0 --backend cuda
   until_true 40 holds 'said("READY") == ["1"]' || fail "no READY: $(cat "$record")"
-  holds '"loading models: 0 of 1 done" in said("STATUS")[-1]' || fail "$(cat "$record")"
+  holds '"loading models: 0 of 4 done" in said("STATUS")[-1]' || fail "$(cat "$record")"
   holds '[l["at"] for l in r if "READY" in l.get("said", {})][0] >= 10' || fail "READY too early: $(cat "$record")"
   end 0
 fi

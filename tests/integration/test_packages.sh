@@ -28,7 +28,7 @@ has() { grep -qE " \./$2( ->.*)?$" "$work/$1.files" || fail "$1 has no $2: $(cat
 for file in usr/bin/convoyd usr/bin/convoy-worker usr/lib/convoyd/convoy-backend-cpu.so etc/convoyd/convoyd.json \
   usr/lib/convoyd/convoy-backend-null.so usr/lib/systemd/system/convoyd.service usr/lib/sysusers.d/convoyd.conf \
   usr/lib/systemd/system/convoyd.socket usr/lib/tmpfiles.d/convoyd.conf usr/share/doc/convoyd/systemd.md \
-  usr/share/convoyd/models/cifar10-convnet/1/model.onnx; do
+  usr/share/convoyd/models/cifar10-{convnet,resnet}/1/model.onnx usr/share/convoyd/models/fashion-{ece408,lenet}/1/model.onnx; do
   has convoyd "$file"
 done
 for file in usr/bin/convoy usr/include/convoy.h usr/lib/libconvoy.so.0; do
@@ -105,7 +105,7 @@ echo "It works."
 inside 'ldd /usr/bin/convoy* /usr/lib/convoyd/*.so' | grep 'not found' && fail "the above is missing"
 inside 'cd / && convoyd --check-config' >"$work/check" || fail "$(cat "$work/check")"
 grep -q '^configuration /etc/convoyd/convoyd.json: ok' "$work/check" || fail "$(cat "$work/check")"
-grep -q '^model cifar10-convnet version 1: ok' "$work/check" || fail "$(cat "$work/check")"
+[ "$(grep -c '^model .* version 1: ok' "$work/check")" = 4 ] || fail "$(cat "$work/check")"
 # shellcheck disable=SC2016 # expanded inside
 inside 'cd /; convoyd --config /etc/convoyd/convoyd.json --listen 127.0.0.1:0 2>/tmp/log & daemon=$!
   for i in $(seq 400); do

@@ -91,7 +91,7 @@ worker=
 wait $client || fail "the request was lost"
 [ "$(cat "$work/status")" = 200 ] || fail "status $(cat "$work/status"): $(cat "$work/answer")"
 until_true 20 is 'sum(convoyd_retried_images_total{job="convoyd"})' 1.0 || fail "no image ran again"
-firing='ALERTS{alertname="ConvoydImagesRetried", alertstate="firing", model="cifar10-convnet"}'
+firing='ALERTS{alertname="ConvoydImagesRetried", alertstate="firing", model="cifar10-resnet"}'
 until_true 20 is "$firing" 1.0 || fail "the alert does not fire: $(curl -sS "$at/api/v1/alerts")"
 
 echo "Every panel of the dashboard has something to show."

@@ -15,7 +15,7 @@ refused() { # SENTENCE MANAGER-OPTIONS...
 }
 # The load has come so far that this daemon has answered a hundred.
 answering() {
-  [ "$(sample 'convoyd_requests_total{model="cifar10-convnet",route="/classify",status="200"}' || true)" -ge 100 ]
+  [ "$(sample 'convoyd_requests_total{model="cifar10-resnet",route="/classify",status="200"}' || true)" -ge 100 ]
 }
 
 echo "The socket is served, over what --listen says; both families."

@@ -3,9 +3,9 @@
 
     classify_archive.py URL ARCHIVE [--model NAME] [--batch N] [--below N] [--out FILE]
 
-The archive holds .../CLASS/NUMBER.jpg; the class is the label that the answer should put first. --batch 1 (the
-default) sends each image as a body of its own, --batch N sends N in one multipart/form-data. --below N takes
-the images numbered below N alone. FILE gets "path index" lines, in the archive's order: what was answered first.
+The archive holds .../CLASS/NUMBER.jpg (or .png); the class, a label or its index, is what the answer should put first.
+--batch 1 (the default) sends each image as a body of its own, --batch N sends N in one multipart/form-data. --below N
+takes the images numbered below N alone. FILE gets "path index" lines, in the archive's order: what was answered first.
 Prints one JSON line: {"images": ..., "right": ...}. Exit status 1 when an image got no prediction.
 
 Python's standard library only.
@@ -27,12 +27,12 @@ local = threading.local()
 
 
 def read_archive(path, below):
-    """[(name, bytes)] of the archive's JPEGs."""
+    """[(name, bytes)] of the archive's images."""
     images = []
     with tarfile.open(path) as archive:
         for member in archive:
             name = pathlib.PurePath(member.name)
-            if member.isfile() and name.suffix == ".jpg" and int(name.stem) < below:
+            if member.isfile() and name.suffix in (".jpg", ".png") and int(name.stem) < below:
                 images.append((member.name, archive.extractfile(member).read()))
     return images
 
@@ -53,7 +53,7 @@ def post(url, target, images, batch):
     if not hasattr(local, "connection"):
         local.connection = http.client.HTTPConnection(url.hostname, url.port, timeout=60)
     if batch == 1:
-        body, headers = images[0][1], {"Content-Type": "image/jpeg"}
+        body, headers = images[0][1], {"Content-Type": "application/octet-stream"}
     else:
         body, headers = form(images), {"Content-Type": f"multipart/form-data; boundary={BOUNDARY}"}
     local.connection.request("POST", target, body, headers)
@@ -87,14 +87,15 @@ def main():
     if bad:
         print(f"{len(bad)} images got no prediction, first {bad[0]}", file=sys.stderr)
         return 1
+    firsts = [result["predictions"][0] for result in results]
     right = sum(
-        result["predictions"][0]["label"] == pathlib.PurePath(name).parent.name
-        for (name, _), result in zip(images, results)
+        pathlib.PurePath(name).parent.name in (first["label"], str(first["index"]))
+        for (name, _), first in zip(images, firsts)
     )
     if arguments.out:
         with open(arguments.out, "w", encoding="utf-8") as out:
-            for (name, _), result in zip(images, results):
-                out.write(f"{name} {result['predictions'][0]['index']}\n")
+            for (name, _), first in zip(images, firsts):
+                out.write(f"{name} {first['index']}\n")
     print(json.dumps({"images": len(images), "right": right}))
     return 0
 

@@ -3,7 +3,7 @@
 
     drain_client.py URL IMAGE COUNT DAEMON-PID WORKER-PID
 
-The daemon has one model, and one slot for one image. COUNT connections send an image each, which cannot be
+The daemon has one slot, for one image. COUNT connections send an image each, which cannot be
 answered as the worker is stopped; COUNT more have had one answer and are kept. DAEMON-PID gets SIGTERM. Then
 the socket must refuse connections, a new request on a kept connection must get 503 with "Connection: close",
 and once WORKER-PID gets SIGCONT every image its 200. With a COUNT of 0 there is one kept connection and no
@@ -42,9 +42,8 @@ def main():
     while waiting < count - 1:
         assert time.monotonic() < end, f"only {waiting} images wait"
         kept[0].ask("GET", "/metrics")
-        for line in kept[0].answer().body.decode().splitlines():
-            if line.startswith("convoyd_queue_images{"):
-                waiting = int(line.rpartition(" ")[2])
+        lines = kept[0].answer().body.decode().splitlines()
+        waiting = sum(int(line.split()[-1]) for line in lines if line.startswith("convoyd_queue_images{"))
     os.kill(daemon, signal.SIGTERM)
     end = time.monotonic() + 10
     while not refuses(url):

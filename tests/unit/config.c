@@ -68,7 +68,7 @@ Test(config, the_shipped_file_holds_the_built_in_values, .fini = close_config)
     same_config(config, built_in);
     cr_assert_null(built_in->default_model);
     cr_assert_null(built_in->file);
-    cr_assert_str_eq(config->default_model, "cifar10-convnet");
+    cr_assert_str_eq(config->default_model, "cifar10-resnet");
     cr_assert_str_eq(config->file, PROJECT "/config/convoyd.json");
     convoy_config_free(built_in);
 }

@@ -134,18 +134,18 @@ static uint64_t take_time(struct convoy_decode_job *job, uint32_t index)
 
 Test(decode_pool, says_how_long_a_newcomer_would_wait)
 {
-    struct timed known = {.job = {.count = 1, .bytes = 1000, .work = take_time}, .us = 500};
-    struct timed passed_over = {.job = {.count = 1, .bytes = 1000, .work = take_time}, .us = 0};
-    struct timed holds = {.job = {.count = 1, .bytes = 7, .work = take_time}, .holds = true};
-    struct timed waits = {.job = {.count = 3, .bytes = 10001, .work = take_time}, .us = 500};
+    struct timed known = {.job = {.count = 1, .size = 1000, .work = take_time}, .us = 500};
+    struct timed passed_over = {.job = {.count = 1, .size = 1000, .work = take_time}, .us = 0};
+    struct timed holds = {.job = {.count = 1, .size = 7, .work = take_time}, .holds = true};
+    struct timed waits = {.job = {.count = 3, .size = 10001, .work = take_time}, .us = 500};
     struct convoy_decode_pool *pool;
     struct convoy_error error;
 
     sem_init(&entered, 0, 0);
     sem_init(&go, 0, 0);
     cr_assert_eq(convoy_decode_pool_start(1, &pool, &error), 0, "%s", error.message);
-    cr_assert_eq(convoy_decode_pool_wait_us(pool, 1000000), 0, "nothing is known");
-    convoy_decode_pool_add(pool, &known.job); /* half a microsecond a byte */
+    cr_assert_eq(convoy_decode_pool_wait_us(pool, 1000000), 0, "nothing waits");
+    convoy_decode_pool_add(pool, &known.job); /* half a microsecond a unit */
     convoy_decode_pool_add(pool, &passed_over.job);
     convoy_decode_pool_add(pool, &holds.job);
     sem_wait(&entered);

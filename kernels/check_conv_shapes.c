@@ -1,5 +1,6 @@
-/* --check: shapes that are awkward on purpose, then random ones, over every kernel that takes them. */
-#include "kernels/check.h"
+/* The convolutions of --check: shapes that are awkward on purpose, then random ones, over every kernel that
+ * takes them. */
+#include "kernels/check_conv.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -59,6 +60,12 @@ static const struct written written[] = {
     {1, 2, 300, 3, 3, 5, 5, 1, 2, 1, 1, 1, CONVOY_UNARY_NONE, false, false, false, false},
 };
 
+/* 0 .. limit - 1 */
+static int below(struct convoy_check *random, int limit)
+{
+    return convoy_check_between(random, 0, limit - 1);
+}
+
 static const struct convoy_unary acts[] = {
     {CONVOY_UNARY_NONE, 0, 0},
     {CONVOY_UNARY_RELU, 0, 0},
@@ -97,14 +104,14 @@ static struct check_case from_written(const struct written *w)
 }
 
 /* Output size from padding that differs on all four sides. */
-static bool pad_at_random(struct check_case *which, uint64_t *state)
+static bool pad_at_random(struct check_case *which, struct convoy_check *random)
 {
     struct convoy_conv_shape *s = &which->shape;
     int spans[2] = {(s->r - 1) * s->dilation[0], (s->s - 1) * s->dilation[1]};
     int sizes[2] = {s->h, s->w}, outputs[2];
     for (int i = 0; i < 2; i++) {
-        s->pad[i] = check_random_below(state, spans[i] + 1);
-        int after = check_random_below(state, spans[i] + 1);
+        s->pad[i] = below(random, spans[i] + 1);
+        int after = below(random, spans[i] + 1);
         outputs[i] = sizes[i] + s->pad[i] + after - spans[i] - 1;
         if (outputs[i] < 0)
             return false;
@@ -116,36 +123,37 @@ static bool pad_at_random(struct check_case *which, uint64_t *state)
 }
 
 /* A small case drawn so that every kernel takes its share of them. */
-static struct check_case random_case(uint64_t *state)
+static struct check_case random_case(struct convoy_check *random)
 {
     static const int filters[] = {1, 3, 3, 5, 5, 7, 7, 2};
     for (;;) {
         struct check_case which = {0};
         struct convoy_conv_shape *s = &which.shape;
-        s->n = 1 + check_random_below(state, 5);
-        s->h = 1 + check_random_below(state, 24);
-        s->w = 1 + check_random_below(state, 24);
-        s->r = filters[check_random_below(state, 8)];
-        s->s = check_random_below(state, 8) ? s->r : filters[check_random_below(state, 8)];
-        s->stride[0] = check_random_below(state, 3) ? 1 : 1 + check_random_below(state, 3);
-        s->stride[1] = check_random_below(state, 8) ? s->stride[0] : 1 + check_random_below(state, 3);
-        s->dilation[0] = check_random_below(state, 6) ? 1 : 1 + check_random_below(state, 3);
-        s->dilation[1] = check_random_below(state, 8) ? s->dilation[0] : 1 + check_random_below(state, 3);
-        s->groups = check_random_below(state, 4) ? 1 : 1 + check_random_below(state, 4);
-        s->c = s->groups * (check_random_below(state, 2) ? 1 : 1 + check_random_below(state, 20));
-        s->k = s->groups * (1 + check_random_below(state, check_random_below(state, 4) ? 26 : 70));
-        s->bias = check_random_below(state, 2);
-        s->act = acts[check_random_below(state, 2) ? 0 : check_random_below(state, 8)];
-        s->pool = check_random_below(state, 3) ? 1 : 1 + check_random_below(state, 3);
-        s->residual = s->pool == 1 && !check_random_below(state, 3);
-        which.in_place = s->residual && check_random_below(state, 2);
-        s->u8 = s->c <= CONVOY_KERNEL_CHANNELS && check_random_below(state, 2);
+        s->n = 1 + below(random, 5);
+        s->h = 1 + below(random, 24);
+        s->w = 1 + below(random, 24);
+        s->r = filters[below(random, 8)];
+        s->s = below(random, 8) ? s->r : filters[below(random, 8)];
+        s->stride[0] = below(random, 3) ? 1 : 1 + below(random, 3);
+        s->stride[1] = below(random, 8) ? s->stride[0] : 1 + below(random, 3);
+        s->dilation[0] = below(random, 6) ? 1 : 1 + below(random, 3);
+        s->dilation[1] = below(random, 8) ? s->dilation[0] : 1 + below(random, 3);
+        s->groups = below(random, 4) ? 1 : 1 + below(random, 4);
+        s->c = s->groups * (below(random, 2) ? 1 : 1 + below(random, 20));
+        s->k = s->groups * (1 + below(random, below(random, 4) ? 26 : 70));
+        s->bias = below(random, 2);
+        if (below(random, 2))
+            s->act = convoy_check_any_unary(random);
+        s->pool = below(random, 3) ? 1 : 1 + below(random, 3);
+        s->residual = s->pool == 1 && !below(random, 3);
+        which.in_place = s->residual && below(random, 2);
+        s->u8 = s->c <= CONVOY_KERNEL_CHANNELS && below(random, 2);
         if ((int64_t)s->n * s->c * s->k * s->h * s->w * s->r * s->s > 8000000 ||
-            !pad_at_random(&which, state))
+            !pad_at_random(&which, random))
             continue;
         int64_t bytes = (int64_t)s->c * s->h * s->w * (s->u8 ? 1 : 4);
-        which.image_bytes = s->u8 ? (bytes + 15) / 16 * 16 + 16ll * check_random_below(state, 3)
-                                  : bytes + 4ll * check_random_below(state, 3);
+        which.image_bytes =
+            s->u8 ? (bytes + 15) / 16 * 16 + 16ll * below(random, 3) : bytes + 4ll * below(random, 3);
         return which;
     }
 }
@@ -162,15 +170,15 @@ int check_shapes(uint64_t seed, int random_shapes, const char *kernel_name, bool
     struct tally tallies[128] = {0};
     if (kernel_count > 128)
         check_die("more kernels than --check counts: enlarge tallies");
-    uint64_t state = seed;
+    struct convoy_check random = {.random = seed};
     for (int i = 0; i < written_count + random_shapes; i++) {
-        struct check_case which = i < written_count ? from_written(&written[i]) : random_case(&state);
+        struct check_case which = i < written_count ? from_written(&written[i]) : random_case(&random);
         struct check_problem problem;
         char text[512];
         check_describe(&which, text, sizeof(text));
         if (verbose)
             printf("%s\n", text);
-        check_problem_make(&problem, &which, check_random(&state));
+        check_problem_make(&problem, &which, random.random);
         for (int j = 0; j < kernel_count; j++) {
             if (!check_name_matches(kernels[j], kernel_name) || !kernels[j]->takes(&which.shape))
                 continue;

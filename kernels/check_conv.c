@@ -1,5 +1,5 @@
 /* Random input, running a kernel on it, comparing and timing. */
-#include "kernels/check.h"
+#include "kernels/check_conv.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -32,27 +32,9 @@ void check_cuda(cudaError_t error, const char *what)
                       : "");
 }
 
-uint64_t check_random(uint64_t *state)
-{
-    uint64_t z = *state += 0x9E3779B97F4A7C15u;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    return z ^ (z >> 31);
-}
-
-int check_random_below(uint64_t *state, int limit)
-{
-    return (int)(check_random(state) % (uint64_t)limit);
-}
-
-float check_random_value(uint64_t *state)
-{
-    return (float)(check_random(state) >> 40) / (float)(1 << 23) - 1.0F;
-}
-
 static void *host_memory(size_t bytes)
 {
-    void *memory = malloc(bytes ? bytes : 1);
+    void *memory = calloc(bytes ? bytes : 1, 1);
     if (!memory)
         check_die("no memory for %zu bytes on the host; try fewer images", bytes);
     return memory;
@@ -65,11 +47,11 @@ static void *device_memory(size_t bytes)
     return memory;
 }
 
-static float *random_floats(size_t count, float scale, uint64_t *state)
+static float *random_floats(size_t count, float scale, struct convoy_check *random)
 {
     float *values = host_memory(count * sizeof(float));
     for (size_t i = 0; i < count; i++)
-        values[i] = check_random_value(state) * scale;
+        values[i] = (float)convoy_check_random(random, -1, 1) * scale;
     return values;
 }
 
@@ -84,6 +66,12 @@ static float *to_device(const float *values, size_t count)
 int64_t check_outputs(const struct convoy_conv_shape *s)
 {
     return (int64_t)s->k * (s->oh / s->pool) * (s->ow / s->pool);
+}
+
+double check_work(const struct convoy_conv_shape *s)
+{
+    int group_c = s->c / s->groups;
+    return (double)s->k * s->oh * s->ow * group_c * s->r * s->s;
 }
 
 bool check_complete(struct check_case *which)
@@ -115,7 +103,7 @@ void check_describe(const struct check_case *which, char *text, size_t bytes)
              s->residual ? ", residual" : "", which->in_place ? " in place" : "");
 }
 
-static void make_images(struct check_problem *problem, uint64_t *state)
+static void make_images(struct check_problem *problem, struct convoy_check *random)
 {
     const struct convoy_conv_shape *s = &problem->which.shape;
     struct convoy_images *images = &problem->device_images;
@@ -123,16 +111,16 @@ static void make_images(struct check_problem *problem, uint64_t *state)
     images->u8 = s->u8;
     images->image_bytes = problem->which.image_bytes;
     if (s->u8) {
-        uint64_t *words = host_memory(bytes + 8);
-        for (size_t i = 0; i < bytes / 8 + 1; i++)
-            words[i] = check_random(state);
-        problem->images = words;
+        unsigned char *pixels = host_memory(bytes);
+        for (size_t i = 0; i < bytes; i++)
+            pixels[i] = (unsigned char)convoy_check_between(random, 0, 255);
+        problem->images = pixels;
         for (int c = 0; c < s->c; c++) {
-            images->multiply[c] = (1.0F + 0.5F * check_random_value(state)) / 127.0F;
-            images->add[c] = check_random_value(state) - 1.0F;
+            images->multiply[c] = (1.0F + 0.5F * (float)convoy_check_random(random, -1, 1)) / 127.0F;
+            images->add[c] = (float)convoy_check_random(random, -1, 1) - 1.0F;
         }
     } else {
-        problem->images = random_floats(bytes / sizeof(float), 1.0F, state);
+        problem->images = random_floats(bytes / sizeof(float), 1.0F, random);
     }
     void *memory = device_memory(bytes);
     check_cuda(cudaMemcpy(memory, problem->images, bytes, cudaMemcpyHostToDevice),
@@ -141,16 +129,19 @@ static void make_images(struct check_problem *problem, uint64_t *state)
 }
 
 /* The first image, the last, and others drawn between them; all if they are few. */
-static void draw_sample(struct check_problem *problem, uint64_t *state)
+static void draw_sample(struct check_problem *problem, struct convoy_check *random)
 {
     const struct convoy_conv_shape *s = &problem->which.shape;
-    double work = (double)s->k * s->oh * s->ow * (s->c / s->groups) * s->r * s->s;
+    double work = check_work(s);
     int most = (int)fmax(2, fmin(SAMPLE_IMAGES, SAMPLE_WORK / work));
     problem->samples = s->n < most ? s->n : most;
     problem->sample = host_memory((size_t)problem->samples * sizeof(int));
     for (int i = 0; i < problem->samples; i++) {
         bool all = problem->samples == s->n;
-        problem->sample[i] = all ? i : i == 0 ? 0 : i == 1 ? s->n - 1 : check_random_below(state, s->n);
+        problem->sample[i] = all      ? i
+                             : i == 0 ? 0
+                             : i == 1 ? s->n - 1
+                                      : convoy_check_between(random, 0, s->n - 1);
     }
 }
 
@@ -158,22 +149,22 @@ void check_problem_make(struct check_problem *problem, const struct check_case *
 {
     *problem = (struct check_problem){.which = *which};
     const struct convoy_conv_shape *s = &problem->which.shape;
-    uint64_t state = seed;
+    struct convoy_check random = {.random = seed};
     size_t outputs = (size_t)check_outputs(s), taps = (size_t)(s->c / s->groups) * s->r * s->s;
-    make_images(problem, &state);
-    problem->weights = random_floats((size_t)s->k * taps, sqrtf(3.0F / (float)taps), &state);
+    make_images(problem, &random);
+    problem->weights = random_floats((size_t)s->k * taps, sqrtf(3.0F / (float)taps), &random);
     if (s->bias) {
-        problem->bias = random_floats((size_t)s->k, 0.5F, &state);
+        problem->bias = random_floats((size_t)s->k, 0.5F, &random);
         problem->device_bias = to_device(problem->bias, (size_t)s->k);
     }
     if (s->residual) {
-        problem->residual = random_floats(s->n * outputs, 1.0F, &state);
+        problem->residual = random_floats(s->n * outputs, 1.0F, &random);
         problem->device_residual = to_device(problem->residual, s->n * outputs);
     }
     problem->y = device_memory(s->n * outputs * sizeof(float));
     size_t got = s->n * outputs < PIECE_FLOATS ? s->n * outputs : PIECE_FLOATS;
     problem->got = host_memory((got > outputs ? got : outputs) * sizeof(float));
-    draw_sample(problem, &state);
+    draw_sample(problem, &random);
     problem->expected = host_memory((size_t)problem->samples * outputs * sizeof(double));
     for (int i = 0; i < problem->samples; i++)
         check_reference(problem, problem->sample[i], problem->expected + i * outputs);

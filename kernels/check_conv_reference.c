@@ -1,5 +1,5 @@
 /* The float64 reference of convoy-kernels: the plainest loops, over the same float inputs. */
-#include "kernels/check.h"
+#include "kernels/check_conv.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -8,29 +8,6 @@
 
 #define THREADS_MAX 64
 #define SMALL_WORK  2e6 /* multiply-adds that are not worth a thread */
-
-static double activate(const struct convoy_unary *act, double x)
-{
-    switch (act->kind) {
-    case CONVOY_UNARY_NONE:
-        return x;
-    case CONVOY_UNARY_RELU:
-        return fmax(x, 0);
-    case CONVOY_UNARY_LEAKY_RELU:
-        return x < 0 ? act->alpha * x : x;
-    case CONVOY_UNARY_SIGMOID:
-        return 1 / (1 + exp(-x));
-    case CONVOY_UNARY_TANH:
-        return tanh(x);
-    case CONVOY_UNARY_CLIP:
-        return fmin(fmax(x, act->alpha), act->beta);
-    case CONVOY_UNARY_HARD_SIGMOID:
-        return fmax(0, fmin(1, act->alpha * x + act->beta));
-    case CONVOY_UNARY_HARD_SWISH:
-        return x * fmax(0, fmin(1, x / 6 + 0.5));
-    }
-    return x;
-}
 
 static double input(const struct check_problem *problem, int n, int c, int y, int x)
 {
@@ -63,7 +40,7 @@ static double output(const struct check_problem *problem, int n, int k, int oy, 
         sum += problem->bias[k];
     if (s->residual)
         sum += problem->residual[(((int64_t)n * s->k + k) * s->oh + oy) * s->ow + ox];
-    return activate(&s->act, sum);
+    return convoy_check_apply_unary(s->act, sum);
 }
 
 struct part {
@@ -94,10 +71,12 @@ static void *compute(void *argument)
 void check_reference(const struct check_problem *problem, int n, double *y)
 {
     const struct convoy_conv_shape *s = &problem->which.shape;
-    double work = (double)s->k * s->oh * s->ow * (s->c / s->groups) * s->r * s->s;
+    double work = check_work(s);
     int threads = (int)fmin(fmin(THREADS_MAX, (double)sysconf(_SC_NPROCESSORS_ONLN)),
                             fmin(s->k, 1 + work / SMALL_WORK));
-    struct part parts[THREADS_MAX];
+    if (threads < 1)
+        threads = 1;
+    struct part parts[THREADS_MAX] = {{problem, n, 0, 0, y}};
     pthread_t ids[THREADS_MAX];
     for (int i = 0; i < threads; i++) {
         parts[i] = (struct part){problem, n, (int)((int64_t)s->k * i / threads),

@@ -1,0 +1,78 @@
+/* The parts of the program convoy-kernels: it runs convolutions on random input against a float64 reference
+ * and times them. It serves nobody else: what fails ends the program with a sentence. One thread calls all of
+ * this. */
+#ifndef CONVOY_KERNELS_CHECK_CONV_H
+#define CONVOY_KERNELS_CHECK_CONV_H
+
+#include "kernels/check.h"
+
+/* Ends the program with status 1 and the sentence on stderr. */
+__attribute__((noreturn, format(printf, 1, 2))) void check_die(const char *format, ...);
+/* Ends it if error is not cudaSuccess; what says what was tried. */
+void check_cuda(cudaError_t error, const char *what);
+
+struct check_case {
+    struct convoy_conv_shape shape;
+    int64_t image_bytes; /* from image to image, at least an image's own bytes */
+    bool in_place;       /* the residual is y itself */
+};
+
+/* One line: sizes and options as they would be given to --conv. */
+void check_describe(const struct check_case *which, char *text, size_t bytes);
+/* Sets oh and ow (from the same padding on all sides) and image_bytes. False if nothing comes out. */
+bool check_complete(struct check_case *which);
+
+/* A case with its random input on host and device, and the reference of a sample of its images. */
+struct check_problem {
+    struct check_case which;
+    void *images; /* host */
+    float *weights, *bias, *residual;
+    struct convoy_images device_images;
+    float *device_weights, *device_bias, *device_residual, *y;
+    size_t device_weight_floats; /* that fit at device_weights */
+    void *scratch;
+    size_t scratch_bytes;
+    int samples, *sample; /* images that are compared */
+    double *expected;     /* samples x outputs of an image */
+    double largest;       /* max|expected| */
+    float *got;           /* an image's outputs, or a piece of y */
+};
+
+/* An image's outputs, after pooling. */
+int64_t check_outputs(const struct convoy_conv_shape *shape);
+
+/* Multiply-adds of one image. */
+double check_work(const struct convoy_conv_shape *shape);
+
+void check_problem_make(struct check_problem *problem, const struct check_case *which, uint64_t seed);
+void check_problem_free(struct check_problem *problem);
+
+struct check_result {
+    double error;   /* max|y - y64| / max|y64| over the sample; NaN counts as infinite */
+    int64_t poison; /* outputs of all images that are still NaN */
+    float us;       /* median; 0 if not timed */
+};
+
+/* Runs kernel on the problem, which it must take: once into poisoned outputs, compared, then `runs` times
+ * between events, after three runs to warm up. */
+struct check_result check_run(struct check_problem *problem, const struct convoy_conv_kernel *kernel,
+                              int runs);
+
+static inline bool check_passed(const struct check_result *result)
+{
+    return result->error <= CONVOY_CHECK_BOUND && result->poison == 0;
+}
+
+/* The convolution of image n in float64, activation and pooling too, spread over the machine's cores. */
+void check_reference(const struct check_problem *problem, int n, double *y);
+
+/* Every kernel whose name is `name`, or starts with it and a colon, or all. */
+bool check_name_matches(const struct convoy_conv_kernel *kernel, const char *name);
+
+/* Of --check: hundreds of awkward shapes over every kernel that takes them. Returns the number of failures.
+ */
+int check_shapes(uint64_t seed, int random_shapes, const char *kernel_name, bool verbose);
+/* --table: the layers of ece408 at three sizes, every rung. Returns the number of failures. */
+int check_table(uint64_t seed, int runs, const int *batches, int batch_count, const char *kernel_name);
+
+#endif
