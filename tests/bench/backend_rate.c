@@ -1,7 +1,8 @@
 /* A backend by itself: images a second of one model at one batch size, without HTTP, channel or front.
  *   bench_backend_rate BACKEND MODEL.onnx BATCH SECONDS u8|f32
- * Prints one line: images a second, counted over SECONDS after a second of warming up. The images are random;
- * a backend that skipped work for zeros would look faster than it is. */
+ * Prints one line: images a second, counted over SECONDS after a second of warming up, on a backend that
+ * tunes when it is idle after that. The images are random; a backend that skipped work for zeros would look
+ * faster than it is. */
 #include "engine/base/clock.h"
 #include "engine/channel.h"
 #include "engine/worker/nets.h"
