@@ -11,8 +11,9 @@
 #define NOISE_FLOATS 65536 /* repeated over a tensor */
 #define WORTH_TRYING 4.0f  /* times the least guess */
 #define HOPELESS     3.0f  /* times the best, after one run */
-#define SHORTEST_US  50.0f /* a run: shorter kernels are launched several times, the clock's step is 0.5 us  \
-                            */
+#define SHORTEST_US                                                                                          \
+    50.0f /* a run: shorter kernels are launched several times, the clock's step is 0.5 us                   \
+           */
 #define MOST_LAUNCHES 16
 
 /* Keeps the list in order of guesses, and the best of it. */
