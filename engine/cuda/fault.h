@@ -1,9 +1,11 @@
 /* Faults of a GPU on purpose, for tests only. The environment variable CONVOY_TEST_FAULT chooses one:
- *   illegal:R,G,B  a job with an 8-bit image whose first pixel is R,G,B runs a kernel that writes to an
- * illegal address trap:R,G,B     the same, with a kernel that fails spin:R,G,B     the same, with a kernel
- * that never ends ecc:R,G,B      the same, with an uncorrectable memory error: said, not made memory:NAME
- * loading the model NAME asks for more memory than there is (engine/worker/fault.h has those that need no
- * GPU.) */
+ *   illegal:R,G,B  a job with an 8-bit image whose first pixel is R,G,B runs a kernel that writes to an illegal
+ *                  address
+ *   trap:R,G,B     the same, with a kernel that fails
+ *   spin:R,G,B     the same, with a kernel that never ends
+ *   ecc:R,G,B      the same, with an uncorrectable memory error: said, not made
+ *   memory:NAME    loading the model NAME asks for more memory than there is
+ * (engine/worker/fault.h has those that need no GPU.) */
 #ifndef CONVOY_ENGINE_CUDA_FAULT_H
 #define CONVOY_ENGINE_CUDA_FAULT_H
 
