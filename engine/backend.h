@@ -1,8 +1,9 @@
 /* A backend: one table of functions that the worker calls, one module (shared object) per backend.
  *
  * A module exports `const struct convoy_backend *convoy_backend_entry(void)`. The worker opens one device,
- * pins the channel's memory, loads models, then submits jobs and collects them. All functions are called from
- * one thread of the worker, never from two at once. Nothing is allocated by submit() or collect(). */
+ * pins the channel's memory, loads models, then submits jobs and collects them, and lets the backend use idle
+ * moments. All functions but counters() are called from one thread of the worker, never from two at once.
+ * Nothing is allocated by submit() or collect(). */
 #ifndef CONVOY_ENGINE_BACKEND_H
 #define CONVOY_ENGINE_BACKEND_H
 
@@ -13,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CONVOY_BACKEND_ABI      1
+#define CONVOY_BACKEND_ABI      2
 #define CONVOY_MAX_U8_CHANNELS  4
 #define CONVOY_MAX_LAYERS       512 /* layers that a profile can report */
 #define CONVOY_LAYER_NAME_BYTES 64
@@ -24,6 +25,30 @@ enum convoy_precision { CONVOY_FP32, CONVOY_TF32, CONVOY_FP16 }; /* least exact 
 enum convoy_form {
     CONVOY_FORM_U8_HWC, /* 8-bit, interleaved; the backend normalises: x * multiply[c] + add[c] */
     CONVOY_FORM_F32_CHW /* float32, planar, used as it is */
+};
+
+/* May a backend time kernels on the device, and use what was timed before? */
+enum convoy_tuning {
+    CONVOY_TUNING_OFF,  /* times nothing; what the cache knows is used */
+    CONVOY_TUNING_ON,   /* times what the cache does not know */
+    CONVOY_TUNING_FORCE /* passes over what the cache knows and times all anew */
+};
+
+struct convoy_net;
+struct convoy_net_info;
+
+/* All zero is right for checking a model. The strings are copied where they are kept; the functions are
+ * called from inside open(), load(), unload() and idle(), by whoever called those. */
+struct convoy_open_options {
+    uint32_t streams;      /* the configuration's wish */
+    const char *cache_dir; /* where times are remembered; NULL: nowhere */
+    enum convoy_tuning tune;
+    void *context;
+    /* A line for the log; level: "debug", "info", "warning", "error". NULL: nobody reads it. */
+    void (*log)(void *context, const char *level, const char *text);
+    /* idle() has changed a network: other kernels, other weights. info replaces what load() gave. NULL:
+     * nobody asks. */
+    void (*changed)(void *context, struct convoy_net *net, const struct convoy_net_info *info);
 };
 
 struct convoy_load_options {
@@ -74,24 +99,31 @@ struct convoy_device_info {
     uint32_t streams;      /* jobs that make sense in flight at once */
 };
 
-struct convoy_device; /* the backend's own */
-struct convoy_net;    /* the backend's own */
+/* Bytes on the device; what a backend does not know is 0. */
+struct convoy_device_memory {
+    uint64_t weights, workspace; /* of this process: resident constants; activations */
+    uint64_t free, total;        /* of the device, whoever uses it */
+};
+
+struct convoy_device; /* the backend's own, as struct convoy_net */
 
 struct convoy_backend {
     uint32_t abi; /* CONVOY_BACKEND_ABI */
     const char *name;
+    /* The graph given to load() must live until unload(): plans are made from it anew. Otherwise it may be
+     * freed after load(). */
+    bool keeps_graph;
 
-    /* Opens device `index`; wanted_streams is the configuration's wish. -ENODEV where there is none. */
-    int (*open)(uint32_t index, uint32_t wanted_streams, struct convoy_device **device,
+    /* Opens device `index`. -ENODEV where there is none. */
+    int (*open)(uint32_t index, const struct convoy_open_options *options, struct convoy_device **device,
                 struct convoy_device_info *info, struct convoy_error *error);
     void (*close)(struct convoy_device *device);
 
     /* Tells the device that jobs will lie inside [base, base + bytes); it may pin that memory. */
     int (*attach)(struct convoy_device *device, void *base, size_t bytes, struct convoy_error *error);
 
-    /* Makes the graph's weights resident and prepares every batch size up to max_batch. The graph may be
-     * freed after the call. -ENOTSUP names the node that this backend cannot run; -ENOMEM the bytes asked and
-     * free. */
+    /* Makes the graph's weights resident and prepares every batch size up to max_batch. -ENOTSUP names the
+     * node that this backend cannot run; -ENOMEM the bytes asked and free. */
     int (*load)(struct convoy_device *device, const struct convoy_graph *graph,
                 const struct convoy_load_options *options, struct convoy_net **net,
                 struct convoy_net_info *info, struct convoy_error *error);
@@ -106,6 +138,16 @@ struct convoy_backend {
      * or a negative errno. A backend without asynchronous hardware runs the oldest job here. */
     int (*collect)(struct convoy_device *device, int64_t timeout_us, uint64_t *tag,
                    struct convoy_error *error);
+
+    /* Does a piece of what makes later jobs faster (timing kernels, making plans anew), for about budget_us.
+     * Called when no job waits and none is in flight; a job that comes meanwhile waits for the piece. 1:
+     * there is more to do; 0: nothing until the next load(); negative: the device is lost. May be NULL. */
+    int (*idle)(struct convoy_device *device, int64_t budget_us, struct convoy_error *error);
+
+    /* Asks the device for its memory, which costs time: after a model has come or gone, never on a request's
+     * path. A negative errno: the device is lost. May be NULL. */
+    int (*memory)(struct convoy_device *device, struct convoy_device_memory *memory,
+                  struct convoy_error *error);
 
     /* Calls report(context, name, value) for each counter (e.g. CUDA calls by name). May be NULL. The one
      * function that is called from another thread, also while the others run: counters are atomics. */

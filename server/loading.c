@@ -161,6 +161,16 @@ void convoy_loading_attached(struct member *member)
             serve(member, convoy_registry_at(member->supervisor->registry, i));
 }
 
+/* The message's layers, for keeping; NULL when memory is out. */
+static struct convoy_layer_name *copy_of_layers(const struct convoy_worker_message *message)
+{
+    size_t bytes = message->loaded.shape.layer_count * sizeof(struct convoy_layer_name);
+    struct convoy_layer_name *layers = malloc(bytes + 1);
+    if (layers != NULL)
+        memcpy(layers, message->loaded.layers, bytes);
+    return layers;
+}
+
 /* Requests under way were prepared for the first shape, and so were their buffers. */
 static bool same_rows(const struct convoy_model_shape *a, const struct convoy_model_shape *b)
 {
@@ -191,11 +201,8 @@ void convoy_loading_answered(struct member *member, const struct convoy_worker_m
         refuse(member, model,
                "its file has other inputs or outputs than when it was first loaded: restart convoyd");
     } else {
-        size_t bytes = message->loaded.shape.layer_count * sizeof *kept->layers;
         free(kept->layers);
-        kept->layers = malloc(bytes + 1);
-        if (kept->layers != NULL)
-            memcpy(kept->layers, message->loaded.layers, bytes);
+        kept->layers = copy_of_layers(message);
         kept->loaded = true;
         supervisor->deaths[message->model] = 0; /* only deaths in a row are the model's fault */
         kept->shape = message->loaded.shape;
@@ -207,6 +214,24 @@ void convoy_loading_answered(struct member *member, const struct convoy_worker_m
             serve(member, model);
     }
     size_when_complete(member);
+}
+
+void convoy_loading_tuned(struct member *member, const struct convoy_worker_message *message)
+{
+    struct convoy_model *model = convoy_registry_at(member->supervisor->registry, message->model);
+    struct kept_answer *kept = &member->kept[message->model];
+    /* It may have been taken back while the worker said this. */
+    if (!kept->loaded || message->loaded.shape.layer_count != kept->shape.layer_count)
+        return;
+    convoy_metrics_weight_bytes(member->supervisor->metrics, model->name, model->version, member->device,
+                                message->loaded.weight_bytes);
+    struct convoy_layer_name *layers = copy_of_layers(message);
+    if (layers == NULL)
+        return;
+    free(kept->layers);
+    kept->layers = layers;
+    if (member->attached)
+        serve(member, model);
 }
 
 void convoy_loading_died(struct member *member)

@@ -13,6 +13,8 @@ void convoy_loading_begin(struct member *member);
 void convoy_loading_attached(struct member *member);
 /* LOADED or FAILED came. */
 void convoy_loading_answered(struct member *member, const struct convoy_worker_message *message);
+/* TUNED came: a loaded model's kernels and weights are others than LOADED said. */
+void convoy_loading_tuned(struct member *member, const struct convoy_worker_message *message);
 /* The worker died while it loaded member->loading. A model that does this twice is FAILED. */
 void convoy_loading_died(struct member *member);
 /* Asks again for models that were READY once and FAILED later by what their file said. */

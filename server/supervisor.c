@@ -2,6 +2,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
+#include "server/heartbeat.h"
 #include "server/loading.h"
 #include "server/supervisor_internal.h"
 #include "server/worker.h"
@@ -28,7 +29,8 @@ static void start_member(struct member *member)
     member->attached = member->greeted = member->serving = member->completed = false;
     member->loading = NO_MODEL;
     memset(member->answered, 0, supervisor->model_count);
-    int code = convoy_worker_start(&member->worker, supervisor->backend, &error);
+    const char *tune = convoy_heartbeat_tune(member);
+    int code = convoy_worker_start(&member->worker, supervisor->backend, tune, &error);
     if (code != 0) {
         convoy_log(CONVOY_LOG_ERROR, "no worker can be started", CONVOY_STR("reason", error.message));
         uv_timer_start(&member->restart, supervisor->on_restart, LONGEST_BACKOFF_MS, 0);
@@ -48,11 +50,11 @@ static int add_member(struct convoy_supervisor *supervisor, uint32_t device, str
         return convoy_fail(error, -ENOMEM, "out of memory for a worker");
     member->answered = calloc(supervisor->model_count + 1, 1);
     member->kept = calloc(supervisor->model_count + 1, sizeof *member->kept);
-    int code =
-        member->answered == NULL || member->kept == NULL
-            ? convoy_fail(error, -ENOMEM, "out of memory for a worker")
-            : convoy_worker_prepare(&member->worker, supervisor->loop, device, supervisor->model_count,
-                                    supervisor->config->worker.streams, &supervisor->events, member, error);
+    int code = member->answered == NULL || member->kept == NULL
+                   ? convoy_fail(error, -ENOMEM, "out of memory for a worker")
+                   : convoy_worker_prepare(&member->worker, supervisor->loop, device, supervisor->model_count,
+                                           supervisor->config->worker.streams, supervisor->config->cache_dir,
+                                           &supervisor->events, member, error);
     if (code != 0) {
         free(member->answered);
         free(member->kept);
@@ -131,31 +133,6 @@ static void on_attached(struct member *member)
     note_up(member);
 }
 
-/* A counter that this worker may export: CUDA's calls under their own names, cudaMemcpyAsync and so on, and
- * not without end, since each becomes a series. */
-static bool counter_allowed(struct member *member, const char *name)
-{
-    for (uint32_t i = 0; i < member->counter_count; i++)
-        if (strcmp(name, member->counters[i]) == 0)
-            return true;
-    if (strncmp(name, "cuda", 4) != 0 || strlen(name) >= sizeof member->counters[0] ||
-        member->counter_count == MAX_COUNTERS)
-        return false;
-    snprintf(member->counters[member->counter_count++], sizeof member->counters[0], "%s", name);
-    return true;
-}
-
-static void report_counters(struct member *member, const cJSON *heartbeat)
-{
-    const cJSON *counter;
-    cJSON_ArrayForEach(counter, cJSON_GetObjectItemCaseSensitive(heartbeat, "counters"))
-    {
-        if (cJSON_IsNumber(counter) && counter->valuedouble >= 0 && counter->string != NULL &&
-            counter_allowed(member, counter->string))
-            convoy_metrics_cuda_calls(member->metrics, counter->string, (uint64_t)counter->valuedouble);
-    }
-}
-
 static void on_message(void *context, struct convoy_worker *worker,
                        const struct convoy_worker_message *message)
 {
@@ -180,7 +157,13 @@ static void on_message(void *context, struct convoy_worker *worker,
         note_up(member);
         break;
     case CONVOY_SAYS_HEARTBEAT:
-        report_counters(member, message->json);
+        convoy_heartbeat(member, message);
+        break;
+    case CONVOY_SAYS_TUNED:
+        convoy_loading_tuned(member, message);
+        break;
+    case CONVOY_SAYS_MEMORY:
+        convoy_heartbeat_memory(member, message);
         break;
     case CONVOY_SAYS_LOG:
         convoy_log_level_parse(message->level, &level);
@@ -246,6 +229,7 @@ static void on_gone(void *context, struct convoy_worker *worker, const char *rea
         member->backoff_ms = FIRST_BACKOFF_MS;
     if (was_loading)
         convoy_loading_died(member);
+    convoy_heartbeat_died(member);
     member->attached = false;
     convoy_channel_reset(&worker->channel);
     uint64_t delay = next_delay_ms(member, worked);

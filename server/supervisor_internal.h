@@ -29,6 +29,8 @@ struct member {
     bool serving;           /* this process has a model to serve */
     bool up;                /* attached and serving: counted in supervisor->up */
     bool completed;         /* this process finished a slot */
+    char phase[16];         /* that it said last; "": none */
+    uint32_t tuning_deaths; /* in a row, that came in the middle of tuning */
     int loading;            /* the model that it says it loads, or NO_MODEL */
     uint64_t loading_us;    /* since when */
     uint32_t counter_count; /* names of counters that it may export */

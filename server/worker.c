@@ -26,8 +26,9 @@ int convoy_worker_program(char *path, size_t capacity, struct convoy_error *erro
 }
 
 int convoy_worker_prepare(struct convoy_worker *worker, uv_loop_t *loop, uint32_t device_index,
-                          uint32_t model_count, uint32_t streams, const struct convoy_worker_events *events,
-                          void *context, struct convoy_error *error)
+                          uint32_t model_count, uint32_t streams, const char *cache_dir,
+                          const struct convoy_worker_events *events, void *context,
+                          struct convoy_error *error)
 {
     memset(worker, 0, sizeof *worker);
     int code = convoy_channel_create(&worker->channel, error);
@@ -39,6 +40,7 @@ int convoy_worker_prepare(struct convoy_worker *worker, uv_loop_t *loop, uint32_
     worker->device_index = device_index;
     worker->model_count = model_count;
     worker->streams = streams;
+    worker->cache_dir = cache_dir;
     return 0;
 }
 
@@ -173,7 +175,8 @@ static void watch_doorbell(struct convoy_worker *worker)
     worker->doorbell_open = true;
 }
 
-int convoy_worker_start(struct convoy_worker *worker, const char *backend, struct convoy_error *error)
+int convoy_worker_start(struct convoy_worker *worker, const char *backend, const char *tune,
+                        struct convoy_error *error)
 {
     char program[PATH_MAX], device[16], streams[16];
     int code = convoy_worker_program(program, sizeof program, error);
@@ -184,8 +187,13 @@ int convoy_worker_start(struct convoy_worker *worker, const char *backend, struc
         return convoy_fail(error, -ENOMEM, "out of memory for starting %s", program);
     snprintf(device, sizeof device, "%u", worker->device_index);
     snprintf(streams, sizeof streams, "%u", worker->streams);
-    char *arguments[] = {program,     "--serve", "--backend", (char *)(uintptr_t)backend, "--device", device,
-                         "--streams", streams,   NULL};
+    char *arguments[16] = {
+        program,     "--serve", "--backend", (char *)(uintptr_t)backend, "--device", device,
+        "--streams", streams,   "--tune",    (char *)(uintptr_t)tune};
+    if (worker->cache_dir != NULL) {
+        arguments[10] = "--cache-dir";
+        arguments[11] = (char *)(uintptr_t)worker->cache_dir;
+    }
 
     worker->exited = worker->ended = false;
     worker->kill_reason = NULL;

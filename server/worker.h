@@ -24,6 +24,7 @@ struct convoy_worker {
     const struct convoy_worker_events *events;
     void *context;
     uint32_t device_index, model_count, streams;
+    const char *cache_dir;         /* NULL: none; the configuration's */
     struct convoy_channel channel; /* lives as long as the worker record; every process maps the same */
 
     bool running;                         /* a process exists, or its end was not told yet */
@@ -44,10 +45,12 @@ struct convoy_worker {
 
 /* Prepares the record and its channel. */
 int convoy_worker_prepare(struct convoy_worker *worker, uv_loop_t *loop, uint32_t device_index,
-                          uint32_t model_count, uint32_t streams, const struct convoy_worker_events *events,
-                          void *context, struct convoy_error *error);
-/* Starts a process; none may be running. An error means that none was started. */
-int convoy_worker_start(struct convoy_worker *worker, const char *backend, struct convoy_error *error);
+                          uint32_t model_count, uint32_t streams, const char *cache_dir,
+                          const struct convoy_worker_events *events, void *context,
+                          struct convoy_error *error);
+/* Starts a process; none may be running. tune: "on", "off", "force". An error means that none was started. */
+int convoy_worker_start(struct convoy_worker *worker, const char *backend, const char *tune,
+                        struct convoy_error *error);
 /* Sends message as a line and frees it; without a process it is dropped. */
 void convoy_worker_tell(struct convoy_worker *worker, cJSON *message);
 /* SIGKILL; gone() follows. reason is what the metric will say. */

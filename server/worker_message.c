@@ -38,6 +38,12 @@ static void copy_string(char *target, size_t capacity, const cJSON *json, const 
     snprintf(target, capacity, "%s", string(json, key));
 }
 
+static uint32_t layer_count_of(const cJSON *json)
+{
+    int count = cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(json, "layers"));
+    return count < CONVOY_REPORT_LAYERS ? (uint32_t)count : CONVOY_REPORT_LAYERS;
+}
+
 int convoy_worker_message_shape(const cJSON *json, struct convoy_model_shape *shape,
                                 struct convoy_error *error)
 {
@@ -67,19 +73,28 @@ int convoy_worker_message_shape(const cJSON *json, struct convoy_model_shape *sh
     }
     if (shape->output_count == 0)
         return convoy_fail(error, -EPROTO, "a worker's message has no outputs");
-    const cJSON *layers = cJSON_GetObjectItemCaseSensitive(json, "layers");
-    int count = cJSON_GetArraySize(layers);
-    shape->layer_count = count < CONVOY_REPORT_LAYERS ? (uint32_t)count : CONVOY_REPORT_LAYERS;
+    shape->layer_count = layer_count_of(json);
     return 0;
 }
 
-static int read_loaded(const cJSON *json, struct convoy_worker_message *message, struct convoy_error *error)
+static int read_memory(const cJSON *json, struct convoy_worker_message *message, struct convoy_error *error)
 {
-    int code = convoy_worker_message_shape(json, &message->loaded.shape, error);
-    if (code == 0)
-        code = whole(json, "weight_bytes", 0, 1e15, &message->loaded.weight_bytes, error);
+    int code;
+    if ((code = whole(json, "weights", 0, 1e15, &message->memory.weights, error)) != 0 ||
+        (code = whole(json, "workspace", 0, 1e15, &message->memory.workspace, error)) != 0 ||
+        (code = whole(json, "free", 0, 1e15, &message->memory.free, error)) != 0 ||
+        (code = whole(json, "total", 0, 1e15, &message->memory.total, error)) != 0)
+        return code;
+    return 0;
+}
+
+/* What LOADED and TUNED both say. */
+static int read_layers(const cJSON *json, struct convoy_worker_message *message, struct convoy_error *error)
+{
+    int code = whole(json, "weight_bytes", 0, 1e15, &message->loaded.weight_bytes, error);
     if (code != 0)
         return code;
+    message->loaded.shape.layer_count = layer_count_of(json);
     uint32_t count = message->loaded.shape.layer_count, i = 0;
     message->loaded.layers = calloc(count + 1, sizeof *message->loaded.layers);
     if (message->loaded.layers == NULL)
@@ -95,6 +110,12 @@ static int read_loaded(const cJSON *json, struct convoy_worker_message *message,
         i++;
     }
     return 0;
+}
+
+static int read_loaded(const cJSON *json, struct convoy_worker_message *message, struct convoy_error *error)
+{
+    int code = convoy_worker_message_shape(json, &message->loaded.shape, error);
+    return code != 0 ? code : read_layers(json, message, error);
 }
 
 static int read_hello(const cJSON *json, struct convoy_worker_message *message, struct convoy_error *error)
@@ -125,7 +146,8 @@ static enum convoy_worker_says type_of(const char *name)
     } types[] = {{"hello", CONVOY_SAYS_HELLO},     {"attached", CONVOY_SAYS_ATTACHED},
                  {"loading", CONVOY_SAYS_LOADING}, {"loaded", CONVOY_SAYS_LOADED},
                  {"failed", CONVOY_SAYS_FAILED},   {"heartbeat", CONVOY_SAYS_HEARTBEAT},
-                 {"log", CONVOY_SAYS_LOG},         {"lost", CONVOY_SAYS_LOST}};
+                 {"log", CONVOY_SAYS_LOG},         {"lost", CONVOY_SAYS_LOST},
+                 {"tuned", CONVOY_SAYS_TUNED},     {"memory", CONVOY_SAYS_MEMORY}};
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
         if (strcmp(name, types[i].name) == 0)
             return types[i].says;
@@ -146,10 +168,15 @@ int convoy_worker_message_read(const char *line, size_t length, uint32_t model_c
     case CONVOY_SAYS_LOADING:
     case CONVOY_SAYS_LOADED:
     case CONVOY_SAYS_FAILED:
+    case CONVOY_SAYS_TUNED:
         if (model_count == 0 || small(json, "model", 0, model_count - 1.0, &message->model, NULL) != 0)
             return convoy_fail(error, -EPROTO, "a worker spoke of a model that does not exist");
         message->text = string(json, "reason");
-        return message->says == CONVOY_SAYS_LOADED ? read_loaded(json, message, error) : 0;
+        if (message->says == CONVOY_SAYS_LOADED)
+            return read_loaded(json, message, error);
+        return message->says == CONVOY_SAYS_TUNED ? read_layers(json, message, error) : 0;
+    case CONVOY_SAYS_MEMORY:
+        return read_memory(json, message, error);
     case CONVOY_SAYS_HEARTBEAT:
         message->text = string(json, "phase");
         return 0;

@@ -21,6 +21,8 @@ enum convoy_worker_says {
     CONVOY_SAYS_LOADING,
     CONVOY_SAYS_LOADED,
     CONVOY_SAYS_FAILED,
+    CONVOY_SAYS_TUNED, /* a loaded model has other kernels and weights now */
+    CONVOY_SAYS_MEMORY,
     CONVOY_SAYS_HEARTBEAT,
     CONVOY_SAYS_LOG,
     CONVOY_SAYS_LOST
@@ -29,7 +31,7 @@ enum convoy_worker_says {
 struct convoy_worker_message {
     enum convoy_worker_says says;
     cJSON *json;       /* the whole message, for counters; strings below point into it */
-    uint32_t model;    /* LOADING, LOADED, FAILED: less than the model count given */
+    uint32_t model;    /* LOADING, LOADED, FAILED, TUNED: less than the model count given */
     const char *text;  /* FAILED and LOST: the reason; LOG: the message; HEARTBEAT: the phase */
     const char *level; /* LOG */
     struct {
@@ -37,10 +39,13 @@ struct convoy_worker_message {
         uint32_t device_count, streams;
     } hello;
     struct {
-        struct convoy_model_shape shape;
+        struct convoy_model_shape shape; /* not of TUNED, but for layer_count */
         uint64_t weight_bytes;
         struct convoy_layer_name *layers; /* shape.layer_count of them, the message's */
-    } loaded;
+    } loaded;                             /* and TUNED */
+    struct {
+        uint64_t weights, workspace, free, total;
+    } memory; /* bytes on the device */
 };
 
 /* Reads one line (without its newline). -EPROTO with a sentence when it is not a message that a worker of

@@ -60,10 +60,10 @@ static void cpu_close(struct convoy_device *device)
     free(device);
 }
 
-static int cpu_open(uint32_t index, uint32_t wanted_streams, struct convoy_device **device,
+static int cpu_open(uint32_t index, const struct convoy_open_options *options, struct convoy_device **device,
                     struct convoy_device_info *info, struct convoy_error *error)
 {
-    (void)wanted_streams; /* one job uses all cores */
+    (void)options; /* one job uses all cores, and nothing is timed */
     if (index > 0)
         return convoy_fail(error, -ENODEV, "device %u: the cpu backend has one device, number 0", index);
     struct convoy_device *made = calloc(1, sizeof(*made));

@@ -12,6 +12,7 @@ static void counters(struct convoy_device *device,
 
 static const struct convoy_backend backend = {.abi = CONVOY_BACKEND_ABI,
                                               .name = "cuda",
+                                              .keeps_graph = true,
                                               .open = convoy_cuda_open,
                                               .close = convoy_cuda_close,
                                               .attach = convoy_cuda_attach,
@@ -19,6 +20,8 @@ static const struct convoy_backend backend = {.abi = CONVOY_BACKEND_ABI,
                                               .unload = convoy_cuda_unload,
                                               .submit = convoy_cuda_submit,
                                               .collect = convoy_cuda_collect,
+                                              .idle = convoy_cuda_idle,
+                                              .memory = convoy_cuda_memory,
                                               .counters = counters};
 
 __attribute__((visibility("default"))) const struct convoy_backend *convoy_backend_entry(void);

@@ -53,7 +53,7 @@ static const char *own_name(const char *name)
 }
 
 int convoy_cuda_choices_set(struct convoy_cuda_choices *choices, const struct convoy_cuda_key *key,
-                            const char *kernel)
+                            const char *kernel, float us)
 {
     const char *name = own_name(kernel);
     int at = find(choices, key);
@@ -75,6 +75,7 @@ int convoy_cuda_choices_set(struct convoy_cuda_choices *choices, const struct co
         choices->count++;
     }
     choices->choices[at].kernel = name;
+    choices->choices[at].us = us;
     return 0;
 }
 
@@ -104,7 +105,7 @@ const struct convoy_conv_kernel *convoy_cuda_choose_conv(const struct convoy_cud
     for (int i = 0; i < count; i++) {
         if (kernels[i]->ladder_only || !kernels[i]->takes(shape))
             continue;
-        if (known == kernels[i]->name) /* the same text, not only the same letters */
+        if (known != NULL && strcmp(known, kernels[i]->name) == 0)
             return kernels[i];
         float us = kernels[i]->guess_us(shape);
         if (best == NULL || us < best_us) {
@@ -128,7 +129,7 @@ const struct convoy_gemm_kernel *convoy_cuda_choose_gemm(const struct convoy_cud
     for (int i = 0; i < count; i++) {
         if (!kernels[i]->takes(shape))
             continue;
-        if (known == kernels[i]->name)
+        if (known != NULL && strcmp(known, kernels[i]->name) == 0)
             return kernels[i];
         float us = kernels[i]->guess_us(shape);
         if (best == NULL || us < best_us) {
@@ -137,4 +138,22 @@ const struct convoy_gemm_kernel *convoy_cuda_choose_gemm(const struct convoy_cud
         }
     }
     return best;
+}
+
+bool convoy_cuda_knows_conv(const struct convoy_cuda_choices *choices, const struct convoy_conv_shape *shape)
+{
+    struct convoy_cuda_key key;
+    const struct convoy_conv_kernel *kernel = convoy_cuda_choose_conv(choices, shape);
+    convoy_cuda_conv_key(shape, &key);
+    const char *known = convoy_cuda_choices_get(choices, &key);
+    return kernel != NULL && known != NULL && strcmp(known, kernel->name) == 0;
+}
+
+bool convoy_cuda_knows_gemm(const struct convoy_cuda_choices *choices, const struct convoy_gemm_shape *shape)
+{
+    struct convoy_cuda_key key;
+    const struct convoy_gemm_kernel *kernel = convoy_cuda_choose_gemm(choices, shape);
+    convoy_cuda_gemm_key(shape, &key);
+    const char *known = convoy_cuda_choices_get(choices, &key);
+    return kernel != NULL && known != NULL && strcmp(known, kernel->name) == 0;
 }

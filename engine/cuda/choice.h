@@ -14,6 +14,7 @@ struct convoy_cuda_key {
 struct convoy_cuda_choice {
     struct convoy_cuda_key key;
     const char *kernel; /* a kernel's own name */
+    float us;           /* what it took; 0: there was no other */
 };
 
 /* What is known, in order of key. All zero is nothing. */
@@ -33,9 +34,12 @@ const struct convoy_gemm_kernel *convoy_cuda_choose_gemm(const struct convoy_cud
 
 /* Notes that kernel (by its name; unknown names are passed over) is best for key. 0 or -ENOMEM. */
 int convoy_cuda_choices_set(struct convoy_cuda_choices *choices, const struct convoy_cuda_key *key,
-                            const char *kernel);
+                            const char *kernel, float us);
 const char *convoy_cuda_choices_get(const struct convoy_cuda_choices *choices,
                                     const struct convoy_cuda_key *key);
+/* Is the kernel known that is best for a shape, and can it run it? */
+bool convoy_cuda_knows_conv(const struct convoy_cuda_choices *choices, const struct convoy_conv_shape *shape);
+bool convoy_cuda_knows_gemm(const struct convoy_cuda_choices *choices, const struct convoy_gemm_shape *shape);
 void convoy_cuda_choices_free(struct convoy_cuda_choices *choices);
 
 #endif

@@ -1,12 +1,14 @@
 #include "engine/cuda/device.h"
 
 #include "engine/base/clock.h"
+#include "engine/cuda/cache.h"
 #include "engine/cuda/calls.h"
 #include "engine/cuda/fault.h"
 #include "engine/cuda/memory.h"
 #include "engine/cuda/net.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +29,19 @@ static int make_streams(struct convoy_device *device, uint32_t wanted, struct co
     return failed;
 }
 
-int convoy_cuda_open(uint32_t index, uint32_t wanted_streams, struct convoy_device **result,
+void convoy_cuda_log(const struct convoy_device *device, const char *level, const char *format, ...)
+{
+    char text[CONVOY_ERROR_BYTES];
+    va_list arguments;
+    if (device->log == NULL)
+        return;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    device->log(device->context, level, text);
+}
+
+int convoy_cuda_open(uint32_t index, const struct convoy_open_options *options, struct convoy_device **result,
                      struct convoy_device_info *info, struct convoy_error *error)
 {
     int count = 0, driver = 0;
@@ -41,6 +55,10 @@ int convoy_cuda_open(uint32_t index, uint32_t wanted_streams, struct convoy_devi
     if (device == NULL)
         return convoy_fail(error, -ENOMEM, "no memory for a device");
     device->index = (int)index;
+    device->context = options->context;
+    device->log = options->log;
+    device->changed = options->changed;
+    device->tuner.mode = options->tune;
     convoy_cuda_fault_prepare();
     failed = CONVOY_CUDA(error, cudaSetDevice, (device->index));
     if (!failed)
@@ -48,11 +66,15 @@ int convoy_cuda_open(uint32_t index, uint32_t wanted_streams, struct convoy_devi
     if (!failed)
         failed = CONVOY_CUDA(error, cudaDriverGetVersion, (&driver));
     if (!failed)
-        failed = make_streams(device, wanted_streams, error);
+        failed = make_streams(device, options->streams, error);
+    if (!failed)
+        failed = convoy_cuda_cache_open(device, options->cache_dir, properties.name, driver, error);
     if (failed) {
         convoy_cuda_close(device);
         return failed;
     }
+    if (options->tune != CONVOY_TUNING_FORCE)
+        convoy_cuda_cache_read(device);
     *info = (struct convoy_device_info){.device_count = (uint32_t)count, .streams = device->stream_count};
     snprintf(info->name, sizeof(info->name), "cuda:%u", index);
     snprintf(info->description, sizeof(info->description), "%.64s, sm_%d%d, %zu MiB, driver for CUDA %d.%d",
@@ -67,6 +89,7 @@ void convoy_cuda_close(struct convoy_device *device)
     struct convoy_error ignored;
     if (device == NULL)
         return;
+    convoy_cuda_tuner_free(&device->tuner);
     if (device->pinned != NULL)
         (void)CONVOY_CUDA(&ignored, cudaHostUnregister, (device->pinned));
     for (int i = 0; i < CONVOY_CUDA_MAX_JOBS; i++)
@@ -76,6 +99,9 @@ void convoy_cuda_close(struct convoy_device *device)
     for (uint32_t i = 0; i < device->stream_count; i++)
         (void)CONVOY_CUDA(&ignored, cudaStreamDestroy, (device->streams[i]));
     convoy_cuda_choices_free(&device->choices);
+    free(device->cache_folder);
+    free(device->cache_file);
+    free(device->cache_header);
     free(device);
 }
 
@@ -286,4 +312,17 @@ int convoy_cuda_collect(struct convoy_device *device, int64_t timeout_us, uint64
         if (got != 0 || device->flight_count == 0 || convoy_now_us() >= end)
             return got;
     }
+}
+
+int convoy_cuda_memory(struct convoy_device *device, struct convoy_device_memory *memory,
+                       struct convoy_error *error)
+{
+    size_t available = 0, total = 0;
+    int failed = CONVOY_CUDA(error, cudaMemGetInfo, (&available, &total));
+    *memory = (struct convoy_device_memory){.free = available, .total = total};
+    for (const struct convoy_net *net = device->nets; net != NULL; net = net->next)
+        memory->weights += net->weights.bytes;
+    for (const struct convoy_cuda_workspace *w = device->workspaces; w != NULL; w = w->next)
+        memory->workspace += w->bytes * device->stream_count;
+    return failed;
 }

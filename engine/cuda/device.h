@@ -6,7 +6,7 @@
 #define CONVOY_ENGINE_CUDA_DEVICE_H
 
 #include "engine/backend.h"
-#include "engine/cuda/choice.h"
+#include "engine/cuda/tuner.h"
 
 #include <cuda_runtime_api.h>
 
@@ -45,10 +45,20 @@ struct convoy_device {
     uint32_t flight_count;
     struct convoy_cuda_flight flights[CONVOY_CUDA_MAX_JOBS]; /* in order of submission */
     void *pinned;
+    struct convoy_net *nets; /* all that are loaded */
     struct convoy_cuda_choices choices;
+    struct convoy_cuda_tuner tuner;
+    char *cache_folder, *cache_file, *cache_header; /* NULL: nothing is remembered */
+    void *context;
+    void (*log)(void *context, const char *level, const char *text);
+    void (*changed)(void *context, struct convoy_net *net, const struct convoy_net_info *info);
 };
 
-int convoy_cuda_open(uint32_t index, uint32_t wanted_streams, struct convoy_device **device,
+/* A line for the worker's log, if anyone reads it. */
+__attribute__((format(printf, 3, 4))) void convoy_cuda_log(const struct convoy_device *device,
+                                                           const char *level, const char *format, ...);
+
+int convoy_cuda_open(uint32_t index, const struct convoy_open_options *options, struct convoy_device **device,
                      struct convoy_device_info *info, struct convoy_error *error);
 void convoy_cuda_close(struct convoy_device *device);
 int convoy_cuda_attach(struct convoy_device *device, void *base, size_t bytes, struct convoy_error *error);
@@ -56,6 +66,8 @@ int convoy_cuda_submit(struct convoy_device *device, struct convoy_net *net, con
                        struct convoy_error *error);
 int convoy_cuda_collect(struct convoy_device *device, int64_t timeout_us, uint64_t *tag,
                         struct convoy_error *error);
+int convoy_cuda_memory(struct convoy_device *device, struct convoy_device_memory *memory,
+                       struct convoy_error *error);
 
 /* A workspace of at least so many bytes a stream: one that is there, or a new one. -ENOMEM, -EIO. */
 int convoy_cuda_workspace_get(struct convoy_device *device, size_t bytes,

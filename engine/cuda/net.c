@@ -28,14 +28,10 @@ const struct convoy_cuda_bucket *convoy_cuda_bucket(const struct convoy_net *net
 }
 
 /* Layers are the groups for which something runs, in order; past CONVOY_MAX_LAYERS they share the last one.
- * Their kernels are those of the largest bucket. */
-static int describe_layers(struct convoy_net *net, const struct convoy_graph *graph,
-                           const struct convoy_cuda_groups *groups, struct convoy_error *error)
+ */
+static int name_layers(struct convoy_net *net, struct convoy_error *error)
 {
-    const struct convoy_cuda_plan *plan = &net->buckets[net->bucket_count - 1].plans[CONVOY_FORM_F32_CHW];
-    if (net->takes_u8)
-        plan = &net->buckets[net->bucket_count - 1].plans[CONVOY_FORM_U8_HWC];
-    net->group_count = groups->count;
+    const struct convoy_cuda_groups *groups = &net->groups;
     net->layers = calloc((size_t)groups->count + 1, sizeof(net->layers[0]));
     net->layer_of_group = calloc((size_t)groups->count + 1, sizeof(int));
     if (net->layers == NULL || net->layer_of_group == NULL)
@@ -43,84 +39,58 @@ static int describe_layers(struct convoy_net *net, const struct convoy_graph *gr
     uint32_t count = 0;
     for (int i = 0; i < groups->count; i++) {
         const struct convoy_cuda_group *group = &groups->groups[i];
-        if ((!group->view || count == 0) && count < CONVOY_MAX_LAYERS) {
-            struct convoy_layer_info *layer = &net->layers[count++];
-            const char *kernel = "view";
-            for (int k = 0; k < plan->step_count; k++)
-                if (plan->steps[k].group == i && plan->steps[k].kind != CONVOY_CUDA_READ) {
-                    kernel = convoy_cuda_step_name(&plan->steps[k]);
-                    break;
-                }
-            convoy_copy_layer_name(graph->nodes[group->anchor].name, layer->name);
-            snprintf(layer->kernel, sizeof(layer->kernel), "%.36s%s%s%s%s", kernel,
-                     group->residual >= 0 ? "+add" : "", group->act_name != NULL ? "+" : "",
-                     group->act_name != NULL ? group->act_name : "", group->pool > 1 ? "+pool" : "");
-        }
+        if ((!group->view || count == 0) && count < CONVOY_MAX_LAYERS)
+            convoy_copy_layer_name(net->source.graph->nodes[group->anchor].name, net->layers[count++].name);
         net->layer_of_group[i] = (int)count - 1;
     }
     net->info.layer_count = count;
     net->info.layers = net->layers;
+    convoy_cuda_name_kernels(net);
     return 0;
 }
 
-static int make_plans(struct convoy_net *net, const struct convoy_cuda_source *source,
-                      struct convoy_error *error)
+/* Those of the largest bucket. */
+void convoy_cuda_name_kernels(struct convoy_net *net)
 {
-    int failed = 0;
-    for (int i = 0; i < net->bucket_count && !failed; i++)
-        for (int form = 0; form < CONVOY_CUDA_FORMS && !failed; form++) {
-            struct convoy_cuda_plan *plan = &net->buckets[i].plans[form];
-            if (form == CONVOY_FORM_U8_HWC && !net->takes_u8)
-                continue;
-            plan->rows = net->buckets[i].rows;
-            plan->form = (enum convoy_form)form;
-            failed = convoy_cuda_lower(source, plan, error);
-        }
-    return failed;
+    const struct convoy_cuda_bucket *largest = &net->buckets[net->bucket_count - 1];
+    const struct convoy_cuda_plan *plan =
+        &largest->plans[net->takes_u8 ? CONVOY_FORM_U8_HWC : CONVOY_FORM_F32_CHW];
+    for (int i = 0; i < net->groups.count; i++) {
+        const struct convoy_cuda_group *group = &net->groups.groups[i];
+        struct convoy_layer_info *layer = &net->layers[net->layer_of_group[i]];
+        const char *kernel = "view";
+        if (i > 0 && net->layer_of_group[i] == net->layer_of_group[i - 1])
+            continue; /* a layer is called after its first group */
+        for (int k = 0; k < plan->step_count; k++)
+            if (plan->steps[k].group == i && plan->steps[k].kind != CONVOY_CUDA_READ) {
+                kernel = convoy_cuda_step_name(&plan->steps[k]);
+                break;
+            }
+        snprintf(layer->kernel, sizeof(layer->kernel), "%.36s%s%s%s%s", kernel,
+                 group->residual >= 0 ? "+add" : "", group->act_name != NULL ? "+" : "",
+                 group->act_name != NULL ? group->act_name : "", group->pool > 1 ? "+pool" : "");
+    }
 }
 
 static size_t largest_workspace(const struct convoy_net *net)
 {
     size_t bytes = 0;
-    for (int i = 0; i < net->bucket_count; i++)
-        for (int form = 0; form < CONVOY_CUDA_FORMS; form++)
-            if (net->buckets[i].plans[form].workspace_bytes > bytes)
-                bytes = net->buckets[i].plans[form].workspace_bytes;
+    for (int i = 0; i < net->bucket_count; i++) {
+        size_t needed = convoy_cuda_bucket_workspace(&net->buckets[i]);
+        bytes = needed > bytes ? needed : bytes;
+    }
     return bytes;
 }
 
-static int record(const struct convoy_cuda_plan *plan, void *workspace, cudaStream_t stream,
-                  cudaGraphExec_t *exec, struct convoy_error *error)
-{
-    cudaGraph_t graph = NULL;
-    struct convoy_error ignored;
-    int failed = CONVOY_CUDA(error, cudaStreamBeginCapture, (stream, cudaStreamCaptureModeThreadLocal));
-    if (failed)
-        return failed;
-    for (int i = 0; i < plan->step_count && !failed; i++)
-        failed = convoy_cuda_step_launch(&plan->steps[i], workspace, stream, error);
-    int ended = CONVOY_CUDA(failed ? &ignored : error, cudaStreamEndCapture, (stream, &graph));
-    failed = failed ? failed : ended;
-    if (!failed)
-        failed = CONVOY_CUDA(error, cudaGraphInstantiate, (exec, graph, 0));
-    if (!failed)
-        failed = CONVOY_CUDA(error, cudaGraphUpload, (*exec, stream));
-    if (graph != NULL)
-        (void)CONVOY_CUDA(&ignored, cudaGraphDestroy, (graph));
-    return failed;
-}
-
-static int record_all(struct convoy_device *device, struct convoy_net *net, struct convoy_error *error)
+static int make_buckets(struct convoy_device *device, struct convoy_net *net, struct convoy_error *error)
 {
     int failed = 0;
     for (int i = 0; i < net->bucket_count && !failed; i++)
-        for (int form = 0; form < CONVOY_CUDA_FORMS && !failed; form++)
-            for (uint32_t s = 0; s < device->stream_count && !failed; s++)
-                if (net->buckets[i].plans[form].step_count > 0)
-                    failed = record(&net->buckets[i].plans[form], net->workspace->memory[s],
-                                    device->streams[s], &net->buckets[i].graphs[form][s], error);
-    for (uint32_t s = 0; s < device->stream_count && !failed; s++)
-        failed = CONVOY_CUDA(error, cudaStreamSynchronize, (device->streams[s])); /* uploads */
+        failed = convoy_cuda_bucket_plan(&net->source, net->takes_u8, &net->buckets[i], error);
+    if (!failed)
+        failed = convoy_cuda_workspace_get(device, largest_workspace(net), &net->workspace, error);
+    for (int i = 0; i < net->bucket_count && !failed; i++)
+        failed = convoy_cuda_bucket_record(device, net->workspace, &net->buckets[i], error);
     return failed;
 }
 
@@ -143,49 +113,49 @@ int convoy_cuda_load(struct convoy_device *device, const struct convoy_graph *gr
                      const struct convoy_load_options *options, struct convoy_net **result,
                      struct convoy_net_info *info, struct convoy_error *error)
 {
-    struct convoy_cuda_groups groups = {0};
     int failed = convoy_check_graph(graph, error);
     if (failed)
         return convoy_fail_in(error, failed, "model '%s'", options->name);
     struct convoy_net *net = calloc(1, sizeof(*net));
     if (net == NULL)
         return convoy_fail(error, -ENOMEM, "no memory for a network");
+    snprintf(net->name, sizeof(net->name), "%s", options->name);
     convoy_describe_shapes(graph, &net->info);
     net->max_batch = options->max_batch > 0 ? options->max_batch : 1;
     if (graph->tensors[graph->input].shape.batch_axis < 0)
         net->max_batch = 1;
     net->takes_u8 = net->info.channels <= CONVOY_MAX_U8_CHANNELS;
-    struct convoy_cuda_source source = {.graph = graph,
-                                        .groups = &groups,
-                                        .weights = &net->weights,
-                                        .choices = &device->choices,
-                                        .channels = net->info.channels,
-                                        .outputs_per_row = net->info.outputs_per_row,
-                                        .pixels = (int64_t)net->info.height * net->info.width};
-    memcpy(source.multiply, options->multiply, sizeof(source.multiply));
-    memcpy(source.add, options->add, sizeof(source.add));
+    struct convoy_cuda_source *source = &net->source;
+    *source = (struct convoy_cuda_source){.graph = graph,
+                                          .groups = &net->groups,
+                                          .weights = &net->weights,
+                                          .choices = &device->choices,
+                                          .channels = net->info.channels,
+                                          .outputs_per_row = net->info.outputs_per_row,
+                                          .pixels = (int64_t)net->info.height * net->info.width};
+    memcpy(source->multiply, options->multiply, sizeof(source->multiply));
+    memcpy(source->add, options->add, sizeof(source->add));
     for (int form = 0; form < CONVOY_CUDA_FORMS; form++)
-        net->input_stride[form] = convoy_cuda_input_stride(&source, (enum convoy_form)form);
-    net->output_stride = convoy_cuda_output_stride(&source);
+        net->input_stride[form] = convoy_cuda_input_stride(source, (enum convoy_form)form);
+    net->output_stride = convoy_cuda_output_stride(source);
     choose_buckets(net);
     failed = convoy_cuda_fault_on_load(options->name, error);
     if (!failed)
-        failed = convoy_cuda_group_nodes(graph, &groups, error);
+        failed = convoy_cuda_group_nodes(graph, &net->groups, error);
     if (!failed)
-        failed = make_plans(net, &source, error);
+        failed = make_buckets(device, net, error);
     if (!failed)
-        failed = describe_layers(net, graph, &groups, error);
-    if (!failed)
-        failed = convoy_cuda_workspace_get(device, largest_workspace(net), &net->workspace, error);
-    if (!failed)
-        failed = record_all(device, net, error);
+        failed = name_layers(net, error);
     if (!failed)
         failed = make_profile_marks(device, net, error);
-    convoy_cuda_groups_free(&groups);
     if (failed) {
         convoy_cuda_unload(device, net);
         return convoy_fail_in(error, failed, "model '%s'", options->name);
     }
+    struct convoy_net **link = &device->nets;
+    while (*link != NULL)
+        link = &(*link)->next;
+    *link = net;
     net->info.precision = CONVOY_FP32;
     net->info.weight_bytes = net->weights.bytes;
     *info = net->info;
@@ -198,13 +168,14 @@ void convoy_cuda_unload(struct convoy_device *device, struct convoy_net *net)
     struct convoy_error ignored;
     if (net == NULL)
         return;
-    for (int i = 0; i < net->bucket_count; i++)
-        for (int form = 0; form < CONVOY_CUDA_FORMS; form++) {
-            for (uint32_t s = 0; s < CONVOY_CUDA_MAX_STREAMS; s++)
-                if (net->buckets[i].graphs[form][s] != NULL)
-                    (void)CONVOY_CUDA(&ignored, cudaGraphExecDestroy, (net->buckets[i].graphs[form][s]));
-            convoy_cuda_plan_free(&net->buckets[i].plans[form]);
+    convoy_cuda_tuner_forget(&device->tuner, net);
+    for (struct convoy_net **link = &device->nets; *link != NULL; link = &(*link)->next)
+        if (*link == net) {
+            *link = net->next;
+            break;
         }
+    for (int i = 0; i < net->bucket_count; i++)
+        convoy_cuda_bucket_free(&net->buckets[i]);
     for (uint32_t s = 0; s < CONVOY_CUDA_MAX_STREAMS; s++) {
         for (uint32_t i = 0; net->profile_marks[s] != NULL && i <= net->info.layer_count; i++)
             if (net->profile_marks[s][i] != NULL)
@@ -213,6 +184,7 @@ void convoy_cuda_unload(struct convoy_device *device, struct convoy_net *net)
     }
     convoy_cuda_workspace_put(device, net->workspace);
     convoy_cuda_weights_free(&net->weights);
+    convoy_cuda_groups_free(&net->groups);
     free(net->layer_of_group);
     free(net->layers);
     free(net);

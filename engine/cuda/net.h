@@ -4,28 +4,21 @@
 #ifndef CONVOY_ENGINE_CUDA_NET_H
 #define CONVOY_ENGINE_CUDA_NET_H
 
-#include "engine/cuda/device.h"
+#include "engine/cuda/bucket.h"
 #include "engine/cuda/groups.h"
-#include "engine/cuda/lower.h"
-#include "engine/cuda/plan.h"
-#include "engine/cuda/weights.h"
 
-#define CONVOY_CUDA_FORMS       2
 #define CONVOY_CUDA_MAX_BUCKETS 40
 
-struct convoy_cuda_bucket {
-    uint32_t rows;
-    struct convoy_cuda_plan plans[CONVOY_CUDA_FORMS];
-    cudaGraphExec_t graphs[CONVOY_CUDA_FORMS][CONVOY_CUDA_MAX_STREAMS];
-};
-
 struct convoy_net {
+    struct convoy_net *next; /* of the device's, in the order in which they were loaded */
+    char name[96];           /* for messages */
     struct convoy_net_info info;
+    struct convoy_cuda_source source; /* what plans are made from; the graph is the caller's */
+    struct convoy_cuda_groups groups;
     uint32_t max_batch;
     bool takes_u8;
     size_t input_stride[CONVOY_CUDA_FORMS], output_stride; /* as the plans' copies want them */
     struct convoy_cuda_weights weights;
-    int group_count;
     int *layer_of_group;
     struct convoy_layer_info *layers;
     int bucket_count;
@@ -33,6 +26,7 @@ struct convoy_net {
     struct convoy_cuda_workspace *workspace;
     cudaEvent_t *profile_marks[CONVOY_CUDA_MAX_STREAMS]; /* layers + 1 each */
     bool profiling[CONVOY_CUDA_MAX_STREAMS];
+    bool tuned; /* or given up: nothing is left for the tuner */
 };
 
 int convoy_cuda_load(struct convoy_device *device, const struct convoy_graph *graph,
@@ -42,6 +36,15 @@ void convoy_cuda_unload(struct convoy_device *device, struct convoy_net *net);
 
 /* The bucket that holds so many rows, 1 to max_batch. */
 const struct convoy_cuda_bucket *convoy_cuda_bucket(const struct convoy_net *net, uint32_t rows);
+
+/* Makes a bucket's plans and graphs anew with what is known now; with a larger workspace all graphs. Nothing
+ * may be in flight. After a failure everything is as before: -ENOMEM, or -EIO. */
+int convoy_cuda_renew(struct convoy_device *device, struct convoy_net *net, int bucket,
+                      struct convoy_error *error);
+/* After that: frees constants that no plan reads any more, and brings info up to date. */
+void convoy_cuda_renewed(struct convoy_net *net);
+/* Says in info which kernels the layers run on. */
+void convoy_cuda_name_kernels(struct convoy_net *net);
 
 /* Launches a plan layer by layer on a stream of its own, with profile_marks between. */
 int convoy_cuda_run_profiled(struct convoy_device *device, struct convoy_net *net,

@@ -34,8 +34,9 @@ static const float *read_at(const struct convoy_cuda_place *place, const void *w
 
 static float *write_at(const struct convoy_cuda_place *place, void *workspace)
 {
-    return place->where == CONVOY_CUDA_WORKSPACE ? (float *)(void *)((char *)workspace + place->offset)
-                                                 : NULL;
+    if (place->where == CONVOY_CUDA_WORKSPACE)
+        return (float *)(void *)((char *)workspace + place->offset);
+    return place->where == CONVOY_CUDA_OUTSIDE ? place->memory : NULL;
 }
 
 static cudaError_t launch_conv(const struct convoy_cuda_step *step, void *workspace, cudaStream_t stream)
@@ -105,6 +106,38 @@ int convoy_cuda_step_launch(const struct convoy_cuda_step *step, void *workspace
 {
     convoy_cuda_count(CONVOY_CUDA_cudaLaunchKernelExC);
     return convoy_cuda_check(launch(step, workspace, stream), convoy_cuda_step_name(step), error);
+}
+
+static bool is_there(const struct convoy_cuda_place *place, const float *constant)
+{
+    return place->where == CONVOY_CUDA_CONSTANT && place->constant == constant;
+}
+
+static bool step_uses(const struct convoy_cuda_step *step, const float *constant)
+{
+    if (is_there(&step->x, constant))
+        return true;
+    switch (step->kind) {
+    case CONVOY_CUDA_CONV:
+        return is_there(&step->conv.weights, constant) || is_there(&step->conv.bias, constant) ||
+               is_there(&step->conv.residual, constant);
+    case CONVOY_CUDA_GEMM:
+        return is_there(&step->gemm.b, constant) || is_there(&step->gemm.bias, constant);
+    case CONVOY_CUDA_BINARY:
+        return is_there(&step->binary.b, constant);
+    case CONVOY_CUDA_SCALE_SHIFT:
+        return is_there(&step->scale_shift.scale, constant) || is_there(&step->scale_shift.shift, constant);
+    default:
+        return false;
+    }
+}
+
+bool convoy_cuda_plan_uses(const struct convoy_cuda_plan *plan, const float *constant)
+{
+    for (int i = 0; i < plan->step_count; i++)
+        if (step_uses(&plan->steps[i], constant))
+            return true;
+    return false;
 }
 
 const char *convoy_cuda_step_name(const struct convoy_cuda_step *step)

@@ -10,13 +10,19 @@
 #include "engine/backend.h"
 #include "kernels/kernels.h"
 
-enum convoy_cuda_where { CONVOY_CUDA_NOTHING, CONVOY_CUDA_WORKSPACE, CONVOY_CUDA_CONSTANT };
+enum convoy_cuda_where {
+    CONVOY_CUDA_NOTHING,
+    CONVOY_CUDA_WORKSPACE,
+    CONVOY_CUDA_CONSTANT,
+    CONVOY_CUDA_OUTSIDE /* memory of its own: never in a network's plans, while kernels are timed alone */
+};
 
 /* Where a tensor is. */
 struct convoy_cuda_place {
     enum convoy_cuda_where where;
     size_t offset;         /* WORKSPACE: bytes */
     const float *constant; /* CONSTANT: in device memory */
+    float *memory;         /* OUTSIDE: in device memory */
 };
 
 enum convoy_cuda_kind {
@@ -94,6 +100,9 @@ struct convoy_cuda_step *convoy_cuda_plan_add(struct convoy_cuda_plan *plan);
 /* Launches one step in a workspace. 0, or -EIO and a sentence. */
 int convoy_cuda_step_launch(const struct convoy_cuda_step *step, void *workspace, cudaStream_t stream,
                             struct convoy_error *error);
+
+/* Does a step of the plan read that constant? */
+bool convoy_cuda_plan_uses(const struct convoy_cuda_plan *plan, const float *constant);
 
 /* What profiles call a step: "per_layer:5x5x8", "pool". Static text. */
 const char *convoy_cuda_step_name(const struct convoy_cuda_step *step);

@@ -43,7 +43,7 @@ static const float *upload(struct convoy_cuda_weights *weights, int tensor,
         convoy_cuda_release(data);
         return NULL;
     }
-    weights->weights[weights->count++] = (struct convoy_cuda_weight){tensor, pack, data};
+    weights->weights[weights->count++] = (struct convoy_cuda_weight){tensor, pack, data, bytes};
     weights->bytes += bytes;
     return data;
 }
@@ -78,6 +78,22 @@ const float *convoy_cuda_weights_packed(struct convoy_cuda_weights *weights, con
     there = upload(weights, tensor, kernel->pack, packed, floats, code, error);
     free(packed);
     return there;
+}
+
+void convoy_cuda_weights_sweep(struct convoy_cuda_weights *weights,
+                               bool (*used)(const void *context, const float *data), const void *context)
+{
+    int kept = 0;
+    for (int i = 0; i < weights->count; i++) {
+        struct convoy_cuda_weight weight = weights->weights[i];
+        if (used(context, weight.data)) {
+            weights->weights[kept++] = weight;
+            continue;
+        }
+        weights->bytes -= weight.bytes;
+        convoy_cuda_release(weight.data);
+    }
+    weights->count = kept;
 }
 
 void convoy_cuda_weights_free(struct convoy_cuda_weights *weights)

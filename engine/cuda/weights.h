@@ -10,6 +10,7 @@ struct convoy_cuda_weight {
     void (*pack)(const struct convoy_conv_shape *shape, const float *weights,
                  float *packed); /* NULL: as is */
     float *data;                 /* device memory */
+    size_t bytes;
 };
 
 /* All zero is empty. The thread that works with the device. */
@@ -28,6 +29,10 @@ const float *convoy_cuda_weights_packed(struct convoy_cuda_weights *weights, con
                                         int tensor, const struct convoy_conv_kernel *kernel,
                                         const struct convoy_conv_shape *shape, int *code,
                                         struct convoy_error *error);
+
+/* Frees those of which used() says no; nothing may be running that reads them. */
+void convoy_cuda_weights_sweep(struct convoy_cuda_weights *weights,
+                               bool (*used)(const void *context, const float *data), const void *context);
 
 /* Frees the device's memory too; nothing may be running that reads it. */
 void convoy_cuda_weights_free(struct convoy_cuda_weights *weights);

@@ -18,7 +18,7 @@ struct convoy_net {
     struct convoy_layer_info layer;
 };
 
-static int null_open(uint32_t index, uint32_t wanted_streams, struct convoy_device **device,
+static int null_open(uint32_t index, const struct convoy_open_options *options, struct convoy_device **device,
                      struct convoy_device_info *info, struct convoy_error *error)
 {
     if (index != 0)
@@ -29,7 +29,7 @@ static int null_open(uint32_t index, uint32_t wanted_streams, struct convoy_devi
     *info = (struct convoy_device_info){.name = "null",
                                         .description = "answers 1/K without computing",
                                         .device_count = 1,
-                                        .streams = wanted_streams < QUEUE ? wanted_streams : QUEUE};
+                                        .streams = options->streams < QUEUE ? options->streams : QUEUE};
     return 0;
 }
 

@@ -8,6 +8,7 @@ int convoy_worker_check(const char *backend, const char *path)
 {
     struct convoy_worker_device device;
     struct convoy_worker_net net = {0};
+    struct convoy_open_options options = {.streams = 1};
     struct convoy_error error;
     cJSON *described = NULL;
     cJSON *message = cJSON_CreateObject();
@@ -16,7 +17,7 @@ int convoy_worker_check(const char *backend, const char *path)
     cJSON_AddStringToObject(message, "precision", "fp32");
     cJSON_AddNumberToObject(message, "max_batch", 1);
 
-    int code = convoy_worker_open_device(backend, 0, 1, &device, NULL, &error);
+    int code = convoy_worker_open_device(backend, 0, &options, &device, NULL, &error);
     if (code == 0)
         code = convoy_worker_load(&device, message, &net, &described, &error);
     if (described == NULL)

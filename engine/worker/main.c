@@ -13,15 +13,32 @@ static const char usage[] =
     "  convoy-worker --check MODEL.onnx [--backend auto|cpu|cuda|null]\n"
     "      Loads the model and prints one JSON line: its shapes and layers, or the reason why it\n"
     "      cannot be served. Exit status 0 if it can.\n"
-    "  convoy-worker --serve --backend NAME --device INDEX --streams N\n"
+    "  convoy-worker --serve --backend NAME --device INDEX --streams N [--cache-dir DIR]\n"
+    "      [--tune on|off|force]\n"
     "      How convoyd starts it, with the channel's descriptors.\n"
     "  convoy-worker --version\n";
 
-static const struct option options[] = {
-    {"check", required_argument, NULL, 'c'},   {"serve", no_argument, NULL, 's'},
-    {"backend", required_argument, NULL, 'b'}, {"device", required_argument, NULL, 'd'},
-    {"streams", required_argument, NULL, 'n'}, {"version", no_argument, NULL, 'v'},
-    {"help", no_argument, NULL, 'h'},          {0}};
+static const struct option options[] = {{"check", required_argument, NULL, 'c'},
+                                        {"serve", no_argument, NULL, 's'},
+                                        {"backend", required_argument, NULL, 'b'},
+                                        {"device", required_argument, NULL, 'd'},
+                                        {"streams", required_argument, NULL, 'n'},
+                                        {"version", no_argument, NULL, 'v'},
+                                        {"cache-dir", required_argument, NULL, 'k'},
+                                        {"tune", required_argument, NULL, 't'},
+                                        {"help", no_argument, NULL, 'h'},
+                                        {0}};
+
+static const char *const tunings[] = {
+    [CONVOY_TUNING_OFF] = "off", [CONVOY_TUNING_ON] = "on", [CONVOY_TUNING_FORCE] = "force"};
+
+static int tuning_of(const char *name)
+{
+    for (int i = 0; i < (int)(sizeof tunings / sizeof tunings[0]); i++)
+        if (strcmp(tunings[i], name) == 0)
+            return i;
+    return -1;
+}
 
 static int usage_error(void)
 {
@@ -40,8 +57,9 @@ static long small_number(const char *text)
 int main(int argc, char **argv)
 {
     const char *backend = "auto", *check = NULL;
+    const char *cache_dir = NULL;
     long device = 0, streams = 1;
-    int option, serve = 0;
+    int option, serve = 0, tune = CONVOY_TUNING_OFF;
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
         switch (option) {
         case 'c':
@@ -59,6 +77,12 @@ int main(int argc, char **argv)
         case 'n':
             streams = small_number(optarg);
             break;
+        case 'k':
+            cache_dir = optarg;
+            break;
+        case 't':
+            tune = tuning_of(optarg);
+            break;
         case 'v':
             puts("convoy-worker " CONVOY_VERSION);
             return 0;
@@ -69,9 +93,11 @@ int main(int argc, char **argv)
             return usage_error();
         }
     }
-    if (optind != argc || device < 0 || streams < 1 || (check != NULL) == (serve != 0))
+    if (optind != argc || device < 0 || streams < 1 || tune < 0 || (check != NULL) == (serve != 0))
         return usage_error();
     if (check != NULL)
         return convoy_worker_check(backend, check);
-    return convoy_worker_serve(backend, (uint32_t)device, (uint32_t)streams);
+    struct convoy_open_options options = {
+        .streams = (uint32_t)streams, .cache_dir = cache_dir, .tune = (enum convoy_tuning)tune};
+    return convoy_worker_serve(backend, (uint32_t)device, &options);
 }

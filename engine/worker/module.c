@@ -55,16 +55,16 @@ static int load_module(const char *backend, const struct convoy_backend **table,
     return 0;
 }
 
-static int open_one(const char *backend, uint32_t index, uint32_t streams,
+static int open_one(const char *backend, uint32_t index, const struct convoy_open_options *options,
                     struct convoy_worker_device *device, struct convoy_error *error)
 {
     int code = load_module(backend, &device->backend, error);
     if (code != 0)
         return code;
-    return device->backend->open(index, streams, &device->device, &device->info, error);
+    return device->backend->open(index, options, &device->device, &device->info, error);
 }
 
-int convoy_worker_open_device(const char *backend, uint32_t index, uint32_t streams,
+int convoy_worker_open_device(const char *backend, uint32_t index, const struct convoy_open_options *options,
                               struct convoy_worker_device *device, struct convoy_error *notice,
                               struct convoy_error *error)
 {
@@ -75,10 +75,10 @@ int convoy_worker_open_device(const char *backend, uint32_t index, uint32_t stre
     if (notice != NULL)
         notice->message[0] = '\0';
     if (strcmp(backend, "auto") != 0)
-        return open_one(backend, index, streams, device, error);
-    if (open_one("cuda", index, streams, device, notice) == 0)
+        return open_one(backend, index, options, device, error);
+    if (open_one("cuda", index, options, device, notice) == 0)
         return 0;
-    return open_one("cpu", index, streams, device, error);
+    return open_one("cpu", index, options, device, error);
 }
 
 void convoy_worker_close_device(struct convoy_worker_device *device)

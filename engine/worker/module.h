@@ -14,7 +14,7 @@ struct convoy_worker_device {
 /* backend: "cpu", "cuda", "null", or "auto": cuda where there is a driver and a device, else cpu. notice (may
  * be NULL) receives why "auto" passed cuda by, or an empty message. Call before any other thread runs: the
  * environment is changed for the libraries that modules bring. */
-int convoy_worker_open_device(const char *backend, uint32_t index, uint32_t streams,
+int convoy_worker_open_device(const char *backend, uint32_t index, const struct convoy_open_options *options,
                               struct convoy_worker_device *device, struct convoy_error *notice,
                               struct convoy_error *error);
 void convoy_worker_close_device(struct convoy_worker_device *device);

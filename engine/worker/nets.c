@@ -60,6 +60,12 @@ static cJSON *describe(const struct convoy_graph *graph, const struct convoy_net
     cJSON_AddNumberToObject(object, "classes", info->output_elements[0]);
     cJSON_AddBoolToObject(object, "softmax", graph->ends_in_softmax);
     cJSON_AddStringToObject(object, "precision", precision_names[info->precision]);
+    convoy_worker_describe(info, object);
+    return object;
+}
+
+void convoy_worker_describe(const struct convoy_net_info *info, cJSON *object)
+{
     cJSON_AddNumberToObject(object, "weight_bytes", (double)info->weight_bytes);
     cJSON *layers = cJSON_AddArrayToObject(object, "layers");
     for (uint32_t i = 0; i < info->layer_count; i++) {
@@ -68,7 +74,6 @@ static cJSON *describe(const struct convoy_graph *graph, const struct convoy_net
         cJSON_AddStringToObject(layer, "kernel", info->layers[i].kernel);
         cJSON_AddItemToArray(layers, layer);
     }
-    return object;
 }
 
 int convoy_worker_load(struct convoy_worker_device *device, const cJSON *message,
@@ -93,6 +98,9 @@ int convoy_worker_load(struct convoy_worker_device *device, const cJSON *message
         net->max_batch = options.max_batch;
         if (described != NULL)
             *described = describe(graph, &net->info);
+        net->graph = device->backend->keeps_graph ? graph : NULL;
+        if (net->graph != NULL)
+            graph = NULL;
     }
     convoy_graph_free(graph);
     malloc_trim(0); /* the file's copy of the weights goes back to the system */
@@ -103,5 +111,6 @@ void convoy_worker_unload(struct convoy_worker_device *device, struct convoy_wor
 {
     if (net->net != NULL)
         device->backend->unload(device->device, net->net);
+    convoy_graph_free(net->graph);
     memset(net, 0, sizeof *net);
 }

@@ -7,7 +7,8 @@
 #include <cjson/cJSON.h>
 
 struct convoy_worker_net {
-    struct convoy_net *net; /* NULL: not loaded */
+    struct convoy_net *net;     /* NULL: not loaded */
+    struct convoy_graph *graph; /* where the backend needs it as long as net */
     struct convoy_net_info info;
     uint32_t max_batch;
 };
@@ -17,6 +18,8 @@ struct convoy_worker_net {
  * channels, height, width, outputs, softmax, precision, weight_bytes, layers. */
 int convoy_worker_load(struct convoy_worker_device *device, const cJSON *message,
                        struct convoy_worker_net *net, cJSON **described, struct convoy_error *error);
+/* "weight_bytes" and "layers" of what a backend made of a model, into object. */
+void convoy_worker_describe(const struct convoy_net_info *info, cJSON *object);
 void convoy_worker_unload(struct convoy_worker_device *device, struct convoy_worker_net *net);
 
 #endif

@@ -18,9 +18,11 @@
 #define HEARTBEAT_MS 100
 #define COLLECT_US   50 /* how long a busy device may keep the compute thread from looking at new slots */
 
-enum phase { STARTING, LOADING, RUNNING };
+#define IDLE_US 5000 /* how long a slot may wait because the backend is tuning, kernels' own time aside */
+
+enum phase { STARTING, LOADING, TUNING, RUNNING };
 static const char *const phase_names[] = {
-    [STARTING] = "starting", [LOADING] = "loading", [RUNNING] = "running"};
+    [STARTING] = "starting", [LOADING] = "loading", [TUNING] = "tuning", [RUNNING] = "running"};
 
 struct message {
     struct message *next;
@@ -51,7 +53,7 @@ struct worker {
 
     /* the compute thread's own */
     struct convoy_channel channel;
-    bool attached;
+    bool attached, idle_left; /* idle_left: the backend may have use for idle moments */
     struct convoy_worker_net nets[CONVOY_MAX_MODELS];
     struct flight flights[CONVOY_MAX_SLOTS];
     uint32_t in_flight;
@@ -165,6 +167,24 @@ static bool run_slots(struct worker *worker)
     return true;
 }
 
+/* After models came, went or were tuned: the question costs time. */
+static void send_memory(struct worker *worker)
+{
+    struct convoy_device_memory memory = {0};
+    struct convoy_error error;
+    if (worker->device.backend->memory == NULL)
+        return;
+    if (worker->device.backend->memory(worker->device.device, &memory, &error) != 0)
+        lose_device(worker, &error);
+    cJSON *message = cJSON_CreateObject();
+    cJSON_AddStringToObject(message, "type", "memory");
+    cJSON_AddNumberToObject(message, "weights", (double)memory.weights);
+    cJSON_AddNumberToObject(message, "workspace", (double)memory.workspace);
+    cJSON_AddNumberToObject(message, "free", (double)memory.free);
+    cJSON_AddNumberToObject(message, "total", (double)memory.total);
+    convoy_control_send(&worker->control, message);
+}
+
 static void send_model(struct worker *worker, const char *type, uint32_t model, cJSON *object,
                        const char *reason)
 {
@@ -188,13 +208,77 @@ static void load(struct worker *worker, uint32_t model, const cJSON *message)
         send_model(worker, "loaded", model, described, NULL);
     else
         send_model(worker, "failed", model, NULL, error.message);
+    send_memory(worker);
+    worker->idle_left = true;
     atomic_store(&worker->phase, RUNNING);
+}
+
+static void add_counter(void *context, const char *name, uint64_t value)
+{
+    cJSON_AddNumberToObject(context, name, (double)value);
+}
+
+static void send_heartbeat(struct worker *worker)
+{
+    cJSON *message = cJSON_CreateObject();
+    cJSON_AddStringToObject(message, "type", "heartbeat");
+    cJSON_AddStringToObject(message, "phase", phase_names[atomic_load(&worker->phase)]);
+    if (worker->device.backend->counters != NULL)
+        worker->device.backend->counters(worker->device.device, add_counter,
+                                         cJSON_AddObjectToObject(message, "counters"));
+    convoy_control_send(&worker->control, message);
+}
+
+/* backend.h's changed(). */
+static void tell_changed(void *context, struct convoy_net *net, const struct convoy_net_info *info)
+{
+    struct worker *worker = context;
+    for (uint32_t model = 0; model < CONVOY_MAX_MODELS; model++) {
+        if (worker->nets[model].net != net)
+            continue;
+        worker->nets[model].info = *info;
+        cJSON *object = cJSON_CreateObject();
+        convoy_worker_describe(info, object);
+        send_model(worker, "tuned", model, object, NULL);
+        send_memory(worker);
+    }
+}
+
+/* backend.h's log(). */
+static void tell_log(void *context, const char *level, const char *text)
+{
+    struct worker *worker = context;
+    convoy_control_log(&worker->control, level, "%s", text);
+}
+
+/* A moment without work is the backend's; false when it has no use for it. */
+static bool use_idle(struct worker *worker)
+{
+    struct convoy_error error;
+    if (worker->device.backend->idle == NULL || !worker->idle_left || worker->in_flight > 0)
+        return false;
+    /* The front must know before it may be the last that it hears. */
+    if (atomic_exchange(&worker->phase, TUNING) != TUNING)
+        send_heartbeat(worker);
+    int more = worker->device.backend->idle(worker->device.device, IDLE_US, &error);
+    if (more < 0)
+        lose_device(worker, &error);
+    worker->idle_left = more > 0;
+    if (more == 0)
+        atomic_store(&worker->phase, RUNNING);
+    return worker->idle_left;
 }
 
 static uint64_t number(const cJSON *message, const char *key)
 {
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(message, key);
     return cJSON_IsNumber(item) && item->valuedouble >= 0 ? (uint64_t)item->valuedouble : UINT64_MAX;
+}
+
+static void unload(struct worker *worker, uint32_t model)
+{
+    convoy_worker_unload(&worker->device, &worker->nets[model]);
+    send_memory(worker);
 }
 
 static void attach(struct worker *worker, const cJSON *message)
@@ -228,7 +312,7 @@ static void obey(struct worker *worker, const cJSON *message)
     if (strcmp(type, "load") == 0 && model < CONVOY_MAX_MODELS)
         load(worker, (uint32_t)model, message);
     else if (strcmp(type, "unload") == 0 && model < CONVOY_MAX_MODELS)
-        convoy_worker_unload(&worker->device, &worker->nets[model]);
+        unload(worker, (uint32_t)model);
     else if (strcmp(type, "channel") == 0)
         attach(worker, message);
     else if (strcmp(type, "exit") == 0)
@@ -263,7 +347,7 @@ static void *compute(void *context)
         if (message != NULL) {
             obey(worker, message);
             cJSON_Delete(message);
-        } else if (!busy) {
+        } else if (!busy && !use_idle(worker)) {
             poll(doorbells, 2, -1);
             for (int i = 0; i < 2; i++)
                 if (doorbells[i].revents != 0)
@@ -288,22 +372,6 @@ static void queue_message(void *context, cJSON *json)
     (void)written;
 }
 
-static void add_counter(void *context, const char *name, uint64_t value)
-{
-    cJSON_AddNumberToObject(context, name, (double)value);
-}
-
-static void send_heartbeat(struct worker *worker)
-{
-    cJSON *message = cJSON_CreateObject();
-    cJSON_AddStringToObject(message, "type", "heartbeat");
-    cJSON_AddStringToObject(message, "phase", phase_names[atomic_load(&worker->phase)]);
-    if (worker->device.backend->counters != NULL)
-        worker->device.backend->counters(worker->device.device, add_counter,
-                                         cJSON_AddObjectToObject(message, "counters"));
-    convoy_control_send(&worker->control, message);
-}
-
 static void send_hello(struct worker *worker)
 {
     const struct convoy_device_info *info = &worker->device.info;
@@ -318,9 +386,13 @@ static void send_hello(struct worker *worker)
     convoy_control_send(&worker->control, message);
 }
 
-int convoy_worker_serve(const char *backend, uint32_t device_index, uint32_t streams)
+int convoy_worker_serve(const char *backend, uint32_t device_index, const struct convoy_open_options *wish)
 {
     static struct worker worker; /* large, and needed until the process ends */
+    struct convoy_open_options options = *wish;
+    options.context = &worker;
+    options.log = tell_log;
+    options.changed = tell_changed;
     struct convoy_error error, notice;
     pthread_t thread;
 
@@ -330,7 +402,7 @@ int convoy_worker_serve(const char *backend, uint32_t device_index, uint32_t str
     signal(SIGPIPE, SIG_IGN);
     convoy_fault_prepare();
     convoy_control_open(&worker.control, CONVOY_FD_CONTROL);
-    if (convoy_worker_open_device(backend, device_index, streams, &worker.device, &notice, &error) != 0) {
+    if (convoy_worker_open_device(backend, device_index, &options, &worker.device, &notice, &error) != 0) {
         cJSON *message = cJSON_CreateObject();
         cJSON_AddStringToObject(message, "type", "lost");
         cJSON_AddStringToObject(message, "reason", error.message);

@@ -1,7 +1,8 @@
 /* A backend by itself: images a second of one model at one batch size, without HTTP, channel or front.
  *   bench_backend_rate BACKEND MODEL.onnx BATCH SECONDS u8|f32
- * Prints one line: images a second, counted over SECONDS after a second of warming up. The images are random;
- * a backend that skipped work for zeros would look faster than it is. */
+ * Prints one line: images a second, counted over SECONDS after a second of warming up, on a backend that
+ * tunes when it is idle after that. The images are random; a backend that skipped work for zeros would look
+ * faster than it is. */
 #include "engine/base/clock.h"
 #include "engine/channel.h"
 #include "engine/worker/nets.h"
@@ -39,6 +40,15 @@ static int measure(const struct convoy_worker_device *device, const struct convo
     return 0;
 }
 
+/* As a daemon that has been idle for a while. */
+static int tune(const struct convoy_worker_device *device, struct convoy_error *error)
+{
+    int more = device->backend->idle != NULL;
+    while (more > 0)
+        more = device->backend->idle(device->device, 1000000, error);
+    return more;
+}
+
 static cJSON *load_message(const char *path, long batch)
 {
     cJSON *message = cJSON_CreateObject();
@@ -72,12 +82,13 @@ int main(int argc, char **argv)
     }
     long batch = strtol(argv[3], NULL, 10);
     struct convoy_worker_device device;
-    struct convoy_worker_net net;
+    struct convoy_worker_net net = {0};
+    struct convoy_open_options options = {.streams = 1, .tune = CONVOY_TUNING_ON};
     struct convoy_job_times times = {0};
     struct convoy_error error;
     cJSON *message = load_message(argv[2], batch);
-    if (batch < 1 || convoy_worker_open_device(argv[1], 0, 1, &device, NULL, &error) != 0 ||
-        convoy_worker_load(&device, message, &net, NULL, &error) != 0) {
+    if (batch < 1 || convoy_worker_open_device(argv[1], 0, &options, &device, NULL, &error) != 0 ||
+        convoy_worker_load(&device, message, &net, NULL, &error) != 0 || tune(&device, &error) != 0) {
         fprintf(stderr, "bench_backend_rate: %s\n", batch < 1 ? "the batch is 1 at least" : error.message);
         return 1;
     }

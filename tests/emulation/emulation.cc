@@ -26,7 +26,7 @@ struct convoy_emulated_stream {
 };
 struct convoy_emulated_event {
     convoy_emulated_stream *stream = nullptr;
-    uint64_t recorded = 0, reached = 0;
+    uint64_t recorded = 0, reached = 0, kernels = 0;
     double ms = 0;
 };
 
@@ -36,6 +36,8 @@ static std::map<void *, size_t> allocations;
 static std::map<char *, size_t> pinned;
 static cudaError_t sticky, last;
 static long graph_launches;
+static uint64_t kernels_run;
+static bool refused_once;
 
 static double now_ms()
 {
@@ -336,6 +338,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
     return put(stream, [=]() {
         event->reached = number;
         event->ms = now_ms();
+        event->kernels = kernels_run;
         return cudaSuccess;
     });
 }
@@ -356,7 +359,9 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
 {
     if (from->reached < from->recorded || to->reached < to->recorded || from->recorded == 0 || to->recorded == 0)
         return say(cudaErrorNotReady);
-    *ms = (float)(to->ms - from->ms);
+    const char *clock = getenv("CONVOY_EMULATED_CLOCK");
+    *ms = clock != nullptr && strcmp(clock, "kernels") == 0 ? 1.0f / (float)(1 + to->kernels - from->kernels)
+                                                            : (float)(to->ms - from->ms);
     return say(cudaSuccess);
 }
 
@@ -403,8 +408,15 @@ cudaError_t convoy_emulated_launch(const cudaLaunchConfig_t *config, std::functi
         block.x < 1 || block.y < 1 || block.z < 1 || block.z > 64 || block.x * block.y * block.z > 1024 ||
         config->dynamicSmemBytes > (227u << 10))
         return say(cudaErrorInvalidConfiguration);
+    if (fault("refuse") != nullptr && !refused_once && !capturing()) {
+        refused_once = true;
+        return say(cudaErrorInvalidConfiguration);
+    }
     size_t shared = config->dynamicSmemBytes;
     return put(config->stream, [grid, block, shared, body]() {
+        kernels_run++;
+        if (fault("kernel") != nullptr)
+            return cudaErrorIllegalAddress;
         convoy_emulated_grid(grid, block, shared, body);
         return cudaSuccess;
     });

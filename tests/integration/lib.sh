@@ -121,5 +121,22 @@ sample() { curl -fsS "$url/metrics" | awk -v name="$1 " 'index($0, name) == 1 { 
 # needs_pillow: skips the test where Python cannot make images.
 needs_pillow() { "$python" -c 'import PIL' 2>/dev/null || skip "there is no Pillow (python3-pil) to make images with"; }
 
+# needs_cuda: $build is a tree whose CUDA backend has a GPU, or the emulation of one (tests/emulation); $emulated is not
+# empty for the latter.
+needs_cuda() {
+  emulated=$build/tests/emulation/convoy-backend-cuda-emulated.so
+  if "$build/bin/convoy-worker" --check models/cifar10-convnet/1/model.onnx --backend cuda >"$work/check" 2>&1; then
+    echo "On the GPU."
+    emulated=
+    return
+  fi
+  [ -e "$emulated" ] || skip "there is neither a GPU nor an emulated one"
+  echo "On an emulated GPU."
+  mkdir -p "$work/$build/bin"
+  cp "$build/bin/convoyd" "$build/bin/convoy-worker" "$work/$build/bin/"
+  cp "$emulated" "$work/$build/bin/convoy-backend-cuda.so"
+  build=$work/$build
+}
+
 # descriptors: how many the daemon has open.
 descriptors() { find "/proc/$daemon/fd" -mindepth 1 | wc -l; }

@@ -5,17 +5,7 @@
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh"
 
-emulated=$build/tests/emulation/convoy-backend-cuda-emulated.so
-if "$build/bin/convoy-worker" --check models/cifar10-convnet/1/model.onnx --backend cuda >"$work/check" 2>&1; then
-  echo "On the GPU."
-else
-  [ -e "$emulated" ] || skip "there is neither a GPU nor an emulated one"
-  echo "On an emulated GPU."
-  mkdir -p "$work/$build/bin"
-  cp "$build/bin/convoyd" "$build/bin/convoy-worker" "$work/$build/bin/"
-  cp "$emulated" "$work/$build/bin/convoy-backend-cuda.so"
-  build=$work/$build
-fi
+needs_cuda
 model=cifar10-convnet
 image=models/samples/ship.jpg
 classify=/v2/models/$model/classify
@@ -23,7 +13,7 @@ classify=/v2/models/$model/classify
 calls() { sample "convoyd_cuda_calls_total{device=\"cuda:0\",call=\"$1\"}"; }
 
 echo "Answers, alone and many at once, and what they cost."
-configure timeout_ms=60000
+configure tune='"off"' timeout_ms=60000
 start --config "$work/config.json" --backend cuda
 expect 200 --data-binary @$image "$url$classify"
 [ "$(json "$work/body" '(d["results"][0]["predictions"][0]["label"], d["device"])')" = "('ship', 'cuda:0')" ] ||
@@ -48,7 +38,7 @@ stop
 for fault in illegal trap ecc spin; do
   echo "A GPU fault ($fault) costs the image that made it, nobody else."
   export CONVOY_TEST_FAULT=$fault:250,0,250
-  configure timeout_ms=60000 worker='{"hang_timeout_ms": 1000}'
+  configure tune='"off"' timeout_ms=60000 worker='{"hang_timeout_ms": 1000}'
   start --config "$work/config.json" --backend cuda
   expect 500 --data-binary @"$work/poison.png" "$url$classify"
   expect 200 -F image=@$image -F image=@"$work/poison.png" -F image=@models/samples/truck.jpg "$url$classify"
@@ -68,7 +58,7 @@ mkdir -p "$work/models"
 cp -r models/$model "$work/models/"
 cp -r models/$model "$work/models/large"
 export CONVOY_TEST_FAULT=memory:large
-configure "models=\"$work/models\""
+configure tune='"off"' "models=\"$work/models\""
 start --config "$work/config.json" --backend cuda
 expect 200 --data-binary @$image "$url$classify"
 expect 503 --data-binary @$image "$url/v2/models/large/classify"

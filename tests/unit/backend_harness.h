@@ -35,7 +35,7 @@ static inline float random_value(void)
     return (float)((double)((random_state * 0x2545F4914F6CDD1Dull) >> 40) / (1 << 23)) - 1.0f;
 }
 
-static inline void open_backend(void)
+static inline void open_backend_with(const struct convoy_open_options *options)
 {
     struct convoy_error error;
     struct convoy_device_info info;
@@ -49,7 +49,13 @@ static inline void open_backend(void)
     memcpy((void *)&entry, (const void *)&symbol, sizeof(symbol));
     backend = entry();
     cr_assert_eq(backend->abi, CONVOY_BACKEND_ABI);
-    cr_assert_eq(backend->open(0, 3, &device, &info, &error), 0, "%s", error.message);
+    cr_assert_eq(backend->open(0, options, &device, &info, &error), 0, "%s", error.message);
+}
+
+static inline void open_backend(void)
+{
+    struct convoy_open_options options = {.streams = 3};
+    open_backend_with(&options);
 }
 
 static inline void close_backend(void)

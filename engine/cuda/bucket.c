@@ -1,0 +1,103 @@
+#include "engine/cuda/bucket.h"
+
+#include "engine/cuda/calls.h"
+
+#include <string.h>
+
+int convoy_cuda_bucket_plan(const struct convoy_cuda_source *source, bool takes_u8,
+                            struct convoy_cuda_bucket *bucket, struct convoy_error *error)
+{
+    int failed = 0;
+    for (int form = 0; form < CONVOY_CUDA_FORMS && !failed; form++) {
+        struct convoy_cuda_plan *plan = &bucket->plans[form];
+        if (form == CONVOY_FORM_U8_HWC && !takes_u8)
+            continue;
+        plan->rows = bucket->rows;
+        plan->form = (enum convoy_form)form;
+        failed = convoy_cuda_lower(source, plan, error);
+    }
+    return failed;
+}
+
+size_t convoy_cuda_bucket_workspace(const struct convoy_cuda_bucket *bucket)
+{
+    size_t bytes = 0;
+    for (int form = 0; form < CONVOY_CUDA_FORMS; form++)
+        if (bucket->plans[form].workspace_bytes > bytes)
+            bytes = bucket->plans[form].workspace_bytes;
+    return bytes;
+}
+
+static int record(const struct convoy_cuda_plan *plan, void *workspace, cudaStream_t stream,
+                  cudaGraphExec_t *exec, struct convoy_error *error)
+{
+    cudaGraph_t graph = NULL;
+    struct convoy_error ignored;
+    int failed = CONVOY_CUDA(error, cudaStreamBeginCapture, (stream, cudaStreamCaptureModeThreadLocal));
+    if (failed)
+        return failed;
+    for (int i = 0; i < plan->step_count && !failed; i++)
+        failed = convoy_cuda_step_launch(&plan->steps[i], workspace, stream, error);
+    int ended = CONVOY_CUDA(failed ? &ignored : error, cudaStreamEndCapture, (stream, &graph));
+    failed = failed ? failed : ended;
+    if (!failed)
+        failed = CONVOY_CUDA(error, cudaGraphInstantiate, (exec, graph, 0));
+    if (!failed)
+        failed = CONVOY_CUDA(error, cudaGraphUpload, (*exec, stream));
+    if (graph != NULL)
+        (void)CONVOY_CUDA(&ignored, cudaGraphDestroy, (graph));
+    return failed;
+}
+
+int convoy_cuda_bucket_record(struct convoy_device *device, const struct convoy_cuda_workspace *workspace,
+                              struct convoy_cuda_bucket *bucket, struct convoy_error *error)
+{
+    int failed = 0;
+    for (int form = 0; form < CONVOY_CUDA_FORMS && !failed; form++)
+        for (uint32_t s = 0; s < device->stream_count && !failed; s++)
+            if (bucket->plans[form].step_count > 0)
+                failed = record(&bucket->plans[form], workspace->memory[s], device->streams[s],
+                                &bucket->graphs[form][s], error);
+    for (uint32_t s = 0; s < device->stream_count && !failed; s++)
+        failed = CONVOY_CUDA(error, cudaStreamSynchronize, (device->streams[s])); /* uploads */
+    return failed;
+}
+
+static bool step_is_stale(const struct convoy_cuda_step *step, const struct convoy_cuda_choices *choices)
+{
+    switch (step->kind) {
+    case CONVOY_CUDA_CONV:
+        return convoy_cuda_choose_conv(choices, &step->conv.shape) != step->conv.kernel;
+    case CONVOY_CUDA_GEMM:
+        return convoy_cuda_choose_gemm(choices, &step->gemm.shape) != step->gemm.kernel;
+    default:
+        return false;
+    }
+}
+
+bool convoy_cuda_bucket_is_stale(const struct convoy_cuda_bucket *bucket,
+                                 const struct convoy_cuda_choices *choices)
+{
+    for (int form = 0; form < CONVOY_CUDA_FORMS; form++)
+        for (int i = 0; i < bucket->plans[form].step_count; i++)
+            if (step_is_stale(&bucket->plans[form].steps[i], choices))
+                return true;
+    return false;
+}
+
+void convoy_cuda_bucket_free_graphs(struct convoy_cuda_bucket *bucket)
+{
+    struct convoy_error ignored;
+    for (int form = 0; form < CONVOY_CUDA_FORMS; form++)
+        for (uint32_t s = 0; s < CONVOY_CUDA_MAX_STREAMS; s++)
+            if (bucket->graphs[form][s] != NULL)
+                (void)CONVOY_CUDA(&ignored, cudaGraphExecDestroy, (bucket->graphs[form][s]));
+    memset(bucket->graphs, 0, sizeof(bucket->graphs));
+}
+
+void convoy_cuda_bucket_free(struct convoy_cuda_bucket *bucket)
+{
+    convoy_cuda_bucket_free_graphs(bucket);
+    for (int form = 0; form < CONVOY_CUDA_FORMS; form++)
+        convoy_cuda_plan_free(&bucket->plans[form]);
+}

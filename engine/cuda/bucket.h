@@ -1,0 +1,35 @@
+/* What a network has for one size of batch: a plan for each form of input, and a recorded graph of each plan
+ * for each stream. */
+#ifndef CONVOY_ENGINE_CUDA_BUCKET_H
+#define CONVOY_ENGINE_CUDA_BUCKET_H
+
+#include "engine/cuda/device.h"
+#include "engine/cuda/lower.h"
+
+#define CONVOY_CUDA_FORMS 2
+
+struct convoy_cuda_bucket {
+    uint32_t rows;
+    struct convoy_cuda_plan plans[CONVOY_CUDA_FORMS]; /* without steps: the network does not take that form */
+    cudaGraphExec_t graphs[CONVOY_CUDA_FORMS][CONVOY_CUDA_MAX_STREAMS];
+};
+
+/* Makes the plans of a bucket that has none. -ENOTSUP names the node; -ENOMEM, -EIO. */
+int convoy_cuda_bucket_plan(const struct convoy_cuda_source *source, bool takes_u8,
+                            struct convoy_cuda_bucket *bucket, struct convoy_error *error);
+
+/* Bytes of workspace that the plans need. */
+size_t convoy_cuda_bucket_workspace(const struct convoy_cuda_bucket *bucket);
+
+/* Records the plans of a bucket that has no graphs. Nothing may be in flight. -ENOMEM, -EIO. */
+int convoy_cuda_bucket_record(struct convoy_device *device, const struct convoy_cuda_workspace *workspace,
+                              struct convoy_cuda_bucket *bucket, struct convoy_error *error);
+
+/* Would the plans be others with what is known now? */
+bool convoy_cuda_bucket_is_stale(const struct convoy_cuda_bucket *bucket,
+                                 const struct convoy_cuda_choices *choices);
+
+void convoy_cuda_bucket_free_graphs(struct convoy_cuda_bucket *bucket);
+void convoy_cuda_bucket_free(struct convoy_cuda_bucket *bucket); /* plans too */
+
+#endif

@@ -1,0 +1,31 @@
+/* What the tuner found, kept on disk: a text file in cache_dir for each device, called after its name and
+ * number, so that the workers of several GPUs never write the same one.
+ *
+ *   convoyd kernel times 1
+ *   device NVIDIA H200
+ *   driver 13000
+ *   build 0.1.0 9f4c2a7d01b3e658
+ *   12.75<TAB>per_layer:5x5x8<TAB>conv n8 x3x32x32 ...
+ *   end 57 0123456789abcdef
+ *
+ * build is the version and a fingerprint of all kernels' names; the last line has the number of entries and
+ * the fingerprint (FNV-1a) of all before it, so that half a file is noticed. A file that is damaged, or of
+ * another device, driver or build, is passed over with a log line and written anew when something was tuned.
+ * Nothing here is ever a failure: without the file tuning is done again. */
+#ifndef CONVOY_ENGINE_CUDA_CACHE_H
+#define CONVOY_ENGINE_CUDA_CACHE_H
+
+#include "engine/base/error.h"
+
+struct convoy_device;
+
+/* Notes where the file is and for what; folder may be NULL. 0 or -ENOMEM. */
+int convoy_cuda_cache_open(struct convoy_device *device, const char *folder, const char *device_name,
+                           int driver, struct convoy_error *error);
+/* Takes what the file says into device->choices. */
+void convoy_cuda_cache_read(struct convoy_device *device);
+/* Writes device->choices: what was read and what was found since. Of several processes that use one device
+ * the last one to write wins. */
+void convoy_cuda_cache_write(struct convoy_device *device);
+
+#endif

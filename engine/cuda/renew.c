@@ -1,0 +1,79 @@
+/* A network's plans and graphs made anew, when more is known about its kernels than at load. */
+#include "engine/cuda/net.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* Graphs hold addresses: in another workspace all of the network's are recorded again. fresh takes the place
+ * of bucket number changed. */
+static int move(struct convoy_device *device, struct convoy_net *net, int changed,
+                struct convoy_cuda_bucket *fresh, struct convoy_error *error)
+{
+    struct convoy_cuda_workspace *workspace = NULL;
+    struct convoy_cuda_bucket *moved = calloc((size_t)net->bucket_count, sizeof(*moved));
+    int failed = moved == NULL ? convoy_fail(error, -ENOMEM, "no memory for %d buckets", net->bucket_count)
+                               : convoy_cuda_workspace_get(device, convoy_cuda_bucket_workspace(fresh),
+                                                           &workspace, error);
+    for (int i = 0; i < net->bucket_count && !failed; i++) {
+        const struct convoy_cuda_bucket *plans = i == changed ? fresh : &net->buckets[i];
+        moved[i].rows = plans->rows;
+        for (int form = 0; form < CONVOY_CUDA_FORMS; form++)
+            moved[i].plans[form] = plans->plans[form];
+        failed = convoy_cuda_bucket_record(device, workspace, &moved[i], error);
+    }
+    if (failed) {
+        for (int i = 0; moved != NULL && i < net->bucket_count; i++)
+            convoy_cuda_bucket_free_graphs(&moved[i]);
+        convoy_cuda_workspace_put(device, workspace);
+        free(moved);
+        return failed;
+    }
+    for (int i = 0; i < net->bucket_count; i++) {
+        if (i == changed)
+            convoy_cuda_bucket_free(&net->buckets[i]);
+        else
+            convoy_cuda_bucket_free_graphs(&net->buckets[i]);
+        net->buckets[i] = moved[i];
+    }
+    convoy_cuda_workspace_put(device, net->workspace);
+    net->workspace = workspace;
+    free(moved);
+    return 0;
+}
+
+int convoy_cuda_renew(struct convoy_device *device, struct convoy_net *net, int changed,
+                      struct convoy_error *error)
+{
+    struct convoy_cuda_bucket *old = &net->buckets[changed];
+    struct convoy_cuda_bucket fresh = {.rows = old->rows};
+    int failed = convoy_cuda_bucket_plan(&net->source, net->takes_u8, &fresh, error);
+    if (!failed && convoy_cuda_bucket_workspace(&fresh) > net->workspace->bytes) {
+        failed = move(device, net, changed, &fresh, error);
+    } else if (!failed) {
+        failed = convoy_cuda_bucket_record(device, net->workspace, &fresh, error);
+        if (!failed) {
+            convoy_cuda_bucket_free(old);
+            *old = fresh;
+        }
+    }
+    if (failed)
+        convoy_cuda_bucket_free(&fresh);
+    return failed;
+}
+
+static bool used(const void *context, const float *data)
+{
+    const struct convoy_net *net = context;
+    for (int i = 0; i < net->bucket_count; i++)
+        for (int form = 0; form < CONVOY_CUDA_FORMS; form++)
+            if (convoy_cuda_plan_uses(&net->buckets[i].plans[form], data))
+                return true;
+    return false;
+}
+
+void convoy_cuda_renewed(struct convoy_net *net)
+{
+    convoy_cuda_weights_sweep(&net->weights, used, net);
+    net->info.weight_bytes = net->weights.bytes;
+    convoy_cuda_name_kernels(net);
+}

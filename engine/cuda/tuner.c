@@ -1,0 +1,146 @@
+#include "engine/cuda/tuner.h"
+
+#include "engine/base/clock.h"
+#include "engine/cuda/cache.h"
+#include "engine/cuda/net.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+/* The first batches that a daemon sees are single images, and a full load fills the largest bucket. */
+static int bucket_at(const struct convoy_net *net, int turn)
+{
+    if (turn == 0)
+        return 0;
+    return turn == 1 ? net->bucket_count - 1 : turn - 1;
+}
+
+static bool is_known(const struct convoy_cuda_choices *choices, const struct convoy_cuda_step *step)
+{
+    switch (step->kind) {
+    case CONVOY_CUDA_CONV:
+        return convoy_cuda_knows_conv(choices, &step->conv.shape);
+    case CONVOY_CUDA_GEMM:
+        return convoy_cuda_knows_gemm(choices, &step->gemm.shape);
+    default:
+        return true;
+    }
+}
+
+static const struct convoy_cuda_step *first_unknown(const struct convoy_device *device,
+                                                    const struct convoy_cuda_bucket *bucket)
+{
+    for (int form = 0; form < CONVOY_CUDA_FORMS; form++)
+        for (int i = 0; i < bucket->plans[form].step_count; i++)
+            if (!is_known(&device->choices, &bucket->plans[form].steps[i]))
+                return &bucket->plans[form].steps[i];
+    return NULL;
+}
+
+static void begin_net(struct convoy_device *device)
+{
+    struct convoy_cuda_tuner *tuner = &device->tuner;
+    struct convoy_net *net = device->nets;
+    while (net != NULL && net->tuned)
+        net = net->next;
+    tuner->net = net;
+    tuner->turn = tuner->measured = 0;
+    tuner->renewed = false;
+    tuner->spent_us = 0;
+}
+
+/* All is known, or memory is out: what was found is put to use and written down. */
+static void end_net(struct convoy_device *device, const struct convoy_error *trouble)
+{
+    struct convoy_cuda_tuner *tuner = &device->tuner;
+    struct convoy_net *net = tuner->net;
+    net->tuned = true;
+    tuner->net = NULL;
+    convoy_cuda_timing_stop(&tuner->timing);
+    if (trouble != NULL)
+        convoy_cuda_log(device, "warning",
+                        "model '%s' keeps the kernels that it has where they are not tuned yet: %s",
+                        net->name, trouble->message);
+    else if (tuner->measured > 0)
+        convoy_cuda_log(device, "info", "model '%s' is tuned: %u layers, %d shapes timed in %.1f s",
+                        net->name, net->info.layer_count, tuner->measured, (double)tuner->spent_us / 1e6);
+    convoy_cuda_renewed(net);
+    if (tuner->renewed && device->changed != NULL)
+        device->changed(device->context, net, &net->info);
+    if (tuner->measured > 0)
+        convoy_cuda_cache_write(device);
+}
+
+/* What is next for tuner->net when no shape is being timed. */
+static int next_shape(struct convoy_device *device, struct convoy_error *error)
+{
+    struct convoy_cuda_tuner *tuner = &device->tuner;
+    struct convoy_net *net = tuner->net;
+    if (tuner->turn == net->bucket_count) {
+        end_net(device, NULL);
+        return 0;
+    }
+    int index = bucket_at(net, tuner->turn);
+    const struct convoy_cuda_step *step = first_unknown(device, &net->buckets[index]);
+    if (step != NULL)
+        return convoy_cuda_timing_begin(&tuner->timing, device, net, step, error);
+    tuner->turn++;
+    if (!convoy_cuda_bucket_is_stale(&net->buckets[index], &device->choices))
+        return 0;
+    tuner->renewed = true;
+    return convoy_cuda_renew(device, net, index, error);
+}
+
+static int go_on(struct convoy_device *device, struct convoy_error *error)
+{
+    struct convoy_cuda_tuner *tuner = &device->tuner;
+    struct convoy_cuda_timing *timing = &tuner->timing;
+    if (timing->net == NULL)
+        return next_shape(device, error);
+    int got = convoy_cuda_timing_go_on(timing, device, error);
+    if (got != 0)
+        return got < 0 ? got : 0;
+    tuner->measured++;
+    if (convoy_cuda_choices_set(&device->choices, &timing->key, timing->best, timing->best_us) != 0)
+        return convoy_fail(error, -ENOMEM, "no memory to note a kernel's time");
+    return 0;
+}
+
+int convoy_cuda_idle(struct convoy_device *device, int64_t budget_us, struct convoy_error *error)
+{
+    struct convoy_cuda_tuner *tuner = &device->tuner;
+    uint64_t begun = convoy_now_us(), now = begun;
+    if (tuner->mode == CONVOY_TUNING_OFF || device->flight_count > 0)
+        return tuner->mode != CONVOY_TUNING_OFF;
+    do {
+        if (tuner->net == NULL)
+            begin_net(device);
+        if (tuner->net == NULL) {
+            convoy_cuda_timing_free(&tuner->timing);
+            return 0;
+        }
+        uint64_t from = now;
+        int failed = go_on(device, error);
+        now = convoy_now_us();
+        tuner->spent_us += now - from;
+        if (failed == -ENOMEM)
+            end_net(device, error);
+        else if (failed)
+            return failed;
+    } while (now < begun + (uint64_t)(budget_us > 0 ? budget_us : 0));
+    return 1;
+}
+
+void convoy_cuda_tuner_forget(struct convoy_cuda_tuner *tuner, const struct convoy_net *net)
+{
+    if (tuner->net != net)
+        return;
+    convoy_cuda_timing_stop(&tuner->timing);
+    tuner->net = NULL;
+}
+
+void convoy_cuda_tuner_free(struct convoy_cuda_tuner *tuner)
+{
+    convoy_cuda_timing_free(&tuner->timing);
+    tuner->net = NULL;
+}

@@ -1,0 +1,285 @@
+/* What the CUDA backend's tuner finds is remembered on disk, on the emulated device: read back without a
+ * measurement, and never in the way when the file or its folder is not what it should be. */
+#include "cuda_tuning.h"
+
+#include "folder.h"
+
+#include "engine/base/file.h"
+
+#include <dirent.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+#define FILE_NAME "emulated-GPU-0.times"
+
+static struct folder folder;
+static uint64_t weight_bytes; /* resident at the end of the last visit */
+
+static void make_folder(void)
+{
+    folder = folder_make();
+    setenv("CONVOY_EMULATED_CLOCK", "kernels", 1); /* so that defaults do not win */
+}
+
+static void remove_folder(void)
+{
+    close_backend();
+    folder_remove(&folder);
+}
+
+TestSuite(cuda_cache, .init = make_folder, .fini = remove_folder, .timeout = 300);
+
+/* Loads the network, tunes, checks answers, unloads and closes; returns the number of measurements, and the
+ * kernel of the first layer. */
+static uint64_t visit(enum convoy_tuning tune, const char *cache_dir, char *kernel)
+{
+    random_state = 1; /* the same network each time */
+    struct convoy_graph *graph = small_network();
+    struct convoy_net_info info;
+    open_tuning(tune, cache_dir);
+    uint64_t before = calls("cudaEventElapsedTime");
+    struct convoy_net *net = load(graph, MAX_BATCH, &info);
+    tune_all();
+    uint64_t measurements = calls("cudaEventElapsedTime") - before;
+    const struct convoy_net_info *last = changes > 0 ? &changed_info : &info;
+    if (kernel != NULL)
+        snprintf(kernel, CONVOY_LAYER_NAME_BYTES, "%s", last->layers[0].kernel);
+    weight_bytes = last->weight_bytes;
+    cr_assert_eq(weight_bytes, memory_now().weights);
+    check_all(graph, net, last);
+    unload_all(net, graph);
+    close_backend();
+    return measurements;
+}
+
+static char *read_cache(size_t *length)
+{
+    struct convoy_error error;
+    char *text;
+    cr_assert_eq(convoy_file_read(folder_path(&folder, FILE_NAME), 1 << 20, &text, length, &error), 0, "%s",
+                 error.message);
+    return text;
+}
+
+static void write_cache(const char *bytes, size_t length)
+{
+    folder_write_bytes(&folder, FILE_NAME, bytes, length);
+}
+
+/* A text with the last line that says it is whole. */
+static void write_whole(const char *text, int entries)
+{
+    char all[8192];
+    uint64_t hash = 14695981039346656037u; /* FNV-1a */
+    for (const char *at = text; *at != '\0'; at++)
+        hash = (hash ^ (unsigned char)*at) * 1099511628211u;
+    int length = snprintf(all, sizeof(all), "%send %d %016llx\n", text, entries, (unsigned long long)hash);
+    cr_assert(length > 0 && (size_t)length < sizeof(all));
+    write_cache(all, (size_t)length);
+}
+
+static int files_in(const char *path)
+{
+    int count = 0;
+    DIR *opened = opendir(path);
+    cr_assert_not_null(opened);
+    for (struct dirent *entry; (entry = readdir(opened)) != NULL;)
+        count += entry->d_name[0] != '.';
+    closedir(opened);
+    return count;
+}
+
+Test(cuda_cache, a_second_start_measures_nothing)
+{
+    char first[CONVOY_LAYER_NAME_BYTES], second[CONVOY_LAYER_NAME_BYTES], off[CONVOY_LAYER_NAME_BYTES];
+    size_t length;
+    cr_assert_gt(visit(CONVOY_TUNING_ON, folder.path, first), 100);
+    cr_assert_not_null(strstr(first, "unroll_gemm"), "%s", first);
+    cr_assert_eq(files_in(folder.path), 1);
+    uint64_t tuned_bytes = weight_bytes;
+    char *text = read_cache(&length);
+    cr_assert_eq(strncmp(text, "convoyd kernel times 1\ndevice emulated GPU\ndriver 13000\nbuild ", 62), 0,
+                 "%s", text);
+    cr_assert_not_null(strstr(text, "unroll_gemm\tconv n3 x2x6x5"), "%s", text);
+    cr_assert_not_null(strstr(text, "\nend 12 "), "%s", text);
+    cr_assert_eq(visit(CONVOY_TUNING_ON, folder.path, second), 0);
+    cr_assert_eq(heard("info 12 kernel times are known from "), 1, "%s", log_text);
+    cr_assert_eq(heard("\n"), 1, "%s", log_text);
+    cr_assert_eq(changes, 0);
+    cr_assert_eq(weight_bytes, tuned_bytes, "%lu bytes of weights, tuned they were %lu: old ones were kept",
+                 (unsigned long)weight_bytes, (unsigned long)tuned_bytes);
+    cr_assert_str_eq(first, second);
+    cr_assert_eq(visit(CONVOY_TUNING_OFF, folder.path, off), 0);
+    cr_assert_str_eq(first, off);
+    free(text);
+}
+
+Test(cuda_cache, force_times_all_anew)
+{
+    uint64_t first = visit(CONVOY_TUNING_ON, folder.path, NULL);
+    cr_assert_eq(visit(CONVOY_TUNING_FORCE, folder.path, NULL), first);
+    cr_assert_eq(heard("is tuned"), 1, "%s", log_text);
+    cr_assert_eq(visit(CONVOY_TUNING_ON, folder.path, NULL), 0);
+}
+
+Test(cuda_cache, what_is_missing_is_added)
+{
+    size_t length;
+    visit(CONVOY_TUNING_ON, folder.path, NULL);
+    char *text = read_cache(&length);
+    /* Without its last entry. */
+    char *end = strstr(text, "end 12 ");
+    end[-1] = '\0';
+    strrchr(text, '\n')[1] = '\0';
+    write_whole(text, 11);
+    free(text);
+    cr_assert_gt(visit(CONVOY_TUNING_ON, folder.path, NULL), 0);
+    cr_assert_eq(heard("is tuned: 3 layers, 1 shapes timed"), 1, "%s", log_text);
+    text = read_cache(&length);
+    cr_assert_not_null(strstr(text, "\nend 12 "), "%s", text);
+    free(text);
+}
+
+/* The file is passed over with one line, all is tuned, and the file is sound again. */
+static void expect_passed_over(const char *why)
+{
+    cr_assert_gt(visit(CONVOY_TUNING_ON, folder.path, NULL), 100, "%s", why);
+    cr_assert_eq(heard("warning kernel times are not known: "), 1, "%s: %s", why, log_text);
+    cr_assert_eq(heard("warning"), 1, "%s: %s", why, log_text);
+    cr_assert_eq(heard(why), 1, "%s: %s", why, log_text);
+    cr_assert_eq(visit(CONVOY_TUNING_ON, folder.path, NULL), 0, "%s: not mended", why);
+}
+
+Test(cuda_cache, a_damaged_file_is_passed_over)
+{
+    static const char foreign[] = "# TYPE nonsense\n";
+    size_t length;
+    visit(CONVOY_TUNING_ON, folder.path, NULL);
+    char *text = read_cache(&length);
+
+    write_cache("", 0);
+    expect_passed_over("not a file of kernel times");
+    write_cache(foreign, sizeof(foreign) - 1);
+    expect_passed_over("not a file of kernel times");
+    write_cache(text, 40);
+    expect_passed_over("is damaged");
+    write_cache(text, length / 2);
+    expect_passed_over("is damaged");
+    write_cache(text, length - 1);
+    expect_passed_over("is damaged");
+    text[length / 2] ^= 1;
+    write_cache(text, length);
+    expect_passed_over("is damaged");
+    text[length / 2] = '\0';
+    write_cache(text, length);
+    expect_passed_over("is damaged");
+    free(text);
+    char *large = calloc(1, 5 << 20);
+    write_cache(large, 5 << 20);
+    expect_passed_over("more than the 4194304 that are read");
+    free(large);
+}
+
+Test(cuda_cache, a_stale_or_crafted_file_is_passed_over)
+{
+    static const char *const entries[] = {"1.5 direct conv\n",     "\tdirect\tconv n1\n",    "1.5\tdirect\n",
+                                          "-1\tdirect\tconv n1\n", "nan\tdirect\tconv n1\n", "\n"};
+    size_t length;
+    visit(CONVOY_TUNING_ON, folder.path, NULL);
+    char *text = read_cache(&length), changed[8192];
+    *strstr(text, "end 12 ") = '\0';
+    char *driver = strstr(text, "13000");
+    driver[0] = '2';
+    write_whole(text, 12);
+    expect_passed_over("another device, driver or build");
+    driver[0] = '1';
+    char *build = strstr(text, "build ");
+    build[12] = build[12] == '0' ? '1' : '0'; /* in the fingerprint of the kernels' names */
+    write_whole(text, 12);
+    expect_passed_over("another device, driver or build");
+    free(text);
+
+    text = read_cache(&length);
+    write_whole((*strstr(text, "end 12 ") = '\0', text), 11);
+    expect_passed_over("is damaged");
+    for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++) {
+        snprintf(changed, sizeof(changed), "%s%s", text, entries[i]);
+        write_whole(changed, 13);
+        expect_passed_over("is damaged");
+    }
+    snprintf(changed, sizeof(changed), "%s1.5\tdirect\tconv %0200d\n", text, 0); /* a key that is too long */
+    write_whole(changed, 13);
+    expect_passed_over("is damaged");
+    free(text);
+}
+
+/* A kernel that is gone, or does not take the shape, or is no convolution, is not believed: its shape is
+ * timed. */
+Test(cuda_cache, what_cannot_be_is_not_believed)
+{
+    static const char *const kernels[] = {"no_such_kernel", "constant", "depthwise"};
+    size_t length;
+    visit(CONVOY_TUNING_ON, folder.path, NULL);
+    char *text = read_cache(&length), changed[8192];
+    *strstr(text, "end 12 ") = '\0';
+    char *at = strstr(text, "unroll_gemm\tconv n3 x2x6x5");
+    cr_assert_not_null(at);
+    for (size_t i = 0; i < sizeof(kernels) / sizeof(kernels[0]); i++) {
+        snprintf(changed, sizeof(changed), "%.*s%s%s", (int)(at - text), text, kernels[i],
+                 at + strlen("unroll_gemm"));
+        write_whole(changed, 12);
+        cr_assert_gt(visit(CONVOY_TUNING_ON, folder.path, NULL), 0);
+        cr_assert_eq(heard("is tuned: 3 layers, 1 shapes timed"), 1, "%s: %s", kernels[i], log_text);
+    }
+    free(text);
+}
+
+Test(cuda_cache, a_folder_is_made)
+{
+    const char *inside = folder_path(&folder, "cache");
+    cr_assert_gt(visit(CONVOY_TUNING_ON, inside, NULL), 0);
+    cr_assert_eq(files_in(inside), 1);
+    cr_assert_eq(visit(CONVOY_TUNING_ON, inside, NULL), 0);
+}
+
+/* One line when it is written, no failure, nothing left lying about. */
+Test(cuda_cache, a_folder_that_cannot_be_written_is_no_failure)
+{
+    const char *file = folder_write(&folder, "file", "text");
+    char kernel[CONVOY_LAYER_NAME_BYTES];
+    cr_assert_gt(visit(CONVOY_TUNING_ON, folder_path(&folder, "no/such"), kernel), 0);
+    cr_assert_not_null(strstr(kernel, "unroll_gemm"));
+    cr_assert_eq(heard("warning kernel times cannot be remembered: "), 1, "%s", log_text);
+    cr_assert_eq(heard("warning"), 1, "%s", log_text);
+
+    cr_assert_gt(visit(CONVOY_TUNING_ON, file, NULL), 0); /* a file where the folder should be */
+    cr_assert_eq(heard("cannot be remembered"), 1, "%s", log_text);
+
+    /* A folder with something in it where the file should be. */
+    folder_write(&folder, FILE_NAME "/something", "text");
+    cr_assert_gt(visit(CONVOY_TUNING_ON, folder.path, NULL), 0);
+    cr_assert_eq(heard("kernel times are not known"), 1, "%s", log_text);
+    cr_assert_eq(heard("cannot be remembered"), 1, "%s", log_text);
+    cr_assert_eq(files_in(folder.path), 2);
+}
+
+/* A disk that is full in the middle of the file: what was there stays. */
+Test(cuda_cache, a_full_disk_is_no_failure)
+{
+    struct rlimit before, limit;
+    size_t length, again;
+    visit(CONVOY_TUNING_ON, folder.path, NULL);
+    char *text = read_cache(&length);
+    cr_assert_eq(getrlimit(RLIMIT_FSIZE, &before), 0);
+    limit = (struct rlimit){.rlim_cur = 500, .rlim_max = before.rlim_max};
+    signal(SIGXFSZ, SIG_IGN);
+    cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    cr_assert_gt(visit(CONVOY_TUNING_FORCE, folder.path, NULL), 0);
+    cr_assert_eq(setrlimit(RLIMIT_FSIZE, &before), 0);
+    cr_assert_eq(heard("warning kernel times cannot be remembered: "), 1, "%s", log_text);
+    cr_assert_eq(files_in(folder.path), 1);
+    char *still = read_cache(&again);
+    cr_assert(again == length && memcmp(text, still, length) == 0);
+    free(text);
+    free(still);
+}

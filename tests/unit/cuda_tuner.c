@@ -1,0 +1,224 @@
+/* The CUDA backend's tuner, on the emulated device: it comes to an end, leaves nothing behind, and what it
+ * makes of a network computes the same. */
+#include "cuda_tuning.h"
+
+TestSuite(cuda_tuner, .fini = close_backend, .timeout = 300);
+
+Test(cuda_tuner, tuned_networks_compute_the_same)
+{
+    struct convoy_graph *graph = small_network();
+    struct convoy_net_info info;
+    open_tuning(CONVOY_TUNING_ON, NULL);
+    struct convoy_net *net = load(graph, MAX_BATCH, &info);
+    check_all(graph, net, &info);
+    cr_assert_gt(tune_all(), 0);
+    cr_assert_eq(heard("info model 'test' is tuned: 3 layers, 12 shapes timed in "), 1, "%s", log_text);
+    cr_assert_eq(heard("\n"), 1, "%s", log_text);
+    check_all(graph, net, &info);
+    check_memory();
+    uint64_t before = calls("cudaEventElapsedTime");
+    cr_assert_eq(tune_all(), 0);
+    cr_assert_eq(calls("cudaEventElapsedTime"), before);
+    unload_all(net, graph);
+}
+
+/* A clock on which kernels of several launches win: they want scratch, the workspace grows, and all graphs
+ * are recorded again. */
+Test(cuda_tuner, the_fastest_are_used)
+{
+    struct convoy_graph *graph = small_network();
+    struct convoy_net_info info;
+    setenv("CONVOY_EMULATED_CLOCK", "kernels", 1);
+    open_tuning(CONVOY_TUNING_ON, NULL);
+    struct convoy_net *net = load(graph, MAX_BATCH, &info);
+    cr_assert_null(strstr(info.layers[0].kernel, "unroll_gemm"));
+    uint64_t workspace = memory_now().workspace;
+    tune_all();
+    cr_assert_eq(changes, 1);
+    cr_assert_not_null(strstr(changed_info.layers[0].kernel, "unroll_gemm"), "%s",
+                       changed_info.layers[0].kernel);
+    cr_assert_eq(changed_info.weight_bytes, memory_now().weights);
+    cr_assert_gt(memory_now().workspace, workspace);
+    check_all(graph, net, &changed_info);
+    check_memory();
+    unload_all(net, graph);
+}
+
+/* Jobs come whenever they like. */
+Test(cuda_tuner, jobs_run_between_pieces)
+{
+    struct convoy_error error;
+    struct convoy_graph *graph = small_network();
+    struct convoy_net_info info;
+    setenv("CONVOY_EMULATED_CLOCK", "kernels", 1);
+    open_tuning(CONVOY_TUNING_ON, NULL);
+    struct convoy_net *net = load(graph, MAX_BATCH, &info);
+    uint32_t piece = 0;
+    while (backend->idle(device, 0, &error) > 0)
+        if (++piece % 7 == 0)
+            check_rows(graph, net, &info, piece % 2 ? CONVOY_FORM_U8_HWC : CONVOY_FORM_F32_CHW,
+                       1 + piece / 7 % MAX_BATCH, TOLERANCE);
+    cr_assert_gt(piece, 100);
+    check_all(graph, net, &info);
+    unload_all(net, graph);
+}
+
+/* A piece ends when its time is over, not when the network is tuned; with time enough all is done at once. */
+Test(cuda_tuner, a_piece_keeps_to_its_time)
+{
+    struct convoy_error error;
+    struct convoy_graph *graph = small_network();
+    struct convoy_net_info info;
+    open_tuning(CONVOY_TUNING_ON, NULL);
+    struct convoy_net *net = load(graph, MAX_BATCH, &info);
+    uint64_t before = calls("cudaEventElapsedTime");
+    cr_assert_eq(backend->idle(device, 0, &error), 1);
+    cr_assert_leq(calls("cudaEventElapsedTime"), before + 1);
+    cr_assert_eq(backend->idle(device, 250000000, &error), 0);
+    cr_assert_eq(heard("is tuned"), 1, "%s", log_text);
+    unload_all(net, graph);
+}
+
+Test(cuda_tuner, a_job_in_flight_holds_it_back)
+{
+    struct convoy_error error;
+    struct convoy_graph *graph = small_network();
+    struct convoy_net_info info;
+    uint64_t tag;
+    open_tuning(CONVOY_TUNING_ON, NULL);
+    struct convoy_net *net = load(graph, MAX_BATCH, &info);
+    struct convoy_job_times times = {0};
+    struct convoy_job job = {.form = CONVOY_FORM_U8_HWC,
+                             .rows = 1,
+                             .input = calloc(1, 192),
+                             .input_stride = 192,
+                             .output = calloc(1, 64),
+                             .output_stride = 64,
+                             .times = &times};
+    cr_assert_eq(backend->submit(device, net, &job, &error), 0, "%s", error.message);
+    uint64_t launches = calls("cudaLaunchKernelExC");
+    cr_assert_eq(backend->idle(device, 1000000, &error), 1);
+    cr_assert_eq(calls("cudaLaunchKernelExC"), launches);
+    cr_assert_eq(take(&tag, &error), 1);
+    free((void *)(uintptr_t)job.input);
+    free(job.output);
+    unload_all(net, graph);
+}
+
+/* Networks of the same shapes: the second needs no measurement, only plans anew. */
+Test(cuda_tuner, what_one_network_taught_serves_the_next)
+{
+    struct convoy_graph *one = small_network();
+    struct convoy_graph *two = small_network();
+    struct convoy_net_info info;
+    setenv("CONVOY_EMULATED_CLOCK", "kernels", 1);
+    open_tuning(CONVOY_TUNING_ON, NULL);
+    struct convoy_net *first = load(one, MAX_BATCH, &info);
+    struct convoy_net *second = load(two, MAX_BATCH, &info);
+    tune_all();
+    cr_assert_eq(changes, 2);
+    cr_assert_eq(heard("is tuned"), 1, "%s", log_text);
+    cr_assert_not_null(strstr(changed_info.layers[0].kernel, "unroll_gemm"));
+    check_all(two, second, &info);
+    backend->unload(device, first);
+    convoy_graph_free(one);
+    check_all(two, second, &info);
+    unload_all(second, two);
+}
+
+Test(cuda_tuner, a_network_may_go_in_the_middle)
+{
+    struct convoy_error error;
+    struct convoy_net_info info;
+    open_tuning(CONVOY_TUNING_ON, NULL);
+    for (int pieces = 1; pieces < 200; pieces += 11) {
+        struct convoy_graph *graph = small_network();
+        struct convoy_net *net = load(graph, MAX_BATCH, &info);
+        for (int i = 0; i < pieces; i++)
+            cr_assert_geq(backend->idle(device, 0, &error), 0, "%s", error.message);
+        backend->unload(device, net);
+        convoy_graph_free(graph);
+    }
+    cr_assert_eq(tune_all(), 0);
+    check_memory();
+}
+
+Test(cuda_tuner, off_times_nothing)
+{
+    struct convoy_graph *graph = small_network();
+    struct convoy_net_info info;
+    open_tuning(CONVOY_TUNING_OFF, NULL);
+    struct convoy_net *net = load(graph, MAX_BATCH, &info);
+    cr_assert_eq(tune_all(), 0);
+    cr_assert_eq(calls("cudaEventElapsedTime"), 0);
+    check_all(graph, net, &info);
+    unload_all(net, graph);
+}
+
+/* The device's memory ends wherever it may: one line, the kernels that are there serve on. */
+Test(cuda_tuner, out_of_memory_keeps_the_defaults)
+{
+    static const size_t room[] = {
+        0, 1000, (256 << 10) + 100, (256 << 10) + 600, (256 << 10) + 4000, 272 << 10, (280 << 10), 300 << 10};
+    int short_of_memory = 0;
+    setenv("CONVOY_EMULATED_CLOCK", "kernels", 1);
+    for (size_t i = 0; i < sizeof(room) / sizeof(room[0]); i++) {
+        struct convoy_graph *graph = small_network();
+        struct convoy_net_info info;
+        char fault[64];
+        open_tuning(CONVOY_TUNING_ON, NULL);
+        struct convoy_net *net = load(graph, MAX_BATCH, &info);
+        struct convoy_device_memory memory = memory_now();
+        snprintf(fault, sizeof(fault), "memory:%zu", (size_t)(memory.total - memory.free) + room[i]);
+        setenv("CONVOY_EMULATED_FAULT", fault, 1);
+        tune_all();
+        cr_assert_leq(heard("\n"), 1, "%s", log_text);
+        if (heard("warning model 'test' keeps the kernels that it has") == 1) {
+            cr_assert_eq(heard("bytes were asked for"), 1, "%s", log_text);
+            short_of_memory++;
+        }
+        check_all(graph, net, &info);
+        check_memory();
+        unload_all(net, graph);
+        close_backend();
+        unsetenv("CONVOY_EMULATED_FAULT");
+    }
+    cr_assert_geq(short_of_memory, 5);
+}
+
+/* A launch that the device refuses is that kernel's misfortune alone. */
+Test(cuda_tuner, a_refused_kernel_is_left_out)
+{
+    struct convoy_error error;
+    struct convoy_graph *graph = small_network();
+    struct convoy_net_info info;
+    open_tuning(CONVOY_TUNING_ON, NULL);
+    struct convoy_net *net = load(graph, MAX_BATCH, &info);
+    for (int i = 0; i < 3; i++) /* past filling the tensors */
+        cr_assert_eq(backend->idle(device, 0, &error), 1, "%s", error.message);
+    setenv("CONVOY_EMULATED_FAULT", "refuse:1", 1);
+    tune_all();
+    cr_assert_eq(heard("warning a kernel is not tried: "), 1, "%s", log_text);
+    cr_assert_eq(heard("is tuned"), 1, "%s", log_text);
+    check_all(graph, net, &info);
+    unload_all(net, graph);
+}
+
+/* A device that is lost while kernels are timed is lost, as in a job. */
+Test(cuda_tuner, a_lost_device_is_reported)
+{
+    struct convoy_error error;
+    struct convoy_graph *graph = small_network();
+    struct convoy_net_info info;
+    open_tuning(CONVOY_TUNING_ON, NULL);
+    struct convoy_net *net = load(graph, MAX_BATCH, &info);
+    cr_assert_eq(backend->idle(device, 0, &error), 1, "%s", error.message);
+    setenv("CONVOY_EMULATED_FAULT", "kernel:1", 1);
+    int got;
+    while ((got = backend->idle(device, 0, &error)) > 0)
+        ;
+    cr_assert_lt(got, 0);
+    cr_assert_not_null(strstr(error.message, "cudaErrorIllegalAddress"), "%s", error.message);
+    backend->unload(device, net);
+    convoy_graph_free(graph);
+}
