@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define LARGE_BYTES ((size_t)1 << 20)
+
 struct convoy_cpu_constant {
     const float *source;
     dnnl_memory_desc_t from, to;
@@ -79,6 +81,19 @@ int convoy_cpu_constants_get(struct convoy_cpu_constants *constants, const float
     constants->bytes += bytes;
     *data = entry->data;
     return 0;
+}
+
+const dnnl_memory_desc_t *convoy_cpu_constants_layout(const struct convoy_cpu_constants *constants,
+                                                      const float *source, int rank, const dnnl_dims_t dims)
+{
+    for (int i = 0; i < constants->count; i++) {
+        const struct convoy_cpu_constant *entry = &constants->entries[i];
+        if (entry->source == source && entry->to.ndims == rank &&
+            memcmp(entry->to.dims, dims, (size_t)rank * sizeof(dims[0])) == 0 &&
+            dnnl_memory_desc_get_size(&entry->to) >= LARGE_BYTES)
+            return &entry->to;
+    }
+    return NULL;
 }
 
 void convoy_cpu_constants_free(struct convoy_cpu_constants *constants)

@@ -24,6 +24,10 @@ struct convoy_cpu_constants {
 int convoy_cpu_constants_get(struct convoy_cpu_constants *constants, const float *source,
                              const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to, const char *node,
                              const void **data, struct convoy_error *error);
+/* The layout of these dimensions in which large weights (1 MiB and more) lie already, or NULL: a plan that
+ * can do with it spares the memory of another. Valid until the next call. */
+const dnnl_memory_desc_t *convoy_cpu_constants_layout(const struct convoy_cpu_constants *constants,
+                                                      const float *source, int rank, const dnnl_dims_t dims);
 void convoy_cpu_constants_free(struct convoy_cpu_constants *constants);
 
 #endif

@@ -5,26 +5,47 @@
 #include <errno.h>
 #include <string.h>
 
-/* Describes y = x W^T + b for x of layout x_md, whose dimensions after the first are those of a row. */
+/* Describes y = x W^T + b for x of layout x_md, whose dimensions after the first are those of a row, with the
+ * weights in layout w_md, whose dimensions are those of x but for the first. */
+static int describe_with(struct convoy_cpu_lowering *l, const struct convoy_cpu_group *group,
+                         const dnnl_memory_desc_t *x_md, const dnnl_memory_desc_t *w_md, int post_count,
+                         dnnl_primitive_desc_t *description, int *fused)
+{
+    const struct convoy_node *node = &l->graph->nodes[group->anchor];
+    dnnl_inner_product_desc_t op;
+    dnnl_dims_t y;
+    int rank = convoy_cpu_dims(l, node->output, y);
+    dnnl_memory_desc_t y_md = convoy_cpu_plain_md(rank, y);
+    dnnl_memory_desc_t b_md = convoy_cpu_plain_md(1, &y[1]);
+    int failed =
+        convoy_cpu_check(dnnl_inner_product_forward_desc_init(&op, dnnl_forward_inference, x_md, w_md,
+                                                              node->input_count > 2 ? &b_md : NULL, &y_md),
+                         l->error, l->node, "describe a dense layer");
+    return failed ? failed : convoy_cpu_choose(l, &op, group->posts, post_count, description, fused);
+}
+
 static int describe_dense(struct convoy_cpu_lowering *l, const struct convoy_cpu_group *group,
                           const dnnl_memory_desc_t *x_md, int post_count, dnnl_primitive_desc_t *description,
                           int *fused)
 {
     const struct convoy_node *node = &l->graph->nodes[group->anchor];
-    dnnl_inner_product_desc_t op;
     dnnl_dims_t y;
     dnnl_dims_t w;
-    int rank = convoy_cpu_dims(l, node->output, y);
+    convoy_cpu_dims(l, node->output, y);
     memcpy(w, x_md->dims, sizeof(w));
     w[0] = y[1];
-    dnnl_memory_desc_t y_md = convoy_cpu_plain_md(rank, y);
-    dnnl_memory_desc_t w_md = convoy_cpu_any_md(x_md->ndims, w);
-    dnnl_memory_desc_t b_md = convoy_cpu_plain_md(1, &y[1]);
-    int failed =
-        convoy_cpu_check(dnnl_inner_product_forward_desc_init(&op, dnnl_forward_inference, x_md, &w_md,
-                                                              node->input_count > 2 ? &b_md : NULL, &y_md),
-                         l->error, l->node, "describe a dense layer");
-    return failed ? failed : convoy_cpu_choose(l, &op, group->posts, post_count, description, fused);
+    /* For larger batches oneDNN would have the weights transposed. Measured on dense layers of 7,200 x 500
+     * and 17,496 x 160, that saves a tenth of the whole network's time at batches of 16 and 32 and costs the
+     * weights' memory, 14 and 11 MB, once more: the daemon is to stay small. */
+    const dnnl_memory_desc_t *there =
+        convoy_cpu_constants_layout(l->constants, l->graph->tensors[node->inputs[1]].data, x_md->ndims, w);
+    if (there != NULL && describe_with(l, group, x_md, there, post_count, description, fused) == 0) {
+        if (!convoy_cpu_is_reference(*description))
+            return 0;
+        dnnl_primitive_desc_destroy(*description);
+    }
+    dnnl_memory_desc_t any = convoy_cpu_any_md(x_md->ndims, w);
+    return describe_with(l, group, x_md, &any, post_count, description, fused);
 }
 
 static int dense_destination(struct convoy_cpu_lowering *l, const struct convoy_cpu_group *group, int fused,
