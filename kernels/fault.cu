@@ -31,8 +31,9 @@ extern "C" cudaError_t convoy_launch_fault(enum convoy_fault_kind kind, cudaStre
         return convoy_launch(stop, dim3(1), dim3(1), 0, stream);
     default: {
         cudaError_t code = cudaGetSymbolAddress(&address, zero);
-        return code != cudaSuccess ? code
-                                   : convoy_launch(spin, dim3(1), dim3(1), 0, stream, (volatile int *)address);
+        return code != cudaSuccess
+                   ? code
+                   : convoy_launch(spin, dim3(1), dim3(1), 0, stream, (volatile int *)address);
     }
     }
 }
