@@ -81,7 +81,7 @@ unit() {
 # sources PATTERN: the tree's files of that name, without builds; git may not be there.
 sources() { find . -path './build*' -prune -o -path './.[a-z]*' -prune -o -type f -name "$1" -print; }
 
-clean_format() { { sources '*.[ch]' && sources '*.cu*'; } | xargs clang-format --dry-run -Werror; }
+clean_format() { { sources '*.[ch]' && sources '*.cu*' && sources '*.cc'; } | xargs clang-format --dry-run -Werror; }
 
 clean_tidy() { sources '*.c' | grep -v '^./tests/' | xargs -P2 -n4 clang-tidy -p build --quiet; }
 
@@ -117,7 +117,7 @@ for target in multipart image onnx config worker; do
 done
 step style/format clean_format
 step style/tidy clean_tidy
-step style/shell shellcheck -x build.sh run.sh test.sh .ci/run tests/integration/*.sh tests/fuzz/*.sh tests/bench/*.sh \
+step style/shell shellcheck -x build.sh run.sh test.sh .ci/run tests/integration/*.sh tests/fuzz/*.sh tests/bench/*.sh tests/gpu/*.sh \
   client/completion/convoy client/completion/convoyd packaging/deb/p*
 
 echo

@@ -1,6 +1,5 @@
 /* Faults of a GPU on purpose, for tests only. The environment variable CONVOY_TEST_FAULT chooses one:
- *   illegal:R,G,B  a job with an 8-bit image whose first pixel is R,G,B runs a kernel that writes to an illegal
- *                  address
+ *   illegal:R,G,B  a job with an 8-bit image whose first pixel is R,G,B runs a kernel that writes nowhere
  *   trap:R,G,B     the same, with a kernel that fails
  *   spin:R,G,B     the same, with a kernel that never ends
  *   ecc:R,G,B      the same, with an uncorrectable memory error: said, not made

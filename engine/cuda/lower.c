@@ -132,6 +132,9 @@ static int lower_view(struct convoy_cuda_lowering *l, const struct convoy_cuda_g
 {
     int from = l->node->inputs[0];
     int buffer = l->buffer_of[from];
+    if (l->buffers == NULL)
+        return convoy_fail(l->error, -EINVAL, "node '%s' reads a tensor that nothing computes",
+                           l->node->name);
     l->buffer_of[group->output] = buffer;
     if (l->buffers[buffer].last < l->source->groups->last_use[group->output])
         l->buffers[buffer].last = l->source->groups->last_use[group->output];

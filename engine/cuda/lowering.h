@@ -17,7 +17,7 @@ struct convoy_cuda_lowering {
     const struct convoy_graph *graph;
     struct convoy_cuda_plan *plan;
     struct convoy_error *error;
-    int *buffer_of; /* per tensor; -1: none yet */
+    int *buffer_of; /* per tensor that was computed */
     int buffer_count, buffer_capacity;
     struct convoy_cuda_buffer *buffers;
     int group;                      /* that is lowered */

@@ -1,6 +1,6 @@
-/* A block of threads on one CPU thread: each has a stack of its own, runs until it waits at a barrier or ends,
- * then another goes on. Which comes next is drawn anew between barriers, so that code that lacks a barrier
- * is likely to give something else than it should. */
+/* A block of threads on one CPU thread: each has a stack of its own, runs until it waits at a barrier or
+ * ends, then another goes on. Which comes next is drawn anew between barriers, so that code that lacks a
+ * barrier is likely to give something else than it should. */
 #include "emulation.h"
 
 #include <cstdlib>
@@ -17,10 +17,11 @@
 uint3 threadIdx, blockIdx;
 dim3 blockDim, gridDim;
 
-namespace {
+namespace
+{
 
-/* Leaves this stack for another, until somebody comes back to it. By hand because swapcontext() makes two system
- * calls, and the address sanitizer takes longjmp() between stacks for an overflow. */
+/* Leaves this stack for another, until somebody comes back to it. By hand because swapcontext() makes two
+ * system calls, and the address sanitizer takes longjmp() between stacks for an overflow. */
 extern "C" void convoy_switch_stack(void **here, void *there);
 asm(R"(
     .text

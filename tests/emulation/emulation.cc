@@ -51,7 +51,8 @@ static const char *fault(const char *kind)
 {
     const char *wish = getenv("CONVOY_EMULATED_FAULT");
     size_t length = strlen(kind);
-    return wish != nullptr && strncmp(wish, kind, length) == 0 && wish[length] == ':' ? wish + length + 1 : nullptr;
+    return wish != nullptr && strncmp(wish, kind, length) == 0 && wish[length] == ':' ? wish + length + 1
+                                                                                      : nullptr;
 }
 
 static cudaError_t say(cudaError_t error)
@@ -120,7 +121,10 @@ cudaError_t cudaSetDevice(int device)
     cudaGetDeviceCount(&count);
     return say(device >= 0 && device < count ? cudaSuccess : cudaErrorInvalidDevice);
 }
-cudaError_t cudaInitDevice(int device, unsigned, unsigned) { return cudaSetDevice(device); }
+cudaError_t cudaInitDevice(int device, unsigned, unsigned)
+{
+    return cudaSetDevice(device);
+}
 cudaError_t cudaGetDevice(int *device)
 {
     *device = 0;
@@ -156,14 +160,20 @@ cudaError_t cudaDeviceSynchronize(void)
         drain(stream);
     return say(cudaSuccess);
 }
-cudaError_t cudaDeviceReset(void) { return say(cudaSuccess); }
+cudaError_t cudaDeviceReset(void)
+{
+    return say(cudaSuccess);
+}
 cudaError_t cudaGetLastError(void)
 {
     cudaError_t error = last;
     last = sticky;
     return error;
 }
-cudaError_t cudaPeekAtLastError(void) { return last; }
+cudaError_t cudaPeekAtLastError(void)
+{
+    return last;
+}
 const char *cudaGetErrorName(cudaError_t error)
 {
 #define CONVOY_NAME(name)                                                                                    \
@@ -186,7 +196,10 @@ const char *cudaGetErrorName(cudaError_t error)
     }
 #undef CONVOY_NAME
 }
-const char *cudaGetErrorString(cudaError_t error) { return cudaGetErrorName(error); }
+const char *cudaGetErrorString(cudaError_t error)
+{
+    return cudaGetErrorName(error);
+}
 
 cudaError_t cudaMalloc(void **pointer, size_t bytes)
 {
@@ -244,7 +257,8 @@ cudaError_t cudaHostUnregister(void *pointer)
 {
     return say(pinned.erase((char *)pointer) == 1 ? cudaSuccess : cudaErrorInvalidValue);
 }
-cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind, cudaStream_t stream)
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind,
+                            cudaStream_t stream)
 {
     return put(stream, [=]() {
         memcpy(to, from, bytes);
@@ -323,7 +337,10 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned)
     *event = new convoy_emulated_event;
     return say(cudaSuccess);
 }
-cudaError_t cudaEventCreate(cudaEvent_t *event) { return cudaEventCreateWithFlags(event, 0); }
+cudaError_t cudaEventCreate(cudaEvent_t *event)
+{
+    return cudaEventCreateWithFlags(event, 0);
+}
 cudaError_t cudaEventDestroy(cudaEvent_t event)
 {
     if (event->stream != nullptr)
@@ -357,7 +374,8 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event)
 }
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
 {
-    if (from->reached < from->recorded || to->reached < to->recorded || from->recorded == 0 || to->recorded == 0)
+    if (from->reached < from->recorded || to->reached < to->recorded || from->recorded == 0 ||
+        to->recorded == 0)
         return say(cudaErrorNotReady);
     const char *clock = getenv("CONVOY_EMULATED_CLOCK");
     *ms = clock != nullptr && strcmp(clock, "kernels") == 0 ? 1.0f / (float)(1 + to->kernels - from->kernels)
@@ -367,11 +385,13 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
 
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long)
 {
-    *exec = new convoy_emulated_graph_exec{
-        std::make_shared<std::vector<operation>>(graph->operations)};
+    *exec = new convoy_emulated_graph_exec{std::make_shared<std::vector<operation>>(graph->operations)};
     return say(cudaSuccess);
 }
-cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t) { return say(cudaSuccess); }
+cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t)
+{
+    return say(cudaSuccess);
+}
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
 {
     graph_launches++;

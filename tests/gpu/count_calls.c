@@ -1,9 +1,9 @@
-/* Counts the calls of the CUDA runtime by name, from outside of the program: NVIDIA's driver loads this library into any
- * process that starts with CUDA_INJECTION64_PATH naming it, and CUPTI calls back at each call. What the worker says
- * of itself on /metrics is checked against it (tests/gpu/calls.sh).
+/* Counts the calls of the CUDA runtime by name, from outside of the program: NVIDIA's driver loads this
+ * library into any process that starts with CUDA_INJECTION64_PATH naming it, and CUPTI calls back at each
+ * call. What the worker says of itself on /metrics is checked against it (tests/gpu/calls.sh).
  *
- * Ten times a second the counts are written to the file CONVOY_CALLS_FILE.PID, a line "name count" each, replaced as a
- * whole. Built by hand where CUPTI is: it is no part of convoyd. */
+ * Ten times a second the counts are written to the file CONVOY_CALLS_FILE.PID, a line "name count" each,
+ * replaced as a whole. Built by hand where CUPTI is: it is no part of convoyd. */
 #include <cupti.h>
 #include <pthread.h>
 #include <stdatomic.h>

@@ -22,7 +22,9 @@
 
 struct dim3 {
     unsigned x, y, z;
-    constexpr dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
+    constexpr dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_)
+    {
+    }
 };
 struct uint3 {
     unsigned x, y, z;
@@ -51,11 +53,26 @@ struct uchar3 {
 struct alignas(4) uchar4 {
     unsigned char x, y, z, w;
 };
-static inline float2 make_float2(float x, float y) { return {x, y}; }
-static inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
-static inline int2 make_int2(int x, int y) { return {x, y}; }
-static inline int4 make_int4(int x, int y, int z, int w) { return {x, y, z, w}; }
-static inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
+static inline float2 make_float2(float x, float y)
+{
+    return {x, y};
+}
+static inline float4 make_float4(float x, float y, float z, float w)
+{
+    return {x, y, z, w};
+}
+static inline int2 make_int2(int x, int y)
+{
+    return {x, y};
+}
+static inline int4 make_int4(int x, int y, int z, int w)
+{
+    return {x, y, z, w};
+}
+static inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w)
+{
+    return {x, y, z, w};
+}
 
 /* Of the thread that runs; set by the emulation. */
 extern uint3 threadIdx, blockIdx;
@@ -96,7 +113,10 @@ template <typename T> static inline T __shfl_down_sync(unsigned, T value, unsign
     return convoy_emulated_exchange(value, lane + (int)delta < 32 ? lane + (int)delta : lane);
 }
 
-template <typename T> static inline T __ldg(const T *pointer) { return *pointer; }
+template <typename T> static inline T __ldg(const T *pointer)
+{
+    return *pointer;
+}
 template <typename T> static inline T atomicAdd(T *pointer, T value)
 {
     T old = *pointer;
@@ -104,18 +124,36 @@ template <typename T> static inline T atomicAdd(T *pointer, T value)
     return old;
 }
 #define __expf convoy_emulated_expf /* glibc has one of that name */
-static inline float convoy_emulated_expf(float x) { return expf(x); }
-static inline float __fdividef(float x, float y) { return x / y; }
-static inline float __fmaf_rn(float x, float y, float z) { return fmaf(x, y, z); }
-static inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
+static inline float convoy_emulated_expf(float x)
+{
+    return expf(x);
+}
+static inline float __fdividef(float x, float y)
+{
+    return x / y;
+}
+static inline float __fmaf_rn(float x, float y, float z)
+{
+    return fmaf(x, y, z);
+}
+static inline float rsqrtf(float x)
+{
+    return 1.0f / sqrtf(x);
+}
 static inline float __int_as_float(int x)
 {
     float y;
     memcpy(&y, &x, sizeof y);
     return y;
 }
-template <typename T, typename U> static inline auto min(T a, U b) -> decltype(a + b) { return a < b ? a : b; }
-template <typename T, typename U> static inline auto max(T a, U b) -> decltype(a + b) { return a > b ? a : b; }
+template <typename T, typename U> static inline auto min(T a, U b) -> decltype(a + b)
+{
+    return a < b ? a : b;
+}
+template <typename T, typename U> static inline auto max(T a, U b) -> decltype(a + b)
+{
+    return a > b ? a : b;
+}
 
 typedef struct {
     dim3 gridDim, blockDim;
