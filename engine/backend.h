@@ -123,7 +123,8 @@ struct convoy_backend {
     int (*attach)(struct convoy_device *device, void *base, size_t bytes, struct convoy_error *error);
 
     /* Makes the graph's weights resident and prepares every batch size up to max_batch. -ENOTSUP names the
-     * node that this backend cannot run; -ENOMEM the bytes asked and free. */
+     * node that this backend cannot run; -ENOMEM the bytes asked and free; -ENODEV: the device is lost, which
+     * says nothing of the model. */
     int (*load)(struct convoy_device *device, const struct convoy_graph *graph,
                 const struct convoy_load_options *options, struct convoy_net **net,
                 struct convoy_net_info *info, struct convoy_error *error);

@@ -188,6 +188,9 @@ cudaError_t convoy_launch_softmax(int64_t outer, int64_t length, int64_t inner, 
 /* Sets count floats to 0 (the border of a PAD). */
 cudaError_t convoy_launch_zero(int64_t count, float *y, cudaStream_t stream);
 
+/* cudaSuccess if this build has code for the current device. */
+cudaError_t convoy_kernels_run_here(void);
+
 /* ---- Faults, for tests ---- */
 
 enum convoy_fault_kind {

@@ -241,7 +241,7 @@ static const uint8_t *decode(const struct convoy_classification *classification,
 
 /* Decodes one image and hands it to the batcher. Any thread; classification may be gone afterwards. False,
  * with nothing done, when the image has more than max_pixels but not too many for the configuration.
- * *took_us: the time of decoding, if it succeeded. */
+ * *took_us: the time of decoding, whether it succeeded or not; 0 if it was not tried. */
 static bool process(struct convoy_classification *classification, uint32_t index, uint64_t max_pixels,
                     uint64_t *took_us)
 {
@@ -256,12 +256,12 @@ static bool process(struct convoy_classification *classification, uint32_t index
         row = decode(classification, image, row_bytes, max_pixels);
     if (row == NULL && image->status == 0)
         return false;
+    *took_us = image->decode_us;
     if (row == NULL) {
         convoy_batcher_cancel(classification->batcher, classification->view.model, 1);
         finish_image(classification);
         return true;
     }
-    *took_us = image->decode_us;
     image->item = (struct convoy_item){
         .model = classification->view.model,
         .form = CONVOY_SLOT_U8_HWC,

@@ -58,9 +58,9 @@ void convoy_heartbeat_memory(struct member *member, const struct convoy_worker_m
     convoy_metrics_device_memory(member->metrics, "total", message->memory.total);
 }
 
-void convoy_heartbeat_died(struct member *member)
+void convoy_heartbeat_died(struct member *member, bool busy)
 {
-    bool tuned = tunes(member);
+    bool tuned = tunes(member) && !busy; /* it tunes when it has nothing else to do */
     member->phase[0] = '\0';
     if (!tuned || ++member->tuning_deaths != TUNING_DEATHS)
         return;

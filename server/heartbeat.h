@@ -13,8 +13,8 @@ struct member;
 /* HEARTBEAT and MEMORY came. */
 void convoy_heartbeat(struct member *member, const struct convoy_worker_message *message);
 void convoy_heartbeat_memory(struct member *member, const struct convoy_worker_message *message);
-/* The worker is gone. */
-void convoy_heartbeat_died(struct member *member);
+/* The worker is gone; busy: with slots in flight. */
+void convoy_heartbeat_died(struct member *member, bool busy);
 /* How the next one is to tune: "on", "off", "force". */
 const char *convoy_heartbeat_tune(const struct member *member);
 

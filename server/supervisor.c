@@ -209,13 +209,13 @@ static void on_gone(void *context, struct convoy_worker *worker, const char *rea
     struct convoy_supervisor *supervisor = member->supervisor;
     bool was_loading = member->loading != NO_MODEL;
     bool worked = member->completed || (member->serving && convoy_now_us() - worker->started_us > SETTLED_US);
-    uint32_t again = 0;
+    uint32_t again = 0, running = 0;
     if (supervisor->stopped != NULL) {
         check_stopped(supervisor);
         return;
     }
     if (member->attached) {
-        uint32_t running = convoy_lane_in_flight(member->lane);
+        running = convoy_lane_in_flight(member->lane);
         on_finished_slots(member, worker); /* what it finished before it died counts */
         worked = worked || running > 0;
         again = convoy_lane_down(member->lane, !was_loading);
@@ -229,7 +229,7 @@ static void on_gone(void *context, struct convoy_worker *worker, const char *rea
         member->backoff_ms = FIRST_BACKOFF_MS;
     if (was_loading)
         convoy_loading_died(member);
-    convoy_heartbeat_died(member);
+    convoy_heartbeat_died(member, running > 0);
     member->attached = false;
     convoy_channel_reset(&worker->channel);
     uint64_t delay = next_delay_ms(member, worked);

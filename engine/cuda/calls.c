@@ -28,14 +28,23 @@ void convoy_cuda_report(void (*report)(void *context, const char *name, uint64_t
     }
 }
 
+static int out_of_memory(const char *call, struct convoy_error *error)
+{
+    size_t available = 0, total = 0;
+    (void)cudaGetLastError(); /* not sticky: the next call must not report it again */
+    convoy_cuda_count(CONVOY_CUDA_cudaMemGetInfo);
+    (void)cudaMemGetInfo(&available, &total);
+    return convoy_fail(error, -ENOMEM, "%s: the device is out of memory: %zu of %zu bytes are free", call,
+                       available, total);
+}
+
 int convoy_cuda_check(cudaError_t code, const char *call, struct convoy_error *error)
 {
     switch (code) {
     case cudaSuccess:
         return 0;
     case cudaErrorMemoryAllocation:
-        (void)cudaGetLastError(); /* not sticky: the next call must not report it again */
-        return convoy_fail(error, -ENOMEM, "%s: the device is out of memory", call);
+        return out_of_memory(call, error);
     case cudaErrorNoDevice:
     case cudaErrorInsufficientDriver:
     case cudaErrorInvalidDevice:

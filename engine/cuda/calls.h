@@ -13,7 +13,6 @@
  * kernels/, which are counted by whoever asks for them. */
 #define CONVOY_CUDA_CALLS(X)                                                                                 \
     X(cudaGetDeviceCount)                                                                                    \
-    X(cudaInitDevice)                                                                                        \
     X(cudaSetDevice)                                                                                         \
     X(cudaGetDeviceProperties)                                                                               \
     X(cudaDriverGetVersion)                                                                                  \

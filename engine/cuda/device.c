@@ -41,6 +41,19 @@ void convoy_cuda_log(const struct convoy_device *device, const char *level, cons
     device->log(device->context, level, text);
 }
 
+/* A GPU that this module has no code for is as good as none: "auto" then serves on the CPU. */
+static int check_code(const struct cudaDeviceProp *properties, struct convoy_error *error)
+{
+    if (convoy_kernels_run_here() == cudaSuccess)
+        return 0;
+    (void)cudaGetLastError();
+    return convoy_fail(error, -ENODEV,
+                       "%.64s is of sm_%d%d, for which this build has no code: build with "
+                       "-DCONVOY_CUDA_ARCHITECTURES=%d%d",
+                       properties->name, properties->major, properties->minor, properties->major,
+                       properties->minor);
+}
+
 int convoy_cuda_open(uint32_t index, const struct convoy_open_options *options, struct convoy_device **result,
                      struct convoy_device_info *info, struct convoy_error *error)
 {
@@ -65,6 +78,8 @@ int convoy_cuda_open(uint32_t index, const struct convoy_open_options *options, 
         failed = CONVOY_CUDA(error, cudaGetDeviceProperties, (&properties, device->index));
     if (!failed)
         failed = CONVOY_CUDA(error, cudaDriverGetVersion, (&driver));
+    if (!failed)
+        failed = check_code(&properties, error);
     if (!failed)
         failed = make_streams(device, options->streams, error);
     if (!failed)
@@ -135,6 +150,9 @@ int convoy_cuda_workspace_get(struct convoy_device *device, size_t bytes,
             if (!failed)
                 failed = CONVOY_CUDA(error, cudaMemset, (workspace->memory[i], 0, bytes));
         }
+        /* The streams do not wait for it by themselves. */
+        if (!failed)
+            failed = CONVOY_CUDA(error, cudaStreamSynchronize, (NULL));
         if (failed) {
             convoy_cuda_workspace_put(device, workspace);
             return failed;

@@ -18,7 +18,7 @@ static const struct {
                {"trap:%u,%u,%u", CONVOY_FAULT_TRAP},
                {"spin:%u,%u,%u", CONVOY_FAULT_SPIN}};
 
-static enum { NONE, KERNEL, ECC, MEMORY } fault;
+static enum { NONE, KERNEL, ECC, MEMORY, LOST } fault;
 static enum convoy_fault_kind kernel;
 static unsigned pixel[3];
 static const char *model_name;
@@ -32,6 +32,9 @@ void convoy_cuda_fault_prepare(void)
     if (strncmp(wish, "memory:", strlen("memory:")) == 0) {
         fault = MEMORY;
         model_name = wish + strlen("memory:");
+    } else if (strncmp(wish, "lost:", strlen("lost:")) == 0) {
+        fault = LOST;
+        model_name = wish + strlen("lost:");
     } else if (sscanf(wish, "ecc:%u,%u,%u", &pixel[0], &pixel[1], &pixel[2]) == 3) {
         fault = ECC;
     }
@@ -54,11 +57,13 @@ int convoy_cuda_fault_on_job(const struct convoy_job *job, cudaStream_t stream, 
     return convoy_cuda_check(convoy_launch_fault(kernel, stream), "a test", error);
 }
 
-int convoy_cuda_fault_on_load(const char *model, struct convoy_error *error)
+int convoy_cuda_fault_on_load(const char *model, cudaStream_t stream, struct convoy_error *error)
 {
     void *memory = NULL;
-    if (fault != MEMORY || strcmp(model, model_name) != 0)
+    if ((fault != MEMORY && fault != LOST) || strcmp(model, model_name) != 0)
         return 0;
+    if (fault == LOST)
+        return convoy_cuda_check(convoy_launch_fault(CONVOY_FAULT_ILLEGAL, stream), "a test", error);
     int failed = convoy_cuda_allocate(TOO_MUCH, "a test", &memory, error);
     convoy_cuda_release(memory);
     return failed;

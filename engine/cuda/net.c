@@ -109,6 +109,14 @@ static int make_profile_marks(struct convoy_device *device, struct convoy_net *n
     return failed;
 }
 
+/* Some failures are a call's own, others the device's end. */
+static bool is_lost(struct convoy_device *device)
+{
+    struct convoy_error ignored;
+    (void)cudaGetLastError();
+    return CONVOY_CUDA(&ignored, cudaStreamSynchronize, (device->streams[0])) != 0;
+}
+
 int convoy_cuda_load(struct convoy_device *device, const struct convoy_graph *graph,
                      const struct convoy_load_options *options, struct convoy_net **result,
                      struct convoy_net_info *info, struct convoy_error *error)
@@ -139,7 +147,7 @@ int convoy_cuda_load(struct convoy_device *device, const struct convoy_graph *gr
         net->input_stride[form] = convoy_cuda_input_stride(source, (enum convoy_form)form);
     net->output_stride = convoy_cuda_output_stride(source);
     choose_buckets(net);
-    failed = convoy_cuda_fault_on_load(options->name, error);
+    failed = convoy_cuda_fault_on_load(options->name, device->streams[0], error);
     if (!failed)
         failed = convoy_cuda_group_nodes(graph, &net->groups, error);
     if (!failed)
@@ -150,7 +158,8 @@ int convoy_cuda_load(struct convoy_device *device, const struct convoy_graph *gr
         failed = make_profile_marks(device, net, error);
     if (failed) {
         convoy_cuda_unload(device, net);
-        return convoy_fail_in(error, failed, "model '%s'", options->name);
+        return convoy_fail_in(error, failed == -EIO && is_lost(device) ? -ENODEV : failed, "model '%s'",
+                              options->name);
     }
     struct convoy_net **link = &device->nets;
     while (*link != NULL)

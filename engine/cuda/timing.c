@@ -263,13 +263,16 @@ int convoy_cuda_timing_go_on(struct convoy_cuda_timing *timing, struct convoy_de
         return 0;
     }
     int failed = timing->run < 0 ? prepare(timing, error) : 0;
-    if (failed)
-        return failed;
-    failed = run(timing, device, &us, error);
+    bool no_room = failed == -ENOMEM; /* for this one: others need less */
+    if (!failed)
+        failed = run(timing, device, &us, error);
     if (!failed) {
         note_run(timing, us);
-    } else if (only_refused(device)) {
-        convoy_cuda_log(device, "warning", "a kernel is not tried: %s", error->message);
+    } else if (no_room || only_refused(device)) {
+        if (no_room)
+            timing->no_room = *error;
+        else
+            convoy_cuda_log(device, "warning", "a kernel is not tried: %s", error->message);
         next_candidate(timing);
     } else {
         return failed;

@@ -100,6 +100,8 @@ static int go_on(struct convoy_device *device, struct convoy_error *error)
     int got = convoy_cuda_timing_go_on(timing, device, error);
     if (got != 0)
         return got < 0 ? got : 0;
+    if (timing->best == NULL)
+        return convoy_fail(error, -ENOMEM, "no kernel could be tried: %s", timing->no_room.message);
     tuner->measured++;
     if (convoy_cuda_choices_set(&device->choices, &timing->key, timing->best, timing->best_us) != 0)
         return convoy_fail(error, -ENOMEM, "no memory to note a kernel's time");

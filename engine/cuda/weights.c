@@ -7,10 +7,11 @@
 #include <string.h>
 
 static const float *find(const struct convoy_cuda_weights *weights, int tensor,
-                         void (*pack)(const struct convoy_conv_shape *, const float *, float *))
+                         void (*pack)(const struct convoy_conv_shape *, const float *, float *), int groups)
 {
     for (int i = 0; i < weights->count; i++)
-        if (weights->weights[i].tensor == tensor && weights->weights[i].pack == pack)
+        if (weights->weights[i].tensor == tensor && weights->weights[i].pack == pack &&
+            weights->weights[i].groups == groups)
             return weights->weights[i].data;
     return NULL;
 }
@@ -30,7 +31,7 @@ static bool make_room(struct convoy_cuda_weights *weights)
 }
 
 static const float *upload(struct convoy_cuda_weights *weights, int tensor,
-                           void (*pack)(const struct convoy_conv_shape *, const float *, float *),
+                           void (*pack)(const struct convoy_conv_shape *, const float *, float *), int groups,
                            const float *values, size_t floats, int *code, struct convoy_error *error)
 {
     void *data = NULL;
@@ -39,11 +40,14 @@ static const float *upload(struct convoy_cuda_weights *weights, int tensor,
                                : convoy_fail(error, -ENOMEM, "no memory to note a weight");
     if (*code == 0)
         *code = CONVOY_CUDA(error, cudaMemcpy, (data, values, bytes, cudaMemcpyHostToDevice));
+    /* The copy may still be under way, and the streams that will read do not wait for it. */
+    if (*code == 0)
+        *code = CONVOY_CUDA(error, cudaStreamSynchronize, (NULL));
     if (*code != 0) {
         convoy_cuda_release(data);
         return NULL;
     }
-    weights->weights[weights->count++] = (struct convoy_cuda_weight){tensor, pack, data, bytes};
+    weights->weights[weights->count++] = (struct convoy_cuda_weight){tensor, pack, groups, data, bytes};
     weights->bytes += bytes;
     return data;
 }
@@ -51,11 +55,11 @@ static const float *upload(struct convoy_cuda_weights *weights, int tensor,
 const float *convoy_cuda_weights_plain(struct convoy_cuda_weights *weights, const struct convoy_graph *graph,
                                        int tensor, int *code, struct convoy_error *error)
 {
-    const float *there = find(weights, tensor, NULL);
+    const float *there = find(weights, tensor, NULL, 1);
     const struct convoy_tensor *constant = &graph->tensors[tensor];
     *code = 0;
     return there != NULL ? there
-                         : upload(weights, tensor, NULL, constant->data,
+                         : upload(weights, tensor, NULL, 1, constant->data,
                                   (size_t)convoy_shape_elements(&constant->shape), code, error);
 }
 
@@ -64,7 +68,7 @@ const float *convoy_cuda_weights_packed(struct convoy_cuda_weights *weights, con
                                         const struct convoy_conv_shape *shape, int *code,
                                         struct convoy_error *error)
 {
-    const float *there = find(weights, tensor, kernel->pack);
+    const float *there = find(weights, tensor, kernel->pack, shape->groups);
     *code = 0;
     if (there != NULL)
         return there;
@@ -75,7 +79,7 @@ const float *convoy_cuda_weights_packed(struct convoy_cuda_weights *weights, con
         return NULL;
     }
     kernel->pack(shape, graph->tensors[tensor].data, packed);
-    there = upload(weights, tensor, kernel->pack, packed, floats, code, error);
+    there = upload(weights, tensor, kernel->pack, shape->groups, packed, floats, code, error);
     free(packed);
     return there;
 }

@@ -9,6 +9,7 @@ struct convoy_cuda_weight {
     int tensor; /* of the graph */
     void (*pack)(const struct convoy_conv_shape *shape, const float *weights,
                  float *packed); /* NULL: as is */
+    int groups;                  /* of the shape that it was packed for: layouts depend on them */
     float *data;                 /* device memory */
     size_t bytes;
 };

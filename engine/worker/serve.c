@@ -204,7 +204,10 @@ static void load(struct worker *worker, uint32_t model, const cJSON *message)
     atomic_store(&worker->phase, LOADING);
     send_model(worker, "loading", model, NULL, NULL);
     convoy_worker_unload(&worker->device, &worker->nets[model]);
-    if (convoy_worker_load(&worker->device, message, &worker->nets[model], &described, &error) == 0)
+    int code = convoy_worker_load(&worker->device, message, &worker->nets[model], &described, &error);
+    if (code == -ENODEV)
+        lose_device(worker, &error); /* says nothing of the model */
+    if (code == 0)
         send_model(worker, "loaded", model, described, NULL);
     else
         send_model(worker, "failed", model, NULL, error.message);
@@ -255,7 +258,8 @@ static void tell_log(void *context, const char *level, const char *text)
 static bool use_idle(struct worker *worker)
 {
     struct convoy_error error;
-    if (worker->device.backend->idle == NULL || !worker->idle_left || worker->in_flight > 0)
+    if (worker->device.backend->idle == NULL || !worker->idle_left || worker->in_flight > 0 ||
+        !worker->attached)
         return false;
     /* The front must know before it may be the last that it hears. */
     if (atomic_exchange(&worker->phase, TUNING) != TUNING)

@@ -446,3 +446,8 @@ cudaError_t convoy_emulated_fault(cudaStream_t stream, cudaError_t error)
 {
     return put(stream, [error]() { return error; });
 }
+
+cudaError_t convoy_emulated_code()
+{
+    return say(fault("code") != nullptr ? cudaErrorNoKernelImageForDevice : cudaSuccess);
+}

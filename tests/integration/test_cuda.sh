@@ -64,4 +64,22 @@ expect 200 --data-binary @$image "$url$classify"
 expect 503 --data-binary @$image "$url/v2/models/large/classify"
 grep -q 'bytes were asked for .* are free' "$work/body" || fail "$(cat "$work/body")"
 stop
+
+echo "A device that is lost while a model is loaded costs the worker, not the model; after the second time the model."
+export CONVOY_TEST_FAULT=lost:large
+start --config "$work/config.json" --backend cuda
+expect 200 --data-binary @$image "$url$classify"
+given_up() { [ "$(curl -s -o /dev/null -w '%{http_code}' --data-binary @$image "$url/v2/models/large/classify")" = 503 ] && grep -q 'msg="model failed"' "$work/log"; }
+until_true 20 given_up || fail "the model that kills workers is loaded again and again"
+[ "$(grep -c 'worker died and is replaced' "$work/log")" = 2 ] || fail "not two workers died of it"
+expect 200 --data-binary @$image "$url$classify"
+stop
+unset CONVOY_TEST_FAULT
+
+if [ -n "${emulation:-}" ]; then
+  echo "A GPU that the build has no code for is passed by."
+  export CONVOY_EMULATED_FAULT=code:1
+  "$build/bin/convoy-worker" --check models/$model/1/model.onnx --backend cuda >"$work/check" && fail "it is used"
+  grep -q 'CONVOY_CUDA_ARCHITECTURES' "$work/check" || fail "$(cat "$work/check")"
+fi
 echo "passed"

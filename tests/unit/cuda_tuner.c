@@ -183,7 +183,8 @@ Test(cuda_tuner, out_of_memory_keeps_the_defaults)
         close_backend();
         unsetenv("CONVOY_EMULATED_FAULT");
     }
-    cr_assert_geq(short_of_memory, 5);
+    /* Where some kernels have room, they are tried. */
+    cr_assert(short_of_memory >= 3 && short_of_memory <= 5, "%d", short_of_memory);
 }
 
 /* A launch that the device refuses is that kernel's misfortune alone. */

@@ -174,6 +174,17 @@ static inline cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, v
     return convoy_emulated_launch(config, [kernel, values]() { std::apply(kernel, values); });
 }
 
+struct cudaFuncAttributes {
+    int numRegs;
+};
+/* CONVOY_EMULATED_FAULT=code:1 is a chip that the build has no code for. */
+cudaError_t convoy_emulated_code();
+template <typename Kernel>
+static inline cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, Kernel)
+{
+    attributes->numRegs = 0;
+    return convoy_emulated_code();
+}
 template <typename Kernel> static inline cudaError_t cudaFuncSetAttribute(Kernel, cudaFuncAttribute, int)
 {
     return cudaSuccess;
