@@ -100,7 +100,7 @@ def decode(data, name, source, size):
     try:
         with Image.open(io.BytesIO(data)) as image:
             pixels = np.asarray(image.convert("RGB"))
-    except (OSError, SyntaxError, ValueError) as error:
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise DataError(
             f"{name} in {source} cannot be decoded ({error}); replace it or take it out."
         ) from error

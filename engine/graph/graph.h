@@ -6,7 +6,7 @@
  * how: layouts, fusions and kernels belong to the backend, which lowers the graph to a plan of its own.
  *
  * Ownership: a graph owns everything that hangs from it; convoy_graph_free() frees all. A backend keeps no
- * pointer into a graph after load() returned.
+ * pointer into a graph after load() returned, unless it says so (keeps_graph of engine/backend.h).
  * Threads: a graph is immutable once built; any thread may read it. */
 #ifndef CONVOY_ENGINE_GRAPH_GRAPH_H
 #define CONVOY_ENGINE_GRAPH_GRAPH_H

@@ -6,14 +6,16 @@ cd "$(dirname "$0")/../.." || exit
 [ -x "${1:-}/bin/convoyd" ] || { echo "run.sh: name the folder that tests/gpu/pack.sh made" >&2; exit 2; }
 pack=$(cd "$1" && pwd)
 failed=()
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
 step() { # NAME COMMAND...
   local name=$1 begun=$SECONDS
   shift
-  if "$@" >"/tmp/gpu-step.$$" 2>&1; then
+  if "$@" >"$log" 2>&1; then
     echo "passed  $name ($((SECONDS - begun)) s)"
   else
     echo "FAILED  $name ($((SECONDS - begun)) s)"
-    tail -n 25 "/tmp/gpu-step.$$" | cut -c1-300 | sed 's/^/    /'
+    tail -n 25 "$log" | cut -c1-300 | sed 's/^/    /'
     failed+=("$name")
   fi
 }
@@ -23,11 +25,11 @@ nvidia-smi --query-gpu=name,driver_version --format=csv,noheader || exit 1
 step kernels "$pack/bin/convoy-kernels" --check
 for name in backend_operators backend_networks backend_exported; do step "$name" unit $name; done
 step daemon env CONVOY_BUILD="$pack" bash tests/integration/test_cuda.sh
+step calls tests/gpu/calls.sh "$pack"
 if [ "${2:-}" != quick ]; then
   for tool in memcheck racecheck synccheck; do
     step "$tool" compute-sanitizer --tool $tool --error-exitcode 9 "$pack/bin/convoy-kernels" --check
   done
 fi
-rm -f "/tmp/gpu-step.$$"
 [ ${#failed[@]} -eq 0 ] || { echo "failed: ${failed[*]}"; exit 1; }
 echo "all passed"

@@ -94,6 +94,23 @@ Test(backend_networks, residual_connections)
     check_residual_connections();
 }
 
+/* One constant as the weights of two convolutions, which are of 256 channels in two groups and of 128 in one.
+ */
+Test(backend_networks, weights_that_convolutions_of_other_groups_share)
+{
+    struct convoy_graph *graph = new_graph(SHAPE(1, 256, 14, 14));
+    int weights = add_constant(graph, FIXED(256, 128, 1, 1), 0.1f);
+    int x[2] = {graph->input, add_conv(graph, graph->input, 128, 1, 1, CONV1, true)};
+    for (int i = 0; i < 2; i++) {
+        struct convoy_conv conv = CONV1;
+        conv.groups = 2 - i;
+        int y = add_activation(graph, SHAPE(1, 256, 14, 14));
+        add_node(graph, CONVOY_OP_CONV, y, 2, (int[]){x[i], weights})->conv = conv;
+        add_output(graph, y);
+    }
+    check_graph(graph, TOLERANCE);
+}
+
 /* Both operands of the sum are convolutions, as in a block that changes its size; and the sum of two sums. */
 Test(backend_networks, residual_connections_between_convolutions)
 {
