@@ -32,7 +32,7 @@ struct convoy_cuda_timing {
     float us[CONVOY_CUDA_TIMED_RUNS];
     const char *best;
     float best_us;
-    struct convoy_error no_room; /* what the last candidate without room was told */
+    struct convoy_error no_room;        /* what the last candidate without room was told */
     struct convoy_cuda_weights weights; /* of this step's candidates */
     /* until all is tuned */
     cudaEvent_t marks[2];
