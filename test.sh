@@ -98,7 +98,7 @@ for program in build-asan/tests/unit_*; do
 done
 # Every kernel against float64, on the CPU, on shapes that are drawn anew (a seed that fails is printed).
 step emulated/kernels build/bin/convoy-kernels-emulated --check --shapes 150
-step asan-emulated/kernels build-asan/bin/convoy-kernels-emulated --check --shapes 40
+step asan-emulated/kernels build-asan/bin/convoy-kernels-emulated --check --shapes 15
 for program in build-tsan/tests/threads_*; do
   step "threads/${program##*/threads_}" env TSAN_OPTIONS=halt_on_error=1 "$program"
 done
