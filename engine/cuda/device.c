@@ -129,6 +129,13 @@ int convoy_cuda_attach(struct convoy_device *device, void *base, size_t bytes, s
     return 0;
 }
 
+bool convoy_cuda_is_lost(struct convoy_device *device)
+{
+    struct convoy_error ignored;
+    (void)cudaGetLastError();
+    return CONVOY_CUDA(&ignored, cudaStreamSynchronize, (device->streams[0])) != 0;
+}
+
 int convoy_cuda_workspace_get(struct convoy_device *device, size_t bytes,
                               struct convoy_cuda_workspace **result, struct convoy_error *error)
 {

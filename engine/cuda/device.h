@@ -69,6 +69,10 @@ int convoy_cuda_collect(struct convoy_device *device, int64_t timeout_us, uint64
 int convoy_cuda_memory(struct convoy_device *device, struct convoy_device_memory *memory,
                        struct convoy_error *error);
 
+/* After a call failed: was that the end of the device, or the call's own (a launch that the device refuses:
+ * too much shared memory, no code for this chip)? Waits for the first stream. */
+bool convoy_cuda_is_lost(struct convoy_device *device);
+
 /* A workspace of at least so many bytes a stream: one that is there, or a new one. -ENOMEM, -EIO. */
 int convoy_cuda_workspace_get(struct convoy_device *device, size_t bytes,
                               struct convoy_cuda_workspace **workspace, struct convoy_error *error);

@@ -109,14 +109,6 @@ static int make_profile_marks(struct convoy_device *device, struct convoy_net *n
     return failed;
 }
 
-/* Some failures are a call's own, others the device's end. */
-static bool is_lost(struct convoy_device *device)
-{
-    struct convoy_error ignored;
-    (void)cudaGetLastError();
-    return CONVOY_CUDA(&ignored, cudaStreamSynchronize, (device->streams[0])) != 0;
-}
-
 int convoy_cuda_load(struct convoy_device *device, const struct convoy_graph *graph,
                      const struct convoy_load_options *options, struct convoy_net **result,
                      struct convoy_net_info *info, struct convoy_error *error)
@@ -158,8 +150,8 @@ int convoy_cuda_load(struct convoy_device *device, const struct convoy_graph *gr
         failed = make_profile_marks(device, net, error);
     if (failed) {
         convoy_cuda_unload(device, net);
-        return convoy_fail_in(error, failed == -EIO && is_lost(device) ? -ENODEV : failed, "model '%s'",
-                              options->name);
+        return convoy_fail_in(error, failed == -EIO && convoy_cuda_is_lost(device) ? -ENODEV : failed,
+                              "model '%s'", options->name);
     }
     struct convoy_net **link = &device->nets;
     while (*link != NULL)

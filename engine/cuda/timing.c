@@ -209,15 +209,6 @@ static int run(struct convoy_cuda_timing *timing, struct convoy_device *device, 
     return failed;
 }
 
-/* A launch that the device refuses (too much shared memory, no code for this chip) is no fault of the device:
- * true if that is all that happened. */
-static bool only_refused(struct convoy_device *device)
-{
-    struct convoy_error ignored;
-    (void)cudaGetLastError();
-    return CONVOY_CUDA(&ignored, cudaStreamSynchronize, (device->streams[0])) == 0;
-}
-
 static int ascending(const void *left, const void *right)
 {
     float a = *(const float *)left, b = *(const float *)right;
@@ -268,7 +259,7 @@ int convoy_cuda_timing_go_on(struct convoy_cuda_timing *timing, struct convoy_de
         failed = run(timing, device, &us, error);
     if (!failed) {
         note_run(timing, us);
-    } else if (no_room || only_refused(device)) {
+    } else if (no_room || !convoy_cuda_is_lost(device)) {
         if (no_room)
             timing->no_room = *error;
         else
