@@ -72,7 +72,14 @@ bool check_name_matches(const struct convoy_conv_kernel *kernel, const char *nam
 /* Of --check: hundreds of awkward shapes over every kernel that takes them. Returns the number of failures.
  */
 int check_shapes(uint64_t seed, int random_shapes, const char *kernel_name, bool verbose);
-/* --table: the layers of ece408 at three sizes, every rung. Returns the number of failures. */
-int check_table(uint64_t seed, int runs, const int *batches, int batch_count, const char *kernel_name);
+/* --table: the layers of ece408 at three sizes, every rung, and peer unless it is NULL. Returns the number of
+ * failures. */
+int check_table(uint64_t seed, int runs, const int *batches, int batch_count, const char *kernel_name,
+                const struct convoy_conv_kernel *peer);
+
+/* cuDNN's convolution, activation and pooling, one after the other, as if it were a kernel of ours; from the
+ * library at path (a name that the loader finds). Says on stdout what stands beside ours; NULL where it is
+ * not there. Its takes() must be called before anything else, for each shape anew. */
+const struct convoy_conv_kernel *check_cudnn(const char *path);
 
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #define COLUMNS_MAX 16
+#define KERNELS_MAX 128
 
 struct layer {
     const char *name;
@@ -40,14 +41,29 @@ static struct check_case layer_case(const struct layer *layer, int n)
     return which;
 }
 
-int check_table(uint64_t seed, int runs, const int *batches, int batch_count, const char *kernel_name)
+/* All that run: ours whose name matches, and the peer last. */
+static int choose_kernels(const struct convoy_conv_kernel **chosen, const char *name,
+                          const struct convoy_conv_kernel *peer)
 {
-    int kernel_count = 0, columns = 0, failures = 0;
-    const struct convoy_conv_kernel *const *kernels = convoy_conv_kernels(&kernel_count);
-    static struct check_result results[128][COLUMNS_MAX];
-    static bool ran[128][COLUMNS_MAX];
-    if (kernel_count > 128)
-        check_die("more kernels than --table has room for: enlarge results");
+    int all = 0, count = 0;
+    const struct convoy_conv_kernel *const *kernels = convoy_conv_kernels(&all);
+    if (all >= KERNELS_MAX)
+        check_die("more kernels than --table has room for: enlarge KERNELS_MAX");
+    for (int i = 0; i < all; i++)
+        if (check_name_matches(kernels[i], name))
+            chosen[count++] = kernels[i];
+    if (peer != NULL)
+        chosen[count++] = peer;
+    return count;
+}
+
+int check_table(uint64_t seed, int runs, const int *batches, int batch_count, const char *kernel_name,
+                const struct convoy_conv_kernel *peer)
+{
+    static const struct convoy_conv_kernel *kernels[KERNELS_MAX];
+    static struct check_result results[KERNELS_MAX][COLUMNS_MAX];
+    static bool ran[KERNELS_MAX][COLUMNS_MAX];
+    int kernel_count = choose_kernels(kernels, kernel_name, peer), columns = 0, failures = 0;
     printf("%-24s", "milliseconds");
     for (size_t i = 0; i < sizeof(layers) / sizeof(layers[0]); i++) {
         for (int b = 0; b < batch_count && columns < COLUMNS_MAX; b++, columns++) {
@@ -58,7 +74,7 @@ int check_table(uint64_t seed, int runs, const int *batches, int batch_count, co
             struct check_problem problem;
             check_problem_make(&problem, &which, seed + (uint64_t)columns);
             for (int j = 0; j < kernel_count; j++) {
-                if (!check_name_matches(kernels[j], kernel_name) || !kernels[j]->takes(&which.shape))
+                if (!kernels[j]->takes(&which.shape))
                     continue;
                 results[j][columns] = check_run(&problem, kernels[j], runs);
                 ran[j][columns] = true;

@@ -18,8 +18,9 @@ static const char help[] =
     "  --list            names of all kernels; those marked are kept for comparison and never serve\n"
     "  --conv SIZES      one shape: n,c,h,w,k,r,s[,stride[,pad[,dilation[,groups]]]]\n"
     "                    n images of c x h x w, k output channels, a filter of r x s\n"
-    "  --table           both convolutions of ece408 at 100, 1,000 and 10,000 images, every kernel: the "
-    "reports' table\n"
+    "  --table           both convolutions of ece408 at 100, 1,000 and 10,000 images, every kernel, beside "
+    "cuDNN: "
+    "the reports' table\n"
     "  --check           some hundred awkward small shapes over every kernel that takes them; exits 1 if one "
     "is wrong\n"
     "\n"
@@ -33,6 +34,9 @@ static const char help[] =
     "  --kernel NAME     one kernel (fused_gemm:128x128), a family (per_layer) or all, the default\n"
     "  --runs N          timed runs, of which the median is printed (default 30; 0 times nothing)\n"
     "  --batches A,B,..  images of --table, instead of 100,1000,10000\n"
+    "  --cudnn PATH      the library beside which --conv and --table run (default libcudnn.so.9, if it is "
+    "there; "
+    "none: without)\n"
     "  --shapes N        random shapes of --check beside the written ones (default 300)\n"
     "  --seed S          repeats a run; without it the clock seeds, and the seed is printed\n"
     "  --device D        the GPU, counted from 0\n"
@@ -49,7 +53,7 @@ static const char help[] =
 struct options {
     enum { NOTHING, LIST, CONV, TABLE, CHECK } what;
     struct check_case which;
-    const char *kernel;
+    const char *kernel, *cudnn;
     int runs, shapes, device, batches[8], batch_count;
     uint64_t seed;
     bool verbose;
@@ -159,6 +163,7 @@ static void read_options(int argc, char **argv, struct options *options)
         RUNS,
         BATCHES,
         SHAPES,
+        CUDNN,
         SEED,
         DEVICE,
         VERBOSE
@@ -178,6 +183,7 @@ static void read_options(int argc, char **argv, struct options *options)
         {"runs", required_argument, NULL, RUNS},
         {"batches", required_argument, NULL, BATCHES},
         {"shapes", required_argument, NULL, SHAPES},
+        {"cudnn", required_argument, NULL, CUDNN},
         {"seed", required_argument, NULL, SEED},
         {"device", required_argument, NULL, DEVICE},
         {"verbose", no_argument, NULL, VERBOSE},
@@ -226,6 +232,9 @@ static void read_options(int argc, char **argv, struct options *options)
             break;
         case BATCHES:
             options->batch_count = numbers(optarg, options->batches, 5, 1, "--batches");
+            break;
+        case CUDNN:
+            options->cudnn = optarg;
             break;
         case SHAPES:
             options->shapes = number(optarg, 0, "--shapes");
@@ -289,7 +298,21 @@ static void open_device(int device)
            properties.major, properties.minor, properties.multiProcessorCount);
 }
 
-static int run_conv(const struct options *options)
+/* A line of --conv. Returns 1 if it is wrong. */
+static int run_one(struct check_problem *problem, const struct convoy_conv_kernel *kernel, int runs)
+{
+    const struct convoy_conv_shape *s = &problem->which.shape;
+    struct check_result result = check_run(problem, kernel, runs);
+    bool passed = check_passed(&result);
+    printf("%-24s %12.2e %10.4f %12.4f %10.2f%s\n", kernel->name, result.error, result.us / 1000,
+           kernel->guess_us(s) / 1000, result.us > 0 ? 2.0 * s->n * check_work(s) / result.us / 1e6 : 0,
+           passed ? "" : "  WRONG");
+    if (result.poison)
+        printf("    %lld outputs were not written\n", (long long)result.poison);
+    return passed ? 0 : 1;
+}
+
+static int run_conv(const struct options *options, const struct convoy_conv_kernel *peer)
 {
     int count = 0, ran = 0, failures = 0;
     const struct convoy_conv_kernel *const *kernels = convoy_conv_kernels(&count);
@@ -299,23 +322,18 @@ static int run_conv(const struct options *options)
     check_describe(&options->which, text, sizeof(text));
     printf("%s\nseed %llu\n", text, (unsigned long long)options->seed);
     check_problem_make(&problem, &options->which, options->seed);
-    double flops = 2.0 * s->n * check_work(s);
     printf("%-24s %12s %10s %12s %10s\n", "kernel", "error", "ms", "guessed ms", "TFLOP/s");
     for (int i = 0; i < count; i++) {
         if (!check_name_matches(kernels[i], options->kernel) || !kernels[i]->takes(s))
             continue;
-        struct check_result result = check_run(&problem, kernels[i], options->runs);
+        failures += run_one(&problem, kernels[i], options->runs);
         ran++;
-        failures += check_passed(&result) ? 0 : 1;
-        printf("%-24s %12.2e %10.4f %12.4f %10.2f%s\n", kernels[i]->name, result.error, result.us / 1000,
-               kernels[i]->guess_us(s) / 1000, result.us > 0 ? flops / result.us / 1e6 : 0,
-               check_passed(&result) ? "" : "  WRONG");
-        if (result.poison)
-            printf("    %lld outputs were not written\n", (long long)result.poison);
     }
-    check_problem_free(&problem);
     if (ran == 0)
         check_die("--kernel %s: no such kernel, or it does not take this shape; see --list", options->kernel);
+    if (peer != NULL && peer->takes(s))
+        failures += run_one(&problem, peer, options->runs);
+    check_problem_free(&problem);
     return failures;
 }
 
@@ -335,6 +353,7 @@ int main(int argc, char **argv)
     clock_gettime(CLOCK_REALTIME, &now);
     struct options options = {
         .kernel = "all",
+        .cudnn = "libcudnn.so.9",
         .runs = 30,
         .shapes = 300,
         .batches = {100, 1000, 10000},
@@ -351,9 +370,12 @@ int main(int argc, char **argv)
         return 0;
     }
     open_device(options.device);
-    int failures = options.what == CONV    ? run_conv(&options)
-                   : options.what == TABLE ? check_table(options.seed, options.runs, options.batches,
-                                                         options.batch_count, options.kernel)
-                                           : check_all(&options);
+    if (options.what == CHECK)
+        return check_all(&options) ? 1 : 0;
+    const struct convoy_conv_kernel *peer =
+        strcmp(options.cudnn, "none") == 0 ? NULL : check_cudnn(options.cudnn);
+    int failures = options.what == CONV ? run_conv(&options, peer)
+                                        : check_table(options.seed, options.runs, options.batches,
+                                                      options.batch_count, options.kernel, peer);
     return failures ? 1 : 0;
 }
