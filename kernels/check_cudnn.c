@@ -101,6 +101,7 @@ static bool takes(const struct convoy_conv_shape *s)
     if (s->u8 || s->residual || !known)
         return false;
     describe(s);
+    require(dnn.cudnnSetStream(dnn.handle, NULL), "stream"); /* the last one it knew is gone */
     cudnnConvolutionFwdAlgoPerf_t tried[CUDNN_CONVOLUTION_FWD_ALGO_COUNT];
     int count = 0;
     require(dnn.cudnnFindConvolutionForwardAlgorithm(dnn.handle, dnn.x, dnn.weights, dnn.convolution, dnn.y,

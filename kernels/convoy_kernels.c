@@ -350,6 +350,8 @@ static int check_all(const struct options *options)
 int main(int argc, char **argv)
 {
     struct timespec now;
+    setvbuf(stdout, NULL, _IOLBF,
+            0); /* what is known stands in a file too, should the device end the program */
     clock_gettime(CLOCK_REALTIME, &now);
     struct options options = {
         .kernel = "all",
