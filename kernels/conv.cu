@@ -3,7 +3,8 @@
 
 #define LIST_PER_LAYER(filter, stride, rows, maps)                                                           \
     &convoy_conv_per_layer_##filter##_##stride##_##rows##_##maps,
-#define LIST_FUSED_GEMM(bm, bn) &convoy_conv_fused_gemm_##bm##_##bn,
+#define LIST_FUSED_GEMM(bm, bn)    &convoy_conv_fused_gemm_##bm##_##bn,
+#define LIST_TENSOR(outputs, maps) &convoy_conv_tensor_##outputs##_##maps,
 
 static const struct convoy_conv_kernel *const list[] = {
     &convoy_conv_direct,
@@ -13,7 +14,7 @@ static const struct convoy_conv_kernel *const list[] = {
     CONVOY_FUSED_GEMM_INSTANCES(LIST_FUSED_GEMM) & convoy_conv_channel_split,
     CONVOY_PER_LAYER_INSTANCES(LIST_PER_LAYER) & convoy_conv_unrolled,
     &convoy_conv_depthwise,
-};
+    CONVOY_TENSOR_INSTANCES(LIST_TENSOR)};
 
 extern "C" const struct convoy_conv_kernel *const *convoy_conv_kernels(int *count)
 {

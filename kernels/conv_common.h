@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* Each kernel is one constant, convoy_conv_NAME; conv.cu makes the list. The templates of two files come as
+/* Each kernel is one constant, convoy_conv_NAME; conv.cu makes the list. The templates of three files come as
  * X-macros, so that instances and list cannot part: filter, stride, rows and maps of a thread; K and pixels
  * of a tile. */
 #define CONVOY_PER_LAYER_INSTANCES(X)                                                                        \
@@ -45,11 +45,25 @@
     X(32, 128)                                                                                               \
     X(16, 256)
 
+/* Outputs and maps of a block. */
+#define CONVOY_TENSOR_INSTANCES(X)                                                                           \
+    X(256, 8)                                                                                                \
+    X(256, 16)                                                                                               \
+    X(256, 24)                                                                                               \
+    X(256, 32)                                                                                               \
+    X(128, 32)                                                                                               \
+    X(128, 64)                                                                                               \
+    X(64, 16)                                                                                                \
+    X(64, 64)
+
 #define CONVOY_DECLARE_PER_LAYER(filter, stride, rows, maps)                                                 \
     extern const struct convoy_conv_kernel convoy_conv_per_layer_##filter##_##stride##_##rows##_##maps;
 #define CONVOY_DECLARE_FUSED_GEMM(bm, bn)                                                                    \
     extern const struct convoy_conv_kernel convoy_conv_fused_gemm_##bm##_##bn;
+#define CONVOY_DECLARE_TENSOR(outputs, maps)                                                                 \
+    extern const struct convoy_conv_kernel convoy_conv_tensor_##outputs##_##maps;
 
+CONVOY_TENSOR_INSTANCES(CONVOY_DECLARE_TENSOR)
 CONVOY_PER_LAYER_INSTANCES(CONVOY_DECLARE_PER_LAYER)
 CONVOY_FUSED_GEMM_INSTANCES(CONVOY_DECLARE_FUSED_GEMM)
 extern const struct convoy_conv_kernel convoy_conv_direct, convoy_conv_tiled, convoy_conv_constant,

@@ -59,6 +59,7 @@ size_t running, threads;
 void *scheduler;
 const std::function<void()> *work;
 uint64_t exchange[1024];
+uint32_t gathered[1024 * 8];
 alignas(256) char dynamic_shared[227 << 10];
 uint32_t dice = 1;
 
@@ -182,6 +183,14 @@ uint64_t convoy_emulated_shuffle(uint64_t value, int from)
     uint64_t got = warp + (size_t)from < threads ? exchange[warp + (size_t)from] : value;
     leave(AT_WARP);
     return got;
+}
+
+const uint32_t *convoy_emulated_gather(const uint32_t *words, unsigned count)
+{
+    uint32_t *warp = gathered + running / WARP * WARP * 8;
+    memcpy(warp + running % WARP * count, words, count * sizeof *words);
+    leave(AT_WARP);
+    return warp;
 }
 
 void *convoy_emulated_shared()

@@ -41,6 +41,9 @@ struct alignas(8) int2 {
 struct alignas(16) int4 {
     int x, y, z, w;
 };
+struct alignas(8) uint2 {
+    unsigned x, y;
+};
 struct alignas(16) uint4 {
     unsigned x, y, z, w;
 };
@@ -83,6 +86,8 @@ void __syncthreads();
 void __syncwarp(unsigned mask = 0xffffffffu);
 /* Gives value to the warp's lane and returns what `from` gave; all lanes of the warp must call. */
 uint64_t convoy_emulated_shuffle(uint64_t value, int from);
+/* kernels/mma.cuh: d += a b, of words that are one tf32 or two fp16. */
+void convoy_emulated_mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, bool halves);
 /* Dynamic shared memory of the launch. */
 void *convoy_emulated_shared();
 
