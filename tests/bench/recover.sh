@@ -80,7 +80,7 @@ import json, statistics, sys
 rounds = [json.loads(line) for line in open(sys.argv[1])]
 print("  %d rounds, %d requests, %d failed" % (len(rounds), *(sum(r[k] for r in rounds) for k in ("requests", "failed"))))
 print("  %-16s %10s %10s" % ("", "median", "worst"))
-for key in ("rate_before", "gap_before_ms", "p99_before_ms", "gap_ms", "silent_ms", "again_ms", "rate_back_ms", "p99_ms", "longest_ms",
+for key in ("rate_before", "gap_before_ms", "p99_before_ms", "gap_ms", "silent_ms", "again_ms", "settled_ms", "rate_back_ms", "p99_ms", "longest_ms",
             "retried", "workers_died", "poison_ms"):
     values = [r[key] for r in rounds if key in r]
     if values:

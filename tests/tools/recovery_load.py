@@ -9,11 +9,13 @@ were under way at that moment (and the poison) are answered, it goes on for S se
 
 Prints one JSON object. Times count from the fault (the kill, or the sending of IMAGE) if nothing else is said:
   requests, failed    all but the poison; failed: no 200 with the right labels, or no answer at all; example: of one
-  gap_ms              the service gap: the longest time during which no request was answered
+  settled_ms          until every request was answered that was under way at the fault
+  gap_ms              the service gap: the longest time until then during which no request was answered
   silent_ms           all gaps together that are longer than 50 ms and than twice the longest one before the fault
   again_ms            until the first answer after the service gap
-  rate_back_ms        until answers came as before: the end of the last window with less than half of the answers that
-                      such a window had before; windows of 100 ms, or four times the longest gap before if that is more
+  rate_back_ms        until answers came as before: the beginning of the first window, once that is settled, with 80 % of
+                      the answers that such a window had before; windows of 100 ms, or four times the longest gap before
+                      if that is more
   gap_before_ms, rate_before    before the fault: the longest gap; answers a second
   p99_before_ms, p99_ms, longest_ms    latencies of what was answered before the fault, and after
   retried             answers whose images ran more than once
@@ -25,6 +27,7 @@ Python's standard library only: one thread.
 
 import argparse
 import asyncio
+import bisect
 import json
 import os
 import pathlib
@@ -87,22 +90,16 @@ def percentile(seconds, part):
     return ordered[min(len(ordered) - 1, int(part * len(ordered)))] if ordered else 0
 
 
-def rate_back(times, fault, window, least):
-    """The end of the last whole window after the fault with fewer than least answers."""
-    back, start, i = fault, fault, 0
+def rate_back(times, start, window, least):
+    """When the first window begins, not before start, that holds at least that many answers; else the end of all."""
     while start + window <= times[-1]:
-        while times[i] < start:
-            i += 1
-        inside = i
-        while inside < len(times) and times[inside] < start + window:
-            inside += 1
-        if inside - i < least:
-            back = start + window
+        if bisect.bisect_left(times, start + window) - bisect.bisect_left(times, start) >= least:
+            return start
         start += window / 10
-    return back
+    return times[-1]
 
 
-def describe(figures, begun, fault, poison):
+def describe(figures, begun, fault, settled, poison):
     before = [answer for answer in figures.answers if answer[0] <= fault]
     after = [answer for answer in figures.answers if answer[0] > fault]
     report = {"requests": len(figures.answers) + figures.failed, "failed": figures.failed}
@@ -113,10 +110,11 @@ def describe(figures, begun, fault, poison):
         longest_before = max(gaps(steady + [fault]))[0]
         window = max(WINDOW_S, 4 * longest_before)
         times = [before[-1][0]] + [when for when, _ in after]
-        gap, end = max(gaps(times))
+        gap, end = max(gaps([when for when in times if when <= settled]))
         silent = max(SILENT_S, 2 * longest_before)
-        back = rate_back(times[1:], fault, window, rate * window / 2)
+        back = rate_back(times, settled, window, 0.8 * rate * window)
         report.update(
+            settled_ms=1000 * (settled - fault),
             gap_ms=1000 * gap,
             silent_ms=1000 * sum(length for length, _ in gaps(times) if length > silent),
             again_ms=1000 * (end - fault),
@@ -161,10 +159,11 @@ async def run(arguments):
     else:
         poison = await send_poison(Client(arguments.url), arguments.poison.read_bytes())
     await asyncio.gather(*[event.wait() for event in under_way])
+    settled = time.monotonic()
     await asyncio.sleep(arguments.after)
     figures.stop = True
     await asyncio.gather(*tasks)
-    return describe(figures, begun, fault, poison)
+    return describe(figures, begun, fault, settled, poison)
 
 
 def main():
