@@ -6,8 +6,9 @@
 #     write to an illegal address (on the CPU: that kills the worker), sent once beside them. Median and worst of the
 #     figures that tests/tools/recovery_load.py explains. Exit status 1 when a request failed, the poison's excepted.
 # The environment may say BACKEND (cuda), MODELS (a folder; models), DEFAULT_MODEL (cifar10-resnet), CONNECTIONS (64),
-# RUNS (10). An emulated GPU is not tuned: there it measures nothing but shows that this script works.
-[ -x "${1:-}/bin/convoyd" ] || { sed -n '2,10s/^# //p' "$0" >&2; exit 2; }
+# RUNS (10), CACHE (a folder for kernel times that stays). An emulated GPU is not tuned: there it measures nothing but
+# shows that this script works.
+[ -x "${1:-}/bin/convoyd" ] || { sed -n '2,11s/^# //p' "$0" >&2; exit 2; }
 CONVOY_BUILD=$(cd "$1" && pwd)
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/../integration/lib.sh"
@@ -28,7 +29,8 @@ if [ "$backend" = cuda ]; then
     tuned=yes
   fi
 fi
-mkdir "$work/warm"
+warm=${CACHE:-$work/warm}
+mkdir -p "$warm"
 
 # first_answer NAME [OPTION OF first_answer.py...]: with the configuration as it stands.
 first_answer() {
@@ -46,13 +48,13 @@ has_tuned() { sed -n "s/.*worker's phase.* phase=//p" "$work/log" | tr '\n' ' ' 
 configure "${settings[@]}" "cache_dir=\"$work/cold\""
 first_answer 'tuning cache cold' --fresh "$work/cold"
 if [ -n "$tuned" ]; then
-  configure "${settings[@]}" "cache_dir=\"$work/warm\"" 'log={"level": "debug"}'
+  configure "${settings[@]}" "cache_dir=\"$warm\"" 'log={"level": "debug"}'
   begun=$SECONDS
   start --config "$work/config.json" --backend "$backend"
   until_true 1200 has_tuned || fail "the worker did not come to the end of tuning within 20 minutes"
   echo "tuning all models: $((SECONDS - begun)) s"
   stop
-  configure "${settings[@]}" "cache_dir=\"$work/warm\""
+  configure "${settings[@]}" "cache_dir=\"$warm\""
   first_answer 'tuning cache warm'
 fi
 
@@ -78,10 +80,11 @@ table() {
   "$python" - "$work/$1" <<'PYTHON'
 import json, statistics, sys
 rounds = [json.loads(line) for line in open(sys.argv[1])]
-print("  %d rounds, %d requests, %d failed" % (len(rounds), *(sum(r[k] for r in rounds) for k in ("requests", "failed"))))
+requests, failed = (sum(r[key] for r in rounds) for key in ("requests", "failed"))
+print("  %d rounds, %d requests, %d failed" % (len(rounds), requests, failed))
 print("  %-16s %10s %10s" % ("", "median", "worst"))
-for key in ("rate_before", "gap_before_ms", "p99_before_ms", "gap_ms", "silent_ms", "again_ms", "settled_ms", "rate_back_ms", "p99_ms", "longest_ms",
-            "retried", "workers_died", "poison_ms"):
+for key in ("rate_before", "gap_before_ms", "p99_before_ms", "gap_ms", "silent_ms", "again_ms", "settled_ms",
+            "rate_back_ms", "p99_ms", "longest_ms", "retried", "workers_died", "poison_ms"):
     values = [r[key] for r in rounds if key in r]
     if values:
         worst = min(values) if key == "rate_before" else max(values)
@@ -89,7 +92,7 @@ for key in ("rate_before", "gap_before_ms", "p99_before_ms", "gap_ms", "silent_m
 PYTHON
 }
 
-configure "${settings[@]}" "cache_dir=\"$work/warm\""
+configure "${settings[@]}" "cache_dir=\"$warm\""
 "$python" tests/tools/solid_png.py "$work/poison.png" 250 0 250
 export CONVOY_TEST_FAULT=$fault
 start --config "$work/config.json" --backend "$backend"

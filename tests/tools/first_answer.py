@@ -5,7 +5,8 @@
 
 Starts CONVOYD RUNS times on a free port and asks for the class of models/samples/ship.jpg, over and over, until the
 answer is a ship. Prints one JSON line with the milliseconds of each run and their median. The first run, which reads
-the files from the disk, does not count. With --fresh FOLDER is emptied before each start. Python's standard library only.
+the files from the disk, does not count. With --fresh FOLDER is emptied before each start. Python's standard library
+only.
 """
 
 import json

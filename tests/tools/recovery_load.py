@@ -8,15 +8,16 @@ fault is made: the process PID gets SIGKILL, or IMAGE is sent once on a connecti
 were under way at that moment (and the poison) are answered, it goes on for S seconds more.
 
 Prints one JSON object. Times count from the fault (the kill, or the sending of IMAGE) if nothing else is said:
-  requests, failed    all but the poison; failed: no 200 with the right labels, or no answer at all; example: of one
+  requests, failed    all but the poison; failed: no 200 with the right labels, or no answer; example: one of them
   settled_ms          until every request was answered that was under way at the fault
   gap_ms              the service gap: the longest time until then during which no request was answered
-  silent_ms           all gaps together that are longer than 50 ms and than twice the longest one before the fault
+  silent_ms           those of all gaps until then together that are longer than 50 ms and than twice the longest
+                      gap before the fault
   again_ms            until the first answer after the service gap
-  rate_back_ms        until answers came as before: the beginning of the first window, once that is settled, with 80 % of
-                      the answers that such a window had before; windows of 100 ms, or four times the longest gap before
-                      if that is more
-  gap_before_ms, rate_before    before the fault: the longest gap; answers a second
+  rate_back_ms        until answers came as before: the beginning of the first window, once that is settled, with
+                      80 % of the answers that such a window had before; windows of 100 ms, or four times the
+                      longest gap before if that is more
+  gap_before_ms, rate_before           before the fault: the longest gap; answers a second
   p99_before_ms, p99_ms, longest_ms    latencies of what was answered before the fault, and after
   retried             answers whose images ran more than once
   poison_ms, poison_status             the poison's own answer
@@ -56,7 +57,7 @@ class Figures:
 
 
 async def keep_asking(turn, url, samples, figures, under_way):
-    """Sets under_way with every answer: cleared at the fault, it says that what was under way then is answered."""
+    """Sets under_way with every answer: cleared at the fault, it tells when what was under way is answered."""
     client = Client(url)
     while not figures.stop:
         name, image = samples[turn % len(samples)]
@@ -91,7 +92,7 @@ def percentile(seconds, part):
 
 
 def rate_back(times, start, window, least):
-    """When the first window begins, not before start, that holds at least that many answers; else the end of all."""
+    """When the first window begins, not before start, that holds at least so many answers; else the last answer."""
     while start + window <= times[-1]:
         if bisect.bisect_left(times, start + window) - bisect.bisect_left(times, start) >= least:
             return start
@@ -110,13 +111,14 @@ def describe(figures, begun, fault, settled, poison):
         longest_before = max(gaps(steady + [fault]))[0]
         window = max(WINDOW_S, 4 * longest_before)
         times = [before[-1][0]] + [when for when, _ in after]
-        gap, end = max(gaps([when for when in times if when <= settled]))
+        until_settled = gaps([when for when in times if when <= settled])
+        gap, end = max(until_settled)
         silent = max(SILENT_S, 2 * longest_before)
         back = rate_back(times, settled, window, 0.8 * rate * window)
         report.update(
             settled_ms=1000 * (settled - fault),
             gap_ms=1000 * gap,
-            silent_ms=1000 * sum(length for length, _ in gaps(times) if length > silent),
+            silent_ms=1000 * sum(length for length, _ in until_settled if length > silent),
             again_ms=1000 * (end - fault),
             rate_back_ms=1000 * (back - fault),
             gap_before_ms=1000 * longest_before,
