@@ -59,15 +59,17 @@ def measure(command, fresh):
     ).encode() + image
     start = time.monotonic()
     daemon = subprocess.Popen([*command, "--listen", f"127.0.0.1:{port}"], stderr=subprocess.DEVNULL)
-    while not ask(port, request):
-        if daemon.poll() is not None or time.monotonic() - start > LIMIT_S:
-            daemon.kill()
-            sys.exit("convoyd gave no right answer")
-        time.sleep(PAUSE_S)
-    took = time.monotonic() - start
-    daemon.send_signal(signal.SIGTERM)
-    if daemon.wait(LIMIT_S) != 0:
-        sys.exit(f"convoyd ended with {daemon.returncode}")
+    try:
+        while not ask(port, request):
+            if daemon.poll() is not None or time.monotonic() - start > LIMIT_S:
+                sys.exit("convoyd gave no right answer")
+            time.sleep(PAUSE_S)
+        took = time.monotonic() - start
+        daemon.send_signal(signal.SIGTERM)
+        if daemon.wait(LIMIT_S) != 0:
+            sys.exit(f"convoyd ended with {daemon.returncode}")
+    finally:
+        daemon.kill()  # nothing to a daemon that has ended
     return round(1000 * took, 1)
 
 
