@@ -14,7 +14,7 @@ build=${2:-build}
 rm -rf "$pack"
 cmake --install "$build" --prefix "$pack" >/dev/null
 rm -rf "$pack"/lib/convoyd/{convoy-backend-cpu.so,libdnnl*,libgomp*,libOpenCL*} "$pack"/share
-cp "$build/bin/bench_backend_rate" "$pack/bin/"
+cp "$build"/bin/bench_{backend,channel}_rate "$pack/bin/"
 mkdir -p "$pack/tests" "$pack/tests/lib"
 for test in backend_operators backend_networks backend_exported; do cp "$build/tests/unit_$test" "$pack/tests/"; done
 ldd "$pack"/tests/unit_* | awk '/=> \// { print $3 }' | sort -u | grep -v '/lib\(c\|m\|dl\|rt\|pthread\)\.so' |
