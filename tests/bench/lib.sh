@@ -3,6 +3,11 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 build=${CONVOY_BUILD:-build}
+# What a pack brings along (tests/gpu/pack.sh) goes before what the machine has.
+[ ! -x "$build/bin/wrk" ] || PATH=$(cd "$build/bin" && pwd):$PATH
+# The system's own Python has Pillow on Debian; elsewhere the one in PATH may.
+python=/usr/bin/python3
+"$python" -c 'import PIL' 2>/dev/null || python=$(command -v python3)
 work=$(mktemp -d)
 pids=()
 # shellcheck disable=SC2317 # the trap calls it
@@ -26,14 +31,14 @@ needs() { # COMMAND DEBIAN-PACKAGE
 }
 
 free_port() {
-  /usr/bin/python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
+  "$python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
 }
 
 # small_jpeg: a JPEG of 32 x 32 pixels and about 1,000 bytes, in $IMAGE, which post.lua sends. The samples are
 # larger: decoding them is most of the work.
 small_jpeg() {
   export IMAGE=$work/small.jpg
-  /usr/bin/python3 - models/samples/ship.jpg "$IMAGE" <<'PYTHON' || die "Pillow is missing (Debian package python3-pil)"
+  "$python" - models/samples/ship.jpg "$IMAGE" <<'PYTHON' || die "Pillow is missing (Debian package python3-pil)"
 import sys
 from PIL import Image
 Image.open(sys.argv[1]).resize((32, 32), Image.BILINEAR).save(sys.argv[2], quality=85)
@@ -58,11 +63,34 @@ serve() {
   done
 }
 
+# end_daemon: and waits for it.
+end_daemon() {
+  kill -TERM "$daemon"
+  wait "$daemon" || true
+}
+
+# backend_here BACKEND [PROGRAM...]: for cuda where there is no GPU, $build becomes a tree that has the emulation of one
+# (tests/emulation) and these programs of $build/bin; $emulated is then not empty.
+backend_here() {
+  emulated=
+  [ "$1" = cuda ] || return 0
+  ! "$build/bin/convoy-worker" --check models/cifar10-convnet/1/model.onnx --backend cuda >"$work/check" 2>&1 || return 0
+  emulated=$build/tests/emulation/convoy-backend-cuda-emulated.so
+  [ -e "$emulated" ] || die "there is neither a GPU nor an emulated one: $(tail -n 1 "$work/check")"
+  shift
+  mkdir -p "$work/emulated/bin"
+  local program
+  for program in convoyd convoy-worker "$@"; do cp "$build/bin/$program" "$work/emulated/bin/"; done
+  cp "$emulated" "$work/emulated/bin/convoy-backend-cuda.so"
+  build=$work/emulated
+}
+
 # drive URL CONNECTIONS SECONDS: prints "requests-a-second p50-us p99-us errors".
 drive() {
-  local threads=2
-  [ "$2" -gt 1 ] || threads=1
-  wrk -t$threads -c"$2" -d"$3s" -s tests/bench/post.lua "$1" | sed -n 's/^RESULT //p'
+  local threads=$(($(nproc) / 4))
+  [ "$threads" -ge 2 ] || threads=2
+  [ "$2" -ge "$threads" ] || threads=$2
+  wrk -t"$threads" -c"$2" -d"$3s" -s tests/bench/post.lua "$1" | sed -n 's/^RESULT //p'
 }
 
 # median [FIELD]: of the numbers in that field of the lines on stdin.
