@@ -85,12 +85,47 @@ backend_here() {
   build=$work/emulated
 }
 
-# drive URL CONNECTIONS SECONDS: prints "requests-a-second p50-us p99-us errors".
+# start_least [echo]: starts the bare server (mhd_least.c) with a thread for each core, from the pack where it brings one,
+# and sets $least and $least_port.
+start_least() {
+  local least_program=$build/bin/mhd_least
+  if [ ! -x "$least_program" ]; then
+    least_program=$work/mhd_least
+    # shellcheck disable=SC2046 # flags are words
+    [ -x "$least_program" ] || cc -std=gnu11 -O2 -Wall -Wextra tests/bench/mhd_least.c -o "$least_program" \
+      $(pkg-config --cflags --libs libmicrohttpd libjpeg) -lpthread
+  fi
+  least_port=$(free_port)
+  "$least_program" "$least_port" "$(nproc)" "$@" &
+  least=$!
+  pids+=("$least")
+  until curl -s -o /dev/null "http://127.0.0.1:$least_port/"; do
+    kill -0 "$least" 2>/dev/null || die "mhd_least ended"
+    sleep 0.02
+  done
+}
+
+# ticks PID...: processor time so far, in hundredths of a second.
+ticks() { local pid; for pid in "$@"; do awk '{ print $14 + $15 }' "/proc/$pid/stat"; done | awk '{ s += $1 } END { print s }'; }
+
+# until_tuned BACKEND: waits, for two minutes at most, until the one model that is served has the kernels that it will keep. Only a
+# GPU is tuned; an emulated one must be served with "tune": "off".
+until_tuned() {
+  local end=$((SECONDS + 120))
+  [ "$1" = cuda ] && [ -z "$emulated" ] || return 0
+  until grep -q 'is tuned' "$work/log"; do
+    [ $SECONDS -lt $end ] || { echo "$(basename "$0"): the kernels are not tuned after two minutes" >&2; return 0; }
+    sleep 0.1
+  done
+}
+
+# drive URL CONNECTIONS SECONDS: prints "requests-a-second p50-us p99-us errors". A request is $IMAGE, or a form of
+# $PER_REQUEST of it.
 drive() {
   local threads=$(($(nproc) / 4))
   [ "$threads" -ge 2 ] || threads=2
   [ "$2" -ge "$threads" ] || threads=$2
-  wrk -t"$threads" -c"$2" -d"$3s" -s tests/bench/post.lua "$1" | sed -n 's/^RESULT //p'
+  wrk -t"$threads" -c"$2" -d"$3s" --timeout 20s -s tests/bench/post.lua "$1" | sed -n 's/^RESULT //p'
 }
 
 # median [FIELD]: of the numbers in that field of the lines on stdin.
