@@ -41,7 +41,7 @@ static float *outputs_of(const struct run *run, size_t image)
 static int read_images(struct run *run, const char *path, struct convoy_error *error)
 {
     const struct convoy_net_info *info = &run->net.info;
-    struct stat status;
+    struct stat status = {0};
     char *file = MAP_FAILED;
     int code = 0, descriptor = open(path, O_RDONLY | O_CLOEXEC);
     run->row_bytes = (size_t)info->channels * info->height * info->width;

@@ -158,6 +158,18 @@ def send(folder, url, connections):
     return total, firsts, len(forms)
 
 
+def device_sums(url):
+    """What the daemon's device has done so far: {"input": milliseconds, "compute": ..., "output": ..., "batches": count}"""
+    with urllib.request.urlopen(f"{url}/metrics") as answer:
+        text = answer.read().decode()
+    sums = {}
+    for stage in ("input", "compute", "output"):
+        found = re.findall(rf"^convoyd_{stage}_seconds_sum\{{.*\}} (.*)$", text, re.M)
+        sums[stage] = 1e3 * sum(map(float, found))
+    sums["batches"] = sum(map(float, re.findall(r"^convoyd_batches_total\{.*\} (.*)$", text, re.M)))
+    return sums
+
+
 def spread(numbers):
     return f"{statistics.median(numbers):9.1f} ms ({min(numbers):.1f} to {max(numbers):.1f})"
 
@@ -171,7 +183,10 @@ def compare(folder, rounds, url, connections, *command):
     runs, sent = [], []
     for _ in range(int(rounds)):
         runs.append(one_process(folder, command))
-        sent.append(send(folder, url, connections))
+        before = device_sums(url)
+        ms, firsts, requests = send(folder, url, connections)
+        after = device_sums(url)
+        sent.append((ms, firsts, requests, {stage: after[stage] - before[stage] for stage in after}))
     alone, served = [run[0] for run in runs], [run[0] for run in sent]
     report = sorted(runs, key=lambda run: run[0])[len(runs) // 2][1]
     images = report["images"]
@@ -182,6 +197,9 @@ def compare(folder, rounds, url, connections, *command):
         f"  a daemon that is up:       {spread(served)}, median of {rounds} runs: "
         f"{sent[0][2]} requests over {connections} connections, {images / statistics.median(served) * 1e3:,.0f} images/s"
     )
+    device = sorted(sent, key=lambda run: run[0])[len(sent) // 2][3]
+    batches = device.pop("batches")
+    print(f"    the device in it:  {listed(device)}, summed over {batches:.0f} batches")
     print(f"  ratio: {statistics.median(alone) / statistics.median(served):.2f}")
     differ = 0
     for run, answer in zip(runs, sent):

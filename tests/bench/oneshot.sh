@@ -18,8 +18,10 @@ program() { "$python" tests/bench/oneshot.py "$@"; }
 backend_here "$backend" bench_oneshot
 once=("$build/bin/bench_oneshot" "$backend" "${STREAMS:-1}")
 calls=yes
-if [ "$backend" != cuda ] || [ -n "$emulated" ]; then
-  calls="the calls of the CUDA runtime are left out: there is no GPU, ${emulated:+an emulated one }does the work"
+if [ "$backend" != cuda ]; then
+  calls="the calls of the CUDA runtime are left out: the backend $backend makes none"
+elif [ -n "$emulated" ]; then
+  calls="the calls of the CUDA runtime are left out: the GPU is an emulated one, which CUPTI does not see"
 elif ! tests/gpu/count_calls.sh "$work/count.so" >"$work/cupti" 2>&1; then
   calls="the calls of the CUDA runtime are left out: $(tail -n 1 "$work/cupti")"
 fi
@@ -44,34 +46,38 @@ cat >"$work/config.json" <<JSON
 JSON
 up() { serve "$backend" --config "$work/config.json" --models "$work/served"; }
 
-# written FILE: waits until it has been written twice more, so that it holds what happened before.
+# written FILE: waits until it has been written twice more, so that it holds what happened before. Fails when it is not.
 written() {
-  local last now i
+  local last now i end=$((SECONDS + 10))
   for ((i = 0; i < 2; i++)); do
-    last=$(stat -c %i.%y "$1")
-    until now=$(stat -c %i.%y "$1" 2>/dev/null) && [ "$now" != "$last" ]; do sleep 0.02; done
+    last=$(stat -c %i.%y "$1" 2>/dev/null) || last=none
+    until now=$(stat -c %i.%y "$1" 2>/dev/null) && [ "$now" != "$last" ]; do
+      [ $SECONDS -lt $end ] || return 1
+      sleep 0.02
+    done
   done
 }
+no_calls() { echo "  the calls of the CUDA runtime are left out: CUPTI could not be started in $1"; }
 # tables MODEL-FOLDER: of a run each.
 tables() {
-  local ms worker
-  export CUDA_INJECTION64_PATH=$work/count.so
+  local ms file
   rm -f "$work"/alone.*
-  ms=$(CONVOY_CALLS_FILE=$work/alone program once "$1" "${once[@]}")
-  echo "  calls of the CUDA runtime, one process for each run:"
-  program table "$(ls "$work"/alone.*)" "$ms"
-  CONVOY_CALLS_FILE=$work/daemon up
-  worker=$(pgrep -P "$daemon" convoy-worker)
+  ms=$(CUDA_INJECTION64_PATH=$work/count.so CONVOY_CALLS_FILE=$work/alone program once "$1" "${once[@]}")
+  file=$(find "$work" -name 'alone.*[0-9]' -print -quit)
+  [ -n "$file" ] || { no_calls bench_oneshot; return; }
+  echo "  calls of the CUDA runtime, one process for each run (cuInit(), in which CUPTI starts, is not among them):"
+  program table "$file" "$ms"
+  CUDA_INJECTION64_PATH=$work/count.so CONVOY_CALLS_FILE=$work/daemon up
+  file=$work/daemon.$(pgrep -P "$daemon" convoy-worker)
   program send "$1" "$url" "$connections" >"$work/first" # as in the runs that were timed
-  written "$work/daemon.$worker"
-  touch "$work/daemon.$worker.reset"
-  while [ -e "$work/daemon.$worker.reset" ]; do sleep 0.02; done
+  written "$file" || { no_calls convoy-worker; end_daemon; return; }
+  touch "$file.reset"
+  while [ -e "$file.reset" ]; do sleep 0.02; done
   ms=$(program send "$1" "$url" "$connections")
-  written "$work/daemon.$worker"
+  written "$file"
   echo "  calls of the CUDA runtime, a daemon that is up:"
-  program table "$work/daemon.$worker" "$ms"
+  program table "$file" "$ms"
   end_daemon
-  unset CUDA_INJECTION64_PATH
 }
 
 for model in "${names[@]}"; do
