@@ -17,8 +17,8 @@ if [ "$backend" = cuda ]; then
   [ -z "$emulated" ] || cp "$tree/bin/bench_channel_rate" "$build/bin/"
 fi
 # 21,845 rows of 3,072 bytes are a slot of 64 MiB, the largest.
-read -ra batches <<<"${BATCHES:-fashion-lenet:10000 cifar10-convnet:10000 fashion-ece408:10000
-  cifar10-resnet:1024 cifar10-resnet:21845 fashion-lenet:256 cifar10-convnet:256 fashion-ece408:256 cifar10-resnet:256}"
+read -rd '' -a batches <<<"${BATCHES:-fashion-lenet:10000 cifar10-convnet:10000 fashion-ece408:10000
+  cifar10-resnet:1024 cifar10-resnet:21845 fashion-lenet:256 cifar10-convnet:256 fashion-ece408:256 cifar10-resnet:256}" || true
 cache=${CACHE:-$work/cache}
 mkdir -p "$cache"
 for ((round = 1; round <= rounds; round++)); do
