@@ -129,7 +129,8 @@ void convoy_lane_model(struct convoy_lane *lane, const struct convoy_model *mode
 bool convoy_lane_waits_for(struct convoy_lane *lane, const struct convoy_model *model);
 /* Takes completions; bounded work per call. Returns how many made no sense. */
 uint32_t convoy_lane_collect(struct convoy_lane *lane);
-/* The worker died. Its slots in flight will run again, one at a time; a slot that was alone in flight and had
+/* The worker died. Its slots in flight will run again, one at a time, after what waits when the next worker
+ * comes up (but for every third death in a row, so that they do run); a slot that was alone in flight and had
  * been in flight before is halved, and a single image that is left gets -EIO. blame_slots is false when the
  * worker is known to have died of something else (loading a model). Returns how many images run again. */
 uint32_t convoy_lane_down(struct convoy_lane *lane, bool blame_slots);

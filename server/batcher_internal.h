@@ -52,8 +52,10 @@ struct convoy_lane {
     struct convoy_device_metrics *metrics;
     bool up;
     uint32_t streams, in_flight, suspects;
-    uint64_t progress_us; /* of the last completion, or of the first submission after idleness */
-    uint8_t *models;      /* enum lane_model by model number */
+    uint64_t first_until;      /* slots opened before this order go before the suspects */
+    uint32_t deaths_of_others; /* in a row, with a slot in flight that was no suspect */
+    uint64_t progress_us;      /* of the last completion, or of the first submission after idleness */
+    uint8_t *models;           /* enum lane_model by model number */
     struct lane_layers {
         struct convoy_layer_name *names;
         uint32_t count;

@@ -62,8 +62,8 @@ uint32_t convoy_slot_live(const struct lane_slot *slot, const struct row_range *
 
 void convoy_slot_release(struct convoy_lane *lane, struct lane_slot *slot)
 {
-    if (slot->suspect)
-        lane->suspects--;
+    if (slot->suspect && --lane->suspects == 0)
+        lane->deaths_of_others = 0;
     slot->suspect = false;
     slot->state = SLOT_FREE;
     convoy_metrics_slots_in_use(lane->batcher->metrics, --lane->batcher->slots_in_use);
@@ -114,17 +114,14 @@ static bool may_leave(struct convoy_lane *lane, const struct lane_slot *slot, ui
     return false;
 }
 
-/* The oldest slot that leaves now: all rows committed, its model loaded by this worker. */
-static int next_to_leave(struct convoy_lane *lane, uint64_t now)
+/* The oldest slot that could leave now, of the suspects or of the others: all rows committed, its model
+ * loaded by this worker. */
+static int oldest(struct convoy_lane *lane, bool suspect, uint64_t now)
 {
-    /* After a fault its slots run alone, one after the other, before anything else. */
-    bool suspects = lane->suspects > 0;
     int best = NO_SLOT;
-    if (suspects && lane->in_flight > 0)
-        return NO_SLOT;
     for (uint32_t i = 0; i < lane->channel->size.slots; i++) {
         const struct lane_slot *slot = &lane->slots[i];
-        if ((slot->state != SLOT_OPEN && slot->state != SLOT_SEALED) || slot->suspect != suspects ||
+        if ((slot->state != SLOT_OPEN && slot->state != SLOT_SEALED) || slot->suspect != suspect ||
             slot->given_up || slot->reserved == 0 || slot->committed != slot->reserved ||
             lane->models[slot->model->number] != LANE_SERVES)
             continue;
@@ -132,6 +129,24 @@ static int next_to_leave(struct convoy_lane *lane, uint64_t now)
             best = (int)i;
     }
     return best;
+}
+
+/* After a fault its slots run alone, one after the other. Each of them may cost another worker, so what had
+ * waited when this one came up goes before them: then one image that kills never keeps everybody waiting for
+ * longer than one worker takes to start. What came later waits until the suspects are through. */
+static int next_to_leave(struct convoy_lane *lane, uint64_t now)
+{
+    if (lane->suspects == 0)
+        return oldest(lane, false, now);
+    int waited = oldest(lane, false, now);
+    if (waited != NO_SLOT && lane->slots[waited].order < lane->first_until)
+        return waited;
+    if (lane->in_flight > 0)
+        return NO_SLOT;
+    int suspect = oldest(lane, true, now);
+    if (suspect != NO_SLOT)
+        lane->first_until = 0;
+    return suspect;
 }
 
 /* Would every row of the slot be late, by the rate at which images finish? When the device slows down, the
@@ -197,6 +212,8 @@ void convoy_lane_up(struct convoy_lane *lane, uint32_t streams)
     pthread_mutex_lock(&lane->batcher->lock);
     lane->up = true;
     lane->streams = streams > 0 ? streams : 1;
+    /* Should those who wait bring one deadly image after the other, the suspects would never run. */
+    lane->first_until = lane->deaths_of_others < 2 ? lane->batcher->orders : 0;
     convoy_lane_pump(lane);
     pthread_mutex_unlock(&lane->batcher->lock);
 }
@@ -344,7 +361,7 @@ uint32_t convoy_lane_down(struct convoy_lane *lane, bool blame_slots)
     struct convoy_item *finished = NULL;
     uint32_t again = 0;
     pthread_mutex_lock(&batcher->lock);
-    bool alone = lane->in_flight == 1;
+    bool alone = lane->in_flight == 1, others = false;
     for (uint32_t i = 0; i < lane->channel->size.slots; i++) {
         struct lane_slot *slot = &lane->slots[i];
         if (slot->state != SLOT_IN_FLIGHT)
@@ -355,6 +372,7 @@ uint32_t convoy_lane_down(struct convoy_lane *lane, bool blame_slots)
             halve(lane, slot, &finished);
         else if (!slot->suspect)
             lane->suspects++;
+        others = others || !slot->suspect;
         slot->suspect = true;
         slot->state = SLOT_SEALED;
         slot->retries++;
@@ -368,6 +386,7 @@ uint32_t convoy_lane_down(struct convoy_lane *lane, bool blame_slots)
         if (slot->range_count == 0)
             convoy_slot_release(lane, slot);
     }
+    lane->deaths_of_others = others ? lane->deaths_of_others + 1 : 0;
     lane->up = false;
     lane->in_flight = 0;
     for (uint32_t i = 0; i < batcher->model_count; i++) {

@@ -3,6 +3,7 @@
 #include "engine/base/log.h"
 #include "server/slot_size.h"
 #include "server/supervisor_internal.h"
+#include "server/worker_order.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,37 +21,17 @@ static void send_channel(struct member *member)
                    CONVOY_STR("reason", error.message));
         return;
     }
-    cJSON *message = cJSON_CreateObject();
-    cJSON_AddStringToObject(message, "type", "channel");
-    cJSON_AddNumberToObject(message, "slots", size->slots);
-    cJSON_AddNumberToObject(message, "input_bytes", (double)size->input_bytes);
-    cJSON_AddNumberToObject(message, "output_bytes", (double)size->output_bytes);
-    convoy_worker_tell(&member->worker, message);
+    convoy_worker_tell(&member->worker, convoy_worker_order_channel(size));
 }
 
 static void send_load(struct member *member, const struct convoy_model *model)
 {
-    float multiply[CONVOY_PIXEL_CHANNELS], add[CONVOY_PIXEL_CHANNELS];
-    convoy_model_config_transform(model->config, CONVOY_PIXEL_CHANNELS, multiply, add);
-    cJSON *message = cJSON_CreateObject();
-    cJSON_AddStringToObject(message, "type", "load");
-    cJSON_AddNumberToObject(message, "model", model->number);
-    cJSON_AddStringToObject(message, "name", model->name);
-    cJSON_AddStringToObject(message, "version", model->version);
-    cJSON_AddStringToObject(message, "path", model->path);
-    cJSON_AddStringToObject(message, "precision", convoy_model_precision_text(model->config->precision));
-    cJSON_AddNumberToObject(message, "max_batch", model->config->batching.max_batch);
-    cJSON_AddItemToObject(message, "multiply", cJSON_CreateFloatArray(multiply, CONVOY_PIXEL_CHANNELS));
-    cJSON_AddItemToObject(message, "add", cJSON_CreateFloatArray(add, CONVOY_PIXEL_CHANNELS));
-    convoy_worker_tell(&member->worker, message);
+    convoy_worker_tell(&member->worker, convoy_worker_order_load(model));
 }
 
 static void send_unload(struct member *member, const struct convoy_model *model)
 {
-    cJSON *message = cJSON_CreateObject();
-    cJSON_AddStringToObject(message, "type", "unload");
-    cJSON_AddNumberToObject(message, "model", model->number);
-    convoy_worker_tell(&member->worker, message);
+    convoy_worker_tell(&member->worker, convoy_worker_order_unload(model));
 }
 
 /* No worker serves it any more: what waits for it is answered. */

@@ -3,31 +3,32 @@
 # batched, sent to a worker and back) beside the least that anyone must do, a bare libmicrohttpd that decodes the
 # same JPEG and suspends and resumes every request (mhd_least.c); and, for scale, beside one that only takes the
 # body. In turns; median of the ratios.
-#   tests/bench/front.sh [ROUNDS [SECONDS]]
+#   tests/bench/front.sh [ROUNDS [SECONDS [BACKEND]]]
+# BACKEND is null, or another to see what computing costs besides. CONVOY_BUILD=PACK measures a tree that tests/gpu/pack.sh
+# made, with the wrk and the bare server that it brings along.
 # shellcheck source=tests/bench/lib.sh
 . "$(dirname "$0")/lib.sh"
 rounds=${1:-9}
 seconds=${2:-2}
+backend=${3:-null}
 connections=64
 
 needs wrk wrk
 small_jpeg
-# shellcheck disable=SC2046 # flags are words
-cc -std=gnu11 -O2 -Wall -Wextra tests/bench/mhd_least.c -o "$work/mhd_least" \
-  $(pkg-config --cflags --libs libmicrohttpd libjpeg) -lpthread
+backend_here "$backend" mhd_least
 
-least_port=$(free_port)
-"$work/mhd_least" "$least_port" "$(nproc)" &
-pids+=($!)
-least=$!
-echo_port=$(free_port)
-"$work/mhd_least" "$echo_port" "$(nproc)" echo &
-pids+=($!)
-serve null --models "$measured"
+start_least echo
+echo_port=$least_port
+start_least
+options=(--models "$measured")
+if [ -n "$emulated" ]; then
+  printf '{"tune": "off"}' >"$work/config.json"
+  options+=(--config "$work/config.json")
+fi
+serve "$backend" "${options[@]}"
+until_tuned "$backend"
 worker=$(pgrep -P "$daemon" convoy-worker)
 
-# ticks PID...: processor time so far, in hundredths of a second.
-ticks() { local pid; for pid in "$@"; do awk '{ print $14 + $15 }' "/proc/$pid/stat"; done | awk '{ s += $1 } END { print s }'; }
 # timed NAME URL PID...: a round; appends the rate, and the processor microseconds a request, to $work/NAME.
 timed() {
   local name=$1 target=$2 before result
@@ -46,7 +47,7 @@ printf '%d connections, a JPEG of %d bytes, %d rounds of %d s\n' $connections "$
 printf 'bare libmicrohttpd, takes the body:            %7d requests/s\n' "$(median 1 <"$work/echo")"
 printf 'the same, decodes, suspends and resumes:       %7d requests/s, %s us of processor time each\n' \
   "$(median 1 <"$work/least")" "$(median 5 <"$work/least")"
-printf 'convoyd with the null backend:                 %7d requests/s, %s us (worker included)\n' \
+printf 'convoyd with the %-29s %7d requests/s, %s us (worker included)\n' "$backend backend:" \
   "$(median 1 <"$work/front")" "$(median 5 <"$work/front")"
 echo "ratio convoyd to the second: $(ratios "$work/front" "$work/least")"
 awk '{ bad += $4 } END { print "errors: " bad + 0 }' "$work/echo" "$work/least" "$work/front"

@@ -3,6 +3,11 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 build=${CONVOY_BUILD:-build}
+# What a pack brings along (tests/gpu/pack.sh) goes before what the machine has.
+[ ! -x "$build/bin/wrk" ] || PATH=$(cd "$build/bin" && pwd):$PATH
+# The system's own Python has Pillow on Debian; elsewhere the one in PATH may.
+python=/usr/bin/python3
+"$python" -c 'import PIL' 2>/dev/null || python=$(command -v python3)
 work=$(mktemp -d)
 pids=()
 # shellcheck disable=SC2317 # the trap calls it
@@ -26,14 +31,14 @@ needs() { # COMMAND DEBIAN-PACKAGE
 }
 
 free_port() {
-  /usr/bin/python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
+  "$python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
 }
 
 # small_jpeg: a JPEG of 32 x 32 pixels and about 1,000 bytes, in $IMAGE, which post.lua sends. The samples are
 # larger: decoding them is most of the work.
 small_jpeg() {
   export IMAGE=$work/small.jpg
-  /usr/bin/python3 - models/samples/ship.jpg "$IMAGE" <<'PYTHON' || die "Pillow is missing (Debian package python3-pil)"
+  "$python" - models/samples/ship.jpg "$IMAGE" <<'PYTHON' || die "Pillow is missing (Debian package python3-pil)"
 import sys
 from PIL import Image
 Image.open(sys.argv[1]).resize((32, 32), Image.BILINEAR).save(sys.argv[2], quality=85)
@@ -58,11 +63,69 @@ serve() {
   done
 }
 
-# drive URL CONNECTIONS SECONDS: prints "requests-a-second p50-us p99-us errors".
+# end_daemon: and waits for it.
+end_daemon() {
+  kill -TERM "$daemon"
+  wait "$daemon" || true
+}
+
+# backend_here BACKEND [PROGRAM...]: for cuda where there is no GPU, $build becomes a tree that has the emulation of one
+# (tests/emulation) and these programs of $build/bin; $emulated is then not empty.
+backend_here() {
+  emulated=
+  [ "$1" = cuda ] || return 0
+  ! "$build/bin/convoy-worker" --check models/cifar10-convnet/1/model.onnx --backend cuda >"$work/check" 2>&1 || return 0
+  emulated=$build/tests/emulation/convoy-backend-cuda-emulated.so
+  [ -e "$emulated" ] || die "there is neither a GPU nor an emulated one: $(tail -n 1 "$work/check")"
+  shift
+  mkdir -p "$work/emulated/bin"
+  local program
+  for program in convoyd convoy-worker "$@"; do cp "$build/bin/$program" "$work/emulated/bin/"; done
+  cp "$emulated" "$work/emulated/bin/convoy-backend-cuda.so"
+  build=$work/emulated
+}
+
+# start_least [echo]: starts the bare server (mhd_least.c) with a thread for each core, from the pack where it brings one,
+# and sets $least and $least_port.
+start_least() {
+  local least_program=$build/bin/mhd_least
+  if [ ! -x "$least_program" ]; then
+    least_program=$work/mhd_least
+    # shellcheck disable=SC2046 # flags are words
+    [ -x "$least_program" ] || cc -std=gnu11 -O2 -Wall -Wextra tests/bench/mhd_least.c -o "$least_program" \
+      $(pkg-config --cflags --libs libmicrohttpd libjpeg) -lpthread
+  fi
+  least_port=$(free_port)
+  "$least_program" "$least_port" "$(nproc)" "$@" &
+  least=$!
+  pids+=("$least")
+  until curl -s -o /dev/null "http://127.0.0.1:$least_port/"; do
+    kill -0 "$least" 2>/dev/null || die "mhd_least ended"
+    sleep 0.02
+  done
+}
+
+# ticks PID...: processor time so far, in hundredths of a second.
+ticks() { local pid; for pid in "$@"; do awk '{ print $14 + $15 }' "/proc/$pid/stat"; done | awk '{ s += $1 } END { print s }'; }
+
+# until_tuned BACKEND: waits, for two minutes at most, until the one model that is served has the kernels that it will keep. Only a
+# GPU is tuned; an emulated one must be served with "tune": "off".
+until_tuned() {
+  local end=$((SECONDS + 120))
+  [ "$1" = cuda ] && [ -z "$emulated" ] || return 0
+  until grep -q 'is tuned' "$work/log"; do
+    [ $SECONDS -lt $end ] || { echo "$(basename "$0"): the kernels are not tuned after two minutes" >&2; return 0; }
+    sleep 0.1
+  done
+}
+
+# drive URL CONNECTIONS SECONDS: prints "requests-a-second p50-us p99-us errors". A request is $IMAGE, or a form of
+# $PER_REQUEST of it.
 drive() {
-  local threads=2
-  [ "$2" -gt 1 ] || threads=1
-  wrk -t$threads -c"$2" -d"$3s" -s tests/bench/post.lua "$1" | sed -n 's/^RESULT //p'
+  local threads=$(($(nproc) / 4))
+  [ "$threads" -ge 2 ] || threads=2
+  [ "$2" -ge "$threads" ] || threads=$2
+  wrk -t"$threads" -c"$2" -d"$3s" --timeout 20s -s tests/bench/post.lua "$1" | sed -n 's/^RESULT //p'
 }
 
 # median [FIELD]: of the numbers in that field of the lines on stdin.

@@ -1,13 +1,24 @@
--- wrk: posts the JPEG that the environment's IMAGE names and reports in a line that front.sh reads.
+-- wrk: posts the JPEG that the environment's IMAGE names, or a form of as many of it as PER_REQUEST says, and reports in a
+-- line that lib.sh reads.
 local file = assert(io.open(os.getenv("IMAGE"), "rb"))
-wrk.method = "POST"
-wrk.body = file:read("*a")
-wrk.headers["Content-Type"] = "image/jpeg"
+local image, many = file:read("*a"), tonumber(os.getenv("PER_REQUEST") or "1")
 file:close()
+wrk.method = "POST"
+if many == 1 then
+  wrk.body = image
+  wrk.headers["Content-Type"] = "image/jpeg"
+else
+  local boundary = "convoy-wrk-boundary"
+  local part = "--" .. boundary .. '\r\nContent-Disposition: form-data; name="image"; filename="image.jpg"\r\n\r\n' ..
+    image .. "\r\n"
+  wrk.body = part:rep(many) .. "--" .. boundary .. "--\r\n"
+  wrk.headers["Content-Type"] = "multipart/form-data; boundary=" .. boundary
+end
 
 function done(summary, latency)
   local errors = summary.errors
-  io.write(string.format("RESULT %.0f %.0f %.0f %d\n", summary.requests / summary.duration * 1e6,
+  -- A rate of forms is small: parts of one count.
+  io.write(string.format("RESULT %." .. (many == 1 and 0 or 2) .. "f %.0f %.0f %d\n", summary.requests / summary.duration * 1e6,
     latency:percentile(50), latency:percentile(99),
     errors.connect + errors.read + errors.write + errors.status + errors.timeout))
 end

@@ -10,10 +10,7 @@ work=$(mktemp -d)
 daemon=
 # shellcheck disable=SC2154
 trap 'status=$?; [ -z "$daemon" ] || kill -KILL "$daemon"; rm -rf "$work"; exit $status' EXIT
-toolkit=${CUDA_HOME:-/usr/local/cuda}
-cupti=$(dirname "$(find -L "$toolkit" /opt -name libcupti.so -print -quit 2>/dev/null)")
-gcc -shared -fPIC -O2 -I"$toolkit/include" -I"$toolkit/extras/CUPTI/include" tests/gpu/count_calls.c -o "$work/count.so" \
-  -L"$cupti" -Wl,-rpath,"$cupti" -lcupti -lpthread
+tests/gpu/count_calls.sh "$work/count.so"
 printf '{"tune": "off"}' >"$work/config.json"
 export CUDA_INJECTION64_PATH=$work/count.so CONVOY_CALLS_FILE=$work/calls
 "$pack/bin/convoyd" --config "$work/config.json" --backend cuda --models models --listen 127.0.0.1:0 2>"$work/log" &
@@ -25,7 +22,7 @@ until url=http://127.0.0.1:$(sed -n 's/.*msg="convoyd listens".* port=\([0-9]*\)
 done
 worker=$(pgrep -P $daemon convoy-worker)
 own() { curl -fsS "$url/metrics" | sed -n 's/^convoyd_cuda_calls_total{.*call="\([A-Za-z]*\)".*} \(.*\)/\1 \2/p' | sort; }
-seen() { sed 's/_v[0-9]*\b//; s/_ptsz\b//' "$work/calls.$worker" | sort; }
+seen() { awk '{ sub(/_v[0-9]+$/, "", $1); sub(/_ptsz$/, "", $1); print $1, $2 }' "$work/calls.$worker" | sort; }
 sleep 0.5 # both are written ten times a second
 own >"$work/own.before"
 seen >"$work/seen.before"

@@ -172,6 +172,60 @@ Test(batcher, after_a_death_slots_run_again_one_at_a_time)
     end();
 }
 
+/* The first row of the slot that the worker takes next: the number of its item. */
+static int take_item(uint32_t *slot)
+{
+    cr_assert_neq(take(slot), 0);
+    struct convoy_slot header = *convoy_channel_slot(&p.worker, *slot);
+    return convoy_channel_rows(&p.worker, *slot)[header.first * header.input_stride];
+}
+
+Test(batcher, what_waited_when_the_next_worker_came_up_goes_before_the_suspects)
+{
+    uint32_t slot, none;
+    begin(4, 1, 1000000);
+    submit(0);
+    cr_assert_eq(take_item(&slot), 0);
+    submit(1);
+    replace_worker();
+    cr_assert_eq(take_item(&slot), 1, "a suspect went before what had waited");
+    submit(2);
+    cr_assert_eq(take(&none), 0, "something ran beside what goes before a suspect");
+    answer(slot);
+    collect();
+    cr_assert_eq(take_item(&slot), 0, "what came later went before a suspect");
+    answer(slot);
+    collect();
+    cr_assert_eq(take_item(&slot), 2);
+    answer(slot);
+    collect();
+    assert_answered(0, 3);
+    end();
+}
+
+Test(batcher, those_who_wait_cannot_keep_the_suspects_from_running)
+{
+    uint32_t slot;
+    begin(8, 1, 1000000);
+    submit(0);
+    cr_assert_eq(take_item(&slot), 0);
+    for (int death = 1; death <= 2; death++) {
+        submit(death);
+        replace_worker();
+        if (death == 1)
+            cr_assert_eq(take_item(&slot), 1);
+    }
+    cr_assert_eq(take_item(&slot), 0, "a third slot in a row went before the suspects");
+    for (int i = 0; i < 3; i++) {
+        answer(slot);
+        collect();
+        if (i < 2)
+            cr_assert_eq(take_item(&slot), i + 1);
+    }
+    assert_answered(0, 3);
+    end();
+}
+
 Test(batcher, only_the_image_that_kills_gets_an_error)
 {
     uint32_t slot;

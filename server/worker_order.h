@@ -1,0 +1,18 @@
+/* What the front tells a worker: the other half of server/worker_message.h. The caller hands each to
+ * convoy_worker_tell(), which frees it. */
+#ifndef CONVOY_SERVER_WORKER_ORDER_H
+#define CONVOY_SERVER_WORKER_ORDER_H
+
+#include "engine/channel.h"
+#include "server/model.h"
+
+#include <cjson/cJSON.h>
+
+/* CHANNEL: the slots are laid out and have this size. */
+cJSON *convoy_worker_order_channel(const struct convoy_channel_size *size);
+/* LOAD: of the model its number, name, version, path and config count. */
+cJSON *convoy_worker_order_load(const struct convoy_model *model);
+/* UNLOAD. */
+cJSON *convoy_worker_order_unload(const struct convoy_model *model);
+
+#endif
