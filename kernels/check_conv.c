@@ -92,15 +92,16 @@ void check_describe(const struct check_case *which, char *text, size_t bytes)
 {
     static const char *const acts[] = {"none", "relu", "leaky_relu",   "sigmoid",
                                        "tanh", "clip", "hard_sigmoid", "hard_swish"};
+    static const char *const products[] = {"fp32", "tf32", "fp16"};
     const struct convoy_conv_shape *s = &which->shape;
     snprintf(text, bytes,
              "n %d, c %d, %d x %d, k %d, filter %d x %d, stride %d %d, pad %d %d, dilation %d %d, groups %d, "
              "to %d x %d, "
-             "act %s, pool %d, image bytes %lld%s%s%s%s",
+             "act %s, pool %d, image bytes %lld, products %s%s%s%s%s",
              s->n, s->c, s->h, s->w, s->k, s->r, s->s, s->stride[0], s->stride[1], s->pad[0], s->pad[1],
              s->dilation[0], s->dilation[1], s->groups, s->oh, s->ow, acts[s->act.kind], s->pool,
-             (long long)which->image_bytes, s->u8 ? ", u8" : "", s->bias ? ", bias" : "",
-             s->residual ? ", residual" : "", which->in_place ? " in place" : "");
+             (long long)which->image_bytes, products[s->products], s->u8 ? ", u8" : "",
+             s->bias ? ", bias" : "", s->residual ? ", residual" : "", which->in_place ? " in place" : "");
 }
 
 static void make_images(struct check_problem *problem, struct convoy_check *random)
@@ -165,11 +166,20 @@ void check_problem_make(struct check_problem *problem, const struct check_case *
     size_t got = s->n * outputs < PIECE_FLOATS ? s->n * outputs : PIECE_FLOATS;
     problem->got = host_memory((got > outputs ? got : outputs) * sizeof(float));
     draw_sample(problem, &random);
-    problem->expected = host_memory((size_t)problem->samples * outputs * sizeof(double));
+}
+
+/* What kernels with these products should answer. */
+static const double *expect(struct check_problem *problem, enum convoy_products products)
+{
+    size_t outputs = (size_t)check_outputs(&problem->which.shape);
+    if (problem->expected[products] != NULL)
+        return problem->expected[products];
+    double *expected = host_memory((size_t)problem->samples * outputs * sizeof(double));
     for (int i = 0; i < problem->samples; i++)
-        check_reference(problem, problem->sample[i], problem->expected + i * outputs);
+        check_reference(problem, products, problem->sample[i], expected + i * outputs);
     for (size_t i = 0; i < problem->samples * outputs; i++)
-        problem->largest = fmax(problem->largest, fabs(problem->expected[i]));
+        problem->largest[products] = fmax(problem->largest[products], fabs(expected[i]));
+    return problem->expected[products] = expected;
 }
 
 void check_problem_free(struct check_problem *problem)
@@ -187,7 +197,8 @@ void check_problem_free(struct check_problem *problem)
     free(problem->bias);
     free(problem->residual);
     free(problem->sample);
-    free(problem->expected);
+    for (int i = 0; i < 3; i++)
+        free(problem->expected[i]);
     free(problem->got);
 }
 
@@ -231,18 +242,19 @@ static void copy_back(struct check_problem *problem, int64_t first, int64_t coun
         "copying the answer back");
 }
 
-static void compare(struct check_problem *problem, struct check_result *result)
+static void compare(struct check_problem *problem, enum convoy_products products, struct check_result *result)
 {
+    const double *expected = expect(problem, products);
     int64_t outputs = check_outputs(&problem->which.shape), all = problem->which.shape.n * outputs;
     double worst = 0;
     for (int i = 0; i < problem->samples; i++) {
         copy_back(problem, problem->sample[i] * outputs, outputs);
         for (int64_t j = 0; j < outputs; j++) {
-            double difference = fabs(problem->got[j] - problem->expected[i * outputs + j]);
+            double difference = fabs(problem->got[j] - expected[i * outputs + j]);
             worst = difference <= worst ? worst : isnan(difference) ? INFINITY : difference;
         }
     }
-    result->error = problem->largest > 0 ? worst / problem->largest : worst;
+    result->error = problem->largest[products] > 0 ? worst / problem->largest[products] : worst;
     for (int64_t first = 0; first < all; first += PIECE_FLOATS) {
         int64_t count = all - first < PIECE_FLOATS ? all - first : PIECE_FLOATS;
         copy_back(problem, first, count);
@@ -299,7 +311,7 @@ struct check_result check_run(struct check_problem *problem, const struct convoy
         check_cuda(cudaMemsetAsync(problem->y, 0xff, bytes, stream), "poisoning the outputs");
     check_cuda(kernel->launch(s, &operands, stream), kernel->name);
     check_cuda(cudaStreamSynchronize(stream), kernel->name);
-    compare(problem, &result);
+    compare(problem, kernel->products, &result);
     if (runs > 0)
         result.us = median_us(kernel, s, &operands, stream, runs);
     check_cuda(cudaStreamDestroy(stream), "destroying a stream");

@@ -33,9 +33,10 @@ struct check_problem {
     void *scratch;
     size_t scratch_bytes;
     int samples, *sample; /* images that are compared */
-    double *expected;     /* samples x outputs of an image */
-    double largest;       /* max|expected| */
-    float *got;           /* an image's outputs, or a piece of y */
+    /* For operands rounded to each kind of products, once it was asked for: samples x outputs of an image. */
+    double *expected[3];
+    double largest[3]; /* max|expected| */
+    float *got;        /* an image's outputs, or a piece of y */
 };
 
 /* An image's outputs, after pooling. */
@@ -63,8 +64,9 @@ static inline bool check_passed(const struct check_result *result)
     return result->error <= CONVOY_CHECK_BOUND && result->poison == 0;
 }
 
-/* The convolution of image n in float64, activation and pooling too, spread over the machine's cores. */
-void check_reference(const struct check_problem *problem, int n, double *y);
+/* The convolution of image n in float64, of operands rounded to what products take, activation and pooling
+ * too, spread over the machine's cores. */
+void check_reference(const struct check_problem *problem, enum convoy_products products, int n, double *y);
 
 /* Every kernel whose name is `name`, or starts with it and a colon, or all. */
 bool check_name_matches(const struct convoy_conv_kernel *kernel, const char *name);
@@ -75,7 +77,7 @@ int check_shapes(uint64_t seed, int random_shapes, const char *kernel_name, bool
 /* --table: the layers of ece408 at three sizes, every rung, and peer unless it is NULL. Returns the number of
  * failures. */
 int check_table(uint64_t seed, int runs, const int *batches, int batch_count, const char *kernel_name,
-                const struct convoy_conv_kernel *peer);
+                enum convoy_products products, const struct convoy_conv_kernel *peer);
 
 /* cuDNN's convolution, activation and pooling, one after the other, as if it were a kernel of ours; from the
  * library at path (a name that the loader finds). Says on stdout what stands beside ours; NULL where it is

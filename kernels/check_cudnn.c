@@ -156,8 +156,8 @@ static cudaError_t launch(const struct convoy_conv_shape *s, const struct convoy
     return cudaGetLastError();
 }
 
-static const struct convoy_conv_kernel kernel = {"cudnn",      true,       takes,         guess_us,
-                                                 plain_floats, plain_pack, scratch_bytes, launch};
+static const struct convoy_conv_kernel kernel = {
+    "cudnn", true, CONVOY_PRODUCTS_FP32, takes, guess_us, plain_floats, plain_pack, scratch_bytes, launch};
 
 const struct convoy_conv_kernel *check_cudnn(const char *path)
 {

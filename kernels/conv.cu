@@ -3,8 +3,10 @@
 
 #define LIST_PER_LAYER(filter, stride, rows, maps)                                                           \
     &convoy_conv_per_layer_##filter##_##stride##_##rows##_##maps,
-#define LIST_FUSED_GEMM(bm, bn)    &convoy_conv_fused_gemm_##bm##_##bn,
-#define LIST_TENSOR(outputs, maps) &convoy_conv_tensor_##outputs##_##maps,
+#define LIST_FUSED_GEMM(bm, bn) &convoy_conv_fused_gemm_##bm##_##bn,
+#define LIST_TENSOR(outputs, maps)                                                                           \
+    &convoy_conv_tensor_##outputs##_##maps, &convoy_conv_tensor_tf32_##outputs##_##maps,                     \
+        &convoy_conv_tensor_fp16_##outputs##_##maps,
 
 static const struct convoy_conv_kernel *const list[] = {
     &convoy_conv_direct,

@@ -45,15 +45,19 @@
     X(32, 128)                                                                                               \
     X(16, 256)
 
-/* Outputs and maps of a block. */
+/* Outputs and maps of a block, in each of three precisions. */
 #define CONVOY_TENSOR_INSTANCES(X)                                                                           \
-    X(256, 8)                                                                                                \
     X(256, 16)                                                                                               \
     X(256, 24)                                                                                               \
     X(256, 32)                                                                                               \
+    X(128, 8)                                                                                                \
+    X(128, 16)                                                                                               \
+    X(128, 24)                                                                                               \
     X(128, 32)                                                                                               \
     X(128, 64)                                                                                               \
     X(64, 16)                                                                                                \
+    X(64, 24)                                                                                                \
+    X(64, 32)                                                                                                \
     X(64, 64)
 
 #define CONVOY_DECLARE_PER_LAYER(filter, stride, rows, maps)                                                 \
@@ -61,7 +65,8 @@
 #define CONVOY_DECLARE_FUSED_GEMM(bm, bn)                                                                    \
     extern const struct convoy_conv_kernel convoy_conv_fused_gemm_##bm##_##bn;
 #define CONVOY_DECLARE_TENSOR(outputs, maps)                                                                 \
-    extern const struct convoy_conv_kernel convoy_conv_tensor_##outputs##_##maps;
+    extern const struct convoy_conv_kernel convoy_conv_tensor_##outputs##_##maps,                            \
+        convoy_conv_tensor_tf32_##outputs##_##maps, convoy_conv_tensor_fp16_##outputs##_##maps;
 
 CONVOY_TENSOR_INSTANCES(CONVOY_DECLARE_TENSOR)
 CONVOY_PER_LAYER_INSTANCES(CONVOY_DECLARE_PER_LAYER)

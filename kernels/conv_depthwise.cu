@@ -113,8 +113,9 @@ static cudaError_t depthwise_launch(const struct convoy_conv_shape *shape,
 }
 
 const struct convoy_conv_kernel convoy_conv_depthwise = {
-    "depthwise",         false,
-    depthwise_takes,     depthwise_guess,
-    convoy_plain_floats, convoy_plain_pack,
-    convoy_no_scratch,   depthwise_launch,
+    "depthwise",          false,
+    CONVOY_PRODUCTS_FP32, depthwise_takes,
+    depthwise_guess,      convoy_plain_floats,
+    convoy_plain_pack,    convoy_no_scratch,
+    depthwise_launch,
 };

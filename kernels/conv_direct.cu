@@ -80,6 +80,13 @@ static cudaError_t direct_launch(const struct convoy_conv_shape *shape,
 }
 
 const struct convoy_conv_kernel convoy_conv_direct = {
-    "direct",          false,         direct_takes, direct_guess, convoy_plain_floats, convoy_plain_pack,
-    convoy_no_scratch, direct_launch,
+    "direct",
+    false,
+    CONVOY_PRODUCTS_FP32,
+    direct_takes,
+    direct_guess,
+    convoy_plain_floats,
+    convoy_plain_pack,
+    convoy_no_scratch,
+    direct_launch,
 };

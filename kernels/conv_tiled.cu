@@ -92,6 +92,13 @@ static cudaError_t tiled_launch(const struct convoy_conv_shape *shape,
 }
 
 const struct convoy_conv_kernel convoy_conv_tiled = {
-    "tiled",           false,        tiled_takes, tiled_guess, convoy_plain_floats, convoy_plain_pack,
-    convoy_no_scratch, tiled_launch,
+    "tiled",
+    false,
+    CONVOY_PRODUCTS_FP32,
+    tiled_takes,
+    tiled_guess,
+    convoy_plain_floats,
+    convoy_plain_pack,
+    convoy_no_scratch,
+    tiled_launch,
 };

@@ -29,6 +29,9 @@ static const char help[] =
     "  --residual        add a tensor like the output; with --in-place it is the output's own memory\n"
     "  --act NAME[:ALPHA[:BETA]]  none, relu, leaky_relu, sigmoid, tanh, clip, hard_sigmoid or hard_swish\n"
     "  --pool P          then the maximum of each P x P window\n"
+    "  --products P      also of --table: fp32, tf32 or fp16: kernels that round what they multiply no "
+    "further than to that (default "
+    "fp32)\n"
     "  --u8              8-bit images, H x W x C, normalised on the device (c at most 4)\n"
     "everywhere:\n"
     "  --kernel NAME     one kernel (fused_gemm:128x128), a family (per_layer) or all, the default\n"
@@ -121,6 +124,15 @@ static struct convoy_unary activation(const char *text)
               text);
 }
 
+static enum convoy_products products(const char *text)
+{
+    static const char *const names[] = {"fp32", "tf32", "fp16"};
+    for (int i = 0; i < 3; i++)
+        if (strcmp(text, names[i]) == 0)
+            return (enum convoy_products)i;
+    check_die("--products %s: fp32, tf32 or fp16", text);
+}
+
 static void read_sizes(const char *text, struct convoy_conv_shape *shape)
 {
     int v[11] = {0, 0, 0, 0, 0, 0, 0, 1, 0, 1, 1};
@@ -163,6 +175,7 @@ static void read_options(int argc, char **argv, struct options *options)
         RUNS,
         BATCHES,
         SHAPES,
+        PRODUCTS,
         CUDNN,
         SEED,
         DEVICE,
@@ -183,6 +196,7 @@ static void read_options(int argc, char **argv, struct options *options)
         {"runs", required_argument, NULL, RUNS},
         {"batches", required_argument, NULL, BATCHES},
         {"shapes", required_argument, NULL, SHAPES},
+        {"products", required_argument, NULL, PRODUCTS},
         {"cudnn", required_argument, NULL, CUDNN},
         {"seed", required_argument, NULL, SEED},
         {"device", required_argument, NULL, DEVICE},
@@ -236,6 +250,9 @@ static void read_options(int argc, char **argv, struct options *options)
         case CUDNN:
             options->cudnn = optarg;
             break;
+        case PRODUCTS:
+            rest.products = products(optarg);
+            break;
         case SHAPES:
             options->shapes = number(optarg, 0, "--shapes");
             break;
@@ -259,7 +276,7 @@ static void read_options(int argc, char **argv, struct options *options)
     if (optind < argc)
         check_die("%s: not an option; see --help", argv[optind]);
     sizes.bias = rest.bias, sizes.residual = rest.residual, sizes.act = rest.act;
-    sizes.pool = rest.pool, sizes.u8 = rest.u8;
+    sizes.pool = rest.pool, sizes.u8 = rest.u8, sizes.products = rest.products;
     options->which.shape = sizes;
     if (options->what != CONV)
         return;
@@ -376,8 +393,9 @@ int main(int argc, char **argv)
         return check_all(&options) ? 1 : 0;
     const struct convoy_conv_kernel *peer =
         strcmp(options.cudnn, "none") == 0 ? NULL : check_cudnn(options.cudnn);
-    int failures = options.what == CONV ? run_conv(&options, peer)
-                                        : check_table(options.seed, options.runs, options.batches,
-                                                      options.batch_count, options.kernel, peer);
+    int failures = options.what == CONV
+                       ? run_conv(&options, peer)
+                       : check_table(options.seed, options.runs, options.batches, options.batch_count,
+                                     options.kernel, options.which.shape.products, peer);
     return failures ? 1 : 0;
 }

@@ -1,0 +1,513 @@
+/* tensor: convolution on the tensor cores, the image unrolled on its way from shared memory to registers.
+ *
+ * Idea (implicit GEMM, beyond the reports): a block keeps the input under its outputs in shared memory once,
+ * a plane for each channel, and makes of it the rows of a matrix product: outputs x (filter taps x channels),
+ * times the weights. A row is an output, so a fragment of A, 16 outputs x 8 words of the reduction, is 4
+ * loads of 4 bytes by each lane: outputs beside each other lie beside each other, a tap or channel further is
+ * an offset from a table that all outputs share. Planes lie 8 banks apart, so the 8 x 4 words of such a load
+ * meet no conflict. Any filter, stride, dilation and padding is only another table, and few channels cost no
+ * padding but to a multiple of 8 words of the whole reduction: 1 channel of 7 x 7 takes 56 words for 49.
+ * Weights lie in memory as the lanes want them, a coalesced load each, which all warps find in the L1 cache;
+ * so the inner loop has no barrier.
+ *
+ * fp32 from tf32: x = high + low, both tf32, and y = high high + high low + low high, which leaves out 2^-22
+ * of a product. The sums of the tensor cores are cut off, not rounded, so they are carried to fp32 registers
+ * every 128 terms. tf32 and half take each operand rounded once; half has two channels in a word (or, of a
+ * single channel, two taps) and so half the steps.
+ *
+ * Takes everything but pooling other than 2 x 2 with an activation that rises, and tiles over 200 KB. An
+ * infinite input gives NaN in fp32. Needs sm_80.
+ *
+ * Floor: the products at 417 (tf32) and 775 TFLOP/s (half), as measured for 8192^3 with wgmma; mma.sync
+ * reaches about 62 % of these on sm_90. ece408's second layer at 10,000 images, 206 GFLOP: fp32 1.5 ms, half
+ * 0.27 ms. Predicted with 256x24: fp32 2.4 ms, half 0.7 ms (there the loads from shared memory take as long
+ * as the products: 22 wavefronts for 12 instructions of 6.5 cycles, by four warps). Measured: not yet. */
+#ifndef CONVOY_KERNELS_CONV_TENSOR_CUH
+#define CONVOY_KERNELS_CONV_TENSOR_CUH
+
+#include "kernels/conv_epilogue.cuh"
+#include "kernels/mma.cuh"
+#include "kernels/tensor_plan.h"
+
+#define FOLD_STEPS 16 /* of 8 terms, until sums are carried to fp32 registers */
+
+/* A lane's share of 8 words x 8 maps of the weights. */
+template <int MATH> struct tensor_weights {
+    uint2 word;
+};
+template <> struct tensor_weights<TENSOR_FP32> {
+    uint4 word; /* high, high, low, low */
+};
+
+/* Where a unit lies. */
+struct tensor_unit {
+    int n, y, x; /* image, and output (or the first of the 2 x 2) */
+    bool real;
+};
+
+static __device__ __forceinline__ struct tensor_unit tensor_unit(const struct convoy_conv_shape &shape,
+                                                                 const struct tensor_plan &plan, int unit)
+{
+    struct tensor_unit at;
+    at.real = unit < plan.all_units;
+    int safe = at.real ? unit : (int)plan.all_units - 1, image_units = plan.unit_h * plan.unit_w;
+    at.n = safe / image_units;
+    int inner = safe - at.n * image_units;
+    at.y = inner / plan.unit_w * shape.pool;
+    at.x = inner % plan.unit_w * shape.pool;
+    return at;
+}
+
+/* Word offsets of (plane 0, first tap) of the two outputs whose words a lane loads for tile i of its warp's.
+ */
+template <int MT>
+static __device__ __forceinline__ void
+find_outputs(const struct convoy_conv_shape &shape, const struct tensor_plan &plan,
+             const struct tensor_span &span, int first, int (&base)[MT][2])
+{
+    int row = threadIdx.x % 32 / 4, tile_units = 16 / (shape.pool * shape.pool);
+#pragma unroll
+    for (int i = 0; i < MT; i++) {
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            /* Pooled: rows 0 to 7 are the upper outputs of four windows, rows 8 to 15 the lower ones. */
+            int unit = first + i * tile_units + (shape.pool == 2 ? row / 2 : row + half * 8);
+            struct tensor_unit at = tensor_unit(shape, plan, unit);
+            if (shape.pool == 2) {
+                at.y += half;
+                at.x += row % 2;
+            }
+            int later = at.n - span.first_image;
+            int top = later == 0 ? -span.first_row * shape.pool * shape.stride[0]
+                                 : span.first_rows + (later - 1) * plan.full_rows;
+            base[i][half] = (top + at.y * shape.stride[0]) * plan.width + at.x * shape.stride[1];
+            if (later < 0 || !at.real)
+                base[i][half] = 0; /* its sum goes nowhere */
+        }
+    }
+}
+
+/* An element of the tile: where it comes from. */
+struct tensor_source {
+    const unsigned char *image;
+    int at; /* y w + x */
+    bool inside, next_inside;
+};
+
+template <int MATH>
+static __device__ __forceinline__ uint32_t make_word(const struct convoy_conv_shape &shape,
+                                                     const struct convoy_images &x,
+                                                     const struct tensor_plan &plan,
+                                                     const struct tensor_source &from, int group_c, int word)
+{
+    int planar = shape.h * shape.w, channels = shape.c / shape.groups;
+    auto pixel = [&](int c, int at, bool inside) {
+        if (!inside || c >= channels)
+            return 0.0f;
+        if (shape.u8)
+            return fmaf((float)from.image[(int64_t)at * shape.c + group_c + c], x.multiply[group_c + c],
+                        x.add[group_c + c]);
+        return __ldg(reinterpret_cast<const float *>(from.image) + (int64_t)(group_c + c) * planar + at);
+    };
+    if (MATH == TENSOR_FP32)
+        return convoy_float_bits(pixel(word, from.at, from.inside));
+    if (MATH == TENSOR_TF32)
+        return convoy_tf32(pixel(word, from.at, from.inside));
+    if (plan.tap_pairs)
+        return convoy_half2(pixel(0, from.at, from.inside),
+                            pixel(0, from.at + shape.dilation[1], from.next_inside));
+    return convoy_half2(pixel(word * 2, from.at, from.inside), pixel(word * 2 + 1, from.at, from.inside));
+}
+
+/* Brings a chunk's planes to shared memory, zeros where the image ends. */
+template <int MATH>
+static __device__ __forceinline__ void
+fill(const struct convoy_conv_shape &shape, const struct convoy_images &x, const struct tensor_plan &plan,
+     const struct tensor_span &span, int group_c, int first_word, uint32_t *tile)
+{
+    for (int i = threadIdx.x; i < span.rows * plan.width; i += TENSOR_THREADS) {
+        int row = tensor_divide(i, plan.by_width), column = i - row * plan.width, later = 0;
+        int y = row + span.first_row * shape.pool * shape.stride[0];
+        if (row >= span.first_rows) {
+            later = tensor_divide(row - span.first_rows, plan.by_full_rows);
+            y = row - span.first_rows - later * plan.full_rows;
+            later++;
+        }
+        y -= shape.pad[0];
+        column -= shape.pad[1];
+        struct tensor_source from;
+        from.image = static_cast<const unsigned char *>(x.data) + (span.first_image + later) * x.image_bytes;
+        from.at = y * shape.w + column;
+        bool row_inside = (unsigned)y < (unsigned)shape.h;
+        from.inside = row_inside && (unsigned)column < (unsigned)shape.w;
+        from.next_inside = row_inside && (unsigned)(column + shape.dilation[1]) < (unsigned)shape.w;
+#pragma unroll 8
+        for (int word = 0; word < plan.words; word++)
+            tile[word * plan.plane + i] = make_word<MATH>(shape, x, plan, from, group_c, first_word + word);
+    }
+}
+
+/* For each word of the reduction its offset from an output's first. Those past the end repeat the last: their
+ * weights are 0, and what is no number elsewhere must not come in. */
+static __device__ __forceinline__ void make_offsets(const struct convoy_conv_shape &shape,
+                                                    const struct tensor_plan &plan, int *offsets)
+{
+    int real = shape.r * plan.tap_columns * plan.words;
+    for (int i = threadIdx.x; i < plan.steps * TENSOR_STEP; i += TENSOR_THREADS) {
+        int k = min(i, real - 1), tap = k / plan.words, word = k - tap * plan.words;
+        int r = tap / plan.tap_columns, s = (tap - r * plan.tap_columns) * (plan.tap_pairs ? 2 : 1);
+        offsets[i] = word * plan.plane + r * shape.dilation[0] * plan.width + s * shape.dilation[1];
+    }
+}
+
+template <int MATH, int NT>
+static __device__ __forceinline__ void multiply(const uint32_t (&a)[4],
+                                                const struct tensor_weights<MATH> (&b)[NT], float (*sum)[4])
+{
+#pragma unroll
+    for (int j = 0; j < NT; j++) {
+        if constexpr (MATH == TENSOR_HALF)
+            convoy_mma_half(sum[j], a, b[j].word.x, b[j].word.y);
+        else
+            convoy_mma_tf32(sum[j], a, b[j].word.x, b[j].word.y);
+    }
+}
+
+/* The small products first. */
+template <int NT>
+static __device__ __forceinline__ void
+multiply_fp32(const uint32_t (&a)[4], const struct tensor_weights<TENSOR_FP32> (&b)[NT], float (*sum)[4])
+{
+    uint32_t high[4], low[4];
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        high[i] = convoy_tf32(convoy_bits_float(a[i]));
+        low[i] = convoy_float_bits(convoy_bits_float(a[i]) - convoy_bits_float(high[i]));
+    }
+#pragma unroll
+    for (int j = 0; j < NT; j++)
+        convoy_mma_tf32(sum[j], low, b[j].word.x, b[j].word.y);
+#pragma unroll
+    for (int j = 0; j < NT; j++)
+        convoy_mma_tf32(sum[j], high, b[j].word.z, b[j].word.w);
+#pragma unroll
+    for (int j = 0; j < NT; j++)
+        convoy_mma_tf32(sum[j], high, b[j].word.x, b[j].word.y);
+}
+
+/* What a lane needs for a step, on its way from memory while the step before it is multiplied. */
+template <int MATH, int MT, int NT> struct tensor_step {
+    uint32_t a[MT][4];
+    struct tensor_weights<MATH> b[NT];
+
+    __device__ __forceinline__ void load(const uint32_t *tile, const int (&base)[MT][2], int near, int far,
+                                         const struct tensor_weights<MATH> *weights, int map_stride)
+    {
+#pragma unroll
+        for (int j = 0; j < NT; j++)
+            b[j].word = __ldg(&weights[j * map_stride].word);
+#pragma unroll
+        for (int i = 0; i < MT; i++) {
+            a[i][0] = tile[base[i][0] + near];
+            a[i][1] = tile[base[i][1] + near];
+            a[i][2] = tile[base[i][0] + far];
+            a[i][3] = tile[base[i][1] + far];
+        }
+    }
+};
+
+/* Adds the steps from begin to end of a chunk to sum. */
+template <int MATH, int MT, int NT>
+static __device__ __forceinline__ void add_steps(const uint32_t *tile, const int *offsets,
+                                                 const int (&base)[MT][2],
+                                                 const struct tensor_weights<MATH> *weights, int map_stride,
+                                                 int begin, int end, float (&sum)[MT * NT][4])
+{
+    int column = threadIdx.x % 4;
+    const int *at = offsets + column;
+    struct tensor_step<MATH, MT, NT> now, next;
+    next.load(tile, base, at[begin * TENSOR_STEP], at[begin * TENSOR_STEP + 4], weights + begin * 32,
+              map_stride);
+    int ahead = min(begin + 1, end - 1), near = at[ahead * TENSOR_STEP], far = at[ahead * TENSOR_STEP + 4];
+#pragma unroll 2
+    for (int step = begin; step < end; step++) {
+        now = next;
+        next.load(tile, base, near, far, weights + ahead * 32, map_stride);
+        ahead = min(step + 2, end - 1);
+        near = at[ahead * TENSOR_STEP];
+        far = at[ahead * TENSOR_STEP + 4];
+#pragma unroll
+        for (int i = 0; i < MT; i++) {
+            if constexpr (MATH == TENSOR_FP32)
+                multiply_fp32<NT>(now.a[i], now.b, &sum[i * NT]);
+            else
+                multiply<MATH, NT>(now.a[i], now.b, &sum[i * NT]);
+        }
+    }
+}
+
+/* NaN stays. */
+static __device__ __forceinline__ float larger(float a, float b)
+{
+    return a > b || a != a ? a : b;
+}
+
+/* The greatest of each 2 x 2: above and below are a lane's own, beside it those of the lane 4 on. Of two maps
+ * one lane of the pair keeps the first, the other the second. */
+template <int TILES>
+static __device__ __forceinline__ void pool_sums(const float (&sum)[TILES][4], float (&pooled)[TILES][1])
+{
+    bool odd = threadIdx.x / 4 % 2 != 0;
+#pragma unroll
+    for (int i = 0; i < TILES; i++) {
+        float first = larger(sum[i][0], sum[i][2]), second = larger(sum[i][1], sum[i][3]);
+        float give = odd ? first : second, keep = odd ? second : first;
+        pooled[i][0] = larger(keep, __shfl_xor_sync(0xffffffffu, give, 4));
+    }
+}
+
+template <int MT, int NT>
+static __device__ __forceinline__ void store_pooled(const struct convoy_conv_shape &shape,
+                                                    const struct convoy_conv_operands &operands,
+                                                    const struct tensor_plan &plan, int first, int first_k,
+                                                    int end_k, const float (&sum)[MT * NT][4])
+{
+    int lane = threadIdx.x % 32;
+    float pooled[MT * NT][1];
+    pool_sums<MT * NT>(sum, pooled);
+    if (shape.bias) {
+#pragma unroll
+        for (int j = 0; j < NT; j++) {
+            int k = first_k + j * 8 + lane % 4 * 2 + lane / 4 % 2;
+            float bias = k < end_k ? __ldg(operands.bias + k) : 0.0f;
+#pragma unroll
+            for (int i = 0; i < MT; i++)
+                pooled[i * NT + j][0] += bias;
+        }
+    }
+    convoy_activate(shape.act, pooled);
+#pragma unroll
+    for (int i = 0; i < MT; i++) {
+        struct tensor_unit at = tensor_unit(shape, plan, first + i * 4 + lane / 8);
+        int plane = plan.unit_h * plan.unit_w;
+        float *y = operands.y + (int64_t)at.n * shape.k * plane + at.y / 2 * plan.unit_w + at.x / 2;
+#pragma unroll
+        for (int j = 0; j < NT; j++) {
+            int k = first_k + j * 8 + lane % 4 * 2 + lane / 4 % 2;
+            if (at.real && k < end_k)
+                y[(int64_t)k * plane] = pooled[i * NT + j][0];
+        }
+    }
+}
+
+template <int MT, int NT>
+static __device__ __forceinline__ void
+store(const struct convoy_conv_shape &shape, const struct convoy_conv_operands &operands,
+      const struct tensor_plan &plan, int first, int first_k, int end_k, float (&sum)[MT * NT][4])
+{
+    int lane = threadIdx.x % 32, plane = plan.unit_h * plan.unit_w;
+    int64_t at[MT][2]; /* of output (0, y, x) of the image; negative: nowhere */
+#pragma unroll
+    for (int i = 0; i < MT; i++) {
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            struct tensor_unit unit = tensor_unit(shape, plan, first + i * 16 + lane / 4 + half * 8);
+            at[i][half] = unit.real ? (int64_t)unit.n * shape.k * plane + unit.y * plan.unit_w + unit.x : -1;
+        }
+    }
+    auto each = [&](auto what) {
+#pragma unroll
+        for (int i = 0; i < MT; i++)
+#pragma unroll
+            for (int j = 0; j < NT; j++)
+#pragma unroll
+                for (int e = 0; e < 4; e++) {
+                    int k = first_k + j * 8 + lane % 4 * 2 + e % 2;
+                    if (at[i][e / 2] >= 0 && k < end_k)
+                        what(sum[i * NT + j][e], k, at[i][e / 2] + (int64_t)k * plane);
+                }
+    };
+    if (shape.bias)
+        each([&](float &value, int k, int64_t) { value += __ldg(operands.bias + k); });
+    if (shape.residual)
+        each([&](float &value, int, int64_t index) { value += operands.residual[index]; });
+    convoy_activate(shape.act, sum);
+    each([&](float &value, int, int64_t index) { operands.y[index] = value; });
+}
+
+/* Blocks on a multiprocessor at once, which bounds the registers of a thread. */
+static constexpr int tensor_blocks(int math, int tiles)
+{
+    if (math == TENSOR_FP32)
+        return tiles <= 4 ? 5 : tiles <= 6 ? 4 : tiles <= 8 ? 3 : 2;
+    return tiles <= 6 ? 5 : tiles <= 8 ? 4 : 3;
+}
+
+template <int MATH, int MT, int NT>
+static __global__ void __launch_bounds__(TENSOR_THREADS, tensor_blocks(MATH, MT *NT))
+    tensor_kernel(CONVOY_PARAMETER struct convoy_conv_shape shape,
+                  CONVOY_PARAMETER struct convoy_conv_operands operands,
+                  CONVOY_PARAMETER struct tensor_plan plan)
+{
+    CONVOY_DYNAMIC_SHARED(uint32_t, tile);
+    int *offsets = reinterpret_cast<int *>(tile + plan.words * plan.plane);
+    int map_tile = blockIdx.x % plan.map_tiles, group = blockIdx.y, group_k = shape.k / shape.groups;
+    int first = blockIdx.x / plan.map_tiles * plan.units;
+    int warp_first = first + threadIdx.x / 32 * (plan.units / (TENSOR_THREADS / 32));
+    struct tensor_span span = tensor_span(shape, plan, first);
+    int base[MT][2];
+    find_outputs<MT>(shape, plan, span, warp_first, base);
+    make_offsets(shape, plan, offsets);
+
+    int map_stride = plan.chunks * plan.steps * 32;
+    const struct tensor_weights<MATH> *weights =
+        reinterpret_cast<const struct tensor_weights<MATH> *>(operands.weights) +
+        (int64_t)(group * plan.map_tiles + map_tile) * NT * map_stride + threadIdx.x % 32;
+    float sum[MT * NT][4] = {};
+    for (int chunk = 0; chunk < plan.chunks; chunk++, weights += plan.steps * 32) {
+        if (chunk > 0)
+            __syncthreads();
+        fill<MATH>(shape, operands.x, plan, span, group * (shape.c / shape.groups), chunk * plan.words, tile);
+        __syncthreads();
+        if constexpr (MATH == TENSOR_FP32) {
+            for (int begin = 0; begin < plan.steps; begin += FOLD_STEPS) {
+                float part[MT * NT][4] = {};
+                add_steps<MATH, MT, NT>(tile, offsets, base, weights, map_stride, begin,
+                                        min(begin + FOLD_STEPS, plan.steps), part);
+#pragma unroll
+                for (int i = 0; i < MT * NT * 4; i++)
+                    sum[i / 4][i % 4] += part[i / 4][i % 4];
+            }
+        } else {
+            add_steps<MATH, MT, NT>(tile, offsets, base, weights, map_stride, 0, plan.steps, sum);
+        }
+    }
+    int first_k = group * group_k + map_tile * NT * 8, end_k = (group + 1) * group_k;
+    if (shape.pool == 2)
+        store_pooled<MT, NT>(shape, operands, plan, warp_first, first_k, end_k, sum);
+    else
+        store<MT, NT>(shape, operands, plan, warp_first, first_k, end_k, sum);
+}
+
+/* The weight of output channel k of its group at tap (r, s) and channel c, all of its own group; 0 outside.
+ */
+static float tensor_weight(const struct convoy_conv_shape *s, const float *weights, int group, int k, int c,
+                           int r, int column)
+{
+    int group_k = s->k / s->groups, group_c = s->c / s->groups;
+    if (k >= group_k || c >= group_c || column >= s->s)
+        return 0;
+    return weights[(((size_t)group * group_k + k) * group_c + c) * s->r * s->s + (size_t)r * s->s + column];
+}
+
+/* The word k_word of a chunk's reduction for one map, as two floats of which the second counts for half
+ * alone. */
+static void tensor_weight_pair(const struct convoy_conv_shape *s, const struct tensor_plan *plan,
+                               const float *weights, int math, int group, int k, int chunk, int k_word,
+                               float *pair)
+{
+    int tap = k_word / plan->words, word = chunk * plan->words + k_word % plan->words;
+    int r = tap / plan->tap_columns, column = tap % plan->tap_columns;
+    pair[0] = pair[1] = 0;
+    if (r >= s->r)
+        return; /* past the end of the reduction */
+    if (math != TENSOR_HALF) {
+        pair[0] = tensor_weight(s, weights, group, k, word, r, column);
+        return;
+    }
+    for (int i = 0; i < 2; i++)
+        pair[i] = plan->tap_pairs ? tensor_weight(s, weights, group, k, 0, r, column * 2 + i)
+                                  : tensor_weight(s, weights, group, k, word * 2 + i, r, column);
+}
+
+template <int MATH, int MT, int NT> struct tensor {
+    static bool plan(const struct convoy_conv_shape *s, struct tensor_plan *plan)
+    {
+        return tensor_make_plan(s, (enum tensor_math)MATH, MT * 16 * (TENSOR_THREADS / 32), NT * 8, plan);
+    }
+
+    static bool takes(const struct convoy_conv_shape *s)
+    {
+        struct tensor_plan unused;
+        bool exact = (int)s->products >= (int)(MATH == TENSOR_FP32   ? CONVOY_PRODUCTS_FP32
+                                               : MATH == TENSOR_TF32 ? CONVOY_PRODUCTS_TF32
+                                                                     : CONVOY_PRODUCTS_FP16);
+        return exact && (s->pool == 1 || (s->pool == 2 && convoy_unary_rises(s->act))) && plan(s, &unused);
+    }
+
+    /* Shares of 60 TFLOP/s that the products reach, less what is padding. */
+    static float guess_us(const struct convoy_conv_shape *s)
+    {
+        struct tensor_plan plan_;
+        if (!plan(s, &plan_))
+            return 1e9f;
+        double share = MATH == TENSOR_FP32 ? 1.4 : MATH == TENSOR_TF32 ? 3.0 : 5.0;
+        double maps = (double)(s->k / s->groups) / ((double)plan_.map_tiles * NT * 8);
+        double words = (double)(s->c / s->groups) * s->r * s->s /
+                       ((double)plan_.chunks * plan_.steps * TENSOR_STEP * (MATH == TENSOR_HALF ? 2 : 1));
+        return convoy_conv_guess(s, (double)plan_.blocks * s->groups, share * maps * words, 1.2);
+    }
+
+    static constexpr int lane_words = sizeof(struct tensor_weights<MATH>) / 4;
+
+    static size_t packed_floats(const struct convoy_conv_shape *s)
+    {
+        struct tensor_plan reduction = {};
+        tensor_reduction(s, (enum tensor_math)MATH, &reduction);
+        return (size_t)s->groups * convoy_div_up(s->k / s->groups, NT * 8) * NT * reduction.chunks *
+               reduction.steps * 32 * lane_words;
+    }
+
+    /* groups x tiles of 8 maps (to a multiple of NT) x chunks x steps x lanes x a lane's words. */
+    static void pack(const struct convoy_conv_shape *s, const float *weights, float *packed)
+    {
+        struct tensor_plan reduction = {};
+        tensor_reduction(s, (enum tensor_math)MATH, &reduction);
+        int tiles = (int)convoy_div_up(s->k / s->groups, NT * 8) * NT;
+        uint32_t *to = reinterpret_cast<uint32_t *>(packed);
+        for (int group = 0; group < s->groups; group++)
+            for (int tile = 0; tile < tiles; tile++)
+                for (int chunk = 0; chunk < reduction.chunks; chunk++)
+                    for (int step = 0; step < reduction.steps; step++)
+                        for (int lane = 0; lane < 32; lane++, to += lane_words)
+                            for (int half = 0; half < 2; half++) {
+                                float pair[2];
+                                tensor_weight_pair(s, &reduction, weights, MATH, group, tile * 8 + lane / 4,
+                                                   chunk, step * TENSOR_STEP + half * 4 + lane % 4, pair);
+                                if (MATH == TENSOR_HALF) {
+                                    to[half] = convoy_half(pair[0]) | (uint32_t)convoy_half(pair[1]) << 16;
+                                    continue;
+                                }
+                                to[half] = convoy_tf32(pair[0]);
+                                if (MATH == TENSOR_FP32)
+                                    to[half + 2] = convoy_tf32(pair[0] - convoy_bits_float(to[half]));
+                            }
+    }
+
+    static cudaError_t launch(const struct convoy_conv_shape *shape,
+                              const struct convoy_conv_operands *operands, cudaStream_t stream)
+    {
+        struct tensor_plan made;
+        if (!plan(shape, &made))
+            return cudaErrorInvalidValue;
+        dim3 grid((unsigned)made.blocks, (unsigned)shape->groups);
+        return convoy_launch(tensor_kernel<MATH, MT, NT>, grid, dim3(TENSOR_THREADS), made.shared_bytes,
+                             stream, *shape, *operands, made);
+    }
+};
+
+/* The instances of a file, whose names begin with prefix. */
+#define CONVOY_DEFINE_TENSOR(prefix, math, products, outputs, maps)                                          \
+    const struct convoy_conv_kernel convoy_conv_##prefix##_##outputs##_##maps = {                            \
+        #prefix ":" #outputs "x" #maps,                                                                      \
+        false,                                                                                               \
+        products,                                                                                            \
+        tensor<math, outputs / 64, maps / 8>::takes,                                                         \
+        tensor<math, outputs / 64, maps / 8>::guess_us,                                                      \
+        tensor<math, outputs / 64, maps / 8>::packed_floats,                                                 \
+        tensor<math, outputs / 64, maps / 8>::pack,                                                          \
+        convoy_no_scratch,                                                                                   \
+        tensor<math, outputs / 64, maps / 8>::launch,                                                        \
+    };
+
+#endif

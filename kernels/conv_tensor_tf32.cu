@@ -1,0 +1,7 @@
+/* tensor with operands rounded to tf32. */
+#include "kernels/conv_tensor.cuh"
+
+#define DEFINE(outputs, maps)                                                                                \
+    CONVOY_DEFINE_TENSOR(tensor_tf32, TENSOR_TF32, CONVOY_PRODUCTS_TF32, outputs, maps)
+
+CONVOY_TENSOR_INSTANCES(DEFINE)
