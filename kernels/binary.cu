@@ -10,7 +10,7 @@
  * y may be one of the dense inputs: an element is read and written by one thread.
  * Floor: 12 bytes an element, 8 with broadcasting.
  * Predicted: 90 % of it; 60 % for the general walk.
- * Measured: not yet. */
+ * Not timed by itself yet (docs/kernels.md). */
 #include "kernels/grid.cuh"
 #include "kernels/unary.cuh"
 #include "kernels/walk.cuh"

@@ -10,7 +10,7 @@
  * - everything else: a thread a float, neighbours writing neighbours.
  * Floor: 8 bytes an element.
  * Predicted: 85 % of it where runs are 128 bytes or more, 70 % for a transpose.
- * Measured: not yet. */
+ * Not timed by itself yet (docs/kernels.md). */
 #include "kernels/grid.cuh"
 #include "kernels/walk.cuh"
 

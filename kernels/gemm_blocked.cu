@@ -22,7 +22,7 @@
  * 10,000 x 160 x 17,496 is 28 G, 0.93 ms; 0.72 GB, 0.18 ms.
  * Predicted: 1.6 and 1.3 ms. The inner loop is about 605 instructions for 512 multiply-adds (sm_90, nvcc
  * 13.0): 85 % of the issue slots at best.
- * Measured: not yet. */
+ * Not timed by itself yet (docs/kernels.md). */
 #include "kernels/gemm.h"
 #include "kernels/gemm_tiles.cuh"
 #include "kernels/grid.cuh"

@@ -14,7 +14,7 @@
  * Limits: b transposed; m or n at most 32. Where k is no multiple of 4, loads are 4 bytes wide.
  * Floor: the larger matrix: 160 x 17,496 is 11.2 MB, 2.7 us at 4.2 TB/s; 1,000 x 2,048 is 8.2 MB, 2.0 us.
  * Predicted: 5 us, with a second launch.
- * Measured: not yet. */
+ * Not timed by itself yet (docs/kernels.md). */
 #include "kernels/gemm.h"
 #include "kernels/grid.cuh"
 #include "kernels/unary.cuh"

@@ -9,7 +9,7 @@
  * are 4 bytes wide.
  * Floor: b once: 2,048 x 1,000 is 8.2 MB, 2.0 us at 4.2 TB/s.
  * Predicted: 5 us, with a second launch; for 32 rows b comes from the L2 cache four times.
- * Measured: not yet. */
+ * Not timed by itself yet (docs/kernels.md). */
 #include "kernels/gemm.h"
 #include "kernels/grid.cuh"
 #include "kernels/unary.cuh"

@@ -5,7 +5,7 @@
  * multiply-add: shared memory, not arithmetic, is the limit.
  * Floor: as gemm_blocked.
  * Predicted: about a tenth of its speed.
- * Measured: not yet. */
+ * Not timed by itself yet (docs/kernels.md). */
 #include "kernels/gemm.h"
 #include "kernels/grid.cuh"
 #include "kernels/unary.cuh"

@@ -5,7 +5,7 @@
  * beside the way to memory: at 8 bytes an element a multiprocessor has time for some 50 instructions each.
  * Floor: 8 bytes an element.
  * Predicted: 90 % of it.
- * Measured: not yet. */
+ * Not timed by itself yet (docs/kernels.md). */
 #include "kernels/grid.cuh"
 #include "kernels/unary.cuh"
 
