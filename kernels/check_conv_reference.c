@@ -25,65 +25,84 @@ static double rounded(double x, enum convoy_products products)
     return value;
 }
 
-static double input(const struct check_problem *problem, enum convoy_products products, int n, int c, int y,
-                    int x)
+/* The operands of one image, rounded once. */
+struct operands {
+    const struct check_problem *problem;
+    int n;
+    double *x;       /* c x h x w */
+    double *weights; /* as the problem's */
+};
+
+static double input(const struct operands *operands, int c, int y, int x)
 {
-    const struct convoy_conv_shape *s = &problem->which.shape;
+    const struct convoy_conv_shape *s = &operands->problem->which.shape;
     if (y < 0 || y >= s->h || x < 0 || x >= s->w)
         return 0;
-    const char *image = (const char *)problem->images + n * problem->which.image_bytes;
-    if (s->u8) {
-        const struct convoy_images *images = &problem->device_images;
-        int64_t at = ((int64_t)y * s->w + x) * s->c + c;
-        float pixel = ((const unsigned char *)image)[at];
-        if (products != CONVOY_PRODUCTS_FP32) /* rounded twice, as on the device */
-            return rounded(fmaf(pixel, images->multiply[c], images->add[c]), products);
-        return (double)pixel * images->multiply[c] + images->add[c];
+    return operands->x[((int64_t)c * s->h + y) * s->w + x];
+}
+
+static void round_image(struct operands *operands, enum convoy_products products)
+{
+    const struct check_problem *problem = operands->problem;
+    const struct convoy_conv_shape *s = &problem->which.shape;
+    const struct convoy_images *images = &problem->device_images;
+    const char *image = (const char *)problem->images + operands->n * problem->which.image_bytes;
+    int64_t plane = (int64_t)s->h * s->w;
+    for (int c = 0; c < s->c; c++) {
+        for (int64_t at = 0; at < plane; at++) {
+            double value;
+            if (!s->u8) {
+                value = ((const float *)image)[c * plane + at];
+            } else {
+                float pixel = ((const unsigned char *)image)[at * s->c + c];
+                value = products == CONVOY_PRODUCTS_FP32
+                            ? (double)pixel * images->multiply[c] + images->add[c]
+                            : fmaf(pixel, images->multiply[c], images->add[c]); /* rounded twice, as there */
+            }
+            operands->x[c * plane + at] = rounded(value, products);
+        }
     }
-    return rounded(((const float *)image)[((int64_t)c * s->h + y) * s->w + x], products);
 }
 
 /* Before pooling. */
-static double output(const struct check_problem *problem, enum convoy_products products, int n, int k, int oy,
-                     int ox)
+static double output(const struct operands *operands, int k, int oy, int ox)
 {
+    const struct check_problem *problem = operands->problem;
     const struct convoy_conv_shape *s = &problem->which.shape;
     int group_c = s->c / s->groups, first_c = k / (s->k / s->groups) * group_c;
-    const float *weight = problem->weights + (size_t)k * group_c * s->r * s->s;
+    const double *weight = operands->weights + (size_t)k * group_c * s->r * s->s;
     double sum = 0;
     for (int c = 0; c < group_c; c++)
         for (int r = 0; r < s->r; r++)
             for (int t = 0; t < s->s; t++)
-                sum +=
-                    rounded(*weight++, products) * input(problem, products, n, first_c + c,
-                                                         oy * s->stride[0] - s->pad[0] + r * s->dilation[0],
-                                                         ox * s->stride[1] - s->pad[1] + t * s->dilation[1]);
+                sum += *weight++ * input(operands, first_c + c,
+                                         oy * s->stride[0] - s->pad[0] + r * s->dilation[0],
+                                         ox * s->stride[1] - s->pad[1] + t * s->dilation[1]);
     if (s->bias)
         sum += problem->bias[k];
     if (s->residual)
-        sum += problem->residual[(((int64_t)n * s->k + k) * s->oh + oy) * s->ow + ox];
+        sum += problem->residual[(((int64_t)operands->n * s->k + k) * s->oh + oy) * s->ow + ox];
     return convoy_check_apply_unary(s->act, sum);
 }
 
 struct part {
-    const struct check_problem *problem;
-    enum convoy_products products;
-    int n, first_k, end_k;
+    const struct operands *operands;
+    int first_k, end_k;
     double *y; /* of the whole image */
 };
 
 static void *compute(void *argument)
 {
     const struct part *part = argument;
-    const struct convoy_conv_shape *s = &part->problem->which.shape;
+    const struct convoy_conv_shape *s = &part->operands->problem->which.shape;
     int ph = s->oh / s->pool, pw = s->ow / s->pool;
     for (int k = part->first_k; k < part->end_k; k++) {
         for (int y = 0; y < ph; y++) {
             for (int x = 0; x < pw; x++) {
                 double best = -INFINITY;
                 for (int i = 0; i < s->pool * s->pool; i++)
-                    best = fmax(best, output(part->problem, part->products, part->n, k,
-                                             y * s->pool + i / s->pool, x * s->pool + i % s->pool));
+                    best = fmax(best, output(part->operands, k, y * s->pool + i / s->pool,
+                                             x * s->pool + i % s->pool));
                 part->y[((size_t)k * ph + y) * pw + x] = best;
             }
         }
@@ -91,23 +110,32 @@ static void *compute(void *argument)
     return NULL;
 }
 
+static void *memory(size_t doubles)
+{
+    void *got = malloc(doubles * sizeof(double));
+    if (got == NULL)
+        check_die("no memory for the reference");
+    return got;
+}
+
 void check_reference(const struct check_problem *problem, enum convoy_products products, int n, double *y)
 {
     const struct convoy_conv_shape *s = &problem->which.shape;
+    size_t weights = (size_t)s->k * (s->c / s->groups) * s->r * s->s;
+    struct operands operands = {problem, n, memory((size_t)s->c * s->h * s->w), memory(weights)};
+    round_image(&operands, products);
+    for (size_t i = 0; i < weights; i++)
+        operands.weights[i] = rounded(problem->weights[i], products);
     double work = check_work(s);
     int threads = (int)fmin(fmin(THREADS_MAX, (double)sysconf(_SC_NPROCESSORS_ONLN)),
                             fmin(s->k, 1 + work / SMALL_WORK));
     if (threads < 1)
         threads = 1;
-    struct part parts[THREADS_MAX] = {{problem, products, n, 0, 0, y}};
+    struct part parts[THREADS_MAX];
     pthread_t ids[THREADS_MAX];
     for (int i = 0; i < threads; i++) {
-        parts[i] = (struct part){problem,
-                                 products,
-                                 n,
-                                 (int)((int64_t)s->k * i / threads),
-                                 (int)((int64_t)s->k * (i + 1) / threads),
-                                 y};
+        parts[i] = (struct part){&operands, (int)((int64_t)s->k * i / threads),
+                                 (int)((int64_t)s->k * (i + 1) / threads), y};
         if (i > 0 && pthread_create(&ids[i], NULL, compute, &parts[i]) != 0)
             check_die(
                 "cannot start a thread for the reference: is the limit on processes (ulimit -u) reached?");
@@ -115,4 +143,6 @@ void check_reference(const struct check_problem *problem, enum convoy_products p
     compute(&parts[0]);
     for (int i = 1; i < threads; i++)
         pthread_join(ids[i], NULL);
+    free(operands.x);
+    free(operands.weights);
 }

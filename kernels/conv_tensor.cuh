@@ -50,11 +50,11 @@ static __device__ __forceinline__ struct tensor_unit tensor_unit(const struct co
 {
     struct tensor_unit at;
     at.real = unit < plan.all_units;
-    int safe = at.real ? unit : (int)plan.all_units - 1, image_units = plan.unit_h * plan.unit_w;
-    at.n = safe / image_units;
-    int inner = safe - at.n * image_units;
-    at.y = inner / plan.unit_w * shape.pool;
-    at.x = inner % plan.unit_w * shape.pool;
+    int safe = at.real ? unit : plan.all_units - 1;
+    at.n = tensor_divide(safe, plan.by_image_units);
+    int inner = safe - at.n * plan.image_units, row = tensor_divide(inner, plan.by_unit_w);
+    at.y = row * shape.pool;
+    at.x = (inner - row * plan.unit_w) * shape.pool;
     return at;
 }
 
@@ -87,63 +87,93 @@ find_outputs(const struct convoy_conv_shape &shape, const struct tensor_plan &pl
     }
 }
 
-/* An element of the tile: where it comes from. */
-struct tensor_source {
-    const unsigned char *image;
-    int at; /* y w + x */
-    bool inside, next_inside;
-};
-
-template <int MATH>
-static __device__ __forceinline__ uint32_t make_word(const struct convoy_conv_shape &shape,
-                                                     const struct convoy_images &x,
-                                                     const struct tensor_plan &plan,
-                                                     const struct tensor_source &from, int group_c, int word)
+/* Channel c of the element at `from`, or of the one so many columns to its right; 0 unless it is real. */
+template <bool U8>
+static __device__ __forceinline__ float read_channel(const struct convoy_conv_shape &shape,
+                                                     const struct convoy_images &x, const void *from,
+                                                     int first_c, int c, int to_right, bool real)
 {
-    int planar = shape.h * shape.w, channels = shape.c / shape.groups;
-    auto pixel = [&](int c, int at, bool inside) {
-        if (!inside || c >= channels)
-            return 0.0f;
-        if (shape.u8)
-            return fmaf((float)from.image[(int64_t)at * shape.c + group_c + c], x.multiply[group_c + c],
-                        x.add[group_c + c]);
-        return __ldg(reinterpret_cast<const float *>(from.image) + (int64_t)(group_c + c) * planar + at);
-    };
-    if (MATH == TENSOR_FP32)
-        return convoy_float_bits(pixel(word, from.at, from.inside));
-    if (MATH == TENSOR_TF32)
-        return convoy_tf32(pixel(word, from.at, from.inside));
-    if (plan.tap_pairs)
-        return convoy_half2(pixel(0, from.at, from.inside),
-                            pixel(0, from.at + shape.dilation[1], from.next_inside));
-    return convoy_half2(pixel(word * 2, from.at, from.inside), pixel(word * 2 + 1, from.at, from.inside));
+    float value;
+    if constexpr (U8) {
+        int at = c + to_right * shape.c;
+        const unsigned char *pixel = static_cast<const unsigned char *>(real ? from : x.data);
+        value = fmaf((float)__ldg(pixel + (real ? at : 0)), x.multiply[real ? first_c + c : 0],
+                     x.add[real ? first_c + c : 0]);
+    } else {
+        int64_t at = (int64_t)c * (shape.h * shape.w) + to_right;
+        value = __ldg(static_cast<const float *>(real ? from : x.data) + (real ? at : 0));
+    }
+    return real ? value : 0.0f;
 }
 
-/* Brings a chunk's planes to shared memory, zeros where the image ends. */
-template <int MATH>
+/* Where an element of the tile's planes comes from. */
+struct tensor_source {
+    const void *from;         /* its first channel */
+    int first_c, channels;    /* channels: that there are from first_c on */
+    bool inside, next_inside; /* the image; next: one tap to the right */
+};
+
+template <int MATH, bool U8>
+static __device__ __forceinline__ uint32_t make_word(const struct convoy_conv_shape &shape,
+                                                     const struct convoy_images &x, bool tap_pairs,
+                                                     const struct tensor_source &source, int word)
+{
+    if constexpr (MATH == TENSOR_HALF) {
+        int low = tap_pairs ? 0 : word * 2, high = tap_pairs ? 0 : word * 2 + 1;
+        bool low_real = source.inside && low < source.channels;
+        bool high_real = tap_pairs ? source.next_inside : source.inside && high < source.channels;
+        return convoy_half2(read_channel<U8>(shape, x, source.from, source.first_c, low, 0, low_real),
+                            read_channel<U8>(shape, x, source.from, source.first_c, high,
+                                             tap_pairs ? shape.dilation[1] : 0, high_real));
+    } else {
+        float value = read_channel<U8>(shape, x, source.from, source.first_c, word, 0,
+                                       source.inside && word < source.channels);
+        return MATH == TENSOR_TF32 ? convoy_tf32(value) : convoy_float_bits(value);
+    }
+}
+
+/* Brings a chunk's planes to shared memory, zeros where the image or its channels end. All loads read from
+ * somewhere, so that none hides behind a branch and several are on their way at once. */
+template <int MATH, bool U8>
 static __device__ __forceinline__ void
 fill(const struct convoy_conv_shape &shape, const struct convoy_images &x, const struct tensor_plan &plan,
      const struct tensor_span &span, int group_c, int first_word, uint32_t *tile)
 {
+    bool tap_pairs = MATH == TENSOR_HALF && plan.tap_pairs;
+    struct tensor_source source;
+    source.first_c = group_c + first_word * (MATH == TENSOR_HALF && !tap_pairs ? 2 : 1);
+    source.channels = group_c + shape.c / shape.groups - source.first_c;
     for (int i = threadIdx.x; i < span.rows * plan.width; i += TENSOR_THREADS) {
-        int row = tensor_divide(i, plan.by_width), column = i - row * plan.width, later = 0;
-        int y = row + span.first_row * shape.pool * shape.stride[0];
+        int row = tensor_divide(i, plan.by_width), column = i - row * plan.width - shape.pad[1];
+        int y = row + span.first_row * shape.pool * shape.stride[0], image = span.first_image;
         if (row >= span.first_rows) {
-            later = tensor_divide(row - span.first_rows, plan.by_full_rows);
+            int later = tensor_divide(row - span.first_rows, plan.by_full_rows);
             y = row - span.first_rows - later * plan.full_rows;
-            later++;
+            image += later + 1;
         }
         y -= shape.pad[0];
-        column -= shape.pad[1];
-        struct tensor_source from;
-        from.image = static_cast<const unsigned char *>(x.data) + (span.first_image + later) * x.image_bytes;
-        from.at = y * shape.w + column;
         bool row_inside = (unsigned)y < (unsigned)shape.h;
-        from.inside = row_inside && (unsigned)column < (unsigned)shape.w;
-        from.next_inside = row_inside && (unsigned)(column + shape.dilation[1]) < (unsigned)shape.w;
-#pragma unroll 8
-        for (int word = 0; word < plan.words; word++)
-            tile[word * plan.plane + i] = make_word<MATH>(shape, x, plan, from, group_c, first_word + word);
+        source.inside = row_inside && (unsigned)column < (unsigned)shape.w;
+        source.next_inside =
+            tap_pairs && row_inside && (unsigned)(column + shape.dilation[1]) < (unsigned)shape.w;
+        int64_t at = (int64_t)y * shape.w + column; /* may lie outside: then it is not read */
+        const unsigned char *first =
+            static_cast<const unsigned char *>(x.data) + (int64_t)image * x.image_bytes;
+        source.from =
+            first + (U8 ? at * shape.c + source.first_c
+                        : ((int64_t)source.first_c * (shape.h * shape.w) + at) * (int64_t)sizeof(float));
+        int word = 0;
+        for (; word + 4 <= plan.words; word += 4) {
+            uint32_t words[4];
+#pragma unroll
+            for (int j = 0; j < 4; j++)
+                words[j] = make_word<MATH, U8>(shape, x, tap_pairs, source, word + j);
+#pragma unroll
+            for (int j = 0; j < 4; j++)
+                tile[(word + j) * plan.plane + i] = words[j];
+        }
+        for (; word < plan.words; word++)
+            tile[word * plan.plane + i] = make_word<MATH, U8>(shape, x, tap_pairs, source, word);
     }
 }
 
@@ -154,8 +184,9 @@ static __device__ __forceinline__ void make_offsets(const struct convoy_conv_sha
 {
     int real = shape.r * plan.tap_columns * plan.words;
     for (int i = threadIdx.x; i < plan.steps * TENSOR_STEP; i += TENSOR_THREADS) {
-        int k = min(i, real - 1), tap = k / plan.words, word = k - tap * plan.words;
-        int r = tap / plan.tap_columns, s = (tap - r * plan.tap_columns) * (plan.tap_pairs ? 2 : 1);
+        int k = min(i, real - 1), tap = tensor_divide(k, plan.by_words), word = k - tap * plan.words;
+        int r = tensor_divide(tap, plan.by_tap_columns),
+            s = (tap - r * plan.tap_columns) * (plan.tap_pairs ? 2 : 1);
         offsets[i] = word * plan.plane + r * shape.dilation[0] * plan.width + s * shape.dilation[1];
     }
 }
@@ -246,6 +277,26 @@ static __device__ __forceinline__ void add_steps(const uint32_t *tile, const int
     }
 }
 
+/* Adds a chunk to sum, in fp32 by way of sums that are not too long. */
+template <int MATH, int MT, int NT>
+static __device__ __forceinline__ void
+add_chunk(const struct tensor_plan &plan, const uint32_t *tile, const int *offsets, const int (&base)[MT][2],
+          const struct tensor_weights<MATH> *weights, int map_stride, float (&sum)[MT * NT][4])
+{
+    if constexpr (MATH != TENSOR_FP32) {
+        add_steps<MATH, MT, NT>(tile, offsets, base, weights, map_stride, 0, plan.steps, sum);
+        return;
+    }
+    for (int begin = 0; begin < plan.steps; begin += FOLD_STEPS) {
+        float part[MT * NT][4] = {};
+        add_steps<MATH, MT, NT>(tile, offsets, base, weights, map_stride, begin,
+                                min(begin + FOLD_STEPS, plan.steps), part);
+#pragma unroll
+        for (int i = 0; i < MT * NT * 4; i++)
+            sum[i / 4][i % 4] += part[i / 4][i % 4];
+    }
+}
+
 /* NaN stays. */
 static __device__ __forceinline__ float larger(float a, float b)
 {
@@ -279,7 +330,7 @@ static __device__ __forceinline__ void store_pooled(const struct convoy_conv_sha
 #pragma unroll
         for (int j = 0; j < NT; j++) {
             int k = first_k + j * 8 + lane % 4 * 2 + lane / 4 % 2;
-            float bias = k < end_k ? __ldg(operands.bias + k) : 0.0f;
+            float bias = __ldg(operands.bias + min(k, end_k - 1));
 #pragma unroll
             for (int i = 0; i < MT; i++)
                 pooled[i * NT + j][0] += bias;
@@ -289,7 +340,7 @@ static __device__ __forceinline__ void store_pooled(const struct convoy_conv_sha
 #pragma unroll
     for (int i = 0; i < MT; i++) {
         struct tensor_unit at = tensor_unit(shape, plan, first + i * 4 + lane / 8);
-        int plane = plan.unit_h * plan.unit_w;
+        int plane = plan.image_units;
         float *y = operands.y + (int64_t)at.n * shape.k * plane + at.y / 2 * plan.unit_w + at.x / 2;
 #pragma unroll
         for (int j = 0; j < NT; j++) {
@@ -305,34 +356,41 @@ static __device__ __forceinline__ void
 store(const struct convoy_conv_shape &shape, const struct convoy_conv_operands &operands,
       const struct tensor_plan &plan, int first, int first_k, int end_k, float (&sum)[MT * NT][4])
 {
-    int lane = threadIdx.x % 32, plane = plan.unit_h * plan.unit_w;
-    int64_t at[MT][2]; /* of output (0, y, x) of the image; negative: nowhere */
+    int lane = threadIdx.x % 32, plane = plan.image_units, k = first_k + lane % 4 * 2;
+    int64_t at[MT][2]; /* of output (k, y, x) of the image */
+    bool real[MT][2];
 #pragma unroll
     for (int i = 0; i < MT; i++) {
 #pragma unroll
         for (int half = 0; half < 2; half++) {
             struct tensor_unit unit = tensor_unit(shape, plan, first + i * 16 + lane / 4 + half * 8);
-            at[i][half] = unit.real ? (int64_t)unit.n * shape.k * plane + unit.y * plan.unit_w + unit.x : -1;
+            at[i][half] = ((int64_t)unit.n * shape.k + k) * plane + unit.y * plan.unit_w + unit.x;
+            real[i][half] = unit.real;
         }
     }
-    auto each = [&](auto what) {
 #pragma unroll
-        for (int i = 0; i < MT; i++)
+    for (int j = 0; j < NT; j++) {
 #pragma unroll
-            for (int j = 0; j < NT; j++)
+        for (int e = 0; e < 4; e++) {
+            int map = k + j * 8 + e % 2;
+            float bias = shape.bias ? __ldg(operands.bias + min(map, end_k - 1)) : 0.0f;
 #pragma unroll
-                for (int e = 0; e < 4; e++) {
-                    int k = first_k + j * 8 + lane % 4 * 2 + e % 2;
-                    if (at[i][e / 2] >= 0 && k < end_k)
-                        what(sum[i * NT + j][e], k, at[i][e / 2] + (int64_t)k * plane);
-                }
-    };
-    if (shape.bias)
-        each([&](float &value, int k, int64_t) { value += __ldg(operands.bias + k); });
-    if (shape.residual)
-        each([&](float &value, int, int64_t index) { value += operands.residual[index]; });
+            for (int i = 0; i < MT; i++) {
+                sum[i * NT + j][e] += bias;
+                if (shape.residual && real[i][e / 2] && map < end_k)
+                    sum[i * NT + j][e] += operands.residual[at[i][e / 2] + (j * 8 + e % 2) * plane];
+            }
+        }
+    }
     convoy_activate(shape.act, sum);
-    each([&](float &value, int, int64_t index) { operands.y[index] = value; });
+#pragma unroll
+    for (int i = 0; i < MT; i++)
+#pragma unroll
+        for (int j = 0; j < NT; j++)
+#pragma unroll
+            for (int e = 0; e < 4; e++)
+                if (real[i][e / 2] && k + j * 8 + e % 2 < end_k)
+                    operands.y[at[i][e / 2] + (j * 8 + e % 2) * plane] = sum[i * NT + j][e];
 }
 
 /* Blocks on a multiprocessor at once, which bounds the registers of a thread. */
@@ -352,41 +410,40 @@ static __global__ void __launch_bounds__(TENSOR_THREADS, tensor_blocks(MATH, MT 
     CONVOY_DYNAMIC_SHARED(uint32_t, tile);
     int *offsets = reinterpret_cast<int *>(tile + plan.words * plan.plane);
     int map_tile = blockIdx.x % plan.map_tiles, group = blockIdx.y, group_k = shape.k / shape.groups;
-    int first = blockIdx.x / plan.map_tiles * plan.units;
-    int warp_first = first + threadIdx.x / 32 * (plan.units / (TENSOR_THREADS / 32));
+    int first = blockIdx.x / plan.map_tiles * plan.units, pass_units = plan.units / plan.passes;
     struct tensor_span span = tensor_span(shape, plan, first);
-    int base[MT][2];
-    find_outputs<MT>(shape, plan, span, warp_first, base);
     make_offsets(shape, plan, offsets);
-
     int map_stride = plan.chunks * plan.steps * 32;
     const struct tensor_weights<MATH> *weights =
         reinterpret_cast<const struct tensor_weights<MATH> *>(operands.weights) +
         (int64_t)(group * plan.map_tiles + map_tile) * NT * map_stride + threadIdx.x % 32;
-    float sum[MT * NT][4] = {};
-    for (int chunk = 0; chunk < plan.chunks; chunk++, weights += plan.steps * 32) {
-        if (chunk > 0)
-            __syncthreads();
-        fill<MATH>(shape, operands.x, plan, span, group * (shape.c / shape.groups), chunk * plan.words, tile);
-        __syncthreads();
-        if constexpr (MATH == TENSOR_FP32) {
-            for (int begin = 0; begin < plan.steps; begin += FOLD_STEPS) {
-                float part[MT * NT][4] = {};
-                add_steps<MATH, MT, NT>(tile, offsets, base, weights, map_stride, begin,
-                                        min(begin + FOLD_STEPS, plan.steps), part);
-#pragma unroll
-                for (int i = 0; i < MT * NT * 4; i++)
-                    sum[i / 4][i % 4] += part[i / 4][i % 4];
-            }
-        } else {
-            add_steps<MATH, MT, NT>(tile, offsets, base, weights, map_stride, 0, plan.steps, sum);
-        }
-    }
     int first_k = group * group_k + map_tile * NT * 8, end_k = (group + 1) * group_k;
-    if (shape.pool == 2)
-        store_pooled<MT, NT>(shape, operands, plan, warp_first, first_k, end_k, sum);
-    else
-        store<MT, NT>(shape, operands, plan, warp_first, first_k, end_k, sum);
+
+    /* Either several passes over one chunk, or one pass over several. */
+    for (int pass = 0; pass < plan.passes; pass++) {
+        int base[MT][2],
+            warp_first = first + pass * pass_units + threadIdx.x / 32 * (pass_units / TENSOR_WARPS);
+        find_outputs<MT>(shape, plan, span, warp_first, base);
+        float sum[MT * NT][4] = {};
+        for (int chunk = 0; chunk < plan.chunks; chunk++) {
+            if (pass == 0) {
+                if (chunk > 0)
+                    __syncthreads();
+                int group_c = group * (shape.c / shape.groups);
+                if (shape.u8)
+                    fill<MATH, true>(shape, operands.x, plan, span, group_c, chunk * plan.words, tile);
+                else
+                    fill<MATH, false>(shape, operands.x, plan, span, group_c, chunk * plan.words, tile);
+                __syncthreads();
+            }
+            add_chunk<MATH, MT, NT>(plan, tile, offsets, base, weights + chunk * plan.steps * 32, map_stride,
+                                    sum);
+        }
+        if (shape.pool == 2)
+            store_pooled<MT, NT>(shape, operands, plan, warp_first, first_k, end_k, sum);
+        else
+            store<MT, NT>(shape, operands, plan, warp_first, first_k, end_k, sum);
+    }
 }
 
 /* The weight of output channel k of its group at tap (r, s) and channel c, all of its own group; 0 outside.
@@ -423,7 +480,7 @@ static void tensor_weight_pair(const struct convoy_conv_shape *s, const struct t
 template <int MATH, int MT, int NT> struct tensor {
     static bool plan(const struct convoy_conv_shape *s, struct tensor_plan *plan)
     {
-        return tensor_make_plan(s, (enum tensor_math)MATH, MT * 16 * (TENSOR_THREADS / 32), NT * 8, plan);
+        return tensor_make_plan(s, (enum tensor_math)MATH, MT * 16 * TENSOR_WARPS, NT * 8, plan);
     }
 
     static bool takes(const struct convoy_conv_shape *s)

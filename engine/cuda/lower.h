@@ -9,6 +9,7 @@
 
 /* What a plan is made from; all of a network's plans share it. */
 struct convoy_cuda_source {
+    enum convoy_products products; /* the least exact that will do */
     const struct convoy_graph *graph;
     const struct convoy_cuda_groups *groups;
     struct convoy_cuda_weights *weights;

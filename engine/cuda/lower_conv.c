@@ -61,7 +61,8 @@ static bool describe(struct convoy_cuda_lowering *l, const struct convoy_cuda_gr
                                         .bias = l->node->input_count > 2,
                                         .residual = group->residual >= 0,
                                         .act = group->act,
-                                        .pool = group->pool};
+                                        .pool = group->pool,
+                                        .products = l->source->products};
     return true;
 }
 

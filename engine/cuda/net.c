@@ -72,6 +72,19 @@ void convoy_cuda_name_kernels(struct convoy_net *net)
     }
 }
 
+enum convoy_precision convoy_cuda_precision(const struct convoy_net *net)
+{
+    enum convoy_products least = CONVOY_PRODUCTS_FP32;
+    for (int i = 0; i < net->bucket_count; i++)
+        for (int form = 0; form < CONVOY_CUDA_FORMS; form++) {
+            const struct convoy_cuda_plan *plan = &net->buckets[i].plans[form];
+            for (int k = 0; k < plan->step_count; k++)
+                if (plan->steps[k].kind == CONVOY_CUDA_CONV && plan->steps[k].conv.kernel->products > least)
+                    least = plan->steps[k].conv.kernel->products;
+        }
+    return (enum convoy_precision)least;
+}
+
 static size_t largest_workspace(const struct convoy_net *net)
 {
     size_t bytes = 0;
@@ -126,7 +139,11 @@ int convoy_cuda_load(struct convoy_device *device, const struct convoy_graph *gr
         net->max_batch = 1;
     net->takes_u8 = net->info.channels <= CONVOY_MAX_U8_CHANNELS;
     struct convoy_cuda_source *source = &net->source;
-    *source = (struct convoy_cuda_source){.graph = graph,
+    _Static_assert((int)CONVOY_TF32 == (int)CONVOY_PRODUCTS_TF32 &&
+                       (int)CONVOY_FP16 == (int)CONVOY_PRODUCTS_FP16,
+                   "both name the same");
+    *source = (struct convoy_cuda_source){.products = (enum convoy_products)options->precision,
+                                          .graph = graph,
                                           .groups = &net->groups,
                                           .weights = &net->weights,
                                           .choices = &device->choices,
@@ -157,7 +174,7 @@ int convoy_cuda_load(struct convoy_device *device, const struct convoy_graph *gr
     while (*link != NULL)
         link = &(*link)->next;
     *link = net;
-    net->info.precision = CONVOY_FP32;
+    net->info.precision = convoy_cuda_precision(net);
     net->info.weight_bytes = net->weights.bytes;
     *info = net->info;
     *result = net;

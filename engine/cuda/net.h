@@ -43,6 +43,8 @@ int convoy_cuda_renew(struct convoy_device *device, struct convoy_net *net, int 
                       struct convoy_error *error);
 /* After that: frees constants that no plan reads any more, and brings info up to date. */
 void convoy_cuda_renewed(struct convoy_net *net);
+/* The least exact arithmetic that any of its kernels uses. */
+enum convoy_precision convoy_cuda_precision(const struct convoy_net *net);
 /* Says in info which kernels the layers run on. */
 void convoy_cuda_name_kernels(struct convoy_net *net);
 

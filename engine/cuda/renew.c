@@ -75,5 +75,6 @@ void convoy_cuda_renewed(struct convoy_net *net)
 {
     convoy_cuda_weights_sweep(&net->weights, used, net);
     net->info.weight_bytes = net->weights.bytes;
+    net->info.precision = convoy_cuda_precision(net);
     convoy_cuda_name_kernels(net);
 }

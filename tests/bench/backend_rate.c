@@ -1,5 +1,5 @@
 /* A backend by itself: images a second of one model at one batch size, without HTTP, channel or front.
- *   bench_backend_rate BACKEND MODEL.onnx BATCH SECONDS u8|f32
+ *   bench_backend_rate BACKEND MODEL.onnx BATCH SECONDS u8|f32 [fp32|tf32|fp16]
  * Prints one line: images a second, counted over SECONDS after a second of warming up, on a backend that
  * tunes when it is idle after that; and the median time of computing alone, in microseconds. Rows lie in
  * memory that the backend was told of, as in the channel. The images are random; a backend that skipped work
@@ -64,12 +64,12 @@ static int tune(const struct convoy_worker_device *device, struct convoy_error *
     return more;
 }
 
-static cJSON *load_message(const char *path, long batch)
+static cJSON *load_message(const char *path, long batch, const char *precision)
 {
     cJSON *message = cJSON_CreateObject();
     cJSON_AddStringToObject(message, "path", path);
     cJSON_AddStringToObject(message, "name", path);
-    cJSON_AddStringToObject(message, "precision", "fp32");
+    cJSON_AddStringToObject(message, "precision", precision);
     cJSON_AddNumberToObject(message, "max_batch", (double)batch);
     return message;
 }
@@ -91,8 +91,8 @@ static void fill(const struct convoy_job *job, size_t elements)
 
 int main(int argc, char **argv)
 {
-    if (argc != 6 || (strcmp(argv[5], "u8") != 0 && strcmp(argv[5], "f32") != 0)) {
-        fputs("usage: bench_backend_rate BACKEND MODEL.onnx BATCH SECONDS u8|f32\n", stderr);
+    if (argc < 6 || argc > 7 || (strcmp(argv[5], "u8") != 0 && strcmp(argv[5], "f32") != 0)) {
+        fputs("usage: bench_backend_rate BACKEND MODEL.onnx BATCH SECONDS u8|f32 [fp32|tf32|fp16]\n", stderr);
         return 2;
     }
     long batch = strtol(argv[3], NULL, 10);
@@ -101,7 +101,7 @@ int main(int argc, char **argv)
     struct convoy_open_options options = {.streams = 1, .tune = CONVOY_TUNING_ON};
     struct convoy_job_times times = {0};
     struct convoy_error error;
-    cJSON *message = load_message(argv[2], batch);
+    cJSON *message = load_message(argv[2], batch, argc > 6 ? argv[6] : "fp32");
     if (batch < 1 || convoy_worker_open_device(argv[1], 0, &options, &device, NULL, &error) != 0 ||
         convoy_worker_load(&device, message, &net, NULL, &error) != 0 || tune(&device, &error) != 0) {
         fprintf(stderr, "bench_backend_rate: %s\n", batch < 1 ? "the batch is 1 at least" : error.message);
