@@ -285,15 +285,15 @@ add_chunk(const struct tensor_plan &plan, const uint32_t *tile, const int *offse
 {
     if constexpr (MATH != TENSOR_FP32) {
         add_steps<MATH, MT, NT>(tile, offsets, base, weights, map_stride, 0, plan.steps, sum);
-        return;
-    }
-    for (int begin = 0; begin < plan.steps; begin += FOLD_STEPS) {
-        float part[MT * NT][4] = {};
-        add_steps<MATH, MT, NT>(tile, offsets, base, weights, map_stride, begin,
-                                min(begin + FOLD_STEPS, plan.steps), part);
+    } else {
+        for (int begin = 0; begin < plan.steps; begin += FOLD_STEPS) {
+            float part[MT * NT][4] = {};
+            add_steps<MATH, MT, NT>(tile, offsets, base, weights, map_stride, begin,
+                                    min(begin + FOLD_STEPS, plan.steps), part);
 #pragma unroll
-        for (int i = 0; i < MT * NT * 4; i++)
-            sum[i / 4][i % 4] += part[i / 4][i % 4];
+            for (int i = 0; i < MT * NT * 4; i++)
+                sum[i / 4][i % 4] += part[i / 4][i % 4];
+        }
     }
 }
 
