@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # sanitize: yes
+# timed: answers under load, and who counts as hanging, are judged by the clock
 # Workers that hang: stopped by a signal, or in a job that never ends. And a front that was stopped itself, which
 # must not take that for its worker's fault.
 # shellcheck source=tests/integration/faults.sh
