@@ -11,6 +11,7 @@ hang_ms=$((slower > 1 ? 1000 : 500))
 configure worker="{\"hang_timeout_ms\": $hang_ms}" timeout_ms=60000
 
 echo "A worker stopped under load is replaced after the hang timeout."
+export CONVOY_TEST_FAULT=stall:cifar10-convnet:$work/stall # while that file is there, which is needed further down
 start --config "$work/config.json"
 load stopped --seconds 9
 for ((i = 0; i < 2; i++)); do
@@ -43,10 +44,14 @@ load both --seconds 4
 sleep 1
 first=$(worker)
 kill -STOP "$first"
+# The successor gets no image before it is stopped: an image that is alone in it, and so loses its second worker, would
+# rightly be blamed.
+touch "$work/stall"
 kill -KILL "$first"
 successor() { workers | grep -qvx "$first"; }
 until_true 20 successor || fail "no successor"
 kill -STOP "$(workers | grep -vx "$first")"
+rm "$work/stall"
 loaded both
 all_answered both $((hang_ms + 1000 * slower))
 restarts=$(metric convoyd_worker_restarts_total)
