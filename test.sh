@@ -91,7 +91,7 @@ queue_fuzzers() {
 queue_after_fuzzers() {
   local target
   for target in "${fuzz_targets[@]}"; do
-    step works "fuzz/$target" tests/fuzz/run.sh 15 "$target"
+    step last "fuzz/$target" tests/fuzz/run.sh 15 "$target"
   done
 }
 

@@ -13,16 +13,20 @@
 #   waits    waits most of its time: for timers, processes, answers. $beside of them at a time.
 #   timed    has its answers' times or its own speed judged: no other step that waits is beside it, those that work are.
 #   alone    nothing else runs, because of what it measures.
-# Of the steps in the queue the first that may start does; so those that are alone come last.
+#   last     works for so long and gets as far as it can: for that it has a core of its own once nothing of the above, but
+#            for what works, is left.
+# Of the steps in the queue the first that may start does; so those that are alone come late.
 cores=$(nproc)
 beside=${CONVOY_TEST_BESIDE:-2}
 passed=0 failed=0 skipped=0
 failures=() skips=()
 # Of each step, by its number.
 kinds=() names=() commands=() reports=() begun=()
-waiting=()                             # numbers
-declare -A running=()                  # number of a process that runs
-declare -A count=([works]=0 [waits]=0 [timed]=0 [alone]=0) # steps that run
+waiting=()             # numbers
+declare -A running=()  # the number of each process that runs
+# How many steps of a kind run, and how many have not ended.
+declare -A count=([works]=0 [waits]=0 [timed]=0 [alone]=0 [last]=0)
+declare -A left=([works]=0 [waits]=0 [timed]=0 [alone]=0 [last]=0)
 results=$(mktemp -d)
 
 wanted() { [[ -z $pattern || $1 == *"$pattern"* ]]; }
@@ -31,6 +35,7 @@ wanted() { [[ -z $pattern || $1 == *"$pattern"* ]]; }
 queue() {
   local number=${#names[@]}
   reports+=("$1") kinds+=("$2") names+=("$3")
+  left[$2]=$((left[$2] + 1))
   shift 3
   commands+=("$(printf '%q ' "$@")")
   waiting+=("$number")
@@ -112,10 +117,11 @@ report_build() {
 may_start() {
   [ "${count[alone]}" -eq 0 ] || return 1
   case $1 in
-    works) [ "${count[works]}" -lt "$cores" ] ;;
+    works) [ $((count[works] + count[last])) -lt "$cores" ] ;;
     waits) [ "${count[waits]}" -lt "$beside" ] && [ "${count[timed]}" -eq 0 ] ;;
     timed) [ $((count[waits] + count[timed])) -eq 0 ] ;;
     alone) [ ${#running[@]} -eq 0 ] ;;
+    last) [ $((left[waits] + left[timed] + left[alone])) -eq 0 ] && may_start works ;;
   esac
 }
 
@@ -135,19 +141,20 @@ start() {
 }
 
 run_steps() {
-  local number status process kind left
+  local number status process kind later
   while [ $((${#waiting[@]} + ${#running[@]})) -gt 0 ]; do
-    left=()
+    later=()
     for number in "${waiting[@]}"; do
-      if may_start "${kinds[$number]}"; then start "$number"; else left+=("$number"); fi
+      if may_start "${kinds[$number]}"; then start "$number"; else later+=("$number"); fi
     done
-    waiting=("${left[@]}")
+    waiting=("${later[@]}")
     status=0
     wait -n -p process || status=$?
     number=${running[$process]}
     kind=${kinds[$number]}
     unset "running[$process]"
     count[$kind]=$((count[$kind] - 1))
+    left[$kind]=$((left[$kind] - 1))
     "${reports[$number]}" "$number" $status "$((SECONDS - begun[number])) s"
   done
 }
