@@ -238,3 +238,17 @@ void convoy_check_result(struct convoy_check *check, cudaError_t launched, struc
                 want[at]);
     fprintf(stderr, "\n");
 }
+
+double convoy_check_round(double x, enum convoy_products products)
+{
+    if (products == CONVOY_PRODUCTS_FP32)
+        return x;
+    if (products == CONVOY_PRODUCTS_FP16)
+        return (double)(_Float16)(float)x;
+    float value = (float)x;
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    bits = (bits + 0x1000) & 0xffffe000;
+    memcpy(&value, &bits, sizeof bits);
+    return value;
+}

@@ -33,6 +33,8 @@ double convoy_check_random(struct convoy_check *check, double low, double high);
 /* Any of the activations, with numbers that suit it. */
 struct convoy_unary convoy_check_any_unary(struct convoy_check *check);
 double convoy_check_apply_unary(struct convoy_unary unary, double x);
+/* As the hardware takes an operand: the nearest, ties away from zero in tf32 and to even in fp16. */
+double convoy_check_round(double x, enum convoy_products products);
 
 /* Poisoned. offset 1 to 3 makes memory that does not lie on 16 bytes. Ends the program if there is no memory.
  */

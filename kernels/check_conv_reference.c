@@ -10,21 +10,6 @@
 #define THREADS_MAX 64
 #define SMALL_WORK  2e6 /* multiply-adds that are not worth a thread */
 
-/* As the hardware takes it: the nearest, ties away from zero in tf32 and to even in fp16. */
-static double rounded(double x, enum convoy_products products)
-{
-    if (products == CONVOY_PRODUCTS_FP32)
-        return x;
-    if (products == CONVOY_PRODUCTS_FP16)
-        return (double)(_Float16)(float)x;
-    float value = (float)x;
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    bits = (bits + 0x1000) & 0xffffe000;
-    memcpy(&value, &bits, sizeof bits);
-    return value;
-}
-
 /* The operands of one image, rounded once. */
 struct operands {
     const struct check_problem *problem;
@@ -59,7 +44,7 @@ static void round_image(struct operands *operands, enum convoy_products products
                             ? (double)pixel * images->multiply[c] + images->add[c]
                             : fmaf(pixel, images->multiply[c], images->add[c]); /* rounded twice, as there */
             }
-            operands->x[c * plane + at] = rounded(value, products);
+            operands->x[c * plane + at] = convoy_check_round(value, products);
         }
     }
 }
@@ -125,7 +110,7 @@ void check_reference(const struct check_problem *problem, enum convoy_products p
     struct operands operands = {problem, n, memory((size_t)s->c * s->h * s->w), memory(weights)};
     round_image(&operands, products);
     for (size_t i = 0; i < weights; i++)
-        operands.weights[i] = rounded(problem->weights[i], products);
+        operands.weights[i] = convoy_check_round(problem->weights[i], products);
     double work = check_work(s);
     int threads = (int)fmin(fmin(THREADS_MAX, (double)sysconf(_SC_NPROCESSORS_ONLN)),
                             fmin(s->k, 1 + work / SMALL_WORK));

@@ -26,18 +26,9 @@
 #define CONVOY_KERNELS_CONV_TENSOR_CUH
 
 #include "kernels/conv_epilogue.cuh"
-#include "kernels/mma.cuh"
 #include "kernels/tensor_plan.h"
 
 #define FOLD_STEPS 16 /* of 8 terms, until sums are carried to fp32 registers */
-
-/* A lane's share of 8 words x 8 maps of the weights. */
-template <int MATH> struct tensor_weights {
-    uint2 word;
-};
-template <> struct tensor_weights<TENSOR_FP32> {
-    uint4 word; /* high, high, low, low */
-};
 
 /* Where a unit lies. */
 struct tensor_unit {
@@ -191,41 +182,6 @@ static __device__ __forceinline__ void make_offsets(const struct convoy_conv_sha
     }
 }
 
-template <int MATH, int NT>
-static __device__ __forceinline__ void multiply(const uint32_t (&a)[4],
-                                                const struct tensor_weights<MATH> (&b)[NT], float (*sum)[4])
-{
-#pragma unroll
-    for (int j = 0; j < NT; j++) {
-        if constexpr (MATH == TENSOR_HALF)
-            convoy_mma_half(sum[j], a, b[j].word.x, b[j].word.y);
-        else
-            convoy_mma_tf32(sum[j], a, b[j].word.x, b[j].word.y);
-    }
-}
-
-/* The small products first. */
-template <int NT>
-static __device__ __forceinline__ void
-multiply_fp32(const uint32_t (&a)[4], const struct tensor_weights<TENSOR_FP32> (&b)[NT], float (*sum)[4])
-{
-    uint32_t high[4], low[4];
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
-        high[i] = convoy_tf32(convoy_bits_float(a[i]));
-        low[i] = convoy_float_bits(convoy_bits_float(a[i]) - convoy_bits_float(high[i]));
-    }
-#pragma unroll
-    for (int j = 0; j < NT; j++)
-        convoy_mma_tf32(sum[j], low, b[j].word.x, b[j].word.y);
-#pragma unroll
-    for (int j = 0; j < NT; j++)
-        convoy_mma_tf32(sum[j], high, b[j].word.z, b[j].word.w);
-#pragma unroll
-    for (int j = 0; j < NT; j++)
-        convoy_mma_tf32(sum[j], high, b[j].word.x, b[j].word.y);
-}
-
 /* What a lane needs for a step, on its way from memory while the step before it is multiplied. */
 template <int MATH, int MT, int NT> struct tensor_step {
     uint32_t a[MT][4];
@@ -269,10 +225,7 @@ static __device__ __forceinline__ void add_steps(const uint32_t *tile, const int
         far = at[ahead * TENSOR_STEP + 4];
 #pragma unroll
         for (int i = 0; i < MT; i++) {
-            if constexpr (MATH == TENSOR_FP32)
-                multiply_fp32<NT>(now.a[i], now.b, &sum[i * NT]);
-            else
-                multiply<MATH, NT>(now.a[i], now.b, &sum[i * NT]);
+            tensor_multiply<MATH, NT>(now.a[i], now.b, &sum[i * NT]);
         }
     }
 }
@@ -486,23 +439,26 @@ template <int MATH, int MT, int NT> struct tensor {
     static bool takes(const struct convoy_conv_shape *s)
     {
         struct tensor_plan unused;
-        bool exact = (int)s->products >= (int)(MATH == TENSOR_FP32   ? CONVOY_PRODUCTS_FP32
-                                               : MATH == TENSOR_TF32 ? CONVOY_PRODUCTS_TF32
-                                                                     : CONVOY_PRODUCTS_FP16);
-        return exact && (s->pool == 1 || (s->pool == 2 && convoy_unary_rises(s->act))) && plan(s, &unused);
+        return tensor_allows((enum tensor_math)MATH, s->products) && convoy_has_mma() &&
+               (s->pool == 1 || (s->pool == 2 && convoy_unary_rises(s->act))) && plan(s, &unused);
     }
 
-    /* Shares of 60 TFLOP/s that the products reach, less what is padding. */
+    /* Shares of 60 TFLOP/s that the products reach, less what is padding, and what a pass costs beside them:
+     * some 1,500 instructions of a warp for 32 outputs. Both as measured on an H200 with the layers of
+     * ece408. */
     static float guess_us(const struct convoy_conv_shape *s)
     {
-        struct tensor_plan plan_;
-        if (!plan(s, &plan_))
+        struct tensor_plan made;
+        if (!plan(s, &made))
             return 1e9f;
-        double share = MATH == TENSOR_FP32 ? 1.4 : MATH == TENSOR_TF32 ? 3.0 : 5.0;
-        double maps = (double)(s->k / s->groups) / ((double)plan_.map_tiles * NT * 8);
+        double share = MATH == TENSOR_FP32 ? 0.95 : MATH == TENSOR_TF32 ? 1.9 : 2.7;
+        double maps = (double)(s->k / s->groups) / ((double)made.map_tiles * NT * 8);
         double words = (double)(s->c / s->groups) * s->r * s->s /
-                       ((double)plan_.chunks * plan_.steps * TENSOR_STEP * (MATH == TENSOR_HALF ? 2 : 1));
-        return convoy_conv_guess(s, (double)plan_.blocks * s->groups, share * maps * words, 1.2);
+                       ((double)made.chunks * made.steps * TENSOR_STEP * (MATH == TENSOR_HALF ? 2 : 1));
+        double blocks = (double)made.blocks * s->groups;
+        double passes = convoy_div_up((int64_t)blocks, CONVOY_GUESS_SMS) * CONVOY_GUESS_SMS * made.passes;
+        return convoy_conv_guess(s, blocks, share * maps * words, 1.2) +
+               (float)(passes * made.chunks * MT * 750 / (CONVOY_GUESS_SMS * 1700.0));
     }
 
     static constexpr int lane_words = sizeof(struct tensor_weights<MATH>) / 4;

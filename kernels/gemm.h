@@ -18,6 +18,14 @@ extern "C" {
 #define CONVOY_GEMM_LAUNCH_US      2.0f
 #define CONVOY_GEMM_SCRATCH_FLOATS (INT64_C(64) << 20) /* partial results never take more */
 
+/* Columns of a block, in each of three precisions: the template's instances and the list cannot part. */
+#define CONVOY_GEMM_TENSOR_INSTANCES(X) X(32) X(64) X(80)
+
+#define CONVOY_DECLARE_GEMM_TENSOR(columns)                                                                  \
+    extern const struct convoy_gemm_kernel convoy_gemm_tensor_##columns, convoy_gemm_tensor_tf32_##columns,  \
+        convoy_gemm_tensor_fp16_##columns;
+
+CONVOY_GEMM_TENSOR_INSTANCES(CONVOY_DECLARE_GEMM_TENSOR)
 extern const struct convoy_gemm_kernel convoy_gemm_tiled;
 extern const struct convoy_gemm_kernel convoy_gemm_blocked_128x128;
 extern const struct convoy_gemm_kernel convoy_gemm_blocked_128x64;

@@ -192,5 +192,5 @@ static cudaError_t launch(const struct convoy_gemm_shape *shape, const struct co
     return convoy_launch_gemm_sum(shape, (int)job.splits, y, operands->bias, operands->y, stream);
 }
 
-extern const struct convoy_gemm_kernel convoy_gemm_split_columns = {"gemm_split_columns", takes, guess_us,
-                                                                    scratch_bytes, launch};
+extern const struct convoy_gemm_kernel convoy_gemm_split_columns = {
+    "gemm_split_columns", CONVOY_PRODUCTS_FP32, takes, guess_us, scratch_bytes, launch};

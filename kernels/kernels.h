@@ -119,6 +119,7 @@ struct convoy_gemm_shape {
     bool b_transposed, bias;
     int64_t a_stride, b_stride, y_stride;
     struct convoy_unary act;
+    enum convoy_products products; /* the least exact that will do */
 };
 
 struct convoy_gemm_operands {
@@ -129,6 +130,7 @@ struct convoy_gemm_operands {
 
 struct convoy_gemm_kernel {
     const char *name;
+    enum convoy_products products;
     bool (*takes)(const struct convoy_gemm_shape *shape);
     float (*guess_us)(const struct convoy_gemm_shape *shape);
     size_t (*scratch_bytes)(const struct convoy_gemm_shape *shape);

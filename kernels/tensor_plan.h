@@ -3,16 +3,14 @@
 #define CONVOY_KERNELS_TENSOR_PLAN_H
 
 #include "kernels/conv_common.h"
-
-/* fp32 is three products of tf32: (high + low) (high + low) without low times low. */
-enum tensor_math { TENSOR_FP32, TENSOR_TF32, TENSOR_HALF };
+#include "kernels/tensor_products.cuh"
 
 #define TENSOR_THREADS 128
 #define TENSOR_WARPS   (TENSOR_THREADS / 32)
 #ifndef TENSOR_LEAST_BLOCKS /* before a block makes several passes; tests make them do so at once */
 #define TENSOR_LEAST_BLOCKS (8 * CONVOY_GUESS_SMS)
 #endif
-#define TENSOR_STEP    8 /* words of the reduction in one instruction */
+#define TENSOR_STEP 8 /* words of the reduction in one instruction */
 
 /* Division of what is not negative by a number that is the same for a launch: a product and a shift, where
  * the hardware has no division. Exact below 2^31: magic = ceil(2^(31 + l) / divisor) with 2^l >= divisor is

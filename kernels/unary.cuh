@@ -51,4 +51,49 @@ static __host__ __device__ __forceinline__ bool convoy_unary_rises(struct convoy
     }
 }
 
+template <enum convoy_unary_kind KIND, int ROWS, int COLUMNS>
+static __device__ __forceinline__ void convoy_activate_as(struct convoy_unary act,
+                                                          float (&values)[ROWS][COLUMNS])
+{
+    act.kind = KIND;
+#pragma unroll
+    for (int i = 0; i < ROWS; i++)
+#pragma unroll
+        for (int j = 0; j < COLUMNS; j++)
+            values[i][j] = convoy_apply_unary(act, values[i][j]);
+}
+
+/* The activation of all of a thread's outputs, chosen once: straight code for each kind, where a choice for
+ * each output would make a hundred instructions of it and miss the instruction cache. */
+template <int ROWS, int COLUMNS>
+static __device__ __forceinline__ void convoy_activate(struct convoy_unary act,
+                                                       float (&values)[ROWS][COLUMNS])
+{
+    switch (act.kind) {
+    case CONVOY_UNARY_NONE:
+        return;
+    case CONVOY_UNARY_RELU:
+        convoy_activate_as<CONVOY_UNARY_RELU>(act, values);
+        return;
+    case CONVOY_UNARY_LEAKY_RELU:
+        convoy_activate_as<CONVOY_UNARY_LEAKY_RELU>(act, values);
+        return;
+    case CONVOY_UNARY_SIGMOID:
+        convoy_activate_as<CONVOY_UNARY_SIGMOID>(act, values);
+        return;
+    case CONVOY_UNARY_TANH:
+        convoy_activate_as<CONVOY_UNARY_TANH>(act, values);
+        return;
+    case CONVOY_UNARY_CLIP:
+        convoy_activate_as<CONVOY_UNARY_CLIP>(act, values);
+        return;
+    case CONVOY_UNARY_HARD_SIGMOID:
+        convoy_activate_as<CONVOY_UNARY_HARD_SIGMOID>(act, values);
+        return;
+    case CONVOY_UNARY_HARD_SWISH:
+        convoy_activate_as<CONVOY_UNARY_HARD_SWISH>(act, values);
+        return;
+    }
+}
+
 #endif

@@ -16,8 +16,8 @@ void convoy_cuda_conv_key(const struct convoy_conv_shape *s, struct convoy_cuda_
 
 void convoy_cuda_gemm_key(const struct convoy_gemm_shape *s, struct convoy_cuda_key *key)
 {
-    snprintf(key->text, sizeof(key->text), "gemm %ldx%ldx%ld x%d t%d b%d a%d", (long)s->m, (long)s->n,
-             (long)s->k, s->batch, s->b_transposed, s->bias, (int)s->act.kind);
+    snprintf(key->text, sizeof(key->text), "gemm %ldx%ldx%ld x%d t%d b%d a%d f%d", (long)s->m, (long)s->n,
+             (long)s->k, s->batch, s->b_transposed, s->bias, (int)s->act.kind, (int)s->products);
 }
 
 /* The index of key, or ~(where it would stand). */

@@ -78,9 +78,13 @@ enum convoy_precision convoy_cuda_precision(const struct convoy_net *net)
     for (int i = 0; i < net->bucket_count; i++)
         for (int form = 0; form < CONVOY_CUDA_FORMS; form++) {
             const struct convoy_cuda_plan *plan = &net->buckets[i].plans[form];
-            for (int k = 0; k < plan->step_count; k++)
-                if (plan->steps[k].kind == CONVOY_CUDA_CONV && plan->steps[k].conv.kernel->products > least)
-                    least = plan->steps[k].conv.kernel->products;
+            for (int k = 0; k < plan->step_count; k++) {
+                const struct convoy_cuda_step *step = &plan->steps[k];
+                enum convoy_products products = step->kind == CONVOY_CUDA_CONV   ? step->conv.kernel->products
+                                                : step->kind == CONVOY_CUDA_GEMM ? step->gemm.kernel->products
+                                                                                 : CONVOY_PRODUCTS_FP32;
+                least = products > least ? products : least;
+            }
         }
     return (enum convoy_precision)least;
 }

@@ -2,7 +2,7 @@
 # Fuzzes what strangers send: each target for SECONDS (default 15) from its corpus. What is found new is kept in
 # build-fuzz/found; an input that breaks something is left in build-fuzz/broken and belongs, once it is mended,
 # into tests/fuzz/corpus. Exit status 77 where clang or its fuzzer is missing.
-#   tests/fuzz/run.sh [SECONDS [TARGET...]]
+#   tests/fuzz/run.sh [SECONDS [TARGET...]]     SECONDS 0 only builds them; several may run at a time
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 seconds=${1:-15}
@@ -14,14 +14,17 @@ command -v clang >/dev/null || { echo "clang is not installed"; exit 77; }
 flags="-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-sanitize=function"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
+mkdir -p build-fuzz
 if ! {
+  flock 9
   cmake -S . -B build-fuzz -G Ninja -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCONVOY_FUZZ=ON \
     -DCMAKE_C_FLAGS="$flags" -DCMAKE_EXE_LINKER_FLAGS="-fsanitize=address,undefined" &&
     ninja -C build-fuzz "${targets[@]/#/fuzz_}"
-} >"$log" 2>&1; then
+} >"$log" 2>&1 9>build-fuzz/one-builds; then
   tail -n 30 "$log"
   exit 1
 fi
+[ "$seconds" -gt 0 ] || exit 0
 
 for target in "${targets[@]}"; do
   mkdir -p "build-fuzz/found/$target" build-fuzz/broken

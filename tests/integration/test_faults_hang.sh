@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # sanitize: yes
+# timed: answers under load, and who counts as hanging, are judged by the clock
 # Workers that hang: stopped by a signal, or in a job that never ends. And a front that was stopped itself, which
 # must not take that for its worker's fault.
 # shellcheck source=tests/integration/faults.sh
@@ -10,6 +11,7 @@ hang_ms=$((slower > 1 ? 1000 : 500))
 configure worker="{\"hang_timeout_ms\": $hang_ms}" timeout_ms=60000
 
 echo "A worker stopped under load is replaced after the hang timeout."
+export CONVOY_TEST_FAULT=stall:cifar10-convnet:$work/stall # while that file is there, which is needed further down
 start --config "$work/config.json"
 load stopped --seconds 9
 for ((i = 0; i < 2; i++)); do
@@ -41,11 +43,17 @@ echo "A stopped worker that is killed before the timeout, and its successor stop
 load both --seconds 4
 sleep 1
 first=$(worker)
+starts() { grep -c 'msg="worker started"' "$work/log"; }
+before=$(starts)
+successor() { [ "$(starts)" -gt "$before" ]; }
 kill -STOP "$first"
+# The successor is stopped while it loads, before it gets an image: an image that is alone in it, and so loses its second
+# worker, would rightly be blamed.
+touch "$work/stall"
 kill -KILL "$first"
-successor() { workers | grep -qvx "$first"; }
 until_true 20 successor || fail "no successor"
-kill -STOP "$(workers | grep -vx "$first")"
+kill -STOP "$(workers)"
+rm "$work/stall"
 loaded both
 all_answered both $((hang_ms + 1000 * slower))
 restarts=$(metric convoyd_worker_restarts_total)

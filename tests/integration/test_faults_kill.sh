@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# timed: no answer may take a second, under load on every core
 # A worker killed with -9 every 5 s for a minute under 64 connections: no request fails, every answer is right, the
 # longest takes under 1 s, and a worker that comes gets the channel's socket and no other.
 # shellcheck source=tests/integration/faults.sh

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# alone: its proportional memory is measured: pages that another convoyd shares would count for less
 # Proportional memory (PSS) of front and worker together stays under 120 MB with the models that ship: after 1,000
 # requests one by one, after 64 connections at once, and after workers were replaced.
 # shellcheck disable=SC2119 # start takes options of convoyd, which are not this script's

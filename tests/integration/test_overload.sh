@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # sanitize: yes
+# timed: the rate that is served is judged
 # Four times the load that the worker can take, in open loop: what is not served is refused rightly, what is accepted is
 # answered, the worker computes nothing in vain, memory stays, health and metrics answer, and SIGTERM loses nothing. The
 # worker's capacity is its own (CONVOY_TEST_FAULT=pace), so that the test does not depend on the cores it shares with its

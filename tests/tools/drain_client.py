@@ -3,7 +3,7 @@
 
     drain_client.py URL IMAGE COUNT DAEMON-PID WORKER-PID
 
-The daemon has one slot, for one image. COUNT connections send an image each, which cannot be
+The daemon has one slot. COUNT connections send an image each, the first of them alone, which cannot be
 answered as the worker is stopped; COUNT more have had one answer and are kept. DAEMON-PID gets SIGTERM. Then
 the socket must refuse connections, a new request on a kept connection must get 503 with "Connection: close",
 and once WORKER-PID gets SIGCONT every image its 200. With a COUNT of 0 there is one kept connection and no
@@ -27,6 +27,16 @@ def refuses(url):
     return False
 
 
+def wait_for(connection, name, wanted):
+    """Until the sum of the samples whose line begins with NAME is that."""
+    found, end = None, time.monotonic() + 10
+    while found != wanted:
+        assert time.monotonic() < end, f"{name} is {found}, not {wanted}"
+        connection.ask("GET", "/metrics")
+        lines = connection.answer().body.decode().splitlines()
+        found = sum(int(line.split()[-1]) for line in lines if line.startswith(name))
+
+
 def main():
     url, image, count = sys.argv[1], pathlib.Path(sys.argv[2]).read_bytes(), int(sys.argv[3])
     daemon, worker = int(sys.argv[4]), int(sys.argv[5])
@@ -35,15 +45,13 @@ def main():
         connection.ask("GET", "/v2")
         assert connection.answer().status == 200
     accepted = [Connection(url) for _ in range(count)]
-    for connection in accepted:
+    # Accepted is what has its place: one image in the slot, which has left, the others in the queue.
+    for connection in accepted[:1]:
         connection.ask("POST", "/classify", image)
-    # Accepted is what has its place: one image in the slot, the others in the queue.
-    waiting, end = 0, time.monotonic() + 10
-    while waiting < count - 1:
-        assert time.monotonic() < end, f"only {waiting} images wait"
-        kept[0].ask("GET", "/metrics")
-        lines = kept[0].answer().body.decode().splitlines()
-        waiting = sum(int(line.split()[-1]) for line in lines if line.startswith("convoyd_queue_images{"))
+        wait_for(kept[0], "convoyd_slots_in_use", 1)
+    for connection in accepted[1:]:
+        connection.ask("POST", "/classify", image)
+    wait_for(kept[0], "convoyd_queue_images{", max(count - 1, 0))
     os.kill(daemon, signal.SIGTERM)
     end = time.monotonic() + 10
     while not refuses(url):

@@ -22,11 +22,12 @@ With --renew each connection is closed after K answers and opened anew.
 With --terminate the process PID gets SIGTERM after S seconds and the asking goes on until the server has
 closed every connection. From that moment a 503 with "Connection: close" is right too: it is counted in
 stopped, or, when its request was sent before the signal, in overtaken: the server had not read it yet. With
-drain_ms there must be none of these. A request sent after the signal may find its connection closed (late).
+drain_ms there must be none of these. A right answer that ends its connection since then is counted in dismissed.
+A request sent after the signal may find its connection closed (late).
 
 The figures: requests, statuses {status: count}, kinds {what was asked: count}, wrong (answered otherwise than
-it must be), lost (no answer), stopped, overtaken, late, refused, expired, unsent, per_second, median_ms,
-longest_ms, example (of a wrong answer). Exit status 0 when nothing was wrong or lost and something was asked.
+it must be), lost (no answer), stopped, overtaken, dismissed, late, refused, expired, unsent, per_second,
+median_ms, longest_ms, example (of a wrong answer). Exit status 0 when nothing was wrong or lost and something was asked.
 
 One thread of Python's standard library, so that the client's own waiting stays out of the longest answer.
 """
@@ -147,7 +148,7 @@ class Figures:
     def __init__(self, refusals):
         self.refusals = refusals
         self.statuses, self.kinds = collections.Counter(), collections.Counter()
-        self.wrong = self.lost = self.stopped = self.overtaken = self.late = 0
+        self.wrong = self.lost = self.stopped = self.overtaken = self.dismissed = self.late = 0
         self.refused = self.expired = self.unsent = 0
         self.latencies = []
         self.example = None
@@ -161,7 +162,9 @@ class Figures:
         self.kinds[kind.name] += 1
         self.latencies.append(time.monotonic() - sent)
         if headers.get("x-request-id") == request_id:
+            last = headers.get("connection", "").lower() == "close"
             if kind.right(status, headers, body):
+                self.dismissed += last and self.signalled is not None
                 return
             if self.refusals and status == 503 and "connection" not in headers:
                 sentence = json.loads(body)["error"]
@@ -169,8 +172,7 @@ class Figures:
                     self.refused += 1
                     self.expired += sentence.startswith("the deadline passed")
                     return
-            closing = status == 503 and headers.get("connection", "").lower() == "close"
-            if closing and self.signalled is not None:
+            if status == 503 and last and self.signalled is not None:
                 if self.after_signal(sent):
                     self.stopped += 1
                 else:
@@ -196,6 +198,7 @@ class Figures:
             "lost": self.lost,
             "stopped": self.stopped,
             "overtaken": self.overtaken,
+            "dismissed": self.dismissed,
             "late": self.late,
             "refused": self.refused,
             "expired": self.expired,

@@ -1,0 +1,96 @@
+/* The three kinds of products on the tensor cores that convolutions and matrix products share: what they are
+ * worth, and a step of them for a row of fragments. */
+#ifndef CONVOY_KERNELS_TENSOR_PRODUCTS_CUH
+#define CONVOY_KERNELS_TENSOR_PRODUCTS_CUH
+
+#include "kernels/kernels.h"
+#include "kernels/mma.cuh"
+
+/* fp32 is three products of tf32: (high + low) (high + low) without low times low. */
+enum tensor_math { TENSOR_FP32, TENSOR_TF32, TENSOR_HALF };
+
+static inline bool tensor_allows(enum tensor_math math, enum convoy_products least_exact)
+{
+    return (int)math <= (int)least_exact;
+}
+
+/* Can the current device run them? mma.sync with tf32 and cp.async came with compute capability 8.0. */
+static inline bool convoy_has_mma(void)
+{
+    int device = 0, major = 0;
+    return cudaGetDevice(&device) == cudaSuccess &&
+           cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
+           major >= 8;
+}
+
+/* A lane's share of 8 words x 8 columns of B (mma.cuh). */
+template <int MATH> struct tensor_weights {
+    uint2 word;
+};
+template <> struct tensor_weights<TENSOR_FP32> {
+    uint4 word; /* high, high, low, low */
+};
+
+/* From words as they are, of a lane's two rows. */
+template <int MATH>
+static __device__ __forceinline__ struct tensor_weights<MATH> tensor_weights_of(uint32_t first,
+                                                                                uint32_t second) {
+    struct tensor_weights<MATH> weights;
+    weights.word.x = first;
+    weights.word.y = second;
+    if constexpr (MATH == TENSOR_FP32) {
+        weights.word.x = convoy_tf32(convoy_bits_float(first));
+        weights.word.y = convoy_tf32(convoy_bits_float(second));
+        weights.word.z = convoy_float_bits(convoy_bits_float(first) - convoy_bits_float(weights.word.x));
+        weights.word.w = convoy_float_bits(convoy_bits_float(second) - convoy_bits_float(weights.word.y));
+    }
+    return weights;
+}
+
+template <int MATH, int NT>
+static __device__ __forceinline__ void
+tensor_multiply_once(const uint32_t (&a)[4], const struct tensor_weights<MATH> (&b)[NT], float (*sum)[4])
+{
+#pragma unroll
+    for (int j = 0; j < NT; j++) {
+        if constexpr (MATH == TENSOR_HALF)
+            convoy_mma_half(sum[j], a, b[j].word.x, b[j].word.y);
+        else
+            convoy_mma_tf32(sum[j], a, b[j].word.x, b[j].word.y);
+    }
+}
+
+/* The small products first. */
+template <int NT>
+static __device__ __forceinline__ void
+multiply_fp32(const uint32_t (&a)[4], const struct tensor_weights<TENSOR_FP32> (&b)[NT], float (*sum)[4])
+{
+    uint32_t high[4], low[4];
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        high[i] = convoy_tf32(convoy_bits_float(a[i]));
+        low[i] = convoy_float_bits(convoy_bits_float(a[i]) - convoy_bits_float(high[i]));
+    }
+#pragma unroll
+    for (int j = 0; j < NT; j++)
+        convoy_mma_tf32(sum[j], low, b[j].word.x, b[j].word.y);
+#pragma unroll
+    for (int j = 0; j < NT; j++)
+        convoy_mma_tf32(sum[j], high, b[j].word.z, b[j].word.w);
+#pragma unroll
+    for (int j = 0; j < NT; j++)
+        convoy_mma_tf32(sum[j], high, b[j].word.x, b[j].word.y);
+}
+
+/* sum[j] += a b[j] for NT tiles beside each other; a in fp32 is as it came, otherwise rounded. */
+template <int MATH, int NT>
+static __device__ __forceinline__ void
+tensor_multiply(const uint32_t (&a)[4], const struct tensor_weights<MATH> (&b)[NT], float (*sum)[4])
+{
+    if constexpr (MATH == TENSOR_FP32)
+        multiply_fp32<NT>(a, b, sum);
+    else
+        tensor_multiply_once<MATH, NT>(a, b, sum);
+}
+
+#endif
