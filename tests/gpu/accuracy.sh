@@ -5,13 +5,14 @@
 #   tests/gpu/accuracy.sh PACK DATA [FILE]           where the GPU is: prints the accuracies, and compares with FILE
 # Fails where more than 0.1 % of the CIFAR images, or more than one of the Fashion images, have another first class. DATA is
 # laid out as ../shared/data. In the environment: ACCURACY_BELOW=N takes the images numbered below N alone, for a look on
-# an emulated GPU; ACCURACY_BACKEND=cpu compares another backend than cuda.
+# an emulated GPU; ACCURACY_BACKEND=cpu compares another backend than cuda; ACCURACY_PRECISION=fp16 lets all models
+# compute in that, whatever their configurations say (then it prints how many differ, and fails for none).
 record=
 if [ "${1:-}" = --record ]; then
   record=${2:-}
   shift 2
 fi
-[ $# -ge 2 ] || { sed -n '2,9s/^# //p' "$0" >&2; exit 2; }
+[ $# -ge 2 ] || { sed -n '2,10s/^# //p' "$0" >&2; exit 2; }
 backend=${ACCURACY_BACKEND:-cuda}
 if [ -n "$record" ]; then
   backend=cpu
@@ -54,7 +55,19 @@ PYTHON
   echo "$tar"
 }
 
-configure tune='"off"' timeout_ms=600000
+repository=models
+if [ -n "${ACCURACY_PRECISION:-}" ]; then
+  repository=$work/repository
+  cp -r models "$repository"
+  "$python" - "$ACCURACY_PRECISION" "$repository"/*/config.json <<'PYTHON'
+import json, sys
+for path in sys.argv[2:]:
+    config = json.load(open(path))
+    config["precision"] = sys.argv[1]
+    json.dump(config, open(path, "w"))
+PYTHON
+fi
+configure tune='"off"' timeout_ms=600000 models="\"$repository\""
 start --config "$work/config.json" --backend "$backend"
 bad=
 for model in "${models[@]}"; do
@@ -63,7 +76,8 @@ for model in "${models[@]}"; do
     fail "convoy eval --model $model: $(cat "$work/eval")"
   "$python" tests/tools/classify_archive.py "$url" "$archive" --model "$model" --batch 50 --out "$work/answers" \
     >"$work/counts" || fail "$model: $(cat "$work/counts")"
-  accuracy=$(json "$work/eval" '"%s: %d of %d images right, %.1f %%" % (
+  precision=$(curl -fsS "$url/v2/models/$model" | "$python" -c 'import json, sys; print(json.load(sys.stdin)["precision"])')
+  accuracy=$(json "$work/eval" '"%s ('"$precision"'): %d of %d images right, %.1f %%" % (
     "'"$model"'", d["overall"]["right"], d["overall"]["images"], 100 * d["overall"]["accuracy"])')
   sed "s/^/$model /" "$work/answers" >>"$work/all"
   if [ -z "$reference" ]; then
@@ -84,7 +98,7 @@ for model in "${models[@]}"; do
   differ=$(wc -l <"$work/differ")
   echo "$accuracy; another first class than on the CPU: $differ (at most $most)"
   head -n 10 "$work/differ" | sed 's/^/  /'
-  [ "$differ" -le "$most" ] || bad="$bad $model"
+  [ -n "${ACCURACY_PRECISION:-}" ] || [ "$differ" -le "$most" ] || bad="$bad $model"
 done
 stop
 [ -z "$record" ] || { cp "$work/all" "$record"; echo "written: $(wc -l <"$record") answers"; }
