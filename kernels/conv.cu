@@ -4,9 +4,9 @@
 #define LIST_PER_LAYER(filter, stride, rows, maps)                                                           \
     &convoy_conv_per_layer_##filter##_##stride##_##rows##_##maps,
 #define LIST_FUSED_GEMM(bm, bn) &convoy_conv_fused_gemm_##bm##_##bn,
-#define LIST_TENSOR(outputs, maps)                                                                           \
-    &convoy_conv_tensor_##outputs##_##maps, &convoy_conv_tensor_tf32_##outputs##_##maps,                     \
-        &convoy_conv_tensor_fp16_##outputs##_##maps,
+#define LIST_TENSOR_WIDE(outputs, maps)                                                                      \
+    &convoy_conv_tensor_tf32_##outputs##_##maps, &convoy_conv_tensor_fp16_##outputs##_##maps,
+#define LIST_TENSOR(outputs, maps) &convoy_conv_tensor_##outputs##_##maps, LIST_TENSOR_WIDE(outputs, maps)
 
 static const struct convoy_conv_kernel *const list[] = {
     &convoy_conv_direct,
@@ -16,7 +16,7 @@ static const struct convoy_conv_kernel *const list[] = {
     CONVOY_FUSED_GEMM_INSTANCES(LIST_FUSED_GEMM) & convoy_conv_channel_split,
     CONVOY_PER_LAYER_INSTANCES(LIST_PER_LAYER) & convoy_conv_unrolled,
     &convoy_conv_depthwise,
-    CONVOY_TENSOR_INSTANCES(LIST_TENSOR)};
+    CONVOY_TENSOR_INSTANCES(LIST_TENSOR) CONVOY_TENSOR_WIDE_INSTANCES(LIST_TENSOR_WIDE)};
 
 extern "C" const struct convoy_conv_kernel *const *convoy_conv_kernels(int *count)
 {

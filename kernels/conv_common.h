@@ -60,14 +60,21 @@
     X(64, 32)                                                                                                \
     X(64, 64)
 
+/* Too many sums for fp32, which has them twice. */
+#define CONVOY_TENSOR_WIDE_INSTANCES(X) X(256, 64)
+
 #define CONVOY_DECLARE_PER_LAYER(filter, stride, rows, maps)                                                 \
     extern const struct convoy_conv_kernel convoy_conv_per_layer_##filter##_##stride##_##rows##_##maps;
 #define CONVOY_DECLARE_FUSED_GEMM(bm, bn)                                                                    \
     extern const struct convoy_conv_kernel convoy_conv_fused_gemm_##bm##_##bn;
+#define CONVOY_DECLARE_TENSOR_WIDE(outputs, maps)                                                            \
+    extern const struct convoy_conv_kernel convoy_conv_tensor_tf32_##outputs##_##maps,                       \
+        convoy_conv_tensor_fp16_##outputs##_##maps;
 #define CONVOY_DECLARE_TENSOR(outputs, maps)                                                                 \
-    extern const struct convoy_conv_kernel convoy_conv_tensor_##outputs##_##maps,                            \
-        convoy_conv_tensor_tf32_##outputs##_##maps, convoy_conv_tensor_fp16_##outputs##_##maps;
+    extern const struct convoy_conv_kernel convoy_conv_tensor_##outputs##_##maps;                            \
+    CONVOY_DECLARE_TENSOR_WIDE(outputs, maps)
 
+CONVOY_TENSOR_WIDE_INSTANCES(CONVOY_DECLARE_TENSOR_WIDE)
 CONVOY_TENSOR_INSTANCES(CONVOY_DECLARE_TENSOR)
 CONVOY_PER_LAYER_INSTANCES(CONVOY_DECLARE_PER_LAYER)
 CONVOY_FUSED_GEMM_INSTANCES(CONVOY_DECLARE_FUSED_GEMM)

@@ -351,7 +351,7 @@ static constexpr int tensor_blocks(int math, int tiles)
 {
     if (math == TENSOR_FP32)
         return tiles <= 4 ? 5 : tiles <= 6 ? 4 : tiles <= 8 ? 3 : 2;
-    return tiles <= 6 ? 5 : tiles <= 8 ? 4 : 3;
+    return tiles <= 6 ? 5 : tiles <= 8 ? 4 : tiles <= 16 ? 3 : 2;
 }
 
 template <int MATH, int MT, int NT>

@@ -225,18 +225,24 @@ static inline int add_flatten(struct convoy_graph *graph, int x)
     return add_reshape(graph, x, SHAPE(1, convoy_shape_elements(shape_of(graph, x))));
 }
 
-static inline struct convoy_net *load(const struct convoy_graph *graph, uint32_t max_batch,
-                                      struct convoy_net_info *info)
+static inline struct convoy_net *load_as(const struct convoy_graph *graph, uint32_t max_batch,
+                                         enum convoy_precision precision, struct convoy_net_info *info)
 {
     struct convoy_error error;
     struct convoy_net *net = NULL;
-    struct convoy_load_options options = {.name = "test", .max_batch = max_batch};
+    struct convoy_load_options options = {.name = "test", .max_batch = max_batch, .precision = precision};
     for (int c = 0; c < CONVOY_MAX_U8_CHANNELS; c++) {
         options.multiply[c] = 0.01f * (float)(c + 1);
         options.add[c] = -1.0f - 0.1f * (float)c;
     }
     cr_assert_eq(backend->load(device, graph, &options, &net, info, &error), 0, "%s", error.message);
     return net;
+}
+
+static inline struct convoy_net *load(const struct convoy_graph *graph, uint32_t max_batch,
+                                      struct convoy_net_info *info)
+{
+    return load_as(graph, max_batch, CONVOY_FP32, info);
 }
 
 /* What normalisation makes of an 8-bit row, for the reference. */

@@ -283,3 +283,74 @@ Test(cuda_cache, a_full_disk_is_no_failure)
     free(text);
     free(still);
 }
+
+/* The cache's file with another kernel for every convolution and every product of the key's kind. */
+static void prescribe(const char *conv, const char *gemm)
+{
+    size_t length, used = 0;
+    char *text = read_cache(&length), changed[8192], *rest = NULL;
+    int entries = 0;
+    *strstr(text, "end ") = '\0';
+    for (char *line = strtok_r(text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
+        const char *key = strrchr(line, '\t');
+        entries += key != NULL;
+        if (key == NULL)
+            used += (size_t)snprintf(changed + used, sizeof(changed) - used, "%s\n", line);
+        else
+            used += (size_t)snprintf(changed + used, sizeof(changed) - used, "1\t%s%s\n",
+                                     strncmp(key, "\tconv", 5) == 0 ? conv : gemm, key);
+    }
+    free(text);
+    write_whole(changed, entries);
+}
+
+/* Loads the network with the least exact precision that it accepts, without tuning: the kernel of its first
+ * layer. */
+static enum convoy_precision visit_as(enum convoy_precision precision, enum convoy_tuning tune,
+                                      double tolerance, char *kernel)
+{
+    random_state = 1;
+    struct convoy_graph *graph = small_network();
+    struct convoy_net_info info;
+    open_tuning(tune, folder.path);
+    struct convoy_net *net = load_as(graph, MAX_BATCH, precision, &info);
+    tune_all();
+    const struct convoy_net_info *last = changes > 0 ? &changed_info : &info;
+    snprintf(kernel, CONVOY_LAYER_NAME_BYTES, "%s", last->layers[0].kernel);
+    enum convoy_precision used = last->precision;
+    for (uint32_t rows = 1; rows <= MAX_BATCH; rows++) {
+        check_rows(graph, net, last, CONVOY_FORM_U8_HWC, rows, tolerance);
+        check_rows(graph, net, last, CONVOY_FORM_F32_CHW, rows, tolerance);
+    }
+    unload_all(net, graph);
+    close_backend();
+    return used;
+}
+
+Test(cuda_cache, rounding_kernels_serve_those_who_accept_it)
+{
+    static const struct {
+        enum convoy_precision precision;
+        const char *conv, *gemm;
+    } kinds[] = {{CONVOY_FP16, "tensor_fp16:64x16", "gemm_tensor_fp16:128x32"},
+                 {CONVOY_TF32, "tensor_tf32:64x16", "gemm_tensor_tf32:128x32"}};
+    char kernel[CONVOY_LAYER_NAME_BYTES];
+    for (int i = 0; i < 2; i++) {
+        visit_as(kinds[i].precision, CONVOY_TUNING_FORCE, 1e-2, kernel);
+        prescribe(kinds[i].conv, kinds[i].gemm);
+        cr_assert_eq(visit_as(kinds[i].precision, CONVOY_TUNING_OFF, 1e-2, kernel), kinds[i].precision, "%s",
+                     kernel);
+        cr_assert_eq(strncmp(kernel, kinds[i].conv, strlen(kinds[i].conv)), 0, "%s", kernel);
+        /* What was found for one precision says nothing of another. */
+        cr_assert_eq(visit_as(CONVOY_FP32, CONVOY_TUNING_OFF, TOLERANCE, kernel), CONVOY_FP32, "%s", kernel);
+        cr_assert_neq(strncmp(kernel, "tensor_", 7), 0, "%s", kernel);
+    }
+}
+
+Test(cuda_cache, a_kernel_that_rounds_too_much_is_not_believed)
+{
+    char kernel[CONVOY_LAYER_NAME_BYTES];
+    visit_as(CONVOY_FP32, CONVOY_TUNING_FORCE, TOLERANCE, kernel);
+    prescribe("tensor_fp16:64x16", "gemm_tensor_fp16:128x32");
+    cr_assert_eq(visit_as(CONVOY_FP32, CONVOY_TUNING_OFF, TOLERANCE, kernel), CONVOY_FP32, "%s", kernel);
+}

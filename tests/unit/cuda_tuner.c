@@ -159,7 +159,8 @@ Test(cuda_tuner, off_times_nothing)
 Test(cuda_tuner, out_of_memory_keeps_the_defaults)
 {
     static const size_t room[] = {
-        0, 1000, (256 << 10) + 100, (256 << 10) + 600, (256 << 10) + 4000, 272 << 10, (280 << 10), 300 << 10};
+        0,         1000,        200 << 10, (256 << 10) + 100, (256 << 10) + 600, (256 << 10) + 4000,
+        272 << 10, (280 << 10), 300 << 10};
     int short_of_memory = 0;
     setenv("CONVOY_EMULATED_CLOCK", "kernels", 1);
     for (size_t i = 0; i < sizeof(room) / sizeof(room[0]); i++) {
