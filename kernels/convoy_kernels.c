@@ -41,6 +41,8 @@ static const char help[] =
     "there; "
     "none: without)\n"
     "  --shapes N        random shapes of --check beside the written ones (default 300)\n"
+    "  --in-turns        --check gives each shape to a fifth of the many instances of tensor, which are one "
+    "code\n"
     "  --seed S          repeats a run; without it the clock seeds, and the seed is printed\n"
     "  --device D        the GPU, counted from 0\n"
     "  --verbose         --check prints each shape before it runs\n"
@@ -59,7 +61,7 @@ struct options {
     const char *kernel, *cudnn;
     int runs, shapes, device, batches[8], batch_count;
     uint64_t seed;
-    bool verbose;
+    bool in_turns, verbose;
 };
 
 bool check_name_matches(const struct convoy_conv_kernel *kernel, const char *name)
@@ -175,6 +177,7 @@ static void read_options(int argc, char **argv, struct options *options)
         RUNS,
         BATCHES,
         SHAPES,
+        IN_TURNS,
         PRODUCTS,
         CUDNN,
         SEED,
@@ -196,6 +199,7 @@ static void read_options(int argc, char **argv, struct options *options)
         {"runs", required_argument, NULL, RUNS},
         {"batches", required_argument, NULL, BATCHES},
         {"shapes", required_argument, NULL, SHAPES},
+        {"in-turns", no_argument, NULL, IN_TURNS},
         {"products", required_argument, NULL, PRODUCTS},
         {"cudnn", required_argument, NULL, CUDNN},
         {"seed", required_argument, NULL, SEED},
@@ -252,6 +256,9 @@ static void read_options(int argc, char **argv, struct options *options)
             break;
         case PRODUCTS:
             rest.products = products(optarg);
+            break;
+        case IN_TURNS:
+            options->in_turns = true;
             break;
         case SHAPES:
             options->shapes = number(optarg, 0, "--shapes");
@@ -356,7 +363,8 @@ static int run_conv(const struct options *options, const struct convoy_conv_kern
 
 static int check_all(const struct options *options)
 {
-    int failures = check_shapes(options->seed, options->shapes, options->kernel, options->verbose);
+    int failures =
+        check_shapes(options->seed, options->shapes, options->kernel, options->in_turns, options->verbose);
     if (strcmp(options->kernel, "all") == 0) {
         failures += convoy_check_gemm(options->seed);
         failures += convoy_check_operators(options->seed);

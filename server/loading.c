@@ -211,6 +211,13 @@ void convoy_loading_tuned(struct member *member, const struct convoy_worker_mess
         return;
     free(kept->layers);
     kept->layers = layers;
+    if (strcmp(kept->shape.precision, message->loaded.shape.precision) != 0) {
+        memcpy(kept->shape.precision, message->loaded.shape.precision, sizeof kept->shape.precision);
+        convoy_model_precision(member->supervisor->registry, model, kept->shape.precision);
+        convoy_log(CONVOY_LOG_INFO, "model computes otherwise since it is tuned",
+                   CONVOY_STR("model", model->name), CONVOY_STR("version", model->version),
+                   CONVOY_STR("device", member->device), CONVOY_STR("precision", kept->shape.precision));
+    }
     if (member->attached)
         serve(member, model);
 }

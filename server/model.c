@@ -247,6 +247,14 @@ void convoy_model_ready(struct convoy_registry *registry, struct convoy_model *m
     convoy_metrics_model_ready(registry->metrics, model->name, model->version, true);
 }
 
+void convoy_model_precision(struct convoy_registry *registry, struct convoy_model *model,
+                            const char *precision)
+{
+    pthread_mutex_lock(&registry->lock);
+    snprintf(model->shape.precision, sizeof model->shape.precision, "%s", precision);
+    pthread_mutex_unlock(&registry->lock);
+}
+
 void convoy_model_failed(struct convoy_registry *registry, struct convoy_model *model, const char *reason)
 {
     pthread_mutex_lock(&registry->lock);

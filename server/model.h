@@ -91,6 +91,9 @@ const char *convoy_model_label(const struct convoy_model_view *view, uint32_t in
 /* State changes, from the control loop. A model becomes READY with the first worker that loaded it. */
 void convoy_model_ready(struct convoy_registry *registry, struct convoy_model *model,
                         const struct convoy_model_shape *shape);
+/* What its worker computes in, when tuning has changed that. */
+void convoy_model_precision(struct convoy_registry *registry, struct convoy_model *model,
+                            const char *precision);
 void convoy_model_failed(struct convoy_registry *registry, struct convoy_model *model, const char *reason);
 
 bool convoy_registry_any_ready(struct convoy_registry *registry);

@@ -77,8 +77,18 @@ logged 'is tuned' && fail "it is tuned again"
 stop
 
 # A GPU is done before it can be interrupted.
+echo "Kernels round what they multiply where the model allows it, and what is in use is said."
+precision() { curl -fsS "$url/v2/models/net" | "$python" -S -c 'import json, sys; print(json.load(sys.stdin)["precision"])'; }
+sed -i 's/"precision": "fp32"/"precision": "fp16"/' "$work/models/net/config.json"
+configure "${settings[@]}" tune='"off"'
+start --config "$work/config.json" --backend cuda
+ship
+[ "$(precision)" = fp16 ] || fail "precision $(precision) is in use: $(kernels)"
+[[ $(kernels) == *tensor_fp16* ]] || fail "no kernel rounds: $(kernels)"
+stop
 [ -n "$emulated" ] || { echo "passed"; exit 0; }
 echo "Workers that die while they tune: without tuning then."
+configure "${settings[@]}"
 start --config "$work/config.json" --backend cuda --tune force
 for death in 1 2; do
   until_true 20 phases tuning $death || fail "worker $death does not tune"
