@@ -239,12 +239,20 @@ void convoy_check_result(struct convoy_check *check, cudaError_t launched, struc
     fprintf(stderr, "\n");
 }
 
+static double round_to_half(double x)
+{
+    int exponent;
+    (void)frexp(x, &exponent); /* |x| < 2^exponent */
+    double unit = ldexp(1, exponent - 11 < -24 ? -24 : exponent - 11), nearest = nearbyint(x / unit) * unit;
+    return fabs(nearest) > 65504 ? copysign(INFINITY, x) : nearest;
+}
+
 double convoy_check_round(double x, enum convoy_products products)
 {
     if (products == CONVOY_PRODUCTS_FP32)
         return x;
     if (products == CONVOY_PRODUCTS_FP16)
-        return (double)(_Float16)(float)x;
+        return round_to_half((float)x);
     float value = (float)x;
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);

@@ -97,7 +97,7 @@ static void *compute(void *argument)
 
 static void *memory(size_t doubles)
 {
-    void *got = malloc(doubles * sizeof(double));
+    void *got = calloc(doubles, sizeof(double));
     if (got == NULL)
         check_die("no memory for the reference");
     return got;
