@@ -309,6 +309,9 @@ struct check_result check_run(struct check_problem *problem, const struct convoy
             "copying the residual");
     else
         check_cuda(cudaMemsetAsync(problem->y, 0xff, bytes, stream), "poisoning the outputs");
+    /* A copy from ordinary memory may still be under way when it returns, and this stream does not wait for
+     * it. */
+    check_cuda(cudaStreamSynchronize(NULL), "waiting for the operands");
     check_cuda(kernel->launch(s, &operands, stream), kernel->name);
     check_cuda(cudaStreamSynchronize(stream), kernel->name);
     compare(problem, kernel->products, &result);
