@@ -20,9 +20,9 @@ logged() { grep -q "$@" "$work/log"; }
 phases() { [ "$(grep -c "msg=\"worker's phase\".* phase=$1" "$work/log")" -ge "$2" ]; }
 # It has tuned, or looked whether there is anything to tune, and is done.
 at_rest() { phases tuning 1 && [ "$(grep -o 'phase=[a-z]*' "$work/log" | tail -n 1)" = phase=running ]; }
-# Under a sanitizer an emulated batch takes about a second.
-hang_ms=1000
-if [[ $build == *san* ]]; then hang_ms=5000; fi
+# On a busy machine an emulated batch takes a second, under a sanitizer several.
+hang_ms=3000
+if [[ $build == *san* ]]; then hang_ms=6000; fi
 settings=("models=\"$work/models\"" "cache_dir=\"$work/cache\"" timeout_ms=60000 'log={"level": "debug"}'
   "worker={\"hang_timeout_ms\": $hang_ms}")
 ship() {
