@@ -17,11 +17,19 @@ struct convoy_cuda_choice {
     float us;           /* what it took; 0: there was no other */
 };
 
+struct convoy_cuda_guess;
+
 /* What is known, in order of key. All zero is nothing. */
 struct convoy_cuda_choices {
     int count, capacity;
     struct convoy_cuda_choice *choices;
+    struct convoy_cuda_guess *guesses; /* that were made lately; NULL: each is made anew */
 };
+
+/* From now on a guess is remembered: networks repeat their layers, and every bucket comes in two forms.
+ * Loading four networks spent a fifth of its processor time on guessing the same again. Without memory it
+ * goes on so. */
+void convoy_cuda_choices_remember(struct convoy_cuda_choices *choices);
 
 void convoy_cuda_conv_key(const struct convoy_conv_shape *shape, struct convoy_cuda_key *key);
 void convoy_cuda_gemm_key(const struct convoy_gemm_shape *shape, struct convoy_cuda_key *key);

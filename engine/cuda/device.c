@@ -71,6 +71,7 @@ int convoy_cuda_open(uint32_t index, const struct convoy_open_options *options, 
     device->context = options->context;
     device->log = options->log;
     device->changed = options->changed;
+    convoy_cuda_choices_remember(&device->choices);
     device->tuner.mode = options->tune;
     convoy_cuda_fault_prepare();
     failed = CONVOY_CUDA(error, cudaSetDevice, (device->index));
