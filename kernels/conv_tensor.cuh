@@ -28,6 +28,7 @@
 #define CONVOY_KERNELS_CONV_TENSOR_CUH
 
 #include "kernels/conv_epilogue.cuh"
+#include "kernels/tensor_layout.cuh"
 #include "kernels/tensor_plan.h"
 
 #define FOLD_STEPS 16 /* of 8 terms, until sums are carried to fp32 registers */
@@ -401,37 +402,6 @@ static __global__ void __launch_bounds__(TENSOR_THREADS, tensor_blocks(MATH, MT 
     }
 }
 
-/* The weight of output channel k of its group at tap (r, s) and channel c, all of its own group; 0 outside.
- */
-static float tensor_weight(const struct convoy_conv_shape *s, const float *weights, int group, int k, int c,
-                           int r, int column)
-{
-    int group_k = s->k / s->groups, group_c = s->c / s->groups;
-    if (k >= group_k || c >= group_c || column >= s->s)
-        return 0;
-    return weights[(((size_t)group * group_k + k) * group_c + c) * s->r * s->s + (size_t)r * s->s + column];
-}
-
-/* The word k_word of a chunk's reduction for one map, as two floats of which the second counts for half
- * alone. */
-static void tensor_weight_pair(const struct convoy_conv_shape *s, const struct tensor_plan *plan,
-                               const float *weights, int math, int group, int k, int chunk, int k_word,
-                               float *pair)
-{
-    int tap = k_word / plan->words, word = chunk * plan->words + k_word % plan->words;
-    int r = tap / plan->tap_columns, column = tap % plan->tap_columns;
-    pair[0] = pair[1] = 0;
-    if (r >= s->r)
-        return; /* past the end of the reduction */
-    if (math != TENSOR_HALF) {
-        pair[0] = tensor_weight(s, weights, group, k, word, r, column);
-        return;
-    }
-    for (int i = 0; i < 2; i++)
-        pair[i] = plan->tap_pairs ? tensor_weight(s, weights, group, k, 0, r, column * 2 + i)
-                                  : tensor_weight(s, weights, group, k, word * 2 + i, r, column);
-}
-
 template <int MATH, int MT, int NT> struct tensor {
     static bool plan(const struct convoy_conv_shape *s, struct tensor_plan *plan)
     {
@@ -463,42 +433,6 @@ template <int MATH, int MT, int NT> struct tensor {
                (float)(passes * made.chunks * MT * 750 / (CONVOY_GUESS_SMS * 1700.0));
     }
 
-    static constexpr int lane_words = sizeof(struct tensor_weights<MATH>) / 4;
-
-    static size_t packed_floats(const struct convoy_conv_shape *s)
-    {
-        struct tensor_plan reduction = {};
-        tensor_reduction(s, (enum tensor_math)MATH, &reduction);
-        return (size_t)s->groups * convoy_div_up(s->k / s->groups, NT * 8) * NT * reduction.chunks *
-               reduction.steps * 32 * lane_words;
-    }
-
-    /* groups x tiles of 8 maps (to a multiple of NT) x chunks x steps x lanes x a lane's words. */
-    static void pack(const struct convoy_conv_shape *s, const float *weights, float *packed)
-    {
-        struct tensor_plan reduction = {};
-        tensor_reduction(s, (enum tensor_math)MATH, &reduction);
-        int tiles = (int)convoy_div_up(s->k / s->groups, NT * 8) * NT;
-        uint32_t *to = reinterpret_cast<uint32_t *>(packed);
-        for (int group = 0; group < s->groups; group++)
-            for (int tile = 0; tile < tiles; tile++)
-                for (int chunk = 0; chunk < reduction.chunks; chunk++)
-                    for (int step = 0; step < reduction.steps; step++)
-                        for (int lane = 0; lane < 32; lane++, to += lane_words)
-                            for (int half = 0; half < 2; half++) {
-                                float pair[2];
-                                tensor_weight_pair(s, &reduction, weights, MATH, group, tile * 8 + lane / 4,
-                                                   chunk, step * TENSOR_STEP + half * 4 + lane % 4, pair);
-                                if (MATH == TENSOR_HALF) {
-                                    to[half] = convoy_half(pair[0]) | (uint32_t)convoy_half(pair[1]) << 16;
-                                    continue;
-                                }
-                                to[half] = convoy_tf32(pair[0]);
-                                if (MATH == TENSOR_FP32)
-                                    to[half + 2] = convoy_tf32(pair[0] - convoy_bits_float(to[half]));
-                            }
-    }
-
     static cudaError_t launch(const struct convoy_conv_shape *shape,
                               const struct convoy_conv_operands *operands, cudaStream_t stream)
     {
@@ -519,8 +453,8 @@ template <int MATH, int MT, int NT> struct tensor {
         products,                                                                                            \
         tensor<math, outputs / 64, maps / 8>::takes,                                                         \
         tensor<math, outputs / 64, maps / 8>::guess_us,                                                      \
-        tensor<math, outputs / 64, maps / 8>::packed_floats,                                                 \
-        tensor<math, outputs / 64, maps / 8>::pack,                                                          \
+        tensor_layout<math, maps / 8>::packed_floats,                                                        \
+        tensor_layout<math, maps / 8>::pack,                                                                 \
         convoy_no_scratch,                                                                                   \
         tensor<math, outputs / 64, maps / 8>::launch,                                                        \
     };
