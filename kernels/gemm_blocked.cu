@@ -23,7 +23,7 @@
  * Predicted: 1.6 and 1.3 ms. The inner loop is about 605 instructions for 512 multiply-adds (sm_90, nvcc
  * 13.0): 85 % of the issue slots at best.
  * Not timed by itself yet (docs/kernels.md). */
-#include "kernels/gemm.h"
+#include "kernels/gemm_target.cuh"
 #include "kernels/gemm_tiles.cuh"
 #include "kernels/grid.cuh"
 #include "kernels/unary.cuh"
@@ -230,16 +230,7 @@ static cudaError_t launch(const struct convoy_gemm_shape *shape, const struct co
     job.batch = shape->batch;
     job.a_stride = shape->a_stride;
     job.b_stride = shape->b_stride;
-    job.y_stride = shape->y_stride;
-    float *y = operands->y;
-    if (splits > 1) { /* sums into scratch, without bias and activation */
-        y = (float *)operands->scratch;
-        job.y_stride = shape->m * shape->n;
-        job.split_stride = job.y_stride * shape->batch;
-    } else {
-        job.bias = shape->bias;
-        job.act = shape->act;
-    }
+    float *y = convoy_gemm_target(shape, operands, &job);
     job.wide_y = shape->n % 4 == 0 && job.y_stride % 4 == 0 && convoy_aligned(y, y);
     bool wide = shape->k % 4 == 0 && (shape->b_transposed || shape->n % 4 == 0) && shape->a_stride % 4 == 0 &&
                 shape->b_stride % 4 == 0 && convoy_aligned(operands->a, operands->b);
@@ -251,9 +242,7 @@ static cudaError_t launch(const struct convoy_gemm_shape *shape, const struct co
                                     : gemm_blocked<BM, BN, blocks_per_sm, false, false>);
     cudaError_t status = convoy_launch(kernel, (unsigned)tiles, BM * BN / 64, 0, stream, job, operands->a,
                                        operands->b, operands->bias, y);
-    if (status != cudaSuccess || splits == 1)
-        return status;
-    return convoy_launch_gemm_sum(shape, splits, y, operands->bias, operands->y, stream);
+    return convoy_gemm_finish(status, shape, operands, job.splits, stream);
 }
 
 #define BLOCKED(BM, BN, BLOCKS)                                                                              \

@@ -15,7 +15,7 @@
  * Floor: the larger matrix: 160 x 17,496 is 11.2 MB, 2.7 us at 4.2 TB/s; 1,000 x 2,048 is 8.2 MB, 2.0 us.
  * Predicted: 5 us, with a second launch.
  * Not timed by itself yet (docs/kernels.md). */
-#include "kernels/gemm.h"
+#include "kernels/gemm_target.cuh"
 #include "kernels/grid.cuh"
 #include "kernels/unary.cuh"
 
@@ -224,25 +224,14 @@ static cudaError_t launch(const struct convoy_gemm_shape *shape, const struct co
     job.y_few = a ? shape->n : 1;
     job.y_many = a ? 1 : shape->n;
     job.bias_along_few = !a;
-    float *y = operands->y;
-    if (job.splits > 1) {
-        y = (float *)operands->scratch;
-        job.y_stride = shape->m * shape->n;
-        job.split_stride = job.y_stride * shape->batch;
-    } else {
-        job.y_stride = shape->y_stride;
-        job.bias = shape->bias;
-        job.act = shape->act;
-    }
+    float *y = convoy_gemm_target(shape, operands, &job);
     const float *few = a ? operands->a : operands->b;
     const float *many = a ? operands->b : operands->a;
     bool wide = shape->k % 4 == 0 && shape->a_stride % 4 == 0 && shape->b_stride % 4 == 0 &&
                 convoy_aligned(few, many);
     cudaError_t status = wide ? launch_width<true>(job, few, many, operands->bias, y, stream)
                               : launch_width<false>(job, few, many, operands->bias, y, stream);
-    if (status != cudaSuccess || job.splits == 1)
-        return status;
-    return convoy_launch_gemm_sum(shape, (int)job.splits, y, operands->bias, operands->y, stream);
+    return convoy_gemm_finish(status, shape, operands, job.splits, stream);
 }
 
 extern const struct convoy_gemm_kernel convoy_gemm_split = {"gemm_split", CONVOY_PRODUCTS_FP32, takes,

@@ -10,7 +10,7 @@
  * Floor: b once: 2,048 x 1,000 is 8.2 MB, 2.0 us at 4.2 TB/s.
  * Predicted: 5 us, with a second launch; for 32 rows b comes from the L2 cache four times.
  * Not timed by itself yet (docs/kernels.md). */
-#include "kernels/gemm.h"
+#include "kernels/gemm_target.cuh"
 #include "kernels/grid.cuh"
 #include "kernels/unary.cuh"
 
@@ -160,16 +160,7 @@ static cudaError_t launch(const struct convoy_gemm_shape *shape, const struct co
     plan(shape, &job);
     job.a_stride = shape->a_stride;
     job.b_stride = shape->b_stride;
-    float *y = operands->y;
-    if (job.splits > 1) {
-        y = (float *)operands->scratch;
-        job.y_stride = shape->m * shape->n;
-        job.split_stride = job.y_stride * shape->batch;
-    } else {
-        job.y_stride = shape->y_stride;
-        job.bias = shape->bias;
-        job.act = shape->act;
-    }
+    float *y = convoy_gemm_target(shape, operands, &job);
     bool wide = shape->k % 4 == 0 && shape->n % 4 == 0 && shape->a_stride % 4 == 0 &&
                 shape->b_stride % 4 == 0 && convoy_aligned(operands->a, operands->b);
     void (*kernel)(struct columns_job, const float *, const float *, const float *, float *) = nullptr;
@@ -187,9 +178,7 @@ static cudaError_t launch(const struct convoy_gemm_shape *shape, const struct co
     int64_t tiles = job.row_groups * job.column_groups * job.splits * job.batch;
     cudaError_t status = convoy_launch(kernel, convoy_grid(tiles, 1), 32 * warps, 0, stream, job, operands->a,
                                        operands->b, operands->bias, y);
-    if (status != cudaSuccess || job.splits == 1)
-        return status;
-    return convoy_launch_gemm_sum(shape, (int)job.splits, y, operands->bias, operands->y, stream);
+    return convoy_gemm_finish(status, shape, operands, job.splits, stream);
 }
 
 extern const struct convoy_gemm_kernel convoy_gemm_split_columns = {

@@ -18,7 +18,7 @@
 #define CONVOY_KERNELS_GEMM_TENSOR_CUH
 
 #include "kernels/async_copy.cuh"
-#include "kernels/gemm.h"
+#include "kernels/gemm_target.cuh"
 #include "kernels/grid.cuh"
 #include "kernels/launch.cuh"
 #include "kernels/tensor_products.cuh"
@@ -252,16 +252,7 @@ template <int MATH, int NT> struct gemm_tensor {
         plan(shape, &job);
         job.a_stride = shape->a_stride;
         job.b_stride = shape->b_stride;
-        float *y = operands->y;
-        if (job.splits > 1) {
-            y = (float *)operands->scratch;
-            job.y_stride = shape->m * shape->n;
-            job.split_stride = job.y_stride * shape->batch;
-        } else {
-            job.y_stride = shape->y_stride;
-            job.bias = shape->bias;
-            job.act = shape->act;
-        }
+        float *y = convoy_gemm_target(shape, operands, &job);
         if (job.tiles > INT32_MAX)
             return cudaErrorInvalidConfiguration;
         bool wide = shape->k % 4 == 0 && shape->a_stride % 4 == 0 && shape->b_stride % 4 == 0 &&
@@ -272,9 +263,7 @@ template <int MATH, int NT> struct gemm_tensor {
             convoy_launch(wide ? gemm_tensor_kernel<MATH, NT, true> : gemm_tensor_kernel<MATH, NT, false>,
                           dim3((unsigned)job.tiles), dim3(GEMM_TENSOR_THREADS), shared, stream, job,
                           operands->a, operands->b, operands->bias, y);
-        if (status != cudaSuccess || job.splits == 1)
-            return status;
-        return convoy_launch_gemm_sum(shape, (int)job.splits, y, operands->bias, operands->y, stream);
+        return convoy_gemm_finish(status, shape, operands, job.splits, stream);
     }
 };
 
