@@ -174,8 +174,8 @@ static bool guards_stand(const struct convoy_check_buffer *buffer)
 }
 
 /* NULL if y is right, else what is wrong; the greatest error over max |want| in *error, and where in *at. */
-static const char *compare(const struct convoy_check_buffer *y, const double *want, double *error,
-                           int64_t *at)
+static const char *compare(const struct convoy_check_buffer *y, const double *want, double bound,
+                           double *error, int64_t *at)
 {
     double most = 0;
     *error = 0;
@@ -194,7 +194,7 @@ static const char *compare(const struct convoy_check_buffer *y, const double *wa
         if (isinf(want[i]) && (double)y->host[i] == want[i])
             continue;
         double difference = fabs((double)y->host[i] - want[i]);
-        if (!(difference <= CONVOY_CHECK_BOUND * most))
+        if (!(difference <= bound * most))
             return "wrong";
         if (most > 0)
             *error = fmax(*error, difference / most);
@@ -214,7 +214,7 @@ void convoy_check_result(struct convoy_check *check, cudaError_t launched, struc
     } else {
         must(cudaDeviceSynchronize(), "waiting for a kernel");
         download(y);
-        what = compare(y, want, &error, &at);
+        what = compare(y, want, check->bound > 0 ? check->bound : CONVOY_CHECK_BOUND, &error, &at);
         check->worst = fmax(check->worst, error);
         if (!what && !guards_stand(y))
             what = "written outside the output";

@@ -17,6 +17,7 @@ struct convoy_check {
     uint64_t random;
     int cases, failures;
     double worst; /* error over max |y64| */
+    double bound; /* of that; 0: CONVOY_CHECK_BOUND */
 };
 
 /* Device memory and its image on the host. Around it, and in it until something is written there, lies one
@@ -60,6 +61,8 @@ void convoy_check_read_images(struct convoy_check *check);
  * the current device. Print a line a kernel, and each failure; return how many failed. */
 int convoy_check_gemm(uint64_t seed);
 int convoy_check_operators(uint64_t seed);
+/* Random small networks, each on some of whole_net's kernels. */
+int convoy_check_whole(uint64_t seed);
 
 #ifdef __cplusplus
 }

@@ -30,8 +30,8 @@
 #include "kernels/conv_epilogue.cuh"
 #include "kernels/tensor_layout.cuh"
 #include "kernels/tensor_plan.h"
-
-#define FOLD_STEPS 16 /* of 8 terms, until sums are carried to fp32 registers */
+#include "kernels/tensor_steps.cuh"
+#include "kernels/tensor_words.cuh"
 
 /* Where a unit lies. */
 struct tensor_unit {
@@ -81,51 +81,6 @@ find_outputs(const struct convoy_conv_shape &shape, const struct tensor_plan &pl
     }
 }
 
-/* Channel c of the element at `from`, or of the one so many columns to its right; 0 unless it is real. */
-template <bool U8>
-static __device__ __forceinline__ float read_channel(const struct convoy_conv_shape &shape,
-                                                     const struct convoy_images &x, const void *from,
-                                                     int first_c, int c, int to_right, bool real)
-{
-    float value;
-    if constexpr (U8) {
-        int at = c + to_right * shape.c;
-        const unsigned char *pixel = static_cast<const unsigned char *>(real ? from : x.data);
-        value = fmaf((float)__ldg(pixel + (real ? at : 0)), x.multiply[real ? first_c + c : 0],
-                     x.add[real ? first_c + c : 0]);
-    } else {
-        int64_t at = (int64_t)c * (shape.h * shape.w) + to_right;
-        value = __ldg(static_cast<const float *>(real ? from : x.data) + (real ? at : 0));
-    }
-    return real ? value : 0.0f;
-}
-
-/* Where an element of the tile's planes comes from. */
-struct tensor_source {
-    const void *from;         /* its first channel */
-    int first_c, channels;    /* channels: that there are from first_c on */
-    bool inside, next_inside; /* the image; next: one tap to the right */
-};
-
-template <int MATH, bool U8>
-static __device__ __forceinline__ uint32_t make_word(const struct convoy_conv_shape &shape,
-                                                     const struct convoy_images &x, bool tap_pairs,
-                                                     const struct tensor_source &source, int word)
-{
-    if constexpr (MATH == TENSOR_HALF) {
-        int low = tap_pairs ? 0 : word * 2, high = tap_pairs ? 0 : word * 2 + 1;
-        bool low_real = source.inside && low < source.channels;
-        bool high_real = tap_pairs ? source.next_inside : source.inside && high < source.channels;
-        return convoy_half2(read_channel<U8>(shape, x, source.from, source.first_c, low, 0, low_real),
-                            read_channel<U8>(shape, x, source.from, source.first_c, high,
-                                             tap_pairs ? shape.dilation[1] : 0, high_real));
-    } else {
-        float value = read_channel<U8>(shape, x, source.from, source.first_c, word, 0,
-                                       source.inside && word < source.channels);
-        return MATH == TENSOR_TF32 ? convoy_tf32(value) : convoy_float_bits(value);
-    }
-}
-
 /* Brings a chunk's planes to shared memory, zeros where the image or its channels end. All loads read from
  * somewhere, so that none hides behind a branch and several are on their way at once. */
 template <int MATH, bool U8>
@@ -161,13 +116,13 @@ fill(const struct convoy_conv_shape &shape, const struct convoy_images &x, const
             uint32_t words[4];
 #pragma unroll
             for (int j = 0; j < 4; j++)
-                words[j] = make_word<MATH, U8>(shape, x, tap_pairs, source, word + j);
+                words[j] = tensor_word<MATH, U8>(shape, x, tap_pairs, source, word + j);
 #pragma unroll
             for (int j = 0; j < 4; j++)
                 tile[(word + j) * plan.plane + i] = words[j];
         }
         for (; word < plan.words; word++)
-            tile[word * plan.plane + i] = make_word<MATH, U8>(shape, x, tap_pairs, source, word);
+            tile[word * plan.plane + i] = tensor_word<MATH, U8>(shape, x, tap_pairs, source, word);
     }
 }
 
@@ -185,94 +140,6 @@ static __device__ __forceinline__ void make_offsets(const struct convoy_conv_sha
     }
 }
 
-/* What a lane needs for a step, on its way from memory while the step before it is multiplied. */
-template <int MATH, int MT, int NT> struct tensor_step {
-    uint32_t a[MT][4];
-    struct tensor_weights<MATH> b[NT];
-
-    __device__ __forceinline__ void load(const uint32_t *tile, const int (&base)[MT][2], int near, int far,
-                                         const struct tensor_weights<MATH> *weights, int map_stride)
-    {
-#pragma unroll
-        for (int j = 0; j < NT; j++)
-            b[j].word = __ldg(&weights[j * map_stride].word);
-#pragma unroll
-        for (int i = 0; i < MT; i++) {
-            a[i][0] = tile[base[i][0] + near];
-            a[i][1] = tile[base[i][1] + near];
-            a[i][2] = tile[base[i][0] + far];
-            a[i][3] = tile[base[i][1] + far];
-        }
-    }
-};
-
-/* Adds the steps from begin to end of a chunk to sum. */
-template <int MATH, int MT, int NT>
-static __device__ __forceinline__ void add_steps(const uint32_t *tile, const int *offsets,
-                                                 const int (&base)[MT][2],
-                                                 const struct tensor_weights<MATH> *weights, int map_stride,
-                                                 int begin, int end, float (&sum)[MT * NT][4])
-{
-    int column = threadIdx.x % 4;
-    const int *at = offsets + column;
-    struct tensor_step<MATH, MT, NT> now, next;
-    next.load(tile, base, at[begin * TENSOR_STEP], at[begin * TENSOR_STEP + 4], weights + begin * 32,
-              map_stride);
-    int ahead = min(begin + 1, end - 1), near = at[ahead * TENSOR_STEP], far = at[ahead * TENSOR_STEP + 4];
-#pragma unroll 2
-    for (int step = begin; step < end; step++) {
-        now = next;
-        next.load(tile, base, near, far, weights + ahead * 32, map_stride);
-        ahead = min(step + 2, end - 1);
-        near = at[ahead * TENSOR_STEP];
-        far = at[ahead * TENSOR_STEP + 4];
-#pragma unroll
-        for (int i = 0; i < MT; i++) {
-            tensor_multiply<MATH, NT>(now.a[i], now.b, &sum[i * NT]);
-        }
-    }
-}
-
-/* Adds a chunk to sum, in fp32 by way of sums that are not too long. */
-template <int MATH, int MT, int NT>
-static __device__ __forceinline__ void
-add_chunk(const struct tensor_plan &plan, const uint32_t *tile, const int *offsets, const int (&base)[MT][2],
-          const struct tensor_weights<MATH> *weights, int map_stride, float (&sum)[MT * NT][4])
-{
-    if constexpr (MATH != TENSOR_FP32) {
-        add_steps<MATH, MT, NT>(tile, offsets, base, weights, map_stride, 0, plan.steps, sum);
-    } else {
-        for (int begin = 0; begin < plan.steps; begin += FOLD_STEPS) {
-            float part[MT * NT][4] = {};
-            add_steps<MATH, MT, NT>(tile, offsets, base, weights, map_stride, begin,
-                                    min(begin + FOLD_STEPS, plan.steps), part);
-#pragma unroll
-            for (int i = 0; i < MT * NT * 4; i++)
-                sum[i / 4][i % 4] += part[i / 4][i % 4];
-        }
-    }
-}
-
-/* NaN stays. */
-static __device__ __forceinline__ float larger(float a, float b)
-{
-    return a > b || a != a ? a : b;
-}
-
-/* The greatest of each 2 x 2: above and below are a lane's own, beside it those of the lane 4 on. Of two maps
- * one lane of the pair keeps the first, the other the second. */
-template <int TILES>
-static __device__ __forceinline__ void pool_sums(const float (&sum)[TILES][4], float (&pooled)[TILES][1])
-{
-    bool odd = threadIdx.x / 4 % 2 != 0;
-#pragma unroll
-    for (int i = 0; i < TILES; i++) {
-        float first = larger(sum[i][0], sum[i][2]), second = larger(sum[i][1], sum[i][3]);
-        float give = odd ? first : second, keep = odd ? second : first;
-        pooled[i][0] = larger(keep, __shfl_xor_sync(0xffffffffu, give, 4));
-    }
-}
-
 template <int MT, int NT>
 static __device__ __forceinline__ void store_pooled(const struct convoy_conv_shape &shape,
                                                     const struct convoy_conv_operands &operands,
@@ -281,7 +148,7 @@ static __device__ __forceinline__ void store_pooled(const struct convoy_conv_sha
 {
     int lane = threadIdx.x % 32;
     float pooled[MT * NT][1];
-    pool_sums<MT * NT>(sum, pooled);
+    tensor_pool<MT * NT>(sum, pooled);
     if (shape.bias) {
 #pragma unroll
         for (int j = 0; j < NT; j++) {
@@ -392,8 +259,8 @@ static __global__ void __launch_bounds__(TENSOR_THREADS, tensor_blocks(MATH, MT 
                     fill<MATH, false>(shape, operands.x, plan, span, group_c, chunk * plan.words, tile);
                 __syncthreads();
             }
-            add_chunk<MATH, MT, NT>(plan, tile, offsets, base, weights + chunk * plan.steps * 32, map_stride,
-                                    sum);
+            tensor_add<MATH, MT, NT, false>(tile, offsets, base, weights + chunk * plan.steps * 32,
+                                            map_stride, plan.steps, sum);
         }
         if (shape.pool == 2)
             store_pooled<MT, NT>(shape, operands, plan, warp_first, first_k, end_k, sum);

@@ -1,6 +1,7 @@
 /* convoy-kernels: runs any convolution of this project on any shape, against a float64 reference, and times
  * it. */
 #include "kernels/check_conv.h"
+#include "kernels/check_whole.h"
 
 #include <getopt.h>
 #include <stdio.h>
@@ -9,7 +10,8 @@
 #include <time.h>
 
 static const char help[] =
-    "usage: convoy-kernels --list | --conv SIZES [options] | --table [options] | --check [options]\n"
+    "usage: convoy-kernels --list | --conv SIZES [options] | --table [options] | --networks [options] | "
+    "--check [options]\n"
     "\n"
     "Runs convoyd's convolution kernels on random input, compares their answers with a float64 reference "
     "computed on\n"
@@ -21,6 +23,8 @@ static const char help[] =
     "  --table           both convolutions of ece408 at 100, 1,000 and 10,000 images, every kernel, beside "
     "cuDNN: "
     "the reports' table\n"
+    "  --networks        the networks that ship, whole and without their dense layers, on every kernel of "
+    "whole_net that takes them\n"
     "  --check           some hundred awkward small shapes over every kernel that takes them; exits 1 if one "
     "is wrong\n"
     "\n"
@@ -34,9 +38,10 @@ static const char help[] =
     "fp32)\n"
     "  --u8              8-bit images, H x W x C, normalised on the device (c at most 4)\n"
     "everywhere:\n"
-    "  --kernel NAME     one kernel (fused_gemm:128x128), a family (per_layer) or all, the default\n"
+    "  --kernel NAME     one kernel (fused_gemm:128x128), a family (per_layer) or all, the default; of "
+    "--check also whole_net\n"
     "  --runs N          timed runs, of which the median is printed (default 30; 0 times nothing)\n"
-    "  --batches A,B,..  images of --table, instead of 100,1000,10000\n"
+    "  --batches A,B,..  images of --table and --networks, instead of 100,1000,10000\n"
     "  --cudnn PATH      the library beside which --conv and --table run (default libcudnn.so.9, if it is "
     "there; "
     "none: without)\n"
@@ -56,7 +61,7 @@ static const char help[] =
     "  convoy-kernels --conv 256,64,56,56,64,3,3,1,1 --bias --act relu --kernel fused_gemm\n";
 
 struct options {
-    enum { NOTHING, LIST, CONV, TABLE, CHECK } what;
+    enum { NOTHING, LIST, CONV, TABLE, CHECK, NETWORKS } what;
     struct check_case which;
     const char *kernel, *cudnn;
     int runs, shapes, device, batches[8], batch_count;
@@ -167,6 +172,7 @@ static void read_options(int argc, char **argv, struct options *options)
         SIZES,
         PLAIN_TABLE,
         PLAIN_CHECK,
+        PLAIN_NETWORKS,
         BIAS,
         RESIDUAL,
         IN_PLACE,
@@ -189,6 +195,7 @@ static void read_options(int argc, char **argv, struct options *options)
         {"conv", required_argument, NULL, SIZES},
         {"table", no_argument, NULL, PLAIN_TABLE},
         {"check", no_argument, NULL, PLAIN_CHECK},
+        {"networks", no_argument, NULL, PLAIN_NETWORKS},
         {"bias", no_argument, NULL, BIAS},
         {"residual", no_argument, NULL, RESIDUAL},
         {"in-place", no_argument, NULL, IN_PLACE},
@@ -223,6 +230,9 @@ static void read_options(int argc, char **argv, struct options *options)
             break;
         case PLAIN_CHECK:
             options->what = CHECK;
+            break;
+        case PLAIN_NETWORKS:
+            options->what = NETWORKS;
             break;
         case BIAS:
             rest.bias = true;
@@ -363,11 +373,14 @@ static int run_conv(const struct options *options, const struct convoy_conv_kern
 
 static int check_all(const struct options *options)
 {
+    if (strcmp(options->kernel, "whole_net") == 0)
+        return convoy_check_whole(options->seed);
     int failures =
         check_shapes(options->seed, options->shapes, options->kernel, options->in_turns, options->verbose);
     if (strcmp(options->kernel, "all") == 0) {
         failures += convoy_check_gemm(options->seed);
         failures += convoy_check_operators(options->seed);
+        failures += convoy_check_whole(options->seed);
     }
     return failures;
 }
@@ -399,6 +412,11 @@ int main(int argc, char **argv)
     open_device(options.device);
     if (options.what == CHECK)
         return check_all(&options) ? 1 : 0;
+    if (options.what == NETWORKS)
+        return check_networks(options.seed, options.runs, options.batches, options.batch_count,
+                              options.kernel)
+                   ? 1
+                   : 0;
     const struct convoy_conv_kernel *peer =
         strcmp(options.cudnn, "none") == 0 ? NULL : check_cudnn(options.cudnn);
     int failures = options.what == CONV

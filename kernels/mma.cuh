@@ -74,6 +74,22 @@ static __device__ __forceinline__ uint32_t convoy_half2(float low, float high)
 #endif
 }
 
+/* The value of an fp16 in the lower half of a word. */
+static __device__ __forceinline__ float convoy_from_half(uint32_t bits)
+{
+#ifdef __CUDA_ARCH__
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"((uint16_t)bits));
+    return value;
+#else
+    uint32_t sign = (bits & 0x8000u) << 16, magnitude = bits & 0x7fffu;
+    if (magnitude >= 0x7c00u) /* infinity and NaN */
+        return convoy_bits_float(sign | 0x7f800000u | (magnitude & 0x3ffu) << 13);
+    /* The exponent is 112 too small; a product mends that, and what is below 2^-14 too. */
+    return convoy_bits_float(sign | magnitude << 13) * convoy_bits_float(0x77800000u);
+#endif
+}
+
 #if defined(__CUDACC__)
 
 static __device__ __forceinline__ void convoy_mma_tf32(float (&d)[4], const uint32_t (&a)[4], uint32_t b0,

@@ -63,6 +63,12 @@ template <int MATH, int NT> struct tensor_layout {
 
     static void pack(const struct convoy_conv_shape *s, const float *weights, float *packed)
     {
+        pack_tiles(s, weights, tiles(s), packed);
+    }
+
+    /* For so many tiles of maps in each group. */
+    static void pack_tiles(const struct convoy_conv_shape *s, const float *weights, int count, float *packed)
+    {
         struct tensor_plan reduction = {};
         tensor_reduction(s, (enum tensor_math)MATH, &reduction);
         size_t tile_words = (size_t)reduction.chunks * reduction.steps * 32 * lane_words;
@@ -75,7 +81,7 @@ template <int MATH, int NT> struct tensor_layout {
                            ((size_t)(word / TENSOR_STEP) * 32 + word % 4) * lane_words +
                            word % TENSOR_STEP / 4;
             for (int group = 0; group < s->groups; group++)
-                for (int tile = 0; tile < tiles(s); tile++, to += tile_words)
+                for (int tile = 0; tile < count; tile++, to += tile_words)
                     for (int row = 0; row < 8; row++) {
                         int k = tile * 8 + row;
                         put(to + row * 4 * lane_words,

@@ -4,13 +4,13 @@
 
 #include "kernels/conv_common.h"
 #include "kernels/tensor_products.cuh"
+#include "kernels/tensor_steps.cuh"
 
 #define TENSOR_THREADS 128
 #define TENSOR_WARPS   (TENSOR_THREADS / 32)
 #ifndef TENSOR_LEAST_BLOCKS /* before a block makes several passes; tests make them do so at once */
 #define TENSOR_LEAST_BLOCKS (8 * CONVOY_GUESS_SMS)
 #endif
-#define TENSOR_STEP 8 /* words of the reduction in one instruction */
 
 /* Division of what is not negative by a number that is the same for a launch: a product and a shift, where
  * the hardware has no division. Exact below 2^31: magic = ceil(2^(31 + l) / divisor) with 2^l >= divisor is

@@ -1,0 +1,350 @@
+/* The check of whole networks: random ones, layer after layer in float64, every tensor rounded where the
+ * kernel rounds it. */
+#include "kernels/check_whole.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CASES 40 /* of each precision */
+#define TRIES 4  /* kernels for a network */
+
+/* A sum that lies between two numbers of 11 bits is rounded to the one or the other, as its last bits fall
+ * out; fp32 has no such steps. */
+#define ROUNDED_BOUND 1e-3
+
+static void *memory(size_t bytes)
+{
+    void *got = calloc(bytes > 0 ? bytes : 1, 1);
+    if (!got)
+        exit(1);
+    return got;
+}
+
+int check_network_outputs(const struct convoy_whole_layer *layer)
+{
+    const struct convoy_conv_shape *s = &layer->shape;
+    if (layer->kind == CONVOY_WHOLE_CONV)
+        return s->k * (s->oh / s->pool) * (s->ow / s->pool);
+    return layer->kind == CONVOY_WHOLE_DENSE ? s->k : s->c;
+}
+
+/* ---- A network of chance ---- */
+
+static const float *constants(struct convoy_check *check, struct check_network *net, int count, double most)
+{
+    float *values = memory((size_t)count * sizeof *values);
+    for (int i = 0; i < count; i++)
+        values[i] = (float)convoy_check_random(check, -most, most);
+    net->constants[net->constant_count++] = values;
+    return values;
+}
+
+/* Weights that keep activations about as large as they were. */
+void check_network_fill(struct convoy_check *check, struct check_network *net,
+                        struct convoy_whole_layer *layer)
+{
+    const struct convoy_conv_shape *s = &layer->shape;
+    int terms = layer->kind == CONVOY_WHOLE_CONV ? s->c * s->r * s->s : s->c * s->h * s->w;
+    layer->weights = constants(check, net, terms * s->k, 2.5 / sqrt(terms));
+    if (s->bias)
+        layer->bias = constants(check, net, s->k, 1);
+}
+
+/* What the layer reads: c, h and w of the tensor that layer `input` made. */
+static void set_input(const struct check_network *net, struct convoy_conv_shape *s, int input)
+{
+    const struct convoy_whole_layer *from = &net->layers[input];
+    bool plane = from->kind == CONVOY_WHOLE_CONV;
+    s->c = from->kind == CONVOY_WHOLE_MEAN ? from->shape.c : from->shape.k;
+    s->h = plane ? from->shape.oh / from->shape.pool : 1;
+    s->w = plane ? from->shape.ow / from->shape.pool : 1;
+}
+
+struct convoy_whole_layer *check_network_add(struct check_network *net, enum convoy_whole_kind kind,
+                                             int input)
+{
+    struct convoy_whole_layer *layer = &net->layers[net->shape.count++];
+    *layer = (struct convoy_whole_layer){.kind = kind, .input = input, .residual = -1};
+    layer->shape.pool = layer->shape.groups = 1;
+    if (input >= 0)
+        set_input(net, &layer->shape, input);
+    return layer;
+}
+
+/* Takes the layer back if nothing would come out of it. */
+static void add_conv(struct convoy_check *check, struct check_network *net, int c, int h, int w)
+{
+    int input = net->shape.count - 1;
+    struct convoy_whole_layer *layer = check_network_add(net, CONVOY_WHOLE_CONV, input);
+    struct convoy_conv_shape *s = &layer->shape;
+    if (input < 0) {
+        s->c = c;
+        s->h = h;
+        s->w = w;
+    }
+    s->k = convoy_check_between(check, 0, 3) ? convoy_check_between(check, 1, 40)
+                                             : 8 * convoy_check_between(check, 1, 12);
+    bool even = convoy_check_between(check, 0, 2) == 0; /* as large as before: may have a way around */
+    s->r = even ? 3 : convoy_check_between(check, 1, 5);
+    s->s = even ? 3 : convoy_check_between(check, 1, 5);
+    for (int i = 0; i < 2; i++) {
+        int filter = i == 0 ? s->r : s->s;
+        s->stride[i] = even ? 1 : convoy_check_between(check, 1, 2);
+        s->dilation[i] = even || convoy_check_between(check, 0, 4) ? 1 : 2;
+        s->pad[i] = even ? 1 : convoy_check_between(check, 0, filter - 1);
+    }
+    int reach_y = s->h + 2 * s->pad[0] - (s->r - 1) * s->dilation[0] - 1;
+    int reach_x = s->w + 2 * s->pad[1] - (s->s - 1) * s->dilation[1] - 1;
+    s->oh = reach_y / s->stride[0] + 1;
+    s->ow = reach_x / s->stride[1] + 1;
+    if (reach_y < 0 || reach_x < 0) {
+        net->shape.count--;
+        return;
+    }
+    s->bias = convoy_check_between(check, 0, 3) != 0;
+    s->act = convoy_check_any_unary(check);
+    if (s->oh > 1 && s->ow > 1 && convoy_check_between(check, 0, 2) == 0)
+        s->pool = 2;
+    if (even && input >= 0 && s->pool == 1 && convoy_check_between(check, 0, 1)) {
+        layer->residual = convoy_check_between(check, 0, 3) ? input : convoy_check_between(check, 0, input);
+        struct convoy_conv_shape around = {0};
+        set_input(net, &around, layer->residual);
+        if (around.h != s->oh || around.w != s->ow || net->layers[layer->residual].kind != CONVOY_WHOLE_CONV)
+            layer->residual = -1;
+        else
+            s->k = around.c;
+    }
+    check_network_fill(check, net, layer);
+}
+
+static void add_dense(struct convoy_check *check, struct check_network *net, int most)
+{
+    struct convoy_whole_layer *layer = check_network_add(net, CONVOY_WHOLE_DENSE, net->shape.count - 1);
+    layer->shape.k = convoy_check_between(check, 1, most);
+    layer->shape.bias = convoy_check_between(check, 0, 3) != 0;
+    layer->shape.act = convoy_check_any_unary(check);
+    check_network_fill(check, net, layer);
+}
+
+static void make_network(struct convoy_check *check, struct check_network *net)
+{
+    *net = (struct check_network){0};
+    int c = convoy_check_between(check, 1, CONVOY_KERNEL_CHANNELS);
+    int h = convoy_check_between(check, 3, 24), w = convoy_check_between(check, 3, 24);
+    int convs = convoy_check_between(check, 1, 6);
+    while (net->shape.count == 0 || convs-- > 1)
+        add_conv(check, net, c, h, w);
+    if (convoy_check_between(check, 0, 3) == 0)
+        check_network_add(net, CONVOY_WHOLE_MEAN, net->shape.count - 1);
+    int dense = convoy_check_between(check, 0, 2);
+    for (int i = 0; i < dense; i++)
+        add_dense(check, net, i == 0 ? 200 : 12);
+    net->shape.layers = net->layers;
+    net->shape.n = convoy_check_between(check, 1, 5);
+    net->shape.u8 = convoy_check_between(check, 0, 1);
+    net->shape.y_stride =
+        check_network_outputs(&net->layers[net->shape.count - 1]) + convoy_check_between(check, 0, 16);
+}
+
+void check_network_free(struct check_network *net)
+{
+    for (int i = 0; i < net->constant_count; i++)
+        free(net->constants[i]);
+}
+
+/* ---- The reference ---- */
+
+static double conv_at(const struct convoy_whole_layer *layer, enum convoy_products products, const double *x,
+                      const double *residual, int k, int oy, int ox)
+{
+    const struct convoy_conv_shape *s = &layer->shape;
+    double sum = s->bias ? (double)layer->bias[k] : 0;
+    for (int c = 0; c < s->c; c++)
+        for (int r = 0; r < s->r; r++)
+            for (int t = 0; t < s->s; t++) {
+                int iy = oy * s->stride[0] - s->pad[0] + r * s->dilation[0];
+                int ix = ox * s->stride[1] - s->pad[1] + t * s->dilation[1];
+                if (iy < 0 || iy >= s->h || ix < 0 || ix >= s->w)
+                    continue;
+                double weight = (double)layer->weights[((k * s->c + c) * s->r + r) * s->s + t];
+                sum += convoy_check_round(weight, products) * x[(c * s->h + iy) * s->w + ix];
+            }
+    if (residual)
+        sum += residual[(k * s->oh + oy) * s->ow + ox];
+    return convoy_check_apply_unary(s->act, sum);
+}
+
+static void compute_conv(const struct convoy_whole_layer *layer, enum convoy_products products,
+                         const double *x, const double *residual, double *y)
+{
+    const struct convoy_conv_shape *s = &layer->shape;
+    for (int k = 0; k < s->k; k++)
+        for (int oy = 0; oy < s->oh / s->pool; oy++)
+            for (int ox = 0; ox < s->ow / s->pool; ox++) {
+                double most = -INFINITY;
+                for (int i = 0; i < s->pool * s->pool; i++)
+                    most = fmax(most, conv_at(layer, products, x, residual, k, oy * s->pool + i / s->pool,
+                                              ox * s->pool + i % s->pool));
+                *y++ = most;
+            }
+}
+
+static void compute_other(const struct convoy_whole_layer *layer, enum convoy_products products,
+                          const double *x, double *y)
+{
+    const struct convoy_conv_shape *s = &layer->shape;
+    int places = s->h * s->w, inputs = s->c * places;
+    for (int k = 0; k < check_network_outputs(layer); k++) {
+        double sum = 0;
+        if (layer->kind == CONVOY_WHOLE_MEAN) {
+            for (int i = 0; i < places; i++)
+                sum += x[k * places + i];
+            y[k] = sum / places;
+            continue;
+        }
+        for (int i = 0; i < inputs; i++) {
+            double weight = (double)layer->weights[k * inputs + i];
+            /* tf32 has no need to round the weights of a dense layer. */
+            sum += (products == CONVOY_PRODUCTS_FP16 ? convoy_check_round(weight, products) : weight) * x[i];
+        }
+        y[k] = convoy_check_apply_unary(s->act, sum + (s->bias ? (double)layer->bias[k] : 0));
+    }
+}
+
+void check_network_reference(const struct check_network *net, enum convoy_products products,
+                             const struct convoy_images *images, const char *data, double *want)
+{
+    const struct convoy_conv_shape *first = &net->layers[0].shape;
+    double *tensors[CONVOY_WHOLE_LAYERS + 1];
+    int places = first->h * first->w;
+    double *x = memory((size_t)(first->c * places) * sizeof *x);
+    for (int i = 0; i < first->c * places; i++) {
+        int c = i / places, place = i % places;
+        float value = images->u8 ? fmaf((float)((const unsigned char *)data)[place * first->c + c],
+                                        images->multiply[c], images->add[c])
+                                 : ((const float *)(const void *)data)[i];
+        x[i] = convoy_check_round((double)value, products);
+    }
+    for (int i = 0; i < net->shape.count; i++) {
+        const struct convoy_whole_layer *layer = &net->layers[i];
+        const double *from = layer->input < 0 ? x : tensors[layer->input];
+        tensors[i] = memory((size_t)check_network_outputs(layer) * sizeof(double));
+        if (layer->kind == CONVOY_WHOLE_CONV)
+            compute_conv(layer, products, from, layer->residual >= 0 ? tensors[layer->residual] : NULL,
+                         tensors[i]);
+        else
+            compute_other(layer, products, from, tensors[i]);
+        for (int k = 0; i + 1 < net->shape.count && k < check_network_outputs(layer); k++)
+            tensors[i][k] = convoy_check_round(tensors[i][k], products);
+    }
+    memcpy(want, tensors[net->shape.count - 1],
+           (size_t)check_network_outputs(&net->layers[net->shape.count - 1]) * sizeof *want);
+    for (int i = 0; i < net->shape.count; i++)
+        free(tensors[i]);
+    free(x);
+}
+
+/* ---- A case ---- */
+
+static void describe(const struct check_network *net, char *text, size_t bytes)
+{
+    size_t at = 0;
+    static const char *const kinds[] = {"conv", "dense", "mean"};
+    for (int i = 0; i < net->shape.count && at < bytes; i++) {
+        const struct convoy_whole_layer *l = &net->layers[i];
+        const struct convoy_conv_shape *s = &l->shape;
+        at += (size_t)snprintf(text + at, bytes - at, "%s%s %dx%dx%d k%d", i > 0 ? "; " : "", kinds[l->kind],
+                               s->c, s->h, s->w, s->k);
+        if (l->kind == CONVOY_WHOLE_CONV && at < bytes)
+            at += (size_t)snprintf(text + at, bytes - at, " %dx%d s%d,%d p%d,%d d%d,%d act%d pool%d around%d",
+                                   s->r, s->s, s->stride[0], s->stride[1], s->pad[0], s->pad[1],
+                                   s->dilation[0], s->dilation[1], (int)s->act.kind, s->pool, l->residual);
+    }
+}
+
+static bool run(struct convoy_check *check, const struct check_network *net,
+                const struct convoy_whole_kernel *kernel, const struct convoy_check_buffer *x,
+                const struct convoy_images *images, const double *want)
+{
+    struct convoy_whole_plan *plan = NULL;
+    char text[2000];
+    if (convoy_whole_plan_make(kernel, &net->shape, &plan) != 0)
+        exit(1);
+    if (!plan)
+        return false;
+    size_t weight_bytes = convoy_whole_weight_bytes(plan), table_bytes = convoy_whole_table_bytes(plan);
+    struct convoy_check_buffer weights = convoy_check_buffer((int64_t)(weight_bytes + 3) / 4, 0);
+    struct convoy_check_buffer tables = convoy_check_buffer((int64_t)(table_bytes + 3) / 4, 0);
+    struct convoy_check_buffer y = convoy_check_buffer(net->shape.n * net->shape.y_stride, 0);
+    memset(weights.host, 0, weight_bytes);
+    convoy_whole_pack_weights(plan, &net->shape, weights.host);
+    memcpy(tables.host, convoy_whole_tables(plan), table_bytes);
+    convoy_check_upload(&weights);
+    convoy_check_upload(&tables);
+    struct convoy_whole_operands operands = {*images, weights.device, tables.device, y.device};
+    operands.x.data = x->device;
+    describe(net, text, sizeof text);
+    convoy_check_result(check, convoy_launch_whole(plan, &operands, NULL), &y, want, NULL,
+                        "%s n %d u8 %d: %s", kernel->name, net->shape.n, net->shape.u8, text);
+    convoy_check_free(&weights);
+    convoy_check_free(&tables);
+    convoy_check_free(&y);
+    convoy_whole_plan_free(plan);
+    return true;
+}
+
+/* A network on up to TRIES kernels of that precision. */
+static void check_one(struct convoy_check *check, enum convoy_products products)
+{
+    struct check_network net;
+    int count;
+    const struct convoy_whole_kernel *const *kernels = convoy_whole_kernels(&count);
+    make_network(check, &net);
+    net.shape.products = products;
+    const struct convoy_conv_shape *first = &net.layers[0].shape;
+    int64_t values = (int64_t)first->c * first->h * first->w, unit = net.shape.u8 ? 16 : 4;
+    struct convoy_images images = {.u8 = net.shape.u8};
+    images.image_bytes = ((net.shape.u8 ? values : 4 * values) + unit - 1) / unit * unit;
+    for (int i = 0; i < CONVOY_KERNEL_CHANNELS; i++) {
+        images.multiply[i] = (float)convoy_check_random(check, 0.01, 0.02);
+        images.add[i] = (float)convoy_check_random(check, -2, -1);
+    }
+    struct convoy_check_buffer x = convoy_check_input(check, net.shape.n * images.image_bytes / 4, 0, -2, 2);
+    if (net.shape.u8) {
+        for (int64_t i = 0; i < net.shape.n * images.image_bytes; i++)
+            ((unsigned char *)x.host)[i] = (unsigned char)convoy_check_between(check, 0, 255);
+        convoy_check_upload(&x);
+    }
+    double *want = memory((size_t)(net.shape.n * net.shape.y_stride) * sizeof *want);
+    for (int64_t i = 0; i < net.shape.n * net.shape.y_stride; i++)
+        want[i] = NAN;
+    for (int n = 0; n < net.shape.n; n++)
+        check_network_reference(&net, products, &images, (const char *)x.host + n * images.image_bytes,
+                                want + n * net.shape.y_stride);
+    for (int tries = 0; tries < TRIES; tries++) {
+        const struct convoy_whole_kernel *kernel = kernels[convoy_check_between(check, 0, count - 1)];
+        if (kernel->products == products)
+            (void)run(check, &net, kernel, &x, &images, want);
+    }
+    free(want);
+    convoy_check_free(&x);
+    check_network_free(&net);
+}
+
+int convoy_check_whole(uint64_t seed)
+{
+    static const char *const names[] = {"whole_net", "whole_net_tf32", "whole_net_fp16"};
+    int failures = 0;
+    for (int products = CONVOY_PRODUCTS_FP32; products <= CONVOY_PRODUCTS_FP16; products++) {
+        struct convoy_check check = {.random = seed + 200 + (uint64_t)products,
+                                     .bound = products == CONVOY_PRODUCTS_FP32 ? 0 : ROUNDED_BOUND};
+        while (check.cases < CASES)
+            check_one(&check, (enum convoy_products)products);
+        printf("%-24s %4d cases, worst error %.1e, %d failed\n", names[products], check.cases, check.worst,
+               check.failures);
+        failures += check.failures;
+    }
+    return failures;
+}

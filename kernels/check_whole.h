@@ -1,0 +1,36 @@
+/* Networks that whole_net is checked and timed with. */
+#ifndef CONVOY_KERNELS_CHECK_WHOLE_H
+#define CONVOY_KERNELS_CHECK_WHOLE_H
+
+#include "kernels/check.h"
+#include "kernels/whole_net.h"
+
+struct check_network {
+    struct convoy_whole_shape shape;
+    struct convoy_whole_layer layers[CONVOY_WHOLE_LAYERS];
+    float *constants[2 * CONVOY_WHOLE_LAYERS];
+    int constant_count;
+};
+
+/* A further layer, that reads what layer input made (-1: the images); its constants are still to be filled.
+ */
+struct convoy_whole_layer *check_network_add(struct check_network *net, enum convoy_whole_kind kind,
+                                             int input);
+/* Random weights and bias, such that activations stay about as large as they were. */
+void check_network_fill(struct convoy_check *check, struct check_network *net,
+                        struct convoy_whole_layer *layer);
+void check_network_free(struct check_network *net);
+
+/* Numbers of an image that come out of a layer. */
+int check_network_outputs(const struct convoy_whole_layer *layer);
+
+/* The last layer's outputs for the image at data, every tensor rounded where kernels of these products round.
+ */
+void check_network_reference(const struct check_network *net, enum convoy_products products,
+                             const struct convoy_images *images, const char *data, double *want);
+
+/* --networks: the networks that ship, with random weights, on every kernel of whole_net that takes them.
+ * Returns how many were wrong. */
+int check_networks(uint64_t seed, int runs, const int *batches, int batch_count, const char *kernel_name);
+
+#endif

@@ -1,0 +1,82 @@
+/* A network, or its beginning, in one launch: what kernels.h is for single layers.
+ *
+ * One block, or a cluster of blocks on neighbouring multiprocessors, takes an image through all layers;
+ * activations never leave the chip. kernels/whole_net.cuh says how. Conventions are those of kernels.h. */
+#ifndef CONVOY_KERNELS_WHOLE_NET_H
+#define CONVOY_KERNELS_WHOLE_NET_H
+
+#include "kernels/kernels.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define CONVOY_WHOLE_LAYERS  32 /* of a network, at most */
+#define CONVOY_WHOLE_CLUSTER 16 /* blocks for an image, at most */
+
+enum convoy_whole_kind {
+    CONVOY_WHOLE_CONV,
+    CONVOY_WHOLE_DENSE, /* of the whole tensor, flattened as C x H x W */
+    CONVOY_WHOLE_MEAN   /* over the places of each channel */
+};
+
+struct convoy_whole_layer {
+    enum convoy_whole_kind kind;
+    int input;    /* the layer whose result it reads; -1: the images, for the first alone */
+    int residual; /* CONV: the layer whose result is added before the activation, or -1 */
+    /* CONV: all but n, u8, residual and products counts. DENSE: k outputs, bias and act; c, h and w are the
+     * input's. MEAN: c, h and w. */
+    struct convoy_conv_shape shape;
+    const float *weights, *bias; /* in host memory; k x c x r x s, k x (c h w) */
+};
+
+struct convoy_whole_shape {
+    int n; /* images */
+    int count;
+    const struct convoy_whole_layer *layers; /* in an order in which they can run; the last is the result */
+    bool u8;
+    enum convoy_products products; /* the least exact that will do */
+    int64_t y_stride;              /* floats from image to image of the result */
+};
+
+struct convoy_whole_kernel {
+    const char *name; /* "whole_net_fp16:16x512": blocks for an image, threads of a block */
+    enum convoy_products products;
+    int cluster, threads;
+};
+
+const struct convoy_whole_kernel *const *convoy_whole_kernels(int *count);
+
+/* How a kernel takes a network through the chip: made once, launched often. */
+struct convoy_whole_plan;
+
+/* *plan is NULL, and 0 is returned, where the kernel cannot do it: operators, sizes, the current device.
+ * -ENOMEM. Freed by the caller. */
+int convoy_whole_plan_make(const struct convoy_whole_kernel *kernel, const struct convoy_whole_shape *shape,
+                           struct convoy_whole_plan **plan);
+void convoy_whole_plan_free(struct convoy_whole_plan *plan);
+
+/* Microseconds, for when nothing was measured. */
+float convoy_whole_guess_us(const struct convoy_whole_plan *plan);
+
+/* What has to lie in device memory, 256-byte aligned. The weights are the same for all kernels of equal
+ * products and for all n; the tables are the plan's own. */
+size_t convoy_whole_weight_bytes(const struct convoy_whole_plan *plan);
+void convoy_whole_pack_weights(const struct convoy_whole_plan *plan, const struct convoy_whole_shape *shape,
+                               void *packed);
+size_t convoy_whole_table_bytes(const struct convoy_whole_plan *plan);
+const void *convoy_whole_tables(const struct convoy_whole_plan *plan);
+
+struct convoy_whole_operands {
+    struct convoy_images x;
+    const void *weights, *tables;
+    float *y; /* n x y_stride, of which each image's result comes first, as C x H x W */
+};
+
+cudaError_t convoy_launch_whole(const struct convoy_whole_plan *plan,
+                                const struct convoy_whole_operands *operands, cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

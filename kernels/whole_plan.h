@@ -1,0 +1,89 @@
+/* How whole_net cuts a network up: what its blocks are launched with. Made on the host (whole_plan.cu), read
+ * on the device (whole_net.cuh). */
+#ifndef CONVOY_KERNELS_WHOLE_PLAN_H
+#define CONVOY_KERNELS_WHOLE_PLAN_H
+
+#include "kernels/tensor_plan.h"
+#include "kernels/whole_net.h"
+
+#define WHOLE_NOWHERE 0xffffu
+#define WHOLE_NO_BIAS 0xffffffffu
+#define WHOLE_OUTS    4 /* results of a dense layer that a warp adds up at a time */
+
+/* Where row i of the matrix product of a convolution lies in shared memory: words from plane 0 of the input
+ * (under the filter's first tap) and of the result, and which blocks of the cluster want the result. */
+struct alignas(8) whole_row {
+    uint16_t in, out; /* out: WHOLE_NOWHERE for rows past the last */
+    uint8_t first, last;
+    uint16_t unused;
+};
+
+/* A layer, as every block of the cluster sees it. Places in shared memory are words from its start. */
+struct whole_step {
+    uint8_t kind; /* enum convoy_whole_kind */
+    uint8_t pool;
+    uint8_t mt, nt; /* tiles of 16 rows and of 8 maps that a warp takes at a time */
+    uint8_t parts,
+        map_parts; /* of the rows and of the maps, a block takes one of each; DENSE: of the places */
+    bool result;   /* goes to y */
+    bool clear;    /* the result's memory has to be zeroed first: its border is padding */
+    bool has_residual;
+    bool block_alone; /* after it only this block waits for itself: nobody else reads or writes here */
+    struct convoy_unary act;
+    uint16_t in, in_plane, in_words; /* planes of a tensor, words from one to the next, number of planes */
+    uint16_t out, out_plane, out_words, residual;
+    uint16_t staged; /* the weights of this block's maps, in shared memory */
+    uint16_t steps, m_tiles,
+        n_tiles;           /* of the reduction, of rows, of maps; DENSE: m_tiles of the layer before */
+    uint16_t maps;         /* that are real; DENSE: outputs */
+    uint16_t width, first; /* DENSE, MEAN: words of a row of the input, place of its first element */
+    uint16_t real_w;       /* the same without padding */
+    uint16_t places,
+        tile_places;        /* CONV: of the result; DENSE, MEAN: of the input; those of a tile of rows */
+    uint32_t rows, offsets; /* where its tables begin */
+    uint32_t weights, bias; /* words into the packed weights; bias: WHOLE_NO_BIAS for none */
+    struct tensor_divider by_w, by_groups; /* real_w; groups of 4 words in a place */
+};
+
+/* Everything a launch is told; small enough for a kernel's parameters. */
+struct whole_job {
+    int n, count, cluster;
+    struct convoy_conv_shape first; /* the first layer's */
+    struct convoy_images x;
+    const uint32_t *weights;
+    const struct whole_row *rows;
+    const int *offsets;
+    float *y;
+    int64_t y_stride;
+    /* the images' own planes */
+    bool tap_pairs;
+    int in, in_plane, in_words, in_width, in_top, in_left;
+    struct tensor_divider by_in_width;
+    uint16_t first_row[CONVOY_WHOLE_CLUSTER],
+        end_row[CONVOY_WHOLE_CLUSTER]; /* padded rows that a block needs */
+    int words;                         /* that are zeroed once: all tensors */
+    int offsets_at, offset_words;      /* two tables of offsets, used in turns */
+    int partial;                       /* sums of a dense layer, in the first block */
+    struct whole_step steps[CONVOY_WHOLE_LAYERS];
+};
+
+struct convoy_whole_plan {
+    const struct convoy_whole_kernel *kernel;
+    struct whole_job job;
+    enum tensor_math math;
+    size_t shared_bytes;
+    int blocks; /* clusters x blocks of each */
+    float guess_us;
+    size_t weight_words, table_bytes, offsets_from; /* offsets_from: bytes into the tables */
+    void *tables;
+};
+
+/* Launches one of the three. */
+cudaError_t whole_launch_fp32(const struct convoy_whole_plan *plan, const struct whole_job *job,
+                              cudaStream_t stream);
+cudaError_t whole_launch_tf32(const struct convoy_whole_plan *plan, const struct whole_job *job,
+                              cudaStream_t stream);
+cudaError_t whole_launch_fp16(const struct convoy_whole_plan *plan, const struct whole_job *job,
+                              cudaStream_t stream);
+
+#endif
