@@ -54,8 +54,8 @@ static __global__ void ranks(int (*seen)[2])
 {
     CONVOY_DYNAMIC_SHARED(int, given);
     int neighbour = __shfl_xor_sync(0xffffffffu, (int)threadIdx.x, 1);
-    if (given[threadIdx.x] == -1) /* nobody was here before */
-        given[threadIdx.x] = threadIdx.x == 32 ? 32 : neighbour;
+    given[threadIdx.x] =
+        given[threadIdx.x] == -1 ? neighbour : 1000000; /* nobody was here before, or somebody */
     __syncthreads();
     if (threadIdx.x != 0)
         return;
