@@ -63,7 +63,7 @@ static __global__ void ranks(int (*seen)[2])
     to[0] = convoy_cluster_rank();
     to[1] = 0;
     for (unsigned i = 0; i < blockDim.x; i++)
-        to[1] += given[i];
+        to[1] += (int)i * given[i];
 }
 
 static __global__ void plain()

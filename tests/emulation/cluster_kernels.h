@@ -31,8 +31,8 @@ cudaError_t cluster_gossip(double *sums, unsigned blocks, unsigned threads, unsi
                            enum cluster_fault fault, cudaStream_t stream);
 
 /* A grid of blocks x 2 x 3, each of 33 threads, which make a warp of 32 and one of 1. Into
- * seen[(z * 2 + y) * blocks + x]: the rank of that block, and the sum over its threads of what each was given
- * by its neighbour in the warp (1 for 0, 0 for 1, ...), which is its own number where it has none. Shared
+ * seen[(z * 2 + y) * blocks + x]: the rank of that block, and the sum over its threads of the thread's number
+ * times that of its neighbour in the warp (1 for 0, 0 for 1, ...), which is its own where it has none. Shared
  * memory that was not fresh would spoil it. */
 cudaError_t cluster_ranks(int (*seen)[2], unsigned blocks, unsigned cluster, cudaStream_t stream);
 
