@@ -1,11 +1,14 @@
-/* A block of threads on one CPU thread: each has a stack of its own, runs until it waits at a barrier or
- * ends, then another goes on. Which comes next is drawn anew between barriers, so that code that lacks a
- * barrier is likely to give something else than it should. */
+/* A block of threads, or the blocks of a cluster, on one CPU thread: each has a stack of its own, runs until
+ * it waits at a barrier or ends, then another goes on. Which comes next is drawn anew between barriers, and
+ * of a cluster's blocks some get ahead of others, so that code that lacks a barrier is likely to give
+ * something else than it should. */
 #include "emulation.h"
 
+#include <csignal>
+#include <cstdarg>
+#include <cstdio>
 #include <cstdlib>
 #include <sys/mman.h>
-#include <vector>
 
 #ifndef __x86_64__
 #error "the emulation switches stacks by hand, which is written for x86-64 alone"
@@ -13,6 +16,10 @@
 
 #define STACK_BYTES (256u << 10)
 #define WARP        32u
+#define BLOCK_MAX   1024u
+#define BLOCKS_MAX  CONVOY_EMULATED_CLUSTER_MAX
+#define FIBERS_MAX  (BLOCK_MAX * BLOCKS_MAX)
+#define EVERYBODY   0xffffffffu
 
 uint3 threadIdx, blockIdx;
 dim3 blockDim, gridDim;
@@ -46,22 +53,49 @@ convoy_switch_stack:
     .size convoy_switch_stack, . - convoy_switch_stack
 )");
 
-enum state { READY, AT_WARP, AT_BLOCK, ENDED };
+enum state { READY, AT_WARP, AT_BLOCK, AT_CLUSTER, ENDED };
 
 struct fiber {
-    void *stack = nullptr; /* where it stands, while another runs */
-    state now = READY;
+    void *stack; /* where it stands, while another runs */
+    state now;
     uint3 index;
+    unsigned block; /* its number in the cluster */
 };
 
-std::vector<fiber> fibers;
-size_t running, threads;
+struct block {
+    uint3 index;
+    char *shared;
+    size_t threads;  /* that have not ended */
+    bool written_to; /* by another block, since the last cluster barrier */
+};
+
+/* Block b of the cluster has the fibers from b * pitch on: its threads, then what fills the last warp, which
+ * ends before it begins. */
+fiber fibers[FIBERS_MAX];
+block blocks[BLOCKS_MAX];
+size_t running, threads, pitch, in_use, alive;
+unsigned cluster, chosen; /* blocks, and the set of those that run now */
+bool met;                 /* at a cluster barrier, so all blocks have started */
+size_t shared_size;
 void *scheduler;
 const std::function<void()> *work;
-uint64_t exchange[1024];
-uint32_t gathered[1024 * 8];
+uint64_t exchange[FIBERS_MAX];
+uint32_t gathered[FIBERS_MAX * 8];
 alignas(256) char dynamic_shared[227 << 10];
 uint32_t dice = 1;
+
+/* The kernel does what breaks on the hardware, at best. Not by abort(): before what does not return, the
+ * address sanitizer looks at the stack, and takes one of ours for an error. */
+__attribute__((format(printf, 1, 2))) void die(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fputs("emulated kernel: ", stderr);
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+    va_end(arguments);
+    raise(SIGABRT);
+}
 
 uint32_t roll()
 {
@@ -82,6 +116,12 @@ void live()
 {
     for (;;) {
         (*work)();
+        alive--;
+        block &own = blocks[fibers[running].block];
+        if (--own.threads == 0 && own.written_to)
+            die("block %u of a cluster ends without a cluster barrier after another's last store to its "
+                "shared memory",
+                fibers[running].block);
         leave(ENDED);
     }
 }
@@ -89,7 +129,8 @@ void live()
 /* A stack on which a first switch arrives in live(): six registers, where to return to, and who called. */
 void *new_stack()
 {
-    void *memory = mmap(nullptr, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *memory = mmap(nullptr, STACK_BYTES, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED)
         abort();
     void **top = (void **)((char *)memory + STACK_BYTES);
@@ -102,26 +143,35 @@ void resume(size_t number)
     fiber &next = fibers[number];
     running = number;
     threadIdx = next.index;
+    blockIdx = blocks[next.block].index;
     next.now = READY;
     if (next.stack == nullptr)
         next.stack = new_stack();
     convoy_switch_stack(&scheduler, next.stack);
 }
 
-/* Every thread that is ready, in an order of chance. */
+char *new_shared(size_t bytes)
+{
+    void *memory;
+    if (posix_memalign(&memory, 256, bytes + (bytes == 0)) != 0)
+        abort();
+    return (char *)memory;
+}
+
+/* Every thread that is ready, of the blocks that were chosen, in an order of chance. */
 void run_ready()
 {
-    size_t at = roll() % threads, step = roll() % 2 == 0 ? 1 : threads - 1;
-    for (size_t i = 0; i < threads; i++, at = (at + step) % threads)
-        if (fibers[at].now == READY)
+    size_t at = roll() % in_use, step = roll() % 2 == 0 ? 1 : in_use - 1;
+    for (size_t i = 0; i < in_use; i++, at = (at + step) % in_use)
+        if (fibers[at].now == READY && (chosen >> fibers[at].block & 1) != 0)
             resume(at);
 }
 
 bool free_warps()
 {
     bool freed = false;
-    for (size_t first = 0; first < threads; first += WARP) {
-        size_t end = first + WARP < threads ? first + WARP : threads;
+    for (size_t first = 0; first < in_use; first += WARP) {
+        size_t end = first + WARP < in_use ? first + WARP : in_use;
         bool all = true, any = false;
         for (size_t i = first; i < end; i++) {
             all = all && (fibers[i].now == AT_WARP || fibers[i].now == ENDED);
@@ -137,30 +187,91 @@ bool free_warps()
     return freed;
 }
 
-bool free_block()
+/* Lets the threads from first to end go on, if none of them is elsewhere than at this barrier. */
+bool free_barrier(state barrier, size_t first, size_t end)
 {
     bool any = false;
-    for (size_t i = 0; i < threads; i++) {
-        if (fibers[i].now == AT_WARP)
+    for (size_t i = first; i < end; i++) {
+        if (fibers[i].now != barrier && fibers[i].now != ENDED)
             return false;
-        any = any || fibers[i].now == AT_BLOCK;
+        any = any || fibers[i].now == barrier;
     }
-    for (size_t i = 0; i < threads; i++)
-        if (fibers[i].now == AT_BLOCK)
+    for (size_t i = first; any && i < end; i++)
+        if (fibers[i].now == barrier)
             fibers[i].now = READY;
     return any;
 }
 
-void run_block()
+bool free_blocks()
 {
-    for (size_t i = 0; i < threads; i++)
-        fibers[i].now = READY;
+    bool freed = false;
+    for (unsigned b = 0; b < cluster; b++)
+        freed = free_barrier(AT_BLOCK, b * pitch, b * pitch + threads) || freed;
+    return freed;
+}
+
+bool free_cluster()
+{
+    if (!free_barrier(AT_CLUSTER, 0, in_use))
+        return false;
+    met = true;
+    for (unsigned b = 0; b < cluster; b++)
+        blocks[b].written_to = false;
+    return true;
+}
+
+/* All blocks, some, or a single one. */
+void choose()
+{
+    chosen = EVERYBODY;
+    if (cluster > 1 && roll() % 4 != 0)
+        chosen = roll() % 2 == 0 ? 1u << roll() % cluster : roll();
+}
+
+/* Is there more to do? The same blocks go on for some barriers, and so get ahead of the others. */
+bool go_on()
+{
+    if (alive == 0)
+        return false;
+    bool freed = free_warps();
+    freed = free_blocks() || freed;
+    if (freed) {
+        if (roll() % 4 == 0)
+            choose();
+        return true;
+    }
+    if (chosen != EVERYBODY) {
+        chosen = EVERYBODY;
+        return true;
+    }
+    if (!free_cluster())
+        return false;
+    choose();
+    return true;
+}
+
+/* The blocks of a cluster, from first on. */
+void run_cluster(uint3 first)
+{
+    for (unsigned b = 0; b < cluster; b++) {
+        blocks[b].index = {first.x + b, first.y, first.z};
+        blocks[b].threads = threads;
+        blocks[b].written_to = false;
+        memset(blocks[b].shared, 0xff, shared_size); /* NaN */
+        for (size_t i = 0; i < threads; i++)
+            fibers[b * pitch + i].now = READY;
+        for (size_t i = threads; i < pitch; i++)
+            fibers[b * pitch + i].now = ENDED;
+    }
+    alive = cluster * threads;
+    met = false;
+    choose();
     do
         run_ready();
-    while (free_warps() || free_block());
-    for (size_t i = 0; i < threads; i++)
-        if (fibers[i].now != ENDED)
-            abort(); /* some lanes of a warp wait for others that wait for the block */
+    while (go_on());
+    if (alive > 0)
+        die("threads wait for others that wait elsewhere: lanes of a warp at different barriers, or blocks"
+            " of a cluster");
 }
 
 } // namespace
@@ -175,12 +286,43 @@ void __syncwarp(unsigned)
     leave(AT_WARP);
 }
 
+int convoy_emulated_cluster_rank()
+{
+    return (int)fibers[running].block;
+}
+
+void convoy_emulated_cluster_sync()
+{
+    leave(AT_CLUSTER);
+}
+
+void *convoy_emulated_cluster_place(const void *at, int rank, size_t bytes)
+{
+    unsigned self = fibers[running].block, other = (unsigned)rank;
+    size_t offset = (size_t)((const char *)at - blocks[self].shared);
+    if (other >= cluster)
+        die("a store to block %d of a cluster of %u", rank, cluster);
+    if (offset > shared_size || bytes > shared_size - offset || offset % bytes != 0)
+        die("a store to another block of %zu bytes that are not in dynamic shared memory, or not aligned",
+            bytes);
+    if (other != self) {
+        if (!met)
+            die("a store to block %u of a cluster before a first cluster barrier: it may not have started",
+                other);
+        if (blocks[other].threads == 0)
+            die("a store to the shared memory of block %u of a cluster, which has ended", other);
+        blocks[other].written_to = true;
+    }
+    return blocks[other].shared + offset;
+}
+
 uint64_t convoy_emulated_shuffle(uint64_t value, int from)
 {
     size_t self = running, warp = self / WARP * WARP;
     exchange[self] = value;
     leave(AT_WARP);
-    uint64_t got = warp + (size_t)from < threads ? exchange[warp + (size_t)from] : value;
+    bool exists = warp % pitch + (size_t)from < threads;
+    uint64_t got = exists ? exchange[warp + (size_t)from] : value;
     leave(AT_WARP);
     return got;
 }
@@ -195,25 +337,34 @@ const uint32_t *convoy_emulated_gather(const uint32_t *words, unsigned count)
 
 void *convoy_emulated_shared()
 {
-    return dynamic_shared;
+    return blocks[fibers[running].block].shared;
 }
 
-void convoy_emulated_grid(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()> &body)
+void convoy_emulated_grid(dim3 grid, dim3 block, unsigned blocks_together, size_t shared_bytes,
+                          const std::function<void()> &body)
 {
     threads = (size_t)block.x * block.y * block.z;
-    if (fibers.empty())
-        fibers.resize(1024); /* never moved */
-    for (size_t i = 0; i < threads; i++)
-        fibers[i].index = {(unsigned)(i % block.x), (unsigned)(i / block.x % block.y),
-                           (unsigned)(i / block.x / block.y)};
+    cluster = blocks_together;
+    pitch = cluster == 1 ? threads : (threads + WARP - 1) / WARP * WARP;
+    in_use = cluster * pitch;
+    for (unsigned b = 0; b < cluster; b++)
+        for (size_t i = 0; i < threads; i++) {
+            fiber &one = fibers[b * pitch + i];
+            one.index = {(unsigned)(i % block.x), (unsigned)(i / block.x % block.y),
+                         (unsigned)(i / block.x / block.y)};
+            one.block = b;
+        }
+    /* A cluster's are allocated as large as asked, so that the address sanitizer sees who leaves his own. */
+    for (unsigned b = 0; b < cluster; b++)
+        blocks[b].shared = cluster == 1 ? dynamic_shared : new_shared(shared_bytes);
+    shared_size = shared_bytes;
     gridDim = grid;
     blockDim = block;
     work = &body;
     for (unsigned z = 0; z < grid.z; z++)
         for (unsigned y = 0; y < grid.y; y++)
-            for (unsigned x = 0; x < grid.x; x++) {
-                blockIdx = {x, y, z};
-                memset(dynamic_shared, 0xff, shared_bytes); /* NaN */
-                run_block();
-            }
+            for (unsigned x = 0; x < grid.x; x += cluster)
+                run_cluster({x, y, z});
+    for (unsigned b = 0; b < cluster && cluster > 1; b++)
+        free(blocks[b].shared);
 }

@@ -9,6 +9,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <set>
 #include <time.h>
 #include <vector>
 
@@ -130,10 +131,28 @@ cudaError_t cudaGetDevice(int *device)
     *device = 0;
     return say(cudaSuccess);
 }
-cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr, int)
+cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device)
 {
-    *value = 9;
-    return say(cudaSuccess);
+    struct cudaDeviceProp properties;
+    cudaError_t error = cudaGetDeviceProperties(&properties, device);
+    switch (attribute) {
+    case cudaDevAttrMultiProcessorCount:
+        *value = properties.multiProcessorCount;
+        return error;
+    case cudaDevAttrComputeCapabilityMajor:
+        *value = properties.major;
+        return error;
+    case cudaDevAttrComputeCapabilityMinor:
+        *value = properties.minor;
+        return error;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
+        *value = (int)properties.sharedMemPerBlockOptin;
+        return error;
+    case cudaDevAttrClusterLaunch:
+        *value = properties.major >= 9;
+        return error;
+    }
+    return say(cudaErrorInvalidValue);
 }
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int)
 {
@@ -196,6 +215,7 @@ const char *cudaGetErrorName(cudaError_t error)
         CONVOY_NAME(cudaErrorIllegalAddress);
         CONVOY_NAME(cudaErrorLaunchFailure);
         CONVOY_NAME(cudaErrorStreamCaptureUnsupported);
+        CONVOY_NAME(cudaErrorInvalidClusterSize);
     default:
         return "cudaErrorUnknown";
     }
@@ -426,23 +446,55 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec)
 }
 }
 
-cudaError_t convoy_emulated_launch(const cudaLaunchConfig_t *config, std::function<void()> body)
+/* Kernels that may have clusters of more than 8 blocks, which not every chip has room for. */
+static std::set<const void *> large_clusters;
+
+cudaError_t convoy_emulated_set_attribute(const void *kernel, cudaFuncAttribute attribute, int value)
+{
+    if (attribute == cudaFuncAttributeNonPortableClusterSizeAllowed && value != 0)
+        large_clusters.insert(kernel);
+    else if (attribute == cudaFuncAttributeNonPortableClusterSizeAllowed)
+        large_clusters.erase(kernel);
+    return say(cudaSuccess);
+}
+
+/* How many blocks a launch wants together; 0: what cannot be. */
+static unsigned cluster_of(const cudaLaunchConfig_t *config, const void *kernel)
+{
+    unsigned cluster = 1;
+    for (unsigned i = 0; i < config->numAttrs; i++) {
+        const cudaLaunchAttribute &attribute = config->attrs[i];
+        if (attribute.id != cudaLaunchAttributeClusterDimension)
+            continue;
+        cluster = attribute.val.clusterDim.x;
+        if (attribute.val.clusterDim.y != 1 || attribute.val.clusterDim.z != 1)
+            return 0;
+    }
+    unsigned most = large_clusters.count(kernel) != 0 ? CONVOY_EMULATED_CLUSTER_MAX : 8;
+    return cluster < 1 || cluster > most || config->gridDim.x % cluster != 0 ? 0 : cluster;
+}
+
+cudaError_t convoy_emulated_launch(const cudaLaunchConfig_t *config, const void *kernel,
+                                   std::function<void()> body)
 {
     const dim3 &grid = config->gridDim, &block = config->blockDim;
     if (grid.x < 1 || grid.y < 1 || grid.z < 1 || grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535 ||
         block.x < 1 || block.y < 1 || block.z < 1 || block.z > 64 || block.x * block.y * block.z > 1024 ||
         config->dynamicSmemBytes > (227u << 10))
         return say(cudaErrorInvalidConfiguration);
+    unsigned cluster = cluster_of(config, kernel);
+    if (cluster == 0)
+        return say(cudaErrorInvalidClusterSize);
     if (fault("refuse") != nullptr && !refused_once && !capturing()) {
         refused_once = true;
         return say(cudaErrorInvalidConfiguration);
     }
     size_t shared = config->dynamicSmemBytes;
-    return put(config->stream, [grid, block, shared, body]() {
+    return put(config->stream, [grid, block, cluster, shared, body]() {
         kernels_run++;
         if (fault("kernel") != nullptr)
             return cudaErrorIllegalAddress;
-        convoy_emulated_grid(grid, block, shared, body);
+        convoy_emulated_grid(grid, block, cluster, shared, body);
         return cudaSuccess;
     });
 }

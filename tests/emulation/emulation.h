@@ -4,8 +4,11 @@
 
 #include "cuda_runtime.h"
 
-/* Runs every block of a grid, one after the other. body is one thread. */
-void convoy_emulated_grid(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()> &body);
+#define CONVOY_EMULATED_CLUSTER_MAX 16u
+
+/* Runs every block of a grid, one cluster of blocks after the other. body is one thread. */
+void convoy_emulated_grid(dim3 grid, dim3 block, unsigned cluster, size_t shared_bytes,
+                          const std::function<void()> &body);
 
 /* Queues a failure that loses the context; cudaErrorNotReady: what never ends. */
 cudaError_t convoy_emulated_fault(cudaStream_t stream, cudaError_t error);

@@ -15,7 +15,7 @@
 #define __host__
 #define __constant__
 #define __grid_constant__
-#define __shared__ static /* one block runs at a time */
+#define __shared__ static /* one block runs at a time, or one cluster, which then shares it */
 #define __launch_bounds__(...)
 #define __forceinline__ inline
 #define __align__(n)    __attribute__((aligned(n)))
@@ -88,8 +88,12 @@ void __syncwarp(unsigned mask = 0xffffffffu);
 uint64_t convoy_emulated_shuffle(uint64_t value, int from);
 /* kernels/mma.cuh: d += a b, of words that are one tf32 or two fp16. */
 void convoy_emulated_mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, bool halves);
-/* Dynamic shared memory of the launch. */
+/* Dynamic shared memory of the block. */
 void *convoy_emulated_shared();
+/* kernels/cluster.cuh: the last is where bytes at `at` lie in another block of the cluster. */
+int convoy_emulated_cluster_rank();
+void convoy_emulated_cluster_sync();
+void *convoy_emulated_cluster_place(const void *at, int rank, size_t bytes);
 
 static inline int convoy_emulated_lane()
 {
@@ -160,23 +164,37 @@ template <typename T, typename U> static inline auto max(T a, U b) -> decltype(a
     return a > b ? a : b;
 }
 
+enum cudaLaunchAttributeID { cudaLaunchAttributeIgnore = 0, cudaLaunchAttributeClusterDimension = 4 };
+union cudaLaunchAttributeValue {
+    char pad[64];
+    struct {
+        unsigned x, y, z;
+    } clusterDim;
+};
+struct cudaLaunchAttribute {
+    cudaLaunchAttributeID id;
+    cudaLaunchAttributeValue val;
+};
 typedef struct {
     dim3 gridDim, blockDim;
     size_t dynamicSmemBytes;
     cudaStream_t stream;
-    void *attrs;
+    cudaLaunchAttribute *attrs;
     unsigned numAttrs;
 } cudaLaunchConfig_t;
 
-/* Queues a launch on a stream, or records it. body runs one thread of one block. */
-cudaError_t convoy_emulated_launch(const cudaLaunchConfig_t *config, std::function<void()> body);
+/* Queues a launch of kernel on a stream, or records it. body runs one thread of one block. */
+cudaError_t convoy_emulated_launch(const cudaLaunchConfig_t *config, const void *kernel,
+                                   std::function<void()> body);
+cudaError_t convoy_emulated_set_attribute(const void *kernel, cudaFuncAttribute attribute, int value);
 
 template <typename... Parameters, typename... Arguments>
 static inline cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(Parameters...),
                                              Arguments &&...arguments)
 {
     std::tuple<Parameters...> values(static_cast<Parameters>(arguments)...);
-    return convoy_emulated_launch(config, [kernel, values]() { std::apply(kernel, values); });
+    return convoy_emulated_launch(config, reinterpret_cast<const void *>(kernel),
+                                  [kernel, values]() { std::apply(kernel, values); });
 }
 
 struct cudaFuncAttributes {
@@ -190,9 +208,10 @@ static inline cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attri
     attributes->numRegs = 0;
     return convoy_emulated_code();
 }
-template <typename Kernel> static inline cudaError_t cudaFuncSetAttribute(Kernel, cudaFuncAttribute, int)
+template <typename Kernel>
+static inline cudaError_t cudaFuncSetAttribute(Kernel kernel, cudaFuncAttribute attribute, int value)
 {
-    return cudaSuccess;
+    return convoy_emulated_set_attribute(reinterpret_cast<const void *>(kernel), attribute, value);
 }
 template <typename Kernel>
 static inline cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, Kernel, int, size_t)

@@ -1,0 +1,104 @@
+/* Thread block clusters: up to 16 neighbouring blocks of a grid (in x) that run at the same time and write
+ * into each other's shared memory, so that what one computed reaches the others without a way through device
+ * memory. Launched by convoy_launch_cluster() (launch.cuh). Needs sm_90: older chips compile this to nothing,
+ * and a launcher asks convoy_has_clusters() first.
+ *
+ * Two rules of the hardware. No block writes to another before a first convoy_cluster_sync(), because only
+ * then is it sure that the other has started; and none ends before a convoy_cluster_sync() after the last
+ * write to it, because its shared memory is another's from then on. The emulation stops with a message where
+ * a kernel breaks one of them.
+ *
+ * What is written to lies in dynamic shared memory (CONVOY_DYNAMIC_SHARED), which starts at the same place in
+ * every block of a launch; in the emulation __shared__ variables are one for the whole cluster. */
+#ifndef CONVOY_KERNELS_CLUSTER_CUH
+#define CONVOY_KERNELS_CLUSTER_CUH
+
+#include <cuda_runtime.h>
+#include <stdint.h>
+
+/* Most blocks of a cluster; beyond 8 a kernel must allow it (convoy_launch_cluster() does) and not every chip
+ * has room, which cudaOccupancyMaxActiveClusters() tells. */
+#define CONVOY_CLUSTER_MAX 16
+
+/* Can the current device run them? */
+static inline bool convoy_has_clusters(void)
+{
+    int device = 0, major = 0;
+    return cudaGetDevice(&device) == cudaSuccess &&
+           cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
+           major >= 9;
+}
+
+/* This block's number in its cluster, from 0; 0 in a launch without clusters. */
+static __device__ __forceinline__ int convoy_cluster_rank(void)
+{
+#ifndef __CUDACC__
+    return convoy_emulated_cluster_rank();
+#elif __CUDA_ARCH__ >= 900
+    unsigned rank;
+    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    return (int)rank;
+#else
+    return 0;
+#endif
+}
+
+/* Waits for all threads of all blocks of the cluster: what they wrote before, to shared memory (their own and
+ * others') as to device memory, is seen by all after it. All threads of a warp call it together. */
+static __device__ __forceinline__ void convoy_cluster_sync(void)
+{
+#ifndef __CUDACC__
+    convoy_emulated_cluster_sync();
+#elif __CUDA_ARCH__ >= 900
+    asm volatile("barrier.cluster.arrive.release.aligned;\n\t"
+                 "barrier.cluster.wait.acquire.aligned;" ::
+                     : "memory");
+#endif
+}
+
+#if defined(__CUDACC__) && __CUDA_ARCH__ >= 900
+/* The address in the cluster's shared memory of what lies at `at` in block rank's. */
+static __device__ __forceinline__ unsigned convoy_cluster_address(const void *at, int rank)
+{
+    unsigned there;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;"
+        : "=r"(there)
+        : "r"((unsigned)__cvta_generic_to_shared(at)), "r"(rank));
+    return there;
+}
+#endif
+
+/* Writes value to the place in block rank's shared memory that corresponds to `at` in one's own; rank may be
+ * one's own. Seen there after the next convoy_cluster_sync(). */
+static __device__ __forceinline__ void convoy_cluster_store(uint32_t *at, int rank, uint32_t value)
+{
+#ifndef __CUDACC__
+    *(uint32_t *)convoy_emulated_cluster_place(at, rank, sizeof value) = value;
+#elif __CUDA_ARCH__ >= 900
+    asm volatile("st.shared::cluster.b32 [%0], %1;" ::"r"(convoy_cluster_address(at, rank)), "r"(value)
+                 : "memory");
+#endif
+}
+
+static __device__ __forceinline__ void convoy_cluster_store(float *at, int rank, float value)
+{
+#ifndef __CUDACC__
+    *(float *)convoy_emulated_cluster_place(at, rank, sizeof value) = value;
+#elif __CUDA_ARCH__ >= 900
+    asm volatile("st.shared::cluster.b32 [%0], %1;" ::"r"(convoy_cluster_address(at, rank)),
+                 "r"(__float_as_uint(value))
+                 : "memory");
+#endif
+}
+
+static __device__ __forceinline__ void convoy_cluster_store(uint16_t *at, int rank, uint16_t value)
+{
+#ifndef __CUDACC__
+    *(uint16_t *)convoy_emulated_cluster_place(at, rank, sizeof value) = value;
+#elif __CUDA_ARCH__ >= 900
+    asm volatile("st.shared::cluster.b16 [%0], %1;" ::"r"(convoy_cluster_address(at, rank)), "h"(value)
+                 : "memory");
+#endif
+}
+
+#endif

@@ -1,0 +1,122 @@
+/* Clusters of thread blocks (kernels/cluster.cuh) on the emulated device: each block has its own shared
+ * memory and number, finds what the others wrote, and what the hardware would not forgive is not forgiven. */
+#include "tests/emulation/cluster_kernels.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static double told_to(uint32_t block, uint32_t thread, uint32_t cluster)
+{
+    double sum = 0;
+    for (uint32_t round = 0; round < CLUSTER_ROUNDS; round++)
+        for (uint32_t teller = block / cluster * cluster; teller < (block / cluster + 1) * cluster; teller++)
+            sum += 3.0 * cluster_told(teller, thread, block % cluster, round);
+    return sum;
+}
+
+/* How many threads were told something else than they should, of two grids of clusters one after the other.
+ */
+static unsigned wrong(unsigned cluster, unsigned threads, enum cluster_fault fault)
+{
+    unsigned blocks = 3 * cluster, bad = 0;
+    double *sums;
+    cr_assert_eq(cudaMalloc((void **)&sums, blocks * threads * sizeof *sums), cudaSuccess);
+    for (int turn = 0; turn < 2; turn++) {
+        cr_assert_eq(cluster_gossip(sums, blocks, threads, cluster, fault, NULL), cudaSuccess);
+        cr_assert_eq(cudaDeviceSynchronize(), cudaSuccess);
+        for (unsigned block = 0; block < blocks; block++)
+            for (unsigned thread = 0; thread < threads; thread++)
+                bad += !(sums[block * threads + thread] == told_to(block, thread, cluster));
+    }
+    cr_assert_eq(cudaFree(sums), cudaSuccess);
+    return bad;
+}
+
+Test(emulation_cluster, blocks_find_what_the_others_wrote)
+{
+    cr_assert(cluster_known());
+    cr_expect_eq(wrong(4, 64, CLUSTER_SOUND), 0);
+    cr_expect_eq(wrong(1, 64, CLUSTER_SOUND), 0);
+    cr_expect_eq(wrong(2, 1024, CLUSTER_SOUND), 0);
+    cr_expect_eq(wrong(3, 33, CLUSTER_SOUND), 0, "a last warp that is not full");
+}
+
+Test(emulation_cluster, the_largest)
+{
+    cr_expect_eq(wrong(16, 512, CLUSTER_SOUND), 0);
+}
+
+Test(emulation_cluster, a_missing_barrier_shows)
+{
+    cr_expect_gt(wrong(4, 64, CLUSTER_NO_SYNC), 0);
+    cr_expect_gt(wrong(4, 64, CLUSTER_NO_SECOND_SYNC), 0);
+    cr_expect_gt(wrong(2, 32, CLUSTER_NO_SYNC), 0);
+    cr_expect_gt(wrong(2, 32, CLUSTER_NO_SECOND_SYNC), 0);
+}
+
+/* The process that runs it must abort, and say this. */
+static void dies(enum cluster_fault fault, const char *saying)
+{
+    int tube[2], status;
+    char said[512];
+    size_t length = 0;
+    cr_assert_eq(pipe(tube), 0);
+    fflush(NULL);
+    pid_t child = fork();
+    cr_assert_geq(child, 0);
+    if (child == 0) {
+        dup2(tube[1], STDERR_FILENO);
+        close(tube[0]);
+        wrong(4, 64, fault);
+        _exit(0);
+    }
+    close(tube[1]);
+    for (ssize_t got; (got = read(tube[0], said + length, sizeof said - 1 - length)) > 0;)
+        length += (size_t)got;
+    said[length] = '\0';
+    close(tube[0]);
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    cr_expect(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT, "%s: status %d", saying, status);
+    cr_expect_neq(strstr(said, saying), NULL, "\"%s\" is not in \"%s\"", saying, said);
+}
+
+Test(emulation_cluster, what_the_hardware_forbids_aborts)
+{
+    dies(CLUSTER_NO_FIRST_SYNC, "before a first cluster barrier");
+    dies(CLUSTER_NO_LAST_SYNC, "ends without a cluster barrier");
+    dies(CLUSTER_LATE, "which has ended");
+    dies(CLUSTER_OUTSIDE, "not in dynamic shared memory");
+    dies(CLUSTER_NO_SUCH_BLOCK, "block 4 of a cluster of 4");
+    dies(CLUSTER_ELSEWHERE, "wait for others that wait elsewhere");
+}
+
+Test(emulation_cluster, ranks_and_warps)
+{
+    enum { BLOCKS = 6, CLUSTER = 3 };
+    int(*seen)[2], products = 32 * 32;
+    for (int i = 0; i < 32; i++)
+        products += i * (i ^ 1);
+    cr_assert_eq(cudaMalloc((void **)&seen, BLOCKS * 6 * sizeof *seen), cudaSuccess);
+    cr_assert_eq(cluster_ranks(seen, BLOCKS, CLUSTER, NULL), cudaSuccess);
+    cr_assert_eq(cudaDeviceSynchronize(), cudaSuccess);
+    for (int i = 0; i < BLOCKS * 6; i++) {
+        cr_expect_eq(seen[i][0], i % CLUSTER, "block %d", i);
+        cr_expect_eq(seen[i][1], products, "block %d", i);
+    }
+    cr_assert_eq(cudaFree(seen), cudaSuccess);
+}
+
+Test(emulation_cluster, sizes_that_cannot_be)
+{
+    cr_expect_eq(cluster_plain(8, 8, NULL), cudaSuccess);
+    cr_expect_eq(cluster_plain(9, 8, NULL), cudaErrorInvalidClusterSize, "a grid that is no multiple");
+    cr_expect_eq(cluster_plain(16, 16, NULL), cudaErrorInvalidClusterSize, "not allowed for that kernel");
+    cr_expect_eq(cluster_gossip(NULL, 17, 32, 17, CLUSTER_SOUND, NULL), cudaErrorInvalidClusterSize);
+    cr_expect_eq(cudaGetLastError(), cudaErrorInvalidClusterSize);
+    cr_expect_eq(cudaGetLastError(), cudaSuccess);
+}
