@@ -53,6 +53,11 @@ static struct convoy_conv_shape conv_of(const struct convoy_whole_layer *layer)
     return s;
 }
 
+static bool is_conv(const struct convoy_whole_shape *shape, int layer)
+{
+    return layer < 0 || shape->layers[layer].kind == CONVOY_WHOLE_CONV;
+}
+
 static bool takes_layer(const struct planner *p, int index)
 {
     const struct convoy_whole_layer *layer = &p->shape->layers[index];
@@ -104,11 +109,12 @@ static void shape_tensors(struct planner *p)
         x->right = at_least(x->right,
                             (s->ow - 1) * s->stride[1] + (s->s - 1) * s->dilation[1] - s->pad[1] - x->w + 1);
     }
-    /* Tensors of one shape are padded alike, so that one may take another's place. */
+    /* Results of convolutions that have one shape are padded alike, so that one may take another's place. */
     for (int i = 1; i <= shape->count; i++)
         for (int j = 1; j <= shape->count; j++) {
             struct tensor *a = &p->tensors[i], *b = &p->tensors[j];
-            if (a->c != b->c || a->h != b->h || a->w != b->w)
+            if (!is_conv(shape, i - 1) || !is_conv(shape, j - 1) || a->c != b->c || a->h != b->h ||
+                a->w != b->w)
                 continue;
             a->top = b->top = at_least(a->top, b->top);
             a->left = b->left = at_least(a->left, b->left);
