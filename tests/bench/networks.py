@@ -1,0 +1,455 @@
+#!/usr/bin/env python3
+"""Our kernels and the peers' on the same ONNX files and the same random input, in one run: times, with errors beside
+them. networks.sh calls it and finds the programs and a Python for it; README.md tells more. Kernels only: the input is
+on the device, one CUDA graph is replayed, each figure is the median of the rounds' medians of --runs replays."""
+
+import argparse
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import networks_layers
+import networks_report
+from networks_program import Failed, Program
+
+try:
+    import numpy
+except ImportError:
+    sys.exit(f"networks.py: NumPy is missing in {sys.executable} (Debian package python3-numpy)")
+
+HERE = pathlib.Path(__file__).resolve().parent
+PRECISIONS = ("fp32", "tf32", "fp16")
+NETWORKS = ("fashion-lenet", "fashion-ece408", "cifar10-convnet", "cifar10-resnet")
+BATCHES = {"cifar10-resnet": [1, 8, 64, 256, 1024]}
+OTHER_BATCHES = [1, 8, 64, 10000]
+MOST_ROWS = 65535  # CONVOY_ROWS_MAX
+ANSWER_S = 300  # for what is no compilation
+
+# What runs a network: name, arithmetic, and for PyTorch whether channels come last and whether it is compiled.
+OURS = "ours"
+PEERS = [
+    ("PyTorch", "fp32", False, False),
+    ("PyTorch", "tf32", False, False),
+    ("PyTorch, channels last", "tf32", True, False),
+    ("PyTorch, channels last", "fp16", True, False),
+    ("torch.compile", "tf32", True, True),
+    ("torch.compile", "fp16", True, True),
+]
+MORE_PEERS = [
+    ("PyTorch, channels last", "fp32", True, False),
+    ("PyTorch", "fp16", False, False),
+    ("torch.compile", "fp32", True, True),
+]
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+class Bench:
+    """What one run of this program has: options, processes, results."""
+
+    def __init__(self, options, work):
+        self.options, self.work = options, work
+        self.begun = time.monotonic()
+        self.programs = {}
+        self.results = {
+            "seed": options.seed,
+            "rounds": options.rounds,
+            "runs": options.runs,
+            "begun": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "arguments": sys.argv[1:],
+            "ours": {},
+            "torch": None,
+            "networks": [],
+            "layers": [],
+            "notes": [],
+        }
+        self.cache = pathlib.Path(options.cache or work / "cache")
+        self.cache.mkdir(parents=True, exist_ok=True)
+
+    def left(self):
+        return self.options.budget - (time.monotonic() - self.begun)
+
+    def note(self, text):
+        say(text)
+        if text not in self.results["notes"]:
+            self.results["notes"].append(text)
+
+    def save(self):
+        """Whatever there is so far; a run that is cut off leaves its figures."""
+        if self.options.json is None:
+            return
+        new = self.options.json.with_name(self.options.json.name + ".new")
+        new.write_text(json.dumps(self.results, indent=1) + "\n", encoding="utf-8")
+        new.rename(self.options.json)
+
+    def end(self):
+        for program in self.programs.values():
+            program.end()
+
+    def torch(self, compiles=False):
+        """The process that has PyTorch; one more for what is compiled, because a compilation may have to be killed."""
+        key = "torch.compile" if compiles else "PyTorch"
+        if key not in self.programs or not self.programs[key].alive():
+            if key in self.programs:
+                self.programs[key].end()
+            environment = {"TORCHINDUCTOR_CACHE_DIR": str(self.cache / "inductor")}
+            command = [sys.executable, str(HERE / "networks_torch.py")]
+            self.programs[key] = Program(key, command, self.work / f"{key}.log", environment)
+        return self.programs[key]
+
+    def ask_torch(self, question, seconds=ANSWER_S, compiles=False):
+        return self.torch(compiles).ask(json.dumps(question), seconds)
+
+    def find_torch(self):
+        if not self.options.peers:
+            self.note("the peers are left out, as asked (--no-peers)")
+            return
+        try:
+            self.results["torch"] = self.ask_torch({"do": "hello"})
+        except Failed as reason:
+            self.note(f"the peers are left out: PyTorch or onnx cannot be used with {sys.executable}: {reason}")
+            return
+        if not self.results["torch"]["gpu"]:
+            self.note("PyTorch finds no GPU here: the peers' times are those of the CPU and say nothing")
+
+
+# Arms: what is measured in turns. Each has program, precision, prepare() and measure(batch, file).
+
+
+class Ours:
+    program = OURS
+
+    def __init__(self, bench, network, precision):
+        self.bench, self.network, self.precision = bench, network, precision
+        self.key = f"{OURS} {network.name} {precision}"
+
+    def start(self):
+        """Loads the network and tunes it, for all batches."""
+        if self.key in self.bench.programs:
+            return
+        options = self.bench.options
+        tune_s = min(options.tune_seconds, max(self.bench.left(), 0))
+        command = [options.program, options.backend, self.network.file, self.precision, str(max(self.network.batches))]
+        command += [str(self.network.input), str(self.bench.cache), str(tune_s)]
+        program = Program("bench_network_time", command, self.bench.work / f"{self.key}.log")
+        self.bench.programs[self.key] = program
+        about = program.answer(tune_s + ANSWER_S)
+        self.bench.results["ours"][f"{self.network.name} {self.precision}"] = about
+        if options.tune_seconds > 0 and not about["tuned"]:
+            self.bench.note(f"{self.key}: not all is tuned after {about['tune_s']:.0f} s (--tune-seconds, --budget)")
+
+    def prepare(self, batch):
+        del batch
+        begun = time.monotonic()
+        self.start()
+        return time.monotonic() - begun
+
+    def measure(self, batch, out):
+        return self.bench.programs[self.key].ask(f"{batch} {self.bench.options.runs} {out}", ANSWER_S)
+
+
+class Peer:
+    def __init__(self, bench, network, peer):
+        self.bench, self.network = bench, network
+        self.program, self.precision, self.channels_last, self.compiles = peer
+        self.key = f"{self.program} {self.precision}"
+
+    def prepare(self, batch):
+        question = {
+            "do": "prepare",
+            "key": self.key,
+            "model": self.network.file,
+            "input": str(self.network.input),
+            "batch": batch,
+            "precision": self.precision,
+            "channels_last": self.channels_last,
+            "compile": self.compiles,
+        }
+        limit = min(self.bench.options.compile_seconds if self.compiles else ANSWER_S, self.bench.left())
+        return self.bench.ask_torch(question, limit, self.compiles)["prepare_s"]
+
+    def measure(self, batch, out):
+        del batch
+        question = {"do": "measure", "key": self.key, "runs": self.bench.options.runs, "out": str(out)}
+        return self.bench.ask_torch(question, ANSWER_S, self.compiles)
+
+
+class Network:
+    """A network with its input file and the outputs that would be right."""
+
+    def __init__(self, bench, name):
+        self.bench, self.name = bench, name
+        self.file = f"models/{name}/1/model.onnx"
+        self.batches = bench.options.batches or BATCHES.get(name, OTHER_BATCHES)
+        self.input, self.wanted, self.reference = bench.work / "input", None, None
+        self.shape = self.read_shape()
+
+    def read_shape(self):
+        done = subprocess.run(
+            [self.bench.options.worker, "--check", self.file, "--backend", "null"], stdout=subprocess.PIPE, check=False
+        )
+        try:
+            about = json.loads(done.stdout)
+        except ValueError:
+            about = {"ok": False, "reason": "convoy-worker --check did not answer"}
+        if not about["ok"]:
+            raise Failed(f"{self.name}: {about['reason']}")
+        return about["channels"], about["height"], about["width"]
+
+    def write_input(self):
+        """Like normalised images: mean 0, deviation 1."""
+        chance = numpy.random.default_rng(self.bench.options.seed)
+        with open(self.input, "wb") as file:
+            for first in range(0, max(self.batches), 256):
+                rows = min(256, max(self.batches) - first)
+                chance.standard_normal((rows, *self.shape), numpy.float32).tofile(file)
+
+    def find_wanted(self):
+        """By PyTorch in float64, else by convoyd's own CPU backend, which is another program than what is measured."""
+        rows, out = max(self.batches), self.bench.work / "reference"
+        try:
+            if self.bench.results["torch"]:
+                self.bench.ask_torch(
+                    {"do": "reference", "model": self.file, "input": str(self.input), "rows": rows, "out": str(out)}
+                )
+                self.wanted = numpy.fromfile(out, numpy.float64).reshape(rows, -1)
+                self.reference = "PyTorch in float64"
+                return
+        except Failed as reason:
+            self.bench.note(f"{self.name}: no reference from PyTorch: {reason}")
+        options = self.bench.options
+        command = [options.cpu_program, "cpu", self.file, "fp32", str(rows), str(self.input), "", "0"]
+        program = Program("the CPU backend", command, self.bench.work / "cpu.log")
+        try:
+            program.answer(ANSWER_S)
+            program.ask(f"{rows} 1 {out}", ANSWER_S)
+            self.wanted = numpy.fromfile(out, numpy.float32).reshape(rows, -1).astype(numpy.float64)
+            self.reference = "convoyd's CPU backend in fp32"
+        except Failed as reason:
+            self.bench.note(f"{self.name}: nothing to compare with, so no errors: {reason}")
+        finally:
+            program.end()
+
+    def compare(self, batch, out):
+        """(max|y - y64| / max|y64|, rows whose first class is another)"""
+        if self.wanted is None:
+            return None, None
+        wanted = self.wanted[:batch]
+        got = numpy.fromfile(out, numpy.float32).astype(numpy.float64)
+        if got.size != wanted.size:
+            raise Failed(f"{got.size} outputs, not {wanted.size}")
+        got = got.reshape(wanted.shape)
+        worst = numpy.abs(got - wanted).max() / numpy.abs(wanted).max()
+        differ = int((got.argmax(axis=1) != wanted.argmax(axis=1)).sum())
+        return (float(worst) if numpy.isfinite(got).all() else float("inf")), differ
+
+
+def compiles_here(options, name, batch):
+    return options.compile is None or any(chosen in (name, f"{name}:{batch}") for chosen in options.compile)
+
+
+def arms_of(bench, network, batch):
+    """Ours and peers alternately: of each arithmetic first ours."""
+    options, arms = bench.options, []
+    peers = PEERS + MORE_PEERS if options.every_peer else PEERS
+    for precision in options.precisions:
+        arms.append(Ours(bench, network, precision))
+        for peer in peers:
+            if bench.results["torch"] and peer[1] == precision and (not peer[3] or compiles_here(options, network.name, batch)):
+                arms.append(Peer(bench, network, peer))
+    return arms
+
+
+def prepare(bench, arm, record, batch):
+    where = f"{record['network']}, batch {batch}, {record['program']} {record['precision']}"
+    try:
+        if bench.left() <= 0:
+            raise Failed(f"not begun within the budget of {bench.options.budget:.0f} s")
+        record["prepare_s"] = arm.prepare(batch)
+        say(f"{where}: prepared in {record['prepare_s']:.1f} s")
+    except Failed as reason:
+        record["left_out"] = str(reason)
+        say(f"{where}: left out: {reason}")
+
+
+def measure(bench, network, arm, record, turn):
+    batch, out = record["batch"], bench.work / "outputs"
+    where = f"{record['network']}, batch {batch}, {record['program']} {record['precision']}, round {turn}"
+    try:
+        if turn > 1 and bench.left() <= 0:
+            raise Failed(f"rounds after {turn - 1} are over the budget of {bench.options.budget:.0f} s")
+        times = arm.measure(batch, out)
+        error, differ = network.compare(batch, out)
+        record["rounds"].append(times)
+        # The worst of the rounds: a kernel that is wrong now and then is wrong.
+        record["error"] = max(error, record["error"] or 0) if error is not None else None
+        record["other_first_class"] = max(differ, record["other_first_class"] or 0) if differ is not None else None
+        say(f"{where}: {times['median_us']:.1f} us, error {networks_report.error(error)}")
+    except Failed as reason:
+        if record["rounds"]:
+            bench.note(f"{where}: {reason}")
+        else:
+            record["left_out"] = str(reason)
+            say(f"{where}: left out: {reason}")
+
+
+def run_batch(bench, network, batch, results):
+    arms = []
+    for arm in arms_of(bench, network, batch):
+        record = {
+            "network": network.name,
+            "batch": batch,
+            "program": arm.program,
+            "precision": arm.precision,
+            "rounds": [],
+            "error": None,
+            "other_first_class": None,
+            "left_out": None,
+            "prepare_s": None,
+        }
+        results.append(record)
+        prepare(bench, arm, record, batch)
+        arms.append((arm, record))
+    for turn in range(1, bench.options.rounds + 1):
+        for arm, record in arms:
+            if record["left_out"] is None and len(record["rounds"]) == turn - 1:
+                measure(bench, network, arm, record, turn)
+    for key, program in bench.programs.items():
+        if key in ("PyTorch", "torch.compile") and program.alive():
+            try:
+                program.ask(json.dumps({"do": "release"}), ANSWER_S)
+            except Failed as reason:
+                bench.note(str(reason))
+
+
+def run_network(bench, name):
+    network = Network(bench, name)
+    about = {"network": name, "shape": network.shape, "reference": None, "measurements": []}
+    bench.results["networks"].append(about)
+    if bench.left() <= 0:
+        bench.note(f"{name}: not begun within the budget of {bench.options.budget:.0f} s")
+        return
+    network.write_input()
+    network.find_wanted()
+    about["reference"] = network.reference
+    for batch in network.batches:
+        run_batch(bench, network, batch, about["measurements"])
+        bench.save()
+    for key in [key for key in bench.programs if key.startswith(f"{OURS} ")]:
+        bench.programs.pop(key).end()
+
+
+def whole_numbers(text):
+    values = [int(part) for part in text.split(",")]
+    if not all(1 <= value <= MOST_ROWS for value in values):
+        raise ValueError
+    return values
+
+
+whole_numbers.__name__ = f"list of numbers from 1 to {MOST_ROWS}"
+
+
+def some_of(known):
+    def read(text):
+        chosen = [] if text == "none" else text.split(",")
+        for name in chosen:
+            if name not in known:
+                raise argparse.ArgumentTypeError(f"'{name}': there are {', '.join(known)}")
+        return chosen
+
+    return read
+
+
+def positive(kind):
+    def read(text):
+        value = kind(text)
+        if not value > 0:
+            raise ValueError
+        return value
+
+    read.__name__ = f"positive {kind.__name__}"
+    return read
+
+
+def read_options():
+    parser = argparse.ArgumentParser(prog="networks.sh", usage="networks.sh PACK_OR_BUILD [OPTION...]", description=__doc__)
+    add = parser.add_argument
+    for name in ("program", "cpu-program", "worker", "kernels", "caller"):
+        add(f"--{name}", required=True, help=argparse.SUPPRESS)
+    add("--backend", default="cuda", help=argparse.SUPPRESS)
+    served = tuple(sorted((path.name for path in pathlib.Path("models").iterdir() if (path / "1").is_dir()), key=str))
+    add("--networks", type=some_of(served), default=list(NETWORKS), metavar="A,B", help="folders in models/, or none (default: the four that ship)")
+    add("--batches", type=whole_numbers, metavar="N,M", help="for all networks (default 1,8,64,10000; cifar10-resnet: 1,8,64,256,1024)")
+    add("--precisions", type=some_of(PRECISIONS), default=list(PRECISIONS), metavar="P,Q", help="of fp32, tf32, fp16 (default: all)")
+    add("--rounds", type=positive(int), default=3, help="all are measured in turns, so often (default 3)")
+    add("--runs", type=positive(int), default=30, help="replays of a round, of which the median is taken (default 30)")
+    add("--seed", type=int, help="of the random input (default: from the clock; it is printed)")
+    add("--compile", metavar="LIST", help="torch.compile for these networks alone, or NETWORK:BATCH (default: all)")
+    add("--no-compile", action="store_true", help="without torch.compile, which takes minutes")
+    add("--compile-seconds", type=positive(float), default=400, help="for one compilation, then it is given up (default 400)")
+    add("--every-peer", action="store_true", help="PyTorch in both layouts in every arithmetic, and torch.compile in fp32")
+    add("--no-peers", dest="peers", action="store_false", help="ours alone")
+    add("--layers", nargs="?", type=positive(int), const=10000, metavar="N", help="also ece408's convolutions by themselves, for N images (default 10000)")
+    add("--layer-kernels", default="all", metavar="NAME", help="of ours in --layers, as convoy-kernels --kernel")
+    add("--tune-seconds", type=float, default=300, help="for a network in one precision at most; 0: do not tune (default 300)")
+    add("--budget", type=positive(float), default=1800, metavar="SECONDS", help="what is not begun by then is left out, what compiles is given up (default 1800)")
+    add("--cache", metavar="DIR", help="kernel times and compiled kernels, kept for the next run")
+    add("--json", metavar="FILE", help="everything that was measured")
+    options = parser.parse_args()
+    options.compile = [] if options.no_compile else options.compile and options.compile.split(",")
+    for chosen in options.compile or []:
+        if chosen.split(":")[0] not in served:
+            parser.error(f"--compile {chosen}: there are {', '.join(served)}, each also as NETWORK:BATCH")
+    options.json = options.json and pathlib.Path(options.caller, options.json)
+    options.cache = options.cache and pathlib.Path(options.caller, options.cache)
+    options.seed = time.time_ns() % 2**32 if options.seed is None else options.seed
+    return options
+
+
+def interrupted(number, _):
+    raise KeyboardInterrupt(signal.Signals(number).name)
+
+
+def main():
+    options = read_options()
+    status = 0
+    signal.signal(signal.SIGTERM, interrupted)
+    with tempfile.TemporaryDirectory(prefix="networks-") as work:
+        bench = Bench(options, pathlib.Path(work))
+        say(f"seed {options.seed}, {options.rounds} rounds of {options.runs} runs, budget {options.budget:.0f} s")
+        try:
+            for name in options.networks:  # before anything takes long
+                Network(bench, name)
+            bench.save()
+            bench.find_torch()
+            if options.layers:
+                networks_layers.run(bench, options.layers)
+                bench.save()
+            for name in options.networks:
+                run_network(bench, name)
+        except Failed as reason:
+            sys.exit(f"networks.py: {reason}")
+        except OSError as reason:
+            sys.exit(f"networks.py: {reason}")
+        except KeyboardInterrupt as signalled:
+            bench.note(f"cut off ({str(signalled) or 'SIGINT'}) after {time.monotonic() - bench.begun:.0f} s")
+            status = 130
+        finally:
+            bench.end()
+        bench.results["seconds"] = time.monotonic() - bench.begun
+        bench.save()
+        networks_report.write(bench.results, sys.stdout)
+        if any(record["left_out"] for about in bench.results["networks"] for record in about["measurements"] if record["program"] == OURS):
+            status = status or 1
+    sys.exit(status)
+
+
+if __name__ == "__main__":
+    main()
