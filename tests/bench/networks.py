@@ -5,7 +5,6 @@ on the device, one CUDA graph is replayed, each figure is the median of the roun
 
 import argparse
 import json
-import os
 import pathlib
 import signal
 import subprocess
@@ -93,9 +92,8 @@ class Bench:
         for program in self.programs.values():
             program.end()
 
-    def torch(self, compiles=False):
-        """The process that has PyTorch; one more for what is compiled, because a compilation may have to be killed."""
-        key = "torch.compile" if compiles else "PyTorch"
+    def torch(self, key):
+        """A process that has PyTorch. Each arithmetic that is compiled has one, because a compilation may have to be killed."""
         if key not in self.programs or not self.programs[key].alive():
             if key in self.programs:
                 self.programs[key].end()
@@ -104,8 +102,17 @@ class Bench:
             self.programs[key] = Program(key, command, self.work / f"{key}.log", environment)
         return self.programs[key]
 
-    def ask_torch(self, question, seconds=ANSWER_S, compiles=False):
-        return self.torch(compiles).ask(json.dumps(question), seconds)
+    def ask_torch(self, question, seconds=ANSWER_S, key="PyTorch"):
+        return self.torch(key).ask(json.dumps(question), seconds)
+
+    def release(self):
+        """What the peers prepared."""
+        for key, program in self.programs.items():
+            if not key.startswith(f"{OURS} ") and program.alive():
+                try:
+                    program.ask(json.dumps({"do": "release"}), ANSWER_S)
+                except Failed as reason:
+                    self.note(str(reason))
 
     def find_torch(self):
         if not self.options.peers:
@@ -131,9 +138,12 @@ class Ours:
         self.key = f"{OURS} {network.name} {precision}"
 
     def start(self):
-        """Loads the network and tunes it, for all batches."""
-        if self.key in self.bench.programs:
+        """Loads the network and tunes it, for all batches; again where the last one died of a batch."""
+        last = self.bench.programs.get(self.key)
+        if last is not None and last.alive():
             return
+        if last is not None:
+            last.end()
         options = self.bench.options
         tune_s = min(options.tune_seconds, max(self.bench.left(), 0))
         command = [options.program, options.backend, self.network.file, self.precision, str(max(self.network.batches))]
@@ -160,6 +170,7 @@ class Peer:
         self.bench, self.network = bench, network
         self.program, self.precision, self.channels_last, self.compiles = peer
         self.key = f"{self.program} {self.precision}"
+        self.process = self.key if self.compiles else "PyTorch"
 
     def prepare(self, batch):
         question = {
@@ -173,12 +184,12 @@ class Peer:
             "compile": self.compiles,
         }
         limit = min(self.bench.options.compile_seconds if self.compiles else ANSWER_S, self.bench.left())
-        return self.bench.ask_torch(question, limit, self.compiles)["prepare_s"]
+        return self.bench.ask_torch(question, limit, self.process)["prepare_s"]
 
     def measure(self, batch, out):
         del batch
         question = {"do": "measure", "key": self.key, "runs": self.bench.options.runs, "out": str(out)}
-        return self.bench.ask_torch(question, ANSWER_S, self.compiles)
+        return self.bench.ask_torch(question, ANSWER_S, self.process)
 
 
 class Network:
@@ -271,7 +282,7 @@ def prepare(bench, arm, record, batch):
     where = f"{record['network']}, batch {batch}, {record['program']} {record['precision']}"
     try:
         if bench.left() <= 0:
-            raise Failed(f"not begun within the budget of {bench.options.budget:.0f} s")
+            raise Failed(f"not begun within the budget of {bench.options.budget:g} s")
         record["prepare_s"] = arm.prepare(batch)
         say(f"{where}: prepared in {record['prepare_s']:.1f} s")
     except Failed as reason:
@@ -284,7 +295,7 @@ def measure(bench, network, arm, record, turn):
     where = f"{record['network']}, batch {batch}, {record['program']} {record['precision']}, round {turn}"
     try:
         if turn > 1 and bench.left() <= 0:
-            raise Failed(f"rounds after {turn - 1} are over the budget of {bench.options.budget:.0f} s")
+            raise Failed(f"rounds after {turn - 1} are over the budget of {bench.options.budget:g} s")
         times = arm.measure(batch, out)
         error, differ = network.compare(batch, out)
         record["rounds"].append(times)
@@ -321,12 +332,7 @@ def run_batch(bench, network, batch, results):
         for arm, record in arms:
             if record["left_out"] is None and len(record["rounds"]) == turn - 1:
                 measure(bench, network, arm, record, turn)
-    for key, program in bench.programs.items():
-        if key in ("PyTorch", "torch.compile") and program.alive():
-            try:
-                program.ask(json.dumps({"do": "release"}), ANSWER_S)
-            except Failed as reason:
-                bench.note(str(reason))
+    bench.release()
 
 
 def run_network(bench, name):
@@ -334,7 +340,7 @@ def run_network(bench, name):
     about = {"network": name, "shape": network.shape, "reference": None, "measurements": []}
     bench.results["networks"].append(about)
     if bench.left() <= 0:
-        bench.note(f"{name}: not begun within the budget of {bench.options.budget:.0f} s")
+        bench.note(f"{name}: not begun within the budget of {bench.options.budget:g} s")
         return
     network.write_input()
     network.find_wanted()
@@ -347,13 +353,10 @@ def run_network(bench, name):
 
 
 def whole_numbers(text):
-    values = [int(part) for part in text.split(",")]
+    values = [int(part) if part.isdecimal() else 0 for part in text.split(",")]
     if not all(1 <= value <= MOST_ROWS for value in values):
-        raise ValueError
+        raise argparse.ArgumentTypeError(f"'{text}': expected numbers from 1 to {MOST_ROWS} with commas between")
     return values
-
-
-whole_numbers.__name__ = f"list of numbers from 1 to {MOST_ROWS}"
 
 
 def some_of(known):
@@ -413,7 +416,17 @@ def read_options():
     return options
 
 
+def ours_failed(results):
+    """1 if something of ours is missing or wrong."""
+    if not all(about["measurements"] for about in results["networks"]):
+        return 1
+    records = [record for about in results["networks"] for record in about["measurements"]] + results["layers"]
+    ours = [record for record in records if record["program"] == OURS]
+    return int(any(record["left_out"] or networks_report.wrong(record) for record in ours))
+
+
 def interrupted(number, _):
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     raise KeyboardInterrupt(signal.Signals(number).name)
 
 
@@ -423,7 +436,7 @@ def main():
     signal.signal(signal.SIGTERM, interrupted)
     with tempfile.TemporaryDirectory(prefix="networks-") as work:
         bench = Bench(options, pathlib.Path(work))
-        say(f"seed {options.seed}, {options.rounds} rounds of {options.runs} runs, budget {options.budget:.0f} s")
+        say(f"seed {options.seed}, {options.rounds} rounds of {options.runs} runs, budget {options.budget:g} s")
         try:
             for name in options.networks:  # before anything takes long
                 Network(bench, name)
@@ -434,9 +447,7 @@ def main():
                 bench.save()
             for name in options.networks:
                 run_network(bench, name)
-        except Failed as reason:
-            sys.exit(f"networks.py: {reason}")
-        except OSError as reason:
+        except (Failed, OSError) as reason:
             sys.exit(f"networks.py: {reason}")
         except KeyboardInterrupt as signalled:
             bench.note(f"cut off ({str(signalled) or 'SIGINT'}) after {time.monotonic() - bench.begun:.0f} s")
@@ -446,8 +457,7 @@ def main():
         bench.results["seconds"] = time.monotonic() - bench.begun
         bench.save()
         networks_report.write(bench.results, sys.stdout)
-        if any(record["left_out"] for about in bench.results["networks"] for record in about["measurements"] if record["program"] == OURS):
-            status = status or 1
+        status = status or ours_failed(bench.results)
     sys.exit(status)
 
 

@@ -23,6 +23,7 @@ class Program:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
+                bufsize=0,
                 env=os.environ | (environment or {}),
                 start_new_session=True,  # compilers start processes of their own, which end with it
             )
@@ -67,6 +68,8 @@ class Program:
         except ValueError:
             self.end()
             raise Failed(f"{self.name} answered no JSON: {line[:200]!r}") from None
+        if answer.get("lost"):
+            self.end()
         if "failed" in answer:
             raise Failed(answer["failed"])
         return answer

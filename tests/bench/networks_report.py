@@ -3,10 +3,15 @@
 import statistics
 
 EXACTNESS = {"fp32": 0, "tf32": 1, "fp16": 2}
+WRONG = 0.05  # rounding to fp16 costs a hundredth of that
 
 
 def error(value):
     return "-" if value is None else f"{value:.1e}"
+
+
+def wrong(record):
+    return record["error"] is not None and not record["error"] < WRONG
 
 
 def ms(us):
@@ -32,14 +37,17 @@ def best_peer(ours, records):
     peers = [
         record
         for record in records
-        if record["program"] != "ours" and record["rounds"] and EXACTNESS[record["precision"]] <= EXACTNESS[ours["precision"]]
+        if record["program"] != "ours"
+        and record["rounds"]
+        and not wrong(record)
+        and EXACTNESS[record["precision"]] <= EXACTNESS[ours["precision"]]
     ]
     return min(peers, key=median, default=None)
 
 
 def ratio(ours, peer):
     """The peer's time over ours, round by round: the median, the least and the greatest."""
-    if ours["program"] != "ours" or peer is None or not all(medians(ours)):
+    if peer is None or wrong(ours) or not all(medians(ours)):
         return ""
     values = [theirs / own for theirs, own in zip(medians(peer), medians(ours))]
     middle = statistics.median(values)
@@ -50,7 +58,7 @@ def row(record, records, cells):
     if not record["rounds"]:
         return None
     peer = best_peer(record, records) if record["program"] == "ours" else None
-    cells = [*cells, record["program"], record["precision"], times(record), error(record["error"])]
+    cells = [*cells, record["program"], record["precision"], times(record), error(record["error"]) + (" WRONG" if wrong(record) else "")]
     return cells, ratio(record, peer)
 
 

@@ -10,7 +10,8 @@
     {"do": "measure", key, runs, out}        its times in microseconds; its outputs as float32, if there is an out
     {"do": "release"}                        all that was prepared
 
-What fails is answered {"failed": a sentence}; the rest goes on. Without a GPU it computes on the CPU."""
+What fails is answered {"failed": a sentence}; the rest goes on. After an error of CUDA nothing would, so it ends, which
+"lost" in the answer says. Without a GPU it computes on the CPU."""
 
 import gc
 import json
@@ -120,6 +121,11 @@ def release(_):
     return {}
 
 
+def lost(error):
+    """No call of CUDA will work in this process after it."""
+    return isinstance(error, RuntimeError) and "CUDA error" in str(error) and not isinstance(error, torch.OutOfMemoryError)
+
+
 def main():
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # compilers print what they like
@@ -130,8 +136,11 @@ def main():
             answer = known[asked["do"]](asked)
         except Exception as error:  # whatever it is, other peers go on
             traceback.print_exc()
-            answer = {"failed": f"{type(error).__name__}: {(str(error) or 'no reason given').splitlines()[0]}"}
+            reason = (str(error) or "no reason given").splitlines()[0][:300]
+            answer = {"failed": f"{type(error).__name__}: {reason}", "lost": lost(error)}
         print(json.dumps(answer), file=answers, flush=True)
+        if answer.get("lost"):
+            os._exit(1)  # not even its destructors would
 
 
 if __name__ == "__main__":

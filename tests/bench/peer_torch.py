@@ -118,7 +118,6 @@ def capture(run):
         for _ in range(5):
             run()
     torch.cuda.synchronize()
-    torch.cuda.empty_cache()  # a graph has memory of its own; what the tries took is another's
     graph = torch.cuda.CUDAGraph()
     with torch.no_grad(), torch.cuda.graph(graph):
         output = run()
