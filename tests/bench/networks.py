@@ -145,7 +145,7 @@ class Ours:
         if last is not None:
             last.end()
         options = self.bench.options
-        tune_s = min(options.tune_seconds, max(self.bench.left(), 0))
+        tune_s = min(options.tune_seconds, max(self.bench.left() / 2, 0))  # the rest is for measuring
         command = [options.program, options.backend, self.network.file, self.precision, str(max(self.network.batches))]
         command += [str(self.network.input), str(self.bench.cache), str(tune_s)]
         program = Program("bench_network_time", command, self.bench.work / f"{self.key}.log")
@@ -388,9 +388,20 @@ def read_options():
         add(f"--{name}", required=True, help=argparse.SUPPRESS)
     add("--backend", default="cuda", help=argparse.SUPPRESS)
     served = tuple(sorted((path.name for path in pathlib.Path("models").iterdir() if (path / "1").is_dir()), key=str))
-    add("--networks", type=some_of(served), default=list(NETWORKS), metavar="A,B", help="folders in models/, or none (default: the four that ship)")
-    add("--batches", type=whole_numbers, metavar="N,M", help="for all networks (default 1,8,64,10000; cifar10-resnet: 1,8,64,256,1024)")
-    add("--precisions", type=some_of(PRECISIONS), default=list(PRECISIONS), metavar="P,Q", help="of fp32, tf32, fp16 (default: all)")
+    add("--networks", type=some_of(served), default=list(NETWORKS), metavar="A,B", help="or none (default: the four that ship)")
+    add(
+        "--batches",
+        type=whole_numbers,
+        metavar="N,M",
+        help="for all networks (default 1,8,64,10000; cifar10-resnet: 1,8,64,256,1024)",
+    )
+    add(
+        "--precisions",
+        type=some_of(PRECISIONS),
+        default=list(PRECISIONS),
+        metavar="P,Q",
+        help="of fp32, tf32, fp16 (default: all)",
+    )
     add("--rounds", type=positive(int), default=3, help="all are measured in turns, so often (default 3)")
     add("--runs", type=positive(int), default=30, help="replays of a round, of which the median is taken (default 30)")
     add("--seed", type=int, help="of the random input (default: from the clock; it is printed)")
@@ -399,10 +410,23 @@ def read_options():
     add("--compile-seconds", type=positive(float), default=400, help="for one compilation, then it is given up (default 400)")
     add("--every-peer", action="store_true", help="PyTorch in both layouts in every arithmetic, and torch.compile in fp32")
     add("--no-peers", dest="peers", action="store_false", help="ours alone")
-    add("--layers", nargs="?", type=positive(int), const=10000, metavar="N", help="also ece408's convolutions by themselves, for N images (default 10000)")
+    add(
+        "--layers",
+        nargs="?",
+        type=positive(int),
+        const=10000,
+        metavar="N",
+        help="ece408's convolutions by themselves, too, for N images (default 10000)",
+    )
     add("--layer-kernels", default="all", metavar="NAME", help="of ours in --layers, as convoy-kernels --kernel")
     add("--tune-seconds", type=float, default=300, help="for a network in one precision at most; 0: do not tune (default 300)")
-    add("--budget", type=positive(float), default=1800, metavar="SECONDS", help="what is not begun by then is left out, what compiles is given up (default 1800)")
+    add(
+        "--budget",
+        type=positive(float),
+        default=1800,
+        metavar="SECONDS",
+        help="what is not begun or still compiles by then is left out (default 1800)",
+    )
     add("--cache", metavar="DIR", help="kernel times and compiled kernels, kept for the next run")
     add("--json", metavar="FILE", help="everything that was measured")
     options = parser.parse_args()

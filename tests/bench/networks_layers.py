@@ -8,7 +8,7 @@ import sys
 from networks_program import Failed
 
 LAYERS = (("layer 1", (1, 72, 72, 12, 7, 7)), ("layer 2", (12, 33, 33, 24, 7, 7)))  # c, h, w, k, r, s
-LINE = re.compile(r"^(\S+)\s+(\S+)\s+([0-9.]+)\s+[0-9.]+\s+[0-9.]+(  WRONG)?$", re.M)
+LINE = re.compile(r"^(\S+)\s+(\S+)\s+([0-9.]+)\s+\S+\s+\S+(  WRONG)?$", re.M)
 CUDNN = "cuDNN by itself"
 CUDNN_TORCH = {False: "cuDNN through PyTorch", True: "cuDNN through PyTorch, channels last"}
 
@@ -30,7 +30,7 @@ def kernels(bench, sizes, precision, name, cudnn):
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=limit, check=False)
     except subprocess.TimeoutExpired:
-        raise Failed(f"convoy-kernels was ended after {limit:.0f} s, when the budget was used up") from None
+        raise Failed(f"convoy-kernels took {limit:.0f} s, all that was left of the budget, and was ended") from None
     except OSError as reason:
         raise Failed(f"convoy-kernels cannot be run: {reason}") from None
     found = {}

@@ -58,7 +58,13 @@ def row(record, records, cells):
     if not record["rounds"]:
         return None
     peer = best_peer(record, records) if record["program"] == "ours" else None
-    cells = [*cells, record["program"], record["precision"], times(record), error(record["error"]) + (" WRONG" if wrong(record) else "")]
+    cells = [
+        *cells,
+        record["program"],
+        record["precision"],
+        times(record),
+        error(record["error"]) + (" WRONG" if wrong(record) else ""),
+    ]
     return cells, ratio(record, peer)
 
 
@@ -78,7 +84,10 @@ def left_out(records, what):
 def network_table(about, out):
     channels, height, width = about["shape"]
     print(f"\n### {about['network']}, {channels} x {height} x {width}\n", file=out)
-    print("| batch | program | arithmetic | ms | least to greatest | error | other first class | best peer's time / ours |", file=out)
+    print(
+        "| batch | program | arithmetic | ms | least to greatest | error | other first class | best peer's time / ours |",
+        file=out,
+    )
     print("| ---: | --- | --- | ---: | --- | ---: | ---: | --- |", file=out)
     for batch in dict.fromkeys(record["batch"] for record in about["measurements"]):
         records = [record for record in about["measurements"] if record["batch"] == batch]

@@ -65,7 +65,13 @@ class Network(torch.nn.Module):
         if kind == "Conv":
             pads = given.get("pads", [0, 0, 0, 0])
             return F.conv2d(
-                x[0], x[1], x[2] if len(x) > 2 else None, given.get("strides", 1), pads[:2], given.get("dilations", 1), given.get("group", 1)
+                x[0],
+                x[1],
+                x[2] if len(x) > 2 else None,
+                given.get("strides", 1),
+                pads[:2],
+                given.get("dilations", 1),
+                given.get("group", 1),
             )
         if kind == "Gemm":
             return F.linear(x[0], x[1] if given.get("transB", 0) else x[1].t(), x[2] if len(x) > 2 else None)
@@ -155,7 +161,8 @@ def main():
     graph = onnx.load(path).graph
     sides = [d.dim_value for d in graph.input[0].type.tensor_type.shape.dim][1:]
     network, image = (
-        as_given(thing.to("cuda"), precision, precision == "fp16") for thing in (Network(graph).eval(), torch.randn(batch, *sides))
+        as_given(thing.to("cuda"), precision, precision == "fp16")
+        for thing in (Network(graph).eval(), torch.randn(batch, *sides))
     )
     if "--compile" in sys.argv:
         network = compiled(network)

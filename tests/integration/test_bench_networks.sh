@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # tests/bench/networks.sh at work, on a GPU or the emulation of one: it measures, its errors are what they say, what fails
 # is told and left out. No speed is judged, and no peer needed.
+# shellcheck disable=SC2119 # start takes options of convoyd, which are not this script's
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh"
 
+needs_pillow
 "$python" -c 'import numpy' 2>/dev/null || skip "NumPy is missing (Debian package python3-numpy)"
 [ -e "$build/bin/convoy-backend-cpu.so" ] || skip "there is no CPU backend to compare with"
 tree=$build
@@ -11,9 +13,43 @@ needs_cuda
 few=(--networks fashion-lenet --batches "1,2" --runs 1 --rounds 2 --seed 5 --no-peers --tune-seconds 0 --json "$work/json")
 # measured CONDITION: holds for the records by (batch, precision).
 measured() {
-  [ "$(json "$work/json" "(lambda r: $1)({(m['batch'], m['precision']): m for m in d['networks'][0]['measurements']})")" = True ] ||
-    fail "not so: $1: $(cat "$work/json")"
+  local records="{(m['batch'], m['precision']): m for m in d['networks'][0]['measurements']}"
+  [ "$(json "$work/json" "(lambda r: $1)($records)")" = True ] || fail "not so: $1: $(cat "$work/json")"
 }
+
+echo "bench_network_time answers for each row what convoyd does."
+samples=(bag coat sneaker)
+"$python" - "$work" "${samples[@]}" <<'PYTHON'
+import json, sys, numpy
+from PIL import Image
+given = json.load(open("models/fashion-lenet/config.json"))["input"]
+rows = []
+for name in sys.argv[2:]:  # in the network's size, so that nothing is resized
+    image = Image.open(f"models/samples/fashion/{name}.png").resize((28, 28), Image.BILINEAR)
+    image.save(f"{sys.argv[1]}/{name}.png")
+    rows.append(numpy.asarray(image, numpy.float32))
+((numpy.stack(rows) * given["scale"] - given["mean"]) / given["std"]).astype(numpy.float32).tofile(f"{sys.argv[1]}/rows")
+PYTHON
+time_of() { "$1/bin/bench_network_time" "$2" models/fashion-lenet/1/model.onnx fp32 3 "$work/rows" "" 0; }
+cp "$tree/bin/bench_network_time" "$build/bin/" 2>/dev/null || true # the same file on a GPU
+printf '3 2 %s\n' "$work/cpu" | time_of "$tree" cpu >"$work/said" || fail "on the CPU: $(cat "$work/said")"
+printf '3 2 %s\n' "$work/gpu" | time_of "$build" cuda >"$work/said" 2>"$work/log" || fail "$(cat "$work/said")"
+gpu=$build build=$tree
+start --backend cpu
+build=$gpu
+for sample in "${samples[@]}"; do
+  expect 200 --data-binary "@$work/$sample.png" "$url/classify?model=fashion-lenet&top=10"
+  json "$work/body" '{p["index"]: p["probability"] for p in d["results"][0]["predictions"]}' >>"$work/wanted"
+done
+"$python" - "$work/wanted" "$work/cpu" "$work/gpu" <<'PYTHON' || fail "the answers are others"
+import ast, sys, numpy
+wanted = numpy.array([[row[i] for i in range(10)] for row in map(ast.literal_eval, open(sys.argv[1]))])
+for file in sys.argv[2:]:
+    got = numpy.exp(numpy.fromfile(file, numpy.float32).reshape(wanted.shape))
+    worst = abs(got / got.sum(axis=1, keepdims=True) - wanted).max()
+    assert worst < 1e-4, (file, worst)
+PYTHON
+stop
 
 echo "It measures each batch in each arithmetic, in rounds, and finds them right."
 PYTHON=$python tests/bench/networks.sh "$tree" "${few[@]}" >"$work/out" 2>"$work/log" || fail "$(cat "$work/out")"
@@ -30,7 +66,8 @@ the values of the second row change signs."""
 import subprocess, sys
 import numpy
 
-program = subprocess.Popen(["$build/bin/bench_network_time", *sys.argv[1:]], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+command, pipe = ["$build/bin/bench_network_time", *sys.argv[1:]], subprocess.PIPE
+program = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
 print(program.stdout.readline(), end="", flush=True)
 for line in sys.stdin:
     program.stdin.write(line)
@@ -50,7 +87,6 @@ program.stdin.close()
 sys.exit(program.wait())
 PYTHON
 chmod +x "$work/spoilt"
-cp "$tree/bin/bench_network_time" "$build/bin/" 2>/dev/null || true # the same file on a GPU
 # networks PROGRAM: with it in the place of bench_network_time; exit status 1 is expected.
 networks() {
   local status=0
