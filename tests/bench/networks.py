@@ -3,7 +3,6 @@
 them. networks.sh calls it and finds the programs and a Python for it; README.md tells more. Kernels only: the input is
 on the device, one CUDA graph is replayed, each figure is the median of the rounds' medians of --runs replays."""
 
-import argparse
 import json
 import pathlib
 import signal
@@ -11,9 +10,11 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 
 import networks_layers
 import networks_report
+from networks_options import read_options
 from networks_program import Failed, Program
 
 try:
@@ -22,11 +23,8 @@ except ImportError:
     sys.exit(f"networks.py: NumPy is missing in {sys.executable} (Debian package python3-numpy)")
 
 HERE = pathlib.Path(__file__).resolve().parent
-PRECISIONS = ("fp32", "tf32", "fp16")
-NETWORKS = ("fashion-lenet", "fashion-ece408", "cifar10-convnet", "cifar10-resnet")
 BATCHES = {"cifar10-resnet": [1, 8, 64, 256, 1024]}
 OTHER_BATCHES = [1, 8, 64, 10000]
-MOST_ROWS = 65535  # CONVOY_ROWS_MAX
 ANSWER_S = 300  # for what is no compilation
 
 # What runs a network: name, arithmetic, and for PyTorch whether channels come last and whether it is compiled.
@@ -74,6 +72,10 @@ class Bench:
 
     def left(self):
         return self.options.budget - (time.monotonic() - self.begun)
+
+    def limit(self, most=ANSWER_S):
+        """Seconds for something that may take so long, and no longer than the budget."""
+        return max(min(most, self.left()), 1)
 
     def note(self, text):
         say(text)
@@ -125,6 +127,13 @@ class Bench:
             return
         if not self.results["torch"]["gpu"]:
             self.note("PyTorch finds no GPU here: the peers' times are those of the CPU and say nothing")
+
+
+def read_outputs(path, kind, rows):
+    values = numpy.fromfile(path, kind).astype(numpy.float64)
+    if values.size == 0 or values.size % rows != 0:
+        raise Failed(f"{values.size} outputs for {rows} rows")
+    return values.reshape(rows, -1)
 
 
 # Arms: what is measured in turns. Each has program, precision, prepare() and measure(batch, file).
@@ -183,7 +192,7 @@ class Peer:
             "channels_last": self.channels_last,
             "compile": self.compiles,
         }
-        limit = min(self.bench.options.compile_seconds if self.compiles else ANSWER_S, self.bench.left())
+        limit = self.bench.limit(self.bench.options.compile_seconds if self.compiles else ANSWER_S)
         return self.bench.ask_torch(question, limit, self.process)["prepare_s"]
 
     def measure(self, batch, out):
@@ -227,10 +236,9 @@ class Network:
         rows, out = max(self.batches), self.bench.work / "reference"
         try:
             if self.bench.results["torch"]:
-                self.bench.ask_torch(
-                    {"do": "reference", "model": self.file, "input": str(self.input), "rows": rows, "out": str(out)}
-                )
-                self.wanted = numpy.fromfile(out, numpy.float64).reshape(rows, -1)
+                question = {"do": "reference", "model": self.file, "input": str(self.input), "rows": rows, "out": str(out)}
+                self.bench.ask_torch(question, self.bench.limit())
+                self.wanted = read_outputs(out, numpy.float64, rows)
                 self.reference = "PyTorch in float64"
                 return
         except Failed as reason:
@@ -239,9 +247,9 @@ class Network:
         command = [options.cpu_program, "cpu", self.file, "fp32", str(rows), str(self.input), "", "0"]
         program = Program("the CPU backend", command, self.bench.work / "cpu.log")
         try:
-            program.answer(ANSWER_S)
-            program.ask(f"{rows} 1 {out}", ANSWER_S)
-            self.wanted = numpy.fromfile(out, numpy.float32).reshape(rows, -1).astype(numpy.float64)
+            program.answer(self.bench.limit())
+            program.ask(f"{rows} 1 {out}", self.bench.limit())
+            self.wanted = read_outputs(out, numpy.float32, rows)
             self.reference = "convoyd's CPU backend in fp32"
         except Failed as reason:
             self.bench.note(f"{self.name}: nothing to compare with, so no errors: {reason}")
@@ -253,10 +261,9 @@ class Network:
         if self.wanted is None:
             return None, None
         wanted = self.wanted[:batch]
-        got = numpy.fromfile(out, numpy.float32).astype(numpy.float64)
-        if got.size != wanted.size:
+        got = read_outputs(out, numpy.float32, batch)
+        if got.shape != wanted.shape:
             raise Failed(f"{got.size} outputs, not {wanted.size}")
-        got = got.reshape(wanted.shape)
         worst = numpy.abs(got - wanted).max() / numpy.abs(wanted).max()
         differ = int((got.argmax(axis=1) != wanted.argmax(axis=1)).sum())
         return (float(worst) if numpy.isfinite(got).all() else float("inf")), differ
@@ -352,94 +359,6 @@ def run_network(bench, name):
         bench.programs.pop(key).end()
 
 
-def whole_numbers(text):
-    values = [int(part) if part.isdecimal() else 0 for part in text.split(",")]
-    if not all(1 <= value <= MOST_ROWS for value in values):
-        raise argparse.ArgumentTypeError(f"'{text}': expected numbers from 1 to {MOST_ROWS} with commas between")
-    return values
-
-
-def some_of(known):
-    def read(text):
-        chosen = [] if text == "none" else text.split(",")
-        for name in chosen:
-            if name not in known:
-                raise argparse.ArgumentTypeError(f"'{name}': there are {', '.join(known)}")
-        return chosen
-
-    return read
-
-
-def positive(kind):
-    def read(text):
-        value = kind(text)
-        if not value > 0:
-            raise ValueError
-        return value
-
-    read.__name__ = f"positive {kind.__name__}"
-    return read
-
-
-def read_options():
-    parser = argparse.ArgumentParser(prog="networks.sh", usage="networks.sh PACK_OR_BUILD [OPTION...]", description=__doc__)
-    add = parser.add_argument
-    for name in ("program", "cpu-program", "worker", "kernels", "caller"):
-        add(f"--{name}", required=True, help=argparse.SUPPRESS)
-    add("--backend", default="cuda", help=argparse.SUPPRESS)
-    served = tuple(sorted((path.name for path in pathlib.Path("models").iterdir() if (path / "1").is_dir()), key=str))
-    add("--networks", type=some_of(served), default=list(NETWORKS), metavar="A,B", help="or none (default: the four that ship)")
-    add(
-        "--batches",
-        type=whole_numbers,
-        metavar="N,M",
-        help="for all networks (default 1,8,64,10000; cifar10-resnet: 1,8,64,256,1024)",
-    )
-    add(
-        "--precisions",
-        type=some_of(PRECISIONS),
-        default=list(PRECISIONS),
-        metavar="P,Q",
-        help="of fp32, tf32, fp16 (default: all)",
-    )
-    add("--rounds", type=positive(int), default=3, help="all are measured in turns, so often (default 3)")
-    add("--runs", type=positive(int), default=30, help="replays of a round, of which the median is taken (default 30)")
-    add("--seed", type=int, help="of the random input (default: from the clock; it is printed)")
-    add("--compile", metavar="LIST", help="torch.compile for these networks alone, or NETWORK:BATCH (default: all)")
-    add("--no-compile", action="store_true", help="without torch.compile, which takes minutes")
-    add("--compile-seconds", type=positive(float), default=400, help="for one compilation, then it is given up (default 400)")
-    add("--every-peer", action="store_true", help="PyTorch in both layouts in every arithmetic, and torch.compile in fp32")
-    add("--no-peers", dest="peers", action="store_false", help="ours alone")
-    add(
-        "--layers",
-        nargs="?",
-        type=positive(int),
-        const=10000,
-        metavar="N",
-        help="ece408's convolutions by themselves, too, for N images (default 10000)",
-    )
-    add("--layer-kernels", default="all", metavar="NAME", help="of ours in --layers, as convoy-kernels --kernel")
-    add("--tune-seconds", type=float, default=300, help="for a network in one precision at most; 0: do not tune (default 300)")
-    add(
-        "--budget",
-        type=positive(float),
-        default=1800,
-        metavar="SECONDS",
-        help="what is not begun or still compiles by then is left out (default 1800)",
-    )
-    add("--cache", metavar="DIR", help="kernel times and compiled kernels, kept for the next run")
-    add("--json", metavar="FILE", help="everything that was measured")
-    options = parser.parse_args()
-    options.compile = [] if options.no_compile else options.compile and options.compile.split(",")
-    for chosen in options.compile or []:
-        if chosen.split(":")[0] not in served:
-            parser.error(f"--compile {chosen}: there are {', '.join(served)}, each also as NETWORK:BATCH")
-    options.json = options.json and pathlib.Path(options.caller, options.json)
-    options.cache = options.cache and pathlib.Path(options.caller, options.cache)
-    options.seed = time.time_ns() % 2**32 if options.seed is None else options.seed
-    return options
-
-
 def ours_failed(results):
     """1 if something of ours is missing or wrong."""
     if not all(about["measurements"] for about in results["networks"]):
@@ -455,7 +374,7 @@ def interrupted(number, _):
 
 
 def main():
-    options = read_options()
+    options = read_options(__doc__)
     status = 0
     signal.signal(signal.SIGTERM, interrupted)
     with tempfile.TemporaryDirectory(prefix="networks-") as work:
@@ -476,6 +395,10 @@ def main():
         except KeyboardInterrupt as signalled:
             bench.note(f"cut off ({str(signalled) or 'SIGINT'}) after {time.monotonic() - bench.begun:.0f} s")
             status = 130
+        except Exception as error:  # a mistake of this program; what was measured is not lost for it
+            traceback.print_exc()
+            bench.note(f"ended by {type(error).__name__}: {error}")
+            status = 1
         finally:
             bench.end()
         bench.results["seconds"] = time.monotonic() - bench.begun
