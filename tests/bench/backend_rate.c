@@ -6,72 +6,36 @@
  * for zeros would look faster than it is. */
 #include "engine/base/clock.h"
 #include "engine/channel.h"
-#include "engine/worker/nets.h"
+#include "tests/bench/alone.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* One job from end to end. */
-static int run(const struct convoy_worker_device *device, const struct convoy_worker_net *net,
-               const struct convoy_job *job, struct convoy_error *error)
-{
-    uint64_t tag;
-    int code = device->backend->submit(device->device, net->net, job, error);
-    while (code == 0)
-        code = device->backend->collect(device->device, 1000, &tag, error);
-    return code < 0 ? code : 0;
-}
-
 #define MOST_JOBS 100000
-
-static int by_size(const void *left, const void *right)
-{
-    float a = *(const float *)left, b = *(const float *)right;
-    return (a > b) - (a < b);
-}
 
 static int measure(const struct convoy_worker_device *device, const struct convoy_worker_net *net,
                    const struct convoy_job *job, double seconds, struct convoy_error *error)
 {
     uint64_t warm_us = convoy_now_us() + 1000000;
     while (convoy_now_us() < warm_us)
-        if (run(device, net, job, error) != 0)
+        if (bench_run(device, net, job, error) != 0)
             return -1;
     static float compute_us[MOST_JOBS];
     size_t jobs = 0;
     uint64_t images = 0, begun_us = convoy_now_us(), now_us = begun_us;
     while ((double)(now_us - begun_us) < seconds * 1e6) {
-        if (run(device, net, job, error) != 0)
+        if (bench_run(device, net, job, error) != 0)
             return -1;
         images += job->rows;
         if (jobs < MOST_JOBS)
             compute_us[jobs++] = job->times->compute_us;
         now_us = convoy_now_us();
     }
-    qsort(compute_us, jobs, sizeof compute_us[0], by_size);
     printf("%.0f %.1f\n", (double)images / ((double)(now_us - begun_us) / 1e6),
-           jobs > 0 ? (double)compute_us[jobs / 2] : 0);
+           jobs > 0 ? (double)bench_median(compute_us, jobs) : 0);
     return 0;
-}
-
-/* As a daemon that has been idle for a while. */
-static int tune(const struct convoy_worker_device *device, struct convoy_error *error)
-{
-    int more = device->backend->idle != NULL;
-    while (more > 0)
-        more = device->backend->idle(device->device, 1000000, error);
-    return more;
-}
-
-static cJSON *load_message(const char *path, long batch, const char *precision)
-{
-    cJSON *message = cJSON_CreateObject();
-    cJSON_AddStringToObject(message, "path", path);
-    cJSON_AddStringToObject(message, "name", path);
-    cJSON_AddStringToObject(message, "precision", precision);
-    cJSON_AddNumberToObject(message, "max_batch", (double)batch);
-    return message;
 }
 
 static void fill(const struct convoy_job *job, size_t elements)
@@ -101,9 +65,10 @@ int main(int argc, char **argv)
     struct convoy_open_options options = {.streams = 1, .tune = CONVOY_TUNING_ON};
     struct convoy_job_times times = {0};
     struct convoy_error error;
-    cJSON *message = load_message(argv[2], batch, argc > 6 ? argv[6] : "fp32");
+    cJSON *message = bench_load_message(argv[2], batch, argc > 6 ? argv[6] : "fp32");
     if (batch < 1 || convoy_worker_open_device(argv[1], 0, &options, &device, NULL, &error) != 0 ||
-        convoy_worker_load(&device, message, &net, NULL, &error) != 0 || tune(&device, &error) != 0) {
+        convoy_worker_load(&device, message, &net, NULL, &error) != 0 ||
+        bench_tune(&device, HUGE_VAL, &error) != 0) {
         fprintf(stderr, "bench_backend_rate: %s\n", batch < 1 ? "the batch is 1 at least" : error.message);
         return 1;
     }

@@ -4,9 +4,11 @@ one CUDA graph, cuDNN choosing its algorithms by trying them.
 
     peer_torch.py MODEL.onnx BATCH [fp32|tf32|fp16] [--compile]
 
-Prints the median time of 30 replays in milliseconds. Knows the operators of the networks that ship, no more."""
+Prints the median time of 30 replays in milliseconds. Knows the operators of the networks that ship, no more. networks.py
+takes the same through networks_torch.py."""
 
 import sys
+import time
 
 import numpy
 import onnx
@@ -14,13 +16,15 @@ import torch
 import torch.nn.functional as F
 from onnx import numpy_helper
 
+WARM_UP_S, WARM_UP_LEAST = 0.1, 5  # as bench_network_time
+AHEAD_CYCLES = 100_000  # some 50 us: longer than Python takes for recording an event and launching a graph
+
 
 class Network(torch.nn.Module):
-    """Runs the file's nodes in their order."""
+    """Runs the file's nodes in their order. What forward() meets is plain, so that torch.compile sees one graph."""
 
     def __init__(self, graph):
         super().__init__()
-        self.nodes = list(graph.node)
         self.input, self.output = graph.input[0].name, graph.output[0].name
         self.names = {}
         for initializer in graph.initializer:
@@ -31,6 +35,15 @@ class Network(torch.nn.Module):
                 name = f"w{len(self.names)}"
                 self.register_buffer(name, torch.from_numpy(value.astype(numpy.float32)))
                 self.names[initializer.name] = name
+        self.nodes = [
+            (
+                node.op_type,
+                [name for name in node.input if name],
+                node.output[0],
+                {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute},
+            )
+            for node in graph.node
+        ]
 
     def forward(self, image):
         values = {self.input: image}
@@ -41,20 +54,24 @@ class Network(torch.nn.Module):
             known = self.names[name]
             return getattr(self, known) if isinstance(known, str) else known
 
-        for node in self.nodes:
-            x = [get(name) for name in node.input if name]
-            given = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
-            values[node.output[0]] = self.run(node.op_type, x, given)
+        for kind, inputs, output, given in self.nodes:
+            values[output] = self.run(kind, [get(name) for name in inputs], given)
         return values[self.output]
 
     @staticmethod
     def run(kind, x, given):
-        if kind == "Cast":
+        if kind == "Cast":  # weights are kept in 16 bits in the file
             return x[0]
         if kind == "Conv":
             pads = given.get("pads", [0, 0, 0, 0])
             return F.conv2d(
-                x[0], x[1], x[2] if len(x) > 2 else None, given.get("strides", 1), pads[:2], given.get("dilations", 1), given.get("group", 1)
+                x[0],
+                x[1],
+                x[2] if len(x) > 2 else None,
+                given.get("strides", 1),
+                pads[:2],
+                given.get("dilations", 1),
+                given.get("group", 1),
             )
         if kind == "Gemm":
             return F.linear(x[0], x[1] if given.get("transB", 0) else x[1].t(), x[2] if len(x) > 2 else None)
@@ -68,43 +85,88 @@ class Network(torch.nn.Module):
         return {"Relu": F.relu, "Tanh": torch.tanh, "Add": torch.add}[kind](*x)
 
 
-def replays(run, count=30):
-    """Milliseconds of each replay of a graph of run, after warming up."""
+def allow(precision):
+    """What float32 tensors are multiplied in."""
+    torch.backends.cudnn.benchmark = True
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
+
+
+def as_given(thing, precision, channels_last):
+    """A network or an image in the type and memory layout that it is computed in."""
+    if precision == "fp16":
+        thing = thing.half()
+    return thing.to(memory_format=torch.channels_last) if channels_last else thing
+
+
+def compiled(network):
+    """By everything that torch.compile can do for a network that does not change: weights as constants (freezing), the
+    fastest kernels by trying. Its own CUDA graphs stay off, because we capture one around it as around all others."""
+    import torch._inductor.config
+
+    torch._inductor.config.freezing = True
+    return torch.compile(network, mode="max-autotune-no-cudagraphs", fullgraph=True, dynamic=False)
+
+
+def capture(run):
+    """(a function that runs run again as one CUDA graph, its output). Without a GPU run itself."""
+    if not torch.cuda.is_available():
+        with torch.no_grad():
+            output = run()
+
+        def again():
+            with torch.no_grad():
+                output.copy_(run())
+
+        return again, output
     stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream), torch.no_grad():
         for _ in range(5):
             run()
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
     with torch.no_grad(), torch.cuda.graph(graph):
-        run()
-    for _ in range(5):
-        graph.replay()
-    times = []
-    for _ in range(count):
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        begin.record()
-        graph.replay()
-        end.record()
-        torch.cuda.synchronize()
-        times.append(begin.elapsed_time(end))
-    return times
+        output = run()
+    return graph.replay, output
+
+
+def timed(replay):
+    """Milliseconds of one replay. The GPU is kept waiting until it has all of it, so that Python's time is not in it."""
+    if not torch.cuda.is_available():
+        begun = time.perf_counter()
+        replay()
+        return (time.perf_counter() - begun) * 1e3
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    torch.cuda._sleep(AHEAD_CYCLES)
+    begin.record()
+    replay()
+    end.record()
+    torch.cuda.synchronize()
+    return begin.elapsed_time(end)
+
+
+def replays(replay, count=30):
+    """Milliseconds of each of count replays, after warming up."""
+    until, done = time.perf_counter() + WARM_UP_S, 0
+    while done < WARM_UP_LEAST or time.perf_counter() < until:
+        timed(replay)
+        done += 1
+    return [timed(replay) for _ in range(count)]
 
 
 def main():
     path, batch = sys.argv[1], int(sys.argv[2])
-    precision = sys.argv[3] if len(sys.argv) > 3 else "fp32"
-    torch.backends.cudnn.benchmark = True
-    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
+    precision = sys.argv[3] if len(sys.argv) > 3 and sys.argv[3] != "--compile" else "fp32"
+    allow(precision)
     graph = onnx.load(path).graph
-    network = Network(graph).cuda().eval()
     sides = [d.dim_value for d in graph.input[0].type.tensor_type.shape.dim][1:]
-    image = torch.randn(batch, *sides, device="cuda")
-    if precision == "fp16":
-        network, image = network.half(), image.half().to(memory_format=torch.channels_last)
+    network, image = (
+        as_given(thing.to("cuda"), precision, precision == "fp16")
+        for thing in (Network(graph).eval(), torch.randn(batch, *sides))
+    )
     if "--compile" in sys.argv:
-        network = torch.compile(network, mode="max-autotune-no-cudagraphs")
-    print(f"{numpy.median(replays(lambda: network(image))):.4f}")
+        network = compiled(network)
+    print(f"{numpy.median(replays(capture(lambda: network(image))[0])):.4f}")
 
 
 if __name__ == "__main__":
