@@ -52,7 +52,7 @@ static __device__ __forceinline__ struct tensor_unit tensor_unit(const struct co
     return at;
 }
 
-/* Word offsets of (plane 0, first tap) of the two outputs whose words a lane loads for tile i of its warp's.
+/* Byte offsets of (plane 0, first tap) of the two outputs whose words a lane loads for tile i of its warp's.
  */
 template <int MT>
 static __device__ __forceinline__ void
@@ -74,7 +74,7 @@ find_outputs(const struct convoy_conv_shape &shape, const struct tensor_plan &pl
             int later = at.n - span.first_image;
             int top = later == 0 ? -span.first_row * shape.pool * shape.stride[0]
                                  : span.first_rows + (later - 1) * plan.full_rows;
-            base[i][half] = (top + at.y * shape.stride[0]) * plan.width + at.x * shape.stride[1];
+            base[i][half] = ((top + at.y * shape.stride[0]) * plan.width + at.x * shape.stride[1]) * 4;
             if (later < 0 || !at.real)
                 base[i][half] = 0; /* its sum goes nowhere */
         }
@@ -126,8 +126,8 @@ fill(const struct convoy_conv_shape &shape, const struct convoy_images &x, const
     }
 }
 
-/* For each word of the reduction its offset from an output's first. Those past the end repeat the last: their
- * weights are 0, and what is no number elsewhere must not come in. */
+/* For each word of the reduction its offset in bytes from an output's first. Those past the end repeat the
+ * last: their weights are 0, and what is no number elsewhere must not come in. */
 static __device__ __forceinline__ void make_offsets(const struct convoy_conv_shape &shape,
                                                     const struct tensor_plan &plan, int *offsets)
 {
@@ -136,7 +136,7 @@ static __device__ __forceinline__ void make_offsets(const struct convoy_conv_sha
         int k = min(i, real - 1), tap = tensor_divide(k, plan.by_words), word = k - tap * plan.words;
         int r = tensor_divide(tap, plan.by_tap_columns),
             s = (tap - r * plan.tap_columns) * (plan.tap_pairs ? 2 : 1);
-        offsets[i] = word * plan.plane + r * shape.dilation[0] * plan.width + s * shape.dilation[1];
+        offsets[i] = (word * plan.plane + r * shape.dilation[0] * plan.width + s * shape.dilation[1]) * 4;
     }
 }
 

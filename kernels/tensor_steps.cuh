@@ -11,12 +11,12 @@
 #define TENSOR_STEP 8  /* words of the reduction in one instruction */
 #define FOLD_STEPS  16 /* of 8 terms, until sums are carried to fp32 registers */
 
-/* What a lane needs for a step, on its way from memory while the step before it is multiplied. */
+/* What a lane needs for a step. */
 template <int MATH, int MT, int NT, bool SHARED> struct tensor_step {
     uint32_t a[MT][4];
     struct tensor_weights<MATH> b[NT];
 
-    __device__ __forceinline__ void load(const uint32_t *tile, const int (&base)[MT][2], int near, int far,
+    __device__ __forceinline__ void load(const char *tile, const int (&base)[MT][2], int near, int far,
                                          const struct tensor_weights<MATH> *weights, int map_stride)
     {
 #pragma unroll
@@ -24,43 +24,55 @@ template <int MATH, int MT, int NT, bool SHARED> struct tensor_step {
             b[j].word = SHARED ? weights[j * map_stride].word : __ldg(&weights[j * map_stride].word);
 #pragma unroll
         for (int i = 0; i < MT; i++) {
-            a[i][0] = tile[base[i][0] + near];
-            a[i][1] = tile[base[i][1] + near];
-            a[i][2] = tile[base[i][0] + far];
-            a[i][3] = tile[base[i][1] + far];
+            a[i][0] = *reinterpret_cast<const uint32_t *>(tile + (base[i][0] + near));
+            a[i][1] = *reinterpret_cast<const uint32_t *>(tile + (base[i][1] + near));
+            a[i][2] = *reinterpret_cast<const uint32_t *>(tile + (base[i][0] + far));
+            a[i][3] = *reinterpret_cast<const uint32_t *>(tile + (base[i][1] + far));
         }
     }
 };
 
-/* Adds the steps from begin to end to sum. */
+/* Adds the steps from begin to end to sum. Two steps are in registers, each asked for again as soon as it was
+ * multiplied; where its words lie was asked for a turn before. Past the end the last is asked for again. */
 template <int MATH, int MT, int NT, bool SHARED>
-static __device__ __forceinline__ void add_steps(const uint32_t *tile, const int *offsets,
+static __device__ __forceinline__ void add_steps(const uint32_t *words, const int *offsets,
                                                  const int (&base)[MT][2],
                                                  const struct tensor_weights<MATH> *weights, int map_stride,
                                                  int begin, int end, float (&sum)[MT * NT][4])
 {
-    int column = threadIdx.x % 4;
-    const int *at = offsets + column;
-    struct tensor_step<MATH, MT, NT, SHARED> now, next;
-    next.load(tile, base, at[begin * TENSOR_STEP], at[begin * TENSOR_STEP + 4], weights + begin * 32,
+    const char *tile = reinterpret_cast<const char *>(words);
+    const int *at = offsets + threadIdx.x % 4;
+    struct tensor_step<MATH, MT, NT, SHARED> even, odd;
+    int last = end - 1, step = begin, next = min(begin + 1, last), later = min(begin + 2, last);
+    even.load(tile, base, at[step * TENSOR_STEP], at[step * TENSOR_STEP + 4], weights + step * 32,
               map_stride);
-    int ahead = min(begin + 1, end - 1), near = at[ahead * TENSOR_STEP], far = at[ahead * TENSOR_STEP + 4];
-#pragma unroll 2
-    for (int step = begin; step < end; step++) {
-        now = next;
-        next.load(tile, base, near, far, weights + ahead * 32, map_stride);
-        ahead = min(step + 2, end - 1);
-        near = at[ahead * TENSOR_STEP];
-        far = at[ahead * TENSOR_STEP + 4];
+    odd.load(tile, base, at[next * TENSOR_STEP], at[next * TENSOR_STEP + 4], weights + next * 32, map_stride);
+    int near = at[later * TENSOR_STEP], far = at[later * TENSOR_STEP + 4];
+#pragma unroll 1
+    for (;;) {
 #pragma unroll
-        for (int i = 0; i < MT; i++) {
-            tensor_multiply<MATH, NT>(now.a[i], now.b, &sum[i * NT]);
-        }
+        for (int k = 0; k < MT; k++)
+            tensor_multiply<MATH, NT>(even.a[k], even.b, &sum[k * NT]);
+        if (++step == end)
+            break;
+        even.load(tile, base, near, far, weights + later * 32, map_stride);
+        later = min(step + 2, last);
+        near = at[later * TENSOR_STEP];
+        far = at[later * TENSOR_STEP + 4];
+#pragma unroll
+        for (int k = 0; k < MT; k++)
+            tensor_multiply<MATH, NT>(odd.a[k], odd.b, &sum[k * NT]);
+        if (++step == end)
+            break;
+        odd.load(tile, base, near, far, weights + later * 32, map_stride);
+        later = min(step + 2, last);
+        near = at[later * TENSOR_STEP];
+        far = at[later * TENSOR_STEP + 4];
     }
 }
 
 /* Adds all steps to sum, in fp32 by way of sums that are not too long. SHARED: the weights lie in shared
- * memory. */
+ * memory. Offsets and bases are bytes. */
 template <int MATH, int MT, int NT, bool SHARED>
 static __device__ __forceinline__ void
 tensor_add(const uint32_t *tile, const int *offsets, const int (&base)[MT][2],

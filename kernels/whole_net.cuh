@@ -37,6 +37,14 @@
 /* Two channels of a tensor are a word, or each is one. */
 template <int MATH> static constexpr bool whole_pairs = MATH == TENSOR_HALF;
 
+/* What a single channel takes. */
+template <int MATH> struct whole_element {
+    using type = uint32_t;
+};
+template <> struct whole_element<TENSOR_HALF> {
+    using type = uint16_t;
+};
+
 template <int MATH> static __device__ __forceinline__ uint32_t whole_word(float x)
 {
     return MATH == TENSOR_TF32 ? convoy_tf32(x) : convoy_float_bits(x);
@@ -47,27 +55,25 @@ static __device__ __forceinline__ float2 whole_halves(uint32_t word)
     return make_float2(convoy_from_half(word & 0xffffu), convoy_from_half(word >> 16));
 }
 
+/* From shared memory, or by way of the cache for what does not change. */
+template <bool SHARED, typename T> static __device__ __forceinline__ T whole_load(const T *at)
+{
+    if constexpr (SHARED)
+        return *at;
+    else
+        return __ldg(at);
+}
+
+template <bool SHARED>
 static __device__ __forceinline__ struct whole_row whole_row(const struct whole_row *rows, int at)
 {
-    uint2 words = __ldg(reinterpret_cast<const uint2 *>(rows) + at);
+    uint2 words = whole_load<SHARED>(reinterpret_cast<const uint2 *>(rows) + at);
     struct whole_row row;
     row.in = (uint16_t)words.x;
     row.out = (uint16_t)(words.x >> 16);
     row.first = (uint8_t)words.y;
     row.last = (uint8_t)(words.y >> 8);
     return row;
-}
-
-/* Writes to all blocks that will read it. */
-template <bool CLUSTER, typename T>
-static __device__ __forceinline__ void whole_store(T *at, T value, struct whole_row row)
-{
-    if constexpr (CLUSTER) {
-        for (int rank = row.first; rank <= row.last; rank++)
-            convoy_cluster_store(at, rank, value);
-    } else {
-        *at = value;
-    }
 }
 
 /* Ends a layer. */
@@ -132,12 +138,6 @@ static __device__ __forceinline__ void whole_read_any(const struct whole_job &jo
         whole_read<MATH, U8, 4>(job, image, rank, planes);
 }
 
-/* The part of count things that comes as number `part` of `parts`. */
-static __device__ __forceinline__ int whole_part(int count, int part, int parts)
-{
-    return count * part / parts;
-}
-
 /* What a warp makes of its rows and maps. */
 template <int MT, int NT> struct whole_task {
     int tile, map;              /* the first of 16 rows, and of 8 maps */
@@ -145,53 +145,101 @@ template <int MT, int NT> struct whole_task {
     struct whole_row at[MT][2]; /* of a lane's two rows of each */
 };
 
+/* Writes COUNT values of a row to the blocks that will read it, or nowhere. real: which of them there are. */
+template <bool CLUSTER, int COUNT, typename T>
+static __device__ __forceinline__ void whole_store(const struct whole_row &row, T *const (&at)[COUNT],
+                                                   const T (&values)[COUNT], const bool (&real)[COUNT])
+{
+    if constexpr (CLUSTER) {
+        for (int rank = row.first; rank <= row.last; rank++)
+#pragma unroll
+            for (int j = 0; j < COUNT; j++)
+                if (real[j])
+                    convoy_cluster_store(at[j], rank, values[j]);
+    } else {
+#pragma unroll
+        for (int j = 0; j < COUNT; j++)
+            if (real[j])
+                *at[j] = values[j];
+    }
+}
+
+/* Adds what lies around a block of layers. Reads from somewhere where there is nothing, so that all loads are
+ * under way at once. */
+template <int MATH, int MT, int NT>
+static __device__ __forceinline__ void whole_add_residual(const struct whole_step &step,
+                                                          const struct whole_task<MT, NT> &task,
+                                                          const uint32_t *shared, float (&sum)[MT * NT][4])
+{
+    constexpr int PER_WORD = whole_pairs<MATH> ? 2 : 1;
+    const uint32_t *from = shared + step.residual;
+    int plane = step.out_plane, last = step.out_words - 1,
+        first = (task.map + threadIdx.x % 4 * 2) / PER_WORD;
+#pragma unroll
+    for (int i = 0; i < MT * 2; i++) {
+        const struct whole_row &row = task.at[i / 2][i % 2];
+        const uint32_t *at = from + (row.out == WHOLE_NOWHERE ? 0 : row.out);
+#pragma unroll
+        for (int j = 0; j < NT; j++) {
+            float *to = &sum[i / 2 * NT + j][i % 2 * 2];
+            int word = first + j * 8 / PER_WORD;
+            if constexpr (whole_pairs<MATH>) {
+                float2 add = whole_halves(at[min(word, last) * plane]);
+                to[0] += add.x;
+                to[1] += add.y;
+            } else {
+                to[0] += convoy_bits_float(at[min(word, last) * plane]);
+                to[1] += convoy_bits_float(at[min(word + 1, last) * plane]);
+            }
+        }
+    }
+}
+
 template <int MATH, bool CLUSTER, int MT, int NT>
 static __device__ __forceinline__ void whole_keep(const struct whole_step &step,
                                                   const struct whole_task<MT, NT> &task, float *y,
                                                   uint32_t *shared, float (&sum)[MT * NT][4])
 {
-    int lane = threadIdx.x % 32, first = task.map + lane % 4 * 2;
-    if (step.has_residual) {
-#pragma unroll
-        for (int i = 0; i < MT * NT * 2; i++) {
-            int map = first + i / 2 % NT * 8;
-            const struct whole_row &row = task.at[i / 2 / NT][i % 2];
-            if (map >= step.maps || row.out == WHOLE_NOWHERE)
-                continue;
-            const uint32_t *word = shared + step.residual + row.out;
-            float2 add;
-            if constexpr (whole_pairs<MATH>)
-                add = whole_halves(word[map / 2 * step.out_plane]);
-            else
-                add = make_float2(convoy_bits_float(word[map * step.out_plane]),
-                                  map + 1 < step.maps ? convoy_bits_float(word[(map + 1) * step.out_plane])
-                                                      : 0.0f);
-            sum[i / 2][i % 2 * 2] += add.x;
-            sum[i / 2][i % 2 * 2 + 1] += add.y;
-        }
-    }
+    constexpr int VALUES = whole_pairs<MATH> ? NT : 2 * NT; /* words of a row */
+    int lane = threadIdx.x % 32, first = task.map + lane % 4 * 2, maps = step.maps;
+    int plane = step.out_plane, places = step.places;
+    uint32_t *out = shared + step.out;
+    bool result = step.result;
+    if (step.has_residual)
+        whole_add_residual<MATH, MT, NT>(step, task, shared, sum);
     convoy_activate(step.act, sum);
 #pragma unroll
-    for (int i = 0; i < MT * NT * 2; i++) {
-        int map = first + i / 2 % NT * 8, tile = i / 2 / NT, half = i % 2;
-        const struct whole_row &row = task.at[tile][half];
-        float one = sum[i / 2][half * 2], other = map + 1 < step.maps ? sum[i / 2][half * 2 + 1] : 0.0f;
-        if (map >= step.maps || row.out == WHOLE_NOWHERE || tile >= task.tiles)
-            continue;
-        if (step.result) {
-            int place = (task.tile + tile) * 16 + lane / 4 + half * 8;
-            y[map * step.places + place] = one;
-            if (map + 1 < step.maps)
-                y[(map + 1) * step.places + place] = other;
-        } else if constexpr (whole_pairs<MATH>) {
-            whole_store<CLUSTER>(shared + step.out + map / 2 * step.out_plane + row.out,
-                                 convoy_half2(one, other), row);
-        } else {
-            uint32_t *to = shared + step.out + map * step.out_plane + row.out;
-            whole_store<CLUSTER>(to, whole_word<MATH>(one), row);
-            if (map + 1 < step.maps)
-                whole_store<CLUSTER>(to + step.out_plane, whole_word<MATH>(other), row);
+    for (int i = 0; i < MT * 2; i++) {
+        const struct whole_row &row = task.at[i / 2][i % 2];
+        bool there = row.out != WHOLE_NOWHERE && i / 2 < task.tiles;
+        float *to = y + (task.tile + i / 2) * 16 + lane / 4 + i % 2 * 8;
+        uint32_t *at[VALUES], values[VALUES];
+        bool real[VALUES];
+#pragma unroll
+        for (int j = 0; j < NT; j++) {
+            float one = sum[i / 2 * NT + j][i % 2 * 2], other = sum[i / 2 * NT + j][i % 2 * 2 + 1];
+            int map = first + j * 8;
+            if (result) {
+                if (there && map < maps)
+                    to[map * places] = one;
+                if (there && map + 1 < maps)
+                    to[(map + 1) * places] = other;
+            }
+            if constexpr (whole_pairs<MATH>) {
+                at[j] = out + map / 2 * plane + row.out;
+                values[j] = convoy_half2(one, map + 1 < maps ? other : 0.0f);
+                real[j] = there && map < maps;
+            } else {
+                at[2 * j] = out + map * plane + row.out;
+                at[2 * j + 1] = at[2 * j] + plane;
+                values[2 * j] = whole_word<MATH>(one);
+                values[2 * j + 1] = whole_word<MATH>(other);
+                real[2 * j] = there && map < maps;
+                real[2 * j + 1] = there && map + 1 < maps;
+            }
         }
+        if (!result)
+            whole_store<CLUSTER, VALUES>(row, at, values, real);
     }
 }
 
@@ -201,47 +249,58 @@ static __device__ __forceinline__ void whole_keep_pooled(const struct whole_step
                                                          const struct whole_task<MT, NT> &task, float *y,
                                                          uint32_t *shared, const float (&sum)[MT * NT][4])
 {
-    int lane = threadIdx.x % 32, first = task.map + lane % 4 * 2 + lane / 4 % 2;
+    using value = typename whole_element<MATH>::type;
+    int lane = threadIdx.x % 32, first = task.map + lane % 4 * 2 + lane / 4 % 2, maps = step.maps;
+    int plane = step.out_plane, places = step.places;
+    uint32_t *out = shared + step.out;
+    bool result = step.result;
     float pooled[MT * NT][1];
     tensor_pool<MT * NT>(sum, pooled);
     convoy_activate(step.act, pooled);
 #pragma unroll
-    for (int i = 0; i < MT * NT; i++) {
-        int map = first + i % NT * 8, tile = i / NT;
-        const struct whole_row &row = task.at[tile][0];
-        if (map >= step.maps || row.out == WHOLE_NOWHERE || tile >= task.tiles)
-            continue;
-        if (step.result) {
-            y[map * step.places + (task.tile + tile) * 4 + lane / 8] = pooled[i][0];
-        } else if constexpr (whole_pairs<MATH>) {
-            uint16_t *to =
-                reinterpret_cast<uint16_t *>(shared + step.out + map / 2 * step.out_plane + row.out);
-            uint16_t value = (uint16_t)convoy_half2(pooled[i][0], 0.0f);
-            whole_store<CLUSTER>(to + map % 2, value, row);
-        } else {
-            whole_store<CLUSTER>(shared + step.out + map * step.out_plane + row.out,
-                                 whole_word<MATH>(pooled[i][0]), row);
+    for (int i = 0; i < MT; i++) {
+        const struct whole_row &row = task.at[i][0];
+        bool there = row.out != WHOLE_NOWHERE && i < task.tiles;
+        value *at[NT], values[NT];
+        bool real[NT];
+#pragma unroll
+        for (int j = 0; j < NT; j++) {
+            int map = first + j * 8;
+            real[j] = there && map < maps;
+            if (result && real[j])
+                y[map * places + (task.tile + i) * 4 + lane / 8] = pooled[i * NT + j][0];
+            if constexpr (whole_pairs<MATH>) {
+                at[j] = reinterpret_cast<value *>(out + map / 2 * plane + row.out) + map % 2;
+                values[j] = (value)convoy_half2(pooled[i * NT + j][0], 0.0f);
+            } else {
+                at[j] = out + map * plane + row.out;
+                values[j] = whole_word<MATH>(pooled[i * NT + j][0]);
+            }
         }
+        if (!result)
+            whole_store<CLUSTER, NT>(row, at, values, real);
     }
 }
 
 /* A convolution, by all warps of the block, for its part of the rows and maps. */
 template <int MATH, bool CLUSTER, int MT, int NT>
 static __device__ __forceinline__ void whole_conv(const struct whole_job &job, const struct whole_step &step,
-                                                  int rank, float *y, uint32_t *shared, const int *offsets)
+                                                  float *y, uint32_t *shared, const int *offsets)
 {
     using words = struct tensor_weights<MATH>;
     int lane = threadIdx.x % 32, warps = blockDim.x / 32;
-    int part = CLUSTER ? rank / step.map_parts : 0, map_part = CLUSTER ? rank % step.map_parts : 0;
-    int tile_begin = CLUSTER ? whole_part(step.m_tiles, part, step.parts) : 0;
-    int tile_end = CLUSTER ? whole_part(step.m_tiles, part + 1, step.parts) : step.m_tiles;
-    int map_begin = CLUSTER ? whole_part(step.n_tiles, map_part, step.map_parts) : 0;
-    int map_end = CLUSTER ? whole_part(step.n_tiles, map_part + 1, step.map_parts) : step.n_tiles;
-    int across = (map_end - map_begin) / NT, tasks = (tile_end - tile_begin + MT - 1) / MT * across;
-    const words *weights = CLUSTER ? reinterpret_cast<const words *>(shared + step.staged)
-                                   : reinterpret_cast<const words *>(job.weights + step.weights);
+    int tile_begin = step.tile_begin, tile_end = step.tile_end, map_begin = step.map_begin;
+    int across = (step.map_end - map_begin) / NT, tasks = (tile_end - tile_begin + MT - 1) / MT * across;
     int map_stride = step.steps * 32;
-    const struct whole_row *rows = job.rows + step.rows;
+    /* From here on, numbers of tiles count from this block's first in what it has in its own memory. */
+    const words *weights =
+        CLUSTER ? reinterpret_cast<const words *>(shared + step.staged) - map_begin * map_stride
+                : reinterpret_cast<const words *>(job.weights + step.weights);
+    const float *bias = CLUSTER ? reinterpret_cast<const float *>(shared + step.staged_bias) - map_begin * 8
+                                : reinterpret_cast<const float *>(job.weights + step.bias);
+    const struct whole_row *rows =
+        CLUSTER ? reinterpret_cast<const struct whole_row *>(shared + step.staged_rows) - tile_begin * 16
+                : job.rows + step.rows;
     for (int number = threadIdx.x / 32; number < tasks; number += warps) {
         struct whole_task<MT, NT> task;
         int down = across == 1 ? number : number / across, beside = number - down * across;
@@ -253,31 +312,31 @@ static __device__ __forceinline__ void whole_conv(const struct whole_job &job, c
         for (int i = 0; i < MT * 2; i++) {
             /* What lies past this block's tiles is computed and thrown away. */
             int tile = task.tile + min(i / 2, task.tiles - 1), row = lane / 4 + i % 2 * 8;
-            task.at[i / 2][i % 2] = whole_row(rows, tile * 16 + row);
-            base[i / 2][i % 2] = task.at[i / 2][i % 2].in;
+            task.at[i / 2][i % 2] = whole_row<CLUSTER>(rows, tile * 16 + row);
+            base[i / 2][i % 2] = task.at[i / 2][i % 2].in * 4;
         }
         if (step.pool == 2) { /* a lane keeps the unit of two of the upper rows */
 #pragma unroll
             for (int i = 0; i < MT; i++)
-                task.at[i][0] = whole_row(rows, (task.tile + min(i, task.tiles - 1)) * 16 + lane / 8 * 2);
+                task.at[i][0] =
+                    whole_row<CLUSTER>(rows, (task.tile + min(i, task.tiles - 1)) * 16 + lane / 8 * 2);
         }
         float sum[MT * NT][4];
 #pragma unroll
         for (int j = 0; j < NT; j++) {
-            float2 bias = make_float2(0.0f, 0.0f);
+            float2 first = make_float2(0.0f, 0.0f);
             if (step.bias != WHOLE_NO_BIAS)
-                bias = __ldg(reinterpret_cast<const float2 *>(job.weights + step.bias + task.map + j * 8 +
-                                                              lane % 4 * 2));
+                first = whole_load<CLUSTER>(
+                    reinterpret_cast<const float2 *>(bias + task.map + j * 8 + lane % 4 * 2));
 #pragma unroll
             for (int i = 0; i < MT; i++) {
-                sum[i * NT + j][0] = sum[i * NT + j][2] = bias.x;
-                sum[i * NT + j][1] = sum[i * NT + j][3] = bias.y;
+                sum[i * NT + j][0] = sum[i * NT + j][2] = first.x;
+                sum[i * NT + j][1] = sum[i * NT + j][3] = first.y;
             }
         }
         tensor_add<MATH, MT, NT, CLUSTER>(shared + step.in, offsets, base,
-                                          weights + (task.map / 8 - (CLUSTER ? map_begin : 0)) * map_stride +
-                                              lane,
-                                          map_stride, step.steps, sum);
+                                          weights + task.map / 8 * map_stride + lane, map_stride, step.steps,
+                                          sum);
         if (step.pool == 2)
             whole_keep_pooled<MATH, CLUSTER, MT, NT>(step, task, y, shared, sum);
         else
@@ -306,14 +365,18 @@ static __device__ __forceinline__ void whole_keep_one(const struct whole_step &s
         shared[step.out + at] = whole_word<MATH>(value);
 }
 
-template <int MATH>
-static __device__ __forceinline__ void whole_finish_dense(const struct whole_job &job,
-                                                          const struct whole_step &step, float *y,
-                                                          uint32_t *shared, int at, float sum)
+static __device__ __forceinline__ float whole_bias(const struct whole_job &job, const struct whole_step &step,
+                                                   int at)
 {
-    if (step.bias != WHOLE_NO_BIAS)
-        sum += __ldg(reinterpret_cast<const float *>(job.weights + step.bias) + at);
-    whole_keep_one<MATH>(step, y, shared, at, convoy_apply_unary(step.act, sum));
+    return step.bias == WHOLE_NO_BIAS ? 0.0f
+                                      : __ldg(reinterpret_cast<const float *>(job.weights + step.bias) + at);
+}
+
+template <int MATH>
+static __device__ __forceinline__ void whole_finish_dense(const struct whole_step &step, float *y,
+                                                          uint32_t *shared, int at, float sum, float bias)
+{
+    whole_keep_one<MATH>(step, y, shared, at, convoy_apply_unary(step.act, sum + bias));
 }
 
 /* 4 words of weights, 4 of the input. */
@@ -344,14 +407,11 @@ static __device__ __forceinline__ void whole_dense(const struct whole_job &job, 
     if (rank > 0 && !divided)
         return;
     int lane = threadIdx.x % 32, warps = blockDim.x / 32, groups = (step.in_words + 3) / 4;
-    int begin = 0, end = step.places;
-    if (divided) {
-        begin = min(whole_part(step.m_tiles, rank, step.parts) * step.tile_places, (int)step.places);
-        end = min(whole_part(step.m_tiles, rank + 1, step.parts) * step.tile_places, (int)step.places);
-    }
+    int begin = step.tile_begin, end = step.tile_end;
     const uint4 *weights = reinterpret_cast<const uint4 *>(job.weights + step.weights);
     for (int out = threadIdx.x / 32 * WHOLE_OUTS; out < step.maps; out += warps * WHOLE_OUTS) {
         float sum[WHOLE_OUTS] = {};
+        float bias = whole_bias(job, step, min(out + lane, step.maps - 1));
 #pragma unroll 4
         for (int i = begin * groups + lane; i < end * groups; i += 32) {
             int place = tensor_divide(i, step.by_groups), word = (i - place * groups) * 4;
@@ -366,29 +426,31 @@ static __device__ __forceinline__ void whole_dense(const struct whole_job &job, 
                 sum[k] = whole_dot<MATH>(x, __ldg(weights + at), sum[k]);
             }
         }
+        float mine = 0.0f; /* lane k keeps output k */
 #pragma unroll
         for (int k = 0; k < WHOLE_OUTS; k++) {
 #pragma unroll
             for (int other = 16; other > 0; other /= 2)
                 sum[k] += __shfl_xor_sync(0xffffffffu, sum[k], other);
-            int at = out + k;
-            if (lane != k || at >= step.maps)
-                continue;
-            if (divided)
-                convoy_cluster_store(reinterpret_cast<float *>(shared + job.partial + rank * step.maps + at),
-                                     0, sum[k]);
-            else
-                whole_finish_dense<MATH>(job, step, y, shared, at, sum[k]);
+            mine = lane == k ? sum[k] : mine;
         }
+        int at = out + lane;
+        if (lane >= WHOLE_OUTS || at >= step.maps)
+            continue;
+        if (divided)
+            convoy_cluster_store(reinterpret_cast<float *>(shared + job.partial + rank * step.maps + at), 0,
+                                 mine);
+        else
+            whole_finish_dense<MATH>(step, y, shared, at, mine, bias);
     }
     if (!divided)
         return;
     convoy_cluster_sync();
     for (int at = threadIdx.x; rank == 0 && at < step.maps; at += blockDim.x) {
-        float sum = 0.0f;
+        float sum = 0.0f, bias = whole_bias(job, step, at);
         for (int part = 0; part < step.parts; part++)
             sum += convoy_bits_float(shared[job.partial + part * step.maps + at]);
-        whole_finish_dense<MATH>(job, step, y, shared, at, sum);
+        whole_finish_dense<MATH>(step, y, shared, at, sum, bias);
     }
 }
 
@@ -420,36 +482,43 @@ static __device__ __forceinline__ void whole_mean(const struct whole_step &step,
     }
 }
 
-/* What the next convolution will find in shared memory: its offsets and, in a cluster, its weights. */
+static __device__ __forceinline__ void whole_copy(void *to, const void *from, int bytes)
+{
+    for (int i = threadIdx.x * 16; i < bytes; i += blockDim.x * 16)
+        convoy_copy_async<16>(static_cast<char *>(to) + i, static_cast<const char *>(from) + i, 16);
+}
+
+/* What the next convolution will find in shared memory: its offsets and, in a cluster, its weights, bias and
+ * rows. */
 template <int MATH, bool CLUSTER>
-static __device__ __forceinline__ void whole_prepare(const struct whole_job &job,
-                                                     const struct whole_step &step, int rank, int *offsets,
-                                                     uint32_t *shared)
+static __device__ __forceinline__ void
+whole_prepare(const struct whole_job &job, const struct whole_step &step, int *offsets, uint32_t *shared)
 {
     if (step.kind != CONVOY_WHOLE_CONV)
         return;
-    for (int i = threadIdx.x; i < step.steps * TENSOR_STEP / 4; i += blockDim.x)
-        convoy_copy_async<16>(offsets + i * 4, job.offsets + step.offsets + i * 4, 16);
+    whole_copy(offsets, job.offsets + step.offsets, step.steps * TENSOR_STEP * 4);
     if constexpr (CLUSTER) {
-        int begin = whole_part(step.n_tiles, rank % step.map_parts, step.map_parts);
-        int end = whole_part(step.n_tiles, rank % step.map_parts + 1, step.map_parts);
+        int maps = step.map_end - step.map_begin;
         int tile_words = step.steps * 32 * (int)(sizeof(struct tensor_weights<MATH>) / 4);
-        const uint32_t *from = job.weights + step.weights + (int64_t)begin * tile_words;
-        for (int i = threadIdx.x * 4; i < (end - begin) * tile_words; i += blockDim.x * 4)
-            convoy_copy_async<16>(shared + step.staged + i, from + i, 16);
+        whole_copy(shared + step.staged, job.weights + step.weights + (int64_t)step.map_begin * tile_words,
+                   maps * tile_words * 4);
+        if (step.bias != WHOLE_NO_BIAS)
+            whole_copy(shared + step.staged_bias, job.weights + step.bias + step.map_begin * 8, maps * 8 * 4);
+        whole_copy(shared + step.staged_rows, job.rows + step.rows + step.tile_begin * 16,
+                   (step.tile_end - step.tile_begin) * 16 * (int)sizeof(struct whole_row));
     }
     convoy_copies_end();
 }
 
 template <int MATH, bool CLUSTER>
 static __device__ __forceinline__ void whole_conv_any(const struct whole_job &job,
-                                                      const struct whole_step &step, int rank, float *y,
+                                                      const struct whole_step &step, float *y,
                                                       uint32_t *shared, const int *offsets)
 {
     switch (step.mt * 8 + step.nt) {
 #define WHOLE_CASE(MT, NT)                                                                                   \
     case MT * 8 + NT:                                                                                        \
-        whole_conv<MATH, CLUSTER, MT, NT>(job, step, rank, y, shared, offsets);                              \
+        whole_conv<MATH, CLUSTER, MT, NT>(job, step, y, shared, offsets);                                    \
         return;
         WHOLE_CASE(1, 1)
         WHOLE_CASE(1, 2)
@@ -469,14 +538,6 @@ static __device__ __forceinline__ void whole_conv_any(const struct whole_job &jo
         default:
             break;
         }
-        if constexpr (MATH != TENSOR_FP32) {
-            switch (step.mt * 8 + step.nt) {
-                WHOLE_CASE(4, 3)
-                WHOLE_CASE(4, 4)
-            default:
-                break;
-            }
-        }
     }
 #undef WHOLE_CASE
 }
@@ -487,13 +548,17 @@ static __global__ void __launch_bounds__(WHOLE_MOST_THREADS, 1)
 {
     CONVOY_DYNAMIC_SHARED(uint32_t, shared);
     int rank = CLUSTER ? convoy_cluster_rank() : 0, cluster = CLUSTER ? job.cluster : 1;
-    int *offsets[2] = {reinterpret_cast<int *>(shared + job.offsets_at),
-                       reinterpret_cast<int *>(shared + job.offsets_at + job.offset_words)};
+    int *offsets = reinterpret_cast<int *>(shared + job.offsets_at);
     int turn = 0, stride = gridDim.x / cluster;
-    whole_prepare<MATH, CLUSTER>(job, job.steps[0], rank, offsets[0], shared);
+    const struct whole_step *steps = reinterpret_cast<const struct whole_step *>(shared + job.steps_at);
+    whole_copy(shared + job.steps_at, job.steps + rank * job.count,
+               job.count * (int)sizeof(struct whole_step));
+    convoy_copies_end();
     for (int i = threadIdx.x; i < job.words; i += blockDim.x)
         shared[i] = 0;
+    convoy_copies_wait<0>();
     whole_sync<CLUSTER>(false);
+    whole_prepare<MATH, CLUSTER>(job, steps[0], offsets, shared);
     for (int image = blockIdx.x / cluster; image < job.n; image += stride) {
         float *y = job.y + image * job.y_stride;
         if (job.x.u8)
@@ -503,18 +568,18 @@ static __global__ void __launch_bounds__(WHOLE_MOST_THREADS, 1)
         convoy_copies_wait<0>();
         __syncthreads(); /* what is read here lies in this block's own memory */
         for (int i = 0; i < job.count; i++, turn++) {
-            const struct whole_step &step = job.steps[i];
+            const struct whole_step &step = steps[i];
             bool last = i + 1 == job.count;
             if (!last || image + stride < job.n)
-                whole_prepare<MATH, CLUSTER>(job, job.steps[last ? 0 : i + 1], rank, offsets[(turn + 1) % 2],
-                                             shared);
+                whole_prepare<MATH, CLUSTER>(job, steps[last ? 0 : i + 1],
+                                             offsets + (turn + 1) % 2 * job.offset_words, shared);
             if (step.clear) {
                 for (int k = threadIdx.x; k < step.out_words * step.out_plane; k += blockDim.x)
                     shared[step.out + k] = 0;
                 whole_sync<CLUSTER>(false);
             }
             if (step.kind == CONVOY_WHOLE_CONV)
-                whole_conv_any<MATH, CLUSTER>(job, step, rank, y, shared, offsets[turn % 2]);
+                whole_conv_any<MATH, CLUSTER>(job, step, y, shared, offsets + turn % 2 * job.offset_words);
             else if (step.kind == CONVOY_WHOLE_DENSE)
                 whole_dense<MATH, CLUSTER>(job, step, rank, y, shared);
             else

@@ -31,7 +31,7 @@ struct planner {
     struct convoy_whole_plan *plan;
     struct tensor tensors[CONVOY_WHOLE_LAYERS + 1];
     struct tensor_plan reductions[CONVOY_WHOLE_LAYERS];
-    int staged_words[CONVOY_WHOLE_LAYERS];
+    int staged_words[CONVOY_WHOLE_LAYERS], staged_weights[CONVOY_WHOLE_LAYERS];
     int units[CONVOY_WHOLE_LAYERS]; /* rows of the result of a convolution, pooled */
     int row_count, offset_count;
 };
@@ -134,8 +134,9 @@ static bool lay_out_tensors(struct planner *p)
         t->width = t->w + t->left + t->right;
         t->rows = t->h + t->top + t->bottom;
         int64_t words = (int64_t)t->width * t->rows;
-        /* Fragments of A meet no conflict of banks where planes lie 8 apart (tensor_plan.h). */
-        words = words == 1 ? 1 : convoy_div_up(words, 32) * 32 + 8;
+        /* Fragments of A meet no conflict of banks where planes lie an odd number of 8 words apart,
+         * modulo 32. */
+        words = words == 1 ? 1 : (convoy_div_up(words, 8) | 1) * 8;
         t->words = half && !(i == 0 && t->c == 1) ? (t->c + 1) / 2 : t->c;
         if (t->kept && words * t->words > SHARED_WORDS)
             return false;
@@ -154,7 +155,7 @@ static int lane_words(enum tensor_math math)
 /* Words of the weights of 8 maps. */
 static int tile_words(const struct planner *p, int index)
 {
-    return p->plan->job.steps[index].steps * 32 * lane_words(p->plan->math);
+    return p->plan->steps[index].steps * 32 * lane_words(p->plan->math);
 }
 
 /* Cycles of a convolution with so many parts of its rows and maps, by a warp's tiles of mt x nt: its steps
@@ -163,7 +164,7 @@ static int tile_words(const struct planner *p, int index)
  * from cycles of instructions, to choose between ways of cutting. */
 static double conv_cycles(const struct planner *p, int index, int parts, int map_parts, int mt, int nt)
 {
-    const struct whole_step *step = &p->plan->job.steps[index];
+    const struct whole_step *step = &p->plan->steps[index];
     bool exact = p->plan->math == TENSOR_FP32;
     int warps = p->plan->kernel->threads / 32;
     int down = (int)convoy_div_up(convoy_div_up(step->m_tiles, parts), mt);
@@ -192,9 +193,8 @@ static bool feeds_dense(const struct planner *p, int index)
 /* most: words of weights that a block keeps of a layer. */
 static void divide_conv(struct planner *p, int index, int most)
 {
-    struct whole_step *step = &p->plan->job.steps[index];
+    struct whole_step *step = &p->plan->steps[index];
     int cluster = p->plan->kernel->cluster;
-    bool exact = p->plan->math == TENSOR_FP32;
     double best = 0;
     step->mt = 0;
     for (int parts = cluster; parts >= 1; parts /= 2)
@@ -203,7 +203,7 @@ static void divide_conv(struct planner *p, int index, int most)
                 int map_parts = cluster / parts;
                 bool even = step->n_tiles % map_parts == 0 && step->n_tiles / map_parts % nt == 0;
                 int staged = (int)convoy_div_up(step->n_tiles, map_parts) * tile_words(p, index);
-                if (!(even || nt == 1) || (exact && mt * nt > 8))
+                if (!(even || nt == 1) || mt * nt > 8)
                     continue;
                 if (cluster > 1 && (staged > most || (map_parts > 1 && feeds_dense(p, index))))
                     continue;
@@ -226,7 +226,7 @@ static int part(int count, int number, int parts)
 /* The units that block rank of the cluster computes of a convolution. */
 static void units_of(const struct planner *p, int index, int rank, int *from, int *to)
 {
-    const struct whole_step *step = &p->plan->job.steps[index];
+    const struct whole_step *step = &p->plan->steps[index];
     int tile_units = 16 / (step->pool * step->pool), number = rank / step->map_parts;
     *from = at_most(part(step->m_tiles, number, step->parts) * tile_units, p->units[index]);
     *to = at_most(part(step->m_tiles, number + 1, step->parts) * tile_units, p->units[index]);
@@ -248,7 +248,7 @@ static void find_needs(struct planner *p)
     for (int i = 0; i < p->shape->count; i++) {
         const struct convoy_whole_layer *layer = &p->shape->layers[i];
         const struct convoy_conv_shape *s = &layer->shape;
-        const struct whole_step *step = &p->plan->job.steps[i];
+        const struct whole_step *step = &p->plan->steps[i];
         struct tensor *x = &p->tensors[layer->input + 1], *y = &p->tensors[i + 1];
         if (layer->kind != CONVOY_WHOLE_CONV) {
             /* Divided, each block reads what it wrote itself. */
@@ -366,7 +366,11 @@ static int place_staged(struct planner *p, int begin)
         end = at_least(end, place(items, i));
         if (begin + end > SHARED_WORDS)
             return begin + end;
-        p->plan->job.steps[i].staged = (uint16_t)(begin + items[i].offset);
+        struct whole_step *step = &p->plan->steps[i];
+        step->staged = (uint16_t)(begin + items[i].offset);
+        step->staged_bias = (uint16_t)(step->staged + p->staged_weights[i]);
+        step->staged_rows =
+            (uint16_t)(step->staged_bias + convoy_div_up(step->n_tiles, at_least(step->map_parts, 1)) * 8);
     }
     return begin + end;
 }
@@ -398,7 +402,7 @@ static void find_clears(struct planner *p)
                 touched = touched || overlap(written[k], t);
             bool padded = t->top + t->left + t->bottom + t->right > 0;
             if (!is_clean && touched && padded && i > 0) /* the images come with their padding */
-                p->plan->job.steps[i - 1].clear = true;
+                p->plan->steps[i - 1].clear = true;
             int kept = 0;
             for (int k = 0; k < clean_count; k++)
                 if (!overlap(clean[k], t))
@@ -416,7 +420,7 @@ static void make_rows(const struct planner *p, int index, struct whole_row *rows
 {
     const struct convoy_whole_layer *layer = &p->shape->layers[index];
     const struct convoy_conv_shape *s = &layer->shape;
-    const struct whole_step *step = &p->plan->job.steps[index];
+    const struct whole_step *step = &p->plan->steps[index];
     const struct tensor *x = &p->tensors[layer->input + 1], *y = &p->tensors[index + 1];
     for (int i = 0; i < step->m_tiles * 16; i++) {
         int tile = i / 16, row = i % 16;
@@ -447,25 +451,49 @@ static void make_offsets(const struct planner *p, int index, int *offsets)
             int tap = k / reduction->words, word = chunk * reduction->words + k % reduction->words;
             int r = tap / reduction->tap_columns,
                 column = tap % reduction->tap_columns * (reduction->tap_pairs ? 2 : 1);
-            *offsets++ = at_most(word, x->words - 1) * x->plane + r * s->dilation[0] * x->width +
-                         column * s->dilation[1];
+            *offsets++ = (at_most(word, x->words - 1) * x->plane + r * s->dilation[0] * x->width +
+                          column * s->dilation[1]) *
+                         4;
         }
+}
+
+/* A step as block rank sees it. */
+static struct whole_step step_of(const struct planner *p, int index, int rank)
+{
+    struct whole_step step = p->plan->steps[index];
+    int from = 0, to = step.places;
+    if (step.kind == CONVOY_WHOLE_CONV) {
+        int rows = rank / step.map_parts, maps = rank % step.map_parts;
+        step.tile_begin = (uint16_t)part(step.m_tiles, rows, step.parts);
+        step.tile_end = (uint16_t)part(step.m_tiles, rows + 1, step.parts);
+        step.map_begin = (uint16_t)part(step.n_tiles, maps, step.map_parts);
+        step.map_end = (uint16_t)part(step.n_tiles, maps + 1, step.map_parts);
+        return step;
+    }
+    if (step.parts > 1)
+        units_of(p, p->shape->layers[index].input, rank, &from, &to);
+    step.tile_begin = (uint16_t)from;
+    step.tile_end = (uint16_t)to;
+    return step;
 }
 
 static bool make_tables(struct planner *p)
 {
     struct convoy_whole_plan *plan = p->plan;
-    plan->offsets_from =
-        (size_t)convoy_div_up((int64_t)p->row_count * (int64_t)sizeof(struct whole_row), 256) * 256;
+    int cluster = plan->kernel->cluster, count = p->shape->count;
+    plan->rows_from = (size_t)(cluster * count) * sizeof(struct whole_step);
+    plan->offsets_from = plan->rows_from + (size_t)p->row_count * sizeof(struct whole_row);
     plan->table_bytes = plan->offsets_from + (size_t)p->offset_count * sizeof(int);
     plan->tables = calloc(1, plan->table_bytes);
     if (plan->tables == NULL)
         return false;
-    for (int i = 0; i < p->shape->count; i++) {
-        const struct whole_step *step = &plan->job.steps[i];
+    for (int i = 0; i < cluster * count; i++)
+        ((struct whole_step *)plan->tables)[i] = step_of(p, i % count, i / count);
+    for (int i = 0; i < count; i++) {
+        const struct whole_step *step = &plan->steps[i];
         if (step->kind != CONVOY_WHOLE_CONV)
             continue;
-        make_rows(p, i, (struct whole_row *)plan->tables + step->rows);
+        make_rows(p, i, (struct whole_row *)(void *)((char *)plan->tables + plan->rows_from) + step->rows);
         make_offsets(p, i, (int *)(void *)((char *)plan->tables + plan->offsets_from) + step->offsets);
     }
     return true;
@@ -523,7 +551,7 @@ void convoy_whole_pack_weights(const struct convoy_whole_plan *plan, const struc
     uint32_t *to = (uint32_t *)packed;
     for (int i = 0; i < shape->count; i++) {
         const struct convoy_whole_layer *layer = &shape->layers[i];
-        const struct whole_step *step = &plan->job.steps[i];
+        const struct whole_step *step = &plan->steps[i];
         struct convoy_conv_shape s = conv_of(layer);
         if (layer->kind == CONVOY_WHOLE_CONV)
             pack_conv(plan->math, &s, step->n_tiles, layer->weights, to + step->weights);
@@ -542,7 +570,7 @@ static void describe_step(struct planner *p, int index)
     const struct convoy_whole_layer *layer = &p->shape->layers[index];
     const struct convoy_conv_shape s = conv_of(layer);
     struct convoy_whole_plan *plan = p->plan;
-    struct whole_step *step = &plan->job.steps[index];
+    struct whole_step *step = &plan->steps[index];
     const struct tensor *x = &p->tensors[layer->input + 1], *y = &p->tensors[index + 1];
     step->kind = (uint8_t)layer->kind;
     step->result = !y->kept;
@@ -605,16 +633,24 @@ static bool is_small(const struct planner *p, int index)
 /* A dense layer's sums are worth sending when its weights are many. */
 static void divide_dense(struct planner *p, int index)
 {
-    struct whole_step *step = &p->plan->job.steps[index];
+    struct whole_step *step = &p->plan->steps[index];
     int input = p->shape->layers[index].input;
     step->parts = 1;
-    const struct whole_step *before = &p->plan->job.steps[input < 0 ? 0 : input];
+    const struct whole_step *before = &p->plan->steps[input < 0 ? 0 : input];
     if (before->kind != CONVOY_WHOLE_CONV || before->map_parts != 1 || before->parts == 1 ||
         !feeds_dense(p, input))
         return;
     step->parts = before->parts;
-    step->m_tiles = before->m_tiles;
-    step->tile_places = (uint16_t)(16 / (before->pool * before->pool));
+}
+
+/* What of a layer comes to shared memory beforehand, in this order. */
+static void stage(struct planner *p, int index)
+{
+    const struct whole_step *step = &p->plan->steps[index];
+    int maps = (int)convoy_div_up(step->n_tiles, step->map_parts),
+        rows = (int)convoy_div_up(step->m_tiles, step->parts) * 16;
+    p->staged_weights[index] = maps * tile_words(p, index);
+    p->staged_words[index] = p->staged_weights[index] + maps * 8 + rows * (int)(sizeof(struct whole_row) / 4);
 }
 
 /* Words of shared memory, or more than there are. */
@@ -627,7 +663,7 @@ static int place_all(struct planner *p)
     find_clears(p);
     job->words = end;
     for (int i = 0; i < p->shape->count; i++) {
-        struct whole_step *step = &job->steps[i];
+        struct whole_step *step = &p->plan->steps[i];
         const struct convoy_whole_layer *layer = &p->shape->layers[i];
         step->in = (uint16_t)p->tensors[layer->input + 1].offset;
         step->out = (uint16_t)p->tensors[i + 1].offset;
@@ -636,19 +672,20 @@ static int place_all(struct planner *p)
         if (step->kind == CONVOY_WHOLE_DENSE && step->parts > 1)
             partial = at_least(partial, step->parts * step->maps);
         if (step->kind == CONVOY_WHOLE_CONV && cluster > 1)
-            p->staged_words[i] = (int)convoy_div_up(step->n_tiles, step->map_parts) * tile_words(p, i);
+            stage(p, i);
     }
     job->partial = end;
     job->offsets_at = end + (int)convoy_div_up(partial, 32) * 32;
     job->offset_words = steps * TENSOR_STEP;
-    return place_staged(p, job->offsets_at + 2 * job->offset_words);
+    job->steps_at = job->offsets_at + 2 * job->offset_words;
+    return place_staged(p, job->steps_at + p->shape->count * (int)(sizeof(struct whole_step) / 4));
 }
 
 /* After a layer that is the first block's alone, for one that is too, nobody else has to be waited for. */
 static void find_alone(struct planner *p)
 {
     for (int i = 0; i + 1 < p->shape->count; i++) {
-        struct whole_step *step = &p->plan->job.steps[i], *next = &p->plan->job.steps[i + 1];
+        struct whole_step *step = &p->plan->steps[i], *next = &p->plan->steps[i + 1];
         step->block_alone = p->plan->kernel->cluster > 1 && step->kind != CONVOY_WHOLE_CONV &&
                             next->kind != CONVOY_WHOLE_CONV && next->parts == 1 && !next->clear;
     }
@@ -685,7 +722,7 @@ static void guess(struct planner *p)
     int cluster = plan->kernel->cluster, threads = plan->kernel->threads;
     double alone = 1500, together = 500;
     for (int i = 0; i < p->shape->count; i++) {
-        const struct whole_step *step = &plan->job.steps[i];
+        const struct whole_step *step = &plan->steps[i];
         alone += cluster > 1 ? 900 : 300;
         if (step->kind == CONVOY_WHOLE_CONV) {
             alone += conv_cycles(p, i, step->parts, step->map_parts, step->mt, step->nt);
@@ -716,12 +753,12 @@ static bool divide(struct planner *p, int most, int *words)
         memset(p->tensors[i].need_to, 0, sizeof p->tensors[i].need_to);
     }
     for (int i = 0; i < p->shape->count; i++) {
-        p->plan->job.steps[i].clear = false;
+        p->plan->steps[i].clear = false;
         if (p->shape->layers[i].kind == CONVOY_WHOLE_CONV)
             divide_conv(p, i, most);
         else if (p->shape->layers[i].kind == CONVOY_WHOLE_DENSE)
             divide_dense(p, i);
-        if (p->shape->layers[i].kind == CONVOY_WHOLE_CONV && p->plan->job.steps[i].mt == 0)
+        if (p->shape->layers[i].kind == CONVOY_WHOLE_CONV && p->plan->steps[i].mt == 0)
             return false;
     }
     find_needs(p);
@@ -828,7 +865,8 @@ cudaError_t convoy_launch_whole(const struct convoy_whole_plan *plan,
     struct whole_job job = plan->job;
     job.x = operands->x;
     job.weights = (const uint32_t *)operands->weights;
-    job.rows = (const struct whole_row *)operands->tables;
+    job.steps = (const struct whole_step *)operands->tables;
+    job.rows = (const struct whole_row *)(const void *)((const char *)operands->tables + plan->rows_from);
     job.offsets = (const int *)(const void *)((const char *)operands->tables + plan->offsets_from);
     job.y = operands->y;
     return plan->math == TENSOR_FP32   ? whole_launch_fp32(plan, &job, stream)

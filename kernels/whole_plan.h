@@ -18,39 +18,43 @@ struct alignas(8) whole_row {
     uint16_t unused;
 };
 
-/* A layer, as every block of the cluster sees it. Places in shared memory are words from its start. */
-struct whole_step {
+/* A layer, as one block of the cluster sees it. Places in shared memory are words from its start. */
+struct alignas(16) whole_step {
     uint8_t kind; /* enum convoy_whole_kind */
     uint8_t pool;
     uint8_t mt, nt; /* tiles of 16 rows and of 8 maps that a warp takes at a time */
-    uint8_t parts,
-        map_parts; /* of the rows and of the maps, a block takes one of each; DENSE: of the places */
-    bool result;   /* goes to y */
-    bool clear;    /* the result's memory has to be zeroed first: its border is padding */
+    /* Of the rows and of the maps, a block takes one of each; DENSE: of the places of the input. */
+    uint8_t parts, map_parts;
+    bool result; /* goes to y */
+    bool clear;  /* the result's memory has to be zeroed first: its border is padding */
     bool has_residual;
     bool block_alone; /* after it only this block waits for itself: nobody else reads or writes here */
     struct convoy_unary act;
     uint16_t in, in_plane, in_words; /* planes of a tensor, words from one to the next, number of planes */
     uint16_t out, out_plane, out_words, residual;
-    uint16_t staged; /* the weights of this block's maps, in shared memory */
-    uint16_t steps, m_tiles,
-        n_tiles;           /* of the reduction, of rows, of maps; DENSE: m_tiles of the layer before */
-    uint16_t maps;         /* that are real; DENSE: outputs */
-    uint16_t width, first; /* DENSE, MEAN: words of a row of the input, place of its first element */
-    uint16_t real_w;       /* the same without padding */
-    uint16_t places,
-        tile_places;        /* CONV: of the result; DENSE, MEAN: of the input; those of a tile of rows */
+    /* In a cluster the weights of this block's maps, their bias and the table of its rows come to shared
+     * memory beforehand. */
+    uint16_t staged, staged_bias, staged_rows;
+    uint16_t tile_begin, tile_end; /* this block's rows, in tiles; DENSE: places */
+    uint16_t map_begin, map_end;   /* and maps, in tiles */
+    uint16_t steps;                /* of the reduction */
+    uint16_t m_tiles, n_tiles;     /* of all rows and maps */
+    uint16_t maps;                 /* that are real; DENSE: outputs */
+    uint16_t places;               /* CONV: of the result; DENSE, MEAN: of the input */
+    uint16_t width, first,
+        real_w;             /* DENSE, MEAN: of the input: words of a row, the first element, real width */
     uint32_t rows, offsets; /* where its tables begin */
     uint32_t weights, bias; /* words into the packed weights; bias: WHOLE_NO_BIAS for none */
     struct tensor_divider by_w, by_groups; /* real_w; groups of 4 words in a place */
 };
 
-/* Everything a launch is told; small enough for a kernel's parameters. */
+/* Everything a launch is told. */
 struct whole_job {
     int n, count, cluster;
     struct convoy_conv_shape first; /* the first layer's */
     struct convoy_images x;
     const uint32_t *weights;
+    const struct whole_step *steps; /* of block 0 of a cluster, of block 1, ... */
     const struct whole_row *rows;
     const int *offsets;
     float *y;
@@ -64,17 +68,18 @@ struct whole_job {
     int words;                         /* that are zeroed once: all tensors */
     int offsets_at, offset_words;      /* two tables of offsets, used in turns */
     int partial;                       /* sums of a dense layer, in the first block */
-    struct whole_step steps[CONVOY_WHOLE_LAYERS];
+    int steps_at;                      /* this block's steps */
 };
 
 struct convoy_whole_plan {
     const struct convoy_whole_kernel *kernel;
     struct whole_job job;
+    struct whole_step steps[CONVOY_WHOLE_LAYERS];
     enum tensor_math math;
     size_t shared_bytes;
     int blocks; /* clusters x blocks of each */
     float guess_us;
-    size_t weight_words, table_bytes, offsets_from; /* offsets_from: bytes into the tables */
+    size_t weight_words, table_bytes, rows_from, offsets_from; /* from: bytes into the tables */
     void *tables;
 };
 
