@@ -183,7 +183,7 @@ static double error_of(const struct trial *trial, const float *y)
 static int run(const struct trial *trial, const struct convoy_whole_kernel *kernel, int runs)
 {
     struct convoy_whole_plan *plan = NULL;
-    if (convoy_whole_plan_make(kernel, &trial->net.shape, &plan) != 0)
+    if (convoy_whole_plan_make(kernel, &trial->net.shape, true, &plan) != 0)
         check_die("no memory for a plan");
     if (plan == NULL)
         return 0;
@@ -259,7 +259,7 @@ static int check_at(const char *name, void (*build)(struct builder *b), int n, u
                                     trial.want[i]);
         }
         for (int i = 0; i < count; i++)
-            if ((int)kernels[i]->products == products &&
+            if (!kernels[i]->front && (int)kernels[i]->products == products &&
                 (strcmp(kernel_name, "all") == 0 ||
                  strncmp(kernels[i]->name, kernel_name, strlen(kernel_name)) == 0))
                 failures += run(&trial, kernels[i], runs);

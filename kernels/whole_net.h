@@ -43,6 +43,7 @@ struct convoy_whole_kernel {
     const char *name; /* "whole_net_fp16:16x512": blocks for an image, threads of a block */
     enum convoy_products products;
     int cluster, threads;
+    bool front; /* meant for the layers before the first dense one, whose weights many images should share */
 };
 
 const struct convoy_whole_kernel *const *convoy_whole_kernels(int *count);
@@ -50,10 +51,10 @@ const struct convoy_whole_kernel *const *convoy_whole_kernels(int *count);
 /* How a kernel takes a network through the chip: made once, launched often. */
 struct convoy_whole_plan;
 
-/* *plan is NULL, and 0 is returned, where the kernel cannot do it: operators, sizes, the current device.
- * -ENOMEM. Freed by the caller. */
+/* with_tables: for use, not only for a guess. *plan is NULL, and 0 is returned, where the kernel cannot do
+ * it: operators, sizes, the current device. -ENOMEM. Freed by the caller. */
 int convoy_whole_plan_make(const struct convoy_whole_kernel *kernel, const struct convoy_whole_shape *shape,
-                           struct convoy_whole_plan **plan);
+                           bool with_tables, struct convoy_whole_plan **plan);
 void convoy_whole_plan_free(struct convoy_whole_plan *plan);
 
 /* Microseconds, for when nothing was measured. */

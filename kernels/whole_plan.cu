@@ -801,7 +801,7 @@ static bool make(struct planner *p)
 }
 
 int convoy_whole_plan_make(const struct convoy_whole_kernel *kernel, const struct convoy_whole_shape *shape,
-                           struct convoy_whole_plan **result)
+                           bool with_tables, struct convoy_whole_plan **result)
 {
     struct planner *p = (struct planner *)calloc(1, sizeof *p);
     struct convoy_whole_plan *plan = (struct convoy_whole_plan *)calloc(1, sizeof *plan);
@@ -819,7 +819,7 @@ int convoy_whole_plan_make(const struct convoy_whole_kernel *kernel, const struc
         plan->job.cluster = kernel->cluster;
         plan->job.y_stride = shape->y_stride;
         bool fits = make(p);
-        if (fits && !make_tables(p))
+        if (fits && with_tables && !make_tables(p))
             failed = -ENOMEM;
         if (fits && !failed) {
             *result = plan;
@@ -876,27 +876,29 @@ cudaError_t convoy_launch_whole(const struct convoy_whole_plan *plan,
 
 /* ---- The kernels ---- */
 
-#define CONVOY_WHOLE(name, products, cluster, threads)                                                       \
-    static const struct convoy_whole_kernel name##_##cluster##_##threads = {#name ":" #cluster "x" #threads, \
-                                                                            products, cluster, threads};
-#define CONVOY_WHOLE_SIZES(X, name, products)                                                                \
-    X(name, products, 1, 128)                                                                                \
-    X(name, products, 1, 256)                                                                                \
-    X(name, products, 1, 512)                                                                                \
-    X(name, products, 2, 512)                                                                                \
-    X(name, products, 4, 512)                                                                                \
-    X(name, products, 8, 512)                                                                                \
-    X(name, products, 16, 512)
+#define CONVOY_WHOLE(name, products, cluster, threads, front)                                                \
+    static const struct convoy_whole_kernel name##_##cluster##_##threads = {                                 \
+        #name ":" #cluster "x" #threads, products, cluster, threads, front};
+#define CONVOY_WHOLE_SIZES(X, name, products, front)                                                         \
+    X(name, products, 1, 128, front)                                                                         \
+    X(name, products, 1, 256, front)                                                                         \
+    X(name, products, 1, 512, front)                                                                         \
+    X(name, products, 4, 512, front)                                                                         \
+    X(name, products, 8, 512, front)                                                                         \
+    X(name, products, 16, 512, front)
 #define CONVOY_WHOLE_ALL(X)                                                                                  \
-    CONVOY_WHOLE_SIZES(X, whole_net, CONVOY_PRODUCTS_FP32)                                                   \
-    CONVOY_WHOLE_SIZES(X, whole_net_tf32, CONVOY_PRODUCTS_TF32)                                              \
-    CONVOY_WHOLE_SIZES(X, whole_net_fp16, CONVOY_PRODUCTS_FP16)
+    CONVOY_WHOLE_SIZES(X, whole_net, CONVOY_PRODUCTS_FP32, false)                                            \
+    CONVOY_WHOLE_SIZES(X, whole_net_tf32, CONVOY_PRODUCTS_TF32, false)                                       \
+    CONVOY_WHOLE_SIZES(X, whole_net_fp16, CONVOY_PRODUCTS_FP16, false)                                       \
+    CONVOY_WHOLE_SIZES(X, front_net, CONVOY_PRODUCTS_FP32, true)                                             \
+    CONVOY_WHOLE_SIZES(X, front_net_tf32, CONVOY_PRODUCTS_TF32, true)                                        \
+    CONVOY_WHOLE_SIZES(X, front_net_fp16, CONVOY_PRODUCTS_FP16, true)
 
 CONVOY_WHOLE_ALL(CONVOY_WHOLE)
 
 const struct convoy_whole_kernel *const *convoy_whole_kernels(int *count)
 {
-#define CONVOY_WHOLE_ENTRY(name, products, cluster, threads) &name##_##cluster##_##threads,
+#define CONVOY_WHOLE_ENTRY(name, products, cluster, threads, front) &name##_##cluster##_##threads,
     static const struct convoy_whole_kernel *const all[] = {CONVOY_WHOLE_ALL(CONVOY_WHOLE_ENTRY)};
     *count = (int)(sizeof all / sizeof all[0]);
     return all;

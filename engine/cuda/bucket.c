@@ -1,5 +1,7 @@
 #include "engine/cuda/bucket.h"
 
+#include "engine/cuda/chain.h"
+
 #include "engine/cuda/calls.h"
 
 #include <string.h>
@@ -28,8 +30,8 @@ size_t convoy_cuda_bucket_workspace(const struct convoy_cuda_bucket *bucket)
     return bytes;
 }
 
-static int record(const struct convoy_cuda_plan *plan, void *workspace, cudaStream_t stream,
-                  cudaGraphExec_t *exec, struct convoy_error *error)
+int convoy_cuda_record(const struct convoy_cuda_plan *plan, void *workspace, cudaStream_t stream,
+                       cudaGraphExec_t *exec, struct convoy_error *error)
 {
     cudaGraph_t graph = NULL;
     struct convoy_error ignored;
@@ -56,8 +58,8 @@ int convoy_cuda_bucket_record(struct convoy_device *device, const struct convoy_
     for (int form = 0; form < CONVOY_CUDA_FORMS && !failed; form++)
         for (uint32_t s = 0; s < device->stream_count && !failed; s++)
             if (bucket->plans[form].step_count > 0)
-                failed = record(&bucket->plans[form], workspace->memory[s], device->streams[s],
-                                &bucket->graphs[form][s], error);
+                failed = convoy_cuda_record(&bucket->plans[form], workspace->memory[s], device->streams[s],
+                                            &bucket->graphs[form][s], error);
     for (uint32_t s = 0; s < device->stream_count && !failed; s++)
         failed = CONVOY_CUDA(error, cudaStreamSynchronize, (device->streams[s])); /* uploads */
     return failed;
@@ -76,12 +78,20 @@ static bool step_is_stale(const struct convoy_cuda_step *step, const struct conv
 }
 
 bool convoy_cuda_bucket_is_stale(const struct convoy_cuda_bucket *bucket,
-                                 const struct convoy_cuda_choices *choices)
+                                 const struct convoy_cuda_source *source)
 {
-    for (int form = 0; form < CONVOY_CUDA_FORMS; form++)
-        for (int i = 0; i < bucket->plans[form].step_count; i++)
-            if (step_is_stale(&bucket->plans[form].steps[i], choices))
+    for (int form = 0; form < CONVOY_CUDA_FORMS; form++) {
+        const struct convoy_cuda_plan *plan = &bucket->plans[form];
+        if (plan->step_count == 0)
+            continue;
+        const struct convoy_cuda_step *first = &plan->steps[0];
+        if (convoy_cuda_whole_chosen(source, plan->rows, plan->form) !=
+            (first->kind == CONVOY_CUDA_WHOLE ? first->whole.kernel : NULL))
+            return true;
+        for (int i = 0; i < plan->step_count; i++)
+            if (step_is_stale(&plan->steps[i], source->choices))
                 return true;
+    }
     return false;
 }
 

@@ -21,13 +21,17 @@ int convoy_cuda_bucket_plan(const struct convoy_cuda_source *source, bool takes_
 /* Bytes of workspace that the plans need. */
 size_t convoy_cuda_bucket_workspace(const struct convoy_cuda_bucket *bucket);
 
+/* Records one plan for one stream. The graph is the caller's. -EIO. */
+int convoy_cuda_record(const struct convoy_cuda_plan *plan, void *workspace, cudaStream_t stream,
+                       cudaGraphExec_t *exec, struct convoy_error *error);
+
 /* Records the plans of a bucket that has no graphs. Nothing may be in flight. -ENOMEM, -EIO. */
 int convoy_cuda_bucket_record(struct convoy_device *device, const struct convoy_cuda_workspace *workspace,
                               struct convoy_cuda_bucket *bucket, struct convoy_error *error);
 
 /* Would the plans be others with what is known now? */
 bool convoy_cuda_bucket_is_stale(const struct convoy_cuda_bucket *bucket,
-                                 const struct convoy_cuda_choices *choices);
+                                 const struct convoy_cuda_source *source);
 
 void convoy_cuda_bucket_free_graphs(struct convoy_cuda_bucket *bucket);
 void convoy_cuda_bucket_free(struct convoy_cuda_bucket *bucket); /* plans too */

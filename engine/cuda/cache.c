@@ -16,27 +16,20 @@
 #define FIRST_LINE "convoyd kernel times 1\n"
 #define MOST_BYTES ((size_t)4 << 20) /* some 30,000 shapes */
 
-/* FNV-1a (Fowler, Noll, Vo), 64 bits. */
-static uint64_t fingerprint(uint64_t hash, const char *bytes, size_t length)
-{
-    for (size_t i = 0; i < length; i++)
-        hash = (hash ^ (unsigned char)bytes[i]) * 1099511628211u;
-    return hash;
-}
-
-#define FINGERPRINT_START 14695981039346656037u
-
 /* Of the names of all kernels, each with its end. */
 static uint64_t kernels_fingerprint(void)
 {
     int count;
-    uint64_t hash = FINGERPRINT_START;
+    uint64_t hash = CONVOY_CUDA_FINGERPRINT_START;
     const struct convoy_conv_kernel *const *convs = convoy_conv_kernels(&count);
     for (int i = 0; i < count; i++)
-        hash = fingerprint(hash, convs[i]->name, strlen(convs[i]->name) + 1);
+        hash = convoy_cuda_fingerprint(hash, convs[i]->name, strlen(convs[i]->name) + 1);
     const struct convoy_gemm_kernel *const *gemms = convoy_gemm_kernels(&count);
     for (int i = 0; i < count; i++)
-        hash = fingerprint(hash, gemms[i]->name, strlen(gemms[i]->name) + 1);
+        hash = convoy_cuda_fingerprint(hash, gemms[i]->name, strlen(gemms[i]->name) + 1);
+    const struct convoy_whole_kernel *const *wholes = convoy_whole_kernels(&count);
+    for (int i = 0; i < count; i++)
+        hash = convoy_cuda_fingerprint(hash, wholes[i]->name, strlen(wholes[i]->name) + 1);
     return hash;
 }
 
@@ -75,7 +68,7 @@ static bool check_end(char *text, size_t *length, long *count)
         return false;
     *length = (size_t)(last + 1 - text);
     text[*length] = '\0';
-    return fingerprint(FINGERPRINT_START, text, *length) == expected;
+    return convoy_cuda_fingerprint(CONVOY_CUDA_FINGERPRINT_START, text, *length) == expected;
 }
 
 /* Takes one line apart (and to pieces); false if it is none. */
@@ -156,7 +149,8 @@ static char *compose(const struct convoy_device *device, size_t *length)
         fprintf(stream, "%.2f\t%s\t%s\n", (double)choice->us, choice->kernel, choice->key.text);
     }
     fflush(stream);
-    uint64_t hash = ferror(stream) ? 0 : fingerprint(FINGERPRINT_START, text, *length);
+    uint64_t hash =
+        ferror(stream) ? 0 : convoy_cuda_fingerprint(CONVOY_CUDA_FINGERPRINT_START, text, *length);
     fprintf(stream, "end %d %016" PRIx64 "\n", device->choices.count, hash);
     bool broken = ferror(stream) != 0;
     if (fclose(stream) != 0 || broken) {

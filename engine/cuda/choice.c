@@ -5,6 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+uint64_t convoy_cuda_fingerprint(uint64_t hash, const void *bytes, size_t length)
+{
+    for (size_t i = 0; i < length; i++)
+        hash = (hash ^ ((const unsigned char *)bytes)[i]) * 1099511628211u;
+    return hash;
+}
+
 void convoy_cuda_conv_key(const struct convoy_conv_shape *s, struct convoy_cuda_key *key)
 {
     snprintf(key->text, sizeof(key->text),
@@ -36,9 +43,7 @@ void convoy_cuda_choices_remember(struct convoy_cuda_choices *choices)
 static struct convoy_cuda_guess *guess_of(const struct convoy_cuda_choices *choices,
                                           const struct convoy_cuda_key *key)
 {
-    uint32_t hash = 2166136261u; /* FNV-1a */
-    for (const char *at = key->text; *at != '\0'; at++)
-        hash = (hash ^ (unsigned char)*at) * 16777619u;
+    uint64_t hash = convoy_cuda_fingerprint(CONVOY_CUDA_FINGERPRINT_START, key->text, strlen(key->text));
     return choices->guesses != NULL ? &choices->guesses[hash % GUESSES] : NULL;
 }
 
@@ -71,7 +76,11 @@ static const char *own_name(const char *name)
     for (int i = 0; i < count; i++)
         if (strcmp(gemms[i]->name, name) == 0)
             return gemms[i]->name;
-    return NULL;
+    const struct convoy_whole_kernel *const *wholes = convoy_whole_kernels(&count);
+    for (int i = 0; i < count; i++)
+        if (strcmp(wholes[i]->name, name) == 0)
+            return wholes[i]->name;
+    return strcmp(name, CONVOY_CUDA_LAYERS) == 0 ? CONVOY_CUDA_LAYERS : NULL;
 }
 
 int convoy_cuda_choices_set(struct convoy_cuda_choices *choices, const struct convoy_cuda_key *key,

@@ -3,6 +3,7 @@
 #define CONVOY_ENGINE_CUDA_CHOICE_H
 
 #include "kernels/kernels.h"
+#include "kernels/whole_net.h"
 
 #define CONVOY_CUDA_KEY_BYTES 160
 
@@ -10,6 +11,13 @@
 struct convoy_cuda_key {
     char text[CONVOY_CUDA_KEY_BYTES];
 };
+
+/* What a choice is called where a network runs layer by layer, not by a kernel of whole_net.h. */
+#define CONVOY_CUDA_LAYERS "layers"
+
+/* FNV-1a (Fowler, Noll, Vo), 64 bits: of more bytes, from what came before or the start. */
+#define CONVOY_CUDA_FINGERPRINT_START 14695981039346656037u
+uint64_t convoy_cuda_fingerprint(uint64_t hash, const void *bytes, size_t length);
 
 struct convoy_cuda_choice {
     struct convoy_cuda_key key;

@@ -115,7 +115,7 @@ static int lower_input(struct convoy_cuda_lowering *l)
     const struct convoy_cuda_source *source = l->source;
     struct convoy_cuda_step *step;
     int input = l->graph->input;
-    if (source->groups->last_use[input] < 0 || convoy_cuda_reads_rows(l))
+    if (source->groups->last_use[input] < 0 || convoy_cuda_reads_rows(l->graph))
         return 0;
     int failed = convoy_cuda_step(l, CONVOY_CUDA_READ, &step);
     if (failed)
@@ -252,10 +252,14 @@ int convoy_cuda_lower(const struct convoy_cuda_source *source, struct convoy_cud
     l.buffer_of = calloc((size_t)l.graph->tensor_count + 1, sizeof(int));
     if (l.buffer_of == NULL)
         return convoy_fail(error, -ENOMEM, "no memory to place %d tensors", l.graph->tensor_count);
-    int failed = lower_input(&l);
-    for (int i = 0; i < source->groups->count && !failed; i++)
-        failed = lower_group(&l, i);
+    int whole = 0;
+    bool done = false;
+    int failed = convoy_cuda_lower_whole(&l, &whole, &done);
     if (!failed)
+        failed = lower_input(&l);
+    for (int i = whole; i < source->groups->count && !failed; i++)
+        failed = lower_group(&l, i);
+    if (!failed && !done)
         failed = lower_outputs(&l);
     if (!failed)
         failed = place_all(&l);

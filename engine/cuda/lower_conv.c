@@ -15,16 +15,16 @@ struct convoy_images convoy_cuda_images(const struct convoy_cuda_lowering *l)
     return images;
 }
 
-bool convoy_cuda_reads_rows(const struct convoy_cuda_lowering *l)
+bool convoy_cuda_reads_rows(const struct convoy_graph *graph)
 {
-    const struct convoy_shape *shape = &l->graph->tensors[l->graph->input].shape;
-    int readers = 0, input = l->graph->input;
+    const struct convoy_shape *shape = &graph->tensors[graph->input].shape;
+    int readers = 0, input = graph->input;
     bool all_convs = true;
-    for (int i = 0; i < l->graph->node_count; i++)
-        for (int k = 0; k < l->graph->nodes[i].input_count; k++)
-            if (l->graph->nodes[i].inputs[k] == input) {
+    for (int i = 0; i < graph->node_count; i++)
+        for (int k = 0; k < graph->nodes[i].input_count; k++)
+            if (graph->nodes[i].inputs[k] == input) {
                 readers++;
-                all_convs = all_convs && l->graph->nodes[i].op == CONVOY_OP_CONV;
+                all_convs = all_convs && graph->nodes[i].op == CONVOY_OP_CONV;
             }
     return readers == 1 && all_convs && shape->rank == 4 && shape->dims[0] == 1;
 }
@@ -35,8 +35,8 @@ static int refuse(struct convoy_cuda_lowering *l)
                        l->node->name, l->node->onnx_op);
 }
 
-static bool describe(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group,
-                     struct convoy_conv_shape *shape)
+bool convoy_cuda_describe_conv(const struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group,
+                               struct convoy_conv_shape *shape)
 {
     const struct convoy_conv *conv = &l->node->conv;
     int64_t x[CONVOY_MAX_RANK], y[CONVOY_MAX_RANK];
@@ -71,8 +71,8 @@ int convoy_cuda_lower_conv(struct convoy_cuda_lowering *l, const struct convoy_c
     struct convoy_conv_shape shape;
     struct convoy_cuda_step *step;
     const struct convoy_node *node = l->node;
-    bool rows = node->inputs[0] == l->graph->input && convoy_cuda_reads_rows(l);
-    if (!describe(l, group, &shape))
+    bool rows = node->inputs[0] == l->graph->input && convoy_cuda_reads_rows(l->graph);
+    if (!convoy_cuda_describe_conv(l, group, &shape))
         return refuse(l);
     shape.u8 = rows && l->plan->form == CONVOY_FORM_U8_HWC;
     int code = convoy_cuda_step(l, CONVOY_CUDA_CONV, &step);

@@ -51,7 +51,14 @@ int convoy_cuda_step(struct convoy_cuda_lowering *l, enum convoy_cuda_kind kind,
 /* The input's rows, but for where they are. */
 struct convoy_images convoy_cuda_images(const struct convoy_cuda_lowering *l);
 /* Does one convolution read the rows as they come, and nobody else? */
-bool convoy_cuda_reads_rows(const struct convoy_cuda_lowering *l);
+bool convoy_cuda_reads_rows(const struct convoy_graph *graph);
+/* A convolution's shape, but for whether its images are 8-bit. False: too large. */
+bool convoy_cuda_describe_conv(const struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group,
+                               struct convoy_conv_shape *shape);
+
+/* The network's beginning by one kernel, if it is to run so: *groups says how many groups that were (0:
+ * none), *done whether the outputs are in their place. */
+int convoy_cuda_lower_whole(struct convoy_cuda_lowering *l, int *groups, bool *done);
 
 /* One operator each. */
 int convoy_cuda_lower_conv(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group);

@@ -66,6 +66,12 @@ void convoy_cuda_name_kernels(struct convoy_net *net)
                 kernel = convoy_cuda_step_name(&plan->steps[k]);
                 break;
             }
+        const struct convoy_cuda_step *first = plan->step_count > 0 ? &plan->steps[0] : NULL;
+        if (first != NULL && first->kind == CONVOY_CUDA_WHOLE && i < first->whole.groups) {
+            snprintf(layer->kernel, sizeof(layer->kernel), "%s%s", i > 0 ? "in " : "",
+                     first->whole.kernel->name);
+            continue; /* its time is the first layer's */
+        }
         snprintf(layer->kernel, sizeof(layer->kernel), "%.36s%s%s%s%s", kernel,
                  group->residual >= 0 ? "+add" : "", group->act_name != NULL ? "+" : "",
                  group->act_name != NULL ? group->act_name : "", group->pool > 1 ? "+pool" : "");
@@ -82,7 +88,9 @@ enum convoy_precision convoy_cuda_precision(const struct convoy_net *net)
                 const struct convoy_cuda_step *step = &plan->steps[k];
                 enum convoy_products products = step->kind == CONVOY_CUDA_CONV   ? step->conv.kernel->products
                                                 : step->kind == CONVOY_CUDA_GEMM ? step->gemm.kernel->products
-                                                                                 : CONVOY_PRODUCTS_FP32;
+                                                : step->kind == CONVOY_CUDA_WHOLE
+                                                    ? step->whole.kernel->products
+                                                    : CONVOY_PRODUCTS_FP32;
                 least = products > least ? products : least;
             }
         }

@@ -21,6 +21,9 @@ struct convoy_cuda_step *convoy_cuda_plan_add(struct convoy_cuda_plan *plan)
 
 void convoy_cuda_plan_free(struct convoy_cuda_plan *plan)
 {
+    for (int i = 0; i < plan->step_count; i++)
+        if (plan->steps[i].kind == CONVOY_CUDA_WHOLE)
+            convoy_whole_plan_free(plan->steps[i].whole.plan);
     free(plan->steps);
     memset(plan, 0, sizeof(*plan));
 }
@@ -63,6 +66,17 @@ static cudaError_t launch_gemm(const struct convoy_cuda_step *step, void *worksp
     return gemm->kernel->launch(&gemm->shape, &operands, stream);
 }
 
+static cudaError_t launch_whole(const struct convoy_cuda_step *step, void *workspace, cudaStream_t stream)
+{
+    const struct convoy_cuda_whole_step *whole = &step->whole;
+    struct convoy_whole_operands operands = {.x = whole->images,
+                                             .weights = read_at(&whole->weights, workspace),
+                                             .tables = read_at(&whole->tables, workspace),
+                                             .y = write_at(&step->y, workspace)};
+    operands.x.data = read_at(&step->x, workspace);
+    return convoy_launch_whole(whole->plan, &operands, stream);
+}
+
 static cudaError_t launch(const struct convoy_cuda_step *step, void *workspace, cudaStream_t stream)
 {
     const float *x = read_at(&step->x, workspace);
@@ -74,6 +88,8 @@ static cudaError_t launch(const struct convoy_cuda_step *step, void *workspace, 
         images.data = x;
         return convoy_launch_read_images(&images, step->read.n, step->read.c, step->read.pixels, y, stream);
     }
+    case CONVOY_CUDA_WHOLE:
+        return launch_whole(step, workspace, stream);
     case CONVOY_CUDA_CONV:
         return launch_conv(step, workspace, stream);
     case CONVOY_CUDA_GEMM:
@@ -118,6 +134,8 @@ static bool step_uses(const struct convoy_cuda_step *step, const float *constant
     if (is_there(&step->x, constant))
         return true;
     switch (step->kind) {
+    case CONVOY_CUDA_WHOLE:
+        return is_there(&step->whole.weights, constant) || is_there(&step->whole.tables, constant);
     case CONVOY_CUDA_CONV:
         return is_there(&step->conv.weights, constant) || is_there(&step->conv.bias, constant) ||
                is_there(&step->conv.residual, constant);
@@ -148,6 +166,8 @@ const char *convoy_cuda_step_name(const struct convoy_cuda_step *step)
         [CONVOY_CUDA_POOL] = "pool",     [CONVOY_CUDA_SOFTMAX] = "softmax",
         [CONVOY_CUDA_COPY] = "copy",     [CONVOY_CUDA_ZERO] = "zero"};
     switch (step->kind) {
+    case CONVOY_CUDA_WHOLE:
+        return step->whole.kernel->name;
     case CONVOY_CUDA_CONV:
         return step->conv.kernel->name;
     case CONVOY_CUDA_GEMM:

@@ -9,6 +9,7 @@
 
 #include "engine/backend.h"
 #include "kernels/kernels.h"
+#include "kernels/whole_net.h"
 
 enum convoy_cuda_where {
     CONVOY_CUDA_NOTHING,
@@ -26,7 +27,8 @@ struct convoy_cuda_place {
 };
 
 enum convoy_cuda_kind {
-    CONVOY_CUDA_READ, /* input rows into a dense tensor */
+    CONVOY_CUDA_READ,  /* input rows into a dense tensor */
+    CONVOY_CUDA_WHOLE, /* the first groups of the network at once */
     CONVOY_CUDA_CONV,
     CONVOY_CUDA_GEMM,
     CONVOY_CUDA_UNARY,
@@ -51,6 +53,14 @@ struct convoy_cuda_gemm_step {
     struct convoy_cuda_place b, bias, scratch;
 };
 
+struct convoy_cuda_whole_step {
+    struct convoy_whole_plan *plan; /* the step's own */
+    const struct convoy_whole_kernel *kernel;
+    int groups;                  /* that it computes */
+    struct convoy_images images; /* but for data, which is x */
+    struct convoy_cuda_place weights, tables;
+};
+
 struct convoy_cuda_step {
     enum convoy_cuda_kind kind;
     int group; /* of convoy_cuda_groups; the profile adds up a group's steps */
@@ -62,6 +72,7 @@ struct convoy_cuda_step {
             int64_t pixels;
             int n;
         } read;
+        struct convoy_cuda_whole_step whole;
         struct convoy_cuda_conv_step conv;
         struct convoy_cuda_gemm_step gemm; /* x is a */
         struct {

@@ -82,18 +82,20 @@ static int make_ready(struct convoy_cuda_timing *timing, struct convoy_error *er
     return failed;
 }
 
-/* Fills what lies in the workspace at place with noise. */
-static int fill(struct convoy_cuda_timing *timing, struct convoy_device *device,
-                const struct convoy_cuda_place *place, int64_t floats, struct convoy_error *error)
+int convoy_cuda_timing_noise(struct convoy_cuda_timing *timing, struct convoy_device *device, void *workspace,
+                             const struct convoy_cuda_place *place, int64_t floats,
+                             struct convoy_error *error)
 {
     if (place->where != CONVOY_CUDA_WORKSPACE)
         return 0;
-    float *to = (float *)(void *)((char *)timing->net->workspace->memory[0] + place->offset);
+    int failed = make_ready(timing, error);
+    if (failed)
+        return failed;
+    float *to = (float *)(void *)((char *)workspace + place->offset);
     int64_t tiles = floats / NOISE_FLOATS;
     struct convoy_walk walks[2] = {
         {.rank = 2, .dims = {tiles, NOISE_FLOATS}, .x_stride = {0, 1}, .y_stride = {NOISE_FLOATS, 1}},
         {.rank = 1, .dims = {floats % NOISE_FLOATS}, .x_stride = {1}, .y_stride = {1}}};
-    int failed = 0;
     for (int i = 0; i < 2 && !failed; i++) {
         if (walks[i].dims[0] == 0)
             continue;
@@ -113,14 +115,20 @@ static int fill_operands(struct convoy_cuda_timing *timing, struct convoy_device
     if (step->kind == CONVOY_CUDA_CONV) {
         const struct convoy_conv_shape *s = &step->conv.shape;
         int64_t y = (int64_t)s->n * s->k * (s->oh / s->pool) * (s->ow / s->pool);
-        int failed = fill(timing, device, &step->x,
-                          s->n * step->conv.images.image_bytes / (int64_t)sizeof(float), error);
-        return failed ? failed : fill(timing, device, &step->conv.residual, y, error);
+        int failed =
+            convoy_cuda_timing_noise(timing, device, timing->net->workspace->memory[0], &step->x,
+                                     s->n * step->conv.images.image_bytes / (int64_t)sizeof(float), error);
+        return failed ? failed
+                      : convoy_cuda_timing_noise(timing, device, timing->net->workspace->memory[0],
+                                                 &step->conv.residual, y, error);
     }
     const struct convoy_gemm_shape *s = &step->gemm.shape;
     int64_t last = s->batch - 1;
-    int failed = fill(timing, device, &step->x, last * s->a_stride + s->m * s->k, error);
-    return failed ? failed : fill(timing, device, &step->gemm.b, last * s->b_stride + s->k * s->n, error);
+    int failed = convoy_cuda_timing_noise(timing, device, timing->net->workspace->memory[0], &step->x,
+                                          last * s->a_stride + s->m * s->k, error);
+    return failed ? failed
+                  : convoy_cuda_timing_noise(timing, device, timing->net->workspace->memory[0], &step->gemm.b,
+                                             last * s->b_stride + s->k * s->n, error);
 }
 
 int convoy_cuda_timing_begin(struct convoy_cuda_timing *timing, struct convoy_device *device,
@@ -142,10 +150,7 @@ int convoy_cuda_timing_begin(struct convoy_cuda_timing *timing, struct convoy_de
         timing->at = timing->count;
         return 0;
     }
-    int failed = make_ready(timing, error);
-    if (!failed)
-        failed = fill_operands(timing, device, error);
-    return failed;
+    return fill_operands(timing, device, error);
 }
 
 static int take_scratch(struct convoy_cuda_timing *timing, size_t bytes, struct convoy_cuda_place *place,

@@ -52,6 +52,12 @@ int convoy_cuda_timing_begin(struct convoy_cuda_timing *timing, struct convoy_de
 int convoy_cuda_timing_go_on(struct convoy_cuda_timing *timing, struct convoy_device *device,
                              struct convoy_error *error);
 
+/* Fills floats at place, in a workspace, with random numbers, and makes ready the events of timing. 0,
+ * -ENOMEM, -EIO. */
+int convoy_cuda_timing_noise(struct convoy_cuda_timing *timing, struct convoy_device *device, void *workspace,
+                             const struct convoy_cuda_place *place, int64_t floats,
+                             struct convoy_error *error);
+
 /* Breaks off. */
 void convoy_cuda_timing_stop(struct convoy_cuda_timing *timing);
 /* Gives back what is kept from step to step. */

@@ -57,6 +57,7 @@ static void end_net(struct convoy_device *device, const struct convoy_error *tro
     net->tuned = true;
     tuner->net = NULL;
     convoy_cuda_timing_stop(&tuner->timing);
+    tuner->trial.net = NULL;
     if (trouble != NULL)
         convoy_cuda_log(device, "warning",
                         "model '%s' keeps the kernels that it has where they are not tuned yet: %s",
@@ -84,17 +85,35 @@ static int next_shape(struct convoy_device *device, struct convoy_error *error)
     const struct convoy_cuda_step *step = first_unknown(device, &net->buckets[index]);
     if (step != NULL)
         return convoy_cuda_timing_begin(&tuner->timing, device, net, step, error);
+    enum convoy_form form;
+    if (convoy_cuda_trial_wanted(net, net->buckets[index].rows, &form))
+        return convoy_cuda_trial_begin(&tuner->trial, net, net->buckets[index].rows, form, error);
     tuner->turn++;
-    if (!convoy_cuda_bucket_is_stale(&net->buckets[index], &device->choices))
+    if (!convoy_cuda_bucket_is_stale(&net->buckets[index], &net->source))
         return 0;
     tuner->renewed = true;
     return convoy_cuda_renew(device, net, index, error);
+}
+
+static int note(struct convoy_device *device, const struct convoy_cuda_key *key, const char *best, float us,
+                struct convoy_error *error)
+{
+    device->tuner.measured++;
+    if (convoy_cuda_choices_set(&device->choices, key, best, us) != 0)
+        return convoy_fail(error, -ENOMEM, "no memory to note a kernel's time");
+    return 0;
 }
 
 static int go_on(struct convoy_device *device, struct convoy_error *error)
 {
     struct convoy_cuda_tuner *tuner = &device->tuner;
     struct convoy_cuda_timing *timing = &tuner->timing;
+    if (tuner->trial.net != NULL) {
+        int more = convoy_cuda_trial_go_on(&tuner->trial, device, error);
+        if (more != 0)
+            return more < 0 ? more : 0;
+        return note(device, &tuner->trial.key, tuner->trial.best, tuner->trial.best_us, error);
+    }
     if (timing->net == NULL)
         return next_shape(device, error);
     int got = convoy_cuda_timing_go_on(timing, device, error);
@@ -102,10 +121,7 @@ static int go_on(struct convoy_device *device, struct convoy_error *error)
         return got < 0 ? got : 0;
     if (timing->best == NULL)
         return convoy_fail(error, -ENOMEM, "no kernel could be tried: %s", timing->no_room.message);
-    tuner->measured++;
-    if (convoy_cuda_choices_set(&device->choices, &timing->key, timing->best, timing->best_us) != 0)
-        return convoy_fail(error, -ENOMEM, "no memory to note a kernel's time");
-    return 0;
+    return note(device, &timing->key, timing->best, timing->best_us, error);
 }
 
 int convoy_cuda_idle(struct convoy_device *device, int64_t budget_us, struct convoy_error *error)
@@ -138,6 +154,7 @@ void convoy_cuda_tuner_forget(struct convoy_cuda_tuner *tuner, const struct conv
     if (tuner->net != net)
         return;
     convoy_cuda_timing_stop(&tuner->timing);
+    tuner->trial.net = NULL;
     tuner->net = NULL;
 }
 

@@ -1,11 +1,12 @@
 /* Tuning: when the device is idle, the kernels that may run a network's convolutions and matrix products are
- * timed, for each size of batch, and the network's plans are made anew with the fastest. Until then the
- * network serves with those that are guessed to be. */
+ * timed, for each size of batch, then the ways to run the network as a whole; and its plans are made anew
+ * with the fastest. Until then the network serves with those that are guessed to be. */
 #ifndef CONVOY_ENGINE_CUDA_TUNER_H
 #define CONVOY_ENGINE_CUDA_TUNER_H
 
 #include "engine/backend.h"
 #include "engine/cuda/timing.h"
+#include "engine/cuda/trial.h"
 
 /* All zero: nothing is tuned. */
 struct convoy_cuda_tuner {
@@ -15,7 +16,8 @@ struct convoy_cuda_tuner {
     int measured;           /* shapes of this network */
     bool renewed;
     uint64_t spent_us;
-    struct convoy_cuda_timing timing;
+    struct convoy_cuda_timing timing; /* of kernels */
+    struct convoy_cuda_trial trial;   /* then of ways to run the whole */
 };
 
 /* backend.h's idle(). */

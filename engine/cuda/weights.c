@@ -30,12 +30,11 @@ static bool make_room(struct convoy_cuda_weights *weights)
     return true;
 }
 
-static const float *upload(struct convoy_cuda_weights *weights, int tensor,
-                           void (*pack)(const struct convoy_conv_shape *, const float *, float *), int groups,
-                           const float *values, size_t floats, int *code, struct convoy_error *error)
+/* like: all but where it is and how large. */
+static const float *upload(struct convoy_cuda_weights *weights, struct convoy_cuda_weight like,
+                           const void *values, size_t bytes, int *code, struct convoy_error *error)
 {
     void *data = NULL;
-    size_t bytes = floats * sizeof(float);
     *code = make_room(weights) ? convoy_cuda_allocate(bytes, "weights", &data, error)
                                : convoy_fail(error, -ENOMEM, "no memory to note a weight");
     if (*code == 0)
@@ -47,7 +46,9 @@ static const float *upload(struct convoy_cuda_weights *weights, int tensor,
         convoy_cuda_release(data);
         return NULL;
     }
-    weights->weights[weights->count++] = (struct convoy_cuda_weight){tensor, pack, groups, data, bytes};
+    like.data = data;
+    like.bytes = bytes;
+    weights->weights[weights->count++] = like;
     weights->bytes += bytes;
     return data;
 }
@@ -58,9 +59,10 @@ const float *convoy_cuda_weights_plain(struct convoy_cuda_weights *weights, cons
     const float *there = find(weights, tensor, NULL, 1);
     const struct convoy_tensor *constant = &graph->tensors[tensor];
     *code = 0;
-    return there != NULL ? there
-                         : upload(weights, tensor, NULL, 1, constant->data,
-                                  (size_t)convoy_shape_elements(&constant->shape), code, error);
+    return there != NULL
+               ? there
+               : upload(weights, (struct convoy_cuda_weight){.tensor = tensor, .groups = 1}, constant->data,
+                        (size_t)convoy_shape_elements(&constant->shape) * sizeof(float), code, error);
 }
 
 const float *convoy_cuda_weights_packed(struct convoy_cuda_weights *weights, const struct convoy_graph *graph,
@@ -79,9 +81,24 @@ const float *convoy_cuda_weights_packed(struct convoy_cuda_weights *weights, con
         return NULL;
     }
     kernel->pack(shape, graph->tensors[tensor].data, packed);
-    there = upload(weights, tensor, kernel->pack, shape->groups, packed, floats, code, error);
+    struct convoy_cuda_weight like = {.tensor = tensor, .pack = kernel->pack, .groups = shape->groups};
+    there = upload(weights, like, packed, floats * sizeof(float), code, error);
     free(packed);
     return there;
+}
+
+const float *convoy_cuda_weights_find(const struct convoy_cuda_weights *weights, uint64_t key)
+{
+    for (int i = 0; i < weights->count; i++)
+        if (weights->weights[i].tensor < 0 && weights->weights[i].key == key)
+            return weights->weights[i].data;
+    return NULL;
+}
+
+const float *convoy_cuda_weights_add(struct convoy_cuda_weights *weights, uint64_t key, const void *data,
+                                     size_t bytes, int *code, struct convoy_error *error)
+{
+    return upload(weights, (struct convoy_cuda_weight){.tensor = -1, .key = key}, data, bytes, code, error);
 }
 
 void convoy_cuda_weights_sweep(struct convoy_cuda_weights *weights,

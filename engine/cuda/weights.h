@@ -6,7 +6,8 @@
 #include "kernels/kernels.h"
 
 struct convoy_cuda_weight {
-    int tensor; /* of the graph */
+    int tensor; /* of the graph; -1: what a key of the maker's own stands for */
+    uint64_t key;
     void (*pack)(const struct convoy_conv_shape *shape, const float *weights,
                  float *packed); /* NULL: as is */
     int groups;                  /* of the shape that it was packed for: layouts depend on them */
@@ -30,6 +31,12 @@ const float *convoy_cuda_weights_packed(struct convoy_cuda_weights *weights, con
                                         int tensor, const struct convoy_conv_kernel *kernel,
                                         const struct convoy_conv_shape *shape, int *code,
                                         struct convoy_error *error);
+
+/* Something else that is constant, under a key of the caller's; NULL if it is not there yet. */
+const float *convoy_cuda_weights_find(const struct convoy_cuda_weights *weights, uint64_t key);
+/* Puts it there. NULL and a sentence on failure, as above. */
+const float *convoy_cuda_weights_add(struct convoy_cuda_weights *weights, uint64_t key, const void *data,
+                                     size_t bytes, int *code, struct convoy_error *error);
 
 /* Frees those of which used() says no; nothing may be running that reads them. */
 void convoy_cuda_weights_sweep(struct convoy_cuda_weights *weights,

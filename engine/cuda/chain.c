@@ -1,0 +1,225 @@
+#include "engine/cuda/chain.h"
+
+#include "engine/cuda/lowering.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#define NAMES 64 /* of tensors in a chain, views included */
+
+/* Tensors of the chain, and the layer that makes each. */
+struct names {
+    int count;
+    struct {
+        int tensor, layer;
+        bool flat; /* reshaped since */
+    } names[NAMES];
+};
+
+static int find(const struct names *names, int tensor)
+{
+    for (int i = 0; i < names->count; i++)
+        if (names->names[i].tensor == tensor)
+            return i;
+    return -1;
+}
+
+static bool note(struct names *names, int tensor, int layer, bool flat)
+{
+    if (names->count == NAMES)
+        return false;
+    names->names[names->count].tensor = tensor;
+    names->names[names->count].layer = layer;
+    names->names[names->count++].flat = flat;
+    return true;
+}
+
+static const float *constant(const struct convoy_graph *graph, int tensor)
+{
+    return graph->tensors[tensor].data;
+}
+
+/* c, h and w of what a layer makes. */
+static void set_input(const struct convoy_whole_layer *from, struct convoy_conv_shape *s)
+{
+    bool plane = from->kind == CONVOY_WHOLE_CONV;
+    s->c = from->kind == CONVOY_WHOLE_MEAN ? from->shape.c : from->shape.k;
+    s->h = plane ? from->shape.oh / from->shape.pool : 1;
+    s->w = plane ? from->shape.ow / from->shape.pool : 1;
+}
+
+static bool add_conv(const struct convoy_cuda_source *source, const struct convoy_cuda_group *group,
+                     const struct convoy_node *node, const struct names *names,
+                     struct convoy_whole_layer *layer)
+{
+    const struct convoy_graph *graph = source->graph;
+    struct convoy_cuda_plan one = {.rows = 1};
+    struct convoy_cuda_lowering l = {.source = source, .graph = graph, .plan = &one, .node = node};
+    int from = find(names, node->inputs[0]),
+        around = group->residual >= 0 ? find(names, group->residual) : -1;
+    bool images = node->inputs[0] == graph->input && convoy_cuda_reads_rows(graph);
+    if ((!images && (from < 0 || names->names[from].flat)) ||
+        (group->residual >= 0 && (around < 0 || names->names[around].flat)) ||
+        !convoy_cuda_describe_conv(&l, group, &layer->shape) || layer->shape.n != 1)
+        return false;
+    layer->kind = CONVOY_WHOLE_CONV;
+    layer->input = images ? -1 : names->names[from].layer;
+    layer->residual = around >= 0 ? names->names[around].layer : -1;
+    layer->weights = constant(graph, node->inputs[1]);
+    layer->bias = node->input_count > 2 ? constant(graph, node->inputs[2]) : NULL;
+    return true;
+}
+
+static bool add_dense(const struct convoy_cuda_source *source, const struct convoy_cuda_group *group,
+                      const struct convoy_node *node, const struct names *names,
+                      struct convoy_cuda_chain *chain)
+{
+    const struct convoy_graph *graph = source->graph;
+    const struct convoy_tensor *x = &graph->tensors[node->inputs[0]], *w = &graph->tensors[node->inputs[1]];
+    struct convoy_whole_layer *layer = &chain->layers[chain->count];
+    int from = find(names, node->inputs[0]);
+    if (from < 0 || x->shape.rank != 2 || x->shape.batch_axis != 0 || x->shape.dims[0] != 1)
+        return false;
+    layer->kind = CONVOY_WHOLE_DENSE;
+    layer->input = names->names[from].layer;
+    layer->residual = -1;
+    layer->shape = (struct convoy_conv_shape){.n = 1,
+                                              .k = (int)w->shape.dims[0],
+                                              .groups = 1,
+                                              .pool = 1,
+                                              .act = group->act,
+                                              .bias = node->input_count > 2};
+    set_input(&chain->layers[layer->input], &layer->shape);
+    layer->weights = w->data;
+    layer->bias = layer->shape.bias ? constant(graph, node->inputs[2]) : NULL;
+    return w->shape.dims[0] <= INT_MAX &&
+           w->shape.dims[1] == (int64_t)layer->shape.c * layer->shape.h * layer->shape.w;
+}
+
+/* An average over all places. */
+static bool add_mean(const struct convoy_cuda_group *group, const struct convoy_node *node,
+                     const struct names *names, struct convoy_cuda_chain *chain)
+{
+    const struct convoy_pool *pool = &node->pool;
+    struct convoy_whole_layer *layer = &chain->layers[chain->count];
+    int from = find(names, node->inputs[0]);
+    if (from < 0 || names->names[from].flat || pool->kind != CONVOY_POOL_AVERAGE ||
+        group->act.kind != CONVOY_UNARY_NONE)
+        return false;
+    layer->kind = CONVOY_WHOLE_MEAN;
+    layer->input = names->names[from].layer;
+    layer->residual = -1;
+    layer->shape = (struct convoy_conv_shape){.n = 1, .groups = 1, .pool = 1};
+    set_input(&chain->layers[layer->input], &layer->shape);
+    for (int i = 0; i < 4; i++)
+        if (pool->pad[i] != 0)
+            return false;
+    return pool->window[0] == layer->shape.h && pool->window[1] == layer->shape.w &&
+           chain->layers[layer->input].kind == CONVOY_WHOLE_CONV;
+}
+
+/* Takes one more group; false where the chain ends before it. */
+static bool add_group(const struct convoy_cuda_source *source, int index, bool front, struct names *names,
+                      struct convoy_cuda_chain *chain)
+{
+    const struct convoy_cuda_group *group = &source->groups->groups[index];
+    const struct convoy_node *node = &source->graph->nodes[group->anchor];
+    int from;
+    if (group->view) {
+        from = find(names, node->inputs[0]);
+        return from >= 0 && note(names, group->output, names->names[from].layer, true);
+    }
+    bool taken = false;
+    if (chain->count == CONVOY_WHOLE_LAYERS)
+        return false;
+    if (node->op == CONVOY_OP_CONV)
+        taken = add_conv(source, group, node, names, &chain->layers[chain->count]);
+    else if (node->op == CONVOY_OP_DENSE)
+        taken = !front && add_dense(source, group, node, names, chain);
+    else if (node->op == CONVOY_OP_POOL)
+        taken = add_mean(group, node, names, chain);
+    return taken && note(names, group->output, chain->count++, false);
+}
+
+/* Is nothing of the first groups read behind them but what the last of them computes? */
+static bool is_closed(const struct convoy_cuda_source *source, int groups)
+{
+    const struct convoy_cuda_groups *all = source->groups;
+    for (int i = 0; i + 1 < groups; i++)
+        if (all->last_use[all->groups[i].output] >= groups)
+            return false;
+    return true;
+}
+
+void convoy_cuda_chain(const struct convoy_cuda_source *source, bool front, struct convoy_cuda_chain *chain)
+{
+    struct names names = {0};
+    int groups = 0, closed_count = 0;
+    chain->count = chain->groups = 0;
+    chain->output = -1;
+    while (groups < source->groups->count && add_group(source, groups, front, &names, chain)) {
+        groups++;
+        const struct convoy_cuda_group *last = &source->groups->groups[groups - 1];
+        if (last->view || !is_closed(source, groups))
+            continue;
+        closed_count = chain->count;
+        chain->groups = groups;
+        chain->output = last->output;
+    }
+    chain->count = closed_count;
+}
+
+uint64_t convoy_cuda_chain_fingerprint(const struct convoy_cuda_chain *chain)
+{
+    uint64_t hash = CONVOY_CUDA_FINGERPRINT_START;
+    for (int i = 0; i < chain->count; i++) {
+        const struct convoy_whole_layer *layer = &chain->layers[i];
+        struct convoy_cuda_key key;
+        int links[3] = {(int)layer->kind, layer->input, layer->residual};
+        convoy_cuda_conv_key(&layer->shape, &key);
+        hash = convoy_cuda_fingerprint(hash, links, sizeof(links));
+        hash = convoy_cuda_fingerprint(hash, key.text, strlen(key.text));
+    }
+    return hash;
+}
+
+void convoy_cuda_whole_key(const struct convoy_cuda_source *source, const struct convoy_cuda_chain *chain,
+                           uint32_t rows, enum convoy_form form, struct convoy_cuda_key *key)
+{
+    snprintf(key->text, sizeof(key->text), "net %016llx l%d n%u u%d f%d",
+             (unsigned long long)convoy_cuda_chain_fingerprint(chain), source->groups->count, rows,
+             form == CONVOY_FORM_U8_HWC, (int)source->products);
+}
+
+struct convoy_whole_shape convoy_cuda_whole_shape(const struct convoy_cuda_source *source,
+                                                  const struct convoy_cuda_chain *chain, uint32_t rows,
+                                                  enum convoy_form form)
+{
+    return (struct convoy_whole_shape){.n = (int)rows,
+                                       .count = chain->count,
+                                       .layers = chain->layers,
+                                       .u8 = form == CONVOY_FORM_U8_HWC,
+                                       .products = source->products};
+}
+
+const struct convoy_whole_kernel *convoy_cuda_whole_chosen(const struct convoy_cuda_source *source,
+                                                           uint32_t rows, enum convoy_form form)
+{
+    struct convoy_cuda_chain chain;
+    struct convoy_cuda_key key;
+    int count;
+    const struct convoy_whole_kernel *const *kernels = convoy_whole_kernels(&count);
+    const char *name = source->whole;
+    if (name == NULL) {
+        convoy_cuda_chain(source, false, &chain);
+        if (chain.count == 0)
+            return NULL;
+        convoy_cuda_whole_key(source, &chain, rows, form, &key);
+        name = convoy_cuda_choices_get(source->choices, &key);
+    }
+    for (int i = 0; i < count && name != NULL; i++)
+        if (strcmp(kernels[i]->name, name) == 0)
+            return kernels[i];
+    return NULL;
+}

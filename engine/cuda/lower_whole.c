@@ -1,0 +1,105 @@
+#include "engine/cuda/chain.h"
+#include "engine/cuda/lowering.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Of something made for a chain: which of the two it is, and for which kernel or precision. */
+static uint64_t key_of(const struct convoy_cuda_chain *chain, const char *what, int number)
+{
+    uint64_t hash = convoy_cuda_chain_fingerprint(chain);
+    hash = convoy_cuda_fingerprint(hash, what, strlen(what));
+    return convoy_cuda_fingerprint(hash, &number, sizeof(number));
+}
+
+/* The packed weights, which all kernels of one precision share. */
+static int place_weights(struct convoy_cuda_lowering *l, const struct convoy_cuda_chain *chain,
+                         const struct convoy_whole_shape *shape, struct convoy_cuda_whole_step *step)
+{
+    int code = 0;
+    uint64_t key = key_of(chain, "weights", (int)step->kernel->products);
+    step->weights.where = CONVOY_CUDA_CONSTANT;
+    step->weights.constant = convoy_cuda_weights_find(l->source->weights, key);
+    if (step->weights.constant != NULL)
+        return 0;
+    size_t bytes = convoy_whole_weight_bytes(step->plan);
+    void *packed = calloc(bytes, 1);
+    if (packed == NULL)
+        return convoy_fail(l->error, -ENOMEM, "no memory to lay out %zu bytes of weights", bytes);
+    convoy_whole_pack_weights(step->plan, shape, packed);
+    step->weights.constant = convoy_cuda_weights_add(l->source->weights, key, packed, bytes, &code, l->error);
+    free(packed);
+    return code;
+}
+
+/* The tables, which all sizes of batch share. */
+static int place_tables(struct convoy_cuda_lowering *l, const struct convoy_cuda_chain *chain,
+                        struct convoy_cuda_whole_step *step)
+{
+    int code = 0;
+    uint64_t key = key_of(chain, step->kernel->name, 0);
+    step->tables.where = CONVOY_CUDA_CONSTANT;
+    step->tables.constant = convoy_cuda_weights_find(l->source->weights, key);
+    if (step->tables.constant == NULL)
+        step->tables.constant =
+            convoy_cuda_weights_add(l->source->weights, key, convoy_whole_tables(step->plan),
+                                    convoy_whole_table_bytes(step->plan), &code, l->error);
+    return code;
+}
+
+/* Into the output rows, if that is all that there is to put there. */
+static bool ends_in_rows(const struct convoy_cuda_lowering *l, const struct convoy_cuda_chain *chain)
+{
+    const struct convoy_graph *graph = l->graph;
+    return graph->output_count == 1 && graph->outputs[0] == chain->output &&
+           graph->tensors[chain->output].shape.batch_axis == 0 &&
+           graph->tensors[chain->output].shape.dims[0] == 1;
+}
+
+int convoy_cuda_lower_whole(struct convoy_cuda_lowering *l, int *groups, bool *done)
+{
+    struct convoy_cuda_chain chain;
+    struct convoy_cuda_step *step;
+    const struct convoy_whole_kernel *kernel =
+        convoy_cuda_whole_chosen(l->source, l->plan->rows, l->plan->form);
+    *groups = 0;
+    *done = false;
+    if (kernel == NULL)
+        return 0;
+    convoy_cuda_chain(l->source, kernel->front, &chain);
+    if (chain.count == 0)
+        return 0;
+    struct convoy_whole_shape shape =
+        convoy_cuda_whole_shape(l->source, &chain, l->plan->rows, l->plan->form);
+    bool rows = ends_in_rows(l, &chain);
+    shape.y_stride = rows ? (int64_t)(convoy_cuda_output_stride(l->source) / sizeof(float))
+                          : convoy_shape_elements(&l->graph->tensors[chain.output].shape);
+    struct convoy_whole_plan *plan = NULL;
+    if (convoy_whole_plan_make(kernel, &shape, true, &plan) != 0)
+        return convoy_fail(l->error, -ENOMEM, "no memory to plan %d layers", chain.count);
+    if (plan == NULL) /* of another device, perhaps: then layer by layer */
+        return 0;
+    l->group = 0;
+    int code = convoy_cuda_step(l, CONVOY_CUDA_WHOLE, &step);
+    if (code) {
+        convoy_whole_plan_free(plan);
+        return code;
+    }
+    step->whole.plan = plan; /* the step's from here on */
+    step->whole.kernel = kernel;
+    step->whole.groups = chain.groups;
+    step->whole.images = convoy_cuda_images(l);
+    step->x.where = step->y.where = CONVOY_CUDA_WORKSPACE;
+    code = place_weights(l, &chain, &shape, &step->whole);
+    if (code == 0)
+        code = place_tables(l, &chain, &step->whole);
+    l->group = chain.groups - 1;
+    if (rows)
+        step->y.offset = l->plan->input_bytes;
+    else if (code == 0)
+        code = convoy_cuda_writes(l, chain.output, &step->y);
+    *groups = chain.groups;
+    *done = rows;
+    return code;
+}

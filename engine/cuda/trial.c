@@ -1,0 +1,207 @@
+#include "engine/cuda/trial.h"
+
+#include "engine/cuda/calls.h"
+#include "engine/cuda/chain.h"
+#include "engine/cuda/memory.h"
+#include "engine/cuda/net.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define WORTH_TRYING 4.0f /* times the least guess among kernels of this sort */
+#define HOPELESS     2.0f /* times the best, after one run */
+
+bool convoy_cuda_trial_wanted(const struct convoy_net *net, uint32_t rows, enum convoy_form *form)
+{
+    struct convoy_cuda_chain chain;
+    struct convoy_cuda_key key;
+    convoy_cuda_chain(&net->source, false, &chain);
+    for (int i = 0; i < CONVOY_CUDA_FORMS && chain.count > 0; i++) {
+        *form = (enum convoy_form)i;
+        if (*form == CONVOY_FORM_U8_HWC && !net->takes_u8)
+            continue;
+        convoy_cuda_whole_key(&net->source, &chain, rows, *form, &key);
+        if (convoy_cuda_choices_get(net->source.choices, &key) == NULL)
+            return true;
+    }
+    return false;
+}
+
+static void add_way(struct convoy_cuda_trial *trial, const char *name, float guess_us)
+{
+    if (trial->count == CONVOY_CUDA_MAX_WAYS)
+        return;
+    trial->ways[trial->count].name = name;
+    trial->ways[trial->count++].guess_us = guess_us;
+}
+
+/* The kernels that can, with what they are guessed to take. */
+static int list_ways(struct convoy_cuda_trial *trial, const struct convoy_cuda_source *source,
+                     const struct convoy_cuda_chain *chain, bool front, float *least,
+                     struct convoy_error *error)
+{
+    int count;
+    const struct convoy_whole_kernel *const *kernels = convoy_whole_kernels(&count);
+    struct convoy_whole_shape shape = convoy_cuda_whole_shape(source, chain, trial->rows, trial->form);
+    *least = 0;
+    for (int i = 0; i < count; i++) {
+        struct convoy_whole_plan *plan = NULL;
+        if (kernels[i]->front != front)
+            continue;
+        if (convoy_whole_plan_make(kernels[i], &shape, false, &plan) != 0)
+            return convoy_fail(error, -ENOMEM, "no memory to plan %d layers", chain->count);
+        if (plan == NULL)
+            continue;
+        float us = convoy_whole_guess_us(plan);
+        convoy_whole_plan_free(plan);
+        *least = *least == 0 || us < *least ? us : *least;
+        add_way(trial, kernels[i]->name, us);
+    }
+    return 0;
+}
+
+static int list_all_ways(struct convoy_cuda_trial *trial, const struct convoy_cuda_source *source,
+                         struct convoy_error *error)
+{
+    struct convoy_cuda_chain whole, chain;
+    convoy_cuda_chain(source, false, &whole);
+    convoy_cuda_whole_key(source, &whole, trial->rows, trial->form, &trial->key);
+    trial->count = 0;
+    add_way(trial, CONVOY_CUDA_LAYERS, 0);
+    for (int front = 0; front < 2; front++) {
+        float least;
+        int kept = trial->count, begin = kept;
+        convoy_cuda_chain(source, front, &chain);
+        if (chain.count == 0 || (front && chain.count == whole.count))
+            continue;
+        int failed = list_ways(trial, source, &chain, front, &least, error);
+        if (failed)
+            return failed;
+        for (int i = begin; i < trial->count; i++)
+            if (trial->ways[i].guess_us <= WORTH_TRYING * least)
+                trial->ways[kept++] = trial->ways[i];
+        trial->count = kept;
+    }
+    return 0;
+}
+
+int convoy_cuda_trial_begin(struct convoy_cuda_trial *trial, struct convoy_net *net, uint32_t rows,
+                            enum convoy_form form, struct convoy_error *error)
+{
+    trial->rows = rows;
+    trial->form = form;
+    trial->at = 0;
+    trial->best = CONVOY_CUDA_LAYERS;
+    trial->best_us = 0;
+    int failed = list_all_ways(trial, &net->source, error);
+    if (failed)
+        return failed;
+    trial->net = net;
+    if (trial->count < 2) /* nothing to choose from */
+        trial->at = trial->count;
+    return 0;
+}
+
+static int ascending(const void *left, const void *right)
+{
+    float a = *(const float *)left, b = *(const float *)right;
+    return (a > b) - (a < b);
+}
+
+/* Microseconds of one launch. */
+static int run(struct convoy_device *device, cudaGraphExec_t exec, float *us, struct convoy_error *error)
+{
+    cudaStream_t stream = device->streams[0];
+    const cudaEvent_t *marks = device->tuner.timing.marks;
+    float ms = 0;
+    int failed = CONVOY_CUDA(error, cudaEventRecord, (marks[0], stream));
+    if (!failed)
+        failed = CONVOY_CUDA(error, cudaGraphLaunch, (exec, stream));
+    if (!failed)
+        failed = CONVOY_CUDA(error, cudaEventRecord, (marks[1], stream));
+    if (!failed)
+        failed = CONVOY_CUDA(error, cudaStreamSynchronize, (stream));
+    if (!failed)
+        failed = CONVOY_CUDA(error, cudaEventElapsedTime, (&ms, marks[0], marks[1]));
+    *us = ms * 1000;
+    return failed;
+}
+
+/* The median of a few launches after one to warm up; of one where that is far behind the best. */
+static int time_graph(const struct convoy_cuda_trial *trial, struct convoy_device *device,
+                      cudaGraphExec_t exec, float *us, struct convoy_error *error)
+{
+    float runs[CONVOY_CUDA_TIMED_RUNS];
+    int failed = run(device, exec, us, error), count = 0;
+    while (!failed && count < CONVOY_CUDA_TIMED_RUNS) {
+        failed = run(device, exec, us, error);
+        runs[count++] = *us;
+        if (trial->best_us > 0 && *us > HOPELESS * trial->best_us)
+            break;
+    }
+    qsort(runs, (size_t)count, sizeof(runs[0]), ascending);
+    *us = runs[count / 2];
+    return failed;
+}
+
+/* A plan's graph, in memory that holds random rows. */
+static int time_plan(const struct convoy_cuda_trial *trial, struct convoy_device *device,
+                     const struct convoy_cuda_plan *plan, void *workspace, float *us,
+                     struct convoy_error *error)
+{
+    struct convoy_cuda_place input = {.where = CONVOY_CUDA_WORKSPACE};
+    struct convoy_error ignored;
+    cudaGraphExec_t exec = NULL;
+    int failed = convoy_cuda_timing_noise(&device->tuner.timing, device, workspace, &input,
+                                          (int64_t)(plan->input_bytes / sizeof(float)), error);
+    if (!failed)
+        failed = convoy_cuda_record(plan, workspace, device->streams[0], &exec, error);
+    if (!failed)
+        failed = time_graph(trial, device, exec, us, error);
+    if (exec != NULL)
+        (void)CONVOY_CUDA(&ignored, cudaGraphExecDestroy, (exec));
+    return failed;
+}
+
+/* In the network's workspace, or in memory of its own if it needs more. */
+static int try_way(const struct convoy_cuda_trial *trial, struct convoy_device *device, const char *name,
+                   float *us, struct convoy_error *error)
+{
+    struct convoy_net *net = trial->net;
+    struct convoy_cuda_source source = net->source;
+    struct convoy_cuda_plan plan = {.rows = trial->rows, .form = trial->form};
+    void *own = NULL;
+    source.whole = name;
+    int failed = convoy_cuda_lower(&source, &plan, error);
+    if (!failed && plan.workspace_bytes > net->workspace->bytes)
+        failed = convoy_cuda_allocate(plan.workspace_bytes, "timing a network", &own, error);
+    if (!failed)
+        failed = time_plan(trial, device, &plan, own != NULL ? own : net->workspace->memory[0], us, error);
+    convoy_cuda_release(own);
+    convoy_cuda_plan_free(&plan);
+    return failed;
+}
+
+int convoy_cuda_trial_go_on(struct convoy_cuda_trial *trial, struct convoy_device *device,
+                            struct convoy_error *error)
+{
+    if (trial->at == trial->count) {
+        trial->net = NULL;
+        return 0;
+    }
+    const char *name = trial->ways[trial->at++].name;
+    float us;
+    int failed = try_way(trial, device, name, &us, error);
+    if (failed && convoy_cuda_is_lost(device))
+        return failed;
+    if (failed) { /* the others remain; too little memory is nothing to write home about */
+        if (failed != -ENOMEM)
+            convoy_cuda_log(device, "warning", "%s is not tried: %s", name, error->message);
+        return 1;
+    }
+    if (trial->best_us == 0 || us < trial->best_us) {
+        trial->best_us = us;
+        trial->best = name;
+    }
+    return 1;
+}
