@@ -290,7 +290,7 @@ static __device__ __forceinline__ void whole_conv(const struct whole_job &job, c
     using words = struct tensor_weights<MATH>;
     int lane = threadIdx.x % 32, warps = blockDim.x / 32;
     int tile_begin = step.tile_begin, tile_end = step.tile_end, map_begin = step.map_begin;
-    int across = (step.map_end - map_begin) / NT, tasks = (tile_end - tile_begin + MT - 1) / MT * across;
+    int across = (step.map_end - map_begin) / NT, tasks = step.tasks;
     int map_stride = step.steps * 32;
     /* From here on, numbers of tiles count from this block's first in what it has in its own memory. */
     const words *weights =
@@ -301,9 +301,20 @@ static __device__ __forceinline__ void whole_conv(const struct whole_job &job, c
     const struct whole_row *rows =
         CLUSTER ? reinterpret_cast<const struct whole_row *>(shared + step.staged_rows) - tile_begin * 16
                 : job.rows + step.rows;
-    for (int number = threadIdx.x / 32; number < tasks; number += warps) {
+    /* In a cluster there are fewer tasks than warps as a rule: then several warps share one, a part of its
+     * steps each. */
+    int warp = threadIdx.x / 32, shares = CLUSTER ? step.shares : 1, share = 0, begin = 0, end = step.steps;
+    if (CLUSTER && shares > 1) {
+        while (warp >= tasks && share < shares) {
+            warp -= tasks;
+            share++;
+        }
+        begin = share * step.share_steps;
+        end = min(begin + step.share_steps, end);
+    }
+    for (int number = warp; number < tasks && share < shares; number += warps) {
         struct whole_task<MT, NT> task;
-        int down = across == 1 ? number : number / across, beside = number - down * across;
+        int down = tensor_divide(number, step.by_across), beside = number - down * across;
         task.tile = tile_begin + down * MT;
         task.tiles = min(MT, tile_end - task.tile);
         task.map = (map_begin + beside * NT) * 8;
@@ -325,7 +336,7 @@ static __device__ __forceinline__ void whole_conv(const struct whole_job &job, c
 #pragma unroll
         for (int j = 0; j < NT; j++) {
             float2 first = make_float2(0.0f, 0.0f);
-            if (step.bias != WHOLE_NO_BIAS)
+            if (step.bias != WHOLE_NO_BIAS && share == 0)
                 first = whole_load<CLUSTER>(
                     reinterpret_cast<const float2 *>(bias + task.map + j * 8 + lane % 4 * 2));
 #pragma unroll
@@ -334,14 +345,36 @@ static __device__ __forceinline__ void whole_conv(const struct whole_job &job, c
                 sum[i * NT + j][1] = sum[i * NT + j][3] = first.y;
             }
         }
-        tensor_add<MATH, MT, NT, CLUSTER>(shared + step.in, offsets, base,
-                                          weights + task.map / 8 * map_stride + lane, map_stride, step.steps,
-                                          sum);
+        tensor_add<MATH, MT, NT, CLUSTER>(shared + step.in, offsets + begin * TENSOR_STEP, base,
+                                          weights + task.map / 8 * map_stride + begin * 32 + lane, map_stride,
+                                          end - begin, sum);
+        if constexpr (CLUSTER) {
+            static_assert(MT * NT == 1, "shares are added up for one tile");
+            if (shares > 1) {
+                float4 *parts = reinterpret_cast<float4 *>(shared + job.shares) + number * 32 + lane;
+                if (share > 0)
+                    parts[(share - 1) * tasks * 32] = make_float4(sum[0][0], sum[0][1], sum[0][2], sum[0][3]);
+                __syncthreads();
+                if (share > 0)
+                    return;
+                for (int other = 0; other < shares - 1; other++) {
+                    float4 add = parts[other * tasks * 32];
+                    sum[0][0] += add.x;
+                    sum[0][1] += add.y;
+                    sum[0][2] += add.z;
+                    sum[0][3] += add.w;
+                }
+            }
+        }
         if (step.pool == 2)
             whole_keep_pooled<MATH, CLUSTER, MT, NT>(step, task, y, shared, sum);
         else
             whole_keep<MATH, CLUSTER, MT, NT>(step, task, y, shared, sum);
+        if (shares > 1)
+            return;
     }
+    if (shares > 1) /* warps that have no share */
+        __syncthreads();
 }
 
 /* Word offset of a place of a dense layer's or a mean's input. */
@@ -412,7 +445,7 @@ static __device__ __forceinline__ void whole_dense(const struct whole_job &job, 
     for (int out = threadIdx.x / 32 * WHOLE_OUTS; out < step.maps; out += warps * WHOLE_OUTS) {
         float sum[WHOLE_OUTS] = {};
         float bias = whole_bias(job, step, min(out + lane, step.maps - 1));
-#pragma unroll 4
+#pragma unroll 2
         for (int i = begin * groups + lane; i < end * groups; i += 32) {
             int place = tensor_divide(i, step.by_groups), word = (i - place * groups) * 4;
             const uint32_t *from = shared + step.in + whole_place(step, place);
@@ -515,28 +548,32 @@ static __device__ __forceinline__ void whole_conv_any(const struct whole_job &jo
                                                       const struct whole_step &step, float *y,
                                                       uint32_t *shared, const int *offsets)
 {
-    switch (step.mt * 8 + step.nt) {
+    /* A cluster is for few images: one kind of task, because each costs its way through the instruction cache
+     * (2,000 to 4,000 cycles where one was met for the first time). */
+    if constexpr (CLUSTER) {
+        whole_conv<MATH, CLUSTER, 1, 1>(job, step, y, shared, offsets);
+    } else {
+        switch (step.mt * 8 + step.nt) {
 #define WHOLE_CASE(MT, NT)                                                                                   \
     case MT * 8 + NT:                                                                                        \
         whole_conv<MATH, CLUSTER, MT, NT>(job, step, y, shared, offsets);                                    \
         return;
-        WHOLE_CASE(1, 1)
-        WHOLE_CASE(1, 2)
-        WHOLE_CASE(2, 1)
-        WHOLE_CASE(2, 2)
-    default:
-        break;
-    }
-    if constexpr (!CLUSTER) {
-        switch (step.mt * 8 + step.nt) {
+            WHOLE_CASE(1, 1)
+            WHOLE_CASE(1, 2)
             WHOLE_CASE(1, 3)
             WHOLE_CASE(1, 4)
+            WHOLE_CASE(2, 1)
+            WHOLE_CASE(2, 2)
             WHOLE_CASE(2, 3)
             WHOLE_CASE(2, 4)
             WHOLE_CASE(4, 1)
             WHOLE_CASE(4, 2)
         default:
             break;
+        }
+        if constexpr (MATH != TENSOR_FP32) {
+            if (step.nt == 3)
+                whole_conv<MATH, CLUSTER, 4, 3>(job, step, y, shared, offsets);
         }
     }
 #undef WHOLE_CASE
@@ -554,10 +591,10 @@ static __global__ void __launch_bounds__(WHOLE_MOST_THREADS, 1)
     whole_copy(shared + job.steps_at, job.steps + rank * job.count,
                job.count * (int)sizeof(struct whole_step));
     convoy_copies_end();
-    for (int i = threadIdx.x; i < job.words; i += blockDim.x)
-        shared[i] = 0;
+    for (int i = threadIdx.x * 4; i < job.words; i += blockDim.x * 4)
+        *reinterpret_cast<uint4 *>(shared + i) = make_uint4(0, 0, 0, 0);
     convoy_copies_wait<0>();
-    whole_sync<CLUSTER>(false);
+    __syncthreads();
     whole_prepare<MATH, CLUSTER>(job, steps[0], offsets, shared);
     for (int image = blockIdx.x / cluster; image < job.n; image += stride) {
         float *y = job.y + image * job.y_stride;
@@ -566,7 +603,8 @@ static __global__ void __launch_bounds__(WHOLE_MOST_THREADS, 1)
         else
             whole_read_any<MATH, false>(job, image, rank, shared + job.in);
         convoy_copies_wait<0>();
-        __syncthreads(); /* what is read here lies in this block's own memory */
+        whole_sync<CLUSTER>(turn >
+                            0); /* what is read lies in this block's own memory, but all have to be there */
         for (int i = 0; i < job.count; i++, turn++) {
             const struct whole_step &step = steps[i];
             bool last = i + 1 == job.count;

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SHARED_WORDS    ((int)(224 * 1024 / sizeof(float))) /* of a block on the chips that have clusters */
+#define SHARED_WORDS    ((int)(227 * 1024 / sizeof(float))) /* of a block on the chips that have clusters */
 #define GUESS_CYCLES    1700.0                              /* a microsecond */
 #define WORTH_DIVIDING  (1 << 16)                           /* weights of a dense layer */
 #define GUESS_REGISTERS 128
@@ -169,7 +169,10 @@ static double conv_cycles(const struct planner *p, int index, int parts, int map
     int warps = p->plan->kernel->threads / 32;
     int down = (int)convoy_div_up(convoy_div_up(step->m_tiles, parts), mt);
     int across = (int)convoy_div_up(convoy_div_up(step->n_tiles, map_parts), nt);
-    double tasks = (double)down * across, rounds = (double)convoy_div_up(down * across, warps);
+    double tasks = (double)down * across,
+           rounds = tasks > warps ? (double)convoy_div_up(down * across, warps) : 1;
+    if (parts * map_parts > 1 && tasks < warps) /* that share them */
+        rounds = tasks / warps > 4.0 / step->steps ? tasks / warps : 4.0 / step->steps;
     double products = mt * nt * (exact ? 12.0 : 2.0);
     double alone = rounds * (step->steps * (24 + 4.0 * mt + 2 * nt + products) + 60.0 * mt * nt + 300);
     double together =
@@ -198,12 +201,12 @@ static void divide_conv(struct planner *p, int index, int most)
     double best = 0;
     step->mt = 0;
     for (int parts = cluster; parts >= 1; parts /= 2)
-        for (int mt = 1; mt <= (cluster > 1 ? 2 : 4); mt *= 2)
-            for (int nt = 1; nt <= (cluster > 1 ? 2 : 4); nt++) {
+        for (int mt = 1; mt <= (cluster > 1 ? 1 : 4); mt *= 2)
+            for (int nt = 1; nt <= (cluster > 1 ? 1 : 4); nt++) {
                 int map_parts = cluster / parts;
                 bool even = step->n_tiles % map_parts == 0 && step->n_tiles / map_parts % nt == 0;
                 int staged = (int)convoy_div_up(step->n_tiles, map_parts) * tile_words(p, index);
-                if (!(even || nt == 1) || mt * nt > 8)
+                if (!(even || nt == 1) || mt * nt > (p->plan->math == TENSOR_FP32 ? 8 : 12))
                     continue;
                 if (cluster > 1 && (staged > most || (map_parts > 1 && feeds_dense(p, index))))
                     continue;
@@ -468,6 +471,15 @@ static struct whole_step step_of(const struct planner *p, int index, int rank)
         step.tile_end = (uint16_t)part(step.m_tiles, rows + 1, step.parts);
         step.map_begin = (uint16_t)part(step.n_tiles, maps, step.map_parts);
         step.map_end = (uint16_t)part(step.n_tiles, maps + 1, step.map_parts);
+        int across = (step.map_end - step.map_begin) / step.nt, warps = p->plan->kernel->threads / 32;
+        step.tasks = (uint16_t)(convoy_div_up(step.tile_end - step.tile_begin, step.mt) * across);
+        step.by_across = tensor_divider(at_least(across, 1));
+        int shares =
+            at_most(warps / at_least(step.tasks, 1), (int)convoy_div_up(step.steps, WHOLE_LEAST_STEPS));
+        step.share_steps = (uint16_t)convoy_div_up(step.steps, at_least(shares, 1));
+        step.shares = (uint16_t)convoy_div_up(step.steps, step.share_steps);
+        if (p->plan->kernel->cluster == 1 || step.tasks == 0)
+            step.shares = 1;
         return step;
     }
     if (step.parts > 1)
@@ -677,7 +689,8 @@ static int place_all(struct planner *p)
     job->partial = end;
     job->offsets_at = end + (int)convoy_div_up(partial, 32) * 32;
     job->offset_words = steps * TENSOR_STEP;
-    job->steps_at = job->offsets_at + 2 * job->offset_words;
+    job->shares = job->offsets_at + 2 * job->offset_words;
+    job->steps_at = job->shares + (cluster > 1 ? p->plan->kernel->threads * 4 : 0);
     return place_staged(p, job->steps_at + p->shape->count * (int)(sizeof(struct whole_step) / 4));
 }
 

@@ -6,9 +6,10 @@
 #include "kernels/tensor_plan.h"
 #include "kernels/whole_net.h"
 
-#define WHOLE_NOWHERE 0xffffu
-#define WHOLE_NO_BIAS 0xffffffffu
-#define WHOLE_OUTS    4 /* results of a dense layer that a warp adds up at a time */
+#define WHOLE_NOWHERE     0xffffu
+#define WHOLE_NO_BIAS     0xffffffffu
+#define WHOLE_LEAST_STEPS 4 /* of a share */
+#define WHOLE_OUTS        8 /* results of a dense layer that a warp adds up at a time */
 
 /* Where row i of the matrix product of a convolution lies in shared memory: words from plane 0 of the input
  * (under the filter's first tap) and of the result, and which blocks of the cluster want the result. */
@@ -37,6 +38,8 @@ struct alignas(16) whole_step {
     uint16_t staged, staged_bias, staged_rows;
     uint16_t tile_begin, tile_end; /* this block's rows, in tiles; DENSE: places */
     uint16_t map_begin, map_end;   /* and maps, in tiles */
+    uint16_t shares, share_steps;  /* of a task, in a cluster: warps that divide its steps */
+    uint16_t tasks;                /* CONV: of this block's warps */
     uint16_t steps;                /* of the reduction */
     uint16_t m_tiles, n_tiles;     /* of all rows and maps */
     uint16_t maps;                 /* that are real; DENSE: outputs */
@@ -46,6 +49,7 @@ struct alignas(16) whole_step {
     uint32_t rows, offsets; /* where its tables begin */
     uint32_t weights, bias; /* words into the packed weights; bias: WHOLE_NO_BIAS for none */
     struct tensor_divider by_w, by_groups; /* real_w; groups of 4 words in a place */
+    struct tensor_divider by_across;       /* CONV: tasks beside each other */
 };
 
 /* Everything a launch is told. */
@@ -68,7 +72,8 @@ struct whole_job {
     int words;                         /* that are zeroed once: all tensors */
     int offsets_at, offset_words;      /* two tables of offsets, used in turns */
     int partial;                       /* sums of a dense layer, in the first block */
-    int steps_at;                      /* this block's steps */
+    int shares;   /* sums of warps that share a task: 4 for each lane but the first share's */
+    int steps_at; /* this block's steps */
 };
 
 struct convoy_whole_plan {

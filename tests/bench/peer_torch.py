@@ -127,7 +127,12 @@ def capture(run):
     graph = torch.cuda.CUDAGraph()
     with torch.no_grad(), torch.cuda.graph(graph):
         output = run()
-    return graph.replay, output
+
+    def replay():
+        graph.replay()
+
+    replay.reads = run  # the graph has addresses only: weights and input must live as long as it
+    return replay, output
 
 
 def timed(replay):
