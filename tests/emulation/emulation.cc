@@ -403,8 +403,13 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
         to->recorded == 0)
         return say(cudaErrorNotReady);
     const char *clock = getenv("CONVOY_EMULATED_CLOCK");
-    *ms = clock != nullptr && strcmp(clock, "kernels") == 0 ? 1.0f / (float)(1 + to->kernels - from->kernels)
-                                                            : (float)(to->ms - from->ms);
+    float count = (float)(1 + to->kernels - from->kernels);
+    if (clock != nullptr && strcmp(clock, "kernels") == 0)
+        *ms = 1.0f / count;
+    else if (clock != nullptr && strcmp(clock, "launches") == 0)
+        *ms = count;
+    else
+        *ms = (float)(to->ms - from->ms);
     return say(cudaSuccess);
 }
 

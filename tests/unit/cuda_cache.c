@@ -101,9 +101,9 @@ Test(cuda_cache, a_second_start_measures_nothing)
     cr_assert_eq(strncmp(text, "convoyd kernel times 1\ndevice emulated GPU\ndriver 13000\nbuild ", 62), 0,
                  "%s", text);
     cr_assert_not_null(strstr(text, "unroll_gemm\tconv n3 x2x6x5"), "%s", text);
-    cr_assert_not_null(strstr(text, "\nend 12 "), "%s", text);
+    cr_assert_not_null(strstr(text, "\nend 18 "), "%s", text);
     cr_assert_eq(visit(CONVOY_TUNING_ON, folder.path, second), 0);
-    cr_assert_eq(heard("info 12 kernel times are known from "), 1, "%s", log_text);
+    cr_assert_eq(heard("info 18 kernel times are known from "), 1, "%s", log_text);
     cr_assert_eq(heard("\n"), 1, "%s", log_text);
     cr_assert_eq(changes, 0);
     cr_assert_eq(weight_bytes, tuned_bytes, "%lu bytes of weights, tuned they were %lu: old ones were kept",
@@ -112,6 +112,34 @@ Test(cuda_cache, a_second_start_measures_nothing)
     cr_assert_eq(visit(CONVOY_TUNING_OFF, folder.path, off), 0);
     cr_assert_str_eq(first, off);
     free(text);
+}
+
+/* How a network runs as a whole is remembered with the rest, and not believed where it cannot be. */
+Test(cuda_cache, a_whole_network_is_remembered)
+{
+    char first[CONVOY_LAYER_NAME_BYTES], second[CONVOY_LAYER_NAME_BYTES];
+    size_t length;
+    setenv("CONVOY_EMULATED_CLOCK", "launches", 1);
+    cr_assert_gt(visit(CONVOY_TUNING_ON, folder.path, first), 0);
+    cr_assert_str_eq(first, "whole_net:1x128");
+    cr_assert_eq(visit(CONVOY_TUNING_OFF, folder.path, second), 0);
+    cr_assert_str_eq(second, first);
+    /* A kernel that rounds, for a network that may not be: layer by layer then. */
+    char *text = read_cache(&length), changed[8192];
+    *strstr(text, "end 18 ") = '\0';
+    size_t used = 0;
+    for (const char *at = text, *next; *at != '\0'; at = next) {
+        next = strchr(at, '\n') + 1;
+        const char *name = memmem(at, (size_t)(next - at), "whole_net:1x128", 15);
+        used += name == NULL
+                    ? (size_t)snprintf(changed + used, sizeof(changed) - used, "%.*s", (int)(next - at), at)
+                    : (size_t)snprintf(changed + used, sizeof(changed) - used, "%.*swhole_net_fp16:1x128%.*s",
+                                       (int)(name - at), at, (int)(next - name - 15), name + 15);
+    }
+    write_whole(changed, 18);
+    free(text);
+    cr_assert_eq(visit(CONVOY_TUNING_OFF, folder.path, second), 0);
+    cr_assert_null(strstr(second, "whole_net"), "%s", second);
 }
 
 Test(cuda_cache, force_times_all_anew)
@@ -128,15 +156,15 @@ Test(cuda_cache, what_is_missing_is_added)
     visit(CONVOY_TUNING_ON, folder.path, NULL);
     char *text = read_cache(&length);
     /* Without its last entry. */
-    char *end = strstr(text, "end 12 ");
+    char *end = strstr(text, "end 18 ");
     end[-1] = '\0';
     strrchr(text, '\n')[1] = '\0';
-    write_whole(text, 11);
+    write_whole(text, 17);
     free(text);
     cr_assert_gt(visit(CONVOY_TUNING_ON, folder.path, NULL), 0);
     cr_assert_eq(heard("is tuned: 3 layers, 1 shapes timed"), 1, "%s", log_text);
     text = read_cache(&length);
-    cr_assert_not_null(strstr(text, "\nend 12 "), "%s", text);
+    cr_assert_not_null(strstr(text, "\nend 18 "), "%s", text);
     free(text);
 }
 
@@ -187,28 +215,28 @@ Test(cuda_cache, a_stale_or_crafted_file_is_passed_over)
     size_t length;
     visit(CONVOY_TUNING_ON, folder.path, NULL);
     char *text = read_cache(&length), changed[8192];
-    *strstr(text, "end 12 ") = '\0';
+    *strstr(text, "end 18 ") = '\0';
     char *driver = strstr(text, "13000");
     driver[0] = '2';
-    write_whole(text, 12);
+    write_whole(text, 18);
     expect_passed_over("another device, driver or build");
     driver[0] = '1';
     char *build = strstr(text, "build ");
     build[12] = build[12] == '0' ? '1' : '0'; /* in the fingerprint of the kernels' names */
-    write_whole(text, 12);
+    write_whole(text, 18);
     expect_passed_over("another device, driver or build");
     free(text);
 
     text = read_cache(&length);
-    write_whole((*strstr(text, "end 12 ") = '\0', text), 11);
+    write_whole((*strstr(text, "end 18 ") = '\0', text), 17);
     expect_passed_over("is damaged");
     for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++) {
         snprintf(changed, sizeof(changed), "%s%s", text, entries[i]);
-        write_whole(changed, 13);
+        write_whole(changed, 19);
         expect_passed_over("is damaged");
     }
     snprintf(changed, sizeof(changed), "%s1.5\tdirect\tconv %0200d\n", text, 0); /* a key that is too long */
-    write_whole(changed, 13);
+    write_whole(changed, 19);
     expect_passed_over("is damaged");
     free(text);
 }
@@ -221,13 +249,13 @@ Test(cuda_cache, what_cannot_be_is_not_believed)
     size_t length;
     visit(CONVOY_TUNING_ON, folder.path, NULL);
     char *text = read_cache(&length), changed[8192];
-    *strstr(text, "end 12 ") = '\0';
+    *strstr(text, "end 18 ") = '\0';
     char *at = strstr(text, "unroll_gemm\tconv n3 x2x6x5");
     cr_assert_not_null(at);
     for (size_t i = 0; i < sizeof(kernels) / sizeof(kernels[0]); i++) {
         snprintf(changed, sizeof(changed), "%.*s%s%s", (int)(at - text), text, kernels[i],
                  at + strlen("unroll_gemm"));
-        write_whole(changed, 12);
+        write_whole(changed, 18);
         cr_assert_gt(visit(CONVOY_TUNING_ON, folder.path, NULL), 0);
         cr_assert_eq(heard("is tuned: 3 layers, 1 shapes timed"), 1, "%s: %s", kernels[i], log_text);
     }

@@ -12,7 +12,7 @@ Test(cuda_tuner, tuned_networks_compute_the_same)
     struct convoy_net *net = load(graph, MAX_BATCH, &info);
     check_all(graph, net, &info);
     cr_assert_gt(tune_all(), 0);
-    cr_assert_eq(heard("info model 'test' is tuned: 3 layers, 12 shapes timed in "), 1, "%s", log_text);
+    cr_assert_eq(heard("info model 'test' is tuned: 3 layers, 18 shapes timed in "), 1, "%s", log_text);
     cr_assert_eq(heard("\n"), 1, "%s", log_text);
     check_all(graph, net, &info);
     check_memory();
@@ -40,6 +40,30 @@ Test(cuda_tuner, the_fastest_are_used)
     cr_assert_eq(changed_info.weight_bytes, memory_now().weights);
     cr_assert_gt(memory_now().workspace, workspace);
     check_all(graph, net, &changed_info);
+    check_memory();
+    unload_all(net, graph);
+}
+
+/* A clock on which a network that runs as a whole wins: all sizes of batch do then, answers are the same, and
+ * profiles say so. */
+Test(cuda_tuner, networks_run_whole_where_that_is_faster)
+{
+    struct convoy_graph *graph = small_network();
+    struct convoy_net_info info;
+    setenv("CONVOY_EMULATED_CLOCK", "launches", 1);
+    open_tuning(CONVOY_TUNING_ON, NULL);
+    struct convoy_net *net = load(graph, MAX_BATCH, &info);
+    cr_assert_null(strstr(info.layers[0].kernel, "whole_net"), "it is chosen before it was tried");
+    tune_all();
+    cr_assert_eq(changes, 1);
+    cr_assert_str_eq(changed_info.layers[0].kernel, "whole_net:1x128");
+    cr_assert_str_eq(changed_info.layers[1].kernel, "in whole_net:1x128");
+    cr_assert_str_eq(changed_info.layers[2].kernel, "in whole_net:1x128");
+    cr_assert_eq(changed_info.precision, CONVOY_FP32);
+    cr_assert_eq(changed_info.weight_bytes, memory_now().weights);
+    uint64_t before = calls("cudaGraphLaunch");
+    check_all(graph, net, &changed_info);
+    cr_assert_gt(calls("cudaGraphLaunch"), before);
     check_memory();
     unload_all(net, graph);
 }
