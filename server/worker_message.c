@@ -55,7 +55,6 @@ int convoy_worker_message_shape(const cJSON *json, struct convoy_model_shape *sh
         (code = small(json, "width", 1, 65535, &shape->width, error)) != 0)
         return code;
     copy_string(shape->input_name, sizeof shape->input_name, json, "input");
-    copy_string(shape->precision, sizeof shape->precision, json, "precision");
     shape->ends_in_softmax = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "softmax"));
     snprintf(shape->platform, sizeof shape->platform, "onnx_convoyd");
 
@@ -95,6 +94,7 @@ static int read_layers(const cJSON *json, struct convoy_worker_message *message,
     if (code != 0)
         return code;
     message->loaded.shape.layer_count = layer_count_of(json);
+    copy_string(message->loaded.shape.precision, sizeof message->loaded.shape.precision, json, "precision");
     uint32_t count = message->loaded.shape.layer_count, i = 0;
     message->loaded.layers = calloc(count + 1, sizeof *message->loaded.layers);
     if (message->loaded.layers == NULL)

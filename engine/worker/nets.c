@@ -59,7 +59,6 @@ static cJSON *describe(const struct convoy_graph *graph, const struct convoy_net
     }
     cJSON_AddNumberToObject(object, "classes", info->output_elements[0]);
     cJSON_AddBoolToObject(object, "softmax", graph->ends_in_softmax);
-    cJSON_AddStringToObject(object, "precision", precision_names[info->precision]);
     convoy_worker_describe(info, object);
     return object;
 }
@@ -67,6 +66,7 @@ static cJSON *describe(const struct convoy_graph *graph, const struct convoy_net
 void convoy_worker_describe(const struct convoy_net_info *info, cJSON *object)
 {
     cJSON_AddNumberToObject(object, "weight_bytes", (double)info->weight_bytes);
+    cJSON_AddStringToObject(object, "precision", precision_names[info->precision]);
     cJSON *layers = cJSON_AddArrayToObject(object, "layers");
     for (uint32_t i = 0; i < info->layer_count; i++) {
         cJSON *layer = cJSON_CreateObject();

@@ -15,6 +15,7 @@ kernels() {
   expect 200 --data-binary @$image "$url$classify?profile=1"
   json "$work/body" '[(l["name"], l["kernel"]) for l in d["layers"]]'
 }
+precision() { curl -fsS "$url/v2/models/net" | "$python" -S -c 'import json, sys; print(json.load(sys.stdin)["precision"])'; }
 logged() { grep -q "$@" "$work/log"; }
 # phases NAME COUNT: the worker has been in that phase so many times.
 phases() { [ "$(grep -c "msg=\"worker's phase\".* phase=$1" "$work/log")" -ge "$2" ]; }
@@ -37,20 +38,24 @@ cp -r models/cifar10-convnet/. "$work/models/net"
 import json, sys
 config = json.load(open(sys.argv[1]))
 config["batching"]["max_batch"] = 1
+config["precision"] = "fp16"
 json.dump(config, open(sys.argv[1], "w"))
 PYTHON
 
 echo "Serves while it tunes, and no worker is taken for one that hangs."
-# On the emulation: as if what launches more kernels were faster, so that other kernels than the defaults win.
-export CONVOY_EMULATED_CLOCK=kernels
+# On the emulation: as if what launches fewer kernels were faster, so that the network runs whole, by the first kernel of those
+# that can, which rounds nothing.
+export CONVOY_EMULATED_CLOCK=launches
 configure "${settings[@]}"
 start --config "$work/config.json" --backend cuda
 before=$(kernels)
+[ -z "$emulated" ] || [ "$(precision)" = fp16 ] || fail "precision $(precision) is in use before it is tuned"
 for _ in {1..5}; do ship; done
 until_true 200 logged "text=\"model 'net' is tuned: .* layers, .* shapes timed in" || fail "it is never tuned"
 until_true 5 at_rest || fail "the worker goes on tuning"
 logged 'worker died' && fail "a worker died"
 after=$(kernels)
+[ -z "$emulated" ] || [ "$(precision)" = fp32 ] || fail "precision $(precision) is in use since it is tuned: $after"
 [ -z "$emulated" ] || [ "$before" != "$after" ] || fail "a profile names the kernels that were there before: $after"
 for kind in weights workspace free total; do
   [ "$(memory $kind)" -gt 0 ] || fail "no memory of kind $kind: $(curl -s "$url/metrics" | grep memory)"
@@ -78,8 +83,6 @@ stop
 
 # A GPU is done before it can be interrupted.
 echo "Kernels round what they multiply where the model allows it, and what is in use is said."
-precision() { curl -fsS "$url/v2/models/net" | "$python" -S -c 'import json, sys; print(json.load(sys.stdin)["precision"])'; }
-sed -i 's/"precision": "fp32"/"precision": "fp16"/' "$work/models/net/config.json"
 configure "${settings[@]}" tune='"off"'
 start --config "$work/config.json" --backend cuda
 ship
