@@ -137,8 +137,11 @@ static void make_network(struct convoy_check *check, struct check_network *net)
     int convs = convoy_check_between(check, 1, 6);
     while (net->shape.count == 0 || convs-- > 1)
         add_conv(check, net, c, h, w);
-    if (convoy_check_between(check, 0, 3) == 0)
+    if (convoy_check_between(check, 0, 3) == 0) {
         check_network_add(net, CONVOY_WHOLE_MEAN, net->shape.count - 1);
+        if (convoy_check_between(check, 0, 3) == 0) /* of the one place that is left */
+            add_conv(check, net, c, h, w);
+    }
     int dense = convoy_check_between(check, 0, 2);
     for (int i = 0; i < dense; i++)
         add_dense(check, net, i == 0 ? 200 : 12);

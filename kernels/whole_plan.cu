@@ -67,6 +67,9 @@ static bool takes_layer(const struct planner *p, int index)
         return false;
     if (layer->kind != CONVOY_WHOLE_CONV)
         return index > 0 && layer->residual < 0 && s->k <= UINT16_MAX;
+    /* Means and dense results are vectors without padding, in the first block's memory alone. */
+    if (!is_conv(p->shape, layer->input) || !is_conv(p->shape, layer->residual))
+        return false;
     bool several =
         s->c > 1 || index == 0; /* a word of fp16 is two channels; only the images have pairs of taps */
     return s->groups == 1 && (!half || several) && s->k <= UINT16_MAX &&

@@ -49,9 +49,16 @@ static void set_input(const struct convoy_whole_layer *from, struct convoy_conv_
     s->w = plane ? from->shape.ow / from->shape.pool : 1;
 }
 
+/* Does a convolution make it, and is it as it was made? What else layers make is a vector. */
+static bool is_plane(const struct names *names, int name, const struct convoy_whole_layer *layers)
+{
+    return name >= 0 && !names->names[name].flat &&
+           layers[names->names[name].layer].kind == CONVOY_WHOLE_CONV;
+}
+
 static bool add_conv(const struct convoy_cuda_source *source, const struct convoy_cuda_group *group,
                      const struct convoy_node *node, const struct names *names,
-                     struct convoy_whole_layer *layer)
+                     const struct convoy_whole_layer *layers, struct convoy_whole_layer *layer)
 {
     const struct convoy_graph *graph = source->graph;
     struct convoy_cuda_plan one = {.rows = 1};
@@ -59,8 +66,8 @@ static bool add_conv(const struct convoy_cuda_source *source, const struct convo
     int from = find(names, node->inputs[0]),
         around = group->residual >= 0 ? find(names, group->residual) : -1;
     bool images = node->inputs[0] == graph->input && convoy_cuda_reads_rows(graph);
-    if ((!images && (from < 0 || names->names[from].flat)) ||
-        (group->residual >= 0 && (around < 0 || names->names[around].flat)) ||
+    if ((!images && !is_plane(names, from, layers)) ||
+        (group->residual >= 0 && !is_plane(names, around, layers)) ||
         !convoy_cuda_describe_conv(&l, group, &layer->shape) || layer->shape.n != 1)
         return false;
     layer->kind = CONVOY_WHOLE_CONV;
@@ -134,7 +141,7 @@ static bool add_group(const struct convoy_cuda_source *source, int index, bool f
     if (chain->count == CONVOY_WHOLE_LAYERS)
         return false;
     if (node->op == CONVOY_OP_CONV)
-        taken = add_conv(source, group, node, names, &chain->layers[chain->count]);
+        taken = add_conv(source, group, node, names, chain->layers, &chain->layers[chain->count]);
     else if (node->op == CONVOY_OP_DENSE)
         taken = !front && add_dense(source, group, node, names, chain);
     else if (node->op == CONVOY_OP_POOL)

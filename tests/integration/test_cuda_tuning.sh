@@ -83,6 +83,7 @@ stop
 
 # A GPU is done before it can be interrupted.
 echo "Kernels round what they multiply where the model allows it, and what is in use is said."
+rm -r "$work/cache"
 configure "${settings[@]}" tune='"off"'
 start --config "$work/config.json" --backend cuda
 ship

@@ -68,6 +68,95 @@ Test(cuda_tuner, networks_run_whole_where_that_is_faster)
     unload_all(net, graph);
 }
 
+static int conv_relu(struct convoy_graph *graph, int x, int64_t maps)
+{
+    return add_act(graph, add_conv(graph, x, maps, 3, 3, CONV3, true), CONVOY_RELU, 0, 0);
+}
+
+static int mean(struct convoy_graph *graph, int x)
+{
+    const struct convoy_shape *shape = shape_of(graph, x);
+    struct convoy_pool pool = {.kind = CONVOY_POOL_AVERAGE,
+                               .window = {shape->dims[2], shape->dims[3]},
+                               .stride = {1, 1},
+                               .dilation = {1, 1}};
+    return add_pool(graph, x, pool, false);
+}
+
+/* Where the part of a network that runs at once has to end: each form with the number of its layers that are
+ * in that part. */
+static int end_before_softmax(struct convoy_graph *graph)
+{
+    int x = add_dense(graph, add_flatten(graph, conv_relu(graph, graph->input, 6)), 5, true);
+    add_output(graph, add_softmax(graph, x, 1, 2));
+    return 2;
+}
+
+static int end_before_convolution_of_a_mean(struct convoy_graph *graph)
+{
+    int x = mean(graph, conv_relu(graph, graph->input, 6));
+    x = add_conv(graph, x, 7, 3, 3, CONV3, true);
+    add_output(graph, add_dense(graph, add_flatten(graph, x), 5, false));
+    return 2;
+}
+
+static int mean_and_dense(struct convoy_graph *graph)
+{
+    int x = mean(graph, conv_relu(graph, conv_relu(graph, graph->input, 6), 9));
+    add_output(graph, add_dense(graph, add_flatten(graph, x), 5, true));
+    return 4;
+}
+
+static int end_where_two_are_read(struct convoy_graph *graph)
+{
+    int x = conv_relu(graph, conv_relu(graph, graph->input, 3), 6);
+    add_output(graph, conv_relu(graph, x, 4));
+    add_output(graph, x);
+    return 2;
+}
+
+static int end_at_a_sum_of_two_sizes(struct convoy_graph *graph)
+{
+    int x = conv_relu(graph, conv_relu(graph, graph->input, 3), 6);
+    int y = conv_relu(graph, x, 6);
+    add_output(graph, add_binary(graph, y, mean(graph, x), CONVOY_ADD));
+    return 2;
+}
+
+static int nothing_in_groups(struct convoy_graph *graph)
+{
+    struct convoy_conv conv = CONV3;
+    conv.groups = 2;
+    add_output(graph, add_conv(graph, graph->input, 4, 3, 3, conv, true));
+    return 0;
+}
+
+Test(cuda_tuner, what_runs_at_once_ends_where_it_must)
+{
+    static int (*const forms[])(struct convoy_graph *) = {
+        end_before_softmax,     end_before_convolution_of_a_mean, mean_and_dense,
+        end_where_two_are_read, end_at_a_sum_of_two_sizes,        nothing_in_groups};
+    setenv("CONVOY_EMULATED_CLOCK", "launches", 1);
+    open_tuning(CONVOY_TUNING_ON, NULL);
+    for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+        struct convoy_graph *graph = new_graph(SHAPE(1, 2, 6, 5));
+        struct convoy_net_info info;
+        int expected = forms[i](graph), whole = 0;
+        changes = 0;
+        struct convoy_net *net = load(graph, MAX_BATCH, &info);
+        tune_all();
+        const struct convoy_net_info *last = changes > 0 ? &changed_info : &info;
+        for (uint32_t k = 0; k < last->layer_count; k++)
+            whole += strstr(last->layers[k].kernel, "_net") != NULL;
+        cr_assert_eq(whole, expected, "form %zu: %d layers run at once, not %d; the first is %s", i, whole,
+                     expected, last->layers[0].kernel);
+        check_all(graph, net, last);
+        check_memory();
+        backend->unload(device, net);
+        convoy_graph_free(graph);
+    }
+}
+
 /* Jobs come whenever they like. */
 Test(cuda_tuner, jobs_run_between_pieces)
 {
