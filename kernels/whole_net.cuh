@@ -282,6 +282,43 @@ static __device__ __forceinline__ void whole_keep_pooled(const struct whole_step
     }
 }
 
+/* Where a task's rows lie: byte offsets of their inputs, and what is kept with them. */
+template <bool CLUSTER, int MT, int NT>
+static __device__ __forceinline__ void whole_find(const struct whole_step &step, const struct whole_row *rows,
+                                                  struct whole_task<MT, NT> &task, int (&base)[MT][2])
+{
+    int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int i = 0; i < MT * 2; i++) {
+        /* What lies past this block's tiles is computed and thrown away. */
+        int tile = task.tile + min(i / 2, task.tiles - 1), row = lane / 4 + i % 2 * 8;
+        task.at[i / 2][i % 2] = whole_row<CLUSTER>(rows, tile * 16 + row);
+        base[i / 2][i % 2] = task.at[i / 2][i % 2].in * 4;
+    }
+    if (step.pool == 2) { /* a lane keeps the unit of two of the upper rows */
+#pragma unroll
+        for (int i = 0; i < MT; i++)
+            task.at[i][0] =
+                whole_row<CLUSTER>(rows, (task.tile + min(i, task.tiles - 1)) * 16 + lane / 8 * 2);
+    }
+}
+
+/* Sums begin with their map's bias. */
+template <bool CLUSTER, int MT, int NT>
+static __device__ __forceinline__ void whole_start(const float *bias, float (&sum)[MT * NT][4])
+{
+#pragma unroll
+    for (int j = 0; j < NT; j++) {
+        float2 first =
+            whole_load<CLUSTER>(reinterpret_cast<const float2 *>(bias + j * 8 + threadIdx.x % 4 * 2));
+#pragma unroll
+        for (int i = 0; i < MT; i++) {
+            sum[i * NT + j][0] = sum[i * NT + j][2] = first.x;
+            sum[i * NT + j][1] = sum[i * NT + j][3] = first.y;
+        }
+    }
+}
+
 /* A convolution, by all warps of the block, for its part of the rows and maps. */
 template <int MATH, bool CLUSTER, int MT, int NT>
 static __device__ __forceinline__ void whole_conv(const struct whole_job &job, const struct whole_step &step,
@@ -312,52 +349,34 @@ static __device__ __forceinline__ void whole_conv(const struct whole_job &job, c
         begin = share * step.share_steps;
         end = min(begin + step.share_steps, end);
     }
-    for (int number = warp; number < tasks && share < shares; number += warps) {
-        struct whole_task<MT, NT> task;
-        int down = tensor_divide(number, step.by_across), beside = number - down * across;
-        task.tile = tile_begin + down * MT;
-        task.tiles = min(MT, tile_end - task.tile);
-        task.map = (map_begin + beside * NT) * 8;
-        int base[MT][2];
-#pragma unroll
-        for (int i = 0; i < MT * 2; i++) {
-            /* What lies past this block's tiles is computed and thrown away. */
-            int tile = task.tile + min(i / 2, task.tiles - 1), row = lane / 4 + i % 2 * 8;
-            task.at[i / 2][i % 2] = whole_row<CLUSTER>(rows, tile * 16 + row);
-            base[i / 2][i % 2] = task.at[i / 2][i % 2].in * 4;
-        }
-        if (step.pool == 2) { /* a lane keeps the unit of two of the upper rows */
-#pragma unroll
-            for (int i = 0; i < MT; i++)
-                task.at[i][0] =
-                    whole_row<CLUSTER>(rows, (task.tile + min(i, task.tiles - 1)) * 16 + lane / 8 * 2);
-        }
-        float sum[MT * NT][4];
-#pragma unroll
-        for (int j = 0; j < NT; j++) {
-            float2 first = make_float2(0.0f, 0.0f);
+    /* All warps go round equally often, because they meet at the barrier inside. */
+    for (int from = 0; from < tasks; from += warps) {
+        int number = warp + from;
+        bool active = number < tasks && share < shares;
+        struct whole_task<MT, NT> task = {
+        };
+        float sum[MT * NT][4] = {};
+        if (active) {
+            int down = tensor_divide(number, step.by_across), beside = number - down * across;
+            task.tile = tile_begin + down * MT;
+            task.tiles = min(MT, tile_end - task.tile);
+            task.map = (map_begin + beside * NT) * 8;
+            int base[MT][2];
+            whole_find<CLUSTER, MT, NT>(step, rows, task, base);
             if (step.bias != WHOLE_NO_BIAS && share == 0)
-                first = whole_load<CLUSTER>(
-                    reinterpret_cast<const float2 *>(bias + task.map + j * 8 + lane % 4 * 2));
-#pragma unroll
-            for (int i = 0; i < MT; i++) {
-                sum[i * NT + j][0] = sum[i * NT + j][2] = first.x;
-                sum[i * NT + j][1] = sum[i * NT + j][3] = first.y;
-            }
+                whole_start<CLUSTER, MT, NT>(bias + task.map, sum);
+            tensor_add<MATH, MT, NT, CLUSTER>(shared + step.in, offsets + begin * TENSOR_STEP, base,
+                                              weights + task.map / 8 * map_stride + begin * 32 + lane,
+                                              map_stride, end - begin, sum);
         }
-        tensor_add<MATH, MT, NT, CLUSTER>(shared + step.in, offsets + begin * TENSOR_STEP, base,
-                                          weights + task.map / 8 * map_stride + begin * 32 + lane, map_stride,
-                                          end - begin, sum);
         if constexpr (CLUSTER) {
             static_assert(MT * NT == 1, "shares are added up for one tile");
             if (shares > 1) {
                 float4 *parts = reinterpret_cast<float4 *>(shared + job.shares) + number * 32 + lane;
-                if (share > 0)
+                if (active && share > 0)
                     parts[(share - 1) * tasks * 32] = make_float4(sum[0][0], sum[0][1], sum[0][2], sum[0][3]);
                 __syncthreads();
-                if (share > 0)
-                    return;
-                for (int other = 0; other < shares - 1; other++) {
+                for (int other = 0; active && share == 0 && other < shares - 1; other++) {
                     float4 add = parts[other * tasks * 32];
                     sum[0][0] += add.x;
                     sum[0][1] += add.y;
@@ -366,15 +385,13 @@ static __device__ __forceinline__ void whole_conv(const struct whole_job &job, c
                 }
             }
         }
+        if (!active || share > 0)
+            continue;
         if (step.pool == 2)
             whole_keep_pooled<MATH, CLUSTER, MT, NT>(step, task, y, shared, sum);
         else
             whole_keep<MATH, CLUSTER, MT, NT>(step, task, y, shared, sum);
-        if (shares > 1)
-            return;
     }
-    if (shares > 1) /* warps that have no share */
-        __syncthreads();
 }
 
 /* Word offset of a place of a dense layer's or a mean's input. */
