@@ -761,6 +761,15 @@ static void guess(struct planner *p)
     plan->blocks = (int)blocks * cluster;
 }
 
+/* Chips from 8.0 on have from 99 to 227 KB for a block. */
+static bool device_has(size_t shared_bytes)
+{
+    int device = 0, bytes = 0;
+    return cudaGetDevice(&device) == cudaSuccess &&
+           cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) == cudaSuccess &&
+           shared_bytes <= (size_t)bytes;
+}
+
 /* False: the shares cannot be that small. */
 static bool divide(struct planner *p, int most, int *words)
 {
@@ -810,6 +819,8 @@ static bool make(struct planner *p)
     if (words > SHARED_WORDS)
         return false;
     plan->shared_bytes = (size_t)words * sizeof(float);
+    if (!device_has(plan->shared_bytes))
+        return false;
     find_alone(p);
     describe_images(p);
     guess(p);
