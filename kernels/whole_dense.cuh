@@ -1,0 +1,147 @@
+/* The layers of whole_net that make a vector of a tensor: dense ones, and the mean over all places. */
+#ifndef CONVOY_KERNELS_WHOLE_DENSE_CUH
+#define CONVOY_KERNELS_WHOLE_DENSE_CUH
+
+#include "kernels/cluster.cuh"
+#include "kernels/unary.cuh"
+#include "kernels/whole_words.cuh"
+
+/* Word offset of a place of a dense layer's or a mean's input. */
+static __device__ __forceinline__ int whole_place(const struct whole_step &step, int place)
+{
+    int row = tensor_divide(place, step.by_w);
+    return step.first + row * step.width + place - row * step.real_w;
+}
+
+/* What a dense layer or a mean has found for one output: into the result, or into the vector that the next
+ * layer reads. */
+template <int MATH>
+static __device__ __forceinline__ void whole_keep_one(const struct whole_step &step, float *y,
+                                                      uint32_t *shared, int at, float value)
+{
+    if (step.result)
+        y[at] = value;
+    else if constexpr (whole_pairs<MATH>)
+        reinterpret_cast<uint16_t *>(shared + step.out)[at] = (uint16_t)convoy_half2(value, 0.0f);
+    else
+        shared[step.out + at] = whole_word<MATH>(value);
+}
+
+static __device__ __forceinline__ float whole_bias(const struct whole_job &job, const struct whole_step &step,
+                                                   int at)
+{
+    return step.bias == WHOLE_NO_BIAS ? 0.0f
+                                      : __ldg(reinterpret_cast<const float *>(job.weights + step.bias) + at);
+}
+
+template <int MATH>
+static __device__ __forceinline__ void whole_finish_dense(const struct whole_step &step, float *y,
+                                                          uint32_t *shared, int at, float sum, float bias)
+{
+    whole_keep_one<MATH>(step, y, shared, at, convoy_apply_unary(step.act, sum + bias));
+}
+
+/* 4 words of weights, 4 of the input. */
+template <int MATH>
+static __device__ __forceinline__ float whole_dot(const uint32_t (&x)[4], uint4 weights, float sum)
+{
+    const uint32_t w[4] = {weights.x, weights.y, weights.z, weights.w};
+#pragma unroll
+    for (int j = 0; j < 4; j++) {
+        if constexpr (whole_pairs<MATH>) {
+            float2 a = whole_halves(x[j]), b = whole_halves(w[j]);
+            sum = fmaf(a.y, b.y, fmaf(a.x, b.x, sum));
+        } else {
+            sum = fmaf(convoy_bits_float(x[j]), convoy_bits_float(w[j]), sum);
+        }
+    }
+    return sum;
+}
+
+/* A dense layer: a warp takes WHOLE_OUTS outputs, its lanes 4 words each of a place of the input. Products of
+ * fp16 are exact in fp32, so this is what tensor cores would give, or better. Undivided it is the first
+ * block's alone. Divided by places, as the layer before it, each block sends its sums to the first. */
+template <int MATH, bool CLUSTER>
+static __device__ __forceinline__ void whole_dense(const struct whole_job &job, const struct whole_step &step,
+                                                   int rank, float *y, uint32_t *shared)
+{
+    bool divided = CLUSTER && step.parts > 1;
+    if (rank > 0 && !divided)
+        return;
+    int lane = threadIdx.x % 32, warps = blockDim.x / 32, groups = (step.in_words + 3) / 4;
+    int begin = step.tile_begin, end = step.tile_end;
+    const uint4 *weights = reinterpret_cast<const uint4 *>(job.weights + step.weights);
+    for (int out = threadIdx.x / 32 * WHOLE_OUTS; out < step.maps; out += warps * WHOLE_OUTS) {
+        float sum[WHOLE_OUTS] = {};
+        float bias = whole_bias(job, step, min(out + lane, step.maps - 1));
+#pragma unroll 2
+        for (int i = begin * groups + lane; i < end * groups; i += 32) {
+            int place = tensor_divide(i, step.by_groups), word = (i - place * groups) * 4;
+            const uint32_t *from = shared + step.in + whole_place(step, place);
+            uint32_t x[4];
+#pragma unroll
+            for (int j = 0; j < 4; j++)
+                x[j] = word + j < step.in_words ? from[(word + j) * step.in_plane] : 0;
+#pragma unroll
+            for (int k = 0; k < WHOLE_OUTS; k++) {
+                int64_t at = ((int64_t)place * step.maps + min(out + k, step.maps - 1)) * groups + word / 4;
+                sum[k] = whole_dot<MATH>(x, __ldg(weights + at), sum[k]);
+            }
+        }
+        float mine = 0.0f; /* lane k keeps output k */
+#pragma unroll
+        for (int k = 0; k < WHOLE_OUTS; k++) {
+#pragma unroll
+            for (int other = 16; other > 0; other /= 2)
+                sum[k] += __shfl_xor_sync(0xffffffffu, sum[k], other);
+            mine = lane == k ? sum[k] : mine;
+        }
+        int at = out + lane;
+        if (lane >= WHOLE_OUTS || at >= step.maps)
+            continue;
+        if (divided)
+            convoy_cluster_store(reinterpret_cast<float *>(shared + job.partial + rank * step.maps + at), 0,
+                                 mine);
+        else
+            whole_finish_dense<MATH>(step, y, shared, at, mine, bias);
+    }
+    if (!divided)
+        return;
+    convoy_cluster_sync();
+    for (int at = threadIdx.x; rank == 0 && at < step.maps; at += blockDim.x) {
+        float sum = 0.0f, bias = whole_bias(job, step, at);
+        for (int part = 0; part < step.parts; part++)
+            sum += convoy_bits_float(shared[job.partial + part * step.maps + at]);
+        whole_finish_dense<MATH>(step, y, shared, at, sum, bias);
+    }
+}
+
+/* The mean of each channel, by the first block. */
+template <int MATH>
+static __device__ __forceinline__ void whole_mean(const struct whole_step &step, int rank, float *y,
+                                                  uint32_t *shared)
+{
+    int lane = threadIdx.x % 32;
+    for (int word = threadIdx.x / 32; rank == 0 && word < step.in_words; word += blockDim.x / 32) {
+        float2 sum = make_float2(0.0f, 0.0f);
+        for (int place = lane; place < step.places; place += 32) {
+            uint32_t x = shared[step.in + word * step.in_plane + whole_place(step, place)];
+            float2 add = whole_pairs<MATH> ? whole_halves(x) : make_float2(convoy_bits_float(x), 0.0f);
+            sum.x += add.x;
+            sum.y += add.y;
+        }
+#pragma unroll
+        for (int other = 16; other > 0; other /= 2) {
+            sum.x += __shfl_xor_sync(0xffffffffu, sum.x, other);
+            sum.y += __shfl_xor_sync(0xffffffffu, sum.y, other);
+        }
+        float scale = 1.0f / (float)step.places;
+        int map = whole_pairs<MATH> ? word * 2 : word;
+        if (lane == 0)
+            whole_keep_one<MATH>(step, y, shared, map, sum.x * scale);
+        if (whole_pairs<MATH> && lane == 1 && map + 1 < step.maps)
+            whole_keep_one<MATH>(step, y, shared, map + 1, sum.y * scale);
+    }
+}
+
+#endif
