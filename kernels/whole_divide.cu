@@ -1,0 +1,136 @@
+/* Which block of a cluster, and which of its warps, computes what of a network. */
+#include "kernels/launch.cuh"
+#include "kernels/whole_planner.h"
+
+#define WORTH_DIVIDING (1 << 16) /* weights of a dense layer */
+
+/* Cycles of a convolution with so many parts of its rows and maps, by a warp's tiles of mt x nt: its steps
+ * one after the other for a warp, or what shared memory gives, whichever takes longer; the weights on their
+ * way through 64 bytes a cycle, half of them beside something else; and the stores to all who read. Made up
+ * from cycles of instructions, to choose between ways of cutting. */
+double whole_conv_cycles(const struct whole_planner *p, int index, int parts, int map_parts, int mt, int nt)
+{
+    const struct whole_step *step = &p->plan->steps[index];
+    bool exact = p->plan->math == TENSOR_FP32;
+    int warps = p->plan->kernel->threads / 32;
+    int down = (int)convoy_div_up(convoy_div_up(step->m_tiles, parts), mt);
+    int across = (int)convoy_div_up(convoy_div_up(step->n_tiles, map_parts), nt);
+    double tasks = (double)down * across,
+           rounds = tasks > warps ? (double)convoy_div_up(down * across, warps) : 1;
+    if (parts * map_parts > 1 && tasks < warps) /* that share them */
+        rounds = tasks / warps > 4.0 / step->steps ? tasks / warps : 4.0 / step->steps;
+    double products = mt * nt * (exact ? 12.0 : 2.0);
+    double alone = rounds * (step->steps * (24 + 4.0 * mt + 2 * nt + products) + 60.0 * mt * nt + 300);
+    double together =
+        tasks * (step->steps * (4.0 * mt + (exact ? 4 : 2) * nt + products / 4) + 20.0 * mt * nt);
+    double cycles = alone > together ? alone : together;
+    if (parts * map_parts == 1)
+        return cycles;
+    double weights = (double)across * nt * step->steps * 256 * (exact ? 2 : 1) / 64;
+    double stores = tasks * mt * nt * 4 * (map_parts + 1);
+    return cycles + 0.5 * weights + stores;
+}
+
+/* Does a large dense layer follow, which is divided as this is? */
+bool whole_feeds_dense(const struct whole_planner *p, int index)
+{
+    const struct convoy_whole_layer *next = &p->shape->layers[index + 1];
+    return index + 1 < p->shape->count && next->kind == CONVOY_WHOLE_DENSE && next->input == index &&
+           (int64_t)next->shape.c * next->shape.h * next->shape.w * next->shape.k >= WORTH_DIVIDING;
+}
+
+/* most: words of weights that a block keeps of a layer. */
+void whole_divide_conv(struct whole_planner *p, int index, int most)
+{
+    struct whole_step *step = &p->plan->steps[index];
+    int cluster = p->plan->kernel->cluster;
+    double best = 0;
+    step->mt = 0;
+    for (int parts = cluster; parts >= 1; parts /= 2)
+        for (int mt = 1; mt <= (cluster > 1 ? 1 : 4); mt *= 2)
+            for (int nt = 1; nt <= (cluster > 1 ? 1 : 4); nt++) {
+                int map_parts = cluster / parts;
+                bool even = step->n_tiles % map_parts == 0 && step->n_tiles / map_parts % nt == 0;
+                int staged = (int)convoy_div_up(step->n_tiles, map_parts) * whole_tile_words(p, index);
+                if (!(even || nt == 1) || mt * nt > (p->plan->math == TENSOR_FP32 ? 8 : 12))
+                    continue;
+                if (cluster > 1 && (staged > most || (map_parts > 1 && whole_feeds_dense(p, index))))
+                    continue;
+                double cycles = whole_conv_cycles(p, index, parts, map_parts, mt, nt);
+                if (step->mt != 0 && cycles >= best)
+                    continue;
+                best = cycles;
+                step->parts = (uint8_t)parts;
+                step->map_parts = (uint8_t)map_parts;
+                step->mt = (uint8_t)mt;
+                step->nt = (uint8_t)nt;
+            }
+}
+
+/* The units that block rank of the cluster computes of a convolution. */
+void whole_units_of(const struct whole_planner *p, int index, int rank, int *from, int *to)
+{
+    const struct whole_step *step = &p->plan->steps[index];
+    int tile_units = 16 / (step->pool * step->pool), number = rank / step->map_parts;
+    *from = whole_at_most(whole_part(step->m_tiles, number, step->parts) * tile_units, p->units[index]);
+    *to = whole_at_most(whole_part(step->m_tiles, number + 1, step->parts) * tile_units, p->units[index]);
+}
+
+static void need(struct whole_tensor *t, int rank, int from, int to)
+{
+    from = whole_at_least(from, 0);
+    to = whole_at_most(to, t->h);
+    if (from >= to)
+        return;
+    bool none = t->need_from[rank] >= t->need_to[rank];
+    t->need_from[rank] = none ? from : whole_at_most(t->need_from[rank], from);
+    t->need_to[rank] = none ? to : whole_at_least(t->need_to[rank], to);
+}
+
+void whole_find_needs(struct whole_planner *p)
+{
+    for (int i = 0; i < p->shape->count; i++) {
+        const struct convoy_whole_layer *layer = &p->shape->layers[i];
+        const struct convoy_conv_shape *s = &layer->shape;
+        const struct whole_step *step = &p->plan->steps[i];
+        struct whole_tensor *x = &p->tensors[layer->input + 1], *y = &p->tensors[i + 1];
+        if (layer->kind != CONVOY_WHOLE_CONV) {
+            /* Divided, each block reads what it wrote itself. */
+            for (int rank = 0; rank < p->plan->kernel->cluster && step->parts > 1; rank++) {
+                int from, to;
+                whole_units_of(p, layer->input, rank, &from, &to);
+                if (from < to)
+                    need(x, rank, from / x->w, (to - 1) / x->w + 1);
+            }
+            if (step->parts == 1)
+                need(x, 0, 0, x->h);
+            continue;
+        }
+        for (int rank = 0; rank < p->plan->kernel->cluster; rank++) {
+            int from, to;
+            whole_units_of(p, i, rank, &from, &to);
+            if (from >= to)
+                continue;
+            int first = from / y->w * s->pool * s->stride[0] - s->pad[0];
+            int last = (((to - 1) / y->w + 1) * s->pool - 1) * s->stride[0] - s->pad[0] +
+                       (s->r - 1) * s->dilation[0];
+            need(x, rank, first, last + 1);
+            if (layer->residual >= 0)
+                need(&p->tensors[layer->residual + 1], rank, from / y->w, (to - 1) / y->w + 1);
+        }
+    }
+}
+
+/* The blocks that want a row, from the first to the last of them. */
+void whole_readers(const struct whole_planner *p, const struct whole_tensor *t, int row, uint8_t *first,
+                   uint8_t *last)
+{
+    *first = 1;
+    *last = 0;
+    for (int rank = p->plan->kernel->cluster - 1; rank >= 0; rank--)
+        if (row >= t->need_from[rank] && row < t->need_to[rank]) {
+            if (*first > *last)
+                *last = (uint8_t)rank;
+            *first = (uint8_t)rank;
+        }
+}

@@ -1,0 +1,85 @@
+/* What the parts of whole_net's planner share while a plan is made; on the host, in one thread. */
+#ifndef CONVOY_KERNELS_WHOLE_PLANNER_H
+#define CONVOY_KERNELS_WHOLE_PLANNER_H
+
+#include "kernels/whole_plan.h"
+
+#define WHOLE_SHARED_WORDS                                                                                   \
+    ((int)(227 * 1024 / sizeof(float))) /* of a block on the chips that have clusters */
+
+/* A tensor in shared memory: planes of rows x width words with padding around the real h x w. Number 0 is the
+ * images, i + 1 what layer i computes. */
+struct whole_tensor {
+    bool kept; /* in shared memory: all but the result */
+    int c, h, w, top, left, bottom, right;
+    int rows, width, plane, words;
+    int offset, first, last; /* steps: written and read last; of the images first is -1 */
+    int copy_of;             /* the tensor in whose memory it lies, itself as a rule */
+    int need_from[CONVOY_WHOLE_CLUSTER], need_to[CONVOY_WHOLE_CLUSTER]; /* real rows that a block reads */
+};
+
+struct whole_planner {
+    const struct convoy_whole_shape *shape;
+    struct convoy_whole_plan *plan;
+    struct whole_tensor tensors[CONVOY_WHOLE_LAYERS + 1];
+    struct tensor_plan reductions[CONVOY_WHOLE_LAYERS];
+    int staged_words[CONVOY_WHOLE_LAYERS], staged_weights[CONVOY_WHOLE_LAYERS];
+    int units[CONVOY_WHOLE_LAYERS]; /* rows of the result of a convolution, pooled */
+    int row_count, offset_count;
+};
+
+static inline int whole_at_most(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+static inline int whole_at_least(int a, int b)
+{
+    return a > b ? a : b;
+}
+
+static inline int whole_lane_words(enum tensor_math math)
+{
+    return math == TENSOR_FP32 ? 4 : 2;
+}
+
+/* Words of the weights of 8 maps. */
+static inline int whole_tile_words(const struct whole_planner *p, int index)
+{
+    return p->plan->steps[index].steps * 32 * whole_lane_words(p->plan->math);
+}
+
+static inline int whole_part(int count, int number, int parts)
+{
+    return count * number / parts;
+}
+
+/* ---- Who computes what (whole_divide.cu) ---- */
+
+/* Does a large dense layer follow, which is divided as this is? */
+bool whole_feeds_dense(const struct whole_planner *p, int index);
+double whole_conv_cycles(const struct whole_planner *p, int index, int parts, int map_parts, int mt, int nt);
+/* most: words of weights that a block keeps of a layer. Leaves mt 0 where the shares cannot be that small. */
+void whole_divide_conv(struct whole_planner *p, int index, int most);
+/* The units that block rank of the cluster computes of a convolution. */
+void whole_units_of(const struct whole_planner *p, int index, int rank, int *from, int *to);
+/* The rows of all tensors that each block reads. */
+void whole_find_needs(struct whole_planner *p);
+/* The blocks that want a row, from the first to the last of them. */
+void whole_readers(const struct whole_planner *p, const struct whole_tensor *t, int row, uint8_t *first,
+                   uint8_t *last);
+
+/* ---- Places in shared memory (whole_places.cu) ---- */
+
+/* Both return the end, in words. */
+int whole_place_tensors(struct whole_planner *p);
+int whole_place_staged(struct whole_planner *p, int begin);
+/* Which layers have to clear their result's memory. */
+void whole_find_clears(struct whole_planner *p);
+
+/* ---- What the device walks through (whole_tables.cu) ---- */
+
+/* False: no memory. */
+bool whole_make_tables(struct whole_planner *p);
+
+#endif
