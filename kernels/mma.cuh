@@ -92,6 +92,19 @@ static __device__ __forceinline__ float convoy_from_half(uint32_t bits)
 
 #if defined(__CUDACC__)
 
+/* Four matrices of 8 rows of 16 bytes of shared memory (ldmatrix), spread as the fragment a above: lane l
+ * gives the address of row l % 16, of its first four words (l < 16) or of its last four. offset: bytes from
+ * tile. */
+static __device__ __forceinline__ void convoy_load_matrices(uint32_t (&a)[4], const char *tile, int offset)
+{
+#if __CUDA_ARCH__ >= 800
+    unsigned from = (unsigned)__cvta_generic_to_shared(tile) + (unsigned)offset;
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(a[0]), "=r"(a[1]), "=r"(a[2]), "=r"(a[3])
+                 : "r"(from));
+#endif
+}
+
 static __device__ __forceinline__ void convoy_mma_tf32(float (&d)[4], const uint32_t (&a)[4], uint32_t b0,
                                                        uint32_t b1)
 {
@@ -115,6 +128,11 @@ static __device__ __forceinline__ void convoy_mma_half(float (&d)[4], const uint
 }
 
 #else
+
+static inline void convoy_load_matrices(uint32_t (&a)[4], const char *tile, int offset)
+{
+    convoy_emulated_load_matrices(a, tile + offset);
+}
 
 static inline void convoy_mma_tf32(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
 {

@@ -92,10 +92,16 @@ tensor_add(const uint32_t *tile, const int *offsets, const int (&base)[MT][2],
     }
 }
 
-/* NaN stays. */
+/* NaN stays. One instruction, where comparing takes three. */
 static __device__ __forceinline__ float tensor_larger(float a, float b)
 {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    float larger;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(larger) : "f"(a), "f"(b));
+    return larger;
+#else
     return a > b || a != a ? a : b;
+#endif
 }
 
 /* The greatest of each 2 x 2: above and below are a lane's own, beside it those of the lane 4 on. Of two maps

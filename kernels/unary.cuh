@@ -13,6 +13,9 @@ static __device__ __forceinline__ float convoy_clamp(float x, float low, float h
     return x < low ? low : (x > high ? high : x);
 }
 
+/* ROUGH: for results that are rounded to fp16, tanh and sigmoid to 3e-7 of 1 in a quarter of the
+ * instructions. */
+template <bool ROUGH = false>
 static __device__ __forceinline__ float convoy_apply_unary(struct convoy_unary unary, float x)
 {
     switch (unary.kind) {
@@ -23,9 +26,9 @@ static __device__ __forceinline__ float convoy_apply_unary(struct convoy_unary u
     case CONVOY_UNARY_LEAKY_RELU:
         return x < 0.0f ? unary.alpha * x : x;
     case CONVOY_UNARY_SIGMOID:
-        return 1.0f / (1.0f + expf(-x));
+        return ROUGH ? __fdividef(1.0f, 1.0f + __expf(-x)) : 1.0f / (1.0f + expf(-x));
     case CONVOY_UNARY_TANH:
-        return tanhf(x);
+        return ROUGH ? 1.0f - __fdividef(2.0f, __expf(2.0f * x) + 1.0f) : tanhf(x);
     case CONVOY_UNARY_CLIP:
         return convoy_clamp(x, unary.alpha, unary.beta);
     case CONVOY_UNARY_HARD_SIGMOID:
@@ -51,7 +54,7 @@ static __host__ __device__ __forceinline__ bool convoy_unary_rises(struct convoy
     }
 }
 
-template <enum convoy_unary_kind KIND, int ROWS, int COLUMNS>
+template <enum convoy_unary_kind KIND, bool ROUGH, int ROWS, int COLUMNS>
 static __device__ __forceinline__ void convoy_activate_as(struct convoy_unary act,
                                                           float (&values)[ROWS][COLUMNS])
 {
@@ -60,12 +63,12 @@ static __device__ __forceinline__ void convoy_activate_as(struct convoy_unary ac
     for (int i = 0; i < ROWS; i++)
 #pragma unroll
         for (int j = 0; j < COLUMNS; j++)
-            values[i][j] = convoy_apply_unary(act, values[i][j]);
+            values[i][j] = convoy_apply_unary<ROUGH>(act, values[i][j]);
 }
 
 /* The activation of all of a thread's outputs, chosen once: straight code for each kind, where a choice for
  * each output would make a hundred instructions of it and miss the instruction cache. */
-template <int ROWS, int COLUMNS>
+template <bool ROUGH = false, int ROWS, int COLUMNS>
 static __device__ __forceinline__ void convoy_activate(struct convoy_unary act,
                                                        float (&values)[ROWS][COLUMNS])
 {
@@ -73,25 +76,25 @@ static __device__ __forceinline__ void convoy_activate(struct convoy_unary act,
     case CONVOY_UNARY_NONE:
         return;
     case CONVOY_UNARY_RELU:
-        convoy_activate_as<CONVOY_UNARY_RELU>(act, values);
+        convoy_activate_as<CONVOY_UNARY_RELU, ROUGH>(act, values);
         return;
     case CONVOY_UNARY_LEAKY_RELU:
-        convoy_activate_as<CONVOY_UNARY_LEAKY_RELU>(act, values);
+        convoy_activate_as<CONVOY_UNARY_LEAKY_RELU, ROUGH>(act, values);
         return;
     case CONVOY_UNARY_SIGMOID:
-        convoy_activate_as<CONVOY_UNARY_SIGMOID>(act, values);
+        convoy_activate_as<CONVOY_UNARY_SIGMOID, ROUGH>(act, values);
         return;
     case CONVOY_UNARY_TANH:
-        convoy_activate_as<CONVOY_UNARY_TANH>(act, values);
+        convoy_activate_as<CONVOY_UNARY_TANH, ROUGH>(act, values);
         return;
     case CONVOY_UNARY_CLIP:
-        convoy_activate_as<CONVOY_UNARY_CLIP>(act, values);
+        convoy_activate_as<CONVOY_UNARY_CLIP, ROUGH>(act, values);
         return;
     case CONVOY_UNARY_HARD_SIGMOID:
-        convoy_activate_as<CONVOY_UNARY_HARD_SIGMOID>(act, values);
+        convoy_activate_as<CONVOY_UNARY_HARD_SIGMOID, ROUGH>(act, values);
         return;
     case CONVOY_UNARY_HARD_SWISH:
-        convoy_activate_as<CONVOY_UNARY_HARD_SWISH>(act, values);
+        convoy_activate_as<CONVOY_UNARY_HARD_SWISH, ROUGH>(act, values);
         return;
     }
 }

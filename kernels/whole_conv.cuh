@@ -1,175 +1,208 @@
-/* A convolution of whole_net: products as tensor makes them (tensor_steps.cuh), from planes in shared memory
+/* A convolution of whole_net: products as tensor makes them (whole_steps.cuh), from planes in shared memory
  * to planes in that of all blocks that will read them. */
 #ifndef CONVOY_KERNELS_WHOLE_CONV_CUH
 #define CONVOY_KERNELS_WHOLE_CONV_CUH
 
 #include "kernels/cluster.cuh"
-#include "kernels/tensor_steps.cuh"
 #include "kernels/unary.cuh"
+#include "kernels/whole_steps.cuh"
 #include "kernels/whole_words.cuh"
 
-/* What a warp makes of its rows and maps. */
-template <int MT, int NT> struct whole_task {
-    int tile, map;              /* the first of 16 rows, and of 8 maps */
-    int tiles;                  /* of MT that are this block's */
-    struct whole_row at[MT][2]; /* of a lane's two rows of each */
+/* Where a warp's rows and maps begin, in tiles of 16 and of 8. */
+struct whole_task {
+    int tile, map;
 };
 
-/* Writes COUNT values of a row to the blocks that will read it, or nowhere. real: which of them there are. */
-template <bool CLUSTER, int COUNT, typename T>
-static __device__ __forceinline__ void whole_store(const struct whole_row &row, T *const (&at)[COUNT],
-                                                   const T (&values)[COUNT], const bool (&real)[COUNT])
+/* Writes a value of a row to the blocks that will read it. */
+template <bool CLUSTER, typename T>
+static __device__ __forceinline__ void whole_store(const struct whole_target &target, T *at, T value)
 {
-    if constexpr (CLUSTER) {
-        for (int rank = row.first; rank <= row.last; rank++)
-#pragma unroll
-            for (int j = 0; j < COUNT; j++)
-                if (real[j])
-                    convoy_cluster_store(at[j], rank, values[j]);
-    } else {
-#pragma unroll
-        for (int j = 0; j < COUNT; j++)
-            if (real[j])
-                *at[j] = values[j];
-    }
+    if constexpr (CLUSTER)
+        for (int rank = target.first; rank <= target.last; rank++)
+            convoy_cluster_store(at, rank, value);
+    else
+        *at = value;
 }
+
+/* A lane's two maps of a tile of 8, which lie beside each other, and those of the tiles after it. */
+template <int MATH> struct whole_maps {
+    static constexpr int WORDS = whole_pairs<MATH> ? 1 : 2; /* of two maps */
+    int first;                                              /* words from a row's place */
+    int beside;                                             /* words to the next tile's */
+    int count;                                              /* tiles for which there is room */
+
+    __device__ __forceinline__ whole_maps(const struct whole_step &step, const struct whole_task &task)
+    {
+        constexpr int TILE = 4 * WORDS; /* words of 8 maps */
+        int word = task.map * TILE + threadIdx.x % 4 * WORDS;
+        first = whole_word_of(step.out_plane, word);
+        beside = TILE / WHOLE_CELL * step.out_plane;
+        count = (whole_planes(step.out_words) * WHOLE_CELL - word + TILE - 1) / TILE;
+    }
+};
 
 /* Adds what lies around a block of layers. Reads from somewhere where there is nothing, so that all loads are
  * under way at once. */
-template <int MATH, int MT, int NT>
-static __device__ __forceinline__ void whole_add_residual(const struct whole_step &step,
-                                                          const struct whole_task<MT, NT> &task,
-                                                          const uint32_t *shared, float (&sum)[MT * NT][4])
+template <int MATH, bool CLUSTER, int MT, int NT>
+static __device__ __forceinline__ void
+whole_add_residual(const struct whole_step &step, const struct whole_task &task, const struct whole_row *rows,
+                   const uint32_t *shared, float (&sum)[MT * NT][4])
 {
-    constexpr int PER_WORD = whole_pairs<MATH> ? 2 : 1;
-    const uint32_t *from = shared + step.residual;
-    int plane = step.out_plane, last = step.out_words - 1,
-        first = (task.map + threadIdx.x % 4 * 2) / PER_WORD;
+    struct whole_maps<MATH> maps(step, task);
+    const uint32_t *from = shared + step.residual + maps.first;
+    int row = task.tile * 16 + threadIdx.x % 32 / 4;
 #pragma unroll
     for (int i = 0; i < MT * 2; i++) {
-        const struct whole_row &row = task.at[i / 2][i % 2];
-        const uint32_t *at = from + (row.out == WHOLE_NOWHERE ? 0 : row.out);
+        int out = whole_row_target<CLUSTER>(rows, row + i * 8).out;
+        const uint32_t *at = from + (out == WHOLE_NOWHERE ? 0 : out);
 #pragma unroll
         for (int j = 0; j < NT; j++) {
             float *to = &sum[i / 2 * NT + j][i % 2 * 2];
-            int word = first + j * 8 / PER_WORD;
-            if constexpr (whole_pairs<MATH>) {
-                float2 add = whole_halves(at[min(word, last) * plane]);
-                to[0] += add.x;
-                to[1] += add.y;
-            } else {
-                to[0] += convoy_bits_float(at[min(word, last) * plane]);
-                to[1] += convoy_bits_float(at[min(word + 1, last) * plane]);
-            }
+            const uint32_t *words = j < maps.count ? at + j * maps.beside : shared + step.residual;
+            float2 add;
+            if constexpr (whole_pairs<MATH>)
+                add = whole_halves(words[0]);
+            else
+                add = *reinterpret_cast<const float2 *>(words);
+            to[0] += add.x;
+            to[1] += add.y;
         }
     }
 }
 
+/* Results that another layer reads. Maps past the last, as far as there is room for them, are what their zero
+ * weights make of them; whoever reads them multiplies them by zero. */
 template <int MATH, bool CLUSTER, int MT, int NT>
 static __device__ __forceinline__ void whole_keep(const struct whole_step &step,
-                                                  const struct whole_task<MT, NT> &task, float *y,
-                                                  uint32_t *shared, float (&sum)[MT * NT][4])
+                                                  const struct whole_task &task, const struct whole_row *rows,
+                                                  uint32_t *shared, const float (&sum)[MT * NT][4])
 {
-    constexpr int VALUES = whole_pairs<MATH> ? NT : 2 * NT; /* words of a row */
-    int lane = threadIdx.x % 32, first = task.map + lane % 4 * 2, maps = step.maps;
-    int plane = step.out_plane, places = step.places;
-    uint32_t *out = shared + step.out;
-    bool result = step.result;
-    if (step.has_residual)
-        whole_add_residual<MATH, MT, NT>(step, task, shared, sum);
-    convoy_activate(step.act, sum);
+    struct whole_maps<MATH> maps(step, task);
+    uint32_t *to = shared + step.out + maps.first;
+    int row = task.tile * 16 + threadIdx.x % 32 / 4;
 #pragma unroll
     for (int i = 0; i < MT * 2; i++) {
-        const struct whole_row &row = task.at[i / 2][i % 2];
-        bool there = row.out != WHOLE_NOWHERE && i / 2 < task.tiles;
-        float *to = y + (task.tile + i / 2) * 16 + lane / 4 + i % 2 * 8;
-        uint32_t *at[VALUES], values[VALUES];
-        bool real[VALUES];
+        struct whole_target target = whole_row_target<CLUSTER>(rows, row + i * 8);
+        bool there = target.out != WHOLE_NOWHERE;
+        uint32_t *at = to + target.out;
 #pragma unroll
         for (int j = 0; j < NT; j++) {
             float one = sum[i / 2 * NT + j][i % 2 * 2], other = sum[i / 2 * NT + j][i % 2 * 2 + 1];
-            int map = first + j * 8;
-            if (result) {
-                if (there && map < maps)
-                    to[map * places] = one;
-                if (there && map + 1 < maps)
-                    to[(map + 1) * places] = other;
-            }
-            if constexpr (whole_pairs<MATH>) {
-                at[j] = out + map / 2 * plane + row.out;
-                values[j] = convoy_half2(one, map + 1 < maps ? other : 0.0f);
-                real[j] = there && map < maps;
-            } else {
-                at[2 * j] = out + map * plane + row.out;
-                at[2 * j + 1] = at[2 * j] + plane;
-                values[2 * j] = whole_word<MATH>(one);
-                values[2 * j + 1] = whole_word<MATH>(other);
-                real[2 * j] = there && map < maps;
-                real[2 * j + 1] = there && map + 1 < maps;
+            if (there && j < maps.count) {
+                if constexpr (whole_pairs<MATH>) {
+                    whole_store<CLUSTER>(target, at + j * maps.beside, convoy_half2(one, other));
+                } else {
+                    whole_store<CLUSTER>(target, at + j * maps.beside, whole_word<MATH>(one));
+                    whole_store<CLUSTER>(target, at + j * maps.beside + 1, whole_word<MATH>(other));
+                }
             }
         }
-        if (!result)
-            whole_store<CLUSTER, VALUES>(row, at, values, real);
     }
 }
 
-/* The same of the greatest of each 2 x 2. */
-template <int MATH, bool CLUSTER, int MT, int NT>
-static __device__ __forceinline__ void whole_keep_pooled(const struct whole_step &step,
-                                                         const struct whole_task<MT, NT> &task, float *y,
-                                                         uint32_t *shared, const float (&sum)[MT * NT][4])
+/* Results of the last layer. */
+template <int MT, int NT>
+static __device__ __forceinline__ void whole_give(const struct whole_step &step,
+                                                  const struct whole_task &task, float *y,
+                                                  const float (&sum)[MT * NT][4])
 {
-    using value = typename whole_element<MATH>::type;
-    int lane = threadIdx.x % 32, first = task.map + lane % 4 * 2 + lane / 4 % 2, maps = step.maps;
-    int plane = step.out_plane, places = step.places;
-    uint32_t *out = shared + step.out;
-    bool result = step.result;
-    float pooled[MT * NT][1];
-    tensor_pool<MT * NT>(sum, pooled);
-    convoy_activate(step.act, pooled);
-#pragma unroll
-    for (int i = 0; i < MT; i++) {
-        const struct whole_row &row = task.at[i][0];
-        bool there = row.out != WHOLE_NOWHERE && i < task.tiles;
-        value *at[NT], values[NT];
-        bool real[NT];
-#pragma unroll
-        for (int j = 0; j < NT; j++) {
-            int map = first + j * 8;
-            real[j] = there && map < maps;
-            if (result && real[j])
-                y[map * places + (task.tile + i) * 4 + lane / 8] = pooled[i * NT + j][0];
-            if constexpr (whole_pairs<MATH>) {
-                at[j] = reinterpret_cast<value *>(out + map / 2 * plane + row.out) + map % 2;
-                values[j] = (value)convoy_half2(pooled[i * NT + j][0], 0.0f);
-            } else {
-                at[j] = out + map * plane + row.out;
-                values[j] = whole_word<MATH>(pooled[i * NT + j][0]);
-            }
-        }
-        if (!result)
-            whole_store<CLUSTER, NT>(row, at, values, real);
-    }
-}
-
-/* Where a task's rows lie: byte offsets of their inputs, and what is kept with them. */
-template <bool CLUSTER, int MT, int NT>
-static __device__ __forceinline__ void whole_find(const struct whole_step &step, const struct whole_row *rows,
-                                                  struct whole_task<MT, NT> &task, int (&base)[MT][2])
-{
-    int lane = threadIdx.x % 32;
+    int places = step.places, row = task.tile * 16 + threadIdx.x % 32 / 4;
+    int first = task.map * 8 + threadIdx.x % 4 * 2, maps = step.maps;
+    float *to = y + first * places + row;
 #pragma unroll
     for (int i = 0; i < MT * 2; i++) {
-        /* What lies past this block's tiles is computed and thrown away. */
-        int tile = task.tile + min(i / 2, task.tiles - 1), row = lane / 4 + i % 2 * 8;
-        task.at[i / 2][i % 2] = whole_row<CLUSTER>(rows, tile * 16 + row);
-        base[i / 2][i % 2] = task.at[i / 2][i % 2].in * 4;
-    }
-    if (step.pool == 2) { /* a lane keeps the unit of two of the upper rows */
+        bool there = row + i * 8 < places;
 #pragma unroll
-        for (int i = 0; i < MT; i++)
-            task.at[i][0] =
-                whole_row<CLUSTER>(rows, (task.tile + min(i, task.tiles - 1)) * 16 + lane / 8 * 2);
+        for (int j = 0; j < NT; j++) {
+            if (there && first + j * 8 < maps)
+                to[j * 8 * places + i * 8] = sum[i / 2 * NT + j][i % 2 * 2];
+            if (there && first + j * 8 + 1 < maps)
+                to[(j * 8 + 1) * places + i * 8] = sum[i / 2 * NT + j][i % 2 * 2 + 1];
+        }
+    }
+}
+
+/* The greatest of each 2 x 2, of which a lane has one map (tensor_pool): to the next layer, or as the last
+ * one's results. The unit of a lane is that of its upper row. */
+template <int MATH, bool CLUSTER, int MT, int NT>
+static __device__ __forceinline__ void
+whole_keep_pooled(const struct whole_step &step, const struct whole_task &task, const struct whole_row *rows,
+                  uint32_t *shared, const float (&pooled)[MT * NT][1])
+{
+    using value = typename whole_element<MATH>::type;
+    struct whole_maps<MATH> maps(step, task);
+    int lane = threadIdx.x % 32, odd = lane / 4 % 2;
+    value *to = reinterpret_cast<value *>(shared + step.out + maps.first) + odd;
+#pragma unroll
+    for (int i = 0; i < MT; i++) {
+        struct whole_target target = whole_row_target<CLUSTER>(rows, (task.tile + i) * 16 + lane / 4);
+        bool there = target.out != WHOLE_NOWHERE;
+#pragma unroll
+        for (int j = 0; j < NT; j++) {
+            value *at = to + (target.out + j * maps.beside) * (int)(sizeof(uint32_t) / sizeof(value));
+            if (!there || j >= maps.count)
+                continue;
+            if constexpr (whole_pairs<MATH>)
+                whole_store<CLUSTER>(target, at, (value)convoy_half2(pooled[i * NT + j][0], 0.0f));
+            else
+                whole_store<CLUSTER>(target, at, whole_word<MATH>(pooled[i * NT + j][0]));
+        }
+    }
+}
+
+template <int MT, int NT>
+static __device__ __forceinline__ void whole_give_pooled(const struct whole_step &step,
+                                                         const struct whole_task &task, float *y,
+                                                         const float (&pooled)[MT * NT][1])
+{
+    int lane = threadIdx.x % 32, places = step.places, maps = step.maps;
+    int unit = task.tile * 4 + lane / 8, first = task.map * 8 + lane % 4 * 2 + lane / 4 % 2;
+    float *to = y + first * places + unit;
+#pragma unroll
+    for (int i = 0; i < MT; i++)
+#pragma unroll
+        for (int j = 0; j < NT; j++)
+            if (unit + i * 4 < places && first + j * 8 < maps)
+                to[j * 8 * places + i * 4] = pooled[i * NT + j][0];
+}
+
+/* What becomes of a task's sums. */
+template <int MATH, bool CLUSTER, int MT, int NT>
+static __device__ __forceinline__ void
+whole_finish(const struct whole_step &step, const struct whole_task &task, const struct whole_row *rows,
+             float *y, uint32_t *shared, float (&sum)[MT * NT][4])
+{
+    constexpr bool ROUGH = whole_pairs<MATH>;
+    if (step.pool == 2) {
+        float pooled[MT * NT][1];
+        tensor_pool<MT * NT>(sum, pooled);
+        convoy_activate<ROUGH>(step.act, pooled);
+        if (step.result)
+            whole_give_pooled<MT, NT>(step, task, y, pooled);
+        else
+            whole_keep_pooled<MATH, CLUSTER, MT, NT>(step, task, rows, shared, pooled);
+        return;
+    }
+    if (step.has_residual)
+        whole_add_residual<MATH, CLUSTER, MT, NT>(step, task, rows, shared, sum);
+    convoy_activate<ROUGH>(step.act, sum);
+    if (step.result)
+        whole_give<MT, NT>(step, task, y, sum);
+    else
+        whole_keep<MATH, CLUSTER, MT, NT>(step, task, rows, shared, sum);
+}
+
+/* Byte offsets of a task's inputs: of the row whose address a lane gives, or of its two rows. */
+template <bool CLUSTER, bool NARROW, int MT>
+static __device__ __forceinline__ void whole_find(const struct whole_task &task, const struct whole_row *rows,
+                                                  int (&base)[MT][whole_lane_units<NARROW>])
+{
+    int lane = threadIdx.x % 32, row = task.tile * 16 + (NARROW ? lane / 4 : lane % 16);
+#pragma unroll
+    for (int i = 0; i < MT; i++) {
+        base[i][0] = whole_row_in<CLUSTER>(rows, row + i * 16);
+        if constexpr (NARROW)
+            base[i][1] = whole_row_in<CLUSTER>(rows, row + i * 16 + 8);
     }
 }
 
@@ -190,19 +223,18 @@ static __device__ __forceinline__ void whole_start(const float *bias, float (&su
 }
 
 /* A convolution, by all warps of the block, for its part of the rows and maps. */
-template <int MATH, bool CLUSTER, int MT, int NT>
+template <int MATH, bool CLUSTER, bool NARROW, int MT, int NT>
 static __device__ __forceinline__ void whole_conv(const struct whole_job &job, const struct whole_step &step,
                                                   float *y, uint32_t *shared, const int *offsets)
 {
     using words = struct tensor_weights<MATH>;
     int lane = threadIdx.x % 32, warps = blockDim.x / 32;
-    int tile_begin = step.tile_begin, tile_end = step.tile_end, map_begin = step.map_begin;
-    int across = (step.map_end - map_begin) / NT, tasks = step.tasks;
-    int map_stride = step.steps * 32;
+    int tile_begin = step.tile_begin, map_begin = step.map_begin, map_count = step.map_end - map_begin;
+    int across = map_count / NT, tasks = step.tasks;
     /* From here on, numbers of tiles count from this block's first in what it has in its own memory. */
-    const words *weights =
-        CLUSTER ? reinterpret_cast<const words *>(shared + step.staged) - map_begin * map_stride
-                : reinterpret_cast<const words *>(job.weights + step.weights);
+    const words *weights = CLUSTER ? reinterpret_cast<const words *>(shared + step.staged) - map_begin * 32
+                                   : reinterpret_cast<const words *>(job.weights + step.weights);
+    int weight_stride = (CLUSTER ? map_count : step.n_tiles) * 32;
     const float *bias = CLUSTER ? reinterpret_cast<const float *>(shared + step.staged_bias) - map_begin * 8
                                 : reinterpret_cast<const float *>(job.weights + step.bias);
     const struct whole_row *rows =
@@ -223,21 +255,19 @@ static __device__ __forceinline__ void whole_conv(const struct whole_job &job, c
     for (int from = 0; from < tasks; from += warps) {
         int number = warp + from;
         bool active = number < tasks && share < shares;
-        struct whole_task<MT, NT> task = {
-        };
+        struct whole_task task = {};
         float sum[MT * NT][4] = {};
         if (active) {
             int down = tensor_divide(number, step.by_across), beside = number - down * across;
             task.tile = tile_begin + down * MT;
-            task.tiles = min(MT, tile_end - task.tile);
-            task.map = (map_begin + beside * NT) * 8;
-            int base[MT][2];
-            whole_find<CLUSTER, MT, NT>(step, rows, task, base);
+            task.map = map_begin + beside * NT;
+            int base[MT][whole_lane_units<NARROW>];
+            whole_find<CLUSTER, NARROW, MT>(task, rows, base);
             if (step.bias != WHOLE_NO_BIAS && share == 0)
-                whole_start<CLUSTER, MT, NT>(bias + task.map, sum);
-            tensor_add<MATH, MT, NT, CLUSTER>(shared + step.in, offsets + begin * TENSOR_STEP, base,
-                                              weights + task.map / 8 * map_stride + begin * 32 + lane,
-                                              map_stride, end - begin, sum);
+                whole_start<CLUSTER, MT, NT>(bias + task.map * 8, sum);
+            whole_add<MATH, MT, NT, CLUSTER, NARROW>(
+                shared + step.in, offsets + begin * whole_step_units<NARROW>, base,
+                weights + begin * weight_stride + task.map * 32 + lane, weight_stride, end - begin, sum);
         }
         if constexpr (CLUSTER) {
             static_assert(MT * NT == 1, "shares are added up for one tile");
@@ -255,12 +285,8 @@ static __device__ __forceinline__ void whole_conv(const struct whole_job &job, c
                 }
             }
         }
-        if (!active || share > 0)
-            continue;
-        if (step.pool == 2)
-            whole_keep_pooled<MATH, CLUSTER, MT, NT>(step, task, y, shared, sum);
-        else
-            whole_keep<MATH, CLUSTER, MT, NT>(step, task, y, shared, sum);
+        if (active && share == 0)
+            whole_finish<MATH, CLUSTER, MT, NT>(step, task, rows, y, shared, sum);
     }
 }
 
@@ -272,32 +298,39 @@ static __device__ __forceinline__ void whole_conv_any(const struct whole_job &jo
     /* A cluster is for few images: one kind of task, because each costs its way through the instruction cache
      * (2,000 to 4,000 cycles where one was met for the first time). */
     if constexpr (CLUSTER) {
-        whole_conv<MATH, CLUSTER, 1, 1>(job, step, y, shared, offsets);
-    } else {
-        switch (step.mt * 8 + step.nt) {
-#define WHOLE_CASE(MT, NT)                                                                                   \
-    case MT * 8 + NT:                                                                                        \
-        whole_conv<MATH, CLUSTER, MT, NT>(job, step, y, shared, offsets);                                    \
+        if (step.narrow)
+            whole_conv<MATH, CLUSTER, true, 1, 1>(job, step, y, shared, offsets);
+        else
+            whole_conv<MATH, CLUSTER, false, 1, 1>(job, step, y, shared, offsets);
         return;
-            WHOLE_CASE(1, 1)
-            WHOLE_CASE(1, 2)
-            WHOLE_CASE(1, 3)
-            WHOLE_CASE(1, 4)
-            WHOLE_CASE(2, 1)
-            WHOLE_CASE(2, 2)
-            WHOLE_CASE(2, 3)
-            WHOLE_CASE(2, 4)
-            WHOLE_CASE(4, 1)
-            WHOLE_CASE(4, 2)
-        default:
-            break;
-        }
-        if constexpr (MATH != TENSOR_FP32) {
-            if (step.nt == 3)
-                whole_conv<MATH, CLUSTER, 4, 3>(job, step, y, shared, offsets);
-        }
     }
+    /* As whole_takes_tiles() says. */
+    switch (step.narrow * 64 + step.mt * 8 + step.nt) {
+#define WHOLE_CASE(NARROW, MT, NT)                                                                           \
+    case NARROW * 64 + MT * 8 + NT:                                                                          \
+        if constexpr (MT * NT <= (MATH == TENSOR_FP32 ? 8 : 16) && !CLUSTER)                                 \
+            whole_conv<MATH, CLUSTER, NARROW, MT, NT>(job, step, y, shared, offsets);                        \
+        return;
+        WHOLE_CASE(true, 1, 1)
+        WHOLE_CASE(true, 1, 2)
+        WHOLE_CASE(true, 4, 1)
+        WHOLE_CASE(true, 4, 2)
+        WHOLE_CASE(false, 1, 1)
+        WHOLE_CASE(false, 1, 2)
+        WHOLE_CASE(false, 1, 3)
+        WHOLE_CASE(false, 1, 4)
+        WHOLE_CASE(false, 2, 1)
+        WHOLE_CASE(false, 2, 2)
+        WHOLE_CASE(false, 2, 3)
+        WHOLE_CASE(false, 2, 4)
+        WHOLE_CASE(false, 4, 1)
+        WHOLE_CASE(false, 4, 2)
+        WHOLE_CASE(false, 4, 3)
+        WHOLE_CASE(false, 4, 4)
 #undef WHOLE_CASE
+    default:
+        return;
+    }
 }
 
 #endif

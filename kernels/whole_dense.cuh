@@ -6,11 +6,11 @@
 #include "kernels/unary.cuh"
 #include "kernels/whole_words.cuh"
 
-/* Word offset of a place of a dense layer's or a mean's input. */
+/* Where a place of a dense layer's or a mean's input begins, in words of a plane. */
 static __device__ __forceinline__ int whole_place(const struct whole_step &step, int place)
 {
     int row = tensor_divide(place, step.by_w);
-    return step.first + row * step.width + place - row * step.real_w;
+    return step.first + (row * step.width + place - row * step.real_w) * WHOLE_CELL;
 }
 
 /* What a dense layer or a mean has found for one output: into the result, or into the vector that the next
@@ -42,12 +42,12 @@ static __device__ __forceinline__ void whole_finish_dense(const struct whole_ste
 }
 
 /* 4 words of weights, 4 of the input. */
-template <int MATH>
-static __device__ __forceinline__ float whole_dot(const uint32_t (&x)[4], uint4 weights, float sum)
+template <int MATH> static __device__ __forceinline__ float whole_dot(uint4 input, uint4 weights, float sum)
 {
-    const uint32_t w[4] = {weights.x, weights.y, weights.z, weights.w};
+    const uint32_t x[WHOLE_CELL] = {input.x, input.y, input.z, input.w};
+    const uint32_t w[WHOLE_CELL] = {weights.x, weights.y, weights.z, weights.w};
 #pragma unroll
-    for (int j = 0; j < 4; j++) {
+    for (int j = 0; j < WHOLE_CELL; j++) {
         if constexpr (whole_pairs<MATH>) {
             float2 a = whole_halves(x[j]), b = whole_halves(w[j]);
             sum = fmaf(a.y, b.y, fmaf(a.x, b.x, sum));
@@ -58,7 +58,7 @@ static __device__ __forceinline__ float whole_dot(const uint32_t (&x)[4], uint4 
     return sum;
 }
 
-/* A dense layer: a warp takes WHOLE_OUTS outputs, its lanes 4 words each of a place of the input. Products of
+/* A dense layer: a warp takes WHOLE_OUTS outputs, its lanes a cell each of the input. Products of
  * fp16 are exact in fp32, so this is what tensor cores would give, or better. Undivided it is the first
  * block's alone. Divided by places, as the layer before it, each block sends its sums to the first. */
 template <int MATH, bool CLUSTER>
@@ -68,23 +68,20 @@ static __device__ __forceinline__ void whole_dense(const struct whole_job &job, 
     bool divided = CLUSTER && step.parts > 1;
     if (rank > 0 && !divided)
         return;
-    int lane = threadIdx.x % 32, warps = blockDim.x / 32, groups = (step.in_words + 3) / 4;
+    int lane = threadIdx.x % 32, warps = blockDim.x / 32, cells = whole_planes(step.in_words);
     int begin = step.tile_begin, end = step.tile_end;
     const uint4 *weights = reinterpret_cast<const uint4 *>(job.weights + step.weights);
     for (int out = threadIdx.x / 32 * WHOLE_OUTS; out < step.maps; out += warps * WHOLE_OUTS) {
         float sum[WHOLE_OUTS] = {};
         float bias = whole_bias(job, step, min(out + lane, step.maps - 1));
 #pragma unroll 2
-        for (int i = begin * groups + lane; i < end * groups; i += 32) {
-            int place = tensor_divide(i, step.by_groups), word = (i - place * groups) * 4;
-            const uint32_t *from = shared + step.in + whole_place(step, place);
-            uint32_t x[4];
-#pragma unroll
-            for (int j = 0; j < 4; j++)
-                x[j] = word + j < step.in_words ? from[(word + j) * step.in_plane] : 0;
+        for (int i = begin * cells + lane; i < end * cells; i += 32) {
+            int place = tensor_divide(i, step.by_cells), cell = i - place * cells;
+            uint4 x = *reinterpret_cast<const uint4 *>(shared + step.in + whole_place(step, place) +
+                                                       cell * step.in_plane);
 #pragma unroll
             for (int k = 0; k < WHOLE_OUTS; k++) {
-                int64_t at = ((int64_t)place * step.maps + min(out + k, step.maps - 1)) * groups + word / 4;
+                int64_t at = ((int64_t)place * step.maps + min(out + k, step.maps - 1)) * cells + cell;
                 sum[k] = whole_dot<MATH>(x, __ldg(weights + at), sum[k]);
             }
         }
@@ -125,7 +122,7 @@ static __device__ __forceinline__ void whole_mean(const struct whole_step &step,
     for (int word = threadIdx.x / 32; rank == 0 && word < step.in_words; word += blockDim.x / 32) {
         float2 sum = make_float2(0.0f, 0.0f);
         for (int place = lane; place < step.places; place += 32) {
-            uint32_t x = shared[step.in + word * step.in_plane + whole_place(step, place)];
+            uint32_t x = shared[step.in + whole_word_of(step.in_plane, word) + whole_place(step, place)];
             float2 add = whole_pairs<MATH> ? whole_halves(x) : make_float2(convoy_bits_float(x), 0.0f);
             sum.x += add.x;
             sum.y += add.y;

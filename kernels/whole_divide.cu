@@ -39,6 +39,17 @@ bool whole_feeds_dense(const struct whole_planner *p, int index)
            (int64_t)next->shape.c * next->shape.h * next->shape.w * next->shape.k >= WORTH_DIVIDING;
 }
 
+/* As whole_conv_any() has them: what the registers hold; few for images of one channel, which are a layer at
+ * most. */
+bool whole_takes_tiles(const struct whole_planner *p, int index, int mt, int nt)
+{
+    if (p->plan->kernel->cluster > 1)
+        return mt * nt == 1;
+    if (p->plan->reductions[index].narrow)
+        return mt != 2 && nt <= 2;
+    return mt * nt <= (p->plan->math == TENSOR_FP32 ? 8 : 16);
+}
+
 /* most: words of weights that a block keeps of a layer. */
 void whole_divide_conv(struct whole_planner *p, int index, int most)
 {
@@ -47,12 +58,12 @@ void whole_divide_conv(struct whole_planner *p, int index, int most)
     double best = 0;
     step->mt = 0;
     for (int parts = cluster; parts >= 1; parts /= 2)
-        for (int mt = 1; mt <= (cluster > 1 ? 1 : 4); mt *= 2)
-            for (int nt = 1; nt <= (cluster > 1 ? 1 : 4); nt++) {
+        for (int mt = 1; mt <= 4; mt *= 2)
+            for (int nt = 1; nt <= 4; nt++) {
                 int map_parts = cluster / parts;
                 bool even = step->n_tiles % map_parts == 0 && step->n_tiles / map_parts % nt == 0;
                 int staged = (int)convoy_div_up(step->n_tiles, map_parts) * whole_tile_words(p, index);
-                if (!(even || nt == 1) || mt * nt > (p->plan->math == TENSOR_FP32 ? 8 : 12))
+                if (!(even || nt == 1) || !whole_takes_tiles(p, index, mt, nt))
                     continue;
                 if (cluster > 1 && (staged > most || (map_parts > 1 && whole_feeds_dense(p, index))))
                     continue;

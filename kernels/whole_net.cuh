@@ -2,10 +2,11 @@
  *
  * Idea (beyond the reports): between the layers of a small network there is more waiting and traffic than in
  * them. Here an image stays on the chip: a block, or a cluster of blocks, keeps all tensors that are alive in
- * shared memory, as planes of words with their padding around them, and runs layer after layer on the tensor
- * cores as `tensor` does (tensor_steps.cuh), from planes to planes. Every address that a layer needs is a
+ * shared memory, as planes of cells with their padding around them, and runs layer after layer on the tensor
+ * cores (whole_steps.cuh), from planes to planes. Every address that a layer needs is a
  * table made on the host (whole_plan.cu), so any filter, stride, padding and way around is the same code. In
- * fp16 a word is two channels: a tensor is rounded when it is written, where `tensor` rounds when it reads.
+ * fp16 a cell is eight channels, otherwise four: a tensor is rounded when it is written, where `tensor`
+ * rounds when it reads.
  *
  * In a cluster each block computes a part of the places and maps of a layer and writes what it has computed
  * into the shared memory of all that will read it, neighbours of the next layer's filter included; a barrier
@@ -43,57 +44,66 @@ template <bool CLUSTER> static __device__ __forceinline__ void whole_sync(bool b
         __syncthreads();
 }
 
-/* The images' rows that this block needs, into planes with their padding. WORDS planes. */
-template <int MATH, bool U8, int WORDS>
+/* The lines of an image that this block needs, into a plane of cells with its padding. Each pixel goes to all
+ * cells that look at it; what they see beyond the line is zero. WORDS of a pixel. */
+template <int MATH, bool U8, bool NARROW, int WORDS>
 static __device__ __forceinline__ void whole_read(const struct whole_job &job, int image, int rank,
-                                                  uint32_t *planes)
+                                                  uint32_t *plane)
 {
-    constexpr int AHEAD = 4; /* elements on their way at once */
-    bool tap_pairs = MATH == TENSOR_HALF && job.tap_pairs;
+    constexpr int AHEAD = 4; /* pixels on their way at once */
+    constexpr int COLUMNS = NARROW ? 1 : WHOLE_CELL / WORDS;
+    constexpr int PLACE = NARROW ? 1 : WHOLE_CELL; /* words */
+    constexpr bool TAP_PAIRS = NARROW && MATH == TENSOR_HALF;
     struct tensor_source source;
     source.first_c = 0;
     source.channels = job.first.c;
     const unsigned char *from =
         static_cast<const unsigned char *>(job.x.data) + (int64_t)image * job.x.image_bytes;
-    int begin = job.first_row[rank] * job.in_width, end = job.end_row[rank] * job.in_width;
+    int apart = job.first.dilation[1], span = job.in_span;
+    int begin = job.first_row[rank] * span, end = job.end_row[rank] * span;
     for (int i = begin + threadIdx.x; i < end; i += blockDim.x * AHEAD) {
         uint32_t words[AHEAD][WORDS];
+        int rows[AHEAD], places[AHEAD];
 #pragma unroll
         for (int k = 0; k < AHEAD; k++) {
             int at = min(i + k * (int)blockDim.x, end - 1);
-            int row = tensor_divide(at, job.by_in_width), column = at - row * job.in_width - job.in_left;
-            int y = row - job.in_top;
+            rows[k] = tensor_divide(at, job.by_in_span);
+            places[k] = at - rows[k] * span;
+            int column = places[k] - job.in_left, y = rows[k] - job.in_top;
             bool row_inside = (unsigned)y < (unsigned)job.first.h;
             source.inside = row_inside && (unsigned)column < (unsigned)job.first.w;
             source.next_inside =
-                tap_pairs && row_inside && (unsigned)(column + job.first.dilation[1]) < (unsigned)job.first.w;
+                TAP_PAIRS && row_inside && (unsigned)(column + apart) < (unsigned)job.first.w;
             int element = y * job.first.w + column; /* may lie outside: then it is not read */
             source.from = from + (int64_t)element * (U8 ? job.first.c : (int)sizeof(float));
 #pragma unroll
             for (int word = 0; word < WORDS; word++)
-                words[k][word] = tensor_word<MATH, U8>(job.first, job.x, tap_pairs, source, word);
+                words[k][word] = tensor_word<MATH, U8>(job.first, job.x, TAP_PAIRS, source, word);
         }
 #pragma unroll
         for (int k = 0; k < AHEAD; k++)
 #pragma unroll
-            for (int word = 0; word < WORDS; word++)
-                if (i + k * (int)blockDim.x < end)
-                    planes[word * job.in_plane + i + k * blockDim.x] = words[k][word];
+            for (int before = 0; before < COLUMNS; before++) {
+                int place = places[k] - before * apart;
+                uint32_t *to = plane + (rows[k] * job.in_width + place) * PLACE + before * WORDS;
+                if (i + k * (int)blockDim.x < end && place >= 0 && place < job.in_width)
+                    whole_put<WORDS>(to, words[k]);
+            }
     }
 }
 
 template <int MATH, bool U8>
 static __device__ __forceinline__ void whole_read_any(const struct whole_job &job, int image, int rank,
-                                                      uint32_t *planes)
+                                                      uint32_t *plane)
 {
-    if (job.in_words == 1)
-        whole_read<MATH, U8, 1>(job, image, rank, planes);
-    else if (job.in_words == 2)
-        whole_read<MATH, U8, 2>(job, image, rank, planes);
-    else if (job.in_words == 3)
-        whole_read<MATH, U8, 3>(job, image, rank, planes);
+    if (job.narrow)
+        whole_read<MATH, U8, true, 1>(job, image, rank, plane);
+    else if (job.pixel_words == 1)
+        whole_read<MATH, U8, false, 1>(job, image, rank, plane);
+    else if (job.pixel_words == 2)
+        whole_read<MATH, U8, false, 2>(job, image, rank, plane);
     else
-        whole_read<MATH, U8, 4>(job, image, rank, planes);
+        whole_read<MATH, U8, false, 4>(job, image, rank, plane);
 }
 
 static __device__ __forceinline__ void whole_copy(void *to, const void *from, int bytes)
@@ -110,12 +120,16 @@ whole_prepare(const struct whole_job &job, const struct whole_step &step, int *o
 {
     if (step.kind != CONVOY_WHOLE_CONV)
         return;
-    whole_copy(offsets, job.offsets + step.offsets, step.steps * TENSOR_STEP * 4);
+    whole_copy(offsets, job.offsets + step.offsets, step.offset_bytes);
     if constexpr (CLUSTER) {
-        int maps = step.map_end - step.map_begin;
-        int tile_words = step.steps * 32 * (int)(sizeof(struct tensor_weights<MATH>) / 4);
-        whole_copy(shared + step.staged, job.weights + step.weights + (int64_t)step.map_begin * tile_words,
-                   maps * tile_words * 4);
+        constexpr int CHUNKS = 32 * sizeof(struct tensor_weights<MATH>) / 16; /* of a step of 8 maps */
+        int maps = step.map_end - step.map_begin, chunks = maps * CHUNKS;
+        const uint4 *weights =
+            reinterpret_cast<const uint4 *>(job.weights + step.weights) + step.map_begin * CHUNKS;
+        uint4 *staged = reinterpret_cast<uint4 *>(shared + step.staged);
+        for (int i = threadIdx.x / 32; i < step.steps; i += blockDim.x / 32)
+            for (int k = threadIdx.x % 32; k < chunks; k += 32)
+                convoy_copy_async<16>(staged + i * chunks + k, weights + i * step.n_tiles * CHUNKS + k, 16);
         if (step.bias != WHOLE_NO_BIAS)
             whole_copy(shared + step.staged_bias, job.weights + step.bias + step.map_begin * 8, maps * 8 * 4);
         whole_copy(shared + step.staged_rows, job.rows + step.rows + step.tile_begin * 16,
@@ -157,7 +171,7 @@ static __global__ void __launch_bounds__(WHOLE_MOST_THREADS, 1)
                 whole_prepare<MATH, CLUSTER>(job, steps[last ? 0 : i + 1],
                                              offsets + (turn + 1) % 2 * job.offset_words, shared);
             if (step.clear) {
-                for (int k = threadIdx.x; k < step.out_words * step.out_plane; k += blockDim.x)
+                for (int k = threadIdx.x; k < whole_planes(step.out_words) * step.out_plane; k += blockDim.x)
                     shared[step.out + k] = 0;
                 whole_sync<CLUSTER>(false);
             }

@@ -53,7 +53,7 @@ int whole_place_tensors(struct whole_planner *p)
         }
         of[i] = count;
         items[count++] =
-            (struct item){(int)convoy_div_up(t->words * t->plane, 32) * 32, t->first, t->last, 0, i};
+            (struct item){(int)convoy_div_up(t->planes * t->plane, 32) * 32, t->first, t->last, 0, i};
     }
     qsort(items, (size_t)count, sizeof items[0], by_size);
     for (int i = 0; i < count; i++) {
@@ -89,13 +89,14 @@ int whole_place_staged(struct whole_planner *p, int begin)
 
 static bool overlap(const struct whole_tensor *a, const struct whole_tensor *b)
 {
-    return a->offset < b->offset + b->words * b->plane && b->offset < a->offset + a->words * a->plane;
+    return a->offset < b->offset + b->planes * b->plane && b->offset < a->offset + a->planes * a->plane;
 }
 
 static bool same_place(const struct whole_tensor *a, const struct whole_tensor *b)
 {
-    return a->offset == b->offset && a->plane == b->plane && a->words == b->words && a->width == b->width &&
-           a->h == b->h && a->w == b->w && a->top == b->top && a->left == b->left;
+    return a->offset == b->offset && a->plane == b->plane && a->planes == b->planes &&
+           a->place_words == b->place_words && a->width == b->width && a->h == b->h && a->w == b->w &&
+           a->top == b->top && a->left == b->left;
 }
 
 /* Padding stays zero as long as only tensors of one shape lie where it is. Two rounds, because images follow

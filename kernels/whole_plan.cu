@@ -28,7 +28,6 @@ static bool takes_layer(const struct whole_planner *p, int index)
 {
     const struct convoy_whole_layer *layer = &p->shape->layers[index];
     const struct convoy_conv_shape *s = &layer->shape;
-    bool half = p->plan->math == TENSOR_HALF;
     if ((layer->input < 0) != (index == 0) || layer->residual >= index || layer->input >= index)
         return false;
     if (layer->kind != CONVOY_WHOLE_CONV)
@@ -36,10 +35,7 @@ static bool takes_layer(const struct whole_planner *p, int index)
     /* Means and dense results are vectors without padding, in the first block's memory alone. */
     if (!is_conv(p->shape, layer->input) || !is_conv(p->shape, layer->residual))
         return false;
-    bool several =
-        s->c > 1 || index == 0; /* a word of fp16 is two channels; only the images have pairs of taps */
-    return s->groups == 1 && (!half || several) && s->k <= UINT16_MAX &&
-           (index > 0 || s->c <= CONVOY_KERNEL_CHANNELS) &&
+    return s->groups == 1 && s->k <= UINT16_MAX && (index > 0 || s->c <= CONVOY_KERNEL_CHANNELS) &&
            (s->pool == 1 || (s->pool == 2 && convoy_unary_rises(s->act) && layer->residual < 0)) &&
            s->oh >= s->pool && s->ow >= s->pool;
 }
@@ -95,19 +91,19 @@ static void shape_tensors(struct whole_planner *p)
 /* False: more than shared memory ever holds. */
 static bool lay_out_tensors(struct whole_planner *p)
 {
-    bool half = p->plan->math == TENSOR_HALF;
+    int per_word = whole_word_channels(p->plan->math);
     for (int i = 0; i <= p->shape->count; i++) {
         struct whole_tensor *t = &p->tensors[i];
         if (t->h > WHOLE_SHARED_WORDS || t->w > WHOLE_SHARED_WORDS || t->c > WHOLE_SHARED_WORDS)
             return !t->kept;
         t->width = t->w + t->left + t->right;
         t->rows = t->h + t->top + t->bottom;
-        int64_t words = (int64_t)t->width * t->rows;
-        /* Fragments of A meet no conflict of banks where planes lie an odd number of 8 words apart,
-         * modulo 32. */
-        words = words == 1 ? 1 : (convoy_div_up(words, 8) | 1) * 8;
-        t->words = half && !(i == 0 && t->c == 1) ? (t->c + 1) / 2 : t->c;
-        if (t->kept && words * t->words > WHOLE_SHARED_WORDS)
+        /* Images of few channels: a cell holds several pixels. Images of one channel: a word. */
+        t->words = i == 0 ? 1 : (int)convoy_div_up(t->c, per_word);
+        t->planes = whole_planes(t->words);
+        t->place_words = i == 0 && t->c == 1 ? 1 : WHOLE_CELL;
+        int64_t words = (int64_t)t->width * t->rows * t->place_words;
+        if (t->kept && words * t->planes > WHOLE_SHARED_WORDS)
             return false;
         t->plane = (int)whole_at_most((int)words, WHOLE_SHARED_WORDS);
     }
@@ -151,29 +147,31 @@ static void describe_step(struct whole_planner *p, int index)
     step->has_residual = layer->residual >= 0;
     step->weights = (uint32_t)plan->weight_words;
     if (layer->kind == CONVOY_WHOLE_CONV) {
-        tensor_reduction(&s, plan->math, &p->reductions[index]);
+        plan->reductions[index] = whole_reduction_of(p, index);
         p->units[index] = y->h * y->w;
         step->pool = (uint8_t)s.pool;
-        step->steps = (uint16_t)(p->reductions[index].chunks * p->reductions[index].steps);
+        step->steps = (uint16_t)plan->reductions[index].steps;
+        step->offset_bytes = (uint16_t)(plan->reductions[index].offsets * (int)sizeof(int));
+        step->narrow = plan->reductions[index].narrow;
         step->m_tiles = (uint16_t)convoy_div_up((int64_t)y->h * y->w * s.pool * s.pool, 16);
         step->n_tiles = (uint16_t)map_tiles(s.k);
         step->places = (uint16_t)p->units[index];
         step->rows = (uint32_t)p->row_count;
         step->offsets = (uint32_t)p->offset_count;
-        p->row_count += step->m_tiles * 16;
-        p->offset_count += step->steps * TENSOR_STEP;
-        plan->weight_words +=
-            rounded((size_t)step->n_tiles * step->steps * 32 * (size_t)whole_lane_words(plan->math));
+        p->row_count += whole_table_rows(step);
+        p->offset_count += plan->reductions[index].offsets;
+        plan->weight_words += rounded((size_t)step->n_tiles * (step->steps + (size_t)WHOLE_STEPS_PAST) * 32 *
+                                      (size_t)whole_lane_words(plan->math));
     } else {
         step->width = (uint16_t)x->width;
-        step->first = (uint16_t)(x->top * x->width + x->left);
+        step->first = (uint16_t)((x->top * x->width + x->left) * WHOLE_CELL);
         step->real_w = (uint16_t)x->w;
         step->places = (uint16_t)(x->h * x->w);
         step->by_w = tensor_divider(x->w);
-        step->by_groups = tensor_divider((int)convoy_div_up(x->words, 4));
+        step->by_cells = tensor_divider(x->planes);
         if (layer->kind == CONVOY_WHOLE_DENSE)
             plan->weight_words +=
-                rounded((size_t)step->places * step->maps * (size_t)convoy_div_up(x->words, 4) * 4);
+                rounded((size_t)step->places * step->maps * (size_t)(x->planes * WHOLE_CELL));
     }
     if (layer->bias != NULL && layer->kind != CONVOY_WHOLE_MEAN) {
         step->bias = (uint32_t)plan->weight_words;
@@ -186,14 +184,15 @@ static bool is_small(const struct whole_planner *p, int index)
 {
     const struct convoy_whole_layer *layer = &p->shape->layers[index];
     const struct whole_tensor *x = &p->tensors[layer->input + 1], *y = &p->tensors[index + 1];
-    struct tensor_plan reduction = {};
     struct convoy_conv_shape s = conv_of(layer);
     if ((int64_t)x->h * x->w > UINT16_MAX || (int64_t)y->h * y->w * s.pool * s.pool > UINT16_MAX * 8)
         return false;
     if (layer->kind != CONVOY_WHOLE_CONV)
         return true;
-    tensor_reduction(&s, p->plan->math, &reduction);
-    return (int64_t)reduction.chunks * reduction.steps <= UINT16_MAX && (int64_t)y->h * y->w < WHOLE_NOWHERE;
+    /* Offsets of a step are 32 bytes at most. */
+    return (int64_t)s.r * s.s * x->planes <= INT32_MAX &&
+           whole_reduction_of(p, index).offsets * (int64_t)sizeof(int) <= UINT16_MAX &&
+           (int64_t)y->h * y->w < WHOLE_NOWHERE;
 }
 
 /* A dense layer's sums are worth sending when its weights are many. */
@@ -223,7 +222,7 @@ static void stage(struct whole_planner *p, int index)
 static int place_all(struct whole_planner *p)
 {
     struct whole_job *job = &p->plan->job;
-    int end = whole_place_tensors(p), partial = 0, steps = 0, cluster = p->plan->kernel->cluster;
+    int end = whole_place_tensors(p), partial = 0, offsets = 0, cluster = p->plan->kernel->cluster;
     if (end > WHOLE_SHARED_WORDS)
         return end;
     whole_find_clears(p);
@@ -234,7 +233,7 @@ static int place_all(struct whole_planner *p)
         step->in = (uint16_t)p->tensors[layer->input + 1].offset;
         step->out = (uint16_t)p->tensors[i + 1].offset;
         step->residual = (uint16_t)(layer->residual >= 0 ? p->tensors[layer->residual + 1].offset : 0);
-        steps = whole_at_least(steps, step->kind == CONVOY_WHOLE_CONV ? step->steps : 0);
+        offsets = whole_at_least(offsets, step->offset_bytes / (int)sizeof(int));
         if (step->kind == CONVOY_WHOLE_DENSE && step->parts > 1)
             partial = whole_at_least(partial, step->parts * step->maps);
         if (step->kind == CONVOY_WHOLE_CONV && cluster > 1)
@@ -242,7 +241,7 @@ static int place_all(struct whole_planner *p)
     }
     job->partial = end;
     job->offsets_at = end + (int)convoy_div_up(partial, 32) * 32;
-    job->offset_words = steps * TENSOR_STEP;
+    job->offset_words = offsets;
     job->shares = job->offsets_at + 2 * job->offset_words;
     job->steps_at = job->shares + (cluster > 1 ? p->plan->kernel->threads * 4 : 0);
     return whole_place_staged(p, job->steps_at + p->shape->count * (int)(sizeof(struct whole_step) / 4));
@@ -263,14 +262,16 @@ static void describe_images(struct whole_planner *p)
     struct whole_job *job = &p->plan->job;
     struct whole_tensor *x = &p->tensors[0];
     job->first = p->shape->layers[0].shape;
-    job->tap_pairs = p->reductions[0].tap_pairs;
+    const struct whole_reduction *reduction = &p->plan->reductions[0];
+    job->narrow = reduction->narrow;
     job->in = x->offset;
-    job->in_plane = x->plane;
-    job->in_words = x->words;
     job->in_width = x->width;
+    job->pixel_words = reduction->pixel_words;
+    job->columns = reduction->narrow ? 1 : reduction->columns;
+    job->in_span = x->width + (job->columns - 1) * job->first.dilation[1];
     job->in_top = x->top;
     job->in_left = x->left;
-    job->by_in_width = tensor_divider(x->width);
+    job->by_in_span = tensor_divider(job->in_span);
     for (int rank = 0; rank < p->plan->kernel->cluster; rank++) {
         bool none = x->need_from[rank] >= x->need_to[rank];
         /* With the padding above and below. */

@@ -10,13 +10,27 @@
 #define WHOLE_NO_BIAS     0xffffffffu
 #define WHOLE_LEAST_STEPS 4 /* of a share */
 #define WHOLE_OUTS        8 /* results of a dense layer that a warp adds up at a time */
+#define WHOLE_STEPS_PAST  2 /* for which there are weights, and for one more offsets */
+#define WHOLE_CELL        4 /* words of a place in a plane */
 
-/* Where row i of the matrix product of a convolution lies in shared memory: words from plane 0 of the input
- * (under the filter's first tap) and of the result, and which blocks of the cluster want the result. */
-struct alignas(8) whole_row {
-    uint16_t in, out; /* out: WHOLE_NOWHERE for rows past the last */
+/* Planes of cells for so many words of a place. */
+static __host__ __device__ __forceinline__ int whole_planes(int words)
+{
+    return (words + WHOLE_CELL - 1) / WHOLE_CELL;
+}
+
+/* Where the result of a row of a convolution's matrix product goes: words from plane 0, and the blocks of the
+ * cluster that want it. */
+struct alignas(4) whole_target {
+    uint16_t out; /* WHOLE_NOWHERE for rows past the last */
     uint8_t first, last;
-    uint16_t unused;
+};
+
+/* A row: words from plane 0 of the input to what lies under the filter's first tap; and its result's place.
+ */
+struct alignas(8) whole_row {
+    uint16_t in, unused;
+    struct whole_target target;
 };
 
 /* A layer, as one block of the cluster sees it. Places in shared memory are words from its start. */
@@ -30,8 +44,10 @@ struct alignas(16) whole_step {
     bool clear;  /* the result's memory has to be zeroed first: its border is padding */
     bool has_residual;
     bool block_alone; /* after it only this block waits for itself: nobody else reads or writes here */
+    bool narrow;      /* the input's places are single words (whole_steps.cuh) */
     struct convoy_unary act;
-    uint16_t in, in_plane, in_words; /* planes of a tensor, words from one to the next, number of planes */
+    /* A tensor: its planes of cells, words from one plane to the next, words of a place that are real. */
+    uint16_t in, in_plane, in_words;
     uint16_t out, out_plane, out_words, residual;
     /* In a cluster the weights of this block's maps, their bias and the table of its rows come to shared
      * memory beforehand. */
@@ -41,6 +57,7 @@ struct alignas(16) whole_step {
     uint16_t shares, share_steps;  /* of a task, in a cluster: warps that divide its steps */
     uint16_t tasks;                /* CONV: of this block's warps */
     uint16_t steps;                /* of the reduction */
+    uint16_t offset_bytes;         /* of their table, a multiple of 16 */
     uint16_t m_tiles, n_tiles;     /* of all rows and maps */
     uint16_t maps;                 /* that are real; DENSE: outputs */
     uint16_t places;               /* CONV: of the result; DENSE, MEAN: of the input */
@@ -48,8 +65,8 @@ struct alignas(16) whole_step {
         real_w;             /* DENSE, MEAN: of the input: words of a row, the first element, real width */
     uint32_t rows, offsets; /* where its tables begin */
     uint32_t weights, bias; /* words into the packed weights; bias: WHOLE_NO_BIAS for none */
-    struct tensor_divider by_w, by_groups; /* real_w; groups of 4 words in a place */
-    struct tensor_divider by_across;       /* CONV: tasks beside each other */
+    struct tensor_divider by_w, by_cells; /* real_w; cells of a place */
+    struct tensor_divider by_across;      /* CONV: tasks beside each other */
 };
 
 /* Everything a launch is told. */
@@ -63,23 +80,38 @@ struct whole_job {
     const int *offsets;
     float *y;
     int64_t y_stride;
-    /* the images' own planes */
-    bool tap_pairs;
-    int in, in_plane, in_words, in_width, in_top, in_left;
-    struct tensor_divider by_in_width;
+    /* the images' own plane: padded lines of in_width places, each `columns` pixels of pixel_words words */
+    bool narrow; /* or a single word, in fp16 two pixels */
+    int in, in_width, in_top, in_left;
+    int pixel_words, columns;
+    int in_span; /* in_width and as many more as the last place looks to the right */
+    struct tensor_divider by_in_span;
     uint16_t first_row[CONVOY_WHOLE_CLUSTER],
         end_row[CONVOY_WHOLE_CLUSTER]; /* padded rows that a block needs */
     int words;                         /* that are zeroed once: all tensors */
-    int offsets_at, offset_words;      /* two tables of offsets, used in turns */
+    int offsets_at, offset_words;      /* two tables of offsets, used in turns; a multiple of 4 */
     int partial;                       /* sums of a dense layer, in the first block */
     int shares;   /* sums of warps that share a task: 4 for each lane but the first share's */
     int steps_at; /* this block's steps */
+};
+
+/* The reduction of a convolution: a sequence of units (cells or single words) of taps and planes, as many to
+ * a step as make 8 words. Rows of the filter, then groups of columns that a cell holds, then planes. */
+struct whole_reduction {
+    bool narrow;     /* a unit is a word */
+    int pixel_words; /* of a cell; 1 if narrow */
+    int columns;     /* of a unit */
+    int groups;      /* of columns in a row of the filter */
+    int units, step_units, steps;
+    int offsets;             /* units that are tabulated: of all steps, and to a multiple of 16 bytes */
+    int place_words, planes; /* of the input (whole_planner.h) */
 };
 
 struct convoy_whole_plan {
     const struct convoy_whole_kernel *kernel;
     struct whole_job job;
     struct whole_step steps[CONVOY_WHOLE_LAYERS];
+    struct whole_reduction reductions[CONVOY_WHOLE_LAYERS]; /* of convolutions */
     enum tensor_math math;
     size_t shared_bytes;
     int blocks; /* clusters x blocks of each */

@@ -7,14 +7,17 @@
 #define WHOLE_SHARED_WORDS                                                                                   \
     ((int)(227 * 1024 / sizeof(float))) /* of a block on the chips that have clusters */
 
-/* A tensor in shared memory: planes of rows x width words with padding around the real h x w. Number 0 is the
- * images, i + 1 what layer i computes. */
+/* A tensor in shared memory: planes of rows x width places with padding around the real h x w. A place is a
+ * cell of WHOLE_CELL words: channels of it, or of images pixels beside each other, or a single word. Number 0
+ * is the images, i + 1 what layer i computes. */
 struct whole_tensor {
     bool kept; /* in shared memory: all but the result */
     int c, h, w, top, left, bottom, right;
-    int rows, width, plane, words;
-    int offset, first, last; /* steps: written and read last; of the images first is -1 */
-    int copy_of;             /* the tensor in whose memory it lies, itself as a rule */
+    int rows, width;
+    int place_words, plane, planes; /* plane: words */
+    int words;                      /* of a place in all planes that are real */
+    int offset, first, last;        /* steps: written and read last; of the images first is -1 */
+    int copy_of;                    /* the tensor in whose memory it lies, itself as a rule */
     int need_from[CONVOY_WHOLE_CLUSTER], need_to[CONVOY_WHOLE_CLUSTER]; /* real rows that a block reads */
 };
 
@@ -22,7 +25,6 @@ struct whole_planner {
     const struct convoy_whole_shape *shape;
     struct convoy_whole_plan *plan;
     struct whole_tensor tensors[CONVOY_WHOLE_LAYERS + 1];
-    struct tensor_plan reductions[CONVOY_WHOLE_LAYERS];
     int staged_words[CONVOY_WHOLE_LAYERS], staged_weights[CONVOY_WHOLE_LAYERS];
     int units[CONVOY_WHOLE_LAYERS]; /* rows of the result of a convolution, pooled */
     int row_count, offset_count;
@@ -43,6 +45,18 @@ static inline int whole_lane_words(enum tensor_math math)
     return math == TENSOR_FP32 ? 4 : 2;
 }
 
+/* Channels that a word holds. */
+static inline int whole_word_channels(enum tensor_math math)
+{
+    return math == TENSOR_HALF ? 2 : 1;
+}
+
+/* Rows of a convolution that are tabulated: tasks of four tiles may look past the last. */
+static inline int whole_table_rows(const struct whole_step *step)
+{
+    return (step->m_tiles + 3) / 4 * 4 * 16;
+}
+
 /* Words of the weights of 8 maps. */
 static inline int whole_tile_words(const struct whole_planner *p, int index)
 {
@@ -61,6 +75,8 @@ bool whole_feeds_dense(const struct whole_planner *p, int index);
 double whole_conv_cycles(const struct whole_planner *p, int index, int parts, int map_parts, int mt, int nt);
 /* most: words of weights that a block keeps of a layer. Leaves mt 0 where the shares cannot be that small. */
 void whole_divide_conv(struct whole_planner *p, int index, int most);
+/* Has the device code for such tasks? */
+bool whole_takes_tiles(const struct whole_planner *p, int index, int mt, int nt);
 /* The units that block rank of the cluster computes of a convolution. */
 void whole_units_of(const struct whole_planner *p, int index, int rank, int *from, int *to);
 /* The rows of all tensors that each block reads. */
@@ -77,7 +93,16 @@ int whole_place_staged(struct whole_planner *p, int begin);
 /* Which layers have to clear their result's memory. */
 void whole_find_clears(struct whole_planner *p);
 
-/* ---- What the device walks through (whole_tables.cu) ---- */
+/* ---- What the device walks through (whole_tables.cu, whole_weights.cu) ---- */
+
+/* Of a layer that reads x. */
+struct whole_reduction whole_reduction_of(const struct whole_planner *p, int index);
+/* Where the word of the reduction is in the filter: false past its end. column and channel are those of the
+ * word's first number; its second, in fp16, is the next column if narrow, otherwise the next channel. */
+struct whole_tap {
+    int r, column, channel;
+};
+bool whole_tap_of(const struct whole_reduction *r, enum tensor_math math, int word, struct whole_tap *tap);
 
 /* False: no memory. */
 bool whole_make_tables(struct whole_planner *p);

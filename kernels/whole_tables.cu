@@ -10,39 +10,68 @@ static void make_rows(const struct whole_planner *p, int index, struct whole_row
     const struct convoy_conv_shape *s = &layer->shape;
     const struct whole_step *step = &p->plan->steps[index];
     const struct whole_tensor *x = &p->tensors[layer->input + 1], *y = &p->tensors[index + 1];
-    for (int i = 0; i < step->m_tiles * 16; i++) {
+    for (int i = 0; i < whole_table_rows(step); i++) {
         int tile = i / 16, row = i % 16;
         int unit = s->pool == 2 ? tile * 4 + row % 8 / 2 : i;
         int safe = whole_at_most(unit, p->units[index] - 1), unit_y = safe / y->w, unit_x = safe % y->w;
         int oy = unit_y * s->pool + (s->pool == 2 ? row / 8 : 0),
             ox = unit_x * s->pool + (s->pool == 2 ? row % 2 : 0);
-        rows[i].in = (uint16_t)((oy * s->stride[0] - s->pad[0] + x->top) * x->width + ox * s->stride[1] -
-                                s->pad[1] + x->left);
+        rows[i].in = (uint16_t)(((oy * s->stride[0] - s->pad[0] + x->top) * x->width + ox * s->stride[1] -
+                                 s->pad[1] + x->left) *
+                                x->place_words);
+        struct whole_target *target = &rows[i].target;
         bool unused = !y->kept && layer->residual < 0; /* beside the result may lie what is added to it */
-        rows[i].out = (uint16_t)(unused ? 0 : (unit_y + y->top) * y->width + unit_x + y->left);
+        target->out = (uint16_t)(unused ? 0 : ((unit_y + y->top) * y->width + unit_x + y->left) * WHOLE_CELL);
         if (unit != safe)
-            rows[i].out = WHOLE_NOWHERE;
-        whole_readers(p, y, unit_y, &rows[i].first, &rows[i].last);
+            target->out = WHOLE_NOWHERE;
+        whole_readers(p, y, unit_y, &target->first, &target->last);
     }
 }
 
-/* As tensor's weights are laid out: chunks of channels, taps, words. Those past the end repeat the last. */
+struct whole_reduction whole_reduction_of(const struct whole_planner *p, int index)
+{
+    const struct convoy_whole_layer *layer = &p->shape->layers[index];
+    const struct whole_tensor *x = &p->tensors[layer->input + 1];
+    int per_word = whole_word_channels(p->plan->math);
+    struct whole_reduction r = {};
+    r.narrow = x->place_words == 1;
+    r.place_words = x->place_words;
+    r.planes = x->planes;
+    r.pixel_words = WHOLE_CELL;
+    if (layer->input < 0) /* 1, 2 or 4, so that a pixel lies on a multiple of its size */
+        r.pixel_words = r.narrow ? 1 : x->c <= per_word ? 1 : x->c <= 2 * per_word ? 2 : 4;
+    r.columns = r.narrow ? per_word : WHOLE_CELL / r.pixel_words;
+    r.groups = (int)convoy_div_up(layer->shape.s, r.columns);
+    r.units = layer->shape.r * r.groups * x->planes;
+    r.step_units = TENSOR_STEP / x->place_words;
+    r.steps = (int)convoy_div_up(r.units, r.step_units);
+    r.offsets = (int)convoy_div_up((r.steps + WHOLE_STEPS_PAST + 1) * r.step_units, 4) * 4;
+    return r;
+}
+
+bool whole_tap_of(const struct whole_reduction *r, enum tensor_math math, int word, struct whole_tap *tap)
+{
+    int unit = word / r->place_words, in_unit = word % r->place_words;
+    int plane = unit % r->planes, group = unit / r->planes % r->groups;
+    tap->r = unit / r->planes / r->groups;
+    tap->column = group * r->columns + in_unit / r->pixel_words;
+    tap->channel = (plane * WHOLE_CELL + in_unit % r->pixel_words) * whole_word_channels(math);
+    return unit < r->units;
+}
+
+/* Those past the end repeat the last. */
 static void make_offsets(const struct whole_planner *p, int index, int *offsets)
 {
     const struct convoy_whole_layer *layer = &p->shape->layers[index];
     const struct convoy_conv_shape *s = &layer->shape;
-    const struct tensor_plan *reduction = &p->reductions[index];
     const struct whole_tensor *x = &p->tensors[layer->input + 1];
-    for (int chunk = 0; chunk < reduction->chunks; chunk++)
-        for (int i = 0; i < reduction->steps * TENSOR_STEP; i++) {
-            int real = s->r * reduction->tap_columns * reduction->words, k = whole_at_most(i, real - 1);
-            int tap = k / reduction->words, word = chunk * reduction->words + k % reduction->words;
-            int r = tap / reduction->tap_columns,
-                column = tap % reduction->tap_columns * (reduction->tap_pairs ? 2 : 1);
-            *offsets++ = (whole_at_most(word, x->words - 1) * x->plane + r * s->dilation[0] * x->width +
-                          column * s->dilation[1]) *
-                         4;
-        }
+    const struct whole_reduction *r = &p->plan->reductions[index];
+    for (int i = 0; i < r->offsets; i++) {
+        int unit = whole_at_most(i, r->units - 1), tap = unit / x->planes;
+        int place =
+            tap / r->groups * s->dilation[0] * x->width + tap % r->groups * r->columns * s->dilation[1];
+        offsets[i] = (unit % x->planes * x->plane + place * x->place_words) * (int)sizeof(uint32_t);
+    }
 }
 
 /* A step as block rank sees it. */

@@ -36,16 +36,44 @@ template <bool SHARED, typename T> static __device__ __forceinline__ T whole_loa
         return __ldg(at);
 }
 
+/* Bytes from the tensor's beginning to what row `at` reads. */
 template <bool SHARED>
-static __device__ __forceinline__ struct whole_row whole_row(const struct whole_row *rows, int at)
+static __device__ __forceinline__ int whole_row_in(const struct whole_row *rows, int at)
 {
-    uint2 words = whole_load<SHARED>(reinterpret_cast<const uint2 *>(rows) + at);
-    struct whole_row row;
-    row.in = (uint16_t)words.x;
-    row.out = (uint16_t)(words.x >> 16);
-    row.first = (uint8_t)words.y;
-    row.last = (uint8_t)(words.y >> 8);
-    return row;
+    return whole_load<SHARED>(&rows[at].in) * 4;
+}
+
+/* Where the result of row `at` goes. Read when it is needed, not kept while the products are made: registers
+ * are what these kernels are short of. */
+template <bool CLUSTER>
+static __device__ __forceinline__ struct whole_target whole_row_target(const struct whole_row *rows, int at)
+{
+    struct whole_target target = {};
+    uint32_t word = whole_load<CLUSTER>(reinterpret_cast<const uint32_t *>(&rows[at].target));
+    target.out = (uint16_t)word;
+    if constexpr (CLUSTER) {
+        target.first = (uint8_t)(word >> 16);
+        target.last = (uint8_t)(word >> 24);
+    }
+    return target;
+}
+
+/* Writes a pixel's words at once; they lie on a multiple of their size. */
+template <int WORDS>
+static __device__ __forceinline__ void whole_put(uint32_t *to, const uint32_t (&words)[WORDS])
+{
+    if constexpr (WORDS == 4)
+        *reinterpret_cast<uint4 *>(to) = make_uint4(words[0], words[1], words[2], words[3]);
+    else if constexpr (WORDS == 2)
+        *reinterpret_cast<uint2 *>(to) = make_uint2(words[0], words[1]);
+    else
+        *to = words[0];
+}
+
+/* A word of a tensor, from the beginning of its place in the first plane. */
+static __device__ __forceinline__ int whole_word_of(int plane, int word)
+{
+    return word / WHOLE_CELL * plane + word % WHOLE_CELL;
 }
 
 #endif

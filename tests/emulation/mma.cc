@@ -1,7 +1,9 @@
-/* A step of a warp on the tensor cores: kernels/mma.cuh says how the operands are spread over the lanes. */
+/* What a warp does together for the tensor cores, a step and the loading of its rows: kernels/mma.cuh says
+ * how the operands are spread over the lanes. */
 #include "emulation.h"
 
 #include <cmath>
+#include <cstring>
 #include <vector>
 
 #define A_WORDS 4u
@@ -65,4 +67,19 @@ void convoy_emulated_mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uin
         d[i] = (float)sum;
     }
     __syncwarp(); /* before the next words come */
+}
+
+/* ldmatrix of four matrices of 8 rows of 16 bytes, lane l giving the address of row l % 8 of matrix l / 8. */
+void convoy_emulated_load_matrices(uint32_t (&a)[4], const void *row)
+{
+    uint32_t mine[2];
+    memcpy(mine, &row, sizeof mine);
+    const uint32_t *all = convoy_emulated_gather(mine, 2);
+    int lane = convoy_emulated_lane();
+    for (int matrix = 0; matrix < 4; matrix++) {
+        const uint32_t *from;
+        memcpy(&from, &all[(matrix * 8 + lane / 4) * 2], sizeof from);
+        a[matrix] = from[lane % 4];
+    }
+    __syncwarp();
 }

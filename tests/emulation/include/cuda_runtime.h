@@ -72,6 +72,11 @@ static inline int4 make_int4(int x, int y, int z, int w)
 {
     return {x, y, z, w};
 }
+static inline uint2 make_uint2(unsigned x, unsigned y)
+{
+    return {x, y};
+}
+
 static inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w)
 {
     return {x, y, z, w};
@@ -88,6 +93,7 @@ void __syncwarp(unsigned mask = 0xffffffffu);
 uint64_t convoy_emulated_shuffle(uint64_t value, int from);
 /* kernels/mma.cuh: d += a b, of words that are one tf32 or two fp16. */
 void convoy_emulated_mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, bool halves);
+void convoy_emulated_load_matrices(uint32_t (&a)[4], const void *row);
 /* Dynamic shared memory of the block. */
 void *convoy_emulated_shared();
 /* kernels/cluster.cuh: the last is where bytes at `at` lie in another block of the cluster. */
