@@ -7,8 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CASES 40 /* of each precision */
-#define TRIES 4  /* kernels for a network */
+#define CASES       40        /* of each precision */
+#define TRIES       4         /* kernels for a network */
+#define LARGE_DENSE (1 << 16) /* weights of a dense layer that is divided (whole_divide.cu) */
 
 /* A sum that lies between two numbers of 11 bits is rounded to the one or the other, as its last bits fall
  * out, and layer after layer carries that on: 1.1e-3 at worst in 90 runs of this check. fp32 has no such
@@ -120,13 +121,23 @@ static void add_conv(struct convoy_check *check, struct check_network *net, int 
     check_network_fill(check, net, layer);
 }
 
-static void add_dense(struct convoy_check *check, struct check_network *net, int most)
+static void add_dense(struct convoy_check *check, struct check_network *net, int least, int most)
 {
     struct convoy_whole_layer *layer = check_network_add(net, CONVOY_WHOLE_DENSE, net->shape.count - 1);
-    layer->shape.k = convoy_check_between(check, 1, most);
+    layer->shape.k = convoy_check_between(check, least, most);
     layer->shape.bias = convoy_check_between(check, 0, 3) != 0;
     layer->shape.act = convoy_check_any_unary(check);
     check_network_fill(check, net, layer);
+}
+
+/* As large as one has to be to be divided; returns whether that is not too much. */
+static bool add_large_dense(struct convoy_check *check, struct check_network *net)
+{
+    int inputs = check_network_outputs(&net->layers[net->shape.count - 1]), least = LARGE_DENSE / inputs + 1;
+    if (least > 400)
+        return false;
+    add_dense(check, net, least, least + 12);
+    return true;
 }
 
 static void make_network(struct convoy_check *check, struct check_network *net)
@@ -137,14 +148,15 @@ static void make_network(struct convoy_check *check, struct check_network *net)
     int convs = convoy_check_between(check, 1, 6);
     while (net->shape.count == 0 || convs-- > 1)
         add_conv(check, net, c, h, w);
-    if (convoy_check_between(check, 0, 3) == 0) {
+    bool large = convoy_check_between(check, 0, 2) == 0 && add_large_dense(check, net);
+    if (!large && convoy_check_between(check, 0, 3) == 0) {
         check_network_add(net, CONVOY_WHOLE_MEAN, net->shape.count - 1);
         if (convoy_check_between(check, 0, 3) == 0) /* of the one place that is left */
             add_conv(check, net, c, h, w);
     }
-    int dense = convoy_check_between(check, 0, 2);
+    int dense = large ? 0 : convoy_check_between(check, 0, 2);
     for (int i = 0; i < dense; i++)
-        add_dense(check, net, i == 0 ? 200 : 12);
+        add_dense(check, net, 1, i == 0 ? 200 : 12);
     net->shape.layers = net->layers;
     /* Some more than a launch has clusters, each of which then takes several; of those, small images. */
     bool many = h * w <= 100 && convoy_check_between(check, 0, 1);
@@ -331,9 +343,12 @@ static void check_one(struct convoy_check *check, enum convoy_products products)
                                 want + n * net.shape.y_stride);
     for (int tries = 0; tries < TRIES; tries++) {
         const struct convoy_whole_kernel *kernel = kernels[convoy_check_between(check, 0, count - 1)];
-        if (kernel->products == products && !kernel->front)
+        if (kernel->products == products && kernel->reach == CONVOY_WHOLE_ALL)
             (void)run(check, &net, kernel, &x, &images, want);
     }
+    for (int i = 0; i < count; i++) /* which take few of the networks */
+        if (kernels[i]->products == products && kernels[i]->reach == CONVOY_WHOLE_FIRST_DENSE)
+            (void)run(check, &net, kernels[i], &x, &images, want);
     free(want);
     convoy_check_free(&x);
     check_network_free(&net);

@@ -166,6 +166,104 @@ static __device__ __forceinline__ void whole_give_pooled(const struct whole_step
                 to[j * 8 * places + i * 4] = pooled[i * NT + j][0];
 }
 
+/* Where the results of a convolution in phases go (struct whole_reduction): a map is 8 columns of the matrix
+ * product in fp16, 4 otherwise, for outputs beside each other, of which a lane has two. What it needs of the
+ * step is copied, since a store to shared memory might change the step for all the compiler knows. */
+template <int MATH, bool CLUSTER> struct whole_phases {
+    using value = typename whole_element<MATH>::type;
+    static constexpr int PER_WORD = (int)(sizeof(uint32_t) / sizeof(value));
+    static constexpr int MAPS = 2 / PER_WORD; /* of 8 columns */
+    static constexpr int PAIRS = 4 / MAPS;    /* of phases */
+    int pair, first_map, maps, places, plane;
+    bool result;
+    float *y;
+    uint32_t *shared;
+
+    __device__ __forceinline__ whole_phases(const struct whole_step &step, const struct whole_task &task,
+                                            float *results, uint32_t *memory)
+        : pair(threadIdx.x % 4 % PAIRS), first_map(task.map * MAPS + threadIdx.x % 4 / PAIRS),
+          maps(step.maps), places(step.places), plane(step.out_plane), result(step.result), y(results),
+          shared(memory + step.out)
+    {
+    }
+
+    /* The result of the lane's map of tile j, `beside` places from where the row's results begin. */
+    __device__ __forceinline__ void put(const struct whole_target &target, int beside, int j, float sum) const
+    {
+        int map = first_map + j * MAPS;
+        if (map >= maps)
+            return;
+        if (result) {
+            y[map * places + target.out + beside] = sum;
+            return;
+        }
+        uint32_t *cell = shared + target.out + beside * WHOLE_CELL + map / (WHOLE_CELL * PER_WORD) * plane;
+        value *at = reinterpret_cast<value *>(cell) + map % (WHOLE_CELL * PER_WORD);
+        if constexpr (whole_pairs<MATH>)
+            whole_store<CLUSTER>(target, at, (value)convoy_half2(sum, 0.0f));
+        else
+            whole_store<CLUSTER>(target, at, whole_word<MATH>(sum));
+    }
+
+    /* Those of tiles j and j + 1, where the first map is even. */
+    __device__ __forceinline__ void put_two(const struct whole_target &target, int beside, int j, float one,
+                                            float other) const
+    {
+        int map = first_map + j;
+        if (result) {
+            put(target, beside, j, one);
+            put(target, beside, j + 1, other);
+        } else if (map < maps) {
+            uint32_t *cell = shared + target.out + beside * WHOLE_CELL + map / 8 * plane;
+            whole_store<CLUSTER>(target, cell + map % 8 / 2, convoy_half2(one, other));
+        }
+    }
+};
+
+template <int MATH, bool CLUSTER, int MT, int NT>
+static __device__ __forceinline__ void
+whole_finish_phases(const struct whole_step &step, const struct whole_task &task,
+                    const struct whole_row *rows, float *y, uint32_t *shared, float (&sum)[MT * NT][4])
+{
+    constexpr bool ROUGH = whole_pairs<MATH>, TWO = whole_pairs<MATH> && NT % 2 == 0;
+    struct whole_phases<MATH, CLUSTER> to(step, task, y, shared);
+    int row = task.tile * 16 + threadIdx.x % 32 / 4;
+    if (step.pool == 2) { /* outputs beside each other are a lane's own, and those under them too */
+        float pooled[MT * NT][1];
+#pragma unroll
+        for (int i = 0; i < MT * NT; i++)
+            pooled[i][0] =
+                tensor_larger(tensor_larger(sum[i][0], sum[i][1]), tensor_larger(sum[i][2], sum[i][3]));
+        convoy_activate<ROUGH>(step.act, pooled);
+#pragma unroll
+        for (int i = 0; i < MT; i++) {
+            struct whole_target target = whole_row_target<CLUSTER>(rows, row + i * 16);
+            if (to.pair >= whole_load<CLUSTER>(&rows[row + i * 16].places))
+                continue;
+#pragma unroll
+            for (int j = 0; j < NT; j += TWO ? 2 : 1) {
+                if constexpr (TWO)
+                    to.put_two(target, to.pair, j, pooled[i * NT + j][0], pooled[i * NT + j + 1][0]);
+                else
+                    to.put(target, to.pair, j, pooled[i * NT + j][0]);
+            }
+        }
+        return;
+    }
+    convoy_activate<ROUGH>(step.act, sum);
+#pragma unroll
+    for (int i = 0; i < MT * 2; i++) {
+        struct whole_target target = whole_row_target<CLUSTER>(rows, row + i * 8);
+        int there = whole_load<CLUSTER>(&rows[row + i * 8].places);
+#pragma unroll
+        for (int j = 0; j < NT; j++)
+#pragma unroll
+            for (int e = 0; e < 2; e++)
+                if (to.pair * 2 + e < there)
+                    to.put(target, to.pair * 2 + e, j, sum[i / 2 * NT + j][i % 2 * 2 + e]);
+    }
+}
+
 /* What becomes of a task's sums. */
 template <int MATH, bool CLUSTER, int MT, int NT>
 static __device__ __forceinline__ void
@@ -173,6 +271,10 @@ whole_finish(const struct whole_step &step, const struct whole_task &task, const
              float *y, uint32_t *shared, float (&sum)[MT * NT][4])
 {
     constexpr bool ROUGH = whole_pairs<MATH>;
+    if (step.phases) {
+        whole_finish_phases<MATH, CLUSTER, MT, NT>(step, task, rows, y, shared, sum);
+        return;
+    }
     if (step.pool == 2) {
         float pooled[MT * NT][1];
         tensor_pool<MT * NT>(sum, pooled);
@@ -192,18 +294,15 @@ whole_finish(const struct whole_step &step, const struct whole_task &task, const
         whole_keep<MATH, CLUSTER, MT, NT>(step, task, rows, shared, sum);
 }
 
-/* Byte offsets of a task's inputs: of the row whose address a lane gives, or of its two rows. */
-template <bool CLUSTER, bool NARROW, int MT>
+/* Byte offsets of a task's inputs, of the rows whose addresses a lane gives. */
+template <bool CLUSTER, int MT>
 static __device__ __forceinline__ void whole_find(const struct whole_task &task, const struct whole_row *rows,
-                                                  int (&base)[MT][whole_lane_units<NARROW>])
+                                                  int (&base)[MT])
 {
-    int lane = threadIdx.x % 32, row = task.tile * 16 + (NARROW ? lane / 4 : lane % 16);
+    int row = task.tile * 16 + threadIdx.x % 16;
 #pragma unroll
-    for (int i = 0; i < MT; i++) {
-        base[i][0] = whole_row_in<CLUSTER>(rows, row + i * 16);
-        if constexpr (NARROW)
-            base[i][1] = whole_row_in<CLUSTER>(rows, row + i * 16 + 8);
-    }
+    for (int i = 0; i < MT; i++)
+        base[i] = whole_row_in<CLUSTER>(rows, row + i * 16);
 }
 
 /* Sums begin with their map's bias. */
@@ -223,7 +322,7 @@ static __device__ __forceinline__ void whole_start(const float *bias, float (&su
 }
 
 /* A convolution, by all warps of the block, for its part of the rows and maps. */
-template <int MATH, bool CLUSTER, bool NARROW, int MT, int NT>
+template <int MATH, bool CLUSTER, int MT, int NT>
 static __device__ __forceinline__ void whole_conv(const struct whole_job &job, const struct whole_step &step,
                                                   float *y, uint32_t *shared, const int *offsets)
 {
@@ -261,13 +360,13 @@ static __device__ __forceinline__ void whole_conv(const struct whole_job &job, c
             int down = tensor_divide(number, step.by_across), beside = number - down * across;
             task.tile = tile_begin + down * MT;
             task.map = map_begin + beside * NT;
-            int base[MT][whole_lane_units<NARROW>];
-            whole_find<CLUSTER, NARROW, MT>(task, rows, base);
+            int base[MT];
+            whole_find<CLUSTER, MT>(task, rows, base);
             if (step.bias != WHOLE_NO_BIAS && share == 0)
                 whole_start<CLUSTER, MT, NT>(bias + task.map * 8, sum);
-            whole_add<MATH, MT, NT, CLUSTER, NARROW>(
-                shared + step.in, offsets + begin * whole_step_units<NARROW>, base,
-                weights + begin * weight_stride + task.map * 32 + lane, weight_stride, end - begin, sum);
+            whole_add<MATH, MT, NT, CLUSTER>(shared + step.in, offsets + begin * WHOLE_STEP_CELLS, base,
+                                             weights + begin * weight_stride + task.map * 32 + lane,
+                                             weight_stride, end - begin, sum);
         }
         if constexpr (CLUSTER) {
             static_assert(MT * NT == 1, "shares are added up for one tile");
@@ -298,38 +397,30 @@ static __device__ __forceinline__ void whole_conv_any(const struct whole_job &jo
     /* A cluster is for few images: one kind of task, because each costs its way through the instruction cache
      * (2,000 to 4,000 cycles where one was met for the first time). */
     if constexpr (CLUSTER) {
-        if (step.narrow)
-            whole_conv<MATH, CLUSTER, true, 1, 1>(job, step, y, shared, offsets);
-        else
-            whole_conv<MATH, CLUSTER, false, 1, 1>(job, step, y, shared, offsets);
+        whole_conv<MATH, CLUSTER, 1, 1>(job, step, y, shared, offsets);
+    } else {
+        switch (step.mt * 8 + step.nt) { /* as whole_takes_tiles() says */
+#define WHOLE_CASE(MT, NT)                                                                                   \
+    case MT * 8 + NT:                                                                                        \
+        if constexpr (MT * NT <= (MATH == TENSOR_FP32 ? 8 : 16))                                             \
+            whole_conv<MATH, CLUSTER, MT, NT>(job, step, y, shared, offsets);                                \
         return;
-    }
-    /* As whole_takes_tiles() says. */
-    switch (step.narrow * 64 + step.mt * 8 + step.nt) {
-#define WHOLE_CASE(NARROW, MT, NT)                                                                           \
-    case NARROW * 64 + MT * 8 + NT:                                                                          \
-        if constexpr (MT * NT <= (MATH == TENSOR_FP32 ? 8 : 16) && !CLUSTER)                                 \
-            whole_conv<MATH, CLUSTER, NARROW, MT, NT>(job, step, y, shared, offsets);                        \
-        return;
-        WHOLE_CASE(true, 1, 1)
-        WHOLE_CASE(true, 1, 2)
-        WHOLE_CASE(true, 4, 1)
-        WHOLE_CASE(true, 4, 2)
-        WHOLE_CASE(false, 1, 1)
-        WHOLE_CASE(false, 1, 2)
-        WHOLE_CASE(false, 1, 3)
-        WHOLE_CASE(false, 1, 4)
-        WHOLE_CASE(false, 2, 1)
-        WHOLE_CASE(false, 2, 2)
-        WHOLE_CASE(false, 2, 3)
-        WHOLE_CASE(false, 2, 4)
-        WHOLE_CASE(false, 4, 1)
-        WHOLE_CASE(false, 4, 2)
-        WHOLE_CASE(false, 4, 3)
-        WHOLE_CASE(false, 4, 4)
+            WHOLE_CASE(1, 1)
+            WHOLE_CASE(1, 2)
+            WHOLE_CASE(1, 3)
+            WHOLE_CASE(1, 4)
+            WHOLE_CASE(2, 1)
+            WHOLE_CASE(2, 2)
+            WHOLE_CASE(2, 3)
+            WHOLE_CASE(2, 4)
+            WHOLE_CASE(4, 1)
+            WHOLE_CASE(4, 2)
+            WHOLE_CASE(4, 3)
+            WHOLE_CASE(4, 4)
 #undef WHOLE_CASE
-    default:
-        return;
+        default:
+            return;
+        }
     }
 }
 

@@ -60,18 +60,24 @@ template <int MATH> static __device__ __forceinline__ float whole_dot(uint4 inpu
 
 /* A dense layer: a warp takes WHOLE_OUTS outputs, its lanes a cell each of the input. Products of
  * fp16 are exact in fp32, so this is what tensor cores would give, or better. Undivided it is the first
- * block's alone. Divided by places, as the layer before it, each block sends its sums to the first. */
+ * block's alone. Divided by places, as the layer before it, each block sends its sums to the first. Several
+ * teams divide the outputs among them. */
 template <int MATH, bool CLUSTER>
 static __device__ __forceinline__ void whole_dense(const struct whole_job &job, const struct whole_step &step,
-                                                   int rank, float *y, uint32_t *shared)
+                                                   int rank, int team, float *y, uint32_t *shared)
 {
     bool divided = CLUSTER && step.parts > 1;
     if (rank > 0 && !divided)
         return;
     int lane = threadIdx.x % 32, warps = blockDim.x / 32, cells = whole_planes(step.in_words);
-    int begin = step.tile_begin, end = step.tile_end;
+    int begin = step.tile_begin, end = step.tile_end, outs = step.maps, first_out = 0;
+    if (CLUSTER && job.teams > 1) {
+        int groups = (outs + WHOLE_OUTS - 1) / WHOLE_OUTS;
+        first_out = groups * team / job.teams * WHOLE_OUTS;
+        outs = min(outs, groups * (team + 1) / job.teams * WHOLE_OUTS);
+    }
     const uint4 *weights = reinterpret_cast<const uint4 *>(job.weights + step.weights);
-    for (int out = threadIdx.x / 32 * WHOLE_OUTS; out < step.maps; out += warps * WHOLE_OUTS) {
+    for (int out = first_out + threadIdx.x / 32 * WHOLE_OUTS; out < outs; out += warps * WHOLE_OUTS) {
         float sum[WHOLE_OUTS] = {};
         float bias = whole_bias(job, step, min(out + lane, step.maps - 1));
 #pragma unroll 2
@@ -94,7 +100,7 @@ static __device__ __forceinline__ void whole_dense(const struct whole_job &job, 
             mine = lane == k ? sum[k] : mine;
         }
         int at = out + lane;
-        if (lane >= WHOLE_OUTS || at >= step.maps)
+        if (lane >= WHOLE_OUTS || at >= outs)
             continue;
         if (divided)
             convoy_cluster_store(reinterpret_cast<float *>(shared + job.partial + rank * step.maps + at), 0,
@@ -105,7 +111,7 @@ static __device__ __forceinline__ void whole_dense(const struct whole_job &job, 
     if (!divided)
         return;
     convoy_cluster_sync();
-    for (int at = threadIdx.x; rank == 0 && at < step.maps; at += blockDim.x) {
+    for (int at = first_out + threadIdx.x; rank == 0 && at < outs; at += blockDim.x) {
         float sum = 0.0f, bias = whole_bias(job, step, at);
         for (int part = 0; part < step.parts; part++)
             sum += convoy_bits_float(shared[job.partial + part * step.maps + at]);

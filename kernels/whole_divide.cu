@@ -39,14 +39,11 @@ bool whole_feeds_dense(const struct whole_planner *p, int index)
            (int64_t)next->shape.c * next->shape.h * next->shape.w * next->shape.k >= WORTH_DIVIDING;
 }
 
-/* As whole_conv_any() has them: what the registers hold; few for images of one channel, which are a layer at
- * most. */
-bool whole_takes_tiles(const struct whole_planner *p, int index, int mt, int nt)
+/* As whole_conv_any() has them: what the registers hold. */
+bool whole_takes_tiles(const struct whole_planner *p, int mt, int nt)
 {
     if (p->plan->kernel->cluster > 1)
         return mt * nt == 1;
-    if (p->plan->reductions[index].narrow)
-        return mt != 2 && nt <= 2;
     return mt * nt <= (p->plan->math == TENSOR_FP32 ? 8 : 16);
 }
 
@@ -63,7 +60,7 @@ void whole_divide_conv(struct whole_planner *p, int index, int most)
                 int map_parts = cluster / parts;
                 bool even = step->n_tiles % map_parts == 0 && step->n_tiles / map_parts % nt == 0;
                 int staged = (int)convoy_div_up(step->n_tiles, map_parts) * whole_tile_words(p, index);
-                if (!(even || nt == 1) || !whole_takes_tiles(p, index, mt, nt))
+                if (!(even || nt == 1) || !whole_takes_tiles(p, mt, nt))
                     continue;
                 if (cluster > 1 && (staged > most || (map_parts > 1 && whole_feeds_dense(p, index))))
                     continue;
@@ -82,9 +79,20 @@ void whole_divide_conv(struct whole_planner *p, int index, int most)
 void whole_units_of(const struct whole_planner *p, int index, int rank, int *from, int *to)
 {
     const struct whole_step *step = &p->plan->steps[index];
-    int tile_units = 16 / (step->pool * step->pool), number = rank / step->map_parts;
+    int tile_units = 16 / p->unit_rows[index], number = rank / step->map_parts;
     *from = whole_at_most(whole_part(step->m_tiles, number, step->parts) * tile_units, p->units[index]);
     *to = whole_at_most(whole_part(step->m_tiles, number + 1, step->parts) * tile_units, p->units[index]);
+}
+
+void whole_places_of(const struct whole_planner *p, int index, int rank, int *from, int *to)
+{
+    const struct whole_tensor *y = &p->tensors[index + 1];
+    int line = p->line_units[index], beside = p->plan->reductions[index].phases / p->plan->steps[index].pool;
+    whole_units_of(p, index, rank, from, to);
+    if (p->plan->reductions[index].phases == 1)
+        return;
+    *from = *from / line * y->w + whole_at_most(*from % line * beside, y->w);
+    *to = *to / line * y->w + whole_at_most(*to % line * beside, y->w);
 }
 
 static void need(struct whole_tensor *t, int rank, int from, int to)
@@ -104,12 +112,13 @@ void whole_find_needs(struct whole_planner *p)
         const struct convoy_whole_layer *layer = &p->shape->layers[i];
         const struct convoy_conv_shape *s = &layer->shape;
         const struct whole_step *step = &p->plan->steps[i];
-        struct whole_tensor *x = &p->tensors[layer->input + 1], *y = &p->tensors[i + 1];
+        struct whole_tensor *x = &p->tensors[layer->input + 1];
+        int line = p->line_units[i];
         if (layer->kind != CONVOY_WHOLE_CONV) {
             /* Divided, each block reads what it wrote itself. */
             for (int rank = 0; rank < p->plan->kernel->cluster && step->parts > 1; rank++) {
                 int from, to;
-                whole_units_of(p, layer->input, rank, &from, &to);
+                whole_places_of(p, layer->input, rank, &from, &to);
                 if (from < to)
                     need(x, rank, from / x->w, (to - 1) / x->w + 1);
             }
@@ -122,12 +131,12 @@ void whole_find_needs(struct whole_planner *p)
             whole_units_of(p, i, rank, &from, &to);
             if (from >= to)
                 continue;
-            int first = from / y->w * s->pool * s->stride[0] - s->pad[0];
-            int last = (((to - 1) / y->w + 1) * s->pool - 1) * s->stride[0] - s->pad[0] +
+            int first = from / line * s->pool * s->stride[0] - s->pad[0];
+            int last = (((to - 1) / line + 1) * s->pool - 1) * s->stride[0] - s->pad[0] +
                        (s->r - 1) * s->dilation[0];
             need(x, rank, first, last + 1);
             if (layer->residual >= 0)
-                need(&p->tensors[layer->residual + 1], rank, from / y->w, (to - 1) / y->w + 1);
+                need(&p->tensors[layer->residual + 1], rank, from / line, (to - 1) / line + 1);
         }
     }
 }

@@ -1,30 +1,49 @@
 /* The list of whole_net's kernels: blocks for an image, threads of a block, in each precision. */
 #include "kernels/whole_net.h"
 
-#define CONVOY_WHOLE(name, products, cluster, threads, front)                                                \
+#define CONVOY_WHOLE(name, products, reach, cluster, threads)                                                \
     static const struct convoy_whole_kernel name##_##cluster##_##threads = {                                 \
-        #name ":" #cluster "x" #threads, products, cluster, threads, front};
-#define CONVOY_WHOLE_SIZES(X, name, products, front)                                                         \
-    X(name, products, 1, 128, front)                                                                         \
-    X(name, products, 1, 256, front)                                                                         \
-    X(name, products, 1, 512, front)                                                                         \
-    X(name, products, 4, 512, front)                                                                         \
-    X(name, products, 8, 512, front)                                                                         \
-    X(name, products, 16, 512, front)
-#define CONVOY_WHOLE_ALL(X)                                                                                  \
-    CONVOY_WHOLE_SIZES(X, whole_net, CONVOY_PRODUCTS_FP32, false)                                            \
-    CONVOY_WHOLE_SIZES(X, whole_net_tf32, CONVOY_PRODUCTS_TF32, false)                                       \
-    CONVOY_WHOLE_SIZES(X, whole_net_fp16, CONVOY_PRODUCTS_FP16, false)                                       \
-    CONVOY_WHOLE_SIZES(X, front_net, CONVOY_PRODUCTS_FP32, true)                                             \
-    CONVOY_WHOLE_SIZES(X, front_net_tf32, CONVOY_PRODUCTS_TF32, true)                                        \
-    CONVOY_WHOLE_SIZES(X, front_net_fp16, CONVOY_PRODUCTS_FP16, true)
+        #name ":" #cluster "x" #threads, products, reach, 1, cluster, threads};
+#define CONVOY_WHOLE_TEAMS(name, products, teams, cluster, threads)                                          \
+    static const struct convoy_whole_kernel name##_##teams##_##cluster##_##threads = {                       \
+        #name ":" #teams "x" #cluster "x" #threads,                                                          \
+        products,                                                                                            \
+        CONVOY_WHOLE_FIRST_DENSE,                                                                            \
+        teams,                                                                                               \
+        cluster,                                                                                             \
+        threads};
+#define CONVOY_WHOLE_SIZES(X, name, products, reach)                                                         \
+    X(name, products, reach, 1, 128)                                                                         \
+    X(name, products, reach, 1, 256)                                                                         \
+    X(name, products, reach, 1, 512)                                                                         \
+    X(name, products, reach, 4, 512)                                                                         \
+    X(name, products, reach, 8, 512)                                                                         \
+    X(name, products, reach, 16, 512)
+/* A chip of 132 multiprocessors runs about so many clusters at a time. */
+#define CONVOY_WHOLE_TEAM_SIZES(T, name, products)                                                           \
+    T(name, products, 6, 16, 512)                                                                            \
+    T(name, products, 8, 8, 512)                                                                             \
+    T(name, products, 14, 8, 512)
+#define CONVOY_WHOLE_KERNELS(X, T)                                                                           \
+    CONVOY_WHOLE_SIZES(X, whole_net, CONVOY_PRODUCTS_FP32, CONVOY_WHOLE_ALL)                                 \
+    CONVOY_WHOLE_SIZES(X, whole_net_tf32, CONVOY_PRODUCTS_TF32, CONVOY_WHOLE_ALL)                            \
+    CONVOY_WHOLE_SIZES(X, whole_net_fp16, CONVOY_PRODUCTS_FP16, CONVOY_WHOLE_ALL)                            \
+    CONVOY_WHOLE_SIZES(X, front_net, CONVOY_PRODUCTS_FP32, CONVOY_WHOLE_FRONT)                               \
+    CONVOY_WHOLE_SIZES(X, front_net_tf32, CONVOY_PRODUCTS_TF32, CONVOY_WHOLE_FRONT)                          \
+    CONVOY_WHOLE_SIZES(X, front_net_fp16, CONVOY_PRODUCTS_FP16, CONVOY_WHOLE_FRONT)                          \
+    CONVOY_WHOLE_TEAM_SIZES(T, dense_net, CONVOY_PRODUCTS_FP32)                                              \
+    CONVOY_WHOLE_TEAM_SIZES(T, dense_net_tf32, CONVOY_PRODUCTS_TF32)                                         \
+    CONVOY_WHOLE_TEAM_SIZES(T, dense_net_fp16, CONVOY_PRODUCTS_FP16)
 
-CONVOY_WHOLE_ALL(CONVOY_WHOLE)
+CONVOY_WHOLE_KERNELS(CONVOY_WHOLE, CONVOY_WHOLE_TEAMS)
 
 const struct convoy_whole_kernel *const *convoy_whole_kernels(int *count)
 {
-#define CONVOY_WHOLE_ENTRY(name, products, cluster, threads, front) &name##_##cluster##_##threads,
-    static const struct convoy_whole_kernel *const all[] = {CONVOY_WHOLE_ALL(CONVOY_WHOLE_ENTRY)};
+#define CONVOY_WHOLE_ENTRY(name, products, reach, cluster, threads) &name##_##cluster##_##threads,
+#define CONVOY_WHOLE_TEAMS_ENTRY(name, products, teams, cluster, threads)                                    \
+    &name##_##teams##_##cluster##_##threads,
+    static const struct convoy_whole_kernel *const all[] = {
+        CONVOY_WHOLE_KERNELS(CONVOY_WHOLE_ENTRY, CONVOY_WHOLE_TEAMS_ENTRY)};
     *count = (int)(sizeof all / sizeof all[0]);
     return all;
 }

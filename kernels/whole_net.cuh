@@ -44,16 +44,18 @@ template <bool CLUSTER> static __device__ __forceinline__ void whole_sync(bool b
         __syncthreads();
 }
 
-/* The lines of an image that this block needs, into a plane of cells with its padding. Each pixel goes to all
- * cells that look at it; what they see beyond the line is zero. WORDS of a pixel. */
-template <int MATH, bool U8, bool NARROW, int WORDS>
+/* The lines of an image that this block needs, into a plane of cells with its padding. Each pixel, of PIXEL
+ * numbers, goes to all cells that look at it; what they see beyond the line is zero. In PHASES a cell is
+ * pixels beside each other, each once, in fp16 two to a word. */
+template <int MATH, bool U8, bool PHASES, int PIXEL>
 static __device__ __forceinline__ void whole_read(const struct whole_job &job, int image, int rank,
                                                   uint32_t *plane)
 {
     constexpr int AHEAD = 4; /* pixels on their way at once */
-    constexpr int COLUMNS = NARROW ? 1 : WHOLE_CELL / WORDS;
-    constexpr int PLACE = NARROW ? 1 : WHOLE_CELL; /* words */
-    constexpr bool TAP_PAIRS = NARROW && MATH == TENSOR_HALF;
+    constexpr int PER_WORD = whole_pairs<MATH> ? 2 : 1;
+    constexpr int COLUMNS = PHASES ? 1 : WHOLE_CELL * PER_WORD / PIXEL;
+    constexpr int WORDS = PIXEL < PER_WORD ? 1 : PIXEL / PER_WORD;
+    constexpr bool TAP_PAIRS = PHASES && MATH == TENSOR_HALF;
     struct tensor_source source;
     source.first_c = 0;
     source.channels = job.first.c;
@@ -69,7 +71,7 @@ static __device__ __forceinline__ void whole_read(const struct whole_job &job, i
             int at = min(i + k * (int)blockDim.x, end - 1);
             rows[k] = tensor_divide(at, job.by_in_span);
             places[k] = at - rows[k] * span;
-            int column = places[k] - job.in_left, y = rows[k] - job.in_top;
+            int column = places[k] * (TAP_PAIRS ? 2 : 1) - job.in_left, y = rows[k] - job.in_top;
             bool row_inside = (unsigned)y < (unsigned)job.first.h;
             source.inside = row_inside && (unsigned)column < (unsigned)job.first.w;
             source.next_inside =
@@ -81,14 +83,21 @@ static __device__ __forceinline__ void whole_read(const struct whole_job &job, i
                 words[k][word] = tensor_word<MATH, U8>(job.first, job.x, TAP_PAIRS, source, word);
         }
 #pragma unroll
-        for (int k = 0; k < AHEAD; k++)
+        for (int k = 0; k < AHEAD; k++) {
+            if (i + k * (int)blockDim.x >= end)
+                continue;
+            if constexpr (PHASES) {
+                plane[i + k * blockDim.x] = words[k][0];
+                continue;
+            }
+            uint32_t *line = plane + rows[k] * job.in_width * WHOLE_CELL;
 #pragma unroll
             for (int before = 0; before < COLUMNS; before++) {
                 int place = places[k] - before * apart;
-                uint32_t *to = plane + (rows[k] * job.in_width + place) * PLACE + before * WORDS;
-                if (i + k * (int)blockDim.x < end && place >= 0 && place < job.in_width)
-                    whole_put<WORDS>(to, words[k]);
+                if (place >= 0 && place < job.in_width)
+                    whole_put<PIXEL, PER_WORD>(line + place * WHOLE_CELL, before, words[k]);
             }
+        }
     }
 }
 
@@ -96,14 +105,26 @@ template <int MATH, bool U8>
 static __device__ __forceinline__ void whole_read_any(const struct whole_job &job, int image, int rank,
                                                       uint32_t *plane)
 {
-    if (job.narrow)
+    if (job.phases)
         whole_read<MATH, U8, true, 1>(job, image, rank, plane);
-    else if (job.pixel_words == 1)
+    else if (job.pixel == 1)
         whole_read<MATH, U8, false, 1>(job, image, rank, plane);
-    else if (job.pixel_words == 2)
+    else if (job.pixel == 2)
         whole_read<MATH, U8, false, 2>(job, image, rank, plane);
     else
         whole_read<MATH, U8, false, 4>(job, image, rank, plane);
+}
+
+/* Brings an image to the L2 cache: it is read when the one before it is done. */
+static __device__ __forceinline__ void whole_ask_image(const struct whole_job &job, int image)
+{
+#ifdef __CUDA_ARCH__
+    const char *from = static_cast<const char *>(job.x.data) + (int64_t)image * job.x.image_bytes;
+    for (int64_t at = threadIdx.x * 128; at < job.x.image_bytes; at += blockDim.x * 128)
+        asm volatile("prefetch.global.L2 [%0];" ::"l"(from + at));
+#else
+    (void)job, (void)image;
+#endif
 }
 
 static __device__ __forceinline__ void whole_copy(void *to, const void *from, int bytes)
@@ -145,7 +166,8 @@ static __global__ void __launch_bounds__(WHOLE_MOST_THREADS, 1)
     CONVOY_DYNAMIC_SHARED(uint32_t, shared);
     int rank = CLUSTER ? convoy_cluster_rank() : 0, cluster = CLUSTER ? job.cluster : 1;
     int *offsets = reinterpret_cast<int *>(shared + job.offsets_at);
-    int turn = 0, stride = gridDim.x / cluster;
+    int turn = 0, teams = job.teams, stride = gridDim.x / cluster / teams;
+    int number = blockIdx.x / cluster, team = number % teams;
     const struct whole_step *steps = reinterpret_cast<const struct whole_step *>(shared + job.steps_at);
     whole_copy(shared + job.steps_at, job.steps + rank * job.count,
                job.count * (int)sizeof(struct whole_step));
@@ -155,12 +177,14 @@ static __global__ void __launch_bounds__(WHOLE_MOST_THREADS, 1)
     convoy_copies_wait<0>();
     __syncthreads();
     whole_prepare<MATH, CLUSTER>(job, steps[0], offsets, shared);
-    for (int image = blockIdx.x / cluster; image < job.n; image += stride) {
+    for (int image = number / teams; image < job.n; image += stride) {
         float *y = job.y + image * job.y_stride;
         if (job.x.u8)
             whole_read_any<MATH, true>(job, image, rank, shared + job.in);
         else
             whole_read_any<MATH, false>(job, image, rank, shared + job.in);
+        if (!CLUSTER && image + stride < job.n)
+            whole_ask_image(job, image + stride);
         convoy_copies_wait<0>();
         whole_sync<CLUSTER>(turn >
                             0); /* what is read lies in this block's own memory, but all have to be there */
@@ -178,7 +202,7 @@ static __global__ void __launch_bounds__(WHOLE_MOST_THREADS, 1)
             if (step.kind == CONVOY_WHOLE_CONV)
                 whole_conv_any<MATH, CLUSTER>(job, step, y, shared, offsets + turn % 2 * job.offset_words);
             else if (step.kind == CONVOY_WHOLE_DENSE)
-                whole_dense<MATH, CLUSTER>(job, step, rank, y, shared);
+                whole_dense<MATH, CLUSTER>(job, step, rank, team, y, shared);
             else
                 whole_mean<MATH>(step, rank, y, shared);
             convoy_copies_wait<0>();

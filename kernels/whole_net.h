@@ -39,11 +39,20 @@ struct convoy_whole_shape {
     int64_t y_stride;              /* floats from image to image of the result */
 };
 
+/* Which layers a kernel is meant for. */
+enum convoy_whole_reach {
+    CONVOY_WHOLE_ALL,         /* as many as it can */
+    CONVOY_WHOLE_FRONT,       /* those before the first dense one, whose weights many images should share */
+    CONVOY_WHOLE_FIRST_DENSE, /* those up to it, which is large: teams of blocks share its outputs */
+    CONVOY_WHOLE_REACHES
+};
+
 struct convoy_whole_kernel {
     const char *name; /* "whole_net_fp16:16x512": blocks for an image, threads of a block */
     enum convoy_products products;
+    enum convoy_whole_reach reach;
+    int teams; /* "dense_net_fp16:6x16x512": clusters for an image, otherwise 1 */
     int cluster, threads;
-    bool front; /* meant for the layers before the first dense one, whose weights many images should share */
 };
 
 const struct convoy_whole_kernel *const *convoy_whole_kernels(int *count);
@@ -61,7 +70,8 @@ void convoy_whole_plan_free(struct convoy_whole_plan *plan);
 float convoy_whole_guess_us(const struct convoy_whole_plan *plan);
 
 /* What has to lie in device memory, 256-byte aligned. The weights are the same for all kernels of equal
- * products and for all n; the tables are the plan's own. */
+ * products and form, and for all n; the tables are the plan's own. */
+int convoy_whole_weight_form(const struct convoy_whole_plan *plan);
 size_t convoy_whole_weight_bytes(const struct convoy_whole_plan *plan);
 void convoy_whole_pack_weights(const struct convoy_whole_plan *plan, const struct convoy_whole_shape *shape,
                                void *packed);

@@ -94,9 +94,8 @@ static bool overlap(const struct whole_tensor *a, const struct whole_tensor *b)
 
 static bool same_place(const struct whole_tensor *a, const struct whole_tensor *b)
 {
-    return a->offset == b->offset && a->plane == b->plane && a->planes == b->planes &&
-           a->place_words == b->place_words && a->width == b->width && a->h == b->h && a->w == b->w &&
-           a->top == b->top && a->left == b->left;
+    return a->offset == b->offset && a->plane == b->plane && a->planes == b->planes && a->width == b->width &&
+           a->h == b->h && a->w == b->w && a->top == b->top && a->left == b->left;
 }
 
 /* Padding stays zero as long as only tensors of one shape lie where it is. Two rounds, because images follow

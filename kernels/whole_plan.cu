@@ -9,8 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GUESS_CYCLES    1700.0 /* a microsecond */
-#define GUESS_REGISTERS 128
+#ifndef WHOLE_PHASE_BYTES /* of an image as cells for each place; tests have smaller images */
+#define WHOLE_PHASE_BYTES (24 * 1024)
+#endif
+#define MOST_TEAM_IMAGES 8
+#define GUESS_CYCLES     1700.0 /* a microsecond */
+#define GUESS_REGISTERS  128
 
 static struct convoy_conv_shape conv_of(const struct convoy_whole_layer *layer)
 {
@@ -88,6 +92,21 @@ static void shape_tensors(struct whole_planner *p)
         }
 }
 
+/* Large images of one channel are read in phases, so that several find room on a multiprocessor; then a line
+ * is cells: one under each row of the matrix product, and as many more as the last one's filter sees. */
+static void choose_phases(struct whole_planner *p)
+{
+    struct whole_tensor *x = &p->tensors[0];
+    const struct convoy_conv_shape *s = &p->shape->layers[0].shape;
+    int64_t bytes = (int64_t)x->width * x->rows * WHOLE_CELL * (int64_t)sizeof(uint32_t);
+    p->phases = s->c == 1 && s->stride[1] == 1 && s->dilation[1] == 1 && p->plan->kernel->cluster == 1 &&
+                bytes > WHOLE_PHASE_BYTES;
+    if (!p->phases)
+        return;
+    struct whole_reduction r = whole_reduction_of(p, 0);
+    x->width = (int)convoy_div_up((int64_t)p->tensors[1].w * s->pool, r.phases) - 1 + r.groups;
+}
+
 /* False: more than shared memory ever holds. */
 static bool lay_out_tensors(struct whole_planner *p)
 {
@@ -98,11 +117,12 @@ static bool lay_out_tensors(struct whole_planner *p)
             return !t->kept;
         t->width = t->w + t->left + t->right;
         t->rows = t->h + t->top + t->bottom;
-        /* Images of few channels: a cell holds several pixels. Images of one channel: a word. */
+        /* Images have few channels: a cell holds several pixels. */
         t->words = i == 0 ? 1 : (int)convoy_div_up(t->c, per_word);
         t->planes = whole_planes(t->words);
-        t->place_words = i == 0 && t->c == 1 ? 1 : WHOLE_CELL;
-        int64_t words = (int64_t)t->width * t->rows * t->place_words;
+        if (i == 0)
+            choose_phases(p);
+        int64_t words = (int64_t)t->width * t->rows * WHOLE_CELL;
         if (t->kept && words * t->planes > WHOLE_SHARED_WORDS)
             return false;
         t->plane = (int)whole_at_most((int)words, WHOLE_SHARED_WORDS);
@@ -148,18 +168,21 @@ static void describe_step(struct whole_planner *p, int index)
     step->weights = (uint32_t)plan->weight_words;
     if (layer->kind == CONVOY_WHOLE_CONV) {
         plan->reductions[index] = whole_reduction_of(p, index);
-        p->units[index] = y->h * y->w;
+        const struct whole_reduction *r = &plan->reductions[index];
+        p->line_units[index] = (int)convoy_div_up((int64_t)y->w * (r->phases > 1 ? s.pool : 1), r->phases);
+        p->unit_rows[index] = r->phases > 1 ? s.pool : s.pool * s.pool;
+        p->units[index] = y->h * p->line_units[index];
         step->pool = (uint8_t)s.pool;
-        step->steps = (uint16_t)plan->reductions[index].steps;
-        step->offset_bytes = (uint16_t)(plan->reductions[index].offsets * (int)sizeof(int));
-        step->narrow = plan->reductions[index].narrow;
-        step->m_tiles = (uint16_t)convoy_div_up((int64_t)y->h * y->w * s.pool * s.pool, 16);
-        step->n_tiles = (uint16_t)map_tiles(s.k);
-        step->places = (uint16_t)p->units[index];
+        step->steps = (uint16_t)r->steps;
+        step->offset_bytes = (uint16_t)(r->offsets * (int)sizeof(int));
+        step->phases = r->phases > 1;
+        step->m_tiles = (uint16_t)convoy_div_up((int64_t)p->units[index] * p->unit_rows[index], 16);
+        step->n_tiles = (uint16_t)map_tiles(s.k * r->phases);
+        step->places = (uint16_t)(y->h * y->w);
         step->rows = (uint32_t)p->row_count;
         step->offsets = (uint32_t)p->offset_count;
         p->row_count += whole_table_rows(step);
-        p->offset_count += plan->reductions[index].offsets;
+        p->offset_count += r->offsets;
         plan->weight_words += rounded((size_t)step->n_tiles * (step->steps + (size_t)WHOLE_STEPS_PAST) * 32 *
                                       (size_t)whole_lane_words(plan->math));
     } else {
@@ -263,12 +286,13 @@ static void describe_images(struct whole_planner *p)
     struct whole_tensor *x = &p->tensors[0];
     job->first = p->shape->layers[0].shape;
     const struct whole_reduction *reduction = &p->plan->reductions[0];
-    job->narrow = reduction->narrow;
+    job->phases = reduction->phases > 1;
     job->in = x->offset;
     job->in_width = x->width;
-    job->pixel_words = reduction->pixel_words;
-    job->columns = reduction->narrow ? 1 : reduction->columns;
-    job->in_span = x->width + (job->columns - 1) * job->first.dilation[1];
+    job->pixel = reduction->pixel;
+    job->columns = reduction->columns;
+    job->in_span =
+        job->phases ? x->width * WHOLE_CELL : x->width + (job->columns - 1) * job->first.dilation[1];
     job->in_top = x->top;
     job->in_left = x->left;
     job->by_in_span = tensor_divider(job->in_span);
@@ -297,7 +321,8 @@ static void guess(struct whole_planner *p)
             double products = (double)step->m_tiles * step->n_tiles * step->steps;
             together += products / (step->mt * step->nt) * (4 * step->mt + 2 * step->nt) / cluster;
         } else {
-            double bytes = 4.0 * step->places * step->maps * step->in_words / step->parts;
+            double bytes =
+                4.0 * step->places * step->maps * step->in_words / (step->parts * plan->kernel->teams);
             alone += bytes / 40 + 600;
             together += bytes / 40;
         }
@@ -305,12 +330,12 @@ static void guess(struct whole_planner *p)
     int per_sm =
         whole_at_most((int)(227 * 1024 / (plan->shared_bytes + 1024)), 65536 / (GUESS_REGISTERS * threads));
     per_sm = whole_at_least(per_sm, 1);
-    double at_once = whole_at_least(CONVOY_GUESS_SMS * per_sm / cluster, 1);
+    double at_once = whole_at_least(CONVOY_GUESS_SMS * per_sm / (cluster * plan->kernel->teams), 1);
     double waves = (double)convoy_div_up(p->shape->n, (int64_t)at_once);
     double wave = alone > together * per_sm ? alone : together * per_sm;
     plan->guess_us = (float)(waves * wave / GUESS_CYCLES + CONVOY_GUESS_LAUNCH_US);
     double blocks = at_once < p->shape->n ? at_once : p->shape->n;
-    plan->blocks = (int)blocks * cluster;
+    plan->blocks = (int)blocks * plan->kernel->teams * cluster;
 }
 
 /* Chips from 8.0 on have from 99 to 227 KB for a block. */
@@ -347,7 +372,7 @@ static bool make(struct whole_planner *p)
 {
     const struct convoy_whole_shape *shape = p->shape;
     struct convoy_whole_plan *plan = p->plan;
-    int cluster = plan->kernel->cluster;
+    int cluster = plan->kernel->cluster, teams = plan->kernel->teams;
     if (shape->count < 1 || shape->count > CONVOY_WHOLE_LAYERS ||
         shape->layers[0].kind != CONVOY_WHOLE_CONV || !tensor_allows(plan->math, shape->products) ||
         !convoy_has_mma() || (cluster > 1 && !convoy_has_clusters()))
@@ -363,12 +388,17 @@ static bool make(struct whole_planner *p)
             return false;
         describe_step(p, i);
     }
+    /* Teams repeat all layers but the last, which has to be worth it. */
+    if (teams > 1 && (shape->n > MOST_TEAM_IMAGES || !whole_feeds_dense(p, shape->count - 2)))
+        return false;
     /* Weights in smaller shares until they find room beside the tensors. */
     int words = WHOLE_SHARED_WORDS + 1;
-    for (int most = 16384; words > WHOLE_SHARED_WORDS && most >= 2048; most /= 2)
+    for (int most = 48 * 1024; words > WHOLE_SHARED_WORDS && most >= 2048; most /= 2)
         if (!divide(p, most, &words))
             return false;
     if (words > WHOLE_SHARED_WORDS)
+        return false;
+    if (teams > 1 && plan->steps[shape->count - 1].parts == 1)
         return false;
     plan->shared_bytes = (size_t)words * sizeof(float);
     if (!device_has(plan->shared_bytes))
@@ -396,6 +426,7 @@ int convoy_whole_plan_make(const struct convoy_whole_kernel *kernel, const struc
         plan->job.n = shape->n;
         plan->job.count = shape->count;
         plan->job.cluster = kernel->cluster;
+        plan->job.teams = kernel->teams;
         plan->job.y_stride = shape->y_stride;
         bool fits = make(p);
         if (fits && with_tables && !whole_make_tables(p))
@@ -421,6 +452,11 @@ void convoy_whole_plan_free(struct convoy_whole_plan *plan)
 float convoy_whole_guess_us(const struct convoy_whole_plan *plan)
 {
     return plan->guess_us;
+}
+
+int convoy_whole_weight_form(const struct convoy_whole_plan *plan)
+{
+    return plan->reductions[0].phases > 1;
 }
 
 size_t convoy_whole_weight_bytes(const struct convoy_whole_plan *plan)

@@ -29,7 +29,8 @@ struct alignas(4) whole_target {
 /* A row: words from plane 0 of the input to what lies under the filter's first tap; and its result's place.
  */
 struct alignas(8) whole_row {
-    uint16_t in, unused;
+    uint16_t in;
+    uint16_t places; /* of a convolution in phases: results beside each other that there are */
     struct whole_target target;
 };
 
@@ -44,7 +45,7 @@ struct alignas(16) whole_step {
     bool clear;  /* the result's memory has to be zeroed first: its border is padding */
     bool has_residual;
     bool block_alone; /* after it only this block waits for itself: nobody else reads or writes here */
-    bool narrow;      /* the input's places are single words (whole_steps.cuh) */
+    bool phases;      /* struct whole_reduction */
     struct convoy_unary act;
     /* A tensor: its planes of cells, words from one plane to the next, words of a place that are real. */
     uint16_t in, in_plane, in_words;
@@ -71,7 +72,7 @@ struct alignas(16) whole_step {
 
 /* Everything a launch is told. */
 struct whole_job {
-    int n, count, cluster;
+    int n, count, cluster, teams;   /* teams: clusters for an image, which divide its last layer */
     struct convoy_conv_shape first; /* the first layer's */
     struct convoy_images x;
     const uint32_t *weights;
@@ -80,11 +81,12 @@ struct whole_job {
     const int *offsets;
     float *y;
     int64_t y_stride;
-    /* the images' own plane: padded lines of in_width places, each `columns` pixels of pixel_words words */
-    bool narrow; /* or a single word, in fp16 two pixels */
+    /* the images' own plane: padded lines of in_width places, each `columns` pixels of so many numbers */
+    bool phases; /* or the pixels as they are, as many to a cell as find room */
     int in, in_width, in_top, in_left;
-    int pixel_words, columns;
-    int in_span; /* in_width and as many more as the last place looks to the right */
+    int pixel, columns;
+    int in_span; /* in_width and as many more as the last place looks to the right; in phases: words of a line
+                  */
     struct tensor_divider by_in_span;
     uint16_t first_row[CONVOY_WHOLE_CLUSTER],
         end_row[CONVOY_WHOLE_CLUSTER]; /* padded rows that a block needs */
@@ -95,16 +97,23 @@ struct whole_job {
     int steps_at; /* this block's steps */
 };
 
-/* The reduction of a convolution: a sequence of units (cells or single words) of taps and planes, as many to
- * a step as make 8 words. Rows of the filter, then groups of columns that a cell holds, then planes. */
+/* The reduction of a convolution: a sequence of cells, two to a step. Rows of the filter, then groups of
+ * columns that a cell holds, then planes.
+ *
+ * Images of a single channel that are walked one pixel at a time are read in phases: a cell is 8 pixels (in
+ * fp16, otherwise 4) that lie beside each other, a row of the matrix product the outputs under a whole cell,
+ * and each map is 8 columns, one for each of them, with its weights moved along as far. Half of the products
+ * are with zeros, but no pixel is kept twice, and a load serves 8 outputs. */
 struct whole_reduction {
-    bool narrow;     /* a unit is a word */
-    int pixel_words; /* of a cell; 1 if narrow */
-    int columns;     /* of a unit */
-    int groups;      /* of columns in a row of the filter */
-    int units, step_units, steps;
-    int offsets;             /* units that are tabulated: of all steps, and to a multiple of 16 bytes */
-    int place_words, planes; /* of the input (whole_planner.h) */
+    int phases; /* outputs of a row: 1, or pixels of a cell */
+    int pixel; /* numbers of a pixel in a cell: of images 1, 2 or 4, so that it lies on a multiple of its size
+                */
+    int columns; /* of a cell */
+    int apart;   /* places from one group of columns to the next */
+    int groups;  /* of columns in a row of the filter */
+    int cells, steps;
+    int offsets; /* cells that are tabulated: of all steps, and to a multiple of 16 bytes */
+    int planes;  /* of the input */
 };
 
 struct convoy_whole_plan {

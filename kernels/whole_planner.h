@@ -7,26 +7,29 @@
 #define WHOLE_SHARED_WORDS                                                                                   \
     ((int)(227 * 1024 / sizeof(float))) /* of a block on the chips that have clusters */
 
-/* A tensor in shared memory: planes of rows x width places with padding around the real h x w. A place is a
- * cell of WHOLE_CELL words: channels of it, or of images pixels beside each other, or a single word. Number 0
- * is the images, i + 1 what layer i computes. */
+/* A tensor in shared memory: planes of rows x width cells with padding around the real h x w. A cell is
+ * WHOLE_CELL words of channels of a place; of images also of the places beside it; of images that are read in
+ * phases width counts cells of several pixels. Number 0 is the images, i + 1 what layer i computes. */
 struct whole_tensor {
     bool kept; /* in shared memory: all but the result */
     int c, h, w, top, left, bottom, right;
     int rows, width;
-    int place_words, plane, planes; /* plane: words */
-    int words;                      /* of a place in all planes that are real */
-    int offset, first, last;        /* steps: written and read last; of the images first is -1 */
-    int copy_of;                    /* the tensor in whose memory it lies, itself as a rule */
+    int plane, planes;       /* plane: words */
+    int words;               /* of a place in all planes that are real */
+    int offset, first, last; /* steps: written and read last; of the images first is -1 */
+    int copy_of;             /* the tensor in whose memory it lies, itself as a rule */
     int need_from[CONVOY_WHOLE_CLUSTER], need_to[CONVOY_WHOLE_CLUSTER]; /* real rows that a block reads */
 };
 
 struct whole_planner {
     const struct convoy_whole_shape *shape;
     struct convoy_whole_plan *plan;
+    bool phases; /* the images are read in phases (struct whole_reduction) */
     struct whole_tensor tensors[CONVOY_WHOLE_LAYERS + 1];
     int staged_words[CONVOY_WHOLE_LAYERS], staged_weights[CONVOY_WHOLE_LAYERS];
-    int units[CONVOY_WHOLE_LAYERS]; /* rows of the result of a convolution, pooled */
+    /* Of a convolution: what a row computes, or the rows that are pooled into one: how many, in a line of the
+     * result, and rows of one. */
+    int units[CONVOY_WHOLE_LAYERS], line_units[CONVOY_WHOLE_LAYERS], unit_rows[CONVOY_WHOLE_LAYERS];
     int row_count, offset_count;
 };
 
@@ -76,9 +79,11 @@ double whole_conv_cycles(const struct whole_planner *p, int index, int parts, in
 /* most: words of weights that a block keeps of a layer. Leaves mt 0 where the shares cannot be that small. */
 void whole_divide_conv(struct whole_planner *p, int index, int most);
 /* Has the device code for such tasks? */
-bool whole_takes_tiles(const struct whole_planner *p, int index, int mt, int nt);
+bool whole_takes_tiles(const struct whole_planner *p, int mt, int nt);
 /* The units that block rank of the cluster computes of a convolution. */
 void whole_units_of(const struct whole_planner *p, int index, int rank, int *from, int *to);
+/* And the places of the result. */
+void whole_places_of(const struct whole_planner *p, int index, int rank, int *from, int *to);
 /* The rows of all tensors that each block reads. */
 void whole_find_needs(struct whole_planner *p);
 /* The blocks that want a row, from the first to the last of them. */
@@ -97,12 +102,11 @@ void whole_find_clears(struct whole_planner *p);
 
 /* Of a layer that reads x. */
 struct whole_reduction whole_reduction_of(const struct whole_planner *p, int index);
-/* Where the word of the reduction is in the filter: false past its end. column and channel are those of the
- * word's first number; its second, in fp16, is the next column if narrow, otherwise the next channel. */
+/* Where a number of the reduction is in the filter (in phases: of the first of them): false past its end. */
 struct whole_tap {
     int r, column, channel;
 };
-bool whole_tap_of(const struct whole_reduction *r, enum tensor_math math, int word, struct whole_tap *tap);
+bool whole_tap_of(const struct whole_reduction *r, enum tensor_math math, int number, struct whole_tap *tap);
 
 /* False: no memory. */
 bool whole_make_tables(struct whole_planner *p);

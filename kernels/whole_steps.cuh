@@ -2,19 +2,14 @@
  *
  * A tensor lies there as planes of cells of 16 bytes (8 channels of fp16, 4 of fp32), one for each place; a
  * step of the reduction is two cells of each output, whichever tap and plane they come from. ldmatrix spreads
- * the cells of 16 outputs over the lanes as the instruction wants them: 2 instructions and a third of an
- * address for 4 words, where a load for each word takes 8. Images of a single channel are NARROW: there a
- * place is a word (of fp16 the pixel and the one a tap to its right), since cells of 8 columns would take
- * eight times their room; a step is 8 words, each loaded by itself. */
+ * the cells of 16 outputs over the lanes as the instruction wants them: an address and a load for 4 words of
+ * a lane, where a load for each word takes four of both. */
 #ifndef CONVOY_KERNELS_WHOLE_STEPS_CUH
 #define CONVOY_KERNELS_WHOLE_STEPS_CUH
 
 #include "kernels/tensor_steps.cuh"
 
-/* Places from which a step of an output comes, and those whose offsets a lane needs: the cell of the row
- * whose address it gives, or its words of two rows. */
-template <bool NARROW> static constexpr int whole_step_units = NARROW ? 8 : 2;
-template <bool NARROW> static constexpr int whole_lane_units = NARROW ? 2 : 1;
+#define WHOLE_STEP_CELLS 2 /* of an output in a step */
 
 /* Loads that stay where they are written: the compiler moves others to where they are used. */
 static __device__ __forceinline__ uint2 whole_ask(const uint2 *from)
@@ -42,23 +37,14 @@ static __device__ __forceinline__ uint4 whole_ask(const uint4 *from)
 }
 
 /* A lane's share of a step of the outputs. */
-template <int MT, bool NARROW> struct whole_inputs {
+template <int MT> struct whole_inputs {
     uint32_t a[MT][4];
 
-    __device__ __forceinline__ void load(const char *tile, const int (&base)[MT][whole_lane_units<NARROW>],
-                                         const int (&at)[whole_lane_units<NARROW>])
+    __device__ __forceinline__ void load(const char *tile, const int (&base)[MT], int at)
     {
 #pragma unroll
-        for (int i = 0; i < MT; i++) {
-            if constexpr (NARROW) {
-                a[i][0] = *reinterpret_cast<const uint32_t *>(tile + (base[i][0] + at[0]));
-                a[i][1] = *reinterpret_cast<const uint32_t *>(tile + (base[i][1] + at[0]));
-                a[i][2] = *reinterpret_cast<const uint32_t *>(tile + (base[i][0] + at[1]));
-                a[i][3] = *reinterpret_cast<const uint32_t *>(tile + (base[i][1] + at[1]));
-            } else {
-                convoy_load_matrices(a[i], tile, base[i][0] + at[0]);
-            }
-        }
+        for (int i = 0; i < MT; i++)
+            convoy_load_matrices(a[i], tile, base[i] + at);
     }
 };
 
@@ -80,23 +66,19 @@ template <int MATH, int NT, bool SHARED> struct whole_filters {
  * without them warps waited for weights a third of their time. Past the end is asked for what is never used:
  * in device memory weights go on for WHOLE_STEPS_PAST, tables for one more; in shared memory the last weights
  * are read again. weight_stride: from step to step. */
-template <int MATH, int MT, int NT, bool SHARED, bool NARROW>
+template <int MATH, int MT, int NT, bool SHARED>
 static __device__ __forceinline__ void whole_add_steps(const char *tile, const int *offsets,
-                                                       const int (&base)[MT][whole_lane_units<NARROW>],
+                                                       const int (&base)[MT],
                                                        const struct tensor_weights<MATH> *weights,
                                                        int weight_stride, int left, float (&sum)[MT * NT][4])
 {
     constexpr bool AHEAD = !SHARED && MATH != TENSOR_FP32 && MT * NT <= 12;
-    struct whole_inputs<MT, NARROW> even, odd;
+    struct whole_inputs<MT> even, odd;
     struct whole_filters<MATH, NT, SHARED> even_filters, odd_filters;
     int last = left - 1; /* the weights' steps to come */
     auto ask = [&](auto &inputs) {
-        int at[whole_lane_units<NARROW>];
-        at[0] = offsets[0];
-        if constexpr (NARROW)
-            at[1] = offsets[4];
-        offsets += whole_step_units<NARROW>;
-        inputs.load(tile, base, at);
+        inputs.load(tile, base, *offsets);
+        offsets += WHOLE_STEP_CELLS;
     };
     auto ask_filters = [&](auto &filters) {
         filters.load(weights);
@@ -138,22 +120,21 @@ static __device__ __forceinline__ void whole_add_steps(const char *tile, const i
 
 /* Adds all steps to sum, in fp32 by way of sums that are not too long. SHARED: the weights lie in shared
  * memory. Offsets and bases are bytes. */
-template <int MATH, int MT, int NT, bool SHARED, bool NARROW>
+template <int MATH, int MT, int NT, bool SHARED>
 static __device__ __forceinline__ void
-whole_add(const uint32_t *words, const int *offsets, const int (&base)[MT][whole_lane_units<NARROW>],
+whole_add(const uint32_t *words, const int *offsets, const int (&base)[MT],
           const struct tensor_weights<MATH> *weights, int weight_stride, int steps, float (&sum)[MT * NT][4])
 {
     const char *tile = reinterpret_cast<const char *>(words);
-    offsets += NARROW ? threadIdx.x % 4 : threadIdx.x % 32 / 16;
+    offsets += threadIdx.x % 32 / 16; /* of the row whose address a lane gives */
     if constexpr (MATH != TENSOR_FP32) {
-        whole_add_steps<MATH, MT, NT, SHARED, NARROW>(tile, offsets, base, weights, weight_stride, steps,
-                                                      sum);
+        whole_add_steps<MATH, MT, NT, SHARED>(tile, offsets, base, weights, weight_stride, steps, sum);
     } else {
         for (int begin = 0; begin < steps; begin += FOLD_STEPS) {
             float part[MT * NT][4] = {};
-            whole_add_steps<MATH, MT, NT, SHARED, NARROW>(
-                tile, offsets + begin * whole_step_units<NARROW>, base, weights + begin * weight_stride,
-                weight_stride, min(FOLD_STEPS, steps - begin), part);
+            whole_add_steps<MATH, MT, NT, SHARED>(tile, offsets + begin * WHOLE_STEP_CELLS, base,
+                                                  weights + begin * weight_stride, weight_stride,
+                                                  min(FOLD_STEPS, steps - begin), part);
 #pragma unroll
             for (int i = 0; i < MT * NT * 4; i++)
                 sum[i / 4][i % 4] += part[i / 4][i % 4];

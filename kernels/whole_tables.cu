@@ -1,6 +1,7 @@
 /* The tables of addresses that whole_net walks through on the device. */
 #include "kernels/launch.cuh"
 #include "kernels/whole_planner.h"
+#include "kernels/whole_steps.cuh"
 
 #include <stdlib.h>
 
@@ -10,18 +11,25 @@ static void make_rows(const struct whole_planner *p, int index, struct whole_row
     const struct convoy_conv_shape *s = &layer->shape;
     const struct whole_step *step = &p->plan->steps[index];
     const struct whole_tensor *x = &p->tensors[layer->input + 1], *y = &p->tensors[index + 1];
+    const struct whole_reduction *reduction = &p->plan->reductions[index];
+    int line = p->line_units[index], unit_rows = p->unit_rows[index];
+    bool phases = reduction->phases > 1;
     for (int i = 0; i < whole_table_rows(step); i++) {
-        int tile = i / 16, row = i % 16;
-        int unit = s->pool == 2 ? tile * 4 + row % 8 / 2 : i;
-        int safe = whole_at_most(unit, p->units[index] - 1), unit_y = safe / y->w, unit_x = safe % y->w;
-        int oy = unit_y * s->pool + (s->pool == 2 ? row / 8 : 0),
-            ox = unit_x * s->pool + (s->pool == 2 ? row % 2 : 0);
-        rows[i].in = (uint16_t)(((oy * s->stride[0] - s->pad[0] + x->top) * x->width + ox * s->stride[1] -
-                                 s->pad[1] + x->left) *
-                                x->place_words);
+        /* Rows that are pooled lie 8 apart, and two of a line beside each other. */
+        int in_tile = unit_rows == 4 ? i % 8 / 2 : unit_rows == 2 ? i % 8 : i % 16;
+        int unit = i / 16 * (16 / unit_rows) + in_tile;
+        int safe = whole_at_most(unit, p->units[index] - 1), unit_y = safe / line, unit_x = safe % line;
+        int oy = unit_y * s->pool + (unit_rows > 1 ? i % 16 / 8 : 0),
+            ox = unit_x * s->pool + (unit_rows == 4 ? i % 2 : 0);
+        int in_x = phases ? unit_x : ox * s->stride[1] - s->pad[1] + x->left;
+        rows[i].in = (uint16_t)(((oy * s->stride[0] - s->pad[0] + x->top) * x->width + in_x) * WHOLE_CELL);
+        /* Beside the result may lie what is added to it, which has its form. */
+        int out_x = unit_x * (phases ? reduction->phases / s->pool : 1);
+        int place = (unit_y + y->top) * y->width + out_x + y->left;
         struct whole_target *target = &rows[i].target;
-        bool unused = !y->kept && layer->residual < 0; /* beside the result may lie what is added to it */
-        target->out = (uint16_t)(unused ? 0 : ((unit_y + y->top) * y->width + unit_x + y->left) * WHOLE_CELL);
+        target->out =
+            (uint16_t)(y->kept || layer->residual >= 0 ? place * WHOLE_CELL : unit_y * y->w + out_x);
+        rows[i].places = (uint16_t)(unit != safe ? 0 : y->w - out_x);
         if (unit != safe)
             target->out = WHOLE_NOWHERE;
         whole_readers(p, y, unit_y, &target->first, &target->last);
@@ -31,46 +39,45 @@ static void make_rows(const struct whole_planner *p, int index, struct whole_row
 struct whole_reduction whole_reduction_of(const struct whole_planner *p, int index)
 {
     const struct convoy_whole_layer *layer = &p->shape->layers[index];
+    const struct convoy_conv_shape *s = &layer->shape;
     const struct whole_tensor *x = &p->tensors[layer->input + 1];
     int per_word = whole_word_channels(p->plan->math);
     struct whole_reduction r = {};
-    r.narrow = x->place_words == 1;
-    r.place_words = x->place_words;
-    r.planes = x->planes;
-    r.pixel_words = WHOLE_CELL;
-    if (layer->input < 0) /* 1, 2 or 4, so that a pixel lies on a multiple of its size */
-        r.pixel_words = r.narrow ? 1 : x->c <= per_word ? 1 : x->c <= 2 * per_word ? 2 : 4;
-    r.columns = r.narrow ? per_word : WHOLE_CELL / r.pixel_words;
-    r.groups = (int)convoy_div_up(layer->shape.s, r.columns);
-    r.units = layer->shape.r * r.groups * x->planes;
-    r.step_units = TENSOR_STEP / x->place_words;
-    r.steps = (int)convoy_div_up(r.units, r.step_units);
-    r.offsets = (int)convoy_div_up((r.steps + WHOLE_STEPS_PAST + 1) * r.step_units, 4) * 4;
+    bool phases = layer->input < 0 && p->phases;
+    int cell = WHOLE_CELL * per_word;
+    r.phases = phases ? cell : 1;
+    r.pixel = layer->input >= 0 ? cell : s->c <= 2 ? s->c : 4;
+    r.columns = cell / r.pixel;
+    r.apart = phases ? 1 : r.columns * s->dilation[1];
+    r.groups = (int)convoy_div_up(s->s + r.phases - 1, r.columns);
+    r.planes = layer->input < 0 ? 1 : x->planes;
+    r.cells = s->r * r.groups * r.planes;
+    r.steps = (int)convoy_div_up(r.cells, WHOLE_STEP_CELLS);
+    r.offsets = (int)convoy_div_up((r.steps + WHOLE_STEPS_PAST + 1) * WHOLE_STEP_CELLS, 4) * 4;
     return r;
 }
 
-bool whole_tap_of(const struct whole_reduction *r, enum tensor_math math, int word, struct whole_tap *tap)
+bool whole_tap_of(const struct whole_reduction *r, enum tensor_math math, int number, struct whole_tap *tap)
 {
-    int unit = word / r->place_words, in_unit = word % r->place_words;
-    int plane = unit % r->planes, group = unit / r->planes % r->groups;
-    tap->r = unit / r->planes / r->groups;
-    tap->column = group * r->columns + in_unit / r->pixel_words;
-    tap->channel = (plane * WHOLE_CELL + in_unit % r->pixel_words) * whole_word_channels(math);
-    return unit < r->units;
+    int per_word = whole_word_channels(math), in_cell = number % (WHOLE_CELL * per_word);
+    int cell = number / (WHOLE_CELL * per_word);
+    int group = cell / r->planes % r->groups;
+    tap->r = cell / r->planes / r->groups;
+    tap->column = group * r->columns + in_cell / r->pixel;
+    tap->channel = cell % r->planes * WHOLE_CELL * per_word + in_cell % r->pixel;
+    return cell < r->cells;
 }
 
 /* Those past the end repeat the last. */
 static void make_offsets(const struct whole_planner *p, int index, int *offsets)
 {
     const struct convoy_whole_layer *layer = &p->shape->layers[index];
-    const struct convoy_conv_shape *s = &layer->shape;
     const struct whole_tensor *x = &p->tensors[layer->input + 1];
     const struct whole_reduction *r = &p->plan->reductions[index];
     for (int i = 0; i < r->offsets; i++) {
-        int unit = whole_at_most(i, r->units - 1), tap = unit / x->planes;
-        int place =
-            tap / r->groups * s->dilation[0] * x->width + tap % r->groups * r->columns * s->dilation[1];
-        offsets[i] = (unit % x->planes * x->plane + place * x->place_words) * (int)sizeof(uint32_t);
+        int cell = whole_at_most(i, r->cells - 1), tap = cell / r->planes;
+        int place = tap / r->groups * layer->shape.dilation[0] * x->width + tap % r->groups * r->apart;
+        offsets[i] = (cell % r->planes * x->plane + place * WHOLE_CELL) * (int)sizeof(uint32_t);
     }
 }
 
@@ -97,7 +104,7 @@ static struct whole_step step_of(const struct whole_planner *p, int index, int r
         return step;
     }
     if (step.parts > 1)
-        whole_units_of(p, p->shape->layers[index].input, rank, &from, &to);
+        whole_places_of(p, p->shape->layers[index].input, rank, &from, &to);
     step.tile_begin = (uint16_t)from;
     step.tile_end = (uint16_t)to;
     return step;

@@ -3,15 +3,18 @@
 
 #include <string.h>
 
-/* The weight of map k that multiplies the first or the second number of a word; 0 outside. */
-static float weight_at(const struct convoy_whole_layer *layer, bool narrow, const struct whole_tap *tap,
-                       int k, int second)
+/* The weight of a map at a number of the reduction, for the output so many columns to the right; 0 outside.
+ */
+static float weight_at(const struct convoy_whole_layer *layer, const struct whole_reduction *reduction,
+                       enum tensor_math math, int number, int map, int phase)
 {
     const struct convoy_conv_shape *s = &layer->shape;
-    int c = tap->channel + (narrow ? 0 : second), column = tap->column + (narrow ? second : 0);
-    if (k >= s->k || c >= s->c || column >= s->s)
+    struct whole_tap tap;
+    bool real = whole_tap_of(reduction, math, number, &tap) && map < s->k && tap.channel < s->c;
+    int column = tap.column - phase;
+    if (!real || column < 0 || column >= s->s)
         return 0;
-    return layer->weights[(((size_t)k * s->c + c) * s->r + tap->r) * s->s + column];
+    return layer->weights[(((size_t)map * s->c + tap.channel) * s->r + tap.r) * s->s + column];
 }
 
 static void put(enum tensor_math math, float one, float other, uint32_t *to)
@@ -34,16 +37,31 @@ static void pack_conv(const struct convoy_whole_plan *plan, int index, const str
     const struct whole_step *step = &plan->steps[index];
     const struct whole_reduction *reduction = &plan->reductions[index];
     int lane_words = whole_lane_words(plan->math);
+    int per_word = whole_word_channels(plan->math);
     for (int at = 0; at < step->steps * step->n_tiles * 32; at++) {
-        int lane = at % 32, k = at / 32 % step->n_tiles * 8 + lane / 4;
+        int lane = at % 32, column = at / 32 % step->n_tiles * 8 + lane / 4;
+        int map = column / reduction->phases, phase = column % reduction->phases;
         int first = at / 32 / step->n_tiles * TENSOR_STEP + lane % 4;
         for (int i = 0; i < 2; i++) {
-            struct whole_tap tap;
-            bool real = whole_tap_of(reduction, plan->math, first + i * 4, &tap);
-            float one = real ? weight_at(layer, reduction->narrow, &tap, k, 0) : 0,
-                  other = real ? weight_at(layer, reduction->narrow, &tap, k, 1) : 0;
-            put(plan->math, one, other, packed + (size_t)at * (size_t)lane_words + i);
+            int number = (first + i * 4) * per_word;
+            put(plan->math, weight_at(layer, reduction, plan->math, number, map, phase),
+                per_word == 2 ? weight_at(layer, reduction, plan->math, number + 1, map, phase) : 0,
+                packed + (size_t)at * (size_t)lane_words + i);
         }
+    }
+}
+
+static void pack_bias(const struct convoy_whole_plan *plan, int index, const struct convoy_whole_layer *layer,
+                      float *packed)
+{
+    const struct whole_step *step = &plan->steps[index];
+    if (layer->kind != CONVOY_WHOLE_CONV) {
+        memcpy(packed, layer->bias, (size_t)layer->shape.k * sizeof(float));
+        return;
+    }
+    for (int i = 0; i < step->n_tiles * 8; i++) {
+        int map = i / plan->reductions[index].phases;
+        packed[i] = map < layer->shape.k ? layer->bias[map] : 0;
     }
 }
 
@@ -79,6 +97,6 @@ void convoy_whole_pack_weights(const struct convoy_whole_plan *plan, const struc
         else if (layer->kind == CONVOY_WHOLE_DENSE)
             pack_dense(plan->math, step, layer->weights, to + step->weights, layer->shape.c);
         if (step->bias != WHOLE_NO_BIAS)
-            memcpy(to + step->bias, layer->bias, (size_t)layer->shape.k * sizeof(float));
+            pack_bias(plan, i, layer, (float *)(void *)(to + step->bias));
     }
 }

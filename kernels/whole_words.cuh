@@ -58,16 +58,18 @@ static __device__ __forceinline__ struct whole_target whole_row_target(const str
     return target;
 }
 
-/* Writes a pixel's words at once; they lie on a multiple of their size. */
-template <int WORDS>
-static __device__ __forceinline__ void whole_put(uint32_t *to, const uint32_t (&words)[WORDS])
+/* Writes a pixel of so many numbers, at once, as the `before`th of a cell. */
+template <int PIXEL, int PER_WORD, int WORDS>
+static __device__ __forceinline__ void whole_put(uint32_t *cell, int before, const uint32_t (&words)[WORDS])
 {
-    if constexpr (WORDS == 4)
-        *reinterpret_cast<uint4 *>(to) = make_uint4(words[0], words[1], words[2], words[3]);
+    if constexpr (PIXEL < PER_WORD)
+        reinterpret_cast<uint16_t *>(cell)[before] = (uint16_t)words[0];
+    else if constexpr (WORDS == 4)
+        *reinterpret_cast<uint4 *>(cell) = make_uint4(words[0], words[1], words[2], words[3]);
     else if constexpr (WORDS == 2)
-        *reinterpret_cast<uint2 *>(to) = make_uint2(words[0], words[1]);
+        reinterpret_cast<uint2 *>(cell)[before] = make_uint2(words[0], words[1]);
     else
-        *to = words[0];
+        cell[before] = words[0];
 }
 
 /* A word of a tensor, from the beginning of its place in the first plane. */

@@ -126,9 +126,14 @@ static bool add_mean(const struct convoy_cuda_group *group, const struct convoy_
            chain->layers[layer->input].kind == CONVOY_WHOLE_CONV;
 }
 
+static bool has_dense(const struct convoy_cuda_chain *chain)
+{
+    return chain->count > 0 && chain->layers[chain->count - 1].kind == CONVOY_WHOLE_DENSE;
+}
+
 /* Takes one more group; false where the chain ends before it. */
-static bool add_group(const struct convoy_cuda_source *source, int index, bool front, struct names *names,
-                      struct convoy_cuda_chain *chain)
+static bool add_group(const struct convoy_cuda_source *source, int index, enum convoy_whole_reach reach,
+                      struct names *names, struct convoy_cuda_chain *chain)
 {
     const struct convoy_cuda_group *group = &source->groups->groups[index];
     const struct convoy_node *node = &source->graph->nodes[group->anchor];
@@ -138,12 +143,12 @@ static bool add_group(const struct convoy_cuda_source *source, int index, bool f
         return from >= 0 && note(names, group->output, names->names[from].layer, true);
     }
     bool taken = false;
-    if (chain->count == CONVOY_WHOLE_LAYERS)
+    if (chain->count == CONVOY_WHOLE_LAYERS || (reach == CONVOY_WHOLE_FIRST_DENSE && has_dense(chain)))
         return false;
     if (node->op == CONVOY_OP_CONV)
         taken = add_conv(source, group, node, names, chain->layers, &chain->layers[chain->count]);
     else if (node->op == CONVOY_OP_DENSE)
-        taken = !front && add_dense(source, group, node, names, chain);
+        taken = reach != CONVOY_WHOLE_FRONT && add_dense(source, group, node, names, chain);
     else if (node->op == CONVOY_OP_POOL)
         taken = add_mean(group, node, names, chain);
     return taken && note(names, group->output, chain->count++, false);
@@ -159,13 +164,14 @@ static bool is_closed(const struct convoy_cuda_source *source, int groups)
     return true;
 }
 
-void convoy_cuda_chain(const struct convoy_cuda_source *source, bool front, struct convoy_cuda_chain *chain)
+void convoy_cuda_chain(const struct convoy_cuda_source *source, enum convoy_whole_reach reach,
+                       struct convoy_cuda_chain *chain)
 {
     struct names names = {0};
     int groups = 0, closed_count = 0;
     chain->count = chain->groups = 0;
     chain->output = -1;
-    while (groups < source->groups->count && add_group(source, groups, front, &names, chain)) {
+    while (groups < source->groups->count && add_group(source, groups, reach, &names, chain)) {
         groups++;
         const struct convoy_cuda_group *last = &source->groups->groups[groups - 1];
         if (last->view || !is_closed(source, groups))
@@ -219,7 +225,7 @@ const struct convoy_whole_kernel *convoy_cuda_whole_chosen(const struct convoy_c
     const struct convoy_whole_kernel *const *kernels = convoy_whole_kernels(&count);
     const char *name = source->whole;
     if (name == NULL) {
-        convoy_cuda_chain(source, false, &chain);
+        convoy_cuda_chain(source, CONVOY_WHOLE_ALL, &chain);
         if (chain.count == 0)
             return NULL;
         convoy_cuda_whole_key(source, &chain, rows, form, &key);

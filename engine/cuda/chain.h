@@ -12,8 +12,9 @@ struct convoy_cuda_chain {
     int output; /* the tensor that comes out, of which alone something is read outside */
 };
 
-/* front: only what is before the first dense layer. Thread-safe; nothing is allocated. */
-void convoy_cuda_chain(const struct convoy_cuda_source *source, bool front, struct convoy_cuda_chain *chain);
+/* The longest one that reaches no further. Thread-safe; nothing is allocated. */
+void convoy_cuda_chain(const struct convoy_cuda_source *source, enum convoy_whole_reach reach,
+                       struct convoy_cuda_chain *chain);
 
 /* The same for chains that compute the same with the same weights' shapes. */
 uint64_t convoy_cuda_chain_fingerprint(const struct convoy_cuda_chain *chain);

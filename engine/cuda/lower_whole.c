@@ -13,12 +13,13 @@ static uint64_t key_of(const struct convoy_cuda_chain *chain, const char *what, 
     return convoy_cuda_fingerprint(hash, &number, sizeof(number));
 }
 
-/* The packed weights, which all kernels of one precision share. */
+/* The packed weights, which all kernels of one precision share that want them in the same form. */
 static int place_weights(struct convoy_cuda_lowering *l, const struct convoy_cuda_chain *chain,
                          const struct convoy_whole_shape *shape, struct convoy_cuda_whole_step *step)
 {
     int code = 0;
-    uint64_t key = key_of(chain, "weights", (int)step->kernel->products);
+    uint64_t key =
+        key_of(chain, "weights", (int)step->kernel->products * 2 + convoy_whole_weight_form(step->plan));
     step->weights.where = CONVOY_CUDA_CONSTANT;
     step->weights.constant = convoy_cuda_weights_find(l->source->weights, key);
     if (step->weights.constant != NULL)
@@ -67,7 +68,7 @@ int convoy_cuda_lower_whole(struct convoy_cuda_lowering *l, int *groups, bool *d
     *done = false;
     if (kernel == NULL)
         return 0;
-    convoy_cuda_chain(l->source, kernel->front, &chain);
+    convoy_cuda_chain(l->source, kernel->reach, &chain);
     if (chain.count == 0)
         return 0;
     struct convoy_whole_shape shape =

@@ -15,7 +15,7 @@ bool convoy_cuda_trial_wanted(const struct convoy_net *net, uint32_t rows, enum 
 {
     struct convoy_cuda_chain chain;
     struct convoy_cuda_key key;
-    convoy_cuda_chain(&net->source, false, &chain);
+    convoy_cuda_chain(&net->source, CONVOY_WHOLE_ALL, &chain);
     for (int i = 0; i < CONVOY_CUDA_FORMS && chain.count > 0; i++) {
         *form = (enum convoy_form)i;
         if (*form == CONVOY_FORM_U8_HWC && !net->takes_u8)
@@ -37,7 +37,7 @@ static void add_way(struct convoy_cuda_trial *trial, const char *name, float gue
 
 /* The kernels that can, with what they are guessed to take. */
 static int list_ways(struct convoy_cuda_trial *trial, const struct convoy_cuda_source *source,
-                     const struct convoy_cuda_chain *chain, bool front, float *least,
+                     const struct convoy_cuda_chain *chain, enum convoy_whole_reach reach, float *least,
                      struct convoy_error *error)
 {
     int count;
@@ -46,7 +46,7 @@ static int list_ways(struct convoy_cuda_trial *trial, const struct convoy_cuda_s
     *least = 0;
     for (int i = 0; i < count; i++) {
         struct convoy_whole_plan *plan = NULL;
-        if (kernels[i]->front != front)
+        if (kernels[i]->reach != reach)
             continue;
         if (convoy_whole_plan_make(kernels[i], &shape, false, &plan) != 0)
             return convoy_fail(error, -ENOMEM, "no memory to plan %d layers", chain->count);
@@ -64,17 +64,17 @@ static int list_all_ways(struct convoy_cuda_trial *trial, const struct convoy_cu
                          struct convoy_error *error)
 {
     struct convoy_cuda_chain whole, chain;
-    convoy_cuda_chain(source, false, &whole);
+    convoy_cuda_chain(source, CONVOY_WHOLE_ALL, &whole);
     convoy_cuda_whole_key(source, &whole, trial->rows, trial->form, &trial->key);
     trial->count = 0;
     add_way(trial, CONVOY_CUDA_LAYERS, 0);
-    for (int front = 0; front < 2; front++) {
+    for (int reach = 0; reach < CONVOY_WHOLE_REACHES; reach++) {
         float least;
         int kept = trial->count, begin = kept;
-        convoy_cuda_chain(source, front, &chain);
-        if (chain.count == 0 || (front && chain.count == whole.count))
+        convoy_cuda_chain(source, (enum convoy_whole_reach)reach, &chain);
+        if (chain.count == 0 || (reach == CONVOY_WHOLE_FRONT && chain.count == whole.count))
             continue;
-        int failed = list_ways(trial, source, &chain, front, &least, error);
+        int failed = list_ways(trial, source, &chain, (enum convoy_whole_reach)reach, &least, error);
         if (failed)
             return failed;
         for (int i = begin; i < trial->count; i++)
