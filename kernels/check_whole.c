@@ -143,7 +143,9 @@ static bool add_large_dense(struct convoy_check *check, struct check_network *ne
 static void make_network(struct convoy_check *check, struct check_network *net)
 {
     *net = (struct check_network){0};
-    int c = convoy_check_between(check, 1, CONVOY_KERNEL_CHANNELS);
+    /* Grey images may be read in phases, which is code of its own. */
+    int c =
+        convoy_check_between(check, 0, 2) == 0 ? 1 : convoy_check_between(check, 1, CONVOY_KERNEL_CHANNELS);
     int h = convoy_check_between(check, 3, 24), w = convoy_check_between(check, 3, 24);
     int convs = convoy_check_between(check, 1, 6);
     while (net->shape.count == 0 || convs-- > 1)

@@ -13,7 +13,18 @@
 #define FILE_NAME "emulated-GPU-0.times"
 
 static struct folder folder;
-static uint64_t weight_bytes; /* resident at the end of the last visit */
+static uint64_t weight_bytes;                                 /* resident at the end of the last visit */
+static char last_layer[CONVOY_LAYER_NAME_BYTES];              /* its kernel, then */
+static struct convoy_graph *(*network)(void) = small_network; /* that visits load */
+
+static struct convoy_graph *network_of_large_dense(void)
+{
+    struct convoy_graph *graph = new_graph(SHAPE(1, 2, 12, 12));
+    int x = add_act(graph, add_conv(graph, graph->input, 8, 3, 3, CONV3, true), CONVOY_TANH, 0, 0);
+    x = add_act(graph, add_dense(graph, add_flatten(graph, x), 64, true), CONVOY_RELU, 0, 0);
+    add_output(graph, add_dense(graph, x, 5, true));
+    return graph;
+}
 
 static void make_folder(void)
 {
@@ -34,7 +45,7 @@ TestSuite(cuda_cache, .init = make_folder, .fini = remove_folder, .timeout = 300
 static uint64_t visit(enum convoy_tuning tune, const char *cache_dir, char *kernel)
 {
     random_state = 1; /* the same network each time */
-    struct convoy_graph *graph = small_network();
+    struct convoy_graph *graph = network();
     struct convoy_net_info info;
     open_tuning(tune, cache_dir);
     uint64_t before = calls("cudaEventElapsedTime");
@@ -44,6 +55,7 @@ static uint64_t visit(enum convoy_tuning tune, const char *cache_dir, char *kern
     const struct convoy_net_info *last = changes > 0 ? &changed_info : &info;
     if (kernel != NULL)
         snprintf(kernel, CONVOY_LAYER_NAME_BYTES, "%s", last->layers[0].kernel);
+    snprintf(last_layer, sizeof(last_layer), "%s", last->layers[last->layer_count - 1].kernel);
     weight_bytes = last->weight_bytes;
     cr_assert_eq(weight_bytes, memory_now().weights);
     check_all(graph, net, last);
@@ -114,32 +126,53 @@ Test(cuda_cache, a_second_start_measures_nothing)
     free(text);
 }
 
+/* Gives a kernel in the file the name of another. */
+static void rename_in_cache(const char *from, const char *to)
+{
+    size_t length, used = 0;
+    int entries = 0;
+    char *text = read_cache(&length), changed[8192];
+    char *end = strstr(text, "\nend ");
+    cr_assert_eq(sscanf(end, "\nend %d", &entries), 1);
+    end[1] = '\0';
+    for (const char *at = text, *next; *at != '\0'; at = next) {
+        const char *name = strstr(at, from);
+        next = name == NULL ? end + 1 : name + strlen(from);
+        used += (size_t)snprintf(changed + used, sizeof(changed) - used, "%.*s%s",
+                                 (int)((name == NULL ? next : name) - at), at, name == NULL ? "" : to);
+        cr_assert_lt(used, sizeof(changed));
+    }
+    write_whole(changed, entries);
+    free(text);
+}
+
 /* How a network runs as a whole is remembered with the rest, and not believed where it cannot be. */
 Test(cuda_cache, a_whole_network_is_remembered)
 {
     char first[CONVOY_LAYER_NAME_BYTES], second[CONVOY_LAYER_NAME_BYTES];
-    size_t length;
     setenv("CONVOY_EMULATED_CLOCK", "launches", 1);
     cr_assert_gt(visit(CONVOY_TUNING_ON, folder.path, first), 0);
     cr_assert_str_eq(first, "whole_net:1x128");
     cr_assert_eq(visit(CONVOY_TUNING_OFF, folder.path, second), 0);
     cr_assert_str_eq(second, first);
     /* A kernel that rounds, for a network that may not be: layer by layer then. */
-    char *text = read_cache(&length), changed[8192];
-    *strstr(text, "end 18 ") = '\0';
-    size_t used = 0;
-    for (const char *at = text, *next; *at != '\0'; at = next) {
-        next = strchr(at, '\n') + 1;
-        const char *name = memmem(at, (size_t)(next - at), "whole_net:1x128", 15);
-        used += name == NULL
-                    ? (size_t)snprintf(changed + used, sizeof(changed) - used, "%.*s", (int)(next - at), at)
-                    : (size_t)snprintf(changed + used, sizeof(changed) - used, "%.*swhole_net_fp16:1x128%.*s",
-                                       (int)(name - at), at, (int)(next - name - 15), name + 15);
-    }
-    write_whole(changed, 18);
-    free(text);
+    rename_in_cache("whole_net:1x128", "whole_net_fp16:1x128");
     cr_assert_eq(visit(CONVOY_TUNING_OFF, folder.path, second), 0);
     cr_assert_null(strstr(second, "whole_net"), "%s", second);
+}
+
+/* A kernel for the layers up to the first dense one computes those, and others the rest. */
+Test(cuda_cache, teams_share_a_large_dense_layer)
+{
+    char first[CONVOY_LAYER_NAME_BYTES];
+    setenv("CONVOY_EMULATED_CLOCK", "launches", 1);
+    network = network_of_large_dense;
+    cr_assert_gt(visit(CONVOY_TUNING_ON, folder.path, first), 0);
+    cr_assert_str_eq(first, "whole_net:1x128");
+    rename_in_cache("whole_net:1x128", "dense_net:8x8x512");
+    cr_assert_eq(visit(CONVOY_TUNING_OFF, folder.path, first), 0);
+    cr_assert_str_eq(first, "dense_net:8x8x512");
+    cr_assert_null(strstr(last_layer, "dense_net"), "%s", last_layer);
 }
 
 Test(cuda_cache, force_times_all_anew)
