@@ -19,10 +19,10 @@
  *
  * Floor, batch 1: launch and a barrier for each layer, about 0.5 us each, and the weights once through the
  * L2 cache (ece408's dense layer in fp16: 5.6 MB, 1.3 us at 4.2 TB/s; of 16 multiprocessors at 64 bytes a
- * cycle 3.2 us). Many images: 4 words of A and 2 of B a lane for 8 words of the reduction from shared memory,
- * so that a multiprocessor makes about 1,000 products of fp16 a cycle: cifar10-convnet's 4.1 million take
- * 4,100 cycles, 10,000 images 0.19 ms.
- * Predicted: docs/kernels.md. */
+ * cycle 3.2 us; several teams of blocks share it). Many images: for 16 outputs x 8 maps x 16 numbers of fp16
+ * the tensor cores take 6 cycles of a quarter of a multiprocessor; shared memory and the L1 cache give the 4
+ * wavefronts of such outputs once for all maps of a task, the 2 of the weights once for all its outputs.
+ * Predicted and measured: docs/kernels.md. */
 #ifndef CONVOY_KERNELS_WHOLE_NET_CUH
 #define CONVOY_KERNELS_WHOLE_NET_CUH
 
