@@ -1,6 +1,6 @@
 /* How tensor's weights lie in memory: what a lane wants for a step beside each other, a coalesced load for a
- * warp. groups x tiles of 8 maps (to a multiple of NT) x chunks x steps x lanes x a lane's words The same for
- * all numbers of outputs in a block, so that kernels that differ in these alone share one copy. */
+ * warp. groups x tiles of 8 maps (to a multiple of NT) x chunks x steps x lanes x a lane's words. The same
+ * for all numbers of outputs in a block, so that kernels that differ in these alone share one copy. */
 #ifndef CONVOY_KERNELS_TENSOR_LAYOUT_CUH
 #define CONVOY_KERNELS_TENSOR_LAYOUT_CUH
 
@@ -35,6 +35,19 @@ static inline float tensor_weight_at(const struct convoy_conv_shape *s, const st
     return weights[((((size_t)group * group_k + k) * group_c + c) * s->r + place->r) * s->s + column];
 }
 
+/* A word of a lane's weights: in fp16 two of them, otherwise the first alone; in fp32 what is left of it two
+ * words on. */
+static inline void tensor_put_weights(enum tensor_math math, uint32_t *to, float first, float second)
+{
+    if (math == TENSOR_HALF) {
+        to[0] = convoy_half(first) | (uint32_t)convoy_half(second) << 16;
+        return;
+    }
+    to[0] = convoy_tf32(first);
+    if (math == TENSOR_FP32)
+        to[2] = convoy_tf32(first - convoy_bits_float(to[0]));
+}
+
 template <int MATH, int NT> struct tensor_layout {
     static constexpr int lane_words = sizeof(struct tensor_weights<MATH>) / 4;
 
@@ -48,17 +61,6 @@ template <int MATH, int NT> struct tensor_layout {
         struct tensor_plan reduction = {};
         tensor_reduction(s, (enum tensor_math)MATH, &reduction);
         return (size_t)s->groups * tiles(s) * reduction.chunks * reduction.steps * 32 * lane_words;
-    }
-
-    static void put(uint32_t *to, float first, float second)
-    {
-        if (MATH == TENSOR_HALF) {
-            to[0] = convoy_half(first) | (uint32_t)convoy_half(second) << 16;
-            return;
-        }
-        to[0] = convoy_tf32(first);
-        if (MATH == TENSOR_FP32)
-            to[2] = convoy_tf32(first - convoy_bits_float(to[0]));
     }
 
     static void pack(const struct convoy_conv_shape *s, const float *weights, float *packed)
@@ -84,12 +86,12 @@ template <int MATH, int NT> struct tensor_layout {
                 for (int tile = 0; tile < count; tile++, to += tile_words)
                     for (int row = 0; row < 8; row++) {
                         int k = tile * 8 + row;
-                        put(to + row * 4 * lane_words,
-                            tensor_weight_at(s, &reduction, &place, weights, group, k, MATH == TENSOR_HALF,
-                                             0),
-                            MATH == TENSOR_HALF
-                                ? tensor_weight_at(s, &reduction, &place, weights, group, k, true, 1)
-                                : 0);
+                        tensor_put_weights((enum tensor_math)MATH, to + row * 4 * lane_words,
+                                           tensor_weight_at(s, &reduction, &place, weights, group, k,
+                                                            MATH == TENSOR_HALF, 0),
+                                           MATH == TENSOR_HALF ? tensor_weight_at(s, &reduction, &place,
+                                                                                  weights, group, k, true, 1)
+                                                               : 0);
                     }
         }
     }

@@ -1,4 +1,5 @@
 /* A network's weights as whole_net wants them, all in one piece. */
+#include "kernels/tensor_layout.cuh"
 #include "kernels/whole_planner.h"
 
 #include <string.h>
@@ -17,17 +18,6 @@ static float weight_at(const struct convoy_whole_layer *layer, const struct whol
     return layer->weights[(((size_t)map * s->c + tap.channel) * s->r + tap.r) * s->s + column];
 }
 
-static void put(enum tensor_math math, float one, float other, uint32_t *to)
-{
-    if (math == TENSOR_HALF) {
-        to[0] = convoy_half(one) | (uint32_t)convoy_half(other) << 16;
-        return;
-    }
-    to[0] = convoy_tf32(one);
-    if (math == TENSOR_FP32)
-        to[2] = convoy_tf32(one - convoy_bits_float(to[0]));
-}
-
 /* What a lane wants for a step beside each other: steps x tiles of 8 maps x lanes x a lane's words, of which
  * the first multiplies words 0 to 3 of the step, the second 4 to 7; in fp32 both high parts, then both low
  * ones. */
@@ -44,9 +34,10 @@ static void pack_conv(const struct convoy_whole_plan *plan, int index, const str
         int first = at / 32 / step->n_tiles * TENSOR_STEP + lane % 4;
         for (int i = 0; i < 2; i++) {
             int number = (first + i * 4) * per_word;
-            put(plan->math, weight_at(layer, reduction, plan->math, number, map, phase),
-                per_word == 2 ? weight_at(layer, reduction, plan->math, number + 1, map, phase) : 0,
-                packed + (size_t)at * (size_t)lane_words + i);
+            tensor_put_weights(plan->math, packed + (size_t)at * (size_t)lane_words + i,
+                               weight_at(layer, reduction, plan->math, number, map, phase),
+                               per_word == 2 ? weight_at(layer, reduction, plan->math, number + 1, map, phase)
+                                             : 0);
         }
     }
 }
