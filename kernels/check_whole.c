@@ -7,9 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CASES       40        /* of each precision */
-#define TRIES       4         /* kernels for a network */
-#define LARGE_DENSE (1 << 16) /* weights of a dense layer that is divided (whole_divide.cu) */
+#define CASES 40 /* of each precision */
+#define TRIES 4  /* kernels for a network */
 
 /* A sum that lies between two numbers of 11 bits is rounded to the one or the other, as its last bits fall
  * out, and layer after layer carries that on: 1.1e-3 at worst in 90 runs of this check. fp32 has no such
@@ -133,7 +132,8 @@ static void add_dense(struct convoy_check *check, struct check_network *net, int
 /* As large as one has to be to be divided; returns whether that is not too much. */
 static bool add_large_dense(struct convoy_check *check, struct check_network *net)
 {
-    int inputs = check_network_outputs(&net->layers[net->shape.count - 1]), least = LARGE_DENSE / inputs + 1;
+    int inputs = check_network_outputs(&net->layers[net->shape.count - 1]);
+    int least = CONVOY_WHOLE_LARGE_DENSE / inputs + 1;
     if (least > 400)
         return false;
     add_dense(check, net, least, least + 12);

@@ -2,8 +2,6 @@
 #include "kernels/launch.cuh"
 #include "kernels/whole_planner.h"
 
-#define WORTH_DIVIDING (1 << 16) /* weights of a dense layer */
-
 /* Cycles of a convolution with so many parts of its rows and maps, by a warp's tiles of mt x nt: its steps
  * one after the other for a warp, or what shared memory gives, whichever takes longer; the weights on their
  * way through 64 bytes a cycle, half of them beside something else; and the stores to all who read. Made up
@@ -36,7 +34,7 @@ bool whole_feeds_dense(const struct whole_planner *p, int index)
 {
     const struct convoy_whole_layer *next = &p->shape->layers[index + 1];
     return index + 1 < p->shape->count && next->kind == CONVOY_WHOLE_DENSE && next->input == index &&
-           (int64_t)next->shape.c * next->shape.h * next->shape.w * next->shape.k >= WORTH_DIVIDING;
+           (int64_t)next->shape.c * next->shape.h * next->shape.w * next->shape.k >= CONVOY_WHOLE_LARGE_DENSE;
 }
 
 /* As whole_conv_any() has them: what the registers hold. */

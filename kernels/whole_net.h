@@ -11,8 +11,9 @@
 extern "C" {
 #endif
 
-#define CONVOY_WHOLE_LAYERS  32 /* of a network, at most */
-#define CONVOY_WHOLE_CLUSTER 16 /* blocks for an image, at most */
+#define CONVOY_WHOLE_LAYERS      32        /* of a network, at most */
+#define CONVOY_WHOLE_CLUSTER     16        /* blocks for an image, at most */
+#define CONVOY_WHOLE_LARGE_DENSE (1 << 16) /* weights from which on a cluster divides a dense layer */
 
 enum convoy_whole_kind {
     CONVOY_WHOLE_CONV,
