@@ -399,10 +399,10 @@ static __device__ __forceinline__ void whole_conv_any(const struct whole_job &jo
     if constexpr (CLUSTER) {
         whole_conv<MATH, CLUSTER, 1, 1>(job, step, y, shared, offsets);
     } else {
-        switch (step.mt * 8 + step.nt) { /* as whole_takes_tiles() says */
+        switch (step.mt * 8 + step.nt) { /* as takes_tiles() (whole_divide.cu) says */
 #define WHOLE_CASE(MT, NT)                                                                                   \
     case MT * 8 + NT:                                                                                        \
-        if constexpr (MT * NT <= (MATH == TENSOR_FP32 ? 8 : 16))                                             \
+        if constexpr (MT * NT <= whole_most_tiles((enum tensor_math)MATH))                                   \
             whole_conv<MATH, CLUSTER, MT, NT>(job, step, y, shared, offsets);                                \
         return;
             WHOLE_CASE(1, 1)

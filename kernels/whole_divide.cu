@@ -37,12 +37,10 @@ bool whole_feeds_dense(const struct whole_planner *p, int index)
            (int64_t)next->shape.c * next->shape.h * next->shape.w * next->shape.k >= CONVOY_WHOLE_LARGE_DENSE;
 }
 
-/* As whole_conv_any() has them: what the registers hold. */
-bool whole_takes_tiles(const struct whole_planner *p, int mt, int nt)
+/* Has the device code (whole_conv_any()) for such tasks? */
+static bool takes_tiles(const struct whole_planner *p, int mt, int nt)
 {
-    if (p->plan->kernel->cluster > 1)
-        return mt * nt == 1;
-    return mt * nt <= (p->plan->math == TENSOR_FP32 ? 8 : 16);
+    return mt * nt <= (p->plan->kernel->cluster > 1 ? 1 : whole_most_tiles(p->plan->math));
 }
 
 /* most: words of weights that a block keeps of a layer. */
@@ -58,7 +56,7 @@ void whole_divide_conv(struct whole_planner *p, int index, int most)
                 int map_parts = cluster / parts;
                 bool even = step->n_tiles % map_parts == 0 && step->n_tiles / map_parts % nt == 0;
                 int staged = (int)convoy_div_up(step->n_tiles, map_parts) * whole_tile_words(p, index);
-                if (!(even || nt == 1) || !whole_takes_tiles(p, mt, nt))
+                if (!(even || nt == 1) || !takes_tiles(p, mt, nt))
                     continue;
                 if (cluster > 1 && (staged > most || (map_parts > 1 && whole_feeds_dense(p, index))))
                     continue;

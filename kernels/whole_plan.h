@@ -13,6 +13,13 @@
 #define WHOLE_STEPS_PAST  2 /* for which there are weights, and for one more offsets */
 #define WHOLE_CELL        4 /* words of a place in a plane */
 
+/* Tiles of 16 rows x 8 maps that a warp takes at a time, at most: what the registers hold. For blocks alone;
+ * in a cluster it takes one. */
+static constexpr __host__ __device__ __forceinline__ int whole_most_tiles(enum tensor_math math)
+{
+    return math == TENSOR_FP32 ? 8 : 16;
+}
+
 /* Planes of cells for so many words of a place. */
 static __host__ __device__ __forceinline__ int whole_planes(int words)
 {

@@ -78,8 +78,6 @@ bool whole_feeds_dense(const struct whole_planner *p, int index);
 double whole_conv_cycles(const struct whole_planner *p, int index, int parts, int map_parts, int mt, int nt);
 /* most: words of weights that a block keeps of a layer. Leaves mt 0 where the shares cannot be that small. */
 void whole_divide_conv(struct whole_planner *p, int index, int most);
-/* Has the device code for such tasks? */
-bool whole_takes_tiles(const struct whole_planner *p, int mt, int nt);
 /* The units that block rank of the cluster computes of a convolution. */
 void whole_units_of(const struct whole_planner *p, int index, int rank, int *from, int *to);
 /* And the places of the result. */
