@@ -12,6 +12,8 @@
 #ifndef WHOLE_PHASE_BYTES /* of an image as cells for each place; tests have smaller images */
 #define WHOLE_PHASE_BYTES (24 * 1024)
 #endif
+/* Every team computes an image's convolutions anew, for the sake of a short wait: that is for small batches,
+ * and 8 images are the most for which waiting is what we tune for. */
 #define MOST_TEAM_IMAGES 8
 #define GUESS_CYCLES     1700.0 /* a microsecond */
 #define GUESS_REGISTERS  128
@@ -375,7 +377,8 @@ static bool make(struct whole_planner *p)
     int cluster = plan->kernel->cluster, teams = plan->kernel->teams;
     if (shape->count < 1 || shape->count > CONVOY_WHOLE_LAYERS ||
         shape->layers[0].kind != CONVOY_WHOLE_CONV || !tensor_allows(plan->math, shape->products) ||
-        !convoy_has_mma() || (cluster > 1 && !convoy_has_clusters()))
+        !convoy_has_mma() || (cluster > 1 && !convoy_has_clusters()) ||
+        (teams > 1 && shape->n > MOST_TEAM_IMAGES))
         return false;
     for (int i = 0; i < shape->count; i++)
         if (!takes_layer(p, i))
@@ -388,9 +391,6 @@ static bool make(struct whole_planner *p)
             return false;
         describe_step(p, i);
     }
-    /* Teams repeat all layers but the last, which has to be worth it. */
-    if (teams > 1 && (shape->n > MOST_TEAM_IMAGES || !whole_feeds_dense(p, shape->count - 2)))
-        return false;
     /* Weights in smaller shares until they find room beside the tensors. */
     int words = WHOLE_SHARED_WORDS + 1;
     for (int most = 48 * 1024; words > WHOLE_SHARED_WORDS && most >= 2048; most /= 2)
@@ -398,7 +398,9 @@ static bool make(struct whole_planner *p)
             return false;
     if (words > WHOLE_SHARED_WORDS)
         return false;
-    if (teams > 1 && plan->steps[shape->count - 1].parts == 1)
+    /* Teams repeat all layers but the last, which has to be worth it: a dense one, large and so divided. */
+    const struct whole_step *last = &plan->steps[shape->count - 1];
+    if (teams > 1 && (last->kind != CONVOY_WHOLE_DENSE || last->parts == 1))
         return false;
     plan->shared_bytes = (size_t)words * sizeof(float);
     if (!device_has(plan->shared_bytes))
