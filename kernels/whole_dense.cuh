@@ -58,10 +58,10 @@ template <int MATH> static __device__ __forceinline__ float whole_dot(uint4 inpu
     return sum;
 }
 
-/* A dense layer: a warp takes WHOLE_OUTS outputs, its lanes a cell each of the input. Products of
- * fp16 are exact in fp32, so this is what tensor cores would give, or better. Undivided it is the first
- * block's alone. Divided by places, as the layer before it, each block sends its sums to the first. Several
- * teams divide the outputs among them. */
+/* A dense layer: a warp takes WHOLE_OUTS outputs, its lanes a cell each of the input. Products of fp16 are
+ * exact in fp32, so this is what tensor cores would give, or better. Undivided it is the first block's alone.
+ * Divided by places, as the layer before it, each block sends its sums to the first. Several teams divide the
+ * outputs among them. */
 template <int MATH, bool CLUSTER>
 static __device__ __forceinline__ void whole_dense(const struct whole_job &job, const struct whole_step &step,
                                                    int rank, int team, float *y, uint32_t *shared)

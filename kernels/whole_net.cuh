@@ -3,10 +3,10 @@
  * Idea (beyond the reports): between the layers of a small network there is more waiting and traffic than in
  * them. Here an image stays on the chip: a block, or a cluster of blocks, keeps all tensors that are alive in
  * shared memory, as planes of cells with their padding around them, and runs layer after layer on the tensor
- * cores (whole_steps.cuh), from planes to planes. Every address that a layer needs is a
- * table made on the host (whole_plan.cu), so any filter, stride, padding and way around is the same code. In
- * fp16 a cell is eight channels, otherwise four: a tensor is rounded when it is written, where `tensor`
- * rounds when it reads.
+ * cores (whole_steps.cuh), from planes to planes. Every address that a layer needs is in a table made on the
+ * host (whole_plan.cu), so any filter, stride, padding and way around is the same code. In fp16 a cell is
+ * eight channels, otherwise four: a tensor is rounded when it is written, where `tensor` rounds when it
+ * reads.
  *
  * In a cluster each block computes a part of the places and maps of a layer and writes what it has computed
  * into the shared memory of all that will read it, neighbours of the next layer's filter included; a barrier
@@ -186,8 +186,8 @@ static __global__ void __launch_bounds__(WHOLE_MOST_THREADS, 1)
         if (!CLUSTER && image + stride < job.n)
             whole_ask_image(job, image + stride);
         convoy_copies_wait<0>();
-        whole_sync<CLUSTER>(turn >
-                            0); /* what is read lies in this block's own memory, but all have to be there */
+        /* What is read lies in this block's own memory; but at first all blocks have to be there. */
+        whole_sync<CLUSTER>(turn > 0);
         for (int i = 0; i < job.count; i++, turn++) {
             const struct whole_step &step = steps[i];
             bool last = i + 1 == job.count;

@@ -214,7 +214,7 @@ static bool is_small(const struct whole_planner *p, int index)
         return false;
     if (layer->kind != CONVOY_WHOLE_CONV)
         return true;
-    /* Offsets of a step are 32 bytes at most. */
+    /* Cells are counted in an int. */
     return (int64_t)s.r * s.s * x->planes <= INT32_MAX &&
            whole_reduction_of(p, index).offsets * (int64_t)sizeof(int) <= UINT16_MAX &&
            (int64_t)y->h * y->w < WHOLE_NOWHERE;
@@ -292,9 +292,8 @@ static void describe_images(struct whole_planner *p)
     job->in = x->offset;
     job->in_width = x->width;
     job->pixel = reduction->pixel;
-    job->columns = reduction->columns;
     job->in_span =
-        job->phases ? x->width * WHOLE_CELL : x->width + (job->columns - 1) * job->first.dilation[1];
+        job->phases ? x->width * WHOLE_CELL : x->width + (reduction->columns - 1) * job->first.dilation[1];
     job->in_top = x->top;
     job->in_left = x->left;
     job->by_in_span = tensor_divider(job->in_span);

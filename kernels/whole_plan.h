@@ -33,8 +33,8 @@ struct alignas(4) whole_target {
     uint8_t first, last;
 };
 
-/* A row: words from plane 0 of the input to what lies under the filter's first tap; and its result's place.
- */
+/* A row of the product: words from plane 0 of the input to what lies under the filter's first tap, and where
+ * its result goes. */
 struct alignas(8) whole_row {
     uint16_t in;
     uint16_t places; /* of a convolution in phases: results beside each other that there are */
@@ -69,10 +69,10 @@ struct alignas(16) whole_step {
     uint16_t m_tiles, n_tiles;     /* of all rows and maps */
     uint16_t maps;                 /* that are real; DENSE: outputs */
     uint16_t places;               /* CONV: of the result; DENSE, MEAN: of the input */
-    uint16_t width, first,
-        real_w;             /* DENSE, MEAN: of the input: words of a row, the first element, real width */
-    uint32_t rows, offsets; /* where its tables begin */
-    uint32_t weights, bias; /* words into the packed weights; bias: WHOLE_NO_BIAS for none */
+    /* DENSE, MEAN: of the input: places of a row, words to the first element, real width. */
+    uint16_t width, first, real_w;
+    uint32_t rows, offsets;               /* where its tables begin */
+    uint32_t weights, bias;               /* words into the packed weights; bias: WHOLE_NO_BIAS for none */
     struct tensor_divider by_w, by_cells; /* real_w; cells of a place */
     struct tensor_divider by_across;      /* CONV: tasks beside each other */
 };
@@ -88,20 +88,20 @@ struct whole_job {
     const int *offsets;
     float *y;
     int64_t y_stride;
-    /* the images' own plane: padded lines of in_width places, each `columns` pixels of so many numbers */
-    bool phases; /* or the pixels as they are, as many to a cell as find room */
+    /* The images' own plane: padded lines of in_width cells, each with the pixels from its place on; in
+     * phases (struct whole_reduction) with pixels that no other has. */
+    bool phases;
     int in, in_width, in_top, in_left;
-    int pixel, columns;
-    int in_span; /* in_width and as many more as the last place looks to the right; in phases: words of a line
-                  */
+    int pixel;   /* numbers of a pixel in a cell */
+    int in_span; /* read of a line: pixels, as far as its last cell reaches; in phases words */
     struct tensor_divider by_in_span;
-    uint16_t first_row[CONVOY_WHOLE_CLUSTER],
-        end_row[CONVOY_WHOLE_CLUSTER]; /* padded rows that a block needs */
-    int words;                         /* that are zeroed once: all tensors */
-    int offsets_at, offset_words;      /* two tables of offsets, used in turns; a multiple of 4 */
-    int partial;                       /* sums of a dense layer, in the first block */
-    int shares;   /* sums of warps that share a task: 4 for each lane but the first share's */
-    int steps_at; /* this block's steps */
+    /* Padded rows that a block needs. */
+    uint16_t first_row[CONVOY_WHOLE_CLUSTER], end_row[CONVOY_WHOLE_CLUSTER];
+    int words;                    /* that are zeroed once: all tensors */
+    int offsets_at, offset_words; /* two tables of offsets, used in turns; a multiple of 4 */
+    int partial;                  /* sums of a dense layer, in the first block */
+    int shares;                   /* sums of warps that share a task: 4 for each lane but the first share's */
+    int steps_at;                 /* this block's steps */
 };
 
 /* The reduction of a convolution: a sequence of cells, two to a step. Rows of the filter, then groups of
@@ -109,12 +109,13 @@ struct whole_job {
  *
  * Images of a single channel that are walked one pixel at a time are read in phases: a cell is 8 pixels (in
  * fp16, otherwise 4) that lie beside each other, a row of the matrix product the outputs under a whole cell,
- * and each map is 8 columns, one for each of them, with its weights moved along as far. Half of the products
- * are with zeros, but no pixel is kept twice, and a load serves 8 outputs. */
+ * and each map is 8 columns, one for each of them, with its weights moved along as far. So a filter of s
+ * columns takes s + phases - 1, to whole cells, of which all but s are multiplied by zero (of 7 columns in
+ * fp16 9 of 16); but no pixel is kept twice, and a load serves 8 outputs. */
 struct whole_reduction {
     int phases; /* outputs of a row: 1, or pixels of a cell */
-    int pixel; /* numbers of a pixel in a cell: of images 1, 2 or 4, so that it lies on a multiple of its size
-                */
+    /* Numbers of a pixel in a cell: of images 1, 2 or 4, so that it lies on a multiple of its size. */
+    int pixel;
     int columns; /* of a cell */
     int apart;   /* places from one group of columns to the next */
     int groups;  /* of columns in a row of the filter */

@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-/* The weight of a map at a number of the reduction, for the output so many columns to the right; 0 outside.
- */
+/* The weight of a map at a number of the reduction, for the output so many columns to the right; outside of
+ * the filter 0. */
 static float weight_at(const struct convoy_whole_layer *layer, const struct whole_reduction *reduction,
                        enum tensor_math math, int number, int map, int phase)
 {
