@@ -19,7 +19,8 @@
     X(name, products, reach, 4, 512)                                                                         \
     X(name, products, reach, 8, 512)                                                                         \
     X(name, products, reach, 16, 512)
-/* A chip of 132 multiprocessors runs about so many clusters at a time. */
+/* As many clusters as a chip of 132 multiprocessors seems to run at a time: inferred from times of launches,
+ * not asked of one. */
 #define CONVOY_WHOLE_TEAM_SIZES(T, name, products)                                                           \
     T(name, products, 6, 16, 512)                                                                            \
     T(name, products, 8, 8, 512)                                                                             \

@@ -61,11 +61,11 @@ template <int MATH, int NT, bool SHARED> struct whole_filters {
 };
 
 /* Adds so many steps (at least one) to sum. Inputs of two steps are in registers, each asked for again as
- * soon as it was multiplied, and where they lie was asked for before. Weights come from further away (a
- * quarter of the loads misses the L1 cache): where registers allow, those of two more steps are on their way;
- * without them warps waited for weights a third of their time. Past the end is asked for what is never used:
- * in device memory weights go on for WHOLE_STEPS_PAST, tables for one more; in shared memory the last weights
- * are read again. weight_stride: from step to step. */
+ * soon as it was multiplied, and where they lie was asked for before. Weights come from further away (a fifth
+ * of the loads missed the L1 cache): where registers allow, those of two more steps are on their way; without
+ * them waiting for weights was 31 % of the time of cifar10-resnet's products. Past the end is asked for what
+ * is never used: in device memory weights go on for WHOLE_STEPS_PAST, tables for one more; in shared memory
+ * the last weights are read again. weight_stride: from step to step. */
 template <int MATH, int MT, int NT, bool SHARED>
 static __device__ __forceinline__ void whole_add_steps(const char *tile, const int *offsets,
                                                        const int (&base)[MT],

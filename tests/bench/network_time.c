@@ -4,9 +4,9 @@
  * CACHE is the folder where kernel times are remembered ("": nowhere). For TUNE_SECONDS at most the backend
  * tunes (0: it does not). Then it says what it is, and for each line BATCH RUNS OUTPUT on standard input it
  * runs the first BATCH rows again and again: for a tenth of a second and five times at least to warm up, then
- * RUNS times, whose times of computing alone are what it answers. Short jobs run behind others, so that the
- * device has all of a job before it begins and does not wait for the launch, as the peers are measured
- * (peer_torch.py). It writes the outputs of the last of them to OUTPUT, float32. Every answer is a line of
+ * RUNS times, whose times of computing alone are what it answers. Short jobs run behind others: the device is
+ * meant to have all of a job before it begins, so that no launch is in its time, as peer_torch.py means it
+ * for the peers. It writes the outputs of the last of them to OUTPUT, float32. Every answer is a line of
  * JSON. It ends when standard input does. */
 #include "engine/base/clock.h"
 #include "engine/channel.h"
@@ -20,7 +20,7 @@
 #define MOST_RUNS   10000
 #define WARM_UP_US  100000
 #define WARM_UP_MIN 5
-#define AHEAD       8    /* jobs before the one that is timed; each takes longer than to submit one */
+#define AHEAD       8    /* jobs before the one that is timed: meant to last until it is submitted */
 #define SHORT_US    1000 /* of computing: what is longer does not notice a launch */
 
 struct bench {
