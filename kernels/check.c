@@ -73,6 +73,11 @@ double convoy_check_apply_unary(struct convoy_unary unary, double x)
     return NAN;
 }
 
+double convoy_check_larger(double a, double b)
+{
+    return isnan(a) || a > b ? a : b;
+}
+
 static int64_t whole(const struct convoy_check_buffer *buffer)
 {
     return buffer->floats + buffer->offset + 2 * GUARD;
@@ -136,6 +141,15 @@ void convoy_check_upload(const struct convoy_check_buffer *buffer)
          "copying to the device");
 }
 
+void convoy_check_put_nan(enum check_nan where, float *planes, int count, int h, int w)
+{
+    for (int i = 0; i < count * h * w; i++) {
+        int line = where == CHECK_NAN_ROWS ? i / w % h : i % w;
+        if (where != CHECK_NO_NAN && (line == 0 || line == 3))
+            planes[i] = NAN;
+    }
+}
+
 struct convoy_check_buffer convoy_check_input(struct convoy_check *check, int64_t floats, int offset,
                                               double low, double high)
 {
@@ -174,23 +188,25 @@ static bool guards_stand(const struct convoy_check_buffer *buffer)
 }
 
 /* NULL if y is right, else what is wrong; the greatest error over max |want| in *error, and where in *at. */
-static const char *compare(const struct convoy_check_buffer *y, const double *want, double bound,
-                           double *error, int64_t *at)
+static const char *compare(const struct convoy_check *check, const struct convoy_check_buffer *y,
+                           const double *want, double *error, int64_t *at)
 {
-    double most = 0;
+    double most = 0, bound = check->bound > 0 ? check->bound : CONVOY_CHECK_BOUND;
     *error = 0;
     for (int64_t i = 0; i < y->floats; i++)
         if (isfinite(want[i]))
             most = fmax(most, fabs(want[i]));
     for (int64_t i = 0; i < y->floats; i++) {
         *at = i;
-        if (isnan(want[i])) {
+        if (isnan(want[i]) && !check->has_nan) {
             if (!is_poison(y->host[i]))
                 return "written where nothing belongs";
             continue;
         }
         if (is_poison(y->host[i]))
             return "not written";
+        if (isnan(want[i]) && isnan(y->host[i]))
+            continue;
         if (isinf(want[i]) && (double)y->host[i] == want[i])
             continue;
         double difference = fabs((double)y->host[i] - want[i]);
@@ -214,7 +230,7 @@ void convoy_check_result(struct convoy_check *check, cudaError_t launched, struc
     } else {
         must(cudaDeviceSynchronize(), "waiting for a kernel");
         download(y);
-        what = compare(y, want, check->bound > 0 ? check->bound : CONVOY_CHECK_BOUND, &error, &at);
+        what = compare(check, y, want, &error, &at);
         check->worst = fmax(check->worst, error);
         if (!what && !guards_stand(y))
             what = "written outside the output";

@@ -18,7 +18,13 @@ struct convoy_check {
     int cases, failures;
     double worst; /* error over max |y64| */
     double bound; /* of that; 0: CONVOY_CHECK_BOUND */
+    bool has_nan; /* NaN is a result like any other, and all of the output is written */
 };
+
+/* Where images have NaN: lines 0 and 3. Of the windows of 2 x 2 that are pooled, first one side is NaN, then
+ * the other, then none. A kernel may multiply what lies beside the filter by zero, so rows are for filters of
+ * one row, columns for filters of one column. */
+enum check_nan { CHECK_NO_NAN, CHECK_NAN_ROWS, CHECK_NAN_COLUMNS };
 
 /* Device memory and its image on the host. Around it, and in it until something is written there, lies one
  * particular NaN: what is read outside spoils the answer, what is written outside is seen. */
@@ -34,21 +40,25 @@ double convoy_check_random(struct convoy_check *check, double low, double high);
 /* Any of the activations, with numbers that suit it. */
 struct convoy_unary convoy_check_any_unary(struct convoy_check *check);
 double convoy_check_apply_unary(struct convoy_unary unary, double x);
+/* NaN if one of them is. */
+double convoy_check_larger(double a, double b);
 /* As the hardware takes an operand: the nearest, ties away from zero in tf32 and to even in fp16. */
 double convoy_check_round(double x, enum convoy_products products);
 
 /* Poisoned. offset 1 to 3 makes memory that does not lie on 16 bytes. Ends the program if there is no memory.
  */
 struct convoy_check_buffer convoy_check_buffer(int64_t floats, int offset);
+/* NaN into so many planes of h x w. */
+void convoy_check_put_nan(enum check_nan where, float *planes, int count, int h, int w);
 /* Random numbers, on the device too. */
 struct convoy_check_buffer convoy_check_input(struct convoy_check *check, int64_t floats, int offset,
                                               double low, double high);
 void convoy_check_upload(const struct convoy_check_buffer *buffer);
 void convoy_check_free(struct convoy_check_buffer *buffer);
 
-/* Counts a case: waits for the device, compares y with want (NaN: nothing may be written there), looks at the
- * guards of y and, if it is not NULL, of scratch. A failure is counted and printed with what the format says
- * of the case. */
+/* Counts a case: waits for the device, compares y with want (NaN: nothing may be written there, unless
+ * check->has_nan), looks at the guards of y and, if it is not NULL, of scratch. A failure is counted and
+ * printed with what the format says of the case. */
 void convoy_check_result(struct convoy_check *check, cudaError_t launched, struct convoy_check_buffer *y,
                          const double *want, struct convoy_check_buffer *scratch, const char *format, ...)
     __attribute__((format(printf, 6, 7)));

@@ -97,11 +97,12 @@ void check_describe(const struct check_case *which, char *text, size_t bytes)
     snprintf(text, bytes,
              "n %d, c %d, %d x %d, k %d, filter %d x %d, stride %d %d, pad %d %d, dilation %d %d, groups %d, "
              "to %d x %d, "
-             "act %s, pool %d, image bytes %lld, products %s%s%s%s%s",
+             "act %s, pool %d, image bytes %lld, products %s%s%s%s%s%s",
              s->n, s->c, s->h, s->w, s->k, s->r, s->s, s->stride[0], s->stride[1], s->pad[0], s->pad[1],
              s->dilation[0], s->dilation[1], s->groups, s->oh, s->ow, acts[s->act.kind], s->pool,
              (long long)which->image_bytes, products[s->products], s->u8 ? ", u8" : "",
-             s->bias ? ", bias" : "", s->residual ? ", residual" : "", which->in_place ? " in place" : "");
+             s->bias ? ", bias" : "", s->residual ? ", residual" : "", which->in_place ? " in place" : "",
+             which->nan ? ", NaN" : "");
 }
 
 static void make_images(struct check_problem *problem, struct convoy_check *random)
@@ -122,6 +123,10 @@ static void make_images(struct check_problem *problem, struct convoy_check *rand
         }
     } else {
         problem->images = random_floats(bytes / sizeof(float), 1.0F, random);
+        for (int n = 0; n < s->n; n++)
+            convoy_check_put_nan(problem->which.nan,
+                                 (float *)problem->images + n * images->image_bytes / (int64_t)sizeof(float),
+                                 s->c, s->h, s->w);
     }
     void *memory = device_memory(bytes);
     check_cuda(cudaMemcpy(memory, problem->images, bytes, cudaMemcpyHostToDevice),
@@ -242,6 +247,14 @@ static void copy_back(struct check_problem *problem, int64_t first, int64_t coun
         "copying the answer back");
 }
 
+/* As cudaMemset() left it. */
+static bool is_untouched(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof(bits));
+    return bits == UINT32_MAX;
+}
+
 static void compare(struct check_problem *problem, enum convoy_products products, struct check_result *result)
 {
     const double *expected = expect(problem, products);
@@ -250,7 +263,9 @@ static void compare(struct check_problem *problem, enum convoy_products products
     for (int i = 0; i < problem->samples; i++) {
         copy_back(problem, problem->sample[i] * outputs, outputs);
         for (int64_t j = 0; j < outputs; j++) {
-            double difference = fabs(problem->got[j] - expected[i * outputs + j]);
+            double want = expected[i * outputs + j], difference = fabs(problem->got[j] - want);
+            if (isnan(want))
+                difference = isnan(problem->got[j]) ? 0 : INFINITY;
             worst = difference <= worst ? worst : isnan(difference) ? INFINITY : difference;
         }
     }
@@ -259,7 +274,8 @@ static void compare(struct check_problem *problem, enum convoy_products products
         int64_t count = all - first < PIECE_FLOATS ? all - first : PIECE_FLOATS;
         copy_back(problem, first, count);
         for (int64_t j = 0; j < count; j++)
-            result->poison += isnan(problem->got[j]) ? 1 : 0;
+            result->poison +=
+                problem->which.nan ? is_untouched(problem->got[j]) : isnan(problem->got[j]) != 0;
     }
 }
 

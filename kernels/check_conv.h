@@ -15,6 +15,7 @@ struct check_case {
     struct convoy_conv_shape shape;
     int64_t image_bytes; /* from image to image, at least an image's own bytes */
     bool in_place;       /* the residual is y itself */
+    enum check_nan nan;  /* in the images, which are float */
 };
 
 /* One line: sizes and options as they would be given to --conv. */
@@ -49,8 +50,8 @@ void check_problem_make(struct check_problem *problem, const struct check_case *
 void check_problem_free(struct check_problem *problem);
 
 struct check_result {
-    double error;   /* max|y - y64| / max|y64| over the sample; NaN counts as infinite */
-    int64_t poison; /* outputs of all images that are still NaN */
+    double error;   /* max|y - y64| / max|y64| over the sample; NaN where none belongs counts as infinite */
+    int64_t poison; /* outputs of all images that are still NaN, or as they were where NaN belongs */
     float us;       /* median; 0 if not timed */
 };
 

@@ -86,8 +86,8 @@ static void *compute(void *argument)
             for (int x = 0; x < pw; x++) {
                 double best = -INFINITY;
                 for (int i = 0; i < s->pool * s->pool; i++)
-                    best = fmax(best, output(part->operands, k, y * s->pool + i / s->pool,
-                                             x * s->pool + i % s->pool));
+                    best = convoy_check_larger(best, output(part->operands, k, y * s->pool + i / s->pool,
+                                                            x * s->pool + i % s->pool));
                 part->y[((size_t)k * ph + y) * pw + x] = best;
             }
         }

@@ -205,8 +205,9 @@ static void compute_conv(const struct convoy_whole_layer *layer, enum convoy_pro
             for (int ox = 0; ox < s->ow / s->pool; ox++) {
                 double most = -INFINITY;
                 for (int i = 0; i < s->pool * s->pool; i++)
-                    most = fmax(most, conv_at(layer, products, x, residual, k, oy * s->pool + i / s->pool,
-                                              ox * s->pool + i % s->pool));
+                    most = convoy_check_larger(most, conv_at(layer, products, x, residual, k,
+                                                             oy * s->pool + i / s->pool,
+                                                             ox * s->pool + i % s->pool));
                 *y++ = most;
             }
 }
@@ -315,34 +316,53 @@ static bool run(struct convoy_check *check, const struct check_network *net,
     return true;
 }
 
+/* Random images for the network, on the device too. */
+static struct convoy_check_buffer make_images(struct convoy_check *check, const struct check_network *net,
+                                              struct convoy_images *images)
+{
+    const struct convoy_conv_shape *first = &net->layers[0].shape;
+    int64_t values = (int64_t)first->c * first->h * first->w, unit = net->shape.u8 ? 16 : 4;
+    *images = (struct convoy_images){.u8 = net->shape.u8};
+    images->image_bytes = ((net->shape.u8 ? values : 4 * values) + unit - 1) / unit * unit;
+    for (int i = 0; i < CONVOY_KERNEL_CHANNELS; i++) {
+        images->multiply[i] = (float)convoy_check_random(check, 0.01, 0.02);
+        images->add[i] = (float)convoy_check_random(check, -2, -1);
+    }
+    struct convoy_check_buffer x =
+        convoy_check_input(check, net->shape.n * images->image_bytes / 4, 0, -2, 2);
+    if (net->shape.u8) {
+        for (int64_t i = 0; i < net->shape.n * images->image_bytes; i++)
+            ((unsigned char *)x.host)[i] = (unsigned char)convoy_check_between(check, 0, 255);
+        convoy_check_upload(&x);
+    }
+    return x;
+}
+
+/* What should come out, NaN between the images; freed by the caller. */
+static double *make_want(const struct check_network *net, const struct convoy_images *images,
+                         const struct convoy_check_buffer *x)
+{
+    double *want = memory((size_t)(net->shape.n * net->shape.y_stride) * sizeof *want);
+    for (int64_t i = 0; i < net->shape.n * net->shape.y_stride; i++)
+        want[i] = NAN;
+    for (int n = 0; n < net->shape.n; n++)
+        check_network_reference(net, net->shape.products, images,
+                                (const char *)x->host + n * images->image_bytes,
+                                want + n * net->shape.y_stride);
+    return want;
+}
+
 /* A network on up to TRIES kernels of that precision. */
 static void check_one(struct convoy_check *check, enum convoy_products products)
 {
     struct check_network net;
+    struct convoy_images images;
     int count;
     const struct convoy_whole_kernel *const *kernels = convoy_whole_kernels(&count);
     make_network(check, &net);
     net.shape.products = products;
-    const struct convoy_conv_shape *first = &net.layers[0].shape;
-    int64_t values = (int64_t)first->c * first->h * first->w, unit = net.shape.u8 ? 16 : 4;
-    struct convoy_images images = {.u8 = net.shape.u8};
-    images.image_bytes = ((net.shape.u8 ? values : 4 * values) + unit - 1) / unit * unit;
-    for (int i = 0; i < CONVOY_KERNEL_CHANNELS; i++) {
-        images.multiply[i] = (float)convoy_check_random(check, 0.01, 0.02);
-        images.add[i] = (float)convoy_check_random(check, -2, -1);
-    }
-    struct convoy_check_buffer x = convoy_check_input(check, net.shape.n * images.image_bytes / 4, 0, -2, 2);
-    if (net.shape.u8) {
-        for (int64_t i = 0; i < net.shape.n * images.image_bytes; i++)
-            ((unsigned char *)x.host)[i] = (unsigned char)convoy_check_between(check, 0, 255);
-        convoy_check_upload(&x);
-    }
-    double *want = memory((size_t)(net.shape.n * net.shape.y_stride) * sizeof *want);
-    for (int64_t i = 0; i < net.shape.n * net.shape.y_stride; i++)
-        want[i] = NAN;
-    for (int n = 0; n < net.shape.n; n++)
-        check_network_reference(&net, products, &images, (const char *)x.host + n * images.image_bytes,
-                                want + n * net.shape.y_stride);
+    struct convoy_check_buffer x = make_images(check, &net, &images);
+    double *want = make_want(&net, &images, &x);
     for (int tries = 0; tries < TRIES; tries++) {
         const struct convoy_whole_kernel *kernel = kernels[convoy_check_between(check, 0, count - 1)];
         if (kernel->products == products && kernel->reach == CONVOY_WHOLE_ALL)
@@ -351,6 +371,47 @@ static void check_one(struct convoy_check *check, enum convoy_products products)
     for (int i = 0; i < count; i++) /* which take few of the networks */
         if (kernels[i]->products == products && kernels[i]->reach == CONVOY_WHOLE_FIRST_DENSE)
             (void)run(check, &net, kernels[i], &x, &images, want);
+    free(want);
+    convoy_check_free(&x);
+    check_network_free(&net);
+}
+
+/* A convolution that is pooled, of images with NaN, on all kernels of that precision. */
+static void check_nan(struct convoy_check *check, enum convoy_products products, enum check_nan where)
+{
+    struct check_network net = {0};
+    struct convoy_images images;
+    int count;
+    bool rows = where == CHECK_NAN_ROWS;
+    const struct convoy_whole_kernel *const *kernels = convoy_whole_kernels(&count);
+    struct convoy_conv_shape *s = &check_network_add(&net, CONVOY_WHOLE_CONV, -1)->shape;
+    /* Rows of one channel, large enough to be read in phases; columns of three, because many columns of one
+     * lie in a cell, which is multiplied as a whole. */
+    s->c = rows ? 1 : 3;
+    s->h = s->w = rows ? 42 : 12;
+    s->k = 12;
+    s->r = rows ? 1 : 3;
+    s->s = rows ? 3 : 1;
+    s->stride[0] = s->stride[1] = s->dilation[0] = s->dilation[1] = 1;
+    s->oh = s->h - s->r + 1;
+    s->ow = s->w - s->s + 1;
+    s->bias = true;
+    s->act.kind = CONVOY_UNARY_TANH;
+    s->pool = 2;
+    check_network_fill(check, &net, &net.layers[0]);
+    net.shape.layers = net.layers;
+    net.shape.n = 2;
+    net.shape.products = products;
+    net.shape.y_stride = check_network_outputs(&net.layers[0]);
+    struct convoy_check_buffer x = make_images(check, &net, &images);
+    convoy_check_put_nan(where, x.host, net.shape.n * s->c, s->h, s->w);
+    convoy_check_upload(&x);
+    double *want = make_want(&net, &images, &x);
+    check->has_nan = true;
+    for (int i = 0; i < count; i++)
+        if (kernels[i]->products == products && kernels[i]->reach == CONVOY_WHOLE_ALL)
+            (void)run(check, &net, kernels[i], &x, &images, want);
+    check->has_nan = false;
     free(want);
     convoy_check_free(&x);
     check_network_free(&net);
@@ -365,6 +426,8 @@ int convoy_check_whole(uint64_t seed)
                                      .bound = products == CONVOY_PRODUCTS_FP32 ? 0 : ROUNDED_BOUND};
         while (check.cases < CASES)
             check_one(&check, (enum convoy_products)products);
+        check_nan(&check, (enum convoy_products)products, CHECK_NAN_ROWS);
+        check_nan(&check, (enum convoy_products)products, CHECK_NAN_COLUMNS);
         printf("%-24s %4d cases, worst error %.1e, %d failed\n", names[products], check.cases, check.worst,
                check.failures);
         failures += check.failures;
