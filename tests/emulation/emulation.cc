@@ -161,7 +161,8 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int)
     properties->totalGlobalMem = memory_total;
     properties->sharedMemPerBlock = 48 << 10;
     properties->sharedMemPerBlockOptin = 227 << 10;
-    properties->major = 9;
+    const char *major = getenv("CONVOY_EMULATED_MAJOR");
+    properties->major = major != nullptr ? atoi(major) : 9;
     properties->multiProcessorCount = 132;
     properties->maxThreadsPerBlock = 1024;
     properties->l2CacheSize = 50 << 20;

@@ -161,15 +161,17 @@ Test(cuda_cache, a_whole_network_is_remembered)
     cr_assert_null(strstr(second, "whole_net"), "%s", second);
 }
 
-/* A kernel for the layers up to the first dense one computes those, and others the rest. */
+/* A kernel for the layers up to the first dense one computes those, and others the rest. To time all ways of
+ * running a network takes long where clusters and tensor cores are emulated: the file is written on a device
+ * that has neither, and then names the kernel that is to be seen. */
 Test(cuda_cache, teams_share_a_large_dense_layer)
 {
     char first[CONVOY_LAYER_NAME_BYTES];
-    setenv("CONVOY_EMULATED_CLOCK", "launches", 1);
+    setenv("CONVOY_EMULATED_MAJOR", "7", 1);
     network = network_of_large_dense;
     cr_assert_gt(visit(CONVOY_TUNING_ON, folder.path, first), 0);
-    cr_assert_str_eq(first, "whole_net:1x128");
-    rename_in_cache("whole_net:1x128", "dense_net:8x8x512");
+    unsetenv("CONVOY_EMULATED_MAJOR");
+    rename_in_cache("\tlayers\tnet ", "\tdense_net:8x8x512\tnet ");
     cr_assert_eq(visit(CONVOY_TUNING_OFF, folder.path, first), 0);
     cr_assert_str_eq(first, "dense_net:8x8x512");
     cr_assert_null(strstr(last_layer, "dense_net"), "%s", last_layer);
