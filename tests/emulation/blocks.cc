@@ -53,7 +53,7 @@ convoy_switch_stack:
     .size convoy_switch_stack, . - convoy_switch_stack
 )");
 
-enum state { READY, AT_WARP, AT_BLOCK, AT_CLUSTER, ENDED };
+enum state { READY, AT_WARP, AT_BLOCK, AT_CLUSTER, AT_EVENT, ENDED };
 
 struct fiber {
     void *stack; /* where it stands, while another runs */
@@ -74,8 +74,10 @@ struct block {
 fiber fibers[FIBERS_MAX];
 block blocks[BLOCKS_MAX];
 size_t running, threads, pitch, in_use, alive;
+size_t meeting;           /* threads of a block that wait for each other at its barrier */
 unsigned cluster, chosen; /* blocks, and the set of those that run now */
 bool met;                 /* at a cluster barrier, so all blocks have started */
+bool happened;            /* since the last round: what threads may wait for */
 size_t shared_size;
 void *scheduler;
 const std::function<void()> *work;
@@ -206,7 +208,7 @@ bool free_blocks()
 {
     bool freed = false;
     for (unsigned b = 0; b < cluster; b++)
-        freed = free_barrier(AT_BLOCK, b * pitch, b * pitch + threads) || freed;
+        freed = free_barrier(AT_BLOCK, b * pitch, b * pitch + meeting) || freed;
     return freed;
 }
 
@@ -228,6 +230,20 @@ void choose()
         chosen = roll() % 2 == 0 ? 1u << roll() % cluster : roll();
 }
 
+/* Those who wait for what others do look again, as long as somebody gets further. */
+bool free_events(bool others)
+{
+    bool any = false;
+    for (size_t i = 0; i < in_use; i++)
+        if (fibers[i].now == AT_EVENT) {
+            fibers[i].now = READY;
+            any = true;
+        }
+    bool further = others || happened;
+    happened = false;
+    return any && further;
+}
+
 /* Is there more to do? The same blocks go on for some barriers, and so get ahead of the others. */
 bool go_on()
 {
@@ -235,6 +251,7 @@ bool go_on()
         return false;
     bool freed = free_warps();
     freed = free_blocks() || freed;
+    freed = free_events(freed) || freed;
     if (freed) {
         if (roll() % 4 == 0)
             choose();
@@ -265,6 +282,7 @@ void run_cluster(uint3 first)
     }
     alive = cluster * threads;
     met = false;
+    happened = false;
     choose();
     do
         run_ready();
@@ -278,12 +296,36 @@ void run_cluster(uint3 first)
 
 void __syncthreads()
 {
+    meeting = threads;
+    leave(AT_BLOCK);
+}
+
+/* Of the first threads; the others meet nowhere as long as these do. */
+void convoy_emulated_threads_sync(int count)
+{
+    meeting = (size_t)count;
     leave(AT_BLOCK);
 }
 
 void __syncwarp(unsigned)
 {
     leave(AT_WARP);
+}
+
+size_t convoy_emulated_fiber()
+{
+    return running;
+}
+
+void convoy_emulated_wait(const std::function<bool()> &is_true)
+{
+    while (!is_true())
+        leave(AT_EVENT);
+}
+
+void convoy_emulated_happened()
+{
+    happened = true;
 }
 
 int convoy_emulated_cluster_rank()

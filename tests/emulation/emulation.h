@@ -17,4 +17,14 @@ cudaError_t convoy_emulated_fault(cudaStream_t stream, cudaError_t error);
  * They stand until a lane gives new ones: the caller calls __syncwarp() after reading. */
 const uint32_t *convoy_emulated_gather(const uint32_t *words, unsigned count);
 
+/* The value of an fp16. */
+float convoy_emulated_half(uint16_t bits);
+
+/* The thread that runs, among those of its cluster. */
+size_t convoy_emulated_fiber();
+
+/* Lets others run until it is true; who may have made it so calls convoy_emulated_happened(). */
+void convoy_emulated_wait(const std::function<bool()> &is_true);
+void convoy_emulated_happened();
+
 #endif

@@ -22,15 +22,16 @@ float decode_half(uint32_t bits)
 }
 
 /* All of them, because decoding is most of the work. */
+const std::vector<float> halves_decoded = [] {
+    std::vector<float> all(1 << 16);
+    for (uint32_t i = 0; i < all.size(); i++)
+        all[i] = decode_half(i);
+    return all;
+}();
+
 float half(uint32_t bits)
 {
-    static const std::vector<float> values = [] {
-        std::vector<float> all(1 << 16);
-        for (uint32_t i = 0; i < all.size(); i++)
-            all[i] = decode_half(i);
-        return all;
-    }();
-    return values[bits];
+    return halves_decoded[bits];
 }
 
 /* The sum of the products that a word of each makes: one of tf32, or two of fp16. */
@@ -53,6 +54,11 @@ uint32_t word_b(const uint32_t *all, int k, int column)
 }
 
 } // namespace
+
+float convoy_emulated_half(uint16_t bits)
+{
+    return half(bits);
+}
 
 void convoy_emulated_mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, bool halves)
 {
