@@ -88,6 +88,9 @@ struct convoy_job {
     size_t input_stride; /* bytes from row to row, a multiple of 64 */
     float *output;       /* outputs of a row one after the other, in the model's order */
     size_t output_stride;
+    /* For measuring what computes, on a device with memory of its own, opened with one stream: the rows are
+     * those that the last job of this network brought there; the outputs stay there. Others do as always. */
+    bool keep_input, keep_output;
     bool profile;
     struct convoy_job_times *times; /* filled before collect() returns the tag; lives as long as the job */
 };

@@ -241,7 +241,7 @@ int convoy_cuda_submit(struct convoy_device *device, struct convoy_net *net, con
     cudaEvent_t *marks = device->marks[set];
 
     failed = CONVOY_CUDA(error, cudaEventRecord, (marks[CONVOY_CUDA_BEGIN], stream));
-    if (!failed)
+    if (!failed && !job->keep_input)
         failed = copy_rows(workspace, net->input_stride[job->form], job->input, job->input_stride,
                            elements * (job->form == CONVOY_FORM_U8_HWC ? 1 : sizeof(float)), job->rows,
                            cudaMemcpyHostToDevice, stream, error);
@@ -255,7 +255,7 @@ int convoy_cuda_submit(struct convoy_device *device, struct convoy_net *net, con
                      : CONVOY_CUDA(error, cudaGraphLaunch, (bucket->graphs[job->form][number], stream));
     if (!failed)
         failed = CONVOY_CUDA(error, cudaEventRecord, (marks[CONVOY_CUDA_COMPUTED], stream));
-    if (!failed)
+    if (!failed && !job->keep_output)
         failed = copy_rows((char *)job->output, job->output_stride, workspace + plan->input_bytes,
                            net->output_stride, net->info.outputs_per_row * sizeof(float), job->rows,
                            cudaMemcpyDeviceToHost, stream, error);

@@ -6,8 +6,8 @@
  * runs the first BATCH rows again and again: for a tenth of a second and five times at least to warm up, then
  * RUNS times, whose times of computing alone are what it answers. Short jobs run behind others: the device is
  * meant to have all of a job before it begins, so that no launch is in its time, as peer_torch.py means it
- * for the peers. It writes the outputs of the last of them to OUTPUT, float32. Every answer is a line of
- * JSON. It ends when standard input does. */
+ * for the peers; and its rows are there already. It writes the outputs of the last of them to OUTPUT,
+ * float32. Every answer is a line of JSON. It ends when standard input does. */
 #include "engine/base/clock.h"
 #include "engine/channel.h"
 #include "tests/bench/alone.h"
@@ -92,18 +92,20 @@ static int write_outputs(const struct bench *bench, uint32_t rows, const char *p
     return whole ? 0 : convoy_fail(error, -EIO, "%s cannot be written: %s", path, strerror(errno));
 }
 
-/* The job, behind some that compute the same, of which only it tells its times. */
+/* The job, behind some that compute the same, of which only it tells its times. Its rows lie on the device
+ * already, as the peers' do: after a copy the device begins some microseconds later. */
 static int run_behind(const struct bench *bench, const struct convoy_job *job, struct convoy_error *error)
 {
     const struct convoy_backend *backend = bench->device.backend;
-    struct convoy_job before = *job;
+    struct convoy_job before = *job, timed = *job;
     uint64_t tag;
     int code = 0, left = 0;
     before.times = NULL;
+    before.keep_input = before.keep_output = timed.keep_input = true;
     for (int i = 0; i < AHEAD && code == 0; i++, left++)
         code = backend->submit(bench->device.device, bench->net.net, &before, error);
     if (code == 0)
-        code = bench_run(&bench->device, &bench->net, job, error); /* collects one of them */
+        code = bench_run(&bench->device, &bench->net, &timed, error); /* collects one of them */
     while (code == 0 && left > 0) {
         code = backend->collect(bench->device.device, 1000, &tag, error);
         left -= code > 0;
