@@ -369,7 +369,8 @@ static void check_one(struct convoy_check *check, enum convoy_products products)
             (void)run(check, &net, kernel, &x, &images, want);
     }
     for (int i = 0; i < count; i++) /* which take few of the networks */
-        if (kernels[i]->products == products && kernels[i]->reach == CONVOY_WHOLE_FIRST_DENSE)
+        if (kernels[i]->products == products &&
+            (kernels[i]->reach == CONVOY_WHOLE_FIRST_DENSE || kernels[i]->wgmma))
             (void)run(check, &net, kernels[i], &x, &images, want);
     free(want);
     convoy_check_free(&x);

@@ -327,7 +327,7 @@ static __device__ __forceinline__ void whole_conv(const struct whole_job &job, c
                                                   float *y, uint32_t *shared, const int *offsets)
 {
     using words = struct tensor_weights<MATH>;
-    int lane = threadIdx.x % 32, warps = blockDim.x / 32;
+    int lane = threadIdx.x % 32, warps = job.threads / 32;
     int tile_begin = step.tile_begin, map_begin = step.map_begin, map_count = step.map_end - map_begin;
     int across = map_count / NT, tasks = step.tasks;
     /* From here on, numbers of tiles count from this block's first in what it has in its own memory. */
@@ -389,7 +389,7 @@ static __device__ __forceinline__ void whole_conv(const struct whole_job &job, c
     }
 }
 
-template <int MATH, bool CLUSTER>
+template <int MATH, bool CLUSTER, bool WGMMA>
 static __device__ __forceinline__ void whole_conv_any(const struct whole_job &job,
                                                       const struct whole_step &step, float *y,
                                                       uint32_t *shared, const int *offsets)
@@ -402,7 +402,7 @@ static __device__ __forceinline__ void whole_conv_any(const struct whole_job &jo
         switch (step.mt * 8 + step.nt) { /* as takes_tiles() (whole_divide.cu) says */
 #define WHOLE_CASE(MT, NT)                                                                                   \
     case MT * 8 + NT:                                                                                        \
-        if constexpr (MT * NT <= whole_most_tiles((enum tensor_math)MATH))                                   \
+        if constexpr (MT * NT <= whole_most_tiles((enum tensor_math)MATH, WGMMA))                            \
             whole_conv<MATH, CLUSTER, MT, NT>(job, step, y, shared, offsets);                                \
         return;
             WHOLE_CASE(1, 1)

@@ -69,7 +69,7 @@ static __device__ __forceinline__ void whole_dense(const struct whole_job &job, 
     bool divided = CLUSTER && step.parts > 1;
     if (rank > 0 && !divided)
         return;
-    int lane = threadIdx.x % 32, warps = blockDim.x / 32, cells = whole_planes(step.in_words);
+    int lane = threadIdx.x % 32, warps = job.threads / 32, cells = whole_planes(step.in_words);
     int begin = step.tile_begin, end = step.tile_end, outs = step.maps, first_out = 0;
     if (CLUSTER && job.teams > 1) {
         int groups = (outs + WHOLE_OUTS - 1) / WHOLE_OUTS;
@@ -111,7 +111,7 @@ static __device__ __forceinline__ void whole_dense(const struct whole_job &job, 
     if (!divided)
         return;
     convoy_cluster_sync();
-    for (int at = first_out + threadIdx.x; rank == 0 && at < outs; at += blockDim.x) {
+    for (int at = first_out + threadIdx.x; rank == 0 && at < outs; at += job.threads) {
         float sum = 0.0f, bias = whole_bias(job, step, at);
         for (int part = 0; part < step.parts; part++)
             sum += convoy_bits_float(shared[job.partial + part * step.maps + at]);
@@ -121,11 +121,11 @@ static __device__ __forceinline__ void whole_dense(const struct whole_job &job, 
 
 /* The mean of each channel, by the first block. */
 template <int MATH>
-static __device__ __forceinline__ void whole_mean(const struct whole_step &step, int rank, float *y,
-                                                  uint32_t *shared)
+static __device__ __forceinline__ void whole_mean(const struct whole_job &job, const struct whole_step &step,
+                                                  int rank, float *y, uint32_t *shared)
 {
     int lane = threadIdx.x % 32;
-    for (int word = threadIdx.x / 32; rank == 0 && word < step.in_words; word += blockDim.x / 32) {
+    for (int word = threadIdx.x / 32; rank == 0 && word < step.in_words; word += job.threads / 32) {
         float2 sum = make_float2(0.0f, 0.0f);
         for (int place = lane; place < step.places; place += 32) {
             uint32_t x = shared[step.in + whole_word_of(step.in_plane, word) + whole_place(step, place)];

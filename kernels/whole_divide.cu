@@ -40,7 +40,8 @@ bool whole_feeds_dense(const struct whole_planner *p, int index)
 /* Has the device code (whole_conv_any()) for such tasks? */
 static bool takes_tiles(const struct whole_planner *p, int mt, int nt)
 {
-    return mt * nt <= (p->plan->kernel->cluster > 1 ? 1 : whole_most_tiles(p->plan->math));
+    return mt * nt <=
+           (p->plan->kernel->cluster > 1 ? 1 : whole_most_tiles(p->plan->math, p->plan->kernel->wgmma));
 }
 
 /* most: words of weights that a block keeps of a layer. */

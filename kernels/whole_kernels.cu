@@ -3,7 +3,7 @@
 
 #define CONVOY_WHOLE(name, products, reach, cluster, threads)                                                \
     static const struct convoy_whole_kernel name##_##cluster##_##threads = {                                 \
-        #name ":" #cluster "x" #threads, products, reach, 1, cluster, threads};
+        #name ":" #cluster "x" #threads, products, reach, 1, cluster, threads, false};
 #define CONVOY_WHOLE_TEAMS(name, products, teams, cluster, threads)                                          \
     static const struct convoy_whole_kernel name##_##teams##_##cluster##_##threads = {                       \
         #name ":" #teams "x" #cluster "x" #threads,                                                          \
@@ -11,7 +11,11 @@
         CONVOY_WHOLE_FIRST_DENSE,                                                                            \
         teams,                                                                                               \
         cluster,                                                                                             \
-        threads};
+        threads,                                                                                             \
+        false};
+#define CONVOY_WHOLE_WGMMA(name, threads)                                                                    \
+    static const struct convoy_whole_kernel name##_1_##threads = {                                           \
+        #name ":1x" #threads, CONVOY_PRODUCTS_FP16, CONVOY_WHOLE_ALL, 1, 1, threads, true};
 #define CONVOY_WHOLE_SIZES(X, name, products, reach)                                                         \
     X(name, products, reach, 1, 128)                                                                         \
     X(name, products, reach, 1, 256)                                                                         \
@@ -25,7 +29,7 @@
     T(name, products, 6, 16, 512)                                                                            \
     T(name, products, 8, 8, 512)                                                                             \
     T(name, products, 14, 8, 512)
-#define CONVOY_WHOLE_KERNELS(X, T)                                                                           \
+#define CONVOY_WHOLE_KERNELS(X, T, W)                                                                        \
     CONVOY_WHOLE_SIZES(X, whole_net, CONVOY_PRODUCTS_FP32, CONVOY_WHOLE_ALL)                                 \
     CONVOY_WHOLE_SIZES(X, whole_net_tf32, CONVOY_PRODUCTS_TF32, CONVOY_WHOLE_ALL)                            \
     CONVOY_WHOLE_SIZES(X, whole_net_fp16, CONVOY_PRODUCTS_FP16, CONVOY_WHOLE_ALL)                            \
@@ -34,17 +38,20 @@
     CONVOY_WHOLE_SIZES(X, front_net_fp16, CONVOY_PRODUCTS_FP16, CONVOY_WHOLE_FRONT)                          \
     CONVOY_WHOLE_TEAM_SIZES(T, dense_net, CONVOY_PRODUCTS_FP32)                                              \
     CONVOY_WHOLE_TEAM_SIZES(T, dense_net_tf32, CONVOY_PRODUCTS_TF32)                                         \
-    CONVOY_WHOLE_TEAM_SIZES(T, dense_net_fp16, CONVOY_PRODUCTS_FP16)
+    CONVOY_WHOLE_TEAM_SIZES(T, dense_net_fp16, CONVOY_PRODUCTS_FP16)                                         \
+    W(whole_net_wgmma, 256)                                                                                  \
+    W(whole_net_wgmma, 512)
 
-CONVOY_WHOLE_KERNELS(CONVOY_WHOLE, CONVOY_WHOLE_TEAMS)
+CONVOY_WHOLE_KERNELS(CONVOY_WHOLE, CONVOY_WHOLE_TEAMS, CONVOY_WHOLE_WGMMA)
 
 const struct convoy_whole_kernel *const *convoy_whole_kernels(int *count)
 {
 #define CONVOY_WHOLE_ENTRY(name, products, reach, cluster, threads) &name##_##cluster##_##threads,
 #define CONVOY_WHOLE_TEAMS_ENTRY(name, products, teams, cluster, threads)                                    \
     &name##_##teams##_##cluster##_##threads,
+#define CONVOY_WHOLE_WGMMA_ENTRY(name, threads) &name##_1_##threads,
     static const struct convoy_whole_kernel *const all[] = {
-        CONVOY_WHOLE_KERNELS(CONVOY_WHOLE_ENTRY, CONVOY_WHOLE_TEAMS_ENTRY)};
+        CONVOY_WHOLE_KERNELS(CONVOY_WHOLE_ENTRY, CONVOY_WHOLE_TEAMS_ENTRY, CONVOY_WHOLE_WGMMA_ENTRY)};
     *count = (int)(sizeof all / sizeof all[0]);
     return all;
 }

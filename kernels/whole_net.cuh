@@ -32,16 +32,23 @@
 #include "kernels/tensor_words.cuh"
 #include "kernels/whole_conv.cuh"
 #include "kernels/whole_dense.cuh"
+#include "kernels/whole_wgmma.cuh"
 
 #define WHOLE_MOST_THREADS 512
 
-/* Ends a layer. */
-template <bool CLUSTER> static __device__ __forceinline__ void whole_sync(bool block_alone)
+/* Ends a layer. WGMMA: what was written is for products of warpgroups too, and the warp that asks for weights
+ * is not waited for. */
+template <bool CLUSTER, bool WGMMA>
+static __device__ __forceinline__ void whole_sync(const struct whole_job &job, bool block_alone)
 {
-    if (CLUSTER && !block_alone)
+    if constexpr (WGMMA) {
+        convoy_wgmma_publish();
+        convoy_threads_sync(job.threads);
+    } else if (CLUSTER && !block_alone) {
         convoy_cluster_sync();
-    else
+    } else {
         __syncthreads();
+    }
 }
 
 /* The lines of an image that this block needs, into a plane of cells with its padding. Each pixel, of PIXEL
@@ -63,12 +70,12 @@ static __device__ __forceinline__ void whole_read(const struct whole_job &job, i
         static_cast<const unsigned char *>(job.x.data) + (int64_t)image * job.x.image_bytes;
     int apart = job.first.dilation[1], span = job.in_span;
     int begin = job.first_row[rank] * span, end = job.end_row[rank] * span;
-    for (int i = begin + threadIdx.x; i < end; i += blockDim.x * AHEAD) {
+    for (int i = begin + threadIdx.x; i < end; i += job.threads * AHEAD) {
         uint32_t words[AHEAD][WORDS];
         int rows[AHEAD], places[AHEAD];
 #pragma unroll
         for (int k = 0; k < AHEAD; k++) {
-            int at = min(i + k * (int)blockDim.x, end - 1);
+            int at = min(i + k * job.threads, end - 1);
             rows[k] = tensor_divide(at, job.by_in_span);
             places[k] = at - rows[k] * span;
             int column = places[k] * (TAP_PAIRS ? 2 : 1) - job.in_left, y = rows[k] - job.in_top;
@@ -84,10 +91,10 @@ static __device__ __forceinline__ void whole_read(const struct whole_job &job, i
         }
 #pragma unroll
         for (int k = 0; k < AHEAD; k++) {
-            if (i + k * (int)blockDim.x >= end)
+            if (i + k * job.threads >= end)
                 continue;
             if constexpr (PHASES) {
-                plane[i + k * blockDim.x] = words[k][0];
+                plane[i + k * job.threads] = words[k][0];
                 continue;
             }
             uint32_t *line = plane + rows[k] * job.in_width * WHOLE_CELL;
@@ -120,17 +127,25 @@ static __device__ __forceinline__ void whole_ask_image(const struct whole_job &j
 {
 #ifdef __CUDA_ARCH__
     const char *from = static_cast<const char *>(job.x.data) + (int64_t)image * job.x.image_bytes;
-    for (int64_t at = threadIdx.x * 128; at < job.x.image_bytes; at += blockDim.x * 128)
+    for (int64_t at = threadIdx.x * 128; at < job.x.image_bytes; at += job.threads * 128)
         asm volatile("prefetch.global.L2 [%0];" ::"l"(from + at));
 #else
     (void)job, (void)image;
 #endif
 }
 
-static __device__ __forceinline__ void whole_copy(void *to, const void *from, int bytes)
+static __device__ __forceinline__ void whole_copy(const struct whole_job &job, void *to, const void *from,
+                                                  int bytes)
 {
-    for (int i = threadIdx.x * 16; i < bytes; i += blockDim.x * 16)
+    for (int i = threadIdx.x * 16; i < bytes; i += job.threads * 16)
         convoy_copy_async<16>(static_cast<char *>(to) + i, static_cast<const char *>(from) + i, 16);
+}
+
+/* words: of whole cells. */
+static __device__ __forceinline__ void whole_clear(const struct whole_job &job, uint32_t *from, int words)
+{
+    for (int i = threadIdx.x * WHOLE_CELL; i < words; i += job.threads * WHOLE_CELL)
+        *reinterpret_cast<uint4 *>(from + i) = make_uint4(0, 0, 0, 0);
 }
 
 /* What the next convolution will find in shared memory: its offsets and, in a cluster, its weights, bias and
@@ -141,26 +156,28 @@ whole_prepare(const struct whole_job &job, const struct whole_step &step, int *o
 {
     if (step.kind != CONVOY_WHOLE_CONV)
         return;
-    whole_copy(offsets, job.offsets + step.offsets, step.offset_bytes);
+    whole_copy(job, offsets, job.offsets + step.offsets, step.offset_bytes);
     if constexpr (CLUSTER) {
         constexpr int CHUNKS = 32 * sizeof(struct tensor_weights<MATH>) / 16; /* of a step of 8 maps */
         int maps = step.map_end - step.map_begin, chunks = maps * CHUNKS;
         const uint4 *weights =
             reinterpret_cast<const uint4 *>(job.weights + step.weights) + step.map_begin * CHUNKS;
         uint4 *staged = reinterpret_cast<uint4 *>(shared + step.staged);
-        for (int i = threadIdx.x / 32; i < step.steps; i += blockDim.x / 32)
+        for (int i = threadIdx.x / 32; i < step.steps; i += job.threads / 32)
             for (int k = threadIdx.x % 32; k < chunks; k += 32)
                 convoy_copy_async<16>(staged + i * chunks + k, weights + i * step.n_tiles * CHUNKS + k, 16);
         if (step.bias != WHOLE_NO_BIAS)
-            whole_copy(shared + step.staged_bias, job.weights + step.bias + step.map_begin * 8, maps * 8 * 4);
-        whole_copy(shared + step.staged_rows, job.rows + step.rows + step.tile_begin * 16,
+            whole_copy(job, shared + step.staged_bias, job.weights + step.bias + step.map_begin * 8,
+                       maps * 8 * 4);
+        whole_copy(job, shared + step.staged_rows, job.rows + step.rows + step.tile_begin * 16,
                    (step.tile_end - step.tile_begin) * 16 * (int)sizeof(struct whole_row));
     }
     convoy_copies_end();
 }
 
-template <int MATH, bool CLUSTER>
-static __global__ void __launch_bounds__(WHOLE_MOST_THREADS, 1)
+/* WGMMA: some convolutions run on warpgroups, and one warp more than the job has asks for their weights. */
+template <int MATH, bool CLUSTER, bool WGMMA>
+static __global__ void __launch_bounds__(WHOLE_MOST_THREADS + (WGMMA ? 32 : 0), 1)
     whole_net(CONVOY_PARAMETER struct whole_job job)
 {
     CONVOY_DYNAMIC_SHARED(uint32_t, shared);
@@ -169,11 +186,17 @@ static __global__ void __launch_bounds__(WHOLE_MOST_THREADS, 1)
     int turn = 0, teams = job.teams, stride = gridDim.x / cluster / teams;
     int number = blockIdx.x / cluster, team = number % teams;
     const struct whole_step *steps = reinterpret_cast<const struct whole_step *>(shared + job.steps_at);
-    whole_copy(shared + job.steps_at, job.steps + rank * job.count,
+    struct whole_ring ring = {};
+    if (WGMMA && (int)threadIdx.x >= job.threads) {
+        ring.make(job, shared);
+        __syncthreads();
+        ring.fill(job, shared, (job.n - (int)blockIdx.x + stride - 1) / stride * job.ring_chunks);
+        return;
+    }
+    whole_copy(job, shared + job.steps_at, job.steps + rank * job.count,
                job.count * (int)sizeof(struct whole_step));
     convoy_copies_end();
-    for (int i = threadIdx.x * 4; i < job.words; i += blockDim.x * 4)
-        *reinterpret_cast<uint4 *>(shared + i) = make_uint4(0, 0, 0, 0);
+    whole_clear(job, shared, job.words);
     convoy_copies_wait<0>();
     __syncthreads();
     whole_prepare<MATH, CLUSTER>(job, steps[0], offsets, shared);
@@ -187,7 +210,7 @@ static __global__ void __launch_bounds__(WHOLE_MOST_THREADS, 1)
             whole_ask_image(job, image + stride);
         convoy_copies_wait<0>();
         /* What is read lies in this block's own memory; but at first all blocks have to be there. */
-        whole_sync<CLUSTER>(turn > 0);
+        whole_sync<CLUSTER, WGMMA>(job, turn > 0);
         for (int i = 0; i < job.count; i++, turn++) {
             const struct whole_step &step = steps[i];
             bool last = i + 1 == job.count;
@@ -195,18 +218,20 @@ static __global__ void __launch_bounds__(WHOLE_MOST_THREADS, 1)
                 whole_prepare<MATH, CLUSTER>(job, steps[last ? 0 : i + 1],
                                              offsets + (turn + 1) % 2 * job.offset_words, shared);
             if (step.clear) {
-                for (int k = threadIdx.x; k < whole_planes(step.out_words) * step.out_plane; k += blockDim.x)
-                    shared[step.out + k] = 0;
-                whole_sync<CLUSTER>(false);
+                whole_clear(job, shared + step.out, whole_planes(step.out_words) * step.out_plane);
+                whole_sync<CLUSTER, WGMMA>(job, false);
             }
-            if (step.kind == CONVOY_WHOLE_CONV)
-                whole_conv_any<MATH, CLUSTER>(job, step, y, shared, offsets + turn % 2 * job.offset_words);
+            const int *at = offsets + turn % 2 * job.offset_words;
+            if (WGMMA && convoy_uniform(step.wgmma) != 0)
+                whole_wgmma_any(job, step, shared, at, ring);
+            else if (step.kind == CONVOY_WHOLE_CONV)
+                whole_conv_any<MATH, CLUSTER, WGMMA>(job, step, y, shared, at);
             else if (step.kind == CONVOY_WHOLE_DENSE)
                 whole_dense<MATH, CLUSTER>(job, step, rank, team, y, shared);
             else
-                whole_mean<MATH>(step, rank, y, shared);
+                whole_mean<MATH>(job, step, rank, y, shared);
             convoy_copies_wait<0>();
-            whole_sync<CLUSTER>(step.block_alone);
+            whole_sync<CLUSTER, WGMMA>(job, step.block_alone);
         }
     }
 }
@@ -216,10 +241,10 @@ static cudaError_t whole_launch(const struct convoy_whole_plan *plan, const stru
                                 cudaStream_t stream)
 {
     int threads = plan->kernel->threads;
-    return job->cluster > 1 ? convoy_launch_cluster(whole_net<MATH, true>, dim3((unsigned)plan->blocks),
-                                                    dim3((unsigned)threads), job->cluster, plan->shared_bytes,
-                                                    stream, *job)
-                            : convoy_launch(whole_net<MATH, false>, dim3((unsigned)plan->blocks),
+    return job->cluster > 1 ? convoy_launch_cluster(whole_net<MATH, true, false>,
+                                                    dim3((unsigned)plan->blocks), dim3((unsigned)threads),
+                                                    job->cluster, plan->shared_bytes, stream, *job)
+                            : convoy_launch(whole_net<MATH, false, false>, dim3((unsigned)plan->blocks),
                                             dim3((unsigned)threads), plan->shared_bytes, stream, *job);
 }
 

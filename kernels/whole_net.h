@@ -54,6 +54,7 @@ struct convoy_whole_kernel {
     enum convoy_whole_reach reach;
     int teams; /* "dense_net_fp16:6x16x512": clusters for an image, otherwise 1 */
     int cluster, threads;
+    bool wgmma; /* "whole_net_wgmma:1x512": some layers on warpgroups; compute capability 9.0, fp16 */
 };
 
 const struct convoy_whole_kernel *const *convoy_whole_kernels(int *count);

@@ -3,6 +3,7 @@
 #include "kernels/cluster.cuh"
 #include "kernels/conv_common.h"
 #include "kernels/unary.cuh"
+#include "kernels/wgmma.cuh"
 #include "kernels/whole_planner.h"
 
 #include <errno.h>
@@ -180,13 +181,16 @@ static void describe_step(struct whole_planner *p, int index)
         step->phases = r->phases > 1;
         step->m_tiles = (uint16_t)convoy_div_up((int64_t)p->units[index] * p->unit_rows[index], 16);
         step->n_tiles = (uint16_t)map_tiles(s.k * r->phases);
+        whole_divide_wgmma(p, index);
         step->places = (uint16_t)(y->h * y->w);
         step->rows = (uint32_t)p->row_count;
         step->offsets = (uint32_t)p->offset_count;
         p->row_count += whole_table_rows(step);
         p->offset_count += r->offsets;
-        plan->weight_words += rounded((size_t)step->n_tiles * (step->steps + (size_t)WHOLE_STEPS_PAST) * 32 *
-                                      (size_t)whole_lane_words(plan->math));
+        if (!step->wgmma) {
+            plan->weight_words += rounded((size_t)step->n_tiles * (step->steps + (size_t)WHOLE_STEPS_PAST) *
+                                          32 * (size_t)whole_lane_words(plan->math));
+        }
     } else {
         step->width = (uint16_t)x->width;
         step->first = (uint16_t)((x->top * x->width + x->left) * WHOLE_CELL);
@@ -269,7 +273,8 @@ static int place_all(struct whole_planner *p)
     job->offset_words = offsets;
     job->shares = job->offsets_at + 2 * job->offset_words;
     job->steps_at = job->shares + (cluster > 1 ? p->plan->kernel->threads * 4 : 0);
-    return whole_place_staged(p, job->steps_at + p->shape->count * (int)(sizeof(struct whole_step) / 4));
+    end = whole_place_staged(p, job->steps_at + p->shape->count * (int)(sizeof(struct whole_step) / 4));
+    return whole_place_ring(p, end);
 }
 
 /* After a layer that is the first block's alone, for one that is too, nobody else has to be waited for. */
@@ -318,9 +323,12 @@ static void guess(struct whole_planner *p)
         const struct whole_step *step = &plan->steps[i];
         alone += cluster > 1 ? 900 : 300;
         if (step->kind == CONVOY_WHOLE_CONV) {
-            alone += whole_conv_cycles(p, i, step->parts, step->map_parts, step->mt, step->nt);
             double products = (double)step->m_tiles * step->n_tiles * step->steps;
-            together += products / (step->mt * step->nt) * (4 * step->mt + 2 * step->nt) / cluster;
+            alone += step->wgmma ? whole_wgmma_cycles(step)
+                                 : whole_conv_cycles(p, i, step->parts, step->map_parts, step->mt, step->nt);
+            together += step->wgmma
+                            ? whole_wgmma_cycles(step)
+                            : products / (step->mt * step->nt) * (4 * step->mt + 2 * step->nt) / cluster;
         } else {
             double bytes =
                 4.0 * step->places * step->maps * step->in_words / (step->parts * plan->kernel->teams);
@@ -357,7 +365,7 @@ static bool divide(struct whole_planner *p, int most, int *words)
     }
     for (int i = 0; i < p->shape->count; i++) {
         p->plan->steps[i].clear = false;
-        if (p->shape->layers[i].kind == CONVOY_WHOLE_CONV)
+        if (p->shape->layers[i].kind == CONVOY_WHOLE_CONV && !p->plan->steps[i].wgmma)
             whole_divide_conv(p, i, most);
         else if (p->shape->layers[i].kind == CONVOY_WHOLE_DENSE)
             divide_dense(p, i);
@@ -390,6 +398,9 @@ static bool make(struct whole_planner *p)
             return false;
         describe_step(p, i);
     }
+    whole_place_chunks(p);
+    if (plan->kernel->wgmma && (plan->job.ring_chunks == 0 || !convoy_has_wgmma()))
+        return false;
     /* Weights in smaller shares until they find room beside the tensors. */
     int words = WHOLE_SHARED_WORDS + 1;
     for (int most = 48 * 1024; words > WHOLE_SHARED_WORDS && most >= 2048; most /= 2)
@@ -428,6 +439,7 @@ int convoy_whole_plan_make(const struct convoy_whole_kernel *kernel, const struc
         plan->job.count = shape->count;
         plan->job.cluster = kernel->cluster;
         plan->job.teams = kernel->teams;
+        plan->job.threads = kernel->threads;
         plan->job.y_stride = shape->y_stride;
         bool fits = make(p);
         if (fits && with_tables && !whole_make_tables(p))
@@ -457,7 +469,8 @@ float convoy_whole_guess_us(const struct convoy_whole_plan *plan)
 
 int convoy_whole_weight_form(const struct convoy_whole_plan *plan)
 {
-    return plan->reductions[0].phases > 1;
+    /* Which layers are on warpgroups depends on how many of these there are. */
+    return (plan->reductions[0].phases > 1) + (plan->kernel->wgmma ? plan->kernel->threads : 0);
 }
 
 size_t convoy_whole_weight_bytes(const struct convoy_whole_plan *plan)
@@ -483,9 +496,12 @@ cudaError_t convoy_launch_whole(const struct convoy_whole_plan *plan,
     job.weights = (const uint32_t *)operands->weights;
     job.steps = (const struct whole_step *)operands->tables;
     job.rows = (const struct whole_row *)(const void *)((const char *)operands->tables + plan->rows_from);
+    job.chunks =
+        (const struct whole_chunk *)(const void *)((const char *)operands->tables + plan->chunks_from);
     job.offsets = (const int *)(const void *)((const char *)operands->tables + plan->offsets_from);
     job.y = operands->y;
     return plan->math == TENSOR_FP32   ? whole_launch_fp32(plan, &job, stream)
            : plan->math == TENSOR_TF32 ? whole_launch_tf32(plan, &job, stream)
+           : plan->kernel->wgmma       ? whole_launch_wgmma(plan, &job, stream)
                                        : whole_launch_fp16(plan, &job, stream);
 }

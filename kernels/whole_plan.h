@@ -8,16 +8,20 @@
 
 #define WHOLE_NOWHERE     0xffffu
 #define WHOLE_NO_BIAS     0xffffffffu
-#define WHOLE_LEAST_STEPS 4 /* of a share */
-#define WHOLE_OUTS        8 /* results of a dense layer that a warp adds up at a time */
-#define WHOLE_STEPS_PAST  2 /* for which there are weights, and for one more offsets */
-#define WHOLE_CELL        4 /* words of a place in a plane */
+#define WHOLE_LEAST_STEPS 4           /* of a share */
+#define WHOLE_OUTS        8           /* results of a dense layer that a warp adds up at a time */
+#define WHOLE_STEPS_PAST  2           /* for which there are weights */
+#define WHOLE_STEPS_TOLD  6           /* past the end, for which there are offsets */
+#define WHOLE_CELL        4           /* words of a place in a plane */
+#define WHOLE_CHUNK       (16 * 1024) /* room for weights that come at a time, of layers on warpgroups */
+#define WHOLE_STAGES      4           /* chunks for which there is room */
 
 /* Tiles of 16 rows x 8 maps that a warp takes at a time, at most: what the registers hold. For blocks alone;
- * in a cluster it takes one. */
-static constexpr __host__ __device__ __forceinline__ int whole_most_tiles(enum tensor_math math)
+ * in a cluster it takes one. Beside warpgroups a block is alone on its multiprocessor: small tasks, so that
+ * all warps have one (with 16 tiles cifar10-resnet's layers of stride 2 took two fifths of the time). */
+static constexpr __host__ __device__ __forceinline__ int whole_most_tiles(enum tensor_math math, bool wgmma)
 {
-    return math == TENSOR_FP32 ? 8 : 16;
+    return wgmma ? 4 : math == TENSOR_FP32 ? 8 : 16;
 }
 
 /* Planes of cells for so many words of a place. */
@@ -25,6 +29,19 @@ static __host__ __device__ __forceinline__ int whole_planes(int words)
 {
     return (words + WHOLE_CELL - 1) / WHOLE_CELL;
 }
+
+/* What a warpgroup may take at a time of a layer: patches of outputs, tiles of maps, and the steps whose
+ * weights come together. */
+#define WHOLE_WGMMA_CASES(X)                                                                                 \
+    X(1, 2, 6)                                                                                               \
+    X(1, 4, 6)                                                                                               \
+    X(1, 8, 6) X(2, 2, 6) X(2, 4, 6) X(2, 8, 6) X(4, 2, 6) X(4, 4, 6) X(1, 4, 4) X(1, 8, 4) X(2, 8, 4)
+
+/* Weights that come at a time. */
+struct alignas(8) whole_chunk {
+    uint32_t from; /* words into the packed weights */
+    int bytes;
+};
 
 /* Where the result of a row of a convolution's matrix product goes: words from plane 0, and the blocks of the
  * cluster that want it. */
@@ -53,6 +70,12 @@ struct alignas(16) whole_step {
     bool has_residual;
     bool block_alone; /* after it only this block waits for itself: nobody else reads or writes here */
     bool phases;      /* struct whole_reduction */
+    /* A convolution on warpgroups (whole_wgmma.cuh): mt patches of 8 x 8 outputs, four tiles of rows each,
+     * and nt tiles of maps for each of them; steps of a chunk of weights; bytes of a line of the input. Its
+     * offsets are 16 bytes each. */
+    bool wgmma;
+    uint8_t chunk_steps;
+    int in_line;
     struct convoy_unary act;
     /* A tensor: its planes of cells, words from one plane to the next, words of a place that are real. */
     uint16_t in, in_plane, in_words;
@@ -80,6 +103,7 @@ struct alignas(16) whole_step {
 /* Everything a launch is told. */
 struct whole_job {
     int n, count, cluster, teams;   /* teams: clusters for an image, which divide its last layer */
+    int threads;                    /* of a block */
     struct convoy_conv_shape first; /* the first layer's */
     struct convoy_images x;
     const uint32_t *weights;
@@ -102,6 +126,10 @@ struct whole_job {
     int partial;                  /* sums of a dense layer, in the first block */
     int shares;                   /* sums of warps that share a task: 4 for each lane but the first share's */
     int steps_at;                 /* this block's steps */
+    /* Weights of layers on warpgroups: where the ring of chunks lies, its barriers behind it, and the chunks
+     * of an image. */
+    int ring, ring_chunks;
+    const struct whole_chunk *chunks;
 };
 
 /* The reduction of a convolution: a sequence of cells, two to a step. Rows of the filter, then groups of
@@ -133,15 +161,18 @@ struct convoy_whole_plan {
     size_t shared_bytes;
     int blocks; /* clusters x blocks of each */
     float guess_us;
-    size_t weight_words, table_bytes, rows_from, offsets_from; /* from: bytes into the tables */
+    size_t weight_words, table_bytes;
+    size_t rows_from, offsets_from, chunks_from; /* bytes into the tables */
     void *tables;
 };
 
-/* Launches one of the three. */
+/* Launches one of the four. */
 cudaError_t whole_launch_fp32(const struct convoy_whole_plan *plan, const struct whole_job *job,
                               cudaStream_t stream);
 cudaError_t whole_launch_tf32(const struct convoy_whole_plan *plan, const struct whole_job *job,
                               cudaStream_t stream);
+cudaError_t whole_launch_wgmma(const struct convoy_whole_plan *plan, const struct whole_job *job,
+                               cudaStream_t stream);
 cudaError_t whole_launch_fp16(const struct convoy_whole_plan *plan, const struct whole_job *job,
                               cudaStream_t stream);
 

@@ -88,6 +88,22 @@ void whole_find_needs(struct whole_planner *p);
 void whole_readers(const struct whole_planner *p, const struct whole_tensor *t, int row, uint8_t *first,
                    uint8_t *last);
 
+/* ---- Convolutions on warpgroups (whole_wgmma.cu) ---- */
+
+/* Decides whether a layer is for warpgroups, and then what its tiles and tasks are. */
+void whole_divide_wgmma(struct whole_planner *p, int index);
+double whole_wgmma_cycles(const struct whole_step *step);
+/* Where their weights go, behind all others. */
+void whole_place_chunks(struct whole_planner *p);
+/* Writes where each of them is, in the order of the layers. */
+void whole_make_chunks(const struct convoy_whole_plan *plan, int count, struct whole_chunk *chunks);
+/* A place for the ring that brings them; returns its end. */
+int whole_place_ring(struct whole_planner *p, int begin);
+/* Row i of such a layer's table: the output's line and column. */
+void whole_patch_place(const struct whole_tensor *y, int row, int *line, int *column);
+void whole_pack_wgmma(const struct convoy_whole_plan *plan, int index, const struct convoy_whole_layer *layer,
+                      uint32_t *packed);
+
 /* ---- Places in shared memory (whole_places.cu) ---- */
 
 /* Both return the end, in words. */
@@ -105,6 +121,10 @@ struct whole_tap {
     int r, column, channel;
 };
 bool whole_tap_of(const struct whole_reduction *r, enum tensor_math math, int number, struct whole_tap *tap);
+/* The weight of a map at a number of the reduction, for the output so many columns to the right; outside of
+ * the filter 0. */
+float whole_weight_at(const struct convoy_whole_layer *layer, const struct whole_reduction *reduction,
+                      enum tensor_math math, int number, int map, int phase);
 
 /* False: no memory. */
 bool whole_make_tables(struct whole_planner *p);

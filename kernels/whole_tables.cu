@@ -19,6 +19,11 @@ static void make_rows(const struct whole_planner *p, int index, struct whole_row
         int in_tile = unit_rows == 4 ? i % 8 / 2 : unit_rows == 2 ? i % 8 : i % 16;
         int unit = i / 16 * (16 / unit_rows) + in_tile;
         int safe = whole_at_most(unit, p->units[index] - 1), unit_y = safe / line, unit_x = safe % line;
+        if (step->wgmma) {
+            whole_patch_place(y, i, &unit_y, &unit_x);
+            unit = unit_y < y->h && unit_x < y->w ? unit_y * y->w + unit_x : p->units[index];
+            safe = whole_at_most(unit, p->units[index] - 1);
+        }
         int oy = unit_y * s->pool + (unit_rows > 1 ? i % 16 / 8 : 0),
             ox = unit_x * s->pool + (unit_rows == 4 ? i % 2 : 0);
         int in_x = phases ? unit_x : ox * s->stride[1] - s->pad[1] + x->left;
@@ -53,7 +58,7 @@ struct whole_reduction whole_reduction_of(const struct whole_planner *p, int ind
     r.planes = layer->input < 0 ? 1 : x->planes;
     r.cells = s->r * r.groups * r.planes;
     r.steps = (int)convoy_div_up(r.cells, WHOLE_STEP_CELLS);
-    r.offsets = (int)convoy_div_up((r.steps + WHOLE_STEPS_PAST + 1) * WHOLE_STEP_CELLS, 4) * 4;
+    r.offsets = (int)convoy_div_up((r.steps + WHOLE_STEPS_TOLD) * WHOLE_STEP_CELLS, 4) * 4;
     return r;
 }
 
@@ -68,16 +73,18 @@ bool whole_tap_of(const struct whole_reduction *r, enum tensor_math math, int nu
     return cell < r->cells;
 }
 
-/* Those past the end repeat the last. */
+/* Past the end are places that are read too, and multiplied by zero: of the last step. */
 static void make_offsets(const struct whole_planner *p, int index, int *offsets)
 {
     const struct convoy_whole_layer *layer = &p->shape->layers[index];
     const struct whole_tensor *x = &p->tensors[layer->input + 1];
     const struct whole_reduction *r = &p->plan->reductions[index];
     for (int i = 0; i < r->offsets; i++) {
-        int cell = whole_at_most(i, r->cells - 1), tap = cell / r->planes;
+        int last = whole_at_least(r->cells - WHOLE_STEP_CELLS, 0) + i % WHOLE_STEP_CELLS;
+        int cell = i < r->cells ? i : whole_at_most(last, r->cells - 1), tap = cell / r->planes;
         int place = tap / r->groups * layer->shape.dilation[0] * x->width + tap % r->groups * r->apart;
-        offsets[i] = (cell % r->planes * x->plane + place * WHOLE_CELL) * (int)sizeof(uint32_t);
+        int cells = cell % r->planes * x->plane / WHOLE_CELL + place;
+        offsets[i] = cells * (p->plan->steps[index].wgmma ? 1 : WHOLE_CELL * (int)sizeof(uint32_t));
     }
 }
 
@@ -93,7 +100,8 @@ static struct whole_step step_of(const struct whole_planner *p, int index, int r
         step.map_begin = (uint16_t)whole_part(step.n_tiles, maps, step.map_parts);
         step.map_end = (uint16_t)whole_part(step.n_tiles, maps + 1, step.map_parts);
         int across = (step.map_end - step.map_begin) / step.nt, warps = p->plan->kernel->threads / 32;
-        step.tasks = (uint16_t)(convoy_div_up(step.tile_end - step.tile_begin, step.mt) * across);
+        int down = (step.tile_end - step.tile_begin) / (step.wgmma ? 4 : 1);
+        step.tasks = (uint16_t)(convoy_div_up(down, step.mt) * across);
         step.by_across = tensor_divider(whole_at_least(across, 1));
         int shares = whole_at_most(warps / whole_at_least(step.tasks, 1),
                                    (int)convoy_div_up(step.steps, WHOLE_LEAST_STEPS));
@@ -116,7 +124,8 @@ bool whole_make_tables(struct whole_planner *p)
     int cluster = plan->kernel->cluster, count = p->shape->count;
     plan->rows_from = (size_t)(cluster * count) * sizeof(struct whole_step);
     plan->offsets_from = plan->rows_from + (size_t)p->row_count * sizeof(struct whole_row);
-    plan->table_bytes = plan->offsets_from + (size_t)p->offset_count * sizeof(int);
+    plan->chunks_from = plan->offsets_from + (size_t)p->offset_count * sizeof(int);
+    plan->table_bytes = plan->chunks_from + (size_t)plan->job.ring_chunks * sizeof(struct whole_chunk);
     plan->tables = calloc(1, plan->table_bytes);
     if (plan->tables == NULL)
         return false;
@@ -129,5 +138,7 @@ bool whole_make_tables(struct whole_planner *p)
         make_rows(p, i, (struct whole_row *)(void *)((char *)plan->tables + plan->rows_from) + step->rows);
         make_offsets(p, i, (int *)(void *)((char *)plan->tables + plan->offsets_from) + step->offsets);
     }
+    whole_make_chunks(plan, p->shape->count,
+                      (struct whole_chunk *)(void *)((char *)plan->tables + plan->chunks_from));
     return true;
 }

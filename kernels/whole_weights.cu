@@ -4,10 +4,8 @@
 
 #include <string.h>
 
-/* The weight of a map at a number of the reduction, for the output so many columns to the right; outside of
- * the filter 0. */
-static float weight_at(const struct convoy_whole_layer *layer, const struct whole_reduction *reduction,
-                       enum tensor_math math, int number, int map, int phase)
+float whole_weight_at(const struct convoy_whole_layer *layer, const struct whole_reduction *reduction,
+                      enum tensor_math math, int number, int map, int phase)
 {
     const struct convoy_conv_shape *s = &layer->shape;
     struct whole_tap tap;
@@ -34,10 +32,10 @@ static void pack_conv(const struct convoy_whole_plan *plan, int index, const str
         int first = at / 32 / step->n_tiles * TENSOR_STEP + lane % 4;
         for (int i = 0; i < 2; i++) {
             int number = (first + i * 4) * per_word;
-            tensor_put_weights(plan->math, packed + (size_t)at * (size_t)lane_words + i,
-                               weight_at(layer, reduction, plan->math, number, map, phase),
-                               per_word == 2 ? weight_at(layer, reduction, plan->math, number + 1, map, phase)
-                                             : 0);
+            tensor_put_weights(
+                plan->math, packed + (size_t)at * (size_t)lane_words + i,
+                whole_weight_at(layer, reduction, plan->math, number, map, phase),
+                per_word == 2 ? whole_weight_at(layer, reduction, plan->math, number + 1, map, phase) : 0);
         }
     }
 }
@@ -83,7 +81,9 @@ void convoy_whole_pack_weights(const struct convoy_whole_plan *plan, const struc
     for (int i = 0; i < shape->count; i++) {
         const struct convoy_whole_layer *layer = &shape->layers[i];
         const struct whole_step *step = &plan->steps[i];
-        if (layer->kind == CONVOY_WHOLE_CONV)
+        if (step->wgmma)
+            whole_pack_wgmma(plan, i, layer, to + step->weights);
+        else if (layer->kind == CONVOY_WHOLE_CONV)
             pack_conv(plan, i, layer, to + step->weights);
         else if (layer->kind == CONVOY_WHOLE_DENSE)
             pack_dense(plan->math, step, layer->weights, to + step->weights, layer->shape.c);

@@ -1,0 +1,163 @@
+/* Products of a warpgroup on the tensor cores of sm_90a, straight from shared memory (wgmma).
+ *
+ * A warpgroup is four warps, the first a multiple of four. Together they add to D, 64 rows x 8 NT columns,
+ * the product of A, 64 x 16, and B, 16 x 8 NT, both fp16 in shared memory. Of D warp w has rows 16 w to
+ * 16 w + 15, in tiles of 8 columns that are spread over its lanes as d of mma.cuh.
+ *
+ * A matrix is told by a word of 64 bits (PTX ISA, "Matrix Descriptor"; no swizzling, the reduction first): it
+ * is cut into pieces of 8 rows (of A, columns of B) x 8 numbers of the reduction, 16 bytes of each row, which
+ * lie beside each other, 128 bytes. So 8 cells of whole_net's planes that are neighbours are a piece.
+ *
+ * The products run beside the threads. Between asking for some and their end nobody touches sum, nor writes
+ * to the matrices; what threads wrote to shared memory before is seen after convoy_wgmma_publish() by each
+ * of them and a barrier. All four warps call everything here but that together. */
+#ifndef CONVOY_KERNELS_WGMMA_CUH
+#define CONVOY_KERNELS_WGMMA_CUH
+
+#include <cuda_runtime.h>
+#include <stdint.h>
+
+#define CONVOY_WARPGROUP 128 /* threads */
+
+/* Can the current device run them? They are of compute capability 9.0 alone. */
+static inline bool convoy_has_wgmma(void)
+{
+    int device = 0, major = 0, minor = 0;
+    return cudaGetDevice(&device) == cudaSuccess &&
+           cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
+           cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) == cudaSuccess &&
+           major == 9 && minor == 0;
+}
+
+/* first: in dynamic shared memory, the bytes of row 0. along: bytes to the next piece of the reduction,
+ * across: to the next 8 rows. All multiples of 16. */
+static __device__ __forceinline__ uint64_t convoy_matrix(const void *first, int along, int across)
+{
+#ifdef __CUDACC__
+    uint64_t at = (uint64_t)__cvta_generic_to_shared(first);
+#else
+    uint64_t at = (uint64_t)((const char *)first - (const char *)convoy_emulated_shared());
+#endif
+    return (at >> 4) | (uint64_t)(along >> 4) << 16 | (uint64_t)(across >> 4) << 32;
+}
+
+/* The same matrix 16 n bytes on. */
+static __device__ __forceinline__ uint64_t convoy_matrix_at(uint64_t matrix, int n)
+{
+    return (matrix & 0xffffffff00000000u) | ((uint32_t)matrix + (uint32_t)n);
+}
+
+/* A number that is the same for all lanes of the warp, and now the compiler knows it: it does not keep
+ * products in flight where it thinks that lanes may part. */
+static __device__ __forceinline__ int convoy_uniform(int number)
+{
+    return __shfl_sync(0xffffffffu, number, 0);
+}
+
+#ifdef __CUDACC__
+
+/* A barrier of the first threads of the block, a multiple of 32. */
+static __device__ __forceinline__ void convoy_threads_sync(int threads)
+{
+    asm volatile("bar.sync 1, %0;" ::"r"(threads) : "memory");
+}
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+#define CONVOY_WGMMA_CODE(code) code
+#else
+#define CONVOY_WGMMA_CODE(code) /* another chip: never runs */
+#endif
+
+/* What threads wrote to shared memory, for the products to see. */
+static __device__ __forceinline__ void convoy_wgmma_publish(void)
+{
+    CONVOY_WGMMA_CODE(asm volatile("fence.proxy.async.shared::cta;" ::: "memory");)
+}
+
+/* Before the first product that reads registers that were written otherwise. */
+static __device__ __forceinline__ void convoy_wgmma_begin(void)
+{
+    CONVOY_WGMMA_CODE(asm volatile("wgmma.fence.sync.aligned;" ::: "memory");)
+}
+
+/* Ends a group of products. */
+static __device__ __forceinline__ void convoy_wgmma_end(void)
+{
+    CONVOY_WGMMA_CODE(asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");)
+}
+
+/* Waits until no more than GROUPS groups, the last ones, are under way. */
+template <int GROUPS> static __device__ __forceinline__ void convoy_wgmma_wait(void)
+{
+    CONVOY_WGMMA_CODE(asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(GROUPS) : "memory");)
+}
+
+#define CONVOY_TILE(i) "+f"(sum[i][0]), "+f"(sum[i][1]), "+f"(sum[i][2]), "+f"(sum[i][3])
+
+static __device__ __forceinline__ void convoy_wgmma(float (&sum)[2][4], uint64_t a, uint64_t b)
+{
+    CONVOY_WGMMA_CODE(asm volatile("{.reg .pred p; setp.eq.u32 p, 0, 0;\n\t"
+                                   "wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16 "
+                                   "{%0, %1, %2, %3, %4, %5, %6, %7}, %8, %9, p, 1, 1, 0, 0;}"
+                                   : CONVOY_TILE(0), CONVOY_TILE(1)
+                                   : "l"(a), "l"(b));)
+}
+
+static __device__ __forceinline__ void convoy_wgmma(float (&sum)[4][4], uint64_t a, uint64_t b)
+{
+    CONVOY_WGMMA_CODE(asm volatile("{.reg .pred p; setp.eq.u32 p, 0, 0;\n\t"
+                                   "wgmma.mma_async.sync.aligned.m64n32k16.f32.f16.f16 "
+                                   "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, "
+                                   "%16, %17, p, 1, 1, 0, 0;}"
+                                   : CONVOY_TILE(0), CONVOY_TILE(1), CONVOY_TILE(2), CONVOY_TILE(3)
+                                   : "l"(a), "l"(b));)
+}
+
+static __device__ __forceinline__ void convoy_wgmma(float (&sum)[8][4], uint64_t a, uint64_t b)
+{
+    CONVOY_WGMMA_CODE(asm volatile("{.reg .pred p; setp.eq.u32 p, 0, 0;\n\t"
+                                   "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 "
+                                   "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+                                   "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, "
+                                   "%30, %31}, %32, %33, p, 1, 1, 0, 0;}"
+                                   : CONVOY_TILE(0), CONVOY_TILE(1), CONVOY_TILE(2), CONVOY_TILE(3),
+                                     CONVOY_TILE(4), CONVOY_TILE(5), CONVOY_TILE(6), CONVOY_TILE(7)
+                                   : "l"(a), "l"(b));)
+}
+
+#undef CONVOY_TILE
+#undef CONVOY_WGMMA_CODE
+
+#else
+
+/* The emulation multiplies when somebody waits, the last moment at which the hardware may. */
+static inline void convoy_wgmma_publish(void)
+{
+}
+
+static inline void convoy_wgmma_begin(void)
+{
+}
+
+static inline void convoy_wgmma_end(void)
+{
+    convoy_emulated_wgmma_end();
+}
+
+template <int GROUPS> static inline void convoy_wgmma_wait(void)
+{
+    convoy_emulated_wgmma_wait(GROUPS);
+}
+
+static inline void convoy_threads_sync(int threads)
+{
+    convoy_emulated_threads_sync(threads);
+}
+
+template <int NT> static inline void convoy_wgmma(float (&sum)[NT][4], uint64_t a, uint64_t b)
+{
+    convoy_emulated_wgmma(sum, NT, a, b);
+}
+
+#endif
+#endif
