@@ -85,14 +85,18 @@ static void add_conv(struct convoy_check *check, struct check_network *net, int 
         s->h = h;
         s->w = w;
     }
-    s->k = convoy_check_between(check, 0, 3) ? convoy_check_between(check, 1, 40)
-                                             : 8 * convoy_check_between(check, 1, 12);
-    bool even = convoy_check_between(check, 0, 2) == 0; /* as large as before: may have a way around */
+    if (net->wide)
+        s->k = convoy_check_between(check, 0, 5) ? 16 * convoy_check_between(check, 1, 4) : 128;
+    else
+        s->k = convoy_check_between(check, 0, 3) ? convoy_check_between(check, 1, 40)
+                                                 : 8 * convoy_check_between(check, 1, 12);
+    /* As large as before: may have a way around. */
+    bool even = net->wide ? convoy_check_between(check, 0, 2) != 0 : convoy_check_between(check, 0, 2) == 0;
     s->r = even ? 3 : convoy_check_between(check, 1, 5);
     s->s = even ? 3 : convoy_check_between(check, 1, 5);
     for (int i = 0; i < 2; i++) {
         int filter = i == 0 ? s->r : s->s;
-        s->stride[i] = even ? 1 : convoy_check_between(check, 1, 2);
+        s->stride[i] = even || net->wide ? 1 : convoy_check_between(check, 1, 2);
         s->dilation[i] = even || convoy_check_between(check, 0, 4) ? 1 : 2;
         s->pad[i] = even ? 1 : convoy_check_between(check, 0, filter - 1);
     }
@@ -140,14 +144,16 @@ static bool add_large_dense(struct convoy_check *check, struct check_network *ne
     return true;
 }
 
-static void make_network(struct convoy_check *check, struct check_network *net)
+/* wide: most layers are for warpgroups. */
+static void make_network(struct convoy_check *check, struct check_network *net, bool wide)
 {
-    *net = (struct check_network){0};
+    *net = (struct check_network){.wide = wide};
     /* Grey images may be read in phases, which is code of its own. */
     int c =
         convoy_check_between(check, 0, 2) == 0 ? 1 : convoy_check_between(check, 1, CONVOY_KERNEL_CHANNELS);
-    int h = convoy_check_between(check, 3, 24), w = convoy_check_between(check, 3, 24);
-    int convs = convoy_check_between(check, 1, 6);
+    int least = wide ? 8 : 3, most = wide ? 12 : 24;
+    int h = convoy_check_between(check, least, most), w = convoy_check_between(check, least, most);
+    int convs = convoy_check_between(check, wide ? 3 : 1, wide ? 4 : 6);
     while (net->shape.count == 0 || convs-- > 1)
         add_conv(check, net, c, h, w);
     bool large = convoy_check_between(check, 0, 2) == 0 && add_large_dense(check, net);
@@ -158,11 +164,12 @@ static void make_network(struct convoy_check *check, struct check_network *net)
     }
     int dense = large ? 0 : convoy_check_between(check, 0, 2);
     for (int i = 0; i < dense; i++)
-        add_dense(check, net, 1, i == 0 ? 200 : 12);
+        /* Of a single output the error may be large because its terms cancel. */
+        add_dense(check, net, i + 1 == dense ? 4 : 1, i == 0 ? 200 : 12);
     net->shape.layers = net->layers;
     /* Some more than a launch has clusters, each of which then takes several; of those, small images. */
-    bool many = h * w <= 100 && convoy_check_between(check, 0, 1);
-    net->shape.n = many ? convoy_check_between(check, 20, 36) : convoy_check_between(check, 1, 5);
+    bool many = h * w <= 100 && !wide && convoy_check_between(check, 0, 1);
+    net->shape.n = many ? convoy_check_between(check, 20, 36) : convoy_check_between(check, 1, wide ? 2 : 5);
     net->shape.u8 = convoy_check_between(check, 0, 1);
     net->shape.y_stride =
         check_network_outputs(&net->layers[net->shape.count - 1]) + convoy_check_between(check, 0, 16);
@@ -359,7 +366,7 @@ static void check_one(struct convoy_check *check, enum convoy_products products)
     struct convoy_images images;
     int count;
     const struct convoy_whole_kernel *const *kernels = convoy_whole_kernels(&count);
-    make_network(check, &net);
+    make_network(check, &net, products == CONVOY_PRODUCTS_FP16 && convoy_check_between(check, 0, 5) == 0);
     net.shape.products = products;
     struct convoy_check_buffer x = make_images(check, &net, &images);
     double *want = make_want(&net, &images, &x);
@@ -368,10 +375,11 @@ static void check_one(struct convoy_check *check, enum convoy_products products)
         if (kernel->products == products && kernel->reach == CONVOY_WHOLE_ALL)
             (void)run(check, &net, kernel, &x, &images, want);
     }
-    for (int i = 0; i < count; i++) /* which take few of the networks */
-        if (kernels[i]->products == products &&
-            (kernels[i]->reach == CONVOY_WHOLE_FIRST_DENSE || kernels[i]->wgmma))
+    for (int i = 0; i < count; i++) { /* which take few of the networks; teams are many threads to emulate */
+        bool teams = kernels[i]->reach == CONVOY_WHOLE_FIRST_DENSE && convoy_check_between(check, 0, 2) == 0;
+        if (kernels[i]->products == products && (teams || kernels[i]->wgmma))
             (void)run(check, &net, kernels[i], &x, &images, want);
+    }
     free(want);
     convoy_check_free(&x);
     check_network_free(&net);

@@ -10,6 +10,7 @@ struct check_network {
     struct convoy_whole_layer layers[CONVOY_WHOLE_LAYERS];
     float *constants[2 * CONVOY_WHOLE_LAYERS];
     int constant_count;
+    bool wide; /* of chance: layers that warpgroups take */
 };
 
 /* A further layer, that reads what layer input made (-1: the images); its constants are still to be filled.

@@ -1,12 +1,16 @@
 /* Which block of a cluster, and which of its warps, computes what of a network. */
+#include "kernels/conv_common.h"
 #include "kernels/launch.cuh"
 #include "kernels/whole_planner.h"
+
+#define GUESS_CYCLES    1700.0 /* a microsecond */
+#define GUESS_REGISTERS 128
 
 /* Cycles of a convolution with so many parts of its rows and maps, by a warp's tiles of mt x nt: its steps
  * one after the other for a warp, or what shared memory gives, whichever takes longer; the weights on their
  * way through 64 bytes a cycle, half of them beside something else; and the stores to all who read. Made up
  * from cycles of instructions, to choose between ways of cutting. */
-double whole_conv_cycles(const struct whole_planner *p, int index, int parts, int map_parts, int mt, int nt)
+static double conv_cycles(const struct whole_planner *p, int index, int parts, int map_parts, int mt, int nt)
 {
     const struct whole_step *step = &p->plan->steps[index];
     bool exact = p->plan->math == TENSOR_FP32;
@@ -61,7 +65,7 @@ void whole_divide_conv(struct whole_planner *p, int index, int most)
                     continue;
                 if (cluster > 1 && (staged > most || (map_parts > 1 && whole_feeds_dense(p, index))))
                     continue;
-                double cycles = whole_conv_cycles(p, index, parts, map_parts, mt, nt);
+                double cycles = conv_cycles(p, index, parts, map_parts, mt, nt);
                 if (step->mt != 0 && cycles >= best)
                     continue;
                 best = cycles;
@@ -150,4 +154,39 @@ void whole_readers(const struct whole_planner *p, const struct whole_tensor *t, 
                 *last = (uint8_t)rank;
             *first = (uint8_t)rank;
         }
+}
+
+/* Waves of images over the chip, each as long as a block takes by itself or as its share of a multiprocessor
+ * lets it, whichever is longer. */
+void whole_guess(struct whole_planner *p)
+{
+    struct convoy_whole_plan *plan = p->plan;
+    int cluster = plan->kernel->cluster, threads = plan->kernel->threads;
+    double alone = 1500, together = 500;
+    for (int i = 0; i < p->shape->count; i++) {
+        const struct whole_step *step = &plan->steps[i];
+        alone += cluster > 1 ? 900 : 300;
+        if (step->kind == CONVOY_WHOLE_CONV) {
+            double products = (double)step->m_tiles * step->n_tiles * step->steps;
+            alone += step->wgmma ? whole_wgmma_cycles(step)
+                                 : conv_cycles(p, i, step->parts, step->map_parts, step->mt, step->nt);
+            together += step->wgmma
+                            ? whole_wgmma_cycles(step)
+                            : products / (step->mt * step->nt) * (4 * step->mt + 2 * step->nt) / cluster;
+        } else {
+            double bytes =
+                4.0 * step->places * step->maps * step->in_words / (step->parts * plan->kernel->teams);
+            alone += bytes / 40 + 600;
+            together += bytes / 40;
+        }
+    }
+    int per_sm =
+        whole_at_most((int)(227 * 1024 / (plan->shared_bytes + 1024)), 65536 / (GUESS_REGISTERS * threads));
+    per_sm = whole_at_least(per_sm, 1);
+    double at_once = whole_at_least(CONVOY_GUESS_SMS * per_sm / (cluster * plan->kernel->teams), 1);
+    double waves = (double)convoy_div_up(p->shape->n, (int64_t)at_once);
+    double wave = alone > together * per_sm ? alone : together * per_sm;
+    plan->guess_us = (float)(waves * wave / GUESS_CYCLES + CONVOY_GUESS_LAUNCH_US);
+    double blocks = at_once < p->shape->n ? at_once : p->shape->n;
+    plan->blocks = (int)blocks * plan->kernel->teams * cluster;
 }

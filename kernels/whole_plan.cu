@@ -16,8 +16,6 @@
 /* Every team computes an image's convolutions anew, for the sake of a short wait: that is for small batches,
  * and 8 images are the most for which waiting is what we tune for. */
 #define MOST_TEAM_IMAGES 8
-#define GUESS_CYCLES     1700.0 /* a microsecond */
-#define GUESS_REGISTERS  128
 
 static struct convoy_conv_shape conv_of(const struct convoy_whole_layer *layer)
 {
@@ -312,41 +310,6 @@ static void describe_images(struct whole_planner *p)
     }
 }
 
-/* Waves of images over the chip, each as long as a block takes by itself or as its share of a multiprocessor
- * lets it, whichever is longer. */
-static void guess(struct whole_planner *p)
-{
-    struct convoy_whole_plan *plan = p->plan;
-    int cluster = plan->kernel->cluster, threads = plan->kernel->threads;
-    double alone = 1500, together = 500;
-    for (int i = 0; i < p->shape->count; i++) {
-        const struct whole_step *step = &plan->steps[i];
-        alone += cluster > 1 ? 900 : 300;
-        if (step->kind == CONVOY_WHOLE_CONV) {
-            double products = (double)step->m_tiles * step->n_tiles * step->steps;
-            alone += step->wgmma ? whole_wgmma_cycles(step)
-                                 : whole_conv_cycles(p, i, step->parts, step->map_parts, step->mt, step->nt);
-            together += step->wgmma
-                            ? whole_wgmma_cycles(step)
-                            : products / (step->mt * step->nt) * (4 * step->mt + 2 * step->nt) / cluster;
-        } else {
-            double bytes =
-                4.0 * step->places * step->maps * step->in_words / (step->parts * plan->kernel->teams);
-            alone += bytes / 40 + 600;
-            together += bytes / 40;
-        }
-    }
-    int per_sm =
-        whole_at_most((int)(227 * 1024 / (plan->shared_bytes + 1024)), 65536 / (GUESS_REGISTERS * threads));
-    per_sm = whole_at_least(per_sm, 1);
-    double at_once = whole_at_least(CONVOY_GUESS_SMS * per_sm / (cluster * plan->kernel->teams), 1);
-    double waves = (double)convoy_div_up(p->shape->n, (int64_t)at_once);
-    double wave = alone > together * per_sm ? alone : together * per_sm;
-    plan->guess_us = (float)(waves * wave / GUESS_CYCLES + CONVOY_GUESS_LAUNCH_US);
-    double blocks = at_once < p->shape->n ? at_once : p->shape->n;
-    plan->blocks = (int)blocks * plan->kernel->teams * cluster;
-}
-
 /* Chips from 8.0 on have from 99 to 227 KB for a block. */
 static bool device_has(size_t shared_bytes)
 {
@@ -417,7 +380,7 @@ static bool make(struct whole_planner *p)
         return false;
     find_alone(p);
     describe_images(p);
-    guess(p);
+    whole_guess(p);
     return true;
 }
 

@@ -18,7 +18,8 @@
 
 /* Tiles of 16 rows x 8 maps that a warp takes at a time, at most: what the registers hold. For blocks alone;
  * in a cluster it takes one. Beside warpgroups a block is alone on its multiprocessor: small tasks, so that
- * all warps have one (with 16 tiles cifar10-resnet's layers of stride 2 took two fifths of the time). */
+ * all warps have one and no sum is kept in device memory (with 16 tiles cifar10-resnet took 2.14 ms for
+ * 1,024 images where it takes 1.49). */
 static constexpr __host__ __device__ __forceinline__ int whole_most_tiles(enum tensor_math math, bool wgmma)
 {
     return wgmma ? 4 : math == TENSOR_FP32 ? 8 : 16;
@@ -35,7 +36,15 @@ static __host__ __device__ __forceinline__ int whole_planes(int words)
 #define WHOLE_WGMMA_CASES(X)                                                                                 \
     X(1, 2, 6)                                                                                               \
     X(1, 4, 6)                                                                                               \
-    X(1, 8, 6) X(2, 2, 6) X(2, 4, 6) X(2, 8, 6) X(4, 2, 6) X(4, 4, 6) X(1, 4, 4) X(1, 8, 4) X(2, 8, 4)
+    X(1, 8, 6)                                                                                               \
+    X(2, 2, 6)                                                                                               \
+    X(2, 4, 6)                                                                                               \
+    X(2, 8, 6)                                                                                               \
+    X(4, 2, 6)                                                                                               \
+    X(4, 4, 6)                                                                                               \
+    X(1, 4, 4)                                                                                               \
+    X(1, 8, 4)                                                                                               \
+    X(2, 8, 4)
 
 /* Weights that come at a time. */
 struct alignas(8) whole_chunk {

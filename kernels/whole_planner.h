@@ -75,7 +75,6 @@ static inline int whole_part(int count, int number, int parts)
 
 /* Does a large dense layer follow, which is divided as this is? */
 bool whole_feeds_dense(const struct whole_planner *p, int index);
-double whole_conv_cycles(const struct whole_planner *p, int index, int parts, int map_parts, int mt, int nt);
 /* most: words of weights that a block keeps of a layer. Leaves mt 0 where the shares cannot be that small. */
 void whole_divide_conv(struct whole_planner *p, int index, int most);
 /* The units that block rank of the cluster computes of a convolution. */
@@ -84,6 +83,8 @@ void whole_units_of(const struct whole_planner *p, int index, int rank, int *fro
 void whole_places_of(const struct whole_planner *p, int index, int rank, int *from, int *to);
 /* The rows of all tensors that each block reads. */
 void whole_find_needs(struct whole_planner *p);
+/* Of the plan when all else is known: guess_us and blocks. */
+void whole_guess(struct whole_planner *p);
 /* The blocks that want a row, from the first to the last of them. */
 void whole_readers(const struct whole_planner *p, const struct whole_tensor *t, int row, uint8_t *first,
                    uint8_t *last);

@@ -17,8 +17,8 @@ cudaError_t convoy_emulated_fault(cudaStream_t stream, cudaError_t error);
  * They stand until a lane gives new ones: the caller calls __syncwarp() after reading. */
 const uint32_t *convoy_emulated_gather(const uint32_t *words, unsigned count);
 
-/* The value of an fp16. */
-float convoy_emulated_half(uint16_t bits);
+/* The value of each fp16. */
+extern const float *const convoy_emulated_halves;
 
 /* The thread that runs, among those of its cluster. */
 size_t convoy_emulated_fiber();

@@ -55,10 +55,7 @@ uint32_t word_b(const uint32_t *all, int k, int column)
 
 } // namespace
 
-float convoy_emulated_half(uint16_t bits)
-{
-    return half(bits);
-}
+const float *const convoy_emulated_halves = halves_decoded.data();
 
 void convoy_emulated_mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, bool halves)
 {
