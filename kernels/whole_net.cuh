@@ -187,18 +187,21 @@ static __global__ void __launch_bounds__(WHOLE_MOST_THREADS + (WGMMA ? 32 : 0), 
     int number = blockIdx.x / cluster, team = number % teams;
     const struct whole_step *steps = reinterpret_cast<const struct whole_step *>(shared + job.steps_at);
     struct whole_ring ring = {};
-    if (WGMMA && (int)threadIdx.x >= job.threads) {
+    bool asks = WGMMA && (int)threadIdx.x >= job.threads;
+    if (asks) {
         ring.make(job, shared);
-        __syncthreads();
+    } else {
+        whole_copy(job, shared + job.steps_at, job.steps + rank * job.count,
+                   job.count * (int)sizeof(struct whole_step));
+        convoy_copies_end();
+        whole_clear(job, shared, job.words);
+        convoy_copies_wait<0>();
+    }
+    __syncthreads();
+    if (asks) {
         ring.fill(job, shared, (job.n - (int)blockIdx.x + stride - 1) / stride * job.ring_chunks);
         return;
     }
-    whole_copy(job, shared + job.steps_at, job.steps + rank * job.count,
-               job.count * (int)sizeof(struct whole_step));
-    convoy_copies_end();
-    whole_clear(job, shared, job.words);
-    convoy_copies_wait<0>();
-    __syncthreads();
     whole_prepare<MATH, CLUSTER>(job, steps[0], offsets, shared);
     for (int image = number / teams; image < job.n; image += stride) {
         float *y = job.y + image * job.y_stride;
