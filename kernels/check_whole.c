@@ -85,13 +85,16 @@ static void add_conv(struct convoy_check *check, struct check_network *net, int 
         s->h = h;
         s->w = w;
     }
-    if (net->wide)
+    if (net->narrow)
+        s->k = convoy_check_between(check, 1, 4);
+    else if (net->wide)
         s->k = convoy_check_between(check, 0, 5) ? 16 * convoy_check_between(check, 1, 4) : 128;
     else
         s->k = convoy_check_between(check, 0, 3) ? convoy_check_between(check, 1, 40)
                                                  : 8 * convoy_check_between(check, 1, 12);
     /* As large as before: may have a way around. */
     bool even = net->wide ? convoy_check_between(check, 0, 2) != 0 : convoy_check_between(check, 0, 2) == 0;
+    even = even || net->narrow;
     s->r = even ? 3 : convoy_check_between(check, 1, 5);
     s->s = even ? 3 : convoy_check_between(check, 1, 5);
     for (int i = 0; i < 2; i++) {
@@ -147,7 +150,7 @@ static bool add_large_dense(struct convoy_check *check, struct check_network *ne
 /* wide: most layers are for warpgroups. */
 static void make_network(struct convoy_check *check, struct check_network *net, bool wide)
 {
-    *net = (struct check_network){.wide = wide};
+    *net = (struct check_network){.wide = wide, .narrow = !wide && convoy_check_between(check, 0, 5) == 0};
     /* Grey images may be read in phases, which is code of its own. */
     int c =
         convoy_check_between(check, 0, 2) == 0 ? 1 : convoy_check_between(check, 1, CONVOY_KERNEL_CHANNELS);

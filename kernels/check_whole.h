@@ -10,7 +10,8 @@ struct check_network {
     struct convoy_whole_layer layers[CONVOY_WHOLE_LAYERS];
     float *constants[2 * CONVOY_WHOLE_LAYERS];
     int constant_count;
-    bool wide; /* of chance: layers that warpgroups take */
+    bool wide;   /* of chance: layers that warpgroups take */
+    bool narrow; /* of chance: results as large as the images, which may take their place */
 };
 
 /* A further layer, that reads what layer input made (-1: the images); its constants are still to be filled.

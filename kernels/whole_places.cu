@@ -98,8 +98,9 @@ static bool same_place(const struct whole_tensor *a, const struct whole_tensor *
            a->h == b->h && a->w == b->w && a->top == b->top && a->left == b->left;
 }
 
-/* Padding stays zero as long as only tensors of one shape lie where it is. Two rounds, because images follow
- * each other; all is zero in the beginning. */
+/* Padding stays zero as long as only tensors of one shape lie where it is; not behind images, whose cells
+ * hold the pixels beside a place too, so that those of the padding hold pixels. Two rounds, because images
+ * follow each other; all is zero in the beginning. */
 void whole_find_clears(struct whole_planner *p)
 {
     const struct whole_tensor *clean[2 * CONVOY_WHOLE_LAYERS + 2], *written[CONVOY_WHOLE_LAYERS + 1];
@@ -109,7 +110,7 @@ void whole_find_clears(struct whole_planner *p)
             const struct whole_tensor *t = &p->tensors[i];
             bool is_clean = false, touched = false;
             for (int k = 0; k < clean_count; k++)
-                is_clean = is_clean || same_place(clean[k], t);
+                is_clean = is_clean || (clean[k] != &p->tensors[0] && same_place(clean[k], t));
             for (int k = 0; k < written_count; k++)
                 touched = touched || overlap(written[k], t);
             bool padded = t->top + t->left + t->bottom + t->right > 0;
