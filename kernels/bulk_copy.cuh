@@ -32,13 +32,6 @@ static __device__ __forceinline__ void convoy_barrier_make(uint64_t *barrier, in
                                   : "memory");)
 }
 
-static __device__ __forceinline__ void convoy_barrier_arrive(uint64_t *barrier)
-{
-    CONVOY_SM90_CODE(
-        asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(convoy_barrier_address(barrier))
-                     : "memory");)
-}
-
 static __device__ __forceinline__ void convoy_barrier_wait(uint64_t *barrier, int parity)
 {
     CONVOY_SM90_CODE(asm volatile("{.reg .pred there;\n"
@@ -81,11 +74,6 @@ static __device__ __forceinline__ void convoy_barrier_arrive_if(bool mine, uint6
 static inline void convoy_barrier_make(uint64_t *barrier, int arrivals)
 {
     convoy_emulated_barrier_make(barrier, arrivals);
-}
-
-static inline void convoy_barrier_arrive(uint64_t *barrier)
-{
-    convoy_emulated_barrier_arrive(barrier);
 }
 
 static inline void convoy_barrier_wait(uint64_t *barrier, int parity)
