@@ -71,8 +71,8 @@ void convoy_check_read_images(struct convoy_check *check);
  * the current device. Print a line a kernel, and each failure; return how many failed. */
 int convoy_check_gemm(uint64_t seed);
 int convoy_check_operators(uint64_t seed);
-/* Random small networks, each on some of whole_net's kernels. */
-int convoy_check_whole(uint64_t seed);
+/* Random small networks, each on some of whole_net's kernels; few: a third as many. */
+int convoy_check_whole(uint64_t seed, bool few);
 
 #ifdef __cplusplus
 }

@@ -193,10 +193,8 @@ static double error_of(const struct trial *trial, const float *y)
 static int run(const struct trial *trial, const struct convoy_whole_kernel *kernel, int runs)
 {
     struct convoy_whole_plan *plan = NULL;
-    if (convoy_whole_plan_make(kernel, &trial->net.shape, true, &plan) != 0)
+    if (convoy_whole_plan_make(kernel, &trial->net.shape, true, &plan) != 0 || plan == NULL)
         check_die("no memory for a plan");
-    if (plan == NULL)
-        return 0;
     size_t weight_bytes = convoy_whole_weight_bytes(plan);
     size_t y_bytes = (size_t)(trial->net.shape.n * trial->net.shape.y_stride) * sizeof(float);
     void *packed = calloc(weight_bytes, 1);
@@ -206,8 +204,12 @@ static int run(const struct trial *trial, const struct convoy_whole_kernel *kern
     void *weights = device_copy(packed, weight_bytes);
     void *tables = device_copy(convoy_whole_tables(plan), convoy_whole_table_bytes(plan));
     float *y = device_copy(NULL, y_bytes);
-    struct convoy_whole_operands operands = {trial->images, weights, tables, y};
+    size_t scratch_bytes = convoy_whole_scratch_bytes(plan);
+    void *scratch = scratch_bytes > 0 ? device_copy(NULL, scratch_bytes) : NULL;
+    struct convoy_whole_operands operands = {trial->images, weights, tables, scratch, y};
     check_cuda(cudaMemset(y, 0xff, y_bytes), "poisoning the outputs");
+    if (scratch != NULL)
+        check_cuda(cudaMemset(scratch, 0xff, scratch_bytes), "poisoning what lies beside them");
     check_cuda(cudaDeviceSynchronize(), "waiting for the operands");
     check_cuda(convoy_launch_whole(plan, &operands, NULL), kernel->name);
     check_cuda(cudaDeviceSynchronize(), kernel->name);
@@ -218,6 +220,7 @@ static int run(const struct trial *trial, const struct convoy_whole_kernel *kern
            error <= bound ? "" : "  WRONG");
     check_cuda(cudaFree(weights), "freeing");
     check_cuda(cudaFree(tables), "freeing");
+    check_cuda(cudaFree(scratch), "freeing");
     check_cuda(cudaFree(y), "freeing");
     free(packed);
     convoy_whole_plan_free(plan);
@@ -242,6 +245,35 @@ static void make_images(struct trial *trial, struct convoy_check *check)
     trial->images.data = device_copy(trial->pixels, (size_t)(n * trial->images.image_bytes));
 }
 
+/* The first and the last image's results. */
+static void make_wanted(struct trial *trial, enum convoy_products products)
+{
+    for (int i = 0; i < SAMPLES; i++) {
+        trial->sample[i] = i == 0 ? 0 : trial->net.shape.n - 1;
+        trial->want[i] = malloc((size_t)trial->net.shape.y_stride * sizeof(double));
+        if (trial->want[i] == NULL)
+            check_die("no memory for the reference");
+        check_network_reference(&trial->net, products, &trial->images,
+                                (const char *)trial->pixels + trial->sample[i] * trial->images.image_bytes,
+                                trial->want[i]);
+    }
+}
+
+static bool is_meant(const struct convoy_whole_kernel *kernel, const char *name)
+{
+    return kernel->reach != CONVOY_WHOLE_FRONT &&
+           (strcmp(name, "all") == 0 || strncmp(kernel->name, name, strlen(name)) == 0);
+}
+
+static bool takes(const struct trial *trial, const struct convoy_whole_kernel *kernel)
+{
+    struct convoy_whole_plan *plan = NULL;
+    if (convoy_whole_plan_make(kernel, &trial->net.shape, false, &plan) != 0)
+        check_die("no memory for a plan");
+    convoy_whole_plan_free(plan);
+    return plan != NULL;
+}
+
 static int check_at(const char *name, void (*build)(struct builder *b), int n, uint64_t seed, int runs,
                     const char *kernel_name)
 {
@@ -255,25 +287,21 @@ static int check_at(const char *name, void (*build)(struct builder *b), int n, u
     trial.net.shape.n = n;
     trial.net.shape.u8 = true;
     trial.net.shape.products = CONVOY_PRODUCTS_FP16;
-    trial.net.shape.y_stride = check_network_outputs(&trial.net.layers[trial.net.shape.count - 1]);
+    trial.net.shape.y_stride = convoy_whole_outputs(&trial.net.layers[trial.net.shape.count - 1]);
     make_images(&trial, &check);
     printf("%s, %d image%s\n", name, n, n == 1 ? "" : "s");
     for (int products = 0; products <= CONVOY_PRODUCTS_FP16; products++) {
-        for (int i = 0; i < SAMPLES; i++) {
-            trial.sample[i] = i == 0 ? 0 : n - 1;
-            trial.want[i] = malloc((size_t)trial.net.shape.y_stride * sizeof(double));
-            if (trial.want[i] == NULL)
-                check_die("no memory for the reference");
-            check_network_reference(&trial.net, (enum convoy_products)products, &trial.images,
-                                    (const char *)trial.pixels + trial.sample[i] * trial.images.image_bytes,
-                                    trial.want[i]);
+        bool known = false; /* what should come out, which takes the CPU a while */
+        for (int i = 0; i < count; i++) {
+            if ((int)kernels[i]->products != products || !is_meant(kernels[i], kernel_name) ||
+                !takes(&trial, kernels[i]))
+                continue;
+            if (!known)
+                make_wanted(&trial, (enum convoy_products)products);
+            known = true;
+            failures += run(&trial, kernels[i], runs);
         }
-        for (int i = 0; i < count; i++)
-            if (kernels[i]->reach != CONVOY_WHOLE_FRONT && (int)kernels[i]->products == products &&
-                (strcmp(kernel_name, "all") == 0 ||
-                 strncmp(kernels[i]->name, kernel_name, strlen(kernel_name)) == 0))
-                failures += run(&trial, kernels[i], runs);
-        for (int i = 0; i < SAMPLES; i++)
+        for (int i = 0; i < SAMPLES && known; i++)
             free(trial.want[i]);
     }
     check_cuda(cudaFree((void *)trial.images.data), "freeing");
@@ -295,7 +323,12 @@ int check_networks(uint64_t seed, int runs, const int *batches, int batch_count,
                     {"fashion-ece408, to its first dense layer", build_ece408_dense},
                     {"cifar10-convnet", build_convnet},
                     {"cifar10-resnet", build_resnet}};
-    int failures = 0;
+    int failures = 0, count, meant = 0;
+    const struct convoy_whole_kernel *const *kernels = convoy_whole_kernels(&count);
+    for (int i = 0; i < count; i++)
+        meant += is_meant(kernels[i], kernel_name);
+    if (meant == 0)
+        check_die("--kernel %s: no kernel of whole networks begins so; see --list", kernel_name);
     for (size_t i = 0; i < sizeof networks / sizeof networks[0]; i++)
         for (int k = 0; k < batch_count; k++)
             failures += check_at(networks[i].name, networks[i].build, batches[k], seed, runs, kernel_name);

@@ -7,8 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CASES 24 /* of each precision */
-#define TRIES 4  /* kernels for a network */
+/* In each precision, and how many where there is a tool that makes each slow. */
+#define CASES     24
+#define FEW_CASES 8
+/* Networks for kernels on warpgroups. */
+#define SHARED_NETWORKS 2
+#define WIDE_NETWORKS   4
+#define TRIES           4 /* kernels for a network */
 
 /* A sum that lies between two numbers of 11 bits is rounded to the one or the other, as its last bits fall
  * out, and layer after layer carries that on: 1.1e-3 at worst in 90 runs of this check. fp32 has no such
@@ -21,14 +26,6 @@ static void *memory(size_t bytes)
     if (!got)
         exit(1);
     return got;
-}
-
-int check_network_outputs(const struct convoy_whole_layer *layer)
-{
-    const struct convoy_conv_shape *s = &layer->shape;
-    if (layer->kind == CONVOY_WHOLE_CONV)
-        return s->k * (s->oh / s->pool) * (s->ow / s->pool);
-    return layer->kind == CONVOY_WHOLE_DENSE ? s->k : s->c;
 }
 
 /* ---- A network of chance ---- */
@@ -87,8 +84,10 @@ static void add_conv(struct convoy_check *check, struct check_network *net, int 
     }
     if (net->narrow)
         s->k = convoy_check_between(check, 1, 4);
+    else if (net->wide && convoy_check_between(check, 0, 3) == 0)
+        s->k = convoy_check_between(check, 0, 1) ? 128 : 8 * convoy_check_between(check, 1, 7);
     else if (net->wide)
-        s->k = convoy_check_between(check, 0, 5) ? 16 * convoy_check_between(check, 1, 4) : 128;
+        s->k = 16 * convoy_check_between(check, 1, 4);
     else
         s->k = convoy_check_between(check, 0, 3) ? convoy_check_between(check, 1, 40)
                                                  : 8 * convoy_check_between(check, 1, 12);
@@ -139,12 +138,23 @@ static void add_dense(struct convoy_check *check, struct check_network *net, int
 /* As large as one has to be to be divided; returns whether that is not too much. */
 static bool add_large_dense(struct convoy_check *check, struct check_network *net)
 {
-    int inputs = check_network_outputs(&net->layers[net->shape.count - 1]);
+    int inputs = convoy_whole_outputs(&net->layers[net->shape.count - 1]);
     int least = CONVOY_WHOLE_LARGE_DENSE / inputs + 1;
     if (least > 400)
         return false;
     add_dense(check, net, least, least + 12);
     return true;
+}
+
+/* A convolution of small images and a dense layer, for many of them: what a product over all images takes. */
+static void make_shared_network(struct convoy_check *check, struct check_network *net)
+{
+    *net = (struct check_network){0};
+    int h = convoy_check_between(check, 3, 6), w = convoy_check_between(check, 3, 6);
+    while (net->shape.count == 0)
+        add_conv(check, net, convoy_check_between(check, 1, CONVOY_KERNEL_CHANNELS), h, w);
+    add_dense(check, net, 4, 300);
+    net->shape.n = convoy_check_between(check, 40, 300);
 }
 
 /* wide: most layers are for warpgroups. */
@@ -155,6 +165,8 @@ static void make_network(struct convoy_check *check, struct check_network *net, 
     int c =
         convoy_check_between(check, 0, 2) == 0 ? 1 : convoy_check_between(check, 1, CONVOY_KERNEL_CHANNELS);
     int least = wide ? 8 : 3, most = wide ? 12 : 24;
+    if (wide && convoy_check_between(check, 0, 1)) /* patches that are whole */
+        most = 8;
     int h = convoy_check_between(check, least, most), w = convoy_check_between(check, least, most);
     int convs = convoy_check_between(check, wide ? 3 : 1, wide ? 4 : 6);
     while (net->shape.count == 0 || convs-- > 1)
@@ -169,13 +181,9 @@ static void make_network(struct convoy_check *check, struct check_network *net, 
     for (int i = 0; i < dense; i++)
         /* Of a single output the error may be large because its terms cancel. */
         add_dense(check, net, i + 1 == dense ? 4 : 1, i == 0 ? 200 : 12);
-    net->shape.layers = net->layers;
     /* Some more than a launch has clusters, each of which then takes several; of those, small images. */
     bool many = h * w <= 100 && !wide && convoy_check_between(check, 0, 1);
     net->shape.n = many ? convoy_check_between(check, 20, 36) : convoy_check_between(check, 1, wide ? 2 : 5);
-    net->shape.u8 = convoy_check_between(check, 0, 1);
-    net->shape.y_stride =
-        check_network_outputs(&net->layers[net->shape.count - 1]) + convoy_check_between(check, 0, 16);
 }
 
 void check_network_free(struct check_network *net)
@@ -227,7 +235,7 @@ static void compute_other(const struct convoy_whole_layer *layer, enum convoy_pr
 {
     const struct convoy_conv_shape *s = &layer->shape;
     int places = s->h * s->w, inputs = s->c * places;
-    for (int k = 0; k < check_network_outputs(layer); k++) {
+    for (int k = 0; k < convoy_whole_outputs(layer); k++) {
         double sum = 0;
         if (layer->kind == CONVOY_WHOLE_MEAN) {
             for (int i = 0; i < places; i++)
@@ -242,6 +250,17 @@ static void compute_other(const struct convoy_whole_layer *layer, enum convoy_pr
         }
         y[k] = convoy_check_apply_unary(s->act, sum + (s->bias ? (double)layer->bias[k] : 0));
     }
+}
+
+static void softmax(double *y, int count)
+{
+    double most = -INFINITY, sum = 0;
+    for (int i = 0; i < count; i++)
+        most = fmax(most, y[i]);
+    for (int i = 0; i < count; i++)
+        sum += exp(y[i] - most);
+    for (int i = 0; i < count; i++)
+        y[i] = exp(y[i] - most) / sum;
 }
 
 void check_network_reference(const struct check_network *net, enum convoy_products products,
@@ -261,17 +280,19 @@ void check_network_reference(const struct check_network *net, enum convoy_produc
     for (int i = 0; i < net->shape.count; i++) {
         const struct convoy_whole_layer *layer = &net->layers[i];
         const double *from = layer->input < 0 ? x : tensors[layer->input];
-        tensors[i] = memory((size_t)check_network_outputs(layer) * sizeof(double));
+        tensors[i] = memory((size_t)convoy_whole_outputs(layer) * sizeof(double));
         if (layer->kind == CONVOY_WHOLE_CONV)
             compute_conv(layer, products, from, layer->residual >= 0 ? tensors[layer->residual] : NULL,
                          tensors[i]);
         else
             compute_other(layer, products, from, tensors[i]);
-        for (int k = 0; i + 1 < net->shape.count && k < check_network_outputs(layer); k++)
+        for (int k = 0; i + 1 < net->shape.count && k < convoy_whole_outputs(layer); k++)
             tensors[i][k] = convoy_check_round(tensors[i][k], products);
     }
-    memcpy(want, tensors[net->shape.count - 1],
-           (size_t)check_network_outputs(&net->layers[net->shape.count - 1]) * sizeof *want);
+    int outputs = convoy_whole_outputs(&net->layers[net->shape.count - 1]);
+    memcpy(want, tensors[net->shape.count - 1], (size_t)outputs * sizeof *want);
+    if (net->shape.softmax)
+        softmax(want, outputs);
     for (int i = 0; i < net->shape.count; i++)
         free(tensors[i]);
     free(x);
@@ -308,19 +329,24 @@ static bool run(struct convoy_check *check, const struct check_network *net,
     size_t weight_bytes = convoy_whole_weight_bytes(plan), table_bytes = convoy_whole_table_bytes(plan);
     struct convoy_check_buffer weights = convoy_check_buffer((int64_t)(weight_bytes + 3) / 4, 0);
     struct convoy_check_buffer tables = convoy_check_buffer((int64_t)(table_bytes + 3) / 4, 0);
+    struct convoy_check_buffer scratch =
+        convoy_check_buffer((int64_t)(convoy_whole_scratch_bytes(plan) + 3) / 4 + 1, 0);
     struct convoy_check_buffer y = convoy_check_buffer(net->shape.n * net->shape.y_stride, 0);
     memset(weights.host, 0, weight_bytes);
     convoy_whole_pack_weights(plan, &net->shape, weights.host);
     memcpy(tables.host, convoy_whole_tables(plan), table_bytes);
     convoy_check_upload(&weights);
     convoy_check_upload(&tables);
-    struct convoy_whole_operands operands = {*images, weights.device, tables.device, y.device};
+    struct convoy_whole_operands operands = {*images, weights.device, tables.device, scratch.device,
+                                             y.device};
     operands.x.data = x->device;
     describe(net, text, sizeof text);
-    convoy_check_result(check, convoy_launch_whole(plan, &operands, NULL), &y, want, NULL,
-                        "%s n %d u8 %d: %s", kernel->name, net->shape.n, net->shape.u8, text);
+    convoy_check_result(check, convoy_launch_whole(plan, &operands, NULL), &y, want, &scratch,
+                        "%s n %d u8 %d softmax %d: %s", kernel->name, net->shape.n, net->shape.u8,
+                        net->shape.softmax, text);
     convoy_check_free(&weights);
     convoy_check_free(&tables);
+    convoy_check_free(&scratch);
     convoy_check_free(&y);
     convoy_whole_plan_free(plan);
     return true;
@@ -362,15 +388,26 @@ static double *make_want(const struct check_network *net, const struct convoy_im
     return want;
 }
 
+/* Networks of chance, and such as kernels on warpgroups take. */
+enum sort { ANY, SHARED, WIDE };
+
 /* A network on up to TRIES kernels of that precision. */
-static void check_one(struct convoy_check *check, enum convoy_products products)
+static void check_one(struct convoy_check *check, enum convoy_products products, enum sort sort)
 {
     struct check_network net;
     struct convoy_images images;
     int count;
     const struct convoy_whole_kernel *const *kernels = convoy_whole_kernels(&count);
-    make_network(check, &net, products == CONVOY_PRODUCTS_FP16 && convoy_check_between(check, 0, 5) == 0);
+    if (sort == SHARED)
+        make_shared_network(check, &net);
+    else
+        make_network(check, &net, sort == WIDE);
+    net.shape.layers = net.layers;
     net.shape.products = products;
+    net.shape.u8 = convoy_check_between(check, 0, 1);
+    net.shape.softmax = sort != SHARED && convoy_check_between(check, 0, 5) == 0;
+    net.shape.y_stride =
+        convoy_whole_outputs(&net.layers[net.shape.count - 1]) + convoy_check_between(check, 0, 16);
     struct convoy_check_buffer x = make_images(check, &net, &images);
     double *want = make_want(&net, &images, &x);
     for (int tries = 0; tries < TRIES; tries++) {
@@ -379,8 +416,8 @@ static void check_one(struct convoy_check *check, enum convoy_products products)
             (void)run(check, &net, kernel, &x, &images, want);
     }
     for (int i = 0; i < count; i++) { /* which take few of the networks; teams are many threads to emulate */
-        bool teams = kernels[i]->reach == CONVOY_WHOLE_FIRST_DENSE && convoy_check_between(check, 0, 2) == 0;
-        if (kernels[i]->products == products && (teams || kernels[i]->wgmma))
+        bool teams = kernels[i]->teams > 1 && convoy_check_between(check, 0, 2) == 0;
+        if (kernels[i]->products == products && (teams || kernels[i]->wgmma || kernels[i]->product))
             (void)run(check, &net, kernels[i], &x, &images, want);
     }
     free(want);
@@ -414,7 +451,7 @@ static void check_nan(struct convoy_check *check, enum convoy_products products,
     net.shape.layers = net.layers;
     net.shape.n = 2;
     net.shape.products = products;
-    net.shape.y_stride = check_network_outputs(&net.layers[0]);
+    net.shape.y_stride = convoy_whole_outputs(&net.layers[0]);
     struct convoy_check_buffer x = make_images(check, &net, &images);
     convoy_check_put_nan(where, x.host, net.shape.n * s->c, s->h, s->w);
     convoy_check_upload(&x);
@@ -429,15 +466,19 @@ static void check_nan(struct convoy_check *check, enum convoy_products products,
     check_network_free(&net);
 }
 
-int convoy_check_whole(uint64_t seed)
+int convoy_check_whole(uint64_t seed, bool few)
 {
     static const char *const names[] = {"whole_net", "whole_net_tf32", "whole_net_fp16"};
     int failures = 0;
     for (int products = CONVOY_PRODUCTS_FP32; products <= CONVOY_PRODUCTS_FP16; products++) {
         struct convoy_check check = {.random = seed + 200 + (uint64_t)products,
                                      .bound = products == CONVOY_PRODUCTS_FP32 ? 0 : ROUNDED_BOUND};
-        while (check.cases < CASES)
-            check_one(&check, (enum convoy_products)products);
+        for (int i = 0; products == CONVOY_PRODUCTS_FP16 && i < (few ? 1 : SHARED_NETWORKS); i++)
+            check_one(&check, CONVOY_PRODUCTS_FP16, SHARED);
+        for (int i = 0; products == CONVOY_PRODUCTS_FP16 && i < (few ? 1 : WIDE_NETWORKS); i++)
+            check_one(&check, CONVOY_PRODUCTS_FP16, WIDE);
+        for (int begun = check.cases; check.cases < begun + (few ? FEW_CASES : CASES);)
+            check_one(&check, (enum convoy_products)products, ANY);
         check_nan(&check, (enum convoy_products)products, CHECK_NAN_ROWS);
         check_nan(&check, (enum convoy_products)products, CHECK_NAN_COLUMNS);
         printf("%-24s %4d cases, worst error %.1e, %d failed\n", names[products], check.cases, check.worst,

@@ -23,9 +23,6 @@ void check_network_fill(struct convoy_check *check, struct check_network *net,
                         struct convoy_whole_layer *layer);
 void check_network_free(struct check_network *net);
 
-/* Numbers of an image that come out of a layer. */
-int check_network_outputs(const struct convoy_whole_layer *layer);
-
 /* The last layer's outputs for the image at data, every tensor rounded where kernels of these products round.
  */
 void check_network_reference(const struct check_network *net, enum convoy_products products,

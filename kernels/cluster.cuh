@@ -1,6 +1,6 @@
 /* Thread block clusters: up to 16 neighbouring blocks of a grid (in x) that run at the same time and write
  * into each other's shared memory, so that what one computed reaches the others without a way through device
- * memory. Launched by convoy_launch_cluster() (launch.cuh). Needs sm_90: older chips compile this to nothing,
+ * memory. Launched by convoy_launch_as() (launch.cuh). Needs sm_90: older chips compile this to nothing,
  * and a launcher asks convoy_has_clusters() first.
  *
  * Two rules of the hardware. No block writes to another before a first convoy_cluster_sync(), because only
@@ -13,20 +13,19 @@
 #ifndef CONVOY_KERNELS_CLUSTER_CUH
 #define CONVOY_KERNELS_CLUSTER_CUH
 
+#include "kernels/launch.cuh"
+
 #include <cuda_runtime.h>
 #include <stdint.h>
 
-/* Most blocks of a cluster; beyond 8 a kernel must allow it (convoy_launch_cluster() does) and not every chip
+/* Most blocks of a cluster; beyond 8 a kernel must allow it (convoy_launch_as() does) and not every chip
  * has room, which cudaOccupancyMaxActiveClusters() tells. */
 #define CONVOY_CLUSTER_MAX 16
 
 /* Can the current device run them? */
 static inline bool convoy_has_clusters(void)
 {
-    int device = 0, major = 0;
-    return cudaGetDevice(&device) == cudaSuccess &&
-           cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
-           major >= 9;
+    return convoy_has_capability(9);
 }
 
 /* This block's number in its cluster, from 0; 0 in a launch without clusters. */

@@ -51,7 +51,7 @@ static __global__ void __launch_bounds__(THREADS, 4)
         for (int dx = 0; dx < shape.pool; dx++) {
             float sum = direct_sum(shape, operands, n, k, py * shape.pool + dy, px * shape.pool + dx);
             float value = convoy_finish(shape, operands, sum, k, index);
-            best = dy + dx == 0 ? value : fmaxf(best, value);
+            best = dy + dx == 0 ? value : convoy_larger(best, value);
         }
     }
     operands.y[index] = best;

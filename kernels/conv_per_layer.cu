@@ -175,9 +175,10 @@ static __device__ __forceinline__ void pool_sums(const float (&sum)[ROWS][MAPS],
         int other = j + 1 < MAPS ? j + 1 : j;
 #pragma unroll
         for (int i = 0; i + 1 < ROWS; i += 2) {
-            float first = fmaxf(sum[i][j], sum[i + 1][j]), second = fmaxf(sum[i][other], sum[i + 1][other]);
+            float first = convoy_larger(sum[i][j], sum[i + 1][j]),
+                  second = convoy_larger(sum[i][other], sum[i + 1][other]);
             float beside = __shfl_xor_sync(0xffffffffu, odd ? first : second, 1);
-            pooled[i / 2][j / 2] = fmaxf(odd ? second : first, beside);
+            pooled[i / 2][j / 2] = convoy_larger(odd ? second : first, beside);
         }
     }
 }

@@ -17,7 +17,7 @@ static const char help[] =
     "computed on\n"
     "the CPU, and times them. Outputs are filled with NaN first, so that one that is not written shows.\n"
     "\n"
-    "  --list            names of all kernels; those marked are kept for comparison and never serve\n"
+    "  --list            names of all kernels; those for comparison only never serve\n"
     "  --conv SIZES      one shape: n,c,h,w,k,r,s[,stride[,pad[,dilation[,groups]]]]\n"
     "                    n images of c x h x w, k output channels, a filter of r x s\n"
     "  --table           both convolutions of ece408 at 100, 1,000 and 10,000 images, every kernel, beside "
@@ -39,13 +39,14 @@ static const char help[] =
     "  --u8              8-bit images, H x W x C, normalised on the device (c at most 4)\n"
     "everywhere:\n"
     "  --kernel NAME     one kernel (fused_gemm:128x128), a family (per_layer) or all, the default; of "
-    "--check also whole_net\n"
+    "--check also gemm and whole_net\n"
     "  --runs N          timed runs, of which the median is printed (default 30; 0 times nothing)\n"
     "  --batches A,B,..  images of --table and --networks, instead of 100,1000,10000\n"
     "  --cudnn PATH      the library beside which --conv and --table run (default libcudnn.so.9, if it is "
     "there; "
     "none: without)\n"
-    "  --shapes N        random shapes of --check beside the written ones (default 300)\n"
+    "  --shapes N        random shapes of --check beside the written ones (default 300); 0: also fewer "
+    "networks\n"
     "  --in-turns        --check gives each shape to a fifth of the many instances of tensor, which are one "
     "code\n"
     "  --seed S          repeats a run; without it the clock seeds, and the seed is printed\n"
@@ -312,6 +313,9 @@ static void list_kernels(void)
     const struct convoy_conv_kernel *const *kernels = convoy_conv_kernels(&count);
     for (int i = 0; i < count; i++)
         printf("%-24s%s\n", kernels[i]->name, kernels[i]->ladder_only ? " (for comparison only)" : "");
+    const struct convoy_whole_kernel *const *wholes = convoy_whole_kernels(&count);
+    for (int i = 0; i < count; i++)
+        printf("%-24s (of --networks)\n", wholes[i]->name);
 }
 
 static void open_device(int device)
@@ -371,16 +375,31 @@ static int run_conv(const struct options *options, const struct convoy_conv_kern
     return failures;
 }
 
+static bool is_conv(const char *name)
+{
+    int count;
+    const struct convoy_conv_kernel *const *kernels = convoy_conv_kernels(&count);
+    for (int i = 0; i < count; i++)
+        if (check_name_matches(kernels[i], name))
+            return true;
+    return false;
+}
+
 static int check_all(const struct options *options)
 {
     if (strcmp(options->kernel, "whole_net") == 0)
-        return convoy_check_whole(options->seed);
+        return convoy_check_whole(options->seed, options->shapes == 0);
+    if (strcmp(options->kernel, "gemm") == 0)
+        return convoy_check_gemm(options->seed);
+    if (!is_conv(options->kernel))
+        check_die("--kernel %s: there is nothing of that name to check; see --list and --help",
+                  options->kernel);
     int failures =
         check_shapes(options->seed, options->shapes, options->kernel, options->in_turns, options->verbose);
     if (strcmp(options->kernel, "all") == 0) {
         failures += convoy_check_gemm(options->seed);
         failures += convoy_check_operators(options->seed);
-        failures += convoy_check_whole(options->seed);
+        failures += convoy_check_whole(options->seed, options->shapes == 0);
     }
     return failures;
 }

@@ -81,6 +81,8 @@ __global__ void __launch_bounds__(32 * warps, 2)
     constexpr int count = few_per_warp * many_per_warp;
     int lane = (int)threadIdx.x % 32;
     int64_t tiles = job.few_groups * job.many_groups * job.splits * job.batch;
+    convoy_let_next_begin();
+    convoy_wait_for_previous();
     for (int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
         int64_t few0 = tile % job.few_groups * few_per_warp;
         int64_t rest = tile / job.few_groups;
@@ -210,7 +212,7 @@ static cudaError_t launch_width(const struct split_job &job, const float *few, c
         break;
     }
     int64_t tiles = job.few_groups * job.many_groups * job.splits * job.batch;
-    return convoy_launch(kernel, convoy_grid(tiles, 1), 32 * warps, 0, stream, job, few, many, bias, y);
+    return convoy_launch_early(kernel, convoy_grid(tiles, 1), 32 * warps, 0, stream, job, few, many, bias, y);
 }
 
 static cudaError_t launch(const struct convoy_gemm_shape *shape, const struct convoy_gemm_operands *operands,

@@ -69,6 +69,8 @@ __global__ void __launch_bounds__(THREADS)
     int piece = (job.splits + slices - 1) / slices;
     int first = slice * piece;
     int end = min(first + piece, job.splits);
+    convoy_let_next_begin();
+    convoy_wait_for_previous();
     for (int64_t block = blockIdx.x; block * width * lanes < job.count; block += gridDim.x) {
         int64_t i = (block * width + column) * lanes;
         T sum = zero<T>();
@@ -108,10 +110,10 @@ static cudaError_t launch(const struct sum_job &job, bool slices, const float *p
 {
     int64_t pieces = job.count * (int64_t)sizeof(float) / (int64_t)sizeof(T);
     if (slices)
-        return convoy_launch(gemm_sum<T, 8>, convoy_grid(pieces, THREADS / 8), THREADS, 0, stream, job,
-                             partial, bias, y);
-    return convoy_launch(gemm_sum<T, 1>, convoy_grid(pieces, THREADS), THREADS, 0, stream, job, partial, bias,
-                         y);
+        return convoy_launch_early(gemm_sum<T, 8>, convoy_grid(pieces, THREADS / 8), THREADS, 0, stream, job,
+                                   partial, bias, y);
+    return convoy_launch_early(gemm_sum<T, 1>, convoy_grid(pieces, THREADS), THREADS, 0, stream, job, partial,
+                               bias, y);
 }
 
 extern "C" cudaError_t convoy_launch_gemm_sum(const struct convoy_gemm_shape *shape, int splits,

@@ -178,6 +178,8 @@ static __global__ void __launch_bounds__(GEMM_TENSOR_THREADS, MATH == TENSOR_FP3
         convoy_copies_end(); /* an empty one, too, so that they can be counted */
     };
 
+    convoy_let_next_begin();
+    convoy_wait_for_previous();
     float sum[2 * NT][4] = {}, part[2 * NT][4] = {};
     for (int number = 0; number < GEMM_TENSOR_STAGES - 1; number++)
         fetch(number);
@@ -259,10 +261,10 @@ template <int MATH, int NT> struct gemm_tensor {
                     convoy_aligned(operands->a, operands->b);
         size_t shared =
             (size_t)GEMM_TENSOR_STAGES * (GEMM_TENSOR_ROWS + NT * 16) * GEMM_TENSOR_DEPTH * sizeof(float);
-        cudaError_t status =
-            convoy_launch(wide ? gemm_tensor_kernel<MATH, NT, true> : gemm_tensor_kernel<MATH, NT, false>,
-                          dim3((unsigned)job.tiles), dim3(GEMM_TENSOR_THREADS), shared, stream, job,
-                          operands->a, operands->b, operands->bias, y);
+        cudaError_t status = convoy_launch_early(wide ? gemm_tensor_kernel<MATH, NT, true>
+                                                      : gemm_tensor_kernel<MATH, NT, false>,
+                                                 dim3((unsigned)job.tiles), dim3(GEMM_TENSOR_THREADS), shared,
+                                                 stream, job, operands->a, operands->b, operands->bias, y);
         return convoy_gemm_finish(status, shape, operands, job.splits, stream);
     }
 };

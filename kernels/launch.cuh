@@ -33,35 +33,55 @@ static inline int64_t convoy_div_up(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
+/* How the blocks of a launch belong together, and to the launch before. */
+struct convoy_launch_form {
+    unsigned cluster; /* blocks that are neighbours in x, of which grid.x is a multiple, run together
+                         (cluster.cuh) */
+    bool early;       /* it begins with convoy_wait_for_previous() */
+};
+
+/* Is the current device of this compute capability, or of a later one? */
+static inline bool convoy_has_capability(int least_major)
+{
+    int device = 0, major = 0;
+    return cudaGetDevice(&device) == cudaSuccess &&
+           cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
+           major >= least_major;
+}
+
 /* Launches kernel over grid blocks of block threads with shared_bytes of dynamic shared memory for each
- * block; cluster blocks that are neighbours in x, of which grid.x is a multiple, run together (cluster.cuh),
- * 1: each for itself. Returns what the launch itself returned. */
+ * block. Returns what the launch itself returned. */
 template <typename... Parameters, typename... Arguments>
-static cudaError_t convoy_launch_cluster(void (*kernel)(Parameters...), dim3 grid, dim3 block,
-                                         unsigned cluster, size_t shared_bytes, cudaStream_t stream,
-                                         Arguments... arguments)
+static cudaError_t convoy_launch_as(struct convoy_launch_form form, void (*kernel)(Parameters...), dim3 grid,
+                                    dim3 block, size_t shared_bytes, cudaStream_t stream,
+                                    Arguments... arguments)
 {
     cudaLaunchConfig_t config = {};
-    cudaLaunchAttribute dimension = {};
+    cudaLaunchAttribute attributes[2] = {};
     cudaError_t error = cudaSuccess;
     config.gridDim = grid;
     config.blockDim = block;
     config.dynamicSmemBytes = shared_bytes;
     config.stream = stream;
+    config.attrs = attributes;
     if (shared_bytes > CONVOY_STATIC_SHARED_MAX)
         error = cudaFuncSetAttribute(reinterpret_cast<const void *>(kernel),
                                      cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes);
-    if (error == cudaSuccess && cluster > CONVOY_PORTABLE_CLUSTER)
+    if (error == cudaSuccess && form.cluster > CONVOY_PORTABLE_CLUSTER)
         error = cudaFuncSetAttribute(reinterpret_cast<const void *>(kernel),
                                      cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
     if (error != cudaSuccess)
         return error;
-    if (cluster > 1) {
-        dimension.id = cudaLaunchAttributeClusterDimension;
-        dimension.val.clusterDim.x = cluster;
-        dimension.val.clusterDim.y = dimension.val.clusterDim.z = 1;
-        config.attrs = &dimension;
-        config.numAttrs = 1;
+    if (form.cluster > 1) {
+        cudaLaunchAttribute *dimension = &attributes[config.numAttrs++];
+        dimension->id = cudaLaunchAttributeClusterDimension;
+        dimension->val.clusterDim.x = form.cluster;
+        dimension->val.clusterDim.y = dimension->val.clusterDim.z = 1;
+    }
+    if (form.early && convoy_has_capability(9)) {
+        cudaLaunchAttribute *early = &attributes[config.numAttrs++];
+        early->id = cudaLaunchAttributeProgrammaticStreamSerialization;
+        early->val.programmaticStreamSerializationAllowed = 1;
     }
     return cudaLaunchKernelEx(&config, kernel, arguments...);
 }
@@ -71,7 +91,35 @@ template <typename... Parameters, typename... Arguments>
 static cudaError_t convoy_launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared_bytes,
                                  cudaStream_t stream, Arguments... arguments)
 {
-    return convoy_launch_cluster(kernel, grid, block, 1, shared_bytes, stream, arguments...);
+    return convoy_launch_as(convoy_launch_form{1, false}, kernel, grid, block, shared_bytes, stream,
+                            arguments...);
+}
+
+/* The same for a kernel that may begin while the one before it ends (programmatic dependent launch), which
+ * hides what a start costs. All its threads call convoy_wait_for_previous() before they read or write memory
+ * that others write or read; so whoever waits for this kernel has waited for all before it, too. */
+template <typename... Parameters, typename... Arguments>
+static cudaError_t convoy_launch_early(void (*kernel)(Parameters...), dim3 grid, dim3 block,
+                                       size_t shared_bytes, cudaStream_t stream, Arguments... arguments)
+{
+    return convoy_launch_as(convoy_launch_form{1, true}, kernel, grid, block, shared_bytes, stream,
+                            arguments...);
+}
+
+/* In such a kernel: until the kernels before it have ended and what they wrote is there. */
+static __device__ __forceinline__ void convoy_wait_for_previous(void)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+/* In any kernel: when all its blocks have said so, one that was launched early may begin. */
+static __device__ __forceinline__ void convoy_let_next_begin(void)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;");
+#endif
 }
 
 #endif

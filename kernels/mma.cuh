@@ -105,6 +105,17 @@ static __device__ __forceinline__ void convoy_load_matrices(uint32_t (&a)[4], co
 #endif
 }
 
+/* The same the other way (stmatrix; needs sm_90). */
+static __device__ __forceinline__ void convoy_store_matrices(char *tile, int offset, const uint32_t (&a)[4])
+{
+#if __CUDA_ARCH__ >= 900
+    unsigned to = (unsigned)__cvta_generic_to_shared(tile) + (unsigned)offset;
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(a[0]),
+                 "r"(a[1]), "r"(a[2]), "r"(a[3])
+                 : "memory");
+#endif
+}
+
 static __device__ __forceinline__ void convoy_mma_tf32(float (&d)[4], const uint32_t (&a)[4], uint32_t b0,
                                                        uint32_t b1)
 {
@@ -132,6 +143,11 @@ static __device__ __forceinline__ void convoy_mma_half(float (&d)[4], const uint
 static inline void convoy_load_matrices(uint32_t (&a)[4], const char *tile, int offset)
 {
     convoy_emulated_load_matrices(a, tile + offset);
+}
+
+static inline void convoy_store_matrices(char *tile, int offset, const uint32_t (&a)[4])
+{
+    convoy_emulated_store_matrices(tile + offset, a);
 }
 
 static inline void convoy_mma_tf32(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)

@@ -35,6 +35,8 @@ __global__ void __launch_bounds__(THREADS)
 {
     int lane = (int)threadIdx.x % 32;
     int64_t step = convoy_step() / 32;
+    convoy_let_next_begin();
+    convoy_wait_for_previous();
     for (int64_t row = convoy_first() / 32; row < rows; row += step) {
         const float *from = x + row * length;
         float *to = y + row * length;
@@ -71,8 +73,8 @@ cudaError_t convoy_launch_softmax(int64_t outer, int64_t length, int64_t inner, 
                                   cudaStream_t stream)
 {
     if (inner == 1)
-        return convoy_launch(softmax_rows, convoy_grid(outer, THREADS / 32), THREADS, 0, stream, outer,
-                             length, x, y);
+        return convoy_launch_early(softmax_rows, convoy_grid(outer, THREADS / 32), THREADS, 0, stream, outer,
+                                   length, x, y);
     return convoy_launch(softmax_columns, convoy_grid(outer * inner, THREADS), THREADS, 0, stream, outer,
                          length, inner, x, y);
 }

@@ -4,6 +4,7 @@
 #define CONVOY_KERNELS_TENSOR_PRODUCTS_CUH
 
 #include "kernels/kernels.h"
+#include "kernels/launch.cuh"
 #include "kernels/mma.cuh"
 
 /* fp32 is three products of tf32: (high + low) (high + low) without low times low. */
@@ -17,10 +18,7 @@ static inline bool tensor_allows(enum tensor_math math, enum convoy_products lea
 /* Can the current device run them? mma.sync with tf32 and cp.async came with compute capability 8.0. */
 static inline bool convoy_has_mma(void)
 {
-    int device = 0, major = 0;
-    return cudaGetDevice(&device) == cudaSuccess &&
-           cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
-           major >= 8;
+    return convoy_has_capability(8);
 }
 
 /* A lane's share of 8 words x 8 columns of B (mma.cuh). */

@@ -7,6 +7,7 @@
 #define CONVOY_KERNELS_TENSOR_STEPS_CUH
 
 #include "kernels/tensor_products.cuh"
+#include "kernels/unary.cuh"
 
 #define TENSOR_STEP 8  /* words of the reduction in one instruction */
 #define FOLD_STEPS  16 /* of 8 terms, until sums are carried to fp32 registers */
@@ -92,18 +93,6 @@ tensor_add(const uint32_t *tile, const int *offsets, const int (&base)[MT][2],
     }
 }
 
-/* NaN stays. One instruction, where comparing takes three. */
-static __device__ __forceinline__ float tensor_larger(float a, float b)
-{
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-    float larger;
-    asm("max.NaN.f32 %0, %1, %2;" : "=f"(larger) : "f"(a), "f"(b));
-    return larger;
-#else
-    return a > b || a != a ? a : b;
-#endif
-}
-
 /* The greatest of each 2 x 2: above and below are a lane's own, beside it those of the lane 4 on. Of two maps
  * one lane of the pair keeps the first, the other the second. */
 template <int TILES>
@@ -112,9 +101,9 @@ static __device__ __forceinline__ void tensor_pool(const float (&sum)[TILES][4],
     bool odd = threadIdx.x / 4 % 2 != 0;
 #pragma unroll
     for (int i = 0; i < TILES; i++) {
-        float first = tensor_larger(sum[i][0], sum[i][2]), second = tensor_larger(sum[i][1], sum[i][3]);
+        float first = convoy_larger(sum[i][0], sum[i][2]), second = convoy_larger(sum[i][1], sum[i][3]);
         float give = odd ? first : second, keep = odd ? second : first;
-        pooled[i][0] = tensor_larger(keep, __shfl_xor_sync(0xffffffffu, give, 4));
+        pooled[i][0] = convoy_larger(keep, __shfl_xor_sync(0xffffffffu, give, 4));
     }
 }
 

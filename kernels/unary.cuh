@@ -8,6 +8,18 @@
 
 #include "kernels/kernels.h"
 
+/* NaN if one of them is, where fmaxf would drop it. */
+static __device__ __forceinline__ float convoy_larger(float a, float b)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    float larger;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(larger) : "f"(a), "f"(b));
+    return larger;
+#else
+    return a > b || a != a ? a : b;
+#endif
+}
+
 static __device__ __forceinline__ float convoy_clamp(float x, float low, float high)
 {
     return x < low ? low : (x > high ? high : x);
@@ -22,7 +34,7 @@ static __device__ __forceinline__ float convoy_apply_unary(struct convoy_unary u
     case CONVOY_UNARY_NONE:
         return x;
     case CONVOY_UNARY_RELU:
-        return x < 0.0f ? 0.0f : x;
+        return convoy_larger(x, 0.0f);
     case CONVOY_UNARY_LEAKY_RELU:
         return x < 0.0f ? unary.alpha * x : x;
     case CONVOY_UNARY_SIGMOID:

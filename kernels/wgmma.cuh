@@ -80,6 +80,18 @@ static __device__ __forceinline__ void convoy_wgmma_begin(void)
     CONVOY_WGMMA_CODE(asm volatile("wgmma.fence.sync.aligned;" ::: "memory");)
 }
 
+/* All of a warpgroup, each once: keeps so many registers for a thread and leaves the others to the block, or
+ * takes as many, once they are there. Multiples of 8. */
+template <int REGISTERS> static __device__ __forceinline__ void convoy_registers_leave(void)
+{
+    CONVOY_WGMMA_CODE(asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(REGISTERS));)
+}
+
+template <int REGISTERS> static __device__ __forceinline__ void convoy_registers_take(void)
+{
+    CONVOY_WGMMA_CODE(asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(REGISTERS));)
+}
+
 /* Ends a group of products. */
 static __device__ __forceinline__ void convoy_wgmma_end(void)
 {
@@ -125,6 +137,23 @@ static __device__ __forceinline__ void convoy_wgmma(float (&sum)[8][4], uint64_t
                                    : "l"(a), "l"(b));)
 }
 
+static __device__ __forceinline__ void convoy_wgmma(float (&sum)[16][4], uint64_t a, uint64_t b)
+{
+    CONVOY_WGMMA_CODE(asm volatile("{.reg .pred p; setp.eq.u32 p, 0, 0;\n\t"
+                                   "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {"
+                                   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+                                   "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, "
+                                   "%30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, "
+                                   "%44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, "
+                                   "%58, %59, %60, %61, %62, %63}, "
+                                   "%64, %65, p, 1, 1, 0, 0;}"
+                                   : CONVOY_TILE(0), CONVOY_TILE(1), CONVOY_TILE(2), CONVOY_TILE(3),
+                                     CONVOY_TILE(4), CONVOY_TILE(5), CONVOY_TILE(6), CONVOY_TILE(7),
+                                     CONVOY_TILE(8), CONVOY_TILE(9), CONVOY_TILE(10), CONVOY_TILE(11),
+                                     CONVOY_TILE(12), CONVOY_TILE(13), CONVOY_TILE(14), CONVOY_TILE(15)
+                                   : "l"(a), "l"(b));)
+}
+
 #undef CONVOY_TILE
 #undef CONVOY_WGMMA_CODE
 
@@ -136,6 +165,14 @@ static inline void convoy_wgmma_publish(void)
 }
 
 static inline void convoy_wgmma_begin(void)
+{
+}
+
+template <int REGISTERS> static inline void convoy_registers_leave(void)
+{
+}
+
+template <int REGISTERS> static inline void convoy_registers_take(void)
 {
 }
 
@@ -160,4 +197,16 @@ template <int NT> static inline void convoy_wgmma(float (&sum)[NT][4], uint64_t 
 }
 
 #endif
+
+/* NT tiles from the first one on, 16, 8, 4 or 2 at a time; of b, pieces of 8 columns that lie beside each
+ * other. */
+template <int NT, int FIRST = 0, int TILES>
+static __device__ __forceinline__ void convoy_wgmma_tiles(float (&sum)[TILES][4], uint64_t a, uint64_t b)
+{
+    constexpr int PART = NT >= 16 ? 16 : NT >= 8 ? 8 : NT >= 4 ? 4 : 2;
+    convoy_wgmma(reinterpret_cast<float(&)[PART][4]>(sum[FIRST]), a, b);
+    if constexpr (NT > PART)
+        convoy_wgmma_tiles<NT - PART, FIRST + PART>(sum, a, convoy_matrix_at(b, PART * 8));
+}
+
 #endif

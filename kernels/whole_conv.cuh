@@ -5,13 +5,8 @@
 
 #include "kernels/cluster.cuh"
 #include "kernels/unary.cuh"
+#include "kernels/whole_result.cuh"
 #include "kernels/whole_steps.cuh"
-#include "kernels/whole_words.cuh"
-
-/* Where a warp's rows and maps begin, in tiles of 16 and of 8. */
-struct whole_task {
-    int tile, map;
-};
 
 /* Writes a value of a row to the blocks that will read it. */
 template <bool CLUSTER, typename T>
@@ -42,11 +37,11 @@ template <int MATH> struct whole_maps {
 };
 
 /* Adds what lies around a block of layers. Reads from somewhere where there is nothing, so that all loads are
- * under way at once. */
-template <int MATH, bool CLUSTER, int MT, int NT>
-static __device__ __forceinline__ void
-whole_add_residual(const struct whole_step &step, const struct whole_task &task, const struct whole_row *rows,
-                   const uint32_t *shared, float (&sum)[MT * NT][4])
+ * under way at once. ROWS: a table or struct whole_patch, here and below. */
+template <int MATH, bool CLUSTER, int MT, int NT, typename ROWS>
+static __device__ __forceinline__ void whole_add_residual(const struct whole_step &step,
+                                                          const struct whole_task &task, const ROWS &rows,
+                                                          const uint32_t *shared, float (&sum)[MT * NT][4])
 {
     struct whole_maps<MATH> maps(step, task);
     const uint32_t *from = shared + step.residual + maps.first;
@@ -72,9 +67,9 @@ whole_add_residual(const struct whole_step &step, const struct whole_task &task,
 
 /* Results that another layer reads. Maps past the last, as far as there is room for them, are what their zero
  * weights make of them; whoever reads them multiplies them by zero. */
-template <int MATH, bool CLUSTER, int MT, int NT>
+template <int MATH, bool CLUSTER, int MT, int NT, typename ROWS>
 static __device__ __forceinline__ void whole_keep(const struct whole_step &step,
-                                                  const struct whole_task &task, const struct whole_row *rows,
+                                                  const struct whole_task &task, const ROWS &rows,
                                                   uint32_t *shared, const float (&sum)[MT * NT][4])
 {
     struct whole_maps<MATH> maps(step, task);
@@ -100,30 +95,8 @@ static __device__ __forceinline__ void whole_keep(const struct whole_step &step,
     }
 }
 
-/* Results of the last layer. */
-template <int MT, int NT>
-static __device__ __forceinline__ void whole_give(const struct whole_step &step,
-                                                  const struct whole_task &task, float *y,
-                                                  const float (&sum)[MT * NT][4])
-{
-    int places = step.places, row = task.tile * 16 + threadIdx.x % 32 / 4;
-    int first = task.map * 8 + threadIdx.x % 4 * 2, maps = step.maps;
-    float *to = y + first * places + row;
-#pragma unroll
-    for (int i = 0; i < MT * 2; i++) {
-        bool there = row + i * 8 < places;
-#pragma unroll
-        for (int j = 0; j < NT; j++) {
-            if (there && first + j * 8 < maps)
-                to[j * 8 * places + i * 8] = sum[i / 2 * NT + j][i % 2 * 2];
-            if (there && first + j * 8 + 1 < maps)
-                to[(j * 8 + 1) * places + i * 8] = sum[i / 2 * NT + j][i % 2 * 2 + 1];
-        }
-    }
-}
-
-/* The greatest of each 2 x 2, of which a lane has one map (tensor_pool): to the next layer, or as the last
- * one's results. The unit of a lane is that of its upper row. */
+/* The greatest of each 2 x 2, of which a lane has one map (tensor_pool). The unit of a lane is that of its
+ * upper row. */
 template <int MATH, bool CLUSTER, int MT, int NT>
 static __device__ __forceinline__ void
 whole_keep_pooled(const struct whole_step &step, const struct whole_task &task, const struct whole_row *rows,
@@ -150,22 +123,6 @@ whole_keep_pooled(const struct whole_step &step, const struct whole_task &task, 
     }
 }
 
-template <int MT, int NT>
-static __device__ __forceinline__ void whole_give_pooled(const struct whole_step &step,
-                                                         const struct whole_task &task, float *y,
-                                                         const float (&pooled)[MT * NT][1])
-{
-    int lane = threadIdx.x % 32, places = step.places, maps = step.maps;
-    int unit = task.tile * 4 + lane / 8, first = task.map * 8 + lane % 4 * 2 + lane / 4 % 2;
-    float *to = y + first * places + unit;
-#pragma unroll
-    for (int i = 0; i < MT; i++)
-#pragma unroll
-        for (int j = 0; j < NT; j++)
-            if (unit + i * 4 < places && first + j * 8 < maps)
-                to[j * 8 * places + i * 4] = pooled[i * NT + j][0];
-}
-
 /* Where the results of a convolution in phases go (struct whole_reduction): a map is 8 columns of the matrix
  * product in fp16, 4 otherwise, for outputs beside each other, of which a lane has two. What it needs of the
  * step is copied, since a store to shared memory might change the step for all the compiler knows. */
@@ -175,15 +132,15 @@ template <int MATH, bool CLUSTER> struct whole_phases {
     static constexpr int MAPS = 2 / PER_WORD; /* of 8 columns */
     static constexpr int PAIRS = 4 / MAPS;    /* of phases */
     int pair, first_map, maps, places, plane;
-    bool result;
-    float *y;
+    bool is_result;
+    struct whole_result result;
     uint32_t *shared;
 
     __device__ __forceinline__ whole_phases(const struct whole_step &step, const struct whole_task &task,
-                                            float *results, uint32_t *memory)
+                                            const struct whole_job &job, int image, uint32_t *memory)
         : pair(threadIdx.x % 4 % PAIRS), first_map(task.map * MAPS + threadIdx.x % 4 / PAIRS),
-          maps(step.maps), places(step.places), plane(step.out_plane), result(step.result), y(results),
-          shared(memory + step.out)
+          maps(step.maps), places(step.places), plane(step.out_plane), is_result(step.result),
+          result(job, image), shared(memory + step.out)
     {
     }
 
@@ -191,10 +148,14 @@ template <int MATH, bool CLUSTER> struct whole_phases {
     __device__ __forceinline__ void put(const struct whole_target &target, int beside, int j, float sum) const
     {
         int map = first_map + j * MAPS;
+        if (whole_has_vectors<MATH, CLUSTER> && is_result && result.vector != nullptr) {
+            result.put(target.out + beside, map, sum);
+            return;
+        }
         if (map >= maps)
             return;
-        if (result) {
-            y[map * places + target.out + beside] = sum;
+        if (is_result) {
+            result.y[map * places + target.out + beside] = sum;
             return;
         }
         uint32_t *cell = shared + target.out + beside * WHOLE_CELL + map / (WHOLE_CELL * PER_WORD) * plane;
@@ -210,7 +171,9 @@ template <int MATH, bool CLUSTER> struct whole_phases {
                                             float other) const
     {
         int map = first_map + j;
-        if (result) {
+        if (whole_has_vectors<MATH, CLUSTER> && is_result && result.vector != nullptr) {
+            result.put_two(target.out + beside, map, one, other);
+        } else if (is_result) {
             put(target, beside, j, one);
             put(target, beside, j + 1, other);
         } else if (map < maps) {
@@ -222,18 +185,18 @@ template <int MATH, bool CLUSTER> struct whole_phases {
 
 template <int MATH, bool CLUSTER, int MT, int NT>
 static __device__ __forceinline__ void
-whole_finish_phases(const struct whole_step &step, const struct whole_task &task,
-                    const struct whole_row *rows, float *y, uint32_t *shared, float (&sum)[MT * NT][4])
+whole_finish_phases(const struct whole_job &job, const struct whole_step &step, const struct whole_task &task,
+                    const struct whole_row *rows, int image, uint32_t *shared, float (&sum)[MT * NT][4])
 {
     constexpr bool ROUGH = whole_pairs<MATH>, TWO = whole_pairs<MATH> && NT % 2 == 0;
-    struct whole_phases<MATH, CLUSTER> to(step, task, y, shared);
+    struct whole_phases<MATH, CLUSTER> to(step, task, job, image, shared);
     int row = task.tile * 16 + threadIdx.x % 32 / 4;
     if (step.pool == 2) { /* outputs beside each other are a lane's own, and those under them too */
         float pooled[MT * NT][1];
 #pragma unroll
         for (int i = 0; i < MT * NT; i++)
             pooled[i][0] =
-                tensor_larger(tensor_larger(sum[i][0], sum[i][1]), tensor_larger(sum[i][2], sum[i][3]));
+                convoy_larger(convoy_larger(sum[i][0], sum[i][1]), convoy_larger(sum[i][2], sum[i][3]));
         convoy_activate<ROUGH>(step.act, pooled);
 #pragma unroll
         for (int i = 0; i < MT; i++) {
@@ -267,12 +230,12 @@ whole_finish_phases(const struct whole_step &step, const struct whole_task &task
 /* What becomes of a task's sums. */
 template <int MATH, bool CLUSTER, int MT, int NT>
 static __device__ __forceinline__ void
-whole_finish(const struct whole_step &step, const struct whole_task &task, const struct whole_row *rows,
-             float *y, uint32_t *shared, float (&sum)[MT * NT][4])
+whole_finish(const struct whole_job &job, const struct whole_step &step, const struct whole_task &task,
+             const struct whole_row *rows, int image, uint32_t *shared, float (&sum)[MT * NT][4])
 {
-    constexpr bool ROUGH = whole_pairs<MATH>;
+    constexpr bool ROUGH = whole_pairs<MATH>, VECTORS = whole_has_vectors<MATH, CLUSTER>;
     if (step.phases) {
-        whole_finish_phases<MATH, CLUSTER, MT, NT>(step, task, rows, y, shared, sum);
+        whole_finish_phases<MATH, CLUSTER, MT, NT>(job, step, task, rows, image, shared, sum);
         return;
     }
     if (step.pool == 2) {
@@ -280,7 +243,7 @@ whole_finish(const struct whole_step &step, const struct whole_task &task, const
         tensor_pool<MT * NT>(sum, pooled);
         convoy_activate<ROUGH>(step.act, pooled);
         if (step.result)
-            whole_give_pooled<MT, NT>(step, task, y, pooled);
+            whole_give_pooled<VECTORS, MT, NT>(step, task, whole_result(job, image), pooled);
         else
             whole_keep_pooled<MATH, CLUSTER, MT, NT>(step, task, rows, shared, pooled);
         return;
@@ -289,7 +252,7 @@ whole_finish(const struct whole_step &step, const struct whole_task &task, const
         whole_add_residual<MATH, CLUSTER, MT, NT>(step, task, rows, shared, sum);
     convoy_activate<ROUGH>(step.act, sum);
     if (step.result)
-        whole_give<MT, NT>(step, task, y, sum);
+        whole_give<VECTORS, MT, NT>(step, task, whole_result(job, image), sum);
     else
         whole_keep<MATH, CLUSTER, MT, NT>(step, task, rows, shared, sum);
 }
@@ -324,7 +287,7 @@ static __device__ __forceinline__ void whole_start(const float *bias, float (&su
 /* A convolution, by all warps of the block, for its part of the rows and maps. */
 template <int MATH, bool CLUSTER, int MT, int NT>
 static __device__ __forceinline__ void whole_conv(const struct whole_job &job, const struct whole_step &step,
-                                                  float *y, uint32_t *shared, const int *offsets)
+                                                  int image, uint32_t *shared, const int *offsets)
 {
     using words = struct tensor_weights<MATH>;
     int lane = threadIdx.x % 32, warps = job.threads / 32;
@@ -385,25 +348,25 @@ static __device__ __forceinline__ void whole_conv(const struct whole_job &job, c
             }
         }
         if (active && share == 0)
-            whole_finish<MATH, CLUSTER, MT, NT>(step, task, rows, y, shared, sum);
+            whole_finish<MATH, CLUSTER, MT, NT>(job, step, task, rows, image, shared, sum);
     }
 }
 
 template <int MATH, bool CLUSTER, bool WGMMA>
 static __device__ __forceinline__ void whole_conv_any(const struct whole_job &job,
-                                                      const struct whole_step &step, float *y,
+                                                      const struct whole_step &step, int image,
                                                       uint32_t *shared, const int *offsets)
 {
     /* A cluster is for few images: one kind of task, because each costs its way through the instruction cache
      * (2,000 to 4,000 cycles where one was met for the first time). */
     if constexpr (CLUSTER) {
-        whole_conv<MATH, CLUSTER, 1, 1>(job, step, y, shared, offsets);
+        whole_conv<MATH, CLUSTER, 1, 1>(job, step, image, shared, offsets);
     } else {
         switch (step.mt * 8 + step.nt) { /* as takes_tiles() (whole_divide.cu) says */
 #define WHOLE_CASE(MT, NT)                                                                                   \
     case MT * 8 + NT:                                                                                        \
         if constexpr (MT * NT <= whole_most_tiles((enum tensor_math)MATH, WGMMA))                            \
-            whole_conv<MATH, CLUSTER, MT, NT>(job, step, y, shared, offsets);                                \
+            whole_conv<MATH, CLUSTER, MT, NT>(job, step, image, shared, offsets);                            \
         return;
             WHOLE_CASE(1, 1)
             WHOLE_CASE(1, 2)

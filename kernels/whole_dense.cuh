@@ -6,6 +6,8 @@
 #include "kernels/unary.cuh"
 #include "kernels/whole_words.cuh"
 
+#include <float.h>
+
 /* Where a place of a dense layer's or a mean's input begins, in words of a plane. */
 static __device__ __forceinline__ int whole_place(const struct whole_step &step, int place)
 {
@@ -145,6 +147,27 @@ static __device__ __forceinline__ void whole_mean(const struct whole_job &job, c
         if (whole_pairs<MATH> && lane == 1 && map + 1 < step.maps)
             whole_keep_one<MATH>(step, y, shared, map + 1, sum.y * scale);
     }
+}
+
+/* The softmax of what other threads have written before a barrier, and blocks of the cluster, in its place.
+ * By a warp. */
+static __device__ __forceinline__ void whole_softmax(float *y, int count)
+{
+    const volatile float *from = y; /* of others: not by way of this multiprocessor's cache */
+    int lane = threadIdx.x % 32;
+    float most = -FLT_MAX, sum = 0.0f; /* finite, so that -infinity minus it is no NaN */
+    for (int i = lane; i < count; i += 32)
+        most = fmaxf(most, from[i]);
+#pragma unroll
+    for (int other = 16; other > 0; other /= 2)
+        most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, other));
+    for (int i = lane; i < count; i += 32)
+        sum += expf(from[i] - most); /* a NaN comes here */
+#pragma unroll
+    for (int other = 16; other > 0; other /= 2)
+        sum += __shfl_xor_sync(0xffffffffu, sum, other);
+    for (int i = lane; i < count; i += 32)
+        y[i] = expf(from[i] - most) / sum;
 }
 
 #endif

@@ -3,7 +3,6 @@
 #include "kernels/launch.cuh"
 #include "kernels/whole_planner.h"
 
-#define GUESS_CYCLES    1700.0 /* a microsecond */
 #define GUESS_REGISTERS 128
 
 /* Cycles of a convolution with so many parts of its rows and maps, by a warp's tiles of mt x nt: its steps
@@ -186,7 +185,7 @@ void whole_guess(struct whole_planner *p)
     double at_once = whole_at_least(CONVOY_GUESS_SMS * per_sm / (cluster * plan->kernel->teams), 1);
     double waves = (double)convoy_div_up(p->shape->n, (int64_t)at_once);
     double wave = alone > together * per_sm ? alone : together * per_sm;
-    plan->guess_us = (float)(waves * wave / GUESS_CYCLES + CONVOY_GUESS_LAUNCH_US);
+    plan->guess_us = (float)(waves * wave / WHOLE_GUESS_CYCLES + CONVOY_GUESS_LAUNCH_US);
     double blocks = at_once < p->shape->n ? at_once : p->shape->n;
     plan->blocks = (int)blocks * plan->kernel->teams * cluster;
 }

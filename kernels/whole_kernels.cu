@@ -3,7 +3,7 @@
 
 #define CONVOY_WHOLE(name, products, reach, cluster, threads)                                                \
     static const struct convoy_whole_kernel name##_##cluster##_##threads = {                                 \
-        #name ":" #cluster "x" #threads, products, reach, 1, cluster, threads, false};
+        #name ":" #cluster "x" #threads, products, reach, 1, cluster, threads, false, false};
 #define CONVOY_WHOLE_TEAMS(name, products, teams, cluster, threads)                                          \
     static const struct convoy_whole_kernel name##_##teams##_##cluster##_##threads = {                       \
         #name ":" #teams "x" #cluster "x" #threads,                                                          \
@@ -12,10 +12,11 @@
         teams,                                                                                               \
         cluster,                                                                                             \
         threads,                                                                                             \
+        false,                                                                                               \
         false};
-#define CONVOY_WHOLE_WGMMA(name, threads)                                                                    \
+#define CONVOY_WHOLE_WGMMA(name, reach, threads, wgmma)                                                      \
     static const struct convoy_whole_kernel name##_1_##threads = {                                           \
-        #name ":1x" #threads, CONVOY_PRODUCTS_FP16, CONVOY_WHOLE_ALL, 1, 1, threads, true};
+        #name ":1x" #threads, CONVOY_PRODUCTS_FP16, reach, 1, 1, threads, wgmma, !wgmma};
 #define CONVOY_WHOLE_SIZES(X, name, products, reach)                                                         \
     X(name, products, reach, 1, 128)                                                                         \
     X(name, products, reach, 1, 256)                                                                         \
@@ -39,8 +40,11 @@
     CONVOY_WHOLE_TEAM_SIZES(T, dense_net, CONVOY_PRODUCTS_FP32)                                              \
     CONVOY_WHOLE_TEAM_SIZES(T, dense_net_tf32, CONVOY_PRODUCTS_TF32)                                         \
     CONVOY_WHOLE_TEAM_SIZES(T, dense_net_fp16, CONVOY_PRODUCTS_FP16)                                         \
-    W(whole_net_wgmma, 256)                                                                                  \
-    W(whole_net_wgmma, 512)
+    W(whole_net_wgmma, CONVOY_WHOLE_ALL, 256, true)                                                          \
+    W(whole_net_wgmma, CONVOY_WHOLE_ALL, 512, true)                                                          \
+    W(dense_product, CONVOY_WHOLE_FIRST_DENSE, 128, false)                                                   \
+    W(dense_product, CONVOY_WHOLE_FIRST_DENSE, 256, false)                                                   \
+    W(dense_product, CONVOY_WHOLE_FIRST_DENSE, 512, false)
 
 CONVOY_WHOLE_KERNELS(CONVOY_WHOLE, CONVOY_WHOLE_TEAMS, CONVOY_WHOLE_WGMMA)
 
@@ -49,7 +53,7 @@ const struct convoy_whole_kernel *const *convoy_whole_kernels(int *count)
 #define CONVOY_WHOLE_ENTRY(name, products, reach, cluster, threads) &name##_##cluster##_##threads,
 #define CONVOY_WHOLE_TEAMS_ENTRY(name, products, teams, cluster, threads)                                    \
     &name##_##teams##_##cluster##_##threads,
-#define CONVOY_WHOLE_WGMMA_ENTRY(name, threads) &name##_1_##threads,
+#define CONVOY_WHOLE_WGMMA_ENTRY(name, reach, threads, wgmma) &name##_1_##threads,
     static const struct convoy_whole_kernel *const all[] = {
         CONVOY_WHOLE_KERNELS(CONVOY_WHOLE_ENTRY, CONVOY_WHOLE_TEAMS_ENTRY, CONVOY_WHOLE_WGMMA_ENTRY)};
     *count = (int)(sizeof all / sizeof all[0]);

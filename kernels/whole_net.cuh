@@ -149,15 +149,16 @@ static __device__ __forceinline__ void whole_clear(const struct whole_job &job, 
 }
 
 /* What the next convolution will find in shared memory: its offsets and, in a cluster, its weights, bias and
- * rows. */
+ * rows. Those of the first one stay there for all images: again is true when they have been copied before. */
 template <int MATH, bool CLUSTER>
-static __device__ __forceinline__ void
-whole_prepare(const struct whole_job &job, const struct whole_step &step, int *offsets, uint32_t *shared)
+static __device__ __forceinline__ void whole_prepare(const struct whole_job &job,
+                                                     const struct whole_step &step, bool again, int *offsets,
+                                                     uint32_t *shared)
 {
     if (step.kind != CONVOY_WHOLE_CONV)
         return;
     whole_copy(job, offsets, job.offsets + step.offsets, step.offset_bytes);
-    if constexpr (CLUSTER) {
+    if (CLUSTER && !again) {
         constexpr int CHUNKS = 32 * sizeof(struct tensor_weights<MATH>) / 16; /* of a step of 8 maps */
         int maps = step.map_end - step.map_begin, chunks = maps * CHUNKS;
         const uint4 *weights =
@@ -175,15 +176,17 @@ whole_prepare(const struct whole_job &job, const struct whole_step &step, int *o
     convoy_copies_end();
 }
 
-/* WGMMA: some convolutions run on warpgroups, and one warp more than the job has asks for their weights. */
+/* WGMMA: some convolutions run on warpgroups. One warpgroup more than the job has asks for their weights, and
+ * leaves its registers to the others: with a warp instead of it, each had 96 of them, which were too few. */
 template <int MATH, bool CLUSTER, bool WGMMA>
-static __global__ void __launch_bounds__(WHOLE_MOST_THREADS + (WGMMA ? 32 : 0), 1)
+static __global__ void __launch_bounds__(WHOLE_MOST_THREADS + (WGMMA ? CONVOY_WARPGROUP : 0), 1)
     whole_net(CONVOY_PARAMETER struct whole_job job)
 {
     CONVOY_DYNAMIC_SHARED(uint32_t, shared);
+    convoy_let_next_begin();
     int rank = CLUSTER ? convoy_cluster_rank() : 0, cluster = CLUSTER ? job.cluster : 1;
     int *offsets = reinterpret_cast<int *>(shared + job.offsets_at);
-    int turn = 0, teams = job.teams, stride = gridDim.x / cluster / teams;
+    int turn = 0, teams = CLUSTER ? job.teams : 1, stride = gridDim.x / cluster / teams;
     int number = blockIdx.x / cluster, team = number % teams;
     const struct whole_step *steps = reinterpret_cast<const struct whole_step *>(shared + job.steps_at);
     struct whole_ring ring = {};
@@ -199,12 +202,16 @@ static __global__ void __launch_bounds__(WHOLE_MOST_THREADS + (WGMMA ? 32 : 0), 
     }
     __syncthreads();
     if (asks) {
+        convoy_registers_leave<24>();
         ring.fill(job, shared, (job.n - (int)blockIdx.x + stride - 1) / stride * job.ring_chunks);
         return;
     }
-    whole_prepare<MATH, CLUSTER>(job, steps[0], offsets, shared);
+    if constexpr (WGMMA)
+        convoy_registers_take<112>();
+    whole_prepare<MATH, CLUSTER>(job, steps[0], false, offsets, shared);
     for (int image = number / teams; image < job.n; image += stride) {
-        float *y = job.y + image * job.y_stride;
+        if constexpr (whole_has_vectors<MATH, CLUSTER>)
+            whole_result(job, image).clear_end(steps[job.count - 1].places);
         if (job.x.u8)
             whole_read_any<MATH, true>(job, image, rank, shared + job.in);
         else
@@ -218,7 +225,7 @@ static __global__ void __launch_bounds__(WHOLE_MOST_THREADS + (WGMMA ? 32 : 0), 
             const struct whole_step &step = steps[i];
             bool last = i + 1 == job.count;
             if (!last || image + stride < job.n)
-                whole_prepare<MATH, CLUSTER>(job, steps[last ? 0 : i + 1],
+                whole_prepare<MATH, CLUSTER>(job, steps[last ? 0 : i + 1], last,
                                              offsets + (turn + 1) % 2 * job.offset_words, shared);
             if (step.clear) {
                 whole_clear(job, shared + step.out, whole_planes(step.out_words) * step.out_plane);
@@ -228,15 +235,19 @@ static __global__ void __launch_bounds__(WHOLE_MOST_THREADS + (WGMMA ? 32 : 0), 
             if (WGMMA && convoy_uniform(step.wgmma) != 0)
                 whole_wgmma_any(job, step, shared, at, ring);
             else if (step.kind == CONVOY_WHOLE_CONV)
-                whole_conv_any<MATH, CLUSTER, WGMMA>(job, step, y, shared, at);
+                whole_conv_any<MATH, CLUSTER, WGMMA>(job, step, image, shared, at);
             else if (step.kind == CONVOY_WHOLE_DENSE)
-                whole_dense<MATH, CLUSTER>(job, step, rank, team, y, shared);
+                whole_dense<MATH, CLUSTER>(job, step, rank, team, whole_result(job, image).y, shared);
             else
-                whole_mean<MATH>(job, step, rank, y, shared);
+                whole_mean<MATH>(job, step, rank, whole_result(job, image).y, shared);
             convoy_copies_wait<0>();
             whole_sync<CLUSTER, WGMMA>(job, step.block_alone);
         }
     }
+    if (job.softmax > 0 && rank == 0)
+        for (int image = number / teams + threadIdx.x / 32 * stride; image < job.n;
+             image += job.threads / 32 * stride)
+            whole_softmax(whole_result(job, image).y, job.softmax);
 }
 
 template <int MATH>
@@ -244,9 +255,9 @@ static cudaError_t whole_launch(const struct convoy_whole_plan *plan, const stru
                                 cudaStream_t stream)
 {
     int threads = plan->kernel->threads;
-    return job->cluster > 1 ? convoy_launch_cluster(whole_net<MATH, true, false>,
-                                                    dim3((unsigned)plan->blocks), dim3((unsigned)threads),
-                                                    job->cluster, plan->shared_bytes, stream, *job)
+    return job->cluster > 1 ? convoy_launch_as(convoy_launch_form{(unsigned)job->cluster, false},
+                                               whole_net<MATH, true, false>, dim3((unsigned)plan->blocks),
+                                               dim3((unsigned)threads), plan->shared_bytes, stream, *job)
                             : convoy_launch(whole_net<MATH, false, false>, dim3((unsigned)plan->blocks),
                                             dim3((unsigned)threads), plan->shared_bytes, stream, *job);
 }

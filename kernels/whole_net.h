@@ -31,11 +31,21 @@ struct convoy_whole_layer {
     const float *weights, *bias; /* in host memory; k x c x r x s, k x (c h w) */
 };
 
+/* Numbers of an image that come out of a layer. */
+static inline int convoy_whole_outputs(const struct convoy_whole_layer *layer)
+{
+    const struct convoy_conv_shape *s = &layer->shape;
+    if (layer->kind == CONVOY_WHOLE_CONV)
+        return s->k * (s->oh / s->pool) * (s->ow / s->pool);
+    return layer->kind == CONVOY_WHOLE_DENSE ? s->k : s->c;
+}
+
 struct convoy_whole_shape {
     int n; /* images */
     int count;
     const struct convoy_whole_layer *layers; /* in an order in which they can run; the last is the result */
     bool u8;
+    bool softmax; /* of the result, over all that an image has; for kernels that reach CONVOY_WHOLE_ALL */
     enum convoy_products products; /* the least exact that will do */
     int64_t y_stride;              /* floats from image to image of the result */
 };
@@ -44,7 +54,7 @@ struct convoy_whole_shape {
 enum convoy_whole_reach {
     CONVOY_WHOLE_ALL,         /* as many as it can */
     CONVOY_WHOLE_FRONT,       /* those before the first dense one, whose weights many images should share */
-    CONVOY_WHOLE_FIRST_DENSE, /* those up to it, which is large: teams of blocks share its outputs */
+    CONVOY_WHOLE_FIRST_DENSE, /* those up to it: teams of blocks share its outputs, or images its weights */
     CONVOY_WHOLE_REACHES
 };
 
@@ -54,7 +64,10 @@ struct convoy_whole_kernel {
     enum convoy_whole_reach reach;
     int teams; /* "dense_net_fp16:6x16x512": clusters for an image, otherwise 1 */
     int cluster, threads;
-    bool wgmma; /* "whole_net_wgmma:1x512": some layers on warpgroups; compute capability 9.0, fp16 */
+    /* Both of fp16, on warpgroups, for compute capability 9.0. "whole_net_wgmma:1x512": some convolutions.
+     * "dense_product:1x512": the dense layer, which is the last, for all images at once in a second launch
+     * (and perhaps a third). */
+    bool wgmma, product;
 };
 
 const struct convoy_whole_kernel *const *convoy_whole_kernels(int *count);
@@ -77,12 +90,15 @@ int convoy_whole_weight_form(const struct convoy_whole_plan *plan);
 size_t convoy_whole_weight_bytes(const struct convoy_whole_plan *plan);
 void convoy_whole_pack_weights(const struct convoy_whole_plan *plan, const struct convoy_whole_shape *shape,
                                void *packed);
+/* And beside them, of each stream's own, while it runs; undefined before and afterwards. */
+size_t convoy_whole_scratch_bytes(const struct convoy_whole_plan *plan);
 size_t convoy_whole_table_bytes(const struct convoy_whole_plan *plan);
 const void *convoy_whole_tables(const struct convoy_whole_plan *plan);
 
 struct convoy_whole_operands {
     struct convoy_images x;
     const void *weights, *tables;
+    void *scratch;
     float *y; /* n x y_stride, of which each image's result comes first, as C x H x W */
 };
 

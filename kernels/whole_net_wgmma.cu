@@ -5,5 +5,5 @@ cudaError_t whole_launch_wgmma(const struct convoy_whole_plan *plan, const struc
                                cudaStream_t stream)
 {
     return convoy_launch(whole_net<TENSOR_HALF, false, true>, dim3((unsigned)plan->blocks),
-                         dim3((unsigned)job->threads + 32), plan->shared_bytes, stream, *job);
+                         dim3((unsigned)job->threads + CONVOY_WARPGROUP), plan->shared_bytes, stream, *job);
 }

@@ -65,16 +65,16 @@ int whole_place_tensors(struct whole_planner *p)
     return end;
 }
 
-/* The weights of a layer come while the one before it runs; those of the first while the last one does, for
- * the next image. Returns the end. */
+/* The weights of a layer come while the one before it runs; those of the first come once, for all images.
+ * Returns the end. */
 int whole_place_staged(struct whole_planner *p, int begin)
 {
     struct item items[CONVOY_WHOLE_LAYERS];
     int end = 0, count = p->shape->count;
     for (int i = 0; i < count; i++) {
         items[i] = (struct item){p->staged_words[i], i - 1, i, 0, i};
-        if (i == 0 || i == count - 1) /* the last one's room is never the first one's */
-            items[i].first = 0, items[i].last = count;
+        if (i == 0)
+            items[i].last = count;
         end = whole_at_least(end, place(items, i));
         if (begin + end > WHOLE_SHARED_WORDS)
             return begin + end;

@@ -140,11 +140,6 @@ static int map_tiles(int maps)
     return tiles > 4 && tiles % 2 != 0 && tiles % 3 != 0 ? tiles + 1 : tiles;
 }
 
-static size_t rounded(size_t words)
-{
-    return (words + 63) / 64 * 64;
-}
-
 /* ---- All of it ---- */
 
 /* What depends on a layer and the form of its tensors, not on who computes it. */
@@ -178,7 +173,10 @@ static void describe_step(struct whole_planner *p, int index)
         step->offset_bytes = (uint16_t)(r->offsets * (int)sizeof(int));
         step->phases = r->phases > 1;
         step->m_tiles = (uint16_t)convoy_div_up((int64_t)p->units[index] * p->unit_rows[index], 16);
-        step->n_tiles = (uint16_t)map_tiles(s.k * r->phases);
+        /* A vector has an even number of maps: in phases the one too many needs a tile, which makes it zero.
+         */
+        int maps = plan->kernel->product && !y->kept ? (s.k + 1) / 2 * 2 : s.k;
+        step->n_tiles = (uint16_t)map_tiles(maps * r->phases);
         whole_divide_wgmma(p, index);
         step->places = (uint16_t)(y->h * y->w);
         step->rows = (uint32_t)p->row_count;
@@ -186,8 +184,9 @@ static void describe_step(struct whole_planner *p, int index)
         p->row_count += whole_table_rows(step);
         p->offset_count += r->offsets;
         if (!step->wgmma) {
-            plan->weight_words += rounded((size_t)step->n_tiles * (step->steps + (size_t)WHOLE_STEPS_PAST) *
-                                          32 * (size_t)whole_lane_words(plan->math));
+            plan->weight_words +=
+                whole_rounded((size_t)step->n_tiles * (step->steps + (size_t)WHOLE_STEPS_PAST) * 32 *
+                              (size_t)whole_lane_words(plan->math));
         }
     } else {
         step->width = (uint16_t)x->width;
@@ -198,11 +197,11 @@ static void describe_step(struct whole_planner *p, int index)
         step->by_cells = tensor_divider(x->planes);
         if (layer->kind == CONVOY_WHOLE_DENSE)
             plan->weight_words +=
-                rounded((size_t)step->places * step->maps * (size_t)(x->planes * WHOLE_CELL));
+                whole_rounded((size_t)step->places * step->maps * (size_t)(x->planes * WHOLE_CELL));
     }
     if (layer->bias != NULL && layer->kind != CONVOY_WHOLE_MEAN) {
         step->bias = (uint32_t)plan->weight_words;
-        plan->weight_words += rounded((size_t)whole_at_least(step->n_tiles * 8, step->maps));
+        plan->weight_words += whole_rounded((size_t)whole_at_least(step->n_tiles * 8, step->maps));
     }
 }
 
@@ -348,7 +347,8 @@ static bool make(struct whole_planner *p)
     if (shape->count < 1 || shape->count > CONVOY_WHOLE_LAYERS ||
         shape->layers[0].kind != CONVOY_WHOLE_CONV || !tensor_allows(plan->math, shape->products) ||
         !convoy_has_mma() || (cluster > 1 && !convoy_has_clusters()) ||
-        (teams > 1 && shape->n > MOST_TEAM_IMAGES))
+        (teams > 1 && shape->n > MOST_TEAM_IMAGES) ||
+        (shape->softmax && plan->kernel->reach != CONVOY_WHOLE_ALL))
         return false;
     for (int i = 0; i < shape->count; i++)
         if (!takes_layer(p, i))
@@ -384,6 +384,18 @@ static bool make(struct whole_planner *p)
     return true;
 }
 
+/* A dense layer that reads the result of the layers before it, for the kernels that compute it for all images
+ * at once. */
+static const struct convoy_whole_layer *product_of(const struct convoy_whole_kernel *kernel,
+                                                   const struct convoy_whole_shape *shape)
+{
+    const struct convoy_whole_layer *last = &shape->layers[shape->count - 1];
+    return kernel->product && shape->count > 1 && is_conv(shape, shape->count - 2) &&
+                   last->input == shape->count - 2
+               ? last
+               : NULL;
+}
+
 int convoy_whole_plan_make(const struct convoy_whole_kernel *kernel, const struct convoy_whole_shape *shape,
                            bool with_tables, struct convoy_whole_plan **result)
 {
@@ -391,20 +403,26 @@ int convoy_whole_plan_make(const struct convoy_whole_kernel *kernel, const struc
     struct convoy_whole_plan *plan = (struct convoy_whole_plan *)calloc(1, sizeof *plan);
     *result = NULL;
     int failed = p == NULL || plan == NULL ? -ENOMEM : 0;
+    struct convoy_whole_shape chain = *shape; /* of what whole_net computes */
+    const struct convoy_whole_layer *product = product_of(kernel, shape);
     if (!failed) {
-        p->shape = shape;
+        chain.count -= product != NULL;
+        p->shape = &chain;
         p->plan = plan;
         plan->kernel = kernel;
         plan->math = kernel->products == CONVOY_PRODUCTS_FP32   ? TENSOR_FP32
                      : kernel->products == CONVOY_PRODUCTS_TF32 ? TENSOR_TF32
                                                                 : TENSOR_HALF;
         plan->job.n = shape->n;
-        plan->job.count = shape->count;
+        plan->job.count = chain.count;
         plan->job.cluster = kernel->cluster;
         plan->job.teams = kernel->teams;
         plan->job.threads = kernel->threads;
         plan->job.y_stride = shape->y_stride;
-        bool fits = make(p);
+        plan->job.softmax = shape->softmax ? convoy_whole_outputs(&shape->layers[shape->count - 1]) : 0;
+        bool fits = kernel->product == (product != NULL) && make(p);
+        if (fits && product != NULL)
+            fits = convoy_has_wgmma() && whole_describe_product(plan, product);
         if (fits && with_tables && !whole_make_tables(p))
             failed = -ENOMEM;
         if (fits && !failed) {
@@ -433,7 +451,8 @@ float convoy_whole_guess_us(const struct convoy_whole_plan *plan)
 int convoy_whole_weight_form(const struct convoy_whole_plan *plan)
 {
     /* Which layers are on warpgroups depends on how many of these there are. */
-    return (plan->reductions[0].phases > 1) + (plan->kernel->wgmma ? plan->kernel->threads : 0);
+    return (plan->reductions[0].phases > 1) + (plan->kernel->wgmma ? plan->kernel->threads : 0) +
+           2 * plan->kernel->product;
 }
 
 size_t convoy_whole_weight_bytes(const struct convoy_whole_plan *plan)
@@ -444,6 +463,11 @@ size_t convoy_whole_weight_bytes(const struct convoy_whole_plan *plan)
 size_t convoy_whole_table_bytes(const struct convoy_whole_plan *plan)
 {
     return plan->table_bytes;
+}
+
+size_t convoy_whole_scratch_bytes(const struct convoy_whole_plan *plan)
+{
+    return plan->kernel->product ? whole_product_scratch_bytes(plan) : 0;
 }
 
 const void *convoy_whole_tables(const struct convoy_whole_plan *plan)
@@ -463,8 +487,12 @@ cudaError_t convoy_launch_whole(const struct convoy_whole_plan *plan,
         (const struct whole_chunk *)(const void *)((const char *)operands->tables + plan->chunks_from);
     job.offsets = (const int *)(const void *)((const char *)operands->tables + plan->offsets_from);
     job.y = operands->y;
-    return plan->math == TENSOR_FP32   ? whole_launch_fp32(plan, &job, stream)
-           : plan->math == TENSOR_TF32 ? whole_launch_tf32(plan, &job, stream)
-           : plan->kernel->wgmma       ? whole_launch_wgmma(plan, &job, stream)
-                                       : whole_launch_fp16(plan, &job, stream);
+    job.vector.images = plan->kernel->product ? (uint32_t *)operands->scratch : NULL;
+    cudaError_t status = plan->math == TENSOR_FP32   ? whole_launch_fp32(plan, &job, stream)
+                         : plan->math == TENSOR_TF32 ? whole_launch_tf32(plan, &job, stream)
+                         : plan->kernel->wgmma       ? whole_launch_wgmma(plan, &job, stream)
+                                                     : whole_launch_fp16(plan, &job, stream);
+    if (status != cudaSuccess || !plan->kernel->product)
+        return status;
+    return whole_launch_product(plan, operands, stream);
 }

@@ -6,15 +6,17 @@
 #include "kernels/tensor_plan.h"
 #include "kernels/whole_net.h"
 
-#define WHOLE_NOWHERE     0xffffu
-#define WHOLE_NO_BIAS     0xffffffffu
-#define WHOLE_LEAST_STEPS 4           /* of a share */
-#define WHOLE_OUTS        8           /* results of a dense layer that a warp adds up at a time */
-#define WHOLE_STEPS_PAST  2           /* for which there are weights */
-#define WHOLE_STEPS_TOLD  6           /* past the end, for which there are offsets */
-#define WHOLE_CELL        4           /* words of a place in a plane */
-#define WHOLE_CHUNK       (16 * 1024) /* room for weights that come at a time, of layers on warpgroups */
-#define WHOLE_STAGES      4           /* chunks for which there is room */
+#define WHOLE_NOWHERE       0xffffu
+#define WHOLE_NO_BIAS       0xffffffffu
+#define WHOLE_LEAST_STEPS   4           /* of a share */
+#define WHOLE_OUTS          8           /* results of a dense layer that a warp adds up at a time */
+#define WHOLE_STEPS_PAST    2           /* for which there are weights */
+#define WHOLE_STEPS_TOLD    6           /* past the end, for which there are offsets */
+#define WHOLE_CELL          4           /* words of a place in a plane */
+#define WHOLE_CHUNK         (16 * 1024) /* room for weights that come at a time, of layers on warpgroups */
+#define WHOLE_STAGES        4           /* chunks for which there is room */
+#define WHOLE_VECTOR_IMAGES 64          /* whose vectors lie together, cell by cell */
+#define WHOLE_VECTOR_CHUNK  8           /* cells, of which a vector has a multiple */
 
 /* Tiles of 16 rows x 8 maps that a warp takes at a time, at most: what the registers hold. For blocks alone;
  * in a cluster it takes one. Beside warpgroups a block is alone on its multiprocessor: small tasks, so that
@@ -83,6 +85,7 @@ struct alignas(16) whole_step {
      * and nt tiles of maps for each of them; steps of a chunk of weights; bytes of a line of the input. Its
      * offsets are 16 bytes each. */
     bool wgmma;
+    bool exact; /* no patch goes past the result, no tile past its planes */
     uint8_t chunk_steps;
     int in_line;
     struct convoy_unary act;
@@ -101,12 +104,31 @@ struct alignas(16) whole_step {
     uint16_t m_tiles, n_tiles;     /* of all rows and maps */
     uint16_t maps;                 /* that are real; DENSE: outputs */
     uint16_t places;               /* CONV: of the result; DENSE, MEAN: of the input */
-    /* DENSE, MEAN: of the input: places of a row, words to the first element, real width. */
-    uint16_t width, first, real_w;
-    uint32_t rows, offsets;               /* where its tables begin */
-    uint32_t weights, bias;               /* words into the packed weights; bias: WHOLE_NO_BIAS for none */
-    struct tensor_divider by_w, by_cells; /* real_w; cells of a place */
-    struct tensor_divider by_across;      /* CONV: tasks beside each other */
+    /* DENSE, MEAN: of the input: places of a row, words to the first element, real width. On warpgroups the
+     * same of the result, its height, and words of the input to what its first place sees. */
+    uint16_t width, first, real_w, real_h, patch_in;
+    uint32_t rows, offsets;          /* where its tables begin */
+    uint32_t weights, bias;          /* words into the packed weights; bias: WHOLE_NO_BIAS for none */
+    struct tensor_divider by_w;      /* real_w; on warpgroups patches beside each other */
+    struct tensor_divider by_cells;  /* cells of a place */
+    struct tensor_divider by_across; /* CONV: tasks beside each other */
+};
+
+/* What a last convolution computes, as vectors of fp16 for a product with a dense layer's weights: for each
+ * 64 images cells x 64 cells of 16 bytes, so that those of a place in the reduction lie beside each other.
+ * Place after place, each an even number of maps. */
+struct whole_vector {
+    uint32_t *images; /* NULL: the result is no vector */
+    int place_words, cells;
+};
+
+/* The product of all images' vectors with a dense layer's weights (whole_product.cuh). */
+struct whole_product {
+    int outs, columns;      /* columns: outputs for which there are weights */
+    int groups, nt;         /* of a block: warpgroups of 64 images, tiles of 8 outputs */
+    int splits, piece;      /* of the reduction; piece: chunks of WHOLE_VECTOR_CHUNK cells */
+    uint32_t weights, bias; /* words into the packed weights */
+    struct convoy_unary act;
 };
 
 /* Everything a launch is told. */
@@ -121,6 +143,8 @@ struct whole_job {
     const int *offsets;
     float *y;
     int64_t y_stride;
+    struct whole_vector vector; /* instead of y */
+    int softmax;                /* results of an image, of which that is taken; 0: it is not */
     /* The images' own plane: padded lines of in_width cells, each with the pixels from its place on; in
      * phases (struct whole_reduction) with pixels that no other has. */
     bool phases;
@@ -168,14 +192,15 @@ struct convoy_whole_plan {
     struct whole_reduction reductions[CONVOY_WHOLE_LAYERS]; /* of convolutions */
     enum tensor_math math;
     size_t shared_bytes;
-    int blocks; /* clusters x blocks of each */
+    int blocks;                   /* clusters x blocks of each */
+    struct whole_product product; /* of a kernel that has one */
     float guess_us;
     size_t weight_words, table_bytes;
     size_t rows_from, offsets_from, chunks_from; /* bytes into the tables */
     void *tables;
 };
 
-/* Launches one of the four. */
+/* Launches one of the four; the last one what follows them. */
 cudaError_t whole_launch_fp32(const struct convoy_whole_plan *plan, const struct whole_job *job,
                               cudaStream_t stream);
 cudaError_t whole_launch_tf32(const struct convoy_whole_plan *plan, const struct whole_job *job,
@@ -184,5 +209,7 @@ cudaError_t whole_launch_wgmma(const struct convoy_whole_plan *plan, const struc
                                cudaStream_t stream);
 cudaError_t whole_launch_fp16(const struct convoy_whole_plan *plan, const struct whole_job *job,
                               cudaStream_t stream);
+cudaError_t whole_launch_product(const struct convoy_whole_plan *plan,
+                                 const struct convoy_whole_operands *operands, cudaStream_t stream);
 
 #endif

@@ -6,6 +6,7 @@
 
 #define WHOLE_SHARED_WORDS                                                                                   \
     ((int)(227 * 1024 / sizeof(float))) /* of a block on the chips that have clusters */
+#define WHOLE_GUESS_CYCLES 1700.0       /* a microsecond */
 
 /* A tensor in shared memory: planes of rows x width cells with padding around the real h x w. A cell is
  * WHOLE_CELL words of channels of a place; of images also of the places beside it; of images that are read in
@@ -57,7 +58,13 @@ static inline int whole_word_channels(enum tensor_math math)
 /* Rows of a convolution that are tabulated: tasks of four tiles may look past the last. */
 static inline int whole_table_rows(const struct whole_step *step)
 {
-    return (step->m_tiles + 3) / 4 * 4 * 16;
+    return step->wgmma ? 0 : (step->m_tiles + 3) / 4 * 4 * 16;
+}
+
+/* Words of weights, so that the next ones begin on 256 bytes. */
+static inline size_t whole_rounded(size_t words)
+{
+    return (words + 63) / 64 * 64;
 }
 
 /* Words of the weights of 8 maps. */
@@ -100,10 +107,17 @@ void whole_place_chunks(struct whole_planner *p);
 void whole_make_chunks(const struct convoy_whole_plan *plan, int count, struct whole_chunk *chunks);
 /* A place for the ring that brings them; returns its end. */
 int whole_place_ring(struct whole_planner *p, int begin);
-/* Row i of such a layer's table: the output's line and column. */
-void whole_patch_place(const struct whole_tensor *y, int row, int *line, int *column);
 void whole_pack_wgmma(const struct convoy_whole_plan *plan, int index, const struct convoy_whole_layer *layer,
                       uint32_t *packed);
+
+/* ---- A dense layer for all images at once (whole_product.cu) ---- */
+
+/* Describes the product with a layer that reads the plan's result. False: not that layer. */
+bool whole_describe_product(struct convoy_whole_plan *plan, const struct convoy_whole_layer *layer);
+size_t whole_product_scratch_bytes(const struct convoy_whole_plan *plan);
+/* packed: of the whole plan. */
+void whole_pack_product(const struct convoy_whole_plan *plan, const struct convoy_whole_layer *layer,
+                        uint32_t *packed);
 
 /* ---- Places in shared memory (whole_places.cu) ---- */
 

@@ -19,11 +19,6 @@ static void make_rows(const struct whole_planner *p, int index, struct whole_row
         int in_tile = unit_rows == 4 ? i % 8 / 2 : unit_rows == 2 ? i % 8 : i % 16;
         int unit = i / 16 * (16 / unit_rows) + in_tile;
         int safe = whole_at_most(unit, p->units[index] - 1), unit_y = safe / line, unit_x = safe % line;
-        if (step->wgmma) {
-            whole_patch_place(y, i, &unit_y, &unit_x);
-            unit = unit_y < y->h && unit_x < y->w ? unit_y * y->w + unit_x : p->units[index];
-            safe = whole_at_most(unit, p->units[index] - 1);
-        }
         int oy = unit_y * s->pool + (unit_rows > 1 ? i % 16 / 8 : 0),
             ox = unit_x * s->pool + (unit_rows == 4 ? i % 2 : 0);
         int in_x = phases ? unit_x : ox * s->stride[1] - s->pad[1] + x->left;

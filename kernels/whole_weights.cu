@@ -78,7 +78,7 @@ void convoy_whole_pack_weights(const struct convoy_whole_plan *plan, const struc
                                void *packed)
 {
     uint32_t *to = (uint32_t *)packed;
-    for (int i = 0; i < shape->count; i++) {
+    for (int i = 0; i < plan->job.count; i++) {
         const struct convoy_whole_layer *layer = &shape->layers[i];
         const struct whole_step *step = &plan->steps[i];
         if (step->wgmma)
@@ -90,4 +90,6 @@ void convoy_whole_pack_weights(const struct convoy_whole_plan *plan, const struc
         if (step->bias != WHOLE_NO_BIAS)
             pack_bias(plan, i, layer, (float *)(void *)(to + step->bias));
     }
+    if (plan->kernel->product)
+        whole_pack_product(plan, &shape->layers[plan->job.count], to);
 }

@@ -58,6 +58,13 @@ void whole_divide_wgmma(struct whole_planner *p, int index)
     step->m_tiles = (uint16_t)(patches * 4);
     step->n_tiles = (uint16_t)tiles;
     step->in_line = x->width * WHOLE_CELL * (int)sizeof(uint32_t);
+    step->exact = y->h % PATCH == 0 && y->w % PATCH == 0 && tiles == y->planes;
+    step->width = (uint16_t)y->width;
+    step->first = (uint16_t)((y->top * y->width + y->left) * WHOLE_CELL);
+    step->real_w = (uint16_t)y->w;
+    step->real_h = (uint16_t)y->h;
+    step->by_w = tensor_divider((int)convoy_div_up(y->w, PATCH));
+    step->patch_in = (uint16_t)(((x->top - s->pad[0]) * x->width + x->left - s->pad[1]) * WHOLE_CELL);
 }
 
 double whole_wgmma_cycles(const struct whole_step *step)
@@ -105,13 +112,6 @@ int whole_place_ring(struct whole_planner *p, int begin)
         return begin;
     job->ring = (int)convoy_div_up(begin, 32) * 32;
     return job->ring + WHOLE_STAGES * (WHOLE_CHUNK / 4 + BARRIERS * 2);
-}
-
-void whole_patch_place(const struct whole_tensor *y, int row, int *line, int *column)
-{
-    int patch = row / (PATCH * PATCH), wide = (int)convoy_div_up(y->w, PATCH);
-    *line = patch / wide * PATCH + row / PATCH % PATCH;
-    *column = patch % wide * PATCH + row % PATCH;
 }
 
 /* Steps x two halves x maps x 8 numbers of the reduction, two to a word; zeros to the end of a chunk. */

@@ -17,7 +17,7 @@
 #include "kernels/whole_conv.cuh"
 
 /* The weights' way through shared memory. A chunk lies in one of the ring's places; a barrier `full` says
- * that it is there, one `empty` that all warps have multiplied with it. One warp does nothing but ask for
+ * that it is there, one `empty` that all warps have multiplied with it. One thread does nothing but ask for
  * them. */
 struct whole_ring {
     int turn; /* the chunk that is next, of all images */
@@ -43,19 +43,19 @@ struct whole_ring {
         return turn / WHOLE_STAGES % 2;
     }
 
-    /* By a warp, before a barrier of the block. */
+    /* By a warpgroup, before a barrier of the block. */
     static __device__ __forceinline__ void make(const struct whole_job &job, uint32_t *shared)
     {
-        for (int i = 0; i < WHOLE_STAGES && threadIdx.x % 32 == 0; i++) {
+        for (int i = 0; i < WHOLE_STAGES && threadIdx.x % CONVOY_WARPGROUP == 0; i++) {
             convoy_barrier_make(full(job, shared, i), 1);
             convoy_barrier_make(empty(job, shared, i), job.threads / 32);
         }
     }
 
-    /* Asks for so many chunks, by the same warp. */
+    /* Asks for so many chunks, by the same warpgroup. */
     static __device__ __forceinline__ void fill(const struct whole_job &job, uint32_t *shared, int chunks)
     {
-        for (int i = 0; i < chunks && threadIdx.x % 32 == 0; i++) {
+        for (int i = 0; i < chunks && threadIdx.x % CONVOY_WARPGROUP == 0; i++) {
             const uint2 chunk = __ldg(reinterpret_cast<const uint2 *>(job.chunks + i % job.ring_chunks));
             if (i >= WHOLE_STAGES)
                 convoy_barrier_wait(empty(job, shared, i), parity(i - WHOLE_STAGES));
@@ -78,6 +78,56 @@ struct whole_ring {
     }
 };
 
+/* Where a patch's input begins, under the filter's first tap: words from plane 0. rows: of its results. */
+static __device__ __forceinline__ int whole_find_patch(const struct whole_step &step, int number,
+                                                       struct whole_patch &rows)
+{
+    int width = step.real_w, height = step.real_h;
+    int down = tensor_divide(number, step.by_w), beside = number - down * ((width + 7) / 8);
+    int y = down * 8, x = beside * 8, column = (int)threadIdx.x % 32 / 4;
+    rows.line = step.width * WHOLE_CELL;
+    rows.out = step.first + y * rows.line + (x + column) * WHOLE_CELL;
+    rows.lines = x + column < width ? height - y : 0;
+    return step.patch_in + (y * step.in_line / (int)sizeof(uint32_t)) + x * WHOLE_CELL;
+}
+
+/* What whole_add_residual(), the activation and whole_keep() make of a patch and tiles that are all real:
+ * four matrices of 8 results x 8 maps at a time, each row a cell. */
+template <int NT>
+static __device__ __forceinline__ void whole_keep_exact(const struct whole_step &step, int map,
+                                                        const struct whole_patch &rows, uint32_t *shared,
+                                                        float (&sum)[NT][4])
+{
+    int lane = threadIdx.x % 32, line = (int)threadIdx.x / 32 % 4 * 2 + lane / 8 % 2;
+    /* The lane's own row of such matrices; rows.out is of column lane / 4. */
+    int at =
+        rows.out + line * rows.line + (lane % 8 - lane / 4) * WHOLE_CELL + (map + lane / 16) * step.out_plane;
+    int bytes = at * (int)sizeof(uint32_t), next = step.out_plane * 2 * (int)sizeof(uint32_t);
+    if (step.has_residual) {
+        const char *from = reinterpret_cast<const char *>(shared + step.residual);
+#pragma unroll
+        for (int j = 0; j < NT; j += 2) {
+            uint32_t words[4];
+            convoy_load_matrices(words, from, bytes + j / 2 * next);
+#pragma unroll
+            for (int k = 0; k < 4; k++) {
+                float2 add = whole_halves(words[k]);
+                sum[j + k / 2][k % 2 * 2] += add.x;
+                sum[j + k / 2][k % 2 * 2 + 1] += add.y;
+            }
+        }
+    }
+    convoy_activate<true>(step.act, sum);
+    char *to = reinterpret_cast<char *>(shared + step.out);
+#pragma unroll
+    for (int j = 0; j < NT; j += 2) {
+        const uint32_t words[4] = {convoy_half2(sum[j][0], sum[j][1]), convoy_half2(sum[j][2], sum[j][3]),
+                                   convoy_half2(sum[j + 1][0], sum[j + 1][1]),
+                                   convoy_half2(sum[j + 1][2], sum[j + 1][3])};
+        convoy_store_matrices(to, bytes + j / 2 * next, words);
+    }
+}
+
 /* MT patches x NT tiles of 8 maps to each warpgroup, of which some may have none. A chunk is multiplied while
  * the one before it ends. */
 template <int MT, int NT, int STEPS>
@@ -86,22 +136,25 @@ static __device__ __forceinline__ void whole_wgmma(const struct whole_job &job, 
                                                    struct whole_ring &ring)
 {
     constexpr int TILE = 128; /* bytes of 8 maps in half a step's weights */
-    const struct whole_row *rows = job.rows + step.rows;
     int steps = convoy_uniform(step.steps), n_tiles = convoy_uniform(step.n_tiles);
     int group = convoy_uniform(threadIdx.x / CONVOY_WARPGROUP), across = n_tiles / NT;
     int patch = group / across * MT, map = group % across * NT, patches = step.m_tiles / 4;
     bool active = group < convoy_uniform(step.tasks);
+    struct whole_patch rows[MT];
     uint64_t inputs[MT];
+    float2 bias[NT];
     float sum[MT][NT][4] = {};
 #pragma unroll
-    for (int i = 0; i < MT; i++) {
-        int first = __ldg(&rows[min(patch + i, patches - 1) * 64].in);
+    for (int i = 0; i < MT; i++)
         inputs[i] =
-            convoy_matrix(shared + step.in + first, step.in_plane * (int)sizeof(uint32_t), step.in_line);
-        if (step.bias != WHOLE_NO_BIAS)
-            whole_start<false, 1, NT>(reinterpret_cast<const float *>(job.weights + step.bias) + map * 8,
-                                      sum[i]);
-    }
+            convoy_matrix(shared + step.in + whole_find_patch(step, min(patch + i, patches - 1), rows[i]),
+                          step.in_plane * (int)sizeof(uint32_t), step.in_line);
+#pragma unroll
+    for (int j = 0; j < NT; j++) /* added in the end, so that nobody waits for it now */
+        bias[j] = step.bias == WHOLE_NO_BIAS
+                      ? make_float2(0.0f, 0.0f)
+                      : __ldg(reinterpret_cast<const float2 *>(job.weights + step.bias + (map + j) * 8) +
+                              threadIdx.x % 4);
     if (!active) { /* goes along, because all warps leave each chunk */
         for (int done = 0; done < steps; done += STEPS, ring.turn++) {
             ring.wait(job, shared);
@@ -136,10 +189,19 @@ static __device__ __forceinline__ void whole_wgmma(const struct whole_job &job, 
         struct whole_task task = {(patch + i) * 4 + (int)threadIdx.x / 32 % 4, map};
         if (patch + i >= patches)
             break;
+#pragma unroll
+        for (int j = 0; j < NT; j++)
+#pragma unroll
+            for (int k = 0; k < 4; k++)
+                sum[i][j][k] += k % 2 == 0 ? bias[j].x : bias[j].y;
+        if (step.exact) {
+            whole_keep_exact<NT>(step, map, rows[i], shared, sum[i]);
+            continue;
+        }
         if (step.has_residual)
-            whole_add_residual<TENSOR_HALF, false, 1, NT>(step, task, rows, shared, sum[i]);
+            whole_add_residual<TENSOR_HALF, false, 1, NT>(step, task, rows[i], shared, sum[i]);
         convoy_activate<true>(step.act, sum[i]);
-        whole_keep<TENSOR_HALF, false, 1, NT>(step, task, rows, shared, sum[i]);
+        whole_keep<TENSOR_HALF, false, 1, NT>(step, task, rows[i], shared, sum[i]);
     }
 }
 

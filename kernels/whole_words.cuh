@@ -6,6 +6,11 @@
 #include "kernels/tensor_products.cuh"
 #include "kernels/whole_plan.h"
 
+/* Where a warp's rows and maps of a convolution begin, in tiles of 16 and of 8. */
+struct whole_task {
+    int tile, map;
+};
+
 /* Two channels of a tensor are a word, or each is one. */
 template <int MATH> static constexpr bool whole_pairs = MATH == TENSOR_HALF;
 
@@ -55,6 +60,23 @@ static __device__ __forceinline__ struct whole_target whole_row_target(const str
         target.first = (uint8_t)(word >> 16);
         target.last = (uint8_t)(word >> 24);
     }
+    return target;
+}
+
+/* The rows of a patch of 8 x 8 results, of which a lane has those of one column: what a table would say. */
+struct whole_patch {
+    int out;   /* of the first line */
+    int line;  /* words to the next one */
+    int lines; /* that are real; 0 for a column that is not */
+};
+
+template <bool CLUSTER>
+static __device__ __forceinline__ struct whole_target whole_row_target(const struct whole_patch &patch,
+                                                                       int at)
+{
+    struct whole_target target = {};
+    int line = at / 8 % 8;
+    target.out = (uint16_t)(line < patch.lines ? patch.out + line * patch.line : WHOLE_NOWHERE);
     return target;
 }
 

@@ -126,6 +126,17 @@ static bool add_mean(const struct convoy_cuda_group *group, const struct convoy_
            chain->layers[layer->input].kind == CONVOY_WHOLE_CONV;
 }
 
+/* The softmax of the vector that the last layer makes. */
+static bool is_softmax(const struct convoy_cuda_source *source, const struct convoy_node *node,
+                       const struct names *names, const struct convoy_cuda_chain *chain)
+{
+    const struct convoy_shape *shape = &source->graph->tensors[node->inputs[0]].shape;
+    int from = find(names, node->inputs[0]);
+    return from >= 0 && names->names[from].layer == chain->count - 1 && shape->rank == 2 &&
+           shape->batch_axis == 0 && shape->dims[0] == 1 && node->softmax.axis == 1 &&
+           node->softmax.axis_end == 2;
+}
+
 static bool has_dense(const struct convoy_cuda_chain *chain)
 {
     return chain->count > 0 && chain->layers[chain->count - 1].kind == CONVOY_WHOLE_DENSE;
@@ -143,6 +154,13 @@ static bool add_group(const struct convoy_cuda_source *source, int index, enum c
         return from >= 0 && note(names, group->output, names->names[from].layer, true);
     }
     bool taken = false;
+    if (chain->softmax) /* it ends here */
+        return false;
+    if (node->op == CONVOY_OP_SOFTMAX && reach == CONVOY_WHOLE_ALL &&
+        is_softmax(source, node, names, chain)) {
+        chain->softmax = true;
+        return note(names, group->output, chain->count - 1, true);
+    }
     if (chain->count == CONVOY_WHOLE_LAYERS || (reach == CONVOY_WHOLE_FIRST_DENSE && has_dense(chain)))
         return false;
     if (node->op == CONVOY_OP_CONV)
@@ -169,7 +187,9 @@ void convoy_cuda_chain(const struct convoy_cuda_source *source, enum convoy_whol
 {
     struct names names = {0};
     int groups = 0, closed_count = 0;
+    bool closed_softmax = false;
     chain->count = chain->groups = 0;
+    chain->softmax = false;
     chain->output = -1;
     while (groups < source->groups->count && add_group(source, groups, reach, &names, chain)) {
         groups++;
@@ -177,10 +197,12 @@ void convoy_cuda_chain(const struct convoy_cuda_source *source, enum convoy_whol
         if (last->view || !is_closed(source, groups))
             continue;
         closed_count = chain->count;
+        closed_softmax = chain->softmax;
         chain->groups = groups;
         chain->output = last->output;
     }
     chain->count = closed_count;
+    chain->softmax = closed_softmax;
 }
 
 uint64_t convoy_cuda_chain_fingerprint(const struct convoy_cuda_chain *chain)
@@ -194,6 +216,7 @@ uint64_t convoy_cuda_chain_fingerprint(const struct convoy_cuda_chain *chain)
         hash = convoy_cuda_fingerprint(hash, links, sizeof(links));
         hash = convoy_cuda_fingerprint(hash, key.text, strlen(key.text));
     }
+    hash = convoy_cuda_fingerprint(hash, &chain->softmax, sizeof(chain->softmax));
     return hash;
 }
 
@@ -213,6 +236,7 @@ struct convoy_whole_shape convoy_cuda_whole_shape(const struct convoy_cuda_sourc
                                        .count = chain->count,
                                        .layers = chain->layers,
                                        .u8 = form == CONVOY_FORM_U8_HWC,
+                                       .softmax = chain->softmax,
                                        .products = source->products};
 }
 

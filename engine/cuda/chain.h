@@ -8,6 +8,7 @@
 struct convoy_cuda_chain {
     int count;                                             /* layers; 0: there is nothing to run at once */
     struct convoy_whole_layer layers[CONVOY_WHOLE_LAYERS]; /* with the graph's own constants */
+    bool softmax;                                          /* of the last one's result */
     int groups; /* from the first on that they are, views among them */
     int output; /* the tensor that comes out, of which alone something is read outside */
 };

@@ -96,6 +96,8 @@ int convoy_cuda_lower_whole(struct convoy_cuda_lowering *l, int *groups, bool *d
     if (code == 0)
         code = place_tables(l, &chain, &step->whole);
     l->group = chain.groups - 1;
+    if (code == 0)
+        code = convoy_cuda_scratch(l, convoy_whole_scratch_bytes(plan), &step->whole.scratch);
     if (rows)
         step->y.offset = l->plan->input_bytes;
     else if (code == 0)

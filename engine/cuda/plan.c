@@ -72,6 +72,7 @@ static cudaError_t launch_whole(const struct convoy_cuda_step *step, void *works
     struct convoy_whole_operands operands = {.x = whole->images,
                                              .weights = read_at(&whole->weights, workspace),
                                              .tables = read_at(&whole->tables, workspace),
+                                             .scratch = write_at(&whole->scratch, workspace),
                                              .y = write_at(&step->y, workspace)};
     operands.x.data = read_at(&step->x, workspace);
     return convoy_launch_whole(whole->plan, &operands, stream);

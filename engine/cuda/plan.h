@@ -58,7 +58,7 @@ struct convoy_cuda_whole_step {
     const struct convoy_whole_kernel *kernel;
     int groups;                  /* that it computes */
     struct convoy_images images; /* but for data, which is x */
-    struct convoy_cuda_place weights, tables;
+    struct convoy_cuda_place weights, tables, scratch;
 };
 
 struct convoy_cuda_step {

@@ -73,14 +73,14 @@ static __global__ void plain()
 cudaError_t cluster_gossip(double *sums, unsigned blocks, unsigned threads, unsigned cluster,
                            enum cluster_fault fault, cudaStream_t stream)
 {
-    return convoy_launch_cluster(gossip, dim3(blocks), dim3(threads), cluster,
-                                 (size_t)cluster * threads * PLACE_BYTES, stream, sums, (int)cluster, fault);
+    return convoy_launch_as(convoy_launch_form{cluster, false}, gossip, dim3(blocks), dim3(threads),
+                            (size_t)cluster * threads * PLACE_BYTES, stream, sums, (int)cluster, fault);
 }
 
 cudaError_t cluster_ranks(int (*seen)[2], unsigned blocks, unsigned cluster, cudaStream_t stream)
 {
-    return convoy_launch_cluster(ranks, dim3(blocks, 2, 3), dim3(33), cluster, 33 * sizeof(int), stream,
-                                 seen);
+    return convoy_launch_as(convoy_launch_form{cluster, false}, ranks, dim3(blocks, 2, 3), dim3(33),
+                            33 * sizeof(int), stream, seen);
 }
 
 cudaError_t cluster_plain(unsigned blocks, unsigned cluster, cudaStream_t stream)

@@ -86,3 +86,17 @@ void convoy_emulated_load_matrices(uint32_t (&a)[4], const void *row)
     }
     __syncwarp();
 }
+
+void convoy_emulated_store_matrices(void *row, const uint32_t (&a)[4])
+{
+    uint32_t mine[2];
+    memcpy(mine, &row, sizeof mine);
+    const uint32_t *all = convoy_emulated_gather(mine, 2);
+    int lane = convoy_emulated_lane();
+    for (int matrix = 0; matrix < 4; matrix++) {
+        uint32_t *to;
+        memcpy(&to, &all[(matrix * 8 + lane / 4) * 2], sizeof to);
+        to[lane % 4] = a[matrix];
+    }
+    __syncwarp();
+}

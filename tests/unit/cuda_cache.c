@@ -373,7 +373,7 @@ static enum convoy_precision visit_as(enum convoy_precision precision, enum conv
                                       double tolerance, char *kernel)
 {
     random_state = 1;
-    struct convoy_graph *graph = small_network();
+    struct convoy_graph *graph = network();
     struct convoy_net_info info;
     open_tuning(tune, folder.path);
     struct convoy_net *net = load_as(graph, MAX_BATCH, precision, &info);
@@ -416,4 +416,18 @@ Test(cuda_cache, a_kernel_that_rounds_too_much_is_not_believed)
     visit_as(CONVOY_FP32, CONVOY_TUNING_FORCE, TOLERANCE, kernel);
     prescribe("tensor_fp16:64x16", "gemm_tensor_fp16:128x32");
     cr_assert_eq(visit_as(CONVOY_FP32, CONVOY_TUNING_OFF, TOLERANCE, kernel), CONVOY_FP32, "%s", kernel);
+}
+
+/* The convolutions' result, as fp16 in the step's own memory, multiplied for all images at once. The file
+ * comes from such a device as in teams_share_a_large_dense_layer. */
+Test(cuda_cache, images_share_a_dense_layer)
+{
+    char kernel[CONVOY_LAYER_NAME_BYTES];
+    setenv("CONVOY_EMULATED_MAJOR", "7", 1);
+    network = network_of_large_dense;
+    visit_as(CONVOY_FP16, CONVOY_TUNING_ON, 1e-2, kernel);
+    unsetenv("CONVOY_EMULATED_MAJOR");
+    rename_in_cache("\tlayers\tnet ", "\tdense_product:1x128\tnet ");
+    cr_assert_eq(visit_as(CONVOY_FP16, CONVOY_TUNING_OFF, 1e-2, kernel), CONVOY_FP16, "%s", kernel);
+    cr_assert_str_eq(kernel, "dense_product:1x128");
 }

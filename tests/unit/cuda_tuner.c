@@ -85,9 +85,16 @@ static int mean(struct convoy_graph *graph, int x)
 
 /* Where the part of a network that runs at once has to end: each form with the number of its layers that are
  * in that part. */
-static int end_before_softmax(struct convoy_graph *graph)
+static int end_behind_softmax(struct convoy_graph *graph)
 {
     int x = add_dense(graph, add_flatten(graph, conv_relu(graph, graph->input, 6)), 5, true);
+    add_output(graph, add_dense(graph, add_softmax(graph, x, 1, 2), 3, true));
+    return 3;
+}
+
+static int end_before_softmax_of_each_place(struct convoy_graph *graph)
+{
+    int x = conv_relu(graph, conv_relu(graph, graph->input, 6), 4);
     add_output(graph, add_softmax(graph, x, 1, 2));
     return 2;
 }
@@ -134,8 +141,9 @@ static int nothing_in_groups(struct convoy_graph *graph)
 Test(cuda_tuner, what_runs_at_once_ends_where_it_must)
 {
     static int (*const forms[])(struct convoy_graph *) = {
-        end_before_softmax,     end_before_convolution_of_a_mean, mean_and_dense,
-        end_where_two_are_read, end_at_a_sum_of_two_sizes,        nothing_in_groups};
+        end_behind_softmax, end_before_softmax_of_each_place, end_before_convolution_of_a_mean,
+        mean_and_dense,     end_where_two_are_read,           end_at_a_sum_of_two_sizes,
+        nothing_in_groups};
     setenv("CONVOY_EMULATED_CLOCK", "launches", 1);
     open_tuning(CONVOY_TUNING_ON, NULL);
     for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {

@@ -94,6 +94,7 @@ uint64_t convoy_emulated_shuffle(uint64_t value, int from);
 /* kernels/mma.cuh: d += a b, of words that are one tf32 or two fp16. */
 void convoy_emulated_mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, bool halves);
 void convoy_emulated_load_matrices(uint32_t (&a)[4], const void *row);
+void convoy_emulated_store_matrices(void *row, const uint32_t (&a)[4]);
 /* kernels/wgmma.cuh: products of matrices that descriptors tell, computed when they are waited for. */
 void convoy_emulated_wgmma(float (*sum)[4], int tiles, uint64_t a, uint64_t b);
 void convoy_emulated_wgmma_end();
@@ -179,12 +180,17 @@ template <typename T, typename U> static inline auto max(T a, U b) -> decltype(a
     return a > b ? a : b;
 }
 
-enum cudaLaunchAttributeID { cudaLaunchAttributeIgnore = 0, cudaLaunchAttributeClusterDimension = 4 };
+enum cudaLaunchAttributeID {
+    cudaLaunchAttributeIgnore = 0,
+    cudaLaunchAttributeClusterDimension = 4,
+    cudaLaunchAttributeProgrammaticStreamSerialization = 6
+};
 union cudaLaunchAttributeValue {
     char pad[64];
     struct {
         unsigned x, y, z;
     } clusterDim;
+    int programmaticStreamSerializationAllowed; /* nothing changes: kernels run one after the other */
 };
 struct cudaLaunchAttribute {
     cudaLaunchAttributeID id;
