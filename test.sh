@@ -48,7 +48,7 @@ queue_after_release() {
   # The longest of these first.
   step works style/tidy clean_tidy
   # Every kernel against float64, on the CPU, on shapes that are drawn anew (a seed that fails is printed).
-  step works emulated/kernels build/bin/convoy-kernels-emulated --check --in-turns --shapes 150
+  step works emulated/kernels build/bin/convoy-kernels-emulated --check --in-turns --shapes 100
   units build unit
   for script in tests/integration/test_*.sh; do
     name=${script##*/test_}
