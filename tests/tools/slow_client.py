@@ -87,16 +87,20 @@ def never_reads():
         request = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
         connection.socket.setblocking(False)
         start = last = time.monotonic()
+        unread = 0
         while time.monotonic() - start < 3 * LATEST:
             try:
                 connection.socket.send(request * 200)
-                last = time.monotonic()  # it still takes requests, so the answers still find room
             except BlockingIOError:
                 time.sleep(TIMEOUT / 100)
             except OSError:
-                # The answer that stuck began between start and last: buffers took requests for a while after it.
+                # The answer that stuck began between start and last: buffers took bytes for a while after it.
                 now = time.monotonic()
                 return max(now - last, min(now - start, EARLIEST))
+            # Not when requests were last taken: the kernel takes them for a daemon that writes no more, and a busy
+            # daemon writes long after it took the last.
+            if (waiting := connection.unread_by_client()) not in (None, unread):
+                unread, last = waiting, time.monotonic()
         return None
 
 
