@@ -2,11 +2,11 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
-#include "server/classification.h"
 #include "server/http_internal.h"
 #include "server/listener.h"
 #include "server/request.h"
 #include "server/response.h"
+#include "server/rows.h"
 
 #include <errno.h>
 #include <microhttpd.h>
@@ -77,8 +77,8 @@ static void on_completed(void *context, struct MHD_Connection *mhd, void **reque
         return;
     *request_context = NULL;
     convoy_connection_rests(request->connection);
-    if (request->classification != NULL)
-        convoy_classification_drop(request->classification);
+    if (request->rows != NULL)
+        convoy_rows_drop(request->rows);
     convoy_request_free(request);
     atomic_fetch_sub_explicit(&http->open_requests, 1, memory_order_relaxed);
 }
@@ -225,7 +225,7 @@ static void tear_down(struct convoy_http *http)
         convoy_acceptor_stop(http->acceptor);
     convoy_decode_pool_stop(http->decode_pool);
     if (http->daemon != NULL) {
-        convoy_classification_resume_all(http);
+        convoy_resume_all(http);
         MHD_stop_daemon(http->daemon);
     }
     if (http->acceptor != NULL)

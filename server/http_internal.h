@@ -12,7 +12,7 @@
 #include <stdatomic.h>
 
 struct MHD_Daemon;
-struct convoy_classification;
+struct convoy_suspension;
 
 struct convoy_http {
     const struct convoy_config *config;
@@ -33,10 +33,10 @@ struct convoy_http {
     atomic_bool stopping;           /* what still waits is answered 503 at once */
     _Atomic uint64_t open_requests; /* begun and not answered yet */
 
-    /* Classifications whose connection is suspended, so that a stop can resume what never finished. */
+    /* Connections that are suspended, so that a stop can resume what never finished. */
     pthread_mutex_t suspended_lock;
     pthread_cond_t none_suspended;
-    struct convoy_classification *suspended;
+    struct convoy_suspension *suspended;
 };
 
 #endif

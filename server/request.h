@@ -15,7 +15,7 @@
 
 struct MHD_Connection;
 struct convoy_http;
-struct convoy_classification;
+struct convoy_rows;
 
 struct convoy_request {
     struct convoy_http *http;
@@ -39,7 +39,7 @@ struct convoy_request {
     struct convoy_error refusal_reason;
 
     const struct convoy_model *model; /* for the metrics: the model that was asked for, once it is known */
-    struct convoy_classification *classification;
+    struct convoy_rows *rows;
 };
 
 /* NULL when memory is out. target is the request line's, before decoding; it is not kept. */

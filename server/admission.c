@@ -1,0 +1,74 @@
+#include "server/admission.h"
+
+#include "server/batcher.h"
+#include "server/http_internal.h"
+
+#include <errno.h>
+#include <microhttpd.h>
+
+#define RETRY_MOST 60 /* seconds */
+
+/* When to ask again: when half of what waits now is done. Sooner, most of those who come back would be sent
+ * away once more. */
+static int retry_seconds(uint64_t wait_us)
+{
+    uint64_t seconds = wait_us / 2000000 + 1;
+    return seconds < RETRY_MOST ? (int)seconds : RETRY_MOST;
+}
+
+/* The sentence for what admission said; *retry_after is set where that is worth another time. */
+static void refuse_admission(struct convoy_request *request, const struct convoy_model *model, size_t count,
+                             int code, uint64_t wait_us, int *retry_after)
+{
+    request->refusal = MHD_HTTP_SERVICE_UNAVAILABLE;
+    switch (code) {
+    case -E2BIG:
+        request->refusal = MHD_HTTP_CONTENT_TOO_LARGE;
+        convoy_fail(&request->refusal_reason, 0,
+                    "%zu images are more than the queue of model %s can hold (batching.max_queue): send "
+                    "them in several requests",
+                    count, model->name);
+        break;
+    case -EBUSY:
+        *retry_after = retry_seconds(wait_us);
+        convoy_fail(&request->refusal_reason, 0,
+                    "the queue of model %s has no room for %zu more: try again later", model->name, count);
+        break;
+    case -ETIME:
+        *retry_after = retry_seconds(wait_us);
+        convoy_fail(&request->refusal_reason, 0,
+                    "model %s is busy and would take about %.1f s for this request, too much for its "
+                    "deadline: try again later, or allow more with timeout_ms",
+                    model->name, (double)wait_us / 1e6);
+        break;
+    default:
+        convoy_fail(&request->refusal_reason, 0, "the server is stopping: send the request again");
+        break;
+    }
+}
+
+struct convoy_rows *convoy_admit(struct convoy_request *request, const struct convoy_model_view *view,
+                                 size_t count, uint64_t deadline_us, int *retry_after)
+{
+    struct convoy_batcher *batcher = convoy_supervisor_batcher(request->http->supervisor);
+    struct convoy_model *model = view->model;
+    struct convoy_model_view taken = *view;
+    uint64_t wait_us;
+    int code = convoy_batcher_admit(batcher, model, (uint32_t)count, deadline_us, &wait_us);
+
+    if (code != 0) {
+        refuse_admission(request, model, count, code, wait_us, retry_after);
+        convoy_model_view_end(&taken);
+        return NULL;
+    }
+    struct convoy_rows *rows = convoy_rows_new(&taken, (uint32_t)count);
+    if (rows == NULL) {
+        convoy_batcher_cancel(batcher, model, (uint32_t)count);
+        return NULL;
+    }
+    rows->http = request->http;
+    convoy_suspension_init(&rows->suspension, request->http, request->mhd);
+    rows->batcher = batcher;
+    rows->deadline_us = deadline_us;
+    return rows;
+}

@@ -1,0 +1,17 @@
+/* How a request that is in order gets its place in the queue of a model. */
+#ifndef CONVOY_SERVER_ADMISSION_H
+#define CONVOY_SERVER_ADMISSION_H
+
+#include "server/request.h"
+#include "server/rows.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Admits count rows of view's model, which is taken over (also on failure), to be answered by deadline_us.
+ * NULL with request->refusal set, and *retry_after (seconds) where another try makes sense at a time that is
+ * known; NULL without a refusal when memory is out. On the HTTP thread. */
+struct convoy_rows *convoy_admit(struct convoy_request *request, const struct convoy_model_view *view,
+                                 size_t count, uint64_t deadline_us, int *retry_after);
+
+#endif

@@ -1,0 +1,14 @@
+/* The JSON that /classify answers with. */
+#ifndef CONVOY_SERVER_CLASSIFY_ANSWER_H
+#define CONVOY_SERVER_CLASSIFY_ANSWER_H
+
+#include "server/rows.h"
+#include "server/text.h"
+
+/* The status of the whole: 200 if any image was classified, else the first image's. */
+int convoy_classify_status(const struct convoy_rows *rows);
+
+/* Appends the answer. complete_us: when the body's last byte had come. */
+void convoy_classify_write(const struct convoy_rows *rows, uint64_t complete_us, struct convoy_text *text);
+
+#endif

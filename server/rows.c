@@ -1,0 +1,256 @@
+#include "server/rows.h"
+
+#include "engine/base/clock.h"
+#include "server/body_memory.h"
+#include "server/http_internal.h"
+#include "server/row_source.h"
+#include "server/service_time.h"
+
+#include <errno.h>
+#include <microhttpd.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Images up to this size together are decoded on the HTTP thread, in about a millisecond: handing them to
+ * another thread and back would cost more than it frees. */
+#define INLINE_PIXELS (128u * 1024)
+#define INLINE_BYTES  (256u * 1024)
+/* Rows that are only copied, in about as long. */
+#define INLINE_COPY (4096u * 1024)
+
+struct convoy_rows *convoy_rows_new(const struct convoy_model_view *view, uint32_t count)
+{
+    size_t images = (size_t)count * sizeof(struct convoy_row);
+    size_t outputs = (size_t)count * view->shape.outputs_per_row * sizeof(float);
+    struct convoy_rows *rows = calloc(1, sizeof *rows + images);
+    struct convoy_model_view taken = *view;
+
+    if (rows != NULL)
+        rows->outputs = malloc(outputs > 0 ? outputs : 1);
+    if (rows == NULL || rows->outputs == NULL) {
+        free(rows);
+        convoy_model_view_end(&taken);
+        return NULL;
+    }
+    rows->view = taken;
+    rows->count = count;
+    atomic_init(&rows->refs, 1);
+    atomic_init(&rows->left, count + 1);
+    return rows;
+}
+
+void convoy_rows_drop(struct convoy_rows *rows)
+{
+    if (atomic_fetch_sub_explicit(&rows->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    for (uint32_t i = 0; i < rows->count; i++) {
+        free(rows->row[i].error);
+        free(rows->row[i].item.layers);
+    }
+    convoy_model_view_end(&rows->view);
+    free(rows->outputs);
+    free(rows->tensor);
+    free(rows->body);
+    convoy_body_memory_give(rows->body_capacity);
+    free(rows);
+}
+
+/* The fate of a row is known. */
+static void finish_row(struct convoy_rows *rows)
+{
+    if (atomic_fetch_sub_explicit(&rows->left, 1, memory_order_acq_rel) == 1)
+        convoy_resume(&rows->suspension);
+    convoy_rows_drop(rows);
+}
+
+/* On the control loop: counting and waking up is all that happens here. */
+static void row_done(struct convoy_item *item)
+{
+    finish_row(item->context);
+}
+
+/* Makes one row's bytes and hands them to the batcher. Any thread; rows may be gone afterwards. False, with
+ * nothing done, when an image has more than max_pixels but not too many for the configuration. *took_us: the
+ * time of decoding, whether it succeeded or not; 0 if it was not tried. */
+static bool process(struct convoy_rows *rows, uint32_t index, uint64_t max_pixels, uint64_t *took_us)
+{
+    struct convoy_row *row = &rows->row[index];
+    const void *bytes = NULL;
+    size_t length = 0;
+
+    if (atomic_load(&rows->http->stopping))
+        convoy_row_fail(row, MHD_HTTP_SERVICE_UNAVAILABLE, "the server is stopping: send the request again");
+    else
+        bytes = convoy_row_bytes(rows, row, max_pixels, &length);
+    if (bytes == NULL && row->status == 0)
+        return false;
+    *took_us = row->decode_us;
+    if (bytes == NULL) {
+        convoy_batcher_cancel(rows->batcher, rows->view.model, 1);
+        finish_row(rows);
+        return true;
+    }
+    row->item = (struct convoy_item){
+        .model = rows->view.model,
+        .form = convoy_row_form(rows->source),
+        .profile = rows->profile,
+        .deadline_us = rows->deadline_us,
+        .outputs = rows->outputs + (size_t)index * rows->view.shape.outputs_per_row,
+        .done = row_done,
+        .context = rows,
+    };
+    convoy_batcher_submit(rows->batcher, &row->item, bytes, length);
+    return true;
+}
+
+static uint64_t pixel_limit(const struct convoy_rows *rows)
+{
+    return rows->http->config->images.max_pixels;
+}
+
+static uint64_t process_in_pool(struct convoy_decode_job *job, uint32_t index)
+{
+    struct convoy_rows *rows = (struct convoy_rows *)((char *)job - offsetof(struct convoy_rows, job));
+    uint64_t took_us = 0;
+
+    process(rows, index, pixel_limit(rows), &took_us);
+    return took_us;
+}
+
+/* Are several rows together small enough for this thread? An image whose header is bad costs nothing. */
+static bool small(const struct convoy_rows *rows)
+{
+    uint64_t most = rows->source == CONVOY_ROW_ENCODED ? INLINE_BYTES : INLINE_COPY;
+    uint64_t pixels = 0, bytes = 0;
+
+    for (uint32_t i = 0; i < rows->count; i++) {
+        pixels += convoy_row_pixels(rows, &rows->row[i]);
+        bytes += rows->row[i].part.length;
+        if (pixels > INLINE_PIXELS || bytes > most)
+            return false;
+    }
+    return true;
+}
+
+/* Processes all rows on this thread; false, with nothing done, when they are too large for that. */
+static bool process_here(struct convoy_rows *rows)
+{
+    uint64_t most = pixel_limit(rows), took_us;
+    uint32_t count = rows->count;
+
+    /* One image is not probed first: reading its header twice would cost a tenth of its request. */
+    if (count == 1 && rows->source == CONVOY_ROW_ENCODED)
+        return rows->row[0].part.length <= INLINE_BYTES &&
+               process(rows, 0, most < INLINE_PIXELS ? most : INLINE_PIXELS, &took_us);
+    if (!small(rows))
+        return false;
+    /* The HTTP side's reference keeps it alive through all of this, which the analyzer cannot count. */
+    for (uint32_t i = 0; i < count; i++)
+        (void)process(rows, i, most, &took_us); // NOLINT(clang-analyzer-unix.Malloc)
+    return true;
+}
+
+/* What a row costs there, in pixels that are decoded: a byte of a file costs about as much as eight of them,
+ * to unpack; eight bytes that are copied, as much as one. An image whose header is bad costs nothing. */
+static uint64_t cost(const struct convoy_rows *rows, const struct convoy_row *row)
+{
+    uint64_t pixels = convoy_row_pixels(rows, row);
+
+    if (rows->source != CONVOY_ROW_ENCODED)
+        return row->part.length / 8;
+    return pixels > 0 ? pixels + 8 * (uint64_t)row->part.length : 0;
+}
+
+/* Hands the rows to the pool and suspends; false when that cannot be: the caller answers now. */
+static bool process_in_turn(struct convoy_rows *rows)
+{
+    struct convoy_decode_pool *pool = rows->http->decode_pool;
+    uint32_t count = rows->count;
+    uint64_t size = 0;
+
+    for (uint32_t i = 0; i < count; i++)
+        size += cost(rows, &rows->row[i]);
+    /* Decoding what would be late makes those behind it late as well. */
+    bool late = convoy_decode_pool_wait_us(pool, size) >
+                convoy_service_time_spendable_us(rows->deadline_us, convoy_now_us());
+    rows->job = (struct convoy_decode_job){.count = count, .size = size, .work = process_in_pool};
+    if (!late && convoy_suspend(&rows->suspension, &rows->job))
+        return true;
+    convoy_batcher_cancel(rows->batcher, rows->view.model, count);
+    atomic_fetch_sub_explicit(&rows->refs, count, memory_order_relaxed);
+    if (late) {
+        for (uint32_t i = 0; i < count; i++)
+            convoy_row_fail(
+                &rows->row[i], MHD_HTTP_SERVICE_UNAVAILABLE,
+                "so many large images wait to be decoded that this one would miss its deadline: try again "
+                "later, send smaller images, or allow more with timeout_ms");
+        atomic_fetch_sub_explicit(&rows->left, count, memory_order_relaxed);
+    }
+    return false;
+}
+
+bool convoy_rows_run(struct convoy_rows *rows)
+{
+    uint32_t count = rows->count;
+
+    atomic_fetch_add_explicit(&rows->refs, count, memory_order_relaxed);
+    if (process_here(rows)) {
+        /* Nothing reached the batcher, or it was quick: no need to suspend. */
+        if (convoy_rows_complete(rows)) // NOLINT(clang-analyzer-unix.Malloc)
+            return true;
+        if (!convoy_suspend(&rows->suspension, NULL))
+            return true;
+    } else if (!process_in_turn(rows)) {
+        return true;
+    }
+    /* The last row may have been done before the connection was suspended. The HTTP side's reference holds
+     * until the connection, resumed, is answered by this same thread. */
+    if (atomic_fetch_sub_explicit(&rows->left, 1, memory_order_acq_rel) == 1)
+        convoy_resume(&rows->suspension);
+    return false;
+}
+
+bool convoy_rows_complete(struct convoy_rows *rows)
+{
+    /* 1: the HTTP thread's own, when it asks before it gave that away. */
+    uint32_t left = atomic_load_explicit(&rows->left, memory_order_acquire);
+    return left == 0 || (left == 1 && !convoy_suspension_over(&rows->suspension));
+}
+
+int convoy_rows_outcome(const struct convoy_rows *rows, uint32_t i, const char **sentence)
+{
+    const struct convoy_row *row = &rows->row[i];
+
+    *sentence = NULL;
+    if (row->status != 0) {
+        *sentence = row->error != NULL ? row->error : "the server is out of memory: try again later";
+        return row->status;
+    }
+    switch (row->item.status) {
+    case 0:
+        return MHD_HTTP_OK;
+    case -ETIMEDOUT:
+        *sentence =
+            "the deadline passed before the image was classified: try again later, or allow more with "
+            "timeout_ms";
+        return MHD_HTTP_SERVICE_UNAVAILABLE;
+    case -ENODEV:
+        *sentence = "the model can no longer be served: look at its reason in /v2/models";
+        return MHD_HTTP_SERVICE_UNAVAILABLE;
+    case -ECANCELED:
+        *sentence = "the server is stopping: send the request again";
+        return MHD_HTTP_SERVICE_UNAVAILABLE;
+    default:
+        *sentence = "the worker failed on this image again and again: the log says more";
+        return MHD_HTTP_INTERNAL_SERVER_ERROR;
+    }
+}
+
+uint64_t convoy_rows_decode_us(const struct convoy_rows *rows)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < rows->count; i++)
+        sum += rows->row[i].decode_us;
+    return sum;
+}

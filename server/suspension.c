@@ -1,0 +1,79 @@
+#include "server/suspension.h"
+
+#include "server/http_internal.h"
+
+#include <microhttpd.h>
+#include <pthread.h>
+
+void convoy_suspension_init(struct convoy_suspension *suspension, struct convoy_http *http,
+                            struct MHD_Connection *mhd)
+{
+    suspension->http = http;
+    suspension->mhd = mhd;
+    atomic_init(&suspension->over, false);
+}
+
+/* All under one lock, so that a stop finds either nothing or the whole. */
+bool convoy_suspend(struct convoy_suspension *suspension, struct convoy_decode_job *job)
+{
+    struct convoy_http *http = suspension->http;
+
+    pthread_mutex_lock(&http->suspended_lock);
+    bool stopping = atomic_load(&http->stopping);
+    if (!stopping) {
+        suspension->previous = NULL;
+        suspension->next = http->suspended;
+        if (http->suspended != NULL)
+            http->suspended->previous = suspension;
+        http->suspended = suspension;
+        MHD_suspend_connection(suspension->mhd);
+        if (job != NULL)
+            convoy_decode_pool_add(http->decode_pool, job);
+    }
+    pthread_mutex_unlock(&http->suspended_lock);
+    return !stopping;
+}
+
+/* Under the lock. */
+static void unlist(struct convoy_http *http, struct convoy_suspension *suspension)
+{
+    if (suspension->previous != NULL)
+        suspension->previous->next = suspension->next;
+    else
+        http->suspended = suspension->next;
+    if (suspension->next != NULL)
+        suspension->next->previous = suspension->previous;
+    if (http->suspended == NULL && atomic_load_explicit(&http->stopping, memory_order_relaxed))
+        pthread_cond_broadcast(&http->none_suspended);
+}
+
+void convoy_resume(struct convoy_suspension *suspension)
+{
+    if (atomic_exchange(&suspension->over, true))
+        return;
+    struct convoy_http *http = suspension->http;
+    MHD_resume_connection(suspension->mhd);
+    pthread_mutex_lock(&http->suspended_lock);
+    unlist(http, suspension);
+    pthread_mutex_unlock(&http->suspended_lock);
+}
+
+bool convoy_suspension_over(struct convoy_suspension *suspension)
+{
+    return atomic_load(&suspension->over);
+}
+
+void convoy_resume_all(struct convoy_http *http)
+{
+    pthread_mutex_lock(&http->suspended_lock);
+    for (struct convoy_suspension *at = http->suspended, *next; at != NULL; at = next) {
+        next = at->next;
+        if (atomic_exchange(&at->over, true))
+            continue; /* its resumer is about to unlist it */
+        MHD_resume_connection(at->mhd);
+        unlist(http, at);
+    }
+    while (http->suspended != NULL)
+        pthread_cond_wait(&http->none_suspended, &http->suspended_lock);
+    pthread_mutex_unlock(&http->suspended_lock);
+}
