@@ -77,7 +77,7 @@ queue_after_tsan() {
 }
 
 # What is wrong with the build, each of the fuzzers says, as each would build what it needs.
-fuzz_targets=(multipart image onnx config worker)
+fuzz_targets=(multipart image onnx config worker inference)
 build_fuzzers() { tests/fuzz/run.sh 0 >/dev/null || true; }
 queue_fuzzers() {
   local target

@@ -3,6 +3,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
 #include "server/http_internal.h"
+#include "server/infer.h"
 #include "server/listener.h"
 #include "server/request.h"
 #include "server/response.h"
@@ -77,6 +78,7 @@ static void on_completed(void *context, struct MHD_Connection *mhd, void **reque
         return;
     *request_context = NULL;
     convoy_connection_rests(request->connection);
+    convoy_infer_drop(request->infer);
     if (request->rows != NULL)
         convoy_rows_drop(request->rows);
     convoy_request_free(request);

@@ -198,14 +198,19 @@ void convoy_model_view(struct convoy_registry *registry, struct convoy_model *mo
     *view = (struct convoy_model_view){
         .model = model, .state = model->state, .shape = model->shape, .labels = model->labels};
     memcpy(view->reason, model->reason, sizeof view->reason);
-    if (view->labels != NULL)
-        atomic_fetch_add(&view->labels->holders, 1);
+    convoy_model_view_hold(view);
     if (model->config != NULL) {
         view->softmax = model->config->softmax == CONVOY_SOFTMAX_ON ||
                         (model->config->softmax == CONVOY_SOFTMAX_AUTO && !model->shape.ends_in_softmax);
         view->crop = model->config->resize == CONVOY_RESIZE_CROP;
     }
     pthread_mutex_unlock(&registry->lock);
+}
+
+void convoy_model_view_hold(struct convoy_model_view *view)
+{
+    if (view->labels != NULL)
+        atomic_fetch_add(&view->labels->holders, 1);
 }
 
 void convoy_model_view_end(struct convoy_model_view *view)

@@ -82,6 +82,8 @@ const char *convoy_registry_names(const struct convoy_registry *registry, char *
 
 void convoy_model_view(struct convoy_registry *registry, struct convoy_model *model,
                        struct convoy_model_view *view);
+/* One more release is due: for a copy of view. */
+void convoy_model_view_hold(struct convoy_model_view *view);
 void convoy_model_view_end(struct convoy_model_view *view);
 
 /* The text of class index; valid until convoy_model_view_end(). Classes beyond the table are their number,

@@ -15,6 +15,7 @@
 
 struct MHD_Connection;
 struct convoy_http;
+struct convoy_infer;
 struct convoy_rows;
 
 struct convoy_request {
@@ -39,7 +40,8 @@ struct convoy_request {
     struct convoy_error refusal_reason;
 
     const struct convoy_model *model; /* for the metrics: the model that was asked for, once it is known */
-    struct convoy_rows *rows;
+    struct convoy_infer *infer;       /* of an inference request, once its model is known */
+    struct convoy_rows *rows;         /* once they are admitted */
 };
 
 /* NULL when memory is out. target is the request line's, before decoding; it is not kept. */

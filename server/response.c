@@ -41,8 +41,9 @@ static void log_answer(const struct convoy_request *request, int status, uint64_
                CONVOY_UINT("total_us", now_us - request->begun_us));
 }
 
-bool convoy_respond(struct convoy_request *request, int status, const char *type, struct convoy_text *text,
-                    int retry_after)
+bool convoy_respond_with(struct convoy_request *request, int status, const char *type,
+                         struct convoy_text *text, int retry_after,
+                         const struct convoy_response_header *headers, size_t header_count)
 {
     struct MHD_Response *response = NULL;
     bool ok = false;
@@ -54,7 +55,11 @@ bool convoy_respond(struct convoy_request *request, int status, const char *type
         return false;
     }
     *text = (struct convoy_text){0}; /* the response frees the bytes */
-    if (add_headers(request, response, status, type, retry_after)) {
+    bool complete = add_headers(request, response, status, type, retry_after);
+    for (size_t i = 0; i < header_count; i++)
+        complete =
+            complete && MHD_add_response_header(response, headers[i].name, headers[i].value) == MHD_YES;
+    if (complete) {
         uint64_t now_us = convoy_now_us();
         request->answered = true;
         convoy_metrics_request(request->http->metrics, request->model == NULL ? "" : request->model->name,
@@ -65,6 +70,12 @@ bool convoy_respond(struct convoy_request *request, int status, const char *type
     }
     MHD_destroy_response(response);
     return ok;
+}
+
+bool convoy_respond(struct convoy_request *request, int status, const char *type, struct convoy_text *text,
+                    int retry_after)
+{
+    return convoy_respond_with(request, status, type, text, retry_after, NULL, 0);
 }
 
 bool convoy_respond_error(struct convoy_request *request, int status, int retry_after, const char *sentence)

@@ -15,11 +15,21 @@
 #define CONVOY_RETRY_NONE   0
 #define CONVOY_RETRY_SOON   1 /* Retry-After, in seconds */
 #define CONVOY_TYPE_JSON    "application/json"
+#define CONVOY_TYPE_BYTES   "application/octet-stream"
 #define CONVOY_TYPE_METRICS "text/plain; version=0.0.4; charset=utf-8"
 
 /* Takes over text's bytes, always. retry_after: seconds, or CONVOY_RETRY_NONE. */
 bool convoy_respond(struct convoy_request *request, int status, const char *type, struct convoy_text *text,
                     int retry_after);
+
+struct convoy_response_header {
+    const char *name, *value;
+};
+
+/* The same with headers of its own. */
+bool convoy_respond_with(struct convoy_request *request, int status, const char *type,
+                         struct convoy_text *text, int retry_after,
+                         const struct convoy_response_header *headers, size_t header_count);
 
 /* {"error": sentence}. */
 bool convoy_respond_error(struct convoy_request *request, int status, int retry_after, const char *sentence);

@@ -1,5 +1,6 @@
 /* What the daemon answers to, in one table. */
 #include "server/classify.h"
+#include "server/infer.h"
 #include "server/route.h"
 #include "server/v2.h"
 
@@ -7,6 +8,8 @@ const struct convoy_route convoy_routes[] = {
     {CONVOY_POST, "/classify", convoy_classify, true},
     {CONVOY_POST, "/v2/models/{model}/classify", convoy_classify, true},
     {CONVOY_POST, "/v2/models/{model}/versions/{version}/classify", convoy_classify, true},
+    {CONVOY_POST, "/v2/models/{model}/infer", convoy_infer, true},
+    {CONVOY_POST, "/v2/models/{model}/versions/{version}/infer", convoy_infer, true},
     {CONVOY_GET, "/v2/health/live", convoy_v2_live, false},
     {CONVOY_GET, "/v2/health/ready", convoy_v2_ready, false},
     {CONVOY_GET, "/v2/models", convoy_v2_models, false},

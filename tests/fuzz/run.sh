@@ -8,7 +8,7 @@ cd "$(dirname "$0")/../.."
 seconds=${1:-15}
 shift || true
 targets=("$@")
-[ ${#targets[@]} -gt 0 ] || targets=(multipart image onnx config worker)
+[ ${#targets[@]} -gt 0 ] || targets=(multipart image onnx config worker inference)
 
 command -v clang >/dev/null || { echo "clang is not installed"; exit 77; }
 flags="-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-sanitize=function"

@@ -1,0 +1,389 @@
+#include "server/infer.h"
+
+#include "engine/base/clock.h"
+#include "server/admission.h"
+#include "server/body_memory.h"
+#include "server/compression.h"
+#include "server/http_internal.h"
+#include "server/infer_answer.h"
+#include "server/inference.h"
+#include "server/lookup.h"
+#include "server/query.h"
+#include "server/response.h"
+#include "server/rows.h"
+#include "server/service_time.h"
+#include "server/suspension.h"
+
+#include <errno.h>
+#include <microhttpd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define HEADER_LENGTH "Inference-Header-Content-Length"
+
+/* What is read on the HTTP thread, in about a millisecond; the rest is left to the decode pool. */
+#define INLINE_JSON   (32u * 1024)
+#define INLINE_TENSOR (1024u * 1024)
+
+/* Compressing less takes longer than sending it; more would keep the HTTP thread from its other connections.
+ */
+#define COMPRESS_LEAST 1024u
+#define COMPRESS_MOST  (1024u * 1024)
+
+enum step { STEP_UNPACK, STEP_HEADER, STEP_DATA, STEP_DONE };
+
+/* The request's, and while the pool reads it the pool's as well. */
+struct convoy_infer {
+    atomic_uint holders;
+    struct convoy_suspension suspension;
+    struct convoy_decode_job job;
+    struct convoy_request *request;
+    struct convoy_model_view view;
+    bool viewed; /* view is still ours */
+    enum step step;
+    size_t json_length; /* 0: the whole body */
+    size_t tensor_counted;
+    struct convoy_inference inference;
+    int code; /* of the step that failed */
+    struct convoy_error error;
+    atomic_bool read; /* by the pool */
+};
+
+void convoy_infer_drop(struct convoy_infer *infer)
+{
+    if (infer == NULL || atomic_fetch_sub_explicit(&infer->holders, 1, memory_order_acq_rel) != 1)
+        return;
+    if (infer->viewed)
+        convoy_model_view_end(&infer->view);
+    convoy_inference_end(&infer->inference);
+    convoy_body_memory_give(infer->tensor_counted);
+    free(infer);
+}
+
+static const char *header(struct convoy_request *request, const char *name)
+{
+    return MHD_lookup_connection_value(request->mhd, MHD_HEADER_KIND, name);
+}
+
+static const char *encoding_of(struct convoy_request *request)
+{
+    const char *encoding = header(request, MHD_HTTP_HEADER_CONTENT_ENCODING);
+    return encoding != NULL && strcasecmp(encoding, "identity") != 0 ? encoding : NULL;
+}
+
+static size_t memory_limit(const struct convoy_request *request)
+{
+    return (size_t)request->http->config->http.max_body_bytes * CONVOY_BODIES_AT_ONCE;
+}
+
+static int no_memory_set_aside(struct convoy_error *error)
+{
+    return convoy_fail(error, -EAGAIN,
+                       "the requests that are being received take all the memory that is set aside for them: "
+                       "try again later");
+}
+
+/* What came in place of what it unpacks to. */
+static int unpack(struct convoy_infer *infer)
+{
+    struct convoy_request *request = infer->request;
+    size_t most = (size_t)request->http->config->http.max_body_bytes, length;
+    uint8_t *unpacked;
+    int code = convoy_decompress(encoding_of(request), request->body, request->body_length, most, &unpacked,
+                                 &length, &infer->error);
+    if (code != 0)
+        return code;
+    if (!convoy_body_memory_take(length, memory_limit(request))) {
+        free(unpacked);
+        return no_memory_set_aside(&infer->error);
+    }
+    free(request->body);
+    convoy_body_memory_give(request->body_capacity);
+    request->body = unpacked;
+    request->body_length = request->body_capacity = length;
+    return 0;
+}
+
+static int read_header(struct convoy_infer *infer)
+{
+    struct convoy_request *request = infer->request;
+    struct convoy_inference *inference = &infer->inference;
+
+    if (infer->json_length > request->body_length)
+        return convoy_fail(&infer->error, -EINVAL, HEADER_LENGTH " is %zu, more than the body's %zu bytes",
+                           infer->json_length, request->body_length);
+    if (request->body_length == 0)
+        return convoy_fail(
+            &infer->error, -EINVAL,
+            "the body is empty: send {\"inputs\": [{\"name\", \"datatype\", \"shape\", \"data\"}]}");
+    inference->shape = &infer->view.shape;
+    inference->max_rows = request->http->config->images.max_per_request;
+    inference->body = request->body;
+    inference->length = request->body_length;
+    inference->json_length = infer->json_length > 0 ? infer->json_length : request->body_length;
+    return convoy_inference_read_header(inference, &infer->error);
+}
+
+static int read_data(struct convoy_infer *infer)
+{
+    size_t bytes = convoy_inference_tensor_bytes(&infer->inference);
+
+    if (!convoy_body_memory_take(bytes, memory_limit(infer->request)))
+        return no_memory_set_aside(&infer->error);
+    infer->tensor_counted = bytes;
+    return convoy_inference_read_data(&infer->inference, &infer->error);
+}
+
+static void take_step(struct convoy_infer *infer)
+{
+    switch (infer->step) {
+    case STEP_UNPACK:
+        infer->code = unpack(infer);
+        break;
+    case STEP_HEADER:
+        infer->code = read_header(infer);
+        break;
+    default:
+        infer->code = read_data(infer);
+        break;
+    }
+    infer->step++;
+}
+
+/* Is the next step too long for the HTTP thread? What a compressed body holds nobody knows before. */
+static bool step_is_long(const struct convoy_infer *infer)
+{
+    size_t json = infer->json_length > 0 ? infer->json_length : infer->request->body_length;
+
+    return infer->step == STEP_UNPACK || (infer->step == STEP_HEADER && json > INLINE_JSON) ||
+           (infer->step == STEP_DATA && convoy_inference_tensor_bytes(&infer->inference) > INLINE_TENSOR);
+}
+
+static uint64_t read_in_pool(struct convoy_decode_job *job, uint32_t index)
+{
+    struct convoy_infer *infer = (struct convoy_infer *)((char *)job - offsetof(struct convoy_infer, job));
+    uint64_t begun_us = convoy_now_us(), took_us;
+
+    (void)index;
+    while (infer->code == 0 && infer->step != STEP_DONE)
+        take_step(infer);
+    took_us = convoy_now_us() - begun_us;
+    atomic_store(&infer->read, true);
+    convoy_resume(&infer->suspension);
+    convoy_infer_drop(infer);
+    return took_us;
+}
+
+static bool refuse(struct convoy_request *request, int status)
+{
+    request->refusal = status;
+    return false;
+}
+
+/* Leaves the rest to the pool; false with refusal set when that would take too long, or the daemon stops. */
+static bool leave_to_pool(struct convoy_infer *infer)
+{
+    struct convoy_request *request = infer->request;
+    struct convoy_http *http = request->http;
+    uint64_t deadline_us = request->complete_us + http->config->timeout_ms * (uint64_t)1000;
+
+    /* A byte of JSON costs about as much as a pixel of a JPEG. */
+    infer->job =
+        (struct convoy_decode_job){.count = 1, .size = request->body_length + 1, .work = read_in_pool};
+    if (convoy_decode_pool_wait_us(http->decode_pool, infer->job.size) >
+        convoy_service_time_spendable_us(deadline_us, convoy_now_us())) {
+        convoy_fail(&request->refusal_reason, 0,
+                    "so much waits to be read that this request would miss its deadline: try again later, or "
+                    "send tensors as binary data");
+        return refuse(request, MHD_HTTP_SERVICE_UNAVAILABLE);
+    }
+    convoy_suspension_init(&infer->suspension, http, request->mhd);
+    atomic_fetch_add_explicit(&infer->holders, 1, memory_order_relaxed);
+    if (convoy_suspend(&infer->suspension, &infer->job))
+        return true;
+    convoy_infer_drop(infer);
+    convoy_fail(&request->refusal_reason, 0, "the server is stopping: send the request again");
+    return refuse(request, MHD_HTTP_SERVICE_UNAVAILABLE);
+}
+
+/* False with refusal set. */
+static bool read_header_length(struct convoy_request *request, size_t *length)
+{
+    const char *text = header(request, HEADER_LENGTH);
+    uint64_t number = 0;
+
+    *length = 0;
+    if (text == NULL)
+        return true;
+    if (convoy_query_number(HEADER_LENGTH, text, strlen(text), 1, UINT32_MAX, &number,
+                            &request->refusal_reason) != 0)
+        return refuse(request, MHD_HTTP_BAD_REQUEST);
+    *length = (size_t)number;
+    return true;
+}
+
+/* False with refusal set, or without when memory is out. */
+static bool begin(struct convoy_request *request, int *retry_after)
+{
+    struct convoy_model *model = convoy_lookup_model(request);
+    struct convoy_model_view view;
+    size_t json_length;
+
+    if (model == NULL || !read_header_length(request, &json_length) ||
+        !convoy_lookup_ready(request, model, &view, retry_after))
+        return false;
+    struct convoy_infer *infer = calloc(1, sizeof *infer);
+    if (infer == NULL) {
+        convoy_model_view_end(&view);
+        return false;
+    }
+    atomic_init(&infer->holders, 1);
+    infer->request = request;
+    infer->view = view;
+    infer->viewed = true;
+    infer->json_length = json_length;
+    infer->step = encoding_of(request) != NULL ? STEP_UNPACK : STEP_HEADER;
+    request->infer = infer;
+    return true;
+}
+
+static int status_of(int code)
+{
+    switch (code) {
+    case -EFBIG:
+    case -EMSGSIZE:
+        return MHD_HTTP_CONTENT_TOO_LARGE;
+    case -ENOTSUP:
+        return MHD_HTTP_UNSUPPORTED_MEDIA_TYPE;
+    case -EAGAIN:
+        return MHD_HTTP_SERVICE_UNAVAILABLE;
+    case -ENOMEM:
+        return MHD_HTTP_INTERNAL_SERVER_ERROR;
+    default:
+        return MHD_HTTP_BAD_REQUEST;
+    }
+}
+
+/* From what was read to rows. False with refusal set, or without when memory is out. */
+static bool hand_over(struct convoy_request *request, int *retry_after)
+{
+    struct convoy_infer *infer = request->infer;
+    struct convoy_inference *inference = &infer->inference;
+
+    if (infer->code != 0) {
+        request->refusal_reason = infer->error;
+        return refuse(request, status_of(infer->code));
+    }
+    uint64_t timeout_us = inference->timeout_us > 0 ? inference->timeout_us
+                                                    : request->http->config->timeout_ms * (uint64_t)1000;
+    struct convoy_model_view view = infer->view;
+    convoy_model_view_hold(&view);
+    struct convoy_rows *rows =
+        convoy_admit(request, &view, inference->count, request->complete_us + timeout_us, retry_after);
+    if (rows == NULL)
+        return false;
+    convoy_inference_place(inference, rows);
+    rows->body = request->body;
+    rows->body_capacity = request->body_capacity + infer->tensor_counted;
+    request->body = NULL;
+    request->body_capacity = 0;
+    infer->tensor_counted = 0;
+    request->rows = rows;
+    return true;
+}
+
+/* The rows' failure is the request's: half a tensor is of no use. */
+static int status_of_rows(const struct convoy_rows *rows, const char **sentence)
+{
+    for (uint32_t i = 0; i < rows->count; i++) {
+        int status = convoy_rows_outcome(rows, i, sentence);
+        if (status != MHD_HTTP_OK)
+            return status;
+    }
+    return MHD_HTTP_OK;
+}
+
+/* Compresses text where the client takes that; returns what went into Content-Encoding, NULL for nothing. */
+static const char *compress_answer(struct convoy_request *request, struct convoy_text *text)
+{
+    enum convoy_encoding encoding = convoy_encoding_choose(header(request, MHD_HTTP_HEADER_ACCEPT_ENCODING));
+    uint8_t *packed;
+    size_t length;
+
+    if (encoding == CONVOY_ENCODING_NONE || text->failed || text->length < COMPRESS_LEAST ||
+        text->length > COMPRESS_MOST ||
+        convoy_compress(encoding, (const uint8_t *)text->bytes, text->length, &packed, &length) != 0)
+        return NULL;
+    convoy_text_free(text);
+    *text = (struct convoy_text){.bytes = (char *)packed, .length = length, .capacity = length};
+    return convoy_encoding_name(encoding);
+}
+
+static bool answer(struct convoy_request *request)
+{
+    struct convoy_rows *rows = request->rows;
+    struct convoy_response_header headers[2];
+    struct convoy_text text = {0};
+    size_t json_length, header_count = 0;
+    const char *sentence = NULL;
+    char length[24];
+
+    if (!convoy_rows_complete(rows))
+        return convoy_respond_error(request, MHD_HTTP_SERVICE_UNAVAILABLE, CONVOY_RETRY_SOON,
+                                    "the server is stopping: send the request again");
+    int status = status_of_rows(rows, &sentence);
+    struct convoy_model_metrics *metrics = rows->view.model->metrics;
+    if (rows->source == CONVOY_ROW_ENCODED)
+        convoy_metrics_observe(metrics, CONVOY_STAGE_DECODE, convoy_rows_decode_us(rows));
+    convoy_metrics_observe(metrics, CONVOY_STAGE_REQUEST, convoy_now_us() - request->complete_us);
+    if (status != MHD_HTTP_OK)
+        return convoy_respond_error(
+            request, status, status == MHD_HTTP_SERVICE_UNAVAILABLE ? CONVOY_RETRY_SOON : CONVOY_RETRY_NONE,
+            sentence);
+
+    convoy_infer_write(&request->infer->inference, rows, &text, &json_length);
+    const char *encoding = compress_answer(request, &text);
+    if (encoding != NULL)
+        headers[header_count++] = (struct convoy_response_header){MHD_HTTP_HEADER_CONTENT_ENCODING, encoding};
+    if (json_length > 0) {
+        snprintf(length, sizeof length, "%zu", json_length);
+        headers[header_count++] = (struct convoy_response_header){HEADER_LENGTH, length};
+    }
+    return convoy_respond_with(request, MHD_HTTP_OK, json_length > 0 ? CONVOY_TYPE_BYTES : CONVOY_TYPE_JSON,
+                               &text, CONVOY_RETRY_NONE, headers, header_count);
+}
+
+static bool respond_refusal(struct convoy_request *request, int retry_after)
+{
+    if (request->refusal == 0)
+        return false;
+    if (request->refusal != MHD_HTTP_SERVICE_UNAVAILABLE)
+        retry_after = CONVOY_RETRY_NONE;
+    return convoy_respond_error(request, request->refusal, retry_after, request->refusal_reason.message);
+}
+
+bool convoy_infer(struct convoy_request *request)
+{
+    int retry_after = CONVOY_RETRY_SOON;
+
+    if (request->rows != NULL)
+        return answer(request); /* the connection was resumed when its rows were done */
+    if (request->infer == NULL) {
+        if (!begin(request, &retry_after))
+            return respond_refusal(request, retry_after);
+        struct convoy_infer *infer = request->infer;
+        while (infer->code == 0 && infer->step != STEP_DONE) {
+            if (step_is_long(infer))
+                return leave_to_pool(infer) || respond_refusal(request, retry_after);
+            take_step(infer);
+        }
+    } else if (!atomic_load(&request->infer->read)) {
+        return convoy_respond_error(request, MHD_HTTP_SERVICE_UNAVAILABLE, CONVOY_RETRY_SOON,
+                                    "the server is stopping: send the request again");
+    }
+    if (!hand_over(request, &retry_after))
+        return respond_refusal(request, retry_after);
+    return convoy_rows_run(request->rows) ? answer(request) : true;
+}

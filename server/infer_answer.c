@@ -1,0 +1,165 @@
+#include "server/infer_answer.h"
+
+#include "server/prediction.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+/* "value:index:label", or "value:index" for a class without a label. */
+#define CLASS_BYTES 512
+
+static const float *output_of(const struct convoy_rows *rows, uint32_t row, uint32_t output)
+{
+    const struct convoy_model_shape *shape = &rows->view.shape;
+    const float *values = rows->outputs + (size_t)row * shape->outputs_per_row;
+
+    for (uint32_t i = 0; i < output; i++)
+        values += shape->output_elements[i];
+    return values;
+}
+
+/* Nine significant digits tell any two float32 apart. JSON knows no NaN and no infinity. */
+static void write_float(struct convoy_text *text, float value)
+{
+    char digits[32];
+    int length = snprintf(digits, sizeof digits, "%.9g", (double)value);
+
+    if (value - value != 0)
+        convoy_text_add(text, "null");
+    else
+        convoy_text_put(text, digits, (size_t)length);
+}
+
+static void put_size(struct convoy_text *text, size_t size)
+{
+    const char bytes[4] = {(char)size, (char)(size >> 8), (char)(size >> 16), (char)(size >> 24)};
+
+    convoy_text_put(text, bytes, sizeof bytes);
+}
+
+/* The highest classes of one row, each given to put. */
+static void each_class(const struct convoy_rows *rows, uint32_t row,
+                       const struct convoy_inference_output *output, struct convoy_text *text,
+                       void (*put)(struct convoy_text *text, const char *string, bool first))
+{
+    struct convoy_prediction best[CONVOY_TOP_MAX];
+    uint32_t elements = rows->view.shape.output_elements[output->index];
+    uint32_t found =
+        convoy_predict(output_of(rows, row, output->index), elements, output->classes, false, best);
+
+    for (uint32_t k = 0; k < found; k++) {
+        char string[CLASS_BYTES], number[16];
+        const char *label = convoy_model_label(&rows->view, best[k].index, number);
+        bool named = label != number;
+        snprintf(string, sizeof string, "%f:%u%s%s", (double)best[k].probability, best[k].index,
+                 named ? ":" : "", named ? label : "");
+        put(text, string, row == 0 && k == 0);
+    }
+}
+
+static void put_json_class(struct convoy_text *text, const char *string, bool first)
+{
+    if (!first)
+        convoy_text_add(text, ",");
+    convoy_text_string(text, string);
+}
+
+static void put_binary_class(struct convoy_text *text, const char *string, bool first)
+{
+    (void)first;
+    put_size(text, strlen(string));
+    convoy_text_put(text, string, strlen(string));
+}
+
+static void write_data(const struct convoy_rows *rows, const struct convoy_inference_output *output,
+                       struct convoy_text *text)
+{
+    uint32_t elements = rows->view.shape.output_elements[output->index];
+
+    convoy_text_add(text, ",\"data\":[");
+    for (uint32_t row = 0; row < rows->count; row++) {
+        if (output->classes > 0) {
+            each_class(rows, row, output, text, put_json_class);
+            continue;
+        }
+        const float *values = output_of(rows, row, output->index);
+        for (uint32_t i = 0; i < elements; i++) {
+            if (row + i > 0)
+                convoy_text_add(text, ",");
+            write_float(text, values[i]);
+        }
+    }
+    convoy_text_add(text, "]");
+}
+
+static void write_binary(const struct convoy_rows *rows, const struct convoy_inference_output *output,
+                         struct convoy_text *text)
+{
+    uint32_t elements = rows->view.shape.output_elements[output->index];
+
+    for (uint32_t row = 0; row < rows->count; row++) {
+        if (output->classes > 0)
+            each_class(rows, row, output, text, put_binary_class);
+        else
+            convoy_text_put(text, (const char *)output_of(rows, row, output->index),
+                            elements * sizeof(float));
+    }
+}
+
+/* binary: what the output has behind the JSON. */
+static void write_output(const struct convoy_rows *rows, const struct convoy_inference_output *output,
+                         size_t binary, struct convoy_text *text)
+{
+    const struct convoy_model_shape *shape = &rows->view.shape;
+    uint32_t elements = shape->output_elements[output->index];
+
+    convoy_text_add(text, "{\"name\":");
+    convoy_text_string(text, shape->output_names[output->index]);
+    if (output->classes > 0)
+        convoy_text_add(text, ",\"datatype\":\"BYTES\",\"shape\":[");
+    else
+        convoy_text_add(text, ",\"datatype\":\"FP32\",\"shape\":[");
+    convoy_text_natural(text, rows->count);
+    convoy_text_add(text, ",");
+    convoy_text_natural(text, output->classes > 0 && output->classes < elements ? output->classes : elements);
+    convoy_text_add(text, "]");
+    if (output->binary) {
+        convoy_text_add(text, ",\"parameters\":{\"binary_data_size\":");
+        convoy_text_natural(text, binary);
+        convoy_text_add(text, "}");
+    } else {
+        write_data(rows, output, text);
+    }
+    convoy_text_add(text, "}");
+}
+
+void convoy_infer_write(const struct convoy_inference *inference, const struct convoy_rows *rows,
+                        struct convoy_text *text, size_t *json_length)
+{
+    const struct convoy_model *model = rows->view.model;
+    struct convoy_text binary = {0}; /* first, since the JSON tells its sizes */
+
+    convoy_text_add(text, "{\"model_name\":");
+    convoy_text_string(text, model->name);
+    convoy_text_add(text, ",\"model_version\":");
+    convoy_text_string(text, model->version);
+    if (inference->id != NULL) {
+        convoy_text_add(text, ",\"id\":");
+        convoy_text_string(text, inference->id);
+    }
+    convoy_text_add(text, ",\"outputs\":[");
+    for (uint32_t i = 0; i < inference->output_count; i++) {
+        size_t before = binary.length;
+        if (i > 0)
+            convoy_text_add(text, ",");
+        if (inference->outputs[i].binary)
+            write_binary(rows, &inference->outputs[i], &binary);
+        write_output(rows, &inference->outputs[i], binary.length - before, text);
+    }
+    convoy_text_add(text, "]}");
+    *json_length = binary.length > 0 ? text->length : 0;
+    convoy_text_put(text, binary.bytes, binary.length);
+    text->failed = text->failed || binary.failed;
+    convoy_text_free(&binary);
+}

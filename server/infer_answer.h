@@ -1,0 +1,16 @@
+/* What an inference request is answered with, once its rows are done. */
+#ifndef CONVOY_SERVER_INFER_ANSWER_H
+#define CONVOY_SERVER_INFER_ANSWER_H
+
+#include "server/inference.h"
+#include "server/rows.h"
+#include "server/text.h"
+
+#include <stddef.h>
+
+/* Appends the JSON and, behind it, the outputs that were wanted in binary. *json_length: of the JSON, where
+ * something lies behind it, else 0. */
+void convoy_infer_write(const struct convoy_inference *inference, const struct convoy_rows *rows,
+                        struct convoy_text *text, size_t *json_length);
+
+#endif

@@ -1,0 +1,335 @@
+#include "server/inference.h"
+
+#include "engine/base/json.h"
+#include "server/model_config.h"
+#include "server/prediction.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define REQUEST "the request" /* as sentences call the JSON */
+
+static uint64_t row_elements(const struct convoy_model_shape *shape)
+{
+    return (uint64_t)shape->channels * shape->height * shape->width;
+}
+
+/* What sentences call item i of a list. */
+static struct convoy_json at(const cJSON *item, const char *list, uint32_t i)
+{
+    struct convoy_json json = {.value = item, .file = REQUEST};
+    snprintf(json.path, sizeof json.path, "%s[%u]", list, i);
+    return json;
+}
+
+/* The list under key, NULL when it is absent. */
+static int read_list(const struct convoy_json *object, const char *key, const cJSON **list,
+                     struct convoy_error *error)
+{
+    *list = convoy_json_has(object, key) ? cJSON_GetObjectItemCaseSensitive(object->value, key) : NULL;
+    if (*list != NULL && !cJSON_IsArray(*list))
+        return convoy_fail(error, -EINVAL, "%s: %s must be an array", REQUEST, key);
+    return 0;
+}
+
+static int read_shape(const struct convoy_json *input, struct convoy_tensor_shape *shape,
+                      struct convoy_error *error)
+{
+    double dims[CONVOY_TENSOR_RANK];
+    int code = convoy_json_doubles(input, "shape", 1, 1e9, dims, CONVOY_TENSOR_RANK, &shape->rank, error);
+    for (uint32_t i = 0; code == 0 && i < shape->rank; i++) {
+        shape->dims[i] = (uint64_t)dims[i];
+        if ((double)shape->dims[i] != dims[i])
+            code = convoy_fail(error, -EINVAL, "%s: inputs[0].shape must be whole numbers", REQUEST);
+    }
+    return code;
+}
+
+static bool is_shape(const struct convoy_tensor_shape *shape, uint32_t a, uint32_t b, uint32_t c)
+{
+    return shape->rank == 4 && shape->dims[1] == a && shape->dims[2] == b && shape->dims[3] == c;
+}
+
+/* What the rows are, from datatype and shape. Pixels come in the network's order or interleaved; where the
+ * two are alike the network's order counts, since it is what the metadata says. */
+static int choose_source(struct convoy_inference *inference, struct convoy_error *error)
+{
+    const struct convoy_model_shape *model = inference->shape;
+    const struct convoy_tensor_shape *shape = &inference->tensor_shape;
+    uint32_t c = model->channels, h = model->height, w = model->width;
+    bool network_order = is_shape(shape, c, h, w);
+
+    switch (inference->type) {
+    case CONVOY_BYTES:
+        inference->source = CONVOY_ROW_ENCODED;
+        if (c != 1 && c != 3)
+            return convoy_fail(error, -EINVAL,
+                               "the model takes %u channels, not an image's 1 or 3: send FP32", c);
+        if (shape->rank == 1 || (shape->rank == 2 && shape->dims[1] == 1))
+            return 0;
+        return convoy_fail(error, -EINVAL, "%s: inputs[0].shape of image files must be [N] or [N,1]",
+                           REQUEST);
+    case CONVOY_UINT8:
+        inference->source = network_order && c > 1 ? CONVOY_ROW_U8_CHW : CONVOY_ROW_U8_HWC;
+        if (c > CONVOY_PIXEL_CHANNELS)
+            return convoy_fail(error, -EINVAL,
+                               "the model takes %u channels, more than pixels have: send FP32", c);
+        if (network_order || is_shape(shape, h, w, c))
+            return 0;
+        return convoy_fail(error, -EINVAL,
+                           "%s: inputs[0].shape of pixels must be [N,%u,%u,%u] or [N,%u,%u,%u]", REQUEST, c,
+                           h, w, h, w, c);
+    default:
+        inference->source = CONVOY_ROW_F32_CHW;
+        if (network_order)
+            return 0;
+        return convoy_fail(error, -EINVAL, "%s: inputs[0].shape must be [N,%u,%u,%u]", REQUEST, c, h, w);
+    }
+}
+
+static int check_count(struct convoy_inference *inference, struct convoy_error *error)
+{
+    uint64_t count = inference->tensor_shape.dims[0];
+    if (count > inference->max_rows)
+        return convoy_fail(error, -EFBIG,
+                           "%s: inputs[0] has %" PRIu64
+                           " images and images.max_per_request is %u: send them in several requests",
+                           REQUEST, count, inference->max_rows);
+    inference->count = (uint32_t)count;
+    return 0;
+}
+
+/* Where the data is: exactly one place. */
+static int find_data(struct convoy_inference *inference, const struct convoy_json *input,
+                     struct convoy_error *error)
+{
+    struct convoy_json parameters;
+    size_t behind = inference->length - inference->json_length;
+    int code = convoy_json_object(input, "parameters", &parameters, error);
+    if (code != 0)
+        return code;
+    inference->has_data = convoy_json_has(input, "data");
+    inference->has_binary = convoy_json_has(&parameters, "binary_data_size");
+    code =
+        convoy_json_uint64(&parameters, "binary_data_size", 0, UINT32_MAX, &inference->binary_bytes, error);
+    if (code != 0)
+        return code;
+    if (inference->has_data == inference->has_binary)
+        return convoy_fail(error, -EINVAL, "%s: inputs[0] needs data, or parameters.binary_data_size",
+                           REQUEST);
+    if (inference->binary_bytes != behind)
+        return convoy_fail(
+            error, -EINVAL,
+            "behind the JSON of %zu bytes (Inference-Header-Content-Length) lie %zu bytes, not the "
+            "%" PRIu64 " that binary_data_size says",
+            inference->json_length, behind, inference->binary_bytes);
+    /* A shape that lies must not take memory: an element takes two characters. */
+    uint64_t elements = convoy_tensor_elements(&inference->tensor_shape);
+    uint64_t bytes = elements * convoy_datatype_bytes(inference->type);
+    if (inference->has_data && elements > inference->cut.data_length)
+        return convoy_fail(error, -EINVAL,
+                           "data has other elements than shape says, which is %" PRIu64
+                           ": send them flat, or nested as shape says",
+                           elements);
+    if (inference->has_binary && inference->type != CONVOY_BYTES && bytes != inference->binary_bytes)
+        return convoy_fail(error, -EINVAL,
+                           "binary_data_size is %" PRIu64
+                           ", but a tensor of this shape and datatype has %" PRIu64 " bytes",
+                           inference->binary_bytes, bytes);
+    return 0;
+}
+
+static int read_input(struct convoy_inference *inference, const cJSON *inputs, struct convoy_error *error)
+{
+    const char *name = NULL, *type = NULL, *expected = inference->shape->input_name;
+    if (inputs == NULL || cJSON_GetArraySize(inputs) != 1)
+        return convoy_fail(error, -EINVAL, "%s: inputs must be an array of one tensor, '%s'", REQUEST,
+                           expected);
+    struct convoy_json input = at(inputs->child, "inputs", 0);
+    int code;
+    if (!cJSON_IsObject(input.value))
+        return convoy_fail(error, -EINVAL, "%s: inputs[0] must be an object", REQUEST);
+    if ((code = convoy_json_string(&input, "name", &name, error)) != 0 ||
+        (code = convoy_json_string(&input, "datatype", &type, error)) != 0 ||
+        (code = read_shape(&input, &inference->tensor_shape, error)) != 0)
+        return code;
+    if (name == NULL || type == NULL || inference->tensor_shape.rank == 0)
+        return convoy_fail(error, -EINVAL, "%s: inputs[0] needs name, datatype and shape", REQUEST);
+    if (strcmp(name, expected) != 0)
+        return convoy_fail(error, -EINVAL, "the model has no input '%.64s': its input is '%s'", name,
+                           expected);
+    if ((code = convoy_datatype_parse(type, &inference->type, error)) != 0 ||
+        (code = choose_source(inference, error)) != 0 || (code = check_count(inference, error)) != 0)
+        return code;
+    return find_data(inference, &input, error);
+}
+
+static int read_output(struct convoy_inference *inference, const cJSON *item, uint32_t i, bool binary,
+                       struct convoy_error *error)
+{
+    const struct convoy_model_shape *shape = inference->shape;
+    struct convoy_inference_output *output = &inference->outputs[i];
+    struct convoy_json json = at(item, "outputs", i), parameters;
+    const char *name = NULL;
+    int code;
+    if (!cJSON_IsObject(item))
+        return convoy_fail(error, -EINVAL, "%s: outputs[%u] must be an object", REQUEST, i);
+    *output = (struct convoy_inference_output){.binary = binary};
+    if ((code = convoy_json_string(&json, "name", &name, error)) != 0 ||
+        (code = convoy_json_object(&json, "parameters", &parameters, error)) != 0 ||
+        (code = convoy_json_bool(&parameters, "binary_data", &output->binary, error)) != 0 ||
+        (code = convoy_json_uint32(&parameters, "classification", 0, CONVOY_TOP_MAX, &output->classes,
+                                   error)) != 0)
+        return code;
+    while (name != NULL && output->index < shape->output_count &&
+           strcmp(name, shape->output_names[output->index]) != 0)
+        output->index++;
+    if (name == NULL || output->index == shape->output_count)
+        return convoy_fail(error, -EINVAL, "the model has no output '%.64s': GET /v2/models/NAME lists them",
+                           name == NULL ? "" : name);
+    for (uint32_t j = 0; j < i; j++)
+        if (inference->outputs[j].index == output->index)
+            return convoy_fail(error, -EINVAL, "%s: outputs names '%.64s' twice", REQUEST, name);
+    return 0;
+}
+
+static int read_outputs(struct convoy_inference *inference, const cJSON *outputs, bool binary,
+                        struct convoy_error *error)
+{
+    uint32_t wanted = outputs == NULL ? 0 : (uint32_t)cJSON_GetArraySize(outputs), i = 0;
+    const cJSON *item;
+    int code = 0;
+    if (wanted > inference->shape->output_count)
+        return convoy_fail(error, -EINVAL, "%s: outputs names more than the model has", REQUEST);
+    cJSON_ArrayForEach(item, outputs)
+    {
+        if ((code = read_output(inference, item, i++, binary, error)) != 0)
+            return code;
+    }
+    inference->output_count = wanted > 0 ? wanted : inference->shape->output_count;
+    for (; i < inference->output_count; i++)
+        inference->outputs[i] = (struct convoy_inference_output){.index = i, .binary = binary};
+    return 0;
+}
+
+int convoy_inference_read_header(struct convoy_inference *inference, struct convoy_error *error)
+{
+    struct convoy_json root, parameters;
+    const cJSON *inputs, *outputs;
+    bool binary = false;
+    int code = convoy_tensor_cut((const char *)inference->body, inference->json_length, &inference->cut);
+
+    if (code != 0)
+        return convoy_fail(error, code, "the server is out of memory: try again later");
+    if ((code = convoy_json_parse(inference->cut.header, inference->cut.header_length, REQUEST,
+                                  &inference->document, error)) != 0 ||
+        (code = convoy_json_root(inference->document, REQUEST, &root, error)) != 0 ||
+        (code = convoy_json_string(&root, "id", &inference->id, error)) != 0 ||
+        (code = convoy_json_object(&root, "parameters", &parameters, error)) != 0 ||
+        (code = convoy_json_uint64(&parameters, "timeout", 0, UINT64_C(3600000000), &inference->timeout_us,
+                                   error)) != 0 ||
+        (code = convoy_json_bool(&parameters, "binary_data_output", &binary, error)) != 0 ||
+        (code = read_list(&root, "inputs", &inputs, error)) != 0 ||
+        (code = read_list(&root, "outputs", &outputs, error)) != 0 ||
+        (code = read_input(inference, inputs, error)) != 0)
+        return code == -EFBIG || code == -ENOMEM ? code : -EINVAL;
+    return read_outputs(inference, outputs, binary, error);
+}
+
+size_t convoy_inference_tensor_bytes(const struct convoy_inference *inference)
+{
+    uint64_t elements = convoy_tensor_elements(&inference->tensor_shape);
+
+    if (inference->type == CONVOY_BYTES)
+        return inference->count * sizeof(struct convoy_part);
+    if (inference->has_binary && (inference->type == CONVOY_FP32 || inference->type == CONVOY_UINT8))
+        return 0;
+    return (size_t)elements * (inference->type == CONVOY_UINT8 ? 1 : sizeof(float));
+}
+
+/* Files one behind the other, each with its length before it: 4 bytes, little-endian. */
+static int split_files(struct convoy_inference *inference, struct convoy_error *error)
+{
+    const uint8_t *at = inference->body + inference->json_length;
+    size_t left = inference->length - inference->json_length;
+
+    for (uint32_t i = 0; i < inference->count; i++) {
+        size_t length =
+            left < 4 ? 0 : (size_t)at[0] | (size_t)at[1] << 8 | (size_t)at[2] << 16 | (size_t)at[3] << 24;
+        if (left < 4 || length > left - 4)
+            return convoy_fail(error, -EINVAL,
+                               "the binary data ends within element %u of %u: each is its length in 4 bytes, "
+                               "little-endian, and its bytes",
+                               i, inference->count);
+        inference->parts[i] = (struct convoy_part){at + 4, length};
+        at += 4 + length;
+        left -= 4 + length;
+    }
+    if (left > 0)
+        return convoy_fail(error, -EINVAL, "the binary data has %zu bytes behind its %u elements", left,
+                           inference->count);
+    return 0;
+}
+
+static int read_files(struct convoy_inference *inference, struct convoy_error *error)
+{
+    inference->parts = calloc(inference->count, sizeof *inference->parts);
+    if (inference->parts == NULL)
+        return convoy_fail(error, -ENOMEM, "the server is out of memory: try again later");
+    if (inference->has_binary)
+        return split_files(inference, error);
+    return convoy_tensor_files((char *)inference->body + inference->cut.data, inference->cut.data_length,
+                               &inference->tensor_shape, inference->parts, error);
+}
+
+int convoy_inference_read_data(struct convoy_inference *inference, struct convoy_error *error)
+{
+    size_t elements = inference->count * (size_t)row_elements(inference->shape);
+    size_t bytes = convoy_inference_tensor_bytes(inference);
+
+    if (inference->type == CONVOY_BYTES)
+        return read_files(inference, error);
+    inference->row_bytes = (size_t)row_elements(inference->shape) *
+                           (inference->source == CONVOY_ROW_F32_CHW ? sizeof(float) : 1);
+    inference->base = inference->body + inference->json_length;
+    if (bytes == 0)
+        return 0;
+    inference->tensor = malloc(bytes);
+    if (inference->tensor == NULL)
+        return convoy_fail(error, -ENOMEM, "the server is out of memory: try again later");
+    inference->base = inference->tensor;
+    if (inference->has_data)
+        return convoy_tensor_numbers((const char *)inference->body + inference->cut.data,
+                                     inference->cut.data_length, &inference->tensor_shape, inference->type,
+                                     inference->tensor, error);
+    convoy_datatype_to_float(inference->type, inference->body + inference->json_length, elements,
+                             inference->tensor);
+    return 0;
+}
+
+void convoy_inference_place(struct convoy_inference *inference, struct convoy_rows *rows)
+{
+    rows->source = inference->source;
+    for (uint32_t i = 0; i < inference->count; i++)
+        rows->row[i].part =
+            inference->parts != NULL
+                ? inference->parts[i]
+                : (struct convoy_part){inference->base + i * inference->row_bytes, inference->row_bytes};
+    rows->tensor = inference->tensor;
+    inference->tensor = NULL;
+}
+
+void convoy_inference_end(struct convoy_inference *inference)
+{
+    cJSON_Delete(inference->document);
+    free(inference->cut.header);
+    free(inference->parts);
+    free(inference->tensor);
+    inference->document = NULL;
+    inference->cut.header = NULL;
+    inference->parts = NULL;
+    inference->tensor = NULL;
+}

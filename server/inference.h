@@ -1,0 +1,73 @@
+/* An inference request of the Open Inference Protocol (KServe V2, REST) and its binary tensor data extension:
+ * from the body to rows for a slot, and what is wanted of the answer.
+ *
+ * Reading is in two steps, so that the large one can be left to another thread: the header (JSON, its numbers
+ * cut out: tensor_cut.h), then the data. Pure functions over the body; one thread at a time. Errors are
+ * -EINVAL (400), -EFBIG (413) and -ENOMEM, with a sentence. */
+#ifndef CONVOY_SERVER_INFERENCE_H
+#define CONVOY_SERVER_INFERENCE_H
+
+#include "engine/base/error.h"
+#include "server/datatype.h"
+#include "server/rows.h"
+#include "server/tensor_cut.h"
+#include "server/tensor_text.h"
+
+#include <cjson/cJSON.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define CONVOY_INFERENCE_OUTPUTS 16 /* as many as a model has, convoy_model_shape */
+
+struct convoy_inference_output {
+    uint32_t index;   /* among the model's outputs */
+    uint32_t classes; /* how many of the highest, as "value:index:label"; 0: the tensor itself */
+    bool binary;      /* behind the answer's JSON instead of in it */
+};
+
+struct convoy_inference {
+    /* What the caller sets; all of it outlives the inference. */
+    const struct convoy_model_shape *shape;
+    uint32_t max_rows;
+    uint8_t *body; /* changed in place: base64 is decoded there */
+    size_t length, json_length;
+
+    /* The header's. */
+    const char *id;      /* NULL: none */
+    uint64_t timeout_us; /* 0: not said */
+    uint32_t count;      /* rows */
+    enum convoy_row_source source;
+    uint32_t output_count; /* in the order of the request, or the model's */
+    struct convoy_inference_output outputs[CONVOY_INFERENCE_OUTPUTS];
+
+    /* The data's: rows of row_bytes at base, or parts; both may point into body or tensor. */
+    const uint8_t *base;
+    size_t row_bytes;
+    struct convoy_part *parts;
+    void *tensor;
+
+    /* Its own. */
+    cJSON *document;
+    struct convoy_tensor_cut cut;
+    enum convoy_datatype type;
+    struct convoy_tensor_shape tensor_shape;
+    bool has_data;         /* "data" in the JSON */
+    uint64_t binary_bytes; /* "binary_data_size" */
+    bool has_binary;
+};
+
+int convoy_inference_read_header(struct convoy_inference *inference, struct convoy_error *error);
+
+/* Bytes that convoy_inference_read_data() allocates for a tensor, 0 where rows are used as they lie in the
+ * body. */
+size_t convoy_inference_tensor_bytes(const struct convoy_inference *inference);
+
+int convoy_inference_read_data(struct convoy_inference *inference, struct convoy_error *error);
+
+/* Tells rows, of which there are count, where they are. rows takes tensor over. */
+void convoy_inference_place(struct convoy_inference *inference, struct convoy_rows *rows);
+
+void convoy_inference_end(struct convoy_inference *inference); /* frees what it made; all-zero is allowed */
+
+#endif

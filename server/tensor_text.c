@@ -1,0 +1,305 @@
+#include "server/tensor_text.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LONGEST_NUMBER 128 /* characters */
+
+struct reader {
+    char *at, *end;
+    const struct convoy_tensor_shape *shape;
+    uint64_t elements, read;            /* of the shape; so far */
+    uint32_t depth, leaf_depth;         /* of arrays; that in which elements lie, 0 until the first */
+    uint64_t count[CONVOY_TENSOR_RANK]; /* items of the array at each depth */
+    struct convoy_error *error;
+};
+
+/* Reads the element at reader->at, which is no bracket, comma, space or end. */
+typedef int read_element(struct reader *reader, void *context);
+
+static void skip_space(struct reader *reader)
+{
+    while (reader->at < reader->end &&
+           (*reader->at == ' ' || *reader->at == '\n' || *reader->at == '\r' || *reader->at == '\t'))
+        reader->at++;
+}
+
+static int malformed(struct reader *reader)
+{
+    return convoy_fail(reader->error, -EINVAL,
+                       "data is no JSON array behind element %" PRIu64 ": send [1, 2.5, ...]", reader->read);
+}
+
+static int wrong_count(struct reader *reader)
+{
+    return convoy_fail(reader->error, -EINVAL,
+                       "data has other elements than shape says, which is %" PRIu64
+                       ": send them flat, or nested as shape says",
+                       reader->elements);
+}
+
+static int element(struct reader *reader, read_element *read, void *context)
+{
+    if (reader->leaf_depth == 0)
+        reader->leaf_depth = reader->depth;
+    /* Flat, or as deep as the shape: nothing between. */
+    if (reader->depth != reader->leaf_depth || (reader->depth != 1 && reader->depth != reader->shape->rank) ||
+        reader->read == reader->elements)
+        return wrong_count(reader);
+    int code = read(reader, context);
+    reader->count[reader->depth - 1]++;
+    reader->read++;
+    return code;
+}
+
+static int open_array(struct reader *reader)
+{
+    if (reader->depth == reader->shape->rank)
+        return wrong_count(reader);
+    if (reader->depth > 0)
+        reader->count[reader->depth - 1]++;
+    reader->count[reader->depth++] = 0;
+    return 0;
+}
+
+static int close_array(struct reader *reader)
+{
+    uint64_t wanted = reader->leaf_depth == 1 ? reader->elements : reader->shape->dims[reader->depth - 1];
+    if (reader->count[reader->depth - 1] != wanted)
+        return wrong_count(reader);
+    reader->depth--;
+    return 0;
+}
+
+static int read_array(struct reader *reader, read_element *read, void *context)
+{
+    bool value_next = true; /* else a comma or the array's end */
+    int code = 0;
+
+    skip_space(reader);
+    if (reader->at == reader->end || *reader->at != '[')
+        return malformed(reader);
+    do {
+        char c = *reader->at;
+        if (value_next && c == '[') {
+            reader->at++;
+            code = open_array(reader);
+        } else if (!value_next && c == ',') {
+            reader->at++;
+            value_next = true;
+        } else if (!value_next && c == ']') {
+            reader->at++;
+            code = close_array(reader);
+        } else if (value_next && c != ']' && c != ',') {
+            code = element(reader, read, context);
+            value_next = false;
+        } else {
+            code = c == ']' && reader->read == 0 ? wrong_count(reader) : malformed(reader);
+        }
+        skip_space(reader);
+    } while (code == 0 && reader->depth > 0 && reader->at < reader->end);
+    if (code == 0 && (reader->depth > 0 || reader->at != reader->end))
+        code = malformed(reader);
+    return code;
+}
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* Digits from *at on into *mantissa, as long as that stays below 2^53; *exact is false past it. Returns how
+ * many there were. */
+static size_t digits(const char **at, const char *end, uint64_t *mantissa, bool *exact)
+{
+    const char *begun = *at;
+    for (; *at < end && is_digit(**at); (*at)++) {
+        if (*mantissa > (UINT64_C(1) << 53) / 10 - 1)
+            *exact = false;
+        else
+            *mantissa = *mantissa * 10 + (uint64_t)(**at - '0');
+    }
+    return (size_t)(*at - begun);
+}
+
+static double with_strtod(const char *begun, size_t length)
+{
+    char text[LONGEST_NUMBER + 1];
+    memcpy(text, begun, length);
+    text[length] = '\0';
+    return strtod(text, NULL); /* the daemon stays in the locale "C" */
+}
+
+/* JSON's grammar of a number (RFC 8259, 6). False where there is none. Below 2^53 and for powers of ten up to
+ * 22, which are exact, one multiplication or division rounds right (Clinger, How to Read Floating Point
+ * Numbers Accurately, 1990); the rest is the C library's. */
+static bool number(struct reader *reader, double *value)
+{
+    static const double tens[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
+                                  1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+    const char *begun = reader->at, *at = begun, *end = reader->end;
+    uint64_t mantissa = 0, written = 0;
+    bool exact = true, negative = *at == '-', down = false;
+    int power = 0;
+
+    at += negative;
+    const char *whole = at;
+    size_t count = digits(&at, end, &mantissa, &exact);
+    if (count == 0 || (count > 1 && *whole == '0'))
+        return false;
+    if (at < end && *at == '.') {
+        at++;
+        count = digits(&at, end, &mantissa, &exact);
+        if (count == 0)
+            return false;
+        power = count < 400 ? -(int)count : -400;
+    }
+    if (at < end && (*at == 'e' || *at == 'E')) {
+        bool small = true;
+        at++;
+        if (at < end && (*at == '+' || *at == '-'))
+            down = *at++ == '-';
+        if (digits(&at, end, &written, &small) == 0)
+            return false;
+        power += (int)(written < 1000 ? written : 1000) * (down ? -1 : 1);
+    }
+    reader->at += at - begun;
+    if ((size_t)(at - begun) > LONGEST_NUMBER)
+        return false;
+    if (!exact || power < -22 || power > 22)
+        *value = with_strtod(begun, (size_t)(at - begun));
+    else if (power < 0)
+        *value = (negative ? -1.0 : 1.0) * ((double)mantissa / tens[-power]);
+    else
+        *value = (negative ? -1.0 : 1.0) * ((double)mantissa * tens[power]);
+    return true;
+}
+
+struct numbers {
+    enum convoy_datatype type;
+    bool whole; /* integers from least to most */
+    double least, most;
+    float *floats;
+    uint8_t *bytes;
+};
+
+static int read_number(struct reader *reader, void *context)
+{
+    const struct numbers *numbers = context;
+    double value;
+
+    if (!number(reader, &value))
+        return convoy_fail(reader->error, -EINVAL,
+                           "data[%" PRIu64 "] (counted flat) is no JSON number of at most %d characters",
+                           reader->read, LONGEST_NUMBER);
+    if (numbers->whole && (value < numbers->least || value > numbers->most || value != floor(value)))
+        return convoy_fail(reader->error, -EINVAL, "data[%" PRIu64 "] (counted flat) is no %s", reader->read,
+                           convoy_datatype_name(numbers->type));
+    if (numbers->bytes != NULL) {
+        numbers->bytes[reader->read] = (uint8_t)value;
+        return 0;
+    }
+    float rounded = (float)value;
+    if (!isfinite(rounded))
+        return convoy_fail(reader->error, -EINVAL, "data[%" PRIu64 "] (counted flat) is too large for FP32",
+                           reader->read);
+    numbers->floats[reader->read] = rounded;
+    return 0;
+}
+
+uint64_t convoy_tensor_elements(const struct convoy_tensor_shape *shape)
+{
+    uint64_t elements = 1;
+    for (uint32_t i = 0; i < shape->rank; i++)
+        if (__builtin_mul_overflow(elements, shape->dims[i], &elements))
+            return UINT64_MAX;
+    return elements;
+}
+
+int convoy_tensor_numbers(const char *text, size_t length, const struct convoy_tensor_shape *shape,
+                          enum convoy_datatype type, void *values, struct convoy_error *error)
+{
+    struct reader reader = {.at = (char *)text,
+                            .end = (char *)text + length,
+                            .shape = shape,
+                            .elements = convoy_tensor_elements(shape),
+                            .error = error};
+    struct numbers numbers = {.type = type};
+
+    numbers.whole = convoy_datatype_range(type, &numbers.least, &numbers.most);
+    if (type == CONVOY_UINT8)
+        numbers.bytes = values;
+    else
+        numbers.floats = values;
+    return read_array(&reader, read_number, &numbers);
+}
+
+/* The six bits of a character; -1 for any other. */
+static int sextet(char c)
+{
+    if (c >= 'A' && c <= 'Z')
+        return c - 'A';
+    if (c >= 'a' && c <= 'z')
+        return c - 'a' + 26;
+    if (is_digit(c))
+        return c - '0' + 52;
+    if (c == '+' || c == '-')
+        return 62;
+    return c == '/' || c == '_' ? 63 : -1;
+}
+
+static int read_file(struct reader *reader, void *context)
+{
+    struct convoy_part *part = (struct convoy_part *)context + reader->read;
+    uint32_t bits = 0, have = 0, padding = 0;
+    char *out = reader->at;
+
+    part->bytes = (const uint8_t *)out;
+    if (*reader->at == '"')
+        reader->at++;
+    else
+        return convoy_fail(reader->error, -EINVAL,
+                           "data[%" PRIu64 "] (counted flat) is no string: send each file as base64",
+                           reader->read);
+    for (; reader->at < reader->end && *reader->at != '"'; reader->at++) {
+        /* Some writers of JSON put a backslash before the slash. */
+        if (*reader->at == '\\' && reader->at + 1 < reader->end && reader->at[1] == '/')
+            reader->at++;
+        int value = sextet(*reader->at);
+        if (*reader->at == '=' && padding < 2) {
+            padding++;
+            continue;
+        }
+        if (value < 0 || padding > 0)
+            return convoy_fail(reader->error, -EINVAL,
+                               "data[%" PRIu64 "] (counted flat) is no base64: send each file as base64",
+                               reader->read);
+        bits = bits << 6 | (uint32_t)value;
+        have += 6;
+        if (have >= 8) {
+            have -= 8;
+            *out++ = (char)(bits >> have);
+        }
+    }
+    if (reader->at == reader->end || have == 6)
+        return malformed(reader);
+    reader->at++;
+    part->length = (size_t)((const uint8_t *)out - part->bytes);
+    return 0;
+}
+
+int convoy_tensor_files(char *text, size_t length, const struct convoy_tensor_shape *shape,
+                        struct convoy_part *parts, struct convoy_error *error)
+{
+    struct reader reader = {.at = text,
+                            .end = text + length,
+                            .shape = shape,
+                            .elements = convoy_tensor_elements(shape),
+                            .error = error};
+
+    return read_array(&reader, read_file, parts);
+}

@@ -1,0 +1,34 @@
+/* The "data" of a tensor in JSON, straight into numbers: no object is made of each. Any thread. */
+#ifndef CONVOY_SERVER_TENSOR_TEXT_H
+#define CONVOY_SERVER_TENSOR_TEXT_H
+
+#include "engine/base/error.h"
+#include "server/datatype.h"
+#include "server/multipart.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define CONVOY_TENSOR_RANK 8
+
+struct convoy_tensor_shape {
+    uint32_t rank; /* 1 to CONVOY_TENSOR_RANK */
+    uint64_t dims[CONVOY_TENSOR_RANK];
+};
+
+/* Reads an array of numbers, flat or nested as shape says, into values: uint8_t for UINT8, float32 for every
+ * other numeric type, room for all of shape's elements. A number is rounded to the nearest float32; one that
+ * is not finite there, or out of an integer type's range, or no integer, is refused. -EINVAL with a sentence
+ * that says which. */
+int convoy_tensor_numbers(const char *text, size_t length, const struct convoy_tensor_shape *shape,
+                          enum convoy_datatype type, void *values, struct convoy_error *error);
+
+/* Reads an array of shape's strings, flat or nested, of base64 (RFC 4648, either alphabet, with or without
+ * '='), and decodes each in place: parts point into text. -EINVAL with a sentence. */
+int convoy_tensor_files(char *text, size_t length, const struct convoy_tensor_shape *shape,
+                        struct convoy_part *parts, struct convoy_error *error);
+
+/* The product of dims; UINT64_MAX where it would be more than that. */
+uint64_t convoy_tensor_elements(const struct convoy_tensor_shape *shape);
+
+#endif

@@ -1,0 +1,38 @@
+/* An inference request: the first two bytes say how much of the rest is its JSON, 65535: all of it. */
+#include "server/inference.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static const struct convoy_model_shape shape = {.channels = 3,
+                                                    .height = 1,
+                                                    .width = 2,
+                                                    .outputs_per_row = 5,
+                                                    .output_count = 2,
+                                                    .output_elements = {3, 2},
+                                                    .input_name = "x",
+                                                    .output_names = {"y", "z"}};
+    struct convoy_error error;
+
+    if (size < 2)
+        return 0;
+    size_t json = (size_t)data[0] | (size_t)data[1] << 8, length = size - 2;
+    uint8_t *body = malloc(length > 0 ? length : 1); /* its own block: an over-read shows */
+    if (body == NULL)
+        return 0;
+    memcpy(body, data + 2, length);
+    struct convoy_inference inference = {.shape = &shape,
+                                         .max_rows = 16,
+                                         .body = body,
+                                         .length = length,
+                                         .json_length = json < length ? json : length};
+    if (convoy_inference_read_header(&inference, &error) == 0)
+        (void)convoy_inference_read_data(&inference, &error);
+    convoy_inference_end(&inference);
+    free(body);
+    return 0;
+}

@@ -1,0 +1,264 @@
+/* Inference requests: what of them is understood, and that a lie is refused. */
+#include "server/inference.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Two channels of 1 x 2 pixels; outputs of 3 and 2. */
+static struct convoy_model_shape shape = {.channels = 2,
+                                          .height = 1,
+                                          .width = 2,
+                                          .outputs_per_row = 5,
+                                          .output_count = 2,
+                                          .output_elements = {3, 2},
+                                          .input_name = "x",
+                                          .output_names = {"y", "z"}};
+
+static struct convoy_error error;
+static struct convoy_inference inference;
+static uint8_t *body;
+
+/* The header's or the data's code. binary follows json, with its length before it; NULL: all is JSON. */
+static int read_body(const char *json, const void *binary, size_t binary_length)
+{
+    size_t length = strlen(json);
+
+    convoy_inference_end(&inference);
+    free(body);
+    body = malloc(length + binary_length);
+    memcpy(body, json, length);
+    if (binary != NULL)
+        memcpy(body + length, binary, binary_length);
+    inference = (struct convoy_inference){.shape = &shape,
+                                          .max_rows = 4,
+                                          .body = body,
+                                          .length = length + binary_length,
+                                          .json_length = length};
+    int code = convoy_inference_read_header(&inference, &error);
+    return code != 0 ? code : convoy_inference_read_data(&inference, &error);
+}
+
+static void clean(void)
+{
+    convoy_inference_end(&inference);
+    free(body);
+    body = NULL;
+}
+
+TestSuite(inference, .fini = clean);
+
+#define INPUT(type, dims, data)                                                                              \
+    "{\"inputs\":[{\"name\":\"x\",\"datatype\":\"" type "\",\"shape\":" dims ",\"data\":" data "}]}"
+
+static void expect_floats(const float *expected, size_t count)
+{
+    cr_assert_eq(inference.row_bytes, 4 * sizeof(float));
+    cr_assert_eq(memcmp(inference.base, expected, count * sizeof *expected), 0);
+}
+
+Test(inference, reads_a_tensor_in_json)
+{
+    static const float expected[] = {1, -2.5f, 3, 4, 5, 6, 7, 8};
+
+    cr_assert_eq(read_body(INPUT("FP32", "[2,2,1,2]", "[1,-2.5,3,4,5,6,7,8]"), NULL, 0), 0, "%s",
+                 error.message);
+    cr_assert_eq(inference.count, 2);
+    cr_assert_eq(inference.source, CONVOY_ROW_F32_CHW);
+    expect_floats(expected, 8);
+    cr_assert_eq(read_body(INPUT("FP32", "[2,2,1,2]", "[[[[1,-2.5]],[[3,4]]],[[[5,6]],[[7,8]]]]"), NULL, 0),
+                 0, "%s", error.message);
+    expect_floats(expected, 8);
+    cr_assert_eq(inference.output_count, 2);
+    cr_assert_null(inference.id);
+}
+
+Test(inference, finds_the_data_wherever_it_stands)
+{
+    static const float expected[] = {1, 2, 3, 4};
+    static const char *const texts[] = {
+        "{\"inputs\":[{\"data\":[1,2,3,4],\"shape\":[1,2,1,2],\"datatype\":\"FP32\",\"name\":\"x\"}]}",
+        "{\"id\":\"a]}\\\"\",\"note\":{\"inputs\":[{\"data\":[9]}]},"
+        "\"inputs\":[{\"name\":\"x\",\"datatype\":\"FP32\",\"data\" :\n[1,2,3,4] ,\"shape\":[1,2,1,2]}]}",
+        " { \"inputs\" : [ { \"name\" : \"x\", \"more\":[[\"}\"],{}], "
+        "\"datatype\":\"FP32\",\"shape\":[1,2,1,2],"
+        "\"data\":[1,2,3,4]}],\"outputs\":[{\"name\":\"y\"}]}"};
+
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        cr_assert_eq(read_body(texts[i], NULL, 0), 0, "%s: %s", texts[i], error.message);
+        expect_floats(expected, 4);
+    }
+}
+
+#define BINARY(type, dims, size)                                                                             \
+    "{\"inputs\":[{\"name\":\"x\",\"datatype\":\"" type "\",\"shape\":" dims                                 \
+    ",\"parameters\":{\"binary_data_size\":" size "}}]}"
+
+Test(inference, reads_binary_tensors)
+{
+    static const float floats[] = {1, 2, 3, 4};
+    static const uint8_t halves[] = {0x00, 0x3c, 0x00, 0x40, 0x00, 0x42, 0x00, 0x44}, pixels[] = {1, 2, 3, 4};
+    static const int8_t small[] = {1, 2, 3, 4};
+
+    cr_assert_eq(read_body(BINARY("FP32", "[1,2,1,2]", "16"), floats, 16), 0, "%s", error.message);
+    cr_assert_eq(inference.tensor, NULL, "used as it lies in the body");
+    expect_floats(floats, 4);
+    cr_assert_eq(read_body(BINARY("FP16", "[1,2,1,2]", "8"), halves, 8), 0, "%s", error.message);
+    expect_floats(floats, 4);
+    cr_assert_eq(read_body(BINARY("INT8", "[1,2,1,2]", "4"), small, 4), 0, "%s", error.message);
+    expect_floats(floats, 4);
+    cr_assert_eq(read_body(BINARY("UINT8", "[1,2,1,2]", "4"), pixels, 4), 0, "%s", error.message);
+    cr_assert_eq(inference.source, CONVOY_ROW_U8_CHW);
+    cr_assert_eq(inference.row_bytes, 4);
+    cr_assert_eq(read_body(BINARY("UINT8", "[1,1,2,2]", "4"), pixels, 4), 0, "%s", error.message);
+    cr_assert_eq(inference.source, CONVOY_ROW_U8_HWC);
+}
+
+Test(inference, reads_files)
+{
+    static const char binary[] = "\3\0\0\0foo\0\0\0\0";
+
+    shape.channels = 3;
+    cr_assert_eq(read_body(BINARY("BYTES", "[2]", "11"), binary, 11), 0, "%s", error.message);
+    cr_assert_eq(inference.source, CONVOY_ROW_ENCODED);
+    cr_assert_eq(inference.parts[0].length, 3);
+    cr_assert_eq(memcmp(inference.parts[0].bytes, "foo", 3), 0);
+    cr_assert_eq(inference.parts[1].length, 0);
+    cr_assert_eq(read_body(INPUT("BYTES", "[2,1]", "[[\"Zm9v\"],[\"Zg==\"]]"), NULL, 0), 0, "%s",
+                 error.message);
+    cr_assert_eq(inference.parts[1].length, 1);
+    /* Cut off anywhere, or with something behind. */
+    for (size_t length = 0; length < 11; length++) {
+        char json[256];
+        snprintf(json, sizeof json,
+                 "{\"inputs\":[{\"name\":\"x\",\"datatype\":\"BYTES\",\"shape\":[2],"
+                 "\"parameters\":{\"binary_data_size\":%zu}}]}",
+                 length);
+        cr_assert_eq(read_body(json, binary, length), -EINVAL, "%zu", length);
+    }
+    cr_assert_eq(read_body(BINARY("BYTES", "[1]", "11"), binary, 11), -EINVAL);
+    shape.channels = 2;
+    cr_assert_eq(read_body(BINARY("BYTES", "[2]", "11"), binary, 11), -EINVAL, "two channels are no image");
+}
+
+Test(inference, reads_what_is_wanted_of_the_answer)
+{
+    cr_assert_eq(
+        read_body(
+            "{\"id\":\"7\",\"parameters\":{\"timeout\":1500,\"binary_data_output\":true},"
+            "\"inputs\":[{\"name\":\"x\",\"datatype\":\"FP32\",\"shape\":[1,2,1,2],\"data\":[1,2,3,4]}],"
+            "\"outputs\":[{\"name\":\"z\",\"parameters\":{\"binary_data\":false}},"
+            "{\"name\":\"y\",\"parameters\":{\"classification\":2}}]}",
+            NULL, 0),
+        0, "%s", error.message);
+    cr_assert_str_eq(inference.id, "7");
+    cr_assert_eq(inference.timeout_us, 1500);
+    cr_assert_eq(inference.output_count, 2);
+    cr_assert(inference.outputs[0].index == 1 && !inference.outputs[0].binary &&
+              inference.outputs[0].classes == 0);
+    cr_assert(inference.outputs[1].index == 0 && inference.outputs[1].binary &&
+              inference.outputs[1].classes == 2);
+}
+
+#define WITH(members)                                                                                        \
+    "{\"inputs\":[{\"name\":\"x\",\"datatype\":\"FP32\",\"shape\":[1,2,1,2],\"data\":[1,2,3,4]}]," members "}"
+
+Test(inference, refuses_what_is_not_in_order)
+{
+    static const char *const texts[] = {
+        "",
+        "{",
+        "[]",
+        "{}",
+        "null",
+        "{\"inputs\":{}}",
+        "{\"inputs\":[]}",
+        "{\"inputs\":[1]}",
+        "{\"inputs\":[{}]}",
+        "{\"inputs\":[{\"data\":[1,2,3,4]}]}",
+        "{\"inputs\":[{\"name\":\"x\",\"datatype\":\"FP32\",\"shape\":[1,2,1,2]}]}",
+        "{\"inputs\":[{\"name\":\"x\",\"datatype\":\"FP32\",\"shape\":[1,2,1,2],\"data\":[1,2,3,4]},{}]}",
+        "{\"inputs\":[{\"name\":\"w\",\"datatype\":\"FP32\",\"shape\":[1,2,1,2],\"data\":[1,2,3,4]}]}",
+        "{\"inputs\":[{\"name\":\"x\",\"name\":\"x\",\"datatype\":\"FP32\",\"shape\":[1,2,1,2],\"data\":[1,2,"
+        "3,4]}]}",
+        INPUT("FP64", "[1,2,1,2]", "[1,2,3,4]"),
+        INPUT("FP32", "[1,2,2,1]", "[1,2,3,4]"),
+        INPUT("FP32", "[2,1,2]", "[1,2,3,4]"),
+        INPUT("FP32", "[0,2,1,2]", "[1,2,3,4]"),
+        INPUT("FP32", "[1.5,2,1,2]", "[1,2,3,4]"),
+        INPUT("FP32", "[-1,2,1,2]", "[1,2,3,4]"),
+        INPUT("FP32", "[2,2,1,2]", "[1,2,3,4]"),
+        INPUT("FP32", "[1,2,1,2]", "[1,2,3]"),
+        INPUT("FP32", "[1,2,1,2]", "\"1,2,3,4\""),
+        INPUT("FP32", "[1,2,1,2]", "[1,2,3,4") "}",
+        INPUT("UINT8", "[1,2,2,1]", "[1,2,3,4]"),
+        INPUT("UINT8", "[1,2,1,2]", "[1,2,3,400]"),
+        BINARY("FP32", "[1,2,1,2]", "16"),
+        BINARY("FP32", "[1,2,1,2]", "-1"),
+        BINARY("FP32", "[1,2,1,2]", "\"16\""),
+        WITH("\"id\":7"),
+        WITH("\"parameters\":7"),
+        WITH("\"parameters\":{\"timeout\":-1}"),
+        WITH("\"parameters\":{\"binary_data_output\":1}"),
+        WITH("\"outputs\":{}"),
+        WITH("\"outputs\":[7]"),
+        WITH("\"outputs\":[{}]"),
+        WITH("\"outputs\":[{\"name\":\"w\"}]"),
+        WITH("\"outputs\":[{\"name\":\"y\"},{\"name\":\"y\"}]"),
+        WITH("\"outputs\":[{\"name\":\"y\"},{\"name\":\"z\"},{\"name\":\"y\"}]"),
+        WITH("\"outputs\":[{\"name\":\"y\",\"parameters\":{\"classification\":1001}}]"),
+        WITH("\"outputs\":[{\"name\":\"y\",\"parameters\":{\"binary_data\":\"yes\"}}]"),
+    };
+
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        cr_assert_eq(read_body(texts[i], NULL, 0), -EINVAL, "%s", texts[i]);
+        cr_assert_gt(strlen(error.message), 10, "%s", texts[i]);
+    }
+}
+
+Test(inference, refuses_binary_data_of_another_size)
+{
+    static const uint8_t bytes[20];
+
+    cr_assert_eq(read_body(BINARY("FP32", "[1,2,1,2]", "16"), bytes, 15), -EINVAL);
+    cr_assert_eq(read_body(BINARY("FP32", "[1,2,1,2]", "16"), bytes, 17), -EINVAL);
+    cr_assert_eq(read_body(BINARY("FP32", "[1,2,1,2]", "20"), bytes, 20), -EINVAL);
+    cr_assert_eq(read_body(INPUT("FP32", "[1,2,1,2]", "[1,2,3,4]"), bytes, 1), -EINVAL, "nobody claims it");
+    cr_assert_eq(
+        read_body("{\"inputs\":[{\"name\":\"x\",\"datatype\":\"FP32\",\"shape\":[1,2,1,2],\"data\":[1,2,3,4],"
+                  "\"parameters\":{\"binary_data_size\":16}}]}",
+                  bytes, 16),
+        -EINVAL, "both");
+}
+
+Test(inference, refuses_more_rows_than_allowed)
+{
+    cr_assert_eq(read_body(INPUT("FP32", "[5,2,1,2]", "[1,2,3,4]"), NULL, 0), -EFBIG);
+    cr_assert_eq(read_body(INPUT("FP32", "[1000000000,2,1,2]", "[1,2,3,4]"), NULL, 0), -EFBIG);
+}
+
+Test(inference, takes_no_memory_for_a_shape_that_lies)
+{
+    shape.height = 60000;
+    shape.width = 60000;
+    cr_assert_eq(read_body(INPUT("FP32", "[4,2,60000,60000]", "[1,2,3,4]"), NULL, 0), -EINVAL);
+    cr_assert_null(inference.tensor);
+    shape.height = 1;
+    shape.width = 2;
+}
+
+/* Whatever is cut off, it is refused and nothing is read past its end (the address sanitizer looks). */
+Test(inference, refuses_a_request_that_is_cut_off)
+{
+    static const char whole[] = WITH("\"id\":\"7\",\"outputs\":[{\"name\":\"y\"}]");
+    char text[sizeof whole];
+
+    for (size_t length = 0; length + 1 < sizeof whole; length++) {
+        memcpy(text, whole, length);
+        text[length] = '\0';
+        cr_assert_eq(read_body(text, NULL, 0), -EINVAL, "%s", text);
+    }
+    cr_assert_eq(read_body(whole, NULL, 0), 0);
+}
