@@ -205,7 +205,8 @@ static bool answer(struct convoy_request *request)
     int retry_after = status == MHD_HTTP_SERVICE_UNAVAILABLE ? CONVOY_RETRY_SOON : CONVOY_RETRY_NONE;
     struct convoy_model_metrics *metrics = classification->view.model->metrics;
     convoy_metrics_observe(metrics, CONVOY_STAGE_DECODE, convoy_classification_decode_us(classification));
-    convoy_metrics_observe(metrics, CONVOY_STAGE_REQUEST, convoy_now_us() - request->complete_us);
+    convoy_model_answered(classification->view.model, status == MHD_HTTP_OK,
+                          convoy_now_us() - request->complete_us);
 
     if (classification->alone && status != MHD_HTTP_OK) {
         convoy_classification_outcome(classification, 0, &sentence);
