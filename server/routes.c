@@ -2,6 +2,7 @@
 #include "server/classify.h"
 #include "server/route.h"
 #include "server/v2.h"
+#include "server/v2_statistics.h"
 
 const struct convoy_route convoy_routes[] = {
     {CONVOY_POST, "/classify", convoy_classify, true},
@@ -10,10 +11,14 @@ const struct convoy_route convoy_routes[] = {
     {CONVOY_GET, "/v2/health/live", convoy_v2_live, false},
     {CONVOY_GET, "/v2/health/ready", convoy_v2_ready, false},
     {CONVOY_GET, "/v2/models", convoy_v2_models, false},
+    /* Before {model}: the first that fits answers. */
+    {CONVOY_GET, "/v2/models/stats", convoy_v2_statistics, false},
     {CONVOY_GET, "/v2/models/{model}", convoy_v2_model, false},
     {CONVOY_GET, "/v2/models/{model}/ready", convoy_v2_model_ready, false},
+    {CONVOY_GET, "/v2/models/{model}/stats", convoy_v2_model_statistics, false},
     {CONVOY_GET, "/v2/models/{model}/versions/{version}", convoy_v2_model, false},
     {CONVOY_GET, "/v2/models/{model}/versions/{version}/ready", convoy_v2_model_ready, false},
+    {CONVOY_GET, "/v2/models/{model}/versions/{version}/stats", convoy_v2_model_statistics, false},
     {CONVOY_GET, "/v2", convoy_v2_server, false},
     {CONVOY_GET, "/metrics", convoy_metrics_page, false},
 };
