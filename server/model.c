@@ -207,6 +207,7 @@ void convoy_model_view(struct convoy_registry *registry, struct convoy_model *mo
         view->softmax = model->config->softmax == CONVOY_SOFTMAX_ON ||
                         (model->config->softmax == CONVOY_SOFTMAX_AUTO && !model->shape.ends_in_softmax);
         view->crop = model->config->resize == CONVOY_RESIZE_CROP;
+        view->max_delay_us = model->config->batching.max_delay_us;
     }
     pthread_mutex_unlock(&registry->lock);
 }
@@ -223,6 +224,11 @@ const char *convoy_model_label(const struct convoy_model_view *view, uint32_t in
         return view->labels->list.labels[index];
     snprintf(buffer, 16, "%u", index);
     return buffer;
+}
+
+const char *convoy_model_label_file(const struct convoy_model_view *view)
+{
+    return view->labels != NULL && view->labels->list.name != NULL ? view->labels->list.name : "";
 }
 
 /* Fewer or more labels than classes are most likely those of another network, and nothing else would show it.

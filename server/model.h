@@ -58,6 +58,7 @@ struct convoy_model_view {
     char reason[CONVOY_ERROR_BYTES];
     struct convoy_model_shape shape;
     struct convoy_labels *labels;
+    uint32_t max_delay_us;
     bool softmax; /* apply softmax to the first output */
     bool crop;    /* resize rule */
 };
@@ -89,6 +90,10 @@ void convoy_model_view_end(struct convoy_model_view *view);
 /* The text of class index; valid until convoy_model_view_end(). Classes beyond the table are their number,
  * written into buffer (at least 16 bytes). */
 const char *convoy_model_label(const struct convoy_model_view *view, uint32_t index, char *buffer);
+
+/* The file of the labels, as the model's configuration calls it; "" when there is none. Valid until
+ * convoy_model_view_end(). */
+const char *convoy_model_label_file(const struct convoy_model_view *view);
 
 /* State changes, from the control loop. A model becomes READY with the first worker that loaded it. */
 void convoy_model_ready(struct convoy_registry *registry, struct convoy_model *model,

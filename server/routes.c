@@ -2,6 +2,7 @@
 #include "server/classify.h"
 #include "server/route.h"
 #include "server/v2.h"
+#include "server/v2_config.h"
 #include "server/v2_statistics.h"
 
 const struct convoy_route convoy_routes[] = {
@@ -16,9 +17,11 @@ const struct convoy_route convoy_routes[] = {
     {CONVOY_GET, "/v2/models/{model}", convoy_v2_model, false},
     {CONVOY_GET, "/v2/models/{model}/ready", convoy_v2_model_ready, false},
     {CONVOY_GET, "/v2/models/{model}/stats", convoy_v2_model_statistics, false},
+    {CONVOY_GET, "/v2/models/{model}/config", convoy_v2_config, false},
     {CONVOY_GET, "/v2/models/{model}/versions/{version}", convoy_v2_model, false},
     {CONVOY_GET, "/v2/models/{model}/versions/{version}/ready", convoy_v2_model_ready, false},
     {CONVOY_GET, "/v2/models/{model}/versions/{version}/stats", convoy_v2_model_statistics, false},
+    {CONVOY_GET, "/v2/models/{model}/versions/{version}/config", convoy_v2_config, false},
     {CONVOY_GET, "/v2", convoy_v2_server, false},
     {CONVOY_GET, "/metrics", convoy_metrics_page, false},
 };
