@@ -3,6 +3,7 @@
 #include "server/route.h"
 #include "server/v2.h"
 #include "server/v2_config.h"
+#include "server/v2_repository.h"
 #include "server/v2_statistics.h"
 
 const struct convoy_route convoy_routes[] = {
@@ -22,6 +23,7 @@ const struct convoy_route convoy_routes[] = {
     {CONVOY_GET, "/v2/models/{model}/versions/{version}/ready", convoy_v2_model_ready, false},
     {CONVOY_GET, "/v2/models/{model}/versions/{version}/stats", convoy_v2_model_statistics, false},
     {CONVOY_GET, "/v2/models/{model}/versions/{version}/config", convoy_v2_config, false},
+    {CONVOY_POST, "/v2/repository/index", convoy_v2_repository_index, true},
     {CONVOY_GET, "/v2", convoy_v2_server, false},
     {CONVOY_GET, "/metrics", convoy_metrics_page, false},
 };
