@@ -128,9 +128,9 @@ static bool answer(struct convoy_request *request)
                                     "the server is stopping: send the request again");
     int status = convoy_classify_status(rows);
     int retry_after = status == MHD_HTTP_SERVICE_UNAVAILABLE ? CONVOY_RETRY_SOON : CONVOY_RETRY_NONE;
-    struct convoy_model_metrics *metrics = rows->view.model->metrics;
-    convoy_metrics_observe(metrics, CONVOY_STAGE_DECODE, convoy_rows_decode_us(rows));
-    convoy_metrics_observe(metrics, CONVOY_STAGE_REQUEST, convoy_now_us() - request->complete_us);
+    struct convoy_model *model = rows->view.model;
+    convoy_metrics_observe(model->metrics, CONVOY_STAGE_DECODE, convoy_rows_decode_us(rows));
+    convoy_model_answered(model, status == MHD_HTTP_OK, convoy_now_us() - request->complete_us);
 
     if (rows->alone && status != MHD_HTTP_OK) {
         convoy_rows_outcome(rows, 0, &sentence);

@@ -334,10 +334,10 @@ static bool answer(struct convoy_request *request)
         return convoy_respond_error(request, MHD_HTTP_SERVICE_UNAVAILABLE, CONVOY_RETRY_SOON,
                                     "the server is stopping: send the request again");
     int status = status_of_rows(rows, &sentence);
-    struct convoy_model_metrics *metrics = rows->view.model->metrics;
+    struct convoy_model *model = rows->view.model;
     if (rows->source == CONVOY_ROW_ENCODED)
-        convoy_metrics_observe(metrics, CONVOY_STAGE_DECODE, convoy_rows_decode_us(rows));
-    convoy_metrics_observe(metrics, CONVOY_STAGE_REQUEST, convoy_now_us() - request->complete_us);
+        convoy_metrics_observe(model->metrics, CONVOY_STAGE_DECODE, convoy_rows_decode_us(rows));
+    convoy_model_answered(model, status == MHD_HTTP_OK, convoy_now_us() - request->complete_us);
     if (status != MHD_HTTP_OK)
         return convoy_respond_error(
             request, status, status == MHD_HTTP_SERVICE_UNAVAILABLE ? CONVOY_RETRY_SOON : CONVOY_RETRY_NONE,

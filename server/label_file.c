@@ -77,5 +77,6 @@ void convoy_label_list_free(struct convoy_label_list *list)
 {
     free(list->labels);
     free(list->text);
+    free(list->name);
     *list = (struct convoy_label_list){0};
 }

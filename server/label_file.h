@@ -14,6 +14,7 @@ struct convoy_label_list {
     uint32_t count;
     const char **labels; /* count of them, NUL-terminated UTF-8, in text */
     char *text;
+    char *name; /* the file as the model's configuration calls it, or NULL; set by who knows it */
 };
 
 /* Reads UTF-8 lines that end with LF or CR LF; the last line's end is optional, a byte order mark is skipped.

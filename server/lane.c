@@ -273,7 +273,7 @@ static void answer_item(struct convoy_lane *lane, struct lane_slot *slot, struct
     uint64_t used = (uint64_t)(item->input_us + item->compute_us + item->output_us);
     uint64_t all = convoy_now_us() - item->submitted_us;
     item->queue_us = all > used ? all - used : 0;
-    convoy_metrics_observe(item->model->metrics, CONVOY_STAGE_QUEUE, item->queue_us);
+    convoy_model_waited(item->model, item->queue_us);
     if (slot->profile)
         copy_layers(item, &lane->layers[item->model->number], report);
 }
@@ -301,11 +301,10 @@ static void finish_range(struct convoy_lane *lane, uint32_t number, int status, 
         convoy_item_finish(batcher, item, status == 0 ? 0 : -EIO, finished);
     }
     if (status == 0) {
-        struct convoy_model_metrics *metrics = slot->model->metrics;
-        convoy_metrics_batch(metrics, lane->metrics, range.rows);
-        convoy_metrics_observe(metrics, CONVOY_STAGE_INPUT, (uint64_t)plausible(report.input_us));
-        convoy_metrics_observe(metrics, CONVOY_STAGE_COMPUTE, (uint64_t)plausible(report.compute_us));
-        convoy_metrics_observe(metrics, CONVOY_STAGE_OUTPUT, (uint64_t)plausible(report.output_us));
+        struct convoy_batch_times times = {(uint64_t)plausible(report.input_us),
+                                           (uint64_t)plausible(report.compute_us),
+                                           (uint64_t)plausible(report.output_us)};
+        convoy_model_ran(slot->model, lane->metrics, range.rows, &times);
     }
     if (status == 0)
         convoy_service_time_finished(&queue->service, now, range.rows, now - slot->left_us,

@@ -64,6 +64,8 @@ static void open_model(struct convoy_registry *registry, uint32_t number, const 
         convoy_model_failed(registry, model, error.message);
     else
         model->labels = labels_new(&model->config->labels);
+    if (model->config != NULL)
+        model->statistics = convoy_statistics_new(model->config->batching.max_batch);
 }
 
 /* The configured default where it is there, else the only model there is. */
@@ -121,6 +123,7 @@ void convoy_registry_close(struct convoy_registry *registry)
     for (uint32_t i = 0; registry->models != NULL && i < registry->count; i++) {
         convoy_model_config_free(registry->models[i].config);
         labels_release(registry->models[i].labels);
+        convoy_statistics_free(registry->models[i].statistics);
     }
     free(registry->models);
     convoy_repository_free(&registry->repository);
@@ -203,6 +206,7 @@ void convoy_model_view(struct convoy_registry *registry, struct convoy_model *mo
         view->softmax = model->config->softmax == CONVOY_SOFTMAX_ON ||
                         (model->config->softmax == CONVOY_SOFTMAX_AUTO && !model->shape.ends_in_softmax);
         view->crop = model->config->resize == CONVOY_RESIZE_CROP;
+        view->max_delay_us = model->config->batching.max_delay_us;
     }
     pthread_mutex_unlock(&registry->lock);
 }
@@ -225,6 +229,11 @@ const char *convoy_model_label(const struct convoy_model_view *view, uint32_t in
         return view->labels->list.labels[index];
     snprintf(buffer, 16, "%u", index);
     return buffer;
+}
+
+const char *convoy_model_label_file(const struct convoy_model_view *view)
+{
+    return view->labels != NULL && view->labels->list.name != NULL ? view->labels->list.name : "";
 }
 
 /* Fewer or more labels than classes are most likely those of another network, and nothing else would show it.
@@ -269,6 +278,28 @@ void convoy_model_failed(struct convoy_registry *registry, struct convoy_model *
     convoy_metrics_model_ready(registry->metrics, model->name, model->version, false);
     convoy_log(CONVOY_LOG_ERROR, "model failed", CONVOY_STR("model", model->name),
                CONVOY_STR("version", model->version), CONVOY_STR("reason", reason));
+}
+
+void convoy_model_answered(struct convoy_model *model, bool well, uint64_t us)
+{
+    convoy_metrics_observe(model->metrics, CONVOY_STAGE_REQUEST, us);
+    convoy_statistics_answered(model->statistics, well, us);
+}
+
+void convoy_model_waited(struct convoy_model *model, uint64_t us)
+{
+    convoy_metrics_observe(model->metrics, CONVOY_STAGE_QUEUE, us);
+    convoy_statistics_waited(model->statistics, us);
+}
+
+void convoy_model_ran(struct convoy_model *model, struct convoy_device_metrics *device, uint32_t rows,
+                      const struct convoy_batch_times *times)
+{
+    convoy_metrics_batch(model->metrics, device, rows);
+    convoy_metrics_observe(model->metrics, CONVOY_STAGE_INPUT, times->input_us);
+    convoy_metrics_observe(model->metrics, CONVOY_STAGE_COMPUTE, times->compute_us);
+    convoy_metrics_observe(model->metrics, CONVOY_STAGE_OUTPUT, times->output_us);
+    convoy_statistics_ran(model->statistics, rows, times);
 }
 
 void convoy_registry_states(struct convoy_registry *registry, struct convoy_model_states *states)

@@ -11,6 +11,7 @@
 #include "server/metrics.h"
 #include "server/model_config.h"
 #include "server/repository.h"
+#include "server/statistics.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -39,6 +40,7 @@ struct convoy_model {
     char *path;   /* of model.onnx: handed to workers, never opened here */
     char *folder; /* models/NAME */
     struct convoy_model_metrics *metrics;
+    struct convoy_statistics *statistics; /* of this version; NULL when its configuration is unusable */
     struct convoy_model_config
         *config; /* NULL when unusable; its max_delay_us changes at SIGHUP, on the control loop */
 
@@ -56,6 +58,7 @@ struct convoy_model_view {
     char reason[CONVOY_ERROR_BYTES];
     struct convoy_model_shape shape;
     struct convoy_labels *labels;
+    uint32_t max_delay_us;
     bool softmax; /* apply softmax to the first output */
     bool crop;    /* resize rule */
 };
@@ -90,6 +93,10 @@ void convoy_model_view_end(struct convoy_model_view *view);
  * written into buffer (at least 16 bytes). */
 const char *convoy_model_label(const struct convoy_model_view *view, uint32_t index, char *buffer);
 
+/* The file of the labels, as the model's configuration calls it; "" when there is none. Valid until
+ * convoy_model_view_end(). */
+const char *convoy_model_label_file(const struct convoy_model_view *view);
+
 /* State changes, from the control loop. A model becomes READY with the first worker that loaded it. */
 void convoy_model_ready(struct convoy_registry *registry, struct convoy_model *model,
                         const struct convoy_model_shape *shape);
@@ -97,6 +104,17 @@ void convoy_model_ready(struct convoy_registry *registry, struct convoy_model *m
 void convoy_model_precision(struct convoy_registry *registry, struct convoy_model *model,
                             const char *precision);
 void convoy_model_failed(struct convoy_registry *registry, struct convoy_model *model, const char *reason);
+
+/* Counting, in /metrics under the model's name and in the statistics of its version, so that the two agree.
+ * Any thread; see both headers for what it costs. */
+
+/* A request whose images were looked at was answered, well (200) or not, us after its last byte. */
+void convoy_model_answered(struct convoy_model *model, bool well, uint64_t us);
+/* An image waited before its run. */
+void convoy_model_waited(struct convoy_model *model, uint64_t us);
+/* A batch of rows images finished well on device. */
+void convoy_model_ran(struct convoy_model *model, struct convoy_device_metrics *device, uint32_t rows,
+                      const struct convoy_batch_times *times);
 
 bool convoy_registry_any_ready(struct convoy_registry *registry);
 /* How many models are in each state. */

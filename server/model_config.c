@@ -21,6 +21,16 @@ const char *convoy_model_precision_text(enum convoy_model_precision precision)
     return precisions[precision];
 }
 
+const char *convoy_resize_text(enum convoy_resize resize)
+{
+    return resizes[resize];
+}
+
+const char *convoy_softmax_text(enum convoy_softmax softmax)
+{
+    return softmaxes[softmax];
+}
+
 void convoy_model_config_free(struct convoy_model_config *config)
 {
     if (config == NULL)
@@ -98,6 +108,8 @@ static int read_labels(const char *folder, const char *name, struct convoy_model
     if (asprintf(&path, "%s/%s", folder, name != NULL ? name : LABELS_FILE) < 0)
         return convoy_fail(error, -ENOMEM, "%s: out of memory", config->file);
     result = convoy_label_list_read(path, &config->labels, error);
+    if (result == 0 && (config->labels.name = strdup(name != NULL ? name : LABELS_FILE)) == NULL)
+        result = convoy_fail(error, -ENOMEM, "%s: out of memory", config->file);
     if (result == -ENOENT && name == NULL)
         result = 0;
     else if (result == -ENOENT)

@@ -63,5 +63,8 @@ void convoy_model_config_transform(const struct convoy_model_config *config, uin
 
 /* "fp32", "tf32", "fp16". */
 const char *convoy_model_precision_text(enum convoy_model_precision precision);
+/* As config.json writes them. */
+const char *convoy_resize_text(enum convoy_resize resize);
+const char *convoy_softmax_text(enum convoy_softmax softmax);
 
 #endif

@@ -3,6 +3,9 @@
 #include "server/infer.h"
 #include "server/route.h"
 #include "server/v2.h"
+#include "server/v2_config.h"
+#include "server/v2_repository.h"
+#include "server/v2_statistics.h"
 
 const struct convoy_route convoy_routes[] = {
     {CONVOY_POST, "/classify", convoy_classify, true},
@@ -13,10 +16,17 @@ const struct convoy_route convoy_routes[] = {
     {CONVOY_GET, "/v2/health/live", convoy_v2_live, false},
     {CONVOY_GET, "/v2/health/ready", convoy_v2_ready, false},
     {CONVOY_GET, "/v2/models", convoy_v2_models, false},
+    /* Before {model}: the first that fits answers. */
+    {CONVOY_GET, "/v2/models/stats", convoy_v2_statistics, false},
     {CONVOY_GET, "/v2/models/{model}", convoy_v2_model, false},
     {CONVOY_GET, "/v2/models/{model}/ready", convoy_v2_model_ready, false},
+    {CONVOY_GET, "/v2/models/{model}/stats", convoy_v2_model_statistics, false},
+    {CONVOY_GET, "/v2/models/{model}/config", convoy_v2_config, false},
     {CONVOY_GET, "/v2/models/{model}/versions/{version}", convoy_v2_model, false},
     {CONVOY_GET, "/v2/models/{model}/versions/{version}/ready", convoy_v2_model_ready, false},
+    {CONVOY_GET, "/v2/models/{model}/versions/{version}/stats", convoy_v2_model_statistics, false},
+    {CONVOY_GET, "/v2/models/{model}/versions/{version}/config", convoy_v2_config, false},
+    {CONVOY_POST, "/v2/repository/index", convoy_v2_repository_index, true},
     {CONVOY_GET, "/v2", convoy_v2_server, false},
     {CONVOY_GET, "/metrics", convoy_metrics_page, false},
 };

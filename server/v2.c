@@ -3,11 +3,12 @@
 #include "server/http_internal.h"
 #include "server/lookup.h"
 #include "server/response.h"
+#include "server/v2_internal.h"
 
 #include <microhttpd.h>
 #include <string.h>
 
-static bool respond_json(struct convoy_request *request, int status, struct convoy_text *text)
+bool convoy_v2_respond(struct convoy_request *request, int status, struct convoy_text *text)
 {
     int retry_after = status == MHD_HTTP_SERVICE_UNAVAILABLE ? CONVOY_RETRY_SOON : CONVOY_RETRY_NONE;
 
@@ -21,7 +22,7 @@ bool convoy_v2_server(struct convoy_request *request)
     convoy_text_add(&text, "{\"name\":\"convoyd\",\"version\":");
     convoy_text_string(&text, CONVOY_VERSION);
     convoy_text_add(&text, ",\"extensions\":[\"classify\"]}\n");
-    return respond_json(request, MHD_HTTP_OK, &text);
+    return convoy_v2_respond(request, MHD_HTTP_OK, &text);
 }
 
 /* {"live": true} or {"live": false, "error": why}; key as the protocol names it. */
@@ -33,12 +34,12 @@ static bool respond_health(struct convoy_request *request, const char *key, cons
     convoy_text_string(&text, key);
     if (why == NULL) {
         convoy_text_add(&text, ":true}\n");
-        return respond_json(request, MHD_HTTP_OK, &text);
+        return convoy_v2_respond(request, MHD_HTTP_OK, &text);
     }
     convoy_text_add(&text, ":false,\"error\":");
     convoy_text_string(&text, why);
     convoy_text_add(&text, "}\n");
-    return respond_json(request, MHD_HTTP_SERVICE_UNAVAILABLE, &text);
+    return convoy_v2_respond(request, MHD_HTTP_SERVICE_UNAVAILABLE, &text);
 }
 
 bool convoy_v2_live(struct convoy_request *request)
@@ -97,7 +98,7 @@ bool convoy_v2_models(struct convoy_request *request)
         convoy_model_view_end(&view);
     }
     convoy_text_add(&text, "]}\n");
-    return respond_json(request, MHD_HTTP_OK, &text);
+    return convoy_v2_respond(request, MHD_HTTP_OK, &text);
 }
 
 static void write_input(const struct convoy_model_shape *shape, struct convoy_text *text)
@@ -145,9 +146,8 @@ static void write_versions(struct convoy_registry *registry, const char *name, s
     convoy_text_add(text, "]");
 }
 
-/* The model of the path, READY; otherwise answers, *answered telling how that went, and returns NULL. */
-static struct convoy_model *ready_model(struct convoy_request *request, struct convoy_model_view *view,
-                                        bool *answered)
+struct convoy_model *convoy_v2_ready_model(struct convoy_request *request, struct convoy_model_view *view,
+                                           bool *answered)
 {
     int retry_after = CONVOY_RETRY_NONE;
     struct convoy_model *model = convoy_lookup_model(request);
@@ -163,7 +163,7 @@ bool convoy_v2_model(struct convoy_request *request)
     struct convoy_text text = {0};
     struct convoy_model_view view;
     bool answered;
-    struct convoy_model *model = ready_model(request, &view, &answered);
+    struct convoy_model *model = convoy_v2_ready_model(request, &view, &answered);
 
     if (model == NULL)
         return answered;
@@ -178,7 +178,7 @@ bool convoy_v2_model(struct convoy_request *request)
     convoy_text_string(&text, view.shape.precision);
     convoy_text_add(&text, "}\n");
     convoy_model_view_end(&view);
-    return respond_json(request, MHD_HTTP_OK, &text);
+    return convoy_v2_respond(request, MHD_HTTP_OK, &text);
 }
 
 bool convoy_v2_model_ready(struct convoy_request *request)
@@ -186,7 +186,7 @@ bool convoy_v2_model_ready(struct convoy_request *request)
     struct convoy_text text = {0};
     struct convoy_model_view view;
     bool answered;
-    struct convoy_model *model = ready_model(request, &view, &answered);
+    struct convoy_model *model = convoy_v2_ready_model(request, &view, &answered);
 
     if (model == NULL)
         return answered;
@@ -194,7 +194,7 @@ bool convoy_v2_model_ready(struct convoy_request *request)
     convoy_text_add(&text, "{\"name\":");
     convoy_text_string(&text, model->name);
     convoy_text_add(&text, ",\"ready\":true}\n");
-    return respond_json(request, MHD_HTTP_OK, &text);
+    return convoy_v2_respond(request, MHD_HTTP_OK, &text);
 }
 
 bool convoy_metrics_page(struct convoy_request *request)

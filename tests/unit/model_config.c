@@ -88,6 +88,9 @@ Test(model_config, every_key_is_read)
     cr_assert_eq(config->batching.max_queue, 10);
     cr_assert_eq(config->labels.count, 2);
     cr_assert_str_eq(config->labels.labels[1], "dog");
+    cr_assert_str_eq(config->labels.name, "names/classes.txt");
+    cr_assert_str_eq(convoy_softmax_text(config->softmax), "off");
+    cr_assert_str_eq(convoy_resize_text(config->resize), "crop");
 
     load("{\"input\": {\"color\": \"grey\", \"mean\": 0.5, \"std\": 0.25}, \"output\": {\"softmax\": \"on\"},"
          " \"precision\": \"fp16\", \"batching\": {\"max_delay_us\": 0}}");

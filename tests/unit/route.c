@@ -32,6 +32,17 @@ Test(route, captures_model_and_version)
     cr_assert_str_eq(path.model, "");
 }
 
+/* The table has both, and {model} fits everything. */
+Test(route, the_statistics_of_all_models_stand_before_a_model_called_stats)
+{
+    cr_assert_str_eq(template_of("/v2/models/stats"), "/v2/models/stats");
+    cr_assert_str_eq(path.model, "");
+    cr_assert_str_eq(template_of("/v2/models/stats/stats"), "/v2/models/{model}/stats");
+    cr_assert_str_eq(path.model, "stats");
+    cr_assert_str_eq(template_of("/v2/models/stats/versions/1"), "/v2/models/{model}/versions/{version}");
+    cr_assert_str_eq(template_of("/v2/models/statsx"), "/v2/models/{model}");
+}
+
 Test(route, unknown_paths_have_none)
 {
     static const char *const targets[] = {"",

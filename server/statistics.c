@@ -1,0 +1,119 @@
+#include "server/statistics.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <time.h>
+
+struct duration {
+    _Atomic uint64_t count, us;
+};
+
+struct batches {
+    _Atomic uint64_t count, input_us, compute_us, output_us;
+};
+
+struct convoy_statistics {
+    _Atomic uint64_t last_run_ms;
+    struct duration success, fail, queue;
+    uint32_t max_batch;
+    struct batches batches[]; /* those of n rows at n - 1 */
+};
+
+static void add(_Atomic uint64_t *counter, uint64_t amount)
+{
+    atomic_fetch_add_explicit(counter, amount, memory_order_relaxed);
+}
+
+static uint64_t get(const _Atomic uint64_t *counter)
+{
+    return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
+struct convoy_statistics *convoy_statistics_new(uint32_t max_batch)
+{
+    struct convoy_statistics *statistics =
+        calloc(1, sizeof *statistics + max_batch * sizeof statistics->batches[0]);
+
+    if (statistics != NULL)
+        statistics->max_batch = max_batch;
+    return statistics;
+}
+
+void convoy_statistics_free(struct convoy_statistics *statistics)
+{
+    free(statistics);
+}
+
+static void count(struct duration *duration, uint64_t us)
+{
+    add(&duration->count, 1);
+    add(&duration->us, us);
+}
+
+void convoy_statistics_answered(struct convoy_statistics *statistics, bool well, uint64_t us)
+{
+    if (statistics != NULL)
+        count(well ? &statistics->success : &statistics->fail, us);
+}
+
+void convoy_statistics_waited(struct convoy_statistics *statistics, uint64_t us)
+{
+    if (statistics != NULL)
+        count(&statistics->queue, us);
+}
+
+static uint64_t epoch_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
+}
+
+void convoy_statistics_ran(struct convoy_statistics *statistics, uint32_t rows,
+                           const struct convoy_batch_times *times)
+{
+    if (statistics == NULL || rows == 0 || rows > statistics->max_batch)
+        return;
+    struct batches *batches = &statistics->batches[rows - 1];
+    add(&batches->count, 1);
+    add(&batches->input_us, times->input_us);
+    add(&batches->compute_us, times->compute_us);
+    add(&batches->output_us, times->output_us);
+    atomic_store_explicit(&statistics->last_run_ms, epoch_ms(), memory_order_relaxed);
+}
+
+static struct convoy_duration read_duration(const struct duration *duration)
+{
+    return (struct convoy_duration){.count = get(&duration->count), .us = get(&duration->us)};
+}
+
+void convoy_statistics_counts(const struct convoy_statistics *statistics,
+                              struct convoy_statistics_counts *counts)
+{
+    *counts = (struct convoy_statistics_counts){0};
+    if (statistics == NULL)
+        return;
+    counts->last_run_ms = get(&statistics->last_run_ms);
+    counts->success = read_duration(&statistics->success);
+    counts->fail = read_duration(&statistics->fail);
+    counts->queue = read_duration(&statistics->queue);
+}
+
+uint32_t convoy_statistics_max_batch(const struct convoy_statistics *statistics)
+{
+    return statistics == NULL ? 0 : statistics->max_batch;
+}
+
+uint64_t convoy_statistics_batches(const struct convoy_statistics *statistics, uint32_t rows,
+                                   struct convoy_batch_times *sums)
+{
+    *sums = (struct convoy_batch_times){0};
+    if (rows == 0 || rows > convoy_statistics_max_batch(statistics))
+        return 0;
+    const struct batches *batches = &statistics->batches[rows - 1];
+    sums->input_us = get(&batches->input_us);
+    sums->compute_us = get(&batches->compute_us);
+    sums->output_us = get(&batches->output_us);
+    return get(&batches->count);
+}

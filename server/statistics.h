@@ -1,0 +1,56 @@
+/* How often and how long a version of a model ran, since the daemon started: what the statistics extension of
+ * the Open Inference Protocol asks for (v2_statistics.h), where /metrics knows names only.
+ *
+ * Nobody but server/model.c counts here: convoy_model_answered() and its neighbours count this and /metrics
+ * in one go, so that both tell the same.
+ *
+ * Threads: any may count and read at any time, no lock, no allocation, relaxed atomics. A count and its time
+ * are read one after the other: a time may be ahead by what is being counted meanwhile. */
+#ifndef CONVOY_SERVER_STATISTICS_H
+#define CONVOY_SERVER_STATISTICS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct convoy_statistics;
+
+/* Device times of a batch, in microseconds; or their sums over batches. */
+struct convoy_batch_times {
+    uint64_t input_us, compute_us, output_us;
+};
+
+/* max_batch: the most images that a batch has. NULL when memory is out: the functions below take NULL, count
+ * nothing and read 0. The caller frees with convoy_statistics_free(). */
+struct convoy_statistics *convoy_statistics_new(uint32_t max_batch);
+void convoy_statistics_free(struct convoy_statistics *statistics);
+
+/* A request was answered, well or not, us after its last byte. */
+void convoy_statistics_answered(struct convoy_statistics *statistics, bool well, uint64_t us);
+/* An image waited before its run. */
+void convoy_statistics_waited(struct convoy_statistics *statistics, uint64_t us);
+/* A batch of rows images, 1 to max_batch, finished well. */
+void convoy_statistics_ran(struct convoy_statistics *statistics, uint32_t rows,
+                           const struct convoy_batch_times *times);
+
+/* A number of events and their time together. */
+struct convoy_duration {
+    uint64_t count, us;
+};
+
+struct convoy_statistics_counts {
+    uint64_t last_run_ms;                 /* when a batch last finished, since the epoch; 0: never */
+    struct convoy_duration success, fail; /* requests */
+    struct convoy_duration queue;         /* images */
+};
+void convoy_statistics_counts(const struct convoy_statistics *statistics,
+                              struct convoy_statistics_counts *counts);
+
+/* The most rows that are counted: max_batch. */
+uint32_t convoy_statistics_max_batch(const struct convoy_statistics *statistics);
+
+/* How many batches of rows images there were, and the sums of their times. All that is said of batches is
+ * kept by their size alone, so whoever adds the sizes up has totals that fit them. */
+uint64_t convoy_statistics_batches(const struct convoy_statistics *statistics, uint32_t rows,
+                                   struct convoy_batch_times *sums);
+
+#endif

@@ -1,0 +1,91 @@
+#include "server/v2_config.h"
+
+#include "server/http_internal.h"
+#include "server/v2_internal.h"
+
+#include <microhttpd.h>
+
+static void write_input(const struct convoy_model_shape *shape, struct convoy_text *text)
+{
+    convoy_text_add(text, ",\"input\":[{\"name\":");
+    convoy_text_string(text, shape->input_name);
+    convoy_text_add(text, ",\"data_type\":\"TYPE_FP32\",\"format\":\"FORMAT_NCHW\",\"dims\":[");
+    convoy_text_natural(text, shape->channels);
+    convoy_text_add(text, ",");
+    convoy_text_natural(text, shape->height);
+    convoy_text_add(text, ",");
+    convoy_text_natural(text, shape->width);
+    convoy_text_add(text, "]}]");
+}
+
+/* The labels are those of the first output, from which images are classified. */
+static void write_outputs(const struct convoy_model_view *view, struct convoy_text *text)
+{
+    const struct convoy_model_shape *shape = &view->shape;
+
+    convoy_text_add(text, ",\"output\":[");
+    for (uint32_t i = 0; i < shape->output_count; i++) {
+        if (i > 0)
+            convoy_text_add(text, ",");
+        convoy_text_add(text, "{\"name\":");
+        convoy_text_string(text, shape->output_names[i]);
+        convoy_text_add(text, ",\"data_type\":\"TYPE_FP32\",\"dims\":[");
+        convoy_text_natural(text, shape->output_elements[i]);
+        convoy_text_add(text, "],\"label_filename\":");
+        convoy_text_string(text, i == 0 ? convoy_model_label_file(view) : "");
+        convoy_text_add(text, "}");
+    }
+    convoy_text_add(text, "]");
+}
+
+/* A request that finds no room, or would wait for too long, is refused at once. */
+static void write_batching(const struct convoy_model_view *view, const struct convoy_config *config,
+                           struct convoy_text *text)
+{
+    convoy_text_add(text, ",\"dynamic_batching\":{\"preferred_batch_size\":[],"
+                          "\"max_queue_delay_microseconds\":");
+    convoy_text_natural(text, view->max_delay_us);
+    convoy_text_add(text, ",\"preserve_ordering\":false,\"default_queue_policy\":{\"timeout_action\":"
+                          "\"REJECT\",\"default_timeout_microseconds\":");
+    convoy_text_natural(text, (uint64_t)config->timeout_ms * 1000);
+    convoy_text_add(text, ",\"allow_timeout_override\":true,\"max_queue_size\":");
+    convoy_text_natural(text, view->model->config->batching.max_queue);
+    convoy_text_add(text, "}}");
+}
+
+/* What the model's config.json asks for, in its words. */
+static void write_parameters(const struct convoy_model_config *config, struct convoy_text *text)
+{
+    convoy_text_add(text, ",\"parameters\":{\"precision\":{\"string_value\":");
+    convoy_text_string(text, convoy_model_precision_text(config->precision));
+    convoy_text_add(text, "},\"softmax\":{\"string_value\":");
+    convoy_text_string(text, convoy_softmax_text(config->softmax));
+    convoy_text_add(text, "},\"resize\":{\"string_value\":");
+    convoy_text_string(text, convoy_resize_text(config->resize));
+    convoy_text_add(text, "}}");
+}
+
+bool convoy_v2_config(struct convoy_request *request)
+{
+    struct convoy_text text = {0};
+    struct convoy_model_view view;
+    bool answered;
+    const struct convoy_model *model = convoy_v2_ready_model(request, &view, &answered);
+
+    if (model == NULL)
+        return answered;
+    convoy_text_add(&text, "{\"name\":");
+    convoy_text_string(&text, model->name);
+    convoy_text_add(&text, ",\"platform\":");
+    convoy_text_string(&text, view.shape.platform);
+    convoy_text_add(&text, ",\"backend\":\"convoyd\",\"version_policy\":{\"all\":{}},\"max_batch_size\":");
+    convoy_text_natural(&text, model->config->batching.max_batch);
+    write_input(&view.shape, &text);
+    write_outputs(&view, &text);
+    write_batching(&view, request->http->config, &text);
+    convoy_text_add(&text, ",\"instance_group\":[],\"default_model_filename\":\"model.onnx\"");
+    write_parameters(model->config, &text);
+    convoy_text_add(&text, ",\"model_warmup\":[]}\n");
+    convoy_model_view_end(&view);
+    return convoy_v2_respond(request, MHD_HTTP_OK, &text);
+}

@@ -1,0 +1,18 @@
+/* What the pages under /v2 share. */
+#ifndef CONVOY_SERVER_V2_INTERNAL_H
+#define CONVOY_SERVER_V2_INTERNAL_H
+
+#include "server/request.h"
+#include "server/text.h"
+
+#include <stdbool.h>
+
+/* Answers with text, which is JSON, and takes over its bytes; a 503 with Retry-After. */
+bool convoy_v2_respond(struct convoy_request *request, int status, struct convoy_text *text);
+
+/* The model of the path, READY, and a view of it, to be ended with convoy_model_view_end(); otherwise
+ * answers, *answered telling how that went, and returns NULL. */
+struct convoy_model *convoy_v2_ready_model(struct convoy_request *request, struct convoy_model_view *view,
+                                           bool *answered);
+
+#endif

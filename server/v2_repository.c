@@ -1,0 +1,75 @@
+#include "server/v2_repository.h"
+
+#include "engine/base/json.h"
+#include "server/http_internal.h"
+#include "server/response.h"
+#include "server/v2_internal.h"
+
+#include <errno.h>
+#include <microhttpd.h>
+
+/* Reads the body; *ready_only keeps its value where that says nothing. */
+static int read_body(const struct convoy_request *request, bool *ready_only, struct convoy_error *error)
+{
+    static const char what[] = "the body";
+    cJSON *document = NULL;
+    struct convoy_json root;
+
+    if (request->body_length == 0)
+        return 0;
+    int code = convoy_json_parse((const char *)request->body, request->body_length, what, &document, error);
+    if (code == 0)
+        code = convoy_json_root(document, what, &root, error);
+    if (code == 0)
+        code = convoy_json_bool(&root, "ready", ready_only, error);
+    cJSON_Delete(document);
+    return code;
+}
+
+/* Triton's states; it has no word of its own for a model that could not be loaded. */
+static const char *const states[] = {[CONVOY_MODEL_LOADING] = "LOADING",
+                                     [CONVOY_MODEL_READY] = "READY",
+                                     [CONVOY_MODEL_FAILED] = "UNAVAILABLE"};
+
+static void write_entry(const struct convoy_model_view *view, struct convoy_text *text)
+{
+    convoy_text_add(text, "{\"name\":");
+    convoy_text_string(text, view->model->name);
+    convoy_text_add(text, ",\"version\":");
+    convoy_text_string(text, view->model->version);
+    convoy_text_add(text, ",\"state\":");
+    convoy_text_string(text, states[view->state]);
+    convoy_text_add(text, ",\"reason\":");
+    convoy_text_string(text, view->state == CONVOY_MODEL_FAILED ? view->reason : "");
+    convoy_text_add(text, "}");
+}
+
+bool convoy_v2_repository_index(struct convoy_request *request)
+{
+    struct convoy_registry *registry = request->http->registry;
+    struct convoy_text text = {0};
+    struct convoy_error error;
+    bool ready_only = false, first = true;
+
+    int code = read_body(request, &ready_only, &error);
+    if (code == -ENOMEM)
+        return false;
+    if (code != 0)
+        return convoy_respond_error(request,
+                                    code == -EFBIG ? MHD_HTTP_CONTENT_TOO_LARGE : MHD_HTTP_BAD_REQUEST,
+                                    CONVOY_RETRY_NONE, error.message);
+    convoy_text_add(&text, "[");
+    for (uint32_t i = 0; i < convoy_registry_count(registry); i++) {
+        struct convoy_model_view view;
+        convoy_model_view(registry, convoy_registry_at(registry, i), &view);
+        if (view.state == CONVOY_MODEL_READY || !ready_only) {
+            if (!first)
+                convoy_text_add(&text, ",");
+            first = false;
+            write_entry(&view, &text);
+        }
+        convoy_model_view_end(&view);
+    }
+    convoy_text_add(&text, "]\n");
+    return convoy_v2_respond(request, MHD_HTTP_OK, &text);
+}

@@ -1,0 +1,153 @@
+#include "server/v2_statistics.h"
+
+#include "server/http_internal.h"
+#include "server/lookup.h"
+#include "server/v2_internal.h"
+
+#include <microhttpd.h>
+#include <string.h>
+
+/* key: what comes before the object, as in ",\"fail\":". */
+static void write_duration(struct convoy_text *text, const char *key, uint64_t count, uint64_t us)
+{
+    convoy_text_put(text, key, strlen(key));
+    convoy_text_add(text, "{\"count\":");
+    convoy_text_natural(text, count);
+    convoy_text_add(text, ",\"ns\":");
+    convoy_text_natural(text, us * 1000);
+    convoy_text_add(text, "}");
+}
+
+static void write_times(struct convoy_text *text, uint64_t count, const struct convoy_batch_times *times)
+{
+    write_duration(text, ",\"compute_input\":", count, times->input_us);
+    write_duration(text, ",\"compute_infer\":", count, times->compute_us);
+    write_duration(text, ",\"compute_output\":", count, times->output_us);
+}
+
+/* All batches of a version together. */
+struct totals {
+    uint64_t images, batches;
+    struct convoy_batch_times times;
+};
+
+/* Writes an object for each size that occurred and adds them up, so that totals and sizes agree on a page
+ * although others count meanwhile. */
+static void write_batches(const struct convoy_statistics *statistics, struct convoy_text *text,
+                          struct totals *totals)
+{
+    *totals = (struct totals){0};
+    for (uint32_t rows = 1; rows <= convoy_statistics_max_batch(statistics); rows++) {
+        struct convoy_batch_times times;
+        uint64_t count = convoy_statistics_batches(statistics, rows, &times);
+        if (count == 0)
+            continue;
+        if (totals->batches > 0)
+            convoy_text_add(text, ",");
+        convoy_text_add(text, "{\"batch_size\":");
+        convoy_text_natural(text, rows);
+        write_times(text, count, &times);
+        convoy_text_add(text, "}");
+        totals->images += rows * count;
+        totals->batches += count;
+        totals->times.input_us += times.input_us;
+        totals->times.compute_us += times.compute_us;
+        totals->times.output_us += times.output_us;
+    }
+}
+
+static void write_version(const struct convoy_model *model, struct convoy_text *text)
+{
+    struct convoy_statistics_counts counts;
+    struct convoy_text batches = {0};
+    struct totals totals;
+
+    convoy_statistics_counts(model->statistics, &counts);
+    write_batches(model->statistics, &batches, &totals);
+    convoy_text_add(text, "{\"name\":");
+    convoy_text_string(text, model->name);
+    convoy_text_add(text, ",\"version\":");
+    convoy_text_string(text, model->version);
+    convoy_text_add(text, ",\"last_inference\":");
+    convoy_text_natural(text, counts.last_run_ms);
+    convoy_text_add(text, ",\"inference_count\":");
+    convoy_text_natural(text, totals.images);
+    convoy_text_add(text, ",\"execution_count\":");
+    convoy_text_natural(text, totals.batches);
+    convoy_text_add(text, ",\"inference_stats\":{");
+    write_duration(text, "\"success\":", counts.success.count, counts.success.us);
+    write_duration(text, ",\"fail\":", counts.fail.count, counts.fail.us);
+    write_duration(text, ",\"queue\":", counts.queue.count, counts.queue.us);
+    write_times(text, totals.batches, &totals.times);
+    write_duration(text, ",\"cache_hit\":", 0, 0);
+    write_duration(text, ",\"cache_miss\":", 0, 0);
+    convoy_text_add(text, "},\"batch_stats\":[");
+    convoy_text_put(text, batches.bytes, batches.length);
+    convoy_text_add(text, "]}");
+    text->failed = text->failed || batches.failed;
+    convoy_text_free(&batches);
+}
+
+/* Every version that is READY, of the model name or, when that is NULL, of all; how many there are. */
+static uint32_t write_ready(struct convoy_registry *registry, const char *name, struct convoy_text *text)
+{
+    uint32_t written = 0;
+
+    for (uint32_t i = 0; i < convoy_registry_count(registry); i++) {
+        struct convoy_model *model = convoy_registry_at(registry, i);
+        struct convoy_model_view view;
+        if (name != NULL && strcmp(model->name, name) != 0)
+            continue;
+        convoy_model_view(registry, model, &view);
+        convoy_model_view_end(&view);
+        if (view.state != CONVOY_MODEL_READY)
+            continue;
+        if (written++ > 0)
+            convoy_text_add(text, ",");
+        write_version(model, text);
+    }
+    return written;
+}
+
+bool convoy_v2_statistics(struct convoy_request *request)
+{
+    struct convoy_text text = {0};
+
+    convoy_text_add(&text, "{\"model_stats\":[");
+    (void)write_ready(request->http->registry, NULL, &text);
+    convoy_text_add(&text, "]}\n");
+    return convoy_v2_respond(request, MHD_HTTP_OK, &text);
+}
+
+/* Does the request name a version, or mean all of them? */
+static bool names_version(struct convoy_request *request)
+{
+    size_t length;
+    bool present;
+
+    (void)convoy_lookup_query(request, "version", &length, &present);
+    return present || request->path.version[0] != '\0';
+}
+
+bool convoy_v2_model_statistics(struct convoy_request *request)
+{
+    struct convoy_registry *registry = request->http->registry;
+    struct convoy_text text = {0};
+    struct convoy_model_view view;
+    bool answered;
+
+    convoy_text_add(&text, "{\"model_stats\":[");
+    bool written = !names_version(request) && convoy_lookup_model(request) != NULL &&
+                   write_ready(registry, request->path.model, &text) > 0;
+    if (!written) {
+        const struct convoy_model *model = convoy_v2_ready_model(request, &view, &answered);
+        if (model == NULL) {
+            convoy_text_free(&text);
+            return answered;
+        }
+        convoy_model_view_end(&view);
+        write_version(model, &text);
+    }
+    convoy_text_add(&text, "]}\n");
+    return convoy_v2_respond(request, MHD_HTTP_OK, &text);
+}
