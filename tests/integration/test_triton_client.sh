@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# sanitize: yes
+# NVIDIA's own client (tritonclient from PyPI) against convoyd: health, metadata, inference in every input form.
+# shellcheck source=tests/integration/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+venv=build/venv-triton
+have_client() { "$venv/bin/python" -c 'import tritonclient.http.aio, PIL' 2>/dev/null; }
+install_client() {
+  /usr/bin/python3 -m venv "$venv" && timeout 240 "$venv/bin/python" -m pip install -q 'tritonclient[http]' pillow
+}
+have_client || { install_client && have_client; } >"$work/pip" 2>&1 ||
+  skip "tritonclient cannot be installed here: $(tail -n 1 "$work/pip")"
+
+start --backend cpu
+"$venv/bin/python" tests/tools/triton_client.py "${url#http://}" models/samples || fail "see above"
+stop
+echo "passed"

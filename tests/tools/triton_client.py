@@ -1,0 +1,305 @@
+#!/usr/bin/env python3
+"""A running convoyd as NVIDIA's own client sees it (tritonclient from PyPI, http and http.aio), in the calls that
+Triton's simple HTTP examples make.
+
+    triton_client.py HOST:PORT SAMPLES
+
+The daemon serves the shipped models with a backend that computes. Every function below is a test; prints a line
+for each, exit status 1 when one failed.
+"""
+
+import asyncio
+import base64
+import io
+import json
+import pathlib
+import sys
+import traceback
+import urllib.error
+import urllib.request
+
+import numpy as np
+import tritonclient.http as http
+import tritonclient.http.aio as aio
+from PIL import Image
+from tritonclient.utils import InferenceServerException
+
+SERVER, SAMPLES = sys.argv[1], pathlib.Path(sys.argv[2])
+MODEL, INPUT, OUTPUT = "cifar10-resnet", "image", "logits"
+MEAN = np.array([0.4913, 0.4821, 0.4465], np.float64).reshape(3, 1, 1)
+STD = np.array([0.2452, 0.2428, 0.2606], np.float64).reshape(3, 1, 1)
+LABELS = (SAMPLES.parent / MODEL / "labels.txt").read_text().split()
+random = np.random.default_rng()
+
+
+def tensor(rows=3):
+    return random.standard_normal((rows, 3, 32, 32)).astype(np.float32)
+
+
+def given(values, datatype="FP32", binary=True):
+    inputs = [http.InferInput(INPUT, list(values.shape), datatype)]
+    inputs[0].set_data_from_numpy(values, binary_data=binary)
+    return inputs
+
+
+def wanted(binary=True, classes=0):
+    return [http.InferRequestedOutput(OUTPUT, binary_data=binary, class_count=classes)]
+
+
+def refusal(call, status):
+    try:
+        call()
+    except InferenceServerException as error:
+        assert error.status() == str(status), error
+        assert len(error.message()) > 10, error
+        return error.message()
+    raise AssertionError(f"no {status}")
+
+
+def near(a, b, tolerance):
+    assert a.shape == b.shape, (a.shape, b.shape)
+    assert np.abs(a - b).max() <= tolerance * np.abs(b).max(), np.abs(a - b).max()
+
+
+def health_and_metadata(client):
+    assert client.is_server_live() and client.is_server_ready()
+    assert client.is_model_ready(MODEL) and client.is_model_ready(MODEL, "1")
+    assert not client.is_model_ready("nobody") and not client.is_model_ready(MODEL, "9")
+    server = client.get_server_metadata()
+    assert server["name"] == "convoyd" and "binary_tensor_data" in server["extensions"], server
+    model = client.get_model_metadata(MODEL)
+    assert model["name"] == MODEL and model["versions"] == ["1"], model
+    assert model["inputs"] == [{"name": INPUT, "datatype": "FP32", "shape": [-1, 3, 32, 32]}], model
+    assert model["outputs"] == [{"name": OUTPUT, "datatype": "FP32", "shape": [-1, 10]}], model
+    assert client.get_model_metadata(MODEL, "1") == model
+    refusal(lambda: client.get_model_metadata("nobody"), 404)
+
+
+def configuration(client):
+    config = client.get_model_config(MODEL)
+    assert config["name"] == MODEL and config["max_batch_size"] == 256, config
+    assert config["input"][0]["dims"] == [3, 32, 32] and config["input"][0]["data_type"] == "TYPE_FP32"
+    assert config["output"][0]["dims"] == [10] and config["output"][0]["name"] == OUTPUT
+
+
+def repository_index(client):
+    index = {entry["name"]: entry for entry in client.get_model_repository_index()}
+    assert index[MODEL]["state"] == "READY" and index[MODEL]["version"] == "1", index
+
+
+def infer_simple(client):
+    """Every way of sending and receiving gives the same bits, in the order of the rows."""
+    x = tensor(5)
+    first = client.infer(MODEL, given(x), outputs=wanted(), request_id="7")
+    answer = first.get_response()
+    assert answer["id"] == "7" and answer["model_name"] == MODEL and answer["model_version"] == "1", answer
+    y = first.as_numpy(OUTPUT)
+    assert y.shape == (5, 10) and y.dtype == np.float32 and y.std() > 0.1
+    for binary_in in (True, False):
+        for binary_out in (True, False):
+            again = client.infer(MODEL, given(x, binary=binary_in), outputs=wanted(binary_out))
+            assert "id" not in again.get_response()
+            near(again.as_numpy(OUTPUT), y, 1e-5)
+    near(client.infer(MODEL, given(x), model_version="1").as_numpy(OUTPUT), y, 1e-5)
+    for row in range(5):
+        near(client.infer(MODEL, given(x[row : row + 1])).as_numpy(OUTPUT)[0], y[row], 1e-4)
+
+
+def datatypes(client):
+    x = random.integers(-100, 100, (2, 3, 32, 32))
+    y = client.infer(MODEL, given(x.astype(np.float32))).as_numpy(OUTPUT)
+    for datatype, kind in (("FP16", np.float16), ("INT8", np.int8), ("INT16", np.int16)):
+        for binary in (True, False) if datatype != "FP16" else (True,):
+            near(client.infer(MODEL, given(x.astype(kind), datatype, binary)).as_numpy(OUTPUT), y, 1e-5)
+    x = np.abs(x)
+    y = client.infer(MODEL, given(x.astype(np.float32))).as_numpy(OUTPUT)
+    near(client.infer(MODEL, given(x.astype(np.uint16), "UINT16")).as_numpy(OUTPUT), y, 1e-5)
+    for datatype, kind in (("FP64", np.float64), ("INT32", np.int32), ("INT64", np.int64), ("BOOL", np.bool_)):
+        assert datatype in refusal(lambda: client.infer(MODEL, given(x.astype(kind), datatype)), 400)
+
+
+def pixels(client):
+    """UINT8 is what the model's configuration makes of it; a PNG of the same pixels is the same image."""
+    image = random.integers(0, 256, (2, 32, 32, 3), np.uint8)
+    planes = np.ascontiguousarray(image.transpose(0, 3, 1, 2))
+    y = client.infer(MODEL, given(((planes / 255 - MEAN) / STD).astype(np.float32))).as_numpy(OUTPUT)
+    for values in (image, planes):
+        for binary in (True, False):
+            near(client.infer(MODEL, given(values, "UINT8", binary)).as_numpy(OUTPUT), y, 1e-4)
+    files = []
+    for row in image:
+        file = io.BytesIO()
+        Image.fromarray(row).save(file, "PNG")
+        files.append(file.getvalue())
+    near(client.infer(MODEL, given(np.array(files, np.object_), "BYTES")).as_numpy(OUTPUT), y, 1e-4)
+    near(client.infer(MODEL, given(np.array(files, np.object_).reshape(2, 1), "BYTES")).as_numpy(OUTPUT), y, 1e-4)
+    coded = np.array([base64.b64encode(file) for file in files], np.object_)
+    near(client.infer(MODEL, given(coded, "BYTES", binary=False)).as_numpy(OUTPUT), y, 1e-4)
+
+
+def image_client(client):
+    """What Triton's image client does, without a preprocessing of its own: the same classes as /classify."""
+    files = [SAMPLES / name for name in ("ship.jpg", "airplane.jpg")]
+    data = np.array([file.read_bytes() for file in files], np.object_)
+    result = client.infer(MODEL, given(data, "BYTES"), outputs=wanted(classes=3))
+    found = result.as_numpy(OUTPUT)
+    assert found.shape == (len(files), 3) and found.dtype == np.object_, found
+    for file, row in zip(files, found):
+        request = urllib.request.Request(
+            f"http://{SERVER}/v2/models/{MODEL}/classify?top=3", file.read_bytes(), method="POST"
+        )
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            expected = json.load(answer)["results"][0]["predictions"]
+        assert [text.decode().split(":")[2] for text in row] == [one["label"] for one in expected], (row, expected)
+
+
+def classification(client):
+    x = tensor(4)
+    y = client.infer(MODEL, given(x)).as_numpy(OUTPUT)
+    for binary in (True, False):
+        found = client.infer(MODEL, given(x), outputs=wanted(binary, 10)).as_numpy(OUTPUT)
+        for row, scores in zip(found, y):
+            order = np.argsort(-scores, kind="stable")
+            for text, index in zip(row, order):
+                value, number, label = (text if isinstance(text, str) else text.decode()).split(":")
+                assert int(number) == index and label == LABELS[index], (text, index)
+                assert abs(float(value) - scores[index]) < 1e-5, (text, scores[index])
+    # More than there are: all of them.
+    assert client.infer(MODEL, given(x), outputs=wanted(True, 999)).as_numpy(OUTPUT).shape == (4, 10)
+    refusal(lambda: client.infer(MODEL, given(x), outputs=wanted(True, 1001)), 400)
+
+
+def batches(client):
+    """More rows than one batch takes."""
+    x = tensor(700)
+    y = client.infer("cifar10-convnet", given(x)).as_numpy(OUTPUT)
+    some = [0, 255, 256, 511, 699]
+    near(client.infer("cifar10-convnet", given(x[some])).as_numpy(OUTPUT), y[some], 1e-4)
+    assert "max_per_request" in refusal(lambda: client.infer(MODEL, given(tensor(1025))), 413)
+
+
+def large_json(client):
+    """A megabyte and more of numbers, which another thread reads."""
+    x = tensor(30)
+    y = client.infer(MODEL, given(x)).as_numpy(OUTPUT)
+    near(client.infer(MODEL, given(x, binary=False)).as_numpy(OUTPUT), y, 1e-5)
+    near(client.infer(MODEL, given(x.astype(np.float16).repeat(10, axis=0), "FP16")).as_numpy(OUTPUT)[::10], y, 1e-2)
+
+
+def compression(client):
+    x = tensor(200)
+    y = client.infer(MODEL, given(x)).as_numpy(OUTPUT)
+    for algorithm in ("gzip", "deflate"):
+        for binary in (True, False):
+            result = client.infer(
+                MODEL,
+                given(x, binary=binary),
+                outputs=wanted(binary),
+                request_compression_algorithm=algorithm,
+                response_compression_algorithm=algorithm,
+            )
+            near(result.as_numpy(OUTPUT), y, 1e-5)
+
+
+def asynchronous(client):
+    x = tensor(8)
+    y = client.infer(MODEL, given(x)).as_numpy(OUTPUT)
+    waiting = [client.async_infer(MODEL, given(x[row : row + 1]), request_id=str(row)) for row in range(8)]
+    for row, request in enumerate(waiting):
+        result = request.get_result()
+        assert result.get_response()["id"] == str(row)
+        near(result.as_numpy(OUTPUT)[0], y[row], 1e-4)
+
+
+def asyncio_client(client):
+    x = tensor(8)
+    y = client.infer(MODEL, given(x)).as_numpy(OUTPUT)
+
+    async def run():
+        async with aio.InferenceServerClient(SERVER) as other:
+            assert await other.is_server_ready() and await other.is_model_ready(MODEL)
+            assert (await other.get_model_metadata(MODEL))["name"] == MODEL
+            results = await asyncio.gather(*(other.infer(MODEL, given(x[row : row + 1])) for row in range(8)))
+            for row, result in enumerate(results):
+                near(result.as_numpy(OUTPUT)[0], y[row], 1e-4)
+            try:
+                await other.infer("nobody", given(x))
+            except InferenceServerException as error:
+                assert error.status() == "404", error
+            else:
+                raise AssertionError("no 404")
+
+    asyncio.run(run())
+
+
+def schedule(client):
+    """A timeout that cannot be kept is a 503 that says so; one that can is kept."""
+    x = tensor(1)
+    assert "timeout" in refusal(lambda: client.infer(MODEL, given(x), timeout=1), 503)
+    client.infer(MODEL, given(x), timeout=10_000_000)
+
+
+def statistics(client):
+    def numbers():
+        stats = client.get_inference_statistics(MODEL)["model_stats"][0]
+        return stats["inference_count"], stats["inference_stats"]["success"]["count"], stats["execution_count"]
+
+    before = numbers()
+    client.infer(MODEL, given(tensor(5)))
+    after = numbers()
+    assert after[0] - before[0] == 5 and after[1] - before[1] == 1 and after[2] - before[2] >= 1, (before, after)
+    names = {stats["name"] for stats in client.get_inference_statistics()["model_stats"]}
+    assert MODEL in names and len(names) == 4, names
+
+
+def errors(client):
+    x = tensor(2)
+    assert MODEL in refusal(lambda: client.infer("nobody", given(x)), 404)
+    refusal(lambda: client.infer(MODEL, given(x), model_version="9"), 404)
+    other = [http.InferInput("other", [2, 3, 32, 32], "FP32")]
+    other[0].set_data_from_numpy(x)
+    assert INPUT in refusal(lambda: client.infer(MODEL, other), 400)
+    assert "[N,3,32,32]" in refusal(lambda: client.infer(MODEL, given(tensor(2)[:, :, :, :31])), 400)
+    assert OUTPUT not in refusal(
+        lambda: client.infer(MODEL, given(x), outputs=[http.InferRequestedOutput("other")]), 400
+    )
+    assert "inputs" in refusal(lambda: client.infer(MODEL, given(x) + given(x)), 400)
+    bad = np.array([b"no image", (SAMPLES / "ship.jpg").read_bytes()], np.object_)
+    refusal(lambda: client.infer(MODEL, given(bad, "BYTES")), 415)
+    cut = np.array([(SAMPLES / "ship.jpg").read_bytes()[:300]], np.object_)
+    refusal(lambda: client.infer(MODEL, given(cut, "BYTES")), 422)
+
+
+def main():
+    client = http.InferenceServerClient(SERVER, concurrency=8)
+    failed = 0
+    for test in (
+        health_and_metadata,
+        configuration,
+        repository_index,
+        infer_simple,
+        datatypes,
+        pixels,
+        image_client,
+        classification,
+        batches,
+        large_json,
+        compression,
+        asynchronous,
+        asyncio_client,
+        schedule,
+        statistics,
+        errors,
+    ):
+        try:
+            test(client)
+            print(f"{test.__name__}: passed", flush=True)
+        except Exception:  # pylint: disable=broad-except
+            failed += 1
+            print(f"{test.__name__}: FAILED\n{traceback.format_exc()}", flush=True)
+    client.close()
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
