@@ -2,6 +2,7 @@
 #include "server/classify.h"
 #include "server/route.h"
 #include "server/v2.h"
+#include "server/v2_shared_memory.h"
 
 const struct convoy_route convoy_routes[] = {
     {CONVOY_POST, "/classify", convoy_classify, true},
@@ -14,6 +15,12 @@ const struct convoy_route convoy_routes[] = {
     {CONVOY_GET, "/v2/models/{model}/ready", convoy_v2_model_ready, false},
     {CONVOY_GET, "/v2/models/{model}/versions/{version}", convoy_v2_model, false},
     {CONVOY_GET, "/v2/models/{model}/versions/{version}/ready", convoy_v2_model_ready, false},
+    {CONVOY_GET, "/v2/systemsharedmemory/status", convoy_v2_shared_memory_status, false},
+    {CONVOY_GET, "/v2/systemsharedmemory/region/{region}/status", convoy_v2_shared_memory_status, false},
+    {CONVOY_POST, "/v2/systemsharedmemory/region/{region}/register", convoy_v2_shared_memory_register, true},
+    {CONVOY_POST, "/v2/systemsharedmemory/region/{region}/unregister", convoy_v2_shared_memory_unregister,
+     false},
+    {CONVOY_POST, "/v2/systemsharedmemory/unregister", convoy_v2_shared_memory_unregister, false},
     {CONVOY_GET, "/v2", convoy_v2_server, false},
     {CONVOY_GET, "/metrics", convoy_metrics_page, false},
 };
