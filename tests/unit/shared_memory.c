@@ -63,9 +63,9 @@ static void set_up(void)
 /* Also after a failed assertion. */
 static void clean_up(void)
 {
-    convoy_shared_memory_free(memory);
+    shm_unlink(key); /* first, in case the rest fails too */
     close(object);
-    shm_unlink(key);
+    convoy_shared_memory_free(memory);
 }
 
 TestSuite(shared_memory, .init = set_up, .fini = clean_up);
