@@ -8,6 +8,7 @@
 #include "server/request.h"
 #include "server/response.h"
 #include "server/rows.h"
+#include "server/shared_memory.h"
 
 #include <errno.h>
 #include <microhttpd.h>
@@ -233,6 +234,7 @@ static void tear_down(struct convoy_http *http)
     if (http->acceptor != NULL)
         convoy_acceptor_free(http->acceptor);
     convoy_linger_free(http->linger);
+    convoy_shared_memory_free(http->shared_memory);
     if (http->connections != NULL)
         convoy_connections_free(http->connections);
     if (http->listener >= 0 && !http->inherited)
@@ -267,12 +269,15 @@ int convoy_http_start(const struct convoy_config *config, struct convoy_registry
     http->supervisor = supervisor;
     http->metrics = metrics;
     http->listener = -1;
+    http->shared_memory = convoy_shared_memory_new();
     pthread_mutex_init(&http->suspended_lock, NULL);
     pthread_cond_init(&http->none_suspended, NULL);
     raise_descriptor_limit(config->http.connections);
 
     uint32_t decoders = cores() < DECODE_THREADS_MAX ? cores() : DECODE_THREADS_MAX;
     int code = open_listener(http, inherited_fd, error);
+    if (code == 0 && http->shared_memory == NULL)
+        code = convoy_fail(error, -ENOMEM, "out of memory for the table of shared memory");
     if (code == 0)
         code = convoy_connections_start((uint64_t)config->http.request_timeout_ms * 1000, &http->connections,
                                         error);

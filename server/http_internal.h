@@ -13,6 +13,7 @@
 
 struct MHD_Daemon;
 struct convoy_suspension;
+struct convoy_shared_memory;
 
 struct convoy_http {
     const struct convoy_config *config;
@@ -25,6 +26,7 @@ struct convoy_http {
     struct convoy_acceptor *acceptor;
     struct convoy_linger *linger;
     struct convoy_decode_pool *decode_pool;
+    struct convoy_shared_memory *shared_memory; /* the regions that clients registered */
     int listener;
     bool inherited; /* the listener is systemd's and is left open */
     uint16_t port;

@@ -35,6 +35,11 @@ static bool decode(const char *segment, size_t length, char *text, size_t capaci
     return true;
 }
 
+static void clear(struct convoy_path *path)
+{
+    path->model[0] = path->version[0] = path->region[0] = '\0';
+}
+
 /* Compares one segment of each and captures. */
 static bool segment_fits(const char *template, size_t template_length, const char *segment, size_t length,
                          struct convoy_path *path)
@@ -43,6 +48,8 @@ static bool segment_fits(const char *template, size_t template_length, const cha
         return length > 0 && decode(segment, length, path->model, sizeof path->model);
     if (template_length == 9 && memcmp(template, "{version}", 9) == 0)
         return length > 0 && decode(segment, length, path->version, sizeof path->version);
+    if (template_length == 8 && memcmp(template, "{region}", 8) == 0)
+        return length > 0 && decode(segment, length, path->region, sizeof path->region);
     return length == template_length && memcmp(segment, template, length) == 0;
 }
 
@@ -50,7 +57,7 @@ static bool fits(const char *template, const char *target, size_t length, struct
 {
     const char *end = target + length;
 
-    *path = (struct convoy_path){{0}, {0}};
+    clear(path);
     for (;;) {
         size_t template_length = strcspn(template, "/");
         const char *slash = memchr(target, '/', (size_t)(end - target));
@@ -69,7 +76,7 @@ static bool fits(const char *template, const char *target, size_t length, struct
 const struct convoy_route *convoy_route_find(const struct convoy_route *table, size_t count,
                                              const char *target, struct convoy_path *path)
 {
-    *path = (struct convoy_path){{0}, {0}};
+    clear(path);
     if (target == NULL)
         return NULL;
     if (strncasecmp(target, "http://", 7) == 0)
@@ -80,7 +87,7 @@ const struct convoy_route *convoy_route_find(const struct convoy_route *table, s
     for (size_t i = 0; i < count; i++)
         if (fits(table[i].template, target, length, path))
             return &table[i];
-    *path = (struct convoy_path){{0}, {0}};
+    clear(path);
     return NULL;
 }
 

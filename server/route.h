@@ -1,18 +1,19 @@
 /* From a request's target to the route that answers it.
  *
- * A table row is a path template and a method. In a template {model} and {version} each stand for one segment
- * that is not empty. Paths are matched before percent-decoding, segment by segment, so an encoded slash never
- * becomes a separator. Any thread. */
+ * A table row is a path template and a method. In a template {model}, {version} and {region} each stand for
+ * one segment that is not empty. Paths are matched before percent-decoding, segment by segment, so an encoded
+ * slash never becomes a separator. Any thread. */
 #ifndef CONVOY_SERVER_ROUTE_H
 #define CONVOY_SERVER_ROUTE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Longer than any model name (128) and version (9 digits) in a repository: what does not fit is cut off and
- * matches none. */
+/* Longer than any model name (128) and version (9 digits) in a repository, and than any name of a region of
+ * shared memory (255): what does not fit is cut off and matches none. */
 #define CONVOY_PATH_MODEL_BYTES   136
 #define CONVOY_PATH_VERSION_BYTES 24
+#define CONVOY_PATH_REGION_BYTES  264
 
 enum convoy_method { CONVOY_GET, CONVOY_POST, CONVOY_OTHER_METHOD };
 
@@ -30,6 +31,7 @@ struct convoy_route {
 struct convoy_path {
     char model[CONVOY_PATH_MODEL_BYTES];     /* decoded; "" where the template has none */
     char version[CONVOY_PATH_VERSION_BYTES]; /* the same */
+    char region[CONVOY_PATH_REGION_BYTES];   /* the same */
 };
 
 /* The row of table (of count rows) whose template fits target, "/path?query" or the absolute form

@@ -5,6 +5,7 @@
 #include "server/v2.h"
 #include "server/v2_config.h"
 #include "server/v2_repository.h"
+#include "server/v2_shared_memory.h"
 #include "server/v2_statistics.h"
 
 const struct convoy_route convoy_routes[] = {
@@ -27,6 +28,12 @@ const struct convoy_route convoy_routes[] = {
     {CONVOY_GET, "/v2/models/{model}/versions/{version}/stats", convoy_v2_model_statistics, false},
     {CONVOY_GET, "/v2/models/{model}/versions/{version}/config", convoy_v2_config, false},
     {CONVOY_POST, "/v2/repository/index", convoy_v2_repository_index, true},
+    {CONVOY_GET, "/v2/systemsharedmemory/status", convoy_v2_shared_memory_status, false},
+    {CONVOY_GET, "/v2/systemsharedmemory/region/{region}/status", convoy_v2_shared_memory_status, false},
+    {CONVOY_POST, "/v2/systemsharedmemory/region/{region}/register", convoy_v2_shared_memory_register, true},
+    {CONVOY_POST, "/v2/systemsharedmemory/region/{region}/unregister", convoy_v2_shared_memory_unregister,
+     false},
+    {CONVOY_POST, "/v2/systemsharedmemory/unregister", convoy_v2_shared_memory_unregister, false},
     {CONVOY_GET, "/v2", convoy_v2_server, false},
     {CONVOY_GET, "/metrics", convoy_metrics_page, false},
 };

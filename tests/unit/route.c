@@ -2,6 +2,7 @@
 #include "server/route.h"
 
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <string.h>
 
 static struct convoy_path path;
@@ -43,6 +44,30 @@ Test(route, the_statistics_of_all_models_stand_before_a_model_called_stats)
     cr_assert_str_eq(template_of("/v2/models/statsx"), "/v2/models/{model}");
 }
 
+Test(route, captures_the_region_of_shared_memory)
+{
+    cr_assert_str_eq(template_of("/v2/systemsharedmemory/region/in%20put%2f1/register"),
+                     "/v2/systemsharedmemory/region/{region}/register");
+    cr_assert_str_eq(path.region, "in put/1");
+    cr_assert_str_eq(path.model, "");
+    cr_assert_str_eq(template_of("/v2/systemsharedmemory/region/status/status"),
+                     "/v2/systemsharedmemory/region/{region}/status");
+    cr_assert_str_eq(path.region, "status");
+    cr_assert_str_eq(template_of("/v2/systemsharedmemory/region/a/unregister"),
+                     "/v2/systemsharedmemory/region/{region}/unregister");
+    /* Nothing of a path before is left. */
+    cr_assert_str_eq(template_of("/v2/systemsharedmemory/unregister"), "/v2/systemsharedmemory/unregister");
+    cr_assert_str_eq(path.region, "");
+    cr_assert_str_eq(template_of("/v2/systemsharedmemory/region/a/status?x=1"),
+                     "/v2/systemsharedmemory/region/{region}/status");
+    cr_assert_str_eq(path.region, "a");
+    cr_assert_str_eq(template_of("/v2/models/m/versions/3"), "/v2/models/{model}/versions/{version}");
+    cr_assert_str_eq(path.region, "");
+    cr_assert_str_eq(template_of("/v2/systemsharedmemory/region/a/nothing"), "none");
+    cr_assert_str_eq(path.region, "");
+    cr_assert_str_eq(path.version, "");
+}
+
 Test(route, unknown_paths_have_none)
 {
     static const char *const targets[] = {"",
@@ -62,6 +87,12 @@ Test(route, unknown_paths_have_none)
                                           "/v2/models/a/versions/1/classify/x",
                                           "/v2/models/a/../classify",
                                           "/%63lassify",
+                                          "/v2/systemsharedmemory",
+                                          "/v2/systemsharedmemory/register",
+                                          "/v2/systemsharedmemory/region/register",
+                                          "/v2/systemsharedmemory/region//register",
+                                          "/v2/systemsharedmemory/region/a/b/register",
+                                          "/v2/systemsharedmemory/region/a%00/register",
                                           "?top=1",
                                           "http://",
                                           "http://host"};
@@ -101,6 +132,28 @@ Test(route, a_long_name_is_cut_off_beyond_any_that_exists)
     cr_assert_str_eq(template_of(target), "/v2/models/{model}");
     cr_assert_eq(strlen(path.model), CONVOY_PATH_MODEL_BYTES - 1);
     cr_assert_gt(CONVOY_PATH_MODEL_BYTES - 1, 128);
+}
+
+Test(route, the_longest_name_of_a_region_is_kept_whole)
+{
+    char target[1000];
+    int start = snprintf(target, sizeof target, "/v2/systemsharedmemory/region/");
+
+    memset(target + start, 'a', 300);
+    strcpy(target + start + 255, "/status");
+    cr_assert_str_eq(template_of(target), "/v2/systemsharedmemory/region/{region}/status");
+    cr_assert_eq(strlen(path.region), 255);
+    /* Encoded: three characters for each byte. */
+    for (int i = 0; i < 255; i++)
+        memcpy(target + start + 3 * i, "%61", 3);
+    strcpy(target + start + 3 * 255, "/status");
+    cr_assert_str_eq(template_of(target), "/v2/systemsharedmemory/region/{region}/status");
+    cr_assert_eq(strlen(path.region), 255);
+    /* A longer one is still longer, so that it is not taken for another. */
+    memset(target + start, 'a', 300);
+    strcpy(target + start + 300, "/status");
+    cr_assert_str_eq(template_of(target), "/v2/systemsharedmemory/region/{region}/status");
+    cr_assert_gt(strlen(path.region), 255);
 }
 
 Test(route, methods)

@@ -1,0 +1,120 @@
+#include "server/v2_shared_memory.h"
+
+#include "engine/base/json.h"
+#include "server/http_internal.h"
+#include "server/loopback.h"
+#include "server/response.h"
+#include "server/shared_memory.h"
+
+#include <errno.h>
+#include <microhttpd.h>
+
+/* JSON's integers are exact below that. */
+#define LARGEST_INTEGER ((UINT64_C(1) << 53) - 1)
+
+bool convoy_v2_client_is_local(const struct convoy_request *request)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(request->mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+
+    return info != NULL && convoy_loopback(info->client_addr);
+}
+
+static bool respond_stranger(struct convoy_request *request)
+{
+    return convoy_respond_error(request, MHD_HTTP_FORBIDDEN, CONVOY_RETRY_NONE,
+                                "shared memory is for clients on the server's own machine that connect to a "
+                                "loopback address such as 127.0.0.1: send the tensors in the body");
+}
+
+/* {}, for what was done and has nothing to tell. */
+static bool respond_done(struct convoy_request *request)
+{
+    struct convoy_text text = {0};
+
+    convoy_text_add(&text, "{}\n");
+    return convoy_respond(request, MHD_HTTP_OK, CONVOY_TYPE_JSON, &text, CONVOY_RETRY_NONE);
+}
+
+bool convoy_v2_shared_memory_status(struct convoy_request *request)
+{
+    const char *name = request->path.region[0] != '\0' ? request->path.region : NULL;
+    struct convoy_text text = {0};
+    struct convoy_error error;
+
+    if (convoy_shared_memory_write_status(request->http->shared_memory, name, &text, &error) != 0)
+        return convoy_respond_error(request, MHD_HTTP_NOT_FOUND, CONVOY_RETRY_NONE, error.message);
+    convoy_text_add(&text, "\n");
+    return convoy_respond(request, MHD_HTTP_OK, CONVOY_TYPE_JSON, &text, CONVOY_RETRY_NONE);
+}
+
+/* What a registration asks for; key belongs to the document. */
+struct order {
+    const char *key;
+    uint64_t offset, byte_size;
+};
+
+static int read_order(const cJSON *document, struct order *order, struct convoy_error *error)
+{
+    struct convoy_json root;
+    int code = convoy_json_root(document, "the body", &root, error);
+
+    if (code == 0)
+        code = convoy_json_string(&root, "key", &order->key, error);
+    if (code == 0)
+        code = convoy_json_uint64(&root, "offset", 0, LARGEST_INTEGER, &order->offset, error);
+    if (code == 0)
+        code = convoy_json_uint64(&root, "byte_size", 1, LARGEST_INTEGER, &order->byte_size, error);
+    if (code == 0 && (order->key == NULL || order->byte_size == 0))
+        code = convoy_fail(error, -EINVAL,
+                           "the body lacks '%s': send {\"key\": \"/name\", \"offset\": 0, \"byte_size\": n}",
+                           order->key == NULL ? "key" : "byte_size");
+    return code;
+}
+
+static bool respond_failure(struct convoy_request *request, int code, const struct convoy_error *error)
+{
+    switch (code) {
+    case -ENOMEM:
+        return convoy_respond_error(request, MHD_HTTP_INTERNAL_SERVER_ERROR, CONVOY_RETRY_NONE,
+                                    error->message);
+    case -EMFILE:
+    case -ENFILE:
+        return convoy_respond_error(request, MHD_HTTP_SERVICE_UNAVAILABLE, CONVOY_RETRY_SOON, error->message);
+    case -EFBIG:
+        return convoy_respond_error(request, MHD_HTTP_CONTENT_TOO_LARGE, CONVOY_RETRY_NONE, error->message);
+    default:
+        return convoy_respond_error(request, MHD_HTTP_BAD_REQUEST, CONVOY_RETRY_NONE, error->message);
+    }
+}
+
+bool convoy_v2_shared_memory_register(struct convoy_request *request)
+{
+    struct order order = {0};
+    struct convoy_error error;
+    cJSON *document = NULL;
+
+    if (!convoy_v2_client_is_local(request))
+        return respond_stranger(request);
+    /* An empty body may be no buffer at all. */
+    const char *text = request->body != NULL ? (const char *)request->body : "";
+    int code = convoy_json_parse(text, request->body_length, "the body", &document, &error);
+    if (code == 0)
+        code = read_order(document, &order, &error);
+    if (code == 0)
+        code = convoy_shared_memory_register(request->http->shared_memory, request->path.region, order.key,
+                                             order.offset, order.byte_size, &error);
+    cJSON_Delete(document);
+    return code == 0 ? respond_done(request) : respond_failure(request, code, &error);
+}
+
+bool convoy_v2_shared_memory_unregister(struct convoy_request *request)
+{
+    if (!convoy_v2_client_is_local(request))
+        return respond_stranger(request);
+    if (request->path.region[0] != '\0')
+        convoy_shared_memory_unregister(request->http->shared_memory, request->path.region);
+    else
+        convoy_shared_memory_unregister_all(request->http->shared_memory);
+    return respond_done(request);
+}
