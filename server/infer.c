@@ -13,6 +13,7 @@
 #include "server/rows.h"
 #include "server/service_time.h"
 #include "server/suspension.h"
+#include "server/v2_shared_memory.h"
 
 #include <errno.h>
 #include <microhttpd.h>
@@ -120,6 +121,7 @@ static int read_header(struct convoy_infer *infer)
             "the body is empty: send {\"inputs\": [{\"name\", \"datatype\", \"shape\", \"data\"}]}");
     inference->shape = &infer->view.shape;
     inference->max_rows = request->http->config->images.max_per_request;
+    inference->memory = convoy_v2_client_is_local(request) ? request->http->shared_memory : NULL;
     inference->body = request->body;
     inference->length = request->body_length;
     inference->json_length = infer->json_length > 0 ? infer->json_length : request->body_length;
@@ -257,6 +259,8 @@ static int status_of(int code)
         return MHD_HTTP_CONTENT_TOO_LARGE;
     case -ENOTSUP:
         return MHD_HTTP_UNSUPPORTED_MEDIA_TYPE;
+    case -EACCES:
+        return MHD_HTTP_FORBIDDEN;
     case -EAGAIN:
         return MHD_HTTP_SERVICE_UNAVAILABLE;
     case -ENOMEM:
@@ -321,38 +325,52 @@ static const char *compress_answer(struct convoy_request *request, struct convoy
     return convoy_encoding_name(encoding);
 }
 
+static bool respond_outputs(struct convoy_request *request, struct convoy_text *text, size_t json_length)
+{
+    struct convoy_response_header headers[2];
+    size_t count = 0;
+    char length[24];
+    const char *encoding = compress_answer(request, text);
+
+    if (encoding != NULL)
+        headers[count++] = (struct convoy_response_header){MHD_HTTP_HEADER_CONTENT_ENCODING, encoding};
+    if (json_length > 0) {
+        snprintf(length, sizeof length, "%zu", json_length);
+        headers[count++] = (struct convoy_response_header){HEADER_LENGTH, length};
+    }
+    return convoy_respond_with(request, MHD_HTTP_OK, json_length > 0 ? CONVOY_TYPE_BYTES : CONVOY_TYPE_JSON,
+                               text, CONVOY_RETRY_NONE, headers, count);
+}
+
 static bool answer(struct convoy_request *request)
 {
     struct convoy_rows *rows = request->rows;
-    struct convoy_response_header headers[2];
+    struct convoy_model *model = rows->view.model;
     struct convoy_text text = {0};
-    size_t json_length, header_count = 0;
+    struct convoy_error error;
     const char *sentence = NULL;
-    char length[24];
+    size_t json_length;
 
     if (!convoy_rows_complete(rows))
         return convoy_respond_error(request, MHD_HTTP_SERVICE_UNAVAILABLE, CONVOY_RETRY_SOON,
                                     "the server is stopping: send the request again");
     int status = status_of_rows(rows, &sentence);
-    struct convoy_model *model = rows->view.model;
+    if (status == MHD_HTTP_OK) {
+        int code = convoy_infer_write(&request->infer->inference, rows, &text, &json_length, &error);
+        if (code != 0) {
+            status = status_of(code);
+            sentence = error.message;
+        }
+    }
     if (rows->source == CONVOY_ROW_ENCODED)
         convoy_metrics_observe(model->metrics, CONVOY_STAGE_DECODE, convoy_rows_decode_us(rows));
     convoy_model_answered(model, status == MHD_HTTP_OK, convoy_now_us() - request->complete_us);
-    if (status != MHD_HTTP_OK)
-        return convoy_respond_error(
-            request, status, status == MHD_HTTP_SERVICE_UNAVAILABLE ? CONVOY_RETRY_SOON : CONVOY_RETRY_NONE,
-            sentence);
-
-    convoy_infer_write(&request->infer->inference, rows, &text, &json_length);
-    const char *encoding = compress_answer(request, &text);
-    if (encoding != NULL)
-        headers[header_count++] = (struct convoy_response_header){MHD_HTTP_HEADER_CONTENT_ENCODING, encoding};
-    if (json_length > 0) {
-        snprintf(length, sizeof length, "%zu", json_length);
-        headers[header_count++] = (struct convoy_response_header){HEADER_LENGTH, length};
-    }
-    return convoy_respond_with(request, MHD_HTTP_OK, json_length > 0 ? CONVOY_TYPE_BYTES : CONVOY_TYPE_JSON,
-                               &text, CONVOY_RETRY_NONE, headers, header_count);
+    if (status == MHD_HTTP_OK)
+        return respond_outputs(request, &text, json_length);
+    convoy_text_free(&text);
+    return convoy_respond_error(
+        request, status, status == MHD_HTTP_SERVICE_UNAVAILABLE ? CONVOY_RETRY_SOON : CONVOY_RETRY_NONE,
+        sentence);
 }
 
 static bool respond_refusal(struct convoy_request *request, int retry_after)

@@ -2,6 +2,7 @@
 
 #include "server/prediction.h"
 
+#include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -107,7 +108,23 @@ static void write_binary(const struct convoy_rows *rows, const struct convoy_inf
     }
 }
 
-/* binary: what the output has behind the JSON. */
+/* binary: bytes that the output has behind the JSON or in its region. */
+static void write_parameters(const struct convoy_inference_output *output, size_t binary,
+                             struct convoy_text *text)
+{
+    if (output->region.name == NULL) {
+        convoy_text_add(text, ",\"parameters\":{\"binary_data_size\":");
+    } else {
+        convoy_text_add(text, ",\"parameters\":{\"shared_memory_region\":");
+        convoy_text_string(text, output->region.name);
+        convoy_text_add(text, ",\"shared_memory_offset\":");
+        convoy_text_natural(text, output->region.offset);
+        convoy_text_add(text, ",\"shared_memory_byte_size\":");
+    }
+    convoy_text_natural(text, binary);
+    convoy_text_add(text, "}");
+}
+
 static void write_output(const struct convoy_rows *rows, const struct convoy_inference_output *output,
                          size_t binary, struct convoy_text *text)
 {
@@ -124,21 +141,48 @@ static void write_output(const struct convoy_rows *rows, const struct convoy_inf
     convoy_text_add(text, ",");
     convoy_text_natural(text, output->classes > 0 && output->classes < elements ? output->classes : elements);
     convoy_text_add(text, "]");
-    if (output->binary) {
-        convoy_text_add(text, ",\"parameters\":{\"binary_data_size\":");
-        convoy_text_natural(text, binary);
-        convoy_text_add(text, "}");
-    } else {
+    if (output->binary || output->region.name != NULL)
+        write_parameters(output, binary, text);
+    else
         write_data(rows, output, text);
-    }
     convoy_text_add(text, "}");
 }
 
-void convoy_infer_write(const struct convoy_inference *inference, const struct convoy_rows *rows,
-                        struct convoy_text *text, size_t *json_length)
+static int write_region(struct convoy_shared_memory *memory, const struct convoy_inference_region *region,
+                        const struct convoy_text *bytes, struct convoy_error *error)
+{
+    if (bytes->failed)
+        return convoy_fail(error, -ENOMEM, "the server is out of memory: try again later");
+
+    return convoy_shared_memory_write(memory, region->name, region->offset, bytes->length, bytes->bytes,
+                                      error);
+}
+
+/* Behind the JSON or into shared memory; *length is how much it was. */
+static int place_output(const struct convoy_inference *inference, const struct convoy_rows *rows, uint32_t i,
+                        struct convoy_text *behind, size_t *length, struct convoy_error *error)
+{
+    const struct convoy_inference_output *output = &inference->outputs[i];
+    struct convoy_text shared = {0};
+    struct convoy_text *text = output->region.name != NULL ? &shared : behind;
+    size_t before = text->length;
+    int code = 0;
+
+    if (output->binary || output->region.name != NULL)
+        write_binary(rows, output, text);
+    *length = text->length - before;
+    if (output->region.name != NULL)
+        code = write_region(inference->memory, &output->region, &shared, error);
+    convoy_text_free(&shared);
+    return code;
+}
+
+int convoy_infer_write(const struct convoy_inference *inference, const struct convoy_rows *rows,
+                       struct convoy_text *text, size_t *json_length, struct convoy_error *error)
 {
     const struct convoy_model *model = rows->view.model;
-    struct convoy_text binary = {0}; /* first, since the JSON tells its sizes */
+    struct convoy_text behind = {0}; /* first, since the JSON tells its sizes */
+    int code = 0;
 
     convoy_text_add(text, "{\"model_name\":");
     convoy_text_string(text, model->name);
@@ -149,17 +193,17 @@ void convoy_infer_write(const struct convoy_inference *inference, const struct c
         convoy_text_string(text, inference->id);
     }
     convoy_text_add(text, ",\"outputs\":[");
-    for (uint32_t i = 0; i < inference->output_count; i++) {
-        size_t before = binary.length;
+    for (uint32_t i = 0; i < inference->output_count && code == 0; i++) {
+        size_t length;
+        code = place_output(inference, rows, i, &behind, &length, error);
         if (i > 0)
             convoy_text_add(text, ",");
-        if (inference->outputs[i].binary)
-            write_binary(rows, &inference->outputs[i], &binary);
-        write_output(rows, &inference->outputs[i], binary.length - before, text);
+        write_output(rows, &inference->outputs[i], length, text);
     }
     convoy_text_add(text, "]}");
-    *json_length = binary.length > 0 ? text->length : 0;
-    convoy_text_put(text, binary.bytes, binary.length);
-    text->failed = text->failed || binary.failed;
-    convoy_text_free(&binary);
+    *json_length = behind.length > 0 ? text->length : 0;
+    convoy_text_put(text, behind.bytes, behind.length);
+    text->failed = text->failed || behind.failed;
+    convoy_text_free(&behind);
+    return code;
 }

@@ -8,9 +8,10 @@
 
 #include <stddef.h>
 
-/* Appends the JSON and, behind it, the outputs that were wanted in binary. *json_length: of the JSON, where
- * something lies behind it, else 0. */
-void convoy_infer_write(const struct convoy_inference *inference, const struct convoy_rows *rows,
-                        struct convoy_text *text, size_t *json_length);
+/* Appends the JSON and, behind it, the outputs that were wanted in binary; writes those that were wanted in
+ * shared memory there. *json_length: of the JSON, where something lies behind it, else 0. Errors are -ENOMEM
+ * and those of convoy_shared_memory_write(). */
+int convoy_infer_write(const struct convoy_inference *inference, const struct convoy_rows *rows,
+                       struct convoy_text *text, size_t *json_length, struct convoy_error *error);
 
 #endif

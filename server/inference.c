@@ -12,6 +12,11 @@
 
 #define REQUEST "the request" /* as sentences call the JSON */
 
+static int no_memory(struct convoy_error *error)
+{
+    return convoy_fail(error, -ENOMEM, "the server is out of memory: try again later");
+}
+
 static uint64_t row_elements(const struct convoy_model_shape *shape)
 {
     return (uint64_t)shape->channels * shape->height * shape->width;
@@ -102,6 +107,25 @@ static int check_count(struct convoy_inference *inference, struct convoy_error *
     return 0;
 }
 
+static int read_region(const struct convoy_inference *inference, const struct convoy_json *parameters,
+                       struct convoy_inference_region *region, struct convoy_error *error)
+{
+    int code = convoy_json_string(parameters, "shared_memory_region", &region->name, error);
+    if (code != 0 || region->name == NULL)
+        return code;
+    if (inference->memory == NULL)
+        return convoy_fail(
+            error, -EACCES,
+            "shared memory is for clients on the server's own machine that connect to a loopback "
+            "address: send the tensor in the body");
+    if (!convoy_json_has(parameters, "shared_memory_byte_size"))
+        return convoy_fail(error, -EINVAL, "%s: %s needs shared_memory_byte_size", REQUEST, parameters->path);
+    if ((code = convoy_json_uint64(parameters, "shared_memory_offset", 0, INT64_MAX, &region->offset,
+                                   error)) != 0)
+        return code;
+    return convoy_json_uint64(parameters, "shared_memory_byte_size", 1, UINT32_MAX, &region->bytes, error);
+}
+
 /* Where the data is: exactly one place. */
 static int find_data(struct convoy_inference *inference, const struct convoy_json *input,
                      struct convoy_error *error)
@@ -112,13 +136,15 @@ static int find_data(struct convoy_inference *inference, const struct convoy_jso
     if (code != 0)
         return code;
     inference->has_data = convoy_json_has(input, "data");
-    inference->has_binary = convoy_json_has(&parameters, "binary_data_size");
-    code =
-        convoy_json_uint64(&parameters, "binary_data_size", 0, UINT32_MAX, &inference->binary_bytes, error);
-    if (code != 0)
+    bool behind_json = convoy_json_has(&parameters, "binary_data_size");
+    if ((code = convoy_json_uint64(&parameters, "binary_data_size", 0, UINT32_MAX, &inference->binary_bytes,
+                                   error)) != 0 ||
+        (code = read_region(inference, &parameters, &inference->region, error)) != 0)
         return code;
-    if (inference->has_data == inference->has_binary)
-        return convoy_fail(error, -EINVAL, "%s: inputs[0] needs data, or parameters.binary_data_size",
+    if (inference->has_data + behind_json + (inference->region.name != NULL) != 1)
+        return convoy_fail(error, -EINVAL,
+                           "%s: inputs[0] needs data, parameters.binary_data_size or "
+                           "parameters.shared_memory_region, one of them",
                            REQUEST);
     if (inference->binary_bytes != behind)
         return convoy_fail(
@@ -134,10 +160,13 @@ static int find_data(struct convoy_inference *inference, const struct convoy_jso
                            "data has other elements than shape says, which is %" PRIu64
                            ": send them flat, or nested as shape says",
                            elements);
-    if (inference->has_binary && inference->type != CONVOY_BYTES && bytes != inference->binary_bytes)
+    if (inference->region.name != NULL)
+        inference->binary_bytes = inference->region.bytes;
+    if (!inference->has_data && inference->type != CONVOY_BYTES && bytes != inference->binary_bytes)
         return convoy_fail(error, -EINVAL,
-                           "binary_data_size is %" PRIu64
-                           ", but a tensor of this shape and datatype has %" PRIu64 " bytes",
+                           "the binary data has %" PRIu64
+                           " bytes, but a tensor of this shape and datatype has "
+                           "%" PRIu64,
                            inference->binary_bytes, bytes);
     return 0;
 }
@@ -182,7 +211,8 @@ static int read_output(struct convoy_inference *inference, const cJSON *item, ui
         (code = convoy_json_object(&json, "parameters", &parameters, error)) != 0 ||
         (code = convoy_json_bool(&parameters, "binary_data", &output->binary, error)) != 0 ||
         (code = convoy_json_uint32(&parameters, "classification", 0, CONVOY_TOP_MAX, &output->classes,
-                                   error)) != 0)
+                                   error)) != 0 ||
+        (code = read_region(inference, &parameters, &output->region, error)) != 0)
         return code;
     while (name != NULL && output->index < shape->output_count &&
            strcmp(name, shape->output_names[output->index]) != 0)
@@ -190,6 +220,14 @@ static int read_output(struct convoy_inference *inference, const cJSON *item, ui
     if (name == NULL || output->index == shape->output_count)
         return convoy_fail(error, -EINVAL, "the model has no output '%.64s': GET /v2/models/NAME lists them",
                            name == NULL ? "" : name);
+    uint64_t bytes = (uint64_t)inference->count * shape->output_elements[output->index] * sizeof(float);
+    if (output->region.name != NULL && output->classes > 0)
+        return convoy_fail(error, -EINVAL, "%s: %s: a classification cannot go into shared memory", REQUEST,
+                           parameters.path);
+    if (output->region.name != NULL && output->region.bytes < bytes)
+        return convoy_fail(error, -EINVAL,
+                           "%s: %s.shared_memory_byte_size is too small for the %" PRIu64 " bytes of '%.64s'",
+                           REQUEST, parameters.path, bytes, name);
     for (uint32_t j = 0; j < i; j++)
         if (inference->outputs[j].index == output->index)
             return convoy_fail(error, -EINVAL, "%s: outputs names '%.64s' twice", REQUEST, name);
@@ -223,7 +261,7 @@ int convoy_inference_read_header(struct convoy_inference *inference, struct conv
     int code = convoy_tensor_cut((const char *)inference->body, inference->json_length, &inference->cut);
 
     if (code != 0)
-        return convoy_fail(error, code, "the server is out of memory: try again later");
+        return no_memory(error);
     if ((code = convoy_json_parse(inference->cut.header, inference->cut.header_length, REQUEST,
                                   &inference->document, error)) != 0 ||
         (code = convoy_json_root(inference->document, REQUEST, &root, error)) != 0 ||
@@ -235,26 +273,32 @@ int convoy_inference_read_header(struct convoy_inference *inference, struct conv
         (code = read_list(&root, "inputs", &inputs, error)) != 0 ||
         (code = read_list(&root, "outputs", &outputs, error)) != 0 ||
         (code = read_input(inference, inputs, error)) != 0)
-        return code == -EFBIG || code == -ENOMEM ? code : -EINVAL;
+        return code == -EFBIG || code == -ENOMEM || code == -EACCES ? code : -EINVAL;
     return read_outputs(inference, outputs, binary, error);
+}
+
+/* Is the binary data what the slot takes, as it lies? */
+static bool is_ready(const struct convoy_inference *inference)
+{
+    return !inference->has_data && (inference->type == CONVOY_FP32 || inference->type == CONVOY_UINT8);
 }
 
 size_t convoy_inference_tensor_bytes(const struct convoy_inference *inference)
 {
     uint64_t elements = convoy_tensor_elements(&inference->tensor_shape);
+    uint64_t copied = inference->region.name != NULL ? inference->binary_bytes : 0;
 
     if (inference->type == CONVOY_BYTES)
-        return inference->count * sizeof(struct convoy_part);
-    if (inference->has_binary && (inference->type == CONVOY_FP32 || inference->type == CONVOY_UINT8))
-        return 0;
-    return (size_t)elements * (inference->type == CONVOY_UINT8 ? 1 : sizeof(float));
+        return copied + inference->count * sizeof(struct convoy_part);
+    if (is_ready(inference))
+        return copied;
+    return copied + elements * (inference->type == CONVOY_UINT8 ? 1 : sizeof(float));
 }
 
 /* Files one behind the other, each with its length before it: 4 bytes, little-endian. */
-static int split_files(struct convoy_inference *inference, struct convoy_error *error)
+static int split_files(struct convoy_inference *inference, const uint8_t *at, struct convoy_error *error)
 {
-    const uint8_t *at = inference->body + inference->json_length;
-    size_t left = inference->length - inference->json_length;
+    size_t left = inference->binary_bytes;
 
     for (uint32_t i = 0; i < inference->count; i++) {
         size_t length =
@@ -274,40 +318,66 @@ static int split_files(struct convoy_inference *inference, struct convoy_error *
     return 0;
 }
 
-static int read_files(struct convoy_inference *inference, struct convoy_error *error)
+/* The binary data, copied into tensor where it is in shared memory: a client that goes on writing there
+ * changes nothing any more. */
+static int find_binary(struct convoy_inference *inference, const uint8_t **binary, struct convoy_error *error)
+{
+    const struct convoy_inference_region *region = &inference->region;
+
+    *binary = inference->body + inference->json_length;
+    if (region->name == NULL)
+        return 0;
+    *binary = inference->tensor = malloc(region->bytes);
+    if (inference->tensor == NULL)
+        return no_memory(error);
+    return convoy_shared_memory_read(inference->memory, region->name, region->offset, region->bytes,
+                                     inference->tensor, error);
+}
+
+static int read_files(struct convoy_inference *inference, const uint8_t *binary, struct convoy_error *error)
 {
     inference->parts = calloc(inference->count, sizeof *inference->parts);
     if (inference->parts == NULL)
-        return convoy_fail(error, -ENOMEM, "the server is out of memory: try again later");
-    if (inference->has_binary)
-        return split_files(inference, error);
+        return no_memory(error);
+    if (!inference->has_data)
+        return split_files(inference, binary, error);
     return convoy_tensor_files((char *)inference->body + inference->cut.data, inference->cut.data_length,
                                &inference->tensor_shape, inference->parts, error);
 }
 
+/* Numbers that are not what the slot takes, into a tensor of their own. */
+static int convert(struct convoy_inference *inference, const uint8_t *binary, struct convoy_error *error)
+{
+    size_t elements = convoy_tensor_elements(&inference->tensor_shape);
+    void *tensor = malloc(elements * (inference->type == CONVOY_UINT8 ? 1 : sizeof(float)));
+    int code = 0;
+
+    if (tensor == NULL)
+        return no_memory(error);
+    if (inference->has_data)
+        code = convoy_tensor_numbers((const char *)inference->body + inference->cut.data,
+                                     inference->cut.data_length, &inference->tensor_shape, inference->type,
+                                     tensor, error);
+    else
+        convoy_datatype_to_float(inference->type, binary, elements, tensor);
+    free(inference->tensor);
+    inference->base = inference->tensor = tensor;
+    return code;
+}
+
 int convoy_inference_read_data(struct convoy_inference *inference, struct convoy_error *error)
 {
-    size_t elements = inference->count * (size_t)row_elements(inference->shape);
-    size_t bytes = convoy_inference_tensor_bytes(inference);
+    const uint8_t *binary;
+    int code = find_binary(inference, &binary, error);
 
+    if (code != 0)
+        return code;
     if (inference->type == CONVOY_BYTES)
-        return read_files(inference, error);
-    inference->row_bytes = (size_t)row_elements(inference->shape) *
-                           (inference->source == CONVOY_ROW_F32_CHW ? sizeof(float) : 1);
-    inference->base = inference->body + inference->json_length;
-    if (bytes == 0)
-        return 0;
-    inference->tensor = malloc(bytes);
-    if (inference->tensor == NULL)
-        return convoy_fail(error, -ENOMEM, "the server is out of memory: try again later");
-    inference->base = inference->tensor;
-    if (inference->has_data)
-        return convoy_tensor_numbers((const char *)inference->body + inference->cut.data,
-                                     inference->cut.data_length, &inference->tensor_shape, inference->type,
-                                     inference->tensor, error);
-    convoy_datatype_to_float(inference->type, inference->body + inference->json_length, elements,
-                             inference->tensor);
-    return 0;
+        return read_files(inference, binary, error);
+    inference->row_bytes =
+        row_elements(inference->shape) * (inference->source == CONVOY_ROW_F32_CHW ? sizeof(float) : 1);
+    inference->base = binary;
+    return is_ready(inference) ? 0 : convert(inference, binary, error);
 }
 
 void convoy_inference_place(struct convoy_inference *inference, struct convoy_rows *rows)

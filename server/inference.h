@@ -3,13 +3,15 @@
  *
  * Reading is in two steps, so that the large one can be left to another thread: the header (JSON, its numbers
  * cut out: tensor_cut.h), then the data. Pure functions over the body; one thread at a time. Errors are
- * -EINVAL (400), -EFBIG (413) and -ENOMEM, with a sentence. */
+ * -EINVAL (400), -EFBIG (413), -EACCES (403), -ENOMEM and those of convoy_shared_memory_read(), with a
+ * sentence. */
 #ifndef CONVOY_SERVER_INFERENCE_H
 #define CONVOY_SERVER_INFERENCE_H
 
 #include "engine/base/error.h"
 #include "server/datatype.h"
 #include "server/rows.h"
+#include "server/shared_memory.h"
 #include "server/tensor_cut.h"
 #include "server/tensor_text.h"
 
@@ -20,17 +22,25 @@
 
 #define CONVOY_INFERENCE_OUTPUTS 16 /* as many as a model has, convoy_model_shape */
 
+/* A stretch of a registered region of shared memory. */
+struct convoy_inference_region {
+    const char *name; /* NULL: none */
+    uint64_t offset, bytes;
+};
+
 struct convoy_inference_output {
     uint32_t index;   /* among the model's outputs */
     uint32_t classes; /* how many of the highest, as "value:index:label"; 0: the tensor itself */
     bool binary;      /* behind the answer's JSON instead of in it */
+    struct convoy_inference_region region; /* there instead of in the answer */
 };
 
 struct convoy_inference {
     /* What the caller sets; all of it outlives the inference. */
     const struct convoy_model_shape *shape;
     uint32_t max_rows;
-    uint8_t *body; /* changed in place: base64 is decoded there */
+    struct convoy_shared_memory *memory; /* NULL: this client may not use it */
+    uint8_t *body;                       /* changed in place: base64 is decoded there */
     size_t length, json_length;
 
     /* The header's. */
@@ -52,15 +62,14 @@ struct convoy_inference {
     struct convoy_tensor_cut cut;
     enum convoy_datatype type;
     struct convoy_tensor_shape tensor_shape;
-    bool has_data;         /* "data" in the JSON */
-    uint64_t binary_bytes; /* "binary_data_size" */
-    bool has_binary;
+    bool has_data;         /* "data" in the JSON; else it is binary, behind the JSON or in region */
+    uint64_t binary_bytes; /* of the binary data */
+    struct convoy_inference_region region;
 };
 
 int convoy_inference_read_header(struct convoy_inference *inference, struct convoy_error *error);
 
-/* Bytes that convoy_inference_read_data() allocates for a tensor, 0 where rows are used as they lie in the
- * body. */
+/* Bytes that convoy_inference_read_data() allocates, 0 where rows are used as they lie in the body. */
 size_t convoy_inference_tensor_bytes(const struct convoy_inference *inference);
 
 int convoy_inference_read_data(struct convoy_inference *inference, struct convoy_error *error);

@@ -17,7 +17,9 @@ bool convoy_v2_client_is_local(const struct convoy_request *request)
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(request->mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
 
-    return info != NULL && convoy_loopback(info->client_addr);
+    /* A page from elsewhere, in a browser on this machine, is no local client: browsers name it. */
+    return info != NULL && convoy_loopback(info->client_addr) &&
+           MHD_lookup_connection_value(request->mhd, MHD_HEADER_KIND, MHD_HTTP_HEADER_ORIGIN) == NULL;
 }
 
 static bool respond_stranger(struct convoy_request *request)

@@ -8,9 +8,9 @@
 
 struct convoy_request;
 
-/* The client's address is a loopback address. An object is named in this machine's namespace, and whoever
- * registers one makes the daemon read and write it: only clients on this machine may. A proxy on this machine
- * makes all its clients look so. */
+/* The client's address is a loopback address, and it is no browser's page (no Origin). An object is named in
+ * this machine's namespace, and whoever registers one makes the daemon read and write it: only clients on
+ * this machine may. A proxy on this machine makes all its clients look so. */
 bool convoy_v2_client_is_local(const struct convoy_request *request);
 
 /* GET .../status and GET .../region/{region}/status. */

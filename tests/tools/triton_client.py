@@ -12,6 +12,7 @@ import asyncio
 import base64
 import io
 import json
+import os
 import pathlib
 import sys
 import traceback
@@ -21,6 +22,7 @@ import urllib.request
 import numpy as np
 import tritonclient.http as http
 import tritonclient.http.aio as aio
+import tritonclient.utils.shared_memory as shm
 from PIL import Image
 from tritonclient.utils import InferenceServerException
 
@@ -252,6 +254,61 @@ def statistics(client):
     assert MODEL in names and len(names) == 4, names
 
 
+def system_shared_memory(client):
+    """Input and output in the client's own memory, as in Triton's example; bounds are kept."""
+    x = tensor(6)
+    y = client.infer(MODEL, given(x)).as_numpy(OUTPUT)
+    keys = [f"/convoy-{os.getpid()}-{name}" for name in ("in", "out")]
+    regions = [shm.create_shared_memory_region("in", keys[0], x.nbytes + 64)]
+    try:
+        regions.append(shm.create_shared_memory_region("out", keys[1], y.nbytes + 64))
+        client.unregister_system_shared_memory()
+        for name, key, size in (("in", keys[0], x.nbytes + 64), ("out", keys[1], y.nbytes + 64)):
+            client.register_system_shared_memory(name, key, size)
+        assert {region["name"] for region in client.get_system_shared_memory_status()} == {"in", "out"}
+        shm.set_shared_memory_region(regions[0], [x], offset=64)
+
+        def ask(offset=64, size=x.nbytes, out_offset=64, out_size=y.nbytes, values=x, datatype="FP32"):
+            inputs = [http.InferInput(INPUT, list(values.shape), datatype)]
+            inputs[0].set_shared_memory("in", size, offset=offset)
+            outputs = wanted()
+            outputs[0].set_shared_memory("out", out_size, offset=out_offset)
+            return client.infer(MODEL, inputs, outputs=outputs)
+
+        result = ask()
+        output = result.get_output(OUTPUT)
+        assert output["shape"] == [6, 10] and "data" not in output, output
+        near(shm.get_contents_as_numpy(regions[1], np.float32, y.shape, offset=64), y, 1e-5)
+        assert not shm.get_contents_as_numpy(regions[1], np.float32, (16,)).any(), "written before the offset"
+        # Only the input there, only the output there.
+        inputs = [http.InferInput(INPUT, [6, 3, 32, 32], "FP32")]
+        inputs[0].set_shared_memory("in", x.nbytes, offset=64)
+        near(client.infer(MODEL, inputs).as_numpy(OUTPUT), y, 1e-5)
+        shm.set_shared_memory_region(regions[0], [x.astype(np.float16)], offset=64)
+        ask(size=x.nbytes // 2, values=x.astype(np.float16), datatype="FP16")
+        near(shm.get_contents_as_numpy(regions[1], np.float32, y.shape, offset=64), y, 1e-2)
+        for wrong in (
+            {"offset": 65},
+            {"offset": 1 << 40},
+            {"size": x.nbytes - 4},
+            {"out_offset": 65},
+            {"out_size": y.nbytes - 1},
+        ):
+            refusal(lambda: ask(**wrong), 400)  # pylint: disable=cell-var-from-loop
+        # A client that cuts its memory off is told so, and nobody else notices.
+        os.truncate("/dev/shm" + keys[0], 100)
+        refusal(ask, 400)
+        assert client.is_server_live()
+        client.unregister_system_shared_memory("in")
+        refusal(ask, 400)
+        assert [region["name"] for region in client.get_system_shared_memory_status()] == ["out"]
+        client.unregister_system_shared_memory()
+        assert client.get_system_shared_memory_status() == []
+    finally:
+        for region in regions:
+            shm.destroy_shared_memory_region(region)
+
+
 def errors(client):
     x = tensor(2)
     assert MODEL in refusal(lambda: client.infer("nobody", given(x)), 404)
@@ -289,6 +346,7 @@ def main():
         asyncio_client,
         schedule,
         statistics,
+        system_shared_memory,
         errors,
     ):
         try:

@@ -3,9 +3,12 @@
 
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 /* Two channels of 1 x 2 pixels; outputs of 3 and 2. */
 static struct convoy_model_shape shape = {.channels = 2,
@@ -20,6 +23,7 @@ static struct convoy_model_shape shape = {.channels = 2,
 static struct convoy_error error;
 static struct convoy_inference inference;
 static uint8_t *body;
+static struct convoy_shared_memory *memory; /* NULL: this client may not */
 
 /* The header's or the data's code. binary follows json, with its length before it; NULL: all is JSON. */
 static int read_body(const char *json, const void *binary, size_t binary_length)
@@ -34,6 +38,7 @@ static int read_body(const char *json, const void *binary, size_t binary_length)
         memcpy(body + length, binary, binary_length);
     inference = (struct convoy_inference){.shape = &shape,
                                           .max_rows = 4,
+                                          .memory = memory,
                                           .body = body,
                                           .length = length + binary_length,
                                           .json_length = length};
@@ -231,6 +236,63 @@ Test(inference, refuses_binary_data_of_another_size)
                   "\"parameters\":{\"binary_data_size\":16}}]}",
                   bytes, 16),
         -EINVAL, "both");
+}
+
+#define SHARED(type, members)                                                                                \
+    "{\"inputs\":[{\"name\":\"x\",\"datatype\":\"" type "\",\"shape\":[1,2,1,2],\"parameters\":{"            \
+    "\"shared_memory_region\":\"r\"," members "}}]}"
+
+Test(inference, reads_shared_memory)
+{
+    static const float floats[] = {1, 2, 3, 4};
+    static const uint8_t halves[] = {0x00, 0x3c, 0x00, 0x40, 0x00, 0x42, 0x00, 0x44};
+    char key[64];
+
+    snprintf(key, sizeof key, "/convoy-unit-inference-%d", (int)getpid());
+    int fd = shm_open(key, O_RDWR | O_CREAT | O_EXCL, 0600);
+    cr_assert(fd >= 0);
+    bool written =
+        ftruncate(fd, 64) == 0 && pwrite(fd, floats, 16, 8) == 16 && pwrite(fd, halves, 8, 40) == 8;
+    memory = convoy_shared_memory_new();
+    int code = convoy_shared_memory_register(memory, "r", key, 0, 64, &error);
+    shm_unlink(key);
+    close(fd);
+    cr_assert(written);
+    cr_assert_eq(code, 0, "%s", error.message);
+
+    cr_assert_eq(
+        read_body(SHARED("FP32", "\"shared_memory_offset\":8,\"shared_memory_byte_size\":16"), NULL, 0), 0,
+        "%s", error.message);
+    expect_floats(floats, 4);
+    cr_assert_eq(
+        read_body(SHARED("FP16", "\"shared_memory_offset\":40,\"shared_memory_byte_size\":8"), NULL, 0), 0,
+        "%s", error.message);
+    expect_floats(floats, 4);
+    cr_assert_eq(read_body(SHARED("FP32", "\"shared_memory_byte_size\":15"), NULL, 0), -EINVAL);
+    cr_assert_eq(read_body(SHARED("FP32", "\"shared_memory_offset\":0"), NULL, 0), -EINVAL);
+    cr_assert_eq(read_body(SHARED("FP32", "\"shared_memory_byte_size\":16,\"binary_data_size\":0"), NULL, 0),
+                 -EINVAL);
+    cr_assert_eq(
+        read_body(SHARED("FP32", "\"shared_memory_offset\":49,\"shared_memory_byte_size\":16"), NULL, 0),
+        -ERANGE);
+    cr_assert_eq(read_body(WITH("\"outputs\":[{\"name\":\"z\",\"parameters\":{\"shared_memory_region\":\"r\","
+                                "\"shared_memory_offset\":4,\"shared_memory_byte_size\":8}}]"),
+                           NULL, 0),
+                 0, "%s", error.message);
+    cr_assert_str_eq(inference.outputs[0].region.name, "r");
+    cr_assert(inference.outputs[0].region.offset == 4 && inference.outputs[0].region.bytes == 8);
+    cr_assert_eq(read_body(WITH("\"outputs\":[{\"name\":\"z\",\"parameters\":{\"shared_memory_region\":\"r\","
+                                "\"shared_memory_byte_size\":7}}]"),
+                           NULL, 0),
+                 -EINVAL, "too small");
+    cr_assert_eq(read_body(WITH("\"outputs\":[{\"name\":\"z\",\"parameters\":{\"shared_memory_region\":\"r\","
+                                "\"shared_memory_byte_size\":99,\"classification\":1}}]"),
+                           NULL, 0),
+                 -EINVAL, "classification");
+    convoy_shared_memory_free(memory);
+    memory = NULL;
+    cr_assert_eq(read_body(SHARED("FP32", "\"shared_memory_byte_size\":16"), NULL, 0), -EACCES,
+                 "not this client");
 }
 
 Test(inference, refuses_more_rows_than_allowed)

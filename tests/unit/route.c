@@ -81,7 +81,7 @@ Test(route, unknown_paths_have_none)
                                           "/v2/",
                                           "/v2/models/",
                                           "/v2/models//ready",
-                                          "/v2/models/a/infer",
+                                          "/v2/models/a/inferred",
                                           "/v2/models/a/versions",
                                           "/v2/models/a/versions/",
                                           "/v2/models/a/versions/1/classify/x",
