@@ -24,11 +24,17 @@
     "\"ns\":8000},\"compute_infer\":{\"count\":4,\"ns\":2000000},\"compute_output\":{\"count\":4,"           \
     "\"ns\":2000},\"cache_hit\":{\"count\":0,\"ns\":0}},\"batch_stats\":[" BATCHES "]}"
 #define ZERO "{\"count\":0,\"ns\":0}"
-#define IDLE(name, version)                                                                                  \
+#define OTHER_BATCHES                                                                                        \
+    "{\"batch_size\":2,\"compute_input\":" ZERO ",\"compute_infer\":{\"count\":7,\"ns\":7000},"              \
+    "\"compute_output\":" ZERO "}"
+#define COUNTED(name, version, batches)                                                                      \
     "{\"name\":\"" name "\",\"version\":\"" version "\",\"last_inference\":0,\"inference_count\":0,"         \
     "\"execution_count\":0,\"inference_stats\":{\"success\":" ZERO ",\"fail\":" ZERO ",\"queue\":" ZERO      \
     ",\"compute_input\":" ZERO ",\"compute_infer\":" ZERO ",\"compute_output\":" ZERO                        \
-    "},\"batch_stats\":[]}"
+    "},\"batch_stats\":[" batches "]}"
+#define IDLE(name, version) COUNTED(name, version, "")
+#define NO_IMAGES                                                                                            \
+    "{\"batch_size\":0,\"compute_input\":" ZERO ",\"compute_infer\":" ZERO ",\"compute_output\":" ZERO "}"
 #define STATS(versions) "{\"model_stats\":[" versions "]}\n"
 
 static struct convoy_failure failure;
@@ -97,6 +103,8 @@ Test(client_stats, nothing_counted_divides_nothing)
     cr_assert(isnan(convoy_duration_mean_us(&version->queue)));
     cr_assert_eq(version->size_count, 0);
     convoy_model_stats_free(stats);
+    struct convoy_duration never = {.count = 0, .ns = 5};
+    cr_assert(isnan(convoy_duration_mean_us(&never)));
     /* A backend that takes no time, as the null backend does. */
     struct convoy_batch_stats batch = {.size = 4, .compute = {.count = 9}};
     cr_assert(isnan(convoy_batch_rate(&batch)));
@@ -108,17 +116,19 @@ Test(client_stats, nothing_counted_divides_nothing)
 
 Test(client_stats, versions_are_sorted_and_keep_their_batches)
 {
-    struct convoy_model_stats *stats = good(
-        STATS(IDLE("dog", "1") "," RAN "," IDLE("cat", "10") "," IDLE("cat", "9") "," IDLE("ant", "77")));
+    struct convoy_model_stats *stats = good(STATS(COUNTED("dog", "1", OTHER_BATCHES) "," RAN "," IDLE(
+        "cat", "10") "," IDLE("cat", "9") "," IDLE("ant", "77")));
     static const char *const names[] = {"ant 77", "cat 1", "cat 9", "cat 10", "dog 1"};
     cr_assert_eq(stats->count, 5);
     for (size_t i = 0; i < stats->count; i++) {
         char name[32];
         snprintf(name, sizeof name, "%s %s", stats->versions[i].name, stats->versions[i].version);
         cr_assert_str_eq(name, names[i]);
-        cr_assert_eq(stats->versions[i].size_count, i == 1 ? 2 : 0);
+        cr_assert_eq(stats->versions[i].size_count, i == 1 ? 2 : i == 4 ? 1 : 0);
     }
     cr_assert_eq(stats->versions[1].sizes[0].compute.ns, 600000);
+    cr_assert_eq(stats->versions[1].sizes[1].compute.ns, 1400000);
+    cr_assert_eq(stats->versions[4].sizes[0].compute.ns, 7000);
     convoy_model_stats_free(stats);
 }
 
@@ -213,6 +223,7 @@ Test(client_stats, hostile_ones_are_refused)
                                         "{\"model_stats\":[[]]}",
                                         "{\"model_stats\":[null]}",
                                         STATS("{\"last_inference\":1e999}"),
+                                        STATS(COUNTED("a", "1", NO_IMAGES)),
                                         STATS(RAN) "x",
                                         "{\"models\":[]}"};
     char deep[4001];
