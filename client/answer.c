@@ -1,11 +1,11 @@
 #include "client/answer.h"
 
-#include <cjson/cJSON.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/document.h"
 #include "client/failure.h"
 
 /* The strings of an answer are those of its document. */
@@ -23,73 +23,19 @@ struct own_models {
     struct convoy_model *list;
 };
 
-static int not_ours(const struct convoy_response *response, const char *what, struct convoy_failure *failure)
-{
-    convoy_fail_with(failure, 0, "the answer (status %d) is not a convoyd's: %s; is the URL right?",
-                     response->status, what);
-    if (failure) {
-        failure->status = response->status;
-        memcpy(failure->request_id, response->request_id, sizeof failure->request_id);
-    }
-    return -EPROTO;
-}
-
-static int remote(const struct convoy_response *response, const char *sentence,
-                  struct convoy_failure *failure)
-{
-    convoy_fail_with(failure, 0, "%s", sentence);
-    if (failure) {
-        failure->status = response->status;
-        failure->retry_after_s = response->retry_after_s;
-        memcpy(failure->request_id, response->request_id, sizeof failure->request_id);
-    }
-    return -EREMOTEIO;
-}
-
-static const char *text_of(const cJSON *object, const char *name)
-{
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
-    return cJSON_IsString(item) ? item->valuestring : NULL;
-}
-
-/* A finite number of at least 0, or false. */
-static bool number_of(const cJSON *object, const char *name, double *number)
-{
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
-    if (!cJSON_IsNumber(item) || !isfinite(item->valuedouble) || item->valuedouble < 0)
-        return false;
-    *number = item->valuedouble;
-    return true;
-}
-
 static bool whole_of(const cJSON *object, const char *name, long *whole)
 {
     double number;
-    if (!number_of(object, name, &number) || number > 1e9 || number != floor(number))
+    if (!convoy_document_number(object, name, &number) || number > 1e9 || number != floor(number))
         return false;
     *whole = (long)number;
     return true;
 }
 
-/* cJSON would read "{}garbage": the document must be all there is, and an object. */
-static cJSON *parse(const struct convoy_response *response)
-{
-    const char *end = NULL;
-    cJSON *document = cJSON_ParseWithLengthOpts(response->text, response->size, &end, false);
-    const char *last = response->text + response->size;
-    while (document && end < last && strchr(" \t\r\n", *end) && *end)
-        end++;
-    if (!document || end != last || !cJSON_IsObject(document)) {
-        cJSON_Delete(document);
-        return NULL;
-    }
-    return document;
-}
-
 static bool read_prediction(const cJSON *item, struct convoy_prediction *prediction)
 {
     const cJSON *probability = cJSON_GetObjectItemCaseSensitive(item, "probability");
-    prediction->label = text_of(item, "label");
+    prediction->label = convoy_document_text(item, "label");
     if (!prediction->label || !whole_of(item, "index", &prediction->index))
         return false;
     if (cJSON_IsNull(probability))
@@ -126,7 +72,7 @@ static const char *read_results(const cJSON *results, struct own_answer *own)
         const cJSON *list = cJSON_GetObjectItemCaseSensitive(item, "predictions");
         if (!list) {
             long status;
-            result->error = text_of(item, "error");
+            result->error = convoy_document_text(item, "error");
             if (!result->error || !whole_of(item, "status", &status))
                 return "a result has neither predictions nor an error";
             result->status = (int)status;
@@ -152,9 +98,9 @@ static const char *read_layers(const cJSON *layers, struct own_answer *own)
     cJSON_ArrayForEach(item, layers)
     {
         struct convoy_layer *layer = &own->layers[own->answer.layer_count++];
-        layer->name = text_of(item, "name");
-        layer->kernel = text_of(item, "kernel");
-        if (!layer->name || !layer->kernel || !number_of(item, "us", &layer->us))
+        layer->name = convoy_document_text(item, "name");
+        layer->kernel = convoy_document_text(item, "kernel");
+        if (!layer->name || !layer->kernel || !convoy_document_number(item, "us", &layer->us))
             return "a layer is not as it should be";
     }
     own->answer.layers = own->layers;
@@ -163,10 +109,12 @@ static const char *read_layers(const cJSON *layers, struct own_answer *own)
 
 static const char *read_timing(const cJSON *timing, struct convoy_timing *times)
 {
-    if (number_of(timing, "decode_us", &times->decode_us) &&
-        number_of(timing, "queue_us", &times->queue_us) && number_of(timing, "input_us", &times->input_us) &&
-        number_of(timing, "compute_us", &times->compute_us) &&
-        number_of(timing, "output_us", &times->output_us) && number_of(timing, "total_us", &times->total_us))
+    if (convoy_document_number(timing, "decode_us", &times->decode_us) &&
+        convoy_document_number(timing, "queue_us", &times->queue_us) &&
+        convoy_document_number(timing, "input_us", &times->input_us) &&
+        convoy_document_number(timing, "compute_us", &times->compute_us) &&
+        convoy_document_number(timing, "output_us", &times->output_us) &&
+        convoy_document_number(timing, "total_us", &times->total_us))
         return NULL;
     return "its timing is not as it should be";
 }
@@ -194,11 +142,11 @@ static const char *read_answer(const cJSON *document, size_t images, struct own_
         return problem;
     answer->results = own->results;
     answer->result_count = count;
-    answer->model = text_of(document, "model");
-    answer->version = text_of(document, "version");
+    answer->model = convoy_document_text(document, "model");
+    answer->version = convoy_document_text(document, "version");
     if (!answer->model || !answer->version)
         return "it names no model and version";
-    answer->device = text_of(document, "device");
+    answer->device = convoy_document_text(document, "device");
     if (!answer->device)
         answer->device = "";
     if (cJSON_HasObjectItem(document, "batch_size") && !whole_of(document, "batch_size", &answer->batch_size))
@@ -214,14 +162,13 @@ static const char *read_answer(const cJSON *document, size_t images, struct own_
 int convoy_answer_read(const struct convoy_response *response, size_t images, struct convoy_answer **answer,
                        struct convoy_failure *failure)
 {
+    cJSON *document;
     *answer = NULL;
-    cJSON *document = parse(response);
-    if (!document)
-        return not_ours(response, "it is not a JSON object", failure);
-    const char *sentence = text_of(document, "error");
+    int status = convoy_document_parse(response, &document, failure);
+    if (status)
+        return status;
     if (response->status != 200 && !cJSON_GetObjectItemCaseSensitive(document, "results")) {
-        int status = sentence ? remote(response, sentence, failure)
-                              : not_ours(response, "it has neither results nor an error", failure);
+        status = convoy_document_error(response, document, "it has neither results nor an error", failure);
         cJSON_Delete(document);
         return status;
     }
@@ -235,7 +182,7 @@ int convoy_answer_read(const struct convoy_response *response, size_t images, st
     const char *problem = read_answer(document, images, own);
     if (problem) {
         convoy_answer_free(&own->answer);
-        return not_ours(response, problem, failure);
+        return convoy_document_not_ours(response, problem, failure);
     }
     *answer = &own->answer;
     return 0;
@@ -271,10 +218,10 @@ static const char *read_models(const cJSON *document, struct own_models *own)
     cJSON_ArrayForEach(item, list)
     {
         struct convoy_model *model = &own->list[own->models.count++];
-        const char *reason = text_of(item, "reason");
-        model->name = text_of(item, "name");
-        model->version = text_of(item, "version");
-        model->state = text_of(item, "state");
+        const char *reason = convoy_document_text(item, "reason");
+        model->name = convoy_document_text(item, "name");
+        model->version = convoy_document_text(item, "version");
+        model->state = convoy_document_text(item, "state");
         model->reason = reason ? reason : "";
         if (!model->name || !model->version || !model->state)
             return "a model lacks its name, version or state";
@@ -287,17 +234,11 @@ static const char *read_models(const cJSON *document, struct own_models *own)
 int convoy_models_read(const struct convoy_response *response, struct convoy_models **models,
                        struct convoy_failure *failure)
 {
+    cJSON *document;
     *models = NULL;
-    cJSON *document = parse(response);
-    if (!document)
-        return not_ours(response, "it is not a JSON object", failure);
-    const char *sentence = text_of(document, "error");
-    if (response->status != 200) {
-        int status =
-            sentence ? remote(response, sentence, failure) : not_ours(response, "it has no error", failure);
-        cJSON_Delete(document);
+    int status = convoy_document_parse_ok(response, &document, failure);
+    if (status)
         return status;
-    }
     struct own_models *own = calloc(1, sizeof *own);
     if (!own) {
         cJSON_Delete(document);
@@ -307,7 +248,7 @@ int convoy_models_read(const struct convoy_response *response, struct convoy_mod
     const char *problem = read_models(document, own);
     if (problem) {
         convoy_models_free(&own->models);
-        return not_ours(response, problem, failure);
+        return convoy_document_not_ours(response, problem, failure);
     }
     *models = &own->models;
     return 0;

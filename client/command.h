@@ -60,6 +60,7 @@ int convoy_classify_command(int argc, char **argv);
 int convoy_models_command(int argc, char **argv);
 int convoy_bench_command(int argc, char **argv);
 int convoy_eval_command(int argc, char **argv);
+int convoy_stats_command(int argc, char **argv);
 int convoy_top_command(int argc, char **argv);
 
 #endif

@@ -16,6 +16,7 @@ static const struct command commands[] = {
     {"models", "list the server's models", convoy_models_command},
     {"bench", "load a server with images and measure it: convoy bench models/samples", convoy_bench_command},
     {"eval", "measure a model's accuracy on labelled images: convoy eval photos/", convoy_eval_command},
+    {"stats", "what the server counted, model by model: convoy stats", convoy_stats_command},
     {"top", "watch a server at work: convoy top", convoy_top_command},
 };
 

@@ -1,6 +1,7 @@
 #include "client/terminal.h"
 
 #include <langinfo.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -44,6 +45,16 @@ void convoy_print_bar(FILE *stream, const struct convoy_terminal *terminal, doub
     fputs(convoy_colour(terminal, CONVOY_GREEN), stream);
     print_cells(stream, terminal, share, width);
     fputs(convoy_colour(terminal, CONVOY_PLAIN), stream);
+}
+
+const char *convoy_number_text(double value, char *text, size_t bytes)
+{
+    int decimals = value >= 1000 ? 0 : value >= 100 ? 1 : value >= 10 ? 2 : 3;
+    if (isnan(value))
+        snprintf(text, bytes, "-");
+    else
+        snprintf(text, bytes, "%.*f", decimals, value);
+    return text;
 }
 
 void convoy_print_safely(FILE *stream, const char *text)

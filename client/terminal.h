@@ -25,6 +25,10 @@ const char *convoy_colour(const struct convoy_terminal *terminal, enum convoy_co
  * a terminal. */
 void convoy_print_bar(FILE *stream, const struct convoy_terminal *terminal, double share, int width);
 
+/* Puts a number into text (64 bytes hold any below 1e60), four digits that count, but never less than all
+ * before the point; "-" for NaN. Gives text. */
+const char *convoy_number_text(double value, char *text, size_t bytes);
+
 /* Prints text that came from elsewhere: control characters become '?', so that it cannot steer the terminal.
  */
 void convoy_print_safely(FILE *stream, const char *text);

@@ -36,16 +36,6 @@ static void print_name(const struct page *page, const char *name, int cells)
     fprintf(page->stream, "%*s", cells - (int)strlen(cut), "");
 }
 
-static const char *number(double value, char text[CELL_BYTES])
-{
-    if (isnan(value))
-        return "-";
-    /* Four digits that count, but never less than all before the point. */
-    int decimals = value >= 1000 ? 0 : value >= 100 ? 1 : value >= 10 ? 2 : 3;
-    snprintf(text, CELL_BYTES, "%.*f", decimals, value);
-    return text;
-}
-
 static double rate_of(const struct page *page, double count)
 {
     return page->view->seconds > 0 ? count / page->view->seconds : NAN;
@@ -70,7 +60,7 @@ static const char *quantile(const struct page *page, const struct convoy_histogr
     double value =
         page->view->seconds > 0 ? convoy_histogram_quantile(histogram, share, &beyond) * 1000 : NAN;
     if (!beyond || isnan(value))
-        return number(value, text);
+        return convoy_number_text(value, text, CELL_BYTES);
     snprintf(plain, sizeof plain, "%.0f", value);
     snprintf(text, CELL_BYTES, ">%s", plain);
     return text;
@@ -87,7 +77,8 @@ static const char *count_or_unknown(double value, char text[CELL_BYTES])
 static const char *mean(const struct page *page, const struct convoy_histogram *histogram, double scale,
                         char text[CELL_BYTES])
 {
-    return number(page->view->seconds > 0 ? convoy_histogram_mean(histogram) * scale : NAN, text);
+    return convoy_number_text(page->view->seconds > 0 ? convoy_histogram_mean(histogram) * scale : NAN, text,
+                              CELL_BYTES);
 }
 
 /* No batch of that share was larger. */

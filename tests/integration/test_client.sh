@@ -22,7 +22,7 @@ echo "Without a server."
 run 0 --version
 out '^convoy [0-9]'
 run 0 --help
-for command in classify models bench eval top; do
+for command in classify models bench eval stats top; do
   out "^  $command "
   "$convoy" "$command" --help | grep -q '^Usage: convoy '"$command" || fail "convoy $command --help"
 done
@@ -93,6 +93,18 @@ run 0 models
 out '^cifar10-convnet  *1  READY'
 run 0 models --json
 holds "d['models'][0] == {'name': 'cifar10-convnet', 'version': '1', 'state': 'READY', 'reason': ''}"
+
+echo "stats"
+run 0 stats --json cifar10-convnet # the null backend of test_stats.sh takes no time; this one does
+holds "all(b['compute_infer']['ns'] > 0 for b in d['model_stats'][0]['batch_stats'])"
+per_second="10**9 * b['batch_size'] * b['compute_infer']['count'] / b['compute_infer']['ns']"
+rates=$(json "$work/out" "' '.join(str($per_second) for b in d['model_stats'][0]['batch_stats'])")
+run 0 stats --batches cifar10-convnet
+shown=$(sed '1,/^$/d' "$work/out" | awk 'NR > 1 { print $NF }' | xargs)
+[ "$("$python" -S -c 'import sys
+rates, shown = ([float(word) for word in words.split()] for words in sys.argv[1:])
+print(len(rates) == len(shown) > 0 and all(abs(a - b) <= 6e-4 * a for a, b in zip(rates, shown)))' "$rates" "$shown")" = True ] ||
+  fail "images/s: $shown, not $rates: $(cat "$work/out")"
 
 echo "bench"
 run 0 bench --json --seconds 2 --connections 4 $samples/{ship,truck,airplane,automobile}.jpg

@@ -35,12 +35,12 @@ offers() {
 }
 
 echo "Commands and options."
-offers 'convoy ' bench classify eval models top help --help --version --url
+offers 'convoy ' bench classify eval models stats top help --help --version --url
 offers 'convoy b' bench
 offers 'convoy --u' --url
 offers 'convoy --url ' http://127.0.0.1:8080
 offers 'convoy --url=' http://127.0.0.1:8080
-offers 'convoy --url http://a:1/b ' bench classify eval models top --url
+offers 'convoy --url http://a:1/b ' bench classify eval models stats top --url
 offers 'convoy --url=http://a:1/b --url http://c t' top
 offers 'convoy --url http://a:1 top --in' --interval
 offers 'convoy mo' models
@@ -80,6 +80,12 @@ offers "convoy --url $url eval --model fo" fourth
 offers "convoy bench --url $url --model=fi" first
 offers "convoy bench --url $url --model fourth --version " 1 2
 offers "convoy bench --url $url --model first --version " 1
+offers "convoy stats --url $url " first fourth
+offers "convoy stats --batches --url=$url fo" fourth
+offers "convoy stats --url $url first " # one is enough
+offers "convoy stats --url $url --model first "
+offers "convoy stats first --url $url --version " 1
+offers "convoy stats --url $url fourth --version " 1 2
 export CONVOY_URL=$url
 offers 'convoy classify --model ' first fourth
 echo "A server that is stopped: an answer in time, and no word of it."
@@ -117,4 +123,5 @@ until_true 20 grep -q . "$work/port" || fail "the hostile server did not start"
 cd "$work/files"
 CONVOY_URL=http://127.0.0.1:$(cat "$work/port")
 offers 'convoy classify --model ' -rf good
+offers 'convoy stats ' -rf good
 [ ! -e owned ] || fail "what a server sent was run"

@@ -1,0 +1,77 @@
+#include "client/document.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "client/failure.h"
+
+int convoy_document_not_ours(const struct convoy_response *response, const char *what,
+                             struct convoy_failure *failure)
+{
+    convoy_fail_with(failure, 0, "the answer (status %d) is not a convoyd's: %s; is the URL right?",
+                     response->status, what);
+    if (failure) {
+        failure->status = response->status;
+        memcpy(failure->request_id, response->request_id, sizeof failure->request_id);
+    }
+    return -EPROTO;
+}
+
+int convoy_document_error(const struct convoy_response *response, const cJSON *document, const char *without,
+                          struct convoy_failure *failure)
+{
+    const char *sentence = convoy_document_text(document, "error");
+    if (!sentence)
+        return convoy_document_not_ours(response, without, failure);
+    convoy_fail_with(failure, 0, "%s", sentence);
+    if (failure) {
+        failure->status = response->status;
+        failure->retry_after_s = response->retry_after_s;
+        memcpy(failure->request_id, response->request_id, sizeof failure->request_id);
+    }
+    return -EREMOTEIO;
+}
+
+const char *convoy_document_text(const cJSON *object, const char *name)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
+    return cJSON_IsString(item) ? item->valuestring : NULL;
+}
+
+bool convoy_document_number(const cJSON *object, const char *name, double *number)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
+    if (!cJSON_IsNumber(item) || !isfinite(item->valuedouble) || item->valuedouble < 0)
+        return false;
+    *number = item->valuedouble;
+    return true;
+}
+
+/* cJSON would read "{}garbage": the document must be all there is, and an object. */
+int convoy_document_parse(const struct convoy_response *response, cJSON **document,
+                          struct convoy_failure *failure)
+{
+    const char *end = NULL;
+    *document = cJSON_ParseWithLengthOpts(response->text, response->size, &end, false);
+    const char *last = response->text + response->size;
+    while (*document && end < last && strchr(" \t\r\n", *end) && *end)
+        end++;
+    if (*document && end == last && cJSON_IsObject(*document))
+        return 0;
+    cJSON_Delete(*document);
+    *document = NULL;
+    return convoy_document_not_ours(response, "it is not a JSON object", failure);
+}
+
+int convoy_document_parse_ok(const struct convoy_response *response, cJSON **document,
+                             struct convoy_failure *failure)
+{
+    int status = convoy_document_parse(response, document, failure);
+    if (status || response->status == 200)
+        return status;
+    status = convoy_document_error(response, *document, "it has no error", failure);
+    cJSON_Delete(*document);
+    *document = NULL;
+    return status;
+}

@@ -1,0 +1,35 @@
+/* An answer that should be a JSON object, and the errors that answers bring. Nothing in it is trusted. Pure
+ * functions, any thread. Part of libconvoy, but not of its interface. */
+#ifndef CONVOY_CLIENT_DOCUMENT_H
+#define CONVOY_CLIENT_DOCUMENT_H
+
+#include <cjson/cJSON.h>
+
+#include "client/http.h"
+
+/* Reads the whole answer as a JSON object, whatever its status. 0 (*document is for cJSON_Delete) or -EPROTO.
+ */
+int convoy_document_parse(const struct convoy_response *response, cJSON **document,
+                          struct convoy_failure *failure);
+
+/* The same where any status but 200 is an error: -EREMOTEIO (the server's sentence is in failure) or -EPROTO.
+ */
+int convoy_document_parse_ok(const struct convoy_response *response, cJSON **document,
+                             struct convoy_failure *failure);
+
+/* The error that a document of another status than 200 carries: -EREMOTEIO, or -EPROTO with without, what is
+ * wrong with the answer, when it has none. */
+int convoy_document_error(const struct convoy_response *response, const cJSON *document, const char *without,
+                          struct convoy_failure *failure);
+
+/* Says that this is no convoyd's answer, and what is wrong with it; gives -EPROTO. */
+int convoy_document_not_ours(const struct convoy_response *response, const char *what,
+                             struct convoy_failure *failure);
+
+/* The string of that name, or NULL; it belongs to the document. */
+const char *convoy_document_text(const cJSON *object, const char *name);
+
+/* The finite number of at least 0 of that name, or false. */
+bool convoy_document_number(const cJSON *object, const char *name, double *number);
+
+#endif

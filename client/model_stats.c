@@ -1,0 +1,194 @@
+#include "client/model_stats.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/document.h"
+#include "client/failure.h"
+
+/* The server counts in 64 bits. */
+#define COUNT_MAX 0x1p64
+
+struct own_stats {
+    struct convoy_model_stats stats; /* first: what the caller has is freed as this */
+    cJSON *document;                 /* the names are its */
+    struct convoy_version_stats *versions;
+    struct convoy_batch_stats *sizes;
+};
+
+/* Reads members until one is not as it should be. */
+struct reader {
+    char problem[128]; /* what is wrong, "" while nothing is */
+};
+
+static void wrong(struct reader *reader, const char *what, const char *name, const char *problem)
+{
+    if (!*reader->problem)
+        snprintf(reader->problem, sizeof reader->problem, "its %s%s %s", what, name, problem);
+}
+
+static double read_count(struct reader *reader, const cJSON *object, const char *what, const char *name)
+{
+    double count = 0;
+    if (!convoy_document_number(object, name, &count) || count > COUNT_MAX || count != floor(count))
+        wrong(reader, what, name, "is not a count");
+    return count;
+}
+
+static struct convoy_duration read_duration(struct reader *reader, const cJSON *object, const char *name)
+{
+    char what[32];
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
+    struct convoy_duration duration;
+    snprintf(what, sizeof what, "%s.", name);
+    duration.count = read_count(reader, item, what, "count");
+    duration.ns = read_count(reader, item, what, "ns");
+    return duration;
+}
+
+static void read_batch(struct reader *reader, const cJSON *item, struct convoy_batch_stats *batch)
+{
+    batch->size = read_count(reader, item, "", "batch_size");
+    if (batch->size < 1)
+        wrong(reader, "", "batch_size", "is 0");
+    batch->input = read_duration(reader, item, "compute_input");
+    batch->compute = read_duration(reader, item, "compute_infer");
+    batch->output = read_duration(reader, item, "compute_output");
+}
+
+/* Its batch sizes go to sizes, where there is room for them. */
+static void read_version(struct reader *reader, const cJSON *item, struct convoy_version_stats *version,
+                         struct convoy_batch_stats *sizes)
+{
+    const cJSON *inference = cJSON_GetObjectItemCaseSensitive(item, "inference_stats");
+    const cJSON *list = cJSON_GetObjectItemCaseSensitive(item, "batch_stats"), *batch;
+    version->name = convoy_document_text(item, "name");
+    version->version = convoy_document_text(item, "version");
+    if (!version->name || !version->version)
+        wrong(reader, "", "model_stats", "lack a name or version");
+    version->last_inference_ms = read_count(reader, item, "", "last_inference");
+    version->images = read_count(reader, item, "", "inference_count");
+    version->batches = read_count(reader, item, "", "execution_count");
+    version->success = read_duration(reader, inference, "success");
+    version->fail = read_duration(reader, inference, "fail");
+    version->queue = read_duration(reader, inference, "queue");
+    version->input = read_duration(reader, inference, "compute_input");
+    version->compute = read_duration(reader, inference, "compute_infer");
+    version->output = read_duration(reader, inference, "compute_output");
+    version->sizes = sizes;
+    if (!cJSON_IsArray(list))
+        wrong(reader, "", "batch_stats", "is not a list");
+    else
+        cJSON_ArrayForEach(batch, list) read_batch(reader, batch, &sizes[version->size_count++]);
+}
+
+/* How many batch sizes all versions have together. */
+static size_t count_sizes(const cJSON *versions)
+{
+    size_t count = 0;
+    const cJSON *item;
+    cJSON_ArrayForEach(item, versions)
+    {
+        const cJSON *list = cJSON_GetObjectItemCaseSensitive(item, "batch_stats");
+        if (cJSON_IsArray(list))
+            count += (size_t)cJSON_GetArraySize(list);
+    }
+    return count;
+}
+
+static int by_name_and_version(const void *left, const void *right)
+{
+    const struct convoy_version_stats *a = left, *b = right;
+    int order = strcmp(a->name, b->name);
+    return order ? order : strverscmp(a->version, b->version);
+}
+
+static void read_versions(struct reader *reader, const cJSON *list, struct own_stats *own)
+{
+    size_t taken = 0;
+    const cJSON *item;
+    cJSON_ArrayForEach(item, list)
+    {
+        struct convoy_version_stats *version = &own->versions[own->stats.count++];
+        read_version(reader, item, version, &own->sizes[taken]);
+        taken += version->size_count;
+    }
+    if (*reader->problem)
+        return;
+    qsort(own->versions, own->stats.count, sizeof *own->versions, by_name_and_version);
+    own->stats.versions = own->versions;
+}
+
+int convoy_model_stats_read(const struct convoy_response *response, struct convoy_model_stats **stats,
+                            struct convoy_failure *failure)
+{
+    struct reader reader = {0};
+    cJSON *document;
+    *stats = NULL;
+    int status = convoy_document_parse_ok(response, &document, failure);
+    if (status)
+        return status;
+    struct own_stats *own = calloc(1, sizeof *own);
+    if (!own) {
+        cJSON_Delete(document);
+        return convoy_fail_with(failure, -ENOMEM, "memory is out");
+    }
+    own->document = document;
+    const cJSON *list = cJSON_GetObjectItemCaseSensitive(document, "model_stats");
+    if (!cJSON_IsArray(list)) {
+        status = convoy_document_not_ours(response, "it has no list of statistics", failure);
+        goto out;
+    }
+    own->versions = calloc((size_t)cJSON_GetArraySize(list) + 1, sizeof *own->versions);
+    own->sizes = calloc(count_sizes(list) + 1, sizeof *own->sizes);
+    if (!own->versions || !own->sizes) {
+        status = convoy_fail_with(failure, -ENOMEM, "memory is out");
+        goto out;
+    }
+    read_versions(&reader, list, own);
+    if (*reader.problem) {
+        status = convoy_document_not_ours(response, reader.problem, failure);
+        goto out;
+    }
+    *stats = &own->stats;
+    return 0;
+out:
+    convoy_model_stats_free(&own->stats);
+    return status;
+}
+
+void convoy_model_stats_free(struct convoy_model_stats *stats)
+{
+    struct own_stats *own = (struct own_stats *)stats;
+    if (!own)
+        return;
+    cJSON_Delete(own->document);
+    free(own->versions);
+    free(own->sizes);
+    free(own);
+}
+
+double convoy_duration_mean_us(const struct convoy_duration *duration)
+{
+    return duration->count > 0 ? duration->ns / duration->count / 1e3 : NAN;
+}
+
+double convoy_version_request_us(const struct convoy_version_stats *version)
+{
+    struct convoy_duration both = {version->success.count + version->fail.count,
+                                   version->success.ns + version->fail.ns};
+    return convoy_duration_mean_us(&both);
+}
+
+double convoy_version_batch_size(const struct convoy_version_stats *version)
+{
+    return version->batches > 0 ? version->images / version->batches : NAN;
+}
+
+double convoy_batch_rate(const struct convoy_batch_stats *batch)
+{
+    return batch->compute.ns > 0 ? batch->size * batch->compute.count / (batch->compute.ns / 1e9) : NAN;
+}

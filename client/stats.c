@@ -1,0 +1,147 @@
+/* `convoy stats`: what a server has counted since its start. */
+#include "client/stats.h"
+
+#include <curl/curl.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/failure.h"
+#include "client/http.h"
+
+#define PATIENCE_MS 30000L
+
+static const char help[] =
+    "Usage: convoy stats [OPTION]... [MODEL]\n"
+    "Shows what a convoyd has counted since its start, for every version of its models that is READY, or of\n"
+    "one model: requests that were answered 200 (success) or otherwise (fail), images, batches, the mean "
+    "size\n"
+    "of a batch, and the mean times in microseconds: of a request, of an image's wait in the queue, and of "
+    "a\n"
+    "batch's input, compute and output; and when a batch last finished, in local time. Where nothing was\n"
+    "counted stands '-'.\n"
+    "\n"
+    "  --batches        show the same for each batch size, and images/s: those that the device computes in "
+    "a\n"
+    "                   second in batches of that size, one batch after the other\n"
+    "  --model NAME     the same as MODEL\n"
+    "  --version V      one version of the model\n"
+    "  --json           print the server's own answer, with everything in it\n"
+    "  --url URL        the server (default: $CONVOY_URL, else http://127.0.0.1:8080)\n"
+    "\n"
+    "Exit status: 0 shown, 1 the output cannot be written, 2 wrong command line, 3 no server, 4 the server\n"
+    "refused (there is no such model, or it is not READY), or what answers is no convoyd.\n"
+    "\n"
+    "  convoy stats\n"
+    "  convoy stats cifar10-resnet --batches\n";
+
+static int take(int letter, const char *value, void *context, struct convoy_failure *failure)
+{
+    struct convoy_stats_arguments *arguments = context;
+    (void)letter, (void)value, (void)failure;
+    arguments->batches = true;
+    return 0;
+}
+
+/* What would change the path's meaning: curl takes out "." and "..", as every client does. */
+static int check_name(const char *name, struct convoy_failure *failure)
+{
+    if (!*name)
+        return convoy_fail_with(failure, -EINVAL, "the model's name is empty");
+    if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+        return convoy_fail_with(failure, -EINVAL, "a model cannot be called '%s'", name);
+    return 0;
+}
+
+int convoy_stats_arguments(int argc, char **argv, struct convoy_stats_arguments *arguments,
+                           struct convoy_failure *failure)
+{
+    static const struct option options[] = {
+        CONVOY_COMMON_OPTIONS, CONVOY_MODEL_OPTIONS, {"batches", no_argument, NULL, 'b'}, {0}};
+    struct convoy_common *common = &arguments->common;
+    *arguments = (struct convoy_stats_arguments){0};
+    int first = convoy_arguments(argc, argv, options, common, take, arguments, failure);
+    arguments->help = first == 0;
+    if (first <= 0)
+        return first;
+    if (first < argc && common->model)
+        return convoy_fail_with(failure, -EINVAL, "both --model and '%s' name a model", argv[first]);
+    if (first < argc)
+        common->model = argv[first++];
+    if (first < argc)
+        return convoy_fail_with(failure, -EINVAL, "'%s' is one argument too many", argv[first]);
+    if (common->version && !common->model)
+        return convoy_fail_with(failure, -EINVAL, "--version needs a model");
+    if (common->version && !*common->version)
+        return convoy_fail_with(failure, -EINVAL, "the model's version is empty");
+    return common->model ? check_name(common->model, failure) : 0;
+}
+
+char *convoy_stats_path(const struct convoy_stats_arguments *arguments)
+{
+    const struct convoy_common *common = &arguments->common;
+    if (!common->model)
+        return strdup("/v2/models/stats");
+    char *path = NULL, *version = NULL;
+    char *model = curl_easy_escape(NULL, common->model, 0);
+    if (common->version)
+        version = curl_easy_escape(NULL, common->version, 0);
+    if (model && (version || !common->version) &&
+        asprintf(&path, "/v2/models/%s/stats%s%s", model, version ? "?version=" : "",
+                 version ? version : "") < 0)
+        path = NULL;
+    curl_free(model);
+    curl_free(version);
+    return path;
+}
+
+static void print_json(const struct convoy_response *response)
+{
+    fwrite(response->text, 1, response->size, stdout);
+    if (response->text[response->size - 1] != '\n')
+        putchar('\n');
+}
+
+/* Asks, and shows what came; 0 or what convoy_report takes. */
+static int show(struct convoy_http *http, const struct convoy_stats_arguments *arguments,
+                struct convoy_failure *failure)
+{
+    struct convoy_response response;
+    struct convoy_model_stats *stats = NULL;
+    struct convoy_terminal terminal = convoy_terminal_open(stdout);
+    char *path = convoy_stats_path(arguments);
+    if (!path)
+        return convoy_fail_with(failure, -ENOMEM, "memory is out");
+    int status = convoy_http_get(http, path, PATIENCE_MS, &response, failure);
+    free(path);
+    if (status == 0)
+        status = convoy_model_stats_read(&response, &stats, failure);
+    if (status)
+        return status;
+    if (arguments->common.json)
+        print_json(&response);
+    else
+        convoy_stats_print_text(stdout, &terminal, stats, arguments->batches);
+    convoy_model_stats_free(stats);
+    if (fflush(stdout) || ferror(stdout))
+        return convoy_fail_with(failure, -EIO, "standard output cannot be written: %s", strerror(errno));
+    return 0;
+}
+
+int convoy_stats_command(int argc, char **argv)
+{
+    struct convoy_stats_arguments arguments;
+    struct convoy_http *http = NULL;
+    struct convoy_failure failure;
+    int status = convoy_stats_arguments(argc, argv, &arguments, &failure);
+    if (status == 0 && arguments.help) {
+        fputs(help, stdout);
+        return CONVOY_EXIT_OK;
+    }
+    if (status == 0)
+        status = convoy_http_open(arguments.common.url, &http, &failure);
+    if (status == 0)
+        status = show(http, &arguments, &failure);
+    convoy_http_close(http);
+    return status ? convoy_report("stats", status, &failure) : CONVOY_EXIT_OK;
+}

@@ -1,0 +1,27 @@
+/* `convoy stats`: what is shown, apart from the asking for it. */
+#ifndef CONVOY_CLIENT_STATS_H
+#define CONVOY_CLIENT_STATS_H
+
+#include "client/command.h"
+#include "client/model_stats.h"
+#include "client/terminal.h"
+
+struct convoy_stats_arguments {
+    struct convoy_common common; /* model: NULL for all of them */
+    bool batches;                /* --batches */
+    bool help;
+};
+
+/* argv[0] is the command's name. 0 or -EINVAL with a sentence. */
+int convoy_stats_arguments(int argc, char **argv, struct convoy_stats_arguments *arguments,
+                           struct convoy_failure *failure);
+
+/* The path of the page that has what arguments ask for, to be freed; NULL when memory is out. */
+char *convoy_stats_path(const struct convoy_stats_arguments *arguments);
+
+/* A line for each version; with_batches: then one for each batch size of each version. Times of the day are
+ * those of the time zone here. */
+void convoy_stats_print_text(FILE *stream, const struct convoy_terminal *terminal,
+                             const struct convoy_model_stats *stats, bool with_batches);
+
+#endif
