@@ -89,6 +89,20 @@ stop() {
 # The process ids of the workers of this daemon.
 workers() { pgrep -P "$daemon" convoy-worker; }
 
+# gathered COMMAND...: runs it while the worker stands still until all 8 slots are in use, so that images travel together:
+# the command has to send more than they leave out.
+gathered() {
+  local command
+  # shellcheck disable=SC2317 # until_true calls it
+  all_in_use() { [ "$(sample convoyd_slots_in_use)" = 8 ]; }
+  kill -STOP "$(workers)"
+  "$@" &
+  command=$!
+  until_true 10 all_in_use || fail "$*: it does not fill the slots"
+  kill -CONT "$(workers)"
+  wait $command || fail "$*: no answer"
+}
+
 # json FILE EXPRESSION: evaluates a Python expression over the document d.
 json() { "$python" -S -c 'import json,sys; d=json.load(open(sys.argv[1])); print(eval("(" + sys.argv[2] + ")"))' "$1" "$2"; }
 

@@ -126,14 +126,7 @@ is 0 half 1 "s['last_inference']"
 echo "After many at a time: batches of several sizes, up to max_batch."
 forms=()
 for _ in {1..60}; do forms+=(-F "i=@$image"); done
-# While the worker stands still its slots fill up.
-all_in_use() { [ "$(sample convoyd_slots_in_use)" = 8 ]; }
-kill -STOP "$(workers)"
-expect 200 "${forms[@]}" "$two/classify" &
-form=$!
-until_true 10 all_in_use || fail "60 images do not fill the slots"
-kill -CONT "$(workers)"
-wait $form || fail "the form was not answered"
+gathered expect 200 "${forms[@]}" "$two/classify"
 for _ in {1..4}; do expect 200 "${forms[@]}" "$two/classify"; done
 expect 200 "${forms[@]}" "$url/v2/models/stats/classify"
 agree

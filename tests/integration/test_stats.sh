@@ -133,7 +133,8 @@ says 'float(v[2][7]) > 0' True
 echo "After many at a time: several batch sizes."
 forms=()
 for _ in {1..60}; do forms+=("$image"); done
-for _ in {1..5}; do "$convoy" classify --model two "${forms[@]}" >"$work/body"; done
+gathered "$convoy" classify --model two "${forms[@]}" >"$work/body"
+for _ in {1..4}; do "$convoy" classify --model two "${forms[@]}" >"$work/body"; done
 agree
 says 'v[2][2:5]' "['6', '0', '301']"
 says 'len([row for row in s if row[1] == "10"]) > 1' True
