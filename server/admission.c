@@ -48,13 +48,14 @@ static void refuse_admission(struct convoy_request *request, const struct convoy
 }
 
 struct convoy_rows *convoy_admit(struct convoy_request *request, const struct convoy_model_view *view,
-                                 size_t count, uint64_t deadline_us, int *retry_after)
+                                 size_t count, enum convoy_priority priority, uint64_t deadline_us,
+                                 int *retry_after)
 {
     struct convoy_batcher *batcher = convoy_supervisor_batcher(request->http->supervisor);
     struct convoy_model *model = view->model;
     struct convoy_model_view taken = *view;
     uint64_t wait_us;
-    int code = convoy_batcher_admit(batcher, model, (uint32_t)count, deadline_us, &wait_us);
+    int code = convoy_batcher_admit(batcher, model, (uint32_t)count, priority, deadline_us, &wait_us);
 
     if (code != 0) {
         refuse_admission(request, model, count, code, wait_us, retry_after);
@@ -63,12 +64,13 @@ struct convoy_rows *convoy_admit(struct convoy_request *request, const struct co
     }
     struct convoy_rows *rows = convoy_rows_new(&taken, (uint32_t)count);
     if (rows == NULL) {
-        convoy_batcher_cancel(batcher, model, (uint32_t)count);
+        convoy_batcher_cancel(batcher, model, (uint32_t)count, priority);
         return NULL;
     }
     rows->http = request->http;
     convoy_suspension_init(&rows->suspension, request->http, request->mhd);
     rows->batcher = batcher;
     rows->deadline_us = deadline_us;
+    rows->priority = priority;
     return rows;
 }

@@ -42,8 +42,8 @@ void convoy_batcher_free(struct convoy_batcher *batcher)
         struct convoy_lane *lane = batcher->lanes[i];
         for (uint32_t slot = 0; slot < CONVOY_MAX_SLOTS; slot++)
             free(lane->slots[slot].items);
-        for (int form = 0; form < FORMS; form++)
-            free(lane->open[form]);
+        for (int i = 0; i < FORMS * CONVOY_PRIORITIES; i++)
+            free(lane->open[i / CONVOY_PRIORITIES][i % CONVOY_PRIORITIES]);
         for (uint32_t model = 0; model < batcher->model_count; model++)
             free(lane->layers[model].names);
         free(lane->layers);
@@ -86,16 +86,27 @@ void convoy_queue_changed(struct convoy_batcher *batcher, const struct convoy_mo
     uint64_t waiting = 0; /* the metric is of a name: all its versions together */
     for (uint32_t i = 0; i < batcher->model_count; i++)
         if (batcher->queues[i].metrics == model->metrics)
-            waiting += batcher->queues[i].queued;
+            for (int priority = 0; priority < CONVOY_PRIORITIES; priority++)
+                waiting += batcher->queues[i].queued[priority];
     convoy_metrics_queue(model->metrics, waiting);
 }
 
+/* Images that are admitted and go before those of this priority, or with them. */
+static uint64_t queued_before(const struct model_queue *queue, enum convoy_priority priority)
+{
+    uint64_t before = 0;
+    for (int other = 0; other < CONVOY_PRIORITIES; other++)
+        if (convoy_priority_rank((enum convoy_priority)other) <= convoy_priority_rank(priority))
+            before += queue->queued[other];
+    return before;
+}
+
 int convoy_batcher_admit(struct convoy_batcher *batcher, struct convoy_model *model, uint32_t n,
-                         uint64_t deadline_us, uint64_t *wait_us)
+                         enum convoy_priority priority, uint64_t deadline_us, uint64_t *wait_us)
 {
     pthread_mutex_lock(&batcher->lock);
     struct model_queue *queue = queue_of(batcher, model);
-    uint64_t ahead = (uint64_t)queue->queued + queue->running;
+    uint64_t queued = queued_before(queue, priority), ahead = queued + queue->running;
     if (ahead == 0)
         convoy_service_time_interrupted(&queue->service); /* it rested */
     *wait_us = convoy_service_time_wait_us(&queue->service, ahead + n);
@@ -104,21 +115,22 @@ int convoy_batcher_admit(struct convoy_batcher *batcher, struct convoy_model *mo
         code = -ESHUTDOWN;
     else if (n > queue->limits.max_queue)
         code = -E2BIG;
-    else if (queue->queued > queue->limits.max_queue - n)
+    else if (queued > queue->limits.max_queue - n)
         code = -EBUSY;
     else if (ahead > 0 && *wait_us > convoy_service_time_spendable_us(deadline_us, convoy_now_us()))
         code = -ETIME;
     else
-        queue->queued += n;
+        queue->queued[priority] += n;
     convoy_queue_changed(batcher, model);
     pthread_mutex_unlock(&batcher->lock);
     return code;
 }
 
-void convoy_batcher_cancel(struct convoy_batcher *batcher, struct convoy_model *model, uint32_t n)
+void convoy_batcher_cancel(struct convoy_batcher *batcher, struct convoy_model *model, uint32_t n,
+                           enum convoy_priority priority)
 {
     pthread_mutex_lock(&batcher->lock);
-    queue_of(batcher, model)->queued -= n;
+    queue_of(batcher, model)->queued[priority] -= n;
     convoy_queue_changed(batcher, model);
     pthread_mutex_unlock(&batcher->lock);
 }
@@ -146,19 +158,20 @@ static uint32_t slot_capacity(const struct convoy_lane *lane, const struct model
     return (uint32_t)rows;
 }
 
-static int open_slot(struct convoy_lane *lane, struct convoy_model *model, enum convoy_slot_form form)
+static int open_slot(struct convoy_lane *lane, const struct convoy_item *item)
 {
     struct convoy_batcher *batcher = lane->batcher;
-    const struct model_queue *queue = queue_of(batcher, model);
-    uint32_t capacity = slot_capacity(lane, queue, form);
+    const struct model_queue *queue = queue_of(batcher, item->model);
+    uint32_t capacity = slot_capacity(lane, queue, item->form);
     for (uint32_t i = 0; capacity > 0 && i < lane->channel->size.slots; i++) {
         struct lane_slot *slot = &lane->slots[i];
         if (slot->state != SLOT_FREE)
             continue;
         memset(slot, 0, offsetof(struct lane_slot, items));
         slot->state = SLOT_OPEN;
-        slot->model = model;
-        slot->form = form;
+        slot->model = item->model;
+        slot->form = item->form;
+        slot->priority = item->priority;
         slot->capacity = capacity;
         slot->opened_us = convoy_now_us();
         slot->order = batcher->orders++;
@@ -187,7 +200,7 @@ static struct convoy_lane *best_lane(struct convoy_batcher *batcher, const struc
     for (uint32_t i = 0; i < batcher->lane_count; i++) {
         struct convoy_lane *lane = batcher->lanes[i];
         enum lane_model model = (enum lane_model)lane->models[item->model->number];
-        bool gathers = !item->profile && lane->open[item->form][item->model->number] != NO_SLOT;
+        bool gathers = !item->profile && *open_slot_of(lane, item) != NO_SLOT;
         if (model == LANE_REFUSES || (!gathers && !has_free_slot(lane)))
             continue;
         bool serves = lane->up && model == LANE_SERVES;
@@ -204,20 +217,19 @@ static struct convoy_lane *best_lane(struct convoy_batcher *batcher, const struc
 /* Finds a row for item: in a slot that gathers, else in a fresh one. False when every slot is in use. */
 static bool reserve(struct convoy_batcher *batcher, struct convoy_item *item, struct convoy_lane **where)
 {
-    uint32_t model = item->model->number;
     struct convoy_lane *lane = best_lane(batcher, item);
     if (lane == NULL)
         return false;
-    int number = item->profile ? NO_SLOT : lane->open[item->form][model];
+    int number = item->profile ? NO_SLOT : *open_slot_of(lane, item);
     if (number == NO_SLOT) {
-        number = open_slot(lane, item->model, item->form);
+        number = open_slot(lane, item);
         if (number == NO_SLOT)
             return false;
         lane->slots[number].profile = item->profile;
         if (item->profile)
             lane->slots[number].capacity = 1;
         else
-            lane->open[item->form][model] = number;
+            *open_slot_of(lane, item) = number;
     }
     struct lane_slot *slot = &lane->slots[number];
     item->worker = 0;
@@ -230,7 +242,7 @@ static bool reserve(struct convoy_batcher *batcher, struct convoy_item *item, st
     if (slot->reserved == slot->capacity) {
         slot->state = SLOT_SEALED;
         if (!item->profile)
-            lane->open[item->form][model] = NO_SLOT;
+            *open_slot_of(lane, item) = NO_SLOT;
     }
     *where = lane;
     return true;
@@ -265,13 +277,13 @@ static bool park(struct convoy_batcher *batcher, struct convoy_item *item, const
     if (item->parked_row == NULL)
         return false;
     memcpy(item->parked_row, row, row_bytes);
-    item->next = NULL;
-    item->previous = queue->parked_last;
-    if (queue->parked_last != NULL)
-        queue->parked_last->next = item;
-    else
-        queue->parked_first = item;
-    queue->parked_last = item;
+    struct convoy_item *before = queue->parked_last;
+    while (before != NULL && convoy_priority_rank(before->priority) > convoy_priority_rank(item->priority))
+        before = before->previous;
+    item->previous = before;
+    item->next = before != NULL ? before->next : queue->parked_first;
+    *(before != NULL ? &before->next : &queue->parked_first) = item;
+    *(item->next != NULL ? &item->next->previous : &queue->parked_last) = item;
     return true;
 }
 
@@ -303,24 +315,29 @@ void convoy_batcher_submit(struct convoy_batcher *batcher, struct convoy_item *i
     pthread_mutex_lock(&batcher->lock);
     struct model_queue *queue = queue_of(batcher, item->model);
     batcher->pending++;
+    if (queue->waiting == 0)
+        convoy_share_wakes(&queue->share, batcher->share_us);
     queue->waiting++; /* before fill() drops the lock: the worker may have the row by then */
     if (item->deadline_us < batcher->next_deadline_us) {
         batcher->next_deadline_us = item->deadline_us;
         convoy_batcher_wake_at(batcher, item->deadline_us);
     }
-    /* Behind those that wait already, or a stream of newcomers would starve them. */
+    /* Behind those that wait already, or a stream of newcomers would starve them; but for what is less
+     * urgent. */
+    bool first = queue->parked_first == NULL ||
+                 convoy_priority_rank(queue->parked_first->priority) > convoy_priority_rank(item->priority);
     int refusal = 0;
     if (batcher->stopped)
         refusal = -ECANCELED;
     else if (queue->gone)
         refusal = -ENODEV;
-    else if (queue->parked_first == NULL && reserve(batcher, item, &lane))
+    else if (first && reserve(batcher, item, &lane))
         fill(batcher, lane, item, row, row_bytes);
     else if (!park(batcher, item, row, row_bytes))
         refusal = -ENOMEM;
     if (refusal != 0) {
         queue->waiting--;
-        queue->queued--;
+        queue->queued[item->priority]--;
         batcher->pending--;
         item->status = refusal;
         item->finished_us = item->submitted_us;
@@ -330,22 +347,35 @@ void convoy_batcher_submit(struct convoy_batcher *batcher, struct convoy_item *i
         item->done(item);
 }
 
-/* Models take turns by the age of their oldest image. A model that finds no row is passed over: another may
+/* a before b: whose model had less of the device, then whose image is older. */
+static bool parked_before(const struct convoy_batcher *batcher, const struct convoy_item *a,
+                          const struct convoy_item *b)
+{
+    double a_us = batcher->queues[a->model->number].share.used_us;
+    double b_us = batcher->queues[b->model->number].share.used_us;
+    if (a_us != b_us)
+        return a_us < b_us;
+    if (a->submitted_us != b->submitted_us)
+        return a->submitted_us < b->submitted_us;
+    return a->model->number < b->model->number;
+}
+
+/* The image that is next to get a row, which it then has. A model that finds none is passed over: another may
  * have an open slot. */
 static struct convoy_item *next_parked(struct convoy_batcher *batcher, struct convoy_lane **lane)
 {
-    uint64_t after = 0;
+    const struct convoy_item *passed = NULL;
     for (;;) {
-        struct convoy_item *oldest = NULL;
+        struct convoy_item *best = NULL;
         for (uint32_t i = 0; i < batcher->model_count; i++) {
             struct convoy_item *item = batcher->queues[i].parked_first;
-            if (item != NULL && item->submitted_us > after &&
-                (oldest == NULL || item->submitted_us < oldest->submitted_us))
-                oldest = item;
+            if (item != NULL && (passed == NULL || parked_before(batcher, passed, item)) &&
+                (best == NULL || parked_before(batcher, item, best)))
+                best = item;
         }
-        if (oldest == NULL || reserve(batcher, oldest, lane))
-            return oldest;
-        after = oldest->submitted_us;
+        if (best == NULL || reserve(batcher, best, lane))
+            return best;
+        passed = best;
     }
 }
 
@@ -371,7 +401,7 @@ void convoy_item_finish(struct convoy_batcher *batcher, struct convoy_item *item
         unlink_parked(queue, item);
         free(item->parked_row);
         item->parked_row = NULL;
-        queue->queued--;
+        queue->queued[item->priority]--;
         queue->waiting--;
     } else if (item->slot != NO_SLOT) {
         struct lane_slot *slot = &batcher->lanes[item->worker]->slots[item->slot];
@@ -380,7 +410,7 @@ void convoy_item_finish(struct convoy_batcher *batcher, struct convoy_item *item
         bool runs =
             slot->state == SLOT_IN_FLIGHT && row >= running->first && row < running->first + running->rows;
         if (!runs) {
-            queue->queued--;
+            queue->queued[item->priority]--;
             queue->waiting--;
         } else if (status == -ETIMEDOUT) {
             queue->late = true;

@@ -1,5 +1,8 @@
 /* The batcher: gathers images of one model into a slot and sends slots to workers.
  *
+ * Who is next: models share the device by weight (share.h), whatever each of them has waiting; within a model
+ * the more urgent image goes first, then the older one.
+ *
  * Work-conserving: while a worker can take a slot, one leaves at once with whatever waits, so a lone request
  * never waits for company; otherwise images gather until the slot is full or its oldest has waited
  * max_delay_us.
@@ -18,6 +21,7 @@
 #include "engine/base/error.h"
 #include "engine/channel.h"
 #include "server/model.h"
+#include "server/priority.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -38,6 +42,7 @@ struct convoy_item {
     /* set by the caller */
     struct convoy_model *model;
     enum convoy_slot_form form;
+    enum convoy_priority priority;
     bool profile;         /* travels alone and times each layer */
     uint64_t deadline_us; /* convoy_now_us() time after which the answer is of no use; the batcher may bring
                              it forward */
@@ -65,17 +70,19 @@ struct convoy_item {
     int32_t worker, slot, row;
 };
 
-/* Reserves room for n images of model. -EBUSY when its queue is full now, -ETIME when what waits and runs
- * already would keep them, by the rate at which images finish (service_time.h), for more than three quarters
- * of the time left until deadline_us: computing images that nobody can wait for any more would take the
- * place of others. -E2BIG when n is more than max_queue and could never wait, -ESHUTDOWN once the batcher
- * refuses (stopping). What was admitted must be submitted or given back with convoy_batcher_cancel().
+/* Reserves room for n images of model. What is less urgent does not count: it waits behind them. -EBUSY when
+ * its queue is full now, -ETIME when what waits and runs already would keep them, by the rate at which images
+ * finish (service_time.h), for more than three quarters of the time left until deadline_us: computing images
+ * that nobody can wait for any more would take the place of others. -E2BIG when n is more than max_queue and
+ * could never wait, -ESHUTDOWN once the batcher refuses (stopping). What was admitted must be submitted or
+ * given back with convoy_batcher_cancel().
  *
  * *wait_us: how long the request would take by that estimate, also when it is refused; 0 while there is
  * none. Where nothing waits or runs no deadline is too near. */
 int convoy_batcher_admit(struct convoy_batcher *batcher, struct convoy_model *model, uint32_t n,
-                         uint64_t deadline_us, uint64_t *wait_us);
-void convoy_batcher_cancel(struct convoy_batcher *batcher, struct convoy_model *model, uint32_t n);
+                         enum convoy_priority priority, uint64_t deadline_us, uint64_t *wait_us);
+void convoy_batcher_cancel(struct convoy_batcher *batcher, struct convoy_model *model, uint32_t n,
+                           enum convoy_priority priority);
 
 /* Hands one admitted image over: row (shape's H x W x C bytes, or floats) is copied before the call returns.
  */
@@ -88,7 +95,8 @@ uint64_t convoy_batcher_pending(struct convoy_batcher *batcher);
 /* ---- What follows is the control loop's: one thread calls it. ---- */
 
 struct convoy_batcher_limits {
-    uint32_t max_batch, max_delay_us, max_queue;
+    uint32_t max_batch, max_delay_us, max_queue; /* max_queue: see convoy_batcher_admit() */
+    uint32_t weight;                             /* of the model's share of the device; 0 is taken as 1 */
 };
 
 /* models: how many numbers there are. lanes: how many workers there can be. */

@@ -5,6 +5,7 @@
 
 #include "server/batcher.h"
 #include "server/service_time.h"
+#include "server/share.h"
 
 #include <pthread.h>
 
@@ -29,6 +30,8 @@ struct lane_slot {
     enum slot_state state;
     struct convoy_model *model;
     enum convoy_slot_form form;
+    enum convoy_priority priority; /* of all its rows */
+    double charged_us;             /* what its run was taken to cost, while the worker has it */
     bool profile;
     bool given_up; /* too late to be run: its rows are about to be answered */
     bool suspect;  /* was in flight when a worker died: runs alone */
@@ -59,8 +62,8 @@ struct convoy_lane {
     struct lane_layers {
         struct convoy_layer_name *names;
         uint32_t count;
-    } * layers;       /* by model number */
-    int *open[FORMS]; /* the open slot by model number, or NO_SLOT */
+    } * layers;                          /* by model number */
+    int *open[FORMS][CONVOY_PRIORITIES]; /* the open slot by model number, or NO_SLOT */
     struct lane_slot slots[CONVOY_MAX_SLOTS];
 };
 
@@ -71,12 +74,14 @@ struct model_queue {
     bool ready, gone;
     uint64_t input_stride[FORMS], output_stride;
     uint32_t outputs_per_row;
-    uint32_t queued;  /* admitted and not in flight: what max_queue bounds */
-    uint32_t waiting; /* those of them that are decoded: rows of slots, and parked images */
-    uint32_t running; /* rows in flight */
-    bool late;        /* images run into their deadlines while they run */
+    uint32_t queued[CONVOY_PRIORITIES]; /* admitted and not in flight: what max_queue bounds */
+    uint32_t waiting;                   /* those of them that are decoded: rows of slots, and parked images */
+    uint32_t running;                   /* rows in flight */
+    bool late;                          /* images run into their deadlines while they run */
     struct convoy_service_time service;
-    struct convoy_item *parked_first, *parked_last; /* copies that wait for a row, oldest first */
+    struct convoy_share share;
+    /* Copies that wait for a row: the most urgent first, of those the oldest. */
+    struct convoy_item *parked_first, *parked_last;
 };
 
 struct convoy_batcher {
@@ -87,6 +92,7 @@ struct convoy_batcher {
     struct convoy_lane **lanes;
     uint64_t pending; /* submitted, done() not called yet */
     uint64_t orders;
+    double share_us; /* the virtual time of share.h */
     uint32_t slots_in_use;
     bool stopped;
     int timer_fd;
@@ -97,6 +103,12 @@ struct convoy_batcher {
 static inline struct model_queue *queue_of(struct convoy_batcher *batcher, const struct convoy_model *model)
 {
     return &batcher->queues[model->number];
+}
+
+/* The open slot where a row of item would go. */
+static inline int *open_slot_of(struct convoy_lane *lane, const struct convoy_item *item)
+{
+    return &lane->open[item->form][item->priority][item->model->number];
 }
 
 /* Arms the timer unless it fires earlier anyway. */

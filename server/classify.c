@@ -20,7 +20,7 @@
 #define TIMEOUT_MS_MAX 3600000
 
 struct options {
-    uint64_t top, timeout_ms, profile;
+    uint64_t top, timeout_ms, profile, priority;
 };
 
 static bool refuse(struct convoy_request *request, int status)
@@ -49,7 +49,8 @@ static bool read_options(struct convoy_request *request, struct options *options
     *options = (struct options){.top = DEFAULT_TOP, .timeout_ms = request->http->config->timeout_ms};
     return number(request, "top", 1, CONVOY_TOP_MAX, &options->top) &&
            number(request, "timeout_ms", 1, TIMEOUT_MS_MAX, &options->timeout_ms) &&
-           number(request, "profile", 0, 1, &options->profile);
+           number(request, "profile", 0, 1, &options->profile) &&
+           number(request, "priority", 0, CONVOY_PRIORITY_NUMBER_MOST, &options->priority);
 }
 
 /* The form's boundary, or "" when the body is an image itself. False with refusal set. */
@@ -169,14 +170,14 @@ static bool prepare(struct convoy_request *request, int *retry_after)
         convoy_model_view_end(&view);
         return false;
     }
-    struct convoy_rows *rows =
-        convoy_admit(request, &view, count, request->complete_us + options.timeout_ms * 1000, retry_after);
+    struct convoy_rows *rows = convoy_admit(request, &view, count, convoy_priority_of(options.priority),
+                                            request->complete_us + options.timeout_ms * 1000, retry_after);
     if (rows == NULL)
         return false;
     struct convoy_part one;
     struct convoy_part *parts = count == 1 ? &one : malloc(count * sizeof *parts);
     if (parts == NULL) {
-        convoy_batcher_cancel(rows->batcher, model, (uint32_t)count);
+        convoy_batcher_cancel(rows->batcher, model, (uint32_t)count, rows->priority);
         convoy_rows_drop(rows);
         return false;
     }

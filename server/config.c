@@ -48,7 +48,8 @@ struct convoy_config *convoy_config_default(void)
     config->http.max_body_bytes = 33554432;
     config->images.max_pixels = 50000000;
     config->images.max_per_request = 1024;
-    config->batching = (struct convoy_batching){.max_batch = 256, .max_delay_us = 500, .max_queue = 4096};
+    config->batching =
+        (struct convoy_batching){.max_batch = 256, .max_delay_us = 500, .max_queue = 4096, .weight = 1};
     config->timeout_ms = 10000;
     config->drain_ms = 0;
     config->drain_timeout_ms = 30000;
@@ -238,7 +239,7 @@ static int read_images(const struct convoy_json *root, struct convoy_config *con
 int convoy_batching_read(const struct convoy_json *root, struct convoy_batching *batching,
                          struct convoy_error *error)
 {
-    static const char *const known[] = {"max_batch", "max_delay_us", "max_queue", NULL};
+    static const char *const known[] = {"max_batch", "max_delay_us", "max_queue", "weight", NULL};
     struct convoy_json inside;
     int result;
     if ((result = convoy_json_object(root, "batching", &inside, error)) < 0 ||
@@ -247,7 +248,8 @@ int convoy_batching_read(const struct convoy_json *root, struct convoy_batching 
                                      error)) < 0 ||
         (result = convoy_json_uint32(&inside, "max_delay_us", 0, 10000000, &batching->max_delay_us, error)) <
             0 ||
-        (result = convoy_json_uint32(&inside, "max_queue", 1, 1000000, &batching->max_queue, error)) < 0)
+        (result = convoy_json_uint32(&inside, "max_queue", 1, 1000000, &batching->max_queue, error)) < 0 ||
+        (result = convoy_json_uint32(&inside, "weight", 1, 1000, &batching->weight, error)) < 0)
         return result;
     return 0;
 }

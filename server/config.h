@@ -32,6 +32,7 @@ struct convoy_batching {
     uint32_t max_batch;    /* images */
     uint32_t max_delay_us; /* that an image waits for company while the device is busy */
     uint32_t max_queue;    /* images waiting, per model; past it requests get 503 */
+    uint32_t weight;       /* of the model's share of the device while others want it too */
 };
 
 /* Member names are the keys. Strings belong to the configuration. */

@@ -285,7 +285,8 @@ static bool hand_over(struct convoy_request *request, int *retry_after)
     struct convoy_model_view view = infer->view;
     convoy_model_view_hold(&view);
     struct convoy_rows *rows =
-        convoy_admit(request, &view, inference->count, request->complete_us + timeout_us, retry_after);
+        convoy_admit(request, &view, inference->count, convoy_priority_of(inference->priority),
+                     request->complete_us + timeout_us, retry_after);
     if (rows == NULL)
         return false;
     convoy_inference_place(inference, rows);

@@ -269,6 +269,8 @@ int convoy_inference_read_header(struct convoy_inference *inference, struct conv
         (code = convoy_json_object(&root, "parameters", &parameters, error)) != 0 ||
         (code = convoy_json_uint64(&parameters, "timeout", 0, UINT64_C(3600000000), &inference->timeout_us,
                                    error)) != 0 ||
+        (code = convoy_json_uint32(&parameters, "priority", 0, CONVOY_PRIORITY_NUMBER_MOST,
+                                   &inference->priority, error)) != 0 ||
         (code = convoy_json_bool(&parameters, "binary_data_output", &binary, error)) != 0 ||
         (code = read_list(&root, "inputs", &inputs, error)) != 0 ||
         (code = read_list(&root, "outputs", &outputs, error)) != 0 ||

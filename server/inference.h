@@ -46,6 +46,7 @@ struct convoy_inference {
     /* The header's. */
     const char *id;      /* NULL: none */
     uint64_t timeout_us; /* 0: not said */
+    uint32_t priority;   /* a number as in priority.h */
     uint32_t count;      /* rows */
     enum convoy_row_source source;
     uint32_t output_count; /* in the order of the request, or the model's */

@@ -23,19 +23,20 @@ int convoy_lane_new(struct convoy_batcher *batcher, struct convoy_channel *chann
             most = batcher->queues[i].limits.max_batch;
     bool complete = (lane->models = calloc(batcher->model_count + 1, 1)) != NULL;
     complete = (lane->layers = calloc(batcher->model_count + 1, sizeof *lane->layers)) != NULL && complete;
-    for (int form = 0; form < FORMS; form++) {
-        lane->open[form] = calloc(batcher->model_count + 1, sizeof *lane->open[form]);
-        complete = complete && lane->open[form] != NULL;
-        for (uint32_t i = 0; complete && i < batcher->model_count; i++)
-            lane->open[form][i] = NO_SLOT;
+    for (int i = 0; i < FORMS * CONVOY_PRIORITIES; i++) {
+        int **open = &lane->open[i / CONVOY_PRIORITIES][i % CONVOY_PRIORITIES];
+        *open = calloc(batcher->model_count + 1, sizeof **open);
+        complete = complete && *open != NULL;
+        for (uint32_t model = 0; complete && model < batcher->model_count; model++)
+            (*open)[model] = NO_SLOT;
     }
     for (uint32_t i = 0; i < channel->size.slots; i++)
         complete = (lane->slots[i].items = calloc(most, sizeof(struct convoy_item *))) != NULL && complete;
     if (!complete) {
         for (uint32_t i = 0; i < channel->size.slots; i++)
             free(lane->slots[i].items);
-        free(lane->open[0]);
-        free(lane->open[1]);
+        for (int i = 0; i < FORMS * CONVOY_PRIORITIES; i++)
+            free(lane->open[i / CONVOY_PRIORITIES][i % CONVOY_PRIORITIES]);
         free(lane->layers);
         free(lane->models);
         free(lane);
@@ -80,7 +81,9 @@ static void submit_range(struct convoy_lane *lane, uint32_t number)
     slot->left_us = convoy_now_us();
     queue->running += range->rows;
     uint32_t live = convoy_slot_live(slot, range);
-    queue->queued -= live;
+    queue->queued[slot->priority] -= live;
+    slot->charged_us =
+        convoy_share_goes(&queue->share, queue->limits.weight, range->rows, &lane->batcher->share_us);
     queue->waiting -= live;
     convoy_queue_changed(lane->batcher, slot->model);
     *convoy_channel_slot(lane->channel, number) =
@@ -114,9 +117,22 @@ static bool may_leave(struct convoy_lane *lane, const struct lane_slot *slot, ui
     return false;
 }
 
-/* The oldest slot that could leave now, of the suspects or of the others: all rows committed, its model
- * loaded by this worker. */
-static int oldest(struct convoy_lane *lane, bool suspect, uint64_t now)
+/* Does a leave before b? After a fault age alone counts, so that the suspects get their turn. */
+static bool leaves_before(const struct convoy_lane *lane, const struct lane_slot *a,
+                          const struct lane_slot *b)
+{
+    double a_us = queue_of(lane->batcher, a->model)->share.used_us;
+    double b_us = queue_of(lane->batcher, b->model)->share.used_us;
+    if (lane->suspects == 0 && a_us != b_us)
+        return a_us < b_us;
+    if (lane->suspects == 0 && a->model == b->model && a->priority != b->priority)
+        return convoy_priority_rank(a->priority) < convoy_priority_rank(b->priority);
+    return a->order < b->order;
+}
+
+/* The slot that is next among those that could leave now, of the suspects or of the others: all rows
+ * committed, its model loaded by this worker. */
+static int next_of(struct convoy_lane *lane, bool suspect, uint64_t now)
 {
     int best = NO_SLOT;
     for (uint32_t i = 0; i < lane->channel->size.slots; i++) {
@@ -125,7 +141,7 @@ static int oldest(struct convoy_lane *lane, bool suspect, uint64_t now)
             slot->given_up || slot->reserved == 0 || slot->committed != slot->reserved ||
             lane->models[slot->model->number] != LANE_SERVES)
             continue;
-        if ((best == NO_SLOT || slot->order < lane->slots[best].order) && may_leave(lane, slot, now))
+        if ((best == NO_SLOT || leaves_before(lane, slot, &lane->slots[best])) && may_leave(lane, slot, now))
             best = (int)i;
     }
     return best;
@@ -137,13 +153,13 @@ static int oldest(struct convoy_lane *lane, bool suspect, uint64_t now)
 static int next_to_leave(struct convoy_lane *lane, uint64_t now)
 {
     if (lane->suspects == 0)
-        return oldest(lane, false, now);
-    int waited = oldest(lane, false, now);
+        return next_of(lane, false, now);
+    int waited = next_of(lane, false, now);
     if (waited != NO_SLOT && lane->slots[waited].order < lane->first_until)
         return waited;
     if (lane->in_flight > 0)
         return NO_SLOT;
-    int suspect = oldest(lane, true, now);
+    int suspect = next_of(lane, true, now);
     if (suspect != NO_SLOT)
         lane->first_until = 0;
     return suspect;
@@ -191,7 +207,7 @@ void convoy_lane_pump(struct convoy_lane *lane)
     while (lane->up && (number = next_to_leave(lane, now)) != NO_SLOT) {
         struct lane_slot *slot = &lane->slots[number];
         if (slot->state == SLOT_OPEN)
-            lane->open[slot->form][slot->model->number] = NO_SLOT;
+            lane->open[slot->form][slot->priority][slot->model->number] = NO_SLOT;
         if (too_late(lane, slot, now)) {
             give_up(lane, slot, now);
             continue;
@@ -300,12 +316,16 @@ static void finish_range(struct convoy_lane *lane, uint32_t number, int status, 
         }
         convoy_item_finish(batcher, item, status == 0 ? 0 : -EIO, finished);
     }
+    double took_us = -1;
     if (status == 0) {
         struct convoy_batch_times times = {(uint64_t)plausible(report.input_us),
                                            (uint64_t)plausible(report.compute_us),
                                            (uint64_t)plausible(report.output_us)};
+        took_us = (double)plausible(report.input_us) + (double)plausible(report.compute_us) +
+                  (double)plausible(report.output_us);
         convoy_model_ran(slot->model, lane->metrics, range.rows, &times);
     }
+    convoy_share_ran(&queue->share, queue->limits.weight, range.rows, slot->charged_us, took_us);
     if (status == 0)
         convoy_service_time_finished(&queue->service, now, range.rows, now - slot->left_us,
                                      queue->waiting > 0);
@@ -375,10 +395,12 @@ uint32_t convoy_lane_down(struct convoy_lane *lane, bool blame_slots)
         slot->suspect = true;
         slot->state = SLOT_SEALED;
         slot->retries++;
-        queue_of(batcher, slot->model)->running -= range.rows;
+        struct model_queue *queue = queue_of(batcher, slot->model);
+        convoy_share_ran(&queue->share, queue->limits.weight, range.rows, slot->charged_us, -1);
+        queue->running -= range.rows;
         uint32_t live = convoy_slot_live(slot, &range);
-        queue_of(batcher, slot->model)->queued += live;
-        queue_of(batcher, slot->model)->waiting += live;
+        queue->queued[slot->priority] += live;
+        queue->waiting += live;
         convoy_queue_changed(batcher, slot->model);
         convoy_metrics_retried(slot->model->metrics, live);
         again += live;

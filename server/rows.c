@@ -86,7 +86,7 @@ static bool process(struct convoy_rows *rows, uint32_t index, uint64_t max_pixel
         return false;
     *took_us = row->decode_us;
     if (bytes == NULL) {
-        convoy_batcher_cancel(rows->batcher, rows->view.model, 1);
+        convoy_batcher_cancel(rows->batcher, rows->view.model, 1, rows->priority);
         finish_row(rows);
         return true;
     }
@@ -94,6 +94,7 @@ static bool process(struct convoy_rows *rows, uint32_t index, uint64_t max_pixel
         .model = rows->view.model,
         .form = convoy_row_form(rows->source),
         .profile = rows->profile,
+        .priority = rows->priority,
         .deadline_us = rows->deadline_us,
         .outputs = rows->outputs + (size_t)index * rows->view.shape.outputs_per_row,
         .done = row_done,
@@ -176,7 +177,7 @@ static bool process_in_turn(struct convoy_rows *rows)
     rows->job = (struct convoy_decode_job){.count = count, .size = size, .work = process_in_pool};
     if (!late && convoy_suspend(&rows->suspension, &rows->job))
         return true;
-    convoy_batcher_cancel(rows->batcher, rows->view.model, count);
+    convoy_batcher_cancel(rows->batcher, rows->view.model, count, rows->priority);
     atomic_fetch_sub_explicit(&rows->refs, count, memory_order_relaxed);
     if (late) {
         for (uint32_t i = 0; i < count; i++)

@@ -51,6 +51,7 @@ struct convoy_rows {
     size_t body_capacity; /* of body, as counted in body_memory.h */
     void *tensor;         /* malloc'd: rows that were converted on their way; NULL when there are none */
     uint64_t deadline_us;
+    enum convoy_priority priority;
     uint32_t top; /* /classify: how many classes to name */
     bool profile;
     bool alone; /* /classify: the body was an image, not a form */

@@ -300,9 +300,9 @@ void convoy_supervisor_new_limits(struct convoy_supervisor *supervisor)
         if (model->config == NULL)
             continue;
         convoy_batcher_set_limits(supervisor->batcher, model,
-                                  &(struct convoy_batcher_limits){model->config->batching.max_batch,
-                                                                  model->config->batching.max_delay_us,
-                                                                  model->config->batching.max_queue});
+                                  &(struct convoy_batcher_limits){
+                                      model->config->batching.max_batch, model->config->batching.max_delay_us,
+                                      model->config->batching.max_queue, model->config->batching.weight});
     }
 }
 

@@ -49,7 +49,7 @@ static void complete(const uint8_t *data, size_t size)
                                         .deadline_us = UINT64_MAX,
                                         .outputs = outputs[i],
                                         .done = on_done};
-        if (convoy_batcher_admit(batcher, &model, 1, UINT64_MAX, &wait_us) != 0)
+        if (convoy_batcher_admit(batcher, &model, 1, CONVOY_PRIORITY_NORMAL, UINT64_MAX, &wait_us) != 0)
             abort();
         convoy_batcher_submit(batcher, &items[i], row, sizeof row);
     }

@@ -77,7 +77,8 @@ static bool admit(struct convoy_model *model, uint64_t deadline_us)
 {
     uint64_t wait_us;
     int code;
-    while ((code = convoy_batcher_admit(batcher, model, 1, deadline_us, &wait_us)) == -EBUSY)
+    while ((code = convoy_batcher_admit(batcher, model, 1, CONVOY_PRIORITY_NORMAL, deadline_us, &wait_us)) ==
+           -EBUSY)
         atomic_fetch_add(&busy, 1);
     CHECK(code == 0 || code == -ETIME);
     return code == 0;

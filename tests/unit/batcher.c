@@ -111,12 +111,12 @@ Test(batcher, models_do_not_share_a_slot)
     submit_for(3, 0, UINT64_MAX, false);
     answer(slot);
     collect();
-    cr_assert_eq(take(&next), 2);
-    cr_assert_eq(convoy_channel_slot(&p.worker, next)->model, 0);
+    cr_assert_eq(take(&next), 1);
+    cr_assert_eq(convoy_channel_slot(&p.worker, next)->model, 1, "it had nothing of the device so far");
     answer(next);
     collect();
-    cr_assert_eq(take(&next), 1);
-    cr_assert_eq(convoy_channel_slot(&p.worker, next)->model, 1);
+    cr_assert_eq(take(&next), 2);
+    cr_assert_eq(convoy_channel_slot(&p.worker, next)->model, 0);
     answer(next);
     collect();
     assert_answered(0, 4);

@@ -19,7 +19,7 @@ Test(batcher_overload, the_queue_is_bounded)
     cr_assert_eq(admit(0, 5), -EBUSY);
     cr_assert_eq(admit(0, 4), 0);
     cr_assert_eq(admit(0, 1), -EBUSY);
-    convoy_batcher_cancel(p.batcher, &p.models[0], 1);
+    convoy_batcher_cancel(p.batcher, &p.models[0], 1, CONVOY_PRIORITY_NORMAL);
     cr_assert_eq(admit(0, 1), 0);
     cr_assert_eq(admit(1, 10), 0, "another model has a queue of its own");
     cr_assert_eq(admit(1, 1), -EBUSY);
@@ -43,7 +43,8 @@ static void learn_that_it_takes(int milliseconds)
 
 static int admit_for(uint64_t us, uint64_t *wait_us)
 {
-    return convoy_batcher_admit(p.batcher, &p.models[0], 1, convoy_now_us() + us, wait_us);
+    return convoy_batcher_admit(p.batcher, &p.models[0], 1, CONVOY_PRIORITY_NORMAL, convoy_now_us() + us,
+                                wait_us);
 }
 
 Test(batcher_overload, an_image_whose_deadline_would_pass_in_the_queue_is_refused)
@@ -54,7 +55,7 @@ Test(batcher_overload, an_image_whose_deadline_would_pass_in_the_queue_is_refuse
     submit(16);
     cr_assert_eq(admit_for(1000, &wait_us), 0, "nothing is known yet");
     cr_assert_eq(wait_us, 0);
-    convoy_batcher_cancel(p.batcher, &p.models[0], 1);
+    convoy_batcher_cancel(p.batcher, &p.models[0], 1, CONVOY_PRIORITY_NORMAL);
     cr_assert_eq(take(&slot), 1);
     answer(slot);
     collect();
@@ -62,17 +63,20 @@ Test(batcher_overload, an_image_whose_deadline_would_pass_in_the_queue_is_refuse
     assert_answered(0, 16);
 
     cr_assert_eq(admit_for(1000, &wait_us), 0, "a deadline is not too near for an idle worker");
-    convoy_batcher_cancel(p.batcher, &p.models[0], 1);
+    convoy_batcher_cancel(p.batcher, &p.models[0], 1, CONVOY_PRIORITY_NORMAL);
     submit(17);
     cr_assert_eq(admit_for(1000, &wait_us), -ETIME, "one runs: this one would be late");
     cr_assert_gt(wait_us, 1000);
     cr_assert_lt(wait_us, 60000000);
     cr_assert_eq(admit_for(3600000000u, &wait_us), 0, "who has time may wait");
-    convoy_batcher_cancel(p.batcher, &p.models[0], 1);
-    cr_assert_eq(convoy_batcher_admit(p.batcher, &p.models[1], 1, convoy_now_us() + 1000, &wait_us), 0,
-                 "of another model nothing is known");
-    convoy_batcher_cancel(p.batcher, &p.models[1], 1);
-    cr_assert_eq(convoy_batcher_admit(p.batcher, &p.models[0], 501, UINT64_MAX, &wait_us), -E2BIG);
+    convoy_batcher_cancel(p.batcher, &p.models[0], 1, CONVOY_PRIORITY_NORMAL);
+    cr_assert_eq(convoy_batcher_admit(p.batcher, &p.models[1], 1, CONVOY_PRIORITY_NORMAL,
+                                      convoy_now_us() + 1000, &wait_us),
+                 0, "of another model nothing is known");
+    convoy_batcher_cancel(p.batcher, &p.models[1], 1, CONVOY_PRIORITY_NORMAL);
+    cr_assert_eq(
+        convoy_batcher_admit(p.batcher, &p.models[0], 501, CONVOY_PRIORITY_NORMAL, UINT64_MAX, &wait_us),
+        -E2BIG);
     cr_assert_eq(take(&slot), 1);
     answer(slot);
     collect();
@@ -98,7 +102,7 @@ Test(batcher_overload, an_admitted_image_that_is_still_decoded_does_not_wait_for
     cr_assert_eq(take(&slot), 1);
     cr_assert_eq(admit_for(60000, &wait_us), 0, "an image takes microseconds, not %llu",
                  (unsigned long long)wait_us);
-    convoy_batcher_cancel(p.batcher, &p.models[0], 2);
+    convoy_batcher_cancel(p.batcher, &p.models[0], 2, CONVOY_PRIORITY_NORMAL);
     answer(slot);
     collect();
     assert_answered(0, 13);
@@ -133,10 +137,11 @@ Test(batcher_overload, a_slot_that_would_be_late_as_a_whole_is_not_run)
     answer(next);
     collect();
     assert_answered(24, 25);
-    cr_assert_eq(convoy_batcher_admit(p.batcher, &p.models[0], 500, UINT64_MAX, &(uint64_t){0}), 0,
-                 "the queue is empty again");
+    cr_assert_eq(convoy_batcher_admit(p.batcher, &p.models[0], 500, CONVOY_PRIORITY_NORMAL, UINT64_MAX,
+                                      &(uint64_t){0}),
+                 0, "the queue is empty again");
     cr_assert_eq(convoy_batcher_pending(p.batcher), 0);
-    convoy_batcher_cancel(p.batcher, &p.models[0], 500);
+    convoy_batcher_cancel(p.batcher, &p.models[0], 500, CONVOY_PRIORITY_NORMAL);
     for (int i = 25; i < 29; i++) { /* nothing runs: whatever is remembered, work is done */
         submit_for(i, 0, convoy_now_us() + 1000000, false);
         cr_assert_eq(take(&next), 1);
@@ -171,14 +176,14 @@ Test(batcher_overload, rows_of_a_worker_that_died_do_not_count_twice)
     learn_that_it_takes(5); /* at least 1 ms an image */
     submit(16);
     cr_assert_eq(admit_for(3600000000u, &before_us), 0);
-    convoy_batcher_cancel(p.batcher, &p.models[0], 1);
+    convoy_batcher_cancel(p.batcher, &p.models[0], 1, CONVOY_PRIORITY_NORMAL);
     cr_assert_eq(take(&slot), 1);
     replace_worker();
     cr_assert_eq(take(&slot), 1);
     cr_assert_eq(admit_for(3600000000u, &after_us), 0);
     cr_assert_eq(before_us, after_us, "%llu us became %llu us", (unsigned long long)before_us,
                  (unsigned long long)after_us);
-    convoy_batcher_cancel(p.batcher, &p.models[0], 1);
+    convoy_batcher_cancel(p.batcher, &p.models[0], 1, CONVOY_PRIORITY_NORMAL);
     answer(slot);
     collect();
     assert_answered(0, 17);

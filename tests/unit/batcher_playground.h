@@ -76,7 +76,7 @@ static inline void end(void)
 static inline int admit(int model, uint32_t n)
 {
     uint64_t wait_us;
-    return convoy_batcher_admit(p.batcher, &p.models[model], n, UINT64_MAX, &wait_us);
+    return convoy_batcher_admit(p.batcher, &p.models[model], n, CONVOY_PRIORITY_NORMAL, UINT64_MAX, &wait_us);
 }
 
 static inline void submit_for(int index, int model, uint64_t deadline_us, bool profile)
