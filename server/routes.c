@@ -4,6 +4,7 @@
 #include "server/route.h"
 #include "server/v2.h"
 #include "server/v2_config.h"
+#include "server/v2_openapi.h"
 #include "server/v2_repository.h"
 #include "server/v2_shared_memory.h"
 #include "server/v2_statistics.h"
@@ -35,6 +36,7 @@ const struct convoy_route convoy_routes[] = {
      false},
     {CONVOY_POST, "/v2/systemsharedmemory/unregister", convoy_v2_shared_memory_unregister, false},
     {CONVOY_GET, "/v2", convoy_v2_server, false},
+    {CONVOY_GET, "/v2/openapi.json", convoy_v2_openapi, false},
     {CONVOY_GET, "/metrics", convoy_metrics_page, false},
 };
 

@@ -1,0 +1,17 @@
+#include "server/v2_openapi.h"
+
+#include "server/v2_internal.h"
+
+#include <microhttpd.h>
+
+/* Made from server/openapi.json by server/embed.cmake. */
+extern const unsigned char convoy_openapi[];
+extern const size_t convoy_openapi_length;
+
+bool convoy_v2_openapi(struct convoy_request *request)
+{
+    struct convoy_text text = {0};
+
+    convoy_text_put(&text, (const char *)convoy_openapi, convoy_openapi_length);
+    return convoy_v2_respond(request, MHD_HTTP_OK, &text);
+}

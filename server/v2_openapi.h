@@ -1,0 +1,13 @@
+/* The interface's own description. */
+#ifndef CONVOY_SERVER_V2_OPENAPI_H
+#define CONVOY_SERVER_V2_OPENAPI_H
+
+#include <stdbool.h>
+
+struct convoy_request;
+
+/* GET /v2/openapi.json: server/openapi.json, an OpenAPI 3.1 document of every route, as it was when the
+ * daemon was built. A handler of a route: server/route.h says what it returns. */
+bool convoy_v2_openapi(struct convoy_request *request);
+
+#endif
