@@ -21,8 +21,9 @@ bool convoy_v2_server(struct convoy_request *request)
 
     convoy_text_add(&text, "{\"name\":\"convoyd\",\"version\":");
     convoy_text_string(&text, CONVOY_VERSION);
-    convoy_text_add(&text, ",\"extensions\":[\"binary_tensor_data\",\"classification\",\"classify\",\"model_"
-                           "configuration\",\"statistics\",\"system_shared_memory\"]}\n");
+    convoy_text_add(&text, ",\"extensions\":[\"binary_tensor_data\",\"classification\",\"classify\","
+                           "\"model_configuration\",\"schedule_policy\",\"statistics\","
+                           "\"system_shared_memory\"]}\n");
     return convoy_v2_respond(request, MHD_HTTP_OK, &text);
 }
 

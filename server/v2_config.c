@@ -45,7 +45,8 @@ static void write_batching(const struct convoy_model_view *view, const struct co
     convoy_text_add(text, ",\"dynamic_batching\":{\"preferred_batch_size\":[],"
                           "\"max_queue_delay_microseconds\":");
     convoy_text_natural(text, view->max_delay_us);
-    convoy_text_add(text, ",\"preserve_ordering\":false,\"default_queue_policy\":{\"timeout_action\":"
+    convoy_text_add(text, ",\"preserve_ordering\":false,\"priority_levels\":3,\"default_priority_level\":2,"
+                          "\"default_queue_policy\":{\"timeout_action\":"
                           "\"REJECT\",\"default_timeout_microseconds\":");
     convoy_text_natural(text, (uint64_t)config->timeout_ms * 1000);
     convoy_text_add(text, ",\"allow_timeout_override\":true,\"max_queue_size\":");

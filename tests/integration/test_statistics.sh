@@ -171,7 +171,8 @@ wanted = {
         "precision": file.get("precision", "fp32"), "softmax": file.get("output", {}).get("softmax", "auto"),
         "resize": file.get("input", {}).get("resize", "stretch")}.items()},
     "dynamic_batching": {"preferred_batch_size": [], "max_queue_delay_microseconds": batching["max_delay_us"],
-                         "preserve_ordering": False, "default_queue_policy": {
+                         "preserve_ordering": False, "priority_levels": 3, "default_priority_level": 2,
+                         "default_queue_policy": {
                              "timeout_action": "REJECT", "default_timeout_microseconds": 10000000,
                              "allow_timeout_override": True, "max_queue_size": batching["max_queue"]}},
 }
