@@ -21,7 +21,7 @@ flood() { # MODEL: until its process is ended
 waiting() { curl -fs "$url/metrics" | awk -v name="convoyd_queue_images{model=\"$1\"}" '$1 == name && $2 >= 256 { found = 1 } END { exit !found }'; }
 until_flooded() { until waiting "$1"; do sleep 0.05; done; }
 probe() { # p50 and p99 in ms
-  "$build/bin/convoy" bench --url "$url" --model cifar10-convnet --rate 20 --seconds "$seconds" --json "$IMAGE" |
+  { "$build/bin/convoy" bench --url "$url" --model cifar10-convnet --rate 20 --seconds "$seconds" --json "$IMAGE" || true; } |
     "$python" -c 'import json, sys; d = json.load(sys.stdin); print(d["latency_ms"]["p50"], d["latency_ms"]["p99"], d["statuses"])'
 }
 # batches MODEL: device seconds and batches so far; batch_ms BEFORE AFTER: their mean.
