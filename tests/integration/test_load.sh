@@ -33,7 +33,7 @@ other=$!
 wait $other || fail "large images: $(cat "$work/large")"
 json "$work/load" "'%(requests)d requests, %(per_second)d a second, the longest took %(longest_ms)d ms; %(stopped)d were told that it stops' % d"
 json "$work/load" "d['statuses']"
-[ "$(json "$work/load" "len(d['kinds']) == 15 and d['overtaken'] == 0")" = True ] || fail "$(cat "$work/load")"
+[ "$(json "$work/load" "len(d['kinds']) == 22 and d['overtaken'] == 0")" = True ] || fail "$(cat "$work/load")"
 status=0
 wait "$daemon" || status=$?
 daemon=

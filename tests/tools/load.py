@@ -5,8 +5,8 @@
             [--rate R] [--renew K] [--json]
 
 Each of N connections, kept alive, asks and waits for the answer, again and again. Without --mix it POSTs the
-images in turn to /classify (by default those of models/samples). With --mix forms, bad input, wrong paths and
-methods, metrics and health come in between.
+images in turn to /classify (by default those of models/samples). With --mix forms, tensors for cifar10-convnet, bad
+input, wrong paths and methods, metrics and health come in between.
 
 An answer is right when it has the status and the body that its request must get, its Content-Length, and the
 X-Request-Id that was sent: an answer to somebody else's request shows.
@@ -35,6 +35,7 @@ One thread of Python's standard library, so that the client's own waiting stays 
 import argparse
 import asyncio
 import collections
+import gzip
 import itertools
 import json
 import os
@@ -42,6 +43,7 @@ import pathlib
 import random
 import signal
 import statistics
+import struct
 import sys
 import time
 import urllib.parse
@@ -54,14 +56,15 @@ PATIENCE_S = 60  # for one answer; longer than any limit that a test configures
 class Kind:
     """One kind of request and what its answer must be."""
 
-    def __init__(self, name, method, target, body=b"", content_type="", status=200, check=None):
+    def __init__(self, name, method, target, body=b"", content_type="", status=200, check=None, headers=""):
         self.name, self.method, self.target, self.body = name, method, target, body
-        self.content_type, self.status, self.check = content_type, status, check
+        self.content_type, self.status, self.check, self.headers = content_type, status, check, headers
 
     def bytes(self, host, request_id):
         head = f"{self.method} {self.target} HTTP/1.1\r\nHost: {host}\r\nX-Request-Id: {request_id}\r\n"
         if self.content_type:
             head += f"Content-Type: {self.content_type}\r\n"
+        head += self.headers
         if self.method == "POST":
             head += f"Content-Length: {len(self.body)}\r\n"
         return head.encode() + b"\r\n" + self.body
@@ -100,13 +103,50 @@ def single(images, target):
     return [Kind("image", "POST", target, data, "image/jpeg", check=classified(1)) for data in images]
 
 
+def inferred(rows):
+    """So many rows of logits, in JSON or behind it."""
+
+    def check(headers, body):
+        length = int(headers.get("inference-header-content-length", len(body)))
+        (output,) = json.loads(body[:length])["outputs"]
+        values = len(output["data"]) if "data" in output else (len(body) - length) / 4
+        return output["shape"] == [rows, 10] and values == rows * 10
+
+    return check
+
+
+def inferences():
+    """Tensors for cifar10-convnet: binary, in JSON that is short or so long that another thread reads it, compressed, wrong."""
+    target, chance = "/v2/models/cifar10-convnet/infer", random.Random(1)
+
+    def request(rows, datatype="FP32", **members):
+        return {"inputs": [{"name": "image", "datatype": datatype, "shape": [rows, 3, 32, 32], **members}]}
+
+    def in_json(rows, datatype="UINT8"):
+        return json.dumps(request(rows, datatype, data=[chance.randrange(256) for _ in range(rows * 3072)])).encode()
+
+    header = json.dumps({**request(2, parameters={"binary_data_size": 24576}), "id": "2"}).encode()
+    length = f"Inference-Header-Content-Length: {len(header)}\r\n"
+    binary = struct.pack("<6144f", *(chance.gauss(0, 1) for _ in range(6144)))
+    packed = "Content-Encoding: gzip\r\nAccept-Encoding: gzip\r\n"
+    return [
+        Kind("tensor", "POST", target, header + binary, check=inferred(2), headers=length),
+        Kind("cut tensor", "POST", target, header + binary[:-1], status=400, headers=length),
+        Kind("short JSON", "POST", target, in_json(1), check=inferred(1)),
+        Kind("long JSON", "POST", target, in_json(8, "FP32"), check=inferred(8)),
+        Kind("wrong JSON", "POST", target, in_json(8)[:-5] + b"x]}]}", status=400),
+        Kind("packed JSON", "POST", target, gzip.compress(in_json(2)), check=inferred(2), headers=packed),
+        Kind("damaged pack", "POST", target, gzip.compress(in_json(2))[:-9], status=400, headers=packed),
+    ]
+
+
 def mixed(images, target):
     """The kinds of the mix, each as often as it shall come."""
     multipart = f"multipart/form-data; boundary={BOUNDARY}"
     first = images[0]
     eight = [images[i % len(images)] for i in range(8)]
     spoilt = eight[:3] + [b"not an image at all"] + eight[4:]
-    return single(images, target) * 4 + [
+    return single(images, target) * 4 + inferences() + [
         Kind("form", "POST", target, form(eight), multipart, check=classified(8)),
         Kind("spoilt form", "POST", target, form(spoilt), multipart, check=classified(8, bad=3)),
         Kind("broken form", "POST", target, form(eight)[:-9], multipart, status=400),
