@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Load on a running convoyd: every answer is checked, none may be missing.
 
-    load.py URL --seconds S [--connections N] [--image FILE]... [--query QUERY] [--mix] [--terminate PID]
+    load.py URL --seconds S [--connections N] [--image FILE]... [--query QUERY] [--mix] [--tensors MODEL] [--terminate PID]
             [--rate R] [--renew K] [--json]
 
 Each of N connections, kept alive, asks and waits for the answer, again and again. Without --mix it POSTs the
-images in turn to /classify (by default those of models/samples). With --mix forms, tensors for cifar10-convnet, bad
-input, wrong paths and methods, metrics and health come in between.
+images in turn to /classify (by default those of models/samples). With --mix forms, bad input, wrong paths and
+methods, metrics and health come in between. With --tensors so do requests for inference, of MODEL.
 
 An answer is right when it has the status and the body that its request must get, its Content-Length, and the
 X-Request-Id that was sent: an answer to somebody else's request shows.
@@ -115,9 +115,9 @@ def inferred(rows):
     return check
 
 
-def inferences():
-    """Tensors for cifar10-convnet: binary, in JSON that is short or so long that another thread reads it, compressed, wrong."""
-    target, chance = "/v2/models/cifar10-convnet/infer", random.Random(1)
+def inferences(model):
+    """Tensors for a model of 3 x 32 x 32 and 10 classes: binary, in JSON that is short or so long that another thread reads it, compressed, wrong."""
+    target, chance = f"/v2/models/{model}/infer", random.Random(1)
 
     def request(rows, datatype="FP32", **members):
         return {"inputs": [{"name": "image", "datatype": datatype, "shape": [rows, 3, 32, 32], **members}]}
@@ -146,7 +146,7 @@ def mixed(images, target):
     first = images[0]
     eight = [images[i % len(images)] for i in range(8)]
     spoilt = eight[:3] + [b"not an image at all"] + eight[4:]
-    return single(images, target) * 4 + inferences() + [
+    return single(images, target) * 4 + [
         Kind("form", "POST", target, form(eight), multipart, check=classified(8)),
         Kind("spoilt form", "POST", target, form(spoilt), multipart, check=classified(8, bad=3)),
         Kind("broken form", "POST", target, form(eight)[:-9], multipart, status=400),
@@ -313,6 +313,8 @@ async def run(arguments):
     images = [path.read_bytes() for path in paths]
     target = "/classify" + ("?" + arguments.query if arguments.query else "")
     kinds = mixed(images, target) if arguments.mix else single(images, target)
+    if arguments.tensors is not None:
+        kinds += inferences(arguments.tensors)
     figures, start = Figures(arguments.rate is not None), time.monotonic()
     end, arrivals = start + arguments.seconds, Arrivals(arguments.rate)
     tasks = [ask(i, arguments, kinds, figures, end, arrivals) for i in range(arguments.connections)]
@@ -334,6 +336,7 @@ def main():
     parser.add_argument("--image", type=pathlib.Path, action="append", help="may be given again")
     parser.add_argument("--query", default="top=1")
     parser.add_argument("--mix", action="store_true")
+    parser.add_argument("--tensors", metavar="MODEL")
     parser.add_argument("--terminate", type=int, metavar="PID")
     parser.add_argument("--rate", type=float, metavar="R")
     parser.add_argument("--renew", type=int, metavar="K")
