@@ -26,6 +26,13 @@ static struct convoy_graph *network_of_large_dense(void)
     return graph;
 }
 
+/* A device without tensor cores, clusters and warpgroups: timing those takes long where they are emulated,
+ * ten times as long as the rest. Until the test ends, each of which is a process. */
+static void on_a_simple_device(void)
+{
+    setenv("CONVOY_EMULATED_MAJOR", "7", 1);
+}
+
 static void make_folder(void)
 {
     folder = folder_make();
@@ -167,7 +174,7 @@ Test(cuda_cache, a_whole_network_is_remembered)
 Test(cuda_cache, teams_share_a_large_dense_layer)
 {
     char first[CONVOY_LAYER_NAME_BYTES];
-    setenv("CONVOY_EMULATED_MAJOR", "7", 1);
+    on_a_simple_device();
     network = network_of_large_dense;
     cr_assert_gt(visit(CONVOY_TUNING_ON, folder.path, first), 0);
     unsetenv("CONVOY_EMULATED_MAJOR");
@@ -179,6 +186,7 @@ Test(cuda_cache, teams_share_a_large_dense_layer)
 
 Test(cuda_cache, force_times_all_anew)
 {
+    on_a_simple_device();
     uint64_t first = visit(CONVOY_TUNING_ON, folder.path, NULL);
     cr_assert_eq(visit(CONVOY_TUNING_FORCE, folder.path, NULL), first);
     cr_assert_eq(heard("is tuned"), 1, "%s", log_text);
@@ -217,6 +225,7 @@ Test(cuda_cache, a_damaged_file_is_passed_over)
 {
     static const char foreign[] = "# TYPE nonsense\n";
     size_t length;
+    on_a_simple_device();
     visit(CONVOY_TUNING_ON, folder.path, NULL);
     char *text = read_cache(&length);
 
@@ -248,6 +257,7 @@ Test(cuda_cache, a_stale_or_crafted_file_is_passed_over)
     static const char *const entries[] = {"1.5 direct conv\n",     "\tdirect\tconv n1\n",    "1.5\tdirect\n",
                                           "-1\tdirect\tconv n1\n", "nan\tdirect\tconv n1\n", "\n"};
     size_t length;
+    on_a_simple_device();
     visit(CONVOY_TUNING_ON, folder.path, NULL);
     char *text = read_cache(&length), changed[8192];
     *strstr(text, "end 18 ") = '\0';
@@ -282,6 +292,7 @@ Test(cuda_cache, what_cannot_be_is_not_believed)
 {
     static const char *const kernels[] = {"no_such_kernel", "constant", "depthwise"};
     size_t length;
+    on_a_simple_device();
     visit(CONVOY_TUNING_ON, folder.path, NULL);
     char *text = read_cache(&length), changed[8192];
     *strstr(text, "end 18 ") = '\0';
@@ -300,6 +311,7 @@ Test(cuda_cache, what_cannot_be_is_not_believed)
 Test(cuda_cache, a_folder_is_made)
 {
     const char *inside = folder_path(&folder, "cache");
+    on_a_simple_device();
     cr_assert_gt(visit(CONVOY_TUNING_ON, inside, NULL), 0);
     cr_assert_eq(files_in(inside), 1);
     cr_assert_eq(visit(CONVOY_TUNING_ON, inside, NULL), 0);
@@ -310,6 +322,7 @@ Test(cuda_cache, a_folder_that_cannot_be_written_is_no_failure)
 {
     const char *file = folder_write(&folder, "file", "text");
     char kernel[CONVOY_LAYER_NAME_BYTES];
+    on_a_simple_device();
     cr_assert_gt(visit(CONVOY_TUNING_ON, folder_path(&folder, "no/such"), kernel), 0);
     cr_assert_not_null(strstr(kernel, "unroll_gemm"));
     cr_assert_eq(heard("warning kernel times cannot be remembered: "), 1, "%s", log_text);
@@ -331,6 +344,7 @@ Test(cuda_cache, a_full_disk_is_no_failure)
 {
     struct rlimit before, limit;
     size_t length, again;
+    on_a_simple_device();
     visit(CONVOY_TUNING_ON, folder.path, NULL);
     char *text = read_cache(&length);
     cr_assert_eq(getrlimit(RLIMIT_FSIZE, &before), 0);
@@ -423,7 +437,7 @@ Test(cuda_cache, a_kernel_that_rounds_too_much_is_not_believed)
 Test(cuda_cache, images_share_a_dense_layer)
 {
     char kernel[CONVOY_LAYER_NAME_BYTES];
-    setenv("CONVOY_EMULATED_MAJOR", "7", 1);
+    on_a_simple_device();
     network = network_of_large_dense;
     visit_as(CONVOY_FP16, CONVOY_TUNING_ON, 1e-2, kernel);
     unsetenv("CONVOY_EMULATED_MAJOR");
