@@ -27,6 +27,8 @@
 /* What is read on the HTTP thread, in about a millisecond; the rest is left to the decode pool. */
 #define INLINE_JSON   (32u * 1024)
 #define INLINE_TENSOR (1024u * 1024)
+/* Numbers that are written as text there, in about as long. */
+#define INLINE_NUMBERS 4096u
 
 /* Compressing less takes longer than sending it; more would keep the HTTP thread from its other connections.
  */
@@ -50,6 +52,14 @@ struct convoy_infer {
     int code; /* of the step that failed */
     struct convoy_error error;
     atomic_bool read; /* by the pool */
+
+    /* The answer, where the pool writes it. */
+    struct convoy_suspension writing;
+    struct convoy_decode_job writing_job;
+    struct convoy_text text;
+    size_t text_json_length;
+    const char *text_encoding; /* NULL: none */
+    atomic_bool written;
 };
 
 void convoy_infer_drop(struct convoy_infer *infer)
@@ -60,6 +70,7 @@ void convoy_infer_drop(struct convoy_infer *infer)
         convoy_model_view_end(&infer->view);
     convoy_inference_end(&infer->inference);
     convoy_body_memory_give(infer->tensor_counted);
+    convoy_text_free(&infer->text);
     free(infer);
 }
 
@@ -310,10 +321,15 @@ static int status_of_rows(const struct convoy_rows *rows, const char **sentence)
     return MHD_HTTP_OK;
 }
 
+static enum convoy_encoding answer_encoding(struct convoy_request *request)
+{
+    return convoy_encoding_choose(header(request, MHD_HTTP_HEADER_ACCEPT_ENCODING));
+}
+
 /* Compresses text where the client takes that; returns what went into Content-Encoding, NULL for nothing. */
 static const char *compress_answer(struct convoy_request *request, struct convoy_text *text)
 {
-    enum convoy_encoding encoding = convoy_encoding_choose(header(request, MHD_HTTP_HEADER_ACCEPT_ENCODING));
+    enum convoy_encoding encoding = answer_encoding(request);
     uint8_t *packed;
     size_t length;
 
@@ -326,49 +342,97 @@ static const char *compress_answer(struct convoy_request *request, struct convoy
     return convoy_encoding_name(encoding);
 }
 
-static bool respond_outputs(struct convoy_request *request, struct convoy_text *text, size_t json_length)
+static bool respond_outputs(struct convoy_request *request)
 {
+    struct convoy_infer *infer = request->infer;
     struct convoy_response_header headers[2];
+    bool binary = infer->text_json_length > 0;
     size_t count = 0;
     char length[24];
-    const char *encoding = compress_answer(request, text);
 
-    if (encoding != NULL)
-        headers[count++] = (struct convoy_response_header){MHD_HTTP_HEADER_CONTENT_ENCODING, encoding};
-    if (json_length > 0) {
-        snprintf(length, sizeof length, "%zu", json_length);
+    if (infer->text_encoding != NULL)
+        headers[count++] =
+            (struct convoy_response_header){MHD_HTTP_HEADER_CONTENT_ENCODING, infer->text_encoding};
+    if (binary) {
+        snprintf(length, sizeof length, "%zu", infer->text_json_length);
         headers[count++] = (struct convoy_response_header){HEADER_LENGTH, length};
     }
-    return convoy_respond_with(request, MHD_HTTP_OK, json_length > 0 ? CONVOY_TYPE_BYTES : CONVOY_TYPE_JSON,
-                               text, CONVOY_RETRY_NONE, headers, count);
+    return convoy_respond_with(request, MHD_HTTP_OK, binary ? CONVOY_TYPE_BYTES : CONVOY_TYPE_JSON,
+                               &infer->text, CONVOY_RETRY_NONE, headers, count);
 }
 
+static void write_answer(struct convoy_infer *infer)
+{
+    infer->code = convoy_infer_write(&infer->inference, infer->request->rows, &infer->text,
+                                     &infer->text_json_length, &infer->error);
+    if (infer->code == 0)
+        infer->text_encoding = compress_answer(infer->request, &infer->text);
+}
+
+static uint64_t write_in_pool(struct convoy_decode_job *job, uint32_t index)
+{
+    struct convoy_infer *infer =
+        (struct convoy_infer *)((char *)job - offsetof(struct convoy_infer, writing_job));
+    uint64_t begun_us = convoy_now_us(), took_us;
+
+    (void)index;
+    write_answer(infer);
+    took_us = convoy_now_us() - begun_us;
+    atomic_store(&infer->written, true);
+    convoy_resume(&infer->writing);
+    convoy_infer_drop(infer);
+    return took_us;
+}
+
+/* Leaves a long answer to the pool; false when it is short, or the daemon stops: it is written here then. */
+static bool leave_answer_to_pool(struct convoy_infer *infer)
+{
+    const struct convoy_rows *rows = infer->request->rows;
+    uint64_t numbers = convoy_infer_numbers(&infer->inference, rows);
+
+    /* To compress a number costs less than to write it, but there is no knowing what else is in the answer.
+     */
+    if (answer_encoding(infer->request) != CONVOY_ENCODING_NONE)
+        numbers = (uint64_t)rows->count * rows->view.shape.outputs_per_row;
+
+    if (numbers <= INLINE_NUMBERS)
+        return false;
+    /* A number costs about as much as thirty pixels of a JPEG. */
+    infer->writing_job = (struct convoy_decode_job){.count = 1, .size = numbers * 30, .work = write_in_pool};
+    convoy_suspension_init(&infer->writing, infer->request->http, infer->request->mhd);
+    atomic_fetch_add_explicit(&infer->holders, 1, memory_order_relaxed);
+    if (convoy_suspend(&infer->writing, &infer->writing_job))
+        return true;
+    convoy_infer_drop(infer);
+    return false;
+}
+
+/* Answers from what became of the rows. */
 static bool answer(struct convoy_request *request)
 {
+    struct convoy_infer *infer = request->infer;
     struct convoy_rows *rows = request->rows;
     struct convoy_model *model = rows->view.model;
-    struct convoy_text text = {0};
-    struct convoy_error error;
     const char *sentence = NULL;
-    size_t json_length;
 
     if (!convoy_rows_complete(rows))
         return convoy_respond_error(request, MHD_HTTP_SERVICE_UNAVAILABLE, CONVOY_RETRY_SOON,
                                     "the server is stopping: send the request again");
     int status = status_of_rows(rows, &sentence);
-    if (status == MHD_HTTP_OK) {
-        int code = convoy_infer_write(&request->infer->inference, rows, &text, &json_length, &error);
-        if (code != 0) {
-            status = status_of(code);
-            sentence = error.message;
-        }
+    if (status == MHD_HTTP_OK && !atomic_load(&infer->written)) {
+        if (leave_answer_to_pool(infer))
+            return true;
+        write_answer(infer);
+    }
+    if (infer->code != 0) {
+        status = status_of(infer->code);
+        sentence = infer->error.message;
     }
     if (rows->source == CONVOY_ROW_ENCODED)
         convoy_metrics_observe(model->metrics, CONVOY_STAGE_DECODE, convoy_rows_decode_us(rows));
     convoy_model_answered(model, status == MHD_HTTP_OK, convoy_now_us() - request->complete_us);
     if (status == MHD_HTTP_OK)
-        return respond_outputs(request, &text, json_length);
-    convoy_text_free(&text);
+        return respond_outputs(request);
     return convoy_respond_error(
         request, status, status == MHD_HTTP_SERVICE_UNAVAILABLE ? CONVOY_RETRY_SOON : CONVOY_RETRY_NONE,
         sentence);

@@ -7,6 +7,10 @@
 #include "server/text.h"
 
 #include <stddef.h>
+#include <stdint.h>
+
+/* How many numbers the JSON will have, which is what writing it costs. */
+uint64_t convoy_infer_numbers(const struct convoy_inference *inference, const struct convoy_rows *rows);
 
 /* Appends the JSON and, behind it, the outputs that were wanted in binary; writes those that were wanted in
  * shared memory there. *json_length: of the JSON, where something lies behind it, else 0. Errors are -ENOMEM

@@ -177,6 +177,10 @@ def batches(client):
     y = client.infer("cifar10-convnet", given(x)).as_numpy(OUTPUT)
     some = [0, 255, 256, 511, 699]
     near(client.infer("cifar10-convnet", given(x[some])).as_numpy(OUTPUT), y[some], 1e-4)
+    # An answer that another thread writes, and compresses.
+    for algorithm in (None, "gzip"):
+        result = client.infer("cifar10-convnet", given(x), outputs=wanted(False), response_compression_algorithm=algorithm)
+        near(result.as_numpy(OUTPUT), y, 1e-5)
     assert "max_per_request" in refusal(lambda: client.infer(MODEL, given(tensor(1025))), 413)
 
 
