@@ -354,6 +354,7 @@ static bool answer(struct convoy_request *request)
     if (!convoy_rows_complete(rows))
         return convoy_respond_error(request, MHD_HTTP_SERVICE_UNAVAILABLE, CONVOY_RETRY_SOON,
                                     "the server is stopping: send the request again");
+    convoy_rows_remember(rows);
     int status = status_of_rows(rows, &sentence);
     if (status == MHD_HTTP_OK) {
         int code = convoy_infer_write(&request->infer->inference, rows, &text, &json_length, &error);
