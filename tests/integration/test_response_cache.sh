@@ -23,7 +23,7 @@ except FileNotFoundError:
 config["response_cache"] = False
 json.dump(config, open(path, "w"))
 PYTHON
-for i in 1 2 3 4 5 6; do
+for i in 1 2 3 4 5; do
   "$python" -S tests/tools/solid_png.py "$work/$i.png" $((10 * i)) 20 30
 done
 
@@ -163,26 +163,54 @@ counts 0 0 never
 classify "$work/3.png" # the profiles left nothing
 counts 17 10
 
-echo "Images that ran again are not kept, and what an earlier worker computed is not taken."
+echo "Images that were given up are not kept."
 in_use() { [ "$(sample convoyd_slots_in_use)" = 1 ]; }
+unused() { [ "$(sample convoyd_slots_in_use)" = 0 ]; }
+entries=$(sample convoyd_cache_entries)
 worker=$(workers)
+kill -STOP "$worker"
+expect 503 --data-binary "@$work/5.png" "$url/v2/models/two/classify?timeout_ms=200"
+kill -CONT "$worker"
+until_true 10 unused || fail "the slot is not given back"
+is "$entries" convoyd_cache_entries
+counts 17 11
+classify "$work/5.png"
+answer False "'cached' in d"
+counts 17 12
+is $((entries + 1)) convoyd_cache_entries
+
+echo "Images that ran again are not kept, and what an earlier worker computed is not taken."
+entries=$(sample convoyd_cache_entries)
 kill -STOP "$worker"
 classify "$work/4.png" &
 request=$!
 until_true 10 in_use || fail "the request is not on its way"
 kill -KILL "$worker"
 wait $request || fail "the request was not answered"
-counts 17 11
+counts 17 13
 answer "1 False" "str(d['retries']) + ' ' + str('cached' in d)"
-entries=$(sample convoyd_cache_entries)
+is "$entries" convoyd_cache_entries
 classify "$work/4.png"
-counts 17 12
+counts 17 14
 is $((entries + 1)) convoyd_cache_entries
 classify "$work/4.png"
-counts 18 12
+counts 18 14
 classify "${samples[0]}"
 [ "$(results)" = "$(cat "$work/without.0")" ] || fail "another answer"
-counts 18 13
+counts 18 15
+
+echo "Forms that the decode pool works on: nothing of one but hits, and hits among others."
+form=()
+for _ in {1..150}; do form+=(-F "i=@${samples[0]}"); done
+for _ in 1 2 3; do
+  expect 200 "${form[@]}" "$url/v2/models/two/classify"
+  answer "150 0" "str(d['cached']) + ' ' + str(d['batch_size'])"
+  answer True "all(r == $(cat "$work/without.0")[0] for r in d['results'])"
+done
+expect 200 "${form[@]}" -F "j=@${samples[1]}" "${form[@]}" "$url/v2/models/two/classify"
+answer "300 1 cpu" "str(d['cached']) + ' ' + str(d['batch_size']) + ' ' + d['device']"
+counts 768 16
+is 0 'convoyd_queue_images{model="two"}'
 stop
 
 echo "The bound."
