@@ -127,6 +127,7 @@ static bool answer(struct convoy_request *request)
     if (!convoy_rows_complete(rows))
         return convoy_respond_error(request, MHD_HTTP_SERVICE_UNAVAILABLE, CONVOY_RETRY_SOON,
                                     "the server is stopping: send the request again");
+    convoy_rows_remember(rows);
     int status = convoy_classify_status(rows);
     int retry_after = status == MHD_HTTP_SERVICE_UNAVAILABLE ? CONVOY_RETRY_SOON : CONVOY_RETRY_NONE;
     struct convoy_model *model = rows->view.model;

@@ -68,7 +68,9 @@ struct summary {
     uint64_t queue_us;
     float input_us, compute_us, output_us;
     uint32_t retries;
-    const struct convoy_item *last; /* of the batch that finished last; NULL when there is none */
+    uint32_t cached;
+    const struct convoy_item *last; /* of the batch that finished last; one from the response
+                                       cache when all are, NULL when there is none */
 };
 
 static float greater(float a, float b)
@@ -84,6 +86,7 @@ static void summarise(const struct convoy_rows *rows, struct summary *summary)
         const struct convoy_item *item = &row->item;
         if (row->status != 0 || item->status != 0)
             continue;
+        summary->cached += row->cached;
         if (item->queue_us > summary->queue_us)
             summary->queue_us = item->queue_us;
         summary->input_us = greater(summary->input_us, item->input_us);
@@ -166,6 +169,10 @@ void convoy_classify_write(const struct convoy_rows *rows, uint64_t complete_us,
     if (summary.retries > 0) {
         convoy_text_add(text, ",\"retries\":");
         convoy_text_natural(text, summary.retries);
+    }
+    if (summary.cached > 0) {
+        convoy_text_add(text, ",\"cached\":");
+        convoy_text_natural(text, summary.cached);
     }
     convoy_text_add(text, "}\n");
 }

@@ -3,6 +3,7 @@
 #include "engine/base/json.h"
 #include "engine/channel.h"
 #include "server/repository.h"
+#include "server/response_cache.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -254,6 +255,25 @@ int convoy_batching_read(const struct convoy_json *root, struct convoy_batching 
     return 0;
 }
 
+static int read_response_cache(const struct convoy_json *root, struct convoy_config *config,
+                               struct convoy_error *error)
+{
+    static const char *const known[] = {"bytes", NULL};
+    struct convoy_json inside;
+    uint64_t *bytes = &config->response_cache.bytes;
+    int result;
+    if ((result = convoy_json_object(root, "response_cache", &inside, error)) < 0 ||
+        (result = convoy_json_known(&inside, known, error)) < 0 ||
+        (result = convoy_json_uint64(&inside, "bytes", 0, CONVOY_RESPONSE_CACHE_MOST, bytes, error)) < 0)
+        return result;
+    if (*bytes != 0 && *bytes < CONVOY_RESPONSE_CACHE_LEAST)
+        return convoy_fail(error, -EINVAL,
+                           "%s: response_cache.bytes must be 0 (no cache) or from %llu to %llu, found %llu",
+                           root->file, (unsigned long long)CONVOY_RESPONSE_CACHE_LEAST,
+                           (unsigned long long)CONVOY_RESPONSE_CACHE_MOST, (unsigned long long)*bytes);
+    return 0;
+}
+
 static int read_worker(const struct convoy_json *root, struct convoy_config *config,
                        struct convoy_error *error)
 {
@@ -281,16 +301,30 @@ static int read_worker(const struct convoy_json *root, struct convoy_config *con
 static int read_document(const struct convoy_json *root, struct convoy_config *config,
                          struct convoy_error *error)
 {
-    static const char *const known[] = {
-        "listen",     "models",   "default_model",    "backend",        "http",   "images",    "batching",
-        "timeout_ms", "drain_ms", "drain_timeout_ms", "ready_grace_ms", "worker", "cache_dir", "tune",
-        "log",        NULL};
+    static const char *const known[] = {"listen",
+                                        "models",
+                                        "default_model",
+                                        "backend",
+                                        "http",
+                                        "images",
+                                        "batching",
+                                        "response_cache",
+                                        "timeout_ms",
+                                        "drain_ms",
+                                        "drain_timeout_ms",
+                                        "ready_grace_ms",
+                                        "worker",
+                                        "cache_dir",
+                                        "tune",
+                                        "log",
+                                        NULL};
     int result;
     if ((result = convoy_json_known(root, known, error)) < 0 ||
         (result = read_listen(root, config, error)) < 0 || (result = read_names(root, config, error)) < 0 ||
         (result = read_choices(root, config, error)) < 0 || (result = read_http(root, config, error)) < 0 ||
         (result = read_images(root, config, error)) < 0 ||
         (result = convoy_batching_read(root, &config->batching, error)) < 0 ||
+        (result = read_response_cache(root, config, error)) < 0 ||
         (result = read_worker(root, config, error)) < 0 ||
         (result = convoy_json_uint32(root, "timeout_ms", 1, HOUR_MS, &config->timeout_ms, error)) < 0 ||
         (result = convoy_json_uint32(root, "drain_ms", 0, HOUR_MS, &config->drain_ms, error)) < 0 ||

@@ -57,6 +57,9 @@ struct convoy_config {
         uint32_t max_per_request;
     } images;
     struct convoy_batching batching;
+    struct {
+        uint64_t bytes; /* 0: no cache */
+    } response_cache;
     uint32_t timeout_ms, drain_ms, drain_timeout_ms, ready_grace_ms;
     struct {
         uint32_t streams, slots;

@@ -7,6 +7,7 @@
 #include "server/listener.h"
 #include "server/request.h"
 #include "server/response.h"
+#include "server/response_cache.h"
 #include "server/rows.h"
 #include "server/shared_memory.h"
 
@@ -235,6 +236,7 @@ static void tear_down(struct convoy_http *http)
         convoy_acceptor_free(http->acceptor);
     convoy_linger_free(http->linger);
     convoy_shared_memory_free(http->shared_memory);
+    convoy_response_cache_free(http->response_cache);
     if (http->connections != NULL)
         convoy_connections_free(http->connections);
     if (http->listener >= 0 && !http->inherited)
@@ -278,6 +280,9 @@ int convoy_http_start(const struct convoy_config *config, struct convoy_registry
     int code = open_listener(http, inherited_fd, error);
     if (code == 0 && http->shared_memory == NULL)
         code = convoy_fail(error, -ENOMEM, "out of memory for the table of shared memory");
+    if (code == 0 && config->response_cache.bytes > 0)
+        code = convoy_response_cache_new(config->response_cache.bytes, convoy_metrics_cache(metrics),
+                                         &http->response_cache, error);
     if (code == 0)
         code = convoy_connections_start((uint64_t)config->http.request_timeout_ms * 1000, &http->connections,
                                         error);

@@ -14,6 +14,7 @@
 struct MHD_Daemon;
 struct convoy_suspension;
 struct convoy_shared_memory;
+struct convoy_response_cache;
 
 struct convoy_http {
     const struct convoy_config *config;
@@ -26,7 +27,8 @@ struct convoy_http {
     struct convoy_acceptor *acceptor;
     struct convoy_linger *linger;
     struct convoy_decode_pool *decode_pool;
-    struct convoy_shared_memory *shared_memory; /* the regions that clients registered */
+    struct convoy_shared_memory *shared_memory;   /* the regions that clients registered */
+    struct convoy_response_cache *response_cache; /* NULL: off */
     int listener;
     bool inherited; /* the listener is systemd's and is left open */
     uint16_t port;

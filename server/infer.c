@@ -418,6 +418,7 @@ static bool answer(struct convoy_request *request)
     if (!convoy_rows_complete(rows))
         return convoy_respond_error(request, MHD_HTTP_SERVICE_UNAVAILABLE, CONVOY_RETRY_SOON,
                                     "the server is stopping: send the request again");
+    convoy_rows_remember(rows);
     int status = status_of_rows(rows, &sentence);
     if (status == MHD_HTTP_OK && !atomic_load(&infer->written)) {
         if (leave_answer_to_pool(infer))

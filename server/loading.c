@@ -185,6 +185,8 @@ void convoy_loading_answered(struct member *member, const struct convoy_worker_m
         free(kept->layers);
         kept->layers = copy_of_layers(message);
         kept->loaded = true;
+        /* Before it gets slots. Its file may be another than that of the worker before it. */
+        atomic_fetch_add_explicit(&model->loads, 1, memory_order_relaxed);
         supervisor->deaths[message->model] = 0; /* only deaths in a row are the model's fault */
         kept->shape = message->loaded.shape;
         if (kept->layers == NULL)

@@ -177,6 +177,37 @@ void convoy_metrics_slots_in_use(struct convoy_metrics *metrics, uint64_t slots)
     atomic_store_explicit(&metrics->slots_known, true, memory_order_relaxed);
 }
 
+/* ---- The response cache ---- */
+
+struct convoy_cache_metrics *convoy_metrics_cache(struct convoy_metrics *metrics)
+{
+    atomic_store_explicit(&metrics->cache.known, true, memory_order_relaxed);
+    return &metrics->cache;
+}
+
+void convoy_metrics_cache_inserted(struct convoy_cache_metrics *cache, uint64_t bytes)
+{
+    if (cache == NULL)
+        return;
+    add(&cache->entries, 1);
+    add(&cache->bytes, bytes);
+}
+
+void convoy_metrics_cache_evicted(struct convoy_cache_metrics *cache, uint64_t bytes)
+{
+    if (cache == NULL)
+        return;
+    add(&cache->entries, UINT64_MAX); /* one less */
+    add(&cache->bytes, UINT64_MAX - bytes + 1);
+    add(&cache->evictions, 1);
+}
+
+void convoy_metrics_cache_lookup(struct convoy_model_metrics *model, bool hit)
+{
+    if (model != NULL)
+        add(hit ? &model->cache_hits : &model->cache_misses, 1);
+}
+
 /* ---- Series by labels ---- */
 
 void convoy_metrics_label(char *text, size_t capacity, const char *name, const char *value)

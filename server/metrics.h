@@ -5,9 +5,9 @@
  * one; the counters and histograms of a model begin at 0 with convoy_metrics_model().
  *
  * Threads: every function may be called from any thread at any time but new() and free(). What takes a handle
- * (struct convoy_model_metrics, struct convoy_device_metrics) is a few relaxed atomic additions: no lock, no
- * allocation. What takes label texts looks the series up without a lock (some 100 ns) and allocates it, under
- * a lock, at its first use. Memory running out loses a count, nothing else. */
+ * (struct convoy_model_metrics, ..._device_metrics, ..._cache_metrics) is a few relaxed atomic additions: no
+ * lock, no allocation. What takes label texts looks the series up without a lock (some 100 ns) and allocates
+ * it, under a lock, at its first use. Memory running out loses a count, nothing else. */
 #ifndef CONVOY_SERVER_METRICS_H
 #define CONVOY_SERVER_METRICS_H
 
@@ -20,6 +20,7 @@
 struct convoy_metrics;
 struct convoy_model_metrics;  /* of one model name */
 struct convoy_device_metrics; /* of one device */
+struct convoy_cache_metrics;  /* of the response cache */
 
 enum convoy_stage {
     CONVOY_STAGE_DECODE,  /* per request: all its images */
@@ -50,6 +51,14 @@ void convoy_metrics_batch(struct convoy_model_metrics *model, struct convoy_devi
 void convoy_metrics_retried(struct convoy_model_metrics *model, uint32_t images);
 void convoy_metrics_queue(struct convoy_model_metrics *model, uint64_t images); /* waiting now */
 void convoy_metrics_slots_in_use(struct convoy_metrics *metrics, uint64_t slots);
+
+/* The response cache. Its handle, with which its families begin, at 0; without it there is none of them. */
+struct convoy_cache_metrics *convoy_metrics_cache(struct convoy_metrics *metrics);
+/* An answer that is counted as bytes came in, or had to go. */
+void convoy_metrics_cache_inserted(struct convoy_cache_metrics *cache, uint64_t bytes);
+void convoy_metrics_cache_evicted(struct convoy_cache_metrics *cache, uint64_t bytes);
+/* An image was looked up. */
+void convoy_metrics_cache_lookup(struct convoy_model_metrics *model, bool hit);
 
 /* An answer went out. model: a model that exists, or ""; route: the template, e.g.
  * "/v2/models/{model}/classify", or "" for a path that is no route. */

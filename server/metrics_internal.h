@@ -29,6 +29,7 @@ struct convoy_model_metrics {
     struct convoy_metrics *metrics;
     char *name;
     _Atomic uint64_t images, retried, queue;
+    _Atomic uint64_t cache_hits, cache_misses;
     _Atomic uint64_t batches[CONVOY_METRICS_DEVICES + 1]; /* by the device's number */
     struct convoy_histogram stages[CONVOY_STAGES];
     struct convoy_histogram sizes;
@@ -39,6 +40,11 @@ struct convoy_device_metrics {
     struct convoy_metrics *metrics;
     uint32_t number;
     char *name;
+};
+
+struct convoy_cache_metrics {
+    atomic_bool known;
+    _Atomic uint64_t entries, bytes, evictions;
 };
 
 /* Families whose series are found by their labels. */
@@ -72,6 +78,7 @@ struct convoy_metrics {
     uint32_t device_count, series_count; /* under lock */
     _Atomic uint64_t slots_in_use;
     atomic_bool slots_known;
+    struct convoy_cache_metrics cache;
 };
 
 /* Appends name="value" (with a comma before it unless text is empty), the value escaped as the text format

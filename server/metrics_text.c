@@ -233,6 +233,36 @@ static void render_batches(struct text *text, struct convoy_metrics *metrics,
     }
 }
 
+/* Of each model; nothing while there is no cache. */
+static void render_lookups(struct text *text, struct convoy_metrics *metrics,
+                           const struct labelled_model *models, size_t count)
+{
+    if (!atomic_load_explicit(&metrics->cache.known, memory_order_relaxed))
+        return;
+    head(text, "cache_hits_total", "counter", "Images answered from the response cache.");
+    for (size_t i = 0; i < count; i++)
+        print(text, "convoyd_cache_hits_total{%s} %llu\n", models[i].label,
+              (unsigned long long)get(&models[i].model->cache_hits));
+    head(text, "cache_misses_total", "counter", "Images not found in the response cache.");
+    for (size_t i = 0; i < count; i++)
+        print(text, "convoyd_cache_misses_total{%s} %llu\n", models[i].label,
+              (unsigned long long)get(&models[i].model->cache_misses));
+}
+
+static void render_cache(struct text *text, struct convoy_metrics *metrics)
+{
+    const struct convoy_cache_metrics *cache = &metrics->cache;
+
+    if (!atomic_load_explicit(&cache->known, memory_order_relaxed))
+        return;
+    head(text, "cache_entries", "gauge", "Answers in the response cache.");
+    print(text, "convoyd_cache_entries %llu\n", (unsigned long long)get(&cache->entries));
+    head(text, "cache_bytes", "gauge", "What the response cache's answers take.");
+    print(text, "convoyd_cache_bytes %llu\n", (unsigned long long)get(&cache->bytes));
+    head(text, "cache_evictions_total", "counter", "Answers that made room for others.");
+    print(text, "convoyd_cache_evictions_total %llu\n", (unsigned long long)get(&cache->evictions));
+}
+
 static void render_models(struct text *text, struct convoy_metrics *metrics)
 {
     size_t count = 0;
@@ -247,6 +277,7 @@ static void render_models(struct text *text, struct convoy_metrics *metrics)
     for (size_t i = 0; i < count; i++)
         print(text, "convoyd_retried_images_total{%s} %llu\n", models[i].label,
               (unsigned long long)get(&models[i].model->retried));
+    render_lookups(text, metrics, models, count);
     head(text, "queue_images", "gauge", "Images waiting for a device.");
     for (size_t i = 0; i < count; i++)
         print(text, "convoyd_queue_images{%s} %llu\n", models[i].label,
@@ -275,6 +306,7 @@ char *convoy_metrics_render(struct convoy_metrics *metrics, size_t *length)
         head(&text, "slots_in_use", "gauge", "Slots that hold images, over all workers.");
         print(&text, "convoyd_slots_in_use %llu\n", (unsigned long long)get(&metrics->slots_in_use));
     }
+    render_cache(&text, metrics);
     render_models(&text, metrics);
     if (text.failed) {
         free(text.bytes);

@@ -302,6 +302,17 @@ void convoy_model_ran(struct convoy_model *model, struct convoy_device_metrics *
     convoy_statistics_ran(model->statistics, rows, times);
 }
 
+void convoy_model_looked_up(struct convoy_model *model, bool hit, uint64_t ns)
+{
+    convoy_metrics_cache_lookup(model->metrics, hit);
+    convoy_statistics_looked_up(model->statistics, hit, ns);
+}
+
+void convoy_model_inserted(struct convoy_model *model, uint64_t ns)
+{
+    convoy_statistics_inserted(model->statistics, ns);
+}
+
 void convoy_registry_states(struct convoy_registry *registry, struct convoy_model_states *states)
 {
     *states = (struct convoy_model_states){0};

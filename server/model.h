@@ -13,6 +13,7 @@
 #include "server/repository.h"
 #include "server/statistics.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -43,6 +44,8 @@ struct convoy_model {
     struct convoy_statistics *statistics; /* of this version; NULL when its configuration is unusable */
     struct convoy_model_config
         *config; /* NULL when unusable; its max_delay_us changes at SIGHUP, on the control loop */
+
+    _Atomic uint32_t loads; /* how often a worker loaded it: answers of before are not those of after */
 
     /* under the registry's lock */
     enum convoy_model_state state;
@@ -115,6 +118,10 @@ void convoy_model_waited(struct convoy_model *model, uint64_t us);
 /* A batch of rows images finished well on device. */
 void convoy_model_ran(struct convoy_model *model, struct convoy_device_metrics *device, uint32_t rows,
                       const struct convoy_batch_times *times);
+
+/* An image was looked up in the response cache, in ns nanoseconds; what was missed was inserted. */
+void convoy_model_looked_up(struct convoy_model *model, bool hit, uint64_t ns);
+void convoy_model_inserted(struct convoy_model *model, uint64_t ns);
 
 bool convoy_registry_any_ready(struct convoy_registry *registry);
 /* How many models are in each state. */

@@ -122,7 +122,8 @@ static int read_labels(const char *folder, const char *name, struct convoy_model
 int convoy_model_config_load(const char *folder, const struct convoy_batching *defaults,
                              struct convoy_model_config **config, struct convoy_error *error)
 {
-    static const char *const known[] = {"labels", "input", "output", "precision", "batching", NULL};
+    static const char *const known[] = {"labels",   "input",          "output", "precision",
+                                        "batching", "response_cache", NULL};
     cJSON *document = NULL;
     struct convoy_json root;
     const char *labels = NULL;
@@ -134,6 +135,7 @@ int convoy_model_config_load(const char *folder, const struct convoy_batching *d
     loaded->mean_count = loaded->std_count = 1;
     loaded->std[0] = 1.0;
     loaded->batching = *defaults;
+    loaded->response_cache = true;
     if (asprintf(&loaded->file, "%s/%s", folder, CONFIG_FILE) < 0) {
         loaded->file = NULL;
         result = convoy_fail(error, -ENOMEM, "%s: out of memory for its configuration", folder);
@@ -147,7 +149,8 @@ int convoy_model_config_load(const char *folder, const struct convoy_batching *d
             (result = convoy_json_string(&root, "labels", &labels, error)) < 0 ||
             (result = read_input(&root, loaded, error)) < 0 ||
             (result = read_output(&root, loaded, error)) < 0 ||
-            (result = convoy_batching_read(&root, &loaded->batching, error)) < 0)
+            (result = convoy_batching_read(&root, &loaded->batching, error)) < 0 ||
+            (result = convoy_json_bool(&root, "response_cache", &loaded->response_cache, error)) < 0)
             goto out;
     } else if (result != -ENOENT) {
         goto out;

@@ -36,6 +36,7 @@ struct convoy_model_config {
     enum convoy_softmax softmax;
     enum convoy_model_precision precision;
     struct convoy_batching batching; /* the daemon's where the model's file says nothing */
+    bool response_cache;             /* takes part in the daemon's, where that is on */
     struct convoy_label_list labels; /* empty: a class's label is its index as text */
 };
 

@@ -46,6 +46,7 @@ void convoy_rows_drop(struct convoy_rows *rows)
     for (uint32_t i = 0; i < rows->count; i++) {
         free(rows->row[i].error);
         free(rows->row[i].item.layers);
+        convoy_response_free(rows->row[i].response);
     }
     convoy_model_view_end(&rows->view);
     free(rows->outputs);
@@ -69,6 +70,31 @@ static void row_done(struct convoy_item *item)
     finish_row(item->context);
 }
 
+/* Copies the row's outputs from the response cache; false when they are not there, or not to be looked for.
+ */
+static bool look_up(struct convoy_rows *rows, uint32_t index, const void *bytes, size_t length)
+{
+    struct convoy_row *row = &rows->row[index];
+    struct convoy_model *model = rows->view.model;
+    uint32_t outputs = rows->view.shape.outputs_per_row;
+
+    if (rows->profile || !model->config->response_cache)
+        return false;
+    uint64_t begun_ns = convoy_now_ns();
+    const struct convoy_response_key key = {
+        .model = model->number,
+        .load = atomic_load_explicit(&model->loads, memory_order_relaxed),
+        .form = convoy_row_form(rows->source),
+        .row = bytes,
+        .row_bytes = length,
+        .output_count = outputs,
+    };
+    row->cached = convoy_response_cache_lookup(rows->http->response_cache, &key,
+                                               rows->outputs + (size_t)index * outputs, &row->response);
+    convoy_model_looked_up(model, row->cached, convoy_now_ns() - begun_ns);
+    return row->cached;
+}
+
 /* Makes one row's bytes and hands them to the batcher. Any thread; rows may be gone afterwards. False, with
  * nothing done, when an image has more than max_pixels but not too many for the configuration. *took_us: the
  * time of decoding, whether it succeeded or not; 0 if it was not tried. */
@@ -85,7 +111,7 @@ static bool process(struct convoy_rows *rows, uint32_t index, uint64_t max_pixel
     if (bytes == NULL && row->status == 0)
         return false;
     *took_us = row->decode_us;
-    if (bytes == NULL) {
+    if (bytes == NULL || (rows->http->response_cache != NULL && look_up(rows, index, bytes, length))) {
         convoy_batcher_cancel(rows->batcher, rows->view.model, 1, rows->priority);
         finish_row(rows);
         return true;
@@ -244,6 +270,22 @@ int convoy_rows_outcome(const struct convoy_rows *rows, uint32_t i, const char *
     default:
         *sentence = "the worker failed on this image again and again: the log says more";
         return MHD_HTTP_INTERNAL_SERVER_ERROR;
+    }
+}
+
+void convoy_rows_remember(struct convoy_rows *rows)
+{
+    if (rows->http->response_cache == NULL)
+        return;
+    for (uint32_t i = 0; i < rows->count; i++) {
+        struct convoy_row *row = &rows->row[i];
+        /* A row that took a worker with it is tried by the next one anew, should it come again. */
+        if (row->response == NULL || row->status != 0 || row->item.status != 0 || row->item.retries > 0)
+            continue; /* freed with the rows */
+        uint64_t begun_ns = convoy_now_ns();
+        convoy_response_cache_insert(rows->http->response_cache, row->response, row->item.outputs);
+        row->response = NULL;
+        convoy_model_inserted(rows->view.model, convoy_now_ns() - begun_ns);
     }
 }
 

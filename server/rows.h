@@ -1,7 +1,8 @@
 /* The rows of one request, an image each, on their way through decoder, batcher and back.
  *
  * Life: made on the HTTP thread when the body is complete and admitted (admission.h); rows are decoded there
- * or in the decode pool, each goes to the batcher, done() comes on the control loop. Two counts keep it
+ * or in the decode pool, each goes to the batcher unless the response cache has its outputs, done() comes on
+ * the control loop. Two counts keep it
  * together:
  *   left: rows whose fate is open, and one for the HTTP thread until the connection is suspended. Whoever
  *         brings it to 0 resumes the connection, so a resumption never comes before its suspension.
@@ -15,6 +16,7 @@
 #include "server/decode_pool.h"
 #include "server/model.h"
 #include "server/multipart.h"
+#include "server/response_cache.h"
 #include "server/suspension.h"
 
 #include <stdatomic.h>
@@ -34,6 +36,8 @@ struct convoy_row {
     int status;              /* HTTP status of a row that never reached the batcher; 0: item tells */
     char *error;             /* its sentence, malloc'd; NULL when memory was out */
     uint64_t decode_us;
+    bool cached;                      /* outputs are the response cache's, item is all 0 */
+    struct convoy_response *response; /* what will be inserted; NULL when nothing will */
     struct convoy_item item;
 };
 
@@ -71,6 +75,11 @@ bool convoy_rows_run(struct convoy_rows *rows);
 
 /* True once every row's fate is known. */
 bool convoy_rows_complete(struct convoy_rows *rows);
+
+/* Inserts into the response cache what its rows missed there and a worker computed well, at the first try. On
+ * the HTTP thread, once they are complete and before the answer: whoever has read an answer and asks again
+ * finds it. Not from done(), so that the control loop waits for no lock of the cache. */
+void convoy_rows_remember(struct convoy_rows *rows);
 
 /* Status and sentence of row i: 200 with NULL, or why not. The sentence lives as long as rows. */
 int convoy_rows_outcome(const struct convoy_rows *rows, uint32_t i, const char **sentence);

@@ -8,6 +8,10 @@ struct duration {
     _Atomic uint64_t count, us;
 };
 
+struct lookups {
+    _Atomic uint64_t count, ns;
+};
+
 struct batches {
     _Atomic uint64_t count, input_us, compute_us, output_us;
 };
@@ -15,6 +19,7 @@ struct batches {
 struct convoy_statistics {
     _Atomic uint64_t last_run_ms;
     struct duration success, fail, queue;
+    struct lookups hit, miss;
     uint32_t max_batch;
     struct batches batches[]; /* those of n rows at n - 1 */
 };
@@ -62,6 +67,21 @@ void convoy_statistics_waited(struct convoy_statistics *statistics, uint64_t us)
         count(&statistics->queue, us);
 }
 
+void convoy_statistics_looked_up(struct convoy_statistics *statistics, bool hit, uint64_t ns)
+{
+    if (statistics == NULL)
+        return;
+    struct lookups *lookups = hit ? &statistics->hit : &statistics->miss;
+    add(&lookups->count, 1);
+    add(&lookups->ns, ns);
+}
+
+void convoy_statistics_inserted(struct convoy_statistics *statistics, uint64_t ns)
+{
+    if (statistics != NULL)
+        add(&statistics->miss.ns, ns);
+}
+
 static uint64_t epoch_ms(void)
 {
     struct timespec now;
@@ -88,6 +108,11 @@ static struct convoy_duration read_duration(const struct duration *duration)
     return (struct convoy_duration){.count = get(&duration->count), .us = get(&duration->us)};
 }
 
+static struct convoy_lookups read_lookups(const struct lookups *lookups)
+{
+    return (struct convoy_lookups){.count = get(&lookups->count), .ns = get(&lookups->ns)};
+}
+
 void convoy_statistics_counts(const struct convoy_statistics *statistics,
                               struct convoy_statistics_counts *counts)
 {
@@ -98,6 +123,8 @@ void convoy_statistics_counts(const struct convoy_statistics *statistics,
     counts->success = read_duration(&statistics->success);
     counts->fail = read_duration(&statistics->fail);
     counts->queue = read_duration(&statistics->queue);
+    counts->hit = read_lookups(&statistics->hit);
+    counts->miss = read_lookups(&statistics->miss);
 }
 
 uint32_t convoy_statistics_max_batch(const struct convoy_statistics *statistics)

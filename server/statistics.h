@@ -32,15 +32,25 @@ void convoy_statistics_waited(struct convoy_statistics *statistics, uint64_t us)
 void convoy_statistics_ran(struct convoy_statistics *statistics, uint32_t rows,
                            const struct convoy_batch_times *times);
 
+/* An image was looked up in the response cache, which took ns nanoseconds; what was missed was inserted,
+ * which took some more. These are in nanoseconds because most are shorter than a microsecond. */
+void convoy_statistics_looked_up(struct convoy_statistics *statistics, bool hit, uint64_t ns);
+void convoy_statistics_inserted(struct convoy_statistics *statistics, uint64_t ns);
+
 /* A number of events and their time together. */
 struct convoy_duration {
     uint64_t count, us;
+};
+
+struct convoy_lookups {
+    uint64_t count, ns;
 };
 
 struct convoy_statistics_counts {
     uint64_t last_run_ms;                 /* when a batch last finished, since the epoch; 0: never */
     struct convoy_duration success, fail; /* requests */
     struct convoy_duration queue;         /* images */
+    struct convoy_lookups hit, miss;      /* images */
 };
 void convoy_statistics_counts(const struct convoy_statistics *statistics,
                               struct convoy_statistics_counts *counts);

@@ -86,6 +86,10 @@ bool convoy_v2_config(struct convoy_request *request)
     write_batching(&view, request->http->config, &text);
     convoy_text_add(&text, ",\"instance_group\":[],\"default_model_filename\":\"model.onnx\"");
     write_parameters(model->config, &text);
+    if (request->http->response_cache != NULL && model->config->response_cache)
+        convoy_text_add(&text, ",\"response_cache\":{\"enable\":true}");
+    else
+        convoy_text_add(&text, ",\"response_cache\":{\"enable\":false}");
     convoy_text_add(&text, ",\"model_warmup\":[]}\n");
     convoy_model_view_end(&view);
     return convoy_v2_respond(request, MHD_HTTP_OK, &text);

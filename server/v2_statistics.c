@@ -8,14 +8,19 @@
 #include <string.h>
 
 /* key: what comes before the object, as in ",\"fail\":". */
-static void write_duration(struct convoy_text *text, const char *key, uint64_t count, uint64_t us)
+static void write_count(struct convoy_text *text, const char *key, uint64_t count, uint64_t ns)
 {
     convoy_text_put(text, key, strlen(key));
     convoy_text_add(text, "{\"count\":");
     convoy_text_natural(text, count);
     convoy_text_add(text, ",\"ns\":");
-    convoy_text_natural(text, us * 1000);
+    convoy_text_natural(text, ns);
     convoy_text_add(text, "}");
+}
+
+static void write_duration(struct convoy_text *text, const char *key, uint64_t count, uint64_t us)
+{
+    write_count(text, key, count, us * 1000);
 }
 
 static void write_times(struct convoy_text *text, uint64_t count, const struct convoy_batch_times *times)
@@ -79,8 +84,8 @@ static void write_version(const struct convoy_model *model, struct convoy_text *
     write_duration(text, ",\"fail\":", counts.fail.count, counts.fail.us);
     write_duration(text, ",\"queue\":", counts.queue.count, counts.queue.us);
     write_times(text, totals.batches, &totals.times);
-    write_duration(text, ",\"cache_hit\":", 0, 0);
-    write_duration(text, ",\"cache_miss\":", 0, 0);
+    write_count(text, ",\"cache_hit\":", counts.hit.count, counts.hit.ns);
+    write_count(text, ",\"cache_miss\":", counts.miss.count, counts.miss.ns);
     convoy_text_add(text, "},\"batch_stats\":[");
     convoy_text_put(text, batches.bytes, batches.length);
     convoy_text_add(text, "]}");

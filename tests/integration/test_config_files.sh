@@ -14,7 +14,8 @@ echo "The dashboard."
 "$python" tests/tools/dashboard.py check $dashboard || fail "$dashboard"
 
 echo "Every metric and label exists."
-start --backend cpu
+configure 'default_model="cifar10-resnet"' 'response_cache={"bytes": 1000000}' # with all metrics that there are
+start --backend cpu --config "$work/config.json"
 expect 200 --data-binary @models/samples/ship.jpg "$url/classify"
 expect 200 "$url/metrics"
 "$python" tests/tools/metric_names.py "$work/body" docs/deploy.md $rules $dashboard || fail "see above"

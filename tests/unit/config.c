@@ -48,6 +48,7 @@ static void same_config(const struct convoy_config *a, const struct convoy_confi
     cr_assert_eq(a->batching.max_batch, b->batching.max_batch);
     cr_assert_eq(a->batching.max_delay_us, b->batching.max_delay_us);
     cr_assert_eq(a->batching.max_queue, b->batching.max_queue);
+    cr_assert_eq(a->response_cache.bytes, b->response_cache.bytes);
     cr_assert_eq(a->timeout_ms, b->timeout_ms);
     cr_assert_eq(a->drain_ms, b->drain_ms);
     cr_assert_eq(a->drain_timeout_ms, b->drain_timeout_ms);
@@ -96,6 +97,7 @@ Test(config, every_key_is_read, .fini = close_config)
         .http = {5, 100, 1001, 1002, 4096, 1000000},
         .images = {123456, 17},
         .batching = {32, 250, 99},
+        .response_cache = {7654321},
         .timeout_ms = 2001,
         .drain_ms = 2002,
         .drain_timeout_ms = 2003,
@@ -115,7 +117,7 @@ Test(config, what_is_wrong_is_named)
     static const char *const cases[][2] = {
         {"{\"htpp\": {}}",
          "unknown key 'htpp'; the keys known here are listen, models, default_model, backend, "
-         "http, images, batching, timeout_ms, drain_ms, drain_timeout_ms, ready_grace_ms, "
+         "http, images, batching, response_cache, timeout_ms, drain_ms, drain_timeout_ms, ready_grace_ms, "
          "worker, cache_dir, tune, log"},
         {"{\"http\": {\"thread\": 1}}", "unknown key 'http.thread'"},
         {"{\"images\": {\"pixels\": 1}}", "unknown key 'images.pixels'"},
@@ -147,6 +149,12 @@ Test(config, what_is_wrong_is_named)
         {"{\"batching\": {\"max_batch\": 4097}}", "batching.max_batch must be"},
         {"{\"batching\": {\"max_delay_us\": -1}}", "batching.max_delay_us must be"},
         {"{\"batching\": {\"max_queue\": 0}}", "batching.max_queue must be"},
+        {"{\"response_cache\": true}", "response_cache must be an object {...}, found true"},
+        {"{\"response_cache\": {\"size\": 1}}", "unknown key 'response_cache.size'"},
+        {"{\"response_cache\": {\"bytes\": -1}}", "response_cache.bytes must be"},
+        {"{\"response_cache\": {\"bytes\": 65535}}",
+         "response_cache.bytes must be 0 (no cache) or from 65536 to 1099511627776, found 65535"},
+        {"{\"response_cache\": {\"bytes\": 1099511627777}}", "response_cache.bytes must be"},
         {"{\"timeout_ms\": 0}", "timeout_ms must be"},
         {"{\"drain_ms\": -1}", "drain_ms must be"},
         {"{\"drain_timeout_ms\": 1e9}", "drain_timeout_ms must be"},
@@ -361,7 +369,7 @@ Test(config, the_page_describes_every_key_and_its_default)
     cJSON *shipped = NULL;
     cr_assert_eq(convoy_file_read(PROJECT "/docs/configuration.md", 1 << 20, &page, &length, &error), 0);
     cr_assert_eq(convoy_json_load(PROJECT "/config/convoyd.json", &shipped, &error), 0);
-    cr_assert_eq(cJSON_GetArraySize(shipped), 15, "a key was added: is it in the file that ships?");
+    cr_assert_eq(cJSON_GetArraySize(shipped), 16, "a key was added: is it in the file that ships?");
     documented(shipped, "", page);
     cJSON_Delete(shipped);
     free(page);

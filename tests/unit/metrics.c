@@ -61,6 +61,14 @@ static void fill(void)
     convoy_metrics_retried(model, 3);
     convoy_metrics_queue(model, 5);
     convoy_metrics_slots_in_use(metrics, 2);
+    struct convoy_cache_metrics *cache = convoy_metrics_cache(metrics);
+    convoy_metrics_cache_inserted(cache, 3000);
+    convoy_metrics_cache_inserted(cache, 200);
+    convoy_metrics_cache_inserted(cache, 10);
+    convoy_metrics_cache_evicted(cache, 200);
+    convoy_metrics_cache_lookup(model, true);
+    for (int i = 0; i < 4; i++)
+        convoy_metrics_cache_lookup(model, false);
     convoy_metrics_request(metrics, "cifar10", "/classify", 200);
     convoy_metrics_request(metrics, "", "/v2/models/{model}/classify", 404);
     convoy_metrics_worker_up(device, true);
@@ -77,6 +85,11 @@ static const char *const families[][3] = {
     {"convoyd_batch_size", "histogram", "model"},
     {"convoyd_batches_total", "counter", "model,device"},
     {"convoyd_build_info", "gauge", "version"},
+    {"convoyd_cache_bytes", "gauge", ""},
+    {"convoyd_cache_entries", "gauge", ""},
+    {"convoyd_cache_evictions_total", "counter", ""},
+    {"convoyd_cache_hits_total", "counter", "model"},
+    {"convoyd_cache_misses_total", "counter", "model"},
     {"convoyd_compute_seconds", "histogram", "model"},
     {"convoyd_cuda_calls_total", "counter", "device,call"},
     {"convoyd_decode_seconds", "histogram", "model"},
@@ -268,6 +281,29 @@ Test(metrics, handles_are_found_again_and_may_be_missing)
     render();
     assert_line("convoyd_batches_total{model=\"m\",device=\"d62\"} 1");
     assert_line("convoyd_batches_total{model=\"m\",device=\"other\"} 137"); /* 200 less the 63 that fit */
+}
+
+Test(metrics, the_response_cache_is_there_when_it_is_on)
+{
+    convoy_metrics_model(metrics, "cifar10");
+    cr_assert_null(strstr(render(), "convoyd_cache"));
+    convoy_metrics_cache(metrics);
+    render();
+    assert_line("convoyd_cache_bytes 0");
+    assert_line("convoyd_cache_entries 0");
+    assert_line("convoyd_cache_evictions_total 0");
+    assert_line("convoyd_cache_hits_total{model=\"cifar10\"} 0");
+    assert_line("convoyd_cache_misses_total{model=\"cifar10\"} 0");
+    fill();
+    render();
+    assert_line("convoyd_cache_bytes 3010");
+    assert_line("convoyd_cache_entries 2");
+    assert_line("convoyd_cache_evictions_total 1");
+    assert_line("convoyd_cache_hits_total{model=\"cifar10\"} 1");
+    assert_line("convoyd_cache_misses_total{model=\"cifar10\"} 4");
+    convoy_metrics_cache_inserted(NULL, 1);
+    convoy_metrics_cache_evicted(NULL, 1);
+    convoy_metrics_cache_lookup(NULL, true);
 }
 
 Test(metrics, label_values_are_escaped)

@@ -53,6 +53,7 @@ static void assert_defaults(void)
     cr_assert_eq(config->batching.max_batch, 64);
     cr_assert_eq(config->batching.max_delay_us, 700);
     cr_assert_eq(config->batching.max_queue, 5000);
+    cr_assert(config->response_cache);
     cr_assert_eq(config->labels.count, 0);
 }
 
@@ -74,7 +75,9 @@ Test(model_config, every_key_is_read)
          " \"input\": {\"color\": \"rgb\", \"resize\": \"crop\", \"scale\": 0.5, \"mean\": [0.1, 0.2, 0.3],"
          " \"std\": [1, 2, 4]},"
          " \"output\": {\"softmax\": \"off\"}, \"precision\": \"tf32\","
-         " \"batching\": {\"max_batch\": 8, \"max_delay_us\": 9, \"max_queue\": 10}}");
+         " \"batching\": {\"max_batch\": 8, \"max_delay_us\": 9, \"max_queue\": 10}, \"response_cache\": "
+         "false}");
+    cr_assert_not(config->response_cache);
     cr_assert_eq(config->color, CONVOY_COLOR_RGB);
     cr_assert_eq(config->resize, CONVOY_RESIZE_CROP);
     cr_assert_eq(config->scale, 0.5);
@@ -120,6 +123,7 @@ Test(model_config, what_is_wrong_is_named)
     refused("{\"output\": {\"softmax\": true}}", "output.softmax must be");
     refused("{\"precision\": \"int8\"}", "precision must be \"fp32\", \"tf32\" or \"fp16\"");
     refused("{\"batching\": {\"max_batch\": 0}}", "batching.max_batch must be");
+    refused("{\"response_cache\": 1}", "response_cache must be true or false, found 1");
     refused("{\"labels\": 3}", "labels must be a string");
     refused("{", "config.json:1:");
 }

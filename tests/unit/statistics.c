@@ -57,6 +57,23 @@ Test(statistics, requests_and_images_are_counted_with_their_times)
     convoy_statistics_free(statistics);
 }
 
+Test(statistics, lookups_in_the_response_cache_are_counted_in_nanoseconds)
+{
+    struct convoy_statistics *statistics = convoy_statistics_new(MAX_BATCH);
+    struct convoy_statistics_counts counts;
+    convoy_statistics_counts(statistics, &counts);
+    cr_assert(counts.hit.count == 0 && counts.hit.ns == 0 && counts.miss.count == 0 && counts.miss.ns == 0);
+    convoy_statistics_looked_up(statistics, true, 300);
+    convoy_statistics_looked_up(statistics, false, 40);
+    convoy_statistics_looked_up(statistics, false, 5);
+    convoy_statistics_inserted(statistics, 1000); /* more time of a miss, not another one */
+    convoy_statistics_counts(statistics, &counts);
+    cr_assert(counts.hit.count == 1 && counts.hit.ns == 300);
+    cr_assert(counts.miss.count == 2 && counts.miss.ns == 1045);
+    assert_duration(counts.queue, 0, 0);
+    convoy_statistics_free(statistics);
+}
+
 Test(statistics, batches_are_kept_by_their_size)
 {
     struct convoy_statistics *statistics = convoy_statistics_new(MAX_BATCH);
@@ -98,6 +115,8 @@ Test(statistics, may_be_missing)
     struct convoy_batch_times times = {1, 1, 1};
     convoy_statistics_answered(NULL, true, 1);
     convoy_statistics_waited(NULL, 1);
+    convoy_statistics_looked_up(NULL, true, 1);
+    convoy_statistics_inserted(NULL, 1);
     convoy_statistics_ran(NULL, 1, &times);
     convoy_statistics_counts(NULL, &counts);
     assert_duration(counts.success, 0, 0);
@@ -137,7 +156,8 @@ Test(statistics, agree_with_the_metrics_of_the_name)
     struct convoy_device_metrics *device = convoy_metrics_device(metrics, "cpu");
     struct convoy_statistics_counts all = {0};
     struct convoy_batch_times sums = {0};
-    uint64_t images = 0, batches = 0;
+    uint64_t images = 0, batches = 0, hits = 0, misses = 0;
+    convoy_metrics_cache(metrics);
     struct convoy_model versions[2];
     for (int v = 0; v < 2; v++)
         versions[v] = (struct convoy_model){.name = "m",
@@ -147,6 +167,8 @@ Test(statistics, agree_with_the_metrics_of_the_name)
         struct convoy_model *model = &versions[i % 3 == 0];
         convoy_model_answered(model, i % 5 != 0, 11 * i);
         convoy_model_waited(model, 7 * i);
+        convoy_model_looked_up(model, i % 7 == 0, i);
+        convoy_model_inserted(model, i);
         convoy_model_ran(model, device, 1 + (uint32_t)i % MAX_BATCH,
                          &(struct convoy_batch_times){i, 2 * i, 3 * i});
     }
@@ -162,6 +184,8 @@ Test(statistics, agree_with_the_metrics_of_the_name)
         all.success.us += counts.success.us + counts.fail.us;
         all.queue.count += counts.queue.count;
         all.queue.us += counts.queue.us;
+        hits += counts.hit.count;
+        misses += counts.miss.count;
         for (uint32_t rows = 1; rows <= MAX_BATCH; rows++) {
             struct convoy_batch_times times;
             uint64_t count = convoy_statistics_batches(versions[v].statistics, rows, &times);
@@ -178,6 +202,9 @@ Test(statistics, agree_with_the_metrics_of_the_name)
     assert_histogram("compute_seconds", batches, sums.compute_us);
     assert_histogram("output_seconds", batches, sums.output_us);
     cr_assert_eq(sample("batch_size_sum", ""), images * 1000000);
+    cr_assert_eq(hits, 143);
+    cr_assert_eq(sample("cache_hits_total", ""), hits * 1000000);
+    cr_assert_eq(sample("cache_misses_total", ""), misses * 1000000);
     cr_assert_eq(sample("images_total", ""), images * 1000000);
     cr_assert_eq(sample("batches_total", ",device=\"cpu\""), batches * 1000000);
     free(text);
