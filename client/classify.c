@@ -128,9 +128,13 @@ static void print_text(const struct file *files, size_t count, const struct conv
     convoy_print_safely(stdout, answer->model);
     fputs(" version ", stdout);
     convoy_print_safely(stdout, answer->version);
-    fputs(" on ", stdout);
-    convoy_print_safely(stdout, *answer->device ? answer->device : "no device");
-    printf(", batch %ld\n", answer->batch_size);
+    if (*answer->device) {
+        fputs(" on ", stdout);
+        convoy_print_safely(stdout, answer->device);
+        printf(", batch %ld\n", answer->batch_size);
+    } else {
+        puts(" from the response cache");
+    }
     printf("in us: decode %.0f, queue %.0f, input %.0f, compute %.0f, output %.0f, total %.0f%s\n",
            timing->decode_us, timing->queue_us, timing->input_us, timing->compute_us, timing->output_us,
            timing->total_us, convoy_colour(&terminal, CONVOY_PLAIN));

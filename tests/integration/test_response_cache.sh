@@ -270,5 +270,9 @@ for row in rows[:8] * 3:
 print(f"passed: {now}, at most {most} bytes")
 PYTHON
 cat "$work/said"
+
+echo "convoy classify says where the answer is from."
+for _ in 1 2; do "$build/bin/convoy" classify --url "$url" --model two "${samples[0]}" >"$work/said"; done
+grep -q 'two version .* from the response cache' "$work/said" || fail "it says $(cat "$work/said")"
 stop
 echo "passed"
