@@ -69,17 +69,23 @@ bool convoy_v2_ready(struct convoy_request *request)
     return respond_health(request, "ready", why);
 }
 
-static void write_state(const struct convoy_model_view *view, struct convoy_text *text)
+void convoy_v2_write_dims(const struct convoy_model_shape *shape, struct convoy_text *text)
 {
-    static const char *const states[] = {
-        [CONVOY_MODEL_LOADING] = "LOADING", [CONVOY_MODEL_READY] = "READY", [CONVOY_MODEL_FAILED] = "FAILED"};
+    convoy_text_natural(text, shape->channels);
+    convoy_text_add(text, ",");
+    convoy_text_natural(text, shape->height);
+    convoy_text_add(text, ",");
+    convoy_text_natural(text, shape->width);
+}
 
+void convoy_v2_write_state(const struct convoy_model_view *view, const char *state, struct convoy_text *text)
+{
     convoy_text_add(text, "{\"name\":");
     convoy_text_string(text, view->model->name);
     convoy_text_add(text, ",\"version\":");
     convoy_text_string(text, view->model->version);
     convoy_text_add(text, ",\"state\":");
-    convoy_text_string(text, states[view->state]);
+    convoy_text_string(text, state);
     convoy_text_add(text, ",\"reason\":");
     convoy_text_string(text, view->state == CONVOY_MODEL_FAILED ? view->reason : "");
     convoy_text_add(text, "}");
@@ -87,6 +93,8 @@ static void write_state(const struct convoy_model_view *view, struct convoy_text
 
 bool convoy_v2_models(struct convoy_request *request)
 {
+    static const char *const states[] = {
+        [CONVOY_MODEL_LOADING] = "LOADING", [CONVOY_MODEL_READY] = "READY", [CONVOY_MODEL_FAILED] = "FAILED"};
     struct convoy_registry *registry = request->http->registry;
     struct convoy_text text = {0};
 
@@ -96,7 +104,7 @@ bool convoy_v2_models(struct convoy_request *request)
         if (i > 0)
             convoy_text_add(&text, ",");
         convoy_model_view(registry, convoy_registry_at(registry, i), &view);
-        write_state(&view, &text);
+        convoy_v2_write_state(&view, states[view.state], &text);
         convoy_model_view_end(&view);
     }
     convoy_text_add(&text, "]}\n");
@@ -108,11 +116,7 @@ static void write_input(const struct convoy_model_shape *shape, struct convoy_te
     convoy_text_add(text, ",\"inputs\":[{\"name\":");
     convoy_text_string(text, shape->input_name);
     convoy_text_add(text, ",\"datatype\":\"FP32\",\"shape\":[-1,");
-    convoy_text_natural(text, shape->channels);
-    convoy_text_add(text, ",");
-    convoy_text_natural(text, shape->height);
-    convoy_text_add(text, ",");
-    convoy_text_natural(text, shape->width);
+    convoy_v2_write_dims(shape, text);
     convoy_text_add(text, "]}]");
 }
 

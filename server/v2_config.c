@@ -10,11 +10,7 @@ static void write_input(const struct convoy_model_shape *shape, struct convoy_te
     convoy_text_add(text, ",\"input\":[{\"name\":");
     convoy_text_string(text, shape->input_name);
     convoy_text_add(text, ",\"data_type\":\"TYPE_FP32\",\"format\":\"FORMAT_NCHW\",\"dims\":[");
-    convoy_text_natural(text, shape->channels);
-    convoy_text_add(text, ",");
-    convoy_text_natural(text, shape->height);
-    convoy_text_add(text, ",");
-    convoy_text_natural(text, shape->width);
+    convoy_v2_write_dims(shape, text);
     convoy_text_add(text, "]}]");
 }
 

@@ -10,6 +10,12 @@
 /* Answers with text, which is JSON, and takes over its bytes; a 503 with Retry-After. */
 bool convoy_v2_respond(struct convoy_request *request, int status, struct convoy_text *text);
 
+/* {"name", "version", "state", "reason"}, the state called as the page calls it. */
+void convoy_v2_write_state(const struct convoy_model_view *view, const char *state, struct convoy_text *text);
+
+/* C,H,W of the model's input. */
+void convoy_v2_write_dims(const struct convoy_model_shape *shape, struct convoy_text *text);
+
 /* The model of the path, READY, and a view of it, to be ended with convoy_model_view_end(); otherwise
  * answers, *answered telling how that went, and returns NULL. */
 struct convoy_model *convoy_v2_ready_model(struct convoy_request *request, struct convoy_model_view *view,

@@ -31,19 +31,6 @@ static const char *const states[] = {[CONVOY_MODEL_LOADING] = "LOADING",
                                      [CONVOY_MODEL_READY] = "READY",
                                      [CONVOY_MODEL_FAILED] = "UNAVAILABLE"};
 
-static void write_entry(const struct convoy_model_view *view, struct convoy_text *text)
-{
-    convoy_text_add(text, "{\"name\":");
-    convoy_text_string(text, view->model->name);
-    convoy_text_add(text, ",\"version\":");
-    convoy_text_string(text, view->model->version);
-    convoy_text_add(text, ",\"state\":");
-    convoy_text_string(text, states[view->state]);
-    convoy_text_add(text, ",\"reason\":");
-    convoy_text_string(text, view->state == CONVOY_MODEL_FAILED ? view->reason : "");
-    convoy_text_add(text, "}");
-}
-
 bool convoy_v2_repository_index(struct convoy_request *request)
 {
     struct convoy_registry *registry = request->http->registry;
@@ -66,7 +53,7 @@ bool convoy_v2_repository_index(struct convoy_request *request)
             if (!first)
                 convoy_text_add(&text, ",");
             first = false;
-            write_entry(&view, &text);
+            convoy_v2_write_state(&view, states[view.state], &text);
         }
         convoy_model_view_end(&view);
     }
