@@ -10,6 +10,7 @@
 #include "server/query.h"
 #include "server/response.h"
 #include "server/rows.h"
+#include "server/trace.h"
 
 #include <errno.h>
 #include <microhttpd.h>
@@ -133,6 +134,7 @@ static bool answer(struct convoy_request *request)
     struct convoy_model *model = rows->view.model;
     convoy_metrics_observe(model->metrics, CONVOY_STAGE_DECODE, convoy_rows_decode_us(rows));
     convoy_model_answered(model, status == MHD_HTTP_OK, convoy_now_us() - request->complete_us);
+    convoy_trace_request(request->http->trace, request, rows, status);
 
     if (rows->alone && status != MHD_HTTP_OK) {
         convoy_rows_outcome(rows, 0, &sentence);

@@ -63,50 +63,14 @@ static void write_results(const struct convoy_rows *rows, struct convoy_text *te
     convoy_text_add(text, "]");
 }
 
-/* Over the images that were classified. */
-struct summary {
-    uint64_t queue_us;
-    float input_us, compute_us, output_us;
-    uint32_t retries;
-    uint32_t cached;
-    const struct convoy_item *last; /* of the batch that finished last; one from the response
-                                       cache when all are, NULL when there is none */
-};
-
-static float greater(float a, float b)
-{
-    return a > b ? a : b;
-}
-
-static void summarise(const struct convoy_rows *rows, struct summary *summary)
-{
-    *summary = (struct summary){0};
-    for (uint32_t i = 0; i < rows->count; i++) {
-        const struct convoy_row *row = &rows->row[i];
-        const struct convoy_item *item = &row->item;
-        if (row->status != 0 || item->status != 0)
-            continue;
-        summary->cached += row->cached;
-        if (item->queue_us > summary->queue_us)
-            summary->queue_us = item->queue_us;
-        summary->input_us = greater(summary->input_us, item->input_us);
-        summary->compute_us = greater(summary->compute_us, item->compute_us);
-        summary->output_us = greater(summary->output_us, item->output_us);
-        if (item->retries > summary->retries)
-            summary->retries = item->retries;
-        if (summary->last == NULL || item->finished_us > summary->last->finished_us)
-            summary->last = item;
-    }
-}
-
 /* Device times are fractions of microseconds; the answer has whole ones. */
 static uint64_t whole(float us)
 {
     return us > 0 && us < 1e15f ? (uint64_t)(us + 0.5f) : 0;
 }
 
-static void write_timing(const struct convoy_rows *rows, const struct summary *summary, uint64_t complete_us,
-                         struct convoy_text *text)
+static void write_timing(const struct convoy_rows *rows, const struct convoy_rows_summary *summary,
+                         uint64_t complete_us, struct convoy_text *text)
 {
     convoy_text_add(text, ",\"timing\":{\"decode_us\":");
     convoy_text_natural(text, convoy_rows_decode_us(rows));
@@ -144,10 +108,10 @@ static void write_layers(const struct convoy_item *item, struct convoy_text *tex
 void convoy_classify_write(const struct convoy_rows *rows, uint64_t complete_us, struct convoy_text *text)
 {
     const struct convoy_model *model = rows->view.model;
-    struct summary summary;
+    struct convoy_rows_summary summary;
     const char *sentence;
 
-    summarise(rows, &summary);
+    convoy_rows_summarise(rows, &summary);
     convoy_text_add(text, "{\"model\":");
     convoy_text_string(text, model->name);
     convoy_text_add(text, ",\"version\":");

@@ -10,6 +10,7 @@
 #include "server/response_cache.h"
 #include "server/rows.h"
 #include "server/shared_memory.h"
+#include "server/trace.h"
 
 #include <errno.h>
 #include <microhttpd.h>
@@ -236,6 +237,7 @@ static void tear_down(struct convoy_http *http)
         convoy_acceptor_free(http->acceptor);
     convoy_linger_free(http->linger);
     convoy_shared_memory_free(http->shared_memory);
+    convoy_trace_free(http->trace);
     convoy_response_cache_free(http->response_cache);
     if (http->connections != NULL)
         convoy_connections_free(http->connections);
@@ -272,13 +274,14 @@ int convoy_http_start(const struct convoy_config *config, struct convoy_registry
     http->metrics = metrics;
     http->listener = -1;
     http->shared_memory = convoy_shared_memory_new();
+    http->trace = convoy_trace_new();
     pthread_mutex_init(&http->suspended_lock, NULL);
     pthread_cond_init(&http->none_suspended, NULL);
     raise_descriptor_limit(config->http.connections);
 
     uint32_t decoders = cores() < DECODE_THREADS_MAX ? cores() : DECODE_THREADS_MAX;
     int code = open_listener(http, inherited_fd, error);
-    if (code == 0 && http->shared_memory == NULL)
+    if (code == 0 && (http->shared_memory == NULL || http->trace == NULL))
         code = convoy_fail(error, -ENOMEM, "out of memory for the table of shared memory");
     if (code == 0 && config->response_cache.bytes > 0)
         code = convoy_response_cache_new(config->response_cache.bytes, convoy_metrics_cache(metrics),

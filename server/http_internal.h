@@ -14,6 +14,7 @@
 struct MHD_Daemon;
 struct convoy_suspension;
 struct convoy_shared_memory;
+struct convoy_trace;
 struct convoy_response_cache;
 
 struct convoy_http {
@@ -27,7 +28,8 @@ struct convoy_http {
     struct convoy_acceptor *acceptor;
     struct convoy_linger *linger;
     struct convoy_decode_pool *decode_pool;
-    struct convoy_shared_memory *shared_memory;   /* the regions that clients registered */
+    struct convoy_shared_memory *shared_memory;
+    struct convoy_trace *trace;                   /* the regions that clients registered */
     struct convoy_response_cache *response_cache; /* NULL: off */
     int listener;
     bool inherited; /* the listener is systemd's and is left open */

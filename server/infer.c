@@ -13,6 +13,7 @@
 #include "server/rows.h"
 #include "server/service_time.h"
 #include "server/suspension.h"
+#include "server/trace.h"
 #include "server/v2_shared_memory.h"
 
 #include <errno.h>
@@ -432,6 +433,7 @@ static bool answer(struct convoy_request *request)
     if (rows->source == CONVOY_ROW_ENCODED)
         convoy_metrics_observe(model->metrics, CONVOY_STAGE_DECODE, convoy_rows_decode_us(rows));
     convoy_model_answered(model, status == MHD_HTTP_OK, convoy_now_us() - request->complete_us);
+    convoy_trace_request(request->http->trace, request, rows, status);
     if (status == MHD_HTTP_OK)
         return respond_outputs(request);
     return convoy_respond_error(

@@ -148,7 +148,7 @@ static void refuse_route(struct convoy_request *request, enum convoy_method meth
             &request->refusal_reason, 0,
             "there is nothing at this path: POST an image to /classify, or GET /v2/models for what is "
             "served");
-    } else if (method != request->route->method) {
+    } else if (!convoy_route_takes(request->route, method)) {
         refuse(request, MHD_HTTP_METHOD_NOT_ALLOWED);
         convoy_fail(&request->refusal_reason, 0, "%s takes %s only", request->route->template,
                     convoy_route_allow(request->route));

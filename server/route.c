@@ -100,7 +100,19 @@ enum convoy_method convoy_method_of(const char *method)
     return CONVOY_OTHER_METHOD;
 }
 
+bool convoy_route_takes(const struct convoy_route *route, enum convoy_method method)
+{
+    return route->method == method || (route->method == CONVOY_GET_OR_POST && method != CONVOY_OTHER_METHOD);
+}
+
 const char *convoy_route_allow(const struct convoy_route *route)
 {
-    return route->method == CONVOY_POST ? "POST" : "GET, HEAD";
+    switch (route->method) {
+    case CONVOY_POST:
+        return "POST";
+    case CONVOY_GET_OR_POST:
+        return "GET, HEAD, POST";
+    default:
+        return "GET, HEAD";
+    }
 }

@@ -15,7 +15,12 @@
 #define CONVOY_PATH_VERSION_BYTES 24
 #define CONVOY_PATH_REGION_BYTES  264
 
-enum convoy_method { CONVOY_GET, CONVOY_POST, CONVOY_OTHER_METHOD };
+enum convoy_method {
+    CONVOY_GET,
+    CONVOY_POST,
+    CONVOY_GET_OR_POST, /* of a route, never of a request */
+    CONVOY_OTHER_METHOD
+};
 
 struct convoy_request;
 
@@ -41,6 +46,9 @@ const struct convoy_route *convoy_route_find(const struct convoy_route *table, s
 
 /* "GET" and "HEAD" (answered like GET, without the body) are CONVOY_GET. */
 enum convoy_method convoy_method_of(const char *method);
+
+/* Does the route take requests of this method? */
+bool convoy_route_takes(const struct convoy_route *route, enum convoy_method method);
 
 /* The value of Allow for a route. */
 const char *convoy_route_allow(const struct convoy_route *route);

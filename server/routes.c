@@ -8,6 +8,7 @@
 #include "server/v2_repository.h"
 #include "server/v2_shared_memory.h"
 #include "server/v2_statistics.h"
+#include "server/v2_trace.h"
 
 const struct convoy_route convoy_routes[] = {
     {CONVOY_POST, "/classify", convoy_classify, true},
@@ -35,6 +36,8 @@ const struct convoy_route convoy_routes[] = {
     {CONVOY_POST, "/v2/systemsharedmemory/region/{region}/unregister", convoy_v2_shared_memory_unregister,
      false},
     {CONVOY_POST, "/v2/systemsharedmemory/unregister", convoy_v2_shared_memory_unregister, false},
+    {CONVOY_GET_OR_POST, "/v2/trace/setting", convoy_v2_trace_setting, true},
+    {CONVOY_GET_OR_POST, "/v2/models/{model}/trace/setting", convoy_v2_trace_setting, true},
     {CONVOY_GET, "/v2", convoy_v2_server, false},
     {CONVOY_GET, "/v2/openapi.json", convoy_v2_openapi, false},
     {CONVOY_GET, "/metrics", convoy_metrics_page, false},

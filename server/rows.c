@@ -289,6 +289,32 @@ void convoy_rows_remember(struct convoy_rows *rows)
     }
 }
 
+static float greater(float a, float b)
+{
+    return a > b ? a : b;
+}
+
+void convoy_rows_summarise(const struct convoy_rows *rows, struct convoy_rows_summary *summary)
+{
+    *summary = (struct convoy_rows_summary){0};
+    for (uint32_t i = 0; i < rows->count; i++) {
+        const struct convoy_row *row = &rows->row[i];
+        const struct convoy_item *item = &row->item;
+        if (row->status != 0 || item->status != 0)
+            continue;
+        summary->cached += row->cached;
+        if (item->queue_us > summary->queue_us)
+            summary->queue_us = item->queue_us;
+        summary->input_us = greater(summary->input_us, item->input_us);
+        summary->compute_us = greater(summary->compute_us, item->compute_us);
+        summary->output_us = greater(summary->output_us, item->output_us);
+        if (item->retries > summary->retries)
+            summary->retries = item->retries;
+        if (summary->last == NULL || item->finished_us > summary->last->finished_us)
+            summary->last = item;
+    }
+}
+
 uint64_t convoy_rows_decode_us(const struct convoy_rows *rows)
 {
     uint64_t sum = 0;

@@ -84,6 +84,17 @@ void convoy_rows_remember(struct convoy_rows *rows);
 /* Status and sentence of row i: 200 with NULL, or why not. The sentence lives as long as rows. */
 int convoy_rows_outcome(const struct convoy_rows *rows, uint32_t i, const char **sentence);
 
+/* Over the rows that were computed: of each stage the greatest. */
+struct convoy_rows_summary {
+    uint64_t queue_us;
+    float input_us, compute_us, output_us;
+    uint32_t retries;
+    uint32_t cached;                /* how many the response cache answered */
+    const struct convoy_item *last; /* of the batch that finished last; one from the response cache when all
+                                       are, NULL when there is none */
+};
+void convoy_rows_summarise(const struct convoy_rows *rows, struct convoy_rows_summary *summary);
+
 /* Sum over the rows. */
 uint64_t convoy_rows_decode_us(const struct convoy_rows *rows);
 

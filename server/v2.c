@@ -23,7 +23,7 @@ bool convoy_v2_server(struct convoy_request *request)
     convoy_text_string(&text, CONVOY_VERSION);
     convoy_text_add(&text, ",\"extensions\":[\"binary_tensor_data\",\"classification\",\"classify\","
                            "\"model_configuration\",\"schedule_policy\",\"statistics\","
-                           "\"system_shared_memory\"]}\n");
+                           "\"system_shared_memory\",\"trace\"]}\n");
     return convoy_v2_respond(request, MHD_HTTP_OK, &text);
 }
 

@@ -75,7 +75,7 @@ def check_document(document):
 
 def check_routes(document, table):
     rows = re.findall(r'\{CONVOY_(\w+),\s*"([^"]+)"', table)
-    routes = {(method.lower(), path) for method, path in rows}
+    routes = {(method.lower(), path) for methods, path in rows for method in methods.split("_OR_")}
     if not rows or len(rows) != len(re.findall(r"\{\s*CONVOY_", table)):
         return ["the route table does not look as it did: this program cannot read it"]
     described = {(method, path) for path, item in document["paths"].items() for method in item if method != "parameters"}

@@ -313,6 +313,18 @@ def system_shared_memory(client):
             shm.destroy_shared_memory_region(region)
 
 
+def trace(client):
+    before = client.get_trace_settings()
+    assert before["trace_level"] == ["OFF"] and client.get_trace_settings(MODEL) == before, before
+    settings = client.update_trace_settings(MODEL, {"trace_level": ["TIMESTAMPS"], "trace_rate": "2", "trace_count": "4"})
+    assert settings["trace_rate"] == "2" and settings == client.get_trace_settings(MODEL), settings
+    assert client.get_trace_settings() == before
+    cleared = {"trace_level": None, "trace_rate": None, "trace_count": None}
+    assert client.update_trace_settings(MODEL, cleared) == before
+    refusal(lambda: client.update_trace_settings(settings={"trace_level": ["TENSORS"]}), 400)
+    refusal(lambda: client.get_trace_settings("nobody"), 404)
+
+
 def errors(client):
     x = tensor(2)
     assert MODEL in refusal(lambda: client.infer("nobody", given(x)), 404)
@@ -351,6 +363,7 @@ def main():
         schedule,
         statistics,
         system_shared_memory,
+        trace,
         errors,
     ):
         try:

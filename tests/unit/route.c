@@ -169,3 +169,14 @@ Test(route, methods)
         convoy_route_allow(convoy_route_find(convoy_routes, convoy_route_count, "/metrics", &path)),
         "GET, HEAD");
 }
+
+Test(route, one_may_take_two_methods)
+{
+    static const struct convoy_route both = {CONVOY_GET_OR_POST, "/both", NULL, true},
+                                     get = {CONVOY_GET, "/get", NULL, false};
+    cr_assert(convoy_route_takes(&both, CONVOY_GET) && convoy_route_takes(&both, CONVOY_POST));
+    cr_assert_not(convoy_route_takes(&both, CONVOY_OTHER_METHOD));
+    cr_assert(convoy_route_takes(&get, CONVOY_GET) && !convoy_route_takes(&get, CONVOY_POST));
+    cr_assert_str_eq(convoy_route_allow(&both), "GET, HEAD, POST");
+    cr_assert_str_eq(convoy_route_allow(&get), "GET, HEAD");
+}

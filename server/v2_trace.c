@@ -1,0 +1,149 @@
+#include "server/v2_trace.h"
+
+#include "engine/base/json.h"
+#include "server/http_internal.h"
+#include "server/lookup.h"
+#include "server/query.h"
+#include "server/response.h"
+#include "server/trace.h"
+#include "server/v2_internal.h"
+
+#include <errno.h>
+#include <microhttpd.h>
+#include <string.h>
+
+#define BODY "the body" /* as sentences call the JSON */
+
+static bool respond_settings(struct convoy_request *request, const char *model)
+{
+    struct convoy_trace_settings settings;
+    struct convoy_text text = {0};
+
+    convoy_trace_get(request->http->trace, model, &settings);
+    if (settings.on)
+        convoy_text_add(&text, "{\"trace_level\":[\"TIMESTAMPS\"],\"trace_rate\":\"");
+    else
+        convoy_text_add(&text, "{\"trace_level\":[\"OFF\"],\"trace_rate\":\"");
+    convoy_text_natural(&text, settings.rate);
+    convoy_text_add(&text, "\",\"trace_count\":\"");
+    if (settings.count < 0)
+        convoy_text_add(&text, "-1");
+    else
+        convoy_text_natural(&text, (uint64_t)settings.count);
+    /* Lines go to the log, one by one. */
+    convoy_text_add(&text, "\",\"log_frequency\":\"0\",\"trace_file\":\"\",\"trace_mode\":\"triton\"}\n");
+    return convoy_v2_respond(request, MHD_HTTP_OK, &text);
+}
+
+static int read_level(const cJSON *item, struct convoy_trace_change *change, struct convoy_error *error)
+{
+    const cJSON *level = cJSON_IsArray(item) && cJSON_GetArraySize(item) == 1 ? item->child : item;
+
+    change->on = CONVOY_TRACE_SET;
+    if (cJSON_IsString(level) && strcmp(level->valuestring, "TIMESTAMPS") == 0)
+        change->to.on = true;
+    else if (cJSON_IsString(level) && strcmp(level->valuestring, "OFF") == 0)
+        change->to.on = false;
+    else
+        return convoy_fail(error, -EINVAL, BODY ": trace_level must be [\"TIMESTAMPS\"] or [\"OFF\"]");
+    return 0;
+}
+
+/* A number, or the text of one, as Triton's clients send it; "-1" where that is allowed. */
+static int read_number(const cJSON *item, const char *key, uint64_t least, bool endless, int64_t *number,
+                       struct convoy_error *error)
+{
+    const uint64_t most = 1000000000;
+    uint64_t natural = 0;
+
+    if (cJSON_IsNumber(item) && item->valuedouble >= (double)least && item->valuedouble <= (double)most &&
+        item->valuedouble == (double)(uint64_t)item->valuedouble) {
+        *number = (int64_t)item->valuedouble;
+        return 0;
+    }
+    if (endless && ((cJSON_IsNumber(item) && item->valuedouble == -1) ||
+                    (cJSON_IsString(item) && strcmp(item->valuestring, "-1") == 0))) {
+        *number = -1;
+        return 0;
+    }
+    if (cJSON_IsString(item) && convoy_query_number(key, item->valuestring, strlen(item->valuestring), least,
+                                                    most, &natural, NULL) == 0) {
+        *number = (int64_t)natural;
+        return 0;
+    }
+    return convoy_fail(error, -EINVAL, BODY ": %s must be a whole number from %s to %u", key,
+                       endless ? "-1 (no end)" : "1", (unsigned)most);
+}
+
+static int read_setting(const cJSON *item, struct convoy_trace_change *change, struct convoy_error *error)
+{
+    const char *key = item->string;
+    int64_t number = 0;
+    int code;
+
+    if (strcmp(key, "trace_level") == 0) {
+        change->on = CONVOY_TRACE_CLEARED;
+        return cJSON_IsNull(item) ? 0 : read_level(item, change, error);
+    }
+    if (strcmp(key, "trace_rate") == 0) {
+        change->rate = cJSON_IsNull(item) ? CONVOY_TRACE_CLEARED : CONVOY_TRACE_SET;
+        code = cJSON_IsNull(item) ? 0 : read_number(item, key, 1, false, &number, error);
+        change->to.rate = (uint64_t)number;
+        return code;
+    }
+    if (strcmp(key, "trace_count") == 0) {
+        change->count = cJSON_IsNull(item) ? CONVOY_TRACE_CLEARED : CONVOY_TRACE_SET;
+        return cJSON_IsNull(item) ? 0 : read_number(item, key, 0, true, &change->to.count, error);
+    }
+    return convoy_fail(error, -EINVAL,
+                       BODY ": %.40s cannot be set: traces are lines of the log; trace_level, trace_rate and "
+                            "trace_count can",
+                       key);
+}
+
+static int read_change(const struct convoy_request *request, struct convoy_trace_change *change,
+                       struct convoy_error *error)
+{
+    const char *text = request->body != NULL ? (const char *)request->body : "";
+    cJSON *document = NULL;
+    const cJSON *item;
+    int code = convoy_json_parse(text, request->body_length, BODY, &document, error);
+
+    *change = (struct convoy_trace_change){0};
+    if (code == 0 && !cJSON_IsObject(document))
+        code = convoy_fail(error, -EINVAL, BODY " must be an object: {\"trace_level\": [\"TIMESTAMPS\"]}");
+    if (code == 0)
+        cJSON_ArrayForEach(item, document)
+        {
+            if ((code = read_setting(item, change, error)) != 0)
+                break;
+        }
+    cJSON_Delete(document);
+    return code;
+}
+
+bool convoy_v2_trace_setting(struct convoy_request *request)
+{
+    struct convoy_trace_change change;
+    struct convoy_error error;
+    const char *name = NULL;
+
+    if (request->path.model[0] != '\0') {
+        struct convoy_model *model = convoy_lookup_model(request);
+        if (model == NULL)
+            return convoy_respond_refusal(request);
+        name = model->name;
+    }
+    if (convoy_method_of(request->method) == CONVOY_POST) {
+        int code = read_change(request, &change, &error);
+        if (code == -ENOMEM)
+            return false;
+        if (code != 0)
+            return convoy_respond_error(request,
+                                        code == -EFBIG ? MHD_HTTP_CONTENT_TOO_LARGE : MHD_HTTP_BAD_REQUEST,
+                                        CONVOY_RETRY_NONE, error.message);
+        if (!convoy_trace_change(request->http->trace, name, &change))
+            return false;
+    }
+    return respond_settings(request, name);
+}
