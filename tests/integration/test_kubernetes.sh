@@ -49,9 +49,10 @@ for metric in $metrics; do
   expect 200 "$url/metrics"
   grep -q "^$series{model=\"cifar10-convnet\"" "$work/body" || fail "there is no metric $series to scale on"
 done
-if [ "$(curl -s -o "$work/body" -w '%{http_code}' -d '{}' "$url/v2/models/cifar10-convnet/infer")" != 404 ]; then
-  fail "convoyd serves /infer now: say so in $folder/kserve/servingruntime.yaml and docs/deploy.md"
-fi
+# What KServe's clients send: a tensor in JSON, without parameters.
+"$python" -c 'import json; print(json.dumps({"inputs": [{"name": "image", "shape": [1, 3, 32, 32], "datatype": "FP32", "data": [0.0] * 3072}]}))' >"$work/tensor"
+expect 200 -d "@$work/tensor" "$url/v2/models/cifar10-convnet/infer"
+[ "$(json "$work/body" "d['outputs'][0]['shape']")" = "[1, 10]" ] || fail "$(cat "$work/body")"
 stop
 command -v promtool >/dev/null || skip "there is no promtool (package prometheus) to ask about prometheus-adapter.yaml; the rest passed"
 promtool check rules "$work/adapter.yml" >"$work/promtool" 2>&1 || fail "prometheus-adapter.yaml: $(cat "$work/promtool")"

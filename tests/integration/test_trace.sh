@@ -73,6 +73,17 @@ set_to "$one" '{"trace_level": null, "trace_rate": "2"}'
 adds 1 ask fashion-lenet 3
 set_to "$all" '{"trace_level": "OFF"}'
 adds 0 ask fashion-lenet 4
+set_to "$one" '{"trace_level": ["TIMESTAMPS"], "trace_rate": "3"}'
+adds 0 ask fashion-lenet 2
+adds 0 ask cifar10-convnet 3
+set_to "$one" '{"trace_rate": "3"}' # counts anew
+adds 0 ask fashion-lenet 2
+adds 1 ask fashion-lenet 1
+set_to "$all" '{"trace_count": "3"}'
+adds 1 ask fashion-lenet 3 # the end is that of all
+holds "$all" OFF 1 2
+set_to "$one" '{"trace_level": null, "trace_rate": null}'
+set_to "$all" '{"trace_count": null}'
 
 echo "Inference, and images that fail, are traced too."
 set_to "$all" '{"trace_level": ["TIMESTAMPS"], "trace_rate": null}'
