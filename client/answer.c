@@ -151,6 +151,8 @@ static const char *read_answer(const cJSON *document, size_t images, struct own_
         answer->device = "";
     if (cJSON_HasObjectItem(document, "batch_size") && !whole_of(document, "batch_size", &answer->batch_size))
         return "its batch_size is not a count";
+    if (cJSON_HasObjectItem(document, "cached") && !whole_of(document, "cached", &answer->cached))
+        return "its cached is not a count";
     if (cJSON_HasObjectItem(document, "retries") && !whole_of(document, "retries", &answer->retries))
         return "its retries are not a count";
     problem = timing ? read_timing(timing, &answer->timing) : NULL;

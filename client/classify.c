@@ -133,7 +133,7 @@ static void print_text(const struct file *files, size_t count, const struct conv
         convoy_print_safely(stdout, answer->device);
         printf(", batch %ld\n", answer->batch_size);
     } else {
-        puts(" from the response cache");
+        puts(answer->cached > 0 ? " from the response cache" : " on no device");
     }
     printf("in us: decode %.0f, queue %.0f, input %.0f, compute %.0f, output %.0f, total %.0f%s\n",
            timing->decode_us, timing->queue_us, timing->input_us, timing->compute_us, timing->output_us,
@@ -165,6 +165,7 @@ static void add_answer(cJSON *document, const struct convoy_answer *answer)
     cJSON_AddStringToObject(document, "device", answer->device);
     cJSON_AddStringToObject(document, "request_id", answer->request_id);
     cJSON_AddNumberToObject(document, "batch_size", (double)answer->batch_size);
+    cJSON_AddNumberToObject(document, "cached", (double)answer->cached);
     cJSON_AddNumberToObject(document, "retries", (double)answer->retries);
     cJSON *timing = cJSON_AddObjectToObject(document, "timing");
     cJSON_AddNumberToObject(timing, "decode_us", answer->timing.decode_us);

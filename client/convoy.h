@@ -94,9 +94,10 @@ struct convoy_timing {
 struct convoy_answer {
     const char *model;
     const char *version;
-    const char *device;  /* "" when no image was classified */
+    const char *device;  /* "" when no image was computed */
     char request_id[65]; /* the server's X-Request-Id */
-    long batch_size;     /* of the batch that the request travelled in, 0 when no image was classified */
+    long batch_size;     /* of the batch that the request travelled in, 0 when no image was computed */
+    long cached;         /* images that the server's response cache answered */
     long retries;        /* how often a batch was run again because a worker died */
     struct convoy_timing timing;
     const struct convoy_result *results; /* one for each image, in order */

@@ -2,6 +2,7 @@
 
 #include "server/batcher.h"
 #include "server/http_internal.h"
+#include "server/response.h"
 
 #include <errno.h>
 #include <microhttpd.h>
@@ -40,6 +41,11 @@ static void refuse_admission(struct convoy_request *request, const struct convoy
                     "model %s is busy and would take about %.1f s for this request, too much for its "
                     "deadline: try again later, or allow more with timeout_ms",
                     model->name, (double)wait_us / 1e6);
+        break;
+    case -ENODEV:
+        *retry_after = CONVOY_RETRY_NONE;
+        convoy_fail(&request->refusal_reason, 0,
+                    "model %s can no longer be served: look at its reason in /v2/models", model->name);
         break;
     default:
         convoy_fail(&request->refusal_reason, 0, "the server is stopping: send the request again");

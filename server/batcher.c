@@ -107,12 +107,14 @@ int convoy_batcher_admit(struct convoy_batcher *batcher, struct convoy_model *mo
     pthread_mutex_lock(&batcher->lock);
     struct model_queue *queue = queue_of(batcher, model);
     uint64_t queued = queued_before(queue, priority), ahead = queued + queue->running;
-    if (ahead == 0)
+    if (queued_before(queue, CONVOY_PRIORITY_BACKGROUND) + queue->running == 0)
         convoy_service_time_interrupted(&queue->service); /* it rested */
     *wait_us = convoy_service_time_wait_us(&queue->service, ahead + n);
     int code = 0;
-    if (batcher->stopped || queue->gone || !queue->ready)
+    if (batcher->stopped)
         code = -ESHUTDOWN;
+    else if (queue->gone || !queue->ready)
+        code = -ENODEV;
     else if (n > queue->limits.max_queue)
         code = -E2BIG;
     else if (queued > queue->limits.max_queue - n)
@@ -124,6 +126,14 @@ int convoy_batcher_admit(struct convoy_batcher *batcher, struct convoy_model *mo
     convoy_queue_changed(batcher, model);
     pthread_mutex_unlock(&batcher->lock);
     return code;
+}
+
+uint64_t convoy_batcher_slot_bytes(struct convoy_batcher *batcher)
+{
+    pthread_mutex_lock(&batcher->lock);
+    uint64_t bytes = batcher->lane_count > 0 ? batcher->lanes[0]->channel->size.input_bytes : 0;
+    pthread_mutex_unlock(&batcher->lock);
+    return bytes;
 }
 
 void convoy_batcher_cancel(struct convoy_batcher *batcher, struct convoy_model *model, uint32_t n,
@@ -277,26 +287,19 @@ static bool park(struct convoy_batcher *batcher, struct convoy_item *item, const
     if (item->parked_row == NULL)
         return false;
     memcpy(item->parked_row, row, row_bytes);
-    struct convoy_item *before = queue->parked_last;
-    while (before != NULL && convoy_priority_rank(before->priority) > convoy_priority_rank(item->priority))
-        before = before->previous;
-    item->previous = before;
-    item->next = before != NULL ? before->next : queue->parked_first;
-    *(before != NULL ? &before->next : &queue->parked_first) = item;
-    *(item->next != NULL ? &item->next->previous : &queue->parked_last) = item;
+    struct convoy_item **first = &queue->parked_first[item->priority];
+    struct convoy_item **last = &queue->parked_last[item->priority];
+    item->next = NULL;
+    item->previous = *last;
+    *(*last != NULL ? &(*last)->next : first) = item;
+    *last = item;
     return true;
 }
 
 static void unlink_parked(struct model_queue *queue, struct convoy_item *item)
 {
-    if (item->previous != NULL)
-        item->previous->next = item->next;
-    else
-        queue->parked_first = item->next;
-    if (item->next != NULL)
-        item->next->previous = item->previous;
-    else
-        queue->parked_last = item->previous;
+    *(item->previous != NULL ? &item->previous->next : &queue->parked_first[item->priority]) = item->next;
+    *(item->next != NULL ? &item->next->previous : &queue->parked_last[item->priority]) = item->previous;
     item->next = item->previous = NULL;
 }
 
@@ -324,8 +327,9 @@ void convoy_batcher_submit(struct convoy_batcher *batcher, struct convoy_item *i
     }
     /* Behind those that wait already, or a stream of newcomers would starve them; but for what is less
      * urgent. */
-    bool first = queue->parked_first == NULL ||
-                 convoy_priority_rank(queue->parked_first->priority) > convoy_priority_rank(item->priority);
+    const struct convoy_item *waits = next_parked_of(queue);
+    bool first =
+        waits == NULL || convoy_priority_rank(waits->priority) > convoy_priority_rank(item->priority);
     int refusal = 0;
     if (batcher->stopped)
         refusal = -ECANCELED;
@@ -368,7 +372,7 @@ static struct convoy_item *next_parked(struct convoy_batcher *batcher, struct co
     for (;;) {
         struct convoy_item *best = NULL;
         for (uint32_t i = 0; i < batcher->model_count; i++) {
-            struct convoy_item *item = batcher->queues[i].parked_first;
+            struct convoy_item *item = next_parked_of(&batcher->queues[i]);
             if (item != NULL && (passed == NULL || parked_before(batcher, passed, item)) &&
                 (best == NULL || parked_before(batcher, item, best)))
                 best = item;

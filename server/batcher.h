@@ -74,13 +74,17 @@ struct convoy_item {
  * its queue is full now, -ETIME when what waits and runs already would keep them, by the rate at which images
  * finish (service_time.h), for more than three quarters of the time left until deadline_us: computing images
  * that nobody can wait for any more would take the place of others. -E2BIG when n is more than max_queue and
- * could never wait, -ESHUTDOWN once the batcher refuses (stopping). What was admitted must be submitted or
+ * could never wait, -ESHUTDOWN once the batcher refuses (stopping), -ENODEV when the
+ * model cannot be served (any more). What was admitted must be submitted or
  * given back with convoy_batcher_cancel().
  *
  * *wait_us: how long the request would take by that estimate, also when it is refused; 0 while there is
  * none. Where nothing waits or runs no deadline is too near. */
 int convoy_batcher_admit(struct convoy_batcher *batcher, struct convoy_model *model, uint32_t n,
                          enum convoy_priority priority, uint64_t deadline_us, uint64_t *wait_us);
+/* Bytes of rows that a slot of the workers takes; 0 while there is no worker. A row that is larger could
+ * never be run and must not be admitted. Any thread. */
+uint64_t convoy_batcher_slot_bytes(struct convoy_batcher *batcher);
 void convoy_batcher_cancel(struct convoy_batcher *batcher, struct convoy_model *model, uint32_t n,
                            enum convoy_priority priority);
 

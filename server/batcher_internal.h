@@ -80,8 +80,8 @@ struct model_queue {
     bool late;                          /* images run into their deadlines while they run */
     struct convoy_service_time service;
     struct convoy_share share;
-    /* Copies that wait for a row: the most urgent first, of those the oldest. */
-    struct convoy_item *parked_first, *parked_last;
+    /* Copies that wait for a row, of each priority the oldest first. */
+    struct convoy_item *parked_first[CONVOY_PRIORITIES], *parked_last[CONVOY_PRIORITIES];
 };
 
 struct convoy_batcher {
@@ -103,6 +103,19 @@ struct convoy_batcher {
 static inline struct model_queue *queue_of(struct convoy_batcher *batcher, const struct convoy_model *model)
 {
     return &batcher->queues[model->number];
+}
+
+/* The parked item that is next: the most urgent, of those the oldest; NULL when none is. */
+static inline struct convoy_item *next_parked_of(const struct model_queue *queue)
+{
+    struct convoy_item *next = NULL;
+    for (int priority = 0; priority < CONVOY_PRIORITIES; priority++) {
+        struct convoy_item *item = queue->parked_first[priority];
+        if (item != NULL &&
+            (next == NULL || convoy_priority_rank(item->priority) < convoy_priority_rank(next->priority)))
+            next = item;
+    }
+    return next;
 }
 
 /* The open slot where a row of item would go. */

@@ -24,12 +24,6 @@ struct options {
     uint64_t top, timeout_ms, profile, priority;
 };
 
-static bool refuse(struct convoy_request *request, int status)
-{
-    request->refusal = status;
-    return false;
-}
-
 /* A number in the query; *result keeps its default when the parameter is absent. False with refusal set. */
 static bool number(struct convoy_request *request, const char *name, uint64_t least, uint64_t most,
                    uint64_t *result)
@@ -41,7 +35,7 @@ static bool number(struct convoy_request *request, const char *name, uint64_t le
     if (!present)
         return true;
     if (convoy_query_number(name, value, length, least, most, result, &request->refusal_reason) != 0)
-        return refuse(request, MHD_HTTP_BAD_REQUEST);
+        return convoy_request_refuse(request, MHD_HTTP_BAD_REQUEST);
     return true;
 }
 
@@ -64,7 +58,7 @@ static bool read_boundary(struct convoy_request *request, char boundary[CONVOY_B
     if (code == -ENOENT)
         boundary[0] = '\0';
     else if (code != 0)
-        return refuse(request, MHD_HTTP_BAD_REQUEST);
+        return convoy_request_refuse(request, MHD_HTTP_BAD_REQUEST);
     return true;
 }
 
@@ -76,24 +70,24 @@ static bool count_images(struct convoy_request *request, const char *boundary, s
     if (request->body_length == 0) {
         convoy_fail(&request->refusal_reason, 0,
                     "the body is empty: send a JPEG or PNG, with curl by --data-binary @image.jpg");
-        return refuse(request, MHD_HTTP_BAD_REQUEST);
+        return convoy_request_refuse(request, MHD_HTTP_BAD_REQUEST);
     }
     *count = 1;
     if (boundary[0] == '\0')
         return true;
     if (convoy_multipart_split(request->body, request->body_length, boundary, NULL, 0, count,
                                &request->refusal_reason) != 0)
-        return refuse(request, MHD_HTTP_BAD_REQUEST);
+        return convoy_request_refuse(request, MHD_HTTP_BAD_REQUEST);
     if (*count == 0) {
         convoy_fail(&request->refusal_reason, 0,
                     "the form has no part: send a JPEG or PNG in each, with curl by -F image=@image.jpg");
-        return refuse(request, MHD_HTTP_BAD_REQUEST);
+        return convoy_request_refuse(request, MHD_HTTP_BAD_REQUEST);
     }
     if (*count > most) {
         convoy_fail(&request->refusal_reason, 0,
                     "the form has %zu images and images.max_per_request is %u: send them in several requests",
                     *count, most);
-        return refuse(request, MHD_HTTP_CONTENT_TOO_LARGE);
+        return convoy_request_refuse(request, MHD_HTTP_CONTENT_TOO_LARGE);
     }
     return true;
 }
@@ -154,7 +148,7 @@ static bool takes_images(struct convoy_request *request, const struct convoy_mod
     convoy_fail(&request->refusal_reason, 0,
                 "model %s takes %u channels, not an image's 1 or 3: it cannot classify images",
                 view->model->name, channels);
-    return refuse(request, MHD_HTTP_BAD_REQUEST);
+    return convoy_request_refuse(request, MHD_HTTP_BAD_REQUEST);
 }
 
 /* Everything up to the hand-over. False with refusal set, or without when memory is out. */
@@ -200,12 +194,7 @@ bool convoy_classify(struct convoy_request *request)
 
     if (request->rows != NULL)
         return answer(request); /* the connection was resumed */
-    if (!prepare(request, &retry_after)) {
-        if (request->refusal == 0)
-            return false;
-        if (request->refusal != MHD_HTTP_SERVICE_UNAVAILABLE)
-            retry_after = CONVOY_RETRY_NONE;
-        return convoy_respond_error(request, request->refusal, retry_after, request->refusal_reason.message);
-    }
+    if (!prepare(request, &retry_after))
+        return convoy_respond_refusal(request, retry_after);
     return convoy_rows_run(request->rows) ? answer(request) : true;
 }

@@ -19,12 +19,13 @@ static int verdict(const struct convoy_batcher *batcher, const struct convoy_ite
 }
 
 /* Ends what must end, returns the earliest deadline of the rest. A scan over all that waits is enough: it
- * comes once per deadline that passes and at most max_queue and the slots' rows are there. */
+ * comes once per deadline that passes and at most max_queue of each priority and the slots' rows are there.
+ */
 static uint64_t sweep(struct convoy_batcher *batcher, bool cancel, struct convoy_item **finished)
 {
     uint64_t now = convoy_now_us(), next = UINT64_MAX;
-    for (uint32_t i = 0; i < batcher->model_count; i++) {
-        struct convoy_item *item = batcher->queues[i].parked_first;
+    for (uint32_t i = 0; i < batcher->model_count * CONVOY_PRIORITIES; i++) {
+        struct convoy_item *item = batcher->queues[i / CONVOY_PRIORITIES].parked_first[i % CONVOY_PRIORITIES];
         while (item != NULL) {
             struct convoy_item *following = item->next;
             int status = verdict(batcher, item, now, cancel);

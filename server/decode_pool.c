@@ -21,7 +21,7 @@ struct convoy_decode_pool {
     uint64_t waiting_size;     /* of images that no thread has begun */
     double spent_us, spent_on; /* what decoding took of late, and what size was decoded in that time */
     struct convoy_decode_job *first, *last;
-    uint32_t count;
+    uint32_t count, running; /* threads: ever, and not joined yet */
     pthread_t threads[];
 };
 
@@ -34,6 +34,14 @@ static void append(struct convoy_decode_pool *pool, struct convoy_decode_job *jo
     else
         pool->last->next = job;
     pool->last = job;
+}
+
+static void prepend(struct convoy_decode_pool *pool, struct convoy_decode_job *job)
+{
+    job->next = pool->first;
+    pool->first = job;
+    if (pool->last == NULL)
+        pool->last = job;
 }
 
 /* What index counts for: the images of a form are taken for equally large. */
@@ -107,7 +115,7 @@ int convoy_decode_pool_start(uint32_t threads, struct convoy_decode_pool **resul
         return convoy_fail(error, -ENOMEM, "out of memory for the threads that decode images");
     pthread_mutex_init(&pool->lock, NULL);
     pthread_cond_init(&pool->filled, NULL);
-    for (; pool->count < threads; pool->count++) {
+    for (; pool->count < threads; pool->count++, pool->running++) {
         int code = pthread_create(&pool->threads[pool->count], NULL, work, pool);
         if (code != 0) {
             convoy_decode_pool_stop(pool);
@@ -123,7 +131,10 @@ void convoy_decode_pool_add(struct convoy_decode_pool *pool, struct convoy_decod
     job->taken = 0;
     pthread_mutex_lock(&pool->lock);
     pool->waiting_size += job->size;
-    append(pool, job);
+    if (job->first)
+        prepend(pool, job);
+    else
+        append(pool, job);
     /* Several threads can work on a job of several images. */
     if (job->count > 1)
         pthread_cond_broadcast(&pool->filled);
@@ -141,7 +152,7 @@ uint64_t convoy_decode_pool_wait_us(struct convoy_decode_pool *pool, uint64_t si
     return (uint64_t)(us / pool->count);
 }
 
-void convoy_decode_pool_stop(struct convoy_decode_pool *pool)
+void convoy_decode_pool_end(struct convoy_decode_pool *pool)
 {
     if (pool == NULL)
         return;
@@ -149,8 +160,15 @@ void convoy_decode_pool_stop(struct convoy_decode_pool *pool)
     pool->stopping = true;
     pthread_cond_broadcast(&pool->filled);
     pthread_mutex_unlock(&pool->lock);
-    for (uint32_t i = 0; i < pool->count; i++)
-        pthread_join(pool->threads[i], NULL);
+    while (pool->running > 0)
+        pthread_join(pool->threads[--pool->running], NULL);
+}
+
+void convoy_decode_pool_stop(struct convoy_decode_pool *pool)
+{
+    if (pool == NULL)
+        return;
+    convoy_decode_pool_end(pool);
     pthread_cond_destroy(&pool->filled);
     pthread_mutex_destroy(&pool->lock);
     free(pool);

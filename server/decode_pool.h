@@ -7,6 +7,7 @@
 
 #include "engine/base/error.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct convoy_decode_pool;
@@ -18,6 +19,7 @@ struct convoy_decode_job {
      * microseconds that the image took, 0 if it was passed over. The pool does not touch the job after the
      * last call has begun, so the last one to end may free it. */
     uint64_t (*work)(struct convoy_decode_job *job, uint32_t index);
+    bool first; /* goes before all that wait: what is computed already is not to wait for what is not yet */
     /* The pool's own. */
     uint32_t taken;
     struct convoy_decode_job *next;
@@ -33,7 +35,11 @@ void convoy_decode_pool_add(struct convoy_decode_pool *pool, struct convoy_decod
  * thread. */
 uint64_t convoy_decode_pool_wait_us(struct convoy_decode_pool *pool, uint64_t size);
 
-/* Works off what was handed over, ends the threads and frees. NULL is allowed. */
+/* Works off what was handed over and ends the threads: nothing may be added any more,
+ * convoy_decode_pool_wait_us() may be asked still. NULL is allowed. */
+void convoy_decode_pool_end(struct convoy_decode_pool *pool);
+
+/* Ends it unless that was done, and frees. NULL is allowed. */
 void convoy_decode_pool_stop(struct convoy_decode_pool *pool);
 
 #endif

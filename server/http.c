@@ -104,7 +104,7 @@ static enum MHD_Result on_headers(struct convoy_request *request, const char *me
         return MHD_YES;
     if (request->connection != NULL)
         request->connection->body_unread = true;
-    return result(convoy_respond_refusal(request));
+    return result(convoy_respond_refusal(request, CONVOY_RETRY_SOON));
 }
 
 /* libmicrohttpd's access handler: once for the headers, then for each piece of the body, at its end, and
@@ -132,7 +132,8 @@ static enum MHD_Result on_access(void *context, struct MHD_Connection *mhd, cons
         request->complete_us = convoy_now_us();
         convoy_connection_works(request->connection);
     }
-    return result(request->refusal != 0 ? convoy_respond_refusal(request) : request->route->handle(request));
+    return result(request->refusal != 0 ? convoy_respond_refusal(request, CONVOY_RETRY_SOON)
+                                        : request->route->handle(request));
 }
 
 static void on_library_log(void *context, const char *format, va_list arguments)
@@ -228,11 +229,12 @@ static void tear_down(struct convoy_http *http)
 {
     if (http->acceptor != NULL)
         convoy_acceptor_stop(http->acceptor);
-    convoy_decode_pool_stop(http->decode_pool);
+    convoy_decode_pool_end(http->decode_pool);
     if (http->daemon != NULL) {
         convoy_resume_all(http);
         MHD_stop_daemon(http->daemon);
     }
+    convoy_decode_pool_stop(http->decode_pool); /* until then HTTP threads ask how long it would take */
     if (http->acceptor != NULL)
         convoy_acceptor_free(http->acceptor);
     convoy_linger_free(http->linger);
@@ -282,7 +284,7 @@ int convoy_http_start(const struct convoy_config *config, struct convoy_registry
     uint32_t decoders = cores() < DECODE_THREADS_MAX ? cores() : DECODE_THREADS_MAX;
     int code = open_listener(http, inherited_fd, error);
     if (code == 0 && (http->shared_memory == NULL || http->trace == NULL))
-        code = convoy_fail(error, -ENOMEM, "out of memory for the table of shared memory");
+        code = convoy_fail(error, -ENOMEM, "out of memory for the HTTP side");
     if (code == 0 && config->response_cache.bytes > 0)
         code = convoy_response_cache_new(config->response_cache.bytes, convoy_metrics_cache(metrics),
                                          &http->response_cache, error);

@@ -36,6 +36,9 @@
 #define COMPRESS_LEAST 1024u
 #define COMPRESS_MOST  (1024u * 1024)
 
+/* How many times as large as its packed form JSON is, about. */
+#define USUAL_PACKING 8
+
 enum step { STEP_UNPACK, STEP_HEADER, STEP_DATA, STEP_DONE };
 
 /* The request's, and while the pool reads it the pool's as well. */
@@ -75,14 +78,9 @@ void convoy_infer_drop(struct convoy_infer *infer)
     free(infer);
 }
 
-static const char *header(struct convoy_request *request, const char *name)
-{
-    return MHD_lookup_connection_value(request->mhd, MHD_HEADER_KIND, name);
-}
-
 static const char *encoding_of(struct convoy_request *request)
 {
-    const char *encoding = header(request, MHD_HTTP_HEADER_CONTENT_ENCODING);
+    const char *encoding = convoy_request_header(request, MHD_HTTP_HEADER_CONTENT_ENCODING);
     return encoding != NULL && strcasecmp(encoding, "identity") != 0 ? encoding : NULL;
 }
 
@@ -144,6 +142,12 @@ static int read_data(struct convoy_infer *infer)
 {
     size_t bytes = convoy_inference_tensor_bytes(&infer->inference);
 
+    if (bytes > memory_limit(infer->request))
+        return convoy_fail(
+            &infer->error, -EFBIG,
+            "a tensor of %zu bytes is more than the memory that is set aside for all requests: send "
+            "fewer rows",
+            bytes);
     if (!convoy_body_memory_take(bytes, memory_limit(infer->request)))
         return no_memory_set_aside(&infer->error);
     infer->tensor_counted = bytes;
@@ -166,6 +170,12 @@ static void take_step(struct convoy_infer *infer)
     infer->step++;
 }
 
+/* The request's own deadline is in what is not read yet. */
+static uint64_t read_deadline_us(const struct convoy_infer *infer)
+{
+    return infer->request->complete_us + infer->request->http->config->timeout_ms * (uint64_t)1000;
+}
+
 /* Is the next step too long for the HTTP thread? What a compressed body holds nobody knows before. */
 static bool step_is_long(const struct convoy_infer *infer)
 {
@@ -175,25 +185,37 @@ static bool step_is_long(const struct convoy_infer *infer)
            (infer->step == STEP_DATA && convoy_inference_tensor_bytes(&infer->inference) > INLINE_TENSOR);
 }
 
+/* Is nobody there any more to take the answer? */
+static bool is_in_vain(struct convoy_infer *infer)
+{
+    const struct convoy_http *http = infer->request->http;
+
+    if (atomic_load(&http->stopping))
+        infer->code = convoy_fail(&infer->error, -EAGAIN, "the server is stopping: send the request again");
+    else if (convoy_now_us() >= read_deadline_us(infer))
+        infer->code = convoy_fail(&infer->error, -EAGAIN,
+                                  "the deadline passed before the request could be read: try again later");
+    return infer->code != 0;
+}
+
 static uint64_t read_in_pool(struct convoy_decode_job *job, uint32_t index)
 {
     struct convoy_infer *infer = (struct convoy_infer *)((char *)job - offsetof(struct convoy_infer, job));
+    bool unpacks = infer->step == STEP_UNPACK;
     uint64_t begun_us = convoy_now_us(), took_us;
 
     (void)index;
-    while (infer->code == 0 && infer->step != STEP_DONE)
+    while (infer->code == 0 && infer->step != STEP_DONE) {
+        if (is_in_vain(infer))
+            break;
         take_step(infer);
-    took_us = convoy_now_us() - begun_us;
+    }
+    /* Of what was packed nobody knew how large it is: that teaches nothing. */
+    took_us = unpacks ? 0 : convoy_now_us() - begun_us;
     atomic_store(&infer->read, true);
     convoy_resume(&infer->suspension);
     convoy_infer_drop(infer);
     return took_us;
-}
-
-static bool refuse(struct convoy_request *request, int status)
-{
-    request->refusal = status;
-    return false;
 }
 
 /* Leaves the rest to the pool; false with refusal set when that would take too long, or the daemon stops. */
@@ -201,17 +223,17 @@ static bool leave_to_pool(struct convoy_infer *infer)
 {
     struct convoy_request *request = infer->request;
     struct convoy_http *http = request->http;
-    uint64_t deadline_us = request->complete_us + http->config->timeout_ms * (uint64_t)1000;
+    uint64_t deadline_us = read_deadline_us(infer);
+    size_t size = (request->body_length + 1) * (infer->step == STEP_UNPACK ? USUAL_PACKING : 1);
 
     /* A byte of JSON costs about as much as a pixel of a JPEG. */
-    infer->job =
-        (struct convoy_decode_job){.count = 1, .size = request->body_length + 1, .work = read_in_pool};
+    infer->job = (struct convoy_decode_job){.count = 1, .size = size, .work = read_in_pool};
     if (convoy_decode_pool_wait_us(http->decode_pool, infer->job.size) >
         convoy_service_time_spendable_us(deadline_us, convoy_now_us())) {
         convoy_fail(&request->refusal_reason, 0,
                     "so much waits to be read that this request would miss its deadline: try again later, or "
                     "send tensors as binary data");
-        return refuse(request, MHD_HTTP_SERVICE_UNAVAILABLE);
+        return convoy_request_refuse(request, MHD_HTTP_SERVICE_UNAVAILABLE);
     }
     convoy_suspension_init(&infer->suspension, http, request->mhd);
     atomic_fetch_add_explicit(&infer->holders, 1, memory_order_relaxed);
@@ -219,21 +241,24 @@ static bool leave_to_pool(struct convoy_infer *infer)
         return true;
     convoy_infer_drop(infer);
     convoy_fail(&request->refusal_reason, 0, "the server is stopping: send the request again");
-    return refuse(request, MHD_HTTP_SERVICE_UNAVAILABLE);
+    return convoy_request_refuse(request, MHD_HTTP_SERVICE_UNAVAILABLE);
 }
 
 /* False with refusal set. */
 static bool read_header_length(struct convoy_request *request, size_t *length)
 {
-    const char *text = header(request, HEADER_LENGTH);
+    const char *text = convoy_request_header(request, HEADER_LENGTH);
     uint64_t number = 0;
 
     *length = 0;
     if (text == NULL)
         return true;
-    if (convoy_query_number(HEADER_LENGTH, text, strlen(text), 1, UINT32_MAX, &number,
-                            &request->refusal_reason) != 0)
-        return refuse(request, MHD_HTTP_BAD_REQUEST);
+    if (convoy_query_number(HEADER_LENGTH, text, strlen(text), 1, UINT32_MAX, &number, NULL) != 0) {
+        convoy_fail(&request->refusal_reason, 0,
+                    "the header " HEADER_LENGTH
+                    " must be the length of the JSON in bytes, before the binary data");
+        return convoy_request_refuse(request, MHD_HTTP_BAD_REQUEST);
+    }
     *length = (size_t)number;
     return true;
 }
@@ -282,6 +307,21 @@ static int status_of(int code)
     }
 }
 
+/* A slot is sized for rows of pixels; floats are four times as large. False with refusal set. */
+static bool fits_slot(struct convoy_request *request, const struct convoy_inference *inference)
+{
+    uint64_t slot = convoy_batcher_slot_bytes(convoy_supervisor_batcher(request->http->supervisor));
+
+    if (inference->source != CONVOY_ROW_F32_CHW || slot == 0 ||
+        convoy_slot_round(inference->row_bytes) <= slot)
+        return true;
+    convoy_fail(&request->refusal_reason, 0,
+                "an image of %zu bytes in FP32 is larger than a slot of %llu (worker.slot_bytes): send UINT8 "
+                "or BYTES",
+                inference->row_bytes, (unsigned long long)slot);
+    return convoy_request_refuse(request, MHD_HTTP_CONTENT_TOO_LARGE);
+}
+
 /* From what was read to rows. False with refusal set, or without when memory is out. */
 static bool hand_over(struct convoy_request *request, int *retry_after)
 {
@@ -290,8 +330,10 @@ static bool hand_over(struct convoy_request *request, int *retry_after)
 
     if (infer->code != 0) {
         request->refusal_reason = infer->error;
-        return refuse(request, status_of(infer->code));
+        return convoy_request_refuse(request, status_of(infer->code));
     }
+    if (!fits_slot(request, inference))
+        return false;
     uint64_t timeout_us = inference->timeout_us > 0 ? inference->timeout_us
                                                     : request->http->config->timeout_ms * (uint64_t)1000;
     struct convoy_model_view view = infer->view;
@@ -324,7 +366,7 @@ static int status_of_rows(const struct convoy_rows *rows, const char **sentence)
 
 static enum convoy_encoding answer_encoding(struct convoy_request *request)
 {
-    return convoy_encoding_choose(header(request, MHD_HTTP_HEADER_ACCEPT_ENCODING));
+    return convoy_encoding_choose(convoy_request_header(request, MHD_HTTP_HEADER_ACCEPT_ENCODING));
 }
 
 /* Compresses text where the client takes that; returns what went into Content-Encoding, NULL for nothing. */
@@ -399,7 +441,8 @@ static bool leave_answer_to_pool(struct convoy_infer *infer)
     if (numbers <= INLINE_NUMBERS)
         return false;
     /* A number costs about as much as thirty pixels of a JPEG. */
-    infer->writing_job = (struct convoy_decode_job){.count = 1, .size = numbers * 30, .work = write_in_pool};
+    infer->writing_job =
+        (struct convoy_decode_job){.count = 1, .size = numbers * 30, .work = write_in_pool, .first = true};
     convoy_suspension_init(&infer->writing, infer->request->http, infer->request->mhd);
     atomic_fetch_add_explicit(&infer->holders, 1, memory_order_relaxed);
     if (convoy_suspend(&infer->writing, &infer->writing_job))
@@ -441,15 +484,6 @@ static bool answer(struct convoy_request *request)
         sentence);
 }
 
-static bool respond_refusal(struct convoy_request *request, int retry_after)
-{
-    if (request->refusal == 0)
-        return false;
-    if (request->refusal != MHD_HTTP_SERVICE_UNAVAILABLE)
-        retry_after = CONVOY_RETRY_NONE;
-    return convoy_respond_error(request, request->refusal, retry_after, request->refusal_reason.message);
-}
-
 bool convoy_infer(struct convoy_request *request)
 {
     int retry_after = CONVOY_RETRY_SOON;
@@ -458,11 +492,11 @@ bool convoy_infer(struct convoy_request *request)
         return answer(request); /* the connection was resumed when its rows were done */
     if (request->infer == NULL) {
         if (!begin(request, &retry_after))
-            return respond_refusal(request, retry_after);
+            return convoy_respond_refusal(request, retry_after);
         struct convoy_infer *infer = request->infer;
         while (infer->code == 0 && infer->step != STEP_DONE) {
             if (step_is_long(infer))
-                return leave_to_pool(infer) || respond_refusal(request, retry_after);
+                return leave_to_pool(infer) || convoy_respond_refusal(request, retry_after);
             take_step(infer);
         }
     } else if (!atomic_load(&request->infer->read)) {
@@ -470,6 +504,6 @@ bool convoy_infer(struct convoy_request *request)
                                     "the server is stopping: send the request again");
     }
     if (!hand_over(request, &retry_after))
-        return respond_refusal(request, retry_after);
+        return convoy_respond_refusal(request, retry_after);
     return convoy_rows_run(request->rows) ? answer(request) : true;
 }

@@ -51,7 +51,9 @@ static void each_class(const struct convoy_rows *rows, uint32_t row,
 
     for (uint32_t k = 0; k < found; k++) {
         char string[CLASS_BYTES], number[16];
-        const char *label = convoy_model_label(&rows->view, best[k].index, number);
+        /* The labels are the first output's. */
+        const char *label =
+            output->index == 0 ? convoy_model_label(&rows->view, best[k].index, number) : number;
         bool named = label != number;
         snprintf(string, sizeof string, "%f:%u%s%s", (double)best[k].probability, best[k].index,
                  named ? ":" : "", named ? label : "");

@@ -12,6 +12,10 @@
 
 #define REQUEST "the request" /* as sentences call the JSON */
 
+/* A request without its data has some hundred bytes. A parser's objects take forty times as much as their
+ * text, and live until the answer is out. */
+#define MOST_JSON 65536
+
 static int no_memory(struct convoy_error *error)
 {
     return convoy_fail(error, -ENOMEM, "the server is out of memory: try again later");
@@ -262,6 +266,12 @@ int convoy_inference_read_header(struct convoy_inference *inference, struct conv
 
     if (code != 0)
         return no_memory(error);
+    if (inference->cut.header_length > MOST_JSON)
+        return convoy_fail(
+            error, -EFBIG,
+            "%s has %zu bytes of JSON besides the tensor's data and %d are read: leave out what is "
+            "not needed",
+            REQUEST, inference->cut.header_length, MOST_JSON);
     if ((code = convoy_json_parse(inference->cut.header, inference->cut.header_length, REQUEST,
                                   &inference->document, error)) != 0 ||
         (code = convoy_json_root(inference->document, REQUEST, &root, error)) != 0 ||

@@ -123,9 +123,13 @@ static bool leaves_before(const struct convoy_lane *lane, const struct lane_slot
 {
     double a_us = queue_of(lane->batcher, a->model)->share.used_us;
     double b_us = queue_of(lane->batcher, b->model)->share.used_us;
-    if (lane->suspects == 0 && a_us != b_us)
+    if (lane->suspects > 0)
+        return a->order < b->order;
+    if (a_us != b_us)
         return a_us < b_us;
-    if (lane->suspects == 0 && a->model == b->model && a->priority != b->priority)
+    if (a->model != b->model)
+        return a->model->number < b->model->number; /* not by age, which may say otherwise than priority */
+    if (a->priority != b->priority)
         return convoy_priority_rank(a->priority) < convoy_priority_rank(b->priority);
     return a->order < b->order;
 }

@@ -29,9 +29,10 @@ struct convoy_request *convoy_request_new(struct convoy_http *http, struct MHD_C
     return request;
 }
 
-static void refuse(struct convoy_request *request, int status)
+bool convoy_request_refuse(struct convoy_request *request, int status)
 {
     request->refusal = status;
+    return false;
 }
 
 static void drop_body(struct convoy_request *request)
@@ -50,7 +51,7 @@ static bool grow_body(struct convoy_request *request, size_t capacity)
     size_t limit = (size_t)request->http->config->http.max_body_bytes * CONVOY_BODIES_AT_ONCE;
 
     if (!convoy_body_memory_take(more, limit)) {
-        refuse(request, MHD_HTTP_SERVICE_UNAVAILABLE);
+        convoy_request_refuse(request, MHD_HTTP_SERVICE_UNAVAILABLE);
         convoy_fail(
             &request->refusal_reason, 0,
             "the requests that are being received take all the memory that is set aside for them: try again "
@@ -74,7 +75,7 @@ void convoy_request_free(struct convoy_request *request)
     free(request);
 }
 
-static const char *header(struct convoy_request *request, const char *name)
+const char *convoy_request_header(const struct convoy_request *request, const char *name)
 {
     return MHD_lookup_connection_value(request->mhd, MHD_HEADER_KIND, name);
 }
@@ -109,13 +110,13 @@ static bool refuse_body(struct convoy_request *request, const struct framing *fr
     if (framing->lengths + framing->encodings > 1 ||
         (framing->encoding != NULL && strcasecmp(framing->encoding, "chunked") != 0)) {
         /* Two readers could see two different ends, which is how requests are smuggled (RFC 9112, 6.3). */
-        refuse(request, MHD_HTTP_BAD_REQUEST);
+        convoy_request_refuse(request, MHD_HTTP_BAD_REQUEST);
         convoy_fail(&request->refusal_reason, 0,
                     "send one Content-Length or Transfer-Encoding: chunked, and no other transfer encoding");
         return true;
     }
     if (framing->length != NULL && strtoull(framing->length, NULL, 10) > most) {
-        refuse(request, MHD_HTTP_CONTENT_TOO_LARGE);
+        convoy_request_refuse(request, MHD_HTTP_CONTENT_TOO_LARGE);
         convoy_fail(&request->refusal_reason, 0,
                     "the body of %s bytes is larger than http.max_body_bytes, which is %" PRIu64
                     ": send fewer or smaller images in one request",
@@ -140,16 +141,16 @@ static void refuse_route(struct convoy_request *request, enum convoy_method meth
     if (comes_too_late(request)) {
         /* At the body's end like the others: a small body is read sooner than a client finds its way out of a
          * connection that was closed under its hands. */
-        refuse(request, MHD_HTTP_SERVICE_UNAVAILABLE);
+        convoy_request_refuse(request, MHD_HTTP_SERVICE_UNAVAILABLE);
         convoy_fail(&request->refusal_reason, 0, "the server is stopping: send the request again");
     } else if (request->route == NULL) {
-        refuse(request, MHD_HTTP_NOT_FOUND);
+        convoy_request_refuse(request, MHD_HTTP_NOT_FOUND);
         convoy_fail(
             &request->refusal_reason, 0,
             "there is nothing at this path: POST an image to /classify, or GET /v2/models for what is "
             "served");
     } else if (!convoy_route_takes(request->route, method)) {
-        refuse(request, MHD_HTTP_METHOD_NOT_ALLOWED);
+        convoy_request_refuse(request, MHD_HTTP_METHOD_NOT_ALLOWED);
         convoy_fail(&request->refusal_reason, 0, "%s takes %s only", request->route->template,
                     convoy_route_allow(request->route));
     }
@@ -157,8 +158,8 @@ static void refuse_route(struct convoy_request *request, enum convoy_method meth
 
 void convoy_request_headers(struct convoy_request *request, const char *method, bool *at_once)
 {
-    const char *id = header(request, "X-Request-Id");
-    const char *expect = header(request, MHD_HTTP_HEADER_EXPECT);
+    const char *id = convoy_request_header(request, "X-Request-Id");
+    const char *expect = convoy_request_header(request, MHD_HTTP_HEADER_EXPECT);
     struct framing framing = {0};
 
     request->seen = true;
@@ -195,7 +196,7 @@ bool convoy_request_body(struct convoy_request *request, const char *bytes, size
     uint64_t most = request->http->config->http.max_body_bytes;
 
     if (request->refusal == 0 && length > most - request->body_length) {
-        refuse(request, MHD_HTTP_CONTENT_TOO_LARGE);
+        convoy_request_refuse(request, MHD_HTTP_CONTENT_TOO_LARGE);
         convoy_fail(&request->refusal_reason, 0,
                     "the body is larger than http.max_body_bytes, which is %" PRIu64
                     ": send fewer or smaller images in one request",

@@ -54,6 +54,12 @@ void convoy_request_free(struct convoy_request *request);
  * or the client waits to be told to send it, or its framing cannot be trusted. */
 void convoy_request_headers(struct convoy_request *request, const char *method, bool *at_once);
 
+/* The first header of that name, NULL when there is none. */
+const char *convoy_request_header(const struct convoy_request *request, const char *name);
+
+/* Sets the refusal, whose sentence stands in refusal_reason; returns false. */
+bool convoy_request_refuse(struct convoy_request *request, int status);
+
 /* Keeps a piece of the body, at most http.max_body_bytes of it, past which refusal becomes 413. False when
  * the connection should be closed: memory is out, or the client goes on far beyond the limit. */
 bool convoy_request_body(struct convoy_request *request, const char *bytes, size_t length);

@@ -88,10 +88,11 @@ bool convoy_respond_error(struct convoy_request *request, int status, int retry_
     return convoy_respond(request, status, CONVOY_TYPE_JSON, &text, retry_after);
 }
 
-bool convoy_respond_refusal(struct convoy_request *request)
+bool convoy_respond_refusal(struct convoy_request *request, int retry_after)
 {
-    int retry_after =
-        request->refusal == MHD_HTTP_SERVICE_UNAVAILABLE ? CONVOY_RETRY_SOON : CONVOY_RETRY_NONE;
-
+    if (request->refusal == 0)
+        return false;
+    if (request->refusal != MHD_HTTP_SERVICE_UNAVAILABLE)
+        retry_after = CONVOY_RETRY_NONE;
     return convoy_respond_error(request, request->refusal, retry_after, request->refusal_reason.message);
 }

@@ -34,7 +34,8 @@ bool convoy_respond_with(struct convoy_request *request, int status, const char 
 /* {"error": sentence}. */
 bool convoy_respond_error(struct convoy_request *request, int status, int retry_after, const char *sentence);
 
-/* Answers with the refusal that is set. */
-bool convoy_respond_refusal(struct convoy_request *request);
+/* Answers with the refusal that is set; false as well when none is, which means that memory is out.
+ * retry_after counts with a 503 alone. */
+bool convoy_respond_refusal(struct convoy_request *request, int retry_after);
 
 #endif

@@ -1,10 +1,12 @@
 #include "server/v2.h"
 
+#include "engine/base/json.h"
 #include "server/http_internal.h"
 #include "server/lookup.h"
 #include "server/response.h"
 #include "server/v2_internal.h"
 
+#include <errno.h>
 #include <microhttpd.h>
 #include <string.h>
 
@@ -13,6 +15,29 @@ bool convoy_v2_respond(struct convoy_request *request, int status, struct convoy
     int retry_after = status == MHD_HTTP_SERVICE_UNAVAILABLE ? CONVOY_RETRY_SOON : CONVOY_RETRY_NONE;
 
     return convoy_respond(request, status, CONVOY_TYPE_JSON, text, retry_after);
+}
+
+#define MOST_JSON 65536
+
+int convoy_v2_body(const struct convoy_request *request, cJSON **document, struct convoy_error *error)
+{
+    /* An empty body may be no buffer at all. */
+    const char *text = request->body != NULL ? (const char *)request->body : "";
+
+    *document = NULL;
+    if (request->body_length > MOST_JSON)
+        return convoy_fail(error, -EFBIG, "the body has %zu bytes and this path reads %d: send what it takes",
+                           request->body_length, MOST_JSON);
+    return convoy_json_parse(text, request->body_length, "the body", document, error);
+}
+
+bool convoy_v2_respond_body_error(struct convoy_request *request, int code, const struct convoy_error *error)
+{
+    int status = code == -EFBIG    ? MHD_HTTP_CONTENT_TOO_LARGE
+                 : code == -ENOMEM ? MHD_HTTP_INTERNAL_SERVER_ERROR
+                                   : MHD_HTTP_BAD_REQUEST;
+
+    return convoy_respond_error(request, status, CONVOY_RETRY_NONE, error->message);
 }
 
 bool convoy_v2_server(struct convoy_request *request)

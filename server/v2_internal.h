@@ -2,13 +2,23 @@
 #ifndef CONVOY_SERVER_V2_INTERNAL_H
 #define CONVOY_SERVER_V2_INTERNAL_H
 
+#include "engine/base/error.h"
 #include "server/request.h"
 #include "server/text.h"
 
+#include <cjson/cJSON.h>
 #include <stdbool.h>
 
 /* Answers with text, which is JSON, and takes over its bytes; a 503 with Retry-After. */
 bool convoy_v2_respond(struct convoy_request *request, int status, struct convoy_text *text);
+
+/* The request's body as JSON, for pages that take a few members; *document is the caller's to free. -EFBIG
+ * past 64 KiB, which is much more than any of them needs and little enough to be parsed on an HTTP thread;
+ * else as convoy_json_parse(). */
+int convoy_v2_body(const struct convoy_request *request, cJSON **document, struct convoy_error *error);
+
+/* Answers what convoy_v2_body(), or a look at what it read, did not like. */
+bool convoy_v2_respond_body_error(struct convoy_request *request, int code, const struct convoy_error *error);
 
 /* {"name", "version", "state", "reason"}, the state called as the page calls it. */
 void convoy_v2_write_state(const struct convoy_model_view *view, const char *state, struct convoy_text *text);

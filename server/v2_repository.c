@@ -2,22 +2,20 @@
 
 #include "engine/base/json.h"
 #include "server/http_internal.h"
-#include "server/response.h"
 #include "server/v2_internal.h"
 
-#include <errno.h>
 #include <microhttpd.h>
 
 /* Reads the body; *ready_only keeps its value where that says nothing. */
 static int read_body(const struct convoy_request *request, bool *ready_only, struct convoy_error *error)
 {
     static const char what[] = "the body";
-    cJSON *document = NULL;
+    cJSON *document;
     struct convoy_json root;
 
     if (request->body_length == 0)
         return 0;
-    int code = convoy_json_parse((const char *)request->body, request->body_length, what, &document, error);
+    int code = convoy_v2_body(request, &document, error);
     if (code == 0)
         code = convoy_json_root(document, what, &root, error);
     if (code == 0)
@@ -39,12 +37,8 @@ bool convoy_v2_repository_index(struct convoy_request *request)
     bool ready_only = false, first = true;
 
     int code = read_body(request, &ready_only, &error);
-    if (code == -ENOMEM)
-        return false;
     if (code != 0)
-        return convoy_respond_error(request,
-                                    code == -EFBIG ? MHD_HTTP_CONTENT_TOO_LARGE : MHD_HTTP_BAD_REQUEST,
-                                    CONVOY_RETRY_NONE, error.message);
+        return convoy_v2_respond_body_error(request, code, &error);
     convoy_text_add(&text, "[");
     for (uint32_t i = 0; i < convoy_registry_count(registry); i++) {
         struct convoy_model_view view;

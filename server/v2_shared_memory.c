@@ -5,6 +5,7 @@
 #include "server/loopback.h"
 #include "server/response.h"
 #include "server/shared_memory.h"
+#include "server/v2_internal.h"
 
 #include <errno.h>
 #include <microhttpd.h>
@@ -14,12 +15,19 @@
 
 bool convoy_v2_client_is_local(const struct convoy_request *request)
 {
+    /* A page from elsewhere, in a browser on this machine, is no local client, nor is whom a proxy speaks
+     * for: browsers and proxies say so. */
+    static const char *const others[] = {MHD_HTTP_HEADER_ORIGIN, "X-Forwarded-For", MHD_HTTP_HEADER_FORWARDED,
+                                         MHD_HTTP_HEADER_VIA, "X-Real-IP"};
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(request->mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
 
-    /* A page from elsewhere, in a browser on this machine, is no local client: browsers name it. */
-    return info != NULL && convoy_loopback(info->client_addr) &&
-           MHD_lookup_connection_value(request->mhd, MHD_HEADER_KIND, MHD_HTTP_HEADER_ORIGIN) == NULL;
+    if (info == NULL || !convoy_loopback(info->client_addr))
+        return false;
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        if (convoy_request_header(request, others[i]) != NULL)
+            return false;
+    return true;
 }
 
 static bool respond_stranger(struct convoy_request *request)
@@ -76,31 +84,20 @@ static int read_order(const cJSON *document, struct order *order, struct convoy_
 
 static bool respond_failure(struct convoy_request *request, int code, const struct convoy_error *error)
 {
-    switch (code) {
-    case -ENOMEM:
-        return convoy_respond_error(request, MHD_HTTP_INTERNAL_SERVER_ERROR, CONVOY_RETRY_NONE,
-                                    error->message);
-    case -EMFILE:
-    case -ENFILE:
+    if (code == -EMFILE || code == -ENFILE)
         return convoy_respond_error(request, MHD_HTTP_SERVICE_UNAVAILABLE, CONVOY_RETRY_SOON, error->message);
-    case -EFBIG:
-        return convoy_respond_error(request, MHD_HTTP_CONTENT_TOO_LARGE, CONVOY_RETRY_NONE, error->message);
-    default:
-        return convoy_respond_error(request, MHD_HTTP_BAD_REQUEST, CONVOY_RETRY_NONE, error->message);
-    }
+    return convoy_v2_respond_body_error(request, code, error);
 }
 
 bool convoy_v2_shared_memory_register(struct convoy_request *request)
 {
     struct order order = {0};
     struct convoy_error error;
-    cJSON *document = NULL;
+    cJSON *document;
 
     if (!convoy_v2_client_is_local(request))
         return respond_stranger(request);
-    /* An empty body may be no buffer at all. */
-    const char *text = request->body != NULL ? (const char *)request->body : "";
-    int code = convoy_json_parse(text, request->body_length, "the body", &document, &error);
+    int code = convoy_v2_body(request, &document, &error);
     if (code == 0)
         code = read_order(document, &order, &error);
     if (code == 0)

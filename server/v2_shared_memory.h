@@ -8,9 +8,10 @@
 
 struct convoy_request;
 
-/* The client's address is a loopback address, and it is no browser's page (no Origin). An object is named in
- * this machine's namespace, and whoever registers one makes the daemon read and write it: only clients on
- * this machine may. A proxy on this machine makes all its clients look so. */
+/* The client's address is a loopback address, and it is neither a browser's page (it sends no Origin) nor one
+ * whom a proxy speaks for (no X-Forwarded-For, Forwarded, Via, X-Real-IP). An object is named in this
+ * machine's namespace, and whoever registers one makes the daemon read and write it: only clients on this
+ * machine may. A proxy on this machine that adds none of these headers makes all its clients look so. */
 bool convoy_v2_client_is_local(const struct convoy_request *request);
 
 /* GET .../status and GET .../region/{region}/status. */

@@ -1,12 +1,12 @@
 #include "server/v2_trace.h"
 
-#include "engine/base/json.h"
 #include "server/http_internal.h"
 #include "server/lookup.h"
 #include "server/query.h"
 #include "server/response.h"
 #include "server/trace.h"
 #include "server/v2_internal.h"
+#include "server/v2_shared_memory.h"
 
 #include <errno.h>
 #include <microhttpd.h>
@@ -104,10 +104,9 @@ static int read_setting(const cJSON *item, struct convoy_trace_change *change, s
 static int read_change(const struct convoy_request *request, struct convoy_trace_change *change,
                        struct convoy_error *error)
 {
-    const char *text = request->body != NULL ? (const char *)request->body : "";
-    cJSON *document = NULL;
+    cJSON *document;
     const cJSON *item;
-    int code = convoy_json_parse(text, request->body_length, BODY, &document, error);
+    int code = convoy_v2_body(request, &document, error);
 
     *change = (struct convoy_trace_change){0};
     if (code == 0 && !cJSON_IsObject(document))
@@ -131,17 +130,19 @@ bool convoy_v2_trace_setting(struct convoy_request *request)
     if (request->path.model[0] != '\0') {
         struct convoy_model *model = convoy_lookup_model(request);
         if (model == NULL)
-            return convoy_respond_refusal(request);
+            return convoy_respond_refusal(request, CONVOY_RETRY_SOON);
         name = model->name;
     }
     if (convoy_method_of(request->method) == CONVOY_POST) {
+        /* A line for every request can fill a disk. */
+        if (!convoy_v2_client_is_local(request))
+            return convoy_respond_error(
+                request, MHD_HTTP_FORBIDDEN, CONVOY_RETRY_NONE,
+                "traces are set by clients on the server's own machine that connect to a "
+                "loopback address such as 127.0.0.1");
         int code = read_change(request, &change, &error);
-        if (code == -ENOMEM)
-            return false;
         if (code != 0)
-            return convoy_respond_error(request,
-                                        code == -EFBIG ? MHD_HTTP_CONTENT_TOO_LARGE : MHD_HTTP_BAD_REQUEST,
-                                        CONVOY_RETRY_NONE, error.message);
+            return convoy_v2_respond_body_error(request, code, &error);
         if (!convoy_trace_change(request->http->trace, name, &change))
             return false;
     }

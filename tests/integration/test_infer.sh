@@ -96,7 +96,7 @@ request 1 json
 post 200 "$url/v2/models/cifar10-convnet/versions/1/infer"
 expect 405 "$infer"
 [ "$(header allow)" = POST ] || fail "$(cat "$work/headers")"
-printf '[%.0s' {1..100000} >"$work/deep"
+printf '[%.0s' {1..60000} >"$work/deep"
 post 400 "$infer" "$work/deep"
 printf '{"inputs":[{"data":%s' "$(cat "$work/deep")" >"$work/deeper"
 post 400 "$infer" "$work/deeper"
@@ -107,7 +107,29 @@ post 403 "$infer" "$work/request" -H 'Origin: http://example.org'
 post 400 "$infer" # no such region
 [[ $(json "$work/body" "d['error']") == *"'r'"* ]] || fail "$(cat "$work/body")"
 
+for by in 'X-Forwarded-For: 192.0.2.1' 'Forwarded: for=192.0.2.1' 'Via: 1.1 proxy' 'X-Real-IP: 192.0.2.1'; do
+  post 403 "$infer" "$work/request" -H "$by"
+done
+
+echo "JSON besides the data is bounded: a parser's objects take much more than their text."
+"$python" -c 'import json, sys; print(json.dumps({**json.load(open(sys.argv[1])), "more": [0] * 30000}))' "$work/request" >"$work/more"
+post 413 "$infer" "$work/more"
+expect 413 --data-binary "@$work/more" "$url/v2/repository/index"
+expect 413 --data-binary "@$work/more" "$url/v2/trace/setting"
+expect 413 --data-binary "@$work/more" "$url/v2/systemsharedmemory/region/r/register"
+
 request 1 json
 post 200 "$infer"
+stop
+
+echo "A row of floats that fits no slot is refused, and holds up nobody."
+configure 'worker={"slot_bytes": 8192}'
+start --backend null --config "$work/config.json"
+infer=$url/v2/models/cifar10-convnet/infer
+sed 's/UINT8/FP32/' "$work/request" >"$work/floats"
+post 413 "$infer" "$work/floats"
+[[ $(json "$work/body" "d['error']") == *slot_bytes* ]] || fail "$(cat "$work/body")"
+post 200 "$infer"
+expect 200 --data-binary @models/samples/ship.jpg "$url/v2/models/cifar10-convnet/classify"
 stop
 echo "passed"

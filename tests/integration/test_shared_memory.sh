@@ -91,7 +91,7 @@ refuse "*'/name'*" "{\"key\": \"/dev/shm/$object\", \"byte_size\": 1}"
 refuse "*u0000*" "{\"key\": \"/$object\\u0000x\", \"byte_size\": 1}"
 # More than is read of a document, though not of a body.
 head -c 4500000 /dev/zero | tr '\0' ' ' >"$work/blanks"
-refuse '*more than*' "@$work/blanks" 413
+refuse '*reads*' "@$work/blanks" 413
 long=$(head -c 256 /dev/zero | tr '\0' n)
 expect 400 -d "{\"key\": \"/$object\", \"byte_size\": 1}" "$shared/region/$long/register"
 says '*255*'

@@ -101,6 +101,9 @@ for wrong in '' '[]' '{' '{"trace_level": ["TENSORS"]}' '{"trace_level": []}' '{
   expect 400 -d "$wrong" "$all"
 done
 holds "$all" TIMESTAMPS 1 -1
+expect 403 -d '{"trace_rate": 7}' -H 'Origin: http://example.org' "$all"
+expect 403 -d '{"trace_rate": 7}' -H 'X-Forwarded-For: 192.0.2.1' "$one"
+holds "$all" TIMESTAMPS 1 -1
 expect 404 "$url/v2/models/nobody/trace/setting"
 expect 404 -d '{}' "$url/v2/models/nobody/trace/setting"
 expect 405 -X PUT -d '{}' "$all"

@@ -22,6 +22,55 @@ static uint64_t count(struct convoy_decode_job *job, uint32_t index)
     return 0;
 }
 
+/* One thread; the first job holds it until the others are there. */
+struct in_order {
+    struct convoy_decode_job job;
+    int place; /* when it was worked on */
+};
+
+static sem_t held, let_go;
+static int places;
+
+static uint64_t hold(struct convoy_decode_job *job, uint32_t index)
+{
+    (void)job;
+    (void)index;
+    sem_post(&held);
+    sem_wait(&let_go);
+    return 0;
+}
+
+static uint64_t take_place(struct convoy_decode_job *job, uint32_t index)
+{
+    (void)index;
+    ((struct in_order *)job)->place = ++places;
+    return 0;
+}
+
+Test(decode_pool, what_goes_first_goes_before_all_that_wait)
+{
+    static struct in_order jobs[4] = {{.job = {.count = 1, .work = hold}},
+                                      {.job = {.count = 1, .work = take_place}},
+                                      {.job = {.count = 1, .work = take_place}},
+                                      {.job = {.count = 1, .work = take_place, .first = true}}};
+    struct convoy_decode_pool *pool;
+    struct convoy_error error;
+
+    sem_init(&held, 0, 0);
+    sem_init(&let_go, 0, 0);
+    cr_assert_eq(convoy_decode_pool_start(1, &pool, &error), 0, "%s", error.message);
+    convoy_decode_pool_add(pool, &jobs[0].job);
+    sem_wait(&held);
+    for (int i = 1; i < 4; i++)
+        convoy_decode_pool_add(pool, &jobs[i].job);
+    sem_post(&let_go);
+    convoy_decode_pool_end(pool);
+    cr_assert_eq(convoy_decode_pool_wait_us(pool, 1000), 0, "it may be asked still");
+    convoy_decode_pool_stop(pool);
+    cr_assert(jobs[3].place == 1 && jobs[1].place == 2 && jobs[2].place == 3, "%d %d %d", jobs[1].place,
+              jobs[2].place, jobs[3].place);
+}
+
 Test(decode_pool, works_on_every_index_once)
 {
     static struct counted jobs[JOBS];
