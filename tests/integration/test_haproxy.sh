@@ -126,6 +126,10 @@ expect 200 -H 'X-Request-Id: large-1' --data-binary "@$work/large" "$url/classif
 grep -qi '^x-request-id: large-1' "$work/headers" || fail "the request's identifier is lost"
 expect 413 -H 'Expect:' -H 'Content-Length: 33554433' --data-binary @$image "$url/classify"
 expect 404 "$url/metrics"
+expect 404 "$url/v2/systemsharedmemory/status"
+expect 403 -d '{"inputs": [{"name": "image", "datatype": "FP32", "shape": [1, 3, 32, 32], "parameters": {"shared_memory_region": "r",
+  "shared_memory_byte_size": 12288}}]}' "$url/v2/models/cifar10-convnet/infer"
+expect 403 -d '{"trace_rate": 7}' "$url/v2/trace/setting"
 expect 415 --data-binary text "$url/classify"
 
 echo "Without any convoyd: 503, in JSON, with Retry-After."
