@@ -29,12 +29,6 @@ struct convoy_request *convoy_request_new(struct convoy_http *http, struct MHD_C
     return request;
 }
 
-bool convoy_request_refuse(struct convoy_request *request, int status)
-{
-    request->refusal = status;
-    return false;
-}
-
 static void drop_body(struct convoy_request *request)
 {
     free(request->body);

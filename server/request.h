@@ -58,7 +58,11 @@ void convoy_request_headers(struct convoy_request *request, const char *method, 
 const char *convoy_request_header(const struct convoy_request *request, const char *name);
 
 /* Sets the refusal, whose sentence stands in refusal_reason; returns false. */
-bool convoy_request_refuse(struct convoy_request *request, int status);
+static inline bool convoy_request_refuse(struct convoy_request *request, int status)
+{
+    request->refusal = status;
+    return false;
+}
 
 /* Keeps a piece of the body, at most http.max_body_bytes of it, past which refusal becomes 413. False when
  * the connection should be closed: memory is out, or the client goes on far beyond the limit. */
