@@ -51,11 +51,15 @@ static void skip_string(struct walk *walk)
 /* Brackets are counted, not matched: the parser that comes after minds which is which. */
 static void skip_value(struct walk *walk)
 {
+    static const bool special[256] = {['"'] = true, ['['] = true, [']'] = true, ['{'] = true, ['}'] = true};
     size_t depth = 0;
 
     skip_space(walk);
     const char *begun = walk->at;
     while (walk->at < walk->end) {
+        /* Most of a tensor: what is between two brackets. */
+        while (depth > 0 && !special[(unsigned char)*walk->at] && walk->at + 1 < walk->end)
+            walk->at++;
         char c = *walk->at;
         if (c == '"') {
             skip_string(walk);
