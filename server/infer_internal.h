@@ -1,0 +1,48 @@
+/* An inference request under way: what infer.c, which answers, and infer_read.c, which reads, share. */
+#ifndef CONVOY_SERVER_INFER_INTERNAL_H
+#define CONVOY_SERVER_INFER_INTERNAL_H
+
+#include "server/inference.h"
+#include "server/request.h"
+#include "server/suspension.h"
+#include "server/text.h"
+
+#include <stdatomic.h>
+
+#define HEADER_LENGTH "Inference-Header-Content-Length"
+
+enum convoy_infer_step { CONVOY_INFER_UNPACK, CONVOY_INFER_HEADER, CONVOY_INFER_DATA, CONVOY_INFER_DONE };
+
+/* The request's, and while the pool reads it the pool's as well. */
+struct convoy_infer {
+    atomic_uint holders;
+    struct convoy_suspension suspension;
+    struct convoy_decode_job job;
+    struct convoy_request *request;
+    struct convoy_model_view view;
+    enum convoy_infer_step step; /* that comes next */
+    size_t json_length;          /* 0: the whole body */
+    size_t tensor_counted;
+    struct convoy_inference inference;
+    int code; /* of the step that failed */
+    struct convoy_error error;
+    atomic_bool read; /* by the pool */
+
+    /* The answer, where the pool writes it. */
+    struct convoy_suspension writing;
+    struct convoy_decode_job writing_job;
+    struct convoy_text text;
+    size_t text_json_length;
+    const char *text_encoding; /* NULL: none */
+    atomic_bool written;
+};
+
+/* With what reading begins: unpacking where the body is compressed. */
+enum convoy_infer_step convoy_infer_first_step(const struct convoy_request *request);
+
+/* Reads the request, after which infer->code says how that went (an errno, with infer->error); false when it
+ * is not read yet: the connection is suspended and the decode pool reads, after which infer->read is set, or,
+ * with the request's refusal set, it will not be. On the HTTP thread. */
+bool convoy_infer_read(struct convoy_infer *infer);
+
+#endif

@@ -1,0 +1,206 @@
+/* From a body to an inference request: here, or in the decode pool where that takes long. */
+#include "server/infer_internal.h"
+
+#include "engine/base/clock.h"
+#include "server/body_memory.h"
+#include "server/compression.h"
+#include "server/http_internal.h"
+#include "server/infer.h"
+#include "server/service_time.h"
+#include "server/v2_shared_memory.h"
+
+#include <errno.h>
+#include <microhttpd.h>
+#include <stdlib.h>
+#include <strings.h>
+
+/* What is read on the HTTP thread, in about a millisecond; the rest is left to the decode pool. */
+#define INLINE_JSON   (32u * 1024)
+#define INLINE_TENSOR (1024u * 1024)
+/* How many times as large as its packed form JSON is, about. */
+#define USUAL_PACKING 8
+
+static const char *encoding_of(const struct convoy_request *request)
+{
+    const char *encoding = convoy_request_header(request, MHD_HTTP_HEADER_CONTENT_ENCODING);
+    return encoding != NULL && strcasecmp(encoding, "identity") != 0 ? encoding : NULL;
+}
+
+static size_t memory_limit(const struct convoy_request *request)
+{
+    return (size_t)request->http->config->http.max_body_bytes * CONVOY_BODIES_AT_ONCE;
+}
+
+static int no_memory_set_aside(struct convoy_error *error)
+{
+    return convoy_fail(error, -EAGAIN,
+                       "the requests that are being received take all the memory that is set aside for them: "
+                       "try again later");
+}
+
+/* What came in place of what it unpacks to. */
+static int unpack(struct convoy_infer *infer)
+{
+    struct convoy_request *request = infer->request;
+    size_t most = (size_t)request->http->config->http.max_body_bytes, length;
+    uint8_t *unpacked;
+    int code = convoy_decompress(encoding_of(request), request->body, request->body_length, most, &unpacked,
+                                 &length, &infer->error);
+    if (code != 0)
+        return code;
+    if (!convoy_body_memory_take(length, memory_limit(request))) {
+        free(unpacked);
+        return no_memory_set_aside(&infer->error);
+    }
+    free(request->body);
+    convoy_body_memory_give(request->body_capacity);
+    request->body = unpacked;
+    request->body_length = request->body_capacity = length;
+    return 0;
+}
+
+static int read_header(struct convoy_infer *infer)
+{
+    struct convoy_request *request = infer->request;
+    struct convoy_inference *inference = &infer->inference;
+
+    if (infer->json_length > request->body_length)
+        return convoy_fail(&infer->error, -EINVAL, HEADER_LENGTH " is %zu, more than the body's %zu bytes",
+                           infer->json_length, request->body_length);
+    if (request->body_length == 0)
+        return convoy_fail(
+            &infer->error, -EINVAL,
+            "the body is empty: send {\"inputs\": [{\"name\", \"datatype\", \"shape\", \"data\"}]}");
+    inference->shape = &infer->view.shape;
+    inference->max_rows = request->http->config->images.max_per_request;
+    inference->memory = convoy_v2_client_is_local(request) ? request->http->shared_memory : NULL;
+    inference->body = request->body;
+    inference->length = request->body_length;
+    inference->json_length = infer->json_length > 0 ? infer->json_length : request->body_length;
+    return convoy_inference_read_header(inference, &infer->error);
+}
+
+static int read_data(struct convoy_infer *infer)
+{
+    size_t bytes = convoy_inference_tensor_bytes(&infer->inference);
+
+    if (bytes > memory_limit(infer->request))
+        return convoy_fail(
+            &infer->error, -EFBIG,
+            "a tensor of %zu bytes is more than the memory that is set aside for all requests: send "
+            "fewer rows",
+            bytes);
+    if (!convoy_body_memory_take(bytes, memory_limit(infer->request)))
+        return no_memory_set_aside(&infer->error);
+    infer->tensor_counted = bytes;
+    return convoy_inference_read_data(&infer->inference, &infer->error);
+}
+
+static void take_step(struct convoy_infer *infer)
+{
+    switch (infer->step) {
+    case CONVOY_INFER_UNPACK:
+        infer->code = unpack(infer);
+        break;
+    case CONVOY_INFER_HEADER:
+        infer->code = read_header(infer);
+        break;
+    default:
+        infer->code = read_data(infer);
+        break;
+    }
+    infer->step++;
+}
+
+/* The request's own deadline is in what is not read yet. */
+static uint64_t read_deadline_us(const struct convoy_infer *infer)
+{
+    return infer->request->complete_us + infer->request->http->config->timeout_ms * (uint64_t)1000;
+}
+
+/* Is the next step too long for the HTTP thread? What a compressed body holds nobody knows before. */
+static bool step_is_long(const struct convoy_infer *infer)
+{
+    size_t json = infer->json_length > 0 ? infer->json_length : infer->request->body_length;
+
+    return infer->step == CONVOY_INFER_UNPACK || (infer->step == CONVOY_INFER_HEADER && json > INLINE_JSON) ||
+           (infer->step == CONVOY_INFER_DATA &&
+            convoy_inference_tensor_bytes(&infer->inference) > INLINE_TENSOR);
+}
+
+/* Is nobody there any more to take the answer? */
+static bool is_in_vain(struct convoy_infer *infer)
+{
+    const struct convoy_http *http = infer->request->http;
+
+    if (atomic_load(&http->stopping))
+        infer->code = convoy_fail(&infer->error, -EAGAIN, "the server is stopping: send the request again");
+    else if (convoy_now_us() >= read_deadline_us(infer))
+        infer->code = convoy_fail(&infer->error, -EAGAIN,
+                                  "the deadline passed before the request could be read: try again later");
+    return infer->code != 0;
+}
+
+static uint64_t read_in_pool(struct convoy_decode_job *job, uint32_t index)
+{
+    struct convoy_infer *infer = (struct convoy_infer *)((char *)job - offsetof(struct convoy_infer, job));
+    bool unpacks = infer->step == CONVOY_INFER_UNPACK;
+    uint64_t begun_us = convoy_now_us(), took_us;
+
+    (void)index;
+    while (infer->code == 0 && infer->step != CONVOY_INFER_DONE) {
+        if (is_in_vain(infer))
+            break;
+        take_step(infer);
+    }
+    /* Of what was packed nobody knew how large it is: that teaches nothing. */
+    took_us = unpacks ? 0 : convoy_now_us() - begun_us;
+    atomic_store(&infer->read, true);
+    convoy_resume(&infer->suspension);
+    convoy_infer_drop(infer);
+    return took_us;
+}
+
+/* Leaves the rest to the pool, or sets the refusal when that would take too long, or the daemon stops. */
+static void leave_to_pool(struct convoy_infer *infer)
+{
+    struct convoy_request *request = infer->request;
+    struct convoy_http *http = request->http;
+    uint64_t deadline_us = read_deadline_us(infer);
+    size_t size = (request->body_length + 1) * (infer->step == CONVOY_INFER_UNPACK ? USUAL_PACKING : 1);
+
+    /* A byte of JSON costs about as much as a pixel of a JPEG. */
+    infer->job = (struct convoy_decode_job){.count = 1, .size = size, .work = read_in_pool};
+    if (convoy_decode_pool_wait_us(http->decode_pool, infer->job.size) >
+        convoy_service_time_spendable_us(deadline_us, convoy_now_us())) {
+        convoy_fail(&request->refusal_reason, 0,
+                    "so much waits to be read that this request would miss its deadline: try again later, or "
+                    "send tensors as binary data");
+        convoy_request_refuse(request, MHD_HTTP_SERVICE_UNAVAILABLE);
+        return;
+    }
+    convoy_suspension_init(&infer->suspension, http, request->mhd);
+    atomic_fetch_add_explicit(&infer->holders, 1, memory_order_relaxed);
+    if (convoy_suspend(&infer->suspension, &infer->job))
+        return;
+    convoy_infer_drop(infer);
+    convoy_fail(&request->refusal_reason, 0, "the server is stopping: send the request again");
+    convoy_request_refuse(request, MHD_HTTP_SERVICE_UNAVAILABLE);
+}
+
+enum convoy_infer_step convoy_infer_first_step(const struct convoy_request *request)
+{
+    return encoding_of(request) != NULL ? CONVOY_INFER_UNPACK : CONVOY_INFER_HEADER;
+}
+
+bool convoy_infer_read(struct convoy_infer *infer)
+{
+    while (infer->code == 0 && infer->step != CONVOY_INFER_DONE) {
+        if (step_is_long(infer)) {
+            leave_to_pool(infer);
+            return false;
+        }
+        take_step(infer);
+    }
+    return true;
+}
