@@ -41,6 +41,8 @@ echo "The daemon beside it: schemathesis, seed $seed."
 checks=not_a_server_error,status_code_conformance,content_type_conformance,response_headers_conformance
 checks+=,response_schema_conformance,unsupported_method,allow_header_conformance
 export PYTHONPATH=tests/tools PYTHONDONTWRITEBYTECODE=1 SCHEMATHESIS_HOOKS=openapi_hooks
+# What hypothesis remembers does not belong into the tree.
+export HYPOTHESIS_STORAGE_DIRECTORY=$work/hypothesis
 export OPENAPI_SAMPLES=models/samples/ship.jpg:models/samples/fashion/sneaker.png OPENAPI_REGION=/$region
 # From the file: of a document that it fetched schemathesis leaves its own address out.
 printf '[cache]\nenabled = false\n' >"$work/schemathesis.toml"
