@@ -33,6 +33,25 @@ launches=$(calls cudaGraphLaunch)
 for ((i = 0; i < 20; i++)); do expect 200 --data-binary @$image "$url$classify"; done
 until_true 5 counted $((launches + 20)) || fail "20 requests, $(calls cudaGraphLaunch) launches after $launches"
 [ "$(calls cudaMalloc)" = "$before" ] || fail "a request allocates: $before, then $(calls cudaMalloc)"
+echo "Tensors: pixels, and the same normalised here, are the same to the network."
+"$python" -S - "$url" models/$model/config.json <<'PYTHON' || fail "see above"
+import json, random, sys, urllib.request
+
+config = json.load(open(sys.argv[2]))["input"]
+pixels = [random.randrange(256) for _ in range(3 * 3072)]
+floats = [(x * config["scale"] - config["mean"][i // 1024 % 3]) / config["std"][i // 1024 % 3] for i, x in enumerate(pixels)]
+
+def infer(datatype, data):
+    body = {"inputs": [{"name": "image", "datatype": datatype, "shape": [3, 3, 32, 32], "data": data}]}
+    request = urllib.request.Request(sys.argv[1] + "/v2/models/cifar10-convnet/infer", json.dumps(body).encode())
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return json.load(answer)["outputs"][0]["data"]
+
+a, b = infer("UINT8", pixels), infer("FP32", floats)
+worst = max(abs(x - y) for x, y in zip(a, b)) / max(map(abs, a))
+print(f"30 outputs, {worst:.1e} apart")
+sys.exit(len(a) != 30 or not worst < 5e-3) # the model may compute in fp16
+PYTHON
 stop
 
 # On a busy machine an emulated batch takes a second, under a sanitizer several.
