@@ -223,3 +223,23 @@ Test(batcher_share, what_is_less_urgent_does_not_keep_others_out)
     convoy_batcher_cancel(p.batcher, model, 10, CONVOY_PRIORITY_NORMAL);
     end();
 }
+
+/* What an image costs is learnt from the time between two batches, as long as the model did not rest in
+ * between. */
+Test(batcher_share, a_model_whose_less_urgent_images_wait_has_not_rested)
+{
+    uint64_t wait_us;
+    begin(1, 1, 0);
+    struct convoy_model *model = &p.models[0];
+    uint64_t *since_us = &queue_of(p.batcher, model)->service.since_us;
+    *since_us = 5;
+    cr_assert_eq(convoy_batcher_admit(p.batcher, model, 3, CONVOY_PRIORITY_BACKGROUND, UINT64_MAX, &wait_us),
+                 0);
+    cr_assert_eq(*since_us, 0, "nothing waited");
+    *since_us = 5;
+    cr_assert_eq(convoy_batcher_admit(p.batcher, model, 1, CONVOY_PRIORITY_URGENT, UINT64_MAX, &wait_us), 0);
+    cr_assert_eq(*since_us, 5);
+    convoy_batcher_cancel(p.batcher, model, 1, CONVOY_PRIORITY_URGENT);
+    convoy_batcher_cancel(p.batcher, model, 3, CONVOY_PRIORITY_BACKGROUND);
+    end();
+}
