@@ -26,7 +26,7 @@ int convoy_batcher_new(uint32_t models, uint32_t lanes, struct convoy_metrics *m
     pthread_mutex_init(&batcher->lock, NULL);
     batcher->metrics = metrics;
     convoy_metrics_slots_in_use(metrics, 0); /* a gauge that is there before the first image */
-    batcher->model_count = models;
+    batcher->model_limit = models;
     batcher->lane_limit = lanes;
     batcher->timer_at = UINT64_MAX;
     batcher->next_deadline_us = UINT64_MAX;
@@ -44,7 +44,7 @@ void convoy_batcher_free(struct convoy_batcher *batcher)
             free(lane->slots[slot].items);
         for (int i = 0; i < FORMS * CONVOY_PRIORITIES; i++)
             free(lane->open[i / CONVOY_PRIORITIES][i % CONVOY_PRIORITIES]);
-        for (uint32_t model = 0; model < batcher->model_count; model++)
+        for (uint32_t model = 0; model < batcher->model_limit; model++)
             free(lane->layers[model].names);
         free(lane->layers);
         free(lane->models);
@@ -57,12 +57,42 @@ void convoy_batcher_free(struct convoy_batcher *batcher)
     free(batcher);
 }
 
-void convoy_batcher_set_limits(struct convoy_batcher *batcher, struct convoy_model *model,
+void convoy_batcher_set_limits(struct convoy_batcher *batcher, const struct convoy_model *model,
                                const struct convoy_batcher_limits *limits)
 {
     pthread_mutex_lock(&batcher->lock);
     queue_of(batcher, model)->limits = *limits;
+    if (batcher->model_count <= model->number)
+        batcher->model_count = model->number + 1;
     pthread_mutex_unlock(&batcher->lock);
+}
+
+void convoy_batcher_model_new(struct convoy_batcher *batcher, const struct convoy_model *model)
+{
+    pthread_mutex_lock(&batcher->lock);
+    *queue_of(batcher, model) = (struct model_queue){0};
+    for (uint32_t i = 0; i < batcher->lane_count; i++) {
+        struct convoy_lane *lane = batcher->lanes[i];
+        free(lane->layers[model->number].names);
+        lane->layers[model->number] = (struct lane_layers){0};
+        lane->models[model->number] = LANE_UNKNOWN;
+    }
+    pthread_mutex_unlock(&batcher->lock);
+}
+
+bool convoy_batcher_model_idle(struct convoy_batcher *batcher, const struct convoy_model *model)
+{
+    pthread_mutex_lock(&batcher->lock);
+    const struct model_queue *queue = queue_of(batcher, model);
+    bool idle = queue->waiting == 0 && queue->running == 0;
+    for (int priority = 0; priority < CONVOY_PRIORITIES; priority++)
+        idle = idle && queue->queued[priority] == 0;
+    for (uint32_t i = 0; i < batcher->lane_count; i++)
+        for (uint32_t slot = 0; slot < batcher->lanes[i]->channel->size.slots; slot++)
+            idle = idle && (batcher->lanes[i]->slots[slot].state == SLOT_FREE ||
+                            batcher->lanes[i]->slots[slot].model != model);
+    pthread_mutex_unlock(&batcher->lock);
+    return idle;
 }
 
 void convoy_batcher_model_ready(struct convoy_batcher *batcher, struct convoy_model *model,

@@ -103,14 +103,19 @@ struct convoy_batcher_limits {
     uint32_t weight;                             /* of the model's share of the device; 0 is taken as 1 */
 };
 
-/* models: how many numbers there are. lanes: how many workers there can be. */
+/* models: how many numbers there can be. lanes: how many workers there can be. */
 int convoy_batcher_new(uint32_t models, uint32_t lanes, struct convoy_metrics *metrics,
                        struct convoy_batcher **batcher, struct convoy_error *error);
 /* Every item's done() must have been called. */
 void convoy_batcher_free(struct convoy_batcher *batcher);
 
+/* The number is this model's from now on; what was known under it is forgotten. Of a model that had it before
+ * nothing may be left (convoy_batcher_model_idle()). */
+void convoy_batcher_model_new(struct convoy_batcher *batcher, const struct convoy_model *model);
+/* No image of the model waits or runs, and no slot is its. */
+bool convoy_batcher_model_idle(struct convoy_batcher *batcher, const struct convoy_model *model);
 /* Limits of a model; again at SIGHUP (max_batch must stay). Any thread. */
-void convoy_batcher_set_limits(struct convoy_batcher *batcher, struct convoy_model *model,
+void convoy_batcher_set_limits(struct convoy_batcher *batcher, const struct convoy_model *model,
                                const struct convoy_batcher_limits *limits);
 /* The model's rows are known from now on and its images are taken. */
 void convoy_batcher_model_ready(struct convoy_batcher *batcher, struct convoy_model *model,

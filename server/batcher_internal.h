@@ -87,7 +87,9 @@ struct model_queue {
 struct convoy_batcher {
     pthread_mutex_t lock;
     struct convoy_metrics *metrics;
-    uint32_t model_count, lane_limit, lane_count;
+    uint32_t model_limit; /* numbers that there can be */
+    uint32_t model_count; /* one above the highest number that was ever set up */
+    uint32_t lane_limit, lane_count;
     struct model_queue *queues; /* by model number */
     struct convoy_lane **lanes;
     uint64_t pending; /* submitted, done() not called yet */

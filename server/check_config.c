@@ -1,6 +1,7 @@
 #include "server/check_config.h"
 
-#include "server/model.h"
+#include "engine/base/log.h"
+#include "server/look.h"
 #include "server/service.h"
 #include "server/slot_size.h"
 #include "server/worker.h"
@@ -80,7 +81,7 @@ static uint32_t check_models(const struct convoy_config *config, const char *pro
     convoy_slot_size_begin(&size);
     for (uint32_t i = 0; shapes != NULL && errors != NULL && i < count; i++) {
         const struct convoy_model *model = convoy_registry_at(registry, i);
-        if (check_model(config, program, model, &shapes[i], &errors[i]) == 0) {
+        if (model->plan.wanted && check_model(config, program, model, &shapes[i], &errors[i]) == 0) {
             errors[i].message[0] = '\0';
             convoy_slot_size_add(&size, &shapes[i], model->config->batching.max_batch);
         }
@@ -88,6 +89,10 @@ static uint32_t check_models(const struct convoy_config *config, const char *pro
     convoy_slot_size_end(&size, config);
     for (uint32_t i = 0; shapes != NULL && errors != NULL && i < count; i++) {
         const struct convoy_model *model = convoy_registry_at(registry, i);
+        if (!model->plan.wanted) {
+            printf("model %s version %s: not served by its version_policy\n", model->name, model->version);
+            continue;
+        }
         if (errors[i].message[0] == '\0')
             (void)convoy_slot_size_check(&size, &shapes[i], &errors[i]);
         bool good = errors[i].message[0] == '\0';
@@ -99,6 +104,34 @@ static uint32_t check_models(const struct convoy_config *config, const char *pro
     return bad;
 }
 
+static bool every_name(void *context, const char *name)
+{
+    (void)context;
+    (void)name;
+    return true;
+}
+
+/* What the repository's folder holds, and which of it would be served. */
+static int look(const struct convoy_config *config, struct convoy_registry *registry,
+                struct convoy_error *error)
+{
+    struct convoy_look *look = convoy_look_new(config, registry);
+    if (look == NULL)
+        return convoy_fail(error, -ENOMEM, "out of memory for the models");
+    convoy_look_run(look);
+    int code = look->code;
+    if (code != 0)
+        *error = look->error;
+    else
+        convoy_reconcile(registry, look, NULL, NULL);
+    for (uint32_t i = 0; i < look->repository.note_count; i++)
+        convoy_log(look->repository.notes[i].level, "model repository",
+                   CONVOY_STR("note", look->repository.notes[i].text));
+    convoy_choose(registry, every_name, NULL);
+    convoy_look_free(look);
+    return code;
+}
+
 int convoy_check_config(const struct convoy_config *config)
 {
     struct convoy_registry *registry = NULL;
@@ -106,8 +139,9 @@ int convoy_check_config(const struct convoy_config *config)
     char program[PATH_MAX];
     struct convoy_metrics *metrics = convoy_metrics_new();
     if (metrics == NULL || convoy_worker_program(program, sizeof program, &error) != 0 ||
-        convoy_registry_open(config, metrics, &registry, &error) != 0) {
+        convoy_registry_new(config, metrics, &registry, &error) != 0 || look(config, registry, &error) != 0) {
         fprintf(stderr, "convoyd: %s\n", metrics == NULL ? "out of memory" : error.message);
+        convoy_registry_close(registry);
         convoy_metrics_free(metrics);
         return 1;
     }

@@ -161,7 +161,7 @@ static bool prepare(struct convoy_request *request, int *retry_after)
 
     struct convoy_model *model = convoy_lookup_model(request);
     if (model == NULL || !read_options(request, &options) || !read_boundary(request, boundary) ||
-        !count_images(request, boundary, &count) || !convoy_lookup_ready(request, model, &view, retry_after))
+        !count_images(request, boundary, &count) || !convoy_lookup_awake(request, model, &view, retry_after))
         return false;
     if (!takes_images(request, &view)) {
         convoy_model_view_end(&view);
@@ -194,7 +194,8 @@ bool convoy_classify(struct convoy_request *request)
 
     if (request->rows != NULL)
         return answer(request); /* the connection was resumed */
+    convoy_lookup_resumed(request);
     if (!prepare(request, &retry_after))
-        return convoy_respond_refusal(request, retry_after);
+        return request->wait != NULL || convoy_respond_refusal(request, retry_after);
     return convoy_rows_run(request->rows) ? answer(request) : true;
 }

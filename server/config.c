@@ -21,8 +21,11 @@
 #define HOUR_MS    3600000u
 #define LEAST_SLOT 4096u /* bytes: a page */
 
+#define LEAST_POLL_MS 50u
+
 const char *const convoy_backend_choices[] = {"auto", "cpu", "cuda", "null", NULL};
 const char *const convoy_tune_choices[] = {"on", "off", "force", NULL};
+const char *const convoy_model_controls[] = {"none", "poll", "explicit", NULL};
 static const char *const log_formats[] = {"logfmt", "json", NULL};
 static const char *const log_levels[] = {"debug", "info", "warning", "error", NULL};
 
@@ -55,6 +58,8 @@ struct convoy_config *convoy_config_default(void)
     config->drain_ms = 0;
     config->drain_timeout_ms = 30000;
     config->ready_grace_ms = 2000;
+    config->repository.control = CONVOY_CONTROL_NONE;
+    config->repository.poll_ms = 2000;
     config->worker.streams = 3;
     config->worker.slots = 8;
     config->worker.hang_timeout_ms = 10000;
@@ -79,6 +84,9 @@ void convoy_config_free(struct convoy_config *config)
     free(config->models);
     free(config->default_model);
     free(config->cache_dir);
+    for (char **name = config->repository.load_at_start; name != NULL && *name != NULL; name++)
+        free(*name);
+    free(config->repository.load_at_start);
     free(config);
 }
 
@@ -274,6 +282,71 @@ static int read_response_cache(const struct convoy_json *root, struct convoy_con
     return 0;
 }
 
+/* An array of names of models. */
+static int read_load_at_start(const struct convoy_json *repository, struct convoy_config *config,
+                              struct convoy_error *error)
+{
+    const cJSON *names = repository->value != NULL
+                             ? cJSON_GetObjectItemCaseSensitive(repository->value, "load_at_start")
+                             : NULL;
+    const cJSON *item;
+    uint32_t count = 0;
+    if (names == NULL)
+        return 0;
+    char **list = calloc((size_t)cJSON_GetArraySize(names) + 1, sizeof *list);
+    if (list == NULL)
+        return convoy_fail(error, -ENOMEM, "%s: out of memory", repository->file);
+    config->repository.load_at_start = list; /* freed with the configuration, also after an error */
+    if (!cJSON_IsArray(names))
+        return convoy_fail(error, -EINVAL, "%s: repository.load_at_start must be an array of models' names",
+                           repository->file);
+    cJSON_ArrayForEach(item, names)
+    {
+        const char *name = cJSON_GetStringValue(item);
+        if (name == NULL || !convoy_model_name_valid(name))
+            return convoy_fail(error, -EINVAL,
+                               "%s: repository.load_at_start[%u] must be a model's name: 1 to %d letters, "
+                               "digits, '.', '_' or '-'",
+                               repository->file, count, CONVOY_MODEL_NAME_BYTES);
+        if ((list[count] = strdup(name)) == NULL)
+            return convoy_fail(error, -ENOMEM, "%s: out of memory", repository->file);
+        count++;
+    }
+    if (count > 0 && config->repository.control != CONVOY_CONTROL_EXPLICIT)
+        return convoy_fail(
+            error, -EINVAL,
+            "%s: repository.load_at_start is for \"model_control\": \"explicit\" alone: in the "
+            "other modes every model is loaded",
+            repository->file);
+    return 0;
+}
+
+static int read_repository(const struct convoy_json *root, struct convoy_config *config,
+                           struct convoy_error *error)
+{
+    static const char *const known[] = {"poll_ms", "load_at_start", "device_bytes", "unload_idle", NULL};
+    struct convoy_json repository;
+    unsigned control = config->repository.control;
+    int result;
+    if ((result = convoy_json_choice(root, "model_control", convoy_model_controls, &control, error)) < 0)
+        return result;
+    config->repository.control = (enum convoy_model_control)control;
+    if ((result = convoy_json_object(root, "repository", &repository, error)) < 0 ||
+        (result = convoy_json_known(&repository, known, error)) < 0 ||
+        (result = convoy_json_uint32(&repository, "poll_ms", LEAST_POLL_MS, DAY_MS,
+                                     &config->repository.poll_ms, error)) < 0 ||
+        (result = read_load_at_start(&repository, config, error)) < 0 ||
+        (result = convoy_json_uint64(&repository, "device_bytes", 0, UINT64_C(1) << 50,
+                                     &config->repository.device_bytes, error)) < 0 ||
+        (result = convoy_json_bool(&repository, "unload_idle", &config->repository.unload_idle, error)) < 0)
+        return result;
+    if (config->repository.unload_idle && config->repository.device_bytes == 0)
+        return convoy_fail(error, -EINVAL,
+                           "%s: repository.unload_idle has no limit to keep: set repository.device_bytes",
+                           root->file);
+    return 0;
+}
+
 static int read_worker(const struct convoy_json *root, struct convoy_config *config,
                        struct convoy_error *error)
 {
@@ -309,6 +382,8 @@ static int read_document(const struct convoy_json *root, struct convoy_config *c
                                         "images",
                                         "batching",
                                         "response_cache",
+                                        "model_control",
+                                        "repository",
                                         "timeout_ms",
                                         "drain_ms",
                                         "drain_timeout_ms",
@@ -325,6 +400,7 @@ static int read_document(const struct convoy_json *root, struct convoy_config *c
         (result = read_images(root, config, error)) < 0 ||
         (result = convoy_batching_read(root, &config->batching, error)) < 0 ||
         (result = read_response_cache(root, config, error)) < 0 ||
+        (result = read_repository(root, config, error)) < 0 ||
         (result = read_worker(root, config, error)) < 0 ||
         (result = convoy_json_uint32(root, "timeout_ms", 1, HOUR_MS, &config->timeout_ms, error)) < 0 ||
         (result = convoy_json_uint32(root, "drain_ms", 0, HOUR_MS, &config->drain_ms, error)) < 0 ||

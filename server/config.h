@@ -25,6 +25,13 @@ enum convoy_backend_choice {
 
 enum convoy_tune { CONVOY_TUNE_ON, CONVOY_TUNE_OFF, CONVOY_TUNE_FORCE };
 
+/* Who decides which models are served. */
+enum convoy_model_control {
+    CONVOY_CONTROL_NONE,    /* those found at start */
+    CONVOY_CONTROL_POLL,    /* those that the folder holds, which is looked at again and again */
+    CONVOY_CONTROL_EXPLICIT /* those that were asked for by POST /v2/repository/models/NAME/load */
+};
+
 #define CONVOY_MAX_BATCH 4096 /* most that max_batch may be set to */
 
 /* Of one model, or the default of all. */
@@ -44,6 +51,13 @@ struct convoy_config {
     uint16_t listen_port; /* 0: the kernel chooses */
     char *models;         /* folder, relative to the current directory */
     char *default_model;  /* or NULL */
+    struct {
+        enum convoy_model_control control;
+        uint32_t poll_ms;      /* how often the folder is looked at */
+        char **load_at_start;  /* names, where control is explicit; ends with NULL; NULL: none */
+        uint64_t device_bytes; /* of weights that models may take of a device together; 0: no limit */
+        bool unload_idle;      /* past that limit, the model that was used least recently makes room */
+    } repository;
     enum convoy_backend_choice backend;
     struct {
         uint32_t threads; /* 0: one per core */
@@ -102,6 +116,7 @@ const char *convoy_backend_choice_text(enum convoy_backend_choice choice);
 
 /* NULL-terminated, in the order of the enums; for the command line and the file. */
 extern const char *const convoy_backend_choices[];
+extern const char *const convoy_model_controls[];
 extern const char *const convoy_tune_choices[];
 
 #endif

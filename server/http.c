@@ -263,8 +263,9 @@ int convoy_http_accept(struct convoy_http *http, struct convoy_error *error)
 }
 
 int convoy_http_start(const struct convoy_config *config, struct convoy_registry *registry,
-                      struct convoy_supervisor *supervisor, struct convoy_metrics *metrics, int inherited_fd,
-                      struct convoy_http **result, struct convoy_error *error)
+                      struct convoy_supervisor *supervisor, struct convoy_manager *manager,
+                      struct convoy_metrics *metrics, int inherited_fd, struct convoy_http **result,
+                      struct convoy_error *error)
 {
     struct convoy_http *http = calloc(1, sizeof *http);
 
@@ -273,6 +274,7 @@ int convoy_http_start(const struct convoy_config *config, struct convoy_registry
     http->config = config;
     http->registry = registry;
     http->supervisor = supervisor;
+    http->manager = manager;
     http->metrics = metrics;
     http->listener = -1;
     http->shared_memory = convoy_shared_memory_new();

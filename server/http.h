@@ -8,8 +8,9 @@
 
 #include "engine/base/error.h"
 #include "server/config.h"
+#include "server/manager.h"
 #include "server/metrics.h"
-#include "server/model.h"
+#include "server/registry.h"
 #include "server/supervisor.h"
 
 #include <stdint.h>
@@ -20,8 +21,9 @@ struct convoy_http;
  * the limit on open descriptors as far as it may. Everything given must outlive convoy_http_stop(). Errors:
  * those of convoy_listener_open(), -ENOMEM, -EINVAL; the sentence says what to change. */
 int convoy_http_start(const struct convoy_config *config, struct convoy_registry *registry,
-                      struct convoy_supervisor *supervisor, struct convoy_metrics *metrics, int inherited_fd,
-                      struct convoy_http **http, struct convoy_error *error);
+                      struct convoy_supervisor *supervisor, struct convoy_manager *manager,
+                      struct convoy_metrics *metrics, int inherited_fd, struct convoy_http **http,
+                      struct convoy_error *error);
 
 /* Begins to take connections from an inherited socket; one that was opened here is served from the start.
  * Whoever connects before waits in the kernel's queue, which systemd's socket promised anyway: a request that

@@ -16,11 +16,13 @@ struct convoy_suspension;
 struct convoy_shared_memory;
 struct convoy_trace;
 struct convoy_response_cache;
+struct convoy_manager;
 
 struct convoy_http {
     const struct convoy_config *config;
     struct convoy_registry *registry;
     struct convoy_supervisor *supervisor;
+    struct convoy_manager *manager;
     struct convoy_metrics *metrics;
 
     struct MHD_Daemon *daemon;
@@ -28,8 +30,8 @@ struct convoy_http {
     struct convoy_acceptor *acceptor;
     struct convoy_linger *linger;
     struct convoy_decode_pool *decode_pool;
-    struct convoy_shared_memory *shared_memory;
-    struct convoy_trace *trace;                   /* the regions that clients registered */
+    struct convoy_shared_memory *shared_memory; /* the regions that clients registered */
+    struct convoy_trace *trace;
     struct convoy_response_cache *response_cache; /* NULL: off */
     int listener;
     bool inherited; /* the listener is systemd's and is left open */

@@ -66,7 +66,7 @@ static bool begin(struct convoy_request *request, int *retry_after)
     size_t json_length;
 
     if (model == NULL || !read_header_length(request, &json_length) ||
-        !convoy_lookup_ready(request, model, &view, retry_after))
+        !convoy_lookup_awake(request, model, &view, retry_after))
         return false;
     struct convoy_infer *infer = calloc(1, sizeof *infer);
     if (infer == NULL) {
@@ -286,8 +286,9 @@ bool convoy_infer(struct convoy_request *request)
     if (request->rows != NULL)
         return answer(request); /* the connection was resumed when its rows were done */
     if (request->infer == NULL) {
+        convoy_lookup_resumed(request);
         if (!begin(request, &retry_after))
-            return convoy_respond_refusal(request, retry_after);
+            return request->wait != NULL || convoy_respond_refusal(request, retry_after);
         if (!convoy_infer_read(request->infer))
             return request->refusal == 0 || convoy_respond_refusal(request, retry_after);
     } else if (!atomic_load(&request->infer->read)) {

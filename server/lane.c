@@ -17,21 +17,18 @@ int convoy_lane_new(struct convoy_batcher *batcher, struct convoy_channel *chann
     struct convoy_lane *lane = calloc(1, sizeof *lane);
     if (lane == NULL)
         return convoy_fail(error, -ENOMEM, "out of memory for a worker's slots");
-    uint32_t most = 1;
-    for (uint32_t i = 0; i < batcher->model_count; i++)
-        if (batcher->queues[i].limits.max_batch > most)
-            most = batcher->queues[i].limits.max_batch;
-    bool complete = (lane->models = calloc(batcher->model_count + 1, 1)) != NULL;
-    complete = (lane->layers = calloc(batcher->model_count + 1, sizeof *lane->layers)) != NULL && complete;
+    bool complete = (lane->models = calloc(batcher->model_limit + 1, 1)) != NULL;
+    complete = (lane->layers = calloc(batcher->model_limit + 1, sizeof *lane->layers)) != NULL && complete;
     for (int i = 0; i < FORMS * CONVOY_PRIORITIES; i++) {
         int **open = &lane->open[i / CONVOY_PRIORITIES][i % CONVOY_PRIORITIES];
-        *open = calloc(batcher->model_count + 1, sizeof **open);
+        *open = calloc(batcher->model_limit + 1, sizeof **open);
         complete = complete && *open != NULL;
-        for (uint32_t model = 0; complete && model < batcher->model_count; model++)
+        for (uint32_t model = 0; complete && model < batcher->model_limit; model++)
             (*open)[model] = NO_SLOT;
     }
     for (uint32_t i = 0; i < channel->size.slots; i++)
-        complete = (lane->slots[i].items = calloc(most, sizeof(struct convoy_item *))) != NULL && complete;
+        complete = (lane->slots[i].items = calloc(CONVOY_MAX_BATCH, sizeof(struct convoy_item *))) != NULL &&
+                   complete;
     if (!complete) {
         for (uint32_t i = 0; i < channel->size.slots; i++)
             free(lane->slots[i].items);

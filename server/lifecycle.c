@@ -26,6 +26,7 @@ static void on_stopped(void *context)
 static void end_workers(struct convoy_lifecycle *life)
 {
     uv_timer_stop(&life->timer);
+    convoy_manager_stop(life->manager);
     convoy_http_stop(life->http);
     life->http = NULL;
     convoy_supervisor_stop(life->supervisor, on_stopped, life);
@@ -112,6 +113,7 @@ static void on_hangup(uv_signal_t *handle, int number)
     convoy_log_configure(fresh->log.format, fresh->log.level);
     convoy_registry_reload(life->registry, fresh);
     convoy_supervisor_new_limits(life->supervisor);
+    convoy_manager_look(life->manager);
     convoy_config_free(fresh);
     convoy_log(CONVOY_LOG_INFO, "configuration read again");
     convoy_service_reloaded(life->service, NULL);

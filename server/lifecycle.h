@@ -20,6 +20,7 @@ struct convoy_lifecycle {
     const struct convoy_options *options;
     struct convoy_registry *registry;
     struct convoy_supervisor *supervisor;
+    struct convoy_manager *manager;
     struct convoy_http *http;
     struct convoy_service *service;
 

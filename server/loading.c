@@ -26,6 +26,7 @@ static void send_channel(struct member *member)
 
 static void send_load(struct member *member, const struct convoy_model *model)
 {
+    member->asked[model->number]++;
     convoy_worker_tell(&member->worker, convoy_worker_order_load(model));
 }
 
@@ -37,8 +38,12 @@ static void send_unload(struct member *member, const struct convoy_model *model)
 /* No worker serves it any more: what waits for it is answered. */
 static void fail_model(struct convoy_supervisor *supervisor, struct convoy_model *model, const char *reason)
 {
-    convoy_model_failed(supervisor->registry, model, reason);
+    bool goes = model->state == CONVOY_MODEL_UNLOADING;
+    if (!goes)
+        convoy_model_failed(supervisor->registry, model, reason);
     convoy_batcher_model_gone(supervisor->batcher, model);
+    if (!goes && supervisor->changed != NULL)
+        supervisor->changed(supervisor->changed_context);
 }
 
 /* Another worker serves this model, so one that cannot is no reason to give it up. */
@@ -83,25 +88,42 @@ static void serve(struct member *member, struct convoy_model *model)
     convoy_batcher_model_ready(supervisor->batcher, model, &kept->shape);
     convoy_lane_model(member->lane, model, true, kept->layers, kept->shape.layer_count);
     kept->layers = NULL; /* the lane's now */
-    if (model->state != CONVOY_MODEL_READY) {
+    if (model->state != CONVOY_MODEL_READY && model->state != CONVOY_MODEL_UNLOADING) {
         convoy_model_ready(supervisor->registry, model, &kept->shape);
         convoy_log(CONVOY_LOG_INFO, "model ready", CONVOY_STR("model", model->name),
                    CONVOY_STR("version", model->version), CONVOY_STR("device", member->device),
                    CONVOY_STR("precision", kept->shape.precision));
+        if (supervisor->changed != NULL)
+            supervisor->changed(supervisor->changed_context);
     }
     member->serving = true;
 }
 
+/* Models that come later must fit the slots as well, which are made once: there is room for eight images of
+ * 3 x 512 x 512 (unless worker.slot_bytes says otherwise), and for 256 x 1,024 outputs. */
+#define LIVE_INPUT_BYTES  (6u << 20)
+#define LIVE_OUTPUT_BYTES (1u << 20)
+
 static void choose_size(struct member *member)
 {
     struct convoy_supervisor *supervisor = member->supervisor;
-    convoy_slot_size_begin(&supervisor->size);
-    for (uint32_t i = 0; i < supervisor->model_count; i++)
+    struct convoy_channel_size *size = &supervisor->size;
+    convoy_slot_size_begin(size);
+    for (uint32_t i = 0; i < convoy_registry_count(supervisor->registry); i++)
         if (member->kept[i].loaded)
-            convoy_slot_size_add(&supervisor->size, &member->kept[i].shape,
+            convoy_slot_size_add(size, &member->kept[i].shape,
                                  convoy_registry_at(supervisor->registry, i)->config->batching.max_batch);
-    convoy_slot_size_end(&supervisor->size, supervisor->config);
+    if (supervisor->config->repository.control != CONVOY_CONTROL_NONE)
+        convoy_slot_size_at_least(size, LIVE_INPUT_BYTES, LIVE_OUTPUT_BYTES);
+    convoy_slot_size_end(size, supervisor->config);
     supervisor->sized = true;
+}
+
+bool convoy_loading_waits(const struct member *member, uint32_t number)
+{
+    const struct convoy_model *model = convoy_registry_at(member->supervisor->registry, number);
+    return model != NULL && !member->answered[number] &&
+           (model->state == CONVOY_MODEL_LOADING || model->state == CONVOY_MODEL_READY);
 }
 
 /* Sizes the slots once this worker has answered for every model; then every worker that waits gets them. */
@@ -110,8 +132,8 @@ static void size_when_complete(struct member *member)
     struct convoy_supervisor *supervisor = member->supervisor;
     if (supervisor->sized)
         return;
-    for (uint32_t i = 0; i < supervisor->model_count; i++)
-        if (!member->answered[i] && convoy_registry_at(supervisor->registry, i)->state != CONVOY_MODEL_FAILED)
+    for (uint32_t i = 0; i < convoy_registry_count(supervisor->registry); i++)
+        if (convoy_loading_waits(member, i))
             return;
     choose_size(member);
     for (uint32_t i = 0; i < supervisor->member_count; i++)
@@ -125,21 +147,70 @@ void convoy_loading_begin(struct member *member)
     if (supervisor->sized)
         send_channel(member);
     for (int waiting_ones = 1; waiting_ones >= 0; waiting_ones--) {
-        for (uint32_t i = 0; i < supervisor->model_count; i++) {
-            struct convoy_model *model = convoy_registry_at(supervisor->registry, i);
+        for (uint32_t i = 0; i < convoy_registry_count(supervisor->registry); i++) {
+            const struct convoy_model *model = convoy_registry_at(supervisor->registry, i);
+            if (model == NULL ||
+                (model->state != CONVOY_MODEL_LOADING && model->state != CONVOY_MODEL_READY &&
+                 model->state != CONVOY_MODEL_UNLOADING))
+                continue;
             bool waited_for = member->lane != NULL && convoy_lane_waits_for(member->lane, model);
-            if (model->state != CONVOY_MODEL_FAILED && waited_for == (waiting_ones == 1))
+            if (waited_for == (waiting_ones == 1))
                 send_load(member, model);
         }
     }
     size_when_complete(member);
 }
 
+void convoy_loading_load(struct convoy_supervisor *supervisor, const struct convoy_model *model)
+{
+    supervisor->deaths[model->number] = 0;
+    supervisor->retry[model->number] = false;
+    for (uint32_t i = 0; i < supervisor->member_count; i++) {
+        struct member *member = supervisor->members[i];
+        member->answered[model->number] = 0;
+        free(member->kept[model->number].layers);
+        member->kept[model->number] = (struct kept_answer){0};
+        if (member->worker.running && member->greeted)
+            send_load(member, model);
+    }
+}
+
+/* Is another reading of the same version on this device? The two share a series. */
+static bool has_sibling(const struct member *member, const struct convoy_model *model)
+{
+    struct convoy_registry *registry = member->supervisor->registry;
+    for (uint32_t i = 0; i < convoy_registry_count(registry); i++) {
+        const struct convoy_model *other = convoy_registry_at(registry, i);
+        if (other != NULL && other != model && member->kept[i].loaded &&
+            other->version_number == model->version_number && strcmp(other->name, model->name) == 0)
+            return true;
+    }
+    return false;
+}
+
+void convoy_loading_unload(struct convoy_supervisor *supervisor, const struct convoy_model *model)
+{
+    supervisor->retry[model->number] = false;
+    for (uint32_t i = 0; i < supervisor->member_count; i++) {
+        struct member *member = supervisor->members[i];
+        struct kept_answer *kept = &member->kept[model->number];
+        if (!kept->loaded)
+            continue;
+        send_unload(member, model);
+        if (!has_sibling(member, model))
+            convoy_metrics_weight_bytes(supervisor->metrics, model->name, model->version, member->device, 0);
+        free(kept->layers);
+        *kept = (struct kept_answer){0};
+    }
+    convoy_batcher_model_new(supervisor->batcher, model);
+}
+
 void convoy_loading_attached(struct member *member)
 {
-    for (uint32_t i = 0; i < member->supervisor->model_count; i++)
-        if (member->answered[i] && member->kept[i].loaded)
-            serve(member, convoy_registry_at(member->supervisor->registry, i));
+    struct convoy_registry *registry = member->supervisor->registry;
+    for (uint32_t i = 0; i < convoy_registry_count(registry); i++)
+        if (convoy_registry_at(registry, i) != NULL && member->answered[i] && member->kept[i].loaded)
+            serve(member, convoy_registry_at(registry, i));
 }
 
 /* The message's layers, for keeping; NULL when memory is out. */
@@ -167,8 +238,16 @@ void convoy_loading_answered(struct member *member, const struct convoy_worker_m
     struct convoy_model *model = convoy_registry_at(supervisor->registry, message->model);
     struct kept_answer *kept = &member->kept[message->model];
     struct convoy_error error;
-    if (model->config == NULL || (model->state == CONVOY_MODEL_FAILED && !supervisor->retry[model->number]))
+    if (model == NULL || model->config == NULL)
         return;
+    if (member->asked[message->model] > 0)
+        member->asked[message->model]--;
+    if (model->state == CONVOY_MODEL_UNLOADED ||
+        (model->state == CONVOY_MODEL_FAILED && !supervisor->retry[model->number])) {
+        if (message->says == CONVOY_SAYS_LOADED)
+            send_unload(member, model);
+        return;
+    }
     member->answered[message->model] = 1;
     if (message->says == CONVOY_SAYS_FAILED) {
         refuse(member, model, message->text);
@@ -186,11 +265,13 @@ void convoy_loading_answered(struct member *member, const struct convoy_worker_m
         kept->layers = copy_of_layers(message);
         kept->loaded = true;
         /* Before it gets slots. Its file may be another than that of the worker before it. */
-        atomic_fetch_add_explicit(&model->loads, 1, memory_order_relaxed);
+        convoy_model_loaded(supervisor->registry, model);
         supervisor->deaths[message->model] = 0; /* only deaths in a row are the model's fault */
         kept->shape = message->loaded.shape;
         if (kept->layers == NULL)
             kept->shape.layer_count = 0;
+        if (message->loaded.weight_bytes > model->plan.weight_bytes)
+            model->plan.weight_bytes = message->loaded.weight_bytes;
         convoy_metrics_weight_bytes(supervisor->metrics, model->name, model->version, member->device,
                                     message->loaded.weight_bytes);
         if (member->attached)
@@ -204,7 +285,7 @@ void convoy_loading_tuned(struct member *member, const struct convoy_worker_mess
     struct convoy_model *model = convoy_registry_at(member->supervisor->registry, message->model);
     struct kept_answer *kept = &member->kept[message->model];
     /* It may have been taken back while the worker said this. */
-    if (!kept->loaded || message->loaded.shape.layer_count != kept->shape.layer_count)
+    if (model == NULL || !kept->loaded || message->loaded.shape.layer_count != kept->shape.layer_count)
         return;
     convoy_metrics_weight_bytes(member->supervisor->metrics, model->name, model->version, member->device,
                                 message->loaded.weight_bytes);
@@ -229,7 +310,7 @@ void convoy_loading_died(struct member *member)
     struct convoy_supervisor *supervisor = member->supervisor;
     uint32_t number = (uint32_t)member->loading;
     struct convoy_model *model = convoy_registry_at(supervisor->registry, number);
-    if (++supervisor->deaths[number] < DEATHS_TO_FAIL)
+    if (model == NULL || ++supervisor->deaths[number] < DEATHS_TO_FAIL)
         return;
     supervisor->retry[number] = false; /* trying again would go on killing workers that others need */
     if (model->state != CONVOY_MODEL_FAILED)
@@ -239,13 +320,14 @@ void convoy_loading_died(struct member *member)
 void convoy_loading_retry(struct member *member)
 {
     struct convoy_supervisor *supervisor = member->supervisor;
-    for (uint32_t i = 0; member->attached && i < supervisor->model_count; i++)
-        if (supervisor->retry[i] && !member->kept[i].loaded)
+    for (uint32_t i = 0; member->attached && i < convoy_registry_count(supervisor->registry); i++)
+        if (convoy_registry_at(supervisor->registry, i) != NULL && supervisor->retry[i] &&
+            !member->kept[i].loaded && member->asked[i] == 0)
             send_load(member, convoy_registry_at(supervisor->registry, i));
 }
 
 void convoy_loading_forget(struct member *member)
 {
-    for (uint32_t i = 0; i < member->supervisor->model_count; i++)
+    for (uint32_t i = 0; i < CONVOY_MAX_MODELS; i++)
         free(member->kept[i].layers);
 }

@@ -5,10 +5,17 @@
 #include "server/worker_message.h"
 
 struct member;
+struct convoy_supervisor;
 
 /* The worker said HELLO: hands it the channel (once its size is known) and every model that is not FAILED,
  * those whose images wait first. */
 void convoy_loading_begin(struct member *member);
+/* Every worker is asked to load the model, from the beginning. */
+void convoy_loading_load(struct convoy_supervisor *supervisor, const struct convoy_model *model);
+/* Every worker that has it is told to unload it. */
+void convoy_loading_unload(struct convoy_supervisor *supervisor, const struct convoy_model *model);
+/* Has the worker not answered yet for the model with this number, which is to be served? */
+bool convoy_loading_waits(const struct member *member, uint32_t number);
 /* The worker mapped the channel: what it loaded before is served from now on. */
 void convoy_loading_attached(struct member *member);
 /* LOADED or FAILED came. */

@@ -33,6 +33,7 @@ static int serve(const struct convoy_config *config, const struct convoy_options
     struct convoy_error error;
     struct convoy_registry *registry = NULL;
     struct convoy_supervisor *supervisor = NULL;
+    struct convoy_manager *manager = NULL;
     struct convoy_http *http = NULL;
     struct convoy_service service;
     struct convoy_lifecycle life;
@@ -46,9 +47,10 @@ static int serve(const struct convoy_config *config, const struct convoy_options
     }
     uv_loop_init(&loop);
     if (convoy_service_socket(&inherited_fd, &error) != 0 ||
-        convoy_registry_open(config, metrics, &registry, &error) != 0 ||
+        convoy_registry_new(config, metrics, &registry, &error) != 0 ||
         convoy_supervisor_new(&loop, config, registry, metrics, &supervisor, &error) != 0 ||
-        convoy_http_start(config, registry, supervisor, metrics, inherited_fd, &http, &error) != 0) {
+        convoy_manager_new(&loop, config, registry, supervisor, &manager, &error) != 0 ||
+        convoy_http_start(config, registry, supervisor, manager, metrics, inherited_fd, &http, &error) != 0) {
         status = complain(&error);
         goto done;
     }
@@ -63,10 +65,12 @@ static int serve(const struct convoy_config *config, const struct convoy_options
                                      .options = options,
                                      .registry = registry,
                                      .supervisor = supervisor,
+                                     .manager = manager,
                                      .http = http,
                                      .service = &service};
     if (convoy_lifecycle_start(&life, &error) != 0) {
         status = complain(&error);
+        convoy_manager_stop(manager);
         convoy_http_stop(http);
         goto done;
     }
@@ -83,12 +87,14 @@ static int serve(const struct convoy_config *config, const struct convoy_options
         convoy_log(CONVOY_LOG_WARNING, "there is no model to serve: put one at NAME/VERSION/model.onnx",
                    CONVOY_STR("models", config->models));
     convoy_service_start(&service);
+    convoy_manager_start(manager);
     convoy_supervisor_start(supervisor);
     uv_run(&loop, UV_RUN_DEFAULT);
     convoy_log(CONVOY_LOG_INFO, "convoyd ends");
     status = 0;
 done:
     uv_loop_close(&loop);
+    convoy_manager_free(manager);
     convoy_supervisor_free(supervisor);
     convoy_registry_close(registry);
     convoy_metrics_free(metrics);

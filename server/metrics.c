@@ -380,3 +380,11 @@ void convoy_metrics_model_ready(struct convoy_metrics *metrics, const char *mode
     convoy_metrics_label(labels, sizeof labels, "version", version);
     set_series(metrics, CONVOY_FAMILY_MODEL_READY, labels, ready);
 }
+
+void convoy_metrics_model_failure(struct convoy_metrics *metrics, const char *model, const char *version)
+{
+    char labels[CONVOY_LABEL_BYTES] = "";
+    convoy_metrics_label(labels, sizeof labels, "model", model);
+    convoy_metrics_label(labels, sizeof labels, "version", version);
+    add_to_series(metrics, CONVOY_FAMILY_MODEL_FAILURES, labels, 1);
+}

@@ -78,6 +78,8 @@ void convoy_metrics_weight_bytes(struct convoy_metrics *metrics, const char *mod
                                  const char *device, uint64_t bytes);
 void convoy_metrics_model_ready(struct convoy_metrics *metrics, const char *model, const char *version,
                                 bool ready);
+/* It could not be loaded, or not be served any more. */
+void convoy_metrics_model_failure(struct convoy_metrics *metrics, const char *model, const char *version);
 
 /* The text of GET /metrics (Content-Type: text/plain; version=0.0.4; charset=utf-8), malloc'd,
  * NUL-terminated, *length without the NUL; NULL when memory is out. Series are sorted by their labels. In a

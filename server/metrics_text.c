@@ -58,6 +58,8 @@ static const struct {
                                      "Memory of the device when a model was last loaded, unloaded or tuned."},
     [CONVOY_FAMILY_WEIGHT_BYTES] = {"weight_bytes", "gauge", "Weights resident on the device."},
     [CONVOY_FAMILY_MODEL_READY] = {"model_ready", "gauge", "1 when the model answers, 0 when it does not."},
+    [CONVOY_FAMILY_MODEL_FAILURES] = {"model_failures_total", "counter",
+                                      "Readings of a model's files that could not be served."},
 };
 
 static int by_series(const void *left, const void *right)

@@ -1,8 +1,13 @@
-/* The models that the front knows: what the repository and the configuration say, and what workers learnt.
+/* A model: one version of a network, as one reading of its files found it.
  *
- * Threads: name, version, path and number never change. State, shapes and labels change under the registry's
- * lock and are read through snapshots: convoy_model_view() copies what a request needs. Label tables are
- * counted, so that SIGHUP can replace them under running requests. */
+ * When files change a new record is made (a generation) that is loaded beside the old one; requests that are
+ * bound to the old one finish there. So what a request is answered with never changes under it.
+ *
+ * Threads: number, names, paths and configuration do not change while anybody holds the record. State, shape
+ * and labels change under the registry's lock and are read through snapshots: convoy_model_view() copies what
+ * a request needs. Label tables are counted, so that SIGHUP can replace them under running requests. A model
+ * that a registry function returned is held, and so is that of a view: it is let go with
+ * convoy_model_release() or convoy_model_view_end(), and its record lives until then. */
 #ifndef CONVOY_SERVER_MODEL_H
 #define CONVOY_SERVER_MODEL_H
 
@@ -17,7 +22,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum convoy_model_state { CONVOY_MODEL_LOADING, CONVOY_MODEL_READY, CONVOY_MODEL_FAILED };
+enum convoy_model_state {
+    CONVOY_MODEL_UNLOADED, /* known, and on no device */
+    CONVOY_MODEL_LOADING,
+    CONVOY_MODEL_READY,
+    CONVOY_MODEL_FAILED,
+    CONVOY_MODEL_UNLOADING /* answers those that are bound to it, and takes nobody any more */
+};
 
 /* What a worker's LOADED says. */
 struct convoy_model_shape {
@@ -36,19 +47,37 @@ struct convoy_model_shape {
 struct convoy_labels; /* a counted label list */
 
 struct convoy_model {
-    uint32_t number; /* its index in the registry, as in the channel's slot headers */
+    uint32_t
+        number; /* its place in the registry, as in the channel's slot headers; used again once it is free */
+    uint32_t version_number;
+    uint64_t generation; /* later readings have larger ones; of all records one each */
     char *name, *version;
-    char *path;   /* of model.onnx: handed to workers, never opened here */
-    char *folder; /* models/NAME */
+    char *path;            /* of model.onnx: handed to workers, never opened here */
+    char *folder;          /* models/NAME */
+    uint64_t stamp, bytes; /* as struct convoy_repository_entry */
     struct convoy_model_metrics *metrics;
     struct convoy_statistics *statistics; /* of this version; NULL when its configuration is unusable */
     struct convoy_model_config
         *config; /* NULL when unusable; its max_delay_us changes at SIGHUP, on the control loop */
 
-    _Atomic uint32_t loads; /* how often a worker loaded it: answers of before are not those of after */
+    _Atomic uint32_t load;    /* which loading of any model its answers come from; changes with each */
+    _Atomic uint32_t holders; /* requests and views */
+    _Atomic uint64_t used_us; /* when a request last asked for it */
+
+    /* the control loop's own */
+    struct {
+        bool present;          /* its files are there, as far as the last look went */
+        bool newest;           /* reading of its files */
+        bool wanted;           /* to be served: the newest reading of a version that its policy takes */
+        bool covered;          /* every wanted one of its name is READY: what is not wanted may go */
+        bool resting;          /* wanted, and unloaded to make room until somebody asks for it */
+        bool no_room;          /* FAILED for want of memory */
+        uint64_t weight_bytes; /* of the device where it takes most; 0: not known yet */
+    } plan;
 
     /* under the registry's lock */
     enum convoy_model_state state;
+    bool rests;                      /* as plan.resting */
     char reason[CONVOY_ERROR_BYTES]; /* why it is FAILED */
     struct convoy_model_shape shape; /* valid once READY, unchanged thereafter */
     struct convoy_labels *labels;
@@ -58,6 +87,7 @@ struct convoy_model {
 struct convoy_model_view {
     struct convoy_model *model;
     enum convoy_model_state state;
+    bool rests; /* UNLOADED until somebody asks for it */
     char reason[CONVOY_ERROR_BYTES];
     struct convoy_model_shape shape;
     struct convoy_labels *labels;
@@ -68,29 +98,19 @@ struct convoy_model_view {
 
 struct convoy_registry;
 
-/* Scans config->models. A model whose config.json or labels are unusable is in the list, FAILED. */
-int convoy_registry_open(const struct convoy_config *config, struct convoy_metrics *metrics,
-                         struct convoy_registry **registry, struct convoy_error *error);
-void convoy_registry_close(struct convoy_registry *registry);
-
-uint32_t convoy_registry_count(const struct convoy_registry *registry);
-struct convoy_model *convoy_registry_at(struct convoy_registry *registry, uint32_t number);
-
-/* version NULL: the highest number. name NULL: the default model (the configured one, or the only one).
- * Returns NULL when there is none; *why is then a sentence for the user. */
-struct convoy_model *convoy_registry_find(struct convoy_registry *registry, const char *name,
-                                          const char *version, struct convoy_error *why);
-/* True when name was not given and no default can be chosen (a 400, not a 404). */
-bool convoy_registry_default_missing(const struct convoy_registry *registry);
-
-/* "a, b, c": the models' names, for messages. Returns text. */
-const char *convoy_registry_names(const struct convoy_registry *registry, char *text, size_t capacity);
+void convoy_model_hold(struct convoy_model *model);
+void convoy_model_release(struct convoy_model *model); /* NULL is allowed */
 
 void convoy_model_view(struct convoy_registry *registry, struct convoy_model *model,
                        struct convoy_model_view *view);
 /* One more release is due: for a copy of view. */
 void convoy_model_view_hold(struct convoy_model_view *view);
 void convoy_model_view_end(struct convoy_model_view *view);
+/* Does it take requests, or at least those that are bound to it? */
+static inline bool convoy_model_view_answers(const struct convoy_model_view *view)
+{
+    return view->state == CONVOY_MODEL_READY || view->state == CONVOY_MODEL_UNLOADING;
+}
 
 /* The text of class index; valid until convoy_model_view_end(). Classes beyond the table are their number,
  * written into buffer (at least 16 bytes). */
@@ -101,12 +121,18 @@ const char *convoy_model_label(const struct convoy_model_view *view, uint32_t in
 const char *convoy_model_label_file(const struct convoy_model_view *view);
 
 /* State changes, from the control loop. A model becomes READY with the first worker that loaded it. */
+void convoy_model_loading(struct convoy_registry *registry, struct convoy_model *model);
 void convoy_model_ready(struct convoy_registry *registry, struct convoy_model *model,
                         const struct convoy_model_shape *shape);
 /* What its worker computes in, when tuning has changed that. */
 void convoy_model_precision(struct convoy_registry *registry, struct convoy_model *model,
                             const char *precision);
 void convoy_model_failed(struct convoy_registry *registry, struct convoy_model *model, const char *reason);
+void convoy_model_unloading(struct convoy_registry *registry, struct convoy_model *model);
+/* rests: it is loaded again when somebody asks for it. */
+void convoy_model_unloaded(struct convoy_registry *registry, struct convoy_model *model, bool rests);
+/* A worker loaded it (again): answers of before are not those of after. */
+void convoy_model_loaded(struct convoy_registry *registry, struct convoy_model *model);
 
 /* Counting, in /metrics under the model's name and in the statistics of its version, so that the two agree.
  * Any thread; see both headers for what it costs. */
@@ -122,17 +148,5 @@ void convoy_model_ran(struct convoy_model *model, struct convoy_device_metrics *
 /* An image was looked up in the response cache, in ns nanoseconds; what was missed was inserted. */
 void convoy_model_looked_up(struct convoy_model *model, bool hit, uint64_t ns);
 void convoy_model_inserted(struct convoy_model *model, uint64_t ns);
-
-bool convoy_registry_any_ready(struct convoy_registry *registry);
-/* How many models are in each state. */
-struct convoy_model_states {
-    uint32_t loading, ready, failed;
-};
-void convoy_registry_states(struct convoy_registry *registry, struct convoy_model_states *states);
-/* Every model is READY or FAILED and one is READY. */
-bool convoy_registry_settled(struct convoy_registry *registry);
-
-/* Reads labels and batching delays again (SIGHUP). Errors are logged, the old values stay. */
-void convoy_registry_reload(struct convoy_registry *registry, const struct convoy_config *config);
 
 #endif

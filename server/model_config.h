@@ -9,6 +9,7 @@
 #include "engine/base/error.h"
 #include "server/config.h"
 #include "server/label_file.h"
+#include "server/version_policy.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -37,6 +38,7 @@ struct convoy_model_config {
     enum convoy_model_precision precision;
     struct convoy_batching batching; /* the daemon's where the model's file says nothing */
     bool response_cache;             /* takes part in the daemon's, where that is on */
+    struct convoy_version_policy versions;
     struct convoy_label_list labels; /* empty: a class's label is its index as text */
 };
 

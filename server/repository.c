@@ -73,6 +73,55 @@ static int find_problem(const char *folder, const char *version, const char *pat
     return length < 0 ? -ENOMEM : 0;
 }
 
+static bool is_note(const char *name)
+{
+    size_t length = strlen(name);
+    return length > 3 && strcmp(name + length - 3, ".md") == 0;
+}
+
+/* FNV-1a, 64 bits (Fowler, Noll, Vo). */
+static uint64_t mix(uint64_t hash, const void *bytes, size_t length)
+{
+    const unsigned char *at = bytes;
+    for (size_t i = 0; i < length; i++)
+        hash = (hash ^ at[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+/* What the files of a folder look like from outside, in any order, so that they need not be read to see a
+ * change; *bytes grows by their sizes. A folder that cannot be read has none. */
+static uint64_t stamp_of(const char *folder, uint64_t *bytes)
+{
+    uint64_t stamp = 0;
+    DIR *directory = opendir(folder);
+    const struct dirent *item;
+    struct stat status;
+    while (directory != NULL && (item = readdir(directory)) != NULL) {
+        if (item->d_name[0] == '.' || is_note(item->d_name) ||
+            fstatat(dirfd(directory), item->d_name, &status, 0) != 0 || !S_ISREG(status.st_mode))
+            continue;
+        const uint64_t looks[] = {(uint64_t)status.st_size, (uint64_t)status.st_ino,
+                                  (uint64_t)status.st_mtim.tv_sec, (uint64_t)status.st_mtim.tv_nsec};
+        uint64_t hash = mix(UINT64_C(0xcbf29ce484222325), item->d_name, strlen(item->d_name));
+        stamp += mix(hash, looks, sizeof looks);
+        *bytes += (uint64_t)status.st_size;
+    }
+    if (directory != NULL)
+        closedir(directory);
+    return stamp;
+}
+
+/* The version's own files, and those that all versions of the model share. */
+static void stamp_entry(struct convoy_repository_entry *entry)
+{
+    char *own = NULL;
+    uint64_t shared_bytes = 0;
+    if (asprintf(&own, "%s/%s", entry->folder, entry->version) < 0)
+        return;
+    entry->stamp = 3 * stamp_of(own, &entry->bytes) + stamp_of(entry->folder, &shared_bytes);
+    free(own);
+}
+
 static int add_entry(struct convoy_repository *repository, const char *name, const char *version,
                      const char *folder)
 {
@@ -95,6 +144,7 @@ static int add_entry(struct convoy_repository *repository, const char *name, con
         free_entry(&entry);
         return -ENOMEM;
     }
+    stamp_entry(&entry);
     repository->entries[count] = entry;
     repository->entry_count++;
     return 0;

@@ -22,6 +22,10 @@ struct convoy_repository_entry {
     char *folder;    /* models/NAME: config.json and labels.txt are here */
     char *path;      /* models/NAME/VERSION/model.onnx */
     char *problem;   /* NULL, or a sentence why it cannot be served: the model is FAILED */
+    uint64_t bytes;  /* of the files of its folder: what it will take on a device, roughly */
+    /* Another one when a file was written, replaced, added or removed: of the version's folder, or of
+     * models/NAME (whose files *.md do not count). From names, sizes, inodes and times of modification. */
+    uint64_t stamp;
 };
 
 struct convoy_repository_note {

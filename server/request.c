@@ -3,6 +3,7 @@
 #include "engine/base/clock.h"
 #include "server/body_memory.h"
 #include "server/http_internal.h"
+#include "server/model_wait.h"
 
 #include <inttypes.h>
 #include <microhttpd.h>
@@ -66,6 +67,8 @@ static bool grow_body(struct convoy_request *request, size_t capacity)
 void convoy_request_free(struct convoy_request *request)
 {
     drop_body(request);
+    convoy_model_wait_drop(request);
+    convoy_model_release(request->model);
     free(request);
 }
 

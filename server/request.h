@@ -16,6 +16,7 @@
 struct MHD_Connection;
 struct convoy_http;
 struct convoy_infer;
+struct convoy_model_wait;
 struct convoy_rows;
 
 struct convoy_request {
@@ -39,9 +40,12 @@ struct convoy_request {
     int refusal; /* the status of an answer that was known before the body; 0: none */
     struct convoy_error refusal_reason;
 
-    const struct convoy_model *model; /* for the metrics: the model that was asked for, once it is known */
-    struct convoy_infer *infer;       /* of an inference request, once its model is known */
-    struct convoy_rows *rows;         /* once they are admitted */
+    struct convoy_model *model; /* the model that was asked for, once it is known; held */
+    struct convoy_model_wait
+        *wait;                  /* the connection is suspended until the model manager has done something */
+    bool woke;                  /* the model was woken for this request */
+    struct convoy_infer *infer; /* of an inference request, once its model is known */
+    struct convoy_rows *rows;   /* once they are admitted */
 };
 
 /* NULL when memory is out. target is the request line's, before decoding; it is not kept. */

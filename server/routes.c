@@ -30,6 +30,8 @@ const struct convoy_route convoy_routes[] = {
     {CONVOY_GET, "/v2/models/{model}/versions/{version}/stats", convoy_v2_model_statistics, false},
     {CONVOY_GET, "/v2/models/{model}/versions/{version}/config", convoy_v2_config, false},
     {CONVOY_POST, "/v2/repository/index", convoy_v2_repository_index, true},
+    {CONVOY_POST, "/v2/repository/models/{model}/load", convoy_v2_repository_load, true},
+    {CONVOY_POST, "/v2/repository/models/{model}/unload", convoy_v2_repository_unload, true},
     {CONVOY_GET, "/v2/systemsharedmemory/status", convoy_v2_shared_memory_status, false},
     {CONVOY_GET, "/v2/systemsharedmemory/region/{region}/status", convoy_v2_shared_memory_status, false},
     {CONVOY_POST, "/v2/systemsharedmemory/region/{region}/register", convoy_v2_shared_memory_register, true},

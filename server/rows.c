@@ -83,7 +83,7 @@ static bool look_up(struct convoy_rows *rows, uint32_t index, const void *bytes,
     uint64_t begun_ns = convoy_now_ns();
     const struct convoy_response_key key = {
         .model = model->number,
-        .load = atomic_load_explicit(&model->loads, memory_order_relaxed),
+        .load = atomic_load_explicit(&model->load, memory_order_relaxed),
         .form = convoy_row_form(rows->source),
         .row = bytes,
         .row_bytes = length,

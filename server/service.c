@@ -98,7 +98,11 @@ static void describe(const struct convoy_service *service, const struct convoy_m
 {
     uint32_t all = states->loading + states->ready + states->failed;
     int length;
-    if (all == 0)
+    if (all == 0 && states->unloaded > 0)
+        length =
+            snprintf(text, size, "serving no model, %" PRIu32 " known: POST /v2/repository/models/NAME/load",
+                     states->unloaded);
+    else if (all == 0)
         length = snprintf(text, size, "there is no model to serve: put one at %s/NAME/VERSION/model.onnx",
                           service->config->models);
     else if (states->loading > 0)

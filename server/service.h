@@ -20,7 +20,7 @@
 #include "engine/base/error.h"
 #include "server/config.h"
 #include "server/http.h"
-#include "server/model.h"
+#include "server/registry.h"
 #include "server/supervisor.h"
 
 #include <uv.h>

@@ -36,6 +36,12 @@ void convoy_slot_size_add(struct convoy_channel_size *size, const struct convoy_
     size->output_bytes = larger(size->output_bytes, max_batch * outputs_of(shape));
 }
 
+void convoy_slot_size_at_least(struct convoy_channel_size *size, uint64_t input_bytes, uint64_t output_bytes)
+{
+    size->input_bytes = larger(size->input_bytes, input_bytes);
+    size->output_bytes = larger(size->output_bytes, output_bytes);
+}
+
 void convoy_slot_size_end(struct convoy_channel_size *size, const struct convoy_config *config)
 {
     size->slots = config->worker.slots;

@@ -12,6 +12,8 @@ void convoy_slot_size_begin(struct convoy_channel_size *size);
 /* Makes room for max_batch of the model's 8-bit rows, for one float row at least, and for their outputs. */
 void convoy_slot_size_add(struct convoy_channel_size *size, const struct convoy_model_shape *shape,
                           uint32_t max_batch);
+/* Room for models that are not known yet. */
+void convoy_slot_size_at_least(struct convoy_channel_size *size, uint64_t input_bytes, uint64_t output_bytes);
 /* Applies worker.slot_bytes and the bound of CONVOY_SLOT_MAX_BYTES. */
 void convoy_slot_size_end(struct convoy_channel_size *size, const struct convoy_config *config);
 /* -E2BIG with both sizes when not even one 8-bit row and its outputs fit a slot. */

@@ -17,6 +17,7 @@ struct batches {
 };
 
 struct convoy_statistics {
+    atomic_uint holders;
     _Atomic uint64_t last_run_ms;
     struct duration success, fail, queue;
     struct lookups hit, miss;
@@ -39,14 +40,23 @@ struct convoy_statistics *convoy_statistics_new(uint32_t max_batch)
     struct convoy_statistics *statistics =
         calloc(1, sizeof *statistics + max_batch * sizeof statistics->batches[0]);
 
-    if (statistics != NULL)
-        statistics->max_batch = max_batch;
+    if (statistics == NULL)
+        return NULL;
+    statistics->max_batch = max_batch;
+    atomic_init(&statistics->holders, 1);
     return statistics;
 }
 
-void convoy_statistics_free(struct convoy_statistics *statistics)
+struct convoy_statistics *convoy_statistics_hold(struct convoy_statistics *statistics)
 {
-    free(statistics);
+    atomic_fetch_add(&statistics->holders, 1);
+    return statistics;
+}
+
+void convoy_statistics_release(struct convoy_statistics *statistics)
+{
+    if (statistics != NULL && atomic_fetch_sub(&statistics->holders, 1) == 1)
+        free(statistics);
 }
 
 static void count(struct duration *duration, uint64_t us)

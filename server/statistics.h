@@ -20,9 +20,12 @@ struct convoy_batch_times {
 };
 
 /* max_batch: the most images that a batch has. NULL when memory is out: the functions below take NULL, count
- * nothing and read 0. The caller frees with convoy_statistics_free(). */
+ * nothing and read 0. The caller gives up its hold with convoy_statistics_release(); the
+ * last one frees. */
 struct convoy_statistics *convoy_statistics_new(uint32_t max_batch);
-void convoy_statistics_free(struct convoy_statistics *statistics);
+void convoy_statistics_release(struct convoy_statistics *statistics); /* NULL is allowed */
+/* One more release is due; returns statistics. */
+struct convoy_statistics *convoy_statistics_hold(struct convoy_statistics *statistics);
 
 /* A request was answered, well or not, us after its last byte. */
 void convoy_statistics_answered(struct convoy_statistics *statistics, bool well, uint64_t us);

@@ -28,7 +28,8 @@ static void start_member(struct member *member)
     struct convoy_error error;
     member->attached = member->greeted = member->serving = member->completed = false;
     member->loading = NO_MODEL;
-    memset(member->answered, 0, supervisor->model_count);
+    memset(member->answered, 0, CONVOY_MAX_MODELS * sizeof *member->answered);
+    memset(member->asked, 0, CONVOY_MAX_MODELS * sizeof *member->asked);
     const char *tune = convoy_heartbeat_tune(member);
     int code = convoy_worker_start(&member->worker, supervisor->backend, tune, &error);
     if (code != 0) {
@@ -48,15 +49,17 @@ static int add_member(struct convoy_supervisor *supervisor, uint32_t device, str
     struct member *member = calloc(1, sizeof *member);
     if (member == NULL)
         return convoy_fail(error, -ENOMEM, "out of memory for a worker");
-    member->answered = calloc(supervisor->model_count + 1, 1);
-    member->kept = calloc(supervisor->model_count + 1, sizeof *member->kept);
-    int code = member->answered == NULL || member->kept == NULL
+    member->answered = calloc(CONVOY_MAX_MODELS, sizeof *member->answered);
+    member->asked = calloc(CONVOY_MAX_MODELS, sizeof *member->asked);
+    member->kept = calloc(CONVOY_MAX_MODELS, sizeof *member->kept);
+    int code = member->answered == NULL || member->asked == NULL || member->kept == NULL
                    ? convoy_fail(error, -ENOMEM, "out of memory for a worker")
-                   : convoy_worker_prepare(&member->worker, supervisor->loop, device, supervisor->model_count,
+                   : convoy_worker_prepare(&member->worker, supervisor->loop, device, CONVOY_MAX_MODELS,
                                            supervisor->config->worker.streams, supervisor->config->cache_dir,
                                            &supervisor->events, member, error);
     if (code != 0) {
         free(member->answered);
+        free(member->asked);
         free(member->kept);
         free(member);
         return code;
@@ -293,17 +296,47 @@ static void on_batcher_timer(uv_poll_t *poll, int status, int events)
     convoy_batcher_tick(supervisor->batcher);
 }
 
+static void set_limits(struct convoy_supervisor *supervisor, const struct convoy_model *model)
+{
+    const struct convoy_batching *batching = &model->config->batching;
+    convoy_batcher_set_limits(supervisor->batcher, model,
+                              &(struct convoy_batcher_limits){batching->max_batch, batching->max_delay_us,
+                                                              batching->max_queue, batching->weight});
+}
+
 void convoy_supervisor_new_limits(struct convoy_supervisor *supervisor)
 {
-    for (uint32_t i = 0; i < supervisor->model_count; i++) {
-        struct convoy_model *model = convoy_registry_at(supervisor->registry, i);
-        if (model->config == NULL)
-            continue;
-        convoy_batcher_set_limits(supervisor->batcher, model,
-                                  &(struct convoy_batcher_limits){
-                                      model->config->batching.max_batch, model->config->batching.max_delay_us,
-                                      model->config->batching.max_queue, model->config->batching.weight});
+    for (uint32_t i = 0; i < convoy_registry_count(supervisor->registry); i++) {
+        const struct convoy_model *model = convoy_registry_at(supervisor->registry, i);
+        if (model != NULL && model->config != NULL)
+            set_limits(supervisor, model);
     }
+}
+
+void convoy_supervisor_load(struct convoy_supervisor *supervisor, const struct convoy_model *model)
+{
+    convoy_batcher_model_new(supervisor->batcher, model);
+    set_limits(supervisor, model);
+    convoy_loading_load(supervisor, model);
+}
+
+bool convoy_supervisor_released(struct convoy_supervisor *supervisor, const struct convoy_model *model)
+{
+    for (uint32_t i = 0; i < supervisor->member_count; i++)
+        if (supervisor->members[i]->asked[model->number] > 0)
+            return false;
+    return convoy_batcher_model_idle(supervisor->batcher, model);
+}
+
+void convoy_supervisor_unload(struct convoy_supervisor *supervisor, const struct convoy_model *model)
+{
+    convoy_loading_unload(supervisor, model);
+}
+
+void convoy_supervisor_tell(struct convoy_supervisor *supervisor, void (*changed)(void *), void *context)
+{
+    supervisor->changed = changed;
+    supervisor->changed_context = context;
 }
 
 int convoy_supervisor_new(uv_loop_t *loop, const struct convoy_config *config,
@@ -317,19 +350,18 @@ int convoy_supervisor_new(uv_loop_t *loop, const struct convoy_config *config,
     supervisor->config = config;
     supervisor->registry = registry;
     supervisor->metrics = metrics;
-    supervisor->model_count = convoy_registry_count(registry);
     supervisor->events = (struct convoy_worker_events){on_message, on_finished_slots, on_gone};
     supervisor->on_restart = on_restart;
     snprintf(supervisor->backend, sizeof supervisor->backend, "%s",
              convoy_backend_choice_text(config->backend));
     int code =
-        convoy_batcher_new(supervisor->model_count, CONVOY_MAX_DEVICES, metrics, &supervisor->batcher, error);
+        convoy_batcher_new(CONVOY_MAX_MODELS, CONVOY_MAX_DEVICES, metrics, &supervisor->batcher, error);
     if (code != 0) {
         free(supervisor);
         return code;
     }
-    supervisor->deaths = calloc(supervisor->model_count + 1, sizeof *supervisor->deaths);
-    supervisor->retry = calloc(supervisor->model_count + 1, sizeof *supervisor->retry);
+    supervisor->deaths = calloc(CONVOY_MAX_MODELS, sizeof *supervisor->deaths);
+    supervisor->retry = calloc(CONVOY_MAX_MODELS, sizeof *supervisor->retry);
     if (supervisor->deaths == NULL || supervisor->retry == NULL) {
         free(supervisor->deaths);
         free(supervisor->retry);
@@ -337,7 +369,6 @@ int convoy_supervisor_new(uv_loop_t *loop, const struct convoy_config *config,
         free(supervisor);
         return convoy_fail(error, -ENOMEM, "out of memory for the supervisor");
     }
-    convoy_supervisor_new_limits(supervisor);
     atomic_store(&supervisor->turned_us, convoy_now_us());
     atomic_store(&supervisor->last_up_us, 0);
     *result = supervisor;
@@ -405,6 +436,7 @@ void convoy_supervisor_free(struct convoy_supervisor *supervisor)
         convoy_worker_free(&member->worker);
         convoy_loading_forget(member);
         free(member->answered);
+        free(member->asked);
         free(member->kept);
         free(member);
     }
@@ -433,9 +465,8 @@ bool convoy_supervisor_loads(const struct convoy_supervisor *supervisor)
 {
     for (uint32_t i = 0; i < supervisor->member_count; i++) {
         const struct member *member = supervisor->members[i];
-        for (uint32_t model = 0; model < supervisor->model_count; model++)
-            if (member->worker.running && member->greeted && !member->answered[model] &&
-                convoy_registry_at(supervisor->registry, model)->state != CONVOY_MODEL_FAILED)
+        for (uint32_t model = 0; model < convoy_registry_count(supervisor->registry); model++)
+            if (member->worker.running && member->greeted && convoy_loading_waits(member, model))
                 return true;
     }
     return false;

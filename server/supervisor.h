@@ -9,7 +9,7 @@
 #include "server/batcher.h"
 #include "server/config.h"
 #include "server/metrics.h"
-#include "server/model.h"
+#include "server/registry.h"
 
 #include <uv.h>
 
@@ -29,6 +29,18 @@ void convoy_supervisor_free(struct convoy_supervisor *supervisor);
 
 /* Draining turned on: health says so from now on. */
 void convoy_supervisor_drain(struct convoy_supervisor *supervisor);
+/* Has every worker load the model, whose state is LOADING; its images are taken once the first has. changed()
+ * tells of it. What was known under its number is forgotten. */
+void convoy_supervisor_load(struct convoy_supervisor *supervisor, const struct convoy_model *model);
+/* Does nothing of the model wait or run, and is no worker about to load it? */
+bool convoy_supervisor_released(struct convoy_supervisor *supervisor, const struct convoy_model *model);
+/* Has every worker unload the model, which is released and is not asked for any more. */
+void convoy_supervisor_unload(struct convoy_supervisor *supervisor, const struct convoy_model *model);
+/* changed() is called on the loop after models became READY or FAILED, from within the supervisor: it may not
+ * call back. */
+void convoy_supervisor_tell(struct convoy_supervisor *supervisor, void (*changed)(void *context),
+                            void *context);
+
 /* Takes over batching delays (SIGHUP). */
 void convoy_supervisor_new_limits(struct convoy_supervisor *supervisor);
 

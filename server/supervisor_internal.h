@@ -36,6 +36,7 @@ struct member {
     uint32_t counter_count; /* names of counters that it may export */
     char counters[MAX_COUNTERS][48];
     uint8_t *answered;        /* by model: LOADED or FAILED came */
+    uint32_t *asked;          /* by model: LOADs that were not answered yet */
     struct kept_answer *kept; /* by model */
     uint64_t backoff_ms;
     uv_timer_t restart;
@@ -50,7 +51,7 @@ struct convoy_supervisor {
     struct convoy_worker_events events;
     uv_timer_cb on_restart;
     char backend[16]; /* what workers are started with; "auto" until the first HELLO */
-    uint32_t model_count, member_count, up;
+    uint32_t member_count, up;
     struct member *members[CONVOY_MAX_DEVICES];
     uint8_t *deaths; /* by model: workers that its loading killed */
     bool *retry;     /* by model: FAILED after it was READY, and asked for again */
@@ -61,6 +62,8 @@ struct convoy_supervisor {
     uv_poll_t batcher_timer;
     void (*stopped)(void *context);
     void *stopped_context;
+    void (*changed)(void *context); /* a model became READY or FAILED; NULL: nobody asks */
+    void *changed_context;
 
     atomic_ullong turned_us, last_up_us;
     atomic_bool any_up, draining;

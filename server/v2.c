@@ -47,7 +47,8 @@ bool convoy_v2_server(struct convoy_request *request)
     convoy_text_add(&text, "{\"name\":\"convoyd\",\"version\":");
     convoy_text_string(&text, CONVOY_VERSION);
     convoy_text_add(&text, ",\"extensions\":[\"binary_tensor_data\",\"classification\",\"classify\","
-                           "\"model_configuration\",\"schedule_policy\",\"statistics\","
+                           "\"model_configuration\",\"model_repository\",\"schedule_policy\","
+                           "\"statistics\","
                            "\"system_shared_memory\",\"trace\"]}\n");
     return convoy_v2_respond(request, MHD_HTTP_OK, &text);
 }
@@ -112,26 +113,35 @@ void convoy_v2_write_state(const struct convoy_model_view *view, const char *sta
     convoy_text_add(text, ",\"state\":");
     convoy_text_string(text, state);
     convoy_text_add(text, ",\"reason\":");
-    convoy_text_string(text, view->state == CONVOY_MODEL_FAILED ? view->reason : "");
+    convoy_text_string(text, view->reason);
     convoy_text_add(text, "}");
 }
 
 bool convoy_v2_models(struct convoy_request *request)
 {
-    static const char *const states[] = {
-        [CONVOY_MODEL_LOADING] = "LOADING", [CONVOY_MODEL_READY] = "READY", [CONVOY_MODEL_FAILED] = "FAILED"};
-    struct convoy_registry *registry = request->http->registry;
+    static const char *const states[] = {[CONVOY_MODEL_LOADING] = "LOADING",
+                                         [CONVOY_MODEL_READY] = "READY",
+                                         [CONVOY_MODEL_FAILED] = "FAILED",
+                                         [CONVOY_MODEL_UNLOADING] = NULL};
     struct convoy_text text = {0};
+    struct convoy_model_list list;
+    bool first = true;
 
+    if (convoy_registry_list(request->http->registry, NULL, &list, NULL) != 0)
+        return false;
     convoy_text_add(&text, "{\"models\":[");
-    for (uint32_t i = 0; i < convoy_registry_count(registry); i++) {
-        struct convoy_model_view view;
-        if (i > 0)
+    for (uint32_t i = 0; i < list.count; i++) {
+        const struct convoy_model_view *view = &list.views[i];
+        /* One that rests answers whoever asks. */
+        const char *state = view->rests ? states[CONVOY_MODEL_READY] : states[view->state];
+        if (state == NULL)
+            continue;
+        if (!first)
             convoy_text_add(&text, ",");
-        convoy_model_view(registry, convoy_registry_at(registry, i), &view);
-        convoy_v2_write_state(&view, states[view.state], &text);
-        convoy_model_view_end(&view);
+        first = false;
+        convoy_v2_write_state(view, state, &text);
     }
+    convoy_model_list_end(&list);
     convoy_text_add(&text, "]}\n");
     return convoy_v2_respond(request, MHD_HTTP_OK, &text);
 }
@@ -160,21 +170,27 @@ static void write_outputs(const struct convoy_model_shape *shape, struct convoy_
     convoy_text_add(text, "]");
 }
 
-static void write_versions(struct convoy_registry *registry, const char *name, struct convoy_text *text)
+/* Those that are served, or about to be. False when memory is out. */
+static bool write_versions(struct convoy_registry *registry, const char *name, struct convoy_text *text)
 {
+    struct convoy_model_list list;
     bool first = true;
 
+    if (convoy_registry_list(registry, name, &list, NULL) != 0)
+        return false;
     convoy_text_add(text, ",\"versions\":[");
-    for (uint32_t i = 0; i < convoy_registry_count(registry); i++) {
-        const struct convoy_model *model = convoy_registry_at(registry, i);
-        if (strcmp(model->name, name) != 0)
+    for (uint32_t i = 0; i < list.count; i++) {
+        const struct convoy_model_view *view = &list.views[i];
+        if (!view->rests && (view->state == CONVOY_MODEL_UNLOADED || view->state == CONVOY_MODEL_UNLOADING))
             continue;
         if (!first)
             convoy_text_add(text, ",");
         first = false;
-        convoy_text_string(text, model->version);
+        convoy_text_string(text, view->model->version);
     }
     convoy_text_add(text, "]");
+    convoy_model_list_end(&list);
+    return true;
 }
 
 struct convoy_model *convoy_v2_ready_model(struct convoy_request *request, struct convoy_model_view *view,
@@ -200,7 +216,7 @@ bool convoy_v2_model(struct convoy_request *request)
         return answered;
     convoy_text_add(&text, "{\"name\":");
     convoy_text_string(&text, model->name);
-    write_versions(request->http->registry, model->name, &text);
+    text.failed = !write_versions(request->http->registry, model->name, &text) || text.failed;
     convoy_text_add(&text, ",\"platform\":");
     convoy_text_string(&text, view.shape.platform);
     write_input(&view.shape, &text);

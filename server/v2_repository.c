@@ -2,9 +2,13 @@
 
 #include "engine/base/json.h"
 #include "server/http_internal.h"
+#include "server/model_wait.h"
+#include "server/response.h"
 #include "server/v2_internal.h"
 
+#include <errno.h>
 #include <microhttpd.h>
+#include <stdio.h>
 
 /* Reads the body; *ready_only keeps its value where that says nothing. */
 static int read_body(const struct convoy_request *request, bool *ready_only, struct convoy_error *error)
@@ -24,33 +28,130 @@ static int read_body(const struct convoy_request *request, bool *ready_only, str
     return code;
 }
 
-/* Triton's states; it has no word of its own for a model that could not be loaded. */
-static const char *const states[] = {[CONVOY_MODEL_LOADING] = "LOADING",
-                                     [CONVOY_MODEL_READY] = "READY",
-                                     [CONVOY_MODEL_FAILED] = "UNAVAILABLE"};
+/* Triton's states; it has no word of its own for a model that could not be loaded, and says "unloaded" as the
+ * reason of one that is not to be served. */
+static const char *state_of(const struct convoy_model_view *view)
+{
+    switch (view->state) {
+    case CONVOY_MODEL_LOADING:
+        return "LOADING";
+    case CONVOY_MODEL_READY:
+        return "READY";
+    case CONVOY_MODEL_UNLOADING:
+        return "UNLOADING";
+    default:
+        return "UNAVAILABLE";
+    }
+}
+
+static void write_entry(struct convoy_model_view *view, struct convoy_text *text)
+{
+    if (view->state == CONVOY_MODEL_UNLOADED && view->reason[0] == '\0')
+        snprintf(view->reason, sizeof view->reason, "%s",
+                 view->rests ? "unloaded until it is asked for" : "unloaded");
+    convoy_v2_write_state(view, state_of(view), text);
+}
 
 bool convoy_v2_repository_index(struct convoy_request *request)
 {
-    struct convoy_registry *registry = request->http->registry;
     struct convoy_text text = {0};
+    struct convoy_model_list list;
     struct convoy_error error;
     bool ready_only = false, first = true;
 
     int code = read_body(request, &ready_only, &error);
     if (code != 0)
         return convoy_v2_respond_body_error(request, code, &error);
+    if (convoy_registry_list(request->http->registry, NULL, &list, NULL) != 0)
+        return false;
     convoy_text_add(&text, "[");
-    for (uint32_t i = 0; i < convoy_registry_count(registry); i++) {
-        struct convoy_model_view view;
-        convoy_model_view(registry, convoy_registry_at(registry, i), &view);
-        if (view.state == CONVOY_MODEL_READY || !ready_only) {
-            if (!first)
-                convoy_text_add(&text, ",");
-            first = false;
-            convoy_v2_write_state(&view, states[view.state], &text);
-        }
-        convoy_model_view_end(&view);
+    for (uint32_t i = 0; i < list.count; i++) {
+        if (ready_only && list.views[i].state != CONVOY_MODEL_READY)
+            continue;
+        if (!first)
+            convoy_text_add(&text, ",");
+        first = false;
+        write_entry(&list.views[i], &text);
     }
+    convoy_model_list_end(&list);
     convoy_text_add(&text, "]\n");
     return convoy_v2_respond(request, MHD_HTTP_OK, &text);
+}
+
+/* The body is empty or an object; of its parameters those are taken that change nothing here. */
+static int check_body(const struct convoy_request *request, struct convoy_error *error)
+{
+    static const char what[] = "the body";
+    static const char *const known[] = {"unload_dependents", NULL};
+    struct convoy_json root, parameters;
+    cJSON *document;
+
+    if (request->body_length == 0)
+        return 0;
+    int code = convoy_v2_body(request, &document, error);
+    if (code == 0)
+        code = convoy_json_root(document, what, &root, error);
+    if (code == 0)
+        code = convoy_json_object(&root, "parameters", &parameters, error);
+    if (code == 0 && convoy_json_known(&parameters, known, NULL) != 0)
+        code = convoy_fail(error, -EINVAL,
+                           "a model is loaded as it lies in the repository: parameters that replace its "
+                           "configuration or bring its files are not taken; write models/NAME/config.json");
+    cJSON_Delete(document);
+    return code;
+}
+
+static int status_of(int code)
+{
+    switch (code) {
+    case 0:
+        return MHD_HTTP_OK;
+    case -ENOENT:
+        return MHD_HTTP_NOT_FOUND;
+    case -ECANCELED:
+        return MHD_HTTP_SERVICE_UNAVAILABLE;
+    case -ENOMEM:
+        return MHD_HTTP_INTERNAL_SERVER_ERROR;
+    default:
+        return MHD_HTTP_BAD_REQUEST;
+    }
+}
+
+/* Has the manager do it, and answers when it has. */
+static bool run(struct convoy_request *request, enum convoy_errand_kind kind)
+{
+    struct convoy_text text = {0};
+    struct convoy_error error;
+
+    if (request->wait == NULL) {
+        int code = check_body(request, &error);
+        if (code != 0)
+            return convoy_v2_respond_body_error(request, code, &error);
+        if (!convoy_model_name_valid(request->path.model))
+            return convoy_respond_error(
+                request, MHD_HTTP_NOT_FOUND, CONVOY_RETRY_NONE,
+                "there is no such model: a name is 1 to 128 letters, digits, '.', '_' "
+                "or '-'");
+        if (convoy_model_wait_begin(request, kind, request->path.model, 0))
+            return true;
+        return convoy_respond_error(request, MHD_HTTP_SERVICE_UNAVAILABLE, CONVOY_RETRY_SOON,
+                                    "the server is stopping, or has no memory: send the request again");
+    }
+    int status = status_of(convoy_model_wait_end(request));
+    if (status != MHD_HTTP_OK)
+        return convoy_respond_error(
+            request, status, status == MHD_HTTP_SERVICE_UNAVAILABLE ? CONVOY_RETRY_SOON : CONVOY_RETRY_NONE,
+            request->refusal_reason.message);
+    convoy_text_add(&text, "{}\n");
+    return convoy_v2_respond(request, MHD_HTTP_OK, &text);
+}
+
+bool convoy_v2_repository_load(struct convoy_request *request)
+{
+    return run(request, CONVOY_ERRAND_LOAD);
+}
+
+bool convoy_v2_repository_unload(struct convoy_request *request)
+{
+    return run(request, CONVOY_ERRAND_UNLOAD);
 }

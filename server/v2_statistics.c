@@ -96,21 +96,21 @@ static void write_version(const struct convoy_model *model, struct convoy_text *
 /* Every version that is READY, of the model name or, when that is NULL, of all; how many there are. */
 static uint32_t write_ready(struct convoy_registry *registry, const char *name, struct convoy_text *text)
 {
+    struct convoy_model_list list;
     uint32_t written = 0;
 
-    for (uint32_t i = 0; i < convoy_registry_count(registry); i++) {
-        struct convoy_model *model = convoy_registry_at(registry, i);
-        struct convoy_model_view view;
-        if (name != NULL && strcmp(model->name, name) != 0)
-            continue;
-        convoy_model_view(registry, model, &view);
-        convoy_model_view_end(&view);
-        if (view.state != CONVOY_MODEL_READY)
+    if (convoy_registry_list(registry, name, &list, NULL) != 0) {
+        text->failed = true;
+        return 0;
+    }
+    for (uint32_t i = 0; i < list.count; i++) {
+        if (list.views[i].state != CONVOY_MODEL_READY && !list.views[i].rests)
             continue;
         if (written++ > 0)
             convoy_text_add(text, ",");
-        write_version(model, text);
+        write_version(list.views[i].model, text);
     }
+    convoy_model_list_end(&list);
     return written;
 }
 

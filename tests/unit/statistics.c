@@ -36,7 +36,7 @@ Test(statistics, begin_at_nothing)
     cr_assert_eq(convoy_statistics_max_batch(statistics), MAX_BATCH);
     for (uint32_t rows = 0; rows <= MAX_BATCH + 1; rows++)
         cr_assert_eq(convoy_statistics_batches(statistics, rows, &sums), 0);
-    convoy_statistics_free(statistics);
+    convoy_statistics_release(statistics);
 }
 
 Test(statistics, requests_and_images_are_counted_with_their_times)
@@ -54,7 +54,7 @@ Test(statistics, requests_and_images_are_counted_with_their_times)
     assert_duration(counts.fail, 1, 5);
     assert_duration(counts.queue, 3, 15);
     cr_assert_eq(counts.last_run_ms, 0, "no batch ran");
-    convoy_statistics_free(statistics);
+    convoy_statistics_release(statistics);
 }
 
 Test(statistics, lookups_in_the_response_cache_are_counted_in_nanoseconds)
@@ -71,7 +71,7 @@ Test(statistics, lookups_in_the_response_cache_are_counted_in_nanoseconds)
     cr_assert(counts.hit.count == 1 && counts.hit.ns == 300);
     cr_assert(counts.miss.count == 2 && counts.miss.ns == 1045);
     assert_duration(counts.queue, 0, 0);
-    convoy_statistics_free(statistics);
+    convoy_statistics_release(statistics);
 }
 
 Test(statistics, batches_are_kept_by_their_size)
@@ -92,7 +92,7 @@ Test(statistics, batches_are_kept_by_their_size)
     }
     convoy_statistics_counts(statistics, &counts);
     cr_assert(counts.last_run_ms >= before && counts.last_run_ms <= epoch_ms());
-    convoy_statistics_free(statistics);
+    convoy_statistics_release(statistics);
 }
 
 /* The sanitizer sees an index too far. */
@@ -106,7 +106,7 @@ Test(statistics, a_batch_that_cannot_be_is_not_counted)
     cr_assert_eq(convoy_statistics_batches(statistics, 0, &times), 0);
     cr_assert_eq(convoy_statistics_batches(statistics, 1, &times), 0);
     cr_assert_eq(convoy_statistics_batches(statistics, 2, &times), 0);
-    convoy_statistics_free(statistics);
+    convoy_statistics_release(statistics);
 }
 
 Test(statistics, may_be_missing)
@@ -123,7 +123,7 @@ Test(statistics, may_be_missing)
     cr_assert_eq(convoy_statistics_max_batch(NULL), 0);
     cr_assert_eq(convoy_statistics_batches(NULL, 1, &times), 0);
     cr_assert_eq(times.compute_us, 0);
-    convoy_statistics_free(NULL);
+    convoy_statistics_release(NULL);
 }
 
 /* ---- Together with /metrics ---- */
@@ -209,6 +209,6 @@ Test(statistics, agree_with_the_metrics_of_the_name)
     cr_assert_eq(sample("batches_total", ",device=\"cpu\""), batches * 1000000);
     free(text);
     for (int v = 0; v < 2; v++)
-        convoy_statistics_free(versions[v].statistics);
+        convoy_statistics_release(versions[v].statistics);
     convoy_metrics_free(metrics);
 }

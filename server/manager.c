@@ -1,0 +1,237 @@
+#include "server/manager_internal.h"
+
+#include "engine/base/log.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define AGAIN_MS 10 /* how often it is looked whether the last request to an old version has its answer */
+
+/* What the last look did not remark. */
+static void log_notes(const struct convoy_repository *found, const struct convoy_repository *previous)
+{
+    for (uint32_t i = 0; i < found->note_count; i++) {
+        bool old = false;
+        for (uint32_t j = 0; j < previous->note_count; j++)
+            old = old || strcmp(previous->notes[j].text, found->notes[i].text) == 0;
+        if (!old)
+            convoy_log(found->notes[i].level, "model repository", CONVOY_STR("note", found->notes[i].text));
+    }
+}
+
+static void move(struct convoy_manager *manager);
+
+static void on_again(uv_timer_t *timer)
+{
+    move(timer->data);
+}
+
+static void move(struct convoy_manager *manager)
+{
+    if (manager->stopped)
+        return;
+    bool again = convoy_manager_move(manager);
+    if (again && manager->started)
+        uv_timer_start(&manager->again, on_again, AGAIN_MS, 0);
+    convoy_errands_end(manager);
+}
+
+static void on_called(uv_async_t *called)
+{
+    struct convoy_manager *manager = called->data;
+    if (manager->stopped)
+        return;
+    convoy_errands_take(manager);
+    move(manager);
+}
+
+/* A model became READY or FAILED; the supervisor is in the middle of it. */
+static void on_changed(void *context)
+{
+    struct convoy_manager *manager = context;
+    uv_async_send(&manager->called);
+}
+
+static void run_look(uv_work_t *work)
+{
+    struct convoy_manager *manager = work->data;
+    convoy_look_run(manager->look);
+}
+
+/* Takes over what a look found; the folder that cannot be read changes nothing. */
+static void take_look(struct convoy_manager *manager, struct convoy_look *look)
+{
+    bool polls = manager->config->repository.control == CONVOY_CONTROL_POLL;
+    const char *problem = look->code != 0 ? look->error.message : "";
+    if (look->code != 0 && strcmp(manager->scan_problem, problem) != 0)
+        convoy_log(CONVOY_LOG_ERROR, "the model repository is not looked through",
+                   CONVOY_STR("reason", problem));
+    snprintf(manager->scan_problem, sizeof manager->scan_problem, "%s", problem);
+    if (look->code == 0) {
+        log_notes(&look->repository, &manager->previous);
+        if (polls)
+            convoy_reconcile(manager->registry, look, &manager->previous, NULL);
+    }
+    convoy_errands_looked(manager, look);
+    if (look->code != 0)
+        return;
+    convoy_repository_free(&manager->previous);
+    manager->previous = look->repository;
+    look->repository = (struct convoy_repository){0};
+}
+
+static void on_looked(uv_work_t *work, int status)
+{
+    struct convoy_manager *manager = work->data;
+    struct convoy_look *look = manager->look;
+    (void)status;
+    manager->look = NULL;
+    if (!manager->stopped) {
+        take_look(manager, look);
+        if (manager->look_again)
+            convoy_manager_begin_look(manager);
+        move(manager);
+    }
+    convoy_look_free(look);
+}
+
+void convoy_manager_begin_look(struct convoy_manager *manager)
+{
+    manager->look_again = manager->look != NULL;
+    if (manager->look_again)
+        return;
+    manager->look = convoy_look_new(manager->config, manager->registry);
+    if (manager->look == NULL || uv_queue_work(manager->loop, &manager->work, run_look, on_looked) != 0) {
+        convoy_log(CONVOY_LOG_ERROR, "the model repository is not looked through",
+                   CONVOY_STR("reason", "out of memory"));
+        convoy_look_free(manager->look);
+        manager->look = NULL;
+        return;
+    }
+    manager->looks++;
+}
+
+static void on_poll(uv_timer_t *timer)
+{
+    struct convoy_manager *manager = timer->data;
+    if (manager->look == NULL)
+        convoy_manager_begin_look(manager);
+}
+
+void convoy_manager_look(struct convoy_manager *manager)
+{
+    if (manager->config->repository.control == CONVOY_CONTROL_POLL && !manager->stopped)
+        convoy_manager_begin_look(manager);
+}
+
+/* The configured default model may be missing: then the only one takes its place, or none. */
+static void check_default(struct convoy_manager *manager)
+{
+    const char *wanted = manager->config->default_model;
+    struct convoy_model *model =
+        wanted != NULL ? convoy_registry_find(manager->registry, wanted, NULL, NULL) : NULL;
+    if (wanted == NULL || model != NULL) {
+        convoy_model_release(model);
+        return;
+    }
+    model = convoy_registry_find(manager->registry, NULL, NULL, NULL);
+    if (model != NULL)
+        convoy_log(CONVOY_LOG_WARNING, "the default_model is not there: the only model takes its place",
+                   CONVOY_STR("default_model", wanted), CONVOY_STR("model", model->name));
+    else
+        convoy_log(CONVOY_LOG_WARNING, "the default_model is not there: requests must name one",
+                   CONVOY_STR("default_model", wanted));
+    convoy_model_release(model);
+}
+
+/* The first look. */
+static int look_first(struct convoy_manager *manager, struct convoy_error *error)
+{
+    struct convoy_look *look = convoy_look_new(manager->config, manager->registry);
+    if (look == NULL)
+        return convoy_fail(error, -ENOMEM, "out of memory for the models");
+    convoy_look_run(look);
+    int code = look->code;
+    if (code != 0) {
+        *error = look->error;
+    } else {
+        convoy_reconcile(manager->registry, look, NULL, NULL);
+        take_look(manager, look);
+        check_default(manager);
+    }
+    convoy_look_free(look);
+    return code;
+}
+
+int convoy_manager_new(uv_loop_t *loop, const struct convoy_config *config, struct convoy_registry *registry,
+                       struct convoy_supervisor *supervisor, struct convoy_manager **result,
+                       struct convoy_error *error)
+{
+    struct convoy_manager *manager = calloc(1, sizeof *manager);
+    if (manager == NULL)
+        return convoy_fail(error, -ENOMEM, "out of memory for the models");
+    manager->loop = loop;
+    manager->config = config;
+    manager->registry = registry;
+    manager->supervisor = supervisor;
+    pthread_mutex_init(&manager->lock, NULL);
+    manager->work.data = manager->poll.data = manager->again.data = manager->called.data = manager;
+    bool complete = true;
+    for (char **name = config->repository.load_at_start; name != NULL && *name != NULL; name++)
+        complete = complete && convoy_errands_ask(manager, *name, true);
+    int code = complete ? look_first(manager, error) : convoy_fail(error, -ENOMEM, "out of memory");
+    if (code != 0) {
+        convoy_manager_free(manager);
+        return code;
+    }
+    move(manager);
+    *result = manager;
+    return 0;
+}
+
+void convoy_manager_start(struct convoy_manager *manager)
+{
+    uint32_t poll_ms = manager->config->repository.poll_ms;
+    uv_timer_init(manager->loop, &manager->poll);
+    uv_timer_init(manager->loop, &manager->again);
+    uv_async_init(manager->loop, &manager->called, on_called);
+    convoy_supervisor_tell(manager->supervisor, on_changed, manager);
+    if (manager->config->repository.control == CONVOY_CONTROL_POLL)
+        uv_timer_start(&manager->poll, on_poll, poll_ms, poll_ms);
+    pthread_mutex_lock(&manager->lock);
+    manager->started = true;
+    pthread_mutex_unlock(&manager->lock);
+    uv_async_send(&manager->called); /* for what was sent before */
+}
+
+void convoy_manager_stop(struct convoy_manager *manager)
+{
+    pthread_mutex_lock(&manager->lock);
+    bool was = manager->stopped;
+    manager->stopped = true;
+    pthread_mutex_unlock(&manager->lock);
+    if (was)
+        return;
+    convoy_errands_take(manager);
+    convoy_errands_end(manager);
+    convoy_supervisor_tell(manager->supervisor, NULL, NULL);
+    if (!manager->started)
+        return;
+    uv_close((uv_handle_t *)&manager->poll, NULL);
+    uv_close((uv_handle_t *)&manager->again, NULL);
+    uv_close((uv_handle_t *)&manager->called, NULL);
+}
+
+void convoy_manager_free(struct convoy_manager *manager)
+{
+    if (manager == NULL)
+        return;
+    for (uint32_t i = 0; i < manager->asked_count; i++)
+        free(manager->asked[i]);
+    free(manager->asked);
+    convoy_repository_free(&manager->previous);
+    pthread_mutex_destroy(&manager->lock);
+    free(manager);
+}

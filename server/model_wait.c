@@ -1,0 +1,65 @@
+#include "server/model_wait.h"
+
+#include "server/http_internal.h"
+#include "server/request.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static void drop(struct convoy_model_wait *wait)
+{
+    if (atomic_fetch_sub(&wait->holders, 1) == 1)
+        free(wait);
+}
+
+/* On the control loop. */
+static void on_done(struct convoy_errand *errand, int code, const struct convoy_error *error)
+{
+    struct convoy_model_wait *wait = (struct convoy_model_wait *)(void *)errand; /* its first member */
+    wait->code = code;
+    wait->error = *error;
+    atomic_store(&wait->done, true);
+    convoy_resume(&wait->suspension);
+    drop(wait);
+}
+
+bool convoy_model_wait_begin(struct convoy_request *request, enum convoy_errand_kind kind, const char *name,
+                             uint32_t version)
+{
+    struct convoy_model_wait *wait = calloc(1, sizeof *wait);
+    if (wait == NULL)
+        return false;
+    wait->errand = (struct convoy_errand){.kind = kind, .version = version, .done = on_done};
+    snprintf(wait->errand.name, sizeof wait->errand.name, "%s", name);
+    atomic_init(&wait->holders, 2);
+    convoy_suspension_init(&wait->suspension, request->http, request->mhd);
+    if (!convoy_suspend(&wait->suspension, NULL)) {
+        free(wait);
+        return false;
+    }
+    request->wait = wait;
+    convoy_manager_send(request->http->manager, &wait->errand);
+    return true;
+}
+
+int convoy_model_wait_end(struct convoy_request *request)
+{
+    struct convoy_model_wait *wait = request->wait;
+    int code = -ECANCELED;
+    if (atomic_load(&wait->done)) {
+        code = wait->code;
+        request->refusal_reason = wait->error;
+    } else {
+        convoy_fail(&request->refusal_reason, code, "the server is stopping: send the request again");
+    }
+    convoy_model_wait_drop(request);
+    return code;
+}
+
+void convoy_model_wait_drop(struct convoy_request *request)
+{
+    if (request->wait != NULL)
+        drop(request->wait);
+    request->wait = NULL;
+}

@@ -1,0 +1,168 @@
+/* Loads and unloads: from the models that are to be served to those that are. */
+#include "server/manager_internal.h"
+
+#include "engine/base/log.h"
+
+#include <string.h>
+
+/* Bytes that a record takes of a device: what a worker said, or the files' until then. */
+static uint64_t bytes_of(const struct convoy_model *model)
+{
+    return model->plan.weight_bytes > 0 ? model->plan.weight_bytes : model->bytes;
+}
+
+static bool on_devices(const struct convoy_model *model)
+{
+    return model->state == CONVOY_MODEL_LOADING || model->state == CONVOY_MODEL_READY ||
+           model->state == CONVOY_MODEL_UNLOADING;
+}
+
+static void unload(struct convoy_manager *manager, struct convoy_model *model, const char *why)
+{
+    convoy_model_unloading(manager->registry, model);
+    convoy_log(CONVOY_LOG_INFO, "model unloads", CONVOY_STR("model", model->name),
+               CONVOY_STR("version", model->version), CONVOY_STR("reason", why));
+}
+
+/* Puts the model to rest that was asked for least recently; false when there is none. */
+static bool rest_one(struct convoy_manager *manager)
+{
+    struct convoy_model *idlest = NULL;
+    for (uint32_t i = 0; i < convoy_registry_count(manager->registry); i++) {
+        struct convoy_model *model = convoy_registry_at(manager->registry, i);
+        if (model != NULL && model->state == CONVOY_MODEL_READY && model->plan.wanted &&
+            (idlest == NULL || atomic_load(&model->used_us) < atomic_load(&idlest->used_us)))
+            idlest = model;
+    }
+    if (idlest == NULL)
+        return false;
+    idlest->plan.resting = true;
+    unload(manager, idlest, "it makes room for another until somebody asks for it");
+    return true;
+}
+
+enum room { ROOM, ROOM_LATER, NO_ROOM };
+
+/* Is there room for the model on a device? make: put others to rest for it where that is configured. */
+static enum room room_for(struct convoy_manager *manager, const struct convoy_model *model, bool make,
+                          uint64_t *taken)
+{
+    uint64_t limit = manager->config->repository.device_bytes;
+    bool some_go = false;
+    *taken = 0;
+    for (uint32_t i = 0; i < convoy_registry_count(manager->registry); i++) {
+        const struct convoy_model *other = convoy_registry_at(manager->registry, i);
+        if (other == NULL || other == model || !on_devices(other))
+            continue;
+        *taken += bytes_of(other);
+        some_go = some_go || other->state == CONVOY_MODEL_UNLOADING;
+    }
+    if (limit == 0 || *taken + bytes_of(model) <= limit)
+        return ROOM;
+    if (bytes_of(model) > limit)
+        return NO_ROOM;
+    if (some_go || (make && manager->config->repository.unload_idle && rest_one(manager)))
+        return ROOM_LATER;
+    return NO_ROOM;
+}
+
+/* Returns whether it has to be tried again later. */
+static bool load(struct convoy_manager *manager, struct convoy_model *model)
+{
+    struct convoy_error reason;
+    uint64_t taken;
+    bool tried = model->state == CONVOY_MODEL_FAILED;
+    switch (room_for(manager, model, !tried, &taken)) {
+    case ROOM_LATER:
+        return true;
+    case NO_ROOM:
+        if (tried)
+            return false;
+        convoy_fail(&reason, 0,
+                    "it needs about %llu bytes of a device, and %llu of repository.device_bytes = %llu are "
+                    "taken: unload a model, raise that, or set repository.unload_idle",
+                    (unsigned long long)bytes_of(model), (unsigned long long)taken,
+                    (unsigned long long)manager->config->repository.device_bytes);
+        model->plan.no_room = true;
+        convoy_model_failed(manager->registry, model, reason.message);
+        return false;
+    default:
+        break;
+    }
+    model->plan.no_room = model->plan.resting = false;
+    convoy_model_loading(manager->registry, model);
+    convoy_supervisor_load(manager->supervisor, model);
+    return false;
+}
+
+/* Off the devices; the record goes, too, when its files are gone or were read again. Returns whether somebody
+ * holds it still. */
+static bool end_of(struct convoy_manager *manager, struct convoy_model *model)
+{
+    if (!convoy_supervisor_released(manager->supervisor, model))
+        return true;
+    if (model->state == CONVOY_MODEL_UNLOADING && atomic_load(&model->holders) > 0)
+        return true;
+    convoy_supervisor_unload(manager->supervisor, model);
+    if (model->state == CONVOY_MODEL_UNLOADING)
+        convoy_log(CONVOY_LOG_INFO, "model unloaded", CONVOY_STR("model", model->name),
+                   CONVOY_STR("version", model->version));
+    if (!model->plan.newest || !model->plan.present)
+        return !convoy_registry_remove(manager->registry, model);
+    convoy_model_unloaded(manager->registry, model, model->plan.wanted && model->plan.resting);
+    return false;
+}
+
+/* Returns whether it has to be looked at again later. */
+static bool move_wanted(struct convoy_manager *manager, struct convoy_model *model)
+{
+    if (model->state == CONVOY_MODEL_UNLOADING) /* it rests from now on, or was wanted again too late */
+        return end_of(manager, model) || !model->plan.resting;
+    if (model->state == CONVOY_MODEL_UNLOADED && !model->plan.resting)
+        return load(manager, model);
+    if (model->state == CONVOY_MODEL_FAILED && model->plan.no_room)
+        return load(manager, model);
+    return false;
+}
+
+static bool move_unwanted(struct convoy_manager *manager, struct convoy_model *model)
+{
+    model->plan.resting = model->plan.no_room = false;
+    switch (model->state) {
+    case CONVOY_MODEL_READY:
+        if (!model->plan.covered)
+            return false; /* it serves until what takes its place does */
+        unload(manager, model,
+               model->plan.newest ? "it is not to be served any more" : "its files were read again");
+        return true;
+    case CONVOY_MODEL_LOADING:
+        unload(manager, model, "it is not to be served any more");
+        return true;
+    case CONVOY_MODEL_UNLOADED:
+        return (!model->plan.newest || !model->plan.present) && end_of(manager, model);
+    default:
+        return end_of(manager, model);
+    }
+}
+
+bool convoy_manager_move(struct convoy_manager *manager)
+{
+    bool again = false, loading = false;
+    convoy_choose(manager->registry, convoy_errands_asked, manager);
+    /* What goes first makes room for what comes. */
+    for (uint32_t i = 0; i < convoy_registry_count(manager->registry); i++) {
+        struct convoy_model *model = convoy_registry_at(manager->registry, i);
+        if (model != NULL && !model->plan.wanted)
+            again = move_unwanted(manager, model) || again;
+    }
+    for (uint32_t i = 0; i < convoy_registry_count(manager->registry); i++) {
+        struct convoy_model *model = convoy_registry_at(manager->registry, i);
+        if (model == NULL || !model->plan.wanted)
+            continue;
+        again = move_wanted(manager, model) || again;
+        loading = loading || model->state == CONVOY_MODEL_LOADING;
+    }
+    if (!loading)
+        convoy_registry_settle(manager->registry);
+    return again;
+}
