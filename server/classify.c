@@ -159,9 +159,9 @@ static bool prepare(struct convoy_request *request, int *retry_after)
     struct options options;
     size_t count;
 
-    struct convoy_model *model = convoy_lookup_model(request);
-    if (model == NULL || !read_options(request, &options) || !read_boundary(request, boundary) ||
-        !count_images(request, boundary, &count) || !convoy_lookup_awake(request, model, &view, retry_after))
+    if (convoy_lookup_model(request) == NULL || !read_options(request, &options) ||
+        !read_boundary(request, boundary) || !count_images(request, boundary, &count) ||
+        !convoy_lookup_awake(request, &view, retry_after))
         return false;
     if (!takes_images(request, &view)) {
         convoy_model_view_end(&view);
@@ -174,7 +174,7 @@ static bool prepare(struct convoy_request *request, int *retry_after)
     struct convoy_part one;
     struct convoy_part *parts = count == 1 ? &one : malloc(count * sizeof *parts);
     if (parts == NULL) {
-        convoy_batcher_cancel(rows->batcher, model, (uint32_t)count, rows->priority);
+        convoy_batcher_cancel(rows->batcher, rows->view.model, (uint32_t)count, rows->priority);
         convoy_rows_drop(rows);
         return false;
     }

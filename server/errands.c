@@ -39,17 +39,21 @@ bool convoy_errands_ask(struct convoy_manager *manager, const char *name, bool s
 }
 
 /* The newest reading of each version that is to be served; what waits is counted, and why it failed told. */
-static int outcome(struct convoy_manager *manager, const struct convoy_errand *errand, bool *waits,
+static int outcome(struct convoy_manager *manager, struct convoy_errand *errand, bool *waits,
                    struct convoy_error *error)
 {
     uint32_t wanted = 0, failed = 0;
     *waits = false;
     for (uint32_t i = 0; i < convoy_registry_count(manager->registry); i++) {
-        const struct convoy_model *model = convoy_registry_at(manager->registry, i);
+        struct convoy_model *model = convoy_registry_at(manager->registry, i);
         if (model == NULL || !model->plan.wanted || strcmp(model->name, errand->name) != 0 ||
             (errand->kind == CONVOY_ERRAND_WAKE && model->version_number != errand->version))
             continue;
         wanted++;
+        if (errand->kind == CONVOY_ERRAND_WAKE && model->state == CONVOY_MODEL_READY) {
+            convoy_model_hold(model);
+            errand->model = model;
+        }
         *waits = *waits || model->state == CONVOY_MODEL_LOADING ||
                  ((model->state == CONVOY_MODEL_UNLOADED || model->state == CONVOY_MODEL_UNLOADING) &&
                   !model->plan.resting);
@@ -167,13 +171,13 @@ void convoy_errands_looked(struct convoy_manager *manager, struct convoy_look *l
     }
 }
 
-void convoy_errands_end(struct convoy_manager *manager)
+void convoy_errands_end(struct convoy_manager *manager, bool wakes_alone)
 {
     struct convoy_errand **link = &manager->open;
     while (*link != NULL) {
         struct convoy_errand *errand = *link;
         struct convoy_error error = {{0}};
-        bool waits = errand->look != 0;
+        bool waits = errand->look != 0 || (wakes_alone && errand->kind != CONVOY_ERRAND_WAKE);
         int code = 0;
         if (manager->stopped)
             code = convoy_fail(&error, -ECANCELED, "the server is stopping");

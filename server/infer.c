@@ -61,12 +61,11 @@ static bool read_header_length(struct convoy_request *request, size_t *length)
 /* False with refusal set, or without when memory is out. */
 static bool begin(struct convoy_request *request, int *retry_after)
 {
-    struct convoy_model *model = convoy_lookup_model(request);
     struct convoy_model_view view;
     size_t json_length;
 
-    if (model == NULL || !read_header_length(request, &json_length) ||
-        !convoy_lookup_awake(request, model, &view, retry_after))
+    if (convoy_lookup_model(request) == NULL || !read_header_length(request, &json_length) ||
+        !convoy_lookup_awake(request, &view, retry_after))
         return false;
     struct convoy_infer *infer = calloc(1, sizeof *infer);
     if (infer == NULL) {

@@ -1,6 +1,7 @@
 #include "server/loading.h"
 
 #include "engine/base/log.h"
+#include "server/budget.h"
 #include "server/slot_size.h"
 #include "server/supervisor_internal.h"
 #include "server/worker_order.h"
@@ -223,6 +224,23 @@ static struct convoy_layer_name *copy_of_layers(const struct convoy_worker_messa
     return layers;
 }
 
+/* The files may have become more on the device than they were. Where others can make room they do so later.
+ */
+static int check_budget(struct member *member, struct convoy_model *model,
+                        const struct convoy_worker_message *message, struct convoy_error *error)
+{
+    const struct convoy_config *config = member->supervisor->config;
+    if (message->loaded.weight_bytes > model->plan.weight_bytes)
+        model->plan.weight_bytes = message->loaded.weight_bytes;
+    /* A worker that is started again brings what was there before. */
+    if (model->state != CONVOY_MODEL_LOADING ||
+        (config->repository.unload_idle && convoy_budget_of(model) <= config->repository.device_bytes))
+        return 0;
+    int code = convoy_budget_check(config, member->supervisor->registry, model, error);
+    model->plan.no_room = code != 0;
+    return code;
+}
+
 /* Requests under way were prepared for the first shape, and so were their buffers. */
 static bool same_rows(const struct convoy_model_shape *a, const struct convoy_model_shape *b)
 {
@@ -256,6 +274,9 @@ void convoy_loading_answered(struct member *member, const struct convoy_worker_m
                                          &error) != 0) {
         send_unload(member, model);
         refuse(member, model, error.message);
+    } else if (check_budget(member, model, message, &error) != 0) {
+        send_unload(member, model);
+        refuse(member, model, error.message);
     } else if (model->shape.channels != 0 && !same_rows(&model->shape, &message->loaded.shape)) {
         send_unload(member, model);
         refuse(member, model,
@@ -270,8 +291,6 @@ void convoy_loading_answered(struct member *member, const struct convoy_worker_m
         kept->shape = message->loaded.shape;
         if (kept->layers == NULL)
             kept->shape.layer_count = 0;
-        if (message->loaded.weight_bytes > model->plan.weight_bytes)
-            model->plan.weight_bytes = message->loaded.weight_bytes;
         convoy_metrics_weight_bytes(supervisor->metrics, model->name, model->version, member->device,
                                     message->loaded.weight_bytes);
         if (member->attached)

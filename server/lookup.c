@@ -39,6 +39,8 @@ struct convoy_model *convoy_lookup_model(struct convoy_request *request)
 {
     struct convoy_registry *registry = request->http->registry;
     bool bad = false;
+    if (request->bound)
+        return request->model;
     const char *name = named(request, request->path.model, "model", &bad);
     const char *version = named(request, request->path.version, "version", &bad);
 
@@ -57,53 +59,82 @@ struct convoy_model *convoy_lookup_model(struct convoy_request *request)
     return model;
 }
 
-bool convoy_lookup_ready(struct convoy_request *request, struct convoy_model *model,
-                         struct convoy_model_view *view, int *retry_after)
+/* Why a model that is not READY does not answer. */
+static void refuse(struct convoy_request *request, const struct convoy_model_view *view, int *retry_after)
 {
-    convoy_model_view(request->http->registry, model, view);
-    if (convoy_model_view_answers(view) || view->rests)
-        return true;
+    const struct convoy_model *model = view->model;
+
     request->refusal = MHD_HTTP_SERVICE_UNAVAILABLE;
     *retry_after = CONVOY_RETRY_NONE; /* trying again would not help */
     if (view->state == CONVOY_MODEL_LOADING) {
         *retry_after = CONVOY_RETRY_SOON;
         convoy_fail(&request->refusal_reason, 0, "model %s, version %s, is still loading: try again soon",
                     model->name, model->version);
-    } else if (view->state == CONVOY_MODEL_UNLOADED) {
+    } else if (view->state == CONVOY_MODEL_FAILED) {
+        convoy_fail(&request->refusal_reason, 0, "model %s, version %s, could not be loaded: %s", model->name,
+                    model->version, view->reason);
+    } else {
         convoy_fail(&request->refusal_reason, 0,
                     "model %s, version %s, is not loaded: POST /v2/repository/models/%s/load loads what its "
                     "version_policy takes",
                     model->name, model->version, model->name);
-    } else {
-        convoy_fail(&request->refusal_reason, 0, "model %s, version %s, could not be loaded: %s", model->name,
-                    model->version, view->reason);
     }
+}
+
+bool convoy_lookup_ready(struct convoy_request *request, struct convoy_model_view *view, int *retry_after)
+{
+    for (bool again = false;; again = true) {
+        convoy_model_view(request->http->registry, request->model, view);
+        if (view->state == CONVOY_MODEL_READY || view->rests || request->bound)
+            return true;
+        if (view->state != CONVOY_MODEL_UNLOADING || again)
+            break;
+        /* It was replaced between two looks, most likely. */
+        convoy_model_view_end(view);
+        if (convoy_lookup_model(request) == NULL)
+            return false;
+    }
+    refuse(request, view, retry_after);
     convoy_model_view_end(view);
     return false;
 }
 
-bool convoy_lookup_awake(struct convoy_request *request, struct convoy_model *model,
-                         struct convoy_model_view *view, int *retry_after)
+bool convoy_lookup_awake(struct convoy_request *request, struct convoy_model_view *view, int *retry_after)
 {
-    atomic_store_explicit(&model->used_us, convoy_now_us(), memory_order_relaxed);
-    if (!convoy_lookup_ready(request, model, view, retry_after))
+    if (!convoy_lookup_ready(request, view, retry_after))
         return false;
-    if (convoy_model_view_answers(view))
+    struct convoy_model *model = request->model;
+    atomic_store_explicit(&model->used_us, convoy_now_us(), memory_order_relaxed);
+    if (view->state == CONVOY_MODEL_READY || request->bound)
         return true;
     convoy_model_view_end(view);
-    /* Once: when it was put to rest again since, others need the room more. */
-    bool first = !request->woke;
-    request->woke = true;
-    if (first && convoy_model_wait_begin(request, CONVOY_ERRAND_WAKE, model->name, model->version_number))
-        return false;
     *retry_after = CONVOY_RETRY_SOON;
     convoy_fail(&request->refusal_reason, 0, "there is no room for model %s, version %s, now: try again soon",
                 model->name, model->version);
+    /* Once: what could not be woken has its reason, which the next look at it tells. */
+    if (!request->woke) {
+        struct convoy_model *asleep = request->model;
+        request->woke = true;
+        request->model = NULL; /* whoever holds it keeps it from going to rest, and thus from waking */
+        bool waits =
+            convoy_model_wait_begin(request, CONVOY_ERRAND_WAKE, asleep->name, asleep->version_number);
+        convoy_model_release(asleep);
+        if (waits)
+            return false;
+    }
     return convoy_request_refuse(request, MHD_HTTP_SERVICE_UNAVAILABLE);
 }
 
 void convoy_lookup_resumed(struct convoy_request *request)
 {
-    if (request->wait != NULL)
-        (void)convoy_model_wait_end(request); /* the next look at the model tells what came of it */
+    struct convoy_model *woken = NULL;
+
+    if (request->wait == NULL)
+        return;
+    (void)convoy_model_wait_end(request, &woken);
+    if (woken == NULL)
+        return;
+    convoy_model_release(request->model);
+    request->model = woken;
+    request->bound = true;
 }

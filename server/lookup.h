@@ -11,15 +11,14 @@
  * no default). */
 struct convoy_model *convoy_lookup_model(struct convoy_request *request);
 
-/* A view of model when it is READY, or rests until somebody asks for it; otherwise false with refusal set to
- * 503 and *retry_after to what the client should be told. End the view with convoy_model_view_end(). */
-bool convoy_lookup_ready(struct convoy_request *request, struct convoy_model *model,
-                         struct convoy_model_view *view, int *retry_after);
+/* A view of the model that convoy_lookup_model() found (or of what replaced it since) when it is READY, or
+ * rests until somebody asks for it; otherwise false with refusal set to 503 and *retry_after to what the
+ * client should be told. End the view with convoy_model_view_end(). */
+bool convoy_lookup_ready(struct convoy_request *request, struct convoy_model_view *view, int *retry_after);
 
 /* The same for who wants it to compute: one that rests is woken. False with request->wait set: the connection
  * is suspended until then, and the handler, which is called again, begins with convoy_lookup_resumed(). */
-bool convoy_lookup_awake(struct convoy_request *request, struct convoy_model *model,
-                         struct convoy_model_view *view, int *retry_after);
+bool convoy_lookup_awake(struct convoy_request *request, struct convoy_model_view *view, int *retry_after);
 /* Ends the wait that there may be. */
 void convoy_lookup_resumed(struct convoy_request *request);
 

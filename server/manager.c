@@ -32,10 +32,11 @@ static void move(struct convoy_manager *manager)
 {
     if (manager->stopped)
         return;
+    convoy_errands_end(manager, true); /* who waited for a model has it before it may have to go again */
     bool again = convoy_manager_move(manager);
     if (again && manager->started)
         uv_timer_start(&manager->again, on_again, AGAIN_MS, 0);
-    convoy_errands_end(manager);
+    convoy_errands_end(manager, false);
 }
 
 static void on_called(uv_async_t *called)
@@ -215,7 +216,7 @@ void convoy_manager_stop(struct convoy_manager *manager)
     if (was)
         return;
     convoy_errands_take(manager);
-    convoy_errands_end(manager);
+    convoy_errands_end(manager, false);
     convoy_supervisor_tell(manager->supervisor, NULL, NULL);
     if (!manager->started)
         return;

@@ -43,6 +43,8 @@ struct convoy_errand {
      * served any more; -ENOENT: no such model; -EINVAL: it could not be loaded; -EPERM: model_control has it
      * otherwise; -ECANCELED: the daemon stops. */
     void (*done)(struct convoy_errand *errand, int code, const struct convoy_error *error);
+    struct convoy_model
+        *model; /* WAKE, when it is done with 0: READY at that moment, and held for the asker */
     struct convoy_errand *next; /* the manager's */
     uint64_t look;              /* the manager's: the look that it waits for; 0: none */
 };

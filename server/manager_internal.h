@@ -45,8 +45,8 @@ bool convoy_manager_move(struct convoy_manager *manager);
 void convoy_errands_take(struct convoy_manager *manager);
 /* The look that has come back was for those that wait for one: takes the changes of their names over. */
 void convoy_errands_looked(struct convoy_manager *manager, struct convoy_look *look);
-/* Ends those that can end; all of them when the manager is stopped. */
-void convoy_errands_end(struct convoy_manager *manager);
+/* Ends those that can end, or those alone that wake; all of them when the manager is stopped. */
+void convoy_errands_end(struct convoy_manager *manager, bool wakes_alone);
 /* Is the name to be served? As convoy_choose() asks. */
 bool convoy_errands_asked(void *manager, const char *name);
 /* The name is asked for from now on, or not any more. False when memory is out. */

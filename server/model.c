@@ -117,12 +117,12 @@ static void set_state(struct convoy_registry *registry, struct convoy_model *mod
 
 void convoy_model_loading(struct convoy_registry *registry, struct convoy_model *model)
 {
-    set_state(registry, model, CONVOY_MODEL_LOADING, false);
+    set_state(registry, model, CONVOY_MODEL_LOADING, model->rests);
 }
 
-void convoy_model_unloading(struct convoy_registry *registry, struct convoy_model *model)
+void convoy_model_unloading(struct convoy_registry *registry, struct convoy_model *model, bool rests)
 {
-    set_state(registry, model, CONVOY_MODEL_UNLOADING, false);
+    set_state(registry, model, CONVOY_MODEL_UNLOADING, rests);
 }
 
 void convoy_model_unloaded(struct convoy_registry *registry, struct convoy_model *model, bool rests)
@@ -136,6 +136,7 @@ void convoy_model_ready(struct convoy_registry *registry, struct convoy_model *m
     pthread_mutex_lock(&registry->lock);
     model->shape = *shape;
     model->state = CONVOY_MODEL_READY;
+    model->rests = false;
     convoy_labels_compare(model);
     convoy_registry_tell_ready(registry, model);
     pthread_mutex_unlock(&registry->lock);
@@ -153,6 +154,7 @@ void convoy_model_failed(struct convoy_registry *registry, struct convoy_model *
 {
     pthread_mutex_lock(&registry->lock);
     model->state = CONVOY_MODEL_FAILED;
+    model->rests = false;
     snprintf(model->reason, sizeof model->reason, "%s", reason);
     convoy_registry_tell_ready(registry, model);
     pthread_mutex_unlock(&registry->lock);

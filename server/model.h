@@ -27,7 +27,9 @@ enum convoy_model_state {
     CONVOY_MODEL_LOADING,
     CONVOY_MODEL_READY,
     CONVOY_MODEL_FAILED,
-    CONVOY_MODEL_UNLOADING /* answers those that are bound to it, and takes nobody any more */
+    /* Answers those that are bound to it, and takes nobody any more. Bound is who took a view of it while it
+     * was READY. */
+    CONVOY_MODEL_UNLOADING
 };
 
 /* What a worker's LOADED says. */
@@ -77,7 +79,7 @@ struct convoy_model {
 
     /* under the registry's lock */
     enum convoy_model_state state;
-    bool rests;                      /* as plan.resting */
+    bool rests;                      /* it is not READY, and will be for whoever asks and waits */
     char reason[CONVOY_ERROR_BYTES]; /* why it is FAILED */
     struct convoy_model_shape shape; /* valid once READY, unchanged thereafter */
     struct convoy_labels *labels;
@@ -87,7 +89,7 @@ struct convoy_model {
 struct convoy_model_view {
     struct convoy_model *model;
     enum convoy_model_state state;
-    bool rests; /* UNLOADED until somebody asks for it */
+    bool rests; /* not READY, and will be for whoever asks and waits */
     char reason[CONVOY_ERROR_BYTES];
     struct convoy_model_shape shape;
     struct convoy_labels *labels;
@@ -106,12 +108,6 @@ void convoy_model_view(struct convoy_registry *registry, struct convoy_model *mo
 /* One more release is due: for a copy of view. */
 void convoy_model_view_hold(struct convoy_model_view *view);
 void convoy_model_view_end(struct convoy_model_view *view);
-/* Does it take requests, or at least those that are bound to it? */
-static inline bool convoy_model_view_answers(const struct convoy_model_view *view)
-{
-    return view->state == CONVOY_MODEL_READY || view->state == CONVOY_MODEL_UNLOADING;
-}
-
 /* The text of class index; valid until convoy_model_view_end(). Classes beyond the table are their number,
  * written into buffer (at least 16 bytes). */
 const char *convoy_model_label(const struct convoy_model_view *view, uint32_t index, char *buffer);
@@ -128,8 +124,8 @@ void convoy_model_ready(struct convoy_registry *registry, struct convoy_model *m
 void convoy_model_precision(struct convoy_registry *registry, struct convoy_model *model,
                             const char *precision);
 void convoy_model_failed(struct convoy_registry *registry, struct convoy_model *model, const char *reason);
-void convoy_model_unloading(struct convoy_registry *registry, struct convoy_model *model);
-/* rests: it is loaded again when somebody asks for it. */
+/* rests: it will be loaded for whoever asks, which stays so until it is READY or FAILED. */
+void convoy_model_unloading(struct convoy_registry *registry, struct convoy_model *model, bool rests);
 void convoy_model_unloaded(struct convoy_registry *registry, struct convoy_model *model, bool rests);
 /* A worker loaded it (again): answers of before are not those of after. */
 void convoy_model_loaded(struct convoy_registry *registry, struct convoy_model *model);

@@ -9,8 +9,10 @@
 
 static void drop(struct convoy_model_wait *wait)
 {
-    if (atomic_fetch_sub(&wait->holders, 1) == 1)
-        free(wait);
+    if (atomic_fetch_sub(&wait->holders, 1) != 1)
+        return;
+    convoy_model_release(wait->errand.model);
+    free(wait);
 }
 
 /* On the control loop. */
@@ -43,13 +45,17 @@ bool convoy_model_wait_begin(struct convoy_request *request, enum convoy_errand_
     return true;
 }
 
-int convoy_model_wait_end(struct convoy_request *request)
+int convoy_model_wait_end(struct convoy_request *request, struct convoy_model **woken)
 {
     struct convoy_model_wait *wait = request->wait;
     int code = -ECANCELED;
     if (atomic_load(&wait->done)) {
         code = wait->code;
         request->refusal_reason = wait->error;
+        if (woken != NULL) {
+            *woken = wait->errand.model;
+            wait->errand.model = NULL;
+        }
     } else {
         convoy_fail(&request->refusal_reason, code, "the server is stopping: send the request again");
     }

@@ -24,8 +24,9 @@ struct convoy_model_wait {
 bool convoy_model_wait_begin(struct convoy_request *request, enum convoy_errand_kind kind, const char *name,
                              uint32_t version);
 /* What came of it: 0 or the errand's code, and its sentence in request->refusal_reason; -ECANCELED where the
- * daemon stops before. Ends the wait. */
-int convoy_model_wait_end(struct convoy_request *request);
+ * daemon stops before. *woken (may be NULL): the model of CONVOY_ERRAND_WAKE, held for the caller, or NULL.
+ * Ends the wait. */
+int convoy_model_wait_end(struct convoy_request *request, struct convoy_model **woken);
 /* For a request that ends; request->wait may be NULL. */
 void convoy_model_wait_drop(struct convoy_request *request);
 

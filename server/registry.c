@@ -148,30 +148,32 @@ bool convoy_registry_remove(struct convoy_registry *registry, struct convoy_mode
     return true;
 }
 
-/* How good an answer it would give; 0: none, ever. */
-static int rank_of(const struct convoy_model *model)
+/* How good an answer it would give. Where models are those found at start, a version that
+ * cannot be served is not silently replaced by a lower one: nobody saw that one serve. */
+static int rank_of(const struct convoy_registry *registry, const struct convoy_model *model)
 {
+    bool live = registry->config->repository.control != CONVOY_CONTROL_NONE;
     switch (model->state) {
     case CONVOY_MODEL_READY:
         return 5;
     case CONVOY_MODEL_LOADING:
-        return 4;
+        return live ? 4 : 5;
     case CONVOY_MODEL_FAILED:
-        return 3;
-    case CONVOY_MODEL_UNLOADED:
-        return model->rests ? 5 : 2; /* one that rests is loaded for whoever asks */
+        return live ? 3 : 5;
     default:
-        return 0;
+        if (model->rests) /* it is loaded for whoever asks */
+            return 5;
+        return model->state == CONVOY_MODEL_UNLOADED ? 2 : 1;
     }
 }
 
 /* a rather than b (which may be NULL), for whoever asks for their name. */
-static bool better(const struct convoy_model *a, const struct convoy_model *b)
+static bool better(const struct convoy_registry *registry, const struct convoy_model *a,
+                   const struct convoy_model *b)
 {
-    if (b == NULL)
-        return rank_of(a) > 0;
-    if (rank_of(a) != rank_of(b))
-        return rank_of(a) > rank_of(b);
+    int rank = rank_of(registry, a), other = b != NULL ? rank_of(registry, b) : 0;
+    if (b == NULL || rank != other)
+        return rank > other;
     if (a->version_number != b->version_number)
         return a->version_number > b->version_number;
     return a->generation > b->generation;
@@ -184,7 +186,7 @@ static const char *default_name(const struct convoy_registry *registry)
     bool one = true;
     for (uint32_t i = 0; i < registry->count; i++) {
         const struct convoy_model *model = registry->models[i];
-        if (model == NULL || rank_of(model) == 0)
+        if (model == NULL)
             continue;
         if (wanted != NULL && strcmp(model->name, wanted) == 0)
             return model->name;
@@ -204,7 +206,7 @@ static const char *names(const struct convoy_registry *registry, char *text, siz
         const char *next = NULL; /* by the alphabet */
         for (uint32_t i = 0; i < registry->count; i++) {
             const struct convoy_model *model = registry->models[i];
-            if (model != NULL && rank_of(model) > 0 && strcmp(model->name, last) > 0 &&
+            if (model != NULL && strcmp(model->name, last) > 0 &&
                 (next == NULL || strcmp(model->name, next) < 0))
                 next = model->name;
         }
@@ -230,10 +232,10 @@ struct convoy_model *convoy_registry_find(struct convoy_registry *registry, cons
         name = default_name(registry);
     for (uint32_t i = 0; name != NULL && i < registry->count; i++) {
         struct convoy_model *model = registry->models[i];
-        if (model == NULL || rank_of(model) == 0 || strcmp(model->name, name) != 0)
+        if (model == NULL || strcmp(model->name, name) != 0)
             continue;
         named = true;
-        if ((version == NULL || strcmp(model->version, version) == 0) && better(model, found))
+        if ((version == NULL || strcmp(model->version, version) == 0) && better(registry, model, found))
             found = model;
     }
     if (found != NULL)
@@ -259,7 +261,7 @@ bool convoy_registry_default_missing(struct convoy_registry *registry)
     return missing;
 }
 
-static int by_name_version_rank(const void *left, const void *right)
+static int by_name_version_rank(const void *left, const void *right, void *registry)
 {
     const struct convoy_model *a = *(struct convoy_model *const *)left,
                               *b = *(struct convoy_model *const *)right;
@@ -268,7 +270,7 @@ static int by_name_version_rank(const void *left, const void *right)
         return order;
     if (a->version_number != b->version_number)
         return a->version_number < b->version_number ? -1 : 1;
-    return better(a, b) ? -1 : 1;
+    return better(registry, a, b) ? -1 : 1;
 }
 
 /* The best record of each name and version, in order, into models; returns how many. *newest says why the
@@ -281,7 +283,7 @@ static uint32_t best_of_each(struct convoy_registry *registry, const char *name,
         if (registry->models[i] != NULL && (name == NULL || strcmp(registry->models[i]->name, name) == 0))
             models[count++] = registry->models[i];
     if (count > 0)
-        qsort(models, count, sizeof *models, by_name_version_rank);
+        qsort_r(models, count, sizeof *models, by_name_version_rank, registry);
     for (uint32_t i = 0; i < count; i++)
         if (kept == 0 || !same_version(models[kept - 1], models[i]))
             models[kept++] = models[i];

@@ -1,25 +1,15 @@
 /* Loads and unloads: from the models that are to be served to those that are. */
 #include "server/manager_internal.h"
 
+#include "engine/base/clock.h"
 #include "engine/base/log.h"
+#include "server/budget.h"
 
 #include <string.h>
 
-/* Bytes that a record takes of a device: what a worker said, or the files' until then. */
-static uint64_t bytes_of(const struct convoy_model *model)
-{
-    return model->plan.weight_bytes > 0 ? model->plan.weight_bytes : model->bytes;
-}
-
-static bool on_devices(const struct convoy_model *model)
-{
-    return model->state == CONVOY_MODEL_LOADING || model->state == CONVOY_MODEL_READY ||
-           model->state == CONVOY_MODEL_UNLOADING;
-}
-
 static void unload(struct convoy_manager *manager, struct convoy_model *model, const char *why)
 {
-    convoy_model_unloading(manager->registry, model);
+    convoy_model_unloading(manager->registry, model, model->plan.wanted && model->plan.resting);
     convoy_log(CONVOY_LOG_INFO, "model unloads", CONVOY_STR("model", model->name),
                CONVOY_STR("version", model->version), CONVOY_STR("reason", why));
 }
@@ -41,54 +31,44 @@ static bool rest_one(struct convoy_manager *manager)
     return true;
 }
 
-enum room { ROOM, ROOM_LATER, NO_ROOM };
-
-/* Is there room for the model on a device? make: put others to rest for it where that is configured. */
-static enum room room_for(struct convoy_manager *manager, const struct convoy_model *model, bool make,
-                          uint64_t *taken)
+static bool some_are(struct convoy_manager *manager, enum convoy_model_state state)
 {
-    uint64_t limit = manager->config->repository.device_bytes;
-    bool some_go = false;
-    *taken = 0;
     for (uint32_t i = 0; i < convoy_registry_count(manager->registry); i++) {
-        const struct convoy_model *other = convoy_registry_at(manager->registry, i);
-        if (other == NULL || other == model || !on_devices(other))
-            continue;
-        *taken += bytes_of(other);
-        some_go = some_go || other->state == CONVOY_MODEL_UNLOADING;
+        const struct convoy_model *model = convoy_registry_at(manager->registry, i);
+        if (model != NULL && model->state == state)
+            return true;
     }
-    if (limit == 0 || *taken + bytes_of(model) <= limit)
-        return ROOM;
-    if (bytes_of(model) > limit)
-        return NO_ROOM;
-    if (some_go || (make && manager->config->repository.unload_idle && rest_one(manager)))
-        return ROOM_LATER;
-    return NO_ROOM;
+    return false;
+}
+
+/* Is there going to be room? One that loads can be put to rest once it is READY. */
+static bool room_comes(struct convoy_manager *manager)
+{
+    return some_are(manager, CONVOY_MODEL_UNLOADING) ||
+           (manager->config->repository.unload_idle &&
+            (rest_one(manager) || some_are(manager, CONVOY_MODEL_LOADING)));
 }
 
 /* Returns whether it has to be tried again later. */
 static bool load(struct convoy_manager *manager, struct convoy_model *model)
 {
     struct convoy_error reason;
-    uint64_t taken;
-    bool tried = model->state == CONVOY_MODEL_FAILED;
-    switch (room_for(manager, model, !tried, &taken)) {
-    case ROOM_LATER:
-        return true;
-    case NO_ROOM:
-        if (tried)
+    bool failed = model->state == CONVOY_MODEL_FAILED; /* for want of room, which there may be now */
+    if (convoy_budget_check(manager->config, manager->registry, model, &reason) != 0) {
+        bool fits_alone = convoy_budget_of(model) <= manager->config->repository.device_bytes;
+        if (failed)
             return false;
-        convoy_fail(&reason, 0,
-                    "it needs about %llu bytes of a device, and %llu of repository.device_bytes = %llu are "
-                    "taken: unload a model, raise that, or set repository.unload_idle",
-                    (unsigned long long)bytes_of(model), (unsigned long long)taken,
-                    (unsigned long long)manager->config->repository.device_bytes);
+        if (fits_alone && room_comes(manager)) {
+            convoy_model_unloaded(manager->registry, model, manager->config->repository.unload_idle);
+            return true;
+        }
         model->plan.no_room = true;
         convoy_model_failed(manager->registry, model, reason.message);
         return false;
-    default:
-        break;
     }
+    if (failed && !convoy_supervisor_released(manager->supervisor, model))
+        return true;
+    atomic_store(&model->used_us, convoy_now_us()); /* what is new is not idle */
     model->plan.no_room = model->plan.resting = false;
     convoy_model_loading(manager->registry, model);
     convoy_supervisor_load(manager->supervisor, model);
@@ -109,7 +89,7 @@ static bool end_of(struct convoy_manager *manager, struct convoy_model *model)
                    CONVOY_STR("version", model->version));
     if (!model->plan.newest || !model->plan.present)
         return !convoy_registry_remove(manager->registry, model);
-    convoy_model_unloaded(manager->registry, model, model->plan.wanted && model->plan.resting);
+    convoy_model_unloaded(manager->registry, model, model->plan.wanted && model->rests);
     return false;
 }
 
@@ -145,6 +125,15 @@ static bool move_unwanted(struct convoy_manager *manager, struct convoy_model *m
     }
 }
 
+/* What was loaded may have become more than its files were. Returns whether something goes. */
+static bool keep_budget(struct convoy_manager *manager)
+{
+    uint64_t limit = manager->config->repository.device_bytes;
+    return limit > 0 && manager->config->repository.unload_idle &&
+           !some_are(manager, CONVOY_MODEL_UNLOADING) &&
+           convoy_budget_taken(manager->registry, NULL) > limit && rest_one(manager);
+}
+
 bool convoy_manager_move(struct convoy_manager *manager)
 {
     bool again = false, loading = false;
@@ -164,5 +153,5 @@ bool convoy_manager_move(struct convoy_manager *manager)
     }
     if (!loading)
         convoy_registry_settle(manager->registry);
-    return again;
+    return keep_budget(manager) || again;
 }

@@ -197,10 +197,10 @@ struct convoy_model *convoy_v2_ready_model(struct convoy_request *request, struc
                                            bool *answered)
 {
     int retry_after = CONVOY_RETRY_NONE;
-    struct convoy_model *model = convoy_lookup_model(request);
 
-    if (model != NULL && convoy_lookup_ready(request, model, view, &retry_after))
-        return model;
+    *answered = false;
+    if (convoy_lookup_model(request) != NULL && convoy_lookup_ready(request, view, &retry_after))
+        return request->model;
     *answered = convoy_respond_error(request, request->refusal, retry_after, request->refusal_reason.message);
     return NULL;
 }

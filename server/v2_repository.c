@@ -137,7 +137,7 @@ static bool run(struct convoy_request *request, enum convoy_errand_kind kind)
         return convoy_respond_error(request, MHD_HTTP_SERVICE_UNAVAILABLE, CONVOY_RETRY_SOON,
                                     "the server is stopping, or has no memory: send the request again");
     }
-    int status = status_of(convoy_model_wait_end(request));
+    int status = status_of(convoy_model_wait_end(request, NULL));
     if (status != MHD_HTTP_OK)
         return convoy_respond_error(
             request, status, status == MHD_HTTP_SERVICE_UNAVAILABLE ? CONVOY_RETRY_SOON : CONVOY_RETRY_NONE,

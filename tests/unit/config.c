@@ -49,6 +49,10 @@ static void same_config(const struct convoy_config *a, const struct convoy_confi
     cr_assert_eq(a->batching.max_delay_us, b->batching.max_delay_us);
     cr_assert_eq(a->batching.max_queue, b->batching.max_queue);
     cr_assert_eq(a->response_cache.bytes, b->response_cache.bytes);
+    cr_assert_eq(a->repository.control, b->repository.control);
+    cr_assert_eq(a->repository.poll_ms, b->repository.poll_ms);
+    cr_assert_eq(a->repository.device_bytes, b->repository.device_bytes);
+    cr_assert_eq(a->repository.unload_idle, b->repository.unload_idle);
     cr_assert_eq(a->timeout_ms, b->timeout_ms);
     cr_assert_eq(a->drain_ms, b->drain_ms);
     cr_assert_eq(a->drain_timeout_ms, b->drain_timeout_ms);
@@ -98,6 +102,7 @@ Test(config, every_key_is_read, .fini = close_config)
         .images = {123456, 17},
         .batching = {32, 250, 99},
         .response_cache = {7654321},
+        .repository = {CONVOY_CONTROL_EXPLICIT, 70, NULL, 123456789, true},
         .timeout_ms = 2001,
         .drain_ms = 2002,
         .drain_timeout_ms = 2003,
@@ -109,6 +114,9 @@ Test(config, every_key_is_read, .fini = close_config)
     };
     same_config(config, &expected);
     cr_assert_str_eq(config->default_model, "resnet-18");
+    cr_assert_str_eq(config->repository.load_at_start[0], "resnet-18");
+    cr_assert_str_eq(config->repository.load_at_start[1], "b.2");
+    cr_assert_null(config->repository.load_at_start[2]);
 }
 
 /* Each line: a document and what the sentence must say besides the file's name. */
@@ -117,7 +125,8 @@ Test(config, what_is_wrong_is_named)
     static const char *const cases[][2] = {
         {"{\"htpp\": {}}",
          "unknown key 'htpp'; the keys known here are listen, models, default_model, backend, "
-         "http, images, batching, response_cache, timeout_ms, drain_ms, drain_timeout_ms, ready_grace_ms, "
+         "http, images, batching, response_cache, model_control, repository, timeout_ms, drain_ms, "
+         "drain_timeout_ms, ready_grace_ms, "
          "worker, cache_dir, tune, log"},
         {"{\"http\": {\"thread\": 1}}", "unknown key 'http.thread'"},
         {"{\"images\": {\"pixels\": 1}}", "unknown key 'images.pixels'"},
@@ -149,6 +158,16 @@ Test(config, what_is_wrong_is_named)
         {"{\"batching\": {\"max_batch\": 4097}}", "batching.max_batch must be"},
         {"{\"batching\": {\"max_delay_us\": -1}}", "batching.max_delay_us must be"},
         {"{\"batching\": {\"max_queue\": 0}}", "batching.max_queue must be"},
+        {"{\"model_control\": \"watch\"}", "model_control must be"},
+        {"{\"repository\": []}", "repository must be an object {...}, found an array"},
+        {"{\"repository\": {\"poll_ms\": 49}}", "repository.poll_ms must be an integer from 50 to 86400000"},
+        {"{\"repository\": {\"load_at_start\": \"a\"}}", "repository.load_at_start must be an array"},
+        {"{\"model_control\": \"explicit\", \"repository\": {\"load_at_start\": [\"a\", \"../b\"]}}",
+         "repository.load_at_start[1] must be a model's name"},
+        {"{\"model_control\": \"poll\", \"repository\": {\"load_at_start\": [\"a\"]}}",
+         "repository.load_at_start is for \"model_control\": \"explicit\" alone"},
+        {"{\"repository\": {\"device_bytes\": -1}}", "repository.device_bytes must be"},
+        {"{\"repository\": {\"unload_idle\": true}}", "repository.unload_idle has no limit to keep"},
         {"{\"response_cache\": true}", "response_cache must be an object {...}, found true"},
         {"{\"response_cache\": {\"size\": 1}}", "unknown key 'response_cache.size'"},
         {"{\"response_cache\": {\"bytes\": -1}}", "response_cache.bytes must be"},
@@ -369,7 +388,7 @@ Test(config, the_page_describes_every_key_and_its_default)
     cJSON *shipped = NULL;
     cr_assert_eq(convoy_file_read(PROJECT "/docs/configuration.md", 1 << 20, &page, &length, &error), 0);
     cr_assert_eq(convoy_json_load(PROJECT "/config/convoyd.json", &shipped, &error), 0);
-    cr_assert_eq(cJSON_GetArraySize(shipped), 16, "a key was added: is it in the file that ships?");
+    cr_assert_eq(cJSON_GetArraySize(shipped), 18, "a key was added: is it in the file that ships?");
     documented(shipped, "", page);
     cJSON_Delete(shipped);
     free(page);
