@@ -122,7 +122,8 @@ struct convoy_backend {
                 struct convoy_device_info *info, struct convoy_error *error);
     void (*close)(struct convoy_device *device);
 
-    /* Tells the device that jobs will lie inside [base, base + bytes); it may pin that memory. */
+    /* Tells the device that jobs will lie inside [base, base + bytes); it may pin that memory. One that lies
+     * elsewhere, or comes before, is run as well, if slower. */
     int (*attach)(struct convoy_device *device, void *base, size_t bytes, struct convoy_error *error);
 
     /* Makes the graph's weights resident and prepares every batch size up to max_batch. -ENOTSUP names the

@@ -5,6 +5,7 @@
 #include "engine/worker/control.h"
 #include "engine/worker/fault.h"
 #include "engine/worker/nets.h"
+#include "engine/worker/warm_up.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -207,6 +208,11 @@ static void load(struct worker *worker, uint32_t model, const cJSON *message)
     int code = convoy_worker_load(&worker->device, message, &worker->nets[model], &described, &error);
     if (code == -ENODEV)
         lose_device(worker, &error); /* says nothing of the model */
+    if (code == 0) {
+        int ran = convoy_worker_warm_up(&worker->device, &worker->nets[model], &error);
+        if (ran != 0 && ran != -ENOMEM)
+            lose_device(worker, &error);
+    }
     if (code == 0)
         send_model(worker, "loaded", model, described, NULL);
     else

@@ -223,7 +223,7 @@ head -c 5000000 /dev/zero | tr '\0' ' ' >"$work/large"
 expect 413 --data-binary "@$work/large" "$url/v2/repository/index"
 expect 405 "$url/v2/repository/index"
 grep -qi '^allow: POST' "$work/headers" || fail "$(cat "$work/headers")"
-expect 404 -X POST "$url/v2/repository/models/two/load"
+expect 400 -X POST "$url/v2/repository/models/two/load"
 expect 200 --data-binary @$image "$two/classify" # and serves on
 stop
 
