@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CONVOY_BACKEND_ABI      2
+#define CONVOY_BACKEND_ABI      3
 #define CONVOY_MAX_U8_CHANNELS  4
 #define CONVOY_MAX_LAYERS       512 /* layers that a profile can report */
 #define CONVOY_LAYER_NAME_BYTES 64
@@ -49,6 +49,9 @@ struct convoy_open_options {
     /* idle() has changed a network: other kernels, other weights. info replaces what load() gave. NULL:
      * nobody asks. */
     void (*changed)(void *context, struct convoy_net *net, const struct convoy_net_info *info);
+    /* load() or unload() takes long and is between two steps: whoever called may submit and collect jobs of
+     * other networks from inside. A backend need not call it. NULL: nobody has use for it. */
+    void (*pause)(void *context);
 };
 
 struct convoy_load_options {

@@ -25,10 +25,12 @@ static void send_channel(struct member *member)
     convoy_worker_tell(&member->worker, convoy_worker_order_channel(size));
 }
 
-static void send_load(struct member *member, const struct convoy_model *model)
+/* beside: what is loaded already goes on serving. A worker that is new loads one model after the other
+ * instead: should it die, it is known of what. */
+static void send_load(struct member *member, const struct convoy_model *model, bool beside)
 {
     member->asked[model->number]++;
-    convoy_worker_tell(&member->worker, convoy_worker_order_load(model));
+    convoy_worker_tell(&member->worker, convoy_worker_order_load(model, beside));
 }
 
 static void send_unload(struct member *member, const struct convoy_model *model)
@@ -156,7 +158,7 @@ void convoy_loading_begin(struct member *member)
                 continue;
             bool waited_for = member->lane != NULL && convoy_lane_waits_for(member->lane, model);
             if (waited_for == (waiting_ones == 1))
-                send_load(member, model);
+                send_load(member, model, false);
         }
     }
     size_when_complete(member);
@@ -172,7 +174,7 @@ void convoy_loading_load(struct convoy_supervisor *supervisor, const struct conv
         free(member->kept[model->number].layers);
         member->kept[model->number] = (struct kept_answer){0};
         if (member->worker.running && member->greeted)
-            send_load(member, model);
+            send_load(member, model, true);
     }
 }
 
@@ -342,7 +344,7 @@ void convoy_loading_retry(struct member *member)
     for (uint32_t i = 0; member->attached && i < convoy_registry_count(supervisor->registry); i++)
         if (convoy_registry_at(supervisor->registry, i) != NULL && supervisor->retry[i] &&
             !member->kept[i].loaded && member->asked[i] == 0)
-            send_load(member, convoy_registry_at(supervisor->registry, i));
+            send_load(member, convoy_registry_at(supervisor->registry, i), false);
 }
 
 void convoy_loading_forget(struct member *member)

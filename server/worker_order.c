@@ -16,7 +16,7 @@ cJSON *convoy_worker_order_channel(const struct convoy_channel_size *size)
     return message;
 }
 
-cJSON *convoy_worker_order_load(const struct convoy_model *model)
+cJSON *convoy_worker_order_load(const struct convoy_model *model, bool beside)
 {
     float multiply[CONVOY_PIXEL_CHANNELS], add[CONVOY_PIXEL_CHANNELS];
     convoy_model_config_transform(model->config, CONVOY_PIXEL_CHANNELS, multiply, add);
@@ -26,6 +26,7 @@ cJSON *convoy_worker_order_load(const struct convoy_model *model)
     cJSON_AddStringToObject(message, "version", model->version);
     cJSON_AddStringToObject(message, "path", model->path);
     cJSON_AddStringToObject(message, "precision", convoy_model_precision_text(model->config->precision));
+    cJSON_AddBoolToObject(message, "beside", beside);
     cJSON_AddNumberToObject(message, "max_batch", model->config->batching.max_batch);
     cJSON_AddItemToObject(message, "multiply", cJSON_CreateFloatArray(multiply, CONVOY_PIXEL_CHANNELS));
     cJSON_AddItemToObject(message, "add", cJSON_CreateFloatArray(add, CONVOY_PIXEL_CHANNELS));

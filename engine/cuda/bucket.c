@@ -56,10 +56,13 @@ int convoy_cuda_bucket_record(struct convoy_device *device, const struct convoy_
 {
     int failed = 0;
     for (int form = 0; form < CONVOY_CUDA_FORMS && !failed; form++)
-        for (uint32_t s = 0; s < device->stream_count && !failed; s++)
-            if (bucket->plans[form].step_count > 0)
-                failed = convoy_cuda_record(&bucket->plans[form], workspace->memory[s], device->streams[s],
-                                            &bucket->graphs[form][s], error);
+        for (uint32_t s = 0; s < device->stream_count && !failed; s++) {
+            if (bucket->plans[form].step_count == 0)
+                continue;
+            failed = convoy_cuda_record(&bucket->plans[form], workspace->memory[s], device->streams[s],
+                                        &bucket->graphs[form][s], error);
+            convoy_cuda_pause(device);
+        }
     for (uint32_t s = 0; s < device->stream_count && !failed; s++)
         failed = CONVOY_CUDA(error, cudaStreamSynchronize, (device->streams[s])); /* uploads */
     return failed;

@@ -71,6 +71,7 @@ int convoy_cuda_open(uint32_t index, const struct convoy_open_options *options, 
     device->context = options->context;
     device->log = options->log;
     device->changed = options->changed;
+    device->pause = options->pause;
     convoy_cuda_choices_remember(&device->choices);
     device->tuner.mode = options->tune;
     convoy_cuda_fault_prepare();
@@ -119,6 +120,12 @@ void convoy_cuda_close(struct convoy_device *device)
     free(device->cache_file);
     free(device->cache_header);
     free(device);
+}
+
+void convoy_cuda_pause(const struct convoy_device *device)
+{
+    if (device->pause != NULL)
+        device->pause(device->context);
 }
 
 int convoy_cuda_attach(struct convoy_device *device, void *base, size_t bytes, struct convoy_error *error)

@@ -52,11 +52,15 @@ struct convoy_device {
     void *context;
     void (*log)(void *context, const char *level, const char *text);
     void (*changed)(void *context, struct convoy_net *net, const struct convoy_net_info *info);
+    void (*pause)(void *context); /* as in backend.h */
 };
 
 /* A line for the worker's log, if anyone reads it. */
 __attribute__((format(printf, 3, 4))) void convoy_cuda_log(const struct convoy_device *device,
                                                            const char *level, const char *format, ...);
+
+/* Lets the worker serve other networks between two steps of something long. */
+void convoy_cuda_pause(const struct convoy_device *device);
 
 int convoy_cuda_open(uint32_t index, const struct convoy_open_options *options, struct convoy_device **device,
                      struct convoy_device_info *info, struct convoy_error *error);

@@ -110,8 +110,10 @@ static size_t largest_workspace(const struct convoy_net *net)
 static int make_buckets(struct convoy_device *device, struct convoy_net *net, struct convoy_error *error)
 {
     int failed = 0;
-    for (int i = 0; i < net->bucket_count && !failed; i++)
+    for (int i = 0; i < net->bucket_count && !failed; i++) {
         failed = convoy_cuda_bucket_plan(&net->source, net->takes_u8, &net->buckets[i], error);
+        convoy_cuda_pause(device);
+    }
     if (!failed)
         failed = convoy_cuda_workspace_get(device, largest_workspace(net), &net->workspace, error);
     for (int i = 0; i < net->bucket_count && !failed; i++)
@@ -204,8 +206,10 @@ void convoy_cuda_unload(struct convoy_device *device, struct convoy_net *net)
             *link = net->next;
             break;
         }
-    for (int i = 0; i < net->bucket_count; i++)
+    for (int i = 0; i < net->bucket_count; i++) {
         convoy_cuda_bucket_free(&net->buckets[i]);
+        convoy_cuda_pause(device);
+    }
     for (uint32_t s = 0; s < CONVOY_CUDA_MAX_STREAMS; s++) {
         for (uint32_t i = 0; net->profile_marks[s] != NULL && i <= net->info.layer_count; i++)
             if (net->profile_marks[s][i] != NULL)

@@ -19,7 +19,8 @@
 #define HEARTBEAT_MS 100
 #define COLLECT_US   50 /* how long a busy device may keep the compute thread from looking at new slots */
 
-#define IDLE_US 5000 /* how long a slot may wait because the backend is tuning, kernels' own time aside */
+#define PAUSE_ROUNDS 4    /* of looking at slots, in each pause of a load */
+#define IDLE_US      5000 /* how long a slot may wait because the backend is tuning, kernels' own time aside */
 
 enum phase { STARTING, LOADING, TUNING, RUNNING };
 static const char *const phase_names[] = {
@@ -55,6 +56,7 @@ struct worker {
     /* the compute thread's own */
     struct convoy_channel channel;
     bool attached, idle_left; /* idle_left: the backend may have use for idle moments */
+    bool serves_beside;       /* slots are run in the pauses of the load or unload that is under way */
     struct convoy_worker_net nets[CONVOY_MAX_MODELS];
     struct flight flights[CONVOY_MAX_SLOTS];
     uint32_t in_flight;
@@ -198,17 +200,38 @@ static void send_model(struct worker *worker, const char *type, uint32_t model, 
     convoy_control_send(&worker->control, object);
 }
 
+/* backend.h's pause(): a model that takes long to load must not hold up those that serve. */
+static void serve_beside(void *context)
+{
+    struct worker *worker = context;
+    for (int round = 0; worker->serves_beside && round < PAUSE_ROUNDS && run_slots(worker);)
+        round++;
+}
+
+static void collect_all(struct worker *worker)
+{
+    while (worker->in_flight > 0)
+        collect_one(worker);
+}
+
 static void load(struct worker *worker, uint32_t model, const cJSON *message)
 {
     struct convoy_error error;
     cJSON *described = NULL;
+    /* Unless others are to be served meanwhile nothing runs: a fault that comes out then is the model's, not
+     * a slot's. */
+    worker->serves_beside = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(message, "beside"));
+    if (!worker->serves_beside)
+        collect_all(worker);
     atomic_store(&worker->phase, LOADING);
     send_model(worker, "loading", model, NULL, NULL);
     convoy_worker_unload(&worker->device, &worker->nets[model]);
     int code = convoy_worker_load(&worker->device, message, &worker->nets[model], &described, &error);
+    worker->serves_beside = false;
     if (code == -ENODEV)
         lose_device(worker, &error); /* says nothing of the model */
     if (code == 0) {
+        collect_all(worker);
         int ran = convoy_worker_warm_up(&worker->device, &worker->nets[model], &error);
         if (ran != 0 && ran != -ENOMEM)
             lose_device(worker, &error);
@@ -287,7 +310,12 @@ static uint64_t number(const cJSON *message, const char *key)
 
 static void unload(struct worker *worker, uint32_t model)
 {
-    convoy_worker_unload(&worker->device, &worker->nets[model]);
+    collect_all(worker);
+    struct convoy_worker_net net = worker->nets[model];
+    worker->nets[model] = (struct convoy_worker_net){0}; /* no slot finds it in the pauses */
+    worker->serves_beside = true;
+    convoy_worker_unload(&worker->device, &net);
+    worker->serves_beside = false;
     send_memory(worker);
 }
 
@@ -316,9 +344,6 @@ static void obey(struct worker *worker, const cJSON *message)
     uint64_t model = number(message, "model");
     if (type == NULL)
         return;
-    /* Nothing runs while models change: a fault that comes out then is the model's, not a slot's. */
-    while (worker->in_flight > 0)
-        collect_one(worker);
     if (strcmp(type, "load") == 0 && model < CONVOY_MAX_MODELS)
         load(worker, (uint32_t)model, message);
     else if (strcmp(type, "unload") == 0 && model < CONVOY_MAX_MODELS)
@@ -403,6 +428,7 @@ int convoy_worker_serve(const char *backend, uint32_t device_index, const struct
     options.context = &worker;
     options.log = tell_log;
     options.changed = tell_changed;
+    options.pause = serve_beside;
     struct convoy_error error, notice;
     pthread_t thread;
 

@@ -297,7 +297,7 @@ static void on_message(void *context, struct convoy_worker *worker,
     case CONVOY_SAYS_HELLO:
         bench->streams = message->hello.streams;
         snprintf(bench->device, sizeof bench->device, "%s", message->hello.device);
-        convoy_worker_tell(worker, convoy_worker_order_load(&bench->model));
+        convoy_worker_tell(worker, convoy_worker_order_load(&bench->model, false));
         break;
     case CONVOY_SAYS_LOADED:
         on_loaded(bench, message);
