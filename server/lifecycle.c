@@ -26,7 +26,6 @@ static void on_stopped(void *context)
 static void end_workers(struct convoy_lifecycle *life)
 {
     uv_timer_stop(&life->timer);
-    convoy_manager_stop(life->manager);
     convoy_http_stop(life->http);
     life->http = NULL;
     convoy_supervisor_stop(life->supervisor, on_stopped, life);
@@ -47,6 +46,7 @@ static void stop(struct convoy_lifecycle *life)
     if (left > 0)
         convoy_log(CONVOY_LOG_WARNING, "requests are given up", CONVOY_UINT("requests", left));
     convoy_batcher_stop(convoy_supervisor_batcher(life->supervisor));
+    convoy_manager_stop(life->manager);
     life->drain_until_us = convoy_now_us() + LAST_MOMENT_US;
     uv_timer_start(&life->timer, on_stopping, 0, LOOK_MS);
 }

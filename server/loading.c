@@ -201,7 +201,7 @@ void convoy_loading_unload(struct convoy_supervisor *supervisor, const struct co
             continue;
         send_unload(member, model);
         if (!has_sibling(member, model))
-            convoy_metrics_weight_bytes(supervisor->metrics, model->name, model->version, member->device, 0);
+            convoy_metrics_weights_gone(supervisor->metrics, model->name, model->version, member->device);
         free(kept->layers);
         *kept = (struct kept_answer){0};
     }

@@ -362,29 +362,48 @@ void convoy_metrics_device_memory(struct convoy_device_metrics *device, const ch
     set_series(device->metrics, CONVOY_FAMILY_DEVICE_MEMORY, labels, bytes);
 }
 
+/* model="M",version="V" */
+static void version_labels(char labels[CONVOY_LABEL_BYTES], const char *model, const char *version)
+{
+    labels[0] = '\0';
+    convoy_metrics_label(labels, CONVOY_LABEL_BYTES, "model", model);
+    convoy_metrics_label(labels, CONVOY_LABEL_BYTES, "version", version);
+}
+
 void convoy_metrics_weight_bytes(struct convoy_metrics *metrics, const char *model, const char *version,
                                  const char *device, uint64_t bytes)
 {
-    char labels[CONVOY_LABEL_BYTES] = "";
-    convoy_metrics_label(labels, sizeof labels, "model", model);
-    convoy_metrics_label(labels, sizeof labels, "version", version);
+    char labels[CONVOY_LABEL_BYTES];
+    version_labels(labels, model, version);
     convoy_metrics_label(labels, sizeof labels, "device", device);
     set_series(metrics, CONVOY_FAMILY_WEIGHT_BYTES, labels, bytes);
+}
+
+void convoy_metrics_weights_gone(struct convoy_metrics *metrics, const char *model, const char *version,
+                                 const char *device)
+{
+    convoy_metrics_weight_bytes(metrics, model, version, device, CONVOY_SERIES_GONE);
 }
 
 void convoy_metrics_model_ready(struct convoy_metrics *metrics, const char *model, const char *version,
                                 bool ready)
 {
-    char labels[CONVOY_LABEL_BYTES] = "";
-    convoy_metrics_label(labels, sizeof labels, "model", model);
-    convoy_metrics_label(labels, sizeof labels, "version", version);
+    char labels[CONVOY_LABEL_BYTES];
+    version_labels(labels, model, version);
     set_series(metrics, CONVOY_FAMILY_MODEL_READY, labels, ready);
 }
 
-void convoy_metrics_model_failure(struct convoy_metrics *metrics, const char *model, const char *version)
+void convoy_metrics_model_gone(struct convoy_metrics *metrics, const char *model, const char *version)
 {
-    char labels[CONVOY_LABEL_BYTES] = "";
-    convoy_metrics_label(labels, sizeof labels, "model", model);
-    convoy_metrics_label(labels, sizeof labels, "version", version);
-    add_to_series(metrics, CONVOY_FAMILY_MODEL_FAILURES, labels, 1);
+    char labels[CONVOY_LABEL_BYTES];
+    version_labels(labels, model, version);
+    set_series(metrics, CONVOY_FAMILY_MODEL_READY, labels, CONVOY_SERIES_GONE);
+}
+
+void convoy_metrics_model_failures(struct convoy_metrics *metrics, const char *model, const char *version,
+                                   uint64_t more)
+{
+    char labels[CONVOY_LABEL_BYTES];
+    version_labels(labels, model, version);
+    add_to_series(metrics, CONVOY_FAMILY_MODEL_FAILURES, labels, more);
 }

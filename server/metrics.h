@@ -78,8 +78,14 @@ void convoy_metrics_weight_bytes(struct convoy_metrics *metrics, const char *mod
                                  const char *device, uint64_t bytes);
 void convoy_metrics_model_ready(struct convoy_metrics *metrics, const char *model, const char *version,
                                 bool ready);
-/* It could not be loaded, or not be served any more. */
-void convoy_metrics_model_failure(struct convoy_metrics *metrics, const char *model, const char *version);
+/* The version is not to be served: nobody should wait for it. Its series of readiness goes. */
+void convoy_metrics_model_gone(struct convoy_metrics *metrics, const char *model, const char *version);
+/* It is not on the device any more. The series of its weights goes. */
+void convoy_metrics_weights_gone(struct convoy_metrics *metrics, const char *model, const char *version,
+                                 const char *device);
+/* So many more of its readings (0: the series begins) could not be loaded, or not be served any more. */
+void convoy_metrics_model_failures(struct convoy_metrics *metrics, const char *model, const char *version,
+                                   uint64_t more);
 
 /* The text of GET /metrics (Content-Type: text/plain; version=0.0.4; charset=utf-8), malloc'd,
  * NUL-terminated, *length without the NUL; NULL when memory is out. Series are sorted by their labels. In a

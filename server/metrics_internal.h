@@ -60,6 +60,8 @@ enum convoy_family {
     CONVOY_FAMILIES
 };
 
+#define CONVOY_SERIES_GONE UINT64_MAX /* the value of a series that is not shown until it is set again */
+
 struct convoy_series {
     struct convoy_series *next; /* in its chain of the table */
     enum convoy_family family;

@@ -78,6 +78,8 @@ static struct convoy_series **collect_series(struct convoy_metrics *metrics, siz
     for (unsigned chain = 0; chain < CONVOY_SERIES_CHAINS; chain++) {
         struct convoy_series *series = atomic_load_explicit(&metrics->series[chain], memory_order_acquire);
         for (; series != NULL; series = series->next) {
+            if (get(&series->value) == CONVOY_SERIES_GONE)
+                continue;
             if (used == capacity) {
                 capacity = 2 * capacity + 64;
                 struct convoy_series **grown = realloc(list, capacity * sizeof(struct convoy_series *));
@@ -105,8 +107,10 @@ static void render_series(struct text *text, struct convoy_metrics *metrics)
         enum convoy_family family = list[i]->family;
         if (i == 0 || list[i - 1]->family != family)
             head(text, families[family].name, families[family].type, families[family].help);
-        print(text, "convoyd_%s{%s} %llu\n", families[family].name, list[i]->labels,
-              (unsigned long long)get(&list[i]->value));
+        uint64_t value = get(&list[i]->value);
+        if (value != CONVOY_SERIES_GONE) /* since it was listed */
+            print(text, "convoyd_%s{%s} %llu\n", families[family].name, list[i]->labels,
+                  (unsigned long long)value);
     }
     free(list);
 }

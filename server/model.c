@@ -158,7 +158,7 @@ void convoy_model_failed(struct convoy_registry *registry, struct convoy_model *
     snprintf(model->reason, sizeof model->reason, "%s", reason);
     convoy_registry_tell_ready(registry, model);
     pthread_mutex_unlock(&registry->lock);
-    convoy_metrics_model_failure(registry->metrics, model->name, model->version);
+    convoy_metrics_model_failures(registry->metrics, model->name, model->version, 1);
     convoy_log(CONVOY_LOG_ERROR, "model failed", CONVOY_STR("model", model->name),
                CONVOY_STR("version", model->version), CONVOY_STR("reason", reason));
 }

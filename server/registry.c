@@ -60,12 +60,18 @@ static bool same_version(const struct convoy_model *a, const struct convoy_model
 
 void convoy_registry_tell_ready(struct convoy_registry *registry, const struct convoy_model *model)
 {
-    bool ready = false;
+    bool ready = false, meant = false;
     for (uint32_t i = 0; i < registry->count; i++) {
         const struct convoy_model *other = registry->models[i];
-        ready = ready || (other != NULL && other->state == CONVOY_MODEL_READY && same_version(other, model));
+        if (other == NULL || !same_version(other, model))
+            continue;
+        ready = ready || other->state == CONVOY_MODEL_READY;
+        meant = meant || other->state == CONVOY_MODEL_LOADING || other->state == CONVOY_MODEL_FAILED;
     }
-    convoy_metrics_model_ready(registry->metrics, model->name, model->version, ready);
+    if (ready || meant)
+        convoy_metrics_model_ready(registry->metrics, model->name, model->version, ready);
+    else
+        convoy_metrics_model_gone(registry->metrics, model->name, model->version);
 }
 
 /* Of an older record of the same version, or new. NULL when memory is out. */
@@ -124,8 +130,8 @@ int convoy_registry_add(struct convoy_registry *registry, const struct convoy_re
     registry->models[number] = model;
     if (number == registry->count)
         registry->count++;
-    convoy_registry_tell_ready(registry, model); /* a series from the start */
     pthread_mutex_unlock(&registry->lock);
+    convoy_metrics_model_failures(registry->metrics, model->name, model->version, 0);
     if (problem != NULL)
         convoy_model_failed(registry, model, problem);
     *result = model;

@@ -32,7 +32,8 @@ struct convoy_registry {
 /* The view's fields. Under the lock. */
 void convoy_model_view_locked(struct convoy_model *model, struct convoy_model_view *view);
 
-/* What /metrics says of a name and version: whether one of its records is READY. Under the lock. */
+/* What /metrics says of a name and version: whether one of its records is READY, and nothing when none is to
+ * be. Under the lock. */
 void convoy_registry_tell_ready(struct convoy_registry *registry, const struct convoy_model *model);
 
 #endif

@@ -118,9 +118,13 @@ static bool move_unwanted(struct convoy_manager *manager, struct convoy_model *m
     case CONVOY_MODEL_LOADING:
         unload(manager, model, "it is not to be served any more");
         return true;
-    case CONVOY_MODEL_UNLOADED:
-        return (!model->plan.newest || !model->plan.present) && end_of(manager, model);
+    case CONVOY_MODEL_UNLOADING:
+        return end_of(manager, model);
     default:
+        /* What is UNLOADED stays so, and what FAILED without a configuration can never be loaded. */
+        if (model->plan.newest && model->plan.present &&
+            (model->state == CONVOY_MODEL_UNLOADED || model->config == NULL))
+            return false;
         return end_of(manager, model);
     }
 }

@@ -62,6 +62,26 @@ static void write_parameters(const struct convoy_model_config *config, struct co
     convoy_text_add(text, "}}");
 }
 
+static void write_policy(const struct convoy_version_policy *policy, struct convoy_text *text)
+{
+    convoy_text_add(text, ",\"version_policy\":{");
+    if (policy->latest > 0) {
+        convoy_text_add(text, "\"latest\":{\"num_versions\":");
+        convoy_text_natural(text, policy->latest);
+    } else if (policy->specific != NULL) {
+        convoy_text_add(text, "\"specific\":{\"versions\":[");
+        for (uint32_t i = 0; i < policy->specific_count; i++) {
+            if (i > 0)
+                convoy_text_add(text, ",");
+            convoy_text_natural(text, policy->specific[i]);
+        }
+        convoy_text_add(text, "]");
+    } else {
+        convoy_text_add(text, "\"all\":{");
+    }
+    convoy_text_add(text, "}}");
+}
+
 bool convoy_v2_config(struct convoy_request *request)
 {
     struct convoy_text text = {0};
@@ -75,7 +95,9 @@ bool convoy_v2_config(struct convoy_request *request)
     convoy_text_string(&text, model->name);
     convoy_text_add(&text, ",\"platform\":");
     convoy_text_string(&text, view.shape.platform);
-    convoy_text_add(&text, ",\"backend\":\"convoyd\",\"version_policy\":{\"all\":{}},\"max_batch_size\":");
+    convoy_text_add(&text, ",\"backend\":\"convoyd\"");
+    write_policy(&model->config->versions, &text);
+    convoy_text_add(&text, ",\"max_batch_size\":");
     convoy_text_natural(&text, model->config->batching.max_batch);
     write_input(&view.shape, &text);
     write_outputs(&view, &text);

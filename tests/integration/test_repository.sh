@@ -100,6 +100,8 @@ in_state "one/$last" READY || fail "the old version is gone: $(index)"
 grep -q 'level=error msg="model failed" model=one version=900 reason=".*damaged' "$work/log" || fail "the log does not say why"
 [ "$(sample 'convoyd_model_failures_total{model="one",version="900"}')" = 1 ] || fail "the metric does not count it"
 [ "$(sample 'convoyd_model_ready{model="one",version="900"}')" = 0 ] || fail "the metric calls it ready"
+[ "$(sample "convoyd_model_failures_total{model=\"one\",version=\"$last\"}")" = 0 ] || fail "a version that did not fail is not at 0"
+[ -z "$(sample 'convoyd_model_ready{model="one",version="2"}')" ] || fail "a version that is gone is called not ready"
 expect 200 "$url/v2/health/ready"
 expect 503 --data-binary @$image "$url/classify?version=900"
 put one 900
@@ -122,8 +124,12 @@ put two 4
 until_true 10 serves one/900 two/1 two/3 two/4 || fail "$(index)"
 policy two '{"latest": 2}'
 until_true 10 serves one/900 two/3 two/4 || fail "latest 2: $(index)"
+expect 200 "$url/v2/models/two/config"
+[ "$(json "$work/body" 'd["version_policy"]')" = "{'latest': {'num_versions': 2}}" ] || fail "$(cat "$work/body")"
 policy two '{"specific": [1, 4, 7]}'
 until_true 10 serves one/900 two/1 two/4 || fail "specific: $(index)"
+expect 200 "$url/v2/models/two/config"
+[ "$(json "$work/body" 'd["version_policy"]')" = "{'specific': {'versions': [1, 4, 7]}}" ] || fail "$(cat "$work/body")"
 expect 200 --data-binary @$image "$url/classify?model=two&version=1"
 expect 503 --data-binary @$image "$url/classify?model=two&version=3"
 put two 7
@@ -131,6 +137,15 @@ until_true 10 serves one/900 two/1 two/4 two/7 || fail "specific, when it comes:
 echo '{"version_policy": {"latest": 0}}' >"$models/two/config.json"
 complains() { index | grep -q '^two/7 READY .*version_policy.latest'; }
 until_true 10 complains || fail "a broken configuration: $(index)"
+rm "$models/two/config.json"
+until_true 10 serves one/900 two/1 two/3 two/4 two/7 || fail "mended: $(index)"
+# The highest goes, and what is left is a version without a file.
+mkdir "$models/two/5"
+policy two '{"latest": 1}'
+until_true 10 serves one/900 two/7 || fail "latest 1: $(index)"
+rm -r "$models/two/7"
+without_file() { index | grep -q '^two/5 UNAVAILABLE .*holds no model.onnx'; }
+until_true 10 without_file || fail "$(index)"
 rm -r "$models/two"
 until_true 10 serves one/900 || fail "a model that is gone: $(index)"
 expect 404 --data-binary @$image "$url/classify?model=two"
@@ -194,6 +209,17 @@ wait "${asking[@]}"
 [ "$(wc -l <"$work/many")" = 16 ] || fail "requests without an answer: $(cat "$work/many")"
 rm -r "$models/two/2"
 call 200 two/load
+# What cannot even be tried: a folder without a file, a configuration that cannot be read.
+mkdir -p "$models/empty/1"
+call 400 empty/load
+json "$work/body" 'd["error"]' | grep -q 'holds no model.onnx' || fail "$(cat "$work/body")"
+put three 1
+echo '{"precission": 1}' >"$models/three/config.json"
+call 400 three/load
+json "$work/body" 'd["error"]' | grep -q "unknown key 'precission'" || fail "$(cat "$work/body")"
+for name in empty three; do call 200 $name/unload; call 400 $name/load; done
+rm "$models/three/config.json"
+call 200 three/load
 expect 200 --data-binary @$image "$url/v2/models/two/classify"
 stop
 
