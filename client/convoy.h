@@ -54,7 +54,7 @@ struct convoy_image {
 /* How to classify; a zeroed struct asks for the server's defaults everywhere. */
 struct convoy_options {
     const char *model;   /* NULL: the server's default model */
-    const char *version; /* NULL: the highest */
+    const char *version; /* NULL: the highest that is READY */
     int top;             /* 1 to 1000 classes for each image; 0: the server's default (5) */
     int timeout_ms;      /* the server gives up after this long; 0: the server's default */
     bool profile;        /* time every layer; the request then travels alone and is slower */
@@ -110,7 +110,7 @@ struct convoy_model {
     const char *name;
     const char *version;
     const char *state;  /* "READY", "LOADING" or "FAILED" */
-    const char *reason; /* why it is FAILED, else "" */
+    const char *reason; /* why it is FAILED, or a newer reading of its files is not served; else "" */
 };
 
 /* The server's models by name, then version (as a number where it is one). */
