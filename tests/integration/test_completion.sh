@@ -112,9 +112,15 @@ echo "A hostile server."
 cat >"$work/hostile.py" <<'PYTHON'
 import http.server, json
 names = ["$(touch owned)", "`touch owned`", "good", "a;touch owned", "x y", "\x1b[31m", "-rf", "*"]
-text = json.dumps({"models": [{"name": n, "version": "1", "state": "READY", "reason": ""} for n in names]}).encode()
+models = [{"name": n, "version": "1", "state": "READY", "reason": ""} for n in names]
 class Hostile(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
+        self.answer({"models": models})
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.answer(models)
+    def answer(self, document):
+        text = json.dumps(document).encode()
         self.send_response(200)
         self.send_header("Content-Length", str(len(text)))
         self.end_headers()
@@ -133,4 +139,5 @@ CONVOY_URL=http://127.0.0.1:$(cat "$work/port")
 offers 'convoy classify --model ' -rf good
 offers 'convoy stats ' -rf good
 offers 'convoy unload ' -rf good
+offers 'convoy load ' -rf good
 [ ! -e owned ] || fail "what a server sent was run"
