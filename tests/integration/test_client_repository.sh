@@ -160,7 +160,11 @@ other=
 [ $status = 4 ] || fail "load while the server stops: exit status $status: $(cat "$work/waited")"
 grep -q 'the server is stopping.*(status 503' "$work/waited" || fail "load while the server stops: $(cat "$work/waited")"
 kill -CONT "$worker" 2>/dev/null || true
-stop
+# No second SIGTERM, as stop sends: one that comes when the daemon is done has nobody to take it.
+status=0
+wait "$daemon" || status=$?
+daemon=
+[ $status = 0 ] || fail "convoyd ended with status $status"
 
 echo "Answers that are none."
 cat >"$work/pages.py" <<'PYTHON'
