@@ -18,7 +18,7 @@ enum convoy_exit {
 struct convoy_common {
     const char *url;     /* --url, else $CONVOY_URL, else http://127.0.0.1:8080 */
     const char *model;   /* --model, NULL for the server's default */
-    const char *version; /* --version, NULL for the highest that is READY */
+    const char *version; /* --version, NULL for the highest */
     bool json;           /* --json */
 };
 

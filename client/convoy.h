@@ -54,7 +54,7 @@ struct convoy_image {
 /* How to classify; a zeroed struct asks for the server's defaults everywhere. */
 struct convoy_options {
     const char *model;   /* NULL: the server's default model */
-    const char *version; /* NULL: the highest that is READY */
+    const char *version; /* NULL: the highest */
     int top;             /* 1 to 1000 classes for each image; 0: the server's default (5) */
     int timeout_ms;      /* the server gives up after this long; 0: the server's default */
     bool profile;        /* time every layer; the request then travels alone and is slower */
