@@ -209,9 +209,9 @@ static int by_name_and_version(const void *left, const void *right)
     return order ? order : strverscmp(a->version, b->version);
 }
 
-static const char *read_models(const cJSON *document, struct own_models *own)
+static const char *read_models(const cJSON *list, struct own_models *own)
 {
-    const cJSON *list = cJSON_GetObjectItemCaseSensitive(document, "models"), *item;
+    const cJSON *item;
     if (!cJSON_IsArray(list))
         return "it has no list of models";
     own->list = calloc((size_t)cJSON_GetArraySize(list) + 1, sizeof *own->list);
@@ -233,6 +233,25 @@ static const char *read_models(const cJSON *document, struct own_models *own)
     return NULL;
 }
 
+/* document, of which list is a part or the whole, is taken over. */
+static int take_models(const struct convoy_response *response, cJSON *document, const cJSON *list,
+                       struct convoy_models **models, struct convoy_failure *failure)
+{
+    struct own_models *own = calloc(1, sizeof *own);
+    if (!own) {
+        cJSON_Delete(document);
+        return convoy_fail_with(failure, -ENOMEM, "memory is out");
+    }
+    own->document = document;
+    const char *problem = read_models(list, own);
+    if (problem) {
+        convoy_models_free(&own->models);
+        return convoy_document_not_ours(response, problem, failure);
+    }
+    *models = &own->models;
+    return 0;
+}
+
 int convoy_models_read(const struct convoy_response *response, struct convoy_models **models,
                        struct convoy_failure *failure)
 {
@@ -241,19 +260,17 @@ int convoy_models_read(const struct convoy_response *response, struct convoy_mod
     int status = convoy_document_parse_ok(response, &document, failure);
     if (status)
         return status;
-    struct own_models *own = calloc(1, sizeof *own);
-    if (!own) {
-        cJSON_Delete(document);
-        return convoy_fail_with(failure, -ENOMEM, "memory is out");
-    }
-    own->document = document;
-    const char *problem = read_models(document, own);
-    if (problem) {
-        convoy_models_free(&own->models);
-        return convoy_document_not_ours(response, problem, failure);
-    }
-    *models = &own->models;
-    return 0;
+    const cJSON *list = cJSON_GetObjectItemCaseSensitive(document, "models");
+    return take_models(response, document, list, models, failure);
+}
+
+int convoy_index_read(const struct convoy_response *response, struct convoy_models **models,
+                      struct convoy_failure *failure)
+{
+    cJSON *document;
+    *models = NULL;
+    int status = convoy_document_parse_list(response, &document, failure);
+    return status ? status : take_models(response, document, document, models, failure);
 }
 
 void convoy_models_free(struct convoy_models *models)

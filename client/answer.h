@@ -14,4 +14,8 @@ int convoy_answer_read(const struct convoy_response *response, size_t images, st
 int convoy_models_read(const struct convoy_response *response, struct convoy_models **models,
                        struct convoy_failure *failure);
 
+/* The answer to POST /v2/repository/index, sorted; errors as above. */
+int convoy_index_read(const struct convoy_response *response, struct convoy_models **models,
+                      struct convoy_failure *failure);
+
 #endif

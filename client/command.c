@@ -79,6 +79,16 @@ int convoy_read_decimal(const char *name, const char *text, double least, double
     return 0;
 }
 
+/* What would change the path's meaning: curl takes out "." and "..", as every client does. */
+int convoy_check_model_name(const char *name, struct convoy_failure *failure)
+{
+    if (!*name)
+        return convoy_fail_with(failure, -EINVAL, "the model's name is empty");
+    if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+        return convoy_fail_with(failure, -EINVAL, "a model cannot be called '%s'", name);
+    return 0;
+}
+
 int convoy_report(const char *command, int code, const struct convoy_failure *failure)
 {
     fprintf(stderr, "convoy %s: ", command);

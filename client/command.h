@@ -52,6 +52,9 @@ int convoy_read_whole(const char *name, const char *text, long least, long most,
 int convoy_read_decimal(const char *name, const char *text, double least, double most, double *value,
                         struct convoy_failure *failure);
 
+/* Refuses what cannot be a part of a path: 0 or -EINVAL. Whether there is such a model the server knows. */
+int convoy_check_model_name(const char *name, struct convoy_failure *failure);
+
 /* Says failure on standard error, with what helps against it, and gives the exit status for code. */
 int convoy_report(const char *command, int code, const struct convoy_failure *failure);
 
@@ -62,5 +65,7 @@ int convoy_bench_command(int argc, char **argv);
 int convoy_eval_command(int argc, char **argv);
 int convoy_stats_command(int argc, char **argv);
 int convoy_top_command(int argc, char **argv);
+int convoy_load_command(int argc, char **argv);
+int convoy_unload_command(int argc, char **argv);
 
 #endif

@@ -110,7 +110,7 @@ struct convoy_model {
     const char *name;
     const char *version;
     const char *state;  /* "READY", "LOADING" or "FAILED" */
-    const char *reason; /* why it is FAILED, else "" */
+    const char *reason; /* why it is FAILED, or a newer reading of its files is not served; else "" */
 };
 
 /* The server's models by name, then version (as a number where it is one). */

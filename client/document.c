@@ -48,20 +48,42 @@ bool convoy_document_number(const cJSON *object, const char *name, double *numbe
     return true;
 }
 
-/* cJSON would read "{}garbage": the document must be all there is, and an object. */
+/* cJSON would read "{}garbage": the document must be all there is. NULL when it is no JSON. */
+static cJSON *parse(const struct convoy_response *response)
+{
+    const char *end = NULL;
+    cJSON *document = cJSON_ParseWithLengthOpts(response->text, response->size, &end, false);
+    const char *last = response->text + response->size;
+    while (document && end < last && strchr(" \t\r\n", *end) && *end)
+        end++;
+    if (document && end == last)
+        return document;
+    cJSON_Delete(document);
+    return NULL;
+}
+
 int convoy_document_parse(const struct convoy_response *response, cJSON **document,
                           struct convoy_failure *failure)
 {
-    const char *end = NULL;
-    *document = cJSON_ParseWithLengthOpts(response->text, response->size, &end, false);
-    const char *last = response->text + response->size;
-    while (*document && end < last && strchr(" \t\r\n", *end) && *end)
-        end++;
-    if (*document && end == last && cJSON_IsObject(*document))
+    *document = parse(response);
+    if (cJSON_IsObject(*document))
         return 0;
     cJSON_Delete(*document);
     *document = NULL;
     return convoy_document_not_ours(response, "it is not a JSON object", failure);
+}
+
+int convoy_document_parse_list(const struct convoy_response *response, cJSON **document,
+                               struct convoy_failure *failure)
+{
+    if (response->status != 200)
+        return convoy_document_parse_ok(response, document, failure);
+    *document = parse(response);
+    if (cJSON_IsArray(*document))
+        return 0;
+    cJSON_Delete(*document);
+    *document = NULL;
+    return convoy_document_not_ours(response, "it is not a JSON array", failure);
 }
 
 int convoy_document_parse_ok(const struct convoy_response *response, cJSON **document,

@@ -17,6 +17,10 @@ int convoy_document_parse(const struct convoy_response *response, cJSON **docume
 int convoy_document_parse_ok(const struct convoy_response *response, cJSON **document,
                              struct convoy_failure *failure);
 
+/* The same where an answer of status 200 is a JSON array. */
+int convoy_document_parse_list(const struct convoy_response *response, cJSON **document,
+                               struct convoy_failure *failure);
+
 /* The error that a document of another status than 200 carries: -EREMOTEIO, or -EPROTO with without, what is
  * wrong with the answer, when it has none. */
 int convoy_document_error(const struct convoy_response *response, const cJSON *document, const char *without,

@@ -18,6 +18,8 @@ static const struct command commands[] = {
     {"eval", "measure a model's accuracy on labelled images: convoy eval photos/", convoy_eval_command},
     {"stats", "what the server counted, model by model: convoy stats", convoy_stats_command},
     {"top", "watch a server at work: convoy top", convoy_top_command},
+    {"load", "have a server load a model: convoy load cifar10-resnet", convoy_load_command},
+    {"unload", "have a server give a model up: convoy unload cifar10-resnet", convoy_unload_command},
 };
 
 static void print_help(FILE *stream)

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "client/answer.h"
 #include "client/command.h"
 #include "client/failure.h"
 #include "client/terminal.h"
@@ -12,6 +13,9 @@ static const char help[] =
     "Usage: convoy models [OPTION]...\n"
     "Lists the models of a convoyd: name, version and state (READY, LOADING, or FAILED with the reason).\n"
     "\n"
+    "  --all            list also what lies in its folder and is not to be served, in the words of the\n"
+    "                   server's repository index (READY, LOADING, UNLOADING, or UNAVAILABLE with the "
+    "reason)\n"
     "  --json           print one JSON document\n"
     "  --url URL        the server (default: $CONVOY_URL, else http://127.0.0.1:8080)\n"
     "\n"
@@ -70,14 +74,34 @@ static void print_text(const struct convoy_models *models)
         puts("The server has no models.");
 }
 
+static int take(int letter, const char *value, void *context, struct convoy_failure *failure)
+{
+    (void)letter, (void)value, (void)failure;
+    *(bool *)context = true;
+    return 0;
+}
+
+#define PATIENCE_MS 30000L
+
+static int ask_index(struct convoy_client *client, struct convoy_models **models,
+                     struct convoy_failure *failure)
+{
+    static char path[] = "/v2/repository/index", header[] = "Content-Type: application/json";
+    const struct convoy_request request = {.path = path, .header = header, .body = "{}", .body_size = 2};
+    struct convoy_response response;
+    int status = convoy_http_post(convoy_client_http(client), &request, PATIENCE_MS, &response, failure);
+    return status ? status : convoy_index_read(&response, models, failure);
+}
+
 int convoy_models_command(int argc, char **argv)
 {
-    static const struct option options[] = {CONVOY_COMMON_OPTIONS, {0}};
+    static const struct option options[] = {CONVOY_COMMON_OPTIONS, {"all", no_argument, NULL, 'a'}, {0}};
+    bool all = false;
     struct convoy_common common;
     struct convoy_failure failure;
     struct convoy_client *client = NULL;
     struct convoy_models *models = NULL;
-    int first = convoy_arguments(argc, argv, options, &common, NULL, NULL, &failure);
+    int first = convoy_arguments(argc, argv, options, &common, take, &all, &failure);
     if (first == 0) {
         fputs(help, stdout);
         return CONVOY_EXIT_OK;
@@ -88,7 +112,7 @@ int convoy_models_command(int argc, char **argv)
         return convoy_report("models", first, &failure);
     int status = convoy_client_open(common.url, &client, &failure);
     if (status == 0)
-        status = convoy_client_models(client, &models, &failure);
+        status = all ? ask_index(client, &models, &failure) : convoy_client_models(client, &models, &failure);
     int exit_status = CONVOY_EXIT_OK;
     if (status)
         exit_status = convoy_report("models", status, &failure);

@@ -43,16 +43,6 @@ static int take(int letter, const char *value, void *context, struct convoy_fail
     return 0;
 }
 
-/* What would change the path's meaning: curl takes out "." and "..", as every client does. */
-static int check_name(const char *name, struct convoy_failure *failure)
-{
-    if (!*name)
-        return convoy_fail_with(failure, -EINVAL, "the model's name is empty");
-    if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
-        return convoy_fail_with(failure, -EINVAL, "a model cannot be called '%s'", name);
-    return 0;
-}
-
 int convoy_stats_arguments(int argc, char **argv, struct convoy_stats_arguments *arguments,
                            struct convoy_failure *failure)
 {
@@ -74,7 +64,7 @@ int convoy_stats_arguments(int argc, char **argv, struct convoy_stats_arguments 
         return convoy_fail_with(failure, -EINVAL, "--version needs a model");
     if (common->version && !*common->version)
         return convoy_fail_with(failure, -EINVAL, "the model's version is empty");
-    return common->model ? check_name(common->model, failure) : 0;
+    return common->model ? convoy_check_model_name(common->model, failure) : 0;
 }
 
 char *convoy_stats_path(const struct convoy_stats_arguments *arguments)

@@ -35,12 +35,12 @@ offers() {
 }
 
 echo "Commands and options."
-offers 'convoy ' bench classify eval models stats top help --help --version --url
+offers 'convoy ' bench classify eval load models stats top unload help --help --version --url
 offers 'convoy b' bench
 offers 'convoy --u' --url
 offers 'convoy --url ' http://127.0.0.1:8080
 offers 'convoy --url=' http://127.0.0.1:8080
-offers 'convoy --url http://a:1/b ' bench classify eval models stats top --url
+offers 'convoy --url http://a:1/b ' bench classify eval load models stats top unload --url
 offers 'convoy --url=http://a:1/b --url http://c t' top
 offers 'convoy --url http://a:1 top --in' --interval
 offers 'convoy mo' models
@@ -57,6 +57,7 @@ done
 offers 'convoyd --' $(convoyd --help | grep -oE '^  --[a-z-]+' | sort -u)
 offers 'convoy eval --batch '
 offers 'convoy top x'
+offers 'convoy load --timeout '
 
 echo "Files."
 mkdir "$work/files" "$work/files/folder one"
@@ -73,7 +74,10 @@ cd "$root"
 echo "Models."
 mkdir -p "$work/models"/{first,fourth}/1 "$work/models/fourth/2"
 for folder in "$work/models"/*/*; do cp models/cifar10-convnet/1/model.onnx "$folder"; done
-start --backend null --models "$work/models"
+configure 'model_control="explicit"' 'repository={"load_at_start": ["first", "fourth"]}'
+mkdir -p "$work/models/fifth/1" # is there, and is not loaded
+cp models/cifar10-convnet/1/model.onnx "$work/models/fifth/1"
+start --backend null --models "$work/models" --config "$work/config.json"
 offers "convoy classify --url $url --model " first fourth
 offers "convoy eval --url=$url --json --model fo" fourth
 offers "convoy --url $url eval --model fo" fourth
@@ -86,6 +90,10 @@ offers "convoy stats --url $url first " # one is enough
 offers "convoy stats --url $url --model first "
 offers "convoy stats first --url $url --version " 1
 offers "convoy stats --url $url fourth --version " 1 2
+offers "convoy unload --url $url " first fourth
+offers "convoy load --url $url " fifth first fourth
+offers "convoy load --timeout 7 --url=$url fi" fifth first
+offers "convoy load --url $url first " # one is enough
 export CONVOY_URL=$url
 offers 'convoy classify --model ' first fourth
 echo "A server that is stopped: an answer in time, and no word of it."
@@ -104,9 +112,15 @@ echo "A hostile server."
 cat >"$work/hostile.py" <<'PYTHON'
 import http.server, json
 names = ["$(touch owned)", "`touch owned`", "good", "a;touch owned", "x y", "\x1b[31m", "-rf", "*"]
-text = json.dumps({"models": [{"name": n, "version": "1", "state": "READY", "reason": ""} for n in names]}).encode()
+models = [{"name": n, "version": "1", "state": "READY", "reason": ""} for n in names]
 class Hostile(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
+        self.answer({"models": models})
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.answer(models)
+    def answer(self, document):
+        text = json.dumps(document).encode()
         self.send_response(200)
         self.send_header("Content-Length", str(len(text)))
         self.end_headers()
@@ -124,4 +138,6 @@ cd "$work/files"
 CONVOY_URL=http://127.0.0.1:$(cat "$work/port")
 offers 'convoy classify --model ' -rf good
 offers 'convoy stats ' -rf good
+offers 'convoy unload ' -rf good
+offers 'convoy load ' -rf good
 [ ! -e owned ] || fail "what a server sent was run"

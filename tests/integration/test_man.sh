@@ -93,7 +93,7 @@ while read -r key; do
   wanted=$("$python" -S -c '
 import functools, json, sys
 value = functools.reduce(dict.get, sys.argv[1].split("."), json.load(open("config/convoyd.json")))
-print("null" if value is None or sys.argv[1] == "default_model" else value)' "$key")
+print("null" if sys.argv[1] == "default_model" else value if isinstance(value, str) else json.dumps(value))' "$key")
   grep -qF ".BR $key \" (default $wanted; " "$work/text" || fail "$key: convoyd.json.5 does not say default $wanted"
 done <"$work/keys"
 while read -r key; do

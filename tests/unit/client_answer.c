@@ -169,3 +169,46 @@ Test(client_answer, models_are_sorted)
     cr_assert_eq(read_models("{\"error\":\"stops\"}", 503, &models), -EREMOTEIO);
     cr_assert_null(models);
 }
+
+static int read_index(const char *text, int status, struct convoy_models **models)
+{
+    struct convoy_response response = {text, strlen(text), status, 0, ""};
+    return convoy_index_read(&response, models, &failure);
+}
+
+Test(client_answer, an_index_is_a_list)
+{
+    static const char *const others[] = {"{\"models\":[]}",
+                                         "{}",
+                                         "",
+                                         "7",
+                                         "[7]",
+                                         "[[]]",
+                                         "[{}]",
+                                         "[]x",
+                                         "[",
+                                         "[{\"name\":\"b\",\"version\":\"1\",\"state\":1}]"};
+    struct convoy_models *models;
+    cr_assert_eq(read_index("[{\"name\":\"b\",\"version\":\"10\",\"state\":\"READY\",\"reason\":\"\"},"
+                            "{\"name\":\"b\",\"version\":\"9\",\"state\":\"UNAVAILABLE\",\"reason\":"
+                            "\"unloaded\"}]\n",
+                            200, &models),
+                 0, "%s", failure.message);
+    cr_assert_eq(models->count, 2);
+    cr_assert_str_eq(models->models[0].version, "9");
+    cr_assert_str_eq(models->models[0].state, "UNAVAILABLE");
+    cr_assert_str_eq(models->models[0].reason, "unloaded");
+    cr_assert_str_eq(models->models[1].version, "10");
+    convoy_models_free(models);
+    cr_assert_eq(read_index("[]", 200, &models), 0);
+    cr_assert_eq(models->count, 0);
+    convoy_models_free(models);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        cr_assert_eq(read_index(others[i], 200, &models), -EPROTO, "%s", others[i]);
+        cr_assert_null(models);
+    }
+    cr_assert_eq(read_index("{\"error\":\"stops\"}", 503, &models), -EREMOTEIO);
+    cr_assert_str_eq(failure.message, "stops");
+    cr_assert_null(models);
+    cr_assert_eq(read_index("[]", 500, &models), -EPROTO);
+}
