@@ -73,6 +73,7 @@ convoyd_worker_restarts_total counter device,reason
 convoyd_retried_images_total counter model
 convoyd_weight_bytes gauge model,version,device
 convoyd_model_ready gauge model,version
+convoyd_model_failures_total counter model,version
 convoyd_build_info gauge version
 NAMES
 "$python" - "$work/metrics" "$work/promised" <<'PYTHON' || fail "see above"

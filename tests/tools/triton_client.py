@@ -28,6 +28,7 @@ from tritonclient.utils import InferenceServerException
 
 SERVER, SAMPLES = sys.argv[1], pathlib.Path(sys.argv[2])
 MODEL, INPUT, OUTPUT = "cifar10-resnet", "image", "logits"
+OTHER = "fashion-lenet"  # is loaded and unloaded
 MEAN = np.array([0.4913, 0.4821, 0.4465], np.float64).reshape(3, 1, 1)
 STD = np.array([0.2452, 0.2428, 0.2606], np.float64).reshape(3, 1, 1)
 LABELS = (SAMPLES.parent / MODEL / "labels.txt").read_text().split()
@@ -87,6 +88,39 @@ def configuration(client):
 def repository_index(client):
     index = {entry["name"]: entry for entry in client.get_model_repository_index()}
     assert index[MODEL]["state"] == "READY" and index[MODEL]["version"] == "1", index
+
+
+def load_and_unload(client):
+    """As in Triton's simple_http_model_control.py; the daemon takes them because model_control is explicit."""
+
+    def state(name):
+        return next(entry for entry in client.get_model_repository_index() if entry["name"] == name)
+
+    assert client.is_model_ready(OTHER)
+    client.unload_model(OTHER)
+    assert not client.is_model_ready(OTHER) and client.is_model_ready(MODEL)
+    assert state(OTHER)["state"] in ("UNLOADING", "UNAVAILABLE"), state(OTHER)
+    picture = given(random.standard_normal((1, 1, 28, 28)).astype(np.float32))
+    assert OTHER in refusal(lambda: client.infer(OTHER, picture), 503)
+    client.load_model(OTHER)
+    assert client.is_model_ready(OTHER) and state(OTHER)["state"] == "READY", state(OTHER)
+    assert client.infer(OTHER, picture).get_response()["model_name"] == OTHER
+    client.load_model(OTHER)
+    client.unload_model(OTHER, unload_dependents=True)
+    assert "nobody" in refusal(lambda: client.load_model("nobody"), 404)
+    assert "nobody" in refusal(lambda: client.unload_model("nobody"), 404)
+    assert "config" in refusal(lambda: client.load_model(OTHER, config="{}"), 400)
+    assert "files" in refusal(lambda: client.load_model(OTHER, config="{}", files={"file:1/model.onnx": b"x"}), 400)
+
+    async def run():
+        async with aio.InferenceServerClient(SERVER) as other:
+            await other.load_model(OTHER)
+            assert await other.is_model_ready(OTHER)
+            await other.unload_model(OTHER)
+            assert not await other.is_model_ready(OTHER)
+            await other.load_model(OTHER)
+
+    asyncio.run(run())
 
 
 def infer_simple(client):
@@ -350,6 +384,7 @@ def main():
         health_and_metadata,
         configuration,
         repository_index,
+        load_and_unload,
         infer_simple,
         datatypes,
         pixels,
