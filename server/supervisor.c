@@ -219,6 +219,8 @@ static void on_gone(void *context, struct convoy_worker *worker, const char *rea
         on_finished_slots(member, worker); /* what it finished before it died counts */
         worked = worked || running > 0;
         again = convoy_lane_down(member->lane, !was_loading);
+    } else if (member->lane != NULL) {
+        convoy_lane_lost(member->lane);
     }
     note_down(member);
     /* A worker that never said HELLO has no device yet: its restarts count under the backend's name. */
