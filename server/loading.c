@@ -1,6 +1,7 @@
 #include "server/loading.h"
 
 #include "engine/base/log.h"
+#include "server/placement.h"
 #include "server/slot_size.h"
 #include "server/supervisor_internal.h"
 #include "server/worker_order.h"
@@ -41,16 +42,6 @@ static void fail_model(struct convoy_supervisor *supervisor, struct convoy_model
     convoy_batcher_model_gone(supervisor->batcher, model);
 }
 
-/* Another worker serves this model, so one that cannot is no reason to give it up. */
-static bool served_elsewhere(const struct member *member, uint32_t model)
-{
-    const struct convoy_supervisor *supervisor = member->supervisor;
-    for (uint32_t i = 0; i < supervisor->member_count; i++)
-        if (supervisor->members[i] != member && supervisor->members[i]->kept[model].loaded)
-            return true;
-    return false;
-}
-
 static void refuse(struct member *member, struct convoy_model *model, const char *reason)
 {
     struct convoy_supervisor *supervisor = member->supervisor;
@@ -61,7 +52,7 @@ static void refuse(struct member *member, struct convoy_model *model, const char
      */
     if (model->state == CONVOY_MODEL_READY)
         supervisor->retry[model->number] = true;
-    if (!served_elsewhere(member, model->number)) {
+    if (model->state == CONVOY_MODEL_FAILED || !convoy_placement_hope(supervisor, model)) {
         if (model->state != CONVOY_MODEL_FAILED || strcmp(model->reason, reason) != 0)
             fail_model(supervisor, model, reason);
     } else
@@ -92,54 +83,92 @@ static void serve(struct member *member, struct convoy_model *model)
     member->serving = true;
 }
 
-static void choose_size(struct member *member)
+static void choose_size(struct convoy_supervisor *supervisor)
 {
-    struct convoy_supervisor *supervisor = member->supervisor;
     convoy_slot_size_begin(&supervisor->size);
-    for (uint32_t i = 0; i < supervisor->model_count; i++)
-        if (member->kept[i].loaded)
-            convoy_slot_size_add(&supervisor->size, &member->kept[i].shape,
-                                 convoy_registry_at(supervisor->registry, i)->config->batching.max_batch);
+    for (uint32_t i = 0; i < supervisor->model_count; i++) {
+        const struct convoy_model *model = convoy_registry_at(supervisor->registry, i);
+        const struct convoy_model_shape *shape = convoy_placement_shape(supervisor, model);
+        if (shape != NULL)
+            convoy_slot_size_add(&supervisor->size, shape, model->config->batching.max_batch);
+    }
     convoy_slot_size_end(&supervisor->size, supervisor->config);
     supervisor->sized = true;
 }
 
-/* Sizes the slots once this worker has answered for every model; then every worker that waits gets them. */
-static void size_when_complete(struct member *member)
+/* Sizes the slots once every model that is not FAILED was loaded by some worker; then every worker that waits
+ * gets them. */
+static void size_when_complete(struct convoy_supervisor *supervisor)
 {
-    struct convoy_supervisor *supervisor = member->supervisor;
     if (supervisor->sized)
         return;
-    for (uint32_t i = 0; i < supervisor->model_count; i++)
-        if (!member->answered[i] && convoy_registry_at(supervisor->registry, i)->state != CONVOY_MODEL_FAILED)
+    for (uint32_t i = 0; i < supervisor->model_count; i++) {
+        const struct convoy_model *model = convoy_registry_at(supervisor->registry, i);
+        if (model->state != CONVOY_MODEL_FAILED && convoy_placement_shape(supervisor, model) == NULL)
             return;
-    choose_size(member);
+    }
+    choose_size(supervisor);
     for (uint32_t i = 0; i < supervisor->member_count; i++)
-        if (supervisor->members[i]->greeted)
+        if (supervisor->members[i]->worker.running && supervisor->members[i]->greeted)
             send_channel(supervisor->members[i]);
+}
+
+void convoy_loading_settle(struct convoy_supervisor *supervisor)
+{
+    bool anybody = false; /* or the daemon waits on: without a worker nothing is gained by giving up */
+    for (uint32_t i = 0; i < supervisor->member_count; i++)
+        anybody = anybody || (supervisor->members[i]->worker.running && supervisor->members[i]->greeted);
+    for (uint32_t i = 0; anybody && i < supervisor->model_count; i++) {
+        struct convoy_model *model = convoy_registry_at(supervisor->registry, i);
+        if (model->state != CONVOY_MODEL_LOADING || convoy_placement_hope(supervisor, model))
+            continue;
+        supervisor->retry[i] = true; /* the device may come back */
+        fail_model(supervisor, model, "none of its devices has a worker that could load it: see the log");
+    }
+    if (anybody)
+        size_when_complete(supervisor);
+}
+
+/* How many devices there are is known with the first HELLO. */
+static void place_models(struct convoy_supervisor *supervisor)
+{
+    struct convoy_error error;
+    for (uint32_t i = 0; i < supervisor->model_count && !supervisor->placed; i++) {
+        struct convoy_model *model = convoy_registry_at(supervisor->registry, i);
+        if (model->state != CONVOY_MODEL_FAILED && convoy_placement_check(supervisor, model, &error) != 0)
+            fail_model(supervisor, model, error.message);
+    }
+    supervisor->placed = true;
 }
 
 void convoy_loading_begin(struct member *member)
 {
     struct convoy_supervisor *supervisor = member->supervisor;
+    place_models(supervisor);
     if (supervisor->sized)
         send_channel(member);
     for (int waiting_ones = 1; waiting_ones >= 0; waiting_ones--) {
         for (uint32_t i = 0; i < supervisor->model_count; i++) {
             struct convoy_model *model = convoy_registry_at(supervisor->registry, i);
             bool waited_for = member->lane != NULL && convoy_lane_waits_for(member->lane, model);
-            if (model->state != CONVOY_MODEL_FAILED && waited_for == (waiting_ones == 1))
+            if (!convoy_placement_here(member, model))
+                member->answered[i] = 1; /* it is not asked */
+            else if (model->state != CONVOY_MODEL_FAILED && waited_for == (waiting_ones == 1))
                 send_load(member, model);
         }
     }
-    size_when_complete(member);
+    convoy_loading_settle(supervisor);
 }
 
 void convoy_loading_attached(struct member *member)
 {
-    for (uint32_t i = 0; i < member->supervisor->model_count; i++)
-        if (member->answered[i] && member->kept[i].loaded)
-            serve(member, convoy_registry_at(member->supervisor->registry, i));
+    for (uint32_t i = 0; i < member->supervisor->model_count; i++) {
+        struct convoy_model *model = convoy_registry_at(member->supervisor->registry, i);
+        if (!convoy_placement_here(member, model))
+            convoy_lane_model(member->lane, model, false, NULL, 0);
+        else if (member->answered[i] && member->kept[i].loaded)
+            serve(member, model);
+    }
 }
 
 /* The message's layers, for keeping; NULL when memory is out. */
@@ -196,7 +225,7 @@ void convoy_loading_answered(struct member *member, const struct convoy_worker_m
         if (member->attached)
             serve(member, model);
     }
-    size_when_complete(member);
+    convoy_loading_settle(supervisor);
 }
 
 void convoy_loading_tuned(struct member *member, const struct convoy_worker_message *message)
@@ -240,7 +269,8 @@ void convoy_loading_retry(struct member *member)
 {
     struct convoy_supervisor *supervisor = member->supervisor;
     for (uint32_t i = 0; member->attached && i < supervisor->model_count; i++)
-        if (supervisor->retry[i] && !member->kept[i].loaded)
+        if (supervisor->retry[i] && !member->kept[i].loaded &&
+            convoy_placement_here(member, convoy_registry_at(supervisor->registry, i)))
             send_load(member, convoy_registry_at(supervisor->registry, i));
 }
 

@@ -242,6 +242,7 @@ static void on_gone(void *context, struct convoy_worker *worker, const char *rea
         start_member(member);
     else
         uv_timer_start(&member->restart, on_restart, delay, 0);
+    convoy_loading_settle(supervisor);
 }
 
 static void watch_member(struct member *member, uint64_t now)

@@ -1,7 +1,8 @@
 /* The supervisor: one convoy-worker per device, what each has loaded, and who is replaced when.
  *
  * It runs on the control loop (libuv, one thread). Worker 0 is started first; it tells how many devices there
- * are. The channel's slots are sized once, when worker 0 has answered for every model found at start. */
+ * are. The channel's slots are sized once, when every model found at start is loaded on some device, or
+ * FAILED. */
 #ifndef CONVOY_SERVER_SUPERVISOR_H
 #define CONVOY_SERVER_SUPERVISOR_H
 
