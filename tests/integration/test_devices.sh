@@ -38,14 +38,12 @@ start_two() {
   until_true 30 both_up || fail "there are not two workers: $(curl -s "$url/metrics" | grep worker_up)"
 }
 
-# in_flight_on DEVICE: its worker stands still until slots wait for it.
-in_flight_on() {
-  local before
-  before=$(metric convoyd_slots_in_use)
-  kill -STOP "$(worker_of "$1")"
+# stand_still: under load, until both workers, which stop, have slots in flight: an idle one would be given the next.
+stand_still() {
   # shellcheck disable=SC2317 # until_true calls it
-  more_in_use() { [ "$(metric convoyd_slots_in_use)" -gt "$before" ]; }
-  until_true 10 more_in_use || fail "device $1 is given nothing"
+  both_busy() { [ "$(sample convoyd_slots_in_use)" -ge 6 ]; }
+  kill -STOP "$(worker_of 0)" "$(worker_of 1)"
+  until_true 10 both_busy || fail "the devices are given nothing: $(sample convoyd_slots_in_use) slots are in use"
 }
 
 # answers FILE: 48 images of noise, 16 at a time, and what the network says to each.
@@ -94,8 +92,9 @@ echo "Workers killed under load, one device after the other: no request is lost.
 load killed --seconds 600 --connections 32
 for device in 1 0; do
   until_true 30 ran_since $device "$(batches_of $device)" || fail "device $device does nothing under load"
-  in_flight_on $device
+  stand_still
   kill -KILL "$(worker_of $device)"
+  kill -CONT "$(worker_of $((1 - device)))"
   until_true 30 died $device 1 || fail "nobody saw the worker die"
   until_true 30 both_up || fail "no worker took its place"
 done
@@ -110,9 +109,10 @@ echo "A device that is lost for good: the other answers everything, also what wa
 retried=$(metric convoyd_retried_images_total)
 load lost --seconds 600 --connections 32
 until_true 30 ran_since 1 "$(batches_of 1)" || fail "device 1 does nothing under load"
-in_flight_on 1
+stand_still
 touch "$lost"
-if [ -n "$emulated" ]; then kill -CONT "$(worker_of 1)"; else kill -KILL "$(worker_of 1)"; fi
+[ -n "$emulated" ] || kill -KILL "$(worker_of 1)"
+kill -CONT "$(worker_of 0)" "$(worker_of 1)" 2>/dev/null || true
 until_true 60 died 1 4 || fail "device 1 lives on: $(deaths_of 1)"
 [ -z "$emulated" ] || grep -q 'reason=lost' "$work/log" || fail "it was not the device that was lost"
 [ "$(metric convoyd_worker_up)" = 1 ] || fail "the lost device is up"
