@@ -15,8 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SUSPECTS_WAIT_US 1000000u /* a worker is up again within 0.3 s, and loads what fits it in a moment   \
-                                   */
+/* A worker is up again within 0.3 s, and loads what it knows in a moment. */
+#define SUSPECTS_WAIT_US 1000000u
 
 static bool is_stranded(const struct convoy_lane *lane, const struct lane_slot *slot)
 {

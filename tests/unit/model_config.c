@@ -126,8 +126,8 @@ Test(model_config, what_is_wrong_is_named)
     refused("{\"precision\": \"int8\"}", "precision must be \"fp32\", \"tf32\" or \"fp16\"");
     refused("{\"batching\": {\"max_batch\": 0}}", "batching.max_batch must be");
     refused("{\"response_cache\": 1}", "response_cache must be true or false, found 1");
-    refused("{\"devices\": []}",
-            "devices must be an array of whole numbers from 0 to 15, one at least and none twice, found an array");
+    refused("{\"devices\": []}", "devices must be an array of whole numbers from 0 to 15, one at least and "
+                                 "none twice, found an array");
     refused("{\"devices\": 0}", "devices must be an array");
     refused("{\"devices\": [16]}", "devices must be an array of whole numbers from 0 to 15");
     refused("{\"devices\": [0, -1]}", "found -1");
