@@ -47,6 +47,7 @@ void convoy_batcher_free(struct convoy_batcher *batcher)
         for (uint32_t model = 0; model < batcher->model_limit; model++)
             free(lane->layers[model].names);
         free(lane->layers);
+        free(lane->costs);
         free(lane->models);
         free(lane);
     }
@@ -76,6 +77,7 @@ void convoy_batcher_model_new(struct convoy_batcher *batcher, const struct convo
         free(lane->layers[model->number].names);
         lane->layers[model->number] = (struct lane_layers){0};
         lane->models[model->number] = LANE_UNKNOWN;
+        memset(&lane->costs[model->number], 0, sizeof lane->costs[0]);
     }
     pthread_mutex_unlock(&batcher->lock);
 }
@@ -203,61 +205,28 @@ static int open_slot(struct convoy_lane *lane, const struct convoy_item *item)
     struct convoy_batcher *batcher = lane->batcher;
     const struct model_queue *queue = queue_of(batcher, item->model);
     uint32_t capacity = slot_capacity(lane, queue, item->form);
-    for (uint32_t i = 0; capacity > 0 && i < lane->channel->size.slots; i++) {
-        struct lane_slot *slot = &lane->slots[i];
-        if (slot->state != SLOT_FREE)
-            continue;
-        memset(slot, 0, offsetof(struct lane_slot, items));
-        slot->state = SLOT_OPEN;
-        slot->model = item->model;
-        slot->form = item->form;
-        slot->priority = item->priority;
-        slot->capacity = capacity;
-        slot->opened_us = convoy_now_us();
-        slot->order = batcher->orders++;
-        slot->range_count = 0;
-        convoy_metrics_slots_in_use(batcher->metrics, ++batcher->slots_in_use);
-        return (int)i;
-    }
-    return NO_SLOT;
-}
-
-static bool has_free_slot(const struct convoy_lane *lane)
-{
-    for (uint32_t i = 0; i < lane->channel->size.slots; i++)
-        if (lane->slots[i].state == SLOT_FREE)
-            return true;
-    return false;
-}
-
-/* The lane where a row of item is best: one whose worker would run it at once, else one where a slot gathers
- * for its model, else the least busy. A lane whose worker is being replaced is used when no other has room:
- * its slots wait in place, without a copy. NULL when every slot is in use. */
-static struct convoy_lane *best_lane(struct convoy_batcher *batcher, const struct convoy_item *item)
-{
-    struct convoy_lane *best = NULL;
-    int best_score = 0;
-    for (uint32_t i = 0; i < batcher->lane_count; i++) {
-        struct convoy_lane *lane = batcher->lanes[i];
-        enum lane_model model = (enum lane_model)lane->models[item->model->number];
-        bool gathers = !item->profile && *open_slot_of(lane, item) != NO_SLOT;
-        if (model == LANE_REFUSES || (!gathers && !has_free_slot(lane)))
-            continue;
-        bool serves = lane->up && model == LANE_SERVES;
-        int score = (serves ? 4000 : 0) + (serves && lane->in_flight < lane->streams ? 2000 : 0) +
-                    (gathers ? 1000 : 0) + 1 + (int)(CONVOY_MAX_SLOTS - lane->in_flight);
-        if (score > best_score) {
-            best = lane;
-            best_score = score;
-        }
-    }
-    return best;
+    int number = capacity > 0 ? convoy_lane_free_slot(lane) : NO_SLOT;
+    if (number == NO_SLOT)
+        return NO_SLOT;
+    struct lane_slot *slot = &lane->slots[number];
+    memset(slot, 0, offsetof(struct lane_slot, items));
+    slot->state = SLOT_OPEN;
+    slot->model = item->model;
+    slot->form = item->form;
+    slot->priority = item->priority;
+    slot->capacity = capacity;
+    slot->opened_us = convoy_now_us();
+    slot->order = batcher->orders++;
+    slot->range_count = 0;
+    lane->used++;
+    convoy_metrics_slots_in_use(batcher->metrics, ++batcher->slots_in_use);
+    return number;
 }
 
 /* Finds a row for item: in a slot that gathers, else in a fresh one. False when every slot is in use. */
 static bool reserve(struct convoy_batcher *batcher, struct convoy_item *item, struct convoy_lane **where)
 {
-    struct convoy_lane *lane = best_lane(batcher, item);
+    struct convoy_lane *lane = convoy_batcher_choose_lane(batcher, item);
     if (lane == NULL)
         return false;
     int number = item->profile ? NO_SLOT : *open_slot_of(lane, item);
@@ -279,6 +248,12 @@ static bool reserve(struct convoy_batcher *batcher, struct convoy_item *item, st
     item->slot = number;
     item->row = (int32_t)slot->reserved;
     slot->items[slot->reserved++] = item;
+    convoy_slot_price(lane, slot,
+                      convoy_image_cost_us(&lane->costs[item->model->number],
+                                           &queue_of(batcher, item->model)->cost, convoy_now_us()));
+    lane->chosen = ++batcher->choices;
+    if (!convoy_lane_serves(lane, item->model))
+        batcher->stranded = true; /* another lane may serve it sooner */
     if (slot->reserved == slot->capacity) {
         slot->state = SLOT_SEALED;
         if (!item->profile)
@@ -301,6 +276,9 @@ static void fill(struct convoy_batcher *batcher, struct convoy_lane *lane, const
     memcpy(target, row, row_bytes);
     pthread_mutex_lock(&batcher->lock);
     slot->committed++;
+    /* Its worker may have died meanwhile: the control loop takes the slot to another. */
+    if (!convoy_lane_serves(lane, slot->model) && convoy_batcher_serves(batcher, slot->model))
+        convoy_batcher_wake_at(batcher, convoy_now_us());
     convoy_lane_pump(lane);
 }
 
@@ -317,13 +295,17 @@ static bool park(struct convoy_batcher *batcher, struct convoy_item *item, const
     if (item->parked_row == NULL)
         return false;
     memcpy(item->parked_row, row, row_bytes);
-    struct convoy_item **first = &queue->parked_first[item->priority];
-    struct convoy_item **last = &queue->parked_last[item->priority];
-    item->next = NULL;
-    item->previous = *last;
-    *(*last != NULL ? &(*last)->next : first) = item;
-    *last = item;
+    convoy_item_link_parked(queue, item, NULL);
     return true;
+}
+
+void convoy_item_link_parked(struct model_queue *queue, struct convoy_item *item, struct convoy_item *before)
+{
+    struct convoy_item **last = &queue->parked_last[item->priority];
+    item->next = before;
+    item->previous = before != NULL ? before->previous : *last;
+    *(item->previous != NULL ? &item->previous->next : &queue->parked_first[item->priority]) = item;
+    *(before != NULL ? &before->previous : last) = item;
 }
 
 static void unlink_parked(struct model_queue *queue, struct convoy_item *item)

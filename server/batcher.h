@@ -130,7 +130,9 @@ int convoy_batcher_timer(const struct convoy_batcher *batcher);
 /* Answers items whose deadline passed and lets slots go that gathered long enough. */
 void convoy_batcher_tick(struct convoy_batcher *batcher);
 
-/* A lane is one worker's slots. It outlives the worker: slots keep their rows while another is started. */
+/* A lane is one worker's slots. It outlives the worker: where no other lane serves a model, its rows stay
+ * while another worker is started. Where one does, they go there: what only waits at once, what was in flight
+ * when the worker died after a second without one (evacuate.c). */
 struct convoy_lane;
 
 /* channel: laid out, the supervisor's, must outlive the lane. device: as the worker calls itself. */
@@ -151,6 +153,8 @@ uint32_t convoy_lane_collect(struct convoy_lane *lane);
  * been in flight before is halved, and a single image that is left gets -EIO. blame_slots is false when the
  * worker is known to have died of something else (loading a model). Returns how many images run again. */
 uint32_t convoy_lane_down(struct convoy_lane *lane, bool blame_slots);
+/* The worker that was to replace the one that died could not be started: the rest goes to other lanes now. */
+void convoy_lane_lost(struct convoy_lane *lane);
 /* Slots that the worker has. */
 uint32_t convoy_lane_in_flight(struct convoy_lane *lane);
 /* Microseconds since the lane made progress while slots are in flight; 0 when none is. */

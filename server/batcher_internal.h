@@ -1,9 +1,11 @@
-/* What batcher.c, lane.c and deadline.c share. Everything here is under batcher->lock unless said otherwise.
+/* What batcher.c, lane.c, dispatch.c, evacuate.c and deadline.c share. Everything here is under batcher->lock
+ * unless said otherwise.
  */
 #ifndef CONVOY_SERVER_BATCHER_INTERNAL_H
 #define CONVOY_SERVER_BATCHER_INTERNAL_H
 
 #include "server/batcher.h"
+#include "server/finish_time.h"
 #include "server/service_time.h"
 #include "server/share.h"
 
@@ -32,6 +34,7 @@ struct lane_slot {
     enum convoy_slot_form form;
     enum convoy_priority priority; /* of all its rows */
     double charged_us;             /* what its run was taken to cost, while the worker has it */
+    double priced_us;              /* its rows' part of lane->load.backlog_us (finish_time.h) */
     bool profile;
     bool given_up; /* too late to be run: its rows are about to be answered */
     bool suspect;  /* was in flight when a worker died: runs alone */
@@ -55,10 +58,15 @@ struct convoy_lane {
     struct convoy_device_metrics *metrics;
     bool up;
     uint32_t streams, in_flight, suspects;
-    uint64_t first_until;      /* slots opened before this order go before the suspects */
-    uint32_t deaths_of_others; /* in a row, with a slot in flight that was no suspect */
-    uint64_t progress_us;      /* of the last completion, or of the first submission after idleness */
-    uint8_t *models;           /* enum lane_model by model number */
+    uint32_t used;    /* slots that are not free */
+    uint64_t chosen;  /* when it was last given an image, on the clock batcher->choices */
+    uint64_t down_us; /* when its worker died; 0: suspects need not wait for the next */
+    struct convoy_lane_load load;
+    struct convoy_image_cost *costs; /* by model number */
+    uint64_t first_until;            /* slots opened before this order go before the suspects */
+    uint32_t deaths_of_others;       /* in a row, with a slot in flight that was no suspect */
+    uint64_t progress_us;            /* of the last completion, or of the first submission after idleness */
+    uint8_t *models;                 /* enum lane_model by model number */
     struct lane_layers {
         struct convoy_layer_name *names;
         uint32_t count;
@@ -80,6 +88,7 @@ struct model_queue {
     bool late;                          /* images run into their deadlines while they run */
     struct convoy_service_time service;
     struct convoy_share share;
+    struct convoy_image_cost cost; /* on all lanes */
     /* Copies that wait for a row, of each priority the oldest first. */
     struct convoy_item *parked_first[CONVOY_PRIORITIES], *parked_last[CONVOY_PRIORITIES];
 };
@@ -93,7 +102,8 @@ struct convoy_batcher {
     struct model_queue *queues; /* by model number */
     struct convoy_lane **lanes;
     uint64_t pending; /* submitted, done() not called yet */
-    uint64_t orders;
+    uint64_t orders, choices;
+    bool stranded;   /* a slot may lie on a lane that does not serve its model: evacuate.c looks */
     double share_us; /* the virtual time of share.h */
     uint32_t slots_in_use;
     bool stopped;
@@ -120,6 +130,22 @@ static inline struct convoy_item *next_parked_of(const struct model_queue *queue
     return next;
 }
 
+/* This lane's worker can be given the model's slots now. */
+static inline bool convoy_lane_serves(const struct convoy_lane *lane, const struct convoy_model *model)
+{
+    return lane->up && lane->models[model->number] == LANE_SERVES;
+}
+
+/* Some lane's can. */
+static inline bool convoy_batcher_serves(const struct convoy_batcher *batcher,
+                                         const struct convoy_model *model)
+{
+    for (uint32_t i = 0; i < batcher->lane_count; i++)
+        if (convoy_lane_serves(batcher->lanes[i], model))
+            return true;
+    return false;
+}
+
 /* The open slot where a row of item would go. */
 static inline int *open_slot_of(struct convoy_lane *lane, const struct convoy_item *item)
 {
@@ -128,6 +154,23 @@ static inline int *open_slot_of(struct convoy_lane *lane, const struct convoy_it
 
 /* Arms the timer unless it fires earlier anyway. */
 void convoy_batcher_wake_at(struct convoy_batcher *batcher, uint64_t when_us);
+
+/* The lane that will be done with item first and has a row for it, or NULL. */
+struct convoy_lane *convoy_batcher_choose_lane(struct convoy_batcher *batcher,
+                                               const struct convoy_item *item);
+
+/* A free slot of the lane, or NO_SLOT. */
+int convoy_lane_free_slot(const struct convoy_lane *lane);
+
+/* Rows of this price came into the slot. */
+void convoy_slot_price(struct convoy_lane *lane, struct lane_slot *slot, double price_us);
+
+/* Takes what waits in slots of lanes that do not serve it to lanes that do. On the control loop; takes and
+ * drops the lock around each copy. convoy_batcher_unpark() has to follow. */
+void convoy_batcher_evacuate(struct convoy_batcher *batcher);
+
+/* Puts a parked item before another of its model and priority; before NULL: behind all. */
+void convoy_item_link_parked(struct model_queue *queue, struct convoy_item *item, struct convoy_item *before);
 
 /* Submits what may leave on this lane now. */
 void convoy_lane_pump(struct convoy_lane *lane);

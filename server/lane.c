@@ -19,6 +19,7 @@ int convoy_lane_new(struct convoy_batcher *batcher, struct convoy_channel *chann
         return convoy_fail(error, -ENOMEM, "out of memory for a worker's slots");
     bool complete = (lane->models = calloc(batcher->model_limit + 1, 1)) != NULL;
     complete = (lane->layers = calloc(batcher->model_limit + 1, sizeof *lane->layers)) != NULL && complete;
+    complete = (lane->costs = calloc(batcher->model_limit + 1, sizeof *lane->costs)) != NULL && complete;
     for (int i = 0; i < FORMS * CONVOY_PRIORITIES; i++) {
         int **open = &lane->open[i / CONVOY_PRIORITIES][i % CONVOY_PRIORITIES];
         *open = calloc(batcher->model_limit + 1, sizeof **open);
@@ -35,6 +36,7 @@ int convoy_lane_new(struct convoy_batcher *batcher, struct convoy_channel *chann
         for (int i = 0; i < FORMS * CONVOY_PRIORITIES; i++)
             free(lane->open[i / CONVOY_PRIORITIES][i % CONVOY_PRIORITIES]);
         free(lane->layers);
+        free(lane->costs);
         free(lane->models);
         free(lane);
         return convoy_fail(error, -ENOMEM, "out of memory for a worker's slots");
@@ -58,12 +60,21 @@ uint32_t convoy_slot_live(const struct lane_slot *slot, const struct row_range *
     return live;
 }
 
+int convoy_lane_free_slot(const struct convoy_lane *lane)
+{
+    for (uint32_t i = 0; lane->used < lane->channel->size.slots; i++)
+        if (lane->slots[i].state == SLOT_FREE)
+            return (int)i;
+    return NO_SLOT;
+}
+
 void convoy_slot_release(struct convoy_lane *lane, struct lane_slot *slot)
 {
     if (slot->suspect && --lane->suspects == 0)
         lane->deaths_of_others = 0;
     slot->suspect = false;
     slot->state = SLOT_FREE;
+    lane->load.backlog_us = --lane->used > 0 ? lane->load.backlog_us - slot->priced_us : 0;
     convoy_metrics_slots_in_use(lane->batcher->metrics, --lane->batcher->slots_in_use);
 }
 
@@ -92,6 +103,7 @@ static void submit_range(struct convoy_lane *lane, uint32_t number)
                              .profile = slot->profile,
                              .input_stride = queue->input_stride[slot->form],
                              .output_stride = queue->output_stride};
+    lane->load.running_us += slot->priced_us;
     if (lane->in_flight++ == 0)
         lane->progress_us = slot->left_us;
     convoy_channel_submit(lane->channel, number);
@@ -243,7 +255,9 @@ void convoy_lane_model(struct convoy_lane *lane, const struct convoy_model *mode
     free(known->names);
     *known = (struct lane_layers){layers, layers != NULL ? layer_count : 0};
     lane->models[model->number] = can_serve ? LANE_SERVES : LANE_REFUSES;
+    lane->batcher->stranded = lane->batcher->stranded || !can_serve;
     convoy_lane_pump(lane);
+    convoy_batcher_evacuate(lane->batcher);
     convoy_batcher_unpark(lane->batcher);
     pthread_mutex_unlock(&lane->batcher->lock);
 }
@@ -327,11 +341,15 @@ static void finish_range(struct convoy_lane *lane, uint32_t number, int status, 
         convoy_model_ran(slot->model, lane->metrics, range.rows, &times);
     }
     convoy_share_ran(&queue->share, queue->limits.weight, range.rows, slot->charged_us, took_us);
-    if (status == 0)
+    if (status == 0) {
+        uint64_t since_us = lane->progress_us > slot->left_us ? lane->progress_us : slot->left_us;
         convoy_service_time_finished(&queue->service, now, range.rows, now - slot->left_us,
                                      queue->waiting > 0);
+        convoy_image_cost_ran(&lane->costs[slot->model->number], range.rows, now - since_us, now);
+        convoy_image_cost_ran(&queue->cost, range.rows, now - since_us, now);
+    }
     queue->running -= range.rows;
-    lane->in_flight--;
+    lane->load.running_us = --lane->in_flight > 0 ? lane->load.running_us - slot->priced_us : 0;
     lane->progress_us = now;
     slot->range_count--;
     if (slot->range_count > 0)
@@ -354,6 +372,7 @@ uint32_t convoy_lane_collect(struct convoy_lane *lane)
             finish_range(lane, done.slot, done.status, &finished);
     }
     convoy_lane_pump(lane);
+    convoy_batcher_evacuate(lane->batcher);
     convoy_batcher_unpark(lane->batcher);
     pthread_mutex_unlock(&lane->batcher->lock);
     convoy_items_done(finished);
@@ -411,11 +430,18 @@ uint32_t convoy_lane_down(struct convoy_lane *lane, bool blame_slots)
     lane->deaths_of_others = others ? lane->deaths_of_others + 1 : 0;
     lane->up = false;
     lane->in_flight = 0;
+    lane->load.running_us = 0;
+    /* A worker that dies before it ran anything gives the suspects no more time. */
+    if (again > 0 || lane->suspects == 0)
+        lane->down_us = convoy_now_us();
+    batcher->stranded = true;
     for (uint32_t i = 0; i < batcher->model_count; i++) {
         convoy_service_time_interrupted(&batcher->queues[i].service);
         if (lane->models[i] == LANE_SERVES)
             lane->models[i] = LANE_UNKNOWN;
     }
+    convoy_batcher_evacuate(batcher);
+    convoy_batcher_unpark(batcher);
     pthread_mutex_unlock(&batcher->lock);
     convoy_items_done(finished);
     return again;

@@ -2,6 +2,7 @@
 
 #include "engine/base/log.h"
 #include "server/budget.h"
+#include "server/placement.h"
 #include "server/slot_size.h"
 #include "server/supervisor_internal.h"
 #include "server/worker_order.h"
@@ -49,16 +50,6 @@ static void fail_model(struct convoy_supervisor *supervisor, struct convoy_model
         supervisor->changed(supervisor->changed_context);
 }
 
-/* Another worker serves this model, so one that cannot is no reason to give it up. */
-static bool served_elsewhere(const struct member *member, uint32_t model)
-{
-    const struct convoy_supervisor *supervisor = member->supervisor;
-    for (uint32_t i = 0; i < supervisor->member_count; i++)
-        if (supervisor->members[i] != member && supervisor->members[i]->kept[model].loaded)
-            return true;
-    return false;
-}
-
 static void refuse(struct member *member, struct convoy_model *model, const char *reason)
 {
     struct convoy_supervisor *supervisor = member->supervisor;
@@ -69,7 +60,7 @@ static void refuse(struct member *member, struct convoy_model *model, const char
      */
     if (model->state == CONVOY_MODEL_READY)
         supervisor->retry[model->number] = true;
-    if (!served_elsewhere(member, model->number)) {
+    if (model->state == CONVOY_MODEL_FAILED || !convoy_placement_hope(supervisor, model)) {
         if (model->state != CONVOY_MODEL_FAILED || strcmp(model->reason, reason) != 0)
             fail_model(supervisor, model, reason);
     } else
@@ -107,15 +98,17 @@ static void serve(struct member *member, struct convoy_model *model)
 #define LIVE_INPUT_BYTES  (6u << 20)
 #define LIVE_OUTPUT_BYTES (1u << 20)
 
-static void choose_size(struct member *member)
+static void choose_size(struct convoy_supervisor *supervisor)
 {
-    struct convoy_supervisor *supervisor = member->supervisor;
     struct convoy_channel_size *size = &supervisor->size;
     convoy_slot_size_begin(size);
-    for (uint32_t i = 0; i < convoy_registry_count(supervisor->registry); i++)
-        if (member->kept[i].loaded)
-            convoy_slot_size_add(size, &member->kept[i].shape,
-                                 convoy_registry_at(supervisor->registry, i)->config->batching.max_batch);
+    for (uint32_t i = 0; i < convoy_registry_count(supervisor->registry); i++) {
+        const struct convoy_model *model = convoy_registry_at(supervisor->registry, i);
+        const struct convoy_model_shape *shape =
+            model != NULL ? convoy_placement_shape(supervisor, model) : NULL;
+        if (shape != NULL)
+            convoy_slot_size_add(size, shape, model->config->batching.max_batch);
+    }
     if (supervisor->config->repository.control != CONVOY_CONTROL_NONE)
         convoy_slot_size_at_least(size, LIVE_INPUT_BYTES, LIVE_OUTPUT_BYTES);
     convoy_slot_size_end(size, supervisor->config);
@@ -129,24 +122,57 @@ bool convoy_loading_waits(const struct member *member, uint32_t number)
            (model->state == CONVOY_MODEL_LOADING || model->state == CONVOY_MODEL_READY);
 }
 
-/* Sizes the slots once this worker has answered for every model; then every worker that waits gets them. */
-static void size_when_complete(struct member *member)
+/* Sizes the slots once every model that is to be served was loaded by some worker, or is FAILED; then every
+ * worker that waits gets them. */
+static void size_when_complete(struct convoy_supervisor *supervisor)
 {
-    struct convoy_supervisor *supervisor = member->supervisor;
     if (supervisor->sized)
         return;
-    for (uint32_t i = 0; i < convoy_registry_count(supervisor->registry); i++)
-        if (convoy_loading_waits(member, i))
+    for (uint32_t i = 0; i < convoy_registry_count(supervisor->registry); i++) {
+        const struct convoy_model *model = convoy_registry_at(supervisor->registry, i);
+        if (model != NULL && model->state == CONVOY_MODEL_LOADING &&
+            convoy_placement_shape(supervisor, model) == NULL)
             return;
-    choose_size(member);
+    }
+    choose_size(supervisor);
     for (uint32_t i = 0; i < supervisor->member_count; i++)
-        if (supervisor->members[i]->greeted)
+        if (supervisor->members[i]->worker.running && supervisor->members[i]->greeted)
             send_channel(supervisor->members[i]);
+}
+
+void convoy_loading_settle(struct convoy_supervisor *supervisor)
+{
+    bool anybody = false; /* or the daemon waits on: without a worker nothing is gained by giving up */
+    for (uint32_t i = 0; i < supervisor->member_count; i++)
+        anybody = anybody || (supervisor->members[i]->worker.running && supervisor->members[i]->greeted);
+    for (uint32_t i = 0; anybody && i < convoy_registry_count(supervisor->registry); i++) {
+        struct convoy_model *model = convoy_registry_at(supervisor->registry, i);
+        if (model == NULL || model->state != CONVOY_MODEL_LOADING || convoy_placement_hope(supervisor, model))
+            continue;
+        supervisor->retry[i] = true; /* the device may come back */
+        fail_model(supervisor, model, "none of its devices has a worker that could load it: see the log");
+    }
+    if (anybody)
+        size_when_complete(supervisor);
+}
+
+/* How many devices there are is known with the first HELLO. */
+static void place_models(struct convoy_supervisor *supervisor)
+{
+    struct convoy_error error;
+    for (uint32_t i = 0; i < convoy_registry_count(supervisor->registry) && !supervisor->placed; i++) {
+        struct convoy_model *model = convoy_registry_at(supervisor->registry, i);
+        if (model != NULL && model->state == CONVOY_MODEL_LOADING &&
+            convoy_placement_check(supervisor, model, &error) != 0)
+            fail_model(supervisor, model, error.message);
+    }
+    supervisor->placed = true;
 }
 
 void convoy_loading_begin(struct member *member)
 {
     struct convoy_supervisor *supervisor = member->supervisor;
+    place_models(supervisor);
     if (supervisor->sized)
         send_channel(member);
     for (int waiting_ones = 1; waiting_ones >= 0; waiting_ones--) {
@@ -157,25 +183,33 @@ void convoy_loading_begin(struct member *member)
                  model->state != CONVOY_MODEL_UNLOADING))
                 continue;
             bool waited_for = member->lane != NULL && convoy_lane_waits_for(member->lane, model);
-            if (waited_for == (waiting_ones == 1))
+            if (!convoy_placement_here(member, model))
+                member->answered[i] = 1; /* it is not asked */
+            else if (waited_for == (waiting_ones == 1))
                 send_load(member, model, false);
         }
     }
-    size_when_complete(member);
+    convoy_loading_settle(supervisor);
 }
 
-void convoy_loading_load(struct convoy_supervisor *supervisor, const struct convoy_model *model)
+void convoy_loading_load(struct convoy_supervisor *supervisor, struct convoy_model *model)
 {
+    struct convoy_error error;
     supervisor->deaths[model->number] = 0;
     supervisor->retry[model->number] = false;
     for (uint32_t i = 0; i < supervisor->member_count; i++) {
         struct member *member = supervisor->members[i];
-        member->answered[model->number] = 0;
+        bool here = convoy_placement_here(member, model);
+        member->answered[model->number] = !here;
         free(member->kept[model->number].layers);
         member->kept[model->number] = (struct kept_answer){0};
-        if (member->worker.running && member->greeted)
+        if (!here && member->lane != NULL)
+            convoy_lane_model(member->lane, model, false, NULL, 0);
+        else if (here && member->worker.running && member->greeted)
             send_load(member, model, true);
     }
+    if (supervisor->placed && convoy_placement_check(supervisor, model, &error) != 0)
+        fail_model(supervisor, model, error.message);
 }
 
 /* Is another reading of the same version on this device? The two share a series. */
@@ -211,9 +245,15 @@ void convoy_loading_unload(struct convoy_supervisor *supervisor, const struct co
 void convoy_loading_attached(struct member *member)
 {
     struct convoy_registry *registry = member->supervisor->registry;
-    for (uint32_t i = 0; i < convoy_registry_count(registry); i++)
-        if (convoy_registry_at(registry, i) != NULL && member->answered[i] && member->kept[i].loaded)
-            serve(member, convoy_registry_at(registry, i));
+    for (uint32_t i = 0; i < convoy_registry_count(registry); i++) {
+        struct convoy_model *model = convoy_registry_at(registry, i);
+        if (model == NULL)
+            continue;
+        if (!convoy_placement_here(member, model))
+            convoy_lane_model(member->lane, model, false, NULL, 0);
+        else if (member->answered[i] && member->kept[i].loaded)
+            serve(member, model);
+    }
 }
 
 /* The message's layers, for keeping; NULL when memory is out. */
@@ -298,7 +338,7 @@ void convoy_loading_answered(struct member *member, const struct convoy_worker_m
         if (member->attached)
             serve(member, model);
     }
-    size_when_complete(member);
+    convoy_loading_settle(supervisor);
 }
 
 void convoy_loading_tuned(struct member *member, const struct convoy_worker_message *message)
@@ -341,10 +381,12 @@ void convoy_loading_died(struct member *member)
 void convoy_loading_retry(struct member *member)
 {
     struct convoy_supervisor *supervisor = member->supervisor;
-    for (uint32_t i = 0; member->attached && i < convoy_registry_count(supervisor->registry); i++)
-        if (convoy_registry_at(supervisor->registry, i) != NULL && supervisor->retry[i] &&
-            !member->kept[i].loaded && member->asked[i] == 0)
-            send_load(member, convoy_registry_at(supervisor->registry, i), false);
+    for (uint32_t i = 0; member->attached && i < convoy_registry_count(supervisor->registry); i++) {
+        const struct convoy_model *model = convoy_registry_at(supervisor->registry, i);
+        if (model != NULL && supervisor->retry[i] && !member->kept[i].loaded && member->asked[i] == 0 &&
+            convoy_placement_here(member, model))
+            send_load(member, model, false);
+    }
 }
 
 void convoy_loading_forget(struct member *member)

@@ -7,11 +7,11 @@
 struct member;
 struct convoy_supervisor;
 
-/* The worker said HELLO: hands it the channel (once its size is known) and every model that is not FAILED,
- * those whose images wait first. */
+/* The worker said HELLO: hands it the channel (once its size is known) and every model of its device that
+ * is not FAILED, those whose images wait first. */
 void convoy_loading_begin(struct member *member);
 /* Every worker is asked to load the model, from the beginning. */
-void convoy_loading_load(struct convoy_supervisor *supervisor, const struct convoy_model *model);
+void convoy_loading_load(struct convoy_supervisor *supervisor, struct convoy_model *model);
 /* Every worker that has it is told to unload it. */
 void convoy_loading_unload(struct convoy_supervisor *supervisor, const struct convoy_model *model);
 /* Has the worker not answered yet for the model with this number, which is to be served? */
@@ -24,6 +24,9 @@ void convoy_loading_answered(struct member *member, const struct convoy_worker_m
 void convoy_loading_tuned(struct member *member, const struct convoy_worker_message *message);
 /* The worker died while it loaded member->loading. A model that does this twice is FAILED. */
 void convoy_loading_died(struct member *member);
+/* After a worker answered or died: models that no device can load any more are FAILED, and slots are sized
+ * when all others are loaded somewhere. */
+void convoy_loading_settle(struct convoy_supervisor *supervisor);
 /* Asks again for models that were READY once and FAILED later by what their file said. */
 void convoy_loading_retry(struct member *member);
 /* Frees the answers kept. */

@@ -123,8 +123,9 @@ static int read_labels(const char *folder, const char *name, struct convoy_model
 int convoy_model_config_load(const char *folder, const struct convoy_batching *defaults,
                              struct convoy_model_config **config, struct convoy_error *error)
 {
-    static const char *const known[] = {"labels",   "input",          "output",         "precision",
-                                        "batching", "response_cache", "version_policy", NULL};
+    static const char *const known[] = {"labels",         "input",          "output",
+                                        "precision",      "batching",       "devices",
+                                        "response_cache", "version_policy", NULL};
     cJSON *document = NULL;
     struct convoy_json root;
     const char *labels = NULL;
@@ -151,6 +152,8 @@ int convoy_model_config_load(const char *folder, const struct convoy_batching *d
             (result = read_input(&root, loaded, error)) < 0 ||
             (result = read_output(&root, loaded, error)) < 0 ||
             (result = convoy_batching_read(&root, &loaded->batching, error)) < 0 ||
+            (result = convoy_json_bits(&root, "devices", CONVOY_MODEL_DEVICES - 1, &loaded->devices, error)) <
+                0 ||
             (result = convoy_json_bool(&root, "response_cache", &loaded->response_cache, error)) < 0 ||
             (result = convoy_version_policy_read(&root, &loaded->versions, error)) < 0)
             goto out;

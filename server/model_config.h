@@ -14,7 +14,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define CONVOY_PIXEL_CHANNELS 4 /* most channels of a network that reads pixels */
+#define CONVOY_PIXEL_CHANNELS 4  /* most channels of a network that reads pixels */
+#define CONVOY_MODEL_DEVICES  16 /* devices are 0 to 15 */
 
 enum convoy_color {
     CONVOY_COLOR_AUTO, /* not said: grey when the network has one channel, rgb when it has three */
@@ -37,6 +38,7 @@ struct convoy_model_config {
     enum convoy_softmax softmax;
     enum convoy_model_precision precision;
     struct convoy_batching batching; /* the daemon's where the model's file says nothing */
+    uint32_t devices;                /* bit i: loaded on device i; 0: on all */
     bool response_cache;             /* takes part in the daemon's, where that is on */
     struct convoy_version_policy versions;
     struct convoy_label_list labels; /* empty: a class's label is its index as text */

@@ -222,6 +222,8 @@ static void on_gone(void *context, struct convoy_worker *worker, const char *rea
         on_finished_slots(member, worker); /* what it finished before it died counts */
         worked = worked || running > 0;
         again = convoy_lane_down(member->lane, !was_loading);
+    } else if (member->lane != NULL) {
+        convoy_lane_lost(member->lane);
     }
     note_down(member);
     /* A worker that never said HELLO has no device yet: its restarts count under the backend's name. */
@@ -243,6 +245,7 @@ static void on_gone(void *context, struct convoy_worker *worker, const char *rea
         start_member(member);
     else
         uv_timer_start(&member->restart, on_restart, delay, 0);
+    convoy_loading_settle(supervisor);
 }
 
 static void watch_member(struct member *member, uint64_t now)
@@ -313,7 +316,7 @@ void convoy_supervisor_new_limits(struct convoy_supervisor *supervisor)
     }
 }
 
-void convoy_supervisor_load(struct convoy_supervisor *supervisor, const struct convoy_model *model)
+void convoy_supervisor_load(struct convoy_supervisor *supervisor, struct convoy_model *model)
 {
     convoy_batcher_model_new(supervisor->batcher, model);
     set_limits(supervisor, model);

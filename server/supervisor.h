@@ -1,7 +1,8 @@
 /* The supervisor: one convoy-worker per device, what each has loaded, and who is replaced when.
  *
  * It runs on the control loop (libuv, one thread). Worker 0 is started first; it tells how many devices there
- * are. The channel's slots are sized once, when worker 0 has answered for every model found at start. */
+ * are. The channel's slots are sized once, when every model found at start is loaded on some device, or
+ * FAILED. */
 #ifndef CONVOY_SERVER_SUPERVISOR_H
 #define CONVOY_SERVER_SUPERVISOR_H
 
@@ -31,7 +32,7 @@ void convoy_supervisor_free(struct convoy_supervisor *supervisor);
 void convoy_supervisor_drain(struct convoy_supervisor *supervisor);
 /* Has every worker load the model, whose state is LOADING; its images are taken once the first has. changed()
  * tells of it. What was known under its number is forgotten. */
-void convoy_supervisor_load(struct convoy_supervisor *supervisor, const struct convoy_model *model);
+void convoy_supervisor_load(struct convoy_supervisor *supervisor, struct convoy_model *model);
 /* Does nothing of the model wait or run, and is no worker about to load it? */
 bool convoy_supervisor_released(struct convoy_supervisor *supervisor, const struct convoy_model *model);
 /* Has every worker unload the model, which is released and is not asked for any more. */

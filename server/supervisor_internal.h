@@ -56,6 +56,7 @@ struct convoy_supervisor {
     uint8_t *deaths; /* by model: workers that its loading killed */
     bool *retry;     /* by model: FAILED after it was READY, and asked for again */
     uint64_t retried_us;
+    bool placed; /* models for devices that are not there are FAILED */
     bool sized;
     struct convoy_channel_size size;
     uv_timer_t watch, stop_timer;

@@ -466,3 +466,26 @@ int convoy_json_doubles(const struct convoy_json *object, const char *key, doubl
     *count = used;
     return 0;
 }
+
+int convoy_json_bits(const struct convoy_json *object, const char *key, uint32_t most, uint32_t *bits,
+                     struct convoy_error *error)
+{
+    const cJSON *item = get(object, key), *element;
+    char expected[120];
+    uint32_t read = 0;
+    if (item == NULL)
+        return 0;
+    snprintf(expected, sizeof expected, "an array of whole numbers from 0 to %u, one at least and none twice",
+             most);
+    if (!cJSON_IsArray(item) || cJSON_GetArraySize(item) == 0)
+        return wrong(object, key, item, expected, error);
+    cJSON_ArrayForEach(element, item)
+    {
+        if (!number_between(element, 0, most) || element->valuedouble != (uint32_t)element->valuedouble ||
+            (read >> (uint32_t)element->valuedouble & 1) != 0)
+            return wrong(object, key, element, expected, error);
+        read |= 1u << (uint32_t)element->valuedouble;
+    }
+    *bits = read;
+    return 0;
+}

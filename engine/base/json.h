@@ -79,4 +79,9 @@ int convoy_json_choice(const struct convoy_json *object, const char *key, const 
 int convoy_json_doubles(const struct convoy_json *object, const char *key, double least, double most,
                         double *values, uint32_t capacity, uint32_t *count, struct convoy_error *error);
 
+/* An array of whole numbers from 0 to most (31 at most), one at least and none twice: bit i of *bits stands
+ * for i. */
+int convoy_json_bits(const struct convoy_json *object, const char *key, uint32_t most, uint32_t *bits,
+                     struct convoy_error *error);
+
 #endif

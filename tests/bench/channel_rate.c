@@ -1,5 +1,5 @@
 /* Images a second through the channel: 8-bit images in, probabilities out, no HTTP, no decoder, no batcher.
- *   bench_channel_rate BACKEND MODEL.onnx BATCH SLOTS STREAMS SECONDS [CACHE_DIR]
+ *   bench_channel_rate BACKEND MODEL.onnx BATCH SLOTS STREAMS SECONDS [CACHE_DIR [DEVICES]]
  * This program plays the front to a convoy-worker that lies beside it. It loads the model for batches of up
  * to BATCH (pixels, normalisation and precision as models/NAME/config.json says), waits until the worker is
  * done with tuning, fills SLOTS slots with random pixels, and measures twice for SECONDS: one slot in flight
@@ -14,14 +14,17 @@
  *   compute_us, input_us, output_us    of a slot, medians, one in flight
  *   busy_compute_us       the same with all in flight: kernels of several streams share the device
  *   busy_kernel_images_per_s  BATCH / busy_compute_us
- * It fails when the worker fails, when it tunes while it is measured, or when a slot's outputs differ between
- * the two measurements: the same images in the same batch must give the same bits. */
+ * With DEVICES above 1 there are as many workers, each with a channel of its own, and all are busy at the
+ * same time: images_per_s is then their sum, each_images_per_s what each had, and the rest is the first
+ * one's. Where there are fewer devices it says so and ends with status 3. The environment variable TUNE=off
+ * leaves tuning out. It fails when the worker fails, when it tunes while it is measured, or when a slot's
+ * outputs differ between the two measurements: the same images in the same batch must give the same bits. */
+#include "channel_rate.h"
 #include "engine/base/clock.h"
-#include "engine/channel.h"
 #include "server/slot_size.h"
-#include "server/worker.h"
 #include "server/worker_order.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <libgen.h>
 #include <math.h>
@@ -31,73 +34,32 @@
 #include <string.h>
 
 #define WARM_US  500000u /* of each measurement, not counted */
-#define MOST     1000000 /* slots whose times are kept; later ones are not looked at */
 #define SILENT_S 60      /* heartbeats come every 0.1 s, and no slot takes this long */
 #define QUIET    2       /* heartbeats that say "running" in a row before tuning is taken to be over */
-
-enum stage { STARTING, TUNING, ALONE, BUSY, LAST, ENDED };
-
-struct samples {
-    size_t count;
-    float values[MOST];
-};
-
-struct bench {
-    uv_loop_t loop;
-    uv_timer_t watch;
-    struct convoy_worker worker;
-    struct convoy_model model;
-    struct convoy_channel_size size;
-    struct convoy_model_shape shape;
-    uint64_t row_bytes, output_bytes; /* of a row, as they lie in a slot */
-    uint32_t batch, streams;          /* streams: as the worker says */
-    double seconds;
-    char device[32];
-
-    enum stage stage;
-    uint32_t quiet; /* heartbeats */
-    uint32_t in_flight;
-    uint32_t generation[CONVOY_MAX_SLOTS];             /* of the slot's last submission */
-    uint64_t outputs[CONVOY_MAX_SLOTS];                /* hash, from the first measurement */
-    uint64_t began_us, counted_us, ended_us, moved_us; /* of the stage; counting from; until; last slot */
-    uint64_t slots_done, slots_counted;                /* in this stage */
-    struct samples input, compute, output, busy_compute;
-    bool failed;
-};
+#define TOO_FEW  3       /* the exit status: not so many devices */
 
 __attribute__((format(printf, 2, 3))) static void fail(struct bench *bench, const char *format, ...)
 {
+    struct group *group = bench->group;
     va_list arguments;
-    if (bench->failed)
+    if (group->failed)
         return;
-    bench->failed = true;
+    group->failed = 1;
     fputs("bench_channel_rate: ", stderr);
     va_start(arguments, format);
     vfprintf(stderr, format, arguments);
     va_end(arguments);
     fputc('\n', stderr);
-    bench->stage = ENDED;
-    convoy_worker_kill(&bench->worker, "failed");
+    for (uint32_t i = 0; i < group->count; i++) {
+        group->benches[i].stage = ENDED;
+        convoy_worker_kill(&group->benches[i].worker, "failed");
+    }
 }
 
 static void keep(struct samples *samples, float value)
 {
     if (samples->count < MOST)
         samples->values[samples->count++] = value;
-}
-
-static int by_size(const void *left, const void *right)
-{
-    float a = *(const float *)left, b = *(const float *)right;
-    return (a > b) - (a < b);
-}
-
-static double median(struct samples *samples)
-{
-    if (samples->count == 0)
-        return 0;
-    qsort(samples->values, samples->count, sizeof samples->values[0], by_size);
-    return (double)samples->values[samples->count / 2];
 }
 
 /* xorshift64 (Marsaglia, 2003): rand() would take seconds for the slots of a large batch. */
@@ -192,18 +154,30 @@ static void finish_alone(struct bench *bench, uint32_t slot, const struct convoy
     for (uint32_t i = 0; i < bench->size.slots; i++)
         if ((bench->outputs[i] = hash_outputs(bench, i)) == 0)
             fail(bench, "an output of slot %u is no number", i);
-    if (!bench->failed)
-        begin(bench, BUSY);
+    if (bench->group->failed)
+        return;
+    bench->stage = WAITING;
+    struct group *group = bench->group;
+    for (uint32_t i = 0; i < group->count; i++)
+        if (group->benches[i].stage != WAITING)
+            return;
+    for (uint32_t i = 0; i < group->count; i++)
+        begin(&group->benches[i], BUSY);
 }
 
 static void finish_busy(struct bench *bench, uint32_t slot, const struct convoy_slot_report *report)
 {
     if (bench->counted_us != 0)
         keep(&bench->busy_compute, report->compute_us);
-    if (count(bench))
-        bench->stage = LAST;
-    else
+    struct group *group = bench->group;
+    bool all = true;
+    bench->measured = count(bench);
+    for (uint32_t i = 0; i < group->count; i++)
+        all = all && group->benches[i].measured;
+    if (!all)
         submit(bench, slot);
+    for (uint32_t i = 0; all && i < group->count; i++)
+        group->benches[i].stage = LAST;
 }
 
 /* Nothing is in flight any more. */
@@ -212,7 +186,7 @@ static void end(struct bench *bench)
     for (uint32_t i = 0; i < bench->size.slots; i++)
         if (hash_outputs(bench, i) != bench->outputs[i])
             fail(bench, "the outputs of slot %u differ from those it had with no other slot in flight", i);
-    if (bench->failed)
+    if (bench->group->failed)
         return;
     bench->stage = ENDED;
     cJSON *message = cJSON_CreateObject();
@@ -297,6 +271,12 @@ static void on_message(void *context, struct convoy_worker *worker,
     case CONVOY_SAYS_HELLO:
         bench->streams = message->hello.streams;
         snprintf(bench->device, sizeof bench->device, "%s", message->hello.device);
+        if (message->hello.device_count < bench->group->count) {
+            fail(bench, "%u devices are asked for, but this machine has %u only (%s)", bench->group->count,
+                 message->hello.device_count, message->hello.backend);
+            bench->group->failed = TOO_FEW;
+            break;
+        }
         convoy_worker_tell(worker, convoy_worker_order_load(&bench->model, false));
         break;
     case CONVOY_SAYS_LOADED:
@@ -333,50 +313,10 @@ static void on_watch(uv_timer_t *timer)
 {
     struct bench *bench = timer->data;
     uint64_t now = convoy_now_us(), limit = SILENT_S * (uint64_t)1000000;
-    bool measures = bench->stage > TUNING && bench->stage < ENDED;
+    bool measures = bench->stage == ALONE || bench->stage == BUSY || bench->stage == LAST;
     /* Loading and tuning may take long; then its heartbeats come. */
     if (now - bench->worker.heard_us > limit || (measures && now - bench->moved_us > limit))
         fail(bench, "nothing came from the worker for %d s", SILENT_S);
-}
-
-/* To three decimals, more would be noise. */
-static void number(cJSON *object, const char *name, double value)
-{
-    if (isfinite(value) && value > 0)
-        cJSON_AddNumberToObject(object, name, round(value * 1000) / 1000);
-    else
-        cJSON_AddNullToObject(object, name);
-}
-
-static void report(struct bench *bench)
-{
-    double rate =
-        (double)(bench->slots_counted * bench->batch) / ((double)(bench->ended_us - bench->counted_us) / 1e6);
-    double input = median(&bench->input), compute = median(&bench->compute),
-           busy = median(&bench->busy_compute), bytes = (double)(bench->batch * bench->row_bytes);
-    double kernels = compute > 0 ? bench->batch / compute * 1e6 : 0;
-    double copies = input > 0 ? bench->batch / input * 1e6 : 0;
-    cJSON *line = cJSON_CreateObject();
-    cJSON_AddStringToObject(line, "device", bench->device);
-    cJSON_AddNumberToObject(line, "batch", bench->batch);
-    cJSON_AddNumberToObject(line, "slots", bench->size.slots);
-    cJSON_AddNumberToObject(line, "streams", bench->streams);
-    cJSON_AddStringToObject(line, "precision", bench->shape.precision);
-    number(line, "images_per_s", rate);
-    number(line, "kernel_images_per_s", kernels);
-    number(line, "of_kernels", rate / kernels);
-    number(line, "copy_gb_per_s", input > 0 ? bytes / input / 1e3 : 0);
-    number(line, "copy_images_per_s", copies);
-    number(line, "of_copies", rate / copies);
-    number(line, "compute_us", compute);
-    number(line, "input_us", input);
-    number(line, "output_us", median(&bench->output));
-    number(line, "busy_compute_us", busy);
-    number(line, "busy_kernel_images_per_s", busy > 0 ? bench->batch / busy * 1e6 : 0);
-    char *text = cJSON_PrintUnformatted(line);
-    puts(text != NULL ? text : "out of memory");
-    cJSON_free(text);
-    cJSON_Delete(line);
 }
 
 /* A whole number from least to most, or 0. */
@@ -404,40 +344,69 @@ static int read_model(struct bench *bench, char *path, struct convoy_error *erro
 }
 
 static const char usage[] =
-    "usage: bench_channel_rate BACKEND MODEL.onnx BATCH SLOTS STREAMS SECONDS [CACHE_DIR]\n"
-    "BACKEND cuda, cpu or null; BATCH 1 to 65535, SLOTS 1 to 64, STREAMS 1 to 64\n";
+    "usage: bench_channel_rate BACKEND MODEL.onnx BATCH SLOTS STREAMS SECONDS [CACHE_DIR [DEVICES]]\n"
+    "BACKEND cuda, cpu or null; BATCH 1 to 65535, SLOTS 1 to 64, STREAMS 1 to 64, DEVICES 1 to 16\n";
+
+/* Starts a device's worker; bench says what to measure. */
+static int start(struct group *group, uint32_t device, const struct bench *wanted, const char *backend,
+                 const char *cache_dir, struct convoy_error *error)
+{
+    static const struct convoy_worker_events events = {on_message, on_finished_slots, on_gone};
+    struct bench *bench = &group->benches[device];
+    const char *tune = getenv("TUNE");
+    bench->group = group;
+    bench->model = wanted->model;
+    bench->size = wanted->size;
+    bench->batch = wanted->batch;
+    bench->streams = wanted->streams;
+    bench->seconds = wanted->seconds;
+    int code = convoy_worker_prepare(&bench->worker, &group->loop, device, 1, bench->streams, cache_dir,
+                                     &events, bench, error);
+    if (code == 0)
+        code = convoy_worker_start(&bench->worker, backend, tune != NULL ? tune : "on", error);
+    if (code != 0)
+        return code;
+    uv_timer_init(&group->loop, &bench->watch);
+    bench->watch.data = bench;
+    return uv_timer_start(&bench->watch, on_watch, 1000, 1000);
+}
 
 int main(int argc, char **argv)
 {
-    static struct bench bench; /* samples make it large */
-    static const struct convoy_worker_events events = {on_message, on_finished_slots, on_gone};
+    struct group group = {.count = 1};
     struct convoy_error error;
-    if (argc == 7 || argc == 8) {
-        bench.batch = whole(argv[3], 1, CONVOY_ROWS_MAX);
-        bench.size.slots = whole(argv[4], 1, CONVOY_MAX_SLOTS);
-        bench.streams = whole(argv[5], 1, CONVOY_MAX_SLOTS);
-        bench.seconds = strtod(argv[6], NULL);
+    struct bench *wanted = calloc(1, sizeof *wanted);
+    if (wanted != NULL && argc >= 7 && argc <= 9) {
+        wanted->batch = whole(argv[3], 1, CONVOY_ROWS_MAX);
+        wanted->size.slots = whole(argv[4], 1, CONVOY_MAX_SLOTS);
+        wanted->streams = whole(argv[5], 1, CONVOY_MAX_SLOTS);
+        wanted->seconds = strtod(argv[6], NULL);
+        group.count = argc == 9 ? whole(argv[8], 1, CONVOY_MAX_DEVICES) : 1;
     }
-    if (bench.batch == 0 || bench.size.slots == 0 || bench.streams == 0 || !(bench.seconds > 0)) {
+    if (wanted == NULL || wanted->batch == 0 || wanted->size.slots == 0 || wanted->streams == 0 ||
+        !(wanted->seconds > 0) || group.count == 0) {
         fputs(usage, stderr);
+        free(wanted);
         return 2;
     }
-    uv_loop_init(&bench.loop);
-    if (read_model(&bench, argv[2], &error) != 0 ||
-        convoy_worker_prepare(&bench.worker, &bench.loop, 0, 1, bench.streams, argc == 8 ? argv[7] : NULL,
-                              &events, &bench, &error) != 0 ||
-        convoy_worker_start(&bench.worker, argv[1], "on", &error) != 0) {
+    uv_loop_init(&group.loop);
+    group.benches = calloc(group.count, sizeof *group.benches); /* samples make them large */
+    int code = group.benches == NULL ? convoy_fail(&error, -ENOMEM, "out of memory")
+                                     : read_model(wanted, argv[2], &error);
+    for (uint32_t i = 0; code == 0 && i < group.count; i++)
+        code = start(&group, i, wanted, argv[1], argc >= 8 ? argv[7] : NULL, &error);
+    if (code != 0) {
         fprintf(stderr, "bench_channel_rate: %s\n", error.message);
         return 1;
     }
-    uv_timer_init(&bench.loop, &bench.watch);
-    bench.watch.data = &bench;
-    uv_timer_start(&bench.watch, on_watch, 1000, 1000);
-    uv_run(&bench.loop, UV_RUN_DEFAULT);
-    if (!bench.failed)
-        report(&bench);
-    convoy_worker_free(&bench.worker);
-    convoy_model_config_free(bench.model.config);
-    uv_loop_close(&bench.loop);
-    return bench.failed ? 1 : 0;
+    uv_run(&group.loop, UV_RUN_DEFAULT);
+    if (!group.failed)
+        bench_report(&group);
+    for (uint32_t i = 0; i < group.count; i++)
+        convoy_worker_free(&group.benches[i].worker);
+    convoy_model_config_free(wanted->model.config);
+    uv_loop_close(&group.loop);
+    free(group.benches);
+    free(wanted);
+    return group.failed;
 }

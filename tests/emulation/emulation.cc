@@ -11,6 +11,7 @@
 #include <memory>
 #include <set>
 #include <time.h>
+#include <unistd.h>
 #include <vector>
 
 using operation = std::function<cudaError_t()>;
@@ -56,6 +57,16 @@ static const char *fault(const char *kind)
                                                                                       : nullptr;
 }
 
+/* CONVOY_EMULATED_LOST=DEVICE:FILE: while FILE is there, this device has fallen off the bus, for what runs on
+ * it and for processes that come. */
+static int device_in_use = 0;
+static bool lost()
+{
+    static const char *const wish = getenv("CONVOY_EMULATED_LOST");
+    const char *file = wish != nullptr ? strchr(wish, ':') : nullptr;
+    return file != nullptr && atoi(wish) == device_in_use && access(file + 1, F_OK) == 0;
+}
+
 static cudaError_t say(cudaError_t error)
 {
     if (sticky != cudaSuccess)
@@ -68,7 +79,7 @@ static cudaError_t say(cudaError_t error)
 static cudaError_t run_one(convoy_emulated_stream *stream)
 {
     operation next = stream->waiting.front();
-    cudaError_t error = next();
+    cudaError_t error = lost() ? cudaErrorUnknown : next();
     if (error == cudaErrorNotReady)
         return error; /* a kernel that does not end stays where it is */
     stream->waiting.pop_front();
@@ -120,7 +131,12 @@ cudaError_t cudaSetDevice(int device)
 {
     int count;
     cudaGetDeviceCount(&count);
-    return say(device >= 0 && device < count ? cudaSuccess : cudaErrorInvalidDevice);
+    if (device < 0 || device >= count)
+        return say(cudaErrorInvalidDevice);
+    device_in_use = device;
+    if (lost())
+        sticky = cudaErrorUnknown;
+    return say(cudaSuccess);
 }
 cudaError_t cudaInitDevice(int device, unsigned, unsigned)
 {
@@ -128,7 +144,7 @@ cudaError_t cudaInitDevice(int device, unsigned, unsigned)
 }
 cudaError_t cudaGetDevice(int *device)
 {
-    *device = 0;
+    *device = device_in_use;
     return say(cudaSuccess);
 }
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device)

@@ -1,6 +1,7 @@
-/* The batcher and both ends of one channel, each on threads of its own, for the thread sanitizer: submitters
- * like the HTTP threads, a control loop, and a worker that dies now and then. Each image must be answered
- * exactly once, with its own answer or because its deadline passed. */
+/* The batcher and both ends of two channels, each on threads of its own, for the thread sanitizer: submitters
+ * like the HTTP threads, a control loop, and workers that die now and then; sometimes nobody takes their
+ * place for a while, and what they had goes to the other. Each image must be answered exactly once, with its
+ * own answer or because its deadline passed. */
 #include "server/batcher.h"
 #include "engine/base/clock.h"
 
@@ -19,6 +20,8 @@
 #define WINDOW     40   /* images that a submitter has under way */
 #define ROW_BYTES  16
 #define DEATHS     25
+#define DEVICES    2
+#define AWAY_US    30000 /* every third time until the next worker comes */
 
 #define CHECK(condition)                                                                                     \
     do {                                                                                                     \
@@ -47,13 +50,20 @@ struct submitter {
 
 static struct convoy_metrics *metrics;
 static struct convoy_batcher *batcher;
-static struct convoy_channel channel;
-static struct convoy_lane *lane;
 static struct convoy_model models[2];
 static struct submitter submitters[SUBMITTERS];
-static atomic_bool over, worker_over, die;
+static atomic_bool over;
 static atomic_uint deaths, timeouts, busy, hopeless;
-static int wake_fd;
+
+/* A worker and what the front has of it. */
+static struct device {
+    struct convoy_channel channel;
+    struct convoy_lane *lane;
+    pthread_t worker;
+    atomic_bool worker_over, die;
+    int wake_fd;
+    uint64_t back_us; /* when the next worker comes; 0: one is there */
+} devices[DEVICES];
 
 static void on_done(struct convoy_item *item)
 {
@@ -115,17 +125,18 @@ static void *submit_all(void *context)
 /* The worker's end, on a mapping of its own, as another process would have it. */
 static void *work(void *context)
 {
+    struct device *device = context;
+    const struct convoy_channel *front = &device->channel;
     struct convoy_channel end;
     struct convoy_error error;
     uint32_t slot;
-    (void)context;
-    CHECK(convoy_channel_attach(&end, channel.memory_fd, channel.submit_fd, channel.done_fd, &channel.size,
+    CHECK(convoy_channel_attach(&end, front->memory_fd, front->submit_fd, front->done_fd, &front->size,
                                 &error) == 0);
-    while (!atomic_load(&worker_over)) {
+    while (!atomic_load(&device->worker_over)) {
         struct pollfd bell = {.fd = end.submit_fd, .events = POLLIN};
         poll(&bell, 1, 20);
         convoy_channel_quiet(end.submit_fd);
-        while (!atomic_load(&worker_over) && convoy_channel_take_submitted(&end, &slot)) {
+        while (!atomic_load(&device->worker_over) && convoy_channel_take_submitted(&end, &slot)) {
             struct convoy_slot header = *convoy_channel_slot(&end, slot);
             CHECK(header.rows > 0 && header.first + header.rows <= 8);
             for (uint32_t row = header.first; row < header.first + header.rows; row++) {
@@ -136,60 +147,80 @@ static void *work(void *context)
                     (float)pixels[0];
             }
             /* Dies with the slot in flight, as a poisoned context would have it. */
-            if (atomic_exchange(&die, false))
+            if (atomic_exchange(&device->die, false))
                 goto dead;
             convoy_channel_finish(&end, &(struct convoy_done){slot, header.generation, 0});
         }
     }
 dead:
-    atomic_store(&worker_over, true);
+    atomic_store(&device->worker_over, true);
     /* Only the mapping is this end's own. */
     end.memory_fd = end.submit_fd = end.done_fd = -1;
     convoy_channel_destroy(&end);
-    CHECK(write(wake_fd, &(uint64_t){1}, sizeof(uint64_t)) == sizeof(uint64_t));
+    CHECK(write(device->wake_fd, &(uint64_t){1}, sizeof(uint64_t)) == sizeof(uint64_t));
     return NULL;
+}
+
+static void come_up(struct device *device)
+{
+    device->back_us = 0;
+    atomic_store(&device->worker_over, false);
+    CHECK(pthread_create(&device->worker, NULL, work, device) == 0);
+    convoy_lane_up(device->lane, 2);
+    for (int i = 0; i < 2; i++)
+        convoy_lane_model(device->lane, &models[i], true, NULL, 0);
+}
+
+static void go_down(struct device *device)
+{
+    convoy_channel_quiet(device->wake_fd);
+    pthread_join(device->worker, NULL);
+    CHECK(convoy_lane_collect(device->lane) == 0);
+    uint32_t number = atomic_fetch_add(&deaths, 1);
+    convoy_lane_down(device->lane, false);
+    convoy_channel_reset(&device->channel);
+    device->back_us = convoy_now_us() + (number % 3 == 0 ? AWAY_US : 0);
+    if (number % 2 == 0)
+        convoy_lane_lost(device->lane);
 }
 
 static void *control(void *context)
 {
-    pthread_t worker;
     uint64_t next_death = convoy_now_us() + 20000;
     (void)context;
-    CHECK(pthread_create(&worker, NULL, work, NULL) == 0);
-    for (int i = 0; i < 2; i++)
-        convoy_lane_model(lane, &models[i], true, NULL, 0);
-    convoy_lane_up(lane, 2);
+    for (int i = 0; i < DEVICES; i++)
+        come_up(&devices[i]);
     while (!atomic_load(&over)) {
-        struct pollfd fds[] = {{.fd = channel.done_fd, .events = POLLIN},
-                               {.fd = convoy_batcher_timer(batcher), .events = POLLIN},
-                               {.fd = wake_fd, .events = POLLIN}};
-        poll(fds, 3, 20);
-        if (fds[0].revents != 0) {
-            convoy_channel_quiet(channel.done_fd);
-            CHECK(convoy_lane_collect(lane) == 0);
+        struct pollfd fds[2 * DEVICES + 1] = {{.fd = convoy_batcher_timer(batcher), .events = POLLIN}};
+        for (int i = 0; i < DEVICES; i++) {
+            fds[1 + 2 * i] = (struct pollfd){.fd = devices[i].channel.done_fd, .events = POLLIN};
+            fds[2 + 2 * i] = (struct pollfd){.fd = devices[i].wake_fd, .events = POLLIN};
         }
-        if (fds[1].revents != 0)
+        poll(fds, 2 * DEVICES + 1, 5);
+        if (fds[0].revents != 0)
             convoy_batcher_tick(batcher);
+        for (int i = 0; i < DEVICES; i++) {
+            struct device *device = &devices[i];
+            if (fds[1 + 2 * i].revents != 0) {
+                convoy_channel_quiet(device->channel.done_fd);
+                CHECK(convoy_lane_collect(device->lane) == 0);
+            }
+            if (fds[2 + 2 * i].revents != 0 && atomic_load(&device->worker_over))
+                go_down(device);
+            if (device->back_us != 0 && convoy_now_us() >= device->back_us)
+                come_up(device);
+        }
         if (convoy_now_us() > next_death && atomic_load(&deaths) < DEATHS) {
-            atomic_store(&die, true);
+            atomic_store(&devices[atomic_load(&deaths) % DEVICES].die, true);
             next_death = convoy_now_us() + 20000;
         }
-        if (fds[2].revents != 0 && atomic_load(&worker_over)) {
-            convoy_channel_quiet(wake_fd);
-            pthread_join(worker, NULL);
-            CHECK(convoy_lane_collect(lane) == 0);
-            atomic_fetch_add(&deaths, 1);
-            convoy_lane_down(lane, false);
-            convoy_channel_reset(&channel);
-            atomic_store(&worker_over, false);
-            CHECK(pthread_create(&worker, NULL, work, NULL) == 0);
-            for (int i = 0; i < 2; i++)
-                convoy_lane_model(lane, &models[i], true, NULL, 0);
-            convoy_lane_up(lane, 2);
-        }
     }
-    atomic_store(&worker_over, true);
-    pthread_join(worker, NULL);
+    for (int i = 0; i < DEVICES; i++) {
+        if (devices[i].back_us != 0)
+            continue;
+        atomic_store(&devices[i].worker_over, true);
+        pthread_join(devices[i].worker, NULL);
+    }
     return NULL;
 }
 
@@ -199,18 +230,22 @@ int main(void)
     struct convoy_channel_size size = {.slots = 4, .input_bytes = 64 * 8, .output_bytes = 64 * 8};
     struct convoy_model_shape shape = {.channels = 1, .height = ROW_BYTES, .width = 1, .outputs_per_row = 1};
     pthread_t loop;
-    wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     metrics = convoy_metrics_new();
-    CHECK(convoy_batcher_new(2, 1, metrics, &batcher, &error) == 0);
+    CHECK(convoy_batcher_new(2, DEVICES, metrics, &batcher, &error) == 0);
     for (uint32_t i = 0; i < 2; i++) {
         models[i] = (struct convoy_model){.number = i,
                                           .name = i == 0 ? "a" : "b",
                                           .metrics = convoy_metrics_model(metrics, i == 0 ? "a" : "b")};
         convoy_batcher_set_limits(batcher, &models[i], &(struct convoy_batcher_limits){8, 200, 60});
     }
-    CHECK(convoy_channel_create(&channel, &error) == 0);
-    CHECK(convoy_channel_lay_out(&channel, &size, &error) == 0);
-    CHECK(convoy_lane_new(batcher, &channel, "cpu", &lane, &error) == 0);
+    for (int i = 0; i < DEVICES; i++) {
+        struct device *device = &devices[i];
+        device->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        CHECK(convoy_channel_create(&device->channel, &error) == 0);
+        CHECK(convoy_channel_lay_out(&device->channel, &size, &error) == 0);
+        CHECK(convoy_lane_new(batcher, &device->channel, i == 0 ? "cuda:0" : "cuda:1", &device->lane,
+                              &error) == 0);
+    }
     for (int i = 0; i < 2; i++)
         convoy_batcher_model_ready(batcher, &models[i], &shape);
     CHECK(pthread_create(&loop, NULL, control, NULL) == 0);
@@ -239,8 +274,10 @@ int main(void)
            SUBMITTERS * ROUNDS, atomic_load(&deaths), atomic_load(&timeouts), atomic_load(&hopeless),
            atomic_load(&busy));
     convoy_batcher_free(batcher);
-    convoy_channel_destroy(&channel);
+    for (int i = 0; i < DEVICES; i++) {
+        convoy_channel_destroy(&devices[i].channel);
+        close(devices[i].wake_fd);
+    }
     convoy_metrics_free(metrics);
-    close(wake_fd);
     return 0;
 }

@@ -38,26 +38,34 @@ static inline void set_limits(uint32_t max_batch, uint32_t max_delay_us, uint32_
                                   &(struct convoy_batcher_limits){max_batch, max_delay_us, max_queue});
 }
 
+/* A lane and both ends of its channel. */
+static inline void add_lane(struct convoy_channel *channel, struct convoy_channel *worker, uint32_t slots,
+                            const char *device, struct convoy_lane **lane)
+{
+    struct convoy_error error;
+    struct convoy_channel_size size = {.slots = slots, .input_bytes = 64 * 4, .output_bytes = 64 * 4};
+    cr_assert_eq(convoy_channel_create(channel, &error), 0);
+    cr_assert_eq(convoy_channel_lay_out(channel, &size, &error), 0);
+    cr_assert_eq(convoy_channel_attach(worker, channel->memory_fd, channel->submit_fd, channel->done_fd,
+                                       &size, &error),
+                 0);
+    cr_assert_eq(convoy_lane_new(p.batcher, channel, device, lane, &error), 0);
+}
+
 /* Rows of 8 x 1 x 1 bytes, 2 outputs; max_batch 4; slots as given. */
 static inline void begin(uint32_t slots, uint32_t streams, uint32_t max_delay_us)
 {
     struct convoy_error error;
-    struct convoy_channel_size size = {.slots = slots, .input_bytes = 64 * 4, .output_bytes = 64 * 4};
     struct convoy_model_shape shape = {.channels = 1, .height = 8, .width = 1, .outputs_per_row = 2};
     memset(&p, 0, sizeof p);
     p.metrics = convoy_metrics_new();
-    cr_assert_eq(convoy_batcher_new(2, 1, p.metrics, &p.batcher, &error), 0);
+    cr_assert_eq(convoy_batcher_new(2, 2, p.metrics, &p.batcher, &error), 0);
     for (uint32_t i = 0; i < 2; i++)
         p.models[i] = (struct convoy_model){.number = i,
                                             .name = i == 0 ? "a" : "b",
                                             .metrics = convoy_metrics_model(p.metrics, i == 0 ? "a" : "b")};
     set_limits(4, max_delay_us, 500);
-    cr_assert_eq(convoy_channel_create(&p.channel, &error), 0);
-    cr_assert_eq(convoy_channel_lay_out(&p.channel, &size, &error), 0);
-    cr_assert_eq(convoy_channel_attach(&p.worker, p.channel.memory_fd, p.channel.submit_fd, p.channel.done_fd,
-                                       &size, &error),
-                 0);
-    cr_assert_eq(convoy_lane_new(p.batcher, &p.channel, "cpu", &p.lane, &error), 0);
+    add_lane(&p.channel, &p.worker, slots, "cpu", &p.lane);
     for (int i = 0; i < 2; i++) {
         convoy_batcher_model_ready(p.batcher, &p.models[i], &shape);
         convoy_lane_model(p.lane, &p.models[i], true, NULL, 0);
@@ -98,23 +106,32 @@ static inline void submit(int index)
 }
 
 /* The worker takes a slot; its rows must be as the front promised. Returns the number of rows, 0 for none. */
+static inline uint32_t take_from(struct convoy_channel *worker, uint32_t *slot)
+{
+    if (!convoy_channel_take_submitted(worker, slot))
+        return 0;
+    return convoy_channel_slot(worker, *slot)->rows;
+}
+
 static inline uint32_t take(uint32_t *slot)
 {
-    if (!convoy_channel_take_submitted(&p.worker, slot))
-        return 0;
-    return convoy_channel_slot(&p.worker, *slot)->rows;
+    return take_from(&p.worker, slot);
 }
 
 /* Each row answers with its own first byte, so that a row in the wrong place is seen. */
+static inline void answer_from(struct convoy_channel *worker, uint32_t slot)
+{
+    struct convoy_slot header = *convoy_channel_slot(worker, slot);
+    for (uint32_t row = header.first; row < header.first + header.rows; row++) {
+        float *output = (float *)(void *)(convoy_channel_outputs(worker, slot) + row * header.output_stride);
+        output[0] = output[1] = convoy_channel_rows(worker, slot)[row * header.input_stride];
+    }
+    convoy_channel_finish(worker, &(struct convoy_done){slot, header.generation, 0});
+}
+
 static inline void answer(uint32_t slot)
 {
-    struct convoy_slot header = *convoy_channel_slot(&p.worker, slot);
-    for (uint32_t row = header.first; row < header.first + header.rows; row++) {
-        float *output =
-            (float *)(void *)(convoy_channel_outputs(&p.worker, slot) + row * header.output_stride);
-        output[0] = output[1] = convoy_channel_rows(&p.worker, slot)[row * header.input_stride];
-    }
-    convoy_channel_finish(&p.worker, &(struct convoy_done){slot, header.generation, 0});
+    answer_from(&p.worker, slot);
 }
 
 static inline void collect(void)

@@ -54,6 +54,7 @@ static void assert_defaults(void)
     cr_assert_eq(config->batching.max_delay_us, 700);
     cr_assert_eq(config->batching.max_queue, 5000);
     cr_assert(config->response_cache);
+    cr_assert_eq(config->devices, 0);
     cr_assert_eq(config->labels.count, 0);
 }
 
@@ -75,8 +76,9 @@ Test(model_config, every_key_is_read)
          " \"input\": {\"color\": \"rgb\", \"resize\": \"crop\", \"scale\": 0.5, \"mean\": [0.1, 0.2, 0.3],"
          " \"std\": [1, 2, 4]},"
          " \"output\": {\"softmax\": \"off\"}, \"precision\": \"tf32\","
-         " \"batching\": {\"max_batch\": 8, \"max_delay_us\": 9, \"max_queue\": 10}, \"response_cache\": "
-         "false}");
+         " \"batching\": {\"max_batch\": 8, \"max_delay_us\": 9, \"max_queue\": 10},"
+         " \"devices\": [0, 15, 2], \"response_cache\": false}");
+    cr_assert_eq(config->devices, 1u << 0 | 1u << 15 | 1u << 2);
     cr_assert_not(config->response_cache);
     cr_assert_eq(config->color, CONVOY_COLOR_RGB);
     cr_assert_eq(config->resize, CONVOY_RESIZE_CROP);
@@ -124,6 +126,14 @@ Test(model_config, what_is_wrong_is_named)
     refused("{\"precision\": \"int8\"}", "precision must be \"fp32\", \"tf32\" or \"fp16\"");
     refused("{\"batching\": {\"max_batch\": 0}}", "batching.max_batch must be");
     refused("{\"response_cache\": 1}", "response_cache must be true or false, found 1");
+    refused("{\"devices\": []}", "devices must be an array of whole numbers from 0 to 15, one at least and "
+                                 "none twice, found an array");
+    refused("{\"devices\": 0}", "devices must be an array");
+    refused("{\"devices\": [16]}", "devices must be an array of whole numbers from 0 to 15");
+    refused("{\"devices\": [0, -1]}", "found -1");
+    refused("{\"devices\": [0.5]}", "found 0.5");
+    refused("{\"devices\": [1, 0, 1]}", "none twice, found 1");
+    refused("{\"devices\": [\"0\"]}", "devices must be an array");
     refused("{\"labels\": 3}", "labels must be a string");
     refused("{", "config.json:1:");
 }

@@ -1,0 +1,170 @@
+/* What waits for a worker that is gone goes to the other devices.
+ *
+ * Rows that only wait are parked again, at the place of their age, and find a row like anybody else: in slots
+ * that gather, on whichever lane is done first. Suspects (slots that were in flight when the worker died: a
+ * row of theirs may be what kills workers) stay where they are while their own worker may come back soon, so
+ * that one deadly image does not go round all devices for nothing. After that they move as whole slots, with
+ * all that is known about them: they run alone there, and are halved as they would have been here.
+ *
+ * Only the control loop comes here. It alone ends items, submits slots whose model a lane does not serve, and
+ * makes lanes serve; so a sealed slot stays as it is while its rows are copied without the lock. */
+#include "server/batcher_internal.h"
+
+#include "engine/base/clock.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A worker is up again within 0.3 s, and loads what it knows in a moment. */
+#define SUSPECTS_WAIT_US 1000000u
+
+static bool is_stranded(const struct convoy_lane *lane, const struct lane_slot *slot)
+{
+    return (slot->state == SLOT_OPEN || slot->state == SLOT_SEALED) && !slot->given_up &&
+           !convoy_lane_serves(lane, slot->model);
+}
+
+/* It takes no more rows. */
+static void seal(struct convoy_lane *lane, struct lane_slot *slot)
+{
+    if (slot->state == SLOT_OPEN && !slot->profile)
+        lane->open[slot->form][slot->priority][slot->model->number] = NO_SLOT;
+    slot->state = SLOT_SEALED;
+}
+
+/* From the youngest row to the oldest, each before all that are younger: that is at the list's beginning, or
+ * near it. False when memory is out: the rest stays, and runs when the lane's worker is back. */
+static bool park_rows(struct convoy_lane *lane, uint32_t number)
+{
+    struct convoy_batcher *batcher = lane->batcher;
+    struct lane_slot *slot = &lane->slots[number];
+    struct model_queue *queue = queue_of(batcher, slot->model);
+    uint64_t stride = queue->input_stride[slot->form];
+    seal(lane, slot);
+    for (uint32_t row = slot->reserved; row-- > 0;) {
+        struct convoy_item *item = slot->items[row];
+        if (item == NULL)
+            continue;
+        pthread_mutex_unlock(&batcher->lock);
+        item->parked_row = malloc(stride);
+        if (item->parked_row != NULL)
+            memcpy(item->parked_row, convoy_channel_rows(lane->channel, number) + row * stride, stride);
+        pthread_mutex_lock(&batcher->lock);
+        if (item->parked_row == NULL)
+            return false;
+        struct convoy_item *younger = queue->parked_first[slot->priority];
+        while (younger != NULL && younger->submitted_us < item->submitted_us)
+            younger = younger->next;
+        convoy_item_link_parked(queue, item, younger);
+        item->slot = NO_SLOT;
+        slot->items[row] = NULL;
+    }
+    convoy_slot_release(lane, slot);
+    return true;
+}
+
+/* Of the lanes that serve the model and have a free slot, the one that is done with its own first. */
+static bool find_lane(const struct convoy_batcher *batcher, const struct convoy_model *model, uint32_t *found)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < batcher->lane_count; i++) {
+        const struct convoy_lane *lane = batcher->lanes[i];
+        if (!convoy_lane_serves(lane, model) || lane->used == lane->channel->size.slots)
+            continue;
+        if (!any || lane->load.backlog_us < batcher->lanes[*found]->load.backlog_us)
+            *found = i;
+        any = true;
+    }
+    return any;
+}
+
+/* The whole slot goes to a free one of another lane. */
+static void move_slot(struct convoy_lane *from_lane, uint32_t from_number, uint32_t to_lane_number)
+{
+    struct convoy_batcher *batcher = from_lane->batcher;
+    struct convoy_lane *lane = batcher->lanes[to_lane_number];
+    int number = convoy_lane_free_slot(lane);
+    struct lane_slot *from = &from_lane->slots[from_number], *to = &lane->slots[number];
+    uint64_t stride = queue_of(batcher, from->model)->input_stride[from->form];
+    uint32_t generation = to->generation;
+    struct convoy_item **items = to->items;
+    seal(from_lane, from);
+    *to = *from;
+    to->generation = generation;
+    from->items = items;
+    for (uint32_t row = 0; row < to->reserved; row++) {
+        from->items[row] = NULL;
+        if (to->items[row] == NULL)
+            continue;
+        to->items[row]->worker = (int32_t)to_lane_number;
+        to->items[row]->slot = number;
+    }
+    to->committed = 0; /* it does not leave before its rows are there */
+    to->priced_us = 0;
+    convoy_slot_price(lane, to, from->priced_us);
+    convoy_metrics_slots_in_use(batcher->metrics, ++batcher->slots_in_use);
+    lane->used++;
+    if (to->suspect && lane->suspects++ == 0)
+        lane->first_until = batcher->orders; /* what waits here goes first, as behind a worker that died */
+    pthread_mutex_unlock(&batcher->lock);
+    memcpy(convoy_channel_rows(lane->channel, (uint32_t)number),
+           convoy_channel_rows(from_lane->channel, from_number), to->reserved * stride);
+    pthread_mutex_lock(&batcher->lock);
+    to->committed = to->reserved;
+    convoy_slot_release(from_lane, from);
+    convoy_lane_pump(lane);
+}
+
+/* The youngest stranded slot of this lane that can go now, so that parked rows come before those that are
+ * younger; NO_SLOT when none can. Wakes the control loop when one can go later. */
+static int next_to_go(struct convoy_lane *lane, uint64_t now, uint32_t *where)
+{
+    struct convoy_batcher *batcher = lane->batcher;
+    int best = NO_SLOT;
+    for (uint32_t i = 0; i < lane->channel->size.slots; i++) {
+        const struct lane_slot *slot = &lane->slots[i];
+        uint64_t due_us = slot->suspect && lane->down_us > 0 ? lane->down_us + SUSPECTS_WAIT_US : 0;
+        uint32_t found = 0;
+        if (!is_stranded(lane, slot))
+            continue;
+        batcher->stranded = true;
+        if (slot->committed != slot->reserved || !convoy_batcher_serves(batcher, slot->model) ||
+            (slot->suspect && !find_lane(batcher, slot->model, &found)))
+            continue; /* the next commit, lane that serves, or slot that is free leads here again */
+        if (due_us > now) {
+            convoy_batcher_wake_at(batcher, due_us);
+        } else if (best == NO_SLOT || slot->order > lane->slots[best].order) {
+            best = (int)i;
+            *where = found;
+        }
+    }
+    return best;
+}
+
+void convoy_batcher_evacuate(struct convoy_batcher *batcher)
+{
+    uint64_t now = convoy_now_us();
+    if (!batcher->stranded)
+        return;
+    batcher->stranded = false; /* unless one is found that stays */
+    for (uint32_t i = 0; i < batcher->lane_count; i++) {
+        struct convoy_lane *lane = batcher->lanes[i];
+        uint32_t where = 0;
+        int number;
+        while ((number = next_to_go(lane, now, &where)) != NO_SLOT) {
+            if (lane->slots[number].suspect)
+                move_slot(lane, (uint32_t)number, where);
+            else if (!park_rows(lane, (uint32_t)number))
+                break;
+        }
+    }
+}
+
+void convoy_lane_lost(struct convoy_lane *lane)
+{
+    pthread_mutex_lock(&lane->batcher->lock);
+    lane->down_us = 0;
+    convoy_batcher_evacuate(lane->batcher);
+    convoy_batcher_unpark(lane->batcher);
+    pthread_mutex_unlock(&lane->batcher->lock);
+}

@@ -1,0 +1,311 @@
+/* Several devices: where images go when one is lost. */
+#include "batcher_two_lanes.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* Waits for the timer and does what it is for. */
+static void tick(int longest_ms)
+{
+    struct pollfd timer = {.fd = convoy_batcher_timer(p.batcher), .events = POLLIN};
+    cr_assert_eq(poll(&timer, 1, longest_ms), 1, "the timer never fired");
+    convoy_batcher_tick(p.batcher);
+}
+
+Test(batcher_lost, what_waits_for_a_lost_device_goes_to_the_other)
+{
+    uint32_t slot;
+    begin_two(8, 1);
+    for (int i = 0; i < 40; i++)
+        submit(i);
+    cr_assert_gt(rows_of(0), 8);
+    /* The first is alone in flight, a full slot is staged behind it. */
+    cr_assert_gt(take(&slot), 0);
+    uint32_t in_flight = lanes[0]->in_flight, again = go_down(0);
+    cr_assert_eq(lanes[0]->used, in_flight, "what only waited stays");
+    while (run_one(1) > 0)
+        ;
+    cr_assert_eq(p.done_count, 40 - (int)again);
+    come_up(0, 1);
+    run_all();
+    assert_answered(0, 40);
+    end_two();
+}
+
+Test(batcher_lost, moved_images_keep_their_order)
+{
+    begin_two(4, 1);
+    for (int i = 0; i < 60; i++)
+        submit(i);
+    int before[ITEMS]; /* whether the other lane had it already */
+    for (int i = 0; i < 60; i++)
+        before[i] = p.items[i].parked_row == NULL && p.items[i].worker == 1;
+    go_down(0);
+    uint32_t slot, rows, checked = 0;
+    int last = -1;
+    while ((rows = take_from(workers[1], &slot)) > 0) {
+        const struct convoy_slot *header = convoy_channel_slot(workers[1], slot);
+        for (uint32_t row = 0; row < rows; row++) {
+            int item = convoy_channel_rows(workers[1], slot)[row * header->input_stride];
+            if (before[item])
+                continue;
+            cr_assert_gt(item, last, "%d runs after %d", item, last);
+            last = item;
+            checked++;
+        }
+        answer_from(workers[1], slot);
+        cr_assert_eq(convoy_lane_collect(lanes[1]), 0);
+        assert_load(0);
+        assert_load(1);
+    }
+    cr_assert_gt(checked, 38, "those that had waited here, and those that were parked already");
+    come_up(0, 1);
+    run_all();
+    assert_answered(0, 60);
+    end_two();
+}
+
+Test(batcher_lost, a_lane_that_is_down_gets_nothing_while_another_serves)
+{
+    begin_two(4, 1);
+    go_down(0);
+    for (int i = 0; i < 40; i++)
+        submit(i);
+    cr_assert_eq(rows_of(0), 0);
+    run_all();
+    assert_answered(0, 40);
+    end_two();
+}
+
+Test(batcher_lost, with_all_devices_gone_images_wait_for_the_first_that_is_back)
+{
+    begin_two(4, 1);
+    go_down(0);
+    go_down(1);
+    for (int i = 0; i < 40; i++)
+        submit(i);
+    come_up(1, 1);
+    cr_assert_eq(rows_of(0), 0, "rows are left where no worker is");
+    run_all();
+    assert_answered(0, 40);
+    end_two();
+}
+
+/* Two images in flight, one on each; which lane has item 0. */
+static int one_each(void)
+{
+    uint32_t slots[2];
+    submit(0);
+    int first = rows_of(0) == 1 ? 0 : 1;
+    submit(1);
+    cr_assert_eq(take_from(workers[0], &slots[0]), 1);
+    cr_assert_eq(take_from(workers[1], &slots[1]), 1);
+    answer_from(workers[!first], slots[!first]);
+    cr_assert_eq(convoy_lane_collect(lanes[!first]), 0);
+    return first;
+}
+
+Test(batcher_lost, suspects_wait_for_their_own_worker_first)
+{
+    begin_two(4, 1);
+    int lost = one_each();
+    cr_assert_eq(go_down(lost), 1);
+    cr_assert_eq(rows_of(lost), 1, "a suspect went to another device at once");
+    come_up(lost, 1);
+    cr_assert_eq(run_one(lost), 1);
+    cr_assert_eq(run_one(!lost), 0);
+    assert_answered(0, 2);
+    cr_assert_eq(p.items[0].retries, 1);
+    end_two();
+}
+
+Test(batcher_lost, suspects_move_when_no_worker_comes)
+{
+    begin_two(4, 1);
+    int lost = one_each();
+    uint64_t began = convoy_now_us();
+    go_down(lost);
+    while (rows_of(!lost) == 0)
+        tick(5000);
+    cr_assert_geq(convoy_now_us() - began, 900000, "it did not wait for its worker");
+    cr_assert_eq(rows_of(lost), 0);
+    cr_assert_eq(run_one(!lost), 1);
+    assert_answered(0, 2);
+    cr_assert_eq(p.items[0].retries, 1);
+    cr_assert_str_eq(p.items[0].device, lost == 0 ? "other" : "cpu");
+    end_two();
+}
+
+Test(batcher_lost, suspects_move_at_once_when_the_next_worker_cannot_be_started)
+{
+    begin_two(4, 1);
+    int lost = one_each();
+    go_down(lost);
+    convoy_lane_lost(lanes[lost]);
+    cr_assert_eq(run_one(!lost), 1);
+    assert_answered(0, 2);
+    end_two();
+}
+
+Test(batcher_lost, a_suspect_that_moved_runs_alone_after_what_waited)
+{
+    uint32_t slot, none;
+    begin_two(4, 2);
+    int lost = one_each();
+    go_down(lost);
+    submit(2); /* with the other's worker */
+    submit(3);
+    cr_assert_eq(take_from(workers[!lost], &slot), 1);
+    uint32_t second;
+    cr_assert_eq(take_from(workers[!lost], &second), 1);
+    convoy_lane_lost(lanes[lost]);
+    cr_assert_eq(take_from(workers[!lost], &none), 0, "a suspect runs beside others");
+    answer_from(workers[!lost], slot);
+    cr_assert_eq(convoy_lane_collect(lanes[!lost]), 0);
+    cr_assert_eq(take_from(workers[!lost], &none), 0, "a suspect runs beside others");
+    answer_from(workers[!lost], second);
+    cr_assert_eq(convoy_lane_collect(lanes[!lost]), 0);
+    submit(4);
+    cr_assert_eq(take_from(workers[!lost], &slot), 1);
+    cr_assert_eq(convoy_channel_rows(workers[!lost], slot)[0], 0);
+    cr_assert_eq(take_from(workers[!lost], &none), 0, "something runs beside a suspect");
+    answer_from(workers[!lost], slot);
+    cr_assert_eq(convoy_lane_collect(lanes[!lost]), 0);
+    run_all();
+    assert_answered(0, 5);
+    end_two();
+}
+
+Test(batcher_lost, the_image_that_kills_is_found_wherever_it_goes)
+{
+    begin_two(4, 1);
+    for (int i = 0; i < 10; i++)
+        submit(i);
+    /* Item 3 kills whichever worker has it, and nobody comes in its place until the other is dead too. */
+    int deaths = 0;
+    while (p.done_count < 10 && deaths < 30) {
+        for (int lane = 0; lane < 2; lane++) {
+            uint32_t slot, rows = take_from(workers[lane], &slot);
+            bool deadly = false;
+            for (uint32_t row = 0; row < rows; row++) {
+                const struct convoy_slot *header = convoy_channel_slot(workers[lane], slot);
+                deadly =
+                    deadly || convoy_channel_rows(workers[lane],
+                                                  slot)[(header->first + row) * header->input_stride] == 3;
+            }
+            if (deadly) {
+                go_down(lane);
+                if (!lanes[!lane]->up)
+                    come_up(!lane, 1);
+                convoy_lane_lost(lanes[lane]);
+                deaths++;
+            } else if (rows > 0) {
+                answer_from(workers[lane], slot);
+                cr_assert_eq(convoy_lane_collect(lanes[lane]), 0);
+            }
+        }
+    }
+    cr_assert_leq(deaths, 4, "%d deaths", deaths);
+    assert_answered(0, 3);
+    assert_answered(4, 10);
+    cr_assert_eq(p.items[3].status, -EIO);
+    end_two();
+}
+
+Test(batcher_lost, a_suspect_finds_no_free_slot_and_waits_for_one)
+{
+    begin_two(2, 1);
+    int lost = one_each();
+    for (int i = 2; i < 30; i++)
+        submit(i);
+    uint32_t again = go_down(lost);
+    cr_assert_gt(again, 0);
+    convoy_lane_lost(lanes[lost]);
+    cr_assert_eq(lanes[!lost]->used, 2);
+    while (run_one(!lost) > 0)
+        ;
+    assert_answered(0, 30);
+    end_two();
+}
+
+Test(batcher_lost, what_waits_for_a_lost_device_still_has_its_deadline)
+{
+    begin_two(4, 1);
+    go_down(0);
+    go_down(1);
+    for (int i = 0; i < 6; i++)
+        submit_for(i, 0, convoy_now_us() + 50000, false);
+    while (p.done_count < 6)
+        tick(5000);
+    for (int i = 0; i < 6; i++)
+        cr_assert_eq(p.items[i].status, -ETIMEDOUT);
+    end_two();
+}
+
+Test(batcher_lost, a_profiled_image_moves_too)
+{
+    begin_two(4, 1);
+    go_down(1);
+    go_down(0);
+    submit_for(0, 0, UINT64_MAX, true);
+    submit(1);
+    int empty = rows_of(0) == 0 ? 0 : 1;
+    come_up(empty, 1);
+    cr_assert_eq(rows_of(!empty), 0);
+    while (run_one(empty) > 0)
+        ;
+    assert_answered(0, 2);
+    cr_assert_eq(p.items[0].batch_size, 1);
+    end_two();
+}
+
+/* A page that holds up whoever reads it: the fault is told through one pipe and ends with the other. */
+static uint8_t *slow_page;
+static int reached[2], go_on[2];
+
+static void on_fault(int signal)
+{
+    char byte = 0;
+    (void)signal;
+    if (write(reached[1], &byte, 1) != 1 || read(go_on[0], &byte, 1) != 1 ||
+        mprotect(slow_page, 4096, PROT_READ) != 0)
+        _exit(99);
+}
+
+static void *submit_slowly(void *context)
+{
+    (void)context;
+    p.items[7] = (struct convoy_item){
+        .model = &p.models[0], .deadline_us = UINT64_MAX, .outputs = p.outputs[7], .done = on_done};
+    cr_assert_eq(admit(0, 1), 0);
+    convoy_batcher_submit(p.batcher, &p.items[7], slow_page, 8);
+    return NULL;
+}
+
+Test(batcher_lost, a_row_that_is_still_copied_when_its_worker_dies_moves_when_it_is_there)
+{
+    pthread_t thread;
+    char byte = 0;
+    begin_two(4, 1);
+    cr_assert_eq(pipe(reached) + pipe(go_on), 0);
+    slow_page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    cr_assert_neq(slow_page, MAP_FAILED);
+    memset(slow_page, 7, 4096);
+    mprotect(slow_page, 4096, PROT_NONE);
+    sigaction(SIGSEGV, &(struct sigaction){.sa_handler = on_fault}, NULL);
+    pthread_create(&thread, NULL, submit_slowly, NULL);
+    cr_assert_eq(read(reached[0], &byte, 1), 1);
+    int lost = rows_of(0) == 1 ? 0 : 1;
+    go_down(lost);
+    cr_assert_eq(rows_of(lost), 1, "a row moved before it was there");
+    cr_assert_eq(write(go_on[1], &byte, 1), 1);
+    pthread_join(thread, NULL);
+    tick(5000);
+    cr_assert_eq(run_one(!lost), 1);
+    assert_answered(7, 8);
+    end_two();
+}
