@@ -2,7 +2,7 @@
 # sanitize: yes
 # Models come, change and go while requests are served: a watched folder, loads and unloads by request, version policies, a
 # bound on device memory. Versions of one network answer differently (vary_model.py), so that each answer can be checked
-# against the version that it claims.
+# against the version that it claims. BACKEND=cuda (CONVOY_BUILD=PACK) does the same on a GPU, ROUNDS=N is shorter.
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh"
 
@@ -10,6 +10,7 @@ image=models/samples/ship.jpg
 models=$work/models
 mkdir "$models"
 rounds=${ROUNDS:-100}
+backend=${BACKEND:-cpu}
 
 # put NAME VERSION [TURN]: that version, whole from one moment to the next; its classes are turned by TURN (VERSION).
 put() {
@@ -56,7 +57,7 @@ load_ends() {
 put one 1 0
 policy one '{"latest": 1}'
 configure "models=\"$models\"" 'model_control="poll"' 'repository={"poll_ms": 50}'
-start --config "$work/config.json" --backend cpu
+start --config "$work/config.json" --backend "$backend"
 first=$(answers one | cut -d' ' -f2)
 [ "$first" = 8 ] || fail "a ship is class $first"
 first=$((first - 1)) # version V is turned by V, this one by 0
@@ -163,7 +164,7 @@ for version in 1 2; do put one $version; done
 put two 1
 policy one '{"latest": 1}'
 configure "models=\"$models\"" 'model_control="explicit"' 'repository={"load_at_start": ["one"]}'
-start --config "$work/config.json" --backend cpu
+start --config "$work/config.json" --backend "$backend"
 serves one/2 || fail "at start: $(index)"
 index | grep -q '^two/1 UNAVAILABLE unloaded$' || fail "$(index)"
 expect 503 --data-binary @$image "$url/v2/models/two/classify"
@@ -226,16 +227,22 @@ stop
 echo "Device memory is bounded, and what rests is woken by whoever asks."
 rm -r "${models:?}"/*
 for name in a b c; do put $name 1; done
-configure "models=\"$models\"" 'model_control="explicit"' 'repository={"load_at_start": ["a", "b"], "device_bytes": 350000}'
-start --config "$work/config.json" --backend cpu
+# Room for two of them. What the files become on the device is known once they were loaded.
+configure "models=\"$models\""
+start --config "$work/config.json" --backend "$backend"
+weight=$(curl -fsS "$url/metrics" | awk '/^convoyd_weight_bytes.model="a"/ { print $NF; exit }')
+stop
+room=$((weight * 5 / 2))
+configure "models=\"$models\"" 'model_control="explicit"' 'repository={"load_at_start": ["a", "b"], "device_bytes": '"$room"'}'
+start --config "$work/config.json" --backend "$backend"
 serves a/1 b/1 || fail "at start: $(index)"
 call 400 c/load
-json "$work/body" 'd["error"]' | grep -q 'repository.device_bytes = 350000' || fail "$(cat "$work/body")"
+json "$work/body" 'd["error"]' | grep -q 'repository.device_bytes = '"$room" || fail "$(cat "$work/body")"
 call 200 a/unload
 until_true 10 serves b/1 c/1 || fail "room that is free is not taken: $(index)"
 stop
-configure "models=\"$models\"" 'model_control="poll"' 'repository={"poll_ms": 50, "device_bytes": 350000, "unload_idle": true}'
-start --config "$work/config.json" --backend cpu
+configure "models=\"$models\"" 'model_control="poll"' 'repository={"poll_ms": 50, "device_bytes": '"$room"', "unload_idle": true}'
+start --config "$work/config.json" --backend "$backend"
 resting() { [ "$(index | grep -c 'UNAVAILABLE unloaded until it is asked for')" = 1 ]; }
 until_true 10 resting || fail "$(index)"
 pids=()
