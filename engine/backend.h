@@ -125,6 +125,10 @@ struct convoy_backend {
                 struct convoy_device_info *info, struct convoy_error *error);
     void (*close)(struct convoy_device *device);
 
+    /* A thread other than that of open() calls this once before the functions below: what a driver keeps for
+     * each thread (CUDA: which device is meant). NULL: nothing is kept. */
+    int (*enter)(struct convoy_device *device, struct convoy_error *error);
+
     /* Tells the device that jobs will lie inside [base, base + bytes); it may pin that memory. One that lies
      * elsewhere, or comes before, is run as well, if slower. */
     int (*attach)(struct convoy_device *device, void *base, size_t bytes, struct convoy_error *error);

@@ -183,7 +183,7 @@ void convoy_loading_begin(struct member *member)
                  model->state != CONVOY_MODEL_UNLOADING))
                 continue;
             bool waited_for = member->lane != NULL && convoy_lane_waits_for(member->lane, model);
-            if (!convoy_placement_here(member, model))
+            if (!convoy_placement_here(member, model) || member->deaths[i] >= DEATHS_TO_FAIL)
                 member->answered[i] = 1; /* it is not asked */
             else if (waited_for == (waiting_ones == 1))
                 send_load(member, model, false);
@@ -195,10 +195,10 @@ void convoy_loading_begin(struct member *member)
 void convoy_loading_load(struct convoy_supervisor *supervisor, struct convoy_model *model)
 {
     struct convoy_error error;
-    supervisor->deaths[model->number] = 0;
     supervisor->retry[model->number] = false;
     for (uint32_t i = 0; i < supervisor->member_count; i++) {
         struct member *member = supervisor->members[i];
+        member->deaths[model->number] = 0;
         bool here = convoy_placement_here(member, model);
         member->answered[model->number] = !here;
         free(member->kept[model->number].layers);
@@ -249,7 +249,7 @@ void convoy_loading_attached(struct member *member)
         struct convoy_model *model = convoy_registry_at(registry, i);
         if (model == NULL)
             continue;
-        if (!convoy_placement_here(member, model))
+        if (!convoy_placement_here(member, model) || member->deaths[i] >= DEATHS_TO_FAIL)
             convoy_lane_model(member->lane, model, false, NULL, 0);
         else if (member->answered[i] && member->kept[i].loaded)
             serve(member, model);
@@ -329,7 +329,7 @@ void convoy_loading_answered(struct member *member, const struct convoy_worker_m
         kept->loaded = true;
         /* Before it gets slots. Its file may be another than that of the worker before it. */
         convoy_model_loaded(supervisor->registry, model);
-        supervisor->deaths[message->model] = 0; /* only deaths in a row are the model's fault */
+        member->deaths[message->model] = 0; /* only deaths in a row are the model's fault */
         kept->shape = message->loaded.shape;
         if (kept->layers == NULL)
             kept->shape.layer_count = 0;
@@ -371,9 +371,20 @@ void convoy_loading_died(struct member *member)
     struct convoy_supervisor *supervisor = member->supervisor;
     uint32_t number = (uint32_t)member->loading;
     struct convoy_model *model = convoy_registry_at(supervisor->registry, number);
-    if (model == NULL || ++supervisor->deaths[number] < DEATHS_TO_FAIL)
+    if (model == NULL || ++member->deaths[number] < DEATHS_TO_FAIL)
         return;
-    supervisor->retry[number] = false; /* trying again would go on killing workers that others need */
+    /* Trying again would go on killing workers that others need. It may be the device's fault: where another
+     * one serves the model, or may still come to, this one does without. */
+    member->answered[number] = 1;
+    member->kept[number].loaded = false;
+    if (member->lane != NULL)
+        convoy_lane_model(member->lane, model, false, NULL, 0);
+    if (convoy_placement_hope(supervisor, model)) {
+        convoy_log(CONVOY_LOG_ERROR, "one device does without a model", CONVOY_STR("device", member->device),
+                   CONVOY_STR("model", model->name), CONVOY_STR("reason", "loading it killed two workers"));
+        return;
+    }
+    supervisor->retry[number] = false;
     if (model->state != CONVOY_MODEL_FAILED)
         fail_model(supervisor, model, "loading it killed two workers");
 }
@@ -384,7 +395,7 @@ void convoy_loading_retry(struct member *member)
     for (uint32_t i = 0; member->attached && i < convoy_registry_count(supervisor->registry); i++) {
         const struct convoy_model *model = convoy_registry_at(supervisor->registry, i);
         if (model != NULL && supervisor->retry[i] && !member->kept[i].loaded && member->asked[i] == 0 &&
-            convoy_placement_here(member, model))
+            member->deaths[i] < DEATHS_TO_FAIL && convoy_placement_here(member, model))
             send_load(member, model, false);
     }
 }

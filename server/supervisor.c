@@ -51,15 +51,18 @@ static int add_member(struct convoy_supervisor *supervisor, uint32_t device, str
         return convoy_fail(error, -ENOMEM, "out of memory for a worker");
     member->answered = calloc(CONVOY_MAX_MODELS, sizeof *member->answered);
     member->asked = calloc(CONVOY_MAX_MODELS, sizeof *member->asked);
+    member->deaths = calloc(CONVOY_MAX_MODELS, sizeof *member->deaths);
     member->kept = calloc(CONVOY_MAX_MODELS, sizeof *member->kept);
-    int code = member->answered == NULL || member->asked == NULL || member->kept == NULL
-                   ? convoy_fail(error, -ENOMEM, "out of memory for a worker")
-                   : convoy_worker_prepare(&member->worker, supervisor->loop, device, CONVOY_MAX_MODELS,
-                                           supervisor->config->worker.streams, supervisor->config->cache_dir,
-                                           &supervisor->events, member, error);
+    int code =
+        member->answered == NULL || member->asked == NULL || member->deaths == NULL || member->kept == NULL
+            ? convoy_fail(error, -ENOMEM, "out of memory for a worker")
+            : convoy_worker_prepare(&member->worker, supervisor->loop, device, CONVOY_MAX_MODELS,
+                                    supervisor->config->worker.streams, supervisor->config->cache_dir,
+                                    &supervisor->events, member, error);
     if (code != 0) {
         free(member->answered);
         free(member->asked);
+        free(member->deaths);
         free(member->kept);
         free(member);
         return code;
@@ -363,11 +366,8 @@ int convoy_supervisor_new(uv_loop_t *loop, const struct convoy_config *config,
         free(supervisor);
         return code;
     }
-    supervisor->deaths = calloc(CONVOY_MAX_MODELS, sizeof *supervisor->deaths);
     supervisor->retry = calloc(CONVOY_MAX_MODELS, sizeof *supervisor->retry);
-    if (supervisor->deaths == NULL || supervisor->retry == NULL) {
-        free(supervisor->deaths);
-        free(supervisor->retry);
+    if (supervisor->retry == NULL) {
         convoy_batcher_free(supervisor->batcher);
         free(supervisor);
         return convoy_fail(error, -ENOMEM, "out of memory for the supervisor");
@@ -440,10 +440,10 @@ void convoy_supervisor_free(struct convoy_supervisor *supervisor)
         convoy_loading_forget(member);
         free(member->answered);
         free(member->asked);
+        free(member->deaths);
         free(member->kept);
         free(member);
     }
-    free(supervisor->deaths);
     free(supervisor->retry);
     free(supervisor);
 }

@@ -37,6 +37,7 @@ struct member {
     char counters[MAX_COUNTERS][48];
     uint8_t *answered;        /* by model: LOADED or FAILED came */
     uint32_t *asked;          /* by model: LOADs that were not answered yet */
+    uint8_t *deaths;          /* by model: workers here that its loading killed, in a row */
     struct kept_answer *kept; /* by model */
     uint64_t backoff_ms;
     uv_timer_t restart;
@@ -53,8 +54,7 @@ struct convoy_supervisor {
     char backend[16]; /* what workers are started with; "auto" until the first HELLO */
     uint32_t member_count, up;
     struct member *members[CONVOY_MAX_DEVICES];
-    uint8_t *deaths; /* by model: workers that its loading killed */
-    bool *retry;     /* by model: FAILED after it was READY, and asked for again */
+    bool *retry; /* by model: FAILED after it was READY, and asked for again */
     uint64_t retried_us;
     bool placed; /* models for devices that are not there are FAILED */
     bool sized;

@@ -122,6 +122,11 @@ void convoy_cuda_close(struct convoy_device *device)
     free(device);
 }
 
+int convoy_cuda_enter(struct convoy_device *device, struct convoy_error *error)
+{
+    return CONVOY_CUDA(error, cudaSetDevice, (device->index));
+}
+
 void convoy_cuda_pause(const struct convoy_device *device)
 {
     if (device->pause != NULL)

@@ -65,6 +65,7 @@ void convoy_cuda_pause(const struct convoy_device *device);
 int convoy_cuda_open(uint32_t index, const struct convoy_open_options *options, struct convoy_device **device,
                      struct convoy_device_info *info, struct convoy_error *error);
 void convoy_cuda_close(struct convoy_device *device);
+int convoy_cuda_enter(struct convoy_device *device, struct convoy_error *error);
 int convoy_cuda_attach(struct convoy_device *device, void *base, size_t bytes, struct convoy_error *error);
 int convoy_cuda_submit(struct convoy_device *device, struct convoy_net *net, const struct convoy_job *job,
                        struct convoy_error *error);

@@ -166,6 +166,8 @@ int convoy_cuda_load(struct convoy_device *device, const struct convoy_graph *gr
                                           .pixels = (int64_t)net->info.height * net->info.width};
     memcpy(source->multiply, options->multiply, sizeof(source->multiply));
     memcpy(source->add, options->add, sizeof(source->add));
+    net->weights.pause = device->pause;
+    net->weights.context = device->context;
     for (int form = 0; form < CONVOY_CUDA_FORMS; form++)
         net->input_stride[form] = convoy_cuda_input_stride(source, (enum convoy_form)form);
     net->output_stride = convoy_cuda_output_stride(source);

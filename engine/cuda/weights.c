@@ -30,6 +30,12 @@ static bool make_room(struct convoy_cuda_weights *weights)
     return true;
 }
 
+static void pause_after(const struct convoy_cuda_weights *weights)
+{
+    if (weights->pause != NULL)
+        weights->pause(weights->context);
+}
+
 /* like: all but where it is and how large. */
 static const float *upload(struct convoy_cuda_weights *weights, struct convoy_cuda_weight like,
                            const void *values, size_t bytes, int *code, struct convoy_error *error)
@@ -50,6 +56,7 @@ static const float *upload(struct convoy_cuda_weights *weights, struct convoy_cu
     like.bytes = bytes;
     weights->weights[weights->count++] = like;
     weights->bytes += bytes;
+    pause_after(weights);
     return data;
 }
 
@@ -119,8 +126,10 @@ void convoy_cuda_weights_sweep(struct convoy_cuda_weights *weights,
 
 void convoy_cuda_weights_free(struct convoy_cuda_weights *weights)
 {
-    for (int i = 0; i < weights->count; i++)
+    for (int i = 0; i < weights->count; i++) {
         convoy_cuda_release(weights->weights[i].data);
+        pause_after(weights);
+    }
     free(weights->weights);
     memset(weights, 0, sizeof(*weights));
 }

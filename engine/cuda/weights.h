@@ -20,6 +20,9 @@ struct convoy_cuda_weights {
     int count, capacity;
     struct convoy_cuda_weight *weights;
     size_t bytes; /* resident */
+    /* Called after each that was uploaded or freed, which takes long; NULL: nobody has use for it. */
+    void (*pause)(void *context);
+    void *context;
 };
 
 /* A constant as it is in the graph. NULL and a sentence on failure; *code says -ENOMEM or -EIO. */

@@ -19,7 +19,7 @@ int convoy_worker_check(const char *backend, const char *path)
 
     int code = convoy_worker_open_device(backend, 0, &options, &device, NULL, &error);
     if (code == 0)
-        code = convoy_worker_load(&device, message, &net, &described, &error);
+        code = convoy_worker_load(&device, message, NULL, &net, &described, &error);
     if (described == NULL)
         described = cJSON_CreateObject();
     cJSON_AddBoolToObject(described, "ok", code == 0);

@@ -200,12 +200,20 @@ static void send_model(struct worker *worker, const char *type, uint32_t model, 
     convoy_control_send(&worker->control, object);
 }
 
-/* backend.h's pause(): a model that takes long to load must not hold up those that serve. */
-static void serve_beside(void *context)
+/* A model that takes long to load must not hold up those that serve. */
+static bool serve_beside(void *context)
 {
     struct worker *worker = context;
-    for (int round = 0; worker->serves_beside && round < PAUSE_ROUNDS && run_slots(worker);)
-        round++;
+    int rounds = 0;
+    while (worker->serves_beside && rounds < PAUSE_ROUNDS && run_slots(worker))
+        rounds++;
+    return rounds > 0;
+}
+
+/* backend.h's pause(). */
+static void pause_of_backend(void *context)
+{
+    (void)serve_beside(context);
 }
 
 static void collect_all(struct worker *worker)
@@ -226,7 +234,9 @@ static void load(struct worker *worker, uint32_t model, const cJSON *message)
     atomic_store(&worker->phase, LOADING);
     send_model(worker, "loading", model, NULL, NULL);
     convoy_worker_unload(&worker->device, &worker->nets[model]);
-    int code = convoy_worker_load(&worker->device, message, &worker->nets[model], &described, &error);
+    const struct convoy_worker_meanwhile beside = {serve_beside, worker};
+    int code = convoy_worker_load(&worker->device, message, worker->serves_beside ? &beside : NULL,
+                                  &worker->nets[model], &described, &error);
     worker->serves_beside = false;
     if (code == -ENODEV)
         lose_device(worker, &error); /* says nothing of the model */
@@ -372,6 +382,10 @@ static cJSON *next_message(struct worker *worker)
 static void *compute(void *context)
 {
     struct worker *worker = context;
+    struct convoy_error error;
+    if (worker->device.backend->enter != NULL &&
+        worker->device.backend->enter(worker->device.device, &error) != 0)
+        lose_device(worker, &error);
     struct pollfd doorbells[] = {{.fd = worker->wake_fd, .events = POLLIN},
                                  {.fd = CONVOY_FD_SUBMIT, .events = POLLIN}};
     for (;;) {
@@ -428,7 +442,7 @@ int convoy_worker_serve(const char *backend, uint32_t device_index, const struct
     options.context = &worker;
     options.log = tell_log;
     options.changed = tell_changed;
-    options.pause = serve_beside;
+    options.pause = pause_of_backend;
     struct convoy_error error, notice;
     pthread_t thread;
 

@@ -1,6 +1,6 @@
 /* The first run of a network costs more than those after it: code is loaded, memory is touched, caches are
- * empty. It is made before the model answers, so that no request pays for it, and so that a network that kills
- * the device does so while it loads. Used by the compute thread, with nothing in flight. */
+ * empty. It is made before the model answers, so that no request pays for it, and so that a network that
+ * kills the device does so while it loads. Used by the compute thread, with nothing in flight. */
 #ifndef CONVOY_ENGINE_WORKER_WARM_UP_H
 #define CONVOY_ENGINE_WORKER_WARM_UP_H
 

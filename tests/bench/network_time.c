@@ -217,7 +217,7 @@ int main(int argc, char **argv)
     cJSON *message = bench_load_message(argv[2], strtol(argv[4], NULL, 10), argv[3]), *described = NULL;
     int code = convoy_worker_open_device(argv[1], 0, &options, &bench.device, NULL, &error);
     if (code == 0)
-        code = convoy_worker_load(&bench.device, message, &bench.net, &described, &error);
+        code = convoy_worker_load(&bench.device, message, NULL, &bench.net, &described, &error);
     if (code == 0)
         code = read_rows(&bench, argv[5], &error);
     uint64_t begun_us = convoy_now_us();

@@ -175,7 +175,7 @@ int main(int argc, char **argv)
     int code = convoy_worker_open_device(argv[1], 0, &options, &run.device, NULL, &error);
     marks[OPENED] = convoy_now_us();
     if (code == 0)
-        code = convoy_worker_load(&run.device, message, &run.net, NULL, &error);
+        code = convoy_worker_load(&run.device, message, NULL, &run.net, NULL, &error);
     marks[LOADED] = convoy_now_us();
     if (code == 0) {
         classes = run.net.info.output_elements[0];

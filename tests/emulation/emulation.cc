@@ -25,6 +25,7 @@ struct convoy_emulated_graph_exec {
 struct convoy_emulated_stream {
     std::deque<operation> waiting;
     convoy_emulated_graph *capture = nullptr;
+    int device = 0;
 };
 struct convoy_emulated_event {
     convoy_emulated_stream *stream = nullptr;
@@ -59,7 +60,7 @@ static const char *fault(const char *kind)
 
 /* CONVOY_EMULATED_LOST=DEVICE:FILE: while FILE is there, this device has fallen off the bus, for what runs on
  * it and for processes that come. */
-static int device_in_use = 0;
+static thread_local int device_in_use = 0; /* as CUDA has it: each thread begins with device 0 */
 static bool lost()
 {
     static const char *const wish = getenv("CONVOY_EMULATED_LOST");
@@ -104,6 +105,8 @@ static cudaError_t put(cudaStream_t stream, operation what)
         return say(sticky);
     if (stream == nullptr)
         stream = &default_stream;
+    else if (stream->device != device_in_use) /* what is launched there reads the other device's memory */
+        return say(cudaErrorInvalidValue);
     if (stream->capture != nullptr)
         stream->capture->operations.push_back(std::move(what));
     else
@@ -329,6 +332,7 @@ cudaError_t cudaMemset(void *to, int value, size_t bytes)
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned)
 {
     *stream = new convoy_emulated_stream;
+    (*stream)->device = device_in_use;
     streams.push_back(*stream);
     return say(cudaSuccess);
 }
