@@ -27,6 +27,10 @@ SCRIPT
   build=$work/tree
 fi
 
+# Batches of at most four, so that 32 connections fill more slots than one device takes.
+cp -r models "$work/small"
+json models/$model/config.json '__import__("json").dumps({**d, "batching": {"max_batch": 4}})' >"$work/small/$model/config.json"
+
 worker_of() { pgrep -P "$daemon" -f -- "--device $1 "; }
 both_up() { [ "$(metric convoyd_worker_up)" = 2 ]; }
 batches_of() { sample "convoyd_batches_total{model=\"$model\",device=\"cuda:$1\"}"; }
@@ -66,6 +70,7 @@ PYTHON
 
 echo "Two devices compute, and their answers are those of one."
 configure tune='"off"' timeout_ms=60000
+sed -i "s#\"models\": \"models\"#\"models\": \"$work/small\"#" "$work/config.json"
 (
   [ -z "$emulated" ] || export CONVOY_EMULATED_DEVICES=1
   export CUDA_VISIBLE_DEVICES=0
