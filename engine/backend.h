@@ -50,8 +50,10 @@ struct convoy_open_options {
      * nobody asks. */
     void (*changed)(void *context, struct convoy_net *net, const struct convoy_net_info *info);
     /* load() or unload() takes long and is between two steps: whoever called may submit and collect jobs of
-     * other networks from inside. A backend need not call it. NULL: nobody has use for it. */
-    void (*pause)(void *context);
+     * other networks from inside. Returns whether there are any to be served: then long steps that need no
+     * device are better done on another thread, with pauses meanwhile. A backend need not call it. NULL:
+     * nobody has use for it. */
+    bool (*pause)(void *context);
 };
 
 struct convoy_load_options {

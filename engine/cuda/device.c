@@ -130,7 +130,7 @@ int convoy_cuda_enter(struct convoy_device *device, struct convoy_error *error)
 void convoy_cuda_pause(const struct convoy_device *device)
 {
     if (device->pause != NULL)
-        device->pause(device->context);
+        (void)device->pause(device->context);
 }
 
 int convoy_cuda_attach(struct convoy_device *device, void *base, size_t bytes, struct convoy_error *error)

@@ -52,7 +52,7 @@ struct convoy_device {
     void *context;
     void (*log)(void *context, const char *level, const char *text);
     void (*changed)(void *context, struct convoy_net *net, const struct convoy_net_info *info);
-    void (*pause)(void *context); /* as in backend.h */
+    bool (*pause)(void *context); /* as in backend.h */
 };
 
 /* A line for the worker's log, if anyone reads it. */

@@ -13,6 +13,18 @@ static uint64_t key_of(const struct convoy_cuda_chain *chain, const char *what, 
     return convoy_cuda_fingerprint(hash, &number, sizeof(number));
 }
 
+struct packing {
+    const struct convoy_whole_plan *plan;
+    const struct convoy_whole_shape *shape;
+    void *packed;
+};
+
+static void pack(void *argument)
+{
+    const struct packing *packing = argument;
+    convoy_whole_pack_weights(packing->plan, packing->shape, packing->packed);
+}
+
 /* The packed weights, which all kernels of one precision share that want them in the same form. */
 static int place_weights(struct convoy_cuda_lowering *l, const struct convoy_cuda_chain *chain,
                          const struct convoy_whole_shape *shape, struct convoy_cuda_whole_step *step)
@@ -28,7 +40,8 @@ static int place_weights(struct convoy_cuda_lowering *l, const struct convoy_cud
     void *packed = calloc(bytes, 1);
     if (packed == NULL)
         return convoy_fail(l->error, -ENOMEM, "no memory to lay out %zu bytes of weights", bytes);
-    convoy_whole_pack_weights(step->plan, shape, packed);
+    struct packing packing = {step->plan, shape, packed};
+    convoy_cuda_weights_lay_out(l->source->weights, bytes, pack, &packing);
     step->weights.constant = convoy_cuda_weights_add(l->source->weights, key, packed, bytes, &code, l->error);
     free(packed);
     return code;

@@ -3,8 +3,13 @@
 #include "engine/cuda/memory.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define LONG_BYTES (64u << 10) /* laying out so many takes about a millisecond */
 
 static const float *find(const struct convoy_cuda_weights *weights, int tensor,
                          void (*pack)(const struct convoy_conv_shape *, const float *, float *), int groups)
@@ -30,10 +35,39 @@ static bool make_room(struct convoy_cuda_weights *weights)
     return true;
 }
 
-static void pause_after(const struct convoy_cuda_weights *weights)
+static bool pause_after(const struct convoy_cuda_weights *weights)
 {
-    if (weights->pause != NULL)
-        weights->pause(weights->context);
+    return weights->pause != NULL && weights->pause(weights->context);
+}
+
+struct work {
+    void (*run)(void *argument);
+    void *argument;
+    atomic_bool done;
+};
+
+static void *run_work(void *context)
+{
+    struct work *work = context;
+    work->run(work->argument);
+    atomic_store(&work->done, true);
+    return NULL;
+}
+
+void convoy_cuda_weights_lay_out(const struct convoy_cuda_weights *weights, size_t bytes,
+                                 void (*run)(void *argument), void *argument)
+{
+    struct work work = {.run = run, .argument = argument};
+    pthread_t thread;
+    if (bytes < LONG_BYTES || !pause_after(weights) || pthread_create(&thread, NULL, run_work, &work) != 0) {
+        run(argument);
+        return;
+    }
+    while (!atomic_load(&work.done)) {
+        (void)pause_after(weights);
+        sched_yield();
+    }
+    pthread_join(thread, NULL);
 }
 
 /* like: all but where it is and how large. */
@@ -56,7 +90,7 @@ static const float *upload(struct convoy_cuda_weights *weights, struct convoy_cu
     like.bytes = bytes;
     weights->weights[weights->count++] = like;
     weights->bytes += bytes;
-    pause_after(weights);
+    (void)pause_after(weights);
     return data;
 }
 
@@ -70,6 +104,19 @@ const float *convoy_cuda_weights_plain(struct convoy_cuda_weights *weights, cons
                ? there
                : upload(weights, (struct convoy_cuda_weight){.tensor = tensor, .groups = 1}, constant->data,
                         (size_t)convoy_shape_elements(&constant->shape) * sizeof(float), code, error);
+}
+
+struct packing {
+    const struct convoy_conv_kernel *kernel;
+    const struct convoy_conv_shape *shape;
+    const float *weights;
+    float *packed;
+};
+
+static void pack(void *argument)
+{
+    const struct packing *packing = argument;
+    packing->kernel->pack(packing->shape, packing->weights, packing->packed);
 }
 
 const float *convoy_cuda_weights_packed(struct convoy_cuda_weights *weights, const struct convoy_graph *graph,
@@ -87,7 +134,8 @@ const float *convoy_cuda_weights_packed(struct convoy_cuda_weights *weights, con
         *code = convoy_fail(error, -ENOMEM, "no memory to lay out %zu weights", floats);
         return NULL;
     }
-    kernel->pack(shape, graph->tensors[tensor].data, packed);
+    struct packing packing = {kernel, shape, graph->tensors[tensor].data, packed};
+    convoy_cuda_weights_lay_out(weights, floats * sizeof(float), pack, &packing);
     struct convoy_cuda_weight like = {.tensor = tensor, .pack = kernel->pack, .groups = shape->groups};
     there = upload(weights, like, packed, floats * sizeof(float), code, error);
     free(packed);
@@ -128,7 +176,7 @@ void convoy_cuda_weights_free(struct convoy_cuda_weights *weights)
 {
     for (int i = 0; i < weights->count; i++) {
         convoy_cuda_release(weights->weights[i].data);
-        pause_after(weights);
+        (void)pause_after(weights);
     }
     free(weights->weights);
     memset(weights, 0, sizeof(*weights));

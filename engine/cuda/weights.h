@@ -20,10 +20,16 @@ struct convoy_cuda_weights {
     int count, capacity;
     struct convoy_cuda_weight *weights;
     size_t bytes; /* resident */
-    /* Called after each that was uploaded or freed, which takes long; NULL: nobody has use for it. */
-    void (*pause)(void *context);
+    /* backend.h's; called after each that was uploaded or freed, and while one is laid out. NULL: nobody has
+     * use for it. */
+    bool (*pause)(void *context);
     void *context;
 };
+
+/* Lays bytes out: runs work(argument), which needs no device. Where others are served meanwhile and it takes
+ * long, on another thread. */
+void convoy_cuda_weights_lay_out(const struct convoy_cuda_weights *weights, size_t bytes,
+                                 void (*work)(void *argument), void *argument);
 
 /* A constant as it is in the graph. NULL and a sentence on failure; *code says -ENOMEM or -EIO. */
 const float *convoy_cuda_weights_plain(struct convoy_cuda_weights *weights, const struct convoy_graph *graph,

@@ -211,9 +211,11 @@ static bool serve_beside(void *context)
 }
 
 /* backend.h's pause(). */
-static void pause_of_backend(void *context)
+static bool pause_of_backend(void *context)
 {
+    const struct worker *worker = context;
     (void)serve_beside(context);
+    return worker->serves_beside;
 }
 
 static void collect_all(struct worker *worker)
