@@ -313,10 +313,8 @@ void convoy_loading_answered(struct member *member, const struct convoy_worker_m
         refuse(member, model, message->text);
     } else if (convoy_model_config_check(model->config, message->loaded.shape.channels,
                                          message->loaded.shape.height, message->loaded.shape.width,
-                                         &error) != 0) {
-        send_unload(member, model);
-        refuse(member, model, error.message);
-    } else if (check_budget(member, model, message, &error) != 0) {
+                                         &error) != 0 ||
+               check_budget(member, model, message, &error) != 0) {
         send_unload(member, model);
         refuse(member, model, error.message);
     } else if (model->shape.channels != 0 && !same_rows(&model->shape, &message->loaded.shape)) {

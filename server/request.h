@@ -44,7 +44,7 @@ struct convoy_request {
     struct convoy_model_wait
         *wait;                  /* the connection is suspended until the model manager has done something */
     bool woke;                  /* the model was woken for this request */
-    bool bound;                     /* and held for it when it was READY */
+    bool bound;                 /* and held for it when it was READY */
     struct convoy_infer *infer; /* of an inference request, once its model is known */
     struct convoy_rows *rows;   /* once they are admitted */
 };

@@ -10,7 +10,8 @@
 
 /* CHANNEL: the slots are laid out and have this size. */
 cJSON *convoy_worker_order_channel(const struct convoy_channel_size *size);
-/* LOAD: of the model its number, name, version, path and config count. beside: others are served meanwhile. */
+/* LOAD: of the model its number, name, version, path and config count. beside: others are served meanwhile.
+ */
 cJSON *convoy_worker_order_load(const struct convoy_model *model, bool beside);
 /* UNLOAD. */
 cJSON *convoy_worker_order_unload(const struct convoy_model *model);
