@@ -100,6 +100,8 @@ static void try_again(struct convoy_manager *manager, const char *name)
 static int begin(struct convoy_manager *manager, struct convoy_errand *errand, struct convoy_error *error)
 {
     enum convoy_model_control control = manager->config->repository.control;
+    if (manager->stopped)
+        return convoy_fail(error, -ECANCELED, "the server is stopping");
     if (errand->kind == CONVOY_ERRAND_WAKE) {
         for (uint32_t i = 0; i < convoy_registry_count(manager->registry); i++) {
             struct convoy_model *model = convoy_registry_at(manager->registry, i);

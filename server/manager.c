@@ -160,7 +160,6 @@ static int look_first(struct convoy_manager *manager, struct convoy_error *error
     } else {
         convoy_reconcile(manager->registry, look, NULL, NULL);
         take_look(manager, look);
-        check_default(manager);
     }
     convoy_look_free(look);
     return code;
@@ -188,6 +187,7 @@ int convoy_manager_new(uv_loop_t *loop, const struct convoy_config *config, stru
         return code;
     }
     move(manager);
+    check_default(manager);
     *result = manager;
     return 0;
 }

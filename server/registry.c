@@ -185,7 +185,8 @@ static bool better(const struct convoy_registry *registry, const struct convoy_m
     return a->generation > b->generation;
 }
 
-/* The name that is meant without one; NULL: none. Under the lock. */
+/* The name that is meant without one: the configured one, or the only one of those that are to be served;
+ * NULL: none. Under the lock. */
 static const char *default_name(const struct convoy_registry *registry)
 {
     const char *wanted = registry->config->default_model, *only = NULL;
@@ -196,6 +197,9 @@ static const char *default_name(const struct convoy_registry *registry)
             continue;
         if (wanted != NULL && strcmp(model->name, wanted) == 0)
             return model->name;
+        if (!model->rests &&
+            (model->state == CONVOY_MODEL_UNLOADED || model->state == CONVOY_MODEL_UNLOADING))
+            continue;
         one = one && (only == NULL || strcmp(model->name, only) == 0);
         only = model->name;
     }

@@ -199,8 +199,16 @@ struct convoy_model *convoy_v2_ready_model(struct convoy_request *request, struc
     int retry_after = CONVOY_RETRY_NONE;
 
     *answered = false;
-    if (convoy_lookup_model(request) != NULL && convoy_lookup_ready(request, view, &retry_after))
-        return request->model;
+    if (convoy_lookup_model(request) != NULL && convoy_lookup_ready(request, view, &retry_after)) {
+        if (view->shape.output_count > 0)
+            return request->model;
+        /* It rests, and no worker has read it yet. */
+        convoy_model_view_end(view);
+        retry_after = CONVOY_RETRY_SOON;
+        convoy_fail(&request->refusal_reason, 0, "model %s, version %s, waits for room: try again soon",
+                    request->model->name, request->model->version);
+        (void)convoy_request_refuse(request, MHD_HTTP_SERVICE_UNAVAILABLE);
+    }
     *answered = convoy_respond_error(request, request->refusal, retry_after, request->refusal_reason.message);
     return NULL;
 }

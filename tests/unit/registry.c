@@ -272,11 +272,13 @@ Test(registry, a_number_is_used_again_when_nobody_holds_it)
 Test(registry, who_is_found_without_a_name)
 {
     put("a", "1", "x");
-    look(true);
-    cr_assert_eq(find(NULL, NULL), record("a", 1));
-    cr_assert(!convoy_registry_default_missing(registry));
     put("b", "1", "x");
     look(true);
+    cr_assert_null(find(NULL, NULL), "nothing is to be served yet");
+    ready(record("a", 1));
+    cr_assert_eq(find(NULL, NULL), record("a", 1), "the only one that is to be served");
+    cr_assert(!convoy_registry_default_missing(registry));
+    ready(record("b", 1));
     cr_assert_null(find(NULL, NULL));
     assert_says(error, "name a model with ?model=NAME: there is no default; the models are a, b");
     cr_assert(convoy_registry_default_missing(registry));
