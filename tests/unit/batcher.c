@@ -415,3 +415,32 @@ Test(batcher, stopping_answers_everything)
     cr_assert_eq(admit(0, 1), -ESHUTDOWN);
     end();
 }
+
+Test(batcher, a_number_is_free_when_nothing_of_its_model_is_left)
+{
+    uint32_t slot, first;
+    begin(2, 1, 0);
+    cr_assert(convoy_batcher_model_idle(p.batcher, &p.models[0]));
+    cr_assert_eq(admit(0, 1), 0);
+    cr_assert(!convoy_batcher_model_idle(p.batcher, &p.models[0]), "an image is admitted");
+    convoy_batcher_cancel(p.batcher, &p.models[0], 1, CONVOY_PRIORITY_NORMAL);
+    submit(0);
+    cr_assert_eq(take(&first), 1);
+    cr_assert(!convoy_batcher_model_idle(p.batcher, &p.models[0]), "an image runs");
+    cr_assert(convoy_batcher_model_idle(p.batcher, &p.models[1]), "the other model's does");
+    submit(1);
+    answer(first);
+    collect();
+    cr_assert(!convoy_batcher_model_idle(p.batcher, &p.models[0]), "an image waited");
+    cr_assert_eq(take(&slot), 1);
+    answer(slot);
+    collect();
+    assert_answered(0, 2);
+    cr_assert(convoy_batcher_model_idle(p.batcher, &p.models[0]));
+    convoy_batcher_model_new(p.batcher, &p.models[0]);
+    uint64_t wait_us;
+    cr_assert_eq(
+        convoy_batcher_admit(p.batcher, &p.models[0], 1, CONVOY_PRIORITY_NORMAL, UINT64_MAX, &wait_us),
+        -ENODEV, "another model has the number, which no worker has loaded");
+    end();
+}
