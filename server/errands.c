@@ -202,7 +202,8 @@ void convoy_manager_send(struct convoy_manager *manager, struct convoy_errand *e
     if (!stopped) {
         errand->next = manager->sent;
         manager->sent = errand;
-        uv_async_send(&manager->called);
+        if (manager->started) /* else convoy_manager_start() looks for it */
+            uv_async_send(&manager->called);
     }
     pthread_mutex_unlock(&manager->lock);
     if (!stopped)

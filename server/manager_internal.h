@@ -29,7 +29,7 @@ struct convoy_manager {
     struct convoy_errand *open; /* errands that are not done */
 
     pthread_mutex_t lock;
-    struct convoy_errand *sent; /* newest first; under the lock, and so is stopped */
+    struct convoy_errand *sent; /* newest first; under the lock, and so are started and stopped */
     bool started, stopped;
 };
 
