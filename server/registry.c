@@ -283,8 +283,7 @@ static int by_name_version_rank(const void *left, const void *right, void *regis
     return better(registry, a, b) ? -1 : 1;
 }
 
-/* The best record of each name and version, in order, into models; returns how many. *newest says why the
- * latest reading of it FAILED, or is empty. Under the lock. */
+/* The best record of each name and version, in order, into models; returns how many. Under the lock. */
 static uint32_t best_of_each(struct convoy_registry *registry, const char *name,
                              struct convoy_model *models[CONVOY_MAX_MODELS])
 {

@@ -5,8 +5,6 @@
 #include "engine/base/log.h"
 #include "server/budget.h"
 
-#include <string.h>
-
 static void unload(struct convoy_manager *manager, struct convoy_model *model, const char *why)
 {
     convoy_model_unloading(manager->registry, model, model->plan.wanted && model->plan.resting);

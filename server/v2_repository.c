@@ -10,18 +10,27 @@
 #include <microhttpd.h>
 #include <stdio.h>
 
-/* Reads the body; *ready_only keeps its value where that says nothing. */
-static int read_body(const struct convoy_request *request, bool *ready_only, struct convoy_error *error)
+/* The body, which is an object or empty; *document is the caller's to free, NULL for an empty one. */
+static int read_object(const struct convoy_request *request, cJSON **document, struct convoy_json *root,
+                       struct convoy_error *error)
 {
     static const char what[] = "the body";
+
+    *document = NULL;
+    *root = (struct convoy_json){.file = what};
+    if (request->body_length == 0)
+        return 0;
+    int code = convoy_v2_body(request, document, error);
+    return code != 0 ? code : convoy_json_root(*document, what, root, error);
+}
+
+/* *ready_only keeps its value where the body says nothing. */
+static int read_body(const struct convoy_request *request, bool *ready_only, struct convoy_error *error)
+{
     cJSON *document;
     struct convoy_json root;
 
-    if (request->body_length == 0)
-        return 0;
-    int code = convoy_v2_body(request, &document, error);
-    if (code == 0)
-        code = convoy_json_root(document, what, &root, error);
+    int code = read_object(request, &document, &root, error);
     if (code == 0)
         code = convoy_json_bool(&root, "ready", ready_only, error);
     cJSON_Delete(document);
@@ -78,19 +87,14 @@ bool convoy_v2_repository_index(struct convoy_request *request)
     return convoy_v2_respond(request, MHD_HTTP_OK, &text);
 }
 
-/* The body is empty or an object; of its parameters those are taken that change nothing here. */
+/* Of the body's parameters those are taken that change nothing here. */
 static int check_body(const struct convoy_request *request, struct convoy_error *error)
 {
-    static const char what[] = "the body";
     static const char *const known[] = {"unload_dependents", NULL};
     struct convoy_json root, parameters;
     cJSON *document;
 
-    if (request->body_length == 0)
-        return 0;
-    int code = convoy_v2_body(request, &document, error);
-    if (code == 0)
-        code = convoy_json_root(document, what, &root, error);
+    int code = read_object(request, &document, &root, error);
     if (code == 0)
         code = convoy_json_object(&root, "parameters", &parameters, error);
     if (code == 0 && convoy_json_known(&parameters, known, NULL) != 0)
