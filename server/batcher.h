@@ -8,9 +8,9 @@
  * max_delay_us.
  *
  * An image's way: convoy_batcher_admit() reserves room in the model's queue (max_queue images) for all images
- * of a request, unless they would wait past their deadline; then each image is decoded by the caller and
- * handed over with convoy_batcher_submit(), which reserves a row in a slot, copies and commits, or parks a
- * copy when every slot is in use. done() is called exactly once for each submitted item.
+ * of a request, unless they would wait past their deadline; then images are decoded by the caller and
+ * handed over with convoy_batcher_submit(), which reserves rows in a slot, writes and commits them, or parks
+ * copies when every slot is in use. done() is called exactly once for each submitted item.
  *
  * Threads: admit, cancel and submit from any thread; done() is called on the control loop's thread, never
  * under a lock of the batcher; when the item cannot be taken after all (the daemon stops, the model was given
@@ -37,7 +37,7 @@ struct convoy_layer_time {
     float us;
 };
 
-/* One image in flight. The caller owns it and keeps it alive until done(). */
+/* One image in flight. The caller owns it. */
 struct convoy_item {
     /* set by the caller */
     struct convoy_model *model;
@@ -49,6 +49,11 @@ struct convoy_item {
     float *outputs;       /* room for shape.outputs_per_row floats, written before done() */
     void (*done)(struct convoy_item *item);
     void *context;
+    /* Its row, shape's H x W x C bytes or floats. Read, or written by write() where that is set, before
+     * submit() returns, on the same thread and without a lock of the batcher. */
+    const void *source;
+    size_t source_bytes;
+    void (*write)(const struct convoy_item *item, uint8_t *target); /* NULL: source is copied as it is */
 
     /* set by the batcher before done() */
     int status; /* 0; -ETIMEDOUT: the deadline passed, or would have before a late batch was done; -EIO:
@@ -88,10 +93,10 @@ uint64_t convoy_batcher_slot_bytes(struct convoy_batcher *batcher);
 void convoy_batcher_cancel(struct convoy_batcher *batcher, struct convoy_model *model, uint32_t n,
                            enum convoy_priority priority);
 
-/* Hands one admitted image over: row (shape's H x W x C bytes, or floats) is copied before the call returns.
- */
-void convoy_batcher_submit(struct convoy_batcher *batcher, struct convoy_item *item, const void *row,
-                           size_t row_bytes);
+/* Hands over n (at least 1) admitted images of one model, form, priority and deadline, all with a profile or
+ * none. They travel together as far as there is room: what has its row in a slot leaves when all of these
+ * have theirs. Items, and what write() reads, must outlive both done() and this call. */
+void convoy_batcher_submit(struct convoy_batcher *batcher, struct convoy_item *const *items, uint32_t n);
 
 /* Images submitted whose done() was not called yet, over all models. Any thread. */
 uint64_t convoy_batcher_pending(struct convoy_batcher *batcher);

@@ -1,5 +1,5 @@
-/* What batcher.c, lane.c, dispatch.c, evacuate.c and deadline.c share. Everything here is under batcher->lock
- * unless said otherwise.
+/* What batcher.c, submit.c, lane.c, dispatch.c, evacuate.c and deadline.c share. Everything here is under
+ * batcher->lock unless said otherwise.
  */
 #ifndef CONVOY_SERVER_BATCHER_INTERNAL_H
 #define CONVOY_SERVER_BATCHER_INTERNAL_H
@@ -171,6 +171,7 @@ void convoy_batcher_evacuate(struct convoy_batcher *batcher);
 
 /* Puts a parked item before another of its model and priority; before NULL: behind all. */
 void convoy_item_link_parked(struct model_queue *queue, struct convoy_item *item, struct convoy_item *before);
+void convoy_item_unlink_parked(struct model_queue *queue, struct convoy_item *item);
 
 /* Submits what may leave on this lane now. */
 void convoy_lane_pump(struct convoy_lane *lane);

@@ -3,6 +3,7 @@
 #include "engine/base/clock.h"
 #include "server/http_internal.h"
 #include "server/image/image.h"
+#include "server/image/interleave.h"
 
 #include <errno.h>
 #include <microhttpd.h>
@@ -122,17 +123,33 @@ static const uint8_t *decode(const struct convoy_rows *rows, struct convoy_row *
 static const uint8_t *interleave(const struct convoy_model_shape *shape, struct convoy_row *row,
                                  size_t row_bytes)
 {
-    size_t pixels = (size_t)shape->height * shape->width;
     struct place *place = place_for(row_bytes);
 
     if (place == NULL) {
         convoy_row_fail(row, MHD_HTTP_INTERNAL_SERVER_ERROR, "the server is out of memory: try again later");
         return NULL;
     }
-    for (uint32_t channel = 0; channel < shape->channels; channel++)
-        for (size_t pixel = 0; pixel < pixels; pixel++)
-            place->row[pixel * shape->channels + channel] = row->part.bytes[channel * pixels + pixel];
+    convoy_image_interleave(row->part.bytes, shape->channels, (size_t)shape->height * shape->width,
+                            place->row);
     return place->row;
+}
+
+/* The same, right into the slot. */
+static void write_interleaved(const struct convoy_item *item, uint8_t *target)
+{
+    const struct convoy_rows *rows = item->context;
+    const struct convoy_model_shape *shape = &rows->view.shape;
+
+    convoy_image_interleave(item->source, shape->channels, (size_t)shape->height * shape->width, target);
+}
+
+void convoy_row_from_part(struct convoy_item *item, const struct convoy_row *row)
+{
+    const struct convoy_rows *rows = item->context;
+
+    item->source = row->part.bytes;
+    item->source_bytes = row->part.length;
+    item->write = rows->source == CONVOY_ROW_U8_CHW ? write_interleaved : NULL;
 }
 
 enum convoy_slot_form convoy_row_form(enum convoy_row_source source)

@@ -16,6 +16,15 @@ enum convoy_slot_form convoy_row_form(enum convoy_row_source source);
 const void *convoy_row_bytes(const struct convoy_rows *rows, struct convoy_row *row, uint64_t max_pixels,
                              size_t *length);
 
+/* Does the row's source only have to be copied, or rearranged on the way? */
+static inline bool convoy_row_is_raw(enum convoy_row_source source)
+{
+    return source != CONVOY_ROW_ENCODED;
+}
+
+/* Makes item, whose context is its rows, bring the bytes of a raw row right from part into its slot. */
+void convoy_row_from_part(struct convoy_item *item, const struct convoy_row *row);
+
 /* How many pixels are decoded for it: none where bytes are only copied, or where an image's header is bad. */
 uint64_t convoy_row_pixels(const struct convoy_rows *rows, const struct convoy_row *row);
 

@@ -17,6 +17,10 @@
 #define INLINE_BYTES  (256u * 1024)
 /* Rows that are only copied, in about as long. */
 #define INLINE_COPY (4096u * 1024)
+/* A run of such rows goes to the batcher together: at most so many, and in the pool, whose threads share a
+ * request, about so many bytes. */
+#define RUN_MOST  1024u
+#define RUN_BYTES (1024u * 1024)
 
 struct convoy_rows *convoy_rows_new(const struct convoy_model_view *view, uint32_t count)
 {
@@ -95,28 +99,28 @@ static bool look_up(struct convoy_rows *rows, uint32_t index, const void *bytes,
     return row->cached;
 }
 
-/* Makes one row's bytes and hands them to the batcher. Any thread; rows may be gone afterwards. False, with
- * nothing done, when an image has more than max_pixels but not too many for the configuration. *took_us: the
- * time of decoding, whether it succeeded or not; 0 if it was not tried. */
-static bool process(struct convoy_rows *rows, uint32_t index, uint64_t max_pixels, uint64_t *took_us)
+/* The row will not go to the batcher. */
+static void end_here(struct convoy_rows *rows)
 {
-    struct convoy_row *row = &rows->row[index];
-    const void *bytes = NULL;
-    size_t length = 0;
+    convoy_batcher_cancel(rows->batcher, rows->view.model, 1, rows->priority);
+    finish_row(rows);
+}
 
-    if (atomic_load(&rows->http->stopping))
-        convoy_row_fail(row, MHD_HTTP_SERVICE_UNAVAILABLE, "the server is stopping: send the request again");
-    else
-        bytes = convoy_row_bytes(rows, row, max_pixels, &length);
-    if (bytes == NULL && row->status == 0)
-        return false;
-    *took_us = row->decode_us;
-    if (bytes == NULL || (rows->http->response_cache != NULL && look_up(rows, index, bytes, length))) {
-        convoy_batcher_cancel(rows->batcher, rows->view.model, 1, rows->priority);
-        finish_row(rows);
+/* False, with the row ended, once the daemon stops. */
+static bool goes_on(struct convoy_rows *rows, struct convoy_row *row)
+{
+    if (!atomic_load(&rows->http->stopping))
         return true;
-    }
-    row->item = (struct convoy_item){
+    convoy_row_fail(row, MHD_HTTP_SERVICE_UNAVAILABLE, "the server is stopping: send the request again");
+    end_here(rows);
+    return false;
+}
+
+static struct convoy_item *make_item(struct convoy_rows *rows, uint32_t index)
+{
+    struct convoy_item *item = &rows->row[index].item;
+
+    *item = (struct convoy_item){
         .model = rows->view.model,
         .form = convoy_row_form(rows->source),
         .profile = rows->profile,
@@ -126,8 +130,64 @@ static bool process(struct convoy_rows *rows, uint32_t index, uint64_t max_pixel
         .done = row_done,
         .context = rows,
     };
-    convoy_batcher_submit(rows->batcher, &row->item, bytes, length);
+    return item;
+}
+
+/* Decodes an image and hands its row to the batcher. Any thread. False, with nothing done, when it has more
+ * than max_pixels but not too many for the configuration. *took_us: the time of decoding, whether it
+ * succeeded or not; 0 if it was not tried. */
+static bool decode_and_submit(struct convoy_rows *rows, uint32_t index, uint64_t max_pixels,
+                              uint64_t *took_us)
+{
+    struct convoy_row *row = &rows->row[index];
+    size_t length;
+
+    if (!goes_on(rows, row))
+        return true;
+    const void *bytes = convoy_row_bytes(rows, row, max_pixels, &length);
+    if (bytes == NULL && row->status == 0)
+        return false;
+    *took_us = row->decode_us;
+    if (bytes == NULL || (rows->http->response_cache != NULL && look_up(rows, index, bytes, length))) {
+        end_here(rows);
+        return true;
+    }
+    struct convoy_item *item = make_item(rows, index);
+    item->source = bytes;
+    item->source_bytes = length;
+    convoy_batcher_submit(rows->batcher, &item, 1);
     return true;
+}
+
+/* The response cache has the row's outputs, or it failed. */
+static bool needs_no_worker(struct convoy_rows *rows, uint32_t index)
+{
+    size_t length;
+
+    if (rows->http->response_cache == NULL)
+        return false;
+    const void *bytes = convoy_row_bytes(rows, &rows->row[index], 0, &length);
+    return bytes == NULL || look_up(rows, index, bytes, length);
+}
+
+/* Hands a run of raw rows, at most RUN_MOST, to the batcher together. Any thread. */
+static void submit_run(struct convoy_rows *rows, uint32_t first, uint32_t count)
+{
+    struct convoy_item *items[RUN_MOST];
+    uint32_t n = 0;
+
+    for (uint32_t i = first; i < first + count; i++) {
+        if (!goes_on(rows, &rows->row[i]))
+            continue;
+        if (needs_no_worker(rows, i)) {
+            end_here(rows);
+            continue;
+        }
+        items[n] = make_item(rows, i);
+        convoy_row_from_part(items[n++], &rows->row[i]);
+    }
+    if (n > 0)
+        convoy_batcher_submit(rows->batcher, items, n);
 }
 
 static uint64_t pixel_limit(const struct convoy_rows *rows)
@@ -135,12 +195,29 @@ static uint64_t pixel_limit(const struct convoy_rows *rows)
     return rows->http->config->images.max_pixels;
 }
 
+/* Raw rows, as many as make up a piece of work that is worth handing to a thread. */
+static uint32_t run_length(const struct convoy_rows *rows)
+{
+    size_t bytes = rows->row[0].part.length > 0 ? rows->row[0].part.length : 1;
+    size_t run = RUN_BYTES / bytes;
+
+    return run < 1 ? 1 : run > RUN_MOST ? RUN_MOST : (uint32_t)run;
+}
+
 static uint64_t process_in_pool(struct convoy_decode_job *job, uint32_t index)
 {
     struct convoy_rows *rows = (struct convoy_rows *)((char *)job - offsetof(struct convoy_rows, job));
     uint64_t took_us = 0;
 
-    process(rows, index, pixel_limit(rows), &took_us);
+    /* Rows whose deadline passes are done while they are still written. */
+    atomic_fetch_add_explicit(&rows->refs, 1, memory_order_relaxed);
+    if (convoy_row_is_raw(rows->source)) {
+        uint32_t run = run_length(rows), first = index * run, left = rows->count - first;
+        submit_run(rows, first, left < run ? left : run);
+    } else {
+        decode_and_submit(rows, index, pixel_limit(rows), &took_us);
+    }
+    convoy_rows_drop(rows);
     return took_us;
 }
 
@@ -166,14 +243,20 @@ static bool process_here(struct convoy_rows *rows)
     uint32_t count = rows->count;
 
     /* One image is not probed first: reading its header twice would cost a tenth of its request. */
-    if (count == 1 && rows->source == CONVOY_ROW_ENCODED)
+    if (count == 1 && !convoy_row_is_raw(rows->source))
         return rows->row[0].part.length <= INLINE_BYTES &&
-               process(rows, 0, most < INLINE_PIXELS ? most : INLINE_PIXELS, &took_us);
+               decode_and_submit(rows, 0, most < INLINE_PIXELS ? most : INLINE_PIXELS, &took_us);
     if (!small(rows))
         return false;
     /* The HTTP side's reference keeps it alive through all of this, which the analyzer cannot count. */
-    for (uint32_t i = 0; i < count; i++)
-        (void)process(rows, i, most, &took_us); // NOLINT(clang-analyzer-unix.Malloc)
+    if (!convoy_row_is_raw(rows->source)) {
+        for (uint32_t i = 0; i < count; i++)
+            (void)decode_and_submit(rows, i, most, &took_us); // NOLINT(clang-analyzer-unix.Malloc)
+        return true;
+    }
+    for (uint32_t i = 0; i < count; i += RUN_MOST)
+        submit_run(rows, i,
+                   count - i < RUN_MOST ? count - i : RUN_MOST); // NOLINT(clang-analyzer-unix.Malloc)
     return true;
 }
 
@@ -200,7 +283,9 @@ static bool process_in_turn(struct convoy_rows *rows)
     /* Decoding what would be late makes those behind it late as well. */
     bool late = convoy_decode_pool_wait_us(pool, size) >
                 convoy_service_time_spendable_us(rows->deadline_us, convoy_now_us());
-    rows->job = (struct convoy_decode_job){.count = count, .size = size, .work = process_in_pool};
+    uint32_t run = convoy_row_is_raw(rows->source) ? run_length(rows) : 1;
+    rows->job =
+        (struct convoy_decode_job){.count = (count + run - 1) / run, .size = size, .work = process_in_pool};
     if (!late && convoy_suspend(&rows->suspension, &rows->job))
         return true;
     convoy_batcher_cancel(rows->batcher, rows->view.model, count, rows->priority);

@@ -48,10 +48,12 @@ static void complete(const uint8_t *data, size_t size)
                                         .profile = i == 0,
                                         .deadline_us = UINT64_MAX,
                                         .outputs = outputs[i],
+                                        .source = row,
+                                        .source_bytes = sizeof row,
                                         .done = on_done};
         if (convoy_batcher_admit(batcher, &model, 1, CONVOY_PRIORITY_NORMAL, UINT64_MAX, &wait_us) != 0)
             abort();
-        convoy_batcher_submit(batcher, &items[i], row, sizeof row);
+        convoy_batcher_submit(batcher, (struct convoy_item *[]){&items[i]}, 1);
     }
     /* The worker may write anywhere in its mapping, headers and reports included. */
     for (size_t i = 0; i + 2 < size; i += 3)

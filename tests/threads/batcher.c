@@ -106,18 +106,20 @@ static void *submit_all(void *context)
         pthread_mutex_unlock(&self->lock);
         image->value = self->number * ROUNDS + i;
         image->owner = self;
+        uint32_t row[ROW_BYTES / 4] = {image->value, image->value, image->value, image->value};
         image->item = (struct convoy_item){.model = &models[i % 2],
                                            .deadline_us = i % 7 == 0 ? convoy_now_us() + 300 : UINT64_MAX,
                                            .outputs = image->outputs,
+                                           .source = row,
+                                           .source_bytes = sizeof row,
                                            .done = on_done,
                                            .context = image};
-        uint32_t row[ROW_BYTES / 4] = {image->value, image->value, image->value, image->value};
         if (!admit(image->item.model, image->item.deadline_us)) {
             /* Its deadline is too near: it comes in all the same, to run into it. */
             atomic_fetch_add(&hopeless, 1);
             CHECK(admit(image->item.model, UINT64_MAX));
         }
-        convoy_batcher_submit(batcher, &image->item, row, sizeof row);
+        convoy_batcher_submit(batcher, (struct convoy_item *[]){&image->item}, 1);
     }
     return NULL;
 }

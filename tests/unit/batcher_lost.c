@@ -279,10 +279,14 @@ static void on_fault(int signal)
 static void *submit_slowly(void *context)
 {
     (void)context;
-    p.items[7] = (struct convoy_item){
-        .model = &p.models[0], .deadline_us = UINT64_MAX, .outputs = p.outputs[7], .done = on_done};
+    p.items[7] = (struct convoy_item){.model = &p.models[0],
+                                      .deadline_us = UINT64_MAX,
+                                      .outputs = p.outputs[7],
+                                      .done = on_done,
+                                      .source = slow_page,
+                                      .source_bytes = 8};
     cr_assert_eq(admit(0, 1), 0);
-    convoy_batcher_submit(p.batcher, &p.items[7], slow_page, 8);
+    convoy_batcher_submit(p.batcher, (struct convoy_item *[]){&p.items[7]}, 1);
     return NULL;
 }
 

@@ -95,9 +95,11 @@ static inline void submit_for(int index, int model, uint64_t deadline_us, bool p
                                           .deadline_us = deadline_us,
                                           .profile = profile,
                                           .outputs = p.outputs[index],
+                                          .source = row,
+                                          .source_bytes = sizeof row,
                                           .done = on_done};
     cr_assert_eq(admit(model, 1), 0);
-    convoy_batcher_submit(p.batcher, &p.items[index], row, sizeof row);
+    convoy_batcher_submit(p.batcher, (struct convoy_item *[]){&p.items[index]}, 1);
 }
 
 static inline void submit(int index)

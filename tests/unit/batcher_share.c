@@ -13,9 +13,11 @@ static void submit_as(int index, int model, enum convoy_priority priority)
                                           .deadline_us = UINT64_MAX,
                                           .priority = priority,
                                           .outputs = p.outputs[index],
+                                          .source = row,
+                                          .source_bytes = sizeof row,
                                           .done = on_done};
     cr_assert_eq(convoy_batcher_admit(p.batcher, &p.models[model], 1, priority, UINT64_MAX, &wait_us), 0);
-    convoy_batcher_submit(p.batcher, &p.items[index], row, sizeof row);
+    convoy_batcher_submit(p.batcher, (struct convoy_item *[]){&p.items[index]}, 1);
 }
 
 /* The worker runs what it was given first, for so many microseconds of the device; returns the model. */

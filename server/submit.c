@@ -1,0 +1,258 @@
+/* Where an image gets its row: in a slot that gathers, in a fresh one, or, while all are in use, a place to
+ * wait. */
+#include "server/batcher_internal.h"
+
+#include "engine/base/clock.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Rows of this model that a slot of the channel takes; 0 when not even one fits. */
+static uint32_t slot_capacity(const struct convoy_lane *lane, const struct model_queue *queue,
+                              enum convoy_slot_form form)
+{
+    const struct convoy_channel_size *size = &lane->channel->size;
+    uint64_t rows = queue->limits.max_batch;
+    if (rows > size->input_bytes / queue->input_stride[form])
+        rows = size->input_bytes / queue->input_stride[form];
+    if (rows > size->output_bytes / queue->output_stride)
+        rows = size->output_bytes / queue->output_stride;
+    return (uint32_t)rows;
+}
+
+static int open_slot(struct convoy_lane *lane, const struct convoy_item *item)
+{
+    struct convoy_batcher *batcher = lane->batcher;
+    const struct model_queue *queue = queue_of(batcher, item->model);
+    uint32_t capacity = slot_capacity(lane, queue, item->form);
+    int number = capacity > 0 ? convoy_lane_free_slot(lane) : NO_SLOT;
+    if (number == NO_SLOT)
+        return NO_SLOT;
+    struct lane_slot *slot = &lane->slots[number];
+    memset(slot, 0, offsetof(struct lane_slot, items));
+    slot->state = SLOT_OPEN;
+    slot->model = item->model;
+    slot->form = item->form;
+    slot->priority = item->priority;
+    slot->capacity = capacity;
+    slot->opened_us = convoy_now_us();
+    slot->order = batcher->orders++;
+    slot->range_count = 0;
+    lane->used++;
+    convoy_metrics_slots_in_use(batcher->metrics, ++batcher->slots_in_use);
+    return number;
+}
+
+/* Finds rows for the first of n items, which are of one kind: in a slot that gathers, else in a fresh one.
+ * How many got one: as many as that slot takes; 0 when every slot is in use. */
+static uint32_t reserve(struct convoy_batcher *batcher, struct convoy_item *const *items, uint32_t n,
+                        struct convoy_lane **where)
+{
+    const struct convoy_item *first = items[0];
+    struct convoy_lane *lane = convoy_batcher_choose_lane(batcher, first);
+    if (lane == NULL)
+        return 0;
+    int number = first->profile ? NO_SLOT : *open_slot_of(lane, first);
+    if (number == NO_SLOT) {
+        number = open_slot(lane, first);
+        if (number == NO_SLOT)
+            return 0;
+        lane->slots[number].profile = first->profile;
+        if (first->profile)
+            lane->slots[number].capacity = 1;
+        else
+            *open_slot_of(lane, first) = number;
+    }
+    struct lane_slot *slot = &lane->slots[number];
+    if (n > slot->capacity - slot->reserved)
+        n = slot->capacity - slot->reserved;
+    int32_t worker = 0;
+    while (batcher->lanes[worker] != lane)
+        worker++;
+    for (uint32_t i = 0; i < n; i++) {
+        items[i]->worker = worker;
+        items[i]->slot = number;
+        items[i]->row = (int32_t)slot->reserved;
+        slot->items[slot->reserved++] = items[i];
+    }
+    convoy_slot_price(lane, slot,
+                      n * convoy_image_cost_us(&lane->costs[first->model->number],
+                                               &queue_of(batcher, first->model)->cost, convoy_now_us()));
+    lane->chosen = ++batcher->choices;
+    if (!convoy_lane_serves(lane, first->model))
+        batcher->stranded = true; /* another lane may serve it sooner */
+    if (slot->reserved == slot->capacity) {
+        slot->state = SLOT_SEALED;
+        if (!first->profile)
+            *open_slot_of(lane, first) = NO_SLOT;
+    }
+    *where = lane;
+    return n;
+}
+
+static void write_row(const struct convoy_item *item, uint8_t *target)
+{
+    if (item->write != NULL)
+        item->write(item, target);
+    else
+        memcpy(target, item->source, item->source_bytes);
+}
+
+static uint8_t *address_of(const struct convoy_batcher *batcher, const struct convoy_lane *lane,
+                           const struct convoy_item *item)
+{
+    uint64_t stride = batcher->queues[item->model->number].input_stride[item->form];
+    return convoy_channel_rows(lane->channel, (uint32_t)item->slot) + (uint32_t)item->row * stride;
+}
+
+/* So many more rows of the slot are there. */
+static void commit(struct convoy_lane *lane, struct lane_slot *slot, uint32_t rows)
+{
+    slot->committed += rows;
+    /* Its worker may have died meanwhile: the control loop takes the slot to another. */
+    if (!convoy_lane_serves(lane, slot->model) && convoy_batcher_serves(lane->batcher, slot->model))
+        convoy_batcher_wake_at(lane->batcher, convoy_now_us());
+    convoy_lane_pump(lane);
+}
+
+/* Writes the rows of n items, which lie one behind the other in one slot, and commits them. Called with the
+ * lock held, which is dropped for the writing: other threads fill their rows of the same slot meanwhile. The
+ * items may be done once it is dropped. */
+static void fill(struct convoy_batcher *batcher, struct convoy_lane *lane, struct convoy_item *const *items,
+                 uint32_t n)
+{
+    struct lane_slot *slot = &lane->slots[items[0]->slot];
+    uint64_t stride = queue_of(batcher, slot->model)->input_stride[slot->form];
+    uint8_t *target = address_of(batcher, lane, items[0]);
+    pthread_mutex_unlock(&batcher->lock);
+    for (uint32_t i = 0; i < n; i++)
+        write_row(items[i], target + i * stride);
+    pthread_mutex_lock(&batcher->lock);
+    commit(lane, slot, n);
+}
+
+/* False when memory is out. */
+static bool park(struct convoy_batcher *batcher, struct convoy_item *item)
+{
+    struct model_queue *queue = queue_of(batcher, item->model);
+    item->parked_row = calloc(1, queue->input_stride[item->form]);
+    if (item->parked_row == NULL)
+        return false;
+    write_row(item, item->parked_row);
+    convoy_item_link_parked(queue, item, NULL);
+    return true;
+}
+
+/* Gives rows, or a place to wait, to the first of n items; returns how many of them, or why none. */
+static int place(struct convoy_batcher *batcher, struct convoy_item *const *items, uint32_t n)
+{
+    struct convoy_item *item = items[0];
+    const struct model_queue *queue = queue_of(batcher, item->model);
+    /* Behind those that wait already, or a stream of newcomers would starve them; but for what is less
+     * urgent. */
+    const struct convoy_item *waits = next_parked_of(queue);
+    bool first =
+        waits == NULL || convoy_priority_rank(waits->priority) > convoy_priority_rank(item->priority);
+    struct convoy_lane *lane;
+    uint32_t got;
+    if (batcher->stopped)
+        return -ECANCELED;
+    if (queue->gone)
+        return -ENODEV;
+    if (item->deadline_us < batcher->next_deadline_us) {
+        batcher->next_deadline_us = item->deadline_us;
+        convoy_batcher_wake_at(batcher, item->deadline_us);
+    }
+    if (first && (got = reserve(batcher, items, n, &lane)) > 0) {
+        fill(batcher, lane, items, got);
+        return (int)got;
+    }
+    return park(batcher, item) ? 1 : -ENOMEM;
+}
+
+void convoy_batcher_submit(struct convoy_batcher *batcher, struct convoy_item *const *items, uint32_t n)
+{
+    struct model_queue *queue = queue_of(batcher, items[0]->model);
+    uint64_t now = convoy_now_us();
+    for (uint32_t i = 0; i < n; i++) {
+        struct convoy_item *item = items[i];
+        item->status = 0;
+        item->retries = 0;
+        item->layers = NULL;
+        item->layer_count = 0;
+        item->next = item->previous = NULL;
+        item->parked_row = NULL;
+        item->slot = NO_SLOT;
+        item->submitted_us = now;
+    }
+    pthread_mutex_lock(&batcher->lock);
+    batcher->pending += n;
+    if (queue->waiting == 0)
+        convoy_share_wakes(&queue->share, batcher->share_us);
+    queue->waiting += n; /* before fill() drops the lock: the worker may have the rows by then */
+    uint32_t placed = 0;
+    int got = 0;
+    while (placed < n && (got = place(batcher, items + placed, n - placed)) > 0)
+        placed += (uint32_t)got;
+    queue->waiting -= n - placed;
+    if (placed < n)
+        queue->queued[items[placed]->priority] -= n - placed;
+    batcher->pending -= n - placed;
+    pthread_mutex_unlock(&batcher->lock);
+    for (; placed < n; placed++) {
+        items[placed]->status = got;
+        items[placed]->finished_us = now;
+        items[placed]->done(items[placed]);
+    }
+}
+
+/* a before b: whose model had less of the device, then whose image is older. */
+static bool parked_before(const struct convoy_batcher *batcher, const struct convoy_item *a,
+                          const struct convoy_item *b)
+{
+    double a_us = batcher->queues[a->model->number].share.used_us;
+    double b_us = batcher->queues[b->model->number].share.used_us;
+    if (a_us != b_us)
+        return a_us < b_us;
+    if (a->submitted_us != b->submitted_us)
+        return a->submitted_us < b->submitted_us;
+    return a->model->number < b->model->number;
+}
+
+/* The image that is next to get a row, which it then has. A model that finds none is passed over: another may
+ * have an open slot. */
+static struct convoy_item *next_parked(struct convoy_batcher *batcher, struct convoy_lane **lane)
+{
+    const struct convoy_item *passed = NULL;
+    for (;;) {
+        struct convoy_item *best = NULL;
+        for (uint32_t i = 0; i < batcher->model_count; i++) {
+            struct convoy_item *item = next_parked_of(&batcher->queues[i]);
+            if (item != NULL && (passed == NULL || parked_before(batcher, passed, item)) &&
+                (best == NULL || parked_before(batcher, item, best)))
+                best = item;
+        }
+        if (best == NULL || reserve(batcher, &best, 1, lane) > 0)
+            return best;
+        passed = best;
+    }
+}
+
+void convoy_batcher_unpark(struct convoy_batcher *batcher)
+{
+    struct convoy_lane *lane;
+    struct convoy_item *item;
+    while ((item = next_parked(batcher, &lane)) != NULL) {
+        struct model_queue *queue = queue_of(batcher, item->model);
+        struct lane_slot *slot = &lane->slots[item->slot];
+        uint8_t *row = item->parked_row, *target = address_of(batcher, lane, item);
+        convoy_item_unlink_parked(queue, item);
+        item->parked_row = NULL;
+        pthread_mutex_unlock(&batcher->lock);
+        memcpy(target, row, queue->input_stride[slot->form]);
+        free(row);
+        pthread_mutex_lock(&batcher->lock);
+        commit(lane, slot, 1);
+    }
+}
