@@ -3,6 +3,7 @@
 
 #include "engine/base/clock.h"
 #include "server/body_memory.h"
+#include "server/buffer.h"
 #include "server/compression.h"
 #include "server/http_internal.h"
 #include "server/infer.h"
@@ -52,7 +53,7 @@ static int unpack(struct convoy_infer *infer)
         free(unpacked);
         return no_memory_set_aside(&infer->error);
     }
-    free(request->body);
+    convoy_buffer_free(request->body);
     convoy_body_memory_give(request->body_capacity);
     request->body = unpacked;
     request->body_length = request->body_capacity = length;

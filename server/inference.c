@@ -1,6 +1,7 @@
 #include "server/inference.h"
 
 #include "engine/base/json.h"
+#include "server/buffer.h"
 #include "server/model_config.h"
 #include "server/prediction.h"
 
@@ -339,7 +340,7 @@ static int find_binary(struct convoy_inference *inference, const uint8_t **binar
     *binary = inference->body + inference->json_length;
     if (region->name == NULL)
         return 0;
-    *binary = inference->tensor = malloc(region->bytes);
+    *binary = inference->tensor = convoy_buffer_new(region->bytes);
     if (inference->tensor == NULL)
         return no_memory(error);
     return convoy_shared_memory_read(inference->memory, region->name, region->offset, region->bytes,
@@ -361,7 +362,7 @@ static int read_files(struct convoy_inference *inference, const uint8_t *binary,
 static int convert(struct convoy_inference *inference, const uint8_t *binary, struct convoy_error *error)
 {
     size_t elements = convoy_tensor_elements(&inference->tensor_shape);
-    void *tensor = malloc(elements * (inference->type == CONVOY_UINT8 ? 1 : sizeof(float)));
+    void *tensor = convoy_buffer_new(elements * (inference->type == CONVOY_UINT8 ? 1 : sizeof(float)));
     int code = 0;
 
     if (tensor == NULL)
@@ -372,7 +373,7 @@ static int convert(struct convoy_inference *inference, const uint8_t *binary, st
                                      tensor, error);
     else
         convoy_datatype_to_float(inference->type, binary, elements, tensor);
-    free(inference->tensor);
+    convoy_buffer_free(inference->tensor);
     inference->base = inference->tensor = tensor;
     return code;
 }
@@ -409,7 +410,7 @@ void convoy_inference_end(struct convoy_inference *inference)
     cJSON_Delete(inference->document);
     free(inference->cut.header);
     free(inference->parts);
-    free(inference->tensor);
+    convoy_buffer_free(inference->tensor);
     inference->document = NULL;
     inference->cut.header = NULL;
     inference->parts = NULL;

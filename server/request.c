@@ -2,6 +2,7 @@
 
 #include "engine/base/clock.h"
 #include "server/body_memory.h"
+#include "server/buffer.h"
 #include "server/http_internal.h"
 #include "server/model_wait.h"
 
@@ -32,7 +33,7 @@ struct convoy_request *convoy_request_new(struct convoy_http *http, struct MHD_C
 
 static void drop_body(struct convoy_request *request)
 {
-    free(request->body);
+    convoy_buffer_free(request->body);
     convoy_body_memory_give(request->body_capacity);
     request->body = NULL;
     request->body_length = request->body_capacity = 0;
@@ -54,7 +55,7 @@ static bool grow_body(struct convoy_request *request, size_t capacity)
         drop_body(request);
         return false;
     }
-    uint8_t *body = realloc(request->body, capacity);
+    uint8_t *body = convoy_buffer_grow(request->body, capacity);
     if (body == NULL) {
         convoy_body_memory_give(more);
         return false;
@@ -176,6 +177,8 @@ void convoy_request_headers(struct convoy_request *request, const char *method, 
     if (request->route->takes_body && framing.length != NULL) {
         size_t length = (size_t)strtoull(framing.length, NULL, 10);
         size_t room = length < FIRST_BODY_MAX ? length : FIRST_BODY_MAX;
+        if (length > FIRST_BODY_MAX)
+            request->body = convoy_buffer_kept(length); /* counted as it comes */
         if (room > 0)
             (void)grow_body(request, room); /* if not now, then as it comes */
     }

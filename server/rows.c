@@ -2,6 +2,7 @@
 
 #include "engine/base/clock.h"
 #include "server/body_memory.h"
+#include "server/buffer.h"
 #include "server/http_internal.h"
 #include "server/row_source.h"
 #include "server/service_time.h"
@@ -54,8 +55,8 @@ void convoy_rows_drop(struct convoy_rows *rows)
     }
     convoy_model_view_end(&rows->view);
     free(rows->outputs);
-    free(rows->tensor);
-    free(rows->body);
+    convoy_buffer_free(rows->tensor);
+    convoy_buffer_free(rows->body);
     convoy_body_memory_give(rows->body_capacity);
     free(rows);
 }

@@ -2,6 +2,11 @@
 
 #include <errno.h>
 
+/* Requests bring pixels, as a rule; float rows get room for a whole batch as well where that costs no more
+ * than this. Where a batch of them takes several slots each is a batch of its own, and images wait for slots.
+ */
+#define FLOATS_MOST (4096u * 1024)
+
 static uint64_t elements_of(const struct convoy_model_shape *shape)
 {
     return (uint64_t)shape->channels * shape->height * shape->width;
@@ -31,8 +36,9 @@ void convoy_slot_size_add(struct convoy_channel_size *size, const struct convoy_
                           uint32_t max_batch)
 {
     uint64_t rows = max_batch * convoy_slot_round(elements_of(shape));
-    uint64_t one_float_row = convoy_slot_round(elements_of(shape) * sizeof(float));
-    size->input_bytes = larger(size->input_bytes, larger(rows, one_float_row));
+    uint64_t float_row = convoy_slot_round(elements_of(shape) * sizeof(float));
+    uint64_t float_rows = smaller(max_batch * float_row, larger(FLOATS_MOST, float_row));
+    size->input_bytes = larger(size->input_bytes, larger(rows, float_rows));
     size->output_bytes = larger(size->output_bytes, max_batch * outputs_of(shape));
 }
 

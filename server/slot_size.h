@@ -9,7 +9,8 @@
 
 /* The least size, to which models are added. */
 void convoy_slot_size_begin(struct convoy_channel_size *size);
-/* Makes room for max_batch of the model's 8-bit rows, for one float row at least, and for their outputs. */
+/* Makes room for max_batch of the model's 8-bit rows, for as many float rows within 4 MiB, one at least, and
+ * for their outputs. */
 void convoy_slot_size_add(struct convoy_channel_size *size, const struct convoy_model_shape *shape,
                           uint32_t max_batch);
 /* Room for models that are not known yet. */

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define LONGEST_NUMBER 128 /* characters */
+#define MOST_DIGITS    19  /* that fit 64 bits, whichever they are */
 
 /* After so many elements, some 50 us, whoever waits for this core gets it: a scheduler may otherwise let a
  * thread compute for 3 ms before others that wake up. On two cores, 2,000 small requests a second and ten
@@ -119,18 +120,18 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* Digits from *at on into *mantissa, as long as that stays below 2^53; *exact is false past it. Returns how
- * many there were. */
-static size_t digits(const char **at, const char *end, uint64_t *mantissa, bool *exact)
+/* Digits from *at on, behind those of *number; returns how many there were. Past MOST_DIGITS together the
+ * number is another one. */
+static size_t digits(const char **at, const char *end, uint64_t *number)
 {
-    const char *begun = *at;
-    for (; *at < end && is_digit(**at); (*at)++) {
-        if (*mantissa > (UINT64_C(1) << 53) / 10 - 1)
-            *exact = false;
-        else
-            *mantissa = *mantissa * 10 + (uint64_t)(**at - '0');
-    }
-    return (size_t)(*at - begun);
+    const char *c = *at;
+    uint64_t value = *number;
+    for (; c < end && is_digit(*c); c++)
+        value = value * 10 + (uint64_t)(*c - '0');
+    size_t count = (size_t)(c - *at);
+    *at = c;
+    *number = value;
+    return count;
 }
 
 static double with_strtod(const char *begun, size_t length)
@@ -141,7 +142,7 @@ static double with_strtod(const char *begun, size_t length)
     return strtod(text, NULL); /* the daemon stays in the locale "C" */
 }
 
-/* JSON's grammar of a number (RFC 8259, 6). False where there is none. Below 2^53 and for powers of ten up to
+/* JSON's grammar of a number (RFC 8259, 6). False where there is none. Up to 2^53 and for powers of ten up to
  * 22, which are exact, one multiplication or division rounds right (Clinger, How to Read Floating Point
  * Numbers Accurately, 1990); the rest is the C library's. */
 static bool number(struct reader *reader, double *value)
@@ -150,35 +151,36 @@ static bool number(struct reader *reader, double *value)
                                   1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
     const char *begun = reader->at, *at = begun, *end = reader->end;
     uint64_t mantissa = 0, written = 0;
-    bool exact = true, negative = *at == '-', down = false;
+    bool negative = *at == '-', down = false;
     int power = 0;
 
     at += negative;
     const char *whole = at;
-    size_t count = digits(&at, end, &mantissa, &exact);
+    size_t count = digits(&at, end, &mantissa), fraction = 0;
     if (count == 0 || (count > 1 && *whole == '0'))
         return false;
     if (at < end && *at == '.') {
         at++;
-        count = digits(&at, end, &mantissa, &exact);
-        if (count == 0)
+        fraction = digits(&at, end, &mantissa);
+        if (fraction == 0)
             return false;
-        power = count < 400 ? -(int)count : -400;
     }
     if (at < end && (*at == 'e' || *at == 'E')) {
-        bool small = true;
         at++;
         if (at < end && (*at == '+' || *at == '-'))
             down = *at++ == '-';
-        if (digits(&at, end, &written, &small) == 0)
+        size_t length = digits(&at, end, &written);
+        if (length == 0)
             return false;
-        power += (int)(written < 1000 ? written : 1000) * (down ? -1 : 1);
+        power = (length < 4 ? (int)written : 1000) * (down ? -1 : 1);
     }
-    reader->at += at - begun;
-    if ((size_t)(at - begun) > LONGEST_NUMBER)
+    size_t length = (size_t)(at - begun);
+    reader->at += length;
+    if (length > LONGEST_NUMBER)
         return false;
-    if (!exact || power < -22 || power > 22)
-        *value = with_strtod(begun, (size_t)(at - begun));
+    power -= (int)fraction;
+    if (count + fraction > MOST_DIGITS || mantissa > UINT64_C(1) << 53 || power < -22 || power > 22)
+        *value = with_strtod(begun, length);
     else if (power < 0)
         *value = (negative ? -1.0 : 1.0) * ((double)mantissa / tens[-power]);
     else

@@ -3,27 +3,31 @@
 #   tests/bench/infer.sh [ROUNDS [SECONDS [BACKEND]]]
 # 1. Processor time of a request with one binary FP32 tensor, beside that of /classify with a JPEG less its decoding; null
 #    backend.
-# 2. Images/s of requests with 256 rows, pixels and FP32, beside the channel's without HTTP (bench_channel_rate, which sends
-#    pixels); BACKEND (cpu).
-# 3. p99 of small requests, 2,000 a second in open loop (Poisson), while a JSON tensor of 1 MB comes ten times a second,
-#    beside p99 without; null backend.
-# CONVOY_BUILD=PACK measures a tree that tests/gpu/pack.sh made.
+# 2. Images/s of requests with 256 rows, pixels, FP32, and pixels in shared memory, beside the channel's without HTTP
+#    (bench_channel_rate, which sends pixels) and beside bare libmicrohttpd that takes the same bodies; BACKEND (cpu).
+# 3. p99 of small requests, 2,000 a second in open loop (Poisson), while a JSON tensor of 1.3 MB comes ten times a second, and
+#    while one of as many bytes comes, which nobody has to parse, beside p99 without; null backend.
+# CONVOY_BUILD=PACK measures a tree that tests/gpu/pack.sh made; in the environment: MODEL (cifar10-convnet) of
+# 3 x 32 x 32, PARTS (123) of these.
 # shellcheck source=tests/bench/lib.sh
 . "$(dirname "$0")/lib.sh"
 rounds=${1:-9}
 seconds=${2:-2}
 backend=${3:-cpu}
-model=cifar10-convnet
+parts=${PARTS:-123}
+model=${MODEL:-cifar10-convnet}
+[ "$model" = cifar10-convnet ] || { rm -r "$measured/cifar10-convnet" && cp -r "models/$model" "$measured"; }
 infer=/v2/models/$model/infer
 
 needs wrk wrk
 small_jpeg
-backend_here "$backend" bench_channel_rate
+backend_here "$backend" bench_channel_rate mhd_least
 # The tensors, and how long the JSON before each is.
 "$python" tests/bench/infer_body.py FP32 1 >"$work/one"
 "$python" tests/bench/infer_body.py FP32 256 >"$work/floats"
 "$python" tests/bench/infer_body.py UINT8 256 >"$work/pixels"
 "$python" tests/bench/infer_body.py JSON 40 >"$work/json"
+"$python" tests/bench/infer_body.py UINT8 416 >"$work/bytes"
 header_length() { head -n 1 "$1" | wc -c; }
 
 # drive_infer BODY CONNECTIONS SECONDS
@@ -49,50 +53,90 @@ decode_us() {
   awk -v a="$before" -v b="$after" 'BEGIN { split(a, x); split(b, y); printf "%.2f\n", (y[1] - x[1]) / (y[2] - x[2]) * 1e6 }'
 }
 
-serve null --models "$measured"
-worker=$(pgrep -P "$daemon" convoy-worker)
-for ((i = 0; i < rounds; i++)); do
-  timed drive "$url/classify?top=1" 64 "$seconds" >>"$work/classify"
-  decode_us >>"$work/decode"
-  timed drive_infer "$work/one" 64 "$seconds" >>"$work/infer"
-done
-paste "$work/classify" "$work/decode" | awk '{ print $5 - $6 }' >"$work/front"
-awk '{ print $5 }' "$work/infer" >"$work/tensor"
-echo "1. One FP32 tensor, 64 connections, $rounds rounds of $seconds s, null backend"
-echo "/classify, a JPEG:  $(median 1 <"$work/classify") requests/s, $(median 5 <"$work/classify") us of processor time each, $(median 1 <"$work/decode") us of it decoding"
-echo "/infer, FP32:       $(median 1 <"$work/infer") requests/s, $(median 5 <"$work/infer") us"
-echo "ratio of infer to the rest of classify: $(ratios "$work/tensor" "$work/front")"
+front_time() {
+  for ((i = 0; i < rounds; i++)); do
+    timed drive "$url/classify?top=1" 64 "$seconds" >>"$work/classify"
+    decode_us >>"$work/decode"
+    timed drive_infer "$work/one" 64 "$seconds" >>"$work/infer"
+  done
+  paste "$work/classify" "$work/decode" | awk '{ print $5 - $6 }' >"$work/front"
+  awk '{ print $5 }' "$work/infer" >"$work/tensor"
+  echo "1. One FP32 tensor, 64 connections, $rounds rounds of $seconds s, null backend"
+  echo "/classify, a JPEG:  $(median 1 <"$work/classify") requests/s, $(median 5 <"$work/classify") us of processor time each, $(median 1 <"$work/decode") us of it decoding"
+  echo "/infer, FP32:       $(median 1 <"$work/infer") requests/s, $(median 5 <"$work/infer") us"
+  echo "ratio of infer to the rest of classify: $(ratios "$work/tensor" "$work/front")"
+  awk '{ bad += $4 } END { print "errors: " bad + 0 }' "$work/classify" "$work/infer"
+}
 
 # small_p99: in microseconds.
 small_p99() {
   "$build/bin/convoy" bench --url "$url" --rate 2000 --seconds "$seconds" --json "$IMAGE" |
     "$python" -c 'import json, sys; print("%.0f" % (json.load(sys.stdin)["latency_ms"]["p99"] * 1000))'
 }
-for ((i = 0; i < rounds; i++)); do
-  small_p99 >>"$work/quiet"
-  "$python" tests/bench/infer_post.py "$url$infer" "$work/json" 0.1 >"$work/posted" &
+# beside FILE [HEADER-LENGTH]: the same while FILE comes every 0.1 s.
+beside() {
+  local poster
+  "$python" tests/bench/infer_post.py "$url$infer" "$work/$1" 0.1 ${2+"$2"} >"$work/$1.posted" &
   poster=$!
-  small_p99 >>"$work/company"
+  small_p99 >>"$work/$1.p99"
   kill -TERM $poster
-  wait $poster || die "the JSON tensors: $(cat "$work/posted")"
-done
-echo "3. 2,000 /classify a second while a JSON tensor of $(($(stat -c %s "$work/json") / 1000)) kB comes every 0.1 s ($(cat "$work/posted"))"
-echo "p99: $(median 1 <"$work/quiet") us without, $(median 1 <"$work/company") us with; ratio $(ratios "$work/company" "$work/quiet")"
-end_daemon
+  wait $poster || die "the tensors: $(cat "$work/$1.posted")"
+}
+beside_large_tensors() {
+  for ((i = 0; i < rounds; i++)); do
+    small_p99 >>"$work/quiet"
+    beside json
+    beside bytes "$(header_length "$work/bytes")"
+  done
+  echo "3. 2,000 /classify a second while a tensor of $(($(stat -c %s "$work/json") / 1000)) kB comes every 0.1 s"
+  echo "p99: $(median 1 <"$work/quiet") us without"
+  for kind in json bytes; do
+    echo "$(median 1 <"$work/$kind.p99") us with $kind ($(cat "$work/$kind.posted")): ratio $(ratios "$work/$kind.p99" "$work/quiet")"
+  done
+}
 
-serve "$backend" --models "$measured"
-until_tuned "$backend"
-worker=$(pgrep -P "$daemon" convoy-worker)
-for ((i = 0; i < rounds; i++)); do
-  timed drive_infer "$work/pixels" 8 "$seconds" | awk '{ print $1 * 256, $0 }' >>"$work/pixels256"
-  timed drive_infer "$work/floats" 8 "$seconds" | awk '{ print $1 * 256, $0 }' >>"$work/floats256"
-  kill -STOP "$daemon" "$worker" # it is not to disturb the channel
-  "$build/bin/bench_channel_rate" "$backend" models/$model/1/model.onnx 256 8 3 "$seconds" "$work" 2>"$work/log" |
-    "$python" -c 'import json, sys; print(json.load(sys.stdin)["images_per_s"])' >>"$work/channel"
-  kill -CONT "$worker" "$daemon"
-done
-echo "2. 256 rows a request, 8 connections, $backend backend"
-echo "channel:        $(median 1 <"$work/channel") images/s"
-echo "/infer, UINT8:  $(median 1 <"$work/pixels256") images/s; ratio $(ratios "$work/pixels256" "$work/channel")"
-echo "/infer, FP32:   $(median 1 <"$work/floats256") images/s; ratio $(ratios "$work/floats256" "$work/channel")"
-awk '{ bad += $4 } END { print "errors: " bad + 0 }' "$work/classify" "$work/infer"
+# line NAME KIND
+line() {
+  printf '%-31s %12.0f images/s; of the channel %s' "$1" "$(median 1 <"$work/$2.256")" "$(ratios "$work/$2.256" "$work/channel")"
+  [ ! -e "$work/$2.least" ] || printf '; of bare libmicrohttpd %s' "$(ratios "$work/$2.256" "$work/$2.least")"
+  echo
+}
+many_rows() {
+  # Bare libmicrohttpd with as many threads takes the same bodies and does nothing with them.
+  start_least echo
+  region=convoy-bench-$$
+  "$python" tests/bench/infer_body.py UINT8 256 "$region" >"$work/region"
+  serve "$backend" --models "$measured"
+  until_tuned "$backend"
+  worker=$(pgrep -P "$daemon" convoy-worker)
+  curl -fs -o /dev/null -d "{\"key\": \"/$region\", \"byte_size\": $(stat -c %s "/dev/shm/$region")}" \
+    "$url/v2/systemsharedmemory/region/$region/register" || die "the shared memory is not registered"
+  rm "/dev/shm/$region"
+  for ((i = 0; i < rounds; i++)); do
+    for kind in pixels floats region; do
+      timed drive_infer "$work/$kind" 8 "$seconds" | awk '{ print $1 * 256, $0 }' >>"$work/$kind.256"
+    done
+    kill -STOP "$daemon" "$worker" # it is not to disturb the others
+    for kind in pixels floats; do
+      IMAGE=$work/$kind drive "http://127.0.0.1:$least_port/" 8 "$seconds" | awk '{ print $1 * 256 }' >>"$work/$kind.least"
+    done
+    "$build/bin/bench_channel_rate" "$backend" "models/$model/1/model.onnx" 256 8 3 "$seconds" "$work" 2>"$work/log" |
+      "$python" -c 'import json, sys; print(json.load(sys.stdin)["images_per_s"])' >>"$work/channel"
+    kill -CONT "$worker" "$daemon"
+  done
+  echo "2. $model, 256 rows a request, 8 connections, $backend backend"
+  printf 'channel:                        %12.0f images/s\n' "$(median 1 <"$work/channel")"
+  line '/infer, UINT8:' pixels
+  line '/infer, FP32:' floats
+  line '/infer, UINT8 in shared memory:' region
+  awk '{ bad += $5 } END { print "errors: " bad + 0 }' "$work"/*.256
+}
+
+if [[ $parts == *[13]* ]]; then
+  serve null --models "$measured"
+  worker=$(pgrep -P "$daemon" convoy-worker)
+  if [[ $parts == *1* ]]; then front_time; fi
+  if [[ $parts == *3* ]]; then beside_large_tensors; fi
+  end_daemon
+fi
+if [[ $parts == *2* ]]; then many_rows; fi

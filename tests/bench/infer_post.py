@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Posts FILE to URL every PAUSE seconds until SIGTERM: infer_post.py URL FILE PAUSE. Prints how many were answered and
-their median time; exit status 1 when one was not answered 200."""
+"""Posts FILE to URL every PAUSE seconds until SIGTERM: infer_post.py URL FILE PAUSE [HEADER-LENGTH]. Prints how many were
+answered and their median time; exit status 1 when one was not answered 200. HEADER-LENGTH: of the JSON before binary data."""
 
 import http.client
 import signal
@@ -12,13 +12,14 @@ import urllib.parse
 url = urllib.parse.urlsplit(sys.argv[1])
 with open(sys.argv[2], "rb") as file:
     body = file.read()
+headers = {"Inference-Header-Content-Length": sys.argv[4]} if len(sys.argv) > 4 else {}
 stop = []
 signal.signal(signal.SIGTERM, lambda *_: stop.append(True))
 connection = http.client.HTTPConnection(url.netloc, timeout=30)
 times = []
 while not stop:
     begun = time.monotonic()
-    connection.request("POST", url.path, body)
+    connection.request("POST", url.path, body, headers)
     answer = connection.getresponse()
     text = answer.read()
     if answer.status != 200:

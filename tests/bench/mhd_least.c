@@ -1,7 +1,8 @@
 /* The least that a server of this kind must do with a POST of a JPEG, on bare libmicrohttpd: take the body,
  * decode the pixels with libjpeg-turbo, suspend the connection, have another thread resume it, answer a line.
  * What convoyd's front is measured against, with as many threads and the same libraries.
- *   mhd_least PORT THREADS [echo]     echo: neither decodes nor suspends */
+ *   mhd_least PORT THREADS [echo]     echo: neither decodes nor suspends, and takes a body of any length, which
+ *                                     it copies piece by piece over itself */
 #include <microhttpd.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -132,8 +133,11 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
         return MHD_YES;
     }
     if (*upload_bytes > 0) {
-        if (*upload_bytes > BODY_BYTES - request->length)
-            return MHD_NO;
+        if (*upload_bytes > BODY_BYTES - request->length) {
+            if (!echo || *upload_bytes > BODY_BYTES)
+                return MHD_NO;
+            request->length = 0;
+        }
         memcpy(request->body + request->length, upload, *upload_bytes);
         request->length += *upload_bytes;
         *upload_bytes = 0;

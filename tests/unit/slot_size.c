@@ -19,9 +19,20 @@ Test(slot_size, has_room_for_the_largest_batch_of_each_model)
     convoy_slot_size_add(&size, &wide, 16);
     convoy_slot_size_end(&size, config);
     cr_assert_eq(size.slots, config->worker.slots);
-    cr_assert_eq(size.input_bytes, 256 * 3072);
-    cr_assert_eq(size.output_bytes, 16 * 4032); /* 1000 floats, rounded to 64 bytes */
+    cr_assert_eq(size.input_bytes, 256 * 3072 * 4); /* in floats */
+    cr_assert_eq(size.output_bytes, 16 * 4032);     /* 1000 floats, rounded to 64 bytes */
     convoy_config_free(config);
+}
+
+Test(slot_size, batches_of_floats_make_a_slot_larger_up_to_4_MiB)
+{
+    struct convoy_channel_size size;
+    struct convoy_model_shape some = shape_of(3, 32, 10), large = shape_of(3, 224, 10);
+    convoy_slot_size_begin(&size);
+    convoy_slot_size_add(&size, &some, 1024);
+    cr_assert_eq(size.input_bytes, 4096 * 1024);
+    convoy_slot_size_add(&size, &large, 64);
+    cr_assert_eq(size.input_bytes, 64 * 3 * 224 * 224);
 }
 
 Test(slot_size, one_float_row_fits_though_max_batch_is_1)
