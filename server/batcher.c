@@ -194,6 +194,7 @@ void convoy_item_link_parked(struct model_queue *queue, struct convoy_item *item
     item->previous = before != NULL ? before->previous : *last;
     *(item->previous != NULL ? &item->previous->next : &queue->parked_first[item->priority]) = item;
     *(before != NULL ? &before->previous : last) = item;
+    item->parked = true;
 }
 
 void convoy_item_unlink_parked(struct model_queue *queue, struct convoy_item *item)
@@ -201,16 +202,21 @@ void convoy_item_unlink_parked(struct model_queue *queue, struct convoy_item *it
     *(item->previous != NULL ? &item->previous->next : &queue->parked_first[item->priority]) = item->next;
     *(item->next != NULL ? &item->next->previous : &queue->parked_last[item->priority]) = item->previous;
     item->next = item->previous = NULL;
+    item->parked = false;
 }
 
-void convoy_item_finish(struct convoy_batcher *batcher, struct convoy_item *item, int status,
+void convoy_item_forget_row(struct convoy_item *item)
+{
+    free(item->kept_row);
+    item->kept_row = NULL;
+}
+
+void convoy_item_finish(struct convoy_batcher *batcher, struct convoy_item *item, int status, uint64_t now,
                         struct convoy_item **finished)
 {
     struct model_queue *queue = queue_of(batcher, item->model);
-    if (item->parked_row != NULL) {
+    if (item->parked) {
         convoy_item_unlink_parked(queue, item);
-        free(item->parked_row);
-        item->parked_row = NULL;
         queue->queued[item->priority]--;
         queue->waiting--;
         convoy_queue_changed(batcher, item->model);
@@ -229,8 +235,9 @@ void convoy_item_finish(struct convoy_batcher *batcher, struct convoy_item *item
         }
         slot->items[item->row] = NULL;
     }
+    convoy_item_forget_row(item);
     item->status = status;
-    item->finished_us = convoy_now_us();
+    item->finished_us = now;
     item->next = *finished;
     *finished = item;
     batcher->pending--;

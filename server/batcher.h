@@ -49,11 +49,13 @@ struct convoy_item {
     float *outputs;       /* room for shape.outputs_per_row floats, written before done() */
     void (*done)(struct convoy_item *item);
     void *context;
-    /* Its row, shape's H x W x C bytes or floats. Read, or written by write() where that is set, before
-     * submit() returns, on the same thread and without a lock of the batcher. */
+    /* Its row, shape's H x W x C bytes or floats: read, or written by write() where that is set, without a
+     * lock of the batcher; on the caller's thread before submit() returns, or, where the source stays as it
+     * is until done(), on the control loop as well. */
     const void *source;
     size_t source_bytes;
     void (*write)(const struct convoy_item *item, uint8_t *target); /* NULL: source is copied as it is */
+    bool source_stays;
 
     /* set by the batcher before done() */
     int status; /* 0; -ETIMEDOUT: the deadline passed, or would have before a late batch was done; -EIO:
@@ -70,7 +72,8 @@ struct convoy_item {
 
     /* the batcher's own */
     struct convoy_item *next, *previous;
-    uint8_t *parked_row;
+    uint8_t *kept_row;
+    bool parked;
     uint64_t submitted_us;
     int32_t worker, slot, row;
 };

@@ -173,6 +173,12 @@ void convoy_batcher_evacuate(struct convoy_batcher *batcher);
 void convoy_item_link_parked(struct model_queue *queue, struct convoy_item *item, struct convoy_item *before);
 void convoy_item_unlink_parked(struct model_queue *queue, struct convoy_item *item);
 
+/* Makes a copy of its row the item's source: of row (stride bytes in a slot), or, when that is NULL, of what
+ * it would write. False when memory is out. */
+bool convoy_item_keep_row(struct convoy_item *item, const uint8_t *row, uint64_t stride);
+/* Frees such a copy, if there is one. */
+void convoy_item_forget_row(struct convoy_item *item);
+
 /* Submits what may leave on this lane now. */
 void convoy_lane_pump(struct convoy_lane *lane);
 
@@ -183,7 +189,7 @@ void convoy_batcher_unpark(struct convoy_batcher *batcher);
 uint32_t convoy_slot_live(const struct lane_slot *slot, const struct row_range *range);
 
 /* Takes item out of its slot or parked list, with this status, onto the list *finished (linked by next). */
-void convoy_item_finish(struct convoy_batcher *batcher, struct convoy_item *item, int status,
+void convoy_item_finish(struct convoy_batcher *batcher, struct convoy_item *item, int status, uint64_t now,
                         struct convoy_item **finished);
 
 /* Calls done() of each; without the lock. */

@@ -30,7 +30,7 @@ static uint64_t sweep(struct convoy_batcher *batcher, bool cancel, struct convoy
             struct convoy_item *following = item->next;
             int status = verdict(batcher, item, now, cancel);
             if (status != 0)
-                convoy_item_finish(batcher, item, status, finished);
+                convoy_item_finish(batcher, item, status, now, finished);
             else if (item->deadline_us < next)
                 next = item->deadline_us;
             item = following;
@@ -44,7 +44,7 @@ static uint64_t sweep(struct convoy_batcher *batcher, bool cancel, struct convoy
                 struct convoy_item *item = slot->items[row];
                 int status = item != NULL ? verdict(batcher, item, now, cancel) : 0;
                 if (status != 0)
-                    convoy_item_finish(batcher, item, status, finished);
+                    convoy_item_finish(batcher, item, status, now, finished);
                 else if (item != NULL && item->deadline_us < next)
                     next = item->deadline_us;
             }

@@ -45,13 +45,14 @@ static bool park_rows(struct convoy_lane *lane, uint32_t number)
         struct convoy_item *item = slot->items[row];
         if (item == NULL)
             continue;
-        pthread_mutex_unlock(&batcher->lock);
-        item->parked_row = malloc(stride);
-        if (item->parked_row != NULL)
-            memcpy(item->parked_row, convoy_channel_rows(lane->channel, number) + row * stride, stride);
-        pthread_mutex_lock(&batcher->lock);
-        if (item->parked_row == NULL)
-            return false;
+        if (!item->source_stays) {
+            pthread_mutex_unlock(&batcher->lock);
+            bool kept =
+                convoy_item_keep_row(item, convoy_channel_rows(lane->channel, number) + row * stride, stride);
+            pthread_mutex_lock(&batcher->lock);
+            if (!kept)
+                return false;
+        }
         struct convoy_item *younger = queue->parked_first[slot->priority];
         while (younger != NULL && younger->submitted_us < item->submitted_us)
             younger = younger->next;

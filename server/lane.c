@@ -292,7 +292,7 @@ static void copy_layers(struct convoy_item *item, const struct lane_layers *know
 }
 
 static void answer_item(struct convoy_lane *lane, struct lane_slot *slot, struct convoy_item *item,
-                        const struct convoy_slot_report *report, uint32_t batch)
+                        const struct convoy_slot_report *report, uint32_t batch, uint64_t now)
 {
     item->input_us = plausible(report->input_us);
     item->compute_us = plausible(report->compute_us);
@@ -302,11 +302,26 @@ static void answer_item(struct convoy_lane *lane, struct lane_slot *slot, struct
     memcpy(item->device, lane->device, sizeof item->device);
     /* What the device did not use was waiting: in the slot, behind other slots, for another worker. */
     uint64_t used = (uint64_t)(item->input_us + item->compute_us + item->output_us);
-    uint64_t all = convoy_now_us() - item->submitted_us;
+    uint64_t all = now - item->submitted_us;
     item->queue_us = all > used ? all - used : 0;
-    convoy_model_waited(item->model, item->queue_us);
     if (slot->profile)
         copy_layers(item, &lane->layers[item->model->number], report);
+}
+
+/* Images in a row that waited equally long are counted at once: those of one request, as a rule. */
+struct waited {
+    uint64_t us;
+    uint32_t images;
+};
+
+static void count_waited(struct waited *waited, struct convoy_model *model, uint64_t us, uint32_t images)
+{
+    if (waited->images > 0 && (images == 0 || us != waited->us)) {
+        convoy_model_waited(model, waited->us, waited->images);
+        waited->images = 0;
+    }
+    waited->us = us;
+    waited->images += images;
 }
 
 /* The range that ran is done: hands its outputs over and lets the slot go on or free. */
@@ -319,6 +334,7 @@ static void finish_range(struct convoy_lane *lane, uint32_t number, int status, 
     uint64_t now = convoy_now_us();
     struct convoy_slot_report report = *convoy_channel_report(lane->channel, number);
     const uint8_t *outputs = convoy_channel_outputs(lane->channel, number);
+    struct waited waited = {0};
 
     for (uint32_t row = range.first; row < range.first + range.rows; row++) {
         struct convoy_item *item = slot->items[row];
@@ -327,10 +343,12 @@ static void finish_range(struct convoy_lane *lane, uint32_t number, int status, 
         if (status == 0) {
             memcpy(item->outputs, outputs + row * queue->output_stride,
                    queue->outputs_per_row * sizeof(float));
-            answer_item(lane, slot, item, &report, range.rows);
+            answer_item(lane, slot, item, &report, range.rows, now);
+            count_waited(&waited, slot->model, item->queue_us, 1);
         }
-        convoy_item_finish(batcher, item, status == 0 ? 0 : -EIO, finished);
+        convoy_item_finish(batcher, item, status == 0 ? 0 : -EIO, now, finished);
     }
+    count_waited(&waited, slot->model, 0, 0);
     double took_us = -1;
     if (status == 0) {
         struct convoy_batch_times times = {(uint64_t)plausible(report.input_us),
@@ -390,7 +408,7 @@ static void halve(struct convoy_lane *lane, struct lane_slot *slot, struct convo
         return;
     }
     if (slot->items[range.first] != NULL)
-        convoy_item_finish(lane->batcher, slot->items[range.first], -EIO, finished);
+        convoy_item_finish(lane->batcher, slot->items[range.first], -EIO, convoy_now_us(), finished);
     slot->range_count--;
 }
 

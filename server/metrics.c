@@ -135,13 +135,19 @@ struct convoy_device_metrics *convoy_metrics_device(struct convoy_metrics *metri
 void convoy_metrics_observe(struct convoy_model_metrics *model, enum convoy_stage stage,
                             uint64_t microseconds)
 {
+    convoy_metrics_observe_many(model, stage, microseconds, 1);
+}
+
+void convoy_metrics_observe_many(struct convoy_model_metrics *model, enum convoy_stage stage,
+                                 uint64_t microseconds, uint32_t times)
+{
     if (model == NULL)
         return;
     unsigned bucket = 0;
     while (bucket < CONVOY_TIME_BUCKETS && microseconds > convoy_time_bounds[bucket])
         bucket++;
-    add(&model->stages[stage].counts[bucket], 1);
-    add(&model->stages[stage].sum, microseconds);
+    add(&model->stages[stage].counts[bucket], times);
+    add(&model->stages[stage].sum, times * microseconds);
 }
 
 void convoy_metrics_batch(struct convoy_model_metrics *model, struct convoy_device_metrics *device,

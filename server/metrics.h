@@ -44,6 +44,9 @@ struct convoy_device_metrics *convoy_metrics_device(struct convoy_metrics *metri
 /* Hot path. */
 void convoy_metrics_observe(struct convoy_model_metrics *model, enum convoy_stage stage,
                             uint64_t microseconds);
+/* So many of the same. */
+void convoy_metrics_observe_many(struct convoy_model_metrics *model, enum convoy_stage stage,
+                                 uint64_t microseconds, uint32_t times);
 /* A batch of rows images finished well: counts it, its size, and its images (convoyd_images_total is counted
  * here and nowhere else). */
 void convoy_metrics_batch(struct convoy_model_metrics *model, struct convoy_device_metrics *device,

@@ -175,10 +175,10 @@ void convoy_model_answered(struct convoy_model *model, bool well, uint64_t us)
     convoy_statistics_answered(model->statistics, well, us);
 }
 
-void convoy_model_waited(struct convoy_model *model, uint64_t us)
+void convoy_model_waited(struct convoy_model *model, uint64_t us, uint32_t images)
 {
-    convoy_metrics_observe(model->metrics, CONVOY_STAGE_QUEUE, us);
-    convoy_statistics_waited(model->statistics, us);
+    convoy_metrics_observe_many(model->metrics, CONVOY_STAGE_QUEUE, us, images);
+    convoy_statistics_waited(model->statistics, us, images);
 }
 
 void convoy_model_ran(struct convoy_model *model, struct convoy_device_metrics *device, uint32_t rows,

@@ -135,8 +135,8 @@ void convoy_model_loaded(struct convoy_registry *registry, struct convoy_model *
 
 /* A request whose images were looked at was answered, well (200) or not, us after its last byte. */
 void convoy_model_answered(struct convoy_model *model, bool well, uint64_t us);
-/* An image waited before its run. */
-void convoy_model_waited(struct convoy_model *model, uint64_t us);
+/* So many images waited so long, each, before their run. */
+void convoy_model_waited(struct convoy_model *model, uint64_t us, uint32_t images);
 /* A batch of rows images finished well on device. */
 void convoy_model_ran(struct convoy_model *model, struct convoy_device_metrics *device, uint32_t rows,
                       const struct convoy_batch_times *times);

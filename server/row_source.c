@@ -149,6 +149,7 @@ void convoy_row_from_part(struct convoy_item *item, const struct convoy_row *row
 
     item->source = row->part.bytes;
     item->source_bytes = row->part.length;
+    item->source_stays = true; /* rows have the body, and live until their last item is done */
     item->write = rows->source == CONVOY_ROW_U8_CHW ? write_interleaved : NULL;
 }
 

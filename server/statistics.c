@@ -59,22 +59,22 @@ void convoy_statistics_release(struct convoy_statistics *statistics)
         free(statistics);
 }
 
-static void count(struct duration *duration, uint64_t us)
+static void count(struct duration *duration, uint64_t us, uint32_t times)
 {
-    add(&duration->count, 1);
-    add(&duration->us, us);
+    add(&duration->count, times);
+    add(&duration->us, times * us);
 }
 
 void convoy_statistics_answered(struct convoy_statistics *statistics, bool well, uint64_t us)
 {
     if (statistics != NULL)
-        count(well ? &statistics->success : &statistics->fail, us);
+        count(well ? &statistics->success : &statistics->fail, us, 1);
 }
 
-void convoy_statistics_waited(struct convoy_statistics *statistics, uint64_t us)
+void convoy_statistics_waited(struct convoy_statistics *statistics, uint64_t us, uint32_t images)
 {
     if (statistics != NULL)
-        count(&statistics->queue, us);
+        count(&statistics->queue, us, images);
 }
 
 void convoy_statistics_looked_up(struct convoy_statistics *statistics, bool hit, uint64_t ns)

@@ -8,6 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Parked images that are given rows at once. */
+#define UNPARK_MOST 256u
+
 /* Rows of this model that a slot of the channel takes; 0 when not even one fits. */
 static uint32_t slot_capacity(const struct convoy_lane *lane, const struct model_queue *queue,
                               enum convoy_slot_form form)
@@ -132,14 +135,28 @@ static void fill(struct convoy_batcher *batcher, struct convoy_lane *lane, struc
     commit(lane, slot, n);
 }
 
+bool convoy_item_keep_row(struct convoy_item *item, const uint8_t *row, uint64_t stride)
+{
+    uint8_t *copy = calloc(1, stride);
+    if (copy == NULL)
+        return false;
+    if (row != NULL)
+        memcpy(copy, row, stride);
+    else
+        write_row(item, copy);
+    item->kept_row = copy;
+    item->source = copy;
+    item->source_bytes = stride;
+    item->write = NULL;
+    return true;
+}
+
 /* False when memory is out. */
 static bool park(struct convoy_batcher *batcher, struct convoy_item *item)
 {
     struct model_queue *queue = queue_of(batcher, item->model);
-    item->parked_row = calloc(1, queue->input_stride[item->form]);
-    if (item->parked_row == NULL)
+    if (!item->source_stays && !convoy_item_keep_row(item, NULL, queue->input_stride[item->form]))
         return false;
-    write_row(item, item->parked_row);
     convoy_item_link_parked(queue, item, NULL);
     return true;
 }
@@ -182,7 +199,8 @@ void convoy_batcher_submit(struct convoy_batcher *batcher, struct convoy_item *c
         item->layers = NULL;
         item->layer_count = 0;
         item->next = item->previous = NULL;
-        item->parked_row = NULL;
+        item->kept_row = NULL;
+        item->parked = false;
         item->slot = NO_SLOT;
         item->submitted_us = now;
     }
@@ -220,39 +238,48 @@ static bool parked_before(const struct convoy_batcher *batcher, const struct con
     return a->model->number < b->model->number;
 }
 
-/* The image that is next to get a row, which it then has. A model that finds none is passed over: another may
- * have an open slot. */
-static struct convoy_item *next_parked(struct convoy_batcher *batcher, struct convoy_lane **lane)
+/* The parked images that are next: those of one kind that come before all others, UNPARK_MOST at most, behind
+ * passed unless that is NULL. How many they are; 0 when none is left. */
+static uint32_t next_parked(const struct convoy_batcher *batcher, const struct convoy_item *passed,
+                            struct convoy_item **items)
 {
-    const struct convoy_item *passed = NULL;
-    for (;;) {
-        struct convoy_item *best = NULL;
-        for (uint32_t i = 0; i < batcher->model_count; i++) {
-            struct convoy_item *item = next_parked_of(&batcher->queues[i]);
-            if (item != NULL && (passed == NULL || parked_before(batcher, passed, item)) &&
-                (best == NULL || parked_before(batcher, item, best)))
-                best = item;
+    struct convoy_item *best = NULL, *second = NULL;
+    for (uint32_t i = 0; i < batcher->model_count; i++) {
+        struct convoy_item *item = next_parked_of(&batcher->queues[i]);
+        if (item == NULL || (passed != NULL && !parked_before(batcher, passed, item)))
+            continue;
+        if (best == NULL || parked_before(batcher, item, best)) {
+            second = best;
+            best = item;
+        } else if (second == NULL || parked_before(batcher, item, second)) {
+            second = item;
         }
-        if (best == NULL || reserve(batcher, &best, 1, lane) > 0)
-            return best;
-        passed = best;
     }
+    uint32_t n = 0;
+    for (struct convoy_item *item = best; item != NULL && n < UNPARK_MOST; item = item->next) {
+        if (item->form != best->form || item->profile != best->profile ||
+            (second != NULL && parked_before(batcher, second, item)))
+            break;
+        items[n++] = item;
+    }
+    return n;
 }
 
 void convoy_batcher_unpark(struct convoy_batcher *batcher)
 {
+    struct convoy_item *items[UNPARK_MOST];
+    const struct convoy_item *passed = NULL;
     struct convoy_lane *lane;
-    struct convoy_item *item;
-    while ((item = next_parked(batcher, &lane)) != NULL) {
-        struct model_queue *queue = queue_of(batcher, item->model);
-        struct lane_slot *slot = &lane->slots[item->slot];
-        uint8_t *row = item->parked_row, *target = address_of(batcher, lane, item);
-        convoy_item_unlink_parked(queue, item);
-        item->parked_row = NULL;
-        pthread_mutex_unlock(&batcher->lock);
-        memcpy(target, row, queue->input_stride[slot->form]);
-        free(row);
-        pthread_mutex_lock(&batcher->lock);
-        commit(lane, slot, 1);
+    uint32_t n;
+    while ((n = next_parked(batcher, passed, items)) > 0) {
+        uint32_t got = reserve(batcher, items, n, &lane);
+        /* A model that finds no row is passed over: another may have an open slot. */
+        passed = got > 0 ? NULL : items[0];
+        for (uint32_t i = 0; i < got; i++)
+            convoy_item_unlink_parked(queue_of(batcher, items[i]->model), items[i]);
+        if (got > 0)
+            fill(batcher, lane, items, got);
+        for (uint32_t i = 0; i < got; i++)
+            convoy_item_forget_row(items[i]); /* this thread alone ends items */
     }
 }

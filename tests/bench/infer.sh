@@ -102,6 +102,8 @@ line() {
   echo
 }
 many_rows() {
+  # What sends megabytes takes as much as what receives them.
+  export WRK_THREADS=$(($(nproc) / 2))
   # Bare libmicrohttpd with as many threads takes the same bodies and does nothing with them.
   start_least echo
   region=convoy-bench-$$

@@ -120,9 +120,9 @@ until_tuned() {
 }
 
 # drive URL CONNECTIONS SECONDS: prints "requests-a-second p50-us p99-us errors". A request is $IMAGE, or a form of
-# $PER_REQUEST of it.
+# $PER_REQUEST of it. $WRK_THREADS drive it, unless that is set a quarter of the cores, two at least.
 drive() {
-  local threads=$(($(nproc) / 4))
+  local threads=${WRK_THREADS:-$(($(nproc) / 4))}
   [ "$threads" -ge 2 ] || threads=2
   [ "$2" -ge "$threads" ] || threads=$2
   wrk -t"$threads" -c"$2" -d"$3s" --timeout 20s -s tests/bench/post.lua "$1" | sed -n 's/^RESULT //p'

@@ -43,7 +43,7 @@ Test(batcher_lost, moved_images_keep_their_order)
         submit(i);
     int before[ITEMS]; /* whether the other lane had it already */
     for (int i = 0; i < 60; i++)
-        before[i] = p.items[i].parked_row == NULL && p.items[i].worker == 1;
+        before[i] = !p.items[i].parked && p.items[i].worker == 1;
     go_down(0);
     uint32_t slot, rows, checked = 0;
     int last = -1;

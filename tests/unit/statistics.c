@@ -46,9 +46,9 @@ Test(statistics, requests_and_images_are_counted_with_their_times)
     convoy_statistics_answered(statistics, true, 100);
     convoy_statistics_answered(statistics, true, 23);
     convoy_statistics_answered(statistics, false, 5);
-    convoy_statistics_waited(statistics, 7);
-    convoy_statistics_waited(statistics, 0);
-    convoy_statistics_waited(statistics, 8);
+    convoy_statistics_waited(statistics, 7, 1);
+    convoy_statistics_waited(statistics, 0, 1);
+    convoy_statistics_waited(statistics, 8, 1);
     convoy_statistics_counts(statistics, &counts);
     assert_duration(counts.success, 2, 123);
     assert_duration(counts.fail, 1, 5);
@@ -114,7 +114,7 @@ Test(statistics, may_be_missing)
     struct convoy_statistics_counts counts;
     struct convoy_batch_times times = {1, 1, 1};
     convoy_statistics_answered(NULL, true, 1);
-    convoy_statistics_waited(NULL, 1);
+    convoy_statistics_waited(NULL, 1, 1);
     convoy_statistics_looked_up(NULL, true, 1);
     convoy_statistics_inserted(NULL, 1);
     convoy_statistics_ran(NULL, 1, &times);
@@ -166,7 +166,7 @@ Test(statistics, agree_with_the_metrics_of_the_name)
     for (uint64_t i = 0; i < 1000; i++) {
         struct convoy_model *model = &versions[i % 3 == 0];
         convoy_model_answered(model, i % 5 != 0, 11 * i);
-        convoy_model_waited(model, 7 * i);
+        convoy_model_waited(model, 7 * i, 2);
         convoy_model_looked_up(model, i % 7 == 0, i);
         convoy_model_inserted(model, i);
         convoy_model_ran(model, device, 1 + (uint32_t)i % MAX_BATCH,
@@ -179,7 +179,7 @@ Test(statistics, agree_with_the_metrics_of_the_name)
         struct convoy_statistics_counts counts;
         convoy_statistics_counts(versions[v].statistics, &counts);
         cr_assert_gt(counts.fail.count, 0);
-        cr_assert_eq(counts.queue.count, v == 0 ? 666 : 334);
+        cr_assert_eq(counts.queue.count, v == 0 ? 2 * 666 : 2 * 334);
         all.success.count += counts.success.count + counts.fail.count;
         all.success.us += counts.success.us + counts.fail.us;
         all.queue.count += counts.queue.count;
