@@ -1,0 +1,191 @@
+/* Images that are handed over together: they travel together, and wait together. */
+#include "batcher_playground.h"
+
+#include "engine/base/clock.h"
+
+#include <errno.h>
+
+static int written[ITEMS];
+
+static void write_index(const struct convoy_item *item, uint8_t *target)
+{
+    size_t index = (size_t)(item - p.items);
+    written[index]++;
+    memset(target, (int)index, 8);
+}
+
+/* count images from first on, whose rows are written where they go. */
+static void submit_run(int first, uint32_t count, int model, bool source_stays)
+{
+    struct convoy_item *items[ITEMS];
+    for (uint32_t i = 0; i < count; i++) {
+        items[i] = &p.items[first + (int)i];
+        *items[i] = (struct convoy_item){.model = &p.models[model],
+                                         .deadline_us = UINT64_MAX,
+                                         .outputs = p.outputs[first + (int)i],
+                                         .write = write_index,
+                                         .source_stays = source_stays,
+                                         .done = on_done};
+        written[first + (int)i] = 0;
+    }
+    cr_assert_eq(admit(model, count), 0);
+    convoy_batcher_submit(p.batcher, items, count);
+}
+
+/* The worker runs what it is given, until there is nothing left; returns how many batches that were. */
+static int run_all(void)
+{
+    uint32_t slot;
+    int batches = 0;
+    while (take(&slot) > 0) {
+        answer(slot);
+        collect();
+        batches++;
+    }
+    return batches;
+}
+
+Test(batcher_runs, leave_together_though_the_worker_is_idle)
+{
+    uint32_t slot;
+    begin(4, 1, 1000000);
+    submit_run(0, 3, 0, true);
+    cr_assert_eq(take(&slot), 3, "the first image left alone");
+    answer(slot);
+    collect();
+    assert_answered(0, 3);
+    cr_assert_eq(p.items[2].batch_size, 3);
+    end();
+}
+
+Test(batcher_runs, fill_what_gathers_and_go_on_in_the_next_slot)
+{
+    uint32_t slot;
+    begin(4, 1, 1000000);
+    submit(0); /* runs */
+    submit(1); /* gathers */
+    submit_run(2, 6, 0, true);
+    cr_assert_eq(take(&slot), 1);
+    cr_assert_eq(take(&slot), 4, "a full slot is staged");
+    convoy_channel_finish(&p.worker,
+                          &(struct convoy_done){0, convoy_channel_slot(&p.worker, 0)->generation, -EIO});
+    collect();
+    cr_assert_eq(p.items[0].status, -EIO);
+    cr_assert_eq(p.done_count, 1);
+    answer(slot);
+    collect();
+    cr_assert_eq(run_all(), 1);
+    assert_answered(1, 8);
+    cr_assert_eq(p.items[7].batch_size, 3);
+    end();
+}
+
+Test(batcher_runs, past_the_slots_they_wait_where_they_are_and_get_rows_together)
+{
+    begin(2, 1, 1000000);
+    submit_run(0, 8, 0, true); /* both slots */
+    submit_run(8, 7, 0, true);
+    for (int i = 8; i < 15; i++)
+        cr_assert_eq(written[i], 0, "image %d was copied though its source stays", i);
+    cr_assert_eq(run_all(), 4, "two slots, and two for what waited");
+    assert_answered(0, 15);
+    for (int i = 0; i < 15; i++)
+        cr_assert_eq(written[i], 1, "image %d was written %d times", i, written[i]);
+    cr_assert(convoy_batcher_model_idle(p.batcher, &p.models[0]));
+    end();
+}
+
+Test(batcher_runs, a_source_that_does_not_stay_is_copied)
+{
+    begin(1, 1, 1000000);
+    submit_run(0, 4, 0, true);
+    submit_run(4, 3, 0, false);
+    for (int i = 4; i < 7; i++) {
+        cr_assert_eq(written[i], 1);
+        p.items[i].write = NULL; /* what it would write now */
+    }
+    run_all();
+    assert_answered(0, 7);
+    end();
+}
+
+Test(batcher_runs, an_older_image_of_another_model_goes_before_the_rest)
+{
+    uint32_t slot, models[4];
+    begin(1, 1, 1000000);
+    submit_run(0, 4, 0, true);
+    submit_run(4, 2, 0, true);
+    uint64_t before = convoy_now_us();
+    while (convoy_now_us() == before)
+        ; /* images of one microsecond are equally old */
+    submit_run(6, 2, 1, true);
+    before = convoy_now_us();
+    while (convoy_now_us() == before)
+        ;
+    submit_run(8, 2, 0, true);
+    int batches = 0;
+    while (take(&slot) > 0) {
+        models[batches++] = convoy_channel_slot(&p.worker, slot)->model;
+        /* No time of the device: what the models used stays equal, and age decides. */
+        *convoy_channel_report(&p.worker, slot) = (struct convoy_slot_report){0};
+        answer(slot);
+        collect();
+    }
+    assert_answered(0, 10);
+    cr_assert_geq(batches, 3);
+    cr_assert_eq(models[0], 0);
+    cr_assert_neq(models[1], models[2], "one model has two turns while the other waits");
+    end();
+}
+
+Test(batcher_runs, a_run_whose_model_is_gone_is_answered_whole)
+{
+    begin(1, 1, 1000000);
+    submit_run(0, 4, 0, true);
+    submit_run(4, 3, 0, true);
+    convoy_batcher_model_gone(p.batcher, &p.models[0]);
+    cr_assert_eq(p.done_count, 7);
+    p.done_count = 0;
+    struct convoy_item *items[3];
+    for (int i = 0; i < 3; i++) {
+        items[i] = &p.items[10 + i];
+        *items[i] = (struct convoy_item){
+            .model = &p.models[0], .deadline_us = UINT64_MAX, .write = write_index, .done = on_done};
+    }
+    /* Admitted before, handed over after. */
+    convoy_batcher_model_ready(p.batcher, &p.models[0],
+                               &(struct convoy_model_shape){1, 8, 1, .outputs_per_row = 2});
+    cr_assert_eq(admit(0, 3), 0);
+    convoy_batcher_model_gone(p.batcher, &p.models[0]);
+    convoy_batcher_submit(p.batcher, items, 3);
+    cr_assert_eq(p.done_count, 3);
+    for (int i = 10; i < 13; i++)
+        cr_assert_eq(p.items[i].status, -ENODEV);
+    cr_assert_eq(convoy_batcher_pending(p.batcher), 0);
+    uint32_t slot;
+    while (take(&slot) > 0) {
+        answer(slot);
+        collect();
+    }
+    cr_assert(convoy_batcher_model_idle(p.batcher, &p.models[0]), "something of the run is still counted");
+    end();
+}
+
+Test(batcher_runs, stopping_answers_a_run_that_comes_late)
+{
+    begin(2, 1, 1000000);
+    struct convoy_item *items[3];
+    cr_assert_eq(admit(0, 3), 0);
+    convoy_batcher_stop(p.batcher);
+    for (int i = 0; i < 3; i++) {
+        items[i] = &p.items[i];
+        *items[i] = (struct convoy_item){
+            .model = &p.models[0], .deadline_us = UINT64_MAX, .write = write_index, .done = on_done};
+    }
+    convoy_batcher_submit(p.batcher, items, 3);
+    cr_assert_eq(p.done_count, 3);
+    cr_assert_eq(p.items[2].status, -ECANCELED);
+    cr_assert_eq(convoy_batcher_pending(p.batcher), 0);
+    cr_assert(convoy_batcher_model_idle(p.batcher, &p.models[0]));
+    end();
+}

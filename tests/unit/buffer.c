@@ -1,0 +1,81 @@
+#include "server/buffer.h"
+
+#include <criterion/criterion.h>
+#include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MIB (1024u * 1024)
+
+Test(buffer, a_large_one_is_kept_for_the_next_that_fits)
+{
+    void *buffer = convoy_buffer_new(3 * MIB);
+    memset(buffer, 1, 3 * MIB);
+    convoy_buffer_free(buffer);
+    cr_assert_null(convoy_buffer_kept(4 * MIB + 65536), "it is not as large");
+    cr_assert_eq(convoy_buffer_new(2 * MIB), buffer);
+    cr_assert_null(convoy_buffer_kept(2 * MIB), "it was given to two");
+    convoy_buffer_free(buffer);
+}
+
+Test(buffer, the_smallest_that_fits_is_taken)
+{
+    void *large = convoy_buffer_new(8 * MIB), *small = convoy_buffer_new(1 * MIB);
+    void *middle = convoy_buffer_new(4 * MIB);
+    convoy_buffer_free(large);
+    convoy_buffer_free(small);
+    convoy_buffer_free(middle);
+    cr_assert_eq(convoy_buffer_kept(2 * MIB), middle);
+    cr_assert_eq(convoy_buffer_kept(2 * MIB), large);
+    cr_assert_null(convoy_buffer_kept(2 * MIB));
+    cr_assert_eq(convoy_buffer_kept(1 * MIB), small);
+    free(large); /* memory of malloc() */
+    free(small);
+    free(middle);
+}
+
+Test(buffer, small_ones_are_not_kept)
+{
+    void *buffer = convoy_buffer_new(1000);
+    cr_assert_not_null(buffer);
+    convoy_buffer_free(buffer);
+    cr_assert_null(convoy_buffer_kept(1000));
+    convoy_buffer_free(NULL);
+}
+
+Test(buffer, so_much_is_kept_and_no_more)
+{
+    void *buffers[16];
+    for (int i = 0; i < 16; i++)
+        buffers[i] = convoy_buffer_new(8 * MIB - 65536);
+    for (int i = 0; i < 16; i++)
+        convoy_buffer_free(buffers[i]);
+    size_t kept = 0;
+    void *buffer;
+    while ((buffer = convoy_buffer_kept(MIB)) != NULL) {
+        kept += malloc_usable_size(buffer);
+        free(buffer);
+    }
+    cr_assert_leq(kept, CONVOY_BUFFERS_KEPT);
+    cr_assert_gt(kept, CONVOY_BUFFERS_KEPT / 2);
+}
+
+Test(buffer, growing_copies_only_when_it_must)
+{
+    char *buffer = convoy_buffer_new(MIB);
+    memset(buffer, 7, MIB);
+    convoy_buffer_free(buffer);
+    buffer = convoy_buffer_kept(MIB / 2);
+    cr_assert_not_null(buffer);
+    cr_assert_eq(convoy_buffer_grow(buffer, MIB), buffer, "it has that room");
+    memset(buffer, 9, MIB);
+    char *grown = convoy_buffer_grow(buffer, 16 * MIB);
+    cr_assert_not_null(grown);
+    for (size_t i = 0; i < MIB; i++)
+        cr_assert_eq(grown[i], 9);
+    memset(grown, 3, 16 * MIB);
+    convoy_buffer_free(grown);
+    grown = convoy_buffer_grow(NULL, 100);
+    cr_assert_not_null(grown);
+    convoy_buffer_free(grown);
+}
