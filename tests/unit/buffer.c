@@ -22,9 +22,9 @@ Test(buffer, the_smallest_that_fits_is_taken)
 {
     void *large = convoy_buffer_new(8 * MIB), *small = convoy_buffer_new(1 * MIB);
     void *middle = convoy_buffer_new(4 * MIB);
-    convoy_buffer_free(large);
-    convoy_buffer_free(small);
     convoy_buffer_free(middle);
+    convoy_buffer_free(small);
+    convoy_buffer_free(large);
     cr_assert_eq(convoy_buffer_kept(2 * MIB), middle);
     cr_assert_eq(convoy_buffer_kept(2 * MIB), large);
     cr_assert_null(convoy_buffer_kept(2 * MIB));
@@ -60,6 +60,15 @@ Test(buffer, so_much_is_kept_and_no_more)
     cr_assert_gt(kept, CONVOY_BUFFERS_KEPT / 2);
 }
 
+Test(buffer, what_is_taken_makes_room_for_others)
+{
+    for (int i = 0; i < 100; i++)
+        convoy_buffer_free(convoy_buffer_new(8 * MIB));
+    void *buffer = convoy_buffer_kept(8 * MIB);
+    cr_assert_not_null(buffer);
+    free(buffer);
+}
+
 Test(buffer, growing_copies_only_when_it_must)
 {
     char *buffer = convoy_buffer_new(MIB);
@@ -67,6 +76,8 @@ Test(buffer, growing_copies_only_when_it_must)
     convoy_buffer_free(buffer);
     buffer = convoy_buffer_kept(MIB / 2);
     cr_assert_not_null(buffer);
+    cr_assert_eq(convoy_buffer_grow(buffer, MIB / 4), buffer);
+    cr_assert_geq(malloc_usable_size(buffer), MIB, "it was made smaller");
     cr_assert_eq(convoy_buffer_grow(buffer, MIB), buffer, "it has that room");
     memset(buffer, 9, MIB);
     char *grown = convoy_buffer_grow(buffer, 16 * MIB);
