@@ -31,6 +31,7 @@ for name in backend_operators backend_networks backend_exported; do step "$name"
 step daemon env CONVOY_BUILD="$pack" bash tests/integration/test_cuda.sh
 step devices env CONVOY_BUILD="$pack" bash tests/integration/test_devices.sh # needs two GPUs
 step repository env CONVOY_BUILD="$pack" BACKEND=cuda ROUNDS=20 bash tests/integration/test_repository.sh
+step rows env CONVOY_BUILD="$pack" BACKEND=cuda ROUNDS=20 bash tests/integration/test_many_rows.sh
 step calls tests/gpu/calls.sh "$pack"
 if [ "${2:-}" != quick ]; then
   # The shapes that are awkward on purpose: under racecheck they take minutes already.

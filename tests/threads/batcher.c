@@ -19,6 +19,7 @@
 #define ROUNDS     3000 /* images per submitter */
 #define WINDOW     40   /* images that a submitter has under way */
 #define ROW_BYTES  16
+#define RUN        5 /* images that are handed over together, at most */
 #define DEATHS     25
 #define DEVICES    2
 #define AWAY_US    30000 /* every third time until the next worker comes */
@@ -34,7 +35,7 @@
 struct image {
     struct convoy_item item;
     float outputs[1];
-    uint32_t value;
+    uint32_t value, row[ROW_BYTES / 4];
     atomic_int done;
     struct submitter *owner;
 };
@@ -82,44 +83,64 @@ static void on_done(struct convoy_item *item)
     pthread_mutex_unlock(&owner->lock);
 }
 
-/* Tries until there is room; false when the deadline cannot be met. */
-static bool admit(struct convoy_model *model, uint64_t deadline_us)
+/* Tries until there is room for n; false when the deadline cannot be met. */
+static bool admit(struct convoy_model *model, uint32_t n, uint64_t deadline_us)
 {
     uint64_t wait_us;
     int code;
-    while ((code = convoy_batcher_admit(batcher, model, 1, CONVOY_PRIORITY_NORMAL, deadline_us, &wait_us)) ==
+    while ((code = convoy_batcher_admit(batcher, model, n, CONVOY_PRIORITY_NORMAL, deadline_us, &wait_us)) ==
            -EBUSY)
         atomic_fetch_add(&busy, 1);
     CHECK(code == 0 || code == -ETIME);
     return code == 0;
 }
 
+/* Waits until so few are under way that n more may be. */
+static void take_part(struct submitter *self, uint32_t n)
+{
+    pthread_mutex_lock(&self->lock);
+    while (self->under_way + (int)n > WINDOW)
+        pthread_cond_wait(&self->one_done, &self->lock);
+    self->under_way += (int)n;
+    pthread_mutex_unlock(&self->lock);
+}
+
+/* Runs of 1 to RUN images. Every other run has rows that are gone when submit() returns. */
 static void *submit_all(void *context)
 {
     struct submitter *self = context;
-    for (uint32_t i = 0; i < ROUNDS; i++) {
-        struct image *image = &self->images[i];
-        pthread_mutex_lock(&self->lock);
-        while (self->under_way == WINDOW)
-            pthread_cond_wait(&self->one_done, &self->lock);
-        self->under_way++;
-        pthread_mutex_unlock(&self->lock);
-        image->value = self->number * ROUNDS + i;
-        image->owner = self;
-        uint32_t row[ROW_BYTES / 4] = {image->value, image->value, image->value, image->value};
-        image->item = (struct convoy_item){.model = &models[i % 2],
-                                           .deadline_us = i % 7 == 0 ? convoy_now_us() + 300 : UINT64_MAX,
-                                           .outputs = image->outputs,
-                                           .source = row,
-                                           .source_bytes = sizeof row,
-                                           .done = on_done,
-                                           .context = image};
-        if (!admit(image->item.model, image->item.deadline_us)) {
+    uint32_t n;
+    for (uint32_t begun = 0, run = 0; begun < ROUNDS; begun += n, run++) {
+        uint32_t passing[RUN][ROW_BYTES / 4];
+        struct convoy_item *items[RUN];
+        uint64_t deadline_us = run % 7 == 0 ? convoy_now_us() + 300 : UINT64_MAX;
+        n = run % RUN + 1 < ROUNDS - begun ? run % RUN + 1 : ROUNDS - begun;
+        take_part(self, n);
+        for (uint32_t i = 0; i < n; i++) {
+            struct image *image = &self->images[begun + i];
+            bool stays = run % 2 == 0;
+            uint32_t *row = stays ? image->row : passing[i];
+            image->value = self->number * ROUNDS + begun + i;
+            image->owner = self;
+            for (int k = 0; k < ROW_BYTES / 4; k++)
+                row[k] = image->value;
+            image->item = (struct convoy_item){.model = &models[run / 2 % 2],
+                                               .deadline_us = deadline_us,
+                                               .outputs = image->outputs,
+                                               .source = row,
+                                               .source_bytes = ROW_BYTES,
+                                               .source_stays = stays,
+                                               .done = on_done,
+                                               .context = image};
+            items[i] = &image->item;
+        }
+        if (!admit(items[0]->model, n, deadline_us)) {
             /* Its deadline is too near: it comes in all the same, to run into it. */
             atomic_fetch_add(&hopeless, 1);
-            CHECK(admit(image->item.model, UINT64_MAX));
+            CHECK(admit(items[0]->model, n, UINT64_MAX));
         }
-        convoy_batcher_submit(batcher, (struct convoy_item *[]){&image->item}, 1);
+        convoy_batcher_submit(batcher, items, n);
+        memset(passing, 0xee, sizeof passing);
     }
     return NULL;
 }

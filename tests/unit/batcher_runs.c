@@ -117,7 +117,7 @@ static void let_a_microsecond_pass(void)
 
 Test(batcher_runs, an_older_image_of_another_model_goes_before_the_rest)
 {
-    uint32_t slot, models[4], rows[4];
+    uint32_t slot, models[8], rows[8];
     int batches = 0;
     begin(1, 1, 1000000);
     submit_run(0, 4, 0, true);
