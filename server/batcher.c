@@ -162,10 +162,7 @@ int convoy_batcher_admit(struct convoy_batcher *batcher, struct convoy_model *mo
 
 uint64_t convoy_batcher_slot_bytes(struct convoy_batcher *batcher)
 {
-    pthread_mutex_lock(&batcher->lock);
-    uint64_t bytes = batcher->lane_count > 0 ? batcher->lanes[0]->channel->size.input_bytes : 0;
-    pthread_mutex_unlock(&batcher->lock);
-    return bytes;
+    return atomic_load_explicit(&batcher->slot_bytes, memory_order_relaxed);
 }
 
 void convoy_batcher_cancel(struct convoy_batcher *batcher, struct convoy_model *model, uint32_t n,

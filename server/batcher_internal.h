@@ -10,6 +10,7 @@
 #include "server/share.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #define NO_SLOT (-1)
 #define FORMS   2
@@ -106,6 +107,7 @@ struct convoy_batcher {
     bool stranded;   /* a slot may lie on a lane that does not serve its model: evacuate.c looks */
     double share_us; /* the virtual time of share.h */
     uint32_t slots_in_use;
+    _Atomic uint64_t slot_bytes; /* of the first lane; read without the lock, with each inference request */
     bool stopped;
     int timer_fd;
     uint64_t timer_at;         /* UINT64_MAX: not armed */

@@ -46,6 +46,8 @@ int convoy_lane_new(struct convoy_batcher *batcher, struct convoy_channel *chann
     snprintf(lane->device, sizeof lane->device, "%s", device);
     lane->metrics = convoy_metrics_device(batcher->metrics, device);
     pthread_mutex_lock(&batcher->lock);
+    if (batcher->lane_count == 0)
+        atomic_store(&batcher->slot_bytes, channel->size.input_bytes);
     batcher->lanes[batcher->lane_count++] = lane;
     pthread_mutex_unlock(&batcher->lock);
     *result = lane;

@@ -7,14 +7,16 @@
 #    (bench_channel_rate, which sends pixels) and beside bare libmicrohttpd that takes the same bodies; BACKEND (cpu).
 # 3. p99 of small requests, 2,000 a second in open loop (Poisson), while a JSON tensor of 1.3 MB comes ten times a second, and
 #    while one of as many bytes comes, which nobody has to parse, beside p99 without; null backend.
-# CONVOY_BUILD=PACK measures a tree that tests/gpu/pack.sh made; in the environment: MODEL (cifar10-convnet) of
-# 3 x 32 x 32, PARTS (123) of these.
+# CONVOY_BUILD=PACK measures a tree that tests/gpu/pack.sh made; in the environment: MODEL (cifar10-convnet) of 3 x 32 x 32,
+# PARTS (123) of these, CONNECTIONS (8) and SLOTS (8, worker.slots) of 2.
 # shellcheck source=tests/bench/lib.sh
 . "$(dirname "$0")/lib.sh"
 rounds=${1:-9}
 seconds=${2:-2}
 backend=${3:-cpu}
 parts=${PARTS:-123}
+connections=${CONNECTIONS:-8}
+slots=${SLOTS:-8}
 model=${MODEL:-cifar10-convnet}
 [ "$model" = cifar10-convnet ] || { rm -r "$measured/cifar10-convnet" && cp -r "models/$model" "$measured"; }
 infer=/v2/models/$model/infer
@@ -44,25 +46,24 @@ timed() {
 
 # decoded: seconds of decoding and images so far.
 decoded() { curl -fs "$url/metrics" | awk '/^convoyd_decode_seconds_sum/ { s = $2 } /^convoyd_decode_seconds_count/ { n = $2 } END { print s, n }'; }
-# One connection, so that nobody takes the core away from it; in the same round, since the machine's speed changes.
-decode_us() {
-  local before after
+# timed_classify: as timed(), then microseconds of decoding each, in that very load: an idle core decodes at another speed.
+timed_classify() {
+  local before result after
   before=$(decoded)
-  drive "$url/classify?top=1" 1 1 >/dev/null
+  result=$(timed drive "$url/classify?top=1" 64 "$seconds")
   after=$(decoded)
-  awk -v a="$before" -v b="$after" 'BEGIN { split(a, x); split(b, y); printf "%.2f\n", (y[1] - x[1]) / (y[2] - x[2]) * 1e6 }'
+  echo "$result $(awk -v a="$before" -v b="$after" 'BEGIN { split(a, x); split(b, y); printf "%.2f", (y[1] - x[1]) / (y[2] - x[2]) * 1e6 }')"
 }
 
 front_time() {
   for ((i = 0; i < rounds; i++)); do
-    timed drive "$url/classify?top=1" 64 "$seconds" >>"$work/classify"
-    decode_us >>"$work/decode"
+    timed_classify >>"$work/classify"
     timed drive_infer "$work/one" 64 "$seconds" >>"$work/infer"
   done
-  paste "$work/classify" "$work/decode" | awk '{ print $5 - $6 }' >"$work/front"
+  awk '{ print $5 - $6 }' "$work/classify" >"$work/front"
   awk '{ print $5 }' "$work/infer" >"$work/tensor"
   echo "1. One FP32 tensor, 64 connections, $rounds rounds of $seconds s, null backend"
-  echo "/classify, a JPEG:  $(median 1 <"$work/classify") requests/s, $(median 5 <"$work/classify") us of processor time each, $(median 1 <"$work/decode") us of it decoding"
+  echo "/classify, a JPEG:  $(median 1 <"$work/classify") requests/s, $(median 5 <"$work/classify") us of processor time each, $(median 6 <"$work/classify") us of it decoding"
   echo "/infer, FP32:       $(median 1 <"$work/infer") requests/s, $(median 5 <"$work/infer") us"
   echo "ratio of infer to the rest of classify: $(ratios "$work/tensor" "$work/front")"
   awk '{ bad += $4 } END { print "errors: " bad + 0 }' "$work/classify" "$work/infer"
@@ -108,7 +109,9 @@ many_rows() {
   start_least echo
   region=convoy-bench-$$
   "$python" tests/bench/infer_body.py UINT8 256 "$region" >"$work/region"
-  serve "$backend" --models "$measured"
+  # Of the queue, what all connections send.
+  echo "{\"worker\": {\"slots\": $slots}, \"batching\": {\"max_queue\": $((connections * 256 > 4096 ? connections * 256 : 4096))}}" >"$work/config.json"
+  serve "$backend" --config "$work/config.json" --models "$measured"
   until_tuned "$backend"
   worker=$(pgrep -P "$daemon" convoy-worker)
   curl -fs -o /dev/null -d "{\"key\": \"/$region\", \"byte_size\": $(stat -c %s "/dev/shm/$region")}" \
@@ -116,17 +119,17 @@ many_rows() {
   rm "/dev/shm/$region"
   for ((i = 0; i < rounds; i++)); do
     for kind in pixels floats region; do
-      timed drive_infer "$work/$kind" 8 "$seconds" | awk '{ print $1 * 256, $0 }' >>"$work/$kind.256"
+      timed drive_infer "$work/$kind" "$connections" "$seconds" | awk '{ print $1 * 256, $0 }' >>"$work/$kind.256"
     done
     kill -STOP "$daemon" "$worker" # it is not to disturb the others
     for kind in pixels floats; do
-      IMAGE=$work/$kind drive "http://127.0.0.1:$least_port/" 8 "$seconds" | awk '{ print $1 * 256 }' >>"$work/$kind.least"
+      IMAGE=$work/$kind drive "http://127.0.0.1:$least_port/" "$connections" "$seconds" | awk '{ print $1 * 256 }' >>"$work/$kind.least"
     done
     "$build/bin/bench_channel_rate" "$backend" "models/$model/1/model.onnx" 256 8 3 "$seconds" "$work" 2>"$work/log" |
       "$python" -c 'import json, sys; print(json.load(sys.stdin)["images_per_s"])' >>"$work/channel"
     kill -CONT "$worker" "$daemon"
   done
-  echo "2. $model, 256 rows a request, 8 connections, $backend backend"
+  echo "2. $model, 256 rows a request, $connections connections, $slots slots, $backend backend"
   printf 'channel:                        %12.0f images/s\n' "$(median 1 <"$work/channel")"
   line '/infer, UINT8:' pixels
   line '/infer, FP32:' floats
