@@ -218,14 +218,14 @@ void convoy_metrics_cache_lookup(struct convoy_model_metrics *model, bool hit)
 
 void convoy_metrics_label(char *text, size_t capacity, const char *name, const char *value)
 {
-    size_t used = strlen(text);
-    size_t left = strlen(value);
-    int head = snprintf(text + used, capacity - used, "%s%s=\"", used > 0 ? "," : "", name);
-    if (head < 0 || used + (size_t)head + 2 > capacity) {
-        text[used] = '\0';
+    size_t used = strlen(text), left = strlen(value), length = strlen(name);
+    if (used + length + 5 > capacity)
         return;
-    }
-    used += (size_t)head;
+    if (used > 0)
+        text[used++] = ',';
+    memcpy(text + used, name, length);
+    memcpy(text + used + length, "=\"", 2);
+    used += length + 2;
     while (left > 0) {
         char escape[2] = {'\\', *value == '\n' ? 'n' : *value};
         size_t taken = convoy_utf8_character(value, left), written = taken;

@@ -15,7 +15,8 @@ struct walk {
 
 static void skip_space(struct walk *walk)
 {
-    while (walk->at < walk->end && strchr(" \t\r\n", *walk->at) != NULL && *walk->at != '\0')
+    while (walk->at < walk->end &&
+           (*walk->at == ' ' || *walk->at == '\t' || *walk->at == '\r' || *walk->at == '\n'))
         walk->at++;
 }
 

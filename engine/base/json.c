@@ -295,12 +295,16 @@ int convoy_json_object(const struct convoy_json *object, const char *key, struct
     const cJSON *value = get(object, key);
     if (value != NULL && !cJSON_IsObject(value))
         return wrong(object, key, value, "an object {...}", error);
-    struct convoy_json result = {.value = value, .file = object->file};
-    int length = snprintf(result.path, sizeof result.path, "%s%s%s", object->path,
-                          object->path[0] != '\0' ? "." : "", key);
-    if (length < 0 || (size_t)length >= sizeof result.path)
+    size_t before = strlen(object->path), length = strlen(key), dot = before > 0;
+    if (before + dot + length >= sizeof inside->path)
         return convoy_fail(error, -EINVAL, "%s: '%s' is nested too deep", object->file, key);
-    *inside = result;
+    if (inside != object)
+        memcpy(inside->path, object->path, before);
+    if (dot > 0)
+        inside->path[before] = '.';
+    memcpy(inside->path + before + dot, key, length + 1);
+    inside->file = object->file;
+    inside->value = value;
     return 0;
 }
 
@@ -434,15 +438,21 @@ int convoy_json_choice(const struct convoy_json *object, const char *key, const 
     return wrong(object, key, item, expected, error);
 }
 
+static int wrong_numbers(const struct convoy_json *object, const char *key, const cJSON *value, double least,
+                         double most, uint32_t capacity, struct convoy_error *error)
+{
+    char expected[160];
+    snprintf(expected, sizeof expected, "a number from %g to %g, or an array of 1 to %u of them", least, most,
+             capacity);
+    return wrong(object, key, value, expected, error);
+}
+
 int convoy_json_doubles(const struct convoy_json *object, const char *key, double least, double most,
                         double *values, uint32_t capacity, uint32_t *count, struct convoy_error *error)
 {
     const cJSON *item = get(object, key);
-    char expected[160];
     if (item == NULL)
         return 0;
-    snprintf(expected, sizeof expected, "a number from %g to %g, or an array of 1 to %u of them", least, most,
-             capacity);
     if (number_between(item, least, most)) {
         values[0] = item->valuedouble;
         *count = 1;
@@ -450,7 +460,7 @@ int convoy_json_doubles(const struct convoy_json *object, const char *key, doubl
     }
     int size = cJSON_IsArray(item) ? cJSON_GetArraySize(item) : 0;
     if (size < 1 || (uint32_t)size > capacity)
-        return wrong(object, key, item, expected, error);
+        return wrong_numbers(object, key, item, least, most, capacity, error);
     double read[16];
     if (capacity > sizeof read / sizeof read[0])
         return convoy_fail(error, -EINVAL, "%s: %s: more than 16 numbers cannot be read", object->file, key);
@@ -459,7 +469,7 @@ int convoy_json_doubles(const struct convoy_json *object, const char *key, doubl
     cJSON_ArrayForEach(element, item)
     {
         if (!number_between(element, least, most))
-            return wrong(object, key, element, expected, error);
+            return wrong_numbers(object, key, element, least, most, capacity, error);
         read[used++] = element->valuedouble;
     }
     memcpy(values, read, used * sizeof values[0]);
