@@ -181,6 +181,73 @@ Test(manager, a_load_looks_for_what_is_new)
     end();
 }
 
+Test(manager, a_load_does_not_wait_for_versions_that_are_not_to_be_served)
+{
+    static const char *const versions[] = {"a/1", "a/2", NULL};
+    begin(CONVOY_CONTROL_EXPLICIT, none);
+    folder_write(&folder, "a/config.json", "{\"version_policy\": {\"latest\": 1}}");
+    for (int i = 0; versions[i] != NULL; i++) {
+        char path[100];
+        snprintf(path, sizeof path, "%s/model.onnx", versions[i]);
+        folder_write(&folder, path, "a network");
+    }
+    convoy_manager_start(manager);
+    struct asked *it = ask(0, CONVOY_ERRAND_LOAD, "a", 0);
+    struct convoy_model *model = NULL;
+    while (model == NULL) {
+        cr_assert_neq(uv_run(&loop, UV_RUN_ONCE), 0);
+        for (uint32_t i = 0; i < convoy_registry_count(registry); i++)
+            if (convoy_registry_at(registry, i)->state == CONVOY_MODEL_LOADING)
+                model = convoy_registry_at(registry, i);
+    }
+    cr_assert_eq(model->version_number, 2);
+    become_ready(model);
+    nudge();
+    cr_assert_eq(it->done, 1);
+    cr_assert_eq(it->code, 0);
+    end();
+}
+
+/* Holds libuv's only thread. */
+static uv_sem_t go_on;
+static void hold_thread(uv_work_t *work)
+{
+    (void)work;
+    uv_sem_wait(&go_on);
+}
+static void held_thread(uv_work_t *work, int status)
+{
+    (void)work, (void)status;
+}
+
+static int second_done_when_first_was;
+static void on_first_done(struct convoy_errand *errand, int code, const struct convoy_error *why)
+{
+    second_done_when_first_was = asked[1].done;
+    on_done(errand, code, why);
+}
+
+Test(manager, a_load_that_comes_during_a_look_waits_for_the_next)
+{
+    uv_work_t held;
+    cr_assert_eq(setenv("UV_THREADPOOL_SIZE", "1", 1), 0);
+    uv_sem_init(&go_on, 0);
+    begin(CONVOY_CONTROL_EXPLICIT, none);
+    convoy_manager_start(manager);
+    cr_assert_eq(uv_queue_work(&loop, &held, hold_thread, held_thread), 0);
+    for (int i = 0; i < 2; i++) {
+        ask(i, CONVOY_ERRAND_LOAD, i == 0 ? "first" : "second", 0);
+        uv_run(&loop, UV_RUN_NOWAIT); /* it is taken, and the look cannot begin */
+        asked[0].errand.done = on_first_done;
+    }
+    uv_sem_post(&go_on);
+    until_done(&asked[0]);
+    until_done(&asked[1]);
+    cr_assert_eq(second_done_when_first_was, 0, "the look had begun when it came");
+    uv_sem_destroy(&go_on);
+    end();
+}
+
 Test(manager, an_unload_takes_it_off_and_only_that)
 {
     begin(CONVOY_CONTROL_EXPLICIT, two);
