@@ -1,8 +1,9 @@
 /* The least that a server of this kind must do with a POST of a JPEG, on bare libmicrohttpd: take the body,
  * decode the pixels with libjpeg-turbo, suspend the connection, have another thread resume it, answer a line.
  * What convoyd's front is measured against, with as many threads and the same libraries.
- *   mhd_least PORT THREADS [echo]     echo: neither decodes nor suspends, and takes a body of any length, which
- *                                     it copies piece by piece over itself */
+ *   mhd_least PORT THREADS [echo]
+ * echo: it neither decodes nor suspends, and takes a body of any length, which it copies piece by piece over
+ * itself. */
 #include <microhttpd.h>
 #include <pthread.h>
 #include <setjmp.h>
