@@ -10,7 +10,7 @@
  * An image's way: convoy_batcher_admit() reserves room in the model's queue (max_queue images) for all images
  * of a request, unless they would wait past their deadline; then images are decoded by the caller and
  * handed over with convoy_batcher_submit(), which reserves rows in a slot, writes and commits them, or parks
- * copies when every slot is in use. done() is called exactly once for each submitted item.
+ * them when every slot is in use. done() is called exactly once for each submitted item.
  *
  * Threads: admit, cancel and submit from any thread; done() is called on the control loop's thread, never
  * under a lock of the batcher; when the item cannot be taken after all (the daemon stops, the model was given
@@ -49,9 +49,10 @@ struct convoy_item {
     float *outputs;       /* room for shape.outputs_per_row floats, written before done() */
     void (*done)(struct convoy_item *item);
     void *context;
-    /* Its row, shape's H x W x C bytes or floats: read, or written by write() where that is set, without a
-     * lock of the batcher; on the caller's thread before submit() returns, or, where the source stays as it
-     * is until done(), on the control loop as well. */
+    /* Its row, shape's H x W x C bytes or floats: read, or written by write() where that is set. Where the
+     * source stays as it is until done(): without the batcher's lock, on the caller's thread before submit()
+     * returns, or on the control loop. Where it does not: before submit() returns, and with the lock held
+     * when no slot is free. */
     const void *source;
     size_t source_bytes;
     void (*write)(const struct convoy_item *item, uint8_t *target); /* NULL: source is copied as it is */

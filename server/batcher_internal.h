@@ -90,7 +90,7 @@ struct model_queue {
     struct convoy_service_time service;
     struct convoy_share share;
     struct convoy_image_cost cost; /* on all lanes */
-    /* Copies that wait for a row, of each priority the oldest first. */
+    /* Images that wait for a row, of each priority the oldest first. */
     struct convoy_item *parked_first[CONVOY_PRIORITIES], *parked_last[CONVOY_PRIORITIES];
 };
 

@@ -83,10 +83,12 @@ static void sweep_and_answer(struct convoy_batcher *batcher, bool everything)
         convoy_batcher_wake_at(batcher, batcher->next_deadline_us);
     for (uint32_t i = 0; i < batcher->lane_count; i++)
         convoy_lane_pump(batcher->lanes[i]);
+    pthread_mutex_unlock(&batcher->lock);
+    convoy_items_done(finished);
+    pthread_mutex_lock(&batcher->lock);
     convoy_batcher_evacuate(batcher);
     convoy_batcher_unpark(batcher);
     pthread_mutex_unlock(&batcher->lock);
-    convoy_items_done(finished);
 }
 
 void convoy_batcher_tick(struct convoy_batcher *batcher)

@@ -100,7 +100,8 @@ static int status_of(int code)
     }
 }
 
-/* A slot is sized for rows of pixels; floats are four times as large. False with refusal set. */
+/* worker.slot_bytes may have room for pixels alone: floats are four times as large. False with refusal set.
+ */
 static bool fits_slot(struct convoy_request *request, const struct convoy_inference *inference)
 {
     uint64_t slot = convoy_batcher_slot_bytes(convoy_supervisor_batcher(request->http->supervisor));

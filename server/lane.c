@@ -392,10 +392,12 @@ uint32_t convoy_lane_collect(struct convoy_lane *lane)
             finish_range(lane, done.slot, done.status, &finished);
     }
     convoy_lane_pump(lane);
+    pthread_mutex_unlock(&lane->batcher->lock);
+    convoy_items_done(finished); /* they do not wait until others' rows are written */
+    pthread_mutex_lock(&lane->batcher->lock);
     convoy_batcher_evacuate(lane->batcher);
     convoy_batcher_unpark(lane->batcher);
     pthread_mutex_unlock(&lane->batcher->lock);
-    convoy_items_done(finished);
     return nonsense;
 }
 

@@ -6,8 +6,9 @@
  * together:
  *   left: rows whose fate is open, and one for the HTTP thread until the connection is suspended. Whoever
  *         brings it to 0 resumes the connection, so a resumption never comes before its suspension.
- *   refs: one for the HTTP side and one for each row whose fate is open. Whoever brings it to 0 frees, so a
- *         request that was given up (a stop) does not pull the memory away under the batcher. */
+ *   refs: one for the HTTP side, one for each row whose fate is open, and one for each thread of the pool
+ * while it works on them. Whoever brings it to 0 frees, so a request that was given up (a stop) does not pull
+ * the memory away under the batcher. */
 #ifndef CONVOY_SERVER_ROWS_H
 #define CONVOY_SERVER_ROWS_H
 

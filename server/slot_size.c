@@ -2,9 +2,8 @@
 
 #include <errno.h>
 
-/* Requests bring pixels, as a rule; float rows get room for a whole batch as well where that costs no more
- * than this. Where a batch of them takes several slots each is a batch of its own, and images wait for slots.
- */
+/* Requests bring pixels, as a rule; of a batch of float rows as many get room as this takes. Where a batch
+ * needs several slots each is a batch of its own, and images wait for slots. */
 #define FLOATS_MOST (4096u * 1024)
 
 static uint64_t elements_of(const struct convoy_model_shape *shape)

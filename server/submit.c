@@ -109,10 +109,17 @@ static uint8_t *address_of(const struct convoy_batcher *batcher, const struct co
     return convoy_channel_rows(lane->channel, (uint32_t)item->slot) + (uint32_t)item->row * stride;
 }
 
-/* So many more rows of the slot are there. */
-static void commit(struct convoy_lane *lane, struct lane_slot *slot, uint32_t rows)
+/* These rows of the slot are there. */
+static void commit(struct convoy_lane *lane, struct lane_slot *slot, const struct row_range *rows)
 {
-    slot->committed += rows;
+    struct row_range all = {0, slot->reserved};
+    slot->committed += rows->rows;
+    /* They may all have ended meanwhile: the control loop frees the slot. */
+    if (slot->committed == slot->reserved && convoy_slot_live(slot, rows) == 0 &&
+        convoy_slot_live(slot, &all) == 0) {
+        lane->batcher->next_deadline_us = convoy_now_us();
+        convoy_batcher_wake_at(lane->batcher, lane->batcher->next_deadline_us);
+    }
     /* Its worker may have died meanwhile: the control loop takes the slot to another. */
     if (!convoy_lane_serves(lane, slot->model) && convoy_batcher_serves(lane->batcher, slot->model))
         convoy_batcher_wake_at(lane->batcher, convoy_now_us());
@@ -127,12 +134,13 @@ static void fill(struct convoy_batcher *batcher, struct convoy_lane *lane, struc
 {
     struct lane_slot *slot = &lane->slots[items[0]->slot];
     uint64_t stride = queue_of(batcher, slot->model)->input_stride[slot->form];
+    struct row_range rows = {(uint32_t)items[0]->row, n};
     uint8_t *target = address_of(batcher, lane, items[0]);
     pthread_mutex_unlock(&batcher->lock);
     for (uint32_t i = 0; i < n; i++)
         write_row(items[i], target + i * stride);
     pthread_mutex_lock(&batcher->lock);
-    commit(lane, slot, n);
+    commit(lane, slot, &rows);
 }
 
 bool convoy_item_keep_row(struct convoy_item *item, const uint8_t *row, uint64_t stride)
@@ -238,22 +246,26 @@ static bool parked_before(const struct convoy_batcher *batcher, const struct con
     return a->model->number < b->model->number;
 }
 
-/* The parked images that are next: those of one kind that come before all others, UNPARK_MOST at most, behind
- * passed unless that is NULL. How many they are; 0 when none is left. */
-static uint32_t next_parked(const struct convoy_batcher *batcher, const struct convoy_item *passed,
-                            struct convoy_item **items)
+/* The parked images that are next, if there is a row for the first: those of one kind that come before all
+ * others, UNPARK_MOST at most. A model that finds none is passed over: another may have an open slot. How
+ * many they are. */
+static uint32_t next_parked(struct convoy_batcher *batcher, struct convoy_item **items)
 {
     struct convoy_item *best = NULL, *second = NULL;
-    for (uint32_t i = 0; i < batcher->model_count; i++) {
-        struct convoy_item *item = next_parked_of(&batcher->queues[i]);
-        if (item == NULL || (passed != NULL && !parked_before(batcher, passed, item)))
-            continue;
-        if (best == NULL || parked_before(batcher, item, best)) {
-            second = best;
-            best = item;
-        } else if (second == NULL || parked_before(batcher, item, second)) {
-            second = item;
+    for (const struct convoy_item *passed = NULL;; passed = best, best = second = NULL) {
+        for (uint32_t i = 0; i < batcher->model_count; i++) {
+            struct convoy_item *item = next_parked_of(&batcher->queues[i]);
+            if (item == NULL || (passed != NULL && !parked_before(batcher, passed, item)))
+                continue;
+            if (best == NULL || parked_before(batcher, item, best)) {
+                second = best;
+                best = item;
+            } else if (second == NULL || parked_before(batcher, item, second)) {
+                second = item;
+            }
         }
+        if (best == NULL || convoy_batcher_choose_lane(batcher, best) != NULL)
+            break;
     }
     uint32_t n = 0;
     for (struct convoy_item *item = best; item != NULL && n < UNPARK_MOST; item = item->next) {
@@ -268,18 +280,13 @@ static uint32_t next_parked(const struct convoy_batcher *batcher, const struct c
 void convoy_batcher_unpark(struct convoy_batcher *batcher)
 {
     struct convoy_item *items[UNPARK_MOST];
-    const struct convoy_item *passed = NULL;
     struct convoy_lane *lane;
     uint32_t n;
-    while ((n = next_parked(batcher, passed, items)) > 0) {
-        uint32_t got = reserve(batcher, items, n, &lane);
-        /* A model that finds no row is passed over: another may have an open slot. */
-        passed = got > 0 ? NULL : items[0];
-        for (uint32_t i = 0; i < got; i++)
+    while ((n = next_parked(batcher, items)) > 0 && (n = reserve(batcher, items, n, &lane)) > 0) {
+        for (uint32_t i = 0; i < n; i++)
             convoy_item_unlink_parked(queue_of(batcher, items[i]->model), items[i]);
-        if (got > 0)
-            fill(batcher, lane, items, got);
-        for (uint32_t i = 0; i < got; i++)
+        fill(batcher, lane, items, n);
+        for (uint32_t i = 0; i < n; i++)
             convoy_item_forget_row(items[i]); /* this thread alone ends items */
     }
 }

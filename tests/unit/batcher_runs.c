@@ -2,6 +2,7 @@
 #include "batcher_two_lanes.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 
 static int written[ITEMS];
@@ -201,6 +202,46 @@ Test(batcher_runs, a_run_whose_model_is_gone_is_answered_whole)
         collect();
     }
     cr_assert(convoy_batcher_model_idle(p.batcher, &p.models[0]), "something of the run is still counted");
+    end();
+}
+
+/* The deadline passes while the row is written, and somebody else finds no slot free. */
+static void write_late(const struct convoy_item *item, uint8_t *target)
+{
+    write_index(item, target);
+    if (item != &p.items[0])
+        return;
+    while (convoy_now_us() <= item->deadline_us)
+        ;
+    convoy_batcher_tick(p.batcher);
+    submit_for(5, 1, UINT64_MAX, false);
+}
+
+Test(batcher_runs, a_slot_whose_images_end_while_they_are_written_goes_to_who_waits)
+{
+    uint32_t slot;
+    struct convoy_item *items[2];
+    begin(1, 1, 1000000);
+    for (int i = 0; i < 2; i++) {
+        items[i] = &p.items[i];
+        *items[i] = (struct convoy_item){.model = &p.models[0],
+                                         .deadline_us = convoy_now_us() + 2000,
+                                         .outputs = p.outputs[i],
+                                         .write = write_late,
+                                         .source_stays = true,
+                                         .done = on_done};
+    }
+    cr_assert_eq(admit(0, 2), 0);
+    convoy_batcher_submit(p.batcher, items, 2);
+    cr_assert(p.items[0].status == -ETIMEDOUT && p.items[1].status == -ETIMEDOUT);
+    struct pollfd timer = {.fd = convoy_batcher_timer(p.batcher), .events = POLLIN};
+    cr_assert_eq(poll(&timer, 1, 5000), 1, "nobody looks after the slot");
+    convoy_batcher_tick(p.batcher);
+    cr_assert_eq(take(&slot), 1, "who waits does not get it");
+    answer(slot);
+    collect();
+    assert_answered(5, 6);
+    cr_assert(convoy_batcher_model_idle(p.batcher, &p.models[0]));
     end();
 }
 

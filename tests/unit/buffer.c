@@ -13,6 +13,7 @@ Test(buffer, a_large_one_is_kept_for_the_next_that_fits)
     memset(buffer, 1, 3 * MIB);
     convoy_buffer_free(buffer);
     cr_assert_null(convoy_buffer_kept(4 * MIB + 65536), "it is not as large");
+    cr_assert_null(convoy_buffer_kept(MIB / 2), "it is much too large");
     cr_assert_eq(convoy_buffer_new(2 * MIB), buffer);
     cr_assert_null(convoy_buffer_kept(2 * MIB), "it was given to two");
     convoy_buffer_free(buffer);
@@ -26,12 +27,12 @@ Test(buffer, the_smallest_that_fits_is_taken)
     convoy_buffer_free(small);
     convoy_buffer_free(large);
     cr_assert_eq(convoy_buffer_kept(2 * MIB), middle);
-    cr_assert_eq(convoy_buffer_kept(2 * MIB), large);
-    cr_assert_null(convoy_buffer_kept(2 * MIB));
+    cr_assert_null(convoy_buffer_kept(1 * MIB + MIB / 2), "the large one is more than four times as large");
+    cr_assert_eq(convoy_buffer_kept(3 * MIB), large);
     cr_assert_eq(convoy_buffer_kept(1 * MIB), small);
-    free(large); /* memory of malloc() */
-    free(small);
-    free(middle);
+    convoy_buffer_free(large);
+    convoy_buffer_free(small);
+    convoy_buffer_free(middle);
 }
 
 Test(buffer, small_ones_are_not_kept)
@@ -43,30 +44,70 @@ Test(buffer, small_ones_are_not_kept)
     convoy_buffer_free(NULL);
 }
 
-Test(buffer, so_much_is_kept_and_no_more)
+/* Takes all that are kept and fit; returns how many bytes they have. */
+static size_t take_all(size_t bytes, void **buffers, int *n)
 {
-    void *buffers[16];
-    for (int i = 0; i < 16; i++)
-        buffers[i] = convoy_buffer_new(8 * MIB - 65536);
-    for (int i = 0; i < 16; i++)
-        convoy_buffer_free(buffers[i]);
     size_t kept = 0;
-    void *buffer;
-    while ((buffer = convoy_buffer_kept(MIB)) != NULL) {
-        kept += malloc_usable_size(buffer);
-        free(buffer);
-    }
-    cr_assert_leq(kept, CONVOY_BUFFERS_KEPT);
-    cr_assert_gt(kept, CONVOY_BUFFERS_KEPT / 2);
+    for (*n = 0; (buffers[*n] = convoy_buffer_kept(bytes)) != NULL; ++*n)
+        kept += malloc_usable_size(buffers[*n]);
+    return kept;
 }
 
-Test(buffer, what_is_taken_makes_room_for_others)
+Test(buffer, so_much_is_kept_and_no_more)
 {
-    for (int i = 0; i < 100; i++)
-        convoy_buffer_free(convoy_buffer_new(8 * MIB));
+    void *buffers[32], *more[32];
+    int n;
+    for (int i = 0; i < 16; i++)
+        buffers[i] = malloc(8 * MIB - 65536);
+    for (int i = 0; i < 16; i++)
+        convoy_buffer_free(buffers[i]);
+    size_t kept = take_all(7 * MIB, buffers, &n);
+    cr_assert_leq(kept, CONVOY_BUFFERS_KEPT);
+    cr_assert_gt(kept, CONVOY_BUFFERS_KEPT / 2);
+    /* While those are lent, there is room for no others. */
+    for (int i = 0; i < 16; i++)
+        more[i] = malloc(8 * MIB - 65536);
+    for (int i = 0; i < 16; i++)
+        convoy_buffer_free(more[i]);
+    cr_assert_leq(take_all(7 * MIB, more, &n), CONVOY_BUFFERS_KEPT - kept);
+    for (int i = 0; i < n; i++)
+        convoy_buffer_free(more[i]);
+    for (int i = 0; i < 7; i++)
+        convoy_buffer_free(buffers[i]);
+    cr_assert_geq(take_all(7 * MIB, buffers, &n), 7 * (8 * MIB - 65536), "they are not kept again");
+}
+
+Test(buffer, what_lies_idle_makes_room)
+{
+    void *buffers[300];
+    int n;
+    for (int i = 0; i < 300; i++)
+        buffers[i] = malloc(MIB / 4);
+    for (int i = 0; i < 300; i++)
+        convoy_buffer_free(buffers[i]);
+    cr_assert_gt(take_all(MIB / 4, buffers, &n), CONVOY_BUFFERS_KEPT / 2, "the place is taken");
+    for (int i = 0; i < n; i++)
+        convoy_buffer_free(buffers[i]);
+    convoy_buffer_free(malloc(8 * MIB));
+    cr_assert_null(convoy_buffer_kept(8 * MIB), "what was used just now had to go");
+    for (int i = 0; i < 300; i++)
+        convoy_buffer_free(malloc(8 * MIB));
     void *buffer = convoy_buffer_kept(8 * MIB);
+    cr_assert_not_null(buffer, "what nobody uses is in its place for ever");
+    convoy_buffer_free(buffer);
+}
+
+Test(buffer, one_that_was_lent_and_grew_is_kept_as_it_is)
+{
+    convoy_buffer_free(malloc(MIB));
+    char *buffer = convoy_buffer_kept(MIB);
     cr_assert_not_null(buffer);
-    free(buffer);
+    buffer = convoy_buffer_grow(buffer, 4 * MIB);
+    cr_assert_null(convoy_buffer_kept(MIB), "it is somebody's");
+    memset(buffer, 1, 4 * MIB);
+    convoy_buffer_free(buffer);
+    cr_assert_eq(convoy_buffer_kept(4 * MIB), buffer);
+    convoy_buffer_free(buffer);
 }
 
 Test(buffer, growing_copies_only_when_it_must)
