@@ -77,6 +77,23 @@ Test(buffer, so_much_is_kept_and_no_more)
     cr_assert_geq(take_all(7 * MIB, buffers, &n), 7 * (8 * MIB - 65536), "they are not kept again");
 }
 
+Test(buffer, what_is_lent_stays_however_long)
+{
+    void *buffers[32];
+    int n;
+    for (int i = 0; i < 16; i++)
+        buffers[i] = malloc(8 * MIB);
+    for (int i = 0; i < 16; i++)
+        convoy_buffer_free(buffers[i]);
+    take_all(8 * MIB, buffers, &n);
+    for (int i = 0; i < 1000; i++)
+        convoy_buffer_free(malloc(8 * MIB));
+    for (int i = 0; i < n; i++)
+        memset(buffers[i], i, 8 * MIB); /* a fault where it was freed */
+    for (int i = 0; i < n; i++)
+        convoy_buffer_free(buffers[i]);
+}
+
 Test(buffer, what_lies_idle_makes_room)
 {
     void *buffers[300];
