@@ -116,15 +116,17 @@ Test(buffer, what_lies_idle_makes_room)
 
 Test(buffer, one_that_was_lent_and_grew_is_kept_as_it_is)
 {
-    convoy_buffer_free(malloc(MIB));
-    char *buffer = convoy_buffer_kept(MIB);
-    cr_assert_not_null(buffer);
-    buffer = convoy_buffer_grow(buffer, 4 * MIB);
-    cr_assert_null(convoy_buffer_kept(MIB), "it is somebody's");
-    memset(buffer, 1, 4 * MIB);
-    convoy_buffer_free(buffer);
-    cr_assert_eq(convoy_buffer_kept(4 * MIB), buffer);
-    convoy_buffer_free(buffer);
+    for (int i = 0; i < 200; i++) {
+        convoy_buffer_free(malloc(MIB));
+        char *buffer = convoy_buffer_kept(MIB);
+        cr_assert_not_null(buffer, "after %d that grew there is no room for others", i);
+        buffer = convoy_buffer_grow(buffer, 5 * MIB);
+        memset(buffer, 1, 5 * MIB);
+        convoy_buffer_free(buffer);
+        buffer = convoy_buffer_kept(5 * MIB);
+        cr_assert_not_null(buffer);
+        free(convoy_buffer_grow(buffer, 7 * MIB)); /* nobody's any more */
+    }
 }
 
 Test(buffer, growing_copies_only_when_it_must)
