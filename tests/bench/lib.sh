@@ -5,6 +5,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 build=${CONVOY_BUILD:-build}
 # What a pack brings along (tests/gpu/pack.sh) goes before what the machine has.
 [ ! -x "$build/bin/wrk" ] || PATH=$(cd "$build/bin" && pwd):$PATH
+# One device is measured; devices.sh, which measures two, does without this file.
+export CUDA_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES:-0}
 # The system's own Python has Pillow on Debian; elsewhere the one in PATH may.
 python=/usr/bin/python3
 "$python" -c 'import PIL' 2>/dev/null || python=$(command -v python3)

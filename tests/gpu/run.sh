@@ -5,6 +5,8 @@ set -uo pipefail
 cd "$(dirname "$0")/../.." || exit
 [ -x "${1:-}/bin/convoyd" ] || { echo "run.sh: name the folder that tests/gpu/pack.sh made" >&2; exit 2; }
 pack=$(cd "$1" && pwd)
+# Where there are several GPUs: but for the step devices, which names its own, these are tests of one.
+export CUDA_VISIBLE_DEVICES=0
 failed=()
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT

@@ -5,6 +5,7 @@
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh"
 
+export CUDA_VISIBLE_DEVICES=0 # what requests cost is counted for one device
 needs_cuda
 model=cifar10-convnet
 image=models/samples/ship.jpg

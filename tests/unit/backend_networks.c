@@ -425,7 +425,7 @@ Test(backend_networks, refusals_name_the_node_or_the_device)
     struct convoy_error error;
     struct convoy_device *none = NULL;
     struct convoy_device_info device_info;
-    cr_assert_eq(backend->open(1, &(struct convoy_open_options){.streams = 1}, &none, &device_info, &error),
+    cr_assert_eq(backend->open(99, &(struct convoy_open_options){.streams = 1}, &none, &device_info, &error),
                  -ENODEV);
 
     struct convoy_graph *graph = classifier();
