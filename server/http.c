@@ -21,9 +21,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* libmicrohttpd's memory of a connection holds the header, its table of it, and the answer's header. Half of
- * it takes what is received: 14 KiB at a time, a float tensor of 3 x 32 x 32 at once, as it ships. */
-#define HEADER_OVERHEAD 12288
+/* libmicrohttpd's memory of a connection holds the header, its table of it, and the answer's header. */
+#define HEADER_OVERHEAD 4096
 
 /* More threads than that do not decode faster than images come in. */
 #define DECODE_THREADS_MAX 64

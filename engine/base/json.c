@@ -298,8 +298,7 @@ int convoy_json_object(const struct convoy_json *object, const char *key, struct
     size_t before = strlen(object->path), length = strlen(key), dot = before > 0;
     if (before + dot + length >= sizeof inside->path)
         return convoy_fail(error, -EINVAL, "%s: '%s' is nested too deep", object->file, key);
-    if (inside != object)
-        memcpy(inside->path, object->path, before);
+    memmove(inside->path, object->path, before); /* inside may be object */
     if (dot > 0)
         inside->path[before] = '.';
     memcpy(inside->path + before + dot, key, length + 1);

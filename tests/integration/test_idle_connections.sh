@@ -32,7 +32,7 @@ until_true 20 all_there || fail "the daemon has only $(descriptors) descriptors"
 
 per_connection=$((($(resident) - small) * 1024 / count))
 echo "$count idle connections take $per_connection bytes each"
-# Their buffer is http.max_header_bytes and 12 KiB, of which an idle connection touches about half.
+# Their buffer is http.max_header_bytes and 4 KiB, of which an idle connection touches two or three pages.
 [[ $build == *san* ]] || [ $per_connection -lt 20000 ] || fail "that is too much"
 
 echo "Beside them it serves."
