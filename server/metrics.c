@@ -223,9 +223,10 @@ void convoy_metrics_label(char *text, size_t capacity, const char *name, const c
         return;
     if (used > 0)
         text[used++] = ',';
-    memcpy(text + used, name, length);
-    memcpy(text + used + length, "=\"", 2);
-    used += length + 2;
+    memcpy(text + used, name, length + 1);
+    used += length;
+    text[used++] = '=';
+    text[used++] = '"';
     while (left > 0) {
         char escape[2] = {'\\', *value == '\n' ? 'n' : *value};
         size_t taken = convoy_utf8_character(value, left), written = taken;
