@@ -122,7 +122,7 @@ until_tuned() {
 }
 
 # drive URL CONNECTIONS SECONDS: prints "requests-a-second p50-us p99-us errors". A request is $IMAGE, or a form of
-# $PER_REQUEST of it. $WRK_THREADS drive it, unless that is set a quarter of the cores, two at least.
+# $PER_REQUEST of it. $WRK_THREADS threads of wrk send it: without that a quarter of the cores, two at least.
 drive() {
   local threads=${WRK_THREADS:-$(($(nproc) / 4))}
   [ "$threads" -ge 2 ] || threads=2

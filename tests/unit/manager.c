@@ -118,6 +118,18 @@ static void nudge(void)
     cr_assert_eq(it->code, -ENOENT);
 }
 
+/* Asks for the model, has it loaded, and waits for the answer. */
+static struct convoy_model *serve(int number, const char *name)
+{
+    struct asked *it = ask(number, CONVOY_ERRAND_LOAD, name, 0);
+    struct convoy_model *model = until_state(name, CONVOY_MODEL_LOADING);
+    become_ready(model);
+    nudge();
+    cr_assert_eq(it->done, 1);
+    cr_assert_eq(it->code, 0);
+    return model;
+}
+
 static const char *const two[] = {"a/1", "b/1", NULL}, *const none[] = {NULL};
 
 Test(manager, what_is_asked_before_the_loop_turns_is_done_when_it_does)
@@ -159,11 +171,7 @@ Test(manager, a_load_that_fails_says_why_and_can_be_asked_for_again)
     cr_assert_eq(it->done, 1);
     cr_assert_eq(it->code, -EINVAL);
     cr_assert_not_null(strstr(it->sentence, "it is a poem"), "%s", it->sentence);
-    it = ask(1, CONVOY_ERRAND_LOAD, "a", 0);
-    become_ready(until_state("a", CONVOY_MODEL_LOADING));
-    nudge();
-    cr_assert_eq(it->code, 0);
-    cr_assert_eq(it->done, 1);
+    serve(1, "a");
     end();
 }
 
@@ -173,11 +181,7 @@ Test(manager, a_load_looks_for_what_is_new)
     convoy_manager_start(manager);
     cr_assert_null(model_of("late"));
     folder_write(&folder, "late/3/model.onnx", "a network");
-    struct asked *it = ask(0, CONVOY_ERRAND_LOAD, "late", 0);
-    become_ready(until_state("late", CONVOY_MODEL_LOADING));
-    nudge();
-    cr_assert_eq(it->code, 0);
-    cr_assert_eq(it->done, 1);
+    serve(0, "late");
     end();
 }
 
@@ -252,12 +256,8 @@ Test(manager, an_unload_takes_it_off_and_only_that)
 {
     begin(CONVOY_CONTROL_EXPLICIT, two);
     convoy_manager_start(manager);
-    ask(0, CONVOY_ERRAND_LOAD, "a", 0);
-    ask(1, CONVOY_ERRAND_LOAD, "b", 0);
-    become_ready(until_state("a", CONVOY_MODEL_LOADING));
-    become_ready(until_state("b", CONVOY_MODEL_LOADING));
-    nudge();
-    cr_assert(asked[0].done == 1 && asked[1].done == 1);
+    serve(0, "a");
+    serve(1, "b");
     until_done(ask(2, CONVOY_ERRAND_UNLOAD, "a", 0));
     cr_assert_eq(asked[2].code, 0);
     until_state("a", CONVOY_MODEL_UNLOADED);
@@ -269,9 +269,7 @@ Test(manager, a_model_that_is_held_stays_until_it_is_let_go)
 {
     begin(CONVOY_CONTROL_EXPLICIT, two);
     convoy_manager_start(manager);
-    ask(0, CONVOY_ERRAND_LOAD, "a", 0);
-    struct convoy_model *model = until_state("a", CONVOY_MODEL_LOADING);
-    become_ready(model);
+    struct convoy_model *model = serve(0, "a");
     convoy_model_hold(model);
     until_done(ask(1, CONVOY_ERRAND_UNLOAD, "a", 0));
     until_state("a", CONVOY_MODEL_UNLOADING);
@@ -341,9 +339,7 @@ Test(manager, a_folder_that_cannot_be_read_changes_nothing)
 {
     begin(CONVOY_CONTROL_EXPLICIT, two);
     convoy_manager_start(manager);
-    ask(0, CONVOY_ERRAND_LOAD, "a", 0);
-    become_ready(until_state("a", CONVOY_MODEL_LOADING));
-    nudge();
+    serve(0, "a");
     char moved[100];
     snprintf(moved, sizeof moved, "%s-away", folder.path);
     cr_assert_eq(rename(folder.path, moved), 0);
