@@ -1,7 +1,8 @@
 /* A network, or its beginning, in one launch: what kernels.h is for single layers.
  *
  * One block, or a cluster of blocks on neighbouring multiprocessors, takes an image through all layers;
- * activations never leave the chip. kernels/whole_net.cuh says how. Conventions are those of kernels.h. */
+ * activations never leave the chip. kernels/whole_net/whole_net.cuh says how. Conventions are those of
+ * kernels.h. */
 #ifndef CONVOY_KERNELS_WHOLE_NET_H
 #define CONVOY_KERNELS_WHOLE_NET_H
 

@@ -1,4 +1,4 @@
-#include "client/bench.h"
+#include "client/commands/bench.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -7,11 +7,11 @@
 #include <sys/random.h>
 #include <time.h>
 
-#include "client/clock.h"
-#include "client/failure.h"
-#include "client/http.h"
-#include "client/statistics.h"
-#include "client/terminal.h"
+#include "client/lib/failure.h"
+#include "client/lib/http.h"
+#include "client/stats/statistics.h"
+#include "client/term/clock.h"
+#include "client/term/terminal.h"
 
 #define STACK_BYTES ((size_t)256 << 10)
 #define PROGRESS_S  0.25

@@ -2,8 +2,8 @@
 #ifndef CONVOY_CLIENT_BENCH_H
 #define CONVOY_CLIENT_BENCH_H
 
-#include "client/command.h"
-#include "client/form.h"
+#include "client/commands/command.h"
+#include "client/lib/form.h"
 
 struct convoy_bench_arguments {
     struct convoy_common common;

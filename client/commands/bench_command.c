@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/bench.h"
-#include "client/failure.h"
-#include "client/file.h"
-#include "client/folder.h"
-#include "client/statistics.h"
+#include "client/commands/bench.h"
+#include "client/data/folder.h"
+#include "client/lib/failure.h"
+#include "client/lib/file.h"
+#include "client/stats/statistics.h"
 
 /* What all images may take together in memory; more variety would not change a measurement. */
 #define IMAGES_BYTES_MAX ((size_t)1 << 30)

@@ -1,5 +1,5 @@
 /* `convoy classify FILE...`: the files travel in one request, in order. */
-#include "client/classify.h"
+#include "client/commands/classify.h"
 
 #include <cjson/cJSON.h>
 #include <errno.h>
@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/failure.h"
-#include "client/file.h"
-#include "client/layers.h"
-#include "client/terminal.h"
+#include "client/lib/failure.h"
+#include "client/lib/file.h"
+#include "client/stats/layers.h"
+#include "client/term/terminal.h"
 
 #define BAR_CELLS 24
 

@@ -2,7 +2,7 @@
 #ifndef CONVOY_CLIENT_CLASSIFY_H
 #define CONVOY_CLIENT_CLASSIFY_H
 
-#include "client/command.h"
+#include "client/commands/command.h"
 
 struct convoy_classify_arguments {
     struct convoy_common common;

@@ -1,4 +1,4 @@
-#include "client/command.h"
+#include "client/commands/command.h"
 
 #include <errno.h>
 #include <math.h>
@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/failure.h"
-#include "client/terminal.h"
+#include "client/lib/failure.h"
+#include "client/term/terminal.h"
 
 #define DEFAULT_URL "http://127.0.0.1:8080"
 

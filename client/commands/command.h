@@ -4,7 +4,7 @@
 
 #include <getopt.h>
 
-#include "client/convoy.h"
+#include "client/lib/convoy.h"
 
 enum convoy_exit {
     CONVOY_EXIT_OK = 0,

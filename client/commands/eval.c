@@ -1,4 +1,4 @@
-#include "client/eval.h"
+#include "client/commands/eval.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -7,9 +7,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "client/clock.h"
-#include "client/failure.h"
-#include "client/terminal.h"
+#include "client/lib/failure.h"
+#include "client/term/clock.h"
+#include "client/term/terminal.h"
 
 #define PATIENCE_S 60
 

@@ -2,10 +2,10 @@
 #ifndef CONVOY_CLIENT_EVAL_H
 #define CONVOY_CLIENT_EVAL_H
 
-#include "client/command.h"
-#include "client/data_set.h"
-#include "client/layers.h"
-#include "client/score.h"
+#include "client/commands/command.h"
+#include "client/data/data_set.h"
+#include "client/stats/layers.h"
+#include "client/stats/score.h"
 
 struct convoy_eval_arguments {
     struct convoy_common common;

@@ -2,8 +2,8 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "client/eval.h"
-#include "client/failure.h"
+#include "client/commands/eval.h"
+#include "client/lib/failure.h"
 
 static const char help[] =
     "Usage: convoy eval [OPTION]... PATH\n"

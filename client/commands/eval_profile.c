@@ -1,7 +1,7 @@
 /* The layers' times of `convoy eval`. */
 #include <stdio.h>
 
-#include "client/eval.h"
+#include "client/commands/eval.h"
 
 void convoy_eval_profile(const struct convoy_eval_arguments *arguments, struct convoy_client *client,
                          const struct convoy_image *images, size_t count, struct convoy_eval_result *result)

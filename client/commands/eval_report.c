@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client/eval.h"
-#include "client/statistics.h"
-#include "client/terminal.h"
+#include "client/commands/eval.h"
+#include "client/stats/statistics.h"
+#include "client/term/terminal.h"
 
 /* A wider matrix fits no terminal: the most frequent mistakes are listed in its place. */
 #define MATRIX_CLASSES 20

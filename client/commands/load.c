@@ -1,5 +1,5 @@
 /* `convoy load` and `convoy unload`: which models a server serves. */
-#include "client/load.h"
+#include "client/commands/load.h"
 
 #include <curl/curl.h>
 #include <errno.h>
@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/document.h"
-#include "client/failure.h"
-#include "client/terminal.h"
+#include "client/lib/document.h"
+#include "client/lib/failure.h"
+#include "client/term/terminal.h"
 
 /* A server tries for minutes where loading kills its worker, and many models may come before this one. */
 #define DEFAULT_TIMEOUT_S 600

@@ -2,8 +2,8 @@
 #ifndef CONVOY_CLIENT_LOAD_H
 #define CONVOY_CLIENT_LOAD_H
 
-#include "client/command.h"
-#include "client/http.h"
+#include "client/commands/command.h"
+#include "client/lib/http.h"
 
 struct convoy_load_arguments {
     struct convoy_common common; /* model: the operand */

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client/command.h"
+#include "client/commands/command.h"
 
 struct command {
     const char *name;

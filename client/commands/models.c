@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client/answer.h"
-#include "client/command.h"
-#include "client/failure.h"
-#include "client/terminal.h"
+#include "client/commands/command.h"
+#include "client/lib/answer.h"
+#include "client/lib/failure.h"
+#include "client/term/terminal.h"
 
 static const char help[] =
     "Usage: convoy models [OPTION]...\n"

@@ -1,13 +1,13 @@
 /* `convoy stats`: what a server has counted since its start. */
-#include "client/stats.h"
+#include "client/commands/stats.h"
 
 #include <curl/curl.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/failure.h"
-#include "client/http.h"
+#include "client/lib/failure.h"
+#include "client/lib/http.h"
 
 #define PATIENCE_MS 30000L
 

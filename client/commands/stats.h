@@ -2,9 +2,9 @@
 #ifndef CONVOY_CLIENT_STATS_H
 #define CONVOY_CLIENT_STATS_H
 
-#include "client/command.h"
-#include "client/model_stats.h"
-#include "client/terminal.h"
+#include "client/commands/command.h"
+#include "client/stats/model_stats.h"
+#include "client/term/terminal.h"
 
 struct convoy_stats_arguments {
     struct convoy_common common; /* model: NULL for all of them */

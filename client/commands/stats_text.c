@@ -4,7 +4,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "client/stats.h"
+#include "client/commands/stats.h"
 
 /* Of numbers and times; counts of 2^64 make rates of 48 digits. */
 #define CELL_BYTES 64

@@ -1,15 +1,15 @@
 /* `convoy top`: asks for the metrics again and again, and shows what happened in between. */
-#include "client/top.h"
+#include "client/commands/top.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "client/clock.h"
-#include "client/failure.h"
-#include "client/http.h"
-#include "client/screen.h"
+#include "client/lib/failure.h"
+#include "client/lib/http.h"
+#include "client/term/clock.h"
+#include "client/term/screen.h"
 
 #define PATIENCE_MS 3000L
 

@@ -4,9 +4,9 @@
 
 #include <time.h>
 
-#include "client/command.h"
-#include "client/snapshot.h"
-#include "client/terminal.h"
+#include "client/commands/command.h"
+#include "client/stats/snapshot.h"
+#include "client/term/terminal.h"
 
 struct convoy_top_arguments {
     struct convoy_common common;

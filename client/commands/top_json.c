@@ -2,7 +2,7 @@
 #include <cjson/cJSON.h>
 #include <math.h>
 
-#include "client/top.h"
+#include "client/commands/top.h"
 
 /* Not known is null: cJSON prints NaN so. */
 static void add_rate(cJSON *object, const char *name, const struct convoy_top_view *view, double count)

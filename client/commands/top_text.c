@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "client/top.h"
+#include "client/commands/top.h"
 
 /* A cell of numbers, right-aligned behind two spaces. */
 #define CELL_BYTES 32

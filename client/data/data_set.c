@@ -1,4 +1,4 @@
-#include "client/data_set.h"
+#include "client/data/data_set.h"
 
 #include <archive.h>
 #include <archive_entry.h>
@@ -8,11 +8,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "client/failure.h"
-#include "client/file.h"
-#include "client/folder.h"
-#include "client/idx.h"
-#include "client/png.h"
+#include "client/data/folder.h"
+#include "client/data/idx.h"
+#include "client/data/png.h"
+#include "client/lib/failure.h"
+#include "client/lib/file.h"
 
 #define READ_BYTES      ((size_t)64 << 10)
 #define ENTRY_BYTES_MAX ((int64_t)1 << 30)

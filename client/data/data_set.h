@@ -3,7 +3,7 @@
 #ifndef CONVOY_CLIENT_DATA_SET_H
 #define CONVOY_CLIENT_DATA_SET_H
 
-#include "client/convoy.h"
+#include "client/lib/convoy.h"
 
 struct convoy_data_set;
 

@@ -1,4 +1,4 @@
-#include "client/folder.h"
+#include "client/data/folder.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "client/failure.h"
+#include "client/lib/failure.h"
 
 #define DEPTH_MAX 32
 

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-#include "client/convoy.h"
+#include "client/lib/convoy.h"
 
 struct convoy_paths {
     char **paths;

@@ -1,4 +1,4 @@
-#include "client/idx.h"
+#include "client/data/idx.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -6,7 +6,7 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "client/failure.h"
+#include "client/lib/failure.h"
 
 #define UNSIGNED_BYTES 8
 #define SIDE_MAX       65535

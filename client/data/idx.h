@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#include "client/convoy.h"
+#include "client/lib/convoy.h"
 
 /* Images and their labels. */
 struct convoy_idx {

@@ -1,4 +1,4 @@
-#include "client/png.h"
+#include "client/data/png.h"
 
 #include <errno.h>
 #include <stdlib.h>

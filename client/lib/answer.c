@@ -1,12 +1,12 @@
-#include "client/answer.h"
+#include "client/lib/answer.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/document.h"
-#include "client/failure.h"
+#include "client/lib/document.h"
+#include "client/lib/failure.h"
 
 /* The strings of an answer are those of its document. */
 struct own_answer {

@@ -3,7 +3,7 @@
 #ifndef CONVOY_CLIENT_ANSWER_H
 #define CONVOY_CLIENT_ANSWER_H
 
-#include "client/http.h"
+#include "client/lib/http.h"
 
 /* The answer to a request of images images. 0, -EREMOTEIO (the server's error is in failure), -EPROTO (this
  * is no convoyd's answer) or -ENOMEM. */

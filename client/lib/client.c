@@ -3,12 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/answer.h"
-#include "client/convoy.h"
-#include "client/failure.h"
-#include "client/file.h"
-#include "client/form.h"
-#include "client/http.h"
+#include "client/lib/answer.h"
+#include "client/lib/convoy.h"
+#include "client/lib/failure.h"
+#include "client/lib/file.h"
+#include "client/lib/form.h"
+#include "client/lib/http.h"
 
 #define MODELS_MS 30000L
 

@@ -1,10 +1,10 @@
-#include "client/document.h"
+#include "client/lib/document.h"
 
 #include <errno.h>
 #include <math.h>
 #include <string.h>
 
-#include "client/failure.h"
+#include "client/lib/failure.h"
 
 int convoy_document_not_ours(const struct convoy_response *response, const char *what,
                              struct convoy_failure *failure)

@@ -5,7 +5,7 @@
 
 #include <cjson/cJSON.h>
 
-#include "client/http.h"
+#include "client/lib/http.h"
 
 /* Reads the whole answer as a JSON object, whatever its status. 0 (*document is for cJSON_Delete) or -EPROTO.
  */

@@ -1,4 +1,4 @@
-#include "client/failure.h"
+#include "client/lib/failure.h"
 
 #include <stdarg.h>
 #include <stdio.h>

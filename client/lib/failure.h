@@ -2,7 +2,7 @@
 #ifndef CONVOY_CLIENT_FAILURE_H
 #define CONVOY_CLIENT_FAILURE_H
 
-#include "client/convoy.h"
+#include "client/lib/convoy.h"
 
 /* Puts a sentence into failure (may be NULL), clears the rest of it and gives code, so that callers write
  * `return convoy_fail_with(failure, -EINVAL, "...", ...)`. A sentence that is too long is cut. */

@@ -1,4 +1,4 @@
-#include "client/file.h"
+#include "client/lib/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "client/failure.h"
+#include "client/lib/failure.h"
 
 #define FILE_BYTES_MAX ((size_t)1 << 30)
 

@@ -2,7 +2,7 @@
 #ifndef CONVOY_CLIENT_FILE_H
 #define CONVOY_CLIENT_FILE_H
 
-#include "client/convoy.h"
+#include "client/lib/convoy.h"
 
 /* Reads path ("-" is standard input) to its end, at most 1 GiB. *bytes is for free(), and never NULL after
  * success. 0 or a negative errno with a sentence that names the file. */

@@ -1,4 +1,4 @@
-#include "client/form.h"
+#include "client/lib/form.h"
 
 #include <curl/curl.h>
 #include <errno.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "client/failure.h"
+#include "client/lib/failure.h"
 
 #define BOUNDARY_BYTES 40
 

@@ -3,7 +3,7 @@
 #ifndef CONVOY_CLIENT_FORM_H
 #define CONVOY_CLIENT_FORM_H
 
-#include "client/convoy.h"
+#include "client/lib/convoy.h"
 
 struct convoy_request {
     char *path;       /* "/classify?..." */

@@ -1,4 +1,4 @@
-#include "client/http.h"
+#include "client/lib/http.h"
 
 #include <curl/curl.h>
 #include <errno.h>
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/failure.h"
+#include "client/lib/failure.h"
 
 /* 1,024 images with 1,000 classes each are some 80 MB; what is much longer is no convoyd's answer. */
 #define ANSWER_BYTES_MAX ((size_t)256 << 20)

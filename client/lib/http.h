@@ -3,8 +3,8 @@
 #ifndef CONVOY_CLIENT_HTTP_H
 #define CONVOY_CLIENT_HTTP_H
 
-#include "client/convoy.h"
-#include "client/form.h"
+#include "client/lib/convoy.h"
+#include "client/lib/form.h"
 
 struct convoy_http;
 

@@ -1,10 +1,10 @@
-#include "client/exposition.h"
+#include "client/stats/exposition.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/failure.h"
+#include "client/lib/failure.h"
 
 /* What the reading grows; labels are found by their index until it is done, because they move. */
 struct reading {

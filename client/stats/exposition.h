@@ -4,7 +4,7 @@
 #ifndef CONVOY_CLIENT_EXPOSITION_H
 #define CONVOY_CLIENT_EXPOSITION_H
 
-#include "client/convoy.h"
+#include "client/lib/convoy.h"
 
 /* What has more is no convoyd's: with 1,024 models its text has some 200,000 samples, and 100 bytes of each.
  */

@@ -1,4 +1,4 @@
-#include "client/histogram.h"
+#include "client/stats/histogram.h"
 
 #include <math.h>
 

@@ -1,10 +1,10 @@
-#include "client/layers.h"
+#include "client/stats/layers.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/failure.h"
+#include "client/lib/failure.h"
 
 #define BAR_CELLS  24
 #define NAME_CELLS 44

@@ -2,8 +2,8 @@
 #ifndef CONVOY_CLIENT_LAYERS_H
 #define CONVOY_CLIENT_LAYERS_H
 
-#include "client/convoy.h"
-#include "client/terminal.h"
+#include "client/lib/convoy.h"
+#include "client/term/terminal.h"
 
 /* Zeroed, it is empty. */
 struct convoy_layer_means {

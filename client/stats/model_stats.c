@@ -1,4 +1,4 @@
-#include "client/model_stats.h"
+#include "client/stats/model_stats.h"
 
 #include <errno.h>
 #include <math.h>
@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/document.h"
-#include "client/failure.h"
+#include "client/lib/document.h"
+#include "client/lib/failure.h"
 
 /* The server counts in 64 bits. */
 #define COUNT_MAX 0x1p64

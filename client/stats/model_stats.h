@@ -3,7 +3,7 @@
 #ifndef CONVOY_CLIENT_MODEL_STATS_H
 #define CONVOY_CLIENT_MODEL_STATS_H
 
-#include "client/http.h"
+#include "client/lib/http.h"
 
 /* How often something happened and how long it took in all. Counts are whole, from 0 to 2^64; a double holds
  * them exactly up to 2^53. */

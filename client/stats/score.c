@@ -1,10 +1,10 @@
-#include "client/score.h"
+#include "client/stats/score.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/failure.h"
+#include "client/lib/failure.h"
 
 int convoy_score_open(struct convoy_score *score, const struct convoy_result *every_class,
                       struct convoy_failure *failure)

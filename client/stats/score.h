@@ -2,7 +2,7 @@
 #ifndef CONVOY_CLIENT_SCORE_H
 #define CONVOY_CLIENT_SCORE_H
 
-#include "client/convoy.h"
+#include "client/lib/convoy.h"
 
 struct convoy_score {
     char **labels; /* the model's, by index */

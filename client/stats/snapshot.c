@@ -1,11 +1,11 @@
-#include "client/snapshot.h"
+#include "client/stats/snapshot.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/failure.h"
+#include "client/lib/failure.h"
 
 const char *const convoy_top_stage_names[CONVOY_TOP_STAGES] = {
     [CONVOY_TOP_REQUEST] = "request", [CONVOY_TOP_DECODE] = "decode",   [CONVOY_TOP_QUEUE] = "queue",

@@ -3,8 +3,8 @@
 #ifndef CONVOY_CLIENT_SNAPSHOT_H
 #define CONVOY_CLIENT_SNAPSHOT_H
 
-#include "client/exposition.h"
-#include "client/histogram.h"
+#include "client/stats/exposition.h"
+#include "client/stats/histogram.h"
 
 enum convoy_top_stage {
     CONVOY_TOP_REQUEST,

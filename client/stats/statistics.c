@@ -1,4 +1,4 @@
-#include "client/statistics.h"
+#include "client/stats/statistics.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "client/clock.h"
+#include "client/term/clock.h"
 
 #include <errno.h>
 

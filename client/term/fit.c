@@ -3,7 +3,7 @@
 #include <string.h>
 #include <wchar.h>
 
-#include "client/screen.h"
+#include "client/term/screen.h"
 
 /* The length of the escape sequence ESC [ ... LETTER at text, 0 when there is none. */
 static size_t sequence_length(const char *text)

@@ -1,4 +1,4 @@
-#include "client/screen.h"
+#include "client/term/screen.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "client/clock.h"
+#include "client/term/clock.h"
 
 #define ENTER "\033[?1049h\033[?25l\033[2J" /* alternate screen, no cursor, empty */
 #define LEAVE "\033[0m\033[?25h\033[?1049l"

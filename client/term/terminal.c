@@ -1,4 +1,4 @@
-#include "client/terminal.h"
+#include "client/term/terminal.h"
 
 #include <langinfo.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 /* The CUDA backend's table. */
-#include "engine/cuda/calls.h"
 #include "engine/cuda/device.h"
-#include "engine/cuda/net.h"
+#include "engine/cuda/net/net.h"
+#include "engine/cuda/runtime/calls.h"
 
 static void counters(struct convoy_device *device,
                      void (*report)(void *context, const char *name, uint64_t value), void *context)

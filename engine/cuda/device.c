@@ -1,11 +1,11 @@
 #include "engine/cuda/device.h"
 
 #include "engine/base/clock.h"
-#include "engine/cuda/cache.h"
-#include "engine/cuda/calls.h"
-#include "engine/cuda/fault.h"
-#include "engine/cuda/memory.h"
-#include "engine/cuda/net.h"
+#include "engine/cuda/net/net.h"
+#include "engine/cuda/runtime/calls.h"
+#include "engine/cuda/runtime/fault.h"
+#include "engine/cuda/runtime/memory.h"
+#include "engine/cuda/tune/cache.h"
 
 #include <errno.h>
 #include <stdarg.h>

@@ -6,7 +6,7 @@
 #define CONVOY_ENGINE_CUDA_DEVICE_H
 
 #include "engine/backend.h"
-#include "engine/cuda/tuner.h"
+#include "engine/cuda/tune/tuner.h"
 
 #include <cuda_runtime_api.h>
 

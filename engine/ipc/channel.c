@@ -1,4 +1,4 @@
-#include "engine/channel.h"
+#include "engine/ipc/channel.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 #include "engine/worker/nets.h"
 
-#include "engine/channel.h"
+#include "engine/ipc/channel.h"
 #include "engine/onnx/onnx.h"
 #include "engine/worker/fault.h"
 

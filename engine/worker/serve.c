@@ -1,7 +1,7 @@
 #include "engine/worker/serve.h"
 
 #include "engine/base/clock.h"
-#include "engine/channel.h"
+#include "engine/ipc/channel.h"
 #include "engine/worker/control.h"
 #include "engine/worker/fault.h"
 #include "engine/worker/nets.h"

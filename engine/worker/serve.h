@@ -12,7 +12,7 @@
 
 enum { CONVOY_EXIT_USAGE = 2, CONVOY_EXIT_NO_DEVICE = 3, CONVOY_EXIT_LOST = 4 };
 
-/* Returns the exit status; descriptors are those of engine/channel.h. Of wish streams, cache_dir and tune
+/* Returns the exit status; descriptors are those of engine/ipc/channel.h. Of wish streams, cache_dir and tune
  * count. */
 int convoy_worker_serve(const char *backend, uint32_t device_index, const struct convoy_open_options *wish);
 

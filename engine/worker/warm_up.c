@@ -1,6 +1,6 @@
 #include "engine/worker/warm_up.h"
 
-#include "engine/channel.h"
+#include "engine/ipc/channel.h"
 
 #include <errno.h>
 #include <stdlib.h>

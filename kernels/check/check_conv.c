@@ -1,5 +1,5 @@
 /* Random input, running a kernel on it, comparing and timing. */
-#include "kernels/check_conv.h"
+#include "kernels/check/check_conv.h"
 
 #include <math.h>
 #include <stdarg.h>

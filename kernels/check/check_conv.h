@@ -4,7 +4,7 @@
 #ifndef CONVOY_KERNELS_CHECK_CONV_H
 #define CONVOY_KERNELS_CHECK_CONV_H
 
-#include "kernels/check.h"
+#include "kernels/check/check.h"
 
 /* Ends the program with status 1 and the sentence on stderr. */
 __attribute__((noreturn, format(printf, 1, 2))) void check_die(const char *format, ...);

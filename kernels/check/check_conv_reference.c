@@ -1,5 +1,5 @@
 /* The float64 reference of convoy-kernels: the plainest loops, over the same float inputs. */
-#include "kernels/check_conv.h"
+#include "kernels/check/check_conv.h"
 
 #include <math.h>
 #include <pthread.h>

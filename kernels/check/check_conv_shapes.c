@@ -1,6 +1,6 @@
 /* The convolutions of --check: shapes that are awkward on purpose, then random ones, over every kernel that
  * takes them. */
-#include "kernels/check_conv.h"
+#include "kernels/check/check_conv.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* --table: the table of the reports anew. Both convolutions of ece408, every rung. */
-#include "kernels/check_conv.h"
+#include "kernels/check/check_conv.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* cuDNN as one more kernel of convoy-kernels. The library is opened at run time if it is there: convoyd
  * itself never sees it. It gets what somebody would give it who wants speed: the algorithm that its own trial
  * runs found fastest for this shape, and as much workspace as that asks for. */
-#include "kernels/check_conv.h"
+#include "kernels/check/check_conv.h"
 
 #if __has_include(<cudnn.h>)
 #include <cudnn.h>

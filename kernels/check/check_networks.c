@@ -1,6 +1,6 @@
 /* The networks that ship, on whole_net: times and errors. */
-#include "kernels/check_conv.h"
-#include "kernels/check_whole.h"
+#include "kernels/check/check_conv.h"
+#include "kernels/check/check_whole.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* The check of whole networks: random ones, layer after layer in float64, every tensor rounded where the
  * kernel rounds it. */
-#include "kernels/check_whole.h"
+#include "kernels/check/check_whole.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #ifndef CONVOY_KERNELS_CHECK_WHOLE_H
 #define CONVOY_KERNELS_CHECK_WHOLE_H
 
-#include "kernels/check.h"
+#include "kernels/check/check.h"
 #include "kernels/whole_net.h"
 
 struct check_network {

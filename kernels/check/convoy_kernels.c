@@ -1,7 +1,7 @@
 /* convoy-kernels: runs any convolution of this project on any shape, against a float64 reference, and times
  * it. */
-#include "kernels/check_conv.h"
-#include "kernels/check_whole.h"
+#include "kernels/check/check_conv.h"
+#include "kernels/check/check_whole.h"
 
 #include <getopt.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* The list of convolutions, the ladder's order first. */
-#include "kernels/conv_common.h"
+#include "kernels/conv/conv_common.h"
 
 #define LIST_PER_LAYER(filter, stride, rows, maps)                                                           \
     &convoy_conv_per_layer_##filter##_##stride##_##rows##_##maps,

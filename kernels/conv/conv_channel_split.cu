@@ -10,8 +10,8 @@
  * Predicted: 9 ms and 37 ms: direct's time and the atomics (2.1 G of them in layer 2, at perhaps one a clock
  * for each of 96 slices of the L2 cache and 32 lanes together). Measured: 30.1 ms and 120.1 ms
  * on an H200. */
-#include "kernels/conv_common.h"
-#include "kernels/conv_epilogue.cuh"
+#include "kernels/conv/conv_common.h"
+#include "kernels/conv/conv_epilogue.cuh"
 
 #define THREADS 256
 

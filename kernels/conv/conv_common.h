@@ -3,8 +3,8 @@
 #ifndef CONVOY_KERNELS_CONV_COMMON_H
 #define CONVOY_KERNELS_CONV_COMMON_H
 
+#include "kernels/device/launch.cuh"
 #include "kernels/kernels.h"
-#include "kernels/launch.cuh"
 
 #include <string.h>
 

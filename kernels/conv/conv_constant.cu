@@ -11,8 +11,8 @@
  * layers 1.0 ms and 4.0 ms (51 TFLOP/s). Predicted: 5 ms and 20 ms, if the weights stay in the cache (layer 2
  * has 28 KiB of them, so perhaps not). Measured: 42.4 ms and 158.1 ms on an H200: no
  * faster than direct. */
-#include "kernels/conv_common.h"
-#include "kernels/conv_epilogue.cuh"
+#include "kernels/conv/conv_common.h"
+#include "kernels/conv/conv_epilogue.cuh"
 
 #define THREADS     256
 #define BANK_FLOATS 16384

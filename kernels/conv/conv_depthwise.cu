@@ -11,8 +11,8 @@
  * (1.4 GFLOP: nothing). Predicted: 0.20 ms, 75 % of it. Not timed on such a shape yet. Of ece408's layers
  * it takes the first, which has one channel but 12 maps that each read it anew: 9.69 ms for 10,000 images on
  * an H200, where per_layer takes 2.21. */
-#include "kernels/conv_common.h"
-#include "kernels/conv_epilogue.cuh"
+#include "kernels/conv/conv_common.h"
+#include "kernels/conv/conv_epilogue.cuh"
 
 #define THREADS 256
 #define ROWS    4

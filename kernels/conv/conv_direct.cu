@@ -8,8 +8,8 @@
  * Floor at 10,000 images (51 TFLOP/s, 4.2 TB/s): ece408's layer 1: 51.2 GFLOP and 2.3 GB, 1.0 ms; layer 2:
  * 205.7 GFLOP and 1.2 GB, 4.0 ms. Predicted: 8 ms and 30 ms, at 7 TFLOP/s. Measured: 40.2 ms and
  * 137.9 ms on an H200, five times what was predicted: why was not looked into yet. */
-#include "kernels/conv_common.h"
-#include "kernels/conv_epilogue.cuh"
+#include "kernels/conv/conv_common.h"
+#include "kernels/conv/conv_epilogue.cuh"
 
 #define THREADS 256
 

@@ -5,8 +5,8 @@
 #ifndef CONVOY_KERNELS_CONV_EPILOGUE_CUH
 #define CONVOY_KERNELS_CONV_EPILOGUE_CUH
 
+#include "kernels/device/unary.cuh"
 #include "kernels/kernels.h"
-#include "kernels/unary.cuh"
 
 /* Input (n, c, y, x), which lies inside the image; 8-bit pixels are normalised. */
 static __device__ __forceinline__ float convoy_input(const struct convoy_conv_shape &shape,

@@ -19,8 +19,8 @@
  * 60), 0.33 ms; not measured. ece408 at 10,000 images: floor 1.0 ms and 4.0 ms; predicted with 16x256, layer
  * 1: 17 ms (8 channels for 1, 16 maps for 12), layer 2 with 32x256 (16 channels for 12, 32 maps for 24): 11
  * ms. Measured on an H200: layer 1 16.3 ms (16x256); layer 2 9.30 ms (32x256), and 9.13 ms with 32x128. */
-#include "kernels/conv_common.h"
-#include "kernels/conv_epilogue.cuh"
+#include "kernels/conv/conv_common.h"
+#include "kernels/conv/conv_epilogue.cuh"
 
 #define BK 8 /* of the reduction in a step */
 

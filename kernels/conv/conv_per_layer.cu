@@ -27,9 +27,9 @@
  * Measured: 2.18 ms (6x12), 1.64 ms with tanh and pooling, and 5.07 ms (9x8) on an H200: within a
  * tenth of what was predicted but for layer 1 without pooling, which stores four times as much; not profiled.
  */
-#include "kernels/conv_common.h"
-#include "kernels/conv_epilogue.cuh"
-#include "kernels/per_layer_plan.h"
+#include "kernels/conv/conv_common.h"
+#include "kernels/conv/conv_epilogue.cuh"
+#include "kernels/conv/per_layer_plan.h"
 
 /* count floats of shared memory into registers, VECTOR at a time; from is aligned to VECTOR floats and count
  * is rounded up to it. */

@@ -1,5 +1,5 @@
 /* tensor with fp32 of three products of tf32. */
-#include "kernels/conv_tensor.cuh"
+#include "kernels/conv/conv_tensor.cuh"
 
 #define DEFINE(outputs, maps) CONVOY_DEFINE_TENSOR(tensor, TENSOR_FP32, CONVOY_PRODUCTS_FP32, outputs, maps)
 

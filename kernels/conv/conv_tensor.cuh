@@ -27,11 +27,11 @@
 #ifndef CONVOY_KERNELS_CONV_TENSOR_CUH
 #define CONVOY_KERNELS_CONV_TENSOR_CUH
 
-#include "kernels/conv_epilogue.cuh"
-#include "kernels/tensor_layout.cuh"
-#include "kernels/tensor_plan.h"
-#include "kernels/tensor_steps.cuh"
-#include "kernels/tensor_words.cuh"
+#include "kernels/conv/conv_epilogue.cuh"
+#include "kernels/conv/tensor_layout.cuh"
+#include "kernels/conv/tensor_plan.h"
+#include "kernels/device/tensor_steps.cuh"
+#include "kernels/device/tensor_words.cuh"
 
 /* Where a unit lies. */
 struct tensor_unit {

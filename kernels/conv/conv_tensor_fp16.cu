@@ -1,5 +1,5 @@
 /* tensor with operands rounded to fp16. */
-#include "kernels/conv_tensor.cuh"
+#include "kernels/conv/conv_tensor.cuh"
 
 #define DEFINE(outputs, maps)                                                                                \
     CONVOY_DEFINE_TENSOR(tensor_fp16, TENSOR_HALF, CONVOY_PRODUCTS_FP16, outputs, maps)

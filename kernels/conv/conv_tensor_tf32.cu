@@ -1,5 +1,5 @@
 /* tensor with operands rounded to tf32. */
-#include "kernels/conv_tensor.cuh"
+#include "kernels/conv/conv_tensor.cuh"
 
 #define DEFINE(outputs, maps)                                                                                \
     CONVOY_DEFINE_TENSOR(tensor_tf32, TENSOR_TF32, CONVOY_PRODUCTS_TF32, outputs, maps)

@@ -10,8 +10,8 @@
  * Floor at 10,000 images: ece408's layers 1.0 ms and 4.0 ms (51 TFLOP/s). Predicted: 6.5 ms and 25 ms: two
  * loads of a word for a multiply-add at a load a clock for each quarter of a multiprocessor, and the rims.
  * Measured: 27.9 ms and 88.7 ms on an H200. */
-#include "kernels/conv_common.h"
-#include "kernels/conv_epilogue.cuh"
+#include "kernels/conv/conv_common.h"
+#include "kernels/conv/conv_epilogue.cuh"
 
 #define TILE 16
 

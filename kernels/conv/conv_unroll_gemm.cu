@@ -11,8 +11,8 @@
  * ms and 4.0 ms (51 TFLOP/s); with X written and read at 4.2 TB/s (8.5 and 17.2 GB, twice) 4.0 ms and 8.2 ms.
  * Predicted: 9 ms and 21 ms: that traffic, the arithmetic of unrolling, and a product of 4 x 4 outputs a
  * thread at a third of the peak, 12 and 24 of 64 maps used. Measured: 31.8 ms and 54.8 ms on an H200. */
-#include "kernels/conv_common.h"
-#include "kernels/conv_epilogue.cuh"
+#include "kernels/conv/conv_common.h"
+#include "kernels/conv/conv_epilogue.cuh"
 
 #define UNROLL_THREADS 256
 #ifndef CONVOY_UNROLL_BYTES /* smaller in emulation, so that small shapes take several chunks too */

@@ -9,8 +9,8 @@
  * Floor at 10,000 images: ece408's layers 1.0 ms and 4.0 ms (51 TFLOP/s). Predicted: 4.5 ms and 17 ms: two
  * loads for a multiply-add, the weight's the same for a whole warp, at a load a clock for each
  * multiprocessor's 32 lanes. Measured: 16.9 ms and 48.7 ms on an H200. */
-#include "kernels/conv_common.h"
-#include "kernels/conv_epilogue.cuh"
+#include "kernels/conv/conv_common.h"
+#include "kernels/conv/conv_epilogue.cuh"
 
 #define THREADS 256
 

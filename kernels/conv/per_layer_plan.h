@@ -2,7 +2,7 @@
 #ifndef CONVOY_KERNELS_PER_LAYER_PLAN_H
 #define CONVOY_KERNELS_PER_LAYER_PLAN_H
 
-#include "kernels/conv_common.h"
+#include "kernels/conv/conv_common.h"
 
 #define PER_LAYER_THREADS       256
 #define PER_LAYER_SM_THREADS    512 /* of 128 registers each, in one multiprocessor */

@@ -4,7 +4,7 @@
 #ifndef CONVOY_KERNELS_TENSOR_LAYOUT_CUH
 #define CONVOY_KERNELS_TENSOR_LAYOUT_CUH
 
-#include "kernels/tensor_plan.h"
+#include "kernels/conv/tensor_plan.h"
 
 /* A place in a chunk's reduction: the tap and the channel of its word, or nothing past the end. */
 struct tensor_place {

@@ -2,9 +2,9 @@
 #ifndef CONVOY_KERNELS_TENSOR_PLAN_H
 #define CONVOY_KERNELS_TENSOR_PLAN_H
 
-#include "kernels/conv_common.h"
-#include "kernels/tensor_products.cuh"
-#include "kernels/tensor_steps.cuh"
+#include "kernels/conv/conv_common.h"
+#include "kernels/device/tensor_products.cuh"
+#include "kernels/device/tensor_steps.cuh"
 
 #define TENSOR_THREADS 128
 #define TENSOR_WARPS   (TENSOR_THREADS / 32)

@@ -13,7 +13,7 @@
 #ifndef CONVOY_KERNELS_CLUSTER_CUH
 #define CONVOY_KERNELS_CLUSTER_CUH
 
-#include "kernels/launch.cuh"
+#include "kernels/device/launch.cuh"
 
 #include <cuda_runtime.h>
 #include <stdint.h>

@@ -4,7 +4,7 @@
 #ifndef CONVOY_KERNELS_GRID_CUH
 #define CONVOY_KERNELS_GRID_CUH
 
-#include "kernels/launch.cuh"
+#include "kernels/device/launch.cuh"
 
 #include <stdint.h>
 

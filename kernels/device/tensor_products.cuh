@@ -3,9 +3,9 @@
 #ifndef CONVOY_KERNELS_TENSOR_PRODUCTS_CUH
 #define CONVOY_KERNELS_TENSOR_PRODUCTS_CUH
 
+#include "kernels/device/launch.cuh"
+#include "kernels/device/mma.cuh"
 #include "kernels/kernels.h"
-#include "kernels/launch.cuh"
-#include "kernels/mma.cuh"
 
 /* fp32 is three products of tf32: (high + low) (high + low) without low times low. */
 enum tensor_math { TENSOR_FP32, TENSOR_TF32, TENSOR_HALF };

@@ -6,8 +6,8 @@
 #ifndef CONVOY_KERNELS_TENSOR_STEPS_CUH
 #define CONVOY_KERNELS_TENSOR_STEPS_CUH
 
-#include "kernels/tensor_products.cuh"
-#include "kernels/unary.cuh"
+#include "kernels/device/tensor_products.cuh"
+#include "kernels/device/unary.cuh"
 
 #define TENSOR_STEP 8  /* words of the reduction in one instruction */
 #define FOLD_STEPS  16 /* of 8 terms, until sums are carried to fp32 registers */

@@ -4,7 +4,7 @@
 #ifndef CONVOY_KERNELS_TENSOR_WORDS_CUH
 #define CONVOY_KERNELS_TENSOR_WORDS_CUH
 
-#include "kernels/tensor_products.cuh"
+#include "kernels/device/tensor_products.cuh"
 
 /* Channel c of the element at `from`, or of the one so many columns to its right; 0 unless it is real. */
 template <bool U8>

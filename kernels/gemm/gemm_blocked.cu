@@ -23,10 +23,10 @@
  * Predicted: 1.6 and 1.3 ms. The inner loop is about 605 instructions for 512 multiply-adds (sm_90, nvcc
  * 13.0): 85 % of the issue slots at best.
  * Not timed by itself yet (docs/kernels.md). */
-#include "kernels/gemm_target.cuh"
-#include "kernels/gemm_tiles.cuh"
-#include "kernels/grid.cuh"
-#include "kernels/unary.cuh"
+#include "kernels/device/grid.cuh"
+#include "kernels/device/unary.cuh"
+#include "kernels/gemm/gemm_target.cuh"
+#include "kernels/gemm/gemm_tiles.cuh"
 
 constexpr int most_splits = 128;
 

@@ -1,5 +1,5 @@
 /* The list of matrix products. Adding one: its file, a line in gemm.h, a line here. */
-#include "kernels/gemm.h"
+#include "kernels/gemm/gemm.h"
 
 #define LIST_TENSOR(columns)                                                                                 \
     &convoy_gemm_tensor_##columns, &convoy_gemm_tensor_tf32_##columns, &convoy_gemm_tensor_fp16_##columns,

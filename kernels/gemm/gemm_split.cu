@@ -15,9 +15,9 @@
  * Floor: the larger matrix: 160 x 17,496 is 11.2 MB, 2.7 us at 4.2 TB/s; 1,000 x 2,048 is 8.2 MB, 2.0 us.
  * Predicted: 5 us, with a second launch.
  * Not timed by itself yet (docs/kernels.md). */
-#include "kernels/gemm_target.cuh"
-#include "kernels/grid.cuh"
-#include "kernels/unary.cuh"
+#include "kernels/device/grid.cuh"
+#include "kernels/device/unary.cuh"
+#include "kernels/gemm/gemm_target.cuh"
 
 constexpr int most_few = 32;     /* rows, in groups of 8 */
 constexpr int many_per_warp = 4; /* rows */

@@ -10,9 +10,9 @@
  * Floor: b once: 2,048 x 1,000 is 8.2 MB, 2.0 us at 4.2 TB/s.
  * Predicted: 5 us, with a second launch; for 32 rows b comes from the L2 cache four times.
  * Not timed by itself yet (docs/kernels.md). */
-#include "kernels/gemm_target.cuh"
-#include "kernels/grid.cuh"
-#include "kernels/unary.cuh"
+#include "kernels/device/grid.cuh"
+#include "kernels/device/unary.cuh"
+#include "kernels/gemm/gemm_target.cuh"
 
 constexpr int most_rows = 32;
 constexpr int columns = 128; /* a block */

@@ -6,9 +6,9 @@
  * Floor: (splits + 1) x batch x m x n x 4 bytes; 5 x 10,000 x 160 outputs are 38 MB, 9 us at 4.2 TB/s, most
  * of it still in the L2 cache.
  * Not timed by itself yet (docs/kernels.md). */
-#include "kernels/gemm.h"
-#include "kernels/grid.cuh"
-#include "kernels/unary.cuh"
+#include "kernels/device/grid.cuh"
+#include "kernels/device/unary.cuh"
+#include "kernels/gemm/gemm.h"
 
 #define THREADS 256
 

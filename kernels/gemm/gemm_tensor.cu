@@ -1,5 +1,5 @@
 /* gemm_tensor with fp32 of three products of tf32. */
-#include "kernels/gemm_tensor.cuh"
+#include "kernels/gemm/gemm_tensor.cuh"
 
 #define DEFINE(columns) CONVOY_DEFINE_GEMM_TENSOR(tensor, TENSOR_FP32, CONVOY_PRODUCTS_FP32, columns)
 

@@ -17,12 +17,12 @@
 #ifndef CONVOY_KERNELS_GEMM_TENSOR_CUH
 #define CONVOY_KERNELS_GEMM_TENSOR_CUH
 
-#include "kernels/async_copy.cuh"
-#include "kernels/gemm_target.cuh"
-#include "kernels/grid.cuh"
-#include "kernels/launch.cuh"
-#include "kernels/tensor_products.cuh"
-#include "kernels/unary.cuh"
+#include "kernels/device/async_copy.cuh"
+#include "kernels/device/grid.cuh"
+#include "kernels/device/launch.cuh"
+#include "kernels/device/tensor_products.cuh"
+#include "kernels/device/unary.cuh"
+#include "kernels/gemm/gemm_target.cuh"
 
 #define GEMM_TENSOR_ROWS    128
 #define GEMM_TENSOR_DEPTH   32 /* of k in a stage */

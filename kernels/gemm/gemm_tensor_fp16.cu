@@ -1,5 +1,5 @@
 /* gemm_tensor with operands rounded to fp16. */
-#include "kernels/gemm_tensor.cuh"
+#include "kernels/gemm/gemm_tensor.cuh"
 
 #define DEFINE(columns) CONVOY_DEFINE_GEMM_TENSOR(tensor_fp16, TENSOR_HALF, CONVOY_PRODUCTS_FP16, columns)
 

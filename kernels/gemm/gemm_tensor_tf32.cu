@@ -1,5 +1,5 @@
 /* gemm_tensor with operands rounded to tf32. */
-#include "kernels/gemm_tensor.cuh"
+#include "kernels/gemm/gemm_tensor.cuh"
 
 #define DEFINE(columns) CONVOY_DEFINE_GEMM_TENSOR(tensor_tf32, TENSOR_TF32, CONVOY_PRODUCTS_TF32, columns)
 

@@ -6,9 +6,9 @@
  * Floor: as gemm_blocked.
  * Predicted: about a tenth of its speed.
  * Not timed by itself yet (docs/kernels.md). */
-#include "kernels/gemm.h"
-#include "kernels/grid.cuh"
-#include "kernels/unary.cuh"
+#include "kernels/device/grid.cuh"
+#include "kernels/device/unary.cuh"
+#include "kernels/gemm/gemm.h"
 
 constexpr int side = 16;
 

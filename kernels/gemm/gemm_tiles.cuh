@@ -3,7 +3,7 @@
 #ifndef CONVOY_KERNELS_GEMM_TILES_CUH
 #define CONVOY_KERNELS_GEMM_TILES_CUH
 
-#include "kernels/launch.cuh"
+#include "kernels/device/launch.cuh"
 
 #define CONVOY_GEMM_DEPTH 8 /* of a tile along k */
 #define CONVOY_GEMM_PAD   4 /* floats after a row, against bank conflicts; keeps rows on 16 bytes */

@@ -11,9 +11,9 @@
  * Floor: 12 bytes an element, 8 with broadcasting.
  * Predicted: 90 % of it; 60 % for the general walk.
  * Not timed by itself yet (docs/kernels.md). */
-#include "kernels/grid.cuh"
-#include "kernels/unary.cuh"
-#include "kernels/walk.cuh"
+#include "kernels/device/grid.cuh"
+#include "kernels/device/unary.cuh"
+#include "kernels/device/walk.cuh"
 
 #define THREADS 256
 

@@ -11,8 +11,8 @@
  * Floor: 8 bytes an element.
  * Predicted: 85 % of it where runs are 128 bytes or more, 70 % for a transpose.
  * Not timed by itself yet (docs/kernels.md). */
-#include "kernels/grid.cuh"
-#include "kernels/walk.cuh"
+#include "kernels/device/grid.cuh"
+#include "kernels/device/walk.cuh"
 
 #define THREADS 256
 

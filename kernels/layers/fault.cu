@@ -1,6 +1,6 @@
 /* Kernels that go wrong, so that tests see what the daemon does when one of its own does. */
+#include "kernels/device/launch.cuh"
 #include "kernels/kernels.h"
-#include "kernels/launch.cuh"
 
 static __global__ void write_nowhere(int *nowhere)
 {

@@ -11,8 +11,8 @@
  * TB/s.
  * Predicted: 0.7 ms.
  * Not timed by itself yet (docs/kernels.md). */
-#include "kernels/grid.cuh"
-#include "kernels/unary.cuh"
+#include "kernels/device/grid.cuh"
+#include "kernels/device/unary.cuh"
 
 #define THREADS 256
 

@@ -8,7 +8,7 @@
  * Floor: 5 bytes a value: 10,000 x 3 x 32 x 32 are 154 MB, 37 us at 4.2 TB/s.
  * Predicted: 45 us.
  * Not timed by itself yet (docs/kernels.md). */
-#include "kernels/grid.cuh"
+#include "kernels/device/grid.cuh"
 #include "kernels/kernels.h"
 
 #define THREADS 256

@@ -6,8 +6,8 @@
  * Floor: 8 bytes an element.
  * Predicted: 90 % of it.
  * Not timed by itself yet (docs/kernels.md). */
-#include "kernels/grid.cuh"
-#include "kernels/unary.cuh"
+#include "kernels/device/grid.cuh"
+#include "kernels/device/unary.cuh"
 
 #define THREADS 256
 

@@ -8,7 +8,7 @@
  * Floor: 8 bytes an element; 10,000 rows of 10 are 0.2 us: a launch.
  * Predicted: 3 us.
  * Not timed by itself yet (docs/kernels.md). */
-#include "kernels/grid.cuh"
+#include "kernels/device/grid.cuh"
 #include "kernels/kernels.h"
 
 #include <float.h>

@@ -4,8 +4,8 @@
  * Floor: 8 bytes an element: 4.2 TB/s are 525 elements a nanosecond; 10,000 x 12 x 66 x 66 take 1.0 ms.
  * Predicted: 90 % of that, tanh included.
  * Not timed by itself yet (docs/kernels.md). */
-#include "kernels/grid.cuh"
-#include "kernels/unary.cuh"
+#include "kernels/device/grid.cuh"
+#include "kernels/device/unary.cuh"
 
 #define THREADS 256
 

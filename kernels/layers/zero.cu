@@ -3,7 +3,7 @@
  *
  * Floor: 4 bytes an element, 1,050 elements a nanosecond at 4.2 TB/s.
  * Not timed by itself yet (docs/kernels.md). */
-#include "kernels/grid.cuh"
+#include "kernels/device/grid.cuh"
 #include "kernels/kernels.h"
 
 #define THREADS 256

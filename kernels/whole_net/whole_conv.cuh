@@ -3,10 +3,10 @@
 #ifndef CONVOY_KERNELS_WHOLE_CONV_CUH
 #define CONVOY_KERNELS_WHOLE_CONV_CUH
 
-#include "kernels/cluster.cuh"
-#include "kernels/unary.cuh"
-#include "kernels/whole_result.cuh"
-#include "kernels/whole_steps.cuh"
+#include "kernels/device/cluster.cuh"
+#include "kernels/device/unary.cuh"
+#include "kernels/whole_net/whole_result.cuh"
+#include "kernels/whole_net/whole_steps.cuh"
 
 /* Writes a value of a row to the blocks that will read it. */
 template <bool CLUSTER, typename T>

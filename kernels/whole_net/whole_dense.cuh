@@ -2,9 +2,9 @@
 #ifndef CONVOY_KERNELS_WHOLE_DENSE_CUH
 #define CONVOY_KERNELS_WHOLE_DENSE_CUH
 
-#include "kernels/cluster.cuh"
-#include "kernels/unary.cuh"
-#include "kernels/whole_words.cuh"
+#include "kernels/device/cluster.cuh"
+#include "kernels/device/unary.cuh"
+#include "kernels/whole_net/whole_words.cuh"
 
 #include <float.h>
 

@@ -1,7 +1,7 @@
 /* Which block of a cluster, and which of its warps, computes what of a network. */
-#include "kernels/conv_common.h"
-#include "kernels/launch.cuh"
-#include "kernels/whole_planner.h"
+#include "kernels/conv/conv_common.h"
+#include "kernels/device/launch.cuh"
+#include "kernels/whole_net/whole_planner.h"
 
 #define GUESS_REGISTERS 128
 

@@ -26,13 +26,13 @@
 #ifndef CONVOY_KERNELS_WHOLE_NET_CUH
 #define CONVOY_KERNELS_WHOLE_NET_CUH
 
-#include "kernels/async_copy.cuh"
-#include "kernels/cluster.cuh"
-#include "kernels/launch.cuh"
-#include "kernels/tensor_words.cuh"
-#include "kernels/whole_conv.cuh"
-#include "kernels/whole_dense.cuh"
-#include "kernels/whole_wgmma.cuh"
+#include "kernels/device/async_copy.cuh"
+#include "kernels/device/cluster.cuh"
+#include "kernels/device/launch.cuh"
+#include "kernels/device/tensor_words.cuh"
+#include "kernels/whole_net/whole_conv.cuh"
+#include "kernels/whole_net/whole_dense.cuh"
+#include "kernels/whole_net/whole_wgmma.cuh"
 
 #define WHOLE_MOST_THREADS 512
 

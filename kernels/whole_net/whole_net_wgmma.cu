@@ -1,5 +1,5 @@
 /* whole_net in fp16 with some of its convolutions on warpgroups: the idea is in whole_wgmma.cuh. */
-#include "kernels/whole_net.cuh"
+#include "kernels/whole_net/whole_net.cuh"
 
 cudaError_t whole_launch_wgmma(const struct convoy_whole_plan *plan, const struct whole_job *job,
                                cudaStream_t stream)

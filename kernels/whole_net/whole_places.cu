@@ -1,6 +1,6 @@
 /* Where a network's tensors, and the weights that arrive beforehand, lie in shared memory. */
-#include "kernels/launch.cuh"
-#include "kernels/whole_planner.h"
+#include "kernels/device/launch.cuh"
+#include "kernels/whole_net/whole_planner.h"
 
 #include <stdlib.h>
 

@@ -1,10 +1,10 @@
 /* Makes whole_net's plans: what a layer is to the device. Who computes what (whole_divide.cu), where it lies
  * (whole_places.cu) and the tables (whole_tables.cu) are files of their own. */
-#include "kernels/cluster.cuh"
-#include "kernels/conv_common.h"
-#include "kernels/unary.cuh"
-#include "kernels/wgmma.cuh"
-#include "kernels/whole_planner.h"
+#include "kernels/conv/conv_common.h"
+#include "kernels/device/cluster.cuh"
+#include "kernels/device/unary.cuh"
+#include "kernels/device/wgmma.cuh"
+#include "kernels/whole_net/whole_planner.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #ifndef CONVOY_KERNELS_WHOLE_PLAN_H
 #define CONVOY_KERNELS_WHOLE_PLAN_H
 
-#include "kernels/tensor_plan.h"
+#include "kernels/conv/tensor_plan.h"
 #include "kernels/whole_net.h"
 
 #define WHOLE_NOWHERE       0xffffu

@@ -2,7 +2,7 @@
 #ifndef CONVOY_KERNELS_WHOLE_PLANNER_H
 #define CONVOY_KERNELS_WHOLE_PLANNER_H
 
-#include "kernels/whole_plan.h"
+#include "kernels/whole_net/whole_plan.h"
 
 #define WHOLE_SHARED_WORDS                                                                                   \
     ((int)(227 * 1024 / sizeof(float))) /* of a block on the chips that have clusters */

@@ -1,9 +1,9 @@
 /* The plan of a dense layer for all images at once (whole_product.cuh), and its launch. */
-#include "kernels/conv_common.h"
-#include "kernels/gemm.h"
-#include "kernels/tensor_layout.cuh"
-#include "kernels/whole_planner.h"
-#include "kernels/whole_product.cuh"
+#include "kernels/conv/conv_common.h"
+#include "kernels/conv/tensor_layout.cuh"
+#include "kernels/gemm/gemm.h"
+#include "kernels/whole_net/whole_planner.h"
+#include "kernels/whole_net/whole_product.cuh"
 
 #include <string.h>
 

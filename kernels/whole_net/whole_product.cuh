@@ -16,11 +16,11 @@
 #ifndef CONVOY_KERNELS_WHOLE_PRODUCT_CUH
 #define CONVOY_KERNELS_WHOLE_PRODUCT_CUH
 
-#include "kernels/bulk_copy.cuh"
-#include "kernels/launch.cuh"
-#include "kernels/unary.cuh"
-#include "kernels/wgmma.cuh"
-#include "kernels/whole_plan.h"
+#include "kernels/device/bulk_copy.cuh"
+#include "kernels/device/launch.cuh"
+#include "kernels/device/unary.cuh"
+#include "kernels/device/wgmma.cuh"
+#include "kernels/whole_net/whole_plan.h"
 
 #define PRODUCT_STAGES     4
 #define PRODUCT_CELL       16  /* bytes */

@@ -3,7 +3,7 @@
 #ifndef CONVOY_KERNELS_WHOLE_RESULT_CUH
 #define CONVOY_KERNELS_WHOLE_RESULT_CUH
 
-#include "kernels/whole_words.cuh"
+#include "kernels/whole_net/whole_words.cuh"
 
 /* Of an image. Made where it is needed, not kept: registers are what these kernels are short of. */
 struct whole_result {

@@ -7,7 +7,7 @@
 #ifndef CONVOY_KERNELS_WHOLE_STEPS_CUH
 #define CONVOY_KERNELS_WHOLE_STEPS_CUH
 
-#include "kernels/tensor_steps.cuh"
+#include "kernels/device/tensor_steps.cuh"
 
 #define WHOLE_STEP_CELLS 2 /* of an output in a step */
 

@@ -1,7 +1,7 @@
 /* The tables of addresses that whole_net walks through on the device. */
-#include "kernels/launch.cuh"
-#include "kernels/whole_planner.h"
-#include "kernels/whole_steps.cuh"
+#include "kernels/device/launch.cuh"
+#include "kernels/whole_net/whole_planner.h"
+#include "kernels/whole_net/whole_steps.cuh"
 
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /* A network's weights as whole_net wants them, all in one piece. */
-#include "kernels/tensor_layout.cuh"
-#include "kernels/whole_planner.h"
+#include "kernels/conv/tensor_layout.cuh"
+#include "kernels/whole_net/whole_planner.h"
 
 #include <string.h>
 

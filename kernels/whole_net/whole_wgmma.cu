@@ -1,9 +1,9 @@
 /* Which convolutions of whole_net run on warpgroups, who computes what of them, and the way of their weights:
  * the plan of whole_wgmma.cuh. */
-#include "kernels/launch.cuh"
-#include "kernels/tensor_layout.cuh"
-#include "kernels/wgmma.cuh"
-#include "kernels/whole_planner.h"
+#include "kernels/conv/tensor_layout.cuh"
+#include "kernels/device/launch.cuh"
+#include "kernels/device/wgmma.cuh"
+#include "kernels/whole_net/whole_planner.h"
 
 #define PATCH     8        /* outputs, each way */
 #define MAP_BYTES (2 * 16) /* of the weights of a step */

@@ -12,9 +12,9 @@
 #ifndef CONVOY_KERNELS_WHOLE_WGMMA_CUH
 #define CONVOY_KERNELS_WHOLE_WGMMA_CUH
 
-#include "kernels/bulk_copy.cuh"
-#include "kernels/wgmma.cuh"
-#include "kernels/whole_conv.cuh"
+#include "kernels/device/bulk_copy.cuh"
+#include "kernels/device/wgmma.cuh"
+#include "kernels/whole_net/whole_conv.cuh"
 
 /* The weights' way through shared memory. A chunk lies in one of the ring's places; a barrier `full` says
  * that it is there, one `empty` that all warps have multiplied with it. One thread does nothing but ask for

@@ -2,9 +2,9 @@
 #ifndef CONVOY_KERNELS_WHOLE_WORDS_CUH
 #define CONVOY_KERNELS_WHOLE_WORDS_CUH
 
-#include "kernels/mma.cuh"
-#include "kernels/tensor_products.cuh"
-#include "kernels/whole_plan.h"
+#include "kernels/device/mma.cuh"
+#include "kernels/device/tensor_products.cuh"
+#include "kernels/whole_net/whole_plan.h"
 
 /* Where a warp's rows and maps of a convolution begin, in tiles of 16 and of 8. */
 struct whole_task {

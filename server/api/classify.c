@@ -1,16 +1,16 @@
-#include "server/classify.h"
+#include "server/api/classify.h"
 
 #include "engine/base/clock.h"
-#include "server/admission.h"
-#include "server/classify_answer.h"
-#include "server/http_internal.h"
-#include "server/lookup.h"
-#include "server/multipart.h"
-#include "server/prediction.h"
-#include "server/query.h"
-#include "server/response.h"
-#include "server/rows.h"
-#include "server/trace.h"
+#include "server/api/classify_answer.h"
+#include "server/api/lookup.h"
+#include "server/api/trace.h"
+#include "server/http/http_internal.h"
+#include "server/http/multipart.h"
+#include "server/http/query.h"
+#include "server/http/response.h"
+#include "server/inference/admission.h"
+#include "server/inference/prediction.h"
+#include "server/inference/rows.h"
 
 #include <errno.h>
 #include <microhttpd.h>

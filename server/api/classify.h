@@ -3,7 +3,7 @@
 #ifndef CONVOY_SERVER_CLASSIFY_H
 #define CONVOY_SERVER_CLASSIFY_H
 
-#include "server/request.h"
+#include "server/http/request.h"
 
 #include <stdbool.h>
 

@@ -1,8 +1,8 @@
 /* Written straight into a buffer: see text.h. */
-#include "server/classify_answer.h"
+#include "server/api/classify_answer.h"
 
 #include "engine/base/clock.h"
-#include "server/prediction.h"
+#include "server/inference/prediction.h"
 
 #include <microhttpd.h>
 

@@ -2,8 +2,8 @@
 #ifndef CONVOY_SERVER_CLASSIFY_ANSWER_H
 #define CONVOY_SERVER_CLASSIFY_ANSWER_H
 
-#include "server/rows.h"
-#include "server/text.h"
+#include "server/http/text.h"
+#include "server/inference/rows.h"
 
 /* The status of the whole: 200 if any image was classified, else the first image's. */
 int convoy_classify_status(const struct convoy_rows *rows);

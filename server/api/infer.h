@@ -2,7 +2,7 @@
 #ifndef CONVOY_SERVER_INFER_H
 #define CONVOY_SERVER_INFER_H
 
-#include "server/request.h"
+#include "server/http/request.h"
 
 #include <stdbool.h>
 

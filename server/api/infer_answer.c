@@ -1,6 +1,6 @@
-#include "server/infer_answer.h"
+#include "server/api/infer_answer.h"
 
-#include "server/prediction.h"
+#include "server/inference/prediction.h"
 
 #include <errno.h>
 #include <stdint.h>

@@ -2,9 +2,9 @@
 #ifndef CONVOY_SERVER_INFER_ANSWER_H
 #define CONVOY_SERVER_INFER_ANSWER_H
 
-#include "server/inference.h"
-#include "server/rows.h"
-#include "server/text.h"
+#include "server/http/text.h"
+#include "server/inference/inference.h"
+#include "server/inference/rows.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -2,10 +2,10 @@
 #ifndef CONVOY_SERVER_INFER_INTERNAL_H
 #define CONVOY_SERVER_INFER_INTERNAL_H
 
-#include "server/inference.h"
-#include "server/request.h"
-#include "server/suspension.h"
-#include "server/text.h"
+#include "server/http/request.h"
+#include "server/http/suspension.h"
+#include "server/http/text.h"
+#include "server/inference/inference.h"
 
 #include <stdatomic.h>
 

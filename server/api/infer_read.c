@@ -1,14 +1,14 @@
 /* From a body to an inference request: here, or in the decode pool where that takes long. */
-#include "server/infer_internal.h"
+#include "server/api/infer_internal.h"
 
 #include "engine/base/clock.h"
-#include "server/body_memory.h"
-#include "server/buffer.h"
-#include "server/compression.h"
-#include "server/http_internal.h"
-#include "server/infer.h"
-#include "server/service_time.h"
-#include "server/v2_shared_memory.h"
+#include "server/api/infer.h"
+#include "server/api/v2_shared_memory.h"
+#include "server/batching/service_time.h"
+#include "server/http/body_memory.h"
+#include "server/http/buffer.h"
+#include "server/http/compression.h"
+#include "server/http/http_internal.h"
 
 #include <errno.h>
 #include <microhttpd.h>

@@ -1,9 +1,9 @@
-#include "server/lookup.h"
+#include "server/api/lookup.h"
 
 #include "engine/base/clock.h"
-#include "server/http_internal.h"
-#include "server/model_wait.h"
-#include "server/response.h"
+#include "server/api/model_wait.h"
+#include "server/http/http_internal.h"
+#include "server/http/response.h"
 
 #include <microhttpd.h>
 #include <string.h>

@@ -1,7 +1,7 @@
-#include "server/model_wait.h"
+#include "server/api/model_wait.h"
 
-#include "server/http_internal.h"
-#include "server/request.h"
+#include "server/http/http_internal.h"
+#include "server/http/request.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -5,8 +5,8 @@
 #ifndef CONVOY_SERVER_MODEL_WAIT_H
 #define CONVOY_SERVER_MODEL_WAIT_H
 
-#include "server/manager.h"
-#include "server/suspension.h"
+#include "server/http/suspension.h"
+#include "server/repository/manager.h"
 
 struct convoy_request;
 

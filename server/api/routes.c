@@ -1,14 +1,14 @@
 /* What the daemon answers to, in one table. */
-#include "server/classify.h"
-#include "server/infer.h"
-#include "server/route.h"
-#include "server/v2.h"
-#include "server/v2_config.h"
-#include "server/v2_openapi.h"
-#include "server/v2_repository.h"
-#include "server/v2_shared_memory.h"
-#include "server/v2_statistics.h"
-#include "server/v2_trace.h"
+#include "server/api/classify.h"
+#include "server/api/infer.h"
+#include "server/api/v2.h"
+#include "server/api/v2_config.h"
+#include "server/api/v2_openapi.h"
+#include "server/api/v2_repository.h"
+#include "server/api/v2_shared_memory.h"
+#include "server/api/v2_statistics.h"
+#include "server/api/v2_trace.h"
+#include "server/http/route.h"
 
 const struct convoy_route convoy_routes[] = {
     {CONVOY_POST, "/classify", convoy_classify, true},

@@ -1,4 +1,4 @@
-#include "server/trace.h"
+#include "server/api/trace.h"
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"

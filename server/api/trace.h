@@ -5,8 +5,8 @@
 #ifndef CONVOY_SERVER_TRACE_H
 #define CONVOY_SERVER_TRACE_H
 
-#include "server/request.h"
-#include "server/rows.h"
+#include "server/http/request.h"
+#include "server/inference/rows.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -3,7 +3,7 @@
 #ifndef CONVOY_SERVER_V2_H
 #define CONVOY_SERVER_V2_H
 
-#include "server/request.h"
+#include "server/http/request.h"
 
 #include <stdbool.h>
 

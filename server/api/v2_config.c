@@ -1,7 +1,7 @@
-#include "server/v2_config.h"
+#include "server/api/v2_config.h"
 
-#include "server/http_internal.h"
-#include "server/v2_internal.h"
+#include "server/api/v2_internal.h"
+#include "server/http/http_internal.h"
 
 #include <microhttpd.h>
 

@@ -5,7 +5,7 @@
 #ifndef CONVOY_SERVER_V2_CONFIG_H
 #define CONVOY_SERVER_V2_CONFIG_H
 
-#include "server/request.h"
+#include "server/http/request.h"
 
 #include <stdbool.h>
 

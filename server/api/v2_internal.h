@@ -3,8 +3,8 @@
 #define CONVOY_SERVER_V2_INTERNAL_H
 
 #include "engine/base/error.h"
-#include "server/request.h"
-#include "server/text.h"
+#include "server/http/request.h"
+#include "server/http/text.h"
 
 #include <cjson/cJSON.h>
 #include <stdbool.h>

@@ -1,10 +1,10 @@
-#include "server/v2_openapi.h"
+#include "server/api/v2_openapi.h"
 
-#include "server/v2_internal.h"
+#include "server/api/v2_internal.h"
 
 #include <microhttpd.h>
 
-/* Made from server/openapi.json by server/embed.cmake. */
+/* Made from server/api/openapi.json by cmake/embed.cmake. */
 extern const unsigned char convoy_openapi[];
 extern const size_t convoy_openapi_length;
 

@@ -6,8 +6,8 @@
 
 struct convoy_request;
 
-/* GET /v2/openapi.json: server/openapi.json, an OpenAPI 3.1 document of every route, as it was when the
- * daemon was built. A handler of a route: server/route.h says what it returns. */
+/* GET /v2/openapi.json: server/api/openapi.json, an OpenAPI 3.1 document of every route, as it was when the
+ * daemon was built. A handler of a route: server/http/route.h says what it returns. */
 bool convoy_v2_openapi(struct convoy_request *request);
 
 #endif

@@ -1,10 +1,10 @@
-#include "server/v2_repository.h"
+#include "server/api/v2_repository.h"
 
 #include "engine/base/json.h"
-#include "server/http_internal.h"
-#include "server/model_wait.h"
-#include "server/response.h"
-#include "server/v2_internal.h"
+#include "server/api/model_wait.h"
+#include "server/api/v2_internal.h"
+#include "server/http/http_internal.h"
+#include "server/http/response.h"
 
 #include <errno.h>
 #include <microhttpd.h>

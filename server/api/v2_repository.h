@@ -6,7 +6,7 @@
 #ifndef CONVOY_SERVER_V2_REPOSITORY_H
 #define CONVOY_SERVER_V2_REPOSITORY_H
 
-#include "server/request.h"
+#include "server/http/request.h"
 
 #include <stdbool.h>
 

@@ -1,11 +1,11 @@
-#include "server/v2_shared_memory.h"
+#include "server/api/v2_shared_memory.h"
 
 #include "engine/base/json.h"
-#include "server/http_internal.h"
-#include "server/loopback.h"
-#include "server/response.h"
-#include "server/shared_memory.h"
-#include "server/v2_internal.h"
+#include "server/api/v2_internal.h"
+#include "server/http/http_internal.h"
+#include "server/http/loopback.h"
+#include "server/http/response.h"
+#include "server/inference/shared_memory.h"
 
 #include <errno.h>
 #include <microhttpd.h>

@@ -1,6 +1,6 @@
 /* The system shared memory extension of the Open Inference Protocol, as Triton's clients speak it: which
- * regions (server/shared_memory.h) are registered is asked for and changed here. Handlers of routes:
- * server/route.h says what they return. */
+ * regions (server/inference/shared_memory.h) are registered is asked for and changed here. Handlers of
+ * routes: server/http/route.h says what they return. */
 #ifndef CONVOY_SERVER_V2_SHARED_MEMORY_H
 #define CONVOY_SERVER_V2_SHARED_MEMORY_H
 

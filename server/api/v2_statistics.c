@@ -1,8 +1,8 @@
-#include "server/v2_statistics.h"
+#include "server/api/v2_statistics.h"
 
-#include "server/http_internal.h"
-#include "server/lookup.h"
-#include "server/v2_internal.h"
+#include "server/api/lookup.h"
+#include "server/api/v2_internal.h"
+#include "server/http/http_internal.h"
 
 #include <microhttpd.h>
 #include <string.h>

@@ -8,7 +8,7 @@
 #ifndef CONVOY_SERVER_V2_STATISTICS_H
 #define CONVOY_SERVER_V2_STATISTICS_H
 
-#include "server/request.h"
+#include "server/http/request.h"
 
 #include <stdbool.h>
 

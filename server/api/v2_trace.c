@@ -1,12 +1,12 @@
-#include "server/v2_trace.h"
+#include "server/api/v2_trace.h"
 
-#include "server/http_internal.h"
-#include "server/lookup.h"
-#include "server/query.h"
-#include "server/response.h"
-#include "server/trace.h"
-#include "server/v2_internal.h"
-#include "server/v2_shared_memory.h"
+#include "server/api/lookup.h"
+#include "server/api/trace.h"
+#include "server/api/v2_internal.h"
+#include "server/api/v2_shared_memory.h"
+#include "server/http/http_internal.h"
+#include "server/http/query.h"
+#include "server/http/response.h"
 
 #include <errno.h>
 #include <microhttpd.h>

@@ -1,4 +1,4 @@
-#include "server/batcher_internal.h"
+#include "server/batching/batcher_internal.h"
 
 #include "engine/base/clock.h"
 

@@ -19,9 +19,9 @@
 #define CONVOY_SERVER_BATCHER_H
 
 #include "engine/base/error.h"
-#include "engine/channel.h"
-#include "server/model.h"
-#include "server/priority.h"
+#include "engine/ipc/channel.h"
+#include "server/batching/priority.h"
+#include "server/models/model.h"
 
 #include <stdbool.h>
 #include <stdint.h>

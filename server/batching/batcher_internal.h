@@ -4,10 +4,10 @@
 #ifndef CONVOY_SERVER_BATCHER_INTERNAL_H
 #define CONVOY_SERVER_BATCHER_INTERNAL_H
 
-#include "server/batcher.h"
-#include "server/finish_time.h"
-#include "server/service_time.h"
-#include "server/share.h"
+#include "server/batching/batcher.h"
+#include "server/batching/finish_time.h"
+#include "server/batching/service_time.h"
+#include "server/batching/share.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

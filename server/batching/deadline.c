@@ -1,6 +1,6 @@
 /* What makes items end without an answer: a deadline that passed, a model that is gone, a daemon that stops.
  */
-#include "server/batcher_internal.h"
+#include "server/batching/batcher_internal.h"
 
 #include "engine/base/clock.h"
 

@@ -1,5 +1,5 @@
 /* Which lane an image goes to: the one that will be done with it first (finish_time.h). */
-#include "server/batcher_internal.h"
+#include "server/batching/batcher_internal.h"
 
 #include "engine/base/clock.h"
 

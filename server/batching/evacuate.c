@@ -8,7 +8,7 @@
  *
  * Only the control loop comes here. It alone ends items, submits slots whose model a lane does not serve, and
  * makes lanes serve; so a sealed slot stays as it is while its rows are copied without the lock. */
-#include "server/batcher_internal.h"
+#include "server/batching/batcher_internal.h"
 
 #include "engine/base/clock.h"
 

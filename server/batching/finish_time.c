@@ -1,4 +1,4 @@
-#include "server/finish_time.h"
+#include "server/batching/finish_time.h"
 
 #define KEPT    (7.0 / 8.0) /* of what was known, with each run */
 #define FADE_US 1e7

@@ -1,5 +1,5 @@
 /* One worker's slots: what leaves when, what comes back, and what runs again after a fault. */
-#include "server/batcher_internal.h"
+#include "server/batching/batcher_internal.h"
 
 #include "engine/base/clock.h"
 

@@ -1,4 +1,4 @@
-#include "server/service_time.h"
+#include "server/batching/service_time.h"
 
 #define MEMORY_US    1e6         /* older time counts for less than half */
 #define LEAST_FACTOR (7.0 / 8.0) /* for batches that take so long that few fit into MEMORY_US */

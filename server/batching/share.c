@@ -1,4 +1,4 @@
-#include "server/share.h"
+#include "server/batching/share.h"
 
 /* Of the cost of an image, when a batch says another: batches differ, and so does what runs beside them. */
 #define NEW_PART 0.25

@@ -1,6 +1,6 @@
 /* Where an image gets its row: in a slot that gathers, in a fresh one, or, while all are in use, a place to
  * wait. */
-#include "server/batcher_internal.h"
+#include "server/batching/batcher_internal.h"
 
 #include "engine/base/clock.h"
 

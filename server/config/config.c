@@ -1,9 +1,9 @@
-#include "server/config.h"
+#include "server/config/config.h"
 
 #include "engine/base/json.h"
-#include "engine/channel.h"
-#include "server/repository.h"
-#include "server/response_cache.h"
+#include "engine/ipc/channel.h"
+#include "server/inference/response_cache.h"
+#include "server/models/repository.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -1,4 +1,4 @@
-#include "server/label_file.h"
+#include "server/config/label_file.h"
 
 #include "engine/base/file.h"
 #include "engine/base/utf8.h"

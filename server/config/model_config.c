@@ -1,4 +1,4 @@
-#include "server/model_config.h"
+#include "server/config/model_config.h"
 
 #include "engine/base/json.h"
 

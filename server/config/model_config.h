@@ -7,9 +7,9 @@
 #define CONVOY_SERVER_MODEL_CONFIG_H
 
 #include "engine/base/error.h"
-#include "server/config.h"
-#include "server/label_file.h"
-#include "server/version_policy.h"
+#include "server/config/config.h"
+#include "server/config/label_file.h"
+#include "server/config/version_policy.h"
 
 #include <stdbool.h>
 #include <stdint.h>

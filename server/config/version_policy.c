@@ -1,4 +1,4 @@
-#include "server/version_policy.h"
+#include "server/config/version_policy.h"
 
 #include "engine/base/json.h"
 

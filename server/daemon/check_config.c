@@ -1,10 +1,10 @@
-#include "server/check_config.h"
+#include "server/daemon/check_config.h"
 
 #include "engine/base/log.h"
-#include "server/look.h"
-#include "server/service.h"
-#include "server/slot_size.h"
-#include "server/worker.h"
+#include "server/daemon/service.h"
+#include "server/repository/look.h"
+#include "server/workers/slot_size.h"
+#include "server/workers/worker.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 #ifndef CONVOY_SERVER_CHECK_CONFIG_H
 #define CONVOY_SERVER_CHECK_CONFIG_H
 
-#include "server/config.h"
+#include "server/config/config.h"
 
 /* Asks `convoy-worker --check` about each model and prints a line for each; a model that cannot be served is
  * an error here, though a running daemon would serve the rest. Returns the exit status. */

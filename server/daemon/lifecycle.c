@@ -1,4 +1,4 @@
-#include "server/lifecycle.h"
+#include "server/daemon/lifecycle.h"
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"

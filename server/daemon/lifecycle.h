@@ -2,11 +2,11 @@
 #ifndef CONVOY_SERVER_LIFECYCLE_H
 #define CONVOY_SERVER_LIFECYCLE_H
 
-#include "server/config.h"
-#include "server/http.h"
-#include "server/options.h"
-#include "server/service.h"
-#include "server/supervisor.h"
+#include "server/config/config.h"
+#include "server/daemon/options.h"
+#include "server/daemon/service.h"
+#include "server/http/http.h"
+#include "server/workers/supervisor.h"
 
 #include <uv.h>
 

@@ -1,11 +1,11 @@
 /* convoyd: the front. It owns the sockets, the queue and the shared slots; convoy-worker owns the device. */
 #include "engine/base/log.h"
-#include "server/check_config.h"
-#include "server/http.h"
-#include "server/lifecycle.h"
-#include "server/listener.h"
-#include "server/options.h"
-#include "server/service.h"
+#include "server/daemon/check_config.h"
+#include "server/daemon/lifecycle.h"
+#include "server/daemon/options.h"
+#include "server/daemon/service.h"
+#include "server/http/http.h"
+#include "server/http/listener.h"
 
 #include <fcntl.h>
 #include <signal.h>

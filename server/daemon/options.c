@@ -1,4 +1,4 @@
-#include "server/options.h"
+#include "server/daemon/options.h"
 
 #include <errno.h>
 #include <stddef.h>

@@ -3,7 +3,7 @@
 #define CONVOY_SERVER_OPTIONS_H
 
 #include "engine/base/error.h"
-#include "server/config.h"
+#include "server/config/config.h"
 
 #include <stdbool.h>
 

@@ -1,4 +1,4 @@
-#include "server/service.h"
+#include "server/daemon/service.h"
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"

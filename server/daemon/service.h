@@ -18,10 +18,10 @@
 #define CONVOY_SERVER_SERVICE_H
 
 #include "engine/base/error.h"
-#include "server/config.h"
-#include "server/http.h"
-#include "server/registry.h"
-#include "server/supervisor.h"
+#include "server/config/config.h"
+#include "server/http/http.h"
+#include "server/models/registry.h"
+#include "server/workers/supervisor.h"
 
 #include <uv.h>
 

@@ -1,4 +1,4 @@
-#include "server/acceptor.h"
+#include "server/http/acceptor.h"
 
 #include "engine/base/log.h"
 

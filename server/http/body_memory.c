@@ -1,4 +1,4 @@
-#include "server/body_memory.h"
+#include "server/http/body_memory.h"
 
 #include <stdatomic.h>
 

@@ -1,4 +1,4 @@
-#include "server/compression.h"
+#include "server/http/compression.h"
 
 #include <errno.h>
 #include <stdbool.h>

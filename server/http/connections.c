@@ -1,4 +1,4 @@
-#include "server/connections.h"
+#include "server/http/connections.h"
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"

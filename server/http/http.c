@@ -1,16 +1,16 @@
-#include "server/http.h"
+#include "server/http/http.h"
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
-#include "server/http_internal.h"
-#include "server/infer.h"
-#include "server/listener.h"
-#include "server/request.h"
-#include "server/response.h"
-#include "server/response_cache.h"
-#include "server/rows.h"
-#include "server/shared_memory.h"
-#include "server/trace.h"
+#include "server/api/infer.h"
+#include "server/api/trace.h"
+#include "server/http/http_internal.h"
+#include "server/http/listener.h"
+#include "server/http/request.h"
+#include "server/http/response.h"
+#include "server/inference/response_cache.h"
+#include "server/inference/rows.h"
+#include "server/inference/shared_memory.h"
 
 #include <errno.h>
 #include <microhttpd.h>

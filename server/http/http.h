@@ -7,11 +7,11 @@
 #define CONVOY_SERVER_HTTP_H
 
 #include "engine/base/error.h"
-#include "server/config.h"
-#include "server/manager.h"
-#include "server/metrics.h"
-#include "server/registry.h"
-#include "server/supervisor.h"
+#include "server/config/config.h"
+#include "server/metrics/metrics.h"
+#include "server/models/registry.h"
+#include "server/repository/manager.h"
+#include "server/workers/supervisor.h"
 
 #include <stdint.h>
 

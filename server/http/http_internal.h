@@ -2,11 +2,11 @@
 #ifndef CONVOY_SERVER_HTTP_INTERNAL_H
 #define CONVOY_SERVER_HTTP_INTERNAL_H
 
-#include "server/acceptor.h"
-#include "server/connections.h"
-#include "server/decode_pool.h"
-#include "server/http.h"
-#include "server/linger.h"
+#include "server/http/acceptor.h"
+#include "server/http/connections.h"
+#include "server/http/http.h"
+#include "server/http/linger.h"
+#include "server/inference/decode_pool.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,4 +1,4 @@
-#include "server/linger.h"
+#include "server/http/linger.h"
 
 #include "engine/base/clock.h"
 

@@ -1,4 +1,4 @@
-#include "server/listener.h"
+#include "server/http/listener.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-#include "server/loopback.h"
+#include "server/http/loopback.h"
 
 #include <netinet/in.h>
 #include <stddef.h>

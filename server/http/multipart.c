@@ -1,4 +1,4 @@
-#include "server/multipart.h"
+#include "server/http/multipart.h"
 
 #include <errno.h>
 #include <stdbool.h>

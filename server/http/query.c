@@ -1,4 +1,4 @@
-#include "server/query.h"
+#include "server/http/query.h"
 
 #include <errno.h>
 #include <inttypes.h>

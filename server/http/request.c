@@ -1,10 +1,10 @@
-#include "server/request.h"
+#include "server/http/request.h"
 
 #include "engine/base/clock.h"
-#include "server/body_memory.h"
-#include "server/buffer.h"
-#include "server/http_internal.h"
-#include "server/model_wait.h"
+#include "server/api/model_wait.h"
+#include "server/http/body_memory.h"
+#include "server/http/buffer.h"
+#include "server/http/http_internal.h"
 
 #include <inttypes.h>
 #include <microhttpd.h>

@@ -4,10 +4,10 @@
 #define CONVOY_SERVER_REQUEST_H
 
 #include "engine/base/error.h"
-#include "server/connections.h"
-#include "server/model.h"
-#include "server/request_id.h"
-#include "server/route.h"
+#include "server/http/connections.h"
+#include "server/http/request_id.h"
+#include "server/http/route.h"
+#include "server/models/model.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,8 +1,8 @@
-#include "server/response.h"
+#include "server/http/response.h"
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
-#include "server/http_internal.h"
+#include "server/http/http_internal.h"
 
 #include <microhttpd.h>
 #include <stdio.h>

@@ -7,8 +7,8 @@
 #define CONVOY_SERVER_RESPONSE_H
 
 #include "engine/base/error.h"
-#include "server/request.h"
-#include "server/text.h"
+#include "server/http/request.h"
+#include "server/http/text.h"
 
 #include <stdbool.h>
 

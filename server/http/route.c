@@ -1,4 +1,4 @@
-#include "server/route.h"
+#include "server/http/route.h"
 
 #include <string.h>
 #include <strings.h>

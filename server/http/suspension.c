@@ -1,6 +1,6 @@
-#include "server/suspension.h"
+#include "server/http/suspension.h"
 
-#include "server/http_internal.h"
+#include "server/http/http_internal.h"
 
 #include <microhttpd.h>
 #include <pthread.h>

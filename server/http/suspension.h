@@ -6,7 +6,7 @@
 #ifndef CONVOY_SERVER_SUSPENSION_H
 #define CONVOY_SERVER_SUSPENSION_H
 
-#include "server/decode_pool.h"
+#include "server/inference/decode_pool.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-#include "server/text.h"
+#include "server/http/text.h"
 
 #include "engine/base/utf8.h"
 

@@ -1,8 +1,8 @@
-#include "server/admission.h"
+#include "server/inference/admission.h"
 
-#include "server/batcher.h"
-#include "server/http_internal.h"
-#include "server/response.h"
+#include "server/batching/batcher.h"
+#include "server/http/http_internal.h"
+#include "server/http/response.h"
 
 #include <errno.h>
 #include <microhttpd.h>

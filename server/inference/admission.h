@@ -2,8 +2,8 @@
 #ifndef CONVOY_SERVER_ADMISSION_H
 #define CONVOY_SERVER_ADMISSION_H
 
-#include "server/request.h"
-#include "server/rows.h"
+#include "server/http/request.h"
+#include "server/inference/rows.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-#include "server/datatype.h"
+#include "server/inference/datatype.h"
 
 #include <errno.h>
 #include <stdint.h>

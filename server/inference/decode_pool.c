@@ -1,4 +1,4 @@
-#include "server/decode_pool.h"
+#include "server/inference/decode_pool.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -1,9 +1,9 @@
-#include "server/inference.h"
+#include "server/inference/inference.h"
 
 #include "engine/base/json.h"
-#include "server/buffer.h"
-#include "server/model_config.h"
-#include "server/prediction.h"
+#include "server/config/model_config.h"
+#include "server/http/buffer.h"
+#include "server/inference/prediction.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -9,11 +9,11 @@
 #define CONVOY_SERVER_INFERENCE_H
 
 #include "engine/base/error.h"
-#include "server/datatype.h"
-#include "server/rows.h"
-#include "server/shared_memory.h"
-#include "server/tensor_cut.h"
-#include "server/tensor_text.h"
+#include "server/inference/datatype.h"
+#include "server/inference/rows.h"
+#include "server/inference/shared_memory.h"
+#include "server/inference/tensor_cut.h"
+#include "server/inference/tensor_text.h"
 
 #include <cjson/cJSON.h>
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-#include "server/prediction.h"
+#include "server/inference/prediction.h"
 
 #include <math.h>
 

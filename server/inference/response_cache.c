@@ -1,6 +1,6 @@
-#include "server/response_cache.h"
+#include "server/inference/response_cache.h"
 
-#include "server/row_hash.h"
+#include "server/inference/row_hash.h"
 
 #include <errno.h>
 #include <pthread.h>

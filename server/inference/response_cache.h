@@ -19,8 +19,8 @@
 #define CONVOY_SERVER_RESPONSE_CACHE_H
 
 #include "engine/base/error.h"
-#include "engine/channel.h"
-#include "server/metrics.h"
+#include "engine/ipc/channel.h"
+#include "server/metrics/metrics.h"
 
 #include <stdbool.h>
 #include <stddef.h>

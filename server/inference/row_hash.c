@@ -1,4 +1,4 @@
-#include "server/row_hash.h"
+#include "server/inference/row_hash.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,7 +1,7 @@
-#include "server/row_source.h"
+#include "server/inference/row_source.h"
 
 #include "engine/base/clock.h"
-#include "server/http_internal.h"
+#include "server/http/http_internal.h"
 #include "server/image/image.h"
 #include "server/image/interleave.h"
 

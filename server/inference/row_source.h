@@ -2,7 +2,7 @@
 #ifndef CONVOY_SERVER_ROW_SOURCE_H
 #define CONVOY_SERVER_ROW_SOURCE_H
 
-#include "server/rows.h"
+#include "server/inference/rows.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,11 +1,11 @@
-#include "server/rows.h"
+#include "server/inference/rows.h"
 
 #include "engine/base/clock.h"
-#include "server/body_memory.h"
-#include "server/buffer.h"
-#include "server/http_internal.h"
-#include "server/row_source.h"
-#include "server/service_time.h"
+#include "server/batching/service_time.h"
+#include "server/http/body_memory.h"
+#include "server/http/buffer.h"
+#include "server/http/http_internal.h"
+#include "server/inference/row_source.h"
 
 #include <errno.h>
 #include <microhttpd.h>

@@ -13,12 +13,12 @@
 #define CONVOY_SERVER_ROWS_H
 
 #include "engine/base/error.h"
-#include "server/batcher.h"
-#include "server/decode_pool.h"
-#include "server/model.h"
-#include "server/multipart.h"
-#include "server/response_cache.h"
-#include "server/suspension.h"
+#include "server/batching/batcher.h"
+#include "server/http/multipart.h"
+#include "server/http/suspension.h"
+#include "server/inference/decode_pool.h"
+#include "server/inference/response_cache.h"
+#include "server/models/model.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>

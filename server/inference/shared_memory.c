@@ -1,4 +1,4 @@
-#include "server/shared_memory.h"
+#include "server/inference/shared_memory.h"
 
 #include "engine/base/utf8.h"
 

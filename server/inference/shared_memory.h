@@ -13,7 +13,7 @@
 #define CONVOY_SERVER_SHARED_MEMORY_H
 
 #include "engine/base/error.h"
-#include "server/text.h"
+#include "server/http/text.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-#include "server/tensor_cut.h"
+#include "server/inference/tensor_cut.h"
 
 #include <errno.h>
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-#include "server/tensor_text.h"
+#include "server/inference/tensor_text.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -3,8 +3,8 @@
 #define CONVOY_SERVER_TENSOR_TEXT_H
 
 #include "engine/base/error.h"
-#include "server/datatype.h"
-#include "server/multipart.h"
+#include "server/http/multipart.h"
+#include "server/inference/datatype.h"
 
 #include <stddef.h>
 #include <stdint.h>

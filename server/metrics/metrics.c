@@ -1,4 +1,4 @@
-#include "server/metrics_internal.h"
+#include "server/metrics/metrics_internal.h"
 
 #include "engine/base/utf8.h"
 

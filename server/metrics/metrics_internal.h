@@ -5,7 +5,7 @@
 #ifndef CONVOY_SERVER_METRICS_INTERNAL_H
 #define CONVOY_SERVER_METRICS_INTERNAL_H
 
-#include "server/metrics.h"
+#include "server/metrics/metrics.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

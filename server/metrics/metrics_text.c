@@ -1,6 +1,6 @@
 /* Rendering: the Prometheus text exposition format, version 0.0.4
  * (https://prometheus.io/docs/instrumenting/exposition_formats/). */
-#include "server/metrics_internal.h"
+#include "server/metrics/metrics_internal.h"
 
 #include <stdarg.h>
 #include <stdio.h>

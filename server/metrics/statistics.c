@@ -1,4 +1,4 @@
-#include "server/statistics.h"
+#include "server/metrics/statistics.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

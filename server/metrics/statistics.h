@@ -1,8 +1,8 @@
 /* How often and how long a version of a model ran, since the daemon started: what the statistics extension of
  * the Open Inference Protocol asks for (v2_statistics.h), where /metrics knows names only.
  *
- * Nobody but server/model.c counts here: convoy_model_answered() and its neighbours count this and /metrics
- * in one go, so that both tell the same.
+ * Nobody but server/models/model.c counts here: convoy_model_answered() and its neighbours count this and
+ * /metrics in one go, so that both tell the same.
  *
  * Threads: any may count and read at any time, no lock, no allocation, relaxed atomics. A count and its time
  * are read one after the other: a time may be ahead by what is being counted meanwhile. */

@@ -1,4 +1,4 @@
-#include "server/budget.h"
+#include "server/models/budget.h"
 
 #include <errno.h>
 

@@ -7,7 +7,7 @@
 #define CONVOY_SERVER_BUDGET_H
 
 #include "engine/base/error.h"
-#include "server/registry.h"
+#include "server/models/registry.h"
 
 /* Of the models on devices but except (NULL: all). */
 uint64_t convoy_budget_taken(struct convoy_registry *registry, const struct convoy_model *except);

@@ -1,7 +1,7 @@
-#include "server/model.h"
+#include "server/models/model.h"
 
 #include "engine/base/log.h"
-#include "server/registry_internal.h"
+#include "server/models/registry_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -12,11 +12,11 @@
 #define CONVOY_SERVER_MODEL_H
 
 #include "engine/base/error.h"
-#include "server/config.h"
-#include "server/metrics.h"
-#include "server/model_config.h"
-#include "server/repository.h"
-#include "server/statistics.h"
+#include "server/config/config.h"
+#include "server/config/model_config.h"
+#include "server/metrics/metrics.h"
+#include "server/metrics/statistics.h"
+#include "server/models/repository.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-#include "server/registry_internal.h"
+#include "server/models/registry_internal.h"
 
 #include "engine/base/log.h"
 

@@ -9,7 +9,7 @@
 #ifndef CONVOY_SERVER_REGISTRY_H
 #define CONVOY_SERVER_REGISTRY_H
 
-#include "server/model.h"
+#include "server/models/model.h"
 
 struct convoy_registry;
 

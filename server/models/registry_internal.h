@@ -2,8 +2,8 @@
 #ifndef CONVOY_SERVER_REGISTRY_INTERNAL_H
 #define CONVOY_SERVER_REGISTRY_INTERNAL_H
 
-#include "engine/channel.h"
-#include "server/registry.h"
+#include "engine/ipc/channel.h"
+#include "server/models/registry.h"
 
 #include <pthread.h>
 

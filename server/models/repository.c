@@ -1,4 +1,4 @@
-#include "server/repository.h"
+#include "server/models/repository.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* What is asked of the manager: to load, to unload, to wake. */
-#include "server/manager_internal.h"
+#include "server/repository/manager_internal.h"
 
 #include <errno.h>
 #include <stdio.h>

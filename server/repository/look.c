@@ -1,4 +1,4 @@
-#include "server/look.h"
+#include "server/repository/look.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -4,9 +4,9 @@
 #define CONVOY_SERVER_LOOK_H
 
 #include "engine/base/error.h"
-#include "server/config.h"
-#include "server/model_config.h"
-#include "server/registry.h"
+#include "server/config/config.h"
+#include "server/config/model_config.h"
+#include "server/models/registry.h"
 
 /* What is read already and is not read again while it looks the same. */
 struct convoy_known {

@@ -1,4 +1,4 @@
-#include "server/manager_internal.h"
+#include "server/repository/manager_internal.h"
 
 #include "engine/base/log.h"
 

@@ -20,9 +20,9 @@
 #define CONVOY_SERVER_MANAGER_H
 
 #include "engine/base/error.h"
-#include "server/config.h"
-#include "server/registry.h"
-#include "server/supervisor.h"
+#include "server/config/config.h"
+#include "server/models/registry.h"
+#include "server/workers/supervisor.h"
 
 #include <uv.h>
 

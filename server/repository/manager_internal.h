@@ -3,8 +3,8 @@
 #ifndef CONVOY_SERVER_MANAGER_INTERNAL_H
 #define CONVOY_SERVER_MANAGER_INTERNAL_H
 
-#include "server/look.h"
-#include "server/manager.h"
+#include "server/repository/look.h"
+#include "server/repository/manager.h"
 
 #include <pthread.h>
 

@@ -1,8 +1,8 @@
 /* From what a look found to records, and from records to those that are to be served. */
-#include "server/look.h"
+#include "server/repository/look.h"
 
 #include "engine/base/log.h"
-#include "engine/channel.h"
+#include "engine/ipc/channel.h"
 
 #include <stdlib.h>
 #include <string.h>

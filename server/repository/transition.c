@@ -1,9 +1,9 @@
 /* Loads and unloads: from the models that are to be served to those that are. */
-#include "server/manager_internal.h"
+#include "server/repository/manager_internal.h"
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
-#include "server/budget.h"
+#include "server/models/budget.h"
 
 static void unload(struct convoy_manager *manager, struct convoy_model *model, const char *why)
 {

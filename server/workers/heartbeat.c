@@ -1,7 +1,7 @@
-#include "server/heartbeat.h"
+#include "server/workers/heartbeat.h"
 
 #include "engine/base/log.h"
-#include "server/supervisor_internal.h"
+#include "server/workers/supervisor_internal.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 #ifndef CONVOY_SERVER_HEARTBEAT_H
 #define CONVOY_SERVER_HEARTBEAT_H
 
-#include "server/worker_message.h"
+#include "server/workers/worker_message.h"
 
 struct member;
 

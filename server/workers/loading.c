@@ -1,11 +1,11 @@
-#include "server/loading.h"
+#include "server/workers/loading.h"
 
 #include "engine/base/log.h"
-#include "server/budget.h"
-#include "server/placement.h"
-#include "server/slot_size.h"
-#include "server/supervisor_internal.h"
-#include "server/worker_order.h"
+#include "server/models/budget.h"
+#include "server/workers/placement.h"
+#include "server/workers/slot_size.h"
+#include "server/workers/supervisor_internal.h"
+#include "server/workers/worker_order.h"
 
 #include <stdio.h>
 #include <stdlib.h>

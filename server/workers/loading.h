@@ -2,7 +2,7 @@
 #ifndef CONVOY_SERVER_LOADING_H
 #define CONVOY_SERVER_LOADING_H
 
-#include "server/worker_message.h"
+#include "server/workers/worker_message.h"
 
 struct member;
 struct convoy_supervisor;

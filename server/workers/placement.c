@@ -1,7 +1,7 @@
-#include "server/placement.h"
+#include "server/workers/placement.h"
 
 #include "engine/base/log.h"
-#include "server/supervisor_internal.h"
+#include "server/workers/supervisor_internal.h"
 
 #include <errno.h>
 #include <stdio.h>

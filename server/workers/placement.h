@@ -6,7 +6,7 @@
 #define CONVOY_SERVER_PLACEMENT_H
 
 #include "engine/base/error.h"
-#include "server/model.h"
+#include "server/models/model.h"
 
 #include <stdbool.h>
 

@@ -1,4 +1,4 @@
-#include "server/slot_size.h"
+#include "server/workers/slot_size.h"
 
 #include <errno.h>
 

@@ -3,9 +3,9 @@
 #ifndef CONVOY_SERVER_SLOT_SIZE_H
 #define CONVOY_SERVER_SLOT_SIZE_H
 
-#include "engine/channel.h"
-#include "server/config.h"
-#include "server/model.h"
+#include "engine/ipc/channel.h"
+#include "server/config/config.h"
+#include "server/models/model.h"
 
 /* The least size, to which models are added. */
 void convoy_slot_size_begin(struct convoy_channel_size *size);

@@ -1,11 +1,11 @@
-#include "server/supervisor.h"
+#include "server/workers/supervisor.h"
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
-#include "server/heartbeat.h"
-#include "server/loading.h"
-#include "server/supervisor_internal.h"
-#include "server/worker.h"
+#include "server/workers/heartbeat.h"
+#include "server/workers/loading.h"
+#include "server/workers/supervisor_internal.h"
+#include "server/workers/worker.h"
 
 #include <errno.h>
 #include <stdio.h>

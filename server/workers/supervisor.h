@@ -7,10 +7,10 @@
 #define CONVOY_SERVER_SUPERVISOR_H
 
 #include "engine/base/error.h"
-#include "server/batcher.h"
-#include "server/config.h"
-#include "server/metrics.h"
-#include "server/registry.h"
+#include "server/batching/batcher.h"
+#include "server/config/config.h"
+#include "server/metrics/metrics.h"
+#include "server/models/registry.h"
 
 #include <uv.h>
 

@@ -2,8 +2,8 @@
 #ifndef CONVOY_SERVER_SUPERVISOR_INTERNAL_H
 #define CONVOY_SERVER_SUPERVISOR_INTERNAL_H
 
-#include "server/supervisor.h"
-#include "server/worker.h"
+#include "server/workers/supervisor.h"
+#include "server/workers/worker.h"
 
 #include <stdatomic.h>
 

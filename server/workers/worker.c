@@ -1,8 +1,8 @@
-#include "server/worker.h"
+#include "server/workers/worker.h"
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
-#include "server/service.h"
+#include "server/daemon/service.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -3,8 +3,8 @@
 #ifndef CONVOY_SERVER_WORKER_H
 #define CONVOY_SERVER_WORKER_H
 
-#include "engine/channel.h"
-#include "server/worker_message.h"
+#include "engine/ipc/channel.h"
+#include "server/workers/worker_message.h"
 
 #include <uv.h>
 

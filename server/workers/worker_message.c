@@ -1,6 +1,6 @@
-#include "server/worker_message.h"
+#include "server/workers/worker_message.h"
 
-#include "engine/channel.h"
+#include "engine/ipc/channel.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -5,8 +5,8 @@
 #ifndef CONVOY_SERVER_WORKER_MESSAGE_H
 #define CONVOY_SERVER_WORKER_MESSAGE_H
 
-#include "server/batcher.h"
-#include "server/model.h"
+#include "server/batching/batcher.h"
+#include "server/models/model.h"
 
 #include <cjson/cJSON.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-#include "server/worker_order.h"
+#include "server/workers/worker_order.h"
 
 static cJSON *order(const char *type)
 {

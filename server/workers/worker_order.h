@@ -1,10 +1,10 @@
-/* What the front tells a worker: the other half of server/worker_message.h. The caller hands each to
+/* What the front tells a worker: the other half of server/workers/worker_message.h. The caller hands each to
  * convoy_worker_tell(), which frees it. */
 #ifndef CONVOY_SERVER_WORKER_ORDER_H
 #define CONVOY_SERVER_WORKER_ORDER_H
 
-#include "engine/channel.h"
-#include "server/model.h"
+#include "engine/ipc/channel.h"
+#include "server/models/model.h"
 
 #include <cjson/cJSON.h>
 

@@ -5,7 +5,7 @@
  * memory that the backend was told of, as in the channel. The images are random; a backend that skipped work
  * for zeros would look faster than it is. */
 #include "engine/base/clock.h"
-#include "engine/channel.h"
+#include "engine/ipc/channel.h"
 #include "tests/bench/alone.h"
 
 #include <math.h>

@@ -21,8 +21,8 @@
  * outputs differ between the two measurements: the same images in the same batch must give the same bits. */
 #include "channel_rate.h"
 #include "engine/base/clock.h"
-#include "server/slot_size.h"
-#include "server/worker_order.h"
+#include "server/workers/slot_size.h"
+#include "server/workers/worker_order.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -2,9 +2,9 @@
 #ifndef CONVOY_TESTS_BENCH_CHANNEL_RATE_H
 #define CONVOY_TESTS_BENCH_CHANNEL_RATE_H
 
-#include "engine/channel.h"
-#include "server/model.h"
-#include "server/worker.h"
+#include "engine/ipc/channel.h"
+#include "server/models/model.h"
+#include "server/workers/worker.h"
 
 #include <stdbool.h>
 #include <stdint.h>

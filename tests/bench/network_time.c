@@ -9,7 +9,7 @@
  * for the peers; and its rows are there already. It writes the outputs of the last of them to OUTPUT,
  * float32. Every answer is a line of JSON. It ends when standard input does. */
 #include "engine/base/clock.h"
-#include "engine/channel.h"
+#include "engine/ipc/channel.h"
 #include "tests/bench/alone.h"
 
 #include <errno.h>

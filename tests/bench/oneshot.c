@@ -6,7 +6,7 @@
  * object: how long each phase took, how long the device worked, how often each class came first.
  * ONESHOT_BEGUN_US in the environment says when (CLOCK_MONOTONIC) the process was asked for. */
 #include "engine/base/clock.h"
-#include "engine/channel.h"
+#include "engine/ipc/channel.h"
 #include "engine/worker/nets.h"
 
 #include <errno.h>

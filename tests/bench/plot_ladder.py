@@ -16,7 +16,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 LAYERS = ("layer 1", "layer 2")
-# Operations an image, 2 k c r s x output pixels, of the layers in kernels/check_conv_table.c; fp32 operations a second of an H200.
+# Operations an image, 2 k c r s x output pixels, of the layers in kernels/check/check_conv_table.c; fp32 operations a second of an H200.
 OPERATIONS = {"layer 1": 2 * 12 * 1 * 7 * 7 * 66 * 66, "layer 2": 2 * 24 * 12 * 7 * 7 * 27 * 27}
 PEAK = 51e12
 PEER = "cudnn"

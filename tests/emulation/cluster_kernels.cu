@@ -1,8 +1,8 @@
 /* Blocks of a cluster that tell each other numbers; each fault leaves out what the hardware wants. */
 #include "tests/emulation/cluster_kernels.h"
 
-#include "kernels/cluster.cuh"
-#include "kernels/launch.cuh"
+#include "kernels/device/cluster.cuh"
+#include "kernels/device/launch.cuh"
 
 #define PLACE_BYTES (sizeof(uint32_t) + sizeof(float) + sizeof(uint16_t))
 

@@ -1,5 +1,5 @@
-/* Kernels in clusters that tests/unit/emulation_cluster.c launches: what they should find, and what they
- * should not do. */
+/* Kernels in clusters that tests/unit/emulation/emulation_cluster.c launches: what they should find, and what
+ * they should not do. */
 #ifndef CONVOY_TESTS_CLUSTER_KERNELS_H
 #define CONVOY_TESTS_CLUSTER_KERNELS_H
 

@@ -1,4 +1,4 @@
-/* kernels/fault.cu for a GPU that is not there: what the runtime would say. */
+/* kernels/layers/fault.cu for a GPU that is not there: what the runtime would say. */
 #include "emulation.h"
 #include "kernels/kernels.h"
 

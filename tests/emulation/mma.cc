@@ -1,5 +1,5 @@
-/* What a warp does together for the tensor cores, a step and the loading of its rows: kernels/mma.cuh says
- * how the operands are spread over the lanes. */
+/* What a warp does together for the tensor cores, a step and the loading of its rows: kernels/device/mma.cuh
+ * says how the operands are spread over the lanes. */
 #include "emulation.h"
 
 #include <cmath>

@@ -1,6 +1,7 @@
-/* Products of a warpgroup and barriers in shared memory: kernels/wgmma.cuh, kernels/bulk_copy.cuh. A thread
- * computes its own share of a product, and no earlier than it has to be there: so code that writes to a
- * matrix too early, or reads sums too early, gives something else than it should. */
+/* Products of a warpgroup and barriers in shared memory: kernels/device/wgmma.cuh,
+ * kernels/device/bulk_copy.cuh. A thread computes its own share of a product, and no earlier than it has to
+ * be there: so code that writes to a matrix too early, or reads sums too early, gives something else than it
+ * should. */
 #include "emulation.h"
 
 #include <cstdlib>

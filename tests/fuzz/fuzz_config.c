@@ -1,6 +1,6 @@
 /* The daemon's configuration and a model's: the same bytes as both. */
-#include "server/config.h"
-#include "server/model_config.h"
+#include "server/config/config.h"
+#include "server/config/model_config.h"
 
 #include <stdint.h>
 #include <stdio.h>

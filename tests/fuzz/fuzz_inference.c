@@ -1,5 +1,5 @@
 /* An inference request: the first two bytes say how much of the rest is its JSON, 65535: all of it. */
-#include "server/inference.h"
+#include "server/inference/inference.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* The form parser: the first line is the Content-Type, the rest the body. Counting and filling must agree,
  * and parts must lie inside the body. */
-#include "server/multipart.h"
+#include "server/http/multipart.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* What a worker gone wild may do to the front: lines on the control socket, and completions on the channel.
  * The input is lines; each line is also taken as completions while slots are in flight. */
-#include "server/batcher.h"
-#include "server/worker_message.h"
+#include "server/batching/batcher.h"
+#include "server/workers/worker_message.h"
 
 #include <stdlib.h>
 #include <string.h>

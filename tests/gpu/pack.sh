@@ -33,7 +33,7 @@ SCRIPT
   chmod +x "$pack/bin/wrk"
 fi
 mkdir -p "$pack/tests" "$pack/tests/lib"
-for test in backend_operators backend_networks backend_exported; do cp "$build/tests/unit_$test" "$pack/tests/"; done
+cp "$build/tests/unit_engine_backends" "$pack/tests/"
 libraries_of "$pack"/tests/unit_* | xargs -I{} cp -L {} "$pack/tests/lib/"
 strip "$pack"/tests/unit_* "$pack"/bin/* "$pack"/lib/convoyd/*.so* 2>/dev/null || true
 du -sh "$pack"

@@ -29,7 +29,7 @@ unit() { LD_LIBRARY_PATH=$pack/tests/lib CONVOY_TEST_MODULE=$pack/lib/convoyd/co
 
 nvidia-smi --query-gpu=name,driver_version --format=csv,noheader || exit 1
 step kernels "$pack/bin/convoy-kernels" --check
-for name in backend_operators backend_networks backend_exported; do step "$name" unit $name; done
+step backends unit engine_backends
 step daemon env CONVOY_BUILD="$pack" bash tests/integration/test_cuda.sh
 step devices env CONVOY_BUILD="$pack" bash tests/integration/test_devices.sh # needs two GPUs
 step repository env CONVOY_BUILD="$pack" BACKEND=cuda ROUNDS=20 bash tests/integration/test_repository.sh

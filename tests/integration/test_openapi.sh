@@ -33,11 +33,11 @@ start --backend null --config "$work/config.json"
 echo "The document."
 version=$("$build/bin/convoyd" --version | awk '{ print $2 }')
 expect 200 "$url/v2/openapi.json"
-sed "s/@PROJECT_VERSION@/$version/" server/openapi.json | cmp - "$work/body" || fail "it is not what server/openapi.json says"
+sed "s/@PROJECT_VERSION@/$version/" server/api/openapi.json | cmp - "$work/body" || fail "it is not what server/api/openapi.json says"
 [ "$(json "$work/body" 'd["info"]["version"]')" = "$version" ] || fail "its version is not $version"
 cp "$work/body" "$work/openapi.json"
 "$venv/bin/python" tests/tools/openapi_check.py document "$work/openapi.json" || fail "see above"
-"$venv/bin/python" tests/tools/openapi_check.py routes "$work/openapi.json" server/routes.c || fail "see above"
+"$venv/bin/python" tests/tools/openapi_check.py routes "$work/openapi.json" server/api/routes.c || fail "see above"
 
 echo "The daemon beside it: schemathesis, seed $seed."
 checks=not_a_server_error,status_code_conformance,content_type_conformance,response_headers_conformance

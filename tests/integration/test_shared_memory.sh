@@ -169,7 +169,7 @@ for host in $others; do
   expect 403 -X POST "$shared/unregister"
   is "[['kept', '/OBJECT', 0, 1]]"
 done
-[ -n "$others" ] || echo "  (it has none: tests/unit/shared_memory.c looks at addresses)"
+[ -n "$others" ] || echo "  (it has none: tests/unit/server/inference/shared_memory.c looks at addresses)"
 if [ -e /proc/net/if_inet6 ] && grep -q ' lo$' /proc/net/if_inet6; then
   shared="http://[::1]:$port/v2/systemsharedmemory"
   expect 200 -d "{\"key\": \"/$object\", \"byte_size\": 1}" "$shared/region/six/register"

@@ -2,7 +2,7 @@
  * like the HTTP threads, a control loop, and workers that die now and then; sometimes nobody takes their
  * place for a while, and what they had goes to the other. Each image must be answered exactly once, with its
  * own answer or because its deadline passed. */
-#include "server/batcher.h"
+#include "server/batching/batcher.h"
 #include "engine/base/clock.h"
 
 #include <errno.h>

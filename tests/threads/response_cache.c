@@ -1,7 +1,7 @@
 /* The response cache under many threads: an answer that is found is the row's own, whoever inserts, evicts or
  * asks meanwhile, and the bytes never pass the bound. */
-#include "server/response_cache.h"
-#include "server/metrics_internal.h"
+#include "server/inference/response_cache.h"
+#include "server/metrics/metrics_internal.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Writes test images and the rows that they must become, for tests/unit/image_reference.c.
+"""Writes test images and the rows that they must become, for tests/unit/server/image/image_reference.c.
 
     image_reference.py FOLDER
 

@@ -2,7 +2,7 @@
 """Checks convoyd's OpenAPI document where schemathesis does not look.
 
     openapi_check.py document FILE        is it OpenAPI 3.1, every part of it used, every example as its schema says?
-    openapi_check.py routes FILE ROUTES   are its paths and methods those of the route table in server/routes.c?
+    openapi_check.py routes FILE ROUTES   are its paths and methods those of the route table in server/api/routes.c?
     openapi_check.py answered URL BEFORE  since the file BEFORE was /metrics, did every route answer 200, and none 5xx?
 
 The first needs openapi-spec-validator from PyPI."""

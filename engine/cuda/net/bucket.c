@@ -1,8 +1,8 @@
-#include "engine/cuda/bucket.h"
+#include "engine/cuda/net/bucket.h"
 
-#include "engine/cuda/chain.h"
+#include "engine/cuda/plan/chain.h"
 
-#include "engine/cuda/calls.h"
+#include "engine/cuda/runtime/calls.h"
 
 #include <string.h>
 

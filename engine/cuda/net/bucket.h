@@ -4,7 +4,7 @@
 #define CONVOY_ENGINE_CUDA_BUCKET_H
 
 #include "engine/cuda/device.h"
-#include "engine/cuda/lower.h"
+#include "engine/cuda/plan/lower.h"
 
 #define CONVOY_CUDA_FORMS 2
 

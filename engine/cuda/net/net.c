@@ -1,7 +1,7 @@
-#include "engine/cuda/net.h"
+#include "engine/cuda/net/net.h"
 
-#include "engine/cuda/calls.h"
-#include "engine/cuda/fault.h"
+#include "engine/cuda/runtime/calls.h"
+#include "engine/cuda/runtime/fault.h"
 #include "engine/describe.h"
 
 #include <errno.h>

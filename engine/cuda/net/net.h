@@ -4,8 +4,8 @@
 #ifndef CONVOY_ENGINE_CUDA_NET_H
 #define CONVOY_ENGINE_CUDA_NET_H
 
-#include "engine/cuda/bucket.h"
-#include "engine/cuda/groups.h"
+#include "engine/cuda/net/bucket.h"
+#include "engine/cuda/plan/groups.h"
 
 #define CONVOY_CUDA_MAX_BUCKETS 40
 

@@ -1,5 +1,5 @@
 /* A network's plans and graphs made anew, when more is known about its kernels than at load. */
-#include "engine/cuda/net.h"
+#include "engine/cuda/net/net.h"
 
 #include <errno.h>
 #include <stdlib.h>

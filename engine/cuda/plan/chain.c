@@ -1,6 +1,6 @@
-#include "engine/cuda/chain.h"
+#include "engine/cuda/plan/chain.h"
 
-#include "engine/cuda/lowering.h"
+#include "engine/cuda/plan/lowering.h"
 
 #include <limits.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "engine/cuda/choice.h"
+#include "engine/cuda/plan/choice.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-#include "engine/cuda/groups.h"
+#include "engine/cuda/plan/groups.h"
 
 #include <errno.h>
 #include <stdlib.h>

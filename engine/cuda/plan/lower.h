@@ -2,10 +2,10 @@
 #ifndef CONVOY_ENGINE_CUDA_LOWER_H
 #define CONVOY_ENGINE_CUDA_LOWER_H
 
-#include "engine/cuda/choice.h"
-#include "engine/cuda/groups.h"
-#include "engine/cuda/plan.h"
-#include "engine/cuda/weights.h"
+#include "engine/cuda/plan/choice.h"
+#include "engine/cuda/plan/groups.h"
+#include "engine/cuda/plan/plan.h"
+#include "engine/cuda/plan/weights.h"
 
 /* What a plan is made from; all of a network's plans share it. */
 struct convoy_cuda_source {

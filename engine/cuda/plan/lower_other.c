@@ -1,4 +1,4 @@
-#include "engine/cuda/lowering.h"
+#include "engine/cuda/plan/lowering.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-#include "engine/cuda/chain.h"
-#include "engine/cuda/lowering.h"
+#include "engine/cuda/plan/chain.h"
+#include "engine/cuda/plan/lowering.h"
 
 #include <errno.h>
 #include <stdlib.h>

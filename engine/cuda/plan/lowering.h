@@ -2,7 +2,7 @@
 #ifndef CONVOY_ENGINE_CUDA_LOWERING_H
 #define CONVOY_ENGINE_CUDA_LOWERING_H
 
-#include "engine/cuda/lower.h"
+#include "engine/cuda/plan/lower.h"
 #include "engine/graph/arena.h"
 
 /* Memory in the arena that a tensor, or what a kernel needs beside its tensors, lies in. Reshapes share one.

@@ -1,5 +1,5 @@
-#include "engine/cuda/plan.h"
-#include "engine/cuda/calls.h"
+#include "engine/cuda/plan/plan.h"
+#include "engine/cuda/runtime/calls.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
-#include "engine/cuda/weights.h"
-#include "engine/cuda/calls.h"
-#include "engine/cuda/memory.h"
+#include "engine/cuda/plan/weights.h"
+#include "engine/cuda/runtime/calls.h"
+#include "engine/cuda/runtime/memory.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -1,4 +1,4 @@
-#include "engine/cuda/calls.h"
+#include "engine/cuda/runtime/calls.h"
 
 #include <errno.h>
 #include <stdatomic.h>

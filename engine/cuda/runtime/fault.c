@@ -1,7 +1,7 @@
-#include "engine/cuda/fault.h"
+#include "engine/cuda/runtime/fault.h"
 
-#include "engine/cuda/calls.h"
-#include "engine/cuda/memory.h"
+#include "engine/cuda/runtime/calls.h"
+#include "engine/cuda/runtime/memory.h"
 #include "engine/fault_image.h"
 #include "kernels/kernels.h"
 

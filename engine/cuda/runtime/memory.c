@@ -1,5 +1,5 @@
-#include "engine/cuda/memory.h"
-#include "engine/cuda/calls.h"
+#include "engine/cuda/runtime/memory.h"
+#include "engine/cuda/runtime/calls.h"
 
 #include <errno.h>
 

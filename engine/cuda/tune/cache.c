@@ -1,4 +1,4 @@
-#include "engine/cuda/cache.h"
+#include "engine/cuda/tune/cache.h"
 
 #include "engine/base/file.h"
 #include "engine/cuda/device.h"

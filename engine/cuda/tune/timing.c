@@ -1,8 +1,8 @@
-#include "engine/cuda/timing.h"
+#include "engine/cuda/tune/timing.h"
 
-#include "engine/cuda/calls.h"
-#include "engine/cuda/memory.h"
-#include "engine/cuda/net.h"
+#include "engine/cuda/net/net.h"
+#include "engine/cuda/runtime/calls.h"
+#include "engine/cuda/runtime/memory.h"
 
 #include <errno.h>
 #include <stdlib.h>

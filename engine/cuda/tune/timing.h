@@ -6,9 +6,9 @@
 #ifndef CONVOY_ENGINE_CUDA_TIMING_H
 #define CONVOY_ENGINE_CUDA_TIMING_H
 
-#include "engine/cuda/choice.h"
-#include "engine/cuda/plan.h"
-#include "engine/cuda/weights.h"
+#include "engine/cuda/plan/choice.h"
+#include "engine/cuda/plan/plan.h"
+#include "engine/cuda/plan/weights.h"
 
 #define CONVOY_CUDA_MAX_CANDIDATES 32
 #ifndef CONVOY_CUDA_TIMED_RUNS /* the emulation's clock says the same each time */

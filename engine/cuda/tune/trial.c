@@ -1,9 +1,9 @@
-#include "engine/cuda/trial.h"
+#include "engine/cuda/tune/trial.h"
 
-#include "engine/cuda/calls.h"
-#include "engine/cuda/chain.h"
-#include "engine/cuda/memory.h"
-#include "engine/cuda/net.h"
+#include "engine/cuda/net/net.h"
+#include "engine/cuda/plan/chain.h"
+#include "engine/cuda/runtime/calls.h"
+#include "engine/cuda/runtime/memory.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -4,8 +4,8 @@
 #ifndef CONVOY_ENGINE_CUDA_TRIAL_H
 #define CONVOY_ENGINE_CUDA_TRIAL_H
 
-#include "engine/cuda/choice.h"
-#include "engine/cuda/lower.h"
+#include "engine/cuda/plan/choice.h"
+#include "engine/cuda/plan/lower.h"
 
 #define CONVOY_CUDA_MAX_WAYS 64
 

@@ -1,8 +1,8 @@
-#include "engine/cuda/tuner.h"
+#include "engine/cuda/tune/tuner.h"
 
 #include "engine/base/clock.h"
-#include "engine/cuda/cache.h"
-#include "engine/cuda/net.h"
+#include "engine/cuda/net/net.h"
+#include "engine/cuda/tune/cache.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -5,8 +5,8 @@
 #define CONVOY_ENGINE_CUDA_TUNER_H
 
 #include "engine/backend.h"
-#include "engine/cuda/timing.h"
-#include "engine/cuda/trial.h"
+#include "engine/cuda/tune/timing.h"
+#include "engine/cuda/tune/trial.h"
 
 /* All zero: nothing is tuned. */
 struct convoy_cuda_tuner {

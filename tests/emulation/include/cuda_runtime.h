@@ -91,22 +91,22 @@ void __syncthreads();
 void __syncwarp(unsigned mask = 0xffffffffu);
 /* Gives value to the warp's lane and returns what `from` gave; all lanes of the warp must call. */
 uint64_t convoy_emulated_shuffle(uint64_t value, int from);
-/* kernels/mma.cuh: d += a b, of words that are one tf32 or two fp16. */
+/* kernels/device/mma.cuh: d += a b, of words that are one tf32 or two fp16. */
 void convoy_emulated_mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, bool halves);
 void convoy_emulated_load_matrices(uint32_t (&a)[4], const void *row);
 void convoy_emulated_store_matrices(void *row, const uint32_t (&a)[4]);
-/* kernels/wgmma.cuh: products of matrices that descriptors tell, computed when they are waited for. */
+/* kernels/device/wgmma.cuh: products of matrices that descriptors tell, computed when they are waited for. */
 void convoy_emulated_wgmma(float (*sum)[4], int tiles, uint64_t a, uint64_t b);
 void convoy_emulated_wgmma_end();
 void convoy_emulated_wgmma_wait(int groups);
 void convoy_emulated_threads_sync(int threads);
-/* kernels/bulk_copy.cuh: barriers in shared memory. */
+/* kernels/device/bulk_copy.cuh: barriers in shared memory. */
 void convoy_emulated_barrier_make(uint64_t *place, int arrivals);
 void convoy_emulated_barrier_arrive(uint64_t *place);
 void convoy_emulated_barrier_wait(uint64_t *place, int parity);
 /* Dynamic shared memory of the block. */
 void *convoy_emulated_shared();
-/* kernels/cluster.cuh: the last is where bytes at `at` lie in another block of the cluster. */
+/* kernels/device/cluster.cuh: the last is where bytes at `at` lie in another block of the cluster. */
 int convoy_emulated_cluster_rank();
 void convoy_emulated_cluster_sync();
 void *convoy_emulated_cluster_place(const void *at, int rank, size_t bytes);

@@ -1,5 +1,6 @@
-/* Clusters of thread blocks (kernels/cluster.cuh) on the emulated device: each block has its own shared
- * memory and number, finds what the others wrote, and what the hardware would not forgive is not forgiven. */
+/* Clusters of thread blocks (kernels/device/cluster.cuh) on the emulated device: each block has its own
+ * shared memory and number, finds what the others wrote, and what the hardware would not forgive is not
+ * forgiven. */
 #include "tests/emulation/cluster_kernels.h"
 
 #include <criterion/criterion.h>

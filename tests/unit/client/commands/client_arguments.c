@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/classify.h"
-#include "client/form.h"
-#include "client/http.h"
-#include "client/terminal.h"
+#include "client/commands/classify.h"
+#include "client/lib/form.h"
+#include "client/lib/http.h"
+#include "client/term/terminal.h"
 
 static struct convoy_failure failure;
 

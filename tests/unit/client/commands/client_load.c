@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/load.h"
+#include "client/commands/load.h"
 
 static struct convoy_failure failure;
 

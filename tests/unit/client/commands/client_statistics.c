@@ -4,8 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "client/bench.h"
-#include "client/statistics.h"
+#include "client/commands/bench.h"
+#include "client/stats/statistics.h"
 
 Test(client_statistics, percentiles_are_values_that_were_measured)
 {

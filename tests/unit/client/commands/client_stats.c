@@ -8,8 +8,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "client/document.h"
-#include "client/stats.h"
+#include "client/commands/stats.h"
+#include "client/lib/document.h"
 
 /* Version 1 has run: 3 requests in 6 ms, 8 images in 4 batches, 2 ms on the device. */
 #define BATCHES                                                                                              \

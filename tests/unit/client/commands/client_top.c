@@ -8,8 +8,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "client/screen.h"
-#include "client/top.h"
+#include "client/commands/top.h"
+#include "client/term/screen.h"
 
 static struct convoy_failure failure;
 

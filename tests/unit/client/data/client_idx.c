@@ -7,9 +7,9 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "client/idx.h"
-#include "client/png.h"
-#include "client/score.h"
+#include "client/data/idx.h"
+#include "client/data/png.h"
+#include "client/stats/score.h"
 
 static const uint8_t images[] = {0, 0, 8, 3, 0, 0, 0, 2, 0,  0,  0,  2,  0,  0,
                                  0, 3, 1, 2, 3, 4, 5, 6, 11, 12, 13, 14, 15, 16};

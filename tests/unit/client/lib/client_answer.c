@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/answer.h"
+#include "client/lib/answer.h"
 
 #define ANSWER(results)                                                                                      \
     "{\"model\":\"m\",\"version\":\"1\",\"results\":[" results                                               \

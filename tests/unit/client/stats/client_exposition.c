@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/exposition.h"
-#include "server/metrics.h"
+#include "client/stats/exposition.h"
+#include "server/metrics/metrics.h"
 
 static struct convoy_exposition exposition;
 static struct convoy_failure failure;

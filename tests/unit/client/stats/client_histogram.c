@@ -3,7 +3,7 @@
 #include <criterion/criterion.h>
 #include <math.h>
 
-#include "client/histogram.h"
+#include "client/stats/histogram.h"
 
 static struct convoy_histogram made(size_t buckets, const double *bounds, const double *counts, double sum)
 {

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "client/layers.h"
+#include "client/stats/layers.h"
 
 Test(client_layers, means_are_means)
 {

@@ -1,6 +1,6 @@
 /* Networks exported by PyTorch (tests/data/networks), with inputs and the outputs that ONNX Runtime computed:
  * the whole way from the file to the answers of the CPU backend, as one batch and one image at a time. */
-#include "backend_harness.h"
+#include "tests/unit/engine/backends/backend_harness.h"
 
 #include "engine/onnx/onnx.h"
 #include "engine/onnx/tensor.h"

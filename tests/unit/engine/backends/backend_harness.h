@@ -6,7 +6,7 @@
 #include "engine/backend.h"
 #include "engine/graph/build.h"
 
-#include "backend_reference.h"
+#include "tests/unit/engine/backends/backend_reference.h"
 
 #include <criterion/criterion.h>
 #include <dlfcn.h>
@@ -15,7 +15,7 @@
 
 /* LeakSanitizer looks for pointers in thread-local memory and falls over the blocks that glibc makes for
  * modules loaded by dlopen() unless it leaves those alone. */
-__attribute__((visibility("default"))) const char *__asan_default_options(void);
+__attribute__((weak, visibility("default"))) const char *__asan_default_options(void);
 
 const char *__asan_default_options(void)
 {

@@ -1,6 +1,6 @@
 /* Whole small networks on a backend: batches of every size, 8-bit rows, fusions that must not change
  * what is computed, profiles, and refusals. */
-#include "backend_harness.h"
+#include "tests/unit/engine/backends/backend_harness.h"
 
 #define TOLERANCE 2e-5
 

@@ -1,6 +1,6 @@
 /* Each operator of the CPU backend alone, in every variety that changes the code that runs it, against the
  * reference in double precision. */
-#include "backend_harness.h"
+#include "tests/unit/engine/backends/backend_harness.h"
 
 #define TOLERANCE 1e-5
 

@@ -6,7 +6,7 @@
  * would run, and a name in the table that is no case are failures. docs/conformance.md is this test's own
  * account: it must equal what the test would write, and with CONVOY_WRITE_CONFORMANCE=FILE the test writes
  * it. */
-#include "backend_harness.h"
+#include "tests/unit/engine/backends/backend_harness.h"
 
 #include "engine/onnx/onnx.h"
 #include "engine/onnx/tensor.h"
@@ -390,7 +390,8 @@ static void check_document(const struct account *account)
     snprintf(
         wanted, sizeof(wanted),
         "# Conformance\n\n"
-        "Written by `tests/unit/conformance.c`, which fails when this page and what it does differ.\n\n"
+        "Written by `tests/unit/engine/backends/conformance.c`, which fails when this page and what it does "
+        "differ.\n\n"
         "The ONNX project ships cases (a model, inputs, the expected output); Debian's `libonnx-testdata` "
         "1.12.0 "
         "has them.\nOf the %d cases in its folders `node` and `pytorch-converted`, %d use nothing but "

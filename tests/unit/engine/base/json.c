@@ -1,6 +1,6 @@
 #include "engine/base/json.h"
 
-#include "folder.h"
+#include "tests/unit/folder.h"
 
 static struct convoy_error error;
 

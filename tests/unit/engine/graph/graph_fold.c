@@ -1,6 +1,6 @@
 /* Folding: the graph gets smaller, and computes what it computed. Every graph here is run by the plain
  * reference before and after, on random numbers. */
-#include "tests/unit/graph_reference.h"
+#include "tests/unit/engine/graph/graph_reference.h"
 
 #include "engine/graph/fold.h"
 

@@ -1,5 +1,5 @@
 /* Both ends of the channel in one process. */
-#include "engine/channel.h"
+#include "engine/ipc/channel.h"
 
 #include <criterion/criterion.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* Where the batch goes: open and fixed batches through reshapes, and the arithmetic on shapes that exporters
  * write. */
-#include "tests/unit/onnx_builder.h"
+#include "tests/unit/engine/onnx/onnx_builder.h"
 
 /* x of [first,512,1,1] reshaped to `targets`. */
 static struct builder *reshape(int64_t first, int count, const int64_t *targets)

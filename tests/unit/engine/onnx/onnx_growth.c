@@ -1,6 +1,6 @@
 /* Small files that ask for a lot: of memory, of time, of an answer. Each is refused before anything large is
  * allocated. */
-#include "tests/unit/onnx_builder.h"
+#include "tests/unit/engine/onnx/onnx_builder.h"
 
 static struct builder *begin(void)
 {

@@ -1,7 +1,7 @@
 /* Files that are damaged, or made to do damage: each is refused with a sentence (or read, where a flipped bit
  * leaves a model), and nothing reads or writes where it should not. Meant to run under the address sanitizer.
  */
-#include "tests/unit/onnx_builder.h"
+#include "tests/unit/engine/onnx/onnx_builder.h"
 
 #include "engine/onnx/guard.h"
 

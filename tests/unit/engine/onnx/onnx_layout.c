@@ -1,5 +1,5 @@
 /* Operators that move elements, do nothing, or are evaluated while the model is read. */
-#include "tests/unit/onnx_builder.h"
+#include "tests/unit/engine/onnx/onnx_builder.h"
 
 Test(onnx_layout, pad_in_every_form)
 {

@@ -1,11 +1,11 @@
 /* The small networks in tests/data/networks, exported by PyTorch in the shape of torchvision's: all load with
  * an open batch, with every batch norm folded away. (Their answers are compared with ONNX Runtime's by the
  * CPU backend's tests.) */
-#include "tests/unit/onnx_builder.h"
+#include "tests/unit/engine/onnx/onnx_builder.h"
 
 #include "engine/base/clock.h"
 #include "engine/onnx/tensor.h"
-#include "tests/unit/graph_reference.h"
+#include "tests/unit/engine/graph/graph_reference.h"
 
 #include <dirent.h>
 

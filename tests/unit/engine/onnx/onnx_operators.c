@@ -1,6 +1,6 @@
 /* Each operator that computes: what it becomes in the graph, and with which shape. Shapes are checked against
  * the formulas of the ONNX operator specification, worked out by hand. */
-#include "tests/unit/onnx_builder.h"
+#include "tests/unit/engine/onnx/onnx_builder.h"
 
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /* What is not supported or does not fit is refused with a sentence that names the file, the node and the
  * operator. */
-#include "tests/unit/onnx_builder.h"
+#include "tests/unit/engine/onnx/onnx_builder.h"
 
 Test(onnx_refusals, operators)
 {

@@ -1,6 +1,6 @@
 /* Weights in every type and place: raw and typed fields, 16-bit, external files, and what is refused about
  * them. */
-#include "tests/unit/onnx_builder.h"
+#include "tests/unit/engine/onnx/onnx_builder.h"
 
 #include "engine/onnx/tensor.h"
 

@@ -1,5 +1,5 @@
 /* The batcher: what travels together, when it leaves, and what happens when a worker dies. */
-#include "batcher_playground.h"
+#include "tests/unit/server/batching/batcher_playground.h"
 
 #include <errno.h>
 #include <poll.h>

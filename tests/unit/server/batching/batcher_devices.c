@@ -1,5 +1,5 @@
 /* Several devices: which of them gets an image. */
-#include "batcher_two_lanes.h"
+#include "tests/unit/server/batching/batcher_two_lanes.h"
 
 Test(batcher_devices, idle_devices_take_turns)
 {

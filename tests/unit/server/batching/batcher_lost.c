@@ -1,5 +1,5 @@
 /* Several devices: where images go when one is lost. */
-#include "batcher_two_lanes.h"
+#include "tests/unit/server/batching/batcher_two_lanes.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -1,7 +1,7 @@
 /* The batcher when more comes than can be served: the bound of its queue, deadlines, and who is refused
  * early. */
-#include "batcher_playground.h"
 #include "engine/base/clock.h"
+#include "tests/unit/server/batching/batcher_playground.h"
 
 #include <errno.h>
 #include <poll.h>

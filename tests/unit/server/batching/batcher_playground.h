@@ -3,7 +3,7 @@
 #ifndef CONVOY_TESTS_UNIT_BATCHER_PLAYGROUND_H
 #define CONVOY_TESTS_UNIT_BATCHER_PLAYGROUND_H
 
-#include "server/batcher.h"
+#include "server/batching/batcher.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

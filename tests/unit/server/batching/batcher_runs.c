@@ -1,5 +1,5 @@
 /* Images that are handed over together: they travel together, and wait together. */
-#include "batcher_two_lanes.h"
+#include "tests/unit/server/batching/batcher_two_lanes.h"
 
 #include <errno.h>
 #include <poll.h>

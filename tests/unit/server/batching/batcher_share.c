@@ -1,6 +1,6 @@
 /* Who is next: models share the device by weight, and within a model the more urgent image goes first. */
-#include "batcher_playground.h"
-#include "server/batcher_internal.h"
+#include "server/batching/batcher_internal.h"
+#include "tests/unit/server/batching/batcher_playground.h"
 
 #include <errno.h>
 

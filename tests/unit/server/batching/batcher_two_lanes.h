@@ -2,9 +2,9 @@
 #ifndef CONVOY_TESTS_UNIT_BATCHER_TWO_LANES_H
 #define CONVOY_TESTS_UNIT_BATCHER_TWO_LANES_H
 
-#include "batcher_playground.h"
 #include "engine/base/clock.h"
-#include "server/batcher_internal.h"
+#include "server/batching/batcher_internal.h"
+#include "tests/unit/server/batching/batcher_playground.h"
 
 /* The second lane beside the playground's; both lanes by number. */
 static struct convoy_channel second_channel;

@@ -1,5 +1,5 @@
 /* When a device would be done with an image: what runs teach, what fades, what is left of what runs. */
-#include "server/finish_time.h"
+#include "server/batching/finish_time.h"
 
 #include <criterion/criterion.h>
 

@@ -1,5 +1,5 @@
 /* What an image costs, learnt from batches that the test makes up. Times are microseconds. */
-#include "server/service_time.h"
+#include "server/batching/service_time.h"
 
 #include <criterion/criterion.h>
 

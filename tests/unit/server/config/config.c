@@ -1,9 +1,9 @@
-#include "server/config.h"
-#include "server/options.h"
+#include "server/config/config.h"
+#include "server/daemon/options.h"
 
 #include "engine/base/file.h"
 #include "engine/base/json.h"
-#include "folder.h"
+#include "tests/unit/folder.h"
 
 #define PROJECT CONVOY_TEST_DATA "/../.."
 

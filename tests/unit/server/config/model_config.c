@@ -1,6 +1,6 @@
-#include "server/model_config.h"
+#include "server/config/model_config.h"
 
-#include "folder.h"
+#include "tests/unit/folder.h"
 
 #include <math.h>
 

@@ -1,4 +1,4 @@
-#include "server/buffer.h"
+#include "server/http/buffer.h"
 
 #include <criterion/criterion.h>
 #include <malloc.h>

@@ -1,7 +1,7 @@
 /* The watch over slow clients, on real TCP connections; and the linger that lets an early answer arrive. */
-#include "server/connections.h"
-#include "server/linger.h"
-#include "server/listener.h"
+#include "server/http/connections.h"
+#include "server/http/linger.h"
+#include "server/http/listener.h"
 
 #include "engine/base/clock.h"
 

@@ -1,5 +1,5 @@
 /* multipart/form-data: boundaries, parts, and bodies that are out to harm. */
-#include "server/multipart.h"
+#include "server/http/multipart.h"
 
 #include "engine/base/clock.h"
 

@@ -1,5 +1,5 @@
 /* Numbers in the query string. */
-#include "server/query.h"
+#include "server/http/query.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

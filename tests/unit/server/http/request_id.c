@@ -1,6 +1,6 @@
 /* Request ids, and the text they travel in. */
-#include "server/request_id.h"
-#include "server/text.h"
+#include "server/http/request_id.h"
+#include "server/http/text.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

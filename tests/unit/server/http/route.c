@@ -1,5 +1,5 @@
 /* Paths to routes. */
-#include "server/route.h"
+#include "server/http/route.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

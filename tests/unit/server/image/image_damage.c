@@ -1,8 +1,8 @@
 /* Damaged images: whatever is in the bytes, an answer comes back and no byte outside is touched. Worth
  * running under the address sanitizer alone. The damage is the same in every run. */
-#include "image_forge.h"
-#include "image_samples.h"
 #include "server/image/image.h"
+#include "tests/unit/server/image/image_forge.h"
+#include "tests/unit/server/image/image_samples.h"
 
 #include <errno.h>
 

@@ -1,8 +1,8 @@
 /* What is not an image, not a whole one, or too large a one: the error's code and its sentence. */
-#include "image_forge.h"
-#include "image_samples.h"
 #include "server/image/image.h"
 #include "server/image/scratch.h"
+#include "tests/unit/server/image/image_forge.h"
+#include "tests/unit/server/image/image_samples.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* Every kind of image against python3-pil: see tests/tools/image_reference.py for what the rows are. */
-#include "image_samples.h"
 #include "server/image/image.h"
+#include "tests/unit/server/image/image_samples.h"
 
 #define MAX_PIXELS 50000000
 

@@ -1,5 +1,5 @@
 /* The pool of threads that decode: every index once, jobs in turn. */
-#include "server/decode_pool.h"
+#include "server/inference/decode_pool.h"
 
 #include <criterion/criterion.h>
 #include <pthread.h>

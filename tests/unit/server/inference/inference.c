@@ -1,5 +1,5 @@
 /* Inference requests: what of them is understood, and that a lie is refused. */
-#include "server/inference.h"
+#include "server/inference/inference.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* Softmax and the best classes. */
-#include "server/prediction.h"
+#include "server/inference/prediction.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

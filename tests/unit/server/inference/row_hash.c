@@ -1,5 +1,5 @@
 /* The hash of rows: what it depends on, and that rows which were made to be alike spread over chains. */
-#include "server/row_hash.h"
+#include "server/inference/row_hash.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* Regions of shared memory: what is registered, what is refused, and objects that change under them. */
-#include "server/shared_memory.h"
-#include "server/loopback.h"
+#include "server/inference/shared_memory.h"
+#include "server/http/loopback.h"
 #include "tests/unit/folder.h"
 
 #include <arpa/inet.h>

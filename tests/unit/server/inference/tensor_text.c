@@ -1,6 +1,6 @@
 /* Numbers and files out of a tensor's "data" in JSON, and its datatypes. */
-#include "server/tensor_text.h"
-#include "server/datatype.h"
+#include "server/inference/tensor_text.h"
+#include "server/inference/datatype.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

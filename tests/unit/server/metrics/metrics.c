@@ -1,5 +1,5 @@
-#include "server/metrics.h"
-#include "server/metrics_internal.h"
+#include "server/metrics/metrics.h"
+#include "server/metrics/metrics_internal.h"
 
 #include <criterion/criterion.h>
 #include <pthread.h>

@@ -1,6 +1,6 @@
 /* What is counted of a version of a model, and that /metrics tells the same. */
-#include "server/statistics.h"
-#include "server/model.h"
+#include "server/metrics/statistics.h"
+#include "server/models/model.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

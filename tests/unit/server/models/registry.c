@@ -1,6 +1,6 @@
 /* From the repository's folder to records, and from records to what is served: look, reconcile, choose, find.
  * No worker takes part; the tests say what one would have said. */
-#include "server/look.h"
+#include "server/repository/look.h"
 
 #include "tests/unit/folder.h"
 

@@ -1,6 +1,6 @@
-#include "server/repository.h"
+#include "server/models/repository.h"
 
-#include "folder.h"
+#include "tests/unit/folder.h"
 
 static struct convoy_error error;
 static struct folder folder;

@@ -1,6 +1,6 @@
 /* What is asked of the model manager, and what becomes of it. No worker is ever started: the tests say what
  * one would have said. */
-#include "server/manager.h"
+#include "server/repository/manager.h"
 
 #include "tests/unit/folder.h"
 

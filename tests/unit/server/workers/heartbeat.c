@@ -1,6 +1,6 @@
 /* What a worker's phase means for its device: when tuning is given up. */
-#include "server/heartbeat.h"
-#include "server/supervisor_internal.h"
+#include "server/workers/heartbeat.h"
+#include "server/workers/supervisor_internal.h"
 
 #include <criterion/criterion.h>
 

@@ -1,8 +1,8 @@
 /* What the CUDA backend's tuner finds is remembered on disk, on the emulated device: read back without a
  * measurement, and never in the way when the file or its folder is not what it should be. */
-#include "cuda_tuning.h"
+#include "tests/unit/engine/cuda/tune/cuda_tuning.h"
 
-#include "folder.h"
+#include "tests/unit/folder.h"
 
 #include "engine/base/file.h"
 

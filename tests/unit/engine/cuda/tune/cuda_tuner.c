@@ -1,6 +1,6 @@
 /* The CUDA backend's tuner, on the emulated device: it comes to an end, leaves nothing behind, and what it
  * makes of a network computes the same. */
-#include "cuda_tuning.h"
+#include "tests/unit/engine/cuda/tune/cuda_tuning.h"
 
 TestSuite(cuda_tuner, .fini = close_backend, .timeout = 300);
 

@@ -3,7 +3,7 @@
 #ifndef CONVOY_TESTS_CUDA_TUNING_H
 #define CONVOY_TESTS_CUDA_TUNING_H
 
-#include "backend_harness.h"
+#include "tests/unit/engine/backends/backend_harness.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* Compressed bodies: what is unpacked, what is refused, and how an answer's encoding is chosen. */
-#include "server/compression.h"
+#include "server/http/compression.h"
 #include "tests/unit/folder.h"
 
 #include <criterion/criterion.h>

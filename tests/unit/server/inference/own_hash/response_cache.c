@@ -1,8 +1,8 @@
 /* The response cache: what it finds, what it forgets first, and that it never takes more than it was given.
  * The hash is the test's own, so that rows can be made to meet; row_hash.c tests the real one. */
-#include "server/response_cache.h"
-#include "server/metrics_internal.h"
-#include "server/row_hash.h"
+#include "server/inference/response_cache.h"
+#include "server/inference/row_hash.h"
+#include "server/metrics/metrics_internal.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
