@@ -116,8 +116,8 @@ bool convoy_lookup_awake(struct convoy_request *request, struct convoy_model_vie
         struct convoy_model *asleep = request->model;
         request->woke = true;
         request->model = NULL; /* whoever holds it keeps it from going to rest, and thus from waking */
-        bool waits =
-            convoy_model_wait_begin(request, CONVOY_ERRAND_WAKE, asleep->name, asleep->version_number);
+        bool waits = convoy_model_wait_begin(request, CONVOY_CONTROL_REQUEST_WAKE, asleep->name,
+                                             asleep->version_number);
         convoy_model_release(asleep);
         if (waits)
             return false;

@@ -11,14 +11,14 @@ static void drop(struct convoy_model_wait *wait)
 {
     if (atomic_fetch_sub(&wait->holders, 1) != 1)
         return;
-    convoy_model_release(wait->errand.model);
+    convoy_model_release(wait->control.model);
     free(wait);
 }
 
 /* On the control loop. */
-static void on_done(struct convoy_errand *errand, int code, const struct convoy_error *error)
+static void on_done(struct convoy_control_request *control, int code, const struct convoy_error *error)
 {
-    struct convoy_model_wait *wait = (struct convoy_model_wait *)(void *)errand; /* its first member */
+    struct convoy_model_wait *wait = (struct convoy_model_wait *)(void *)control; /* its first member */
     wait->code = code;
     wait->error = *error;
     atomic_store(&wait->done, true);
@@ -26,14 +26,14 @@ static void on_done(struct convoy_errand *errand, int code, const struct convoy_
     drop(wait);
 }
 
-bool convoy_model_wait_begin(struct convoy_request *request, enum convoy_errand_kind kind, const char *name,
-                             uint32_t version)
+bool convoy_model_wait_begin(struct convoy_request *request, enum convoy_control_request_kind kind,
+                             const char *name, uint32_t version)
 {
     struct convoy_model_wait *wait = calloc(1, sizeof *wait);
     if (wait == NULL)
         return false;
-    wait->errand = (struct convoy_errand){.kind = kind, .version = version, .done = on_done};
-    snprintf(wait->errand.name, sizeof wait->errand.name, "%s", name);
+    wait->control = (struct convoy_control_request){.kind = kind, .version = version, .done = on_done};
+    snprintf(wait->control.name, sizeof wait->control.name, "%s", name);
     atomic_init(&wait->holders, 2);
     convoy_suspension_init(&wait->suspension, request->http, request->mhd);
     if (!convoy_suspend(&wait->suspension, NULL)) {
@@ -41,7 +41,7 @@ bool convoy_model_wait_begin(struct convoy_request *request, enum convoy_errand_
         return false;
     }
     request->wait = wait;
-    convoy_manager_send(request->http->manager, &wait->errand);
+    convoy_manager_send(request->http->manager, &wait->control);
     return true;
 }
 
@@ -53,8 +53,8 @@ int convoy_model_wait_end(struct convoy_request *request, struct convoy_model **
         code = wait->code;
         request->refusal_reason = wait->error;
         if (woken != NULL) {
-            *woken = wait->errand.model;
-            wait->errand.model = NULL;
+            *woken = wait->control.model;
+            wait->control.model = NULL;
         }
     } else {
         convoy_fail(&request->refusal_reason, code, "the server is stopping: send the request again");

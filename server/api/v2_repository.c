@@ -122,7 +122,7 @@ static int status_of(int code)
 }
 
 /* Has the manager do it, and answers when it has. */
-static bool run(struct convoy_request *request, enum convoy_errand_kind kind)
+static bool run(struct convoy_request *request, enum convoy_control_request_kind kind)
 {
     struct convoy_text text = {0};
     struct convoy_error error;
@@ -152,10 +152,10 @@ static bool run(struct convoy_request *request, enum convoy_errand_kind kind)
 
 bool convoy_v2_repository_load(struct convoy_request *request)
 {
-    return run(request, CONVOY_ERRAND_LOAD);
+    return run(request, CONVOY_CONTROL_REQUEST_LOAD);
 }
 
 bool convoy_v2_repository_unload(struct convoy_request *request)
 {
-    return run(request, CONVOY_ERRAND_UNLOAD);
+    return run(request, CONVOY_CONTROL_REQUEST_UNLOAD);
 }

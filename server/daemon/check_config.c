@@ -2,7 +2,7 @@
 
 #include "engine/base/log.h"
 #include "server/daemon/service.h"
-#include "server/repository/look.h"
+#include "server/repository/reconcile.h"
 #include "server/workers/slot_size.h"
 #include "server/workers/worker.h"
 
@@ -112,23 +112,23 @@ static bool every_name(void *context, const char *name)
 }
 
 /* What the repository's folder holds, and which of it would be served. */
-static int look(const struct convoy_config *config, struct convoy_registry *registry,
+static int scan(const struct convoy_config *config, struct convoy_registry *registry,
                 struct convoy_error *error)
 {
-    struct convoy_look *look = convoy_look_new(config, registry);
-    if (look == NULL)
+    struct convoy_repository_scan *scan = convoy_repository_scan_new(config, registry);
+    if (scan == NULL)
         return convoy_fail(error, -ENOMEM, "out of memory for the models");
-    convoy_look_run(look);
-    int code = look->code;
+    convoy_repository_scan_run(scan);
+    int code = scan->code;
     if (code != 0)
-        *error = look->error;
+        *error = scan->error;
     else
-        convoy_reconcile(registry, look, NULL, NULL);
-    for (uint32_t i = 0; i < look->repository.note_count; i++)
-        convoy_log(look->repository.notes[i].level, "model repository",
-                   CONVOY_STR("note", look->repository.notes[i].text));
-    convoy_choose(registry, every_name, NULL);
-    convoy_look_free(look);
+        convoy_reconcile(registry, scan, NULL, NULL);
+    for (uint32_t i = 0; i < scan->repository.note_count; i++)
+        convoy_log(scan->repository.notes[i].level, "model repository",
+                   CONVOY_STR("note", scan->repository.notes[i].text));
+    convoy_select_versions(registry, every_name, NULL);
+    convoy_repository_scan_free(scan);
     return code;
 }
 
@@ -139,7 +139,7 @@ int convoy_check_config(const struct convoy_config *config)
     char program[PATH_MAX];
     struct convoy_metrics *metrics = convoy_metrics_new();
     if (metrics == NULL || convoy_worker_program(program, sizeof program, &error) != 0 ||
-        convoy_registry_new(config, metrics, &registry, &error) != 0 || look(config, registry, &error) != 0) {
+        convoy_registry_new(config, metrics, &registry, &error) != 0 || scan(config, registry, &error) != 0) {
         fprintf(stderr, "convoyd: %s\n", metrics == NULL ? "out of memory" : error.message);
         convoy_registry_close(registry);
         convoy_metrics_free(metrics);

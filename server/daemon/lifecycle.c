@@ -113,7 +113,7 @@ static void on_hangup(uv_signal_t *handle, int number)
     convoy_log_configure(fresh->log.format, fresh->log.level);
     convoy_registry_reload(life->registry, fresh);
     convoy_supervisor_new_limits(life->supervisor);
-    convoy_manager_look(life->manager);
+    convoy_manager_scan(life->manager);
     convoy_config_free(fresh);
     convoy_log(CONVOY_LOG_INFO, "configuration read again");
     convoy_service_reloaded(life->service, NULL);

@@ -244,7 +244,7 @@ static int by_name_then_number(const void *left, const void *right)
     return (a->number > b->number) - (a->number < b->number);
 }
 
-int convoy_repository_scan(const char *models, struct convoy_repository *repository,
+int convoy_repository_read(const char *models, struct convoy_repository *repository,
                            struct convoy_error *error)
 {
     struct convoy_repository found = {0};

@@ -43,7 +43,7 @@ struct convoy_repository {
 /* Looks through the folder models. An empty repository is no error. -ENOENT, -ENOTDIR, -EACCES, ...: the
  * folder cannot be read; -ENOMEM. The caller frees with convoy_repository_free(), not needed after an error.
  */
-int convoy_repository_scan(const char *models, struct convoy_repository *repository,
+int convoy_repository_read(const char *models, struct convoy_repository *repository,
                            struct convoy_error *error);
 
 void convoy_repository_free(struct convoy_repository *repository); /* all-zero is allowed */

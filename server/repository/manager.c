@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define AGAIN_MS 10 /* how often it is looked whether the last request to an old version has its answer */
+#define AGAIN_MS 10 /* how often apply() checks whether the last request to an old version was answered */
 
-/* What the last look did not remark. */
+/* Logs the notes that the previous scan did not have. */
 static void log_notes(const struct convoy_repository *found, const struct convoy_repository *previous)
 {
     for (uint32_t i = 0; i < found->note_count; i++) {
@@ -21,22 +21,23 @@ static void log_notes(const struct convoy_repository *found, const struct convoy
     }
 }
 
-static void move(struct convoy_manager *manager);
+static void apply(struct convoy_manager *manager);
 
 static void on_again(uv_timer_t *timer)
 {
-    move(timer->data);
+    apply(timer->data);
 }
 
-static void move(struct convoy_manager *manager)
+static void apply(struct convoy_manager *manager)
 {
     if (manager->stopped)
         return;
-    convoy_errands_end(manager, true); /* who waited for a model has it before it may have to go again */
-    bool again = convoy_manager_move(manager);
+    convoy_manager_requests_end(
+        manager, true); /* a request that waited for a model holds it before it can be evicted again */
+    bool again = convoy_manager_apply(manager);
     if (again && manager->started)
         uv_timer_start(&manager->again, on_again, AGAIN_MS, 0);
-    convoy_errands_end(manager, false);
+    convoy_manager_requests_end(manager, false);
 }
 
 static void on_called(uv_async_t *called)
@@ -44,90 +45,90 @@ static void on_called(uv_async_t *called)
     struct convoy_manager *manager = called->data;
     if (manager->stopped)
         return;
-    convoy_errands_take(manager);
-    move(manager);
+    convoy_manager_requests_take(manager);
+    apply(manager);
 }
 
-/* A model became READY or FAILED; the supervisor is in the middle of it. */
+/* A model became READY or FAILED. Called from within the supervisor, so the work is left to the loop. */
 static void on_changed(void *context)
 {
     struct convoy_manager *manager = context;
     uv_async_send(&manager->called);
 }
 
-static void run_look(uv_work_t *work)
+static void run_scan(uv_work_t *work)
 {
     struct convoy_manager *manager = work->data;
-    convoy_look_run(manager->look);
+    convoy_repository_scan_run(manager->scan);
 }
 
-/* Takes over what a look found; the folder that cannot be read changes nothing. */
-static void take_look(struct convoy_manager *manager, struct convoy_look *look)
+/* Takes over a scan's result; a folder that cannot be read changes nothing. */
+static void take_scan(struct convoy_manager *manager, struct convoy_repository_scan *scan)
 {
     bool polls = manager->config->repository.control == CONVOY_CONTROL_POLL;
-    const char *problem = look->code != 0 ? look->error.message : "";
-    if (look->code != 0 && strcmp(manager->scan_problem, problem) != 0)
+    const char *problem = scan->code != 0 ? scan->error.message : "";
+    if (scan->code != 0 && strcmp(manager->scan_problem, problem) != 0)
         convoy_log(CONVOY_LOG_ERROR, "the model repository is not looked through",
                    CONVOY_STR("reason", problem));
     snprintf(manager->scan_problem, sizeof manager->scan_problem, "%s", problem);
-    if (look->code == 0) {
-        log_notes(&look->repository, &manager->previous);
+    if (scan->code == 0) {
+        log_notes(&scan->repository, &manager->previous);
         if (polls)
-            convoy_reconcile(manager->registry, look, &manager->previous, NULL);
+            convoy_reconcile(manager->registry, scan, &manager->previous, NULL);
     }
-    convoy_errands_looked(manager, look);
-    if (look->code != 0)
+    convoy_manager_requests_scanned(manager, scan);
+    if (scan->code != 0)
         return;
     convoy_repository_free(&manager->previous);
-    manager->previous = look->repository;
-    look->repository = (struct convoy_repository){0};
+    manager->previous = scan->repository;
+    scan->repository = (struct convoy_repository){0};
 }
 
-static void on_looked(uv_work_t *work, int status)
+static void on_scanned(uv_work_t *work, int status)
 {
     struct convoy_manager *manager = work->data;
-    struct convoy_look *look = manager->look;
+    struct convoy_repository_scan *scan = manager->scan;
     (void)status;
-    manager->look = NULL;
+    manager->scan = NULL;
     if (!manager->stopped) {
-        take_look(manager, look);
-        if (manager->look_again)
-            convoy_manager_begin_look(manager);
-        move(manager);
+        take_scan(manager, scan);
+        if (manager->scan_again)
+            convoy_manager_begin_scan(manager);
+        apply(manager);
     }
-    convoy_look_free(look);
+    convoy_repository_scan_free(scan);
 }
 
-void convoy_manager_begin_look(struct convoy_manager *manager)
+void convoy_manager_begin_scan(struct convoy_manager *manager)
 {
-    manager->look_again = manager->look != NULL;
-    if (manager->look_again)
+    manager->scan_again = manager->scan != NULL;
+    if (manager->scan_again)
         return;
-    manager->look = convoy_look_new(manager->config, manager->registry);
-    if (manager->look == NULL || uv_queue_work(manager->loop, &manager->work, run_look, on_looked) != 0) {
+    manager->scan = convoy_repository_scan_new(manager->config, manager->registry);
+    if (manager->scan == NULL || uv_queue_work(manager->loop, &manager->work, run_scan, on_scanned) != 0) {
         convoy_log(CONVOY_LOG_ERROR, "the model repository is not looked through",
                    CONVOY_STR("reason", "out of memory"));
-        convoy_look_free(manager->look);
-        manager->look = NULL;
+        convoy_repository_scan_free(manager->scan);
+        manager->scan = NULL;
         return;
     }
-    manager->looks++;
+    manager->scans++;
 }
 
 static void on_poll(uv_timer_t *timer)
 {
     struct convoy_manager *manager = timer->data;
-    if (manager->look == NULL)
-        convoy_manager_begin_look(manager);
+    if (manager->scan == NULL)
+        convoy_manager_begin_scan(manager);
 }
 
-void convoy_manager_look(struct convoy_manager *manager)
+void convoy_manager_scan(struct convoy_manager *manager)
 {
     if (manager->config->repository.control == CONVOY_CONTROL_POLL && !manager->stopped)
-        convoy_manager_begin_look(manager);
+        convoy_manager_begin_scan(manager);
 }
 
-/* The configured default model may be missing: then the only one takes its place, or none. */
+/* Warns when the configured default model is missing. */
 static void check_default(struct convoy_manager *manager)
 {
     const char *wanted = manager->config->default_model;
@@ -147,21 +148,21 @@ static void check_default(struct convoy_manager *manager)
     convoy_model_release(model);
 }
 
-/* The first look. */
-static int look_first(struct convoy_manager *manager, struct convoy_error *error)
+/* The first scan. */
+static int scan_first(struct convoy_manager *manager, struct convoy_error *error)
 {
-    struct convoy_look *look = convoy_look_new(manager->config, manager->registry);
-    if (look == NULL)
+    struct convoy_repository_scan *scan = convoy_repository_scan_new(manager->config, manager->registry);
+    if (scan == NULL)
         return convoy_fail(error, -ENOMEM, "out of memory for the models");
-    convoy_look_run(look);
-    int code = look->code;
+    convoy_repository_scan_run(scan);
+    int code = scan->code;
     if (code != 0) {
-        *error = look->error;
+        *error = scan->error;
     } else {
-        convoy_reconcile(manager->registry, look, NULL, NULL);
-        take_look(manager, look);
+        convoy_reconcile(manager->registry, scan, NULL, NULL);
+        take_scan(manager, scan);
     }
-    convoy_look_free(look);
+    convoy_repository_scan_free(scan);
     return code;
 }
 
@@ -180,13 +181,13 @@ int convoy_manager_new(uv_loop_t *loop, const struct convoy_config *config, stru
     manager->work.data = manager->poll.data = manager->again.data = manager->called.data = manager;
     bool complete = true;
     for (char **name = config->repository.load_at_start; name != NULL && *name != NULL; name++)
-        complete = complete && convoy_errands_ask(manager, *name, true);
-    int code = complete ? look_first(manager, error) : convoy_fail(error, -ENOMEM, "out of memory");
+        complete = complete && convoy_manager_set_served(manager, *name, true);
+    int code = complete ? scan_first(manager, error) : convoy_fail(error, -ENOMEM, "out of memory");
     if (code != 0) {
         convoy_manager_free(manager);
         return code;
     }
-    move(manager);
+    apply(manager);
     check_default(manager);
     *result = manager;
     return 0;
@@ -215,8 +216,8 @@ void convoy_manager_stop(struct convoy_manager *manager)
     pthread_mutex_unlock(&manager->lock);
     if (was)
         return;
-    convoy_errands_take(manager);
-    convoy_errands_end(manager, false);
+    convoy_manager_requests_take(manager);
+    convoy_manager_requests_end(manager, false);
     convoy_supervisor_tell(manager->supervisor, NULL, NULL);
     if (!manager->started)
         return;

@@ -1,10 +1,10 @@
-/* What manager.c, errands.c and transition.c share; all of it is the control loop's but what the lock guards.
- */
+/* What manager.c, manager_requests.c and manager_apply.c share. All of it belongs to the control loop, except
+ * the members that the lock guards. */
 #ifndef CONVOY_SERVER_MANAGER_INTERNAL_H
 #define CONVOY_SERVER_MANAGER_INTERNAL_H
 
-#include "server/repository/look.h"
 #include "server/repository/manager.h"
+#include "server/repository/reconcile.h"
 
 #include <pthread.h>
 
@@ -14,44 +14,50 @@ struct convoy_manager {
     struct convoy_registry *registry;
     struct convoy_supervisor *supervisor;
 
-    uv_timer_t poll;                       /* when the folder is looked at again */
-    uv_timer_t again;                      /* while something is under way that nobody tells of */
-    uv_async_t called;                     /* errands came, or models became READY or FAILED */
-    uv_work_t work;                        /* the look under way */
-    struct convoy_look *look;              /* NULL: none is under way */
-    struct convoy_repository previous;     /* what the last look found */
-    uint64_t looks;                        /* begun */
-    bool look_again;                       /* errands came that the look under way does not answer */
-    char scan_problem[CONVOY_ERROR_BYTES]; /* why the folder could not be read the last time, or empty */
+    uv_timer_t poll;                       /* interval of scans */
+    uv_timer_t again;                      /* until something is over that is not reported by an event */
+    uv_async_t called;                     /* control requests came, or models became READY or FAILED */
+    uv_work_t work;                        /* the scan under way */
+    struct convoy_repository_scan *scan;   /* NULL: none is under way */
+    struct convoy_repository previous;     /* what the last scan found */
+    uint64_t scans;                        /* begun */
+    bool scan_again;                       /* requests came that the scan under way does not answer */
+    char scan_problem[CONVOY_ERROR_BYTES]; /* why the last scan failed, or empty */
 
-    char **asked; /* names that are to be served, where that is explicit */
+    char **asked; /* names that were loaded by request; model_control "explicit" */
     uint32_t asked_count;
-    struct convoy_errand *open; /* errands that are not done */
+    struct convoy_control_request *open; /* requests that are not done */
 
     pthread_mutex_t lock;
-    struct convoy_errand *sent; /* newest first; under the lock, and so are started and stopped */
+    struct convoy_control_request *sent; /* newest first; the lock guards this and the flags below */
     bool started, stopped;
 };
 
-/* ---- transition.c ---- */
+/* ---- manager_apply.c ---- */
 
-/* From what is to be served to what is: begins loads and unloads, ends those that can end. Returns whether
- * there is something under way that only another look at it will show. */
-bool convoy_manager_move(struct convoy_manager *manager);
+/* Compares what is to be served with what is loaded: begins loads and unloads, and completes those that can
+ * complete. Returns whether it must be called again although no event will report the change it waits for. */
+bool convoy_manager_apply(struct convoy_manager *manager);
 
-/* ---- errands.c ---- */
+/* ---- manager_requests.c ---- */
 
-/* Takes over what was sent. */
-void convoy_errands_take(struct convoy_manager *manager);
-/* The look that has come back was for those that wait for one: takes the changes of their names over. */
-void convoy_errands_looked(struct convoy_manager *manager, struct convoy_look *look);
-/* Ends those that can end, or those alone that wake; all of them when the manager is stopped. */
-void convoy_errands_end(struct convoy_manager *manager, bool wakes_alone);
-/* Is the name to be served? As convoy_choose() asks. */
-bool convoy_errands_asked(void *manager, const char *name);
-/* The name is asked for from now on, or not any more. False when memory is out. */
-bool convoy_errands_ask(struct convoy_manager *manager, const char *name, bool serve);
-/* Begins a look, or has another one follow that which is under way; without memory there is none. */
-void convoy_manager_begin_look(struct convoy_manager *manager);
+/* Takes over the requests in manager->sent. */
+void convoy_manager_requests_take(struct convoy_manager *manager);
+/* Applies a finished scan to the requests that waited for it: changes of their names are taken over at once.
+ */
+void convoy_manager_requests_scanned(struct convoy_manager *manager, struct convoy_repository_scan *scan);
+/* Ends the requests that can end; wakes_only: only those of kind WAKE. All of them when the manager is
+ * stopped. */
+void convoy_manager_requests_end(struct convoy_manager *manager, bool wakes_only);
+/* Is the name to be served? For convoy_select_versions(); context is the manager. */
+bool convoy_manager_serves_name(void *context, const char *name);
+/* Adds the name to those loaded by request, or removes it. False when memory is out. */
+bool convoy_manager_set_served(struct convoy_manager *manager, const char *name, bool serve);
+
+/* ---- manager.c ---- */
+
+/* Begins a scan, or notes that another one follows the scan under way. Without memory there is none (logged).
+ */
+void convoy_manager_begin_scan(struct convoy_manager *manager);
 
 #endif

@@ -1,5 +1,4 @@
-/* From what a look found to records, and from records to those that are to be served. */
-#include "server/repository/look.h"
+#include "server/repository/reconcile.h"
 
 #include "engine/base/log.h"
 #include "engine/ipc/channel.h"
@@ -7,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The newest record of a name and version; NULL when there is none. */
+/* The newest record of a name and version; NULL: none. */
 static struct convoy_model *newest_of(struct convoy_registry *registry, const char *name, uint32_t version)
 {
     struct convoy_model *newest = NULL;
@@ -29,32 +28,32 @@ static const struct convoy_repository_entry *entry_of(const struct convoy_reposi
     return NULL;
 }
 
-static bool add(struct convoy_registry *registry, struct convoy_look *look, uint32_t i)
+static bool add(struct convoy_registry *registry, struct convoy_repository_scan *scan, uint32_t i)
 {
     struct convoy_model *model;
     struct convoy_error error;
-    const struct convoy_repository_entry *entry = &look->repository.entries[i];
-    struct convoy_model_config *config = look->configs[i];
-    if (config == NULL && look->problems[i] == NULL)
-        return false; /* it was known when the look began: the next one reads it */
-    look->configs[i] = NULL;
-    if (convoy_registry_add(registry, entry, config, look->problems[i], &model, &error) == 0)
+    const struct convoy_repository_entry *entry = &scan->repository.entries[i];
+    struct convoy_model_config *config = scan->configs[i];
+    if (config == NULL && scan->problems[i] == NULL)
+        return false; /* it was known when the scan began: the next scan reads it */
+    scan->configs[i] = NULL;
+    if (convoy_registry_add(registry, entry, config, scan->problems[i], &model, &error) == 0)
         return true;
     convoy_log(CONVOY_LOG_ERROR, "a model is passed over", CONVOY_STR("model", entry->name),
                CONVOY_STR("version", entry->version), CONVOY_STR("reason", error.message));
     return false;
 }
 
-uint32_t convoy_reconcile(struct convoy_registry *registry, struct convoy_look *look,
+uint32_t convoy_reconcile(struct convoy_registry *registry, struct convoy_repository_scan *scan,
                           const struct convoy_repository *previous, const char *only)
 {
-    const struct convoy_repository *found = &look->repository;
+    const struct convoy_repository *found = &scan->repository;
     uint32_t added = 0;
     for (uint32_t i = 0; i < convoy_registry_count(registry); i++) {
         struct convoy_model *model = convoy_registry_at(registry, i);
         if (model == NULL || (only != NULL && strcmp(model->name, only) != 0))
             continue;
-        /* Gone for good when it was gone the last time, too: a folder may be replaced by renaming. */
+        /* A version is gone only when two scans in a row miss it: a folder may be replaced by renaming. */
         model->plan.present =
             entry_of(found, model->name, model->version_number) != NULL ||
             (previous != NULL && entry_of(previous, model->name, model->version_number) != NULL);
@@ -67,12 +66,12 @@ uint32_t convoy_reconcile(struct convoy_registry *registry, struct convoy_look *
         bool settled = previous == NULL || (before != NULL && before->stamp == entry->stamp);
         if ((only == NULL || strcmp(entry->name, only) == 0) && settled &&
             (newest == NULL || newest->stamp != entry->stamp))
-            added += add(registry, look, i);
+            added += add(registry, scan, i);
     }
     return added;
 }
 
-/* The newest reading of the highest version first. */
+/* By name, then the highest version first, then its newest record. */
 static int by_name_newest(const void *left, const void *right)
 {
     const struct convoy_model *a = *(struct convoy_model *const *)left;
@@ -85,7 +84,7 @@ static int by_name_newest(const void *left, const void *right)
     return a->generation > b->generation ? -1 : 1;
 }
 
-/* The policy that the newest reading with a configuration has; without one every version is served. */
+/* The policy of the newest record with a configuration; without one every version is served. */
 static struct convoy_version_policy policy_of(struct convoy_model *const *models, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
@@ -94,8 +93,8 @@ static struct convoy_version_policy policy_of(struct convoy_model *const *models
     return (struct convoy_version_policy){0};
 }
 
-/* All records of one name. */
-static void choose_versions(struct convoy_model *const *models, uint32_t count, bool asked)
+/* Selects among the records of one name. */
+static void select_of_name(struct convoy_model *const *models, uint32_t count, bool asked)
 {
     const struct convoy_version_policy policy = policy_of(models, count);
     uint32_t higher = 0;
@@ -114,8 +113,8 @@ static void choose_versions(struct convoy_model *const *models, uint32_t count, 
         models[i]->plan.covered = covered;
 }
 
-void convoy_choose(struct convoy_registry *registry, bool (*asked)(void *context, const char *name),
-                   void *context)
+void convoy_select_versions(struct convoy_registry *registry, bool (*asked)(void *context, const char *name),
+                            void *context)
 {
     struct convoy_model *models[CONVOY_MAX_MODELS];
     uint32_t count = 0, end;
@@ -127,6 +126,6 @@ void convoy_choose(struct convoy_registry *registry, bool (*asked)(void *context
     for (uint32_t first = 0; first < count; first = end) {
         for (end = first + 1; end < count && strcmp(models[end]->name, models[first]->name) == 0;)
             end++;
-        choose_versions(models + first, end - first, asked(context, models[first]->name));
+        select_of_name(models + first, end - first, asked(context, models[first]->name));
     }
 }

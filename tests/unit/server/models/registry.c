@@ -1,6 +1,6 @@
-/* From the repository's folder to records, and from records to what is served: look, reconcile, choose, find.
+/* From the repository's folder to records, and from records to what is served: scan, reconcile, select, find.
  * No worker takes part; the tests say what one would have said. */
-#include "server/repository/look.h"
+#include "server/repository/reconcile.h"
 
 #include "tests/unit/folder.h"
 
@@ -44,15 +44,15 @@ TestSuite(registry, .init = begin, .fini = end);
 /* Looks, and takes over what looked the same the last time (at_once: all). Returns how many records came. */
 static uint32_t look(bool at_once)
 {
-    struct convoy_look *now = convoy_look_new(config, registry);
-    convoy_look_run(now);
+    struct convoy_repository_scan *now = convoy_repository_scan_new(config, registry);
+    convoy_repository_scan_run(now);
     cr_assert_eq(now->code, 0, "%s", now->error.message);
     uint32_t added = convoy_reconcile(registry, now, at_once ? NULL : &previous, NULL);
     convoy_repository_free(&previous);
     previous = now->repository;
     now->repository = (struct convoy_repository){0};
-    convoy_look_free(now);
-    convoy_choose(registry, asked, NULL);
+    convoy_repository_scan_free(now);
+    convoy_select_versions(registry, asked, NULL);
     return added;
 }
 
@@ -82,7 +82,7 @@ static void ready(struct convoy_model *model)
     static const struct convoy_model_shape shape = {
         .channels = 3, .height = 2, .width = 2, .output_count = 1};
     convoy_model_ready(registry, model, &shape);
-    convoy_choose(registry, asked, NULL);
+    convoy_select_versions(registry, asked, NULL);
 }
 
 /* Who is found is let go at once: the tests have no other thread. */
@@ -173,7 +173,7 @@ Test(registry, a_broken_version_leaves_the_old_one)
     struct convoy_model *broken = record("a", 2);
     assert_wanted("a", "2 ");
     convoy_model_failed(registry, broken, "it is damaged");
-    convoy_choose(registry, asked, NULL);
+    convoy_select_versions(registry, asked, NULL);
     cr_assert(!old->plan.covered);
     cr_assert_eq(find("a", NULL), old);
     cr_assert_eq(find("a", "2"), broken);
@@ -217,7 +217,7 @@ Test(registry, versions_are_chosen_by_policy)
     look(true);
     assert_wanted("a", "1 3 10 ");
     asked_for = "b";
-    convoy_choose(registry, asked, NULL);
+    convoy_select_versions(registry, asked, NULL);
     assert_wanted("a", "");
 }
 

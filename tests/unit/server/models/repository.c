@@ -21,7 +21,7 @@ TestSuite(repository, .init = open_folder, .fini = close_folder);
 
 static void scan(void)
 {
-    cr_assert_eq(convoy_repository_scan(folder.path, &repository, &error), 0, "%s", error.message);
+    cr_assert_eq(convoy_repository_read(folder.path, &repository, &error), 0, "%s", error.message);
 }
 
 static void add(const char *name)
@@ -138,11 +138,11 @@ Test(repository, an_empty_folder_is_no_error_and_a_missing_one_is)
     scan();
     cr_assert_eq(repository.entry_count, 0);
     const char *none = folder_path(&folder, "none");
-    cr_assert_eq(convoy_repository_scan(none, &repository, &error), -ENOENT);
+    cr_assert_eq(convoy_repository_read(none, &repository, &error), -ENOENT);
     assert_says(error, none);
     assert_says(error, "the models folder");
     add("file");
-    cr_assert_eq(convoy_repository_scan(folder_path(&folder, "file"), &repository, &error), -ENOTDIR);
+    cr_assert_eq(convoy_repository_read(folder_path(&folder, "file"), &repository, &error), -ENOTDIR);
 }
 
 Test(repository, an_unreadable_folder_is_a_warning)
@@ -176,7 +176,7 @@ Test(repository, many_models_and_a_slash_at_the_end)
         add(name);
     }
     snprintf(name, sizeof name, "%s//", folder.path);
-    cr_assert_eq(convoy_repository_scan(name, &repository, &error), 0);
+    cr_assert_eq(convoy_repository_read(name, &repository, &error), 0);
     cr_assert_eq(repository.entry_count, 40);
     cr_assert_eq(repository.note_count, 40);
     cr_assert_str_eq(repository.entries[7].folder, folder_path(&folder, "m07"));

@@ -4,7 +4,7 @@
 
 #include "tests/unit/folder.h"
 
-#define ERRANDS 8
+#define REQUESTS 8
 
 static struct folder folder;
 static struct convoy_config *config;
@@ -16,14 +16,14 @@ static struct convoy_error error;
 static uv_loop_t loop;
 
 static struct asked {
-    struct convoy_errand errand;
+    struct convoy_control_request request;
     int done, code;
     char sentence[CONVOY_ERROR_BYTES];
-} asked[ERRANDS];
+} asked[REQUESTS];
 
-static void on_done(struct convoy_errand *errand, int code, const struct convoy_error *why)
+static void on_done(struct convoy_control_request *request, int code, const struct convoy_error *why)
 {
-    struct asked *it = (struct asked *)errand;
+    struct asked *it = (struct asked *)request;
     it->done++;
     it->code = code;
     snprintf(it->sentence, sizeof it->sentence, "%s", why->message);
@@ -64,14 +64,15 @@ static void end(void)
     folder_remove(&folder);
 }
 
-static struct asked *ask(int number, enum convoy_errand_kind kind, const char *name, uint32_t version)
+static struct asked *ask(int number, enum convoy_control_request_kind kind, const char *name,
+                         uint32_t version)
 {
-    struct convoy_errand *errand = &asked[number].errand;
-    errand->kind = kind;
-    errand->version = version;
-    errand->done = on_done;
-    snprintf(errand->name, sizeof errand->name, "%s", name);
-    convoy_manager_send(manager, errand);
+    struct convoy_control_request *request = &asked[number].request;
+    request->kind = kind;
+    request->version = version;
+    request->done = on_done;
+    snprintf(request->name, sizeof request->name, "%s", name);
+    convoy_manager_send(manager, request);
     return &asked[number];
 }
 
@@ -109,10 +110,10 @@ static void become_ready(struct convoy_model *model)
     convoy_model_ready(registry, model, &shape);
 }
 
-/* The manager looks at what there is: an errand that nothing comes of. */
+/* The manager looks at what there is: a request without an effect. */
 static void nudge(void)
 {
-    struct asked *it = ask(ERRANDS - 1, CONVOY_ERRAND_UNLOAD, "nobody", 0);
+    struct asked *it = ask(REQUESTS - 1, CONVOY_CONTROL_REQUEST_UNLOAD, "nobody", 0);
     it->done = 0;
     until_done(it);
     cr_assert_eq(it->code, -ENOENT);
@@ -121,7 +122,7 @@ static void nudge(void)
 /* Asks for the model, has it loaded, and waits for the answer. */
 static struct convoy_model *serve(int number, const char *name)
 {
-    struct asked *it = ask(number, CONVOY_ERRAND_LOAD, name, 0);
+    struct asked *it = ask(number, CONVOY_CONTROL_REQUEST_LOAD, name, 0);
     struct convoy_model *model = until_state(name, CONVOY_MODEL_LOADING);
     become_ready(model);
     nudge();
@@ -135,7 +136,7 @@ static const char *const two[] = {"a/1", "b/1", NULL}, *const none[] = {NULL};
 Test(manager, what_is_asked_before_the_loop_turns_is_done_when_it_does)
 {
     begin(CONVOY_CONTROL_EXPLICIT, none);
-    struct asked *it = ask(0, CONVOY_ERRAND_LOAD, "nobody", 0);
+    struct asked *it = ask(0, CONVOY_CONTROL_REQUEST_LOAD, "nobody", 0);
     cr_assert_eq(it->done, 0);
     convoy_manager_start(manager);
     until_done(it);
@@ -149,7 +150,7 @@ Test(manager, a_load_is_done_when_the_model_is_ready)
     begin(CONVOY_CONTROL_EXPLICIT, two);
     cr_assert_eq(model_of("a")->state, CONVOY_MODEL_UNLOADED, "nobody asked for it");
     convoy_manager_start(manager);
-    struct asked *it = ask(0, CONVOY_ERRAND_LOAD, "a", 0);
+    struct asked *it = ask(0, CONVOY_CONTROL_REQUEST_LOAD, "a", 0);
     struct convoy_model *model = until_state("a", CONVOY_MODEL_LOADING);
     nudge();
     cr_assert_eq(it->done, 0, "it is not READY yet");
@@ -165,7 +166,7 @@ Test(manager, a_load_that_fails_says_why_and_can_be_asked_for_again)
 {
     begin(CONVOY_CONTROL_EXPLICIT, two);
     convoy_manager_start(manager);
-    struct asked *it = ask(0, CONVOY_ERRAND_LOAD, "a", 0);
+    struct asked *it = ask(0, CONVOY_CONTROL_REQUEST_LOAD, "a", 0);
     convoy_model_failed(registry, until_state("a", CONVOY_MODEL_LOADING), "it is a poem");
     nudge();
     cr_assert_eq(it->done, 1);
@@ -175,7 +176,7 @@ Test(manager, a_load_that_fails_says_why_and_can_be_asked_for_again)
     end();
 }
 
-Test(manager, a_load_looks_for_what_is_new)
+Test(manager, a_load_finds_what_is_new)
 {
     begin(CONVOY_CONTROL_EXPLICIT, none);
     convoy_manager_start(manager);
@@ -196,7 +197,7 @@ Test(manager, a_load_does_not_wait_for_versions_that_are_not_to_be_served)
         folder_write(&folder, path, "a network");
     }
     convoy_manager_start(manager);
-    struct asked *it = ask(0, CONVOY_ERRAND_LOAD, "a", 0);
+    struct asked *it = ask(0, CONVOY_CONTROL_REQUEST_LOAD, "a", 0);
     struct convoy_model *model = NULL;
     while (model == NULL) {
         cr_assert_neq(uv_run(&loop, UV_RUN_ONCE), 0);
@@ -225,13 +226,13 @@ static void held_thread(uv_work_t *work, int status)
 }
 
 static int second_done_when_first_was;
-static void on_first_done(struct convoy_errand *errand, int code, const struct convoy_error *why)
+static void on_first_done(struct convoy_control_request *request, int code, const struct convoy_error *why)
 {
     second_done_when_first_was = asked[1].done;
-    on_done(errand, code, why);
+    on_done(request, code, why);
 }
 
-Test(manager, a_load_that_comes_during_a_look_waits_for_the_next)
+Test(manager, a_load_that_comes_during_a_scan_waits_for_the_next)
 {
     uv_work_t held;
     cr_assert_eq(setenv("UV_THREADPOOL_SIZE", "1", 1), 0);
@@ -240,14 +241,14 @@ Test(manager, a_load_that_comes_during_a_look_waits_for_the_next)
     convoy_manager_start(manager);
     cr_assert_eq(uv_queue_work(&loop, &held, hold_thread, held_thread), 0);
     for (int i = 0; i < 2; i++) {
-        ask(i, CONVOY_ERRAND_LOAD, i == 0 ? "first" : "second", 0);
-        uv_run(&loop, UV_RUN_NOWAIT); /* it is taken, and the look cannot begin */
-        asked[0].errand.done = on_first_done;
+        ask(i, CONVOY_CONTROL_REQUEST_LOAD, i == 0 ? "first" : "second", 0);
+        uv_run(&loop, UV_RUN_NOWAIT); /* it is taken, and the scan cannot begin */
+        asked[0].request.done = on_first_done;
     }
     uv_sem_post(&go_on);
     until_done(&asked[0]);
     until_done(&asked[1]);
-    cr_assert_eq(second_done_when_first_was, 0, "the look had begun when it came");
+    cr_assert_eq(second_done_when_first_was, 0, "the scan had begun when it came");
     uv_sem_destroy(&go_on);
     end();
 }
@@ -258,7 +259,7 @@ Test(manager, an_unload_takes_it_off_and_only_that)
     convoy_manager_start(manager);
     serve(0, "a");
     serve(1, "b");
-    until_done(ask(2, CONVOY_ERRAND_UNLOAD, "a", 0));
+    until_done(ask(2, CONVOY_CONTROL_REQUEST_UNLOAD, "a", 0));
     cr_assert_eq(asked[2].code, 0);
     until_state("a", CONVOY_MODEL_UNLOADED);
     cr_assert_eq(model_of("b")->state, CONVOY_MODEL_READY);
@@ -271,7 +272,7 @@ Test(manager, a_model_that_is_held_stays_until_it_is_let_go)
     convoy_manager_start(manager);
     struct convoy_model *model = serve(0, "a");
     convoy_model_hold(model);
-    until_done(ask(1, CONVOY_ERRAND_UNLOAD, "a", 0));
+    until_done(ask(1, CONVOY_CONTROL_REQUEST_UNLOAD, "a", 0));
     until_state("a", CONVOY_MODEL_UNLOADING);
     for (int i = 0; i < 5; i++)
         nudge();
@@ -281,15 +282,15 @@ Test(manager, a_model_that_is_held_stays_until_it_is_let_go)
     end();
 }
 
-Test(manager, only_explicit_control_takes_errands)
+Test(manager, only_explicit_control_takes_requests)
 {
     static const enum convoy_model_control others[] = {CONVOY_CONTROL_NONE, CONVOY_CONTROL_POLL};
     for (int i = 0; i < 2; i++) {
         begin(others[i], two);
         cr_assert_eq(model_of("a")->state, CONVOY_MODEL_LOADING, "all that is there is served");
         convoy_manager_start(manager);
-        until_done(ask(0, CONVOY_ERRAND_LOAD, "a", 0));
-        until_done(ask(1, CONVOY_ERRAND_UNLOAD, "a", 0));
+        until_done(ask(0, CONVOY_CONTROL_REQUEST_LOAD, "a", 0));
+        until_done(ask(1, CONVOY_CONTROL_REQUEST_UNLOAD, "a", 0));
         cr_assert(asked[0].code == -EPERM && asked[1].code == -EPERM);
         cr_assert_not_null(strstr(asked[0].sentence, "model_control"), "%s", asked[0].sentence);
         cr_assert_eq(model_of("a")->state, CONVOY_MODEL_LOADING);
@@ -302,18 +303,18 @@ Test(manager, who_wakes_a_model_holds_it_when_it_is_ready)
     begin(CONVOY_CONTROL_NONE, two);
     convoy_manager_start(manager);
     struct convoy_model *model = model_of("a");
-    struct asked *it = ask(0, CONVOY_ERRAND_WAKE, "a", 1);
+    struct asked *it = ask(0, CONVOY_CONTROL_REQUEST_WAKE, "a", 1);
     uv_run(&loop, UV_RUN_ONCE);
     cr_assert_eq(it->done, 0);
     become_ready(model);
-    ask(1, CONVOY_ERRAND_UNLOAD, "a", 0); /* refused, but looked at */
+    ask(1, CONVOY_CONTROL_REQUEST_UNLOAD, "a", 0); /* refused, but looked at */
     until_done(&asked[1]);
     cr_assert_eq(it->done, 1);
     cr_assert_eq(it->code, 0);
-    cr_assert_eq(it->errand.model, model);
+    cr_assert_eq(it->request.model, model);
     cr_assert_eq(atomic_load(&model->holders), 1);
     convoy_model_release(model);
-    it = ask(2, CONVOY_ERRAND_WAKE, "a", 7);
+    it = ask(2, CONVOY_CONTROL_REQUEST_WAKE, "a", 7);
     until_done(it);
     cr_assert_eq(it->code, -ENOENT, "there is no such version");
     end();
@@ -323,13 +324,13 @@ Test(manager, stopping_ends_what_waits_and_what_comes_later)
 {
     begin(CONVOY_CONTROL_EXPLICIT, two);
     convoy_manager_start(manager);
-    struct asked *waits = ask(0, CONVOY_ERRAND_LOAD, "a", 0);
+    struct asked *waits = ask(0, CONVOY_CONTROL_REQUEST_LOAD, "a", 0);
     until_state("a", CONVOY_MODEL_LOADING);
-    struct asked *not_taken = ask(1, CONVOY_ERRAND_LOAD, "b", 0);
+    struct asked *not_taken = ask(1, CONVOY_CONTROL_REQUEST_LOAD, "b", 0);
     convoy_manager_stop(manager);
     cr_assert(waits->done == 1 && not_taken->done == 1);
     cr_assert(waits->code == -ECANCELED && not_taken->code == -ECANCELED);
-    struct asked *late = ask(2, CONVOY_ERRAND_LOAD, "b", 0);
+    struct asked *late = ask(2, CONVOY_CONTROL_REQUEST_LOAD, "b", 0);
     cr_assert_eq(late->done, 1);
     cr_assert_eq(late->code, -ECANCELED);
     end();
@@ -343,7 +344,8 @@ Test(manager, a_folder_that_cannot_be_read_changes_nothing)
     char moved[100];
     snprintf(moved, sizeof moved, "%s-away", folder.path);
     cr_assert_eq(rename(folder.path, moved), 0);
-    struct asked *known = ask(1, CONVOY_ERRAND_LOAD, "a", 0), *unknown = ask(2, CONVOY_ERRAND_LOAD, "c", 0);
+    struct asked *known = ask(1, CONVOY_CONTROL_REQUEST_LOAD, "a", 0),
+                 *unknown = ask(2, CONVOY_CONTROL_REQUEST_LOAD, "c", 0);
     until_done(known);
     until_done(unknown);
     cr_assert_eq(known->code, 0, "it serves");

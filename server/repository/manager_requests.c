@@ -1,4 +1,4 @@
-/* What is asked of the manager: to load, to unload, to wake. */
+/* Control requests: load, unload, wake. */
 #include "server/repository/manager_internal.h"
 
 #include <errno.h>
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool convoy_errands_asked(void *context, const char *name)
+bool convoy_manager_serves_name(void *context, const char *name)
 {
     const struct convoy_manager *manager = context;
     if (manager->config->repository.control != CONVOY_CONTROL_EXPLICIT)
@@ -17,7 +17,7 @@ bool convoy_errands_asked(void *context, const char *name)
     return false;
 }
 
-bool convoy_errands_ask(struct convoy_manager *manager, const char *name, bool serve)
+bool convoy_manager_set_served(struct convoy_manager *manager, const char *name, bool serve)
 {
     for (uint32_t i = 0; i < manager->asked_count; i++) {
         if (strcmp(manager->asked[i], name) != 0)
@@ -38,21 +38,23 @@ bool convoy_errands_ask(struct convoy_manager *manager, const char *name, bool s
     return grown[manager->asked_count] != NULL && ++manager->asked_count > 0;
 }
 
-/* The newest reading of each version that is to be served; what waits is counted, and why it failed told. */
-static int outcome(struct convoy_manager *manager, struct convoy_errand *errand, bool *waits,
+/* The result for the records of the name that are to be served: 0, or a negative errno and a sentence.
+ * *waits: some of them are neither READY nor FAILED yet. A READY model is held for a request that wakes it.
+ */
+static int outcome(struct convoy_manager *manager, struct convoy_control_request *request, bool *waits,
                    struct convoy_error *error)
 {
     uint32_t wanted = 0, failed = 0;
     *waits = false;
     for (uint32_t i = 0; i < convoy_registry_count(manager->registry); i++) {
         struct convoy_model *model = convoy_registry_at(manager->registry, i);
-        if (model == NULL || !model->plan.wanted || strcmp(model->name, errand->name) != 0 ||
-            (errand->kind == CONVOY_ERRAND_WAKE && model->version_number != errand->version))
+        if (model == NULL || !model->plan.wanted || strcmp(model->name, request->name) != 0 ||
+            (request->kind == CONVOY_CONTROL_REQUEST_WAKE && model->version_number != request->version))
             continue;
         wanted++;
-        if (errand->kind == CONVOY_ERRAND_WAKE && model->state == CONVOY_MODEL_READY) {
+        if (request->kind == CONVOY_CONTROL_REQUEST_WAKE && model->state == CONVOY_MODEL_READY) {
             convoy_model_hold(model);
-            errand->model = model;
+            request->model = model;
         }
         *waits = *waits || model->state == CONVOY_MODEL_LOADING ||
                  ((model->state == CONVOY_MODEL_UNLOADED || model->state == CONVOY_MODEL_UNLOADING) &&
@@ -66,7 +68,7 @@ static int outcome(struct convoy_manager *manager, struct convoy_errand *errand,
             error, -ENOENT,
             "there is no model %s to be served in %s: a model is NAME/VERSION/model.onnx, and its "
             "version_policy has to take the version",
-            errand->name, manager->config->models);
+            request->name, manager->config->models);
     return failed > 0 ? -EINVAL : 0;
 }
 
@@ -80,7 +82,7 @@ static bool known(struct convoy_manager *manager, const char *name)
     return false;
 }
 
-/* A model that could not be loaded is tried again, since somebody asks. */
+/* FAILED models of the name may be loaded again. */
 static void try_again(struct convoy_manager *manager, const char *name)
 {
     for (uint32_t i = 0; i < convoy_registry_count(manager->registry); i++) {
@@ -96,17 +98,18 @@ static void try_again(struct convoy_manager *manager, const char *name)
     }
 }
 
-/* Does what the errand asks for; what remains is to wait. Returns 0, or why it ends at once. */
-static int begin(struct convoy_manager *manager, struct convoy_errand *errand, struct convoy_error *error)
+/* Begins what the request asks for. Returns 0 when it now waits, or the code with which it ends at once. */
+static int begin(struct convoy_manager *manager, struct convoy_control_request *request,
+                 struct convoy_error *error)
 {
     enum convoy_model_control control = manager->config->repository.control;
     if (manager->stopped)
         return convoy_fail(error, -ECANCELED, "the server is stopping");
-    if (errand->kind == CONVOY_ERRAND_WAKE) {
+    if (request->kind == CONVOY_CONTROL_REQUEST_WAKE) {
         for (uint32_t i = 0; i < convoy_registry_count(manager->registry); i++) {
             struct convoy_model *model = convoy_registry_at(manager->registry, i);
-            if (model != NULL && model->version_number == errand->version &&
-                strcmp(model->name, errand->name) == 0)
+            if (model != NULL && model->version_number == request->version &&
+                strcmp(model->name, request->name) == 0)
                 model->plan.resting = false;
         }
         return 0;
@@ -117,97 +120,97 @@ static int begin(struct convoy_manager *manager, struct convoy_errand *errand, s
             "models are not loaded and unloaded by request: model_control is \"%s\"; set it to "
             "\"explicit\"",
             convoy_model_controls[control]);
-    if (errand->kind == CONVOY_ERRAND_UNLOAD) {
-        if (!known(manager, errand->name))
-            return convoy_fail(error, -ENOENT, "there is no model %s in %s", errand->name,
+    if (request->kind == CONVOY_CONTROL_REQUEST_UNLOAD) {
+        if (!known(manager, request->name))
+            return convoy_fail(error, -ENOENT, "there is no model %s in %s", request->name,
                                manager->config->models);
-        convoy_errands_ask(manager, errand->name, false);
+        convoy_manager_set_served(manager, request->name, false);
         return 0;
     }
-    convoy_manager_begin_look(manager);
-    if (manager->look == NULL)
+    convoy_manager_begin_scan(manager);
+    if (manager->scan == NULL)
         return convoy_fail(error, -ENOMEM, "out of memory");
-    errand->look = manager->looks + manager->look_again;
+    request->scan = manager->scans + manager->scan_again;
     return 0;
 }
 
-void convoy_errands_take(struct convoy_manager *manager)
+void convoy_manager_requests_take(struct convoy_manager *manager)
 {
     pthread_mutex_lock(&manager->lock);
-    struct convoy_errand *sent = manager->sent, *in_order = NULL;
+    struct convoy_control_request *sent = manager->sent, *in_order = NULL;
     manager->sent = NULL;
     pthread_mutex_unlock(&manager->lock);
     while (sent != NULL) {
-        struct convoy_errand *next = sent->next;
+        struct convoy_control_request *next = sent->next;
         sent->next = in_order;
         in_order = sent;
         sent = next;
     }
     while (in_order != NULL) {
-        struct convoy_errand *errand = in_order;
+        struct convoy_control_request *request = in_order;
         struct convoy_error error = {{0}};
-        in_order = errand->next;
-        errand->look = 0;
-        int code = begin(manager, errand, &error);
+        in_order = request->next;
+        request->scan = 0;
+        int code = begin(manager, request, &error);
         if (code != 0) {
-            errand->done(errand, code, &error);
+            request->done(request, code, &error);
         } else {
-            errand->next = manager->open;
-            manager->open = errand;
+            request->next = manager->open;
+            manager->open = request;
         }
     }
 }
 
-void convoy_errands_looked(struct convoy_manager *manager, struct convoy_look *look)
+void convoy_manager_requests_scanned(struct convoy_manager *manager, struct convoy_repository_scan *scan)
 {
-    for (struct convoy_errand *errand = manager->open; errand != NULL; errand = errand->next) {
-        if (errand->look == 0 || errand->look > manager->looks)
+    for (struct convoy_control_request *request = manager->open; request != NULL; request = request->next) {
+        if (request->scan == 0 || request->scan > manager->scans)
             continue;
-        if (look->code == 0)
-            convoy_reconcile(manager->registry, look, NULL, errand->name);
-        if (known(manager, errand->name)) {
-            convoy_errands_ask(manager, errand->name, true);
-            try_again(manager, errand->name);
+        if (scan->code == 0)
+            convoy_reconcile(manager->registry, scan, NULL, request->name);
+        if (known(manager, request->name)) {
+            convoy_manager_set_served(manager, request->name, true);
+            try_again(manager, request->name);
         }
-        errand->look = 0;
+        request->scan = 0;
     }
 }
 
-void convoy_errands_end(struct convoy_manager *manager, bool wakes_alone)
+void convoy_manager_requests_end(struct convoy_manager *manager, bool wakes_only)
 {
-    struct convoy_errand **link = &manager->open;
+    struct convoy_control_request **link = &manager->open;
     while (*link != NULL) {
-        struct convoy_errand *errand = *link;
+        struct convoy_control_request *request = *link;
         struct convoy_error error = {{0}};
-        bool waits = errand->look != 0 || (wakes_alone && errand->kind != CONVOY_ERRAND_WAKE);
+        bool waits = request->scan != 0 || (wakes_only && request->kind != CONVOY_CONTROL_REQUEST_WAKE);
         int code = 0;
         if (manager->stopped)
             code = convoy_fail(&error, -ECANCELED, "the server is stopping");
-        else if (!waits && errand->kind != CONVOY_ERRAND_UNLOAD)
-            code = outcome(manager, errand, &waits, &error);
+        else if (!waits && request->kind != CONVOY_CONTROL_REQUEST_UNLOAD)
+            code = outcome(manager, request, &waits, &error);
         if (waits && !manager->stopped) {
-            link = &errand->next;
+            link = &request->next;
             continue;
         }
-        *link = errand->next;
-        errand->done(errand, code, &error);
+        *link = request->next;
+        request->done(request, code, &error);
     }
 }
 
-void convoy_manager_send(struct convoy_manager *manager, struct convoy_errand *errand)
+void convoy_manager_send(struct convoy_manager *manager, struct convoy_control_request *request)
 {
     struct convoy_error error;
     pthread_mutex_lock(&manager->lock);
     bool stopped = manager->stopped;
     if (!stopped) {
-        errand->next = manager->sent;
-        manager->sent = errand;
-        if (manager->started) /* else convoy_manager_start() looks for it */
+        request->next = manager->sent;
+        manager->sent = request;
+        if (manager->started) /* else convoy_manager_start() scans for it */
             uv_async_send(&manager->called);
     }
     pthread_mutex_unlock(&manager->lock);
     if (!stopped)
         return;
     convoy_fail(&error, -ECANCELED, "the server is stopping");
-    errand->done(errand, -ECANCELED, &error);
+    request->done(request, -ECANCELED, &error);
 }

@@ -1,4 +1,4 @@
-/* Loads and unloads: from the models that are to be served to those that are. */
+/* Loads and unloads models until those that are loaded are those that are to be served. */
 #include "server/repository/manager_internal.h"
 
 #include "engine/base/clock.h"
@@ -12,7 +12,7 @@ static void unload(struct convoy_manager *manager, struct convoy_model *model, c
                CONVOY_STR("version", model->version), CONVOY_STR("reason", why));
 }
 
-/* Puts the model to rest that was asked for least recently; false when there is none. */
+/* Evicts the least recently used model; false when there is none. */
 static bool rest_one(struct convoy_manager *manager)
 {
     struct convoy_model *idlest = NULL;
@@ -39,7 +39,7 @@ static bool some_are(struct convoy_manager *manager, enum convoy_model_state sta
     return false;
 }
 
-/* Is there going to be room? One that loads can be put to rest once it is READY. */
+/* Will there be room? A model that is LOADING can be evicted once it is READY. */
 static bool room_comes(struct convoy_manager *manager)
 {
     return some_are(manager, CONVOY_MODEL_UNLOADING) ||
@@ -47,11 +47,11 @@ static bool room_comes(struct convoy_manager *manager)
             (rest_one(manager) || some_are(manager, CONVOY_MODEL_LOADING)));
 }
 
-/* Returns whether it has to be tried again later. */
+/* Returns whether it must be called again later. */
 static bool load(struct convoy_manager *manager, struct convoy_model *model)
 {
     struct convoy_error reason;
-    bool failed = model->state == CONVOY_MODEL_FAILED; /* for want of room, which there may be now */
+    bool failed = model->state == CONVOY_MODEL_FAILED; /* because there was no room; there may be now */
     if (convoy_budget_check(manager->config, manager->registry, model, &reason) != 0) {
         bool fits_alone = convoy_budget_of(model) <= manager->config->repository.device_bytes;
         if (failed)
@@ -66,15 +66,15 @@ static bool load(struct convoy_manager *manager, struct convoy_model *model)
     }
     if (failed && !convoy_supervisor_released(manager->supervisor, model))
         return true;
-    atomic_store(&model->used_us, convoy_now_us()); /* what is new is not idle */
+    atomic_store(&model->used_us, convoy_now_us()); /* a new model is not the least recently used one */
     model->plan.no_room = model->plan.resting = false;
     convoy_model_loading(manager->registry, model);
     convoy_supervisor_load(manager->supervisor, model);
     return false;
 }
 
-/* Off the devices; the record goes, too, when its files are gone or were read again. Returns whether somebody
- * holds it still. */
+/* Completes an unload. The record is removed when its files are gone or a newer record of the version exists.
+ * Returns whether it must be called again, because the model is still in use. */
 static bool end_of(struct convoy_manager *manager, struct convoy_model *model)
 {
     if (!convoy_supervisor_released(manager->supervisor, model))
@@ -91,10 +91,10 @@ static bool end_of(struct convoy_manager *manager, struct convoy_model *model)
     return false;
 }
 
-/* Returns whether it has to be looked at again later. */
-static bool move_wanted(struct convoy_manager *manager, struct convoy_model *model)
+/* Returns whether it must be called again later. */
+static bool apply_wanted(struct convoy_manager *manager, struct convoy_model *model)
 {
-    if (model->state == CONVOY_MODEL_UNLOADING) /* it rests from now on, or was wanted again too late */
+    if (model->state == CONVOY_MODEL_UNLOADING) /* being evicted, or wanted again after the unload began */
         return end_of(manager, model) || !model->plan.resting;
     if (model->state == CONVOY_MODEL_UNLOADED && !model->plan.resting)
         return load(manager, model);
@@ -103,13 +103,13 @@ static bool move_wanted(struct convoy_manager *manager, struct convoy_model *mod
     return false;
 }
 
-static bool move_unwanted(struct convoy_manager *manager, struct convoy_model *model)
+static bool apply_unwanted(struct convoy_manager *manager, struct convoy_model *model)
 {
     model->plan.resting = model->plan.no_room = false;
     switch (model->state) {
     case CONVOY_MODEL_READY:
         if (!model->plan.covered)
-            return false; /* it serves until what takes its place does */
+            return false; /* it serves until its replacement is READY */
         unload(manager, model,
                model->plan.newest ? "it is not to be served any more" : "its files were read again");
         return true;
@@ -119,7 +119,7 @@ static bool move_unwanted(struct convoy_manager *manager, struct convoy_model *m
     case CONVOY_MODEL_UNLOADING:
         return end_of(manager, model);
     default:
-        /* What is UNLOADED stays so, and what FAILED without a configuration can never be loaded. */
+        /* An UNLOADED record stays; a FAILED record without a configuration can never be loaded. */
         if (model->plan.newest && model->plan.present &&
             (model->state == CONVOY_MODEL_UNLOADED || model->config == NULL))
             return false;
@@ -127,7 +127,7 @@ static bool move_unwanted(struct convoy_manager *manager, struct convoy_model *m
     }
 }
 
-/* What was loaded may have become more than its files were. Returns whether something goes. */
+/* Loaded models may take more memory than their files. Returns whether one is being evicted. */
 static bool keep_budget(struct convoy_manager *manager)
 {
     uint64_t limit = manager->config->repository.device_bytes;
@@ -136,21 +136,21 @@ static bool keep_budget(struct convoy_manager *manager)
            convoy_budget_taken(manager->registry, NULL) > limit && rest_one(manager);
 }
 
-bool convoy_manager_move(struct convoy_manager *manager)
+bool convoy_manager_apply(struct convoy_manager *manager)
 {
     bool again = false, loading = false;
-    convoy_choose(manager->registry, convoy_errands_asked, manager);
-    /* What goes first makes room for what comes. */
+    convoy_select_versions(manager->registry, convoy_manager_serves_name, manager);
+    /* Unloads come first: they make room for loads. */
     for (uint32_t i = 0; i < convoy_registry_count(manager->registry); i++) {
         struct convoy_model *model = convoy_registry_at(manager->registry, i);
         if (model != NULL && !model->plan.wanted)
-            again = move_unwanted(manager, model) || again;
+            again = apply_unwanted(manager, model) || again;
     }
     for (uint32_t i = 0; i < convoy_registry_count(manager->registry); i++) {
         struct convoy_model *model = convoy_registry_at(manager->registry, i);
         if (model == NULL || !model->plan.wanted)
             continue;
-        again = move_wanted(manager, model) || again;
+        again = apply_wanted(manager, model) || again;
         loading = loading || model->state == CONVOY_MODEL_LOADING;
     }
     if (!loading)
