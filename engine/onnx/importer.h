@@ -57,6 +57,7 @@ struct onnx_importer {
     int value_count, value_capacity;
     int *slots; /* hash table of indices into values, -1 where free */
     uint32_t slot_count;
+    uint64_t hash_seed; /* random: names come from the file, which may be hostile */
 
     /* The node that is being read. */
     const Onnx__NodeProto *node;

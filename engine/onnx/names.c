@@ -1,17 +1,10 @@
 #include "engine/onnx/importer.h"
 
+#include "engine/base/hash.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* FNV-1a, http://www.isthe.com/chongo/tech/comp/fnv/ */
-static uint32_t hash(const char *name)
-{
-    uint32_t value = 2166136261U;
-    for (; *name != '\0'; name++)
-        value = (value ^ (uint8_t)*name) * 16777619U;
-    return value;
-}
 
 int onnx_names_reserve(struct onnx_importer *importer, size_t names)
 {
@@ -24,6 +17,7 @@ int onnx_names_reserve(struct onnx_importer *importer, size_t names)
         return onnx_out_of_memory(importer);
     memset(importer->slots, 0xFF, slots * sizeof *importer->slots);
     importer->slot_count = (uint32_t)slots;
+    importer->hash_seed = convoy_hash_seed();
     importer->value_capacity = (int)names;
     return 0;
 }
@@ -32,7 +26,7 @@ int onnx_names_reserve(struct onnx_importer *importer, size_t names)
 static int *slot_of(const struct onnx_importer *importer, const char *name)
 {
     uint32_t mask = importer->slot_count - 1;
-    uint32_t at = hash(name) & mask;
+    uint32_t at = (uint32_t)convoy_hash(importer->hash_seed, name, strlen(name)) & mask;
     while (importer->slots[at] >= 0 && strcmp(importer->values[importer->slots[at]].name, name) != 0)
         at = (at + 1) & mask;
     return &importer->slots[at];

@@ -1,5 +1,6 @@
 #include "server/metrics/metrics_internal.h"
 
+#include "engine/base/hash.h"
 #include "engine/base/utf8.h"
 
 #include <stdio.h>
@@ -17,6 +18,8 @@ struct convoy_metrics *convoy_metrics_new(void)
         free(metrics);
         metrics = NULL;
     }
+    if (metrics != NULL)
+        metrics->hash_seed = convoy_hash_seed();
     return metrics;
 }
 
@@ -249,17 +252,8 @@ void convoy_metrics_label(char *text, size_t capacity, const char *name, const c
     memcpy(text + used, "\"", 2);
 }
 
-/* FNV-1a (Fowler, Noll, Vo). */
-static uint32_t hash_of(enum convoy_family family, const char *labels)
-{
-    uint32_t hash = (2166136261u ^ (uint32_t)family) * 16777619u;
-    for (; *labels != '\0'; labels++)
-        hash = (hash ^ (unsigned char)*labels) * 16777619u;
-    return hash;
-}
-
 static struct convoy_series *find_series(_Atomic(struct convoy_series *) *chain, enum convoy_family family,
-                                         uint32_t hash, const char *labels)
+                                         uint64_t hash, const char *labels)
 {
     struct convoy_series *series = atomic_load_explicit(chain, memory_order_acquire);
     while (series != NULL &&
@@ -273,7 +267,7 @@ static struct convoy_series *find_series(_Atomic(struct convoy_series *) *chain,
 static struct convoy_series *series_or_new(struct convoy_metrics *metrics, enum convoy_family family,
                                            const char *labels, uint64_t first)
 {
-    uint32_t hash = hash_of(family, labels);
+    uint64_t hash = convoy_hash(metrics->hash_seed + family, labels, strlen(labels));
     _Atomic(struct convoy_series *) *chain = &metrics->series[hash % CONVOY_SERIES_CHAINS];
     struct convoy_series *series = find_series(chain, family, hash, labels);
     if (series != NULL)

@@ -65,7 +65,7 @@ enum convoy_family {
 struct convoy_series {
     struct convoy_series *next; /* in its chain of the table */
     enum convoy_family family;
-    uint32_t hash;
+    uint64_t hash;
     _Atomic uint64_t value;
     char labels[]; /* as rendered: model="x",route="/classify",status="200" */
 };
@@ -74,6 +74,7 @@ struct convoy_series {
 #define CONVOY_SERIES_MAX    65536 /* series past these are not made: a mistaken label cannot fill memory */
 
 struct convoy_metrics {
+    uint64_t hash_seed;   /* random, never changed: labels hold names that clients choose */
     pthread_mutex_t lock; /* for making things; never for counting or rendering */
     _Atomic(struct convoy_model_metrics *) models;
     _Atomic(struct convoy_device_metrics *) devices;

@@ -1,5 +1,7 @@
 #include "server/models/repository.h"
 
+#include "engine/base/hash.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <stdarg.h>
@@ -79,15 +81,6 @@ static bool is_note(const char *name)
     return length > 3 && strcmp(name + length - 3, ".md") == 0;
 }
 
-/* FNV-1a, 64 bits (Fowler, Noll, Vo). */
-static uint64_t mix(uint64_t hash, const void *bytes, size_t length)
-{
-    const unsigned char *at = bytes;
-    for (size_t i = 0; i < length; i++)
-        hash = (hash ^ at[i]) * UINT64_C(0x100000001b3);
-    return hash;
-}
-
 /* What the files of a folder look like from outside, in any order, so that they need not be read to see a
  * change; *bytes grows by their sizes. A folder that cannot be read has none. */
 static uint64_t stamp_of(const char *folder, uint64_t *bytes)
@@ -102,8 +95,8 @@ static uint64_t stamp_of(const char *folder, uint64_t *bytes)
             continue;
         const uint64_t looks[] = {(uint64_t)status.st_size, (uint64_t)status.st_ino,
                                   (uint64_t)status.st_mtim.tv_sec, (uint64_t)status.st_mtim.tv_nsec};
-        uint64_t hash = mix(UINT64_C(0xcbf29ce484222325), item->d_name, strlen(item->d_name));
-        stamp += mix(hash, looks, sizeof looks);
+        uint64_t hash = convoy_hash(0, item->d_name, strlen(item->d_name));
+        stamp += convoy_hash(hash, looks, sizeof looks);
         *bytes += (uint64_t)status.st_size;
     }
     if (directory != NULL)

@@ -1,5 +1,6 @@
 #include "engine/cuda/plan/chain.h"
 
+#include "engine/base/hash.h"
 #include "engine/cuda/plan/lowering.h"
 
 #include <limits.h>
@@ -207,16 +208,16 @@ void convoy_cuda_chain(const struct convoy_cuda_source *source, enum convoy_whol
 
 uint64_t convoy_cuda_chain_fingerprint(const struct convoy_cuda_chain *chain)
 {
-    uint64_t hash = CONVOY_CUDA_FINGERPRINT_START;
+    uint64_t hash = 0;
     for (int i = 0; i < chain->count; i++) {
         const struct convoy_whole_layer *layer = &chain->layers[i];
         struct convoy_cuda_key key;
         int links[3] = {(int)layer->kind, layer->input, layer->residual};
         convoy_cuda_conv_key(&layer->shape, &key);
-        hash = convoy_cuda_fingerprint(hash, links, sizeof(links));
-        hash = convoy_cuda_fingerprint(hash, key.text, strlen(key.text));
+        hash = convoy_hash(hash, links, sizeof(links));
+        hash = convoy_hash(hash, key.text, strlen(key.text));
     }
-    hash = convoy_cuda_fingerprint(hash, &chain->softmax, sizeof(chain->softmax));
+    hash = convoy_hash(hash, &chain->softmax, sizeof(chain->softmax));
     return hash;
 }
 

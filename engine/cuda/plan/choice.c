@@ -1,16 +1,11 @@
 #include "engine/cuda/plan/choice.h"
 
+#include "engine/base/hash.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-uint64_t convoy_cuda_fingerprint(uint64_t hash, const void *bytes, size_t length)
-{
-    for (size_t i = 0; i < length; i++)
-        hash = (hash ^ ((const unsigned char *)bytes)[i]) * 1099511628211u;
-    return hash;
-}
 
 void convoy_cuda_conv_key(const struct convoy_conv_shape *s, struct convoy_cuda_key *key)
 {
@@ -43,7 +38,7 @@ void convoy_cuda_choices_remember(struct convoy_cuda_choices *choices)
 static struct convoy_cuda_guess *guess_of(const struct convoy_cuda_choices *choices,
                                           const struct convoy_cuda_key *key)
 {
-    uint64_t hash = convoy_cuda_fingerprint(CONVOY_CUDA_FINGERPRINT_START, key->text, strlen(key->text));
+    uint64_t hash = convoy_hash(0, key->text, strlen(key->text));
     return choices->guesses != NULL ? &choices->guesses[hash % GUESSES] : NULL;
 }
 

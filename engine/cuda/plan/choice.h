@@ -15,10 +15,6 @@ struct convoy_cuda_key {
 /* What a choice is called where a network runs layer by layer, not by a kernel of whole_net.h. */
 #define CONVOY_CUDA_LAYERS "layers"
 
-/* FNV-1a (Fowler, Noll, Vo), 64 bits: of more bytes, from what came before or the start. */
-#define CONVOY_CUDA_FINGERPRINT_START 14695981039346656037u
-uint64_t convoy_cuda_fingerprint(uint64_t hash, const void *bytes, size_t length);
-
 struct convoy_cuda_choice {
     struct convoy_cuda_key key;
     const char *kernel; /* a kernel's own name */

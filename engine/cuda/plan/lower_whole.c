@@ -1,3 +1,4 @@
+#include "engine/base/hash.h"
 #include "engine/cuda/plan/chain.h"
 #include "engine/cuda/plan/lowering.h"
 
@@ -9,8 +10,8 @@
 static uint64_t key_of(const struct convoy_cuda_chain *chain, const char *what, int number)
 {
     uint64_t hash = convoy_cuda_chain_fingerprint(chain);
-    hash = convoy_cuda_fingerprint(hash, what, strlen(what));
-    return convoy_cuda_fingerprint(hash, &number, sizeof(number));
+    hash = convoy_hash(hash, what, strlen(what));
+    return convoy_hash(hash, &number, sizeof(number));
 }
 
 struct packing {

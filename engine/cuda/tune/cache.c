@@ -1,6 +1,7 @@
 #include "engine/cuda/tune/cache.h"
 
 #include "engine/base/file.h"
+#include "engine/base/hash.h"
 #include "engine/cuda/device.h"
 
 #include <ctype.h>
@@ -13,23 +14,23 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define FIRST_LINE "convoyd kernel times 1\n"
+#define FIRST_LINE "convoyd kernel times 2\n"
 #define MOST_BYTES ((size_t)4 << 20) /* some 30,000 shapes */
 
 /* Of the names of all kernels, each with its end. */
 static uint64_t kernels_fingerprint(void)
 {
     int count;
-    uint64_t hash = CONVOY_CUDA_FINGERPRINT_START;
+    uint64_t hash = 0;
     const struct convoy_conv_kernel *const *convs = convoy_conv_kernels(&count);
     for (int i = 0; i < count; i++)
-        hash = convoy_cuda_fingerprint(hash, convs[i]->name, strlen(convs[i]->name) + 1);
+        hash = convoy_hash(hash, convs[i]->name, strlen(convs[i]->name) + 1);
     const struct convoy_gemm_kernel *const *gemms = convoy_gemm_kernels(&count);
     for (int i = 0; i < count; i++)
-        hash = convoy_cuda_fingerprint(hash, gemms[i]->name, strlen(gemms[i]->name) + 1);
+        hash = convoy_hash(hash, gemms[i]->name, strlen(gemms[i]->name) + 1);
     const struct convoy_whole_kernel *const *wholes = convoy_whole_kernels(&count);
     for (int i = 0; i < count; i++)
-        hash = convoy_cuda_fingerprint(hash, wholes[i]->name, strlen(wholes[i]->name) + 1);
+        hash = convoy_hash(hash, wholes[i]->name, strlen(wholes[i]->name) + 1);
     return hash;
 }
 
@@ -68,7 +69,7 @@ static bool check_end(char *text, size_t *length, long *count)
         return false;
     *length = (size_t)(last + 1 - text);
     text[*length] = '\0';
-    return convoy_cuda_fingerprint(CONVOY_CUDA_FINGERPRINT_START, text, *length) == expected;
+    return convoy_hash(0, text, *length) == expected;
 }
 
 /* Takes one line apart (and to pieces); false if it is none. */
@@ -149,8 +150,7 @@ static char *compose(const struct convoy_device *device, size_t *length)
         fprintf(stream, "%.2f\t%s\t%s\n", (double)choice->us, choice->kernel, choice->key.text);
     }
     fflush(stream);
-    uint64_t hash =
-        ferror(stream) ? 0 : convoy_cuda_fingerprint(CONVOY_CUDA_FINGERPRINT_START, text, *length);
+    uint64_t hash = ferror(stream) ? 0 : convoy_hash(0, text, *length);
     fprintf(stream, "end %d %016" PRIx64 "\n", device->choices.count, hash);
     bool broken = ferror(stream) != 0;
     if (fclose(stream) != 0 || broken) {

@@ -1,7 +1,7 @@
 /* What the tuner found, kept on disk: a text file in cache_dir for each device, called after its name and
  * number, so that the workers of several GPUs never write the same one.
  *
- *   convoyd kernel times 1
+ *   convoyd kernel times 2
  *   device NVIDIA H200
  *   driver 13000
  *   build 0.1.0 9f4c2a7d01b3e658
@@ -9,9 +9,9 @@
  *   end 57 0123456789abcdef
  *
  * build is the version and a fingerprint of all kernels' names; the last line has the number of entries and
- * the fingerprint (FNV-1a) of all before it, so that half a file is noticed. A file that is damaged, or of
- * another device, driver or build, is passed over with a log line and written anew when something was tuned.
- * Nothing here is ever a failure: without the file tuning is done again. */
+ * the fingerprint (XXH3, engine/base/hash.h) of all before it, so that half a file is noticed. A file that is
+ * damaged, or of another device, driver or build, is passed over with a log line and written anew when
+ * something was tuned. Nothing here is ever a failure: without the file tuning is done again. */
 #ifndef CONVOY_ENGINE_CUDA_CACHE_H
 #define CONVOY_ENGINE_CUDA_CACHE_H
 

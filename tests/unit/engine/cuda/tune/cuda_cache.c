@@ -5,6 +5,7 @@
 #include "tests/unit/folder.h"
 
 #include "engine/base/file.h"
+#include "engine/base/hash.h"
 
 #include <dirent.h>
 #include <signal.h>
@@ -89,9 +90,7 @@ static void write_cache(const char *bytes, size_t length)
 static void write_whole(const char *text, int entries)
 {
     char all[8192];
-    uint64_t hash = 14695981039346656037u; /* FNV-1a */
-    for (const char *at = text; *at != '\0'; at++)
-        hash = (hash ^ (unsigned char)*at) * 1099511628211u;
+    uint64_t hash = convoy_hash(0, text, strlen(text));
     int length = snprintf(all, sizeof(all), "%send %d %016llx\n", text, entries, (unsigned long long)hash);
     cr_assert(length > 0 && (size_t)length < sizeof(all));
     write_cache(all, (size_t)length);
@@ -117,7 +116,7 @@ Test(cuda_cache, a_second_start_measures_nothing)
     cr_assert_eq(files_in(folder.path), 1);
     uint64_t tuned_bytes = weight_bytes;
     char *text = read_cache(&length);
-    cr_assert_eq(strncmp(text, "convoyd kernel times 1\ndevice emulated GPU\ndriver 13000\nbuild ", 62), 0,
+    cr_assert_eq(strncmp(text, "convoyd kernel times 2\ndevice emulated GPU\ndriver 13000\nbuild ", 62), 0,
                  "%s", text);
     cr_assert_not_null(strstr(text, "unroll_gemm\tconv n3 x2x6x5"), "%s", text);
     cr_assert_not_null(strstr(text, "\nend 18 "), "%s", text);
@@ -261,6 +260,11 @@ Test(cuda_cache, a_stale_or_crafted_file_is_passed_over)
     visit(CONVOY_TUNING_ON, folder.path, NULL);
     char *text = read_cache(&length), changed[8192];
     *strstr(text, "end 18 ") = '\0';
+    char *format = strstr(text, "times 2") + strlen("times ");
+    *format = '1'; /* before xxHash; a file of then is not called damaged */
+    write_whole(text, 18);
+    expect_passed_over("is not a file of kernel times of this format");
+    *format = '2';
     char *driver = strstr(text, "13000");
     driver[0] = '2';
     write_whole(text, 18);
