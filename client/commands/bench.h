@@ -55,4 +55,7 @@ int convoy_bench_run(const char *url, const struct convoy_request *requests, siz
 
 void convoy_bench_clear(struct convoy_bench_result *result);
 
+/* The command: argv[0] is its name. Returns the exit status. */
+int convoy_bench_command(int argc, char **argv);
+
 #endif

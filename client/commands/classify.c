@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/commands/layer_table.h"
 #include "client/lib/failure.h"
 #include "client/lib/file.h"
-#include "client/stats/layers.h"
 #include "client/term/terminal.h"
 
 #define BAR_CELLS 24
@@ -121,7 +121,7 @@ static void print_text(const struct file *files, size_t count, const struct conv
         return;
     if (answer->layer_count) {
         putchar('\n');
-        convoy_print_layers(&terminal, answer->layers, answer->layer_count);
+        convoy_layer_table_print(&terminal, answer->layers, answer->layer_count);
     }
     const struct convoy_timing *timing = &answer->timing;
     fputs(convoy_colour(&terminal, CONVOY_DIM), stdout);

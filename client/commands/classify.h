@@ -17,4 +17,7 @@ struct convoy_classify_arguments {
 int convoy_classify_arguments(int argc, char **argv, struct convoy_classify_arguments *arguments,
                               struct convoy_failure *failure);
 
+/* The command: argv[0] is its name. Returns the exit status. */
+int convoy_classify_command(int argc, char **argv);
+
 #endif

@@ -1,4 +1,4 @@
-/* What the commands of `convoy` share: exit statuses, their entries, and reading their arguments. */
+/* What the commands of `convoy` share: exit statuses and reading their arguments. */
 #ifndef CONVOY_CLIENT_COMMAND_H
 #define CONVOY_CLIENT_COMMAND_H
 
@@ -57,15 +57,5 @@ int convoy_check_model_name(const char *name, struct convoy_failure *failure);
 
 /* Says failure on standard error, with what helps against it, and gives the exit status for code. */
 int convoy_report(const char *command, int code, const struct convoy_failure *failure);
-
-/* The commands: argv[0] is the command's name. They give an exit status. */
-int convoy_classify_command(int argc, char **argv);
-int convoy_models_command(int argc, char **argv);
-int convoy_bench_command(int argc, char **argv);
-int convoy_eval_command(int argc, char **argv);
-int convoy_stats_command(int argc, char **argv);
-int convoy_top_command(int argc, char **argv);
-int convoy_load_command(int argc, char **argv);
-int convoy_unload_command(int argc, char **argv);
 
 #endif

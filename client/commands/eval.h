@@ -43,21 +43,14 @@ struct convoy_eval_result {
 int convoy_eval_run(const struct convoy_eval_arguments *arguments, struct convoy_data_set *set,
                     struct convoy_eval_result *result, struct convoy_failure *failure);
 
-/* One request, sent again while the server is busy; counts in *waits how often. */
-int convoy_eval_classify(struct convoy_client *client, const struct convoy_image *images, size_t count,
-                         const struct convoy_options *options, struct convoy_answer **answer, size_t *waits,
-                         struct convoy_failure *failure);
-
-/* Times the layers for these images, one at a time, into result->layers. Accuracy does not depend on it: what
- * goes wrong is said in result->layers_problem. */
-void convoy_eval_profile(const struct convoy_eval_arguments *arguments, struct convoy_client *client,
-                         const struct convoy_image *images, size_t count, struct convoy_eval_result *result);
-
 void convoy_eval_clear(struct convoy_eval_result *result);
 
 /* The reports, to standard output. */
 void convoy_eval_print_text(const struct convoy_eval_result *result);
 void convoy_eval_print_json(const struct convoy_eval_result *result);
 void convoy_eval_print_csv(const struct convoy_eval_result *result);
+
+/* The command: argv[0] is its name. Returns the exit status. */
+int convoy_eval_command(int argc, char **argv);
 
 #endif

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "client/commands/eval.h"
+#include "client/commands/layer_table.h"
 #include "client/stats/statistics.h"
 #include "client/term/terminal.h"
 
@@ -97,7 +98,7 @@ static void print_layer_times(const struct convoy_eval_result *result, const str
     if (result->layers.images) {
         printf("\nmean time of each layer (%zu image%s, each alone in its batch)\n", result->layers.images,
                result->layers.images == 1 ? "" : "s");
-        convoy_print_layers(terminal, result->layers.layers, result->layers.count);
+        convoy_layer_table_print(terminal, result->layers.layers, result->layers.count);
     }
     if (result->layers_problem[0]) {
         fputs("the layers were not all timed: ", stdout);

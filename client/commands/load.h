@@ -21,4 +21,8 @@ char *convoy_load_path(const char *model, const char *verb);
 /* 0 when the answer says that it was done; -EREMOTEIO (the server's sentence is in failure) or -EPROTO. */
 int convoy_load_read(const struct convoy_response *response, struct convoy_failure *failure);
 
+/* The commands: argv[0] is its name. Returns the exit status. */
+int convoy_load_command(int argc, char **argv);
+int convoy_unload_command(int argc, char **argv);
+
 #endif

@@ -3,7 +3,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "client/commands/bench.h"
+#include "client/commands/classify.h"
 #include "client/commands/command.h"
+#include "client/commands/eval.h"
+#include "client/commands/load.h"
+#include "client/commands/models.h"
+#include "client/commands/stats.h"
+#include "client/commands/top.h"
 
 struct command {
     const char *name;

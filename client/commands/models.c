@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "client/commands/command.h"
+#include "client/commands/models.h"
 #include "client/lib/answer.h"
 #include "client/lib/failure.h"
 #include "client/term/terminal.h"
@@ -83,14 +84,29 @@ static int take(int letter, const char *value, void *context, struct convoy_fail
 
 #define PATIENCE_MS 30000L
 
-static int ask_index(struct convoy_client *client, struct convoy_models **models,
-                     struct convoy_failure *failure)
+static int ask_index(const char *url, struct convoy_models **models, struct convoy_failure *failure)
 {
     static char path[] = "/v2/repository/index", header[] = "Content-Type: application/json";
     const struct convoy_request request = {.path = path, .header = header, .body = "{}", .body_size = 2};
+    struct convoy_http *http = NULL;
     struct convoy_response response;
-    int status = convoy_http_post(convoy_client_http(client), &request, PATIENCE_MS, &response, failure);
-    return status ? status : convoy_index_read(&response, models, failure);
+    int status = convoy_http_open(url, &http, failure);
+    if (status == 0)
+        status = convoy_http_post(http, &request, PATIENCE_MS, &response, failure);
+    if (status == 0)
+        status = convoy_index_read(&response, models, failure);
+    convoy_http_close(http);
+    return status;
+}
+
+static int ask_models(const char *url, struct convoy_models **models, struct convoy_failure *failure)
+{
+    struct convoy_client *client = NULL;
+    int status = convoy_client_open(url, &client, failure);
+    if (status == 0)
+        status = convoy_client_models(client, models, failure);
+    convoy_client_close(client);
+    return status;
 }
 
 int convoy_models_command(int argc, char **argv)
@@ -99,7 +115,6 @@ int convoy_models_command(int argc, char **argv)
     bool all = false;
     struct convoy_common common;
     struct convoy_failure failure;
-    struct convoy_client *client = NULL;
     struct convoy_models *models = NULL;
     int first = convoy_arguments(argc, argv, options, &common, take, &all, &failure);
     if (first == 0) {
@@ -110,9 +125,7 @@ int convoy_models_command(int argc, char **argv)
         first = convoy_fail_with(&failure, -EINVAL, "'%s' is one argument too many", argv[first]);
     if (first < 0)
         return convoy_report("models", first, &failure);
-    int status = convoy_client_open(common.url, &client, &failure);
-    if (status == 0)
-        status = all ? ask_index(client, &models, &failure) : convoy_client_models(client, &models, &failure);
+    int status = all ? ask_index(common.url, &models, &failure) : ask_models(common.url, &models, &failure);
     int exit_status = CONVOY_EXIT_OK;
     if (status)
         exit_status = convoy_report("models", status, &failure);
@@ -121,6 +134,5 @@ int convoy_models_command(int argc, char **argv)
     else
         print_text(models);
     convoy_models_free(models);
-    convoy_client_close(client);
     return exit_status;
 }

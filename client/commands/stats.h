@@ -24,4 +24,7 @@ char *convoy_stats_path(const struct convoy_stats_arguments *arguments);
 void convoy_stats_print_text(FILE *stream, const struct convoy_terminal *terminal,
                              const struct convoy_model_stats *stats, bool with_batches);
 
+/* The command: argv[0] is its name. Returns the exit status. */
+int convoy_stats_command(int argc, char **argv);
+
 #endif

@@ -37,4 +37,7 @@ void convoy_top_print_text(FILE *stream, const struct convoy_terminal *terminal,
 /* A line of JSON. */
 void convoy_top_print_json(FILE *stream, const struct convoy_top_view *view);
 
+/* The command: argv[0] is its name. Returns the exit status. */
+int convoy_top_command(int argc, char **argv);
+
 #endif

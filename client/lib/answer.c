@@ -183,14 +183,14 @@ int convoy_answer_read(const struct convoy_response *response, size_t images, st
     memcpy(own->answer.request_id, response->request_id, sizeof own->answer.request_id);
     const char *problem = read_answer(document, images, own);
     if (problem) {
-        convoy_answer_free(&own->answer);
+        convoy_answer_discard(&own->answer);
         return convoy_document_not_ours(response, problem, failure);
     }
     *answer = &own->answer;
     return 0;
 }
 
-void convoy_answer_free(struct convoy_answer *answer)
+void convoy_answer_discard(struct convoy_answer *answer)
 {
     struct own_answer *own = (struct own_answer *)answer;
     if (!own)
@@ -245,7 +245,7 @@ static int take_models(const struct convoy_response *response, cJSON *document, 
     own->document = document;
     const char *problem = read_models(list, own);
     if (problem) {
-        convoy_models_free(&own->models);
+        convoy_models_discard(&own->models);
         return convoy_document_not_ours(response, problem, failure);
     }
     *models = &own->models;
@@ -273,7 +273,7 @@ int convoy_index_read(const struct convoy_response *response, struct convoy_mode
     return status ? status : take_models(response, document, document, models, failure);
 }
 
-void convoy_models_free(struct convoy_models *models)
+void convoy_models_discard(struct convoy_models *models)
 {
     struct own_models *own = (struct own_models *)models;
     if (!own)

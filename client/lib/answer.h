@@ -18,4 +18,8 @@ int convoy_models_read(const struct convoy_response *response, struct convoy_mod
 int convoy_index_read(const struct convoy_response *response, struct convoy_models **models,
                       struct convoy_failure *failure);
 
+/* Free what the functions above gave; NULL is fine. */
+void convoy_answer_discard(struct convoy_answer *answer);
+void convoy_models_discard(struct convoy_models *models);
+
 #endif

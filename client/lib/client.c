@@ -1,4 +1,5 @@
-/* The public functions of libconvoy, over the connection, the form and the reader of answers. */
+/* The public functions of libconvoy (convoy.h), over the connection, the form and the reader of answers. This
+ * file is not convoy.c: all parts of the client know convoy.h, and this one knows all of them. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,11 +38,6 @@ void convoy_client_close(struct convoy_client *client)
         return;
     convoy_http_close(client->http);
     free(client);
-}
-
-struct convoy_http *convoy_client_http(struct convoy_client *client)
-{
-    return client->http;
 }
 
 int convoy_client_classify(struct convoy_client *client, const struct convoy_image *images, size_t count,
@@ -92,4 +88,14 @@ int convoy_client_models(struct convoy_client *client, struct convoy_models **mo
     *models = NULL;
     int status = convoy_http_get(client->http, "/v2/models", MODELS_MS, &response, failure);
     return status ? status : convoy_models_read(&response, models, failure);
+}
+
+void convoy_answer_free(struct convoy_answer *answer)
+{
+    convoy_answer_discard(answer);
+}
+
+void convoy_models_free(struct convoy_models *models)
+{
+    convoy_models_discard(models);
 }

@@ -33,9 +33,6 @@ int convoy_http_get(struct convoy_http *http, const char *path, long timeout_ms,
  * true, the exchange ends with -ECANCELED. */
 void convoy_http_abort_when(struct convoy_http *http, bool (*stop)(void *context), void *context);
 
-/* The connection of a client, for callers that send prepared requests and do not read the answers. */
-struct convoy_http *convoy_client_http(struct convoy_client *client);
-
 /* How long to wait for an answer whose request gives the server these milliseconds (0: its default). */
 long convoy_http_patience_ms(int timeout_ms);
 

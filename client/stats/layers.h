@@ -1,9 +1,8 @@
-/* A time for each layer: the mean over profiled images, and its table. For one thread at a time. */
+/* A time for each layer: the mean over profiled images, For one thread at a time. */
 #ifndef CONVOY_CLIENT_LAYERS_H
 #define CONVOY_CLIENT_LAYERS_H
 
 #include "client/lib/convoy.h"
-#include "client/term/terminal.h"
 
 /* Zeroed, it is empty. */
 struct convoy_layer_means {
@@ -17,9 +16,5 @@ int convoy_layer_means_add(struct convoy_layer_means *means, const struct convoy
                            struct convoy_failure *failure);
 
 void convoy_layer_means_clear(struct convoy_layer_means *means);
-
-/* The table of time, share, name and kernel, with the sum, on standard output. */
-void convoy_print_layers(const struct convoy_terminal *terminal, const struct convoy_layer *layers,
-                         size_t count);
 
 #endif

@@ -289,7 +289,7 @@ int main(int argc, char **argv)
 PROGRAM
 flags=()
 [[ $build == *asan* ]] && flags=(-fsanitize=address -fsanitize=undefined)
-cc -std=c11 -Wall -Wextra -Werror "${flags[@]}" -I client -o "$work/program" "$work/program.c" -L "$build/client" \
+cc -std=c11 -Wall -Wextra -Werror "${flags[@]}" -I client/lib -o "$work/program" "$work/program.c" -L "$build/client" \
   -lconvoy -Wl,-rpath,"$(cd "$build/client" && pwd)" || fail "the program does not build"
 answer=$("$work/program" "$url" $samples/ship.jpg $samples/truck.jpg) || fail "the program: $answer"
 [ "$answer" = "ship truck" ] || fail "the program said $answer"
