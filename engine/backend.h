@@ -8,6 +8,8 @@
 #define CONVOY_ENGINE_BACKEND_H
 
 #include "engine/base/error.h"
+#include "engine/base/input_layout.h"
+#include "engine/base/limits.h"
 #include "engine/graph/graph.h"
 
 #include <stdbool.h>
@@ -16,16 +18,9 @@
 
 #define CONVOY_BACKEND_ABI      3
 #define CONVOY_MAX_U8_CHANNELS  4
-#define CONVOY_MAX_LAYERS       512 /* layers that a profile can report */
 #define CONVOY_LAYER_NAME_BYTES 64
 
 enum convoy_precision { CONVOY_FP32, CONVOY_TF32, CONVOY_FP16 }; /* least exact arithmetic that is accepted */
-
-/* How a job's rows are laid out. */
-enum convoy_form {
-    CONVOY_FORM_U8_HWC, /* 8-bit, interleaved; the backend normalises: x * multiply[c] + add[c] */
-    CONVOY_FORM_F32_CHW /* float32, planar, used as it is */
-};
 
 /* May a backend time kernels on the device, and use what was timed before? */
 enum convoy_tuning {
@@ -86,8 +81,8 @@ struct convoy_job_times {
 };
 
 struct convoy_job {
-    uint64_t tag; /* given back by collect() */
-    enum convoy_form form;
+    uint64_t tag;                    /* given back by collect() */
+    enum convoy_input_layout layout; /* of its rows; below CONVOY_SLOT_LAYOUTS */
     uint32_t rows;
     const void *input;
     size_t input_stride; /* bytes from row to row, a multiple of 64 */

@@ -6,7 +6,7 @@
 
 static inline bool convoy_job_has_pixel(const struct convoy_job *job, const unsigned pixel[3])
 {
-    if (job->form != CONVOY_FORM_U8_HWC)
+    if (job->layout != CONVOY_LAYOUT_U8_HWC)
         return false;
     for (uint32_t row = 0; row < job->rows; row++) {
         const uint8_t *first = (const uint8_t *)job->input + row * job->input_stride;

@@ -240,7 +240,7 @@ static int check_job(const struct convoy_net *net, const struct convoy_job *job,
     if (job->rows < 1 || job->rows > net->max_batch)
         return convoy_fail(error, -EINVAL, "a job of %u rows was given to a network that takes 1 to %u",
                            job->rows, net->max_batch);
-    if (job->form == CONVOY_FORM_U8_HWC && !net->takes_u8)
+    if (job->layout == CONVOY_LAYOUT_U8_HWC && !net->takes_u8)
         return convoy_fail(error, -EINVAL,
                            "8-bit rows were given to a network of %ld channels, it takes them up to %d",
                            (long)net->image.channels, CONVOY_MAX_U8_CHANNELS);
@@ -256,7 +256,7 @@ static int run_pass(const struct convoy_net *net, const struct convoy_cpu_plan *
     float *to = (float *)(void *)((char *)job->output + first * job->output_stride);
     struct timespec mark;
     clock_gettime(CLOCK_MONOTONIC, &mark);
-    convoy_cpu_read_rows(&net->image, job->form, input, job->input_stride, plan->rows,
+    convoy_cpu_read_rows(&net->image, job->layout, input, job->input_stride, plan->rows,
                          plan->input_interleaved, plan->reps[plan->input].data);
     times->input_us += elapsed_us(&mark);
     int failed = convoy_cpu_plan_run(plan, stream, group_us, error);

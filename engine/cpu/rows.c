@@ -27,15 +27,15 @@ static void interleave(const struct convoy_cpu_image *image, const float *row, f
             *to++ = row[c * image->pixels + p];
 }
 
-void convoy_cpu_read_rows(const struct convoy_cpu_image *image, enum convoy_form form, const void *rows,
-                          size_t stride, int64_t count, bool interleaved, float *to)
+void convoy_cpu_read_rows(const struct convoy_cpu_image *image, enum convoy_input_layout layout,
+                          const void *rows, size_t stride, int64_t count, bool interleaved, float *to)
 {
     int64_t elements = image->channels * image->pixels;
     const char *row = rows;
     for (int64_t i = 0; i < count; i++, row += stride, to += elements) {
-        if (form == CONVOY_FORM_U8_HWC && interleaved)
+        if (layout == CONVOY_LAYOUT_U8_HWC && interleaved)
             normalise_interleaved(image, (const uint8_t *)row, to);
-        else if (form == CONVOY_FORM_U8_HWC)
+        else if (layout == CONVOY_LAYOUT_U8_HWC)
             normalise_planar(image, (const uint8_t *)row, to);
         else if (interleaved)
             interleave(image, (const float *)(const void *)row, to);

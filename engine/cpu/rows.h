@@ -15,8 +15,8 @@ struct convoy_cpu_image {
 
 /* Reads `count` rows, `stride` bytes apart, and writes as many images of float32 to `to`, planar or
  * interleaved. */
-void convoy_cpu_read_rows(const struct convoy_cpu_image *image, enum convoy_form form, const void *rows,
-                          size_t stride, int64_t count, bool interleaved, float *to);
+void convoy_cpu_read_rows(const struct convoy_cpu_image *image, enum convoy_input_layout layout,
+                          const void *rows, size_t stride, int64_t count, bool interleaved, float *to);
 
 /* One of the model's outputs, row-major with the batch at some axis: `outer` stretches of images x chunk
  * values. An output that does not depend on the batch (shared) goes to every row. */

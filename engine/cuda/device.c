@@ -203,7 +203,7 @@ static int check_job(const struct convoy_device *device, const struct convoy_net
     if (job->rows < 1 || job->rows > net->max_batch)
         return convoy_fail(error, -EINVAL, "a job of %u rows was given to a network that takes 1 to %u",
                            job->rows, net->max_batch);
-    if (job->form == CONVOY_FORM_U8_HWC && !net->takes_u8)
+    if (job->layout == CONVOY_LAYOUT_U8_HWC && !net->takes_u8)
         return convoy_fail(error, -EINVAL,
                            "8-bit rows were given to a network of %u channels, it takes up to %d",
                            net->info.channels, CONVOY_MAX_U8_CHANNELS);
@@ -245,7 +245,7 @@ int convoy_cuda_submit(struct convoy_device *device, struct convoy_net *net, con
     if (job->profile && net->profiling[number])
         return convoy_fail(error, -EBUSY, "a profiled job does not wait for another");
     const struct convoy_cuda_bucket *bucket = convoy_cuda_bucket(net, job->rows);
-    const struct convoy_cuda_plan *plan = &bucket->plans[job->form];
+    const struct convoy_cuda_plan *plan = &bucket->plans[job->layout];
     cudaStream_t stream = device->streams[number];
     char *workspace = net->workspace->memory[number];
     size_t elements = (size_t)net->info.channels * net->info.height * net->info.width;
@@ -254,8 +254,8 @@ int convoy_cuda_submit(struct convoy_device *device, struct convoy_net *net, con
 
     failed = CONVOY_CUDA(error, cudaEventRecord, (marks[CONVOY_CUDA_BEGIN], stream));
     if (!failed && !job->keep_input)
-        failed = copy_rows(workspace, net->input_stride[job->form], job->input, job->input_stride,
-                           elements * (job->form == CONVOY_FORM_U8_HWC ? 1 : sizeof(float)), job->rows,
+        failed = copy_rows(workspace, net->input_stride[job->layout], job->input, job->input_stride,
+                           elements * (job->layout == CONVOY_LAYOUT_U8_HWC ? 1 : sizeof(float)), job->rows,
                            cudaMemcpyHostToDevice, stream, error);
     if (!failed)
         failed = CONVOY_CUDA(error, cudaEventRecord, (marks[CONVOY_CUDA_COPIED_IN], stream));
@@ -264,7 +264,7 @@ int convoy_cuda_submit(struct convoy_device *device, struct convoy_net *net, con
     if (!failed)
         failed = job->profile
                      ? convoy_cuda_run_profiled(device, net, plan, number, error)
-                     : CONVOY_CUDA(error, cudaGraphLaunch, (bucket->graphs[job->form][number], stream));
+                     : CONVOY_CUDA(error, cudaGraphLaunch, (bucket->graphs[job->layout][number], stream));
     if (!failed)
         failed = CONVOY_CUDA(error, cudaEventRecord, (marks[CONVOY_CUDA_COMPUTED], stream));
     if (!failed && !job->keep_output)

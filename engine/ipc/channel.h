@@ -3,7 +3,7 @@
  * Layout of the memfd, every part on a page of its own:
  *   header | slot headers | slot reports | slot 0: rows, outputs | slot 1: rows, outputs | ...
  *
- * A slot serves one model and one form at a time. Its rows lie input_stride bytes apart, its outputs
+ * A slot serves one model and one layout at a time. Its rows lie input_stride bytes apart, its outputs
  * output_stride bytes apart, both multiples of 64. A row is 8-bit H x W x C interleaved or float32 C x H x W;
  * the outputs of a row are float32, all of the model's outputs one after the other.
  *
@@ -22,6 +22,8 @@
 #define CONVOY_ENGINE_CHANNEL_H
 
 #include "engine/base/error.h"
+#include "engine/base/input_layout.h"
+#include "engine/base/limits.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -32,22 +34,16 @@
 #define CONVOY_MAX_MODELS     1024 /* a slot's model number is below */
 #define CONVOY_SLOT_ALIGN     64   /* rows and outputs start on a cache line */
 #define CONVOY_SLOT_MAX_BYTES (64u << 20)
-#define CONVOY_REPORT_LAYERS  512   /* layers that a profile can carry */
 #define CONVOY_ROWS_MAX       65535 /* rows of a slot; configurations stay below */
 
 /* Descriptors of a worker, as the front hands them over. 0 to 2 are the standard streams. */
 enum { CONVOY_FD_CONTROL = 3, CONVOY_FD_MEMORY, CONVOY_FD_SUBMIT, CONVOY_FD_DONE };
 
-enum convoy_slot_form {
-    CONVOY_SLOT_U8_HWC = 0, /* 8-bit, interleaved: pixels, normalised by the backend */
-    CONVOY_SLOT_F32_CHW = 1 /* float32, planar, used as it is */
-};
-
 /* Written by the front before the slot is submitted. first and rows choose the part that runs: after a fault
  * a slot runs again in halves. */
 struct convoy_slot {
     uint32_t model;         /* the front's number for it, as in LOAD */
-    uint32_t form;          /* enum convoy_slot_form */
+    uint32_t layout;        /* enum convoy_input_layout, below CONVOY_SLOT_LAYOUTS */
     uint32_t first, rows;   /* rows [first, first + rows) */
     uint32_t generation;    /* of this submission; the completion carries it back */
     uint32_t profile;       /* 1: time each layer */
@@ -60,7 +56,7 @@ struct convoy_slot {
 struct convoy_slot_report {
     float input_us, compute_us, output_us;
     uint32_t layers; /* 0 unless profiled */
-    float layer_us[CONVOY_REPORT_LAYERS];
+    float layer_us[CONVOY_MAX_LAYERS];
 };
 
 struct convoy_done {

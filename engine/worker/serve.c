@@ -31,12 +31,6 @@ struct message {
     cJSON *json;
 };
 
-_Static_assert(sizeof((struct convoy_slot_report *)0)->layer_us >= CONVOY_MAX_LAYERS * sizeof(float),
-               "a report has room for a net's layers");
-_Static_assert((int)CONVOY_FORM_U8_HWC == (int)CONVOY_SLOT_U8_HWC, "slots and jobs number their forms alike");
-_Static_assert((int)CONVOY_FORM_F32_CHW == (int)CONVOY_SLOT_F32_CHW,
-               "slots and jobs number their forms alike");
-
 /* What a submitted slot needs until it is collected. */
 struct flight {
     uint32_t generation, model; /* copies: the header is the front's to change */
@@ -81,10 +75,10 @@ static int job_of(struct worker *worker, uint32_t slot, const struct convoy_slot
     if (header->model >= CONVOY_MAX_MODELS || worker->nets[header->model].net == NULL)
         return -ENOENT;
     const struct convoy_worker_net *net = &worker->nets[header->model];
-    uint64_t element = header->form == CONVOY_SLOT_F32_CHW ? sizeof(float) : 1;
+    uint64_t element = header->layout == CONVOY_LAYOUT_F32_CHW ? sizeof(float) : 1;
     uint64_t row = element * net->info.channels * net->info.height * net->info.width;
     uint64_t end = (uint64_t)header->first + header->rows;
-    if (header->form > CONVOY_SLOT_F32_CHW || header->rows < 1 || header->rows > net->max_batch ||
+    if (!convoy_slot_layout_valid(header->layout) || header->rows < 1 || header->rows > net->max_batch ||
         end > CONVOY_ROWS_MAX || header->input_stride < row || header->input_stride > size->input_bytes ||
         header->output_stride < net->info.outputs_per_row * sizeof(float) ||
         header->output_stride > size->output_bytes || end * header->input_stride > size->input_bytes ||
@@ -97,7 +91,7 @@ static int job_of(struct worker *worker, uint32_t slot, const struct convoy_slot
     flight->times = (struct convoy_job_times){.layer_us = header->profile ? report->layer_us : NULL};
     uint8_t *outputs = convoy_channel_outputs(&worker->channel, slot) + header->first * header->output_stride;
     *job = (struct convoy_job){.tag = slot,
-                               .form = (enum convoy_form)header->form,
+                               .layout = (enum convoy_input_layout)header->layout,
                                .rows = header->rows,
                                .input = convoy_channel_rows(&worker->channel, slot) +
                                         header->first * header->input_stride,

@@ -19,7 +19,7 @@ int convoy_worker_warm_up(struct convoy_worker_device *device, const struct conv
     struct convoy_job_times times = {0};
     void *input = aligned_alloc(CONVOY_SLOT_ALIGN, input_bytes);
     float *output = aligned_alloc(CONVOY_SLOT_ALIGN, output_bytes);
-    struct convoy_job job = {.form = pixels ? CONVOY_FORM_U8_HWC : CONVOY_FORM_F32_CHW,
+    struct convoy_job job = {.layout = pixels ? CONVOY_LAYOUT_U8_HWC : CONVOY_LAYOUT_F32_CHW,
                              .rows = 1,
                              .input = input,
                              .input_stride = input_bytes,

@@ -42,7 +42,7 @@ void convoy_batcher_free(struct convoy_batcher *batcher)
         struct convoy_lane *lane = batcher->lanes[i];
         for (uint32_t slot = 0; slot < CONVOY_MAX_SLOTS; slot++)
             free(lane->slots[slot].items);
-        for (int i = 0; i < FORMS * CONVOY_PRIORITIES; i++)
+        for (int i = 0; i < CONVOY_SLOT_LAYOUTS * CONVOY_PRIORITIES; i++)
             free(lane->open[i / CONVOY_PRIORITIES][i % CONVOY_PRIORITIES]);
         for (uint32_t model = 0; model < batcher->model_limit; model++)
             free(lane->layers[model].names);
@@ -103,8 +103,8 @@ void convoy_batcher_model_ready(struct convoy_batcher *batcher, struct convoy_mo
     uint64_t elements = (uint64_t)shape->channels * shape->height * shape->width;
     pthread_mutex_lock(&batcher->lock);
     struct model_queue *queue = queue_of(batcher, model);
-    queue->input_stride[CONVOY_SLOT_U8_HWC] = convoy_slot_round(elements);
-    queue->input_stride[CONVOY_SLOT_F32_CHW] = convoy_slot_round(elements * sizeof(float));
+    queue->input_stride[CONVOY_LAYOUT_U8_HWC] = convoy_slot_round(elements);
+    queue->input_stride[CONVOY_LAYOUT_F32_CHW] = convoy_slot_round(elements * sizeof(float));
     queue->output_stride = convoy_slot_round(shape->outputs_per_row * sizeof(float));
     queue->outputs_per_row = shape->outputs_per_row;
     queue->metrics = model->metrics;

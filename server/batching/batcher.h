@@ -41,7 +41,7 @@ struct convoy_layer_time {
 struct convoy_item {
     /* set by the caller */
     struct convoy_model *model;
-    enum convoy_slot_form form;
+    enum convoy_input_layout layout;
     enum convoy_priority priority;
     bool profile;         /* travels alone and times each layer */
     uint64_t deadline_us; /* convoy_now_us() time after which the answer is of no use; the batcher may bring
@@ -97,8 +97,8 @@ uint64_t convoy_batcher_slot_bytes(struct convoy_batcher *batcher);
 void convoy_batcher_cancel(struct convoy_batcher *batcher, struct convoy_model *model, uint32_t n,
                            enum convoy_priority priority);
 
-/* Hands over n (at least 1) admitted images of one model, form, priority and deadline, all with a profile or
- * none. They travel together as far as there is room: what has its row in a slot leaves when all of these
+/* Hands over n (at least 1) admitted images of one model, layout, priority and deadline, all with a profile
+ * or none. They travel together as far as there is room: what has its row in a slot leaves when all of these
  * have theirs. Items, and what write() reads, must outlive both done() and this call. */
 void convoy_batcher_submit(struct convoy_batcher *batcher, struct convoy_item *const *items, uint32_t n);
 

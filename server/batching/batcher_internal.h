@@ -13,7 +13,6 @@
 #include <stdatomic.h>
 
 #define NO_SLOT (-1)
-#define FORMS   2
 
 /* Rows of a suspect slot that still have to run; halves of halves of at most 65,535 rows fit. */
 #define MAX_RANGES 40
@@ -32,7 +31,7 @@ struct row_range {
 struct lane_slot {
     enum slot_state state;
     struct convoy_model *model;
-    enum convoy_slot_form form;
+    enum convoy_input_layout layout;
     enum convoy_priority priority; /* of all its rows */
     double charged_us;             /* what its run was taken to cost, while the worker has it */
     double priced_us;              /* its rows' part of lane->load.backlog_us (finish_time.h) */
@@ -71,8 +70,8 @@ struct convoy_lane {
     struct lane_layers {
         struct convoy_layer_name *names;
         uint32_t count;
-    } * layers;                          /* by model number */
-    int *open[FORMS][CONVOY_PRIORITIES]; /* the open slot by model number, or NO_SLOT */
+    } * layers;                                        /* by model number */
+    int *open[CONVOY_SLOT_LAYOUTS][CONVOY_PRIORITIES]; /* the open slot by model number, or NO_SLOT */
     struct lane_slot slots[CONVOY_MAX_SLOTS];
 };
 
@@ -81,7 +80,7 @@ struct model_queue {
     struct convoy_batcher_limits limits;
     struct convoy_model_metrics *metrics; /* shared by the versions of a name */
     bool ready, gone;
-    uint64_t input_stride[FORMS], output_stride;
+    uint64_t input_stride[CONVOY_SLOT_LAYOUTS], output_stride;
     uint32_t outputs_per_row;
     uint32_t queued[CONVOY_PRIORITIES]; /* admitted and not in flight: what max_queue bounds */
     uint32_t waiting;                   /* those of them that are decoded: rows of slots, and parked images */
@@ -151,7 +150,7 @@ static inline bool convoy_batcher_serves(const struct convoy_batcher *batcher,
 /* The open slot where a row of item would go. */
 static inline int *open_slot_of(struct convoy_lane *lane, const struct convoy_item *item)
 {
-    return &lane->open[item->form][item->priority][item->model->number];
+    return &lane->open[item->layout][item->priority][item->model->number];
 }
 
 /* Arms the timer unless it fires earlier anyway. */

@@ -65,7 +65,7 @@ static void release_deserted(struct convoy_batcher *batcher)
                 slot->committed != slot->reserved || convoy_slot_live(slot, &all) > 0)
                 continue;
             if (slot->state == SLOT_OPEN)
-                lane->open[slot->form][slot->priority][slot->model->number] = NO_SLOT;
+                lane->open[slot->layout][slot->priority][slot->model->number] = NO_SLOT;
             convoy_slot_release(lane, slot);
         }
     }

@@ -28,7 +28,7 @@ static bool is_stranded(const struct convoy_lane *lane, const struct lane_slot *
 static void seal(struct convoy_lane *lane, struct lane_slot *slot)
 {
     if (slot->state == SLOT_OPEN && !slot->profile)
-        lane->open[slot->form][slot->priority][slot->model->number] = NO_SLOT;
+        lane->open[slot->layout][slot->priority][slot->model->number] = NO_SLOT;
     slot->state = SLOT_SEALED;
 }
 
@@ -39,7 +39,7 @@ static bool park_rows(struct convoy_lane *lane, uint32_t number)
     struct convoy_batcher *batcher = lane->batcher;
     struct lane_slot *slot = &lane->slots[number];
     struct model_queue *queue = queue_of(batcher, slot->model);
-    uint64_t stride = queue->input_stride[slot->form];
+    uint64_t stride = queue->input_stride[slot->layout];
     seal(lane, slot);
     for (uint32_t row = slot->reserved; row-- > 0;) {
         struct convoy_item *item = slot->items[row];
@@ -86,7 +86,7 @@ static void move_slot(struct convoy_lane *from_lane, uint32_t from_number, uint3
     struct convoy_lane *lane = batcher->lanes[to_lane_number];
     int number = convoy_lane_free_slot(lane);
     struct lane_slot *from = &from_lane->slots[from_number], *to = &lane->slots[number];
-    uint64_t stride = queue_of(batcher, from->model)->input_stride[from->form];
+    uint64_t stride = queue_of(batcher, from->model)->input_stride[from->layout];
     uint32_t generation = to->generation;
     struct convoy_item **items = to->items;
     seal(from_lane, from);

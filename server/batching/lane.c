@@ -20,7 +20,7 @@ int convoy_lane_new(struct convoy_batcher *batcher, struct convoy_channel *chann
     bool complete = (lane->models = calloc(batcher->model_limit + 1, 1)) != NULL;
     complete = (lane->layers = calloc(batcher->model_limit + 1, sizeof *lane->layers)) != NULL && complete;
     complete = (lane->costs = calloc(batcher->model_limit + 1, sizeof *lane->costs)) != NULL && complete;
-    for (int i = 0; i < FORMS * CONVOY_PRIORITIES; i++) {
+    for (int i = 0; i < CONVOY_SLOT_LAYOUTS * CONVOY_PRIORITIES; i++) {
         int **open = &lane->open[i / CONVOY_PRIORITIES][i % CONVOY_PRIORITIES];
         *open = calloc(batcher->model_limit + 1, sizeof **open);
         complete = complete && *open != NULL;
@@ -33,7 +33,7 @@ int convoy_lane_new(struct convoy_batcher *batcher, struct convoy_channel *chann
     if (!complete) {
         for (uint32_t i = 0; i < channel->size.slots; i++)
             free(lane->slots[i].items);
-        for (int i = 0; i < FORMS * CONVOY_PRIORITIES; i++)
+        for (int i = 0; i < CONVOY_SLOT_LAYOUTS * CONVOY_PRIORITIES; i++)
             free(lane->open[i / CONVOY_PRIORITIES][i % CONVOY_PRIORITIES]);
         free(lane->layers);
         free(lane->costs);
@@ -98,12 +98,12 @@ static void submit_range(struct convoy_lane *lane, uint32_t number)
     convoy_queue_changed(lane->batcher, slot->model);
     *convoy_channel_slot(lane->channel, number) =
         (struct convoy_slot){.model = slot->model->number,
-                             .form = slot->form,
+                             .layout = slot->layout,
                              .first = range->first,
                              .rows = range->rows,
                              .generation = slot->generation,
                              .profile = slot->profile,
-                             .input_stride = queue->input_stride[slot->form],
+                             .input_stride = queue->input_stride[slot->layout],
                              .output_stride = queue->output_stride};
     lane->load.running_us += slot->priced_us;
     if (lane->in_flight++ == 0)
@@ -222,7 +222,7 @@ void convoy_lane_pump(struct convoy_lane *lane)
     while (lane->up && (number = next_to_leave(lane, now)) != NO_SLOT) {
         struct lane_slot *slot = &lane->slots[number];
         if (slot->state == SLOT_OPEN)
-            lane->open[slot->form][slot->priority][slot->model->number] = NO_SLOT;
+            lane->open[slot->layout][slot->priority][slot->model->number] = NO_SLOT;
         if (too_late(lane, slot, now)) {
             give_up(lane, slot, now);
             continue;

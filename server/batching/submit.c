@@ -13,12 +13,12 @@
 
 /* Rows of this model that a slot of the channel takes; 0 when not even one fits. */
 static uint32_t slot_capacity(const struct convoy_lane *lane, const struct model_queue *queue,
-                              enum convoy_slot_form form)
+                              enum convoy_input_layout layout)
 {
     const struct convoy_channel_size *size = &lane->channel->size;
     uint64_t rows = queue->limits.max_batch;
-    if (rows > size->input_bytes / queue->input_stride[form])
-        rows = size->input_bytes / queue->input_stride[form];
+    if (rows > size->input_bytes / queue->input_stride[layout])
+        rows = size->input_bytes / queue->input_stride[layout];
     if (rows > size->output_bytes / queue->output_stride)
         rows = size->output_bytes / queue->output_stride;
     return (uint32_t)rows;
@@ -28,7 +28,7 @@ static int open_slot(struct convoy_lane *lane, const struct convoy_item *item)
 {
     struct convoy_batcher *batcher = lane->batcher;
     const struct model_queue *queue = queue_of(batcher, item->model);
-    uint32_t capacity = slot_capacity(lane, queue, item->form);
+    uint32_t capacity = slot_capacity(lane, queue, item->layout);
     int number = capacity > 0 ? convoy_lane_free_slot(lane) : NO_SLOT;
     if (number == NO_SLOT)
         return NO_SLOT;
@@ -36,7 +36,7 @@ static int open_slot(struct convoy_lane *lane, const struct convoy_item *item)
     memset(slot, 0, offsetof(struct lane_slot, items));
     slot->state = SLOT_OPEN;
     slot->model = item->model;
-    slot->form = item->form;
+    slot->layout = item->layout;
     slot->priority = item->priority;
     slot->capacity = capacity;
     slot->opened_us = convoy_now_us();
@@ -105,7 +105,7 @@ static void write_row(const struct convoy_item *item, uint8_t *target)
 static uint8_t *address_of(const struct convoy_batcher *batcher, const struct convoy_lane *lane,
                            const struct convoy_item *item)
 {
-    uint64_t stride = batcher->queues[item->model->number].input_stride[item->form];
+    uint64_t stride = batcher->queues[item->model->number].input_stride[item->layout];
     return convoy_channel_rows(lane->channel, (uint32_t)item->slot) + (uint32_t)item->row * stride;
 }
 
@@ -133,7 +133,7 @@ static void fill(struct convoy_batcher *batcher, struct convoy_lane *lane, struc
                  uint32_t n)
 {
     struct lane_slot *slot = &lane->slots[items[0]->slot];
-    uint64_t stride = queue_of(batcher, slot->model)->input_stride[slot->form];
+    uint64_t stride = queue_of(batcher, slot->model)->input_stride[slot->layout];
     struct row_range rows = {(uint32_t)items[0]->row, n};
     uint8_t *target = address_of(batcher, lane, items[0]);
     pthread_mutex_unlock(&batcher->lock);
@@ -163,7 +163,7 @@ bool convoy_item_keep_row(struct convoy_item *item, const uint8_t *row, uint64_t
 static bool park(struct convoy_batcher *batcher, struct convoy_item *item)
 {
     struct model_queue *queue = queue_of(batcher, item->model);
-    if (!item->source_stays && !convoy_item_keep_row(item, NULL, queue->input_stride[item->form]))
+    if (!item->source_stays && !convoy_item_keep_row(item, NULL, queue->input_stride[item->layout]))
         return false;
     convoy_item_link_parked(queue, item, NULL);
     return true;
@@ -269,7 +269,7 @@ static uint32_t next_parked(struct convoy_batcher *batcher, struct convoy_item *
     }
     uint32_t n = 0;
     for (struct convoy_item *item = best; item != NULL && n < UNPARK_MOST; item = item->next) {
-        if (item->form != best->form || item->profile != best->profile ||
+        if (item->layout != best->layout || item->profile != best->profile ||
             (second != NULL && parked_before(batcher, second, item)))
             break;
         items[n++] = item;

@@ -23,7 +23,7 @@ struct convoy_response {
     struct convoy_response *newer, *older; /* in its shard, by use */
     uint64_t hash;
     uint32_t model, load;
-    enum convoy_slot_form form;
+    enum convoy_input_layout layout;
     uint32_t output_count;
     size_t row_bytes;
     float outputs[]; /* the row stands behind them */
@@ -100,7 +100,7 @@ void convoy_response_free(struct convoy_response *response)
 
 static uint64_t hash_of(const struct convoy_response_cache *cache, const struct convoy_response_key *key)
 {
-    uint64_t about = (uint64_t)key->form << 48 | (uint64_t)key->model << 32 | key->load;
+    uint64_t about = (uint64_t)key->layout << 48 | (uint64_t)key->model << 32 | key->load;
 
     return convoy_row_hash(&cache->hash_key, about, key->row, key->row_bytes);
 }
@@ -131,7 +131,7 @@ static bool answers(const struct convoy_response *response, uint64_t hash,
                     const struct convoy_response_key *key)
 {
     return response->hash == hash && response->model == key->model && response->load == key->load &&
-           response->form == key->form && response->row_bytes == key->row_bytes &&
+           response->layout == key->layout && response->row_bytes == key->row_bytes &&
            response->output_count == key->output_count &&
            memcmp(row_of(response), key->row, key->row_bytes) == 0;
 }
@@ -220,7 +220,7 @@ static struct convoy_response *prepare(const struct shard *shard, uint64_t hash,
     response->hash = hash;
     response->model = key->model;
     response->load = key->load;
-    response->form = key->form;
+    response->layout = key->layout;
     response->output_count = key->output_count;
     response->row_bytes = key->row_bytes;
     memcpy(response->outputs + key->output_count, key->row, key->row_bytes);
@@ -252,7 +252,7 @@ void convoy_response_cache_insert(struct convoy_response_cache *cache, struct co
 {
     const struct convoy_response_key key = {.model = response->model,
                                             .load = response->load,
-                                            .form = response->form,
+                                            .layout = response->layout,
                                             .row = row_of(response),
                                             .row_bytes = response->row_bytes,
                                             .output_count = response->output_count};

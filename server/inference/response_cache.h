@@ -1,7 +1,7 @@
 /* Answers that were computed before, so that the same picture need not be computed again.
  *
  * An answer is kept under everything that it was computed from: the model's version, which of its loads, the
- * form of the row and every byte of it, as the slot would get them. A row is found by its hash and then
+ * layout of the row and every byte of it, as the slot would get them. A row is found by its hash and then
  * compared whole, so rows whose hashes are equal, by chance or on purpose, never get each other's answers;
  * the hash has a secret key (row_hash.h), so that nobody can make long chains.
  *
@@ -37,9 +37,9 @@ struct convoy_response;
 struct convoy_response_key {
     uint32_t model; /* its number, below CONVOY_MAX_MODELS */
     uint32_t load;  /* of the model, counted: another load may have read another file */
-    enum convoy_slot_form form;
+    enum convoy_input_layout layout;
     const void *row;
-    size_t row_bytes;      /* the same for all rows of a model and form */
+    size_t row_bytes;      /* the same for all rows of a model and layout */
     uint32_t output_count; /* floats; the same for all rows of a model */
 };
 

@@ -153,9 +153,9 @@ void convoy_row_from_part(struct convoy_item *item, const struct convoy_row *row
     item->write = rows->source == CONVOY_ROW_U8_CHW ? write_interleaved : NULL;
 }
 
-enum convoy_slot_form convoy_row_form(enum convoy_row_source source)
+enum convoy_input_layout convoy_row_layout(enum convoy_row_source source)
 {
-    return source == CONVOY_ROW_F32_CHW ? CONVOY_SLOT_F32_CHW : CONVOY_SLOT_U8_HWC;
+    return source == CONVOY_ROW_F32_CHW ? CONVOY_LAYOUT_F32_CHW : CONVOY_LAYOUT_U8_HWC;
 }
 
 const void *convoy_row_bytes(const struct convoy_rows *rows, struct convoy_row *row, uint64_t max_pixels,

@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The form of slot that rows of this source travel in. */
-enum convoy_slot_form convoy_row_form(enum convoy_row_source source);
+/* The layout of slot that rows of this source travel in. */
+enum convoy_input_layout convoy_row_layout(enum convoy_row_source source);
 
 /* The row's *length bytes, within part or in the calling thread's scratch (until its next call). NULL when it
  * failed, which the row then says; NULL as well, the row as it was, when an image has more than max_pixels

@@ -89,7 +89,7 @@ static bool look_up(struct convoy_rows *rows, uint32_t index, const void *bytes,
     const struct convoy_response_key key = {
         .model = model->number,
         .load = atomic_load_explicit(&model->load, memory_order_relaxed),
-        .form = convoy_row_form(rows->source),
+        .layout = convoy_row_layout(rows->source),
         .row = bytes,
         .row_bytes = length,
         .output_count = outputs,
@@ -123,7 +123,7 @@ static struct convoy_item *make_item(struct convoy_rows *rows, uint32_t index)
 
     *item = (struct convoy_item){
         .model = rows->view.model,
-        .form = convoy_row_form(rows->source),
+        .layout = convoy_row_layout(rows->source),
         .profile = rows->profile,
         .priority = rows->priority,
         .deadline_us = rows->deadline_us,

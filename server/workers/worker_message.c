@@ -41,7 +41,7 @@ static void copy_string(char *target, size_t capacity, const cJSON *json, const 
 static uint32_t layer_count_of(const cJSON *json)
 {
     int count = cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(json, "layers"));
-    return count < CONVOY_REPORT_LAYERS ? (uint32_t)count : CONVOY_REPORT_LAYERS;
+    return count < CONVOY_MAX_LAYERS ? (uint32_t)count : CONVOY_MAX_LAYERS;
 }
 
 int convoy_worker_message_shape(const cJSON *json, struct convoy_model_shape *shape,

@@ -45,7 +45,7 @@ static void fill(const struct convoy_job *job, size_t elements)
         uint8_t *bytes = (uint8_t *)(uintptr_t)job->input + row * job->input_stride;
         for (size_t i = 0; i < elements; i++) {
             float value = (float)rand() / (float)RAND_MAX * 2 - 1;
-            if (job->form == CONVOY_FORM_F32_CHW)
+            if (job->layout == CONVOY_LAYOUT_F32_CHW)
                 memcpy(bytes + i * sizeof value, &value, sizeof value);
             else
                 bytes[i] = (uint8_t)rand();
@@ -74,7 +74,7 @@ int main(int argc, char **argv)
     }
     size_t elements = (size_t)net.info.channels * net.info.height * net.info.width;
     bool u8 = strcmp(argv[5], "u8") == 0;
-    struct convoy_job job = {.form = u8 ? CONVOY_FORM_U8_HWC : CONVOY_FORM_F32_CHW,
+    struct convoy_job job = {.layout = u8 ? CONVOY_LAYOUT_U8_HWC : CONVOY_LAYOUT_F32_CHW,
                              .rows = (uint32_t)batch,
                              .input_stride = convoy_slot_round(elements * (u8 ? 1 : sizeof(float))),
                              .output_stride = convoy_slot_round(net.info.outputs_per_row * sizeof(float)),

@@ -100,7 +100,7 @@ static void submit(struct bench *bench, uint32_t slot)
 {
     struct convoy_channel *channel = &bench->worker.channel;
     *convoy_channel_slot(channel, slot) = (struct convoy_slot){.model = bench->model.number,
-                                                               .form = CONVOY_SLOT_U8_HWC,
+                                                               .layout = CONVOY_LAYOUT_U8_HWC,
                                                                .rows = bench->batch,
                                                                .generation = ++bench->generation[slot],
                                                                .input_stride = bench->row_bytes,

@@ -136,7 +136,7 @@ static int measure(const struct bench *bench, uint32_t rows, int runs, const cha
 {
     static float us[MOST_RUNS];
     struct convoy_job_times times = {0};
-    struct convoy_job job = {.form = CONVOY_FORM_F32_CHW,
+    struct convoy_job job = {.layout = CONVOY_LAYOUT_F32_CHW,
                              .rows = rows,
                              .input = bench->rows,
                              .input_stride = bench->input_stride,

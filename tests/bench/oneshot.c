@@ -109,7 +109,7 @@ static int classify(struct run *run, struct convoy_error *error)
             tag++;
         size_t rows = run->images - first;
         struct convoy_job job = {.tag = tag,
-                                 .form = CONVOY_FORM_U8_HWC,
+                                 .layout = CONVOY_LAYOUT_U8_HWC,
                                  .rows = rows < run->net.max_batch ? (uint32_t)rows : run->net.max_batch,
                                  .input = run->rows + first * run->input_stride,
                                  .input_stride = run->input_stride,

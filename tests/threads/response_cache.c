@@ -46,7 +46,8 @@ static void ask(uint32_t number)
     memcpy(row + 100, &number, sizeof number);
     const struct convoy_response_key key = {.model = number % 3,
                                             .load = 1,
-                                            .form = number % 2 ? CONVOY_SLOT_U8_HWC : CONVOY_SLOT_F32_CHW,
+                                            .layout =
+                                                number % 2 ? CONVOY_LAYOUT_U8_HWC : CONVOY_LAYOUT_F32_CHW,
                                             .row = row,
                                             .row_bytes = 200 + 50 * (number % 3),
                                             .output_count = OUTPUTS};

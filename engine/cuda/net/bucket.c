@@ -10,12 +10,12 @@ int convoy_cuda_bucket_plan(const struct convoy_cuda_source *source, bool takes_
                             struct convoy_cuda_bucket *bucket, struct convoy_error *error)
 {
     int failed = 0;
-    for (int form = 0; form < CONVOY_CUDA_FORMS && !failed; form++) {
-        struct convoy_cuda_plan *plan = &bucket->plans[form];
-        if (form == CONVOY_FORM_U8_HWC && !takes_u8)
+    for (int layout = 0; layout < CONVOY_SLOT_LAYOUTS && !failed; layout++) {
+        struct convoy_cuda_plan *plan = &bucket->plans[layout];
+        if (layout == CONVOY_LAYOUT_U8_HWC && !takes_u8)
             continue;
         plan->rows = bucket->rows;
-        plan->form = (enum convoy_form)form;
+        plan->layout = (enum convoy_input_layout)layout;
         failed = convoy_cuda_lower(source, plan, error);
     }
     return failed;
@@ -24,9 +24,9 @@ int convoy_cuda_bucket_plan(const struct convoy_cuda_source *source, bool takes_
 size_t convoy_cuda_bucket_workspace(const struct convoy_cuda_bucket *bucket)
 {
     size_t bytes = 0;
-    for (int form = 0; form < CONVOY_CUDA_FORMS; form++)
-        if (bucket->plans[form].workspace_bytes > bytes)
-            bytes = bucket->plans[form].workspace_bytes;
+    for (int layout = 0; layout < CONVOY_SLOT_LAYOUTS; layout++)
+        if (bucket->plans[layout].workspace_bytes > bytes)
+            bytes = bucket->plans[layout].workspace_bytes;
     return bytes;
 }
 
@@ -55,12 +55,12 @@ int convoy_cuda_bucket_record(struct convoy_device *device, const struct convoy_
                               struct convoy_cuda_bucket *bucket, struct convoy_error *error)
 {
     int failed = 0;
-    for (int form = 0; form < CONVOY_CUDA_FORMS && !failed; form++)
+    for (int layout = 0; layout < CONVOY_SLOT_LAYOUTS && !failed; layout++)
         for (uint32_t s = 0; s < device->stream_count && !failed; s++) {
-            if (bucket->plans[form].step_count == 0)
+            if (bucket->plans[layout].step_count == 0)
                 continue;
-            failed = convoy_cuda_record(&bucket->plans[form], workspace->memory[s], device->streams[s],
-                                        &bucket->graphs[form][s], error);
+            failed = convoy_cuda_record(&bucket->plans[layout], workspace->memory[s], device->streams[s],
+                                        &bucket->graphs[layout][s], error);
             convoy_cuda_pause(device);
         }
     for (uint32_t s = 0; s < device->stream_count && !failed; s++)
@@ -83,12 +83,12 @@ static bool step_is_stale(const struct convoy_cuda_step *step, const struct conv
 bool convoy_cuda_bucket_is_stale(const struct convoy_cuda_bucket *bucket,
                                  const struct convoy_cuda_source *source)
 {
-    for (int form = 0; form < CONVOY_CUDA_FORMS; form++) {
-        const struct convoy_cuda_plan *plan = &bucket->plans[form];
+    for (int layout = 0; layout < CONVOY_SLOT_LAYOUTS; layout++) {
+        const struct convoy_cuda_plan *plan = &bucket->plans[layout];
         if (plan->step_count == 0)
             continue;
         const struct convoy_cuda_step *first = &plan->steps[0];
-        if (convoy_cuda_whole_chosen(source, plan->rows, plan->form) !=
+        if (convoy_cuda_whole_chosen(source, plan->rows, plan->layout) !=
             (first->kind == CONVOY_CUDA_WHOLE ? first->whole.kernel : NULL))
             return true;
         for (int i = 0; i < plan->step_count; i++)
@@ -101,16 +101,16 @@ bool convoy_cuda_bucket_is_stale(const struct convoy_cuda_bucket *bucket,
 void convoy_cuda_bucket_free_graphs(struct convoy_cuda_bucket *bucket)
 {
     struct convoy_error ignored;
-    for (int form = 0; form < CONVOY_CUDA_FORMS; form++)
+    for (int layout = 0; layout < CONVOY_SLOT_LAYOUTS; layout++)
         for (uint32_t s = 0; s < CONVOY_CUDA_MAX_STREAMS; s++)
-            if (bucket->graphs[form][s] != NULL)
-                (void)CONVOY_CUDA(&ignored, cudaGraphExecDestroy, (bucket->graphs[form][s]));
+            if (bucket->graphs[layout][s] != NULL)
+                (void)CONVOY_CUDA(&ignored, cudaGraphExecDestroy, (bucket->graphs[layout][s]));
     memset(bucket->graphs, 0, sizeof(bucket->graphs));
 }
 
 void convoy_cuda_bucket_free(struct convoy_cuda_bucket *bucket)
 {
     convoy_cuda_bucket_free_graphs(bucket);
-    for (int form = 0; form < CONVOY_CUDA_FORMS; form++)
-        convoy_cuda_plan_free(&bucket->plans[form]);
+    for (int layout = 0; layout < CONVOY_SLOT_LAYOUTS; layout++)
+        convoy_cuda_plan_free(&bucket->plans[layout]);
 }

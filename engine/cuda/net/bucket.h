@@ -1,17 +1,15 @@
-/* What a network has for one size of batch: a plan for each form of input, and a recorded graph of each plan
- * for each stream. */
+/* What a network has for one size of batch: a plan for each layout of input, and a recorded graph of each
+ * plan for each stream. */
 #ifndef CONVOY_ENGINE_CUDA_BUCKET_H
 #define CONVOY_ENGINE_CUDA_BUCKET_H
 
 #include "engine/cuda/device.h"
 #include "engine/cuda/plan/lower.h"
 
-#define CONVOY_CUDA_FORMS 2
-
 struct convoy_cuda_bucket {
     uint32_t rows;
-    struct convoy_cuda_plan plans[CONVOY_CUDA_FORMS]; /* without steps: the network does not take that form */
-    cudaGraphExec_t graphs[CONVOY_CUDA_FORMS][CONVOY_CUDA_MAX_STREAMS];
+    struct convoy_cuda_plan plans[CONVOY_SLOT_LAYOUTS]; /* no steps: a layout the network does not take */
+    cudaGraphExec_t graphs[CONVOY_SLOT_LAYOUTS][CONVOY_CUDA_MAX_STREAMS];
 };
 
 /* Makes the plans of a bucket that has none. -ENOTSUP names the node; -ENOMEM, -EIO. */

@@ -54,7 +54,7 @@ void convoy_cuda_name_kernels(struct convoy_net *net)
 {
     const struct convoy_cuda_bucket *largest = &net->buckets[net->bucket_count - 1];
     const struct convoy_cuda_plan *plan =
-        &largest->plans[net->takes_u8 ? CONVOY_FORM_U8_HWC : CONVOY_FORM_F32_CHW];
+        &largest->plans[net->takes_u8 ? CONVOY_LAYOUT_U8_HWC : CONVOY_LAYOUT_F32_CHW];
     for (int i = 0; i < net->groups.count; i++) {
         const struct convoy_cuda_group *group = &net->groups.groups[i];
         struct convoy_layer_info *layer = &net->layers[net->layer_of_group[i]];
@@ -82,8 +82,8 @@ enum convoy_precision convoy_cuda_precision(const struct convoy_net *net)
 {
     enum convoy_products least = CONVOY_PRODUCTS_FP32;
     for (int i = 0; i < net->bucket_count; i++)
-        for (int form = 0; form < CONVOY_CUDA_FORMS; form++) {
-            const struct convoy_cuda_plan *plan = &net->buckets[i].plans[form];
+        for (int layout = 0; layout < CONVOY_SLOT_LAYOUTS; layout++) {
+            const struct convoy_cuda_plan *plan = &net->buckets[i].plans[layout];
             for (int k = 0; k < plan->step_count; k++) {
                 const struct convoy_cuda_step *step = &plan->steps[k];
                 enum convoy_products products = step->kind == CONVOY_CUDA_CONV   ? step->conv.kernel->products
@@ -168,8 +168,8 @@ int convoy_cuda_load(struct convoy_device *device, const struct convoy_graph *gr
     memcpy(source->add, options->add, sizeof(source->add));
     net->weights.pause = device->pause;
     net->weights.context = device->context;
-    for (int form = 0; form < CONVOY_CUDA_FORMS; form++)
-        net->input_stride[form] = convoy_cuda_input_stride(source, (enum convoy_form)form);
+    for (int layout = 0; layout < CONVOY_SLOT_LAYOUTS; layout++)
+        net->input_stride[layout] = convoy_cuda_input_stride(source, (enum convoy_input_layout)layout);
     net->output_stride = convoy_cuda_output_stride(source);
     choose_buckets(net);
     failed = convoy_cuda_fault_on_load(options->name, device->streams[0], error);

@@ -1,4 +1,4 @@
-/* A network on a GPU: resident weights, a plan for each size of batch (bucket) and form of input, and a
+/* A network on a GPU: resident weights, a plan for each size of batch (bucket) and layout of input, and a
  * recorded graph of each plan for each stream. A job runs in the smallest bucket that holds its rows; what
  * the bucket's other rows hold is computed and thrown away. */
 #ifndef CONVOY_ENGINE_CUDA_NET_H
@@ -17,7 +17,7 @@ struct convoy_net {
     struct convoy_cuda_groups groups;
     uint32_t max_batch;
     bool takes_u8;
-    size_t input_stride[CONVOY_CUDA_FORMS], output_stride; /* as the plans' copies want them */
+    size_t input_stride[CONVOY_SLOT_LAYOUTS], output_stride; /* as the plans' copies want them */
     struct convoy_cuda_weights weights;
     int *layer_of_group;
     struct convoy_layer_info *layers;

@@ -17,8 +17,8 @@ static int move(struct convoy_device *device, struct convoy_net *net, int change
     for (int i = 0; i < net->bucket_count && !failed; i++) {
         const struct convoy_cuda_bucket *plans = i == changed ? fresh : &net->buckets[i];
         moved[i].rows = plans->rows;
-        for (int form = 0; form < CONVOY_CUDA_FORMS; form++)
-            moved[i].plans[form] = plans->plans[form];
+        for (int layout = 0; layout < CONVOY_SLOT_LAYOUTS; layout++)
+            moved[i].plans[layout] = plans->plans[layout];
         failed = convoy_cuda_bucket_record(device, workspace, &moved[i], error);
     }
     if (failed) {
@@ -65,8 +65,8 @@ static bool used(const void *context, const float *data)
 {
     const struct convoy_net *net = context;
     for (int i = 0; i < net->bucket_count; i++)
-        for (int form = 0; form < CONVOY_CUDA_FORMS; form++)
-            if (convoy_cuda_plan_uses(&net->buckets[i].plans[form], data))
+        for (int layout = 0; layout < CONVOY_SLOT_LAYOUTS; layout++)
+            if (convoy_cuda_plan_uses(&net->buckets[i].plans[layout], data))
                 return true;
     return false;
 }

@@ -222,27 +222,27 @@ uint64_t convoy_cuda_chain_fingerprint(const struct convoy_cuda_chain *chain)
 }
 
 void convoy_cuda_whole_key(const struct convoy_cuda_source *source, const struct convoy_cuda_chain *chain,
-                           uint32_t rows, enum convoy_form form, struct convoy_cuda_key *key)
+                           uint32_t rows, enum convoy_input_layout layout, struct convoy_cuda_key *key)
 {
     snprintf(key->text, sizeof(key->text), "net %016llx l%d n%u u%d f%d",
              (unsigned long long)convoy_cuda_chain_fingerprint(chain), source->groups->count, rows,
-             form == CONVOY_FORM_U8_HWC, (int)source->products);
+             layout == CONVOY_LAYOUT_U8_HWC, (int)source->products);
 }
 
 struct convoy_whole_shape convoy_cuda_whole_shape(const struct convoy_cuda_source *source,
                                                   const struct convoy_cuda_chain *chain, uint32_t rows,
-                                                  enum convoy_form form)
+                                                  enum convoy_input_layout layout)
 {
     return (struct convoy_whole_shape){.n = (int)rows,
                                        .count = chain->count,
                                        .layers = chain->layers,
-                                       .u8 = form == CONVOY_FORM_U8_HWC,
+                                       .u8 = layout == CONVOY_LAYOUT_U8_HWC,
                                        .softmax = chain->softmax,
                                        .products = source->products};
 }
 
 const struct convoy_whole_kernel *convoy_cuda_whole_chosen(const struct convoy_cuda_source *source,
-                                                           uint32_t rows, enum convoy_form form)
+                                                           uint32_t rows, enum convoy_input_layout layout)
 {
     struct convoy_cuda_chain chain;
     struct convoy_cuda_key key;
@@ -253,7 +253,7 @@ const struct convoy_whole_kernel *convoy_cuda_whole_chosen(const struct convoy_c
         convoy_cuda_chain(source, CONVOY_WHOLE_ALL, &chain);
         if (chain.count == 0)
             return NULL;
-        convoy_cuda_whole_key(source, &chain, rows, form, &key);
+        convoy_cuda_whole_key(source, &chain, rows, layout, &key);
         name = convoy_cuda_choices_get(source->choices, &key);
     }
     for (int i = 0; i < count && name != NULL; i++)

@@ -22,15 +22,15 @@ uint64_t convoy_cuda_chain_fingerprint(const struct convoy_cuda_chain *chain);
 
 /* As choice.h's keys: for the network's whole chain, which is not empty. */
 void convoy_cuda_whole_key(const struct convoy_cuda_source *source, const struct convoy_cuda_chain *chain,
-                           uint32_t rows, enum convoy_form form, struct convoy_cuda_key *key);
+                           uint32_t rows, enum convoy_input_layout layout, struct convoy_cuda_key *key);
 
-/* The kernel that was found to be fastest for a network, rows and form, or NULL: layer by layer. */
+/* The kernel that was found to be fastest for a network, rows and layout, or NULL: layer by layer. */
 const struct convoy_whole_kernel *convoy_cuda_whole_chosen(const struct convoy_cuda_source *source,
-                                                           uint32_t rows, enum convoy_form form);
+                                                           uint32_t rows, enum convoy_input_layout layout);
 
 /* For a kernel of that chain. */
 struct convoy_whole_shape convoy_cuda_whole_shape(const struct convoy_cuda_source *source,
                                                   const struct convoy_cuda_chain *chain, uint32_t rows,
-                                                  enum convoy_form form);
+                                                  enum convoy_input_layout layout);
 
 #endif

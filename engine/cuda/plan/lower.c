@@ -12,10 +12,10 @@ static size_t rounded(size_t bytes, size_t to)
     return (bytes + to - 1) / to * to;
 }
 
-size_t convoy_cuda_input_stride(const struct convoy_cuda_source *source, enum convoy_form form)
+size_t convoy_cuda_input_stride(const struct convoy_cuda_source *source, enum convoy_input_layout layout)
 {
     size_t elements = (size_t)source->channels * (size_t)source->pixels;
-    return rounded(elements * (form == CONVOY_FORM_U8_HWC ? 1 : sizeof(float)), 64);
+    return rounded(elements * (layout == CONVOY_LAYOUT_U8_HWC ? 1 : sizeof(float)), 64);
 }
 
 size_t convoy_cuda_output_stride(const struct convoy_cuda_source *source)
@@ -250,7 +250,7 @@ int convoy_cuda_lower(const struct convoy_cuda_source *source, struct convoy_cud
                       struct convoy_error *error)
 {
     struct convoy_cuda_lowering l = {.source = source, .graph = source->graph, .plan = plan, .error = error};
-    plan->input_bytes = rounded(plan->rows * convoy_cuda_input_stride(source, plan->form), ALIGNMENT);
+    plan->input_bytes = rounded(plan->rows * convoy_cuda_input_stride(source, plan->layout), ALIGNMENT);
     plan->output_bytes = rounded(plan->rows * convoy_cuda_output_stride(source), ALIGNMENT);
     l.buffer_of = calloc((size_t)l.graph->tensor_count + 1, sizeof(int));
     if (l.buffer_of == NULL)

@@ -1,4 +1,4 @@
-/* Lowering: a graph and its groups become a plan for one batch size and one form of input. */
+/* Lowering: a graph and its groups become a plan for one batch size and one layout of input. */
 #ifndef CONVOY_ENGINE_CUDA_LOWER_H
 #define CONVOY_ENGINE_CUDA_LOWER_H
 
@@ -21,10 +21,10 @@ struct convoy_cuda_source {
 };
 
 /* Bytes from row to row: what the channel uses, and what a plan's copies take at once. */
-size_t convoy_cuda_input_stride(const struct convoy_cuda_source *source, enum convoy_form form);
+size_t convoy_cuda_input_stride(const struct convoy_cuda_source *source, enum convoy_input_layout layout);
 size_t convoy_cuda_output_stride(const struct convoy_cuda_source *source);
 
-/* Fills plan (zeroed but for rows and form; to be freed whatever is returned). -ENOTSUP names the node,
+/* Fills plan (zeroed but for rows and layout; to be freed whatever is returned). -ENOTSUP names the node,
  * -ENOMEM, -EIO. */
 int convoy_cuda_lower(const struct convoy_cuda_source *source, struct convoy_cuda_plan *plan,
                       struct convoy_error *error);

@@ -6,9 +6,9 @@
 
 struct convoy_images convoy_cuda_images(const struct convoy_cuda_lowering *l)
 {
-    struct convoy_images images = {.u8 = l->plan->form == CONVOY_FORM_U8_HWC,
+    struct convoy_images images = {.u8 = l->plan->layout == CONVOY_LAYOUT_U8_HWC,
                                    .image_bytes =
-                                       (int64_t)convoy_cuda_input_stride(l->source, l->plan->form)};
+                                       (int64_t)convoy_cuda_input_stride(l->source, l->plan->layout)};
     _Static_assert(CONVOY_KERNEL_CHANNELS == CONVOY_MAX_U8_CHANNELS, "8-bit images");
     memcpy(images.multiply, l->source->multiply, sizeof(images.multiply));
     memcpy(images.add, l->source->add, sizeof(images.add));
@@ -74,7 +74,7 @@ int convoy_cuda_lower_conv(struct convoy_cuda_lowering *l, const struct convoy_c
     bool rows = node->inputs[0] == l->graph->input && convoy_cuda_reads_rows(l->graph);
     if (!convoy_cuda_describe_conv(l, group, &shape))
         return refuse(l);
-    shape.u8 = rows && l->plan->form == CONVOY_FORM_U8_HWC;
+    shape.u8 = rows && l->plan->layout == CONVOY_LAYOUT_U8_HWC;
     int code = convoy_cuda_step(l, CONVOY_CUDA_CONV, &step);
     if (code)
         return code;

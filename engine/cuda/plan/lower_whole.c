@@ -26,7 +26,7 @@ static void pack(void *argument)
     convoy_whole_pack_weights(packing->plan, packing->shape, packing->packed);
 }
 
-/* The packed weights, which all kernels of one precision share that want them in the same form. */
+/* The packed weights, which all kernels of one precision share that want them packed in the same way. */
 static int place_weights(struct convoy_cuda_lowering *l, const struct convoy_cuda_chain *chain,
                          const struct convoy_whole_shape *shape, struct convoy_cuda_whole_step *step)
 {
@@ -77,7 +77,7 @@ int convoy_cuda_lower_whole(struct convoy_cuda_lowering *l, int *groups, bool *d
     struct convoy_cuda_chain chain;
     struct convoy_cuda_step *step;
     const struct convoy_whole_kernel *kernel =
-        convoy_cuda_whole_chosen(l->source, l->plan->rows, l->plan->form);
+        convoy_cuda_whole_chosen(l->source, l->plan->rows, l->plan->layout);
     *groups = 0;
     *done = false;
     if (kernel == NULL)
@@ -86,7 +86,7 @@ int convoy_cuda_lower_whole(struct convoy_cuda_lowering *l, int *groups, bool *d
     if (chain.count == 0)
         return 0;
     struct convoy_whole_shape shape =
-        convoy_cuda_whole_shape(l->source, &chain, l->plan->rows, l->plan->form);
+        convoy_cuda_whole_shape(l->source, &chain, l->plan->rows, l->plan->layout);
     bool rows = ends_in_rows(l, &chain);
     shape.y_stride = rows ? (int64_t)(convoy_cuda_output_stride(l->source) / sizeof(float))
                           : convoy_shape_elements(&l->graph->tensors[chain.output].shape);

@@ -1,5 +1,5 @@
-/* A plan: the steps that compute a network for one batch size and one form of input, each one launch (or two)
- * of kernels/, with every tensor placed in one workspace.
+/* A plan: the steps that compute a network for one batch size and one layout of input, each one launch (or
+ * two) of kernels/, with every tensor placed in one workspace.
  *
  * A workspace is a stream's own memory: input rows | output rows | arena. Offsets are the plan's; the address
  * comes when a step is launched, so that all streams share their plans. Constants are the network's
@@ -99,7 +99,7 @@ struct convoy_cuda_step {
 
 struct convoy_cuda_plan {
     uint32_t rows;
-    enum convoy_form form;
+    enum convoy_input_layout layout;
     int step_count, step_capacity;
     struct convoy_cuda_step *steps;
     size_t input_bytes, output_bytes, workspace_bytes; /* the workspace's parts, in this order, and all */

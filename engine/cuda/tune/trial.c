@@ -11,16 +11,16 @@
 #define WORTH_TRYING 4.0f /* times the least guess among kernels of this sort */
 #define HOPELESS     2.0f /* times the best, after one run */
 
-bool convoy_cuda_trial_wanted(const struct convoy_net *net, uint32_t rows, enum convoy_form *form)
+bool convoy_cuda_trial_wanted(const struct convoy_net *net, uint32_t rows, enum convoy_input_layout *layout)
 {
     struct convoy_cuda_chain chain;
     struct convoy_cuda_key key;
     convoy_cuda_chain(&net->source, CONVOY_WHOLE_ALL, &chain);
-    for (int i = 0; i < CONVOY_CUDA_FORMS && chain.count > 0; i++) {
-        *form = (enum convoy_form)i;
-        if (*form == CONVOY_FORM_U8_HWC && !net->takes_u8)
+    for (int i = 0; i < CONVOY_SLOT_LAYOUTS && chain.count > 0; i++) {
+        *layout = (enum convoy_input_layout)i;
+        if (*layout == CONVOY_LAYOUT_U8_HWC && !net->takes_u8)
             continue;
-        convoy_cuda_whole_key(&net->source, &chain, rows, *form, &key);
+        convoy_cuda_whole_key(&net->source, &chain, rows, *layout, &key);
         if (convoy_cuda_choices_get(net->source.choices, &key) == NULL)
             return true;
     }
@@ -42,7 +42,7 @@ static int list_ways(struct convoy_cuda_trial *trial, const struct convoy_cuda_s
 {
     int count;
     const struct convoy_whole_kernel *const *kernels = convoy_whole_kernels(&count);
-    struct convoy_whole_shape shape = convoy_cuda_whole_shape(source, chain, trial->rows, trial->form);
+    struct convoy_whole_shape shape = convoy_cuda_whole_shape(source, chain, trial->rows, trial->layout);
     *least = 0;
     for (int i = 0; i < count; i++) {
         struct convoy_whole_plan *plan = NULL;
@@ -65,7 +65,7 @@ static int list_all_ways(struct convoy_cuda_trial *trial, const struct convoy_cu
 {
     struct convoy_cuda_chain whole, chain;
     convoy_cuda_chain(source, CONVOY_WHOLE_ALL, &whole);
-    convoy_cuda_whole_key(source, &whole, trial->rows, trial->form, &trial->key);
+    convoy_cuda_whole_key(source, &whole, trial->rows, trial->layout, &trial->key);
     trial->count = 0;
     add_way(trial, CONVOY_CUDA_LAYERS, 0);
     for (int reach = 0; reach < CONVOY_WHOLE_REACHES; reach++) {
@@ -86,10 +86,10 @@ static int list_all_ways(struct convoy_cuda_trial *trial, const struct convoy_cu
 }
 
 int convoy_cuda_trial_begin(struct convoy_cuda_trial *trial, struct convoy_net *net, uint32_t rows,
-                            enum convoy_form form, struct convoy_error *error)
+                            enum convoy_input_layout layout, struct convoy_error *error)
 {
     trial->rows = rows;
-    trial->form = form;
+    trial->layout = layout;
     trial->at = 0;
     trial->best = CONVOY_CUDA_LAYERS;
     trial->best_us = 0;
@@ -169,7 +169,7 @@ static int try_way(const struct convoy_cuda_trial *trial, struct convoy_device *
 {
     struct convoy_net *net = trial->net;
     struct convoy_cuda_source source = net->source;
-    struct convoy_cuda_plan plan = {.rows = trial->rows, .form = trial->form};
+    struct convoy_cuda_plan plan = {.rows = trial->rows, .layout = trial->layout};
     void *own = NULL;
     source.whole = name;
     int failed = convoy_cuda_lower(&source, &plan, error);

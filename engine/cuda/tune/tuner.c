@@ -30,10 +30,10 @@ static bool is_known(const struct convoy_cuda_choices *choices, const struct con
 static const struct convoy_cuda_step *first_unknown(const struct convoy_device *device,
                                                     const struct convoy_cuda_bucket *bucket)
 {
-    for (int form = 0; form < CONVOY_CUDA_FORMS; form++)
-        for (int i = 0; i < bucket->plans[form].step_count; i++)
-            if (!is_known(&device->choices, &bucket->plans[form].steps[i]))
-                return &bucket->plans[form].steps[i];
+    for (int layout = 0; layout < CONVOY_SLOT_LAYOUTS; layout++)
+        for (int i = 0; i < bucket->plans[layout].step_count; i++)
+            if (!is_known(&device->choices, &bucket->plans[layout].steps[i]))
+                return &bucket->plans[layout].steps[i];
     return NULL;
 }
 
@@ -85,9 +85,9 @@ static int next_shape(struct convoy_device *device, struct convoy_error *error)
     const struct convoy_cuda_step *step = first_unknown(device, &net->buckets[index]);
     if (step != NULL)
         return convoy_cuda_timing_begin(&tuner->timing, device, net, step, error);
-    enum convoy_form form;
-    if (convoy_cuda_trial_wanted(net, net->buckets[index].rows, &form))
-        return convoy_cuda_trial_begin(&tuner->trial, net, net->buckets[index].rows, form, error);
+    enum convoy_input_layout layout;
+    if (convoy_cuda_trial_wanted(net, net->buckets[index].rows, &layout))
+        return convoy_cuda_trial_begin(&tuner->trial, net, net->buckets[index].rows, layout, error);
     tuner->turn++;
     if (!convoy_cuda_bucket_is_stale(&net->buckets[index], &net->source))
         return 0;

@@ -60,7 +60,7 @@ static void run_rows(const char *network, struct convoy_net *net, const struct c
     memset(out, 0xff, rows * output_stride);
     for (uint32_t n = 0; n < rows; n++)
         memcpy(in + n * stride, input + (first + n) * elements, elements * sizeof(float));
-    struct convoy_job job = {.form = CONVOY_FORM_F32_CHW,
+    struct convoy_job job = {.layout = CONVOY_LAYOUT_F32_CHW,
                              .rows = rows,
                              .input = in,
                              .input_stride = stride,

@@ -278,8 +278,8 @@ static inline void *aligned_bytes(size_t bytes)
 }
 
 /* Fills `rows` random rows, padded with NaN (or 255) to `stride`, and the same values in double, planar. */
-static inline void fill_rows(const struct convoy_net_info *info, enum convoy_form form, uint32_t rows,
-                             size_t stride, char *input, double *values)
+static inline void fill_rows(const struct convoy_net_info *info, enum convoy_input_layout layout,
+                             uint32_t rows, size_t stride, char *input, double *values)
 {
     int64_t pixels = (int64_t)info->height * info->width;
     memset(input, 0xff, rows * stride);
@@ -288,7 +288,7 @@ static inline void fill_rows(const struct convoy_net_info *info, enum convoy_for
             for (int64_t p = 0; p < pixels; p++) {
                 double *value = values + ((n * info->channels + c) * pixels + p);
                 char *row = input + n * stride;
-                if (form == CONVOY_FORM_U8_HWC) {
+                if (layout == CONVOY_LAYOUT_U8_HWC) {
                     uint8_t pixel = (uint8_t)((random_value() + 1.0f) * 127.0f);
                     ((uint8_t *)row)[p * info->channels + c] = pixel;
                     *value = normalised(pixel, c);
@@ -317,22 +317,22 @@ static inline double reference_at(const struct convoy_graph *graph, const struct
 /* Runs `rows` random rows and compares every output of every row with the reference: |y - y64| at most
  * tolerance x (1 + |y64|). The output is poisoned first, and what lies between rows must stay poisoned. */
 static inline void check_rows(const struct convoy_graph *graph, struct convoy_net *net,
-                              const struct convoy_net_info *info, enum convoy_form form, uint32_t rows,
-                              double tolerance)
+                              const struct convoy_net_info *info, enum convoy_input_layout layout,
+                              uint32_t rows, double tolerance)
 {
     size_t elements = (size_t)info->channels * info->height * info->width;
-    size_t stride = (elements * (form == CONVOY_FORM_U8_HWC ? 1 : sizeof(float)) + 63) / 64 * 64 + 64;
+    size_t stride = (elements * (layout == CONVOY_LAYOUT_U8_HWC ? 1 : sizeof(float)) + 63) / 64 * 64 + 64;
     size_t output_stride = (info->outputs_per_row * sizeof(float) + 63) / 64 * 64 + 64;
     char *input = aligned_bytes(rows * stride);
     double *values = malloc(rows * elements * sizeof(double));
     cr_assert(values != NULL);
     char *output = aligned_bytes(rows * output_stride);
     memset(output, 0xff, rows * output_stride);
-    fill_rows(info, form, rows, stride, input, values);
+    fill_rows(info, layout, rows, stride, input, values);
 
     struct convoy_job_times times;
     struct convoy_job job = {.tag = 7 + rows,
-                             .form = form,
+                             .layout = layout,
                              .rows = rows,
                              .input = input,
                              .input_stride = stride,
@@ -368,7 +368,7 @@ static inline void check_graph(struct convoy_graph *graph, double tolerance)
     struct convoy_net_info info;
     struct convoy_net *net = load(graph, 17, &info);
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
-        check_rows(graph, net, &info, CONVOY_FORM_F32_CHW, sizes[i], tolerance);
+        check_rows(graph, net, &info, CONVOY_LAYOUT_F32_CHW, sizes[i], tolerance);
     backend->unload(device, net);
     convoy_graph_free(graph);
 }

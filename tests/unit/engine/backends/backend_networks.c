@@ -32,8 +32,8 @@ Test(backend_networks, every_batch_size_in_both_forms)
     cr_assert(info.output_count == 2 && info.outputs_per_row == 20 && info.precision == CONVOY_FP32);
     cr_assert_geq(info.weight_bytes, (uint64_t)(3 * 16 * 9 + 16 * 20 * 9 + 20 * 24 * 9 + 96 * 10) * 4);
     for (uint32_t rows = 1; rows <= 33; rows++) {
-        check_rows(graph, net, &info, CONVOY_FORM_U8_HWC, rows, TOLERANCE);
-        check_rows(graph, net, &info, CONVOY_FORM_F32_CHW, rows, TOLERANCE);
+        check_rows(graph, net, &info, CONVOY_LAYOUT_U8_HWC, rows, TOLERANCE);
+        check_rows(graph, net, &info, CONVOY_LAYOUT_F32_CHW, rows, TOLERANCE);
     }
     backend->unload(device, net);
     convoy_graph_free(graph);
@@ -47,7 +47,7 @@ Test(backend_networks, eight_bit_rows_of_any_channels)
         add_output(graph, add_conv(graph, graph->input, 16, 3, 3, CONV3, true));
         struct convoy_net_info info;
         struct convoy_net *net = load(graph, 5, &info);
-        check_rows(graph, net, &info, CONVOY_FORM_U8_HWC, 5, TOLERANCE);
+        check_rows(graph, net, &info, CONVOY_LAYOUT_U8_HWC, 5, TOLERANCE);
         backend->unload(device, net);
         convoy_graph_free(graph);
     }
@@ -61,7 +61,7 @@ Test(backend_networks, eight_bit_rows_for_a_dense_layer)
     add_output(graph, add_act(graph, graph->input, CONVOY_TANH, 0, 0));
     struct convoy_net_info info;
     struct convoy_net *net = load(graph, 5, &info);
-    check_rows(graph, net, &info, CONVOY_FORM_U8_HWC, 5, TOLERANCE);
+    check_rows(graph, net, &info, CONVOY_LAYOUT_U8_HWC, 5, TOLERANCE);
     backend->unload(device, net);
     convoy_graph_free(graph);
 }
@@ -290,10 +290,10 @@ Test(backend_networks, graphs_without_a_batch_take_one_row)
     struct convoy_net_info info;
     struct convoy_net *net = load(graph, 16, &info);
     cr_assert_eq(info.channels * info.height * info.width, 60);
-    check_rows(graph, net, &info, CONVOY_FORM_F32_CHW, 1, TOLERANCE);
+    check_rows(graph, net, &info, CONVOY_LAYOUT_F32_CHW, 1, TOLERANCE);
     float input[128] = {0};
     float output[64];
-    struct convoy_job job = {.form = CONVOY_FORM_F32_CHW,
+    struct convoy_job job = {.layout = CONVOY_LAYOUT_F32_CHW,
                              .rows = 2,
                              .input = input,
                              .input_stride = 256,
@@ -318,7 +318,7 @@ Test(backend_networks, one_row_may_hold_several_images)
         add_output(graph, add_conv(graph, graph->input, 3, 3, 3, conv, true));
         struct convoy_net_info info;
         struct convoy_net *net = load(graph, 16, &info);
-        check_rows(graph, net, &info, CONVOY_FORM_F32_CHW, 1, TOLERANCE);
+        check_rows(graph, net, &info, CONVOY_LAYOUT_F32_CHW, 1, TOLERANCE);
         backend->unload(device, net);
         convoy_graph_free(graph);
     }
@@ -338,7 +338,7 @@ Test(backend_networks, profile_names_every_layer_and_times_it)
         layer_us[i] = NAN;
     struct convoy_job_times times = {.layer_us = layer_us};
     struct convoy_job job = {.tag = 3,
-                             .form = CONVOY_FORM_F32_CHW,
+                             .layout = CONVOY_LAYOUT_F32_CHW,
                              .rows = 16,
                              .input = input,
                              .input_stride = 3072,
@@ -401,7 +401,7 @@ Test(backend_networks, jobs_run_in_order_and_the_same_row_gives_the_same_bits)
     cr_assert_eq(backend->collect(device, 0, &tag, &error), 0);
     for (int i = 0; i < 3; i++) {
         struct convoy_job job = {.tag = 40u + (unsigned)i,
-                                 .form = CONVOY_FORM_F32_CHW,
+                                 .layout = CONVOY_LAYOUT_F32_CHW,
                                  .rows = 1,
                                  .input = input,
                                  .input_stride = 4096,

@@ -281,7 +281,7 @@ static int run_graph(const char *folder, const struct convoy_graph *graph, const
     float *output = aligned_bytes(output_stride);
     memcpy(input, inputs->tensors[0].floats, bytes);
     memset(output, 0xff, output_stride);
-    struct convoy_job job = {.form = CONVOY_FORM_F32_CHW,
+    struct convoy_job job = {.layout = CONVOY_LAYOUT_F32_CHW,
                              .rows = 1,
                              .input = input,
                              .input_stride = stride,

@@ -44,7 +44,7 @@ Test(channel, what_the_front_writes_the_worker_reads_and_back)
         for (size_t byte = 0; byte < size.input_bytes; byte++)
             cr_assert_eq(convoy_channel_rows(&worker, slot)[byte], 10 + i);
         memset(convoy_channel_outputs(&worker, slot), 50 + (int)i, size.output_bytes);
-        convoy_channel_report(&worker, slot)->layer_us[CONVOY_REPORT_LAYERS - 1] = (float)i;
+        convoy_channel_report(&worker, slot)->layer_us[CONVOY_MAX_LAYERS - 1] = (float)i;
         convoy_channel_finish(&worker, &(struct convoy_done){slot, 100 + i, 0});
     }
     cr_assert_not(convoy_channel_take_submitted(&worker, &slot));
@@ -55,7 +55,7 @@ Test(channel, what_the_front_writes_the_worker_reads_and_back)
         /* neither the outputs of one slot nor its report reach into the rows of the next */
         cr_assert_eq(convoy_channel_outputs(&front, i)[size.output_bytes - 1], 50 + i);
         cr_assert_eq(convoy_channel_rows(&front, i)[size.input_bytes - 1], 10 + i);
-        cr_assert_eq(convoy_channel_report(&front, i)->layer_us[CONVOY_REPORT_LAYERS - 1], (float)i);
+        cr_assert_eq(convoy_channel_report(&front, i)->layer_us[CONVOY_MAX_LAYERS - 1], (float)i);
     }
     cr_assert_not(convoy_channel_take_done(&front, &done));
     close_both(&front, &worker);

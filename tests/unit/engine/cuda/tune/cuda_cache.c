@@ -400,8 +400,8 @@ static enum convoy_precision visit_as(enum convoy_precision precision, enum conv
     snprintf(kernel, CONVOY_LAYER_NAME_BYTES, "%s", last->layers[0].kernel);
     enum convoy_precision used = last->precision;
     for (uint32_t rows = 1; rows <= MAX_BATCH; rows++) {
-        check_rows(graph, net, last, CONVOY_FORM_U8_HWC, rows, tolerance);
-        check_rows(graph, net, last, CONVOY_FORM_F32_CHW, rows, tolerance);
+        check_rows(graph, net, last, CONVOY_LAYOUT_U8_HWC, rows, tolerance);
+        check_rows(graph, net, last, CONVOY_LAYOUT_F32_CHW, rows, tolerance);
     }
     unload_all(net, graph);
     close_backend();

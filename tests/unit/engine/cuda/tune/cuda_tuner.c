@@ -177,7 +177,7 @@ Test(cuda_tuner, jobs_run_between_pieces)
     uint32_t piece = 0;
     while (backend->idle(device, 0, &error) > 0)
         if (++piece % 7 == 0)
-            check_rows(graph, net, &info, piece % 2 ? CONVOY_FORM_U8_HWC : CONVOY_FORM_F32_CHW,
+            check_rows(graph, net, &info, piece % 2 ? CONVOY_LAYOUT_U8_HWC : CONVOY_LAYOUT_F32_CHW,
                        1 + piece / 7 % MAX_BATCH, TOLERANCE);
     cr_assert_gt(piece, 100);
     check_all(graph, net, &info);
@@ -209,7 +209,7 @@ Test(cuda_tuner, a_job_in_flight_holds_it_back)
     open_tuning(CONVOY_TUNING_ON, NULL);
     struct convoy_net *net = load(graph, MAX_BATCH, &info);
     struct convoy_job_times times = {0};
-    struct convoy_job job = {.form = CONVOY_FORM_U8_HWC,
+    struct convoy_job job = {.layout = CONVOY_LAYOUT_U8_HWC,
                              .rows = 1,
                              .input = calloc(1, 192),
                              .input_stride = 192,

@@ -96,8 +96,8 @@ static inline void check_all(const struct convoy_graph *graph, struct convoy_net
                              const struct convoy_net_info *info)
 {
     for (uint32_t rows = 1; rows <= MAX_BATCH; rows++) {
-        check_rows(graph, net, info, CONVOY_FORM_U8_HWC, rows, TOLERANCE);
-        check_rows(graph, net, info, CONVOY_FORM_F32_CHW, rows, TOLERANCE);
+        check_rows(graph, net, info, CONVOY_LAYOUT_U8_HWC, rows, TOLERANCE);
+        check_rows(graph, net, info, CONVOY_LAYOUT_F32_CHW, rows, TOLERANCE);
     }
 }
 

@@ -76,7 +76,7 @@ static struct convoy_response_key key_of(uint32_t number)
 {
     return (struct convoy_response_key){.model = 3,
                                         .load = 1,
-                                        .form = CONVOY_SLOT_U8_HWC,
+                                        .layout = CONVOY_LAYOUT_U8_HWC,
                                         .row = row_of(number),
                                         .row_bytes = ROW,
                                         .output_count = OUTPUTS};
@@ -169,9 +169,9 @@ Test(response_cache, keeps_models_loads_forms_and_shapes_apart)
             keys[i] = key_of(9);
         keys[1].model = 4;
         keys[2].load = 2;
-        keys[3].form = CONVOY_SLOT_F32_CHW;
+        keys[3].layout = CONVOY_LAYOUT_F32_CHW;
         keys[4].model = 4, keys[4].load = 2;
-        keys[5].model = 4, keys[5].form = CONVOY_SLOT_F32_CHW;
+        keys[5].model = 4, keys[5].layout = CONVOY_LAYOUT_F32_CHW;
         keys[6].model = 1023, keys[6].load = UINT32_MAX;
         keys[7].row_bytes = ROW - 1;
         for (int i = 0; i < 8; i++)

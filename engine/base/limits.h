@@ -1,0 +1,7 @@
+/* Limits that more than one part builds arrays for. */
+#ifndef CONVOY_ENGINE_BASE_LIMITS_H
+#define CONVOY_ENGINE_BASE_LIMITS_H
+
+#define CONVOY_MAX_LAYERS 512 /* layers that a profile can report; later ones count with the last */
+
+#endif
