@@ -4,17 +4,16 @@
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
-#define RECEIVE_STEP 4096u
-#define LINE_LIMIT   (1u << 20) /* a LOAD with its path stays far below */
+#define LINE_MOST (1u << 20) /* a LOAD with its path stays far below */
 
 void convoy_control_open(struct convoy_control *control, int fd)
 {
     memset(control, 0, sizeof *control);
     control->fd = fd;
+    convoy_line_reader_begin(&control->lines, LINE_MOST);
     pthread_mutex_init(&control->send_lock, NULL);
 }
 
@@ -64,50 +63,16 @@ void convoy_control_log(struct convoy_control *control, const char *level, const
     convoy_control_send(control, message);
 }
 
-/* Hands over every whole line and keeps the rest. */
-static void take_lines(struct convoy_control *control, void (*handle)(void *, cJSON *), void *context)
-{
-    char *start = control->received;
-    char *end = control->received + control->received_bytes;
-    for (;;) {
-        char *newline = memchr(start, '\n', (size_t)(end - start));
-        if (newline == NULL)
-            break;
-        cJSON *message = cJSON_ParseWithLength(start, (size_t)(newline - start));
-        if (message != NULL)
-            handle(context, message);
-        else
-            control->closed = true;
-        start = newline + 1;
-    }
-    control->received_bytes = (size_t)(end - start);
-    memmove(control->received, start, control->received_bytes);
-}
-
 void convoy_control_receive(struct convoy_control *control, void (*handle)(void *, cJSON *), void *context)
 {
     while (!control->closed) {
-        if (control->received_capacity - control->received_bytes < RECEIVE_STEP) {
-            size_t capacity = control->received_capacity * 2 + RECEIVE_STEP;
-            char *bigger = capacity <= LINE_LIMIT * 2u ? realloc(control->received, capacity) : NULL;
-            if (bigger == NULL) {
-                control->closed = true;
-                return;
-            }
-            control->received = bigger;
-            control->received_capacity = capacity;
-        }
-        ssize_t got = recv(control->fd, control->received + control->received_bytes,
-                           control->received_capacity - control->received_bytes, MSG_DONTWAIT);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0 && errno == EAGAIN)
+        cJSON *message;
+        ssize_t got = convoy_line_reader_receive(&control->lines, control->fd, MSG_DONTWAIT);
+        if (got == -EAGAIN)
             return;
-        if (got <= 0) {
-            control->closed = true;
-            return;
-        }
-        control->received_bytes += (size_t)got;
-        take_lines(control, handle, context);
+        int code = 0;
+        while (got > 0 && (code = convoy_line_reader_next(&control->lines, &message, NULL)) > 0)
+            handle(context, message);
+        control->closed = got <= 0 || code < 0;
     }
 }

@@ -4,18 +4,16 @@
 #ifndef CONVOY_ENGINE_WORKER_CONTROL_H
 #define CONVOY_ENGINE_WORKER_CONTROL_H
 
-#include "engine/base/error.h"
+#include "engine/ipc/line_reader.h"
 
 #include <cjson/cJSON.h>
 #include <pthread.h>
 #include <stdbool.h>
-#include <stddef.h>
 
 struct convoy_control {
     int fd;
     pthread_mutex_t send_lock;
-    char *received; /* bytes that do not make a line yet */
-    size_t received_bytes, received_capacity;
+    struct convoy_line_reader lines; /* received */
     bool closed;
 };
 
@@ -29,7 +27,7 @@ __attribute__((format(printf, 3, 4))) void convoy_control_log(struct convoy_cont
                                                               const char *level, const char *format, ...);
 
 /* Reads what is there without waiting and calls handle for each whole message, which handle frees. Sets
- * control->closed when the front closed its end or sent what is not JSON. */
+ * control->closed when the front closed its end or sent a line that is not a JSON object. */
 void convoy_control_receive(struct convoy_control *control, void (*handle)(void *context, cJSON *message),
                             void *context);
 

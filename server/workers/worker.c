@@ -41,6 +41,7 @@ int convoy_worker_prepare(struct convoy_worker *worker, uv_loop_t *loop, uint32_
     worker->model_count = model_count;
     worker->streams = streams;
     worker->cache_dir = cache_dir;
+    convoy_line_reader_begin(&worker->lines, CONVOY_WORKER_LINE_MAX);
     return 0;
 }
 
@@ -93,67 +94,58 @@ static void end_of_socket(struct convoy_worker *worker)
         uv_process_kill(&worker->process, SIGKILL);
 }
 
-/* Returns false when the worker said what no worker says. */
-static bool hear(struct convoy_worker *worker, const char *line, size_t length)
+static void kill_for_protocol(struct convoy_worker *worker, const char *reason)
+{
+    convoy_log(CONVOY_LOG_ERROR, "a worker is not understood", CONVOY_STR("reason", reason));
+    convoy_worker_kill(worker, "protocol");
+}
+
+/* Takes message over. False when it is none that a worker sends. */
+static bool handle_message(struct convoy_worker *worker, cJSON *json, struct convoy_error *error)
 {
     struct convoy_worker_message message;
-    struct convoy_error error;
-    bool sound = true;
-    if (convoy_worker_message_read(line, length, worker->model_count, &message, &error) != 0) {
-        convoy_log(CONVOY_LOG_ERROR, "a worker is not understood", CONVOY_STR("reason", error.message));
-        sound = false;
-    } else if (message.says == CONVOY_SAYS_LOST) {
+    bool sound = convoy_worker_message_read(json, worker->model_count, &message, error) == 0;
+    if (sound && message.says == CONVOY_SAYS_LOST)
         snprintf(worker->lost_reason, sizeof worker->lost_reason, "%s", message.text);
-    } else {
+    else if (sound)
         worker->events->message(worker->context, worker, &message);
-    }
     convoy_worker_message_free(&message);
     return sound;
 }
 
-static void give_buffer(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer)
+static void lend_room(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer)
 {
     struct convoy_worker *worker = handle->data;
+    char *room;
+    size_t bytes;
     (void)suggested;
-    if (worker->line_capacity - worker->line_bytes < 4096) {
-        size_t capacity = worker->line_capacity * 2 + 16384;
-        char *bigger = capacity <= 2 * CONVOY_WORKER_LINE_MAX ? realloc(worker->line, capacity) : NULL;
-        if (bigger != NULL) {
-            worker->line = bigger;
-            worker->line_capacity = capacity;
-        }
-    }
-    *buffer = uv_buf_init(worker->line + worker->line_bytes,
-                          (unsigned)(worker->line_capacity - worker->line_bytes));
+    (void)convoy_line_reader_room(&worker->lines, &room, &bytes); /* without room on_read() gets UV_ENOBUFS */
+    *buffer = uv_buf_init(room, (unsigned)bytes);
 }
 
 static void on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buffer)
 {
     struct convoy_worker *worker = stream->data;
+    struct convoy_error error;
+    cJSON *json;
+    int code = 0;
     (void)buffer;
     if (got == 0)
         return;
     if (got < 0) {
-        if (got == UV_ENOBUFS) {
-            convoy_log(CONVOY_LOG_ERROR, "a worker is not understood",
-                       CONVOY_STR("reason", "its line has no end"));
-            convoy_worker_kill(worker, "protocol");
-        }
+        if (got == UV_ENOBUFS)
+            kill_for_protocol(worker, worker->lines.code == -EMSGSIZE ? "its line has no end"
+                                                                      : strerror(-worker->lines.code));
         end_of_socket(worker);
         return;
     }
     worker->heard_us = convoy_now_us();
-    worker->line_bytes += (size_t)got;
-    char *start = worker->line, *end = worker->line + worker->line_bytes, *newline;
-    bool sound = true;
-    while (sound && (newline = memchr(start, '\n', (size_t)(end - start))) != NULL) {
-        sound = hear(worker, start, (size_t)(newline - start));
-        start = newline + 1;
-    }
-    worker->line_bytes = (size_t)(end - start);
-    memmove(worker->line, start, worker->line_bytes);
-    if (!sound)
-        convoy_worker_kill(worker, "protocol");
+    convoy_line_reader_received(&worker->lines, (size_t)got);
+    while ((code = convoy_line_reader_next(&worker->lines, &json, &error)) > 0)
+        if (!handle_message(worker, json, &error))
+            break;
+    if (code != 0)
+        kill_for_protocol(worker, error.message);
 }
 
 static void on_doorbell(uv_poll_t *poll, int status, int events)
@@ -198,7 +190,7 @@ int convoy_worker_start(struct convoy_worker *worker, const char *backend, const
     worker->exited = worker->ended = false;
     worker->kill_reason = NULL;
     worker->lost_reason[0] = '\0';
-    worker->line_bytes = 0;
+    convoy_line_reader_reset(&worker->lines);
     worker->started_us = worker->heard_us = convoy_now_us();
     uv_pipe_init(worker->loop, &worker->control, 0);
     uv_stdio_container_t descriptors[] = {
@@ -233,7 +225,7 @@ int convoy_worker_start(struct convoy_worker *worker, const char *backend, const
         return 0; /* gone() tells it, as for a process that ended at once */
     }
     watch_doorbell(worker);
-    uv_read_start((uv_stream_t *)&worker->control, give_buffer, on_read);
+    uv_read_start((uv_stream_t *)&worker->control, lend_room, on_read);
     return 0;
 }
 
@@ -288,6 +280,5 @@ void convoy_worker_retire(struct convoy_worker *worker)
 void convoy_worker_free(struct convoy_worker *worker)
 {
     convoy_channel_destroy(&worker->channel);
-    free(worker->line);
-    worker->line = NULL;
+    convoy_line_reader_free(&worker->lines);
 }

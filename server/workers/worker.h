@@ -4,6 +4,7 @@
 #define CONVOY_SERVER_WORKER_H
 
 #include "engine/ipc/channel.h"
+#include "engine/ipc/line_reader.h"
 #include "server/workers/worker_message.h"
 
 #include <uv.h>
@@ -39,8 +40,7 @@ struct convoy_worker {
     bool doorbell_open, exited, ended; /* exited: waited for; ended: its socket said all */
     int64_t exit_status;
     int exit_signal, open_handles;
-    char *line;
-    size_t line_bytes, line_capacity;
+    struct convoy_line_reader lines; /* from the control socket */
 };
 
 /* Prepares the record and its channel. */

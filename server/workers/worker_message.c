@@ -154,13 +154,11 @@ static enum convoy_worker_says type_of(const char *name)
     return CONVOY_SAYS_NOTHING;
 }
 
-int convoy_worker_message_read(const char *line, size_t length, uint32_t model_count,
-                               struct convoy_worker_message *message, struct convoy_error *error)
+int convoy_worker_message_read(cJSON *json, uint32_t model_count, struct convoy_worker_message *message,
+                               struct convoy_error *error)
 {
     memset(message, 0, sizeof *message);
-    const cJSON *json = message->json = cJSON_ParseWithLength(line, length);
-    if (!cJSON_IsObject(json))
-        return convoy_fail(error, -EPROTO, "a worker sent a line that is not a JSON object");
+    message->json = json;
     message->says = type_of(string(json, "type"));
     switch (message->says) {
     case CONVOY_SAYS_HELLO:

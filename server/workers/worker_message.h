@@ -9,7 +9,6 @@
 #include "server/models/model.h"
 
 #include <cjson/cJSON.h>
-#include <stddef.h>
 
 #define CONVOY_WORKER_LINE_MAX (1u << 20) /* bytes of a line; 512 layers with long names need 100 KiB */
 #define CONVOY_MAX_DEVICES     16
@@ -48,10 +47,10 @@ struct convoy_worker_message {
     } memory; /* bytes on the device */
 };
 
-/* Reads one line (without its newline). -EPROTO with a sentence when it is not a message that a worker of
- * this build sends. Free with convoy_worker_message_free() also after an error. */
-int convoy_worker_message_read(const char *line, size_t length, uint32_t model_count,
-                               struct convoy_worker_message *message, struct convoy_error *error);
+/* Reads json, an object that becomes the message's. -EPROTO with a sentence when it is not a message that a
+ * worker of this build sends; -ENOMEM. Free with convoy_worker_message_free() also after an error. */
+int convoy_worker_message_read(cJSON *json, uint32_t model_count, struct convoy_worker_message *message,
+                               struct convoy_error *error);
 void convoy_worker_message_free(struct convoy_worker_message *message);
 
 /* The part of LOADED that `convoy-worker --check` prints too. */

@@ -1,5 +1,6 @@
 /* What a worker gone wild may do to the front: lines on the control socket, and completions on the channel.
  * The input is lines; each line is also taken as completions while slots are in flight. */
+#include "engine/ipc/line_reader.h"
 #include "server/batching/batcher.h"
 #include "server/workers/worker_message.h"
 
@@ -76,20 +77,40 @@ static void complete(const uint8_t *data, size_t size)
     convoy_channel_destroy(&channel);
 }
 
+/* As the front receives: in pieces, into the reader's own room. */
+static void read_lines(const uint8_t *data, size_t size)
+{
+    struct convoy_line_reader lines;
+    struct convoy_error error;
+    size_t taken = 0;
+    int code = 0;
+    convoy_line_reader_begin(&lines, 2000);
+    while (taken < size && code == 0) {
+        char *room;
+        size_t bytes;
+        cJSON *json;
+        if (convoy_line_reader_room(&lines, &room, &bytes) != 0)
+            break; /* a line without end */
+        bytes = bytes < size - taken ? bytes : size - taken;
+        bytes = bytes < 1u + data[taken] ? bytes : 1u + data[taken];
+        memcpy(room, data + taken, bytes);
+        convoy_line_reader_received(&lines, bytes);
+        taken += bytes;
+        while ((code = convoy_line_reader_next(&lines, &json, &error)) > 0) {
+            struct convoy_worker_message message;
+            if (convoy_worker_message_read(json, 3, &message, &error) == 0 &&
+                (message.says == CONVOY_SAYS_LOADED || message.says == CONVOY_SAYS_FAILED) &&
+                message.model >= 3)
+                abort();
+            convoy_worker_message_free(&message);
+        }
+    }
+    convoy_line_reader_free(&lines);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    const uint8_t *end = data + size;
     complete(data, size);
-    while (data < end) {
-        struct convoy_worker_message message;
-        struct convoy_error error;
-        const uint8_t *newline = memchr(data, '\n', (size_t)(end - data));
-        const uint8_t *stop = newline != NULL ? newline : end;
-        if (convoy_worker_message_read((const char *)data, (size_t)(stop - data), 3, &message, &error) == 0 &&
-            (message.says == CONVOY_SAYS_LOADED || message.says == CONVOY_SAYS_FAILED) && message.model >= 3)
-            abort();
-        convoy_worker_message_free(&message);
-        data = newline != NULL ? newline + 1 : end;
-    }
+    read_lines(data, size);
     return 0;
 }
