@@ -18,7 +18,7 @@
 
 /* What the connections' threads share. */
 struct load {
-    const struct convoy_request *requests;
+    const struct client_request *requests;
     size_t count;
     double rate, seconds;
     double start;         /* on the monotonic clock, in seconds */
@@ -37,10 +37,10 @@ struct latencies {
 struct connection {
     pthread_t thread;
     struct load *load;
-    struct convoy_http *http;
+    struct client_http *http;
     struct latencies answered, refused; /* 200, 503 */
     struct latencies lags;              /* open loop: from due to sent */
-    size_t statuses[CONVOY_BENCH_STATUSES];
+    size_t statuses[CLIENT_BENCH_STATUSES];
     size_t unsent;
     double last; /* when its last answer came */
     bool no_server, out_of_memory;
@@ -48,16 +48,16 @@ struct connection {
 };
 
 /* Takes the next request and says when it is due (closed loop: now); NULL when the time is up. */
-static const struct convoy_request *take(struct load *load, double *due)
+static const struct client_request *take(struct load *load, double *due)
 {
-    const struct convoy_request *request = NULL;
+    const struct client_request *request = NULL;
     double end = load->start + load->seconds;
     pthread_mutex_lock(&load->lock);
-    *due = load->rate > 0 ? load->due : convoy_clock_now();
+    *due = load->rate > 0 ? load->due : client_clock_now();
     if (*due < end && !load->stop) {
         request = &load->requests[load->next++ % load->count];
         if (load->rate > 0)
-            load->due += convoy_poisson_gap(&load->random, load->rate);
+            load->due += client_poisson_gap(&load->random, load->rate);
     }
     pthread_mutex_unlock(&load->lock);
     return request;
@@ -81,25 +81,25 @@ static void *serve_connection(void *context)
 {
     struct connection *connection = context;
     struct load *load = connection->load;
-    const struct convoy_request *request;
-    struct convoy_response response;
+    const struct client_request *request;
+    struct client_response response;
     double due;
     while ((request = take(load, &due))) {
         if (load->rate > 0) {
             /* An overloaded server must not keep the run from ending: what is late at its end is not sent. */
-            if (convoy_clock_now() >= load->start + load->seconds) {
+            if (client_clock_now() >= load->start + load->seconds) {
                 connection->unsent++;
                 continue;
             }
-            convoy_clock_wait_until(due);
-            if (!keep_latency(&connection->lags, (convoy_clock_now() - due) * 1e3)) {
+            client_clock_wait_until(due);
+            if (!keep_latency(&connection->lags, (client_clock_now() - due) * 1e3)) {
                 connection->out_of_memory = true;
                 break;
             }
         }
-        int status = convoy_http_post(connection->http, request, convoy_http_patience_ms(0), &response,
+        int status = client_http_post(connection->http, request, client_http_patience_ms(0), &response,
                                       &connection->sample);
-        connection->last = convoy_clock_now();
+        connection->last = client_clock_now();
         if (status) {
             connection->statuses[0]++;
             connection->no_server = status == -ECONNREFUSED;
@@ -108,7 +108,7 @@ static void *serve_connection(void *context)
                 break;
             continue;
         }
-        int slot = response.status > 0 && response.status < CONVOY_BENCH_STATUSES ? response.status : 0;
+        int slot = response.status > 0 && response.status < CLIENT_BENCH_STATUSES ? response.status : 0;
         connection->statuses[slot]++;
         struct latencies *kept = response.status == 200   ? &connection->answered
                                  : response.status == 503 ? &connection->refused
@@ -122,15 +122,15 @@ static void *serve_connection(void *context)
 }
 
 /* Waits for a connection's end, and says on a terminal how much of the time is over. */
-static void join_drawing(pthread_t thread, const struct load *load, const struct convoy_terminal *terminal)
+static void join_drawing(pthread_t thread, const struct load *load, const struct client_terminal *terminal)
 {
-    for (double next = convoy_clock_now(); terminal->terminal && next < load->start + load->seconds;
-         next = convoy_clock_now()) {
+    for (double next = client_clock_now(); terminal->terminal && next < load->start + load->seconds;
+         next = client_clock_now()) {
         next += PROGRESS_S;
-        struct timespec time = convoy_clock_timespec(next);
+        struct timespec time = client_clock_timespec(next);
         if (pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &time) == 0)
             return;
-        convoy_print_progress(stderr, terminal, "bench: second", (size_t)(convoy_clock_now() - load->start),
+        client_print_progress(stderr, terminal, "bench: second", (size_t)(client_clock_now() - load->start),
                               (size_t)load->seconds);
     }
     pthread_join(thread, NULL);
@@ -144,14 +144,14 @@ static void append(double *all, size_t *count, const struct latencies *more)
 }
 
 static int gather(struct connection *connections, long started, const struct load *load,
-                  size_t images_per_request, struct convoy_bench_result *result,
+                  size_t images_per_request, struct client_bench_result *result,
                   struct convoy_failure *failure)
 {
     size_t answered = 0, refused = 0, sent = 0, any = 0;
     bool no_server = false;
     for (long i = 0; i < started; i++) {
         if (connections[i].out_of_memory)
-            return convoy_fail_with(failure, -ENOMEM, "memory is out");
+            return client_fail_with(failure, -ENOMEM, "memory is out");
         answered += connections[i].answered.count;
         refused += connections[i].refused.count;
         sent += connections[i].lags.count;
@@ -160,14 +160,14 @@ static int gather(struct connection *connections, long started, const struct loa
     result->refusals_ms = calloc(refused + 1, sizeof *result->refusals_ms);
     result->lags_ms = calloc(sent + 1, sizeof *result->lags_ms);
     if (!result->latencies_ms || !result->refusals_ms || !result->lags_ms)
-        return convoy_fail_with(failure, -ENOMEM, "memory is out");
+        return client_fail_with(failure, -ENOMEM, "memory is out");
     for (long i = 0; i < started; i++) {
         struct connection *each = &connections[i];
         append(result->latencies_ms, &result->answered, &each->answered);
         append(result->refusals_ms, &result->refused, &each->refused);
         append(result->lags_ms, &result->sent, &each->lags);
         result->unsent += each->unsent;
-        for (int status = 0; status < CONVOY_BENCH_STATUSES; status++) {
+        for (int status = 0; status < CLIENT_BENCH_STATUSES; status++) {
             result->statuses[status] += each->statuses[status];
             any += status ? each->statuses[status] : 0;
         }
@@ -183,15 +183,15 @@ static int gather(struct connection *connections, long started, const struct loa
         return -ECONNREFUSED;
     }
     result->images = result->answered * images_per_request;
-    convoy_sort(result->latencies_ms, result->answered);
-    convoy_sort(result->refusals_ms, result->refused);
-    convoy_sort(result->lags_ms, result->sent);
+    client_sort(result->latencies_ms, result->answered);
+    client_sort(result->refusals_ms, result->refused);
+    client_sort(result->lags_ms, result->sent);
     return 0;
 }
 
-int convoy_bench_run(const char *url, const struct convoy_request *requests, size_t count, long connections,
+int client_bench_run(const char *url, const struct client_request *requests, size_t count, long connections,
                      double rate, double seconds, size_t images_per_request,
-                     struct convoy_bench_result *result, struct convoy_failure *failure)
+                     struct client_bench_result *result, struct convoy_failure *failure)
 {
     struct load load = {.requests = requests, .count = count, .rate = rate, .seconds = seconds};
     int status = 0;
@@ -201,36 +201,36 @@ int convoy_bench_run(const char *url, const struct convoy_request *requests, siz
         load.random = 1;
     struct connection *list = calloc((size_t)connections, sizeof *list);
     if (!list)
-        return convoy_fail_with(failure, -ENOMEM, "memory is out");
+        return client_fail_with(failure, -ENOMEM, "memory is out");
     for (; status == 0 && opened < connections; opened++) {
         list[opened].load = &load;
-        status = convoy_http_open(url, &list[opened].http, failure);
+        status = client_http_open(url, &list[opened].http, failure);
     }
     pthread_attr_t attributes;
     pthread_mutex_init(&load.lock, NULL);
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    load.start = convoy_clock_now();
-    load.due = load.start + (rate > 0 ? convoy_poisson_gap(&load.random, rate) : 0);
+    load.start = client_clock_now();
+    load.due = load.start + (rate > 0 ? client_poisson_gap(&load.random, rate) : 0);
     for (; status == 0 && started < connections; started++) {
         status = -pthread_create(&list[started].thread, &attributes, serve_connection, &list[started]);
         if (status) {
             pthread_mutex_lock(&load.lock);
             load.stop = true;
             pthread_mutex_unlock(&load.lock);
-            convoy_fail_with(failure, status, "only %ld threads for connections can be made: %s", started,
+            client_fail_with(failure, status, "only %ld threads for connections can be made: %s", started,
                              strerror(-status));
             break;
         }
     }
-    struct convoy_terminal terminal = convoy_terminal_open(stderr);
+    struct client_terminal terminal = client_terminal_open(stderr);
     for (long i = 0; i < started; i++)
         join_drawing(list[i].thread, &load, &terminal);
-    convoy_end_progress(stderr, &terminal);
+    client_end_progress(stderr, &terminal);
     if (status == 0)
         status = gather(list, started, &load, images_per_request, result, failure);
     for (long i = 0; i < opened; i++) {
-        convoy_http_close(list[i].http);
+        client_http_close(list[i].http);
         free(list[i].answered.ms);
         free(list[i].refused.ms);
         free(list[i].lags.ms);
@@ -241,7 +241,7 @@ int convoy_bench_run(const char *url, const struct convoy_request *requests, siz
     return status;
 }
 
-void convoy_bench_clear(struct convoy_bench_result *result)
+void client_bench_clear(struct client_bench_result *result)
 {
     free(result->latencies_ms);
     free(result->refusals_ms);

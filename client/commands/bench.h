@@ -5,8 +5,8 @@
 #include "client/commands/command.h"
 #include "client/lib/form.h"
 
-struct convoy_bench_arguments {
-    struct convoy_common common;
+struct client_bench_arguments {
+    struct client_common common;
     long connections;
     double rate; /* requests a second in open loop, 0 for closed loop */
     double seconds;
@@ -17,13 +17,13 @@ struct convoy_bench_arguments {
 };
 
 /* argv[0] is the command's name. 0 or -EINVAL with a sentence. */
-int convoy_bench_arguments(int argc, char **argv, struct convoy_bench_arguments *arguments,
+int client_bench_arguments(int argc, char **argv, struct client_bench_arguments *arguments,
                            struct convoy_failure *failure);
 
-#define CONVOY_BENCH_STATUSES 600
+#define CLIENT_BENCH_STATUSES 600
 
 /* What a run measured. */
-struct convoy_bench_result {
+struct client_bench_result {
     double *latencies_ms; /* of the requests answered 200, sorted */
     size_t answered;
     double *refusals_ms; /* of those answered 503, sorted */
@@ -32,7 +32,7 @@ struct convoy_bench_result {
                         share of the latencies, and of a full set of connections */
     size_t sent;     /* open loop */
     size_t images;   /* in those */
-    size_t statuses[CONVOY_BENCH_STATUSES]; /* answers by HTTP status; 0 counts requests without an answer */
+    size_t statuses[CLIENT_BENCH_STATUSES]; /* answers by HTTP status; 0 counts requests without an answer */
     size_t unsent;                /* open loop: arrivals whose turn had not come when the time was up */
     double elapsed_s;             /* from the first request to the last answer */
     struct convoy_failure sample; /* of the last request that had no answer, message "" without one */
@@ -46,16 +46,16 @@ struct convoy_bench_result {
  * connection that is free first; a latency counts from when the request was due, so that a stall shows in
  * all requests that it held up (no coordinated omission).
  *
- * 503 is an answer like another: nothing is sent again. Give result to convoy_bench_clear also after an
+ * 503 is an answer like another: nothing is sent again. Give result to client_bench_clear also after an
  * error. 0, -ECONNREFUSED when no request at all was answered for want of a server, -EINVAL, -ENOMEM,
  * -EAGAIN when no thread can be made. */
-int convoy_bench_run(const char *url, const struct convoy_request *requests, size_t count, long connections,
+int client_bench_run(const char *url, const struct client_request *requests, size_t count, long connections,
                      double rate, double seconds, size_t images_per_request,
-                     struct convoy_bench_result *result, struct convoy_failure *failure);
+                     struct client_bench_result *result, struct convoy_failure *failure);
 
-void convoy_bench_clear(struct convoy_bench_result *result);
+void client_bench_clear(struct client_bench_result *result);
 
 /* The command: argv[0] is its name. Returns the exit status. */
-int convoy_bench_command(int argc, char **argv);
+int client_bench_command(int argc, char **argv);
 
 #endif

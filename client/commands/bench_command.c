@@ -45,36 +45,36 @@ static const char help[] =
 
 static int take(int letter, const char *value, void *context, struct convoy_failure *failure)
 {
-    struct convoy_bench_arguments *arguments = context;
+    struct client_bench_arguments *arguments = context;
     switch (letter) {
     case 'c':
-        return convoy_read_whole("connections", value, 1, 10000, &arguments->connections, failure);
+        return client_read_whole("connections", value, 1, 10000, &arguments->connections, failure);
     case 'r':
-        return convoy_read_decimal("rate", value, 0.001, 1e6, &arguments->rate, failure);
+        return client_read_decimal("rate", value, 0.001, 1e6, &arguments->rate, failure);
     case 's':
-        return convoy_read_decimal("seconds", value, 0.1, 1e6, &arguments->seconds, failure);
+        return client_read_decimal("seconds", value, 0.1, 1e6, &arguments->seconds, failure);
     default:
-        return convoy_read_whole("batch", value, 1, 1024, &arguments->batch, failure);
+        return client_read_whole("batch", value, 1, 1024, &arguments->batch, failure);
     }
 }
 
-int convoy_bench_arguments(int argc, char **argv, struct convoy_bench_arguments *arguments,
+int client_bench_arguments(int argc, char **argv, struct client_bench_arguments *arguments,
                            struct convoy_failure *failure)
 {
-    static const struct option options[] = {CONVOY_COMMON_OPTIONS,
-                                            CONVOY_MODEL_OPTIONS,
+    static const struct option options[] = {CLIENT_COMMON_OPTIONS,
+                                            CLIENT_MODEL_OPTIONS,
                                             {"connections", required_argument, NULL, 'c'},
                                             {"rate", required_argument, NULL, 'r'},
                                             {"seconds", required_argument, NULL, 's'},
                                             {"batch", required_argument, NULL, 'b'},
                                             {0}};
-    *arguments = (struct convoy_bench_arguments){.seconds = 10, .batch = 1};
-    int first = convoy_arguments(argc, argv, options, &arguments->common, take, arguments, failure);
+    *arguments = (struct client_bench_arguments){.seconds = 10, .batch = 1};
+    int first = client_arguments(argc, argv, options, &arguments->common, take, arguments, failure);
     arguments->help = first == 0;
     if (first <= 0)
         return first;
     if (first == argc)
-        return convoy_fail_with(failure, -EINVAL, "name a folder or files with images to send");
+        return client_fail_with(failure, -EINVAL, "name a folder or files with images to send");
     if (arguments->connections == 0)
         arguments->connections = arguments->rate > 0 ? 128 : 8;
     arguments->paths = argv + first;
@@ -89,27 +89,27 @@ static bool is_image(const void *bytes, size_t size)
            (size >= 4 && memcmp(bytes, "\x89PNG", 4) == 0);
 }
 
-static int load_images(const struct convoy_bench_arguments *arguments, struct convoy_image **images,
+static int load_images(const struct client_bench_arguments *arguments, struct convoy_image **images,
                        size_t *count, struct convoy_failure *failure)
 {
-    struct convoy_paths paths = {0};
+    struct client_paths paths = {0};
     size_t total = 0;
     int status = 0;
     for (size_t i = 0; status == 0 && i < arguments->path_count; i++)
-        status = convoy_paths_add(&paths, arguments->paths[i], failure);
+        status = client_paths_add(&paths, arguments->paths[i], failure);
     if (status == 0 && paths.count == 0)
-        status = convoy_fail_with(failure, -ENOENT, "there are no files in '%s'", arguments->paths[0]);
+        status = client_fail_with(failure, -ENOENT, "there are no files in '%s'", arguments->paths[0]);
     if (status)
         goto out;
     *images = calloc(paths.count + 1, sizeof **images);
     if (!*images) {
-        status = convoy_fail_with(failure, -ENOMEM, "memory is out");
+        status = client_fail_with(failure, -ENOMEM, "memory is out");
         goto out;
     }
     for (size_t i = 0; status == 0 && i < paths.count && total < IMAGES_BYTES_MAX; i++) {
         void *bytes = NULL;
         size_t size = 0;
-        status = convoy_file_read(paths.paths[i], &bytes, &size, failure);
+        status = client_file_read(paths.paths[i], &bytes, &size, failure);
         if (status)
             break;
         if (!is_image(bytes, size)) {
@@ -121,33 +121,33 @@ static int load_images(const struct convoy_bench_arguments *arguments, struct co
     }
     if (status == 0 && *count == 0)
         status =
-            convoy_fail_with(failure, -ENOENT, "no file in '%s' is a JPEG or PNG image", arguments->paths[0]);
+            client_fail_with(failure, -ENOENT, "no file in '%s' is a JPEG or PNG image", arguments->paths[0]);
 out:
-    convoy_paths_clear(&paths);
+    client_paths_clear(&paths);
     return status;
 }
 
 /* Requests of batch images each, so many that every image is in one (a last one begins again at the first).
  */
-static int build_requests(const struct convoy_bench_arguments *arguments, const struct convoy_image *images,
-                          size_t image_count, struct convoy_request **requests, size_t *count,
+static int build_requests(const struct client_bench_arguments *arguments, const struct convoy_image *images,
+                          size_t image_count, struct client_request **requests, size_t *count,
                           struct convoy_failure *failure)
 {
     struct convoy_options options = {.model = arguments->common.model, .version = arguments->common.version};
     size_t batch = (size_t)arguments->batch, wanted = (image_count + batch - 1) / batch, next = 0;
     int status = 0;
     if (image_count == 0)
-        return convoy_fail_with(failure, -EINVAL, "there is no image to send");
+        return client_fail_with(failure, -EINVAL, "there is no image to send");
     struct convoy_image *part = calloc(batch, sizeof *part);
     *requests = calloc(wanted, sizeof **requests);
     if (!part || !*requests) {
         free(part);
-        return convoy_fail_with(failure, -ENOMEM, "memory is out");
+        return client_fail_with(failure, -ENOMEM, "memory is out");
     }
     while (status == 0 && *count < wanted) {
         for (size_t i = 0; i < batch; i++)
             part[i] = images[next++ % image_count];
-        status = convoy_request_build(part, batch, &options, &(*requests)[(*count)++], failure);
+        status = client_request_build(part, batch, &options, &(*requests)[(*count)++], failure);
     }
     free(part);
     return status;
@@ -160,12 +160,12 @@ static void print_percentiles(const char *name, const double *sorted, size_t cou
 {
     printf("  %s  ", name);
     for (size_t i = 0; i < PERCENTS; i++)
-        printf(" %g %%: %.3f ms,", percents[i], convoy_percentile(sorted, count, percents[i]));
+        printf(" %g %%: %.3f ms,", percents[i], client_percentile(sorted, count, percents[i]));
     printf(" longest: %.3f ms\n", sorted[count - 1]);
 }
 
-static void print_text(const struct convoy_bench_arguments *arguments,
-                       const struct convoy_bench_result *result)
+static void print_text(const struct client_bench_arguments *arguments,
+                       const struct client_bench_result *result)
 {
     double elapsed = result->elapsed_s > 0 ? result->elapsed_s : NAN;
     if (arguments->rate > 0)
@@ -182,7 +182,7 @@ static void print_text(const struct convoy_bench_arguments *arguments,
         print_percentiles("503 came after", result->refusals_ms, result->refused);
     if (result->sent)
         print_percentiles("sent late by", result->lags_ms, result->sent);
-    for (int status = 1; status < CONVOY_BENCH_STATUSES; status++) {
+    for (int status = 1; status < CLIENT_BENCH_STATUSES; status++) {
         if (status != 200 && result->statuses[status])
             printf("  status %d  %zu requests\n", status, result->statuses[status]);
     }
@@ -197,16 +197,16 @@ static void add_percentiles(cJSON *document, const char *name, const double *sor
 {
     char key[32];
     cJSON *latency = cJSON_AddObjectToObject(document, name);
-    cJSON_AddNumberToObject(latency, "mean", convoy_mean(sorted, count));
+    cJSON_AddNumberToObject(latency, "mean", client_mean(sorted, count));
     for (size_t i = 0; i < PERCENTS; i++) {
         snprintf(key, sizeof key, "p%g", percents[i]);
-        cJSON_AddNumberToObject(latency, key, convoy_percentile(sorted, count, percents[i]));
+        cJSON_AddNumberToObject(latency, key, client_percentile(sorted, count, percents[i]));
     }
-    cJSON_AddNumberToObject(latency, "max", convoy_percentile(sorted, count, 100));
+    cJSON_AddNumberToObject(latency, "max", client_percentile(sorted, count, 100));
 }
 
-static void print_json(const struct convoy_bench_arguments *arguments,
-                       const struct convoy_bench_result *result)
+static void print_json(const struct client_bench_arguments *arguments,
+                       const struct client_bench_result *result)
 {
     cJSON *document = cJSON_CreateObject();
     double elapsed = result->elapsed_s > 0 ? result->elapsed_s : NAN;
@@ -226,7 +226,7 @@ static void print_json(const struct convoy_bench_arguments *arguments,
     if (result->sent)
         add_percentiles(document, "send_lag_ms", result->lags_ms, result->sent);
     cJSON *statuses = cJSON_AddObjectToObject(document, "statuses");
-    for (int status = 1; status < CONVOY_BENCH_STATUSES; status++) {
+    for (int status = 1; status < CLIENT_BENCH_STATUSES; status++) {
         if (result->statuses[status]) {
             snprintf(name, sizeof name, "%d", status);
             cJSON_AddNumberToObject(statuses, name, (double)result->statuses[status]);
@@ -241,29 +241,29 @@ static void print_json(const struct convoy_bench_arguments *arguments,
     cJSON_Delete(document);
 }
 
-static int exit_status_of(const struct convoy_bench_result *result)
+static int exit_status_of(const struct client_bench_result *result)
 {
     size_t all = result->unsent;
-    for (int status = 0; status < CONVOY_BENCH_STATUSES; status++)
+    for (int status = 0; status < CLIENT_BENCH_STATUSES; status++)
         all += result->statuses[status];
     if (result->answered == 0)
-        return CONVOY_EXIT_SERVER;
-    return result->answered == all ? CONVOY_EXIT_OK : CONVOY_EXIT_IMAGE;
+        return CLIENT_EXIT_SERVER;
+    return result->answered == all ? CLIENT_EXIT_OK : CLIENT_EXIT_IMAGE;
 }
 
-int convoy_bench_command(int argc, char **argv)
+int client_bench_command(int argc, char **argv)
 {
-    struct convoy_bench_arguments arguments;
-    struct convoy_bench_result result = {0};
+    struct client_bench_arguments arguments;
+    struct client_bench_result result = {0};
     struct convoy_failure failure;
     struct convoy_image *images = NULL;
-    struct convoy_request *requests = NULL;
+    struct client_request *requests = NULL;
     size_t image_count = 0, request_count = 0;
     int exit_status;
-    int status = convoy_bench_arguments(argc, argv, &arguments, &failure);
+    int status = client_bench_arguments(argc, argv, &arguments, &failure);
     if (status == 0 && arguments.help) {
         fputs(help, stdout);
-        return CONVOY_EXIT_OK;
+        return CLIENT_EXIT_OK;
     }
     if (status == 0)
         status = load_images(&arguments, &images, &image_count, &failure);
@@ -271,10 +271,10 @@ int convoy_bench_command(int argc, char **argv)
         status = build_requests(&arguments, images, image_count, &requests, &request_count, &failure);
     if (status == 0)
         status =
-            convoy_bench_run(arguments.common.url, requests, request_count, arguments.connections,
+            client_bench_run(arguments.common.url, requests, request_count, arguments.connections,
                              arguments.rate, arguments.seconds, (size_t)arguments.batch, &result, &failure);
     if (status) {
-        exit_status = convoy_report("bench", status, &failure);
+        exit_status = client_report("bench", status, &failure);
     } else {
         if (arguments.common.json)
             print_json(&arguments, &result);
@@ -283,11 +283,11 @@ int convoy_bench_command(int argc, char **argv)
         exit_status = exit_status_of(&result);
     }
     for (size_t i = 0; i < request_count; i++)
-        convoy_request_clear(&requests[i]);
+        client_request_clear(&requests[i]);
     for (size_t i = 0; i < image_count; i++)
         free((void *)images[i].bytes);
     free(requests);
     free(images);
-    convoy_bench_clear(&result);
+    client_bench_clear(&result);
     return exit_status;
 }

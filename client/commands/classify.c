@@ -36,28 +36,28 @@ static const char help[] =
 
 static int take(int letter, const char *value, void *context, struct convoy_failure *failure)
 {
-    struct convoy_classify_arguments *arguments = context;
+    struct client_classify_arguments *arguments = context;
     if (letter == 't')
-        return convoy_read_whole("top", value, 1, 1000, &arguments->top, failure);
+        return client_read_whole("top", value, 1, 1000, &arguments->top, failure);
     arguments->profile = true;
     return 0;
 }
 
-int convoy_classify_arguments(int argc, char **argv, struct convoy_classify_arguments *arguments,
+int client_classify_arguments(int argc, char **argv, struct client_classify_arguments *arguments,
                               struct convoy_failure *failure)
 {
-    static const struct option options[] = {CONVOY_COMMON_OPTIONS,
-                                            CONVOY_MODEL_OPTIONS,
+    static const struct option options[] = {CLIENT_COMMON_OPTIONS,
+                                            CLIENT_MODEL_OPTIONS,
                                             {"top", required_argument, NULL, 't'},
                                             {"profile", no_argument, NULL, 'p'},
                                             {0}};
     memset(arguments, 0, sizeof *arguments);
-    int first = convoy_arguments(argc, argv, options, &arguments->common, take, arguments, failure);
+    int first = client_arguments(argc, argv, options, &arguments->common, take, arguments, failure);
     arguments->help = first == 0;
     if (first <= 0)
         return first;
     if (first == argc)
-        return convoy_fail_with(failure, -EINVAL, "name a file to classify, or - for standard input");
+        return client_fail_with(failure, -EINVAL, "name a file to classify, or - for standard input");
     arguments->files = argv + first;
     arguments->file_count = (size_t)(argc - first);
     return 0;
@@ -87,15 +87,15 @@ static int width_of(const struct convoy_result *result)
     return width > 40 ? 40 : (int)width;
 }
 
-static void print_file(const struct convoy_terminal *terminal, const struct file *file)
+static void print_file(const struct client_terminal *terminal, const struct file *file)
 {
     const char *error = error_of(file);
-    fputs(convoy_colour(terminal, CONVOY_BOLD), stdout);
-    convoy_print_safely(stdout, file->path);
-    fputs(convoy_colour(terminal, CONVOY_PLAIN), stdout);
+    fputs(client_colour(terminal, CLIENT_BOLD), stdout);
+    client_print_safely(stdout, file->path);
+    fputs(client_colour(terminal, CLIENT_PLAIN), stdout);
     if (error) {
-        printf(": %sfailed%s: ", convoy_colour(terminal, CONVOY_RED), convoy_colour(terminal, CONVOY_PLAIN));
-        convoy_print_safely(stdout, error);
+        printf(": %sfailed%s: ", client_colour(terminal, CLIENT_RED), client_colour(terminal, CLIENT_PLAIN));
+        client_print_safely(stdout, error);
         putchar('\n');
         return;
     }
@@ -104,40 +104,40 @@ static void print_file(const struct convoy_terminal *terminal, const struct file
     for (size_t i = 0; i < file->result->prediction_count; i++) {
         const struct convoy_prediction *each = &file->result->predictions[i];
         fputs("  ", stdout);
-        convoy_print_safely(stdout, each->label);
+        client_print_safely(stdout, each->label);
         printf("%*s  %7.3f %%", (int)strlen(each->label) < width ? width - (int)strlen(each->label) : 0, "",
                each->probability * 100);
-        convoy_print_bar(stdout, terminal, each->probability, BAR_CELLS);
+        client_print_bar(stdout, terminal, each->probability, BAR_CELLS);
         putchar('\n');
     }
 }
 
 static void print_text(const struct file *files, size_t count, const struct convoy_answer *answer)
 {
-    struct convoy_terminal terminal = convoy_terminal_open(stdout);
+    struct client_terminal terminal = client_terminal_open(stdout);
     for (size_t i = 0; i < count; i++)
         print_file(&terminal, &files[i]);
     if (!answer)
         return;
     if (answer->layer_count) {
         putchar('\n');
-        convoy_layer_table_print(&terminal, answer->layers, answer->layer_count);
+        client_layer_table_print(&terminal, answer->layers, answer->layer_count);
     }
     const struct convoy_timing *timing = &answer->timing;
-    fputs(convoy_colour(&terminal, CONVOY_DIM), stdout);
-    convoy_print_safely(stdout, answer->model);
+    fputs(client_colour(&terminal, CLIENT_DIM), stdout);
+    client_print_safely(stdout, answer->model);
     fputs(" version ", stdout);
-    convoy_print_safely(stdout, answer->version);
+    client_print_safely(stdout, answer->version);
     if (*answer->device) {
         fputs(" on ", stdout);
-        convoy_print_safely(stdout, answer->device);
+        client_print_safely(stdout, answer->device);
         printf(", batch %ld\n", answer->batch_size);
     } else {
         puts(answer->cached > 0 ? " from the response cache" : " on no device");
     }
     printf("in us: decode %.0f, queue %.0f, input %.0f, compute %.0f, output %.0f, total %.0f%s\n",
            timing->decode_us, timing->queue_us, timing->input_us, timing->compute_us, timing->output_us,
-           timing->total_us, convoy_colour(&terminal, CONVOY_PLAIN));
+           timing->total_us, client_colour(&terminal, CLIENT_PLAIN));
 }
 
 static void add_result(cJSON *entry, const struct file *file)
@@ -210,7 +210,7 @@ static size_t read_files(struct file *files, size_t count, struct convoy_image *
 {
     size_t loaded = 0;
     for (size_t i = 0; i < count; i++) {
-        if (convoy_file_read(files[i].path, &files[i].bytes, &files[i].size, &files[i].failure))
+        if (client_file_read(files[i].path, &files[i].bytes, &files[i].size, &files[i].failure))
             continue;
         files[i].failure.message[0] = '\0';
         images[loaded++] = (struct convoy_image){files[i].bytes, files[i].size};
@@ -234,7 +234,7 @@ static void spread(struct file *files, size_t count, const struct convoy_answer 
     }
 }
 
-static int classify(const struct convoy_classify_arguments *arguments, struct file *files,
+static int classify(const struct client_classify_arguments *arguments, struct file *files,
                     struct convoy_image *images)
 {
     struct convoy_options options = {.model = arguments->common.model,
@@ -245,7 +245,7 @@ static int classify(const struct convoy_classify_arguments *arguments, struct fi
     struct convoy_answer *answer = NULL;
     struct convoy_failure failure;
     size_t count = arguments->file_count;
-    int exit_status = CONVOY_EXIT_OK;
+    int exit_status = CLIENT_EXIT_OK;
     int status = convoy_client_open(arguments->common.url, &client, &failure);
     size_t loaded = status ? 0 : read_files(files, count, images);
     if (loaded)
@@ -258,7 +258,7 @@ static int classify(const struct convoy_classify_arguments *arguments, struct fi
         status = 0;
     }
     if (status) {
-        exit_status = convoy_report("classify", status, &failure);
+        exit_status = client_report("classify", status, &failure);
         goto out;
     }
     if (answer)
@@ -269,7 +269,7 @@ static int classify(const struct convoy_classify_arguments *arguments, struct fi
         print_text(files, count, answer);
     for (size_t i = 0; i < count; i++) {
         if (error_of(&files[i]))
-            exit_status = CONVOY_EXIT_IMAGE;
+            exit_status = CLIENT_EXIT_IMAGE;
     }
 out:
     convoy_answer_free(answer);
@@ -277,24 +277,24 @@ out:
     return exit_status;
 }
 
-int convoy_classify_command(int argc, char **argv)
+int client_classify_command(int argc, char **argv)
 {
-    struct convoy_classify_arguments arguments;
+    struct client_classify_arguments arguments;
     struct convoy_failure failure;
-    int status = convoy_classify_arguments(argc, argv, &arguments, &failure);
+    int status = client_classify_arguments(argc, argv, &arguments, &failure);
     if (status)
-        return convoy_report("classify", status, &failure);
+        return client_report("classify", status, &failure);
     if (arguments.help) {
         fputs(help, stdout);
-        return CONVOY_EXIT_OK;
+        return CLIENT_EXIT_OK;
     }
     struct file *files = calloc(arguments.file_count, sizeof *files);
     struct convoy_image *images = calloc(arguments.file_count, sizeof *images);
     if (!files || !images) {
         free(files);
         free(images);
-        convoy_fail_with(&failure, -ENOMEM, "memory is out");
-        return convoy_report("classify", -ENOMEM, &failure);
+        client_fail_with(&failure, -ENOMEM, "memory is out");
+        return client_report("classify", -ENOMEM, &failure);
     }
     for (size_t i = 0; i < arguments.file_count; i++)
         files[i].path = arguments.files[i];

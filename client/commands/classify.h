@@ -4,8 +4,8 @@
 
 #include "client/commands/command.h"
 
-struct convoy_classify_arguments {
-    struct convoy_common common;
+struct client_classify_arguments {
+    struct client_common common;
     long top;
     bool profile;
     char *const *files; /* into argv */
@@ -14,10 +14,10 @@ struct convoy_classify_arguments {
 };
 
 /* argv[0] is the command's name. 0 or -EINVAL with a sentence. */
-int convoy_classify_arguments(int argc, char **argv, struct convoy_classify_arguments *arguments,
+int client_classify_arguments(int argc, char **argv, struct client_classify_arguments *arguments,
                               struct convoy_failure *failure);
 
 /* The command: argv[0] is its name. Returns the exit status. */
-int convoy_classify_command(int argc, char **argv);
+int client_classify_command(int argc, char **argv);
 
 #endif

@@ -11,8 +11,8 @@
 
 #define DEFAULT_URL "http://127.0.0.1:8080"
 
-int convoy_arguments(int argc, char **argv, const struct option *options, struct convoy_common *common,
-                     convoy_take_option *take, void *context, struct convoy_failure *failure)
+int client_arguments(int argc, char **argv, const struct option *options, struct client_common *common,
+                     client_take_option *take, void *context, struct convoy_failure *failure)
 {
     const char *environment = getenv("CONVOY_URL");
     int letter;
@@ -39,11 +39,11 @@ int convoy_arguments(int argc, char **argv, const struct option *options, struct
         case 'h':
             return 0;
         case ':':
-            return convoy_fail_with(failure, -EINVAL, "the option '%s' needs a value", argv[optind - 1]);
+            return client_fail_with(failure, -EINVAL, "the option '%s' needs a value", argv[optind - 1]);
         case '?':
             if (optopt > 0 && optopt < 128 && argv[optind - 1][1] != '-')
-                return convoy_fail_with(failure, -EINVAL, "there is no option '-%c'", optopt);
-            return convoy_fail_with(failure, -EINVAL, "there is no option '%s'", argv[optind - 1]);
+                return client_fail_with(failure, -EINVAL, "there is no option '-%c'", optopt);
+            return client_fail_with(failure, -EINVAL, "there is no option '%s'", argv[optind - 1]);
         default:
             status = take(letter, optarg, context, failure);
             break;
@@ -54,63 +54,63 @@ int convoy_arguments(int argc, char **argv, const struct option *options, struct
     return optind;
 }
 
-int convoy_read_whole(const char *name, const char *text, long least, long most, long *value,
+int client_read_whole(const char *name, const char *text, long least, long most, long *value,
                       struct convoy_failure *failure)
 {
     char *end;
     errno = 0;
     long number = strtol(text, &end, 10);
     if (errno || end == text || *end || number < least || number > most)
-        return convoy_fail_with(failure, -EINVAL, "--%s is '%s', it must be a whole number from %ld to %ld",
+        return client_fail_with(failure, -EINVAL, "--%s is '%s', it must be a whole number from %ld to %ld",
                                 name, text, least, most);
     *value = number;
     return 0;
 }
 
-int convoy_read_decimal(const char *name, const char *text, double least, double most, double *value,
+int client_read_decimal(const char *name, const char *text, double least, double most, double *value,
                         struct convoy_failure *failure)
 {
     char *end;
     double number = strtod(text, &end);
     if (end == text || *end || !(number >= least && number <= most))
-        return convoy_fail_with(failure, -EINVAL, "--%s is '%s', it must be a number from %g to %g", name,
+        return client_fail_with(failure, -EINVAL, "--%s is '%s', it must be a number from %g to %g", name,
                                 text, least, most);
     *value = number;
     return 0;
 }
 
 /* What would change the path's meaning: curl takes out "." and "..", as every client does. */
-int convoy_check_model_name(const char *name, struct convoy_failure *failure)
+int client_check_model_name(const char *name, struct convoy_failure *failure)
 {
     if (!*name)
-        return convoy_fail_with(failure, -EINVAL, "the model's name is empty");
+        return client_fail_with(failure, -EINVAL, "the model's name is empty");
     if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
-        return convoy_fail_with(failure, -EINVAL, "a model cannot be called '%s'", name);
+        return client_fail_with(failure, -EINVAL, "a model cannot be called '%s'", name);
     return 0;
 }
 
-int convoy_report(const char *command, int code, const struct convoy_failure *failure)
+int client_report(const char *command, int code, const struct convoy_failure *failure)
 {
     fprintf(stderr, "convoy %s: ", command);
-    convoy_print_safely(stderr, failure->message);
+    client_print_safely(stderr, failure->message);
     if (failure->request_id[0]) {
         fprintf(stderr, " (status %d, request ", failure->status);
-        convoy_print_safely(stderr, failure->request_id);
+        client_print_safely(stderr, failure->request_id);
         fputc(')', stderr);
     }
     fputc('\n', stderr);
     switch (code) {
     case -EINVAL:
         fprintf(stderr, "`convoy %s --help` explains.\n", command);
-        return CONVOY_EXIT_USAGE;
+        return CLIENT_EXIT_USAGE;
     case -ECONNREFUSED:
         fputs("Start one with ./run.sh or convoyd, or name another with --url or CONVOY_URL.\n", stderr);
-        return CONVOY_EXIT_NO_SERVER;
+        return CLIENT_EXIT_NO_SERVER;
     case -EREMOTEIO:
     case -EPROTO:
     case -ETIMEDOUT:
-        return CONVOY_EXIT_SERVER;
+        return CLIENT_EXIT_SERVER;
     default:
-        return CONVOY_EXIT_IMAGE;
+        return CLIENT_EXIT_IMAGE;
     }
 }

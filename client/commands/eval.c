@@ -14,11 +14,11 @@
 #define PATIENCE_S 60
 
 struct eval {
-    const struct convoy_eval_arguments *arguments;
-    struct convoy_terminal terminal;
+    const struct client_eval_arguments *arguments;
+    struct client_terminal terminal;
     pthread_mutex_t lock; /* over what follows */
-    struct convoy_data_set *set;
-    struct convoy_eval_result *result;
+    struct client_data_set *set;
+    struct client_eval_result *result;
     struct convoy_image *sample; /* whose layers will be timed: arguments->profiled at most */
     size_t sampled;
     size_t done;
@@ -27,11 +27,11 @@ struct eval {
 };
 
 /* One connection's images on their way. */
-struct worker {
+struct eval_worker {
     pthread_t thread;
     struct eval *eval;
     struct convoy_client *client;
-    struct convoy_labelled *labelled; /* arguments->batch of them */
+    struct client_labelled *labelled; /* arguments->batch of them */
     struct convoy_image *images;
 };
 
@@ -55,39 +55,39 @@ static int classify_patiently(struct convoy_client *client, const struct convoy_
     }
 }
 
-static int classify(struct worker *worker, size_t count, int top, struct convoy_answer **answer,
+static int classify(struct eval_worker *worker, size_t count, int top, struct convoy_answer **answer,
                     size_t *waits, struct convoy_failure *failure)
 {
-    const struct convoy_common *common = &worker->eval->arguments->common;
+    const struct client_common *common = &worker->eval->arguments->common;
     struct convoy_options options = {.model = common->model, .version = common->version, .top = top};
     return classify_patiently(worker->client, worker->images, count, &options, answer, waits, failure);
 }
 
-static void count_failed(struct convoy_eval_result *result, const char *name, const char *error)
+static void count_failed(struct client_eval_result *result, const char *name, const char *error)
 {
     result->failed++;
     snprintf(result->failed_sample, sizeof result->failed_sample, "%s: %s", name, error);
 }
 
 /* Counts one image, and takes its bytes if they belong to the sample; the lock is held. */
-static int count_image(struct eval *eval, struct convoy_labelled *labelled,
+static int count_image(struct eval *eval, struct client_labelled *labelled,
                        const struct convoy_result *answer, struct convoy_failure *failure)
 {
-    struct convoy_eval_result *result = eval->result;
+    struct client_eval_result *result = eval->result;
     if (answer->error) {
         count_failed(result, labelled->name, answer->error);
         return 0;
     }
-    long truth = convoy_score_class(&result->score, labelled->class);
+    long truth = client_score_class(&result->score, labelled->class);
     if (truth < 0)
-        return convoy_fail_with(
+        return client_fail_with(
             failure, -EINVAL,
             "'%s' has the class '%s', but the model '%s' has no such label: folders must be "
             "named like its labels or their index, 0 ('%s') to %zu ('%s')",
             labelled->name, labelled->class, result->model, result->score.labels[0],
             result->score.classes - 1, result->score.labels[result->score.classes - 1]);
-    if (!convoy_score_count(&result->score, truth, answer->predictions[0].index))
-        return convoy_fail_with(failure, -EPROTO, "the server's class %ld of '%s' is none of the model's",
+    if (!client_score_count(&result->score, truth, answer->predictions[0].index))
+        return client_fail_with(failure, -EPROTO, "the server's class %ld of '%s' is none of the model's",
                                 answer->predictions[0].index, labelled->name);
     if (eval->sampled < (size_t)eval->arguments->profiled) {
         eval->sample[eval->sampled++] = (struct convoy_image){labelled->bytes, labelled->size};
@@ -96,7 +96,7 @@ static int count_image(struct eval *eval, struct convoy_labelled *labelled,
     return 0;
 }
 
-static void add_timing(struct convoy_eval_result *result, const struct convoy_timing *timing)
+static void add_timing(struct client_eval_result *result, const struct convoy_timing *timing)
 {
     result->requests++;
     result->timing.decode_us += timing->decode_us;
@@ -108,11 +108,11 @@ static void add_timing(struct convoy_eval_result *result, const struct convoy_ti
 }
 
 /* Takes up to most images from the set; the lock is held. Gives their number, or a negative errno. */
-static int take_images(struct worker *worker, long most, struct convoy_failure *failure)
+static int take_images(struct eval_worker *worker, long most, struct convoy_failure *failure)
 {
     int taken = 0;
     while (taken < most) {
-        int status = convoy_data_set_next(worker->eval->set, &worker->labelled[taken], failure);
+        int status = client_data_set_next(worker->eval->set, &worker->labelled[taken], failure);
         if (status <= 0)
             return status ? status : taken;
         worker->images[taken].bytes = worker->labelled[taken].bytes;
@@ -122,7 +122,7 @@ static int take_images(struct worker *worker, long most, struct convoy_failure *
     return taken;
 }
 
-static void drop_images(struct worker *worker)
+static void drop_images(struct eval_worker *worker)
 {
     for (long i = 0; i < worker->eval->arguments->batch; i++) {
         free(worker->labelled[i].bytes);
@@ -139,17 +139,17 @@ static bool is_the_images_fault(int status, size_t count, const struct convoy_fa
 }
 
 /* Classifies single images with every class until one is answered: that says what the classes are. */
-static int learn_classes(struct worker *worker)
+static int learn_classes(struct eval_worker *worker)
 {
     struct eval *eval = worker->eval;
-    struct convoy_eval_result *result = eval->result;
+    struct client_eval_result *result = eval->result;
     struct convoy_failure *failure = &eval->failure;
     for (;;) {
         struct convoy_answer *answer = NULL;
         int taken = take_images(worker, 1, failure);
         if (taken <= 0)
             return taken ? taken
-                         : convoy_fail_with(failure, -ENOENT, "'%s' has no image that can be classified%s%s",
+                         : client_fail_with(failure, -ENOENT, "'%s' has no image that can be classified%s%s",
                                             eval->arguments->path, result->failed ? ", for example " : "",
                                             result->failed_sample);
         int status = classify(worker, 1, 1000, &answer, &result->waits, failure);
@@ -163,7 +163,7 @@ static int learn_classes(struct worker *worker)
             snprintf(result->model, sizeof result->model, "%s", answer->model);
             snprintf(result->version, sizeof result->version, "%s", answer->version);
             snprintf(result->device, sizeof result->device, "%s", answer->device);
-            status = convoy_score_open(&result->score, &answer->results[0], failure);
+            status = client_score_open(&result->score, &answer->results[0], failure);
         }
         if (status == 0) {
             add_timing(result, &answer->timing);
@@ -176,10 +176,10 @@ static int learn_classes(struct worker *worker)
 }
 
 /* Takes over what became of a worker's images; the lock is held. */
-static int count_answer(struct worker *worker, size_t count, int status, const struct convoy_answer *answer,
-                        struct convoy_failure *failure)
+static int count_answer(struct eval_worker *worker, size_t count, int status,
+                        const struct convoy_answer *answer, struct convoy_failure *failure)
 {
-    struct convoy_eval_result *result = worker->eval->result;
+    struct client_eval_result *result = worker->eval->result;
     if (is_the_images_fault(status, count, failure)) {
         count_failed(result, worker->labelled[0].name, failure->message);
         return 0;
@@ -194,7 +194,7 @@ static int count_answer(struct worker *worker, size_t count, int status, const s
 
 static void *run_worker(void *context)
 {
-    struct worker *worker = context;
+    struct eval_worker *worker = context;
     struct eval *eval = worker->eval;
     pthread_mutex_lock(&eval->lock);
     while (eval->status == 0) {
@@ -216,8 +216,8 @@ static void *run_worker(void *context)
             eval->status = status;
             eval->failure = failure;
         }
-        convoy_print_progress(stderr, &eval->terminal, eval->arguments->path, eval->done,
-                              convoy_data_set_total(eval->set));
+        client_print_progress(stderr, &eval->terminal, eval->arguments->path, eval->done,
+                              client_data_set_total(eval->set));
         drop_images(worker);
         convoy_answer_free(answer);
     }
@@ -225,18 +225,18 @@ static void *run_worker(void *context)
     return NULL;
 }
 
-static int open_worker(struct worker *worker, struct eval *eval)
+static int open_worker(struct eval_worker *worker, struct eval *eval)
 {
     size_t batch = (size_t)eval->arguments->batch;
     worker->eval = eval;
     worker->labelled = calloc(batch, sizeof *worker->labelled);
     worker->images = calloc(batch, sizeof *worker->images);
     if (!worker->labelled || !worker->images)
-        return convoy_fail_with(&eval->failure, -ENOMEM, "memory is out");
+        return client_fail_with(&eval->failure, -ENOMEM, "memory is out");
     return convoy_client_open(eval->arguments->common.url, &worker->client, &eval->failure);
 }
 
-static void close_worker(struct worker *worker)
+static void close_worker(struct eval_worker *worker)
 {
     convoy_client_close(worker->client);
     if (worker->labelled)
@@ -246,7 +246,7 @@ static void close_worker(struct worker *worker)
 }
 
 /* Runs the workers; a failure is in eval->status. */
-static void run_workers(struct eval *eval, struct worker *workers)
+static void run_workers(struct eval *eval, struct eval_worker *workers)
 {
     long started = 0;
     for (; started < eval->arguments->connections; started++) {
@@ -255,7 +255,7 @@ static void run_workers(struct eval *eval, struct worker *workers)
             continue;
         pthread_mutex_lock(&eval->lock);
         eval->status =
-            convoy_fail_with(&eval->failure, status, "a thread cannot be made: %s", strerror(-status));
+            client_fail_with(&eval->failure, status, "a thread cannot be made: %s", strerror(-status));
         pthread_mutex_unlock(&eval->lock);
         break;
     }
@@ -265,12 +265,12 @@ static void run_workers(struct eval *eval, struct worker *workers)
 
 /* Times the layers for these images, one at a time, into result->layers. Accuracy does not depend on it: what
  * goes wrong is said in result->layers_problem. */
-static void time_layers(const struct convoy_eval_arguments *arguments, struct convoy_client *client,
-                        const struct convoy_image *images, size_t count, struct convoy_eval_result *result)
+static void time_layers(const struct client_eval_arguments *arguments, struct convoy_client *client,
+                        const struct convoy_image *images, size_t count, struct client_eval_result *result)
 {
     const struct convoy_options options = {
         .model = arguments->common.model, .version = arguments->common.version, .top = 1, .profile = true};
-    struct convoy_terminal terminal = convoy_terminal_open(stderr);
+    struct client_terminal terminal = client_terminal_open(stderr);
     size_t waits = 0; /* not the accuracy pass's */
     for (size_t i = 0; i < count && !result->layers_problem[0]; i++) {
         struct convoy_answer *answer = NULL;
@@ -280,41 +280,41 @@ static void time_layers(const struct convoy_eval_arguments *arguments, struct co
             snprintf(result->layers_problem, sizeof result->layers_problem,
                      "the server does not time layers");
         else if (status == 0)
-            status = convoy_layer_means_add(&result->layers, answer->layers, answer->layer_count, &failure);
+            status = client_layer_means_add(&result->layers, answer->layers, answer->layer_count, &failure);
         if (status)
             snprintf(result->layers_problem, sizeof result->layers_problem, "%s", failure.message);
         convoy_answer_free(answer);
-        convoy_print_progress(stderr, &terminal, "layers", i + 1, count);
+        client_print_progress(stderr, &terminal, "layers", i + 1, count);
     }
-    convoy_end_progress(stderr, &terminal);
+    client_end_progress(stderr, &terminal);
 }
 
-int convoy_eval_run(const struct convoy_eval_arguments *arguments, struct convoy_data_set *set,
-                    struct convoy_eval_result *result, struct convoy_failure *failure)
+int client_eval_run(const struct client_eval_arguments *arguments, struct client_data_set *set,
+                    struct client_eval_result *result, struct convoy_failure *failure)
 {
     struct eval eval = {.arguments = arguments, .set = set, .result = result};
     long opened = 0, connections = arguments->connections;
     memset(result, 0, sizeof *result);
     if (connections < 1 || arguments->batch < 1 || arguments->profiled < 0)
-        return convoy_fail_with(failure, -EINVAL, "connections and batch must be at least 1");
-    struct worker *workers = calloc((size_t)connections, sizeof *workers);
+        return client_fail_with(failure, -EINVAL, "connections and batch must be at least 1");
+    struct eval_worker *workers = calloc((size_t)connections, sizeof *workers);
     eval.sample = calloc((size_t)arguments->profiled + 1, sizeof *eval.sample);
     if (!workers || !eval.sample) {
         free(workers);
         free(eval.sample);
-        return convoy_fail_with(failure, -ENOMEM, "memory is out");
+        return client_fail_with(failure, -ENOMEM, "memory is out");
     }
-    eval.terminal = convoy_terminal_open(stderr);
+    eval.terminal = client_terminal_open(stderr);
     pthread_mutex_init(&eval.lock, NULL);
-    double start = convoy_clock_now();
+    double start = client_clock_now();
     for (; eval.status == 0 && opened < connections; opened++)
         eval.status = open_worker(&workers[opened], &eval);
     if (eval.status == 0)
         eval.status = learn_classes(&workers[0]);
     if (eval.status == 0)
         run_workers(&eval, workers);
-    convoy_end_progress(stderr, &eval.terminal);
-    result->elapsed_s = convoy_clock_now() - start;
+    client_end_progress(stderr, &eval.terminal);
+    result->elapsed_s = client_clock_now() - start;
     if (eval.status == 0)
         time_layers(arguments, workers[0].client, eval.sample, eval.sampled, result);
     for (size_t i = 0; i < eval.sampled; i++)
@@ -329,8 +329,8 @@ int convoy_eval_run(const struct convoy_eval_arguments *arguments, struct convoy
     return eval.status;
 }
 
-void convoy_eval_clear(struct convoy_eval_result *result)
+void client_eval_clear(struct client_eval_result *result)
 {
-    convoy_score_clear(&result->score);
-    convoy_layer_means_clear(&result->layers);
+    client_score_clear(&result->score);
+    client_layer_means_clear(&result->layers);
 }

@@ -7,8 +7,8 @@
 #include "client/stats/layers.h"
 #include "client/stats/score.h"
 
-struct convoy_eval_arguments {
-    struct convoy_common common;
+struct client_eval_arguments {
+    struct client_common common;
     const char *path;
     const char *labels; /* NULL: by the images' name */
     long connections;
@@ -19,11 +19,11 @@ struct convoy_eval_arguments {
 };
 
 /* argv[0] is the command's name. 0 or -EINVAL with a sentence. */
-int convoy_eval_arguments(int argc, char **argv, struct convoy_eval_arguments *arguments,
+int client_eval_arguments(int argc, char **argv, struct client_eval_arguments *arguments,
                           struct convoy_failure *failure);
 
-struct convoy_eval_result {
-    struct convoy_score score;
+struct client_eval_result {
+    struct client_score score;
     char model[128], version[64], device[64];
     size_t failed;            /* images that the server could not classify: in no accuracy */
     char failed_sample[1024]; /* what was wrong with one of them */
@@ -31,26 +31,26 @@ struct convoy_eval_result {
     size_t waits;                /* how often a request was refused with 503 and sent again */
     struct convoy_timing timing; /* sums over the requests */
     double elapsed_s;            /* without the timing of layers */
-    struct convoy_layer_means layers;
+    struct client_layer_means layers;
     char layers_problem[512]; /* why layers has fewer images than were asked for, or none: "" otherwise */
 };
 
 /* Classifies the whole set over several connections. A request that is refused with 503 is sent again after
  * its Retry-After, at most a minute long; any other failure of a request ends the run. Then the layers are
  * timed for the first images that could be classified, so that the pass before is not held up. Draws its
- * progress on standard error when that is a terminal. Give result to convoy_eval_clear also after an error. 0
+ * progress on standard error when that is a terminal. Give result to client_eval_clear also after an error. 0
  * or a negative errno with a sentence; -EINVAL when a class of the set is none of the model's. */
-int convoy_eval_run(const struct convoy_eval_arguments *arguments, struct convoy_data_set *set,
-                    struct convoy_eval_result *result, struct convoy_failure *failure);
+int client_eval_run(const struct client_eval_arguments *arguments, struct client_data_set *set,
+                    struct client_eval_result *result, struct convoy_failure *failure);
 
-void convoy_eval_clear(struct convoy_eval_result *result);
+void client_eval_clear(struct client_eval_result *result);
 
 /* The reports, to standard output. */
-void convoy_eval_print_text(const struct convoy_eval_result *result);
-void convoy_eval_print_json(const struct convoy_eval_result *result);
-void convoy_eval_print_csv(const struct convoy_eval_result *result);
+void client_eval_print_text(const struct client_eval_result *result);
+void client_eval_print_json(const struct client_eval_result *result);
+void client_eval_print_csv(const struct client_eval_result *result);
 
 /* The command: argv[0] is its name. Returns the exit status. */
-int convoy_eval_command(int argc, char **argv);
+int client_eval_command(int argc, char **argv);
 
 #endif

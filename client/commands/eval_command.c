@@ -36,14 +36,14 @@ static const char help[] =
 
 static int take(int letter, const char *value, void *context, struct convoy_failure *failure)
 {
-    struct convoy_eval_arguments *arguments = context;
+    struct client_eval_arguments *arguments = context;
     switch (letter) {
     case 'c':
-        return convoy_read_whole("connections", value, 1, 1000, &arguments->connections, failure);
+        return client_read_whole("connections", value, 1, 1000, &arguments->connections, failure);
     case 'b':
-        return convoy_read_whole("batch", value, 1, 1024, &arguments->batch, failure);
+        return client_read_whole("batch", value, 1, 1024, &arguments->batch, failure);
     case 'p':
-        return convoy_read_whole("profile-images", value, 0, 100000, &arguments->profiled, failure);
+        return client_read_whole("profile-images", value, 0, 100000, &arguments->profiled, failure);
     case 'l':
         arguments->labels = value;
         return 0;
@@ -53,55 +53,55 @@ static int take(int letter, const char *value, void *context, struct convoy_fail
     }
 }
 
-int convoy_eval_arguments(int argc, char **argv, struct convoy_eval_arguments *arguments,
+int client_eval_arguments(int argc, char **argv, struct client_eval_arguments *arguments,
                           struct convoy_failure *failure)
 {
-    static const struct option options[] = {CONVOY_COMMON_OPTIONS,
-                                            CONVOY_MODEL_OPTIONS,
+    static const struct option options[] = {CLIENT_COMMON_OPTIONS,
+                                            CLIENT_MODEL_OPTIONS,
                                             {"connections", required_argument, NULL, 'c'},
                                             {"batch", required_argument, NULL, 'b'},
                                             {"profile-images", required_argument, NULL, 'p'},
                                             {"labels", required_argument, NULL, 'l'},
                                             {"csv", no_argument, NULL, 's'},
                                             {0}};
-    *arguments = (struct convoy_eval_arguments){.connections = 4, .batch = 16, .profiled = 20};
-    int first = convoy_arguments(argc, argv, options, &arguments->common, take, arguments, failure);
+    *arguments = (struct client_eval_arguments){.connections = 4, .batch = 16, .profiled = 20};
+    int first = client_arguments(argc, argv, options, &arguments->common, take, arguments, failure);
     arguments->help = first == 0;
     if (first <= 0)
         return first;
     if (argc - first != 1)
-        return convoy_fail_with(failure, -EINVAL, "name one folder, archive or IDX file to evaluate");
+        return client_fail_with(failure, -EINVAL, "name one folder, archive or IDX file to evaluate");
     if (arguments->csv && arguments->common.json)
-        return convoy_fail_with(failure, -EINVAL, "--json and --csv exclude each other");
+        return client_fail_with(failure, -EINVAL, "--json and --csv exclude each other");
     arguments->path = argv[first];
     return 0;
 }
 
-int convoy_eval_command(int argc, char **argv)
+int client_eval_command(int argc, char **argv)
 {
-    struct convoy_eval_arguments arguments;
-    struct convoy_eval_result result = {0};
+    struct client_eval_arguments arguments;
+    struct client_eval_result result = {0};
     struct convoy_failure failure;
-    struct convoy_data_set *set = NULL;
-    int status = convoy_eval_arguments(argc, argv, &arguments, &failure);
+    struct client_data_set *set = NULL;
+    int status = client_eval_arguments(argc, argv, &arguments, &failure);
     if (status == 0 && arguments.help) {
         fputs(help, stdout);
-        return CONVOY_EXIT_OK;
+        return CLIENT_EXIT_OK;
     }
     if (status == 0)
-        status = convoy_data_set_open(arguments.path, arguments.labels, &set, &failure);
+        status = client_data_set_open(arguments.path, arguments.labels, &set, &failure);
     if (status == 0)
-        status = convoy_eval_run(&arguments, set, &result, &failure);
-    int exit_status = result.failed ? CONVOY_EXIT_IMAGE : CONVOY_EXIT_OK;
+        status = client_eval_run(&arguments, set, &result, &failure);
+    int exit_status = result.failed ? CLIENT_EXIT_IMAGE : CLIENT_EXIT_OK;
     if (status)
-        exit_status = convoy_report("eval", status, &failure);
+        exit_status = client_report("eval", status, &failure);
     else if (arguments.common.json)
-        convoy_eval_print_json(&result);
+        client_eval_print_json(&result);
     else if (arguments.csv)
-        convoy_eval_print_csv(&result);
+        client_eval_print_csv(&result);
     else
-        convoy_eval_print_text(&result);
-    convoy_eval_clear(&result);
-    convoy_data_set_close(set);
+        client_eval_print_text(&result);
+    client_eval_clear(&result);
+    client_data_set_close(set);
     return exit_status;
 }

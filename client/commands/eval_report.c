@@ -24,7 +24,7 @@ static void print_label(const char *label, int width)
 {
     char cut[64];
     snprintf(cut, sizeof cut, "%.*s", width, label);
-    convoy_print_safely(stdout, cut);
+    client_print_safely(stdout, cut);
     printf("%*s", width - (int)strlen(cut), "");
 }
 
@@ -36,7 +36,7 @@ static int digits_of(size_t number)
     return digits;
 }
 
-static void print_matrix(const struct convoy_score *score)
+static void print_matrix(const struct client_score *score)
 {
     size_t largest = score->classes;
     for (size_t cell = 0; cell < score->classes * score->classes; cell++)
@@ -56,7 +56,7 @@ static void print_matrix(const struct convoy_score *score)
     }
 }
 
-static void print_mistakes(const struct convoy_score *score)
+static void print_mistakes(const struct client_score *score)
 {
     size_t cells = score->classes * score->classes, bound = SIZE_MAX, bound_cell = 0;
     puts("\nthe most frequent mistakes");
@@ -75,14 +75,14 @@ static void print_mistakes(const struct convoy_score *score)
         printf("%6zu  ", best);
         print_label(score->labels[best_cell / score->classes], LABEL_CELLS);
         fputs(" taken for ", stdout);
-        convoy_print_safely(stdout, score->labels[best_cell % score->classes]);
+        client_print_safely(stdout, score->labels[best_cell % score->classes]);
         putchar('\n');
         bound = best;
         bound_cell = best_cell;
     }
 }
 
-static void print_stages(const struct convoy_eval_result *result)
+static void print_stages(const struct client_eval_result *result)
 {
     double requests = (double)result->requests;
     const struct convoy_timing *sum = &result->timing;
@@ -93,45 +93,45 @@ static void print_stages(const struct convoy_eval_result *result)
         sum->compute_us / requests, sum->output_us / requests, sum->total_us / requests);
 }
 
-static void print_layer_times(const struct convoy_eval_result *result, const struct convoy_terminal *terminal)
+static void print_layer_times(const struct client_eval_result *result, const struct client_terminal *terminal)
 {
     if (result->layers.images) {
         printf("\nmean time of each layer (%zu image%s, each alone in its batch)\n", result->layers.images,
                result->layers.images == 1 ? "" : "s");
-        convoy_layer_table_print(terminal, result->layers.layers, result->layers.count);
+        client_layer_table_print(terminal, result->layers.layers, result->layers.count);
     }
     if (result->layers_problem[0]) {
         fputs("the layers were not all timed: ", stdout);
-        convoy_print_safely(stdout, result->layers_problem);
+        client_print_safely(stdout, result->layers_problem);
         putchar('\n');
     }
 }
 
-void convoy_eval_print_text(const struct convoy_eval_result *result)
+void client_eval_print_text(const struct client_eval_result *result)
 {
-    struct convoy_terminal terminal = convoy_terminal_open(stdout);
-    const struct convoy_score *score = &result->score;
+    struct client_terminal terminal = client_terminal_open(stdout);
+    const struct client_score *score = &result->score;
     size_t right, total;
-    convoy_score_sum(score, -1, &right, &total);
-    convoy_print_safely(stdout, result->model);
+    client_score_sum(score, -1, &right, &total);
+    client_print_safely(stdout, result->model);
     fputs(" version ", stdout);
-    convoy_print_safely(stdout, result->version);
+    client_print_safely(stdout, result->version);
     fputs(" on ", stdout);
-    convoy_print_safely(stdout, result->device);
+    client_print_safely(stdout, result->device);
     printf(": %zu images in %.2f s, %.0f images/s\n", total, result->elapsed_s,
            (double)total / result->elapsed_s);
-    printf("\n%saccuracy %.2f %% +- %.2f%s (%zu of %zu)\n", convoy_colour(&terminal, CONVOY_BOLD),
-           share_of(right, total) * 100, convoy_share_error(right, total) * 100,
-           convoy_colour(&terminal, CONVOY_PLAIN), right, total);
+    printf("\n%saccuracy %.2f %% +- %.2f%s (%zu of %zu)\n", client_colour(&terminal, CLIENT_BOLD),
+           share_of(right, total) * 100, client_share_error(right, total) * 100,
+           client_colour(&terminal, CLIENT_PLAIN), right, total);
     for (size_t i = 0; i < score->classes; i++) {
-        convoy_score_sum(score, (long)i, &right, &total);
+        client_score_sum(score, (long)i, &right, &total);
         if (total == 0)
             continue;
         fputs("  ", stdout);
         print_label(score->labels[i], LABEL_CELLS);
         printf(" %6.2f %% +- %5.2f  (%zu of %zu)", share_of(right, total) * 100,
-               convoy_share_error(right, total) * 100, right, total);
-        convoy_print_bar(stdout, &terminal, share_of(right, total), BAR_CELLS);
+               client_share_error(right, total) * 100, right, total);
+        client_print_bar(stdout, &terminal, share_of(right, total), BAR_CELLS);
         putchar('\n');
     }
     if (score->classes <= MATRIX_CLASSES)
@@ -144,7 +144,7 @@ void convoy_eval_print_text(const struct convoy_eval_result *result)
         printf("the server was busy %zu times; those requests were sent again\n", result->waits);
     if (result->failed) {
         printf("%zu images failed and are in no number above, for example ", result->failed);
-        convoy_print_safely(stdout, result->failed_sample);
+        client_print_safely(stdout, result->failed_sample);
         putchar('\n');
     }
 }
@@ -154,12 +154,12 @@ static cJSON *share_to_json(size_t right, size_t total)
     cJSON *object = cJSON_CreateObject();
     cJSON_AddNumberToObject(object, "images", (double)total);
     cJSON_AddNumberToObject(object, "right", (double)right);
-    cJSON_AddNumberToObject(object, "accuracy", total ? share_of(right, total) : convoy_share_error(0, 0));
-    cJSON_AddNumberToObject(object, "standard_error", convoy_share_error(right, total));
+    cJSON_AddNumberToObject(object, "accuracy", total ? share_of(right, total) : client_share_error(0, 0));
+    cJSON_AddNumberToObject(object, "standard_error", client_share_error(right, total));
     return object;
 }
 
-static void add_stages(cJSON *document, const struct convoy_eval_result *result)
+static void add_stages(cJSON *document, const struct client_eval_result *result)
 {
     double requests = (double)result->requests;
     cJSON *stages = cJSON_AddObjectToObject(document, "mean_request_us");
@@ -171,7 +171,7 @@ static void add_stages(cJSON *document, const struct convoy_eval_result *result)
     cJSON_AddNumberToObject(stages, "total", result->timing.total_us / requests);
 }
 
-static void add_layers(cJSON *document, const struct convoy_eval_result *result)
+static void add_layers(cJSON *document, const struct client_eval_result *result)
 {
     cJSON_AddNumberToObject(document, "profiled_images", (double)result->layers.images);
     if (result->layers_problem[0])
@@ -186,20 +186,20 @@ static void add_layers(cJSON *document, const struct convoy_eval_result *result)
     }
 }
 
-void convoy_eval_print_json(const struct convoy_eval_result *result)
+void client_eval_print_json(const struct client_eval_result *result)
 {
-    const struct convoy_score *score = &result->score;
+    const struct client_score *score = &result->score;
     size_t right, total;
     cJSON *document = cJSON_CreateObject();
     cJSON_AddStringToObject(document, "model", result->model);
     cJSON_AddStringToObject(document, "version", result->version);
     cJSON_AddStringToObject(document, "device", result->device);
-    convoy_score_sum(score, -1, &right, &total);
+    client_score_sum(score, -1, &right, &total);
     cJSON_AddItemToObject(document, "overall", share_to_json(right, total));
     cJSON *classes = cJSON_AddArrayToObject(document, "classes");
     cJSON *matrix = cJSON_AddArrayToObject(document, "confusion");
     for (size_t i = 0; i < score->classes; i++) {
-        convoy_score_sum(score, (long)i, &right, &total);
+        client_score_sum(score, (long)i, &right, &total);
         cJSON *class = share_to_json(right, total);
         cJSON_AddStringToObject(class, "label", score->labels[i]);
         cJSON_AddItemToArray(classes, class);
@@ -242,7 +242,7 @@ static void print_comma_quoted(const char *prefix, const char *text)
     print_quoted(prefix, text);
 }
 
-static void print_layers_csv(const struct convoy_layer_means *means)
+static void print_layers_csv(const struct client_layer_means *means)
 {
     puts("\nlayer,kernel,mean_us,images");
     for (size_t i = 0; i < means->count; i++) {
@@ -252,21 +252,21 @@ static void print_layers_csv(const struct convoy_layer_means *means)
     }
 }
 
-void convoy_eval_print_csv(const struct convoy_eval_result *result)
+void client_eval_print_csv(const struct client_eval_result *result)
 {
-    const struct convoy_score *score = &result->score;
+    const struct client_score *score = &result->score;
     fputs("index,class,images,right,accuracy,standard_error", stdout);
     for (size_t i = 0; i < score->classes; i++)
         print_comma_quoted("as ", score->labels[i]);
     putchar('\n');
     for (size_t i = 0; i < score->classes; i++) {
         size_t right, total;
-        convoy_score_sum(score, (long)i, &right, &total);
+        client_score_sum(score, (long)i, &right, &total);
         printf("%zu", i);
         print_comma_quoted("", score->labels[i]);
         printf(",%zu,%zu,", total, right);
         if (total)
-            printf("%.6f,%.6f", share_of(right, total), convoy_share_error(right, total));
+            printf("%.6f,%.6f", share_of(right, total), client_share_error(right, total));
         else
             putchar(',');
         for (size_t column = 0; column < score->classes; column++)

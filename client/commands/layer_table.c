@@ -13,7 +13,7 @@ static int cells_of(const struct convoy_layer *layer)
     return length < NAME_CELLS ? (int)length : NAME_CELLS;
 }
 
-void convoy_layer_table_print(const struct convoy_terminal *terminal, const struct convoy_layer *layers,
+void client_layer_table_print(const struct client_terminal *terminal, const struct convoy_layer *layers,
                               size_t count)
 {
     double sum = 0;
@@ -26,13 +26,13 @@ void convoy_layer_table_print(const struct convoy_terminal *terminal, const stru
     for (size_t i = 0; i < count; i++) {
         double share = sum > 0 ? layers[i].us / sum : 0;
         printf("%10.1f %5.1f%%  ", layers[i].us, share * 100);
-        convoy_print_safely(stdout, layers[i].name);
+        client_print_safely(stdout, layers[i].name);
         fputs(" (", stdout);
-        convoy_print_safely(stdout, layers[i].kernel);
+        client_print_safely(stdout, layers[i].kernel);
         putchar(')');
         if (terminal->terminal) /* the bars begin below each other */
             printf("%*s", width - cells_of(&layers[i]) > 0 ? width - cells_of(&layers[i]) : 0, "");
-        convoy_print_bar(stdout, terminal, share, BAR_CELLS);
+        client_print_bar(stdout, terminal, share, BAR_CELLS);
         putchar('\n');
     }
     printf("%10.1f         all layers\n", sum);

@@ -6,7 +6,7 @@
 #include "client/term/terminal.h"
 
 /* Prints a line for each layer (time, share, name, kernel) and their sum on standard output. */
-void convoy_layer_table_print(const struct convoy_terminal *terminal, const struct convoy_layer *layers,
+void client_layer_table_print(const struct client_terminal *terminal, const struct convoy_layer *layers,
                               size_t count);
 
 #endif

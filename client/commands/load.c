@@ -43,30 +43,30 @@ static const char unload_help[] =
 
 static int take(int letter, const char *value, void *context, struct convoy_failure *failure)
 {
-    struct convoy_load_arguments *arguments = context;
+    struct client_load_arguments *arguments = context;
     (void)letter;
-    return convoy_read_whole("timeout", value, 1, MOST_TIMEOUT_S, &arguments->timeout_s, failure);
+    return client_read_whole("timeout", value, 1, MOST_TIMEOUT_S, &arguments->timeout_s, failure);
 }
 
-int convoy_load_arguments(int argc, char **argv, struct convoy_load_arguments *arguments,
+int client_load_arguments(int argc, char **argv, struct client_load_arguments *arguments,
                           struct convoy_failure *failure)
 {
     static const struct option options[] = {
-        CONVOY_COMMON_OPTIONS, {"timeout", required_argument, NULL, 't'}, {0}};
-    *arguments = (struct convoy_load_arguments){.timeout_s = DEFAULT_TIMEOUT_S};
-    int first = convoy_arguments(argc, argv, options, &arguments->common, take, arguments, failure);
+        CLIENT_COMMON_OPTIONS, {"timeout", required_argument, NULL, 't'}, {0}};
+    *arguments = (struct client_load_arguments){.timeout_s = DEFAULT_TIMEOUT_S};
+    int first = client_arguments(argc, argv, options, &arguments->common, take, arguments, failure);
     arguments->help = first == 0;
     if (first <= 0)
         return first;
     if (first == argc)
-        return convoy_fail_with(failure, -EINVAL, "name a model");
+        return client_fail_with(failure, -EINVAL, "name a model");
     if (first + 1 < argc)
-        return convoy_fail_with(failure, -EINVAL, "'%s' is one argument too many", argv[first + 1]);
+        return client_fail_with(failure, -EINVAL, "'%s' is one argument too many", argv[first + 1]);
     arguments->common.model = argv[first];
-    return convoy_check_model_name(arguments->common.model, failure);
+    return client_check_model_name(arguments->common.model, failure);
 }
 
-char *convoy_load_path(const char *model, const char *verb)
+char *client_load_path(const char *model, const char *verb)
 {
     char *path = NULL, *name = curl_easy_escape(NULL, model, 0);
     if (name && asprintf(&path, "/v2/repository/models/%s/%s", name, verb) < 0)
@@ -75,69 +75,69 @@ char *convoy_load_path(const char *model, const char *verb)
     return path;
 }
 
-int convoy_load_read(const struct convoy_response *response, struct convoy_failure *failure)
+int client_load_read(const struct client_response *response, struct convoy_failure *failure)
 {
     cJSON *document;
-    int status = convoy_document_parse_ok(response, &document, failure);
+    int status = client_document_parse_ok(response, &document, failure);
     cJSON_Delete(document);
     return status;
 }
 
-static int print_done(const struct convoy_load_arguments *arguments, const char *verb,
-                      const struct convoy_response *response, struct convoy_failure *failure)
+static int print_done(const struct client_load_arguments *arguments, const char *verb,
+                      const struct client_response *response, struct convoy_failure *failure)
 {
     if (arguments->common.json) {
         fwrite(response->text, 1, response->size, stdout);
     } else {
-        convoy_print_safely(stdout, arguments->common.model);
+        client_print_safely(stdout, arguments->common.model);
         puts(strcmp(verb, "load") == 0 ? " is loaded" : " is unloaded");
     }
     if (fflush(stdout) || ferror(stdout))
-        return convoy_fail_with(failure, -EIO, "standard output cannot be written: %s", strerror(errno));
+        return client_fail_with(failure, -EIO, "standard output cannot be written: %s", strerror(errno));
     return 0;
 }
 
-/* Asks, and waits for the answer; 0 or what convoy_report takes. */
-static int ask(struct convoy_http *http, const struct convoy_load_arguments *arguments, const char *verb,
+/* Asks, and waits for the answer; 0 or what client_report takes. */
+static int ask(struct client_http *http, const struct client_load_arguments *arguments, const char *verb,
                struct convoy_failure *failure)
 {
     static char header[] = "Content-Type: application/json";
-    struct convoy_response response;
-    struct convoy_request request = {.header = header, .body = "{}", .body_size = 2};
-    request.path = convoy_load_path(arguments->common.model, verb);
+    struct client_response response;
+    struct client_request request = {.header = header, .body = "{}", .body_size = 2};
+    request.path = client_load_path(arguments->common.model, verb);
     if (!request.path)
-        return convoy_fail_with(failure, -ENOMEM, "memory is out");
-    int status = convoy_http_post(http, &request, arguments->timeout_s * 1000, &response, failure);
+        return client_fail_with(failure, -ENOMEM, "memory is out");
+    int status = client_http_post(http, &request, arguments->timeout_s * 1000, &response, failure);
     free(request.path);
     if (status == 0)
-        status = convoy_load_read(&response, failure);
+        status = client_load_read(&response, failure);
     return status ? status : print_done(arguments, verb, &response, failure);
 }
 
 static int run(int argc, char **argv, const char *help)
 {
-    struct convoy_load_arguments arguments;
-    struct convoy_http *http = NULL;
+    struct client_load_arguments arguments;
+    struct client_http *http = NULL;
     struct convoy_failure failure;
-    int status = convoy_load_arguments(argc, argv, &arguments, &failure);
+    int status = client_load_arguments(argc, argv, &arguments, &failure);
     if (status == 0 && arguments.help) {
         fputs(help, stdout);
-        return CONVOY_EXIT_OK;
+        return CLIENT_EXIT_OK;
     }
     if (status == 0)
-        status = convoy_http_open(arguments.common.url, &http, &failure);
+        status = client_http_open(arguments.common.url, &http, &failure);
     if (status == 0)
         status = ask(http, &arguments, argv[0], &failure);
-    convoy_http_close(http);
-    return status ? convoy_report(argv[0], status, &failure) : CONVOY_EXIT_OK;
+    client_http_close(http);
+    return status ? client_report(argv[0], status, &failure) : CLIENT_EXIT_OK;
 }
 
-int convoy_load_command(int argc, char **argv)
+int client_load_command(int argc, char **argv)
 {
     return run(argc, argv, load_help);
 }
 
-int convoy_unload_command(int argc, char **argv)
+int client_unload_command(int argc, char **argv)
 {
     return run(argc, argv, unload_help);
 }

@@ -5,24 +5,24 @@
 #include "client/commands/command.h"
 #include "client/lib/http.h"
 
-struct convoy_load_arguments {
-    struct convoy_common common; /* model: the operand */
+struct client_load_arguments {
+    struct client_common common; /* model: the operand */
     long timeout_s;              /* --timeout */
     bool help;
 };
 
 /* argv[0] is the command's name, "load" or "unload". 0 or -EINVAL with a sentence. */
-int convoy_load_arguments(int argc, char **argv, struct convoy_load_arguments *arguments,
+int client_load_arguments(int argc, char **argv, struct client_load_arguments *arguments,
                           struct convoy_failure *failure);
 
 /* The path to which verb ("load" or "unload") is sent for the model, to be freed; NULL when memory is out. */
-char *convoy_load_path(const char *model, const char *verb);
+char *client_load_path(const char *model, const char *verb);
 
 /* 0 when the answer says that it was done; -EREMOTEIO (the server's sentence is in failure) or -EPROTO. */
-int convoy_load_read(const struct convoy_response *response, struct convoy_failure *failure);
+int client_load_read(const struct client_response *response, struct convoy_failure *failure);
 
 /* The commands: argv[0] is its name. Returns the exit status. */
-int convoy_load_command(int argc, char **argv);
-int convoy_unload_command(int argc, char **argv);
+int client_load_command(int argc, char **argv);
+int client_unload_command(int argc, char **argv);
 
 #endif

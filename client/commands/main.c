@@ -19,14 +19,14 @@ struct command {
 };
 
 static const struct command commands[] = {
-    {"classify", "classify images: convoy classify cat.jpg", convoy_classify_command},
-    {"models", "list the server's models", convoy_models_command},
-    {"bench", "load a server with images and measure it: convoy bench models/samples", convoy_bench_command},
-    {"eval", "measure a model's accuracy on labelled images: convoy eval photos/", convoy_eval_command},
-    {"stats", "what the server counted, model by model: convoy stats", convoy_stats_command},
-    {"top", "watch a server at work: convoy top", convoy_top_command},
-    {"load", "have a server load a model: convoy load cifar10-resnet", convoy_load_command},
-    {"unload", "have a server give a model up: convoy unload cifar10-resnet", convoy_unload_command},
+    {"classify", "classify images: convoy classify cat.jpg", client_classify_command},
+    {"models", "list the server's models", client_models_command},
+    {"bench", "load a server with images and measure it: convoy bench models/samples", client_bench_command},
+    {"eval", "measure a model's accuracy on labelled images: convoy eval photos/", client_eval_command},
+    {"stats", "what the server counted, model by model: convoy stats", client_stats_command},
+    {"top", "watch a server at work: convoy top", client_top_command},
+    {"load", "have a server load a model: convoy load cifar10-resnet", client_load_command},
+    {"unload", "have a server give a model up: convoy unload cifar10-resnet", client_unload_command},
 };
 
 static void print_help(FILE *stream)
@@ -75,19 +75,19 @@ int main(int argc, char **argv)
     int place = move_url(argc, argv);
     if (place == 0) {
         fputs("convoy: the option '--url' needs a value\n", stderr);
-        return CONVOY_EXIT_USAGE;
+        return CLIENT_EXIT_USAGE;
     }
     if (place == argc) {
         print_help(stderr);
-        return CONVOY_EXIT_USAGE;
+        return CLIENT_EXIT_USAGE;
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
         print_help(stdout);
-        return CONVOY_EXIT_OK;
+        return CLIENT_EXIT_OK;
     }
     if (strcmp(argv[1], "--version") == 0) {
         puts("convoy " CONVOY_VERSION);
-        return CONVOY_EXIT_OK;
+        return CLIENT_EXIT_OK;
     }
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
         if (strcmp(argv[1], commands[i].name) == 0)
@@ -100,5 +100,5 @@ int main(int argc, char **argv)
             argv[1]);
     else
         fprintf(stderr, "convoy: there is no command '%s'; `convoy --help` lists them\n", argv[1]);
-    return CONVOY_EXIT_USAGE;
+    return CLIENT_EXIT_USAGE;
 }

@@ -43,13 +43,13 @@ static void print_json(const struct convoy_models *models)
 
 static void print_padded(const char *text, size_t width)
 {
-    convoy_print_safely(stdout, text);
+    client_print_safely(stdout, text);
     printf("%*s", strlen(text) < width ? (int)(width - strlen(text)) : 0, "");
 }
 
 static void print_text(const struct convoy_models *models)
 {
-    struct convoy_terminal terminal = convoy_terminal_open(stdout);
+    struct client_terminal terminal = client_terminal_open(stdout);
     size_t name = 0, version = 0;
     for (size_t i = 0; i < models->count; i++) {
         name = strlen(models->models[i].name) > name ? strlen(models->models[i].name) : name;
@@ -57,17 +57,17 @@ static void print_text(const struct convoy_models *models)
     }
     for (size_t i = 0; i < models->count; i++) {
         const struct convoy_model *model = &models->models[i];
-        enum convoy_colour colour = strcmp(model->state, "READY") == 0    ? CONVOY_GREEN
-                                    : strcmp(model->state, "FAILED") == 0 ? CONVOY_RED
-                                                                          : CONVOY_DIM;
+        enum client_colour colour = strcmp(model->state, "READY") == 0    ? CLIENT_GREEN
+                                    : strcmp(model->state, "FAILED") == 0 ? CLIENT_RED
+                                                                          : CLIENT_DIM;
         print_padded(model->name, name + 2);
         print_padded(model->version, version + 2);
-        fputs(convoy_colour(&terminal, colour), stdout);
-        convoy_print_safely(stdout, model->state);
-        fputs(convoy_colour(&terminal, CONVOY_PLAIN), stdout);
+        fputs(client_colour(&terminal, colour), stdout);
+        client_print_safely(stdout, model->state);
+        fputs(client_colour(&terminal, CLIENT_PLAIN), stdout);
         if (*model->reason) {
             fputs(": ", stdout);
-            convoy_print_safely(stdout, model->reason);
+            client_print_safely(stdout, model->reason);
         }
         putchar('\n');
     }
@@ -87,15 +87,15 @@ static int take(int letter, const char *value, void *context, struct convoy_fail
 static int ask_index(const char *url, struct convoy_models **models, struct convoy_failure *failure)
 {
     static char path[] = "/v2/repository/index", header[] = "Content-Type: application/json";
-    const struct convoy_request request = {.path = path, .header = header, .body = "{}", .body_size = 2};
-    struct convoy_http *http = NULL;
-    struct convoy_response response;
-    int status = convoy_http_open(url, &http, failure);
+    const struct client_request request = {.path = path, .header = header, .body = "{}", .body_size = 2};
+    struct client_http *http = NULL;
+    struct client_response response;
+    int status = client_http_open(url, &http, failure);
     if (status == 0)
-        status = convoy_http_post(http, &request, PATIENCE_MS, &response, failure);
+        status = client_http_post(http, &request, PATIENCE_MS, &response, failure);
     if (status == 0)
-        status = convoy_index_read(&response, models, failure);
-    convoy_http_close(http);
+        status = client_index_read(&response, models, failure);
+    client_http_close(http);
     return status;
 }
 
@@ -109,26 +109,26 @@ static int ask_models(const char *url, struct convoy_models **models, struct con
     return status;
 }
 
-int convoy_models_command(int argc, char **argv)
+int client_models_command(int argc, char **argv)
 {
-    static const struct option options[] = {CONVOY_COMMON_OPTIONS, {"all", no_argument, NULL, 'a'}, {0}};
+    static const struct option options[] = {CLIENT_COMMON_OPTIONS, {"all", no_argument, NULL, 'a'}, {0}};
     bool all = false;
-    struct convoy_common common;
+    struct client_common common;
     struct convoy_failure failure;
     struct convoy_models *models = NULL;
-    int first = convoy_arguments(argc, argv, options, &common, take, &all, &failure);
+    int first = client_arguments(argc, argv, options, &common, take, &all, &failure);
     if (first == 0) {
         fputs(help, stdout);
-        return CONVOY_EXIT_OK;
+        return CLIENT_EXIT_OK;
     }
     if (first > 0 && first < argc)
-        first = convoy_fail_with(&failure, -EINVAL, "'%s' is one argument too many", argv[first]);
+        first = client_fail_with(&failure, -EINVAL, "'%s' is one argument too many", argv[first]);
     if (first < 0)
-        return convoy_report("models", first, &failure);
+        return client_report("models", first, &failure);
     int status = all ? ask_index(common.url, &models, &failure) : ask_models(common.url, &models, &failure);
-    int exit_status = CONVOY_EXIT_OK;
+    int exit_status = CLIENT_EXIT_OK;
     if (status)
-        exit_status = convoy_report("models", status, &failure);
+        exit_status = client_report("models", status, &failure);
     else if (common.json)
         print_json(models);
     else

@@ -3,6 +3,6 @@
 #define CONVOY_CLIENT_MODELS_H
 
 /* argv[0] is the command's name. Returns the exit status. */
-int convoy_models_command(int argc, char **argv);
+int client_models_command(int argc, char **argv);
 
 #endif

@@ -37,39 +37,39 @@ static const char help[] =
 
 static int take(int letter, const char *value, void *context, struct convoy_failure *failure)
 {
-    struct convoy_stats_arguments *arguments = context;
+    struct client_stats_arguments *arguments = context;
     (void)letter, (void)value, (void)failure;
     arguments->batches = true;
     return 0;
 }
 
-int convoy_stats_arguments(int argc, char **argv, struct convoy_stats_arguments *arguments,
+int client_stats_arguments(int argc, char **argv, struct client_stats_arguments *arguments,
                            struct convoy_failure *failure)
 {
     static const struct option options[] = {
-        CONVOY_COMMON_OPTIONS, CONVOY_MODEL_OPTIONS, {"batches", no_argument, NULL, 'b'}, {0}};
-    struct convoy_common *common = &arguments->common;
-    *arguments = (struct convoy_stats_arguments){0};
-    int first = convoy_arguments(argc, argv, options, common, take, arguments, failure);
+        CLIENT_COMMON_OPTIONS, CLIENT_MODEL_OPTIONS, {"batches", no_argument, NULL, 'b'}, {0}};
+    struct client_common *common = &arguments->common;
+    *arguments = (struct client_stats_arguments){0};
+    int first = client_arguments(argc, argv, options, common, take, arguments, failure);
     arguments->help = first == 0;
     if (first <= 0)
         return first;
     if (first < argc && common->model)
-        return convoy_fail_with(failure, -EINVAL, "both --model and '%s' name a model", argv[first]);
+        return client_fail_with(failure, -EINVAL, "both --model and '%s' name a model", argv[first]);
     if (first < argc)
         common->model = argv[first++];
     if (first < argc)
-        return convoy_fail_with(failure, -EINVAL, "'%s' is one argument too many", argv[first]);
+        return client_fail_with(failure, -EINVAL, "'%s' is one argument too many", argv[first]);
     if (common->version && !common->model)
-        return convoy_fail_with(failure, -EINVAL, "--version needs a model");
+        return client_fail_with(failure, -EINVAL, "--version needs a model");
     if (common->version && !*common->version)
-        return convoy_fail_with(failure, -EINVAL, "the model's version is empty");
-    return common->model ? convoy_check_model_name(common->model, failure) : 0;
+        return client_fail_with(failure, -EINVAL, "the model's version is empty");
+    return common->model ? client_check_model_name(common->model, failure) : 0;
 }
 
-char *convoy_stats_path(const struct convoy_stats_arguments *arguments)
+char *client_stats_path(const struct client_stats_arguments *arguments)
 {
-    const struct convoy_common *common = &arguments->common;
+    const struct client_common *common = &arguments->common;
     if (!common->model)
         return strdup("/v2/models/stats");
     char *path = NULL, *version = NULL;
@@ -85,53 +85,53 @@ char *convoy_stats_path(const struct convoy_stats_arguments *arguments)
     return path;
 }
 
-static void print_json(const struct convoy_response *response)
+static void print_json(const struct client_response *response)
 {
     fwrite(response->text, 1, response->size, stdout);
     if (response->text[response->size - 1] != '\n')
         putchar('\n');
 }
 
-/* Asks, and shows what came; 0 or what convoy_report takes. */
-static int show(struct convoy_http *http, const struct convoy_stats_arguments *arguments,
+/* Asks, and shows what came; 0 or what client_report takes. */
+static int show(struct client_http *http, const struct client_stats_arguments *arguments,
                 struct convoy_failure *failure)
 {
-    struct convoy_response response;
-    struct convoy_model_stats *stats = NULL;
-    struct convoy_terminal terminal = convoy_terminal_open(stdout);
-    char *path = convoy_stats_path(arguments);
+    struct client_response response;
+    struct client_model_stats *stats = NULL;
+    struct client_terminal terminal = client_terminal_open(stdout);
+    char *path = client_stats_path(arguments);
     if (!path)
-        return convoy_fail_with(failure, -ENOMEM, "memory is out");
-    int status = convoy_http_get(http, path, PATIENCE_MS, &response, failure);
+        return client_fail_with(failure, -ENOMEM, "memory is out");
+    int status = client_http_get(http, path, PATIENCE_MS, &response, failure);
     free(path);
     if (status == 0)
-        status = convoy_model_stats_read(&response, &stats, failure);
+        status = client_model_stats_read(&response, &stats, failure);
     if (status)
         return status;
     if (arguments->common.json)
         print_json(&response);
     else
-        convoy_stats_print_text(stdout, &terminal, stats, arguments->batches);
-    convoy_model_stats_free(stats);
+        client_stats_print_text(stdout, &terminal, stats, arguments->batches);
+    client_model_stats_free(stats);
     if (fflush(stdout) || ferror(stdout))
-        return convoy_fail_with(failure, -EIO, "standard output cannot be written: %s", strerror(errno));
+        return client_fail_with(failure, -EIO, "standard output cannot be written: %s", strerror(errno));
     return 0;
 }
 
-int convoy_stats_command(int argc, char **argv)
+int client_stats_command(int argc, char **argv)
 {
-    struct convoy_stats_arguments arguments;
-    struct convoy_http *http = NULL;
+    struct client_stats_arguments arguments;
+    struct client_http *http = NULL;
     struct convoy_failure failure;
-    int status = convoy_stats_arguments(argc, argv, &arguments, &failure);
+    int status = client_stats_arguments(argc, argv, &arguments, &failure);
     if (status == 0 && arguments.help) {
         fputs(help, stdout);
-        return CONVOY_EXIT_OK;
+        return CLIENT_EXIT_OK;
     }
     if (status == 0)
-        status = convoy_http_open(arguments.common.url, &http, &failure);
+        status = client_http_open(arguments.common.url, &http, &failure);
     if (status == 0)
         status = show(http, &arguments, &failure);
-    convoy_http_close(http);
-    return status ? convoy_report("stats", status, &failure) : CONVOY_EXIT_OK;
+    client_http_close(http);
+    return status ? client_report("stats", status, &failure) : CLIENT_EXIT_OK;
 }

@@ -11,8 +11,8 @@
 
 /* A line of either table; batch is NULL in that of the versions. */
 struct row {
-    const struct convoy_version_stats *version;
-    const struct convoy_batch_stats *batch;
+    const struct client_version_stats *version;
+    const struct client_batch_stats *batch;
 };
 
 struct column {
@@ -30,12 +30,12 @@ static const char *count(double value, char cell[CELL_BYTES])
 
 static const char *number(double value, char cell[CELL_BYTES])
 {
-    return convoy_number_text(value, cell, CELL_BYTES);
+    return client_number_text(value, cell, CELL_BYTES);
 }
 
-static const char *mean_us(const struct convoy_duration *duration, char cell[CELL_BYTES])
+static const char *mean_us(const struct client_duration *duration, char cell[CELL_BYTES])
 {
-    return number(convoy_duration_mean_us(duration), cell);
+    return number(client_duration_mean_us(duration), cell);
 }
 
 static const char *model(const struct row *row, char cell[CELL_BYTES])
@@ -72,12 +72,12 @@ static const char *batches(const struct row *row, char cell[CELL_BYTES])
 
 static const char *batch_size(const struct row *row, char cell[CELL_BYTES])
 {
-    return number(convoy_version_batch_size(row->version), cell);
+    return number(client_version_batch_size(row->version), cell);
 }
 
 static const char *request(const struct row *row, char cell[CELL_BYTES])
 {
-    return number(convoy_version_request_us(row->version), cell);
+    return number(client_version_request_us(row->version), cell);
 }
 
 static const char *queue(const struct row *row, char cell[CELL_BYTES])
@@ -124,7 +124,7 @@ static const char *size_batches(const struct row *row, char cell[CELL_BYTES])
 
 static const char *size_rate(const struct row *row, char cell[CELL_BYTES])
 {
-    return number(convoy_batch_rate(row->batch), cell);
+    return number(client_batch_rate(row->batch), cell);
 }
 
 static const struct column version_columns[] = {
@@ -153,8 +153,8 @@ static const struct column size_columns[] = {
 
 struct table {
     FILE *stream;
-    const struct convoy_terminal *terminal;
-    const struct convoy_model_stats *stats;
+    const struct client_terminal *terminal;
+    const struct client_model_stats *stats;
     const struct column *columns;
     size_t column_count;
     bool sizes; /* a row for each batch size, not for each version */
@@ -179,7 +179,7 @@ static void print_row(struct table *table, const struct row *row)
         const char *text = row ? column->text(row, cell) : column->heading;
         int gap = table->widths[i] - (int)strlen(text);
         fprintf(table->stream, "%s%*s", i ? "  " : "", column->left ? 0 : gap, "");
-        convoy_print_safely(table->stream, text);
+        client_print_safely(table->stream, text);
         if (column->left && i + 1 < table->column_count)
             fprintf(table->stream, "%*s", gap, "");
     }
@@ -209,15 +209,15 @@ static void print_table(struct table *table)
 {
     measure(table, NULL);
     each_row(table, measure);
-    fputs(convoy_colour(table->terminal, CONVOY_BOLD), table->stream);
+    fputs(client_colour(table->terminal, CLIENT_BOLD), table->stream);
     print_row(table, NULL);
-    fputs(convoy_colour(table->terminal, CONVOY_PLAIN), table->stream);
+    fputs(client_colour(table->terminal, CLIENT_PLAIN), table->stream);
     fputc('\n', table->stream);
     each_row(table, print_line);
 }
 
-void convoy_stats_print_text(FILE *stream, const struct convoy_terminal *terminal,
-                             const struct convoy_model_stats *stats, bool with_batches)
+void client_stats_print_text(FILE *stream, const struct client_terminal *terminal,
+                             const struct client_model_stats *stats, bool with_batches)
 {
     struct table versions = {.stream = stream,
                              .terminal = terminal,

@@ -37,63 +37,63 @@ static const char help[] =
 
 /* The last answer, and what is shown. */
 struct top {
-    const struct convoy_top_arguments *arguments;
-    struct convoy_http *http;
-    struct convoy_terminal terminal;
+    const struct client_top_arguments *arguments;
+    struct client_http *http;
+    struct client_terminal terminal;
     bool full; /* the whole window */
-    struct convoy_exposition exposition;
-    struct convoy_snapshot totals, between; /* their names lie in exposition */
+    struct client_exposition exposition;
+    struct client_snapshot totals, between; /* their names lie in exposition */
     bool compares;                          /* totals are worth comparing with the next ones */
     double answered;                        /* when, in seconds of the monotonic clock */
-    struct convoy_top_view view;
+    struct client_top_view view;
     struct convoy_failure failure;
 };
 
 static int take(int letter, const char *value, void *context, struct convoy_failure *failure)
 {
-    struct convoy_top_arguments *arguments = context;
+    struct client_top_arguments *arguments = context;
     if (letter == 'i')
-        return convoy_read_decimal("interval", value, 0.1, 3600, &arguments->interval, failure);
-    return convoy_read_whole("count", value, 1, 1000000000, &arguments->count, failure);
+        return client_read_decimal("interval", value, 0.1, 3600, &arguments->interval, failure);
+    return client_read_whole("count", value, 1, 1000000000, &arguments->count, failure);
 }
 
-int convoy_top_arguments(int argc, char **argv, struct convoy_top_arguments *arguments,
+int client_top_arguments(int argc, char **argv, struct client_top_arguments *arguments,
                          struct convoy_failure *failure)
 {
-    static const struct option options[] = {CONVOY_COMMON_OPTIONS,
+    static const struct option options[] = {CLIENT_COMMON_OPTIONS,
                                             {"interval", required_argument, NULL, 'i'},
                                             {"count", required_argument, NULL, 'c'},
                                             {0}};
-    *arguments = (struct convoy_top_arguments){.interval = 1};
-    int first = convoy_arguments(argc, argv, options, &arguments->common, take, arguments, failure);
+    *arguments = (struct client_top_arguments){.interval = 1};
+    int first = client_arguments(argc, argv, options, &arguments->common, take, arguments, failure);
     arguments->help = first == 0;
     if (first <= 0)
         return first;
     if (first < argc)
-        return convoy_fail_with(failure, -EINVAL, "'%s' is one argument too many", argv[first]);
+        return client_fail_with(failure, -EINVAL, "'%s' is one argument too many", argv[first]);
     return 0;
 }
 
 /* Puts a new reading in the place of the last one, and what happened in between into the view. */
-static int compare(struct top *top, struct convoy_exposition *exposition, double time)
+static int compare(struct top *top, struct client_exposition *exposition, double time)
 {
-    struct convoy_snapshot totals, between = {0};
-    int status = convoy_snapshot_read(exposition, &totals, &top->failure);
+    struct client_snapshot totals, between = {0};
+    int status = client_snapshot_read(exposition, &totals, &top->failure);
     if (status == 0)
-        status = convoy_snapshot_read(exposition, &between, &top->failure);
+        status = client_snapshot_read(exposition, &between, &top->failure);
     if (status) {
-        convoy_snapshot_clear(&totals);
-        convoy_snapshot_clear(&between);
+        client_snapshot_clear(&totals);
+        client_snapshot_clear(&between);
         return status;
     }
-    bool restarted = top->compares && convoy_snapshot_restarted(&top->totals, &totals);
+    bool restarted = top->compares && client_snapshot_restarted(&top->totals, &totals);
     if (top->compares && !restarted)
-        convoy_snapshot_subtract(&top->totals, &between);
+        client_snapshot_subtract(&top->totals, &between);
     top->view.seconds = top->compares ? time - top->answered : 0;
     top->view.restarted = restarted;
-    convoy_snapshot_clear(&top->totals);
-    convoy_snapshot_clear(&top->between);
-    convoy_exposition_clear(&top->exposition);
+    client_snapshot_clear(&top->totals);
+    client_snapshot_clear(&top->between);
+    client_exposition_clear(&top->exposition);
     top->exposition = *exposition;
     memset(exposition, 0, sizeof *exposition);
     top->totals = totals;
@@ -108,19 +108,19 @@ static int compare(struct top *top, struct convoy_exposition *exposition, double
 /* Asks once; the view says what came of it. */
 static int ask(struct top *top)
 {
-    struct convoy_response response;
-    struct convoy_exposition exposition = {0};
-    int status = convoy_http_get(top->http, "/metrics", PATIENCE_MS, &response, &top->failure);
-    double time = convoy_clock_now();
+    struct client_response response;
+    struct client_exposition exposition = {0};
+    int status = client_http_get(top->http, "/metrics", PATIENCE_MS, &response, &top->failure);
+    double time = client_clock_now();
     clock_gettime(CLOCK_REALTIME, &top->view.time);
     if (status == 0 && response.status != 200)
-        status = convoy_fail_with(&top->failure, -EPROTO,
+        status = client_fail_with(&top->failure, -EPROTO,
                                   "/metrics was answered with status %d; is the URL right?", response.status);
     if (status == 0)
-        status = convoy_exposition_read(response.text, response.size, &exposition, &top->failure);
+        status = client_exposition_read(response.text, response.size, &exposition, &top->failure);
     if (status == 0)
         status = compare(top, &exposition, time);
-    convoy_exposition_clear(&exposition);
+    client_exposition_clear(&exposition);
     if (status == 0)
         return 0;
     /* Nobody there: who comes next is another daemon, and has counted from 0. */
@@ -140,40 +140,40 @@ static int show(struct top *top)
     size_t size = 0;
     int rows = 0, columns = 120;
     if (top->arguments->common.json) {
-        convoy_top_print_json(stdout, &top->view);
+        client_top_print_json(stdout, &top->view);
     } else if (!top->full) {
-        convoy_top_print_text(stdout, &top->terminal, &top->view, columns);
+        client_top_print_text(stdout, &top->terminal, &top->view, columns);
         putchar('\n');
     } else {
         FILE *stream = open_memstream(&text, &size);
         if (!stream)
             return 0; /* the next one may find memory */
-        convoy_screen_size(&rows, &columns);
-        convoy_top_print_text(stream, &top->terminal, &top->view, columns);
+        client_screen_size(&rows, &columns);
+        client_top_print_text(stream, &top->terminal, &top->view, columns);
         if (fclose(stream) == 0)
-            convoy_screen_show(text);
+            client_screen_show(text);
         free(text);
         return 0;
     }
     if (fflush(stdout) == 0)
         return 0;
-    return convoy_fail_with(&top->failure, -EIO, "standard output cannot be written: %s", strerror(errno));
+    return client_fail_with(&top->failure, -EIO, "standard output cannot be written: %s", strerror(errno));
 }
 
 /* Waits for the next reading's time; false when the end was asked for. */
 static bool wait_until(struct top *top, double time)
 {
     if (!top->full) {
-        convoy_clock_wait_until(time);
+        client_clock_wait_until(time);
         return true;
     }
     for (;;) {
-        switch (convoy_screen_wait(time)) {
-        case CONVOY_SCREEN_TIME:
+        switch (client_screen_wait(time)) {
+        case CLIENT_SCREEN_TIME:
             return true;
-        case CONVOY_SCREEN_END:
+        case CLIENT_SCREEN_END:
             return false;
-        case CONVOY_SCREEN_CHANGED:
+        case CLIENT_SCREEN_CHANGED:
             show(top);
         }
     }
@@ -183,11 +183,11 @@ static bool wait_until(struct top *top, double time)
 static int watch(struct top *top)
 {
     int status = 0;
-    double next = convoy_clock_now();
+    double next = client_clock_now();
     for (long shown = 0; top->arguments->count == 0 || shown < top->arguments->count; shown++) {
         next += top->arguments->interval;
-        if (next < convoy_clock_now()) /* the last answer took longer */
-            next = convoy_clock_now();
+        if (next < client_clock_now()) /* the last answer took longer */
+            next = client_clock_now();
         if (!wait_until(top, next))
             return 0;
         status = ask(top);
@@ -199,36 +199,36 @@ static int watch(struct top *top)
     return status;
 }
 
-int convoy_top_command(int argc, char **argv)
+int client_top_command(int argc, char **argv)
 {
-    struct convoy_top_arguments arguments;
+    struct client_top_arguments arguments;
     struct top top = {.arguments = &arguments};
-    int status = convoy_top_arguments(argc, argv, &arguments, &top.failure);
+    int status = client_top_arguments(argc, argv, &arguments, &top.failure);
     if (status == 0 && arguments.help) {
         fputs(help, stdout);
-        return CONVOY_EXIT_OK;
+        return CLIENT_EXIT_OK;
     }
     if (status == 0)
-        status = convoy_http_open(arguments.common.url, &top.http, &top.failure);
+        status = client_http_open(arguments.common.url, &top.http, &top.failure);
     if (status)
-        return convoy_report("top", status, &top.failure);
+        return client_report("top", status, &top.failure);
     top.view.url = arguments.common.url;
-    top.terminal = convoy_terminal_open(stdout);
+    top.terminal = client_terminal_open(stdout);
     top.full = top.terminal.terminal && !arguments.common.json;
     status = ask(&top);
     if (status == 0 && top.full) {
-        convoy_screen_open();
-        convoy_http_abort_when(top.http, convoy_screen_ending, NULL);
+        client_screen_open();
+        client_http_abort_when(top.http, client_screen_ending, NULL);
         show(&top);
     }
     if (status == 0)
         status = watch(&top);
     if (top.full)
-        convoy_screen_close();
-    int exit_status = status ? convoy_report("top", status, &top.failure) : CONVOY_EXIT_OK;
-    convoy_http_close(top.http);
-    convoy_snapshot_clear(&top.totals);
-    convoy_snapshot_clear(&top.between);
-    convoy_exposition_clear(&top.exposition);
+        client_screen_close();
+    int exit_status = status ? client_report("top", status, &top.failure) : CLIENT_EXIT_OK;
+    client_http_close(top.http);
+    client_snapshot_clear(&top.totals);
+    client_snapshot_clear(&top.between);
+    client_exposition_clear(&top.exposition);
     return exit_status;
 }

@@ -8,36 +8,36 @@
 #include "client/stats/snapshot.h"
 #include "client/term/terminal.h"
 
-struct convoy_top_arguments {
-    struct convoy_common common;
+struct client_top_arguments {
+    struct client_common common;
     double interval; /* seconds */
     long count;      /* 0: until interrupted */
     bool help;
 };
 
 /* argv[0] is the command's name. 0 or -EINVAL with a sentence. */
-int convoy_top_arguments(int argc, char **argv, struct convoy_top_arguments *arguments,
+int client_top_arguments(int argc, char **argv, struct client_top_arguments *arguments,
                          struct convoy_failure *failure);
 
 /* One drawing. */
-struct convoy_top_view {
+struct client_top_view {
     const char *url;
     struct timespec time;                  /* of the day */
     const char *failure;                   /* why there is no answer, NULL when there is one */
     double silent_s;                       /* with failure: seconds since the last answer */
-    const struct convoy_snapshot *between; /* NULL without an answer; its counts are those of seconds */
+    const struct client_snapshot *between; /* NULL without an answer; its counts are those of seconds */
     double seconds;                        /* 0: totals, there is nothing to compare them with */
     bool restarted;                        /* another daemon answers than before */
 };
 
 /* The block of text; width is the window's. */
-void convoy_top_print_text(FILE *stream, const struct convoy_terminal *terminal,
-                           const struct convoy_top_view *view, int width);
+void client_top_print_text(FILE *stream, const struct client_terminal *terminal,
+                           const struct client_top_view *view, int width);
 
 /* A line of JSON. */
-void convoy_top_print_json(FILE *stream, const struct convoy_top_view *view);
+void client_top_print_json(FILE *stream, const struct client_top_view *view);
 
 /* The command: argv[0] is its name. Returns the exit status. */
-int convoy_top_command(int argc, char **argv);
+int client_top_command(int argc, char **argv);
 
 #endif

@@ -5,7 +5,7 @@
 #include "client/commands/top.h"
 
 /* Not known is null: cJSON prints NaN so. */
-static void add_rate(cJSON *object, const char *name, const struct convoy_top_view *view, double count)
+static void add_rate(cJSON *object, const char *name, const struct client_top_view *view, double count)
 {
     cJSON_AddNumberToObject(object, name, view->seconds > 0 ? count / view->seconds : NAN);
 }
@@ -18,40 +18,40 @@ static const struct {
 
 /* Of the interval, in milliseconds. A quantile past the last bound is not known: null, though the mean is a
  * number. */
-static void add_latency(cJSON *object, const char *name, const struct convoy_top_view *view,
-                        const struct convoy_histogram *seconds)
+static void add_latency(cJSON *object, const char *name, const struct client_top_view *view,
+                        const struct client_histogram *seconds)
 {
-    static const struct convoy_histogram none;
-    const struct convoy_histogram *shown = view->seconds > 0 ? seconds : &none;
+    static const struct client_histogram none;
+    const struct client_histogram *shown = view->seconds > 0 ? seconds : &none;
     cJSON *inside = cJSON_AddObjectToObject(object, name);
-    cJSON_AddNumberToObject(inside, "mean", convoy_histogram_mean(shown) * 1000);
+    cJSON_AddNumberToObject(inside, "mean", client_histogram_mean(shown) * 1000);
     for (size_t i = 0; i < QUANTILES; i++) {
         bool beyond;
-        double value = convoy_histogram_quantile(shown, quantiles[i].share, &beyond) * 1000;
+        double value = client_histogram_quantile(shown, quantiles[i].share, &beyond) * 1000;
         cJSON_AddNumberToObject(inside, quantiles[i].name, beyond ? NAN : value);
     }
 }
 
 /* Quantiles are the bounds of buckets: no batch of that share was larger. */
-static void add_batch_size(cJSON *object, const struct convoy_top_view *view,
-                           const struct convoy_histogram *sizes)
+static void add_batch_size(cJSON *object, const struct client_top_view *view,
+                           const struct client_histogram *sizes)
 {
-    static const struct convoy_histogram none;
-    const struct convoy_histogram *shown = view->seconds > 0 ? sizes : &none;
+    static const struct client_histogram none;
+    const struct client_histogram *shown = view->seconds > 0 ? sizes : &none;
     cJSON *inside = cJSON_AddObjectToObject(object, "batch_size");
-    cJSON_AddNumberToObject(inside, "mean", convoy_histogram_mean(shown));
+    cJSON_AddNumberToObject(inside, "mean", client_histogram_mean(shown));
     for (size_t i = 0; i < QUANTILES; i++)
-        cJSON_AddNumberToObject(inside, quantiles[i].name, convoy_histogram_bound(shown, quantiles[i].share));
+        cJSON_AddNumberToObject(inside, quantiles[i].name, client_histogram_bound(shown, quantiles[i].share));
 }
 
-static void add_named(cJSON *object, const char *name, const struct convoy_named_list *list)
+static void add_named(cJSON *object, const char *name, const struct client_named_list *list)
 {
     cJSON *inside = cJSON_AddObjectToObject(object, name);
     for (size_t i = 0; i < list->count; i++)
         cJSON_AddNumberToObject(inside, list->entries[i].name, list->entries[i].value);
 }
 
-static void add_model(cJSON *list, const struct convoy_top_view *view, const struct convoy_top_model *model)
+static void add_model(cJSON *list, const struct client_top_view *view, const struct client_top_model *model)
 {
     cJSON *object = cJSON_CreateObject();
     cJSON_AddStringToObject(object, "model", model->name);
@@ -67,13 +67,13 @@ static void add_model(cJSON *list, const struct convoy_top_view *view, const str
     cJSON_AddNumberToObject(object, "retried_images", model->retried);
     add_batch_size(object, view, &model->sizes);
     cJSON *stages = cJSON_AddObjectToObject(object, "latency_ms");
-    for (int stage = 0; stage < CONVOY_TOP_STAGES; stage++)
-        add_latency(stages, convoy_top_stage_names[stage], view, &model->stages[stage]);
+    for (int stage = 0; stage < CLIENT_TOP_STAGES; stage++)
+        add_latency(stages, client_top_stage_names[stage], view, &model->stages[stage]);
     cJSON_AddItemToArray(list, object);
 }
 
-static void add_device(cJSON *list, const struct convoy_top_view *view,
-                       const struct convoy_top_device *device)
+static void add_device(cJSON *list, const struct client_top_view *view,
+                       const struct client_top_device *device)
 {
     cJSON *object = cJSON_CreateObject();
     cJSON_AddStringToObject(object, "device", device->name);
@@ -87,20 +87,20 @@ static void add_device(cJSON *list, const struct convoy_top_view *view,
     cJSON_AddItemToArray(list, object);
 }
 
-static void add_snapshot(cJSON *document, const struct convoy_top_view *view)
+static void add_snapshot(cJSON *document, const struct client_top_view *view)
 {
-    const struct convoy_snapshot *snapshot = view->between;
+    const struct client_snapshot *snapshot = view->between;
     double requests, failed;
     char name[16];
-    convoy_snapshot_requests(snapshot, &requests, &failed);
+    client_snapshot_requests(snapshot, &requests, &failed);
     cJSON_AddStringToObject(document, "version", snapshot->version);
     cJSON_AddBoolToObject(document, "restarted", view->restarted);
     cJSON_AddNumberToObject(document, "seconds", view->seconds > 0 ? view->seconds : NAN);
     add_rate(document, "requests_per_second", view, requests);
     add_rate(document, "not_200_per_second", view, failed);
-    add_rate(document, "images_per_second", view, convoy_snapshot_images(snapshot));
+    add_rate(document, "images_per_second", view, client_snapshot_images(snapshot));
     cJSON *statuses = cJSON_AddObjectToObject(document, "statuses_per_second");
-    for (int status = 0; status < CONVOY_TOP_STATUSES; status++) {
+    for (int status = 0; status < CLIENT_TOP_STATUSES; status++) {
         if (snapshot->statuses[status] > 0) {
             snprintf(name, sizeof name, "%d", status);
             add_rate(statuses, name, view, snapshot->statuses[status]);
@@ -115,7 +115,7 @@ static void add_snapshot(cJSON *document, const struct convoy_top_view *view)
         add_device(devices, view, &snapshot->devices[i]);
 }
 
-void convoy_top_print_json(FILE *stream, const struct convoy_top_view *view)
+void client_top_print_json(FILE *stream, const struct client_top_view *view)
 {
     cJSON *document = cJSON_CreateObject();
     long ms = view->time.tv_nsec / 1000000;

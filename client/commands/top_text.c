@@ -10,21 +10,21 @@
 
 struct page {
     FILE *stream;
-    const struct convoy_terminal *terminal;
-    const struct convoy_top_view *view;
+    const struct client_terminal *terminal;
+    const struct client_top_view *view;
     int name_cells; /* for the names of models and devices */
 };
 
-static void colour(const struct page *page, enum convoy_colour which)
+static void colour(const struct page *page, enum client_colour which)
 {
-    fputs(convoy_colour(page->terminal, which), page->stream);
+    fputs(client_colour(page->terminal, which), page->stream);
 }
 
 static void title(const struct page *page, const char *text)
 {
-    colour(page, CONVOY_BOLD);
+    colour(page, CLIENT_BOLD);
     fputs(text, page->stream);
-    colour(page, CONVOY_PLAIN);
+    colour(page, CLIENT_PLAIN);
 }
 
 /* A foreign name in cells bytes; a longer one is cut. */
@@ -32,7 +32,7 @@ static void print_name(const struct page *page, const char *name, int cells)
 {
     char cut[128];
     snprintf(cut, sizeof cut, "%.*s", cells, name);
-    convoy_print_safely(page->stream, cut);
+    client_print_safely(page->stream, cut);
     fprintf(page->stream, "%*s", cells - (int)strlen(cut), "");
 }
 
@@ -52,15 +52,15 @@ static const char *rate(const struct page *page, double count, char text[CELL_BY
 }
 
 /* Seconds of the histogram as milliseconds. */
-static const char *quantile(const struct page *page, const struct convoy_histogram *histogram, double share,
+static const char *quantile(const struct page *page, const struct client_histogram *histogram, double share,
                             char text[CELL_BYTES])
 {
     bool beyond = false;
     char plain[CELL_BYTES - 1];
     double value =
-        page->view->seconds > 0 ? convoy_histogram_quantile(histogram, share, &beyond) * 1000 : NAN;
+        page->view->seconds > 0 ? client_histogram_quantile(histogram, share, &beyond) * 1000 : NAN;
     if (!beyond || isnan(value))
-        return convoy_number_text(value, text, CELL_BYTES);
+        return client_number_text(value, text, CELL_BYTES);
     snprintf(plain, sizeof plain, "%.0f", value);
     snprintf(text, CELL_BYTES, ">%s", plain);
     return text;
@@ -74,18 +74,18 @@ static const char *count_or_unknown(double value, char text[CELL_BYTES])
     return text;
 }
 
-static const char *mean(const struct page *page, const struct convoy_histogram *histogram, double scale,
+static const char *mean(const struct page *page, const struct client_histogram *histogram, double scale,
                         char text[CELL_BYTES])
 {
-    return convoy_number_text(page->view->seconds > 0 ? convoy_histogram_mean(histogram) * scale : NAN, text,
+    return client_number_text(page->view->seconds > 0 ? client_histogram_mean(histogram) * scale : NAN, text,
                               CELL_BYTES);
 }
 
 /* No batch of that share was larger. */
-static const char *batch_bound(const struct page *page, const struct convoy_histogram *sizes, double share,
+static const char *batch_bound(const struct page *page, const struct client_histogram *sizes, double share,
                                char text[CELL_BYTES])
 {
-    return count_or_unknown(page->view->seconds > 0 ? convoy_histogram_bound(sizes, share) : NAN, text);
+    return count_or_unknown(page->view->seconds > 0 ? client_histogram_bound(sizes, share) : NAN, text);
 }
 
 static const char *bytes(double value, char text[CELL_BYTES])
@@ -98,7 +98,7 @@ static const char *bytes(double value, char text[CELL_BYTES])
     return text;
 }
 
-static double sum_of(const struct convoy_named_list *list)
+static double sum_of(const struct client_named_list *list)
 {
     double sum = 0;
     for (size_t i = 0; i < list->count; i++)
@@ -108,30 +108,30 @@ static double sum_of(const struct convoy_named_list *list)
 
 static void print_head(const struct page *page)
 {
-    const struct convoy_top_view *view = page->view;
+    const struct client_top_view *view = page->view;
     char clock[16] = "";
     struct tm local;
     if (localtime_r(&view->time.tv_sec, &local))
         strftime(clock, sizeof clock, "%H:%M:%S", &local);
     title(page, "convoyd ");
-    convoy_print_safely(page->stream, view->between ? view->between->version : "");
+    client_print_safely(page->stream, view->between ? view->between->version : "");
     fprintf(page->stream, "%sat ", view->between && *view->between->version ? " " : "");
-    convoy_print_safely(page->stream, view->url);
+    client_print_safely(page->stream, view->url);
     fprintf(page->stream, "  %s", clock);
     if (view->restarted)
         fputs("  (the daemon has been started anew)", page->stream);
     if (page->terminal->terminal)
-        fprintf(page->stream, "%s  q quits%s", convoy_colour(page->terminal, CONVOY_DIM),
-                convoy_colour(page->terminal, CONVOY_PLAIN));
+        fprintf(page->stream, "%s  q quits%s", client_colour(page->terminal, CLIENT_DIM),
+                client_colour(page->terminal, CLIENT_PLAIN));
     fputc('\n', page->stream);
 }
 
 static void print_totals(const struct page *page)
 {
-    const struct convoy_snapshot *snapshot = page->view->between;
+    const struct client_snapshot *snapshot = page->view->between;
     char text[CELL_BYTES];
     double requests, failed, versions = 0, ready = 0, up = 0;
-    convoy_snapshot_requests(snapshot, &requests, &failed);
+    client_snapshot_requests(snapshot, &requests, &failed);
     for (size_t i = 0; i < snapshot->model_count; i++) {
         versions += (double)snapshot->models[i].versions.count;
         ready += sum_of(&snapshot->models[i].versions);
@@ -139,17 +139,17 @@ static void print_totals(const struct page *page)
     for (size_t i = 0; i < snapshot->device_count; i++)
         up += snapshot->devices[i].up;
     fprintf(page->stream, "requests %s/s", rate(page, requests, text));
-    fprintf(page->stream, "  images %s/s", rate(page, convoy_snapshot_images(snapshot), text));
+    fprintf(page->stream, "  images %s/s", rate(page, client_snapshot_images(snapshot), text));
     fprintf(page->stream, "  %snot 200: %s/s%s",
-            convoy_colour(page->terminal, failed > 0 ? CONVOY_RED : CONVOY_PLAIN), rate(page, failed, text),
-            convoy_colour(page->terminal, CONVOY_PLAIN));
+            client_colour(page->terminal, failed > 0 ? CLIENT_RED : CLIENT_PLAIN), rate(page, failed, text),
+            client_colour(page->terminal, CLIENT_PLAIN));
     fprintf(page->stream, "  slots %s", count_or_unknown(snapshot->slots, text));
     fprintf(page->stream, "  models %.0f/%.0f ready  workers %.0f/%zu up\n", ready, versions, up,
             snapshot->device_count);
     if (failed <= 0 || page->view->seconds <= 0)
         return;
     fputs("answers", page->stream);
-    for (int status = 0; status < CONVOY_TOP_STATUSES; status++)
+    for (int status = 0; status < CLIENT_TOP_STATUSES; status++)
         if (snapshot->statuses[status] > 0)
             fprintf(page->stream, "  %d: %s/s", status, rate(page, snapshot->statuses[status], text));
     fputc('\n', page->stream);
@@ -157,25 +157,25 @@ static void print_totals(const struct page *page)
 
 static void print_models(const struct page *page)
 {
-    const struct convoy_snapshot *snapshot = page->view->between;
+    const struct client_snapshot *snapshot = page->view->between;
     char cell[CELL_BYTES];
     fputc('\n', page->stream);
-    colour(page, CONVOY_BOLD);
+    colour(page, CLIENT_BOLD);
     fprintf(page->stream, "%-*s %7s %10s %9s %7s %8s %8s %8s %7s %7s %9s %9s", page->name_cells, "model",
             "ready", "requests/s", "images/s", "queue", "p50 ms", "p90 ms", "p99 ms", "batch", "b. p90",
             "not 200/s", "retried");
-    colour(page, CONVOY_PLAIN);
+    colour(page, CLIENT_PLAIN);
     fputc('\n', page->stream);
     for (size_t i = 0; i < snapshot->model_count; i++) {
-        const struct convoy_top_model *model = &snapshot->models[i];
-        const struct convoy_histogram *request = &model->stages[CONVOY_TOP_REQUEST];
+        const struct client_top_model *model = &snapshot->models[i];
+        const struct client_histogram *request = &model->stages[CLIENT_TOP_REQUEST];
         double ready = sum_of(&model->versions);
         print_name(page, model->name, page->name_cells);
         snprintf(cell, sizeof cell, "%.0f of %zu", ready, model->versions.count);
         fputc(' ', page->stream);
-        colour(page, ready < (double)model->versions.count ? CONVOY_RED : CONVOY_GREEN);
+        colour(page, ready < (double)model->versions.count ? CLIENT_RED : CLIENT_GREEN);
         fprintf(page->stream, "%7s", cell);
-        colour(page, CONVOY_PLAIN);
+        colour(page, CLIENT_PLAIN);
         fprintf(page->stream, " %10s", rate(page, model->requests, cell));
         fprintf(page->stream, " %9s", rate(page, model->images, cell));
         fprintf(page->stream, " %7.0f", model->queue);
@@ -193,32 +193,32 @@ static void print_models(const struct page *page)
 
 static void print_devices(const struct page *page)
 {
-    const struct convoy_snapshot *snapshot = page->view->between;
+    const struct client_snapshot *snapshot = page->view->between;
     char cell[CELL_BYTES];
     fputc('\n', page->stream);
-    colour(page, CONVOY_BOLD);
+    colour(page, CLIENT_BOLD);
     fprintf(page->stream, "%-*s %7s %10s  %s", page->name_cells, "device", "worker", "batches/s",
             "restarts, memory");
-    colour(page, CONVOY_PLAIN);
+    colour(page, CLIENT_PLAIN);
     fputc('\n', page->stream);
     for (size_t i = 0; i < snapshot->device_count; i++) {
-        const struct convoy_top_device *device = &snapshot->devices[i];
+        const struct client_top_device *device = &snapshot->devices[i];
         print_name(page, device->name, page->name_cells);
         fputc(' ', page->stream);
-        colour(page, device->up ? CONVOY_GREEN : CONVOY_RED);
+        colour(page, device->up ? CLIENT_GREEN : CLIENT_RED);
         fprintf(page->stream, "%7s", !device->known ? "-" : device->up ? "up" : "down");
-        colour(page, CONVOY_PLAIN);
+        colour(page, CLIENT_PLAIN);
         fprintf(page->stream, " %10s  ", rate(page, device->batches, cell));
         fprintf(page->stream, "%.0f restarts", sum_of(&device->restarts));
         for (size_t r = 0; r < device->restarts.count; r++) {
             fprintf(page->stream, "%s", r ? ", " : " (");
-            convoy_print_safely(page->stream, device->restarts.entries[r].name);
+            client_print_safely(page->stream, device->restarts.entries[r].name);
             fprintf(page->stream, " %.0f", device->restarts.entries[r].value);
         }
         fputs(device->restarts.count ? ")" : "", page->stream);
         for (size_t m = 0; m < device->memory.count; m++) {
             fputs(", ", page->stream);
-            convoy_print_safely(page->stream, device->memory.entries[m].name);
+            client_print_safely(page->stream, device->memory.entries[m].name);
             fprintf(page->stream, " %s", bytes(device->memory.entries[m].value, cell));
         }
         fputc('\n', page->stream);
@@ -227,20 +227,20 @@ static void print_devices(const struct page *page)
         fputs("(no device yet)\n", page->stream);
 }
 
-static void print_stages(const struct page *page, const struct convoy_top_model *model)
+static void print_stages(const struct page *page, const struct client_top_model *model)
 {
     char cell[CELL_BYTES];
     fputc('\n', page->stream);
-    colour(page, CONVOY_BOLD);
+    colour(page, CLIENT_BOLD);
     print_name(page, model->name, page->name_cells);
     fprintf(page->stream, " %7s %10s %8s %8s %8s %8s", "", "times/s", "mean ms", "p50 ms", "p90 ms",
             "p99 ms");
-    colour(page, CONVOY_PLAIN);
+    colour(page, CLIENT_PLAIN);
     fputc('\n', page->stream);
-    for (int stage = 0; stage < CONVOY_TOP_STAGES; stage++) {
-        const struct convoy_histogram *times = &model->stages[stage];
-        fprintf(page->stream, "  %-*s", page->name_cells + 6, convoy_top_stage_names[stage]);
-        fprintf(page->stream, " %10s", rate(page, convoy_histogram_total(times), cell));
+    for (int stage = 0; stage < CLIENT_TOP_STAGES; stage++) {
+        const struct client_histogram *times = &model->stages[stage];
+        fprintf(page->stream, "  %-*s", page->name_cells + 6, client_top_stage_names[stage]);
+        fprintf(page->stream, " %10s", rate(page, client_histogram_total(times), cell));
         fprintf(page->stream, " %8s", mean(page, times, 1000, cell));
         fprintf(page->stream, " %8s", quantile(page, times, 0.5, cell));
         fprintf(page->stream, " %8s", quantile(page, times, 0.9, cell));
@@ -249,7 +249,7 @@ static void print_stages(const struct page *page, const struct convoy_top_model 
 }
 
 /* Room for the longest name, but at most a third of the window, and for what stands above it. */
-static int name_cells(const struct convoy_snapshot *snapshot, int width)
+static int name_cells(const struct client_snapshot *snapshot, int width)
 {
     size_t longest = 8;
     for (size_t i = 0; i < snapshot->model_count; i++)
@@ -260,16 +260,16 @@ static int name_cells(const struct convoy_snapshot *snapshot, int width)
     return longest > (size_t)most ? most : (int)longest;
 }
 
-void convoy_top_print_text(FILE *stream, const struct convoy_terminal *terminal,
-                           const struct convoy_top_view *view, int width)
+void client_top_print_text(FILE *stream, const struct client_terminal *terminal,
+                           const struct client_top_view *view, int width)
 {
     struct page page = {.stream = stream, .terminal = terminal, .view = view};
     print_head(&page);
     if (view->failure) {
-        colour(&page, CONVOY_RED);
+        colour(&page, CLIENT_RED);
         fprintf(stream, "no answer for %.0f s, trying again: ", view->silent_s);
-        convoy_print_safely(stream, view->failure);
-        colour(&page, CONVOY_PLAIN);
+        client_print_safely(stream, view->failure);
+        colour(&page, CLIENT_PLAIN);
         fputc('\n', stream);
         return;
     }

@@ -19,14 +19,14 @@
 
 enum kind { FOLDER, ARCHIVE, IDX };
 
-struct convoy_data_set {
+struct client_data_set {
     enum kind kind;
     char *path;
-    struct convoy_paths paths; /* FOLDER */
+    struct client_paths paths; /* FOLDER */
     size_t next;
     struct archive *archive; /* ARCHIVE */
     bool ended;              /* ARCHIVE: libarchive must not be asked again */
-    struct convoy_idx idx;   /* IDX */
+    struct client_idx idx;   /* IDX */
     uint8_t *pixels;
 };
 
@@ -50,10 +50,10 @@ static bool has_class(const char *path)
     return slash && slash[1] && slash[1] != '.' && *class;
 }
 
-static int open_folder(struct convoy_data_set *set, struct convoy_failure *failure)
+static int open_folder(struct client_data_set *set, struct convoy_failure *failure)
 {
     size_t prefix = strlen(set->path) + 1, kept = 0;
-    int status = convoy_paths_add(&set->paths, set->path, failure);
+    int status = client_paths_add(&set->paths, set->path, failure);
     if (status)
         return status;
     for (size_t i = 0; i < set->paths.count; i++) {
@@ -65,12 +65,12 @@ static int open_folder(struct convoy_data_set *set, struct convoy_failure *failu
     }
     set->paths.count = kept;
     if (kept == 0)
-        return convoy_fail_with(failure, -ENOENT, "'%s' has no folders with images, one for each class",
+        return client_fail_with(failure, -ENOENT, "'%s' has no folders with images, one for each class",
                                 set->path);
     return 0;
 }
 
-static int next_of_folder(struct convoy_data_set *set, struct convoy_labelled *image,
+static int next_of_folder(struct client_data_set *set, struct client_labelled *image,
                           struct convoy_failure *failure)
 {
     if (set->next == set->paths.count)
@@ -78,22 +78,22 @@ static int next_of_folder(struct convoy_data_set *set, struct convoy_labelled *i
     const char *path = set->paths.paths[set->next++];
     snprintf(image->name, sizeof image->name, "%s", path);
     read_class(path, image->class, sizeof image->class);
-    int status = convoy_file_read(path, &image->bytes, &image->size, failure);
+    int status = client_file_read(path, &image->bytes, &image->size, failure);
     return status ? status : 1;
 }
 
-static int fail_archive(const struct convoy_data_set *set, struct convoy_failure *failure)
+static int fail_archive(const struct client_data_set *set, struct convoy_failure *failure)
 {
     const char *why = archive_error_string(set->archive);
-    return convoy_fail_with(failure, -EIO, "'%s' cannot be read as a tar, zip or IDX file: %s", set->path,
+    return client_fail_with(failure, -EIO, "'%s' cannot be read as a tar, zip or IDX file: %s", set->path,
                             why ? why : "it is damaged");
 }
 
-static int open_archive(struct convoy_data_set *set, struct convoy_failure *failure)
+static int open_archive(struct client_data_set *set, struct convoy_failure *failure)
 {
     set->archive = archive_read_new();
     if (!set->archive)
-        return convoy_fail_with(failure, -ENOMEM, "memory is out");
+        return client_fail_with(failure, -ENOMEM, "memory is out");
     archive_read_support_filter_all(set->archive);
     archive_read_support_format_tar(set->archive);
     archive_read_support_format_zip(set->archive);
@@ -103,16 +103,16 @@ static int open_archive(struct convoy_data_set *set, struct convoy_failure *fail
 }
 
 /* Reads the entry whose header was read. The size in the header is a promise: what comes is counted. */
-static int read_entry(struct convoy_data_set *set, struct archive_entry *entry, struct convoy_labelled *image,
+static int read_entry(struct client_data_set *set, struct archive_entry *entry, struct client_labelled *image,
                       struct convoy_failure *failure)
 {
     int64_t promised = archive_entry_size_is_set(entry) ? archive_entry_size(entry) : ENTRY_BYTES_MAX + 1;
     if (promised > ENTRY_BYTES_MAX || promised < 0)
-        return convoy_fail_with(failure, -EFBIG, "'%s' in '%s' is larger than 1 GiB or of unknown size",
+        return client_fail_with(failure, -EFBIG, "'%s' in '%s' is larger than 1 GiB or of unknown size",
                                 image->name, set->path);
     image->bytes = malloc((size_t)promised + 1);
     if (!image->bytes)
-        return convoy_fail_with(failure, -ENOMEM, "memory is out");
+        return client_fail_with(failure, -ENOMEM, "memory is out");
     while (image->size < (size_t)promised) {
         la_ssize_t got = archive_read_data(set->archive, (char *)image->bytes + image->size,
                                            (size_t)promised - image->size);
@@ -128,7 +128,7 @@ static int read_entry(struct convoy_data_set *set, struct archive_entry *entry, 
     return 1;
 }
 
-static int next_of_archive(struct convoy_data_set *set, struct convoy_labelled *image,
+static int next_of_archive(struct client_data_set *set, struct client_labelled *image,
                            struct convoy_failure *failure)
 {
     while (!set->ended) {
@@ -149,32 +149,32 @@ static int next_of_archive(struct convoy_data_set *set, struct convoy_labelled *
     return 0;
 }
 
-static int open_idx(struct convoy_data_set *set, const char *labels, struct convoy_failure *failure)
+static int open_idx(struct client_data_set *set, const char *labels, struct convoy_failure *failure)
 {
-    int status = convoy_idx_open(set->path, labels, &set->idx, failure);
+    int status = client_idx_open(set->path, labels, &set->idx, failure);
     if (status)
         return status;
     set->pixels = malloc((size_t)set->idx.width * set->idx.height);
-    return set->pixels ? 0 : convoy_fail_with(failure, -ENOMEM, "memory is out");
+    return set->pixels ? 0 : client_fail_with(failure, -ENOMEM, "memory is out");
 }
 
-static int next_of_idx(struct convoy_data_set *set, struct convoy_labelled *image,
+static int next_of_idx(struct client_data_set *set, struct client_labelled *image,
                        struct convoy_failure *failure)
 {
     uint8_t label;
     uint8_t *png;
     snprintf(image->name, sizeof image->name, "image %u", set->idx.next);
-    int status = convoy_idx_next(&set->idx, set->pixels, &label, failure);
+    int status = client_idx_next(&set->idx, set->pixels, &label, failure);
     if (status <= 0)
         return status;
     snprintf(image->class, sizeof image->class, "%u", label);
-    if (convoy_png_encode(set->pixels, set->idx.width, set->idx.height, &png, &image->size))
-        return convoy_fail_with(failure, -ENOMEM, "memory is out");
+    if (client_png_encode(set->pixels, set->idx.width, set->idx.height, &png, &image->size))
+        return client_fail_with(failure, -ENOMEM, "memory is out");
     image->bytes = png;
     return 1;
 }
 
-int convoy_data_set_open(const char *path, const char *labels, struct convoy_data_set **set,
+int client_data_set_open(const char *path, const char *labels, struct client_data_set **set,
                          struct convoy_failure *failure)
 {
     struct stat about;
@@ -182,15 +182,15 @@ int convoy_data_set_open(const char *path, const char *labels, struct convoy_dat
     *set = NULL;
     if (stat(path, &about)) {
         status = -errno;
-        return convoy_fail_with(failure, status, "'%s' cannot be read: %s", path, strerror(-status));
+        return client_fail_with(failure, status, "'%s' cannot be read: %s", path, strerror(-status));
     }
-    struct convoy_data_set *made = calloc(1, sizeof *made);
+    struct client_data_set *made = calloc(1, sizeof *made);
     if (!made)
-        return convoy_fail_with(failure, -ENOMEM, "memory is out");
+        return client_fail_with(failure, -ENOMEM, "memory is out");
     made->path = strdup(path);
     if (!made->path) {
         free(made);
-        return convoy_fail_with(failure, -ENOMEM, "memory is out");
+        return client_fail_with(failure, -ENOMEM, "memory is out");
     }
     for (size_t length = strlen(made->path); length > 1 && made->path[length - 1] == '/'; length--)
         made->path[length - 1] = '\0';
@@ -203,19 +203,19 @@ int convoy_data_set_open(const char *path, const char *labels, struct convoy_dat
     else
         status = open_idx(made, labels, failure);
     if (status) {
-        convoy_data_set_close(made);
+        client_data_set_close(made);
         return status;
     }
     *set = made;
     return 0;
 }
 
-size_t convoy_data_set_total(const struct convoy_data_set *set)
+size_t client_data_set_total(const struct client_data_set *set)
 {
     return set->kind == FOLDER ? set->paths.count : set->kind == IDX ? set->idx.count : 0;
 }
 
-int convoy_data_set_next(struct convoy_data_set *set, struct convoy_labelled *image,
+int client_data_set_next(struct client_data_set *set, struct client_labelled *image,
                          struct convoy_failure *failure)
 {
     memset(image, 0, sizeof *image);
@@ -224,14 +224,14 @@ int convoy_data_set_next(struct convoy_data_set *set, struct convoy_labelled *im
     return set->kind == ARCHIVE ? next_of_archive(set, image, failure) : next_of_idx(set, image, failure);
 }
 
-void convoy_data_set_close(struct convoy_data_set *set)
+void client_data_set_close(struct client_data_set *set)
 {
     if (!set)
         return;
-    convoy_paths_clear(&set->paths);
+    client_paths_clear(&set->paths);
     if (set->archive)
         archive_read_free(set->archive);
-    convoy_idx_close(&set->idx);
+    client_idx_close(&set->idx);
     free(set->pixels);
     free(set->path);
     free(set);

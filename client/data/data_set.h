@@ -5,9 +5,9 @@
 
 #include "client/lib/convoy.h"
 
-struct convoy_data_set;
+struct client_data_set;
 
-struct convoy_labelled {
+struct client_labelled {
     void *bytes; /* an encoded image, for free() */
     size_t size;
     char name[256];  /* of the file or "image N"; cut when longer */
@@ -17,16 +17,16 @@ struct convoy_labelled {
 /* Opens what lies at path; labels is an IDX file's labels file, or NULL to find it by name. Files that lie in
  * no folder of the set have no class and are left out. *set is NULL after an error. 0 or a negative errno
  * with a sentence. */
-int convoy_data_set_open(const char *path, const char *labels, struct convoy_data_set **set,
+int client_data_set_open(const char *path, const char *labels, struct client_data_set **set,
                          struct convoy_failure *failure);
 
 /* The number of images, 0 when it shows only at the end (archives). */
-size_t convoy_data_set_total(const struct convoy_data_set *set);
+size_t client_data_set_total(const struct client_data_set *set);
 
 /* The next image: 1, 0 at the end, or a negative errno with a sentence. */
-int convoy_data_set_next(struct convoy_data_set *set, struct convoy_labelled *image,
+int client_data_set_next(struct client_data_set *set, struct client_labelled *image,
                          struct convoy_failure *failure);
 
-void convoy_data_set_close(struct convoy_data_set *set);
+void client_data_set_close(struct client_data_set *set);
 
 #endif

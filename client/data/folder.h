@@ -6,16 +6,16 @@
 
 #include "client/lib/convoy.h"
 
-struct convoy_paths {
+struct client_paths {
     char **paths;
     size_t count, capacity;
 };
 
 /* Adds path itself if it is a file, else every regular file below it (links are followed to files, not to
  * folders; names that begin with a dot are left out) and sorts the lot. paths starts zeroed; give it to
- * convoy_paths_clear also after an error. 0 or a negative errno with a sentence that names the path. */
-int convoy_paths_add(struct convoy_paths *paths, const char *path, struct convoy_failure *failure);
+ * client_paths_clear also after an error. 0 or a negative errno with a sentence that names the path. */
+int client_paths_add(struct client_paths *paths, const char *path, struct convoy_failure *failure);
 
-void convoy_paths_clear(struct convoy_paths *paths);
+void client_paths_clear(struct client_paths *paths);
 
 #endif

@@ -19,7 +19,7 @@ static int open_file(const char *path, gzFile *file, struct convoy_failure *fail
     if (*file)
         return 0;
     int status = errno ? -errno : -ENOMEM;
-    return convoy_fail_with(failure, status, "'%s' cannot be opened: %s", path, strerror(-status));
+    return client_fail_with(failure, status, "'%s' cannot be opened: %s", path, strerror(-status));
 }
 
 /* Reads exactly size bytes. */
@@ -41,22 +41,22 @@ static int read_header(gzFile file, const char *path, int dimensions, uint32_t *
 {
     uint8_t magic[4], size[4];
     if (!read_exactly(file, magic, 4) || magic[0] || magic[1])
-        return convoy_fail_with(failure, -EINVAL,
+        return client_fail_with(failure, -EINVAL,
                                 "'%s' is no IDX file: it does not begin with two zero bytes", path);
     if (magic[2] != UNSIGNED_BYTES)
-        return convoy_fail_with(failure, -EINVAL,
+        return client_fail_with(failure, -EINVAL,
                                 "'%s' holds IDX data of type 0x%02x, only bytes (0x08) can be read", path,
                                 magic[2]);
     if (magic[3] != dimensions)
-        return convoy_fail_with(failure, -EINVAL, "'%s' has %d dimensions, %d are expected", path, magic[3],
+        return client_fail_with(failure, -EINVAL, "'%s' has %d dimensions, %d are expected", path, magic[3],
                                 dimensions);
     for (int i = 0; i < dimensions; i++) {
         if (!read_exactly(file, size, 4))
-            return convoy_fail_with(failure, -EINVAL, "'%s' is cut off in its header", path);
+            return client_fail_with(failure, -EINVAL, "'%s' is cut off in its header", path);
         sizes[i] = (uint32_t)size[0] << 24 | (uint32_t)size[1] << 16 | (uint32_t)size[2] << 8 | size[3];
     }
     if (sizes[0] > COUNT_MAX)
-        return convoy_fail_with(failure, -EINVAL, "'%s' says that it has %u entries, at most %d can be", path,
+        return client_fail_with(failure, -EINVAL, "'%s' says that it has %u entries, at most %d can be", path,
                                 sizes[0], COUNT_MAX);
     return 0;
 }
@@ -74,7 +74,7 @@ static char *guess_labels(const char *path)
     return guess;
 }
 
-static int read_labels(const char *path, struct convoy_idx *idx, struct convoy_failure *failure)
+static int read_labels(const char *path, struct client_idx *idx, struct convoy_failure *failure)
 {
     gzFile file;
     uint32_t count = 0;
@@ -83,21 +83,21 @@ static int read_labels(const char *path, struct convoy_idx *idx, struct convoy_f
         return status;
     status = read_header(file, path, 1, &count, failure);
     if (status == 0 && count != idx->count)
-        status = convoy_fail_with(failure, -EINVAL, "'%s' has %u labels, but '%s' has %u images", path, count,
+        status = client_fail_with(failure, -EINVAL, "'%s' has %u labels, but '%s' has %u images", path, count,
                                   idx->path, idx->count);
     if (status == 0) {
         idx->labels = malloc((size_t)count + 1);
         if (!idx->labels)
-            status = convoy_fail_with(failure, -ENOMEM, "memory is out");
+            status = client_fail_with(failure, -ENOMEM, "memory is out");
         else if (!read_exactly(file, idx->labels, count))
-            status = convoy_fail_with(failure, -EINVAL, "'%s' is cut off: it has fewer than its %u labels",
+            status = client_fail_with(failure, -EINVAL, "'%s' is cut off: it has fewer than its %u labels",
                                       path, count);
     }
     gzclose(file);
     return status;
 }
 
-int convoy_idx_open(const char *path, const char *labels_path, struct convoy_idx *idx,
+int client_idx_open(const char *path, const char *labels_path, struct client_idx *idx,
                     struct convoy_failure *failure)
 {
     gzFile file;
@@ -105,7 +105,7 @@ int convoy_idx_open(const char *path, const char *labels_path, struct convoy_idx
     memset(idx, 0, sizeof *idx);
     idx->path = strdup(path);
     if (!idx->path)
-        return convoy_fail_with(failure, -ENOMEM, "memory is out");
+        return client_fail_with(failure, -ENOMEM, "memory is out");
     int status = open_file(path, &file, failure);
     if (status)
         return status;
@@ -117,29 +117,29 @@ int convoy_idx_open(const char *path, const char *labels_path, struct convoy_idx
     idx->height = sizes[1];
     idx->width = sizes[2];
     if (!idx->height || !idx->width || idx->height > SIDE_MAX || idx->width > SIDE_MAX)
-        return convoy_fail_with(failure, -EINVAL, "'%s' says that its images are %u x %u, 1 to %d can be",
+        return client_fail_with(failure, -EINVAL, "'%s' says that its images are %u x %u, 1 to %d can be",
                                 path, idx->width, idx->height, SIDE_MAX);
     char *guess = labels_path ? strdup(labels_path) : guess_labels(path);
     if (!guess)
-        return convoy_fail_with(failure, -EINVAL,
+        return client_fail_with(failure, -EINVAL,
                                 "the name '%s' does not tell where its labels are: say --labels FILE", path);
     status = read_labels(guess, idx, failure);
     free(guess);
     return status;
 }
 
-int convoy_idx_next(struct convoy_idx *idx, uint8_t *pixels, uint8_t *label, struct convoy_failure *failure)
+int client_idx_next(struct client_idx *idx, uint8_t *pixels, uint8_t *label, struct convoy_failure *failure)
 {
     if (idx->next == idx->count)
         return 0;
     if (!read_exactly(idx->file, pixels, (size_t)idx->width * idx->height))
-        return convoy_fail_with(failure, -EINVAL, "'%s' is cut off or damaged at image %u of its %u",
+        return client_fail_with(failure, -EINVAL, "'%s' is cut off or damaged at image %u of its %u",
                                 idx->path, idx->next, idx->count);
     *label = idx->labels[idx->next++];
     return 1;
 }
 
-void convoy_idx_close(struct convoy_idx *idx)
+void client_idx_close(struct client_idx *idx)
 {
     if (idx->file)
         gzclose(idx->file);

@@ -9,7 +9,7 @@
 #include "client/lib/convoy.h"
 
 /* Images and their labels. */
-struct convoy_idx {
+struct client_idx {
     void *file;      /* zlib's, over the images */
     char *path;      /* of the images */
     uint8_t *labels; /* count of them */
@@ -19,16 +19,16 @@ struct convoy_idx {
 
 /* Opens an images file and reads its labels file; labels_path NULL finds it by its name
  * (".../x-images-idx3-ubyte.gz" has
- * ".../x-labels-idx1-ubyte.gz"). idx is for convoy_idx_close also after an error. 0 or a negative errno with
+ * ".../x-labels-idx1-ubyte.gz"). idx is for client_idx_close also after an error. 0 or a negative errno with
  * a sentence that names the file: -EINVAL when it is no IDX file of bytes or the files do not fit each other.
  */
-int convoy_idx_open(const char *path, const char *labels_path, struct convoy_idx *idx,
+int client_idx_open(const char *path, const char *labels_path, struct client_idx *idx,
                     struct convoy_failure *failure);
 
 /* Reads the next image's height x width pixels and its label: 1, 0 at the end, or a negative errno when the
  * file is cut off or damaged. */
-int convoy_idx_next(struct convoy_idx *idx, uint8_t *pixels, uint8_t *label, struct convoy_failure *failure);
+int client_idx_next(struct client_idx *idx, uint8_t *pixels, uint8_t *label, struct convoy_failure *failure);
 
-void convoy_idx_close(struct convoy_idx *idx);
+void client_idx_close(struct client_idx *idx);
 
 #endif

@@ -22,7 +22,7 @@ static uint8_t *put_chunk(uint8_t *at, const char type[4], uint32_t length)
     return put_u32(at + 8 + length, (uint32_t)crc32(0, at + 4, length + 4));
 }
 
-int convoy_png_encode(const uint8_t *pixels, uint32_t width, uint32_t height, uint8_t **png, size_t *size)
+int client_png_encode(const uint8_t *pixels, uint32_t width, uint32_t height, uint8_t **png, size_t *size)
 {
     static const uint8_t signature[8] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1A, '\n'};
     size_t raw_size = ((size_t)width + 1) * height;

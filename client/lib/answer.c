@@ -26,7 +26,7 @@ struct own_models {
 static bool whole_of(const cJSON *object, const char *name, long *whole)
 {
     double number;
-    if (!convoy_document_number(object, name, &number) || number > 1e9 || number != floor(number))
+    if (!client_document_number(object, name, &number) || number > 1e9 || number != floor(number))
         return false;
     *whole = (long)number;
     return true;
@@ -35,7 +35,7 @@ static bool whole_of(const cJSON *object, const char *name, long *whole)
 static bool read_prediction(const cJSON *item, struct convoy_prediction *prediction)
 {
     const cJSON *probability = cJSON_GetObjectItemCaseSensitive(item, "probability");
-    prediction->label = convoy_document_text(item, "label");
+    prediction->label = client_document_text(item, "label");
     if (!prediction->label || !whole_of(item, "index", &prediction->index))
         return false;
     if (cJSON_IsNull(probability))
@@ -72,7 +72,7 @@ static const char *read_results(const cJSON *results, struct own_answer *own)
         const cJSON *list = cJSON_GetObjectItemCaseSensitive(item, "predictions");
         if (!list) {
             long status;
-            result->error = convoy_document_text(item, "error");
+            result->error = client_document_text(item, "error");
             if (!result->error || !whole_of(item, "status", &status))
                 return "a result has neither predictions nor an error";
             result->status = (int)status;
@@ -98,9 +98,9 @@ static const char *read_layers(const cJSON *layers, struct own_answer *own)
     cJSON_ArrayForEach(item, layers)
     {
         struct convoy_layer *layer = &own->layers[own->answer.layer_count++];
-        layer->name = convoy_document_text(item, "name");
-        layer->kernel = convoy_document_text(item, "kernel");
-        if (!layer->name || !layer->kernel || !convoy_document_number(item, "us", &layer->us))
+        layer->name = client_document_text(item, "name");
+        layer->kernel = client_document_text(item, "kernel");
+        if (!layer->name || !layer->kernel || !client_document_number(item, "us", &layer->us))
             return "a layer is not as it should be";
     }
     own->answer.layers = own->layers;
@@ -109,12 +109,12 @@ static const char *read_layers(const cJSON *layers, struct own_answer *own)
 
 static const char *read_timing(const cJSON *timing, struct convoy_timing *times)
 {
-    if (convoy_document_number(timing, "decode_us", &times->decode_us) &&
-        convoy_document_number(timing, "queue_us", &times->queue_us) &&
-        convoy_document_number(timing, "input_us", &times->input_us) &&
-        convoy_document_number(timing, "compute_us", &times->compute_us) &&
-        convoy_document_number(timing, "output_us", &times->output_us) &&
-        convoy_document_number(timing, "total_us", &times->total_us))
+    if (client_document_number(timing, "decode_us", &times->decode_us) &&
+        client_document_number(timing, "queue_us", &times->queue_us) &&
+        client_document_number(timing, "input_us", &times->input_us) &&
+        client_document_number(timing, "compute_us", &times->compute_us) &&
+        client_document_number(timing, "output_us", &times->output_us) &&
+        client_document_number(timing, "total_us", &times->total_us))
         return NULL;
     return "its timing is not as it should be";
 }
@@ -142,11 +142,11 @@ static const char *read_answer(const cJSON *document, size_t images, struct own_
         return problem;
     answer->results = own->results;
     answer->result_count = count;
-    answer->model = convoy_document_text(document, "model");
-    answer->version = convoy_document_text(document, "version");
+    answer->model = client_document_text(document, "model");
+    answer->version = client_document_text(document, "version");
     if (!answer->model || !answer->version)
         return "it names no model and version";
-    answer->device = convoy_document_text(document, "device");
+    answer->device = client_document_text(document, "device");
     if (!answer->device)
         answer->device = "";
     if (cJSON_HasObjectItem(document, "batch_size") && !whole_of(document, "batch_size", &answer->batch_size))
@@ -161,36 +161,36 @@ static const char *read_answer(const cJSON *document, size_t images, struct own_
     return problem;
 }
 
-int convoy_answer_read(const struct convoy_response *response, size_t images, struct convoy_answer **answer,
+int client_answer_read(const struct client_response *response, size_t images, struct convoy_answer **answer,
                        struct convoy_failure *failure)
 {
     cJSON *document;
     *answer = NULL;
-    int status = convoy_document_parse(response, &document, failure);
+    int status = client_document_parse(response, &document, failure);
     if (status)
         return status;
     if (response->status != 200 && !cJSON_GetObjectItemCaseSensitive(document, "results")) {
-        status = convoy_document_error(response, document, "it has neither results nor an error", failure);
+        status = client_document_error(response, document, "it has neither results nor an error", failure);
         cJSON_Delete(document);
         return status;
     }
     struct own_answer *own = calloc(1, sizeof *own);
     if (!own) {
         cJSON_Delete(document);
-        return convoy_fail_with(failure, -ENOMEM, "memory is out");
+        return client_fail_with(failure, -ENOMEM, "memory is out");
     }
     own->document = document;
     memcpy(own->answer.request_id, response->request_id, sizeof own->answer.request_id);
     const char *problem = read_answer(document, images, own);
     if (problem) {
-        convoy_answer_discard(&own->answer);
-        return convoy_document_not_ours(response, problem, failure);
+        client_answer_discard(&own->answer);
+        return client_document_not_ours(response, problem, failure);
     }
     *answer = &own->answer;
     return 0;
 }
 
-void convoy_answer_discard(struct convoy_answer *answer)
+void client_answer_discard(struct convoy_answer *answer)
 {
     struct own_answer *own = (struct own_answer *)answer;
     if (!own)
@@ -220,10 +220,10 @@ static const char *read_models(const cJSON *list, struct own_models *own)
     cJSON_ArrayForEach(item, list)
     {
         struct convoy_model *model = &own->list[own->models.count++];
-        const char *reason = convoy_document_text(item, "reason");
-        model->name = convoy_document_text(item, "name");
-        model->version = convoy_document_text(item, "version");
-        model->state = convoy_document_text(item, "state");
+        const char *reason = client_document_text(item, "reason");
+        model->name = client_document_text(item, "name");
+        model->version = client_document_text(item, "version");
+        model->state = client_document_text(item, "state");
         model->reason = reason ? reason : "";
         if (!model->name || !model->version || !model->state)
             return "a model lacks its name, version or state";
@@ -234,46 +234,46 @@ static const char *read_models(const cJSON *list, struct own_models *own)
 }
 
 /* document, of which list is a part or the whole, is taken over. */
-static int take_models(const struct convoy_response *response, cJSON *document, const cJSON *list,
+static int take_models(const struct client_response *response, cJSON *document, const cJSON *list,
                        struct convoy_models **models, struct convoy_failure *failure)
 {
     struct own_models *own = calloc(1, sizeof *own);
     if (!own) {
         cJSON_Delete(document);
-        return convoy_fail_with(failure, -ENOMEM, "memory is out");
+        return client_fail_with(failure, -ENOMEM, "memory is out");
     }
     own->document = document;
     const char *problem = read_models(list, own);
     if (problem) {
-        convoy_models_discard(&own->models);
-        return convoy_document_not_ours(response, problem, failure);
+        client_models_discard(&own->models);
+        return client_document_not_ours(response, problem, failure);
     }
     *models = &own->models;
     return 0;
 }
 
-int convoy_models_read(const struct convoy_response *response, struct convoy_models **models,
+int client_models_read(const struct client_response *response, struct convoy_models **models,
                        struct convoy_failure *failure)
 {
     cJSON *document;
     *models = NULL;
-    int status = convoy_document_parse_ok(response, &document, failure);
+    int status = client_document_parse_ok(response, &document, failure);
     if (status)
         return status;
     const cJSON *list = cJSON_GetObjectItemCaseSensitive(document, "models");
     return take_models(response, document, list, models, failure);
 }
 
-int convoy_index_read(const struct convoy_response *response, struct convoy_models **models,
+int client_index_read(const struct client_response *response, struct convoy_models **models,
                       struct convoy_failure *failure)
 {
     cJSON *document;
     *models = NULL;
-    int status = convoy_document_parse_list(response, &document, failure);
+    int status = client_document_parse_list(response, &document, failure);
     return status ? status : take_models(response, document, document, models, failure);
 }
 
-void convoy_models_discard(struct convoy_models *models)
+void client_models_discard(struct convoy_models *models)
 {
     struct own_models *own = (struct own_models *)models;
     if (!own)

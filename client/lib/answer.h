@@ -7,19 +7,19 @@
 
 /* The answer to a request of images images. 0, -EREMOTEIO (the server's error is in failure), -EPROTO (this
  * is no convoyd's answer) or -ENOMEM. */
-int convoy_answer_read(const struct convoy_response *response, size_t images, struct convoy_answer **answer,
+int client_answer_read(const struct client_response *response, size_t images, struct convoy_answer **answer,
                        struct convoy_failure *failure);
 
 /* The answer to GET /v2/models, sorted; errors as above. */
-int convoy_models_read(const struct convoy_response *response, struct convoy_models **models,
+int client_models_read(const struct client_response *response, struct convoy_models **models,
                        struct convoy_failure *failure);
 
 /* The answer to POST /v2/repository/index, sorted; errors as above. */
-int convoy_index_read(const struct convoy_response *response, struct convoy_models **models,
+int client_index_read(const struct client_response *response, struct convoy_models **models,
                       struct convoy_failure *failure);
 
 /* Free what the functions above gave; NULL is fine. */
-void convoy_answer_discard(struct convoy_answer *answer);
-void convoy_models_discard(struct convoy_models *models);
+void client_answer_discard(struct convoy_answer *answer);
+void client_models_discard(struct convoy_models *models);
 
 #endif

@@ -14,7 +14,7 @@
 #define MODELS_MS 30000L
 
 struct convoy_client {
-    struct convoy_http *http;
+    struct client_http *http;
 };
 
 int convoy_client_open(const char *url, struct convoy_client **client, struct convoy_failure *failure)
@@ -22,8 +22,8 @@ int convoy_client_open(const char *url, struct convoy_client **client, struct co
     *client = NULL;
     struct convoy_client *made = calloc(1, sizeof *made);
     if (!made)
-        return convoy_fail_with(failure, -ENOMEM, "memory is out");
-    int status = convoy_http_open(url, &made->http, failure);
+        return client_fail_with(failure, -ENOMEM, "memory is out");
+    int status = client_http_open(url, &made->http, failure);
     if (status) {
         free(made);
         return status;
@@ -36,7 +36,7 @@ void convoy_client_close(struct convoy_client *client)
 {
     if (!client)
         return;
-    convoy_http_close(client->http);
+    client_http_close(client->http);
     free(client);
 }
 
@@ -44,17 +44,17 @@ int convoy_client_classify(struct convoy_client *client, const struct convoy_ima
                            const struct convoy_options *options, struct convoy_answer **answer,
                            struct convoy_failure *failure)
 {
-    struct convoy_request request;
-    struct convoy_response response;
+    struct client_request request;
+    struct client_response response;
     *answer = NULL;
-    int status = convoy_request_build(images, count, options, &request, failure);
+    int status = client_request_build(images, count, options, &request, failure);
     if (status == 0)
         status =
-            convoy_http_post(client->http, &request,
-                             convoy_http_patience_ms(options ? options->timeout_ms : 0), &response, failure);
+            client_http_post(client->http, &request,
+                             client_http_patience_ms(options ? options->timeout_ms : 0), &response, failure);
     if (status == 0)
-        status = convoy_answer_read(&response, count, answer, failure);
-    convoy_request_clear(&request);
+        status = client_answer_read(&response, count, answer, failure);
+    client_request_clear(&request);
     return status;
 }
 
@@ -67,10 +67,10 @@ int convoy_client_classify_files(struct convoy_client *client, const char *const
     *answer = NULL;
     struct convoy_image *images = calloc(count ? count : 1, sizeof *images);
     if (!images)
-        return convoy_fail_with(failure, -ENOMEM, "memory is out");
+        return client_fail_with(failure, -ENOMEM, "memory is out");
     for (; status == 0 && loaded < count; loaded++) {
         void *bytes = NULL;
-        status = convoy_file_read(paths[loaded], &bytes, &images[loaded].size, failure);
+        status = client_file_read(paths[loaded], &bytes, &images[loaded].size, failure);
         images[loaded].bytes = bytes;
     }
     if (status == 0)
@@ -84,18 +84,18 @@ int convoy_client_classify_files(struct convoy_client *client, const char *const
 int convoy_client_models(struct convoy_client *client, struct convoy_models **models,
                          struct convoy_failure *failure)
 {
-    struct convoy_response response;
+    struct client_response response;
     *models = NULL;
-    int status = convoy_http_get(client->http, "/v2/models", MODELS_MS, &response, failure);
-    return status ? status : convoy_models_read(&response, models, failure);
+    int status = client_http_get(client->http, "/v2/models", MODELS_MS, &response, failure);
+    return status ? status : client_models_read(&response, models, failure);
 }
 
 void convoy_answer_free(struct convoy_answer *answer)
 {
-    convoy_answer_discard(answer);
+    client_answer_discard(answer);
 }
 
 void convoy_models_free(struct convoy_models *models)
 {
-    convoy_models_discard(models);
+    client_models_discard(models);
 }

@@ -6,10 +6,10 @@
 
 #include "client/lib/failure.h"
 
-int convoy_document_not_ours(const struct convoy_response *response, const char *what,
+int client_document_not_ours(const struct client_response *response, const char *what,
                              struct convoy_failure *failure)
 {
-    convoy_fail_with(failure, 0, "the answer (status %d) is not a convoyd's: %s; is the URL right?",
+    client_fail_with(failure, 0, "the answer (status %d) is not a convoyd's: %s; is the URL right?",
                      response->status, what);
     if (failure) {
         failure->status = response->status;
@@ -18,13 +18,13 @@ int convoy_document_not_ours(const struct convoy_response *response, const char 
     return -EPROTO;
 }
 
-int convoy_document_error(const struct convoy_response *response, const cJSON *document, const char *without,
+int client_document_error(const struct client_response *response, const cJSON *document, const char *without,
                           struct convoy_failure *failure)
 {
-    const char *sentence = convoy_document_text(document, "error");
+    const char *sentence = client_document_text(document, "error");
     if (!sentence)
-        return convoy_document_not_ours(response, without, failure);
-    convoy_fail_with(failure, 0, "%s", sentence);
+        return client_document_not_ours(response, without, failure);
+    client_fail_with(failure, 0, "%s", sentence);
     if (failure) {
         failure->status = response->status;
         failure->retry_after_s = response->retry_after_s;
@@ -33,13 +33,13 @@ int convoy_document_error(const struct convoy_response *response, const cJSON *d
     return -EREMOTEIO;
 }
 
-const char *convoy_document_text(const cJSON *object, const char *name)
+const char *client_document_text(const cJSON *object, const char *name)
 {
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
     return cJSON_IsString(item) ? item->valuestring : NULL;
 }
 
-bool convoy_document_number(const cJSON *object, const char *name, double *number)
+bool client_document_number(const cJSON *object, const char *name, double *number)
 {
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
     if (!cJSON_IsNumber(item) || !isfinite(item->valuedouble) || item->valuedouble < 0)
@@ -49,7 +49,7 @@ bool convoy_document_number(const cJSON *object, const char *name, double *numbe
 }
 
 /* cJSON would read "{}garbage": the document must be all there is. NULL when it is no JSON. */
-static cJSON *parse(const struct convoy_response *response)
+static cJSON *parse(const struct client_response *response)
 {
     const char *end = NULL;
     cJSON *document = cJSON_ParseWithLengthOpts(response->text, response->size, &end, false);
@@ -62,7 +62,7 @@ static cJSON *parse(const struct convoy_response *response)
     return NULL;
 }
 
-int convoy_document_parse(const struct convoy_response *response, cJSON **document,
+int client_document_parse(const struct client_response *response, cJSON **document,
                           struct convoy_failure *failure)
 {
     *document = parse(response);
@@ -70,29 +70,29 @@ int convoy_document_parse(const struct convoy_response *response, cJSON **docume
         return 0;
     cJSON_Delete(*document);
     *document = NULL;
-    return convoy_document_not_ours(response, "it is not a JSON object", failure);
+    return client_document_not_ours(response, "it is not a JSON object", failure);
 }
 
-int convoy_document_parse_list(const struct convoy_response *response, cJSON **document,
+int client_document_parse_list(const struct client_response *response, cJSON **document,
                                struct convoy_failure *failure)
 {
     if (response->status != 200)
-        return convoy_document_parse_ok(response, document, failure);
+        return client_document_parse_ok(response, document, failure);
     *document = parse(response);
     if (cJSON_IsArray(*document))
         return 0;
     cJSON_Delete(*document);
     *document = NULL;
-    return convoy_document_not_ours(response, "it is not a JSON array", failure);
+    return client_document_not_ours(response, "it is not a JSON array", failure);
 }
 
-int convoy_document_parse_ok(const struct convoy_response *response, cJSON **document,
+int client_document_parse_ok(const struct client_response *response, cJSON **document,
                              struct convoy_failure *failure)
 {
-    int status = convoy_document_parse(response, document, failure);
+    int status = client_document_parse(response, document, failure);
     if (status || response->status == 200)
         return status;
-    status = convoy_document_error(response, *document, "it has no error", failure);
+    status = client_document_error(response, *document, "it has no error", failure);
     cJSON_Delete(*document);
     *document = NULL;
     return status;

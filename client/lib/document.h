@@ -9,31 +9,31 @@
 
 /* Reads the whole answer as a JSON object, whatever its status. 0 (*document is for cJSON_Delete) or -EPROTO.
  */
-int convoy_document_parse(const struct convoy_response *response, cJSON **document,
+int client_document_parse(const struct client_response *response, cJSON **document,
                           struct convoy_failure *failure);
 
 /* The same where any status but 200 is an error: -EREMOTEIO (the server's sentence is in failure) or -EPROTO.
  */
-int convoy_document_parse_ok(const struct convoy_response *response, cJSON **document,
+int client_document_parse_ok(const struct client_response *response, cJSON **document,
                              struct convoy_failure *failure);
 
 /* The same where an answer of status 200 is a JSON array. */
-int convoy_document_parse_list(const struct convoy_response *response, cJSON **document,
+int client_document_parse_list(const struct client_response *response, cJSON **document,
                                struct convoy_failure *failure);
 
 /* The error that a document of another status than 200 carries: -EREMOTEIO, or -EPROTO with without, what is
  * wrong with the answer, when it has none. */
-int convoy_document_error(const struct convoy_response *response, const cJSON *document, const char *without,
+int client_document_error(const struct client_response *response, const cJSON *document, const char *without,
                           struct convoy_failure *failure);
 
 /* Says that this is no convoyd's answer, and what is wrong with it; gives -EPROTO. */
-int convoy_document_not_ours(const struct convoy_response *response, const char *what,
+int client_document_not_ours(const struct client_response *response, const char *what,
                              struct convoy_failure *failure);
 
 /* The string of that name, or NULL; it belongs to the document. */
-const char *convoy_document_text(const cJSON *object, const char *name);
+const char *client_document_text(const cJSON *object, const char *name);
 
 /* The finite number of at least 0 of that name, or false. */
-bool convoy_document_number(const cJSON *object, const char *name, double *number);
+bool client_document_number(const cJSON *object, const char *name, double *number);
 
 #endif

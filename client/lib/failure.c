@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-int convoy_fail_with(struct convoy_failure *failure, int code, const char *format, ...)
+int client_fail_with(struct convoy_failure *failure, int code, const char *format, ...)
 {
     if (failure) {
         memset(failure, 0, sizeof *failure);

@@ -5,8 +5,8 @@
 #include "client/lib/convoy.h"
 
 /* Puts a sentence into failure (may be NULL), clears the rest of it and gives code, so that callers write
- * `return convoy_fail_with(failure, -EINVAL, "...", ...)`. A sentence that is too long is cut. */
-__attribute__((format(printf, 3, 4))) int convoy_fail_with(struct convoy_failure *failure, int code,
+ * `return client_fail_with(failure, -EINVAL, "...", ...)`. A sentence that is too long is cut. */
+__attribute__((format(printf, 3, 4))) int client_fail_with(struct convoy_failure *failure, int code,
                                                            const char *format, ...);
 
 #endif

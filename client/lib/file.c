@@ -45,7 +45,7 @@ static int read_all(int descriptor, size_t expected, char **bytes, size_t *size)
     return 0;
 }
 
-int convoy_file_read(const char *path, void **bytes, size_t *size, struct convoy_failure *failure)
+int client_file_read(const char *path, void **bytes, size_t *size, struct convoy_failure *failure)
 {
     struct stat about;
     char *content = NULL;
@@ -53,7 +53,7 @@ int convoy_file_read(const char *path, void **bytes, size_t *size, struct convoy
     int descriptor = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
     if (descriptor < 0) {
         int status = -errno;
-        return convoy_fail_with(failure, status, "'%s' cannot be opened: %s", path, strerror(-status));
+        return client_fail_with(failure, status, "'%s' cannot be opened: %s", path, strerror(-status));
     }
     int status = fstat(descriptor, &about) ? -errno : 0;
     if (status == 0 && S_ISDIR(about.st_mode))
@@ -66,7 +66,7 @@ int convoy_file_read(const char *path, void **bytes, size_t *size, struct convoy
     if (!standard)
         close(descriptor);
     if (status)
-        return convoy_fail_with(failure, status, "'%s' cannot be read: %s",
+        return client_fail_with(failure, status, "'%s' cannot be read: %s",
                                 standard ? "standard input" : path, strerror(-status));
     *bytes = content;
     return 0;

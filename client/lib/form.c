@@ -66,7 +66,7 @@ static int make_boundary(char boundary[BOUNDARY_BYTES])
     return 0;
 }
 
-static int build_form(const struct convoy_image *images, size_t count, struct convoy_request *request)
+static int build_form(const struct convoy_image *images, size_t count, struct client_request *request)
 {
     char boundary[BOUNDARY_BYTES], *form = NULL;
     size_t size = 0;
@@ -98,8 +98,8 @@ static int build_form(const struct convoy_image *images, size_t count, struct co
     return status;
 }
 
-int convoy_request_build(const struct convoy_image *images, size_t count,
-                         const struct convoy_options *options, struct convoy_request *request,
+int client_request_build(const struct convoy_image *images, size_t count,
+                         const struct convoy_options *options, struct client_request *request,
                          struct convoy_failure *failure)
 {
     static const struct convoy_options defaults;
@@ -108,15 +108,15 @@ int convoy_request_build(const struct convoy_image *images, size_t count,
     if (!options)
         options = &defaults;
     if (count == 0)
-        return convoy_fail_with(failure, -EINVAL, "there is no image to classify");
+        return client_fail_with(failure, -EINVAL, "there is no image to classify");
     if (options->model && !*options->model)
-        return convoy_fail_with(failure, -EINVAL, "the model's name is empty");
+        return client_fail_with(failure, -EINVAL, "the model's name is empty");
     if (options->version && !*options->version)
-        return convoy_fail_with(failure, -EINVAL, "the model's version is empty");
+        return client_fail_with(failure, -EINVAL, "the model's version is empty");
     if (options->top < 0 || options->top > 1000)
-        return convoy_fail_with(failure, -EINVAL, "top is %d, it must be 1 to 1000", options->top);
+        return client_fail_with(failure, -EINVAL, "top is %d, it must be 1 to 1000", options->top);
     if (options->timeout_ms < 0 || options->timeout_ms > 3600000)
-        return convoy_fail_with(failure, -EINVAL, "timeout_ms is %d, it must be 1 to 3600000",
+        return client_fail_with(failure, -EINVAL, "timeout_ms is %d, it must be 1 to 3600000",
                                 options->timeout_ms);
     status = build_path(options, &request->path);
     if (status == 0 && count == 1) {
@@ -128,11 +128,11 @@ int convoy_request_build(const struct convoy_image *images, size_t count,
         status = build_form(images, count, request);
     }
     if (status)
-        return convoy_fail_with(failure, status, "the request cannot be built: %s", strerror(-status));
+        return client_fail_with(failure, status, "the request cannot be built: %s", strerror(-status));
     return 0;
 }
 
-void convoy_request_clear(struct convoy_request *request)
+void client_request_clear(struct client_request *request)
 {
     free(request->path);
     free(request->header);

@@ -5,7 +5,7 @@
 
 #include "client/lib/convoy.h"
 
-struct convoy_request {
+struct client_request {
     char *path;       /* "/classify?..." */
     char *header;     /* the whole Content-Type header */
     const void *body; /* a lone image's own bytes (they must outlive this), else own */
@@ -14,12 +14,12 @@ struct convoy_request {
 };
 
 /* One image goes as the body itself, several as multipart/form-data in order. Fills request, which is for
- * convoy_request_clear also after an error. 0, -EINVAL (no image, an empty model name, top or timeout out of
+ * client_request_clear also after an error. 0, -EINVAL (no image, an empty model name, top or timeout out of
  * range) or -ENOMEM. */
-int convoy_request_build(const struct convoy_image *images, size_t count,
-                         const struct convoy_options *options, struct convoy_request *request,
+int client_request_build(const struct convoy_image *images, size_t count,
+                         const struct convoy_options *options, struct client_request *request,
                          struct convoy_failure *failure);
 
-void convoy_request_clear(struct convoy_request *request);
+void client_request_clear(struct client_request *request);
 
 #endif

@@ -12,7 +12,7 @@
 #define ANSWER_BYTES_MAX ((size_t)256 << 20)
 #define CONNECT_MS       10000L
 
-struct convoy_http {
+struct client_http {
     CURL *curl;
     char *base; /* without a slash at its end */
     char *text;
@@ -31,7 +31,7 @@ static void start_curl(void)
 
 static size_t receive(char *bytes, size_t one, size_t count, void *context)
 {
-    struct convoy_http *http = context;
+    struct client_http *http = context;
     size_t size = one * count;
     if (size > ANSWER_BYTES_MAX - http->size)
         return 0;
@@ -61,7 +61,7 @@ static int read_url(const char *url, char **base, bool *loopback, struct convoy_
     int status = -EINVAL;
     CURLU *parsed = curl_url();
     if (!parsed)
-        return convoy_fail_with(failure, -ENOMEM, "memory is out");
+        return client_fail_with(failure, -ENOMEM, "memory is out");
     const char *problem = NULL;
     if (!*url || curl_url_set(parsed, CURLUPART_URL, url, CURLU_GUESS_SCHEME | CURLU_NON_SUPPORT_SCHEME))
         problem = "it is not a URL";
@@ -74,14 +74,14 @@ static int read_url(const char *url, char **base, bool *loopback, struct convoy_
              curl_url_get(parsed, CURLUPART_FRAGMENT, &part, 0) == 0)
         problem = "it must end with the path, without ? and #";
     if (problem) {
-        convoy_fail_with(failure, status,
+        client_fail_with(failure, status,
                          "the server's URL '%s' is of no use: %s; http://127.0.0.1:8080 is an example", url,
                          problem);
         goto out;
     }
     *loopback = is_loopback(host);
     if (curl_url_get(parsed, CURLUPART_URL, base, 0)) {
-        status = convoy_fail_with(failure, -ENOMEM, "memory is out");
+        status = client_fail_with(failure, -ENOMEM, "memory is out");
         goto out;
     }
     for (size_t length = strlen(*base); length > 0 && (*base)[length - 1] == '/'; length--)
@@ -95,23 +95,23 @@ out:
     return status;
 }
 
-int convoy_http_open(const char *url, struct convoy_http **http, struct convoy_failure *failure)
+int client_http_open(const char *url, struct client_http **http, struct convoy_failure *failure)
 {
     bool loopback = false;
     *http = NULL;
     pthread_once(&once, start_curl);
     if (global_status)
-        return convoy_fail_with(failure, -EIO, "libcurl does not start: %s",
+        return client_fail_with(failure, -EIO, "libcurl does not start: %s",
                                 curl_easy_strerror(global_status));
-    struct convoy_http *made = calloc(1, sizeof *made);
+    struct client_http *made = calloc(1, sizeof *made);
     if (!made)
-        return convoy_fail_with(failure, -ENOMEM, "memory is out");
+        return client_fail_with(failure, -ENOMEM, "memory is out");
     int status = read_url(url, &made->base, &loopback, failure);
     if (status)
         goto out;
     made->curl = curl_easy_init();
     if (!made->curl) {
-        status = convoy_fail_with(failure, -ENOMEM, "memory is out");
+        status = client_fail_with(failure, -ENOMEM, "memory is out");
         goto out;
     }
     curl_easy_setopt(made->curl, CURLOPT_NOSIGNAL, 1L);
@@ -126,11 +126,11 @@ int convoy_http_open(const char *url, struct convoy_http **http, struct convoy_f
     *http = made;
     return 0;
 out:
-    convoy_http_close(made);
+    client_http_close(made);
     return status;
 }
 
-void convoy_http_close(struct convoy_http *http)
+void client_http_close(struct client_http *http)
 {
     if (!http)
         return;
@@ -140,51 +140,51 @@ void convoy_http_close(struct convoy_http *http)
     free(http);
 }
 
-static int explain(const struct convoy_http *http, CURLcode code, long timeout_ms,
+static int explain(const struct client_http *http, CURLcode code, long timeout_ms,
                    struct convoy_failure *failure)
 {
     switch (code) {
     case CURLE_COULDNT_CONNECT:
     case CURLE_COULDNT_RESOLVE_HOST:
     case CURLE_COULDNT_RESOLVE_PROXY:
-        return convoy_fail_with(failure, -ECONNREFUSED, "no server answers at %s (%s)", http->base,
+        return client_fail_with(failure, -ECONNREFUSED, "no server answers at %s (%s)", http->base,
                                 curl_easy_strerror(code));
     case CURLE_OPERATION_TIMEDOUT: {
         double connected = 0;
         curl_easy_getinfo(http->curl, CURLINFO_PRETRANSFER_TIME, &connected);
         if (connected <= 0)
-            return convoy_fail_with(failure, -ECONNREFUSED, "no server answers at %s within %ld ms",
+            return client_fail_with(failure, -ECONNREFUSED, "no server answers at %s within %ld ms",
                                     http->base, timeout_ms < CONNECT_MS ? timeout_ms : CONNECT_MS);
-        return convoy_fail_with(failure, -ETIMEDOUT, "the server at %s did not answer within %ld ms",
+        return client_fail_with(failure, -ETIMEDOUT, "the server at %s did not answer within %ld ms",
                                 http->base, timeout_ms);
     }
     case CURLE_ABORTED_BY_CALLBACK:
-        return convoy_fail_with(failure, -ECANCELED, "interrupted");
+        return client_fail_with(failure, -ECANCELED, "interrupted");
     case CURLE_OUT_OF_MEMORY:
-        return convoy_fail_with(failure, -ENOMEM, "memory is out");
+        return client_fail_with(failure, -ENOMEM, "memory is out");
     case CURLE_WRITE_ERROR:
-        return convoy_fail_with(failure, -EPROTO, "the answer from %s is too long to be a convoyd's",
+        return client_fail_with(failure, -EPROTO, "the answer from %s is too long to be a convoyd's",
                                 http->base);
     default:
-        return convoy_fail_with(failure, -EPROTO, "the exchange with %s failed: %s", http->base,
+        return client_fail_with(failure, -EPROTO, "the exchange with %s failed: %s", http->base,
                                 curl_easy_strerror(code));
     }
 }
 
 /* The response header's value, or NULL; it holds until the next exchange. */
-static const char *header(struct convoy_http *http, const char *name)
+static const char *header(struct client_http *http, const char *name)
 {
     struct curl_header *found;
     return curl_easy_header(http->curl, name, 0, CURLH_HEADER, -1, &found) == CURLHE_OK ? found->value : NULL;
 }
 
-static int perform(struct convoy_http *http, const char *path, long timeout_ms,
-                   struct convoy_response *response, struct convoy_failure *failure)
+static int perform(struct client_http *http, const char *path, long timeout_ms,
+                   struct client_response *response, struct convoy_failure *failure)
 {
     size_t length = strlen(http->base) + strlen(path) + 1;
     char *url = malloc(length);
     if (!url)
-        return convoy_fail_with(failure, -ENOMEM, "memory is out");
+        return client_fail_with(failure, -ENOMEM, "memory is out");
     strcpy(url, http->base); // NOLINT(clang-analyzer-security.insecureAPI.strcpy): measured just above
     strcat(url, path);       // NOLINT(clang-analyzer-security.insecureAPI.strcpy)
     CURLcode code = curl_easy_setopt(http->curl, CURLOPT_URL, url);
@@ -212,12 +212,12 @@ static int perform(struct convoy_http *http, const char *path, long timeout_ms,
     return 0;
 }
 
-int convoy_http_post(struct convoy_http *http, const struct convoy_request *request, long timeout_ms,
-                     struct convoy_response *response, struct convoy_failure *failure)
+int client_http_post(struct client_http *http, const struct client_request *request, long timeout_ms,
+                     struct client_response *response, struct convoy_failure *failure)
 {
     struct curl_slist *headers = curl_slist_append(NULL, request->header);
     if (!headers)
-        return convoy_fail_with(failure, -ENOMEM, "memory is out");
+        return client_fail_with(failure, -ENOMEM, "memory is out");
     curl_easy_setopt(http->curl, CURLOPT_POST, 1L);
     curl_easy_setopt(http->curl, CURLOPT_POSTFIELDS, request->body);
     curl_easy_setopt(http->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body_size);
@@ -228,8 +228,8 @@ int convoy_http_post(struct convoy_http *http, const struct convoy_request *requ
     return status;
 }
 
-int convoy_http_get(struct convoy_http *http, const char *path, long timeout_ms,
-                    struct convoy_response *response, struct convoy_failure *failure)
+int client_http_get(struct client_http *http, const char *path, long timeout_ms,
+                    struct client_response *response, struct convoy_failure *failure)
 {
     curl_easy_setopt(http->curl, CURLOPT_HTTPGET, 1L);
     return perform(http, path, timeout_ms, response, failure);
@@ -237,12 +237,12 @@ int convoy_http_get(struct convoy_http *http, const char *path, long timeout_ms,
 
 static int progress(void *context, curl_off_t total, curl_off_t got, curl_off_t to_send, curl_off_t sent)
 {
-    struct convoy_http *http = context;
+    struct client_http *http = context;
     (void)total, (void)got, (void)to_send, (void)sent;
     return http->stop(http->stop_context);
 }
 
-void convoy_http_abort_when(struct convoy_http *http, bool (*stop)(void *context), void *context)
+void client_http_abort_when(struct client_http *http, bool (*stop)(void *context), void *context)
 {
     http->stop = stop;
     http->stop_context = context;
@@ -251,7 +251,7 @@ void convoy_http_abort_when(struct convoy_http *http, bool (*stop)(void *context
     curl_easy_setopt(http->curl, CURLOPT_NOPROGRESS, 0L);
 }
 
-long convoy_http_patience_ms(int timeout_ms)
+long client_http_patience_ms(int timeout_ms)
 {
     return timeout_ms ? timeout_ms + 30000L : 120000L;
 }

@@ -7,10 +7,10 @@
 #include "client/lib/failure.h"
 
 /* What the reading grows; labels are found by their index until it is done, because they move. */
-struct reading {
-    struct convoy_sample *samples;
+struct exposition_reading {
+    struct client_sample *samples;
     size_t sample_count, sample_capacity;
-    struct convoy_label *labels;
+    struct client_label *labels;
     size_t label_count, label_capacity;
 };
 
@@ -66,7 +66,7 @@ static char *unquote(char *from)
 }
 
 /* Reads NAME="VALUE",...} from text: 1 with *end behind the brace, 0 when it is not that, -ENOMEM. */
-static int read_labels(char *text, struct reading *reading, char **end)
+static int read_labels(char *text, struct exposition_reading *reading, char **end)
 {
     for (text = after_blanks(text); *text != '}';) {
         char *name = text, *name_end = after_name(text), *equals = after_blanks(name_end);
@@ -86,7 +86,7 @@ static int read_labels(char *text, struct reading *reading, char **end)
                 return -ENOMEM;
             reading->labels = grown;
         }
-        reading->labels[reading->label_count++] = (struct convoy_label){name, value};
+        reading->labels[reading->label_count++] = (struct client_label){name, value};
         text = after_blanks(text);
         if (*text == ',')
             text = after_blanks(text + 1);
@@ -115,7 +115,7 @@ static bool read_value(const char *text, double *value)
 }
 
 /* Reads a line that is no comment and not empty: 1, 0 when it is no sample, -ENOMEM. */
-static int read_sample(char *line, struct reading *reading)
+static int read_sample(char *line, struct exposition_reading *reading)
 {
     char *name = line, *end = after_name(name), *rest = after_blanks(end);
     size_t first_label = reading->label_count;
@@ -140,12 +140,12 @@ static int read_sample(char *line, struct reading *reading)
             return -ENOMEM;
         reading->samples = grown;
     }
-    reading->samples[reading->sample_count++] = (struct convoy_sample){
+    reading->samples[reading->sample_count++] = (struct client_sample){
         .name = name, .value = value, .label_count = reading->label_count - first_label};
     return 1;
 }
 
-static int read_lines(char *text, size_t size, struct reading *reading, size_t *skipped,
+static int read_lines(char *text, size_t size, struct exposition_reading *reading, size_t *skipped,
                       struct convoy_failure *failure)
 {
     char *end = text + size;
@@ -162,27 +162,27 @@ static int read_lines(char *text, size_t size, struct reading *reading, size_t *
         char *first = after_blanks(line);
         int status = !whole ? 0 : *first == '#' || *first == '\0' ? 1 : read_sample(first, reading);
         if (status < 0)
-            return convoy_fail_with(failure, status, "memory is out");
+            return client_fail_with(failure, status, "memory is out");
         *skipped += status == 0;
-        if (reading->sample_count > CONVOY_EXPOSITION_SAMPLES)
-            return convoy_fail_with(failure, -EPROTO, "/metrics has more than %d samples: is the URL right?",
-                                    CONVOY_EXPOSITION_SAMPLES);
+        if (reading->sample_count > CLIENT_EXPOSITION_SAMPLES)
+            return client_fail_with(failure, -EPROTO, "/metrics has more than %d samples: is the URL right?",
+                                    CLIENT_EXPOSITION_SAMPLES);
         line = newline + 1;
     }
     return 0;
 }
 
-int convoy_exposition_read(const char *text, size_t size, struct convoy_exposition *exposition,
+int client_exposition_read(const char *text, size_t size, struct client_exposition *exposition,
                            struct convoy_failure *failure)
 {
-    struct reading reading = {0};
+    struct exposition_reading reading = {0};
     memset(exposition, 0, sizeof *exposition);
-    if (size > CONVOY_EXPOSITION_BYTES)
-        return convoy_fail_with(failure, -EPROTO, "/metrics has more than %zu MiB: is the URL right?",
-                                CONVOY_EXPOSITION_BYTES >> 20);
+    if (size > CLIENT_EXPOSITION_BYTES)
+        return client_fail_with(failure, -EPROTO, "/metrics has more than %zu MiB: is the URL right?",
+                                CLIENT_EXPOSITION_BYTES >> 20);
     exposition->own_text = malloc(size + 1);
     if (!exposition->own_text)
-        return convoy_fail_with(failure, -ENOMEM, "memory is out");
+        return client_fail_with(failure, -ENOMEM, "memory is out");
     memcpy(exposition->own_text, text, size);
     exposition->own_text[size] = '\0';
     int status = read_lines(exposition->own_text, size, &reading, &exposition->skipped, failure);
@@ -197,7 +197,7 @@ int convoy_exposition_read(const char *text, size_t size, struct convoy_expositi
     return status;
 }
 
-const char *convoy_sample_label(const struct convoy_sample *sample, const char *name)
+const char *client_sample_label(const struct client_sample *sample, const char *name)
 {
     for (size_t i = 0; i < sample->label_count; i++)
         if (strcmp(sample->labels[i].name, name) == 0)
@@ -205,7 +205,7 @@ const char *convoy_sample_label(const struct convoy_sample *sample, const char *
     return "";
 }
 
-void convoy_exposition_clear(struct convoy_exposition *exposition)
+void client_exposition_clear(struct client_exposition *exposition)
 {
     free(exposition->samples);
     free(exposition->own_labels);

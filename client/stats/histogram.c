@@ -2,10 +2,10 @@
 
 #include <math.h>
 
-void convoy_histogram_add(struct convoy_histogram *histogram, double bound, double count)
+void client_histogram_add(struct client_histogram *histogram, double bound, double count)
 {
     size_t last = histogram->buckets;
-    if (histogram->spoilt || last == CONVOY_HISTOGRAM_BUCKETS || isnan(bound) || bound == -INFINITY ||
+    if (histogram->spoilt || last == CLIENT_HISTOGRAM_BUCKETS || isnan(bound) || bound == -INFINITY ||
         !isfinite(count) || count < 0 ||
         (last > 0 && (bound <= histogram->bounds[last - 1] || count < histogram->counts[last - 1]))) {
         histogram->spoilt = true;
@@ -17,12 +17,12 @@ void convoy_histogram_add(struct convoy_histogram *histogram, double bound, doub
     histogram->buckets++;
 }
 
-double convoy_histogram_total(const struct convoy_histogram *histogram)
+double client_histogram_total(const struct client_histogram *histogram)
 {
     return histogram->buckets ? histogram->counts[histogram->buckets - 1] : 0;
 }
 
-static bool follows(const struct convoy_histogram *earlier, const struct convoy_histogram *later)
+static bool follows(const struct client_histogram *earlier, const struct client_histogram *later)
 {
     double below_then = 0, below_now = 0;
     if (earlier->buckets != later->buckets)
@@ -37,8 +37,8 @@ static bool follows(const struct convoy_histogram *earlier, const struct convoy_
     return true;
 }
 
-void convoy_histogram_since(const struct convoy_histogram *earlier, const struct convoy_histogram *later,
-                            struct convoy_histogram *difference)
+void client_histogram_since(const struct client_histogram *earlier, const struct client_histogram *later,
+                            struct client_histogram *difference)
 {
     *difference = *later;
     if (!follows(earlier, later))
@@ -50,7 +50,7 @@ void convoy_histogram_since(const struct convoy_histogram *earlier, const struct
 }
 
 /* The bucket that holds the observation of this rank; there is at least one. */
-static size_t bucket_of(const struct convoy_histogram *histogram, double rank)
+static size_t bucket_of(const struct client_histogram *histogram, double rank)
 {
     size_t bucket = 0;
     while (bucket + 1 < histogram->buckets && histogram->counts[bucket] < rank)
@@ -58,15 +58,15 @@ static size_t bucket_of(const struct convoy_histogram *histogram, double rank)
     return bucket;
 }
 
-double convoy_histogram_bound(const struct convoy_histogram *histogram, double share)
+double client_histogram_bound(const struct client_histogram *histogram, double share)
 {
-    double total = convoy_histogram_total(histogram);
+    double total = client_histogram_total(histogram);
     return total > 0 ? histogram->bounds[bucket_of(histogram, share * total)] : NAN;
 }
 
-double convoy_histogram_quantile(const struct convoy_histogram *histogram, double share, bool *beyond)
+double client_histogram_quantile(const struct client_histogram *histogram, double share, bool *beyond)
 {
-    double total = convoy_histogram_total(histogram), rank = share * total;
+    double total = client_histogram_total(histogram), rank = share * total;
     if (beyond)
         *beyond = false;
     if (!(total > 0))
@@ -86,8 +86,8 @@ double convoy_histogram_quantile(const struct convoy_histogram *histogram, doubl
     return inside > 0 ? low + (high - low) * (rank - below) / inside : low;
 }
 
-double convoy_histogram_mean(const struct convoy_histogram *histogram)
+double client_histogram_mean(const struct client_histogram *histogram)
 {
-    double total = convoy_histogram_total(histogram);
+    double total = client_histogram_total(histogram);
     return total > 0 ? histogram->sum / total : NAN;
 }

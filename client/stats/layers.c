@@ -7,29 +7,29 @@
 #include "client/lib/failure.h"
 
 /* Makes the list at the first image. */
-static int open_means(struct convoy_layer_means *means, const struct convoy_layer *layers, size_t count,
+static int open_means(struct client_layer_means *means, const struct convoy_layer *layers, size_t count,
                       struct convoy_failure *failure)
 {
     means->layers = calloc(count ? count : 1, sizeof *means->layers);
     if (!means->layers)
-        return convoy_fail_with(failure, -ENOMEM, "memory is out");
+        return client_fail_with(failure, -ENOMEM, "memory is out");
     for (size_t i = 0; i < count; i++) {
         means->layers[i].name = strdup(layers[i].name);
         means->layers[i].kernel = strdup(layers[i].kernel);
         means->count++;
         if (!means->layers[i].name || !means->layers[i].kernel)
-            return convoy_fail_with(failure, -ENOMEM, "memory is out");
+            return client_fail_with(failure, -ENOMEM, "memory is out");
     }
     return 0;
 }
 
-int convoy_layer_means_add(struct convoy_layer_means *means, const struct convoy_layer *layers, size_t count,
+int client_layer_means_add(struct client_layer_means *means, const struct convoy_layer *layers, size_t count,
                            struct convoy_failure *failure)
 {
     if (means->images == 0 && !means->layers) {
         int status = open_means(means, layers, count, failure);
         if (status) {
-            convoy_layer_means_clear(means);
+            client_layer_means_clear(means);
             return status;
         }
     }
@@ -37,7 +37,7 @@ int convoy_layer_means_add(struct convoy_layer_means *means, const struct convoy
     for (size_t i = 0; same && i < count; i++)
         same = means->layers[i].name && strcmp(layers[i].name, means->layers[i].name) == 0;
     if (!same)
-        return convoy_fail_with(failure, -EPROTO,
+        return client_fail_with(failure, -EPROTO,
                                 "the layers changed between two images: was the model replaced?");
     means->images++;
     for (size_t i = 0; i < count; i++)
@@ -45,7 +45,7 @@ int convoy_layer_means_add(struct convoy_layer_means *means, const struct convoy
     return 0;
 }
 
-void convoy_layer_means_clear(struct convoy_layer_means *means)
+void client_layer_means_clear(struct client_layer_means *means)
 {
     for (size_t i = 0; i < means->count; i++) {
         free((char *)means->layers[i].name);

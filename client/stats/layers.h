@@ -5,16 +5,16 @@
 #include "client/lib/convoy.h"
 
 /* Zeroed, it is empty. */
-struct convoy_layer_means {
+struct client_layer_means {
     struct convoy_layer *layers; /* us is the mean */
     size_t count;
     size_t images; /* that it is the mean of */
 };
 
 /* Takes one image's layers over. 0, -ENOMEM, or -EPROTO when they are not the layers of the images before. */
-int convoy_layer_means_add(struct convoy_layer_means *means, const struct convoy_layer *layers, size_t count,
+int client_layer_means_add(struct client_layer_means *means, const struct convoy_layer *layers, size_t count,
                            struct convoy_failure *failure);
 
-void convoy_layer_means_clear(struct convoy_layer_means *means);
+void client_layer_means_clear(struct client_layer_means *means);
 
 #endif

@@ -13,43 +13,44 @@
 #define COUNT_MAX 0x1p64
 
 struct own_stats {
-    struct convoy_model_stats stats; /* first: what the caller has is freed as this */
+    struct client_model_stats stats; /* first: what the caller has is freed as this */
     cJSON *document;                 /* the names are its */
-    struct convoy_version_stats *versions;
-    struct convoy_batch_stats *sizes;
+    struct client_version_stats *versions;
+    struct client_batch_stats *sizes;
 };
 
 /* Reads members until one is not as it should be. */
-struct reader {
+struct stats_reader {
     char problem[128]; /* what is wrong, "" while nothing is */
 };
 
-static void wrong(struct reader *reader, const char *what, const char *name, const char *problem)
+static void wrong(struct stats_reader *reader, const char *what, const char *name, const char *problem)
 {
     if (!*reader->problem)
         snprintf(reader->problem, sizeof reader->problem, "its %s%s %s", what, name, problem);
 }
 
-static double read_count(struct reader *reader, const cJSON *object, const char *what, const char *name)
+static double read_count(struct stats_reader *reader, const cJSON *object, const char *what, const char *name)
 {
     double count = 0;
-    if (!convoy_document_number(object, name, &count) || count > COUNT_MAX || count != floor(count))
+    if (!client_document_number(object, name, &count) || count > COUNT_MAX || count != floor(count))
         wrong(reader, what, name, "is not a count");
     return count;
 }
 
-static struct convoy_duration read_duration(struct reader *reader, const cJSON *object, const char *name)
+static struct client_duration read_duration(struct stats_reader *reader, const cJSON *object,
+                                            const char *name)
 {
     char what[32];
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
-    struct convoy_duration duration;
+    struct client_duration duration;
     snprintf(what, sizeof what, "%s.", name);
     duration.count = read_count(reader, item, what, "count");
     duration.ns = read_count(reader, item, what, "ns");
     return duration;
 }
 
-static void read_batch(struct reader *reader, const cJSON *item, struct convoy_batch_stats *batch)
+static void read_batch(struct stats_reader *reader, const cJSON *item, struct client_batch_stats *batch)
 {
     batch->size = read_count(reader, item, "", "batch_size");
     if (batch->size < 1)
@@ -60,13 +61,13 @@ static void read_batch(struct reader *reader, const cJSON *item, struct convoy_b
 }
 
 /* Its batch sizes go to sizes, where there is room for them. */
-static void read_version(struct reader *reader, const cJSON *item, struct convoy_version_stats *version,
-                         struct convoy_batch_stats *sizes)
+static void read_version(struct stats_reader *reader, const cJSON *item, struct client_version_stats *version,
+                         struct client_batch_stats *sizes)
 {
     const cJSON *inference = cJSON_GetObjectItemCaseSensitive(item, "inference_stats");
     const cJSON *list = cJSON_GetObjectItemCaseSensitive(item, "batch_stats"), *batch;
-    version->name = convoy_document_text(item, "name");
-    version->version = convoy_document_text(item, "version");
+    version->name = client_document_text(item, "name");
+    version->version = client_document_text(item, "version");
     if (!version->name || !version->version)
         wrong(reader, "", "model_stats", "lack a name or version");
     version->last_inference_ms = read_count(reader, item, "", "last_inference");
@@ -101,18 +102,18 @@ static size_t count_sizes(const cJSON *versions)
 
 static int by_name_and_version(const void *left, const void *right)
 {
-    const struct convoy_version_stats *a = left, *b = right;
+    const struct client_version_stats *a = left, *b = right;
     int order = strcmp(a->name, b->name);
     return order ? order : strverscmp(a->version, b->version);
 }
 
-static void read_versions(struct reader *reader, const cJSON *list, struct own_stats *own)
+static void read_versions(struct stats_reader *reader, const cJSON *list, struct own_stats *own)
 {
     size_t taken = 0;
     const cJSON *item;
     cJSON_ArrayForEach(item, list)
     {
-        struct convoy_version_stats *version = &own->versions[own->stats.count++];
+        struct client_version_stats *version = &own->versions[own->stats.count++];
         read_version(reader, item, version, &own->sizes[taken]);
         taken += version->size_count;
     }
@@ -122,45 +123,45 @@ static void read_versions(struct reader *reader, const cJSON *list, struct own_s
     own->stats.versions = own->versions;
 }
 
-int convoy_model_stats_read(const struct convoy_response *response, struct convoy_model_stats **stats,
+int client_model_stats_read(const struct client_response *response, struct client_model_stats **stats,
                             struct convoy_failure *failure)
 {
-    struct reader reader = {0};
+    struct stats_reader reader = {0};
     cJSON *document;
     *stats = NULL;
-    int status = convoy_document_parse_ok(response, &document, failure);
+    int status = client_document_parse_ok(response, &document, failure);
     if (status)
         return status;
     struct own_stats *own = calloc(1, sizeof *own);
     if (!own) {
         cJSON_Delete(document);
-        return convoy_fail_with(failure, -ENOMEM, "memory is out");
+        return client_fail_with(failure, -ENOMEM, "memory is out");
     }
     own->document = document;
     const cJSON *list = cJSON_GetObjectItemCaseSensitive(document, "model_stats");
     if (!cJSON_IsArray(list)) {
-        status = convoy_document_not_ours(response, "it has no list of statistics", failure);
+        status = client_document_not_ours(response, "it has no list of statistics", failure);
         goto out;
     }
     own->versions = calloc((size_t)cJSON_GetArraySize(list) + 1, sizeof *own->versions);
     own->sizes = calloc(count_sizes(list) + 1, sizeof *own->sizes);
     if (!own->versions || !own->sizes) {
-        status = convoy_fail_with(failure, -ENOMEM, "memory is out");
+        status = client_fail_with(failure, -ENOMEM, "memory is out");
         goto out;
     }
     read_versions(&reader, list, own);
     if (*reader.problem) {
-        status = convoy_document_not_ours(response, reader.problem, failure);
+        status = client_document_not_ours(response, reader.problem, failure);
         goto out;
     }
     *stats = &own->stats;
     return 0;
 out:
-    convoy_model_stats_free(&own->stats);
+    client_model_stats_free(&own->stats);
     return status;
 }
 
-void convoy_model_stats_free(struct convoy_model_stats *stats)
+void client_model_stats_free(struct client_model_stats *stats)
 {
     struct own_stats *own = (struct own_stats *)stats;
     if (!own)
@@ -171,24 +172,24 @@ void convoy_model_stats_free(struct convoy_model_stats *stats)
     free(own);
 }
 
-double convoy_duration_mean_us(const struct convoy_duration *duration)
+double client_duration_mean_us(const struct client_duration *duration)
 {
     return duration->count > 0 ? duration->ns / duration->count / 1e3 : NAN;
 }
 
-double convoy_version_request_us(const struct convoy_version_stats *version)
+double client_version_request_us(const struct client_version_stats *version)
 {
-    struct convoy_duration both = {version->success.count + version->fail.count,
+    struct client_duration both = {version->success.count + version->fail.count,
                                    version->success.ns + version->fail.ns};
-    return convoy_duration_mean_us(&both);
+    return client_duration_mean_us(&both);
 }
 
-double convoy_version_batch_size(const struct convoy_version_stats *version)
+double client_version_batch_size(const struct client_version_stats *version)
 {
     return version->batches > 0 ? version->images / version->batches : NAN;
 }
 
-double convoy_batch_rate(const struct convoy_batch_stats *batch)
+double client_batch_rate(const struct client_batch_stats *batch)
 {
     return batch->compute.ns > 0 ? batch->size * batch->compute.count / (batch->compute.ns / 1e9) : NAN;
 }

@@ -6,7 +6,7 @@
 
 #include "client/lib/failure.h"
 
-int convoy_score_open(struct convoy_score *score, const struct convoy_result *every_class,
+int client_score_open(struct client_score *score, const struct convoy_result *every_class,
                       struct convoy_failure *failure)
 {
     size_t classes = every_class->prediction_count;
@@ -14,23 +14,23 @@ int convoy_score_open(struct convoy_score *score, const struct convoy_result *ev
     score->labels = calloc(classes, sizeof *score->labels);
     score->confusion = calloc(classes * classes, sizeof *score->confusion);
     if (!score->labels || !score->confusion)
-        return convoy_fail_with(failure, -ENOMEM, "memory is out");
+        return client_fail_with(failure, -ENOMEM, "memory is out");
     score->classes = classes;
     for (size_t i = 0; i < classes; i++) {
         long index = every_class->predictions[i].index;
         if (index < 0 || (size_t)index >= classes || score->labels[index])
-            return convoy_fail_with(failure, -EPROTO,
+            return client_fail_with(failure, -EPROTO,
                                     "the server lists %zu classes, but one has the index %ld: models of more "
                                     "than 1000 classes cannot be evaluated",
                                     classes, index);
         score->labels[index] = strdup(every_class->predictions[i].label);
         if (!score->labels[index])
-            return convoy_fail_with(failure, -ENOMEM, "memory is out");
+            return client_fail_with(failure, -ENOMEM, "memory is out");
     }
     return 0;
 }
 
-long convoy_score_class(const struct convoy_score *score, const char *name)
+long client_score_class(const struct client_score *score, const char *name)
 {
     char *end;
     for (size_t i = 0; i < score->classes; i++) {
@@ -41,7 +41,7 @@ long convoy_score_class(const struct convoy_score *score, const char *name)
     return *name >= '0' && *name <= '9' && !*end && number < score->classes ? (long)number : -1;
 }
 
-bool convoy_score_count(struct convoy_score *score, long truth, long answer)
+bool client_score_count(struct client_score *score, long truth, long answer)
 {
     if (truth < 0 || answer < 0 || (size_t)truth >= score->classes || (size_t)answer >= score->classes)
         return false;
@@ -49,7 +49,7 @@ bool convoy_score_count(struct convoy_score *score, long truth, long answer)
     return true;
 }
 
-void convoy_score_sum(const struct convoy_score *score, long truth, size_t *right, size_t *total)
+void client_score_sum(const struct client_score *score, long truth, size_t *right, size_t *total)
 {
     *right = *total = 0;
     for (size_t row = 0; row < score->classes; row++) {
@@ -61,7 +61,7 @@ void convoy_score_sum(const struct convoy_score *score, long truth, size_t *righ
     }
 }
 
-void convoy_score_clear(struct convoy_score *score)
+void client_score_clear(struct client_score *score)
 {
     for (size_t i = 0; i < score->classes; i++)
         free(score->labels[i]);

@@ -4,28 +4,28 @@
 
 #include "client/lib/convoy.h"
 
-struct convoy_score {
+struct client_score {
     char **labels; /* the model's, by index */
     size_t classes;
     size_t *confusion; /* confusion[truth * classes + answer] */
 };
 
 /* Makes the score of a model from a result that lists all its classes, and clears the counts. score is for
- * convoy_score_clear also after an error. 0, -EPROTO when the indices are not 0 to one less than the number
+ * client_score_clear also after an error. 0, -EPROTO when the indices are not 0 to one less than the number
  * of predictions, -ENOMEM. */
-int convoy_score_open(struct convoy_score *score, const struct convoy_result *every_class,
+int client_score_open(struct client_score *score, const struct convoy_result *every_class,
                       struct convoy_failure *failure);
 
 /* The index of a class: the label that is the same, else the number that name is; -1 when there is none. */
-long convoy_score_class(const struct convoy_score *score, const char *name);
+long client_score_class(const struct client_score *score, const char *name);
 
 /* Counts an image of class truth that was taken for answer; false (and nothing counted) when either is out
  * of range. */
-bool convoy_score_count(struct convoy_score *score, long truth, long answer);
+bool client_score_count(struct client_score *score, long truth, long answer);
 
 /* How many images were counted, and how many of them were right: of class truth, or of all for -1. */
-void convoy_score_sum(const struct convoy_score *score, long truth, size_t *right, size_t *total);
+void client_score_sum(const struct client_score *score, long truth, size_t *right, size_t *total);
 
-void convoy_score_clear(struct convoy_score *score);
+void client_score_clear(struct client_score *score);
 
 #endif

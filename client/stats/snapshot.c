@@ -7,9 +7,9 @@
 
 #include "client/lib/failure.h"
 
-const char *const convoy_top_stage_names[CONVOY_TOP_STAGES] = {
-    [CONVOY_TOP_REQUEST] = "request", [CONVOY_TOP_DECODE] = "decode",   [CONVOY_TOP_QUEUE] = "queue",
-    [CONVOY_TOP_INPUT] = "input",     [CONVOY_TOP_COMPUTE] = "compute", [CONVOY_TOP_OUTPUT] = "output",
+const char *const client_top_stage_names[CLIENT_TOP_STAGES] = {
+    [CLIENT_TOP_REQUEST] = "request", [CLIENT_TOP_DECODE] = "decode",   [CLIENT_TOP_QUEUE] = "queue",
+    [CLIENT_TOP_INPUT] = "input",     [CLIENT_TOP_COMPUTE] = "compute", [CLIENT_TOP_OUTPUT] = "output",
 };
 
 #define LONGER(a, b) ((a) > (b) ? (a) : (b))
@@ -20,14 +20,14 @@ struct list {
     char *entries; /* the first member of an entry is its name */
     size_t size;   /* of an entry */
     size_t count, capacity, most;
-    unsigned short by_name[LONGER(CONVOY_TOP_MODELS, CONVOY_TOP_DEVICES)]; /* indices, in the names' order */
+    unsigned short by_name[LONGER(CLIENT_TOP_MODELS, CLIENT_TOP_DEVICES)]; /* indices, in the names' order */
 };
 
 /* A snapshot in the making. */
 struct making {
-    struct convoy_snapshot *snapshot;
+    struct client_snapshot *snapshot;
     struct list models, devices;
-    struct convoy_top_model *model; /* the last one met: samples come model by model */
+    struct client_top_model *model; /* the last one met: samples come model by model */
     bool out_of_memory;
 };
 
@@ -85,34 +85,34 @@ static void *entry_of(struct making *making, struct list *list, const char *name
     return entry;
 }
 
-static struct convoy_top_model *model_of(struct making *making, const struct convoy_sample *sample)
+static struct client_top_model *model_of(struct making *making, const struct client_sample *sample)
 {
-    const char *name = convoy_sample_label(sample, "model");
+    const char *name = client_sample_label(sample, "model");
     if (!making->model || strcmp(making->model->name, name) != 0)
         making->model = entry_of(making, &making->models, name);
     return making->model;
 }
 
-static struct convoy_top_device *device_of(struct making *making, const struct convoy_sample *sample)
+static struct client_top_device *device_of(struct making *making, const struct client_sample *sample)
 {
-    return entry_of(making, &making->devices, convoy_sample_label(sample, "device"));
+    return entry_of(making, &making->devices, client_sample_label(sample, "device"));
 }
 
-static void add_named(struct convoy_named_list *list, const char *name, double value)
+static void add_named(struct client_named_list *list, const char *name, double value)
 {
-    if (list->count < CONVOY_TOP_VERSIONS)
-        list->entries[list->count++] = (struct convoy_named){name, value};
+    if (list->count < CLIENT_TOP_VERSIONS)
+        list->entries[list->count++] = (struct client_named){name, value};
 }
 
 /* "compute_seconds" and its kind by name; NULL when it is none of a model's. */
-static struct convoy_histogram *histogram_of(struct convoy_top_model *model, const char *name, size_t length)
+static struct client_histogram *histogram_of(struct client_top_model *model, const char *name, size_t length)
 {
     static const char unit[] = "_seconds";
     if (length == strlen("batch_size") && memcmp(name, "batch_size", length) == 0)
         return &model->sizes;
-    for (int i = 0; i < CONVOY_TOP_STAGES; i++) {
-        size_t stage = strlen(convoy_top_stage_names[i]);
-        if (length == stage + strlen(unit) && memcmp(name, convoy_top_stage_names[i], stage) == 0 &&
+    for (int i = 0; i < CLIENT_TOP_STAGES; i++) {
+        size_t stage = strlen(client_top_stage_names[i]);
+        if (length == stage + strlen(unit) && memcmp(name, client_top_stage_names[i], stage) == 0 &&
             memcmp(name + stage, unit, strlen(unit)) == 0)
             return &model->stages[i];
     }
@@ -126,14 +126,14 @@ static bool ends_with(const char *text, const char *end)
 }
 
 /* Takes a sample of a histogram; name is without "convoyd_". */
-static void take_histogram(struct making *making, const char *name, const struct convoy_sample *sample)
+static void take_histogram(struct making *making, const char *name, const struct client_sample *sample)
 {
-    struct convoy_top_model *model = model_of(making, sample);
+    struct client_top_model *model = model_of(making, sample);
     size_t length = strlen(name);
     bool bucket = ends_with(name, "_bucket");
     if (!model || (!bucket && !ends_with(name, "_sum")))
         return;
-    struct convoy_histogram *histogram =
+    struct client_histogram *histogram =
         histogram_of(model, name, length - strlen(bucket ? "_bucket" : "_sum"));
     if (!histogram)
         return;
@@ -141,49 +141,49 @@ static void take_histogram(struct making *making, const char *name, const struct
         histogram->sum = isfinite(sample->value) && sample->value >= 0 ? sample->value : 0;
         return;
     }
-    const char *text = convoy_sample_label(sample, "le");
+    const char *text = client_sample_label(sample, "le");
     char *end;
     double bound = strtod(text, &end);
-    convoy_histogram_add(histogram, end == text || *end ? NAN : bound, sample->value);
+    client_histogram_add(histogram, end == text || *end ? NAN : bound, sample->value);
 }
 
-static void take_request(struct making *making, const struct convoy_sample *sample, double value)
+static void take_request(struct making *making, const struct client_sample *sample, double value)
 {
-    const char *route = convoy_sample_label(sample, "route");
+    const char *route = client_sample_label(sample, "route");
     char *end;
-    const char *text = convoy_sample_label(sample, "status");
+    const char *text = client_sample_label(sample, "status");
     long status = strtol(text, &end, 10);
     if ((!ends_with(route, "/classify") && !ends_with(route, "/infer")) || end == text || *end ||
-        status < 0 || status >= CONVOY_TOP_STATUSES)
+        status < 0 || status >= CLIENT_TOP_STATUSES)
         return;
     making->snapshot->statuses[status] += value;
-    struct convoy_top_model *model = model_of(making, sample);
+    struct client_top_model *model = model_of(making, sample);
     if (!model)
         return;
     model->requests += value;
     model->failed += status == 200 ? 0 : value;
 }
 
-static void take_device(struct making *making, const char *name, const struct convoy_sample *sample,
+static void take_device(struct making *making, const char *name, const struct client_sample *sample,
                         double value)
 {
-    struct convoy_top_device *device = device_of(making, sample);
+    struct client_top_device *device = device_of(making, sample);
     if (!device)
         return;
     if (strcmp(name, "worker_up") == 0) {
         device->known = true;
         device->up = value > 0;
     } else if (strcmp(name, "worker_restarts_total") == 0) {
-        add_named(&device->restarts, convoy_sample_label(sample, "reason"), value);
+        add_named(&device->restarts, client_sample_label(sample, "reason"), value);
     } else {
-        add_named(&device->memory, convoy_sample_label(sample, "kind"), value);
+        add_named(&device->memory, client_sample_label(sample, "kind"), value);
     }
 }
 
-static void take_batches(struct making *making, const struct convoy_sample *sample, double value)
+static void take_batches(struct making *making, const struct client_sample *sample, double value)
 {
-    struct convoy_top_model *model = model_of(making, sample);
-    struct convoy_top_device *device = device_of(making, sample);
+    struct client_top_model *model = model_of(making, sample);
+    struct client_top_device *device = device_of(making, sample);
     if (model)
         model->batches += value;
     if (device)
@@ -191,19 +191,19 @@ static void take_batches(struct making *making, const struct convoy_sample *samp
 }
 
 /* The plain numbers of a model; false when name is none of them. */
-static bool take_model(struct making *making, const char *name, const struct convoy_sample *sample,
+static bool take_model(struct making *making, const char *name, const struct client_sample *sample,
                        double value)
 {
     static const struct {
         const char *name;
         size_t offset;
     } numbers[] = {
-        {"images_total", offsetof(struct convoy_top_model, images)},
-        {"retried_images_total", offsetof(struct convoy_top_model, retried)},
-        {"queue_images", offsetof(struct convoy_top_model, queue)},
+        {"images_total", offsetof(struct client_top_model, images)},
+        {"retried_images_total", offsetof(struct client_top_model, retried)},
+        {"queue_images", offsetof(struct client_top_model, queue)},
     };
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        struct convoy_top_model *model = strcmp(name, numbers[i].name) == 0 ? model_of(making, sample) : NULL;
+        struct client_top_model *model = strcmp(name, numbers[i].name) == 0 ? model_of(making, sample) : NULL;
         if (model) {
             *(double *)((char *)model + numbers[i].offset) += value;
             return true;
@@ -212,16 +212,16 @@ static bool take_model(struct making *making, const char *name, const struct con
     return false;
 }
 
-static void take_sample(struct making *making, const struct convoy_sample *sample)
+static void take_sample(struct making *making, const struct client_sample *sample)
 {
     const char *name = sample->name + strlen("convoyd_");
     /* A number that is none, or less than nothing, counts for nothing. */
     double value = isfinite(sample->value) && sample->value > 0 ? sample->value : 0;
-    struct convoy_top_model *model;
+    struct client_top_model *model;
     if (take_model(making, name, sample, value))
         return;
     if (strcmp(name, "build_info") == 0)
-        making->snapshot->version = convoy_sample_label(sample, "version");
+        making->snapshot->version = client_sample_label(sample, "version");
     else if (strcmp(name, "requests_total") == 0)
         take_request(making, sample, value);
     else if (strcmp(name, "batches_total") == 0)
@@ -232,30 +232,30 @@ static void take_sample(struct making *making, const struct convoy_sample *sampl
              strcmp(name, "device_memory_bytes") == 0)
         take_device(making, name, sample, value);
     else if (strcmp(name, "model_ready") == 0 && (model = model_of(making, sample)))
-        add_named(&model->versions, convoy_sample_label(sample, "version"), value > 0);
+        add_named(&model->versions, client_sample_label(sample, "version"), value > 0);
     else
         take_histogram(making, name, sample);
 }
 
 static int by_model_name(const void *left, const void *right)
 {
-    const struct convoy_top_model *a = left, *b = right;
+    const struct client_top_model *a = left, *b = right;
     return strcmp(a->name, b->name);
 }
 
 static int by_device_name(const void *left, const void *right)
 {
-    const struct convoy_top_device *a = left, *b = right;
+    const struct client_top_device *a = left, *b = right;
     return strverscmp(a->name, b->name);
 }
 
-int convoy_snapshot_read(const struct convoy_exposition *exposition, struct convoy_snapshot *snapshot,
+int client_snapshot_read(const struct client_exposition *exposition, struct client_snapshot *snapshot,
                          struct convoy_failure *failure)
 {
     struct making making = {
         .snapshot = snapshot,
-        .models = {.size = sizeof *snapshot->models, .most = CONVOY_TOP_MODELS},
-        .devices = {.size = sizeof *snapshot->devices, .most = CONVOY_TOP_DEVICES},
+        .models = {.size = sizeof *snapshot->models, .most = CLIENT_TOP_MODELS},
+        .devices = {.size = sizeof *snapshot->devices, .most = CLIENT_TOP_DEVICES},
     };
     bool ours = false;
     memset(snapshot, 0, sizeof *snapshot);
@@ -267,14 +267,14 @@ int convoy_snapshot_read(const struct convoy_exposition *exposition, struct conv
         ours = true;
         take_sample(&making, &exposition->samples[i]);
     }
-    snapshot->models = (struct convoy_top_model *)making.models.entries;
+    snapshot->models = (struct client_top_model *)making.models.entries;
     snapshot->model_count = making.models.count;
-    snapshot->devices = (struct convoy_top_device *)making.devices.entries;
+    snapshot->devices = (struct client_top_device *)making.devices.entries;
     snapshot->device_count = making.devices.count;
     if (making.out_of_memory)
-        return convoy_fail_with(failure, -ENOMEM, "memory is out");
+        return client_fail_with(failure, -ENOMEM, "memory is out");
     if (!ours)
-        return convoy_fail_with(failure, -EPROTO,
+        return client_fail_with(failure, -EPROTO,
                                 "the answer to /metrics is not a convoyd's: it has no metric of one; is the "
                                 "URL right?");
     if (snapshot->model_count)
@@ -284,44 +284,44 @@ int convoy_snapshot_read(const struct convoy_exposition *exposition, struct conv
     return 0;
 }
 
-static const struct convoy_top_model *same_model(const struct convoy_snapshot *snapshot, const char *name)
+static const struct client_top_model *same_model(const struct client_snapshot *snapshot, const char *name)
 {
-    const struct convoy_top_model wanted = {.name = name};
+    const struct client_top_model wanted = {.name = name};
     return snapshot->model_count ? bsearch(&wanted, snapshot->models, snapshot->model_count,
                                            sizeof *snapshot->models, by_model_name)
                                  : NULL;
 }
 
-static const struct convoy_top_device *same_device(const struct convoy_snapshot *snapshot, const char *name)
+static const struct client_top_device *same_device(const struct client_snapshot *snapshot, const char *name)
 {
-    const struct convoy_top_device wanted = {.name = name};
+    const struct client_top_device wanted = {.name = name};
     return snapshot->device_count ? bsearch(&wanted, snapshot->devices, snapshot->device_count,
                                             sizeof *snapshot->devices, by_device_name)
                                   : NULL;
 }
 
-static bool fell(const struct convoy_histogram *earlier, const struct convoy_histogram *later)
+static bool fell(const struct client_histogram *earlier, const struct client_histogram *later)
 {
-    return convoy_histogram_total(later) < convoy_histogram_total(earlier);
+    return client_histogram_total(later) < client_histogram_total(earlier);
 }
 
-bool convoy_snapshot_restarted(const struct convoy_snapshot *earlier, const struct convoy_snapshot *later)
+bool client_snapshot_restarted(const struct client_snapshot *earlier, const struct client_snapshot *later)
 {
-    for (int status = 0; status < CONVOY_TOP_STATUSES; status++)
+    for (int status = 0; status < CLIENT_TOP_STATUSES; status++)
         if (later->statuses[status] < earlier->statuses[status])
             return true;
     for (size_t i = 0; i < earlier->model_count; i++) {
-        const struct convoy_top_model *then = &earlier->models[i], *now = same_model(later, then->name);
+        const struct client_top_model *then = &earlier->models[i], *now = same_model(later, then->name);
         if (!now || now->images < then->images || now->batches < then->batches ||
             now->retried < then->retried || now->requests < then->requests || now->failed < then->failed ||
             fell(&then->sizes, &now->sizes))
             return true;
-        for (int stage = 0; stage < CONVOY_TOP_STAGES; stage++)
+        for (int stage = 0; stage < CLIENT_TOP_STAGES; stage++)
             if (fell(&then->stages[stage], &now->stages[stage]))
                 return true;
     }
     for (size_t i = 0; i < earlier->device_count; i++) {
-        const struct convoy_top_device *now = same_device(later, earlier->devices[i].name);
+        const struct client_top_device *now = same_device(later, earlier->devices[i].name);
         if (!now || now->batches < earlier->devices[i].batches)
             return true;
     }
@@ -333,44 +333,44 @@ static void lower(double *later, double earlier)
     *later = *later > earlier ? *later - earlier : 0;
 }
 
-void convoy_snapshot_subtract(const struct convoy_snapshot *earlier, struct convoy_snapshot *later)
+void client_snapshot_subtract(const struct client_snapshot *earlier, struct client_snapshot *later)
 {
-    struct convoy_histogram difference;
-    for (int status = 0; status < CONVOY_TOP_STATUSES; status++)
+    struct client_histogram difference;
+    for (int status = 0; status < CLIENT_TOP_STATUSES; status++)
         lower(&later->statuses[status], earlier->statuses[status]);
     for (size_t i = 0; i < later->model_count; i++) {
-        struct convoy_top_model *now = &later->models[i];
-        const struct convoy_top_model *then = same_model(earlier, now->name);
+        struct client_top_model *now = &later->models[i];
+        const struct client_top_model *then = same_model(earlier, now->name);
         if (!then)
             continue;
         lower(&now->requests, then->requests);
         lower(&now->failed, then->failed);
         lower(&now->images, then->images);
         lower(&now->batches, then->batches);
-        for (int stage = 0; stage < CONVOY_TOP_STAGES; stage++) {
-            convoy_histogram_since(&then->stages[stage], &now->stages[stage], &difference);
+        for (int stage = 0; stage < CLIENT_TOP_STAGES; stage++) {
+            client_histogram_since(&then->stages[stage], &now->stages[stage], &difference);
             now->stages[stage] = difference;
         }
-        convoy_histogram_since(&then->sizes, &now->sizes, &difference);
+        client_histogram_since(&then->sizes, &now->sizes, &difference);
         now->sizes = difference;
     }
     for (size_t i = 0; i < later->device_count; i++) {
-        const struct convoy_top_device *then = same_device(earlier, later->devices[i].name);
+        const struct client_top_device *then = same_device(earlier, later->devices[i].name);
         if (then)
             lower(&later->devices[i].batches, then->batches);
     }
 }
 
-void convoy_snapshot_requests(const struct convoy_snapshot *snapshot, double *requests, double *failed)
+void client_snapshot_requests(const struct client_snapshot *snapshot, double *requests, double *failed)
 {
     *requests = *failed = 0;
-    for (int status = 0; status < CONVOY_TOP_STATUSES; status++) {
+    for (int status = 0; status < CLIENT_TOP_STATUSES; status++) {
         *requests += snapshot->statuses[status];
         *failed += status == 200 ? 0 : snapshot->statuses[status];
     }
 }
 
-double convoy_snapshot_images(const struct convoy_snapshot *snapshot)
+double client_snapshot_images(const struct client_snapshot *snapshot)
 {
     double images = 0;
     for (size_t i = 0; i < snapshot->model_count; i++)
@@ -378,7 +378,7 @@ double convoy_snapshot_images(const struct convoy_snapshot *snapshot)
     return images;
 }
 
-void convoy_snapshot_clear(struct convoy_snapshot *snapshot)
+void client_snapshot_clear(struct client_snapshot *snapshot)
 {
     free(snapshot->models);
     free(snapshot->devices);

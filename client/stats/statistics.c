@@ -9,13 +9,13 @@ static int ascending(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-void convoy_sort(double *values, size_t count)
+void client_sort(double *values, size_t count)
 {
     if (count)
         qsort(values, count, sizeof *values, ascending);
 }
 
-double convoy_percentile(const double *sorted, size_t count, double percent)
+double client_percentile(const double *sorted, size_t count, double percent)
 {
     if (count == 0)
         return NAN;
@@ -26,7 +26,7 @@ double convoy_percentile(const double *sorted, size_t count, double percent)
     return sorted[rank >= (double)count ? count - 1 : (size_t)rank - 1];
 }
 
-double convoy_mean(const double *values, size_t count)
+double client_mean(const double *values, size_t count)
 {
     double sum = 0;
     for (size_t i = 0; i < count; i++)
@@ -34,7 +34,7 @@ double convoy_mean(const double *values, size_t count)
     return count ? sum / (double)count : NAN;
 }
 
-double convoy_share_error(size_t right, size_t total)
+double client_share_error(size_t right, size_t total)
 {
     if (total == 0)
         return NAN;
@@ -42,7 +42,7 @@ double convoy_share_error(size_t right, size_t total)
     return sqrt(share * (1 - share) / (double)total);
 }
 
-double convoy_poisson_gap(uint64_t *state, double rate)
+double client_poisson_gap(uint64_t *state, double rate)
 {
     *state ^= *state >> 12;
     *state ^= *state << 25;

@@ -88,7 +88,7 @@ static void handle(const int *numbers, size_t count, void (*handler)(int), int f
         sigaction(numbers[i], &action, NULL);
 }
 
-void convoy_screen_open(void)
+void client_screen_open(void)
 {
     /* Without SA_RESTART: what waits shall hear of it. */
     handle(watched, sizeof watched / sizeof *watched, note, 0);
@@ -97,7 +97,7 @@ void convoy_screen_open(void)
     enter();
 }
 
-void convoy_screen_close(void)
+void client_screen_close(void)
 {
     leave();
     if (!asked_to_end || asked_to_end == SIGINT)
@@ -128,10 +128,10 @@ static void stop(void)
     continued = 1;
 }
 
-enum convoy_screen_event convoy_screen_wait(double deadline)
+enum client_screen_event client_screen_wait(double deadline)
 {
     struct pollfd keys = {.fd = keys_changed ? STDIN_FILENO : -1, .events = POLLIN};
-    enum convoy_screen_event event = CONVOY_SCREEN_TIME;
+    enum client_screen_event event = CLIENT_SCREEN_TIME;
     sigset_t blocked, open;
     sigemptyset(&blocked);
     for (size_t i = 0; i < sizeof watched / sizeof *watched; i++)
@@ -139,7 +139,7 @@ enum convoy_screen_event convoy_screen_wait(double deadline)
     pthread_sigmask(SIG_BLOCK, &blocked, &open);
     for (;;) {
         if (asked_to_end) {
-            event = CONVOY_SCREEN_END;
+            event = CLIENT_SCREEN_END;
             break;
         }
         if (asked_to_stop)
@@ -150,13 +150,13 @@ enum convoy_screen_event convoy_screen_wait(double deadline)
                 enter();
             }
             continued = resized = 0;
-            event = CONVOY_SCREEN_CHANGED;
+            event = CLIENT_SCREEN_CHANGED;
             break;
         }
-        double left = deadline - convoy_clock_now();
+        double left = deadline - client_clock_now();
         if (left <= 0)
             break;
-        struct timespec time = convoy_clock_timespec(left);
+        struct timespec time = client_clock_timespec(left);
         int ready = ppoll(&keys, 1, &time, &open);
         if (ready > 0)
             take_keys();
@@ -165,7 +165,7 @@ enum convoy_screen_event convoy_screen_wait(double deadline)
     return event;
 }
 
-bool convoy_screen_ending(void *unused)
+bool client_screen_ending(void *unused)
 {
     (void)unused;
     struct pollfd keys = {.fd = keys_changed ? STDIN_FILENO : -1, .events = POLLIN};
@@ -174,7 +174,7 @@ bool convoy_screen_ending(void *unused)
     return asked_to_end != 0;
 }
 
-void convoy_screen_size(int *rows, int *columns)
+void client_screen_size(int *rows, int *columns)
 {
     struct winsize size;
     bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 0 && size.ws_col > 0;
@@ -182,16 +182,16 @@ void convoy_screen_size(int *rows, int *columns)
     *columns = known ? size.ws_col : 80;
 }
 
-void convoy_screen_show(const char *text)
+void client_screen_show(const char *text)
 {
     char *drawn = NULL;
     size_t size = 0;
     int rows, columns;
-    convoy_screen_size(&rows, &columns);
+    client_screen_size(&rows, &columns);
     FILE *stream = open_memstream(&drawn, &size);
     if (!stream)
         return;
-    convoy_screen_fit(stream, text, rows, columns);
+    client_screen_fit(stream, text, rows, columns);
     if (fclose(stream) == 0)
         write_all(drawn, size); /* at once, so that nothing half drawn is seen */
     free(drawn);

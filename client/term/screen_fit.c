@@ -55,7 +55,7 @@ static size_t count_lines(const char *text)
     return lines;
 }
 
-void convoy_screen_fit(FILE *stream, const char *text, int rows, int columns)
+void client_screen_fit(FILE *stream, const char *text, int rows, int columns)
 {
     size_t lines = count_lines(text), last = rows > 0 ? (size_t)rows : 1;
     char more[64];

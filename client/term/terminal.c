@@ -9,9 +9,9 @@
 
 #define PROGRESS_CELLS 30
 
-struct convoy_terminal convoy_terminal_open(FILE *stream)
+struct client_terminal client_terminal_open(FILE *stream)
 {
-    struct convoy_terminal terminal = {0};
+    struct client_terminal terminal = {0};
     const char *kind = getenv("TERM"), *no_colour = getenv("NO_COLOR");
     terminal.terminal = isatty(fileno(stream)) && kind && strcmp(kind, "dumb") != 0;
     terminal.colour = terminal.terminal && !(no_colour && *no_colour);
@@ -19,7 +19,7 @@ struct convoy_terminal convoy_terminal_open(FILE *stream)
     return terminal;
 }
 
-const char *convoy_colour(const struct convoy_terminal *terminal, enum convoy_colour colour)
+const char *client_colour(const struct client_terminal *terminal, enum client_colour colour)
 {
     static const char *const sequences[] = {"\033[0m", "\033[1m", "\033[2m", "\033[32m", "\033[31m"};
     return terminal->colour ? sequences[colour] : "";
@@ -30,24 +30,24 @@ static int full_cells(double share, int width)
     return share > 0 ? (int)((share < 1 ? share : 1) * width + 0.5) : 0;
 }
 
-static void print_cells(FILE *stream, const struct convoy_terminal *terminal, double share, int width)
+static void print_cells(FILE *stream, const struct client_terminal *terminal, double share, int width)
 {
     int full = full_cells(share, width);
     for (int i = 0; i < full; i++)
         fputs(terminal->utf8 ? "\xE2\x96\x88" : "#", stream);
 }
 
-void convoy_print_bar(FILE *stream, const struct convoy_terminal *terminal, double share, int width)
+void client_print_bar(FILE *stream, const struct client_terminal *terminal, double share, int width)
 {
     if (!terminal->terminal)
         return;
     fputs("  ", stream);
-    fputs(convoy_colour(terminal, CONVOY_GREEN), stream);
+    fputs(client_colour(terminal, CLIENT_GREEN), stream);
     print_cells(stream, terminal, share, width);
-    fputs(convoy_colour(terminal, CONVOY_PLAIN), stream);
+    fputs(client_colour(terminal, CLIENT_PLAIN), stream);
 }
 
-const char *convoy_number_text(double value, char *text, size_t bytes)
+const char *client_number_text(double value, char *text, size_t bytes)
 {
     int decimals = value >= 1000 ? 0 : value >= 100 ? 1 : value >= 10 ? 2 : 3;
     if (isnan(value))
@@ -57,7 +57,7 @@ const char *convoy_number_text(double value, char *text, size_t bytes)
     return text;
 }
 
-void convoy_print_safely(FILE *stream, const char *text)
+void client_print_safely(FILE *stream, const char *text)
 {
     for (const unsigned char *at = (const unsigned char *)text; *at; at++) {
         /* U+0080 to U+009F steer terminals too; in UTF-8 they are C2 80 to C2 9F. */
@@ -76,7 +76,7 @@ static int columns_of(FILE *stream)
     return ioctl(fileno(stream), TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
-void convoy_print_progress(FILE *stream, const struct convoy_terminal *terminal, const char *name,
+void client_print_progress(FILE *stream, const struct client_terminal *terminal, const char *name,
                            size_t done, size_t total)
 {
     if (!terminal->terminal)
@@ -96,7 +96,7 @@ void convoy_print_progress(FILE *stream, const struct convoy_terminal *terminal,
     snprintf(shown, sizeof shown, "%.*s", length, name);
     fputs("\r\033[K", stream);
     if (*shown)
-        convoy_print_safely(stream, shown);
+        client_print_safely(stream, shown);
     if (bar > 0) {
         double share = (double)done / (double)total;
         fputc(' ', stream);
@@ -107,7 +107,7 @@ void convoy_print_progress(FILE *stream, const struct convoy_terminal *terminal,
     fflush(stream);
 }
 
-void convoy_end_progress(FILE *stream, const struct convoy_terminal *terminal)
+void client_end_progress(FILE *stream, const struct client_terminal *terminal)
 {
     if (!terminal->terminal)
         return;

@@ -20,18 +20,18 @@ static struct convoy_failure failure;
 
 static void refused(int argc, char **argv, const char *part)
 {
-    struct convoy_classify_arguments arguments;
-    cr_assert_eq(convoy_classify_arguments(argc, argv, &arguments, &failure), -EINVAL);
+    struct client_classify_arguments arguments;
+    cr_assert_eq(client_classify_arguments(argc, argv, &arguments, &failure), -EINVAL);
     cr_assert(strstr(failure.message, part), "'%s' lacks '%s'", failure.message, part);
 }
 
 Test(client_arguments, options_stand_anywhere)
 {
-    struct convoy_classify_arguments arguments;
+    struct client_classify_arguments arguments;
     unsetenv("CONVOY_URL");
     char **argv =
         (char *[]){"classify", "a.jpg", "--top", "3", "-", "--model=m n", "--profile", "--json", NULL};
-    cr_assert_eq(convoy_classify_arguments(8, argv, &arguments, &failure), 0, "%s", failure.message);
+    cr_assert_eq(client_classify_arguments(8, argv, &arguments, &failure), 0, "%s", failure.message);
     cr_assert_eq(arguments.file_count, 2);
     cr_assert_str_eq(arguments.files[0], "a.jpg");
     cr_assert_str_eq(arguments.files[1], "-");
@@ -44,11 +44,11 @@ Test(client_arguments, options_stand_anywhere)
 
 Test(client_arguments, the_environment_names_the_server_and_the_option_overrules_it)
 {
-    struct convoy_classify_arguments arguments;
+    struct client_classify_arguments arguments;
     setenv("CONVOY_URL", "http://there:1", 1);
-    cr_assert_eq(convoy_classify_arguments(ARGUMENTS("classify", "a"), &arguments, &failure), 0);
+    cr_assert_eq(client_classify_arguments(ARGUMENTS("classify", "a"), &arguments, &failure), 0);
     cr_assert_str_eq(arguments.common.url, "http://there:1");
-    cr_assert_eq(convoy_classify_arguments(ARGUMENTS("classify", "a", "--url", "b"), &arguments, &failure),
+    cr_assert_eq(client_classify_arguments(ARGUMENTS("classify", "a", "--url", "b"), &arguments, &failure),
                  0);
     cr_assert_str_eq(arguments.common.url, "b");
 }
@@ -63,8 +63,8 @@ Test(client_arguments, wrong_ones_are_named)
     refused(ARGUMENTS("classify", "a", "--top"), "'--top' needs a value");
     refused(ARGUMENTS("classify", "a", "--topp", "1"), "no option '--topp'");
     refused(ARGUMENTS("classify", "a", "-x"), "no option '-x'");
-    struct convoy_classify_arguments arguments;
-    cr_assert_eq(convoy_classify_arguments(ARGUMENTS("classify", "--help"), &arguments, &failure), 0);
+    struct client_classify_arguments arguments;
+    cr_assert_eq(client_classify_arguments(ARGUMENTS("classify", "--help"), &arguments, &failure), 0);
     cr_assert(arguments.help);
 }
 
@@ -72,29 +72,29 @@ Test(client_arguments, numbers)
 {
     double value;
     long whole;
-    cr_assert_eq(convoy_read_decimal("rate", "2.5", 0, 10, &value, &failure), 0);
+    cr_assert_eq(client_read_decimal("rate", "2.5", 0, 10, &value, &failure), 0);
     cr_assert_eq(value, 2.5);
-    cr_assert_eq(convoy_read_decimal("rate", "nan", 0, 10, &value, &failure), -EINVAL);
-    cr_assert_eq(convoy_read_decimal("rate", "inf", 0, 10, &value, &failure), -EINVAL);
-    cr_assert_eq(convoy_read_decimal("rate", "", 0, 10, &value, &failure), -EINVAL);
-    cr_assert_eq(convoy_read_decimal("rate", "11", 0, 10, &value, &failure), -EINVAL);
-    cr_assert_eq(convoy_read_whole("n", "-3", -5, 5, &whole, &failure), 0);
+    cr_assert_eq(client_read_decimal("rate", "nan", 0, 10, &value, &failure), -EINVAL);
+    cr_assert_eq(client_read_decimal("rate", "inf", 0, 10, &value, &failure), -EINVAL);
+    cr_assert_eq(client_read_decimal("rate", "", 0, 10, &value, &failure), -EINVAL);
+    cr_assert_eq(client_read_decimal("rate", "11", 0, 10, &value, &failure), -EINVAL);
+    cr_assert_eq(client_read_whole("n", "-3", -5, 5, &whole, &failure), 0);
     cr_assert_eq(whole, -3);
 }
 
 Test(client_arguments, a_request_encodes_what_it_names)
 {
-    struct convoy_request request;
+    struct client_request request;
     struct convoy_options options = {
         .model = "a&b=c/ d?\xC3\xA4", .version = "1", .top = 2, .timeout_ms = 30, .profile = true};
     struct convoy_image images[] = {{"one", 3}, {"", 0}, {"three\0\r\n--", 10}};
-    cr_assert_eq(convoy_request_build(images, 1, &options, &request, &failure), 0);
+    cr_assert_eq(client_request_build(images, 1, &options, &request, &failure), 0);
     cr_assert_str_eq(request.path,
                      "/classify?model=a%26b%3Dc%2F%20d%3F%C3%A4&version=1&top=2&timeout_ms=30&profile=1");
     cr_assert_eq(request.body, images[0].bytes);
     cr_assert_eq(request.body_size, 3);
-    convoy_request_clear(&request);
-    cr_assert_eq(convoy_request_build(images, 3, NULL, &request, &failure), 0);
+    client_request_clear(&request);
+    cr_assert_eq(client_request_build(images, 3, NULL, &request, &failure), 0);
     cr_assert_str_eq(request.path, "/classify");
     const char *boundary = strstr(request.header, "boundary=") + strlen("boundary=");
     char part[200];
@@ -104,21 +104,21 @@ Test(client_arguments, a_request_encodes_what_it_names)
     cr_assert_eq(memcmp((const char *)request.body + request.body_size - strlen(part), part, strlen(part)),
                  0);
     cr_assert(memmem(request.body, request.body_size, "three\0\r\n--", 10));
-    convoy_request_clear(&request);
+    client_request_clear(&request);
 }
 
 Test(client_arguments, a_request_that_cannot_be_is_refused)
 {
-    struct convoy_request request;
+    struct client_request request;
     struct convoy_image image = {"x", 1};
-    cr_assert_eq(convoy_request_build(&image, 0, NULL, &request, &failure), -EINVAL);
-    convoy_request_clear(&request);
-    cr_assert_eq(convoy_request_build(&image, 1, &(struct convoy_options){.top = 1001}, &request, &failure),
+    cr_assert_eq(client_request_build(&image, 0, NULL, &request, &failure), -EINVAL);
+    client_request_clear(&request);
+    cr_assert_eq(client_request_build(&image, 1, &(struct convoy_options){.top = 1001}, &request, &failure),
                  -EINVAL);
-    convoy_request_clear(&request);
-    cr_assert_eq(convoy_request_build(&image, 1, &(struct convoy_options){.model = ""}, &request, &failure),
+    client_request_clear(&request);
+    cr_assert_eq(client_request_build(&image, 1, &(struct convoy_options){.model = ""}, &request, &failure),
                  -EINVAL);
-    convoy_request_clear(&request);
+    client_request_clear(&request);
 }
 
 Test(client_arguments, urls)
@@ -149,7 +149,7 @@ Test(client_arguments, foreign_text_cannot_steer_the_terminal)
     char *text = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);
-    convoy_print_safely(out, "a\033[31m\r\n\xC2\x9B"
+    client_print_safely(out, "a\033[31m\r\n\xC2\x9B"
                              "b\xC3\xA4\x7F");
     fclose(out);
     cr_assert_str_eq(text, "a?[31m???b\xC3\xA4?", "%s", text);

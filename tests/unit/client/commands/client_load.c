@@ -11,7 +11,7 @@
 static struct convoy_failure failure;
 
 /* The words of line, between bars, after the command's name. */
-static int read_line(const char *line, struct convoy_load_arguments *arguments)
+static int read_line(const char *line, struct client_load_arguments *arguments)
 {
     static char text[200]; /* arguments point into it */
     char *words[16], *rest = NULL;
@@ -25,7 +25,7 @@ static int read_line(const char *line, struct convoy_load_arguments *arguments)
     }
     words[count] = NULL;
     memset(&failure, 0, sizeof failure);
-    return convoy_load_arguments(count, words, arguments, &failure);
+    return client_load_arguments(count, words, arguments, &failure);
 }
 
 Test(client_load, command_lines)
@@ -41,7 +41,7 @@ Test(client_load, command_lines)
         {"--timeout=86400|--url|there|cat", "cat", "there", 86400, false},
         {"--|--json", "--json", "http://127.0.0.1:8080", 600, false},
     };
-    struct convoy_load_arguments arguments;
+    struct client_load_arguments arguments;
     unsetenv("CONVOY_URL");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         cr_assert_eq(read_line(cases[i].line, &arguments), 0, "%s: %s", cases[i].line, failure.message);
@@ -75,7 +75,7 @@ Test(client_load, command_lines_that_are_wrong)
         {"--model|cat", "--model"},
         {"cat|-t", "'-t'"},
     };
-    struct convoy_load_arguments arguments;
+    struct client_load_arguments arguments;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         cr_assert_eq(read_line(cases[i].line, &arguments), -EINVAL, "%s", cases[i].line);
         cr_assert_not_null(strstr(failure.message, cases[i].named), "%s: %s", cases[i].line, failure.message);
@@ -84,7 +84,7 @@ Test(client_load, command_lines_that_are_wrong)
 
 static void asks(const char *model, const char *verb, const char *wanted)
 {
-    char *path = convoy_load_path(model, verb);
+    char *path = client_load_path(model, verb);
     cr_assert_str_eq(path, wanted);
     free(path);
 }
@@ -100,9 +100,9 @@ Test(client_load, a_name_stays_one_part_of_the_path)
 
 static int read_text(const char *text, int status)
 {
-    struct convoy_response response = {text, strlen(text), status, 3, "an-id"};
+    struct client_response response = {text, strlen(text), status, 3, "an-id"};
     memset(&failure, 0, sizeof failure);
-    return convoy_load_read(&response, &failure);
+    return client_load_read(&response, &failure);
 }
 
 Test(client_load, answers)

@@ -39,16 +39,16 @@
 
 static struct convoy_failure failure;
 
-static int read_text(const char *text, int http_status, struct convoy_model_stats **stats)
+static int read_text(const char *text, int http_status, struct client_model_stats **stats)
 {
-    struct convoy_response response = {text, strlen(text), http_status, 7, "an-id"};
+    struct client_response response = {text, strlen(text), http_status, 7, "an-id"};
     memset(&failure, 0, sizeof failure);
-    return convoy_model_stats_read(&response, stats, &failure);
+    return client_model_stats_read(&response, stats, &failure);
 }
 
-static struct convoy_model_stats *good(const char *text)
+static struct client_model_stats *good(const char *text)
 {
-    struct convoy_model_stats *stats;
+    struct client_model_stats *stats;
     cr_assert_eq(read_text(text, 200, &stats), 0, "%s", failure.message);
     return stats;
 }
@@ -60,9 +60,9 @@ static bool near(double value, double wanted)
 
 Test(client_stats, what_the_server_counted)
 {
-    struct convoy_model_stats *stats = good(STATS(RAN));
+    struct client_model_stats *stats = good(STATS(RAN));
     cr_assert_eq(stats->count, 1);
-    const struct convoy_version_stats *version = &stats->versions[0];
+    const struct client_version_stats *version = &stats->versions[0];
     cr_assert_str_eq(version->name, "cat");
     cr_assert_str_eq(version->version, "1");
     cr_assert_eq(version->last_inference_ms, 1700000000999);
@@ -74,49 +74,49 @@ Test(client_stats, what_the_server_counted)
     cr_assert(version->compute.count == 4 && version->compute.ns == 2e6);
     cr_assert(version->output.count == 4 && version->output.ns == 2e3);
     cr_assert_eq(version->size_count, 2);
-    const struct convoy_batch_stats *batch = &version->sizes[1];
+    const struct client_batch_stats *batch = &version->sizes[1];
     cr_assert(batch->size == 5 && batch->compute.count == 1 && batch->compute.ns == 1.4e6);
     cr_assert(batch->input.ns == 5e3 && batch->output.ns == 2e3);
-    convoy_model_stats_free(stats);
-    convoy_model_stats_free(NULL);
+    client_model_stats_free(stats);
+    client_model_stats_free(NULL);
 }
 
 Test(client_stats, means_and_rates)
 {
-    struct convoy_model_stats *stats = good(STATS(RAN));
-    const struct convoy_version_stats *version = &stats->versions[0];
-    cr_assert(near(convoy_version_request_us(version), 2000)); /* 6 ms, 3 requests of either kind */
-    cr_assert(near(convoy_version_batch_size(version), 2));
-    cr_assert(near(convoy_duration_mean_us(&version->queue), 12.5));
-    cr_assert(near(convoy_duration_mean_us(&version->compute), 500));
-    cr_assert(near(convoy_batch_rate(&version->sizes[0]), 3 / 600e-6));
-    cr_assert(near(convoy_batch_rate(&version->sizes[1]), 5 / 1400e-6));
-    convoy_model_stats_free(stats);
+    struct client_model_stats *stats = good(STATS(RAN));
+    const struct client_version_stats *version = &stats->versions[0];
+    cr_assert(near(client_version_request_us(version), 2000)); /* 6 ms, 3 requests of either kind */
+    cr_assert(near(client_version_batch_size(version), 2));
+    cr_assert(near(client_duration_mean_us(&version->queue), 12.5));
+    cr_assert(near(client_duration_mean_us(&version->compute), 500));
+    cr_assert(near(client_batch_rate(&version->sizes[0]), 3 / 600e-6));
+    cr_assert(near(client_batch_rate(&version->sizes[1]), 5 / 1400e-6));
+    client_model_stats_free(stats);
 }
 
 Test(client_stats, nothing_counted_divides_nothing)
 {
-    struct convoy_model_stats *stats = good(STATS(IDLE("cat", "1")));
-    const struct convoy_version_stats *version = &stats->versions[0];
-    cr_assert(isnan(convoy_version_request_us(version)));
-    cr_assert(isnan(convoy_version_batch_size(version)));
-    cr_assert(isnan(convoy_duration_mean_us(&version->queue)));
+    struct client_model_stats *stats = good(STATS(IDLE("cat", "1")));
+    const struct client_version_stats *version = &stats->versions[0];
+    cr_assert(isnan(client_version_request_us(version)));
+    cr_assert(isnan(client_version_batch_size(version)));
+    cr_assert(isnan(client_duration_mean_us(&version->queue)));
     cr_assert_eq(version->size_count, 0);
-    convoy_model_stats_free(stats);
-    struct convoy_duration never = {.count = 0, .ns = 5};
-    cr_assert(isnan(convoy_duration_mean_us(&never)));
+    client_model_stats_free(stats);
+    struct client_duration never = {.count = 0, .ns = 5};
+    cr_assert(isnan(client_duration_mean_us(&never)));
     /* A backend that takes no time, as the null backend does. */
-    struct convoy_batch_stats batch = {.size = 4, .compute = {.count = 9}};
-    cr_assert(isnan(convoy_batch_rate(&batch)));
-    cr_assert_eq(convoy_duration_mean_us(&batch.compute), 0);
+    struct client_batch_stats batch = {.size = 4, .compute = {.count = 9}};
+    cr_assert(isnan(client_batch_rate(&batch)));
+    cr_assert_eq(client_duration_mean_us(&batch.compute), 0);
     stats = good(STATS());
     cr_assert_eq(stats->count, 0);
-    convoy_model_stats_free(stats);
+    client_model_stats_free(stats);
 }
 
 Test(client_stats, versions_are_sorted_and_keep_their_batches)
 {
-    struct convoy_model_stats *stats = good(STATS(COUNTED("dog", "1", OTHER_BATCHES) "," RAN "," IDLE(
+    struct client_model_stats *stats = good(STATS(COUNTED("dog", "1", OTHER_BATCHES) "," RAN "," IDLE(
         "cat", "10") "," IDLE("cat", "9") "," IDLE("ant", "77")));
     static const char *const names[] = {"ant 77", "cat 1", "cat 9", "cat 10", "dog 1"};
     cr_assert_eq(stats->count, 5);
@@ -129,12 +129,12 @@ Test(client_stats, versions_are_sorted_and_keep_their_batches)
     cr_assert_eq(stats->versions[1].sizes[0].compute.ns, 600000);
     cr_assert_eq(stats->versions[1].sizes[1].compute.ns, 1400000);
     cr_assert_eq(stats->versions[4].sizes[0].compute.ns, 7000);
-    convoy_model_stats_free(stats);
+    client_model_stats_free(stats);
 }
 
 Test(client_stats, an_error_is_the_servers_sentence)
 {
-    struct convoy_model_stats *stats;
+    struct client_model_stats *stats;
     cr_assert_eq(read_text("{\"error\":\"there is no such model\"}", 404, &stats), -EREMOTEIO);
     cr_assert_null(stats);
     cr_assert_str_eq(failure.message, "there is no such model");
@@ -147,7 +147,7 @@ Test(client_stats, an_error_is_the_servers_sentence)
 
 static void refused(const char *text)
 {
-    struct convoy_model_stats *stats;
+    struct client_model_stats *stats;
     cr_assert_eq(read_text(text, 200, &stats), -EPROTO, "%s", text);
     cr_assert_null(stats);
     cr_assert(strlen(failure.message) > 10);
@@ -185,7 +185,7 @@ Test(client_stats, a_damaged_member_is_refused)
 {
     cJSON *document = cJSON_Parse(STATS(IDLE("cat", "9") "," RAN));
     char *before = cJSON_PrintUnformatted(document);
-    convoy_model_stats_free(good(before));
+    client_model_stats_free(good(before));
     damage(document, document);
     char *after = cJSON_PrintUnformatted(document);
     cr_assert_str_eq(after, before);
@@ -245,15 +245,15 @@ Test(client_stats, hostile_ones_are_refused)
 static const char *print(const char *text, bool colour, bool batches)
 {
     static char printed[4096];
-    struct convoy_model_stats *stats = good(text);
-    struct convoy_terminal terminal = {.terminal = colour, .colour = colour};
+    struct client_model_stats *stats = good(text);
+    struct client_terminal terminal = {.terminal = colour, .colour = colour};
     FILE *stream = fmemopen(printed, sizeof printed, "w");
     setenv("TZ", "UTC+01", 1); /* an hour west */
     tzset();
-    convoy_stats_print_text(stream, &terminal, stats, batches);
+    client_stats_print_text(stream, &terminal, stats, batches);
     cr_assert(ftell(stream) < (long)sizeof printed - 1);
     fclose(stream);
-    convoy_model_stats_free(stats);
+    client_model_stats_free(stats);
     return printed;
 }
 
@@ -302,11 +302,11 @@ Test(client_stats, colours_for_the_headings_alone)
 
 Test(client_stats, huge_numbers_and_hostile_names)
 {
-    struct convoy_model_stats *stats = good(HUGE_STATS);
-    cr_assert(near(convoy_version_request_us(&stats->versions[0]), 0.001));
-    cr_assert(near(convoy_version_batch_size(&stats->versions[0]), 1));
-    cr_assert(near(convoy_batch_rate(&stats->versions[0].sizes[0]), 0x1p128 * 1e9));
-    convoy_model_stats_free(stats);
+    struct client_model_stats *stats = good(HUGE_STATS);
+    cr_assert(near(client_version_request_us(&stats->versions[0]), 0.001));
+    cr_assert(near(client_version_batch_size(&stats->versions[0]), 1));
+    cr_assert(near(client_batch_rate(&stats->versions[0].sizes[0]), 0x1p128 * 1e9));
+    client_model_stats_free(stats);
     const char *printed = print(HUGE_STATS, false, true);
     cr_assert_null(strchr(printed, '\033'), "%s", printed);
     /* All digits of 2^64, and a line for each row: the name's own line feed is none. */
@@ -322,7 +322,7 @@ Test(client_stats, huge_numbers_and_hostile_names)
 }
 
 /* The page that a command line asks for, to be freed; NULL with a sentence in failure. */
-static char *path_of(const char *line, struct convoy_stats_arguments *arguments)
+static char *path_of(const char *line, struct client_stats_arguments *arguments)
 {
     char text[200], *words[16], *rest = NULL;
     int count = 0;
@@ -337,9 +337,9 @@ static char *path_of(const char *line, struct convoy_stats_arguments *arguments)
     if (*line == '\0')
         words[--count] = NULL;
     memset(&failure, 0, sizeof failure);
-    int status = convoy_stats_arguments(count, words, arguments, &failure);
+    int status = client_stats_arguments(count, words, arguments, &failure);
     cr_assert(status == 0 || status == -EINVAL);
-    return status ? NULL : convoy_stats_path(arguments);
+    return status ? NULL : client_stats_path(arguments);
 }
 
 Test(client_stats, the_page_that_is_asked_for)
@@ -356,7 +356,7 @@ Test(client_stats, the_page_that_is_asked_for)
         {"a/../b?c#d%41 e|--version|1&top=1",
          "/v2/models/a%2F..%2Fb%3Fc%23d%2541%20e/stats?version=1%26top%3D1"},
     };
-    struct convoy_stats_arguments arguments;
+    struct client_stats_arguments arguments;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char *path = path_of(cases[i].line, &arguments);
         cr_assert_not_null(path, "%s: %s", cases[i].line, failure.message);
@@ -380,7 +380,7 @@ Test(client_stats, command_lines_that_are_wrong)
         {"cat|--version=", "empty"},
         {"--top|3", "--top"},
     };
-    struct convoy_stats_arguments arguments;
+    struct client_stats_arguments arguments;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char *path = path_of(cases[i].line, &arguments);
         cr_assert_null(path, "%s: %s", cases[i].line, path);

@@ -13,11 +13,11 @@
 
 static struct convoy_failure failure;
 
-static void read_snapshot(const char *text, struct convoy_exposition *exposition,
-                          struct convoy_snapshot *snapshot)
+static void read_snapshot(const char *text, struct client_exposition *exposition,
+                          struct client_snapshot *snapshot)
 {
-    cr_assert_eq(convoy_exposition_read(text, strlen(text), exposition, &failure), 0, "%s", failure.message);
-    cr_assert_eq(convoy_snapshot_read(exposition, snapshot, &failure), 0, "%s", failure.message);
+    cr_assert_eq(client_exposition_read(text, strlen(text), exposition, &failure), 0, "%s", failure.message);
+    cr_assert_eq(client_snapshot_read(exposition, snapshot, &failure), 0, "%s", failure.message);
 }
 
 static const char first[] =
@@ -43,35 +43,35 @@ static const char first[] =
 
 Test(client_top, a_snapshot)
 {
-    struct convoy_exposition exposition;
-    struct convoy_snapshot snapshot;
+    struct client_exposition exposition;
+    struct client_snapshot snapshot;
     double requests, failed;
     read_snapshot(first, &exposition, &snapshot);
-    convoy_snapshot_requests(&snapshot, &requests, &failed);
+    client_snapshot_requests(&snapshot, &requests, &failed);
     cr_assert(requests == 13 && failed == 3, "%g %g", requests, failed);
     cr_assert_str_eq(snapshot.version, "9.8");
     cr_assert_eq(snapshot.slots, 3);
     cr_assert_eq(snapshot.model_count, 2);
-    const struct convoy_top_model *a = &snapshot.models[0];
+    const struct client_top_model *a = &snapshot.models[0];
     cr_assert_str_eq(a->name, "a");
     cr_assert(a->requests == 12 && a->failed == 2 && a->images == 40 && a->batches == 10 && a->queue == 5);
     cr_assert(a->versions.count == 1 && a->versions.entries[0].value == 1);
-    cr_assert_eq(convoy_histogram_total(&a->stages[CONVOY_TOP_REQUEST]), 10);
+    cr_assert_eq(client_histogram_total(&a->stages[CLIENT_TOP_REQUEST]), 10);
     cr_assert_eq(snapshot.models[1].versions.entries[0].value, 0);
     cr_assert_eq(snapshot.device_count, 2);
-    const struct convoy_top_device *nine = &snapshot.devices[0];
+    const struct client_top_device *nine = &snapshot.devices[0];
     cr_assert_str_eq(nine->name, "cuda:9");
     cr_assert(nine->known && !nine->up && nine->batches == 4 && nine->restarts.count == 2);
     cr_assert_eq(nine->memory.entries[0].value, 1073741824);
     cr_assert(snapshot.devices[1].up);
-    convoy_snapshot_clear(&snapshot);
-    convoy_exposition_clear(&exposition);
+    client_snapshot_clear(&snapshot);
+    client_exposition_clear(&exposition);
 }
 
 Test(client_top, rates_are_differences)
 {
-    struct convoy_exposition before, after;
-    struct convoy_snapshot then, now;
+    struct client_exposition before, after;
+    struct client_snapshot then, now;
     read_snapshot(first, &before, &then);
     read_snapshot("convoyd_requests_total{model=\"a\",route=\"/classify\",status=\"200\"} 15\n"
                   "convoyd_requests_total{model=\"a\",route=\"/v2/models/{model}/infer\",status=\"503\"} 2\n"
@@ -84,18 +84,18 @@ Test(client_top, rates_are_differences)
                   "convoyd_request_seconds_bucket{model=\"a\",le=\"0.001\"} 14\n"
                   "convoyd_request_seconds_bucket{model=\"a\",le=\"+Inf\"} 15\n",
                   &after, &now);
-    cr_assert_not(convoy_snapshot_restarted(&then, &now), "a worker that counts anew is no new daemon");
-    convoy_snapshot_subtract(&then, &now);
+    cr_assert_not(client_snapshot_restarted(&then, &now), "a worker that counts anew is no new daemon");
+    client_snapshot_subtract(&then, &now);
     cr_assert(now.statuses[200] == 5 && now.statuses[503] == 0 && now.statuses[404] == 1);
     cr_assert(now.models[0].images == 20 && now.models[0].queue == 1 && now.models[0].batches == 1);
     cr_assert(now.models[0].requests == 5 && now.models[0].failed == 0 && now.models[1].images == 3);
-    cr_assert_eq(convoy_histogram_total(&now.models[0].stages[CONVOY_TOP_REQUEST]), 5);
-    cr_assert_eq(convoy_snapshot_images(&now), 23);
+    cr_assert_eq(client_histogram_total(&now.models[0].stages[CLIENT_TOP_REQUEST]), 5);
+    cr_assert_eq(client_snapshot_images(&now), 23);
     cr_assert(now.devices[0].batches == 1 && now.devices[1].batches == 0);
-    convoy_snapshot_clear(&then);
-    convoy_snapshot_clear(&now);
-    convoy_exposition_clear(&before);
-    convoy_exposition_clear(&after);
+    client_snapshot_clear(&then);
+    client_snapshot_clear(&now);
+    client_exposition_clear(&before);
+    client_exposition_clear(&after);
 }
 
 Test(client_top, a_count_that_falls_or_goes_is_another_daemons)
@@ -106,29 +106,29 @@ Test(client_top, a_count_that_falls_or_goes_is_another_daemons)
         "convoyd_requests_total{model=\"a\",route=\"/classify\",status=\"200\"} 9\n",
         "convoyd_build_info{version=\"9.8\"} 1\n",
     };
-    struct convoy_exposition before, after;
-    struct convoy_snapshot then, now;
+    struct client_exposition before, after;
+    struct client_snapshot then, now;
     read_snapshot(first, &before, &then);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         read_snapshot(others[i], &after, &now);
-        cr_assert(convoy_snapshot_restarted(&then, &now), "%s", others[i]);
+        cr_assert(client_snapshot_restarted(&then, &now), "%s", others[i]);
         /* Even where nobody saw it, nothing falls below 0. */
-        convoy_snapshot_subtract(&then, &now);
+        client_snapshot_subtract(&then, &now);
         double requests, failed;
-        convoy_snapshot_requests(&now, &requests, &failed);
-        cr_assert(requests >= 0 && failed >= 0 && convoy_snapshot_images(&now) >= 0);
-        convoy_snapshot_clear(&now);
-        convoy_exposition_clear(&after);
+        client_snapshot_requests(&now, &requests, &failed);
+        cr_assert(requests >= 0 && failed >= 0 && client_snapshot_images(&now) >= 0);
+        client_snapshot_clear(&now);
+        client_exposition_clear(&after);
     }
-    cr_assert_not(convoy_snapshot_restarted(&then, &then));
-    convoy_snapshot_clear(&then);
-    convoy_exposition_clear(&before);
+    cr_assert_not(client_snapshot_restarted(&then, &then));
+    client_snapshot_clear(&then);
+    client_exposition_clear(&before);
 }
 
 Test(client_top, values_that_are_none)
 {
-    struct convoy_exposition exposition;
-    struct convoy_snapshot snapshot;
+    struct client_exposition exposition;
+    struct client_snapshot snapshot;
     read_snapshot(
         "convoyd_images_total{model=\"a\"} NaN\nconvoyd_images_total{model=\"b\"} -5\n"
         "convoyd_images_total{model=\"c\"} +Inf\nconvoyd_images_total 7\n"
@@ -141,38 +141,38 @@ Test(client_top, values_that_are_none)
         "convoyd_worker_up 1\nconvoyd_ 1\nconvoyd_bucket{model=\"a\"} 2\nconvoyd__sum{model=\"a\"} 2\n",
         &exposition, &snapshot);
     double requests, failed;
-    convoy_snapshot_requests(&snapshot, &requests, &failed);
+    client_snapshot_requests(&snapshot, &requests, &failed);
     cr_assert_eq(requests, 0);
-    cr_assert_eq(convoy_snapshot_images(&snapshot), 0);
-    cr_assert_eq(convoy_histogram_total(&snapshot.models[0].stages[CONVOY_TOP_REQUEST]), 0);
+    cr_assert_eq(client_snapshot_images(&snapshot), 0);
+    cr_assert_eq(client_histogram_total(&snapshot.models[0].stages[CLIENT_TOP_REQUEST]), 0);
     cr_assert_eq(snapshot.device_count, 0);
-    convoy_snapshot_clear(&snapshot);
-    convoy_exposition_clear(&exposition);
-    cr_assert_eq(convoy_exposition_read("go_threads 1\n", 13, &exposition, &failure), 0);
-    cr_assert_eq(convoy_snapshot_read(&exposition, &snapshot, &failure), -EPROTO);
-    convoy_snapshot_clear(&snapshot);
-    convoy_exposition_clear(&exposition);
+    client_snapshot_clear(&snapshot);
+    client_exposition_clear(&exposition);
+    cr_assert_eq(client_exposition_read("go_threads 1\n", 13, &exposition, &failure), 0);
+    cr_assert_eq(client_snapshot_read(&exposition, &snapshot, &failure), -EPROTO);
+    client_snapshot_clear(&snapshot);
+    client_exposition_clear(&exposition);
 }
 
 Test(client_top, more_models_and_devices_than_are_kept)
 {
     size_t capacity = 1 << 20, size = 0;
     char *text = malloc(capacity);
-    for (int i = 0; i < CONVOY_TOP_MODELS + 10; i++)
+    for (int i = 0; i < CLIENT_TOP_MODELS + 10; i++)
         size += (size_t)snprintf(text + size, capacity - size, "convoyd_images_total{model=\"m%d\"} 1\n", i);
-    for (int i = 0; i < CONVOY_TOP_DEVICES + 10; i++)
+    for (int i = 0; i < CLIENT_TOP_DEVICES + 10; i++)
         size += (size_t)snprintf(text + size, capacity - size, "convoyd_worker_up{device=\"d%d\"} 1\n", i);
-    for (int i = 0; i < CONVOY_TOP_VERSIONS + 10; i++)
+    for (int i = 0; i < CLIENT_TOP_VERSIONS + 10; i++)
         size += (size_t)snprintf(text + size, capacity - size,
                                  "convoyd_model_ready{model=\"m0\",version=\"%d\"} 1\n", i);
-    struct convoy_exposition exposition;
-    struct convoy_snapshot snapshot;
+    struct client_exposition exposition;
+    struct client_snapshot snapshot;
     read_snapshot(text, &exposition, &snapshot);
-    cr_assert_eq(snapshot.model_count, CONVOY_TOP_MODELS);
-    cr_assert_eq(snapshot.device_count, CONVOY_TOP_DEVICES);
-    cr_assert_eq(snapshot.models[0].versions.count, CONVOY_TOP_VERSIONS);
-    convoy_snapshot_clear(&snapshot);
-    convoy_exposition_clear(&exposition);
+    cr_assert_eq(snapshot.model_count, CLIENT_TOP_MODELS);
+    cr_assert_eq(snapshot.device_count, CLIENT_TOP_DEVICES);
+    cr_assert_eq(snapshot.models[0].versions.count, CLIENT_TOP_VERSIONS);
+    client_snapshot_clear(&snapshot);
+    client_exposition_clear(&exposition);
     free(text);
 }
 
@@ -189,31 +189,31 @@ static double cpu_seconds(void)
  */
 static void is_cheap(const char *format, unsigned names)
 {
-    size_t capacity = CONVOY_EXPOSITION_SAMPLES * (size_t)100, size = 0;
+    size_t capacity = CLIENT_EXPOSITION_SAMPLES * (size_t)100, size = 0;
     char *text = malloc(capacity);
-    for (unsigned i = 0; i < CONVOY_EXPOSITION_SAMPLES; i++)
+    for (unsigned i = 0; i < CLIENT_EXPOSITION_SAMPLES; i++)
         size += (size_t)snprintf(text + size, capacity - size, format, i % names);
-    struct convoy_exposition exposition;
-    struct convoy_snapshot snapshot;
+    struct client_exposition exposition;
+    struct client_snapshot snapshot;
     double start = cpu_seconds();
-    cr_assert_eq(convoy_exposition_read(text, size, &exposition, &failure), 0, "%s", failure.message);
+    cr_assert_eq(client_exposition_read(text, size, &exposition, &failure), 0, "%s", failure.message);
     double middle = cpu_seconds();
-    cr_assert_eq(convoy_snapshot_read(&exposition, &snapshot, &failure), 0, "%s", failure.message);
+    cr_assert_eq(client_snapshot_read(&exposition, &snapshot, &failure), 0, "%s", failure.message);
     double end = cpu_seconds();
     cr_log_info("read in %.3f s, put together in %.3f s", middle - start, end - middle);
-    cr_assert_eq(exposition.count, CONVOY_EXPOSITION_SAMPLES);
+    cr_assert_eq(exposition.count, CLIENT_EXPOSITION_SAMPLES);
     cr_assert_lt(end - middle, 8 * (middle - start), "read in %.3f s, put together in %.3f s", middle - start,
                  end - middle);
-    convoy_snapshot_clear(&snapshot);
-    convoy_exposition_clear(&exposition);
+    client_snapshot_clear(&snapshot);
+    client_exposition_clear(&exposition);
     free(text);
 }
 
 Test(client_top, a_hostile_text_costs_little)
 {
-    is_cheap("convoyd_images_total{model=\"m%06u\"} 1\n", 3 * CONVOY_TOP_MODELS);
-    is_cheap("convoyd_images_total{model=\"m%06u\"} 1\n", CONVOY_TOP_MODELS);
-    is_cheap("convoyd_worker_up{device=\"d%06u\"} 1\n", 3 * CONVOY_TOP_DEVICES);
+    is_cheap("convoyd_images_total{model=\"m%06u\"} 1\n", 3 * CLIENT_TOP_MODELS);
+    is_cheap("convoyd_images_total{model=\"m%06u\"} 1\n", CLIENT_TOP_MODELS);
+    is_cheap("convoyd_worker_up{device=\"d%06u\"} 1\n", 3 * CLIENT_TOP_DEVICES);
 }
 
 Test(client_top, names_in_any_order)
@@ -225,8 +225,8 @@ Test(client_top, names_in_any_order)
         size +=
             (size_t)snprintf(text + size, sizeof text - size, "convoyd_images_total{model=\"m%02d\"} %d\n",
                              i * 37 % 100, i * 37 % 100 + 1);
-    struct convoy_exposition exposition;
-    struct convoy_snapshot snapshot;
+    struct client_exposition exposition;
+    struct client_snapshot snapshot;
     read_snapshot(text, &exposition, &snapshot);
     cr_assert_eq(snapshot.model_count, 100);
     for (int i = 0; i < 100; i++) {
@@ -234,8 +234,8 @@ Test(client_top, names_in_any_order)
         cr_assert_str_eq(snapshot.models[i].name, text);
         cr_assert_eq(snapshot.models[i].images, 2 * (i + 1));
     }
-    convoy_snapshot_clear(&snapshot);
-    convoy_exposition_clear(&exposition);
+    client_snapshot_clear(&snapshot);
+    client_exposition_clear(&exposition);
 }
 
 static char *fitted(const char *text, int rows, int columns)
@@ -243,7 +243,7 @@ static char *fitted(const char *text, int rows, int columns)
     char *out = NULL;
     size_t size;
     FILE *stream = open_memstream(&out, &size);
-    convoy_screen_fit(stream, text, rows, columns);
+    client_screen_fit(stream, text, rows, columns);
     fclose(stream);
     return out;
 }
@@ -285,15 +285,15 @@ Test(client_top, characters_of_several_bytes_and_cells)
 
 Test(client_top, the_text_says_what_is_known)
 {
-    struct convoy_exposition exposition;
-    struct convoy_snapshot snapshot;
-    struct convoy_terminal plain = {0};
+    struct client_exposition exposition;
+    struct client_snapshot snapshot;
+    struct client_terminal plain = {0};
     char *out = NULL;
     size_t size;
     read_snapshot(first, &exposition, &snapshot);
-    struct convoy_top_view view = {.url = "http://x\033[31m", .between = &snapshot, .seconds = 2};
+    struct client_top_view view = {.url = "http://x\033[31m", .between = &snapshot, .seconds = 2};
     FILE *stream = open_memstream(&out, &size);
-    convoy_top_print_text(stream, &plain, &view, 80);
+    client_top_print_text(stream, &plain, &view, 80);
     fclose(stream);
     cr_assert(
         strstr(out,
@@ -306,28 +306,28 @@ Test(client_top, the_text_says_what_is_known)
     /* The first reading has nothing to compare with. */
     view.seconds = 0;
     stream = open_memstream(&out, &size);
-    convoy_top_print_text(stream, &plain, &view, 80);
+    client_top_print_text(stream, &plain, &view, 80);
     fclose(stream);
     cr_assert(strstr(out, "requests -/s  images -/s"), "%s", out);
     free(out);
-    convoy_snapshot_clear(&snapshot);
-    convoy_exposition_clear(&exposition);
+    client_snapshot_clear(&snapshot);
+    client_exposition_clear(&exposition);
 }
 
 /* The line of JSON of a reading, compared with nothing before it. */
 static char *json_of(const char *text)
 {
-    struct convoy_exposition exposition;
-    struct convoy_snapshot snapshot;
+    struct client_exposition exposition;
+    struct client_snapshot snapshot;
     char *out = NULL;
     size_t size;
     read_snapshot(text, &exposition, &snapshot);
-    struct convoy_top_view view = {.url = "http://x", .between = &snapshot, .seconds = 2};
+    struct client_top_view view = {.url = "http://x", .between = &snapshot, .seconds = 2};
     FILE *stream = open_memstream(&out, &size);
-    convoy_top_print_json(stream, &view);
+    client_top_print_json(stream, &view);
     fclose(stream);
-    convoy_snapshot_clear(&snapshot);
-    convoy_exposition_clear(&exposition);
+    client_snapshot_clear(&snapshot);
+    client_exposition_clear(&exposition);
     return out;
 }
 
@@ -343,18 +343,18 @@ Test(client_top, a_percentile_beyond_the_last_bound_is_null_in_json)
 
 Test(client_top, arguments)
 {
-    struct convoy_top_arguments arguments;
+    struct client_top_arguments arguments;
     char *plain[] = {"top", NULL}, *all[] = {"top", "--interval", "0.5", "--count=3", "--json", NULL};
-    cr_assert_eq(convoy_top_arguments(1, plain, &arguments, &failure), 0);
+    cr_assert_eq(client_top_arguments(1, plain, &arguments, &failure), 0);
     cr_assert(arguments.interval == 1 && arguments.count == 0 && !arguments.common.json);
-    cr_assert_eq(convoy_top_arguments(5, all, &arguments, &failure), 0, "%s", failure.message);
+    cr_assert_eq(client_top_arguments(5, all, &arguments, &failure), 0, "%s", failure.message);
     cr_assert(arguments.interval == 0.5 && arguments.count == 3 && arguments.common.json);
     static const char *const wrong[][2] = {
         {"--interval", "0"}, {"--interval", "1s"}, {"--count", "0"}, {"--model", "x"}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         char *argv[] = {"top", (char *)wrong[i][0], (char *)wrong[i][1], NULL};
-        cr_assert_eq(convoy_top_arguments(3, argv, &arguments, &failure), -EINVAL, "%s", wrong[i][0]);
+        cr_assert_eq(client_top_arguments(3, argv, &arguments, &failure), -EINVAL, "%s", wrong[i][0]);
     }
     char *operand[] = {"top", "x", NULL};
-    cr_assert_eq(convoy_top_arguments(2, operand, &arguments, &failure), -EINVAL);
+    cr_assert_eq(client_top_arguments(2, operand, &arguments, &failure), -EINVAL);
 }

@@ -18,7 +18,7 @@ static const uint8_t labels[] = {0, 0, 8, 1, 0, 0, 0, 2, 9, 4};
 static char folder[] = "/tmp/convoy-idx-XXXXXX";
 static char images_path[64], labels_path[64];
 static struct convoy_failure failure;
-static struct convoy_idx idx;
+static struct client_idx idx;
 
 static void make_folder(void)
 {
@@ -45,16 +45,16 @@ static void lay(const char *path, const uint8_t *bytes, size_t size)
 static void reads_whole(void)
 {
     uint8_t pixels[6], label;
-    cr_assert_eq(convoy_idx_open(images_path, NULL, &idx, &failure), 0, "%s", failure.message);
+    cr_assert_eq(client_idx_open(images_path, NULL, &idx, &failure), 0, "%s", failure.message);
     cr_assert(idx.count == 2 && idx.height == 2 && idx.width == 3);
-    cr_assert_eq(convoy_idx_next(&idx, pixels, &label, &failure), 1);
+    cr_assert_eq(client_idx_next(&idx, pixels, &label, &failure), 1);
     cr_assert_eq(label, 9);
     cr_assert_eq(memcmp(pixels, images + 16, 6), 0);
-    cr_assert_eq(convoy_idx_next(&idx, pixels, &label, &failure), 1);
+    cr_assert_eq(client_idx_next(&idx, pixels, &label, &failure), 1);
     cr_assert_eq(label, 4);
     cr_assert_eq(memcmp(pixels, images + 22, 6), 0);
-    cr_assert_eq(convoy_idx_next(&idx, pixels, &label, &failure), 0);
-    convoy_idx_close(&idx);
+    cr_assert_eq(client_idx_next(&idx, pixels, &label, &failure), 0);
+    client_idx_close(&idx);
 }
 
 Test(client_idx, plain_files)
@@ -82,20 +82,20 @@ Test(client_idx, cut_anywhere)
     lay(labels_path, labels, sizeof labels);
     for (size_t size = 0; size < sizeof images; size++) {
         lay(images_path, images, size);
-        int status = convoy_idx_open(images_path, NULL, &idx, &failure);
+        int status = client_idx_open(images_path, NULL, &idx, &failure);
         cr_assert_eq(status, size < 16 ? -EINVAL : 0, "%zu bytes: %d", size, status);
         for (int i = 0; status == 0 && i < 2; i++)
-            status = convoy_idx_next(&idx, pixels, &label, &failure) == 1 ? 0 : -1;
+            status = client_idx_next(&idx, pixels, &label, &failure) == 1 ? 0 : -1;
         cr_assert(status < 0, "%zu bytes", size);
         cr_assert(strstr(failure.message, images_path), "%s", failure.message);
-        convoy_idx_close(&idx);
+        client_idx_close(&idx);
     }
     lay(images_path, images, sizeof images);
     for (size_t size = 0; size < sizeof labels; size++) {
         lay(labels_path, labels, size);
-        cr_assert_eq(convoy_idx_open(images_path, NULL, &idx, &failure), -EINVAL, "%zu bytes", size);
+        cr_assert_eq(client_idx_open(images_path, NULL, &idx, &failure), -EINVAL, "%zu bytes", size);
         cr_assert(strstr(failure.message, labels_path), "%s", failure.message);
-        convoy_idx_close(&idx);
+        client_idx_close(&idx);
     }
 }
 
@@ -106,9 +106,9 @@ static void refused(size_t at, uint8_t value, const char *sentence)
     spoilt[at] = value;
     lay(images_path, spoilt, sizeof spoilt);
     lay(labels_path, labels, sizeof labels);
-    cr_assert_eq(convoy_idx_open(images_path, NULL, &idx, &failure), -EINVAL);
+    cr_assert_eq(client_idx_open(images_path, NULL, &idx, &failure), -EINVAL);
     cr_assert(strstr(failure.message, sentence), "%s", failure.message);
-    convoy_idx_close(&idx);
+    client_idx_close(&idx);
 }
 
 Test(client_idx, hostile_headers)
@@ -122,17 +122,17 @@ Test(client_idx, hostile_headers)
     refused(15, 0, "1 to 65535");
     lay(images_path, images, sizeof images);
     unlink(labels_path);
-    cr_assert_eq(convoy_idx_open(images_path, NULL, &idx, &failure), -ENOENT);
-    convoy_idx_close(&idx);
-    cr_assert_eq(convoy_idx_open("/nowhere", NULL, &idx, &failure), -ENOENT);
-    convoy_idx_close(&idx);
+    cr_assert_eq(client_idx_open(images_path, NULL, &idx, &failure), -ENOENT);
+    client_idx_close(&idx);
+    cr_assert_eq(client_idx_open("/nowhere", NULL, &idx, &failure), -ENOENT);
+    client_idx_close(&idx);
 }
 
 Test(client_idx, a_png_of_the_pixels)
 {
     uint8_t *png;
     size_t size;
-    cr_assert_eq(convoy_png_encode(images + 16, 3, 2, &png, &size), 0);
+    cr_assert_eq(client_png_encode(images + 16, 3, 2, &png, &size), 0);
     /* The image data, unpacked: a filter byte before each row. */
     uint8_t rows[8];
     uLongf got = sizeof rows;
@@ -146,32 +146,32 @@ Test(client_idx, a_png_of_the_pixels)
 
 Test(client_idx, the_score)
 {
-    struct convoy_score score;
+    struct client_score score;
     struct convoy_prediction all[] = {{"dog", 1, 0.5}, {"cat", 0, 0.4}, {"0", 2, 0.1}};
     struct convoy_result result = {all, 3, NULL, 200};
     size_t right, total;
-    cr_assert_eq(convoy_score_open(&score, &result, &failure), 0);
-    cr_assert_eq(convoy_score_class(&score, "dog"), 1);
-    cr_assert_eq(convoy_score_class(&score, "0"), 2);
-    cr_assert_eq(convoy_score_class(&score, "1"), 1);
-    cr_assert_eq(convoy_score_class(&score, "3"), -1);
-    cr_assert_eq(convoy_score_class(&score, "-1"), -1);
-    cr_assert_eq(convoy_score_class(&score, "1x"), -1);
-    cr_assert_eq(convoy_score_class(&score, ""), -1);
-    cr_assert(convoy_score_count(&score, 0, 0) && convoy_score_count(&score, 0, 1) &&
-              convoy_score_count(&score, 1, 1));
-    cr_assert(!convoy_score_count(&score, 3, 0) && !convoy_score_count(&score, 0, 3) &&
-              !convoy_score_count(&score, -1, 0));
+    cr_assert_eq(client_score_open(&score, &result, &failure), 0);
+    cr_assert_eq(client_score_class(&score, "dog"), 1);
+    cr_assert_eq(client_score_class(&score, "0"), 2);
+    cr_assert_eq(client_score_class(&score, "1"), 1);
+    cr_assert_eq(client_score_class(&score, "3"), -1);
+    cr_assert_eq(client_score_class(&score, "-1"), -1);
+    cr_assert_eq(client_score_class(&score, "1x"), -1);
+    cr_assert_eq(client_score_class(&score, ""), -1);
+    cr_assert(client_score_count(&score, 0, 0) && client_score_count(&score, 0, 1) &&
+              client_score_count(&score, 1, 1));
+    cr_assert(!client_score_count(&score, 3, 0) && !client_score_count(&score, 0, 3) &&
+              !client_score_count(&score, -1, 0));
     cr_assert_eq(score.confusion[1], 1);
-    convoy_score_sum(&score, -1, &right, &total);
+    client_score_sum(&score, -1, &right, &total);
     cr_assert(right == 2 && total == 3);
-    convoy_score_sum(&score, 0, &right, &total);
+    client_score_sum(&score, 0, &right, &total);
     cr_assert(right == 1 && total == 2);
-    convoy_score_clear(&score);
+    client_score_clear(&score);
     all[0].index = 0;
-    cr_assert_eq(convoy_score_open(&score, &result, &failure), -EPROTO);
-    convoy_score_clear(&score);
+    cr_assert_eq(client_score_open(&score, &result, &failure), -EPROTO);
+    client_score_clear(&score);
     all[0].index = 3;
-    cr_assert_eq(convoy_score_open(&score, &result, &failure), -EPROTO);
-    convoy_score_clear(&score);
+    cr_assert_eq(client_score_open(&score, &result, &failure), -EPROTO);
+    client_score_clear(&score);
 }

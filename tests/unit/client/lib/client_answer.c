@@ -20,9 +20,9 @@ static struct convoy_failure failure;
 
 static int read_text(const char *text, int http_status, size_t images, struct convoy_answer **answer)
 {
-    struct convoy_response response = {text, strlen(text), http_status, 7, "an-id"};
+    struct client_response response = {text, strlen(text), http_status, 7, "an-id"};
     memset(&failure, 0, sizeof failure);
-    return convoy_answer_read(&response, images, answer, &failure);
+    return client_answer_read(&response, images, answer, &failure);
 }
 
 static void hostile(const char *text, size_t images)
@@ -144,8 +144,8 @@ Test(client_answer, hostile_ones_are_refused)
 
 static int read_models(const char *text, int status, struct convoy_models **models)
 {
-    struct convoy_response response = {text, strlen(text), status, 0, ""};
-    return convoy_models_read(&response, models, &failure);
+    struct client_response response = {text, strlen(text), status, 0, ""};
+    return client_models_read(&response, models, &failure);
 }
 
 Test(client_answer, models_are_sorted)
@@ -172,8 +172,8 @@ Test(client_answer, models_are_sorted)
 
 static int read_index(const char *text, int status, struct convoy_models **models)
 {
-    struct convoy_response response = {text, strlen(text), status, 0, ""};
-    return convoy_index_read(&response, models, &failure);
+    struct client_response response = {text, strlen(text), status, 0, ""};
+    return client_index_read(&response, models, &failure);
 }
 
 Test(client_answer, an_index_is_a_list)

@@ -9,7 +9,7 @@
 #include "client/stats/exposition.h"
 #include "server/metrics/metrics.h"
 
-static struct convoy_exposition exposition;
+static struct client_exposition exposition;
 static struct convoy_failure failure;
 
 static void read_bytes(const char *text, size_t size)
@@ -17,7 +17,7 @@ static void read_bytes(const char *text, size_t size)
     /* A copy of just that size: the address sanitizer sees every byte too many. */
     char *copy = malloc(size ? size : 1);
     memcpy(copy, text, size);
-    int status = convoy_exposition_read(copy, size, &exposition, &failure);
+    int status = client_exposition_read(copy, size, &exposition, &failure);
     free(copy);
     cr_assert_eq(status, 0, "%s", failure.message);
 }
@@ -42,22 +42,22 @@ Test(client_exposition, the_formats_own_forms)
               "empty{} 1\n");
     cr_assert_eq(exposition.skipped, 0);
     cr_assert_eq(exposition.count, 9);
-    const struct convoy_sample *sample = exposition.samples;
+    const struct client_sample *sample = exposition.samples;
     cr_assert_str_eq(sample[0].name, "a_total");
     cr_assert_eq(sample[0].value, 1027);
-    cr_assert_str_eq(convoy_sample_label(&sample[0], "method"), "post");
-    cr_assert_str_eq(convoy_sample_label(&sample[1], "code"), "400");
-    cr_assert_str_eq(convoy_sample_label(&sample[1], "absent"), "");
-    cr_assert_str_eq(convoy_sample_label(&sample[2], "file"), "C:\\DIR\\x");
-    cr_assert_str_eq(convoy_sample_label(&sample[2], "error"), "cannot\nfind \"it\"");
+    cr_assert_str_eq(client_sample_label(&sample[0], "method"), "post");
+    cr_assert_str_eq(client_sample_label(&sample[1], "code"), "400");
+    cr_assert_str_eq(client_sample_label(&sample[1], "absent"), "");
+    cr_assert_str_eq(client_sample_label(&sample[2], "file"), "C:\\DIR\\x");
+    cr_assert_str_eq(client_sample_label(&sample[2], "error"), "cannot\nfind \"it\"");
     cr_assert_eq(sample[2].value, 1458255915);
     cr_assert(sample[3].value == 12.47 && sample[3].label_count == 0);
     cr_assert(sample[4].value == INFINITY && sample[5].value == -INFINITY && isnan(sample[6].value));
     cr_assert_str_eq(sample[7].name, "spaced");
-    cr_assert_str_eq(convoy_sample_label(&sample[7], "le"), "0.05");
+    cr_assert_str_eq(client_sample_label(&sample[7], "le"), "0.05");
     cr_assert_eq(sample[7].value, 0.0024);
     cr_assert_eq(sample[8].label_count, 0);
-    convoy_exposition_clear(&exposition);
+    client_exposition_clear(&exposition);
 }
 
 Test(client_exposition, lines_that_are_none_are_counted_and_the_rest_stays)
@@ -100,9 +100,9 @@ Test(client_exposition, lines_that_are_none_are_counted_and_the_rest_stays)
         read_text(text);
         cr_assert_eq(exposition.count, 2, "'%s' is taken for a sample", wrong[i]);
         cr_assert_eq(exposition.skipped, 1, "'%s' is not counted", wrong[i]);
-        cr_assert_str_eq(convoy_sample_label(&exposition.samples[0], "x"), "1");
-        cr_assert_str_eq(convoy_sample_label(&exposition.samples[1], "y"), "2", "after '%s'", wrong[i]);
-        convoy_exposition_clear(&exposition);
+        cr_assert_str_eq(client_sample_label(&exposition.samples[0], "x"), "1");
+        cr_assert_str_eq(client_sample_label(&exposition.samples[1], "y"), "2", "after '%s'", wrong[i]);
+        client_exposition_clear(&exposition);
     }
 }
 
@@ -117,7 +117,7 @@ Test(client_exposition, a_text_that_is_cut_off_anywhere_gives_whole_lines_only)
         cr_assert_eq(exposition.count, lines, "cut at %zu", size);
         if (lines > 1)
             cr_assert_eq(exposition.samples[1].value, 4567);
-        convoy_exposition_clear(&exposition);
+        client_exposition_clear(&exposition);
     }
 }
 
@@ -128,10 +128,10 @@ Test(client_exposition, bytes_that_are_no_text)
     cr_assert_eq(exposition.count, 2);
     cr_assert_eq(exposition.skipped, 3);
     cr_assert_str_eq(exposition.samples[1].name, "d");
-    convoy_exposition_clear(&exposition);
+    client_exposition_clear(&exposition);
     read_bytes("", 0);
     cr_assert_eq(exposition.count, 0);
-    convoy_exposition_clear(&exposition);
+    client_exposition_clear(&exposition);
 }
 
 Test(client_exposition, noise_is_survived)
@@ -150,7 +150,7 @@ Test(client_exposition, noise_is_survived)
             for (size_t label = 0; label < exposition.samples[i].label_count; label++)
                 cr_assert(strlen(exposition.samples[i].labels[label].name) < sizeof noise &&
                           strlen(exposition.samples[i].labels[label].value) < sizeof noise);
-        convoy_exposition_clear(&exposition);
+        client_exposition_clear(&exposition);
     }
 }
 
@@ -167,16 +167,16 @@ static char *repeat(const char *line, size_t times, size_t *size)
 Test(client_exposition, what_is_huge)
 {
     size_t size;
-    char *text = repeat("a 1\n", CONVOY_EXPOSITION_SAMPLES + 1, &size);
-    cr_assert_eq(convoy_exposition_read(text, size, &exposition, &failure), -EPROTO);
-    convoy_exposition_clear(&exposition);
+    char *text = repeat("a 1\n", CLIENT_EXPOSITION_SAMPLES + 1, &size);
+    cr_assert_eq(client_exposition_read(text, size, &exposition, &failure), -EPROTO);
+    client_exposition_clear(&exposition);
     read_bytes(text, size - 4);
-    cr_assert_eq(exposition.count, CONVOY_EXPOSITION_SAMPLES);
-    convoy_exposition_clear(&exposition);
+    cr_assert_eq(exposition.count, CLIENT_EXPOSITION_SAMPLES);
+    client_exposition_clear(&exposition);
     free(text);
-    text = calloc(1, CONVOY_EXPOSITION_BYTES + 1);
-    cr_assert_eq(convoy_exposition_read(text, CONVOY_EXPOSITION_BYTES + 1, &exposition, &failure), -EPROTO);
-    convoy_exposition_clear(&exposition);
+    text = calloc(1, CLIENT_EXPOSITION_BYTES + 1);
+    cr_assert_eq(client_exposition_read(text, CLIENT_EXPOSITION_BYTES + 1, &exposition, &failure), -EPROTO);
+    client_exposition_clear(&exposition);
     free(text);
     /* One sample of a hundred thousand labels, and one name of a megabyte. */
     char *labels = repeat("l=\"v\",", 100000, &size);
@@ -186,7 +186,7 @@ Test(client_exposition, what_is_huge)
     cr_assert_eq(exposition.count, 1);
     cr_assert_eq(exposition.samples[0].label_count, 100000);
     cr_assert_str_eq(exposition.samples[0].labels[99999].value, "v");
-    convoy_exposition_clear(&exposition);
+    client_exposition_clear(&exposition);
     free(labels);
     free(line);
     char *name = repeat("n", 1000000, &size);
@@ -195,7 +195,7 @@ Test(client_exposition, what_is_huge)
     read_text(line);
     cr_assert_eq(strlen(exposition.samples[0].name), 1000000);
     cr_assert_eq(exposition.samples[0].value, INFINITY);
-    convoy_exposition_clear(&exposition);
+    client_exposition_clear(&exposition);
     free(name);
     free(line);
 }
@@ -214,9 +214,9 @@ Test(client_exposition, what_the_daemon_writes_is_read_whole)
     cr_assert_eq(exposition.skipped, 0);
     size_t found = 0;
     for (size_t i = 0; i < exposition.count; i++)
-        found += strcmp(convoy_sample_label(&exposition.samples[i], "model"), name) == 0;
+        found += strcmp(client_sample_label(&exposition.samples[i], "model"), name) == 0;
     cr_assert_gt(found, 100);
-    convoy_exposition_clear(&exposition);
+    client_exposition_clear(&exposition);
     free(text);
     convoy_metrics_free(metrics);
 }
