@@ -1,6 +1,7 @@
 #include "engine/worker/serve.h"
 
 #include "engine/base/clock.h"
+#include "engine/base/list.h"
 #include "engine/ipc/channel.h"
 #include "engine/worker/control.h"
 #include "engine/worker/fault.h"
@@ -27,7 +28,7 @@ static const char *const phase_names[] = {
     [STARTING] = "starting", [LOADING] = "loading", [TUNING] = "tuning", [RUNNING] = "running"};
 
 struct message {
-    struct message *next;
+    struct convoy_list link;
     cJSON *json;
 };
 
@@ -44,7 +45,7 @@ struct worker {
 
     /* messages from the control thread to the compute thread */
     pthread_mutex_t lock;
-    struct message *first, **last;
+    struct convoy_list messages; /* of struct message, the oldest first */
     int wake_fd;
 
     /* the compute thread's own */
@@ -363,14 +364,12 @@ static void obey(struct worker *worker, const cJSON *message)
 static cJSON *next_message(struct worker *worker)
 {
     pthread_mutex_lock(&worker->lock);
-    struct message *message = worker->first;
-    if (message != NULL) {
-        worker->first = message->next;
-        if (worker->first == NULL)
-            worker->last = &worker->first;
-    }
+    struct convoy_list *first = convoy_list_take_first(&worker->messages);
     pthread_mutex_unlock(&worker->lock);
-    cJSON *json = message != NULL ? message->json : NULL;
+    if (first == NULL)
+        return NULL;
+    struct message *message = convoy_list_entry(first, struct message, link);
+    cJSON *json = message->json;
     free(message);
     return json;
 }
@@ -408,10 +407,9 @@ static void queue_message(void *context, cJSON *json)
     struct message *message = malloc(sizeof *message);
     if (message == NULL)
         abort();
-    *message = (struct message){.json = json};
+    message->json = json;
     pthread_mutex_lock(&worker->lock);
-    *worker->last = message;
-    worker->last = &message->next;
+    convoy_list_add_last(&worker->messages, &message->link);
     pthread_mutex_unlock(&worker->lock);
     ssize_t written = write(worker->wake_fd, &(uint64_t){1}, sizeof(uint64_t));
     (void)written;
@@ -460,7 +458,7 @@ int convoy_worker_serve(const char *backend, uint32_t device_index, const struct
     send_hello(&worker);
 
     pthread_mutex_init(&worker.lock, NULL);
-    worker.last = &worker.first;
+    convoy_list_init(&worker.messages);
     worker.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (worker.wake_fd < 0 || pthread_create(&thread, NULL, compute, &worker) != 0) {
         convoy_fail(&error, -errno, "the worker cannot start its compute thread: %s", strerror(errno));

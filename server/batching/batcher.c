@@ -8,6 +8,13 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+static void init_queue(struct model_queue *queue)
+{
+    memset(queue, 0, sizeof *queue);
+    for (int priority = 0; priority < CONVOY_PRIORITIES; priority++)
+        convoy_list_init(&queue->parked[priority]);
+}
+
 int convoy_batcher_new(uint32_t models, uint32_t lanes, struct convoy_metrics *metrics,
                        struct convoy_batcher **result, struct convoy_error *error)
 {
@@ -23,6 +30,8 @@ int convoy_batcher_new(uint32_t models, uint32_t lanes, struct convoy_metrics *m
         free(batcher);
         return convoy_fail(error, -ENOMEM, "out of memory or descriptors for the batcher");
     }
+    for (uint32_t model = 0; model < models + 1; model++)
+        init_queue(&batcher->queues[model]);
     pthread_mutex_init(&batcher->lock, NULL);
     batcher->metrics = metrics;
     convoy_metrics_slots_in_use(metrics, 0); /* a gauge that is there before the first image */
@@ -71,7 +80,7 @@ void convoy_batcher_set_limits(struct convoy_batcher *batcher, const struct conv
 void convoy_batcher_model_new(struct convoy_batcher *batcher, const struct convoy_model *model)
 {
     pthread_mutex_lock(&batcher->lock);
-    *queue_of(batcher, model) = (struct model_queue){0};
+    init_queue(queue_of(batcher, model)); /* it is idle: nothing is parked */
     for (uint32_t i = 0; i < batcher->lane_count; i++) {
         struct convoy_lane *lane = batcher->lanes[i];
         free(lane->layers[model->number].names);
@@ -184,21 +193,15 @@ void convoy_batcher_wake_at(struct convoy_batcher *batcher, uint64_t when_us)
     timerfd_settime(batcher->timer_fd, TFD_TIMER_ABSTIME, &at, NULL);
 }
 
-void convoy_item_link_parked(struct model_queue *queue, struct convoy_item *item, struct convoy_item *before)
+void convoy_item_link_parked(struct convoy_item *item, struct convoy_list *before)
 {
-    struct convoy_item **last = &queue->parked_last[item->priority];
-    item->next = before;
-    item->previous = before != NULL ? before->previous : *last;
-    *(item->previous != NULL ? &item->previous->next : &queue->parked_first[item->priority]) = item;
-    *(before != NULL ? &before->previous : last) = item;
+    convoy_list_add_before(before, &item->link);
     item->parked = true;
 }
 
-void convoy_item_unlink_parked(struct model_queue *queue, struct convoy_item *item)
+void convoy_item_unlink_parked(struct convoy_item *item)
 {
-    *(item->previous != NULL ? &item->previous->next : &queue->parked_first[item->priority]) = item->next;
-    *(item->next != NULL ? &item->next->previous : &queue->parked_last[item->priority]) = item->previous;
-    item->next = item->previous = NULL;
+    convoy_list_remove(&item->link);
     item->parked = false;
 }
 
@@ -209,11 +212,11 @@ void convoy_item_forget_row(struct convoy_item *item)
 }
 
 void convoy_item_finish(struct convoy_batcher *batcher, struct convoy_item *item, int status, uint64_t now,
-                        struct convoy_item **finished)
+                        struct convoy_list *finished)
 {
     struct model_queue *queue = queue_of(batcher, item->model);
     if (item->parked) {
-        convoy_item_unlink_parked(queue, item);
+        convoy_item_unlink_parked(item);
         queue->queued[item->priority]--;
         queue->waiting--;
         convoy_queue_changed(batcher, item->model);
@@ -235,18 +238,15 @@ void convoy_item_finish(struct convoy_batcher *batcher, struct convoy_item *item
     convoy_item_forget_row(item);
     item->status = status;
     item->finished_us = now;
-    item->next = *finished;
-    *finished = item;
+    convoy_list_add_last(finished, &item->link);
     batcher->pending--;
 }
 
-void convoy_items_done(struct convoy_item *finished)
+void convoy_items_done(struct convoy_list *finished)
 {
-    while (finished != NULL) {
-        struct convoy_item *next = finished->next;
-        finished->done(finished); /* its owner may free it */
-        finished = next;
-    }
+    struct convoy_list *link;
+    while ((link = convoy_list_take_first(finished)) != NULL)
+        item_of(link)->done(item_of(link)); /* its owner may free it */
 }
 
 uint64_t convoy_batcher_pending(struct convoy_batcher *batcher)

@@ -19,6 +19,7 @@
 #define CONVOY_SERVER_BATCHER_H
 
 #include "engine/base/error.h"
+#include "engine/base/list.h"
 #include "engine/ipc/channel.h"
 #include "server/batching/priority.h"
 #include "server/models/model.h"
@@ -72,7 +73,7 @@ struct convoy_item {
     uint32_t layer_count;
 
     /* the batcher's own */
-    struct convoy_item *next, *previous;
+    struct convoy_list link; /* in a list of parked items, or of finished ones; in none while it has a row */
     uint8_t *kept_row;
     bool parked;
     uint64_t submitted_us;

@@ -90,7 +90,7 @@ struct model_queue {
     struct convoy_share share;
     struct convoy_image_cost cost; /* on all lanes */
     /* Images that wait for a row, of each priority the oldest first. */
-    struct convoy_item *parked_first[CONVOY_PRIORITIES], *parked_last[CONVOY_PRIORITIES];
+    struct convoy_list parked[CONVOY_PRIORITIES];
 };
 
 struct convoy_batcher {
@@ -118,14 +118,20 @@ static inline struct model_queue *queue_of(struct convoy_batcher *batcher, const
     return &batcher->queues[model->number];
 }
 
+static inline struct convoy_item *item_of(struct convoy_list *link)
+{
+    return convoy_list_entry(link, struct convoy_item, link);
+}
+
 /* The parked item that is next: the most urgent, of those the oldest; NULL when none is. */
-static inline struct convoy_item *next_parked_of(const struct model_queue *queue)
+static inline struct convoy_item *next_parked_of(struct model_queue *queue)
 {
     struct convoy_item *next = NULL;
     for (int priority = 0; priority < CONVOY_PRIORITIES; priority++) {
-        struct convoy_item *item = queue->parked_first[priority];
-        if (item != NULL &&
-            (next == NULL || convoy_priority_rank(item->priority) < convoy_priority_rank(next->priority)))
+        if (convoy_list_empty(&queue->parked[priority]))
+            continue;
+        struct convoy_item *item = item_of(queue->parked[priority].next);
+        if (next == NULL || convoy_priority_rank(item->priority) < convoy_priority_rank(next->priority))
             next = item;
     }
     return next;
@@ -170,9 +176,10 @@ void convoy_slot_price(struct convoy_lane *lane, struct lane_slot *slot, double 
  * drops the lock around each copy. convoy_batcher_unpark() has to follow. */
 void convoy_batcher_evacuate(struct convoy_batcher *batcher);
 
-/* Puts a parked item before another of its model and priority; before NULL: behind all. */
-void convoy_item_link_parked(struct model_queue *queue, struct convoy_item *item, struct convoy_item *before);
-void convoy_item_unlink_parked(struct model_queue *queue, struct convoy_item *item);
+/* Parks an item in front of another of its model and priority, or behind all where `before` is the list's
+ * head. */
+void convoy_item_link_parked(struct convoy_item *item, struct convoy_list *before);
+void convoy_item_unlink_parked(struct convoy_item *item);
 
 /* Makes a copy of its row the item's source: of row (stride bytes in a slot), or, when that is NULL, of what
  * it would write. False when memory is out. */
@@ -189,12 +196,12 @@ void convoy_batcher_unpark(struct convoy_batcher *batcher);
 /* Images of [first, first + rows) whose request still waits. */
 uint32_t convoy_slot_live(const struct lane_slot *slot, const struct row_range *range);
 
-/* Takes item out of its slot or parked list, with this status, onto the list *finished (linked by next). */
+/* Takes item out of its slot or parked list, with this status, to the end of the list `finished`. */
 void convoy_item_finish(struct convoy_batcher *batcher, struct convoy_item *item, int status, uint64_t now,
-                        struct convoy_item **finished);
+                        struct convoy_list *finished);
 
-/* Calls done() of each; without the lock. */
-void convoy_items_done(struct convoy_item *finished);
+/* Empties the list and calls done() of each item; without the lock. */
+void convoy_items_done(struct convoy_list *finished);
 
 void convoy_slot_release(struct convoy_lane *lane, struct lane_slot *slot);
 void convoy_queue_changed(struct convoy_batcher *batcher, const struct convoy_model *model);

@@ -21,19 +21,18 @@ static int verdict(const struct convoy_batcher *batcher, const struct convoy_ite
 /* Ends what must end, returns the earliest deadline of the rest. A scan over all that waits is enough: it
  * comes once per deadline that passes and at most max_queue of each priority and the slots' rows are there.
  */
-static uint64_t sweep(struct convoy_batcher *batcher, bool cancel, struct convoy_item **finished)
+static uint64_t sweep(struct convoy_batcher *batcher, bool cancel, struct convoy_list *finished)
 {
     uint64_t now = convoy_now_us(), next = UINT64_MAX;
     for (uint32_t i = 0; i < batcher->model_count * CONVOY_PRIORITIES; i++) {
-        struct convoy_item *item = batcher->queues[i / CONVOY_PRIORITIES].parked_first[i % CONVOY_PRIORITIES];
-        while (item != NULL) {
-            struct convoy_item *following = item->next;
+        struct convoy_list *parked = &batcher->queues[i / CONVOY_PRIORITIES].parked[i % CONVOY_PRIORITIES];
+        convoy_list_for_each(at, following, parked) {
+            struct convoy_item *item = item_of(at);
             int status = verdict(batcher, item, now, cancel);
             if (status != 0)
                 convoy_item_finish(batcher, item, status, now, finished);
             else if (item->deadline_us < next)
                 next = item->deadline_us;
-            item = following;
         }
     }
     for (uint32_t i = 0; i < batcher->lane_count; i++) {
@@ -73,7 +72,8 @@ static void release_deserted(struct convoy_batcher *batcher)
 
 static void sweep_and_answer(struct convoy_batcher *batcher, bool everything)
 {
-    struct convoy_item *finished = NULL;
+    struct convoy_list finished;
+    convoy_list_init(&finished);
     pthread_mutex_lock(&batcher->lock);
     if (everything || convoy_now_us() >= batcher->next_deadline_us) {
         batcher->next_deadline_us = sweep(batcher, batcher->stopped, &finished);
@@ -84,7 +84,7 @@ static void sweep_and_answer(struct convoy_batcher *batcher, bool everything)
     for (uint32_t i = 0; i < batcher->lane_count; i++)
         convoy_lane_pump(batcher->lanes[i]);
     pthread_mutex_unlock(&batcher->lock);
-    convoy_items_done(finished);
+    convoy_items_done(&finished);
     pthread_mutex_lock(&batcher->lock);
     convoy_batcher_evacuate(batcher);
     convoy_batcher_unpark(batcher);

@@ -53,10 +53,10 @@ static bool park_rows(struct convoy_lane *lane, uint32_t number)
             if (!kept)
                 return false;
         }
-        struct convoy_item *younger = queue->parked_first[slot->priority];
-        while (younger != NULL && younger->submitted_us < item->submitted_us)
+        struct convoy_list *parked = &queue->parked[slot->priority], *younger = parked->next;
+        while (younger != parked && item_of(younger)->submitted_us < item->submitted_us)
             younger = younger->next;
-        convoy_item_link_parked(queue, item, younger);
+        convoy_item_link_parked(item, younger);
         item->slot = NO_SLOT;
         slot->items[row] = NULL;
     }

@@ -327,7 +327,7 @@ static void count_waited(struct waited *waited, struct convoy_model *model, uint
 }
 
 /* The range that ran is done: hands its outputs over and lets the slot go on or free. */
-static void finish_range(struct convoy_lane *lane, uint32_t number, int status, struct convoy_item **finished)
+static void finish_range(struct convoy_lane *lane, uint32_t number, int status, struct convoy_list *finished)
 {
     struct lane_slot *slot = &lane->slots[number];
     struct convoy_batcher *batcher = lane->batcher;
@@ -380,9 +380,10 @@ static void finish_range(struct convoy_lane *lane, uint32_t number, int status, 
 
 uint32_t convoy_lane_collect(struct convoy_lane *lane)
 {
-    struct convoy_item *finished = NULL;
+    struct convoy_list finished;
     struct convoy_done done;
     uint32_t nonsense = 0;
+    convoy_list_init(&finished);
     pthread_mutex_lock(&lane->batcher->lock);
     for (uint32_t i = 0; i < COLLECT_MOST && convoy_channel_take_done(lane->channel, &done); i++) {
         const struct lane_slot *slot = done.slot < lane->channel->size.slots ? &lane->slots[done.slot] : NULL;
@@ -393,7 +394,7 @@ uint32_t convoy_lane_collect(struct convoy_lane *lane)
     }
     convoy_lane_pump(lane);
     pthread_mutex_unlock(&lane->batcher->lock);
-    convoy_items_done(finished); /* they do not wait until others' rows are written */
+    convoy_items_done(&finished); /* they do not wait until others' rows are written */
     pthread_mutex_lock(&lane->batcher->lock);
     convoy_batcher_evacuate(lane->batcher);
     convoy_batcher_unpark(lane->batcher);
@@ -402,7 +403,7 @@ uint32_t convoy_lane_collect(struct convoy_lane *lane)
 }
 
 /* This slot was alone in flight, twice: one of its rows may be what kills workers. */
-static void halve(struct convoy_lane *lane, struct lane_slot *slot, struct convoy_item **finished)
+static void halve(struct convoy_lane *lane, struct lane_slot *slot, struct convoy_list *finished)
 {
     struct row_range range = slot->ranges[slot->range_count - 1];
     if (range.rows > 1) {
@@ -419,8 +420,9 @@ static void halve(struct convoy_lane *lane, struct lane_slot *slot, struct convo
 uint32_t convoy_lane_down(struct convoy_lane *lane, bool blame_slots)
 {
     struct convoy_batcher *batcher = lane->batcher;
-    struct convoy_item *finished = NULL;
+    struct convoy_list finished;
     uint32_t again = 0;
+    convoy_list_init(&finished);
     pthread_mutex_lock(&batcher->lock);
     bool alone = lane->in_flight == 1, others = false;
     for (uint32_t i = 0; i < lane->channel->size.slots; i++) {
@@ -465,7 +467,7 @@ uint32_t convoy_lane_down(struct convoy_lane *lane, bool blame_slots)
     convoy_batcher_evacuate(batcher);
     convoy_batcher_unpark(batcher);
     pthread_mutex_unlock(&batcher->lock);
-    convoy_items_done(finished);
+    convoy_items_done(&finished);
     return again;
 }
 

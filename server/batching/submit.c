@@ -165,7 +165,7 @@ static bool park(struct convoy_batcher *batcher, struct convoy_item *item)
     struct model_queue *queue = queue_of(batcher, item->model);
     if (!item->source_stays && !convoy_item_keep_row(item, NULL, queue->input_stride[item->layout]))
         return false;
-    convoy_item_link_parked(queue, item, NULL);
+    convoy_item_link_parked(item, &queue->parked[item->priority]);
     return true;
 }
 
@@ -173,7 +173,7 @@ static bool park(struct convoy_batcher *batcher, struct convoy_item *item)
 static int place(struct convoy_batcher *batcher, struct convoy_item *const *items, uint32_t n)
 {
     struct convoy_item *item = items[0];
-    const struct model_queue *queue = queue_of(batcher, item->model);
+    struct model_queue *queue = queue_of(batcher, item->model);
     /* Behind those that wait already, or a stream of newcomers would starve them; but for what is less
      * urgent. */
     const struct convoy_item *waits = next_parked_of(queue);
@@ -206,7 +206,6 @@ void convoy_batcher_submit(struct convoy_batcher *batcher, struct convoy_item *c
         item->retries = 0;
         item->layers = NULL;
         item->layer_count = 0;
-        item->next = item->previous = NULL;
         item->kept_row = NULL;
         item->parked = false;
         item->slot = NO_SLOT;
@@ -267,9 +266,12 @@ static uint32_t next_parked(struct convoy_batcher *batcher, struct convoy_item *
         if (best == NULL || convoy_batcher_choose_lane(batcher, best) != NULL)
             break;
     }
+    if (best == NULL)
+        return 0;
     uint32_t n = 0;
-    for (struct convoy_item *item = best; item != NULL && n < UNPARK_MOST; item = item->next) {
-        if (item->layout != best->layout || item->profile != best->profile ||
+    convoy_list_for_each(at, following, &queue_of(batcher, best->model)->parked[best->priority]) {
+        struct convoy_item *item = item_of(at);
+        if (n == UNPARK_MOST || item->layout != best->layout || item->profile != best->profile ||
             (second != NULL && parked_before(batcher, second, item)))
             break;
         items[n++] = item;
@@ -284,7 +286,7 @@ void convoy_batcher_unpark(struct convoy_batcher *batcher)
     uint32_t n;
     while ((n = next_parked(batcher, items)) > 0 && (n = reserve(batcher, items, n, &lane)) > 0) {
         for (uint32_t i = 0; i < n; i++)
-            convoy_item_unlink_parked(queue_of(batcher, items[i]->model), items[i]);
+            convoy_item_unlink_parked(items[i]);
         fill(batcher, lane, items, n);
         for (uint32_t i = 0; i < n; i++)
             convoy_item_forget_row(items[i]); /* this thread alone ends items */
