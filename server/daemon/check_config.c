@@ -1,10 +1,10 @@
 #include "server/daemon/check_config.h"
 
 #include "engine/base/log.h"
-#include "server/daemon/service.h"
 #include "server/repository/reconcile.h"
+#include "server/workers/environment.h"
 #include "server/workers/slot_size.h"
-#include "server/workers/worker.h"
+#include "server/workers/worker_process.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +20,7 @@
 static char *ask_worker(const char *program, const char *backend, const char *path)
 {
     int pipes[2];
-    char **environment = convoy_service_environment();
+    char **environment = convoy_worker_environment();
     if (environment == NULL || pipe2(pipes, O_CLOEXEC) != 0) {
         free(environment);
         return NULL;

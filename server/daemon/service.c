@@ -17,8 +17,6 @@
 #define EXTEND_US  60000000u /* a start in which something moves may take so much longer */
 #define LEAVING_US 10000000u /* beside the draining: workers end, memory is given back */
 
-extern char **environ;
-
 #ifdef CONVOY_SYSTEMD
 static void tell(const char *state)
 {
@@ -73,24 +71,6 @@ static uint64_t beat_ms(void)
     return 0;
 }
 #endif
-
-char **convoy_service_environment(void)
-{
-    static const char *const ours[] = {
-        "NOTIFY_SOCKET=", "WATCHDOG_USEC=", "WATCHDOG_PID=", "LISTEN_PID=", "LISTEN_FDS=", "LISTEN_FDNAMES="};
-    size_t count = 0, kept = 0;
-    while (environ[count] != NULL)
-        count++;
-    char **result = calloc(count + 1, sizeof *result);
-    for (size_t i = 0; result != NULL && i < count; i++) {
-        bool is_ours = false;
-        for (size_t j = 0; j < sizeof ours / sizeof ours[0]; j++)
-            is_ours = is_ours || strncmp(environ[i], ours[j], strlen(ours[j])) == 0;
-        if (!is_ours)
-            result[kept++] = environ[i];
-    }
-    return result;
-}
 
 /* What an operator wants to read in "systemctl status". */
 static void describe(const struct convoy_service *service, const struct convoy_model_states *states,

@@ -1,19 +1,21 @@
-/* What a service manager (systemd) hands over and is told: the listening socket, readiness, the watchdog.
+/* The service manager (systemd): the listening socket that it hands over, and what it is told: readiness, a
+ * status line, the watchdog's beats.
  *
- * All of it goes by environment variables (sd_listen_fds(3), sd_notify(3), sd_watchdog_enabled(3)) and does
- * nothing where they are not set. They are for this process alone: whoever starts another one gives it
- * convoy_service_environment(). Everything runs on the control loop, so that a loop that is stuck falls
- * silent.
+ * Everything goes by environment variables (sd_listen_fds(3), sd_notify(3), sd_watchdog_enabled(3)), and
+ * nothing happens where they are not set. They are for this process alone: processes that the daemon starts
+ * get convoy_worker_environment(). Everything runs on the control loop, so a loop that is stuck sends no
+ * beats.
  *
- * Started (READY=1) means that every model found at start is READY or FAILED and, if one is READY, a worker
- * is up: the daemon would answer as well as it ever will without a change from outside. That may be with no
- * model at all. Failing the start would only have the same happen again, and restarting what can be is the
- * supervisor's work: the status line says what is wrong. For the same reason a daemon in which nothing moves
- * for CONVOY_SERVICE_PATIENCE_US, because no worker can be started, counts as started. A worker that lives
- * moves.
+ * READY=1 means that every model found at start is READY or FAILED and, if one is READY, a worker is up:
+ * without a change from outside the daemon will not answer better than now. There may be no model at all.
+ * Failing the start instead would not help: the next start would meet the same, and the supervisor already
+ * restarts workers. The status line says what is wrong. For the same reason the daemon also counts as started
+ * when nothing has moved for CONVOY_SERVICE_PATIENCE_US, because no worker can be started. A worker that
+ * lives counts as movement.
  *
- * Connections to a socket that the manager holds are taken from then on, and CONVOY_SERVICE_PATIENCE_US after
- * the start at the latest: whoever came between two instances would else be told that models are loading. */
+ * Connections to a socket that the service manager holds are accepted from then on, and at the latest
+ * CONVOY_SERVICE_PATIENCE_US after the start: clients that connect between two instances wait instead of
+ * being told that models are loading. */
 #ifndef CONVOY_SERVER_SERVICE_H
 #define CONVOY_SERVER_SERVICE_H
 
@@ -35,42 +37,36 @@ struct convoy_service {
     struct convoy_registry *registry;
     struct convoy_supervisor *supervisor;
     struct convoy_http *http;
-    bool holds; /* the socket is the manager's: connections are taken when there are models, or patience is
-                   over */
+    bool holds; /* the socket is the service manager's and connections are not accepted yet */
 
     uv_check_t turn;   /* after each turn of the loop, until the daemon is started */
-    uv_timer_t look;   /* whether the status line is still true */
+    uv_timer_t look;   /* updates the status line */
     uv_timer_t beat;   /* the watchdog's */
-    bool active;       /* there is somebody to tell, or a socket to let somebody in by */
+    bool active;       /* there is a service manager, or a socket of its */
     bool started;      /* READY=1 is out */
     bool draining;     /* STOPPING=1 is out */
-    uint32_t answered; /* models READY or FAILED when last looked */
+    uint32_t answered; /* models READY or FAILED at the last update */
     uint64_t began_us;
-    uint64_t moved_us;    /* when that number changed, or a worker was last seen to load */
+    uint64_t moved_us;    /* when that number last changed, or a worker was last loading */
     uint64_t extended_us; /* when the manager was last asked for more time */
-    char status[CONVOY_SERVICE_SENTENCE_SIZE]; /* as last told */
-    char problem[CONVOY_ERROR_BYTES];          /* why the last reload did not take, or empty */
+    char status[CONVOY_SERVICE_SENTENCE_SIZE]; /* as last sent */
+    char problem[CONVOY_ERROR_BYTES];          /* why the last reload failed, or empty */
 };
 
-/* The socket that the manager opened, with close-on-exec; -1 when it opened none. -EINVAL for more than one.
- */
+/* *fd: the socket that the service manager opened, close-on-exec; -1: none. -EINVAL for more than one. */
 int convoy_service_socket(int *fd, struct convoy_error *error);
 
-/* The environment for a process that is not the daemon itself. free() frees all of it, the strings stay the
- * environment's. NULL when memory is out. */
-char **convoy_service_environment(void);
-
-/* Begins to tell. */
+/* Begins to report. */
 void convoy_service_start(struct convoy_service *service);
 
-/* Around reading the configuration again; problem is NULL when it was taken over. */
+/* Before and after the configuration is read again; problem: why it failed, or NULL. */
 void convoy_service_reloading(struct convoy_service *service);
 void convoy_service_reloaded(struct convoy_service *service, const char *problem);
 
-/* SIGTERM was seen, open_requests are to be answered. */
+/* SIGTERM came; open_requests: requests that are still to be answered. */
 void convoy_service_stopping(struct convoy_service *service, uint64_t open_requests);
 
-/* Closes the handles on the loop, which has to turn once more. */
+/* Closes the handles; the loop has to turn once more. */
 void convoy_service_stop(struct convoy_service *service);
 
 #endif

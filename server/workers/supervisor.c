@@ -1,11 +1,7 @@
-#include "server/workers/supervisor.h"
+#include "server/workers/supervisor_internal.h"
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
-#include "server/workers/heartbeat.h"
-#include "server/workers/loading.h"
-#include "server/workers/supervisor_internal.h"
-#include "server/workers/worker.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -22,250 +18,252 @@
 #define LONGEST_BACKOFF_MS 5000u
 #define STOP_MS            2000u /* a worker that does not end by itself is killed after this */
 
-static void start_member(struct member *member)
+static void start_worker(struct device_worker *worker)
 {
-    struct convoy_supervisor *supervisor = member->supervisor;
+    struct convoy_supervisor *supervisor = worker->supervisor;
     struct convoy_error error;
-    member->attached = member->greeted = member->serving = member->completed = false;
-    member->loading = NO_MODEL;
-    memset(member->answered, 0, CONVOY_MAX_MODELS * sizeof *member->answered);
-    memset(member->asked, 0, CONVOY_MAX_MODELS * sizeof *member->asked);
-    const char *tune = convoy_heartbeat_tune(member);
-    int code = convoy_worker_start(&member->worker, supervisor->backend, tune, &error);
+    worker->attached = worker->said_hello = worker->serving = worker->completed = false;
+    worker->loading = NO_MODEL;
+    memset(worker->answered, 0, CONVOY_MAX_MODELS * sizeof *worker->answered);
+    memset(worker->asked, 0, CONVOY_MAX_MODELS * sizeof *worker->asked);
+    const char *tune = convoy_heartbeat_tune(worker);
+    int code = convoy_worker_process_start(&worker->process, supervisor->backend, tune, &error);
     if (code != 0) {
         convoy_log(CONVOY_LOG_ERROR, "no worker can be started", CONVOY_STR("reason", error.message));
-        uv_timer_start(&member->restart, supervisor->on_restart, LONGEST_BACKOFF_MS, 0);
+        uv_timer_start(&worker->restart, supervisor->on_restart, LONGEST_BACKOFF_MS, 0);
     }
 }
 
 static void on_restart(uv_timer_t *timer)
 {
-    start_member(timer->data);
+    start_worker(timer->data);
 }
 
 /* A record for one more device; started at once. */
-static int add_member(struct convoy_supervisor *supervisor, uint32_t device, struct convoy_error *error)
+static int add_worker(struct convoy_supervisor *supervisor, uint32_t device, struct convoy_error *error)
 {
-    struct member *member = calloc(1, sizeof *member);
-    if (member == NULL)
+    struct device_worker *worker = calloc(1, sizeof *worker);
+    if (worker == NULL)
         return convoy_fail(error, -ENOMEM, "out of memory for a worker");
-    member->answered = calloc(CONVOY_MAX_MODELS, sizeof *member->answered);
-    member->asked = calloc(CONVOY_MAX_MODELS, sizeof *member->asked);
-    member->deaths = calloc(CONVOY_MAX_MODELS, sizeof *member->deaths);
-    member->kept = calloc(CONVOY_MAX_MODELS, sizeof *member->kept);
+    worker->answered = calloc(CONVOY_MAX_MODELS, sizeof *worker->answered);
+    worker->asked = calloc(CONVOY_MAX_MODELS, sizeof *worker->asked);
+    worker->deaths = calloc(CONVOY_MAX_MODELS, sizeof *worker->deaths);
+    worker->kept = calloc(CONVOY_MAX_MODELS, sizeof *worker->kept);
     int code =
-        member->answered == NULL || member->asked == NULL || member->deaths == NULL || member->kept == NULL
+        worker->answered == NULL || worker->asked == NULL || worker->deaths == NULL || worker->kept == NULL
             ? convoy_fail(error, -ENOMEM, "out of memory for a worker")
-            : convoy_worker_prepare(&member->worker, supervisor->loop, device, CONVOY_MAX_MODELS,
-                                    supervisor->config->worker.streams, supervisor->config->cache_dir,
-                                    &supervisor->events, member, error);
+            : convoy_worker_process_prepare(&worker->process, supervisor->loop, device, CONVOY_MAX_MODELS,
+                                            supervisor->config->worker.streams, supervisor->config->cache_dir,
+                                            &supervisor->events, worker, error);
     if (code != 0) {
-        free(member->answered);
-        free(member->asked);
-        free(member->deaths);
-        free(member->kept);
-        free(member);
+        free(worker->answered);
+        free(worker->asked);
+        free(worker->deaths);
+        free(worker->kept);
+        free(worker);
         return code;
     }
-    member->supervisor = supervisor;
-    snprintf(member->device, sizeof member->device, "%s", supervisor->backend);
-    uv_timer_init(supervisor->loop, &member->restart);
-    member->restart.data = member;
-    supervisor->members[supervisor->member_count++] = member;
-    start_member(member);
+    worker->supervisor = supervisor;
+    snprintf(worker->device, sizeof worker->device, "%s", supervisor->backend);
+    uv_timer_init(supervisor->loop, &worker->restart);
+    worker->restart.data = worker;
+    supervisor->workers[supervisor->worker_count++] = worker;
+    start_worker(worker);
     return 0;
 }
 
-static void greet(struct member *member, const struct convoy_worker_message *message)
+static void on_hello(struct device_worker *worker, const struct convoy_worker_message *message)
 {
-    struct convoy_supervisor *supervisor = member->supervisor;
+    struct convoy_supervisor *supervisor = worker->supervisor;
     struct convoy_error error;
-    if (member->greeted)
+    if (worker->said_hello)
         return;
-    member->greeted = true;
-    member->streams = message->hello.streams;
-    snprintf(member->device, sizeof member->device, "%s", message->hello.device);
-    member->metrics = convoy_metrics_device(supervisor->metrics, member->device);
-    convoy_log(CONVOY_LOG_INFO, "worker started", CONVOY_STR("device", member->device),
+    worker->said_hello = true;
+    worker->streams = message->hello.streams;
+    snprintf(worker->device, sizeof worker->device, "%s", message->hello.device);
+    worker->metrics = convoy_metrics_device(supervisor->metrics, worker->device);
+    convoy_log(CONVOY_LOG_INFO, "worker started", CONVOY_STR("device", worker->device),
                CONVOY_STR("description", message->hello.description),
-               CONVOY_INT("pid", member->worker.process.pid));
+               CONVOY_INT("pid", worker->process.child.pid));
     /* What "auto" became holds for good: after a fault the GPU is asked for again, not the CPU. */
     snprintf(supervisor->backend, sizeof supervisor->backend, "%s", message->hello.backend);
-    for (uint32_t device = supervisor->member_count; device < message->hello.device_count; device++)
-        if (add_member(supervisor, device, &error) != 0)
+    for (uint32_t device = supervisor->worker_count; device < message->hello.device_count; device++)
+        if (add_worker(supervisor, device, &error) != 0)
             convoy_log(CONVOY_LOG_ERROR, "a device is left out", CONVOY_STR("reason", error.message));
-    convoy_loading_begin(member);
+    convoy_loading_begin(worker);
 }
 
 /* A worker is up when it is attached and serves at least one model, unless there is none to serve: one that
  * hangs in loading must not make the daemon look ready. */
-static void note_up(struct member *member)
+static void mark_up(struct device_worker *worker)
 {
-    struct convoy_supervisor *supervisor = member->supervisor;
-    if (member->up || !member->attached ||
-        (!member->serving && convoy_registry_any_ready(supervisor->registry)))
+    struct convoy_supervisor *supervisor = worker->supervisor;
+    if (worker->up || !worker->attached ||
+        (!worker->serving && convoy_registry_any_ready(supervisor->registry)))
         return;
-    member->up = true;
+    worker->up = true;
     supervisor->up++;
     atomic_store(&supervisor->any_up, true);
-    convoy_metrics_worker_up(member->metrics, true);
+    convoy_metrics_worker_up(worker->metrics, true);
 }
 
-static void note_down(struct member *member)
+static void mark_down(struct device_worker *worker)
 {
-    struct convoy_supervisor *supervisor = member->supervisor;
-    if (!member->up)
+    struct convoy_supervisor *supervisor = worker->supervisor;
+    if (!worker->up)
         return;
-    member->up = false;
+    worker->up = false;
     supervisor->up--;
     atomic_store(&supervisor->last_up_us, convoy_now_us());
     atomic_store(&supervisor->any_up, supervisor->up > 0);
-    convoy_metrics_worker_up(member->metrics, false);
+    convoy_metrics_worker_up(worker->metrics, false);
 }
 
-static void on_attached(struct member *member)
+static void on_attached(struct device_worker *worker)
 {
     struct convoy_error error;
-    if (member->attached || member->worker.channel.base == NULL)
+    if (worker->attached || worker->process.channel.base == NULL)
         return;
-    if (member->lane == NULL && convoy_lane_new(member->supervisor->batcher, &member->worker.channel,
-                                                member->device, &member->lane, &error) != 0) {
+    if (worker->lane == NULL && convoy_lane_new(worker->supervisor->batcher, &worker->process.channel,
+                                                worker->device, &worker->lane, &error) != 0) {
         convoy_log(CONVOY_LOG_ERROR, "a worker is of no use", CONVOY_STR("reason", error.message));
         return;
     }
-    member->attached = true;
-    convoy_lane_up(member->lane, member->streams);
-    convoy_loading_attached(member);
-    note_up(member);
+    worker->attached = true;
+    convoy_lane_up(worker->lane, worker->streams);
+    convoy_loading_attached(worker);
+    mark_up(worker);
 }
 
-static void on_message(void *context, struct convoy_worker *worker,
+static void on_message(void *context, struct convoy_worker_process *process,
                        const struct convoy_worker_message *message)
 {
-    struct member *member = context;
+    struct device_worker *worker = context;
     enum convoy_log_level level = CONVOY_LOG_INFO;
-    (void)worker;
-    switch (message->says) {
-    case CONVOY_SAYS_HELLO:
-        greet(member, message);
+    (void)process;
+    switch (message->type) {
+    case CONVOY_WORKER_HELLO:
+        on_hello(worker, message);
         break;
-    case CONVOY_SAYS_ATTACHED:
-        on_attached(member);
+    case CONVOY_WORKER_ATTACHED:
+        on_attached(worker);
         break;
-    case CONVOY_SAYS_LOADING:
-        member->loading = (int)message->model;
-        member->loading_us = convoy_now_us();
+    case CONVOY_WORKER_LOADING:
+        worker->loading = (int)message->model;
+        worker->loading_us = convoy_now_us();
         break;
-    case CONVOY_SAYS_LOADED:
-    case CONVOY_SAYS_FAILED:
-        member->loading = NO_MODEL;
-        convoy_loading_answered(member, message);
-        note_up(member);
+    case CONVOY_WORKER_LOADED:
+    case CONVOY_WORKER_FAILED:
+        worker->loading = NO_MODEL;
+        convoy_loading_answered(worker, message);
+        mark_up(worker);
         break;
-    case CONVOY_SAYS_HEARTBEAT:
-        convoy_heartbeat(member, message);
+    case CONVOY_WORKER_HEARTBEAT:
+        convoy_heartbeat(worker, message);
         break;
-    case CONVOY_SAYS_TUNED:
-        convoy_loading_tuned(member, message);
+    case CONVOY_WORKER_TUNED:
+        convoy_loading_tuned(worker, message);
         break;
-    case CONVOY_SAYS_MEMORY:
-        convoy_heartbeat_memory(member, message);
+    case CONVOY_WORKER_MEMORY:
+        convoy_heartbeat_memory(worker, message);
         break;
-    case CONVOY_SAYS_LOG:
+    case CONVOY_WORKER_LOG:
         convoy_log_level_parse(message->level, &level);
-        convoy_log(level, "worker", CONVOY_STR("device", member->device), CONVOY_STR("text", message->text));
+        convoy_log(level, "worker", CONVOY_STR("device", worker->device), CONVOY_STR("text", message->text));
         break;
     default:
         break;
     }
 }
 
-static void on_finished_slots(void *context, struct convoy_worker *worker)
+static void on_finished_slots(void *context, struct convoy_worker_process *process)
 {
-    struct member *member = context;
-    (void)worker;
-    if (member->lane == NULL || !member->attached)
+    struct device_worker *worker = context;
+    (void)process;
+    if (worker->lane == NULL || !worker->attached)
         return;
-    member->completed = true;
-    uint32_t nonsense = convoy_lane_collect(member->lane);
+    worker->completed = true;
+    uint32_t nonsense = convoy_lane_collect(worker->lane);
     if (nonsense > 0) {
         convoy_log(CONVOY_LOG_ERROR, "a worker reported slots that it was not given",
-                   CONVOY_STR("device", member->device), CONVOY_UINT("reports", nonsense));
-        convoy_worker_kill(&member->worker, "protocol");
+                   CONVOY_STR("device", worker->device), CONVOY_UINT("reports", nonsense));
+        convoy_worker_process_kill(&worker->process, "protocol");
     }
 }
 
 /* A worker that worked is replaced at once; one that died before it did anything is a start that failed. */
-static uint64_t next_delay_ms(struct member *member, bool worked)
+static uint64_t next_delay_ms(struct device_worker *worker, bool worked)
 {
-    uint64_t delay = worked ? 0 : member->backoff_ms;
+    uint64_t delay = worked ? 0 : worker->backoff_ms;
     if (worked)
-        member->backoff_ms = FIRST_BACKOFF_MS;
+        worker->backoff_ms = FIRST_BACKOFF_MS;
     else
-        member->backoff_ms =
-            member->backoff_ms * 2 < LONGEST_BACKOFF_MS ? member->backoff_ms * 2 : LONGEST_BACKOFF_MS;
+        worker->backoff_ms =
+            worker->backoff_ms * 2 < LONGEST_BACKOFF_MS ? worker->backoff_ms * 2 : LONGEST_BACKOFF_MS;
     return delay;
 }
 
 static void check_stopped(struct convoy_supervisor *supervisor);
 
-static void on_gone(void *context, struct convoy_worker *worker, const char *reason, const char *text)
+static void on_gone(void *context, struct convoy_worker_process *process, const char *reason,
+                    const char *text)
 {
-    struct member *member = context;
-    struct convoy_supervisor *supervisor = member->supervisor;
-    bool was_loading = member->loading != NO_MODEL;
-    bool worked = member->completed || (member->serving && convoy_now_us() - worker->started_us > SETTLED_US);
+    struct device_worker *worker = context;
+    struct convoy_supervisor *supervisor = worker->supervisor;
+    bool was_loading = worker->loading != NO_MODEL;
+    bool worked =
+        worker->completed || (worker->serving && convoy_now_us() - process->started_us > SETTLED_US);
     uint32_t again = 0, running = 0;
     if (supervisor->stopped != NULL) {
         check_stopped(supervisor);
         return;
     }
-    if (member->attached) {
-        running = convoy_lane_in_flight(member->lane);
-        on_finished_slots(member, worker); /* what it finished before it died counts */
+    if (worker->attached) {
+        running = convoy_lane_in_flight(worker->lane);
+        on_finished_slots(worker, process); /* what it finished before it died counts */
         worked = worked || running > 0;
-        again = convoy_lane_down(member->lane, !was_loading);
-    } else if (member->lane != NULL) {
-        convoy_lane_lost(member->lane);
+        again = convoy_lane_down(worker->lane, !was_loading);
+    } else if (worker->lane != NULL) {
+        convoy_lane_lost(worker->lane);
     }
-    note_down(member);
+    mark_down(worker);
     /* A worker that never said HELLO has no device yet: its restarts count under the backend's name. */
     convoy_metrics_worker_restart(
-        member->greeted ? member->metrics : convoy_metrics_device(supervisor->metrics, member->device),
+        worker->said_hello ? worker->metrics : convoy_metrics_device(supervisor->metrics, worker->device),
         reason);
-    if (member->backoff_ms == 0)
-        member->backoff_ms = FIRST_BACKOFF_MS;
+    if (worker->backoff_ms == 0)
+        worker->backoff_ms = FIRST_BACKOFF_MS;
     if (was_loading)
-        convoy_loading_died(member);
-    convoy_heartbeat_died(member, running > 0);
-    member->attached = false;
-    convoy_channel_reset(&worker->channel);
-    uint64_t delay = next_delay_ms(member, worked);
-    convoy_log(CONVOY_LOG_ERROR, "worker died and is replaced", CONVOY_STR("device", member->device),
+        convoy_loading_died(worker);
+    convoy_heartbeat_died(worker, running > 0);
+    worker->attached = false;
+    convoy_channel_reset(&process->channel);
+    uint64_t delay = next_delay_ms(worker, worked);
+    convoy_log(CONVOY_LOG_ERROR, "worker died and is replaced", CONVOY_STR("device", worker->device),
                CONVOY_STR("reason", reason), CONVOY_STR("text", text), CONVOY_UINT("images_run_again", again),
                CONVOY_UINT("in_ms", delay));
     if (delay == 0)
-        start_member(member);
+        start_worker(worker);
     else
-        uv_timer_start(&member->restart, on_restart, delay, 0);
+        uv_timer_start(&worker->restart, on_restart, delay, 0);
     convoy_loading_settle(supervisor);
 }
 
-static void watch_member(struct member *member, uint64_t now)
+static void check_worker(struct device_worker *worker, uint64_t now)
 {
-    uint64_t limit = member->supervisor->config->worker.hang_timeout_ms * (uint64_t)1000;
+    uint64_t limit = worker->supervisor->config->worker.hang_timeout_ms * (uint64_t)1000;
     uint64_t start_limit = limit > START_US ? limit : START_US;
-    if (!member->worker.running)
+    if (!worker->process.running)
         return;
-    bool silent = member->greeted ? now - member->worker.heard_us > limit
-                                  : now - member->worker.started_us > start_limit;
+    bool silent = worker->said_hello ? now - worker->process.heard_us > limit
+                                     : now - worker->process.started_us > start_limit;
     uint64_t load_limit = limit > LOAD_US ? limit : LOAD_US;
-    bool loads_forever = member->loading != NO_MODEL && now - member->loading_us > load_limit;
+    bool loads_forever = worker->loading != NO_MODEL && now - worker->loading_us > load_limit;
     /* While it loads a model its slots wait rightly; the heartbeat still has to come. */
     bool stalled =
-        member->attached && member->loading == NO_MODEL && convoy_lane_stalled_us(member->lane) > limit;
+        worker->attached && worker->loading == NO_MODEL && convoy_lane_stalled_us(worker->lane) > limit;
     if (silent || stalled || loads_forever)
-        convoy_worker_kill(&member->worker, "hang");
+        convoy_worker_process_kill(&worker->process, "hang");
 }
 
 static void on_watch(uv_timer_t *timer)
@@ -276,22 +274,22 @@ static void on_watch(uv_timer_t *timer)
      * timeout leaves room for a heartbeat. */
     uint64_t half = supervisor->config->worker.hang_timeout_ms * (uint64_t)500;
     bool was_away = now - last > (half < LIVE_US ? half : LIVE_US);
-    for (uint32_t i = 0; i < supervisor->member_count; i++) {
-        struct member *member = supervisor->members[i];
+    for (uint32_t i = 0; i < supervisor->worker_count; i++) {
+        struct device_worker *worker = supervisor->workers[i];
         if (was_away) {
-            member->worker.heard_us = member->worker.started_us = member->loading_us = now;
-            if (member->lane != NULL)
-                convoy_lane_forgive(member->lane);
+            worker->process.heard_us = worker->process.started_us = worker->loading_us = now;
+            if (worker->lane != NULL)
+                convoy_lane_forgive(worker->lane);
         } else if (supervisor->stopped == NULL) {
-            watch_member(member, now);
+            check_worker(worker, now);
         }
     }
     if (supervisor->stopped != NULL || now - supervisor->retried_us < RETRY_US)
         return;
     supervisor->retried_us = now;
-    for (uint32_t i = 0; i < supervisor->member_count; i++)
-        if (supervisor->members[i]->loading == NO_MODEL)
-            convoy_loading_retry(supervisor->members[i]);
+    for (uint32_t i = 0; i < supervisor->worker_count; i++)
+        if (supervisor->workers[i]->loading == NO_MODEL)
+            convoy_loading_retry(supervisor->workers[i]);
 }
 
 static void on_batcher_timer(uv_poll_t *poll, int status, int events)
@@ -328,8 +326,8 @@ void convoy_supervisor_load(struct convoy_supervisor *supervisor, struct convoy_
 
 bool convoy_supervisor_released(struct convoy_supervisor *supervisor, const struct convoy_model *model)
 {
-    for (uint32_t i = 0; i < supervisor->member_count; i++)
-        if (supervisor->members[i]->asked[model->number] > 0)
+    for (uint32_t i = 0; i < supervisor->worker_count; i++)
+        if (supervisor->workers[i]->asked[model->number] > 0)
             return false;
     return convoy_batcher_model_idle(supervisor->batcher, model);
 }
@@ -356,7 +354,7 @@ int convoy_supervisor_new(uv_loop_t *loop, const struct convoy_config *config,
     supervisor->config = config;
     supervisor->registry = registry;
     supervisor->metrics = metrics;
-    supervisor->events = (struct convoy_worker_events){on_message, on_finished_slots, on_gone};
+    supervisor->events = (struct convoy_worker_process_events){on_message, on_finished_slots, on_gone};
     supervisor->on_restart = on_restart;
     snprintf(supervisor->backend, sizeof supervisor->backend, "%s",
              convoy_backend_choice_text(config->backend));
@@ -387,18 +385,18 @@ void convoy_supervisor_start(struct convoy_supervisor *supervisor)
     uv_poll_init(supervisor->loop, &supervisor->batcher_timer, convoy_batcher_timer(supervisor->batcher));
     supervisor->batcher_timer.data = supervisor;
     uv_poll_start(&supervisor->batcher_timer, UV_READABLE, on_batcher_timer);
-    if (add_member(supervisor, 0, &error) != 0)
+    if (add_worker(supervisor, 0, &error) != 0)
         convoy_log(CONVOY_LOG_ERROR, "no worker can be started", CONVOY_STR("reason", error.message));
 }
 
 static void check_stopped(struct convoy_supervisor *supervisor)
 {
-    for (uint32_t i = 0; i < supervisor->member_count; i++)
-        if (supervisor->members[i]->worker.running)
+    for (uint32_t i = 0; i < supervisor->worker_count; i++)
+        if (supervisor->workers[i]->process.running)
             return;
-    for (uint32_t i = 0; i < supervisor->member_count; i++) {
-        convoy_worker_retire(&supervisor->members[i]->worker);
-        uv_close((uv_handle_t *)&supervisor->members[i]->restart, NULL);
+    for (uint32_t i = 0; i < supervisor->worker_count; i++) {
+        convoy_worker_process_retire(&supervisor->workers[i]->process);
+        uv_close((uv_handle_t *)&supervisor->workers[i]->restart, NULL);
     }
     uv_close((uv_handle_t *)&supervisor->watch, NULL);
     uv_close((uv_handle_t *)&supervisor->batcher_timer, NULL);
@@ -409,8 +407,8 @@ static void check_stopped(struct convoy_supervisor *supervisor)
 static void on_stop_timeout(uv_timer_t *timer)
 {
     struct convoy_supervisor *supervisor = timer->data;
-    for (uint32_t i = 0; i < supervisor->member_count; i++)
-        convoy_worker_kill(&supervisor->members[i]->worker, "stop");
+    for (uint32_t i = 0; i < supervisor->worker_count; i++)
+        convoy_worker_process_kill(&supervisor->workers[i]->process, "stop");
 }
 
 void convoy_supervisor_stop(struct convoy_supervisor *supervisor, void (*stopped)(void *), void *context)
@@ -420,11 +418,11 @@ void convoy_supervisor_stop(struct convoy_supervisor *supervisor, void (*stopped
     uv_timer_init(supervisor->loop, &supervisor->stop_timer);
     supervisor->stop_timer.data = supervisor;
     uv_timer_start(&supervisor->stop_timer, on_stop_timeout, STOP_MS, 0);
-    for (uint32_t i = 0; i < supervisor->member_count; i++) {
+    for (uint32_t i = 0; i < supervisor->worker_count; i++) {
         cJSON *message = cJSON_CreateObject();
         cJSON_AddStringToObject(message, "type", "exit");
-        uv_timer_stop(&supervisor->members[i]->restart);
-        convoy_worker_tell(&supervisor->members[i]->worker, message);
+        uv_timer_stop(&supervisor->workers[i]->restart);
+        convoy_worker_process_send(&supervisor->workers[i]->process, message);
     }
     check_stopped(supervisor);
 }
@@ -434,15 +432,15 @@ void convoy_supervisor_free(struct convoy_supervisor *supervisor)
     if (supervisor == NULL)
         return;
     convoy_batcher_free(supervisor->batcher);
-    for (uint32_t i = 0; i < supervisor->member_count; i++) {
-        struct member *member = supervisor->members[i];
-        convoy_worker_free(&member->worker);
-        convoy_loading_forget(member);
-        free(member->answered);
-        free(member->asked);
-        free(member->deaths);
-        free(member->kept);
-        free(member);
+    for (uint32_t i = 0; i < supervisor->worker_count; i++) {
+        struct device_worker *worker = supervisor->workers[i];
+        convoy_worker_process_free(&worker->process);
+        convoy_loading_forget(worker);
+        free(worker->answered);
+        free(worker->asked);
+        free(worker->deaths);
+        free(worker->kept);
+        free(worker);
     }
     free(supervisor->retry);
     free(supervisor);
@@ -466,10 +464,10 @@ void convoy_supervisor_health(struct convoy_supervisor *supervisor, struct convo
 
 bool convoy_supervisor_loads(const struct convoy_supervisor *supervisor)
 {
-    for (uint32_t i = 0; i < supervisor->member_count; i++) {
-        const struct member *member = supervisor->members[i];
+    for (uint32_t i = 0; i < supervisor->worker_count; i++) {
+        const struct device_worker *worker = supervisor->workers[i];
         for (uint32_t model = 0; model < convoy_registry_count(supervisor->registry); model++)
-            if (member->worker.running && member->greeted && convoy_loading_waits(member, model))
+            if (worker->process.running && worker->said_hello && convoy_loading_waits(worker, model))
                 return true;
     }
     return false;

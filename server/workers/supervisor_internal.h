@@ -1,43 +1,44 @@
-/* What supervisor.c and loading.c share; all of it belongs to the control loop but the atomics. */
+/* What supervisor.c, supervisor_loading.c, supervisor_placement.c and supervisor_heartbeat.c share. All of it
+ * belongs to the control loop, except the atomics. */
 #ifndef CONVOY_SERVER_SUPERVISOR_INTERNAL_H
 #define CONVOY_SERVER_SUPERVISOR_INTERNAL_H
 
 #include "server/workers/supervisor.h"
-#include "server/workers/worker.h"
+#include "server/workers/worker_process.h"
 
 #include <stdatomic.h>
 
 #define NO_MODEL     (-1)
 #define MAX_COUNTERS 64 /* that a worker may export by name */
 
-/* What LOADED said; it may come before the channel is laid out. */
+/* A worker's answer for a model. LOADED may come before the channel is laid out. */
 struct kept_answer {
     bool loaded;
     struct convoy_model_shape shape;
     struct convoy_layer_name *layers; /* until the lane takes them */
 };
 
-/* One device's worker and what is known about the process that runs now. */
-struct member {
+/* One device's worker: what is known about the device, and about the process that serves it now. */
+struct device_worker {
     struct convoy_supervisor *supervisor;
-    struct convoy_worker worker;
+    struct convoy_worker_process process;
     struct convoy_lane *lane; /* NULL until the channel is laid out */
     struct convoy_device_metrics *metrics;
     char device[32];
     uint32_t streams;
-    bool greeted, attached;
+    bool said_hello, attached;
     bool serving;           /* this process has a model to serve */
     bool up;                /* attached and serving: counted in supervisor->up */
     bool completed;         /* this process finished a slot */
-    char phase[16];         /* that it said last; "": none */
-    uint32_t tuning_deaths; /* in a row, that came in the middle of tuning */
-    int loading;            /* the model that it says it loads, or NO_MODEL */
+    char phase[16];         /* as reported last; "": none */
+    uint32_t tuning_deaths; /* deaths while tuning, in a row */
+    int loading;            /* the model that it reported to be loading, or NO_MODEL */
     uint64_t loading_us;    /* since when */
     uint32_t counter_count; /* names of counters that it may export */
     char counters[MAX_COUNTERS][48];
     uint8_t *answered;        /* by model: LOADED or FAILED came */
-    uint32_t *asked;          /* by model: LOADs that were not answered yet */
-    uint8_t *deaths;          /* by model: workers here that its loading killed, in a row */
+    uint32_t *asked;          /* by model: LOADs without an answer yet */
+    uint8_t *deaths;          /* by model: workers of this device that died loading it, in a row */
     struct kept_answer *kept; /* by model */
     uint64_t backoff_ms;
     uv_timer_t restart;
@@ -49,12 +50,12 @@ struct convoy_supervisor {
     struct convoy_registry *registry;
     struct convoy_metrics *metrics;
     struct convoy_batcher *batcher;
-    struct convoy_worker_events events;
+    struct convoy_worker_process_events events;
     uv_timer_cb on_restart;
     char backend[16]; /* what workers are started with; "auto" until the first HELLO */
-    uint32_t member_count, up;
-    struct member *members[CONVOY_MAX_DEVICES];
-    bool *retry; /* by model: FAILED after it was READY, and asked for again */
+    uint32_t worker_count, up;
+    struct device_worker *workers[CONVOY_MAX_DEVICES];
+    bool *retry; /* by model: FAILED after it was READY; to be asked for again */
     uint64_t retried_us;
     bool placed; /* models for devices that are not there are FAILED */
     bool sized;
@@ -63,11 +64,68 @@ struct convoy_supervisor {
     uv_poll_t batcher_timer;
     void (*stopped)(void *context);
     void *stopped_context;
-    void (*changed)(void *context); /* a model became READY or FAILED; NULL: nobody asks */
+    void (*changed)(void *context); /* a model became READY or FAILED; may be NULL */
     void *changed_context;
 
     atomic_ullong turned_us, last_up_us;
     atomic_bool any_up, draining;
 };
+
+/* ---- supervisor_loading.c: which models a worker is asked to load, in which order, what its answers mean,
+ * and how large slots are ---- */
+
+/* The worker said HELLO: sends it the channel's size (once that is known) and a LOAD for every model of its
+ * device that is not FAILED; models that requests wait for come first. */
+void convoy_loading_begin(struct device_worker *worker);
+/* Asks every worker to load the model; earlier answers for it are forgotten. */
+void convoy_loading_load(struct convoy_supervisor *supervisor, struct convoy_model *model);
+/* Tells every worker that has the model to unload it. */
+void convoy_loading_unload(struct convoy_supervisor *supervisor, const struct convoy_model *model);
+/* Whether the worker has not answered yet for the model with this number, which is to be served. */
+bool convoy_loading_waits(const struct device_worker *worker, uint32_t number);
+/* The worker mapped the channel: the models that it has loaded are served from now on. */
+void convoy_loading_attached(struct device_worker *worker);
+/* LOADED or FAILED came. */
+void convoy_loading_answered(struct device_worker *worker, const struct convoy_worker_message *message);
+/* TUNED came: a loaded model's kernels and weights differ from what LOADED said. */
+void convoy_loading_tuned(struct device_worker *worker, const struct convoy_worker_message *message);
+/* The worker died while it loaded worker->loading. A model that does this twice in a row is FAILED. */
+void convoy_loading_died(struct device_worker *worker);
+/* After a worker answered or died: models that no device can load any more become FAILED, and slots are sized
+ * when all others are loaded somewhere. */
+void convoy_loading_settle(struct convoy_supervisor *supervisor);
+/* Asks again for models that were READY and became FAILED later because of their file. */
+void convoy_loading_retry(struct device_worker *worker);
+/* Frees the answers kept. */
+void convoy_loading_forget(struct device_worker *worker);
+
+/* ---- supervisor_placement.c: which devices a model is for: those that "devices" in its config.json names,
+ * or all. Other workers are not asked to load it, and their answers are not waited for ---- */
+
+/* Whether the model is for this worker's device. */
+bool convoy_placement_here(const struct device_worker *worker, const struct convoy_model *model);
+/* To be called when it is known how many devices there are: -ENODEV with a sentence when the model is for
+ * none of them; logs a warning when some of its devices are missing. */
+int convoy_placement_check(const struct convoy_supervisor *supervisor, const struct convoy_model *model,
+                           struct convoy_error *error);
+/* Whether some worker has loaded the model or may still load it: it has not answered yet, and its device was
+ * not given up. A device is given up after three failed starts in a row. */
+bool convoy_placement_hope(const struct convoy_supervisor *supervisor, const struct convoy_model *model);
+/* The model's shape as a worker that loaded it reported it; NULL while none has. */
+const struct convoy_model_shape *convoy_placement_shape(const struct convoy_supervisor *supervisor,
+                                                        const struct convoy_model *model);
+
+/* ---- supervisor_heartbeat.c: what a worker reports while it lives: phase, counters, device memory ----
+ *
+ * Only the tuner can meet a kernel that kills the device or never ends: after two workers in a row died while
+ * they tuned, the device is served without tuning until convoyd starts again. */
+
+/* HEARTBEAT and MEMORY came. */
+void convoy_heartbeat(struct device_worker *worker, const struct convoy_worker_message *message);
+void convoy_heartbeat_memory(struct device_worker *worker, const struct convoy_worker_message *message);
+/* The worker is gone; busy: with slots in flight. */
+void convoy_heartbeat_died(struct device_worker *worker, bool busy);
+/* The next worker's --tune: "on", "off" or "force". */
+const char *convoy_heartbeat_tune(const struct device_worker *worker);
 
 #endif

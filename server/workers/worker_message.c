@@ -138,20 +138,20 @@ static int read_hello(const cJSON *json, struct convoy_worker_message *message, 
     return 0;
 }
 
-static enum convoy_worker_says type_of(const char *name)
+static enum convoy_worker_message_type type_of(const char *name)
 {
     static const struct {
         const char *name;
-        enum convoy_worker_says says;
-    } types[] = {{"hello", CONVOY_SAYS_HELLO},     {"attached", CONVOY_SAYS_ATTACHED},
-                 {"loading", CONVOY_SAYS_LOADING}, {"loaded", CONVOY_SAYS_LOADED},
-                 {"failed", CONVOY_SAYS_FAILED},   {"heartbeat", CONVOY_SAYS_HEARTBEAT},
-                 {"log", CONVOY_SAYS_LOG},         {"lost", CONVOY_SAYS_LOST},
-                 {"tuned", CONVOY_SAYS_TUNED},     {"memory", CONVOY_SAYS_MEMORY}};
+        enum convoy_worker_message_type type;
+    } types[] = {{"hello", CONVOY_WORKER_HELLO},     {"attached", CONVOY_WORKER_ATTACHED},
+                 {"loading", CONVOY_WORKER_LOADING}, {"loaded", CONVOY_WORKER_LOADED},
+                 {"failed", CONVOY_WORKER_FAILED},   {"heartbeat", CONVOY_WORKER_HEARTBEAT},
+                 {"log", CONVOY_WORKER_LOG},         {"lost", CONVOY_WORKER_LOST},
+                 {"tuned", CONVOY_WORKER_TUNED},     {"memory", CONVOY_WORKER_MEMORY}};
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
         if (strcmp(name, types[i].name) == 0)
-            return types[i].says;
-    return CONVOY_SAYS_NOTHING;
+            return types[i].type;
+    return CONVOY_WORKER_UNKNOWN;
 }
 
 int convoy_worker_message_read(cJSON *json, uint32_t model_count, struct convoy_worker_message *message,
@@ -159,30 +159,30 @@ int convoy_worker_message_read(cJSON *json, uint32_t model_count, struct convoy_
 {
     memset(message, 0, sizeof *message);
     message->json = json;
-    message->says = type_of(string(json, "type"));
-    switch (message->says) {
-    case CONVOY_SAYS_HELLO:
+    message->type = type_of(string(json, "type"));
+    switch (message->type) {
+    case CONVOY_WORKER_HELLO:
         return read_hello(json, message, error);
-    case CONVOY_SAYS_LOADING:
-    case CONVOY_SAYS_LOADED:
-    case CONVOY_SAYS_FAILED:
-    case CONVOY_SAYS_TUNED:
+    case CONVOY_WORKER_LOADING:
+    case CONVOY_WORKER_LOADED:
+    case CONVOY_WORKER_FAILED:
+    case CONVOY_WORKER_TUNED:
         if (model_count == 0 || small(json, "model", 0, model_count - 1.0, &message->model, NULL) != 0)
             return convoy_fail(error, -EPROTO, "a worker spoke of a model that does not exist");
         message->text = string(json, "reason");
-        if (message->says == CONVOY_SAYS_LOADED)
+        if (message->type == CONVOY_WORKER_LOADED)
             return read_loaded(json, message, error);
-        return message->says == CONVOY_SAYS_TUNED ? read_layers(json, message, error) : 0;
-    case CONVOY_SAYS_MEMORY:
+        return message->type == CONVOY_WORKER_TUNED ? read_layers(json, message, error) : 0;
+    case CONVOY_WORKER_MEMORY:
         return read_memory(json, message, error);
-    case CONVOY_SAYS_HEARTBEAT:
+    case CONVOY_WORKER_HEARTBEAT:
         message->text = string(json, "phase");
         return 0;
-    case CONVOY_SAYS_LOG:
+    case CONVOY_WORKER_LOG:
         message->text = string(json, "message");
         message->level = string(json, "level");
         return 0;
-    case CONVOY_SAYS_LOST:
+    case CONVOY_WORKER_LOST:
         message->text = string(json, "reason");
         return 0;
     default:

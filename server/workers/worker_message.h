@@ -1,7 +1,7 @@
 /* What a worker says on its control socket, read strictly: the front believes nothing that it did not check.
  *
- * A worker sends JSON objects, one a line. Unknown types are reported as CONVOY_SAYS_NOTHING so that a newer
- * worker can say more. */
+ * A worker sends JSON objects, one a line. Unknown types are reported as CONVOY_WORKER_UNKNOWN so that a
+ * newer worker can say more. */
 #ifndef CONVOY_SERVER_WORKER_MESSAGE_H
 #define CONVOY_SERVER_WORKER_MESSAGE_H
 
@@ -13,22 +13,22 @@
 #define CONVOY_WORKER_LINE_MAX (1u << 20) /* bytes of a line; 512 layers with long names need 100 KiB */
 #define CONVOY_MAX_DEVICES     16
 
-enum convoy_worker_says {
-    CONVOY_SAYS_NOTHING,
-    CONVOY_SAYS_HELLO,
-    CONVOY_SAYS_ATTACHED,
-    CONVOY_SAYS_LOADING,
-    CONVOY_SAYS_LOADED,
-    CONVOY_SAYS_FAILED,
-    CONVOY_SAYS_TUNED, /* a loaded model has other kernels and weights now */
-    CONVOY_SAYS_MEMORY,
-    CONVOY_SAYS_HEARTBEAT,
-    CONVOY_SAYS_LOG,
-    CONVOY_SAYS_LOST
+enum convoy_worker_message_type {
+    CONVOY_WORKER_UNKNOWN,
+    CONVOY_WORKER_HELLO,
+    CONVOY_WORKER_ATTACHED,
+    CONVOY_WORKER_LOADING,
+    CONVOY_WORKER_LOADED,
+    CONVOY_WORKER_FAILED,
+    CONVOY_WORKER_TUNED, /* a loaded model has other kernels and weights now */
+    CONVOY_WORKER_MEMORY,
+    CONVOY_WORKER_HEARTBEAT,
+    CONVOY_WORKER_LOG,
+    CONVOY_WORKER_LOST
 };
 
 struct convoy_worker_message {
-    enum convoy_worker_says says;
+    enum convoy_worker_message_type type;
     cJSON *json;       /* the whole message, for counters; strings below point into it */
     uint32_t model;    /* LOADING, LOADED, FAILED, TUNED: less than the model count given */
     const char *text;  /* FAILED and LOST: the reason; LOG: the message; HEARTBEAT: the phase */

@@ -22,7 +22,7 @@
 #include "channel_rate.h"
 #include "engine/base/clock.h"
 #include "server/workers/slot_size.h"
-#include "server/workers/worker_order.h"
+#include "server/workers/worker_command.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -52,7 +52,7 @@ __attribute__((format(printf, 2, 3))) static void fail(struct bench *bench, cons
     fputc('\n', stderr);
     for (uint32_t i = 0; i < group->count; i++) {
         group->benches[i].stage = ENDED;
-        convoy_worker_kill(&group->benches[i].worker, "failed");
+        convoy_worker_process_kill(&group->benches[i].process, "failed");
     }
 }
 
@@ -67,7 +67,7 @@ static void fill(const struct bench *bench)
 {
     uint64_t state = 88172645463325252u;
     for (uint32_t slot = 0; slot < bench->size.slots; slot++) {
-        uint8_t *rows = convoy_channel_rows(&bench->worker.channel, slot);
+        uint8_t *rows = convoy_channel_rows(&bench->process.channel, slot);
         for (uint64_t i = 0; i < bench->batch * bench->row_bytes; i += sizeof state) {
             state ^= state << 13;
             state ^= state >> 7;
@@ -80,7 +80,7 @@ static void fill(const struct bench *bench)
 /* FNV-1a, a float at a time, over a slot's outputs; 0 when one of them is no number. */
 static uint64_t hash_outputs(const struct bench *bench, uint32_t slot)
 {
-    const uint8_t *outputs = convoy_channel_outputs(&bench->worker.channel, slot);
+    const uint8_t *outputs = convoy_channel_outputs(&bench->process.channel, slot);
     uint64_t hash = 14695981039346656037u;
     for (uint32_t row = 0; row < bench->batch; row++) {
         for (uint32_t i = 0; i < bench->shape.outputs_per_row; i++) {
@@ -98,7 +98,7 @@ static uint64_t hash_outputs(const struct bench *bench, uint32_t slot)
 
 static void submit(struct bench *bench, uint32_t slot)
 {
-    struct convoy_channel *channel = &bench->worker.channel;
+    struct convoy_channel *channel = &bench->process.channel;
     *convoy_channel_slot(channel, slot) = (struct convoy_slot){.model = bench->model.number,
                                                                .layout = CONVOY_LAYOUT_U8_HWC,
                                                                .rows = bench->batch,
@@ -117,7 +117,7 @@ static void begin(struct bench *bench, enum stage stage)
     bench->counted_us = 0;
     bench->slots_done = bench->slots_counted = 0;
     for (uint32_t slot = 0; slot < bench->size.slots; slot++)
-        memset(convoy_channel_outputs(&bench->worker.channel, slot), 0xff,
+        memset(convoy_channel_outputs(&bench->process.channel, slot), 0xff,
                bench->batch * bench->output_bytes);
     for (uint32_t slot = 0; slot < (stage == ALONE ? 1 : bench->size.slots); slot++)
         submit(bench, slot);
@@ -191,14 +191,14 @@ static void end(struct bench *bench)
     bench->stage = ENDED;
     cJSON *message = cJSON_CreateObject();
     cJSON_AddStringToObject(message, "type", "exit");
-    convoy_worker_tell(&bench->worker, message);
+    convoy_worker_process_send(&bench->process, message);
 }
 
-static void on_finished_slots(void *context, struct convoy_worker *worker)
+static void on_finished_slots(void *context, struct convoy_worker_process *process)
 {
     struct bench *bench = context;
     struct convoy_done done;
-    while (bench->stage != ENDED && convoy_channel_take_done(&worker->channel, &done)) {
+    while (bench->stage != ENDED && convoy_channel_take_done(&process->channel, &done)) {
         if (done.slot >= bench->size.slots || done.generation != bench->generation[done.slot]) {
             fail(bench, "the worker finished slot %u, which it was not given", done.slot);
             return;
@@ -207,7 +207,7 @@ static void on_finished_slots(void *context, struct convoy_worker *worker)
             fail(bench, "a slot failed: %s", strerror(-done.status));
             return;
         }
-        const struct convoy_slot_report *report = convoy_channel_report(&worker->channel, done.slot);
+        const struct convoy_slot_report *report = convoy_channel_report(&process->channel, done.slot);
         bench->in_flight--;
         bench->moved_us = convoy_now_us();
         if (bench->stage == ALONE)
@@ -241,12 +241,12 @@ static void on_loaded(struct bench *bench, const struct convoy_worker_message *m
                  (bench->row_bytes > bench->output_bytes ? bench->row_bytes : bench->output_bytes));
         return;
     }
-    if (convoy_channel_lay_out(&bench->worker.channel, &bench->size, &error) != 0) {
+    if (convoy_channel_lay_out(&bench->process.channel, &bench->size, &error) != 0) {
         fail(bench, "%s", error.message);
         return;
     }
     fill(bench);
-    convoy_worker_tell(&bench->worker, convoy_worker_order_channel(&bench->size));
+    convoy_worker_process_send(&bench->process, convoy_worker_command_channel(&bench->size));
 }
 
 /* The worker tunes when it has nothing to do and says "tuning" before it begins. A heartbeat that was on its
@@ -263,12 +263,12 @@ static void on_heartbeat(struct bench *bench, const char *phase)
     }
 }
 
-static void on_message(void *context, struct convoy_worker *worker,
+static void on_message(void *context, struct convoy_worker_process *process,
                        const struct convoy_worker_message *message)
 {
     struct bench *bench = context;
-    switch (message->says) {
-    case CONVOY_SAYS_HELLO:
+    switch (message->type) {
+    case CONVOY_WORKER_HELLO:
         bench->streams = message->hello.streams;
         snprintf(bench->device, sizeof bench->device, "%s", message->hello.device);
         if (message->hello.device_count < bench->group->count) {
@@ -277,21 +277,21 @@ static void on_message(void *context, struct convoy_worker *worker,
             bench->group->failed = TOO_FEW;
             break;
         }
-        convoy_worker_tell(worker, convoy_worker_order_load(&bench->model, false));
+        convoy_worker_process_send(process, convoy_worker_command_load(&bench->model, false));
         break;
-    case CONVOY_SAYS_LOADED:
+    case CONVOY_WORKER_LOADED:
         on_loaded(bench, message);
         break;
-    case CONVOY_SAYS_FAILED:
+    case CONVOY_WORKER_FAILED:
         fail(bench, "%s", message->text);
         break;
-    case CONVOY_SAYS_ATTACHED:
+    case CONVOY_WORKER_ATTACHED:
         bench->stage = TUNING;
         break;
-    case CONVOY_SAYS_HEARTBEAT:
+    case CONVOY_WORKER_HEARTBEAT:
         on_heartbeat(bench, message->text);
         break;
-    case CONVOY_SAYS_LOG:
+    case CONVOY_WORKER_LOG:
         fprintf(stderr, "%s\n", message->text);
         break;
     default:
@@ -299,13 +299,14 @@ static void on_message(void *context, struct convoy_worker *worker,
     }
 }
 
-static void on_gone(void *context, struct convoy_worker *worker, const char *reason, const char *text)
+static void on_gone(void *context, struct convoy_worker_process *process, const char *reason,
+                    const char *text)
 {
     struct bench *bench = context;
     (void)reason;
     if (bench->stage != ENDED)
         fail(bench, "the worker is gone: %s", text);
-    convoy_worker_retire(worker);
+    convoy_worker_process_retire(process);
     uv_close((uv_handle_t *)&bench->watch, NULL);
 }
 
@@ -315,7 +316,7 @@ static void on_watch(uv_timer_t *timer)
     uint64_t now = convoy_now_us(), limit = SILENT_S * (uint64_t)1000000;
     bool measures = bench->stage == ALONE || bench->stage == BUSY || bench->stage == LAST;
     /* Loading and tuning may take long; then its heartbeats come. */
-    if (now - bench->worker.heard_us > limit || (measures && now - bench->moved_us > limit))
+    if (now - bench->process.heard_us > limit || (measures && now - bench->moved_us > limit))
         fail(bench, "nothing came from the worker for %d s", SILENT_S);
 }
 
@@ -351,7 +352,7 @@ static const char usage[] =
 static int start(struct group *group, uint32_t device, const struct bench *wanted, const char *backend,
                  const char *cache_dir, struct convoy_error *error)
 {
-    static const struct convoy_worker_events events = {on_message, on_finished_slots, on_gone};
+    static const struct convoy_worker_process_events events = {on_message, on_finished_slots, on_gone};
     struct bench *bench = &group->benches[device];
     const char *tune = getenv("TUNE");
     bench->group = group;
@@ -360,10 +361,10 @@ static int start(struct group *group, uint32_t device, const struct bench *wante
     bench->batch = wanted->batch;
     bench->streams = wanted->streams;
     bench->seconds = wanted->seconds;
-    int code = convoy_worker_prepare(&bench->worker, &group->loop, device, 1, bench->streams, cache_dir,
-                                     &events, bench, error);
+    int code = convoy_worker_process_prepare(&bench->process, &group->loop, device, 1, bench->streams,
+                                             cache_dir, &events, bench, error);
     if (code == 0)
-        code = convoy_worker_start(&bench->worker, backend, tune != NULL ? tune : "on", error);
+        code = convoy_worker_process_start(&bench->process, backend, tune != NULL ? tune : "on", error);
     if (code != 0)
         return code;
     uv_timer_init(&group->loop, &bench->watch);
@@ -403,7 +404,7 @@ int main(int argc, char **argv)
     if (!group.failed)
         bench_report(&group);
     for (uint32_t i = 0; i < group.count; i++)
-        convoy_worker_free(&group.benches[i].worker);
+        convoy_worker_process_free(&group.benches[i].process);
     convoy_model_config_free(wanted->model.config);
     uv_loop_close(&group.loop);
     free(group.benches);

@@ -4,7 +4,7 @@
 
 #include "engine/ipc/channel.h"
 #include "server/models/model.h"
-#include "server/workers/worker.h"
+#include "server/workers/worker_process.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -30,7 +30,7 @@ struct group {
 struct bench {
     struct group *group;
     uv_timer_t watch;
-    struct convoy_worker worker;
+    struct convoy_worker_process process;
     struct convoy_model model;
     struct convoy_channel_size size;
     struct convoy_model_shape shape;

@@ -99,7 +99,7 @@ static void read_lines(const uint8_t *data, size_t size)
         while ((code = convoy_line_reader_next(&lines, &json, &error)) > 0) {
             struct convoy_worker_message message;
             if (convoy_worker_message_read(json, 3, &message, &error) == 0 &&
-                (message.says == CONVOY_SAYS_LOADED || message.says == CONVOY_SAYS_FAILED) &&
+                (message.type == CONVOY_WORKER_LOADED || message.type == CONVOY_WORKER_FAILED) &&
                 message.model >= 3)
                 abort();
             convoy_worker_message_free(&message);

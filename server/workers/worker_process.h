@@ -1,7 +1,7 @@
 /* One convoy-worker process: started, listened to, waited for. It knows nothing of models or slots; the
  * supervisor does. Everything runs on the control loop. */
-#ifndef CONVOY_SERVER_WORKER_H
-#define CONVOY_SERVER_WORKER_H
+#ifndef CONVOY_SERVER_WORKER_PROCESS_H
+#define CONVOY_SERVER_WORKER_PROCESS_H
 
 #include "engine/ipc/channel.h"
 #include "engine/ipc/line_reader.h"
@@ -9,20 +9,21 @@
 
 #include <uv.h>
 
-struct convoy_worker;
+struct convoy_worker_process;
 
 /* Called on the control loop. */
-struct convoy_worker_events {
-    void (*message)(void *context, struct convoy_worker *worker, const struct convoy_worker_message *message);
-    void (*finished_slots)(void *context, struct convoy_worker *worker); /* the done doorbell rang */
+struct convoy_worker_process_events {
+    void (*message)(void *context, struct convoy_worker_process *process,
+                    const struct convoy_worker_message *message);
+    void (*finished_slots)(void *context, struct convoy_worker_process *process); /* the done doorbell rang */
     /* The process is gone and everything that it said was delivered. reason: a short constant for the metric;
      * text: a sentence. */
-    void (*gone)(void *context, struct convoy_worker *worker, const char *reason, const char *text);
+    void (*gone)(void *context, struct convoy_worker_process *process, const char *reason, const char *text);
 };
 
-struct convoy_worker {
+struct convoy_worker_process {
     uv_loop_t *loop;
-    const struct convoy_worker_events *events;
+    const struct convoy_worker_process_events *events;
     void *context;
     uint32_t device_index, model_count, streams;
     const char *cache_dir;         /* NULL: none; the configuration's */
@@ -34,7 +35,7 @@ struct convoy_worker {
     const char *kill_reason;              /* why we killed it; NULL */
     char lost_reason[CONVOY_ERROR_BYTES]; /* what it said before it went */
 
-    uv_process_t process;
+    uv_process_t child;
     uv_pipe_t control;
     uv_poll_t doorbell;
     bool doorbell_open, exited, ended; /* exited: waited for; ended: its socket said all */
@@ -44,21 +45,21 @@ struct convoy_worker {
 };
 
 /* Prepares the record and its channel. */
-int convoy_worker_prepare(struct convoy_worker *worker, uv_loop_t *loop, uint32_t device_index,
-                          uint32_t model_count, uint32_t streams, const char *cache_dir,
-                          const struct convoy_worker_events *events, void *context,
-                          struct convoy_error *error);
+int convoy_worker_process_prepare(struct convoy_worker_process *process, uv_loop_t *loop,
+                                  uint32_t device_index, uint32_t model_count, uint32_t streams,
+                                  const char *cache_dir, const struct convoy_worker_process_events *events,
+                                  void *context, struct convoy_error *error);
 /* Starts a process; none may be running. tune: "on", "off", "force". An error means that none was started. */
-int convoy_worker_start(struct convoy_worker *worker, const char *backend, const char *tune,
-                        struct convoy_error *error);
+int convoy_worker_process_start(struct convoy_worker_process *process, const char *backend, const char *tune,
+                                struct convoy_error *error);
 /* Sends message as a line and frees it; without a process it is dropped. */
-void convoy_worker_tell(struct convoy_worker *worker, cJSON *message);
+void convoy_worker_process_send(struct convoy_worker_process *process, cJSON *message);
 /* SIGKILL; gone() follows. reason is what the metric will say. */
-void convoy_worker_kill(struct convoy_worker *worker, const char *reason);
+void convoy_worker_process_kill(struct convoy_worker_process *process, const char *reason);
 /* Closes the doorbell's watch; call before the loop ends, with no process running. */
-void convoy_worker_retire(struct convoy_worker *worker);
+void convoy_worker_process_retire(struct convoy_worker_process *process);
 /* After the loop ended. */
-void convoy_worker_free(struct convoy_worker *worker);
+void convoy_worker_process_free(struct convoy_worker_process *process);
 
 /* The path of convoy-worker: beside the program. */
 int convoy_worker_program(char *path, size_t capacity, struct convoy_error *error);

@@ -1,26 +1,26 @@
-#include "server/workers/worker_order.h"
+#include "server/workers/worker_command.h"
 
-static cJSON *order(const char *type)
+static cJSON *command(const char *type)
 {
     cJSON *message = cJSON_CreateObject();
     cJSON_AddStringToObject(message, "type", type);
     return message;
 }
 
-cJSON *convoy_worker_order_channel(const struct convoy_channel_size *size)
+cJSON *convoy_worker_command_channel(const struct convoy_channel_size *size)
 {
-    cJSON *message = order("channel");
+    cJSON *message = command("channel");
     cJSON_AddNumberToObject(message, "slots", size->slots);
     cJSON_AddNumberToObject(message, "input_bytes", (double)size->input_bytes);
     cJSON_AddNumberToObject(message, "output_bytes", (double)size->output_bytes);
     return message;
 }
 
-cJSON *convoy_worker_order_load(const struct convoy_model *model, bool beside)
+cJSON *convoy_worker_command_load(const struct convoy_model *model, bool beside)
 {
     float multiply[CONVOY_PIXEL_CHANNELS], add[CONVOY_PIXEL_CHANNELS];
     convoy_model_config_transform(model->config, CONVOY_PIXEL_CHANNELS, multiply, add);
-    cJSON *message = order("load");
+    cJSON *message = command("load");
     cJSON_AddNumberToObject(message, "model", model->number);
     cJSON_AddStringToObject(message, "name", model->name);
     cJSON_AddStringToObject(message, "version", model->version);
@@ -33,9 +33,9 @@ cJSON *convoy_worker_order_load(const struct convoy_model *model, bool beside)
     return message;
 }
 
-cJSON *convoy_worker_order_unload(const struct convoy_model *model)
+cJSON *convoy_worker_command_unload(const struct convoy_model *model)
 {
-    cJSON *message = order("unload");
+    cJSON *message = command("unload");
     cJSON_AddNumberToObject(message, "model", model->number);
     return message;
 }

@@ -1,7 +1,6 @@
-#include "server/workers/placement.h"
+#include "server/workers/supervisor_internal.h"
 
 #include "engine/base/log.h"
-#include "server/workers/supervisor_internal.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -14,9 +13,9 @@ static bool named(const struct convoy_model *model, uint32_t device)
     return devices == 0 || (devices >> device & 1) != 0;
 }
 
-bool convoy_placement_here(const struct member *member, const struct convoy_model *model)
+bool convoy_placement_here(const struct device_worker *worker, const struct convoy_model *model)
 {
-    return named(model, member->worker.device_index);
+    return named(model, worker->process.device_index);
 }
 
 /* "0, 3": the devices that the model names, those that are there or those that are missing. */
@@ -27,7 +26,7 @@ static uint32_t list(const struct convoy_supervisor *supervisor, const struct co
     size_t used = 0;
     text[0] = '\0';
     for (uint32_t device = 0; device < CONVOY_MAX_DEVICES; device++)
-        if (named(model, device) && (device < supervisor->member_count) == there && used < capacity)
+        if (named(model, device) && (device < supervisor->worker_count) == there && used < capacity)
             used += (size_t)snprintf(text + used, capacity - used, "%s%u", count++ > 0 ? ", " : "", device);
     return count;
 }
@@ -44,24 +43,24 @@ int convoy_placement_check(const struct convoy_supervisor *supervisor, const str
             error, -ENODEV,
             "%s: devices names %s, but this machine has %u (%s), numbered from 0: name one that is "
             "there, or leave devices out",
-            model->config->file, missing, supervisor->member_count, supervisor->backend);
+            model->config->file, missing, supervisor->worker_count, supervisor->backend);
     convoy_log(CONVOY_LOG_WARNING, "some of a model's devices are not there",
                CONVOY_STR("model", model->name), CONVOY_STR("version", model->version),
                CONVOY_STR("missing", missing), CONVOY_STR("there", there));
     return 0;
 }
 
-static bool given_up(const struct member *member)
+static bool given_up(const struct device_worker *worker)
 {
-    return !(member->worker.running && member->greeted) && member->backoff_ms >= GIVEN_UP_MS;
+    return !(worker->process.running && worker->said_hello) && worker->backoff_ms >= GIVEN_UP_MS;
 }
 
 bool convoy_placement_hope(const struct convoy_supervisor *supervisor, const struct convoy_model *model)
 {
-    for (uint32_t i = 0; i < supervisor->member_count; i++) {
-        const struct member *member = supervisor->members[i];
-        if (convoy_placement_here(member, model) &&
-            (member->kept[model->number].loaded || (!member->answered[model->number] && !given_up(member))))
+    for (uint32_t i = 0; i < supervisor->worker_count; i++) {
+        const struct device_worker *worker = supervisor->workers[i];
+        if (convoy_placement_here(worker, model) &&
+            (worker->kept[model->number].loaded || (!worker->answered[model->number] && !given_up(worker))))
             return true;
     }
     return false;
@@ -70,8 +69,8 @@ bool convoy_placement_hope(const struct convoy_supervisor *supervisor, const str
 const struct convoy_model_shape *convoy_placement_shape(const struct convoy_supervisor *supervisor,
                                                         const struct convoy_model *model)
 {
-    for (uint32_t i = 0; i < supervisor->member_count; i++)
-        if (supervisor->members[i]->kept[model->number].loaded)
-            return &supervisor->members[i]->kept[model->number].shape;
+    for (uint32_t i = 0; i < supervisor->worker_count; i++)
+        if (supervisor->workers[i]->kept[model->number].loaded)
+            return &supervisor->workers[i]->kept[model->number].shape;
     return NULL;
 }

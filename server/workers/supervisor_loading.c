@@ -1,11 +1,9 @@
-#include "server/workers/loading.h"
+#include "server/workers/supervisor_internal.h"
 
 #include "engine/base/log.h"
 #include "server/models/budget.h"
-#include "server/workers/placement.h"
 #include "server/workers/slot_size.h"
-#include "server/workers/supervisor_internal.h"
-#include "server/workers/worker_order.h"
+#include "server/workers/worker_command.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,30 +11,30 @@
 
 #define DEATHS_TO_FAIL 2
 
-static void send_channel(struct member *member)
+static void send_channel(struct device_worker *worker)
 {
-    const struct convoy_channel_size *size = &member->supervisor->size;
+    const struct convoy_channel_size *size = &worker->supervisor->size;
     struct convoy_error error;
-    if (member->worker.channel.base == NULL &&
-        convoy_channel_lay_out(&member->worker.channel, size, &error) != 0) {
-        convoy_log(CONVOY_LOG_ERROR, "a worker gets no slots", CONVOY_STR("device", member->device),
+    if (worker->process.channel.base == NULL &&
+        convoy_channel_lay_out(&worker->process.channel, size, &error) != 0) {
+        convoy_log(CONVOY_LOG_ERROR, "a worker gets no slots", CONVOY_STR("device", worker->device),
                    CONVOY_STR("reason", error.message));
         return;
     }
-    convoy_worker_tell(&member->worker, convoy_worker_order_channel(size));
+    convoy_worker_process_send(&worker->process, convoy_worker_command_channel(size));
 }
 
 /* beside: what is loaded already goes on serving. A worker that is new loads one model after the other
  * instead: should it die, it is known of what. */
-static void send_load(struct member *member, const struct convoy_model *model, bool beside)
+static void send_load(struct device_worker *worker, const struct convoy_model *model, bool beside)
 {
-    member->asked[model->number]++;
-    convoy_worker_tell(&member->worker, convoy_worker_order_load(model, beside));
+    worker->asked[model->number]++;
+    convoy_worker_process_send(&worker->process, convoy_worker_command_load(model, beside));
 }
 
-static void send_unload(struct member *member, const struct convoy_model *model)
+static void send_unload(struct device_worker *worker, const struct convoy_model *model)
 {
-    convoy_worker_tell(&member->worker, convoy_worker_order_unload(model));
+    convoy_worker_process_send(&worker->process, convoy_worker_command_unload(model));
 }
 
 /* No worker serves it any more: what waits for it is answered. */
@@ -50,12 +48,12 @@ static void fail_model(struct convoy_supervisor *supervisor, struct convoy_model
         supervisor->changed(supervisor->changed_context);
 }
 
-static void refuse(struct member *member, struct convoy_model *model, const char *reason)
+static void refuse(struct device_worker *worker, struct convoy_model *model, const char *reason)
 {
-    struct convoy_supervisor *supervisor = member->supervisor;
-    member->kept[model->number].loaded = false;
-    if (member->lane != NULL)
-        convoy_lane_model(member->lane, model, false, NULL, 0);
+    struct convoy_supervisor *supervisor = worker->supervisor;
+    worker->kept[model->number].loaded = false;
+    if (worker->lane != NULL)
+        convoy_lane_model(worker->lane, model, false, NULL, 0);
     /* A file that could be served once may be mended, or come back: it is asked for again from time to time.
      */
     if (model->state == CONVOY_MODEL_READY)
@@ -64,33 +62,33 @@ static void refuse(struct member *member, struct convoy_model *model, const char
         if (model->state != CONVOY_MODEL_FAILED || strcmp(model->reason, reason) != 0)
             fail_model(supervisor, model, reason);
     } else
-        convoy_log(CONVOY_LOG_ERROR, "one device does without a model", CONVOY_STR("device", member->device),
+        convoy_log(CONVOY_LOG_ERROR, "one device does without a model", CONVOY_STR("device", worker->device),
                    CONVOY_STR("model", model->name), CONVOY_STR("reason", reason));
 }
 
 /* The model is served by this worker from now on, if its rows fit the slots. */
-static void serve(struct member *member, struct convoy_model *model)
+static void serve(struct device_worker *worker, struct convoy_model *model)
 {
-    struct convoy_supervisor *supervisor = member->supervisor;
-    struct kept_answer *kept = &member->kept[model->number];
+    struct convoy_supervisor *supervisor = worker->supervisor;
+    struct kept_answer *kept = &worker->kept[model->number];
     struct convoy_error error;
     if (convoy_slot_size_check(&supervisor->size, &kept->shape, &error) != 0) {
-        send_unload(member, model);
-        refuse(member, model, error.message);
+        send_unload(worker, model);
+        refuse(worker, model, error.message);
         return;
     }
     convoy_batcher_model_ready(supervisor->batcher, model, &kept->shape);
-    convoy_lane_model(member->lane, model, true, kept->layers, kept->shape.layer_count);
+    convoy_lane_model(worker->lane, model, true, kept->layers, kept->shape.layer_count);
     kept->layers = NULL; /* the lane's now */
     if (model->state != CONVOY_MODEL_READY && model->state != CONVOY_MODEL_UNLOADING) {
         convoy_model_ready(supervisor->registry, model, &kept->shape);
         convoy_log(CONVOY_LOG_INFO, "model ready", CONVOY_STR("model", model->name),
-                   CONVOY_STR("version", model->version), CONVOY_STR("device", member->device),
+                   CONVOY_STR("version", model->version), CONVOY_STR("device", worker->device),
                    CONVOY_STR("precision", kept->shape.precision));
         if (supervisor->changed != NULL)
             supervisor->changed(supervisor->changed_context);
     }
-    member->serving = true;
+    worker->serving = true;
 }
 
 /* Models that come later must fit the slots as well, which are made once: there is room for eight images of
@@ -115,10 +113,10 @@ static void choose_size(struct convoy_supervisor *supervisor)
     supervisor->sized = true;
 }
 
-bool convoy_loading_waits(const struct member *member, uint32_t number)
+bool convoy_loading_waits(const struct device_worker *worker, uint32_t number)
 {
-    const struct convoy_model *model = convoy_registry_at(member->supervisor->registry, number);
-    return model != NULL && !member->answered[number] &&
+    const struct convoy_model *model = convoy_registry_at(worker->supervisor->registry, number);
+    return model != NULL && !worker->answered[number] &&
            (model->state == CONVOY_MODEL_LOADING || model->state == CONVOY_MODEL_READY);
 }
 
@@ -135,16 +133,16 @@ static void size_when_complete(struct convoy_supervisor *supervisor)
             return;
     }
     choose_size(supervisor);
-    for (uint32_t i = 0; i < supervisor->member_count; i++)
-        if (supervisor->members[i]->worker.running && supervisor->members[i]->greeted)
-            send_channel(supervisor->members[i]);
+    for (uint32_t i = 0; i < supervisor->worker_count; i++)
+        if (supervisor->workers[i]->process.running && supervisor->workers[i]->said_hello)
+            send_channel(supervisor->workers[i]);
 }
 
 void convoy_loading_settle(struct convoy_supervisor *supervisor)
 {
     bool anybody = false; /* or the daemon waits on: without a worker nothing is gained by giving up */
-    for (uint32_t i = 0; i < supervisor->member_count; i++)
-        anybody = anybody || (supervisor->members[i]->worker.running && supervisor->members[i]->greeted);
+    for (uint32_t i = 0; i < supervisor->worker_count; i++)
+        anybody = anybody || (supervisor->workers[i]->process.running && supervisor->workers[i]->said_hello);
     for (uint32_t i = 0; anybody && i < convoy_registry_count(supervisor->registry); i++) {
         struct convoy_model *model = convoy_registry_at(supervisor->registry, i);
         if (model == NULL || model->state != CONVOY_MODEL_LOADING || convoy_placement_hope(supervisor, model))
@@ -169,12 +167,12 @@ static void place_models(struct convoy_supervisor *supervisor)
     supervisor->placed = true;
 }
 
-void convoy_loading_begin(struct member *member)
+void convoy_loading_begin(struct device_worker *worker)
 {
-    struct convoy_supervisor *supervisor = member->supervisor;
+    struct convoy_supervisor *supervisor = worker->supervisor;
     place_models(supervisor);
     if (supervisor->sized)
-        send_channel(member);
+        send_channel(worker);
     for (int waiting_ones = 1; waiting_ones >= 0; waiting_ones--) {
         for (uint32_t i = 0; i < convoy_registry_count(supervisor->registry); i++) {
             const struct convoy_model *model = convoy_registry_at(supervisor->registry, i);
@@ -182,11 +180,11 @@ void convoy_loading_begin(struct member *member)
                 (model->state != CONVOY_MODEL_LOADING && model->state != CONVOY_MODEL_READY &&
                  model->state != CONVOY_MODEL_UNLOADING))
                 continue;
-            bool waited_for = member->lane != NULL && convoy_lane_waits_for(member->lane, model);
-            if (!convoy_placement_here(member, model) || member->deaths[i] >= DEATHS_TO_FAIL)
-                member->answered[i] = 1; /* it is not asked */
+            bool waited_for = worker->lane != NULL && convoy_lane_waits_for(worker->lane, model);
+            if (!convoy_placement_here(worker, model) || worker->deaths[i] >= DEATHS_TO_FAIL)
+                worker->answered[i] = 1; /* it is not asked */
             else if (waited_for == (waiting_ones == 1))
-                send_load(member, model, false);
+                send_load(worker, model, false);
         }
     }
     convoy_loading_settle(supervisor);
@@ -196,29 +194,29 @@ void convoy_loading_load(struct convoy_supervisor *supervisor, struct convoy_mod
 {
     struct convoy_error error;
     supervisor->retry[model->number] = false;
-    for (uint32_t i = 0; i < supervisor->member_count; i++) {
-        struct member *member = supervisor->members[i];
-        member->deaths[model->number] = 0;
-        bool here = convoy_placement_here(member, model);
-        member->answered[model->number] = !here;
-        free(member->kept[model->number].layers);
-        member->kept[model->number] = (struct kept_answer){0};
-        if (!here && member->lane != NULL)
-            convoy_lane_model(member->lane, model, false, NULL, 0);
-        else if (here && member->worker.running && member->greeted)
-            send_load(member, model, true);
+    for (uint32_t i = 0; i < supervisor->worker_count; i++) {
+        struct device_worker *worker = supervisor->workers[i];
+        worker->deaths[model->number] = 0;
+        bool here = convoy_placement_here(worker, model);
+        worker->answered[model->number] = !here;
+        free(worker->kept[model->number].layers);
+        worker->kept[model->number] = (struct kept_answer){0};
+        if (!here && worker->lane != NULL)
+            convoy_lane_model(worker->lane, model, false, NULL, 0);
+        else if (here && worker->process.running && worker->said_hello)
+            send_load(worker, model, true);
     }
     if (supervisor->placed && convoy_placement_check(supervisor, model, &error) != 0)
         fail_model(supervisor, model, error.message);
 }
 
 /* Is another reading of the same version on this device? The two share a series. */
-static bool has_sibling(const struct member *member, const struct convoy_model *model)
+static bool has_sibling(const struct device_worker *worker, const struct convoy_model *model)
 {
-    struct convoy_registry *registry = member->supervisor->registry;
+    struct convoy_registry *registry = worker->supervisor->registry;
     for (uint32_t i = 0; i < convoy_registry_count(registry); i++) {
         const struct convoy_model *other = convoy_registry_at(registry, i);
-        if (other != NULL && other != model && member->kept[i].loaded &&
+        if (other != NULL && other != model && worker->kept[i].loaded &&
             other->version_number == model->version_number && strcmp(other->name, model->name) == 0)
             return true;
     }
@@ -228,31 +226,31 @@ static bool has_sibling(const struct member *member, const struct convoy_model *
 void convoy_loading_unload(struct convoy_supervisor *supervisor, const struct convoy_model *model)
 {
     supervisor->retry[model->number] = false;
-    for (uint32_t i = 0; i < supervisor->member_count; i++) {
-        struct member *member = supervisor->members[i];
-        struct kept_answer *kept = &member->kept[model->number];
+    for (uint32_t i = 0; i < supervisor->worker_count; i++) {
+        struct device_worker *worker = supervisor->workers[i];
+        struct kept_answer *kept = &worker->kept[model->number];
         if (!kept->loaded)
             continue;
-        send_unload(member, model);
-        if (!has_sibling(member, model))
-            convoy_metrics_weights_gone(supervisor->metrics, model->name, model->version, member->device);
+        send_unload(worker, model);
+        if (!has_sibling(worker, model))
+            convoy_metrics_weights_gone(supervisor->metrics, model->name, model->version, worker->device);
         free(kept->layers);
         *kept = (struct kept_answer){0};
     }
     convoy_batcher_model_new(supervisor->batcher, model);
 }
 
-void convoy_loading_attached(struct member *member)
+void convoy_loading_attached(struct device_worker *worker)
 {
-    struct convoy_registry *registry = member->supervisor->registry;
+    struct convoy_registry *registry = worker->supervisor->registry;
     for (uint32_t i = 0; i < convoy_registry_count(registry); i++) {
         struct convoy_model *model = convoy_registry_at(registry, i);
         if (model == NULL)
             continue;
-        if (!convoy_placement_here(member, model) || member->deaths[i] >= DEATHS_TO_FAIL)
-            convoy_lane_model(member->lane, model, false, NULL, 0);
-        else if (member->answered[i] && member->kept[i].loaded)
-            serve(member, model);
+        if (!convoy_placement_here(worker, model) || worker->deaths[i] >= DEATHS_TO_FAIL)
+            convoy_lane_model(worker->lane, model, false, NULL, 0);
+        else if (worker->answered[i] && worker->kept[i].loaded)
+            serve(worker, model);
     }
 }
 
@@ -268,17 +266,17 @@ static struct convoy_layer_name *copy_of_layers(const struct convoy_worker_messa
 
 /* The files may have become more on the device than they were. Where others can make room they do so later.
  */
-static int check_budget(struct member *member, struct convoy_model *model,
+static int check_budget(struct device_worker *worker, struct convoy_model *model,
                         const struct convoy_worker_message *message, struct convoy_error *error)
 {
-    const struct convoy_config *config = member->supervisor->config;
+    const struct convoy_config *config = worker->supervisor->config;
     if (message->loaded.weight_bytes > model->plan.weight_bytes)
         model->plan.weight_bytes = message->loaded.weight_bytes;
     /* A worker that is started again brings what was there before. */
     if (model->state != CONVOY_MODEL_LOADING ||
         (config->repository.unload_idle && convoy_budget_of(model) <= config->repository.device_bytes))
         return 0;
-    int code = convoy_budget_check(config, member->supervisor->registry, model, error);
+    int code = convoy_budget_check(config, worker->supervisor->registry, model, error);
     model->plan.no_room = code != 0;
     return code;
 }
@@ -292,34 +290,34 @@ static bool same_rows(const struct convoy_model_shape *a, const struct convoy_mo
            memcmp(a->output_elements, b->output_elements, sizeof a->output_elements) == 0;
 }
 
-void convoy_loading_answered(struct member *member, const struct convoy_worker_message *message)
+void convoy_loading_answered(struct device_worker *worker, const struct convoy_worker_message *message)
 {
-    struct convoy_supervisor *supervisor = member->supervisor;
+    struct convoy_supervisor *supervisor = worker->supervisor;
     struct convoy_model *model = convoy_registry_at(supervisor->registry, message->model);
-    struct kept_answer *kept = &member->kept[message->model];
+    struct kept_answer *kept = &worker->kept[message->model];
     struct convoy_error error;
     if (model == NULL || model->config == NULL)
         return;
-    if (member->asked[message->model] > 0)
-        member->asked[message->model]--;
+    if (worker->asked[message->model] > 0)
+        worker->asked[message->model]--;
     if (model->state == CONVOY_MODEL_UNLOADED ||
         (model->state == CONVOY_MODEL_FAILED && !supervisor->retry[model->number])) {
-        if (message->says == CONVOY_SAYS_LOADED)
-            send_unload(member, model);
+        if (message->type == CONVOY_WORKER_LOADED)
+            send_unload(worker, model);
         return;
     }
-    member->answered[message->model] = 1;
-    if (message->says == CONVOY_SAYS_FAILED) {
-        refuse(member, model, message->text);
+    worker->answered[message->model] = 1;
+    if (message->type == CONVOY_WORKER_FAILED) {
+        refuse(worker, model, message->text);
     } else if (convoy_model_config_check(model->config, message->loaded.shape.channels,
                                          message->loaded.shape.height, message->loaded.shape.width,
                                          &error) != 0 ||
-               check_budget(member, model, message, &error) != 0) {
-        send_unload(member, model);
-        refuse(member, model, error.message);
+               check_budget(worker, model, message, &error) != 0) {
+        send_unload(worker, model);
+        refuse(worker, model, error.message);
     } else if (model->shape.channels != 0 && !same_rows(&model->shape, &message->loaded.shape)) {
-        send_unload(member, model);
-        refuse(member, model,
+        send_unload(worker, model);
+        refuse(worker, model,
                "its file has other inputs or outputs than when it was first loaded: restart convoyd");
     } else {
         free(kept->layers);
@@ -327,26 +325,26 @@ void convoy_loading_answered(struct member *member, const struct convoy_worker_m
         kept->loaded = true;
         /* Before it gets slots. Its file may be another than that of the worker before it. */
         convoy_model_loaded(supervisor->registry, model);
-        member->deaths[message->model] = 0; /* only deaths in a row are the model's fault */
+        worker->deaths[message->model] = 0; /* only deaths in a row are the model's fault */
         kept->shape = message->loaded.shape;
         if (kept->layers == NULL)
             kept->shape.layer_count = 0;
-        convoy_metrics_weight_bytes(supervisor->metrics, model->name, model->version, member->device,
+        convoy_metrics_weight_bytes(supervisor->metrics, model->name, model->version, worker->device,
                                     message->loaded.weight_bytes);
-        if (member->attached)
-            serve(member, model);
+        if (worker->attached)
+            serve(worker, model);
     }
     convoy_loading_settle(supervisor);
 }
 
-void convoy_loading_tuned(struct member *member, const struct convoy_worker_message *message)
+void convoy_loading_tuned(struct device_worker *worker, const struct convoy_worker_message *message)
 {
-    struct convoy_model *model = convoy_registry_at(member->supervisor->registry, message->model);
-    struct kept_answer *kept = &member->kept[message->model];
+    struct convoy_model *model = convoy_registry_at(worker->supervisor->registry, message->model);
+    struct kept_answer *kept = &worker->kept[message->model];
     /* It may have been taken back while the worker said this. */
     if (model == NULL || !kept->loaded || message->loaded.shape.layer_count != kept->shape.layer_count)
         return;
-    convoy_metrics_weight_bytes(member->supervisor->metrics, model->name, model->version, member->device,
+    convoy_metrics_weight_bytes(worker->supervisor->metrics, model->name, model->version, worker->device,
                                 message->loaded.weight_bytes);
     struct convoy_layer_name *layers = copy_of_layers(message);
     if (layers == NULL)
@@ -355,30 +353,30 @@ void convoy_loading_tuned(struct member *member, const struct convoy_worker_mess
     kept->layers = layers;
     if (strcmp(kept->shape.precision, message->loaded.shape.precision) != 0) {
         memcpy(kept->shape.precision, message->loaded.shape.precision, sizeof kept->shape.precision);
-        convoy_model_precision(member->supervisor->registry, model, kept->shape.precision);
+        convoy_model_precision(worker->supervisor->registry, model, kept->shape.precision);
         convoy_log(CONVOY_LOG_INFO, "model computes otherwise since it is tuned",
                    CONVOY_STR("model", model->name), CONVOY_STR("version", model->version),
-                   CONVOY_STR("device", member->device), CONVOY_STR("precision", kept->shape.precision));
+                   CONVOY_STR("device", worker->device), CONVOY_STR("precision", kept->shape.precision));
     }
-    if (member->attached)
-        serve(member, model);
+    if (worker->attached)
+        serve(worker, model);
 }
 
-void convoy_loading_died(struct member *member)
+void convoy_loading_died(struct device_worker *worker)
 {
-    struct convoy_supervisor *supervisor = member->supervisor;
-    uint32_t number = (uint32_t)member->loading;
+    struct convoy_supervisor *supervisor = worker->supervisor;
+    uint32_t number = (uint32_t)worker->loading;
     struct convoy_model *model = convoy_registry_at(supervisor->registry, number);
-    if (model == NULL || ++member->deaths[number] < DEATHS_TO_FAIL)
+    if (model == NULL || ++worker->deaths[number] < DEATHS_TO_FAIL)
         return;
     /* Trying again would go on killing workers that others need. It may be the device's fault: where another
      * one serves the model, or may still come to, this one does without. */
-    member->answered[number] = 1;
-    member->kept[number].loaded = false;
-    if (member->lane != NULL)
-        convoy_lane_model(member->lane, model, false, NULL, 0);
+    worker->answered[number] = 1;
+    worker->kept[number].loaded = false;
+    if (worker->lane != NULL)
+        convoy_lane_model(worker->lane, model, false, NULL, 0);
     if (convoy_placement_hope(supervisor, model)) {
-        convoy_log(CONVOY_LOG_ERROR, "one device does without a model", CONVOY_STR("device", member->device),
+        convoy_log(CONVOY_LOG_ERROR, "one device does without a model", CONVOY_STR("device", worker->device),
                    CONVOY_STR("model", model->name), CONVOY_STR("reason", "loading it killed two workers"));
         return;
     }
@@ -387,19 +385,19 @@ void convoy_loading_died(struct member *member)
         fail_model(supervisor, model, "loading it killed two workers");
 }
 
-void convoy_loading_retry(struct member *member)
+void convoy_loading_retry(struct device_worker *worker)
 {
-    struct convoy_supervisor *supervisor = member->supervisor;
-    for (uint32_t i = 0; member->attached && i < convoy_registry_count(supervisor->registry); i++) {
+    struct convoy_supervisor *supervisor = worker->supervisor;
+    for (uint32_t i = 0; worker->attached && i < convoy_registry_count(supervisor->registry); i++) {
         const struct convoy_model *model = convoy_registry_at(supervisor->registry, i);
-        if (model != NULL && supervisor->retry[i] && !member->kept[i].loaded && member->asked[i] == 0 &&
-            member->deaths[i] < DEATHS_TO_FAIL && convoy_placement_here(member, model))
-            send_load(member, model, false);
+        if (model != NULL && supervisor->retry[i] && !worker->kept[i].loaded && worker->asked[i] == 0 &&
+            worker->deaths[i] < DEATHS_TO_FAIL && convoy_placement_here(worker, model))
+            send_load(worker, model, false);
     }
 }
 
-void convoy_loading_forget(struct member *member)
+void convoy_loading_forget(struct device_worker *worker)
 {
     for (uint32_t i = 0; i < CONVOY_MAX_MODELS; i++)
-        free(member->kept[i].layers);
+        free(worker->kept[i].layers);
 }

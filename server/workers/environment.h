@@ -1,0 +1,11 @@
+/* The environment of processes that the daemon starts. */
+#ifndef CONVOY_SERVER_ENVIRONMENT_H
+#define CONVOY_SERVER_ENVIRONMENT_H
+
+/* The daemon's own environment without the service manager's variables (sd_listen_fds(3), sd_notify(3),
+ * sd_watchdog_enabled(3)), which are for the daemon's process alone. The caller frees the array with free();
+ * the strings belong to the environment. NULL when memory is out. The environment must not be changed
+ * meanwhile. */
+char **convoy_worker_environment(void);
+
+#endif

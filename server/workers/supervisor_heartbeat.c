@@ -1,0 +1,74 @@
+#include "server/workers/supervisor_internal.h"
+
+#include "engine/base/log.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define TUNING_DEATHS 2 /* after so many in a row a device is served with what is known */
+
+/* A counter that this worker may export: CUDA's calls under their own names, cudaMemcpyAsync and so on, and
+ * not without end, since each becomes a series. */
+static bool counter_allowed(struct device_worker *worker, const char *name)
+{
+    for (uint32_t i = 0; i < worker->counter_count; i++)
+        if (strcmp(name, worker->counters[i]) == 0)
+            return true;
+    if (strncmp(name, "cuda", 4) != 0 || strlen(name) >= sizeof worker->counters[0] ||
+        worker->counter_count == MAX_COUNTERS)
+        return false;
+    snprintf(worker->counters[worker->counter_count++], sizeof worker->counters[0], "%s", name);
+    return true;
+}
+
+static void report_counters(struct device_worker *worker, const cJSON *heartbeat)
+{
+    const cJSON *counter;
+    cJSON_ArrayForEach(counter, cJSON_GetObjectItemCaseSensitive(heartbeat, "counters"))
+    {
+        if (cJSON_IsNumber(counter) && counter->valuedouble >= 0 && counter->string != NULL &&
+            counter_allowed(worker, counter->string))
+            convoy_metrics_cuda_calls(worker->metrics, counter->string, (uint64_t)counter->valuedouble);
+    }
+}
+
+static bool tunes(const struct device_worker *worker)
+{
+    return strcmp(worker->phase, "tuning") == 0;
+}
+
+void convoy_heartbeat(struct device_worker *worker, const struct convoy_worker_message *message)
+{
+    if (strcmp(worker->phase, message->text) != 0) {
+        convoy_log(CONVOY_LOG_DEBUG, "worker's phase", CONVOY_STR("device", worker->device),
+                   CONVOY_STR("phase", message->text));
+        if (tunes(worker) && strcmp(message->text, "running") == 0)
+            worker->tuning_deaths = 0; /* it came to an end */
+        snprintf(worker->phase, sizeof worker->phase, "%s", message->text);
+    }
+    report_counters(worker, message->json);
+}
+
+void convoy_heartbeat_memory(struct device_worker *worker, const struct convoy_worker_message *message)
+{
+    convoy_metrics_device_memory(worker->metrics, "weights", message->memory.weights);
+    convoy_metrics_device_memory(worker->metrics, "workspace", message->memory.workspace);
+    convoy_metrics_device_memory(worker->metrics, "free", message->memory.free);
+    convoy_metrics_device_memory(worker->metrics, "total", message->memory.total);
+}
+
+void convoy_heartbeat_died(struct device_worker *worker, bool busy)
+{
+    bool tuned = tunes(worker) && !busy; /* it tunes when it has nothing else to do */
+    worker->phase[0] = '\0';
+    if (!tuned || ++worker->tuning_deaths != TUNING_DEATHS)
+        return;
+    convoy_log(CONVOY_LOG_WARNING, "tuning is given up", CONVOY_STR("device", worker->device),
+               CONVOY_STR("reason", "two workers in a row died while they tuned"));
+}
+
+const char *convoy_heartbeat_tune(const struct device_worker *worker)
+{
+    enum convoy_tune wish = worker->supervisor->config->tune;
+    return convoy_tune_choices[worker->tuning_deaths < TUNING_DEATHS ? wish : CONVOY_TUNE_OFF];
+}

@@ -1,0 +1,285 @@
+#include "server/workers/worker_process.h"
+
+#include "engine/base/clock.h"
+#include "engine/base/log.h"
+#include "server/workers/environment.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int convoy_worker_program(char *path, size_t capacity, struct convoy_error *error)
+{
+    static const char name[] = "convoy-worker";
+    ssize_t length = readlink("/proc/self/exe", path, capacity - 1);
+    char *slash = length > 0 ? memrchr(path, '/', (size_t)length) : NULL;
+    if (slash == NULL || (size_t)(slash + 1 - path) + sizeof name > capacity)
+        return convoy_fail(error, -ENOENT, "cannot find the daemon's own folder, where convoy-worker lies");
+    memcpy(slash + 1, name, sizeof name);
+    if (access(path, X_OK) != 0)
+        return convoy_fail(error, -errno, "cannot start %s: %s", path, strerror(errno));
+    return 0;
+}
+
+int convoy_worker_process_prepare(struct convoy_worker_process *process, uv_loop_t *loop,
+                                  uint32_t device_index, uint32_t model_count, uint32_t streams,
+                                  const char *cache_dir, const struct convoy_worker_process_events *events,
+                                  void *context, struct convoy_error *error)
+{
+    memset(process, 0, sizeof *process);
+    int code = convoy_channel_create(&process->channel, error);
+    if (code != 0)
+        return code;
+    process->loop = loop;
+    process->events = events;
+    process->context = context;
+    process->device_index = device_index;
+    process->model_count = model_count;
+    process->streams = streams;
+    process->cache_dir = cache_dir;
+    convoy_line_reader_begin(&process->lines, CONVOY_WORKER_LINE_MAX);
+    return 0;
+}
+
+/* gone() is told once the process was waited for, its socket said all, and libuv let go of the handles. */
+static void report_gone(struct convoy_worker_process *process)
+{
+    char text[CONVOY_ERROR_BYTES + 64];
+    const char *reason = "exit";
+    if (!process->exited || !process->ended || process->open_handles > 0)
+        return;
+    if (process->exit_signal != 0) {
+        reason = "signal";
+        snprintf(text, sizeof text, "killed by signal %d (%s)", process->exit_signal,
+                 strsignal(process->exit_signal));
+    } else {
+        snprintf(text, sizeof text, "exit status %d", (int)process->exit_status);
+    }
+    if (process->lost_reason[0] != '\0') {
+        reason = "lost";
+        snprintf(text, sizeof text, "%s", process->lost_reason);
+    }
+    if (process->kill_reason != NULL)
+        reason = process->kill_reason;
+    process->running = false;
+    process->events->gone(process->context, process, reason, text);
+}
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+    struct convoy_worker_process *process = handle->data;
+    process->open_handles--;
+    report_gone(process);
+}
+
+static void on_process_exit(uv_process_t *child, int64_t status, int signal)
+{
+    struct convoy_worker_process *process = child->data;
+    process->exited = true;
+    process->exit_status = status;
+    process->exit_signal = signal;
+    uv_close((uv_handle_t *)child, on_handle_closed);
+}
+
+static void on_socket_end(struct convoy_worker_process *process)
+{
+    process->ended = true;
+    uv_close((uv_handle_t *)&process->control, on_handle_closed);
+    /* A worker that closes its socket but lives on would never be replaced. */
+    if (!process->exited)
+        uv_process_kill(&process->child, SIGKILL);
+}
+
+static void kill_for_protocol(struct convoy_worker_process *process, const char *reason)
+{
+    convoy_log(CONVOY_LOG_ERROR, "a worker is not understood", CONVOY_STR("reason", reason));
+    convoy_worker_process_kill(process, "protocol");
+}
+
+/* Takes message over. False when it is none that a worker sends. */
+static bool handle_message(struct convoy_worker_process *process, cJSON *json, struct convoy_error *error)
+{
+    struct convoy_worker_message message;
+    bool sound = convoy_worker_message_read(json, process->model_count, &message, error) == 0;
+    if (sound && message.type == CONVOY_WORKER_LOST)
+        snprintf(process->lost_reason, sizeof process->lost_reason, "%s", message.text);
+    else if (sound)
+        process->events->message(process->context, process, &message);
+    convoy_worker_message_free(&message);
+    return sound;
+}
+
+static void lend_room(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer)
+{
+    struct convoy_worker_process *process = handle->data;
+    char *room;
+    size_t bytes;
+    (void)suggested;
+    (void)convoy_line_reader_room(&process->lines, &room,
+                                  &bytes); /* without room on_read() gets UV_ENOBUFS */
+    *buffer = uv_buf_init(room, (unsigned)bytes);
+}
+
+static void on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buffer)
+{
+    struct convoy_worker_process *process = stream->data;
+    struct convoy_error error;
+    cJSON *json;
+    int code = 0;
+    (void)buffer;
+    if (got == 0)
+        return;
+    if (got < 0) {
+        if (got == UV_ENOBUFS)
+            kill_for_protocol(process, process->lines.code == -EMSGSIZE ? "its line has no end"
+                                                                        : strerror(-process->lines.code));
+        on_socket_end(process);
+        return;
+    }
+    process->heard_us = convoy_now_us();
+    convoy_line_reader_received(&process->lines, (size_t)got);
+    while ((code = convoy_line_reader_next(&process->lines, &json, &error)) > 0)
+        if (!handle_message(process, json, &error))
+            break;
+    if (code != 0)
+        kill_for_protocol(process, error.message);
+}
+
+static void on_doorbell(uv_poll_t *poll, int status, int events)
+{
+    struct convoy_worker_process *process = poll->data;
+    (void)status;
+    (void)events;
+    convoy_channel_quiet(process->channel.done_fd);
+    process->events->finished_slots(process->context, process);
+}
+
+static void watch_doorbell(struct convoy_worker_process *process)
+{
+    if (process->doorbell_open)
+        return;
+    uv_poll_init(process->loop, &process->doorbell, process->channel.done_fd);
+    process->doorbell.data = process;
+    uv_poll_start(&process->doorbell, UV_READABLE, on_doorbell);
+    process->doorbell_open = true;
+}
+
+int convoy_worker_process_start(struct convoy_worker_process *process, const char *backend, const char *tune,
+                                struct convoy_error *error)
+{
+    char program[PATH_MAX], device[16], streams[16];
+    int code = convoy_worker_program(program, sizeof program, error);
+    if (code != 0)
+        return code;
+    char **environment = convoy_worker_environment();
+    if (environment == NULL)
+        return convoy_fail(error, -ENOMEM, "out of memory for starting %s", program);
+    snprintf(device, sizeof device, "%u", process->device_index);
+    snprintf(streams, sizeof streams, "%u", process->streams);
+    char *arguments[16] = {
+        program,     "--serve", "--backend", (char *)(uintptr_t)backend, "--device", device,
+        "--streams", streams,   "--tune",    (char *)(uintptr_t)tune};
+    if (process->cache_dir != NULL) {
+        arguments[10] = "--cache-dir";
+        arguments[11] = (char *)(uintptr_t)process->cache_dir;
+    }
+
+    process->exited = process->ended = false;
+    process->kill_reason = NULL;
+    process->lost_reason[0] = '\0';
+    convoy_line_reader_reset(&process->lines);
+    process->started_us = process->heard_us = convoy_now_us();
+    uv_pipe_init(process->loop, &process->control, 0);
+    uv_stdio_container_t descriptors[] = {
+        {.flags = UV_IGNORE},
+        {.flags = UV_INHERIT_FD, .data.fd = STDERR_FILENO},
+        {.flags = UV_INHERIT_FD, .data.fd = STDERR_FILENO},
+        [CONVOY_FD_CONTROL] = {.flags = UV_CREATE_PIPE | UV_READABLE_PIPE | UV_WRITABLE_PIPE,
+                               .data.stream = (uv_stream_t *)&process->control},
+        [CONVOY_FD_MEMORY] = {.flags = UV_INHERIT_FD, .data.fd = process->channel.memory_fd},
+        [CONVOY_FD_SUBMIT] = {.flags = UV_INHERIT_FD, .data.fd = process->channel.submit_fd},
+        [CONVOY_FD_DONE] = {.flags = UV_INHERIT_FD, .data.fd = process->channel.done_fd}};
+    uv_process_options_t options = {.file = program,
+                                    .args = arguments,
+                                    .env = environment,
+                                    .exit_cb = on_process_exit,
+                                    .stdio = descriptors,
+                                    .stdio_count = sizeof descriptors / sizeof descriptors[0]};
+    process->control.data = process;
+    process->child.data = process;
+    process->open_handles = 2;
+    process->running = true;
+    code = uv_spawn(process->loop, &process->child, &options);
+    free(environment);
+    if (code != 0) {
+        convoy_fail(error, code, "cannot start %s: %s", program, uv_strerror(code));
+        process->exited = process->ended = true;
+        process->exit_status = -1;
+        process->exit_signal = 0;
+        snprintf(process->lost_reason, sizeof process->lost_reason, "%s", error->message);
+        uv_close((uv_handle_t *)&process->child, on_handle_closed);
+        uv_close((uv_handle_t *)&process->control, on_handle_closed);
+        return 0; /* gone() tells it, as for a process that ended at once */
+    }
+    watch_doorbell(process);
+    uv_read_start((uv_stream_t *)&process->control, lend_room, on_read);
+    return 0;
+}
+
+struct pending_write {
+    uv_write_t request;
+    char *text;
+};
+
+static void on_sent(uv_write_t *request, int status)
+{
+    (void)status; /* a worker that cannot be told is on its way out */
+    struct pending_write *pending = request->data;
+    cJSON_free(pending->text);
+    free(pending);
+}
+
+void convoy_worker_process_send(struct convoy_worker_process *process, cJSON *message)
+{
+    struct pending_write *pending = calloc(1, sizeof *pending);
+    char *text = cJSON_PrintUnformatted(message);
+    cJSON_Delete(message);
+    if (pending == NULL || text == NULL || !process->running || process->ended) {
+        cJSON_free(text);
+        free(pending);
+        return;
+    }
+    size_t length = strlen(text);
+    text[length] = '\n'; /* in the terminator's place */
+    pending->text = text;
+    pending->request.data = pending;
+    uv_buf_t buffer = uv_buf_init(text, (unsigned)(length + 1));
+    if (uv_write(&pending->request, (uv_stream_t *)&process->control, &buffer, 1, on_sent) != 0)
+        on_sent(&pending->request, 0);
+}
+
+void convoy_worker_process_kill(struct convoy_worker_process *process, const char *reason)
+{
+    if (!process->running || process->exited)
+        return;
+    if (process->kill_reason == NULL)
+        process->kill_reason = reason;
+    uv_process_kill(&process->child, SIGKILL);
+}
+
+void convoy_worker_process_retire(struct convoy_worker_process *process)
+{
+    if (process->doorbell_open)
+        uv_close((uv_handle_t *)&process->doorbell, NULL);
+    process->doorbell_open = false;
+}
+
+void convoy_worker_process_free(struct convoy_worker_process *process)
+{
+    convoy_channel_destroy(&process->channel);
+    convoy_line_reader_free(&process->lines);
+}
