@@ -9,7 +9,7 @@
 
 #include "client/lib/failure.h"
 #include "client/lib/http.h"
-#include "client/stats/statistics.h"
+#include "client/stats/percentiles.h"
 #include "client/term/clock.h"
 #include "client/term/terminal.h"
 

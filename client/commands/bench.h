@@ -3,7 +3,7 @@
 #define CONVOY_CLIENT_BENCH_H
 
 #include "client/commands/command.h"
-#include "client/lib/form.h"
+#include "client/lib/request.h"
 
 struct client_bench_arguments {
     struct client_common common;

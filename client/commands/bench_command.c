@@ -7,10 +7,10 @@
 #include <string.h>
 
 #include "client/commands/bench.h"
-#include "client/data/folder.h"
+#include "client/data/paths.h"
 #include "client/lib/failure.h"
 #include "client/lib/file.h"
-#include "client/stats/statistics.h"
+#include "client/stats/percentiles.h"
 
 /* What all images may take together in memory; more variety would not change a measurement. */
 #define IMAGES_BYTES_MAX ((size_t)1 << 30)

@@ -31,7 +31,7 @@ struct eval_worker {
     pthread_t thread;
     struct eval *eval;
     struct convoy_client *client;
-    struct client_labelled *labelled; /* arguments->batch of them */
+    struct client_labelled_image *labelled; /* arguments->batch of them */
     struct convoy_image *images;
 };
 
@@ -70,7 +70,7 @@ static void count_failed(struct client_eval_result *result, const char *name, co
 }
 
 /* Counts one image, and takes its bytes if they belong to the sample; the lock is held. */
-static int count_image(struct eval *eval, struct client_labelled *labelled,
+static int count_image(struct eval *eval, struct client_labelled_image *labelled,
                        const struct convoy_result *answer, struct convoy_failure *failure)
 {
     struct client_eval_result *result = eval->result;

@@ -5,7 +5,7 @@
 
 #include "client/commands/eval.h"
 #include "client/commands/layer_table.h"
-#include "client/stats/statistics.h"
+#include "client/stats/percentiles.h"
 #include "client/term/terminal.h"
 
 /* A wider matrix fits no terminal: the most frequent mistakes are listed in its place. */

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/lib/document.h"
 #include "client/lib/failure.h"
+#include "client/lib/json.h"
 #include "client/term/terminal.h"
 
 /* A server tries for minutes where loading kills its worker, and many models may come before this one. */
@@ -78,7 +78,7 @@ char *client_load_path(const char *model, const char *verb)
 int client_load_read(const struct client_response *response, struct convoy_failure *failure)
 {
     cJSON *document;
-    int status = client_document_parse_ok(response, &document, failure);
+    int status = client_json_parse_ok(response, &document, failure);
     cJSON_Delete(document);
     return status;
 }

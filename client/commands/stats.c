@@ -97,7 +97,7 @@ static int show(struct client_http *http, const struct client_stats_arguments *a
                 struct convoy_failure *failure)
 {
     struct client_response response;
-    struct client_model_stats *stats = NULL;
+    struct client_server_stats *stats = NULL;
     struct client_terminal terminal = client_terminal_open(stdout);
     char *path = client_stats_path(arguments);
     if (!path)
@@ -105,14 +105,14 @@ static int show(struct client_http *http, const struct client_stats_arguments *a
     int status = client_http_get(http, path, PATIENCE_MS, &response, failure);
     free(path);
     if (status == 0)
-        status = client_model_stats_read(&response, &stats, failure);
+        status = client_server_stats_read(&response, &stats, failure);
     if (status)
         return status;
     if (arguments->common.json)
         print_json(&response);
     else
         client_stats_print_text(stdout, &terminal, stats, arguments->batches);
-    client_model_stats_free(stats);
+    client_server_stats_free(stats);
     if (fflush(stdout) || ferror(stdout))
         return client_fail_with(failure, -EIO, "standard output cannot be written: %s", strerror(errno));
     return 0;

@@ -3,7 +3,7 @@
 #define CONVOY_CLIENT_STATS_H
 
 #include "client/commands/command.h"
-#include "client/stats/model_stats.h"
+#include "client/stats/server_stats.h"
 #include "client/term/terminal.h"
 
 struct client_stats_arguments {
@@ -22,7 +22,7 @@ char *client_stats_path(const struct client_stats_arguments *arguments);
 /* A line for each version; with_batches: then one for each batch size of each version. Times of the day are
  * those of the time zone here. */
 void client_stats_print_text(FILE *stream, const struct client_terminal *terminal,
-                             const struct client_model_stats *stats, bool with_batches);
+                             const struct client_server_stats *stats, bool with_batches);
 
 /* The command: argv[0] is its name. Returns the exit status. */
 int client_stats_command(int argc, char **argv);

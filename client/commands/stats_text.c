@@ -154,7 +154,7 @@ static const struct column size_columns[] = {
 struct table {
     FILE *stream;
     const struct client_terminal *terminal;
-    const struct client_model_stats *stats;
+    const struct client_server_stats *stats;
     const struct column *columns;
     size_t column_count;
     bool sizes; /* a row for each batch size, not for each version */
@@ -217,7 +217,7 @@ static void print_table(struct table *table)
 }
 
 void client_stats_print_text(FILE *stream, const struct client_terminal *terminal,
-                             const struct client_model_stats *stats, bool with_batches)
+                             const struct client_server_stats *stats, bool with_batches)
 {
     struct table versions = {.stream = stream,
                              .terminal = terminal,

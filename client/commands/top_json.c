@@ -51,7 +51,8 @@ static void add_named(cJSON *object, const char *name, const struct client_named
         cJSON_AddNumberToObject(inside, list->entries[i].name, list->entries[i].value);
 }
 
-static void add_model(cJSON *list, const struct client_top_view *view, const struct client_top_model *model)
+static void add_model(cJSON *list, const struct client_top_view *view,
+                      const struct client_snapshot_model *model)
 {
     cJSON *object = cJSON_CreateObject();
     cJSON_AddStringToObject(object, "model", model->name);
@@ -67,13 +68,13 @@ static void add_model(cJSON *list, const struct client_top_view *view, const str
     cJSON_AddNumberToObject(object, "retried_images", model->retried);
     add_batch_size(object, view, &model->sizes);
     cJSON *stages = cJSON_AddObjectToObject(object, "latency_ms");
-    for (int stage = 0; stage < CLIENT_TOP_STAGES; stage++)
-        add_latency(stages, client_top_stage_names[stage], view, &model->stages[stage]);
+    for (int stage = 0; stage < CLIENT_SNAPSHOT_STAGES; stage++)
+        add_latency(stages, client_snapshot_stage_names[stage], view, &model->stages[stage]);
     cJSON_AddItemToArray(list, object);
 }
 
 static void add_device(cJSON *list, const struct client_top_view *view,
-                       const struct client_top_device *device)
+                       const struct client_snapshot_device *device)
 {
     cJSON *object = cJSON_CreateObject();
     cJSON_AddStringToObject(object, "device", device->name);
@@ -100,7 +101,7 @@ static void add_snapshot(cJSON *document, const struct client_top_view *view)
     add_rate(document, "not_200_per_second", view, failed);
     add_rate(document, "images_per_second", view, client_snapshot_images(snapshot));
     cJSON *statuses = cJSON_AddObjectToObject(document, "statuses_per_second");
-    for (int status = 0; status < CLIENT_TOP_STATUSES; status++) {
+    for (int status = 0; status < CLIENT_SNAPSHOT_STATUSES; status++) {
         if (snapshot->statuses[status] > 0) {
             snprintf(name, sizeof name, "%d", status);
             add_rate(statuses, name, view, snapshot->statuses[status]);

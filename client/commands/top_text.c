@@ -149,7 +149,7 @@ static void print_totals(const struct page *page)
     if (failed <= 0 || page->view->seconds <= 0)
         return;
     fputs("answers", page->stream);
-    for (int status = 0; status < CLIENT_TOP_STATUSES; status++)
+    for (int status = 0; status < CLIENT_SNAPSHOT_STATUSES; status++)
         if (snapshot->statuses[status] > 0)
             fprintf(page->stream, "  %d: %s/s", status, rate(page, snapshot->statuses[status], text));
     fputc('\n', page->stream);
@@ -167,8 +167,8 @@ static void print_models(const struct page *page)
     colour(page, CLIENT_PLAIN);
     fputc('\n', page->stream);
     for (size_t i = 0; i < snapshot->model_count; i++) {
-        const struct client_top_model *model = &snapshot->models[i];
-        const struct client_histogram *request = &model->stages[CLIENT_TOP_REQUEST];
+        const struct client_snapshot_model *model = &snapshot->models[i];
+        const struct client_histogram *request = &model->stages[CLIENT_SNAPSHOT_REQUEST];
         double ready = sum_of(&model->versions);
         print_name(page, model->name, page->name_cells);
         snprintf(cell, sizeof cell, "%.0f of %zu", ready, model->versions.count);
@@ -202,7 +202,7 @@ static void print_devices(const struct page *page)
     colour(page, CLIENT_PLAIN);
     fputc('\n', page->stream);
     for (size_t i = 0; i < snapshot->device_count; i++) {
-        const struct client_top_device *device = &snapshot->devices[i];
+        const struct client_snapshot_device *device = &snapshot->devices[i];
         print_name(page, device->name, page->name_cells);
         fputc(' ', page->stream);
         colour(page, device->up ? CLIENT_GREEN : CLIENT_RED);
@@ -227,7 +227,7 @@ static void print_devices(const struct page *page)
         fputs("(no device yet)\n", page->stream);
 }
 
-static void print_stages(const struct page *page, const struct client_top_model *model)
+static void print_stages(const struct page *page, const struct client_snapshot_model *model)
 {
     char cell[CELL_BYTES];
     fputc('\n', page->stream);
@@ -237,9 +237,9 @@ static void print_stages(const struct page *page, const struct client_top_model 
             "p99 ms");
     colour(page, CLIENT_PLAIN);
     fputc('\n', page->stream);
-    for (int stage = 0; stage < CLIENT_TOP_STAGES; stage++) {
+    for (int stage = 0; stage < CLIENT_SNAPSHOT_STAGES; stage++) {
         const struct client_histogram *times = &model->stages[stage];
-        fprintf(page->stream, "  %-*s", page->name_cells + 6, client_top_stage_names[stage]);
+        fprintf(page->stream, "  %-*s", page->name_cells + 6, client_snapshot_stage_names[stage]);
         fprintf(page->stream, " %10s", rate(page, client_histogram_total(times), cell));
         fprintf(page->stream, " %8s", mean(page, times, 1000, cell));
         fprintf(page->stream, " %8s", quantile(page, times, 0.5, cell));

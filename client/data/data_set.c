@@ -8,8 +8,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "client/data/folder.h"
 #include "client/data/idx.h"
+#include "client/data/paths.h"
 #include "client/data/png.h"
 #include "client/lib/failure.h"
 #include "client/lib/file.h"
@@ -70,7 +70,7 @@ static int open_folder(struct client_data_set *set, struct convoy_failure *failu
     return 0;
 }
 
-static int next_of_folder(struct client_data_set *set, struct client_labelled *image,
+static int next_of_folder(struct client_data_set *set, struct client_labelled_image *image,
                           struct convoy_failure *failure)
 {
     if (set->next == set->paths.count)
@@ -103,8 +103,8 @@ static int open_archive(struct client_data_set *set, struct convoy_failure *fail
 }
 
 /* Reads the entry whose header was read. The size in the header is a promise: what comes is counted. */
-static int read_entry(struct client_data_set *set, struct archive_entry *entry, struct client_labelled *image,
-                      struct convoy_failure *failure)
+static int read_entry(struct client_data_set *set, struct archive_entry *entry,
+                      struct client_labelled_image *image, struct convoy_failure *failure)
 {
     int64_t promised = archive_entry_size_is_set(entry) ? archive_entry_size(entry) : ENTRY_BYTES_MAX + 1;
     if (promised > ENTRY_BYTES_MAX || promised < 0)
@@ -128,7 +128,7 @@ static int read_entry(struct client_data_set *set, struct archive_entry *entry, 
     return 1;
 }
 
-static int next_of_archive(struct client_data_set *set, struct client_labelled *image,
+static int next_of_archive(struct client_data_set *set, struct client_labelled_image *image,
                            struct convoy_failure *failure)
 {
     while (!set->ended) {
@@ -158,7 +158,7 @@ static int open_idx(struct client_data_set *set, const char *labels, struct conv
     return set->pixels ? 0 : client_fail_with(failure, -ENOMEM, "memory is out");
 }
 
-static int next_of_idx(struct client_data_set *set, struct client_labelled *image,
+static int next_of_idx(struct client_data_set *set, struct client_labelled_image *image,
                        struct convoy_failure *failure)
 {
     uint8_t label;
@@ -215,7 +215,7 @@ size_t client_data_set_total(const struct client_data_set *set)
     return set->kind == FOLDER ? set->paths.count : set->kind == IDX ? set->idx.count : 0;
 }
 
-int client_data_set_next(struct client_data_set *set, struct client_labelled *image,
+int client_data_set_next(struct client_data_set *set, struct client_labelled_image *image,
                          struct convoy_failure *failure)
 {
     memset(image, 0, sizeof *image);

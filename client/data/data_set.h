@@ -7,7 +7,7 @@
 
 struct client_data_set;
 
-struct client_labelled {
+struct client_labelled_image {
     void *bytes; /* an encoded image, for free() */
     size_t size;
     char name[256];  /* of the file or "image N"; cut when longer */
@@ -24,7 +24,7 @@ int client_data_set_open(const char *path, const char *labels, struct client_dat
 size_t client_data_set_total(const struct client_data_set *set);
 
 /* The next image: 1, 0 at the end, or a negative errno with a sentence. */
-int client_data_set_next(struct client_data_set *set, struct client_labelled *image,
+int client_data_set_next(struct client_data_set *set, struct client_labelled_image *image,
                          struct convoy_failure *failure);
 
 void client_data_set_close(struct client_data_set *set);

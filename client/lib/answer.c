@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/lib/document.h"
 #include "client/lib/failure.h"
+#include "client/lib/json.h"
 
 /* The strings of an answer are those of its document. */
 struct own_answer {
@@ -26,7 +26,7 @@ struct own_models {
 static bool whole_of(const cJSON *object, const char *name, long *whole)
 {
     double number;
-    if (!client_document_number(object, name, &number) || number > 1e9 || number != floor(number))
+    if (!client_json_number(object, name, &number) || number > 1e9 || number != floor(number))
         return false;
     *whole = (long)number;
     return true;
@@ -35,7 +35,7 @@ static bool whole_of(const cJSON *object, const char *name, long *whole)
 static bool read_prediction(const cJSON *item, struct convoy_prediction *prediction)
 {
     const cJSON *probability = cJSON_GetObjectItemCaseSensitive(item, "probability");
-    prediction->label = client_document_text(item, "label");
+    prediction->label = client_json_text(item, "label");
     if (!prediction->label || !whole_of(item, "index", &prediction->index))
         return false;
     if (cJSON_IsNull(probability))
@@ -72,7 +72,7 @@ static const char *read_results(const cJSON *results, struct own_answer *own)
         const cJSON *list = cJSON_GetObjectItemCaseSensitive(item, "predictions");
         if (!list) {
             long status;
-            result->error = client_document_text(item, "error");
+            result->error = client_json_text(item, "error");
             if (!result->error || !whole_of(item, "status", &status))
                 return "a result has neither predictions nor an error";
             result->status = (int)status;
@@ -98,9 +98,9 @@ static const char *read_layers(const cJSON *layers, struct own_answer *own)
     cJSON_ArrayForEach(item, layers)
     {
         struct convoy_layer *layer = &own->layers[own->answer.layer_count++];
-        layer->name = client_document_text(item, "name");
-        layer->kernel = client_document_text(item, "kernel");
-        if (!layer->name || !layer->kernel || !client_document_number(item, "us", &layer->us))
+        layer->name = client_json_text(item, "name");
+        layer->kernel = client_json_text(item, "kernel");
+        if (!layer->name || !layer->kernel || !client_json_number(item, "us", &layer->us))
             return "a layer is not as it should be";
     }
     own->answer.layers = own->layers;
@@ -109,12 +109,12 @@ static const char *read_layers(const cJSON *layers, struct own_answer *own)
 
 static const char *read_timing(const cJSON *timing, struct convoy_timing *times)
 {
-    if (client_document_number(timing, "decode_us", &times->decode_us) &&
-        client_document_number(timing, "queue_us", &times->queue_us) &&
-        client_document_number(timing, "input_us", &times->input_us) &&
-        client_document_number(timing, "compute_us", &times->compute_us) &&
-        client_document_number(timing, "output_us", &times->output_us) &&
-        client_document_number(timing, "total_us", &times->total_us))
+    if (client_json_number(timing, "decode_us", &times->decode_us) &&
+        client_json_number(timing, "queue_us", &times->queue_us) &&
+        client_json_number(timing, "input_us", &times->input_us) &&
+        client_json_number(timing, "compute_us", &times->compute_us) &&
+        client_json_number(timing, "output_us", &times->output_us) &&
+        client_json_number(timing, "total_us", &times->total_us))
         return NULL;
     return "its timing is not as it should be";
 }
@@ -142,11 +142,11 @@ static const char *read_answer(const cJSON *document, size_t images, struct own_
         return problem;
     answer->results = own->results;
     answer->result_count = count;
-    answer->model = client_document_text(document, "model");
-    answer->version = client_document_text(document, "version");
+    answer->model = client_json_text(document, "model");
+    answer->version = client_json_text(document, "version");
     if (!answer->model || !answer->version)
         return "it names no model and version";
-    answer->device = client_document_text(document, "device");
+    answer->device = client_json_text(document, "device");
     if (!answer->device)
         answer->device = "";
     if (cJSON_HasObjectItem(document, "batch_size") && !whole_of(document, "batch_size", &answer->batch_size))
@@ -166,11 +166,11 @@ int client_answer_read(const struct client_response *response, size_t images, st
 {
     cJSON *document;
     *answer = NULL;
-    int status = client_document_parse(response, &document, failure);
+    int status = client_json_parse(response, &document, failure);
     if (status)
         return status;
     if (response->status != 200 && !cJSON_GetObjectItemCaseSensitive(document, "results")) {
-        status = client_document_error(response, document, "it has neither results nor an error", failure);
+        status = client_json_error(response, document, "it has neither results nor an error", failure);
         cJSON_Delete(document);
         return status;
     }
@@ -184,7 +184,7 @@ int client_answer_read(const struct client_response *response, size_t images, st
     const char *problem = read_answer(document, images, own);
     if (problem) {
         client_answer_discard(&own->answer);
-        return client_document_not_ours(response, problem, failure);
+        return client_json_unexpected(response, problem, failure);
     }
     *answer = &own->answer;
     return 0;
@@ -220,10 +220,10 @@ static const char *read_models(const cJSON *list, struct own_models *own)
     cJSON_ArrayForEach(item, list)
     {
         struct convoy_model *model = &own->list[own->models.count++];
-        const char *reason = client_document_text(item, "reason");
-        model->name = client_document_text(item, "name");
-        model->version = client_document_text(item, "version");
-        model->state = client_document_text(item, "state");
+        const char *reason = client_json_text(item, "reason");
+        model->name = client_json_text(item, "name");
+        model->version = client_json_text(item, "version");
+        model->state = client_json_text(item, "state");
         model->reason = reason ? reason : "";
         if (!model->name || !model->version || !model->state)
             return "a model lacks its name, version or state";
@@ -246,7 +246,7 @@ static int take_models(const struct client_response *response, cJSON *document, 
     const char *problem = read_models(list, own);
     if (problem) {
         client_models_discard(&own->models);
-        return client_document_not_ours(response, problem, failure);
+        return client_json_unexpected(response, problem, failure);
     }
     *models = &own->models;
     return 0;
@@ -257,7 +257,7 @@ int client_models_read(const struct client_response *response, struct convoy_mod
 {
     cJSON *document;
     *models = NULL;
-    int status = client_document_parse_ok(response, &document, failure);
+    int status = client_json_parse_ok(response, &document, failure);
     if (status)
         return status;
     const cJSON *list = cJSON_GetObjectItemCaseSensitive(document, "models");
@@ -269,7 +269,7 @@ int client_index_read(const struct client_response *response, struct convoy_mode
 {
     cJSON *document;
     *models = NULL;
-    int status = client_document_parse_list(response, &document, failure);
+    int status = client_json_parse_list(response, &document, failure);
     return status ? status : take_models(response, document, document, models, failure);
 }
 

@@ -8,8 +8,8 @@
 #include "client/lib/convoy.h"
 #include "client/lib/failure.h"
 #include "client/lib/file.h"
-#include "client/lib/form.h"
 #include "client/lib/http.h"
+#include "client/lib/request.h"
 
 #define MODELS_MS 30000L
 

@@ -4,7 +4,7 @@
 #define CONVOY_CLIENT_HTTP_H
 
 #include "client/lib/convoy.h"
-#include "client/lib/form.h"
+#include "client/lib/request.h"
 
 struct client_http;
 

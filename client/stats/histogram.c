@@ -5,10 +5,10 @@
 void client_histogram_add(struct client_histogram *histogram, double bound, double count)
 {
     size_t last = histogram->buckets;
-    if (histogram->spoilt || last == CLIENT_HISTOGRAM_BUCKETS || isnan(bound) || bound == -INFINITY ||
+    if (histogram->invalid || last == CLIENT_HISTOGRAM_BUCKETS || isnan(bound) || bound == -INFINITY ||
         !isfinite(count) || count < 0 ||
         (last > 0 && (bound <= histogram->bounds[last - 1] || count < histogram->counts[last - 1]))) {
-        histogram->spoilt = true;
+        histogram->invalid = true;
         histogram->buckets = 0;
         return;
     }

@@ -14,7 +14,7 @@ struct client_histogram {
     double bounds[CLIENT_HISTOGRAM_BUCKETS]; /* ascending; the last may be infinite */
     double counts[CLIENT_HISTOGRAM_BUCKETS]; /* observations that were at most the bound: cumulative */
     double sum;                              /* of the observations */
-    bool spoilt;                             /* a bucket was of no use: it stays empty */
+    bool invalid;                            /* a bucket was of no use: it stays empty */
 };
 
 /* Adds a bucket to the end. When there are too many, the count is none, or bound or count do not rise, no

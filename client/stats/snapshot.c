@@ -7,9 +7,10 @@
 
 #include "client/lib/failure.h"
 
-const char *const client_top_stage_names[CLIENT_TOP_STAGES] = {
-    [CLIENT_TOP_REQUEST] = "request", [CLIENT_TOP_DECODE] = "decode",   [CLIENT_TOP_QUEUE] = "queue",
-    [CLIENT_TOP_INPUT] = "input",     [CLIENT_TOP_COMPUTE] = "compute", [CLIENT_TOP_OUTPUT] = "output",
+const char *const client_snapshot_stage_names[CLIENT_SNAPSHOT_STAGES] = {
+    [CLIENT_SNAPSHOT_REQUEST] = "request", [CLIENT_SNAPSHOT_DECODE] = "decode",
+    [CLIENT_SNAPSHOT_QUEUE] = "queue",     [CLIENT_SNAPSHOT_INPUT] = "input",
+    [CLIENT_SNAPSHOT_COMPUTE] = "compute", [CLIENT_SNAPSHOT_OUTPUT] = "output",
 };
 
 #define LONGER(a, b) ((a) > (b) ? (a) : (b))
@@ -20,14 +21,15 @@ struct list {
     char *entries; /* the first member of an entry is its name */
     size_t size;   /* of an entry */
     size_t count, capacity, most;
-    unsigned short by_name[LONGER(CLIENT_TOP_MODELS, CLIENT_TOP_DEVICES)]; /* indices, in the names' order */
+    unsigned short
+        by_name[LONGER(CLIENT_SNAPSHOT_MODELS, CLIENT_SNAPSHOT_DEVICES)]; /* indices, in the names' order */
 };
 
 /* A snapshot in the making. */
 struct making {
     struct client_snapshot *snapshot;
     struct list models, devices;
-    struct client_top_model *model; /* the last one met: samples come model by model */
+    struct client_snapshot_model *model; /* the last one met: samples come model by model */
     bool out_of_memory;
 };
 
@@ -85,7 +87,7 @@ static void *entry_of(struct making *making, struct list *list, const char *name
     return entry;
 }
 
-static struct client_top_model *model_of(struct making *making, const struct client_sample *sample)
+static struct client_snapshot_model *model_of(struct making *making, const struct client_sample *sample)
 {
     const char *name = client_sample_label(sample, "model");
     if (!making->model || strcmp(making->model->name, name) != 0)
@@ -93,26 +95,27 @@ static struct client_top_model *model_of(struct making *making, const struct cli
     return making->model;
 }
 
-static struct client_top_device *device_of(struct making *making, const struct client_sample *sample)
+static struct client_snapshot_device *device_of(struct making *making, const struct client_sample *sample)
 {
     return entry_of(making, &making->devices, client_sample_label(sample, "device"));
 }
 
 static void add_named(struct client_named_list *list, const char *name, double value)
 {
-    if (list->count < CLIENT_TOP_VERSIONS)
+    if (list->count < CLIENT_SNAPSHOT_VERSIONS)
         list->entries[list->count++] = (struct client_named){name, value};
 }
 
 /* "compute_seconds" and its kind by name; NULL when it is none of a model's. */
-static struct client_histogram *histogram_of(struct client_top_model *model, const char *name, size_t length)
+static struct client_histogram *histogram_of(struct client_snapshot_model *model, const char *name,
+                                             size_t length)
 {
     static const char unit[] = "_seconds";
     if (length == strlen("batch_size") && memcmp(name, "batch_size", length) == 0)
         return &model->sizes;
-    for (int i = 0; i < CLIENT_TOP_STAGES; i++) {
-        size_t stage = strlen(client_top_stage_names[i]);
-        if (length == stage + strlen(unit) && memcmp(name, client_top_stage_names[i], stage) == 0 &&
+    for (int i = 0; i < CLIENT_SNAPSHOT_STAGES; i++) {
+        size_t stage = strlen(client_snapshot_stage_names[i]);
+        if (length == stage + strlen(unit) && memcmp(name, client_snapshot_stage_names[i], stage) == 0 &&
             memcmp(name + stage, unit, strlen(unit)) == 0)
             return &model->stages[i];
     }
@@ -128,7 +131,7 @@ static bool ends_with(const char *text, const char *end)
 /* Takes a sample of a histogram; name is without "convoyd_". */
 static void take_histogram(struct making *making, const char *name, const struct client_sample *sample)
 {
-    struct client_top_model *model = model_of(making, sample);
+    struct client_snapshot_model *model = model_of(making, sample);
     size_t length = strlen(name);
     bool bucket = ends_with(name, "_bucket");
     if (!model || (!bucket && !ends_with(name, "_sum")))
@@ -154,10 +157,10 @@ static void take_request(struct making *making, const struct client_sample *samp
     const char *text = client_sample_label(sample, "status");
     long status = strtol(text, &end, 10);
     if ((!ends_with(route, "/classify") && !ends_with(route, "/infer")) || end == text || *end ||
-        status < 0 || status >= CLIENT_TOP_STATUSES)
+        status < 0 || status >= CLIENT_SNAPSHOT_STATUSES)
         return;
     making->snapshot->statuses[status] += value;
-    struct client_top_model *model = model_of(making, sample);
+    struct client_snapshot_model *model = model_of(making, sample);
     if (!model)
         return;
     model->requests += value;
@@ -167,7 +170,7 @@ static void take_request(struct making *making, const struct client_sample *samp
 static void take_device(struct making *making, const char *name, const struct client_sample *sample,
                         double value)
 {
-    struct client_top_device *device = device_of(making, sample);
+    struct client_snapshot_device *device = device_of(making, sample);
     if (!device)
         return;
     if (strcmp(name, "worker_up") == 0) {
@@ -182,8 +185,8 @@ static void take_device(struct making *making, const char *name, const struct cl
 
 static void take_batches(struct making *making, const struct client_sample *sample, double value)
 {
-    struct client_top_model *model = model_of(making, sample);
-    struct client_top_device *device = device_of(making, sample);
+    struct client_snapshot_model *model = model_of(making, sample);
+    struct client_snapshot_device *device = device_of(making, sample);
     if (model)
         model->batches += value;
     if (device)
@@ -198,12 +201,13 @@ static bool take_model(struct making *making, const char *name, const struct cli
         const char *name;
         size_t offset;
     } numbers[] = {
-        {"images_total", offsetof(struct client_top_model, images)},
-        {"retried_images_total", offsetof(struct client_top_model, retried)},
-        {"queue_images", offsetof(struct client_top_model, queue)},
+        {"images_total", offsetof(struct client_snapshot_model, images)},
+        {"retried_images_total", offsetof(struct client_snapshot_model, retried)},
+        {"queue_images", offsetof(struct client_snapshot_model, queue)},
     };
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        struct client_top_model *model = strcmp(name, numbers[i].name) == 0 ? model_of(making, sample) : NULL;
+        struct client_snapshot_model *model =
+            strcmp(name, numbers[i].name) == 0 ? model_of(making, sample) : NULL;
         if (model) {
             *(double *)((char *)model + numbers[i].offset) += value;
             return true;
@@ -217,7 +221,7 @@ static void take_sample(struct making *making, const struct client_sample *sampl
     const char *name = sample->name + strlen("convoyd_");
     /* A number that is none, or less than nothing, counts for nothing. */
     double value = isfinite(sample->value) && sample->value > 0 ? sample->value : 0;
-    struct client_top_model *model;
+    struct client_snapshot_model *model;
     if (take_model(making, name, sample, value))
         return;
     if (strcmp(name, "build_info") == 0)
@@ -239,13 +243,13 @@ static void take_sample(struct making *making, const struct client_sample *sampl
 
 static int by_model_name(const void *left, const void *right)
 {
-    const struct client_top_model *a = left, *b = right;
+    const struct client_snapshot_model *a = left, *b = right;
     return strcmp(a->name, b->name);
 }
 
 static int by_device_name(const void *left, const void *right)
 {
-    const struct client_top_device *a = left, *b = right;
+    const struct client_snapshot_device *a = left, *b = right;
     return strverscmp(a->name, b->name);
 }
 
@@ -254,8 +258,8 @@ int client_snapshot_read(const struct client_exposition *exposition, struct clie
 {
     struct making making = {
         .snapshot = snapshot,
-        .models = {.size = sizeof *snapshot->models, .most = CLIENT_TOP_MODELS},
-        .devices = {.size = sizeof *snapshot->devices, .most = CLIENT_TOP_DEVICES},
+        .models = {.size = sizeof *snapshot->models, .most = CLIENT_SNAPSHOT_MODELS},
+        .devices = {.size = sizeof *snapshot->devices, .most = CLIENT_SNAPSHOT_DEVICES},
     };
     bool ours = false;
     memset(snapshot, 0, sizeof *snapshot);
@@ -267,9 +271,9 @@ int client_snapshot_read(const struct client_exposition *exposition, struct clie
         ours = true;
         take_sample(&making, &exposition->samples[i]);
     }
-    snapshot->models = (struct client_top_model *)making.models.entries;
+    snapshot->models = (struct client_snapshot_model *)making.models.entries;
     snapshot->model_count = making.models.count;
-    snapshot->devices = (struct client_top_device *)making.devices.entries;
+    snapshot->devices = (struct client_snapshot_device *)making.devices.entries;
     snapshot->device_count = making.devices.count;
     if (making.out_of_memory)
         return client_fail_with(failure, -ENOMEM, "memory is out");
@@ -284,17 +288,19 @@ int client_snapshot_read(const struct client_exposition *exposition, struct clie
     return 0;
 }
 
-static const struct client_top_model *same_model(const struct client_snapshot *snapshot, const char *name)
+static const struct client_snapshot_model *same_model(const struct client_snapshot *snapshot,
+                                                      const char *name)
 {
-    const struct client_top_model wanted = {.name = name};
+    const struct client_snapshot_model wanted = {.name = name};
     return snapshot->model_count ? bsearch(&wanted, snapshot->models, snapshot->model_count,
                                            sizeof *snapshot->models, by_model_name)
                                  : NULL;
 }
 
-static const struct client_top_device *same_device(const struct client_snapshot *snapshot, const char *name)
+static const struct client_snapshot_device *same_device(const struct client_snapshot *snapshot,
+                                                        const char *name)
 {
-    const struct client_top_device wanted = {.name = name};
+    const struct client_snapshot_device wanted = {.name = name};
     return snapshot->device_count ? bsearch(&wanted, snapshot->devices, snapshot->device_count,
                                             sizeof *snapshot->devices, by_device_name)
                                   : NULL;
@@ -307,21 +313,21 @@ static bool fell(const struct client_histogram *earlier, const struct client_his
 
 bool client_snapshot_restarted(const struct client_snapshot *earlier, const struct client_snapshot *later)
 {
-    for (int status = 0; status < CLIENT_TOP_STATUSES; status++)
+    for (int status = 0; status < CLIENT_SNAPSHOT_STATUSES; status++)
         if (later->statuses[status] < earlier->statuses[status])
             return true;
     for (size_t i = 0; i < earlier->model_count; i++) {
-        const struct client_top_model *then = &earlier->models[i], *now = same_model(later, then->name);
+        const struct client_snapshot_model *then = &earlier->models[i], *now = same_model(later, then->name);
         if (!now || now->images < then->images || now->batches < then->batches ||
             now->retried < then->retried || now->requests < then->requests || now->failed < then->failed ||
             fell(&then->sizes, &now->sizes))
             return true;
-        for (int stage = 0; stage < CLIENT_TOP_STAGES; stage++)
+        for (int stage = 0; stage < CLIENT_SNAPSHOT_STAGES; stage++)
             if (fell(&then->stages[stage], &now->stages[stage]))
                 return true;
     }
     for (size_t i = 0; i < earlier->device_count; i++) {
-        const struct client_top_device *now = same_device(later, earlier->devices[i].name);
+        const struct client_snapshot_device *now = same_device(later, earlier->devices[i].name);
         if (!now || now->batches < earlier->devices[i].batches)
             return true;
     }
@@ -336,18 +342,18 @@ static void lower(double *later, double earlier)
 void client_snapshot_subtract(const struct client_snapshot *earlier, struct client_snapshot *later)
 {
     struct client_histogram difference;
-    for (int status = 0; status < CLIENT_TOP_STATUSES; status++)
+    for (int status = 0; status < CLIENT_SNAPSHOT_STATUSES; status++)
         lower(&later->statuses[status], earlier->statuses[status]);
     for (size_t i = 0; i < later->model_count; i++) {
-        struct client_top_model *now = &later->models[i];
-        const struct client_top_model *then = same_model(earlier, now->name);
+        struct client_snapshot_model *now = &later->models[i];
+        const struct client_snapshot_model *then = same_model(earlier, now->name);
         if (!then)
             continue;
         lower(&now->requests, then->requests);
         lower(&now->failed, then->failed);
         lower(&now->images, then->images);
         lower(&now->batches, then->batches);
-        for (int stage = 0; stage < CLIENT_TOP_STAGES; stage++) {
+        for (int stage = 0; stage < CLIENT_SNAPSHOT_STAGES; stage++) {
             client_histogram_since(&then->stages[stage], &now->stages[stage], &difference);
             now->stages[stage] = difference;
         }
@@ -355,7 +361,7 @@ void client_snapshot_subtract(const struct client_snapshot *earlier, struct clie
         now->sizes = difference;
     }
     for (size_t i = 0; i < later->device_count; i++) {
-        const struct client_top_device *then = same_device(earlier, later->devices[i].name);
+        const struct client_snapshot_device *then = same_device(earlier, later->devices[i].name);
         if (then)
             lower(&later->devices[i].batches, then->batches);
     }
@@ -364,7 +370,7 @@ void client_snapshot_subtract(const struct client_snapshot *earlier, struct clie
 void client_snapshot_requests(const struct client_snapshot *snapshot, double *requests, double *failed)
 {
     *requests = *failed = 0;
-    for (int status = 0; status < CLIENT_TOP_STATUSES; status++) {
+    for (int status = 0; status < CLIENT_SNAPSHOT_STATUSES; status++) {
         *requests += snapshot->statuses[status];
         *failed += status == 200 ? 0 : snapshot->statuses[status];
     }

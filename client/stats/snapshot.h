@@ -6,23 +6,24 @@
 #include "client/stats/exposition.h"
 #include "client/stats/histogram.h"
 
-enum client_top_stage {
-    CLIENT_TOP_REQUEST,
-    CLIENT_TOP_DECODE,
-    CLIENT_TOP_QUEUE,
-    CLIENT_TOP_INPUT,
-    CLIENT_TOP_COMPUTE,
-    CLIENT_TOP_OUTPUT,
-    CLIENT_TOP_STAGES
+enum client_snapshot_stage {
+    CLIENT_SNAPSHOT_REQUEST,
+    CLIENT_SNAPSHOT_DECODE,
+    CLIENT_SNAPSHOT_QUEUE,
+    CLIENT_SNAPSHOT_INPUT,
+    CLIENT_SNAPSHOT_COMPUTE,
+    CLIENT_SNAPSHOT_OUTPUT,
+    CLIENT_SNAPSHOT_STAGES
 };
 
-extern const char *const client_top_stage_names[CLIENT_TOP_STAGES];
+extern const char *const client_snapshot_stage_names[CLIENT_SNAPSHOT_STAGES];
 
-#define CLIENT_TOP_STATUSES 600
-#define CLIENT_TOP_MODELS                                                                                    \
+#define CLIENT_SNAPSHOT_STATUSES 600
+#define CLIENT_SNAPSHOT_MODELS                                                                               \
     2048 /* a convoyd serves 1,024 versions; models and devices past these are left out */
-#define CLIENT_TOP_DEVICES  256
-#define CLIENT_TOP_VERSIONS 16 /* of a model, and kinds of memory and reasons of restarts of a device */
+#define CLIENT_SNAPSHOT_DEVICES  256
+#define CLIENT_SNAPSHOT_VERSIONS 16 /* of a model, and kinds of memory and reasons of restarts of a device   \
+                                     */
 
 /* A number with a name: a version and whether it is ready, a kind of memory and its bytes, a reason and how
  * often it was one. */
@@ -32,21 +33,21 @@ struct client_named {
 };
 
 struct client_named_list {
-    struct client_named entries[CLIENT_TOP_VERSIONS];
+    struct client_named entries[CLIENT_SNAPSHOT_VERSIONS];
     size_t count;
 };
 
-struct client_top_model {
+struct client_snapshot_model {
     const char *name;
     struct client_named_list versions; /* value 1: ready */
     double requests; /* answers to requests for classification or inference, of any status */
     double failed;   /* those of them whose status is not 200 */
     double images, batches, retried, queue;
-    struct client_histogram stages[CLIENT_TOP_STAGES]; /* seconds */
-    struct client_histogram sizes;                     /* images in a batch */
+    struct client_histogram stages[CLIENT_SNAPSHOT_STAGES]; /* seconds */
+    struct client_histogram sizes;                          /* images in a batch */
 };
 
-struct client_top_device {
+struct client_snapshot_device {
     const char *name;
     bool known, up; /* known: the server says whether its worker is up */
     double batches;
@@ -56,12 +57,13 @@ struct client_top_device {
 /* Strings belong to the exposition, which must live as long. Counts are totals, or what happened in between.
  */
 struct client_snapshot {
-    const char *version;                  /* of the daemon, "" when it does not say */
-    double statuses[CLIENT_TOP_STATUSES]; /* answers by status, to requests for classification or inference */
-    double slots;                         /* in use; NaN when not known yet */
-    struct client_top_model *models;      /* by name */
+    const char *version;                       /* of the daemon, "" when it does not say */
+    double statuses[CLIENT_SNAPSHOT_STATUSES]; /* answers by status, to requests for classification or
+                                                  inference */
+    double slots;                              /* in use; NaN when not known yet */
+    struct client_snapshot_model *models;      /* by name */
     size_t model_count;
-    struct client_top_device *devices; /* by name */
+    struct client_snapshot_device *devices; /* by name */
     size_t device_count;
 };
 

@@ -1,6 +1,6 @@
 /* The files below a folder. */
-#ifndef CONVOY_CLIENT_FOLDER_H
-#define CONVOY_CLIENT_FOLDER_H
+#ifndef CONVOY_CLIENT_PATHS_H
+#define CONVOY_CLIENT_PATHS_H
 
 #include <stddef.h>
 

@@ -82,13 +82,13 @@ Test(client_histogram, a_bucket_of_no_use_spoils_it)
     }
     struct client_histogram first = {0};
     client_histogram_add(&first, 1, -1);
-    cr_assert(first.spoilt);
+    cr_assert(first.invalid);
     struct client_histogram many = {0};
     for (int i = 0; i <= CLIENT_HISTOGRAM_BUCKETS; i++) {
-        cr_assert_not(many.spoilt);
+        cr_assert_not(many.invalid);
         client_histogram_add(&many, i, i);
     }
-    cr_assert(many.spoilt && many.buckets == 0);
+    cr_assert(many.invalid && many.buckets == 0);
 }
 
 Test(client_histogram, what_happened_in_between)

@@ -9,7 +9,7 @@
 #include <time.h>
 
 #include "client/commands/stats.h"
-#include "client/lib/document.h"
+#include "client/lib/json.h"
 
 /* Version 1 has run: 3 requests in 6 ms, 8 images in 4 batches, 2 ms on the device. */
 #define BATCHES                                                                                              \
@@ -39,16 +39,16 @@
 
 static struct convoy_failure failure;
 
-static int read_text(const char *text, int http_status, struct client_model_stats **stats)
+static int read_text(const char *text, int http_status, struct client_server_stats **stats)
 {
     struct client_response response = {text, strlen(text), http_status, 7, "an-id"};
     memset(&failure, 0, sizeof failure);
-    return client_model_stats_read(&response, stats, &failure);
+    return client_server_stats_read(&response, stats, &failure);
 }
 
-static struct client_model_stats *good(const char *text)
+static struct client_server_stats *good(const char *text)
 {
-    struct client_model_stats *stats;
+    struct client_server_stats *stats;
     cr_assert_eq(read_text(text, 200, &stats), 0, "%s", failure.message);
     return stats;
 }
@@ -60,7 +60,7 @@ static bool near(double value, double wanted)
 
 Test(client_stats, what_the_server_counted)
 {
-    struct client_model_stats *stats = good(STATS(RAN));
+    struct client_server_stats *stats = good(STATS(RAN));
     cr_assert_eq(stats->count, 1);
     const struct client_version_stats *version = &stats->versions[0];
     cr_assert_str_eq(version->name, "cat");
@@ -77,13 +77,13 @@ Test(client_stats, what_the_server_counted)
     const struct client_batch_stats *batch = &version->sizes[1];
     cr_assert(batch->size == 5 && batch->compute.count == 1 && batch->compute.ns == 1.4e6);
     cr_assert(batch->input.ns == 5e3 && batch->output.ns == 2e3);
-    client_model_stats_free(stats);
-    client_model_stats_free(NULL);
+    client_server_stats_free(stats);
+    client_server_stats_free(NULL);
 }
 
 Test(client_stats, means_and_rates)
 {
-    struct client_model_stats *stats = good(STATS(RAN));
+    struct client_server_stats *stats = good(STATS(RAN));
     const struct client_version_stats *version = &stats->versions[0];
     cr_assert(near(client_version_request_us(version), 2000)); /* 6 ms, 3 requests of either kind */
     cr_assert(near(client_version_batch_size(version), 2));
@@ -91,18 +91,18 @@ Test(client_stats, means_and_rates)
     cr_assert(near(client_duration_mean_us(&version->compute), 500));
     cr_assert(near(client_batch_rate(&version->sizes[0]), 3 / 600e-6));
     cr_assert(near(client_batch_rate(&version->sizes[1]), 5 / 1400e-6));
-    client_model_stats_free(stats);
+    client_server_stats_free(stats);
 }
 
 Test(client_stats, nothing_counted_divides_nothing)
 {
-    struct client_model_stats *stats = good(STATS(IDLE("cat", "1")));
+    struct client_server_stats *stats = good(STATS(IDLE("cat", "1")));
     const struct client_version_stats *version = &stats->versions[0];
     cr_assert(isnan(client_version_request_us(version)));
     cr_assert(isnan(client_version_batch_size(version)));
     cr_assert(isnan(client_duration_mean_us(&version->queue)));
     cr_assert_eq(version->size_count, 0);
-    client_model_stats_free(stats);
+    client_server_stats_free(stats);
     struct client_duration never = {.count = 0, .ns = 5};
     cr_assert(isnan(client_duration_mean_us(&never)));
     /* A backend that takes no time, as the null backend does. */
@@ -111,12 +111,12 @@ Test(client_stats, nothing_counted_divides_nothing)
     cr_assert_eq(client_duration_mean_us(&batch.compute), 0);
     stats = good(STATS());
     cr_assert_eq(stats->count, 0);
-    client_model_stats_free(stats);
+    client_server_stats_free(stats);
 }
 
 Test(client_stats, versions_are_sorted_and_keep_their_batches)
 {
-    struct client_model_stats *stats = good(STATS(COUNTED("dog", "1", OTHER_BATCHES) "," RAN "," IDLE(
+    struct client_server_stats *stats = good(STATS(COUNTED("dog", "1", OTHER_BATCHES) "," RAN "," IDLE(
         "cat", "10") "," IDLE("cat", "9") "," IDLE("ant", "77")));
     static const char *const names[] = {"ant 77", "cat 1", "cat 9", "cat 10", "dog 1"};
     cr_assert_eq(stats->count, 5);
@@ -129,12 +129,12 @@ Test(client_stats, versions_are_sorted_and_keep_their_batches)
     cr_assert_eq(stats->versions[1].sizes[0].compute.ns, 600000);
     cr_assert_eq(stats->versions[1].sizes[1].compute.ns, 1400000);
     cr_assert_eq(stats->versions[4].sizes[0].compute.ns, 7000);
-    client_model_stats_free(stats);
+    client_server_stats_free(stats);
 }
 
 Test(client_stats, an_error_is_the_servers_sentence)
 {
-    struct client_model_stats *stats;
+    struct client_server_stats *stats;
     cr_assert_eq(read_text("{\"error\":\"there is no such model\"}", 404, &stats), -EREMOTEIO);
     cr_assert_null(stats);
     cr_assert_str_eq(failure.message, "there is no such model");
@@ -147,7 +147,7 @@ Test(client_stats, an_error_is_the_servers_sentence)
 
 static void refused(const char *text)
 {
-    struct client_model_stats *stats;
+    struct client_server_stats *stats;
     cr_assert_eq(read_text(text, 200, &stats), -EPROTO, "%s", text);
     cr_assert_null(stats);
     cr_assert(strlen(failure.message) > 10);
@@ -185,7 +185,7 @@ Test(client_stats, a_damaged_member_is_refused)
 {
     cJSON *document = cJSON_Parse(STATS(IDLE("cat", "9") "," RAN));
     char *before = cJSON_PrintUnformatted(document);
-    client_model_stats_free(good(before));
+    client_server_stats_free(good(before));
     damage(document, document);
     char *after = cJSON_PrintUnformatted(document);
     cr_assert_str_eq(after, before);
@@ -245,7 +245,7 @@ Test(client_stats, hostile_ones_are_refused)
 static const char *print(const char *text, bool colour, bool batches)
 {
     static char printed[4096];
-    struct client_model_stats *stats = good(text);
+    struct client_server_stats *stats = good(text);
     struct client_terminal terminal = {.terminal = colour, .colour = colour};
     FILE *stream = fmemopen(printed, sizeof printed, "w");
     setenv("TZ", "UTC+01", 1); /* an hour west */
@@ -253,7 +253,7 @@ static const char *print(const char *text, bool colour, bool batches)
     client_stats_print_text(stream, &terminal, stats, batches);
     cr_assert(ftell(stream) < (long)sizeof printed - 1);
     fclose(stream);
-    client_model_stats_free(stats);
+    client_server_stats_free(stats);
     return printed;
 }
 
@@ -302,11 +302,11 @@ Test(client_stats, colours_for_the_headings_alone)
 
 Test(client_stats, huge_numbers_and_hostile_names)
 {
-    struct client_model_stats *stats = good(HUGE_STATS);
+    struct client_server_stats *stats = good(HUGE_STATS);
     cr_assert(near(client_version_request_us(&stats->versions[0]), 0.001));
     cr_assert(near(client_version_batch_size(&stats->versions[0]), 1));
     cr_assert(near(client_batch_rate(&stats->versions[0].sizes[0]), 0x1p128 * 1e9));
-    client_model_stats_free(stats);
+    client_server_stats_free(stats);
     const char *printed = print(HUGE_STATS, false, true);
     cr_assert_null(strchr(printed, '\033'), "%s", printed);
     /* All digits of 2^64, and a line for each row: the name's own line feed is none. */

@@ -52,14 +52,14 @@ Test(client_top, a_snapshot)
     cr_assert_str_eq(snapshot.version, "9.8");
     cr_assert_eq(snapshot.slots, 3);
     cr_assert_eq(snapshot.model_count, 2);
-    const struct client_top_model *a = &snapshot.models[0];
+    const struct client_snapshot_model *a = &snapshot.models[0];
     cr_assert_str_eq(a->name, "a");
     cr_assert(a->requests == 12 && a->failed == 2 && a->images == 40 && a->batches == 10 && a->queue == 5);
     cr_assert(a->versions.count == 1 && a->versions.entries[0].value == 1);
-    cr_assert_eq(client_histogram_total(&a->stages[CLIENT_TOP_REQUEST]), 10);
+    cr_assert_eq(client_histogram_total(&a->stages[CLIENT_SNAPSHOT_REQUEST]), 10);
     cr_assert_eq(snapshot.models[1].versions.entries[0].value, 0);
     cr_assert_eq(snapshot.device_count, 2);
-    const struct client_top_device *nine = &snapshot.devices[0];
+    const struct client_snapshot_device *nine = &snapshot.devices[0];
     cr_assert_str_eq(nine->name, "cuda:9");
     cr_assert(nine->known && !nine->up && nine->batches == 4 && nine->restarts.count == 2);
     cr_assert_eq(nine->memory.entries[0].value, 1073741824);
@@ -89,7 +89,7 @@ Test(client_top, rates_are_differences)
     cr_assert(now.statuses[200] == 5 && now.statuses[503] == 0 && now.statuses[404] == 1);
     cr_assert(now.models[0].images == 20 && now.models[0].queue == 1 && now.models[0].batches == 1);
     cr_assert(now.models[0].requests == 5 && now.models[0].failed == 0 && now.models[1].images == 3);
-    cr_assert_eq(client_histogram_total(&now.models[0].stages[CLIENT_TOP_REQUEST]), 5);
+    cr_assert_eq(client_histogram_total(&now.models[0].stages[CLIENT_SNAPSHOT_REQUEST]), 5);
     cr_assert_eq(client_snapshot_images(&now), 23);
     cr_assert(now.devices[0].batches == 1 && now.devices[1].batches == 0);
     client_snapshot_clear(&then);
@@ -144,7 +144,7 @@ Test(client_top, values_that_are_none)
     client_snapshot_requests(&snapshot, &requests, &failed);
     cr_assert_eq(requests, 0);
     cr_assert_eq(client_snapshot_images(&snapshot), 0);
-    cr_assert_eq(client_histogram_total(&snapshot.models[0].stages[CLIENT_TOP_REQUEST]), 0);
+    cr_assert_eq(client_histogram_total(&snapshot.models[0].stages[CLIENT_SNAPSHOT_REQUEST]), 0);
     cr_assert_eq(snapshot.device_count, 0);
     client_snapshot_clear(&snapshot);
     client_exposition_clear(&exposition);
@@ -158,19 +158,19 @@ Test(client_top, more_models_and_devices_than_are_kept)
 {
     size_t capacity = 1 << 20, size = 0;
     char *text = malloc(capacity);
-    for (int i = 0; i < CLIENT_TOP_MODELS + 10; i++)
+    for (int i = 0; i < CLIENT_SNAPSHOT_MODELS + 10; i++)
         size += (size_t)snprintf(text + size, capacity - size, "convoyd_images_total{model=\"m%d\"} 1\n", i);
-    for (int i = 0; i < CLIENT_TOP_DEVICES + 10; i++)
+    for (int i = 0; i < CLIENT_SNAPSHOT_DEVICES + 10; i++)
         size += (size_t)snprintf(text + size, capacity - size, "convoyd_worker_up{device=\"d%d\"} 1\n", i);
-    for (int i = 0; i < CLIENT_TOP_VERSIONS + 10; i++)
+    for (int i = 0; i < CLIENT_SNAPSHOT_VERSIONS + 10; i++)
         size += (size_t)snprintf(text + size, capacity - size,
                                  "convoyd_model_ready{model=\"m0\",version=\"%d\"} 1\n", i);
     struct client_exposition exposition;
     struct client_snapshot snapshot;
     read_snapshot(text, &exposition, &snapshot);
-    cr_assert_eq(snapshot.model_count, CLIENT_TOP_MODELS);
-    cr_assert_eq(snapshot.device_count, CLIENT_TOP_DEVICES);
-    cr_assert_eq(snapshot.models[0].versions.count, CLIENT_TOP_VERSIONS);
+    cr_assert_eq(snapshot.model_count, CLIENT_SNAPSHOT_MODELS);
+    cr_assert_eq(snapshot.device_count, CLIENT_SNAPSHOT_DEVICES);
+    cr_assert_eq(snapshot.models[0].versions.count, CLIENT_SNAPSHOT_VERSIONS);
     client_snapshot_clear(&snapshot);
     client_exposition_clear(&exposition);
     free(text);
@@ -211,9 +211,9 @@ static void is_cheap(const char *format, unsigned names)
 
 Test(client_top, a_hostile_text_costs_little)
 {
-    is_cheap("convoyd_images_total{model=\"m%06u\"} 1\n", 3 * CLIENT_TOP_MODELS);
-    is_cheap("convoyd_images_total{model=\"m%06u\"} 1\n", CLIENT_TOP_MODELS);
-    is_cheap("convoyd_worker_up{device=\"d%06u\"} 1\n", 3 * CLIENT_TOP_DEVICES);
+    is_cheap("convoyd_images_total{model=\"m%06u\"} 1\n", 3 * CLIENT_SNAPSHOT_MODELS);
+    is_cheap("convoyd_images_total{model=\"m%06u\"} 1\n", CLIENT_SNAPSHOT_MODELS);
+    is_cheap("convoyd_worker_up{device=\"d%06u\"} 1\n", 3 * CLIENT_SNAPSHOT_DEVICES);
 }
 
 Test(client_top, names_in_any_order)

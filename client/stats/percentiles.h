@@ -1,6 +1,6 @@
 /* The numbers of a run: percentiles, means, standard errors, arrivals. Pure functions. */
-#ifndef CONVOY_CLIENT_STATISTICS_H
-#define CONVOY_CLIENT_STATISTICS_H
+#ifndef CONVOY_CLIENT_PERCENTILES_H
+#define CONVOY_CLIENT_PERCENTILES_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "client/commands/bench.h"
-#include "client/stats/statistics.h"
+#include "client/stats/percentiles.h"
 
-Test(client_statistics, percentiles_are_values_that_were_measured)
+Test(client_percentiles, percentiles_are_values_that_were_measured)
 {
     double values[1000];
     for (int i = 0; i < 1000; i++)
@@ -24,7 +24,7 @@ Test(client_statistics, percentiles_are_values_that_were_measured)
     cr_assert_eq(client_mean(values, 1000), 500.5);
 }
 
-Test(client_statistics, few_values)
+Test(client_percentiles, few_values)
 {
     double values[] = {3, 1, 2};
     client_sort(values, 3);
@@ -39,7 +39,7 @@ Test(client_statistics, few_values)
     client_sort(NULL, 0);
 }
 
-Test(client_statistics, the_error_of_a_share)
+Test(client_percentiles, the_error_of_a_share)
 {
     cr_assert_float_eq(client_share_error(80, 100), 0.04, 1e-12);
     cr_assert_float_eq(client_share_error(50, 100), 0.05, 1e-12);
@@ -50,7 +50,7 @@ Test(client_statistics, the_error_of_a_share)
 
 /* An exponential distribution: mean and standard deviation are both 1 / rate, and a share of exp(-1) is
  * longer than the mean. 100,000 draws: the bounds are some six standard errors. */
-Test(client_statistics, arrivals_are_poisson)
+Test(client_percentiles, arrivals_are_poisson)
 {
     uint64_t state = 1;
     double sum = 0, squares = 0;
@@ -69,7 +69,7 @@ Test(client_statistics, arrivals_are_poisson)
     cr_assert_float_eq((double)longer / count, exp(-1), 0.01);
 }
 
-Test(client_statistics, bench_arguments)
+Test(client_percentiles, bench_arguments)
 {
     struct client_bench_arguments arguments;
     struct convoy_failure failure;

@@ -1,7 +1,7 @@
 /* The statistics that a server keeps of its models (GET /v2/models/stats, docs/http.md), and the means that
  * follow from them. Pure functions, any thread. */
-#ifndef CONVOY_CLIENT_MODEL_STATS_H
-#define CONVOY_CLIENT_MODEL_STATS_H
+#ifndef CONVOY_CLIENT_SERVER_STATS_H
+#define CONVOY_CLIENT_SERVER_STATS_H
 
 #include "client/lib/http.h"
 
@@ -32,19 +32,19 @@ struct client_version_stats {
 };
 
 /* By name, then version (as a number where it is one). Everything that it points to is freed with it. */
-struct client_model_stats {
+struct client_server_stats {
     const struct client_version_stats *versions;
     size_t count;
 };
 
 /* Reads the answer. A wrong type, a missing member, or a number that is no count is -EPROTO, and the sentence
  * names the member; members that are not known are passed over. 0, -EREMOTEIO, -EPROTO or -ENOMEM; *stats is
- * for client_model_stats_free, and NULL after an error. */
-int client_model_stats_read(const struct client_response *response, struct client_model_stats **stats,
-                            struct convoy_failure *failure);
+ * for client_server_stats_free, and NULL after an error. */
+int client_server_stats_read(const struct client_response *response, struct client_server_stats **stats,
+                             struct convoy_failure *failure);
 
 /* NULL is fine. */
-void client_model_stats_free(struct client_model_stats *stats);
+void client_server_stats_free(struct client_server_stats *stats);
 
 /* Microseconds each time; NaN when it never happened. */
 double client_duration_mean_us(const struct client_duration *duration);

@@ -1,4 +1,4 @@
-#include "client/data/folder.h"
+#include "client/data/paths.h"
 
 #include <dirent.h>
 #include <errno.h>

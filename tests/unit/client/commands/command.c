@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "client/commands/classify.h"
-#include "client/lib/form.h"
 #include "client/lib/http.h"
+#include "client/lib/request.h"
 #include "client/term/terminal.h"
 
 static struct convoy_failure failure;

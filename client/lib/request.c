@@ -1,4 +1,4 @@
-#include "client/lib/form.h"
+#include "client/lib/request.h"
 
 #include <curl/curl.h>
 #include <errno.h>

@@ -1,4 +1,4 @@
-#include "client/stats/statistics.h"
+#include "client/stats/percentiles.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "client/lib/document.h"
+#include "client/lib/json.h"
 
 #include <errno.h>
 #include <math.h>
@@ -6,8 +6,8 @@
 
 #include "client/lib/failure.h"
 
-int client_document_not_ours(const struct client_response *response, const char *what,
-                             struct convoy_failure *failure)
+int client_json_unexpected(const struct client_response *response, const char *what,
+                           struct convoy_failure *failure)
 {
     client_fail_with(failure, 0, "the answer (status %d) is not a convoyd's: %s; is the URL right?",
                      response->status, what);
@@ -18,12 +18,12 @@ int client_document_not_ours(const struct client_response *response, const char 
     return -EPROTO;
 }
 
-int client_document_error(const struct client_response *response, const cJSON *document, const char *without,
-                          struct convoy_failure *failure)
+int client_json_error(const struct client_response *response, const cJSON *document, const char *without,
+                      struct convoy_failure *failure)
 {
-    const char *sentence = client_document_text(document, "error");
+    const char *sentence = client_json_text(document, "error");
     if (!sentence)
-        return client_document_not_ours(response, without, failure);
+        return client_json_unexpected(response, without, failure);
     client_fail_with(failure, 0, "%s", sentence);
     if (failure) {
         failure->status = response->status;
@@ -33,13 +33,13 @@ int client_document_error(const struct client_response *response, const cJSON *d
     return -EREMOTEIO;
 }
 
-const char *client_document_text(const cJSON *object, const char *name)
+const char *client_json_text(const cJSON *object, const char *name)
 {
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
     return cJSON_IsString(item) ? item->valuestring : NULL;
 }
 
-bool client_document_number(const cJSON *object, const char *name, double *number)
+bool client_json_number(const cJSON *object, const char *name, double *number)
 {
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, name);
     if (!cJSON_IsNumber(item) || !isfinite(item->valuedouble) || item->valuedouble < 0)
@@ -62,37 +62,37 @@ static cJSON *parse(const struct client_response *response)
     return NULL;
 }
 
-int client_document_parse(const struct client_response *response, cJSON **document,
-                          struct convoy_failure *failure)
+int client_json_parse(const struct client_response *response, cJSON **document,
+                      struct convoy_failure *failure)
 {
     *document = parse(response);
     if (cJSON_IsObject(*document))
         return 0;
     cJSON_Delete(*document);
     *document = NULL;
-    return client_document_not_ours(response, "it is not a JSON object", failure);
+    return client_json_unexpected(response, "it is not a JSON object", failure);
 }
 
-int client_document_parse_list(const struct client_response *response, cJSON **document,
-                               struct convoy_failure *failure)
+int client_json_parse_list(const struct client_response *response, cJSON **document,
+                           struct convoy_failure *failure)
 {
     if (response->status != 200)
-        return client_document_parse_ok(response, document, failure);
+        return client_json_parse_ok(response, document, failure);
     *document = parse(response);
     if (cJSON_IsArray(*document))
         return 0;
     cJSON_Delete(*document);
     *document = NULL;
-    return client_document_not_ours(response, "it is not a JSON array", failure);
+    return client_json_unexpected(response, "it is not a JSON array", failure);
 }
 
-int client_document_parse_ok(const struct client_response *response, cJSON **document,
-                             struct convoy_failure *failure)
+int client_json_parse_ok(const struct client_response *response, cJSON **document,
+                         struct convoy_failure *failure)
 {
-    int status = client_document_parse(response, document, failure);
+    int status = client_json_parse(response, document, failure);
     if (status || response->status == 200)
         return status;
-    status = client_document_error(response, *document, "it has no error", failure);
+    status = client_json_error(response, *document, "it has no error", failure);
     cJSON_Delete(*document);
     *document = NULL;
     return status;

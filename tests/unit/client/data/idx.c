@@ -101,10 +101,10 @@ Test(client_idx, cut_anywhere)
 
 static void refused(size_t at, uint8_t value, const char *sentence)
 {
-    uint8_t spoilt[sizeof images];
-    memcpy(spoilt, images, sizeof images);
-    spoilt[at] = value;
-    lay(images_path, spoilt, sizeof spoilt);
+    uint8_t invalid[sizeof images];
+    memcpy(invalid, images, sizeof images);
+    invalid[at] = value;
+    lay(images_path, invalid, sizeof invalid);
     lay(labels_path, labels, sizeof labels);
     cr_assert_eq(client_idx_open(images_path, NULL, &idx, &failure), -EINVAL);
     cr_assert(strstr(failure.message, sentence), "%s", failure.message);

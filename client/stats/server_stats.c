@@ -1,4 +1,4 @@
-#include "client/stats/model_stats.h"
+#include "client/stats/server_stats.h"
 
 #include <errno.h>
 #include <math.h>
@@ -6,15 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/lib/document.h"
 #include "client/lib/failure.h"
+#include "client/lib/json.h"
 
 /* The server counts in 64 bits. */
 #define COUNT_MAX 0x1p64
 
 struct own_stats {
-    struct client_model_stats stats; /* first: what the caller has is freed as this */
-    cJSON *document;                 /* the names are its */
+    struct client_server_stats stats; /* first: what the caller has is freed as this */
+    cJSON *document;                  /* the names are its */
     struct client_version_stats *versions;
     struct client_batch_stats *sizes;
 };
@@ -33,7 +33,7 @@ static void wrong(struct stats_reader *reader, const char *what, const char *nam
 static double read_count(struct stats_reader *reader, const cJSON *object, const char *what, const char *name)
 {
     double count = 0;
-    if (!client_document_number(object, name, &count) || count > COUNT_MAX || count != floor(count))
+    if (!client_json_number(object, name, &count) || count > COUNT_MAX || count != floor(count))
         wrong(reader, what, name, "is not a count");
     return count;
 }
@@ -66,8 +66,8 @@ static void read_version(struct stats_reader *reader, const cJSON *item, struct 
 {
     const cJSON *inference = cJSON_GetObjectItemCaseSensitive(item, "inference_stats");
     const cJSON *list = cJSON_GetObjectItemCaseSensitive(item, "batch_stats"), *batch;
-    version->name = client_document_text(item, "name");
-    version->version = client_document_text(item, "version");
+    version->name = client_json_text(item, "name");
+    version->version = client_json_text(item, "version");
     if (!version->name || !version->version)
         wrong(reader, "", "model_stats", "lack a name or version");
     version->last_inference_ms = read_count(reader, item, "", "last_inference");
@@ -123,13 +123,13 @@ static void read_versions(struct stats_reader *reader, const cJSON *list, struct
     own->stats.versions = own->versions;
 }
 
-int client_model_stats_read(const struct client_response *response, struct client_model_stats **stats,
-                            struct convoy_failure *failure)
+int client_server_stats_read(const struct client_response *response, struct client_server_stats **stats,
+                             struct convoy_failure *failure)
 {
     struct stats_reader reader = {0};
     cJSON *document;
     *stats = NULL;
-    int status = client_document_parse_ok(response, &document, failure);
+    int status = client_json_parse_ok(response, &document, failure);
     if (status)
         return status;
     struct own_stats *own = calloc(1, sizeof *own);
@@ -140,7 +140,7 @@ int client_model_stats_read(const struct client_response *response, struct clien
     own->document = document;
     const cJSON *list = cJSON_GetObjectItemCaseSensitive(document, "model_stats");
     if (!cJSON_IsArray(list)) {
-        status = client_document_not_ours(response, "it has no list of statistics", failure);
+        status = client_json_unexpected(response, "it has no list of statistics", failure);
         goto out;
     }
     own->versions = calloc((size_t)cJSON_GetArraySize(list) + 1, sizeof *own->versions);
@@ -151,17 +151,17 @@ int client_model_stats_read(const struct client_response *response, struct clien
     }
     read_versions(&reader, list, own);
     if (*reader.problem) {
-        status = client_document_not_ours(response, reader.problem, failure);
+        status = client_json_unexpected(response, reader.problem, failure);
         goto out;
     }
     *stats = &own->stats;
     return 0;
 out:
-    client_model_stats_free(&own->stats);
+    client_server_stats_free(&own->stats);
     return status;
 }
 
-void client_model_stats_free(struct client_model_stats *stats)
+void client_server_stats_free(struct client_server_stats *stats)
 {
     struct own_stats *own = (struct own_stats *)stats;
     if (!own)

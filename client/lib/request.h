@@ -1,7 +1,7 @@
 /* What a request for classification carries: its path with query, its type, its body. Built once, sent as
  * often as one likes (a load generator does). */
-#ifndef CONVOY_CLIENT_FORM_H
-#define CONVOY_CLIENT_FORM_H
+#ifndef CONVOY_CLIENT_REQUEST_H
+#define CONVOY_CLIENT_REQUEST_H
 
 #include "client/lib/convoy.h"
 
