@@ -10,6 +10,7 @@
 #include "client/lib/failure.h"
 #include "client/lib/http.h"
 #include "client/stats/percentiles.h"
+#include "client/stats/poisson.h"
 #include "client/term/clock.h"
 #include "client/term/terminal.h"
 

@@ -1,11 +1,11 @@
 /* The reports of `convoy eval`. */
 #include <cjson/cJSON.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "client/commands/eval.h"
 #include "client/commands/layer_table.h"
-#include "client/stats/percentiles.h"
 #include "client/term/terminal.h"
 
 /* A wider matrix fits no terminal: the most frequent mistakes are listed in its place. */
@@ -121,7 +121,7 @@ void client_eval_print_text(const struct client_eval_result *result)
     printf(": %zu images in %.2f s, %.0f images/s\n", total, result->elapsed_s,
            (double)total / result->elapsed_s);
     printf("\n%saccuracy %.2f %% +- %.2f%s (%zu of %zu)\n", client_colour(&terminal, CLIENT_BOLD),
-           share_of(right, total) * 100, client_share_error(right, total) * 100,
+           share_of(right, total) * 100, client_score_error(right, total) * 100,
            client_colour(&terminal, CLIENT_PLAIN), right, total);
     for (size_t i = 0; i < score->classes; i++) {
         client_score_sum(score, (long)i, &right, &total);
@@ -130,7 +130,7 @@ void client_eval_print_text(const struct client_eval_result *result)
         fputs("  ", stdout);
         print_label(score->labels[i], LABEL_CELLS);
         printf(" %6.2f %% +- %5.2f  (%zu of %zu)", share_of(right, total) * 100,
-               client_share_error(right, total) * 100, right, total);
+               client_score_error(right, total) * 100, right, total);
         client_print_bar(stdout, &terminal, share_of(right, total), BAR_CELLS);
         putchar('\n');
     }
@@ -154,8 +154,8 @@ static cJSON *share_to_json(size_t right, size_t total)
     cJSON *object = cJSON_CreateObject();
     cJSON_AddNumberToObject(object, "images", (double)total);
     cJSON_AddNumberToObject(object, "right", (double)right);
-    cJSON_AddNumberToObject(object, "accuracy", total ? share_of(right, total) : client_share_error(0, 0));
-    cJSON_AddNumberToObject(object, "standard_error", client_share_error(right, total));
+    cJSON_AddNumberToObject(object, "accuracy", total ? share_of(right, total) : client_score_error(0, 0));
+    cJSON_AddNumberToObject(object, "standard_error", client_score_error(right, total));
     return object;
 }
 
@@ -266,7 +266,7 @@ void client_eval_print_csv(const struct client_eval_result *result)
         print_comma_quoted("", score->labels[i]);
         printf(",%zu,%zu,", total, right);
         if (total)
-            printf("%.6f,%.6f", share_of(right, total), client_share_error(right, total));
+            printf("%.6f,%.6f", share_of(right, total), client_score_error(right, total));
         else
             putchar(',');
         for (size_t column = 0; column < score->classes; column++)

@@ -33,21 +33,3 @@ double client_mean(const double *values, size_t count)
         sum += values[i];
     return count ? sum / (double)count : NAN;
 }
-
-double client_share_error(size_t right, size_t total)
-{
-    if (total == 0)
-        return NAN;
-    double share = (double)right / (double)total;
-    return sqrt(share * (1 - share) / (double)total);
-}
-
-double client_poisson_gap(uint64_t *state, double rate)
-{
-    *state ^= *state >> 12;
-    *state ^= *state << 25;
-    *state ^= *state >> 27;
-    /* 53 bits, in (0, 1]: the logarithm is finite. */
-    double uniform = ((double)((*state * 0x2545F4914F6CDD1DULL) >> 11) + 1) * 0x1p-53;
-    return -log(uniform) / rate;
-}

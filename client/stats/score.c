@@ -1,6 +1,7 @@
 #include "client/stats/score.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,6 +60,14 @@ void client_score_sum(const struct client_score *score, long truth, size_t *righ
         for (size_t column = 0; column < score->classes; column++)
             *total += score->confusion[row * score->classes + column];
     }
+}
+
+double client_score_error(size_t right, size_t total)
+{
+    if (total == 0)
+        return NAN;
+    double share = (double)right / (double)total;
+    return sqrt(share * (1 - share) / (double)total);
 }
 
 void client_score_clear(struct client_score *score)

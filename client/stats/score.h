@@ -26,6 +26,11 @@ bool client_score_count(struct client_score *score, long truth, long answer);
 /* How many images were counted, and how many of them were right: of class truth, or of all for -1. */
 void client_score_sum(const struct client_score *score, long truth, size_t *right, size_t *total);
 
+/* Returns the standard error of a share right / total of independent trials: sqrt(p (1 - p) / total), the
+ * binomial distribution's normal approximation (0 at 0 % and 100 %, where it says nothing). NaN when total is
+ * 0. */
+double client_score_error(size_t right, size_t total);
+
 void client_score_clear(struct client_score *score);
 
 #endif

@@ -21,9 +21,10 @@ extern const char *const client_snapshot_stage_names[CLIENT_SNAPSHOT_STAGES];
 #define CLIENT_SNAPSHOT_STATUSES 600
 #define CLIENT_SNAPSHOT_MODELS                                                                               \
     2048 /* a convoyd serves 1,024 versions; models and devices past these are left out */
-#define CLIENT_SNAPSHOT_DEVICES  256
-#define CLIENT_SNAPSHOT_VERSIONS 16 /* of a model, and kinds of memory and reasons of restarts of a device   \
-                                     */
+#define CLIENT_SNAPSHOT_DEVICES 256
+#define CLIENT_SNAPSHOT_VERSIONS                                                                             \
+    16 /* of a model, and kinds of memory and reasons of restarts of a device                                \
+        */
 
 /* A number with a name: a version and whether it is ready, a kind of memory and its bytes, a reason and how
  * often it was one. */

@@ -1,4 +1,4 @@
-/* The IDX reader on whole, cut and hostile files, the PNG that is made of its pixels, and the score. */
+/* The IDX reader on whole, cut and hostile files, and the PNG that is made of its pixels. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
@@ -9,7 +9,6 @@
 
 #include "client/data/idx.h"
 #include "client/data/png.h"
-#include "client/stats/score.h"
 
 static const uint8_t images[] = {0, 0, 8, 3, 0, 0, 0, 2, 0,  0,  0,  2,  0,  0,
                                  0, 3, 1, 2, 3, 4, 5, 6, 11, 12, 13, 14, 15, 16};
@@ -142,36 +141,4 @@ Test(client_idx, a_png_of_the_pixels)
     cr_assert_eq(memcmp(png + size - 12, "\0\0\0\0IEND\xAE\x42\x60\x82", 12), 0);
     cr_assert_eq(memcmp(png + 12, "IHDR\0\0\0\3\0\0\0\2\10\0\0\0\0", 17), 0);
     free(png);
-}
-
-Test(client_idx, the_score)
-{
-    struct client_score score;
-    struct convoy_prediction all[] = {{"dog", 1, 0.5}, {"cat", 0, 0.4}, {"0", 2, 0.1}};
-    struct convoy_result result = {all, 3, NULL, 200};
-    size_t right, total;
-    cr_assert_eq(client_score_open(&score, &result, &failure), 0);
-    cr_assert_eq(client_score_class(&score, "dog"), 1);
-    cr_assert_eq(client_score_class(&score, "0"), 2);
-    cr_assert_eq(client_score_class(&score, "1"), 1);
-    cr_assert_eq(client_score_class(&score, "3"), -1);
-    cr_assert_eq(client_score_class(&score, "-1"), -1);
-    cr_assert_eq(client_score_class(&score, "1x"), -1);
-    cr_assert_eq(client_score_class(&score, ""), -1);
-    cr_assert(client_score_count(&score, 0, 0) && client_score_count(&score, 0, 1) &&
-              client_score_count(&score, 1, 1));
-    cr_assert(!client_score_count(&score, 3, 0) && !client_score_count(&score, 0, 3) &&
-              !client_score_count(&score, -1, 0));
-    cr_assert_eq(score.confusion[1], 1);
-    client_score_sum(&score, -1, &right, &total);
-    cr_assert(right == 2 && total == 3);
-    client_score_sum(&score, 0, &right, &total);
-    cr_assert(right == 1 && total == 2);
-    client_score_clear(&score);
-    all[0].index = 0;
-    cr_assert_eq(client_score_open(&score, &result, &failure), -EPROTO);
-    client_score_clear(&score);
-    all[0].index = 3;
-    cr_assert_eq(client_score_open(&score, &result, &failure), -EPROTO);
-    client_score_clear(&score);
 }
