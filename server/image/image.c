@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
 
 #define MAX_TARGET_SIDE 65535
 
@@ -21,6 +22,19 @@ struct opened {
     } as;
     struct convoy_stored_image stored;
 };
+
+struct convoy_image_scratch *convoy_image_scratch_new(void)
+{
+    return calloc(1, sizeof(struct convoy_image_scratch));
+}
+
+void convoy_image_scratch_free(struct convoy_image_scratch *scratch)
+{
+    if (scratch == NULL)
+        return;
+    convoy_image_scratch_clear(scratch);
+    free(scratch);
+}
 
 static void close_image(struct opened *image)
 {

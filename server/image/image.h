@@ -29,19 +29,11 @@
 #define CONVOY_SERVER_IMAGE_IMAGE_H
 
 #include "engine/base/error.h"
+#include "server/image/target.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-enum convoy_image_fit { CONVOY_FIT_STRETCH, CONVOY_FIT_CROP };
-
-/* What a model takes: height x width x channels, 1 channel for grey, 3 for R, G, B. */
-struct convoy_image_target {
-    int width, height;
-    int channels;
-    enum convoy_image_fit fit;
-};
 
 struct convoy_image_info {
     int width, height; /* pixels, after EXIF orientation */

@@ -9,8 +9,12 @@
 #ifndef CONVOY_SERVER_IMAGE_RESIZE_H
 #define CONVOY_SERVER_IMAGE_RESIZE_H
 
-#include "server/image/image.h"
+#include "engine/base/error.h"
 #include "server/image/scratch.h"
+#include "server/image/target.h"
+
+#include <stdbool.h>
+#include <stdint.h>
 
 /* The whole source axis is scaled to `scaled` pixels, of which [first, first + out) are wanted. */
 struct convoy_axis {

@@ -1,17 +1,10 @@
 #include "server/image/scratch.h"
 
-#include "server/image/image.h"
-
 #include <stdlib.h>
 
 /* A decoding thread keeps at most this much a buffer between images: 1.4 megapixels of RGB. Larger images are
  * rare and take milliseconds to decode, next to which a fresh mapping costs little. */
 #define KEPT_BYTES ((size_t)4 << 20)
-
-struct convoy_image_scratch *convoy_image_scratch_new(void)
-{
-    return calloc(1, sizeof(struct convoy_image_scratch));
-}
 
 void *convoy_image_buffer_reserve(struct convoy_image_buffer *buffer, size_t a, size_t b, size_t c)
 {
@@ -54,10 +47,7 @@ void convoy_image_scratch_trim(struct convoy_image_scratch *scratch)
     trim_all(scratch, KEPT_BYTES);
 }
 
-void convoy_image_scratch_free(struct convoy_image_scratch *scratch)
+void convoy_image_scratch_clear(struct convoy_image_scratch *scratch)
 {
-    if (scratch == NULL)
-        return;
     trim_all(scratch, 0);
-    free(scratch);
 }

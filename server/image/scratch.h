@@ -27,4 +27,7 @@ void *convoy_image_buffer_reserve(struct convoy_image_buffer *buffer, size_t a, 
 /* Gives back every buffer that a large image grew past what most images need. */
 void convoy_image_scratch_trim(struct convoy_image_scratch *scratch);
 
+/* Gives back every buffer. */
+void convoy_image_scratch_clear(struct convoy_image_scratch *scratch);
+
 #endif
