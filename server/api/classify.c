@@ -1,10 +1,11 @@
 #include "server/api/classify.h"
 
 #include "engine/base/clock.h"
+#include "server/api/app.h"
+#include "server/api/call.h"
 #include "server/api/classify_answer.h"
 #include "server/api/lookup.h"
 #include "server/api/trace.h"
-#include "server/http/http_internal.h"
 #include "server/http/multipart.h"
 #include "server/http/query.h"
 #include "server/http/response.h"
@@ -30,7 +31,7 @@ static bool number(struct convoy_request *request, const char *name, uint64_t le
 {
     size_t length;
     bool present;
-    const char *value = convoy_lookup_query(request, name, &length, &present);
+    const char *value = convoy_request_query(request, name, &length, &present);
 
     if (!present)
         return true;
@@ -41,7 +42,7 @@ static bool number(struct convoy_request *request, const char *name, uint64_t le
 
 static bool read_options(struct convoy_request *request, struct options *options)
 {
-    *options = (struct options){.top = DEFAULT_TOP, .timeout_ms = request->http->config->timeout_ms};
+    *options = (struct options){.top = DEFAULT_TOP, .timeout_ms = convoy_app_of(request)->config->timeout_ms};
     return number(request, "top", 1, CONVOY_TOP_MAX, &options->top) &&
            number(request, "timeout_ms", 1, TIMEOUT_MS_MAX, &options->timeout_ms) &&
            number(request, "profile", 0, 1, &options->profile) &&
@@ -51,8 +52,7 @@ static bool read_options(struct convoy_request *request, struct options *options
 /* The form's boundary, or "" when the body is an image itself. False with refusal set. */
 static bool read_boundary(struct convoy_request *request, char boundary[CONVOY_BOUNDARY_MAX + 1])
 {
-    const char *type =
-        MHD_lookup_connection_value(request->mhd, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_TYPE);
+    const char *type = convoy_request_header(request, MHD_HTTP_HEADER_CONTENT_TYPE);
     int code = convoy_multipart_boundary(type, boundary, &request->refusal_reason);
 
     if (code == -ENOENT)
@@ -65,7 +65,7 @@ static bool read_boundary(struct convoy_request *request, char boundary[CONVOY_B
 /* How many images the body holds. False with refusal set. */
 static bool count_images(struct convoy_request *request, const char *boundary, size_t *count)
 {
-    uint32_t most = request->http->config->images.max_per_request;
+    uint32_t most = convoy_app_of(request)->config->images.max_per_request;
 
     if (request->body_length == 0) {
         convoy_fail(&request->refusal_reason, 0,
@@ -115,7 +115,7 @@ static void place_images(struct convoy_request *request, const char *boundary, s
 /* Answers from what became of the images. */
 static bool answer(struct convoy_request *request)
 {
-    struct convoy_rows *rows = request->rows;
+    struct convoy_rows *rows = convoy_call_of(request)->rows;
     struct convoy_text text = {0};
     const char *sentence;
 
@@ -128,7 +128,7 @@ static bool answer(struct convoy_request *request)
     struct convoy_model *model = rows->view.model;
     convoy_metrics_observe(model->metrics, CONVOY_STAGE_DECODE, convoy_rows_decode_us(rows));
     convoy_model_answered(model, status == MHD_HTTP_OK, convoy_now_us() - request->complete_us);
-    convoy_trace_request(request->http->trace, request, rows, status);
+    convoy_trace_request(convoy_app_of(request)->trace, request, rows, status);
 
     if (rows->alone && status != MHD_HTTP_OK) {
         convoy_rows_outcome(rows, 0, &sentence);
@@ -167,14 +167,15 @@ static bool prepare(struct convoy_request *request, int *retry_after)
         convoy_model_view_end(&view);
         return false;
     }
-    struct convoy_rows *rows = convoy_admit(request, &view, count, convoy_priority_of(options.priority),
+    struct convoy_rows *rows = convoy_admit(request, &convoy_app_of(request)->pipeline, &view, count,
+                                            convoy_priority_of(options.priority),
                                             request->complete_us + options.timeout_ms * 1000, retry_after);
     if (rows == NULL)
         return false;
     struct convoy_part one;
     struct convoy_part *parts = count == 1 ? &one : malloc(count * sizeof *parts);
     if (parts == NULL) {
-        convoy_batcher_cancel(rows->batcher, rows->view.model, (uint32_t)count, rows->priority);
+        convoy_batcher_cancel(rows->pipeline->batcher, rows->view.model, (uint32_t)count, rows->priority);
         convoy_rows_drop(rows);
         return false;
     }
@@ -184,18 +185,19 @@ static bool prepare(struct convoy_request *request, int *retry_after)
     rows->alone = boundary[0] == '\0';
     rows->top = (uint32_t)options.top;
     rows->profile = options.profile != 0;
-    request->rows = rows;
+    convoy_call_of(request)->rows = rows;
     return true;
 }
 
 bool convoy_classify(struct convoy_request *request)
 {
+    struct convoy_call *call = convoy_call_of(request);
     int retry_after = CONVOY_RETRY_SOON;
 
-    if (request->rows != NULL)
+    if (call->rows != NULL)
         return answer(request); /* the connection was resumed */
     convoy_lookup_resumed(request);
     if (!prepare(request, &retry_after))
-        return request->wait != NULL || convoy_respond_refusal(request, retry_after);
-    return convoy_rows_run(request->rows) ? answer(request) : true;
+        return call->wait != NULL || convoy_respond_refusal(request, retry_after);
+    return convoy_rows_run(call->rows) ? answer(request) : true;
 }

@@ -1,13 +1,14 @@
 #include "server/api/infer.h"
 
 #include "engine/base/clock.h"
+#include "server/api/app.h"
+#include "server/api/call.h"
 #include "server/api/infer_answer.h"
 #include "server/api/infer_internal.h"
 #include "server/api/lookup.h"
 #include "server/api/trace.h"
 #include "server/http/body_memory.h"
 #include "server/http/compression.h"
-#include "server/http/http_internal.h"
 #include "server/http/query.h"
 #include "server/http/response.h"
 #include "server/inference/admission.h"
@@ -77,7 +78,7 @@ static bool begin(struct convoy_request *request, int *retry_after)
     infer->view = view;
     infer->json_length = json_length;
     infer->step = convoy_infer_first_step(request);
-    request->infer = infer;
+    convoy_call_of(request)->infer = infer;
     return true;
 }
 
@@ -104,7 +105,7 @@ static int status_of(int code)
  */
 static bool fits_slot(struct convoy_request *request, const struct convoy_inference *inference)
 {
-    uint64_t slot = convoy_batcher_slot_bytes(convoy_supervisor_batcher(request->http->supervisor));
+    uint64_t slot = convoy_batcher_slot_bytes(convoy_app_of(request)->pipeline.batcher);
 
     if (inference->source != CONVOY_ROW_F32_CHW || slot == 0 ||
         convoy_slot_round(inference->row_bytes) <= slot)
@@ -119,7 +120,7 @@ static bool fits_slot(struct convoy_request *request, const struct convoy_infere
 /* From what was read to rows. False with refusal set, or without when memory is out. */
 static bool hand_over(struct convoy_request *request, int *retry_after)
 {
-    struct convoy_infer *infer = request->infer;
+    struct convoy_infer *infer = convoy_call_of(request)->infer;
     struct convoy_inference *inference = &infer->inference;
 
     if (infer->code != 0) {
@@ -128,13 +129,14 @@ static bool hand_over(struct convoy_request *request, int *retry_after)
     }
     if (!fits_slot(request, inference))
         return false;
-    uint64_t timeout_us = inference->timeout_us > 0 ? inference->timeout_us
-                                                    : request->http->config->timeout_ms * (uint64_t)1000;
+    uint64_t timeout_us = inference->timeout_us > 0
+                              ? inference->timeout_us
+                              : convoy_app_of(request)->config->timeout_ms * (uint64_t)1000;
     struct convoy_model_view view = infer->view;
     convoy_model_view_hold(&view);
     struct convoy_rows *rows =
-        convoy_admit(request, &view, inference->count, convoy_priority_of(inference->priority),
-                     request->complete_us + timeout_us, retry_after);
+        convoy_admit(request, &convoy_app_of(request)->pipeline, &view, inference->count,
+                     convoy_priority_of(inference->priority), request->complete_us + timeout_us, retry_after);
     if (rows == NULL)
         return false;
     convoy_inference_place(inference, rows);
@@ -143,7 +145,7 @@ static bool hand_over(struct convoy_request *request, int *retry_after)
     request->body = NULL;
     request->body_capacity = 0;
     infer->tensor_counted = 0;
-    request->rows = rows;
+    convoy_call_of(request)->rows = rows;
     return true;
 }
 
@@ -181,7 +183,7 @@ static const char *compress_answer(struct convoy_request *request, struct convoy
 
 static bool respond_outputs(struct convoy_request *request)
 {
-    struct convoy_infer *infer = request->infer;
+    struct convoy_infer *infer = convoy_call_of(request)->infer;
     struct convoy_response_header headers[2];
     bool binary = infer->text_json_length > 0;
     size_t count = 0;
@@ -200,7 +202,7 @@ static bool respond_outputs(struct convoy_request *request)
 
 static void write_answer(struct convoy_infer *infer)
 {
-    infer->code = convoy_infer_write(&infer->inference, infer->request->rows, &infer->text,
+    infer->code = convoy_infer_write(&infer->inference, convoy_call_of(infer->request)->rows, &infer->text,
                                      &infer->text_json_length, &infer->error);
     if (infer->code == 0)
         infer->text_encoding = compress_answer(infer->request, &infer->text);
@@ -224,7 +226,7 @@ static uint64_t write_in_pool(struct convoy_decode_job *job, uint32_t index)
 /* Leaves a long answer to the pool; false when it is short, or the daemon stops: it is written here then. */
 static bool leave_answer_to_pool(struct convoy_infer *infer)
 {
-    const struct convoy_rows *rows = infer->request->rows;
+    const struct convoy_rows *rows = convoy_call_of(infer->request)->rows;
     uint64_t numbers = convoy_infer_numbers(&infer->inference, rows);
 
     /* To compress a number costs less than to write it, but there is no knowing what else is in the answer.
@@ -237,9 +239,10 @@ static bool leave_answer_to_pool(struct convoy_infer *infer)
     /* A number costs about as much as thirty pixels of a JPEG. */
     infer->writing_job =
         (struct convoy_decode_job){.count = 1, .size = numbers * 30, .work = write_in_pool, .first = true};
-    convoy_suspension_init(&infer->writing, infer->request->http, infer->request->mhd);
+    convoy_suspension_init(&infer->writing, infer->request);
     atomic_fetch_add_explicit(&infer->holders, 1, memory_order_relaxed);
-    if (convoy_suspend(&infer->writing, &infer->writing_job))
+    if (convoy_decode_pool_suspend(convoy_app_of(infer->request)->pipeline.decode_pool, &infer->writing,
+                                   &infer->writing_job))
         return true;
     convoy_infer_drop(infer);
     return false;
@@ -248,8 +251,8 @@ static bool leave_answer_to_pool(struct convoy_infer *infer)
 /* Answers from what became of the rows. */
 static bool answer(struct convoy_request *request)
 {
-    struct convoy_infer *infer = request->infer;
-    struct convoy_rows *rows = request->rows;
+    struct convoy_infer *infer = convoy_call_of(request)->infer;
+    struct convoy_rows *rows = convoy_call_of(request)->rows;
     struct convoy_model *model = rows->view.model;
     const char *sentence = NULL;
 
@@ -271,7 +274,7 @@ static bool answer(struct convoy_request *request)
     if (rows->source == CONVOY_ROW_ENCODED)
         convoy_metrics_observe(model->metrics, CONVOY_STAGE_DECODE, convoy_rows_decode_us(rows));
     convoy_model_answered(model, status == MHD_HTTP_OK, convoy_now_us() - request->complete_us);
-    convoy_trace_request(request->http->trace, request, rows, status);
+    convoy_trace_request(convoy_app_of(request)->trace, request, rows, status);
     if (status == MHD_HTTP_OK)
         return respond_outputs(request);
     return convoy_respond_error(
@@ -281,21 +284,22 @@ static bool answer(struct convoy_request *request)
 
 bool convoy_infer(struct convoy_request *request)
 {
+    struct convoy_call *call = convoy_call_of(request);
     int retry_after = CONVOY_RETRY_SOON;
 
-    if (request->rows != NULL)
+    if (call->rows != NULL)
         return answer(request); /* the connection was resumed when its rows were done */
-    if (request->infer == NULL) {
+    if (call->infer == NULL) {
         convoy_lookup_resumed(request);
         if (!begin(request, &retry_after))
-            return request->wait != NULL || convoy_respond_refusal(request, retry_after);
-        if (!convoy_infer_read(request->infer))
+            return call->wait != NULL || convoy_respond_refusal(request, retry_after);
+        if (!convoy_infer_read(call->infer))
             return request->refusal == 0 || convoy_respond_refusal(request, retry_after);
-    } else if (!atomic_load(&request->infer->read)) {
+    } else if (!atomic_load(&call->infer->read)) {
         return convoy_respond_error(request, MHD_HTTP_SERVICE_UNAVAILABLE, CONVOY_RETRY_SOON,
                                     "the server is stopping: send the request again");
     }
     if (!hand_over(request, &retry_after))
         return convoy_respond_refusal(request, retry_after);
-    return convoy_rows_run(request->rows) ? answer(request) : true;
+    return convoy_rows_run(call->rows) ? answer(request) : true;
 }

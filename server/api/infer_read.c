@@ -2,13 +2,13 @@
 #include "server/api/infer_internal.h"
 
 #include "engine/base/clock.h"
+#include "server/api/app.h"
 #include "server/api/infer.h"
-#include "server/api/v2_shared_memory.h"
 #include "server/batching/service_time.h"
 #include "server/http/body_memory.h"
 #include "server/http/buffer.h"
 #include "server/http/compression.h"
-#include "server/http/http_internal.h"
+#include "server/http/local_client.h"
 
 #include <errno.h>
 #include <microhttpd.h>
@@ -29,7 +29,7 @@ static const char *encoding_of(const struct convoy_request *request)
 
 static size_t memory_limit(const struct convoy_request *request)
 {
-    return (size_t)request->http->config->http.max_body_bytes * CONVOY_BODIES_AT_ONCE;
+    return (size_t)convoy_app_of(request)->config->http.max_body_bytes * CONVOY_BODIES_AT_ONCE;
 }
 
 static int no_memory_set_aside(struct convoy_error *error)
@@ -43,7 +43,7 @@ static int no_memory_set_aside(struct convoy_error *error)
 static int unpack(struct convoy_infer *infer)
 {
     struct convoy_request *request = infer->request;
-    size_t most = (size_t)request->http->config->http.max_body_bytes, length;
+    size_t most = (size_t)convoy_app_of(request)->config->http.max_body_bytes, length;
     uint8_t *unpacked;
     int code = convoy_decompress(encoding_of(request), request->body, request->body_length, most, &unpacked,
                                  &length, &infer->error);
@@ -73,8 +73,8 @@ static int read_header(struct convoy_infer *infer)
             &infer->error, -EINVAL,
             "the body is empty: send {\"inputs\": [{\"name\", \"datatype\", \"shape\", \"data\"}]}");
     inference->shape = &infer->view.shape;
-    inference->max_rows = request->http->config->images.max_per_request;
-    inference->memory = convoy_v2_client_is_local(request) ? request->http->shared_memory : NULL;
+    inference->max_rows = convoy_app_of(request)->config->images.max_per_request;
+    inference->memory = convoy_client_is_local(request) ? convoy_app_of(request)->shared_memory : NULL;
     inference->body = request->body;
     inference->length = request->body_length;
     inference->json_length = infer->json_length > 0 ? infer->json_length : request->body_length;
@@ -116,7 +116,7 @@ static void take_step(struct convoy_infer *infer)
 /* The request's own deadline is in what is not read yet. */
 static uint64_t read_deadline_us(const struct convoy_infer *infer)
 {
-    return infer->request->complete_us + infer->request->http->config->timeout_ms * (uint64_t)1000;
+    return infer->request->complete_us + convoy_app_of(infer->request)->config->timeout_ms * (uint64_t)1000;
 }
 
 /* Is the next step too long for the HTTP thread? What a compressed body holds nobody knows before. */
@@ -132,9 +132,7 @@ static bool step_is_long(const struct convoy_infer *infer)
 /* Is nobody there any more to take the answer? */
 static bool is_in_vain(struct convoy_infer *infer)
 {
-    const struct convoy_http *http = infer->request->http;
-
-    if (atomic_load(&http->stopping))
+    if (convoy_suspension_stopping(&infer->suspension))
         infer->code = convoy_fail(&infer->error, -EAGAIN, "the server is stopping: send the request again");
     else if (convoy_now_us() >= read_deadline_us(infer))
         infer->code = convoy_fail(&infer->error, -EAGAIN,
@@ -166,13 +164,13 @@ static uint64_t read_in_pool(struct convoy_decode_job *job, uint32_t index)
 static void leave_to_pool(struct convoy_infer *infer)
 {
     struct convoy_request *request = infer->request;
-    struct convoy_http *http = request->http;
+    struct convoy_decode_pool *pool = convoy_app_of(request)->pipeline.decode_pool;
     uint64_t deadline_us = read_deadline_us(infer);
     size_t size = (request->body_length + 1) * (infer->step == CONVOY_INFER_UNPACK ? USUAL_PACKING : 1);
 
     /* A byte of JSON costs about as much as a pixel of a JPEG. */
     infer->job = (struct convoy_decode_job){.count = 1, .size = size, .work = read_in_pool};
-    if (convoy_decode_pool_wait_us(http->decode_pool, infer->job.size) >
+    if (convoy_decode_pool_wait_us(pool, infer->job.size) >
         convoy_service_time_spendable_us(deadline_us, convoy_now_us())) {
         convoy_fail(&request->refusal_reason, 0,
                     "so much waits to be read that this request would miss its deadline: try again later, or "
@@ -180,9 +178,9 @@ static void leave_to_pool(struct convoy_infer *infer)
         convoy_request_refuse(request, MHD_HTTP_SERVICE_UNAVAILABLE);
         return;
     }
-    convoy_suspension_init(&infer->suspension, http, request->mhd);
+    convoy_suspension_init(&infer->suspension, request);
     atomic_fetch_add_explicit(&infer->holders, 1, memory_order_relaxed);
-    if (convoy_suspend(&infer->suspension, &infer->job))
+    if (convoy_decode_pool_suspend(pool, &infer->suspension, &infer->job))
         return;
     convoy_infer_drop(infer);
     convoy_fail(&request->refusal_reason, 0, "the server is stopping: send the request again");

@@ -1,23 +1,14 @@
 #include "server/api/lookup.h"
 
 #include "engine/base/clock.h"
+#include "server/api/app.h"
+#include "server/api/call.h"
 #include "server/api/model_wait.h"
-#include "server/http/http_internal.h"
 #include "server/http/response.h"
 
 #include <microhttpd.h>
+#include <stdio.h>
 #include <string.h>
-
-const char *convoy_lookup_query(struct convoy_request *request, const char *name, size_t *length,
-                                bool *present)
-{
-    const char *value = NULL;
-
-    *length = 0;
-    *present = MHD_lookup_connection_value_n(request->mhd, MHD_GET_ARGUMENT_KIND, name, strlen(name), &value,
-                                             length) == MHD_YES;
-    return *present ? value : NULL;
-}
 
 /* A name from path or query; NULL when neither has it. *bad: it is no name at all. */
 static const char *named(struct convoy_request *request, const char *path, const char *parameter, bool *bad)
@@ -27,7 +18,7 @@ static const char *named(struct convoy_request *request, const char *path, const
 
     if (path[0] != '\0')
         return path;
-    const char *value = convoy_lookup_query(request, parameter, &length, &present);
+    const char *value = convoy_request_query(request, parameter, &length, &present);
     if (!present)
         return NULL;
     /* A NUL inside would hide what follows it. */
@@ -37,10 +28,11 @@ static const char *named(struct convoy_request *request, const char *path, const
 
 struct convoy_model *convoy_lookup_model(struct convoy_request *request)
 {
-    struct convoy_registry *registry = request->http->registry;
+    struct convoy_registry *registry = convoy_app_of(request)->registry;
+    const struct convoy_call *call = convoy_call_of(request);
     bool bad = false;
-    if (request->bound)
-        return request->model;
+    if (call->bound)
+        return call->model;
     const char *name = named(request, request->path.model, "model", &bad);
     const char *version = named(request, request->path.version, "version", &bad);
 
@@ -54,8 +46,7 @@ struct convoy_model *convoy_lookup_model(struct convoy_request *request)
     if (model == NULL)
         request->refusal = name == NULL && convoy_registry_default_missing(registry) ? MHD_HTTP_BAD_REQUEST
                                                                                      : MHD_HTTP_NOT_FOUND;
-    convoy_model_release(request->model); /* of a first look */
-    request->model = model;
+    convoy_call_set_model(request, model);
     return model;
 }
 
@@ -83,9 +74,11 @@ static void refuse(struct convoy_request *request, const struct convoy_model_vie
 
 bool convoy_lookup_ready(struct convoy_request *request, struct convoy_model_view *view, int *retry_after)
 {
+    const struct convoy_call *call = convoy_call_of(request);
+
     for (bool again = false;; again = true) {
-        convoy_model_view(request->http->registry, request->model, view);
-        if (view->state == CONVOY_MODEL_READY || view->rests || request->bound)
+        convoy_model_view(convoy_app_of(request)->registry, call->model, view);
+        if (view->state == CONVOY_MODEL_READY || view->rests || call->bound)
             return true;
         if (view->state != CONVOY_MODEL_UNLOADING || again)
             break;
@@ -103,23 +96,26 @@ bool convoy_lookup_awake(struct convoy_request *request, struct convoy_model_vie
 {
     if (!convoy_lookup_ready(request, view, retry_after))
         return false;
-    struct convoy_model *model = request->model;
+    struct convoy_call *call = convoy_call_of(request);
+    struct convoy_model *model = call->model;
     atomic_store_explicit(&model->used_us, convoy_now_us(), memory_order_relaxed);
-    if (view->state == CONVOY_MODEL_READY || request->bound)
+    if (view->state == CONVOY_MODEL_READY || call->bound)
         return true;
     convoy_model_view_end(view);
     *retry_after = CONVOY_RETRY_SOON;
     convoy_fail(&request->refusal_reason, 0, "there is no room for model %s, version %s, now: try again soon",
                 model->name, model->version);
     /* Once: what could not be woken has its reason, which the next look at it tells. */
-    if (!request->woke) {
-        struct convoy_model *asleep = request->model;
-        request->woke = true;
-        request->model = NULL; /* whoever holds it keeps it from going to rest, and thus from waking */
-        bool waits = convoy_model_wait_begin(request, CONVOY_CONTROL_REQUEST_WAKE, asleep->name,
-                                             asleep->version_number);
-        convoy_model_release(asleep);
-        if (waits)
+    if (!call->woke) {
+        char name[CONVOY_MODEL_NAME_BYTES + 1];
+        uint32_t version = model->version_number;
+        snprintf(name, sizeof name, "%s", model->name);
+        call->woke = true;
+        convoy_call_set_model(request,
+                              NULL); /* a model that is held is not evicted, and thus not activated */
+        call->wait = convoy_model_wait_begin(request, convoy_app_of(request)->manager,
+                                             CONVOY_CONTROL_REQUEST_WAKE, name, version);
+        if (call->wait != NULL)
             return false;
     }
     return convoy_request_refuse(request, MHD_HTTP_SERVICE_UNAVAILABLE);
@@ -127,14 +123,15 @@ bool convoy_lookup_awake(struct convoy_request *request, struct convoy_model_vie
 
 void convoy_lookup_resumed(struct convoy_request *request)
 {
-    struct convoy_model *woken = NULL;
+    struct convoy_call *call = convoy_call_of(request);
+    struct convoy_model *woken;
 
-    if (request->wait == NULL)
+    if (call->wait == NULL)
         return;
-    (void)convoy_model_wait_end(request, &woken);
+    (void)convoy_model_wait_end(call->wait, &woken, &request->refusal_reason);
+    call->wait = NULL;
     if (woken == NULL)
         return;
-    convoy_model_release(request->model);
-    request->model = woken;
-    request->bound = true;
+    convoy_call_set_model(request, woken);
+    call->bound = true;
 }

@@ -3,12 +3,13 @@
 #define CONVOY_SERVER_LOOKUP_H
 
 #include "server/http/request.h"
+#include "server/models/registry.h"
 
 #include <stdbool.h>
 
 /* The model that the path names, or the query with ?model= and ?version=, or the default. Sets
- * request->model. NULL when there is none: refusal is then set (404, or 400 when none was named and there is
- * no default). */
+ * the call's model. NULL when there is none: refusal is then set (404, or 400 when none was named and there
+ * is no default). */
 struct convoy_model *convoy_lookup_model(struct convoy_request *request);
 
 /* A view of the model that convoy_lookup_model() found (or of what replaced it since) when it is READY, or
@@ -16,14 +17,11 @@ struct convoy_model *convoy_lookup_model(struct convoy_request *request);
  * client should be told. End the view with convoy_model_view_end(). */
 bool convoy_lookup_ready(struct convoy_request *request, struct convoy_model_view *view, int *retry_after);
 
-/* The same for who wants it to compute: one that rests is woken. False with request->wait set: the connection
- * is suspended until then, and the handler, which is called again, begins with convoy_lookup_resumed(). */
+/* The same for who wants it to compute: one that rests is woken. False with the call's wait set: the
+ * connection is suspended until then, and the handler, which is called again, begins with
+ * convoy_lookup_resumed(). */
 bool convoy_lookup_awake(struct convoy_request *request, struct convoy_model_view *view, int *retry_after);
 /* Ends the wait that there may be. */
 void convoy_lookup_resumed(struct convoy_request *request);
-
-/* The value of a query parameter and its length; NULL when it is absent or has no value (*present tells). */
-const char *convoy_lookup_query(struct convoy_request *request, const char *name, size_t *length,
-                                bool *present);
 
 #endif

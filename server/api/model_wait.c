@@ -1,6 +1,5 @@
 #include "server/api/model_wait.h"
 
-#include "server/http/http_internal.h"
 #include "server/http/request.h"
 
 #include <errno.h>
@@ -26,46 +25,48 @@ static void on_done(struct convoy_control_request *control, int code, const stru
     drop(wait);
 }
 
-bool convoy_model_wait_begin(struct convoy_request *request, enum convoy_control_request_kind kind,
-                             const char *name, uint32_t version)
+struct convoy_model_wait *convoy_model_wait_begin(const struct convoy_request *request,
+                                                  struct convoy_manager *manager,
+                                                  enum convoy_control_request_kind kind, const char *name,
+                                                  uint32_t version)
 {
     struct convoy_model_wait *wait = calloc(1, sizeof *wait);
     if (wait == NULL)
-        return false;
+        return NULL;
     wait->control = (struct convoy_control_request){.kind = kind, .version = version, .done = on_done};
     snprintf(wait->control.name, sizeof wait->control.name, "%s", name);
     atomic_init(&wait->holders, 2);
-    convoy_suspension_init(&wait->suspension, request->http, request->mhd);
-    if (!convoy_suspend(&wait->suspension, NULL)) {
+    convoy_suspension_init(&wait->suspension, request);
+    if (!convoy_suspend(&wait->suspension, NULL, NULL)) {
         free(wait);
-        return false;
+        return NULL;
     }
-    request->wait = wait;
-    convoy_manager_send(request->http->manager, &wait->control);
-    return true;
+    convoy_manager_send(manager, &wait->control);
+    return wait;
 }
 
-int convoy_model_wait_end(struct convoy_request *request, struct convoy_model **woken)
+int convoy_model_wait_end(struct convoy_model_wait *wait, struct convoy_model **woken,
+                          struct convoy_error *error)
 {
-    struct convoy_model_wait *wait = request->wait;
-    int code = -ECANCELED;
+    int code;
+    if (woken != NULL)
+        *woken = NULL;
     if (atomic_load(&wait->done)) {
         code = wait->code;
-        request->refusal_reason = wait->error;
+        *error = wait->error;
         if (woken != NULL) {
             *woken = wait->control.model;
             wait->control.model = NULL;
         }
     } else {
-        convoy_fail(&request->refusal_reason, code, "the server is stopping: send the request again");
+        code = convoy_fail(error, -ECANCELED, "the server is stopping: send the request again");
     }
-    convoy_model_wait_drop(request);
+    drop(wait);
     return code;
 }
 
-void convoy_model_wait_drop(struct convoy_request *request)
+void convoy_model_wait_drop(struct convoy_model_wait *wait)
 {
-    if (request->wait != NULL)
-        drop(request->wait);
-    request->wait = NULL;
+    if (wait != NULL)
+        drop(wait);
 }

@@ -19,16 +19,21 @@ struct convoy_model_wait {
     struct convoy_error error;
 };
 
-/* Sends the control request and suspends the request's connection, whose handler is called again with
- * request->wait set. version: of CONVOY_CONTROL_REQUEST_WAKE. False, with nothing done: memory is out, or the
- * daemon is stopping. */
-bool convoy_model_wait_begin(struct convoy_request *request, enum convoy_control_request_kind kind,
-                             const char *name, uint32_t version);
-/* What came of it: 0 or the control request's code, and its sentence in request->refusal_reason; -ECANCELED
- * where the daemon stops before. *woken (may be NULL): the model of CONVOY_CONTROL_REQUEST_WAKE, held for the
- * caller, or NULL. Ends the wait. */
-int convoy_model_wait_end(struct convoy_request *request, struct convoy_model **woken);
-/* For a request that ends; request->wait may be NULL. */
-void convoy_model_wait_drop(struct convoy_request *request);
+/* Sends the control request to manager and suspends request's connection, whose handler is called again.
+ * version: of CONVOY_CONTROL_REQUEST_WAKE. NULL, with nothing done: memory is out, or the daemon is stopping.
+ */
+struct convoy_model_wait *convoy_model_wait_begin(const struct convoy_request *request,
+                                                  struct convoy_manager *manager,
+                                                  enum convoy_control_request_kind kind, const char *name,
+                                                  uint32_t version);
+
+/* Ends the wait and returns its result: 0, or the code of the control request, with its sentence in error;
+ * -ECANCELED where the daemon stops before. *woken (may be NULL): the model of CONVOY_CONTROL_REQUEST_WAKE,
+ * held for the caller, or NULL. */
+int convoy_model_wait_end(struct convoy_model_wait *wait, struct convoy_model **woken,
+                          struct convoy_error *error);
+
+/* Ends the wait of a request that ends. NULL is allowed. */
+void convoy_model_wait_drop(struct convoy_model_wait *wait);
 
 #endif

@@ -1,6 +1,9 @@
-/* What the daemon answers to, in one table. */
+#include "server/api/routes.h"
+
+#include "server/api/call.h"
 #include "server/api/classify.h"
 #include "server/api/infer.h"
+#include "server/api/model_wait.h"
 #include "server/api/v2.h"
 #include "server/api/v2_config.h"
 #include "server/api/v2_openapi.h"
@@ -8,7 +11,7 @@
 #include "server/api/v2_shared_memory.h"
 #include "server/api/v2_statistics.h"
 #include "server/api/v2_trace.h"
-#include "server/http/route.h"
+#include "server/inference/rows.h"
 
 const struct convoy_route convoy_routes[] = {
     {CONVOY_POST, "/classify", convoy_classify, true},
@@ -46,3 +49,14 @@ const struct convoy_route convoy_routes[] = {
 };
 
 const size_t convoy_route_count = sizeof convoy_routes / sizeof convoy_routes[0];
+
+void convoy_routes_release(struct convoy_request *request)
+{
+    struct convoy_call *call = convoy_call_of(request);
+
+    convoy_infer_drop(call->infer);
+    if (call->rows != NULL)
+        convoy_rows_drop(call->rows);
+    convoy_model_wait_drop(call->wait);
+    convoy_call_set_model(request, NULL);
+}

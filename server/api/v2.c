@@ -1,9 +1,10 @@
 #include "server/api/v2.h"
 
 #include "engine/base/json.h"
+#include "server/api/app.h"
+#include "server/api/call.h"
 #include "server/api/lookup.h"
 #include "server/api/v2_internal.h"
-#include "server/http/http_internal.h"
 #include "server/http/response.h"
 
 #include <errno.h>
@@ -74,7 +75,7 @@ bool convoy_v2_live(struct convoy_request *request)
 {
     struct convoy_health health;
 
-    convoy_supervisor_health(request->http->supervisor, &health);
+    convoy_supervisor_health(convoy_app_of(request)->supervisor, &health);
     return respond_health(request, "live",
                           health.live ? NULL
                                       : "the control loop has not turned for a second: restart convoyd");
@@ -85,7 +86,7 @@ bool convoy_v2_ready(struct convoy_request *request)
     struct convoy_health health;
     const char *why = NULL;
 
-    convoy_supervisor_health(request->http->supervisor, &health);
+    convoy_supervisor_health(convoy_app_of(request)->supervisor, &health);
     if (health.draining)
         why = "the server is stopping";
     else if (!health.settled)
@@ -127,7 +128,7 @@ bool convoy_v2_models(struct convoy_request *request)
     struct convoy_model_list list;
     bool first = true;
 
-    if (convoy_registry_list(request->http->registry, NULL, &list, NULL) != 0)
+    if (convoy_registry_list(convoy_app_of(request)->registry, NULL, &list, NULL) != 0)
         return false;
     convoy_text_add(&text, "{\"models\":[");
     for (uint32_t i = 0; i < list.count; i++) {
@@ -201,12 +202,12 @@ struct convoy_model *convoy_v2_ready_model(struct convoy_request *request, struc
     *answered = false;
     if (convoy_lookup_model(request) != NULL && convoy_lookup_ready(request, view, &retry_after)) {
         if (view->shape.output_count > 0)
-            return request->model;
+            return convoy_call_of(request)->model;
         /* It rests, and no worker has read it yet. */
         convoy_model_view_end(view);
         retry_after = CONVOY_RETRY_SOON;
         convoy_fail(&request->refusal_reason, 0, "model %s, version %s, waits for room: try again soon",
-                    request->model->name, request->model->version);
+                    convoy_call_of(request)->model->name, convoy_call_of(request)->model->version);
         (void)convoy_request_refuse(request, MHD_HTTP_SERVICE_UNAVAILABLE);
     }
     *answered = convoy_respond_error(request, request->refusal, retry_after, request->refusal_reason.message);
@@ -224,7 +225,7 @@ bool convoy_v2_model(struct convoy_request *request)
         return answered;
     convoy_text_add(&text, "{\"name\":");
     convoy_text_string(&text, model->name);
-    text.failed = !write_versions(request->http->registry, model->name, &text) || text.failed;
+    text.failed = !write_versions(convoy_app_of(request)->registry, model->name, &text) || text.failed;
     convoy_text_add(&text, ",\"platform\":");
     convoy_text_string(&text, view.shape.platform);
     write_input(&view.shape, &text);
@@ -256,7 +257,7 @@ bool convoy_metrics_page(struct convoy_request *request)
 {
     struct convoy_text text = {0};
 
-    text.bytes = convoy_metrics_render(request->http->metrics, &text.length);
+    text.bytes = convoy_metrics_render(convoy_app_of(request)->metrics, &text.length);
     if (text.bytes == NULL)
         return false;
     text.capacity = text.length;

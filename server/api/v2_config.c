@@ -1,7 +1,7 @@
 #include "server/api/v2_config.h"
 
+#include "server/api/app.h"
 #include "server/api/v2_internal.h"
-#include "server/http/http_internal.h"
 
 #include <microhttpd.h>
 
@@ -101,10 +101,10 @@ bool convoy_v2_config(struct convoy_request *request)
     convoy_text_natural(&text, model->config->batching.max_batch);
     write_input(&view.shape, &text);
     write_outputs(&view, &text);
-    write_batching(&view, request->http->config, &text);
+    write_batching(&view, convoy_app_of(request)->config, &text);
     convoy_text_add(&text, ",\"instance_group\":[],\"default_model_filename\":\"model.onnx\"");
     write_parameters(model->config, &text);
-    if (request->http->response_cache != NULL && model->config->response_cache)
+    if (convoy_app_of(request)->pipeline.response_cache != NULL && model->config->response_cache)
         convoy_text_add(&text, ",\"response_cache\":{\"enable\":true}");
     else
         convoy_text_add(&text, ",\"response_cache\":{\"enable\":false}");

@@ -5,6 +5,7 @@
 #include "engine/base/error.h"
 #include "server/http/request.h"
 #include "server/http/text.h"
+#include "server/models/registry.h"
 
 #include <cjson/cJSON.h>
 #include <stdbool.h>

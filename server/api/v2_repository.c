@@ -1,9 +1,10 @@
 #include "server/api/v2_repository.h"
 
 #include "engine/base/json.h"
+#include "server/api/app.h"
+#include "server/api/call.h"
 #include "server/api/model_wait.h"
 #include "server/api/v2_internal.h"
-#include "server/http/http_internal.h"
 #include "server/http/response.h"
 
 #include <errno.h>
@@ -71,7 +72,7 @@ bool convoy_v2_repository_index(struct convoy_request *request)
     int code = read_body(request, &ready_only, &error);
     if (code != 0)
         return convoy_v2_respond_body_error(request, code, &error);
-    if (convoy_registry_list(request->http->registry, NULL, &list, NULL) != 0)
+    if (convoy_registry_list(convoy_app_of(request)->registry, NULL, &list, NULL) != 0)
         return false;
     convoy_text_add(&text, "[");
     for (uint32_t i = 0; i < list.count; i++) {
@@ -124,10 +125,11 @@ static int status_of(int code)
 /* Has the manager do it, and answers when it has. */
 static bool run(struct convoy_request *request, enum convoy_control_request_kind kind)
 {
+    struct convoy_call *call = convoy_call_of(request);
     struct convoy_text text = {0};
     struct convoy_error error;
 
-    if (request->wait == NULL) {
+    if (call->wait == NULL) {
         int code = check_body(request, &error);
         if (code != 0)
             return convoy_v2_respond_body_error(request, code, &error);
@@ -136,16 +138,19 @@ static bool run(struct convoy_request *request, enum convoy_control_request_kind
                 request, MHD_HTTP_NOT_FOUND, CONVOY_RETRY_NONE,
                 "there is no such model: a name is 1 to 128 letters, digits, '.', '_' "
                 "or '-'");
-        if (convoy_model_wait_begin(request, kind, request->path.model, 0))
+        call->wait =
+            convoy_model_wait_begin(request, convoy_app_of(request)->manager, kind, request->path.model, 0);
+        if (call->wait != NULL)
             return true;
         return convoy_respond_error(request, MHD_HTTP_SERVICE_UNAVAILABLE, CONVOY_RETRY_SOON,
                                     "the server is stopping, or has no memory: send the request again");
     }
-    int status = status_of(convoy_model_wait_end(request, NULL));
+    int status = status_of(convoy_model_wait_end(call->wait, NULL, &error));
+    call->wait = NULL;
     if (status != MHD_HTTP_OK)
         return convoy_respond_error(
             request, status, status == MHD_HTTP_SERVICE_UNAVAILABLE ? CONVOY_RETRY_SOON : CONVOY_RETRY_NONE,
-            request->refusal_reason.message);
+            error.message);
     convoy_text_add(&text, "{}\n");
     return convoy_v2_respond(request, MHD_HTTP_OK, &text);
 }

@@ -1,9 +1,9 @@
 #include "server/api/v2_shared_memory.h"
 
 #include "engine/base/json.h"
+#include "server/api/app.h"
 #include "server/api/v2_internal.h"
-#include "server/http/http_internal.h"
-#include "server/http/loopback.h"
+#include "server/http/local_client.h"
 #include "server/http/response.h"
 #include "server/inference/shared_memory.h"
 
@@ -12,23 +12,6 @@
 
 /* JSON's integers are exact below that. */
 #define LARGEST_INTEGER ((UINT64_C(1) << 53) - 1)
-
-bool convoy_v2_client_is_local(const struct convoy_request *request)
-{
-    /* A page from elsewhere, in a browser on this machine, is no local client, nor is whom a proxy speaks
-     * for: browsers and proxies say so. */
-    static const char *const others[] = {MHD_HTTP_HEADER_ORIGIN, "X-Forwarded-For", MHD_HTTP_HEADER_FORWARDED,
-                                         MHD_HTTP_HEADER_VIA, "X-Real-IP"};
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(request->mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-
-    if (info == NULL || !convoy_loopback(info->client_addr))
-        return false;
-    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
-        if (convoy_request_header(request, others[i]) != NULL)
-            return false;
-    return true;
-}
 
 static bool respond_stranger(struct convoy_request *request)
 {
@@ -52,7 +35,7 @@ bool convoy_v2_shared_memory_status(struct convoy_request *request)
     struct convoy_text text = {0};
     struct convoy_error error;
 
-    if (convoy_shared_memory_write_status(request->http->shared_memory, name, &text, &error) != 0)
+    if (convoy_shared_memory_write_status(convoy_app_of(request)->shared_memory, name, &text, &error) != 0)
         return convoy_respond_error(request, MHD_HTTP_NOT_FOUND, CONVOY_RETRY_NONE, error.message);
     convoy_text_add(&text, "\n");
     return convoy_respond(request, MHD_HTTP_OK, CONVOY_TYPE_JSON, &text, CONVOY_RETRY_NONE);
@@ -95,25 +78,25 @@ bool convoy_v2_shared_memory_register(struct convoy_request *request)
     struct convoy_error error;
     cJSON *document;
 
-    if (!convoy_v2_client_is_local(request))
+    if (!convoy_client_is_local(request))
         return respond_stranger(request);
     int code = convoy_v2_body(request, &document, &error);
     if (code == 0)
         code = read_order(document, &order, &error);
     if (code == 0)
-        code = convoy_shared_memory_register(request->http->shared_memory, request->path.region, order.key,
-                                             order.offset, order.byte_size, &error);
+        code = convoy_shared_memory_register(convoy_app_of(request)->shared_memory, request->path.region,
+                                             order.key, order.offset, order.byte_size, &error);
     cJSON_Delete(document);
     return code == 0 ? respond_done(request) : respond_failure(request, code, &error);
 }
 
 bool convoy_v2_shared_memory_unregister(struct convoy_request *request)
 {
-    if (!convoy_v2_client_is_local(request))
+    if (!convoy_client_is_local(request))
         return respond_stranger(request);
     if (request->path.region[0] != '\0')
-        convoy_shared_memory_unregister(request->http->shared_memory, request->path.region);
+        convoy_shared_memory_unregister(convoy_app_of(request)->shared_memory, request->path.region);
     else
-        convoy_shared_memory_unregister_all(request->http->shared_memory);
+        convoy_shared_memory_unregister_all(convoy_app_of(request)->shared_memory);
     return respond_done(request);
 }

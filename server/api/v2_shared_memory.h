@@ -8,11 +8,8 @@
 
 struct convoy_request;
 
-/* The client's address is a loopback address, and it is neither a browser's page (it sends no Origin) nor one
- * whom a proxy speaks for (no X-Forwarded-For, Forwarded, Via, X-Real-IP). An object is named in this
- * machine's namespace, and whoever registers one makes the daemon read and write it: only clients on this
- * machine may. A proxy on this machine that adds none of these headers makes all its clients look so. */
-bool convoy_v2_client_is_local(const struct convoy_request *request);
+/* "Local clients only" below: server/http/local_client.h. A region's object is named in this machine's
+ * namespace, and its registration makes the daemon read and write it, so only clients on this machine may. */
 
 /* GET .../status and GET .../region/{region}/status. */
 bool convoy_v2_shared_memory_status(struct convoy_request *request);

@@ -1,8 +1,8 @@
 #include "server/api/v2_statistics.h"
 
+#include "server/api/app.h"
 #include "server/api/lookup.h"
 #include "server/api/v2_internal.h"
-#include "server/http/http_internal.h"
 
 #include <microhttpd.h>
 #include <string.h>
@@ -119,7 +119,7 @@ bool convoy_v2_statistics(struct convoy_request *request)
     struct convoy_text text = {0};
 
     convoy_text_add(&text, "{\"model_stats\":[");
-    (void)write_ready(request->http->registry, NULL, &text);
+    (void)write_ready(convoy_app_of(request)->registry, NULL, &text);
     convoy_text_add(&text, "]}\n");
     return convoy_v2_respond(request, MHD_HTTP_OK, &text);
 }
@@ -130,13 +130,13 @@ static bool names_version(struct convoy_request *request)
     size_t length;
     bool present;
 
-    (void)convoy_lookup_query(request, "version", &length, &present);
+    (void)convoy_request_query(request, "version", &length, &present);
     return present || request->path.version[0] != '\0';
 }
 
 bool convoy_v2_model_statistics(struct convoy_request *request)
 {
-    struct convoy_registry *registry = request->http->registry;
+    struct convoy_registry *registry = convoy_app_of(request)->registry;
     struct convoy_text text = {0};
     struct convoy_model_view view;
     bool answered;

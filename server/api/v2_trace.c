@@ -1,10 +1,10 @@
 #include "server/api/v2_trace.h"
 
+#include "server/api/app.h"
 #include "server/api/lookup.h"
 #include "server/api/trace.h"
 #include "server/api/v2_internal.h"
-#include "server/api/v2_shared_memory.h"
-#include "server/http/http_internal.h"
+#include "server/http/local_client.h"
 #include "server/http/query.h"
 #include "server/http/response.h"
 
@@ -19,7 +19,7 @@ static bool respond_settings(struct convoy_request *request, const char *model)
     struct convoy_trace_settings settings;
     struct convoy_text text = {0};
 
-    convoy_trace_get(request->http->trace, model, &settings);
+    convoy_trace_get(convoy_app_of(request)->trace, model, &settings);
     if (settings.on)
         convoy_text_add(&text, "{\"trace_level\":[\"TIMESTAMPS\"],\"trace_rate\":\"");
     else
@@ -135,7 +135,7 @@ bool convoy_v2_trace_setting(struct convoy_request *request)
     }
     if (convoy_method_of(request->method) == CONVOY_POST) {
         /* A line for every request can fill a disk. */
-        if (!convoy_v2_client_is_local(request))
+        if (!convoy_client_is_local(request))
             return convoy_respond_error(
                 request, MHD_HTTP_FORBIDDEN, CONVOY_RETRY_NONE,
                 "traces are set by clients on the server's own machine that connect to a "
@@ -143,7 +143,7 @@ bool convoy_v2_trace_setting(struct convoy_request *request)
         int code = read_change(request, &change, &error);
         if (code != 0)
             return convoy_v2_respond_body_error(request, code, &error);
-        if (!convoy_trace_change(request->http->trace, name, &change))
+        if (!convoy_trace_change(convoy_app_of(request)->trace, name, &change))
             return false;
     }
     return respond_settings(request, name);

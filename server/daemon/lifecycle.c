@@ -2,6 +2,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
+#include "server/repository/manager.h"
 
 #include <signal.h>
 

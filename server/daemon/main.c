@@ -1,5 +1,8 @@
 /* convoyd: the front. It owns the sockets, the queue and the shared slots; convoy-worker owns the device. */
 #include "engine/base/log.h"
+#include "server/api/app.h"
+#include "server/api/call.h"
+#include "server/api/routes.h"
 #include "server/daemon/check_config.h"
 #include "server/daemon/lifecycle.h"
 #include "server/daemon/options.h"
@@ -28,12 +31,32 @@ static int complain(const struct convoy_error *error)
     return 1;
 }
 
+/* Makes the application and serves it. *app is the caller's to free in any case. */
+static int start_http(const struct convoy_app *parts, int inherited_fd, struct convoy_app **app,
+                      struct convoy_http **http, struct convoy_error *error)
+{
+    int code = convoy_app_new(parts, app, error);
+    if (code != 0)
+        return code;
+    const struct convoy_http_options options = {.config = parts->config,
+                                                .metrics = parts->metrics,
+                                                .inherited_fd = inherited_fd,
+                                                .routes = convoy_routes,
+                                                .route_count = convoy_route_count,
+                                                .app = *app,
+                                                .state_bytes = sizeof(struct convoy_call),
+                                                .release = convoy_routes_release,
+                                                .end_work = convoy_app_end_work};
+    return convoy_http_start(&options, http, error);
+}
+
 static int serve(const struct convoy_config *config, const struct convoy_options *options)
 {
     struct convoy_error error;
     struct convoy_registry *registry = NULL;
     struct convoy_supervisor *supervisor = NULL;
     struct convoy_manager *manager = NULL;
+    struct convoy_app *app = NULL;
     struct convoy_http *http = NULL;
     struct convoy_service service;
     struct convoy_lifecycle life;
@@ -50,7 +73,12 @@ static int serve(const struct convoy_config *config, const struct convoy_options
         convoy_registry_new(config, metrics, &registry, &error) != 0 ||
         convoy_supervisor_new(&loop, config, registry, metrics, &supervisor, &error) != 0 ||
         convoy_manager_new(&loop, config, registry, supervisor, &manager, &error) != 0 ||
-        convoy_http_start(config, registry, supervisor, manager, metrics, inherited_fd, &http, &error) != 0) {
+        start_http(&(struct convoy_app){.config = config,
+                                        .metrics = metrics,
+                                        .registry = registry,
+                                        .supervisor = supervisor,
+                                        .manager = manager},
+                   inherited_fd, &app, &http, &error) != 0) {
         status = complain(&error);
         goto done;
     }
@@ -94,6 +122,7 @@ static int serve(const struct convoy_config *config, const struct convoy_options
     status = 0;
 done:
     uv_loop_close(&loop);
+    convoy_app_free(app);
     convoy_manager_free(manager);
     convoy_supervisor_free(supervisor);
     convoy_registry_close(registry);

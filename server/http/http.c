@@ -1,20 +1,21 @@
 #include "server/http/http.h"
 
 #include "engine/base/clock.h"
+#include "engine/base/cores.h"
 #include "engine/base/log.h"
-#include "server/api/infer.h"
-#include "server/api/trace.h"
-#include "server/http/http_internal.h"
+#include "server/config/config.h"
+#include "server/http/acceptor.h"
+#include "server/http/connections.h"
+#include "server/http/http_state.h"
+#include "server/http/linger.h"
 #include "server/http/listener.h"
 #include "server/http/request.h"
 #include "server/http/response.h"
-#include "server/inference/response_cache.h"
-#include "server/inference/rows.h"
-#include "server/inference/shared_memory.h"
+#include "server/http/route.h"
+#include "server/http/suspension.h"
 
 #include <errno.h>
 #include <microhttpd.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,9 +24,6 @@
 
 /* libmicrohttpd's memory of a connection holds the header, its table of it, and the answer's header. */
 #define HEADER_OVERHEAD 4096
-
-/* More threads than that do not decode faster than images come in. */
-#define DECODE_THREADS_MAX 64
 
 static struct convoy_connection *record_of(struct MHD_Connection *mhd)
 {
@@ -81,9 +79,7 @@ static void on_completed(void *context, struct MHD_Connection *mhd, void **reque
         return;
     *request_context = NULL;
     convoy_connection_rests(request->connection);
-    convoy_infer_drop(request->infer);
-    if (request->rows != NULL)
-        convoy_rows_drop(request->rows);
+    http->options.release(request);
     convoy_request_free(request);
     atomic_fetch_sub_explicit(&http->open_requests, 1, memory_order_relaxed);
 }
@@ -155,15 +151,6 @@ static bool on_accepted(void *context, int fd, const struct sockaddr *address, s
     return MHD_add_connection(http->daemon, fd, address, size) == MHD_YES;
 }
 
-static uint32_t cores(void)
-{
-    cpu_set_t set;
-
-    if (sched_getaffinity(0, sizeof set, &set) != 0)
-        return 1;
-    return (uint32_t)CPU_COUNT(&set);
-}
-
 /* Each connection takes a descriptor; a shell gives 1024. */
 static void raise_descriptor_limit(uint32_t connections)
 {
@@ -180,9 +167,10 @@ static void raise_descriptor_limit(uint32_t connections)
                    CONVOY_UINT("descriptors", limit.rlim_cur), CONVOY_UINT("connections", connections));
 }
 
-static int open_listener(struct convoy_http *http, int inherited_fd, struct convoy_error *error)
+static int open_listener(struct convoy_http *http, struct convoy_error *error)
 {
-    const struct convoy_config *config = http->config;
+    const struct convoy_config *config = http->options.config;
+    int inherited_fd = http->options.inherited_fd;
     int code;
 
     if (inherited_fd >= 0) {
@@ -199,8 +187,8 @@ static int open_listener(struct convoy_http *http, int inherited_fd, struct conv
 
 static int start_library(struct convoy_http *http, struct convoy_error *error)
 {
-    const struct convoy_config *config = http->config;
-    uint32_t threads = config->http.threads > 0 ? config->http.threads : cores();
+    const struct convoy_config *config = http->options.config;
+    uint32_t threads = config->http.threads > 0 ? config->http.threads : convoy_cores();
     /* Seconds, at least one: libmicrohttpd knows no finer. */
     unsigned idle_s = (config->http.idle_timeout_ms + 999) / 1000;
     /* The acceptor keeps the limit; the library divides its own among its threads, which may be filled
@@ -229,18 +217,13 @@ static void tear_down(struct convoy_http *http)
 {
     if (http->acceptor != NULL)
         convoy_acceptor_stop(http->acceptor);
-    convoy_decode_pool_end(http->decode_pool);
     if (http->daemon != NULL) {
         convoy_resume_all(http);
         MHD_stop_daemon(http->daemon);
     }
-    convoy_decode_pool_stop(http->decode_pool); /* until then HTTP threads ask how long it would take */
     if (http->acceptor != NULL)
         convoy_acceptor_free(http->acceptor);
     convoy_linger_free(http->linger);
-    convoy_shared_memory_free(http->shared_memory);
-    convoy_trace_free(http->trace);
-    convoy_response_cache_free(http->response_cache);
     if (http->connections != NULL)
         convoy_connections_free(http->connections);
     if (http->listener >= 0 && !http->inherited)
@@ -255,48 +238,32 @@ int convoy_http_accept(struct convoy_http *http, struct convoy_error *error)
     /* The socket was listening before: whoever connected meanwhile is taken now. */
     const struct convoy_acceptor_options options = {.fd = http->listener,
                                                     .drain = !http->inherited,
-                                                    .limit = http->config->http.connections,
+                                                    .limit = http->options.config->http.connections,
                                                     .take = on_accepted,
                                                     .context = http};
 
     return convoy_acceptor_start(&options, &http->acceptor, error);
 }
 
-int convoy_http_start(const struct convoy_config *config, struct convoy_registry *registry,
-                      struct convoy_supervisor *supervisor, struct convoy_manager *manager,
-                      struct convoy_metrics *metrics, int inherited_fd, struct convoy_http **result,
+int convoy_http_start(const struct convoy_http_options *options, struct convoy_http **result,
                       struct convoy_error *error)
 {
     struct convoy_http *http = calloc(1, sizeof *http);
 
     if (http == NULL)
         return convoy_fail(error, -ENOMEM, "out of memory for the HTTP side");
-    http->config = config;
-    http->registry = registry;
-    http->supervisor = supervisor;
-    http->manager = manager;
-    http->metrics = metrics;
+    http->options = *options;
     http->listener = -1;
-    http->shared_memory = convoy_shared_memory_new();
-    http->trace = convoy_trace_new();
     pthread_mutex_init(&http->suspended_lock, NULL);
     pthread_cond_init(&http->none_suspended, NULL);
-    raise_descriptor_limit(config->http.connections);
+    raise_descriptor_limit(options->config->http.connections);
 
-    uint32_t decoders = cores() < DECODE_THREADS_MAX ? cores() : DECODE_THREADS_MAX;
-    int code = open_listener(http, inherited_fd, error);
-    if (code == 0 && (http->shared_memory == NULL || http->trace == NULL))
-        code = convoy_fail(error, -ENOMEM, "out of memory for the HTTP side");
-    if (code == 0 && config->response_cache.bytes > 0)
-        code = convoy_response_cache_new(config->response_cache.bytes, convoy_metrics_cache(metrics),
-                                         &http->response_cache, error);
+    int code = open_listener(http, error);
     if (code == 0)
-        code = convoy_connections_start((uint64_t)config->http.request_timeout_ms * 1000, &http->connections,
-                                        error);
+        code = convoy_connections_start((uint64_t)options->config->http.request_timeout_ms * 1000,
+                                        &http->connections, error);
     if (code == 0)
         code = convoy_linger_start(&http->linger, error);
-    if (code == 0)
-        code = convoy_decode_pool_start(decoders, &http->decode_pool, error);
     if (code == 0)
         code = start_library(http, error);
     if (code == 0 && !http->inherited)
@@ -337,9 +304,11 @@ uint32_t convoy_http_open_connections(const struct convoy_http *http)
 void convoy_http_stop(struct convoy_http *http)
 {
     atomic_store(&http->closing, true);
-    pthread_mutex_lock(
-        &http->suspended_lock); /* whoever suspends, and hands images to the pool, did or will not */
+    pthread_mutex_lock(&http->suspended_lock); /* a suspension is complete before this, or refused after */
     atomic_store(&http->stopping, true);
     pthread_mutex_unlock(&http->suspended_lock);
+    if (http->acceptor != NULL)
+        convoy_acceptor_stop(http->acceptor);
+    http->options.end_work(http->options.app);
     tear_down(http);
 }

@@ -1,10 +1,10 @@
 #include "server/http/request.h"
 
 #include "engine/base/clock.h"
-#include "server/api/model_wait.h"
+#include "server/config/config.h"
 #include "server/http/body_memory.h"
 #include "server/http/buffer.h"
-#include "server/http/http_internal.h"
+#include "server/http/http_state.h"
 
 #include <inttypes.h>
 #include <microhttpd.h>
@@ -20,14 +20,17 @@
 struct convoy_request *convoy_request_new(struct convoy_http *http, struct MHD_Connection *mhd,
                                           const char *target)
 {
-    struct convoy_request *request = calloc(1, sizeof *request);
+    struct convoy_request *request = calloc(1, sizeof *request + http->options.state_bytes);
 
     if (request == NULL)
         return NULL;
     request->http = http;
     request->mhd = mhd;
+    request->app = http->options.app;
+    request->model = "";
     request->begun_us = convoy_now_us();
-    request->route = convoy_route_find(convoy_routes, convoy_route_count, target, &request->path);
+    request->route =
+        convoy_route_find(http->options.routes, http->options.route_count, target, &request->path);
     return request;
 }
 
@@ -44,7 +47,7 @@ static void drop_body(struct convoy_request *request)
 static bool grow_body(struct convoy_request *request, size_t capacity)
 {
     size_t more = capacity - request->body_capacity;
-    size_t limit = (size_t)request->http->config->http.max_body_bytes * CONVOY_BODIES_AT_ONCE;
+    size_t limit = (size_t)request->http->options.config->http.max_body_bytes * CONVOY_BODIES_AT_ONCE;
 
     if (!convoy_body_memory_take(more, limit)) {
         convoy_request_refuse(request, MHD_HTTP_SERVICE_UNAVAILABLE);
@@ -68,14 +71,23 @@ static bool grow_body(struct convoy_request *request, size_t capacity)
 void convoy_request_free(struct convoy_request *request)
 {
     drop_body(request);
-    convoy_model_wait_drop(request);
-    convoy_model_release(request->model);
     free(request);
 }
 
 const char *convoy_request_header(const struct convoy_request *request, const char *name)
 {
     return MHD_lookup_connection_value(request->mhd, MHD_HEADER_KIND, name);
+}
+
+const char *convoy_request_query(const struct convoy_request *request, const char *name, size_t *length,
+                                 bool *present)
+{
+    const char *value = NULL;
+
+    *length = 0;
+    *present = MHD_lookup_connection_value_n(request->mhd, MHD_GET_ARGUMENT_KIND, name, strlen(name), &value,
+                                             length) == MHD_YES;
+    return *present ? value : NULL;
 }
 
 /* The headers that say where the body ends. */
@@ -103,7 +115,7 @@ static enum MHD_Result read_framing(void *context, enum MHD_ValueKind kind, cons
 /* Sets the refusal of a body that is too large or whose end is not certain; true when there is one. */
 static bool refuse_body(struct convoy_request *request, const struct framing *framing)
 {
-    uint64_t most = request->http->config->http.max_body_bytes;
+    uint64_t most = request->http->options.config->http.max_body_bytes;
 
     if (framing->lengths + framing->encodings > 1 ||
         (framing->encoding != NULL && strcasecmp(framing->encoding, "chunked") != 0)) {
@@ -188,12 +200,12 @@ void convoy_request_headers(struct convoy_request *request, const char *method, 
 static bool discard(struct convoy_request *request, size_t length)
 {
     request->discarded += length;
-    return request->discarded <= request->http->config->http.max_body_bytes;
+    return request->discarded <= request->http->options.config->http.max_body_bytes;
 }
 
 bool convoy_request_body(struct convoy_request *request, const char *bytes, size_t length)
 {
-    uint64_t most = request->http->config->http.max_body_bytes;
+    uint64_t most = request->http->options.config->http.max_body_bytes;
 
     if (request->refusal == 0 && length > most - request->body_length) {
         convoy_request_refuse(request, MHD_HTTP_CONTENT_TOO_LARGE);

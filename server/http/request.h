@@ -1,5 +1,5 @@
-/* One HTTP request, from its first line to the end of its answer. Belongs to the HTTP thread of its
- * connection. */
+/* One HTTP request, from its first line to the end of its answer. It belongs to the HTTP thread of its
+ * connection; threads of the application may read it while the connection is suspended (suspension.h). */
 #ifndef CONVOY_SERVER_REQUEST_H
 #define CONVOY_SERVER_REQUEST_H
 
@@ -7,7 +7,6 @@
 #include "server/http/connections.h"
 #include "server/http/request_id.h"
 #include "server/http/route.h"
-#include "server/models/model.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,9 +14,6 @@
 
 struct MHD_Connection;
 struct convoy_http;
-struct convoy_infer;
-struct convoy_model_wait;
-struct convoy_rows;
 
 struct convoy_request {
     struct convoy_http *http;
@@ -40,13 +36,10 @@ struct convoy_request {
     int refusal; /* the status of an answer that was known before the body; 0: none */
     struct convoy_error refusal_reason;
 
-    struct convoy_model *model; /* the model that was asked for, once it is known; held */
-    struct convoy_model_wait
-        *wait;                  /* the connection is suspended until the model manager has done something */
-    bool woke;                  /* the model was woken for this request */
-    bool bound;                 /* and held for it when it was READY */
-    struct convoy_infer *infer; /* of an inference request, once its model is known */
-    struct convoy_rows *rows;   /* once they are admitted */
+    /* The application's (convoy_http_options). */
+    void *app;
+    const char *model;   /* the name of the model for log and metrics, "" where there is none; not owned */
+    max_align_t state[]; /* state_bytes, zero at first; release() frees what it holds */
 };
 
 /* NULL when memory is out. target is the request line's, before decoding; it is not kept. */
@@ -61,6 +54,10 @@ void convoy_request_headers(struct convoy_request *request, const char *method, 
 
 /* The first header of that name, NULL when there is none. */
 const char *convoy_request_header(const struct convoy_request *request, const char *name);
+
+/* The value of a query parameter and its length; NULL when it is absent or has no value (*present tells). */
+const char *convoy_request_query(const struct convoy_request *request, const char *name, size_t *length,
+                                 bool *present);
 
 /* Sets the refusal, whose sentence stands in refusal_reason; returns false. */
 static inline bool convoy_request_refuse(struct convoy_request *request, int status)

@@ -2,7 +2,8 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
-#include "server/http/http_internal.h"
+#include "server/http/http_state.h"
+#include "server/metrics/metrics.h"
 
 #include <microhttpd.h>
 #include <stdio.h>
@@ -36,8 +37,8 @@ static void log_answer(const struct convoy_request *request, int status, uint64_
 
     convoy_log(level, "request", CONVOY_STR("request_id", request->id), CONVOY_STR("method", request->method),
                CONVOY_STR("route", request->route == NULL ? "" : request->route->template),
-               CONVOY_STR("model", request->model == NULL ? "" : request->model->name),
-               CONVOY_INT("status", status), CONVOY_UINT("bytes", request->body_length),
+               CONVOY_STR("model", request->model), CONVOY_INT("status", status),
+               CONVOY_UINT("bytes", request->body_length),
                CONVOY_UINT("total_us", now_us - request->begun_us));
 }
 
@@ -62,7 +63,7 @@ bool convoy_respond_with(struct convoy_request *request, int status, const char 
     if (complete) {
         uint64_t now_us = convoy_now_us();
         request->answered = true;
-        convoy_metrics_request(request->http->metrics, request->model == NULL ? "" : request->model->name,
+        convoy_metrics_request(request->http->options.metrics, request->model,
                                request->route == NULL ? "" : request->route->template, status);
         log_answer(request, status, now_us);
         convoy_connection_sends(request->connection, now_us);

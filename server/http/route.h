@@ -53,8 +53,4 @@ bool convoy_route_takes(const struct convoy_route *route, enum convoy_method met
 /* The value of Allow for a route. */
 const char *convoy_route_allow(const struct convoy_route *route);
 
-/* The daemon's own table. */
-extern const struct convoy_route convoy_routes[];
-extern const size_t convoy_route_count;
-
 #endif

@@ -1,20 +1,20 @@
 #include "server/http/suspension.h"
 
-#include "server/http/http_internal.h"
+#include "server/http/http_state.h"
+#include "server/http/request.h"
 
 #include <microhttpd.h>
 #include <pthread.h>
 
-void convoy_suspension_init(struct convoy_suspension *suspension, struct convoy_http *http,
-                            struct MHD_Connection *mhd)
+void convoy_suspension_init(struct convoy_suspension *suspension, const struct convoy_request *request)
 {
-    suspension->http = http;
-    suspension->mhd = mhd;
+    suspension->http = request->http;
+    suspension->mhd = request->mhd;
     atomic_init(&suspension->over, false);
 }
 
 /* All under one lock, so that a stop finds either nothing or the whole. */
-bool convoy_suspend(struct convoy_suspension *suspension, struct convoy_decode_job *job)
+bool convoy_suspend(struct convoy_suspension *suspension, void (*begin)(void *context), void *context)
 {
     struct convoy_http *http = suspension->http;
 
@@ -27,8 +27,8 @@ bool convoy_suspend(struct convoy_suspension *suspension, struct convoy_decode_j
             http->suspended->previous = suspension;
         http->suspended = suspension;
         MHD_suspend_connection(suspension->mhd);
-        if (job != NULL)
-            convoy_decode_pool_add(http->decode_pool, job);
+        if (begin != NULL)
+            begin(context);
     }
     pthread_mutex_unlock(&http->suspended_lock);
     return !stopping;
@@ -58,9 +58,14 @@ void convoy_resume(struct convoy_suspension *suspension)
     pthread_mutex_unlock(&http->suspended_lock);
 }
 
-bool convoy_suspension_over(struct convoy_suspension *suspension)
+bool convoy_suspension_over(const struct convoy_suspension *suspension)
 {
     return atomic_load(&suspension->over);
+}
+
+bool convoy_suspension_stopping(const struct convoy_suspension *suspension)
+{
+    return atomic_load(&suspension->http->stopping);
 }
 
 void convoy_resume_all(struct convoy_http *http)

@@ -1,41 +1,47 @@
-/* A connection that waits for others: its HTTP thread serves its other connections until somebody resumes it.
+/* A request that waits for other threads: its connection is suspended, so that its HTTP thread serves its
+ * other connections until some thread resumes it. The route's handler is then called again.
  *
  * Life: init and suspend on the connection's HTTP thread; resume once from any thread, which must keep the
- * suspension alive until the call returns (the connection may be answered, and its request end, before). A
- * stop resumes what is suspended still. */
+ * suspension alive until the call returns (the request may be answered, and end, before it does). A stop
+ * resumes what is still suspended. */
 #ifndef CONVOY_SERVER_SUSPENSION_H
 #define CONVOY_SERVER_SUSPENSION_H
-
-#include "server/inference/decode_pool.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
 
 struct MHD_Connection;
 struct convoy_http;
+struct convoy_request;
 
 struct convoy_suspension {
     struct convoy_http *http;
     struct MHD_Connection *mhd;
-    atomic_bool over; /* someone resumes, or has resumed, the connection */
+    atomic_bool over; /* the connection is or was resumed */
     /* In the list of the suspended, under its lock. */
     struct convoy_suspension *next, *previous;
 };
 
-void convoy_suspension_init(struct convoy_suspension *suspension, struct convoy_http *http,
-                            struct MHD_Connection *mhd);
+/* For the connection of request. */
+void convoy_suspension_init(struct convoy_suspension *suspension, const struct convoy_request *request);
 
-/* Suspends and, where job is not NULL, hands it to the decode pool; false, with nothing done, when the daemon
- * is stopping. */
-bool convoy_suspend(struct convoy_suspension *suspension, struct convoy_decode_job *job);
+/* Suspends the connection and then, where begin is not NULL, calls begin(context), which hands the work to
+ * other threads. A stop comes either before both or after both, so that no work is handed over after
+ * convoy_http_options.end_work was called. begin runs under a lock of the HTTP server and takes at most a
+ * lock of its own. False, with nothing done, when the daemon is stopping. */
+bool convoy_suspend(struct convoy_suspension *suspension, void (*begin)(void *context), void *context);
 
-/* Only the first call does something. Once it has been called http may be gone. */
+/* Only the first call does something. After it, the HTTP server may be gone. */
 void convoy_resume(struct convoy_suspension *suspension);
 
-/* True from the moment that somebody resumes. */
-bool convoy_suspension_over(struct convoy_suspension *suspension);
+/* True from the moment that the connection is resumed. */
+bool convoy_suspension_over(const struct convoy_suspension *suspension);
 
-/* Resumes all connections that are still suspended, for a stop; returns when none is. */
+/* True once the daemon is stopping: nobody waits for an answer any more. Any thread, before the suspension is
+ * over. */
+bool convoy_suspension_stopping(const struct convoy_suspension *suspension);
+
+/* Resumes all connections that are still suspended, for a stop; returns when none is suspended. */
 void convoy_resume_all(struct convoy_http *http);
 
 #endif

@@ -1,7 +1,6 @@
 #include "server/inference/admission.h"
 
 #include "server/batching/batcher.h"
-#include "server/http/http_internal.h"
 #include "server/http/response.h"
 
 #include <errno.h>
@@ -53,15 +52,15 @@ static void refuse_admission(struct convoy_request *request, const struct convoy
     }
 }
 
-struct convoy_rows *convoy_admit(struct convoy_request *request, const struct convoy_model_view *view,
-                                 size_t count, enum convoy_priority priority, uint64_t deadline_us,
-                                 int *retry_after)
+struct convoy_rows *convoy_admit(struct convoy_request *request, const struct convoy_pipeline *pipeline,
+                                 const struct convoy_model_view *view, size_t count,
+                                 enum convoy_priority priority, uint64_t deadline_us, int *retry_after)
 {
-    struct convoy_batcher *batcher = convoy_supervisor_batcher(request->http->supervisor);
     struct convoy_model *model = view->model;
     struct convoy_model_view taken = *view;
     uint64_t wait_us;
-    int code = convoy_batcher_admit(batcher, model, (uint32_t)count, priority, deadline_us, &wait_us);
+    int code =
+        convoy_batcher_admit(pipeline->batcher, model, (uint32_t)count, priority, deadline_us, &wait_us);
 
     if (code != 0) {
         refuse_admission(request, model, count, code, wait_us, retry_after);
@@ -70,12 +69,11 @@ struct convoy_rows *convoy_admit(struct convoy_request *request, const struct co
     }
     struct convoy_rows *rows = convoy_rows_new(&taken, (uint32_t)count);
     if (rows == NULL) {
-        convoy_batcher_cancel(batcher, model, (uint32_t)count, priority);
+        convoy_batcher_cancel(pipeline->batcher, model, (uint32_t)count, priority);
         return NULL;
     }
-    rows->http = request->http;
-    convoy_suspension_init(&rows->suspension, request->http, request->mhd);
-    rows->batcher = batcher;
+    rows->pipeline = pipeline;
+    convoy_suspension_init(&rows->suspension, request);
     rows->deadline_us = deadline_us;
     rows->priority = priority;
     return rows;

@@ -143,6 +143,26 @@ void convoy_decode_pool_add(struct convoy_decode_pool *pool, struct convoy_decod
     pthread_mutex_unlock(&pool->lock);
 }
 
+struct handover {
+    struct convoy_decode_pool *pool;
+    struct convoy_decode_job *job;
+};
+
+static void hand_over(void *context)
+{
+    const struct handover *handover = context;
+
+    convoy_decode_pool_add(handover->pool, handover->job);
+}
+
+bool convoy_decode_pool_suspend(struct convoy_decode_pool *pool, struct convoy_suspension *suspension,
+                                struct convoy_decode_job *job)
+{
+    struct handover handover = {pool, job};
+
+    return convoy_suspend(suspension, hand_over, &handover);
+}
+
 uint64_t convoy_decode_pool_wait_us(struct convoy_decode_pool *pool, uint64_t size)
 {
     pthread_mutex_lock(&pool->lock);

@@ -6,6 +6,7 @@
 #define CONVOY_SERVER_DECODE_POOL_H
 
 #include "engine/base/error.h"
+#include "server/http/suspension.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -29,6 +30,11 @@ int convoy_decode_pool_start(uint32_t threads, struct convoy_decode_pool **pool,
 
 /* Hands job over; any thread. */
 void convoy_decode_pool_add(struct convoy_decode_pool *pool, struct convoy_decode_job *job);
+
+/* Suspends a request and hands job over, which resumes it; false, with nothing done, when the daemon is
+ * stopping (convoy_suspend()). On the request's HTTP thread. */
+bool convoy_decode_pool_suspend(struct convoy_decode_pool *pool, struct convoy_suspension *suspension,
+                                struct convoy_decode_job *job);
 
 /* How long until a newcomer of that size would be decoded, in microseconds: what waits before it and its own,
  * at what a unit cost of late, over all threads. 0 while nothing waits. Any

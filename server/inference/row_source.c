@@ -1,7 +1,6 @@
 #include "server/inference/row_source.h"
 
 #include "engine/base/clock.h"
-#include "server/http/http_internal.h"
 #include "server/image/image.h"
 #include "server/image/interleave.h"
 
@@ -110,7 +109,7 @@ static const uint8_t *decode(const struct convoy_rows *rows, struct convoy_row *
     int code = convoy_image_to_row(place->scratch, row->part.bytes, row->part.length, max_pixels, &target,
                                    place->row, &error);
     row->decode_us = convoy_now_us() - begun_us;
-    if (code == -EFBIG && max_pixels < rows->http->config->images.max_pixels)
+    if (code == -EFBIG && max_pixels < rows->pipeline->max_pixels)
         return NULL;
     if (code != 0) {
         convoy_row_fail(row, status_of_decoding(code), error.message);
@@ -185,8 +184,7 @@ uint64_t convoy_row_pixels(const struct convoy_rows *rows, const struct convoy_r
     struct convoy_image_info info;
 
     if (rows->source != CONVOY_ROW_ENCODED ||
-        convoy_image_probe(part->bytes, part->length, rows->http->config->images.max_pixels, &info, NULL) !=
-            0)
+        convoy_image_probe(part->bytes, part->length, rows->pipeline->max_pixels, &info, NULL) != 0)
         return 0;
     return (uint64_t)info.width * (uint64_t)info.height;
 }

@@ -4,7 +4,6 @@
 #include "server/batching/service_time.h"
 #include "server/http/body_memory.h"
 #include "server/http/buffer.h"
-#include "server/http/http_internal.h"
 #include "server/inference/row_source.h"
 
 #include <errno.h>
@@ -94,7 +93,7 @@ static bool look_up(struct convoy_rows *rows, uint32_t index, const void *bytes,
         .row_bytes = length,
         .output_count = outputs,
     };
-    row->cached = convoy_response_cache_lookup(rows->http->response_cache, &key,
+    row->cached = convoy_response_cache_lookup(rows->pipeline->response_cache, &key,
                                                rows->outputs + (size_t)index * outputs, &row->response);
     convoy_model_looked_up(model, row->cached, convoy_now_ns() - begun_ns);
     return row->cached;
@@ -103,14 +102,14 @@ static bool look_up(struct convoy_rows *rows, uint32_t index, const void *bytes,
 /* The row will not go to the batcher. */
 static void end_here(struct convoy_rows *rows)
 {
-    convoy_batcher_cancel(rows->batcher, rows->view.model, 1, rows->priority);
+    convoy_batcher_cancel(rows->pipeline->batcher, rows->view.model, 1, rows->priority);
     finish_row(rows);
 }
 
 /* False, with the row ended, once the daemon stops. */
 static bool goes_on(struct convoy_rows *rows, struct convoy_row *row)
 {
-    if (!atomic_load(&rows->http->stopping))
+    if (!convoy_suspension_stopping(&rows->suspension))
         return true;
     convoy_row_fail(row, MHD_HTTP_SERVICE_UNAVAILABLE, "the server is stopping: send the request again");
     end_here(rows);
@@ -149,14 +148,14 @@ static bool decode_and_submit(struct convoy_rows *rows, uint32_t index, uint64_t
     if (bytes == NULL && row->status == 0)
         return false;
     *took_us = row->decode_us;
-    if (bytes == NULL || (rows->http->response_cache != NULL && look_up(rows, index, bytes, length))) {
+    if (bytes == NULL || (rows->pipeline->response_cache != NULL && look_up(rows, index, bytes, length))) {
         end_here(rows);
         return true;
     }
     struct convoy_item *item = make_item(rows, index);
     item->source = bytes;
     item->source_bytes = length;
-    convoy_batcher_submit(rows->batcher, &item, 1);
+    convoy_batcher_submit(rows->pipeline->batcher, &item, 1);
     return true;
 }
 
@@ -165,7 +164,7 @@ static bool needs_no_worker(struct convoy_rows *rows, uint32_t index)
 {
     size_t length;
 
-    if (rows->http->response_cache == NULL)
+    if (rows->pipeline->response_cache == NULL)
         return false;
     const void *bytes = convoy_row_bytes(rows, &rows->row[index], 0, &length);
     return bytes == NULL || look_up(rows, index, bytes, length);
@@ -190,12 +189,12 @@ static void submit_run(struct convoy_rows *rows, uint32_t first, uint32_t count)
         convoy_row_from_part(items[n++], &rows->row[i]);
     }
     if (n > 0)
-        convoy_batcher_submit(rows->batcher, items, n); // NOLINT(clang-analyzer-unix.Malloc)
+        convoy_batcher_submit(rows->pipeline->batcher, items, n); // NOLINT(clang-analyzer-unix.Malloc)
 }
 
 static uint64_t pixel_limit(const struct convoy_rows *rows)
 {
-    return rows->http->config->images.max_pixels;
+    return rows->pipeline->max_pixels;
 }
 
 /* Raw rows, as many as make up a piece of work that is worth handing to a thread. */
@@ -277,7 +276,7 @@ static uint64_t cost(const struct convoy_rows *rows, const struct convoy_row *ro
 /* Hands the rows to the pool and suspends; false when that cannot be: the caller answers now. */
 static bool process_in_turn(struct convoy_rows *rows)
 {
-    struct convoy_decode_pool *pool = rows->http->decode_pool;
+    struct convoy_decode_pool *pool = rows->pipeline->decode_pool;
     uint32_t count = rows->count;
     uint64_t size = 0;
 
@@ -289,9 +288,9 @@ static bool process_in_turn(struct convoy_rows *rows)
     uint32_t run = convoy_row_is_raw(rows->source) ? run_length(rows) : 1;
     rows->job =
         (struct convoy_decode_job){.count = (count + run - 1) / run, .size = size, .work = process_in_pool};
-    if (!late && convoy_suspend(&rows->suspension, &rows->job))
+    if (!late && convoy_decode_pool_suspend(pool, &rows->suspension, &rows->job))
         return true;
-    convoy_batcher_cancel(rows->batcher, rows->view.model, count, rows->priority);
+    convoy_batcher_cancel(rows->pipeline->batcher, rows->view.model, count, rows->priority);
     atomic_fetch_sub_explicit(&rows->refs, count, memory_order_relaxed);
     if (late) {
         for (uint32_t i = 0; i < count; i++)
@@ -313,7 +312,7 @@ bool convoy_rows_run(struct convoy_rows *rows)
         /* Nothing reached the batcher, or it was quick: no need to suspend. */
         if (convoy_rows_complete(rows)) // NOLINT(clang-analyzer-unix.Malloc)
             return true;
-        if (!convoy_suspend(&rows->suspension, NULL))
+        if (!convoy_suspend(&rows->suspension, NULL, NULL))
             return true;
     } else if (!process_in_turn(rows)) {
         return true;
@@ -363,7 +362,7 @@ int convoy_rows_outcome(const struct convoy_rows *rows, uint32_t i, const char *
 
 void convoy_rows_remember(struct convoy_rows *rows)
 {
-    if (rows->http->response_cache == NULL)
+    if (rows->pipeline->response_cache == NULL)
         return;
     for (uint32_t i = 0; i < rows->count; i++) {
         struct convoy_row *row = &rows->row[i];
@@ -371,7 +370,7 @@ void convoy_rows_remember(struct convoy_rows *rows)
         if (row->response == NULL || row->status != 0 || row->item.status != 0 || row->item.retries > 0)
             continue; /* freed with the rows */
         uint64_t begun_ns = convoy_now_ns();
-        convoy_response_cache_insert(rows->http->response_cache, row->response, row->item.outputs);
+        convoy_response_cache_insert(rows->pipeline->response_cache, row->response, row->item.outputs);
         row->response = NULL;
         convoy_model_inserted(rows->view.model, convoy_now_ns() - begun_ns);
     }

@@ -17,6 +17,7 @@
 #include "server/http/multipart.h"
 #include "server/http/suspension.h"
 #include "server/inference/decode_pool.h"
+#include "server/inference/pipeline.h"
 #include "server/inference/response_cache.h"
 #include "server/models/model.h"
 
@@ -43,14 +44,13 @@ struct convoy_row {
 };
 
 struct convoy_rows {
-    struct convoy_http *http;
+    const struct convoy_pipeline *pipeline;
     struct convoy_suspension suspension;
     _Atomic uint32_t left, refs;
 
     struct convoy_decode_job job; /* when the pool decodes */
 
     struct convoy_model_view view;
-    struct convoy_batcher *batcher;
     enum convoy_row_source source;
     uint8_t *body;        /* taken over from the request: rows that the pool still decodes point into it */
     size_t body_capacity; /* of body, as counted in body_memory.h */

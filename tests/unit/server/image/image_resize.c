@@ -1,4 +1,5 @@
 /* Resizing at its edges, against the formula in resize.h computed in double and in two dimensions at once. */
+#include "server/image/image.h"
 #include "server/image/resize.h"
 
 #include <criterion/criterion.h>

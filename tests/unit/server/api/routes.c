@@ -1,5 +1,5 @@
-/* Paths to routes. */
-#include "server/http/route.h"
+/* Paths to routes: the daemon's own table, as server/http/route.h finds rows in it. */
+#include "server/api/routes.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

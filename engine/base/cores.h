@@ -1,0 +1,18 @@
+/* How many CPU cores this process may run on. */
+#ifndef CONVOY_ENGINE_BASE_CORES_H
+#define CONVOY_ENGINE_BASE_CORES_H
+
+#include <sched.h>
+#include <stdint.h>
+
+/* The cores in the process's affinity mask; 1 when the kernel does not tell. Any thread. */
+static inline uint32_t convoy_cores(void)
+{
+    cpu_set_t set;
+
+    if (sched_getaffinity(0, sizeof set, &set) != 0)
+        return 1;
+    return (uint32_t)CPU_COUNT(&set);
+}
+
+#endif

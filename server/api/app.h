@@ -1,0 +1,46 @@
+/* What the endpoints work with: the application behind the HTTP server. One for the daemon; it outlives the
+ * HTTP server, which hands it to each request (convoy_request.app). */
+#ifndef CONVOY_SERVER_APP_H
+#define CONVOY_SERVER_APP_H
+
+#include "engine/base/error.h"
+#include "server/config/config.h"
+#include "server/http/request.h"
+#include "server/inference/pipeline.h"
+#include "server/metrics/metrics.h"
+#include "server/models/registry.h"
+#include "server/repository/manager.h"
+#include "server/workers/supervisor.h"
+
+struct convoy_shared_memory;
+struct convoy_trace;
+
+struct convoy_app {
+    /* Borrowed: they outlive the app. */
+    const struct convoy_config *config;
+    struct convoy_metrics *metrics;
+    struct convoy_registry *registry;
+    struct convoy_supervisor *supervisor;
+    struct convoy_manager *manager;
+
+    struct convoy_pipeline pipeline;            /* its decode pool and response cache are the app's */
+    struct convoy_shared_memory *shared_memory; /* the regions that clients registered */
+    struct convoy_trace *trace;
+};
+
+/* Takes over parts, whose borrowed members are set, and makes the others. Errors: -ENOMEM, -EAGAIN (no
+ * threads), those of getrandom(2). */
+int convoy_app_new(const struct convoy_app *parts, struct convoy_app **app, struct convoy_error *error);
+
+/* Ends the threads of the decode pool, when what was handed to them is done: convoy_http_options.end_work. */
+void convoy_app_end_work(void *app);
+
+/* After convoy_http_stop(). NULL is allowed. */
+void convoy_app_free(struct convoy_app *app);
+
+static inline struct convoy_app *convoy_app_of(const struct convoy_request *request)
+{
+    return request->app;
+}
+
+#endif

@@ -1,0 +1,31 @@
+/* What the HTTP server is started with. */
+#ifndef CONVOY_SERVER_HTTP_OPTIONS_H
+#define CONVOY_SERVER_HTTP_OPTIONS_H
+
+#include <stddef.h>
+
+struct convoy_config;
+struct convoy_metrics;
+struct convoy_request;
+struct convoy_route;
+
+/* Everything that is pointed to must outlive convoy_http_stop(). */
+struct convoy_http_options {
+    const struct convoy_config *config;
+    struct convoy_metrics *metrics; /* each answer is counted here */
+    int inherited_fd;               /* a listening socket from systemd; -1: listen on config's address */
+
+    const struct convoy_route *routes; /* route.h; the first row that fits a request answers it */
+    size_t route_count;
+    void *app; /* of the application that answers: convoy_request.app */
+    /* Each request carries that many bytes of zeroed memory for the application: convoy_request.state. */
+    size_t state_bytes;
+    /* Called once at the end of each request, on its HTTP thread, for what state holds. */
+    void (*release)(struct convoy_request *request);
+    /* Called once by convoy_http_stop(), on its thread, from when on convoy_suspend() refuses. The
+     * application finishes the work of its threads for suspended requests: when it returns, no such thread
+     * touches a request any more. Requests that are suspended then are resumed after it. */
+    void (*end_work)(void *app);
+};
+
+#endif
