@@ -1,7 +1,7 @@
-/* Building a graph node by node: what the ONNX reader uses, and whoever makes a graph by hand.
+/* Building a graph node by node. The ONNX reader uses it, and code that makes a graph by hand.
  *
- * Order: tensors and nodes are added in topological order; convoy_graph_finish() folds, removes what nothing
- * reads and fills in the sums. Threads: one builder thread per graph. */
+ * Tensors and nodes are added in topological order; convoy_graph_finish() (engine/graph/finish.h) comes last.
+ * Threads: one builder thread per graph. */
 #ifndef CONVOY_ENGINE_GRAPH_BUILD_H
 #define CONVOY_ENGINE_GRAPH_BUILD_H
 
@@ -23,14 +23,5 @@ int convoy_graph_add_tensor(struct convoy_graph *graph, const char *name, const 
 struct convoy_node *convoy_graph_add_node(struct convoy_graph *graph, enum convoy_op op, const char *name,
                                           const char *onnx_op, const int *inputs, int input_count,
                                           int output);
-
-/* To be called once when all nodes, the input and the outputs are there: fuses and folds
- * (engine/graph/fold.h), drops nodes and tensors that no output depends on, and fills in producers,
- * weight_bytes and ends_in_softmax. Tensor and node indices change. Returns 0 or -ENOMEM; the graph is the
- * caller's to free either way. */
-int convoy_graph_finish(struct convoy_graph *graph, struct convoy_error *error);
-
-/* Drops nodes and tensors that no output depends on; part of convoy_graph_finish(). The input stays. */
-int convoy_graph_prune(struct convoy_graph *graph);
 
 #endif

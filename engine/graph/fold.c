@@ -1,6 +1,6 @@
 #include "engine/graph/fold.h"
 
-#include "engine/graph/build.h"
+#include "engine/graph/prune.h"
 
 #include <errno.h>
 #include <stdlib.h>

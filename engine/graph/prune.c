@@ -1,5 +1,4 @@
-/* Dead nodes and constants that nothing reads: left behind by folding, or by the exporter. */
-#include "engine/graph/build.h"
+#include "engine/graph/prune.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,4 +1,6 @@
-#include "engine/onnx/importer.h"
+#include "engine/onnx/attributes.h"
+
+#include "engine/onnx/fail.h"
 
 #include <errno.h>
 #include <inttypes.h>

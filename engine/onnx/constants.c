@@ -1,60 +1,43 @@
-#include "engine/onnx/importer.h"
+#include "engine/onnx/constants.h"
+
+#include "engine/onnx/fail.h"
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
-static const void *elements_of(const struct onnx_importer *importer, const struct onnx_value *value,
-                               size_t *size)
+/* A weight is transposed, scaled or reshaped once or twice before it is what the graph wants. */
+#define COMPUTED_PER_STORED 2
+
+int onnx_count_stored(struct onnx_importer *importer, const Onnx__TensorProto *tensor)
 {
-    *size = value->kind == ONNX_INTS ? sizeof(struct onnx_int) : sizeof(float);
-    return value->kind == ONNX_INTS ? (const void *)value->ints : onnx_floats(importer, value);
+    int64_t elements = 1;
+    for (size_t axis = 0; axis < tensor->n_dims; axis++)
+        if (tensor->dims[axis] > 0 &&
+            (__builtin_mul_overflow(elements, tensor->dims[axis], &elements) || elements > INT32_MAX))
+            return 0; /* onnx_decode_tensor() refuses its shape */
+    if (elements > importer->stored_left)
+        return convoy_fail(importer->error, -EINVAL,
+                           "the model's constants, up to '%.80s', are more than convoyd takes (2 GiB)",
+                           tensor->name != NULL ? tensor->name : "");
+    importer->stored_left -= elements;
+    importer->computed_left += COMPUTED_PER_STORED * elements;
+    return 0;
 }
 
-static int set_data(struct onnx_importer *importer, const struct onnx_value *like,
-                    const struct convoy_shape *shape, void *data)
+int onnx_allocate(struct onnx_importer *importer, const struct convoy_shape *shape, bool ints, void **data)
 {
-    if (like->kind == ONNX_INTS)
-        return onnx_set_ints(importer, shape, data);
-    return onnx_set_floats(importer, shape, data);
-}
-
-int onnx_set_reshaped(struct onnx_importer *importer, const struct onnx_value *value,
-                      const struct convoy_shape *shape)
-{
-    size_t size;
-    void *data;
-    int status = onnx_allocate(importer, shape, value->kind == ONNX_INTS, &data);
-    if (status != 0)
-        return status;
-    const void *from = elements_of(importer, value, &size);
-    size_t elements = (size_t)convoy_shape_elements(shape);
-    if (elements > 0)
-        memcpy(data, from, size * elements);
-    return set_data(importer, value, shape, data);
-}
-
-int onnx_set_strided(struct onnx_importer *importer, const struct onnx_value *value,
-                     const struct convoy_shape *shape, int64_t start, const int64_t *steps)
-{
-    size_t size;
-    void *data;
-    int status = onnx_allocate(importer, shape, value->kind == ONNX_INTS, &data);
-    if (status != 0)
-        return status;
-    const uint8_t *from = elements_of(importer, value, &size);
-    uint8_t *to = data;
-    int64_t index[CONVOY_MAX_RANK] = {0}, at = start, elements = convoy_shape_elements(shape);
-    for (int64_t i = 0; i < elements; i++, to += size) {
-        memcpy(to, from + (size_t)at * size, size);
-        /* Count the index up like an odometer. */
-        for (int axis = shape->rank - 1; axis >= 0; axis--) {
-            at += steps[axis];
-            if (++index[axis] < shape->dims[axis])
-                break;
-            at -= steps[axis] * shape->dims[axis];
-            index[axis] = 0;
-        }
-    }
-    return set_data(importer, value, shape, data);
+    int64_t elements = 1; /* a dimension of zero counts as one: it must not hide what others multiply to */
+    size_t size = ints ? sizeof(struct onnx_int) : sizeof(float);
+    *data = NULL;
+    for (int axis = 0; axis < shape->rank; axis++)
+        if (shape->dims[axis] < 0 ||
+            __builtin_mul_overflow(elements, shape->dims[axis] > 0 ? shape->dims[axis] : 1, &elements))
+            return onnx_fail(importer, -EINVAL, "the shape of a constant overflows");
+    if (elements > importer->computed_left / (int64_t)(size / sizeof(float)))
+        return onnx_fail(importer, -EINVAL,
+                         "the constants that the model computes grow beyond what convoyd takes: let the "
+                         "exporter fold them");
+    importer->computed_left -= elements * (int64_t)(size / sizeof(float));
+    *data = calloc((size_t)elements + 1, size);
+    return *data != NULL ? 0 : onnx_out_of_memory(importer);
 }

@@ -1,6 +1,7 @@
-#include "engine/onnx/importer.h"
+#include "engine/onnx/names.h"
 
 #include "engine/base/hash.h"
+#include "engine/onnx/fail.h"
 
 #include <errno.h>
 #include <stdlib.h>

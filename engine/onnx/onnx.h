@@ -14,26 +14,7 @@
 #define CONVOY_ENGINE_ONNX_ONNX_H
 
 #include "engine/graph/graph.h"
-
-/* A graph input that is given a constant value (the conformance cases feed weights as inputs). */
-struct convoy_onnx_binding {
-    const char *name;
-    struct convoy_shape shape;
-    const void *data; /* float32 or int64, row-major; read during the call only */
-    bool is_int64;
-};
-
-struct convoy_onnx_options {
-    /* Keep the input's first dimension as it is written instead of taking it for the batch. */
-    bool no_batch;
-    /* Read opsets 1 to 6 too, for operators that have not changed since (some conformance cases are that
-     * old). */
-    bool old_opsets;
-    /* Shape to use for the one remaining input where the file leaves dimensions open (rank 0: none given). */
-    struct convoy_shape input_shape;
-    const struct convoy_onnx_binding *bindings;
-    int binding_count;
-};
+#include "engine/onnx/options.h"
 
 /* Reads the model at path. options may be NULL (all zero). On success *graph is the caller's, to be freed
  * with convoy_graph_free(). On failure returns -ENOENT, -EINVAL (damaged or hostile), -ENOTSUP (an operator,

@@ -1,7 +1,12 @@
 /* Constants, and the arithmetic on shapes that exporters leave in the file: evaluated while the model is
  * read. */
+#include "engine/onnx/attributes.h"
+#include "engine/onnx/constants.h"
+#include "engine/onnx/fail.h"
 #include "engine/onnx/importer.h"
-
+#include "engine/onnx/ops.h"
+#include "engine/onnx/results.h"
+#include "engine/onnx/shapes.h"
 #include "engine/onnx/tensor.h"
 
 #include <errno.h>

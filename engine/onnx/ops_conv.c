@@ -1,5 +1,12 @@
 /* Conv, the pools and what becomes one (GlobalAveragePool, ReduceMean), BatchNormalization. */
+#include "engine/onnx/attributes.h"
+#include "engine/onnx/constants.h"
+#include "engine/onnx/emit.h"
+#include "engine/onnx/fail.h"
 #include "engine/onnx/importer.h"
+#include "engine/onnx/ops.h"
+#include "engine/onnx/results.h"
+#include "engine/onnx/shapes.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,5 +1,12 @@
 /* Gemm and MatMul: a dense layer where the right side is a constant matrix, else a product of tensors. */
+#include "engine/onnx/attributes.h"
+#include "engine/onnx/constants.h"
+#include "engine/onnx/emit.h"
+#include "engine/onnx/fail.h"
 #include "engine/onnx/importer.h"
+#include "engine/onnx/ops.h"
+#include "engine/onnx/results.h"
+#include "engine/onnx/shapes.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,6 +1,12 @@
 /* Operators that work on each element by itself: activations, arithmetic, casts and what does nothing. */
+#include "engine/onnx/attributes.h"
+#include "engine/onnx/constants.h"
+#include "engine/onnx/emit.h"
+#include "engine/onnx/fail.h"
 #include "engine/onnx/importer.h"
-
+#include "engine/onnx/ops.h"
+#include "engine/onnx/results.h"
+#include "engine/onnx/shapes.h"
 #include "engine/onnx/tensor.h"
 
 #include <errno.h>
@@ -77,23 +83,6 @@ static int read_clip(struct onnx_importer *importer)
     activation.alpha = (float)low;
     activation.beta = (float)high;
     return status == 0 ? set_activation(importer, activation) : status;
-}
-
-int onnx_emit_binary(struct onnx_importer *importer, enum convoy_binary_kind kind, int a, int b, int *result)
-{
-    const struct convoy_shape a_shape = importer->graph->tensors[a].shape;
-    const struct convoy_shape b_shape = importer->graph->tensors[b].shape;
-    struct convoy_shape shape;
-    int inputs[2] = {a, b};
-    struct convoy_node *node;
-    int status = onnx_broadcast(importer, &a_shape, &b_shape, 0, &shape);
-    if (status == 0)
-        status = onnx_emit(importer, CONVOY_OP_BINARY, inputs, 2, &shape, &node);
-    if (status != 0)
-        return status;
-    node->binary = kind;
-    *result = node->output;
-    return 0;
 }
 
 static bool divide(struct onnx_int a, struct onnx_int b, struct onnx_int *result)

@@ -1,6 +1,13 @@
 /* Operators that move elements or rename dimensions: Reshape and its kin, Transpose, Concat, Pad; and
  * Softmax, whose old form is half a Reshape. */
+#include "engine/onnx/attributes.h"
+#include "engine/onnx/constants.h"
+#include "engine/onnx/emit.h"
+#include "engine/onnx/fail.h"
 #include "engine/onnx/importer.h"
+#include "engine/onnx/ops.h"
+#include "engine/onnx/results.h"
+#include "engine/onnx/shapes.h"
 
 #include <errno.h>
 #include <inttypes.h>

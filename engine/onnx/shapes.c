@@ -1,13 +1,23 @@
-/* Shapes with a batch in them.
- *
- * The graph holds shapes for one image and says along which axis N images are stacked. Stacking is exact:
- * along its batch axis of N * d elements, image n has the elements n * d to n * d + d - 1. An operator may be
- * read only if it gives the same whether the images are stacked before or after it; what would mix images is
- * refused. */
-#include "engine/onnx/importer.h"
+#include "engine/onnx/shapes.h"
+
+#include "engine/onnx/fail.h"
 
 #include <errno.h>
 #include <inttypes.h>
+
+int onnx_check_shape(const struct onnx_importer *importer, const struct convoy_shape *shape)
+{
+    int64_t elements = 1;
+    for (int axis = 0; axis < shape->rank; axis++) {
+        if (shape->dims[axis] < 1)
+            return onnx_fail(importer, -EINVAL,
+                             "dimension %d of its result would be %" PRId64 ", less than 1", axis,
+                             shape->dims[axis]);
+        if (__builtin_mul_overflow(elements, shape->dims[axis], &elements) || elements > INT32_MAX)
+            return onnx_fail(importer, -EINVAL, "its result would have more than 2^31-1 elements");
+    }
+    return 0;
+}
 
 int64_t onnx_product(const struct convoy_shape *shape, int from, int to)
 {

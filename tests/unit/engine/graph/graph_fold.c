@@ -2,6 +2,7 @@
  * reference before and after, on random numbers. */
 #include "tests/unit/engine/graph/graph_reference.h"
 
+#include "engine/graph/finish.h"
 #include "engine/graph/fold.h"
 
 static uint64_t state;

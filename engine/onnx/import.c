@@ -1,5 +1,14 @@
-#include "engine/onnx/importer.h"
+#include "engine/onnx/import.h"
 
+#include "engine/graph/build.h"
+#include "engine/graph/finish.h"
+#include "engine/onnx/constants.h"
+#include "engine/onnx/emit.h"
+#include "engine/onnx/fail.h"
+#include "engine/onnx/importer.h"
+#include "engine/onnx/names.h"
+#include "engine/onnx/ops.h"
+#include "engine/onnx/shapes.h"
 #include "engine/onnx/tensor.h"
 
 #include <errno.h>

@@ -1,6 +1,11 @@
+#include "engine/onnx/onnx.h"
+
 #include "engine/base/utf8.h"
+#include "engine/graph/build.h"
+#include "engine/onnx/fail.h"
 #include "engine/onnx/file.h"
 #include "engine/onnx/guard.h"
+#include "engine/onnx/import.h"
 #include "engine/onnx/importer.h"
 
 #include <errno.h>

@@ -1,0 +1,33 @@
+/* Attributes and inputs of the node that is being read, as an operator wants them. */
+#ifndef CONVOY_ENGINE_ONNX_ATTRIBUTES_H
+#define CONVOY_ENGINE_ONNX_ATTRIBUTES_H
+
+#include "engine/onnx/importer.h"
+
+const Onnx__AttributeProto *onnx_attribute(const struct onnx_importer *importer, const char *name);
+int onnx_attribute_int(struct onnx_importer *importer, const char *name, int64_t absent, int64_t *value);
+int onnx_attribute_float(struct onnx_importer *importer, const char *name, float absent, float *value);
+/* The text lives as long as the model. */
+int onnx_attribute_string(struct onnx_importer *importer, const char *name, const char *absent,
+                          const char **value);
+/* *count is -1 where the attribute is absent; else values[0 .. *count) is filled; more than capacity is
+ * refused. */
+int onnx_attribute_ints(struct onnx_importer *importer, const char *name, int64_t *values, int capacity,
+                        int *count);
+
+/* Input `index` as numbers that do not depend on the batch. *count is -1 where the input is left out. */
+int onnx_input_ints(struct onnx_importer *importer, int index, int64_t *values, int capacity, int *count);
+/* Input `index` as one number; absent where it is left out. Takes floats and ints. */
+int onnx_input_scalar(struct onnx_importer *importer, int index, double absent, double *value);
+/* Ints from input `index`, or from the attribute where the opset is older than `since`. */
+int onnx_ints_of_either_form(struct onnx_importer *importer, int64_t since, int index, const char *attribute,
+                             int64_t *values, int capacity, int *count);
+/* Input `index`, which must be there and be an activation, or a constant of floats; else a sentence. */
+int onnx_need_activation(struct onnx_importer *importer, int index, const struct onnx_value **value);
+int onnx_need_floats(struct onnx_importer *importer, int index, const char *what,
+                     const struct onnx_value **value);
+const float *onnx_floats(const struct onnx_importer *importer, const struct onnx_value *value);
+/* Makes an axis counted from the end one counted from the front, in [0, limit), or refuses it. */
+int onnx_settle_axis(struct onnx_importer *importer, int64_t axis, int limit, int *settled);
+
+#endif

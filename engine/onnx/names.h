@@ -1,0 +1,14 @@
+/* The table of a model's values by name. */
+#ifndef CONVOY_ENGINE_ONNX_NAMES_H
+#define CONVOY_ENGINE_ONNX_NAMES_H
+
+#include "engine/onnx/importer.h"
+
+/* Makes room for so many names; call it once, before the two below. */
+int onnx_names_reserve(struct onnx_importer *importer, size_t names);
+/* NULL if there is no value of that name. */
+struct onnx_value *onnx_find(const struct onnx_importer *importer, const char *name);
+/* Adds a name, which must outlive the importer; NULL if it is there already. */
+struct onnx_value *onnx_add_name(struct onnx_importer *importer, const char *name);
+
+#endif
