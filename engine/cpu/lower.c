@@ -1,5 +1,9 @@
 #include "engine/cpu/lower.h"
-#include "engine/cpu/lowering.h"
+
+#include "engine/cpu/layouts.h"
+#include "engine/cpu/lower_internal.h"
+#include "engine/cpu/posts.h"
+#include "engine/cpu/reps.h"
 
 #include <errno.h>
 #include <stdlib.h>

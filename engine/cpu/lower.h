@@ -6,10 +6,6 @@
 #include "engine/cpu/groups.h"
 #include "engine/cpu/plan.h"
 
-struct convoy_cpu_kernel {
-    char text[CONVOY_LAYER_NAME_BYTES]; /* "jit:avx2+relu"; empty where nothing runs (a view) */
-};
-
 /* Fills plan (zeroed by the caller but for rows and threads; to be freed whatever is returned), ready for
  * convoy_cpu_plan_place(), and kernels, one per group. Runs with the calling thread's OpenMP team size, which
  * must be the plan's. -ENOTSUP names the node, -ENOMEM. */

@@ -1,6 +1,9 @@
 /* Sums, differences, products and quotients of two tensors. */
 #include "engine/cpu/check.h"
-#include "engine/cpu/lowering.h"
+#include "engine/cpu/emit.h"
+#include "engine/cpu/layouts.h"
+#include "engine/cpu/lower_internal.h"
+#include "engine/cpu/reps.h"
 
 #include <string.h>
 

@@ -1,6 +1,9 @@
 /* Convolutions, and what is computed as one. oneDNN chooses the layouts of input, weights and output. */
 #include "engine/cpu/check.h"
-#include "engine/cpu/lowering.h"
+#include "engine/cpu/emit.h"
+#include "engine/cpu/layouts.h"
+#include "engine/cpu/lower_internal.h"
+#include "engine/cpu/reps.h"
 
 #include <string.h>
 

@@ -1,6 +1,10 @@
 /* Dense layers and matrix products. */
 #include "engine/cpu/check.h"
-#include "engine/cpu/lowering.h"
+#include "engine/cpu/constants.h"
+#include "engine/cpu/emit.h"
+#include "engine/cpu/layouts.h"
+#include "engine/cpu/lower_internal.h"
+#include "engine/cpu/reps.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,6 +1,9 @@
 /* Pooling, padding, softmax, and the operators that only move values. */
 #include "engine/cpu/check.h"
-#include "engine/cpu/lowering.h"
+#include "engine/cpu/emit.h"
+#include "engine/cpu/layouts.h"
+#include "engine/cpu/lower_internal.h"
+#include "engine/cpu/reps.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -18,6 +18,11 @@
 
 #include <dnnl.h>
 
+/* What runs a group, for profiles. */
+struct convoy_cpu_kernel {
+    char text[CONVOY_LAYER_NAME_BYTES]; /* "jit:avx2+relu"; empty where nothing runs (a view) */
+};
+
 struct convoy_cpu_rep {
     dnnl_memory_desc_t md;
     int buffer;           /* -1: constant */
