@@ -4,41 +4,19 @@
 #include "engine/cuda/net/net.h"
 #include "engine/cuda/runtime/calls.h"
 #include "engine/cuda/runtime/fault.h"
-#include "engine/cuda/runtime/memory.h"
-#include "engine/cuda/tune/cache.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static int make_streams(struct convoy_device *device, uint32_t wanted, struct convoy_error *error)
+static int make_marks(struct convoy_device *device, struct convoy_error *error)
 {
-    uint32_t count = wanted < 1 ? 1 : (wanted > CONVOY_CUDA_MAX_STREAMS ? CONVOY_CUDA_MAX_STREAMS : wanted);
     int failed = 0;
-    while (device->stream_count < count && !failed) {
-        failed = CONVOY_CUDA(error, cudaStreamCreateWithFlags,
-                             (&device->streams[device->stream_count], cudaStreamNonBlocking));
-        if (!failed)
-            device->stream_count++;
-    }
     for (int i = 0; i < CONVOY_CUDA_MAX_JOBS && !failed; i++)
         for (int k = 0; k < CONVOY_CUDA_MARKS && !failed; k++)
             failed = CONVOY_CUDA(error, cudaEventCreateWithFlags, (&device->marks[i][k], cudaEventDefault));
     return failed;
-}
-
-void convoy_cuda_log(const struct convoy_device *device, const char *level, const char *format, ...)
-{
-    char text[CONVOY_ERROR_BYTES];
-    va_list arguments;
-    if (device->log == NULL)
-        return;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof(text), format, arguments);
-    va_end(arguments);
-    device->log(device->context, level, text);
 }
 
 /* A GPU that this module has no code for is as good as none: "auto" then serves on the CPU. */
@@ -67,32 +45,28 @@ int convoy_cuda_open(uint32_t index, const struct convoy_open_options *options, 
     struct convoy_device *device = calloc(1, sizeof(*device));
     if (device == NULL)
         return convoy_fail(error, -ENOMEM, "no memory for a device");
-    device->index = (int)index;
-    device->context = options->context;
-    device->log = options->log;
-    device->changed = options->changed;
-    device->pause = options->pause;
     convoy_cuda_choices_remember(&device->choices);
-    device->tuner.mode = options->tune;
+    convoy_cuda_tuner_init(&device->tuner, options, &device->gpu, &device->choices, &device->cache);
     convoy_cuda_fault_prepare();
-    failed = CONVOY_CUDA(error, cudaSetDevice, (device->index));
+    failed = convoy_cuda_gpu_open(&device->gpu, index, options, error);
     if (!failed)
-        failed = CONVOY_CUDA(error, cudaGetDeviceProperties, (&properties, device->index));
+        failed = CONVOY_CUDA(error, cudaGetDeviceProperties, (&properties, device->gpu.index));
     if (!failed)
         failed = CONVOY_CUDA(error, cudaDriverGetVersion, (&driver));
     if (!failed)
         failed = check_code(&properties, error);
     if (!failed)
-        failed = make_streams(device, options->streams, error);
+        failed = make_marks(device, error);
     if (!failed)
-        failed = convoy_cuda_cache_open(device, options->cache_dir, properties.name, driver, error);
+        failed = convoy_cuda_cache_open(&device->cache, &device->gpu, options->cache_dir, properties.name,
+                                        driver, error);
     if (failed) {
         convoy_cuda_close(device);
         return failed;
     }
     if (options->tune != CONVOY_TUNING_FORCE)
-        convoy_cuda_cache_read(device);
-    *info = (struct convoy_device_info){.device_count = (uint32_t)count, .streams = device->stream_count};
+        convoy_cuda_cache_read(&device->cache, &device->gpu, &device->choices);
+    *info = (struct convoy_device_info){.device_count = (uint32_t)count, .streams = device->gpu.stream_count};
     snprintf(info->name, sizeof(info->name), "cuda:%u", index);
     snprintf(info->description, sizeof(info->description), "%.64s, sm_%d%d, %zu MiB, driver for CUDA %d.%d",
              properties.name, properties.major, properties.minor, properties.totalGlobalMem >> 20,
@@ -113,24 +87,15 @@ void convoy_cuda_close(struct convoy_device *device)
         for (int k = 0; k < CONVOY_CUDA_MARKS; k++)
             if (device->marks[i][k] != NULL)
                 (void)CONVOY_CUDA(&ignored, cudaEventDestroy, (device->marks[i][k]));
-    for (uint32_t i = 0; i < device->stream_count; i++)
-        (void)CONVOY_CUDA(&ignored, cudaStreamDestroy, (device->streams[i]));
+    convoy_cuda_gpu_close(&device->gpu);
     convoy_cuda_choices_free(&device->choices);
-    free(device->cache_folder);
-    free(device->cache_file);
-    free(device->cache_header);
+    convoy_cuda_cache_close(&device->cache);
     free(device);
 }
 
 int convoy_cuda_enter(struct convoy_device *device, struct convoy_error *error)
 {
-    return CONVOY_CUDA(error, cudaSetDevice, (device->index));
-}
-
-void convoy_cuda_pause(const struct convoy_device *device)
-{
-    if (device->pause != NULL)
-        (void)device->pause(device->context);
+    return CONVOY_CUDA(error, cudaSetDevice, (device->gpu.index));
 }
 
 int convoy_cuda_attach(struct convoy_device *device, void *base, size_t bytes, struct convoy_error *error)
@@ -142,59 +107,39 @@ int convoy_cuda_attach(struct convoy_device *device, void *base, size_t bytes, s
     return 0;
 }
 
-bool convoy_cuda_is_lost(struct convoy_device *device)
+int convoy_cuda_load(struct convoy_device *device, const struct convoy_graph *graph,
+                     const struct convoy_load_options *options, struct convoy_net **net,
+                     struct convoy_net_info *info, struct convoy_error *error)
 {
-    struct convoy_error ignored;
-    (void)cudaGetLastError();
-    return CONVOY_CUDA(&ignored, cudaStreamSynchronize, (device->streams[0])) != 0;
-}
-
-int convoy_cuda_workspace_get(struct convoy_device *device, size_t bytes,
-                              struct convoy_cuda_workspace **result, struct convoy_error *error)
-{
-    struct convoy_cuda_workspace *workspace = device->workspaces;
-    while (workspace != NULL && workspace->bytes < bytes)
-        workspace = workspace->next;
-    if (workspace == NULL) {
-        workspace = calloc(1, sizeof(*workspace));
-        if (workspace == NULL)
-            return convoy_fail(error, -ENOMEM, "no memory for a workspace");
-        workspace->bytes = bytes;
-        workspace->next = device->workspaces;
-        device->workspaces = workspace;
-        workspace->users = 1;
-        int failed = 0;
-        for (uint32_t i = 0; i < device->stream_count && !failed; i++) {
-            failed = convoy_cuda_allocate(bytes, "a stream's activations", &workspace->memory[i], error);
-            /* Rows of a bucket that no image fills are computed too: on numbers, not on what was there. */
-            if (!failed)
-                failed = CONVOY_CUDA(error, cudaMemset, (workspace->memory[i], 0, bytes));
-        }
-        /* The streams do not wait for it by themselves. */
-        if (!failed)
-            failed = CONVOY_CUDA(error, cudaStreamSynchronize, (NULL));
-        if (failed) {
-            convoy_cuda_workspace_put(device, workspace);
-            return failed;
-        }
-    } else {
-        workspace->users++;
-    }
-    *result = workspace;
+    int failed = convoy_cuda_net_load(&device->gpu, &device->choices, graph, options, net, info, error);
+    if (failed)
+        return failed;
+    struct convoy_net **link = &device->nets;
+    while (*link != NULL)
+        link = &(*link)->next;
+    *link = *net;
     return 0;
 }
 
-void convoy_cuda_workspace_put(struct convoy_device *device, struct convoy_cuda_workspace *workspace)
+void convoy_cuda_unload(struct convoy_device *device, struct convoy_net *net)
 {
-    if (workspace == NULL || --workspace->users > 0)
+    if (net == NULL)
         return;
-    struct convoy_cuda_workspace **link = &device->workspaces;
-    while (*link != workspace)
+    convoy_cuda_tuner_forget(&device->tuner, net);
+    struct convoy_net **link = &device->nets;
+    while (*link != net)
         link = &(*link)->next;
-    *link = workspace->next;
-    for (uint32_t i = 0; i < CONVOY_CUDA_MAX_STREAMS; i++)
-        convoy_cuda_release(workspace->memory[i]);
-    free(workspace);
+    *link = net->next;
+    convoy_cuda_net_unload(&device->gpu, net);
+}
+
+int convoy_cuda_idle(struct convoy_device *device, int64_t budget_us, struct convoy_error *error)
+{
+    if (device->tuner.mode == CONVOY_TUNING_OFF)
+        return 0;
+    if (device->flight_count > 0)
+        return 1;
+    return convoy_cuda_tuner_go_on(&device->tuner, device->nets, budget_us, error);
 }
 
 static int check_job(const struct convoy_device *device, const struct convoy_net *net,
@@ -215,7 +160,7 @@ static int check_job(const struct convoy_device *device, const struct convoy_net
 static uint32_t least_busy(const struct convoy_device *device)
 {
     uint32_t best = 0;
-    for (uint32_t i = 1; i < device->stream_count; i++)
+    for (uint32_t i = 1; i < device->gpu.stream_count; i++)
         if (device->busy[i] < device->busy[best])
             best = i;
     return best;
@@ -246,7 +191,7 @@ int convoy_cuda_submit(struct convoy_device *device, struct convoy_net *net, con
         return convoy_fail(error, -EBUSY, "a profiled job does not wait for another");
     const struct convoy_cuda_bucket *bucket = convoy_cuda_bucket(net, job->rows);
     const struct convoy_cuda_plan *plan = &bucket->plans[job->layout];
-    cudaStream_t stream = device->streams[number];
+    cudaStream_t stream = device->gpu.streams[number];
     char *workspace = net->workspace->memory[number];
     size_t elements = (size_t)net->info.channels * net->info.height * net->info.width;
     uint32_t set = (uint32_t)__builtin_ctzll(~device->marks_used);
@@ -263,7 +208,7 @@ int convoy_cuda_submit(struct convoy_device *device, struct convoy_net *net, con
         failed = convoy_cuda_fault_on_job(job, stream, error);
     if (!failed)
         failed = job->profile
-                     ? convoy_cuda_run_profiled(device, net, plan, number, error)
+                     ? convoy_cuda_run_profiled(&device->gpu, net, plan, number, error)
                      : CONVOY_CUDA(error, cudaGraphLaunch, (bucket->graphs[job->layout][number], stream));
     if (!failed)
         failed = CONVOY_CUDA(error, cudaEventRecord, (marks[CONVOY_CUDA_COMPUTED], stream));
@@ -360,7 +305,7 @@ int convoy_cuda_memory(struct convoy_device *device, struct convoy_device_memory
     *memory = (struct convoy_device_memory){.free = available, .total = total};
     for (const struct convoy_net *net = device->nets; net != NULL; net = net->next)
         memory->weights += net->weights.bytes;
-    for (const struct convoy_cuda_workspace *w = device->workspaces; w != NULL; w = w->next)
-        memory->workspace += w->bytes * device->stream_count;
+    for (const struct convoy_cuda_workspace *w = device->gpu.workspaces; w != NULL; w = w->next)
+        memory->workspace += w->bytes * device->gpu.stream_count;
     return failed;
 }

@@ -51,20 +51,21 @@ int convoy_cuda_record(const struct convoy_cuda_plan *plan, void *workspace, cud
     return failed;
 }
 
-int convoy_cuda_bucket_record(struct convoy_device *device, const struct convoy_cuda_workspace *workspace,
+int convoy_cuda_bucket_record(const struct convoy_cuda_gpu *gpu,
+                              const struct convoy_cuda_workspace *workspace,
                               struct convoy_cuda_bucket *bucket, struct convoy_error *error)
 {
     int failed = 0;
     for (int layout = 0; layout < CONVOY_SLOT_LAYOUTS && !failed; layout++)
-        for (uint32_t s = 0; s < device->stream_count && !failed; s++) {
+        for (uint32_t s = 0; s < gpu->stream_count && !failed; s++) {
             if (bucket->plans[layout].step_count == 0)
                 continue;
-            failed = convoy_cuda_record(&bucket->plans[layout], workspace->memory[s], device->streams[s],
+            failed = convoy_cuda_record(&bucket->plans[layout], workspace->memory[s], gpu->streams[s],
                                         &bucket->graphs[layout][s], error);
-            convoy_cuda_pause(device);
+            convoy_cuda_pause(gpu);
         }
-    for (uint32_t s = 0; s < device->stream_count && !failed; s++)
-        failed = CONVOY_CUDA(error, cudaStreamSynchronize, (device->streams[s])); /* uploads */
+    for (uint32_t s = 0; s < gpu->stream_count && !failed; s++)
+        failed = CONVOY_CUDA(error, cudaStreamSynchronize, (gpu->streams[s])); /* uploads */
     return failed;
 }
 

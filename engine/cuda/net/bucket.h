@@ -3,8 +3,8 @@
 #ifndef CONVOY_ENGINE_CUDA_BUCKET_H
 #define CONVOY_ENGINE_CUDA_BUCKET_H
 
-#include "engine/cuda/device.h"
 #include "engine/cuda/plan/lower.h"
+#include "engine/cuda/runtime/gpu.h"
 
 struct convoy_cuda_bucket {
     uint32_t rows;
@@ -24,7 +24,8 @@ int convoy_cuda_record(const struct convoy_cuda_plan *plan, void *workspace, cud
                        cudaGraphExec_t *exec, struct convoy_error *error);
 
 /* Records the plans of a bucket that has no graphs. Nothing may be in flight. -ENOMEM, -EIO. */
-int convoy_cuda_bucket_record(struct convoy_device *device, const struct convoy_cuda_workspace *workspace,
+int convoy_cuda_bucket_record(const struct convoy_cuda_gpu *gpu,
+                              const struct convoy_cuda_workspace *workspace,
                               struct convoy_cuda_bucket *bucket, struct convoy_error *error);
 
 /* Would the plans be others with what is known now? */

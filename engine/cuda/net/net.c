@@ -107,25 +107,24 @@ static size_t largest_workspace(const struct convoy_net *net)
     return bytes;
 }
 
-static int make_buckets(struct convoy_device *device, struct convoy_net *net, struct convoy_error *error)
+static int make_buckets(struct convoy_cuda_gpu *gpu, struct convoy_net *net, struct convoy_error *error)
 {
     int failed = 0;
     for (int i = 0; i < net->bucket_count && !failed; i++) {
         failed = convoy_cuda_bucket_plan(&net->source, net->takes_u8, &net->buckets[i], error);
-        convoy_cuda_pause(device);
+        convoy_cuda_pause(gpu);
     }
     if (!failed)
-        failed = convoy_cuda_workspace_get(device, largest_workspace(net), &net->workspace, error);
+        failed = convoy_cuda_workspace_get(gpu, largest_workspace(net), &net->workspace, error);
     for (int i = 0; i < net->bucket_count && !failed; i++)
-        failed = convoy_cuda_bucket_record(device, net->workspace, &net->buckets[i], error);
+        failed = convoy_cuda_bucket_record(gpu, net->workspace, &net->buckets[i], error);
     return failed;
 }
 
-static int make_profile_marks(struct convoy_device *device, struct convoy_net *net,
-                              struct convoy_error *error)
+static int make_profile_marks(struct convoy_cuda_gpu *gpu, struct convoy_net *net, struct convoy_error *error)
 {
     int failed = 0;
-    for (uint32_t s = 0; s < device->stream_count && !failed; s++) {
+    for (uint32_t s = 0; s < gpu->stream_count && !failed; s++) {
         net->profile_marks[s] = calloc(net->info.layer_count + 1, sizeof(cudaEvent_t));
         if (net->profile_marks[s] == NULL)
             return convoy_fail(error, -ENOMEM, "no memory for a profile of %u layers", net->info.layer_count);
@@ -136,9 +135,9 @@ static int make_profile_marks(struct convoy_device *device, struct convoy_net *n
     return failed;
 }
 
-int convoy_cuda_load(struct convoy_device *device, const struct convoy_graph *graph,
-                     const struct convoy_load_options *options, struct convoy_net **result,
-                     struct convoy_net_info *info, struct convoy_error *error)
+int convoy_cuda_net_load(struct convoy_cuda_gpu *gpu, const struct convoy_cuda_choices *choices,
+                         const struct convoy_graph *graph, const struct convoy_load_options *options,
+                         struct convoy_net **result, struct convoy_net_info *info, struct convoy_error *error)
 {
     int failed = convoy_check_graph(graph, error);
     if (failed)
@@ -160,36 +159,32 @@ int convoy_cuda_load(struct convoy_device *device, const struct convoy_graph *gr
                                           .graph = graph,
                                           .groups = &net->groups,
                                           .weights = &net->weights,
-                                          .choices = &device->choices,
+                                          .choices = choices,
                                           .channels = net->info.channels,
                                           .outputs_per_row = net->info.outputs_per_row,
                                           .pixels = (int64_t)net->info.height * net->info.width};
     memcpy(source->multiply, options->multiply, sizeof(source->multiply));
     memcpy(source->add, options->add, sizeof(source->add));
-    net->weights.pause = device->pause;
-    net->weights.context = device->context;
+    net->weights.pause = gpu->pause;
+    net->weights.context = gpu->context;
     for (int layout = 0; layout < CONVOY_SLOT_LAYOUTS; layout++)
         net->input_stride[layout] = convoy_cuda_input_stride(source, (enum convoy_input_layout)layout);
     net->output_stride = convoy_cuda_output_stride(source);
     choose_buckets(net);
-    failed = convoy_cuda_fault_on_load(options->name, device->streams[0], error);
+    failed = convoy_cuda_fault_on_load(options->name, gpu->streams[0], error);
     if (!failed)
         failed = convoy_cuda_group_nodes(graph, &net->groups, error);
     if (!failed)
-        failed = make_buckets(device, net, error);
+        failed = make_buckets(gpu, net, error);
     if (!failed)
         failed = name_layers(net, error);
     if (!failed)
-        failed = make_profile_marks(device, net, error);
+        failed = make_profile_marks(gpu, net, error);
     if (failed) {
-        convoy_cuda_unload(device, net);
-        return convoy_fail_in(error, failed == -EIO && convoy_cuda_is_lost(device) ? -ENODEV : failed,
+        convoy_cuda_net_unload(gpu, net);
+        return convoy_fail_in(error, failed == -EIO && convoy_cuda_is_lost(gpu) ? -ENODEV : failed,
                               "model '%s'", options->name);
     }
-    struct convoy_net **link = &device->nets;
-    while (*link != NULL)
-        link = &(*link)->next;
-    *link = net;
     net->info.precision = convoy_cuda_precision(net);
     net->info.weight_bytes = net->weights.bytes;
     *info = net->info;
@@ -197,20 +192,14 @@ int convoy_cuda_load(struct convoy_device *device, const struct convoy_graph *gr
     return 0;
 }
 
-void convoy_cuda_unload(struct convoy_device *device, struct convoy_net *net)
+void convoy_cuda_net_unload(struct convoy_cuda_gpu *gpu, struct convoy_net *net)
 {
     struct convoy_error ignored;
     if (net == NULL)
         return;
-    convoy_cuda_tuner_forget(&device->tuner, net);
-    for (struct convoy_net **link = &device->nets; *link != NULL; link = &(*link)->next)
-        if (*link == net) {
-            *link = net->next;
-            break;
-        }
     for (int i = 0; i < net->bucket_count; i++) {
         convoy_cuda_bucket_free(&net->buckets[i]);
-        convoy_cuda_pause(device);
+        convoy_cuda_pause(gpu);
     }
     for (uint32_t s = 0; s < CONVOY_CUDA_MAX_STREAMS; s++) {
         for (uint32_t i = 0; net->profile_marks[s] != NULL && i <= net->info.layer_count; i++)
@@ -218,7 +207,7 @@ void convoy_cuda_unload(struct convoy_device *device, struct convoy_net *net)
                 (void)CONVOY_CUDA(&ignored, cudaEventDestroy, (net->profile_marks[s][i]));
         free(net->profile_marks[s]);
     }
-    convoy_cuda_workspace_put(device, net->workspace);
+    convoy_cuda_workspace_put(gpu, net->workspace);
     convoy_cuda_weights_free(&net->weights);
     convoy_cuda_groups_free(&net->groups);
     free(net->layer_of_group);
@@ -226,10 +215,10 @@ void convoy_cuda_unload(struct convoy_device *device, struct convoy_net *net)
     free(net);
 }
 
-int convoy_cuda_run_profiled(struct convoy_device *device, struct convoy_net *net,
+int convoy_cuda_run_profiled(struct convoy_cuda_gpu *gpu, struct convoy_net *net,
                              const struct convoy_cuda_plan *plan, uint32_t number, struct convoy_error *error)
 {
-    cudaStream_t stream = device->streams[number];
+    cudaStream_t stream = gpu->streams[number];
     cudaEvent_t *marks = net->profile_marks[number];
     uint32_t layer = 0;
     int failed = CONVOY_CUDA(error, cudaEventRecord, (marks[0], stream));

@@ -29,17 +29,19 @@ struct convoy_net {
     bool tuned; /* or given up: nothing is left for the tuner */
 };
 
-int convoy_cuda_load(struct convoy_device *device, const struct convoy_graph *graph,
-                     const struct convoy_load_options *options, struct convoy_net **net,
-                     struct convoy_net_info *info, struct convoy_error *error);
-void convoy_cuda_unload(struct convoy_device *device, struct convoy_net *net);
+/* backend.h's load() and unload(). choices: which kernels are fastest; read whenever plans are made, until
+ * the network is unloaded. The caller keeps the list of networks. */
+int convoy_cuda_net_load(struct convoy_cuda_gpu *gpu, const struct convoy_cuda_choices *choices,
+                         const struct convoy_graph *graph, const struct convoy_load_options *options,
+                         struct convoy_net **net, struct convoy_net_info *info, struct convoy_error *error);
+void convoy_cuda_net_unload(struct convoy_cuda_gpu *gpu, struct convoy_net *net);
 
 /* The bucket that holds so many rows, 1 to max_batch. */
 const struct convoy_cuda_bucket *convoy_cuda_bucket(const struct convoy_net *net, uint32_t rows);
 
 /* Makes a bucket's plans and graphs anew with what is known now; with a larger workspace all graphs. Nothing
  * may be in flight. After a failure everything is as before: -ENOMEM, or -EIO. */
-int convoy_cuda_renew(struct convoy_device *device, struct convoy_net *net, int bucket,
+int convoy_cuda_renew(struct convoy_cuda_gpu *gpu, struct convoy_net *net, int bucket,
                       struct convoy_error *error);
 /* After that: frees constants that no plan reads any more, and brings info up to date. */
 void convoy_cuda_renewed(struct convoy_net *net);
@@ -49,7 +51,7 @@ enum convoy_precision convoy_cuda_precision(const struct convoy_net *net);
 void convoy_cuda_name_kernels(struct convoy_net *net);
 
 /* Launches a plan layer by layer on a stream of its own, with profile_marks between. */
-int convoy_cuda_run_profiled(struct convoy_device *device, struct convoy_net *net,
+int convoy_cuda_run_profiled(struct convoy_cuda_gpu *gpu, struct convoy_net *net,
                              const struct convoy_cuda_plan *plan, uint32_t stream,
                              struct convoy_error *error);
 /* After that has ended: fills layer_us. */

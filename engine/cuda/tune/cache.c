@@ -2,7 +2,6 @@
 
 #include "engine/base/file.h"
 #include "engine/base/hash.h"
-#include "engine/cuda/device.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -34,26 +33,34 @@ static uint64_t kernels_fingerprint(void)
     return hash;
 }
 
-int convoy_cuda_cache_open(struct convoy_device *device, const char *folder, const char *device_name,
-                           int driver, struct convoy_error *error)
+int convoy_cuda_cache_open(struct convoy_cuda_cache *cache, const struct convoy_cuda_gpu *gpu,
+                           const char *folder, const char *device_name, int driver,
+                           struct convoy_error *error)
 {
     char *file = NULL, *header = NULL;
     if (folder == NULL)
         return 0;
-    device->cache_folder = strdup(folder);
-    if (asprintf(&file, "%s/%s-%d.times", folder, device_name, device->index) < 0)
+    cache->folder = strdup(folder);
+    if (asprintf(&file, "%s/%s-%d.times", folder, device_name, gpu->index) < 0)
         file = NULL;
     if (asprintf(&header, FIRST_LINE "device %s\ndriver %d\nbuild %s %016" PRIx64 "\n", device_name, driver,
                  CONVOY_VERSION, kernels_fingerprint()) < 0)
         header = NULL;
-    device->cache_file = file;
-    device->cache_header = header;
-    if (device->cache_folder == NULL || file == NULL || header == NULL)
+    cache->file = file;
+    cache->header = header;
+    if (cache->folder == NULL || file == NULL || header == NULL)
         return convoy_fail(error, -ENOMEM, "no memory for the name of a file in %s", folder);
     for (char *letter = file + strlen(folder) + 1; *letter != '\0'; letter++)
         if (!isalnum((unsigned char)*letter) && strchr("-_.", *letter) == NULL)
             *letter = '-';
     return 0;
+}
+
+void convoy_cuda_cache_close(struct convoy_cuda_cache *cache)
+{
+    free(cache->folder);
+    free(cache->file);
+    free(cache->header);
 }
 
 /* The text is sound: cuts off the last line, which says so. */
@@ -90,16 +97,17 @@ static bool take_entry(struct convoy_cuda_choices *choices, char *line)
 }
 
 /* Why the file is of no use; NULL when it was taken. */
-static const char *take(struct convoy_device *device, char *text, size_t length)
+static const char *take(const struct convoy_cuda_cache *cache, struct convoy_cuda_choices *known, char *text,
+                        size_t length, long *count)
 {
     struct convoy_cuda_choices choices = {0};
-    long count = 0, taken = 0;
-    size_t header = strlen(device->cache_header);
+    long taken = 0;
+    size_t header = strlen(cache->header);
     if (strncmp(text, FIRST_LINE, strlen(FIRST_LINE)) != 0)
         return "is not a file of kernel times of this format";
-    if (!check_end(text, &length, &count))
+    if (!check_end(text, &length, count))
         return "is damaged";
-    if (strncmp(text, device->cache_header, header) != 0)
+    if (strncmp(text, cache->header, header) != 0)
         return "was made on another device, driver or build";
     for (char *line = text + header, *end; *line != '\0'; line = end + 1, taken++) {
         end = strchr(line, '\n');
@@ -109,49 +117,53 @@ static const char *take(struct convoy_device *device, char *text, size_t length)
             return "is damaged";
         }
     }
-    if (taken != count) {
+    if (taken != *count) {
         convoy_cuda_choices_free(&choices);
         return "is damaged";
     }
-    convoy_cuda_choices_free(&device->choices);
-    device->choices = choices;
-    convoy_cuda_log(device, "info", "%ld kernel times are known from %s", count, device->cache_file);
+    convoy_cuda_choices_free(known);
+    *known = choices;
     return NULL;
 }
 
-void convoy_cuda_cache_read(struct convoy_device *device)
+void convoy_cuda_cache_read(const struct convoy_cuda_cache *cache, const struct convoy_cuda_gpu *gpu,
+                            struct convoy_cuda_choices *choices)
 {
     struct convoy_error error;
     char *text = NULL;
     size_t length = 0;
-    if (device->cache_file == NULL)
+    long count = 0;
+    if (cache->file == NULL)
         return;
-    int failed = convoy_file_read(device->cache_file, MOST_BYTES, &text, &length, &error);
+    int failed = convoy_file_read(cache->file, MOST_BYTES, &text, &length, &error);
     if (failed == -ENOENT)
-        return; /* the first time */
-    const char *why = failed ? NULL : take(device, text, length);
+        return; /* nothing was written yet */
+    const char *why = failed ? NULL : take(cache, choices, text, length, &count);
     if (failed)
-        convoy_cuda_log(device, "warning", "kernel times are not known: %s", error.message);
+        convoy_cuda_log(gpu, "warning", "kernel times are not known: %s", error.message);
     else if (why != NULL)
-        convoy_cuda_log(device, "warning", "kernel times are not known: %s %s", device->cache_file, why);
+        convoy_cuda_log(gpu, "warning", "kernel times are not known: %s %s", cache->file, why);
+    else
+        convoy_cuda_log(gpu, "info", "%ld kernel times are known from %s", count, cache->file);
     free(text);
 }
 
 /* The file's text, malloc'd; NULL when memory is out. */
-static char *compose(const struct convoy_device *device, size_t *length)
+static char *compose(const struct convoy_cuda_cache *cache, const struct convoy_cuda_choices *choices,
+                     size_t *length)
 {
     char *text = NULL;
     FILE *stream = open_memstream(&text, length);
     if (stream == NULL)
         return NULL;
-    fputs(device->cache_header, stream);
-    for (int i = 0; i < device->choices.count; i++) {
-        const struct convoy_cuda_choice *choice = &device->choices.choices[i];
+    fputs(cache->header, stream);
+    for (int i = 0; i < choices->count; i++) {
+        const struct convoy_cuda_choice *choice = &choices->choices[i];
         fprintf(stream, "%.2f\t%s\t%s\n", (double)choice->us, choice->kernel, choice->key.text);
     }
     fflush(stream);
     uint64_t hash = ferror(stream) ? 0 : convoy_hash(0, text, *length);
-    fprintf(stream, "end %d %016" PRIx64 "\n", device->choices.count, hash);
+    fprintf(stream, "end %d %016" PRIx64 "\n", choices->count, hash);
     bool broken = ferror(stream) != 0;
     if (fclose(stream) != 0 || broken) {
         free(text);
@@ -183,33 +195,34 @@ static int write_all(const char *path, const char *text, size_t length)
     return code;
 }
 
-void convoy_cuda_cache_write(struct convoy_device *device)
+void convoy_cuda_cache_write(const struct convoy_cuda_cache *cache, const struct convoy_cuda_gpu *gpu,
+                             const struct convoy_cuda_choices *choices)
 {
     char *temporary = NULL;
     size_t length = 0;
-    if (device->cache_file == NULL)
+    if (cache->file == NULL)
         return;
-    char *text = compose(device, &length);
+    char *text = compose(cache, choices, &length);
     int code = text != NULL ? 0 : -ENOMEM;
-    if (code == 0 && asprintf(&temporary, "%s.%d", device->cache_file, (int)getpid()) < 0) {
+    if (code == 0 && asprintf(&temporary, "%s.%d", cache->file, (int)getpid()) < 0) {
         temporary = NULL;
         code = -ENOMEM;
     }
     if (code == 0 && length > MOST_BYTES)
         code = -EFBIG;
-    if (code == 0 && mkdir(device->cache_folder, 0755) != 0 && errno != EEXIST)
+    if (code == 0 && mkdir(cache->folder, 0755) != 0 && errno != EEXIST)
         code = -errno;
     if (code == 0) {
         code = write_all(temporary, text, length);
-        if (code == 0 && rename(temporary, device->cache_file) != 0)
+        if (code == 0 && rename(temporary, cache->file) != 0)
             code = -errno;
         if (code != 0)
             (void)unlink(temporary);
     }
     if (code != 0)
-        convoy_cuda_log(device, "warning",
+        convoy_cuda_log(gpu, "warning",
                         "kernel times cannot be remembered: %s: %s; see cache_dir in the configuration",
-                        device->cache_file, strerror(-code));
+                        cache->file, strerror(-code));
     free(temporary);
     free(text);
 }

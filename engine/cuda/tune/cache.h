@@ -15,17 +15,28 @@
 #ifndef CONVOY_ENGINE_CUDA_CACHE_H
 #define CONVOY_ENGINE_CUDA_CACHE_H
 
-#include "engine/base/error.h"
+#include "engine/cuda/plan/choice.h"
+#include "engine/cuda/runtime/gpu.h"
 
-struct convoy_device;
+/* All zero: nothing is remembered. */
+struct convoy_cuda_cache {
+    char *folder, *file; /* paths */
+    char *header;        /* the lines that the file must begin with */
+};
 
-/* Notes where the file is and for what; folder may be NULL. 0 or -ENOMEM. */
-int convoy_cuda_cache_open(struct convoy_device *device, const char *folder, const char *device_name,
-                           int driver, struct convoy_error *error);
-/* Takes what the file says into device->choices. */
-void convoy_cuda_cache_read(struct convoy_device *device);
-/* Writes device->choices: what was read and what was found since. Of several processes that use one device
- * the last one to write wins. */
-void convoy_cuda_cache_write(struct convoy_device *device);
+/* Notes which file belongs to this device; folder is copied and may be NULL. Close after a failure as well. 0
+ * or -ENOMEM. */
+int convoy_cuda_cache_open(struct convoy_cuda_cache *cache, const struct convoy_cuda_gpu *gpu,
+                           const char *folder, const char *device_name, int driver,
+                           struct convoy_error *error);
+void convoy_cuda_cache_close(struct convoy_cuda_cache *cache);
+
+/* Replaces choices by what the file says; leaves them as they are when the file is missing or of no use. */
+void convoy_cuda_cache_read(const struct convoy_cuda_cache *cache, const struct convoy_cuda_gpu *gpu,
+                            struct convoy_cuda_choices *choices);
+
+/* Replaces the file by choices. When several processes use one device, the last one to write wins. */
+void convoy_cuda_cache_write(const struct convoy_cuda_cache *cache, const struct convoy_cuda_gpu *gpu,
+                             const struct convoy_cuda_choices *choices);
 
 #endif

@@ -1,25 +1,21 @@
-/* Which kernel runs one step of a plan fastest, found by running each that may: a few at a time, so that work
- * that comes meanwhile does not wait long.
+/* Finds the fastest kernel for one step of a plan (a convolution or a matrix product) by running each kernel
+ * that takes it. One piece of the work is one run of one kernel, so that jobs wait only a short time.
  *
- * A step is timed where it is: on stream 0, in that stream's workspace, on random numbers (a chip runs faster
- * on zeros), its weights packed and its scratch allocated for the while. */
+ * A step runs where its plan has it: on stream 0, in that stream's workspace, on random numbers. Its weights
+ * are packed for each candidate, and its scratch memory is allocated, for the duration of the timing. */
 #ifndef CONVOY_ENGINE_CUDA_TIMING_H
 #define CONVOY_ENGINE_CUDA_TIMING_H
 
 #include "engine/cuda/plan/choice.h"
-#include "engine/cuda/plan/plan.h"
 #include "engine/cuda/plan/weights.h"
+#include "engine/cuda/tune/measure.h"
 
 #define CONVOY_CUDA_MAX_CANDIDATES 32
-#ifndef CONVOY_CUDA_TIMED_RUNS /* the emulation's clock says the same each time */
-#define CONVOY_CUDA_TIMED_RUNS 5
-#endif
 
-struct convoy_device;
 struct convoy_net;
 
 struct convoy_cuda_candidate {
-    const struct convoy_conv_kernel *conv; /* one of the two */
+    const struct convoy_conv_kernel *conv; /* one of the two; the other is NULL */
     const struct convoy_gemm_kernel *gemm;
     float guess_us;
 };
@@ -28,39 +24,33 @@ struct convoy_cuda_timing {
     struct convoy_net *net; /* NULL: nothing is being timed */
     struct convoy_cuda_step step;
     struct convoy_cuda_key key;
-    int count, at; /* candidates; the one that is being timed */
+    int count, at; /* of candidates: their number; the one that is being timed */
     struct convoy_cuda_candidate candidates[CONVOY_CUDA_MAX_CANDIDATES];
-    int run, repeat; /* -1: not prepared, 0: warming up; launches in a run */
-    float us[CONVOY_CUDA_TIMED_RUNS];
-    const char *best;
+    bool prepared; /* the step is set to candidate `at`, and series is its own */
+    struct convoy_cuda_series series;
+    const char *best; /* static text */
     float best_us;
-    struct convoy_error no_room;        /* what the last candidate without room was told */
-    struct convoy_cuda_weights weights; /* of this step's candidates */
-    /* until all is tuned */
-    cudaEvent_t marks[2];
-    void *noise, *scratch;
+    struct convoy_error no_room;        /* of the last candidate for which memory did not suffice */
+    struct convoy_cuda_weights weights; /* the candidates' packed weights */
+    /* kept from step to step */
+    void *scratch;
     size_t scratch_bytes;
 };
 
-/* Begins with a step (of a plan of net) of kind CONV or GEMM. 0, -ENOMEM, -EIO. */
-int convoy_cuda_timing_begin(struct convoy_cuda_timing *timing, struct convoy_device *device,
-                             struct convoy_net *net, const struct convoy_cuda_step *step,
-                             struct convoy_error *error);
+/* Begins to time the kernels of a step of kind CONV or GEMM, of a plan of net. 0, -ENOMEM, -EIO. */
+int convoy_cuda_timing_begin(struct convoy_cuda_timing *timing, struct convoy_cuda_measure *measure,
+                             const struct convoy_cuda_gpu *gpu, struct convoy_net *net,
+                             const struct convoy_cuda_step *step, struct convoy_error *error);
 
-/* One run of one kernel. 1: there is more to do; 0: best and best_us are known, and nothing is being timed
- * any more; -ENOMEM, -EIO. Nothing may be in flight. */
-int convoy_cuda_timing_go_on(struct convoy_cuda_timing *timing, struct convoy_device *device,
-                             struct convoy_error *error);
+/* Does one run of one kernel. Nothing may be in flight. Returns 1: there is more to do; 0: best and best_us
+ * are known and the timing has ended; -ENOMEM, -EIO. */
+int convoy_cuda_timing_go_on(struct convoy_cuda_timing *timing, struct convoy_cuda_measure *measure,
+                             const struct convoy_cuda_gpu *gpu, struct convoy_error *error);
 
-/* Fills floats at place, in a workspace, with random numbers, and makes ready the events of timing. 0,
- * -ENOMEM, -EIO. */
-int convoy_cuda_timing_noise(struct convoy_cuda_timing *timing, struct convoy_device *device, void *workspace,
-                             const struct convoy_cuda_place *place, int64_t floats,
-                             struct convoy_error *error);
-
-/* Breaks off. */
+/* Ends the timing of a step and frees its candidates' weights. */
 void convoy_cuda_timing_stop(struct convoy_cuda_timing *timing);
-/* Gives back what is kept from step to step. */
+
+/* Stops, and frees what is kept from step to step. */
 void convoy_cuda_timing_free(struct convoy_cuda_timing *timing);
 
 #endif

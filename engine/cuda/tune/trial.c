@@ -6,7 +6,6 @@
 #include "engine/cuda/runtime/memory.h"
 
 #include <errno.h>
-#include <stdlib.h>
 
 #define WORTH_TRYING 4.0f /* times the least guess among kernels of this sort */
 #define HOPELESS     2.0f /* times the best, after one run */
@@ -102,70 +101,46 @@ int convoy_cuda_trial_begin(struct convoy_cuda_trial *trial, struct convoy_net *
     return 0;
 }
 
-static int ascending(const void *left, const void *right)
+static int launch_graph(void *context, cudaStream_t stream, struct convoy_error *error)
 {
-    float a = *(const float *)left, b = *(const float *)right;
-    return (a > b) - (a < b);
+    return CONVOY_CUDA(error, cudaGraphLaunch, ((cudaGraphExec_t)context, stream));
 }
 
-/* Microseconds of one launch. */
-static int run(struct convoy_device *device, cudaGraphExec_t exec, float *us, struct convoy_error *error)
+static int time_graph(const struct convoy_cuda_trial *trial, struct convoy_cuda_measure *measure,
+                      const struct convoy_cuda_gpu *gpu, cudaGraphExec_t exec, float *us,
+                      struct convoy_error *error)
 {
-    cudaStream_t stream = device->streams[0];
-    const cudaEvent_t *marks = device->tuner.timing.marks;
-    float ms = 0;
-    int failed = CONVOY_CUDA(error, cudaEventRecord, (marks[0], stream));
-    if (!failed)
-        failed = CONVOY_CUDA(error, cudaGraphLaunch, (exec, stream));
-    if (!failed)
-        failed = CONVOY_CUDA(error, cudaEventRecord, (marks[1], stream));
-    if (!failed)
-        failed = CONVOY_CUDA(error, cudaStreamSynchronize, (stream));
-    if (!failed)
-        failed = CONVOY_CUDA(error, cudaEventElapsedTime, (&ms, marks[0], marks[1]));
-    *us = ms * 1000;
-    return failed;
-}
-
-/* The median of a few launches after one to warm up; of one where that is far behind the best. */
-static int time_graph(const struct convoy_cuda_trial *trial, struct convoy_device *device,
-                      cudaGraphExec_t exec, float *us, struct convoy_error *error)
-{
-    float runs[CONVOY_CUDA_TIMED_RUNS];
-    int failed = run(device, exec, us, error), count = 0;
-    while (!failed && count < CONVOY_CUDA_TIMED_RUNS) {
-        failed = run(device, exec, us, error);
-        runs[count++] = *us;
-        if (trial->best_us > 0 && *us > HOPELESS * trial->best_us)
-            break;
-    }
-    qsort(runs, (size_t)count, sizeof(runs[0]), ascending);
-    *us = runs[count / 2];
-    return failed;
+    struct convoy_cuda_series series = {
+        .launch = launch_graph, .context = exec, .max_launches = 1, .hopeless_us = HOPELESS * trial->best_us};
+    int got;
+    do
+        got = convoy_cuda_measure_run(measure, gpu, &series, us, error);
+    while (got > 0);
+    return got;
 }
 
 /* A plan's graph, in memory that holds random rows. */
-static int time_plan(const struct convoy_cuda_trial *trial, struct convoy_device *device,
-                     const struct convoy_cuda_plan *plan, void *workspace, float *us,
-                     struct convoy_error *error)
+static int time_plan(const struct convoy_cuda_trial *trial, struct convoy_cuda_measure *measure,
+                     const struct convoy_cuda_gpu *gpu, const struct convoy_cuda_plan *plan, void *workspace,
+                     float *us, struct convoy_error *error)
 {
     struct convoy_cuda_place input = {.where = CONVOY_CUDA_WORKSPACE};
     struct convoy_error ignored;
     cudaGraphExec_t exec = NULL;
-    int failed = convoy_cuda_timing_noise(&device->tuner.timing, device, workspace, &input,
-                                          (int64_t)(plan->input_bytes / sizeof(float)), error);
+    int failed = convoy_cuda_measure_noise(measure, gpu, workspace, &input,
+                                           (int64_t)(plan->input_bytes / sizeof(float)), error);
     if (!failed)
-        failed = convoy_cuda_record(plan, workspace, device->streams[0], &exec, error);
+        failed = convoy_cuda_record(plan, workspace, gpu->streams[0], &exec, error);
     if (!failed)
-        failed = time_graph(trial, device, exec, us, error);
+        failed = time_graph(trial, measure, gpu, exec, us, error);
     if (exec != NULL)
         (void)CONVOY_CUDA(&ignored, cudaGraphExecDestroy, (exec));
     return failed;
 }
 
 /* In the network's workspace, or in memory of its own if it needs more. */
-static int try_way(const struct convoy_cuda_trial *trial, struct convoy_device *device, const char *name,
-                   float *us, struct convoy_error *error)
+static int try_way(const struct convoy_cuda_trial *trial, struct convoy_cuda_measure *measure,
+                   const struct convoy_cuda_gpu *gpu, const char *name, float *us, struct convoy_error *error)
 {
     struct convoy_net *net = trial->net;
     struct convoy_cuda_source source = net->source;
@@ -176,14 +151,15 @@ static int try_way(const struct convoy_cuda_trial *trial, struct convoy_device *
     if (!failed && plan.workspace_bytes > net->workspace->bytes)
         failed = convoy_cuda_allocate(plan.workspace_bytes, "timing a network", &own, error);
     if (!failed)
-        failed = time_plan(trial, device, &plan, own != NULL ? own : net->workspace->memory[0], us, error);
+        failed =
+            time_plan(trial, measure, gpu, &plan, own != NULL ? own : net->workspace->memory[0], us, error);
     convoy_cuda_release(own);
     convoy_cuda_plan_free(&plan);
     return failed;
 }
 
-int convoy_cuda_trial_go_on(struct convoy_cuda_trial *trial, struct convoy_device *device,
-                            struct convoy_error *error)
+int convoy_cuda_trial_go_on(struct convoy_cuda_trial *trial, struct convoy_cuda_measure *measure,
+                            const struct convoy_cuda_gpu *gpu, struct convoy_error *error)
 {
     if (trial->at == trial->count) {
         trial->net = NULL;
@@ -191,12 +167,12 @@ int convoy_cuda_trial_go_on(struct convoy_cuda_trial *trial, struct convoy_devic
     }
     const char *name = trial->ways[trial->at++].name;
     float us;
-    int failed = try_way(trial, device, name, &us, error);
-    if (failed && convoy_cuda_is_lost(device))
+    int failed = try_way(trial, measure, gpu, name, &us, error);
+    if (failed && convoy_cuda_is_lost(gpu))
         return failed;
-    if (failed) { /* the others remain; too little memory is nothing to write home about */
+    if (failed) { /* skip this variant; -ENOMEM is expected and not logged */
         if (failed != -ENOMEM)
-            convoy_cuda_log(device, "warning", "%s is not tried: %s", name, error->message);
+            convoy_cuda_log(gpu, "warning", "%s is not tried: %s", name, error->message);
         return 1;
     }
     if (trial->best_us == 0 || us < trial->best_us) {

@@ -1,41 +1,42 @@
-/* Which way of running a network is fastest for one size of batch and one layout of input: layer by layer, or
- * its beginning by one of whole_net.h's kernels. Each way is planned, recorded and run as it would be for a
- * job, on stream 0, on random numbers. */
+/* Finds the fastest way to run a network, for one size of batch and one layout of input: layer by layer, or
+ * its beginning by one of the kernels of whole_net.h. Each way is planned, recorded and run as it would be
+ * for a job, on stream 0, on random numbers. One piece of the work is one way with all its runs, so that no
+ * device memory is held between pieces. */
 #ifndef CONVOY_ENGINE_CUDA_TRIAL_H
 #define CONVOY_ENGINE_CUDA_TRIAL_H
 
 #include "engine/cuda/plan/choice.h"
-#include "engine/cuda/plan/lower.h"
+#include "engine/cuda/tune/measure.h"
 
 #define CONVOY_CUDA_MAX_WAYS 64
 
-struct convoy_device;
 struct convoy_net;
 
 struct convoy_cuda_trial {
-    struct convoy_net *net; /* NULL: nothing is being tried */
+    struct convoy_net *net; /* NULL: nothing is being timed */
     uint32_t rows;
     enum convoy_input_layout layout;
     struct convoy_cuda_key key;
     int count, at;
     struct {
         const char *name;
-        float guess_us; /* 0: none, tried in any case */
+        float guess_us; /* 0: no guess; always timed */
     } ways[CONVOY_CUDA_MAX_WAYS];
     const char *best;
     float best_us;
 };
 
-/* Is there a layout for which the ways of running a bucket's rows are not known? */
+/* Is there a layout of input for which the fastest way to run `rows` rows is not known? Sets *layout to it.
+ */
 bool convoy_cuda_trial_wanted(const struct convoy_net *net, uint32_t rows, enum convoy_input_layout *layout);
 
-/* Begins, with what convoy_cuda_trial_wanted() said. 0, -ENOMEM. */
+/* Lists the ways for the rows and layout of convoy_cuda_trial_wanted(). 0 or -ENOMEM. */
 int convoy_cuda_trial_begin(struct convoy_cuda_trial *trial, struct convoy_net *net, uint32_t rows,
                             enum convoy_input_layout layout, struct convoy_error *error);
 
-/* One way. 1: there are more; 0: best and best_us are known, and nothing is being tried any more; -ENOMEM,
- * -EIO. Nothing may be in flight. */
-int convoy_cuda_trial_go_on(struct convoy_cuda_trial *trial, struct convoy_device *device,
-                            struct convoy_error *error);
+/* Times one way. Nothing may be in flight. Returns 1: there are more; 0: best and best_us are known and the
+ * trial has ended; -ENOMEM, -EIO. */
+int convoy_cuda_trial_go_on(struct convoy_cuda_trial *trial, struct convoy_cuda_measure *measure,
+                            const struct convoy_cuda_gpu *gpu, struct convoy_error *error);
 
 #endif

@@ -27,20 +27,30 @@ static bool is_known(const struct convoy_cuda_choices *choices, const struct con
     }
 }
 
-static const struct convoy_cuda_step *first_unknown(const struct convoy_device *device,
+static const struct convoy_cuda_step *first_unknown(const struct convoy_cuda_choices *choices,
                                                     const struct convoy_cuda_bucket *bucket)
 {
     for (int layout = 0; layout < CONVOY_SLOT_LAYOUTS; layout++)
         for (int i = 0; i < bucket->plans[layout].step_count; i++)
-            if (!is_known(&device->choices, &bucket->plans[layout].steps[i]))
+            if (!is_known(choices, &bucket->plans[layout].steps[i]))
                 return &bucket->plans[layout].steps[i];
     return NULL;
 }
 
-static void begin_net(struct convoy_device *device)
+void convoy_cuda_tuner_init(struct convoy_cuda_tuner *tuner, const struct convoy_open_options *options,
+                            struct convoy_cuda_gpu *gpu, struct convoy_cuda_choices *choices,
+                            const struct convoy_cuda_cache *cache)
 {
-    struct convoy_cuda_tuner *tuner = &device->tuner;
-    struct convoy_net *net = device->nets;
+    tuner->mode = options->tune;
+    tuner->context = options->context;
+    tuner->changed = options->changed;
+    tuner->gpu = gpu;
+    tuner->choices = choices;
+    tuner->cache = cache;
+}
+
+static void begin_net(struct convoy_cuda_tuner *tuner, struct convoy_net *net)
+{
     while (net != NULL && net->tuned)
         net = net->next;
     tuner->net = net;
@@ -50,41 +60,39 @@ static void begin_net(struct convoy_device *device)
 }
 
 /* All is known, or memory is out: what was found is put to use and written down. */
-static void end_net(struct convoy_device *device, const struct convoy_error *trouble)
+static void end_net(struct convoy_cuda_tuner *tuner, const struct convoy_error *trouble)
 {
-    struct convoy_cuda_tuner *tuner = &device->tuner;
     struct convoy_net *net = tuner->net;
     net->tuned = true;
     tuner->net = NULL;
     convoy_cuda_timing_stop(&tuner->timing);
     tuner->trial.net = NULL;
     if (trouble != NULL)
-        convoy_cuda_log(device, "warning",
+        convoy_cuda_log(tuner->gpu, "warning",
                         "model '%s' keeps the kernels that it has where they are not tuned yet: %s",
                         net->name, trouble->message);
     else if (tuner->measured > 0)
-        convoy_cuda_log(device, "info", "model '%s' is tuned: %u layers, %d shapes timed in %.1f s",
+        convoy_cuda_log(tuner->gpu, "info", "model '%s' is tuned: %u layers, %d shapes timed in %.1f s",
                         net->name, net->info.layer_count, tuner->measured, (double)tuner->spent_us / 1e6);
     convoy_cuda_renewed(net);
-    if (tuner->renewed && device->changed != NULL)
-        device->changed(device->context, net, &net->info);
+    if (tuner->renewed && tuner->changed != NULL)
+        tuner->changed(tuner->context, net, &net->info);
     if (tuner->measured > 0)
-        convoy_cuda_cache_write(device);
+        convoy_cuda_cache_write(tuner->cache, tuner->gpu, tuner->choices);
 }
 
 /* What is next for tuner->net when no shape is being timed. */
-static int next_shape(struct convoy_device *device, struct convoy_error *error)
+static int next_shape(struct convoy_cuda_tuner *tuner, struct convoy_error *error)
 {
-    struct convoy_cuda_tuner *tuner = &device->tuner;
     struct convoy_net *net = tuner->net;
     if (tuner->turn == net->bucket_count) {
-        end_net(device, NULL);
+        end_net(tuner, NULL);
         return 0;
     }
     int index = bucket_at(net, tuner->turn);
-    const struct convoy_cuda_step *step = first_unknown(device, &net->buckets[index]);
+    const struct convoy_cuda_step *step = first_unknown(tuner->choices, &net->buckets[index]);
     if (step != NULL)
-        return convoy_cuda_timing_begin(&tuner->timing, device, net, step, error);
+        return convoy_cuda_timing_begin(&tuner->timing, &tuner->measure, tuner->gpu, net, step, error);
     enum convoy_input_layout layout;
     if (convoy_cuda_trial_wanted(net, net->buckets[index].rows, &layout))
         return convoy_cuda_trial_begin(&tuner->trial, net, net->buckets[index].rows, layout, error);
@@ -92,57 +100,54 @@ static int next_shape(struct convoy_device *device, struct convoy_error *error)
     if (!convoy_cuda_bucket_is_stale(&net->buckets[index], &net->source))
         return 0;
     tuner->renewed = true;
-    return convoy_cuda_renew(device, net, index, error);
+    return convoy_cuda_renew(tuner->gpu, net, index, error);
 }
 
-static int note(struct convoy_device *device, const struct convoy_cuda_key *key, const char *best, float us,
-                struct convoy_error *error)
+static int note(struct convoy_cuda_tuner *tuner, const struct convoy_cuda_key *key, const char *best,
+                float us, struct convoy_error *error)
 {
-    device->tuner.measured++;
-    if (convoy_cuda_choices_set(&device->choices, key, best, us) != 0)
+    tuner->measured++;
+    if (convoy_cuda_choices_set(tuner->choices, key, best, us) != 0)
         return convoy_fail(error, -ENOMEM, "no memory to note a kernel's time");
     return 0;
 }
 
-static int go_on(struct convoy_device *device, struct convoy_error *error)
+static int go_on(struct convoy_cuda_tuner *tuner, struct convoy_error *error)
 {
-    struct convoy_cuda_tuner *tuner = &device->tuner;
     struct convoy_cuda_timing *timing = &tuner->timing;
     if (tuner->trial.net != NULL) {
-        int more = convoy_cuda_trial_go_on(&tuner->trial, device, error);
+        int more = convoy_cuda_trial_go_on(&tuner->trial, &tuner->measure, tuner->gpu, error);
         if (more != 0)
             return more < 0 ? more : 0;
-        return note(device, &tuner->trial.key, tuner->trial.best, tuner->trial.best_us, error);
+        return note(tuner, &tuner->trial.key, tuner->trial.best, tuner->trial.best_us, error);
     }
     if (timing->net == NULL)
-        return next_shape(device, error);
-    int got = convoy_cuda_timing_go_on(timing, device, error);
+        return next_shape(tuner, error);
+    int got = convoy_cuda_timing_go_on(timing, &tuner->measure, tuner->gpu, error);
     if (got != 0)
         return got < 0 ? got : 0;
     if (timing->best == NULL)
         return convoy_fail(error, -ENOMEM, "no kernel could be tried: %s", timing->no_room.message);
-    return note(device, &timing->key, timing->best, timing->best_us, error);
+    return note(tuner, &timing->key, timing->best, timing->best_us, error);
 }
 
-int convoy_cuda_idle(struct convoy_device *device, int64_t budget_us, struct convoy_error *error)
+int convoy_cuda_tuner_go_on(struct convoy_cuda_tuner *tuner, struct convoy_net *nets, int64_t budget_us,
+                            struct convoy_error *error)
 {
-    struct convoy_cuda_tuner *tuner = &device->tuner;
     uint64_t begun = convoy_now_us(), now = begun;
-    if (tuner->mode == CONVOY_TUNING_OFF || device->flight_count > 0)
-        return tuner->mode != CONVOY_TUNING_OFF;
     do {
         if (tuner->net == NULL)
-            begin_net(device);
+            begin_net(tuner, nets);
         if (tuner->net == NULL) {
-            convoy_cuda_timing_free(&tuner->timing);
+            convoy_cuda_tuner_free(tuner);
             return 0;
         }
         uint64_t from = now;
-        int failed = go_on(device, error);
+        int failed = go_on(tuner, error);
         now = convoy_now_us();
         tuner->spent_us += now - from;
         if (failed == -ENOMEM)
-            end_net(device, error);
+            end_net(tuner, error);
         else if (failed)
             return failed;
     } while (now < begun + (uint64_t)(budget_us > 0 ? budget_us : 0));
@@ -161,5 +166,6 @@ void convoy_cuda_tuner_forget(struct convoy_cuda_tuner *tuner, const struct conv
 void convoy_cuda_tuner_free(struct convoy_cuda_tuner *tuner)
 {
     convoy_cuda_timing_free(&tuner->timing);
+    convoy_cuda_measure_free(&tuner->measure);
     tuner->net = NULL;
 }

@@ -1,30 +1,48 @@
-/* Tuning: when the device is idle, the kernels that may run a network's convolutions and matrix products are
- * timed, for each size of batch, then the ways to run the network as a whole; and its plans are made anew
- * with the fastest. Until then the network serves with those that are guessed to be. */
+/* Tuning: while the device is idle, times the kernels that may run a network's convolutions and matrix
+ * products, for each size of batch, then the ways to run the network as a whole, and rebuilds its plans with
+ * the fastest. Until then the network runs on the kernels that are estimated to be fastest. Compute thread
+ * only. */
 #ifndef CONVOY_ENGINE_CUDA_TUNER_H
 #define CONVOY_ENGINE_CUDA_TUNER_H
 
 #include "engine/backend.h"
+#include "engine/cuda/tune/cache.h"
 #include "engine/cuda/tune/timing.h"
 #include "engine/cuda/tune/trial.h"
 
-/* All zero: nothing is tuned. */
 struct convoy_cuda_tuner {
     enum convoy_tuning mode;
-    struct convoy_net *net; /* that is being tuned, or NULL */
+    struct convoy_cuda_gpu *gpu;
+    struct convoy_cuda_choices *choices; /* what is known; results are added */
+    const struct convoy_cuda_cache *cache;
+    /* of struct convoy_open_options */
+    void *context;
+    void (*changed)(void *context, struct convoy_net *net, const struct convoy_net_info *info);
+    struct convoy_net *net; /* being tuned, or NULL */
     int turn;               /* of its buckets: first the smallest, then the largest, then the others */
     int measured;           /* shapes of this network */
     bool renewed;
     uint64_t spent_us;
+    struct convoy_cuda_measure measure;
     struct convoy_cuda_timing timing; /* of kernels */
     struct convoy_cuda_trial trial;   /* then of ways to run the whole */
 };
 
-/* backend.h's idle(). */
-int convoy_cuda_idle(struct convoy_device *device, int64_t budget_us, struct convoy_error *error);
+/* Keeps the mode and the function `changed` of options, and the pointers. */
+void convoy_cuda_tuner_init(struct convoy_cuda_tuner *tuner, const struct convoy_open_options *options,
+                            struct convoy_cuda_gpu *gpu, struct convoy_cuda_choices *choices,
+                            const struct convoy_cuda_cache *cache);
 
-/* net is about to be unloaded. */
+/* Tunes the first network in the list `nets` that is not tuned yet, for about budget_us and at least for one
+ * piece. Nothing may be in flight. Returns 1: there is more to do; 0: all networks are tuned; negative: the
+ * device is lost. */
+int convoy_cuda_tuner_go_on(struct convoy_cuda_tuner *tuner, struct convoy_net *nets, int64_t budget_us,
+                            struct convoy_error *error);
+
+/* Stops tuning net, which is about to be unloaded. */
 void convoy_cuda_tuner_forget(struct convoy_cuda_tuner *tuner, const struct convoy_net *net);
+
+/* Frees device memory and events; call before the GPU's streams are destroyed. */
 void convoy_cuda_tuner_free(struct convoy_cuda_tuner *tuner);
 
 #endif

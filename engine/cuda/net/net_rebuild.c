@@ -6,25 +6,25 @@
 
 /* Graphs hold addresses: in another workspace all of the network's are recorded again. fresh takes the place
  * of bucket number changed. */
-static int move(struct convoy_device *device, struct convoy_net *net, int changed,
+static int move(struct convoy_cuda_gpu *gpu, struct convoy_net *net, int changed,
                 struct convoy_cuda_bucket *fresh, struct convoy_error *error)
 {
     struct convoy_cuda_workspace *workspace = NULL;
     struct convoy_cuda_bucket *moved = calloc((size_t)net->bucket_count, sizeof(*moved));
-    int failed = moved == NULL ? convoy_fail(error, -ENOMEM, "no memory for %d buckets", net->bucket_count)
-                               : convoy_cuda_workspace_get(device, convoy_cuda_bucket_workspace(fresh),
-                                                           &workspace, error);
+    int failed = moved == NULL
+                     ? convoy_fail(error, -ENOMEM, "no memory for %d buckets", net->bucket_count)
+                     : convoy_cuda_workspace_get(gpu, convoy_cuda_bucket_workspace(fresh), &workspace, error);
     for (int i = 0; i < net->bucket_count && !failed; i++) {
         const struct convoy_cuda_bucket *plans = i == changed ? fresh : &net->buckets[i];
         moved[i].rows = plans->rows;
         for (int layout = 0; layout < CONVOY_SLOT_LAYOUTS; layout++)
             moved[i].plans[layout] = plans->plans[layout];
-        failed = convoy_cuda_bucket_record(device, workspace, &moved[i], error);
+        failed = convoy_cuda_bucket_record(gpu, workspace, &moved[i], error);
     }
     if (failed) {
         for (int i = 0; moved != NULL && i < net->bucket_count; i++)
             convoy_cuda_bucket_free_graphs(&moved[i]);
-        convoy_cuda_workspace_put(device, workspace);
+        convoy_cuda_workspace_put(gpu, workspace);
         free(moved);
         return failed;
     }
@@ -35,22 +35,22 @@ static int move(struct convoy_device *device, struct convoy_net *net, int change
             convoy_cuda_bucket_free_graphs(&net->buckets[i]);
         net->buckets[i] = moved[i];
     }
-    convoy_cuda_workspace_put(device, net->workspace);
+    convoy_cuda_workspace_put(gpu, net->workspace);
     net->workspace = workspace;
     free(moved);
     return 0;
 }
 
-int convoy_cuda_renew(struct convoy_device *device, struct convoy_net *net, int changed,
+int convoy_cuda_renew(struct convoy_cuda_gpu *gpu, struct convoy_net *net, int changed,
                       struct convoy_error *error)
 {
     struct convoy_cuda_bucket *old = &net->buckets[changed];
     struct convoy_cuda_bucket fresh = {.rows = old->rows};
     int failed = convoy_cuda_bucket_plan(&net->source, net->takes_u8, &fresh, error);
     if (!failed && convoy_cuda_bucket_workspace(&fresh) > net->workspace->bytes) {
-        failed = move(device, net, changed, &fresh, error);
+        failed = move(gpu, net, changed, &fresh, error);
     } else if (!failed) {
-        failed = convoy_cuda_bucket_record(device, net->workspace, &fresh, error);
+        failed = convoy_cuda_bucket_record(gpu, net->workspace, &fresh, error);
         if (!failed) {
             convoy_cuda_bucket_free(old);
             *old = fresh;
