@@ -45,7 +45,6 @@ int convoy_cuda_open(uint32_t index, const struct convoy_open_options *options, 
     struct convoy_device *device = calloc(1, sizeof(*device));
     if (device == NULL)
         return convoy_fail(error, -ENOMEM, "no memory for a device");
-    convoy_cuda_choices_remember(&device->choices);
     convoy_cuda_tuner_init(&device->tuner, options, &device->gpu, &device->choices, &device->cache);
     convoy_cuda_fault_prepare();
     failed = convoy_cuda_gpu_open(&device->gpu, index, options, error);
@@ -66,6 +65,7 @@ int convoy_cuda_open(uint32_t index, const struct convoy_open_options *options, 
     }
     if (options->tune != CONVOY_TUNING_FORCE)
         convoy_cuda_cache_read(&device->cache, &device->gpu, &device->choices);
+    convoy_cuda_choices_remember(&device->choices); /* not before: reading replaces all of choices */
     *info = (struct convoy_device_info){.device_count = (uint32_t)count, .streams = device->gpu.stream_count};
     snprintf(info->name, sizeof(info->name), "cuda:%u", index);
     snprintf(info->description, sizeof(info->description), "%.64s, sm_%d%d, %zu MiB, driver for CUDA %d.%d",
