@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Installs what is missing (Debian packages, asked of nobody) and builds. run.sh and test.sh source it;
-# by hand: ./build.sh [release|asan|tsan]. CUDA is never installed, only used where nvcc is.
+# Installs missing Debian packages, without asking, and builds. run.sh and test.sh source it.
+# By hand: ./build.sh [PRESET], one of CMakePresets.json (default user, where a compiler's warning does not end the build).
+# CUDA is never installed, only used where nvcc is.
 set -euo pipefail
 convoy_root=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
@@ -67,5 +68,5 @@ convoy_build() {
 
 if [ "${BASH_SOURCE[0]}" = "$0" ]; then
   convoy_install "${convoy_packages[@]}"
-  convoy_build "${1:-release}"
+  convoy_build "${1:-user}"
 fi

@@ -15,7 +15,7 @@ if [ "${1:-}" = --once ]; then
 fi
 
 convoy_install "${convoy_packages[@]}"
-convoy_build release
+convoy_build user
 
 log=$(mktemp)
 build/bin/convoyd "$@" 2> >(tee "$log" >&2) &
