@@ -1,5 +1,7 @@
 # shellcheck shell=bash
-# The runner of test.sh: steps wait in a queue, several run at a time, each is told of as it ends. Bash, 5.1 or newer.
+# The runner of test.sh: steps wait in a queue, several run at a time, and the result of each is printed as it ends, with
+# the time that passed and the time that its processes computed. Needs Bash 5.1 or newer. CONVOY_TEST_TIMES names a file
+# that gets a line "SECONDS CPU-SECONDS NAME" for each step.
 #
 #   step KIND NAME COMMAND...    queues a step; exit status 77 means that it cannot run here, its last line says why
 #   unit KIND NAME PROGRAM       queues a Criterion program, each of whose tests counts
@@ -8,20 +10,21 @@
 #   run_steps                    runs what is queued and what that queues
 #   summary                      the counts; status 0 only if nothing failed
 #
-# Two cores are busy all the time and yet nobody who measures is disturbed, because a step's KIND says what it does:
-#   works    computes. One for each core, at a low priority, so that steps of the other kinds hardly notice them.
-#   waits    waits most of its time: for timers, processes, answers. $beside of them at a time.
-#   timed    has its answers' times or its own speed judged: no other step that waits is beside it, those that work are.
-#   alone    nothing else runs, because of what it measures.
-#   last     works for so long and gets as far as it can: for that it has a core of its own once nothing of the above, but
-#            for what works, is left.
-# Of the steps in the queue the first that may start does; so those that are alone come late.
+# A step's KIND says what it does, so that all cores are busy and no measurement is disturbed:
+#   works    computes. One for each core, at a low priority, so that it hardly slows down steps of the other kinds.
+#   waits    waits most of its time: for timers, processes, answers. $beside of them run at a time.
+#   timed    measures times of answers or speed: no other step of the kind waits runs beside it, but those that work do.
+#   alone    measures what any other step would change: no other step runs beside it.
+#   last     works for a fixed time and gets as far as it can: it starts when only steps that work are left, and so has a
+#            core of its own.
+# The first step in the queue that may start is started; so steps of the kind alone start late.
 cores=$(nproc)
 beside=${CONVOY_TEST_BESIDE:-2}
 passed=0 failed=0 skipped=0
 failures=() skips=()
 # Of each step, by its number.
 kinds=() names=() commands=() reports=() begun=()
+computed_ms=0          # by all steps
 waiting=()             # numbers
 declare -A running=()  # the number of each process that runs
 # How many steps of a kind run, and how many have not ended.
@@ -73,7 +76,10 @@ note_failed() { # name, time, log
   sed 's/^/    /' "$3"
 }
 
-# report_... NUMBER STATUS TIME: what a step's end means.
+# cpu_ms FILE: the milliseconds that the output of times() in FILE adds up to.
+cpu_ms() { awk '{ for (i = 1; i <= NF; i++) { split($i, t, "[ms]"); sum += 60 * t[1] + t[2] } } END { printf "%.0f\n", 1000 * sum }' "$1"; }
+
+# report_... NUMBER STATUS TIME: prints the result of a step that ended.
 report_step() {
   local name=${names[$1]} log=$results/$1.log
   case $2 in
@@ -133,7 +139,10 @@ start() {
   set -m
   (
     [ "$kind" != works ] || renice -n 10 -p "$BASHPID" >/dev/null
-    eval "${commands[$1]}"
+    status=0
+    eval "${commands[$1]}" || status=$?
+    times >"$results/$1.times"
+    exit "$status"
   ) </dev/null >"$results/$1.log" 2>&1 &
   set +m
   running[$!]=$1
@@ -141,7 +150,7 @@ start() {
 }
 
 run_steps() {
-  local number status process kind later
+  local number status process kind later cpu
   while [ $((${#waiting[@]} + ${#running[@]})) -gt 0 ]; do
     later=()
     for number in "${waiting[@]}"; do
@@ -155,7 +164,12 @@ run_steps() {
     unset "running[$process]"
     count[$kind]=$((count[$kind] - 1))
     left[$kind]=$((left[$kind] - 1))
-    "${reports[$number]}" "$number" $status "$((SECONDS - begun[number])) s"
+    cpu=0
+    [ ! -s "$results/$number.times" ] || cpu=$(cpu_ms "$results/$number.times")
+    computed_ms=$((computed_ms + cpu))
+    [ -z "${CONVOY_TEST_TIMES:-}" ] ||
+      echo "$((SECONDS - begun[number])) $((cpu / 1000)).$((cpu / 100 % 10)) ${names[$number]}" >>"$CONVOY_TEST_TIMES"
+    "${reports[$number]}" "$number" $status "$((SECONDS - begun[number])) s, $(((cpu + 500) / 1000)) s of CPU"
   done
 }
 
@@ -197,7 +211,7 @@ summary() {
   echo
   [ ${#skips[@]} -eq 0 ] || printf 'skipped: %s\n' "${skips[@]}"
   [ ${#failures[@]} -eq 0 ] || printf 'failed: %s\n' "${failures[@]}"
-  echo "in $((SECONDS / 60)) min $((SECONDS % 60)) s:"
+  echo "in $((SECONDS / 60)) min $((SECONDS % 60)) s, with $((computed_ms / 60000)) min $((computed_ms / 1000 % 60)) s of CPU on $cores cores:"
   echo "$passed passed, $failed failed, $skipped skipped"
   [ $failed -eq 0 ]
 }
