@@ -16,7 +16,7 @@ int convoy_classify_status(const struct convoy_rows *rows)
     return convoy_rows_outcome(rows, 0, &sentence);
 }
 
-static void write_predictions(const struct convoy_rows *rows, uint32_t i, struct convoy_prediction *best,
+static void write_predictions(const struct convoy_rows *rows, uint32_t i, struct convoy_ranked_class *best,
                               struct convoy_text *text)
 {
     const struct convoy_model_shape *shape = &rows->view.shape;
@@ -42,7 +42,7 @@ static void write_predictions(const struct convoy_rows *rows, uint32_t i, struct
 static void write_results(const struct convoy_rows *rows, struct convoy_text *text)
 {
     /* Room for top on the stack would be 8 KB at most: small beside a thread's stack, and no allocation. */
-    struct convoy_prediction best[CONVOY_TOP_MAX];
+    struct convoy_ranked_class best[CONVOY_TOP_MAX];
 
     convoy_text_add(text, ",\"results\":[");
     for (uint32_t i = 0; i < rows->count; i++) {

@@ -44,7 +44,7 @@ static void each_class(const struct convoy_rows *rows, uint32_t row,
                        const struct convoy_inference_output *output, struct convoy_text *text,
                        void (*put)(struct convoy_text *text, const char *string, bool first))
 {
-    struct convoy_prediction best[CONVOY_TOP_MAX];
+    struct convoy_ranked_class best[CONVOY_TOP_MAX];
     uint32_t elements = rows->view.shape.output_elements[output->index];
     uint32_t found =
         convoy_predict(output_of(rows, row, output->index), elements, output->classes, false, best);

@@ -17,7 +17,7 @@
 struct convoy_lifecycle {
     uv_loop_t *loop;
     const struct convoy_config *config;
-    const struct convoy_options *options;
+    const struct convoy_daemon_options *options;
     struct convoy_registry *registry;
     struct convoy_supervisor *supervisor;
     struct convoy_manager *manager;

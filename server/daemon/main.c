@@ -50,7 +50,7 @@ static int start_http(const struct convoy_app *parts, int inherited_fd, struct c
     return convoy_http_start(&options, http, error);
 }
 
-static int serve(const struct convoy_config *config, const struct convoy_options *options)
+static int serve(const struct convoy_config *config, const struct convoy_daemon_options *options)
 {
     struct convoy_error error;
     struct convoy_registry *registry = NULL;
@@ -132,7 +132,7 @@ done:
 
 int main(int argc, char **argv)
 {
-    struct convoy_options options;
+    struct convoy_daemon_options options;
     struct convoy_config *config;
     struct convoy_error error;
     fill_standard_streams();

@@ -8,21 +8,21 @@
 
 struct option {
     const char *name;
-    size_t offset;              /* of its member in struct convoy_options */
+    size_t offset;              /* of its member in struct convoy_daemon_options */
     bool takes_value;           /* else a switch */
     const char *const *choices; /* NULL: any text */
 };
 
 static const struct option known[] = {
-    {"--config", offsetof(struct convoy_options, config), true, NULL},
-    {"--models", offsetof(struct convoy_options, models), true, NULL},
-    {"--listen", offsetof(struct convoy_options, listen), true, NULL},
-    {"--backend", offsetof(struct convoy_options, backend), true, convoy_backend_choices},
-    {"--tune", offsetof(struct convoy_options, tune), true, convoy_tune_choices},
-    {"--check-config", offsetof(struct convoy_options, check_config), false, NULL},
-    {"--version", offsetof(struct convoy_options, version), false, NULL},
-    {"--help", offsetof(struct convoy_options, help), false, NULL},
-    {"-h", offsetof(struct convoy_options, help), false, NULL},
+    {"--config", offsetof(struct convoy_daemon_options, config), true, NULL},
+    {"--models", offsetof(struct convoy_daemon_options, models), true, NULL},
+    {"--listen", offsetof(struct convoy_daemon_options, listen), true, NULL},
+    {"--backend", offsetof(struct convoy_daemon_options, backend), true, convoy_backend_choices},
+    {"--tune", offsetof(struct convoy_daemon_options, tune), true, convoy_tune_choices},
+    {"--check-config", offsetof(struct convoy_daemon_options, check_config), false, NULL},
+    {"--version", offsetof(struct convoy_daemon_options, version), false, NULL},
+    {"--help", offsetof(struct convoy_daemon_options, help), false, NULL},
+    {"-h", offsetof(struct convoy_daemon_options, help), false, NULL},
 };
 
 static const char help[] =
@@ -73,7 +73,7 @@ static int check_value(const struct option *option, const char *value, struct co
 {
     if (value[0] == '\0')
         return convoy_fail(error, -EINVAL, "%s needs a value that is not empty", option->name);
-    if (option->offset == offsetof(struct convoy_options, listen)) {
+    if (option->offset == offsetof(struct convoy_daemon_options, listen)) {
         char *host = NULL;
         uint16_t port;
         int result = convoy_listen_parse("--listen", value, &host, &port, error);
@@ -93,9 +93,10 @@ static int check_value(const struct option *option, const char *value, struct co
     return convoy_fail(error, -EINVAL, "%s must be one of %s; found '%s'", option->name, list, value);
 }
 
-int convoy_options_parse(int argc, char **argv, struct convoy_options *options, struct convoy_error *error)
+int convoy_options_parse(int argc, char **argv, struct convoy_daemon_options *options,
+                         struct convoy_error *error)
 {
-    *options = (struct convoy_options){0};
+    *options = (struct convoy_daemon_options){0};
     for (int i = 1; i < argc; i++) {
         const char *argument = argv[i];
         size_t length = strcspn(argument, "=");
@@ -135,7 +136,7 @@ static unsigned choice_index(const char *const *choices, const char *text)
     return index;
 }
 
-int convoy_options_apply(const struct convoy_options *options, struct convoy_config *config,
+int convoy_options_apply(const struct convoy_daemon_options *options, struct convoy_config *config,
                          struct convoy_error *error)
 {
     if (options->models != NULL) {

@@ -4,7 +4,7 @@
 
 /* True when a comes before b in the answer. While ranking, probability holds the raw score: scores that round
  * to the same probability still differ here. */
-static bool before(const struct convoy_prediction *a, const struct convoy_prediction *b)
+static bool before(const struct convoy_ranked_class *a, const struct convoy_ranked_class *b)
 {
     if (isnan(a->probability) || isnan(b->probability)) {
         if (isnan(a->probability) != isnan(b->probability))
@@ -17,9 +17,9 @@ static bool before(const struct convoy_prediction *a, const struct convoy_predic
 }
 
 /* Sinks heap[at] in a heap whose root is the last in the answer. */
-static void sink(struct convoy_prediction *heap, uint32_t count, uint32_t at)
+static void sink(struct convoy_ranked_class *heap, uint32_t count, uint32_t at)
 {
-    struct convoy_prediction moving = heap[at];
+    struct convoy_ranked_class moving = heap[at];
 
     for (;;) {
         uint32_t child = 2 * at + 1;
@@ -37,21 +37,21 @@ static void sink(struct convoy_prediction *heap, uint32_t count, uint32_t at)
 
 /* The top highest, in order: a heap of the best so far whose root is the one to give way, then a heap sort.
  */
-static void rank(const float *scores, uint32_t count, uint32_t top, struct convoy_prediction *best)
+static void rank(const float *scores, uint32_t count, uint32_t top, struct convoy_ranked_class *best)
 {
     for (uint32_t i = 0; i < top; i++)
-        best[i] = (struct convoy_prediction){.index = i, .probability = scores[i]};
+        best[i] = (struct convoy_ranked_class){.index = i, .probability = scores[i]};
     for (uint32_t i = top / 2; i-- > 0;)
         sink(best, top, i);
     for (uint32_t i = top; i < count; i++) {
-        struct convoy_prediction next = {.index = i, .probability = scores[i]};
+        struct convoy_ranked_class next = {.index = i, .probability = scores[i]};
         if (before(&next, &best[0])) {
             best[0] = next;
             sink(best, top, 0);
         }
     }
     for (uint32_t left = top; left-- > 1;) {
-        struct convoy_prediction last = best[0];
+        struct convoy_ranked_class last = best[0];
         best[0] = best[left];
         best[left] = last;
         sink(best, left, 0);
@@ -69,7 +69,7 @@ static float softmax_term(float score, float greatest)
 }
 
 uint32_t convoy_predict(const float *scores, uint32_t count, uint32_t top, bool softmax,
-                        struct convoy_prediction *best)
+                        struct convoy_ranked_class *best)
 {
     if (top > count)
         top = count;

@@ -7,7 +7,7 @@
 
 #define CONVOY_TOP_MAX 1000
 
-struct convoy_prediction {
+struct convoy_ranked_class {
     uint32_t index;
     float probability;
 };
@@ -20,6 +20,6 @@ struct convoy_prediction {
  * overflows (Goodfellow, Bengio, Courville: Deep Learning, 4.1). Scores of +inf share the whole; scores that
  * are not numbers stay so and do not count. Without it the score itself is shown. */
 uint32_t convoy_predict(const float *scores, uint32_t count, uint32_t top, bool softmax,
-                        struct convoy_prediction *best);
+                        struct convoy_ranked_class *best);
 
 #endif

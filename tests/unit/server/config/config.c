@@ -278,7 +278,7 @@ Test(config, where_the_file_is_looked_for, .fini = close_config)
 
 /* ---- The command line ---- */
 
-static struct convoy_options options;
+static struct convoy_daemon_options options;
 
 static int parse(char **arguments)
 {

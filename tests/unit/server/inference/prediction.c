@@ -10,7 +10,7 @@
 Test(prediction, softmax_of_three)
 {
     static const float scores[] = {1, 3, 2};
-    struct convoy_prediction best[3];
+    struct convoy_ranked_class best[3];
 
     cr_assert_eq(convoy_predict(scores, 3, 3, true, best), 3);
     cr_assert_eq(best[0].index, 1);
@@ -26,7 +26,7 @@ Test(prediction, softmax_of_three)
 Test(prediction, without_softmax_scores_stay)
 {
     static const float scores[] = {0.25f, 0.5f, 0.25f};
-    struct convoy_prediction best[2];
+    struct convoy_ranked_class best[2];
 
     cr_assert_eq(convoy_predict(scores, 3, 2, false, best), 2);
     cr_assert_eq(best[0].index, 1);
@@ -38,7 +38,7 @@ Test(prediction, without_softmax_scores_stay)
 Test(prediction, top_is_capped_at_the_classes)
 {
     static const float scores[] = {1, 2};
-    struct convoy_prediction best[2];
+    struct convoy_ranked_class best[2];
 
     cr_assert_eq(convoy_predict(scores, 2, 1000, true, best), 2);
     cr_assert_eq(convoy_predict(scores, 0, 5, true, best), 0);
@@ -47,7 +47,7 @@ Test(prediction, top_is_capped_at_the_classes)
 Test(prediction, great_scores_do_not_overflow)
 {
     static const float scores[] = {1e30f, -1e30f, 1e30f, 3e38f};
-    struct convoy_prediction best[4];
+    struct convoy_ranked_class best[4];
 
     convoy_predict(scores, 4, 4, true, best);
     cr_assert_eq(best[0].index, 3);
@@ -61,7 +61,7 @@ Test(prediction, infinite_scores_share_the_whole)
 {
     static const float scores[] = {INFINITY, 0, INFINITY, -INFINITY};
     static const float lowest[] = {-INFINITY, -INFINITY};
-    struct convoy_prediction best[4];
+    struct convoy_ranked_class best[4];
 
     convoy_predict(scores, 4, 4, true, best);
     cr_assert_eq(best[0].index, 0);
@@ -76,7 +76,7 @@ Test(prediction, infinite_scores_share_the_whole)
 Test(prediction, what_is_no_number_ranks_last)
 {
     static const float scores[] = {NAN, 1, NAN, 2, -INFINITY};
-    struct convoy_prediction best[5];
+    struct convoy_ranked_class best[5];
 
     cr_assert_eq(convoy_predict(scores, 5, 5, true, best), 5);
     cr_assert_eq(best[0].index, 3);
@@ -107,7 +107,7 @@ Test(prediction, equals_a_full_sort)
     static float scores[CLASSES];
     static uint32_t order[CLASSES];
     static const uint32_t tops[] = {1, 2, 3, 5, 64, 999, 1000};
-    static struct convoy_prediction best[CONVOY_TOP_MAX];
+    static struct convoy_ranked_class best[CONVOY_TOP_MAX];
 
     srand(7);
     for (uint32_t i = 0; i < CLASSES; i++) {
