@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CONVOY_BACKEND_ABI      3
+#define CONVOY_BACKEND_ABI      4
 #define CONVOY_MAX_U8_CHANNELS  4
 #define CONVOY_LAYER_NAME_BYTES 64
 
@@ -44,11 +44,13 @@ struct convoy_open_options {
     /* idle() has changed a network: other kernels, other weights. info replaces what load() gave. NULL:
      * nobody asks. */
     void (*changed)(void *context, struct convoy_net *net, const struct convoy_net_info *info);
-    /* load() or unload() takes long and is between two steps: whoever called may submit and collect jobs of
-     * other networks from inside. Returns whether there are any to be served: then long steps that need no
-     * device are better done on another thread, with pauses meanwhile. A backend need not call it. NULL:
-     * nobody has use for it. */
-    bool (*pause)(void *context);
+    /* load() and unload() call it between two steps when they take long; the worker submits and collects jobs
+     * of other networks inside. A backend need not call it. May be NULL. */
+    void (*pause)(void *context);
+    /* load() and unload() call it for a long step that needs no device: calls work(argument) and returns when
+     * it has ended. The worker may call it on another thread, and submit and collect jobs of other networks
+     * meanwhile. A backend need not use it. NULL: the backend calls work() itself. */
+    void (*run_beside)(void *context, void (*work)(void *argument), void *argument);
 };
 
 struct convoy_load_options {

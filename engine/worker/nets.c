@@ -6,12 +6,7 @@
 
 #include <errno.h>
 #include <malloc.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <string.h>
-#include <unistd.h>
-
-#define NAP_US 50 /* how long a slot may wait because a file is being read and there was none before */
 
 static const char *const precision_names[] = {
     [CONVOY_FP32] = "fp32", [CONVOY_TF32] = "tf32", [CONVOY_FP16] = "fp16"};
@@ -82,53 +77,39 @@ void convoy_worker_describe(const struct convoy_net_info *info, cJSON *object)
 }
 
 struct reading {
-    const char *path;
+    const char *name, *path;
     struct convoy_graph *graph;
     struct convoy_error error;
     int code;
-    atomic_bool done;
 };
 
-static void *read_file(void *context)
+static void read_file(void *argument)
 {
-    struct reading *reading = context;
+    struct reading *reading = argument;
+    convoy_fault_on_load(reading->name);
     reading->code = convoy_onnx_load(reading->path, NULL, &reading->graph, &reading->error);
-    atomic_store(&reading->done, true);
-    return NULL;
-}
-
-/* Reads on a thread of its own while meanwhile works on this one; without a thread nothing else is done. */
-static int read_graph(const char *path, const struct convoy_worker_meanwhile *meanwhile,
-                      struct convoy_graph **graph, struct convoy_error *error)
-{
-    struct reading reading = {.path = path};
-    pthread_t thread;
-    if (meanwhile == NULL || pthread_create(&thread, NULL, read_file, &reading) != 0)
-        return convoy_onnx_load(path, NULL, graph, error);
-    while (!atomic_load(&reading.done))
-        if (!meanwhile->work(meanwhile->context))
-            usleep(NAP_US);
-    pthread_join(thread, NULL);
-    *graph = reading.graph;
-    *error = reading.error;
-    return reading.code;
 }
 
 int convoy_worker_load(struct convoy_worker_device *device, const cJSON *message,
-                       const struct convoy_worker_meanwhile *meanwhile, struct convoy_worker_net *net,
+                       const struct convoy_background *background, struct convoy_worker_net *net,
                        cJSON **described, struct convoy_error *error)
 {
     struct convoy_load_options options;
-    struct convoy_graph *graph = NULL;
     const char *path = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(message, "path"));
     int code = path != NULL ? read_options(message, &options, error)
                             : convoy_fail(error, -EINVAL, "a LOAD message lacks its path");
     if (code != 0)
         return code;
-    convoy_fault_on_load(options.name);
-    code = read_graph(path, meanwhile, &graph, error);
-    if (code != 0)
-        return code;
+    struct reading reading = {.name = options.name, .path = path};
+    if (background != NULL)
+        convoy_background_run(background, read_file, &reading);
+    else
+        read_file(&reading);
+    struct convoy_graph *graph = reading.graph;
+    if (reading.code != 0) {
+        *error = reading.error;
+        return reading.code;
+    }
     code = device->backend->load(device->device, graph, &options, &net->net, &net->info, error);
     if (code != 0) {
         convoy_fail_in(error, code, "%s", path);

@@ -2,6 +2,7 @@
 #ifndef CONVOY_ENGINE_WORKER_NETS_H
 #define CONVOY_ENGINE_WORKER_NETS_H
 
+#include "engine/worker/background.h"
 #include "engine/worker/module.h"
 
 #include <cjson/cJSON.h>
@@ -13,18 +14,12 @@ struct convoy_worker_net {
     uint32_t max_batch;
 };
 
-/* What is to be done while a file is read, which needs no device: work() is called again and again and
- * returns false when there was nothing to do. */
-struct convoy_worker_meanwhile {
-    bool (*work)(void *context);
-    void *context;
-};
-
 /* Reads the model that message ("path", "name", "precision", "max_batch", "multiply", "add") asks for and
  * loads it. On success *described (may be NULL) is a new JSON object with what LOADED says about it: input,
- * channels, height, width, outputs, softmax, precision, weight_bytes, layers. meanwhile may be NULL. */
+ * channels, height, width, outputs, softmax, precision, weight_bytes, layers. The file is read in the
+ * background; NULL: on this thread. */
 int convoy_worker_load(struct convoy_worker_device *device, const cJSON *message,
-                       const struct convoy_worker_meanwhile *meanwhile, struct convoy_worker_net *net,
+                       const struct convoy_background *background, struct convoy_worker_net *net,
                        cJSON **described, struct convoy_error *error);
 /* "weight_bytes" and "layers" of what a backend made of a model, into object. */
 void convoy_worker_describe(const struct convoy_net_info *info, cJSON *object);

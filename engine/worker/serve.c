@@ -3,6 +3,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/list.h"
 #include "engine/ipc/channel.h"
+#include "engine/worker/background.h"
 #include "engine/worker/control.h"
 #include "engine/worker/fault.h"
 #include "engine/worker/nets.h"
@@ -55,6 +56,7 @@ struct worker {
     struct convoy_worker_net nets[CONVOY_MAX_MODELS];
     struct flight flights[CONVOY_MAX_SLOTS];
     uint32_t in_flight;
+    struct convoy_background background;
 };
 
 /* The process is the unit of recovery: nothing is cleaned up, because freeing through a lost device can hang.
@@ -195,22 +197,29 @@ static void send_model(struct worker *worker, const char *type, uint32_t model, 
     convoy_control_send(&worker->control, object);
 }
 
-/* A model that takes long to load must not hold up those that serve. */
-static bool serve_beside(void *context)
+/* For struct convoy_background. */
+static bool serve_once(void *context)
+{
+    return run_slots(context);
+}
+
+/* backend.h's pause(): a model that takes long to load must not hold up those that serve. */
+static void pause_load(void *context)
 {
     struct worker *worker = context;
     int rounds = 0;
     while (worker->serves_beside && rounds < PAUSE_ROUNDS && run_slots(worker))
         rounds++;
-    return rounds > 0;
 }
 
-/* backend.h's pause(). */
-static bool pause_of_backend(void *context)
+/* backend.h's run_beside(). */
+static void run_beside(void *context, void (*work)(void *argument), void *argument)
 {
     const struct worker *worker = context;
-    (void)serve_beside(context);
-    return worker->serves_beside;
+    if (worker->serves_beside)
+        convoy_background_run(&worker->background, work, argument);
+    else
+        work(argument);
 }
 
 static void collect_all(struct worker *worker)
@@ -231,9 +240,9 @@ static void load(struct worker *worker, uint32_t model, const cJSON *message)
     atomic_store(&worker->phase, LOADING);
     send_model(worker, "loading", model, NULL, NULL);
     convoy_worker_unload(&worker->device, &worker->nets[model]);
-    const struct convoy_worker_meanwhile beside = {serve_beside, worker};
-    int code = convoy_worker_load(&worker->device, message, worker->serves_beside ? &beside : NULL,
-                                  &worker->nets[model], &described, &error);
+    int code =
+        convoy_worker_load(&worker->device, message, worker->serves_beside ? &worker->background : NULL,
+                           &worker->nets[model], &described, &error);
     worker->serves_beside = false;
     if (code == -ENODEV)
         lose_device(worker, &error); /* says nothing of the model */
@@ -436,7 +445,8 @@ int convoy_worker_serve(const char *backend, uint32_t device_index, const struct
     options.context = &worker;
     options.log = tell_log;
     options.changed = tell_changed;
-    options.pause = pause_of_backend;
+    options.pause = pause_load;
+    options.run_beside = run_beside;
     struct convoy_error error, notice;
     pthread_t thread;
 
@@ -460,10 +470,13 @@ int convoy_worker_serve(const char *backend, uint32_t device_index, const struct
     pthread_mutex_init(&worker.lock, NULL);
     convoy_list_init(&worker.messages);
     worker.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (worker.wake_fd < 0 || pthread_create(&thread, NULL, compute, &worker) != 0) {
-        convoy_fail(&error, -errno, "the worker cannot start its compute thread: %s", strerror(errno));
+    int failed = convoy_background_open(&worker.background, serve_once, &worker, CONVOY_FD_SUBMIT, &error);
+    if (!failed && worker.wake_fd < 0)
+        failed = convoy_fail(&error, -errno, "cannot make an eventfd: %s", strerror(errno));
+    if (!failed && (failed = -pthread_create(&thread, NULL, compute, &worker)) != 0)
+        convoy_fail(&error, failed, "the worker cannot start its compute thread: %s", strerror(-failed));
+    if (failed)
         lose_device(&worker, &error);
-    }
     atomic_store(&worker.phase, RUNNING);
     uint64_t next_beat = 0;
     while (!worker.control.closed) {

@@ -68,3 +68,31 @@ until_true 10 ready || fail "not ready, though the worker serves again"
 until_true 10 up 1 || fail "a worker that serves again is not up"
 [ "$(classify a)" = 200 ] || fail "after the stall: $(cat "$work/body")"
 stop
+
+# A model that takes long to load beside another that serves: requests are answered meanwhile, and between them the worker
+# sleeps. In the time of ten heartbeats of its main thread, the others wake up some hundred times for the stall alone,
+# and would do so ten thousand times if they looked for work by the clock.
+mkdir -p "$work/models/b/1"
+cp models/cifar10-convnet/1/model.onnx "$work/models/b/1/"
+echo '{"model_control": "explicit", "repository": {"load_at_start": ["b"]}}' >"$work/explicit.json"
+start --config "$work/explicit.json" --models "$work/models"
+wakeups() { # of the main thread, of all others
+  awk -v main="$1" 'FNR == 1 { split(FILENAME, part, "/") } /^voluntary/ { n[part[5] == main] += $2 }
+    END { print n[1], n[0] }' "/proc/$1"/task/*/status
+}
+beaten() { [ "$(wakeups "$pid" | cut -d' ' -f1)" -ge $((main + 10)) ]; }
+touch "$work/stalled"
+curl -sS -o "$work/loading" -X POST "$url/v2/repository/models/a/load" &
+loading=$!
+until_true 10 is a LOADING || fail "a model that is to be loaded is $(state a)"
+pid=$(workers)
+[ "$(classify b)" = 200 ] || fail "beside a load: $(cat "$work/body")"
+read -r main before < <(wakeups "$pid")
+until_true 20 beaten || fail "no heartbeat beside a load"
+read -r main after < <(wakeups "$pid")
+[ $((after - before)) -lt 1000 ] || fail "the worker woke up $((after - before)) times while it had nothing to do"
+[ "$(classify b)" = 200 ] || fail "beside a load: $(cat "$work/body")"
+rm "$work/stalled"
+wait "$loading"
+[ "$(classify a)" = 200 ] || fail "after the load: $(cat "$work/body")"
+stop

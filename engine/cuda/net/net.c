@@ -165,8 +165,7 @@ int convoy_cuda_net_load(struct convoy_cuda_gpu *gpu, const struct convoy_cuda_c
                                           .pixels = (int64_t)net->info.height * net->info.width};
     memcpy(source->multiply, options->multiply, sizeof(source->multiply));
     memcpy(source->add, options->add, sizeof(source->add));
-    net->weights.pause = gpu->pause;
-    net->weights.context = gpu->context;
+    net->weights.gpu = gpu;
     for (int layout = 0; layout < CONVOY_SLOT_LAYOUTS; layout++)
         net->input_stride[layout] = convoy_cuda_input_stride(source, (enum convoy_input_layout)layout);
     net->output_stride = convoy_cuda_output_stride(source);

@@ -3,9 +3,6 @@
 #include "engine/cuda/runtime/memory.h"
 
 #include <errno.h>
-#include <pthread.h>
-#include <sched.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,39 +32,19 @@ static bool make_room(struct convoy_cuda_weights *weights)
     return true;
 }
 
-static bool pause_after(const struct convoy_cuda_weights *weights)
+static void pause_after(const struct convoy_cuda_weights *weights)
 {
-    return weights->pause != NULL && weights->pause(weights->context);
-}
-
-struct work {
-    void (*run)(void *argument);
-    void *argument;
-    atomic_bool done;
-};
-
-static void *run_work(void *context)
-{
-    struct work *work = context;
-    work->run(work->argument);
-    atomic_store(&work->done, true);
-    return NULL;
+    if (weights->gpu != NULL)
+        convoy_cuda_pause(weights->gpu);
 }
 
 void convoy_cuda_weights_lay_out(const struct convoy_cuda_weights *weights, size_t bytes,
-                                 void (*run)(void *argument), void *argument)
+                                 void (*work)(void *argument), void *argument)
 {
-    struct work work = {.run = run, .argument = argument};
-    pthread_t thread;
-    if (bytes < LONG_BYTES || !pause_after(weights) || pthread_create(&thread, NULL, run_work, &work) != 0) {
-        run(argument);
-        return;
-    }
-    while (!atomic_load(&work.done)) {
-        (void)pause_after(weights);
-        sched_yield();
-    }
-    pthread_join(thread, NULL);
+    if (bytes < LONG_BYTES || weights->gpu == NULL)
+        work(argument);
+    else
+        convoy_cuda_run_beside(weights->gpu, work, argument);
 }
 
 /* like: all but where it is and how large. */
@@ -90,7 +67,7 @@ static const float *upload(struct convoy_cuda_weights *weights, struct convoy_cu
     like.bytes = bytes;
     weights->weights[weights->count++] = like;
     weights->bytes += bytes;
-    (void)pause_after(weights);
+    pause_after(weights);
     return data;
 }
 
@@ -176,7 +153,7 @@ void convoy_cuda_weights_free(struct convoy_cuda_weights *weights)
 {
     for (int i = 0; i < weights->count; i++) {
         convoy_cuda_release(weights->weights[i].data);
-        (void)pause_after(weights);
+        pause_after(weights);
     }
     free(weights->weights);
     memset(weights, 0, sizeof(*weights));

@@ -2,6 +2,7 @@
 #ifndef CONVOY_ENGINE_CUDA_WEIGHTS_H
 #define CONVOY_ENGINE_CUDA_WEIGHTS_H
 
+#include "engine/cuda/runtime/gpu.h"
 #include "engine/graph/graph.h"
 #include "kernels/kernels.h"
 
@@ -19,15 +20,12 @@ struct convoy_cuda_weight {
 struct convoy_cuda_weights {
     int count, capacity;
     struct convoy_cuda_weight *weights;
-    size_t bytes; /* resident */
-    /* backend.h's; called after each that was uploaded or freed, and while one is laid out. NULL: nobody has
-     * use for it. */
-    bool (*pause)(void *context);
-    void *context;
+    size_t bytes;                      /* resident */
+    const struct convoy_cuda_gpu *gpu; /* pauses and long steps go through it; NULL: without */
 };
 
-/* Lays bytes out: runs work(argument), which needs no device. Where others are served meanwhile and it takes
- * long, on another thread. */
+/* Calls work(argument), which lays out so many bytes and needs no device; if that takes long, while the
+ * worker serves other networks. */
 void convoy_cuda_weights_lay_out(const struct convoy_cuda_weights *weights, size_t bytes,
                                  void (*work)(void *argument), void *argument);
 

@@ -16,6 +16,7 @@ int convoy_cuda_gpu_open(struct convoy_cuda_gpu *gpu, uint32_t index,
     gpu->context = options->context;
     gpu->log = options->log;
     gpu->pause = options->pause;
+    gpu->run_beside = options->run_beside;
     if (count > CONVOY_CUDA_MAX_STREAMS)
         count = CONVOY_CUDA_MAX_STREAMS;
     int failed = CONVOY_CUDA(error, cudaSetDevice, (gpu->index));
@@ -51,7 +52,15 @@ void convoy_cuda_log(const struct convoy_cuda_gpu *gpu, const char *level, const
 void convoy_cuda_pause(const struct convoy_cuda_gpu *gpu)
 {
     if (gpu->pause != NULL)
-        (void)gpu->pause(gpu->context);
+        gpu->pause(gpu->context);
+}
+
+void convoy_cuda_run_beside(const struct convoy_cuda_gpu *gpu, void (*work)(void *argument), void *argument)
+{
+    if (gpu->run_beside != NULL)
+        gpu->run_beside(gpu->context, work, argument);
+    else
+        work(argument);
 }
 
 bool convoy_cuda_is_lost(const struct convoy_cuda_gpu *gpu)

@@ -28,11 +28,12 @@ struct convoy_cuda_gpu {
     /* of struct convoy_open_options */
     void *context;
     void (*log)(void *context, const char *level, const char *text);
-    bool (*pause)(void *context);
+    void (*pause)(void *context);
+    void (*run_beside)(void *context, void (*work)(void *argument), void *argument);
 };
 
 /* Selects the device `index` for this thread, makes its streams (options->streams, limited to 1 to
- * CONVOY_CUDA_MAX_STREAMS) and keeps the log and pause functions of options. gpu is all zero before; call
+ * CONVOY_CUDA_MAX_STREAMS) and keeps the functions of options. gpu is all zero before; call
  * convoy_cuda_gpu_close() also after a failure. 0 or as convoy_cuda_check(). */
 int convoy_cuda_gpu_open(struct convoy_cuda_gpu *gpu, uint32_t index,
                          const struct convoy_open_options *options, struct convoy_error *error);
@@ -46,6 +47,10 @@ __attribute__((format(printf, 3, 4))) void convoy_cuda_log(const struct convoy_c
 
 /* Lets the worker serve other networks; called between two steps of a long operation. */
 void convoy_cuda_pause(const struct convoy_cuda_gpu *gpu);
+
+/* Calls work(argument), which needs no device, and returns when it has ended; the worker may serve other
+ * networks meanwhile. */
+void convoy_cuda_run_beside(const struct convoy_cuda_gpu *gpu, void (*work)(void *argument), void *argument);
 
 /* After a call failed: is the device lost, or did only that call fail (a launch that the device refuses: too
  * much shared memory, no code for this chip)? Waits for the first stream. */

@@ -1,0 +1,66 @@
+#include "engine/worker/background.h"
+
+#include "engine/ipc/channel.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+struct task {
+    void (*work)(void *argument);
+    void *argument;
+    int done_fd;
+    atomic_bool done;
+};
+
+int convoy_background_open(struct convoy_background *background, bool (*serve)(void *context), void *context,
+                           int doorbell, struct convoy_error *error)
+{
+    int done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (done_fd < 0)
+        return convoy_fail(error, -errno, "cannot make an eventfd: %s", strerror(errno));
+    *background = (struct convoy_background){serve, context, doorbell, done_fd};
+    return 0;
+}
+
+void convoy_background_close(struct convoy_background *background)
+{
+    close(background->done_fd);
+}
+
+static void *run_task(void *context)
+{
+    struct task *task = context;
+    task->work(task->argument);
+    int done_fd = task->done_fd;
+    atomic_store(&task->done, true);
+    ssize_t written = write(done_fd, &(uint64_t){1}, sizeof(uint64_t));
+    (void)written;
+    return NULL;
+}
+
+void convoy_background_run(const struct convoy_background *background, void (*work)(void *argument),
+                           void *argument)
+{
+    struct task task = {.work = work, .argument = argument, .done_fd = background->done_fd};
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, run_task, &task) != 0) {
+        work(argument);
+        return;
+    }
+    struct pollfd wakers[] = {{.fd = background->done_fd, .events = POLLIN},
+                              {.fd = background->doorbell, .events = POLLIN}};
+    while (!atomic_load(&task.done)) {
+        if (background->serve(background->context))
+            continue;
+        poll(wakers, 2, -1);
+        if (wakers[1].revents != 0)
+            convoy_channel_quiet(background->doorbell); /* before serve() looks again, so no ring is lost */
+    }
+    pthread_join(thread, NULL);
+    convoy_channel_quiet(background->done_fd);
+}

@@ -1,0 +1,100 @@
+/* Work in the background: the caller serves when the doorbell rings and sleeps otherwise. */
+#include "engine/worker/background.h"
+
+#include <criterion/criterion.h>
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#define RINGS   100
+#define WORK_NS 50000000 /* as good as any: only a caller that polls by time notices it */
+
+struct scene {
+    int doorbell;
+    pthread_t caller;
+    atomic_int rung, served, empty; /* rings; slots that were served; calls that found nothing */
+    bool worked_elsewhere;
+    sem_t found_nothing;
+};
+
+static bool serve(void *context)
+{
+    struct scene *scene = context;
+    if (atomic_load(&scene->served) < atomic_load(&scene->rung)) {
+        atomic_fetch_add(&scene->served, 1);
+        return true;
+    }
+    atomic_fetch_add(&scene->empty, 1);
+    sem_post(&scene->found_nothing);
+    return false;
+}
+
+static void ring(struct scene *scene)
+{
+    atomic_fetch_add(&scene->rung, 1);
+    cr_assert_eq(write(scene->doorbell, &(uint64_t){1}, sizeof(uint64_t)), sizeof(uint64_t));
+}
+
+static void open_scene(struct scene *scene, struct convoy_background *background)
+{
+    struct convoy_error error;
+    *scene = (struct scene){.doorbell = eventfd(0, EFD_NONBLOCK), .caller = pthread_self()};
+    sem_init(&scene->found_nothing, 0, 0);
+    cr_assert_eq(convoy_background_open(background, serve, scene, scene->doorbell, &error), 0);
+}
+
+static void close_scene(struct scene *scene, struct convoy_background *background)
+{
+    convoy_background_close(background);
+    close(scene->doorbell);
+    sem_destroy(&scene->found_nothing);
+}
+
+/* Every ring comes when the caller has found nothing: it is about to sleep, or sleeps already. */
+static void ring_often(void *argument)
+{
+    struct scene *scene = argument;
+    scene->worked_elsewhere = !pthread_equal(pthread_self(), scene->caller);
+    for (int i = 0; i < RINGS; i++) {
+        sem_wait(&scene->found_nothing);
+        ring(scene);
+    }
+    sem_wait(&scene->found_nothing);
+}
+
+Test(background, serves_each_ring)
+{
+    struct scene scene;
+    struct convoy_background background;
+    open_scene(&scene, &background);
+    convoy_background_run(&background, ring_often, &scene);
+    cr_assert(scene.worked_elsewhere);
+    cr_assert_eq(atomic_load(&scene.served), RINGS);
+    close_scene(&scene, &background);
+}
+
+static void take_long(void *argument)
+{
+    struct scene *scene = argument;
+    scene->worked_elsewhere = !pthread_equal(pthread_self(), scene->caller);
+    struct timespec left = {.tv_nsec = WORK_NS};
+    nanosleep(&left, NULL);
+}
+
+Test(background, sleeps_while_nothing_is_to_be_served)
+{
+    struct scene scene;
+    struct convoy_background background;
+    open_scene(&scene, &background);
+    for (int i = 1; i <= 2; i++) { /* the second run must not be woken by what the first one left behind */
+        convoy_background_run(&background, take_long, &scene);
+        cr_assert(scene.worked_elsewhere);
+        cr_assert_leq(atomic_load(&scene.empty), i, "%d calls found nothing to serve in %d runs",
+                      atomic_load(&scene.empty), i);
+    }
+    close_scene(&scene, &background);
+}
