@@ -5,6 +5,7 @@
 #include "server/api/call.h"
 #include "server/api/model_wait.h"
 #include "server/api/v2_internal.h"
+#include "server/config/model_name.h"
 #include "server/http/response.h"
 
 #include <errno.h>

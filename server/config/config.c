@@ -2,8 +2,7 @@
 
 #include "engine/base/json.h"
 #include "engine/ipc/channel.h"
-#include "server/inference/response_cache.h"
-#include "server/models/repository.h"
+#include "server/config/model_name.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -34,6 +34,10 @@ enum convoy_model_control {
 
 #define CONVOY_MAX_BATCH 4096 /* most that max_batch may be set to */
 
+/* Bytes that response_cache.bytes may be set to, besides 0. */
+#define CONVOY_RESPONSE_CACHE_LEAST (UINT64_C(64) << 10)
+#define CONVOY_RESPONSE_CACHE_MOST  (UINT64_C(1) << 40)
+
 /* Of one model, or the default of all. */
 struct convoy_batching {
     uint32_t max_batch;    /* images */

@@ -26,9 +26,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CONVOY_RESPONSE_CACHE_LEAST (UINT64_C(64) << 10) /* bytes */
-#define CONVOY_RESPONSE_CACHE_MOST  (UINT64_C(1) << 40)
-
 struct convoy_response_cache;
 
 /* An answer, or one that is going to be. */
@@ -43,8 +40,8 @@ struct convoy_response_key {
     uint32_t output_count; /* floats; the same for all rows of a model */
 };
 
-/* bytes: CONVOY_RESPONSE_CACHE_LEAST to _MOST. metrics may be NULL and must outlive the cache. Errors:
- * -ENOMEM, those of getrandom(2). */
+/* bytes: CONVOY_RESPONSE_CACHE_LEAST to _MOST (config.h). metrics may be NULL and must outlive the cache.
+ * Errors: -ENOMEM, those of getrandom(2). */
 int convoy_response_cache_new(uint64_t bytes, struct convoy_cache_metrics *metrics,
                               struct convoy_response_cache **cache, struct convoy_error *error);
 void convoy_response_cache_free(struct convoy_response_cache *cache); /* NULL is allowed */

@@ -1,6 +1,7 @@
 #include "server/models/repository.h"
 
 #include "engine/base/hash.h"
+#include "server/config/model_name.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -11,18 +12,6 @@
 #include <sys/stat.h>
 
 #define MODEL_FILE "model.onnx"
-
-bool convoy_model_name_valid(const char *text)
-{
-    size_t length = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-");
-    return length >= 1 && length <= CONVOY_MODEL_NAME_BYTES && text[length] == '\0' && text[0] != '.';
-}
-
-bool convoy_model_version_valid(const char *text)
-{
-    size_t length = strspn(text, "0123456789");
-    return length >= 1 && length <= 9 && text[length] == '\0' && text[0] != '0';
-}
 
 __attribute__((format(printf, 3, 4))) static int note(struct convoy_repository *repository,
                                                       enum convoy_log_level level, const char *format, ...)

@@ -1,8 +1,8 @@
 /* The model repository: models/NAME/VERSION/model.onnx, found by names alone; no model file is opened.
  *
- * NAME is 1 to 128 of [A-Za-z0-9._-] and does not begin with '.'; VERSION is a positive integer of at most 9
- * digits without leading zeros. What is something else (files, folders without versions, hidden names) is
- * passed over with a note. Symbolic links are followed, as Kubernetes volumes are made of them. */
+ * What NAME and VERSION may be stands in server/config/model_name.h. What is something else (files, folders
+ * without versions, hidden names) is passed over with a note. Symbolic links are followed, as Kubernetes
+ * volumes are made of them. */
 #ifndef CONVOY_SERVER_REPOSITORY_H
 #define CONVOY_SERVER_REPOSITORY_H
 
@@ -11,8 +11,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-
-#define CONVOY_MODEL_NAME_BYTES 128 /* longest NAME */
 
 /* Strings belong to the repository. */
 struct convoy_repository_entry {
@@ -47,9 +45,5 @@ int convoy_repository_read(const char *models, struct convoy_repository *reposit
                            struct convoy_error *error);
 
 void convoy_repository_free(struct convoy_repository *repository); /* all-zero is allowed */
-
-/* Whether text may be a NAME, a VERSION; what a request says is checked with these before it is looked up. */
-bool convoy_model_name_valid(const char *text);
-bool convoy_model_version_valid(const char *text);
 
 #endif

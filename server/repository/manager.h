@@ -21,6 +21,7 @@
 
 #include "engine/base/error.h"
 #include "server/config/config.h"
+#include "server/config/model_name.h"
 #include "server/models/registry.h"
 #include "server/workers/supervisor.h"
 

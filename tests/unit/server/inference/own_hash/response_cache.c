@@ -1,6 +1,7 @@
 /* The response cache: what it finds, what it forgets first, and that it never takes more than it was given.
  * The hash is the test's own, so that rows can be made to meet; row_hash.c tests the real one. */
 #include "server/inference/response_cache.h"
+#include "server/config/config.h"
 #include "server/inference/row_hash.h"
 #include "server/metrics/metrics_internal.h"
 
