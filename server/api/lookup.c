@@ -77,7 +77,7 @@ bool convoy_lookup_ready(struct convoy_request *request, struct convoy_model_vie
     const struct convoy_call *call = convoy_call_of(request);
 
     for (bool again = false;; again = true) {
-        convoy_model_view(convoy_app_of(request)->registry, call->model, view);
+        convoy_registry_view(convoy_app_of(request)->registry, call->model, view);
         if (view->state == CONVOY_MODEL_READY || view->rests || call->bound)
             return true;
         if (view->state != CONVOY_MODEL_UNLOADING || again)

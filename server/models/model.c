@@ -1,7 +1,7 @@
 #include "server/models/model.h"
 
 #include "engine/base/log.h"
-#include "server/models/registry_internal.h"
+#include "server/models/model_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,7 +51,7 @@ void convoy_model_release(struct convoy_model *model)
         atomic_fetch_sub(&model->holders, 1);
 }
 
-void convoy_model_view_locked(struct convoy_model *model, struct convoy_model_view *view)
+void convoy_model_view_fill(struct convoy_model *model, struct convoy_model_view *view)
 {
     *view = (struct convoy_model_view){.model = model,
                                        .state = model->state,
@@ -66,14 +66,6 @@ void convoy_model_view_locked(struct convoy_model *model, struct convoy_model_vi
         view->crop = model->config->resize == CONVOY_RESIZE_CROP;
         view->max_delay_us = model->config->batching.max_delay_us;
     }
-}
-
-void convoy_model_view(struct convoy_registry *registry, struct convoy_model *model,
-                       struct convoy_model_view *view)
-{
-    pthread_mutex_lock(&registry->lock);
-    convoy_model_view_locked(model, view);
-    pthread_mutex_unlock(&registry->lock);
 }
 
 void convoy_model_view_hold(struct convoy_model_view *view)
@@ -102,71 +94,6 @@ const char *convoy_model_label(const struct convoy_model_view *view, uint32_t in
 const char *convoy_model_label_file(const struct convoy_model_view *view)
 {
     return view->labels != NULL && view->labels->list.name != NULL ? view->labels->list.name : "";
-}
-
-/* Changes the state and what /metrics says of it. */
-static void set_state(struct convoy_registry *registry, struct convoy_model *model,
-                      enum convoy_model_state state, bool rests)
-{
-    pthread_mutex_lock(&registry->lock);
-    model->state = state;
-    model->rests = rests;
-    convoy_registry_tell_ready(registry, model);
-    pthread_mutex_unlock(&registry->lock);
-}
-
-void convoy_model_loading(struct convoy_registry *registry, struct convoy_model *model)
-{
-    set_state(registry, model, CONVOY_MODEL_LOADING, model->rests);
-}
-
-void convoy_model_unloading(struct convoy_registry *registry, struct convoy_model *model, bool rests)
-{
-    set_state(registry, model, CONVOY_MODEL_UNLOADING, rests);
-}
-
-void convoy_model_unloaded(struct convoy_registry *registry, struct convoy_model *model, bool rests)
-{
-    set_state(registry, model, CONVOY_MODEL_UNLOADED, rests);
-}
-
-void convoy_model_ready(struct convoy_registry *registry, struct convoy_model *model,
-                        const struct convoy_model_shape *shape)
-{
-    pthread_mutex_lock(&registry->lock);
-    model->shape = *shape;
-    model->state = CONVOY_MODEL_READY;
-    model->rests = false;
-    convoy_labels_compare(model);
-    convoy_registry_tell_ready(registry, model);
-    pthread_mutex_unlock(&registry->lock);
-}
-
-void convoy_model_precision(struct convoy_registry *registry, struct convoy_model *model,
-                            const char *precision)
-{
-    pthread_mutex_lock(&registry->lock);
-    snprintf(model->shape.precision, sizeof model->shape.precision, "%s", precision);
-    pthread_mutex_unlock(&registry->lock);
-}
-
-void convoy_model_failed(struct convoy_registry *registry, struct convoy_model *model, const char *reason)
-{
-    pthread_mutex_lock(&registry->lock);
-    model->state = CONVOY_MODEL_FAILED;
-    model->rests = false;
-    snprintf(model->reason, sizeof model->reason, "%s", reason);
-    convoy_registry_tell_ready(registry, model);
-    pthread_mutex_unlock(&registry->lock);
-    convoy_metrics_model_failures(registry->metrics, model->name, model->version, 1);
-    convoy_log(CONVOY_LOG_ERROR, "model failed", CONVOY_STR("model", model->name),
-               CONVOY_STR("version", model->version), CONVOY_STR("reason", reason));
-}
-
-void convoy_model_loaded(struct convoy_registry *registry, struct convoy_model *model)
-{
-    uint32_t load = atomic_fetch_add_explicit(&registry->loads, 1, memory_order_relaxed) + 1;
-    atomic_store_explicit(&model->load, load, memory_order_relaxed);
 }
 
 void convoy_model_answered(struct convoy_model *model, bool well, uint64_t us)

@@ -4,9 +4,9 @@
  * bound to the old one finish there. So what a request is answered with never changes under it.
  *
  * Threads: number, names, paths and configuration do not change while anybody holds the record. State, shape
- * and labels change under the registry's lock and are read through snapshots: convoy_model_view() copies what
- * a request needs. Label tables are counted, so that SIGHUP can replace them under running requests. A model
- * that a registry function returned is held, and so is that of a view: it is let go with
+ * and labels change under the registry's lock and are read through snapshots: convoy_registry_view() copies
+ * what a request needs. Label tables are counted, so that SIGHUP can replace them under running requests. A
+ * model that a registry function returned is held, and so is that of a view: it is let go with
  * convoy_model_release() or convoy_model_view_end(), and its record lives until then. */
 #ifndef CONVOY_SERVER_MODEL_H
 #define CONVOY_SERVER_MODEL_H
@@ -98,13 +98,9 @@ struct convoy_model_view {
     bool crop;    /* resize rule */
 };
 
-struct convoy_registry;
-
 void convoy_model_hold(struct convoy_model *model);
 void convoy_model_release(struct convoy_model *model); /* NULL is allowed */
 
-void convoy_model_view(struct convoy_registry *registry, struct convoy_model *model,
-                       struct convoy_model_view *view);
 /* One more release is due: for a copy of view. */
 void convoy_model_view_hold(struct convoy_model_view *view);
 void convoy_model_view_end(struct convoy_model_view *view);
@@ -115,20 +111,6 @@ const char *convoy_model_label(const struct convoy_model_view *view, uint32_t in
 /* The file of the labels, as the model's configuration calls it; "" when there is none. Valid until
  * convoy_model_view_end(). */
 const char *convoy_model_label_file(const struct convoy_model_view *view);
-
-/* State changes, from the control loop. A model becomes READY with the first worker that loaded it. */
-void convoy_model_loading(struct convoy_registry *registry, struct convoy_model *model);
-void convoy_model_ready(struct convoy_registry *registry, struct convoy_model *model,
-                        const struct convoy_model_shape *shape);
-/* What its worker computes in, when tuning has changed that. */
-void convoy_model_precision(struct convoy_registry *registry, struct convoy_model *model,
-                            const char *precision);
-void convoy_model_failed(struct convoy_registry *registry, struct convoy_model *model, const char *reason);
-/* rests: it will be loaded for whoever asks, which stays so until it is READY or FAILED. */
-void convoy_model_unloading(struct convoy_registry *registry, struct convoy_model *model, bool rests);
-void convoy_model_unloaded(struct convoy_registry *registry, struct convoy_model *model, bool rests);
-/* A worker loaded it (again): answers of before are not those of after. */
-void convoy_model_loaded(struct convoy_registry *registry, struct convoy_model *model);
 
 /* Counting, in /metrics under the model's name and in the statistics of its version, so that the two agree.
  * Any thread; see both headers for what it costs. */

@@ -133,7 +133,7 @@ int convoy_registry_add(struct convoy_registry *registry, const struct convoy_re
     pthread_mutex_unlock(&registry->lock);
     convoy_metrics_model_failures(registry->metrics, model->name, model->version, 0);
     if (problem != NULL)
-        convoy_model_failed(registry, model, problem);
+        convoy_registry_set_failed(registry, model, problem);
     *result = model;
     return 0;
 }
@@ -321,7 +321,7 @@ int convoy_registry_list(struct convoy_registry *registry, const char *name, str
     list->views = calloc((size_t)list->count + 1, sizeof *list->views);
     for (uint32_t i = 0; list->views != NULL && i < list->count; i++) {
         struct convoy_model_view *view = &list->views[i];
-        convoy_model_view_locked(models[i], view);
+        convoy_model_view_fill(models[i], view);
         const char *failure = newer_failure(registry, models[i]);
         if (failure != NULL)
             snprintf(view->reason, sizeof view->reason, "%s", failure);

@@ -34,6 +34,24 @@ int convoy_registry_add(struct convoy_registry *registry, const struct convoy_re
 /* Frees the record, unless somebody holds it: then it returns false. */
 bool convoy_registry_remove(struct convoy_registry *registry, struct convoy_model *model);
 
+/* Changes of a model's state, which /metrics shows at once. */
+void convoy_registry_set_loading(struct convoy_registry *registry, struct convoy_model *model);
+/* The first worker has loaded it, and found this shape. */
+void convoy_registry_set_ready(struct convoy_registry *registry, struct convoy_model *model,
+                               const struct convoy_model_shape *shape);
+/* Logs the reason, which is copied. */
+void convoy_registry_set_failed(struct convoy_registry *registry, struct convoy_model *model,
+                                const char *reason);
+/* rests: it will be loaded for whoever asks, which stays so until it is READY or FAILED. */
+void convoy_registry_set_unloading(struct convoy_registry *registry, struct convoy_model *model, bool rests);
+void convoy_registry_set_unloaded(struct convoy_registry *registry, struct convoy_model *model, bool rests);
+/* What its worker computes in, when tuning has changed that. */
+void convoy_registry_set_precision(struct convoy_registry *registry, struct convoy_model *model,
+                                   const char *precision);
+/* A worker loaded it (again): the model's load number is another one, so that the response cache gives no
+ * answers of before. */
+void convoy_registry_count_load(struct convoy_registry *registry, struct convoy_model *model);
+
 /* Reads labels and batching delays again (SIGHUP). Errors are logged, the old values stay. */
 void convoy_registry_reload(struct convoy_registry *registry, const struct convoy_config *config);
 
@@ -41,6 +59,10 @@ void convoy_registry_reload(struct convoy_registry *registry, const struct convo
 void convoy_registry_settle(struct convoy_registry *registry);
 
 /* ---- Any thread's ---- */
+
+/* A copy of what a request needs; the caller ends it with convoy_model_view_end(). */
+void convoy_registry_view(struct convoy_registry *registry, struct convoy_model *model,
+                          struct convoy_model_view *view);
 
 /* version NULL: see above. name NULL: the default model (the configured one, or the only one). Returns a
  * model that is held, or NULL when there is none; *why is then a sentence for the user. */

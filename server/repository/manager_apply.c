@@ -7,7 +7,7 @@
 
 static void unload(struct convoy_manager *manager, struct convoy_model *model, const char *why)
 {
-    convoy_model_unloading(manager->registry, model, model->plan.wanted && model->plan.resting);
+    convoy_registry_set_unloading(manager->registry, model, model->plan.wanted && model->plan.resting);
     convoy_log(CONVOY_LOG_INFO, "model unloads", CONVOY_STR("model", model->name),
                CONVOY_STR("version", model->version), CONVOY_STR("reason", why));
 }
@@ -57,18 +57,18 @@ static bool load(struct convoy_manager *manager, struct convoy_model *model)
         if (failed)
             return false;
         if (fits_alone && room_comes(manager)) {
-            convoy_model_unloaded(manager->registry, model, manager->config->repository.unload_idle);
+            convoy_registry_set_unloaded(manager->registry, model, manager->config->repository.unload_idle);
             return true;
         }
         model->plan.no_room = true;
-        convoy_model_failed(manager->registry, model, reason.message);
+        convoy_registry_set_failed(manager->registry, model, reason.message);
         return false;
     }
     if (failed && !convoy_supervisor_released(manager->supervisor, model))
         return true;
     atomic_store(&model->used_us, convoy_now_us()); /* a new model is not the least recently used one */
     model->plan.no_room = model->plan.resting = false;
-    convoy_model_loading(manager->registry, model);
+    convoy_registry_set_loading(manager->registry, model);
     convoy_supervisor_load(manager->supervisor, model);
     return false;
 }
@@ -87,7 +87,7 @@ static bool end_of(struct convoy_manager *manager, struct convoy_model *model)
                    CONVOY_STR("version", model->version));
     if (!model->plan.newest || !model->plan.present)
         return !convoy_registry_remove(manager->registry, model);
-    convoy_model_unloaded(manager->registry, model, model->plan.wanted && model->rests);
+    convoy_registry_set_unloaded(manager->registry, model, model->plan.wanted && model->rests);
     return false;
 }
 

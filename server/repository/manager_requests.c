@@ -92,7 +92,7 @@ static void try_again(struct convoy_manager *manager, const char *name)
         if (model->state == CONVOY_MODEL_FAILED && model->plan.newest &&
             convoy_supervisor_released(manager->supervisor, model)) {
             convoy_supervisor_unload(manager->supervisor, model);
-            convoy_model_unloaded(manager->registry, model, false);
+            convoy_registry_set_unloaded(manager->registry, model, false);
         }
         model->plan.resting = false;
     }

@@ -42,7 +42,7 @@ static void fail_model(struct convoy_supervisor *supervisor, struct convoy_model
 {
     bool goes = model->state == CONVOY_MODEL_UNLOADING;
     if (!goes)
-        convoy_model_failed(supervisor->registry, model, reason);
+        convoy_registry_set_failed(supervisor->registry, model, reason);
     convoy_batcher_model_gone(supervisor->batcher, model);
     if (!goes && supervisor->changed != NULL)
         supervisor->changed(supervisor->changed_context);
@@ -81,7 +81,7 @@ static void serve(struct device_worker *worker, struct convoy_model *model)
     convoy_lane_model(worker->lane, model, true, kept->layers, kept->shape.layer_count);
     kept->layers = NULL; /* the lane's now */
     if (model->state != CONVOY_MODEL_READY && model->state != CONVOY_MODEL_UNLOADING) {
-        convoy_model_ready(supervisor->registry, model, &kept->shape);
+        convoy_registry_set_ready(supervisor->registry, model, &kept->shape);
         convoy_log(CONVOY_LOG_INFO, "model ready", CONVOY_STR("model", model->name),
                    CONVOY_STR("version", model->version), CONVOY_STR("device", worker->device),
                    CONVOY_STR("precision", kept->shape.precision));
@@ -324,7 +324,7 @@ void convoy_loading_answered(struct device_worker *worker, const struct convoy_w
         kept->layers = copy_of_layers(message);
         kept->loaded = true;
         /* Before it gets slots. Its file may be another than that of the worker before it. */
-        convoy_model_loaded(supervisor->registry, model);
+        convoy_registry_count_load(supervisor->registry, model);
         worker->deaths[message->model] = 0; /* only deaths in a row are the model's fault */
         kept->shape = message->loaded.shape;
         if (kept->layers == NULL)
@@ -353,7 +353,7 @@ void convoy_loading_tuned(struct device_worker *worker, const struct convoy_work
     kept->layers = layers;
     if (strcmp(kept->shape.precision, message->loaded.shape.precision) != 0) {
         memcpy(kept->shape.precision, message->loaded.shape.precision, sizeof kept->shape.precision);
-        convoy_model_precision(worker->supervisor->registry, model, kept->shape.precision);
+        convoy_registry_set_precision(worker->supervisor->registry, model, kept->shape.precision);
         convoy_log(CONVOY_LOG_INFO, "model computes otherwise since it is tuned",
                    CONVOY_STR("model", model->name), CONVOY_STR("version", model->version),
                    CONVOY_STR("device", worker->device), CONVOY_STR("precision", kept->shape.precision));

@@ -81,7 +81,7 @@ static void ready(struct convoy_model *model)
 {
     static const struct convoy_model_shape shape = {
         .channels = 3, .height = 2, .width = 2, .output_count = 1};
-    convoy_model_ready(registry, model, &shape);
+    convoy_registry_set_ready(registry, model, &shape);
     convoy_select_versions(registry, asked, NULL);
 }
 
@@ -172,12 +172,12 @@ Test(registry, a_broken_version_leaves_the_old_one)
     cr_assert_eq(look(false), 2); /* 1 has another configuration, too */
     struct convoy_model *broken = record("a", 2);
     assert_wanted("a", "2 ");
-    convoy_model_failed(registry, broken, "it is damaged");
+    convoy_registry_set_failed(registry, broken, "it is damaged");
     convoy_select_versions(registry, asked, NULL);
     cr_assert(!old->plan.covered);
     cr_assert_eq(find("a", NULL), old);
     cr_assert_eq(find("a", "2"), broken);
-    convoy_model_failed(registry, record("a", 1), "so is this");
+    convoy_registry_set_failed(registry, record("a", 1), "so is this");
     cr_assert_eq(convoy_registry_list(registry, "a", &list, &error), 0);
     cr_assert_eq(list.count, 2);
     cr_assert_eq(list.views[0].model, old);
@@ -195,7 +195,7 @@ Test(registry, without_a_live_repository_a_broken_version_is_not_replaced_by_a_l
     put("a", "2", "y");
     look(true);
     ready(record("a", 1));
-    convoy_model_failed(registry, record("a", 2), "it is damaged");
+    convoy_registry_set_failed(registry, record("a", 2), "it is damaged");
     cr_assert_eq(find("a", NULL), record("a", 2));
     cr_assert_eq(find("a", "1"), record("a", 1));
 }
@@ -295,13 +295,13 @@ Test(registry, one_that_rests_is_found_like_one_that_is_ready)
     look(true);
     ready(record("a", 1));
     ready(record("a", 2));
-    convoy_model_unloading(registry, record("a", 2), true);
+    convoy_registry_set_unloading(registry, record("a", 2), true);
     cr_assert_eq(find("a", NULL), record("a", 2));
-    convoy_model_unloaded(registry, record("a", 2), true);
+    convoy_registry_set_unloaded(registry, record("a", 2), true);
     cr_assert_eq(find("a", NULL), record("a", 2));
-    convoy_model_loading(registry, record("a", 2));
+    convoy_registry_set_loading(registry, record("a", 2));
     cr_assert(record("a", 2)->rests, "who asks while it wakes has to wait, too");
-    convoy_model_unloaded(registry, record("a", 2), false);
+    convoy_registry_set_unloaded(registry, record("a", 2), false);
     cr_assert_eq(find("a", NULL), record("a", 1));
 }
 
@@ -310,15 +310,15 @@ Test(registry, settled_once_is_settled)
     put("a", "1", "x");
     look(true);
     cr_assert(!convoy_registry_settled(registry));
-    convoy_model_loading(registry, record("a", 1));
+    convoy_registry_set_loading(registry, record("a", 1));
     ready(record("a", 1));
     cr_assert(!convoy_registry_settled(registry), "nobody said that all are answered");
     convoy_registry_settle(registry);
     cr_assert(convoy_registry_settled(registry));
     put("b", "1", "x");
     look(true);
-    convoy_model_loading(registry, record("b", 1));
+    convoy_registry_set_loading(registry, record("b", 1));
     cr_assert(convoy_registry_settled(registry), "a new model makes the server unready");
-    convoy_model_failed(registry, record("a", 1), "gone");
+    convoy_registry_set_failed(registry, record("a", 1), "gone");
     cr_assert(!convoy_registry_settled(registry), "nothing answers");
 }

@@ -107,7 +107,7 @@ static void become_ready(struct convoy_model *model)
 {
     static const struct convoy_model_shape shape = {
         .channels = 3, .height = 2, .width = 2, .output_count = 1, .outputs_per_row = 1};
-    convoy_model_ready(registry, model, &shape);
+    convoy_registry_set_ready(registry, model, &shape);
 }
 
 /* The manager looks at what there is: a request without an effect. */
@@ -167,7 +167,7 @@ Test(manager, a_load_that_fails_says_why_and_can_be_asked_for_again)
     begin(CONVOY_CONTROL_EXPLICIT, two);
     convoy_manager_start(manager);
     struct asked *it = ask(0, CONVOY_CONTROL_REQUEST_LOAD, "a", 0);
-    convoy_model_failed(registry, until_state("a", CONVOY_MODEL_LOADING), "it is a poem");
+    convoy_registry_set_failed(registry, until_state("a", CONVOY_MODEL_LOADING), "it is a poem");
     nudge();
     cr_assert_eq(it->done, 1);
     cr_assert_eq(it->code, -EINVAL);

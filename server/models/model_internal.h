@@ -1,0 +1,21 @@
+/* What the registry needs of a model's inside: labels and views. */
+#ifndef CONVOY_SERVER_MODEL_INTERNAL_H
+#define CONVOY_SERVER_MODEL_INTERNAL_H
+
+#include "server/models/model.h"
+
+struct convoy_labels {
+    atomic_uint holders;
+    struct convoy_label_list list;
+};
+
+/* Takes the list over; NULL when memory is out. */
+struct convoy_labels *convoy_labels_new(struct convoy_label_list *list);
+void convoy_labels_release(struct convoy_labels *labels); /* NULL is allowed */
+/* Says when a READY model's labels are not as many as its classes. Under the registry's lock. */
+void convoy_labels_compare(const struct convoy_model *model);
+
+/* Fills in a view, which holds the model from now on. Under the registry's lock. */
+void convoy_model_view_fill(struct convoy_model *model, struct convoy_model_view *view);
+
+#endif

@@ -1,0 +1,81 @@
+/* What the registry's lock guards of a model: its state, which changes here alone, and views of it. */
+#include "server/models/registry_internal.h"
+
+#include "engine/base/log.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void convoy_registry_view(struct convoy_registry *registry, struct convoy_model *model,
+                          struct convoy_model_view *view)
+{
+    pthread_mutex_lock(&registry->lock);
+    convoy_model_view_fill(model, view);
+    pthread_mutex_unlock(&registry->lock);
+}
+
+/* Changes the state and what /metrics says of it. */
+static void set_state(struct convoy_registry *registry, struct convoy_model *model,
+                      enum convoy_model_state state, bool rests)
+{
+    pthread_mutex_lock(&registry->lock);
+    model->state = state;
+    model->rests = rests;
+    convoy_registry_tell_ready(registry, model);
+    pthread_mutex_unlock(&registry->lock);
+}
+
+void convoy_registry_set_loading(struct convoy_registry *registry, struct convoy_model *model)
+{
+    set_state(registry, model, CONVOY_MODEL_LOADING, model->rests);
+}
+
+void convoy_registry_set_unloading(struct convoy_registry *registry, struct convoy_model *model, bool rests)
+{
+    set_state(registry, model, CONVOY_MODEL_UNLOADING, rests);
+}
+
+void convoy_registry_set_unloaded(struct convoy_registry *registry, struct convoy_model *model, bool rests)
+{
+    set_state(registry, model, CONVOY_MODEL_UNLOADED, rests);
+}
+
+void convoy_registry_set_ready(struct convoy_registry *registry, struct convoy_model *model,
+                               const struct convoy_model_shape *shape)
+{
+    pthread_mutex_lock(&registry->lock);
+    model->shape = *shape;
+    model->state = CONVOY_MODEL_READY;
+    model->rests = false;
+    convoy_labels_compare(model);
+    convoy_registry_tell_ready(registry, model);
+    pthread_mutex_unlock(&registry->lock);
+}
+
+void convoy_registry_set_precision(struct convoy_registry *registry, struct convoy_model *model,
+                                   const char *precision)
+{
+    pthread_mutex_lock(&registry->lock);
+    snprintf(model->shape.precision, sizeof model->shape.precision, "%s", precision);
+    pthread_mutex_unlock(&registry->lock);
+}
+
+void convoy_registry_set_failed(struct convoy_registry *registry, struct convoy_model *model,
+                                const char *reason)
+{
+    pthread_mutex_lock(&registry->lock);
+    model->state = CONVOY_MODEL_FAILED;
+    model->rests = false;
+    snprintf(model->reason, sizeof model->reason, "%s", reason);
+    convoy_registry_tell_ready(registry, model);
+    pthread_mutex_unlock(&registry->lock);
+    convoy_metrics_model_failures(registry->metrics, model->name, model->version, 1);
+    convoy_log(CONVOY_LOG_ERROR, "model failed", CONVOY_STR("model", model->name),
+               CONVOY_STR("version", model->version), CONVOY_STR("reason", reason));
+}
+
+void convoy_registry_count_load(struct convoy_registry *registry, struct convoy_model *model)
+{
+    uint32_t load = atomic_fetch_add_explicit(&registry->loads, 1, memory_order_relaxed) + 1;
+    atomic_store_explicit(&model->load, load, memory_order_relaxed);
+}
