@@ -66,7 +66,7 @@ static void end_net(struct convoy_cuda_tuner *tuner, const struct convoy_error *
     net->tuned = true;
     tuner->net = NULL;
     convoy_cuda_timing_stop(&tuner->timing);
-    tuner->trial.net = NULL;
+    tuner->network.net = NULL;
     if (trouble != NULL)
         convoy_cuda_log(tuner->gpu, "warning",
                         "model '%s' keeps the kernels that it has where they are not tuned yet: %s",
@@ -94,8 +94,8 @@ static int next_shape(struct convoy_cuda_tuner *tuner, struct convoy_error *erro
     if (step != NULL)
         return convoy_cuda_timing_begin(&tuner->timing, &tuner->measure, tuner->gpu, net, step, error);
     enum convoy_input_layout layout;
-    if (convoy_cuda_trial_wanted(net, net->buckets[index].rows, &layout))
-        return convoy_cuda_trial_begin(&tuner->trial, net, net->buckets[index].rows, layout, error);
+    if (convoy_cuda_tune_network_wanted(net, net->buckets[index].rows, &layout))
+        return convoy_cuda_tune_network_begin(&tuner->network, net, net->buckets[index].rows, layout, error);
     tuner->turn++;
     if (!convoy_cuda_bucket_is_stale(&net->buckets[index], &net->source))
         return 0;
@@ -115,11 +115,11 @@ static int note(struct convoy_cuda_tuner *tuner, const struct convoy_cuda_key *k
 static int go_on(struct convoy_cuda_tuner *tuner, struct convoy_error *error)
 {
     struct convoy_cuda_timing *timing = &tuner->timing;
-    if (tuner->trial.net != NULL) {
-        int more = convoy_cuda_trial_go_on(&tuner->trial, &tuner->measure, tuner->gpu, error);
+    if (tuner->network.net != NULL) {
+        int more = convoy_cuda_tune_network_go_on(&tuner->network, &tuner->measure, tuner->gpu, error);
         if (more != 0)
             return more < 0 ? more : 0;
-        return note(tuner, &tuner->trial.key, tuner->trial.best, tuner->trial.best_us, error);
+        return note(tuner, &tuner->network.key, tuner->network.best, tuner->network.best_us, error);
     }
     if (timing->net == NULL)
         return next_shape(tuner, error);
@@ -159,7 +159,7 @@ void convoy_cuda_tuner_forget(struct convoy_cuda_tuner *tuner, const struct conv
     if (tuner->net != net)
         return;
     convoy_cuda_timing_stop(&tuner->timing);
-    tuner->trial.net = NULL;
+    tuner->network.net = NULL;
     tuner->net = NULL;
 }
 

@@ -8,7 +8,7 @@
 #include "engine/backend.h"
 #include "engine/cuda/tune/cache.h"
 #include "engine/cuda/tune/timing.h"
-#include "engine/cuda/tune/trial.h"
+#include "engine/cuda/tune/tune_network.h"
 
 struct convoy_cuda_tuner {
     enum convoy_tuning mode;
@@ -24,8 +24,8 @@ struct convoy_cuda_tuner {
     bool renewed;
     uint64_t spent_us;
     struct convoy_cuda_measure measure;
-    struct convoy_cuda_timing timing; /* of kernels */
-    struct convoy_cuda_trial trial;   /* then of ways to run the whole */
+    struct convoy_cuda_timing timing;        /* of kernels */
+    struct convoy_cuda_tune_network network; /* then of ways to run the whole */
 };
 
 /* Keeps the mode and the function `changed` of options, and the pointers. */

@@ -1,4 +1,4 @@
-#include "engine/cuda/tune/trial.h"
+#include "engine/cuda/tune/tune_network.h"
 
 #include "engine/cuda/net/net.h"
 #include "engine/cuda/plan/chain.h"
@@ -10,7 +10,8 @@
 #define WORTH_TRYING 4.0f /* times the least guess among kernels of this sort */
 #define HOPELESS     2.0f /* times the best, after one run */
 
-bool convoy_cuda_trial_wanted(const struct convoy_net *net, uint32_t rows, enum convoy_input_layout *layout)
+bool convoy_cuda_tune_network_wanted(const struct convoy_net *net, uint32_t rows,
+                                     enum convoy_input_layout *layout)
 {
     struct convoy_cuda_chain chain;
     struct convoy_cuda_key key;
@@ -26,22 +27,22 @@ bool convoy_cuda_trial_wanted(const struct convoy_net *net, uint32_t rows, enum 
     return false;
 }
 
-static void add_way(struct convoy_cuda_trial *trial, const char *name, float guess_us)
+static void add_way(struct convoy_cuda_tune_network *tuning, const char *name, float guess_us)
 {
-    if (trial->count == CONVOY_CUDA_MAX_WAYS)
+    if (tuning->count == CONVOY_CUDA_MAX_WAYS)
         return;
-    trial->ways[trial->count].name = name;
-    trial->ways[trial->count++].guess_us = guess_us;
+    tuning->ways[tuning->count].name = name;
+    tuning->ways[tuning->count++].guess_us = guess_us;
 }
 
 /* The kernels that can, with what they are guessed to take. */
-static int list_ways(struct convoy_cuda_trial *trial, const struct convoy_cuda_source *source,
+static int list_ways(struct convoy_cuda_tune_network *tuning, const struct convoy_cuda_source *source,
                      const struct convoy_cuda_chain *chain, enum convoy_whole_reach reach, float *least,
                      struct convoy_error *error)
 {
     int count;
     const struct convoy_whole_kernel *const *kernels = convoy_whole_kernels(&count);
-    struct convoy_whole_shape shape = convoy_cuda_whole_shape(source, chain, trial->rows, trial->layout);
+    struct convoy_whole_shape shape = convoy_cuda_whole_shape(source, chain, tuning->rows, tuning->layout);
     *least = 0;
     for (int i = 0; i < count; i++) {
         struct convoy_whole_plan *plan = NULL;
@@ -54,50 +55,50 @@ static int list_ways(struct convoy_cuda_trial *trial, const struct convoy_cuda_s
         float us = convoy_whole_guess_us(plan);
         convoy_whole_plan_free(plan);
         *least = *least == 0 || us < *least ? us : *least;
-        add_way(trial, kernels[i]->name, us);
+        add_way(tuning, kernels[i]->name, us);
     }
     return 0;
 }
 
-static int list_all_ways(struct convoy_cuda_trial *trial, const struct convoy_cuda_source *source,
+static int list_all_ways(struct convoy_cuda_tune_network *tuning, const struct convoy_cuda_source *source,
                          struct convoy_error *error)
 {
     struct convoy_cuda_chain whole, chain;
     convoy_cuda_chain(source, CONVOY_WHOLE_ALL, &whole);
-    convoy_cuda_whole_key(source, &whole, trial->rows, trial->layout, &trial->key);
-    trial->count = 0;
-    add_way(trial, CONVOY_CUDA_LAYERS, 0);
+    convoy_cuda_whole_key(source, &whole, tuning->rows, tuning->layout, &tuning->key);
+    tuning->count = 0;
+    add_way(tuning, CONVOY_CUDA_LAYERS, 0);
     for (int reach = 0; reach < CONVOY_WHOLE_REACHES; reach++) {
         float least;
-        int kept = trial->count, begin = kept;
+        int kept = tuning->count, begin = kept;
         convoy_cuda_chain(source, (enum convoy_whole_reach)reach, &chain);
         if (chain.count == 0 || (reach == CONVOY_WHOLE_FRONT && chain.count == whole.count))
             continue;
-        int failed = list_ways(trial, source, &chain, (enum convoy_whole_reach)reach, &least, error);
+        int failed = list_ways(tuning, source, &chain, (enum convoy_whole_reach)reach, &least, error);
         if (failed)
             return failed;
-        for (int i = begin; i < trial->count; i++)
-            if (trial->ways[i].guess_us <= WORTH_TRYING * least)
-                trial->ways[kept++] = trial->ways[i];
-        trial->count = kept;
+        for (int i = begin; i < tuning->count; i++)
+            if (tuning->ways[i].guess_us <= WORTH_TRYING * least)
+                tuning->ways[kept++] = tuning->ways[i];
+        tuning->count = kept;
     }
     return 0;
 }
 
-int convoy_cuda_trial_begin(struct convoy_cuda_trial *trial, struct convoy_net *net, uint32_t rows,
-                            enum convoy_input_layout layout, struct convoy_error *error)
+int convoy_cuda_tune_network_begin(struct convoy_cuda_tune_network *tuning, struct convoy_net *net,
+                                   uint32_t rows, enum convoy_input_layout layout, struct convoy_error *error)
 {
-    trial->rows = rows;
-    trial->layout = layout;
-    trial->at = 0;
-    trial->best = CONVOY_CUDA_LAYERS;
-    trial->best_us = 0;
-    int failed = list_all_ways(trial, &net->source, error);
+    tuning->rows = rows;
+    tuning->layout = layout;
+    tuning->at = 0;
+    tuning->best = CONVOY_CUDA_LAYERS;
+    tuning->best_us = 0;
+    int failed = list_all_ways(tuning, &net->source, error);
     if (failed)
         return failed;
-    trial->net = net;
-    if (trial->count < 2) /* nothing to choose from */
-        trial->at = trial->count;
+    tuning->net = net;
+    if (tuning->count < 2) /* nothing to choose from */
+        tuning->at = tuning->count;
     return 0;
 }
 
@@ -106,12 +107,14 @@ static int launch_graph(void *context, cudaStream_t stream, struct convoy_error 
     return CONVOY_CUDA(error, cudaGraphLaunch, ((cudaGraphExec_t)context, stream));
 }
 
-static int time_graph(const struct convoy_cuda_trial *trial, struct convoy_cuda_measure *measure,
+static int time_graph(const struct convoy_cuda_tune_network *tuning, struct convoy_cuda_measure *measure,
                       const struct convoy_cuda_gpu *gpu, cudaGraphExec_t exec, float *us,
                       struct convoy_error *error)
 {
-    struct convoy_cuda_series series = {
-        .launch = launch_graph, .context = exec, .max_launches = 1, .hopeless_us = HOPELESS * trial->best_us};
+    struct convoy_cuda_series series = {.launch = launch_graph,
+                                        .context = exec,
+                                        .max_launches = 1,
+                                        .hopeless_us = HOPELESS * tuning->best_us};
     int got;
     do
         got = convoy_cuda_measure_run(measure, gpu, &series, us, error);
@@ -120,7 +123,7 @@ static int time_graph(const struct convoy_cuda_trial *trial, struct convoy_cuda_
 }
 
 /* A plan's graph, in memory that holds random rows. */
-static int time_plan(const struct convoy_cuda_trial *trial, struct convoy_cuda_measure *measure,
+static int time_plan(const struct convoy_cuda_tune_network *tuning, struct convoy_cuda_measure *measure,
                      const struct convoy_cuda_gpu *gpu, const struct convoy_cuda_plan *plan, void *workspace,
                      float *us, struct convoy_error *error)
 {
@@ -132,19 +135,19 @@ static int time_plan(const struct convoy_cuda_trial *trial, struct convoy_cuda_m
     if (!failed)
         failed = convoy_cuda_record(plan, workspace, gpu->streams[0], &exec, error);
     if (!failed)
-        failed = time_graph(trial, measure, gpu, exec, us, error);
+        failed = time_graph(tuning, measure, gpu, exec, us, error);
     if (exec != NULL)
         (void)CONVOY_CUDA(&ignored, cudaGraphExecDestroy, (exec));
     return failed;
 }
 
 /* In the network's workspace, or in memory of its own if it needs more. */
-static int try_way(const struct convoy_cuda_trial *trial, struct convoy_cuda_measure *measure,
+static int try_way(const struct convoy_cuda_tune_network *tuning, struct convoy_cuda_measure *measure,
                    const struct convoy_cuda_gpu *gpu, const char *name, float *us, struct convoy_error *error)
 {
-    struct convoy_net *net = trial->net;
+    struct convoy_net *net = tuning->net;
     struct convoy_cuda_source source = net->source;
-    struct convoy_cuda_plan plan = {.rows = trial->rows, .layout = trial->layout};
+    struct convoy_cuda_plan plan = {.rows = tuning->rows, .layout = tuning->layout};
     void *own = NULL;
     source.whole = name;
     int failed = convoy_cuda_lower(&source, &plan, error);
@@ -152,22 +155,23 @@ static int try_way(const struct convoy_cuda_trial *trial, struct convoy_cuda_mea
         failed = convoy_cuda_allocate(plan.workspace_bytes, "timing a network", &own, error);
     if (!failed)
         failed =
-            time_plan(trial, measure, gpu, &plan, own != NULL ? own : net->workspace->memory[0], us, error);
+            time_plan(tuning, measure, gpu, &plan, own != NULL ? own : net->workspace->memory[0], us, error);
     convoy_cuda_release(own);
     convoy_cuda_plan_free(&plan);
     return failed;
 }
 
-int convoy_cuda_trial_go_on(struct convoy_cuda_trial *trial, struct convoy_cuda_measure *measure,
-                            const struct convoy_cuda_gpu *gpu, struct convoy_error *error)
+int convoy_cuda_tune_network_go_on(struct convoy_cuda_tune_network *tuning,
+                                   struct convoy_cuda_measure *measure, const struct convoy_cuda_gpu *gpu,
+                                   struct convoy_error *error)
 {
-    if (trial->at == trial->count) {
-        trial->net = NULL;
+    if (tuning->at == tuning->count) {
+        tuning->net = NULL;
         return 0;
     }
-    const char *name = trial->ways[trial->at++].name;
+    const char *name = tuning->ways[tuning->at++].name;
     float us;
-    int failed = try_way(trial, measure, gpu, name, &us, error);
+    int failed = try_way(tuning, measure, gpu, name, &us, error);
     if (failed && convoy_cuda_is_lost(gpu))
         return failed;
     if (failed) { /* skip this variant; -ENOMEM is expected and not logged */
@@ -175,9 +179,9 @@ int convoy_cuda_trial_go_on(struct convoy_cuda_trial *trial, struct convoy_cuda_
             convoy_cuda_log(gpu, "warning", "%s is not tried: %s", name, error->message);
         return 1;
     }
-    if (trial->best_us == 0 || us < trial->best_us) {
-        trial->best_us = us;
-        trial->best = name;
+    if (tuning->best_us == 0 || us < tuning->best_us) {
+        tuning->best_us = us;
+        tuning->best = name;
     }
     return 1;
 }

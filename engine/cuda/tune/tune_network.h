@@ -2,8 +2,8 @@
  * its beginning by one of the kernels of whole_net.h. Each way is planned, recorded and run as it would be
  * for a job, on stream 0, on random numbers. One piece of the work is one way with all its runs, so that no
  * device memory is held between pieces. */
-#ifndef CONVOY_ENGINE_CUDA_TRIAL_H
-#define CONVOY_ENGINE_CUDA_TRIAL_H
+#ifndef CONVOY_ENGINE_CUDA_TUNE_NETWORK_H
+#define CONVOY_ENGINE_CUDA_TUNE_NETWORK_H
 
 #include "engine/cuda/plan/choice.h"
 #include "engine/cuda/tune/measure.h"
@@ -12,7 +12,7 @@
 
 struct convoy_net;
 
-struct convoy_cuda_trial {
+struct convoy_cuda_tune_network {
     struct convoy_net *net; /* NULL: nothing is being timed */
     uint32_t rows;
     enum convoy_input_layout layout;
@@ -28,15 +28,18 @@ struct convoy_cuda_trial {
 
 /* Is there a layout of input for which the fastest way to run `rows` rows is not known? Sets *layout to it.
  */
-bool convoy_cuda_trial_wanted(const struct convoy_net *net, uint32_t rows, enum convoy_input_layout *layout);
+bool convoy_cuda_tune_network_wanted(const struct convoy_net *net, uint32_t rows,
+                                     enum convoy_input_layout *layout);
 
-/* Lists the ways for the rows and layout of convoy_cuda_trial_wanted(). 0 or -ENOMEM. */
-int convoy_cuda_trial_begin(struct convoy_cuda_trial *trial, struct convoy_net *net, uint32_t rows,
-                            enum convoy_input_layout layout, struct convoy_error *error);
+/* Lists the ways for the rows and layout of convoy_cuda_tune_network_wanted(). 0 or -ENOMEM. */
+int convoy_cuda_tune_network_begin(struct convoy_cuda_tune_network *tuning, struct convoy_net *net,
+                                   uint32_t rows, enum convoy_input_layout layout,
+                                   struct convoy_error *error);
 
 /* Times one way. Nothing may be in flight. Returns 1: there are more; 0: best and best_us are known and the
- * trial has ended; -ENOMEM, -EIO. */
-int convoy_cuda_trial_go_on(struct convoy_cuda_trial *trial, struct convoy_cuda_measure *measure,
-                            const struct convoy_cuda_gpu *gpu, struct convoy_error *error);
+ * tuning has ended; -ENOMEM, -EIO. */
+int convoy_cuda_tune_network_go_on(struct convoy_cuda_tune_network *tuning,
+                                   struct convoy_cuda_measure *measure, const struct convoy_cuda_gpu *gpu,
+                                   struct convoy_error *error);
 
 #endif
