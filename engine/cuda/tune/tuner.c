@@ -65,7 +65,7 @@ static void end_net(struct convoy_cuda_tuner *tuner, const struct convoy_error *
     struct convoy_net *net = tuner->net;
     net->tuned = true;
     tuner->net = NULL;
-    convoy_cuda_timing_stop(&tuner->timing);
+    convoy_cuda_tune_kernel_stop(&tuner->kernel);
     tuner->network.net = NULL;
     if (trouble != NULL)
         convoy_cuda_log(tuner->gpu, "warning",
@@ -92,7 +92,7 @@ static int next_shape(struct convoy_cuda_tuner *tuner, struct convoy_error *erro
     int index = bucket_at(net, tuner->turn);
     const struct convoy_cuda_step *step = first_unknown(tuner->choices, &net->buckets[index]);
     if (step != NULL)
-        return convoy_cuda_timing_begin(&tuner->timing, &tuner->measure, tuner->gpu, net, step, error);
+        return convoy_cuda_tune_kernel_begin(&tuner->kernel, &tuner->measure, tuner->gpu, net, step, error);
     enum convoy_input_layout layout;
     if (convoy_cuda_tune_network_wanted(net, net->buckets[index].rows, &layout))
         return convoy_cuda_tune_network_begin(&tuner->network, net, net->buckets[index].rows, layout, error);
@@ -114,21 +114,21 @@ static int note(struct convoy_cuda_tuner *tuner, const struct convoy_cuda_key *k
 
 static int go_on(struct convoy_cuda_tuner *tuner, struct convoy_error *error)
 {
-    struct convoy_cuda_timing *timing = &tuner->timing;
+    struct convoy_cuda_tune_kernel *tuning = &tuner->kernel;
     if (tuner->network.net != NULL) {
         int more = convoy_cuda_tune_network_go_on(&tuner->network, &tuner->measure, tuner->gpu, error);
         if (more != 0)
             return more < 0 ? more : 0;
         return note(tuner, &tuner->network.key, tuner->network.best, tuner->network.best_us, error);
     }
-    if (timing->net == NULL)
+    if (tuning->net == NULL)
         return next_shape(tuner, error);
-    int got = convoy_cuda_timing_go_on(timing, &tuner->measure, tuner->gpu, error);
+    int got = convoy_cuda_tune_kernel_go_on(tuning, &tuner->measure, tuner->gpu, error);
     if (got != 0)
         return got < 0 ? got : 0;
-    if (timing->best == NULL)
-        return convoy_fail(error, -ENOMEM, "no kernel could be tried: %s", timing->no_room.message);
-    return note(tuner, &timing->key, timing->best, timing->best_us, error);
+    if (tuning->best == NULL)
+        return convoy_fail(error, -ENOMEM, "no kernel could be tried: %s", tuning->no_room.message);
+    return note(tuner, &tuning->key, tuning->best, tuning->best_us, error);
 }
 
 int convoy_cuda_tuner_go_on(struct convoy_cuda_tuner *tuner, struct convoy_net *nets, int64_t budget_us,
@@ -158,14 +158,14 @@ void convoy_cuda_tuner_forget(struct convoy_cuda_tuner *tuner, const struct conv
 {
     if (tuner->net != net)
         return;
-    convoy_cuda_timing_stop(&tuner->timing);
+    convoy_cuda_tune_kernel_stop(&tuner->kernel);
     tuner->network.net = NULL;
     tuner->net = NULL;
 }
 
 void convoy_cuda_tuner_free(struct convoy_cuda_tuner *tuner)
 {
-    convoy_cuda_timing_free(&tuner->timing);
+    convoy_cuda_tune_kernel_free(&tuner->kernel);
     convoy_cuda_measure_free(&tuner->measure);
     tuner->net = NULL;
 }

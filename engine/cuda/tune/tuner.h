@@ -7,7 +7,7 @@
 
 #include "engine/backend.h"
 #include "engine/cuda/tune/cache.h"
-#include "engine/cuda/tune/timing.h"
+#include "engine/cuda/tune/tune_kernel.h"
 #include "engine/cuda/tune/tune_network.h"
 
 struct convoy_cuda_tuner {
@@ -24,7 +24,7 @@ struct convoy_cuda_tuner {
     bool renewed;
     uint64_t spent_us;
     struct convoy_cuda_measure measure;
-    struct convoy_cuda_timing timing;        /* of kernels */
+    struct convoy_cuda_tune_kernel kernel;   /* of kernels */
     struct convoy_cuda_tune_network network; /* then of ways to run the whole */
 };
 

@@ -3,8 +3,8 @@
  *
  * A step runs where its plan has it: on stream 0, in that stream's workspace, on random numbers. Its weights
  * are packed for each candidate, and its scratch memory is allocated, for the duration of the timing. */
-#ifndef CONVOY_ENGINE_CUDA_TIMING_H
-#define CONVOY_ENGINE_CUDA_TIMING_H
+#ifndef CONVOY_ENGINE_CUDA_TUNE_KERNEL_H
+#define CONVOY_ENGINE_CUDA_TUNE_KERNEL_H
 
 #include "engine/cuda/plan/choice.h"
 #include "engine/cuda/plan/weights.h"
@@ -20,7 +20,7 @@ struct convoy_cuda_candidate {
     float guess_us;
 };
 
-struct convoy_cuda_timing {
+struct convoy_cuda_tune_kernel {
     struct convoy_net *net; /* NULL: nothing is being timed */
     struct convoy_cuda_step step;
     struct convoy_cuda_key key;
@@ -38,19 +38,19 @@ struct convoy_cuda_timing {
 };
 
 /* Begins to time the kernels of a step of kind CONV or GEMM, of a plan of net. 0, -ENOMEM, -EIO. */
-int convoy_cuda_timing_begin(struct convoy_cuda_timing *timing, struct convoy_cuda_measure *measure,
-                             const struct convoy_cuda_gpu *gpu, struct convoy_net *net,
-                             const struct convoy_cuda_step *step, struct convoy_error *error);
+int convoy_cuda_tune_kernel_begin(struct convoy_cuda_tune_kernel *tuning, struct convoy_cuda_measure *measure,
+                                  const struct convoy_cuda_gpu *gpu, struct convoy_net *net,
+                                  const struct convoy_cuda_step *step, struct convoy_error *error);
 
 /* Does one run of one kernel. Nothing may be in flight. Returns 1: there is more to do; 0: best and best_us
  * are known and the timing has ended; -ENOMEM, -EIO. */
-int convoy_cuda_timing_go_on(struct convoy_cuda_timing *timing, struct convoy_cuda_measure *measure,
-                             const struct convoy_cuda_gpu *gpu, struct convoy_error *error);
+int convoy_cuda_tune_kernel_go_on(struct convoy_cuda_tune_kernel *tuning, struct convoy_cuda_measure *measure,
+                                  const struct convoy_cuda_gpu *gpu, struct convoy_error *error);
 
 /* Ends the timing of a step and frees its candidates' weights. */
-void convoy_cuda_timing_stop(struct convoy_cuda_timing *timing);
+void convoy_cuda_tune_kernel_stop(struct convoy_cuda_tune_kernel *tuning);
 
 /* Stops, and frees what is kept from step to step. */
-void convoy_cuda_timing_free(struct convoy_cuda_timing *timing);
+void convoy_cuda_tune_kernel_free(struct convoy_cuda_tune_kernel *tuning);
 
 #endif
