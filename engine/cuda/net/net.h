@@ -41,10 +41,10 @@ const struct convoy_cuda_bucket *convoy_cuda_bucket(const struct convoy_net *net
 
 /* Makes a bucket's plans and graphs anew with what is known now; with a larger workspace all graphs. Nothing
  * may be in flight. After a failure everything is as before: -ENOMEM, or -EIO. */
-int convoy_cuda_renew(struct convoy_cuda_gpu *gpu, struct convoy_net *net, int bucket,
-                      struct convoy_error *error);
+int convoy_cuda_rebuild(struct convoy_cuda_gpu *gpu, struct convoy_net *net, int bucket,
+                        struct convoy_error *error);
 /* After that: frees constants that no plan reads any more, and brings info up to date. */
-void convoy_cuda_renewed(struct convoy_net *net);
+void convoy_cuda_rebuilt(struct convoy_net *net);
 /* The least exact arithmetic that any of its kernels uses. */
 enum convoy_precision convoy_cuda_precision(const struct convoy_net *net);
 /* Says in info which kernels the layers run on. */

@@ -41,8 +41,8 @@ static int move(struct convoy_cuda_gpu *gpu, struct convoy_net *net, int changed
     return 0;
 }
 
-int convoy_cuda_renew(struct convoy_cuda_gpu *gpu, struct convoy_net *net, int changed,
-                      struct convoy_error *error)
+int convoy_cuda_rebuild(struct convoy_cuda_gpu *gpu, struct convoy_net *net, int changed,
+                        struct convoy_error *error)
 {
     struct convoy_cuda_bucket *old = &net->buckets[changed];
     struct convoy_cuda_bucket fresh = {.rows = old->rows};
@@ -71,7 +71,7 @@ static bool used(const void *context, const float *data)
     return false;
 }
 
-void convoy_cuda_renewed(struct convoy_net *net)
+void convoy_cuda_rebuilt(struct convoy_net *net)
 {
     convoy_cuda_weights_sweep(&net->weights, used, net);
     net->info.weight_bytes = net->weights.bytes;

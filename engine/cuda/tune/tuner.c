@@ -55,7 +55,7 @@ static void begin_net(struct convoy_cuda_tuner *tuner, struct convoy_net *net)
         net = net->next;
     tuner->net = net;
     tuner->turn = tuner->measured = 0;
-    tuner->renewed = false;
+    tuner->rebuilt = false;
     tuner->spent_us = 0;
 }
 
@@ -74,8 +74,8 @@ static void end_net(struct convoy_cuda_tuner *tuner, const struct convoy_error *
     else if (tuner->measured > 0)
         convoy_cuda_log(tuner->gpu, "info", "model '%s' is tuned: %u layers, %d shapes timed in %.1f s",
                         net->name, net->info.layer_count, tuner->measured, (double)tuner->spent_us / 1e6);
-    convoy_cuda_renewed(net);
-    if (tuner->renewed && tuner->changed != NULL)
+    convoy_cuda_rebuilt(net);
+    if (tuner->rebuilt && tuner->changed != NULL)
         tuner->changed(tuner->context, net, &net->info);
     if (tuner->measured > 0)
         convoy_cuda_cache_write(tuner->cache, tuner->gpu, tuner->choices);
@@ -99,8 +99,8 @@ static int next_shape(struct convoy_cuda_tuner *tuner, struct convoy_error *erro
     tuner->turn++;
     if (!convoy_cuda_bucket_is_stale(&net->buckets[index], &net->source))
         return 0;
-    tuner->renewed = true;
-    return convoy_cuda_renew(tuner->gpu, net, index, error);
+    tuner->rebuilt = true;
+    return convoy_cuda_rebuild(tuner->gpu, net, index, error);
 }
 
 static int note(struct convoy_cuda_tuner *tuner, const struct convoy_cuda_key *key, const char *best,

@@ -21,7 +21,7 @@ struct convoy_cuda_tuner {
     struct convoy_net *net; /* being tuned, or NULL */
     int turn;               /* of its buckets: first the smallest, then the largest, then the others */
     int measured;           /* shapes of this network */
-    bool renewed;
+    bool rebuilt;
     uint64_t spent_us;
     struct convoy_cuda_measure measure;
     struct convoy_cuda_tune_kernel kernel;   /* of kernels */
