@@ -27,18 +27,18 @@ bool convoy_cuda_tune_network_wanted(const struct convoy_net *net, uint32_t rows
     return false;
 }
 
-static void add_way(struct convoy_cuda_tune_network *tuning, const char *name, float guess_us)
+static void add_variant(struct convoy_cuda_tune_network *tuning, const char *name, float guess_us)
 {
-    if (tuning->count == CONVOY_CUDA_MAX_WAYS)
+    if (tuning->count == CONVOY_CUDA_MAX_VARIANTS)
         return;
-    tuning->ways[tuning->count].name = name;
-    tuning->ways[tuning->count++].guess_us = guess_us;
+    tuning->variants[tuning->count].name = name;
+    tuning->variants[tuning->count++].guess_us = guess_us;
 }
 
 /* The kernels that can, with what they are guessed to take. */
-static int list_ways(struct convoy_cuda_tune_network *tuning, const struct convoy_cuda_source *source,
-                     const struct convoy_cuda_chain *chain, enum convoy_whole_reach reach, float *least,
-                     struct convoy_error *error)
+static int list_variants(struct convoy_cuda_tune_network *tuning, const struct convoy_cuda_source *source,
+                         const struct convoy_cuda_chain *chain, enum convoy_whole_reach reach, float *least,
+                         struct convoy_error *error)
 {
     int count;
     const struct convoy_whole_kernel *const *kernels = convoy_whole_kernels(&count);
@@ -55,31 +55,31 @@ static int list_ways(struct convoy_cuda_tune_network *tuning, const struct convo
         float us = convoy_whole_guess_us(plan);
         convoy_whole_plan_free(plan);
         *least = *least == 0 || us < *least ? us : *least;
-        add_way(tuning, kernels[i]->name, us);
+        add_variant(tuning, kernels[i]->name, us);
     }
     return 0;
 }
 
-static int list_all_ways(struct convoy_cuda_tune_network *tuning, const struct convoy_cuda_source *source,
-                         struct convoy_error *error)
+static int list_all_variants(struct convoy_cuda_tune_network *tuning, const struct convoy_cuda_source *source,
+                             struct convoy_error *error)
 {
     struct convoy_cuda_chain whole, chain;
     convoy_cuda_chain(source, CONVOY_WHOLE_ALL, &whole);
     convoy_cuda_whole_key(source, &whole, tuning->rows, tuning->layout, &tuning->key);
     tuning->count = 0;
-    add_way(tuning, CONVOY_CUDA_LAYERS, 0);
+    add_variant(tuning, CONVOY_CUDA_LAYERS, 0);
     for (int reach = 0; reach < CONVOY_WHOLE_REACHES; reach++) {
         float least;
         int kept = tuning->count, begin = kept;
         convoy_cuda_chain(source, (enum convoy_whole_reach)reach, &chain);
         if (chain.count == 0 || (reach == CONVOY_WHOLE_FRONT && chain.count == whole.count))
             continue;
-        int failed = list_ways(tuning, source, &chain, (enum convoy_whole_reach)reach, &least, error);
+        int failed = list_variants(tuning, source, &chain, (enum convoy_whole_reach)reach, &least, error);
         if (failed)
             return failed;
         for (int i = begin; i < tuning->count; i++)
-            if (tuning->ways[i].guess_us <= WORTH_TRYING * least)
-                tuning->ways[kept++] = tuning->ways[i];
+            if (tuning->variants[i].guess_us <= WORTH_TRYING * least)
+                tuning->variants[kept++] = tuning->variants[i];
         tuning->count = kept;
     }
     return 0;
@@ -93,7 +93,7 @@ int convoy_cuda_tune_network_begin(struct convoy_cuda_tune_network *tuning, stru
     tuning->at = 0;
     tuning->best = CONVOY_CUDA_LAYERS;
     tuning->best_us = 0;
-    int failed = list_all_ways(tuning, &net->source, error);
+    int failed = list_all_variants(tuning, &net->source, error);
     if (failed)
         return failed;
     tuning->net = net;
@@ -142,8 +142,9 @@ static int time_plan(const struct convoy_cuda_tune_network *tuning, struct convo
 }
 
 /* In the network's workspace, or in memory of its own if it needs more. */
-static int try_way(const struct convoy_cuda_tune_network *tuning, struct convoy_cuda_measure *measure,
-                   const struct convoy_cuda_gpu *gpu, const char *name, float *us, struct convoy_error *error)
+static int time_variant(const struct convoy_cuda_tune_network *tuning, struct convoy_cuda_measure *measure,
+                        const struct convoy_cuda_gpu *gpu, const char *name, float *us,
+                        struct convoy_error *error)
 {
     struct convoy_net *net = tuning->net;
     struct convoy_cuda_source source = net->source;
@@ -169,9 +170,9 @@ int convoy_cuda_tune_network_go_on(struct convoy_cuda_tune_network *tuning,
         tuning->net = NULL;
         return 0;
     }
-    const char *name = tuning->ways[tuning->at++].name;
+    const char *name = tuning->variants[tuning->at++].name;
     float us;
-    int failed = try_way(tuning, measure, gpu, name, &us, error);
+    int failed = time_variant(tuning, measure, gpu, name, &us, error);
     if (failed && convoy_cuda_is_lost(gpu))
         return failed;
     if (failed) { /* skip this variant; -ENOMEM is expected and not logged */

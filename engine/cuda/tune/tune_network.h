@@ -1,14 +1,14 @@
-/* Finds the fastest way to run a network, for one size of batch and one layout of input: layer by layer, or
- * its beginning by one of the kernels of whole_net.h. Each way is planned, recorded and run as it would be
- * for a job, on stream 0, on random numbers. One piece of the work is one way with all its runs, so that no
- * device memory is held between pieces. */
+/* Finds the fastest variant of running a network, for one size of batch and one layout of input: layer by
+ * layer, or its beginning by one of the kernels of whole_net.h. Each variant is planned, recorded and run as
+ * it would be for a job, on stream 0, on random numbers. One piece of the work is one variant with all its
+ * runs, so that no device memory is held between pieces. */
 #ifndef CONVOY_ENGINE_CUDA_TUNE_NETWORK_H
 #define CONVOY_ENGINE_CUDA_TUNE_NETWORK_H
 
 #include "engine/cuda/plan/choice.h"
 #include "engine/cuda/tune/measure.h"
 
-#define CONVOY_CUDA_MAX_WAYS 64
+#define CONVOY_CUDA_MAX_VARIANTS 64
 
 struct convoy_net;
 
@@ -21,23 +21,23 @@ struct convoy_cuda_tune_network {
     struct {
         const char *name;
         float guess_us; /* 0: no guess; always timed */
-    } ways[CONVOY_CUDA_MAX_WAYS];
+    } variants[CONVOY_CUDA_MAX_VARIANTS];
     const char *best;
     float best_us;
 };
 
-/* Is there a layout of input for which the fastest way to run `rows` rows is not known? Sets *layout to it.
+/* Is there a layout of input for which the fastest variant for `rows` rows is not known? Sets *layout to it.
  */
 bool convoy_cuda_tune_network_wanted(const struct convoy_net *net, uint32_t rows,
                                      enum convoy_input_layout *layout);
 
-/* Lists the ways for the rows and layout of convoy_cuda_tune_network_wanted(). 0 or -ENOMEM. */
+/* Lists the variants for the rows and layout of convoy_cuda_tune_network_wanted(). 0 or -ENOMEM. */
 int convoy_cuda_tune_network_begin(struct convoy_cuda_tune_network *tuning, struct convoy_net *net,
                                    uint32_t rows, enum convoy_input_layout layout,
                                    struct convoy_error *error);
 
-/* Times one way. Nothing may be in flight. Returns 1: there are more; 0: best and best_us are known and the
- * tuning has ended; -ENOMEM, -EIO. */
+/* Times one variant. Nothing may be in flight. Returns 1: there are more; 0: best and best_us are known and
+ * the tuning has ended; -ENOMEM, -EIO. */
 int convoy_cuda_tune_network_go_on(struct convoy_cuda_tune_network *tuning,
                                    struct convoy_cuda_measure *measure, const struct convoy_cuda_gpu *gpu,
                                    struct convoy_error *error);

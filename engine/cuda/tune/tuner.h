@@ -1,7 +1,7 @@
 /* Tuning: while the device is idle, times the kernels that may run a network's convolutions and matrix
- * products, for each size of batch, then the ways to run the network as a whole, and rebuilds its plans with
- * the fastest. Until then the network runs on the kernels that are estimated to be fastest. Compute thread
- * only. */
+ * products, for each size of batch, then the variants of running the network as a whole, and rebuilds its
+ * plans with the fastest. Until then the network runs on the kernels that are estimated to be fastest.
+ * Compute thread only. */
 #ifndef CONVOY_ENGINE_CUDA_TUNER_H
 #define CONVOY_ENGINE_CUDA_TUNER_H
 
@@ -25,7 +25,7 @@ struct convoy_cuda_tuner {
     uint64_t spent_us;
     struct convoy_cuda_measure measure;
     struct convoy_cuda_tune_kernel kernel;   /* of kernels */
-    struct convoy_cuda_tune_network network; /* then of ways to run the whole */
+    struct convoy_cuda_tune_network network; /* then of variants of running the whole network */
 };
 
 /* Keeps the mode and the function `changed` of options, and the pointers. */
