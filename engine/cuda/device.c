@@ -65,7 +65,7 @@ int convoy_cuda_open(uint32_t index, const struct convoy_open_options *options, 
     }
     if (options->tune != CONVOY_TUNING_FORCE)
         convoy_cuda_cache_read(&device->cache, &device->gpu, &device->choices);
-    convoy_cuda_choices_remember(&device->choices); /* not before: reading replaces all of choices */
+    convoy_cuda_kernel_choices_remember(&device->choices); /* not before: reading replaces all of choices */
     *info = (struct convoy_device_info){.device_count = (uint32_t)count, .streams = device->gpu.stream_count};
     snprintf(info->name, sizeof(info->name), "cuda:%u", index);
     snprintf(info->description, sizeof(info->description), "%.64s, sm_%d%d, %zu MiB, driver for CUDA %d.%d",
@@ -88,7 +88,7 @@ void convoy_cuda_close(struct convoy_device *device)
             if (device->marks[i][k] != NULL)
                 (void)CONVOY_CUDA(&ignored, cudaEventDestroy, (device->marks[i][k]));
     convoy_cuda_gpu_close(&device->gpu);
-    convoy_cuda_choices_free(&device->choices);
+    convoy_cuda_kernel_choices_free(&device->choices);
     convoy_cuda_cache_close(&device->cache);
     free(device);
 }

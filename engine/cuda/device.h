@@ -33,8 +33,8 @@ struct convoy_device {
     struct convoy_cuda_flight flights[CONVOY_CUDA_MAX_JOBS]; /* in order of submission */
     void *pinned;                                            /* the channel's memory, or NULL */
     struct convoy_net *nets;                                 /* all loaded networks, in order of loading */
-    struct convoy_cuda_choices choices; /* the kernels that were measured to be fastest */
-    struct convoy_cuda_cache cache;     /* the file that keeps them */
+    struct convoy_cuda_kernel_choices choices; /* the kernels that were measured to be fastest */
+    struct convoy_cuda_cache cache;            /* the file that keeps them */
     struct convoy_cuda_tuner tuner;
 };
 

@@ -69,7 +69,8 @@ int convoy_cuda_bucket_record(const struct convoy_cuda_gpu *gpu,
     return failed;
 }
 
-static bool step_is_stale(const struct convoy_cuda_step *step, const struct convoy_cuda_choices *choices)
+static bool step_is_stale(const struct convoy_cuda_step *step,
+                          const struct convoy_cuda_kernel_choices *choices)
 {
     switch (step->kind) {
     case CONVOY_CUDA_CONV:

@@ -135,7 +135,7 @@ static int make_profile_marks(struct convoy_cuda_gpu *gpu, struct convoy_net *ne
     return failed;
 }
 
-int convoy_cuda_net_load(struct convoy_cuda_gpu *gpu, const struct convoy_cuda_choices *choices,
+int convoy_cuda_net_load(struct convoy_cuda_gpu *gpu, const struct convoy_cuda_kernel_choices *choices,
                          const struct convoy_graph *graph, const struct convoy_load_options *options,
                          struct convoy_net **result, struct convoy_net_info *info, struct convoy_error *error)
 {

@@ -31,7 +31,7 @@ struct convoy_net {
 
 /* backend.h's load() and unload(). choices: which kernels are fastest; read whenever plans are made, until
  * the network is unloaded. The caller keeps the list of networks. */
-int convoy_cuda_net_load(struct convoy_cuda_gpu *gpu, const struct convoy_cuda_choices *choices,
+int convoy_cuda_net_load(struct convoy_cuda_gpu *gpu, const struct convoy_cuda_kernel_choices *choices,
                          const struct convoy_graph *graph, const struct convoy_load_options *options,
                          struct convoy_net **net, struct convoy_net_info *info, struct convoy_error *error);
 void convoy_cuda_net_unload(struct convoy_cuda_gpu *gpu, struct convoy_net *net);

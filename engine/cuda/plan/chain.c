@@ -254,7 +254,7 @@ const struct convoy_whole_kernel *convoy_cuda_whole_chosen(const struct convoy_c
         if (chain.count == 0)
             return NULL;
         convoy_cuda_whole_key(source, &chain, rows, layout, &key);
-        name = convoy_cuda_choices_get(source->choices, &key);
+        name = convoy_cuda_kernel_choices_get(source->choices, &key);
     }
     for (int i = 0; i < count && name != NULL; i++)
         if (strcmp(kernels[i]->name, name) == 0)

@@ -20,7 +20,7 @@ void convoy_cuda_chain(const struct convoy_cuda_source *source, enum convoy_whol
 /* The same for chains that compute the same with the same weights' shapes. */
 uint64_t convoy_cuda_chain_fingerprint(const struct convoy_cuda_chain *chain);
 
-/* As choice.h's keys: for the network's whole chain, which is not empty. */
+/* As kernel_choice.h's keys: for the network's whole chain, which is not empty. */
 void convoy_cuda_whole_key(const struct convoy_cuda_source *source, const struct convoy_cuda_chain *chain,
                            uint32_t rows, enum convoy_input_layout layout, struct convoy_cuda_key *key);
 

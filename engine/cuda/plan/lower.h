@@ -2,8 +2,8 @@
 #ifndef CONVOY_ENGINE_CUDA_LOWER_H
 #define CONVOY_ENGINE_CUDA_LOWER_H
 
-#include "engine/cuda/plan/choice.h"
 #include "engine/cuda/plan/groups.h"
+#include "engine/cuda/plan/kernel_choice.h"
 #include "engine/cuda/plan/plan.h"
 #include "engine/cuda/plan/weights.h"
 
@@ -13,7 +13,7 @@ struct convoy_cuda_source {
     const struct convoy_graph *graph;
     const struct convoy_cuda_groups *groups;
     struct convoy_cuda_weights *weights;
-    const struct convoy_cuda_choices *choices; /* what the tuner knows */
+    const struct convoy_cuda_kernel_choices *choices; /* what the tuner knows */
     const char *whole; /* while variants of running the network are timed: the name of this one; else NULL */
     uint32_t channels, outputs_per_row;
     int64_t pixels;

@@ -80,7 +80,7 @@ static bool check_end(char *text, size_t *length, long *count)
 }
 
 /* Takes one line apart (and to pieces); false if it is none. */
-static bool take_entry(struct convoy_cuda_choices *choices, char *line)
+static bool take_entry(struct convoy_cuda_kernel_choices *choices, char *line)
 {
     struct convoy_cuda_key key;
     char *kernel, *text;
@@ -93,14 +93,14 @@ static bool take_entry(struct convoy_cuda_choices *choices, char *line)
     *text++ = '\0';
     memset(&key, 0, sizeof(key));
     snprintf(key.text, sizeof(key.text), "%s", text);
-    return convoy_cuda_choices_set(choices, &key, kernel, us) == 0;
+    return convoy_cuda_kernel_choices_set(choices, &key, kernel, us) == 0;
 }
 
 /* Why the file is of no use; NULL when it was taken. */
-static const char *take(const struct convoy_cuda_cache *cache, struct convoy_cuda_choices *known, char *text,
-                        size_t length, long *count)
+static const char *take(const struct convoy_cuda_cache *cache, struct convoy_cuda_kernel_choices *known,
+                        char *text, size_t length, long *count)
 {
-    struct convoy_cuda_choices choices = {0};
+    struct convoy_cuda_kernel_choices choices = {0};
     long taken = 0;
     size_t header = strlen(cache->header);
     if (strncmp(text, FIRST_LINE, strlen(FIRST_LINE)) != 0)
@@ -113,21 +113,21 @@ static const char *take(const struct convoy_cuda_cache *cache, struct convoy_cud
         end = strchr(line, '\n');
         *end = '\0'; /* the text ends with one */
         if (!take_entry(&choices, line)) {
-            convoy_cuda_choices_free(&choices);
+            convoy_cuda_kernel_choices_free(&choices);
             return "is damaged";
         }
     }
     if (taken != *count) {
-        convoy_cuda_choices_free(&choices);
+        convoy_cuda_kernel_choices_free(&choices);
         return "is damaged";
     }
-    convoy_cuda_choices_free(known);
+    convoy_cuda_kernel_choices_free(known);
     *known = choices;
     return NULL;
 }
 
 void convoy_cuda_cache_read(const struct convoy_cuda_cache *cache, const struct convoy_cuda_gpu *gpu,
-                            struct convoy_cuda_choices *choices)
+                            struct convoy_cuda_kernel_choices *choices)
 {
     struct convoy_error error;
     char *text = NULL;
@@ -149,7 +149,7 @@ void convoy_cuda_cache_read(const struct convoy_cuda_cache *cache, const struct 
 }
 
 /* The file's text, malloc'd; NULL when memory is out. */
-static char *compose(const struct convoy_cuda_cache *cache, const struct convoy_cuda_choices *choices,
+static char *compose(const struct convoy_cuda_cache *cache, const struct convoy_cuda_kernel_choices *choices,
                      size_t *length)
 {
     char *text = NULL;
@@ -158,7 +158,7 @@ static char *compose(const struct convoy_cuda_cache *cache, const struct convoy_
         return NULL;
     fputs(cache->header, stream);
     for (int i = 0; i < choices->count; i++) {
-        const struct convoy_cuda_choice *choice = &choices->choices[i];
+        const struct convoy_cuda_kernel_choice *choice = &choices->choices[i];
         fprintf(stream, "%.2f\t%s\t%s\n", (double)choice->us, choice->kernel, choice->key.text);
     }
     fflush(stream);
@@ -196,7 +196,7 @@ static int write_all(const char *path, const char *text, size_t length)
 }
 
 void convoy_cuda_cache_write(const struct convoy_cuda_cache *cache, const struct convoy_cuda_gpu *gpu,
-                             const struct convoy_cuda_choices *choices)
+                             const struct convoy_cuda_kernel_choices *choices)
 {
     char *temporary = NULL;
     size_t length = 0;

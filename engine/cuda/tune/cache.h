@@ -15,7 +15,7 @@
 #ifndef CONVOY_ENGINE_CUDA_CACHE_H
 #define CONVOY_ENGINE_CUDA_CACHE_H
 
-#include "engine/cuda/plan/choice.h"
+#include "engine/cuda/plan/kernel_choice.h"
 #include "engine/cuda/runtime/gpu.h"
 
 /* All zero: nothing is remembered. */
@@ -33,10 +33,10 @@ void convoy_cuda_cache_close(struct convoy_cuda_cache *cache);
 
 /* Replaces choices by what the file says; leaves them as they are when the file is missing or of no use. */
 void convoy_cuda_cache_read(const struct convoy_cuda_cache *cache, const struct convoy_cuda_gpu *gpu,
-                            struct convoy_cuda_choices *choices);
+                            struct convoy_cuda_kernel_choices *choices);
 
 /* Replaces the file by choices. When several processes use one device, the last one to write wins. */
 void convoy_cuda_cache_write(const struct convoy_cuda_cache *cache, const struct convoy_cuda_gpu *gpu,
-                             const struct convoy_cuda_choices *choices);
+                             const struct convoy_cuda_kernel_choices *choices);
 
 #endif

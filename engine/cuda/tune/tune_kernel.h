@@ -6,7 +6,7 @@
 #ifndef CONVOY_ENGINE_CUDA_TUNE_KERNEL_H
 #define CONVOY_ENGINE_CUDA_TUNE_KERNEL_H
 
-#include "engine/cuda/plan/choice.h"
+#include "engine/cuda/plan/kernel_choice.h"
 #include "engine/cuda/plan/weights.h"
 #include "engine/cuda/tune/measure.h"
 

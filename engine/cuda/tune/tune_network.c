@@ -21,7 +21,7 @@ bool convoy_cuda_tune_network_wanted(const struct convoy_net *net, uint32_t rows
         if (*layout == CONVOY_LAYOUT_U8_HWC && !net->takes_u8)
             continue;
         convoy_cuda_whole_key(&net->source, &chain, rows, *layout, &key);
-        if (convoy_cuda_choices_get(net->source.choices, &key) == NULL)
+        if (convoy_cuda_kernel_choices_get(net->source.choices, &key) == NULL)
             return true;
     }
     return false;

@@ -5,7 +5,7 @@
 #ifndef CONVOY_ENGINE_CUDA_TUNE_NETWORK_H
 #define CONVOY_ENGINE_CUDA_TUNE_NETWORK_H
 
-#include "engine/cuda/plan/choice.h"
+#include "engine/cuda/plan/kernel_choice.h"
 #include "engine/cuda/tune/measure.h"
 
 #define CONVOY_CUDA_MAX_VARIANTS 64

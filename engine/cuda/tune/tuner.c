@@ -15,7 +15,7 @@ static int bucket_at(const struct convoy_net *net, int turn)
     return turn == 1 ? net->bucket_count - 1 : turn - 1;
 }
 
-static bool is_known(const struct convoy_cuda_choices *choices, const struct convoy_cuda_step *step)
+static bool is_known(const struct convoy_cuda_kernel_choices *choices, const struct convoy_cuda_step *step)
 {
     switch (step->kind) {
     case CONVOY_CUDA_CONV:
@@ -27,7 +27,7 @@ static bool is_known(const struct convoy_cuda_choices *choices, const struct con
     }
 }
 
-static const struct convoy_cuda_step *first_unknown(const struct convoy_cuda_choices *choices,
+static const struct convoy_cuda_step *first_unknown(const struct convoy_cuda_kernel_choices *choices,
                                                     const struct convoy_cuda_bucket *bucket)
 {
     for (int layout = 0; layout < CONVOY_SLOT_LAYOUTS; layout++)
@@ -38,7 +38,7 @@ static const struct convoy_cuda_step *first_unknown(const struct convoy_cuda_cho
 }
 
 void convoy_cuda_tuner_init(struct convoy_cuda_tuner *tuner, const struct convoy_open_options *options,
-                            struct convoy_cuda_gpu *gpu, struct convoy_cuda_choices *choices,
+                            struct convoy_cuda_gpu *gpu, struct convoy_cuda_kernel_choices *choices,
                             const struct convoy_cuda_cache *cache)
 {
     tuner->mode = options->tune;
@@ -107,7 +107,7 @@ static int note(struct convoy_cuda_tuner *tuner, const struct convoy_cuda_key *k
                 float us, struct convoy_error *error)
 {
     tuner->measured++;
-    if (convoy_cuda_choices_set(tuner->choices, key, best, us) != 0)
+    if (convoy_cuda_kernel_choices_set(tuner->choices, key, best, us) != 0)
         return convoy_fail(error, -ENOMEM, "no memory to note a kernel's time");
     return 0;
 }

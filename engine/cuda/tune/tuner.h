@@ -13,7 +13,7 @@
 struct convoy_cuda_tuner {
     enum convoy_tuning mode;
     struct convoy_cuda_gpu *gpu;
-    struct convoy_cuda_choices *choices; /* what is known; results are added */
+    struct convoy_cuda_kernel_choices *choices; /* what is known; results are added */
     const struct convoy_cuda_cache *cache;
     /* of struct convoy_open_options */
     void *context;
@@ -30,7 +30,7 @@ struct convoy_cuda_tuner {
 
 /* Keeps the mode and the function `changed` of options, and the pointers. */
 void convoy_cuda_tuner_init(struct convoy_cuda_tuner *tuner, const struct convoy_open_options *options,
-                            struct convoy_cuda_gpu *gpu, struct convoy_cuda_choices *choices,
+                            struct convoy_cuda_gpu *gpu, struct convoy_cuda_kernel_choices *choices,
                             const struct convoy_cuda_cache *cache);
 
 /* Tunes the first network in the list `nets` that is not tuned yet, for about budget_us and at least for one

@@ -1,4 +1,4 @@
-#include "engine/cuda/plan/choice.h"
+#include "engine/cuda/plan/kernel_choice.h"
 
 #include "engine/base/hash.h"
 
@@ -29,13 +29,13 @@ struct convoy_cuda_guess {
     const struct convoy_conv_kernel *kernel;
 };
 
-void convoy_cuda_choices_remember(struct convoy_cuda_choices *choices)
+void convoy_cuda_kernel_choices_remember(struct convoy_cuda_kernel_choices *choices)
 {
     choices->guesses = calloc(GUESSES, sizeof(*choices->guesses));
 }
 
 /* Where the guess for key is or would be, or NULL. */
-static struct convoy_cuda_guess *guess_of(const struct convoy_cuda_choices *choices,
+static struct convoy_cuda_guess *guess_of(const struct convoy_cuda_kernel_choices *choices,
                                           const struct convoy_cuda_key *key)
 {
     uint64_t hash = convoy_hash(0, key->text, strlen(key->text));
@@ -43,7 +43,7 @@ static struct convoy_cuda_guess *guess_of(const struct convoy_cuda_choices *choi
 }
 
 /* The index of key, or ~(where it would stand). */
-static int find(const struct convoy_cuda_choices *choices, const struct convoy_cuda_key *key)
+static int find(const struct convoy_cuda_kernel_choices *choices, const struct convoy_cuda_key *key)
 {
     int low = 0, high = choices->count;
     while (low < high) {
@@ -78,8 +78,8 @@ static const char *own_name(const char *name)
     return strcmp(name, CONVOY_CUDA_LAYERS) == 0 ? CONVOY_CUDA_LAYERS : NULL;
 }
 
-int convoy_cuda_choices_set(struct convoy_cuda_choices *choices, const struct convoy_cuda_key *key,
-                            const char *kernel, float us)
+int convoy_cuda_kernel_choices_set(struct convoy_cuda_kernel_choices *choices,
+                                   const struct convoy_cuda_key *key, const char *kernel, float us)
 {
     const char *name = own_name(kernel);
     int at = find(choices, key);
@@ -88,7 +88,8 @@ int convoy_cuda_choices_set(struct convoy_cuda_choices *choices, const struct co
     if (at < 0) {
         if (choices->count == choices->capacity) {
             int capacity = choices->capacity > 0 ? choices->capacity * 2 : 64;
-            struct convoy_cuda_choice *grown = realloc(choices->choices, (size_t)capacity * sizeof(*grown));
+            struct convoy_cuda_kernel_choice *grown =
+                realloc(choices->choices, (size_t)capacity * sizeof(*grown));
             if (grown == NULL)
                 return -ENOMEM;
             choices->choices = grown;
@@ -105,21 +106,21 @@ int convoy_cuda_choices_set(struct convoy_cuda_choices *choices, const struct co
     return 0;
 }
 
-const char *convoy_cuda_choices_get(const struct convoy_cuda_choices *choices,
-                                    const struct convoy_cuda_key *key)
+const char *convoy_cuda_kernel_choices_get(const struct convoy_cuda_kernel_choices *choices,
+                                           const struct convoy_cuda_key *key)
 {
     int at = find(choices, key);
     return at >= 0 ? choices->choices[at].kernel : NULL;
 }
 
-void convoy_cuda_choices_free(struct convoy_cuda_choices *choices)
+void convoy_cuda_kernel_choices_free(struct convoy_cuda_kernel_choices *choices)
 {
     free(choices->choices);
     free(choices->guesses);
     memset(choices, 0, sizeof(*choices));
 }
 
-const struct convoy_conv_kernel *convoy_cuda_choose_conv(const struct convoy_cuda_choices *choices,
+const struct convoy_conv_kernel *convoy_cuda_choose_conv(const struct convoy_cuda_kernel_choices *choices,
                                                          const struct convoy_conv_shape *shape)
 {
     int count;
@@ -128,7 +129,7 @@ const struct convoy_conv_kernel *convoy_cuda_choose_conv(const struct convoy_cud
     struct convoy_cuda_key key;
     float best_us = 0;
     convoy_cuda_conv_key(shape, &key);
-    const char *known = convoy_cuda_choices_get(choices, &key);
+    const char *known = convoy_cuda_kernel_choices_get(choices, &key);
     struct convoy_cuda_guess *guess = known == NULL ? guess_of(choices, &key) : NULL;
     /* The key leaves out an activation's numbers, on which it depends whether a kernel takes the shape. */
     if (guess != NULL && strcmp(guess->key.text, key.text) == 0 && guess->kernel->takes(shape))
@@ -149,7 +150,7 @@ const struct convoy_conv_kernel *convoy_cuda_choose_conv(const struct convoy_cud
     return best;
 }
 
-const struct convoy_gemm_kernel *convoy_cuda_choose_gemm(const struct convoy_cuda_choices *choices,
+const struct convoy_gemm_kernel *convoy_cuda_choose_gemm(const struct convoy_cuda_kernel_choices *choices,
                                                          const struct convoy_gemm_shape *shape)
 {
     int count;
@@ -158,7 +159,7 @@ const struct convoy_gemm_kernel *convoy_cuda_choose_gemm(const struct convoy_cud
     struct convoy_cuda_key key;
     float best_us = 0;
     convoy_cuda_gemm_key(shape, &key);
-    const char *known = convoy_cuda_choices_get(choices, &key);
+    const char *known = convoy_cuda_kernel_choices_get(choices, &key);
     for (int i = 0; i < count; i++) {
         if (!kernels[i]->takes(shape))
             continue;
@@ -173,20 +174,22 @@ const struct convoy_gemm_kernel *convoy_cuda_choose_gemm(const struct convoy_cud
     return best;
 }
 
-bool convoy_cuda_knows_conv(const struct convoy_cuda_choices *choices, const struct convoy_conv_shape *shape)
+bool convoy_cuda_knows_conv(const struct convoy_cuda_kernel_choices *choices,
+                            const struct convoy_conv_shape *shape)
 {
     struct convoy_cuda_key key;
     const struct convoy_conv_kernel *kernel = convoy_cuda_choose_conv(choices, shape);
     convoy_cuda_conv_key(shape, &key);
-    const char *known = convoy_cuda_choices_get(choices, &key);
+    const char *known = convoy_cuda_kernel_choices_get(choices, &key);
     return kernel != NULL && known != NULL && strcmp(known, kernel->name) == 0;
 }
 
-bool convoy_cuda_knows_gemm(const struct convoy_cuda_choices *choices, const struct convoy_gemm_shape *shape)
+bool convoy_cuda_knows_gemm(const struct convoy_cuda_kernel_choices *choices,
+                            const struct convoy_gemm_shape *shape)
 {
     struct convoy_cuda_key key;
     const struct convoy_gemm_kernel *kernel = convoy_cuda_choose_gemm(choices, shape);
     convoy_cuda_gemm_key(shape, &key);
-    const char *known = convoy_cuda_choices_get(choices, &key);
+    const char *known = convoy_cuda_kernel_choices_get(choices, &key);
     return kernel != NULL && known != NULL && strcmp(known, kernel->name) == 0;
 }
