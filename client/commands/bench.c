@@ -17,13 +17,13 @@
 #define STACK_BYTES ((size_t)256 << 10)
 #define PROGRESS_S  0.25
 
-/* What the connections' threads share. */
+/* State shared by the threads of all connections. */
 struct load {
     const struct client_request *requests;
     size_t count;
     double rate, seconds;
     double start;         /* on the monotonic clock, in seconds */
-    pthread_mutex_t lock; /* over what follows */
+    pthread_mutex_t lock; /* protects the members below */
     size_t next;          /* request to send, counted through */
     double due;           /* open loop: when the next request is */
     uint64_t random;
@@ -43,12 +43,12 @@ struct connection {
     struct latencies lags;              /* open loop: from due to sent */
     size_t statuses[CLIENT_BENCH_STATUSES];
     size_t unsent;
-    double last; /* when its last answer came */
+    double last; /* time of its last answer */
     bool no_server, out_of_memory;
     struct convoy_failure sample;
 };
 
-/* Takes the next request and says when it is due (closed loop: now); NULL when the time is up. */
+/* Returns the next request and the time when it is due (closed loop: now); NULL when the time is up. */
 static const struct client_request *take(struct load *load, double *due)
 {
     const struct client_request *request = NULL;
@@ -87,7 +87,8 @@ static void *serve_connection(void *context)
     double due;
     while ((request = take(load, &due))) {
         if (load->rate > 0) {
-            /* An overloaded server must not keep the run from ending: what is late at its end is not sent. */
+            /* An overloaded server must not prolong the run: requests that are late at its end are not sent.
+             */
             if (client_clock_now() >= load->start + load->seconds) {
                 connection->unsent++;
                 continue;
@@ -122,7 +123,7 @@ static void *serve_connection(void *context)
     return NULL;
 }
 
-/* Waits for a connection's end, and says on a terminal how much of the time is over. */
+/* Waits for the end of a connection's thread and shows progress on a terminal. */
 static void join_drawing(pthread_t thread, const struct load *load, const struct client_terminal *terminal)
 {
     for (double next = client_clock_now(); terminal->terminal && next < load->start + load->seconds;

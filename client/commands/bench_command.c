@@ -12,7 +12,7 @@
 #include "client/lib/file.h"
 #include "client/stats/percentiles.h"
 
-/* What all images may take together in memory; more variety would not change a measurement. */
+/* Limit of memory for all images; more variety would not change a measurement. */
 #define IMAGES_BYTES_MAX ((size_t)1 << 30)
 
 static const char help[] =
@@ -82,7 +82,7 @@ int client_bench_arguments(int argc, char **argv, struct client_bench_arguments 
     return 0;
 }
 
-/* Folders hold other things too. */
+/* Folders may contain other files. */
 static bool is_image(const void *bytes, size_t size)
 {
     return (size >= 3 && memcmp(bytes, "\xFF\xD8\xFF", 3) == 0) ||
@@ -127,7 +127,7 @@ out:
     return status;
 }
 
-/* Requests of batch images each, so many that every image is in one (a last one begins again at the first).
+/* Builds requests of `batch` images until every image is in one; the last continues with the first images.
  */
 static int build_requests(const struct client_bench_arguments *arguments, const struct convoy_image *images,
                           size_t image_count, struct client_request **requests, size_t *count,

@@ -63,7 +63,7 @@ int client_classify_arguments(int argc, char **argv, struct client_classify_argu
     return 0;
 }
 
-/* A file of the command line and what became of it. */
+/* A file of the command line and its result. */
 struct file {
     const char *path;
     void *bytes;
@@ -205,7 +205,7 @@ static void print_json(const struct file *files, size_t count, const struct conv
     cJSON_Delete(document);
 }
 
-/* Reads what can be read; the others keep their failure. Gives the number read. */
+/* Reads the files; those that cannot be read keep their failure. Returns the number read. */
 static size_t read_files(struct file *files, size_t count, struct convoy_image *images)
 {
     size_t loaded = 0;
@@ -224,7 +224,7 @@ static bool is_the_images_fault(int status)
     return status == 413 || status == 415 || status == 422;
 }
 
-/* Lays the results, which are of the files that could be read, to their files. */
+/* Assigns the results, which exist only for the files that could be read, to the files. */
 static void spread(struct file *files, size_t count, const struct convoy_answer *answer)
 {
     size_t next = 0;

@@ -1,4 +1,4 @@
-/* The arguments of `convoy classify`, apart from its doing so that they can be tested. */
+/* `convoy classify`: sends files to a server and prints their classes. */
 #ifndef CONVOY_CLIENT_CLASSIFY_H
 #define CONVOY_CLIENT_CLASSIFY_H
 
@@ -13,11 +13,11 @@ struct client_classify_arguments {
     bool help;
 };
 
-/* argv[0] is the command's name. 0 or -EINVAL with a sentence. */
+/* Parses the arguments; argv[0] is the command's name. Returns 0, or -EINVAL with a message. */
 int client_classify_arguments(int argc, char **argv, struct client_classify_arguments *arguments,
                               struct convoy_failure *failure);
 
-/* The command: argv[0] is its name. Returns the exit status. */
+/* Runs the command; argv[0] is its name. Returns the exit status. */
 int client_classify_command(int argc, char **argv);
 
 #endif

@@ -19,7 +19,7 @@ int client_arguments(int argc, char **argv, const struct option *options, struct
     memset(common, 0, sizeof *common);
     common->url = environment && *environment ? environment : DEFAULT_URL;
     opterr = 0;
-    optind = 0; /* glibc: start anew */
+    optind = 0; /* glibc: restart the scan */
     // NOLINTNEXTLINE(concurrency-mt-unsafe): the command line is read before there are threads
     while ((letter = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
         int status = 0;
@@ -79,7 +79,7 @@ int client_read_decimal(const char *name, const char *text, double least, double
     return 0;
 }
 
-/* What would change the path's meaning: curl takes out "." and "..", as every client does. */
+/* Names that would change the path: HTTP clients, curl included, remove "." and "..". */
 int client_check_model_name(const char *name, struct convoy_failure *failure)
 {
     if (!*name)

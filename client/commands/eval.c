@@ -16,7 +16,7 @@
 struct eval {
     const struct client_eval_arguments *arguments;
     struct client_terminal terminal;
-    pthread_mutex_t lock; /* over what follows */
+    pthread_mutex_t lock; /* protects the members below */
     struct client_data_set *set;
     struct client_eval_result *result;
     struct convoy_image *sample; /* whose layers will be timed: arguments->profiled at most */
@@ -26,7 +26,7 @@ struct eval {
     struct convoy_failure failure;
 };
 
-/* One connection's images on their way. */
+/* A connection and the images of its current request. */
 struct eval_worker {
     pthread_t thread;
     struct eval *eval;
@@ -35,14 +35,14 @@ struct eval_worker {
     struct convoy_image *images;
 };
 
-/* One request, sent again while the server is busy; counts in *waits how often. */
+/* Sends one request, and repeats it while the server is busy; adds the repetitions to *waits. */
 static int classify_patiently(struct convoy_client *client, const struct convoy_image *images, size_t count,
                               const struct convoy_options *options, struct convoy_answer **answer,
                               size_t *waits, struct convoy_failure *failure)
 {
     for (int waited = 0;;) {
         int status = convoy_client_classify(client, images, count, options, answer, failure);
-        /* Without Retry-After a 503 stays one, for instance of a model that is FAILED. */
+        /* A 503 without Retry-After is permanent, for instance of a model that is FAILED. */
         if (status != -EREMOTEIO || failure->status != 503 || failure->retry_after_s == 0 ||
             waited >= PATIENCE_S)
             return status;
@@ -107,7 +107,7 @@ static void add_timing(struct client_eval_result *result, const struct convoy_ti
     result->timing.total_us += timing->total_us;
 }
 
-/* Takes up to most images from the set; the lock is held. Gives their number, or a negative errno. */
+/* Takes up to `most` images from the set; the lock is held. Returns their number, or a negative errno. */
 static int take_images(struct eval_worker *worker, long most, struct convoy_failure *failure)
 {
     int taken = 0;
@@ -138,7 +138,7 @@ static bool is_the_images_fault(int status, size_t count, const struct convoy_fa
             failure->status == 422);
 }
 
-/* Classifies single images with every class until one is answered: that says what the classes are. */
+/* Classifies single images, requesting all classes, until one is answered: its answer lists the classes. */
 static int learn_classes(struct eval_worker *worker)
 {
     struct eval *eval = worker->eval;
@@ -175,7 +175,7 @@ static int learn_classes(struct eval_worker *worker)
     }
 }
 
-/* Takes over what became of a worker's images; the lock is held. */
+/* Counts the results of a worker's images; the lock is held. */
 static int count_answer(struct eval_worker *worker, size_t count, int status,
                         const struct convoy_answer *answer, struct convoy_failure *failure)
 {

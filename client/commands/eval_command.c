@@ -1,4 +1,4 @@
-/* `convoy eval`: its arguments and its order of things. */
+/* `convoy eval`: its arguments and its steps. */
 #include <errno.h>
 #include <stdio.h>
 

@@ -8,7 +8,7 @@
 #include "client/commands/layer_table.h"
 #include "client/term/terminal.h"
 
-/* A wider matrix fits no terminal: the most frequent mistakes are listed in its place. */
+/* A larger matrix does not fit a terminal; the most frequent errors are listed instead. */
 #define MATRIX_CLASSES 20
 #define MISTAKES       20
 #define LABEL_CELLS    16
@@ -19,7 +19,7 @@ static double share_of(size_t right, size_t total)
     return total ? (double)right / (double)total : 0;
 }
 
-/* The label in width cells, cut or filled. */
+/* Prints the label in exactly width cells, truncated or padded. */
 static void print_label(const char *label, int width)
 {
     char cut[64];
@@ -224,7 +224,7 @@ void client_eval_print_json(const struct client_eval_result *result)
     cJSON_Delete(document);
 }
 
-/* A field in quotes, as in RFC 4180. */
+/* Prints a quoted field, as in RFC 4180. */
 static void print_quoted(const char *prefix, const char *text)
 {
     printf("\"%s", prefix);

@@ -6,7 +6,7 @@
 #define BAR_CELLS  24
 #define NAME_CELLS 44
 
-/* How long "name (kernel)" is; past NAME_CELLS it moves its own bar alone. */
+/* Width of "name (kernel)"; a longer one than NAME_CELLS moves only its own bar. */
 static int cells_of(const struct convoy_layer *layer)
 {
     size_t length = strlen(layer->name) + strlen(layer->kernel);
@@ -30,7 +30,7 @@ void client_layer_table_print(const struct client_terminal *terminal, const stru
         fputs(" (", stdout);
         client_print_safely(stdout, layers[i].kernel);
         putchar(')');
-        if (terminal->terminal) /* the bars begin below each other */
+        if (terminal->terminal) /* align the bars */
             printf("%*s", width - cells_of(&layers[i]) > 0 ? width - cells_of(&layers[i]) : 0, "");
         client_print_bar(stdout, terminal, share, BAR_CELLS);
         putchar('\n');

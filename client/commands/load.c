@@ -97,7 +97,7 @@ static int print_done(const struct client_load_arguments *arguments, const char 
     return 0;
 }
 
-/* Asks, and waits for the answer; 0 or what client_report takes. */
+/* Sends the request and waits for the answer. Returns 0 or a code for client_report. */
 static int ask(struct client_http *http, const struct client_load_arguments *arguments, const char *verb,
                struct convoy_failure *failure)
 {

@@ -1,4 +1,4 @@
-/* `convoy load` and `convoy unload`: what is asked for, apart from the asking. */
+/* `convoy load` and `convoy unload`. */
 #ifndef CONVOY_CLIENT_LOAD_H
 #define CONVOY_CLIENT_LOAD_H
 
@@ -15,13 +15,14 @@ struct client_load_arguments {
 int client_load_arguments(int argc, char **argv, struct client_load_arguments *arguments,
                           struct convoy_failure *failure);
 
-/* The path to which verb ("load" or "unload") is sent for the model, to be freed; NULL when memory is out. */
+/* Returns the request path of verb ("load" or "unload") for the model; the caller frees it. NULL when out of
+ * memory. */
 char *client_load_path(const char *model, const char *verb);
 
-/* 0 when the answer says that it was done; -EREMOTEIO (the server's sentence is in failure) or -EPROTO. */
+/* Reads the answer. Returns 0 on success, -EREMOTEIO (the server's message is in failure) or -EPROTO. */
 int client_load_read(const struct client_response *response, struct convoy_failure *failure);
 
-/* The commands: argv[0] is its name. Returns the exit status. */
+/* Run the command that argv[0] names. Return the exit status. */
 int client_load_command(int argc, char **argv);
 int client_unload_command(int argc, char **argv);
 

@@ -1,4 +1,4 @@
-/* The convoy command: finds the command and hands over. */
+/* The convoy program: finds the command and runs it. */
 #include <locale.h>
 #include <stdio.h>
 #include <string.h>
@@ -45,7 +45,7 @@ static void print_help(FILE *stream)
           stream);
 }
 
-/* Moves a --url that stands before the command behind it. Gives the command's place, argc when there is none,
+/* Moves a --url before the command behind it. Returns the command's place, argc when there is none,
  * or 0 when the URL is missing. */
 static int move_url(int argc, char **argv)
 {

@@ -1,4 +1,4 @@
-/* `convoy models`: what the server has. */
+/* `convoy models`: lists a server's models. */
 #include <cjson/cJSON.h>
 #include <errno.h>
 #include <stdio.h>

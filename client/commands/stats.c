@@ -92,7 +92,7 @@ static void print_json(const struct client_response *response)
         putchar('\n');
 }
 
-/* Asks, and shows what came; 0 or what client_report takes. */
+/* Requests and prints the statistics. Returns 0 or a code for client_report. */
 static int show(struct client_http *http, const struct client_stats_arguments *arguments,
                 struct convoy_failure *failure)
 {

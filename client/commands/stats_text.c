@@ -6,10 +6,10 @@
 
 #include "client/commands/stats.h"
 
-/* Of numbers and times; counts of 2^64 make rates of 48 digits. */
+/* Bytes of a number or time; counts of 2^64 give rates of 48 digits. */
 #define CELL_BYTES 64
 
-/* A line of either table; batch is NULL in that of the versions. */
+/* A line of either table; batch is NULL in the table of versions. */
 struct row {
     const struct client_version_stats *version;
     const struct client_batch_stats *batch;
@@ -18,7 +18,7 @@ struct row {
 struct column {
     const char *heading;
     bool left; /* aligned to the left */
-    /* The cell's text: cell, once it is filled, or a string that outlives the row. */
+    /* Returns the cell's text: `cell` after filling it, or a string that outlives the row. */
     const char *(*text)(const struct row *row, char cell[CELL_BYTES]);
 };
 
@@ -100,7 +100,7 @@ static const char *output(const struct row *row, char cell[CELL_BYTES])
     return mean_us(row->batch ? &row->batch->output : &row->version->output, cell);
 }
 
-/* In ISO 8601's order, with T, as one word. */
+/* ISO 8601 with T, so that the time is one word. */
 static const char *last_inference(const struct row *row, char cell[CELL_BYTES])
 {
     struct tm local;
@@ -185,7 +185,7 @@ static void print_row(struct table *table, const struct row *row)
     }
 }
 
-/* Calls what for each row. */
+/* Calls `what` for each row. */
 static void each_row(struct table *table, void (*what)(struct table *table, const struct row *row))
 {
     for (size_t v = 0; v < table->stats->count; v++) {

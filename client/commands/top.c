@@ -1,4 +1,4 @@
-/* `convoy top`: asks for the metrics again and again, and shows what happened in between. */
+/* `convoy top`: reads the metrics periodically and shows the differences. */
 #include "client/commands/top.h"
 
 #include <errno.h>
@@ -35,7 +35,7 @@ static const char help[] =
     "  convoy top --interval 10 --json >>load.jsonl\n"
     "  convoy top --count 1 --url http://gpu-7:8080\n";
 
-/* The last answer, and what is shown. */
+/* The previous answer and the current display. */
 struct top {
     const struct client_top_arguments *arguments;
     struct client_http *http;
@@ -43,7 +43,7 @@ struct top {
     bool full; /* the whole window */
     struct client_exposition exposition;
     struct client_snapshot totals, between; /* their names lie in exposition */
-    bool compares;                          /* totals are worth comparing with the next ones */
+    bool compares;                          /* the next totals can be compared with these */
     double answered;                        /* when, in seconds of the monotonic clock */
     struct client_top_view view;
     struct convoy_failure failure;
@@ -74,7 +74,7 @@ int client_top_arguments(int argc, char **argv, struct client_top_arguments *arg
     return 0;
 }
 
-/* Puts a new reading in the place of the last one, and what happened in between into the view. */
+/* Replaces the previous reading by a new one and puts the difference into the view. */
 static int compare(struct top *top, struct client_exposition *exposition, double time)
 {
     struct client_snapshot totals, between = {0};
@@ -105,7 +105,7 @@ static int compare(struct top *top, struct client_exposition *exposition, double
     return 0;
 }
 
-/* Asks once; the view says what came of it. */
+/* Requests the metrics once and records the result in the view. */
 static int ask(struct top *top)
 {
     struct client_response response;
@@ -123,7 +123,7 @@ static int ask(struct top *top)
     client_exposition_clear(&exposition);
     if (status == 0)
         return 0;
-    /* Nobody there: who comes next is another daemon, and has counted from 0. */
+    /* No server: the next one is another process, whose counts begin at 0. */
     if (status == -ECONNREFUSED)
         top->compares = false;
     top->view.failure = top->failure.message;
@@ -147,7 +147,7 @@ static int show(struct top *top)
     } else {
         FILE *stream = open_memstream(&text, &size);
         if (!stream)
-            return 0; /* the next one may find memory */
+            return 0; /* the next reading may succeed */
         client_screen_size(&rows, &columns);
         client_top_print_text(stream, &top->terminal, &top->view, columns);
         if (fclose(stream) == 0)
@@ -160,7 +160,7 @@ static int show(struct top *top)
     return client_fail_with(&top->failure, -EIO, "standard output cannot be written: %s", strerror(errno));
 }
 
-/* Waits for the next reading's time; false when the end was asked for. */
+/* Waits until the next reading is due; false when the end was requested. */
 static bool wait_until(struct top *top, double time)
 {
     if (!top->full) {
@@ -179,7 +179,7 @@ static bool wait_until(struct top *top, double time)
     }
 }
 
-/* Watches until the end; the last reading's status, or -EIO. */
+/* Reads and shows until the end. Returns the last reading's status, or -EIO. */
 static int watch(struct top *top)
 {
     int status = 0;

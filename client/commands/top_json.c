@@ -4,7 +4,7 @@
 
 #include "client/commands/top.h"
 
-/* Not known is null: cJSON prints NaN so. */
+/* Unknown values are null: cJSON prints NaN as null. */
 static void add_rate(cJSON *object, const char *name, const struct client_top_view *view, double count)
 {
     cJSON_AddNumberToObject(object, name, view->seconds > 0 ? count / view->seconds : NAN);
@@ -32,7 +32,7 @@ static void add_latency(cJSON *object, const char *name, const struct client_top
     }
 }
 
-/* Quantiles are the bounds of buckets: no batch of that share was larger. */
+/* Quantiles are bucket bounds: no batch of that share was larger. */
 static void add_batch_size(cJSON *object, const struct client_top_view *view,
                            const struct client_histogram *sizes)
 {

@@ -27,7 +27,7 @@ static void title(const struct page *page, const char *text)
     colour(page, CLIENT_PLAIN);
 }
 
-/* A foreign name in cells bytes; a longer one is cut. */
+/* Prints an untrusted name in `cells` cells; a longer one is truncated. */
 static void print_name(const struct page *page, const char *name, int cells)
 {
     char cut[128];
@@ -41,7 +41,7 @@ static double rate_of(const struct page *page, double count)
     return page->view->seconds > 0 ? count / page->view->seconds : NAN;
 }
 
-/* A count per second: a tenth is fine enough. */
+/* A count per second, with one decimal. */
 static const char *rate(const struct page *page, double count, char text[CELL_BYTES])
 {
     double value = rate_of(page, count);
@@ -51,7 +51,7 @@ static const char *rate(const struct page *page, double count, char text[CELL_BY
     return text;
 }
 
-/* Seconds of the histogram as milliseconds. */
+/* Converts seconds of the histogram to milliseconds. */
 static const char *quantile(const struct page *page, const struct client_histogram *histogram, double share,
                             char text[CELL_BYTES])
 {
@@ -248,7 +248,7 @@ static void print_stages(const struct page *page, const struct client_snapshot_m
     }
 }
 
-/* Room for the longest name, but at most a third of the window, and for what stands above it. */
+/* Width of the longest name or heading, at most a third of the window. */
 static int name_cells(const struct client_snapshot *snapshot, int width)
 {
     size_t longest = 8;

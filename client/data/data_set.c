@@ -25,12 +25,12 @@ struct client_data_set {
     struct client_paths paths; /* FOLDER */
     size_t next;
     struct archive *archive; /* ARCHIVE */
-    bool ended;              /* ARCHIVE: libarchive must not be asked again */
+    bool ended;              /* ARCHIVE: libarchive must not be called after the end */
     struct client_idx idx;   /* IDX */
     uint8_t *pixels;
 };
 
-/* Copies the last folder's name in path, "" when there is none. */
+/* Copies the name of the last folder in path; "" when there is none. */
 static void read_class(const char *path, char *class, size_t size)
 {
     const char *end = strrchr(path, '/');
@@ -41,7 +41,7 @@ static void read_class(const char *path, char *class, size_t size)
     snprintf(class, size, "%.*s", length == 1 && *start == '.' ? 0 : length, start ? start : "");
 }
 
-/* Whether path, as it lies in the set, is in a folder and no hidden file. */
+/* Returns whether path, relative to the set, is in a folder and not hidden. */
 static bool has_class(const char *path)
 {
     char class[8];
@@ -102,7 +102,7 @@ static int open_archive(struct client_data_set *set, struct convoy_failure *fail
     return 0;
 }
 
-/* Reads the entry whose header was read. The size in the header is a promise: what comes is counted. */
+/* Reads the data of the current entry. The size in its header is not trusted: the bytes are counted. */
 static int read_entry(struct client_data_set *set, struct archive_entry *entry,
                       struct client_labelled_image *image, struct convoy_failure *failure)
 {

@@ -61,7 +61,7 @@ static int read_header(gzFile file, const char *path, int dimensions, uint32_t *
     return 0;
 }
 
-/* The labels' path beside the images'; NULL when the name does not tell. */
+/* Returns the path of the labels file beside the images file; NULL when the name has another form. */
 static char *guess_labels(const char *path)
 {
     static const char images[] = "images-idx3", labels[] = "labels-idx1";

@@ -14,7 +14,7 @@ static uint8_t *put_u32(uint8_t *at, uint32_t value)
     return at;
 }
 
-/* The chunk's data must already lie at at + 8. */
+/* The chunk's data must already be at at + 8. */
 static uint8_t *put_chunk(uint8_t *at, const char type[4], uint32_t length)
 {
     put_u32(at, length);
@@ -31,7 +31,7 @@ int client_png_encode(const uint8_t *pixels, uint32_t width, uint32_t height, ui
     uint8_t *made = malloc(sizeof signature + 13 + packed + 3 * (size_t)CHUNK_FRAME);
     if (!raw || !made)
         goto no_memory;
-    /* Before each row its filter: none. */
+    /* Each row begins with its filter type: none. */
     for (size_t y = 0; y < height; y++) {
         raw[y * (width + 1)] = 0;
         memcpy(raw + y * (width + 1) + 1, pixels + y * width, width);

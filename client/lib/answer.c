@@ -8,9 +8,9 @@
 #include "client/lib/failure.h"
 #include "client/lib/json.h"
 
-/* The strings of an answer are those of its document. */
+/* The strings of an answer belong to its document. */
 struct own_answer {
-    struct convoy_answer answer; /* first: what the caller has is freed as this */
+    struct convoy_answer answer; /* first member: the caller's pointer is converted back to this struct */
     cJSON *document;
     struct convoy_result *results;
     struct convoy_prediction *predictions;
@@ -47,7 +47,7 @@ static bool read_prediction(const cJSON *item, struct convoy_prediction *predict
     return true;
 }
 
-/* How many predictions all results have together. */
+/* Returns the number of predictions in all results. */
 static size_t count_predictions(const cJSON *results)
 {
     size_t count = 0;
@@ -61,7 +61,7 @@ static size_t count_predictions(const cJSON *results)
     return count;
 }
 
-/* Fills own->results and own->predictions; what is wrong, or NULL. */
+/* Fills own->results and own->predictions. Returns what is wrong, or NULL. */
 static const char *read_results(const cJSON *results, struct own_answer *own)
 {
     size_t made = 0, taken = 0;
@@ -119,7 +119,7 @@ static const char *read_timing(const cJSON *timing, struct convoy_timing *times)
     return "its timing is not as it should be";
 }
 
-/* What is wrong, or NULL. */
+/* Returns what is wrong, or NULL. */
 static const char *read_answer(const cJSON *document, size_t images, struct own_answer *own)
 {
     struct convoy_answer *answer = &own->answer;
@@ -233,7 +233,7 @@ static const char *read_models(const cJSON *list, struct own_models *own)
     return NULL;
 }
 
-/* document, of which list is a part or the whole, is taken over. */
+/* Takes ownership of document; list is a part of it or the whole. */
 static int take_models(const struct client_response *response, cJSON *document, const cJSON *list,
                        struct convoy_models **models, struct convoy_failure *failure)
 {

@@ -8,17 +8,15 @@
  *         puts(answer->results[0].predictions[0].label);
  *
  * Threads: a client is one connection; use it from one thread at a time. Different clients may be used from
- * different threads at once; that is how to have several requests on their way. An answer belongs to nobody
- * but its reader: it may be read and freed in any thread, also after its client was closed.
+ * different threads at the same time; this is how to have several requests in flight. An answer does not
+ * depend on its client: any thread may read and free it, also after the client was closed.
  *
- * Errors: a function gives 0 or a negative errno value and then fills the struct convoy_failure, which may
- * be NULL:
- *     -ECONNREFUSED  no server answers at the URL
- *     -ETIMEDOUT     the server did not answer in time
- *     -EREMOTEIO     the server answered with an error: its status, sentence and request id are in failure
- *     -EPROTO        what answered is no convoyd, or the connection broke
+ * Errors: a function returns 0, or a negative errno value after it filled the struct convoy_failure, which
+ * may be NULL: -ECONNREFUSED  no server answers at the URL -ETIMEDOUT     the server did not answer in time
+ *     -EREMOTEIO     the server answered with an error: its status, message and request id are in failure
+ *     -EPROTO        the answer is not a convoyd's, or the connection broke
  *     -EINVAL        an argument is wrong
- *     -ENOMEM        memory is out
+ *     -ENOMEM        out of memory
  *     any other      the errno of the file that could not be read
  *
  * Link with -lconvoy; the static library needs libcurl and libcjson too. */
@@ -34,30 +32,30 @@ extern "C" {
 
 #define CONVOY_API __attribute__((visibility("default")))
 
-/* What went wrong. */
+/* Describes an error. */
 struct convoy_failure {
-    char message[512];   /* a sentence: the server's own where it sent one; NUL-terminated */
-    char request_id[65]; /* the server's X-Request-Id, "" when none came: its log has the same */
+    char message[512];   /* a sentence, the server's own if it sent one; NUL-terminated */
+    char request_id[65]; /* the server's X-Request-Id, as in the server's log; "" without one */
     int status;          /* the HTTP status, 0 when there was no answer */
-    int retry_after_s;   /* seconds after which trying again may help, 0 when the server named none */
+    int retry_after_s;   /* seconds after which a retry may succeed, 0 when the server named none */
 };
 
 /* One connection to one server. */
 struct convoy_client;
 
-/* An encoded image (JPEG or PNG) in memory; the bytes stay the caller's. */
+/* An encoded image (JPEG or PNG) in memory. The caller owns the bytes. */
 struct convoy_image {
     const void *bytes;
     size_t size;
 };
 
-/* How to classify; a zeroed struct asks for the server's defaults everywhere. */
+/* Options of a classification; a zeroed struct selects the server's default for each. */
 struct convoy_options {
     const char *model;   /* NULL: the server's default model */
     const char *version; /* NULL: the highest */
     int top;             /* 1 to 1000 classes for each image; 0: the server's default (5) */
-    int timeout_ms;      /* the server gives up after this long; 0: the server's default */
-    bool profile;        /* time every layer; the request then travels alone and is slower */
+    int timeout_ms;      /* the server's time limit for the request; 0: the server's default */
+    bool profile;        /* measure every layer; the request then forms a batch of its own and is slower */
 };
 
 struct convoy_prediction {
@@ -66,7 +64,7 @@ struct convoy_prediction {
     double probability; /* NaN where the network's output was not a number */
 };
 
-/* What became of one image: predictions by falling probability, or error with its status. */
+/* The result of one image: predictions by descending probability, or an error with its status. */
 struct convoy_result {
     const struct convoy_prediction *predictions;
     size_t prediction_count;
@@ -80,7 +78,7 @@ struct convoy_layer {
     double us;
 };
 
-/* Microseconds at the server; docs/http.md says what each stage counts. */
+/* Microseconds, measured by the server; docs/http.md defines each stage. */
 struct convoy_timing {
     double decode_us;
     double queue_us;
@@ -96,9 +94,9 @@ struct convoy_answer {
     const char *version;
     const char *device;  /* "" when no image was computed */
     char request_id[65]; /* the server's X-Request-Id */
-    long batch_size;     /* of the batch that the request travelled in, 0 when no image was computed */
+    long batch_size;     /* of the batch that contained the request, 0 when no image was computed */
     long cached;         /* images that the server's response cache answered */
-    long retries;        /* how often a batch was run again because a worker died */
+    long retries;        /* how often a batch was repeated because a worker died */
     struct convoy_timing timing;
     const struct convoy_result *results; /* one for each image, in order */
     size_t result_count;
@@ -110,7 +108,7 @@ struct convoy_model {
     const char *name;
     const char *version;
     const char *state;  /* "READY", "LOADING" or "FAILED" */
-    const char *reason; /* why it is FAILED, or a newer reading of its files is not served; else "" */
+    const char *reason; /* why it is FAILED, or why its changed files are not served yet; else "" */
 };
 
 /* The server's models by name, then version (as a number where it is one). */
@@ -119,37 +117,38 @@ struct convoy_models {
     size_t count;
 };
 
-/* Makes a client for the server at url: http:// or https://, a host, maybe a port and a path before the
- * interface's own; "host:port" means http. Nothing is sent yet, so a server that is not there shows at the
- * first request. The connection is kept between requests. *client is NULL after an error. */
+/* Makes a client for the server at url: http:// or https://, a host, optionally a port and a path prefix;
+ * "host:port" means http. Sends nothing, so an unreachable server is reported by the first request. The
+ * connection is kept between requests. The caller owns *client, for convoy_client_close; it is NULL after an
+ * error. */
 CONVOY_API int convoy_client_open(const char *url, struct convoy_client **client,
                                   struct convoy_failure *failure);
 
-/* Closes the connection and frees the client; NULL is fine. */
+/* Closes the connection and frees the client. Accepts NULL. */
 CONVOY_API void convoy_client_close(struct convoy_client *client);
 
-/* Classifies count (at least 1) images in one request; blocks until the answer is there. options may be
- * NULL. 0 means that the server looked at the images: with several of them each has its own result, which
- * may be an error. A lone image that is refused, and any error of the whole request, is -EREMOTEIO.
- * *answer is for convoy_answer_free, and NULL after an error. */
+/* Classifies count (at least 1) images in one request; blocks until the answer has arrived. options may be
+ * NULL. Returns 0 when the server processed the images: with several images, each has its own result, which
+ * may be an error. If a single image is refused, or the request as a whole fails, returns -EREMOTEIO. The
+ * caller owns *answer, for convoy_answer_free; it is NULL after an error. */
 CONVOY_API int convoy_client_classify(struct convoy_client *client, const struct convoy_image *images,
                                       size_t count, const struct convoy_options *options,
                                       struct convoy_answer **answer, struct convoy_failure *failure);
 
-/* The same for files, read whole before anything is sent. A file that cannot be read fails the request, and
- * failure names it. */
+/* As convoy_client_classify, for files; all are read before the request is sent. If a file cannot be read,
+ * the request fails and failure names the file. */
 CONVOY_API int convoy_client_classify_files(struct convoy_client *client, const char *const *paths,
                                             size_t count, const struct convoy_options *options,
                                             struct convoy_answer **answer, struct convoy_failure *failure);
 
-/* NULL is fine. */
+/* Frees an answer and everything that it points to. Accepts NULL. */
 CONVOY_API void convoy_answer_free(struct convoy_answer *answer);
 
-/* Lists the server's models. *models is for convoy_models_free, and NULL after an error. */
+/* Lists the server's models. The caller owns *models, for convoy_models_free; it is NULL after an error. */
 CONVOY_API int convoy_client_models(struct convoy_client *client, struct convoy_models **models,
                                     struct convoy_failure *failure);
 
-/* NULL is fine. */
+/* Frees a list of models. Accepts NULL. */
 CONVOY_API void convoy_models_free(struct convoy_models *models);
 
 #ifdef __cplusplus

@@ -11,7 +11,7 @@
 
 #define FILE_BYTES_MAX ((size_t)1 << 30)
 
-/* Reads to the end: a pipe's size is not known before. A size that is known is read at once. */
+/* Reads to the end, because a pipe's size is unknown; a known size is read in one call. */
 static int read_all(int descriptor, size_t expected, char **bytes, size_t *size)
 {
     size_t capacity = expected + 1, filled = 0;

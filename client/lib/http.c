@@ -8,16 +8,16 @@
 
 #include "client/lib/failure.h"
 
-/* 1,024 images with 1,000 classes each are some 80 MB; what is much longer is no convoyd's answer. */
+/* 1,024 images with 1,000 classes each take about 80 MB; a much longer answer is not a convoyd's. */
 #define ANSWER_BYTES_MAX ((size_t)256 << 20)
 #define CONNECT_MS       10000L
 
 struct client_http {
     CURL *curl;
-    char *base; /* without a slash at its end */
+    char *base; /* without a trailing slash */
     char *text;
     size_t size, capacity;
-    bool (*stop)(void *context); /* NULL: nobody interrupts */
+    bool (*stop)(void *context); /* NULL: requests are not interrupted */
     void *stop_context;
 };
 
@@ -54,7 +54,7 @@ static bool is_loopback(const char *host)
     return strcmp(host, "localhost") == 0 || strncmp(host, "127.", 4) == 0 || strcmp(host, "[::1]") == 0;
 }
 
-/* Checks url and gives it back without a slash at its end. */
+/* Checks url and returns a copy without a trailing slash. */
 static int read_url(const char *url, char **base, bool *loopback, struct convoy_failure *failure)
 {
     char *host = NULL, *scheme = NULL, *part = NULL;
@@ -120,7 +120,7 @@ int client_http_open(const char *url, struct client_http **http, struct convoy_f
     curl_easy_setopt(made->curl, CURLOPT_WRITEFUNCTION, receive);
     curl_easy_setopt(made->curl, CURLOPT_WRITEDATA, made);
     curl_easy_setopt(made->curl, CURLOPT_USERAGENT, "convoy/" CONVOY_VERSION);
-    /* A proxy of the environment could not reach this machine's own server. */
+    /* A proxy from the environment could not reach a server on this machine. */
     if (loopback)
         curl_easy_setopt(made->curl, CURLOPT_PROXY, "");
     *http = made;
@@ -171,7 +171,7 @@ static int explain(const struct client_http *http, CURLcode code, long timeout_m
     }
 }
 
-/* The response header's value, or NULL; it holds until the next exchange. */
+/* Returns the response header's value, valid until the next request, or NULL. */
 static const char *header(struct client_http *http, const char *name)
 {
     struct curl_header *found;

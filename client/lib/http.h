@@ -1,5 +1,5 @@
-/* One kept HTTP connection: the only file that performs requests. A struct client_http is for one thread at
- * a time. */
+/* A persistent HTTP connection; the only part that sends requests. Use a struct client_http from one thread
+ * at a time. */
 #ifndef CONVOY_CLIENT_HTTP_H
 #define CONVOY_CLIENT_HTTP_H
 
@@ -8,7 +8,7 @@
 
 struct client_http;
 
-/* What came back; text belongs to the connection and holds until its next exchange. */
+/* An HTTP response. text belongs to the connection and is valid until its next request. */
 struct client_response {
     const char *text; /* NUL-terminated */
     size_t size;
@@ -17,23 +17,26 @@ struct client_response {
     char request_id[65];
 };
 
-/* url as for convoy_client_open. */
+/* url and errors as in convoy_client_open. The caller owns *http, for client_http_close, which accepts NULL.
+ */
 int client_http_open(const char *url, struct client_http **http, struct convoy_failure *failure);
 void client_http_close(struct client_http *http);
 
-/* POSTs a request, waiting at most timeout_ms for the whole answer. Any HTTP status is a success here;
- * otherwise -ECONNREFUSED, -ETIMEDOUT, -EPROTO or -ENOMEM. */
+/* Sends a POST request and waits at most timeout_ms for the whole answer. Returns 0 for any HTTP status;
+ * otherwise -ECONNREFUSED, -ETIMEDOUT, -EPROTO, -ENOMEM or, after client_http_abort_when, -ECANCELED. */
 int client_http_post(struct client_http *http, const struct client_request *request, long timeout_ms,
                      struct client_response *response, struct convoy_failure *failure);
 
+/* The same with GET and no body. */
 int client_http_get(struct client_http *http, const char *path, long timeout_ms,
                     struct client_response *response, struct convoy_failure *failure);
 
-/* Asks stop(context) about once a second, and whenever a signal came, while an exchange goes on; when it says
- * true, the exchange ends with -ECANCELED. */
+/* From now on calls stop(context) during each request, about once a second and after each signal. When it
+ * returns true, the request ends with -ECANCELED. */
 void client_http_abort_when(struct client_http *http, bool (*stop)(void *context), void *context);
 
-/* How long to wait for an answer whose request gives the server these milliseconds (0: its default). */
+/* Returns how long to wait for the answer to a request whose time limit at the server is timeout_ms (0: the
+ * server's default). */
 long client_http_patience_ms(int timeout_ms);
 
 #endif

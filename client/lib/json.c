@@ -48,7 +48,7 @@ bool client_json_number(const cJSON *object, const char *name, double *number)
     return true;
 }
 
-/* cJSON would read "{}garbage": the document must be all there is. NULL when it is no JSON. */
+/* cJSON would accept "{}garbage": nothing may follow the document. Returns NULL when it is not JSON. */
 static cJSON *parse(const struct client_response *response)
 {
     const char *end = NULL;

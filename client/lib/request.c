@@ -56,7 +56,7 @@ static int build_path(const struct convoy_options *options, char **path)
     return 0;
 }
 
-/* 128 random bits: they do not stand in any image. */
+/* 128 random bits: no image contains them. */
 static int make_boundary(char boundary[BOUNDARY_BYTES])
 {
     unsigned long long bits[2];

@@ -28,7 +28,7 @@ static bool name_begins(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == ':';
 }
 
-/* The byte after the name that begins at text; text itself when none does. */
+/* Returns the byte after the name that begins at text; text itself when there is no name. */
 static char *after_name(char *text)
 {
     if (name_begins(*text))
@@ -97,7 +97,7 @@ static int read_labels(char *text, struct exposition_reading *reading, char **en
     return 1;
 }
 
-/* A number, and maybe a timestamp, which is not kept. */
+/* Reads a number and an optional timestamp, which is ignored. */
 static bool read_value(const char *text, double *value)
 {
     char *end;
@@ -114,7 +114,7 @@ static bool read_value(const char *text, double *value)
     return *after_blanks(end) == '\0';
 }
 
-/* Reads a line that is no comment and not empty: 1, 0 when it is no sample, -ENOMEM. */
+/* Reads a line that is neither a comment nor empty. Returns 1, 0 when it is not a sample, -ENOMEM. */
 static int read_sample(char *line, struct exposition_reading *reading)
 {
     char *name = line, *end = after_name(name), *rest = after_blanks(end);
@@ -156,7 +156,7 @@ static int read_lines(char *text, size_t size, struct exposition_reading *readin
             return 0;
         }
         *newline = '\0';
-        bool whole = strlen(line) == (size_t)(newline - line); /* a NUL in it makes it no text */
+        bool whole = strlen(line) == (size_t)(newline - line); /* a line with a NUL is not text */
         if (newline > line && newline[-1] == '\r')
             newline[-1] = '\0';
         char *first = after_blanks(line);

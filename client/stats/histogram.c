@@ -45,11 +45,11 @@ void client_histogram_since(const struct client_histogram *earlier, const struct
         return;
     for (size_t i = 0; i < later->buckets; i++)
         difference->counts[i] -= earlier->counts[i];
-    /* The sum may be read a moment before its counts: it must not fall below nothing. */
+    /* The server may write the sum slightly before the counts; the difference must not be negative. */
     difference->sum = later->sum > earlier->sum ? later->sum - earlier->sum : 0;
 }
 
-/* The bucket that holds the observation of this rank; there is at least one. */
+/* Returns the bucket of the observation of this rank; there is at least one. */
 static size_t bucket_of(const struct client_histogram *histogram, double rank)
 {
     size_t bucket = 0;

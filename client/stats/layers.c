@@ -6,7 +6,7 @@
 
 #include "client/lib/failure.h"
 
-/* Makes the list at the first image. */
+/* Makes the list from the first image. */
 static int open_means(struct client_layer_means *means, const struct convoy_layer *layers, size_t count,
                       struct convoy_failure *failure)
 {

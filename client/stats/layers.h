@@ -8,10 +8,11 @@
 struct client_layer_means {
     struct convoy_layer *layers; /* us is the mean */
     size_t count;
-    size_t images; /* that it is the mean of */
+    size_t images; /* number of images in the means */
 };
 
-/* Takes one image's layers over. 0, -ENOMEM, or -EPROTO when they are not the layers of the images before. */
+/* Adds one image's layers to the means. Returns 0, -ENOMEM, or -EPROTO when they are not the layers of the
+ * previous images. */
 int client_layer_means_add(struct client_layer_means *means, const struct convoy_layer *layers, size_t count,
                            struct convoy_failure *failure);
 

@@ -19,7 +19,7 @@ double client_percentile(const double *sorted, size_t count, double percent)
 {
     if (count == 0)
         return NAN;
-    /* 99.9 / 100 * 1000 is a hair more than 999: without the slack its rank would be 1,000. */
+    /* 99.9 / 100 * 1000 is slightly more than 999: without the slack its rank would be 1,000. */
     double rank = ceil(percent / 100 * (double)count - 1e-9);
     if (rank < 1)
         rank = 1;

@@ -1,4 +1,4 @@
-/* What a classifier got right: counts by true class and answer. For one thread at a time. */
+/* A confusion matrix: counts by true class and answered class. Use a score from one thread at a time. */
 #ifndef CONVOY_CLIENT_SCORE_H
 #define CONVOY_CLIENT_SCORE_H
 
@@ -10,20 +10,21 @@ struct client_score {
     size_t *confusion; /* confusion[truth * classes + answer] */
 };
 
-/* Makes the score of a model from a result that lists all its classes, and clears the counts. score is for
- * client_score_clear also after an error. 0, -EPROTO when the indices are not 0 to one less than the number
- * of predictions, -ENOMEM. */
+/* Initializes score with the classes of a model, taken from a result that lists all of them. Call
+ * client_score_clear also after an error. Returns 0, -EPROTO when the indices are not 0 to one less than the
+ * number of predictions, -ENOMEM. */
 int client_score_open(struct client_score *score, const struct convoy_result *every_class,
                       struct convoy_failure *failure);
 
-/* The index of a class: the label that is the same, else the number that name is; -1 when there is none. */
+/* Returns the index of a class: of the label that equals name, else the number that name is; -1 when neither
+ * exists. */
 long client_score_class(const struct client_score *score, const char *name);
 
-/* Counts an image of class truth that was taken for answer; false (and nothing counted) when either is out
- * of range. */
+/* Counts an image of class truth that was classified as answer. Returns false, and counts nothing, when
+ * either is out of range. */
 bool client_score_count(struct client_score *score, long truth, long answer);
 
-/* How many images were counted, and how many of them were right: of class truth, or of all for -1. */
+/* Reads how many images of class truth (-1: of all classes) were counted, and how many of them were right. */
 void client_score_sum(const struct client_score *score, long truth, size_t *right, size_t *total);
 
 /* Returns the standard error of a share right / total of independent trials: sqrt(p (1 - p) / total), the

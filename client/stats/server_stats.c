@@ -13,15 +13,16 @@
 #define COUNT_MAX 0x1p64
 
 struct own_stats {
-    struct client_server_stats stats; /* first: what the caller has is freed as this */
-    cJSON *document;                  /* the names are its */
+    struct client_server_stats
+        stats;       /* first member: the caller's pointer is converted back to this struct */
+    cJSON *document; /* owns the names */
     struct client_version_stats *versions;
     struct client_batch_stats *sizes;
 };
 
-/* Reads members until one is not as it should be. */
+/* Reads members up to the first that is wrong. */
 struct stats_reader {
-    char problem[128]; /* what is wrong, "" while nothing is */
+    char problem[128]; /* the error, "" without one */
 };
 
 static void wrong(struct stats_reader *reader, const char *what, const char *name, const char *problem)
@@ -86,7 +87,7 @@ static void read_version(struct stats_reader *reader, const cJSON *item, struct 
         cJSON_ArrayForEach(batch, list) read_batch(reader, batch, &sizes[version->size_count++]);
 }
 
-/* How many batch sizes all versions have together. */
+/* Returns the number of batch sizes of all versions. */
 static size_t count_sizes(const cJSON *versions)
 {
     size_t count = 0;

@@ -22,14 +22,14 @@ struct list {
     size_t size;   /* of an entry */
     size_t count, capacity, most;
     unsigned short
-        by_name[LONGER(CLIENT_SNAPSHOT_MODELS, CLIENT_SNAPSHOT_DEVICES)]; /* indices, in the names' order */
+        by_name[LONGER(CLIENT_SNAPSHOT_MODELS, CLIENT_SNAPSHOT_DEVICES)]; /* indices in the order of names */
 };
 
-/* A snapshot in the making. */
+/* A snapshot while it is built. */
 struct making {
     struct client_snapshot *snapshot;
     struct list models, devices;
-    struct client_snapshot_model *model; /* the last one met: samples come model by model */
+    struct client_snapshot_model *model; /* the previous sample's model: samples are grouped by model */
     bool out_of_memory;
 };
 
@@ -40,7 +40,7 @@ static const char *name_at(const struct list *list, size_t place)
     return name;
 }
 
-/* The place of the name in by_name, or where it would be. */
+/* Returns the place of the name in by_name, or where to insert it. */
 static size_t place_of(const struct list *list, const char *name, bool *found)
 {
     size_t low = 0, high = list->count;
@@ -106,7 +106,7 @@ static void add_named(struct client_named_list *list, const char *name, double v
         list->entries[list->count++] = (struct client_named){name, value};
 }
 
-/* "compute_seconds" and its kind by name; NULL when it is none of a model's. */
+/* Finds "compute_seconds" and its like by name; NULL when it is not a model's histogram. */
 static struct client_histogram *histogram_of(struct client_snapshot_model *model, const char *name,
                                              size_t length)
 {
@@ -128,7 +128,7 @@ static bool ends_with(const char *text, const char *end)
     return length >= part && strcmp(text + length - part, end) == 0;
 }
 
-/* Takes a sample of a histogram; name is without "convoyd_". */
+/* Adds a sample to a histogram; name is without "convoyd_". */
 static void take_histogram(struct making *making, const char *name, const struct client_sample *sample)
 {
     struct client_snapshot_model *model = model_of(making, sample);
@@ -193,7 +193,7 @@ static void take_batches(struct making *making, const struct client_sample *samp
         device->batches += value;
 }
 
-/* The plain numbers of a model; false when name is none of them. */
+/* Sets a plain number of a model; false when name is not one. */
 static bool take_model(struct making *making, const char *name, const struct client_sample *sample,
                        double value)
 {
@@ -219,7 +219,7 @@ static bool take_model(struct making *making, const char *name, const struct cli
 static void take_sample(struct making *making, const struct client_sample *sample)
 {
     const char *name = sample->name + strlen("convoyd_");
-    /* A number that is none, or less than nothing, counts for nothing. */
+    /* NaN and negative numbers count as 0. */
     double value = isfinite(sample->value) && sample->value > 0 ? sample->value : 0;
     struct client_snapshot_model *model;
     if (take_model(making, name, sample, value))

@@ -1,5 +1,5 @@
-/* What a convoyd says of itself at one moment, put together from its metrics, and what happened between two
- * such moments. Pure functions, any thread. */
+/* The state of a convoyd at one time, collected from its metrics, and the difference between two such states.
+ * Pure functions, any thread. */
 #ifndef CONVOY_CLIENT_SNAPSHOT_H
 #define CONVOY_CLIENT_SNAPSHOT_H
 
@@ -19,15 +19,14 @@ enum client_snapshot_stage {
 extern const char *const client_snapshot_stage_names[CLIENT_SNAPSHOT_STAGES];
 
 #define CLIENT_SNAPSHOT_STATUSES 600
-#define CLIENT_SNAPSHOT_MODELS                                                                               \
-    2048 /* a convoyd serves 1,024 versions; models and devices past these are left out */
+/* A convoyd serves at most 1,024 versions. Models and devices beyond these limits are left out. */
+#define CLIENT_SNAPSHOT_MODELS  2048
 #define CLIENT_SNAPSHOT_DEVICES 256
-#define CLIENT_SNAPSHOT_VERSIONS                                                                             \
-    16 /* of a model, and kinds of memory and reasons of restarts of a device                                \
-        */
+/* Versions of a model, kinds of memory of a device, reasons of its restarts. */
+#define CLIENT_SNAPSHOT_VERSIONS 16
 
-/* A number with a name: a version and whether it is ready, a kind of memory and its bytes, a reason and how
- * often it was one. */
+/* A named number: a version and whether it is ready, a kind of memory and its bytes, a reason of restarts and
+ * its count. */
 struct client_named {
     const char *name;
     double value;
@@ -41,8 +40,8 @@ struct client_named_list {
 struct client_snapshot_model {
     const char *name;
     struct client_named_list versions; /* value 1: ready */
-    double requests; /* answers to requests for classification or inference, of any status */
-    double failed;   /* those of them whose status is not 200 */
+    double requests;                   /* answers of any status to classification and inference requests */
+    double failed;                     /* of those, the answers with a status other than 200 */
     double images, batches, retried, queue;
     struct client_histogram stages[CLIENT_SNAPSHOT_STAGES]; /* seconds */
     struct client_histogram sizes;                          /* images in a batch */
@@ -50,17 +49,16 @@ struct client_snapshot_model {
 
 struct client_snapshot_device {
     const char *name;
-    bool known, up; /* known: the server says whether its worker is up */
+    bool known, up; /* known: the metrics say whether its worker is up */
     double batches;
     struct client_named_list restarts, memory;
 };
 
-/* Strings belong to the exposition, which must live as long. Counts are totals, or what happened in between.
- */
+/* Strings point into the exposition, which must outlive the snapshot. Counts are totals or, after
+ * client_snapshot_subtract, differences. */
 struct client_snapshot {
-    const char *version;                       /* of the daemon, "" when it does not say */
-    double statuses[CLIENT_SNAPSHOT_STATUSES]; /* answers by status, to requests for classification or
-                                                  inference */
+    const char *version;                       /* of the daemon; "" when unknown */
+    double statuses[CLIENT_SNAPSHOT_STATUSES]; /* inference and classification answers */
     double slots;                              /* in use; NaN when not known yet */
     struct client_snapshot_model *models;      /* by name */
     size_t model_count;
@@ -68,20 +66,19 @@ struct client_snapshot {
     size_t device_count;
 };
 
-/* Puts snapshot together. It is for client_snapshot_clear also after an error. 0, -EPROTO when the text has
- * no metric of a convoyd, or -ENOMEM. */
+/* Collects a snapshot. Call client_snapshot_clear also after an error. Returns 0, -EPROTO when the text
+ * contains no metric of a convoyd, or -ENOMEM. */
 int client_snapshot_read(const struct client_exposition *exposition, struct client_snapshot *snapshot,
                          struct convoy_failure *failure);
 
-/* Whether another process answers in later than in earlier: a count fell or is gone. */
+/* Returns whether the server was restarted between the two: a count decreased or is missing. */
 bool client_snapshot_restarted(const struct client_snapshot *earlier, const struct client_snapshot *later);
 
-/* Turns the counts of later into what happened since earlier, which must not have been another process's;
- * what is no count (queue, slots, memory, restarts, retried, ready, up) stays what it is. Nothing becomes
- * less than 0. */
+/* Subtracts the counts of earlier, a snapshot of the same process, from those of later. Values that are not
+ * counts (queue, slots, memory, restarts, retried, ready, up) stay unchanged. No result is below 0. */
 void client_snapshot_subtract(const struct client_snapshot *earlier, struct client_snapshot *later);
 
-/* Requests and those not answered 200, over all models and none. */
+/* Sums requests, and those not answered 200, including requests that named no known model. */
 void client_snapshot_requests(const struct client_snapshot *snapshot, double *requests, double *failed);
 
 double client_snapshot_images(const struct client_snapshot *snapshot);

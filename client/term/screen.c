@@ -15,7 +15,7 @@
 #define ENTER "\033[?1049h\033[?25l\033[2J" /* alternate screen, no cursor, empty */
 #define LEAVE "\033[0m\033[?25h\033[?1049l"
 
-/* What signal handlers touch. */
+/* State that signal handlers use. */
 static volatile sig_atomic_t taken, keys_changed, asked_to_end, resized, asked_to_stop, continued;
 static struct termios before;
 
@@ -29,13 +29,13 @@ static void write_all(const char *text, size_t size)
         if (written < 0 && errno == EINTR)
             continue;
         if (written <= 0)
-            return; /* the terminal is gone, and nothing is left to be done about it */
+            return; /* the terminal was closed; there is nothing left to restore */
         text += written;
         size -= (size_t)written;
     }
 }
 
-/* Also for signal handlers: nothing but write and tcsetattr. */
+/* Async-signal-safe: calls only write and tcsetattr. */
 static void leave(void)
 {
     if (!taken)
@@ -49,7 +49,7 @@ static void leave(void)
 
 static void enter(void)
 {
-    /* Keys come at once and are not shown; Ctrl-C and Ctrl-Z stay signals. */
+    /* Keys are read at once and not echoed; Ctrl-C and Ctrl-Z remain signals. */
     if (tcgetattr(STDIN_FILENO, &before) == 0) {
         struct termios keys = before;
         keys.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
@@ -73,7 +73,7 @@ static void note(int number)
         asked_to_end = number;
 }
 
-/* The handler is gone already (SA_RESETHAND): the crash goes on as it would without us. */
+/* SA_RESETHAND has removed the handler: the signal now has its default action. */
 static void crash(int number)
 {
     leave();
@@ -90,7 +90,7 @@ static void handle(const int *numbers, size_t count, void (*handler)(int), int f
 
 void client_screen_open(void)
 {
-    /* Without SA_RESTART: what waits shall hear of it. */
+    /* Without SA_RESTART, so that waiting calls return. */
     handle(watched, sizeof watched / sizeof *watched, note, 0);
     handle(crashes, sizeof crashes / sizeof *crashes, crash, (int)SA_RESETHAND);
     atexit(leave);
@@ -113,13 +113,13 @@ static void take_keys(void)
     char keys[64];
     ssize_t count = read(STDIN_FILENO, keys, sizeof keys);
     if (count == 0 || (count < 0 && errno != EINTR && errno != EAGAIN))
-        asked_to_end = SIGHUP; /* the terminal is gone */
+        asked_to_end = SIGHUP; /* the terminal was closed */
     for (ssize_t i = 0; i < count; i++)
         if ((keys[i] == 'q' || keys[i] == 'Q') && !asked_to_end)
             asked_to_end = SIGINT;
 }
 
-/* Lets the shell have the terminal while the process is stopped. */
+/* Restores the terminal for the shell while the process is stopped. */
 static void stop(void)
 {
     asked_to_stop = 0;
@@ -145,7 +145,7 @@ enum client_screen_event client_screen_wait(double deadline)
         if (asked_to_stop)
             stop();
         if (continued || resized) {
-            if (continued) { /* the shell has had the terminal */
+            if (continued) { /* the shell used the terminal */
                 leave();
                 enter();
             }
@@ -193,6 +193,6 @@ void client_screen_show(const char *text)
         return;
     client_screen_fit(stream, text, rows, columns);
     if (fclose(stream) == 0)
-        write_all(drawn, size); /* at once, so that nothing half drawn is seen */
+        write_all(drawn, size); /* in one write, so that no partial drawing is visible */
     free(drawn);
 }

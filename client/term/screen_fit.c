@@ -1,11 +1,11 @@
-/* Text cut to a window, see screen.h. */
+/* Truncates text to a window, see screen.h. */
 #include <stdlib.h>
 #include <string.h>
 #include <wchar.h>
 
 #include "client/term/screen.h"
 
-/* The length of the escape sequence ESC [ ... LETTER at text, 0 when there is none. */
+/* Returns the length of the escape sequence ESC [ ... LETTER at text, 0 when there is none. */
 static size_t sequence_length(const char *text)
 {
     if (text[0] != '\033' || text[1] != '[')
@@ -24,7 +24,7 @@ static void fit_line(FILE *stream, const char *line, size_t length, int columns)
     while (line < end) {
         size_t sequence = sequence_length(line);
         if (sequence) {
-            /* Also past the cut: the colour must end somewhere. */
+            /* Also beyond the cut, because the sequence that ends a colour must be written. */
             fwrite(line, 1, sequence, stream);
             line += sequence;
             continue;
@@ -62,7 +62,7 @@ void client_screen_fit(FILE *stream, const char *text, int rows, int columns)
     fputs("\033[H", stream);
     for (size_t row = 1; row <= last && row <= lines; row++) {
         size_t length = strcspn(text, "\n");
-        /* Wiped before it is written: behind the last column the cursor would wipe that. */
+        /* Erase the line before writing it: after the last column, erasing would delete that column. */
         fputs("\033[K", stream);
         if (row == last && lines > last) {
             snprintf(more, sizeof more, "(%zu more lines: the window is too low)", lines - last + 1);

@@ -60,7 +60,7 @@ const char *client_number_text(double value, char *text, size_t bytes)
 void client_print_safely(FILE *stream, const char *text)
 {
     for (const unsigned char *at = (const unsigned char *)text; *at; at++) {
-        /* U+0080 to U+009F steer terminals too; in UTF-8 they are C2 80 to C2 9F. */
+        /* U+0080 to U+009F control terminals too; in UTF-8 they are C2 80 to C2 9F. */
         if (at[0] == 0xC2 && at[1] >= 0x80 && at[1] <= 0x9F) {
             fputc('?', stream);
             at++;
@@ -86,11 +86,11 @@ void client_print_progress(FILE *stream, const struct client_terminal *terminal,
         snprintf(count, sizeof count, "%zu/%zu", done, total);
     else
         snprintf(count, sizeof count, "%zu", done);
-    /* A line that reaches the last column would wrap, and could not be wiped any more. */
+    /* A line that reaches the last column would wrap and could not be erased. */
     int room = columns_of(stream) - (int)strlen(count) - 3;
     int bar = !total ? 0 : room / 2 < PROGRESS_CELLS ? room / 2 : PROGRESS_CELLS;
     int length = room - bar < 0 ? 0 : room - bar < (int)sizeof shown - 1 ? room - bar : (int)sizeof shown - 1;
-    /* Not in the middle of a character. */
+    /* Do not cut within a character. */
     while (length > 0 && length < (int)strlen(name) && ((unsigned char)name[length] & 0xC0) == 0x80)
         length--;
     snprintf(shown, sizeof shown, "%.*s", length, name);
