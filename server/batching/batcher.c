@@ -15,18 +15,18 @@ static void init_queue(struct model_queue *queue)
         convoy_list_init(&queue->parked[priority]);
 }
 
-int convoy_batcher_new(uint32_t models, uint32_t lanes, struct convoy_metrics *metrics,
+int convoy_batcher_new(uint32_t models, uint32_t workers, struct convoy_metrics *metrics,
                        struct convoy_batcher **result, struct convoy_error *error)
 {
     struct convoy_batcher *batcher = calloc(1, sizeof *batcher);
     if (batcher == NULL)
         return convoy_fail(error, -ENOMEM, "out of memory for the batcher");
     batcher->queues = calloc(models + 1, sizeof *batcher->queues);
-    batcher->lanes = calloc(lanes, sizeof *batcher->lanes);
+    batcher->workers = calloc(workers, sizeof *batcher->workers);
     batcher->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-    if (batcher->queues == NULL || batcher->lanes == NULL || batcher->timer_fd < 0) {
+    if (batcher->queues == NULL || batcher->workers == NULL || batcher->timer_fd < 0) {
         free(batcher->queues);
-        free(batcher->lanes);
+        free(batcher->workers);
         free(batcher);
         return convoy_fail(error, -ENOMEM, "out of memory or descriptors for the batcher");
     }
@@ -36,7 +36,7 @@ int convoy_batcher_new(uint32_t models, uint32_t lanes, struct convoy_metrics *m
     batcher->metrics = metrics;
     convoy_metrics_slots_in_use(metrics, 0); /* a gauge that is there before the first image */
     batcher->model_limit = models;
-    batcher->lane_limit = lanes;
+    batcher->worker_limit = workers;
     batcher->timer_at = UINT64_MAX;
     batcher->next_deadline_us = UINT64_MAX;
     *result = batcher;
@@ -47,22 +47,22 @@ void convoy_batcher_free(struct convoy_batcher *batcher)
 {
     if (batcher == NULL)
         return;
-    for (uint32_t i = 0; i < batcher->lane_count; i++) {
-        struct convoy_lane *lane = batcher->lanes[i];
+    for (uint32_t i = 0; i < batcher->worker_count; i++) {
+        struct convoy_worker_slots *worker = batcher->workers[i];
         for (uint32_t slot = 0; slot < CONVOY_MAX_SLOTS; slot++)
-            free(lane->slots[slot].items);
+            free(worker->slots[slot].items);
         for (int i = 0; i < CONVOY_SLOT_LAYOUTS * CONVOY_PRIORITIES; i++)
-            free(lane->open[i / CONVOY_PRIORITIES][i % CONVOY_PRIORITIES]);
+            free(worker->open[i / CONVOY_PRIORITIES][i % CONVOY_PRIORITIES]);
         for (uint32_t model = 0; model < batcher->model_limit; model++)
-            free(lane->layers[model].names);
-        free(lane->layers);
-        free(lane->costs);
-        free(lane->models);
-        free(lane);
+            free(worker->layers[model].names);
+        free(worker->layers);
+        free(worker->costs);
+        free(worker->models);
+        free(worker);
     }
     close(batcher->timer_fd);
     pthread_mutex_destroy(&batcher->lock);
-    free(batcher->lanes);
+    free(batcher->workers);
     free(batcher->queues);
     free(batcher);
 }
@@ -81,12 +81,12 @@ void convoy_batcher_model_new(struct convoy_batcher *batcher, const struct convo
 {
     pthread_mutex_lock(&batcher->lock);
     init_queue(queue_of(batcher, model)); /* it is idle: nothing is parked */
-    for (uint32_t i = 0; i < batcher->lane_count; i++) {
-        struct convoy_lane *lane = batcher->lanes[i];
-        free(lane->layers[model->number].names);
-        lane->layers[model->number] = (struct lane_layers){0};
-        lane->models[model->number] = LANE_UNKNOWN;
-        memset(&lane->costs[model->number], 0, sizeof lane->costs[0]);
+    for (uint32_t i = 0; i < batcher->worker_count; i++) {
+        struct convoy_worker_slots *worker = batcher->workers[i];
+        free(worker->layers[model->number].names);
+        worker->layers[model->number] = (struct worker_layers){0};
+        worker->models[model->number] = WORKER_UNKNOWN;
+        memset(&worker->costs[model->number], 0, sizeof worker->costs[0]);
     }
     pthread_mutex_unlock(&batcher->lock);
 }
@@ -98,10 +98,10 @@ bool convoy_batcher_model_idle(struct convoy_batcher *batcher, const struct conv
     bool idle = queue->waiting == 0 && queue->running == 0;
     for (int priority = 0; priority < CONVOY_PRIORITIES; priority++)
         idle = idle && queue->queued[priority] == 0;
-    for (uint32_t i = 0; i < batcher->lane_count; i++)
-        for (uint32_t slot = 0; slot < batcher->lanes[i]->channel->size.slots; slot++)
-            idle = idle && (batcher->lanes[i]->slots[slot].state == SLOT_FREE ||
-                            batcher->lanes[i]->slots[slot].model != model);
+    for (uint32_t i = 0; i < batcher->worker_count; i++)
+        for (uint32_t slot = 0; slot < batcher->workers[i]->channel->size.slots; slot++)
+            idle = idle && (batcher->workers[i]->slots[slot].state == SLOT_FREE ||
+                            batcher->workers[i]->slots[slot].model != model);
     pthread_mutex_unlock(&batcher->lock);
     return idle;
 }
@@ -221,7 +221,7 @@ void convoy_item_finish(struct convoy_batcher *batcher, struct convoy_item *item
         queue->waiting--;
         convoy_queue_changed(batcher, item->model);
     } else if (item->slot != NO_SLOT) {
-        struct lane_slot *slot = &batcher->lanes[item->worker]->slots[item->slot];
+        struct worker_slot *slot = &batcher->workers[item->worker]->slots[item->slot];
         const struct row_range *running = &slot->ranges[slot->range_count - (slot->range_count > 0)];
         uint32_t row = (uint32_t)item->row;
         bool runs =

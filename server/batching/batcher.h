@@ -113,8 +113,8 @@ struct convoy_batcher_limits {
     uint32_t weight;                             /* of the model's share of the device; 0 is taken as 1 */
 };
 
-/* models: how many numbers there can be. lanes: how many workers there can be. */
-int convoy_batcher_new(uint32_t models, uint32_t lanes, struct convoy_metrics *metrics,
+/* models: how many numbers there can be. workers: how many workers there can be. */
+int convoy_batcher_new(uint32_t models, uint32_t workers, struct convoy_metrics *metrics,
                        struct convoy_batcher **batcher, struct convoy_error *error);
 /* Every item's done() must have been called. */
 void convoy_batcher_free(struct convoy_batcher *batcher);
@@ -140,36 +140,38 @@ int convoy_batcher_timer(const struct convoy_batcher *batcher);
 /* Answers items whose deadline passed and lets slots go that gathered long enough. */
 void convoy_batcher_tick(struct convoy_batcher *batcher);
 
-/* A lane is one worker's slots. It outlives the worker: where no other lane serves a model, its rows stay
+/* A worker is one worker's slots. It outlives the worker: where no other worker serves a model, its rows stay
  * while another worker is started. Where one does, they go there: what only waits at once, what was in flight
  * when the worker died after a second without one (evacuate.c). */
-struct convoy_lane;
+struct convoy_worker_slots;
 
-/* channel: laid out, the supervisor's, must outlive the lane. device: as the worker calls itself. */
-int convoy_lane_new(struct convoy_batcher *batcher, struct convoy_channel *channel, const char *device,
-                    struct convoy_lane **lane, struct convoy_error *error);
+/* channel: laid out, the supervisor's, must outlive the worker. device: as the worker calls itself. */
+int convoy_worker_slots_new(struct convoy_batcher *batcher, struct convoy_channel *channel,
+                            const char *device, struct convoy_worker_slots **worker,
+                            struct convoy_error *error);
 /* A worker is attached and takes up to streams slots at once. */
-void convoy_lane_up(struct convoy_lane *lane, uint32_t streams);
-/* The worker on this lane can serve the model now, or never will. layers (malloc'd, may be NULL) names what a
- * profile times; the lane takes it over. */
-void convoy_lane_model(struct convoy_lane *lane, const struct convoy_model *model, bool can_serve,
-                       struct convoy_layer_name *layers, uint32_t layer_count);
-/* The lane has rows of the model that wait for it. */
-bool convoy_lane_waits_for(struct convoy_lane *lane, const struct convoy_model *model);
+void convoy_worker_slots_up(struct convoy_worker_slots *worker, uint32_t streams);
+/* The worker on this worker can serve the model now, or never will. layers (malloc'd, may be NULL) names what
+ * a profile times; the worker takes it over. */
+void convoy_worker_slots_model(struct convoy_worker_slots *worker, const struct convoy_model *model,
+                               bool can_serve, struct convoy_layer_name *layers, uint32_t layer_count);
+/* The worker has rows of the model that wait for it. */
+bool convoy_worker_slots_waits_for(struct convoy_worker_slots *worker, const struct convoy_model *model);
 /* Takes completions; bounded work per call. Returns how many made no sense. */
-uint32_t convoy_lane_collect(struct convoy_lane *lane);
+uint32_t convoy_worker_slots_collect(struct convoy_worker_slots *worker);
 /* The worker died. Its slots in flight will run again, one at a time, after what waits when the next worker
  * comes up (but for every third death in a row, so that they do run); a slot that was alone in flight and had
  * been in flight before is halved, and a single image that is left gets -EIO. blame_slots is false when the
  * worker is known to have died of something else (loading a model). Returns how many images run again. */
-uint32_t convoy_lane_down(struct convoy_lane *lane, bool blame_slots);
-/* The worker that was to replace the one that died could not be started: the rest goes to other lanes now. */
-void convoy_lane_lost(struct convoy_lane *lane);
+uint32_t convoy_worker_slots_down(struct convoy_worker_slots *worker, bool blame_slots);
+/* The worker that was to replace the one that died could not be started: the rest goes to other workers now.
+ */
+void convoy_worker_slots_lost(struct convoy_worker_slots *worker);
 /* Slots that the worker has. */
-uint32_t convoy_lane_in_flight(struct convoy_lane *lane);
-/* Microseconds since the lane made progress while slots are in flight; 0 when none is. */
-uint64_t convoy_lane_stalled_us(struct convoy_lane *lane);
+uint32_t convoy_worker_slots_in_flight(struct convoy_worker_slots *worker);
+/* Microseconds since the worker made progress while slots are in flight; 0 when none is. */
+uint64_t convoy_worker_slots_stalled_us(struct convoy_worker_slots *worker);
 /* The time until now does not count as stalled. */
-void convoy_lane_forgive(struct convoy_lane *lane);
+void convoy_worker_slots_forgive(struct convoy_worker_slots *worker);
 
 #endif

@@ -1,5 +1,5 @@
-/* What batcher.c, submit.c, lane.c, dispatch.c, evacuate.c and deadline.c share. Everything here is under
- * batcher->lock unless said otherwise.
+/* What batcher.c, submit.c, batcher_worker_slots.c, dispatch.c, evacuate.c and deadline.c share. Everything
+ * here is under batcher->lock unless said otherwise.
  */
 #ifndef CONVOY_SERVER_BATCHER_INTERNAL_H
 #define CONVOY_SERVER_BATCHER_INTERNAL_H
@@ -19,7 +19,7 @@
 
 enum slot_state {
     SLOT_FREE,
-    SLOT_OPEN,     /* takes rows: listed in lane->open */
+    SLOT_OPEN,     /* takes rows: listed in worker->open */
     SLOT_SEALED,   /* takes no more rows; waits to leave */
     SLOT_IN_FLIGHT /* the worker has it */
 };
@@ -28,13 +28,13 @@ struct row_range {
     uint32_t first, rows;
 };
 
-struct lane_slot {
+struct worker_slot {
     enum slot_state state;
     struct convoy_model *model;
     enum convoy_input_layout layout;
     enum convoy_priority priority; /* of all its rows */
     double charged_us;             /* what its run was taken to cost, while the worker has it */
-    double priced_us;              /* its rows' part of lane->load.backlog_us (finish_time.h) */
+    double priced_us;              /* its rows' part of worker->load.backlog_us (finish_time.h) */
     bool profile;
     bool given_up; /* too late to be run: its rows are about to be answered */
     bool suspect;  /* was in flight when a worker died: runs alone */
@@ -49,9 +49,9 @@ struct lane_slot {
     uint32_t range_count; /* ranges[range_count - 1] runs next, or is running */
 };
 
-enum lane_model { LANE_UNKNOWN, LANE_SERVES, LANE_REFUSES };
+enum worker_model { WORKER_UNKNOWN, WORKER_SERVES, WORKER_REFUSES };
 
-struct convoy_lane {
+struct convoy_worker_slots {
     struct convoy_batcher *batcher;
     struct convoy_channel *channel;
     char device[32];
@@ -61,18 +61,18 @@ struct convoy_lane {
     uint32_t used;    /* slots that are not free */
     uint64_t chosen;  /* when it was last given an image, on the clock batcher->choices */
     uint64_t down_us; /* when its worker died; 0: suspects need not wait for the next */
-    struct convoy_lane_load load;
+    struct convoy_worker_load load;
     struct convoy_image_cost *costs; /* by model number */
     uint64_t first_until;            /* slots opened before this order go before the suspects */
     uint32_t deaths_of_others;       /* in a row, with a slot in flight that was no suspect */
     uint64_t progress_us;            /* of the last completion, or of the first submission after idleness */
-    uint8_t *models;                 /* enum lane_model by model number */
-    struct lane_layers {
+    uint8_t *models;                 /* enum worker_model by model number */
+    struct worker_layers {
         struct convoy_layer_name *names;
         uint32_t count;
     } * layers;                                        /* by model number */
     int *open[CONVOY_SLOT_LAYOUTS][CONVOY_PRIORITIES]; /* the open slot by model number, or NO_SLOT */
-    struct lane_slot slots[CONVOY_MAX_SLOTS];
+    struct worker_slot slots[CONVOY_MAX_SLOTS];
 };
 
 /* A model's queue. */
@@ -88,7 +88,7 @@ struct model_queue {
     bool late;                          /* images run into their deadlines while they run */
     struct convoy_service_time service;
     struct convoy_share share;
-    struct convoy_image_cost cost; /* on all lanes */
+    struct convoy_image_cost cost; /* on all workers */
     /* Images that wait for a row, of each priority the oldest first. */
     struct convoy_list parked[CONVOY_PRIORITIES];
 };
@@ -98,15 +98,15 @@ struct convoy_batcher {
     struct convoy_metrics *metrics;
     uint32_t model_limit; /* numbers that there can be */
     uint32_t model_count; /* one above the highest number that was ever set up */
-    uint32_t lane_limit, lane_count;
+    uint32_t worker_limit, worker_count;
     struct model_queue *queues; /* by model number */
-    struct convoy_lane **lanes;
+    struct convoy_worker_slots **workers;
     uint64_t pending; /* submitted, done() not called yet */
     uint64_t orders, choices;
-    bool stranded;   /* a slot may lie on a lane that does not serve its model: evacuate.c looks */
+    bool stranded;   /* a slot may lie on a worker that does not serve its model: evacuate.c looks */
     double share_us; /* the virtual time of share.h */
     uint32_t slots_in_use;
-    _Atomic uint64_t slot_bytes; /* of the first lane; read without the lock, with each inference request */
+    _Atomic uint64_t slot_bytes; /* of the first worker; read without the lock, with each inference request */
     bool stopped;
     int timer_fd;
     uint64_t timer_at;         /* UINT64_MAX: not armed */
@@ -137,43 +137,44 @@ static inline struct convoy_item *next_parked_of(struct model_queue *queue)
     return next;
 }
 
-/* This lane's worker can be given the model's slots now. */
-static inline bool convoy_lane_serves(const struct convoy_lane *lane, const struct convoy_model *model)
+/* This worker can be given the model's slots now. */
+static inline bool convoy_worker_slots_serve(const struct convoy_worker_slots *worker,
+                                             const struct convoy_model *model)
 {
-    return lane->up && lane->models[model->number] == LANE_SERVES;
+    return worker->up && worker->models[model->number] == WORKER_SERVES;
 }
 
-/* Some lane's can. */
+/* Some worker's can. */
 static inline bool convoy_batcher_serves(const struct convoy_batcher *batcher,
                                          const struct convoy_model *model)
 {
-    for (uint32_t i = 0; i < batcher->lane_count; i++)
-        if (convoy_lane_serves(batcher->lanes[i], model))
+    for (uint32_t i = 0; i < batcher->worker_count; i++)
+        if (convoy_worker_slots_serve(batcher->workers[i], model))
             return true;
     return false;
 }
 
 /* The open slot where a row of item would go. */
-static inline int *open_slot_of(struct convoy_lane *lane, const struct convoy_item *item)
+static inline int *open_slot_of(struct convoy_worker_slots *worker, const struct convoy_item *item)
 {
-    return &lane->open[item->layout][item->priority][item->model->number];
+    return &worker->open[item->layout][item->priority][item->model->number];
 }
 
 /* Arms the timer unless it fires earlier anyway. */
 void convoy_batcher_wake_at(struct convoy_batcher *batcher, uint64_t when_us);
 
-/* The lane that will be done with item first and has a row for it, or NULL. */
-struct convoy_lane *convoy_batcher_choose_lane(struct convoy_batcher *batcher,
-                                               const struct convoy_item *item);
+/* The worker that will be done with item first and has a row for it, or NULL. */
+struct convoy_worker_slots *convoy_batcher_choose_worker(struct convoy_batcher *batcher,
+                                                         const struct convoy_item *item);
 
-/* A free slot of the lane, or NO_SLOT. */
-int convoy_lane_free_slot(const struct convoy_lane *lane);
+/* A free slot of the worker, or NO_SLOT. */
+int convoy_worker_slots_free_slot(const struct convoy_worker_slots *worker);
 
 /* Rows of this price came into the slot. */
-void convoy_slot_price(struct convoy_lane *lane, struct lane_slot *slot, double price_us);
+void convoy_slot_price(struct convoy_worker_slots *worker, struct worker_slot *slot, double price_us);
 
-/* Takes what waits in slots of lanes that do not serve it to lanes that do. On the control loop; takes and
- * drops the lock around each copy. convoy_batcher_unpark() has to follow. */
+/* Takes what waits in slots of workers that do not serve it to workers that do. On the control loop; takes
+ * and drops the lock around each copy. convoy_batcher_unpark() has to follow. */
 void convoy_batcher_evacuate(struct convoy_batcher *batcher);
 
 /* Parks an item in front of another of its model and priority, or behind all where `before` is the list's
@@ -187,14 +188,14 @@ bool convoy_item_keep_row(struct convoy_item *item, const uint8_t *row, uint64_t
 /* Frees such a copy, if there is one. */
 void convoy_item_forget_row(struct convoy_item *item);
 
-/* Submits what may leave on this lane now. */
-void convoy_lane_pump(struct convoy_lane *lane);
+/* Submits what may leave on this worker now. */
+void convoy_worker_slots_pump(struct convoy_worker_slots *worker);
 
 /* Moves parked images into rows that became free. Takes and drops the lock around each copy. */
 void convoy_batcher_unpark(struct convoy_batcher *batcher);
 
 /* Images of [first, first + rows) whose request still waits. */
-uint32_t convoy_slot_live(const struct lane_slot *slot, const struct row_range *range);
+uint32_t convoy_slot_live(const struct worker_slot *slot, const struct row_range *range);
 
 /* Takes item out of its slot or parked list, with this status, to the end of the list `finished`. */
 void convoy_item_finish(struct convoy_batcher *batcher, struct convoy_item *item, int status, uint64_t now,
@@ -203,7 +204,7 @@ void convoy_item_finish(struct convoy_batcher *batcher, struct convoy_item *item
 /* Empties the list and calls done() of each item; without the lock. */
 void convoy_items_done(struct convoy_list *finished);
 
-void convoy_slot_release(struct convoy_lane *lane, struct lane_slot *slot);
+void convoy_slot_release(struct convoy_worker_slots *worker, struct worker_slot *slot);
 void convoy_queue_changed(struct convoy_batcher *batcher, const struct convoy_model *model);
 
 #endif

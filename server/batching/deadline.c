@@ -35,10 +35,10 @@ static uint64_t sweep(struct convoy_batcher *batcher, bool cancel, struct convoy
                 next = item->deadline_us;
         }
     }
-    for (uint32_t i = 0; i < batcher->lane_count; i++) {
-        struct convoy_lane *lane = batcher->lanes[i];
-        for (uint32_t number = 0; number < lane->channel->size.slots; number++) {
-            struct lane_slot *slot = &lane->slots[number];
+    for (uint32_t i = 0; i < batcher->worker_count; i++) {
+        struct convoy_worker_slots *worker = batcher->workers[i];
+        for (uint32_t number = 0; number < worker->channel->size.slots; number++) {
+            struct worker_slot *slot = &worker->slots[number];
             for (uint32_t row = 0; slot->state != SLOT_FREE && row < slot->reserved; row++) {
                 struct convoy_item *item = slot->items[row];
                 int status = item != NULL ? verdict(batcher, item, now, cancel) : 0;
@@ -55,17 +55,17 @@ static uint64_t sweep(struct convoy_batcher *batcher, bool cancel, struct convoy
 /* Slots whose rows nobody waits for any more, and which no worker has, are free again. */
 static void release_deserted(struct convoy_batcher *batcher)
 {
-    for (uint32_t i = 0; i < batcher->lane_count; i++) {
-        struct convoy_lane *lane = batcher->lanes[i];
-        for (uint32_t number = 0; number < lane->channel->size.slots; number++) {
-            struct lane_slot *slot = &lane->slots[number];
+    for (uint32_t i = 0; i < batcher->worker_count; i++) {
+        struct convoy_worker_slots *worker = batcher->workers[i];
+        for (uint32_t number = 0; number < worker->channel->size.slots; number++) {
+            struct worker_slot *slot = &worker->slots[number];
             struct row_range all = {0, slot->reserved};
             if ((slot->state != SLOT_OPEN && slot->state != SLOT_SEALED) ||
                 slot->committed != slot->reserved || convoy_slot_live(slot, &all) > 0)
                 continue;
             if (slot->state == SLOT_OPEN)
-                lane->open[slot->layout][slot->priority][slot->model->number] = NO_SLOT;
-            convoy_slot_release(lane, slot);
+                worker->open[slot->layout][slot->priority][slot->model->number] = NO_SLOT;
+            convoy_slot_release(worker, slot);
         }
     }
 }
@@ -81,8 +81,8 @@ static void sweep_and_answer(struct convoy_batcher *batcher, bool everything)
     }
     if (batcher->next_deadline_us != UINT64_MAX)
         convoy_batcher_wake_at(batcher, batcher->next_deadline_us);
-    for (uint32_t i = 0; i < batcher->lane_count; i++)
-        convoy_lane_pump(batcher->lanes[i]);
+    for (uint32_t i = 0; i < batcher->worker_count; i++)
+        convoy_worker_slots_pump(batcher->workers[i]);
     pthread_mutex_unlock(&batcher->lock);
     convoy_items_done(&finished);
     pthread_mutex_lock(&batcher->lock);

@@ -1,13 +1,13 @@
 /* What waits for a worker that is gone goes to the other devices.
  *
  * Rows that only wait are parked again, at the place of their age, and find a row like anybody else: in slots
- * that gather, on whichever lane is done first. Suspects (slots that were in flight when the worker died: a
+ * that gather, on whichever worker is done first. Suspects (slots that were in flight when the worker died: a
  * row of theirs may be what kills workers) stay where they are while their own worker may come back soon, so
  * that one deadly image does not go round all devices for nothing. After that they move as whole slots, with
  * all that is known about them: they run alone there, and are halved as they would have been here.
  *
- * Only the control loop comes here. It alone ends items, submits slots whose model a lane does not serve, and
- * makes lanes serve; so a sealed slot stays as it is while its rows are copied without the lock. */
+ * Only the control loop comes here. It alone ends items, submits slots whose model a worker does not serve,
+ * and makes workers serve; so a sealed slot stays as it is while its rows are copied without the lock. */
 #include "server/batching/batcher_internal.h"
 
 #include "engine/base/clock.h"
@@ -18,37 +18,37 @@
 /* A worker is up again within 0.3 s, and loads what it knows in a moment. */
 #define SUSPECTS_WAIT_US 1000000u
 
-static bool is_stranded(const struct convoy_lane *lane, const struct lane_slot *slot)
+static bool is_stranded(const struct convoy_worker_slots *worker, const struct worker_slot *slot)
 {
     return (slot->state == SLOT_OPEN || slot->state == SLOT_SEALED) && !slot->given_up &&
-           !convoy_lane_serves(lane, slot->model);
+           !convoy_worker_slots_serve(worker, slot->model);
 }
 
 /* It takes no more rows. */
-static void seal(struct convoy_lane *lane, struct lane_slot *slot)
+static void seal(struct convoy_worker_slots *worker, struct worker_slot *slot)
 {
     if (slot->state == SLOT_OPEN && !slot->profile)
-        lane->open[slot->layout][slot->priority][slot->model->number] = NO_SLOT;
+        worker->open[slot->layout][slot->priority][slot->model->number] = NO_SLOT;
     slot->state = SLOT_SEALED;
 }
 
 /* From the youngest row to the oldest, each before all that are younger: that is at the list's beginning, or
- * near it. False when memory is out: the rest stays, and runs when the lane's worker is back. */
-static bool park_rows(struct convoy_lane *lane, uint32_t number)
+ * near it. False when memory is out: the rest stays, and runs when the worker is back. */
+static bool park_rows(struct convoy_worker_slots *worker, uint32_t number)
 {
-    struct convoy_batcher *batcher = lane->batcher;
-    struct lane_slot *slot = &lane->slots[number];
+    struct convoy_batcher *batcher = worker->batcher;
+    struct worker_slot *slot = &worker->slots[number];
     struct model_queue *queue = queue_of(batcher, slot->model);
     uint64_t stride = queue->input_stride[slot->layout];
-    seal(lane, slot);
+    seal(worker, slot);
     for (uint32_t row = slot->reserved; row-- > 0;) {
         struct convoy_item *item = slot->items[row];
         if (item == NULL)
             continue;
         if (!item->source_stays) {
             pthread_mutex_unlock(&batcher->lock);
-            bool kept =
-                convoy_item_keep_row(item, convoy_channel_rows(lane->channel, number) + row * stride, stride);
+            bool kept = convoy_item_keep_row(
+                item, convoy_channel_rows(worker->channel, number) + row * stride, stride);
             pthread_mutex_lock(&batcher->lock);
             if (!kept)
                 return false;
@@ -60,36 +60,38 @@ static bool park_rows(struct convoy_lane *lane, uint32_t number)
         item->slot = NO_SLOT;
         slot->items[row] = NULL;
     }
-    convoy_slot_release(lane, slot);
+    convoy_slot_release(worker, slot);
     return true;
 }
 
-/* Of the lanes that serve the model and have a free slot, the one that is done with its own first. */
-static bool find_lane(const struct convoy_batcher *batcher, const struct convoy_model *model, uint32_t *found)
+/* Of the workers that serve the model and have a free slot, the one that is done with its own first. */
+static bool find_worker(const struct convoy_batcher *batcher, const struct convoy_model *model,
+                        uint32_t *found)
 {
     bool any = false;
-    for (uint32_t i = 0; i < batcher->lane_count; i++) {
-        const struct convoy_lane *lane = batcher->lanes[i];
-        if (!convoy_lane_serves(lane, model) || lane->used == lane->channel->size.slots)
+    for (uint32_t i = 0; i < batcher->worker_count; i++) {
+        const struct convoy_worker_slots *worker = batcher->workers[i];
+        if (!convoy_worker_slots_serve(worker, model) || worker->used == worker->channel->size.slots)
             continue;
-        if (!any || lane->load.backlog_us < batcher->lanes[*found]->load.backlog_us)
+        if (!any || worker->load.backlog_us < batcher->workers[*found]->load.backlog_us)
             *found = i;
         any = true;
     }
     return any;
 }
 
-/* The whole slot goes to a free one of another lane. */
-static void move_slot(struct convoy_lane *from_lane, uint32_t from_number, uint32_t to_lane_number)
+/* The whole slot goes to a free one of another worker. */
+static void move_slot(struct convoy_worker_slots *from_worker, uint32_t from_number,
+                      uint32_t to_worker_number)
 {
-    struct convoy_batcher *batcher = from_lane->batcher;
-    struct convoy_lane *lane = batcher->lanes[to_lane_number];
-    int number = convoy_lane_free_slot(lane);
-    struct lane_slot *from = &from_lane->slots[from_number], *to = &lane->slots[number];
+    struct convoy_batcher *batcher = from_worker->batcher;
+    struct convoy_worker_slots *worker = batcher->workers[to_worker_number];
+    int number = convoy_worker_slots_free_slot(worker);
+    struct worker_slot *from = &from_worker->slots[from_number], *to = &worker->slots[number];
     uint64_t stride = queue_of(batcher, from->model)->input_stride[from->layout];
     uint32_t generation = to->generation;
     struct convoy_item **items = to->items;
-    seal(from_lane, from);
+    seal(from_worker, from);
     *to = *from;
     to->generation = generation;
     from->items = items;
@@ -97,44 +99,44 @@ static void move_slot(struct convoy_lane *from_lane, uint32_t from_number, uint3
         from->items[row] = NULL;
         if (to->items[row] == NULL)
             continue;
-        to->items[row]->worker = (int32_t)to_lane_number;
+        to->items[row]->worker = (int32_t)to_worker_number;
         to->items[row]->slot = number;
     }
     to->committed = 0; /* it does not leave before its rows are there */
     to->priced_us = 0;
-    convoy_slot_price(lane, to, from->priced_us);
+    convoy_slot_price(worker, to, from->priced_us);
     convoy_metrics_slots_in_use(batcher->metrics, ++batcher->slots_in_use);
-    lane->used++;
-    if (to->suspect && lane->suspects++ == 0)
-        lane->first_until = batcher->orders; /* what waits here goes first, as behind a worker that died */
+    worker->used++;
+    if (to->suspect && worker->suspects++ == 0)
+        worker->first_until = batcher->orders; /* what waits here goes first, as behind a worker that died */
     pthread_mutex_unlock(&batcher->lock);
-    memcpy(convoy_channel_rows(lane->channel, (uint32_t)number),
-           convoy_channel_rows(from_lane->channel, from_number), to->reserved * stride);
+    memcpy(convoy_channel_rows(worker->channel, (uint32_t)number),
+           convoy_channel_rows(from_worker->channel, from_number), to->reserved * stride);
     pthread_mutex_lock(&batcher->lock);
     to->committed = to->reserved;
-    convoy_slot_release(from_lane, from);
-    convoy_lane_pump(lane);
+    convoy_slot_release(from_worker, from);
+    convoy_worker_slots_pump(worker);
 }
 
-/* The youngest stranded slot of this lane that can go now, so that parked rows come before those that are
+/* The youngest stranded slot of this worker that can go now, so that parked rows come before those that are
  * younger; NO_SLOT when none can. Wakes the control loop when one can go later. */
-static int next_to_go(struct convoy_lane *lane, uint64_t now, uint32_t *where)
+static int next_to_go(struct convoy_worker_slots *worker, uint64_t now, uint32_t *where)
 {
-    struct convoy_batcher *batcher = lane->batcher;
+    struct convoy_batcher *batcher = worker->batcher;
     int best = NO_SLOT;
-    for (uint32_t i = 0; i < lane->channel->size.slots; i++) {
-        const struct lane_slot *slot = &lane->slots[i];
-        uint64_t due_us = slot->suspect && lane->down_us > 0 ? lane->down_us + SUSPECTS_WAIT_US : 0;
+    for (uint32_t i = 0; i < worker->channel->size.slots; i++) {
+        const struct worker_slot *slot = &worker->slots[i];
+        uint64_t due_us = slot->suspect && worker->down_us > 0 ? worker->down_us + SUSPECTS_WAIT_US : 0;
         uint32_t found = 0;
-        if (!is_stranded(lane, slot))
+        if (!is_stranded(worker, slot))
             continue;
         batcher->stranded = true;
         if (slot->committed != slot->reserved || !convoy_batcher_serves(batcher, slot->model) ||
-            (slot->suspect && !find_lane(batcher, slot->model, &found)))
-            continue; /* the next commit, lane that serves, or slot that is free leads here again */
+            (slot->suspect && !find_worker(batcher, slot->model, &found)))
+            continue; /* the next commit, worker that serves, or slot that is free leads here again */
         if (due_us > now) {
             convoy_batcher_wake_at(batcher, due_us);
-        } else if (best == NO_SLOT || slot->order > lane->slots[best].order) {
+        } else if (best == NO_SLOT || slot->order > worker->slots[best].order) {
             best = (int)i;
             *where = found;
         }
@@ -148,24 +150,24 @@ void convoy_batcher_evacuate(struct convoy_batcher *batcher)
     if (!batcher->stranded)
         return;
     batcher->stranded = false; /* unless one is found that stays */
-    for (uint32_t i = 0; i < batcher->lane_count; i++) {
-        struct convoy_lane *lane = batcher->lanes[i];
+    for (uint32_t i = 0; i < batcher->worker_count; i++) {
+        struct convoy_worker_slots *worker = batcher->workers[i];
         uint32_t where = 0;
         int number;
-        while ((number = next_to_go(lane, now, &where)) != NO_SLOT) {
-            if (lane->slots[number].suspect)
-                move_slot(lane, (uint32_t)number, where);
-            else if (!park_rows(lane, (uint32_t)number))
+        while ((number = next_to_go(worker, now, &where)) != NO_SLOT) {
+            if (worker->slots[number].suspect)
+                move_slot(worker, (uint32_t)number, where);
+            else if (!park_rows(worker, (uint32_t)number))
                 break;
         }
     }
 }
 
-void convoy_lane_lost(struct convoy_lane *lane)
+void convoy_worker_slots_lost(struct convoy_worker_slots *worker)
 {
-    pthread_mutex_lock(&lane->batcher->lock);
-    lane->down_us = 0;
-    convoy_batcher_evacuate(lane->batcher);
-    convoy_batcher_unpark(lane->batcher);
-    pthread_mutex_unlock(&lane->batcher->lock);
+    pthread_mutex_lock(&worker->batcher->lock);
+    worker->down_us = 0;
+    convoy_batcher_evacuate(worker->batcher);
+    convoy_batcher_unpark(worker->batcher);
+    pthread_mutex_unlock(&worker->batcher->lock);
 }

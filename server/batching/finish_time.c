@@ -30,8 +30,8 @@ double convoy_image_cost_us(const struct convoy_image_cost *here, const struct c
     return here_us + (all_us - here_us) * (rest_us / FADE_US);
 }
 
-double convoy_lane_load_finish_us(const struct convoy_lane_load *load, uint64_t progress_us, uint64_t now_us,
-                                  double price_us)
+double convoy_worker_load_finish_us(const struct convoy_worker_load *load, uint64_t progress_us,
+                                    uint64_t now_us, double price_us)
 {
     double done_us = now_us > progress_us ? (double)(now_us - progress_us) : 0;
     if (done_us > load->running_us)

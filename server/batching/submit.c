@@ -12,10 +12,10 @@
 #define UNPARK_MOST 256u
 
 /* Rows of this model that a slot of the channel takes; 0 when not even one fits. */
-static uint32_t slot_capacity(const struct convoy_lane *lane, const struct model_queue *queue,
+static uint32_t slot_capacity(const struct convoy_worker_slots *worker, const struct model_queue *queue,
                               enum convoy_input_layout layout)
 {
-    const struct convoy_channel_size *size = &lane->channel->size;
+    const struct convoy_channel_size *size = &worker->channel->size;
     uint64_t rows = queue->limits.max_batch;
     if (rows > size->input_bytes / queue->input_stride[layout])
         rows = size->input_bytes / queue->input_stride[layout];
@@ -24,16 +24,16 @@ static uint32_t slot_capacity(const struct convoy_lane *lane, const struct model
     return (uint32_t)rows;
 }
 
-static int open_slot(struct convoy_lane *lane, const struct convoy_item *item)
+static int open_slot(struct convoy_worker_slots *worker, const struct convoy_item *item)
 {
-    struct convoy_batcher *batcher = lane->batcher;
+    struct convoy_batcher *batcher = worker->batcher;
     const struct model_queue *queue = queue_of(batcher, item->model);
-    uint32_t capacity = slot_capacity(lane, queue, item->layout);
-    int number = capacity > 0 ? convoy_lane_free_slot(lane) : NO_SLOT;
+    uint32_t capacity = slot_capacity(worker, queue, item->layout);
+    int number = capacity > 0 ? convoy_worker_slots_free_slot(worker) : NO_SLOT;
     if (number == NO_SLOT)
         return NO_SLOT;
-    struct lane_slot *slot = &lane->slots[number];
-    memset(slot, 0, offsetof(struct lane_slot, items));
+    struct worker_slot *slot = &worker->slots[number];
+    memset(slot, 0, offsetof(struct worker_slot, items));
     slot->state = SLOT_OPEN;
     slot->model = item->model;
     slot->layout = item->layout;
@@ -42,7 +42,7 @@ static int open_slot(struct convoy_lane *lane, const struct convoy_item *item)
     slot->opened_us = convoy_now_us();
     slot->order = batcher->orders++;
     slot->range_count = 0;
-    lane->used++;
+    worker->used++;
     convoy_metrics_slots_in_use(batcher->metrics, ++batcher->slots_in_use);
     return number;
 }
@@ -50,47 +50,47 @@ static int open_slot(struct convoy_lane *lane, const struct convoy_item *item)
 /* Finds rows for the first of n items, which are of one kind: in a slot that gathers, else in a fresh one.
  * How many got one: as many as that slot takes; 0 when every slot is in use. */
 static uint32_t reserve(struct convoy_batcher *batcher, struct convoy_item *const *items, uint32_t n,
-                        struct convoy_lane **where)
+                        struct convoy_worker_slots **where)
 {
     const struct convoy_item *first = items[0];
-    struct convoy_lane *lane = convoy_batcher_choose_lane(batcher, first);
-    if (lane == NULL)
+    struct convoy_worker_slots *worker = convoy_batcher_choose_worker(batcher, first);
+    if (worker == NULL)
         return 0;
-    int number = first->profile ? NO_SLOT : *open_slot_of(lane, first);
+    int number = first->profile ? NO_SLOT : *open_slot_of(worker, first);
     if (number == NO_SLOT) {
-        number = open_slot(lane, first);
+        number = open_slot(worker, first);
         if (number == NO_SLOT)
             return 0;
-        lane->slots[number].profile = first->profile;
+        worker->slots[number].profile = first->profile;
         if (first->profile)
-            lane->slots[number].capacity = 1;
+            worker->slots[number].capacity = 1;
         else
-            *open_slot_of(lane, first) = number;
+            *open_slot_of(worker, first) = number;
     }
-    struct lane_slot *slot = &lane->slots[number];
+    struct worker_slot *slot = &worker->slots[number];
     if (n > slot->capacity - slot->reserved)
         n = slot->capacity - slot->reserved;
-    int32_t worker = 0;
-    while (batcher->lanes[worker] != lane)
-        worker++;
+    int32_t index = 0;
+    while (batcher->workers[index] != worker)
+        index++;
     for (uint32_t i = 0; i < n; i++) {
-        items[i]->worker = worker;
+        items[i]->worker = index;
         items[i]->slot = number;
         items[i]->row = (int32_t)slot->reserved;
         slot->items[slot->reserved++] = items[i];
     }
-    convoy_slot_price(lane, slot,
-                      n * convoy_image_cost_us(&lane->costs[first->model->number],
+    convoy_slot_price(worker, slot,
+                      n * convoy_image_cost_us(&worker->costs[first->model->number],
                                                &queue_of(batcher, first->model)->cost, convoy_now_us()));
-    lane->chosen = ++batcher->choices;
-    if (!convoy_lane_serves(lane, first->model))
-        batcher->stranded = true; /* another lane may serve it sooner */
+    worker->chosen = ++batcher->choices;
+    if (!convoy_worker_slots_serve(worker, first->model))
+        batcher->stranded = true; /* another worker may serve it sooner */
     if (slot->reserved == slot->capacity) {
         slot->state = SLOT_SEALED;
         if (!first->profile)
-            *open_slot_of(lane, first) = NO_SLOT;
+            *open_slot_of(worker, first) = NO_SLOT;
     }
-    *where = lane;
+    *where = worker;
     return n;
 }
 
@@ -102,45 +102,46 @@ static void write_row(const struct convoy_item *item, uint8_t *target)
         memcpy(target, item->source, item->source_bytes);
 }
 
-static uint8_t *address_of(const struct convoy_batcher *batcher, const struct convoy_lane *lane,
+static uint8_t *address_of(const struct convoy_batcher *batcher, const struct convoy_worker_slots *worker,
                            const struct convoy_item *item)
 {
     uint64_t stride = batcher->queues[item->model->number].input_stride[item->layout];
-    return convoy_channel_rows(lane->channel, (uint32_t)item->slot) + (uint32_t)item->row * stride;
+    return convoy_channel_rows(worker->channel, (uint32_t)item->slot) + (uint32_t)item->row * stride;
 }
 
 /* These rows of the slot are there. */
-static void commit(struct convoy_lane *lane, struct lane_slot *slot, const struct row_range *rows)
+static void commit(struct convoy_worker_slots *worker, struct worker_slot *slot, const struct row_range *rows)
 {
     struct row_range all = {0, slot->reserved};
     slot->committed += rows->rows;
     /* They may all have ended meanwhile: the control loop frees the slot. */
     if (slot->committed == slot->reserved && convoy_slot_live(slot, rows) == 0 &&
         convoy_slot_live(slot, &all) == 0) {
-        lane->batcher->next_deadline_us = convoy_now_us();
-        convoy_batcher_wake_at(lane->batcher, lane->batcher->next_deadline_us);
+        worker->batcher->next_deadline_us = convoy_now_us();
+        convoy_batcher_wake_at(worker->batcher, worker->batcher->next_deadline_us);
     }
     /* Its worker may have died meanwhile: the control loop takes the slot to another. */
-    if (!convoy_lane_serves(lane, slot->model) && convoy_batcher_serves(lane->batcher, slot->model))
-        convoy_batcher_wake_at(lane->batcher, convoy_now_us());
-    convoy_lane_pump(lane);
+    if (!convoy_worker_slots_serve(worker, slot->model) &&
+        convoy_batcher_serves(worker->batcher, slot->model))
+        convoy_batcher_wake_at(worker->batcher, convoy_now_us());
+    convoy_worker_slots_pump(worker);
 }
 
 /* Writes the rows of n items, which lie one behind the other in one slot, and commits them. Called with the
  * lock held, which is dropped for the writing: other threads fill their rows of the same slot meanwhile. The
  * items may be done once it is dropped. */
-static void fill(struct convoy_batcher *batcher, struct convoy_lane *lane, struct convoy_item *const *items,
-                 uint32_t n)
+static void fill(struct convoy_batcher *batcher, struct convoy_worker_slots *worker,
+                 struct convoy_item *const *items, uint32_t n)
 {
-    struct lane_slot *slot = &lane->slots[items[0]->slot];
+    struct worker_slot *slot = &worker->slots[items[0]->slot];
     uint64_t stride = queue_of(batcher, slot->model)->input_stride[slot->layout];
     struct row_range rows = {(uint32_t)items[0]->row, n};
-    uint8_t *target = address_of(batcher, lane, items[0]);
+    uint8_t *target = address_of(batcher, worker, items[0]);
     pthread_mutex_unlock(&batcher->lock);
     for (uint32_t i = 0; i < n; i++)
         write_row(items[i], target + i * stride);
     pthread_mutex_lock(&batcher->lock);
-    commit(lane, slot, &rows);
+    commit(worker, slot, &rows);
 }
 
 bool convoy_item_keep_row(struct convoy_item *item, const uint8_t *row, uint64_t stride)
@@ -179,7 +180,7 @@ static int place(struct convoy_batcher *batcher, struct convoy_item *const *item
     const struct convoy_item *waits = next_parked_of(queue);
     bool first =
         waits == NULL || convoy_priority_rank(waits->priority) > convoy_priority_rank(item->priority);
-    struct convoy_lane *lane;
+    struct convoy_worker_slots *worker;
     uint32_t got;
     if (batcher->stopped)
         return -ECANCELED;
@@ -189,8 +190,8 @@ static int place(struct convoy_batcher *batcher, struct convoy_item *const *item
         batcher->next_deadline_us = item->deadline_us;
         convoy_batcher_wake_at(batcher, item->deadline_us);
     }
-    if (first && (got = reserve(batcher, items, n, &lane)) > 0) {
-        fill(batcher, lane, items, got);
+    if (first && (got = reserve(batcher, items, n, &worker)) > 0) {
+        fill(batcher, worker, items, got);
         return (int)got;
     }
     return park(batcher, item) ? 1 : -ENOMEM;
@@ -263,7 +264,7 @@ static uint32_t next_parked(struct convoy_batcher *batcher, struct convoy_item *
                 second = item;
             }
         }
-        if (best == NULL || convoy_batcher_choose_lane(batcher, best) != NULL)
+        if (best == NULL || convoy_batcher_choose_worker(batcher, best) != NULL)
             break;
     }
     if (best == NULL)
@@ -282,12 +283,12 @@ static uint32_t next_parked(struct convoy_batcher *batcher, struct convoy_item *
 void convoy_batcher_unpark(struct convoy_batcher *batcher)
 {
     struct convoy_item *items[UNPARK_MOST];
-    struct convoy_lane *lane;
+    struct convoy_worker_slots *worker;
     uint32_t n;
-    while ((n = next_parked(batcher, items)) > 0 && (n = reserve(batcher, items, n, &lane)) > 0) {
+    while ((n = next_parked(batcher, items)) > 0 && (n = reserve(batcher, items, n, &worker)) > 0) {
         for (uint32_t i = 0; i < n; i++)
             convoy_item_unlink_parked(items[i]);
-        fill(batcher, lane, items, n);
+        fill(batcher, worker, items, n);
         for (uint32_t i = 0; i < n; i++)
             convoy_item_forget_row(items[i]); /* this thread alone ends items */
     }

@@ -124,13 +124,14 @@ static void on_attached(struct device_worker *worker)
     struct convoy_error error;
     if (worker->attached || worker->process.channel.base == NULL)
         return;
-    if (worker->lane == NULL && convoy_lane_new(worker->supervisor->batcher, &worker->process.channel,
-                                                worker->device, &worker->lane, &error) != 0) {
+    if (worker->slots == NULL &&
+        convoy_worker_slots_new(worker->supervisor->batcher, &worker->process.channel, worker->device,
+                                &worker->slots, &error) != 0) {
         convoy_log(CONVOY_LOG_ERROR, "a worker is of no use", CONVOY_STR("reason", error.message));
         return;
     }
     worker->attached = true;
-    convoy_lane_up(worker->lane, worker->streams);
+    convoy_worker_slots_up(worker->slots, worker->streams);
     convoy_loading_attached(worker);
     mark_up(worker);
 }
@@ -180,10 +181,10 @@ static void on_finished_slots(void *context, struct convoy_worker_process *proce
 {
     struct device_worker *worker = context;
     (void)process;
-    if (worker->lane == NULL || !worker->attached)
+    if (worker->slots == NULL || !worker->attached)
         return;
     worker->completed = true;
-    uint32_t nonsense = convoy_lane_collect(worker->lane);
+    uint32_t nonsense = convoy_worker_slots_collect(worker->slots);
     if (nonsense > 0) {
         convoy_log(CONVOY_LOG_ERROR, "a worker reported slots that it was not given",
                    CONVOY_STR("device", worker->device), CONVOY_UINT("reports", nonsense));
@@ -219,12 +220,12 @@ static void on_gone(void *context, struct convoy_worker_process *process, const 
         return;
     }
     if (worker->attached) {
-        running = convoy_lane_in_flight(worker->lane);
+        running = convoy_worker_slots_in_flight(worker->slots);
         on_finished_slots(worker, process); /* what it finished before it died counts */
         worked = worked || running > 0;
-        again = convoy_lane_down(worker->lane, !was_loading);
-    } else if (worker->lane != NULL) {
-        convoy_lane_lost(worker->lane);
+        again = convoy_worker_slots_down(worker->slots, !was_loading);
+    } else if (worker->slots != NULL) {
+        convoy_worker_slots_lost(worker->slots);
     }
     mark_down(worker);
     /* A worker that never said HELLO has no device yet: its restarts count under the backend's name. */
@@ -260,8 +261,8 @@ static void check_worker(struct device_worker *worker, uint64_t now)
     uint64_t load_limit = limit > LOAD_US ? limit : LOAD_US;
     bool loads_forever = worker->loading != NO_MODEL && now - worker->loading_us > load_limit;
     /* While it loads a model its slots wait rightly; the heartbeat still has to come. */
-    bool stalled =
-        worker->attached && worker->loading == NO_MODEL && convoy_lane_stalled_us(worker->lane) > limit;
+    bool stalled = worker->attached && worker->loading == NO_MODEL &&
+                   convoy_worker_slots_stalled_us(worker->slots) > limit;
     if (silent || stalled || loads_forever)
         convoy_worker_process_kill(&worker->process, "hang");
 }
@@ -278,8 +279,8 @@ static void on_watch(uv_timer_t *timer)
         struct device_worker *worker = supervisor->workers[i];
         if (was_away) {
             worker->process.heard_us = worker->process.started_us = worker->loading_us = now;
-            if (worker->lane != NULL)
-                convoy_lane_forgive(worker->lane);
+            if (worker->slots != NULL)
+                convoy_worker_slots_forgive(worker->slots);
         } else if (supervisor->stopped == NULL) {
             check_worker(worker, now);
         }

@@ -15,14 +15,14 @@
 struct kept_answer {
     bool loaded;
     struct convoy_model_shape shape;
-    struct convoy_layer_name *layers; /* until the lane takes them */
+    struct convoy_layer_name *layers; /* until the batcher takes them */
 };
 
 /* One device's worker: what is known about the device, and about the process that serves it now. */
 struct device_worker {
     struct convoy_supervisor *supervisor;
     struct convoy_worker_process process;
-    struct convoy_lane *lane; /* NULL until the channel is laid out */
+    struct convoy_worker_slots *slots; /* NULL until the channel is laid out */
     struct convoy_device_metrics *metrics;
     char device[32];
     uint32_t streams;

@@ -52,8 +52,8 @@ static void refuse(struct device_worker *worker, struct convoy_model *model, con
 {
     struct convoy_supervisor *supervisor = worker->supervisor;
     worker->kept[model->number].loaded = false;
-    if (worker->lane != NULL)
-        convoy_lane_model(worker->lane, model, false, NULL, 0);
+    if (worker->slots != NULL)
+        convoy_worker_slots_model(worker->slots, model, false, NULL, 0);
     /* A file that could be served once may be mended, or come back: it is asked for again from time to time.
      */
     if (model->state == CONVOY_MODEL_READY)
@@ -78,8 +78,8 @@ static void serve(struct device_worker *worker, struct convoy_model *model)
         return;
     }
     convoy_batcher_model_ready(supervisor->batcher, model, &kept->shape);
-    convoy_lane_model(worker->lane, model, true, kept->layers, kept->shape.layer_count);
-    kept->layers = NULL; /* the lane's now */
+    convoy_worker_slots_model(worker->slots, model, true, kept->layers, kept->shape.layer_count);
+    kept->layers = NULL; /* the batcher's now */
     if (model->state != CONVOY_MODEL_READY && model->state != CONVOY_MODEL_UNLOADING) {
         convoy_registry_set_ready(supervisor->registry, model, &kept->shape);
         convoy_log(CONVOY_LOG_INFO, "model ready", CONVOY_STR("model", model->name),
@@ -180,7 +180,7 @@ void convoy_loading_begin(struct device_worker *worker)
                 (model->state != CONVOY_MODEL_LOADING && model->state != CONVOY_MODEL_READY &&
                  model->state != CONVOY_MODEL_UNLOADING))
                 continue;
-            bool waited_for = worker->lane != NULL && convoy_lane_waits_for(worker->lane, model);
+            bool waited_for = worker->slots != NULL && convoy_worker_slots_waits_for(worker->slots, model);
             if (!convoy_placement_here(worker, model) || worker->deaths[i] >= DEATHS_TO_FAIL)
                 worker->answered[i] = 1; /* it is not asked */
             else if (waited_for == (waiting_ones == 1))
@@ -201,8 +201,8 @@ void convoy_loading_load(struct convoy_supervisor *supervisor, struct convoy_mod
         worker->answered[model->number] = !here;
         free(worker->kept[model->number].layers);
         worker->kept[model->number] = (struct kept_answer){0};
-        if (!here && worker->lane != NULL)
-            convoy_lane_model(worker->lane, model, false, NULL, 0);
+        if (!here && worker->slots != NULL)
+            convoy_worker_slots_model(worker->slots, model, false, NULL, 0);
         else if (here && worker->process.running && worker->said_hello)
             send_load(worker, model, true);
     }
@@ -248,7 +248,7 @@ void convoy_loading_attached(struct device_worker *worker)
         if (model == NULL)
             continue;
         if (!convoy_placement_here(worker, model) || worker->deaths[i] >= DEATHS_TO_FAIL)
-            convoy_lane_model(worker->lane, model, false, NULL, 0);
+            convoy_worker_slots_model(worker->slots, model, false, NULL, 0);
         else if (worker->answered[i] && worker->kept[i].loaded)
             serve(worker, model);
     }
@@ -373,8 +373,8 @@ void convoy_loading_died(struct device_worker *worker)
      * one serves the model, or may still come to, this one does without. */
     worker->answered[number] = 1;
     worker->kept[number].loaded = false;
-    if (worker->lane != NULL)
-        convoy_lane_model(worker->lane, model, false, NULL, 0);
+    if (worker->slots != NULL)
+        convoy_worker_slots_model(worker->slots, model, false, NULL, 0);
     if (convoy_placement_hope(supervisor, model)) {
         convoy_log(CONVOY_LOG_ERROR, "one device does without a model", CONVOY_STR("device", worker->device),
                    CONVOY_STR("model", model->name), CONVOY_STR("reason", "loading it killed two workers"));

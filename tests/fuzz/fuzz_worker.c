@@ -23,7 +23,7 @@ static void complete(const uint8_t *data, size_t size)
     struct convoy_error error;
     struct convoy_batcher *batcher;
     struct convoy_channel channel;
-    struct convoy_lane *lane;
+    struct convoy_worker_slots *slots;
     struct convoy_item items[3];
     float outputs[3][2];
     uint8_t row[8] = {0};
@@ -37,12 +37,12 @@ static void complete(const uint8_t *data, size_t size)
         abort();
     convoy_batcher_set_limits(batcher, &model, &(struct convoy_batcher_limits){2, 0, 10});
     convoy_batcher_model_ready(batcher, &model, &shape);
-    if (convoy_lane_new(batcher, &channel, "cpu", &lane, &error) != 0)
+    if (convoy_worker_slots_new(batcher, &channel, "cpu", &slots, &error) != 0)
         abort();
     uint64_t wait_us;
     struct convoy_layer_name *layers = calloc(1, sizeof *layers);
-    convoy_lane_model(lane, &model, true, layers, 1);
-    convoy_lane_up(lane, 2);
+    convoy_worker_slots_model(slots, &model, true, layers, 1);
+    convoy_worker_slots_up(slots, 2);
     answered = 0;
     for (int i = 0; i < 3; i++) {
         items[i] = (struct convoy_item){.model = &model,
@@ -65,9 +65,9 @@ static void complete(const uint8_t *data, size_t size)
         done.slot %= 4;
         done.generation %= 4;
         convoy_channel_finish(&channel, &done);
-        convoy_lane_collect(lane);
+        convoy_worker_slots_collect(slots);
     }
-    convoy_lane_down(lane, true);
+    convoy_worker_slots_down(slots, true);
     convoy_batcher_stop(batcher);
     if (answered != 3)
         abort(); /* each image is answered exactly once, whatever the worker says */

@@ -59,7 +59,7 @@ static atomic_uint deaths, timeouts, busy, hopeless;
 /* A worker and what the front has of it. */
 static struct device {
     struct convoy_channel channel;
-    struct convoy_lane *lane;
+    struct convoy_worker_slots *slots;
     pthread_t worker;
     atomic_bool worker_over, die;
     int wake_fd;
@@ -189,22 +189,22 @@ static void come_up(struct device *device)
     device->back_us = 0;
     atomic_store(&device->worker_over, false);
     CHECK(pthread_create(&device->worker, NULL, work, device) == 0);
-    convoy_lane_up(device->lane, 2);
+    convoy_worker_slots_up(device->slots, 2);
     for (int i = 0; i < 2; i++)
-        convoy_lane_model(device->lane, &models[i], true, NULL, 0);
+        convoy_worker_slots_model(device->slots, &models[i], true, NULL, 0);
 }
 
 static void go_down(struct device *device)
 {
     convoy_channel_quiet(device->wake_fd);
     pthread_join(device->worker, NULL);
-    CHECK(convoy_lane_collect(device->lane) == 0);
+    CHECK(convoy_worker_slots_collect(device->slots) == 0);
     uint32_t number = atomic_fetch_add(&deaths, 1);
-    convoy_lane_down(device->lane, false);
+    convoy_worker_slots_down(device->slots, false);
     convoy_channel_reset(&device->channel);
     device->back_us = convoy_now_us() + (number % 3 == 0 ? AWAY_US : 0);
     if (number % 2 == 0)
-        convoy_lane_lost(device->lane);
+        convoy_worker_slots_lost(device->slots);
 }
 
 static void *control(void *context)
@@ -226,7 +226,7 @@ static void *control(void *context)
             struct device *device = &devices[i];
             if (fds[1 + 2 * i].revents != 0) {
                 convoy_channel_quiet(device->channel.done_fd);
-                CHECK(convoy_lane_collect(device->lane) == 0);
+                CHECK(convoy_worker_slots_collect(device->slots) == 0);
             }
             if (fds[2 + 2 * i].revents != 0 && atomic_load(&device->worker_over))
                 go_down(device);
@@ -266,8 +266,8 @@ int main(void)
         device->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         CHECK(convoy_channel_create(&device->channel, &error) == 0);
         CHECK(convoy_channel_lay_out(&device->channel, &size, &error) == 0);
-        CHECK(convoy_lane_new(batcher, &device->channel, i == 0 ? "cuda:0" : "cuda:1", &device->lane,
-                              &error) == 0);
+        CHECK(convoy_worker_slots_new(batcher, &device->channel, i == 0 ? "cuda:0" : "cuda:1", &device->slots,
+                                      &error) == 0);
     }
     for (int i = 0; i < 2; i++)
         convoy_batcher_model_ready(batcher, &models[i], &shape);

@@ -272,11 +272,11 @@ Test(batcher, a_death_while_loading_blames_no_slot)
     submit(0);
     for (int i = 0; i < 5; i++) {
         cr_assert_eq(take(&slot), 1);
-        convoy_lane_down(p.lane, false);
+        convoy_worker_slots_down(p.worker_slots, false);
         convoy_channel_reset(&p.channel);
         p.worker.submit_head = 0;
-        convoy_lane_up(p.lane, 1);
-        convoy_lane_model(p.lane, &p.models[0], true, NULL, 0);
+        convoy_worker_slots_up(p.worker_slots, 1);
+        convoy_worker_slots_model(p.worker_slots, &p.models[0], true, NULL, 0);
     }
     cr_assert_eq(take(&slot), 1);
     answer(slot);
@@ -293,7 +293,7 @@ Test(batcher, without_a_worker_images_wait_in_their_slot)
     for (int i = 0; i < 3; i++)
         submit(i);
     cr_assert_eq(take(&slot), 0);
-    convoy_lane_up(p.lane, 1);
+    convoy_worker_slots_up(p.worker_slots, 1);
     cr_assert_eq(take(&slot), 3);
     answer(slot);
     collect();
@@ -311,12 +311,12 @@ Test(batcher, nonsense_from_a_worker_changes_nothing)
     convoy_channel_finish(&p.worker, &(struct convoy_done){slot, generation + 1, 0});
     convoy_channel_finish(&p.worker, &(struct convoy_done){1 - slot, generation, 0});
     convoy_channel_finish(&p.worker, &(struct convoy_done){4000000000u, generation, 0});
-    cr_assert_eq(convoy_lane_collect(p.lane), 3);
+    cr_assert_eq(convoy_worker_slots_collect(p.worker_slots), 3);
     cr_assert_eq(p.done_count, 0);
     answer(slot);
     collect();
     convoy_channel_finish(&p.worker, &(struct convoy_done){slot, generation, 0});
-    cr_assert_eq(convoy_lane_collect(p.lane), 1, "a completion counts once");
+    cr_assert_eq(convoy_worker_slots_collect(p.worker_slots), 1, "a completion counts once");
     assert_answered(0, 1);
     end();
 }
@@ -333,7 +333,7 @@ Test(batcher, an_old_completion_fits_no_later_slot)
     submit(1);
     cr_assert_eq(take(&slot), 1);
     convoy_channel_finish(&p.worker, &(struct convoy_done){slot, generation, 0});
-    cr_assert_eq(convoy_lane_collect(p.lane), 1);
+    cr_assert_eq(convoy_worker_slots_collect(p.worker_slots), 1);
     cr_assert_eq(p.done[1], 0);
     answer(slot);
     collect();
@@ -347,14 +347,14 @@ Test(batcher, rows_that_nobody_waits_for_hold_up_no_other_model)
     begin(2, 1, 1000000);
     submit_for(0, 0, UINT64_MAX, false);
     cr_assert_eq(take(&slot), 1);
-    convoy_lane_down(p.lane, true); /* the slot is suspect now */
+    convoy_worker_slots_down(p.worker_slots, true); /* the slot is suspect now */
     convoy_channel_reset(&p.channel);
     p.worker.submit_head = 0;
     convoy_batcher_model_gone(p.batcher, &p.models[0]);
     cr_assert_eq(p.items[0].status, -ENODEV);
-    convoy_lane_up(p.lane, 1);
-    convoy_lane_model(p.lane, &p.models[0], false, NULL, 0);
-    convoy_lane_model(p.lane, &p.models[1], true, NULL, 0);
+    convoy_worker_slots_up(p.worker_slots, 1);
+    convoy_worker_slots_model(p.worker_slots, &p.models[0], false, NULL, 0);
+    convoy_worker_slots_model(p.worker_slots, &p.models[1], true, NULL, 0);
     submit_for(1, 1, UINT64_MAX, false);
     cr_assert_eq(take(&slot), 1, "an image waited behind a slot of a model that is gone");
     answer(slot);

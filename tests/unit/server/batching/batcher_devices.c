@@ -1,5 +1,5 @@
 /* Several devices: which of them gets an image. */
-#include "tests/unit/server/batching/batcher_two_lanes.h"
+#include "tests/unit/server/batching/batcher_two_workers.h"
 
 Test(batcher_devices, idle_devices_take_turns)
 {
@@ -9,8 +9,8 @@ Test(batcher_devices, idle_devices_take_turns)
         set_cost(0, 0, 1000); /* whatever the runs of this test took */
         set_cost(1, 0, 1050);
         submit(i);
-        for (int lane = 0; lane < 2; lane++)
-            runs[lane] += run_one(lane);
+        for (int device = 0; device < 2; device++)
+            runs[device] += run_one(device);
     }
     cr_assert(runs[0] == 10 && runs[1] == 10, "%u and %u of 20", runs[0], runs[1]);
     assert_answered(0, 20);
@@ -74,18 +74,18 @@ Test(batcher_devices, other_models_images_count)
 Test(batcher_devices, company_is_looked_for_where_the_difference_does_not_matter)
 {
     begin_two(8, 1);
-    for (int lane = 0; lane < 2; lane++)
-        set_cost(lane, 0, 1000);
+    for (int device = 0; device < 2; device++)
+        set_cost(device, 0, 1000);
     for (int i = 0; i < 26; i++)
         submit(i);
     /* Two that left alone, and six full slots. Another image is as well off on either, the next where that
      * is. */
-    cr_assert(lanes[0]->used == 4 && lanes[1]->used == 4);
+    cr_assert(worker_slots[0]->used == 4 && worker_slots[1]->used == 4);
     submit(26);
-    int first = lanes[0]->used == 5 ? 0 : 1;
+    int first = worker_slots[0]->used == 5 ? 0 : 1;
     submit(27);
-    cr_assert_eq(lanes[first]->used, 5);
-    cr_assert_eq(lanes[!first]->used, 4, "two images gather in two slots");
+    cr_assert_eq(worker_slots[first]->used, 5);
+    cr_assert_eq(worker_slots[!first]->used, 4, "two images gather in two slots");
     run_all();
     assert_answered(0, 28);
     end_two();
@@ -97,9 +97,9 @@ Test(batcher_devices, runs_teach_what_each_device_costs)
     submit(0);
     submit(1);
     run_all();
-    cr_assert_gt(lanes[0]->costs[0].images, 0);
-    cr_assert_gt(lanes[1]->costs[0].images, 0);
-    cr_assert_eq(lanes[0]->costs[1].images, 0);
+    cr_assert_gt(worker_slots[0]->costs[0].images, 0);
+    cr_assert_gt(worker_slots[1]->costs[0].images, 0);
+    cr_assert_eq(worker_slots[0]->costs[1].images, 0);
     assert_answered(0, 2);
     end_two();
 }
@@ -107,7 +107,7 @@ Test(batcher_devices, runs_teach_what_each_device_costs)
 Test(batcher_devices, a_model_goes_only_where_it_is_served)
 {
     begin_two(4, 1);
-    convoy_lane_model(lanes[0], &p.models[1], false, NULL, 0);
+    convoy_worker_slots_model(worker_slots[0], &p.models[1], false, NULL, 0);
     for (int i = 0; i < 30; i++)
         submit_for(i, 1, UINT64_MAX, false);
     cr_assert_eq(rows_of(0), 0);
@@ -124,9 +124,9 @@ Test(batcher_devices, a_profiled_image_goes_where_a_slot_is_free)
     set_cost(1, 0, 900000);
     submit(0);
     submit(1);
-    cr_assert_eq(lanes[0]->used, 2);
+    cr_assert_eq(worker_slots[0]->used, 2);
     submit_for(2, 0, UINT64_MAX, true);
-    cr_assert_eq(rows_of(1), 1, "it waits for a slot though the other lane has one");
+    cr_assert_eq(rows_of(1), 1, "it waits for a slot though the other worker has one");
     run_all();
     assert_answered(0, 3);
     end_two();

@@ -1,5 +1,5 @@
 /* Several devices: where images go when one is lost. */
-#include "tests/unit/server/batching/batcher_two_lanes.h"
+#include "tests/unit/server/batching/batcher_two_workers.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -25,8 +25,8 @@ Test(batcher_lost, what_waits_for_a_lost_device_goes_to_the_other)
     cr_assert_gt(rows_of(0), 8);
     /* The first is alone in flight, a full slot is staged behind it. */
     cr_assert_gt(take(&slot), 0);
-    uint32_t in_flight = lanes[0]->in_flight, again = go_down(0);
-    cr_assert_eq(lanes[0]->used, in_flight, "what only waited stays");
+    uint32_t in_flight = worker_slots[0]->in_flight, again = go_down(0);
+    cr_assert_eq(worker_slots[0]->used, in_flight, "what only waited stays");
     while (run_one(1) > 0)
         ;
     cr_assert_eq(p.done_count, 40 - (int)again);
@@ -41,7 +41,7 @@ Test(batcher_lost, moved_images_keep_their_order)
     begin_two(4, 1);
     for (int i = 0; i < 60; i++)
         submit(i);
-    int before[ITEMS]; /* whether the other lane had it already */
+    int before[ITEMS]; /* whether the other worker had it already */
     for (int i = 0; i < 60; i++)
         before[i] = !p.items[i].parked && p.items[i].worker == 1;
     go_down(0);
@@ -58,7 +58,7 @@ Test(batcher_lost, moved_images_keep_their_order)
             checked++;
         }
         answer_from(workers[1], slot);
-        cr_assert_eq(convoy_lane_collect(lanes[1]), 0);
+        cr_assert_eq(convoy_worker_slots_collect(worker_slots[1]), 0);
         assert_load(0);
         assert_load(1);
     }
@@ -69,7 +69,7 @@ Test(batcher_lost, moved_images_keep_their_order)
     end_two();
 }
 
-Test(batcher_lost, a_lane_that_is_down_gets_nothing_while_another_serves)
+Test(batcher_lost, a_worker_that_is_down_gets_nothing_while_another_serves)
 {
     begin_two(4, 1);
     go_down(0);
@@ -95,7 +95,7 @@ Test(batcher_lost, with_all_devices_gone_images_wait_for_the_first_that_is_back)
     end_two();
 }
 
-/* Two images in flight, one on each; which lane has item 0. */
+/* Two images in flight, one on each; which worker has item 0. */
 static int one_each(void)
 {
     uint32_t slots[2];
@@ -105,7 +105,7 @@ static int one_each(void)
     cr_assert_eq(take_from(workers[0], &slots[0]), 1);
     cr_assert_eq(take_from(workers[1], &slots[1]), 1);
     answer_from(workers[!first], slots[!first]);
-    cr_assert_eq(convoy_lane_collect(lanes[!first]), 0);
+    cr_assert_eq(convoy_worker_slots_collect(worker_slots[!first]), 0);
     return first;
 }
 
@@ -145,7 +145,7 @@ Test(batcher_lost, suspects_move_at_once_when_the_next_worker_cannot_be_started)
     begin_two(4, 1);
     int lost = one_each();
     go_down(lost);
-    convoy_lane_lost(lanes[lost]);
+    convoy_worker_slots_lost(worker_slots[lost]);
     cr_assert_eq(run_one(!lost), 1);
     assert_answered(0, 2);
     end_two();
@@ -162,19 +162,19 @@ Test(batcher_lost, a_suspect_that_moved_runs_alone_after_what_waited)
     cr_assert_eq(take_from(workers[!lost], &slot), 1);
     uint32_t second;
     cr_assert_eq(take_from(workers[!lost], &second), 1);
-    convoy_lane_lost(lanes[lost]);
+    convoy_worker_slots_lost(worker_slots[lost]);
     cr_assert_eq(take_from(workers[!lost], &none), 0, "a suspect runs beside others");
     answer_from(workers[!lost], slot);
-    cr_assert_eq(convoy_lane_collect(lanes[!lost]), 0);
+    cr_assert_eq(convoy_worker_slots_collect(worker_slots[!lost]), 0);
     cr_assert_eq(take_from(workers[!lost], &none), 0, "a suspect runs beside others");
     answer_from(workers[!lost], second);
-    cr_assert_eq(convoy_lane_collect(lanes[!lost]), 0);
+    cr_assert_eq(convoy_worker_slots_collect(worker_slots[!lost]), 0);
     submit(4);
     cr_assert_eq(take_from(workers[!lost], &slot), 1);
     cr_assert_eq(convoy_channel_rows(workers[!lost], slot)[0], 0);
     cr_assert_eq(take_from(workers[!lost], &none), 0, "something runs beside a suspect");
     answer_from(workers[!lost], slot);
-    cr_assert_eq(convoy_lane_collect(lanes[!lost]), 0);
+    cr_assert_eq(convoy_worker_slots_collect(worker_slots[!lost]), 0);
     run_all();
     assert_answered(0, 5);
     end_two();
@@ -188,24 +188,24 @@ Test(batcher_lost, the_image_that_kills_is_found_wherever_it_goes)
     /* Item 3 kills whichever worker has it, and nobody comes in its place until the other is dead too. */
     int deaths = 0;
     while (p.done_count < 10 && deaths < 30) {
-        for (int lane = 0; lane < 2; lane++) {
-            uint32_t slot, rows = take_from(workers[lane], &slot);
+        for (int device = 0; device < 2; device++) {
+            uint32_t slot, rows = take_from(workers[device], &slot);
             bool deadly = false;
             for (uint32_t row = 0; row < rows; row++) {
-                const struct convoy_slot *header = convoy_channel_slot(workers[lane], slot);
+                const struct convoy_slot *header = convoy_channel_slot(workers[device], slot);
                 deadly =
-                    deadly || convoy_channel_rows(workers[lane],
+                    deadly || convoy_channel_rows(workers[device],
                                                   slot)[(header->first + row) * header->input_stride] == 3;
             }
             if (deadly) {
-                go_down(lane);
-                if (!lanes[!lane]->up)
-                    come_up(!lane, 1);
-                convoy_lane_lost(lanes[lane]);
+                go_down(device);
+                if (!worker_slots[!device]->up)
+                    come_up(!device, 1);
+                convoy_worker_slots_lost(worker_slots[device]);
                 deaths++;
             } else if (rows > 0) {
-                answer_from(workers[lane], slot);
-                cr_assert_eq(convoy_lane_collect(lanes[lane]), 0);
+                answer_from(workers[device], slot);
+                cr_assert_eq(convoy_worker_slots_collect(worker_slots[device]), 0);
             }
         }
     }
@@ -224,8 +224,8 @@ Test(batcher_lost, a_suspect_finds_no_free_slot_and_waits_for_one)
         submit(i);
     uint32_t again = go_down(lost);
     cr_assert_gt(again, 0);
-    convoy_lane_lost(lanes[lost]);
-    cr_assert_eq(lanes[!lost]->used, 2);
+    convoy_worker_slots_lost(worker_slots[lost]);
+    cr_assert_eq(worker_slots[!lost]->used, 2);
     while (run_one(!lost) > 0)
         ;
     assert_answered(0, 30);

@@ -14,7 +14,7 @@ struct playground {
     struct convoy_metrics *metrics;
     struct convoy_batcher *batcher;
     struct convoy_channel channel, worker;
-    struct convoy_lane *lane;
+    struct convoy_worker_slots *worker_slots;
     struct convoy_model models[2];
     struct convoy_item items[ITEMS];
     float outputs[ITEMS][2];
@@ -38,9 +38,9 @@ static inline void set_limits(uint32_t max_batch, uint32_t max_delay_us, uint32_
                                   &(struct convoy_batcher_limits){max_batch, max_delay_us, max_queue});
 }
 
-/* A lane and both ends of its channel. */
-static inline void add_lane(struct convoy_channel *channel, struct convoy_channel *worker, uint32_t slots,
-                            const char *device, struct convoy_lane **lane)
+/* A worker and both ends of its channel. */
+static inline void add_worker(struct convoy_channel *channel, struct convoy_channel *worker, uint32_t slots,
+                              const char *device, struct convoy_worker_slots **worker_slots)
 {
     struct convoy_error error;
     struct convoy_channel_size size = {.slots = slots, .input_bytes = 64 * 4, .output_bytes = 64 * 4};
@@ -49,7 +49,7 @@ static inline void add_lane(struct convoy_channel *channel, struct convoy_channe
     cr_assert_eq(convoy_channel_attach(worker, channel->memory_fd, channel->submit_fd, channel->done_fd,
                                        &size, &error),
                  0);
-    cr_assert_eq(convoy_lane_new(p.batcher, channel, device, lane, &error), 0);
+    cr_assert_eq(convoy_worker_slots_new(p.batcher, channel, device, worker_slots, &error), 0);
 }
 
 /* Rows of 8 x 1 x 1 bytes, 2 outputs; max_batch 4; slots as given. */
@@ -65,13 +65,13 @@ static inline void begin(uint32_t slots, uint32_t streams, uint32_t max_delay_us
                                             .name = i == 0 ? "a" : "b",
                                             .metrics = convoy_metrics_model(p.metrics, i == 0 ? "a" : "b")};
     set_limits(4, max_delay_us, 500);
-    add_lane(&p.channel, &p.worker, slots, "cpu", &p.lane);
+    add_worker(&p.channel, &p.worker, slots, "cpu", &p.worker_slots);
     for (int i = 0; i < 2; i++) {
         convoy_batcher_model_ready(p.batcher, &p.models[i], &shape);
-        convoy_lane_model(p.lane, &p.models[i], true, NULL, 0);
+        convoy_worker_slots_model(p.worker_slots, &p.models[i], true, NULL, 0);
     }
     if (streams > 0)
-        convoy_lane_up(p.lane, streams);
+        convoy_worker_slots_up(p.worker_slots, streams);
 }
 
 static inline void end(void)
@@ -138,18 +138,18 @@ static inline void answer(uint32_t slot)
 
 static inline void collect(void)
 {
-    cr_assert_eq(convoy_lane_collect(p.lane), 0);
+    cr_assert_eq(convoy_worker_slots_collect(p.worker_slots), 0);
 }
 
 /* The worker dies and another comes up. */
 static inline uint32_t replace_worker(void)
 {
-    uint32_t again = convoy_lane_down(p.lane, true);
+    uint32_t again = convoy_worker_slots_down(p.worker_slots, true);
     convoy_channel_reset(&p.channel);
     p.worker.submit_head = 0;
-    convoy_lane_up(p.lane, 1);
+    convoy_worker_slots_up(p.worker_slots, 1);
     for (int i = 0; i < 2; i++)
-        convoy_lane_model(p.lane, &p.models[i], true, NULL, 0);
+        convoy_worker_slots_model(p.worker_slots, &p.models[i], true, NULL, 0);
     return again;
 }
 

@@ -1,5 +1,5 @@
 /* Images that are handed over together: they travel together, and wait together. */
-#include "tests/unit/server/batching/batcher_two_lanes.h"
+#include "tests/unit/server/batching/batcher_two_workers.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -33,7 +33,7 @@ static void submit_run(int first, uint32_t count, int model, bool source_stays)
 }
 
 /* The worker runs what it is given, until there is nothing left; returns how many batches that were. */
-static int run_one_lane(void)
+static int run_one_worker(void)
 {
     uint32_t slot;
     int batches = 0;
@@ -74,7 +74,7 @@ Test(batcher_runs, fill_what_gathers_and_go_on_in_the_next_slot)
     cr_assert_eq(p.done_count, 1);
     answer(slot);
     collect();
-    cr_assert_eq(run_one_lane(), 1);
+    cr_assert_eq(run_one_worker(), 1);
     assert_answered(1, 8);
     cr_assert_eq(p.items[7].batch_size, 3);
     end();
@@ -87,7 +87,7 @@ Test(batcher_runs, past_the_slots_they_wait_where_they_are_and_get_rows_together
     submit_run(8, 7, 0, true);
     for (int i = 8; i < 15; i++)
         cr_assert_eq(written[i], 0, "image %d was copied though its source stays", i);
-    cr_assert_eq(run_one_lane(), 4, "two slots, and two for what waited");
+    cr_assert_eq(run_one_worker(), 4, "two slots, and two for what waited");
     assert_answered(0, 15);
     for (int i = 0; i < 15; i++)
         cr_assert_eq(written[i], 1, "image %d was written %d times", i, written[i]);
@@ -104,7 +104,7 @@ Test(batcher_runs, a_source_that_does_not_stay_is_copied)
         cr_assert_eq(written[i], 1);
         p.items[i].write = NULL; /* what it would write now */
     }
-    run_one_lane();
+    run_one_worker();
     assert_answered(0, 7);
     end();
 }
@@ -132,7 +132,7 @@ Test(batcher_runs, an_older_image_of_another_model_goes_before_the_rest)
         /* Neither has used the device more than the other: age decides. */
         p.batcher->queues[0].share.used_us = p.batcher->queues[1].share.used_us = 0;
         p.batcher->share_us = 0;
-        p.lane->slots[slot].charged_us = 0;
+        p.worker_slots->slots[slot].charged_us = 0;
         *convoy_channel_report(&p.worker, slot) = (struct convoy_slot_report){0};
         answer(slot);
         collect();
@@ -152,9 +152,10 @@ Test(batcher_runs, cost_their_device_as_much_as_one_by_one)
     set_cost(0, 0, 100000);
     set_cost(1, 0, 100000);
     submit_run(0, 3, 0, true);
-    int lane = rows_of(1) > 0;
-    cr_assert_eq(rows_of(lane), 3);
-    cr_assert_float_eq(lanes[lane]->load.backlog_us, 300000, 3000, "%g us", lanes[lane]->load.backlog_us);
+    int device = rows_of(1) > 0;
+    cr_assert_eq(rows_of(device), 3);
+    cr_assert_float_eq(worker_slots[device]->load.backlog_us, 300000, 3000, "%g us",
+                       worker_slots[device]->load.backlog_us);
     run_all();
     assert_answered(0, 3);
     end_two();
@@ -165,7 +166,7 @@ Test(batcher_runs, are_counted_one_by_one)
     size_t length;
     begin(4, 1, 1000000);
     submit_run(0, 7, 0, true);
-    run_one_lane();
+    run_one_worker();
     char *text = convoy_metrics_render(p.metrics, &length);
     cr_assert_not_null(strstr(text, "convoyd_queue_seconds_count{model=\"a\"} 7\n"), "%s", text);
     free(text);

@@ -149,7 +149,7 @@ Test(batcher_share, a_worker_that_dies_takes_the_charge_along)
     flood(0, 100, 0);
     (void)runs_of_b(5, alike);
     cr_assert_gt(share->used_us, 500.5, "what the worker has is charged");
-    (void)convoy_lane_down(p.lane, true);
+    (void)convoy_worker_slots_down(p.worker_slots, true);
     cr_assert_float_eq(share->used_us, 500, 1e-6, "%g us were charged for 5 runs of 100 us", share->used_us);
     replace_worker();
     drain(alike, 100);

@@ -70,10 +70,10 @@ Test(finish_time, a_run_too_short_to_measure_is_not_for_nothing)
 
 Test(finish_time, what_ran_for_a_while_is_nearly_done)
 {
-    struct convoy_lane_load load = {.backlog_us = 1000, .running_us = 400};
-    assert_near(convoy_lane_load_finish_us(&load, 5000, 5000, 10), 1010);
-    assert_near(convoy_lane_load_finish_us(&load, 5000, 5300, 10), 710);
-    assert_near(convoy_lane_load_finish_us(&load, 5000, 9000, 10), 610);
+    struct convoy_worker_load load = {.backlog_us = 1000, .running_us = 400};
+    assert_near(convoy_worker_load_finish_us(&load, 5000, 5000, 10), 1010);
+    assert_near(convoy_worker_load_finish_us(&load, 5000, 5300, 10), 710);
+    assert_near(convoy_worker_load_finish_us(&load, 5000, 9000, 10), 610);
     cr_assert(convoy_finish_as_good(1120, 1000));
     cr_assert_not(convoy_finish_as_good(1150, 1000));
     cr_assert(convoy_finish_as_good(9, 1));

@@ -11,50 +11,53 @@
 /* Completions taken per call, so that a worker gone wild cannot keep the control loop. */
 #define COLLECT_MOST (2u * CONVOY_MAX_SLOTS)
 
-int convoy_lane_new(struct convoy_batcher *batcher, struct convoy_channel *channel, const char *device,
-                    struct convoy_lane **result, struct convoy_error *error)
+int convoy_worker_slots_new(struct convoy_batcher *batcher, struct convoy_channel *channel,
+                            const char *device, struct convoy_worker_slots **result,
+                            struct convoy_error *error)
 {
-    struct convoy_lane *lane = calloc(1, sizeof *lane);
-    if (lane == NULL)
+    struct convoy_worker_slots *worker = calloc(1, sizeof *worker);
+    if (worker == NULL)
         return convoy_fail(error, -ENOMEM, "out of memory for a worker's slots");
-    bool complete = (lane->models = calloc(batcher->model_limit + 1, 1)) != NULL;
-    complete = (lane->layers = calloc(batcher->model_limit + 1, sizeof *lane->layers)) != NULL && complete;
-    complete = (lane->costs = calloc(batcher->model_limit + 1, sizeof *lane->costs)) != NULL && complete;
+    bool complete = (worker->models = calloc(batcher->model_limit + 1, 1)) != NULL;
+    complete =
+        (worker->layers = calloc(batcher->model_limit + 1, sizeof *worker->layers)) != NULL && complete;
+    complete = (worker->costs = calloc(batcher->model_limit + 1, sizeof *worker->costs)) != NULL && complete;
     for (int i = 0; i < CONVOY_SLOT_LAYOUTS * CONVOY_PRIORITIES; i++) {
-        int **open = &lane->open[i / CONVOY_PRIORITIES][i % CONVOY_PRIORITIES];
+        int **open = &worker->open[i / CONVOY_PRIORITIES][i % CONVOY_PRIORITIES];
         *open = calloc(batcher->model_limit + 1, sizeof **open);
         complete = complete && *open != NULL;
         for (uint32_t model = 0; complete && model < batcher->model_limit; model++)
             (*open)[model] = NO_SLOT;
     }
     for (uint32_t i = 0; i < channel->size.slots; i++)
-        complete = (lane->slots[i].items = calloc(CONVOY_MAX_BATCH, sizeof(struct convoy_item *))) != NULL &&
-                   complete;
+        complete =
+            (worker->slots[i].items = calloc(CONVOY_MAX_BATCH, sizeof(struct convoy_item *))) != NULL &&
+            complete;
     if (!complete) {
         for (uint32_t i = 0; i < channel->size.slots; i++)
-            free(lane->slots[i].items);
+            free(worker->slots[i].items);
         for (int i = 0; i < CONVOY_SLOT_LAYOUTS * CONVOY_PRIORITIES; i++)
-            free(lane->open[i / CONVOY_PRIORITIES][i % CONVOY_PRIORITIES]);
-        free(lane->layers);
-        free(lane->costs);
-        free(lane->models);
-        free(lane);
+            free(worker->open[i / CONVOY_PRIORITIES][i % CONVOY_PRIORITIES]);
+        free(worker->layers);
+        free(worker->costs);
+        free(worker->models);
+        free(worker);
         return convoy_fail(error, -ENOMEM, "out of memory for a worker's slots");
     }
-    lane->batcher = batcher;
-    lane->channel = channel;
-    snprintf(lane->device, sizeof lane->device, "%s", device);
-    lane->metrics = convoy_metrics_device(batcher->metrics, device);
+    worker->batcher = batcher;
+    worker->channel = channel;
+    snprintf(worker->device, sizeof worker->device, "%s", device);
+    worker->metrics = convoy_metrics_device(batcher->metrics, device);
     pthread_mutex_lock(&batcher->lock);
-    if (batcher->lane_count == 0)
+    if (batcher->worker_count == 0)
         atomic_store(&batcher->slot_bytes, channel->size.input_bytes);
-    batcher->lanes[batcher->lane_count++] = lane;
+    batcher->workers[batcher->worker_count++] = worker;
     pthread_mutex_unlock(&batcher->lock);
-    *result = lane;
+    *result = worker;
     return 0;
 }
 
-uint32_t convoy_slot_live(const struct lane_slot *slot, const struct row_range *range)
+uint32_t convoy_slot_live(const struct worker_slot *slot, const struct row_range *range)
 {
     uint32_t live = 0;
     for (uint32_t row = range->first; row < range->first + range->rows; row++)
@@ -62,29 +65,29 @@ uint32_t convoy_slot_live(const struct lane_slot *slot, const struct row_range *
     return live;
 }
 
-int convoy_lane_free_slot(const struct convoy_lane *lane)
+int convoy_worker_slots_free_slot(const struct convoy_worker_slots *worker)
 {
-    for (uint32_t i = 0; lane->used < lane->channel->size.slots; i++)
-        if (lane->slots[i].state == SLOT_FREE)
+    for (uint32_t i = 0; worker->used < worker->channel->size.slots; i++)
+        if (worker->slots[i].state == SLOT_FREE)
             return (int)i;
     return NO_SLOT;
 }
 
-void convoy_slot_release(struct convoy_lane *lane, struct lane_slot *slot)
+void convoy_slot_release(struct convoy_worker_slots *worker, struct worker_slot *slot)
 {
-    if (slot->suspect && --lane->suspects == 0)
-        lane->deaths_of_others = 0;
+    if (slot->suspect && --worker->suspects == 0)
+        worker->deaths_of_others = 0;
     slot->suspect = false;
     slot->state = SLOT_FREE;
-    lane->load.backlog_us = --lane->used > 0 ? lane->load.backlog_us - slot->priced_us : 0;
-    convoy_metrics_slots_in_use(lane->batcher->metrics, --lane->batcher->slots_in_use);
+    worker->load.backlog_us = --worker->used > 0 ? worker->load.backlog_us - slot->priced_us : 0;
+    convoy_metrics_slots_in_use(worker->batcher->metrics, --worker->batcher->slots_in_use);
 }
 
 /* Hands the slot's next range to the worker. */
-static void submit_range(struct convoy_lane *lane, uint32_t number)
+static void submit_range(struct convoy_worker_slots *worker, uint32_t number)
 {
-    struct lane_slot *slot = &lane->slots[number];
-    struct model_queue *queue = queue_of(lane->batcher, slot->model);
+    struct worker_slot *slot = &worker->slots[number];
+    struct model_queue *queue = queue_of(worker->batcher, slot->model);
     const struct row_range *range = &slot->ranges[slot->range_count - 1];
     slot->state = SLOT_IN_FLIGHT;
     slot->generation++;
@@ -93,10 +96,10 @@ static void submit_range(struct convoy_lane *lane, uint32_t number)
     uint32_t live = convoy_slot_live(slot, range);
     queue->queued[slot->priority] -= live;
     slot->charged_us =
-        convoy_share_goes(&queue->share, queue->limits.weight, range->rows, &lane->batcher->share_us);
+        convoy_share_goes(&queue->share, queue->limits.weight, range->rows, &worker->batcher->share_us);
     queue->waiting -= live;
-    convoy_queue_changed(lane->batcher, slot->model);
-    *convoy_channel_slot(lane->channel, number) =
+    convoy_queue_changed(worker->batcher, slot->model);
+    *convoy_channel_slot(worker->channel, number) =
         (struct convoy_slot){.model = slot->model->number,
                              .layout = slot->layout,
                              .first = range->first,
@@ -105,36 +108,36 @@ static void submit_range(struct convoy_lane *lane, uint32_t number)
                              .profile = slot->profile,
                              .input_stride = queue->input_stride[slot->layout],
                              .output_stride = queue->output_stride};
-    lane->load.running_us += slot->priced_us;
-    if (lane->in_flight++ == 0)
-        lane->progress_us = slot->left_us;
-    convoy_channel_submit(lane->channel, number);
+    worker->load.running_us += slot->priced_us;
+    if (worker->in_flight++ == 0)
+        worker->progress_us = slot->left_us;
+    convoy_channel_submit(worker->channel, number);
 }
 
 /* May this slot leave now? While the worker can take it, always. Beyond that one slot is staged behind the
  * running ones, so that the worker finds it without a turn through the front: a full one, since waiting gains
  * it nothing, or one that gathered for max_delay_us. More than one would only cut batches up and let a busy
  * model get far ahead of a quiet one. */
-static bool may_leave(struct convoy_lane *lane, const struct lane_slot *slot, uint64_t now)
+static bool may_leave(struct convoy_worker_slots *worker, const struct worker_slot *slot, uint64_t now)
 {
-    if (lane->in_flight < lane->streams)
+    if (worker->in_flight < worker->streams)
         return true;
-    if (lane->in_flight > lane->streams)
+    if (worker->in_flight > worker->streams)
         return false;
-    uint64_t ripe_us = slot->opened_us + queue_of(lane->batcher, slot->model)->limits.max_delay_us;
+    uint64_t ripe_us = slot->opened_us + queue_of(worker->batcher, slot->model)->limits.max_delay_us;
     if (slot->state == SLOT_SEALED || now >= ripe_us)
         return true;
-    convoy_batcher_wake_at(lane->batcher, ripe_us);
+    convoy_batcher_wake_at(worker->batcher, ripe_us);
     return false;
 }
 
 /* Does a leave before b? After a fault age alone counts, so that the suspects get their turn. */
-static bool leaves_before(const struct convoy_lane *lane, const struct lane_slot *a,
-                          const struct lane_slot *b)
+static bool leaves_before(const struct convoy_worker_slots *worker, const struct worker_slot *a,
+                          const struct worker_slot *b)
 {
-    double a_us = queue_of(lane->batcher, a->model)->share.used_us;
-    double b_us = queue_of(lane->batcher, b->model)->share.used_us;
-    if (lane->suspects > 0)
+    double a_us = queue_of(worker->batcher, a->model)->share.used_us;
+    double b_us = queue_of(worker->batcher, b->model)->share.used_us;
+    if (worker->suspects > 0)
         return a->order < b->order;
     if (a_us != b_us)
         return a_us < b_us;
@@ -147,16 +150,17 @@ static bool leaves_before(const struct convoy_lane *lane, const struct lane_slot
 
 /* The slot that is next among those that could leave now, of the suspects or of the others: all rows
  * committed, its model loaded by this worker. */
-static int next_of(struct convoy_lane *lane, bool suspect, uint64_t now)
+static int next_of(struct convoy_worker_slots *worker, bool suspect, uint64_t now)
 {
     int best = NO_SLOT;
-    for (uint32_t i = 0; i < lane->channel->size.slots; i++) {
-        const struct lane_slot *slot = &lane->slots[i];
+    for (uint32_t i = 0; i < worker->channel->size.slots; i++) {
+        const struct worker_slot *slot = &worker->slots[i];
         if ((slot->state != SLOT_OPEN && slot->state != SLOT_SEALED) || slot->suspect != suspect ||
             slot->given_up || slot->reserved == 0 || slot->committed != slot->reserved ||
-            lane->models[slot->model->number] != LANE_SERVES)
+            worker->models[slot->model->number] != WORKER_SERVES)
             continue;
-        if ((best == NO_SLOT || leaves_before(lane, slot, &lane->slots[best])) && may_leave(lane, slot, now))
+        if ((best == NO_SLOT || leaves_before(worker, slot, &worker->slots[best])) &&
+            may_leave(worker, slot, now))
             best = (int)i;
     }
     return best;
@@ -165,18 +169,18 @@ static int next_of(struct convoy_lane *lane, bool suspect, uint64_t now)
 /* After a fault its slots run alone, one after the other. Each of them may cost another worker, so what had
  * waited when this one came up goes before them: then one image that kills never keeps everybody waiting for
  * longer than one worker takes to start. What came later waits until the suspects are through. */
-static int next_to_leave(struct convoy_lane *lane, uint64_t now)
+static int next_to_leave(struct convoy_worker_slots *worker, uint64_t now)
 {
-    if (lane->suspects == 0)
-        return next_of(lane, false, now);
-    int waited = next_of(lane, false, now);
-    if (waited != NO_SLOT && lane->slots[waited].order < lane->first_until)
+    if (worker->suspects == 0)
+        return next_of(worker, false, now);
+    int waited = next_of(worker, false, now);
+    if (waited != NO_SLOT && worker->slots[waited].order < worker->first_until)
         return waited;
-    if (lane->in_flight > 0)
+    if (worker->in_flight > 0)
         return NO_SLOT;
-    int suspect = next_of(lane, true, now);
+    int suspect = next_of(worker, true, now);
     if (suspect != NO_SLOT)
-        lane->first_until = 0;
+        worker->first_until = 0;
     return suspect;
 }
 
@@ -184,9 +188,9 @@ static int next_to_leave(struct convoy_lane *lane, uint64_t now)
  * oldest images are the first to be late: running them would make those behind them late as well. An estimate
  * alone is no reason to break a promise, so this holds only from the first image whose deadline passed while
  * it ran until slots leave in good time again. */
-static bool too_late(const struct convoy_lane *lane, const struct lane_slot *slot, uint64_t now)
+static bool too_late(const struct convoy_worker_slots *worker, const struct worker_slot *slot, uint64_t now)
 {
-    struct model_queue *queue = queue_of(lane->batcher, slot->model);
+    struct model_queue *queue = queue_of(worker->batcher, slot->model);
     if (!queue->late || slot->suspect || queue->running == 0)
         return false;
     uint64_t run_us = convoy_service_time_run_us(&queue->service, queue->running + slot->reserved);
@@ -204,27 +208,27 @@ static bool too_late(const struct convoy_lane *lane, const struct lane_slot *slo
 }
 
 /* Its rows' deadlines are now: the control loop answers them and frees the slot. */
-static void give_up(struct convoy_lane *lane, struct lane_slot *slot, uint64_t now)
+static void give_up(struct convoy_worker_slots *worker, struct worker_slot *slot, uint64_t now)
 {
     slot->given_up = true;
     slot->state = SLOT_SEALED;
     for (uint32_t row = 0; row < slot->reserved; row++)
         if (slot->items[row] != NULL)
             slot->items[row]->deadline_us = now;
-    lane->batcher->next_deadline_us = now;
-    convoy_batcher_wake_at(lane->batcher, now);
+    worker->batcher->next_deadline_us = now;
+    convoy_batcher_wake_at(worker->batcher, now);
 }
 
-void convoy_lane_pump(struct convoy_lane *lane)
+void convoy_worker_slots_pump(struct convoy_worker_slots *worker)
 {
     uint64_t now = convoy_now_us();
     int number;
-    while (lane->up && (number = next_to_leave(lane, now)) != NO_SLOT) {
-        struct lane_slot *slot = &lane->slots[number];
+    while (worker->up && (number = next_to_leave(worker, now)) != NO_SLOT) {
+        struct worker_slot *slot = &worker->slots[number];
         if (slot->state == SLOT_OPEN)
-            lane->open[slot->layout][slot->priority][slot->model->number] = NO_SLOT;
-        if (too_late(lane, slot, now)) {
-            give_up(lane, slot, now);
+            worker->open[slot->layout][slot->priority][slot->model->number] = NO_SLOT;
+        if (too_late(worker, slot, now)) {
+            give_up(worker, slot, now);
             continue;
         }
         if (slot->range_count == 0)
@@ -232,45 +236,45 @@ void convoy_lane_pump(struct convoy_lane *lane)
         while (slot->range_count > 0 && convoy_slot_live(slot, &slot->ranges[slot->range_count - 1]) == 0)
             slot->range_count--; /* nobody waits for these rows any more */
         if (slot->range_count > 0)
-            submit_range(lane, (uint32_t)number);
+            submit_range(worker, (uint32_t)number);
         else
-            convoy_slot_release(lane, slot);
+            convoy_slot_release(worker, slot);
     }
 }
 
-void convoy_lane_up(struct convoy_lane *lane, uint32_t streams)
+void convoy_worker_slots_up(struct convoy_worker_slots *worker, uint32_t streams)
 {
-    pthread_mutex_lock(&lane->batcher->lock);
-    lane->up = true;
-    lane->streams = streams > 0 ? streams : 1;
+    pthread_mutex_lock(&worker->batcher->lock);
+    worker->up = true;
+    worker->streams = streams > 0 ? streams : 1;
     /* Should those who wait bring one deadly image after the other, the suspects would never run. */
-    lane->first_until = lane->deaths_of_others < 2 ? lane->batcher->orders : 0;
-    convoy_lane_pump(lane);
-    pthread_mutex_unlock(&lane->batcher->lock);
+    worker->first_until = worker->deaths_of_others < 2 ? worker->batcher->orders : 0;
+    convoy_worker_slots_pump(worker);
+    pthread_mutex_unlock(&worker->batcher->lock);
 }
 
-void convoy_lane_model(struct convoy_lane *lane, const struct convoy_model *model, bool can_serve,
-                       struct convoy_layer_name *layers, uint32_t layer_count)
+void convoy_worker_slots_model(struct convoy_worker_slots *worker, const struct convoy_model *model,
+                               bool can_serve, struct convoy_layer_name *layers, uint32_t layer_count)
 {
-    pthread_mutex_lock(&lane->batcher->lock);
-    struct lane_layers *known = &lane->layers[model->number];
+    pthread_mutex_lock(&worker->batcher->lock);
+    struct worker_layers *known = &worker->layers[model->number];
     free(known->names);
-    *known = (struct lane_layers){layers, layers != NULL ? layer_count : 0};
-    lane->models[model->number] = can_serve ? LANE_SERVES : LANE_REFUSES;
-    lane->batcher->stranded = lane->batcher->stranded || !can_serve;
-    convoy_lane_pump(lane);
-    convoy_batcher_evacuate(lane->batcher);
-    convoy_batcher_unpark(lane->batcher);
-    pthread_mutex_unlock(&lane->batcher->lock);
+    *known = (struct worker_layers){layers, layers != NULL ? layer_count : 0};
+    worker->models[model->number] = can_serve ? WORKER_SERVES : WORKER_REFUSES;
+    worker->batcher->stranded = worker->batcher->stranded || !can_serve;
+    convoy_worker_slots_pump(worker);
+    convoy_batcher_evacuate(worker->batcher);
+    convoy_batcher_unpark(worker->batcher);
+    pthread_mutex_unlock(&worker->batcher->lock);
 }
 
-bool convoy_lane_waits_for(struct convoy_lane *lane, const struct convoy_model *model)
+bool convoy_worker_slots_waits_for(struct convoy_worker_slots *worker, const struct convoy_model *model)
 {
     bool waits = false;
-    pthread_mutex_lock(&lane->batcher->lock);
-    for (uint32_t i = 0; i < lane->channel->size.slots; i++)
-        waits = waits || (lane->slots[i].state != SLOT_FREE && lane->slots[i].model == model);
-    pthread_mutex_unlock(&lane->batcher->lock);
+    pthread_mutex_lock(&worker->batcher->lock);
+    for (uint32_t i = 0; i < worker->channel->size.slots; i++)
+        waits = waits || (worker->slots[i].state != SLOT_FREE && worker->slots[i].model == model);
+    pthread_mutex_unlock(&worker->batcher->lock);
     return waits;
 }
 
@@ -280,7 +284,7 @@ static float plausible(float us)
     return us >= 0 && us < 1e9f ? us : 0;
 }
 
-static void copy_layers(struct convoy_item *item, const struct lane_layers *known,
+static void copy_layers(struct convoy_item *item, const struct worker_layers *known,
                         const struct convoy_slot_report *report)
 {
     uint32_t layers = report->layers < known->count ? report->layers : known->count;
@@ -293,21 +297,22 @@ static void copy_layers(struct convoy_item *item, const struct lane_layers *know
     }
 }
 
-static void answer_item(struct convoy_lane *lane, struct lane_slot *slot, struct convoy_item *item,
-                        const struct convoy_slot_report *report, uint32_t batch, uint64_t now)
+static void answer_item(struct convoy_worker_slots *worker, struct worker_slot *slot,
+                        struct convoy_item *item, const struct convoy_slot_report *report, uint32_t batch,
+                        uint64_t now)
 {
     item->input_us = plausible(report->input_us);
     item->compute_us = plausible(report->compute_us);
     item->output_us = plausible(report->output_us);
     item->batch_size = batch;
     item->retries = slot->retries;
-    memcpy(item->device, lane->device, sizeof item->device);
+    memcpy(item->device, worker->device, sizeof item->device);
     /* What the device did not use was waiting: in the slot, behind other slots, for another worker. */
     uint64_t used = (uint64_t)(item->input_us + item->compute_us + item->output_us);
     uint64_t all = now - item->submitted_us;
     item->queue_us = all > used ? all - used : 0;
     if (slot->profile)
-        copy_layers(item, &lane->layers[item->model->number], report);
+        copy_layers(item, &worker->layers[item->model->number], report);
 }
 
 /* Images in a row that waited equally long are counted at once: those of one request, as a rule. */
@@ -327,15 +332,16 @@ static void count_waited(struct waited *waited, struct convoy_model *model, uint
 }
 
 /* The range that ran is done: hands its outputs over and lets the slot go on or free. */
-static void finish_range(struct convoy_lane *lane, uint32_t number, int status, struct convoy_list *finished)
+static void finish_range(struct convoy_worker_slots *worker, uint32_t number, int status,
+                         struct convoy_list *finished)
 {
-    struct lane_slot *slot = &lane->slots[number];
-    struct convoy_batcher *batcher = lane->batcher;
+    struct worker_slot *slot = &worker->slots[number];
+    struct convoy_batcher *batcher = worker->batcher;
     struct model_queue *queue = queue_of(batcher, slot->model);
     struct row_range range = slot->ranges[slot->range_count - 1];
     uint64_t now = convoy_now_us();
-    struct convoy_slot_report report = *convoy_channel_report(lane->channel, number);
-    const uint8_t *outputs = convoy_channel_outputs(lane->channel, number);
+    struct convoy_slot_report report = *convoy_channel_report(worker->channel, number);
+    const uint8_t *outputs = convoy_channel_outputs(worker->channel, number);
     struct waited waited = {0};
 
     for (uint32_t row = range.first; row < range.first + range.rows; row++) {
@@ -345,7 +351,7 @@ static void finish_range(struct convoy_lane *lane, uint32_t number, int status, 
         if (status == 0) {
             memcpy(item->outputs, outputs + row * queue->output_stride,
                    queue->outputs_per_row * sizeof(float));
-            answer_item(lane, slot, item, &report, range.rows, now);
+            answer_item(worker, slot, item, &report, range.rows, now);
             count_waited(&waited, slot->model, item->queue_us, 1);
         }
         convoy_item_finish(batcher, item, status == 0 ? 0 : -EIO, now, finished);
@@ -358,52 +364,53 @@ static void finish_range(struct convoy_lane *lane, uint32_t number, int status, 
                                            (uint64_t)plausible(report.output_us)};
         took_us = (double)plausible(report.input_us) + (double)plausible(report.compute_us) +
                   (double)plausible(report.output_us);
-        convoy_model_ran(slot->model, lane->metrics, range.rows, &times);
+        convoy_model_ran(slot->model, worker->metrics, range.rows, &times);
     }
     convoy_share_ran(&queue->share, queue->limits.weight, range.rows, slot->charged_us, took_us);
     if (status == 0) {
-        uint64_t since_us = lane->progress_us > slot->left_us ? lane->progress_us : slot->left_us;
+        uint64_t since_us = worker->progress_us > slot->left_us ? worker->progress_us : slot->left_us;
         convoy_service_time_finished(&queue->service, now, range.rows, now - slot->left_us,
                                      queue->waiting > 0);
-        convoy_image_cost_ran(&lane->costs[slot->model->number], range.rows, now - since_us, now);
+        convoy_image_cost_ran(&worker->costs[slot->model->number], range.rows, now - since_us, now);
         convoy_image_cost_ran(&queue->cost, range.rows, now - since_us, now);
     }
     queue->running -= range.rows;
-    lane->load.running_us = --lane->in_flight > 0 ? lane->load.running_us - slot->priced_us : 0;
-    lane->progress_us = now;
+    worker->load.running_us = --worker->in_flight > 0 ? worker->load.running_us - slot->priced_us : 0;
+    worker->progress_us = now;
     slot->range_count--;
     if (slot->range_count > 0)
         slot->state = SLOT_SEALED;
     else
-        convoy_slot_release(lane, slot);
+        convoy_slot_release(worker, slot);
 }
 
-uint32_t convoy_lane_collect(struct convoy_lane *lane)
+uint32_t convoy_worker_slots_collect(struct convoy_worker_slots *worker)
 {
     struct convoy_list finished;
     struct convoy_done done;
     uint32_t nonsense = 0;
     convoy_list_init(&finished);
-    pthread_mutex_lock(&lane->batcher->lock);
-    for (uint32_t i = 0; i < COLLECT_MOST && convoy_channel_take_done(lane->channel, &done); i++) {
-        const struct lane_slot *slot = done.slot < lane->channel->size.slots ? &lane->slots[done.slot] : NULL;
+    pthread_mutex_lock(&worker->batcher->lock);
+    for (uint32_t i = 0; i < COLLECT_MOST && convoy_channel_take_done(worker->channel, &done); i++) {
+        const struct worker_slot *slot =
+            done.slot < worker->channel->size.slots ? &worker->slots[done.slot] : NULL;
         if (slot == NULL || slot->state != SLOT_IN_FLIGHT || slot->generation != done.generation)
             nonsense++;
         else
-            finish_range(lane, done.slot, done.status, &finished);
+            finish_range(worker, done.slot, done.status, &finished);
     }
-    convoy_lane_pump(lane);
-    pthread_mutex_unlock(&lane->batcher->lock);
+    convoy_worker_slots_pump(worker);
+    pthread_mutex_unlock(&worker->batcher->lock);
     convoy_items_done(&finished); /* they do not wait until others' rows are written */
-    pthread_mutex_lock(&lane->batcher->lock);
-    convoy_batcher_evacuate(lane->batcher);
-    convoy_batcher_unpark(lane->batcher);
-    pthread_mutex_unlock(&lane->batcher->lock);
+    pthread_mutex_lock(&worker->batcher->lock);
+    convoy_batcher_evacuate(worker->batcher);
+    convoy_batcher_unpark(worker->batcher);
+    pthread_mutex_unlock(&worker->batcher->lock);
     return nonsense;
 }
 
 /* This slot was alone in flight, twice: one of its rows may be what kills workers. */
-static void halve(struct convoy_lane *lane, struct lane_slot *slot, struct convoy_list *finished)
+static void halve(struct convoy_worker_slots *worker, struct worker_slot *slot, struct convoy_list *finished)
 {
     struct row_range range = slot->ranges[slot->range_count - 1];
     if (range.rows > 1) {
@@ -413,28 +420,28 @@ static void halve(struct convoy_lane *lane, struct lane_slot *slot, struct convo
         return;
     }
     if (slot->items[range.first] != NULL)
-        convoy_item_finish(lane->batcher, slot->items[range.first], -EIO, convoy_now_us(), finished);
+        convoy_item_finish(worker->batcher, slot->items[range.first], -EIO, convoy_now_us(), finished);
     slot->range_count--;
 }
 
-uint32_t convoy_lane_down(struct convoy_lane *lane, bool blame_slots)
+uint32_t convoy_worker_slots_down(struct convoy_worker_slots *worker, bool blame_slots)
 {
-    struct convoy_batcher *batcher = lane->batcher;
+    struct convoy_batcher *batcher = worker->batcher;
     struct convoy_list finished;
     uint32_t again = 0;
     convoy_list_init(&finished);
     pthread_mutex_lock(&batcher->lock);
-    bool alone = lane->in_flight == 1, others = false;
-    for (uint32_t i = 0; i < lane->channel->size.slots; i++) {
-        struct lane_slot *slot = &lane->slots[i];
+    bool alone = worker->in_flight == 1, others = false;
+    for (uint32_t i = 0; i < worker->channel->size.slots; i++) {
+        struct worker_slot *slot = &worker->slots[i];
         if (slot->state != SLOT_IN_FLIGHT)
             continue;
         struct row_range range = slot->ranges[slot->range_count - 1];
         bool blamed = blame_slots && alone && slot->suspect;
         if (blamed)
-            halve(lane, slot, &finished);
+            halve(worker, slot, &finished);
         else if (!slot->suspect)
-            lane->suspects++;
+            worker->suspects++;
         others = others || !slot->suspect;
         slot->suspect = true;
         slot->state = SLOT_SEALED;
@@ -449,20 +456,20 @@ uint32_t convoy_lane_down(struct convoy_lane *lane, bool blame_slots)
         convoy_metrics_retried(slot->model->metrics, live);
         again += live;
         if (slot->range_count == 0)
-            convoy_slot_release(lane, slot);
+            convoy_slot_release(worker, slot);
     }
-    lane->deaths_of_others = others ? lane->deaths_of_others + 1 : 0;
-    lane->up = false;
-    lane->in_flight = 0;
-    lane->load.running_us = 0;
+    worker->deaths_of_others = others ? worker->deaths_of_others + 1 : 0;
+    worker->up = false;
+    worker->in_flight = 0;
+    worker->load.running_us = 0;
     /* A worker that dies before it ran anything gives the suspects no more time. */
-    if (again > 0 || lane->suspects == 0)
-        lane->down_us = convoy_now_us();
+    if (again > 0 || worker->suspects == 0)
+        worker->down_us = convoy_now_us();
     batcher->stranded = true;
     for (uint32_t i = 0; i < batcher->model_count; i++) {
         convoy_service_time_interrupted(&batcher->queues[i].service);
-        if (lane->models[i] == LANE_SERVES)
-            lane->models[i] = LANE_UNKNOWN;
+        if (worker->models[i] == WORKER_SERVES)
+            worker->models[i] = WORKER_UNKNOWN;
     }
     convoy_batcher_evacuate(batcher);
     convoy_batcher_unpark(batcher);
@@ -471,27 +478,27 @@ uint32_t convoy_lane_down(struct convoy_lane *lane, bool blame_slots)
     return again;
 }
 
-uint64_t convoy_lane_stalled_us(struct convoy_lane *lane)
+uint64_t convoy_worker_slots_stalled_us(struct convoy_worker_slots *worker)
 {
-    pthread_mutex_lock(&lane->batcher->lock);
-    uint64_t stalled = lane->in_flight > 0 ? convoy_now_us() - lane->progress_us : 0;
-    pthread_mutex_unlock(&lane->batcher->lock);
+    pthread_mutex_lock(&worker->batcher->lock);
+    uint64_t stalled = worker->in_flight > 0 ? convoy_now_us() - worker->progress_us : 0;
+    pthread_mutex_unlock(&worker->batcher->lock);
     return stalled;
 }
 
-uint32_t convoy_lane_in_flight(struct convoy_lane *lane)
+uint32_t convoy_worker_slots_in_flight(struct convoy_worker_slots *worker)
 {
-    pthread_mutex_lock(&lane->batcher->lock);
-    uint32_t in_flight = lane->in_flight;
-    pthread_mutex_unlock(&lane->batcher->lock);
+    pthread_mutex_lock(&worker->batcher->lock);
+    uint32_t in_flight = worker->in_flight;
+    pthread_mutex_unlock(&worker->batcher->lock);
     return in_flight;
 }
 
-void convoy_lane_forgive(struct convoy_lane *lane)
+void convoy_worker_slots_forgive(struct convoy_worker_slots *worker)
 {
-    pthread_mutex_lock(&lane->batcher->lock);
-    lane->progress_us = convoy_now_us();
-    for (uint32_t i = 0; i < lane->batcher->model_count; i++)
-        convoy_service_time_interrupted(&lane->batcher->queues[i].service);
-    pthread_mutex_unlock(&lane->batcher->lock);
+    pthread_mutex_lock(&worker->batcher->lock);
+    worker->progress_us = convoy_now_us();
+    for (uint32_t i = 0; i < worker->batcher->model_count; i++)
+        convoy_service_time_interrupted(&worker->batcher->queues[i].service);
+    pthread_mutex_unlock(&worker->batcher->lock);
 }
