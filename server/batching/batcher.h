@@ -1,7 +1,7 @@
 /* The batcher: gathers images of one model into a slot and sends slots to workers.
  *
- * Who is next: models share the device by weight (share.h), whatever each of them has waiting; within a model
- * the more urgent image goes first, then the older one.
+ * Who is next: models share the device by weight (fair_queue.h), whatever each of them has waiting; within a
+ * model the more urgent image goes first, then the older one.
  *
  * Work-conserving: while a worker can take a slot, one leaves at once with whatever waits, so a lone request
  * never waits for company; otherwise images gather until the slot is full or its oldest has waited
@@ -142,7 +142,7 @@ void convoy_batcher_tick(struct convoy_batcher *batcher);
 
 /* A worker is one worker's slots. It outlives the worker: where no other worker serves a model, its rows stay
  * while another worker is started. Where one does, they go there: what only waits at once, what was in flight
- * when the worker died after a second without one (evacuate.c). */
+ * when the worker died after a second without one (batcher_redispatch.c). */
 struct convoy_worker_slots;
 
 /* channel: laid out, the supervisor's, must outlive the worker. device: as the worker calls itself. */

@@ -1,13 +1,13 @@
-/* What batcher.c, submit.c, batcher_worker_slots.c, dispatch.c, evacuate.c and deadline.c share. Everything
- * here is under batcher->lock unless said otherwise.
+/* What batcher.c, batcher_fill.c, batcher_worker_slots.c, batcher_choose.c, batcher_redispatch.c and
+ * batcher_deadline.c share. Everything here is under batcher->lock unless said otherwise.
  */
 #ifndef CONVOY_SERVER_BATCHER_INTERNAL_H
 #define CONVOY_SERVER_BATCHER_INTERNAL_H
 
 #include "server/batching/batcher.h"
-#include "server/batching/finish_time.h"
+#include "server/batching/completion_estimate.h"
+#include "server/batching/fair_queue.h"
 #include "server/batching/service_time.h"
-#include "server/batching/share.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -34,7 +34,7 @@ struct worker_slot {
     enum convoy_input_layout layout;
     enum convoy_priority priority; /* of all its rows */
     double charged_us;             /* what its run was taken to cost, while the worker has it */
-    double priced_us;              /* its rows' part of worker->load.backlog_us (finish_time.h) */
+    double priced_us;              /* its rows' part of worker->load.backlog_us (completion_estimate.h) */
     bool profile;
     bool given_up; /* too late to be run: its rows are about to be answered */
     bool suspect;  /* was in flight when a worker died: runs alone */
@@ -87,7 +87,7 @@ struct model_queue {
     uint32_t running;                   /* rows in flight */
     bool late;                          /* images run into their deadlines while they run */
     struct convoy_service_time service;
-    struct convoy_share share;
+    struct convoy_fair_queue fair;
     struct convoy_image_cost cost; /* on all workers */
     /* Images that wait for a row, of each priority the oldest first. */
     struct convoy_list parked[CONVOY_PRIORITIES];
@@ -103,8 +103,8 @@ struct convoy_batcher {
     struct convoy_worker_slots **workers;
     uint64_t pending; /* submitted, done() not called yet */
     uint64_t orders, choices;
-    bool stranded;   /* a slot may lie on a worker that does not serve its model: evacuate.c looks */
-    double share_us; /* the virtual time of share.h */
+    bool orphaned; /* a slot may lie on a worker that does not serve its model: batcher_redispatch.c looks */
+    double virtual_us; /* the virtual time of fair_queue.h */
     uint32_t slots_in_use;
     _Atomic uint64_t slot_bytes; /* of the first worker; read without the lock, with each inference request */
     bool stopped;
@@ -175,7 +175,7 @@ void convoy_slot_price(struct convoy_worker_slots *worker, struct worker_slot *s
 
 /* Takes what waits in slots of workers that do not serve it to workers that do. On the control loop; takes
  * and drops the lock around each copy. convoy_batcher_unpark() has to follow. */
-void convoy_batcher_evacuate(struct convoy_batcher *batcher);
+void convoy_batcher_redispatch(struct convoy_batcher *batcher);
 
 /* Parks an item in front of another of its model and priority, or behind all where `before` is the list's
  * head. */

@@ -95,8 +95,8 @@ static void submit_range(struct convoy_worker_slots *worker, uint32_t number)
     queue->running += range->rows;
     uint32_t live = convoy_slot_live(slot, range);
     queue->queued[slot->priority] -= live;
-    slot->charged_us =
-        convoy_share_goes(&queue->share, queue->limits.weight, range->rows, &worker->batcher->share_us);
+    slot->charged_us = convoy_fair_queue_charge(&queue->fair, queue->limits.weight, range->rows,
+                                                &worker->batcher->virtual_us);
     queue->waiting -= live;
     convoy_queue_changed(worker->batcher, slot->model);
     *convoy_channel_slot(worker->channel, number) =
@@ -135,8 +135,8 @@ static bool may_leave(struct convoy_worker_slots *worker, const struct worker_sl
 static bool leaves_before(const struct convoy_worker_slots *worker, const struct worker_slot *a,
                           const struct worker_slot *b)
 {
-    double a_us = queue_of(worker->batcher, a->model)->share.used_us;
-    double b_us = queue_of(worker->batcher, b->model)->share.used_us;
+    double a_us = queue_of(worker->batcher, a->model)->fair.used_us;
+    double b_us = queue_of(worker->batcher, b->model)->fair.used_us;
     if (worker->suspects > 0)
         return a->order < b->order;
     if (a_us != b_us)
@@ -261,9 +261,9 @@ void convoy_worker_slots_model(struct convoy_worker_slots *worker, const struct 
     free(known->names);
     *known = (struct worker_layers){layers, layers != NULL ? layer_count : 0};
     worker->models[model->number] = can_serve ? WORKER_SERVES : WORKER_REFUSES;
-    worker->batcher->stranded = worker->batcher->stranded || !can_serve;
+    worker->batcher->orphaned = worker->batcher->orphaned || !can_serve;
     convoy_worker_slots_pump(worker);
-    convoy_batcher_evacuate(worker->batcher);
+    convoy_batcher_redispatch(worker->batcher);
     convoy_batcher_unpark(worker->batcher);
     pthread_mutex_unlock(&worker->batcher->lock);
 }
@@ -366,7 +366,7 @@ static void finish_range(struct convoy_worker_slots *worker, uint32_t number, in
                   (double)plausible(report.output_us);
         convoy_model_ran(slot->model, worker->metrics, range.rows, &times);
     }
-    convoy_share_ran(&queue->share, queue->limits.weight, range.rows, slot->charged_us, took_us);
+    convoy_fair_queue_settle(&queue->fair, queue->limits.weight, range.rows, slot->charged_us, took_us);
     if (status == 0) {
         uint64_t since_us = worker->progress_us > slot->left_us ? worker->progress_us : slot->left_us;
         convoy_service_time_finished(&queue->service, now, range.rows, now - slot->left_us,
@@ -403,7 +403,7 @@ uint32_t convoy_worker_slots_collect(struct convoy_worker_slots *worker)
     pthread_mutex_unlock(&worker->batcher->lock);
     convoy_items_done(&finished); /* they do not wait until others' rows are written */
     pthread_mutex_lock(&worker->batcher->lock);
-    convoy_batcher_evacuate(worker->batcher);
+    convoy_batcher_redispatch(worker->batcher);
     convoy_batcher_unpark(worker->batcher);
     pthread_mutex_unlock(&worker->batcher->lock);
     return nonsense;
@@ -447,7 +447,7 @@ uint32_t convoy_worker_slots_down(struct convoy_worker_slots *worker, bool blame
         slot->state = SLOT_SEALED;
         slot->retries++;
         struct model_queue *queue = queue_of(batcher, slot->model);
-        convoy_share_ran(&queue->share, queue->limits.weight, range.rows, slot->charged_us, -1);
+        convoy_fair_queue_settle(&queue->fair, queue->limits.weight, range.rows, slot->charged_us, -1);
         queue->running -= range.rows;
         uint32_t live = convoy_slot_live(slot, &range);
         queue->queued[slot->priority] += live;
@@ -465,13 +465,13 @@ uint32_t convoy_worker_slots_down(struct convoy_worker_slots *worker, bool blame
     /* A worker that dies before it ran anything gives the suspects no more time. */
     if (again > 0 || worker->suspects == 0)
         worker->down_us = convoy_now_us();
-    batcher->stranded = true;
+    batcher->orphaned = true;
     for (uint32_t i = 0; i < batcher->model_count; i++) {
         convoy_service_time_interrupted(&batcher->queues[i].service);
         if (worker->models[i] == WORKER_SERVES)
             worker->models[i] = WORKER_UNKNOWN;
     }
-    convoy_batcher_evacuate(batcher);
+    convoy_batcher_redispatch(batcher);
     convoy_batcher_unpark(batcher);
     pthread_mutex_unlock(&batcher->lock);
     convoy_items_done(&finished);

@@ -130,8 +130,8 @@ Test(batcher_runs, an_older_image_of_another_model_goes_before_the_rest)
     while ((rows[batches] = take(&slot)) > 0) {
         models[batches++] = convoy_channel_slot(&p.worker, slot)->model;
         /* Neither has used the device more than the other: age decides. */
-        p.batcher->queues[0].share.used_us = p.batcher->queues[1].share.used_us = 0;
-        p.batcher->share_us = 0;
+        p.batcher->queues[0].fair.used_us = p.batcher->queues[1].fair.used_us = 0;
+        p.batcher->virtual_us = 0;
         p.worker_slots->slots[slot].charged_us = 0;
         *convoy_channel_report(&p.worker, slot) = (struct convoy_slot_report){0};
         answer(slot);

@@ -7,26 +7,27 @@
  * model's images cost so far and corrected then.
  *
  * Times are microseconds. The owner's lock. */
-#ifndef CONVOY_SERVER_SHARE_H
-#define CONVOY_SERVER_SHARE_H
+#ifndef CONVOY_SERVER_FAIR_QUEUE_H
+#define CONVOY_SERVER_FAIR_QUEUE_H
 
 #include <stdint.h>
 
-struct convoy_share {
+struct convoy_fair_queue {
     double used_us; /* the clock */
     double row_us;  /* what an image costs, of late; 0: nothing known */
 };
 
 /* The model rested, and now something of it waits. now_us: the virtual time, which is the clock of the model
  * that was last let go. */
-void convoy_share_wakes(struct convoy_share *share, double now_us);
+void convoy_fair_queue_enter(struct convoy_fair_queue *fair, double now_us);
 
 /* It is let go with so many images; returns what it was charged, before weight. */
-double convoy_share_goes(struct convoy_share *share, uint32_t weight, uint32_t images, double *now_us);
+double convoy_fair_queue_charge(struct convoy_fair_queue *fair, uint32_t weight, uint32_t images,
+                                double *now_us);
 
 /* Its run took took_us of the device (0: not known, the charge stays; < 0: it did not run, the charge goes).
  */
-void convoy_share_ran(struct convoy_share *share, uint32_t weight, uint32_t images, double charged_us,
-                      double took_us);
+void convoy_fair_queue_settle(struct convoy_fair_queue *fair, uint32_t weight, uint32_t images,
+                              double charged_us, double took_us);
 
 #endif

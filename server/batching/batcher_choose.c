@@ -1,4 +1,4 @@
-/* Which worker an image goes to: the one that will be done with it first (finish_time.h). */
+/* Which worker an image goes to: the one that will be done with it first (completion_estimate.h). */
 #include "server/batching/batcher_internal.h"
 
 #include "engine/base/clock.h"
@@ -14,8 +14,8 @@ static bool gathers(struct convoy_worker_slots *worker, const struct convoy_item
  * worker serves the model, one whose worker is being replaced, or loads it still, is passed by even if
  * nothing else has room: what is parked goes wherever a row becomes free. Where none does, rows wait in
  * place. */
-static double finish_us(struct convoy_worker_slots *worker, const struct convoy_item *item, bool served,
-                        uint64_t now)
+static double completion_us(struct convoy_worker_slots *worker, const struct convoy_item *item, bool served,
+                            uint64_t now)
 {
     bool takes = served ? convoy_worker_slots_serve(worker, item->model)
                         : worker->models[item->model->number] != WORKER_REFUSES;
@@ -23,7 +23,7 @@ static double finish_us(struct convoy_worker_slots *worker, const struct convoy_
         return INFINITY;
     double price_us = convoy_image_cost_us(&worker->costs[item->model->number],
                                            &queue_of(worker->batcher, item->model)->cost, now);
-    return convoy_worker_load_finish_us(&worker->load, worker->progress_us, now, price_us);
+    return convoy_completion_estimate_us(&worker->load, worker->progress_us, now, price_us);
 }
 
 /* Of workers that are as good: one whose worker would run it at once, then one where it has company, then the
@@ -47,10 +47,10 @@ struct convoy_worker_slots *convoy_batcher_choose_worker(struct convoy_batcher *
     struct convoy_worker_slots *best = NULL;
     double least_us = INFINITY;
     for (uint32_t i = 0; i < batcher->worker_count; i++)
-        least_us = fmin(least_us, finish_us(batcher->workers[i], item, served, now));
+        least_us = fmin(least_us, completion_us(batcher->workers[i], item, served, now));
     for (uint32_t i = 0; i < batcher->worker_count && least_us < INFINITY; i++) {
         struct convoy_worker_slots *worker = batcher->workers[i];
-        if (convoy_finish_as_good(finish_us(worker, item, served, now), least_us) &&
+        if (convoy_completion_as_good(completion_us(worker, item, served, now), least_us) &&
             (best == NULL || rather(worker, best, item)))
             best = worker;
     }

@@ -18,7 +18,7 @@
 /* A worker is up again within 0.3 s, and loads what it knows in a moment. */
 #define SUSPECTS_WAIT_US 1000000u
 
-static bool is_stranded(const struct convoy_worker_slots *worker, const struct worker_slot *slot)
+static bool is_orphaned(const struct convoy_worker_slots *worker, const struct worker_slot *slot)
 {
     return (slot->state == SLOT_OPEN || slot->state == SLOT_SEALED) && !slot->given_up &&
            !convoy_worker_slots_serve(worker, slot->model);
@@ -118,7 +118,7 @@ static void move_slot(struct convoy_worker_slots *from_worker, uint32_t from_num
     convoy_worker_slots_pump(worker);
 }
 
-/* The youngest stranded slot of this worker that can go now, so that parked rows come before those that are
+/* The youngest orphaned slot of this worker that can go now, so that parked rows come before those that are
  * younger; NO_SLOT when none can. Wakes the control loop when one can go later. */
 static int next_to_go(struct convoy_worker_slots *worker, uint64_t now, uint32_t *where)
 {
@@ -128,9 +128,9 @@ static int next_to_go(struct convoy_worker_slots *worker, uint64_t now, uint32_t
         const struct worker_slot *slot = &worker->slots[i];
         uint64_t due_us = slot->suspect && worker->down_us > 0 ? worker->down_us + SUSPECTS_WAIT_US : 0;
         uint32_t found = 0;
-        if (!is_stranded(worker, slot))
+        if (!is_orphaned(worker, slot))
             continue;
-        batcher->stranded = true;
+        batcher->orphaned = true;
         if (slot->committed != slot->reserved || !convoy_batcher_serves(batcher, slot->model) ||
             (slot->suspect && !find_worker(batcher, slot->model, &found)))
             continue; /* the next commit, worker that serves, or slot that is free leads here again */
@@ -144,12 +144,12 @@ static int next_to_go(struct convoy_worker_slots *worker, uint64_t now, uint32_t
     return best;
 }
 
-void convoy_batcher_evacuate(struct convoy_batcher *batcher)
+void convoy_batcher_redispatch(struct convoy_batcher *batcher)
 {
     uint64_t now = convoy_now_us();
-    if (!batcher->stranded)
+    if (!batcher->orphaned)
         return;
-    batcher->stranded = false; /* unless one is found that stays */
+    batcher->orphaned = false; /* unless one is found that stays */
     for (uint32_t i = 0; i < batcher->worker_count; i++) {
         struct convoy_worker_slots *worker = batcher->workers[i];
         uint32_t where = 0;
@@ -167,7 +167,7 @@ void convoy_worker_slots_lost(struct convoy_worker_slots *worker)
 {
     pthread_mutex_lock(&worker->batcher->lock);
     worker->down_us = 0;
-    convoy_batcher_evacuate(worker->batcher);
+    convoy_batcher_redispatch(worker->batcher);
     convoy_batcher_unpark(worker->batcher);
     pthread_mutex_unlock(&worker->batcher->lock);
 }

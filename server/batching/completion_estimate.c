@@ -1,4 +1,4 @@
-#include "server/batching/finish_time.h"
+#include "server/batching/completion_estimate.h"
 
 #define KEPT    (7.0 / 8.0) /* of what was known, with each run */
 #define FADE_US 1e7
@@ -30,8 +30,8 @@ double convoy_image_cost_us(const struct convoy_image_cost *here, const struct c
     return here_us + (all_us - here_us) * (rest_us / FADE_US);
 }
 
-double convoy_worker_load_finish_us(const struct convoy_worker_load *load, uint64_t progress_us,
-                                    uint64_t now_us, double price_us)
+double convoy_completion_estimate_us(const struct convoy_worker_load *load, uint64_t progress_us,
+                                     uint64_t now_us, double price_us)
 {
     double done_us = now_us > progress_us ? (double)(now_us - progress_us) : 0;
     if (done_us > load->running_us)
@@ -40,7 +40,7 @@ double convoy_worker_load_finish_us(const struct convoy_worker_load *load, uint6
     return (left_us > 0 ? left_us : 0) + price_us;
 }
 
-bool convoy_finish_as_good(double finish_us, double best_us)
+bool convoy_completion_as_good(double completion_us, double best_us)
 {
-    return finish_us <= best_us * 1.125 + TURN_US;
+    return completion_us <= best_us * 1.125 + TURN_US;
 }

@@ -68,7 +68,7 @@ static void drain(const float us_of[2], int items)
 
 static const float alike[2] = {100, 100};
 
-Test(batcher_share, a_flood_does_not_hold_up_another_model)
+Test(batcher_fair_queue, a_flood_does_not_hold_up_another_model)
 {
     begin(4, 1, 0);
     flood(0, 200, 0);
@@ -82,7 +82,7 @@ Test(batcher_share, a_flood_does_not_hold_up_another_model)
     end();
 }
 
-Test(batcher_share, models_that_wait_get_the_device_by_weight)
+Test(batcher_fair_queue, models_that_wait_get_the_device_by_weight)
 {
     begin(4, 1, 0);
     set_weights(1, 3);
@@ -94,7 +94,7 @@ Test(batcher_share, models_that_wait_get_the_device_by_weight)
     end();
 }
 
-Test(batcher_share, the_devices_time_counts_and_not_the_batches)
+Test(batcher_fair_queue, the_devices_time_counts_and_not_the_batches)
 {
     static const float uneven[2] = {300, 100};
     begin(4, 1, 0);
@@ -106,7 +106,7 @@ Test(batcher_share, the_devices_time_counts_and_not_the_batches)
     end();
 }
 
-Test(batcher_share, a_model_that_rested_has_saved_nothing_up)
+Test(batcher_fair_queue, a_model_that_rested_has_saved_nothing_up)
 {
     begin(4, 1, 0);
     flood(0, 100, 0);
@@ -119,44 +119,44 @@ Test(batcher_share, a_model_that_rested_has_saved_nothing_up)
     end();
 }
 
-Test(batcher_share, a_run_is_charged_when_it_begins_and_corrected_when_it_ends)
+Test(batcher_fair_queue, a_run_is_charged_when_it_begins_and_corrected_when_it_ends)
 {
-    struct convoy_share share = {0};
+    struct convoy_fair_queue fair = {0};
     double now_us = 50;
-    convoy_share_wakes(&share, now_us);
-    cr_assert_eq(share.used_us, 50);
-    double charged_us = convoy_share_goes(&share, 2, 10, &now_us);
+    convoy_fair_queue_enter(&fair, now_us);
+    cr_assert_eq(fair.used_us, 50);
+    double charged_us = convoy_fair_queue_charge(&fair, 2, 10, &now_us);
     cr_assert_eq(now_us, 50);
-    cr_assert_eq(share.used_us, 55, "a microsecond an image while nothing is known");
-    convoy_share_ran(&share, 2, 10, charged_us, 100);
-    cr_assert_eq(share.used_us, 100, "half of 100 us at twice the weight");
-    charged_us = convoy_share_goes(&share, 2, 4, &now_us);
+    cr_assert_eq(fair.used_us, 55, "a microsecond an image while nothing is known");
+    convoy_fair_queue_settle(&fair, 2, 10, charged_us, 100);
+    cr_assert_eq(fair.used_us, 100, "half of 100 us at twice the weight");
+    charged_us = convoy_fair_queue_charge(&fair, 2, 4, &now_us);
     cr_assert_eq(now_us, 100);
-    cr_assert_eq(share.used_us, 120, "10 us an image");
-    convoy_share_ran(&share, 2, 4, charged_us, -1);
-    cr_assert_eq(share.used_us, 100, "it did not run");
-    convoy_share_wakes(&share, 70);
-    cr_assert_eq(share.used_us, 100, "a clock does not go back");
-    charged_us = convoy_share_goes(&share, 0, 4, &now_us);
-    convoy_share_ran(&share, 0, 4, charged_us, 0);
-    cr_assert_eq(share.used_us, 140, "a device that tells no times");
+    cr_assert_eq(fair.used_us, 120, "10 us an image");
+    convoy_fair_queue_settle(&fair, 2, 4, charged_us, -1);
+    cr_assert_eq(fair.used_us, 100, "it did not run");
+    convoy_fair_queue_enter(&fair, 70);
+    cr_assert_eq(fair.used_us, 100, "a clock does not go back");
+    charged_us = convoy_fair_queue_charge(&fair, 0, 4, &now_us);
+    convoy_fair_queue_settle(&fair, 0, 4, charged_us, 0);
+    cr_assert_eq(fair.used_us, 140, "a device that tells no times");
 }
 
-Test(batcher_share, a_worker_that_dies_takes_the_charge_along)
+Test(batcher_fair_queue, a_worker_that_dies_takes_the_charge_along)
 {
     begin(2, 1, 0);
-    const struct convoy_share *share = &queue_of(p.batcher, &p.models[0])->share;
+    const struct convoy_fair_queue *fair = &queue_of(p.batcher, &p.models[0])->fair;
     flood(0, 100, 0);
     (void)runs_of_b(5, alike);
-    cr_assert_gt(share->used_us, 500.5, "what the worker has is charged");
+    cr_assert_gt(fair->used_us, 500.5, "what the worker has is charged");
     (void)convoy_worker_slots_down(p.worker_slots, true);
-    cr_assert_float_eq(share->used_us, 500, 1e-6, "%g us were charged for 5 runs of 100 us", share->used_us);
+    cr_assert_float_eq(fair->used_us, 500, 1e-6, "%g us were charged for 5 runs of 100 us", fair->used_us);
     replace_worker();
     drain(alike, 100);
     end();
 }
 
-Test(batcher_share, the_urgent_go_first_and_the_background_last)
+Test(batcher_fair_queue, the_urgent_go_first_and_the_background_last)
 {
     begin(2, 1, 1000000);
     for (int i = 0; i < 40; i++)
@@ -180,7 +180,7 @@ Test(batcher_share, the_urgent_go_first_and_the_background_last)
     end();
 }
 
-Test(batcher_share, priorities_do_not_share_a_slot)
+Test(batcher_fair_queue, priorities_do_not_share_a_slot)
 {
     uint32_t slot;
     begin(4, 1, 1000000);
@@ -202,7 +202,7 @@ Test(batcher_share, priorities_do_not_share_a_slot)
     end();
 }
 
-Test(batcher_share, what_is_less_urgent_does_not_keep_others_out)
+Test(batcher_fair_queue, what_is_less_urgent_does_not_keep_others_out)
 {
     uint64_t wait_us;
     begin(1, 1, 0);
@@ -228,7 +228,7 @@ Test(batcher_share, what_is_less_urgent_does_not_keep_others_out)
 
 /* What an image costs is learnt from the time between two batches, as long as the model did not rest in
  * between. */
-Test(batcher_share, a_model_whose_less_urgent_images_wait_has_not_rested)
+Test(batcher_fair_queue, a_model_whose_less_urgent_images_wait_has_not_rested)
 {
     uint64_t wait_us;
     begin(1, 1, 0);

@@ -84,7 +84,7 @@ static uint32_t reserve(struct convoy_batcher *batcher, struct convoy_item *cons
                                                &queue_of(batcher, first->model)->cost, convoy_now_us()));
     worker->chosen = ++batcher->choices;
     if (!convoy_worker_slots_serve(worker, first->model))
-        batcher->stranded = true; /* another worker may serve it sooner */
+        batcher->orphaned = true; /* another worker may serve it sooner */
     if (slot->reserved == slot->capacity) {
         slot->state = SLOT_SEALED;
         if (!first->profile)
@@ -215,7 +215,7 @@ void convoy_batcher_submit(struct convoy_batcher *batcher, struct convoy_item *c
     pthread_mutex_lock(&batcher->lock);
     batcher->pending += n;
     if (queue->waiting == 0)
-        convoy_share_wakes(&queue->share, batcher->share_us);
+        convoy_fair_queue_enter(&queue->fair, batcher->virtual_us);
     queue->waiting += n; /* before fill() drops the lock: the worker may have the rows by then */
     uint32_t placed = 0;
     int got = 0;
@@ -237,8 +237,8 @@ void convoy_batcher_submit(struct convoy_batcher *batcher, struct convoy_item *c
 static bool parked_before(const struct convoy_batcher *batcher, const struct convoy_item *a,
                           const struct convoy_item *b)
 {
-    double a_us = batcher->queues[a->model->number].share.used_us;
-    double b_us = batcher->queues[b->model->number].share.used_us;
+    double a_us = batcher->queues[a->model->number].fair.used_us;
+    double b_us = batcher->queues[b->model->number].fair.used_us;
     if (a_us != b_us)
         return a_us < b_us;
     if (a->submitted_us != b->submitted_us)

@@ -86,7 +86,7 @@ static void sweep_and_answer(struct convoy_batcher *batcher, bool everything)
     pthread_mutex_unlock(&batcher->lock);
     convoy_items_done(&finished);
     pthread_mutex_lock(&batcher->lock);
-    convoy_batcher_evacuate(batcher);
+    convoy_batcher_redispatch(batcher);
     convoy_batcher_unpark(batcher);
     pthread_mutex_unlock(&batcher->lock);
 }

@@ -16,8 +16,8 @@
  *
  * Times are microseconds. Plain data and arithmetic; the batcher's lock guards it. All zero is a model of
  * which, or a worker of whose work, nothing is known. */
-#ifndef CONVOY_SERVER_FINISH_TIME_H
-#define CONVOY_SERVER_FINISH_TIME_H
+#ifndef CONVOY_SERVER_COMPLETION_ESTIMATE_H
+#define CONVOY_SERVER_COMPLETION_ESTIMATE_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -45,11 +45,11 @@ double convoy_image_cost_us(const struct convoy_image_cost *here, const struct c
 
 /* How long from now until an image of this price is done. progress_us: when the worker's last run ended, or
  * its first began after a rest. */
-double convoy_worker_load_finish_us(const struct convoy_worker_load *load, uint64_t progress_us,
-                                    uint64_t now_us, double price_us);
+double convoy_completion_estimate_us(const struct convoy_worker_load *load, uint64_t progress_us,
+                                     uint64_t now_us, double price_us);
 
 /* Is it as good as the least of all? Estimates are not that exact: within an eighth, or what a turn through
  * another process takes, other reasons choose. */
-bool convoy_finish_as_good(double finish_us, double best_us);
+bool convoy_completion_as_good(double completion_us, double best_us);
 
 #endif
