@@ -34,7 +34,7 @@ void convoy_infer_drop(struct convoy_infer *infer)
     if (infer == NULL || atomic_fetch_sub_explicit(&infer->holders, 1, memory_order_acq_rel) != 1)
         return;
     convoy_model_view_end(&infer->view);
-    convoy_inference_end(&infer->inference);
+    convoy_tensor_request_end(&infer->tensors);
     convoy_body_memory_give(infer->tensor_counted);
     convoy_text_free(&infer->text);
     free(infer);
@@ -103,17 +103,16 @@ static int status_of(int code)
 
 /* worker.slot_bytes may have room for pixels alone: floats are four times as large. False with refusal set.
  */
-static bool fits_slot(struct convoy_request *request, const struct convoy_inference *inference)
+static bool fits_slot(struct convoy_request *request, const struct convoy_tensor_request *tensors)
 {
     uint64_t slot = convoy_batcher_slot_bytes(convoy_app_of(request)->pipeline.batcher);
 
-    if (inference->source != CONVOY_ROW_F32_CHW || slot == 0 ||
-        convoy_slot_round(inference->row_bytes) <= slot)
+    if (tensors->source != CONVOY_ROW_F32_CHW || slot == 0 || convoy_slot_round(tensors->row_bytes) <= slot)
         return true;
     convoy_fail(&request->refusal_reason, 0,
                 "an image of %zu bytes in FP32 is larger than a slot of %llu (worker.slot_bytes): send UINT8 "
                 "or BYTES",
-                inference->row_bytes, (unsigned long long)slot);
+                tensors->row_bytes, (unsigned long long)slot);
     return convoy_request_refuse(request, MHD_HTTP_CONTENT_TOO_LARGE);
 }
 
@@ -121,25 +120,25 @@ static bool fits_slot(struct convoy_request *request, const struct convoy_infere
 static bool hand_over(struct convoy_request *request, int *retry_after)
 {
     struct convoy_infer *infer = convoy_call_of(request)->infer;
-    struct convoy_inference *inference = &infer->inference;
+    struct convoy_tensor_request *tensors = &infer->tensors;
 
     if (infer->code != 0) {
         request->refusal_reason = infer->error;
         return convoy_request_refuse(request, status_of(infer->code));
     }
-    if (!fits_slot(request, inference))
+    if (!fits_slot(request, tensors))
         return false;
-    uint64_t timeout_us = inference->timeout_us > 0
-                              ? inference->timeout_us
+    uint64_t timeout_us = tensors->timeout_us > 0
+                              ? tensors->timeout_us
                               : convoy_app_of(request)->config->timeout_ms * (uint64_t)1000;
     struct convoy_model_view view = infer->view;
     convoy_model_view_hold(&view);
     struct convoy_rows *rows =
-        convoy_admit(request, &convoy_app_of(request)->pipeline, &view, inference->count,
-                     convoy_priority_of(inference->priority), request->complete_us + timeout_us, retry_after);
+        convoy_admit(request, &convoy_app_of(request)->pipeline, &view, tensors->count,
+                     convoy_priority_of(tensors->priority), request->complete_us + timeout_us, retry_after);
     if (rows == NULL)
         return false;
-    convoy_inference_place(inference, rows);
+    convoy_tensor_request_place(tensors, rows);
     rows->body = request->body;
     rows->body_capacity = request->body_capacity + infer->tensor_counted;
     request->body = NULL;
@@ -202,7 +201,7 @@ static bool respond_outputs(struct convoy_request *request)
 
 static void write_answer(struct convoy_infer *infer)
 {
-    infer->code = convoy_infer_write(&infer->inference, convoy_call_of(infer->request)->rows, &infer->text,
+    infer->code = convoy_infer_write(&infer->tensors, convoy_call_of(infer->request)->rows, &infer->text,
                                      &infer->text_json_length, &infer->error);
     if (infer->code == 0)
         infer->text_encoding = compress_answer(infer->request, &infer->text);
@@ -227,7 +226,7 @@ static uint64_t write_in_pool(struct convoy_decode_job *job, uint32_t index)
 static bool leave_answer_to_pool(struct convoy_infer *infer)
 {
     const struct convoy_rows *rows = convoy_call_of(infer->request)->rows;
-    uint64_t numbers = convoy_infer_numbers(&infer->inference, rows);
+    uint64_t numbers = convoy_infer_numbers(&infer->tensors, rows);
 
     /* To compress a number costs less than to write it, but there is no knowing what else is in the answer.
      */

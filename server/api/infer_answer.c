@@ -41,7 +41,7 @@ static void put_size(struct convoy_text *text, size_t size)
 
 /* The highest classes of one row, each given to put. */
 static void each_class(const struct convoy_rows *rows, uint32_t row,
-                       const struct convoy_inference_output *output, struct convoy_text *text,
+                       const struct convoy_tensor_output *output, struct convoy_text *text,
                        void (*put)(struct convoy_text *text, const char *string, bool first))
 {
     struct convoy_ranked_class best[CONVOY_TOP_MAX];
@@ -75,7 +75,7 @@ static void put_binary_class(struct convoy_text *text, const char *string, bool 
     convoy_text_put(text, string, strlen(string));
 }
 
-static void write_data(const struct convoy_rows *rows, const struct convoy_inference_output *output,
+static void write_data(const struct convoy_rows *rows, const struct convoy_tensor_output *output,
                        struct convoy_text *text)
 {
     uint32_t elements = rows->view.shape.output_elements[output->index];
@@ -96,7 +96,7 @@ static void write_data(const struct convoy_rows *rows, const struct convoy_infer
     convoy_text_add(text, "]");
 }
 
-static void write_binary(const struct convoy_rows *rows, const struct convoy_inference_output *output,
+static void write_binary(const struct convoy_rows *rows, const struct convoy_tensor_output *output,
                          struct convoy_text *text)
 {
     uint32_t elements = rows->view.shape.output_elements[output->index];
@@ -111,7 +111,7 @@ static void write_binary(const struct convoy_rows *rows, const struct convoy_inf
 }
 
 /* binary: bytes that the output has behind the JSON or in its region. */
-static void write_parameters(const struct convoy_inference_output *output, size_t binary,
+static void write_parameters(const struct convoy_tensor_output *output, size_t binary,
                              struct convoy_text *text)
 {
     if (output->region.name == NULL) {
@@ -127,7 +127,7 @@ static void write_parameters(const struct convoy_inference_output *output, size_
     convoy_text_add(text, "}");
 }
 
-static void write_output(const struct convoy_rows *rows, const struct convoy_inference_output *output,
+static void write_output(const struct convoy_rows *rows, const struct convoy_tensor_output *output,
                          size_t binary, struct convoy_text *text)
 {
     const struct convoy_model_shape *shape = &rows->view.shape;
@@ -151,19 +151,19 @@ static void write_output(const struct convoy_rows *rows, const struct convoy_inf
 }
 
 /* Ranking the classes of a row costs about as much as writing a number for each. */
-uint64_t convoy_infer_numbers(const struct convoy_inference *inference, const struct convoy_rows *rows)
+uint64_t convoy_infer_numbers(const struct convoy_tensor_request *tensors, const struct convoy_rows *rows)
 {
     uint64_t numbers = 0;
 
-    for (uint32_t i = 0; i < inference->output_count; i++) {
-        const struct convoy_inference_output *output = &inference->outputs[i];
+    for (uint32_t i = 0; i < tensors->output_count; i++) {
+        const struct convoy_tensor_output *output = &tensors->outputs[i];
         if (output->classes > 0 || !(output->binary || output->region.name != NULL))
             numbers += (uint64_t)rows->count * rows->view.shape.output_elements[output->index];
     }
     return numbers;
 }
 
-static int write_region(struct convoy_shared_memory *memory, const struct convoy_inference_region *region,
+static int write_region(struct convoy_shared_memory *memory, const struct convoy_tensor_region *region,
                         const struct convoy_text *bytes, struct convoy_error *error)
 {
     if (bytes->failed)
@@ -174,10 +174,10 @@ static int write_region(struct convoy_shared_memory *memory, const struct convoy
 }
 
 /* Behind the JSON or into shared memory; *length is how much it was. */
-static int place_output(const struct convoy_inference *inference, const struct convoy_rows *rows, uint32_t i,
-                        struct convoy_text *behind, size_t *length, struct convoy_error *error)
+static int place_output(const struct convoy_tensor_request *tensors, const struct convoy_rows *rows,
+                        uint32_t i, struct convoy_text *behind, size_t *length, struct convoy_error *error)
 {
-    const struct convoy_inference_output *output = &inference->outputs[i];
+    const struct convoy_tensor_output *output = &tensors->outputs[i];
     struct convoy_text shared = {0};
     struct convoy_text *text = output->region.name != NULL ? &shared : behind;
     size_t before = text->length;
@@ -187,12 +187,12 @@ static int place_output(const struct convoy_inference *inference, const struct c
         write_binary(rows, output, text);
     *length = text->length - before;
     if (output->region.name != NULL)
-        code = write_region(inference->memory, &output->region, &shared, error);
+        code = write_region(tensors->memory, &output->region, &shared, error);
     convoy_text_free(&shared);
     return code;
 }
 
-int convoy_infer_write(const struct convoy_inference *inference, const struct convoy_rows *rows,
+int convoy_infer_write(const struct convoy_tensor_request *tensors, const struct convoy_rows *rows,
                        struct convoy_text *text, size_t *json_length, struct convoy_error *error)
 {
     const struct convoy_model *model = rows->view.model;
@@ -203,17 +203,17 @@ int convoy_infer_write(const struct convoy_inference *inference, const struct co
     convoy_text_string(text, model->name);
     convoy_text_add(text, ",\"model_version\":");
     convoy_text_string(text, model->version);
-    if (inference->id != NULL) {
+    if (tensors->id != NULL) {
         convoy_text_add(text, ",\"id\":");
-        convoy_text_string(text, inference->id);
+        convoy_text_string(text, tensors->id);
     }
     convoy_text_add(text, ",\"outputs\":[");
-    for (uint32_t i = 0; i < inference->output_count && code == 0; i++) {
+    for (uint32_t i = 0; i < tensors->output_count && code == 0; i++) {
         size_t length;
-        code = place_output(inference, rows, i, &behind, &length, error);
+        code = place_output(tensors, rows, i, &behind, &length, error);
         if (i > 0)
             convoy_text_add(text, ",");
-        write_output(rows, &inference->outputs[i], length, text);
+        write_output(rows, &tensors->outputs[i], length, text);
     }
     convoy_text_add(text, "]}");
     *json_length = behind.length > 0 ? text->length : 0;

@@ -5,7 +5,7 @@
 #include "server/http/request.h"
 #include "server/http/suspension.h"
 #include "server/http/text.h"
-#include "server/inference/inference.h"
+#include "server/inference/tensor_request.h"
 
 #include <stdatomic.h>
 
@@ -23,7 +23,7 @@ struct convoy_infer {
     enum convoy_infer_step step; /* that comes next */
     size_t json_length;          /* 0: the whole body */
     size_t tensor_counted;
-    struct convoy_inference inference;
+    struct convoy_tensor_request tensors;
     int code; /* of the step that failed */
     struct convoy_error error;
     atomic_bool read; /* by the pool */

@@ -63,7 +63,7 @@ static int unpack(struct convoy_infer *infer)
 static int read_header(struct convoy_infer *infer)
 {
     struct convoy_request *request = infer->request;
-    struct convoy_inference *inference = &infer->inference;
+    struct convoy_tensor_request *tensors = &infer->tensors;
 
     if (infer->json_length > request->body_length)
         return convoy_fail(&infer->error, -EINVAL, HEADER_LENGTH " is %zu, more than the body's %zu bytes",
@@ -72,18 +72,18 @@ static int read_header(struct convoy_infer *infer)
         return convoy_fail(
             &infer->error, -EINVAL,
             "the body is empty: send {\"inputs\": [{\"name\", \"datatype\", \"shape\", \"data\"}]}");
-    inference->shape = &infer->view.shape;
-    inference->max_rows = convoy_app_of(request)->config->images.max_per_request;
-    inference->memory = convoy_client_is_local(request) ? convoy_app_of(request)->shared_memory : NULL;
-    inference->body = request->body;
-    inference->length = request->body_length;
-    inference->json_length = infer->json_length > 0 ? infer->json_length : request->body_length;
-    return convoy_inference_read_header(inference, &infer->error);
+    tensors->shape = &infer->view.shape;
+    tensors->max_rows = convoy_app_of(request)->config->images.max_per_request;
+    tensors->memory = convoy_client_is_local(request) ? convoy_app_of(request)->shared_memory : NULL;
+    tensors->body = request->body;
+    tensors->length = request->body_length;
+    tensors->json_length = infer->json_length > 0 ? infer->json_length : request->body_length;
+    return convoy_tensor_request_read_header(tensors, &infer->error);
 }
 
 static int read_data(struct convoy_infer *infer)
 {
-    size_t bytes = convoy_inference_tensor_bytes(&infer->inference);
+    size_t bytes = convoy_tensor_request_memory(&infer->tensors);
 
     if (bytes > memory_limit(infer->request))
         return convoy_fail(
@@ -94,7 +94,7 @@ static int read_data(struct convoy_infer *infer)
     if (!convoy_body_memory_take(bytes, memory_limit(infer->request)))
         return no_memory_set_aside(&infer->error);
     infer->tensor_counted = bytes;
-    return convoy_inference_read_data(&infer->inference, &infer->error);
+    return convoy_tensor_request_read_data(&infer->tensors, &infer->error);
 }
 
 static void take_step(struct convoy_infer *infer)
@@ -126,7 +126,7 @@ static bool step_is_long(const struct convoy_infer *infer)
 
     return infer->step == CONVOY_INFER_UNPACK || (infer->step == CONVOY_INFER_HEADER && json > INLINE_JSON) ||
            (infer->step == CONVOY_INFER_DATA &&
-            convoy_inference_tensor_bytes(&infer->inference) > INLINE_TENSOR);
+            convoy_tensor_request_memory(&infer->tensors) > INLINE_TENSOR);
 }
 
 /* Is nobody there any more to take the answer? */

@@ -1,5 +1,5 @@
 /* An inference request: the first two bytes say how much of the rest is its JSON, 65535: all of it. */
-#include "server/inference/inference.h"
+#include "server/inference/tensor_request.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -25,14 +25,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (body == NULL)
         return 0;
     memcpy(body, data + 2, length);
-    struct convoy_inference inference = {.shape = &shape,
-                                         .max_rows = 16,
-                                         .body = body,
-                                         .length = length,
-                                         .json_length = json < length ? json : length};
-    if (convoy_inference_read_header(&inference, &error) == 0)
-        (void)convoy_inference_read_data(&inference, &error);
-    convoy_inference_end(&inference);
+    struct convoy_tensor_request tensors = {.shape = &shape,
+                                            .max_rows = 16,
+                                            .body = body,
+                                            .length = length,
+                                            .json_length = json < length ? json : length};
+    if (convoy_tensor_request_read_header(&tensors, &error) == 0)
+        (void)convoy_tensor_request_read_data(&tensors, &error);
+    convoy_tensor_request_end(&tensors);
     free(body);
     return 0;
 }

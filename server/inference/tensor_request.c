@@ -1,4 +1,4 @@
-#include "server/inference/inference.h"
+#include "server/inference/tensor_request.h"
 
 #include "engine/base/json.h"
 #include "server/config/model_config.h"
@@ -65,16 +65,16 @@ static bool is_shape(const struct convoy_tensor_shape *shape, uint32_t a, uint32
 
 /* What the rows are, from datatype and shape. Pixels come in the network's order or interleaved; where the
  * two are alike the network's order counts, since it is what the metadata says. */
-static int choose_source(struct convoy_inference *inference, struct convoy_error *error)
+static int choose_source(struct convoy_tensor_request *tensors, struct convoy_error *error)
 {
-    const struct convoy_model_shape *model = inference->shape;
-    const struct convoy_tensor_shape *shape = &inference->tensor_shape;
+    const struct convoy_model_shape *model = tensors->shape;
+    const struct convoy_tensor_shape *shape = &tensors->tensor_shape;
     uint32_t c = model->channels, h = model->height, w = model->width;
     bool network_order = is_shape(shape, c, h, w);
 
-    switch (inference->type) {
+    switch (tensors->type) {
     case CONVOY_BYTES:
-        inference->source = CONVOY_ROW_ENCODED;
+        tensors->source = CONVOY_ROW_ENCODED;
         if (c != 1 && c != 3)
             return convoy_fail(error, -EINVAL,
                                "the model takes %u channels, not an image's 1 or 3: send FP32", c);
@@ -83,7 +83,7 @@ static int choose_source(struct convoy_inference *inference, struct convoy_error
         return convoy_fail(error, -EINVAL, "%s: inputs[0].shape of image files must be [N] or [N,1]",
                            REQUEST);
     case CONVOY_UINT8:
-        inference->source = network_order && c > 1 ? CONVOY_ROW_U8_CHW : CONVOY_ROW_U8_HWC;
+        tensors->source = network_order && c > 1 ? CONVOY_ROW_U8_CHW : CONVOY_ROW_U8_HWC;
         if (c > CONVOY_PIXEL_CHANNELS)
             return convoy_fail(error, -EINVAL,
                                "the model takes %u channels, more than pixels have: send FP32", c);
@@ -93,32 +93,32 @@ static int choose_source(struct convoy_inference *inference, struct convoy_error
                            "%s: inputs[0].shape of pixels must be [N,%u,%u,%u] or [N,%u,%u,%u]", REQUEST, c,
                            h, w, h, w, c);
     default:
-        inference->source = CONVOY_ROW_F32_CHW;
+        tensors->source = CONVOY_ROW_F32_CHW;
         if (network_order)
             return 0;
         return convoy_fail(error, -EINVAL, "%s: inputs[0].shape must be [N,%u,%u,%u]", REQUEST, c, h, w);
     }
 }
 
-static int check_count(struct convoy_inference *inference, struct convoy_error *error)
+static int check_count(struct convoy_tensor_request *tensors, struct convoy_error *error)
 {
-    uint64_t count = inference->tensor_shape.dims[0];
-    if (count > inference->max_rows)
+    uint64_t count = tensors->tensor_shape.dims[0];
+    if (count > tensors->max_rows)
         return convoy_fail(error, -EFBIG,
                            "%s: inputs[0] has %" PRIu64
                            " images and images.max_per_request is %u: send them in several requests",
-                           REQUEST, count, inference->max_rows);
-    inference->count = (uint32_t)count;
+                           REQUEST, count, tensors->max_rows);
+    tensors->count = (uint32_t)count;
     return 0;
 }
 
-static int read_region(const struct convoy_inference *inference, const struct convoy_json *parameters,
-                       struct convoy_inference_region *region, struct convoy_error *error)
+static int read_region(const struct convoy_tensor_request *tensors, const struct convoy_json *parameters,
+                       struct convoy_tensor_region *region, struct convoy_error *error)
 {
     int code = convoy_json_string(parameters, "shared_memory_region", &region->name, error);
     if (code != 0 || region->name == NULL)
         return code;
-    if (inference->memory == NULL)
+    if (tensors->memory == NULL)
         return convoy_fail(
             error, -EACCES,
             "shared memory is for clients on the server's own machine that connect to a loopback "
@@ -132,53 +132,53 @@ static int read_region(const struct convoy_inference *inference, const struct co
 }
 
 /* Where the data is: exactly one place. */
-static int find_data(struct convoy_inference *inference, const struct convoy_json *input,
+static int find_data(struct convoy_tensor_request *tensors, const struct convoy_json *input,
                      struct convoy_error *error)
 {
     struct convoy_json parameters;
-    size_t behind = inference->length - inference->json_length;
+    size_t behind = tensors->length - tensors->json_length;
     int code = convoy_json_object(input, "parameters", &parameters, error);
     if (code != 0)
         return code;
-    inference->has_data = convoy_json_has(input, "data");
+    tensors->has_data = convoy_json_has(input, "data");
     bool behind_json = convoy_json_has(&parameters, "binary_data_size");
-    if ((code = convoy_json_uint64(&parameters, "binary_data_size", 0, UINT32_MAX, &inference->binary_bytes,
+    if ((code = convoy_json_uint64(&parameters, "binary_data_size", 0, UINT32_MAX, &tensors->binary_bytes,
                                    error)) != 0 ||
-        (code = read_region(inference, &parameters, &inference->region, error)) != 0)
+        (code = read_region(tensors, &parameters, &tensors->region, error)) != 0)
         return code;
-    if (inference->has_data + behind_json + (inference->region.name != NULL) != 1)
+    if (tensors->has_data + behind_json + (tensors->region.name != NULL) != 1)
         return convoy_fail(error, -EINVAL,
                            "%s: inputs[0] needs data, parameters.binary_data_size or "
                            "parameters.shared_memory_region, one of them",
                            REQUEST);
-    if (inference->binary_bytes != behind)
+    if (tensors->binary_bytes != behind)
         return convoy_fail(
             error, -EINVAL,
             "behind the JSON of %zu bytes (Inference-Header-Content-Length) lie %zu bytes, not the "
             "%" PRIu64 " that binary_data_size says",
-            inference->json_length, behind, inference->binary_bytes);
+            tensors->json_length, behind, tensors->binary_bytes);
     /* A shape that lies must not take memory: an element takes two characters. */
-    uint64_t elements = convoy_tensor_elements(&inference->tensor_shape);
-    uint64_t bytes = elements * convoy_datatype_bytes(inference->type);
-    if (inference->has_data && elements > inference->cut.data_length)
+    uint64_t elements = convoy_tensor_elements(&tensors->tensor_shape);
+    uint64_t bytes = elements * convoy_datatype_bytes(tensors->type);
+    if (tensors->has_data && elements > tensors->cut.data_length)
         return convoy_fail(error, -EINVAL,
                            "data has other elements than shape says, which is %" PRIu64
                            ": send them flat, or nested as shape says",
                            elements);
-    if (inference->region.name != NULL)
-        inference->binary_bytes = inference->region.bytes;
-    if (!inference->has_data && inference->type != CONVOY_BYTES && bytes != inference->binary_bytes)
+    if (tensors->region.name != NULL)
+        tensors->binary_bytes = tensors->region.bytes;
+    if (!tensors->has_data && tensors->type != CONVOY_BYTES && bytes != tensors->binary_bytes)
         return convoy_fail(error, -EINVAL,
                            "the binary data has %" PRIu64
                            " bytes, but a tensor of this shape and datatype has "
                            "%" PRIu64,
-                           inference->binary_bytes, bytes);
+                           tensors->binary_bytes, bytes);
     return 0;
 }
 
-static int read_input(struct convoy_inference *inference, const cJSON *inputs, struct convoy_error *error)
+static int read_input(struct convoy_tensor_request *tensors, const cJSON *inputs, struct convoy_error *error)
 {
-    const char *name = NULL, *type = NULL, *expected = inference->shape->input_name;
+    const char *name = NULL, *type = NULL, *expected = tensors->shape->input_name;
     if (inputs == NULL || cJSON_GetArraySize(inputs) != 1)
         return convoy_fail(error, -EINVAL, "%s: inputs must be an array of one tensor, '%s'", REQUEST,
                            expected);
@@ -188,36 +188,36 @@ static int read_input(struct convoy_inference *inference, const cJSON *inputs, s
         return convoy_fail(error, -EINVAL, "%s: inputs[0] must be an object", REQUEST);
     if ((code = convoy_json_string(&input, "name", &name, error)) != 0 ||
         (code = convoy_json_string(&input, "datatype", &type, error)) != 0 ||
-        (code = read_shape(&input, &inference->tensor_shape, error)) != 0)
+        (code = read_shape(&input, &tensors->tensor_shape, error)) != 0)
         return code;
-    if (name == NULL || type == NULL || inference->tensor_shape.rank == 0)
+    if (name == NULL || type == NULL || tensors->tensor_shape.rank == 0)
         return convoy_fail(error, -EINVAL, "%s: inputs[0] needs name, datatype and shape", REQUEST);
     if (strcmp(name, expected) != 0)
         return convoy_fail(error, -EINVAL, "the model has no input '%.64s': its input is '%s'", name,
                            expected);
-    if ((code = convoy_datatype_parse(type, &inference->type, error)) != 0 ||
-        (code = choose_source(inference, error)) != 0 || (code = check_count(inference, error)) != 0)
+    if ((code = convoy_datatype_parse(type, &tensors->type, error)) != 0 ||
+        (code = choose_source(tensors, error)) != 0 || (code = check_count(tensors, error)) != 0)
         return code;
-    return find_data(inference, &input, error);
+    return find_data(tensors, &input, error);
 }
 
-static int read_output(struct convoy_inference *inference, const cJSON *item, uint32_t i, bool binary,
+static int read_output(struct convoy_tensor_request *tensors, const cJSON *item, uint32_t i, bool binary,
                        struct convoy_error *error)
 {
-    const struct convoy_model_shape *shape = inference->shape;
-    struct convoy_inference_output *output = &inference->outputs[i];
+    const struct convoy_model_shape *shape = tensors->shape;
+    struct convoy_tensor_output *output = &tensors->outputs[i];
     struct convoy_json json = at(item, "outputs", i), parameters;
     const char *name = NULL;
     int code;
     if (!cJSON_IsObject(item))
         return convoy_fail(error, -EINVAL, "%s: outputs[%u] must be an object", REQUEST, i);
-    *output = (struct convoy_inference_output){.binary = binary};
+    *output = (struct convoy_tensor_output){.binary = binary};
     if ((code = convoy_json_string(&json, "name", &name, error)) != 0 ||
         (code = convoy_json_object(&json, "parameters", &parameters, error)) != 0 ||
         (code = convoy_json_bool(&parameters, "binary_data", &output->binary, error)) != 0 ||
         (code = convoy_json_uint32(&parameters, "classification", 0, CONVOY_TOP_MAX, &output->classes,
                                    error)) != 0 ||
-        (code = read_region(inference, &parameters, &output->region, error)) != 0)
+        (code = read_region(tensors, &parameters, &output->region, error)) != 0)
         return code;
     while (name != NULL && output->index < shape->output_count &&
            strcmp(name, shape->output_names[output->index]) != 0)
@@ -225,7 +225,7 @@ static int read_output(struct convoy_inference *inference, const cJSON *item, ui
     if (name == NULL || output->index == shape->output_count)
         return convoy_fail(error, -EINVAL, "the model has no output '%.64s': GET /v2/models/NAME lists them",
                            name == NULL ? "" : name);
-    uint64_t bytes = (uint64_t)inference->count * shape->output_elements[output->index] * sizeof(float);
+    uint64_t bytes = (uint64_t)tensors->count * shape->output_elements[output->index] * sizeof(float);
     if (output->region.name != NULL && output->classes > 0)
         return convoy_fail(error, -EINVAL, "%s: %s: a classification cannot go into shared memory", REQUEST,
                            parameters.path);
@@ -234,185 +234,187 @@ static int read_output(struct convoy_inference *inference, const cJSON *item, ui
                            "%s: %s.shared_memory_byte_size is too small for the %" PRIu64 " bytes of '%.64s'",
                            REQUEST, parameters.path, bytes, name);
     for (uint32_t j = 0; j < i; j++)
-        if (inference->outputs[j].index == output->index)
+        if (tensors->outputs[j].index == output->index)
             return convoy_fail(error, -EINVAL, "%s: outputs names '%.64s' twice", REQUEST, name);
     return 0;
 }
 
-static int read_outputs(struct convoy_inference *inference, const cJSON *outputs, bool binary,
+static int read_outputs(struct convoy_tensor_request *tensors, const cJSON *outputs, bool binary,
                         struct convoy_error *error)
 {
     uint32_t wanted = outputs == NULL ? 0 : (uint32_t)cJSON_GetArraySize(outputs), i = 0;
     const cJSON *item;
     int code = 0;
-    if (wanted > inference->shape->output_count)
+    if (wanted > tensors->shape->output_count)
         return convoy_fail(error, -EINVAL, "%s: outputs names more than the model has", REQUEST);
     cJSON_ArrayForEach(item, outputs)
     {
-        if ((code = read_output(inference, item, i++, binary, error)) != 0)
+        if ((code = read_output(tensors, item, i++, binary, error)) != 0)
             return code;
     }
-    inference->output_count = wanted > 0 ? wanted : inference->shape->output_count;
-    for (; i < inference->output_count; i++)
-        inference->outputs[i] = (struct convoy_inference_output){.index = i, .binary = binary};
+    tensors->output_count = wanted > 0 ? wanted : tensors->shape->output_count;
+    for (; i < tensors->output_count; i++)
+        tensors->outputs[i] = (struct convoy_tensor_output){.index = i, .binary = binary};
     return 0;
 }
 
-int convoy_inference_read_header(struct convoy_inference *inference, struct convoy_error *error)
+int convoy_tensor_request_read_header(struct convoy_tensor_request *tensors, struct convoy_error *error)
 {
     struct convoy_json root, parameters;
     const cJSON *inputs, *outputs;
     bool binary = false;
-    int code = convoy_tensor_cut((const char *)inference->body, inference->json_length, &inference->cut);
+    int code = convoy_tensor_cut((const char *)tensors->body, tensors->json_length, &tensors->cut);
 
     if (code != 0)
         return no_memory(error);
-    if (inference->cut.header_length > MOST_JSON)
+    if (tensors->cut.header_length > MOST_JSON)
         return convoy_fail(
             error, -EFBIG,
             "%s has %zu bytes of JSON besides the tensor's data and %d are read: leave out what is "
             "not needed",
-            REQUEST, inference->cut.header_length, MOST_JSON);
-    if ((code = convoy_json_parse(inference->cut.header, inference->cut.header_length, REQUEST,
-                                  &inference->document, error)) != 0 ||
-        (code = convoy_json_root(inference->document, REQUEST, &root, error)) != 0 ||
-        (code = convoy_json_string(&root, "id", &inference->id, error)) != 0 ||
+            REQUEST, tensors->cut.header_length, MOST_JSON);
+    if ((code = convoy_json_parse(tensors->cut.header, tensors->cut.header_length, REQUEST,
+                                  &tensors->document, error)) != 0 ||
+        (code = convoy_json_root(tensors->document, REQUEST, &root, error)) != 0 ||
+        (code = convoy_json_string(&root, "id", &tensors->id, error)) != 0 ||
         (code = convoy_json_object(&root, "parameters", &parameters, error)) != 0 ||
-        (code = convoy_json_uint64(&parameters, "timeout", 0, UINT64_C(3600000000), &inference->timeout_us,
+        (code = convoy_json_uint64(&parameters, "timeout", 0, UINT64_C(3600000000), &tensors->timeout_us,
                                    error)) != 0 ||
         (code = convoy_json_uint32(&parameters, "priority", 0, CONVOY_PRIORITY_NUMBER_MOST,
-                                   &inference->priority, error)) != 0 ||
+                                   &tensors->priority, error)) != 0 ||
         (code = convoy_json_bool(&parameters, "binary_data_output", &binary, error)) != 0 ||
         (code = read_list(&root, "inputs", &inputs, error)) != 0 ||
         (code = read_list(&root, "outputs", &outputs, error)) != 0 ||
-        (code = read_input(inference, inputs, error)) != 0)
+        (code = read_input(tensors, inputs, error)) != 0)
         return code == -EFBIG || code == -ENOMEM || code == -EACCES ? code : -EINVAL;
-    return read_outputs(inference, outputs, binary, error);
+    return read_outputs(tensors, outputs, binary, error);
 }
 
 /* Is the binary data what the slot takes, as it lies? */
-static bool is_ready(const struct convoy_inference *inference)
+static bool is_ready(const struct convoy_tensor_request *tensors)
 {
-    return !inference->has_data && (inference->type == CONVOY_FP32 || inference->type == CONVOY_UINT8);
+    return !tensors->has_data && (tensors->type == CONVOY_FP32 || tensors->type == CONVOY_UINT8);
 }
 
-size_t convoy_inference_tensor_bytes(const struct convoy_inference *inference)
+size_t convoy_tensor_request_memory(const struct convoy_tensor_request *tensors)
 {
-    uint64_t elements = convoy_tensor_elements(&inference->tensor_shape);
-    uint64_t copied = inference->region.name != NULL ? inference->binary_bytes : 0;
+    uint64_t elements = convoy_tensor_elements(&tensors->tensor_shape);
+    uint64_t copied = tensors->region.name != NULL ? tensors->binary_bytes : 0;
 
-    if (inference->type == CONVOY_BYTES)
-        return copied + inference->count * sizeof(struct convoy_part);
-    if (is_ready(inference))
+    if (tensors->type == CONVOY_BYTES)
+        return copied + tensors->count * sizeof(struct convoy_part);
+    if (is_ready(tensors))
         return copied;
-    return copied + elements * (inference->type == CONVOY_UINT8 ? 1 : sizeof(float));
+    return copied + elements * (tensors->type == CONVOY_UINT8 ? 1 : sizeof(float));
 }
 
 /* Files one behind the other, each with its length before it: 4 bytes, little-endian. */
-static int split_files(struct convoy_inference *inference, const uint8_t *at, struct convoy_error *error)
+static int split_files(struct convoy_tensor_request *tensors, const uint8_t *at, struct convoy_error *error)
 {
-    size_t left = inference->binary_bytes;
+    size_t left = tensors->binary_bytes;
 
-    for (uint32_t i = 0; i < inference->count; i++) {
+    for (uint32_t i = 0; i < tensors->count; i++) {
         size_t length =
             left < 4 ? 0 : (size_t)at[0] | (size_t)at[1] << 8 | (size_t)at[2] << 16 | (size_t)at[3] << 24;
         if (left < 4 || length > left - 4)
             return convoy_fail(error, -EINVAL,
                                "the binary data ends within element %u of %u: each is its length in 4 bytes, "
                                "little-endian, and its bytes",
-                               i, inference->count);
-        inference->parts[i] = (struct convoy_part){at + 4, length};
+                               i, tensors->count);
+        tensors->parts[i] = (struct convoy_part){at + 4, length};
         at += 4 + length;
         left -= 4 + length;
     }
     if (left > 0)
         return convoy_fail(error, -EINVAL, "the binary data has %zu bytes behind its %u elements", left,
-                           inference->count);
+                           tensors->count);
     return 0;
 }
 
 /* The binary data, copied into tensor where it is in shared memory: a client that goes on writing there
  * changes nothing any more. */
-static int find_binary(struct convoy_inference *inference, const uint8_t **binary, struct convoy_error *error)
+static int find_binary(struct convoy_tensor_request *tensors, const uint8_t **binary,
+                       struct convoy_error *error)
 {
-    const struct convoy_inference_region *region = &inference->region;
+    const struct convoy_tensor_region *region = &tensors->region;
 
-    *binary = inference->body + inference->json_length;
+    *binary = tensors->body + tensors->json_length;
     if (region->name == NULL)
         return 0;
-    *binary = inference->tensor = convoy_buffer_new(region->bytes);
-    if (inference->tensor == NULL)
+    *binary = tensors->tensor = convoy_buffer_new(region->bytes);
+    if (tensors->tensor == NULL)
         return no_memory(error);
-    return convoy_shared_memory_read(inference->memory, region->name, region->offset, region->bytes,
-                                     inference->tensor, error);
+    return convoy_shared_memory_read(tensors->memory, region->name, region->offset, region->bytes,
+                                     tensors->tensor, error);
 }
 
-static int read_files(struct convoy_inference *inference, const uint8_t *binary, struct convoy_error *error)
+static int read_files(struct convoy_tensor_request *tensors, const uint8_t *binary,
+                      struct convoy_error *error)
 {
-    inference->parts = calloc(inference->count, sizeof *inference->parts);
-    if (inference->parts == NULL)
+    tensors->parts = calloc(tensors->count, sizeof *tensors->parts);
+    if (tensors->parts == NULL)
         return no_memory(error);
-    if (!inference->has_data)
-        return split_files(inference, binary, error);
-    return convoy_tensor_files((char *)inference->body + inference->cut.data, inference->cut.data_length,
-                               &inference->tensor_shape, inference->parts, error);
+    if (!tensors->has_data)
+        return split_files(tensors, binary, error);
+    return convoy_tensor_files((char *)tensors->body + tensors->cut.data, tensors->cut.data_length,
+                               &tensors->tensor_shape, tensors->parts, error);
 }
 
 /* Numbers that are not what the slot takes, into a tensor of their own. */
-static int convert(struct convoy_inference *inference, const uint8_t *binary, struct convoy_error *error)
+static int convert(struct convoy_tensor_request *tensors, const uint8_t *binary, struct convoy_error *error)
 {
-    size_t elements = convoy_tensor_elements(&inference->tensor_shape);
-    void *tensor = convoy_buffer_new(elements * (inference->type == CONVOY_UINT8 ? 1 : sizeof(float)));
+    size_t elements = convoy_tensor_elements(&tensors->tensor_shape);
+    void *tensor = convoy_buffer_new(elements * (tensors->type == CONVOY_UINT8 ? 1 : sizeof(float)));
     int code = 0;
 
     if (tensor == NULL)
         return no_memory(error);
-    if (inference->has_data)
-        code = convoy_tensor_numbers((const char *)inference->body + inference->cut.data,
-                                     inference->cut.data_length, &inference->tensor_shape, inference->type,
-                                     tensor, error);
+    if (tensors->has_data)
+        code =
+            convoy_tensor_numbers((const char *)tensors->body + tensors->cut.data, tensors->cut.data_length,
+                                  &tensors->tensor_shape, tensors->type, tensor, error);
     else
-        convoy_datatype_to_float(inference->type, binary, elements, tensor);
-    convoy_buffer_free(inference->tensor);
-    inference->base = inference->tensor = tensor;
+        convoy_datatype_to_float(tensors->type, binary, elements, tensor);
+    convoy_buffer_free(tensors->tensor);
+    tensors->base = tensors->tensor = tensor;
     return code;
 }
 
-int convoy_inference_read_data(struct convoy_inference *inference, struct convoy_error *error)
+int convoy_tensor_request_read_data(struct convoy_tensor_request *tensors, struct convoy_error *error)
 {
     const uint8_t *binary;
-    int code = find_binary(inference, &binary, error);
+    int code = find_binary(tensors, &binary, error);
 
     if (code != 0)
         return code;
-    if (inference->type == CONVOY_BYTES)
-        return read_files(inference, binary, error);
-    inference->row_bytes =
-        row_elements(inference->shape) * (inference->source == CONVOY_ROW_F32_CHW ? sizeof(float) : 1);
-    inference->base = binary;
-    return is_ready(inference) ? 0 : convert(inference, binary, error);
+    if (tensors->type == CONVOY_BYTES)
+        return read_files(tensors, binary, error);
+    tensors->row_bytes =
+        row_elements(tensors->shape) * (tensors->source == CONVOY_ROW_F32_CHW ? sizeof(float) : 1);
+    tensors->base = binary;
+    return is_ready(tensors) ? 0 : convert(tensors, binary, error);
 }
 
-void convoy_inference_place(struct convoy_inference *inference, struct convoy_rows *rows)
+void convoy_tensor_request_place(struct convoy_tensor_request *tensors, struct convoy_rows *rows)
 {
-    rows->source = inference->source;
-    for (uint32_t i = 0; i < inference->count; i++)
+    rows->source = tensors->source;
+    for (uint32_t i = 0; i < tensors->count; i++)
         rows->row[i].part =
-            inference->parts != NULL
-                ? inference->parts[i]
-                : (struct convoy_part){inference->base + i * inference->row_bytes, inference->row_bytes};
-    rows->tensor = inference->tensor;
-    inference->tensor = NULL;
+            tensors->parts != NULL
+                ? tensors->parts[i]
+                : (struct convoy_part){tensors->base + i * tensors->row_bytes, tensors->row_bytes};
+    rows->tensor = tensors->tensor;
+    tensors->tensor = NULL;
 }
 
-void convoy_inference_end(struct convoy_inference *inference)
+void convoy_tensor_request_end(struct convoy_tensor_request *tensors)
 {
-    cJSON_Delete(inference->document);
-    free(inference->cut.header);
-    free(inference->parts);
-    convoy_buffer_free(inference->tensor);
-    inference->document = NULL;
-    inference->cut.header = NULL;
-    inference->parts = NULL;
-    inference->tensor = NULL;
+    cJSON_Delete(tensors->document);
+    free(tensors->cut.header);
+    free(tensors->parts);
+    convoy_buffer_free(tensors->tensor);
+    tensors->document = NULL;
+    tensors->cut.header = NULL;
+    tensors->parts = NULL;
+    tensors->tensor = NULL;
 }

@@ -1,5 +1,5 @@
 /* Inference requests: what of them is understood, and that a lie is refused. */
-#include "server/inference/inference.h"
+#include "server/inference/tensor_request.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>
@@ -21,7 +21,7 @@ static struct convoy_model_shape shape = {.channels = 2,
                                           .output_names = {"y", "z"}};
 
 static struct convoy_error error;
-static struct convoy_inference inference;
+static struct convoy_tensor_request tensors;
 static uint8_t *body;
 static struct convoy_shared_memory *memory; /* NULL: this client may not */
 
@@ -30,57 +30,57 @@ static int read_body(const char *json, const void *binary, size_t binary_length)
 {
     size_t length = strlen(json);
 
-    convoy_inference_end(&inference);
+    convoy_tensor_request_end(&tensors);
     free(body);
     body = malloc(length + binary_length);
     memcpy(body, json, length);
     if (binary != NULL)
         memcpy(body + length, binary, binary_length);
-    inference = (struct convoy_inference){.shape = &shape,
-                                          .max_rows = 4,
-                                          .memory = memory,
-                                          .body = body,
-                                          .length = length + binary_length,
-                                          .json_length = length};
-    int code = convoy_inference_read_header(&inference, &error);
-    return code != 0 ? code : convoy_inference_read_data(&inference, &error);
+    tensors = (struct convoy_tensor_request){.shape = &shape,
+                                             .max_rows = 4,
+                                             .memory = memory,
+                                             .body = body,
+                                             .length = length + binary_length,
+                                             .json_length = length};
+    int code = convoy_tensor_request_read_header(&tensors, &error);
+    return code != 0 ? code : convoy_tensor_request_read_data(&tensors, &error);
 }
 
 static void clean(void)
 {
-    convoy_inference_end(&inference);
+    convoy_tensor_request_end(&tensors);
     free(body);
     body = NULL;
 }
 
-TestSuite(inference, .fini = clean);
+TestSuite(tensors, .fini = clean);
 
 #define INPUT(type, dims, data)                                                                              \
     "{\"inputs\":[{\"name\":\"x\",\"datatype\":\"" type "\",\"shape\":" dims ",\"data\":" data "}]}"
 
 static void expect_floats(const float *expected, size_t count)
 {
-    cr_assert_eq(inference.row_bytes, 4 * sizeof(float));
-    cr_assert_eq(memcmp(inference.base, expected, count * sizeof *expected), 0);
+    cr_assert_eq(tensors.row_bytes, 4 * sizeof(float));
+    cr_assert_eq(memcmp(tensors.base, expected, count * sizeof *expected), 0);
 }
 
-Test(inference, reads_a_tensor_in_json)
+Test(tensor_request, reads_a_tensor_in_json)
 {
     static const float expected[] = {1, -2.5f, 3, 4, 5, 6, 7, 8};
 
     cr_assert_eq(read_body(INPUT("FP32", "[2,2,1,2]", "[1,-2.5,3,4,5,6,7,8]"), NULL, 0), 0, "%s",
                  error.message);
-    cr_assert_eq(inference.count, 2);
-    cr_assert_eq(inference.source, CONVOY_ROW_F32_CHW);
+    cr_assert_eq(tensors.count, 2);
+    cr_assert_eq(tensors.source, CONVOY_ROW_F32_CHW);
     expect_floats(expected, 8);
     cr_assert_eq(read_body(INPUT("FP32", "[2,2,1,2]", "[[[[1,-2.5]],[[3,4]]],[[[5,6]],[[7,8]]]]"), NULL, 0),
                  0, "%s", error.message);
     expect_floats(expected, 8);
-    cr_assert_eq(inference.output_count, 2);
-    cr_assert_null(inference.id);
+    cr_assert_eq(tensors.output_count, 2);
+    cr_assert_null(tensors.id);
 }
 
-Test(inference, finds_the_data_wherever_it_stands)
+Test(tensor_request, finds_the_data_wherever_it_stands)
 {
     static const float expected[] = {1, 2, 3, 4};
     static const char *const texts[] = {
@@ -101,39 +101,39 @@ Test(inference, finds_the_data_wherever_it_stands)
     "{\"inputs\":[{\"name\":\"x\",\"datatype\":\"" type "\",\"shape\":" dims                                 \
     ",\"parameters\":{\"binary_data_size\":" size "}}]}"
 
-Test(inference, reads_binary_tensors)
+Test(tensor_request, reads_binary_tensors)
 {
     static const float floats[] = {1, 2, 3, 4};
     static const uint8_t halves[] = {0x00, 0x3c, 0x00, 0x40, 0x00, 0x42, 0x00, 0x44}, pixels[] = {1, 2, 3, 4};
     static const int8_t small[] = {1, 2, 3, 4};
 
     cr_assert_eq(read_body(BINARY("FP32", "[1,2,1,2]", "16"), floats, 16), 0, "%s", error.message);
-    cr_assert_eq(inference.tensor, NULL, "used as it lies in the body");
+    cr_assert_eq(tensors.tensor, NULL, "used as it lies in the body");
     expect_floats(floats, 4);
     cr_assert_eq(read_body(BINARY("FP16", "[1,2,1,2]", "8"), halves, 8), 0, "%s", error.message);
     expect_floats(floats, 4);
     cr_assert_eq(read_body(BINARY("INT8", "[1,2,1,2]", "4"), small, 4), 0, "%s", error.message);
     expect_floats(floats, 4);
     cr_assert_eq(read_body(BINARY("UINT8", "[1,2,1,2]", "4"), pixels, 4), 0, "%s", error.message);
-    cr_assert_eq(inference.source, CONVOY_ROW_U8_CHW);
-    cr_assert_eq(inference.row_bytes, 4);
+    cr_assert_eq(tensors.source, CONVOY_ROW_U8_CHW);
+    cr_assert_eq(tensors.row_bytes, 4);
     cr_assert_eq(read_body(BINARY("UINT8", "[1,1,2,2]", "4"), pixels, 4), 0, "%s", error.message);
-    cr_assert_eq(inference.source, CONVOY_ROW_U8_HWC);
+    cr_assert_eq(tensors.source, CONVOY_ROW_U8_HWC);
 }
 
-Test(inference, reads_files)
+Test(tensor_request, reads_files)
 {
     static const char binary[] = "\3\0\0\0foo\0\0\0\0";
 
     shape.channels = 3;
     cr_assert_eq(read_body(BINARY("BYTES", "[2]", "11"), binary, 11), 0, "%s", error.message);
-    cr_assert_eq(inference.source, CONVOY_ROW_ENCODED);
-    cr_assert_eq(inference.parts[0].length, 3);
-    cr_assert_eq(memcmp(inference.parts[0].bytes, "foo", 3), 0);
-    cr_assert_eq(inference.parts[1].length, 0);
+    cr_assert_eq(tensors.source, CONVOY_ROW_ENCODED);
+    cr_assert_eq(tensors.parts[0].length, 3);
+    cr_assert_eq(memcmp(tensors.parts[0].bytes, "foo", 3), 0);
+    cr_assert_eq(tensors.parts[1].length, 0);
     cr_assert_eq(read_body(INPUT("BYTES", "[2,1]", "[[\"Zm9v\"],[\"Zg==\"]]"), NULL, 0), 0, "%s",
                  error.message);
-    cr_assert_eq(inference.parts[1].length, 1);
+    cr_assert_eq(tensors.parts[1].length, 1);
     /* Cut off anywhere, or with something behind. */
     for (size_t length = 0; length < 11; length++) {
         char json[256];
@@ -148,7 +148,7 @@ Test(inference, reads_files)
     cr_assert_eq(read_body(BINARY("BYTES", "[2]", "11"), binary, 11), -EINVAL, "two channels are no image");
 }
 
-Test(inference, reads_what_is_wanted_of_the_answer)
+Test(tensor_request, reads_what_is_wanted_of_the_answer)
 {
     cr_assert_eq(
         read_body(
@@ -158,19 +158,17 @@ Test(inference, reads_what_is_wanted_of_the_answer)
             "{\"name\":\"y\",\"parameters\":{\"classification\":2}}]}",
             NULL, 0),
         0, "%s", error.message);
-    cr_assert_str_eq(inference.id, "7");
-    cr_assert_eq(inference.timeout_us, 1500);
-    cr_assert_eq(inference.output_count, 2);
-    cr_assert(inference.outputs[0].index == 1 && !inference.outputs[0].binary &&
-              inference.outputs[0].classes == 0);
-    cr_assert(inference.outputs[1].index == 0 && inference.outputs[1].binary &&
-              inference.outputs[1].classes == 2);
+    cr_assert_str_eq(tensors.id, "7");
+    cr_assert_eq(tensors.timeout_us, 1500);
+    cr_assert_eq(tensors.output_count, 2);
+    cr_assert(tensors.outputs[0].index == 1 && !tensors.outputs[0].binary && tensors.outputs[0].classes == 0);
+    cr_assert(tensors.outputs[1].index == 0 && tensors.outputs[1].binary && tensors.outputs[1].classes == 2);
 }
 
 #define WITH(members)                                                                                        \
     "{\"inputs\":[{\"name\":\"x\",\"datatype\":\"FP32\",\"shape\":[1,2,1,2],\"data\":[1,2,3,4]}]," members "}"
 
-Test(inference, refuses_what_is_not_in_order)
+Test(tensor_request, refuses_what_is_not_in_order)
 {
     static const char *const texts[] = {
         "",
@@ -223,7 +221,7 @@ Test(inference, refuses_what_is_not_in_order)
     }
 }
 
-Test(inference, refuses_binary_data_of_another_size)
+Test(tensor_request, refuses_binary_data_of_another_size)
 {
     static const uint8_t bytes[20];
 
@@ -242,7 +240,7 @@ Test(inference, refuses_binary_data_of_another_size)
     "{\"inputs\":[{\"name\":\"x\",\"datatype\":\"" type "\",\"shape\":[1,2,1,2],\"parameters\":{"            \
     "\"shared_memory_region\":\"r\"," members "}}]}"
 
-Test(inference, reads_shared_memory)
+Test(tensor_request, reads_shared_memory)
 {
     static const float floats[] = {1, 2, 3, 4};
     static const uint8_t halves[] = {0x00, 0x3c, 0x00, 0x40, 0x00, 0x42, 0x00, 0x44};
@@ -279,8 +277,8 @@ Test(inference, reads_shared_memory)
                                 "\"shared_memory_offset\":4,\"shared_memory_byte_size\":8}}]"),
                            NULL, 0),
                  0, "%s", error.message);
-    cr_assert_str_eq(inference.outputs[0].region.name, "r");
-    cr_assert(inference.outputs[0].region.offset == 4 && inference.outputs[0].region.bytes == 8);
+    cr_assert_str_eq(tensors.outputs[0].region.name, "r");
+    cr_assert(tensors.outputs[0].region.offset == 4 && tensors.outputs[0].region.bytes == 8);
     cr_assert_eq(read_body(WITH("\"outputs\":[{\"name\":\"z\",\"parameters\":{\"shared_memory_region\":\"r\","
                                 "\"shared_memory_byte_size\":7}}]"),
                            NULL, 0),
@@ -295,24 +293,24 @@ Test(inference, reads_shared_memory)
                  "not this client");
 }
 
-Test(inference, refuses_more_rows_than_allowed)
+Test(tensor_request, refuses_more_rows_than_allowed)
 {
     cr_assert_eq(read_body(INPUT("FP32", "[5,2,1,2]", "[1,2,3,4]"), NULL, 0), -EFBIG);
     cr_assert_eq(read_body(INPUT("FP32", "[1000000000,2,1,2]", "[1,2,3,4]"), NULL, 0), -EFBIG);
 }
 
-Test(inference, takes_no_memory_for_a_shape_that_lies)
+Test(tensor_request, takes_no_memory_for_a_shape_that_lies)
 {
     shape.height = 60000;
     shape.width = 60000;
     cr_assert_eq(read_body(INPUT("FP32", "[4,2,60000,60000]", "[1,2,3,4]"), NULL, 0), -EINVAL);
-    cr_assert_null(inference.tensor);
+    cr_assert_null(tensors.tensor);
     shape.height = 1;
     shape.width = 2;
 }
 
 /* Whatever is cut off, it is refused and nothing is read past its end (the address sanitizer looks). */
-Test(inference, refuses_a_request_that_is_cut_off)
+Test(tensor_request, refuses_a_request_that_is_cut_off)
 {
     static const char whole[] = WITH("\"id\":\"7\",\"outputs\":[{\"name\":\"y\"}]");
     char text[sizeof whole];

@@ -5,8 +5,8 @@
  * cut out: tensor_cut.h), then the data. Pure functions over the body; one thread at a time. Errors are
  * -EINVAL (400), -EFBIG (413), -EACCES (403), -ENOMEM and those of convoy_shared_memory_read(), with a
  * sentence. */
-#ifndef CONVOY_SERVER_INFERENCE_H
-#define CONVOY_SERVER_INFERENCE_H
+#ifndef CONVOY_SERVER_TENSOR_REQUEST_H
+#define CONVOY_SERVER_TENSOR_REQUEST_H
 
 #include "engine/base/error.h"
 #include "server/inference/datatype.h"
@@ -20,23 +20,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CONVOY_INFERENCE_OUTPUTS 16 /* as many as a model has, convoy_model_shape */
+#define CONVOY_TENSOR_REQUEST_OUTPUTS 16 /* as many as a model has, convoy_model_shape */
 
 /* A stretch of a registered region of shared memory. */
-struct convoy_inference_region {
+struct convoy_tensor_region {
     const char *name; /* NULL: none */
     uint64_t offset, bytes;
 };
 
-struct convoy_inference_output {
+struct convoy_tensor_output {
     uint32_t index;   /* among the model's outputs */
     uint32_t classes; /* how many of the highest, as "value:index:label"; 0: the tensor itself */
     bool binary;      /* behind the answer's JSON instead of in it */
-    struct convoy_inference_region region; /* there instead of in the answer */
+    struct convoy_tensor_region region; /* there instead of in the answer */
 };
 
-struct convoy_inference {
-    /* What the caller sets; all of it outlives the inference. */
+struct convoy_tensor_request {
+    /* What the caller sets; all of it outlives this struct. */
     const struct convoy_model_shape *shape;
     uint32_t max_rows;
     struct convoy_shared_memory *memory; /* NULL: this client may not use it */
@@ -50,7 +50,7 @@ struct convoy_inference {
     uint32_t count;      /* rows */
     enum convoy_row_source source;
     uint32_t output_count; /* in the order of the request, or the model's */
-    struct convoy_inference_output outputs[CONVOY_INFERENCE_OUTPUTS];
+    struct convoy_tensor_output outputs[CONVOY_TENSOR_REQUEST_OUTPUTS];
 
     /* The data's: rows of row_bytes at base, or parts; both may point into body or tensor. */
     const uint8_t *base;
@@ -65,19 +65,20 @@ struct convoy_inference {
     struct convoy_tensor_shape tensor_shape;
     bool has_data;         /* "data" in the JSON; else it is binary, behind the JSON or in region */
     uint64_t binary_bytes; /* of the binary data */
-    struct convoy_inference_region region;
+    struct convoy_tensor_region region;
 };
 
-int convoy_inference_read_header(struct convoy_inference *inference, struct convoy_error *error);
+int convoy_tensor_request_read_header(struct convoy_tensor_request *tensors, struct convoy_error *error);
 
-/* Bytes that convoy_inference_read_data() allocates, 0 where rows are used as they lie in the body. */
-size_t convoy_inference_tensor_bytes(const struct convoy_inference *inference);
+/* Bytes that convoy_tensor_request_read_data() allocates, 0 where rows are used as they lie in the body. */
+size_t convoy_tensor_request_memory(const struct convoy_tensor_request *tensors);
 
-int convoy_inference_read_data(struct convoy_inference *inference, struct convoy_error *error);
+int convoy_tensor_request_read_data(struct convoy_tensor_request *tensors, struct convoy_error *error);
 
 /* Tells rows, of which there are count, where they are. rows takes tensor over. */
-void convoy_inference_place(struct convoy_inference *inference, struct convoy_rows *rows);
+void convoy_tensor_request_place(struct convoy_tensor_request *tensors, struct convoy_rows *rows);
 
-void convoy_inference_end(struct convoy_inference *inference); /* frees what it made; all-zero is allowed */
+void convoy_tensor_request_end(
+    struct convoy_tensor_request *tensors); /* frees what it made; all-zero is allowed */
 
 #endif
