@@ -10,7 +10,7 @@
 
 struct convoy_infer;
 struct convoy_model_wait;
-struct convoy_rows;
+struct convoy_inference_request;
 
 struct convoy_call {
     struct convoy_model *model;     /* the model that was asked for, once it is known; held */
@@ -18,7 +18,7 @@ struct convoy_call {
     bool woke;                      /* the model was activated for this request */
     bool bound;                     /* and held for it when it was READY */
     struct convoy_infer *infer;     /* of an inference request, once its model is known */
-    struct convoy_rows *rows;       /* once they are admitted */
+    struct convoy_inference_request *inference; /* once they are admitted */
 };
 
 static inline struct convoy_call *convoy_call_of(struct convoy_request *request)

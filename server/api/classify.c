@@ -10,8 +10,8 @@
 #include "server/http/query.h"
 #include "server/http/response.h"
 #include "server/inference/admission.h"
+#include "server/inference/inference_request.h"
 #include "server/inference/prediction.h"
-#include "server/inference/rows.h"
 
 #include <errno.h>
 #include <microhttpd.h>
@@ -94,9 +94,9 @@ static bool count_images(struct convoy_request *request, const char *boundary, s
 
 /* Puts the images' places in the body into rows, which takes the body over. */
 static void place_images(struct convoy_request *request, const char *boundary, struct convoy_part *parts,
-                         struct convoy_rows *rows)
+                         struct convoy_inference_request *inference)
 {
-    size_t count = rows->count;
+    size_t count = inference->count;
 
     if (boundary[0] == '\0')
         parts[0] = (struct convoy_part){request->body, request->body_length};
@@ -104,10 +104,10 @@ static void place_images(struct convoy_request *request, const char *boundary, s
         /* The same call that counted them: it cannot fail now. */
         (void)convoy_multipart_split(request->body, request->body_length, boundary, parts, count, &count,
                                      NULL);
-    for (uint32_t i = 0; i < rows->count; i++)
-        rows->row[i].part = parts[i];
-    rows->body = request->body;
-    rows->body_capacity = request->body_capacity;
+    for (uint32_t i = 0; i < inference->count; i++)
+        inference->samples[i].part = parts[i];
+    inference->body = request->body;
+    inference->body_capacity = request->body_capacity;
     request->body = NULL;
     request->body_capacity = 0;
 }
@@ -115,26 +115,27 @@ static void place_images(struct convoy_request *request, const char *boundary, s
 /* Answers from what became of the images. */
 static bool answer(struct convoy_request *request)
 {
-    struct convoy_rows *rows = convoy_call_of(request)->rows;
+    struct convoy_inference_request *inference = convoy_call_of(request)->inference;
     struct convoy_text text = {0};
     const char *sentence;
 
-    if (!convoy_rows_complete(rows))
+    if (!convoy_inference_request_complete(inference))
         return convoy_respond_error(request, MHD_HTTP_SERVICE_UNAVAILABLE, CONVOY_RETRY_SOON,
                                     "the server is stopping: send the request again");
-    convoy_rows_remember(rows);
-    int status = convoy_classify_status(rows);
+    convoy_inference_request_cache(inference);
+    int status = convoy_classify_status(inference);
     int retry_after = status == MHD_HTTP_SERVICE_UNAVAILABLE ? CONVOY_RETRY_SOON : CONVOY_RETRY_NONE;
-    struct convoy_model *model = rows->view.model;
-    convoy_metrics_observe(model->metrics, CONVOY_STAGE_DECODE, convoy_rows_decode_us(rows));
+    struct convoy_model *model = inference->view.model;
+    convoy_metrics_observe(model->metrics, CONVOY_STAGE_DECODE,
+                           convoy_inference_request_decode_us(inference));
     convoy_model_answered(model, status == MHD_HTTP_OK, convoy_now_us() - request->complete_us);
-    convoy_trace_request(convoy_app_of(request)->trace, request, rows, status);
+    convoy_trace_request(convoy_app_of(request)->trace, request, inference, status);
 
-    if (rows->alone && status != MHD_HTTP_OK) {
-        convoy_rows_outcome(rows, 0, &sentence);
+    if (inference->alone && status != MHD_HTTP_OK) {
+        convoy_inference_request_outcome(inference, 0, &sentence);
         return convoy_respond_error(request, status, retry_after, sentence);
     }
-    convoy_classify_write(rows, request->complete_us, &text);
+    convoy_classify_write(inference, request->complete_us, &text);
     return convoy_respond(request, status, CONVOY_TYPE_JSON, &text, retry_after);
 }
 
@@ -167,25 +168,26 @@ static bool prepare(struct convoy_request *request, int *retry_after)
         convoy_model_view_end(&view);
         return false;
     }
-    struct convoy_rows *rows = convoy_admit(request, &convoy_app_of(request)->pipeline, &view, count,
-                                            convoy_priority_of(options.priority),
-                                            request->complete_us + options.timeout_ms * 1000, retry_after);
-    if (rows == NULL)
+    struct convoy_inference_request *inference = convoy_admit(
+        request, &convoy_app_of(request)->pipeline, &view, count, convoy_priority_of(options.priority),
+        request->complete_us + options.timeout_ms * 1000, retry_after);
+    if (inference == NULL)
         return false;
     struct convoy_part one;
     struct convoy_part *parts = count == 1 ? &one : malloc(count * sizeof *parts);
     if (parts == NULL) {
-        convoy_batcher_cancel(rows->pipeline->batcher, rows->view.model, (uint32_t)count, rows->priority);
-        convoy_rows_drop(rows);
+        convoy_batcher_cancel(inference->pipeline->batcher, inference->view.model, (uint32_t)count,
+                              inference->priority);
+        convoy_inference_request_drop(inference);
         return false;
     }
-    place_images(request, boundary, parts, rows);
+    place_images(request, boundary, parts, inference);
     if (parts != &one)
         free(parts);
-    rows->alone = boundary[0] == '\0';
-    rows->top = (uint32_t)options.top;
-    rows->profile = options.profile != 0;
-    convoy_call_of(request)->rows = rows;
+    inference->alone = boundary[0] == '\0';
+    inference->top = (uint32_t)options.top;
+    inference->profile = options.profile != 0;
+    convoy_call_of(request)->inference = inference;
     return true;
 }
 
@@ -194,10 +196,10 @@ bool convoy_classify(struct convoy_request *request)
     struct convoy_call *call = convoy_call_of(request);
     int retry_after = CONVOY_RETRY_SOON;
 
-    if (call->rows != NULL)
+    if (call->inference != NULL)
         return answer(request); /* the connection was resumed */
     convoy_lookup_resumed(request);
     if (!prepare(request, &retry_after))
         return call->wait != NULL || convoy_respond_refusal(request, retry_after);
-    return convoy_rows_run(call->rows) ? answer(request) : true;
+    return convoy_inference_request_run(call->inference) ? answer(request) : true;
 }

@@ -6,22 +6,23 @@
 
 #include <microhttpd.h>
 
-int convoy_classify_status(const struct convoy_rows *rows)
+int convoy_classify_status(const struct convoy_inference_request *inference)
 {
     const char *sentence;
 
-    for (uint32_t i = 0; i < rows->count; i++)
-        if (convoy_rows_outcome(rows, i, &sentence) == MHD_HTTP_OK)
+    for (uint32_t i = 0; i < inference->count; i++)
+        if (convoy_inference_request_outcome(inference, i, &sentence) == MHD_HTTP_OK)
             return MHD_HTTP_OK;
-    return convoy_rows_outcome(rows, 0, &sentence);
+    return convoy_inference_request_outcome(inference, 0, &sentence);
 }
 
-static void write_predictions(const struct convoy_rows *rows, uint32_t i, struct convoy_ranked_class *best,
-                              struct convoy_text *text)
+static void write_predictions(const struct convoy_inference_request *inference, uint32_t i,
+                              struct convoy_ranked_class *best, struct convoy_text *text)
 {
-    const struct convoy_model_shape *shape = &rows->view.shape;
-    const float *scores = rows->outputs + (size_t)i * shape->outputs_per_row;
-    uint32_t found = convoy_predict(scores, shape->output_elements[0], rows->top, rows->view.softmax, best);
+    const struct convoy_model_shape *shape = &inference->view.shape;
+    const float *scores = inference->outputs + (size_t)i * shape->outputs_per_row;
+    uint32_t found =
+        convoy_predict(scores, shape->output_elements[0], inference->top, inference->view.softmax, best);
     char number[16];
 
     convoy_text_add(text, "{\"predictions\":[");
@@ -29,7 +30,7 @@ static void write_predictions(const struct convoy_rows *rows, uint32_t i, struct
         if (k > 0)
             convoy_text_add(text, ",");
         convoy_text_add(text, "{\"label\":");
-        convoy_text_string(text, convoy_model_label(&rows->view, best[k].index, number));
+        convoy_text_string(text, convoy_model_label(&inference->view, best[k].index, number));
         convoy_text_add(text, ",\"index\":");
         convoy_text_natural(text, best[k].index);
         convoy_text_add(text, ",\"probability\":");
@@ -39,19 +40,19 @@ static void write_predictions(const struct convoy_rows *rows, uint32_t i, struct
     convoy_text_add(text, "]}");
 }
 
-static void write_results(const struct convoy_rows *rows, struct convoy_text *text)
+static void write_results(const struct convoy_inference_request *inference, struct convoy_text *text)
 {
     /* Room for top on the stack would be 8 KB at most: small beside a thread's stack, and no allocation. */
     struct convoy_ranked_class best[CONVOY_TOP_MAX];
 
     convoy_text_add(text, ",\"results\":[");
-    for (uint32_t i = 0; i < rows->count; i++) {
+    for (uint32_t i = 0; i < inference->count; i++) {
         const char *sentence;
-        int status = convoy_rows_outcome(rows, i, &sentence);
+        int status = convoy_inference_request_outcome(inference, i, &sentence);
         if (i > 0)
             convoy_text_add(text, ",");
         if (status == MHD_HTTP_OK) {
-            write_predictions(rows, i, best, text);
+            write_predictions(inference, i, best, text);
             continue;
         }
         convoy_text_add(text, "{\"error\":");
@@ -69,11 +70,12 @@ static uint64_t whole(float us)
     return us > 0 && us < 1e15f ? (uint64_t)(us + 0.5f) : 0;
 }
 
-static void write_timing(const struct convoy_rows *rows, const struct convoy_rows_summary *summary,
-                         uint64_t complete_us, struct convoy_text *text)
+static void write_timing(const struct convoy_inference_request *inference,
+                         const struct convoy_inference_summary *summary, uint64_t complete_us,
+                         struct convoy_text *text)
 {
     convoy_text_add(text, ",\"timing\":{\"decode_us\":");
-    convoy_text_natural(text, convoy_rows_decode_us(rows));
+    convoy_text_natural(text, convoy_inference_request_decode_us(inference));
     convoy_text_add(text, ",\"queue_us\":");
     convoy_text_natural(text, summary->queue_us);
     convoy_text_add(text, ",\"input_us\":");
@@ -105,28 +107,29 @@ static void write_layers(const struct convoy_item *item, struct convoy_text *tex
     convoy_text_add(text, "]");
 }
 
-void convoy_classify_write(const struct convoy_rows *rows, uint64_t complete_us, struct convoy_text *text)
+void convoy_classify_write(const struct convoy_inference_request *inference, uint64_t complete_us,
+                           struct convoy_text *text)
 {
-    const struct convoy_model *model = rows->view.model;
-    struct convoy_rows_summary summary;
+    const struct convoy_model *model = inference->view.model;
+    struct convoy_inference_summary summary;
     const char *sentence;
 
-    convoy_rows_summarise(rows, &summary);
+    convoy_inference_request_summarise(inference, &summary);
     convoy_text_add(text, "{\"model\":");
     convoy_text_string(text, model->name);
     convoy_text_add(text, ",\"version\":");
     convoy_text_string(text, model->version);
-    write_results(rows, text);
-    write_timing(rows, &summary, complete_us, text);
+    write_results(inference, text);
+    write_timing(inference, &summary, complete_us, text);
     if (summary.last != NULL) {
         convoy_text_add(text, ",\"batch_size\":");
         convoy_text_natural(text, summary.last->batch_size);
         convoy_text_add(text, ",\"device\":");
         convoy_text_string(text, summary.last->device);
-        if (rows->profile)
+        if (inference->profile)
             write_layers(summary.last, text);
     } else {
-        convoy_rows_outcome(rows, 0, &sentence);
+        convoy_inference_request_outcome(inference, 0, &sentence);
         convoy_text_add(text, ",\"error\":");
         convoy_text_string(text, sentence);
     }

@@ -3,12 +3,13 @@
 #define CONVOY_SERVER_CLASSIFY_ANSWER_H
 
 #include "server/http/text.h"
-#include "server/inference/rows.h"
+#include "server/inference/inference_request.h"
 
 /* The status of the whole: 200 if any image was classified, else the first image's. */
-int convoy_classify_status(const struct convoy_rows *rows);
+int convoy_classify_status(const struct convoy_inference_request *inference);
 
 /* Appends the answer. complete_us: when the body's last byte had come. */
-void convoy_classify_write(const struct convoy_rows *rows, uint64_t complete_us, struct convoy_text *text);
+void convoy_classify_write(const struct convoy_inference_request *inference, uint64_t complete_us,
+                           struct convoy_text *text);
 
 #endif

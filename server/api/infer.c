@@ -12,7 +12,7 @@
 #include "server/http/query.h"
 #include "server/http/response.h"
 #include "server/inference/admission.h"
-#include "server/inference/rows.h"
+#include "server/inference/inference_request.h"
 
 #include <errno.h>
 #include <microhttpd.h>
@@ -107,7 +107,8 @@ static bool fits_slot(struct convoy_request *request, const struct convoy_tensor
 {
     uint64_t slot = convoy_batcher_slot_bytes(convoy_app_of(request)->pipeline.batcher);
 
-    if (tensors->source != CONVOY_ROW_F32_CHW || slot == 0 || convoy_slot_round(tensors->row_bytes) <= slot)
+    if (tensors->layout != CONVOY_LAYOUT_F32_CHW || slot == 0 ||
+        convoy_slot_round(tensors->row_bytes) <= slot)
         return true;
     convoy_fail(&request->refusal_reason, 0,
                 "an image of %zu bytes in FP32 is larger than a slot of %llu (worker.slot_bytes): send UINT8 "
@@ -133,26 +134,26 @@ static bool hand_over(struct convoy_request *request, int *retry_after)
                               : convoy_app_of(request)->config->timeout_ms * (uint64_t)1000;
     struct convoy_model_view view = infer->view;
     convoy_model_view_hold(&view);
-    struct convoy_rows *rows =
+    struct convoy_inference_request *inference =
         convoy_admit(request, &convoy_app_of(request)->pipeline, &view, tensors->count,
                      convoy_priority_of(tensors->priority), request->complete_us + timeout_us, retry_after);
-    if (rows == NULL)
+    if (inference == NULL)
         return false;
-    convoy_tensor_request_place(tensors, rows);
-    rows->body = request->body;
-    rows->body_capacity = request->body_capacity + infer->tensor_counted;
+    convoy_tensor_request_place(tensors, inference);
+    inference->body = request->body;
+    inference->body_capacity = request->body_capacity + infer->tensor_counted;
     request->body = NULL;
     request->body_capacity = 0;
     infer->tensor_counted = 0;
-    convoy_call_of(request)->rows = rows;
+    convoy_call_of(request)->inference = inference;
     return true;
 }
 
 /* The rows' failure is the request's: half a tensor is of no use. */
-static int status_of_rows(const struct convoy_rows *rows, const char **sentence)
+static int status_of_rows(const struct convoy_inference_request *inference, const char **sentence)
 {
-    for (uint32_t i = 0; i < rows->count; i++) {
-        int status = convoy_rows_outcome(rows, i, sentence);
+    for (uint32_t i = 0; i < inference->count; i++) {
+        int status = convoy_inference_request_outcome(inference, i, sentence);
         if (status != MHD_HTTP_OK)
             return status;
     }
@@ -201,7 +202,7 @@ static bool respond_outputs(struct convoy_request *request)
 
 static void write_answer(struct convoy_infer *infer)
 {
-    infer->code = convoy_infer_write(&infer->tensors, convoy_call_of(infer->request)->rows, &infer->text,
+    infer->code = convoy_infer_write(&infer->tensors, convoy_call_of(infer->request)->inference, &infer->text,
                                      &infer->text_json_length, &infer->error);
     if (infer->code == 0)
         infer->text_encoding = compress_answer(infer->request, &infer->text);
@@ -225,13 +226,13 @@ static uint64_t write_in_pool(struct convoy_decode_job *job, uint32_t index)
 /* Leaves a long answer to the pool; false when it is short, or the daemon stops: it is written here then. */
 static bool leave_answer_to_pool(struct convoy_infer *infer)
 {
-    const struct convoy_rows *rows = convoy_call_of(infer->request)->rows;
-    uint64_t numbers = convoy_infer_numbers(&infer->tensors, rows);
+    const struct convoy_inference_request *inference = convoy_call_of(infer->request)->inference;
+    uint64_t numbers = convoy_infer_numbers(&infer->tensors, inference);
 
     /* To compress a number costs less than to write it, but there is no knowing what else is in the answer.
      */
     if (answer_encoding(infer->request) != CONVOY_ENCODING_NONE)
-        numbers = (uint64_t)rows->count * rows->view.shape.outputs_per_row;
+        numbers = (uint64_t)inference->count * inference->view.shape.outputs_per_row;
 
     if (numbers <= INLINE_NUMBERS)
         return false;
@@ -251,15 +252,15 @@ static bool leave_answer_to_pool(struct convoy_infer *infer)
 static bool answer(struct convoy_request *request)
 {
     struct convoy_infer *infer = convoy_call_of(request)->infer;
-    struct convoy_rows *rows = convoy_call_of(request)->rows;
-    struct convoy_model *model = rows->view.model;
+    struct convoy_inference_request *inference = convoy_call_of(request)->inference;
+    struct convoy_model *model = inference->view.model;
     const char *sentence = NULL;
 
-    if (!convoy_rows_complete(rows))
+    if (!convoy_inference_request_complete(inference))
         return convoy_respond_error(request, MHD_HTTP_SERVICE_UNAVAILABLE, CONVOY_RETRY_SOON,
                                     "the server is stopping: send the request again");
-    convoy_rows_remember(rows);
-    int status = status_of_rows(rows, &sentence);
+    convoy_inference_request_cache(inference);
+    int status = status_of_rows(inference, &sentence);
     if (status == MHD_HTTP_OK && !atomic_load(&infer->written)) {
         if (leave_answer_to_pool(infer))
             return true;
@@ -270,10 +271,11 @@ static bool answer(struct convoy_request *request)
         status = status_of(infer->code);
         sentence = infer->error.message;
     }
-    if (rows->source == CONVOY_ROW_ENCODED)
-        convoy_metrics_observe(model->metrics, CONVOY_STAGE_DECODE, convoy_rows_decode_us(rows));
+    if (inference->layout == CONVOY_LAYOUT_ENCODED)
+        convoy_metrics_observe(model->metrics, CONVOY_STAGE_DECODE,
+                               convoy_inference_request_decode_us(inference));
     convoy_model_answered(model, status == MHD_HTTP_OK, convoy_now_us() - request->complete_us);
-    convoy_trace_request(convoy_app_of(request)->trace, request, rows, status);
+    convoy_trace_request(convoy_app_of(request)->trace, request, inference, status);
     if (status == MHD_HTTP_OK)
         return respond_outputs(request);
     return convoy_respond_error(
@@ -286,7 +288,7 @@ bool convoy_infer(struct convoy_request *request)
     struct convoy_call *call = convoy_call_of(request);
     int retry_after = CONVOY_RETRY_SOON;
 
-    if (call->rows != NULL)
+    if (call->inference != NULL)
         return answer(request); /* the connection was resumed when its rows were done */
     if (call->infer == NULL) {
         convoy_lookup_resumed(request);
@@ -300,5 +302,5 @@ bool convoy_infer(struct convoy_request *request)
     }
     if (!hand_over(request, &retry_after))
         return convoy_respond_refusal(request, retry_after);
-    return convoy_rows_run(call->rows) ? answer(request) : true;
+    return convoy_inference_request_run(call->inference) ? answer(request) : true;
 }

@@ -10,10 +10,10 @@
 /* "value:index:label", or "value:index" for a class without a label. */
 #define CLASS_BYTES 512
 
-static const float *output_of(const struct convoy_rows *rows, uint32_t row, uint32_t output)
+static const float *output_of(const struct convoy_inference_request *inference, uint32_t row, uint32_t output)
 {
-    const struct convoy_model_shape *shape = &rows->view.shape;
-    const float *values = rows->outputs + (size_t)row * shape->outputs_per_row;
+    const struct convoy_model_shape *shape = &inference->view.shape;
+    const float *values = inference->outputs + (size_t)row * shape->outputs_per_row;
 
     for (uint32_t i = 0; i < output; i++)
         values += shape->output_elements[i];
@@ -40,20 +40,20 @@ static void put_size(struct convoy_text *text, size_t size)
 }
 
 /* The highest classes of one row, each given to put. */
-static void each_class(const struct convoy_rows *rows, uint32_t row,
+static void each_class(const struct convoy_inference_request *inference, uint32_t row,
                        const struct convoy_tensor_output *output, struct convoy_text *text,
                        void (*put)(struct convoy_text *text, const char *string, bool first))
 {
     struct convoy_ranked_class best[CONVOY_TOP_MAX];
-    uint32_t elements = rows->view.shape.output_elements[output->index];
+    uint32_t elements = inference->view.shape.output_elements[output->index];
     uint32_t found =
-        convoy_predict(output_of(rows, row, output->index), elements, output->classes, false, best);
+        convoy_predict(output_of(inference, row, output->index), elements, output->classes, false, best);
 
     for (uint32_t k = 0; k < found; k++) {
         char string[CLASS_BYTES], number[16];
         /* The labels are the first output's. */
         const char *label =
-            output->index == 0 ? convoy_model_label(&rows->view, best[k].index, number) : number;
+            output->index == 0 ? convoy_model_label(&inference->view, best[k].index, number) : number;
         bool named = label != number;
         snprintf(string, sizeof string, "%f:%u%s%s", (double)best[k].probability, best[k].index,
                  named ? ":" : "", named ? label : "");
@@ -75,18 +75,18 @@ static void put_binary_class(struct convoy_text *text, const char *string, bool 
     convoy_text_put(text, string, strlen(string));
 }
 
-static void write_data(const struct convoy_rows *rows, const struct convoy_tensor_output *output,
-                       struct convoy_text *text)
+static void write_data(const struct convoy_inference_request *inference,
+                       const struct convoy_tensor_output *output, struct convoy_text *text)
 {
-    uint32_t elements = rows->view.shape.output_elements[output->index];
+    uint32_t elements = inference->view.shape.output_elements[output->index];
 
     convoy_text_add(text, ",\"data\":[");
-    for (uint32_t row = 0; row < rows->count; row++) {
+    for (uint32_t row = 0; row < inference->count; row++) {
         if (output->classes > 0) {
-            each_class(rows, row, output, text, put_json_class);
+            each_class(inference, row, output, text, put_json_class);
             continue;
         }
-        const float *values = output_of(rows, row, output->index);
+        const float *values = output_of(inference, row, output->index);
         for (uint32_t i = 0; i < elements; i++) {
             if (row + i > 0)
                 convoy_text_add(text, ",");
@@ -96,16 +96,16 @@ static void write_data(const struct convoy_rows *rows, const struct convoy_tenso
     convoy_text_add(text, "]");
 }
 
-static void write_binary(const struct convoy_rows *rows, const struct convoy_tensor_output *output,
-                         struct convoy_text *text)
+static void write_binary(const struct convoy_inference_request *inference,
+                         const struct convoy_tensor_output *output, struct convoy_text *text)
 {
-    uint32_t elements = rows->view.shape.output_elements[output->index];
+    uint32_t elements = inference->view.shape.output_elements[output->index];
 
-    for (uint32_t row = 0; row < rows->count; row++) {
+    for (uint32_t row = 0; row < inference->count; row++) {
         if (output->classes > 0)
-            each_class(rows, row, output, text, put_binary_class);
+            each_class(inference, row, output, text, put_binary_class);
         else
-            convoy_text_put(text, (const char *)output_of(rows, row, output->index),
+            convoy_text_put(text, (const char *)output_of(inference, row, output->index),
                             elements * sizeof(float));
     }
 }
@@ -127,10 +127,10 @@ static void write_parameters(const struct convoy_tensor_output *output, size_t b
     convoy_text_add(text, "}");
 }
 
-static void write_output(const struct convoy_rows *rows, const struct convoy_tensor_output *output,
-                         size_t binary, struct convoy_text *text)
+static void write_output(const struct convoy_inference_request *inference,
+                         const struct convoy_tensor_output *output, size_t binary, struct convoy_text *text)
 {
-    const struct convoy_model_shape *shape = &rows->view.shape;
+    const struct convoy_model_shape *shape = &inference->view.shape;
     uint32_t elements = shape->output_elements[output->index];
 
     convoy_text_add(text, "{\"name\":");
@@ -139,26 +139,27 @@ static void write_output(const struct convoy_rows *rows, const struct convoy_ten
         convoy_text_add(text, ",\"datatype\":\"BYTES\",\"shape\":[");
     else
         convoy_text_add(text, ",\"datatype\":\"FP32\",\"shape\":[");
-    convoy_text_natural(text, rows->count);
+    convoy_text_natural(text, inference->count);
     convoy_text_add(text, ",");
     convoy_text_natural(text, output->classes > 0 && output->classes < elements ? output->classes : elements);
     convoy_text_add(text, "]");
     if (output->binary || output->region.name != NULL)
         write_parameters(output, binary, text);
     else
-        write_data(rows, output, text);
+        write_data(inference, output, text);
     convoy_text_add(text, "}");
 }
 
 /* Ranking the classes of a row costs about as much as writing a number for each. */
-uint64_t convoy_infer_numbers(const struct convoy_tensor_request *tensors, const struct convoy_rows *rows)
+uint64_t convoy_infer_numbers(const struct convoy_tensor_request *tensors,
+                              const struct convoy_inference_request *inference)
 {
     uint64_t numbers = 0;
 
     for (uint32_t i = 0; i < tensors->output_count; i++) {
         const struct convoy_tensor_output *output = &tensors->outputs[i];
         if (output->classes > 0 || !(output->binary || output->region.name != NULL))
-            numbers += (uint64_t)rows->count * rows->view.shape.output_elements[output->index];
+            numbers += (uint64_t)inference->count * inference->view.shape.output_elements[output->index];
     }
     return numbers;
 }
@@ -174,8 +175,9 @@ static int write_region(struct convoy_shared_memory *memory, const struct convoy
 }
 
 /* Behind the JSON or into shared memory; *length is how much it was. */
-static int place_output(const struct convoy_tensor_request *tensors, const struct convoy_rows *rows,
-                        uint32_t i, struct convoy_text *behind, size_t *length, struct convoy_error *error)
+static int place_output(const struct convoy_tensor_request *tensors,
+                        const struct convoy_inference_request *inference, uint32_t i,
+                        struct convoy_text *behind, size_t *length, struct convoy_error *error)
 {
     const struct convoy_tensor_output *output = &tensors->outputs[i];
     struct convoy_text shared = {0};
@@ -184,7 +186,7 @@ static int place_output(const struct convoy_tensor_request *tensors, const struc
     int code = 0;
 
     if (output->binary || output->region.name != NULL)
-        write_binary(rows, output, text);
+        write_binary(inference, output, text);
     *length = text->length - before;
     if (output->region.name != NULL)
         code = write_region(tensors->memory, &output->region, &shared, error);
@@ -192,10 +194,11 @@ static int place_output(const struct convoy_tensor_request *tensors, const struc
     return code;
 }
 
-int convoy_infer_write(const struct convoy_tensor_request *tensors, const struct convoy_rows *rows,
-                       struct convoy_text *text, size_t *json_length, struct convoy_error *error)
+int convoy_infer_write(const struct convoy_tensor_request *tensors,
+                       const struct convoy_inference_request *inference, struct convoy_text *text,
+                       size_t *json_length, struct convoy_error *error)
 {
-    const struct convoy_model *model = rows->view.model;
+    const struct convoy_model *model = inference->view.model;
     struct convoy_text behind = {0}; /* first, since the JSON tells its sizes */
     int code = 0;
 
@@ -210,10 +213,10 @@ int convoy_infer_write(const struct convoy_tensor_request *tensors, const struct
     convoy_text_add(text, ",\"outputs\":[");
     for (uint32_t i = 0; i < tensors->output_count && code == 0; i++) {
         size_t length;
-        code = place_output(tensors, rows, i, &behind, &length, error);
+        code = place_output(tensors, inference, i, &behind, &length, error);
         if (i > 0)
             convoy_text_add(text, ",");
-        write_output(rows, &tensors->outputs[i], length, text);
+        write_output(inference, &tensors->outputs[i], length, text);
     }
     convoy_text_add(text, "]}");
     *json_length = behind.length > 0 ? text->length : 0;

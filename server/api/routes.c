@@ -11,7 +11,7 @@
 #include "server/api/v2_shared_memory.h"
 #include "server/api/v2_statistics.h"
 #include "server/api/v2_trace.h"
-#include "server/inference/rows.h"
+#include "server/inference/inference_request.h"
 
 const struct convoy_route convoy_routes[] = {
     {CONVOY_POST, "/classify", convoy_classify, true},
@@ -55,8 +55,8 @@ void convoy_routes_release(struct convoy_request *request)
     struct convoy_call *call = convoy_call_of(request);
 
     convoy_infer_drop(call->infer);
-    if (call->rows != NULL)
-        convoy_rows_drop(call->rows);
+    if (call->inference != NULL)
+        convoy_inference_request_drop(call->inference);
     convoy_model_wait_drop(call->wait);
     convoy_call_set_model(request, NULL);
 }

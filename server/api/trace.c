@@ -150,10 +150,10 @@ static bool takes(struct convoy_trace *trace, const char *model)
 }
 
 void convoy_trace_request(struct convoy_trace *trace, const struct convoy_request *request,
-                          const struct convoy_rows *rows, int status)
+                          const struct convoy_inference_request *inference, int status)
 {
-    const struct convoy_model *model = rows->view.model;
-    struct convoy_rows_summary summary;
+    const struct convoy_model *model = inference->view.model;
+    struct convoy_inference_summary summary;
 
     if (!atomic_load_explicit(&trace->any, memory_order_relaxed))
         return;
@@ -162,13 +162,13 @@ void convoy_trace_request(struct convoy_trace *trace, const struct convoy_reques
     pthread_mutex_unlock(&trace->lock);
     if (!its_turn)
         return;
-    convoy_rows_summarise(rows, &summary);
+    convoy_inference_request_summarise(inference, &summary);
     convoy_log(CONVOY_LOG_INFO, "trace", CONVOY_STR("request_id", request->id),
                CONVOY_STR("route", request->route->template), CONVOY_STR("model", model->name),
                CONVOY_STR("version", model->version), CONVOY_INT("status", status),
-               CONVOY_UINT("images", rows->count), CONVOY_UINT("cached", summary.cached),
+               CONVOY_UINT("images", inference->count), CONVOY_UINT("cached", summary.cached),
                CONVOY_UINT("receive_us", request->complete_us - request->begun_us),
-               CONVOY_UINT("decode_us", convoy_rows_decode_us(rows)),
+               CONVOY_UINT("decode_us", convoy_inference_request_decode_us(inference)),
                CONVOY_UINT("queue_us", summary.queue_us), CONVOY_FLOAT("input_us", (double)summary.input_us),
                CONVOY_FLOAT("compute_us", (double)summary.compute_us),
                CONVOY_FLOAT("output_us", (double)summary.output_us),

@@ -6,7 +6,7 @@
 #define CONVOY_SERVER_TRACE_H
 
 #include "server/http/request.h"
-#include "server/inference/rows.h"
+#include "server/inference/inference_request.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -40,6 +40,6 @@ bool convoy_trace_change(struct convoy_trace *trace, const char *model,
 
 /* Counts a request that is about to be answered with status, and writes its line when it is its turn. */
 void convoy_trace_request(struct convoy_trace *trace, const struct convoy_request *request,
-                          const struct convoy_rows *rows, int status);
+                          const struct convoy_inference_request *inference, int status);
 
 #endif

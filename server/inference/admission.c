@@ -52,9 +52,11 @@ static void refuse_admission(struct convoy_request *request, const struct convoy
     }
 }
 
-struct convoy_rows *convoy_admit(struct convoy_request *request, const struct convoy_pipeline *pipeline,
-                                 const struct convoy_model_view *view, size_t count,
-                                 enum convoy_priority priority, uint64_t deadline_us, int *retry_after)
+struct convoy_inference_request *convoy_admit(struct convoy_request *request,
+                                              const struct convoy_pipeline *pipeline,
+                                              const struct convoy_model_view *view, size_t count,
+                                              enum convoy_priority priority, uint64_t deadline_us,
+                                              int *retry_after)
 {
     struct convoy_model *model = view->model;
     struct convoy_model_view taken = *view;
@@ -67,14 +69,14 @@ struct convoy_rows *convoy_admit(struct convoy_request *request, const struct co
         convoy_model_view_end(&taken);
         return NULL;
     }
-    struct convoy_rows *rows = convoy_rows_new(&taken, (uint32_t)count);
-    if (rows == NULL) {
+    struct convoy_inference_request *inference = convoy_inference_request_new(&taken, (uint32_t)count);
+    if (inference == NULL) {
         convoy_batcher_cancel(pipeline->batcher, model, (uint32_t)count, priority);
         return NULL;
     }
-    rows->pipeline = pipeline;
-    convoy_suspension_init(&rows->suspension, request);
-    rows->deadline_us = deadline_us;
-    rows->priority = priority;
-    return rows;
+    inference->pipeline = pipeline;
+    convoy_suspension_init(&inference->suspension, request);
+    inference->deadline_us = deadline_us;
+    inference->priority = priority;
+    return inference;
 }

@@ -3,7 +3,7 @@
 #define CONVOY_SERVER_ADMISSION_H
 
 #include "server/http/request.h"
-#include "server/inference/rows.h"
+#include "server/inference/inference_request.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -11,8 +11,10 @@
 /* Admits count rows of view's model, which is taken over (also on failure), to be answered by deadline_us.
  * NULL with request->refusal set, and *retry_after (seconds) where another try makes sense at a time that is
  * known; NULL without a refusal when memory is out. On the HTTP thread. */
-struct convoy_rows *convoy_admit(struct convoy_request *request, const struct convoy_pipeline *pipeline,
-                                 const struct convoy_model_view *view, size_t count,
-                                 enum convoy_priority priority, uint64_t deadline_us, int *retry_after);
+struct convoy_inference_request *convoy_admit(struct convoy_request *request,
+                                              const struct convoy_pipeline *pipeline,
+                                              const struct convoy_model_view *view, size_t count,
+                                              enum convoy_priority priority, uint64_t deadline_us,
+                                              int *retry_after);
 
 #endif

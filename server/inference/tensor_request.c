@@ -65,7 +65,7 @@ static bool is_shape(const struct convoy_tensor_shape *shape, uint32_t a, uint32
 
 /* What the rows are, from datatype and shape. Pixels come in the network's order or interleaved; where the
  * two are alike the network's order counts, since it is what the metadata says. */
-static int choose_source(struct convoy_tensor_request *tensors, struct convoy_error *error)
+static int choose_layout(struct convoy_tensor_request *tensors, struct convoy_error *error)
 {
     const struct convoy_model_shape *model = tensors->shape;
     const struct convoy_tensor_shape *shape = &tensors->tensor_shape;
@@ -74,7 +74,7 @@ static int choose_source(struct convoy_tensor_request *tensors, struct convoy_er
 
     switch (tensors->type) {
     case CONVOY_BYTES:
-        tensors->source = CONVOY_ROW_ENCODED;
+        tensors->layout = CONVOY_LAYOUT_ENCODED;
         if (c != 1 && c != 3)
             return convoy_fail(error, -EINVAL,
                                "the model takes %u channels, not an image's 1 or 3: send FP32", c);
@@ -83,7 +83,7 @@ static int choose_source(struct convoy_tensor_request *tensors, struct convoy_er
         return convoy_fail(error, -EINVAL, "%s: inputs[0].shape of image files must be [N] or [N,1]",
                            REQUEST);
     case CONVOY_UINT8:
-        tensors->source = network_order && c > 1 ? CONVOY_ROW_U8_CHW : CONVOY_ROW_U8_HWC;
+        tensors->layout = network_order && c > 1 ? CONVOY_LAYOUT_U8_CHW : CONVOY_LAYOUT_U8_HWC;
         if (c > CONVOY_PIXEL_CHANNELS)
             return convoy_fail(error, -EINVAL,
                                "the model takes %u channels, more than pixels have: send FP32", c);
@@ -93,7 +93,7 @@ static int choose_source(struct convoy_tensor_request *tensors, struct convoy_er
                            "%s: inputs[0].shape of pixels must be [N,%u,%u,%u] or [N,%u,%u,%u]", REQUEST, c,
                            h, w, h, w, c);
     default:
-        tensors->source = CONVOY_ROW_F32_CHW;
+        tensors->layout = CONVOY_LAYOUT_F32_CHW;
         if (network_order)
             return 0;
         return convoy_fail(error, -EINVAL, "%s: inputs[0].shape must be [N,%u,%u,%u]", REQUEST, c, h, w);
@@ -196,7 +196,7 @@ static int read_input(struct convoy_tensor_request *tensors, const cJSON *inputs
         return convoy_fail(error, -EINVAL, "the model has no input '%.64s': its input is '%s'", name,
                            expected);
     if ((code = convoy_datatype_parse(type, &tensors->type, error)) != 0 ||
-        (code = choose_source(tensors, error)) != 0 || (code = check_count(tensors, error)) != 0)
+        (code = choose_layout(tensors, error)) != 0 || (code = check_count(tensors, error)) != 0)
         return code;
     return find_data(tensors, &input, error);
 }
@@ -390,20 +390,21 @@ int convoy_tensor_request_read_data(struct convoy_tensor_request *tensors, struc
     if (tensors->type == CONVOY_BYTES)
         return read_files(tensors, binary, error);
     tensors->row_bytes =
-        row_elements(tensors->shape) * (tensors->source == CONVOY_ROW_F32_CHW ? sizeof(float) : 1);
+        row_elements(tensors->shape) * (tensors->layout == CONVOY_LAYOUT_F32_CHW ? sizeof(float) : 1);
     tensors->base = binary;
     return is_ready(tensors) ? 0 : convert(tensors, binary, error);
 }
 
-void convoy_tensor_request_place(struct convoy_tensor_request *tensors, struct convoy_rows *rows)
+void convoy_tensor_request_place(struct convoy_tensor_request *tensors,
+                                 struct convoy_inference_request *inference)
 {
-    rows->source = tensors->source;
+    inference->layout = tensors->layout;
     for (uint32_t i = 0; i < tensors->count; i++)
-        rows->row[i].part =
+        inference->samples[i].part =
             tensors->parts != NULL
                 ? tensors->parts[i]
                 : (struct convoy_part){tensors->base + i * tensors->row_bytes, tensors->row_bytes};
-    rows->tensor = tensors->tensor;
+    inference->tensor = tensors->tensor;
     tensors->tensor = NULL;
 }
 

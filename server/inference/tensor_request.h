@@ -10,7 +10,7 @@
 
 #include "engine/base/error.h"
 #include "server/inference/datatype.h"
-#include "server/inference/rows.h"
+#include "server/inference/inference_request.h"
 #include "server/inference/shared_memory.h"
 #include "server/inference/tensor_cut.h"
 #include "server/inference/tensor_text.h"
@@ -48,7 +48,7 @@ struct convoy_tensor_request {
     uint64_t timeout_us; /* 0: not said */
     uint32_t priority;   /* a number as in priority.h */
     uint32_t count;      /* rows */
-    enum convoy_row_source source;
+    enum convoy_input_layout layout;
     uint32_t output_count; /* in the order of the request, or the model's */
     struct convoy_tensor_output outputs[CONVOY_TENSOR_REQUEST_OUTPUTS];
 
@@ -76,7 +76,8 @@ size_t convoy_tensor_request_memory(const struct convoy_tensor_request *tensors)
 int convoy_tensor_request_read_data(struct convoy_tensor_request *tensors, struct convoy_error *error);
 
 /* Tells rows, of which there are count, where they are. rows takes tensor over. */
-void convoy_tensor_request_place(struct convoy_tensor_request *tensors, struct convoy_rows *rows);
+void convoy_tensor_request_place(struct convoy_tensor_request *tensors,
+                                 struct convoy_inference_request *inference);
 
 void convoy_tensor_request_end(
     struct convoy_tensor_request *tensors); /* frees what it made; all-zero is allowed */

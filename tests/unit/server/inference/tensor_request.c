@@ -71,7 +71,7 @@ Test(tensor_request, reads_a_tensor_in_json)
     cr_assert_eq(read_body(INPUT("FP32", "[2,2,1,2]", "[1,-2.5,3,4,5,6,7,8]"), NULL, 0), 0, "%s",
                  error.message);
     cr_assert_eq(tensors.count, 2);
-    cr_assert_eq(tensors.source, CONVOY_ROW_F32_CHW);
+    cr_assert_eq(tensors.layout, CONVOY_LAYOUT_F32_CHW);
     expect_floats(expected, 8);
     cr_assert_eq(read_body(INPUT("FP32", "[2,2,1,2]", "[[[[1,-2.5]],[[3,4]]],[[[5,6]],[[7,8]]]]"), NULL, 0),
                  0, "%s", error.message);
@@ -115,10 +115,10 @@ Test(tensor_request, reads_binary_tensors)
     cr_assert_eq(read_body(BINARY("INT8", "[1,2,1,2]", "4"), small, 4), 0, "%s", error.message);
     expect_floats(floats, 4);
     cr_assert_eq(read_body(BINARY("UINT8", "[1,2,1,2]", "4"), pixels, 4), 0, "%s", error.message);
-    cr_assert_eq(tensors.source, CONVOY_ROW_U8_CHW);
+    cr_assert_eq(tensors.layout, CONVOY_LAYOUT_U8_CHW);
     cr_assert_eq(tensors.row_bytes, 4);
     cr_assert_eq(read_body(BINARY("UINT8", "[1,1,2,2]", "4"), pixels, 4), 0, "%s", error.message);
-    cr_assert_eq(tensors.source, CONVOY_ROW_U8_HWC);
+    cr_assert_eq(tensors.layout, CONVOY_LAYOUT_U8_HWC);
 }
 
 Test(tensor_request, reads_files)
@@ -127,7 +127,7 @@ Test(tensor_request, reads_files)
 
     shape.channels = 3;
     cr_assert_eq(read_body(BINARY("BYTES", "[2]", "11"), binary, 11), 0, "%s", error.message);
-    cr_assert_eq(tensors.source, CONVOY_ROW_ENCODED);
+    cr_assert_eq(tensors.layout, CONVOY_LAYOUT_ENCODED);
     cr_assert_eq(tensors.parts[0].length, 3);
     cr_assert_eq(memcmp(tensors.parts[0].bytes, "foo", 3), 0);
     cr_assert_eq(tensors.parts[1].length, 0);

@@ -1,0 +1,456 @@
+#include "server/inference/inference_request.h"
+
+#include "engine/base/clock.h"
+#include "server/batching/service_time.h"
+#include "server/http/body_memory.h"
+#include "server/http/buffer.h"
+#include "server/image/interleave.h"
+
+#include <errno.h>
+#include <microhttpd.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Images up to this size together are decoded on the HTTP thread, in about a millisecond: handing them to
+ * another thread and back would cost more than it frees. */
+#define INLINE_PIXELS (128u * 1024)
+#define INLINE_BYTES  (256u * 1024)
+/* Samples that are only copied, in about as long. */
+#define INLINE_COPY (4096u * 1024)
+/* A run of such samples goes to the batcher together: at most so many, and in the pool, whose threads share a
+ * request, about so many bytes. */
+#define RUN_MOST  1024u
+#define RUN_BYTES (1024u * 1024)
+
+struct convoy_inference_request *convoy_inference_request_new(const struct convoy_model_view *view,
+                                                              uint32_t count)
+{
+    size_t images = (size_t)count * sizeof(struct convoy_sample);
+    size_t outputs = (size_t)count * view->shape.outputs_per_row * sizeof(float);
+    struct convoy_inference_request *inference = calloc(1, sizeof *inference + images);
+    struct convoy_model_view taken = *view;
+
+    if (inference != NULL)
+        inference->outputs = malloc(outputs > 0 ? outputs : 1);
+    if (inference == NULL || inference->outputs == NULL) {
+        free(inference);
+        convoy_model_view_end(&taken);
+        return NULL;
+    }
+    inference->view = taken;
+    inference->count = count;
+    atomic_init(&inference->refs, 1);
+    atomic_init(&inference->left, count + 1);
+    return inference;
+}
+
+void convoy_inference_request_drop(struct convoy_inference_request *inference)
+{
+    if (atomic_fetch_sub_explicit(&inference->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    for (uint32_t i = 0; i < inference->count; i++) {
+        free(inference->samples[i].error);
+        free(inference->samples[i].item.layers);
+        convoy_response_free(inference->samples[i].response);
+    }
+    convoy_model_view_end(&inference->view);
+    free(inference->outputs);
+    convoy_buffer_free(inference->tensor);
+    convoy_buffer_free(inference->body);
+    convoy_body_memory_give(inference->body_capacity);
+    free(inference);
+}
+
+/* The fate of a sample is known. */
+static void finish_sample(struct convoy_inference_request *inference)
+{
+    if (atomic_fetch_sub_explicit(&inference->left, 1, memory_order_acq_rel) == 1)
+        convoy_resume(&inference->suspension);
+    convoy_inference_request_drop(inference);
+}
+
+/* On the control loop: it only counts, and resumes the connection after the last sample. */
+static void sample_done(struct convoy_item *item)
+{
+    finish_sample(item->context);
+}
+
+static uint64_t pixel_limit(const struct convoy_inference_request *inference)
+{
+    return inference->pipeline->max_pixels;
+}
+
+/* What its samples become. */
+static struct convoy_sample_input input_of(const struct convoy_inference_request *inference)
+{
+    return (struct convoy_sample_input){.layout = inference->layout,
+                                        .shape = &inference->view.shape,
+                                        .crop = inference->view.crop,
+                                        .deadline_us = inference->deadline_us,
+                                        .max_pixels = pixel_limit(inference)};
+}
+
+/* Copies the sample's outputs from the response cache; false when they are not there, or not to be looked
+ * for.
+ */
+static bool look_up(struct convoy_inference_request *inference, uint32_t index, const void *bytes,
+                    size_t length)
+{
+    struct convoy_sample *sample = &inference->samples[index];
+    struct convoy_model *model = inference->view.model;
+    uint32_t outputs = inference->view.shape.outputs_per_row;
+
+    if (inference->profile || !model->config->response_cache)
+        return false;
+    uint64_t begun_ns = convoy_now_ns();
+    const struct convoy_response_key key = {
+        .model = model->number,
+        .load = atomic_load_explicit(&model->load, memory_order_relaxed),
+        .layout = convoy_sample_slot_layout(inference->layout),
+        .row = bytes,
+        .row_bytes = length,
+        .output_count = outputs,
+    };
+    sample->cached =
+        convoy_response_cache_lookup(inference->pipeline->response_cache, &key,
+                                     inference->outputs + (size_t)index * outputs, &sample->response);
+    convoy_model_looked_up(model, sample->cached, convoy_now_ns() - begun_ns);
+    return sample->cached;
+}
+
+/* The sample will not go to the batcher. */
+static void end_here(struct convoy_inference_request *inference)
+{
+    convoy_batcher_cancel(inference->pipeline->batcher, inference->view.model, 1, inference->priority);
+    finish_sample(inference);
+}
+
+/* False, with the sample ended, once the daemon stops. */
+static bool goes_on(struct convoy_inference_request *inference, struct convoy_sample *sample)
+{
+    if (!convoy_suspension_stopping(&inference->suspension))
+        return true;
+    convoy_sample_fail(sample, MHD_HTTP_SERVICE_UNAVAILABLE,
+                       "the server is stopping: send the request again");
+    end_here(inference);
+    return false;
+}
+
+static struct convoy_item *make_item(struct convoy_inference_request *inference, uint32_t index)
+{
+    struct convoy_item *item = &inference->samples[index].item;
+
+    *item = (struct convoy_item){
+        .model = inference->view.model,
+        .layout = convoy_sample_slot_layout(inference->layout),
+        .profile = inference->profile,
+        .priority = inference->priority,
+        .deadline_us = inference->deadline_us,
+        .outputs = inference->outputs + (size_t)index * inference->view.shape.outputs_per_row,
+        .done = sample_done,
+        .context = inference,
+    };
+    return item;
+}
+
+/* Decodes an image and hands its sample to the batcher. Any thread. False, with nothing done, when it has
+ * more than max_pixels but not too many for the configuration. *took_us: the time of decoding, whether it
+ * succeeded or not; 0 if it was not tried. */
+static bool decode_and_submit(struct convoy_inference_request *inference, uint32_t index, uint64_t max_pixels,
+                              uint64_t *took_us)
+{
+    struct convoy_sample_input input = input_of(inference);
+    struct convoy_sample *sample = &inference->samples[index];
+    size_t length;
+
+    if (!goes_on(inference, sample))
+        return true;
+    const void *bytes = convoy_sample_bytes(&input, sample, max_pixels, &length);
+    if (bytes == NULL && sample->status == 0)
+        return false;
+    *took_us = sample->decode_us;
+    if (bytes == NULL ||
+        (inference->pipeline->response_cache != NULL && look_up(inference, index, bytes, length))) {
+        end_here(inference);
+        return true;
+    }
+    struct convoy_item *item = make_item(inference, index);
+    item->source = bytes;
+    item->source_bytes = length;
+    convoy_batcher_submit(inference->pipeline->batcher, &item, 1);
+    return true;
+}
+
+/* The response cache has the sample's outputs, or it failed. */
+static bool needs_no_worker(struct convoy_inference_request *inference, uint32_t index)
+{
+    size_t length;
+
+    if (inference->pipeline->response_cache == NULL)
+        return false;
+    struct convoy_sample_input input = input_of(inference);
+    const void *bytes = convoy_sample_bytes(&input, &inference->samples[index], 0, &length);
+    return bytes == NULL || look_up(inference, index, bytes, length);
+}
+
+/* Planes to pixels, straight into the slot. */
+static void write_interleaved(const struct convoy_item *item, uint8_t *target)
+{
+    const struct convoy_inference_request *inference = item->context;
+    const struct convoy_model_shape *shape = &inference->view.shape;
+
+    convoy_image_interleave(item->source, shape->channels, (size_t)shape->height * shape->width, target);
+}
+
+/* Makes item bring the bytes of a raw sample straight from its part into its slot. */
+static void take_from_part(struct convoy_item *item, const struct convoy_sample *sample)
+{
+    const struct convoy_inference_request *inference = item->context;
+
+    item->source = sample->part.bytes;
+    item->source_bytes = sample->part.length;
+    item->source_stays = true; /* the request has the body, and lives until its last item is done */
+    item->write = inference->layout == CONVOY_LAYOUT_U8_CHW ? write_interleaved : NULL;
+}
+
+/* Hands a run of raw samples, at most RUN_MOST, to the batcher together. The calling thread holds the
+ * request: all of them may be done before it returns. */
+static void submit_run(struct convoy_inference_request *inference, uint32_t first, uint32_t count)
+{
+    struct convoy_item *items[RUN_MOST];
+    uint32_t n = 0;
+
+    /* The analyzer cannot count references. */
+    for (uint32_t i = first; i < first + count; i++) {
+        if (!goes_on(inference, &inference->samples[i])) // NOLINT(clang-analyzer-unix.Malloc)
+            continue;
+        if (needs_no_worker(inference, i)) {
+            end_here(inference);
+            continue;
+        }
+        items[n] = make_item(inference, i);
+        take_from_part(items[n++], &inference->samples[i]);
+    }
+    if (n > 0)
+        convoy_batcher_submit(inference->pipeline->batcher, items, n); // NOLINT(clang-analyzer-unix.Malloc)
+}
+
+/* Raw samples, as many as make up a piece of work that is worth handing to a thread. */
+static uint32_t run_length(const struct convoy_inference_request *inference)
+{
+    size_t bytes = inference->samples[0].part.length > 0 ? inference->samples[0].part.length : 1;
+    size_t run = RUN_BYTES / bytes;
+
+    return run < 1 ? 1 : run > RUN_MOST ? RUN_MOST : (uint32_t)run;
+}
+
+static uint64_t process_in_pool(struct convoy_decode_job *job, uint32_t index)
+{
+    struct convoy_inference_request *inference =
+        (struct convoy_inference_request *)((char *)job - offsetof(struct convoy_inference_request, job));
+    uint64_t took_us = 0;
+
+    /* Samples whose deadline passes are done while they are still written. */
+    atomic_fetch_add_explicit(&inference->refs, 1, memory_order_relaxed);
+    if (convoy_sample_is_raw(inference->layout)) {
+        uint32_t run = run_length(inference), first = index * run, left = inference->count - first;
+        submit_run(inference, first, left < run ? left : run);
+    } else {
+        decode_and_submit(inference, index, pixel_limit(inference), &took_us);
+    }
+    convoy_inference_request_drop(inference);
+    return took_us;
+}
+
+/* Are several samples together small enough for this thread? An image whose header is bad costs nothing. */
+static bool small(const struct convoy_inference_request *inference)
+{
+    uint64_t most = inference->layout == CONVOY_LAYOUT_ENCODED ? INLINE_BYTES : INLINE_COPY;
+    uint64_t pixels = 0, bytes = 0;
+
+    for (uint32_t i = 0; i < inference->count; i++) {
+        pixels += convoy_sample_pixels(inference->layout, &inference->samples[i], pixel_limit(inference));
+        bytes += inference->samples[i].part.length;
+        if (pixels > INLINE_PIXELS || bytes > most)
+            return false;
+    }
+    return true;
+}
+
+/* Processes all samples on this thread; false, with nothing done, when they are too large for that. */
+static bool process_here(struct convoy_inference_request *inference)
+{
+    uint64_t most = pixel_limit(inference), took_us;
+    uint32_t count = inference->count;
+
+    /* One image is not probed first: reading its header twice would cost a tenth of its request. */
+    if (count == 1 && !convoy_sample_is_raw(inference->layout))
+        return inference->samples[0].part.length <= INLINE_BYTES &&
+               decode_and_submit(inference, 0, most < INLINE_PIXELS ? most : INLINE_PIXELS, &took_us);
+    if (!small(inference))
+        return false;
+    /* The HTTP side's reference keeps it alive through all of this, which the analyzer cannot count. */
+    if (!convoy_sample_is_raw(inference->layout)) {
+        for (uint32_t i = 0; i < count; i++)
+            (void)decode_and_submit(inference, i, most, &took_us); // NOLINT(clang-analyzer-unix.Malloc)
+        return true;
+    }
+    for (uint32_t i = 0; i < count; i += RUN_MOST)
+        submit_run(inference, i,
+                   count - i < RUN_MOST ? count - i : RUN_MOST); // NOLINT(clang-analyzer-unix.Malloc)
+    return true;
+}
+
+/* What a sample costs there, in pixels that are decoded: a byte of a file costs about as much as eight of
+ * them, to unpack; eight bytes that are copied, as much as one. An image whose header is bad costs nothing.
+ */
+static uint64_t cost(const struct convoy_inference_request *inference, const struct convoy_sample *sample)
+{
+    uint64_t pixels = convoy_sample_pixels(inference->layout, sample, pixel_limit(inference));
+
+    if (inference->layout != CONVOY_LAYOUT_ENCODED)
+        return sample->part.length / 8;
+    return pixels > 0 ? pixels + 8 * (uint64_t)sample->part.length : 0;
+}
+
+/* Hands the samples to the pool and suspends; false when that cannot be: the caller answers now. */
+static bool process_in_turn(struct convoy_inference_request *inference)
+{
+    struct convoy_decode_pool *pool = inference->pipeline->decode_pool;
+    uint32_t count = inference->count;
+    uint64_t size = 0;
+
+    for (uint32_t i = 0; i < count; i++)
+        size += cost(inference, &inference->samples[i]);
+    /* Decoding what would be late makes those behind it late as well. */
+    bool late = convoy_decode_pool_wait_us(pool, size) >
+                convoy_service_time_spendable_us(inference->deadline_us, convoy_now_us());
+    uint32_t run = convoy_sample_is_raw(inference->layout) ? run_length(inference) : 1;
+    inference->job =
+        (struct convoy_decode_job){.count = (count + run - 1) / run, .size = size, .work = process_in_pool};
+    if (!late && convoy_decode_pool_suspend(pool, &inference->suspension, &inference->job))
+        return true;
+    convoy_batcher_cancel(inference->pipeline->batcher, inference->view.model, count, inference->priority);
+    atomic_fetch_sub_explicit(&inference->refs, count, memory_order_relaxed);
+    if (late) {
+        for (uint32_t i = 0; i < count; i++)
+            convoy_sample_fail(
+                &inference->samples[i], MHD_HTTP_SERVICE_UNAVAILABLE,
+                "so many large images wait to be decoded that this one would miss its deadline: try again "
+                "later, send smaller images, or allow more with timeout_ms");
+        atomic_fetch_sub_explicit(&inference->left, count, memory_order_relaxed);
+    }
+    return false;
+}
+
+bool convoy_inference_request_run(struct convoy_inference_request *inference)
+{
+    uint32_t count = inference->count;
+
+    atomic_fetch_add_explicit(&inference->refs, count, memory_order_relaxed);
+    if (process_here(inference)) {
+        /* Nothing reached the batcher, or it was quick: no need to suspend. */
+        if (convoy_inference_request_complete(inference)) // NOLINT(clang-analyzer-unix.Malloc)
+            return true;
+        if (!convoy_suspend(&inference->suspension, NULL, NULL))
+            return true;
+    } else if (!process_in_turn(inference)) {
+        return true;
+    }
+    /* The last sample may have been done before the connection was suspended. The HTTP side's reference holds
+     * until the connection, resumed, is answered by this same thread. */
+    if (atomic_fetch_sub_explicit(&inference->left, 1, memory_order_acq_rel) == 1)
+        convoy_resume(&inference->suspension);
+    return false;
+}
+
+bool convoy_inference_request_complete(struct convoy_inference_request *inference)
+{
+    /* 1: the HTTP thread's own, when it asks before it gave that away. */
+    uint32_t left = atomic_load_explicit(&inference->left, memory_order_acquire);
+    return left == 0 || (left == 1 && !convoy_suspension_over(&inference->suspension));
+}
+
+int convoy_inference_request_outcome(const struct convoy_inference_request *inference, uint32_t i,
+                                     const char **sentence)
+{
+    const struct convoy_sample *sample = &inference->samples[i];
+
+    *sentence = NULL;
+    if (sample->status != 0) {
+        *sentence = sample->error != NULL ? sample->error : "the server is out of memory: try again later";
+        return sample->status;
+    }
+    switch (sample->item.status) {
+    case 0:
+        return MHD_HTTP_OK;
+    case -ETIMEDOUT:
+        *sentence =
+            "the deadline passed before the image was classified: try again later, or allow more with "
+            "timeout_ms";
+        return MHD_HTTP_SERVICE_UNAVAILABLE;
+    case -ENODEV:
+        *sentence = "the model can no longer be served: look at its reason in /v2/models";
+        return MHD_HTTP_SERVICE_UNAVAILABLE;
+    case -ECANCELED:
+        *sentence = "the server is stopping: send the request again";
+        return MHD_HTTP_SERVICE_UNAVAILABLE;
+    default:
+        *sentence = "the worker failed on this image again and again: the log says more";
+        return MHD_HTTP_INTERNAL_SERVER_ERROR;
+    }
+}
+
+void convoy_inference_request_cache(struct convoy_inference_request *inference)
+{
+    if (inference->pipeline->response_cache == NULL)
+        return;
+    for (uint32_t i = 0; i < inference->count; i++) {
+        struct convoy_sample *sample = &inference->samples[i];
+        /* A sample that ended a worker is computed again when it comes again. */
+        if (sample->response == NULL || sample->status != 0 || sample->item.status != 0 ||
+            sample->item.retries > 0)
+            continue; /* freed with the request */
+        uint64_t begun_ns = convoy_now_ns();
+        convoy_response_cache_insert(inference->pipeline->response_cache, sample->response,
+                                     sample->item.outputs);
+        sample->response = NULL;
+        convoy_model_inserted(inference->view.model, convoy_now_ns() - begun_ns);
+    }
+}
+
+static float greater(float a, float b)
+{
+    return a > b ? a : b;
+}
+
+void convoy_inference_request_summarise(const struct convoy_inference_request *inference,
+                                        struct convoy_inference_summary *summary)
+{
+    *summary = (struct convoy_inference_summary){0};
+    for (uint32_t i = 0; i < inference->count; i++) {
+        const struct convoy_sample *sample = &inference->samples[i];
+        const struct convoy_item *item = &sample->item;
+        if (sample->status != 0 || item->status != 0)
+            continue;
+        summary->cached += sample->cached;
+        if (item->queue_us > summary->queue_us)
+            summary->queue_us = item->queue_us;
+        summary->input_us = greater(summary->input_us, item->input_us);
+        summary->compute_us = greater(summary->compute_us, item->compute_us);
+        summary->output_us = greater(summary->output_us, item->output_us);
+        if (item->retries > summary->retries)
+            summary->retries = item->retries;
+        if (summary->last == NULL || item->finished_us > summary->last->finished_us)
+            summary->last = item;
+    }
+}
+
+uint64_t convoy_inference_request_decode_us(const struct convoy_inference_request *inference)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < inference->count; i++)
+        sum += inference->samples[i].decode_us;
+    return sum;
+}

@@ -1,0 +1,169 @@
+#include "server/inference/sample.h"
+
+#include "engine/base/clock.h"
+#include "server/image/image.h"
+#include "server/image/interleave.h"
+
+#include <errno.h>
+#include <microhttpd.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What a thread needs to decode; freed when the thread ends. */
+struct place {
+    struct convoy_image_scratch *scratch;
+    uint8_t *sample;
+    size_t row_capacity;
+};
+
+static pthread_key_t place_key;
+static pthread_once_t place_once = PTHREAD_ONCE_INIT;
+
+static void free_place(void *context)
+{
+    struct place *place = context;
+
+    convoy_image_scratch_free(place->scratch);
+    free(place->sample);
+    free(place);
+}
+
+static void make_place_key(void)
+{
+    /* Without a key every image would be told that memory is out; the limit of 1024 keys is far away. */
+    if (pthread_key_create(&place_key, free_place) != 0)
+        abort();
+}
+
+/* The calling thread's place with room for a row; NULL when memory is out. */
+static struct place *place_for(size_t row_bytes)
+{
+    pthread_once(&place_once, make_place_key);
+    struct place *place = pthread_getspecific(place_key);
+    if (place == NULL) {
+        place = calloc(1, sizeof *place);
+        if (place == NULL || pthread_setspecific(place_key, place) != 0) {
+            free(place);
+            return NULL;
+        }
+    }
+    if (place->scratch == NULL)
+        place->scratch = convoy_image_scratch_new();
+    if (place->row_capacity < row_bytes) {
+        free(place->sample);
+        place->sample = malloc(row_bytes);
+        place->row_capacity = place->sample == NULL ? 0 : row_bytes;
+    }
+    return place->scratch != NULL && place->row_capacity >= row_bytes ? place : NULL;
+}
+
+void convoy_sample_fail(struct convoy_sample *sample, int status, const char *sentence)
+{
+    sample->status = status;
+    sample->error = strdup(sentence);
+}
+
+static int status_of_decoding(int code)
+{
+    switch (code) {
+    case -ENODATA:
+        return MHD_HTTP_BAD_REQUEST;
+    case -ENOTSUP:
+        return MHD_HTTP_UNSUPPORTED_MEDIA_TYPE;
+    case -EFBIG:
+        return MHD_HTTP_CONTENT_TOO_LARGE;
+    case -EBADMSG:
+        return MHD_HTTP_UNPROCESSABLE_CONTENT;
+    default:
+        return MHD_HTTP_INTERNAL_SERVER_ERROR;
+    }
+}
+
+/* A file, into the thread's scratch. */
+static const uint8_t *decode(const struct convoy_sample_input *input, struct convoy_sample *sample,
+                             size_t row_bytes, uint64_t max_pixels)
+{
+    const struct convoy_model_shape *shape = input->shape;
+    const struct convoy_image_target target = {
+        .width = (int)shape->width,
+        .height = (int)shape->height,
+        .channels = (int)shape->channels,
+        .fit = input->crop ? CONVOY_FIT_CROP : CONVOY_FIT_STRETCH,
+    };
+    struct place *place = place_for(row_bytes);
+    struct convoy_error error;
+    uint64_t begun_us = convoy_now_us();
+
+    if (place == NULL) {
+        convoy_sample_fail(sample, MHD_HTTP_INTERNAL_SERVER_ERROR,
+                           "the server is out of memory: try again later");
+        return NULL;
+    }
+    if (begun_us >= input->deadline_us) {
+        convoy_sample_fail(
+            sample, MHD_HTTP_SERVICE_UNAVAILABLE,
+            "the deadline passed before the image could be decoded: try again later, or allow more with "
+            "timeout_ms");
+        return NULL;
+    }
+    int code = convoy_image_to_row(place->scratch, sample->part.bytes, sample->part.length, max_pixels,
+                                   &target, place->sample, &error);
+    sample->decode_us = convoy_now_us() - begun_us;
+    if (code == -EFBIG && max_pixels < input->max_pixels)
+        return NULL;
+    if (code != 0) {
+        convoy_sample_fail(sample, status_of_decoding(code), error.message);
+        return NULL;
+    }
+    return place->sample;
+}
+
+/* Planes to pixels, in the thread's scratch. */
+static const uint8_t *interleave(const struct convoy_model_shape *shape, struct convoy_sample *sample,
+                                 size_t row_bytes)
+{
+    struct place *place = place_for(row_bytes);
+
+    if (place == NULL) {
+        convoy_sample_fail(sample, MHD_HTTP_INTERNAL_SERVER_ERROR,
+                           "the server is out of memory: try again later");
+        return NULL;
+    }
+    convoy_image_interleave(sample->part.bytes, shape->channels, (size_t)shape->height * shape->width,
+                            place->sample);
+    return place->sample;
+}
+
+const void *convoy_sample_bytes(const struct convoy_sample_input *input, struct convoy_sample *sample,
+                                uint64_t max_pixels, size_t *length)
+{
+    const struct convoy_model_shape *shape = input->shape;
+    size_t elements = (size_t)shape->channels * shape->height * shape->width;
+
+    *length = elements;
+    switch (input->layout) {
+    case CONVOY_LAYOUT_ENCODED:
+        return decode(input, sample, elements, max_pixels);
+    case CONVOY_LAYOUT_U8_CHW:
+        return interleave(shape, sample, elements);
+    case CONVOY_LAYOUT_F32_CHW:
+        *length = elements * sizeof(float);
+        break;
+    case CONVOY_LAYOUT_U8_HWC:
+        break;
+    }
+    return sample->part.bytes;
+}
+
+uint64_t convoy_sample_pixels(enum convoy_input_layout layout, const struct convoy_sample *sample,
+                              uint64_t max_pixels)
+{
+    const struct convoy_part *part = &sample->part;
+    struct convoy_image_info info;
+
+    if (layout != CONVOY_LAYOUT_ENCODED ||
+        convoy_image_probe(part->bytes, part->length, max_pixels, &info, NULL) != 0)
+        return 0;
+    return (uint64_t)info.width * (uint64_t)info.height;
+}

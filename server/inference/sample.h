@@ -1,0 +1,62 @@
+/* One sample of an inference request: an image file, pixels or a float tensor, on its way to the row of
+ * numbers that a slot takes. */
+#ifndef CONVOY_SERVER_SAMPLE_H
+#define CONVOY_SERVER_SAMPLE_H
+
+#include "engine/base/input_layout.h"
+#include "server/batching/batcher.h"
+#include "server/http/multipart.h"
+#include "server/inference/response_cache.h"
+#include "server/models/model.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct convoy_sample {
+    struct convoy_part part; /* the bytes as the client sent them */
+    int status;              /* HTTP status of a sample that never reached the batcher; 0: item tells */
+    char *error;             /* its sentence, malloc'd; NULL when memory was out */
+    uint64_t decode_us;
+    bool cached;                      /* the outputs are the response cache's, item is all 0 */
+    struct convoy_response *response; /* what will be inserted there; NULL: nothing */
+    struct convoy_item item;
+};
+
+/* What the samples of a request are, and what they become. Float32 values are little-endian, at any address.
+ */
+struct convoy_sample_input {
+    enum convoy_input_layout layout; /* as the client sent them */
+    const struct convoy_model_shape *shape;
+    bool crop;            /* an image is cut to the model's shape, not stretched */
+    uint64_t deadline_us; /* images are not decoded after it */
+    uint64_t max_pixels;  /* of an image, as the configuration allows */
+};
+
+/* The layout in which a slot takes samples that a client sent in layout. */
+static inline enum convoy_input_layout convoy_sample_slot_layout(enum convoy_input_layout layout)
+{
+    return layout == CONVOY_LAYOUT_F32_CHW ? CONVOY_LAYOUT_F32_CHW : CONVOY_LAYOUT_U8_HWC;
+}
+
+/* True if such samples are only copied or rearranged, not decoded. */
+static inline bool convoy_sample_is_raw(enum convoy_input_layout layout)
+{
+    return layout != CONVOY_LAYOUT_ENCODED;
+}
+
+/* The *length bytes that a slot takes, within part or in the calling thread's scratch memory (valid until its
+ * next call). NULL when the sample failed: its status and error are then set. NULL with the sample unchanged
+ * when an image has more than max_pixels, but not more than input->max_pixels. Any thread. */
+const void *convoy_sample_bytes(const struct convoy_sample_input *input, struct convoy_sample *sample,
+                                uint64_t max_pixels, size_t *length);
+
+/* How many pixels are decoded for the sample: 0 for raw samples, and where the image's header is bad or it
+ * has more than max_pixels. */
+uint64_t convoy_sample_pixels(enum convoy_input_layout layout, const struct convoy_sample *sample,
+                              uint64_t max_pixels);
+
+/* Sets status, and error to a copy of sentence. */
+void convoy_sample_fail(struct convoy_sample *sample, int status, const char *sentence);
+
+#endif
