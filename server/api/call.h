@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-struct convoy_infer;
+struct convoy_oip_infer;
 struct convoy_model_wait;
 struct convoy_inference_request;
 
@@ -17,7 +17,7 @@ struct convoy_call {
     struct convoy_model_wait *wait; /* the connection is suspended until the model manager is done */
     bool woke;                      /* the model was activated for this request */
     bool bound;                     /* and held for it when it was READY */
-    struct convoy_infer *infer;     /* of an inference request, once its model is known */
+    struct convoy_oip_infer *infer; /* of an inference request, once its model is known */
     struct convoy_inference_request *inference; /* once they are admitted */
 };
 

@@ -1,5 +1,5 @@
 /* Traces: what became of every Nth request, as a line of the log, for all models or for one. Which requests
- * are traced is set while serving (Triton's trace extension: v2_trace.h).
+ * are traced is set while serving (Triton's trace extension: oip_trace.h).
  *
  * Any thread; nothing but one relaxed load is spent on a request while no trace is on. */
 #ifndef CONVOY_SERVER_TRACE_H

@@ -5,7 +5,7 @@
 #include "engine/base/log.h"
 #include "server/config/config.h"
 #include "server/http/acceptor.h"
-#include "server/http/connections.h"
+#include "server/http/connection_watch.h"
 #include "server/http/http_state.h"
 #include "server/http/linger.h"
 #include "server/http/listener.h"
@@ -42,12 +42,12 @@ static void on_connection(void *context, struct MHD_Connection *mhd, void **reco
     if (what == MHD_CONNECTION_NOTIFY_STARTED) {
         const union MHD_ConnectionInfo *info =
             MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
-        *record = info == NULL ? NULL : convoy_connections_add(http->connections, info->connect_fd);
+        *record = info == NULL ? NULL : convoy_connection_watch_add(http->watch, info->connect_fd);
         return;
     }
     if (connection != NULL && connection->body_unread)
         convoy_linger_take(http->linger, connection->fd);
-    convoy_connections_remove(http->connections, connection);
+    convoy_connection_watch_remove(http->watch, connection);
     *record = NULL;
     convoy_acceptor_closed(http->acceptor);
 }
@@ -224,8 +224,8 @@ static void tear_down(struct convoy_http *http)
     if (http->acceptor != NULL)
         convoy_acceptor_free(http->acceptor);
     convoy_linger_free(http->linger);
-    if (http->connections != NULL)
-        convoy_connections_free(http->connections);
+    if (http->watch != NULL)
+        convoy_connection_watch_free(http->watch);
     if (http->listener >= 0 && !http->inherited)
         close(http->listener);
     pthread_cond_destroy(&http->none_suspended);
@@ -260,8 +260,8 @@ int convoy_http_start(const struct convoy_http_options *options, struct convoy_h
 
     int code = open_listener(http, error);
     if (code == 0)
-        code = convoy_connections_start((uint64_t)options->config->http.request_timeout_ms * 1000,
-                                        &http->connections, error);
+        code = convoy_connection_watch_start((uint64_t)options->config->http.request_timeout_ms * 1000,
+                                             &http->watch, error);
     if (code == 0)
         code = convoy_linger_start(&http->linger, error);
     if (code == 0)

@@ -11,7 +11,7 @@
 
 struct MHD_Daemon;
 struct convoy_acceptor;
-struct convoy_connections;
+struct convoy_connection_watch;
 struct convoy_linger;
 struct convoy_suspension;
 
@@ -19,7 +19,7 @@ struct convoy_http {
     struct convoy_http_options options;
 
     struct MHD_Daemon *daemon;
-    struct convoy_connections *connections;
+    struct convoy_connection_watch *watch;
     struct convoy_acceptor *acceptor;
     struct convoy_linger *linger;
     int listener;

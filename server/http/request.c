@@ -2,8 +2,8 @@
 
 #include "engine/base/clock.h"
 #include "server/config/config.h"
-#include "server/http/body_memory.h"
-#include "server/http/buffer.h"
+#include "server/http/body_quota.h"
+#include "server/http/buffer_pool.h"
 #include "server/http/http_state.h"
 
 #include <inttypes.h>
@@ -36,8 +36,8 @@ struct convoy_request *convoy_request_new(struct convoy_http *http, struct MHD_C
 
 static void drop_body(struct convoy_request *request)
 {
-    convoy_buffer_free(request->body);
-    convoy_body_memory_give(request->body_capacity);
+    convoy_buffer_pool_free(request->body);
+    convoy_body_quota_give(request->body_capacity);
     request->body = NULL;
     request->body_length = request->body_capacity = 0;
 }
@@ -49,7 +49,7 @@ static bool grow_body(struct convoy_request *request, size_t capacity)
     size_t more = capacity - request->body_capacity;
     size_t limit = (size_t)request->http->options.config->http.max_body_bytes * CONVOY_BODIES_AT_ONCE;
 
-    if (!convoy_body_memory_take(more, limit)) {
+    if (!convoy_body_quota_take(more, limit)) {
         convoy_request_refuse(request, MHD_HTTP_SERVICE_UNAVAILABLE);
         convoy_fail(
             &request->refusal_reason, 0,
@@ -58,9 +58,9 @@ static bool grow_body(struct convoy_request *request, size_t capacity)
         drop_body(request);
         return false;
     }
-    uint8_t *body = convoy_buffer_grow(request->body, capacity);
+    uint8_t *body = convoy_buffer_pool_grow(request->body, capacity);
     if (body == NULL) {
-        convoy_body_memory_give(more);
+        convoy_body_quota_give(more);
         return false;
     }
     request->body = body;
@@ -190,7 +190,7 @@ void convoy_request_headers(struct convoy_request *request, const char *method, 
         size_t length = (size_t)strtoull(framing.length, NULL, 10);
         size_t room = length < FIRST_BODY_MAX ? length : FIRST_BODY_MAX;
         if (length > FIRST_BODY_MAX)
-            request->body = convoy_buffer_kept(length); /* counted as it comes */
+            request->body = convoy_buffer_pool_kept(length); /* counted as it comes */
         if (room > 0)
             (void)grow_body(request, room); /* if not now, then as it comes */
     }

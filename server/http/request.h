@@ -4,7 +4,7 @@
 #define CONVOY_SERVER_REQUEST_H
 
 #include "engine/base/error.h"
-#include "server/http/connections.h"
+#include "server/http/connection_watch.h"
 #include "server/http/request_id.h"
 #include "server/http/route.h"
 

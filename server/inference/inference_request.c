@@ -2,8 +2,8 @@
 
 #include "engine/base/clock.h"
 #include "server/batching/service_time.h"
-#include "server/http/body_memory.h"
-#include "server/http/buffer.h"
+#include "server/http/body_quota.h"
+#include "server/http/buffer_pool.h"
 #include "server/image/interleave.h"
 
 #include <errno.h>
@@ -55,9 +55,9 @@ void convoy_inference_request_drop(struct convoy_inference_request *inference)
     }
     convoy_model_view_end(&inference->view);
     free(inference->outputs);
-    convoy_buffer_free(inference->tensor);
-    convoy_buffer_free(inference->body);
-    convoy_body_memory_give(inference->body_capacity);
+    convoy_buffer_pool_free(inference->tensor);
+    convoy_buffer_pool_free(inference->body);
+    convoy_body_quota_give(inference->body_capacity);
     free(inference);
 }
 

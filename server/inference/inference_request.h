@@ -34,8 +34,8 @@ struct convoy_inference_request {
     struct convoy_model_view view;
     enum convoy_input_layout layout; /* of the samples as the client sent them */
     uint8_t *body;                   /* taken over from the HTTP request: parts of samples point into it */
-    size_t body_capacity;            /* of body, as counted in body_memory.h */
-    void *tensor; /* buffer.h: samples that were converted on their way; NULL when there are none */
+    size_t body_capacity;            /* of body, as counted in body_quota.h */
+    void *tensor; /* buffer_pool.h: samples that were converted on their way; NULL when there are none */
     uint64_t deadline_us;
     enum convoy_priority priority;
     uint32_t top; /* /classify: how many classes to name */

@@ -2,7 +2,7 @@
 
 #include "engine/base/json.h"
 #include "server/config/model_config.h"
-#include "server/http/buffer.h"
+#include "server/http/buffer_pool.h"
 #include "server/inference/prediction.h"
 
 #include <errno.h>
@@ -341,7 +341,7 @@ static int find_binary(struct convoy_tensor_request *tensors, const uint8_t **bi
     *binary = tensors->body + tensors->json_length;
     if (region->name == NULL)
         return 0;
-    *binary = tensors->tensor = convoy_buffer_new(region->bytes);
+    *binary = tensors->tensor = convoy_buffer_pool_new(region->bytes);
     if (tensors->tensor == NULL)
         return no_memory(error);
     return convoy_shared_memory_read(tensors->memory, region->name, region->offset, region->bytes,
@@ -364,7 +364,7 @@ static int read_files(struct convoy_tensor_request *tensors, const uint8_t *bina
 static int convert(struct convoy_tensor_request *tensors, const uint8_t *binary, struct convoy_error *error)
 {
     size_t elements = convoy_tensor_elements(&tensors->tensor_shape);
-    void *tensor = convoy_buffer_new(elements * (tensors->type == CONVOY_UINT8 ? 1 : sizeof(float)));
+    void *tensor = convoy_buffer_pool_new(elements * (tensors->type == CONVOY_UINT8 ? 1 : sizeof(float)));
     int code = 0;
 
     if (tensor == NULL)
@@ -375,7 +375,7 @@ static int convert(struct convoy_tensor_request *tensors, const uint8_t *binary,
                                   &tensors->tensor_shape, tensors->type, tensor, error);
     else
         convoy_datatype_to_float(tensors->type, binary, elements, tensor);
-    convoy_buffer_free(tensors->tensor);
+    convoy_buffer_pool_free(tensors->tensor);
     tensors->base = tensors->tensor = tensor;
     return code;
 }
@@ -413,7 +413,7 @@ void convoy_tensor_request_end(struct convoy_tensor_request *tensors)
     cJSON_Delete(tensors->document);
     free(tensors->cut.header);
     free(tensors->parts);
-    convoy_buffer_free(tensors->tensor);
+    convoy_buffer_pool_free(tensors->tensor);
     tensors->document = NULL;
     tensors->cut.header = NULL;
     tensors->parts = NULL;

@@ -1,5 +1,5 @@
 /* How often and how long a version of a model ran, since the daemon started: what the statistics extension of
- * the Open Inference Protocol asks for (v2_statistics.h), where /metrics knows names only.
+ * the Open Inference Protocol asks for (oip_statistics.h), where /metrics knows names only.
  *
  * Nobody but server/models/model.c counts here: convoy_model_answered() and its neighbours count this and
  * /metrics in one go, so that both tell the same.

@@ -1,10 +1,10 @@
-#include "server/http/body_memory.h"
+#include "server/http/body_quota.h"
 
 #include <stdatomic.h>
 
 static atomic_size_t taken;
 
-bool convoy_body_memory_take(size_t bytes, size_t limit)
+bool convoy_body_quota_take(size_t bytes, size_t limit)
 {
     size_t before = atomic_fetch_add_explicit(&taken, bytes, memory_order_relaxed);
     if (before <= limit && bytes <= limit - before)
@@ -13,7 +13,7 @@ bool convoy_body_memory_take(size_t bytes, size_t limit)
     return false;
 }
 
-void convoy_body_memory_give(size_t bytes)
+void convoy_body_quota_give(size_t bytes)
 {
     atomic_fetch_sub_explicit(&taken, bytes, memory_order_relaxed);
 }

@@ -1,6 +1,6 @@
 /* What an inference request is answered with, once its rows are done. */
-#ifndef CONVOY_SERVER_INFER_ANSWER_H
-#define CONVOY_SERVER_INFER_ANSWER_H
+#ifndef CONVOY_SERVER_OIP_INFER_ANSWER_H
+#define CONVOY_SERVER_OIP_INFER_ANSWER_H
 
 #include "server/http/text.h"
 #include "server/inference/inference_request.h"
@@ -10,14 +10,14 @@
 #include <stdint.h>
 
 /* How many numbers the JSON will have, which is what writing it costs. */
-uint64_t convoy_infer_numbers(const struct convoy_tensor_request *tensors,
-                              const struct convoy_inference_request *inference);
+uint64_t convoy_oip_infer_numbers(const struct convoy_tensor_request *tensors,
+                                  const struct convoy_inference_request *inference);
 
 /* Appends the JSON and, behind it, the outputs that were wanted in binary; writes those that were wanted in
  * shared memory there. *json_length: of the JSON, where something lies behind it, else 0. Errors are -ENOMEM
  * and those of convoy_shared_memory_write(). */
-int convoy_infer_write(const struct convoy_tensor_request *tensors,
-                       const struct convoy_inference_request *inference, struct convoy_text *text,
-                       size_t *json_length, struct convoy_error *error);
+int convoy_oip_infer_write(const struct convoy_tensor_request *tensors,
+                           const struct convoy_inference_request *inference, struct convoy_text *text,
+                           size_t *json_length, struct convoy_error *error);
 
 #endif

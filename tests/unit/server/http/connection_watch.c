@@ -1,5 +1,5 @@
 /* The watch over slow clients, on real TCP connections; and the linger that lets an early answer arrive. */
-#include "server/http/connections.h"
+#include "server/http/connection_watch.h"
 #include "server/http/linger.h"
 #include "server/http/listener.h"
 
@@ -60,22 +60,22 @@ static bool is_open(int fd)
     return recv(fd, &byte, 1, MSG_DONTWAIT) == -1 && errno == EAGAIN;
 }
 
-static struct convoy_connections *start(uint64_t timeout_us)
+static struct convoy_connection_watch *start(uint64_t timeout_us)
 {
-    struct convoy_connections *connections;
+    struct convoy_connection_watch *connections;
     struct convoy_error error;
 
-    cr_assert_eq(convoy_connections_start(timeout_us, &connections, &error), 0, "%s", error.message);
+    cr_assert_eq(convoy_connection_watch_start(timeout_us, &connections, &error), 0, "%s", error.message);
     return connections;
 }
 
 Test(connections, cuts_a_request_that_does_not_end, .timeout = 60)
 {
-    struct convoy_connections *connections = start(200000);
+    struct convoy_connection_watch *connections = start(200000);
     struct pair slow = connect_pair(), idle = connect_pair(), busy = connect_pair();
-    struct convoy_connection *records[] = {convoy_connections_add(connections, slow.server),
-                                           convoy_connections_add(connections, idle.server),
-                                           convoy_connections_add(connections, busy.server)};
+    struct convoy_connection *records[] = {convoy_connection_watch_add(connections, slow.server),
+                                           convoy_connection_watch_add(connections, idle.server),
+                                           convoy_connection_watch_add(connections, busy.server)};
     uint64_t begun_us = convoy_now_us();
 
     convoy_connection_receives(records[0], begun_us);
@@ -86,8 +86,8 @@ Test(connections, cuts_a_request_that_does_not_end, .timeout = 60)
     cr_assert(is_open(idle.client), "a connection at rest is not the watch's");
     cr_assert(is_open(busy.client), "nor is one that waits for us");
     for (int i = 0; i < 3; i++)
-        convoy_connections_remove(connections, records[i]);
-    convoy_connections_free(connections);
+        convoy_connection_watch_remove(connections, records[i]);
+    convoy_connection_watch_free(connections);
     close_pair(slow);
     close_pair(idle);
     close_pair(busy);
@@ -95,51 +95,51 @@ Test(connections, cuts_a_request_that_does_not_end, .timeout = 60)
 
 Test(connections, cuts_a_header_that_dribbles, .timeout = 60)
 {
-    struct convoy_connections *connections = start(200000);
+    struct convoy_connection_watch *connections = start(200000);
     struct pair pair = connect_pair();
-    struct convoy_connection *record = convoy_connections_add(connections, pair.server);
+    struct convoy_connection *record = convoy_connection_watch_add(connections, pair.server);
 
     /* Nobody reads it, and no call says that a request has begun. */
     cr_assert_eq(send(pair.client, "G", 1, 0), 1);
     cr_assert(hears_the_end(pair.client));
-    convoy_connections_remove(connections, record);
-    convoy_connections_free(connections);
+    convoy_connection_watch_remove(connections, record);
+    convoy_connection_watch_free(connections);
     close_pair(pair);
 }
 
 Test(connections, cuts_who_does_not_take_the_answer, .timeout = 60)
 {
-    struct convoy_connections *connections = start(200000);
+    struct convoy_connection_watch *connections = start(200000);
     struct pair pair = connect_pair();
-    struct convoy_connection *record = convoy_connections_add(connections, pair.server);
+    struct convoy_connection *record = convoy_connection_watch_add(connections, pair.server);
 
     convoy_connection_receives(record, convoy_now_us());
     convoy_connection_works(record);
     convoy_connection_sends(record, convoy_now_us());
     cr_assert(hears_the_end(pair.client));
-    convoy_connections_remove(connections, record);
-    convoy_connections_free(connections);
+    convoy_connection_watch_remove(connections, record);
+    convoy_connection_watch_free(connections);
     close_pair(pair);
 }
 
 /* Lets the watch look at all connections until it has cut off one that begins now, after its timeout. */
-static void wait_for_a_cut(struct convoy_connections *connections)
+static void wait_for_a_cut(struct convoy_connection_watch *connections)
 {
     struct pair slow = connect_pair();
-    struct convoy_connection *record = convoy_connections_add(connections, slow.server);
+    struct convoy_connection *record = convoy_connection_watch_add(connections, slow.server);
 
     convoy_connection_receives(record, convoy_now_us());
     cr_assert(hears_the_end(slow.client));
-    convoy_connections_remove(connections, record);
+    convoy_connection_watch_remove(connections, record);
     close_pair(slow);
 }
 
 /* Bytes of a request that was answered are no dribbled header, however long ago they came. */
 Test(connections, lets_served_connections_be, .timeout = 60)
 {
-    struct convoy_connections *connections = start(100000);
+    struct convoy_connection_watch *connections = start(100000);
     struct pair kept = connect_pair();
-    struct convoy_connection *record = convoy_connections_add(connections, kept.server);
+    struct convoy_connection *record = convoy_connection_watch_add(connections, kept.server);
 
     cr_assert_eq(send(kept.client, "GET", 3, 0), 3);
     convoy_connection_receives(record, convoy_now_us());
@@ -151,17 +151,17 @@ Test(connections, lets_served_connections_be, .timeout = 60)
     wait_for_a_cut(connections);
     wait_for_a_cut(connections);
     cr_assert(is_open(kept.client));
-    convoy_connections_remove(connections, record);
-    convoy_connections_free(connections);
+    convoy_connection_watch_remove(connections, record);
+    convoy_connection_watch_free(connections);
     close_pair(kept);
 }
 
 /* A client may close its half once its request is out, and still wants the answer. */
 Test(connections, lets_half_closed_connections_be_served, .timeout = 60)
 {
-    struct convoy_connections *connections = start(100000);
+    struct convoy_connection_watch *connections = start(100000);
     struct pair half = connect_pair();
-    struct convoy_connection *record = convoy_connections_add(connections, half.server);
+    struct convoy_connection *record = convoy_connection_watch_add(connections, half.server);
 
     convoy_connection_receives(record, convoy_now_us());
     cr_assert_eq(send(half.client, "GET", 3, 0), 3);
@@ -169,16 +169,16 @@ Test(connections, lets_half_closed_connections_be_served, .timeout = 60)
     shutdown(half.client, SHUT_WR);
     wait_for_a_cut(connections); /* ten looks */
     cr_assert(is_open(half.client));
-    convoy_connections_remove(connections, record);
-    convoy_connections_free(connections);
+    convoy_connection_watch_remove(connections, record);
+    convoy_connection_watch_free(connections);
     close_pair(half);
 }
 
 Test(connections, ends_what_a_client_left_behind, .timeout = 60)
 {
-    struct convoy_connections *connections = start(10000000);
+    struct convoy_connection_watch *connections = start(10000000);
     struct pair pair = connect_pair();
-    struct convoy_connection *record = convoy_connections_add(connections, pair.server);
+    struct convoy_connection *record = convoy_connection_watch_add(connections, pair.server);
     struct pollfd wait = {.fd = pair.server, .events = 0};
     uint64_t begun_us = convoy_now_us();
 
@@ -189,8 +189,8 @@ Test(connections, ends_what_a_client_left_behind, .timeout = 60)
     cr_assert_eq(poll(&wait, 1, PATIENCE_MS), 1);
     cr_assert(wait.revents & POLLHUP);
     cr_assert_lt(convoy_now_us() - begun_us, 9000000u, "only the timeout ended it");
-    convoy_connections_remove(connections, record);
-    convoy_connections_free(connections);
+    convoy_connection_watch_remove(connections, record);
+    convoy_connection_watch_free(connections);
     close(pair.server);
 }
 

@@ -1,4 +1,4 @@
-#include "server/api/infer_answer.h"
+#include "server/api/oip_infer_answer.h"
 
 #include "server/inference/prediction.h"
 
@@ -151,8 +151,8 @@ static void write_output(const struct convoy_inference_request *inference,
 }
 
 /* Ranking the classes of a row costs about as much as writing a number for each. */
-uint64_t convoy_infer_numbers(const struct convoy_tensor_request *tensors,
-                              const struct convoy_inference_request *inference)
+uint64_t convoy_oip_infer_numbers(const struct convoy_tensor_request *tensors,
+                                  const struct convoy_inference_request *inference)
 {
     uint64_t numbers = 0;
 
@@ -194,9 +194,9 @@ static int place_output(const struct convoy_tensor_request *tensors,
     return code;
 }
 
-int convoy_infer_write(const struct convoy_tensor_request *tensors,
-                       const struct convoy_inference_request *inference, struct convoy_text *text,
-                       size_t *json_length, struct convoy_error *error)
+int convoy_oip_infer_write(const struct convoy_tensor_request *tensors,
+                           const struct convoy_inference_request *inference, struct convoy_text *text,
+                           size_t *json_length, struct convoy_error *error)
 {
     const struct convoy_model *model = inference->view.model;
     struct convoy_text behind = {0}; /* first, since the JSON tells its sizes */

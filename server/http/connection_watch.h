@@ -10,8 +10,8 @@
  * the end of the stream come together, libmicrohttpd 0.9.75 sees the bytes alone and would wait for more.
  *
  * Threads: each record belongs to the HTTP thread of its connection, which calls the functions on it. */
-#ifndef CONVOY_SERVER_CONNECTIONS_H
-#define CONVOY_SERVER_CONNECTIONS_H
+#ifndef CONVOY_SERVER_CONNECTION_WATCH_H
+#define CONVOY_SERVER_CONNECTION_WATCH_H
 
 #include "engine/base/error.h"
 
@@ -19,7 +19,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct convoy_connections;
+struct convoy_connection_watch;
 
 struct convoy_connection {
     int fd;            /* libmicrohttpd's; open as long as the record is */
@@ -38,16 +38,17 @@ struct convoy_connection {
     bool cut;
 };
 
-/* Starts the watch. *connections lives until convoy_connections_free(), before which every record was
+/* Starts the watch. *connections lives until convoy_connection_watch_free(), before which every record was
  * removed. */
-int convoy_connections_start(uint64_t timeout_us, struct convoy_connections **connections,
-                             struct convoy_error *error);
-void convoy_connections_free(struct convoy_connections *connections);
+int convoy_connection_watch_start(uint64_t timeout_us, struct convoy_connection_watch **watch,
+                                  struct convoy_error *error);
+void convoy_connection_watch_free(struct convoy_connection_watch *watch);
 
 /* NULL when memory is out: the connection is then not watched. */
-struct convoy_connection *convoy_connections_add(struct convoy_connections *connections, int fd);
+struct convoy_connection *convoy_connection_watch_add(struct convoy_connection_watch *watch, int fd);
 /* Before fd is closed; NULL is allowed. When it returns, the watch no longer touches fd. */
-void convoy_connections_remove(struct convoy_connections *connections, struct convoy_connection *connection);
+void convoy_connection_watch_remove(struct convoy_connection_watch *watch,
+                                    struct convoy_connection *connection);
 
 /* The turns of a request; NULL is allowed. */
 void convoy_connection_receives(struct convoy_connection *connection, uint64_t now_us); /* header has begun */

@@ -1,4 +1,4 @@
-#include "server/http/connections.h"
+#include "server/http/connection_watch.h"
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
@@ -22,7 +22,7 @@
 /* Records looked at before others may take the lock: some 100 us. */
 #define SWEEP_STEP 256
 
-struct convoy_connections {
+struct convoy_connection_watch {
     pthread_mutex_t lock; /* all below, and every shutdown(2): a record that is listed has its fd open */
     pthread_cond_t stop;
     bool stopping;
@@ -89,7 +89,7 @@ static void cut(struct convoy_connection *connection)
 }
 
 /* Under the lock. */
-static void look_at(struct convoy_connections *connections, struct convoy_connection *connection,
+static void look_at(struct convoy_connection_watch *watch, struct convoy_connection *connection,
                     uint64_t now_us)
 {
     uint64_t since = atomic_load_explicit(&connection->busy_since_us, memory_order_acquire);
@@ -107,112 +107,112 @@ static void look_at(struct convoy_connections *connections, struct convoy_connec
         if (since == RESTING)
             since = header_began(connection, traffic.bytes, now_us);
     }
-    if (since == 0 || now_us < since || now_us - since < connections->timeout_us)
+    if (since == 0 || now_us < since || now_us - since < watch->timeout_us)
         return;
     cut(connection);
     convoy_log(CONVOY_LOG_INFO, "slow client cut off", CONVOY_UINT("after_ms", (now_us - since) / 1000));
 }
 
-static void *watch(void *context)
+static void *watch_all(void *context)
 {
-    struct convoy_connections *connections = context;
+    struct convoy_connection_watch *watch = context;
     /* A tenth of the timeout is how late the cut may come. */
-    uint64_t pause_us = connections->timeout_us / 10;
+    uint64_t pause_us = watch->timeout_us / 10;
     if (pause_us > 1000000)
         pause_us = 1000000;
     if (pause_us < 10000)
         pause_us = 10000;
 
-    pthread_mutex_lock(&connections->lock);
-    while (!connections->stopping) {
+    pthread_mutex_lock(&watch->lock);
+    while (!watch->stopping) {
         uint64_t wake_us = convoy_now_us() + pause_us;
         struct timespec wake = {.tv_sec = (time_t)(wake_us / 1000000),
                                 .tv_nsec = (long)(wake_us % 1000000) * 1000};
-        if (pthread_cond_timedwait(&connections->stop, &connections->lock, &wake) != ETIMEDOUT)
+        if (pthread_cond_timedwait(&watch->stop, &watch->lock, &wake) != ETIMEDOUT)
             continue;
         /* Downwards: a record that is removed meanwhile is replaced by the last one, so none is skipped. */
-        uint32_t at = connections->count;
-        while (at > 0 && !connections->stopping) {
+        uint32_t at = watch->count;
+        while (at > 0 && !watch->stopping) {
             uint64_t now_us = convoy_now_us();
             for (uint32_t step = 0; step < SWEEP_STEP && at > 0; step++)
-                look_at(connections, connections->list[--at], now_us);
-            pthread_mutex_unlock(&connections->lock);
-            pthread_mutex_lock(&connections->lock);
-            if (at > connections->count)
-                at = connections->count;
+                look_at(watch, watch->list[--at], now_us);
+            pthread_mutex_unlock(&watch->lock);
+            pthread_mutex_lock(&watch->lock);
+            if (at > watch->count)
+                at = watch->count;
         }
     }
-    pthread_mutex_unlock(&connections->lock);
+    pthread_mutex_unlock(&watch->lock);
     return NULL;
 }
 
-int convoy_connections_start(uint64_t timeout_us, struct convoy_connections **result,
-                             struct convoy_error *error)
+int convoy_connection_watch_start(uint64_t timeout_us, struct convoy_connection_watch **result,
+                                  struct convoy_error *error)
 {
-    struct convoy_connections *connections = calloc(1, sizeof *connections);
+    struct convoy_connection_watch *watch = calloc(1, sizeof *watch);
     pthread_condattr_t monotonic;
 
-    if (connections == NULL)
+    if (watch == NULL)
         return convoy_fail(error, -ENOMEM, "out of memory for the table of connections");
-    connections->timeout_us = timeout_us;
-    pthread_mutex_init(&connections->lock, NULL);
+    watch->timeout_us = timeout_us;
+    pthread_mutex_init(&watch->lock, NULL);
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&connections->stop, &monotonic);
+    pthread_cond_init(&watch->stop, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    int code = pthread_create(&connections->thread, NULL, watch, connections);
+    int code = pthread_create(&watch->thread, NULL, watch_all, watch);
     if (code != 0) {
-        pthread_cond_destroy(&connections->stop);
-        pthread_mutex_destroy(&connections->lock);
-        free(connections);
+        pthread_cond_destroy(&watch->stop);
+        pthread_mutex_destroy(&watch->lock);
+        free(watch);
         return convoy_fail(error, -code, "cannot start the thread that watches connections: %s",
                            strerror(code));
     }
-    *result = connections;
+    *result = watch;
     return 0;
 }
 
-void convoy_connections_free(struct convoy_connections *connections)
+void convoy_connection_watch_free(struct convoy_connection_watch *watch)
 {
-    pthread_mutex_lock(&connections->lock);
-    connections->stopping = true;
-    pthread_cond_signal(&connections->stop);
-    pthread_mutex_unlock(&connections->lock);
-    pthread_join(connections->thread, NULL);
-    pthread_cond_destroy(&connections->stop);
-    pthread_mutex_destroy(&connections->lock);
-    free(connections->list);
-    free(connections);
+    pthread_mutex_lock(&watch->lock);
+    watch->stopping = true;
+    pthread_cond_signal(&watch->stop);
+    pthread_mutex_unlock(&watch->lock);
+    pthread_join(watch->thread, NULL);
+    pthread_cond_destroy(&watch->stop);
+    pthread_mutex_destroy(&watch->lock);
+    free(watch->list);
+    free(watch);
 }
 
 /* Under the lock. */
-static bool make_room(struct convoy_connections *connections)
+static bool make_room(struct convoy_connection_watch *watch)
 {
-    if (connections->count < connections->capacity)
+    if (watch->count < watch->capacity)
         return true;
-    uint32_t capacity = connections->capacity > 0 ? connections->capacity * 2 : 64;
-    struct convoy_connection **list = realloc(connections->list, capacity * sizeof *list);
+    uint32_t capacity = watch->capacity > 0 ? watch->capacity * 2 : 64;
+    struct convoy_connection **list = realloc(watch->list, capacity * sizeof *list);
     if (list == NULL)
         return false;
-    connections->list = list;
-    connections->capacity = capacity;
+    watch->list = list;
+    watch->capacity = capacity;
     return true;
 }
 
-struct convoy_connection *convoy_connections_add(struct convoy_connections *connections, int fd)
+struct convoy_connection *convoy_connection_watch_add(struct convoy_connection_watch *watch, int fd)
 {
     struct convoy_connection *connection = calloc(1, sizeof *connection);
 
     if (connection == NULL)
         return NULL;
     connection->fd = fd;
-    pthread_mutex_lock(&connections->lock);
-    bool room = make_room(connections);
+    pthread_mutex_lock(&watch->lock);
+    bool room = make_room(watch);
     if (room) {
-        connection->position = connections->count;
-        connections->list[connections->count++] = connection;
+        connection->position = watch->count;
+        watch->list[watch->count++] = connection;
     }
-    pthread_mutex_unlock(&connections->lock);
+    pthread_mutex_unlock(&watch->lock);
     if (!room) {
         free(connection);
         return NULL;
@@ -220,15 +220,16 @@ struct convoy_connection *convoy_connections_add(struct convoy_connections *conn
     return connection;
 }
 
-void convoy_connections_remove(struct convoy_connections *connections, struct convoy_connection *connection)
+void convoy_connection_watch_remove(struct convoy_connection_watch *watch,
+                                    struct convoy_connection *connection)
 {
     if (connection == NULL)
         return;
-    pthread_mutex_lock(&connections->lock);
-    struct convoy_connection *last = connections->list[--connections->count];
-    connections->list[connection->position] = last;
+    pthread_mutex_lock(&watch->lock);
+    struct convoy_connection *last = watch->list[--watch->count];
+    watch->list[connection->position] = last;
     last->position = connection->position;
-    pthread_mutex_unlock(&connections->lock);
+    pthread_mutex_unlock(&watch->lock);
     free(connection);
 }
 

@@ -1,6 +1,6 @@
 /* The interface's own description. */
-#ifndef CONVOY_SERVER_V2_OPENAPI_H
-#define CONVOY_SERVER_V2_OPENAPI_H
+#ifndef CONVOY_SERVER_OIP_OPENAPI_H
+#define CONVOY_SERVER_OIP_OPENAPI_H
 
 #include <stdbool.h>
 
@@ -8,6 +8,6 @@ struct convoy_request;
 
 /* GET /v2/openapi.json: server/api/openapi.json, an OpenAPI 3.1 document of every route, as it was when the
  * daemon was built. A handler of a route: server/http/route.h says what it returns. */
-bool convoy_v2_openapi(struct convoy_request *request);
+bool convoy_oip_openapi(struct convoy_request *request);
 
 #endif

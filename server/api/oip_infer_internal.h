@@ -1,6 +1,7 @@
-/* An inference request under way: what infer.c, which answers, and infer_read.c, which reads, share. */
-#ifndef CONVOY_SERVER_INFER_INTERNAL_H
-#define CONVOY_SERVER_INFER_INTERNAL_H
+/* An inference request under way: what oip_infer.c, which answers, and oip_infer_read.c, which reads, share.
+ */
+#ifndef CONVOY_SERVER_OIP_INFER_INTERNAL_H
+#define CONVOY_SERVER_OIP_INFER_INTERNAL_H
 
 #include "server/http/request.h"
 #include "server/http/suspension.h"
@@ -11,17 +12,22 @@
 
 #define HEADER_LENGTH "Inference-Header-Content-Length"
 
-enum convoy_infer_step { CONVOY_INFER_UNPACK, CONVOY_INFER_HEADER, CONVOY_INFER_DATA, CONVOY_INFER_DONE };
+enum convoy_oip_infer_step {
+    CONVOY_OIP_INFER_UNPACK,
+    CONVOY_OIP_INFER_HEADER,
+    CONVOY_OIP_INFER_DATA,
+    CONVOY_OIP_INFER_DONE
+};
 
 /* The request's, and while the pool reads it the pool's as well. */
-struct convoy_infer {
+struct convoy_oip_infer {
     atomic_uint holders;
     struct convoy_suspension suspension;
     struct convoy_decode_job job;
     struct convoy_request *request;
     struct convoy_model_view view;
-    enum convoy_infer_step step; /* that comes next */
-    size_t json_length;          /* 0: the whole body */
+    enum convoy_oip_infer_step step; /* that comes next */
+    size_t json_length;              /* 0: the whole body */
     size_t tensor_counted;
     struct convoy_tensor_request tensors;
     int code; /* of the step that failed */
@@ -38,11 +44,11 @@ struct convoy_infer {
 };
 
 /* With what reading begins: unpacking where the body is compressed. */
-enum convoy_infer_step convoy_infer_first_step(const struct convoy_request *request);
+enum convoy_oip_infer_step convoy_oip_infer_first_step(const struct convoy_request *request);
 
 /* Reads the request, after which infer->code says how that went (an errno, with infer->error); false when it
  * is not read yet: the connection is suspended and the decode pool reads, after which infer->read is set, or,
  * with the request's refusal set, it will not be. On the HTTP thread. */
-bool convoy_infer_read(struct convoy_infer *infer);
+bool convoy_oip_infer_read(struct convoy_oip_infer *infer);
 
 #endif

@@ -1,10 +1,10 @@
-#include "server/api/v2_repository.h"
+#include "server/api/oip_repository.h"
 
 #include "engine/base/json.h"
 #include "server/api/app.h"
 #include "server/api/call.h"
 #include "server/api/model_wait.h"
-#include "server/api/v2_internal.h"
+#include "server/api/oip_internal.h"
 #include "server/config/model_name.h"
 #include "server/http/response.h"
 
@@ -22,7 +22,7 @@ static int read_object(const struct convoy_request *request, cJSON **document, s
     *root = (struct convoy_json){.file = what};
     if (request->body_length == 0)
         return 0;
-    int code = convoy_v2_body(request, document, error);
+    int code = convoy_oip_body(request, document, error);
     return code != 0 ? code : convoy_json_root(*document, what, root, error);
 }
 
@@ -60,10 +60,10 @@ static void write_entry(struct convoy_model_view *view, struct convoy_text *text
     if (view->state == CONVOY_MODEL_UNLOADED && view->reason[0] == '\0')
         snprintf(view->reason, sizeof view->reason, "%s",
                  view->rests ? "unloaded until it is asked for" : "unloaded");
-    convoy_v2_write_state(view, state_of(view), text);
+    convoy_oip_write_state(view, state_of(view), text);
 }
 
-bool convoy_v2_repository_index(struct convoy_request *request)
+bool convoy_oip_repository_index(struct convoy_request *request)
 {
     struct convoy_text text = {0};
     struct convoy_model_list list;
@@ -72,7 +72,7 @@ bool convoy_v2_repository_index(struct convoy_request *request)
 
     int code = read_body(request, &ready_only, &error);
     if (code != 0)
-        return convoy_v2_respond_body_error(request, code, &error);
+        return convoy_oip_respond_body_error(request, code, &error);
     if (convoy_registry_list(convoy_app_of(request)->registry, NULL, &list, NULL) != 0)
         return false;
     convoy_text_add(&text, "[");
@@ -86,7 +86,7 @@ bool convoy_v2_repository_index(struct convoy_request *request)
     }
     convoy_model_list_end(&list);
     convoy_text_add(&text, "]\n");
-    return convoy_v2_respond(request, MHD_HTTP_OK, &text);
+    return convoy_oip_respond(request, MHD_HTTP_OK, &text);
 }
 
 /* Of the body's parameters those are taken that change nothing here. */
@@ -133,7 +133,7 @@ static bool run(struct convoy_request *request, enum convoy_control_request_kind
     if (call->wait == NULL) {
         int code = check_body(request, &error);
         if (code != 0)
-            return convoy_v2_respond_body_error(request, code, &error);
+            return convoy_oip_respond_body_error(request, code, &error);
         if (!convoy_model_name_valid(request->path.model))
             return convoy_respond_error(
                 request, MHD_HTTP_NOT_FOUND, CONVOY_RETRY_NONE,
@@ -153,15 +153,15 @@ static bool run(struct convoy_request *request, enum convoy_control_request_kind
             request, status, status == MHD_HTTP_SERVICE_UNAVAILABLE ? CONVOY_RETRY_SOON : CONVOY_RETRY_NONE,
             error.message);
     convoy_text_add(&text, "{}\n");
-    return convoy_v2_respond(request, MHD_HTTP_OK, &text);
+    return convoy_oip_respond(request, MHD_HTTP_OK, &text);
 }
 
-bool convoy_v2_repository_load(struct convoy_request *request)
+bool convoy_oip_repository_load(struct convoy_request *request)
 {
     return run(request, CONVOY_CONTROL_REQUEST_LOAD);
 }
 
-bool convoy_v2_repository_unload(struct convoy_request *request)
+bool convoy_oip_repository_unload(struct convoy_request *request)
 {
     return run(request, CONVOY_CONTROL_REQUEST_UNLOAD);
 }

@@ -1,13 +1,13 @@
-#include "server/api/infer.h"
+#include "server/api/oip_infer.h"
 
 #include "engine/base/clock.h"
 #include "server/api/app.h"
 #include "server/api/call.h"
-#include "server/api/infer_answer.h"
-#include "server/api/infer_internal.h"
 #include "server/api/lookup.h"
+#include "server/api/oip_infer_answer.h"
+#include "server/api/oip_infer_internal.h"
 #include "server/api/trace.h"
-#include "server/http/body_memory.h"
+#include "server/http/body_quota.h"
 #include "server/http/compression.h"
 #include "server/http/query.h"
 #include "server/http/response.h"
@@ -29,13 +29,13 @@
 #define COMPRESS_LEAST 1024u
 #define COMPRESS_MOST  (1024u * 1024)
 
-void convoy_infer_drop(struct convoy_infer *infer)
+void convoy_oip_infer_drop(struct convoy_oip_infer *infer)
 {
     if (infer == NULL || atomic_fetch_sub_explicit(&infer->holders, 1, memory_order_acq_rel) != 1)
         return;
     convoy_model_view_end(&infer->view);
     convoy_tensor_request_end(&infer->tensors);
-    convoy_body_memory_give(infer->tensor_counted);
+    convoy_body_quota_give(infer->tensor_counted);
     convoy_text_free(&infer->text);
     free(infer);
 }
@@ -68,7 +68,7 @@ static bool begin(struct convoy_request *request, int *retry_after)
     if (convoy_lookup_model(request) == NULL || !read_header_length(request, &json_length) ||
         !convoy_lookup_awake(request, &view, retry_after))
         return false;
-    struct convoy_infer *infer = calloc(1, sizeof *infer);
+    struct convoy_oip_infer *infer = calloc(1, sizeof *infer);
     if (infer == NULL) {
         convoy_model_view_end(&view);
         return false;
@@ -77,7 +77,7 @@ static bool begin(struct convoy_request *request, int *retry_after)
     infer->request = request;
     infer->view = view;
     infer->json_length = json_length;
-    infer->step = convoy_infer_first_step(request);
+    infer->step = convoy_oip_infer_first_step(request);
     convoy_call_of(request)->infer = infer;
     return true;
 }
@@ -120,7 +120,7 @@ static bool fits_slot(struct convoy_request *request, const struct convoy_tensor
 /* From what was read to rows. False with refusal set, or without when memory is out. */
 static bool hand_over(struct convoy_request *request, int *retry_after)
 {
-    struct convoy_infer *infer = convoy_call_of(request)->infer;
+    struct convoy_oip_infer *infer = convoy_call_of(request)->infer;
     struct convoy_tensor_request *tensors = &infer->tensors;
 
     if (infer->code != 0) {
@@ -183,7 +183,7 @@ static const char *compress_answer(struct convoy_request *request, struct convoy
 
 static bool respond_outputs(struct convoy_request *request)
 {
-    struct convoy_infer *infer = convoy_call_of(request)->infer;
+    struct convoy_oip_infer *infer = convoy_call_of(request)->infer;
     struct convoy_response_header headers[2];
     bool binary = infer->text_json_length > 0;
     size_t count = 0;
@@ -200,18 +200,18 @@ static bool respond_outputs(struct convoy_request *request)
                                &infer->text, CONVOY_RETRY_NONE, headers, count);
 }
 
-static void write_answer(struct convoy_infer *infer)
+static void write_answer(struct convoy_oip_infer *infer)
 {
-    infer->code = convoy_infer_write(&infer->tensors, convoy_call_of(infer->request)->inference, &infer->text,
-                                     &infer->text_json_length, &infer->error);
+    infer->code = convoy_oip_infer_write(&infer->tensors, convoy_call_of(infer->request)->inference,
+                                         &infer->text, &infer->text_json_length, &infer->error);
     if (infer->code == 0)
         infer->text_encoding = compress_answer(infer->request, &infer->text);
 }
 
 static uint64_t write_in_pool(struct convoy_decode_job *job, uint32_t index)
 {
-    struct convoy_infer *infer =
-        (struct convoy_infer *)((char *)job - offsetof(struct convoy_infer, writing_job));
+    struct convoy_oip_infer *infer =
+        (struct convoy_oip_infer *)((char *)job - offsetof(struct convoy_oip_infer, writing_job));
     uint64_t begun_us = convoy_now_us(), took_us;
 
     (void)index;
@@ -219,15 +219,15 @@ static uint64_t write_in_pool(struct convoy_decode_job *job, uint32_t index)
     took_us = convoy_now_us() - begun_us;
     atomic_store(&infer->written, true);
     convoy_resume(&infer->writing);
-    convoy_infer_drop(infer);
+    convoy_oip_infer_drop(infer);
     return took_us;
 }
 
 /* Leaves a long answer to the pool; false when it is short, or the daemon stops: it is written here then. */
-static bool leave_answer_to_pool(struct convoy_infer *infer)
+static bool leave_answer_to_pool(struct convoy_oip_infer *infer)
 {
     const struct convoy_inference_request *inference = convoy_call_of(infer->request)->inference;
-    uint64_t numbers = convoy_infer_numbers(&infer->tensors, inference);
+    uint64_t numbers = convoy_oip_infer_numbers(&infer->tensors, inference);
 
     /* To compress a number costs less than to write it, but there is no knowing what else is in the answer.
      */
@@ -244,14 +244,14 @@ static bool leave_answer_to_pool(struct convoy_infer *infer)
     if (convoy_decode_pool_suspend(convoy_app_of(infer->request)->pipeline.decode_pool, &infer->writing,
                                    &infer->writing_job))
         return true;
-    convoy_infer_drop(infer);
+    convoy_oip_infer_drop(infer);
     return false;
 }
 
 /* Answers from what became of the rows. */
 static bool answer(struct convoy_request *request)
 {
-    struct convoy_infer *infer = convoy_call_of(request)->infer;
+    struct convoy_oip_infer *infer = convoy_call_of(request)->infer;
     struct convoy_inference_request *inference = convoy_call_of(request)->inference;
     struct convoy_model *model = inference->view.model;
     const char *sentence = NULL;
@@ -283,7 +283,7 @@ static bool answer(struct convoy_request *request)
         sentence);
 }
 
-bool convoy_infer(struct convoy_request *request)
+bool convoy_oip_infer(struct convoy_request *request)
 {
     struct convoy_call *call = convoy_call_of(request);
     int retry_after = CONVOY_RETRY_SOON;
@@ -294,7 +294,7 @@ bool convoy_infer(struct convoy_request *request)
         convoy_lookup_resumed(request);
         if (!begin(request, &retry_after))
             return call->wait != NULL || convoy_respond_refusal(request, retry_after);
-        if (!convoy_infer_read(call->infer))
+        if (!convoy_oip_infer_read(call->infer))
             return request->refusal == 0 || convoy_respond_refusal(request, retry_after);
     } else if (!atomic_load(&call->infer->read)) {
         return convoy_respond_error(request, MHD_HTTP_SERVICE_UNAVAILABLE, CONVOY_RETRY_SOON,

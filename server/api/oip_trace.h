@@ -1,7 +1,7 @@
 /* Triton's trace extension: which requests are traced (trace.h) is asked for and changed here. Handlers of
  * routes: route.h says what they return. */
-#ifndef CONVOY_SERVER_V2_TRACE_H
-#define CONVOY_SERVER_V2_TRACE_H
+#ifndef CONVOY_SERVER_OIP_TRACE_H
+#define CONVOY_SERVER_OIP_TRACE_H
 
 #include <stdbool.h>
 
@@ -11,6 +11,6 @@ struct convoy_request;
  * trace_level
  * (["TIMESTAMPS"] or ["OFF"]), trace_rate and trace_count, as numbers or as text; null takes a setting back.
  */
-bool convoy_v2_trace_setting(struct convoy_request *request);
+bool convoy_oip_trace_setting(struct convoy_request *request);
 
 #endif

@@ -1,7 +1,7 @@
 /* How much memory the bodies of all requests take together: a bound per request alone would let many slow
  * uploads take all of the machine's. Process-wide, lock-free, any thread. */
-#ifndef CONVOY_SERVER_BODY_MEMORY_H
-#define CONVOY_SERVER_BODY_MEMORY_H
+#ifndef CONVOY_SERVER_BODY_QUOTA_H
+#define CONVOY_SERVER_BODY_QUOTA_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -10,7 +10,7 @@
 #define CONVOY_BODIES_AT_ONCE 16
 
 /* Counts bytes more; false, and nothing counted, when the sum would pass limit. */
-bool convoy_body_memory_take(size_t bytes, size_t limit);
-void convoy_body_memory_give(size_t bytes);
+bool convoy_body_quota_take(size_t bytes, size_t limit);
+void convoy_body_quota_give(size_t bytes);
 
 #endif

@@ -1,8 +1,8 @@
-#include "server/api/v2_statistics.h"
+#include "server/api/oip_statistics.h"
 
 #include "server/api/app.h"
 #include "server/api/lookup.h"
-#include "server/api/v2_internal.h"
+#include "server/api/oip_internal.h"
 
 #include <microhttpd.h>
 #include <string.h>
@@ -114,14 +114,14 @@ static uint32_t write_ready(struct convoy_registry *registry, const char *name, 
     return written;
 }
 
-bool convoy_v2_statistics(struct convoy_request *request)
+bool convoy_oip_statistics(struct convoy_request *request)
 {
     struct convoy_text text = {0};
 
     convoy_text_add(&text, "{\"model_stats\":[");
     (void)write_ready(convoy_app_of(request)->registry, NULL, &text);
     convoy_text_add(&text, "]}\n");
-    return convoy_v2_respond(request, MHD_HTTP_OK, &text);
+    return convoy_oip_respond(request, MHD_HTTP_OK, &text);
 }
 
 /* Does the request name a version, or mean all of them? */
@@ -134,7 +134,7 @@ static bool names_version(struct convoy_request *request)
     return present || request->path.version[0] != '\0';
 }
 
-bool convoy_v2_model_statistics(struct convoy_request *request)
+bool convoy_oip_model_statistics(struct convoy_request *request)
 {
     struct convoy_registry *registry = convoy_app_of(request)->registry;
     struct convoy_text text = {0};
@@ -145,7 +145,7 @@ bool convoy_v2_model_statistics(struct convoy_request *request)
     bool written = !names_version(request) && convoy_lookup_model(request) != NULL &&
                    write_ready(registry, request->path.model, &text) > 0;
     if (!written) {
-        const struct convoy_model *model = convoy_v2_ready_model(request, &view, &answered);
+        const struct convoy_model *model = convoy_oip_ready_model(request, &view, &answered);
         if (model == NULL) {
             convoy_text_free(&text);
             return answered;
@@ -154,5 +154,5 @@ bool convoy_v2_model_statistics(struct convoy_request *request)
         write_version(model, &text);
     }
     convoy_text_add(&text, "]}\n");
-    return convoy_v2_respond(request, MHD_HTTP_OK, &text);
+    return convoy_oip_respond(request, MHD_HTTP_OK, &text);
 }

@@ -2,13 +2,13 @@
  * https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_model_configuration.md
  *
  * The members are those of Triton's ModelConfig (model_config.proto) that say something true of convoyd. */
-#ifndef CONVOY_SERVER_V2_CONFIG_H
-#define CONVOY_SERVER_V2_CONFIG_H
+#ifndef CONVOY_SERVER_OIP_CONFIG_H
+#define CONVOY_SERVER_OIP_CONFIG_H
 
 #include "server/http/request.h"
 
 #include <stdbool.h>
 
-bool convoy_v2_config(struct convoy_request *request);
+bool convoy_oip_config(struct convoy_request *request);
 
 #endif

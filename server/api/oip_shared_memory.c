@@ -1,8 +1,8 @@
-#include "server/api/v2_shared_memory.h"
+#include "server/api/oip_shared_memory.h"
 
 #include "engine/base/json.h"
 #include "server/api/app.h"
-#include "server/api/v2_internal.h"
+#include "server/api/oip_internal.h"
 #include "server/http/local_client.h"
 #include "server/http/response.h"
 #include "server/inference/shared_memory.h"
@@ -29,7 +29,7 @@ static bool respond_done(struct convoy_request *request)
     return convoy_respond(request, MHD_HTTP_OK, CONVOY_TYPE_JSON, &text, CONVOY_RETRY_NONE);
 }
 
-bool convoy_v2_shared_memory_status(struct convoy_request *request)
+bool convoy_oip_shared_memory_status(struct convoy_request *request)
 {
     const char *name = request->path.region[0] != '\0' ? request->path.region : NULL;
     struct convoy_text text = {0};
@@ -69,10 +69,10 @@ static bool respond_failure(struct convoy_request *request, int code, const stru
 {
     if (code == -EMFILE || code == -ENFILE)
         return convoy_respond_error(request, MHD_HTTP_SERVICE_UNAVAILABLE, CONVOY_RETRY_SOON, error->message);
-    return convoy_v2_respond_body_error(request, code, error);
+    return convoy_oip_respond_body_error(request, code, error);
 }
 
-bool convoy_v2_shared_memory_register(struct convoy_request *request)
+bool convoy_oip_shared_memory_register(struct convoy_request *request)
 {
     struct order order = {0};
     struct convoy_error error;
@@ -80,7 +80,7 @@ bool convoy_v2_shared_memory_register(struct convoy_request *request)
 
     if (!convoy_client_is_local(request))
         return respond_stranger(request);
-    int code = convoy_v2_body(request, &document, &error);
+    int code = convoy_oip_body(request, &document, &error);
     if (code == 0)
         code = read_order(document, &order, &error);
     if (code == 0)
@@ -90,7 +90,7 @@ bool convoy_v2_shared_memory_register(struct convoy_request *request)
     return code == 0 ? respond_done(request) : respond_failure(request, code, &error);
 }
 
-bool convoy_v2_shared_memory_unregister(struct convoy_request *request)
+bool convoy_oip_shared_memory_unregister(struct convoy_request *request)
 {
     if (!convoy_client_is_local(request))
         return respond_stranger(request);

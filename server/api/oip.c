@@ -1,17 +1,17 @@
-#include "server/api/v2.h"
+#include "server/api/oip.h"
 
 #include "engine/base/json.h"
 #include "server/api/app.h"
 #include "server/api/call.h"
 #include "server/api/lookup.h"
-#include "server/api/v2_internal.h"
+#include "server/api/oip_internal.h"
 #include "server/http/response.h"
 
 #include <errno.h>
 #include <microhttpd.h>
 #include <string.h>
 
-bool convoy_v2_respond(struct convoy_request *request, int status, struct convoy_text *text)
+bool convoy_oip_respond(struct convoy_request *request, int status, struct convoy_text *text)
 {
     int retry_after = status == MHD_HTTP_SERVICE_UNAVAILABLE ? CONVOY_RETRY_SOON : CONVOY_RETRY_NONE;
 
@@ -20,7 +20,7 @@ bool convoy_v2_respond(struct convoy_request *request, int status, struct convoy
 
 #define MOST_JSON 65536
 
-int convoy_v2_body(const struct convoy_request *request, cJSON **document, struct convoy_error *error)
+int convoy_oip_body(const struct convoy_request *request, cJSON **document, struct convoy_error *error)
 {
     /* An empty body may be no buffer at all. */
     const char *text = request->body != NULL ? (const char *)request->body : "";
@@ -32,7 +32,7 @@ int convoy_v2_body(const struct convoy_request *request, cJSON **document, struc
     return convoy_json_parse(text, request->body_length, "the body", document, error);
 }
 
-bool convoy_v2_respond_body_error(struct convoy_request *request, int code, const struct convoy_error *error)
+bool convoy_oip_respond_body_error(struct convoy_request *request, int code, const struct convoy_error *error)
 {
     int status = code == -EFBIG    ? MHD_HTTP_CONTENT_TOO_LARGE
                  : code == -ENOMEM ? MHD_HTTP_INTERNAL_SERVER_ERROR
@@ -41,7 +41,7 @@ bool convoy_v2_respond_body_error(struct convoy_request *request, int code, cons
     return convoy_respond_error(request, status, CONVOY_RETRY_NONE, error->message);
 }
 
-bool convoy_v2_server(struct convoy_request *request)
+bool convoy_oip_server(struct convoy_request *request)
 {
     struct convoy_text text = {0};
 
@@ -51,7 +51,7 @@ bool convoy_v2_server(struct convoy_request *request)
                            "\"model_configuration\",\"model_repository\",\"schedule_policy\","
                            "\"statistics\","
                            "\"system_shared_memory\",\"trace\"]}\n");
-    return convoy_v2_respond(request, MHD_HTTP_OK, &text);
+    return convoy_oip_respond(request, MHD_HTTP_OK, &text);
 }
 
 /* {"live": true} or {"live": false, "error": why}; key as the protocol names it. */
@@ -63,15 +63,15 @@ static bool respond_health(struct convoy_request *request, const char *key, cons
     convoy_text_string(&text, key);
     if (why == NULL) {
         convoy_text_add(&text, ":true}\n");
-        return convoy_v2_respond(request, MHD_HTTP_OK, &text);
+        return convoy_oip_respond(request, MHD_HTTP_OK, &text);
     }
     convoy_text_add(&text, ":false,\"error\":");
     convoy_text_string(&text, why);
     convoy_text_add(&text, "}\n");
-    return convoy_v2_respond(request, MHD_HTTP_SERVICE_UNAVAILABLE, &text);
+    return convoy_oip_respond(request, MHD_HTTP_SERVICE_UNAVAILABLE, &text);
 }
 
-bool convoy_v2_live(struct convoy_request *request)
+bool convoy_oip_live(struct convoy_request *request)
 {
     struct convoy_health health;
 
@@ -81,7 +81,7 @@ bool convoy_v2_live(struct convoy_request *request)
                                       : "the control loop has not turned for a second: restart convoyd");
 }
 
-bool convoy_v2_ready(struct convoy_request *request)
+bool convoy_oip_ready(struct convoy_request *request)
 {
     struct convoy_health health;
     const char *why = NULL;
@@ -96,7 +96,7 @@ bool convoy_v2_ready(struct convoy_request *request)
     return respond_health(request, "ready", why);
 }
 
-void convoy_v2_write_dims(const struct convoy_model_shape *shape, struct convoy_text *text)
+void convoy_oip_write_dims(const struct convoy_model_shape *shape, struct convoy_text *text)
 {
     convoy_text_natural(text, shape->channels);
     convoy_text_add(text, ",");
@@ -105,7 +105,7 @@ void convoy_v2_write_dims(const struct convoy_model_shape *shape, struct convoy_
     convoy_text_natural(text, shape->width);
 }
 
-void convoy_v2_write_state(const struct convoy_model_view *view, const char *state, struct convoy_text *text)
+void convoy_oip_write_state(const struct convoy_model_view *view, const char *state, struct convoy_text *text)
 {
     convoy_text_add(text, "{\"name\":");
     convoy_text_string(text, view->model->name);
@@ -118,7 +118,7 @@ void convoy_v2_write_state(const struct convoy_model_view *view, const char *sta
     convoy_text_add(text, "}");
 }
 
-bool convoy_v2_models(struct convoy_request *request)
+bool convoy_oip_models(struct convoy_request *request)
 {
     static const char *const states[] = {[CONVOY_MODEL_LOADING] = "LOADING",
                                          [CONVOY_MODEL_READY] = "READY",
@@ -140,11 +140,11 @@ bool convoy_v2_models(struct convoy_request *request)
         if (!first)
             convoy_text_add(&text, ",");
         first = false;
-        convoy_v2_write_state(view, state, &text);
+        convoy_oip_write_state(view, state, &text);
     }
     convoy_model_list_end(&list);
     convoy_text_add(&text, "]}\n");
-    return convoy_v2_respond(request, MHD_HTTP_OK, &text);
+    return convoy_oip_respond(request, MHD_HTTP_OK, &text);
 }
 
 static void write_input(const struct convoy_model_shape *shape, struct convoy_text *text)
@@ -152,7 +152,7 @@ static void write_input(const struct convoy_model_shape *shape, struct convoy_te
     convoy_text_add(text, ",\"inputs\":[{\"name\":");
     convoy_text_string(text, shape->input_name);
     convoy_text_add(text, ",\"datatype\":\"FP32\",\"shape\":[-1,");
-    convoy_v2_write_dims(shape, text);
+    convoy_oip_write_dims(shape, text);
     convoy_text_add(text, "]}]");
 }
 
@@ -194,8 +194,8 @@ static bool write_versions(struct convoy_registry *registry, const char *name, s
     return true;
 }
 
-struct convoy_model *convoy_v2_ready_model(struct convoy_request *request, struct convoy_model_view *view,
-                                           bool *answered)
+struct convoy_model *convoy_oip_ready_model(struct convoy_request *request, struct convoy_model_view *view,
+                                            bool *answered)
 {
     int retry_after = CONVOY_RETRY_NONE;
 
@@ -214,12 +214,12 @@ struct convoy_model *convoy_v2_ready_model(struct convoy_request *request, struc
     return NULL;
 }
 
-bool convoy_v2_model(struct convoy_request *request)
+bool convoy_oip_model(struct convoy_request *request)
 {
     struct convoy_text text = {0};
     struct convoy_model_view view;
     bool answered;
-    struct convoy_model *model = convoy_v2_ready_model(request, &view, &answered);
+    struct convoy_model *model = convoy_oip_ready_model(request, &view, &answered);
 
     if (model == NULL)
         return answered;
@@ -234,15 +234,15 @@ bool convoy_v2_model(struct convoy_request *request)
     convoy_text_string(&text, view.shape.precision);
     convoy_text_add(&text, "}\n");
     convoy_model_view_end(&view);
-    return convoy_v2_respond(request, MHD_HTTP_OK, &text);
+    return convoy_oip_respond(request, MHD_HTTP_OK, &text);
 }
 
-bool convoy_v2_model_ready(struct convoy_request *request)
+bool convoy_oip_model_ready(struct convoy_request *request)
 {
     struct convoy_text text = {0};
     struct convoy_model_view view;
     bool answered;
-    struct convoy_model *model = convoy_v2_ready_model(request, &view, &answered);
+    struct convoy_model *model = convoy_oip_ready_model(request, &view, &answered);
 
     if (model == NULL)
         return answered;
@@ -250,7 +250,7 @@ bool convoy_v2_model_ready(struct convoy_request *request)
     convoy_text_add(&text, "{\"name\":");
     convoy_text_string(&text, model->name);
     convoy_text_add(&text, ",\"ready\":true}\n");
-    return convoy_v2_respond(request, MHD_HTTP_OK, &text);
+    return convoy_oip_respond(request, MHD_HTTP_OK, &text);
 }
 
 bool convoy_metrics_page(struct convoy_request *request)

@@ -1,12 +1,12 @@
 /* From a body to an inference request: here, or in the decode pool where that takes long. */
-#include "server/api/infer_internal.h"
+#include "server/api/oip_infer_internal.h"
 
 #include "engine/base/clock.h"
 #include "server/api/app.h"
-#include "server/api/infer.h"
+#include "server/api/oip_infer.h"
 #include "server/batching/service_time.h"
-#include "server/http/body_memory.h"
-#include "server/http/buffer.h"
+#include "server/http/body_quota.h"
+#include "server/http/buffer_pool.h"
 #include "server/http/compression.h"
 #include "server/http/local_client.h"
 
@@ -40,7 +40,7 @@ static int no_memory_set_aside(struct convoy_error *error)
 }
 
 /* What came in place of what it unpacks to. */
-static int unpack(struct convoy_infer *infer)
+static int unpack(struct convoy_oip_infer *infer)
 {
     struct convoy_request *request = infer->request;
     size_t most = (size_t)convoy_app_of(request)->config->http.max_body_bytes, length;
@@ -49,18 +49,18 @@ static int unpack(struct convoy_infer *infer)
                                  &length, &infer->error);
     if (code != 0)
         return code;
-    if (!convoy_body_memory_take(length, memory_limit(request))) {
+    if (!convoy_body_quota_take(length, memory_limit(request))) {
         free(unpacked);
         return no_memory_set_aside(&infer->error);
     }
-    convoy_buffer_free(request->body);
-    convoy_body_memory_give(request->body_capacity);
+    convoy_buffer_pool_free(request->body);
+    convoy_body_quota_give(request->body_capacity);
     request->body = unpacked;
     request->body_length = request->body_capacity = length;
     return 0;
 }
 
-static int read_header(struct convoy_infer *infer)
+static int read_header(struct convoy_oip_infer *infer)
 {
     struct convoy_request *request = infer->request;
     struct convoy_tensor_request *tensors = &infer->tensors;
@@ -81,7 +81,7 @@ static int read_header(struct convoy_infer *infer)
     return convoy_tensor_request_read_header(tensors, &infer->error);
 }
 
-static int read_data(struct convoy_infer *infer)
+static int read_data(struct convoy_oip_infer *infer)
 {
     size_t bytes = convoy_tensor_request_memory(&infer->tensors);
 
@@ -91,19 +91,19 @@ static int read_data(struct convoy_infer *infer)
             "a tensor of %zu bytes is more than the memory that is set aside for all requests: send "
             "fewer rows",
             bytes);
-    if (!convoy_body_memory_take(bytes, memory_limit(infer->request)))
+    if (!convoy_body_quota_take(bytes, memory_limit(infer->request)))
         return no_memory_set_aside(&infer->error);
     infer->tensor_counted = bytes;
     return convoy_tensor_request_read_data(&infer->tensors, &infer->error);
 }
 
-static void take_step(struct convoy_infer *infer)
+static void take_step(struct convoy_oip_infer *infer)
 {
     switch (infer->step) {
-    case CONVOY_INFER_UNPACK:
+    case CONVOY_OIP_INFER_UNPACK:
         infer->code = unpack(infer);
         break;
-    case CONVOY_INFER_HEADER:
+    case CONVOY_OIP_INFER_HEADER:
         infer->code = read_header(infer);
         break;
     default:
@@ -114,23 +114,24 @@ static void take_step(struct convoy_infer *infer)
 }
 
 /* The request's own deadline is in what is not read yet. */
-static uint64_t read_deadline_us(const struct convoy_infer *infer)
+static uint64_t read_deadline_us(const struct convoy_oip_infer *infer)
 {
     return infer->request->complete_us + convoy_app_of(infer->request)->config->timeout_ms * (uint64_t)1000;
 }
 
 /* Is the next step too long for the HTTP thread? What a compressed body holds nobody knows before. */
-static bool step_is_long(const struct convoy_infer *infer)
+static bool step_is_long(const struct convoy_oip_infer *infer)
 {
     size_t json = infer->json_length > 0 ? infer->json_length : infer->request->body_length;
 
-    return infer->step == CONVOY_INFER_UNPACK || (infer->step == CONVOY_INFER_HEADER && json > INLINE_JSON) ||
-           (infer->step == CONVOY_INFER_DATA &&
+    return infer->step == CONVOY_OIP_INFER_UNPACK ||
+           (infer->step == CONVOY_OIP_INFER_HEADER && json > INLINE_JSON) ||
+           (infer->step == CONVOY_OIP_INFER_DATA &&
             convoy_tensor_request_memory(&infer->tensors) > INLINE_TENSOR);
 }
 
 /* Is nobody there any more to take the answer? */
-static bool is_in_vain(struct convoy_infer *infer)
+static bool is_in_vain(struct convoy_oip_infer *infer)
 {
     if (convoy_suspension_stopping(&infer->suspension))
         infer->code = convoy_fail(&infer->error, -EAGAIN, "the server is stopping: send the request again");
@@ -142,12 +143,13 @@ static bool is_in_vain(struct convoy_infer *infer)
 
 static uint64_t read_in_pool(struct convoy_decode_job *job, uint32_t index)
 {
-    struct convoy_infer *infer = (struct convoy_infer *)((char *)job - offsetof(struct convoy_infer, job));
-    bool unpacks = infer->step == CONVOY_INFER_UNPACK;
+    struct convoy_oip_infer *infer =
+        (struct convoy_oip_infer *)((char *)job - offsetof(struct convoy_oip_infer, job));
+    bool unpacks = infer->step == CONVOY_OIP_INFER_UNPACK;
     uint64_t begun_us = convoy_now_us(), took_us;
 
     (void)index;
-    while (infer->code == 0 && infer->step != CONVOY_INFER_DONE) {
+    while (infer->code == 0 && infer->step != CONVOY_OIP_INFER_DONE) {
         if (is_in_vain(infer))
             break;
         take_step(infer);
@@ -156,17 +158,17 @@ static uint64_t read_in_pool(struct convoy_decode_job *job, uint32_t index)
     took_us = unpacks ? 0 : convoy_now_us() - begun_us;
     atomic_store(&infer->read, true);
     convoy_resume(&infer->suspension);
-    convoy_infer_drop(infer);
+    convoy_oip_infer_drop(infer);
     return took_us;
 }
 
 /* Leaves the rest to the pool, or sets the refusal when that would take too long, or the daemon stops. */
-static void leave_to_pool(struct convoy_infer *infer)
+static void leave_to_pool(struct convoy_oip_infer *infer)
 {
     struct convoy_request *request = infer->request;
     struct convoy_decode_pool *pool = convoy_app_of(request)->pipeline.decode_pool;
     uint64_t deadline_us = read_deadline_us(infer);
-    size_t size = (request->body_length + 1) * (infer->step == CONVOY_INFER_UNPACK ? USUAL_PACKING : 1);
+    size_t size = (request->body_length + 1) * (infer->step == CONVOY_OIP_INFER_UNPACK ? USUAL_PACKING : 1);
 
     /* A byte of JSON costs about as much as a pixel of a JPEG. */
     infer->job = (struct convoy_decode_job){.count = 1, .size = size, .work = read_in_pool};
@@ -182,19 +184,19 @@ static void leave_to_pool(struct convoy_infer *infer)
     atomic_fetch_add_explicit(&infer->holders, 1, memory_order_relaxed);
     if (convoy_decode_pool_suspend(pool, &infer->suspension, &infer->job))
         return;
-    convoy_infer_drop(infer);
+    convoy_oip_infer_drop(infer);
     convoy_fail(&request->refusal_reason, 0, "the server is stopping: send the request again");
     convoy_request_refuse(request, MHD_HTTP_SERVICE_UNAVAILABLE);
 }
 
-enum convoy_infer_step convoy_infer_first_step(const struct convoy_request *request)
+enum convoy_oip_infer_step convoy_oip_infer_first_step(const struct convoy_request *request)
 {
-    return encoding_of(request) != NULL ? CONVOY_INFER_UNPACK : CONVOY_INFER_HEADER;
+    return encoding_of(request) != NULL ? CONVOY_OIP_INFER_UNPACK : CONVOY_OIP_INFER_HEADER;
 }
 
-bool convoy_infer_read(struct convoy_infer *infer)
+bool convoy_oip_infer_read(struct convoy_oip_infer *infer)
 {
-    while (infer->code == 0 && infer->step != CONVOY_INFER_DONE) {
+    while (infer->code == 0 && infer->step != CONVOY_OIP_INFER_DONE) {
         if (step_is_long(infer)) {
             leave_to_pool(infer);
             return false;

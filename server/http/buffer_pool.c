@@ -1,4 +1,4 @@
-#include "server/http/buffer.h"
+#include "server/http/buffer_pool.h"
 
 #include <malloc.h>
 #include <pthread.h>
@@ -47,7 +47,7 @@ static struct kept *find(const void *buffer)
     return NULL;
 }
 
-void *convoy_buffer_kept(size_t bytes)
+void *convoy_buffer_pool_kept(size_t bytes)
 {
     struct kept *best = NULL;
     void *buffer = NULL;
@@ -68,13 +68,13 @@ void *convoy_buffer_kept(size_t bytes)
     return buffer;
 }
 
-void *convoy_buffer_new(size_t bytes)
+void *convoy_buffer_pool_new(size_t bytes)
 {
-    void *buffer = convoy_buffer_kept(bytes);
+    void *buffer = convoy_buffer_pool_kept(bytes);
     return buffer != NULL ? buffer : malloc(bytes);
 }
 
-void *convoy_buffer_grow(void *buffer, size_t bytes)
+void *convoy_buffer_pool_grow(void *buffer, size_t bytes)
 {
     size_t room = buffer == NULL ? 0 : malloc_usable_size(buffer);
 
@@ -95,7 +95,7 @@ static uint32_t make_room(size_t room, void **freed)
 {
     uint32_t n = 0;
 
-    for (uint32_t i = 0; i < count && (count == MOST || bytes_kept > CONVOY_BUFFERS_KEPT - room);) {
+    for (uint32_t i = 0; i < count && (count == MOST || bytes_kept > CONVOY_BUFFER_POOL_BYTES - room);) {
         if (kept[i].lent || turns - kept[i].given_back < IDLE_FOR) {
             i++;
             continue;
@@ -114,9 +114,9 @@ static bool keep(void *buffer, size_t room, void **freed, uint32_t *n)
 
     turns++;
     *n = 0;
-    if (one == NULL && room <= CONVOY_BUFFERS_KEPT) {
+    if (one == NULL && room <= CONVOY_BUFFER_POOL_BYTES) {
         *n = make_room(room, freed);
-        if (count < MOST && bytes_kept <= CONVOY_BUFFERS_KEPT - room) {
+        if (count < MOST && bytes_kept <= CONVOY_BUFFER_POOL_BYTES - room) {
             one = &kept[count++];
             *one = (struct kept){.buffer = buffer, .room = room};
             bytes_kept += room;
@@ -130,7 +130,7 @@ static bool keep(void *buffer, size_t room, void **freed, uint32_t *n)
     return true;
 }
 
-void convoy_buffer_free(void *buffer)
+void convoy_buffer_pool_free(void *buffer)
 {
     size_t room = buffer == NULL ? 0 : malloc_usable_size(buffer);
     void *freed[MOST];

@@ -5,18 +5,18 @@
  * compute_input, compute_infer and compute_output batches as convoyd_{input,compute,output}_seconds do; over
  * the versions of a name the sums are those of /metrics. There is no cache: cache_hit and cache_miss are 0.
  */
-#ifndef CONVOY_SERVER_V2_STATISTICS_H
-#define CONVOY_SERVER_V2_STATISTICS_H
+#ifndef CONVOY_SERVER_OIP_STATISTICS_H
+#define CONVOY_SERVER_OIP_STATISTICS_H
 
 #include "server/http/request.h"
 
 #include <stdbool.h>
 
 /* Every version of every model that is READY. */
-bool convoy_v2_statistics(struct convoy_request *request);
+bool convoy_oip_statistics(struct convoy_request *request);
 
 /* The version of the path (or of ?version=), or every one of the model that is READY; refused like the
  * model's other pages when there is no such one or none is READY. */
-bool convoy_v2_model_statistics(struct convoy_request *request);
+bool convoy_oip_model_statistics(struct convoy_request *request);
 
 #endif

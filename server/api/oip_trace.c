@@ -1,9 +1,9 @@
-#include "server/api/v2_trace.h"
+#include "server/api/oip_trace.h"
 
 #include "server/api/app.h"
 #include "server/api/lookup.h"
+#include "server/api/oip_internal.h"
 #include "server/api/trace.h"
-#include "server/api/v2_internal.h"
 #include "server/http/local_client.h"
 #include "server/http/query.h"
 #include "server/http/response.h"
@@ -32,7 +32,7 @@ static bool respond_settings(struct convoy_request *request, const char *model)
         convoy_text_natural(&text, (uint64_t)settings.count);
     /* Lines go to the log, one by one. */
     convoy_text_add(&text, "\",\"log_frequency\":\"0\",\"trace_file\":\"\",\"trace_mode\":\"triton\"}\n");
-    return convoy_v2_respond(request, MHD_HTTP_OK, &text);
+    return convoy_oip_respond(request, MHD_HTTP_OK, &text);
 }
 
 static int read_level(const cJSON *item, struct convoy_trace_change *change, struct convoy_error *error)
@@ -106,7 +106,7 @@ static int read_change(const struct convoy_request *request, struct convoy_trace
 {
     cJSON *document;
     const cJSON *item;
-    int code = convoy_v2_body(request, &document, error);
+    int code = convoy_oip_body(request, &document, error);
 
     *change = (struct convoy_trace_change){0};
     if (code == 0 && !cJSON_IsObject(document))
@@ -121,7 +121,7 @@ static int read_change(const struct convoy_request *request, struct convoy_trace
     return code;
 }
 
-bool convoy_v2_trace_setting(struct convoy_request *request)
+bool convoy_oip_trace_setting(struct convoy_request *request)
 {
     struct convoy_trace_change change;
     struct convoy_error error;
@@ -142,7 +142,7 @@ bool convoy_v2_trace_setting(struct convoy_request *request)
                 "loopback address such as 127.0.0.1");
         int code = read_change(request, &change, &error);
         if (code != 0)
-            return convoy_v2_respond_body_error(request, code, &error);
+            return convoy_oip_respond_body_error(request, code, &error);
         if (!convoy_trace_change(convoy_app_of(request)->trace, name, &change))
             return false;
     }

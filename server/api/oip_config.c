@@ -1,7 +1,7 @@
-#include "server/api/v2_config.h"
+#include "server/api/oip_config.h"
 
 #include "server/api/app.h"
-#include "server/api/v2_internal.h"
+#include "server/api/oip_internal.h"
 
 #include <microhttpd.h>
 
@@ -10,7 +10,7 @@ static void write_input(const struct convoy_model_shape *shape, struct convoy_te
     convoy_text_add(text, ",\"input\":[{\"name\":");
     convoy_text_string(text, shape->input_name);
     convoy_text_add(text, ",\"data_type\":\"TYPE_FP32\",\"format\":\"FORMAT_NCHW\",\"dims\":[");
-    convoy_v2_write_dims(shape, text);
+    convoy_oip_write_dims(shape, text);
     convoy_text_add(text, "]}]");
 }
 
@@ -82,12 +82,12 @@ static void write_policy(const struct convoy_version_policy *policy, struct conv
     convoy_text_add(text, "}}");
 }
 
-bool convoy_v2_config(struct convoy_request *request)
+bool convoy_oip_config(struct convoy_request *request)
 {
     struct convoy_text text = {0};
     struct convoy_model_view view;
     bool answered;
-    const struct convoy_model *model = convoy_v2_ready_model(request, &view, &answered);
+    const struct convoy_model *model = convoy_oip_ready_model(request, &view, &answered);
 
     if (model == NULL)
         return answered;
@@ -110,5 +110,5 @@ bool convoy_v2_config(struct convoy_request *request)
         convoy_text_add(&text, ",\"response_cache\":{\"enable\":false}");
     convoy_text_add(&text, ",\"model_warmup\":[]}\n");
     convoy_model_view_end(&view);
-    return convoy_v2_respond(request, MHD_HTTP_OK, &text);
+    return convoy_oip_respond(request, MHD_HTTP_OK, &text);
 }

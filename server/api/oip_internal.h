@@ -1,0 +1,37 @@
+/* What the pages under /v2 share. */
+#ifndef CONVOY_SERVER_OIP_INTERNAL_H
+#define CONVOY_SERVER_OIP_INTERNAL_H
+
+#include "engine/base/error.h"
+#include "server/http/request.h"
+#include "server/http/text.h"
+#include "server/models/registry.h"
+
+#include <cjson/cJSON.h>
+#include <stdbool.h>
+
+/* Answers with text, which is JSON, and takes over its bytes; a 503 with Retry-After. */
+bool convoy_oip_respond(struct convoy_request *request, int status, struct convoy_text *text);
+
+/* The request's body as JSON, for pages that take a few members; *document is the caller's to free. -EFBIG
+ * past 64 KiB, which is much more than any of them needs and little enough to be parsed on an HTTP thread;
+ * else as convoy_json_parse(). */
+int convoy_oip_body(const struct convoy_request *request, cJSON **document, struct convoy_error *error);
+
+/* Answers what convoy_oip_body(), or a look at what it read, did not like. */
+bool convoy_oip_respond_body_error(struct convoy_request *request, int code,
+                                   const struct convoy_error *error);
+
+/* {"name", "version", "state", "reason"}, the state called as the page calls it. */
+void convoy_oip_write_state(const struct convoy_model_view *view, const char *state,
+                            struct convoy_text *text);
+
+/* C,H,W of the model's input. */
+void convoy_oip_write_dims(const struct convoy_model_shape *shape, struct convoy_text *text);
+
+/* The model of the path, READY, and a view of it, to be ended with convoy_model_view_end(); otherwise
+ * answers, *answered telling how that went, and returns NULL. */
+struct convoy_model *convoy_oip_ready_model(struct convoy_request *request, struct convoy_model_view *view,
+                                            bool *answered);
+
+#endif
