@@ -106,6 +106,7 @@ static void place_images(struct convoy_request *request, const char *boundary, s
                                      NULL);
     for (uint32_t i = 0; i < inference->count; i++)
         inference->samples[i].part = parts[i];
+    inference->layout = CONVOY_LAYOUT_ENCODED;
     inference->body = request->body;
     inference->body_capacity = request->body_capacity;
     request->body = NULL;
