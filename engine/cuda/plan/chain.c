@@ -1,7 +1,6 @@
 #include "engine/cuda/plan/chain.h"
 
 #include "engine/base/hash.h"
-#include "engine/cuda/plan/lowering.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -62,14 +61,12 @@ static bool add_conv(const struct convoy_cuda_source *source, const struct convo
                      const struct convoy_whole_layer *layers, struct convoy_whole_layer *layer)
 {
     const struct convoy_graph *graph = source->graph;
-    struct convoy_cuda_plan one = {.rows = 1};
-    struct convoy_cuda_lowering l = {.source = source, .graph = graph, .plan = &one, .node = node};
     int from = find(names, node->inputs[0]),
         around = group->residual >= 0 ? find(names, group->residual) : -1;
     bool images = node->inputs[0] == graph->input && convoy_cuda_reads_rows(graph);
     if ((!images && !is_plane(names, from, layers)) ||
         (group->residual >= 0 && !is_plane(names, around, layers)) ||
-        !convoy_cuda_describe_conv(&l, group, &layer->shape) || layer->shape.n != 1)
+        !convoy_cuda_conv_shape(source, group, 1, &layer->shape) || layer->shape.n != 1)
         return false;
     layer->kind = CONVOY_WHOLE_CONV;
     layer->input = images ? -1 : names->names[from].layer;

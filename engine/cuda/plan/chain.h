@@ -2,7 +2,7 @@
 #ifndef CONVOY_ENGINE_CUDA_CHAIN_H
 #define CONVOY_ENGINE_CUDA_CHAIN_H
 
-#include "engine/cuda/plan/lower.h"
+#include "engine/cuda/plan/source.h"
 #include "kernels/whole_net.h"
 
 struct convoy_cuda_chain {

@@ -1,4 +1,4 @@
-#include "engine/cuda/plan/lowering.h"
+#include "engine/cuda/plan/lower_internal.h"
 
 #include <errno.h>
 #include <string.h>

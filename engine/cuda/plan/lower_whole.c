@@ -1,6 +1,6 @@
 #include "engine/base/hash.h"
 #include "engine/cuda/plan/chain.h"
-#include "engine/cuda/plan/lowering.h"
+#include "engine/cuda/plan/lower_internal.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -104,7 +104,7 @@ int convoy_cuda_lower_whole(struct convoy_cuda_lowering *l, int *groups, bool *d
     step->whole.plan = plan; /* the step's from here on */
     step->whole.kernel = kernel;
     step->whole.groups = chain.groups;
-    step->whole.images = convoy_cuda_images(l);
+    step->whole.images = convoy_cuda_images(l->source, l->plan->layout);
     step->x.where = step->y.where = CONVOY_CUDA_WORKSPACE;
     code = place_weights(l, &chain, &shape, &step->whole);
     if (code == 0)

@@ -1,15 +1,16 @@
-/* What the lowering of each operator works with: inside engine/cuda/lower*.c alone. */
+/* What the lowering of every operator works with: a plan under construction, the buffers of its tensors, and
+ * the functions that add steps and buffers to it. */
 #ifndef CONVOY_ENGINE_CUDA_LOWERING_H
 #define CONVOY_ENGINE_CUDA_LOWERING_H
 
-#include "engine/cuda/plan/lower.h"
-#include "engine/graph/arena.h"
+#include "engine/cuda/plan/plan.h"
+#include "engine/cuda/plan/source.h"
 
-/* Memory in the arena that a tensor, or what a kernel needs beside its tensors, lies in. Reshapes share one.
- */
+/* Memory in the arena for one tensor, or for what a kernel needs besides its tensors. Reshaped tensors share
+ * the buffer of their source. */
 struct convoy_cuda_buffer {
     size_t bytes;
-    int first, last; /* groups: written and read last */
+    int first, last; /* the groups that write it first and read it last */
 };
 
 struct convoy_cuda_lowering {
@@ -17,53 +18,45 @@ struct convoy_cuda_lowering {
     const struct convoy_graph *graph;
     struct convoy_cuda_plan *plan;
     struct convoy_error *error;
-    int *buffer_of; /* per tensor that was computed */
+    int *buffer_of; /* for each tensor that is computed: the index of its buffer */
     int buffer_count, buffer_capacity;
     struct convoy_cuda_buffer *buffers;
-    int group;                      /* that is lowered */
+    int group;                      /* the group that is being lowered */
     const struct convoy_node *node; /* its anchor */
 };
 
-/* Until buffers are placed, a place in the workspace says which buffer and how many bytes into it; below that
- * (rows in and out), it is in bytes from the start. */
+/* Until convoy_cuda_place_buffers() was called, the offset of a place in the workspace is
+ * CONVOY_CUDA_BUFFER(buffer) plus bytes into that buffer; offsets below CONVOY_CUDA_BUFFER(0) (input and
+ * output rows) are already bytes from the start of the workspace. */
 #define CONVOY_CUDA_BUFFER_SHIFT   44
 #define CONVOY_CUDA_BUFFER(number) ((size_t)((number) + 1) << CONVOY_CUDA_BUFFER_SHIFT)
 
-/* A tensor's dimensions for all of the plan's images; returns the rank. */
+/* Rounds up to the alignment of tensors in kernels.h. */
+static inline size_t convoy_cuda_aligned(size_t bytes)
+{
+    return (bytes + 255) / 256 * 256;
+}
+
+/* Writes the dimensions of a tensor for all images of the plan; returns the rank. */
 int convoy_cuda_dims(const struct convoy_cuda_lowering *l, int tensor, int64_t dims[CONVOY_MAX_RANK]);
 int64_t convoy_cuda_elements(const struct convoy_cuda_lowering *l, int tensor);
 
 /* Row-major strides, in elements. */
 void convoy_cuda_strides(int rank, const int64_t *dims, int64_t *strides);
 
-/* All of the following return 0 or a negative errno and a sentence. */
+/* All of the following return 0 or a negative errno with a sentence in l->error. */
 
-/* Where tensor is, to be read: a constant, or what an earlier group wrote. */
+/* Where a tensor is read: a constant, which is uploaded, or the buffer that an earlier group wrote. */
 int convoy_cuda_reads(struct convoy_cuda_lowering *l, int tensor, struct convoy_cuda_place *place);
-/* Where tensor is to be written: a new buffer. */
+/* Where a tensor is written: a new buffer. */
 int convoy_cuda_writes(struct convoy_cuda_lowering *l, int tensor, struct convoy_cuda_place *place);
-/* Memory for this group alone; 0 bytes: none. */
+/* A buffer for this group alone; with 0 bytes place stays as it is. */
 int convoy_cuda_scratch(struct convoy_cuda_lowering *l, size_t bytes, struct convoy_cuda_place *place);
-/* A new step of this group. */
+/* A new step of this group. The pointer is valid until the next step is added. */
 int convoy_cuda_step(struct convoy_cuda_lowering *l, enum convoy_cuda_kind kind,
                      struct convoy_cuda_step **step);
-
-/* The input's rows, but for where they are. */
-struct convoy_images convoy_cuda_images(const struct convoy_cuda_lowering *l);
-/* Does one convolution read the rows as they come, and nobody else? */
-bool convoy_cuda_reads_rows(const struct convoy_graph *graph);
-/* A convolution's shape, but for whether its images are 8-bit. False: too large. */
-bool convoy_cuda_describe_conv(const struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group,
-                               struct convoy_conv_shape *shape);
-
-/* The network's beginning by one kernel, if it is to run so: *groups says how many groups that were (0:
- * none), *done whether the outputs are in their place. */
-int convoy_cuda_lower_whole(struct convoy_cuda_lowering *l, int *groups, bool *done);
-
-/* One operator each. */
-int convoy_cuda_lower_conv(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group);
-int convoy_cuda_lower_dense(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group);
-int convoy_cuda_lower_matmul(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group);
-int convoy_cuda_lower_other(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group);
+/* Places all buffers in the arena, replaces buffer numbers in the steps by offsets, and sets the size of the
+ * workspace. Called once, after the last step. */
+int convoy_cuda_place_buffers(struct convoy_cuda_lowering *l);
 
 #endif

@@ -1,0 +1,142 @@
+#include "engine/cuda/plan/lowering.h"
+
+#include "engine/graph/arena.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+int convoy_cuda_dims(const struct convoy_cuda_lowering *l, int tensor, int64_t dims[CONVOY_MAX_RANK])
+{
+    return convoy_cuda_tensor_dims(l->graph, tensor, l->plan->rows, dims);
+}
+
+int64_t convoy_cuda_elements(const struct convoy_cuda_lowering *l, int tensor)
+{
+    const struct convoy_shape *shape = &l->graph->tensors[tensor].shape;
+    return convoy_shape_elements(shape) * (shape->batch_axis >= 0 ? l->plan->rows : 1);
+}
+
+void convoy_cuda_strides(int rank, const int64_t *dims, int64_t *strides)
+{
+    int64_t stride = 1;
+    for (int i = rank - 1; i >= 0; i--) {
+        strides[i] = stride;
+        stride *= dims[i];
+    }
+}
+
+/* The number of a new buffer, or -ENOMEM. */
+static int new_buffer(struct convoy_cuda_lowering *l, size_t bytes, int last)
+{
+    if (l->buffer_count == l->buffer_capacity) {
+        int capacity = l->buffer_capacity > 0 ? l->buffer_capacity * 2 : 32;
+        struct convoy_cuda_buffer *grown = realloc(l->buffers, (size_t)capacity * sizeof(*grown));
+        if (grown == NULL)
+            return convoy_fail(l->error, -ENOMEM, "no memory to place %d tensors", capacity);
+        l->buffers = grown;
+        l->buffer_capacity = capacity;
+    }
+    l->buffers[l->buffer_count] = (struct convoy_cuda_buffer){convoy_cuda_aligned(bytes), l->group, last};
+    return l->buffer_count++;
+}
+
+int convoy_cuda_reads(struct convoy_cuda_lowering *l, int tensor, struct convoy_cuda_place *place)
+{
+    int code = 0;
+    if (l->graph->tensors[tensor].data != NULL) {
+        place->where = CONVOY_CUDA_CONSTANT;
+        place->constant = convoy_cuda_weights_plain(l->source->weights, l->graph, tensor, &code, l->error);
+        return code;
+    }
+    place->where = CONVOY_CUDA_WORKSPACE;
+    place->offset = CONVOY_CUDA_BUFFER(l->buffer_of[tensor]);
+    return 0;
+}
+
+int convoy_cuda_writes(struct convoy_cuda_lowering *l, int tensor, struct convoy_cuda_place *place)
+{
+    int buffer = new_buffer(l, (size_t)convoy_cuda_elements(l, tensor) * sizeof(float),
+                            l->source->groups->last_use[tensor]);
+    if (buffer < 0)
+        return buffer;
+    l->buffer_of[tensor] = buffer;
+    place->where = CONVOY_CUDA_WORKSPACE;
+    place->offset = CONVOY_CUDA_BUFFER(buffer);
+    return 0;
+}
+
+int convoy_cuda_scratch(struct convoy_cuda_lowering *l, size_t bytes, struct convoy_cuda_place *place)
+{
+    if (bytes == 0)
+        return 0;
+    int buffer = new_buffer(l, bytes, l->group);
+    if (buffer < 0)
+        return buffer;
+    place->where = CONVOY_CUDA_WORKSPACE;
+    place->offset = CONVOY_CUDA_BUFFER(buffer);
+    return 0;
+}
+
+int convoy_cuda_step(struct convoy_cuda_lowering *l, enum convoy_cuda_kind kind,
+                     struct convoy_cuda_step **step)
+{
+    *step = convoy_cuda_plan_add(l->plan);
+    if (*step == NULL)
+        return convoy_fail(l->error, -ENOMEM, "no memory for a plan of %d steps", l->plan->step_count + 1);
+    (*step)->kind = kind;
+    (*step)->group = l->group;
+    return 0;
+}
+
+static void place(struct convoy_cuda_place *place, size_t base, const struct convoy_arena_item *items)
+{
+    size_t buffer = place->offset >> CONVOY_CUDA_BUFFER_SHIFT;
+    if (place->where != CONVOY_CUDA_WORKSPACE || buffer == 0)
+        return;
+    size_t within = place->offset & (((size_t)1 << CONVOY_CUDA_BUFFER_SHIFT) - 1);
+    place->offset = base + items[buffer - 1].offset + within;
+}
+
+static void place_step(struct convoy_cuda_step *step, size_t base, const struct convoy_arena_item *items)
+{
+    place(&step->x, base, items);
+    place(&step->y, base, items);
+    switch (step->kind) {
+    case CONVOY_CUDA_WHOLE:
+        place(&step->whole.scratch, base, items);
+        break;
+    case CONVOY_CUDA_CONV:
+        place(&step->conv.residual, base, items);
+        place(&step->conv.scratch, base, items);
+        break;
+    case CONVOY_CUDA_GEMM:
+        place(&step->gemm.b, base, items);
+        place(&step->gemm.scratch, base, items);
+        break;
+    case CONVOY_CUDA_BINARY:
+        place(&step->binary.b, base, items);
+        break;
+    default: /* scale and shift are constants */
+        break;
+    }
+}
+
+int convoy_cuda_place_buffers(struct convoy_cuda_lowering *l)
+{
+    struct convoy_cuda_plan *plan = l->plan;
+    size_t base = plan->input_bytes + plan->output_bytes, total = 0;
+    struct convoy_arena_item *items = calloc((size_t)l->buffer_count + 1, sizeof(*items));
+    if (items == NULL)
+        return convoy_fail(l->error, -ENOMEM, "no memory to place %d tensors", l->buffer_count);
+    for (int i = 0; i < l->buffer_count; i++)
+        items[i] = (struct convoy_arena_item){
+            .bytes = l->buffers[i].bytes, .first = l->buffers[i].first, .last = l->buffers[i].last};
+    int failed = convoy_arena_place(items, l->buffer_count, &total);
+    if (failed)
+        convoy_error_fill(l->error, "the tensors of a batch of %u cannot be placed", plan->rows);
+    for (int i = 0; i < plan->step_count && !failed; i++)
+        place_step(&plan->steps[i], base, items);
+    plan->workspace_bytes = base + convoy_cuda_aligned(total);
+    free(items);
+    return failed;
+}
