@@ -1,5 +1,5 @@
-/* What a network has for one size of batch: a plan for each layout of input, and a recorded graph of each
- * plan for each stream. */
+/* A bucket: what a network has for one size of batch, which is a plan for each layout of input and a recorded
+ * CUDA graph of each plan for each stream. Compute thread only. */
 #ifndef CONVOY_ENGINE_CUDA_BUCKET_H
 #define CONVOY_ENGINE_CUDA_BUCKET_H
 
@@ -12,14 +12,15 @@ struct convoy_cuda_bucket {
     cudaGraphExec_t graphs[CONVOY_SLOT_LAYOUTS][CONVOY_CUDA_MAX_STREAMS];
 };
 
-/* Makes the plans of a bucket that has none. -ENOTSUP names the node; -ENOMEM, -EIO. */
+/* Makes the plans of a bucket that has none; free the bucket also after a failure. -ENOTSUP names the node;
+ * -ENOMEM, -EIO. */
 int convoy_cuda_bucket_plan(const struct convoy_cuda_source *source, bool takes_u8,
                             struct convoy_cuda_bucket *bucket, struct convoy_error *error);
 
-/* Bytes of workspace that the plans need. */
+/* Returns the bytes of workspace that the plans need. */
 size_t convoy_cuda_bucket_workspace(const struct convoy_cuda_bucket *bucket);
 
-/* Records one plan for one stream. The graph is the caller's. -EIO. */
+/* Records one plan for one stream; the caller destroys *exec, also after a failure. 0 or -EIO. */
 int convoy_cuda_record(const struct convoy_cuda_plan *plan, void *workspace, cudaStream_t stream,
                        cudaGraphExec_t *exec, struct convoy_error *error);
 
@@ -28,11 +29,11 @@ int convoy_cuda_bucket_record(const struct convoy_cuda_gpu *gpu,
                               const struct convoy_cuda_workspace *workspace,
                               struct convoy_cuda_bucket *bucket, struct convoy_error *error);
 
-/* Would the plans be others with what is known now? */
+/* True if plans made now would use other kernels, because more was measured since. */
 bool convoy_cuda_bucket_is_stale(const struct convoy_cuda_bucket *bucket,
                                  const struct convoy_cuda_source *source);
 
 void convoy_cuda_bucket_free_graphs(struct convoy_cuda_bucket *bucket);
-void convoy_cuda_bucket_free(struct convoy_cuda_bucket *bucket); /* plans too */
+void convoy_cuda_bucket_free(struct convoy_cuda_bucket *bucket); /* graphs and plans */
 
 #endif

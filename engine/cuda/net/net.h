@@ -1,6 +1,6 @@
 /* A network on a GPU: resident weights, a plan for each size of batch (bucket) and layout of input, and a
- * recorded graph of each plan for each stream. A job runs in the smallest bucket that holds its rows; what
- * the bucket's other rows hold is computed and thrown away. */
+ * recorded graph of each plan for each stream. A job runs in the smallest bucket that holds its rows; the
+ * results of the bucket's other rows are thrown away. Compute thread only. */
 #ifndef CONVOY_ENGINE_CUDA_NET_H
 #define CONVOY_ENGINE_CUDA_NET_H
 
@@ -10,14 +10,14 @@
 #define CONVOY_CUDA_MAX_BUCKETS 40
 
 struct convoy_net {
-    struct convoy_net *next; /* of the device's, in the order in which they were loaded */
+    struct convoy_net *next; /* in the list of the device, in order of loading */
     char name[96];           /* for messages */
     struct convoy_net_info info;
-    struct convoy_cuda_source source; /* what plans are made from; the graph is the caller's */
+    struct convoy_cuda_source source; /* what plans are made from; the caller owns the graph */
     struct convoy_cuda_groups groups;
     uint32_t max_batch;
     bool takes_u8;
-    size_t input_stride[CONVOY_SLOT_LAYOUTS], output_stride; /* as the plans' copies want them */
+    size_t input_stride[CONVOY_SLOT_LAYOUTS], output_stride; /* bytes, as in source.h */
     struct convoy_cuda_weights weights;
     int *layer_of_group;
     struct convoy_layer_info *layers;
@@ -26,7 +26,7 @@ struct convoy_net {
     struct convoy_cuda_workspace *workspace;
     cudaEvent_t *profile_marks[CONVOY_CUDA_MAX_STREAMS]; /* layers + 1 each */
     bool profiling[CONVOY_CUDA_MAX_STREAMS];
-    bool tuned; /* or given up: nothing is left for the tuner */
+    bool tuned; /* or tuning was given up: nothing is left to do for the tuner */
 };
 
 /* backend.h's load() and unload(). choices: which kernels are fastest; read whenever plans are made, until
@@ -36,25 +36,26 @@ int convoy_cuda_net_load(struct convoy_cuda_gpu *gpu, const struct convoy_cuda_k
                          struct convoy_net **net, struct convoy_net_info *info, struct convoy_error *error);
 void convoy_cuda_net_unload(struct convoy_cuda_gpu *gpu, struct convoy_net *net);
 
-/* The bucket that holds so many rows, 1 to max_batch. */
+/* Returns the smallest bucket that holds so many rows, 1 to max_batch. */
 const struct convoy_cuda_bucket *convoy_cuda_bucket(const struct convoy_net *net, uint32_t rows);
 
-/* Makes a bucket's plans and graphs anew with what is known now; with a larger workspace all graphs. Nothing
- * may be in flight. After a failure everything is as before: -ENOMEM, or -EIO. */
+/* Makes the plans and graphs of one bucket again with the kernels that are known to be fastest now. If they
+ * need a larger workspace, all graphs of the network are made again. Nothing may be in flight. 0, -ENOMEM or
+ * -EIO; after a failure everything is as before. */
 int convoy_cuda_rebuild(struct convoy_cuda_gpu *gpu, struct convoy_net *net, int bucket,
                         struct convoy_error *error);
-/* After that: frees constants that no plan reads any more, and brings info up to date. */
+/* After the last rebuild: frees constants that no plan reads any more, and updates info. */
 void convoy_cuda_rebuilt(struct convoy_net *net);
-/* The least exact arithmetic that any of its kernels uses. */
+/* Returns the least exact arithmetic that any kernel of the network uses. */
 enum convoy_precision convoy_cuda_precision(const struct convoy_net *net);
-/* Says in info which kernels the layers run on. */
+/* Writes into info.layers which kernels the layers run on, in the largest bucket. */
 void convoy_cuda_name_kernels(struct convoy_net *net);
 
-/* Launches a plan layer by layer on a stream of its own, with profile_marks between. */
+/* Launches a plan step by step on stream number `stream`, with an event between layers. */
 int convoy_cuda_run_profiled(struct convoy_cuda_gpu *gpu, struct convoy_net *net,
                              const struct convoy_cuda_plan *plan, uint32_t stream,
                              struct convoy_error *error);
-/* After that has ended: fills layer_us. */
+/* When that has ended: writes microseconds for each layer to layer_us, which may be NULL. */
 int convoy_cuda_read_profile(struct convoy_net *net, uint32_t stream, float *layer_us,
                              struct convoy_error *error);
 

@@ -1,4 +1,5 @@
-/* The groups at a network's beginning that one kernel (kernels/whole_net.h) could run at once. */
+/* The groups at the beginning of a network that one kernel of kernels/whole_net.h can run. All functions are
+ * thread-safe and allocate nothing. */
 #ifndef CONVOY_ENGINE_CUDA_CHAIN_H
 #define CONVOY_ENGINE_CUDA_CHAIN_H
 
@@ -6,29 +7,32 @@
 #include "kernels/whole_net.h"
 
 struct convoy_cuda_chain {
-    int count;                                             /* layers; 0: there is nothing to run at once */
-    struct convoy_whole_layer layers[CONVOY_WHOLE_LAYERS]; /* with the graph's own constants */
-    bool softmax;                                          /* of the last one's result */
-    int groups; /* from the first on that they are, views among them */
-    int output; /* the tensor that comes out, of which alone something is read outside */
+    int count;                                             /* layers; 0: no kernel can run the beginning */
+    struct convoy_whole_layer layers[CONVOY_WHOLE_LAYERS]; /* weights and biases point into the graph */
+    bool softmax;                                          /* applied to the result of the last layer */
+    int groups; /* number of leading groups covered, views included */
+    int output; /* the tensor that the last group writes; later groups read no other tensor of these groups */
 };
 
-/* The longest one that reaches no further. Thread-safe; nothing is allocated. */
+/* Finds the longest fusable prefix within `reach`. */
 void convoy_cuda_chain(const struct convoy_cuda_source *source, enum convoy_whole_reach reach,
                        struct convoy_cuda_chain *chain);
 
-/* The same for chains that compute the same with the same weights' shapes. */
+/* Returns a hash that is equal for prefixes with equal operators and shapes; values of weights do not count.
+ */
 uint64_t convoy_cuda_chain_fingerprint(const struct convoy_cuda_chain *chain);
 
-/* As kernel_choice.h's keys: for the network's whole chain, which is not empty. */
+/* Writes the key under which kernel_choice.h keeps how the network runs. chain is the longest one, reach ALL,
+ * and not empty. */
 void convoy_cuda_whole_key(const struct convoy_cuda_source *source, const struct convoy_cuda_chain *chain,
                            uint32_t rows, enum convoy_input_layout layout, struct convoy_cuda_key *key);
 
-/* The kernel that was found to be fastest for a network, rows and layout, or NULL: layer by layer. */
+/* Returns the kernel that was measured to be fastest for a network, rows and layout, or NULL: run it layer by
+ * layer. */
 const struct convoy_whole_kernel *convoy_cuda_whole_chosen(const struct convoy_cuda_source *source,
                                                            uint32_t rows, enum convoy_input_layout layout);
 
-/* For a kernel of that chain. */
+/* Returns the shape that a kernel for this chain is planned with; the caller sets y_stride. */
 struct convoy_whole_shape convoy_cuda_whole_shape(const struct convoy_cuda_source *source,
                                                   const struct convoy_cuda_chain *chain, uint32_t rows,
                                                   enum convoy_input_layout layout);

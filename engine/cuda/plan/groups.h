@@ -1,8 +1,9 @@
-/* Which nodes of a graph run together on a GPU: an anchor (a convolution, a matrix product, a sum of two
- * tensors, ...) with what its kernel does to the result while that is still in registers.
+/* Groups: the nodes of a graph that one kernel computes. The anchor is a convolution, a matrix product, a sum
+ * of two tensors, ...; the other nodes (residual, activation, pooling) are applied to its result while that
+ * is still in registers.
  *
- * A group depends on the graph alone, never on the batch size, so that a network has the same layers in
- * every bucket. Groups are in an order in which they can run. */
+ * Groups depend on the graph alone, never on the batch size, so a network has the same layers in every
+ * bucket. They are listed in an order in which they can run. */
 #ifndef CONVOY_ENGINE_CUDA_GROUPS_H
 #define CONVOY_ENGINE_CUDA_GROUPS_H
 
@@ -11,12 +12,12 @@
 
 struct convoy_cuda_group {
     int anchor;   /* node index */
-    int residual; /* tensor that is added before the activation, of the output's shape; -1: none */
+    int residual; /* the tensor, of the output's shape, that is added before the activation; -1: none */
     struct convoy_unary act;
     const char *act_name; /* for profiles; NULL: none */
     int pool;             /* of a convolution: maximum over pool x pool, stride pool; 1: none */
     int output;           /* the tensor that the last node of the group writes */
-    bool view;            /* nothing runs: the output is another name of the anchor's input */
+    bool view;            /* nothing runs: the output is another name for the anchor's input */
 };
 
 struct convoy_cuda_groups {
@@ -25,7 +26,7 @@ struct convoy_cuda_groups {
     int *last_use; /* per tensor: the last group that reads it, -1 for none, count for a graph's output */
 };
 
-/* To be freed whatever is returned. -ENOMEM. */
+/* Groups the nodes of graph. Free groups also after a failure. 0 or -ENOMEM. */
 int convoy_cuda_group_nodes(const struct convoy_graph *graph, struct convoy_cuda_groups *groups,
                             struct convoy_error *error);
 void convoy_cuda_groups_free(struct convoy_cuda_groups *groups);

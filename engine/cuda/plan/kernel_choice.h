@@ -1,4 +1,5 @@
-/* Which kernel a step runs on: what was measured where it was (the tuner's), else the least guess. */
+/* Which kernel runs a shape: the one that the tuner measured to be fastest, if it is known, else the one with
+ * the least estimated time. Compute thread only. */
 #ifndef CONVOY_ENGINE_CUDA_KERNEL_CHOICE_H
 #define CONVOY_ENGINE_CUDA_KERNEL_CHOICE_H
 
@@ -7,49 +8,50 @@
 
 #define CONVOY_CUDA_KEY_BYTES 160
 
-/* A shape in words, the same for equal shapes: "conv n8 c3 h32 ...". */
+/* A shape as text, "conv n8 x3x32x32 ...": equal shapes have equal keys. */
 struct convoy_cuda_key {
     char text[CONVOY_CUDA_KEY_BYTES];
 };
 
-/* What a choice is called where a network runs layer by layer, not by a kernel of whole_net.h. */
+/* The kernel's name in a choice of running a network layer by layer, without a kernel of whole_net.h. */
 #define CONVOY_CUDA_LAYERS "layers"
 
 struct convoy_cuda_kernel_choice {
     struct convoy_cuda_key key;
-    const char *kernel; /* a kernel's own name */
-    float us;           /* what it took; 0: there was no other */
+    const char *kernel; /* static: the name in the kernel's own table, or CONVOY_CUDA_LAYERS */
+    float us;           /* measured time of one launch; 0: there was only one candidate */
 };
 
 struct convoy_cuda_guess;
 
-/* What is known, in order of key. All zero is nothing. */
+/* The known choices, in order of key. All zero: nothing is known. */
 struct convoy_cuda_kernel_choices {
     int count, capacity;
     struct convoy_cuda_kernel_choice *choices;
-    struct convoy_cuda_guess *guesses; /* that were made lately; NULL: each is made anew */
+    struct convoy_cuda_guess *guesses; /* recent guesses; NULL: none are remembered */
 };
 
-/* From now on a guess is remembered: networks repeat their layers, and every bucket comes in two forms.
- * Loading four networks spent a fifth of its processor time on guessing the same again. Without memory it
- * goes on so. */
+/* Remembers guesses from now on, if memory suffices: networks repeat their layers, and every bucket has plans
+ * for two layouts. Without this, equal guesses were a fifth of the processor time of loading four networks.
+ */
 void convoy_cuda_kernel_choices_remember(struct convoy_cuda_kernel_choices *choices);
 
 void convoy_cuda_conv_key(const struct convoy_conv_shape *shape, struct convoy_cuda_key *key);
 void convoy_cuda_gemm_key(const struct convoy_gemm_shape *shape, struct convoy_cuda_key *key);
 
-/* The kernel for a shape; never NULL, because one of each kind takes everything. */
+/* Returns the kernel for a shape. Never NULL: one kernel of each kind takes every shape. */
 const struct convoy_conv_kernel *convoy_cuda_choose_conv(const struct convoy_cuda_kernel_choices *choices,
                                                          const struct convoy_conv_shape *shape);
 const struct convoy_gemm_kernel *convoy_cuda_choose_gemm(const struct convoy_cuda_kernel_choices *choices,
                                                          const struct convoy_gemm_shape *shape);
 
-/* Notes that kernel (by its name; unknown names are passed over) is best for key. 0 or -ENOMEM. */
+/* Records that the kernel of this name is fastest for key; an unknown name is ignored. 0 or -ENOMEM. */
 int convoy_cuda_kernel_choices_set(struct convoy_cuda_kernel_choices *choices,
                                    const struct convoy_cuda_key *key, const char *kernel, float us);
+/* Returns the name of the fastest kernel for key, or NULL if it is not known. */
 const char *convoy_cuda_kernel_choices_get(const struct convoy_cuda_kernel_choices *choices,
                                            const struct convoy_cuda_key *key);
-/* Is the kernel known that is best for a shape, and can it run it? */
+/* True if the fastest kernel for a shape is known and takes the shape. */
 bool convoy_cuda_knows_conv(const struct convoy_cuda_kernel_choices *choices,
                             const struct convoy_conv_shape *shape);
 bool convoy_cuda_knows_gemm(const struct convoy_cuda_kernel_choices *choices,

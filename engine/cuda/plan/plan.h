@@ -1,9 +1,9 @@
-/* A plan: the steps that compute a network for one batch size and one layout of input, each one launch (or
- * two) of kernels/, with every tensor placed in one workspace.
+/* A plan: the steps that compute a network for one batch size and one layout of input. Each step is one or
+ * two launches of kernels/, and every tensor has its place in one workspace.
  *
- * A workspace is a stream's own memory: input rows | output rows | arena. Offsets are the plan's; the address
- * comes when a step is launched, so that all streams share their plans. Constants are the network's
- * (weights.h) and lie at an address of their own. */
+ * A workspace is the memory of one stream: input rows | output rows | arena. A plan holds offsets; the
+ * address is given when a step is launched, so all streams share the plans. Constants belong to the network
+ * (weights.h) and have addresses of their own. */
 #ifndef CONVOY_ENGINE_CUDA_PLAN_H
 #define CONVOY_ENGINE_CUDA_PLAN_H
 
@@ -15,7 +15,7 @@ enum convoy_cuda_where {
     CONVOY_CUDA_NOTHING,
     CONVOY_CUDA_WORKSPACE,
     CONVOY_CUDA_CONSTANT,
-    CONVOY_CUDA_OUTSIDE /* memory of its own: never in a network's plans, while kernels are timed alone */
+    CONVOY_CUDA_OUTSIDE /* separate memory: only while a single kernel is timed, never in a network's plan */
 };
 
 /* Where a tensor is. */
@@ -28,7 +28,7 @@ struct convoy_cuda_place {
 
 enum convoy_cuda_kind {
     CONVOY_CUDA_READ,  /* input rows into a dense tensor */
-    CONVOY_CUDA_WHOLE, /* the first groups of the network at once */
+    CONVOY_CUDA_WHOLE, /* the first groups of the network in one kernel */
     CONVOY_CUDA_CONV,
     CONVOY_CUDA_GEMM,
     CONVOY_CUDA_UNARY,
@@ -43,7 +43,7 @@ enum convoy_cuda_kind {
 struct convoy_cuda_conv_step {
     struct convoy_conv_shape shape;
     const struct convoy_conv_kernel *kernel;
-    struct convoy_images images; /* but for data, which is x */
+    struct convoy_images images; /* data is not set: the address comes from x */
     struct convoy_cuda_place weights, bias, residual, scratch;
 };
 
@@ -54,16 +54,16 @@ struct convoy_cuda_gemm_step {
 };
 
 struct convoy_cuda_whole_step {
-    struct convoy_whole_plan *plan; /* the step's own */
+    struct convoy_whole_plan *plan; /* owned by the step */
     const struct convoy_whole_kernel *kernel;
-    int groups;                  /* that it computes */
-    struct convoy_images images; /* but for data, which is x */
+    int groups;                  /* number of leading groups that it computes */
+    struct convoy_images images; /* data is not set: the address comes from x */
     struct convoy_cuda_place weights, tables, scratch;
 };
 
 struct convoy_cuda_step {
     enum convoy_cuda_kind kind;
-    int group; /* of convoy_cuda_groups; the profile adds up a group's steps */
+    int group; /* index in convoy_cuda_groups; a profile adds up the steps of a group */
     struct convoy_cuda_place x, y;
     union {
         struct {
@@ -74,7 +74,7 @@ struct convoy_cuda_step {
         } read;
         struct convoy_cuda_whole_step whole;
         struct convoy_cuda_conv_step conv;
-        struct convoy_cuda_gemm_step gemm; /* x is a */
+        struct convoy_cuda_gemm_step gemm; /* x is the left operand */
         struct {
             int64_t count;
             struct convoy_unary act;
@@ -102,7 +102,8 @@ struct convoy_cuda_plan {
     enum convoy_input_layout layout;
     int step_count, step_capacity;
     struct convoy_cuda_step *steps;
-    size_t input_bytes, output_bytes, workspace_bytes; /* the workspace's parts, in this order, and all */
+    size_t input_bytes, output_bytes,
+        workspace_bytes; /* the first two parts of the workspace, and all of it */
 };
 
 /* Adds a step and returns it zeroed, or NULL when memory is out. Valid until the next call. */
@@ -112,10 +113,10 @@ struct convoy_cuda_step *convoy_cuda_plan_add(struct convoy_cuda_plan *plan);
 int convoy_cuda_step_launch(const struct convoy_cuda_step *step, void *workspace, cudaStream_t stream,
                             struct convoy_error *error);
 
-/* Does a step of the plan read that constant? */
+/* True if a step of the plan reads that constant. */
 bool convoy_cuda_plan_uses(const struct convoy_cuda_plan *plan, const float *constant);
 
-/* What profiles call a step: "per_layer:5x5x8", "pool". Static text. */
+/* Returns the name of a step in profiles: "per_layer:5x5x8", "pool". Static text. */
 const char *convoy_cuda_step_name(const struct convoy_cuda_step *step);
 
 void convoy_cuda_plan_free(struct convoy_cuda_plan *plan);

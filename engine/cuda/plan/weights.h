@@ -1,4 +1,5 @@
-/* A network's constants on the device, each uploaded once in each layout that its kernels want. */
+/* The constants of a network on the device, each uploaded once for each form that a kernel wants it in.
+ * Compute thread only. */
 #ifndef CONVOY_ENGINE_CUDA_WEIGHTS_H
 #define CONVOY_ENGINE_CUDA_WEIGHTS_H
 
@@ -7,49 +8,50 @@
 #include "kernels/kernels.h"
 
 struct convoy_cuda_weight {
-    int tensor; /* of the graph; -1: what a key of the maker's own stands for */
-    uint64_t key;
+    int tensor;   /* of the graph; -1: found by key instead */
+    uint64_t key; /* the caller's own, e.g. a hash of what the data was made from */
     void (*pack)(const struct convoy_conv_shape *shape, const float *weights,
-                 float *packed); /* NULL: as is */
-    int groups;                  /* of the shape that it was packed for: layouts depend on them */
+                 float *packed); /* NULL: not packed */
+    int groups;                  /* of the shape for which it was packed; the packed form depends on it */
     float *data;                 /* device memory */
     size_t bytes;
 };
 
-/* All zero is empty. The thread that works with the device. */
+/* All zero: empty. */
 struct convoy_cuda_weights {
     int count, capacity;
     struct convoy_cuda_weight *weights;
     size_t bytes;                      /* resident */
-    const struct convoy_cuda_gpu *gpu; /* pauses and long steps go through it; NULL: without */
+    const struct convoy_cuda_gpu *gpu; /* for pauses and long steps; NULL: none */
 };
 
-/* Calls work(argument), which lays out so many bytes and needs no device; if that takes long, while the
- * worker serves other networks. */
+/* Calls work(argument), which packs `bytes` of weights and must not use the device. If that takes long, the
+ * worker serves other networks meanwhile. */
 void convoy_cuda_weights_lay_out(const struct convoy_cuda_weights *weights, size_t bytes,
                                  void (*work)(void *argument), void *argument);
 
-/* A constant as it is in the graph. NULL and a sentence on failure; *code says -ENOMEM or -EIO. */
+/* Returns the device address of a constant as it is in the graph, uploading it if necessary. On failure NULL,
+ * a sentence, and -ENOMEM or -EIO in *code. */
 const float *convoy_cuda_weights_plain(struct convoy_cuda_weights *weights, const struct convoy_graph *graph,
                                        int tensor, int *code, struct convoy_error *error);
 
-/* A convolution's weights as kernel wants them. */
+/* The same for the weights of a convolution, packed for kernel. */
 const float *convoy_cuda_weights_packed(struct convoy_cuda_weights *weights, const struct convoy_graph *graph,
                                         int tensor, const struct convoy_conv_kernel *kernel,
                                         const struct convoy_conv_shape *shape, int *code,
                                         struct convoy_error *error);
 
-/* Something else that is constant, under a key of the caller's; NULL if it is not there yet. */
+/* Returns the constant that was added under key, or NULL. */
 const float *convoy_cuda_weights_find(const struct convoy_cuda_weights *weights, uint64_t key);
-/* Puts it there. NULL and a sentence on failure, as above. */
+/* Uploads data under key. Returns its address; failures as above. */
 const float *convoy_cuda_weights_add(struct convoy_cuda_weights *weights, uint64_t key, const void *data,
                                      size_t bytes, int *code, struct convoy_error *error);
 
-/* Frees those of which used() says no; nothing may be running that reads them. */
+/* Frees the constants for which used() returns false. No running job may read them. */
 void convoy_cuda_weights_sweep(struct convoy_cuda_weights *weights,
                                bool (*used)(const void *context, const float *data), const void *context);
 
-/* Frees the device's memory too; nothing may be running that reads it. */
+/* Frees everything, device memory included. No running job may read it. */
 void convoy_cuda_weights_free(struct convoy_cuda_weights *weights);
 
 #endif

@@ -1,6 +1,6 @@
 /* Calling CUDA: every call of the module goes through CONVOY_CUDA(), which counts it by name and turns a
- * failure into a sentence. So anyone can see on /metrics that a request costs no allocation, no
- * synchronisation and no query of the device (DESIGN.md names the calls that it may cost). */
+ * failure into a sentence. The counts are on /metrics and show that a request costs no allocation, no
+ * synchronisation and no query of the device (docs/cuda.md lists the calls that it costs). */
 #ifndef CONVOY_ENGINE_CUDA_CALLS_H
 #define CONVOY_ENGINE_CUDA_CALLS_H
 
@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 /* Every function of the CUDA runtime that this module calls. cudaLaunchKernelExC stands for the launches of
- * kernels/, which are counted by whoever asks for them. */
+ * kernels/, which the caller of a launch function counts. */
 #define CONVOY_CUDA_CALLS(X)                                                                                 \
     X(cudaGetDeviceCount)                                                                                    \
     X(cudaSetDevice)                                                                                         \
@@ -48,14 +48,14 @@ enum convoy_cuda_call {
         CONVOY_CUDA_CALL_COUNT
 };
 
-/* Adds one; the thread that works with the device. */
+/* Adds one. Compute thread only. */
 void convoy_cuda_count(enum convoy_cuda_call call);
 
-/* The counts of calls that were made, as backend.h's counters(). Any thread. */
+/* Reports the counts that are not 0, as counters() of backend.h. Any thread. */
 void convoy_cuda_report(void (*report)(void *context, const char *name, uint64_t value), void *context);
 
-/* 0, or a negative errno and a sentence: -ENOMEM where device memory is out, -ENODEV without a device or
- * driver, else -EIO: the context is lost. */
+/* Returns 0, or a negative errno with a sentence: -ENOMEM if device memory is out, -ENODEV if there is no
+ * device or driver, else -EIO. */
 int convoy_cuda_check(cudaError_t code, const char *call, struct convoy_error *error);
 
 /* CONVOY_CUDA(error, cudaMemcpyAsync, (to, from, bytes, kind, stream)): 0 or as convoy_cuda_check(). */

@@ -1,4 +1,4 @@
-/* Device memory: taken when a model is loaded, never later. */
+/* Device memory, allocated while models are loaded or tuned, never for a job. Compute thread only. */
 #ifndef CONVOY_ENGINE_CUDA_MEMORY_H
 #define CONVOY_ENGINE_CUDA_MEMORY_H
 
@@ -6,10 +6,11 @@
 
 #include <stddef.h>
 
-/* -ENOMEM names the bytes asked and free, and what they are for; -EIO. */
+/* Allocates bytes; release them with convoy_cuda_release(). what: their purpose, for the error. 0; -ENOMEM
+ * with the bytes asked for and free; -EIO. */
 int convoy_cuda_allocate(size_t bytes, const char *what, void **memory, struct convoy_error *error);
 
-/* NULL is allowed. A failure is the next call's to report. */
+/* Frees memory; NULL is allowed. A failure shows in the next call. */
 void convoy_cuda_release(void *memory);
 
 #endif

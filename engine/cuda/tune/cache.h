@@ -1,5 +1,5 @@
-/* What the tuner found, kept on disk: a text file in cache_dir for each device, called after its name and
- * number, so that the workers of several GPUs never write the same one.
+/* The cache of kernel times: the results of the tuner in a text file in cache_dir. Each device has its own
+ * file, named after its name and number, so the workers of several GPUs never write the same one.
  *
  *   convoyd kernel times 2
  *   device NVIDIA H200
@@ -10,8 +10,8 @@
  *
  * build is the version and a fingerprint of all kernels' names; the last line has the number of entries and
  * the fingerprint (XXH3, engine/base/hash.h) of all before it, so that half a file is noticed. A file that is
- * damaged, or of another device, driver or build, is passed over with a log line and written anew when
- * something was tuned. Nothing here is ever a failure: without the file tuning is done again. */
+ * damaged, or of another device, driver or build, is ignored with a log line and replaced after the next
+ * tuning. No problem with the file is a failure: without it, tuning is done again. Compute thread only. */
 #ifndef CONVOY_ENGINE_CUDA_CACHE_H
 #define CONVOY_ENGINE_CUDA_CACHE_H
 
