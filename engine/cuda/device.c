@@ -19,7 +19,7 @@ static int make_marks(struct convoy_device *device, struct convoy_error *error)
     return failed;
 }
 
-/* A GPU that this module has no code for is as good as none: "auto" then serves on the CPU. */
+/* A GPU for which this module has no code counts as none: with "auto" the CPU serves instead. */
 static int check_code(const struct cudaDeviceProp *properties, struct convoy_error *error)
 {
     if (convoy_kernels_run_here() == cudaSuccess)
@@ -166,8 +166,8 @@ static uint32_t least_busy(const struct convoy_device *device)
     return best;
 }
 
-/* Rows lie in the channel as they lie on the device, so that one copy takes all; rows that lie otherwise take
- * one each. bytes: of a row that count. */
+/* Rows usually have the same stride in the channel and on the device, so that one copy takes all; otherwise
+ * each row takes a copy of `bytes`. */
 static int copy_rows(char *to, size_t to_stride, const char *from, size_t from_stride, size_t bytes,
                      uint32_t rows, enum cudaMemcpyKind kind, cudaStream_t stream, struct convoy_error *error)
 {
@@ -265,8 +265,8 @@ static int finish(struct convoy_device *device, uint32_t index, uint64_t *tag, s
     return failed ? failed : 1;
 }
 
-/* One look at the oldest job of each stream. */
-static int look(struct convoy_device *device, uint64_t *tag, struct convoy_error *error)
+/* Asks once for the oldest job of each stream; 1 with its tag, 0 if none has ended. */
+static int poll_streams(struct convoy_device *device, uint64_t *tag, struct convoy_error *error)
 {
     uint32_t seen = 0;
     for (uint32_t i = 0; i < device->flight_count; i++) {
@@ -287,11 +287,11 @@ static int look(struct convoy_device *device, uint64_t *tag, struct convoy_error
 int convoy_cuda_collect(struct convoy_device *device, int64_t timeout_us, uint64_t *tag,
                         struct convoy_error *error)
 {
-    /* Waiting in the kernel for an event would cost more than most batches take. The worker asks only while
-     * something runs, and sleeps in poll() otherwise. */
+    /* Waiting in the kernel for an event would take longer than most batches. The worker calls this only
+     * while something runs; otherwise it sleeps in poll(). */
     uint64_t end = convoy_now_us() + (timeout_us > 0 ? (uint64_t)timeout_us : 0);
     for (;;) {
-        int got = look(device, tag, error);
+        int got = poll_streams(device, tag, error);
         if (got != 0 || device->flight_count == 0 || convoy_now_us() >= end)
             return got;
     }

@@ -49,7 +49,6 @@ static int name_layers(struct convoy_net *net, struct convoy_error *error)
     return 0;
 }
 
-/* Those of the largest bucket. */
 void convoy_cuda_name_kernels(struct convoy_net *net)
 {
     const struct convoy_cuda_bucket *largest = &net->buckets[net->bucket_count - 1];
@@ -60,7 +59,7 @@ void convoy_cuda_name_kernels(struct convoy_net *net)
         struct convoy_layer_info *layer = &net->layers[net->layer_of_group[i]];
         const char *kernel = "view";
         if (i > 0 && net->layer_of_group[i] == net->layer_of_group[i - 1])
-            continue; /* a layer is called after its first group */
+            continue; /* a layer is named after its first group */
         for (int k = 0; k < plan->step_count; k++)
             if (plan->steps[k].group == i && plan->steps[k].kind != CONVOY_CUDA_READ) {
                 kernel = convoy_cuda_step_name(&plan->steps[k]);
@@ -70,7 +69,7 @@ void convoy_cuda_name_kernels(struct convoy_net *net)
         if (first != NULL && first->kind == CONVOY_CUDA_WHOLE && i < first->whole.groups) {
             snprintf(layer->kernel, sizeof(layer->kernel), "%s%s", i > 0 ? "in " : "",
                      first->whole.kernel->name);
-            continue; /* its time is the first layer's */
+            continue; /* a profile gives the time of all to the first layer */
         }
         snprintf(layer->kernel, sizeof(layer->kernel), "%.36s%s%s%s%s", kernel,
                  group->residual >= 0 ? "+add" : "", group->act_name != NULL ? "+" : "",

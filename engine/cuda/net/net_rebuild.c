@@ -1,11 +1,11 @@
-/* A network's plans and graphs made anew, when more is known about its kernels than at load. */
+/* Rebuilding plans and graphs when more is known about the kernels than at load. */
 #include "engine/cuda/net/net.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-/* Graphs hold addresses: in another workspace all of the network's are recorded again. fresh takes the place
- * of bucket number changed. */
+/* Moves the network to a workspace that is large enough for the bucket fresh, which replaces bucket number
+ * `changed`. Graphs hold addresses, so all graphs are recorded again. */
 static int move(struct convoy_cuda_gpu *gpu, struct convoy_net *net, int changed,
                 struct convoy_cuda_bucket *fresh, struct convoy_error *error)
 {

@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define NAMES 64 /* of tensors in a chain, views included */
+#define NAMES 64 /* tensors of a prefix, views included */
 
-/* Tensors of the chain, and the layer that makes each. */
+/* The tensors of the prefix, and the layer that makes each. */
 struct names {
     int count;
     struct {
@@ -40,7 +40,7 @@ static const float *constant(const struct convoy_graph *graph, int tensor)
     return graph->tensors[tensor].data;
 }
 
-/* c, h and w of what a layer makes. */
+/* Sets c, h and w of s to the shape that a layer makes. */
 static void set_input(const struct convoy_whole_layer *from, struct convoy_conv_shape *s)
 {
     bool plane = from->kind == CONVOY_WHOLE_CONV;
@@ -49,7 +49,7 @@ static void set_input(const struct convoy_whole_layer *from, struct convoy_conv_
     s->w = plane ? from->shape.ow / from->shape.pool : 1;
 }
 
-/* Does a convolution make it, and is it as it was made? What else layers make is a vector. */
+/* True if a convolution makes the tensor and it was not reshaped since. Other layers make vectors. */
 static bool is_plane(const struct names *names, int name, const struct convoy_whole_layer *layers)
 {
     return name >= 0 && !names->names[name].flat &&
@@ -102,7 +102,7 @@ static bool add_dense(const struct convoy_cuda_source *source, const struct conv
            w->shape.dims[1] == (int64_t)layer->shape.c * layer->shape.h * layer->shape.w;
 }
 
-/* An average over all places. */
+/* An average over the whole plane. */
 static bool add_mean(const struct convoy_cuda_group *group, const struct convoy_node *node,
                      const struct names *names, struct convoy_cuda_chain *chain)
 {
@@ -124,7 +124,7 @@ static bool add_mean(const struct convoy_cuda_group *group, const struct convoy_
            chain->layers[layer->input].kind == CONVOY_WHOLE_CONV;
 }
 
-/* The softmax of the vector that the last layer makes. */
+/* True if node is the softmax of the vector that the last layer makes. */
 static bool is_softmax(const struct convoy_cuda_source *source, const struct convoy_node *node,
                        const struct names *names, const struct convoy_cuda_chain *chain)
 {
@@ -140,7 +140,7 @@ static bool has_dense(const struct convoy_cuda_chain *chain)
     return chain->count > 0 && chain->layers[chain->count - 1].kind == CONVOY_WHOLE_DENSE;
 }
 
-/* Takes one more group; false where the chain ends before it. */
+/* Adds one more group; false if the prefix ends before it. */
 static bool add_group(const struct convoy_cuda_source *source, int index, enum convoy_whole_reach reach,
                       struct names *names, struct convoy_cuda_chain *chain)
 {
@@ -152,7 +152,7 @@ static bool add_group(const struct convoy_cuda_source *source, int index, enum c
         return from >= 0 && note(names, group->output, names->names[from].layer, true);
     }
     bool taken = false;
-    if (chain->softmax) /* it ends here */
+    if (chain->softmax) /* nothing follows a softmax */
         return false;
     if (node->op == CONVOY_OP_SOFTMAX && reach == CONVOY_WHOLE_ALL &&
         is_softmax(source, node, names, chain)) {
@@ -170,7 +170,7 @@ static bool add_group(const struct convoy_cuda_source *source, int index, enum c
     return taken && note(names, group->output, chain->count++, false);
 }
 
-/* Is nothing of the first groups read behind them but what the last of them computes? */
+/* True if later groups read nothing of the first groups but the output of the last one. */
 static bool is_closed(const struct convoy_cuda_source *source, int groups)
 {
     const struct convoy_cuda_groups *all = source->groups;

@@ -25,7 +25,7 @@ static bool same_shape(const struct convoy_graph *graph, int one, int other)
            memcmp(a->dims, b->dims, (size_t)a->rank * sizeof(a->dims[0])) == 0;
 }
 
-/* The group that ends in tensor, if nobody but the node in question reads that, else NULL. */
+/* Returns the group that ends in tensor, if only one node reads the tensor, else NULL. */
 static struct convoy_cuda_group *open_group(const struct grouping *g, int tensor)
 {
     int index = g->group_of[tensor];
@@ -68,7 +68,7 @@ static bool absorb_activation(struct grouping *g, const struct convoy_node *node
     return true;
 }
 
-/* A plain maximum over squares that fill the plane, as far as they do. */
+/* Takes a maximum over squares without overlap and padding; a remainder at the edge is ignored. */
 static bool absorb_pool(struct grouping *g, const struct convoy_node *node)
 {
     const struct convoy_pool *pool = &node->pool;
@@ -90,8 +90,9 @@ static bool absorb_pool(struct grouping *g, const struct convoy_node *node)
     return true;
 }
 
-/* A sum whose one side is a convolution that nothing was done to yet: the other side is its residual. The
- * convolution runs where the sum stands, so that the other side is there by then. */
+/* Takes a sum of which one side is a convolution without activation, pooling and residual: the other side
+ * becomes its residual. The convolution moves to the place of the sum, when the other side has been computed.
+ */
 static bool absorb_sum(struct grouping *g, const struct convoy_node *node)
 {
     if (node->binary != CONVOY_ADD || node->inputs[0] == node->inputs[1] ||
@@ -105,7 +106,7 @@ static bool absorb_sum(struct grouping *g, const struct convoy_node *node)
             group->residual != NOWHERE)
             continue;
         struct convoy_cuda_group moved = *group;
-        group->anchor = NOWHERE; /* dropped when all are there */
+        group->anchor = NOWHERE; /* removed by drop_moved() */
         moved.residual = other;
         moved.output = node->output;
         g->group_of[node->output] = g->groups->count;

@@ -22,7 +22,8 @@ void convoy_cuda_gemm_key(const struct convoy_gemm_shape *s, struct convoy_cuda_
              (long)s->k, s->batch, s->b_transposed, s->bias, (int)s->act.kind, (int)s->products);
 }
 
-#define GUESSES 256 /* a few networks' layers; what falls into the same place is guessed again */
+#define GUESSES 256 /* layers of a few networks; of two with the same place the older one is guessed again   \
+                     */
 
 struct convoy_cuda_guess {
     struct convoy_cuda_key key;
@@ -34,7 +35,7 @@ void convoy_cuda_kernel_choices_remember(struct convoy_cuda_kernel_choices *choi
     choices->guesses = calloc(GUESSES, sizeof(*choices->guesses));
 }
 
-/* Where the guess for key is or would be, or NULL. */
+/* Returns the entry for the guess of key, or NULL if guesses are not remembered. */
 static struct convoy_cuda_guess *guess_of(const struct convoy_cuda_kernel_choices *choices,
                                           const struct convoy_cuda_key *key)
 {
@@ -42,7 +43,7 @@ static struct convoy_cuda_guess *guess_of(const struct convoy_cuda_kernel_choice
     return choices->guesses != NULL ? &choices->guesses[hash % GUESSES] : NULL;
 }
 
-/* The index of key, or ~(where it would stand). */
+/* Returns the index of key, or ~(the index at which it would be inserted). */
 static int find(const struct convoy_cuda_kernel_choices *choices, const struct convoy_cuda_key *key)
 {
     int low = 0, high = choices->count;
@@ -59,7 +60,7 @@ static int find(const struct convoy_cuda_kernel_choices *choices, const struct c
     return ~low;
 }
 
-/* The program's own text for a kernel's name; NULL for one that there is not. */
+/* Returns the static text of a kernel's name; NULL if there is no such kernel. */
 static const char *own_name(const char *name)
 {
     int count;
@@ -131,7 +132,7 @@ const struct convoy_conv_kernel *convoy_cuda_choose_conv(const struct convoy_cud
     convoy_cuda_conv_key(shape, &key);
     const char *known = convoy_cuda_kernel_choices_get(choices, &key);
     struct convoy_cuda_guess *guess = known == NULL ? guess_of(choices, &key) : NULL;
-    /* The key leaves out an activation's numbers, on which it depends whether a kernel takes the shape. */
+    /* takes() is asked again: it may depend on the parameters of the activation, which are not in the key. */
     if (guess != NULL && strcmp(guess->key.text, key.text) == 0 && guess->kernel->takes(shape))
         return guess->kernel;
     for (int i = 0; i < count; i++) {

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* Rows as they come, or a dense tensor where somebody but one convolution reads them. */
+/* A step that turns the input rows into a dense tensor, unless one convolution alone reads them. */
 static int lower_input(struct convoy_cuda_lowering *l)
 {
     const struct convoy_cuda_source *source = l->source;
@@ -56,7 +56,7 @@ static int lower_group(struct convoy_cuda_lowering *l, int index)
     }
 }
 
-/* The outputs of each image one after the other, image after image. */
+/* Copies the outputs of the network to the output rows: for each image all outputs, one after the other. */
 static int lower_outputs(struct convoy_cuda_lowering *l)
 {
     int64_t row_floats = (int64_t)(convoy_cuda_output_stride(l->source) / sizeof(float));
@@ -72,7 +72,7 @@ static int lower_outputs(struct convoy_cuda_lowering *l)
         for (int axis = 0; axis < shape->batch_axis; axis++)
             outer *= shape->dims[axis];
         int64_t chunk = elements / outer;
-        /* Of [outer, N, chunk], or of [outer, chunk] for every image alike. */
+        /* From [outer, N, chunk], or from [outer, chunk] if the output is the same for every image. */
         step->copy = (struct convoy_walk){
             .rank = 3,
             .dims = {rows, outer, chunk},

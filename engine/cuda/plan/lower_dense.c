@@ -4,7 +4,7 @@
 #include <limits.h>
 #include <string.h>
 
-/* A product of what x and b are; its result is the group's output. */
+/* Adds the step of a matrix product; its result is the output of the group. */
 static int emit(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group,
                 const struct convoy_gemm_shape *shape, const struct convoy_cuda_place *a,
                 const struct convoy_cuda_place *b, int bias)
@@ -44,7 +44,7 @@ int convoy_cuda_lower_dense(struct convoy_cuda_lowering *l, const struct convoy_
     return code ? code : emit(l, group, &shape, &a, &b, shape.bias ? l->node->inputs[2] : -1);
 }
 
-/* numpy's promotion: a vector on the left is a row, on the right a column; missing dimensions are 1. */
+/* Promotion as in numpy: a vector on the left is a row, on the right a column; missing dimensions are 1. */
 static void promote(const int64_t *dims, int rank, bool left, int to, int64_t *out)
 {
     int64_t matrix[CONVOY_MAX_RANK];
@@ -59,8 +59,8 @@ static void promote(const int64_t *dims, int rank, bool left, int to, int64_t *o
         out[i] = i < to - have ? 1 : matrix[i - (to - have)];
 }
 
-/* Repeats an operand's matrices along the dimensions in which it has one for many, so that all lie one stride
- * apart. */
+/* Adds a step that repeats an operand's matrices along the dimensions that are broadcast, so that one stride
+ * leads from each matrix to the next. */
 static int repeat(struct convoy_cuda_lowering *l, struct convoy_cuda_place *operand, int rank,
                   const int64_t *dims, const int64_t *batch)
 {
@@ -86,7 +86,7 @@ static int repeat(struct convoy_cuda_lowering *l, struct convoy_cuda_place *oper
     return code;
 }
 
-/* The stride from matrix to matrix: 0 for one matrix that serves all, -1 where neither will do. */
+/* Returns the stride from matrix to matrix; 0: one matrix serves all; -1: no single stride is right. */
 static int64_t matrix_stride(int rank, const int64_t *dims, const int64_t *batch)
 {
     bool one = true, all = true;
@@ -131,7 +131,7 @@ int convoy_cuda_lower_matmul(struct convoy_cuda_lowering *l, const struct convoy
     if (code)
         return code;
     if (shape.b_stride == 0 && shape.a_stride > 0) {
-        shape.m *= matrices; /* the rows of all are one matrix */
+        shape.m *= matrices; /* all rows together are one matrix */
         matrices = 1;
     }
     if (matrices > INT_MAX)

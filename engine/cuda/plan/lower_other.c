@@ -15,8 +15,8 @@ static int lower_activation(struct convoy_cuda_lowering *l, const struct convoy_
     return code ? code : convoy_cuda_writes(l, group->output, &step->y);
 }
 
-/* An operand's strides along the output's dimensions: numpy aligns the last ones, and repeats where it has
- * one. */
+/* The strides of an operand along the dimensions of the output, broadcast as in numpy: the last dimensions
+ * are aligned, and a dimension of 1 is repeated. */
 static void broadcast_strides(const struct convoy_cuda_lowering *l, int tensor, int rank, int64_t *strides)
 {
     int64_t dims[CONVOY_MAX_RANK], own[CONVOY_MAX_RANK];
@@ -122,7 +122,7 @@ static int lower_softmax(struct convoy_cuda_lowering *l, const struct convoy_cud
     return code ? code : convoy_cuda_writes(l, group->output, &step->y);
 }
 
-/* Elements in another order, or the same (a constant that is only reshaped). */
+/* A copy with the elements in another order, or in the same order (a constant that is reshaped). */
 static int lower_transpose(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group)
 {
     struct convoy_cuda_step *step;
@@ -143,7 +143,7 @@ static int lower_transpose(struct convoy_cuda_lowering *l, const struct convoy_c
     return code ? code : convoy_cuda_writes(l, group->output, &step->y);
 }
 
-/* Zeros, and what is left of the input within them. */
+/* Zeros, then a copy of the part of the input that remains. */
 static int lower_pad(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group)
 {
     struct convoy_cuda_step *step;

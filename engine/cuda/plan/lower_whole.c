@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of something made for a chain: which of the two it is, and for which kernel or precision. */
+/* The key of a constant that was made for a prefix. what, number: its purpose, and its kernel or precision.
+ */
 static uint64_t key_of(const struct convoy_cuda_chain *chain, const char *what, int number)
 {
     uint64_t hash = convoy_cuda_chain_fingerprint(chain);
@@ -26,7 +27,7 @@ static void pack(void *argument)
     convoy_whole_pack_weights(packing->plan, packing->shape, packing->packed);
 }
 
-/* The packed weights, which all kernels of one precision share that want them packed in the same way. */
+/* The packed weights; kernels of one precision and weight form share them. */
 static int place_weights(struct convoy_cuda_lowering *l, const struct convoy_cuda_chain *chain,
                          const struct convoy_whole_shape *shape, struct convoy_cuda_whole_step *step)
 {
@@ -48,7 +49,7 @@ static int place_weights(struct convoy_cuda_lowering *l, const struct convoy_cud
     return code;
 }
 
-/* The tables, which all sizes of batch share. */
+/* The tables of the kernel; all sizes of batch share them. */
 static int place_tables(struct convoy_cuda_lowering *l, const struct convoy_cuda_chain *chain,
                         struct convoy_cuda_whole_step *step)
 {
@@ -63,7 +64,7 @@ static int place_tables(struct convoy_cuda_lowering *l, const struct convoy_cuda
     return code;
 }
 
-/* Into the output rows, if that is all that there is to put there. */
+/* True if the result can go straight to the output rows: it is the only output of the network. */
 static bool ends_in_rows(const struct convoy_cuda_lowering *l, const struct convoy_cuda_chain *chain)
 {
     const struct convoy_graph *graph = l->graph;
@@ -93,7 +94,7 @@ int convoy_cuda_lower_whole(struct convoy_cuda_lowering *l, int *groups, bool *d
     struct convoy_whole_plan *plan = NULL;
     if (convoy_whole_plan_make(kernel, &shape, true, &plan) != 0)
         return convoy_fail(l->error, -ENOMEM, "no memory to plan %d layers", chain.count);
-    if (plan == NULL) /* of another device, perhaps: then layer by layer */
+    if (plan == NULL) /* not on this device, perhaps: run layer by layer */
         return 0;
     l->group = 0;
     int code = convoy_cuda_step(l, CONVOY_CUDA_WHOLE, &step);
@@ -101,7 +102,7 @@ int convoy_cuda_lower_whole(struct convoy_cuda_lowering *l, int *groups, bool *d
         convoy_whole_plan_free(plan);
         return code;
     }
-    step->whole.plan = plan; /* the step's from here on */
+    step->whole.plan = plan; /* owned by the step from here on */
     step->whole.kernel = kernel;
     step->whole.groups = chain.groups;
     step->whole.images = convoy_cuda_images(l->source, l->plan->layout);

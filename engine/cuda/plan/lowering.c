@@ -25,7 +25,7 @@ void convoy_cuda_strides(int rank, const int64_t *dims, int64_t *strides)
     }
 }
 
-/* The number of a new buffer, or -ENOMEM. */
+/* Returns the number of a new buffer, or -ENOMEM. */
 static int new_buffer(struct convoy_cuda_lowering *l, size_t bytes, int last)
 {
     if (l->buffer_count == l->buffer_capacity) {

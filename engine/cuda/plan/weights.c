@@ -18,7 +18,7 @@ static const float *find(const struct convoy_cuda_weights *weights, int tensor,
     return NULL;
 }
 
-/* Room for one more, so that what is on the device is never lost for lack of a place to note it. */
+/* Makes room for one more entry before its upload, so that device memory is never lost track of. */
 static bool make_room(struct convoy_cuda_weights *weights)
 {
     if (weights->count < weights->capacity)
@@ -47,7 +47,7 @@ void convoy_cuda_weights_lay_out(const struct convoy_cuda_weights *weights, size
         convoy_cuda_run_beside(weights->gpu, work, argument);
 }
 
-/* like: all but where it is and how large. */
+/* Uploads values; like has all fields of the entry but data and bytes. */
 static const float *upload(struct convoy_cuda_weights *weights, struct convoy_cuda_weight like,
                            const void *values, size_t bytes, int *code, struct convoy_error *error)
 {
@@ -56,7 +56,7 @@ static const float *upload(struct convoy_cuda_weights *weights, struct convoy_cu
                                : convoy_fail(error, -ENOMEM, "no memory to note a weight");
     if (*code == 0)
         *code = CONVOY_CUDA(error, cudaMemcpy, (data, values, bytes, cudaMemcpyHostToDevice));
-    /* The copy may still be under way, and the streams that will read do not wait for it. */
+    /* The copy may still be under way, and non-blocking streams do not wait for it. */
     if (*code == 0)
         *code = CONVOY_CUDA(error, cudaStreamSynchronize, (NULL));
     if (*code != 0) {

@@ -16,7 +16,7 @@
 #define FIRST_LINE "convoyd kernel times 2\n"
 #define MOST_BYTES ((size_t)4 << 20) /* some 30,000 shapes */
 
-/* Of the names of all kernels, each with its end. */
+/* A hash of the names of all kernels, each with its final 0. */
 static uint64_t kernels_fingerprint(void)
 {
     int count;
@@ -63,7 +63,7 @@ void convoy_cuda_cache_close(struct convoy_cuda_cache *cache)
     free(cache->header);
 }
 
-/* The text is sound: cuts off the last line, which says so. */
+/* True if the text is whole, by its last line, which is cut off. *count: the entries that it promises. */
 static bool check_end(char *text, size_t *length, long *count)
 {
     uint64_t expected;
@@ -79,7 +79,7 @@ static bool check_end(char *text, size_t *length, long *count)
     return convoy_hash(0, text, *length) == expected;
 }
 
-/* Takes one line apart (and to pieces); false if it is none. */
+/* Adds the entry of one line, which is overwritten; false if the line is malformed. */
 static bool take_entry(struct convoy_cuda_kernel_choices *choices, char *line)
 {
     struct convoy_cuda_key key;
@@ -96,7 +96,7 @@ static bool take_entry(struct convoy_cuda_kernel_choices *choices, char *line)
     return convoy_cuda_kernel_choices_set(choices, &key, kernel, us) == 0;
 }
 
-/* Why the file is of no use; NULL when it was taken. */
+/* Replaces known by what the text says; returns NULL, or why the text cannot be used. */
 static const char *take(const struct convoy_cuda_cache *cache, struct convoy_cuda_kernel_choices *known,
                         char *text, size_t length, long *count)
 {
@@ -172,12 +172,12 @@ static char *compose(const struct convoy_cuda_cache *cache, const struct convoy_
     return text;
 }
 
-/* 0 or a negative errno. Without fsync(): half a file after a power cut is noticed, and tuning is done again.
+/* 0 or a negative errno. No fsync(): half a file after a power failure is detected, and tuning is done again.
  */
 static int write_all(const char *path, const char *text, size_t length)
 {
     int code = 0;
-    (void)unlink(path); /* of a process of this number that was killed */
+    (void)unlink(path); /* left by a killed process with the same number */
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
     if (fd < 0)
         return -errno;

@@ -10,7 +10,7 @@
 #define HOPELESS     3.0f /* times the best */
 #define MAX_LAUNCHES 16   /* in a run */
 
-/* Keeps the list in order of guesses, and the best of it. */
+/* Inserts a candidate in order of guesses; the worst is dropped when the list is full. */
 static void add_candidate(struct convoy_cuda_tune_kernel *tuning, struct convoy_cuda_candidate candidate)
 {
     int at = tuning->count;
@@ -121,7 +121,7 @@ static int launch_step(void *context, cudaStream_t stream, struct convoy_error *
     return convoy_cuda_step_launch(&tuning->step, tuning->net->workspace->memory[0], stream, error);
 }
 
-/* The step on the candidate whose turn it is. */
+/* Sets the step to candidate `at`: its kernel, packed weights and scratch. */
 static int prepare(struct convoy_cuda_tune_kernel *tuning, struct convoy_error *error)
 {
     const struct convoy_cuda_candidate *candidate = &tuning->candidates[tuning->at];
@@ -161,7 +161,7 @@ int convoy_cuda_tune_kernel_go_on(struct convoy_cuda_tune_kernel *tuning, struct
         return 0;
     }
     int got = tuning->prepared ? 0 : prepare(tuning, error);
-    bool no_room = got == -ENOMEM; /* for this one: others need less */
+    bool no_room = got == -ENOMEM; /* for this kernel; others may need less */
     if (got == 0)
         got = convoy_cuda_measure_run(measure, gpu, &tuning->series, &us, error);
     if (got > 0)

@@ -35,7 +35,7 @@ static void add_variant(struct convoy_cuda_tune_network *tuning, const char *nam
     tuning->variants[tuning->count++].guess_us = guess_us;
 }
 
-/* The kernels that can, with what they are guessed to take. */
+/* Adds the kernels that can run this prefix, with estimated times; *least: the smallest. */
 static int list_variants(struct convoy_cuda_tune_network *tuning, const struct convoy_cuda_source *source,
                          const struct convoy_cuda_chain *chain, enum convoy_whole_reach reach, float *least,
                          struct convoy_error *error)
@@ -122,7 +122,7 @@ static int time_graph(const struct convoy_cuda_tune_network *tuning, struct conv
     return got;
 }
 
-/* A plan's graph, in memory that holds random rows. */
+/* Times the graph of a plan in a workspace whose input rows are random numbers. */
 static int time_plan(const struct convoy_cuda_tune_network *tuning, struct convoy_cuda_measure *measure,
                      const struct convoy_cuda_gpu *gpu, const struct convoy_cuda_plan *plan, void *workspace,
                      float *us, struct convoy_error *error)
@@ -141,7 +141,7 @@ static int time_plan(const struct convoy_cuda_tune_network *tuning, struct convo
     return failed;
 }
 
-/* In the network's workspace, or in memory of its own if it needs more. */
+/* Uses the workspace of the network, or separate memory if the variant needs more. */
 static int time_variant(const struct convoy_cuda_tune_network *tuning, struct convoy_cuda_measure *measure,
                         const struct convoy_cuda_gpu *gpu, const char *name, float *us,
                         struct convoy_error *error)

@@ -7,7 +7,8 @@
 #include <errno.h>
 #include <stdio.h>
 
-/* The first batches that a daemon sees are single images, and a full load fills the largest bucket. */
+/* Returns the index of the bucket to tune next: the smallest first, because a daemon sees single images
+ * first, then the largest, which serves a full load, then the others. */
 static int bucket_at(const struct convoy_net *net, int turn)
 {
     if (turn == 0)
@@ -59,7 +60,8 @@ static void begin_net(struct convoy_cuda_tuner *tuner, struct convoy_net *net)
     tuner->spent_us = 0;
 }
 
-/* All is known, or memory is out: what was found is put to use and written down. */
+/* Ends the tuning of the network, because all is known or memory is out: uses the results and writes the
+ * cache. */
 static void end_net(struct convoy_cuda_tuner *tuner, const struct convoy_error *trouble)
 {
     struct convoy_net *net = tuner->net;
@@ -81,7 +83,7 @@ static void end_net(struct convoy_cuda_tuner *tuner, const struct convoy_error *
         convoy_cuda_cache_write(tuner->cache, tuner->gpu, tuner->choices);
 }
 
-/* What is next for tuner->net when no shape is being timed. */
+/* Begins to time the next shape of tuner->net, or rebuilds a bucket that is known. */
 static int next_shape(struct convoy_cuda_tuner *tuner, struct convoy_error *error)
 {
     struct convoy_net *net = tuner->net;
