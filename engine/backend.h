@@ -169,4 +169,9 @@ struct convoy_backend {
 typedef const struct convoy_backend *(*convoy_backend_entry_function)(void);
 #define CONVOY_BACKEND_ENTRY "convoy_backend_entry"
 
+/* What the module of faults exports (tests/faults/faults.h): returns the table that the worker uses in place
+ * of backend's. It may be backend itself. */
+typedef const struct convoy_backend *(*convoy_faults_entry_function)(const struct convoy_backend *backend);
+#define CONVOY_FAULTS_ENTRY "convoy_faults_entry"
+
 #endif

@@ -202,17 +202,6 @@ cudaError_t convoy_launch_zero(int64_t count, float *y, cudaStream_t stream);
 /* cudaSuccess if this build has code for the current device. */
 cudaError_t convoy_kernels_run_here(void);
 
-/* ---- Faults, for tests ---- */
-
-enum convoy_fault_kind {
-    CONVOY_FAULT_ILLEGAL, /* writes where nothing is: cudaErrorIllegalAddress */
-    CONVOY_FAULT_TRAP,    /* stops in the middle: cudaErrorLaunchFailure */
-    CONVOY_FAULT_SPIN     /* never ends */
-};
-
-/* A kernel that goes wrong as it would by itself. After the first two the context is lost. */
-cudaError_t convoy_launch_fault(enum convoy_fault_kind kind, cudaStream_t stream);
-
 #ifdef __cplusplus
 }
 #endif

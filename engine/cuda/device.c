@@ -3,7 +3,6 @@
 #include "engine/base/clock.h"
 #include "engine/cuda/net/net.h"
 #include "engine/cuda/runtime/calls.h"
-#include "engine/cuda/runtime/fault.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -46,7 +45,6 @@ int convoy_cuda_open(uint32_t index, const struct convoy_open_options *options, 
     if (device == NULL)
         return convoy_fail(error, -ENOMEM, "no memory for a device");
     convoy_cuda_tuner_init(&device->tuner, options, &device->gpu, &device->choices, &device->cache);
-    convoy_cuda_fault_prepare();
     failed = convoy_cuda_gpu_open(&device->gpu, index, options, error);
     if (!failed)
         failed = CONVOY_CUDA(error, cudaGetDeviceProperties, (&properties, device->gpu.index));
@@ -204,8 +202,6 @@ int convoy_cuda_submit(struct convoy_device *device, struct convoy_net *net, con
                            cudaMemcpyHostToDevice, stream, error);
     if (!failed)
         failed = CONVOY_CUDA(error, cudaEventRecord, (marks[CONVOY_CUDA_COPIED_IN], stream));
-    if (!failed)
-        failed = convoy_cuda_fault_on_job(job, stream, error);
     if (!failed)
         failed = job->profile
                      ? convoy_cuda_run_profiled(&device->gpu, net, plan, number, error)

@@ -9,7 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-static int find_module(const char *backend, char *path, size_t capacity, struct convoy_error *error)
+/* Finds convoy-NAME.so in the two places. -ENOENT: it is in neither. */
+static int find_module(const char *name, char *path, size_t capacity, struct convoy_error *error)
 {
     char binary[PATH_MAX];
     ssize_t length = readlink("/proc/self/exe", binary, sizeof binary - 1);
@@ -17,29 +18,40 @@ static int find_module(const char *backend, char *path, size_t capacity, struct 
         return convoy_fail(error, -errno, "cannot find the worker's own folder: %s", strerror(errno));
     binary[length] = '\0';
     const char *folder = dirname(binary);
-    static const char *const places[] = {"%s/convoy-backend-%s.so", "%s/../lib/convoyd/convoy-backend-%s.so"};
+    static const char *const places[] = {"", "/../lib/convoyd"};
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-        const char *format = places[i];
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wformat-nonliteral"
-        int needed = snprintf(path, capacity, format, folder, backend);
-#pragma GCC diagnostic pop
+        int needed = snprintf(path, capacity, "%s%s/convoy-%s.so", folder, places[i], name);
         if (needed > 0 && (size_t)needed < capacity && access(path, R_OK) == 0)
             return 0;
     }
-    return convoy_fail(
-        error, -ENOENT,
-        "backend '%s' is not installed: there is no convoy-backend-%s.so beside convoy-worker or in "
-        "../lib/convoyd",
-        backend, backend);
+    return convoy_fail(error, -ENOENT, "there is no convoy-%s.so beside convoy-worker or in ../lib/convoyd",
+                       name);
+}
+
+/* For tests: lets the module of faults, where it was built, put its functions in place of the backend's. */
+static int add_faults(const struct convoy_backend **table, struct convoy_error *error)
+{
+    char path[PATH_MAX];
+    if (getenv("CONVOY_TEST_FAULT") == NULL || find_module("faults", path, sizeof path, error) != 0)
+        return 0;
+    void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (module == NULL)
+        return convoy_fail(error, -ELIBACC, "%s cannot be loaded: %s", path, dlerror());
+    convoy_faults_entry_function entry = NULL;
+    *(void **)&entry = dlsym(module, CONVOY_FAULTS_ENTRY);
+    if (entry == NULL)
+        return convoy_fail(error, -ELIBBAD, "%s lacks %s()", path, CONVOY_FAULTS_ENTRY);
+    *table = entry(*table);
+    return 0;
 }
 
 static int load_module(const char *backend, const struct convoy_backend **table, struct convoy_error *error)
 {
-    char path[PATH_MAX];
-    int code = find_module(backend, path, sizeof path, error);
+    char path[PATH_MAX], name[64];
+    snprintf(name, sizeof name, "backend-%s", backend);
+    int code = find_module(name, path, sizeof path, error);
     if (code != 0)
-        return code;
+        return convoy_fail_in(error, code, "backend '%s' is not installed", backend);
     void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (module == NULL)
         return convoy_fail(error, -ELIBACC, "backend '%s' cannot be loaded: %s", backend, dlerror());
@@ -52,7 +64,7 @@ static int load_module(const char *backend, const struct convoy_backend **table,
         return convoy_fail(error, -ELIBBAD,
                            "%s speaks backend ABI %u, the worker %d: install both of one build", path,
                            (*table)->abi, CONVOY_BACKEND_ABI);
-    return 0;
+    return add_faults(table, error);
 }
 
 static int open_one(const char *backend, uint32_t index, const struct convoy_open_options *options,

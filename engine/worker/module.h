@@ -1,4 +1,8 @@
-/* Backend modules: found beside the worker's binary (a build tree) or in ../lib/convoyd (an installation). */
+/* Backend modules: found beside the worker's binary (a build tree) or in ../lib/convoyd (an installation).
+ *
+ * For tests: where CONVOY_TEST_FAULT is set and convoy-faults.so lies in one of these places, that module
+ * wraps the backend's functions (engine/backend.h, tests/faults/faults.h). Packages and installed trees do
+ * not have it. */
 #ifndef CONVOY_ENGINE_WORKER_MODULE_H
 #define CONVOY_ENGINE_WORKER_MODULE_H
 

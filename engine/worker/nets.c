@@ -2,7 +2,6 @@
 
 #include "engine/ipc/channel.h"
 #include "engine/onnx/onnx.h"
-#include "engine/worker/fault.h"
 
 #include <errno.h>
 #include <malloc.h>
@@ -77,7 +76,7 @@ void convoy_worker_describe(const struct convoy_net_info *info, cJSON *object)
 }
 
 struct reading {
-    const char *name, *path;
+    const char *path;
     struct convoy_graph *graph;
     struct convoy_error error;
     int code;
@@ -86,7 +85,6 @@ struct reading {
 static void read_file(void *argument)
 {
     struct reading *reading = argument;
-    convoy_fault_on_load(reading->name);
     reading->code = convoy_onnx_load(reading->path, NULL, &reading->graph, &reading->error);
 }
 
@@ -100,7 +98,7 @@ int convoy_worker_load(struct convoy_worker_device *device, const cJSON *message
                             : convoy_fail(error, -EINVAL, "a LOAD message lacks its path");
     if (code != 0)
         return code;
-    struct reading reading = {.name = options.name, .path = path};
+    struct reading reading = {.path = path};
     if (background != NULL)
         convoy_background_run(background, read_file, &reading);
     else

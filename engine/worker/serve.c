@@ -5,7 +5,6 @@
 #include "engine/ipc/channel.h"
 #include "engine/worker/background.h"
 #include "engine/worker/control.h"
-#include "engine/worker/fault.h"
 #include "engine/worker/nets.h"
 #include "engine/worker/warm_up.h"
 
@@ -118,7 +117,6 @@ static void start_slot(struct worker *worker, uint32_t slot)
         convoy_channel_finish(&worker->channel, &(struct convoy_done){slot, header.generation, code});
         return;
     }
-    convoy_fault_on_job(&job);
     struct convoy_worker_net *net = &worker->nets[header.model];
     if (worker->device.backend->submit(worker->device.device, net->net, &job, &error) != 0)
         lose_device(worker, &error);
@@ -454,7 +452,6 @@ int convoy_worker_serve(const char *backend, uint32_t device_index, const struct
     signal(SIGINT, SIG_IGN);
     signal(SIGTERM, SIG_IGN);
     signal(SIGPIPE, SIG_IGN);
-    convoy_fault_prepare();
     convoy_control_open(&worker.control, CONVOY_FD_CONTROL);
     if (convoy_worker_open_device(backend, device_index, &options, &worker.device, &notice, &error) != 0) {
         cJSON *message = cJSON_CreateObject();

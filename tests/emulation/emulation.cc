@@ -38,6 +38,8 @@ static size_t memory_used;
 static std::map<void *, size_t> allocations;
 static std::map<char *, size_t> pinned;
 static cudaError_t sticky, last;
+static cudaError_t injected =
+    cudaSuccess; /* what the next graph ends with; cudaErrorNotReady: it never ends */
 static long graph_launches;
 static uint64_t kernels_run;
 static bool refused_once;
@@ -446,6 +448,11 @@ cudaError_t cudaGraphUpload(cudaGraphExec_t, cudaStream_t)
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
 {
     graph_launches++;
+    if (injected != cudaSuccess) {
+        cudaError_t error = injected;
+        injected = cudaSuccess;
+        return put(stream, [error]() { return error; });
+    }
     if (fault("illegal") != nullptr && graph_launches >= atol(fault("illegal")))
         return put(stream, []() { return cudaErrorIllegalAddress; });
     if (fault("launch") != nullptr && graph_launches >= atol(fault("launch")))
@@ -525,9 +532,15 @@ cudaError_t convoy_emulated_launch(const cudaLaunchConfig_t *config, const void 
     });
 }
 
-cudaError_t convoy_emulated_fault(cudaStream_t stream, cudaError_t error)
+/* For tests/faults/gpu.c, which finds it by its name: a fault (enum fault_kernel) loses the context at the
+ * next graph that is launched, or at once. */
+extern "C" __attribute__((visibility("default"))) void convoy_emulated_inject(int fault, bool at_once)
 {
-    return put(stream, [error]() { return error; });
+    static const cudaError_t errors[] = {cudaErrorIllegalAddress, cudaErrorLaunchFailure, cudaErrorNotReady};
+    if (at_once)
+        sticky = errors[fault];
+    else
+        injected = errors[fault];
 }
 
 cudaError_t convoy_emulated_code()

@@ -150,7 +150,7 @@ needs_cuda() {
   [ -e "$emulated" ] || skip "there is neither a GPU nor an emulated one"
   echo "On an emulated GPU."
   mkdir -p "$work/$build/bin"
-  cp "$build/bin/convoyd" "$build/bin/convoy-worker" "$work/$build/bin/"
+  cp "$build/bin/convoyd" "$build/bin/convoy-worker" "$build/bin/convoy-faults.so" "$work/$build/bin/"
   cp "$emulated" "$work/$build/bin/convoy-backend-cuda.so"
   build=$work/$build
 }

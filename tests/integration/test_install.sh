@@ -5,6 +5,8 @@
 . "$(dirname "$0")/lib.sh"
 
 image=$PWD/models/samples/truck.jpg
+built=$PWD/$build
+[ "${build#/}" = "$build" ] || built=$build
 cmake --install "$build" --prefix "$work/first" >"$work/install.log" || fail "$(tail "$work/install.log")"
 mv "$work/first" "$work/second"
 build=$work/second
@@ -25,6 +27,11 @@ for program in convoy convoyd; do
   bash -c '. "$1" && complete -p "$2"' - "$build/share/bash-completion/completions/$program" $program >/dev/null ||
     fail "no completion of $program"
 done
+
+# Faults that tests inject are a module, which is built and never installed.
+! find "$build" -name '*faults*' | grep . || fail "the above is for tests alone"
+grep -q 'stall:%127' "$built/bin/convoy-faults.so" || fail "no text tells code for faults from other code any more"
+! grep -rl 'stall:%127' "$build/bin" "$build/lib" || fail "the above has code for faults"
 
 start --backend cpu
 expect 200 --data-binary "@$image" "$url/classify"

@@ -1,7 +1,6 @@
 #include "engine/cuda/net/net.h"
 
 #include "engine/cuda/runtime/calls.h"
-#include "engine/cuda/runtime/fault.h"
 #include "engine/describe.h"
 
 #include <errno.h>
@@ -169,9 +168,7 @@ int convoy_cuda_net_load(struct convoy_cuda_gpu *gpu, const struct convoy_cuda_k
         net->input_stride[layout] = convoy_cuda_input_stride(source, (enum convoy_input_layout)layout);
     net->output_stride = convoy_cuda_output_stride(source);
     choose_buckets(net);
-    failed = convoy_cuda_fault_on_load(options->name, gpu->streams[0], error);
-    if (!failed)
-        failed = convoy_cuda_group_nodes(graph, &net->groups, error);
+    failed = convoy_cuda_group_nodes(graph, &net->groups, error);
     if (!failed)
         failed = make_buckets(gpu, net, error);
     if (!failed)

@@ -1,0 +1,182 @@
+#include "tests/faults/faults.h"
+
+#include "engine/base/clock.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* A device that was idle for longer than this gets no time back. */
+#define PACE_SLACK_US 2000u
+
+static enum { NONE, KILL, HANG, LOAD, STALL, PACE, GPU_JOB, GPU_ECC, GPU_MEMORY, GPU_LOST } kind;
+static enum fault_kernel kernel;
+static unsigned pixel[3], pace_us;
+static char model_name[128], stall_file[256];
+static bool spinning; /* a job was kept back because the real GPU runs a kernel that never ends */
+
+static struct convoy_backend wrapped;
+static const struct convoy_backend *real;
+static struct convoy_open_options options; /* what open() was given */
+
+static bool reads_pixel(const char *text, const char *name)
+{
+    size_t length = strlen(name);
+    return strncmp(text, name, length) == 0 && text[length] == ':' &&
+           sscanf(text + length + 1, "%u,%u,%u", &pixel[0], &pixel[1], &pixel[2]) == 3;
+}
+
+static bool reads_name(const char *text, const char *name)
+{
+    size_t length = strlen(name);
+    if (strncmp(text, name, length) != 0 || text[length] != ':')
+        return false;
+    snprintf(model_name, sizeof model_name, "%s", text + length + 1);
+    return true;
+}
+
+static bool read_fault(const char *text)
+{
+    static const char *const kernels[] = {
+        [FAULT_ILLEGAL] = "illegal", [FAULT_TRAP] = "trap", [FAULT_SPIN] = "spin"};
+    for (int i = 0; i < 3; i++)
+        if (reads_pixel(text, kernels[i])) {
+            kind = GPU_JOB;
+            kernel = (enum fault_kernel)i;
+        }
+    if (reads_pixel(text, "kill"))
+        kind = KILL;
+    else if (reads_pixel(text, "hang"))
+        kind = HANG;
+    else if (reads_pixel(text, "ecc"))
+        kind = GPU_ECC;
+    else if (sscanf(text, "stall:%127[^:]:%255s", model_name, stall_file) == 2)
+        kind = STALL;
+    else if (sscanf(text, "pace:%u", &pace_us) == 1)
+        kind = PACE;
+    else if (reads_name(text, "load"))
+        kind = LOAD;
+    else if (reads_name(text, "memory"))
+        kind = GPU_MEMORY;
+    else if (reads_name(text, "lost"))
+        kind = GPU_LOST;
+    return kind != NONE;
+}
+
+static bool has_pixel(const struct convoy_job *job)
+{
+    if (job->layout != CONVOY_LAYOUT_U8_HWC)
+        return false;
+    for (uint32_t row = 0; row < job->rows; row++) {
+        const uint8_t *first = (const uint8_t *)job->input + row * job->input_stride;
+        if (first[0] == pixel[0] && first[1] == pixel[1] && first[2] == pixel[2])
+            return true;
+    }
+    return false;
+}
+
+/* Sleeps until the clock says so instead of adding up sleeps that each end a little late: what one job
+ * overslept the next gets back, so that the rate is the one asked for. Jobs come from one thread. */
+static void keep_pace(uint32_t rows)
+{
+    static uint64_t end_us;
+    uint64_t now_us = convoy_now_us();
+    end_us = (end_us + PACE_SLACK_US > now_us ? end_us : now_us) + (uint64_t)rows * pace_us;
+    struct timespec end = {(time_t)(end_us / 1000000u), (long)(end_us % 1000000u) * 1000};
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &end, NULL) == EINTR)
+        ;
+}
+
+static void stall(void *argument)
+{
+    (void)argument;
+    while (access(stall_file, F_OK) == 0)
+        usleep(10000);
+}
+
+static int open_device(uint32_t index, const struct convoy_open_options *given, struct convoy_device **device,
+                       struct convoy_device_info *info, struct convoy_error *error)
+{
+    options = *given;
+    return real->open(index, given, device, info, error);
+}
+
+static int load(struct convoy_device *device, const struct convoy_graph *graph,
+                const struct convoy_load_options *model, struct convoy_net **net,
+                struct convoy_net_info *info, struct convoy_error *error)
+{
+    bool emulated;
+    if (strcmp(model->name, model_name) == 0) {
+        if (kind == LOAD)
+            raise(SIGKILL);
+        if (kind == STALL && options.run_beside != NULL)
+            options.run_beside(options.context, stall, NULL);
+        else if (kind == STALL)
+            stall(NULL);
+        if (kind == GPU_MEMORY)
+            return convoy_fail(
+                error, -ENOMEM,
+                "model '%s': the device is out of memory: %llu bytes were asked for a test, 0 of 0 are free",
+                model->name, 1ull << 50);
+        if (kind == GPU_LOST && fault_gpu(real, FAULT_ILLEGAL, true, &emulated, error) != 0)
+            return -ENODEV;
+    }
+    return real->load(device, graph, model, net, info, error);
+}
+
+static int submit(struct convoy_device *device, struct convoy_net *net, const struct convoy_job *job,
+                  struct convoy_error *error)
+{
+    bool emulated = false;
+    if (kind == PACE)
+        keep_pace(job->rows);
+    if (kind < GPU_JOB && kind != KILL && kind != HANG)
+        return real->submit(device, net, job, error);
+    if (!has_pixel(job))
+        return real->submit(device, net, job, error);
+    if (kind == KILL)
+        raise(SIGKILL);
+    while (kind == HANG)
+        pause();
+    if (kind == GPU_ECC)
+        return convoy_fail(error, -EIO,
+                           "a test: uncorrectable ECC error encountered (cudaErrorECCUncorrectable)");
+    if (kind == GPU_JOB) {
+        int failed = fault_gpu(real, kernel, false, &emulated, error);
+        if (failed)
+            return failed;
+        /* The kernel runs beside the job, which would end. */
+        spinning = kernel == FAULT_SPIN && !emulated;
+        if (spinning)
+            return 0;
+    }
+    return real->submit(device, net, job, error);
+}
+
+static int collect(struct convoy_device *device, int64_t timeout_us, uint64_t *tag,
+                   struct convoy_error *error)
+{
+    if (!spinning)
+        return real->collect(device, timeout_us, tag, error);
+    usleep((useconds_t)(timeout_us > 0 ? timeout_us : 0));
+    return 0;
+}
+
+__attribute__((visibility("default"))) const struct convoy_backend *
+convoy_faults_entry(const struct convoy_backend *backend)
+{
+    const char *text = getenv("CONVOY_TEST_FAULT");
+    if (text == NULL || !read_fault(text))
+        return backend;
+    real = backend;
+    wrapped = *backend;
+    wrapped.open = open_device;
+    wrapped.load = load;
+    wrapped.submit = submit;
+    wrapped.collect = collect;
+    return &wrapped;
+}

@@ -1,0 +1,31 @@
+/* Faults that tests inject into a worker. This is a module of its own, build/bin/convoy-faults.so, which no
+ * package and no installed tree has. The worker loads it where it lies beside the backends and
+ * CONVOY_TEST_FAULT is set (engine/worker/module.h). From then on the worker calls a copy of the backend's
+ * function table in which some functions are the module's. The variable names one fault:
+ *   kill:R,G,B      a job with an 8-bit image whose first pixel is R,G,B kills the worker (SIGKILL)
+ *   hang:R,G,B      the same, but submit() never returns
+ *   stall:NAME:FILE loading the model NAME does not end while FILE exists; other models are served beside it
+ *   load:NAME       loading the model NAME kills the worker
+ *   pace:US         each image takes US microseconds more, asleep: a device whose capacity does not depend
+ *                   on the cores that a test's clients use as well
+ * and of a GPU, emulated ones included:
+ *   illegal:R,G,B   a job as above runs a kernel that writes to an address where no memory is
+ *   trap:R,G,B      the same, with a kernel that stops with an error
+ *   spin:R,G,B      the same, with a kernel that never ends
+ *   ecc:R,G,B       the same, with an uncorrectable memory error: reported, not made
+ *   memory:NAME     loading the model NAME reports that memory is out
+ *   lost:NAME       the device is lost while the model NAME is loaded */
+#ifndef CONVOY_TESTS_FAULTS_H
+#define CONVOY_TESTS_FAULTS_H
+
+#include "engine/backend.h"
+
+enum fault_kernel { FAULT_ILLEGAL, FAULT_TRAP, FAULT_SPIN };
+
+/* Starts a kernel that goes wrong on the GPU whose context the calling thread uses; for an emulated GPU the
+ * next graph that is launched goes wrong (or, with at_once, the next call). backend is the one whose device
+ * it is. Returns 0, or a negative errno with *error set. */
+int fault_gpu(const struct convoy_backend *backend, enum fault_kernel kernel, bool at_once, bool *emulated,
+              struct convoy_error *error);
+
+#endif
