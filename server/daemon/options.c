@@ -1,29 +1,23 @@
 #include "server/daemon/options.h"
 
 #include <errno.h>
-#include <stddef.h>
+#include <getopt.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct option {
-    const char *name;
-    size_t offset;              /* of its member in struct convoy_daemon_options */
-    bool takes_value;           /* else a switch */
-    const char *const *choices; /* NULL: any text */
-};
+enum { CONFIG = 256, MODELS, LISTEN, BACKEND, TUNE, CHECK_CONFIG, VERSION };
 
-static const struct option known[] = {
-    {"--config", offsetof(struct convoy_daemon_options, config), true, NULL},
-    {"--models", offsetof(struct convoy_daemon_options, models), true, NULL},
-    {"--listen", offsetof(struct convoy_daemon_options, listen), true, NULL},
-    {"--backend", offsetof(struct convoy_daemon_options, backend), true, convoy_backend_choices},
-    {"--tune", offsetof(struct convoy_daemon_options, tune), true, convoy_tune_choices},
-    {"--check-config", offsetof(struct convoy_daemon_options, check_config), false, NULL},
-    {"--version", offsetof(struct convoy_daemon_options, version), false, NULL},
-    {"--help", offsetof(struct convoy_daemon_options, help), false, NULL},
-    {"-h", offsetof(struct convoy_daemon_options, help), false, NULL},
-};
+static const struct option known[] = {{"config", required_argument, NULL, CONFIG},
+                                      {"models", required_argument, NULL, MODELS},
+                                      {"listen", required_argument, NULL, LISTEN},
+                                      {"backend", required_argument, NULL, BACKEND},
+                                      {"tune", required_argument, NULL, TUNE},
+                                      {"check-config", no_argument, NULL, CHECK_CONFIG},
+                                      {"version", no_argument, NULL, VERSION},
+                                      {"help", no_argument, NULL, 'h'},
+                                      {0}};
 
 static const char help[] =
     "convoyd classifies images with convolutional networks: it loads every model of a folder once, keeps it "
@@ -60,71 +54,99 @@ const char *convoy_options_help(void)
     return help;
 }
 
-static const struct option *find(const char *argument, size_t length)
+static int check_choice(const char *name, const char *const *choices, const char *value,
+                        struct convoy_error *error)
 {
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
-        if (strlen(known[i].name) == length && memcmp(known[i].name, argument, length) == 0)
-            return &known[i];
-    }
-    return NULL;
-}
-
-static int check_value(const struct option *option, const char *value, struct convoy_error *error)
-{
-    if (value[0] == '\0')
-        return convoy_fail(error, -EINVAL, "%s needs a value that is not empty", option->name);
-    if (option->offset == offsetof(struct convoy_daemon_options, listen)) {
-        char *host = NULL;
-        uint16_t port;
-        int result = convoy_listen_parse("--listen", value, &host, &port, error);
-        free(host);
-        return result;
-    }
-    if (option->choices == NULL)
-        return 0;
     char list[80] = "";
     size_t used = 0;
-    for (const char *const *choice = option->choices; *choice != NULL; choice++) {
+    for (const char *const *choice = choices; *choice != NULL; choice++) {
         if (strcmp(*choice, value) == 0)
             return 0;
         if (used < sizeof list)
             used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used > 0 ? ", " : "", *choice);
     }
-    return convoy_fail(error, -EINVAL, "%s must be one of %s; found '%s'", option->name, list, value);
+    return convoy_fail(error, -EINVAL, "--%s must be one of %s; found '%s'", name, list, value);
+}
+
+static int check_listen(const char *value, struct convoy_error *error)
+{
+    char *host = NULL;
+    uint16_t port;
+    int code = convoy_listen_parse("--listen", value, &host, &port, error);
+    free(host);
+    return code;
+}
+
+static const struct option *find(int letter)
+{
+    const struct option *option = known;
+    while (option->name != NULL && option->val != letter)
+        option++;
+    return option;
+}
+
+/* What getopt_long() found at argument: takes it over, or says what is wrong with it. */
+static int take(struct convoy_daemon_options *options, int letter, const char *argument,
+                struct convoy_error *error)
+{
+    const struct option *option = find(letter == '?' || letter == ':' ? optopt : letter);
+    bool is_long = strncmp(argument, "--", 2) == 0;
+    /* getopt_long() would also take a beginning of a name, which a later version may give another meaning. */
+    if (option->name == NULL || (is_long && strcspn(argument + 2, "=") != strlen(option->name)))
+        return convoy_fail(error, -EINVAL, "unknown option '%s'; convoyd --help lists the options", argument);
+    if (letter == ':')
+        return convoy_fail(error, -EINVAL, "--%s needs a value; convoyd --help shows which", option->name);
+    if (letter == '?')
+        return convoy_fail(error, -EINVAL, "--%s takes no value; found '%s'", option->name, argument);
+    if (option->has_arg == required_argument && optarg[0] == '\0')
+        return convoy_fail(error, -EINVAL, "--%s needs a value that is not empty", option->name);
+    switch (letter) {
+    case CONFIG:
+        options->config = optarg;
+        return 0;
+    case MODELS:
+        options->models = optarg;
+        return 0;
+    case LISTEN:
+        options->listen = optarg;
+        return check_listen(optarg, error);
+    case BACKEND:
+        options->backend = optarg;
+        return check_choice(option->name, convoy_backend_choices, optarg, error);
+    case TUNE:
+        options->tune = optarg;
+        return check_choice(option->name, convoy_tune_choices, optarg, error);
+    case CHECK_CONFIG:
+        options->check_config = true;
+        return 0;
+    case VERSION:
+        options->version = true;
+        return 0;
+    default:
+        options->help = true;
+        return 0;
+    }
 }
 
 int convoy_options_parse(int argc, char **argv, struct convoy_daemon_options *options,
                          struct convoy_error *error)
 {
     *options = (struct convoy_daemon_options){0};
-    for (int i = 1; i < argc; i++) {
-        const char *argument = argv[i];
-        size_t length = strcspn(argument, "=");
-        const char *value = argument[length] == '=' ? argument + length + 1 : NULL;
-        const struct option *option = find(argument, length);
-        if (option == NULL)
-            return convoy_fail(error, -EINVAL,
-                               argument[0] == '-' ? "unknown option '%s'; convoyd --help lists the options"
-                                                  : "'%s' is no option; convoyd --help lists the options",
-                               argument);
-        void *member = (char *)options + option->offset;
-        if (!option->takes_value) {
-            if (value != NULL)
-                return convoy_fail(error, -EINVAL, "%s takes no value; found '%s'", option->name, argument);
-            *(bool *)member = true;
-            continue;
-        }
-        if (value == NULL) {
-            if (i + 1 == argc)
-                return convoy_fail(error, -EINVAL, "%s needs a value; convoyd --help shows which",
-                                   option->name);
-            value = argv[++i];
-        }
-        int result = check_value(option, value, error);
-        if (result < 0)
-            return result;
-        *(const char **)member = value;
+    opterr = 0;
+    optind = 0; /* glibc: begin at the first argument, also in a second call */
+    for (;;) {
+        int at = optind > 0 ? optind : 1;
+        // NOLINTNEXTLINE(concurrency-mt-unsafe): the command line is read before there are threads
+        int letter = getopt_long(argc, argv, "+:h", known, NULL); /* +: argv keeps its order */
+        if (letter == -1)
+            break;
+        int code = take(options, letter, argv[at], error);
+        if (code != 0)
+            return code;
     }
+    if (optind < argc)
+        return convoy_fail(error, -EINVAL, "'%s' is no option; convoyd --help lists the options",
+                           argv[optind]);
     return 0;
 }
 

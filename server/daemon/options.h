@@ -1,4 +1,4 @@
-/* The command line of convoyd. What it says goes over what the configuration file says. */
+/* The command line of convoyd. Its options override the configuration file. */
 #ifndef CONVOY_SERVER_OPTIONS_H
 #define CONVOY_SERVER_OPTIONS_H
 
@@ -15,16 +15,18 @@ struct convoy_daemon_options {
     bool check_config, version, help;
 };
 
-/* Reads "--name value" and "--name=value"; the last of equal options counts. -EINVAL with a sentence for an
- * unknown option, a missing or a wrong value; the program then exits with CONVOY_EXIT_USAGE. */
+/* Reads the command line with getopt_long(): "--name value" and "--name=value"; names are not abbreviated; of
+ * equal options the last counts. -EINVAL with a sentence for an unknown option, a missing or a wrong value;
+ * the program then exits with CONVOY_EXIT_USAGE. Before threads start. */
 int convoy_options_parse(int argc, char **argv, struct convoy_daemon_options *options,
                          struct convoy_error *error);
 
-/* Puts the overrides into config. Parsed options have right values, so only memory can run out (-ENOMEM). */
+/* Puts the options into config. Their values were checked by convoy_options_parse(), so the only error is
+ * -ENOMEM. */
 int convoy_options_apply(const struct convoy_daemon_options *options, struct convoy_config *config,
                          struct convoy_error *error);
 
-/* The text of --help: what the daemon is, each option, where configuration comes from, an example. */
+/* The text of --help. */
 const char *convoy_options_help(void);
 
 #endif
