@@ -2,6 +2,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
+#include "server/workers/worker_command.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -26,6 +27,8 @@ static void start_worker(struct device_worker *worker)
     worker->loading = NO_MODEL;
     memset(worker->answered, 0, CONVOY_MAX_MODELS * sizeof *worker->answered);
     memset(worker->asked, 0, CONVOY_MAX_MODELS * sizeof *worker->asked);
+    memset(worker->unsent, 0, CONVOY_MAX_MODELS * sizeof *worker->unsent);
+    worker->channel_unsent = false;
     const char *tune = convoy_heartbeat_tune(worker);
     int code = convoy_worker_process_start(&worker->process, supervisor->backend, tune, &error);
     if (code != 0) {
@@ -47,10 +50,12 @@ static int add_worker(struct convoy_supervisor *supervisor, uint32_t device, str
         return convoy_fail(error, -ENOMEM, "out of memory for a worker");
     worker->answered = calloc(CONVOY_MAX_MODELS, sizeof *worker->answered);
     worker->asked = calloc(CONVOY_MAX_MODELS, sizeof *worker->asked);
+    worker->unsent = calloc(CONVOY_MAX_MODELS, sizeof *worker->unsent);
     worker->deaths = calloc(CONVOY_MAX_MODELS, sizeof *worker->deaths);
     worker->kept = calloc(CONVOY_MAX_MODELS, sizeof *worker->kept);
     int code =
-        worker->answered == NULL || worker->asked == NULL || worker->deaths == NULL || worker->kept == NULL
+        worker->answered == NULL || worker->asked == NULL || worker->unsent == NULL ||
+                worker->deaths == NULL || worker->kept == NULL
             ? convoy_fail(error, -ENOMEM, "out of memory for a worker")
             : convoy_worker_process_prepare(&worker->process, supervisor->loop, device, CONVOY_MAX_MODELS,
                                             supervisor->config->worker.streams, supervisor->config->cache_dir,
@@ -58,6 +63,7 @@ static int add_worker(struct convoy_supervisor *supervisor, uint32_t device, str
     if (code != 0) {
         free(worker->answered);
         free(worker->asked);
+        free(worker->unsent);
         free(worker->deaths);
         free(worker->kept);
         free(worker);
@@ -285,7 +291,11 @@ static void on_watch(uv_timer_t *timer)
             check_worker(worker, now);
         }
     }
-    if (supervisor->stopped != NULL || now - supervisor->retried_us < RETRY_US)
+    if (supervisor->stopped != NULL)
+        return;
+    for (uint32_t i = 0; i < supervisor->worker_count; i++)
+        convoy_loading_send_again(supervisor->workers[i]);
+    if (now - supervisor->retried_us < RETRY_US)
         return;
     supervisor->retried_us = now;
     for (uint32_t i = 0; i < supervisor->worker_count; i++)
@@ -328,7 +338,7 @@ void convoy_supervisor_load(struct convoy_supervisor *supervisor, struct convoy_
 bool convoy_supervisor_released(struct convoy_supervisor *supervisor, const struct convoy_model *model)
 {
     for (uint32_t i = 0; i < supervisor->worker_count; i++)
-        if (supervisor->workers[i]->asked[model->number] > 0)
+        if (convoy_loading_is_asked(supervisor->workers[i], model->number))
             return false;
     return convoy_batcher_model_idle(supervisor->batcher, model);
 }
@@ -420,10 +430,9 @@ void convoy_supervisor_stop(struct convoy_supervisor *supervisor, void (*stopped
     supervisor->stop_timer.data = supervisor;
     uv_timer_start(&supervisor->stop_timer, on_stop_timeout, STOP_MS, 0);
     for (uint32_t i = 0; i < supervisor->worker_count; i++) {
-        cJSON *message = cJSON_CreateObject();
-        cJSON_AddStringToObject(message, "type", "exit");
         uv_timer_stop(&supervisor->workers[i]->restart);
-        convoy_worker_process_send(&supervisor->workers[i]->process, message);
+        /* A worker that does not get it is killed after STOP_MS. */
+        (void)convoy_worker_process_send(&supervisor->workers[i]->process, convoy_worker_command_exit());
     }
     check_stopped(supervisor);
 }
@@ -439,6 +448,7 @@ void convoy_supervisor_free(struct convoy_supervisor *supervisor)
         convoy_loading_forget(worker);
         free(worker->answered);
         free(worker->asked);
+        free(worker->unsent);
         free(worker->deaths);
         free(worker->kept);
         free(worker);

@@ -11,6 +11,9 @@
 #define NO_MODEL     (-1)
 #define MAX_COUNTERS 64 /* that a worker may export by name */
 
+/* A command of a model that could not be sent; it is tried again every WATCH_MS. */
+enum unsent { UNSENT_NONE, UNSENT_LOAD, UNSENT_LOAD_BESIDE, UNSENT_UNLOAD };
+
 /* A worker's answer for a model. LOADED may come before the channel is laid out. */
 struct kept_answer {
     bool loaded;
@@ -38,6 +41,8 @@ struct device_worker {
     char counters[MAX_COUNTERS][48];
     uint8_t *answered;        /* by model: LOADED or FAILED came */
     uint32_t *asked;          /* by model: LOADs without an answer yet */
+    uint8_t *unsent;          /* by model: enum unsent */
+    bool channel_unsent;      /* CHANNEL could not be sent yet */
     uint8_t *deaths;          /* by model: workers of this device that died loading it, in a row */
     struct kept_answer *kept; /* by model */
     uint64_t backoff_ms;
@@ -83,6 +88,10 @@ void convoy_loading_load(struct convoy_supervisor *supervisor, struct convoy_mod
 void convoy_loading_unload(struct convoy_supervisor *supervisor, const struct convoy_model *model);
 /* Whether the worker has not answered yet for the model with this number, which is to be served. */
 bool convoy_loading_waits(const struct device_worker *worker, uint32_t number);
+/* Whether the worker has to load the model and has not answered yet. */
+bool convoy_loading_is_asked(const struct device_worker *worker, uint32_t number);
+/* Sends the commands that could not be sent before. */
+void convoy_loading_send_again(struct device_worker *worker);
 /* The worker mapped the channel: the models that it has loaded are served from now on. */
 void convoy_loading_attached(struct device_worker *worker);
 /* LOADED or FAILED came. */

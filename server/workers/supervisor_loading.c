@@ -5,11 +5,26 @@
 #include "server/workers/slot_size.h"
 #include "server/workers/worker_command.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define DEATHS_TO_FAIL 2
+
+/* Sends message; false when it has to be tried again. That is logged for the first attempt. */
+static bool send_or_log(struct device_worker *worker, cJSON *message, const char *command, uint32_t number,
+                        bool again)
+{
+    int code = convoy_worker_process_send(&worker->process, message);
+    if (code == 0 || code == -ENOTCONN) /* without this process the next one is asked for everything */
+        return true;
+    if (!again)
+        convoy_log(CONVOY_LOG_ERROR, "a worker cannot be sent a command: it is tried again",
+                   CONVOY_STR("device", worker->device), CONVOY_STR("command", command),
+                   CONVOY_UINT("number", number), CONVOY_STR("reason", strerror(-code)));
+    return false;
+}
 
 static void send_channel(struct device_worker *worker)
 {
@@ -21,20 +36,54 @@ static void send_channel(struct device_worker *worker)
                    CONVOY_STR("reason", error.message));
         return;
     }
-    convoy_worker_process_send(&worker->process, convoy_worker_command_channel(size));
+    worker->channel_unsent =
+        !send_or_log(worker, convoy_worker_command_channel(size), "channel", 0, worker->channel_unsent);
 }
 
-/* beside: what is loaded already goes on serving. A worker that is new loads one model after the other
- * instead: should it die, it is known of what. */
+/* Sends the command for the model with this number, and notes it when that fails. model: NULL for
+ * UNSENT_UNLOAD. */
+static void send_command(struct device_worker *worker, uint32_t number, const struct convoy_model *model,
+                         enum unsent command)
+{
+    bool unload = command == UNSENT_UNLOAD, again = worker->unsent[number] == command;
+    cJSON *message = unload ? convoy_worker_command_unload(number)
+                            : convoy_worker_command_load(model, command == UNSENT_LOAD_BESIDE);
+    bool sent = send_or_log(worker, message, unload ? "unload" : "load", number, again);
+    worker->unsent[number] = sent ? UNSENT_NONE : command;
+    if (sent && !unload)
+        worker->asked[number]++;
+}
+
+/* beside: models that are loaded already go on serving. A new worker loads one model after the other instead,
+ * so that it is known which model it dies of. */
 static void send_load(struct device_worker *worker, const struct convoy_model *model, bool beside)
 {
-    worker->asked[model->number]++;
-    convoy_worker_process_send(&worker->process, convoy_worker_command_load(model, beside));
+    send_command(worker, model->number, model, beside ? UNSENT_LOAD_BESIDE : UNSENT_LOAD);
 }
 
 static void send_unload(struct device_worker *worker, const struct convoy_model *model)
 {
-    convoy_worker_process_send(&worker->process, convoy_worker_command_unload(model));
+    send_command(worker, model->number, NULL, UNSENT_UNLOAD);
+}
+
+bool convoy_loading_is_asked(const struct device_worker *worker, uint32_t number)
+{
+    enum unsent unsent = worker->unsent[number];
+    return worker->asked[number] > 0 || unsent == UNSENT_LOAD || unsent == UNSENT_LOAD_BESIDE;
+}
+
+void convoy_loading_send_again(struct device_worker *worker)
+{
+    struct convoy_registry *registry = worker->supervisor->registry;
+    if (worker->channel_unsent)
+        send_channel(worker);
+    for (uint32_t i = 0; i < CONVOY_MAX_MODELS; i++) {
+        enum unsent command = worker->unsent[i];
+        const struct convoy_model *model =
+            i < convoy_registry_count(registry) ? convoy_registry_at(registry, i) : NULL;
+        if (command == UNSENT_UNLOAD || (command != UNSENT_NONE && model != NULL))
+            send_command(worker, i, model, command);
+    }
 }
 
 /* No worker serves it any more: what waits for it is answered. */
@@ -390,8 +439,9 @@ void convoy_loading_retry(struct device_worker *worker)
     struct convoy_supervisor *supervisor = worker->supervisor;
     for (uint32_t i = 0; worker->attached && i < convoy_registry_count(supervisor->registry); i++) {
         const struct convoy_model *model = convoy_registry_at(supervisor->registry, i);
-        if (model != NULL && supervisor->retry[i] && !worker->kept[i].loaded && worker->asked[i] == 0 &&
-            worker->deaths[i] < DEATHS_TO_FAIL && convoy_placement_here(worker, model))
+        if (model != NULL && supervisor->retry[i] && !worker->kept[i].loaded &&
+            !convoy_loading_is_asked(worker, i) && worker->deaths[i] < DEATHS_TO_FAIL &&
+            convoy_placement_here(worker, model))
             send_load(worker, model, false);
     }
 }

@@ -7,13 +7,22 @@ static cJSON *command(const char *type)
     return message;
 }
 
+/* message when it has that many members; else memory ran out while they were added. */
+static cJSON *complete(cJSON *message, int members)
+{
+    if (cJSON_GetArraySize(message) == members)
+        return message;
+    cJSON_Delete(message);
+    return NULL;
+}
+
 cJSON *convoy_worker_command_channel(const struct convoy_channel_size *size)
 {
     cJSON *message = command("channel");
     cJSON_AddNumberToObject(message, "slots", size->slots);
     cJSON_AddNumberToObject(message, "input_bytes", (double)size->input_bytes);
     cJSON_AddNumberToObject(message, "output_bytes", (double)size->output_bytes);
-    return message;
+    return complete(message, 4);
 }
 
 cJSON *convoy_worker_command_load(const struct convoy_model *model, bool beside)
@@ -30,12 +39,17 @@ cJSON *convoy_worker_command_load(const struct convoy_model *model, bool beside)
     cJSON_AddNumberToObject(message, "max_batch", model->config->batching.max_batch);
     cJSON_AddItemToObject(message, "multiply", cJSON_CreateFloatArray(multiply, CONVOY_PIXEL_CHANNELS));
     cJSON_AddItemToObject(message, "add", cJSON_CreateFloatArray(add, CONVOY_PIXEL_CHANNELS));
-    return message;
+    return complete(message, 10);
 }
 
-cJSON *convoy_worker_command_unload(const struct convoy_model *model)
+cJSON *convoy_worker_command_unload(uint32_t number)
 {
     cJSON *message = command("unload");
-    cJSON_AddNumberToObject(message, "model", model->number);
-    return message;
+    cJSON_AddNumberToObject(message, "model", number);
+    return complete(message, 2);
+}
+
+cJSON *convoy_worker_command_exit(void)
+{
+    return complete(command("exit"), 1);
 }

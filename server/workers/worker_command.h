@@ -1,5 +1,5 @@
-/* What the front tells a worker: the other half of server/workers/worker_message.h. The caller hands each to
- * convoy_worker_process_send(), which frees it. */
+/* The messages that the daemon sends to a worker: the counterpart of server/workers/worker_message.h. Each
+ * function returns a message for convoy_worker_process_send(), which frees it, or NULL when memory is out. */
 #ifndef CONVOY_SERVER_WORKER_COMMAND_H
 #define CONVOY_SERVER_WORKER_COMMAND_H
 
@@ -10,10 +10,12 @@
 
 /* CHANNEL: the slots are laid out and have this size. */
 cJSON *convoy_worker_command_channel(const struct convoy_channel_size *size);
-/* LOAD: of the model its number, name, version, path and config count. beside: others are served meanwhile.
+/* LOAD. Reads the model's number, name, version, path and config. beside: other models are served meanwhile.
  */
 cJSON *convoy_worker_command_load(const struct convoy_model *model, bool beside);
-/* UNLOAD. */
-cJSON *convoy_worker_command_unload(const struct convoy_model *model);
+/* UNLOAD of the model with this number. */
+cJSON *convoy_worker_command_unload(uint32_t number);
+/* EXIT: the worker ends. */
+cJSON *convoy_worker_command_exit(void);
 
 #endif

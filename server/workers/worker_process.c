@@ -230,36 +230,47 @@ int convoy_worker_process_start(struct convoy_worker_process *process, const cha
     return 0;
 }
 
+/* A message that libuv writes. */
 struct pending_write {
     uv_write_t request;
     char *text;
 };
 
-static void on_sent(uv_write_t *request, int status)
+static void free_pending(struct pending_write *pending)
 {
-    (void)status; /* a worker that cannot be told is on its way out */
-    struct pending_write *pending = request->data;
     cJSON_free(pending->text);
     free(pending);
 }
 
-void convoy_worker_process_send(struct convoy_worker_process *process, cJSON *message)
+static void on_written(uv_write_t *request, int status)
 {
+    (void)status; /* a worker whose socket fails is about to end */
+    free_pending(request->data);
+}
+
+int convoy_worker_process_send(struct convoy_worker_process *process, cJSON *message)
+{
+    if (!process->running || process->ended) {
+        cJSON_Delete(message);
+        return -ENOTCONN;
+    }
     struct pending_write *pending = calloc(1, sizeof *pending);
-    char *text = cJSON_PrintUnformatted(message);
+    char *text = cJSON_PrintUnformatted(message); /* NULL for NULL */
     cJSON_Delete(message);
-    if (pending == NULL || text == NULL || !process->running || process->ended) {
+    if (pending == NULL || text == NULL) {
         cJSON_free(text);
         free(pending);
-        return;
+        return -ENOMEM;
     }
     size_t length = strlen(text);
     text[length] = '\n'; /* in the terminator's place */
     pending->text = text;
     pending->request.data = pending;
     uv_buf_t buffer = uv_buf_init(text, (unsigned)(length + 1));
-    if (uv_write(&pending->request, (uv_stream_t *)&process->control, &buffer, 1, on_sent) != 0)
-        on_sent(&pending->request, 0);
+    int code = uv_write(&pending->request, (uv_stream_t *)&process->control, &buffer, 1, on_written);
+    if (code != 0)
+        free_pending(pending);
+    return code;
 }
 
 void convoy_worker_process_kill(struct convoy_worker_process *process, const char *reason)

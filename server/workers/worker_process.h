@@ -52,8 +52,10 @@ int convoy_worker_process_prepare(struct convoy_worker_process *process, uv_loop
 /* Starts a process; none may be running. tune: "on", "off", "force". An error means that none was started. */
 int convoy_worker_process_start(struct convoy_worker_process *process, const char *backend, const char *tune,
                                 struct convoy_error *error);
-/* Sends message as a line and frees it; without a process it is dropped. */
-void convoy_worker_process_send(struct convoy_worker_process *process, cJSON *message);
+/* Sends message as a line and frees it. Without waiting: what the socket does not take now libuv sends later.
+ * message NULL stands for one that memory was out for. Returns 0, -ENOMEM or another negative errno when
+ * nothing was sent, and -ENOTCONN without a process. */
+int convoy_worker_process_send(struct convoy_worker_process *process, cJSON *message);
 /* SIGKILL; gone() follows. reason is what the metric will say. */
 void convoy_worker_process_kill(struct convoy_worker_process *process, const char *reason);
 /* Closes the doorbell's watch; call before the loop ends, with no process running. */

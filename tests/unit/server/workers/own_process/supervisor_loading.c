@@ -1,0 +1,232 @@
+/* What the supervisor sends to a worker, and what becomes of what cannot be sent. There is no process: the
+ * functions of worker_process.c are replaced, and the tests say what a worker would have said. */
+#include "server/workers/supervisor.h"
+#include "server/workers/worker_process.h"
+
+#include "engine/base/clock.h"
+#include "tests/unit/folder.h"
+
+#include <errno.h>
+
+static struct convoy_worker_process *process;
+static int refusals; /* so many messages cannot be sent */
+static char sent[400];
+static bool told; /* the supervisor has stopped */
+
+int convoy_worker_process_prepare(struct convoy_worker_process *prepared, uv_loop_t *loop,
+                                  uint32_t device_index, uint32_t model_count, uint32_t streams,
+                                  const char *cache_dir, const struct convoy_worker_process_events *events,
+                                  void *context, struct convoy_error *error)
+{
+    (void)cache_dir;
+    *prepared = (struct convoy_worker_process){.loop = loop,
+                                               .events = events,
+                                               .context = context,
+                                               .device_index = device_index,
+                                               .model_count = model_count,
+                                               .streams = streams};
+    process = prepared;
+    return convoy_channel_create(&prepared->channel, error);
+}
+
+int convoy_worker_process_start(struct convoy_worker_process *started, const char *backend, const char *tune,
+                                struct convoy_error *error)
+{
+    (void)backend, (void)tune, (void)error;
+    started->running = true;
+    started->started_us = started->heard_us = convoy_now_us();
+    return 0;
+}
+
+int convoy_worker_process_send(struct convoy_worker_process *to, cJSON *message)
+{
+    const char *type = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(message, "type"));
+    const cJSON *model = cJSON_GetObjectItemCaseSensitive(message, "model");
+    (void)to;
+    if (refusals > 0) {
+        refusals--;
+        cJSON_Delete(message);
+        return -ENOMEM;
+    }
+    size_t used = strlen(sent);
+    snprintf(sent + used, sizeof sent - used, model != NULL ? "%s %d\n" : "%s\n", type,
+             (int)cJSON_GetNumberValue(model));
+    cJSON_Delete(message);
+    return 0;
+}
+
+void convoy_worker_process_kill(struct convoy_worker_process *killed, const char *reason)
+{
+    (void)killed;
+    cr_assert_fail("killed: %s", reason);
+}
+
+void convoy_worker_process_retire(struct convoy_worker_process *retired)
+{
+    (void)retired;
+}
+
+void convoy_worker_process_free(struct convoy_worker_process *freed)
+{
+    convoy_channel_destroy(&freed->channel);
+}
+
+static struct folder folder;
+static struct convoy_config *config;
+static struct convoy_metrics *metrics;
+static struct convoy_registry *registry;
+static struct convoy_supervisor *supervisor;
+static struct convoy_error error;
+static uv_loop_t loop;
+
+static struct convoy_model *add_model(const char *name)
+{
+    struct convoy_repository_entry entry = {
+        .name = (char *)name, .version = "1", .number = 1, .folder = folder.path, .path = folder.path};
+    struct convoy_model_config *of_model;
+    struct convoy_model *model;
+    cr_assert_eq(convoy_model_config_load(folder.path, &config->batching, &of_model, &error), 0);
+    cr_assert_eq(convoy_registry_add(registry, &entry, of_model, NULL, &model, &error), 0);
+    return model;
+}
+
+static void begin(void)
+{
+    folder = folder_make();
+    config = convoy_config_default();
+    metrics = convoy_metrics_new();
+    cr_assert_eq(uv_loop_init(&loop), 0);
+    cr_assert_eq(convoy_registry_new(config, metrics, &registry, &error), 0);
+    cr_assert_eq(convoy_supervisor_new(&loop, config, registry, metrics, &supervisor, &error), 0);
+    convoy_supervisor_start(supervisor);
+}
+
+static void on_stopped(void *context)
+{
+    (void)context;
+    told = true;
+}
+
+static void end(void)
+{
+    refusals = 0;
+    process->running = false;
+    convoy_supervisor_stop(supervisor, on_stopped, NULL);
+    cr_assert(told);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    cr_assert_eq(uv_loop_close(&loop), 0);
+    convoy_supervisor_free(supervisor);
+    convoy_registry_close(registry);
+    convoy_metrics_free(metrics);
+    convoy_config_free(config);
+    folder_remove(&folder);
+}
+TestSuite(supervisor_loading, .init = begin, .fini = end);
+
+/* The worker says this line. */
+static void say(const char *line)
+{
+    struct convoy_worker_message message;
+    cr_assert_eq(convoy_worker_message_read(cJSON_Parse(line), CONVOY_MAX_MODELS, &message, &error), 0, "%s",
+                 error.message);
+    process->events->message(process->context, process, &message);
+    convoy_worker_message_free(&message);
+}
+
+static void say_hello(void)
+{
+    char line[200];
+    snprintf(line, sizeof line,
+             "{\"type\":\"hello\",\"abi\":%d,\"device_count\":1,\"streams\":2,\"backend\":\"cpu\","
+             "\"device\":\"cpu\"}",
+             CONVOY_CHANNEL_ABI);
+    say(line);
+}
+
+static void say_loaded(const struct convoy_model *model)
+{
+    char line[300];
+    snprintf(line, sizeof line,
+             "{\"type\":\"loaded\",\"model\":%u,\"channels\":3,\"height\":2,\"width\":2,\"weight_bytes\":8,"
+             "\"outputs\":[{\"name\":\"y\",\"elements\":2}]}",
+             model->number);
+    say(line);
+}
+
+/* Turns the loop until that was sent. */
+static void until_sent(const char *what)
+{
+    while (strstr(sent, what) == NULL)
+        cr_assert_neq(uv_run(&loop, UV_RUN_ONCE), 0);
+}
+
+static void load(struct convoy_model *model)
+{
+    convoy_registry_set_loading(registry, model);
+    convoy_supervisor_load(supervisor, model);
+}
+
+Test(supervisor_loading, a_load_that_could_not_be_sent_is_sent_later)
+{
+    struct convoy_model *model = add_model("a");
+    say_hello();
+    sent[0] = '\0';
+    refusals = 3;
+    load(model);
+    cr_assert_str_empty(sent);
+    cr_assert_not(convoy_supervisor_released(supervisor, model), "a worker is about to load it");
+    until_sent("load 0\n");
+    cr_assert_eq(refusals, 0);
+    cr_assert_not(convoy_supervisor_released(supervisor, model));
+    say_loaded(model);
+    cr_assert(convoy_supervisor_released(supervisor, model), "it was asked for once");
+}
+
+Test(supervisor_loading, loads_after_hello_and_the_channel_are_sent_later_too)
+{
+    struct convoy_model *a = add_model("a"), *b = add_model("b");
+    load(a);
+    load(b);
+    refusals = 1;
+    say_hello();
+    cr_assert_str_eq(sent, "load 1\n");
+    until_sent("load 0\n");
+    say_loaded(a);
+    refusals = 1;
+    say_loaded(b); /* the last one: slots are sized */
+    cr_assert_eq(refusals, 0);
+    cr_assert_null(strstr(sent, "channel"));
+    until_sent("channel\n");
+    uv_run(&loop, UV_RUN_ONCE);
+    cr_assert_str_eq(sent, "load 1\nload 0\nchannel\n", "each once");
+}
+
+Test(supervisor_loading, an_unload_is_sent_later_also_when_the_record_is_gone)
+{
+    struct convoy_model *model = add_model("a");
+    say_hello();
+    load(model);
+    say_loaded(model);
+    sent[0] = '\0';
+    refusals = 2;
+    convoy_supervisor_unload(supervisor, model);
+    convoy_registry_set_unloaded(registry, model, false);
+    cr_assert(convoy_registry_remove(registry, model));
+    until_sent("unload 0\n");
+}
+
+Test(supervisor_loading, a_load_takes_the_place_of_an_unload_that_was_not_sent)
+{
+    struct convoy_model *model = add_model("a");
+    say_hello();
+    load(model);
+    say_loaded(model);
+    sent[0] = '\0';
+    refusals = 1;
+    convoy_supervisor_unload(supervisor, model);
+    load(model);
+    cr_assert_str_eq(sent, "load 0\n");
+    for (int i = 0; i < 3; i++)
+        uv_run(&loop, UV_RUN_ONCE);
+    cr_assert_str_eq(sent, "load 0\n", "the unload must not follow");
+}
