@@ -256,6 +256,12 @@ static void on_gone(void *context, struct convoy_worker_process *process, const 
     convoy_loading_settle(supervisor);
 }
 
+uint64_t convoy_supervisor_load_limit_us(const struct convoy_config *config)
+{
+    uint64_t limit = config->worker.hang_timeout_ms * (uint64_t)1000;
+    return limit > LOAD_US ? limit : LOAD_US;
+}
+
 static void check_worker(struct device_worker *worker, uint64_t now)
 {
     uint64_t limit = worker->supervisor->config->worker.hang_timeout_ms * (uint64_t)1000;
@@ -264,7 +270,7 @@ static void check_worker(struct device_worker *worker, uint64_t now)
         return;
     bool silent = worker->said_hello ? now - worker->process.heard_us > limit
                                      : now - worker->process.started_us > start_limit;
-    uint64_t load_limit = limit > LOAD_US ? limit : LOAD_US;
+    uint64_t load_limit = convoy_supervisor_load_limit_us(worker->supervisor->config);
     bool loads_forever = worker->loading != NO_MODEL && now - worker->loading_us > load_limit;
     /* While it loads a model its slots wait rightly; the heartbeat still has to come. */
     bool stalled = worker->attached && worker->loading == NO_MODEL &&

@@ -45,6 +45,9 @@ void convoy_supervisor_tell(struct convoy_supervisor *supervisor, void (*changed
 /* Takes over batching delays (SIGHUP). */
 void convoy_supervisor_new_limits(struct convoy_supervisor *supervisor);
 
+/* How long a worker may take to load a model: worker.hang_timeout_ms, or a minute if that is less. */
+uint64_t convoy_supervisor_load_limit_us(const struct convoy_config *config);
+
 struct convoy_health {
     bool live;     /* the control loop turned in the last second */
     bool settled;  /* every model found at start is READY or FAILED, and one is READY */

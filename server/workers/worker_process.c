@@ -10,20 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-int convoy_worker_program(char *path, size_t capacity, struct convoy_error *error)
-{
-    static const char name[] = "convoy-worker";
-    ssize_t length = readlink("/proc/self/exe", path, capacity - 1);
-    char *slash = length > 0 ? memrchr(path, '/', (size_t)length) : NULL;
-    if (slash == NULL || (size_t)(slash + 1 - path) + sizeof name > capacity)
-        return convoy_fail(error, -ENOENT, "cannot find the daemon's own folder, where convoy-worker lies");
-    memcpy(slash + 1, name, sizeof name);
-    if (access(path, X_OK) != 0)
-        return convoy_fail(error, -errno, "cannot start %s: %s", path, strerror(errno));
-    return 0;
-}
 
 int convoy_worker_process_prepare(struct convoy_worker_process *process, uv_loop_t *loop,
                                   uint32_t device_index, uint32_t model_count, uint32_t streams,

@@ -63,7 +63,4 @@ void convoy_worker_process_retire(struct convoy_worker_process *process);
 /* After the loop ended. */
 void convoy_worker_process_free(struct convoy_worker_process *process);
 
-/* The path of convoy-worker: beside the program. */
-int convoy_worker_program(char *path, size_t capacity, struct convoy_error *error);
-
 #endif

@@ -1,0 +1,111 @@
+#include "server/workers/worker_check.h"
+
+#include "engine/base/clock.h"
+#include "engine/ipc/line_reader.h"
+#include "server/workers/environment.h"
+#include "server/workers/worker_message.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Starts the process with the pipe's writing end as its standard output. */
+static int start(const char *program, const char *backend, const char *path, int output, pid_t *pid,
+                 struct convoy_error *error)
+{
+    char *arguments[] = {(char *)(uintptr_t)program, "--check", (char *)(uintptr_t)path, "--backend",
+                         (char *)(uintptr_t)backend, NULL};
+    posix_spawn_file_actions_t actions;
+    char **environment = convoy_worker_environment();
+    int code = environment == NULL ? ENOMEM : posix_spawn_file_actions_init(&actions);
+    if (code == 0) {
+        code = posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
+        if (code == 0)
+            code = posix_spawn(pid, program, &actions, NULL, arguments, environment);
+        posix_spawn_file_actions_destroy(&actions);
+    }
+    free(environment);
+    return code == 0 ? 0 : convoy_fail(error, -code, "cannot start %s: %s", program, strerror(code));
+}
+
+/* Waits until bytes can be read; 0 or a negative errno. */
+static int wait_readable(int fd, uint64_t until_us)
+{
+    for (;;) {
+        uint64_t now = convoy_now_us();
+        struct pollfd poller = {.fd = fd, .events = POLLIN};
+        int ready = poll(&poller, 1, now < until_us ? (int)((until_us - now) / 1000 + 1) : 0);
+        if (ready > 0)
+            return 0;
+        if (ready < 0 && errno != EINTR)
+            return -errno;
+        if (ready == 0 && convoy_now_us() >= until_us)
+            return -ETIMEDOUT;
+    }
+}
+
+/* One read; how many bytes came, 0 at the end, or a negative errno. */
+static ssize_t read_some(int fd, uint64_t until_us, struct convoy_line_reader *lines)
+{
+    char *room;
+    size_t bytes;
+    int code = wait_readable(fd, until_us);
+    if (code == 0)
+        code = convoy_line_reader_room(lines, &room, &bytes);
+    if (code != 0)
+        return code;
+    ssize_t got = read(fd, room, bytes);
+    if (got < 0)
+        return -errno;
+    convoy_line_reader_received(lines, (size_t)got);
+    return got;
+}
+
+static int read_answer(int fd, uint64_t limit_us, cJSON **answer, struct convoy_error *error)
+{
+    uint64_t until_us = convoy_now_us() + limit_us;
+    struct convoy_line_reader lines;
+    ssize_t got = 1;
+    int code = 0;
+    convoy_line_reader_begin(&lines, CONVOY_WORKER_LINE_MAX);
+    while (got > 0 && (code = convoy_line_reader_next(&lines, answer, error)) == 0)
+        got = read_some(fd, until_us, &lines);
+    convoy_line_reader_free(&lines);
+    if (code != 0)
+        return code > 0 ? 0 : code;
+    if (got == -ETIMEDOUT)
+        return convoy_fail(error, -ETIMEDOUT,
+                           "convoy-worker was asked to load this model and had not done so after %.1f s",
+                           (double)limit_us / 1e6);
+    if (got == 0)
+        return convoy_fail(error, -EIO,
+                           "convoy-worker died or said nothing when it was asked to load this model");
+    return convoy_fail(error, (int)got, "convoy-worker's answer cannot be read: %s", strerror((int)-got));
+}
+
+int convoy_worker_check_run(const char *program, const char *backend, const char *path, uint64_t limit_us,
+                            cJSON **answer, struct convoy_error *error)
+{
+    int ends[2];
+    pid_t pid;
+    *answer = NULL;
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return convoy_fail(error, -errno, "cannot start %s: %s", program, strerror(errno));
+    int code = start(program, backend, path, ends[1], &pid, error);
+    close(ends[1]);
+    if (code == 0) {
+        code = read_answer(ends[0], limit_us, answer, error);
+        /* Nothing more is expected of it, and a process that cannot end must not hold this one up. */
+        kill(pid, SIGKILL);
+        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+            ;
+    }
+    close(ends[0]);
+    return code;
+}
