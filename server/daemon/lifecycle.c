@@ -48,6 +48,7 @@ static void stop(struct convoy_lifecycle *life)
         convoy_log(CONVOY_LOG_WARNING, "requests are given up", CONVOY_UINT("requests", left));
     convoy_batcher_stop(convoy_supervisor_batcher(life->supervisor));
     convoy_manager_stop(life->manager);
+    convoy_reload_stop(&life->reload);
     life->drain_until_us = convoy_now_us() + LAST_MOMENT_US;
     uv_timer_start(&life->timer, on_stopping, 0, LOOK_MS);
 }
@@ -98,26 +99,30 @@ static void on_terminate(uv_signal_t *handle, int number)
     }
 }
 
+static void on_reload_begun(void *context)
+{
+    const struct convoy_lifecycle *life = context;
+    convoy_service_reloading(life->service);
+}
+
+static void on_reload_done(void *context, const struct convoy_config *fresh, const char *problem)
+{
+    const struct convoy_lifecycle *life = context;
+    if (fresh == NULL) {
+        convoy_log(CONVOY_LOG_ERROR, "the configuration is not taken over", CONVOY_STR("reason", problem));
+    } else {
+        convoy_supervisor_new_limits(life->supervisor);
+        convoy_manager_scan(life->manager);
+        convoy_log(CONVOY_LOG_INFO, "configuration read again");
+    }
+    convoy_service_reloaded(life->service, problem);
+}
+
 static void on_hangup(uv_signal_t *handle, int number)
 {
     struct convoy_lifecycle *life = handle->data;
-    struct convoy_config *fresh;
-    struct convoy_error error;
     (void)number;
-    convoy_service_reloading(life->service);
-    if (convoy_config_load(life->options->config, &fresh, &error) != 0) {
-        convoy_log(CONVOY_LOG_ERROR, "the configuration is not taken over",
-                   CONVOY_STR("reason", error.message));
-        convoy_service_reloaded(life->service, error.message);
-        return;
-    }
-    convoy_log_configure(fresh->log.format, fresh->log.level);
-    convoy_registry_reload(life->registry, fresh);
-    convoy_supervisor_new_limits(life->supervisor);
-    convoy_manager_scan(life->manager);
-    convoy_config_free(fresh);
-    convoy_log(CONVOY_LOG_INFO, "configuration read again");
-    convoy_service_reloaded(life->service, NULL);
+    convoy_reload_begin(&life->reload);
 }
 
 int convoy_lifecycle_start(struct convoy_lifecycle *life, struct convoy_error *error)
@@ -125,6 +130,12 @@ int convoy_lifecycle_start(struct convoy_lifecycle *life, struct convoy_error *e
     uv_signal_t *signals[] = {&life->terminate, &life->interrupt, &life->hangup};
     static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
     life->phase = CONVOY_SERVING;
+    life->reload = (struct convoy_reload){.loop = life->loop,
+                                          .file = life->options->config,
+                                          .registry = life->registry,
+                                          .begun = on_reload_begun,
+                                          .done = on_reload_done,
+                                          .context = life};
     for (int i = 0; i < 3; i++) {
         uv_signal_init(life->loop, signals[i]);
         signals[i]->data = life;

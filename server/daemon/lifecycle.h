@@ -4,16 +4,17 @@
 
 #include "server/config/config.h"
 #include "server/daemon/options.h"
+#include "server/daemon/reload.h"
 #include "server/daemon/service.h"
 #include "server/http/http.h"
 #include "server/workers/supervisor.h"
 
 #include <uv.h>
 
-/* SIGTERM and SIGINT: ready turns 503 at once; serving goes on for drain_ms; then the listening socket is
- * closed and what was accepted is answered, for at most drain_timeout_ms, and kept connections hear for a
- * moment that it is over; then the workers end and the loop returns. A second signal skips the waiting.
- * SIGHUP: log settings, labels and batching delays are read again. */
+/* SIGTERM and SIGINT: /v2/health/ready answers 503 at once; serving goes on for drain_ms; then the listening
+ * socket is closed and accepted requests are answered, for at most drain_timeout_ms, and requests on kept
+ * connections are answered with 503 for a moment longer; then the workers end and the loop returns. A second
+ * signal skips the waiting. SIGHUP: log settings, labels and batching delays are read again (reload.h). */
 struct convoy_lifecycle {
     uv_loop_t *loop;
     const struct convoy_config *config;
@@ -24,6 +25,7 @@ struct convoy_lifecycle {
     struct convoy_http *http;
     struct convoy_service *service;
 
+    struct convoy_reload reload;
     uv_signal_t terminate, interrupt, hangup;
     uv_timer_t timer; /* of the phase that drains */
     enum { CONVOY_SERVING, CONVOY_LINGERING, CONVOY_DRAINING, CONVOY_STOPPING } phase;
@@ -31,7 +33,8 @@ struct convoy_lifecycle {
     uint64_t keep_until_us; /* for kept connections without a request */
 };
 
-/* The caller fills in the first seven members. Returns 0 or a negative errno. */
+/* Listens to the signals. The caller has filled in the members up to service. Returns 0 or a negative errno.
+ */
 int convoy_lifecycle_start(struct convoy_lifecycle *life, struct convoy_error *error);
 
 #endif

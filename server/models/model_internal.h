@@ -12,7 +12,8 @@ struct convoy_labels {
 /* Takes the list over; NULL when memory is out. */
 struct convoy_labels *convoy_labels_new(struct convoy_label_list *list);
 void convoy_labels_release(struct convoy_labels *labels); /* NULL is allowed */
-/* Says when a READY model's labels are not as many as its classes. Under the registry's lock. */
+/* Logs a warning when a READY model has another number of labels than of classes. On the control loop, which
+ * alone changes both, and not under the registry's lock: a log line may take its time. */
 void convoy_labels_compare(const struct convoy_model *model);
 
 /* Fills in a view, which holds the model from now on. Under the registry's lock. */

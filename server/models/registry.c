@@ -381,30 +381,19 @@ bool convoy_registry_settled(struct convoy_registry *registry)
     return settled && (states.ready > 0 || nothing_asked);
 }
 
-void convoy_registry_reload(struct convoy_registry *registry, const struct convoy_config *config)
+void convoy_registry_reconfigure(struct convoy_registry *registry, struct convoy_model *model,
+                                 struct convoy_model_config *fresh)
 {
-    for (uint32_t i = 0; i < registry->count; i++) {
-        struct convoy_model *model = registry->models[i];
-        struct convoy_model_config *fresh;
-        struct convoy_error error;
-        if (model == NULL || model->config == NULL)
-            continue;
-        if (convoy_model_config_load(model->folder, &config->batching, &fresh, &error) != 0) {
-            convoy_log(CONVOY_LOG_ERROR, "a model's configuration is not taken over",
-                       CONVOY_STR("model", model->name), CONVOY_STR("reason", error.message));
-            continue;
-        }
-        struct convoy_labels *labels = convoy_labels_new(&fresh->labels);
-        pthread_mutex_lock(&registry->lock);
-        struct convoy_labels *old = model->labels;
-        if (labels != NULL)
-            model->labels = labels;
-        if (model->state == CONVOY_MODEL_READY)
-            convoy_labels_compare(model);
-        model->config->batching.max_delay_us = fresh->batching.max_delay_us;
-        pthread_mutex_unlock(&registry->lock);
-        if (labels != NULL)
-            convoy_labels_release(old);
-        convoy_model_config_free(fresh);
+    struct convoy_labels *labels = convoy_labels_new(&fresh->labels), *old = NULL;
+    pthread_mutex_lock(&registry->lock);
+    if (labels != NULL) {
+        old = model->labels;
+        model->labels = labels;
     }
+    model->config->batching.max_delay_us = fresh->batching.max_delay_us;
+    pthread_mutex_unlock(&registry->lock);
+    if (model->state == CONVOY_MODEL_READY)
+        convoy_labels_compare(model);
+    convoy_labels_release(old);
+    convoy_model_config_free(fresh);
 }

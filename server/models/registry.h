@@ -52,8 +52,10 @@ void convoy_registry_set_precision(struct convoy_registry *registry, struct conv
  * answers of before. */
 void convoy_registry_count_load(struct convoy_registry *registry, struct convoy_model *model);
 
-/* Reads labels and batching delays again (SIGHUP). Errors are logged, the old values stay. */
-void convoy_registry_reload(struct convoy_registry *registry, const struct convoy_config *config);
+/* Takes labels and the batching delay of fresh over (SIGHUP), and frees fresh. Without memory the labels
+ * stay. */
+void convoy_registry_reconfigure(struct convoy_registry *registry, struct convoy_model *model,
+                                 struct convoy_model_config *fresh);
 
 /* Every model to be served at start is READY or FAILED from now on; a state that stays. */
 void convoy_registry_settle(struct convoy_registry *registry);

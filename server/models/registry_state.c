@@ -47,9 +47,9 @@ void convoy_registry_set_ready(struct convoy_registry *registry, struct convoy_m
     model->shape = *shape;
     model->state = CONVOY_MODEL_READY;
     model->rests = false;
-    convoy_labels_compare(model);
     convoy_registry_tell_ready(registry, model);
     pthread_mutex_unlock(&registry->lock);
+    convoy_labels_compare(model);
 }
 
 void convoy_registry_set_precision(struct convoy_registry *registry, struct convoy_model *model,

@@ -1,0 +1,133 @@
+#include "server/daemon/reload.h"
+
+#include "engine/base/log.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* One model: what was asked for and what was found. */
+struct model_reading {
+    uint32_t number;
+    uint64_t generation; /* of the record: another one may have its number when the reading comes back */
+    char *folder;
+    struct convoy_model_config *config; /* NULL: error says why */
+    struct convoy_error error;
+};
+
+/* The pool's while it reads, else the control loop's. */
+struct convoy_reading {
+    const char *file;
+    struct convoy_config *config; /* NULL: error says why */
+    struct convoy_error error;
+    uint32_t model_count;
+    struct model_reading models[];
+};
+
+static void free_reading(struct convoy_reading *reading)
+{
+    for (uint32_t i = 0; i < reading->model_count; i++) {
+        free(reading->models[i].folder);
+        convoy_model_config_free(reading->models[i].config);
+    }
+    convoy_config_free(reading->config);
+    free(reading);
+}
+
+/* NULL when memory is out. */
+static struct convoy_reading *new_reading(struct convoy_reload *reload)
+{
+    uint32_t count = convoy_registry_count(reload->registry);
+    struct convoy_reading *reading = calloc(1, sizeof *reading + count * sizeof reading->models[0]);
+    if (reading == NULL)
+        return NULL;
+    reading->file = reload->file;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct convoy_model *model = convoy_registry_at(reload->registry, i);
+        if (model == NULL || model->config == NULL)
+            continue;
+        struct model_reading *of_model = &reading->models[reading->model_count++];
+        *of_model = (struct model_reading){
+            .number = i, .generation = model->generation, .folder = strdup(model->folder)};
+        if (of_model->folder == NULL) {
+            free_reading(reading);
+            return NULL;
+        }
+    }
+    return reading;
+}
+
+/* On a thread of the pool. */
+static void read_files(uv_work_t *work)
+{
+    const struct convoy_reload *reload = work->data;
+    struct convoy_reading *reading = reload->reading;
+    if (convoy_config_load(reading->file, &reading->config, &reading->error) != 0) {
+        reading->config = NULL;
+        return;
+    }
+    for (uint32_t i = 0; i < reading->model_count; i++) {
+        struct model_reading *model = &reading->models[i];
+        if (convoy_model_config_load(model->folder, &reading->config->batching, &model->config,
+                                     &model->error) != 0)
+            model->config = NULL;
+    }
+}
+
+static void take_over(struct convoy_reload *reload, struct model_reading *reading)
+{
+    struct convoy_model *model = reading->number < convoy_registry_count(reload->registry)
+                                     ? convoy_registry_at(reload->registry, reading->number)
+                                     : NULL;
+    if (model == NULL || model->generation != reading->generation)
+        return; /* it was removed meanwhile */
+    if (reading->config != NULL) {
+        convoy_registry_reconfigure(reload->registry, model, reading->config);
+        reading->config = NULL;
+    } else {
+        convoy_log(CONVOY_LOG_ERROR, "a model's configuration is not taken over",
+                   CONVOY_STR("model", model->name), CONVOY_STR("reason", reading->error.message));
+    }
+}
+
+static void on_read(uv_work_t *work, int status)
+{
+    struct convoy_reload *reload = work->data;
+    struct convoy_reading *reading = reload->reading;
+    (void)status;
+    reload->reading = NULL;
+    if (!reload->stopped && reading->config == NULL) {
+        reload->done(reload->context, NULL, reading->error.message);
+    } else if (!reload->stopped) {
+        convoy_log_configure(reading->config->log.format, reading->config->log.level);
+        for (uint32_t i = 0; i < reading->model_count; i++)
+            take_over(reload, &reading->models[i]);
+        reload->done(reload->context, reading->config, NULL);
+    }
+    free_reading(reading);
+    if (reload->again && !reload->stopped)
+        convoy_reload_begin(reload);
+}
+
+void convoy_reload_begin(struct convoy_reload *reload)
+{
+    reload->again = reload->reading != NULL;
+    if (reload->again || reload->stopped)
+        return;
+    reload->begun(reload->context);
+    reload->work.data = reload;
+    reload->reading = new_reading(reload);
+    int code =
+        reload->reading == NULL ? UV_ENOMEM : uv_queue_work(reload->loop, &reload->work, read_files, on_read);
+    if (code == 0)
+        return;
+    if (reload->reading != NULL)
+        free_reading(reload->reading);
+    reload->reading = NULL;
+    reload->done(reload->context, NULL, uv_strerror(code));
+}
+
+void convoy_reload_stop(struct convoy_reload *reload)
+{
+    reload->stopped = true;
+}
