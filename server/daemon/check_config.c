@@ -69,7 +69,7 @@ static int check_models(const struct convoy_config *config, const char *program,
             printf("model %s version %s: not served by its version_policy\n", model->name, model->version);
             continue;
         }
-        if (finding->code == 0) /* only now it is known how large slots are */
+        if (finding->code == 0) /* the size of slots is known only now */
             finding->code = convoy_slot_size_check(&size, &finding->shape, &finding->error);
         printf("model %s version %s: %s\n", model->name, model->version,
                finding->code == 0 ? "ok" : finding->error.message);

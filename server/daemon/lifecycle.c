@@ -6,12 +6,12 @@
 
 #include <signal.h>
 
-#define LOOK_MS        5 /* how often a draining daemon looks whether the last request was answered */
+#define CHECK_MS       5 /* how often a draining daemon checks whether the last request was answered */
 #define LAST_MOMENT_US 500000u
 
-/* A client that keeps its connection may be sending at the moment when the last request is answered: so long
- * is its connection kept open after the listening socket is closed, so that it reads a 503 and not an end of
- * file, which it could not tell from an answer that was lost. */
+/* A client that keeps its connection may be sending when the last request is answered. Its connection stays
+ * open for this long after the listening socket was closed, so that the client reads a 503. An end of file
+ * would look like a lost answer. */
 #define KEPT_US 250000u
 
 static void on_stopped(void *context)
@@ -39,7 +39,7 @@ static void on_stopping(uv_timer_t *timer)
         end_workers(life);
 }
 
-/* What is still open gets its 503 now; its connections have a moment to carry it away. */
+/* Open requests are answered with 503 now; their connections have LAST_MOMENT_US to send it. */
 static void stop(struct convoy_lifecycle *life)
 {
     uint64_t left = convoy_http_open_requests(life->http);
@@ -50,7 +50,7 @@ static void stop(struct convoy_lifecycle *life)
     convoy_manager_stop(life->manager);
     convoy_reload_stop(&life->reload);
     life->drain_until_us = convoy_now_us() + LAST_MOMENT_US;
-    uv_timer_start(&life->timer, on_stopping, 0, LOOK_MS);
+    uv_timer_start(&life->timer, on_stopping, 0, CHECK_MS);
 }
 
 static void on_draining(uv_timer_t *timer)
@@ -68,7 +68,7 @@ static void drain(struct convoy_lifecycle *life)
     life->drain_until_us = convoy_now_us() + life->config->drain_timeout_ms * (uint64_t)1000;
     convoy_http_close_listener(life->http);
     life->keep_until_us = convoy_now_us() + KEPT_US;
-    uv_timer_start(&life->timer, on_draining, 0, LOOK_MS);
+    uv_timer_start(&life->timer, on_draining, 0, CHECK_MS);
 }
 
 static void on_lingered(uv_timer_t *timer)

@@ -1,4 +1,4 @@
-/* The daemon's life: signals, draining, reloading, stopping. On the control loop. */
+/* Handles the daemon's signals: draining, stopping, reloading. On the control loop. */
 #ifndef CONVOY_SERVER_LIFECYCLE_H
 #define CONVOY_SERVER_LIFECYCLE_H
 

@@ -1,4 +1,5 @@
-/* convoyd: the front. It owns the sockets, the queue and the shared slots; convoy-worker owns the device. */
+/* convoyd, the daemon. It owns the sockets, the queues and the shared slots; convoy-worker owns the device.
+ */
 #include "engine/base/log.h"
 #include "server/api/app.h"
 #include "server/api/call.h"
@@ -16,8 +17,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Started without standard streams, the next sockets and the channel would take their numbers, and log lines
- * would land in them. open() takes the lowest free number, so each call fills one gap. */
+/* When the daemon is started without standard streams, sockets or the channel would get their descriptors,
+ * and log lines would be written to them. open() takes the lowest free descriptor, so each call fills one
+ * gap. */
 static void fill_standard_streams(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)

@@ -6,16 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One model: what was asked for and what was found. */
+/* One model's folder, and the configuration that was read from it. */
 struct model_reading {
     uint32_t number;
-    uint64_t generation; /* of the record: another one may have its number when the reading comes back */
+    uint64_t generation; /* identifies the record: another one may have its number when the reading is over */
     char *folder;
     struct convoy_model_config *config; /* NULL: error says why */
     struct convoy_error error;
 };
 
-/* The pool's while it reads, else the control loop's. */
+/* One reading of all files. Owned by the pool's thread while it reads, else by the control loop. */
 struct convoy_reading {
     const char *file;
     struct convoy_config *config; /* NULL: error says why */

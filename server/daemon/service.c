@@ -13,12 +13,12 @@
 #include <systemd/sd-daemon.h>
 #endif
 
-#define LOOK_MS    1000u     /* how old the status line may be */
-#define EXTEND_US  60000000u /* a start in which something moves may take so much longer */
-#define LEAVING_US 10000000u /* beside the draining: workers end, memory is given back */
+#define UPDATE_MS  1000u     /* how often the status line is updated */
+#define EXTEND_US  60000000u /* how much longer a start in which something moves may take */
+#define LEAVING_US 10000000u /* for ending the workers and freeing memory, in addition to draining */
 
 #ifdef CONVOY_SYSTEMD
-static void tell(const char *state)
+static void notify(const char *state)
 {
     static bool complained;
     int code = sd_notify(0, state);
@@ -45,7 +45,7 @@ int convoy_service_socket(int *fd, struct convoy_error *error)
     return 0;
 }
 
-/* How often to beat, 0: nobody watches. */
+/* The interval of the watchdog's beats; 0: there is no watchdog. */
 static uint64_t beat_ms(void)
 {
     uint64_t limit_us = 0;
@@ -54,7 +54,7 @@ static uint64_t beat_ms(void)
     return limit_us / 2000 > 0 ? limit_us / 2000 : 1;
 }
 #else
-static void tell(const char *state)
+static void notify(const char *state)
 {
     (void)state;
 }
@@ -72,7 +72,7 @@ static uint64_t beat_ms(void)
 }
 #endif
 
-/* What an operator wants to read in "systemctl status". */
+/* The status line, for operators who read "systemctl status". */
 static void describe(const struct convoy_service *service, const struct convoy_model_states *states,
                      const struct convoy_health *health, char *text, size_t size)
 {
@@ -105,8 +105,8 @@ static void describe(const struct convoy_service *service, const struct convoy_m
                  service->problem);
 }
 
-/* A status is one line: what follows a newline would be another message. As much of text as fits, in whole
- * characters, because systemd takes nothing else. */
+/* The status must be one line: text behind a newline would be another message. As much of text as fits, cut
+ * between characters, because systemd accepts only valid UTF-8. */
 static void one_line(const char *text, char line[CONVOY_SERVICE_SENTENCE_SIZE])
 {
     size_t length = strlen(text), used = 0, bytes;
@@ -120,8 +120,9 @@ static void one_line(const char *text, char line[CONVOY_SERVICE_SENTENCE_SIZE])
     line[used] = '\0';
 }
 
-/* Tells the status line if it changed, with more in front of it. */
-static void tell_status(struct convoy_service *service, const char *first, const char *text)
+/* Sends the status line if it has changed, or in any case when first, which is sent before it, is not empty.
+ */
+static void notify_status(struct convoy_service *service, const char *first, const char *text)
 {
     char state[CONVOY_SERVICE_SENTENCE_SIZE + 128], line[CONVOY_SERVICE_SENTENCE_SIZE];
     one_line(text, line);
@@ -129,11 +130,11 @@ static void tell_status(struct convoy_service *service, const char *first, const
         return;
     memcpy(service->status, line, sizeof line);
     snprintf(state, sizeof state, "%s%sSTATUS=%s", first, first[0] != '\0' ? "\n" : "", service->status);
-    tell(state);
+    notify(state);
 }
 
-/* Without threads or memory for it, the next look tries again. */
-static void let_in(struct convoy_service *service)
+/* Accepts connections on the socket. When threads or memory are missing, the next update tries again. */
+static void accept_connections(struct convoy_service *service)
 {
     struct convoy_error error;
     service->holds = convoy_http_accept(service->http, &error) != 0;
@@ -141,7 +142,7 @@ static void let_in(struct convoy_service *service)
         convoy_log(CONVOY_LOG_ERROR, "connections are not taken yet", CONVOY_STR("reason", error.message));
 }
 
-static void look(struct convoy_service *service)
+static void update(struct convoy_service *service)
 {
     struct convoy_model_states states;
     struct convoy_health health;
@@ -153,7 +154,7 @@ static void look(struct convoy_service *service)
     convoy_supervisor_health(service->supervisor, &health);
     bool settled = states.loading == 0 && (states.ready == 0 || health.worker);
     uint32_t answered = states.ready + states.failed;
-    /* A worker that lives is loading; the supervisor ends one that takes too long. */
+    /* A worker that runs is loading; the supervisor kills one that takes too long. */
     if (answered != service->answered || convoy_supervisor_loads(service->supervisor)) {
         service->answered = answered;
         service->moved_us = now;
@@ -165,27 +166,27 @@ static void look(struct convoy_service *service)
     bool starts = !service->started && (settled || now - service->moved_us > CONVOY_SERVICE_PATIENCE_US);
     service->started = service->started || starts;
     if (service->holds && (service->started || now - service->began_us > CONVOY_SERVICE_PATIENCE_US))
-        let_in(service);
+        accept_connections(service);
     describe(service, &states, &health, text, sizeof text);
-    tell_status(service, starts ? "READY=1" : service->started ? "" : extend, text);
+    notify_status(service, starts ? "READY=1" : service->started ? "" : extend, text);
     if (service->started)
         uv_check_stop(&service->turn);
 }
 
 static void on_turn(uv_check_t *turn)
 {
-    look(turn->data);
+    update(turn->data);
 }
 
-static void on_look(uv_timer_t *timer)
+static void on_update(uv_timer_t *timer)
 {
-    look(timer->data);
+    update(timer->data);
 }
 
 static void on_beat(uv_timer_t *timer)
 {
     (void)timer;
-    tell("WATCHDOG=1");
+    notify("WATCHDOG=1");
 }
 
 void convoy_service_start(struct convoy_service *service)
@@ -205,11 +206,11 @@ void convoy_service_start(struct convoy_service *service)
                                    "Type=exec in the unit");
 #endif
     uv_check_init(service->loop, &service->turn);
-    uv_timer_init(service->loop, &service->look);
+    uv_timer_init(service->loop, &service->update);
     uv_timer_init(service->loop, &service->beat);
-    service->turn.data = service->look.data = service->beat.data = service;
+    service->turn.data = service->update.data = service->beat.data = service;
     uv_check_start(&service->turn, on_turn);
-    uv_timer_start(&service->look, on_look, LOOK_MS, LOOK_MS);
+    uv_timer_start(&service->update, on_update, UPDATE_MS, UPDATE_MS);
     if (every_ms > 0)
         uv_timer_start(&service->beat, on_beat, 0, every_ms);
 }
@@ -217,11 +218,11 @@ void convoy_service_start(struct convoy_service *service)
 void convoy_service_reloading(struct convoy_service *service)
 {
     char state[80];
-    /* Before it is started the READY=1 that ends the reload would say that it were. */
+    /* Before the daemon has started, the READY=1 that ends a reload would say that it had. */
     if (!service->active || !service->started || service->draining)
         return;
     snprintf(state, sizeof state, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64, convoy_now_us());
-    tell(state);
+    notify(state);
 }
 
 void convoy_service_reloaded(struct convoy_service *service, const char *problem)
@@ -230,8 +231,8 @@ void convoy_service_reloaded(struct convoy_service *service, const char *problem
     if (!service->active || service->draining)
         return;
     if (service->started)
-        tell("READY=1");
-    look(service);
+        notify("READY=1");
+    update(service);
 }
 
 void convoy_service_stopping(struct convoy_service *service, uint64_t open_requests)
@@ -245,7 +246,7 @@ void convoy_service_stopping(struct convoy_service *service, uint64_t open_reque
     snprintf(first, sizeof first, "STOPPING=1\nEXTEND_TIMEOUT_USEC=%" PRIu64, longest_us);
     snprintf(text, sizeof text, "draining: %" PRIu64 " request%s to answer", open_requests,
              open_requests == 1 ? "" : "s");
-    tell_status(service, first, text);
+    notify_status(service, first, text);
 }
 
 void convoy_service_stop(struct convoy_service *service)
@@ -253,6 +254,6 @@ void convoy_service_stop(struct convoy_service *service)
     if (!service->active)
         return;
     uv_close((uv_handle_t *)&service->turn, NULL);
-    uv_close((uv_handle_t *)&service->look, NULL);
+    uv_close((uv_handle_t *)&service->update, NULL);
     uv_close((uv_handle_t *)&service->beat, NULL);
 }

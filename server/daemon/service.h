@@ -40,9 +40,9 @@ struct convoy_service {
     bool holds; /* the socket is the service manager's and connections are not accepted yet */
 
     uv_check_t turn;   /* after each turn of the loop, until the daemon is started */
-    uv_timer_t look;   /* updates the status line */
+    uv_timer_t update; /* updates the status line */
     uv_timer_t beat;   /* the watchdog's */
-    bool active;       /* there is a service manager, or a socket of its */
+    bool active;       /* there is a service manager or a socket of one */
     bool started;      /* READY=1 is out */
     bool draining;     /* STOPPING=1 is out */
     uint32_t answered; /* models READY or FAILED at the last update */

@@ -2,8 +2,8 @@
 
 #include <errno.h>
 
-/* Requests bring pixels, as a rule; of a batch of float rows as many get room as this takes. Where a batch
- * needs several slots each is a batch of its own, and images wait for slots. */
+/* Most requests bring pixels, so float rows get no more room than this. A batch that needs several slots
+ * becomes several batches, and images wait for slots. */
 #define FLOATS_MOST (4096u * 1024)
 
 static uint64_t elements_of(const struct convoy_model_shape *shape)

@@ -9,12 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WATCH_MS           50        /* how often workers are looked at */
+#define WATCH_MS           50        /* how often workers are checked */
 #define LIVE_US            1000000u  /* the loop is alive when it turned within this */
 #define START_US           10000000u /* a worker may take this long to say HELLO */
 #define LOAD_US            60000000u /* and this long, or hang_timeout_ms if that is more, to load a model */
 #define RETRY_US           5000000u /* how often a model that was READY and FAILED later is asked for again */
-#define SETTLED_US         1000000u /* a worker that served this long did not fail to start */
+#define SETTLED_US         1000000u /* a worker that served for this long did not fail to start */
 #define FIRST_BACKOFF_MS   100u
 #define LONGEST_BACKOFF_MS 5000u
 #define STOP_MS            2000u /* a worker that does not end by itself is killed after this */
@@ -42,7 +42,7 @@ static void on_restart(uv_timer_t *timer)
     start_worker(timer->data);
 }
 
-/* A record for one more device; started at once. */
+/* Adds a record for one more device and starts its worker. */
 static int add_worker(struct convoy_supervisor *supervisor, uint32_t device, struct convoy_error *error)
 {
     struct device_worker *worker = calloc(1, sizeof *worker);
@@ -91,7 +91,8 @@ static void on_hello(struct device_worker *worker, const struct convoy_worker_me
     convoy_log(CONVOY_LOG_INFO, "worker started", CONVOY_STR("device", worker->device),
                CONVOY_STR("description", message->hello.description),
                CONVOY_INT("pid", worker->process.child.pid));
-    /* What "auto" became holds for good: after a fault the GPU is asked for again, not the CPU. */
+    /* The backend that "auto" chose is kept: after a fault the next worker uses the GPU again, not the CPU.
+     */
     snprintf(supervisor->backend, sizeof supervisor->backend, "%s", message->hello.backend);
     for (uint32_t device = supervisor->worker_count; device < message->hello.device_count; device++)
         if (add_worker(supervisor, device, &error) != 0)
@@ -99,8 +100,8 @@ static void on_hello(struct device_worker *worker, const struct convoy_worker_me
     convoy_loading_begin(worker);
 }
 
-/* A worker is up when it is attached and serves at least one model, unless there is none to serve: one that
- * hangs in loading must not make the daemon look ready. */
+/* A worker is up when it is attached and serves at least one model, unless there is no model to serve: a
+ * worker that hangs while it loads must not make the daemon look ready. */
 static void mark_up(struct device_worker *worker)
 {
     struct convoy_supervisor *supervisor = worker->supervisor;
@@ -198,7 +199,8 @@ static void on_finished_slots(void *context, struct convoy_worker_process *proce
     }
 }
 
-/* A worker that worked is replaced at once; one that died before it did anything is a start that failed. */
+/* A worker that did some work is replaced at once. One that died before that is a failed start, and delays
+ * grow. */
 static uint64_t next_delay_ms(struct device_worker *worker, bool worked)
 {
     uint64_t delay = worked ? 0 : worker->backoff_ms;
@@ -227,14 +229,14 @@ static void on_gone(void *context, struct convoy_worker_process *process, const 
     }
     if (worker->attached) {
         running = convoy_worker_slots_in_flight(worker->slots);
-        on_finished_slots(worker, process); /* what it finished before it died counts */
+        on_finished_slots(worker, process); /* slots that it finished before it died count */
         worked = worked || running > 0;
         again = convoy_worker_slots_down(worker->slots, !was_loading);
     } else if (worker->slots != NULL) {
         convoy_worker_slots_lost(worker->slots);
     }
     mark_down(worker);
-    /* A worker that never said HELLO has no device yet: its restarts count under the backend's name. */
+    /* Without HELLO the device's name is not known: the restart counts under the backend's name. */
     convoy_metrics_worker_restart(
         worker->said_hello ? worker->metrics : convoy_metrics_device(supervisor->metrics, worker->device),
         reason);
@@ -272,7 +274,7 @@ static void check_worker(struct device_worker *worker, uint64_t now)
                                      : now - worker->process.started_us > start_limit;
     uint64_t load_limit = convoy_supervisor_load_limit_us(worker->supervisor->config);
     bool loads_forever = worker->loading != NO_MODEL && now - worker->loading_us > load_limit;
-    /* While it loads a model its slots wait rightly; the heartbeat still has to come. */
+    /* While it loads a model its slots may wait; the heartbeat must still come. */
     bool stalled = worker->attached && worker->loading == NO_MODEL &&
                    convoy_worker_slots_stalled_us(worker->slots) > limit;
     if (silent || stalled || loads_forever)
@@ -283,8 +285,8 @@ static void on_watch(uv_timer_t *timer)
 {
     struct convoy_supervisor *supervisor = timer->data;
     uint64_t now = convoy_now_us(), last = atomic_exchange(&supervisor->turned_us, now);
-    /* When this process itself was stopped, workers are not to blame for what it did not hear. Half the hang
-     * timeout leaves room for a heartbeat. */
+    /* When this process itself was stopped, workers are not to blame for messages that it did not read. Half
+     * the hang timeout leaves room for a heartbeat. */
     uint64_t half = supervisor->config->worker.hang_timeout_ms * (uint64_t)500;
     bool was_away = now - last > (half < LIVE_US ? half : LIVE_US);
     for (uint32_t i = 0; i < supervisor->worker_count; i++) {

@@ -1,7 +1,8 @@
-/* The supervisor: one convoy-worker per device, what each has loaded, and who is replaced when.
+/* The supervisor: starts one convoy-worker per device, tracks what each has loaded, and replaces those that
+ * die or hang.
  *
- * It runs on the control loop (libuv, one thread). Worker 0 is started first; it tells how many devices there
- * are. The channel's slots are sized once, when every model found at start is loaded on some device, or
+ * It runs on the control loop (libuv, one thread). Worker 0 is started first and reports how many devices
+ * there are. The channel's slots are sized once, when every model found at start is loaded on some device, or
  * FAILED. */
 #ifndef CONVOY_SERVER_SUPERVISOR_H
 #define CONVOY_SERVER_SUPERVISOR_H
@@ -16,33 +17,33 @@
 
 struct convoy_supervisor;
 
-/* Prepares; nothing is started. config, registry and metrics must outlive the supervisor. */
+/* Prepares a supervisor; nothing is started. config, registry and metrics must outlive the supervisor. */
 int convoy_supervisor_new(uv_loop_t *loop, const struct convoy_config *config,
                           struct convoy_registry *registry, struct convoy_metrics *metrics,
                           struct convoy_supervisor **supervisor, struct convoy_error *error);
-/* Starts worker 0; the rest follows on the loop. */
+/* Starts worker 0; the other workers follow on the loop. */
 void convoy_supervisor_start(struct convoy_supervisor *supervisor);
-/* Ends the workers and calls stopped on the loop once all are gone. No item may be pending. */
+/* Ends the workers and calls stopped() on the loop when all are gone. No item may be pending. */
 void convoy_supervisor_stop(struct convoy_supervisor *supervisor, void (*stopped)(void *context),
                             void *context);
 /* After the loop ended. */
 void convoy_supervisor_free(struct convoy_supervisor *supervisor);
 
-/* Draining turned on: health says so from now on. */
+/* Draining began: convoy_supervisor_health() reports it from now on. */
 void convoy_supervisor_drain(struct convoy_supervisor *supervisor);
-/* Has every worker load the model, whose state is LOADING; its images are taken once the first has. changed()
- * tells of it. What was known under its number is forgotten. */
+/* Asks every worker to load the model, whose state is LOADING. Its images are accepted when the first worker
+ * has loaded it, which changed() reports. What was known under its number is forgotten. */
 void convoy_supervisor_load(struct convoy_supervisor *supervisor, struct convoy_model *model);
-/* Does nothing of the model wait or run, and is no worker about to load it? */
+/* Whether no image of the model waits or runs, and no worker is about to load it. */
 bool convoy_supervisor_released(struct convoy_supervisor *supervisor, const struct convoy_model *model);
-/* Has every worker unload the model, which is released and is not asked for any more. */
+/* Asks every worker to unload the model, which is released and gets no new images. */
 void convoy_supervisor_unload(struct convoy_supervisor *supervisor, const struct convoy_model *model);
-/* changed() is called on the loop after models became READY or FAILED, from within the supervisor: it may not
- * call back. */
+/* changed() is called on the loop after models became READY or FAILED, from within the supervisor, whose
+ * functions it must not call. */
 void convoy_supervisor_tell(struct convoy_supervisor *supervisor, void (*changed)(void *context),
                             void *context);
 
-/* Takes over batching delays (SIGHUP). */
+/* Gives the batcher the models' current batching limits (after SIGHUP). */
 void convoy_supervisor_new_limits(struct convoy_supervisor *supervisor);
 
 /* How long a worker may take to load a model: worker.hang_timeout_ms, or a minute if that is less. */
@@ -52,16 +53,16 @@ struct convoy_health {
     bool live;     /* the control loop turned in the last second */
     bool settled;  /* every model found at start is READY or FAILED, and one is READY */
     bool worker;   /* a worker is up, or was within ready_grace_ms */
-    bool draining; /* SIGTERM was seen */
+    bool draining; /* SIGTERM came */
 };
 /* Any thread. */
 void convoy_supervisor_health(struct convoy_supervisor *supervisor, struct convoy_health *health);
 
-/* Whether a worker lives, and has said HELLO, that has not answered for all models yet. On the control loop.
+/* Whether some worker that runs and has said HELLO has not answered for all models yet. On the control loop.
  */
 bool convoy_supervisor_loads(const struct convoy_supervisor *supervisor);
 
-/* Any thread. */
+/* The batcher that the workers take slots from. Any thread. */
 struct convoy_batcher *convoy_supervisor_batcher(struct convoy_supervisor *supervisor);
 
 #endif

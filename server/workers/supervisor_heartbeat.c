@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#define TUNING_DEATHS 2 /* after so many in a row a device is served with what is known */
+#define TUNING_DEATHS 2 /* after so many in a row the device is no longer tuned */
 
-/* A counter that this worker may export: CUDA's calls under their own names, cudaMemcpyAsync and so on, and
- * not without end, since each becomes a series. */
+/* Whether this worker may export a counter of that name: only names of CUDA calls (cudaMemcpyAsync), and a
+ * bounded number of them, since each becomes a time series. */
 static bool counter_allowed(struct device_worker *worker, const char *name)
 {
     for (uint32_t i = 0; i < worker->counter_count; i++)
@@ -43,7 +43,7 @@ void convoy_heartbeat(struct device_worker *worker, const struct convoy_worker_m
         convoy_log(CONVOY_LOG_DEBUG, "worker's phase", CONVOY_STR("device", worker->device),
                    CONVOY_STR("phase", message->text));
         if (tunes(worker) && strcmp(message->text, "running") == 0)
-            worker->tuning_deaths = 0; /* it came to an end */
+            worker->tuning_deaths = 0; /* tuning was completed */
         snprintf(worker->phase, sizeof worker->phase, "%s", message->text);
     }
     report_counters(worker, message->json);
@@ -59,7 +59,7 @@ void convoy_heartbeat_memory(struct device_worker *worker, const struct convoy_w
 
 void convoy_heartbeat_died(struct device_worker *worker, bool busy)
 {
-    bool tuned = tunes(worker) && !busy; /* it tunes when it has nothing else to do */
+    bool tuned = tunes(worker) && !busy; /* a worker tunes only when it is idle */
     worker->phase[0] = '\0';
     if (!tuned || ++worker->tuning_deaths != TUNING_DEATHS)
         return;

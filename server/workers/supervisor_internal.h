@@ -9,9 +9,9 @@
 #include <stdatomic.h>
 
 #define NO_MODEL     (-1)
-#define MAX_COUNTERS 64 /* that a worker may export by name */
+#define MAX_COUNTERS 64 /* names of counters that a worker may export */
 
-/* A command of a model that could not be sent; it is tried again every WATCH_MS. */
+/* A model's command that could not be sent; it is tried again every WATCH_MS. */
 enum unsent { UNSENT_NONE, UNSENT_LOAD, UNSENT_LOAD_BESIDE, UNSENT_UNLOAD };
 
 /* A worker's answer for a model. LOADED may come before the channel is laid out. */
@@ -37,7 +37,7 @@ struct device_worker {
     uint32_t tuning_deaths; /* deaths while tuning, in a row */
     int loading;            /* the model that it reported to be loading, or NO_MODEL */
     uint64_t loading_us;    /* since when */
-    uint32_t counter_count; /* names of counters that it may export */
+    uint32_t counter_count; /* entries in counters: names that it may export */
     char counters[MAX_COUNTERS][48];
     uint8_t *answered;        /* by model: LOADED or FAILED came */
     uint32_t *asked;          /* by model: LOADs without an answer yet */
@@ -62,7 +62,7 @@ struct convoy_supervisor {
     struct device_worker *workers[CONVOY_MAX_DEVICES];
     bool *retry; /* by model: FAILED after it was READY; to be asked for again */
     uint64_t retried_us;
-    bool placed; /* models for devices that are not there are FAILED */
+    bool placed; /* models whose devices do not exist were set to FAILED */
     bool sized;
     struct convoy_channel_size size;
     uv_timer_t watch, stop_timer;
@@ -119,7 +119,7 @@ int convoy_placement_check(const struct convoy_supervisor *supervisor, const str
                            struct convoy_error *error);
 /* Whether some worker has loaded the model or may still load it: it has not answered yet, and its device was
  * not given up. A device is given up after three failed starts in a row. */
-bool convoy_placement_hope(const struct convoy_supervisor *supervisor, const struct convoy_model *model);
+bool convoy_placement_possible(const struct convoy_supervisor *supervisor, const struct convoy_model *model);
 /* The model's shape as a worker that loaded it reported it; NULL while none has. */
 const struct convoy_model_shape *convoy_placement_shape(const struct convoy_supervisor *supervisor,
                                                         const struct convoy_model *model);

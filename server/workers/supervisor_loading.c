@@ -12,12 +12,13 @@
 
 #define DEATHS_TO_FAIL 2
 
-/* Sends message; false when it has to be tried again. That is logged for the first attempt. */
+/* Sends message; false when it has to be sent again later. again: it is, so that the failure is not logged
+ * again. */
 static bool send_or_log(struct device_worker *worker, cJSON *message, const char *command, uint32_t number,
                         bool again)
 {
     int code = convoy_worker_process_send(&worker->process, message);
-    if (code == 0 || code == -ENOTCONN) /* without this process the next one is asked for everything */
+    if (code == 0 || code == -ENOTCONN) /* the process has ended: all commands are sent to the next one */
         return true;
     if (!again)
         convoy_log(CONVOY_LOG_ERROR, "a worker cannot be sent a command: it is tried again",
@@ -86,7 +87,7 @@ void convoy_loading_send_again(struct device_worker *worker)
     }
 }
 
-/* No worker serves it any more: what waits for it is answered. */
+/* No worker serves the model any more: waiting requests are answered. */
 static void fail_model(struct convoy_supervisor *supervisor, struct convoy_model *model, const char *reason)
 {
     bool goes = model->state == CONVOY_MODEL_UNLOADING;
@@ -103,11 +104,11 @@ static void refuse(struct device_worker *worker, struct convoy_model *model, con
     worker->kept[model->number].loaded = false;
     if (worker->slots != NULL)
         convoy_worker_slots_model(worker->slots, model, false, NULL, 0);
-    /* A file that could be served once may be mended, or come back: it is asked for again from time to time.
-     */
+    /* A file that could be served once may be repaired or come back: the model is asked for again every
+     * RETRY_US. */
     if (model->state == CONVOY_MODEL_READY)
         supervisor->retry[model->number] = true;
-    if (model->state == CONVOY_MODEL_FAILED || !convoy_placement_hope(supervisor, model)) {
+    if (model->state == CONVOY_MODEL_FAILED || !convoy_placement_possible(supervisor, model)) {
         if (model->state != CONVOY_MODEL_FAILED || strcmp(model->reason, reason) != 0)
             fail_model(supervisor, model, reason);
     } else
@@ -115,7 +116,7 @@ static void refuse(struct device_worker *worker, struct convoy_model *model, con
                    CONVOY_STR("model", model->name), CONVOY_STR("reason", reason));
 }
 
-/* The model is served by this worker from now on, if its rows fit the slots. */
+/* Lets this worker serve the model, if its rows fit the slots. */
 static void serve(struct device_worker *worker, struct convoy_model *model)
 {
     struct convoy_supervisor *supervisor = worker->supervisor;
@@ -128,7 +129,7 @@ static void serve(struct device_worker *worker, struct convoy_model *model)
     }
     convoy_batcher_model_ready(supervisor->batcher, model, &kept->shape);
     convoy_worker_slots_model(worker->slots, model, true, kept->layers, kept->shape.layer_count);
-    kept->layers = NULL; /* the batcher's now */
+    kept->layers = NULL; /* owned by the batcher now */
     if (model->state != CONVOY_MODEL_READY && model->state != CONVOY_MODEL_UNLOADING) {
         convoy_registry_set_ready(supervisor->registry, model, &kept->shape);
         convoy_log(CONVOY_LOG_INFO, "model ready", CONVOY_STR("model", model->name),
@@ -140,8 +141,8 @@ static void serve(struct device_worker *worker, struct convoy_model *model)
     worker->serving = true;
 }
 
-/* Models that come later must fit the slots as well, which are made once: there is room for eight images of
- * 3 x 512 x 512 (unless worker.slot_bytes says otherwise), and for 256 x 1,024 outputs. */
+/* Slots are sized once, so models that are added later must fit them: there is room for eight images of 3 x
+ * 512 x 512 (unless worker.slot_bytes says otherwise), and for 256 x 1,024 outputs. */
 #define LIVE_INPUT_BYTES  (6u << 20)
 #define LIVE_OUTPUT_BYTES (1u << 20)
 
@@ -169,8 +170,8 @@ bool convoy_loading_waits(const struct device_worker *worker, uint32_t number)
            (model->state == CONVOY_MODEL_LOADING || model->state == CONVOY_MODEL_READY);
 }
 
-/* Sizes the slots once every model that is to be served was loaded by some worker, or is FAILED; then every
- * worker that waits gets them. */
+/* Sizes the slots when every model that is to be served was loaded by some worker or is FAILED, and sends
+ * CHANNEL to every worker. */
 static void size_when_complete(struct convoy_supervisor *supervisor)
 {
     if (supervisor->sized)
@@ -189,12 +190,13 @@ static void size_when_complete(struct convoy_supervisor *supervisor)
 
 void convoy_loading_settle(struct convoy_supervisor *supervisor)
 {
-    bool anybody = false; /* or the daemon waits on: without a worker nothing is gained by giving up */
+    bool anybody = false; /* without any worker the daemon goes on waiting for one */
     for (uint32_t i = 0; i < supervisor->worker_count; i++)
         anybody = anybody || (supervisor->workers[i]->process.running && supervisor->workers[i]->said_hello);
     for (uint32_t i = 0; anybody && i < convoy_registry_count(supervisor->registry); i++) {
         struct convoy_model *model = convoy_registry_at(supervisor->registry, i);
-        if (model == NULL || model->state != CONVOY_MODEL_LOADING || convoy_placement_hope(supervisor, model))
+        if (model == NULL || model->state != CONVOY_MODEL_LOADING ||
+            convoy_placement_possible(supervisor, model))
             continue;
         supervisor->retry[i] = true; /* the device may come back */
         fail_model(supervisor, model, "none of its devices has a worker that could load it: see the log");
@@ -203,7 +205,7 @@ void convoy_loading_settle(struct convoy_supervisor *supervisor)
         size_when_complete(supervisor);
 }
 
-/* How many devices there are is known with the first HELLO. */
+/* Once, at the first HELLO, which says how many devices there are. */
 static void place_models(struct convoy_supervisor *supervisor)
 {
     struct convoy_error error;
@@ -259,7 +261,7 @@ void convoy_loading_load(struct convoy_supervisor *supervisor, struct convoy_mod
         fail_model(supervisor, model, error.message);
 }
 
-/* Is another reading of the same version on this device? The two share a series. */
+/* Whether another record of the same version is loaded on this device. Both share a time series. */
 static bool has_sibling(const struct device_worker *worker, const struct convoy_model *model)
 {
     struct convoy_registry *registry = worker->supervisor->registry;
@@ -303,7 +305,7 @@ void convoy_loading_attached(struct device_worker *worker)
     }
 }
 
-/* The message's layers, for keeping; NULL when memory is out. */
+/* A copy of the message's layers; NULL when memory is out. */
 static struct convoy_layer_name *copy_of_layers(const struct convoy_worker_message *message)
 {
     size_t bytes = message->loaded.shape.layer_count * sizeof(struct convoy_layer_name);
@@ -313,15 +315,15 @@ static struct convoy_layer_name *copy_of_layers(const struct convoy_worker_messa
     return layers;
 }
 
-/* The files may have become more on the device than they were. Where others can make room they do so later.
- */
+/* A model may take more memory on the device than its files. Where other models can be evicted, that happens
+ * later. */
 static int check_budget(struct device_worker *worker, struct convoy_model *model,
                         const struct convoy_worker_message *message, struct convoy_error *error)
 {
     const struct convoy_config *config = worker->supervisor->config;
     if (message->loaded.weight_bytes > model->plan.weight_bytes)
         model->plan.weight_bytes = message->loaded.weight_bytes;
-    /* A worker that is started again brings what was there before. */
+    /* A replaced worker loads what was loaded before. */
     if (model->state != CONVOY_MODEL_LOADING ||
         (config->repository.unload_idle && convoy_budget_of(model) <= config->repository.device_bytes))
         return 0;
@@ -330,7 +332,7 @@ static int check_budget(struct device_worker *worker, struct convoy_model *model
     return code;
 }
 
-/* Requests under way were prepared for the first shape, and so were their buffers. */
+/* Requests under way, and their buffers, were prepared for the first shape. */
 static bool same_rows(const struct convoy_model_shape *a, const struct convoy_model_shape *b)
 {
     return a->channels == b->channels && a->height == b->height && a->width == b->width &&
@@ -372,7 +374,7 @@ void convoy_loading_answered(struct device_worker *worker, const struct convoy_w
         free(kept->layers);
         kept->layers = copy_of_layers(message);
         kept->loaded = true;
-        /* Before it gets slots. Its file may be another than that of the worker before it. */
+        /* Counted before it gets slots: its file may differ from the one that the worker before it loaded. */
         convoy_registry_count_load(supervisor->registry, model);
         worker->deaths[message->model] = 0; /* only deaths in a row are the model's fault */
         kept->shape = message->loaded.shape;
@@ -390,7 +392,7 @@ void convoy_loading_tuned(struct device_worker *worker, const struct convoy_work
 {
     struct convoy_model *model = convoy_registry_at(worker->supervisor->registry, message->model);
     struct kept_answer *kept = &worker->kept[message->model];
-    /* It may have been taken back while the worker said this. */
+    /* It may have been unloaded meanwhile. */
     if (model == NULL || !kept->loaded || message->loaded.shape.layer_count != kept->shape.layer_count)
         return;
     convoy_metrics_weight_bytes(worker->supervisor->metrics, model->name, model->version, worker->device,
@@ -418,13 +420,13 @@ void convoy_loading_died(struct device_worker *worker)
     struct convoy_model *model = convoy_registry_at(supervisor->registry, number);
     if (model == NULL || ++worker->deaths[number] < DEATHS_TO_FAIL)
         return;
-    /* Trying again would go on killing workers that others need. It may be the device's fault: where another
-     * one serves the model, or may still come to, this one does without. */
+    /* Loading it again would kill more workers, which other models need. It may be the device's fault: when
+     * another device serves the model or may still load it, only this one does without. */
     worker->answered[number] = 1;
     worker->kept[number].loaded = false;
     if (worker->slots != NULL)
         convoy_worker_slots_model(worker->slots, model, false, NULL, 0);
-    if (convoy_placement_hope(supervisor, model)) {
+    if (convoy_placement_possible(supervisor, model)) {
         convoy_log(CONVOY_LOG_ERROR, "one device does without a model", CONVOY_STR("device", worker->device),
                    CONVOY_STR("model", model->name), CONVOY_STR("reason", "loading it killed two workers"));
         return;

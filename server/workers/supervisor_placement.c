@@ -55,7 +55,7 @@ static bool given_up(const struct device_worker *worker)
     return !(worker->process.running && worker->said_hello) && worker->backoff_ms >= GIVEN_UP_MS;
 }
 
-bool convoy_placement_hope(const struct convoy_supervisor *supervisor, const struct convoy_model *model)
+bool convoy_placement_possible(const struct convoy_supervisor *supervisor, const struct convoy_model *model)
 {
     for (uint32_t i = 0; i < supervisor->worker_count; i++) {
         const struct device_worker *worker = supervisor->workers[i];

@@ -49,7 +49,7 @@ int convoy_worker_message_shape(const cJSON *json, struct convoy_model_shape *sh
 {
     int code;
     memset(shape, 0, sizeof *shape);
-    /* The bounds keep rows and outputs inside 64 bits; whether they fit a slot is looked at later. */
+    /* The bounds keep rows and outputs inside 64 bits; whether they fit a slot is checked later. */
     if ((code = small(json, "channels", 1, 65535, &shape->channels, error)) != 0 ||
         (code = small(json, "height", 1, 65535, &shape->height, error)) != 0 ||
         (code = small(json, "width", 1, 65535, &shape->width, error)) != 0)
@@ -87,7 +87,7 @@ static int read_memory(const cJSON *json, struct convoy_worker_message *message,
     return 0;
 }
 
-/* What LOADED and TUNED both say. */
+/* The members that LOADED and TUNED share. */
 static int read_layers(const cJSON *json, struct convoy_worker_message *message, struct convoy_error *error)
 {
     int code = whole(json, "weight_bytes", 0, 1e15, &message->loaded.weight_bytes, error);

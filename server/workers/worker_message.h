@@ -1,7 +1,6 @@
-/* What a worker says on its control socket, read strictly: the front believes nothing that it did not check.
- *
- * A worker sends JSON objects, one a line. Unknown types are reported as CONVOY_WORKER_UNKNOWN so that a
- * newer worker can say more. */
+/* The messages that a worker sends on its control socket. They are read strictly: the daemon uses nothing
+ * that it has not checked. A worker sends JSON objects, one a line (engine/ipc/line_reader.h). Messages of an
+ * unknown type are reported as CONVOY_WORKER_UNKNOWN and ignored, so that a newer worker may send them. */
 #ifndef CONVOY_SERVER_WORKER_MESSAGE_H
 #define CONVOY_SERVER_WORKER_MESSAGE_H
 
@@ -20,7 +19,7 @@ enum convoy_worker_message_type {
     CONVOY_WORKER_LOADING,
     CONVOY_WORKER_LOADED,
     CONVOY_WORKER_FAILED,
-    CONVOY_WORKER_TUNED, /* a loaded model has other kernels and weights now */
+    CONVOY_WORKER_TUNED, /* a loaded model's kernels and weights have changed */
     CONVOY_WORKER_MEMORY,
     CONVOY_WORKER_HEARTBEAT,
     CONVOY_WORKER_LOG,
@@ -38,22 +37,22 @@ struct convoy_worker_message {
         uint32_t device_count, streams;
     } hello;
     struct {
-        struct convoy_model_shape shape; /* not of TUNED, but for layer_count */
+        struct convoy_model_shape shape; /* of TUNED only layer_count */
         uint64_t weight_bytes;
-        struct convoy_layer_name *layers; /* shape.layer_count of them, the message's */
+        struct convoy_layer_name *layers; /* shape.layer_count of them, owned by the message */
     } loaded;                             /* and TUNED */
     struct {
         uint64_t weights, workspace, free, total;
     } memory; /* bytes on the device */
 };
 
-/* Reads json, an object that becomes the message's. -EPROTO with a sentence when it is not a message that a
- * worker of this build sends; -ENOMEM. Free with convoy_worker_message_free() also after an error. */
+/* Reads json, an object that the message owns from now on. -EPROTO with a sentence when a worker of this
+ * build does not send such a message; -ENOMEM. Free with convoy_worker_message_free() also after an error. */
 int convoy_worker_message_read(cJSON *json, uint32_t model_count, struct convoy_worker_message *message,
                                struct convoy_error *error);
 void convoy_worker_message_free(struct convoy_worker_message *message);
 
-/* The part of LOADED that `convoy-worker --check` prints too. */
+/* Reads the part of LOADED that `convoy-worker --check` also prints. -EPROTO with a sentence. */
 int convoy_worker_message_shape(const cJSON *json, struct convoy_model_shape *shape,
                                 struct convoy_error *error);
 

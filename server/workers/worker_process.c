@@ -31,7 +31,8 @@ int convoy_worker_process_prepare(struct convoy_worker_process *process, uv_loop
     return 0;
 }
 
-/* gone() is told once the process was waited for, its socket said all, and libuv let go of the handles. */
+/* Calls gone() when the process was waited for, its socket is at its end, and libuv has closed the handles.
+ */
 static void report_gone(struct convoy_worker_process *process)
 {
     char text[CONVOY_ERROR_BYTES + 64];
@@ -86,7 +87,7 @@ static void kill_for_protocol(struct convoy_worker_process *process, const char 
     convoy_worker_process_kill(process, "protocol");
 }
 
-/* Takes message over. False when it is none that a worker sends. */
+/* Handles one message, which it frees. False when a worker does not send such a message. */
 static bool handle_message(struct convoy_worker_process *process, cJSON *json, struct convoy_error *error)
 {
     struct convoy_worker_message message;
@@ -209,7 +210,7 @@ int convoy_worker_process_start(struct convoy_worker_process *process, const cha
         snprintf(process->lost_reason, sizeof process->lost_reason, "%s", error->message);
         uv_close((uv_handle_t *)&process->child, on_handle_closed);
         uv_close((uv_handle_t *)&process->control, on_handle_closed);
-        return 0; /* gone() tells it, as for a process that ended at once */
+        return 0; /* gone() reports it, as for a process that ended at once */
     }
     watch_doorbell(process);
     uv_read_start((uv_stream_t *)&process->control, lend_room, on_read);

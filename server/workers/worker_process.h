@@ -1,5 +1,5 @@
-/* One convoy-worker process: started, listened to, waited for. It knows nothing of models or slots; the
- * supervisor does. Everything runs on the control loop. */
+/* One convoy-worker process: starts it, reads its messages and waits for its end. It knows nothing about
+ * models or slots, which are the supervisor's. Everything runs on the control loop. */
 #ifndef CONVOY_SERVER_WORKER_PROCESS_H
 #define CONVOY_SERVER_WORKER_PROCESS_H
 
@@ -16,7 +16,7 @@ struct convoy_worker_process_events {
     void (*message)(void *context, struct convoy_worker_process *process,
                     const struct convoy_worker_message *message);
     void (*finished_slots)(void *context, struct convoy_worker_process *process); /* the done doorbell rang */
-    /* The process is gone and everything that it said was delivered. reason: a short constant for the metric;
+    /* The process has ended and all its messages were delivered. reason: a short constant for the metric;
      * text: a sentence. */
     void (*gone)(void *context, struct convoy_worker_process *process, const char *reason, const char *text);
 };
@@ -26,25 +26,26 @@ struct convoy_worker_process {
     const struct convoy_worker_process_events *events;
     void *context;
     uint32_t device_index, model_count, streams;
-    const char *cache_dir;         /* NULL: none; the configuration's */
-    struct convoy_channel channel; /* lives as long as the worker record; every process maps the same */
+    const char *cache_dir;         /* NULL: none; owned by the configuration */
+    struct convoy_channel channel; /* lives as long as this record; each process in turn maps it */
 
-    bool running;                         /* a process exists, or its end was not told yet */
+    bool running;                         /* a process exists, or gone() was not called yet */
     uint64_t started_us;                  /* of this process */
     uint64_t heard_us;                    /* of its last message */
-    const char *kill_reason;              /* why we killed it; NULL */
-    char lost_reason[CONVOY_ERROR_BYTES]; /* what it said before it went */
+    const char *kill_reason;              /* why convoy_worker_process_kill() killed it; NULL: it did not */
+    char lost_reason[CONVOY_ERROR_BYTES]; /* of its LOST message */
 
     uv_process_t child;
     uv_pipe_t control;
     uv_poll_t doorbell;
-    bool doorbell_open, exited, ended; /* exited: waited for; ended: its socket said all */
+    bool doorbell_open, exited, ended; /* exited: waited for; ended: its socket is at its end */
     int64_t exit_status;
     int exit_signal, open_handles;
     struct convoy_line_reader lines; /* from the control socket */
 };
 
-/* Prepares the record and its channel. */
+/* Prepares the record and creates its channel; no process is started. events, and what context points to,
+ * must outlive it. */
 int convoy_worker_process_prepare(struct convoy_worker_process *process, uv_loop_t *loop,
                                   uint32_t device_index, uint32_t model_count, uint32_t streams,
                                   const char *cache_dir, const struct convoy_worker_process_events *events,
@@ -52,15 +53,15 @@ int convoy_worker_process_prepare(struct convoy_worker_process *process, uv_loop
 /* Starts a process; none may be running. tune: "on", "off", "force". An error means that none was started. */
 int convoy_worker_process_start(struct convoy_worker_process *process, const char *backend, const char *tune,
                                 struct convoy_error *error);
-/* Sends message as a line and frees it. Without waiting: what the socket does not take now libuv sends later.
- * message NULL stands for one that memory was out for. Returns 0, -ENOMEM or another negative errno when
+/* Sends message as a line and frees it. Does not wait: libuv sends later what the socket does not take now.
+ * message NULL means that memory was out when it was made. Returns 0, -ENOMEM or another negative errno when
  * nothing was sent, and -ENOTCONN without a process. */
 int convoy_worker_process_send(struct convoy_worker_process *process, cJSON *message);
-/* SIGKILL; gone() follows. reason is what the metric will say. */
+/* Sends SIGKILL; gone() follows. reason: the metric's label; a string constant. */
 void convoy_worker_process_kill(struct convoy_worker_process *process, const char *reason);
-/* Closes the doorbell's watch; call before the loop ends, with no process running. */
+/* Stops watching the doorbell. Call before the loop ends, when no process runs. */
 void convoy_worker_process_retire(struct convoy_worker_process *process);
-/* After the loop ended. */
+/* Frees the channel. After the loop ended. */
 void convoy_worker_process_free(struct convoy_worker_process *process);
 
 #endif

@@ -1,4 +1,4 @@
-/* What a worker's phase means for its device: when tuning is given up. */
+/* When tuning of a device is given up. */
 #include "server/workers/supervisor_internal.h"
 
 #include <criterion/criterion.h>
