@@ -16,9 +16,9 @@ backend=${BACKEND:-cpu}
 
 # put NAME VERSION [TURN]: that version, whole from one moment to the next; its classes are turned by TURN (VERSION).
 put() {
+  "$python" tests/tools/vary_model.py models/cifar10-convnet/1/model.onnx "$work/new.onnx" "${3:-$2}"
   mkdir -p "$models/$1/$2"
-  "$python" tests/tools/vary_model.py models/cifar10-convnet/1/model.onnx "$models/$1/$2/.new" "${3:-$2}"
-  mv "$models/$1/$2/.new" "$models/$1/$2/model.onnx"
+  mv "$work/new.onnx" "$models/$1/$2/model.onnx"
 }
 # policy NAME JSON: its configuration, with that version_policy.
 policy() {
