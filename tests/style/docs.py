@@ -17,7 +17,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FLOORS = "client|cmake|config|engine|kernels|models|packaging|server|systemd|tests|docs"
 WORDS = re.compile(r"\b(anew|whoever|whomever|nobody|somebody)\b", re.I)
-PATH = re.compile(rf"(?<![\w./<-])((?:{FLOORS})/[\w./-]*\.(?:c|h|cu|cuh|cc|py|sh|txt|md|json|proto|yml|yaml|service|socket|svg|png))\b")
+PATH = re.compile(rf"(?<![\w./<-])((?:{FLOORS})/[\w./-]*\.(?:c|h|cu|cuh|cc|py|sh|txt|md|json|proto|yml|yaml|service|socket|svg|png))\b(?!\.\d)")
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 CELL = 125
 SOURCES = (".c", ".h", ".cu", ".cuh", ".cc", ".sh", ".py", ".txt", ".md")
