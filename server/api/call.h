@@ -15,7 +15,7 @@ struct convoy_inference_request;
 struct convoy_call {
     struct convoy_model *model;     /* the model that was asked for, once it is known; held */
     struct convoy_model_wait *wait; /* the connection is suspended until the model manager is done */
-    bool woke;                      /* the model was activated for this request */
+    bool activated;                 /* the model was activated for this request */
     bool bound;                     /* and held for it when it was READY */
     struct convoy_oip_infer *infer; /* of an inference request, once its model is known */
     struct convoy_inference_request *inference; /* once they are admitted */

@@ -163,7 +163,7 @@ static bool prepare(struct convoy_request *request, int *retry_after)
 
     if (convoy_lookup_model(request) == NULL || !read_options(request, &options) ||
         !read_boundary(request, boundary) || !count_images(request, boundary, &count) ||
-        !convoy_lookup_awake(request, &view, retry_after))
+        !convoy_lookup_activated(request, &view, retry_after))
         return false;
     if (!takes_images(request, &view)) {
         convoy_model_view_end(&view);

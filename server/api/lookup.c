@@ -78,7 +78,7 @@ bool convoy_lookup_ready(struct convoy_request *request, struct convoy_model_vie
 
     for (bool again = false;; again = true) {
         convoy_registry_view(convoy_app_of(request)->registry, call->model, view);
-        if (view->state == CONVOY_MODEL_READY || view->rests || call->bound)
+        if (view->state == CONVOY_MODEL_READY || view->evicted || call->bound)
             return true;
         if (view->state != CONVOY_MODEL_UNLOADING || again)
             break;
@@ -92,7 +92,7 @@ bool convoy_lookup_ready(struct convoy_request *request, struct convoy_model_vie
     return false;
 }
 
-bool convoy_lookup_awake(struct convoy_request *request, struct convoy_model_view *view, int *retry_after)
+bool convoy_lookup_activated(struct convoy_request *request, struct convoy_model_view *view, int *retry_after)
 {
     if (!convoy_lookup_ready(request, view, retry_after))
         return false;
@@ -105,16 +105,16 @@ bool convoy_lookup_awake(struct convoy_request *request, struct convoy_model_vie
     *retry_after = CONVOY_RETRY_SOON;
     convoy_fail(&request->refusal_reason, 0, "there is no room for model %s, version %s, now: try again soon",
                 model->name, model->version);
-    /* Once: what could not be woken has its reason, which the next look at it tells. */
-    if (!call->woke) {
+    /* Once: what could not be activated has its reason, which the next lookup tells. */
+    if (!call->activated) {
         char name[CONVOY_MODEL_NAME_BYTES + 1];
         uint32_t version = model->version_number;
         snprintf(name, sizeof name, "%s", model->name);
-        call->woke = true;
-        convoy_call_set_model(request,
-                              NULL); /* a model that is held is not evicted, and thus not activated */
+        call->activated = true;
+        /* A model that is held cannot be evicted, so it could not be activated either. */
+        convoy_call_set_model(request, NULL);
         call->wait = convoy_model_wait_begin(request, convoy_app_of(request)->manager,
-                                             CONVOY_CONTROL_REQUEST_WAKE, name, version);
+                                             CONVOY_CONTROL_REQUEST_ACTIVATE, name, version);
         if (call->wait != NULL)
             return false;
     }
@@ -124,14 +124,14 @@ bool convoy_lookup_awake(struct convoy_request *request, struct convoy_model_vie
 void convoy_lookup_resumed(struct convoy_request *request)
 {
     struct convoy_call *call = convoy_call_of(request);
-    struct convoy_model *woken;
+    struct convoy_model *activated;
 
     if (call->wait == NULL)
         return;
-    (void)convoy_model_wait_end(call->wait, &woken, &request->refusal_reason);
+    (void)convoy_model_wait_end(call->wait, &activated, &request->refusal_reason);
     call->wait = NULL;
-    if (woken == NULL)
+    if (activated == NULL)
         return;
-    convoy_call_set_model(request, woken);
+    convoy_call_set_model(request, activated);
     call->bound = true;
 }

@@ -13,14 +13,15 @@
 struct convoy_model *convoy_lookup_model(struct convoy_request *request);
 
 /* A view of the model that convoy_lookup_model() found (or of what replaced it since) when it is READY, or
- * rests until somebody asks for it; otherwise false with refusal set to 503 and *retry_after to what the
+ * evicted; otherwise false with refusal set to 503 and *retry_after to what the
  * client should be told. End the view with convoy_model_view_end(). */
 bool convoy_lookup_ready(struct convoy_request *request, struct convoy_model_view *view, int *retry_after);
 
-/* The same for who wants it to compute: one that rests is woken. False with the call's wait set: the
- * connection is suspended until then, and the handler, which is called again, begins with
- * convoy_lookup_resumed(). */
-bool convoy_lookup_awake(struct convoy_request *request, struct convoy_model_view *view, int *retry_after);
+/* The same for a handler that computes with the model: an evicted one is activated, that is loaded again.
+ * False with the call's wait set: the connection is suspended until the model is READY or FAILED, and the
+ * handler, which is then called again, begins with convoy_lookup_resumed(). */
+bool convoy_lookup_activated(struct convoy_request *request, struct convoy_model_view *view,
+                             int *retry_after);
 /* Ends the wait that there may be. */
 void convoy_lookup_resumed(struct convoy_request *request);
 

@@ -20,7 +20,8 @@ struct convoy_model_wait {
 };
 
 /* Sends the control request to manager and suspends request's connection, whose handler is called again.
- * version: of CONVOY_CONTROL_REQUEST_WAKE. NULL, with nothing done: memory is out, or the daemon is stopping.
+ * version: of CONVOY_CONTROL_REQUEST_ACTIVATE. NULL, with nothing done: memory is out, or the daemon is
+ * stopping.
  */
 struct convoy_model_wait *convoy_model_wait_begin(const struct convoy_request *request,
                                                   struct convoy_manager *manager,
@@ -28,8 +29,8 @@ struct convoy_model_wait *convoy_model_wait_begin(const struct convoy_request *r
                                                   uint32_t version);
 
 /* Ends the wait and returns its result: 0, or the code of the control request, with its sentence in error;
- * -ECANCELED where the daemon stops before. *woken (may be NULL): the model of CONVOY_CONTROL_REQUEST_WAKE,
- * held for the caller, or NULL. */
+ * -ECANCELED where the daemon stops before. *woken (may be NULL): the model of
+ * CONVOY_CONTROL_REQUEST_ACTIVATE, held for the caller, or NULL. */
 int convoy_model_wait_end(struct convoy_model_wait *wait, struct convoy_model **woken,
                           struct convoy_error *error);
 

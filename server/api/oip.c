@@ -133,8 +133,8 @@ bool convoy_oip_models(struct convoy_request *request)
     convoy_text_add(&text, "{\"models\":[");
     for (uint32_t i = 0; i < list.count; i++) {
         const struct convoy_model_view *view = &list.views[i];
-        /* One that rests answers whoever asks. */
-        const char *state = view->rests ? states[CONVOY_MODEL_READY] : states[view->state];
+        /* An evicted one is loaded for the next request. */
+        const char *state = view->evicted ? states[CONVOY_MODEL_READY] : states[view->state];
         if (state == NULL)
             continue;
         if (!first)
@@ -182,7 +182,7 @@ static bool write_versions(struct convoy_registry *registry, const char *name, s
     convoy_text_add(text, ",\"versions\":[");
     for (uint32_t i = 0; i < list.count; i++) {
         const struct convoy_model_view *view = &list.views[i];
-        if (!view->rests && (view->state == CONVOY_MODEL_UNLOADED || view->state == CONVOY_MODEL_UNLOADING))
+        if (!view->evicted && (view->state == CONVOY_MODEL_UNLOADED || view->state == CONVOY_MODEL_UNLOADING))
             continue;
         if (!first)
             convoy_text_add(text, ",");
@@ -203,7 +203,7 @@ struct convoy_model *convoy_oip_ready_model(struct convoy_request *request, stru
     if (convoy_lookup_model(request) != NULL && convoy_lookup_ready(request, view, &retry_after)) {
         if (view->shape.output_count > 0)
             return convoy_call_of(request)->model;
-        /* It rests, and no worker has read it yet. */
+        /* It is evicted, and no worker has read it yet. */
         convoy_model_view_end(view);
         retry_after = CONVOY_RETRY_SOON;
         convoy_fail(&request->refusal_reason, 0, "model %s, version %s, waits for room: try again soon",

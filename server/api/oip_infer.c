@@ -66,7 +66,7 @@ static bool begin(struct convoy_request *request, int *retry_after)
     size_t json_length;
 
     if (convoy_lookup_model(request) == NULL || !read_header_length(request, &json_length) ||
-        !convoy_lookup_awake(request, &view, retry_after))
+        !convoy_lookup_activated(request, &view, retry_after))
         return false;
     struct convoy_oip_infer *infer = calloc(1, sizeof *infer);
     if (infer == NULL) {

@@ -59,7 +59,7 @@ static void write_entry(struct convoy_model_view *view, struct convoy_text *text
 {
     if (view->state == CONVOY_MODEL_UNLOADED && view->reason[0] == '\0')
         snprintf(view->reason, sizeof view->reason, "%s",
-                 view->rests ? "unloaded until it is asked for" : "unloaded");
+                 view->evicted ? "unloaded until it is asked for" : "unloaded");
     convoy_oip_write_state(view, state_of(view), text);
 }
 

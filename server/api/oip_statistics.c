@@ -104,7 +104,7 @@ static uint32_t write_ready(struct convoy_registry *registry, const char *name, 
         return 0;
     }
     for (uint32_t i = 0; i < list.count; i++) {
-        if (list.views[i].state != CONVOY_MODEL_READY && !list.views[i].rests)
+        if (list.views[i].state != CONVOY_MODEL_READY && !list.views[i].evicted)
             continue;
         if (written++ > 0)
             convoy_text_add(text, ",");

@@ -55,7 +55,7 @@ void convoy_model_view_fill(struct convoy_model *model, struct convoy_model_view
 {
     *view = (struct convoy_model_view){.model = model,
                                        .state = model->state,
-                                       .rests = model->rests,
+                                       .evicted = model->evicted,
                                        .shape = model->shape,
                                        .labels = model->labels};
     memcpy(view->reason, model->reason, sizeof view->reason);

@@ -72,14 +72,14 @@ struct convoy_model {
         bool newest;           /* reading of its files */
         bool wanted;           /* to be served: the newest reading of a version that its policy takes */
         bool covered;          /* every wanted one of its name is READY: what is not wanted may go */
-        bool resting;          /* wanted, and unloaded to make room until somebody asks for it */
+        bool evicted;          /* wanted, but unloaded to make room; loaded again on the next request */
         bool no_room;          /* FAILED for want of memory */
         uint64_t weight_bytes; /* of the device where it takes most; 0: not known yet */
     } plan;
 
     /* under the registry's lock */
     enum convoy_model_state state;
-    bool rests;                      /* it is not READY, and will be for whoever asks and waits */
+    bool evicted; /* loaded on the next request for it, or being loaded for one; false once READY or FAILED */
     char reason[CONVOY_ERROR_BYTES]; /* why it is FAILED */
     struct convoy_model_shape shape; /* valid once READY, unchanged thereafter */
     struct convoy_labels *labels;
@@ -89,7 +89,7 @@ struct convoy_model {
 struct convoy_model_view {
     struct convoy_model *model;
     enum convoy_model_state state;
-    bool rests; /* not READY, and will be for whoever asks and waits */
+    bool evicted; /* not READY; a request that computes with it loads it and waits */
     char reason[CONVOY_ERROR_BYTES];
     struct convoy_model_shape shape;
     struct convoy_labels *labels;

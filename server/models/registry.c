@@ -167,7 +167,7 @@ static int rank_of(const struct convoy_registry *registry, const struct convoy_m
     case CONVOY_MODEL_FAILED:
         return live ? 3 : 5;
     default:
-        if (model->rests) /* it is loaded for whoever asks */
+        if (model->evicted) /* the next request loads it */
             return 5;
         return model->state == CONVOY_MODEL_UNLOADED ? 2 : 1;
     }
@@ -197,7 +197,7 @@ static const char *default_name(const struct convoy_registry *registry)
             continue;
         if (wanted != NULL && strcmp(model->name, wanted) == 0)
             return model->name;
-        if (!model->rests &&
+        if (!model->evicted &&
             (model->state == CONVOY_MODEL_UNLOADED || model->state == CONVOY_MODEL_UNLOADING))
             continue;
         one = one && (only == NULL || strcmp(model->name, only) == 0);

@@ -42,9 +42,10 @@ void convoy_registry_set_ready(struct convoy_registry *registry, struct convoy_m
 /* Logs the reason, which is copied. */
 void convoy_registry_set_failed(struct convoy_registry *registry, struct convoy_model *model,
                                 const char *reason);
-/* rests: it will be loaded for whoever asks, which stays so until it is READY or FAILED. */
-void convoy_registry_set_unloading(struct convoy_registry *registry, struct convoy_model *model, bool rests);
-void convoy_registry_set_unloaded(struct convoy_registry *registry, struct convoy_model *model, bool rests);
+/* evicted: it is loaded again on the next request, which stays so until it is READY or FAILED. */
+void convoy_registry_set_unloading(struct convoy_registry *registry, struct convoy_model *model,
+                                   bool evicted);
+void convoy_registry_set_unloaded(struct convoy_registry *registry, struct convoy_model *model, bool evicted);
 /* What its worker computes in, when tuning has changed that. */
 void convoy_registry_set_precision(struct convoy_registry *registry, struct convoy_model *model,
                                    const char *precision);

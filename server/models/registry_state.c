@@ -16,28 +16,28 @@ void convoy_registry_view(struct convoy_registry *registry, struct convoy_model 
 
 /* Changes the state and what /metrics says of it. */
 static void set_state(struct convoy_registry *registry, struct convoy_model *model,
-                      enum convoy_model_state state, bool rests)
+                      enum convoy_model_state state, bool evicted)
 {
     pthread_mutex_lock(&registry->lock);
     model->state = state;
-    model->rests = rests;
+    model->evicted = evicted;
     convoy_registry_tell_ready(registry, model);
     pthread_mutex_unlock(&registry->lock);
 }
 
 void convoy_registry_set_loading(struct convoy_registry *registry, struct convoy_model *model)
 {
-    set_state(registry, model, CONVOY_MODEL_LOADING, model->rests);
+    set_state(registry, model, CONVOY_MODEL_LOADING, model->evicted);
 }
 
-void convoy_registry_set_unloading(struct convoy_registry *registry, struct convoy_model *model, bool rests)
+void convoy_registry_set_unloading(struct convoy_registry *registry, struct convoy_model *model, bool evicted)
 {
-    set_state(registry, model, CONVOY_MODEL_UNLOADING, rests);
+    set_state(registry, model, CONVOY_MODEL_UNLOADING, evicted);
 }
 
-void convoy_registry_set_unloaded(struct convoy_registry *registry, struct convoy_model *model, bool rests)
+void convoy_registry_set_unloaded(struct convoy_registry *registry, struct convoy_model *model, bool evicted)
 {
-    set_state(registry, model, CONVOY_MODEL_UNLOADED, rests);
+    set_state(registry, model, CONVOY_MODEL_UNLOADED, evicted);
 }
 
 void convoy_registry_set_ready(struct convoy_registry *registry, struct convoy_model *model,
@@ -46,7 +46,7 @@ void convoy_registry_set_ready(struct convoy_registry *registry, struct convoy_m
     pthread_mutex_lock(&registry->lock);
     model->shape = *shape;
     model->state = CONVOY_MODEL_READY;
-    model->rests = false;
+    model->evicted = false;
     convoy_registry_tell_ready(registry, model);
     pthread_mutex_unlock(&registry->lock);
     convoy_labels_compare(model);
@@ -65,7 +65,7 @@ void convoy_registry_set_failed(struct convoy_registry *registry, struct convoy_
 {
     pthread_mutex_lock(&registry->lock);
     model->state = CONVOY_MODEL_FAILED;
-    model->rests = false;
+    model->evicted = false;
     snprintf(model->reason, sizeof model->reason, "%s", reason);
     convoy_registry_tell_ready(registry, model);
     pthread_mutex_unlock(&registry->lock);

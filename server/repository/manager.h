@@ -30,9 +30,9 @@
 struct convoy_manager;
 
 enum convoy_control_request_kind {
-    CONVOY_CONTROL_REQUEST_LOAD,   /* scan the folder, and serve this name from now on */
-    CONVOY_CONTROL_REQUEST_UNLOAD, /* stop serving this name */
-    CONVOY_CONTROL_REQUEST_WAKE    /* load this version, which is evicted, again */
+    CONVOY_CONTROL_REQUEST_LOAD,    /* scan the folder, and serve this name from now on */
+    CONVOY_CONTROL_REQUEST_UNLOAD,  /* stop serving this name */
+    CONVOY_CONTROL_REQUEST_ACTIVATE /* load this version, which is evicted, again */
 };
 
 /* A request to the manager. It belongs to the sender, which does not touch it between convoy_manager_send()

@@ -7,7 +7,7 @@
 
 static void unload(struct convoy_manager *manager, struct convoy_model *model, const char *why)
 {
-    convoy_registry_set_unloading(manager->registry, model, model->plan.wanted && model->plan.resting);
+    convoy_registry_set_unloading(manager->registry, model, model->plan.wanted && model->plan.evicted);
     convoy_log(CONVOY_LOG_INFO, "model unloads", CONVOY_STR("model", model->name),
                CONVOY_STR("version", model->version), CONVOY_STR("reason", why));
 }
@@ -24,7 +24,7 @@ static bool rest_one(struct convoy_manager *manager)
     }
     if (idlest == NULL)
         return false;
-    idlest->plan.resting = true;
+    idlest->plan.evicted = true;
     unload(manager, idlest, "it makes room for another until somebody asks for it");
     return true;
 }
@@ -67,7 +67,7 @@ static bool load(struct convoy_manager *manager, struct convoy_model *model)
     if (failed && !convoy_supervisor_released(manager->supervisor, model))
         return true;
     atomic_store(&model->used_us, convoy_now_us()); /* a new model is not the least recently used one */
-    model->plan.no_room = model->plan.resting = false;
+    model->plan.no_room = model->plan.evicted = false;
     convoy_registry_set_loading(manager->registry, model);
     convoy_supervisor_load(manager->supervisor, model);
     return false;
@@ -87,7 +87,7 @@ static bool end_of(struct convoy_manager *manager, struct convoy_model *model)
                    CONVOY_STR("version", model->version));
     if (!model->plan.newest || !model->plan.present)
         return !convoy_registry_remove(manager->registry, model);
-    convoy_registry_set_unloaded(manager->registry, model, model->plan.wanted && model->rests);
+    convoy_registry_set_unloaded(manager->registry, model, model->plan.wanted && model->evicted);
     return false;
 }
 
@@ -95,8 +95,8 @@ static bool end_of(struct convoy_manager *manager, struct convoy_model *model)
 static bool apply_wanted(struct convoy_manager *manager, struct convoy_model *model)
 {
     if (model->state == CONVOY_MODEL_UNLOADING) /* being evicted, or wanted again after the unload began */
-        return end_of(manager, model) || !model->plan.resting;
-    if (model->state == CONVOY_MODEL_UNLOADED && !model->plan.resting)
+        return end_of(manager, model) || !model->plan.evicted;
+    if (model->state == CONVOY_MODEL_UNLOADED && !model->plan.evicted)
         return load(manager, model);
     if (model->state == CONVOY_MODEL_FAILED && model->plan.no_room)
         return load(manager, model);
@@ -105,7 +105,7 @@ static bool apply_wanted(struct convoy_manager *manager, struct convoy_model *mo
 
 static bool apply_unwanted(struct convoy_manager *manager, struct convoy_model *model)
 {
-    model->plan.resting = model->plan.no_room = false;
+    model->plan.evicted = model->plan.no_room = false;
     switch (model->state) {
     case CONVOY_MODEL_READY:
         if (!model->plan.covered)

@@ -39,7 +39,8 @@ bool convoy_manager_set_served(struct convoy_manager *manager, const char *name,
 }
 
 /* The result for the records of the name that are to be served: 0, or a negative errno and a sentence.
- * *waits: some of them are neither READY nor FAILED yet. A READY model is held for a request that wakes it.
+ * *waits: some of them are neither READY nor FAILED yet. A READY model is held for a request that activates
+ * it.
  */
 static int outcome(struct convoy_manager *manager, struct convoy_control_request *request, bool *waits,
                    struct convoy_error *error)
@@ -49,16 +50,16 @@ static int outcome(struct convoy_manager *manager, struct convoy_control_request
     for (uint32_t i = 0; i < convoy_registry_count(manager->registry); i++) {
         struct convoy_model *model = convoy_registry_at(manager->registry, i);
         if (model == NULL || !model->plan.wanted || strcmp(model->name, request->name) != 0 ||
-            (request->kind == CONVOY_CONTROL_REQUEST_WAKE && model->version_number != request->version))
+            (request->kind == CONVOY_CONTROL_REQUEST_ACTIVATE && model->version_number != request->version))
             continue;
         wanted++;
-        if (request->kind == CONVOY_CONTROL_REQUEST_WAKE && model->state == CONVOY_MODEL_READY) {
+        if (request->kind == CONVOY_CONTROL_REQUEST_ACTIVATE && model->state == CONVOY_MODEL_READY) {
             convoy_model_hold(model);
             request->model = model;
         }
         *waits = *waits || model->state == CONVOY_MODEL_LOADING ||
                  ((model->state == CONVOY_MODEL_UNLOADED || model->state == CONVOY_MODEL_UNLOADING) &&
-                  !model->plan.resting);
+                  !model->plan.evicted);
         if (model->state == CONVOY_MODEL_FAILED && failed++ == 0)
             convoy_fail(error, -EINVAL, "model %s, version %s, could not be loaded: %s", model->name,
                         model->version, model->reason);
@@ -94,7 +95,7 @@ static void try_again(struct convoy_manager *manager, const char *name)
             convoy_supervisor_unload(manager->supervisor, model);
             convoy_registry_set_unloaded(manager->registry, model, false);
         }
-        model->plan.resting = false;
+        model->plan.evicted = false;
     }
 }
 
@@ -105,12 +106,12 @@ static int begin(struct convoy_manager *manager, struct convoy_control_request *
     enum convoy_model_control control = manager->config->repository.control;
     if (manager->stopped)
         return convoy_fail(error, -ECANCELED, "the server is stopping");
-    if (request->kind == CONVOY_CONTROL_REQUEST_WAKE) {
+    if (request->kind == CONVOY_CONTROL_REQUEST_ACTIVATE) {
         for (uint32_t i = 0; i < convoy_registry_count(manager->registry); i++) {
             struct convoy_model *model = convoy_registry_at(manager->registry, i);
             if (model != NULL && model->version_number == request->version &&
                 strcmp(model->name, request->name) == 0)
-                model->plan.resting = false;
+                model->plan.evicted = false;
         }
         return 0;
     }
@@ -182,7 +183,7 @@ void convoy_manager_requests_end(struct convoy_manager *manager, bool wakes_only
     while (*link != NULL) {
         struct convoy_control_request *request = *link;
         struct convoy_error error = {{0}};
-        bool waits = request->scan != 0 || (wakes_only && request->kind != CONVOY_CONTROL_REQUEST_WAKE);
+        bool waits = request->scan != 0 || (wakes_only && request->kind != CONVOY_CONTROL_REQUEST_ACTIVATE);
         int code = 0;
         if (manager->stopped)
             code = convoy_fail(&error, -ECANCELED, "the server is stopping");

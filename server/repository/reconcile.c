@@ -106,7 +106,7 @@ static void select_of_name(struct convoy_model *const *models, uint32_t count, b
         model->plan.wanted = newest && asked && model->plan.present &&
                              convoy_version_policy_serves(&policy, model->version_number, higher);
         higher += newest && model->plan.present;
-        if (model->plan.wanted && model->state != CONVOY_MODEL_READY && !model->plan.resting)
+        if (model->plan.wanted && model->state != CONVOY_MODEL_READY && !model->plan.evicted)
             covered = false;
     }
     for (uint32_t i = 0; i < count; i++)

@@ -300,7 +300,7 @@ Test(registry, one_that_rests_is_found_like_one_that_is_ready)
     convoy_registry_set_unloaded(registry, record("a", 2), true);
     cr_assert_eq(find("a", NULL), record("a", 2));
     convoy_registry_set_loading(registry, record("a", 2));
-    cr_assert(record("a", 2)->rests, "who asks while it wakes has to wait, too");
+    cr_assert(record("a", 2)->evicted, "a request waits while it is loaded again, too");
     convoy_registry_set_unloaded(registry, record("a", 2), false);
     cr_assert_eq(find("a", NULL), record("a", 1));
 }

@@ -303,7 +303,7 @@ Test(manager, who_wakes_a_model_holds_it_when_it_is_ready)
     begin(CONVOY_CONTROL_NONE, two);
     convoy_manager_start(manager);
     struct convoy_model *model = model_of("a");
-    struct asked *it = ask(0, CONVOY_CONTROL_REQUEST_WAKE, "a", 1);
+    struct asked *it = ask(0, CONVOY_CONTROL_REQUEST_ACTIVATE, "a", 1);
     uv_run(&loop, UV_RUN_ONCE);
     cr_assert_eq(it->done, 0);
     become_ready(model);
@@ -314,7 +314,7 @@ Test(manager, who_wakes_a_model_holds_it_when_it_is_ready)
     cr_assert_eq(it->request.model, model);
     cr_assert_eq(atomic_load(&model->holders), 1);
     convoy_model_release(model);
-    it = ask(2, CONVOY_CONTROL_REQUEST_WAKE, "a", 7);
+    it = ask(2, CONVOY_CONTROL_REQUEST_ACTIVATE, "a", 7);
     until_done(it);
     cr_assert_eq(it->code, -ENOENT, "there is no such version");
     end();
