@@ -1,11 +1,29 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds and runs every test that this machine can run.
-#   ./test.sh            everything
-#   ./test.sh PATTERN    only the steps whose name contains PATTERN, e.g. unit, asan, integration/faults
-# Exit status 0 only if nothing failed. The last line counts tests; a test that cannot run here (no data, no
-# package, no GPU) says why and is counted as skipped. What may run beside what: tests/runner.sh.
+# Installs what is missing, builds, and runs the tests that this machine can run.
+#   ./test.sh            what continuous integration runs: under 15 minutes on two cores, compiling included
+#   ./test.sh --quick    format, walls, the analyzer over changed files, the release build, units and smoke: under 2 minutes
+#                        once the release build is there
+#   ./test.sh --all      what continuous integration leaves out, too:
+#                        - the analyzer without a limit for each function (CI: a limit, but for changed files)
+#                        - integration tests under the address sanitizer that neither parse what strangers send nor break
+#                          anything: those with "# sanitize: all" in their heads
+#                        - the tuner of the emulated GPU under the address sanitizer, but for a few tests
+#                        - emulated kernels on 100 random shapes, under the sanitizer 15 (CI: 25 and 0)
+#                        - fuzzers for 60 seconds each (CI: 8)
+#   ./test.sh [--quick|--all] PATTERN   of these the steps whose name contains PATTERN, e.g. unit, asan, integration/faults
+# Exit status 0 only if nothing failed. The last line counts tests; a test that cannot run here (no data, no package, no
+# GPU) says why and is counted as skipped. tests/runner.sh says which steps may run beside which.
 set -uo pipefail
 cd "$(dirname "$0")" || exit 1
+level=ci
+if [[ ${1:-} == --quick || ${1:-} == --all ]]; then
+  level=${1#--}
+  shift
+fi
+if [[ ${1:-} == -* || $# -gt 1 ]]; then
+  sed -n '2,16s/^# //p' "$0" >&2
+  exit 2
+fi
 pattern=${1:-}
 # shellcheck source=build.sh
 . ./build.sh
@@ -13,30 +31,63 @@ set +e
 # shellcheck source=tests/runner.sh
 . tests/runner.sh
 
+# in_ci A B: A in continuous integration, B where everything runs.
+in_ci() { if [ "$level" = all ]; then echo "$2"; else echo "$1"; fi; }
+
 # sources PATTERN: the tree's files of that name, without builds; git may not be there.
 sources() { find . -path './build*' -prune -o -path './.[a-z]*' -prune -o -type f -name "$1" -print; }
+product() { sources '*.c' | grep -v '^./tests/' | LC_ALL=C sort; }
+
+# changed: the files that differ from upstream's branch where this one left it, or from the last commit where there is no
+# upstream. Without git none.
+changed() {
+  local base
+  base=$(git merge-base HEAD '@{upstream}' 2>/dev/null || git merge-base HEAD origin/HEAD 2>/dev/null ||
+    git rev-parse -q --verify HEAD 2>/dev/null) || return 0
+  { git diff --name-only --diff-filter=d "$base" && git ls-files --others --exclude-standard; } | sed 's,^,./,' | LC_ALL=C sort -u
+}
 
 clean_format() { { sources '*.[ch]' && sources '*.cu*' && sources '*.cc'; } | xargs clang-format --dry-run -Werror; }
 
-# What is compiled twice (into the CUDA backend and the emulated one, into libconvoy and the command) is read once.
-clean_tidy() {
-  mkdir -p build/tidy
-  python3 -c 'import json, sys
+# tidy OPTION...: clang-tidy over the files that standard input names. What is compiled twice (into the CUDA backend and the
+# emulated one, into libconvoy and the command) is read once.
+tidy() {
+  local commands
+  commands=$(mktemp -d "$results/tidy.XXXXXX") &&
+    python3 -c 'import json, sys
 commands = {command["file"]: command for command in reversed(json.load(sys.stdin))}
-json.dump(list(commands.values()), sys.stdout)' <build/compile_commands.json >build/tidy/compile_commands.json &&
-    sources '*.c' | grep -v '^./tests/' | xargs -P2 -n4 clang-tidy -p build/tidy --quiet
+json.dump(list(commands.values()), sys.stdout)' <build/compile_commands.json >"$commands/compile_commands.json" &&
+    xargs -r -P2 -n4 clang-tidy -p "$commands" --quiet "$@"
 }
+# Nine tenths of the time are the analyzer's (clang-analyzer-*), most of it for a few long functions. 40,000 nodes of its
+# graph for each function, instead of 225,000, take a quarter of the time.
+clean_tidy() {
+  local limit=()
+  [ "$level" = all ] || limit=(--extra-arg={-Xclang,-analyzer-config,-Xclang,max-nodes=40000})
+  product | tidy "${limit[@]}"
+}
+clean_changes() { LC_ALL=C comm -12 <(product) <(changed) | tidy; }
 
-# units PRESET NAME: queues the Criterion programs of a build.
+# units PRESET NAME [EXCEPT]: queues the Criterion programs of a build but EXCEPT, the longest of them first and each suite
+# of the tuner's alone.
 units() {
-  local program
+  local program suite
+  if [ "${3:-}" != engine_cuda_tune ]; then
+    for suite in cuda_tuner cuda_cache; do
+      unit works "$2/engine_cuda_tune/$suite" "$1/tests/unit_engine_cuda_tune" --filter "$suite/*"
+    done
+  fi
+  unit works "$2/emulated_backends" "$1/tests/unit_emulated_backends"
   for program in "$1"/tests/unit_*; do
-    unit works "$2/${program##*/unit_}" "$program"
+    case $program in
+      */unit_engine_cuda_tune | */unit_emulated_backends) ;;
+      *) unit works "$2/${program##*/unit_}" "$program" ;;
+    esac
   done
 }
 
-# integration NAME SCRIPT [COMMAND...]: queues an integration test, which says itself when it cannot be beside others:
-# "# timed: WHY" or "# alone: WHY".
+# integration NAME SCRIPT [COMMAND...]: queues an integration test. A line of its head says when it cannot run beside
+# others: "# timed: WHY" or "# alone: WHY".
 integration() {
   local kind
   kind=$(sed -n 's/^# \(timed\|alone\): .*/\1/p' "$2")
@@ -45,11 +96,16 @@ integration() {
 
 queue_after_release() {
   local script name
+  [ "$level" = all ] || step works style/tidy-changed clean_changes
+  units build unit
+  if [ "$level" = quick ]; then
+    integration integration/smoke tests/integration/test_smoke.sh
+    return
+  fi
   # The longest of these first.
   step works style/tidy clean_tidy
-  # Every kernel against float64, on the CPU, on shapes that are drawn anew (a seed that fails is printed).
-  step works emulated/kernels build/bin/convoy-kernels-emulated --check --in-turns --shapes 100
-  units build unit
+  # Every kernel against float64, on the CPU, on random shapes (a seed that fails is printed).
+  step works emulated/kernels build/bin/convoy-kernels-emulated --check --in-turns --shapes "$(in_ci 25 100)"
   for script in tests/integration/test_*.sh; do
     name=${script##*/test_}
     integration "integration/${name%.sh}" "$script"
@@ -58,11 +114,18 @@ queue_after_release() {
 
 queue_after_asan() {
   local script name
-  step works asan-emulated/kernels build-asan/bin/convoy-kernels-emulated --check --in-turns --shapes 15
-  units build-asan asan
+  step works asan-emulated/kernels build-asan/bin/convoy-kernels-emulated --check --in-turns --shapes "$(in_ci 0 15)"
+  if [ "$level" = all ]; then
+    units build-asan asan
+  else
+    units build-asan asan engine_cuda_tune
+    # A file that is not what it should be, memory that runs out, a device that fails, a network that goes.
+    unit works asan/engine_cuda_tune build-asan/tests/unit_engine_cuda_tune --filter \
+      'cuda_*/@(a_damaged_file*|a_folder*|a_full_disk*|out_of_memory*|a_lost_device*|a_refused_kernel*|a_network_may_go*)'
+  fi
   queue_fuzzers
   for script in tests/integration/test_*.sh; do
-    grep -q '^# sanitize: *yes' "$script" || continue
+    grep -qE "^# sanitize: *$(in_ci yes '(yes|all)')" "$script" || continue
     name=${script##*/test_}
     integration "asan-integration/${name%.sh}" "$script" env CONVOY_BUILD=build-asan
   done
@@ -76,7 +139,7 @@ queue_after_tsan() {
   integration tsan-integration/load tests/integration/test_load.sh env CONVOY_BUILD=build-tsan
 }
 
-# What is wrong with the build, each of the fuzzers says, as each would build what it needs.
+# A failure of this build is reported by each fuzzer, which builds what is missing.
 fuzz_targets=(multipart image onnx config worker inference)
 build_fuzzers() { tests/fuzz/run.sh 0 >/dev/null || true; }
 queue_fuzzers() {
@@ -91,16 +154,19 @@ queue_fuzzers() {
 queue_after_fuzzers() {
   local target
   for target in "${fuzz_targets[@]}"; do
-    step last "fuzz/$target" tests/fuzz/run.sh 15 "$target"
+    step last "fuzz/$target" tests/fuzz/run.sh "$(in_ci 8 60)" "$target"
   done
 }
 
 convoy_install "${convoy_packages[@]}" "${convoy_test_packages[@]}" || exit 1
 build waits release convoy_build release
-for preset in asan tsan; do
-  build works $preset convoy_build $preset
-done
+if [ "$level" != quick ]; then
+  for preset in asan tsan; do
+    build works $preset convoy_build $preset
+  done
+fi
 step works style/format clean_format
+step works style/walls tests/style/rooms.py
 step works style/shell shellcheck -x build.sh run.sh test.sh .ci/run tests/*.sh tests/integration/*.sh tests/fuzz/*.sh \
   tests/bench/*.sh tests/gpu/*.sh client/completion/convoy client/completion/convoyd packaging/deb/p*
 run_steps

@@ -4,7 +4,7 @@
 # that gets a line "SECONDS CPU-SECONDS NAME" for each step.
 #
 #   step KIND NAME COMMAND...    queues a step; exit status 77 means that it cannot run here, its last line says why
-#   unit KIND NAME PROGRAM       queues a Criterion program, each of whose tests counts
+#   unit KIND NAME PROGRAM [OPTION...]   queues a Criterion program, each of whose tests counts
 #   build KIND NAME COMMAND...   queues a build, which is not counted; when it is done, the function queue_after_NAME
 #                                queues what needs it; when it fails, everything ends
 #   run_steps                    runs what is queued and what that queues
@@ -46,13 +46,13 @@ queue() {
 
 step() { if wanted "$2"; then queue report_step "$@"; fi; }
 build() { queue report_build "$1" "$2" "${@:3}"; }
-unit() { if wanted "$2"; then queue report_unit "$1" "$2" criterion ${#names[@]} "$3"; fi; }
+unit() { if wanted "$2"; then queue report_unit "$1" "$2" criterion ${#names[@]} "${@:3}"; fi; }
 
-# criterion NUMBER PROGRAM: runs it. A sanitizer report fails it too, because a leak does not change its exit status.
+# criterion NUMBER PROGRAM [OPTION...]: runs it. A sanitizer report fails it too, because a leak does not change its exit status.
 criterion() {
   local status=0
   ASAN_OPTIONS=log_path=$results/$1.sanitizer UBSAN_OPTIONS=print_stacktrace=1:log_path=$results/$1.sanitizer \
-    "$2" --tap="$results/$1.tap" -j1 || status=$?
+    "${@:2}" --tap="$results/$1.tap" -j1 || status=$?
   if compgen -G "$results/$1.sanitizer.*" >/dev/null; then
     cat "$results/$1".sanitizer.*
     status=1

@@ -1,7 +1,8 @@
 # shellcheck shell=bash
 # What the integration tests share. A test is a program test_NAME.sh: exit status 0 passed, 77 cannot run here
 # (its last line says why), anything else failed. CONVOY_BUILD names the build to test (default build).
-# Lines of its head say how test.sh runs it: "# sanitize: yes" also in build-asan; "# timed: WHY" and "# alone: WHY" not
+# Lines of its head say how test.sh runs it: "# sanitize: yes" also in build-asan, "# sanitize: all" there with
+# ./test.sh --all alone; "# timed: WHY" and "# alone: WHY" not
 # beside others, because of what it measures (tests/runner.sh). Without these it must not mind another one beside it.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)

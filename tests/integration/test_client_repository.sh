@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # convoy load, convoy unload and convoy models --all: what they do to a server, what they say, exit statuses.
-# sanitize: yes
+# sanitize: all
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh"
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# sanitize: yes
+# sanitize: all
 # Tuning seen from outside, on a GPU where there is one, else on the emulation: the daemon serves while it tunes, says
 # when it is done, remembers it, and gives tuning up when workers die of it.
 # shellcheck source=tests/integration/lib.sh

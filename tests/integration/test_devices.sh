@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# sanitize: yes
+# sanitize: all
 # Two GPUs, or two emulated ones: both compute, the answers are those of one; a worker that dies and a device that never
 # comes back lose no request; models lie where "devices" says. On a machine with two: CONVOY_BUILD=PACK (tests/gpu/pack.sh).
 # shellcheck source=tests/integration/faults.sh

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# sanitize: yes
+# sanitize: all
 # timed: no answer may take a second beside 10,000 connections
 # 10,000 connections without a request: the daemon serves beside them, and they cost little while they last and
 # nothing afterwards.

@@ -2,7 +2,7 @@
 # 64 connections at once: images, forms, bad input, wrong paths, pages; at the end SIGTERM under load. Every answer is
 # right, none is missing, and no sanitizer has anything to say. Meant for every build: the thread sanitizer's as well,
 # as the null backend has no threads of libraries that were built without it.
-# sanitize: yes
+# sanitize: all
 # timed: 64 connections at once must be read within drain_ms
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# sanitize: yes
+# sanitize: all
 # Requests of hundreds of rows, more at a time than slots take: each row gets its own answer, with and without a response
 # cache. BACKEND=cuda (CONVOY_BUILD=PACK) does the same on a GPU; ROUNDS (6): requests of each of six connections.
 # shellcheck source=tests/integration/lib.sh

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# sanitize: yes
+# sanitize: all
 # /metrics after traffic: promtool has nothing to say, the names are those that are promised, the numbers those of the
 # traffic, and what needs a GPU is not there.
 # shellcheck source=tests/integration/lib.sh

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# sanitize: yes
+# sanitize: all
 # The model repository: damaged and hostile models are FAILED with a sentence and harm nobody; versions, defaults.
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# sanitize: yes
+# sanitize: all
 # What a service manager is told: readiness, status, watchdog, reload, stop; and what a worker must not inherit.
 # shellcheck source=tests/integration/manager.sh
 . "$(dirname "$0")/manager.sh"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# sanitize: yes
+# sanitize: all
 # timed: the rate that is served is judged
 # Four times the load that the worker can take, in open loop: what is not served is refused rightly, what is accepted is
 # answered, the worker computes nothing in vain, memory stays, health and metrics answer, and SIGTERM loses nothing. The

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What ships in models/: every folder is complete and small enough, and every sample image is classified rightly by
 # both models of its kind, through the daemon.
-# sanitize: yes
+# sanitize: all
 # shellcheck source=tests/integration/models.sh
 . "$(dirname "$0")/models.sh"
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# sanitize: yes
+# sanitize: all
 # The smoke test against a sound convoyd, and against what is none.
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh"

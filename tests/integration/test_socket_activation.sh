@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# sanitize: yes
+# sanitize: all
 # A listening socket that the service manager holds: it is served, it outlives a restart under load without a request
 # lost or a connection refused, and what cannot be served is refused with a sentence.
 # shellcheck source=tests/integration/manager.sh

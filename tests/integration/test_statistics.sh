@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# sanitize: yes
+# sanitize: all
 # Triton's extensions that are read only: the statistics agree with /metrics to the last count and microsecond, the model
 # configuration with the metadata and config.json, the repository index with /v2/models.
 # shellcheck source=tests/integration/lib.sh

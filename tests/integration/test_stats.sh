@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # convoy stats: its tables say what the server's JSON says and what was sent; errors and exit statuses.
-# sanitize: yes
+# sanitize: all
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh"
 

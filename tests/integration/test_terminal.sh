@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The client on a real terminal, in tmux: progress that fits the window, and convoy top's screen: keys, sizes, signals,
 # and a terminal that is afterwards as it was before.
-# sanitize: yes
+# sanitize: all
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh"
 

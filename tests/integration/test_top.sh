@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # convoy top off a terminal: right rates, percentiles like Prometheus', and a daemon that goes away and comes back.
-# sanitize: yes
+# sanitize: all
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh"
 

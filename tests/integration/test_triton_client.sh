@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# sanitize: yes
+# sanitize: all
 # NVIDIA's own client (tritonclient from PyPI) against convoyd: health, metadata, inference in every input form.
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh"
