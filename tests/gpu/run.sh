@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # Every test that needs a GPU, from the root of the sources: tests/gpu/run.sh PACK [quick], PACK as tests/gpu/pack.sh made it.
-# quick leaves compute-sanitizer out. Exit status 0 if all passed.
+# quick leaves compute-sanitizer out. CONVOY_ANSWERS names the file that tests/gpu/accuracy.sh --record wrote where the CPU
+# backend is; then the four models' answers to the test images of CONVOY_DATA (../shared/data) are compared with it.
+# Exit status 0 if all passed. The tuner's unit tests are not among these: they need the emulated GPU's clock.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit
 [ -x "${1:-}/bin/convoyd" ] || { echo "run.sh: name the folder that tests/gpu/pack.sh made" >&2; exit 2; }
@@ -26,6 +28,10 @@ step() { # NAME COMMAND...
   fi
 }
 unit() { LD_LIBRARY_PATH=$pack/tests/lib CONVOY_TEST_MODULE=$pack/lib/convoyd/convoy-backend-cuda.so "$pack/tests/unit_$1"; }
+accuracy() {
+  [ -s "${CONVOY_ANSWERS:-}" ] || { echo "CONVOY_ANSWERS names no answers of the CPU backend"; return 77; }
+  tests/gpu/accuracy.sh "$pack" "${CONVOY_DATA:-../shared/data}" "$CONVOY_ANSWERS"
+}
 
 nvidia-smi --query-gpu=name,driver_version --format=csv,noheader || exit 1
 step kernels "$pack/bin/convoy-kernels" --check
@@ -35,6 +41,7 @@ step devices env CONVOY_BUILD="$pack" bash tests/integration/test_devices.sh # n
 step repository env CONVOY_BUILD="$pack" BACKEND=cuda ROUNDS=20 bash tests/integration/test_repository.sh
 step rows env CONVOY_BUILD="$pack" BACKEND=cuda ROUNDS=20 bash tests/integration/test_many_rows.sh
 step calls tests/gpu/calls.sh "$pack"
+step accuracy accuracy
 if [ "${2:-}" != quick ]; then
   # The shapes that are awkward on purpose: under racecheck they take minutes already.
   for tool in memcheck racecheck synccheck; do

@@ -227,16 +227,16 @@ call 200 three/load
 expect 200 --data-binary @$image "$url/v2/models/two/classify"
 stop
 
-echo "Device memory is bounded, and what rests is woken by whoever asks."
+echo "Device memory is bounded, and a version that was evicted is loaded again on the next request."
 rm -r "${models:?}"/*
 for name in a b c; do put $name 1; done
-# Room for two of them. What the files become on the device is known once they were loaded.
-configure "models=\"$models\""
+# Room for two of them. What the files become on the device is known once they were loaded; tuning would change it.
+configure "models=\"$models\"" 'tune="off"'
 start --config "$work/config.json" --backend "$backend"
 weight=$(curl -fsS "$url/metrics" | awk '/^convoyd_weight_bytes.model="a"/ && !n++ { print $NF }')
 stop
 room=$((weight * 5 / 2))
-configure "models=\"$models\"" 'model_control="explicit"' 'repository={"load_at_start": ["a", "b"], "device_bytes": '"$room"'}'
+configure "models=\"$models\"" 'tune="off"' 'model_control="explicit"' 'repository={"load_at_start": ["a", "b"], "device_bytes": '"$room"'}'
 start --config "$work/config.json" --backend "$backend"
 serves a/1 b/1 || fail "at start: $(index)"
 call 400 c/load
@@ -244,7 +244,7 @@ json "$work/body" 'd["error"]' | grep -q 'repository.device_bytes = '"$room" || 
 call 200 a/unload
 until_true 10 serves b/1 c/1 || fail "room that is free is not taken: $(index)"
 stop
-configure "models=\"$models\"" 'model_control="poll"' 'repository={"poll_ms": 50, "device_bytes": '"$room"', "unload_idle": true}'
+configure "models=\"$models\"" 'tune="off"' 'model_control="poll"' 'repository={"poll_ms": 50, "device_bytes": '"$room"', "unload_idle": true}'
 start --config "$work/config.json" --backend "$backend"
 resting() { [ "$(index | grep -c 'UNAVAILABLE unloaded until it is asked for')" = 1 ]; }
 until_true 10 resting || fail "$(index)"
