@@ -1,5 +1,5 @@
 /* The CPU backend: oneDNN behind engine/backend.h. Jobs wait in a queue and the oldest runs inside collect(),
- * on the worker's thread and the crew's or OpenMP's.
+ * on the worker's thread and the team's or OpenMP's.
  *
  * Idle OpenMP threads spin for a while by default and would take the core on which the front decodes: the
  * worker sets OMP_WAIT_POLICY=passive before it loads this module (libgomp reads it once, when it is loaded).
@@ -17,7 +17,7 @@
 struct convoy_device {
     dnnl_engine_t engine;
     dnnl_stream_t stream;
-    struct convoy_cpu_crew *crew;
+    struct convoy_cpu_thread_team *team;
     int threads;
     uint32_t head, count;
     struct {
@@ -54,7 +54,7 @@ static void cpu_close(struct convoy_device *device)
 {
     if (device == NULL)
         return;
-    convoy_cpu_crew_stop(device->crew);
+    convoy_cpu_thread_team_stop(device->team);
     dnnl_stream_destroy(device->stream);
     dnnl_engine_destroy(device->engine);
     free(device);
@@ -76,7 +76,7 @@ static int cpu_open(uint32_t index, const struct convoy_open_options *options, s
         failed = convoy_cpu_check(dnnl_stream_create(&made->stream, made->engine, dnnl_stream_default_flags),
                                   error, "cpu", "make a stream");
     if (!failed)
-        failed = convoy_cpu_crew_start(made->threads, &made->crew, error);
+        failed = convoy_cpu_thread_team_start(made->threads, &made->team, error);
     if (failed) {
         cpu_close(made);
         return failed;
@@ -136,7 +136,7 @@ static int cpu_collect(struct convoy_device *device, int64_t timeout_us, uint64_
     device->head = (device->head + 1) % MAX_JOBS;
     device->count--;
     const struct convoy_job *job = &device->queue[at].job;
-    int failed = convoy_cpu_net_run(device->queue[at].net, device->crew, job, error);
+    int failed = convoy_cpu_net_run(device->queue[at].net, device->team, job, error);
     if (failed)
         return failed;
     *tag = job->tag;

@@ -1,6 +1,6 @@
 #include "engine/cpu/net.h"
 #include "engine/cpu/check.h"
-#include "engine/cpu/lane.h"
+#include "engine/cpu/plan_set.h"
 #include "engine/cpu/rows.h"
 #include "engine/cpu/threads.h"
 #include "engine/describe.h"
@@ -19,8 +19,8 @@ static const uint32_t bucket_rows[CONVOY_CPU_MAX_BUCKETS] = {1, 4, 16};
 /* A bucket whose activations take more than this is left out: they would only leave the caches. */
 #define MAX_ARENA_BYTES ((size_t)64 << 20)
 
-/* What the activations of all lanes together may take. */
-#define MAX_LANES_BYTES ((size_t)256 << 20)
+/* What the activations of all thread sets together may take. */
+#define MAX_SETS_BYTES ((size_t)256 << 20)
 
 /* Waking a sleeping thread and waiting for it costs tens of microseconds at every primitive. A pass whose
  * matrix products and convolutions take less on average (4 million multiply-adds: some 80 us on one core)
@@ -32,9 +32,10 @@ struct convoy_net {
     struct convoy_cpu_image image;
     uint32_t max_batch;
     bool takes_u8;
-    struct convoy_cpu_lane team;   /* for jobs of fewer images than threads, which share the work on each */
-    int lane_count;                /* 0 or one for each of the crew */
-    struct convoy_cpu_lane *lanes; /* for larger jobs: threads share the images */
+    struct convoy_cpu_plan_set
+        shared_set;       /* for jobs of fewer images than threads, which share the work on each */
+    int thread_set_count; /* 0, or one for each thread of the team */
+    struct convoy_cpu_plan_set *thread_sets; /* for larger jobs: threads share the images */
     int output_count;
     struct convoy_cpu_output outputs[CONVOY_MAX_OUTPUTS];
     int64_t output_elements[CONVOY_MAX_OUTPUTS];
@@ -122,37 +123,37 @@ static int threads_for(const struct convoy_graph *graph, int64_t rows, int threa
     return nodes > 0 && work * (double)rows / nodes < WORK_FOR_THREADS ? 1 : threads;
 }
 
-/* The plans that are worth having beyond a lane's first. members: lanes like it. */
-static int add_buckets(struct convoy_net *net, struct convoy_cpu_lane *lane, size_t members, int64_t most,
+/* Adds the plans that are worth having beyond the set's first. sets: number of sets like it. */
+static int add_buckets(struct convoy_net *net, struct convoy_cpu_plan_set *set, size_t sets, int64_t most,
                        const struct convoy_cpu_source *source, int threads, struct convoy_error *error)
 {
     int failed = 0;
     for (int i = 1; i < CONVOY_CPU_MAX_BUCKETS && !failed; i++) {
         int64_t rows = bucket_rows[i] < net->max_batch ? bucket_rows[i] : net->max_batch;
-        size_t bytes = convoy_cpu_lane_arena_for(lane, rows);
+        size_t bytes = convoy_cpu_plan_set_arena_for(set, rows);
         if (rows <= bucket_rows[i - 1] || rows > most || bytes > MAX_ARENA_BYTES ||
-            bytes * members > MAX_LANES_BYTES)
+            bytes * sets > MAX_SETS_BYTES)
             break;
-        failed = convoy_cpu_lane_add(lane, source, rows,
-                                     threads > 1 ? threads_for(source->graph, rows, threads) : 1, error);
+        failed = convoy_cpu_plan_set_add(set, source, rows,
+                                         threads > 1 ? threads_for(source->graph, rows, threads) : 1, error);
     }
     return failed;
 }
 
-static int build_lanes(struct convoy_net *net, const struct convoy_cpu_source *source, int count,
-                       struct convoy_error *error)
+static int build_thread_sets(struct convoy_net *net, const struct convoy_cpu_source *source, int count,
+                             struct convoy_error *error)
 {
-    net->lanes = calloc((size_t)count, sizeof(net->lanes[0]));
-    if (net->lanes == NULL)
+    net->thread_sets = calloc((size_t)count, sizeof(net->thread_sets[0]));
+    if (net->thread_sets == NULL)
         return convoy_fail(error, -ENOMEM, "no memory for the plans of %d threads", count);
     int failed = 0;
-    while (net->lane_count < count && !failed) {
-        struct convoy_cpu_lane *lane = &net->lanes[net->lane_count++];
-        failed = convoy_cpu_lane_add(lane, source, 1, 1, error);
+    while (net->thread_set_count < count && !failed) {
+        struct convoy_cpu_plan_set *set = &net->thread_sets[net->thread_set_count++];
+        failed = convoy_cpu_plan_set_add(set, source, 1, 1, error);
         if (!failed)
-            failed = add_buckets(net, lane, (size_t)count, INT64_MAX, source, 1, error);
+            failed = add_buckets(net, set, (size_t)count, INT64_MAX, source, 1, error);
         if (!failed)
-            failed = convoy_cpu_lane_finish(lane, source->constants->engine, error);
+            failed = convoy_cpu_plan_set_finish(set, source->constants->engine, error);
     }
     return failed;
 }
@@ -160,15 +161,17 @@ static int build_lanes(struct convoy_net *net, const struct convoy_cpu_source *s
 static int build_plans(struct convoy_net *net, const struct convoy_cpu_source *source, int threads,
                        struct convoy_error *error)
 {
-    int failed = convoy_cpu_lane_add(&net->team, source, 1, threads_for(source->graph, 1, threads), error);
+    int failed =
+        convoy_cpu_plan_set_add(&net->shared_set, source, 1, threads_for(source->graph, 1, threads), error);
     if (failed)
         return failed;
-    bool lanes = threads > 1 && net->max_batch > 1 &&
-                 convoy_cpu_lane_arena_for(&net->team, 1) * (size_t)threads <= MAX_LANES_BYTES;
-    failed = add_buckets(net, &net->team, 1, lanes ? threads - 1 : INT64_MAX, source, threads, error);
+    bool thread_sets = threads > 1 && net->max_batch > 1 &&
+                       convoy_cpu_plan_set_arena_for(&net->shared_set, 1) * (size_t)threads <= MAX_SETS_BYTES;
+    failed =
+        add_buckets(net, &net->shared_set, 1, thread_sets ? threads - 1 : INT64_MAX, source, threads, error);
     if (!failed)
-        failed = convoy_cpu_lane_finish(&net->team, source->constants->engine, error);
-    return failed || !lanes ? failed : build_lanes(net, source, threads, error);
+        failed = convoy_cpu_plan_set_finish(&net->shared_set, source->constants->engine, error);
+    return failed || !thread_sets ? failed : build_thread_sets(net, source, threads, error);
 }
 
 static int build(struct convoy_net *net, const struct convoy_graph *graph, int threads,
@@ -206,7 +209,7 @@ int convoy_cpu_net_load(dnnl_engine_t engine, dnnl_stream_t stream, int threads,
         return convoy_fail(error, -ENOMEM, "no memory for a network");
     made->constants.engine = engine;
     made->constants.stream = stream;
-    made->team.stream = stream;
+    made->shared_set.stream = stream;
     made->max_batch = options->max_batch > 0 ? options->max_batch : 1;
     if (graph->tensors[graph->input].shape.batch_axis < 0)
         made->max_batch = 1;
@@ -272,18 +275,18 @@ static int run_pass(const struct convoy_net *net, const struct convoy_cpu_plan *
     return 0;
 }
 
-/* Pass after pass on the calling thread and its team. */
-static int run_on_team(const struct convoy_net *net, const struct convoy_job *job,
-                       struct convoy_job_times *times, struct convoy_error *error)
+/* Runs pass after pass on the calling thread and its OpenMP team. */
+static int run_on_openmp(const struct convoy_net *net, const struct convoy_job *job,
+                         struct convoy_job_times *times, struct convoy_error *error)
 {
     float *group_us = job->profile && times->layer_us != NULL ? net->group_us : NULL;
     int failed = 0;
     if (group_us != NULL)
         memset(group_us, 0, (size_t)net->group_count * sizeof(float));
     for (uint32_t done = 0; done < job->rows && !failed;) {
-        const struct convoy_cpu_plan *plan = convoy_cpu_lane_bucket(&net->team, job->rows - done);
+        const struct convoy_cpu_plan *plan = convoy_cpu_plan_set_bucket(&net->shared_set, job->rows - done);
         omp_set_num_threads(plan->threads);
-        failed = run_pass(net, plan, net->team.stream, job, done, times, group_us, error);
+        failed = run_pass(net, plan, net->shared_set.stream, job, done, times, group_us, error);
         done += (uint32_t)plan->rows;
     }
     if (failed || group_us == NULL)
@@ -294,38 +297,38 @@ static int run_on_team(const struct convoy_net *net, const struct convoy_job *jo
     return 0;
 }
 
-/* A job that the crew works on. */
+/* A job whose images the team shares. */
 struct shared_job {
     const struct convoy_net *net;
     const struct convoy_job *job;
     int64_t pass_rows; /* of a pass, at most */
     pthread_mutex_t lock;
-    uint32_t next; /* the first image that nobody has taken */
+    uint32_t next; /* the first image that no thread has taken */
     int failed;
     struct convoy_error error;
-    struct convoy_job_times times; /* sums over all members */
+    struct convoy_job_times times; /* sums over all threads */
 };
 
 /* Takes passes from the job until there are none. Which images are a pass does not depend on who takes it, so
  * the same job gives the same bits however busy the machine is. */
-static void run_share(void *context, int member)
+static void run_share(void *context, int thread)
 {
     struct shared_job *shared = context;
-    const struct convoy_cpu_lane *lane = &shared->net->lanes[member];
+    const struct convoy_cpu_plan_set *set = &shared->net->thread_sets[thread];
     struct convoy_job_times times = {0};
     struct convoy_error error;
     int failed = 0;
-    if (member == 0)
+    if (thread == 0)
         omp_set_num_threads(1);
     pthread_mutex_lock(&shared->lock);
     while (shared->next < shared->job->rows && shared->failed == 0) {
         uint32_t first = shared->next;
         int64_t rows = shared->job->rows - first;
         const struct convoy_cpu_plan *plan =
-            convoy_cpu_lane_bucket(lane, rows < shared->pass_rows ? rows : shared->pass_rows);
+            convoy_cpu_plan_set_bucket(set, rows < shared->pass_rows ? rows : shared->pass_rows);
         shared->next += (uint32_t)plan->rows;
         pthread_mutex_unlock(&shared->lock);
-        failed = run_pass(shared->net, plan, lane->stream, shared->job, first, &times, NULL, &error);
+        failed = run_pass(shared->net, plan, set->stream, shared->job, first, &times, NULL, &error);
         pthread_mutex_lock(&shared->lock);
         if (failed && shared->failed == 0) {
             shared->failed = failed;
@@ -338,26 +341,26 @@ static void run_share(void *context, int member)
     pthread_mutex_unlock(&shared->lock);
 }
 
-static int run_on_crew(const struct convoy_net *net, struct convoy_cpu_crew *crew,
-                       const struct convoy_job *job, struct convoy_job_times *times,
-                       struct convoy_error *error)
+static int run_on_thread_team(const struct convoy_net *net, struct convoy_cpu_thread_team *team,
+                              const struct convoy_job *job, struct convoy_job_times *times,
+                              struct convoy_error *error)
 {
-    /* Two passes a member at least, so that one that is held up leaves the other its second. */
-    int64_t pass_rows = job->rows / (2 * (uint32_t)net->lane_count);
+    /* At least two passes a thread, so that a thread that is delayed leaves its second one to another. */
+    int64_t pass_rows = job->rows / (2 * (uint32_t)net->thread_set_count);
     struct shared_job shared = {.net = net,
                                 .job = job,
                                 .pass_rows = pass_rows > 1 ? pass_rows : 1,
                                 .lock = PTHREAD_MUTEX_INITIALIZER};
-    int members = job->rows < (uint32_t)net->lane_count ? (int)job->rows : net->lane_count;
+    int threads = job->rows < (uint32_t)net->thread_set_count ? (int)job->rows : net->thread_set_count;
     struct timespec mark;
     clock_gettime(CLOCK_MONOTONIC, &mark);
-    convoy_cpu_crew_run(crew, members, run_share, &shared);
+    convoy_cpu_thread_team_run(team, threads, run_share, &shared);
     pthread_mutex_destroy(&shared.lock);
     if (shared.failed) {
         *error = shared.error;
         return shared.failed;
     }
-    /* The time that passed, divided among the stages as the members' own times are. */
+    /* The time that passed, divided among the stages as the threads' own times are. */
     const struct convoy_job_times *sum = &shared.times;
     float all = sum->input_us + sum->compute_us + sum->output_us;
     float part = all > 0 ? elapsed_us(&mark) / all : 0;
@@ -368,21 +371,21 @@ static int run_on_crew(const struct convoy_net *net, struct convoy_cpu_crew *cre
 }
 
 /* Many images are shared out; of few, each is computed by all threads, if it is work enough for them. */
-static bool for_crew(const struct convoy_net *net, const struct convoy_job *job)
+static bool suits_thread_team(const struct convoy_net *net, const struct convoy_job *job)
 {
-    return net->lane_count > 0 && !job->profile && job->rows > 1 &&
-           (job->rows * 2 >= (uint32_t)net->lane_count ||
-            convoy_cpu_lane_bucket(&net->team, job->rows)->threads == 1);
+    return net->thread_set_count > 0 && !job->profile && job->rows > 1 &&
+           (job->rows * 2 >= (uint32_t)net->thread_set_count ||
+            convoy_cpu_plan_set_bucket(&net->shared_set, job->rows)->threads == 1);
 }
 
-int convoy_cpu_net_run(const struct convoy_net *net, struct convoy_cpu_crew *crew,
+int convoy_cpu_net_run(const struct convoy_net *net, struct convoy_cpu_thread_team *team,
                        const struct convoy_job *job, struct convoy_error *error)
 {
     struct convoy_job_times times = {.layer_us = job->times != NULL ? job->times->layer_us : NULL};
     int failed = check_job(net, job, error);
     if (!failed)
-        failed = for_crew(net, job) ? run_on_crew(net, crew, job, &times, error)
-                                    : run_on_team(net, job, &times, error);
+        failed = suits_thread_team(net, job) ? run_on_thread_team(net, team, job, &times, error)
+                                             : run_on_openmp(net, job, &times, error);
     if (!failed && job->times != NULL)
         *job->times = times;
     return failed;
@@ -392,11 +395,11 @@ void convoy_cpu_net_free(struct convoy_net *net)
 {
     if (net == NULL)
         return;
-    convoy_cpu_lane_free(&net->team);
-    for (int i = 0; i < net->lane_count; i++)
-        convoy_cpu_lane_free(&net->lanes[i]);
+    convoy_cpu_plan_set_free(&net->shared_set);
+    for (int i = 0; i < net->thread_set_count; i++)
+        convoy_cpu_plan_set_free(&net->thread_sets[i]);
     convoy_cpu_constants_free(&net->constants);
-    free(net->lanes);
+    free(net->thread_sets);
     free(net->layer_of_group);
     free(net->group_us);
     free(net->layers);

@@ -1,22 +1,22 @@
 /* A network on the CPU: its resident weights and plans for a few batch sizes (buckets). A job runs as one
- * pass or several, which keeps activations in the cache and the arena small: a job of many images on a crew
+ * pass or several, which keeps activations in the cache and the arena small: a job of many images on a team
  * of threads that share its images, one of few on OpenMP's team, which shares the work on each. */
 #ifndef CONVOY_ENGINE_CPU_NET_H
 #define CONVOY_ENGINE_CPU_NET_H
 
 #include "engine/backend.h"
-#include "engine/cpu/crew.h"
+#include "engine/cpu/thread_team.h"
 
 #include <dnnl.h>
 
-/* engine and stream are borrowed; threads is the most that a plan may use and the size of the crew. Fills
+/* engine and stream are borrowed; threads is the most that a plan may use and the size of the team. Fills
  * info as backend.h says; its layers live as long as the net. */
 int convoy_cpu_net_load(dnnl_engine_t engine, dnnl_stream_t stream, int threads,
                         const struct convoy_graph *graph, const struct convoy_load_options *options,
                         struct convoy_net **net, struct convoy_net_info *info, struct convoy_error *error);
 
 /* Runs the job to its end. -EINVAL for a job that the net cannot take. */
-int convoy_cpu_net_run(const struct convoy_net *net, struct convoy_cpu_crew *crew,
+int convoy_cpu_net_run(const struct convoy_net *net, struct convoy_cpu_thread_team *team,
                        const struct convoy_job *job, struct convoy_error *error);
 
 /* Accepts NULL. */
