@@ -175,8 +175,8 @@ void convoy_channel_reset(struct convoy_channel *channel)
     }
     channel->done_head = 0;
     channel->submit_head = 0;
-    convoy_channel_quiet(channel->submit_fd);
-    convoy_channel_quiet(channel->done_fd);
+    convoy_channel_clear_doorbell(channel->submit_fd);
+    convoy_channel_clear_doorbell(channel->done_fd);
 }
 
 struct convoy_slot *convoy_channel_slot(const struct convoy_channel *channel, uint32_t slot)
@@ -207,7 +207,7 @@ static void ring_doorbell(int fd)
     (void)written;
 }
 
-void convoy_channel_quiet(int doorbell)
+void convoy_channel_clear_doorbell(int doorbell)
 {
     uint64_t rings;
     ssize_t got = read(doorbell, &rings, sizeof rings);

@@ -111,7 +111,7 @@ void convoy_channel_finish(struct convoy_channel *channel, const struct convoy_d
 /* Front: takes the oldest completion; false when there is none. What it says is not checked yet. */
 bool convoy_channel_take_done(struct convoy_channel *channel, struct convoy_done *done);
 /* Either: empties a doorbell before looking at its ring. */
-void convoy_channel_quiet(int doorbell);
+void convoy_channel_clear_doorbell(int doorbell);
 
 /* bytes rounded up to CONVOY_SLOT_ALIGN. */
 static inline uint64_t convoy_slot_round(uint64_t bytes)

@@ -59,8 +59,9 @@ void convoy_background_run(const struct convoy_background *background, void (*wo
             continue;
         poll(wakers, 2, -1);
         if (wakers[1].revents != 0)
-            convoy_channel_quiet(background->doorbell); /* before serve() looks again, so no ring is lost */
+            convoy_channel_clear_doorbell(
+                background->doorbell); /* before serve() looks again, so no ring is lost */
     }
     pthread_join(thread, NULL);
-    convoy_channel_quiet(background->done_fd);
+    convoy_channel_clear_doorbell(background->done_fd);
 }

@@ -27,7 +27,7 @@ enum phase { STARTING, LOADING, TUNING, RUNNING };
 static const char *const phase_names[] = {
     [STARTING] = "starting", [LOADING] = "loading", [TUNING] = "tuning", [RUNNING] = "running"};
 
-struct message {
+struct command {
     struct convoy_list link;
     cJSON *json;
 };
@@ -43,9 +43,9 @@ struct worker {
     struct convoy_worker_device device;
     atomic_int phase;
 
-    /* messages from the control thread to the compute thread */
+    /* commands of the front, from the main thread to the compute thread */
     pthread_mutex_t lock;
-    struct convoy_list messages; /* of struct message, the oldest first */
+    struct convoy_list commands; /* of struct command, the oldest first */
     int wake_fd;
 
     /* the compute thread's own */
@@ -226,20 +226,20 @@ static void collect_all(struct worker *worker)
         collect_one(worker);
 }
 
-static void load(struct worker *worker, uint32_t model, const cJSON *message)
+static void load(struct worker *worker, uint32_t model, const cJSON *command)
 {
     struct convoy_error error;
     cJSON *described = NULL;
     /* Unless others are to be served meanwhile nothing runs: a fault that comes out then is the model's, not
      * a slot's. */
-    worker->serves_beside = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(message, "beside"));
+    worker->serves_beside = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(command, "beside"));
     if (!worker->serves_beside)
         collect_all(worker);
     atomic_store(&worker->phase, LOADING);
     send_model(worker, "loading", model, NULL, NULL);
     convoy_worker_unload(&worker->device, &worker->nets[model]);
     int code =
-        convoy_worker_load(&worker->device, message, worker->serves_beside ? &worker->background : NULL,
+        convoy_worker_load(&worker->device, command, worker->serves_beside ? &worker->background : NULL,
                            &worker->nets[model], &described, &error);
     worker->serves_beside = false;
     if (code == -ENODEV)
@@ -276,7 +276,7 @@ static void send_heartbeat(struct worker *worker)
 }
 
 /* backend.h's changed(). */
-static void tell_changed(void *context, struct convoy_net *net, const struct convoy_net_info *info)
+static void send_tuned(void *context, struct convoy_net *net, const struct convoy_net_info *info)
 {
     struct worker *worker = context;
     for (uint32_t model = 0; model < CONVOY_MAX_MODELS; model++) {
@@ -291,7 +291,7 @@ static void tell_changed(void *context, struct convoy_net *net, const struct con
 }
 
 /* backend.h's log(). */
-static void tell_log(void *context, const char *level, const char *text)
+static void send_log(void *context, const char *level, const char *text)
 {
     struct worker *worker = context;
     convoy_control_log(&worker->control, level, "%s", text);
@@ -316,9 +316,9 @@ static bool use_idle(struct worker *worker)
     return worker->idle_left;
 }
 
-static uint64_t number(const cJSON *message, const char *key)
+static uint64_t number(const cJSON *command, const char *key)
 {
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(message, key);
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(command, key);
     return cJSON_IsNumber(item) && item->valuedouble >= 0 ? (uint64_t)item->valuedouble : UINT64_MAX;
 }
 
@@ -333,12 +333,12 @@ static void unload(struct worker *worker, uint32_t model)
     send_memory(worker);
 }
 
-static void attach(struct worker *worker, const cJSON *message)
+static void attach(struct worker *worker, const cJSON *command)
 {
     struct convoy_error error;
-    struct convoy_channel_size size = {.slots = (uint32_t)number(message, "slots"),
-                                       .input_bytes = number(message, "input_bytes"),
-                                       .output_bytes = number(message, "output_bytes")};
+    struct convoy_channel_size size = {.slots = (uint32_t)number(command, "slots"),
+                                       .input_bytes = number(command, "input_bytes"),
+                                       .output_bytes = number(command, "output_bytes")};
     if (worker->attached)
         return;
     if (convoy_channel_attach(&worker->channel, CONVOY_FD_MEMORY, CONVOY_FD_SUBMIT, CONVOY_FD_DONE, &size,
@@ -352,32 +352,32 @@ static void attach(struct worker *worker, const cJSON *message)
     convoy_control_send(&worker->control, answer);
 }
 
-static void obey(struct worker *worker, const cJSON *message)
+static void handle_command(struct worker *worker, const cJSON *command)
 {
-    const char *type = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(message, "type"));
-    uint64_t model = number(message, "model");
+    const char *type = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(command, "type"));
+    uint64_t model = number(command, "model");
     if (type == NULL)
         return;
     if (strcmp(type, "load") == 0 && model < CONVOY_MAX_MODELS)
-        load(worker, (uint32_t)model, message);
+        load(worker, (uint32_t)model, command);
     else if (strcmp(type, "unload") == 0 && model < CONVOY_MAX_MODELS)
         unload(worker, (uint32_t)model);
     else if (strcmp(type, "channel") == 0)
-        attach(worker, message);
+        attach(worker, command);
     else if (strcmp(type, "exit") == 0)
         _exit(0);
 }
 
-static cJSON *next_message(struct worker *worker)
+static cJSON *next_command(struct worker *worker)
 {
     pthread_mutex_lock(&worker->lock);
-    struct convoy_list *first = convoy_list_take_first(&worker->messages);
+    struct convoy_list *first = convoy_list_take_first(&worker->commands);
     pthread_mutex_unlock(&worker->lock);
     if (first == NULL)
         return NULL;
-    struct message *message = convoy_list_entry(first, struct message, link);
-    cJSON *json = message->json;
-    free(message);
+    struct command *command = convoy_list_entry(first, struct command, link);
+    cJSON *json = command->json;
+    free(command);
     return json;
 }
 
@@ -394,29 +394,29 @@ static void *compute(void *context)
         /* Slots first: a model that takes long to load must not hold back those that wait for a loaded one.
          */
         bool busy = run_slots(worker);
-        cJSON *message = next_message(worker);
-        if (message != NULL) {
-            obey(worker, message);
-            cJSON_Delete(message);
+        cJSON *command = next_command(worker);
+        if (command != NULL) {
+            handle_command(worker, command);
+            cJSON_Delete(command);
         } else if (!busy && !use_idle(worker)) {
             poll(doorbells, 2, -1);
             for (int i = 0; i < 2; i++)
                 if (doorbells[i].revents != 0)
-                    convoy_channel_quiet(doorbells[i].fd);
+                    convoy_channel_clear_doorbell(doorbells[i].fd);
         }
     }
     return NULL;
 }
 
-static void queue_message(void *context, cJSON *json)
+static void queue_command(void *context, cJSON *json)
 {
     struct worker *worker = context;
-    struct message *message = malloc(sizeof *message);
-    if (message == NULL)
+    struct command *command = malloc(sizeof *command);
+    if (command == NULL)
         abort();
-    message->json = json;
+    command->json = json;
     pthread_mutex_lock(&worker->lock);
-    convoy_list_add_last(&worker->messages, &message->link);
+    convoy_list_add_last(&worker->commands, &command->link);
     pthread_mutex_unlock(&worker->lock);
     ssize_t written = write(worker->wake_fd, &(uint64_t){1}, sizeof(uint64_t));
     (void)written;
@@ -436,15 +436,15 @@ static void send_hello(struct worker *worker)
     convoy_control_send(&worker->control, message);
 }
 
-int convoy_worker_serve(const char *backend, uint32_t device_index, const struct convoy_open_options *wish)
+int convoy_worker_serve(const char *backend, uint32_t device_index, const struct convoy_open_options *options)
 {
     static struct worker worker; /* large, and needed until the process ends */
-    struct convoy_open_options options = *wish;
-    options.context = &worker;
-    options.log = tell_log;
-    options.changed = tell_changed;
-    options.pause = pause_load;
-    options.run_beside = run_beside;
+    struct convoy_open_options with_callbacks = *options;
+    with_callbacks.context = &worker;
+    with_callbacks.log = send_log;
+    with_callbacks.changed = send_tuned;
+    with_callbacks.pause = pause_load;
+    with_callbacks.run_beside = run_beside;
     struct convoy_error error, notice;
     pthread_t thread;
 
@@ -453,7 +453,8 @@ int convoy_worker_serve(const char *backend, uint32_t device_index, const struct
     signal(SIGTERM, SIG_IGN);
     signal(SIGPIPE, SIG_IGN);
     convoy_control_open(&worker.control, CONVOY_FD_CONTROL);
-    if (convoy_worker_open_device(backend, device_index, &options, &worker.device, &notice, &error) != 0) {
+    if (convoy_worker_open_device(backend, device_index, &with_callbacks, &worker.device, &notice, &error) !=
+        0) {
         cJSON *message = cJSON_CreateObject();
         cJSON_AddStringToObject(message, "type", "lost");
         cJSON_AddStringToObject(message, "reason", error.message);
@@ -465,7 +466,7 @@ int convoy_worker_serve(const char *backend, uint32_t device_index, const struct
     send_hello(&worker);
 
     pthread_mutex_init(&worker.lock, NULL);
-    convoy_list_init(&worker.messages);
+    convoy_list_init(&worker.commands);
     worker.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     int failed = convoy_background_open(&worker.background, serve_once, &worker, CONVOY_FD_SUBMIT, &error);
     if (!failed && worker.wake_fd < 0)
@@ -484,7 +485,7 @@ int convoy_worker_serve(const char *backend, uint32_t device_index, const struct
         }
         struct pollfd socket = {.fd = CONVOY_FD_CONTROL, .events = POLLIN};
         poll(&socket, 1, (int)((next_beat - now) / 1000u) + 1);
-        convoy_control_receive(&worker.control, queue_message, &worker);
+        convoy_control_receive(&worker.control, queue_command, &worker);
     }
     _exit(0); /* the front is gone or has closed the socket; the compute thread may be in the middle of a
                  batch */

@@ -141,7 +141,7 @@ static void on_doorbell(uv_poll_t *poll, int status, int events)
     struct convoy_worker_process *process = poll->data;
     (void)status;
     (void)events;
-    convoy_channel_quiet(process->channel.done_fd);
+    convoy_channel_clear_doorbell(process->channel.done_fd);
     process->events->finished_slots(process->context, process);
 }
 

@@ -158,7 +158,7 @@ static void *work(void *context)
     while (!atomic_load(&device->worker_over)) {
         struct pollfd bell = {.fd = end.submit_fd, .events = POLLIN};
         poll(&bell, 1, 20);
-        convoy_channel_quiet(end.submit_fd);
+        convoy_channel_clear_doorbell(end.submit_fd);
         while (!atomic_load(&device->worker_over) && convoy_channel_take_submitted(&end, &slot)) {
             struct convoy_slot header = *convoy_channel_slot(&end, slot);
             CHECK(header.rows > 0 && header.first + header.rows <= 8);
@@ -196,7 +196,7 @@ static void come_up(struct device *device)
 
 static void go_down(struct device *device)
 {
-    convoy_channel_quiet(device->wake_fd);
+    convoy_channel_clear_doorbell(device->wake_fd);
     pthread_join(device->worker, NULL);
     CHECK(convoy_worker_slots_collect(device->slots) == 0);
     uint32_t number = atomic_fetch_add(&deaths, 1);
@@ -225,7 +225,7 @@ static void *control(void *context)
         for (int i = 0; i < DEVICES; i++) {
             struct device *device = &devices[i];
             if (fds[1 + 2 * i].revents != 0) {
-                convoy_channel_quiet(device->channel.done_fd);
+                convoy_channel_clear_doorbell(device->channel.done_fd);
                 CHECK(convoy_worker_slots_collect(device->slots) == 0);
             }
             if (fds[2 + 2 * i].revents != 0 && atomic_load(&device->worker_over))

@@ -70,9 +70,9 @@ Test(channel, doorbells_ring_once_and_fall_quiet)
     convoy_channel_submit(&front, 0);
     convoy_channel_submit(&front, 1);
     cr_assert_eq(poll(&bell, 1, 0), 1);
-    convoy_channel_quiet(worker.submit_fd);
+    convoy_channel_clear_doorbell(worker.submit_fd);
     cr_assert_eq(poll(&bell, 1, 0), 0);
-    convoy_channel_quiet(worker.submit_fd); /* a quiet bell does not block */
+    convoy_channel_clear_doorbell(worker.submit_fd); /* a quiet bell does not block */
     close_both(&front, &worker);
 }
 
