@@ -1,9 +1,23 @@
-/* A backend: one table of functions that the worker calls, one module (shared object) per backend.
+/* A backend runs networks on one kind of device. It is a module (a shared object of its own) that exports one
+ * table of functions, struct convoy_backend, through
  *
- * A module exports `const struct convoy_backend *convoy_backend_entry(void)`. The worker opens one device,
- * pins the channel's memory, loads models, then submits jobs and collects them, and lets the backend use idle
- * moments. All functions but counters() are called from one thread of the worker, never from two at once.
- * Nothing is allocated by submit() or collect(). */
+ *     const struct convoy_backend *convoy_backend_entry(void);
+ *
+ * What the worker does with it, in this order:
+ *     open()              one device
+ *     attach()            the channel's memory, in which the rows and outputs of jobs lie
+ *     load(), unload()    networks, at any time
+ *     submit(), collect() jobs: a batch of rows of one network each; several may be in flight
+ *     idle()              when there is no job: time kernels, make faster plans
+ *     close()
+ *
+ * Threads: one thread of the worker, the compute thread, calls all functions, one at a time. Exceptions:
+ * open() may run on another thread (see enter()), and counters() on any thread at any time.
+ *
+ * Memory: submit() and collect() allocate nothing.
+ *
+ * Errors: functions that return int return 0 (or what they say), or a negative errno with a sentence in
+ * error. */
 #ifndef CONVOY_ENGINE_BACKEND_H
 #define CONVOY_ENGINE_BACKEND_H
 
@@ -16,152 +30,161 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CONVOY_BACKEND_ABI      4
-#define CONVOY_MAX_U8_CHANNELS  4
+#define CONVOY_BACKEND_ABI      4 /* raised with each change of this file or of a layout's number */
+#define CONVOY_MAX_U8_CHANNELS  4 /* networks with more input channels take float32 rows alone */
 #define CONVOY_LAYER_NAME_BYTES 64
 
-enum convoy_precision { CONVOY_FP32, CONVOY_TF32, CONVOY_FP16 }; /* least exact arithmetic that is accepted */
+/* The least exact arithmetic that a model's configuration accepts; a backend may be more exact. */
+enum convoy_precision { CONVOY_FP32, CONVOY_TF32, CONVOY_FP16 };
 
-/* May a backend time kernels on the device, and use what was timed before? */
+/* May a backend time kernels on the device, and may it use times that it measured in earlier runs? */
 enum convoy_tuning {
-    CONVOY_TUNING_OFF,  /* times nothing; what the cache knows is used */
-    CONVOY_TUNING_ON,   /* times what the cache does not know */
-    CONVOY_TUNING_FORCE /* passes over what the cache knows and times all anew */
+    CONVOY_TUNING_OFF,  /* times nothing; uses the cache */
+    CONVOY_TUNING_ON,   /* times what the cache lacks */
+    CONVOY_TUNING_FORCE /* ignores the cache and times everything */
 };
 
-struct convoy_net;
+struct convoy_device; /* defined by each backend, as is the next */
+struct convoy_net;    /* a loaded network */
 struct convoy_net_info;
 
-/* All zero is right for checking a model. The strings are copied where they are kept; the functions are
- * called from inside open(), load(), unload() and idle(), by whoever called those. */
+/* How a device is opened. All zero suffices to check a model. The backend copies the strings that it keeps.
+ * The callbacks may be NULL; the backend calls them with `context`, on the compute thread, from inside
+ * open(), load(), unload() and idle(). */
 struct convoy_open_options {
-    uint32_t streams;      /* the configuration's wish */
-    const char *cache_dir; /* where times are remembered; NULL: nowhere */
+    uint32_t streams;      /* how many jobs the configuration wants to run at once */
+    const char *cache_dir; /* folder of the cache of kernel times; NULL: no cache */
     enum convoy_tuning tune;
     void *context;
-    /* A line for the log; level: "debug", "info", "warning", "error". NULL: nobody reads it. */
+    /* A line for the log. level: "debug", "info", "warning" or "error". */
     void (*log)(void *context, const char *level, const char *text);
-    /* idle() has changed a network: other kernels, other weights. info replaces what load() gave. NULL:
-     * nobody asks. */
+    /* idle() has changed a network: other kernels, other weights. info replaces what load() filled in. */
     void (*changed)(void *context, struct convoy_net *net, const struct convoy_net_info *info);
-    /* load() and unload() call it between two steps when they take long; the worker submits and collects jobs
-     * of other networks inside. A backend need not call it. May be NULL. */
+    /* A long load() or unload() calls this between two steps; the worker may submit and collect jobs of other
+     * networks inside. Backends whose loads are short need not. */
     void (*pause)(void *context);
-    /* load() and unload() call it for a long step that needs no device: calls work(argument) and returns when
-     * it has ended. The worker may call it on another thread, and submit and collect jobs of other networks
-     * meanwhile. A backend need not use it. NULL: the backend calls work() itself. */
+    /* load() and unload() may call this for a long step that needs no device. It calls work(argument) and
+     * returns when that has returned. The worker may run work() on another thread and submit and collect jobs
+     * of other networks meanwhile. If it is NULL the backend calls work() itself. */
     void (*run_beside)(void *context, void (*work)(void *argument), void *argument);
 };
 
 struct convoy_load_options {
-    const char *name; /* for messages */
+    const char *name; /* for messages; read during the call only */
     enum convoy_precision precision;
     uint32_t max_batch; /* a job has 1 to max_batch rows */
+    /* 8-bit rows are normalised per channel: x * multiply[c] + add[c] */
     float multiply[CONVOY_MAX_U8_CHANNELS], add[CONVOY_MAX_U8_CHANNELS];
 };
 
 struct convoy_layer_info {
-    char name[CONVOY_LAYER_NAME_BYTES];   /* the graph node's name, or that of the first of a fused group */
+    char name[CONVOY_LAYER_NAME_BYTES];   /* of the graph's node, or of the first node of a fused group */
     char kernel[CONVOY_LAYER_NAME_BYTES]; /* what runs it, e.g. "jit:avx2+relu+pool" */
 };
 
-/* What load() learnt; valid until unload(). */
+/* What load() found out about a network; valid until unload(). */
 struct convoy_net_info {
-    uint32_t channels, height, width; /* of the input; [N,M] inputs are M x 1 x 1 */
+    uint32_t channels, height, width; /* of the input; an input [N,M] is M x 1 x 1 */
     uint32_t output_count;
     uint32_t output_elements[CONVOY_MAX_OUTPUTS]; /* per row */
-    uint32_t outputs_per_row;                     /* their sum */
+    uint32_t outputs_per_row;                     /* sum of output_elements */
     enum convoy_precision precision;              /* in use */
-    uint64_t weight_bytes;                        /* resident */
-    uint32_t layer_count;
+    uint64_t weight_bytes;                        /* resident on the device */
+    uint32_t layer_count;                         /* at most CONVOY_MAX_LAYERS */
     const struct convoy_layer_info *layers;
 };
 
+/* Time that a job spent on the device, in microseconds; 0 where the backend lacks the stage. */
 struct convoy_job_times {
-    float input_us, compute_us, output_us; /* 0 where the backend lacks the stage */
-    float *layer_us;                       /* NULL, or room for layer_count entries to be filled (profile) */
+    float input_us, compute_us, output_us;
+    float *layer_us; /* NULL, or room for layer_count times, filled if the job asks for a profile */
 };
 
+/* One batch. */
 struct convoy_job {
-    uint64_t tag;                    /* given back by collect() */
-    enum convoy_input_layout layout; /* of its rows; below CONVOY_SLOT_LAYOUTS */
+    uint64_t tag;                    /* collect() returns it */
+    enum convoy_input_layout layout; /* of the rows; below CONVOY_SLOT_LAYOUTS */
     uint32_t rows;
     const void *input;
     size_t input_stride; /* bytes from row to row, a multiple of 64 */
-    float *output;       /* outputs of a row one after the other, in the model's order */
+    float *output;       /* of each row all outputs, one after the other, in the model's order */
     size_t output_stride;
-    /* For measuring what computes, on a device with memory of its own, opened with one stream: the rows are
-     * those that the last job of this network brought there; the outputs stay there. Others do as always. */
+    /* For measuring the computation alone, on a device with memory of its own that was opened with one
+     * stream. keep_input: the job uses the rows that the last job of this network left on the device.
+     * keep_output: the outputs stay on the device. Backends whose device shares the host's memory ignore
+     * both. */
     bool keep_input, keep_output;
     bool profile;
-    struct convoy_job_times *times; /* filled before collect() returns the tag; lives as long as the job */
+    struct convoy_job_times
+        *times; /* filled in before collect() returns the tag; must live as long as the job */
 };
 
 struct convoy_device_info {
     char name[32];         /* "cpu", "null", "cuda:0" */
     char description[128]; /* for people */
     uint32_t device_count; /* devices of this kind on the machine */
-    uint32_t streams;      /* jobs that make sense in flight at once */
+    uint32_t streams;      /* how many jobs in flight at once make sense */
 };
 
-/* Bytes on the device; what a backend does not know is 0. */
+/* Bytes on the device; 0 where a backend does not know. */
 struct convoy_device_memory {
     uint64_t weights, workspace; /* of this process: resident constants; activations */
-    uint64_t free, total;        /* of the device, whoever uses it */
+    uint64_t free, total;        /* of the device, other processes included */
 };
 
-struct convoy_device; /* the backend's own, as struct convoy_net */
-
+/* The table. Functions that may be NULL say so. */
 struct convoy_backend {
     uint32_t abi; /* CONVOY_BACKEND_ABI */
     const char *name;
-    /* The graph given to load() must live until unload(): plans are made from it anew. Otherwise it may be
-     * freed after load(). */
+    /* True: the graph given to load() must live until unload(), because plans are made from it later. False:
+     * it may be freed after load(). */
     bool keeps_graph;
 
-    /* Opens device `index`. -ENODEV where there is none. */
+    /* Opens device `index` and fills in *device and *info. -ENODEV if there is no such device. */
     int (*open)(uint32_t index, const struct convoy_open_options *options, struct convoy_device **device,
                 struct convoy_device_info *info, struct convoy_error *error);
     void (*close)(struct convoy_device *device);
 
-    /* A thread other than that of open() calls this once before the functions below: what a driver keeps for
-     * each thread (CUDA: which device is meant). NULL: nothing is kept. */
+    /* If the compute thread is not the thread that called open(), it calls this once before all functions
+     * below: it sets up what a driver keeps for each thread (CUDA: the current device). May be NULL. */
     int (*enter)(struct convoy_device *device, struct convoy_error *error);
 
-    /* Tells the device that jobs will lie inside [base, base + bytes); it may pin that memory. One that lies
-     * elsewhere, or comes before, is run as well, if slower. */
+    /* Tells the device that jobs will lie inside [base, base + bytes); it may pin that memory. Jobs outside,
+     * or submitted before, run as well, perhaps slower. */
     int (*attach)(struct convoy_device *device, void *base, size_t bytes, struct convoy_error *error);
 
-    /* Makes the graph's weights resident and prepares every batch size up to max_batch. -ENOTSUP names the
-     * node that this backend cannot run; -ENOMEM the bytes asked and free; -ENODEV: the device is lost, which
-     * says nothing of the model. */
+    /* Makes the graph's weights resident, prepares every batch size up to max_batch, and fills in *net and
+     * *info. -ENOTSUP: the sentence names the node that this backend cannot run; -ENOMEM: it names the bytes
+     * that were asked for and are free; -ENODEV: the device is lost, which says nothing about the model. */
     int (*load)(struct convoy_device *device, const struct convoy_graph *graph,
                 const struct convoy_load_options *options, struct convoy_net **net,
                 struct convoy_net_info *info, struct convoy_error *error);
+    /* No job of net may be in flight. */
     void (*unload)(struct convoy_device *device, struct convoy_net *net);
 
-    /* Starts a job or queues it. An error here or from collect() means that the device is lost: the worker
-     * says what it knows and exits. The job struct is copied; its input, output and times are not. */
+    /* Starts a job or queues it. The struct is copied; input, output and times must live until collect()
+     * returns the tag. An error of submit() or collect() means that the device is lost: the worker reports
+     * the sentence and ends the process. */
     int (*submit)(struct convoy_device *device, struct convoy_net *net, const struct convoy_job *job,
                   struct convoy_error *error);
 
-    /* Waits at most timeout_us for a submitted job and returns 1 with its tag, 0 when none finished in time,
-     * or a negative errno. A backend without asynchronous hardware runs the oldest job here. */
+    /* Waits at most timeout_us for any submitted job. Returns 1 and its tag, 0 when none finished in time, or
+     * a negative errno. A backend without asynchronous hardware runs its oldest job here. */
     int (*collect)(struct convoy_device *device, int64_t timeout_us, uint64_t *tag,
                    struct convoy_error *error);
 
-    /* Does a piece of what makes later jobs faster (timing kernels, making plans anew), for about budget_us.
-     * Called when no job waits and none is in flight; a job that comes meanwhile waits for the piece. 1:
-     * there is more to do; 0: nothing until the next load(); negative: the device is lost. May be NULL. */
+    /* Works for about budget_us on making later jobs faster (timing kernels, making new plans). Called only
+     * when no job waits and none is in flight; a job that arrives meanwhile waits until this returns. Returns
+     * 1: there is more to do; 0: nothing until the next load(); negative: the device is lost. May be NULL. */
     int (*idle)(struct convoy_device *device, int64_t budget_us, struct convoy_error *error);
 
-    /* Asks the device for its memory, which costs time: after a model has come or gone, never on a request's
-     * path. A negative errno: the device is lost. May be NULL. */
+    /* Asks the device for its memory. That takes time: the worker calls it after a model was loaded, unloaded
+     * or tuned, never on the path of a request. A negative errno: the device is lost. May be NULL. */
     int (*memory)(struct convoy_device *device, struct convoy_device_memory *memory,
                   struct convoy_error *error);
 
-    /* Calls report(context, name, value) for each counter (e.g. CUDA calls by name). May be NULL. The one
-     * function that is called from another thread, also while the others run: counters are atomics. */
+    /* Calls report(context, name, value) for each counter (e.g. CUDA calls by name). Any thread, while other
+     * functions run: the counters are atomics. May be NULL. */
     void (*counters)(struct convoy_device *device,
                      void (*report)(void *context, const char *name, uint64_t value), void *context);
 };

@@ -13,7 +13,7 @@ static inline uint64_t convoy_now_us(void)
     return (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
 }
 
-/* The same in nanoseconds, for what is mostly shorter than a microsecond and summed up. */
+/* The same in nanoseconds, for sums of durations that are mostly shorter than a microsecond. */
 static inline uint64_t convoy_now_ns(void)
 {
     struct timespec now;

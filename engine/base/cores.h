@@ -5,7 +5,7 @@
 #include <sched.h>
 #include <stdint.h>
 
-/* The cores in the process's affinity mask; 1 when the kernel does not tell. Any thread. */
+/* Returns the number of cores in the process's affinity mask; 1 if it cannot be read. Any thread. */
 static inline uint32_t convoy_cores(void)
 {
     cpu_set_t set;

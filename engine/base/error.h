@@ -1,4 +1,4 @@
-/* A sentence for the person who must act on a failure.
+/* Errors as sentences for the person who must act on them.
  *
  * A function that can fail returns 0 or a negative errno value and, where it takes a struct convoy_error,
  * fills it with one sentence that names the file, node or key at fault. */
@@ -11,9 +11,9 @@ struct convoy_error {
     char message[CONVOY_ERROR_BYTES]; /* NUL-terminated; truncated on a UTF-8 boundary when too long */
 };
 
-/* Fills error (may be NULL) from a printf format and gives code, so that callers can write
- * `return convoy_fail(error, -EINVAL, "...", ...)`. code is evaluated first: it may be -errno. Any thread;
- * error is the caller's. A macro, so that compilers and analysers see which code comes back. */
+/* Fills error (may be NULL) from a printf format and evaluates to code, so that callers can write `return
+ * convoy_fail(error, -EINVAL, "...", ...)`. code is evaluated first, so it may be -errno. Any thread; error
+ * is the caller's. It is a macro so that compilers and analysers see which code is returned. */
 #define convoy_fail(error, code, ...)                                                                        \
     ({                                                                                                       \
         int convoy_code_ = (code);                                                                           \
@@ -21,8 +21,8 @@ struct convoy_error {
         convoy_code_;                                                                                        \
     })
 
-/* The same, but puts "prefix: " before the sentence already in error. For callers that know the file while
- * the callee knew only the node. */
+/* The same, but puts the formatted text and ": " before the sentence that is already in error. For callers
+ * that know the file where the callee knew only the node. */
 #define convoy_fail_in(error, code, ...)                                                                     \
     ({                                                                                                       \
         int convoy_code_ = (code);                                                                           \
@@ -30,7 +30,7 @@ struct convoy_error {
         convoy_code_;                                                                                        \
     })
 
-/* What the macros call. */
+/* Called by the macros. */
 __attribute__((format(printf, 2, 3))) void convoy_error_fill(struct convoy_error *error, const char *format,
                                                              ...);
 __attribute__((format(printf, 2, 3))) void convoy_error_prefix(struct convoy_error *error, const char *format,

@@ -1,4 +1,4 @@
-/* Limits that more than one part builds arrays for. */
+/* Limits that several parts use for the size of arrays. */
 #ifndef CONVOY_ENGINE_BASE_LIMITS_H
 #define CONVOY_ENGINE_BASE_LIMITS_H
 

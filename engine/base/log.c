@@ -257,7 +257,7 @@ size_t convoy_log_line(char *text, size_t capacity, const char *prefix, enum con
     return line.length;
 }
 
-/* A line that cannot be written is lost: there is nobody to tell. A pipe that nobody reads must not stop the
+/* A line that cannot be written is lost: it cannot be reported. A pipe that is not read must not stop the
  * daemon: one writer at a time asks for room, of which a pipe that is writable has PIPE_BUF bytes. A reader
  * that is only slow is waited for, once; after that lines are lost until it reads again. */
 static void write_line(const char *line, size_t length)

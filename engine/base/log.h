@@ -5,14 +5,14 @@
  *     ts=2026-11-21T10:00:14.123Z level=info msg="worker up" device=cuda:0 pid=4711
  *     {"ts":"2026-11-21T10:00:14.123Z","level":"info","msg":"worker up","device":"cuda:0","pid":4711}
  *
- * Time is UTC (RFC 3339, milliseconds). Under systemd, when standard error is the journal's own stream, each
- * line begins with its syslog priority ("<6>", see sd-daemon(3)), which the journal takes off again.
+ * Time is UTC (RFC 3339, milliseconds). When standard error is systemd's journal, each line begins with its
+ * syslog priority ("<6>", see sd-daemon(3)), which the journal removes.
  *
  * A line is one write(2) of at most CONVOY_LOG_LINE_BYTES bytes, so lines of several threads and processes do
- * not mix; a text that does not fit is cut, fields after it are left out, and the line ends with
- * truncated=true. Nothing is allocated; a lock is held over the write alone, which waits at most
- * 100 ms, once: a standard error that is closed, full or not read loses the line, never the daemon. Any
- * thread. */
+ * not mix. A text that does not fit is cut, the fields after it are left out, and the line ends with
+ * truncated=true. Nothing is allocated. A lock is held during the write alone, which waits at most 100 ms,
+ * once: when standard error is closed, full or not read, the line is lost and the daemon goes on.
+ * Threads: any. */
 #ifndef CONVOY_ENGINE_BASE_LOG_H
 #define CONVOY_ENGINE_BASE_LOG_H
 
@@ -21,12 +21,12 @@
 #include <stdint.h>
 #include <time.h>
 
-#define CONVOY_LOG_LINE_BYTES 4096 /* PIPE_BUF: the longest write to a pipe that is never torn */
+#define CONVOY_LOG_LINE_BYTES 4096 /* PIPE_BUF: the longest write to a pipe that is atomic */
 
 enum convoy_log_level { CONVOY_LOG_DEBUG, CONVOY_LOG_INFO, CONVOY_LOG_WARNING, CONVOY_LOG_ERROR };
 enum convoy_log_format { CONVOY_LOG_LOGFMT, CONVOY_LOG_JSON };
 
-/* Made with the macros below; read at once, so the pointers need to live no longer than the call. */
+/* Made with the macros below. Pointers need to live only during the call. */
 struct convoy_log_field {
     const char *key; /* letters, digits, '_', '.' */
     enum {
@@ -57,8 +57,8 @@ struct convoy_log_field {
 #define CONVOY_BOOL(name, value)                                                                             \
     ((struct convoy_log_field){.key = (name), .kind = CONVOY_LOG_FIELD_BOOL, .truth = (value)})
 
-/* Logs message (a constant phrase; what varies goes into fields) when level is enabled; the fields are not
- * even computed when it is not. */
+/* Logs message (a constant phrase; what varies goes into fields) if level is enabled; if not, the fields are
+ * not evaluated. */
 #define convoy_log(level, message, ...)                                                                      \
     do {                                                                                                     \
         if (convoy_log_enabled(level))                                                                       \
@@ -67,22 +67,22 @@ struct convoy_log_field {
                                                                          {.kind = CONVOY_LOG_FIELD_END}});   \
     } while (0)
 
-/* Format and least level from now on, for all threads; the start is logfmt and info. Also finds out whether
- * standard error is the journal, and ignores SIGPIPE (which a reader of the log that went away would raise).
- * May be called at any time from any thread. */
+/* Sets the format and the lowest level that is logged, for all threads; before the first call they are logfmt
+ * and info. Also detects whether standard error is the journal, and ignores SIGPIPE (raised when the reader
+ * of the log is gone). Any time, any thread. */
 void convoy_log_configure(enum convoy_log_format format, enum convoy_log_level level);
 
 bool convoy_log_enabled(enum convoy_log_level level);
 
-/* What convoy_log() calls: writes the fields, of which the first is msg, up to CONVOY_LOG_FIELD_END. */
+/* Called by convoy_log(): writes the fields, of which the first is msg, up to CONVOY_LOG_FIELD_END. */
 void convoy_log_fields(enum convoy_log_level level, const struct convoy_log_field *fields);
 
-/* "debug", "info", "warning" and "error" to a level and back; false when text is none of them (level is then
- * left as it is). */
+/* Convert "debug", "info", "warning" and "error" to a level and back. False if text is none of them; *level
+ * is then unchanged. */
 bool convoy_log_level_parse(const char *text, enum convoy_log_level *level);
 const char *convoy_log_level_text(enum convoy_log_level level);
 
-/* The line itself, for tests and for whoever writes it elsewhere: prefix is "<6>" or the like or empty.
+/* Formats a line without writing it to standard error. prefix is empty or a syslog priority such as "<6>".
  * Writes at most capacity bytes (at least 128) into line, newline included, no NUL; returns their number. */
 size_t convoy_log_line(char *line, size_t capacity, const char *prefix, enum convoy_log_format format,
                        enum convoy_log_level level, const struct timespec *time,

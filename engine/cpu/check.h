@@ -1,4 +1,4 @@
-/* oneDNN's statuses as this project's errors. */
+/* Turns oneDNN's statuses into errors. */
 #ifndef CONVOY_ENGINE_CPU_CHECK_H
 #define CONVOY_ENGINE_CPU_CHECK_H
 
@@ -7,11 +7,11 @@
 #include <dnnl.h>
 #include <stddef.h>
 
-/* 0 for success; else fills error with a sentence that names what was tried and for which node, and returns
+/* Returns 0 for success; else fills error with a sentence that names the node and what was tried, and returns
  * -ENOMEM, -ENOTSUP (oneDNN cannot do that) or -EIO. */
 int convoy_cpu_check(dnnl_status_t status, struct convoy_error *error, const char *node, const char *what);
 
-/* -ENOMEM, with a sentence that names for which node how many bytes were asked for what, and how many are
+/* Returns -ENOMEM with a sentence that names the node, what the memory is for, the bytes, and how many are
  * free. */
 int convoy_cpu_no_memory(struct convoy_error *error, const char *node, const char *what, size_t bytes);
 

@@ -1,5 +1,5 @@
-/* A network's resident constants: each weight is reordered once, at load, into the layout that a primitive
- * asked for, and shared by all buckets that ask for the same. */
+/* A network's resident constants. Each weight is reordered at load into the layout that a primitive wants;
+ * all buckets that want the same layout share one copy. */
 #ifndef CONVOY_ENGINE_CPU_CONSTANTS_H
 #define CONVOY_ENGINE_CPU_CONSTANTS_H
 
@@ -18,14 +18,14 @@ struct convoy_cpu_constants {
     uint64_t bytes; /* resident */
 };
 
-/* The values at `source` (layout `from`, read during the call only, but its address is the key: it must stay
- * allocated until the last call) in layout `to`; from and to have equal dims. *data lives until
- * convoy_cpu_constants_free(). `node` is for messages. */
+/* Sets *data to the values at `source` in layout `to`. `source` has the layout `from`, with equal dims; it is
+ * read during the call only, but its address is the key, so it must stay allocated until the last call. *data
+ * lives until convoy_cpu_constants_free(). `node` is for messages. Returns 0 or a negative errno. */
 int convoy_cpu_constants_get(struct convoy_cpu_constants *constants, const float *source,
                              const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to, const char *node,
                              const void **data, struct convoy_error *error);
-/* The layout of these dimensions in which large weights (1 MiB and more) lie already, or NULL: a plan that
- * can do with it spares the memory of another. Valid until the next call. */
+/* Returns the layout of these dimensions in which a large weight (1 MiB or more) is resident already, or
+ * NULL. A plan that uses it needs no second copy. Valid until the next call. */
 const dnnl_memory_desc_t *convoy_cpu_constants_layout(const struct convoy_cpu_constants *constants,
                                                       const float *source, int rank, const dnnl_dims_t dims);
 void convoy_cpu_constants_free(struct convoy_cpu_constants *constants);

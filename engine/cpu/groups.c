@@ -115,8 +115,8 @@ static int elementwise_posts(const struct convoy_graph *graph, const struct conv
     return 0;
 }
 
-/* The group that ends in tensor and nobody else reads, or NULL: only such a group can take another node in.
- */
+/* The group that ends in tensor if only one node reads that, or NULL: only such a group can absorb another
+ * node. */
 static struct convoy_cpu_group *open_group(const struct grouping *g, int tensor, int posts)
 {
     int index = g->group_of[tensor];
@@ -283,7 +283,7 @@ int convoy_cpu_group_nodes(const struct convoy_graph *graph, struct convoy_cpu_g
         for (int k = 0; k < graph->nodes[i].input_count; k++)
             g.readers[graph->nodes[i].inputs[k]]++;
     for (int i = 0; i < graph->output_count; i++)
-        g.readers[graph->outputs[i]] += 2; /* an output is never absorbed, whoever else reads it */
+        g.readers[graph->outputs[i]] += 2; /* an output is never absorbed, however many nodes read it */
 
     for (int i = 0; i < graph->node_count; i++)
         place_node(&g, i);

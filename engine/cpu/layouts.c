@@ -85,8 +85,8 @@ static int find_layout(struct convoy_cpu_lowering *l, int tensor, const dnnl_mem
     return -1;
 }
 
-/* The input is written by our own loop, which can interleave the channels as well as not: where its first
- * reader wants N H W C and nobody has read it row-major, that is how it is written. */
+/* The input is written by rows.c, which can interleave the channels as well as not: if its first reader wants
+ * N H W C and no step has read it row-major, it is written interleaved. */
 static bool take_interleaved_input(struct convoy_cpu_lowering *l, int tensor, const dnnl_memory_desc_t *md)
 {
     struct convoy_cpu_rep *rep = &l->plan->reps[l->plan->input];

@@ -1,5 +1,5 @@
-/* Plain loops for what oneDNN lacks or computes otherwise than the graph means it. All tensors are float32;
- * unless a layout is said, row-major. Each loop runs on the calling thread and allocates nothing. */
+/* Plain loops for operators that oneDNN lacks or defines differently from graph.h. All tensors are float32,
+ * row-major unless a layout is named. Each loop runs on the calling thread and allocates nothing. */
 #ifndef CONVOY_ENGINE_CPU_LOOPS_H
 #define CONVOY_ENGINE_CPU_LOOPS_H
 
@@ -28,8 +28,8 @@ struct convoy_cpu_pad {
 };
 void convoy_cpu_pad(const struct convoy_cpu_pad *p, const float *x, float *y);
 
-/* Pooling of `planes` planes of height x width into out_height x out_width, as graph.h says it. A window that
- * touches no input gives 0. */
+/* Pooling of `planes` planes of height x width into out_height x out_width, as graph.h defines it. A window
+ * that touches no input gives 0. */
 struct convoy_cpu_pool {
     struct convoy_pool pool;
     int64_t planes, height, width, out_height, out_width;

@@ -10,7 +10,8 @@
 #include "engine/cpu/groups.h"
 #include "engine/cpu/plan.h"
 
-#define CONVOY_CPU_MAX_LAYOUTS 6 /* of one tensor at once; further ones are reordered anew each time */
+/* Layouts of one tensor that are remembered; others are reordered each time they are needed. */
+#define CONVOY_CPU_MAX_LAYOUTS 6
 
 struct convoy_cpu_layouts {
     int count;

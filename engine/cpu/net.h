@@ -1,6 +1,7 @@
 /* A network on the CPU: its resident weights and plans for a few batch sizes (buckets). A job runs as one
- * pass or several, which keeps activations in the cache and the arena small: a job of many images on a team
- * of threads that share its images, one of few on OpenMP's team, which shares the work on each. */
+ * pass or several, which keeps activations in the cache and the arena small. The images of a large job are
+ * divided among the threads of a team (thread_team.h); for a job of few images OpenMP's team shares the work
+ * on each image. Threads: one at a time uses a network. */
 #ifndef CONVOY_ENGINE_CPU_NET_H
 #define CONVOY_ENGINE_CPU_NET_H
 
@@ -19,7 +20,7 @@ int convoy_cpu_net_load(dnnl_engine_t engine, dnnl_stream_t stream, int threads,
 int convoy_cpu_net_run(const struct convoy_net *net, struct convoy_cpu_thread_team *team,
                        const struct convoy_job *job, struct convoy_error *error);
 
-/* Accepts NULL. */
+/* Frees the network and its memory. Accepts NULL. */
 void convoy_cpu_net_free(struct convoy_net *net);
 
 #endif

@@ -75,8 +75,8 @@ struct convoy_cpu_plan {
     size_t arena_bytes, scratch_bytes;
 };
 
-/* Each returns an index, or -ENOMEM. A step is given its uses (copied) and counts as a use of their buffers;
- * on failure the primitive is the caller's still. */
+/* Each returns an index, or -ENOMEM. The uses of a step are copied and extend the life of their buffers. On
+ * failure the caller keeps the primitive. */
 int convoy_cpu_plan_add_buffer(struct convoy_cpu_plan *plan, size_t bytes);
 int convoy_cpu_plan_add_rep(struct convoy_cpu_plan *plan, const dnnl_memory_desc_t *md, int buffer,
                             void *constant);
@@ -86,8 +86,8 @@ int convoy_cpu_plan_add_step(struct convoy_cpu_plan *plan, const struct convoy_c
 /* Places the buffers: sets their offsets, arena_bytes and scratch_bytes. */
 int convoy_cpu_plan_place(struct convoy_cpu_plan *plan, struct convoy_error *error);
 
-/* Binds everything to memory of at least arena_bytes and scratch_bytes, 64-byte aligned, which the caller
- * keeps until convoy_cpu_plan_free(). */
+/* Binds all buffers and the scratchpad to memory of at least arena_bytes and scratch_bytes, 64-byte aligned,
+ * which the caller keeps until convoy_cpu_plan_free(). */
 int convoy_cpu_plan_finish(struct convoy_cpu_plan *plan, dnnl_engine_t engine, void *arena, void *scratch,
                            struct convoy_error *error);
 

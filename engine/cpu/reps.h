@@ -6,15 +6,16 @@
 
 /* The tensor's dimensions at this plan's batch size (a scalar: one dimension of 1). Returns the rank. */
 int convoy_cpu_dims(const struct convoy_cpu_lowering *l, int tensor, dnnl_dims_t dims);
+/* Descriptions of float32 tensors: row-major; of oneDNN's choice; in the layout of a tag. */
 dnnl_memory_desc_t convoy_cpu_plain_md(int rank, const int64_t *dims);
 dnnl_memory_desc_t convoy_cpu_any_md(int rank, const int64_t *dims);
 dnnl_memory_desc_t convoy_cpu_tag_md(int rank, const int64_t *dims, dnnl_format_tag_t tag);
 
 /* A new representation in a buffer of its own. */
 int convoy_cpu_new_rep(struct convoy_cpu_lowering *l, const dnnl_memory_desc_t *md);
-/* The same bytes, seen as md: for reshapes of row-major representations. */
+/* A representation of the same bytes as md: for reshapes of row-major representations. */
 int convoy_cpu_view(struct convoy_cpu_lowering *l, int rep, const dnnl_memory_desc_t *md);
-/* The constant tensor as md, whose dimensions may group or pad with ones those of the tensor. */
+/* A constant tensor as md, whose dimensions are those of the tensor, perhaps grouped or padded with ones. */
 int convoy_cpu_constant_rep(struct convoy_cpu_lowering *l, int tensor, const dnnl_memory_desc_t *md);
 
 #endif

@@ -1,4 +1,4 @@
-/* A job's rows into a plan's input and a plan's outputs into a job's rows. */
+/* Converts a job's rows to a plan's input, and a plan's outputs to a job's rows. Any thread. */
 #ifndef CONVOY_ENGINE_CPU_ROWS_H
 #define CONVOY_ENGINE_CPU_ROWS_H
 
@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* An image of `channels` x `pixels` values; what is no image is 1 x elements. */
+/* The shape of a row: channels x pixels; an input that is not an image is 1 x elements. */
 struct convoy_cpu_image {
     int64_t channels, pixels;
     float multiply[CONVOY_MAX_U8_CHANNELS], add[CONVOY_MAX_U8_CHANNELS]; /* for 8-bit rows */

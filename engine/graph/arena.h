@@ -1,4 +1,4 @@
-/* Placing every tensor of a plan in one arena: common help for backends. */
+/* Places the tensors of a plan in one block of memory (an arena), for any backend. */
 #ifndef CONVOY_ENGINE_GRAPH_ARENA_H
 #define CONVOY_ENGINE_GRAPH_ARENA_H
 
@@ -9,15 +9,15 @@
 /* One tensor: alive from step `first` (which writes it) to step `last` (the last that reads it), both
  * included, so that a step's output never overlaps its inputs. */
 struct convoy_arena_item {
-    size_t bytes; /* 0: needs no place, gets offset 0 */
+    size_t bytes; /* 0: takes no room, gets offset 0 */
     int first, last;
     size_t offset; /* filled in; a multiple of CONVOY_ARENA_ALIGNMENT */
 };
 
-/* Fills in every item's offset, so that no two items that live at the same time overlap, and *total. Largest
- * first, each at the lowest gap that fits best (greedy by size, Pisarchyk and Lee, "Efficient Memory
- * Management for Deep Neural Net Inference", 2020). O(n^2) in the number of items. Returns 0, -ENOMEM, or
- * -EOVERFLOW when the arena would not fit into size_t. Any thread. */
+/* Fills in *total and every item's offset, so that no two items that live at the same time overlap. Items are
+ * placed from the largest to the smallest, each at the lowest gap that fits best (greedy by size, Pisarchyk
+ * and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020). O(n^2) in the number of items.
+ * Returns 0, -ENOMEM, or -EOVERFLOW if the arena would not fit into size_t. Any thread. */
 int convoy_arena_place(struct convoy_arena_item *items, int count, size_t *total);
 
 #endif

@@ -8,8 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Weights that several layers share are copied before a scale goes into them: up to so many floats in all
- * (64 MiB), lest a small file of many layers over one weight become large. What is beyond is not folded. */
+/* Weights that several layers share are copied before a scale is folded into them: up to so many floats in
+ * all (64 MiB), so that a small file of many layers over one weight does not become large. Further scales are
+ * not folded. */
 #define MOST_ADDED (INT64_C(1) << 24)
 
 /* A channel-wise y = scale x + shift; a stride of 0 repeats one value for every channel. */

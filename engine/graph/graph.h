@@ -1,12 +1,13 @@
-/* The graph: what every backend is given. ONNX is one way to make one (engine/onnx/onnx.h).
+/* The graph: what a network computes, as every backend gets it. engine/onnx/onnx.h makes one from an ONNX
+ * file.
  *
  * A graph is a list of nodes in topological order over float32 tensors with known shapes. Constants are
  * folded, batch normalisation is folded into the convolution or dense layer before it where there is one, and
- * the many ways in which ONNX writes the same thing are one way here. A graph says what is computed, never
+ * each operation has one form here where ONNX has several. A graph says what is computed, never
  * how: layouts, fusions and kernels belong to the backend, which lowers the graph to a plan of its own.
  *
- * Ownership: a graph owns everything that hangs from it; convoy_graph_free() frees all. A backend keeps no
- * pointer into a graph after load() returned, unless it says so (keeps_graph of engine/backend.h).
+ * Ownership: a graph owns all its tensors, nodes and names; convoy_graph_free() frees them. A backend keeps
+ * no pointer into a graph after load() returned, unless it says so (keeps_graph of engine/backend.h).
  * Threads: a graph is immutable once built; any thread may read it. */
 #ifndef CONVOY_ENGINE_GRAPH_GRAPH_H
 #define CONVOY_ENGINE_GRAPH_GRAPH_H
@@ -42,12 +43,12 @@ enum convoy_op {
     CONVOY_OP_CONV,   /* inputs: x [N,C,H,W], weight const [K,C/groups,R,S], optional bias const [K] */
     CONVOY_OP_DENSE,  /* inputs: x [rows,M], weight const [K,M], optional bias const [K]; y = x W^T + b */
     CONVOY_OP_MATMUL, /* numpy matmul of a (activation) and b (constant or activation), any rank >= 1 */
-    CONVOY_OP_SCALE_SHIFT, /* inputs: x [N,C,...], scale const [C], shift const [C]: an unfolded batch norm */
+    CONVOY_OP_SCALE_SHIFT, /* inputs: x [N,C,...], scale const [C], shift const [C]: a batch norm left over */
     CONVOY_OP_ACTIVATION,  /* one input, elementwise, see struct convoy_activation */
     CONVOY_OP_POOL,        /* one input [N,C,H,W], see struct convoy_pool */
     CONVOY_OP_BINARY,      /* two inputs, numpy broadcasting; either may be a constant, never both */
     CONVOY_OP_PAD,         /* one input; zeros around (or cropping where negative) */
-    CONVOY_OP_RESHAPE,     /* one input; same elements in the same order, the output's shape says it all */
+    CONVOY_OP_RESHAPE,     /* one input; same elements in the same order, in the output's shape */
     CONVOY_OP_TRANSPOSE,   /* one input, see perm */
     CONVOY_OP_CONCAT,  /* one or more inputs, see axis; constants among them only where there is no batch */
     CONVOY_OP_SOFTMAX, /* one input; over the axes [axis, axis_end) taken together */
@@ -140,15 +141,15 @@ struct convoy_graph {
     int64_t weight_bytes;            /* bytes of all constants that nodes read */
 };
 
-/* Elements for one image (a constant: all of it). */
+/* Returns the number of elements for one image (of a constant: all elements). */
 int64_t convoy_shape_elements(const struct convoy_shape *shape);
 
-/* "[N,3,32,32]" into text, for messages; returns text. */
+/* Writes the shape, e.g. "[N,3,32,32]", into text, for messages. Returns text. */
 const char *convoy_shape_text(const struct convoy_shape *shape, char *text, size_t capacity);
 
 const char *convoy_op_name(enum convoy_op op);
 
-/* Accepts NULL. */
+/* Frees the graph with all that it owns. Accepts NULL. */
 void convoy_graph_free(struct convoy_graph *graph);
 
 #endif

@@ -11,7 +11,8 @@
 
 #define CHANNEL_MAGIC 0x796f766e6f63u /* "convoy" */
 #define PAGE          4096u
-/* Twice the slots: completions of a dead worker and of its successor never meet, and a power of two. */
+/* A power of two, and twice the slots, so that completions of a dead worker and of its successor never meet.
+ */
 #define RING_ENTRIES (2u * CONVOY_MAX_SLOTS)
 
 /* Tails are on cache lines of their own: the two ends write them from different cores. */
@@ -99,7 +100,8 @@ int convoy_channel_lay_out(struct convoy_channel *channel, const struct convoy_c
     size_t bytes = total_bytes(size);
     if (ftruncate(channel->memory_fd, (off_t)bytes) != 0)
         return convoy_fail(error, -errno, "cannot size the channel to %zu bytes: %s", bytes, strerror(errno));
-    /* Sealed, or a worker gone wild could shrink the file and make the front's next access a SIGBUS. */
+    /* Without the seal a faulty worker could shrink the file, and the front's next access would be a SIGBUS.
+     */
     if (fcntl(channel->memory_fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
         return convoy_fail(error, -errno, "cannot seal the channel: %s", strerror(errno));
     void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, channel->memory_fd, 0);
@@ -202,7 +204,7 @@ uint8_t *convoy_channel_outputs(const struct convoy_channel *channel, uint32_t s
 
 static void ring_doorbell(int fd)
 {
-    /* Fails only when 2^64 - 2 rings were never heard; the other end is awake then anyway. */
+    /* Fails only when 2^64 - 2 rings were never cleared; the other end is awake then anyway. */
     ssize_t written = write(fd, &(uint64_t){1}, sizeof(uint64_t));
     (void)written;
 }
@@ -226,8 +228,7 @@ static bool take(struct ring *ring, uint32_t *head, struct convoy_done *entry)
     uint32_t tail = atomic_load_explicit(&ring->tail, memory_order_acquire);
     if (tail == *head)
         return false;
-    /* A tail that ran away can only come from a broken peer: look at the newest entries, read nothing twice.
-     */
+    /* Only a broken peer moves the tail further than the ring is long: take the newest entries, each once. */
     if (tail - *head > RING_ENTRIES)
         *head = tail - RING_ENTRIES;
     *entry = ring->entries[*head % RING_ENTRIES];

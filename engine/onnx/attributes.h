@@ -1,9 +1,11 @@
-/* Attributes and inputs of the node that is being read, as an operator wants them. */
+/* Attributes and inputs of the node that is being read, checked and converted. `absent` is the value for a
+ * missing one. */
 #ifndef CONVOY_ENGINE_ONNX_ATTRIBUTES_H
 #define CONVOY_ENGINE_ONNX_ATTRIBUTES_H
 
 #include "engine/onnx/importer.h"
 
+/* NULL if the node has no such attribute. */
 const Onnx__AttributeProto *onnx_attribute(const struct onnx_importer *importer, const char *name);
 int onnx_attribute_int(struct onnx_importer *importer, const char *name, int64_t absent, int64_t *value);
 int onnx_attribute_float(struct onnx_importer *importer, const char *name, float absent, float *value);
@@ -22,12 +24,14 @@ int onnx_input_scalar(struct onnx_importer *importer, int index, double absent, 
 /* Ints from input `index`, or from the attribute where the opset is older than `since`. */
 int onnx_ints_of_either_form(struct onnx_importer *importer, int64_t since, int index, const char *attribute,
                              int64_t *values, int capacity, int *count);
-/* Input `index`, which must be there and be an activation, or a constant of floats; else a sentence. */
+/* Input `index`; an error unless it is there and is an activation, or a constant of floats. `what` names it
+ * in the sentence. */
 int onnx_need_activation(struct onnx_importer *importer, int index, const struct onnx_value **value);
 int onnx_need_floats(struct onnx_importer *importer, int index, const char *what,
                      const struct onnx_value **value);
+/* The values of a constant of floats; they belong to the graph. */
 const float *onnx_floats(const struct onnx_importer *importer, const struct onnx_value *value);
-/* Makes an axis counted from the end one counted from the front, in [0, limit), or refuses it. */
+/* Converts an axis that may be negative (counted from the end) to one in [0, limit), or refuses it. */
 int onnx_settle_axis(struct onnx_importer *importer, int64_t axis, int limit, int *settled);
 
 #endif

@@ -4,10 +4,11 @@
 
 #include "engine/onnx/importer.h"
 
-/* Counts a constant that the file holds against the model's bound, before it is decoded; each makes room for
- * some that are computed from it. */
+/* Counts a constant of the file against the bound on stored constants, before it is decoded. Each stored
+ * constant raises the bound on computed ones. */
 int onnx_count_stored(struct onnx_importer *importer, const Onnx__TensorProto *tensor);
-/* Memory for a constant of this shape, counted against the bound of computed ones; floats if !ints. */
+/* Allocates zeroed memory for a computed constant of this shape (struct onnx_int if ints, else float), and
+ * counts it against the bound on computed ones. The caller frees *data. */
 int onnx_allocate(struct onnx_importer *importer, const struct convoy_shape *shape, bool ints, void **data);
 
 #endif

@@ -1,4 +1,4 @@
-/* Reading a model's bytes, and the data beside it. */
+/* Reads a model file, and the files of external data beside it. Any thread. */
 #ifndef CONVOY_ENGINE_ONNX_FILE_H
 #define CONVOY_ENGINE_ONNX_FILE_H
 
@@ -7,9 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Reads a regular file of 1 byte to 2 GiB - 1 into memory that the caller frees. (Read, not mapped: a file
- * that is cut short while it is mapped kills its reader.) Returns 0, -ENOENT, -EINVAL, -EIO or -ENOMEM with a
- * sentence that names the file. */
+/* Reads a regular file of 1 byte to 2 GiB - 1 into memory that the caller frees. (It is read, not mapped:
+ * reading a mapped file that another process cuts short raises SIGBUS.) Returns 0, -ENOENT, -EINVAL, -EIO or
+ * -ENOMEM with a sentence that names the file. */
 int onnx_read_file(const char *path, uint8_t **data, size_t *size, struct convoy_error *error);
 
 /* Reads `bytes` bytes from `offset` of the file `location`, a path relative to `folder`, into memory that the

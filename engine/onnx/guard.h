@@ -1,5 +1,5 @@
-/* The walk over a protobuf file's bytes before protobuf-c unpacks them. protobuf-c has no bound on nesting
- * (some thousand nested graphs in 50 KB overflow its stack) and makes many bytes out of few. */
+/* A check of a protobuf file's bytes before protobuf-c unpacks them. protobuf-c has no bound on nesting (some
+ * thousand nested graphs in 50 KB overflow its stack) and allocates far more bytes than the file has. */
 #ifndef CONVOY_ENGINE_ONNX_GUARD_H
 #define CONVOY_ENGINE_ONNX_GUARD_H
 
@@ -13,10 +13,10 @@
 
 enum onnx_message { ONNX_MODEL, ONNX_TENSOR }; /* what the whole file is */
 
-/* Refuses with -EINVAL and a sentence (without the file's name): nesting deeper than ONNX_MAX_NESTING,
+/* Returns 0, or -EINVAL with a sentence (without the file's name) for: nesting deeper than ONNX_MAX_NESTING,
  * lengths and numbers past the end, numbers of more than 64 bits, groups and unknown wire types, field number
- * 0, a message twice where the schema has it once, more than ONNX_MAX_FIELDS fields. Which fields are
- * messages is taken from onnx.proto. Reads data once, front to back; allocates nothing; any thread. */
+ * 0, a message twice where the schema has it once, more than ONNX_MAX_FIELDS fields. onnx.proto says which
+ * fields are messages. Reads data once, front to back; allocates nothing; any thread. */
 int onnx_guard(const uint8_t *data, size_t size, enum onnx_message message, struct convoy_error *error);
 
 #endif

@@ -11,7 +11,7 @@ struct onnx_operator {
     int (*read)(struct onnx_importer *importer);
 };
 
-/* Tables that end with a NULL name. */
+/* Each table ends with an entry whose name is NULL. */
 extern const struct onnx_operator onnx_image_operators[];       /* ops_conv.c */
 extern const struct onnx_operator onnx_dense_operators[];       /* ops_dense.c */
 extern const struct onnx_operator onnx_elementwise_operators[]; /* ops_elementwise.c */

@@ -11,16 +11,16 @@
 
 /* Refuses a shape with a dimension below 1 or more than 2^31-1 elements. */
 int onnx_check_shape(const struct onnx_importer *importer, const struct convoy_shape *shape);
-/* Elements of the dimensions [from, to). */
+/* Returns the product of the dimensions [from, to). */
 int64_t onnx_product(const struct convoy_shape *shape, int from, int to);
-/* numpy broadcasting of two shapes; of all but their last `keep` dimensions, which are left out of *out. */
+/* *out is the shape to which numpy broadcasts a and b, both without their last `keep` dimensions. */
 int onnx_broadcast(const struct onnx_importer *importer, const struct convoy_shape *a,
                    const struct convoy_shape *b, int keep, struct convoy_shape *out);
-/* Finds out which axis of `out` is the batch when `in` is reshaped to it, `axis` being the one expected (-1:
- * none), and refuses what would mix images. out's dimensions are for one image. */
+/* Sets out->batch_axis to the axis that is the batch when `in` is reshaped to `out`; `axis` is the expected
+ * one (-1: none). Refuses a reshape that would mix images. out's dimensions are for one image. */
 int onnx_place_batch(const struct onnx_importer *importer, const struct convoy_shape *in, int axis,
                      struct convoy_shape *out);
-/* The shape that Reshape's targets ask for. */
+/* *out is the shape that the targets of a Reshape ask for. */
 int onnx_reshape_targets(const struct onnx_importer *importer, const struct convoy_shape *in,
                          const struct onnx_int *targets, int count, bool allow_zero,
                          struct convoy_shape *out);

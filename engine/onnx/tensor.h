@@ -1,4 +1,4 @@
-/* Reading a TensorProto: weights, constants and the conformance cases' inputs and outputs. */
+/* Decodes a TensorProto: weights, constants, and the inputs and outputs of conformance cases. */
 #ifndef CONVOY_ENGINE_ONNX_TENSOR_H
 #define CONVOY_ENGINE_ONNX_TENSOR_H
 

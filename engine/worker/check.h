@@ -1,9 +1,9 @@
-/* `convoy-worker --check`: can this model be loaded? */
+/* `convoy-worker --check`: tries whether a model can be loaded. */
 #ifndef CONVOY_ENGINE_WORKER_CHECK_H
 #define CONVOY_ENGINE_WORKER_CHECK_H
 
-/* Loads the model at path on the backend and prints one JSON line: what LOADED would say with "ok": true, or
- * {"ok": false, "reason": ...}. Returns the exit status, 0 or 1. */
+/* Loads the model at path on the backend and prints one line of JSON: the message "loaded" with "ok": true,
+ * or {"ok": false, "reason": ...}. Returns the exit status, 0 or 1. */
 int convoy_worker_check(const char *backend, const char *path);
 
 #endif

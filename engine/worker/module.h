@@ -16,11 +16,13 @@ struct convoy_worker_device {
 };
 
 /* backend: "cpu", "cuda", "null", or "auto": cuda where there is a driver and a device, else cpu. notice (may
- * be NULL) receives why "auto" passed cuda by, or an empty message. Call before any other thread runs: the
- * environment is changed for the libraries that modules bring. */
+ * be NULL) says why "auto" did not take cuda, or is empty. Call it before other threads start: it changes the
+ * environment for libraries of the modules. Returns 0, -ENOENT (not installed), -ELIBACC, -ELIBBAD, or an
+ * error of the backend's open(). */
 int convoy_worker_open_device(const char *backend, uint32_t index, const struct convoy_open_options *options,
                               struct convoy_worker_device *device, struct convoy_error *notice,
                               struct convoy_error *error);
+/* Accepts a device that could not be opened. */
 void convoy_worker_close_device(struct convoy_worker_device *device);
 
 #endif

@@ -1,4 +1,5 @@
-/* The models of one worker: read, loaded into its device, described to the front. Used by one thread. */
+/* The models of one worker: reads a model's file, loads it into the device, describes it to the front.
+ * Threads: the compute thread. */
 #ifndef CONVOY_ENGINE_WORKER_NETS_H
 #define CONVOY_ENGINE_WORKER_NETS_H
 
@@ -9,20 +10,22 @@
 
 struct convoy_worker_net {
     struct convoy_net *net;     /* NULL: not loaded */
-    struct convoy_graph *graph; /* where the backend needs it as long as net */
+    struct convoy_graph *graph; /* kept if the backend needs it as long as net, else NULL */
     struct convoy_net_info info;
     uint32_t max_batch;
 };
 
-/* Reads the model that message ("path", "name", "precision", "max_batch", "multiply", "add") asks for and
- * loads it. On success *described (may be NULL) is a new JSON object with what LOADED says about it: input,
- * channels, height, width, outputs, softmax, precision, weight_bytes, layers. The file is read in the
- * background; NULL: on this thread. */
+/* Reads the model that a load command asks for ("path", "name", "precision", "max_batch", "multiply", "add")
+ * and loads it into *net. The file is read in the background; on this thread if background is NULL. On
+ * success *described (described may be NULL) is a new JSON object for the message "loaded": input, channels,
+ * height, width, outputs, classes, softmax, precision, weight_bytes, layers. Returns 0 or the errno of the
+ * reader or the backend. */
 int convoy_worker_load(struct convoy_worker_device *device, const cJSON *message,
                        const struct convoy_background *background, struct convoy_worker_net *net,
                        cJSON **described, struct convoy_error *error);
-/* "weight_bytes" and "layers" of what a backend made of a model, into object. */
+/* Adds "weight_bytes", "precision" and "layers" to object. */
 void convoy_worker_describe(const struct convoy_net_info *info, cJSON *object);
+/* Frees the model and empties *net. Accepts one that is not loaded. */
 void convoy_worker_unload(struct convoy_worker_device *device, struct convoy_worker_net *net);
 
 #endif

@@ -1,13 +1,13 @@
-/* The first run of a network costs more than those after it: code is loaded, memory is touched, caches are
- * empty. It is made before the model answers, so that no request pays for it, and so that a network that
- * kills the device does so while it loads. Used by the compute thread, with nothing in flight. */
+/* Runs a network once before it serves. The first run costs more than later ones: code is loaded, memory is
+ * touched, caches are empty. No request pays for that, and a network that kills the device does so while it
+ * loads. Threads: the compute thread, with no job in flight. */
 #ifndef CONVOY_ENGINE_WORKER_WARM_UP_H
 #define CONVOY_ENGINE_WORKER_WARM_UP_H
 
 #include "engine/worker/nets.h"
 
-/* Runs one row of zeros, as pixels where the network takes them. -ENOMEM: it was not run; another error: the
- * device is lost. */
+/* Runs one row of zeros, as pixels if the network takes them. Returns 0; -ENOMEM: the network was not run;
+ * another errno: the device is lost. */
 int convoy_worker_warm_up(struct convoy_worker_device *device, const struct convoy_worker_net *net,
                           struct convoy_error *error);
 
