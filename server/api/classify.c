@@ -117,7 +117,7 @@ static void place_images(struct convoy_request *request, const char *boundary, s
 static bool answer(struct convoy_request *request)
 {
     struct convoy_inference_request *inference = convoy_call_of(request)->inference;
-    struct convoy_text text = {0};
+    struct convoy_json_writer json = {0};
     const char *sentence;
 
     if (!convoy_inference_request_complete(inference))
@@ -136,8 +136,8 @@ static bool answer(struct convoy_request *request)
         convoy_inference_request_outcome(inference, 0, &sentence);
         return convoy_respond_error(request, status, retry_after, sentence);
     }
-    convoy_classify_write(inference, request->complete_us, &text);
-    return convoy_respond(request, status, CONVOY_TYPE_JSON, &text, retry_after);
+    convoy_classify_write(inference, request->complete_us, &json);
+    return convoy_respond(request, status, CONVOY_TYPE_JSON, &json, retry_after);
 }
 
 /* False with refusal set. */

@@ -1,4 +1,3 @@
-/* Written straight into a buffer: see text.h. */
 #include "server/api/classify_answer.h"
 
 #include "engine/base/clock.h"
@@ -17,7 +16,7 @@ int convoy_classify_status(const struct convoy_inference_request *inference)
 }
 
 static void write_predictions(const struct convoy_inference_request *inference, uint32_t i,
-                              struct convoy_ranked_class *best, struct convoy_text *text)
+                              struct convoy_ranked_class *best, struct convoy_json_writer *json)
 {
     const struct convoy_model_shape *shape = &inference->view.shape;
     const float *scores = inference->outputs + (size_t)i * shape->outputs_per_row;
@@ -25,43 +24,45 @@ static void write_predictions(const struct convoy_inference_request *inference, 
         convoy_predict(scores, shape->output_elements[0], inference->top, inference->view.softmax, best);
     char number[16];
 
-    convoy_text_add(text, "{\"predictions\":[");
+    convoy_json_write_begin_object(json);
+    convoy_json_write_key(json, "predictions");
+    convoy_json_write_begin_array(json);
     for (uint32_t k = 0; k < found; k++) {
-        if (k > 0)
-            convoy_text_add(text, ",");
-        convoy_text_add(text, "{\"label\":");
-        convoy_text_string(text, convoy_model_label(&inference->view, best[k].index, number));
-        convoy_text_add(text, ",\"index\":");
-        convoy_text_natural(text, best[k].index);
-        convoy_text_add(text, ",\"probability\":");
-        convoy_text_real(text, best[k].probability);
-        convoy_text_add(text, "}");
+        convoy_json_write_begin_object(json);
+        convoy_json_write_key(json, "label");
+        convoy_json_write_string(json, convoy_model_label(&inference->view, best[k].index, number));
+        convoy_json_write_key(json, "index");
+        convoy_json_write_unsigned(json, best[k].index);
+        convoy_json_write_key(json, "probability");
+        convoy_json_write_double(json, best[k].probability);
+        convoy_json_write_end_object(json);
     }
-    convoy_text_add(text, "]}");
+    convoy_json_write_end_array(json);
+    convoy_json_write_end_object(json);
 }
 
-static void write_results(const struct convoy_inference_request *inference, struct convoy_text *text)
+static void write_results(const struct convoy_inference_request *inference, struct convoy_json_writer *json)
 {
     /* Room for top on the stack would be 8 KB at most: small beside a thread's stack, and no allocation. */
     struct convoy_ranked_class best[CONVOY_TOP_MAX];
 
-    convoy_text_add(text, ",\"results\":[");
+    convoy_json_write_key(json, "results");
+    convoy_json_write_begin_array(json);
     for (uint32_t i = 0; i < inference->count; i++) {
         const char *sentence;
         int status = convoy_inference_request_outcome(inference, i, &sentence);
-        if (i > 0)
-            convoy_text_add(text, ",");
         if (status == MHD_HTTP_OK) {
-            write_predictions(inference, i, best, text);
+            write_predictions(inference, i, best, json);
             continue;
         }
-        convoy_text_add(text, "{\"error\":");
-        convoy_text_string(text, sentence);
-        convoy_text_add(text, ",\"status\":");
-        convoy_text_natural(text, (uint64_t)status);
-        convoy_text_add(text, "}");
+        convoy_json_write_begin_object(json);
+        convoy_json_write_key(json, "error");
+        convoy_json_write_string(json, sentence);
+        convoy_json_write_key(json, "status");
+        convoy_json_write_unsigned(json, (uint64_t)status);
+        convoy_json_write_end_object(json);
     }
-    convoy_text_add(text, "]");
+    convoy_json_write_end_array(json);
 }
 
 /* Device times are fractions of microseconds; the answer has whole ones. */
@@ -72,74 +73,78 @@ static uint64_t whole(float us)
 
 static void write_timing(const struct convoy_inference_request *inference,
                          const struct convoy_inference_summary *summary, uint64_t complete_us,
-                         struct convoy_text *text)
+                         struct convoy_json_writer *json)
 {
-    convoy_text_add(text, ",\"timing\":{\"decode_us\":");
-    convoy_text_natural(text, convoy_inference_request_decode_us(inference));
-    convoy_text_add(text, ",\"queue_us\":");
-    convoy_text_natural(text, summary->queue_us);
-    convoy_text_add(text, ",\"input_us\":");
-    convoy_text_natural(text, whole(summary->input_us));
-    convoy_text_add(text, ",\"compute_us\":");
-    convoy_text_natural(text, whole(summary->compute_us));
-    convoy_text_add(text, ",\"output_us\":");
-    convoy_text_natural(text, whole(summary->output_us));
-    convoy_text_add(text, ",\"total_us\":");
-    convoy_text_natural(text, convoy_now_us() - complete_us);
-    convoy_text_add(text, "}");
+    convoy_json_write_key(json, "timing");
+    convoy_json_write_begin_object(json);
+    convoy_json_write_key(json, "decode_us");
+    convoy_json_write_unsigned(json, convoy_inference_request_decode_us(inference));
+    convoy_json_write_key(json, "queue_us");
+    convoy_json_write_unsigned(json, summary->queue_us);
+    convoy_json_write_key(json, "input_us");
+    convoy_json_write_unsigned(json, whole(summary->input_us));
+    convoy_json_write_key(json, "compute_us");
+    convoy_json_write_unsigned(json, whole(summary->compute_us));
+    convoy_json_write_key(json, "output_us");
+    convoy_json_write_unsigned(json, whole(summary->output_us));
+    convoy_json_write_key(json, "total_us");
+    convoy_json_write_unsigned(json, convoy_now_us() - complete_us);
+    convoy_json_write_end_object(json);
 }
 
-static void write_layers(const struct convoy_item *item, struct convoy_text *text)
+static void write_layers(const struct convoy_item *item, struct convoy_json_writer *json)
 {
-    convoy_text_add(text, ",\"layers\":[");
+    convoy_json_write_key(json, "layers");
+    convoy_json_write_begin_array(json);
     for (uint32_t i = 0; i < item->layer_count; i++) {
         const struct convoy_layer_time *layer = &item->layers[i];
-        if (i > 0)
-            convoy_text_add(text, ",");
-        convoy_text_add(text, "{\"name\":");
-        convoy_text_string(text, layer->name);
-        convoy_text_add(text, ",\"kernel\":");
-        convoy_text_string(text, layer->kernel);
-        convoy_text_add(text, ",\"us\":");
-        convoy_text_real(text, layer->us);
-        convoy_text_add(text, "}");
+        convoy_json_write_begin_object(json);
+        convoy_json_write_key(json, "name");
+        convoy_json_write_string(json, layer->name);
+        convoy_json_write_key(json, "kernel");
+        convoy_json_write_string(json, layer->kernel);
+        convoy_json_write_key(json, "us");
+        convoy_json_write_double(json, layer->us);
+        convoy_json_write_end_object(json);
     }
-    convoy_text_add(text, "]");
+    convoy_json_write_end_array(json);
 }
 
 void convoy_classify_write(const struct convoy_inference_request *inference, uint64_t complete_us,
-                           struct convoy_text *text)
+                           struct convoy_json_writer *json)
 {
     const struct convoy_model *model = inference->view.model;
     struct convoy_inference_summary summary;
     const char *sentence;
 
     convoy_inference_request_summarise(inference, &summary);
-    convoy_text_add(text, "{\"model\":");
-    convoy_text_string(text, model->name);
-    convoy_text_add(text, ",\"version\":");
-    convoy_text_string(text, model->version);
-    write_results(inference, text);
-    write_timing(inference, &summary, complete_us, text);
+    convoy_json_write_begin_object(json);
+    convoy_json_write_key(json, "model");
+    convoy_json_write_string(json, model->name);
+    convoy_json_write_key(json, "version");
+    convoy_json_write_string(json, model->version);
+    write_results(inference, json);
+    write_timing(inference, &summary, complete_us, json);
     if (summary.last != NULL) {
-        convoy_text_add(text, ",\"batch_size\":");
-        convoy_text_natural(text, summary.last->batch_size);
-        convoy_text_add(text, ",\"device\":");
-        convoy_text_string(text, summary.last->device);
+        convoy_json_write_key(json, "batch_size");
+        convoy_json_write_unsigned(json, summary.last->batch_size);
+        convoy_json_write_key(json, "device");
+        convoy_json_write_string(json, summary.last->device);
         if (inference->profile)
-            write_layers(summary.last, text);
+            write_layers(summary.last, json);
     } else {
         convoy_inference_request_outcome(inference, 0, &sentence);
-        convoy_text_add(text, ",\"error\":");
-        convoy_text_string(text, sentence);
+        convoy_json_write_key(json, "error");
+        convoy_json_write_string(json, sentence);
     }
     if (summary.retries > 0) {
-        convoy_text_add(text, ",\"retries\":");
-        convoy_text_natural(text, summary.retries);
+        convoy_json_write_key(json, "retries");
+        convoy_json_write_unsigned(json, summary.retries);
     }
     if (summary.cached > 0) {
-        convoy_text_add(text, ",\"cached\":");
-        convoy_text_natural(text, summary.cached);
+        convoy_json_write_key(json, "cached");
+        convoy_json_write_unsigned(json, summary.cached);
     }
-    convoy_text_add(text, "}\n");
+    convoy_json_write_end_object(json);
+    convoy_json_writer_append(json, "\n", 1);
 }

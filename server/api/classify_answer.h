@@ -2,7 +2,7 @@
 #ifndef CONVOY_SERVER_CLASSIFY_ANSWER_H
 #define CONVOY_SERVER_CLASSIFY_ANSWER_H
 
-#include "server/http/text.h"
+#include "engine/base/json_writer.h"
 #include "server/inference/inference_request.h"
 
 /* The status of the whole: 200 if any image was classified, else the first image's. */
@@ -10,6 +10,6 @@ int convoy_classify_status(const struct convoy_inference_request *inference);
 
 /* Appends the answer. complete_us: when the body's last byte had come. */
 void convoy_classify_write(const struct convoy_inference_request *inference, uint64_t complete_us,
-                           struct convoy_text *text);
+                           struct convoy_json_writer *json);
 
 #endif

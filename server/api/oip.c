@@ -11,11 +11,12 @@
 #include <microhttpd.h>
 #include <string.h>
 
-bool convoy_oip_respond(struct convoy_request *request, int status, struct convoy_text *text)
+bool convoy_oip_respond(struct convoy_request *request, int status, struct convoy_json_writer *json)
 {
     int retry_after = status == MHD_HTTP_SERVICE_UNAVAILABLE ? CONVOY_RETRY_SOON : CONVOY_RETRY_NONE;
 
-    return convoy_respond(request, status, CONVOY_TYPE_JSON, text, retry_after);
+    convoy_json_writer_append(json, "\n", 1);
+    return convoy_respond(request, status, CONVOY_TYPE_JSON, json, retry_after);
 }
 
 #define MOST_JSON 65536
@@ -43,46 +44,52 @@ bool convoy_oip_respond_body_error(struct convoy_request *request, int code, con
 
 bool convoy_oip_server(struct convoy_request *request)
 {
-    struct convoy_text text = {0};
+    static const char *const extensions[] = {"binary_tensor_data",  "classification",       "classify",
+                                             "model_configuration", "model_repository",     "schedule_policy",
+                                             "statistics",          "system_shared_memory", "trace"};
+    struct convoy_json_writer json = {0};
 
-    convoy_text_add(&text, "{\"name\":\"convoyd\",\"version\":");
-    convoy_text_string(&text, CONVOY_VERSION);
-    convoy_text_add(&text, ",\"extensions\":[\"binary_tensor_data\",\"classification\",\"classify\","
-                           "\"model_configuration\",\"model_repository\",\"schedule_policy\","
-                           "\"statistics\","
-                           "\"system_shared_memory\",\"trace\"]}\n");
-    return convoy_oip_respond(request, MHD_HTTP_OK, &text);
+    convoy_json_write_begin_object(&json);
+    convoy_json_write_key(&json, "name");
+    convoy_json_write_string(&json, "convoyd");
+    convoy_json_write_key(&json, "version");
+    convoy_json_write_string(&json, CONVOY_VERSION);
+    convoy_json_write_key(&json, "extensions");
+    convoy_json_write_begin_array(&json);
+    for (size_t i = 0; i < sizeof extensions / sizeof extensions[0]; i++)
+        convoy_json_write_string(&json, extensions[i]);
+    convoy_json_write_end_array(&json);
+    convoy_json_write_end_object(&json);
+    return convoy_oip_respond(request, MHD_HTTP_OK, &json);
 }
 
-/* {"live": true} or {"live": false, "error": why}; key as the protocol names it. */
-static bool respond_health(struct convoy_request *request, const char *key, const char *why)
+/* Ends {"live": true} or {"live": false, "error": why}, whose key is written, and answers. */
+static bool respond_health(struct convoy_request *request, struct convoy_json_writer *json, const char *why)
 {
-    struct convoy_text text = {0};
-
-    convoy_text_add(&text, "{");
-    convoy_text_string(&text, key);
-    if (why == NULL) {
-        convoy_text_add(&text, ":true}\n");
-        return convoy_oip_respond(request, MHD_HTTP_OK, &text);
+    convoy_json_write_bool(json, why == NULL);
+    if (why != NULL) {
+        convoy_json_write_key(json, "error");
+        convoy_json_write_string(json, why);
     }
-    convoy_text_add(&text, ":false,\"error\":");
-    convoy_text_string(&text, why);
-    convoy_text_add(&text, "}\n");
-    return convoy_oip_respond(request, MHD_HTTP_SERVICE_UNAVAILABLE, &text);
+    convoy_json_write_end_object(json);
+    return convoy_oip_respond(request, why == NULL ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE, json);
 }
 
 bool convoy_oip_live(struct convoy_request *request)
 {
+    struct convoy_json_writer json = {0};
     struct convoy_health health;
 
     convoy_supervisor_health(convoy_app_of(request)->supervisor, &health);
-    return respond_health(request, "live",
-                          health.live ? NULL
-                                      : "the control loop has not turned for a second: restart convoyd");
+    convoy_json_write_begin_object(&json);
+    convoy_json_write_key(&json, "live");
+    return respond_health(
+        request, &json, health.live ? NULL : "the control loop has not turned for a second: restart convoyd");
 }
 
 bool convoy_oip_ready(struct convoy_request *request)
 {
+    struct convoy_json_writer json = {0};
     struct convoy_health health;
     const char *why = NULL;
 
@@ -93,29 +100,31 @@ bool convoy_oip_ready(struct convoy_request *request)
         why = "models are still loading, or none could be loaded: /v2/models says which";
     else if (!health.worker)
         why = "no worker is up: the log says why";
-    return respond_health(request, "ready", why);
+    convoy_json_write_begin_object(&json);
+    convoy_json_write_key(&json, "ready");
+    return respond_health(request, &json, why);
 }
 
-void convoy_oip_write_dims(const struct convoy_model_shape *shape, struct convoy_text *text)
+void convoy_oip_write_dims(const struct convoy_model_shape *shape, struct convoy_json_writer *json)
 {
-    convoy_text_natural(text, shape->channels);
-    convoy_text_add(text, ",");
-    convoy_text_natural(text, shape->height);
-    convoy_text_add(text, ",");
-    convoy_text_natural(text, shape->width);
+    convoy_json_write_unsigned(json, shape->channels);
+    convoy_json_write_unsigned(json, shape->height);
+    convoy_json_write_unsigned(json, shape->width);
 }
 
-void convoy_oip_write_state(const struct convoy_model_view *view, const char *state, struct convoy_text *text)
+void convoy_oip_write_state(const struct convoy_model_view *view, const char *state,
+                            struct convoy_json_writer *json)
 {
-    convoy_text_add(text, "{\"name\":");
-    convoy_text_string(text, view->model->name);
-    convoy_text_add(text, ",\"version\":");
-    convoy_text_string(text, view->model->version);
-    convoy_text_add(text, ",\"state\":");
-    convoy_text_string(text, state);
-    convoy_text_add(text, ",\"reason\":");
-    convoy_text_string(text, view->reason);
-    convoy_text_add(text, "}");
+    convoy_json_write_begin_object(json);
+    convoy_json_write_key(json, "name");
+    convoy_json_write_string(json, view->model->name);
+    convoy_json_write_key(json, "version");
+    convoy_json_write_string(json, view->model->version);
+    convoy_json_write_key(json, "state");
+    convoy_json_write_string(json, state);
+    convoy_json_write_key(json, "reason");
+    convoy_json_write_string(json, view->reason);
+    convoy_json_write_end_object(json);
 }
 
 bool convoy_oip_models(struct convoy_request *request)
@@ -124,72 +133,85 @@ bool convoy_oip_models(struct convoy_request *request)
                                          [CONVOY_MODEL_READY] = "READY",
                                          [CONVOY_MODEL_FAILED] = "FAILED",
                                          [CONVOY_MODEL_UNLOADING] = NULL};
-    struct convoy_text text = {0};
+    struct convoy_json_writer json = {0};
     struct convoy_model_list list;
-    bool first = true;
 
     if (convoy_registry_list(convoy_app_of(request)->registry, NULL, &list, NULL) != 0)
         return false;
-    convoy_text_add(&text, "{\"models\":[");
+    convoy_json_write_begin_object(&json);
+    convoy_json_write_key(&json, "models");
+    convoy_json_write_begin_array(&json);
     for (uint32_t i = 0; i < list.count; i++) {
         const struct convoy_model_view *view = &list.views[i];
         /* An evicted one is loaded for the next request. */
         const char *state = view->evicted ? states[CONVOY_MODEL_READY] : states[view->state];
         if (state == NULL)
             continue;
-        if (!first)
-            convoy_text_add(&text, ",");
-        first = false;
-        convoy_oip_write_state(view, state, &text);
+        convoy_oip_write_state(view, state, &json);
     }
     convoy_model_list_end(&list);
-    convoy_text_add(&text, "]}\n");
-    return convoy_oip_respond(request, MHD_HTTP_OK, &text);
+    convoy_json_write_end_array(&json);
+    convoy_json_write_end_object(&json);
+    return convoy_oip_respond(request, MHD_HTTP_OK, &json);
 }
 
-static void write_input(const struct convoy_model_shape *shape, struct convoy_text *text)
+/* Up to the first dimension, which is any number of rows; the caller writes the others and ends the array. */
+static void write_tensor_type(struct convoy_json_writer *json)
 {
-    convoy_text_add(text, ",\"inputs\":[{\"name\":");
-    convoy_text_string(text, shape->input_name);
-    convoy_text_add(text, ",\"datatype\":\"FP32\",\"shape\":[-1,");
-    convoy_oip_write_dims(shape, text);
-    convoy_text_add(text, "]}]");
+    convoy_json_write_key(json, "datatype");
+    convoy_json_write_string(json, "FP32");
+    convoy_json_write_key(json, "shape");
+    convoy_json_write_begin_array(json);
+    convoy_json_write_fragment(json, "-1", 2);
 }
 
-static void write_outputs(const struct convoy_model_shape *shape, struct convoy_text *text)
+static void write_input(const struct convoy_model_shape *shape, struct convoy_json_writer *json)
 {
-    convoy_text_add(text, ",\"outputs\":[");
+    convoy_json_write_key(json, "inputs");
+    convoy_json_write_begin_array(json);
+    convoy_json_write_begin_object(json);
+    convoy_json_write_key(json, "name");
+    convoy_json_write_string(json, shape->input_name);
+    write_tensor_type(json);
+    convoy_oip_write_dims(shape, json);
+    convoy_json_write_end_array(json);
+    convoy_json_write_end_object(json);
+    convoy_json_write_end_array(json);
+}
+
+static void write_outputs(const struct convoy_model_shape *shape, struct convoy_json_writer *json)
+{
+    convoy_json_write_key(json, "outputs");
+    convoy_json_write_begin_array(json);
     for (uint32_t i = 0; i < shape->output_count; i++) {
-        if (i > 0)
-            convoy_text_add(text, ",");
-        convoy_text_add(text, "{\"name\":");
-        convoy_text_string(text, shape->output_names[i]);
-        convoy_text_add(text, ",\"datatype\":\"FP32\",\"shape\":[-1,");
-        convoy_text_natural(text, shape->output_elements[i]);
-        convoy_text_add(text, "]}");
+        convoy_json_write_begin_object(json);
+        convoy_json_write_key(json, "name");
+        convoy_json_write_string(json, shape->output_names[i]);
+        write_tensor_type(json);
+        convoy_json_write_unsigned(json, shape->output_elements[i]);
+        convoy_json_write_end_array(json);
+        convoy_json_write_end_object(json);
     }
-    convoy_text_add(text, "]");
+    convoy_json_write_end_array(json);
 }
 
 /* Those that are served, or about to be. False when memory is out. */
-static bool write_versions(struct convoy_registry *registry, const char *name, struct convoy_text *text)
+static bool write_versions(struct convoy_registry *registry, const char *name,
+                           struct convoy_json_writer *json)
 {
     struct convoy_model_list list;
-    bool first = true;
 
     if (convoy_registry_list(registry, name, &list, NULL) != 0)
         return false;
-    convoy_text_add(text, ",\"versions\":[");
+    convoy_json_write_key(json, "versions");
+    convoy_json_write_begin_array(json);
     for (uint32_t i = 0; i < list.count; i++) {
         const struct convoy_model_view *view = &list.views[i];
         if (!view->evicted && (view->state == CONVOY_MODEL_UNLOADED || view->state == CONVOY_MODEL_UNLOADING))
             continue;
-        if (!first)
-            convoy_text_add(text, ",");
-        first = false;
-        convoy_text_string(text, view->model->version);
+        convoy_json_write_string(json, view->model->version);
     }
-    convoy_text_add(text, "]");
+    convoy_json_write_end_array(json);
     convoy_model_list_end(&list);
     return true;
 }
@@ -216,30 +238,31 @@ struct convoy_model *convoy_oip_ready_model(struct convoy_request *request, stru
 
 bool convoy_oip_model(struct convoy_request *request)
 {
-    struct convoy_text text = {0};
+    struct convoy_json_writer json = {0};
     struct convoy_model_view view;
     bool answered;
     struct convoy_model *model = convoy_oip_ready_model(request, &view, &answered);
 
     if (model == NULL)
         return answered;
-    convoy_text_add(&text, "{\"name\":");
-    convoy_text_string(&text, model->name);
-    text.failed = !write_versions(convoy_app_of(request)->registry, model->name, &text) || text.failed;
-    convoy_text_add(&text, ",\"platform\":");
-    convoy_text_string(&text, view.shape.platform);
-    write_input(&view.shape, &text);
-    write_outputs(&view.shape, &text);
-    convoy_text_add(&text, ",\"precision\":");
-    convoy_text_string(&text, view.shape.precision);
-    convoy_text_add(&text, "}\n");
+    convoy_json_write_begin_object(&json);
+    convoy_json_write_key(&json, "name");
+    convoy_json_write_string(&json, model->name);
+    json.failed = !write_versions(convoy_app_of(request)->registry, model->name, &json) || json.failed;
+    convoy_json_write_key(&json, "platform");
+    convoy_json_write_string(&json, view.shape.platform);
+    write_input(&view.shape, &json);
+    write_outputs(&view.shape, &json);
+    convoy_json_write_key(&json, "precision");
+    convoy_json_write_string(&json, view.shape.precision);
+    convoy_json_write_end_object(&json);
     convoy_model_view_end(&view);
-    return convoy_oip_respond(request, MHD_HTTP_OK, &text);
+    return convoy_oip_respond(request, MHD_HTTP_OK, &json);
 }
 
 bool convoy_oip_model_ready(struct convoy_request *request)
 {
-    struct convoy_text text = {0};
+    struct convoy_json_writer json = {0};
     struct convoy_model_view view;
     bool answered;
     struct convoy_model *model = convoy_oip_ready_model(request, &view, &answered);
@@ -247,19 +270,22 @@ bool convoy_oip_model_ready(struct convoy_request *request)
     if (model == NULL)
         return answered;
     convoy_model_view_end(&view);
-    convoy_text_add(&text, "{\"name\":");
-    convoy_text_string(&text, model->name);
-    convoy_text_add(&text, ",\"ready\":true}\n");
-    return convoy_oip_respond(request, MHD_HTTP_OK, &text);
+    convoy_json_write_begin_object(&json);
+    convoy_json_write_key(&json, "name");
+    convoy_json_write_string(&json, model->name);
+    convoy_json_write_key(&json, "ready");
+    convoy_json_write_bool(&json, true);
+    convoy_json_write_end_object(&json);
+    return convoy_oip_respond(request, MHD_HTTP_OK, &json);
 }
 
 bool convoy_metrics_page(struct convoy_request *request)
 {
-    struct convoy_text text = {0};
+    struct convoy_json_writer json = {0};
 
-    text.bytes = convoy_metrics_render(convoy_app_of(request)->metrics, &text.length);
-    if (text.bytes == NULL)
+    json.bytes = convoy_metrics_render(convoy_app_of(request)->metrics, &json.length);
+    if (json.bytes == NULL)
         return false;
-    text.capacity = text.length;
-    return convoy_respond(request, MHD_HTTP_OK, CONVOY_TYPE_METRICS, &text, CONVOY_RETRY_NONE);
+    json.capacity = json.length;
+    return convoy_respond(request, MHD_HTTP_OK, CONVOY_TYPE_METRICS, &json, CONVOY_RETRY_NONE);
 }

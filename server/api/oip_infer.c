@@ -36,7 +36,7 @@ void convoy_oip_infer_drop(struct convoy_oip_infer *infer)
     convoy_model_view_end(&infer->view);
     convoy_tensor_request_end(&infer->tensors);
     convoy_body_quota_give(infer->tensor_counted);
-    convoy_text_free(&infer->text);
+    convoy_json_writer_free(&infer->answer);
     free(infer);
 }
 
@@ -165,19 +165,19 @@ static enum convoy_encoding answer_encoding(struct convoy_request *request)
     return convoy_encoding_choose(convoy_request_header(request, MHD_HTTP_HEADER_ACCEPT_ENCODING));
 }
 
-/* Compresses text where the client takes that; returns what went into Content-Encoding, NULL for nothing. */
-static const char *compress_answer(struct convoy_request *request, struct convoy_text *text)
+/* Compresses json where the client takes that; returns what went into Content-Encoding, NULL for nothing. */
+static const char *compress_answer(struct convoy_request *request, struct convoy_json_writer *json)
 {
     enum convoy_encoding encoding = answer_encoding(request);
     uint8_t *packed;
     size_t length;
 
-    if (encoding == CONVOY_ENCODING_NONE || text->failed || text->length < COMPRESS_LEAST ||
-        text->length > COMPRESS_MOST ||
-        convoy_compress(encoding, (const uint8_t *)text->bytes, text->length, &packed, &length) != 0)
+    if (encoding == CONVOY_ENCODING_NONE || json->failed || json->length < COMPRESS_LEAST ||
+        json->length > COMPRESS_MOST ||
+        convoy_compress(encoding, (const uint8_t *)json->bytes, json->length, &packed, &length) != 0)
         return NULL;
-    convoy_text_free(text);
-    *text = (struct convoy_text){.bytes = (char *)packed, .length = length, .capacity = length};
+    convoy_json_writer_free(json);
+    *json = (struct convoy_json_writer){.bytes = (char *)packed, .length = length, .capacity = length};
     return convoy_encoding_name(encoding);
 }
 
@@ -185,27 +185,27 @@ static bool respond_outputs(struct convoy_request *request)
 {
     struct convoy_oip_infer *infer = convoy_call_of(request)->infer;
     struct convoy_response_header headers[2];
-    bool binary = infer->text_json_length > 0;
+    bool binary = infer->answer_json_length > 0;
     size_t count = 0;
     char length[24];
 
-    if (infer->text_encoding != NULL)
+    if (infer->answer_encoding != NULL)
         headers[count++] =
-            (struct convoy_response_header){MHD_HTTP_HEADER_CONTENT_ENCODING, infer->text_encoding};
+            (struct convoy_response_header){MHD_HTTP_HEADER_CONTENT_ENCODING, infer->answer_encoding};
     if (binary) {
-        snprintf(length, sizeof length, "%zu", infer->text_json_length);
+        snprintf(length, sizeof length, "%zu", infer->answer_json_length);
         headers[count++] = (struct convoy_response_header){HEADER_LENGTH, length};
     }
     return convoy_respond_with(request, MHD_HTTP_OK, binary ? CONVOY_TYPE_BYTES : CONVOY_TYPE_JSON,
-                               &infer->text, CONVOY_RETRY_NONE, headers, count);
+                               &infer->answer, CONVOY_RETRY_NONE, headers, count);
 }
 
 static void write_answer(struct convoy_oip_infer *infer)
 {
     infer->code = convoy_oip_infer_write(&infer->tensors, convoy_call_of(infer->request)->inference,
-                                         &infer->text, &infer->text_json_length, &infer->error);
+                                         &infer->answer, &infer->answer_json_length, &infer->error);
     if (infer->code == 0)
-        infer->text_encoding = compress_answer(infer->request, &infer->text);
+        infer->answer_encoding = compress_answer(infer->request, &infer->answer);
 }
 
 static uint64_t write_in_pool(struct convoy_decode_job *job, uint32_t index)

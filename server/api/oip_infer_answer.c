@@ -20,29 +20,17 @@ static const float *output_of(const struct convoy_inference_request *inference, 
     return values;
 }
 
-/* Nine significant digits tell any two float32 apart. JSON knows no NaN and no infinity. */
-static void write_float(struct convoy_text *text, float value)
-{
-    char digits[32];
-    int length = snprintf(digits, sizeof digits, "%.9g", (double)value);
-
-    if (value - value != 0)
-        convoy_text_add(text, "null");
-    else
-        convoy_text_put(text, digits, (size_t)length);
-}
-
-static void put_size(struct convoy_text *text, size_t size)
+static void put_size(struct convoy_json_writer *json, size_t size)
 {
     const char bytes[4] = {(char)size, (char)(size >> 8), (char)(size >> 16), (char)(size >> 24)};
 
-    convoy_text_put(text, bytes, sizeof bytes);
+    convoy_json_writer_append(json, bytes, sizeof bytes);
 }
 
 /* The highest classes of one row, each given to put. */
 static void each_class(const struct convoy_inference_request *inference, uint32_t row,
-                       const struct convoy_tensor_output *output, struct convoy_text *text,
-                       void (*put)(struct convoy_text *text, const char *string, bool first))
+                       const struct convoy_tensor_output *output, struct convoy_json_writer *json,
+                       void (*put)(struct convoy_json_writer *json, const char *string))
 {
     struct convoy_ranked_class best[CONVOY_TOP_MAX];
     uint32_t elements = inference->view.shape.output_elements[output->index];
@@ -57,97 +45,91 @@ static void each_class(const struct convoy_inference_request *inference, uint32_
         bool named = label != number;
         snprintf(string, sizeof string, "%f:%u%s%s", (double)best[k].probability, best[k].index,
                  named ? ":" : "", named ? label : "");
-        put(text, string, row == 0 && k == 0);
+        put(json, string);
     }
 }
 
-static void put_json_class(struct convoy_text *text, const char *string, bool first)
+static void put_binary_class(struct convoy_json_writer *json, const char *string)
 {
-    if (!first)
-        convoy_text_add(text, ",");
-    convoy_text_string(text, string);
-}
-
-static void put_binary_class(struct convoy_text *text, const char *string, bool first)
-{
-    (void)first;
-    put_size(text, strlen(string));
-    convoy_text_put(text, string, strlen(string));
+    put_size(json, strlen(string));
+    convoy_json_writer_append(json, string, strlen(string));
 }
 
 static void write_data(const struct convoy_inference_request *inference,
-                       const struct convoy_tensor_output *output, struct convoy_text *text)
+                       const struct convoy_tensor_output *output, struct convoy_json_writer *json)
 {
     uint32_t elements = inference->view.shape.output_elements[output->index];
 
-    convoy_text_add(text, ",\"data\":[");
+    convoy_json_write_key(json, "data");
+    convoy_json_write_begin_array(json);
     for (uint32_t row = 0; row < inference->count; row++) {
         if (output->classes > 0) {
-            each_class(inference, row, output, text, put_json_class);
+            each_class(inference, row, output, json, convoy_json_write_string);
             continue;
         }
         const float *values = output_of(inference, row, output->index);
-        for (uint32_t i = 0; i < elements; i++) {
-            if (row + i > 0)
-                convoy_text_add(text, ",");
-            write_float(text, values[i]);
-        }
+        for (uint32_t i = 0; i < elements; i++)
+            convoy_json_write_float(json, values[i]);
     }
-    convoy_text_add(text, "]");
+    convoy_json_write_end_array(json);
 }
 
 static void write_binary(const struct convoy_inference_request *inference,
-                         const struct convoy_tensor_output *output, struct convoy_text *text)
+                         const struct convoy_tensor_output *output, struct convoy_json_writer *json)
 {
     uint32_t elements = inference->view.shape.output_elements[output->index];
 
     for (uint32_t row = 0; row < inference->count; row++) {
         if (output->classes > 0)
-            each_class(inference, row, output, text, put_binary_class);
+            each_class(inference, row, output, json, put_binary_class);
         else
-            convoy_text_put(text, (const char *)output_of(inference, row, output->index),
-                            elements * sizeof(float));
+            convoy_json_writer_append(json, (const char *)output_of(inference, row, output->index),
+                                      elements * sizeof(float));
     }
 }
 
 /* binary: bytes that the output has behind the JSON or in its region. */
 static void write_parameters(const struct convoy_tensor_output *output, size_t binary,
-                             struct convoy_text *text)
+                             struct convoy_json_writer *json)
 {
+    convoy_json_write_key(json, "parameters");
+    convoy_json_write_begin_object(json);
     if (output->region.name == NULL) {
-        convoy_text_add(text, ",\"parameters\":{\"binary_data_size\":");
+        convoy_json_write_key(json, "binary_data_size");
     } else {
-        convoy_text_add(text, ",\"parameters\":{\"shared_memory_region\":");
-        convoy_text_string(text, output->region.name);
-        convoy_text_add(text, ",\"shared_memory_offset\":");
-        convoy_text_natural(text, output->region.offset);
-        convoy_text_add(text, ",\"shared_memory_byte_size\":");
+        convoy_json_write_key(json, "shared_memory_region");
+        convoy_json_write_string(json, output->region.name);
+        convoy_json_write_key(json, "shared_memory_offset");
+        convoy_json_write_unsigned(json, output->region.offset);
+        convoy_json_write_key(json, "shared_memory_byte_size");
     }
-    convoy_text_natural(text, binary);
-    convoy_text_add(text, "}");
+    convoy_json_write_unsigned(json, binary);
+    convoy_json_write_end_object(json);
 }
 
 static void write_output(const struct convoy_inference_request *inference,
-                         const struct convoy_tensor_output *output, size_t binary, struct convoy_text *text)
+                         const struct convoy_tensor_output *output, size_t binary,
+                         struct convoy_json_writer *json)
 {
     const struct convoy_model_shape *shape = &inference->view.shape;
     uint32_t elements = shape->output_elements[output->index];
 
-    convoy_text_add(text, "{\"name\":");
-    convoy_text_string(text, shape->output_names[output->index]);
-    if (output->classes > 0)
-        convoy_text_add(text, ",\"datatype\":\"BYTES\",\"shape\":[");
-    else
-        convoy_text_add(text, ",\"datatype\":\"FP32\",\"shape\":[");
-    convoy_text_natural(text, inference->count);
-    convoy_text_add(text, ",");
-    convoy_text_natural(text, output->classes > 0 && output->classes < elements ? output->classes : elements);
-    convoy_text_add(text, "]");
+    convoy_json_write_begin_object(json);
+    convoy_json_write_key(json, "name");
+    convoy_json_write_string(json, shape->output_names[output->index]);
+    convoy_json_write_key(json, "datatype");
+    convoy_json_write_string(json, output->classes > 0 ? "BYTES" : "FP32");
+    convoy_json_write_key(json, "shape");
+    convoy_json_write_begin_array(json);
+    convoy_json_write_unsigned(json, inference->count);
+    convoy_json_write_unsigned(json, output->classes > 0 && output->classes < elements ? output->classes
+                                                                                       : elements);
+    convoy_json_write_end_array(json);
     if (output->binary || output->region.name != NULL)
-        write_parameters(output, binary, text);
+        write_parameters(output, binary, json);
     else
-        write_data(inference, output, text);
-    convoy_text_add(text, "}");
+        write_data(inference, output, json);
+    convoy_json_write_end_object(json);
 }
 
 /* Ranking the classes of a row costs about as much as writing a number for each. */
@@ -165,7 +147,7 @@ uint64_t convoy_oip_infer_numbers(const struct convoy_tensor_request *tensors,
 }
 
 static int write_region(struct convoy_shared_memory *memory, const struct convoy_tensor_region *region,
-                        const struct convoy_text *bytes, struct convoy_error *error)
+                        const struct convoy_json_writer *bytes, struct convoy_error *error)
 {
     if (bytes->failed)
         return convoy_fail(error, -ENOMEM, "the server is out of memory: try again later");
@@ -177,51 +159,52 @@ static int write_region(struct convoy_shared_memory *memory, const struct convoy
 /* Behind the JSON or into shared memory; *length is how much it was. */
 static int place_output(const struct convoy_tensor_request *tensors,
                         const struct convoy_inference_request *inference, uint32_t i,
-                        struct convoy_text *behind, size_t *length, struct convoy_error *error)
+                        struct convoy_json_writer *behind, size_t *length, struct convoy_error *error)
 {
     const struct convoy_tensor_output *output = &tensors->outputs[i];
-    struct convoy_text shared = {0};
-    struct convoy_text *text = output->region.name != NULL ? &shared : behind;
-    size_t before = text->length;
+    struct convoy_json_writer shared = {0};
+    struct convoy_json_writer *binary = output->region.name != NULL ? &shared : behind;
+    size_t before = binary->length;
     int code = 0;
 
     if (output->binary || output->region.name != NULL)
-        write_binary(inference, output, text);
-    *length = text->length - before;
+        write_binary(inference, output, binary);
+    *length = binary->length - before;
     if (output->region.name != NULL)
         code = write_region(tensors->memory, &output->region, &shared, error);
-    convoy_text_free(&shared);
+    convoy_json_writer_free(&shared);
     return code;
 }
 
 int convoy_oip_infer_write(const struct convoy_tensor_request *tensors,
-                           const struct convoy_inference_request *inference, struct convoy_text *text,
+                           const struct convoy_inference_request *inference, struct convoy_json_writer *json,
                            size_t *json_length, struct convoy_error *error)
 {
     const struct convoy_model *model = inference->view.model;
-    struct convoy_text behind = {0}; /* first, since the JSON tells its sizes */
+    struct convoy_json_writer behind = {0}; /* first, since the JSON tells its sizes */
     int code = 0;
 
-    convoy_text_add(text, "{\"model_name\":");
-    convoy_text_string(text, model->name);
-    convoy_text_add(text, ",\"model_version\":");
-    convoy_text_string(text, model->version);
+    convoy_json_write_begin_object(json);
+    convoy_json_write_key(json, "model_name");
+    convoy_json_write_string(json, model->name);
+    convoy_json_write_key(json, "model_version");
+    convoy_json_write_string(json, model->version);
     if (tensors->id != NULL) {
-        convoy_text_add(text, ",\"id\":");
-        convoy_text_string(text, tensors->id);
+        convoy_json_write_key(json, "id");
+        convoy_json_write_string(json, tensors->id);
     }
-    convoy_text_add(text, ",\"outputs\":[");
+    convoy_json_write_key(json, "outputs");
+    convoy_json_write_begin_array(json);
     for (uint32_t i = 0; i < tensors->output_count && code == 0; i++) {
         size_t length;
         code = place_output(tensors, inference, i, &behind, &length, error);
-        if (i > 0)
-            convoy_text_add(text, ",");
-        write_output(inference, &tensors->outputs[i], length, text);
+        write_output(inference, &tensors->outputs[i], length, json);
     }
-    convoy_text_add(text, "]}");
-    *json_length = behind.length > 0 ? text->length : 0;
-    convoy_text_put(text, behind.bytes, behind.length);
-    text->failed = text->failed || behind.failed;
-    convoy_text_free(&behind);
+    convoy_json_write_end_array(json);
+    convoy_json_write_end_object(json);
+    *json_length = behind.length > 0 ? json->length : 0;
+    convoy_json_writer_append(json, behind.bytes, behind.length);
+    json->failed = json->failed || behind.failed;
+    convoy_json_writer_free(&behind);
     return code;
 }

@@ -2,7 +2,7 @@
 #ifndef CONVOY_SERVER_OIP_INFER_ANSWER_H
 #define CONVOY_SERVER_OIP_INFER_ANSWER_H
 
-#include "server/http/text.h"
+#include "engine/base/json_writer.h"
 #include "server/inference/inference_request.h"
 #include "server/inference/tensor_request.h"
 
@@ -17,7 +17,7 @@ uint64_t convoy_oip_infer_numbers(const struct convoy_tensor_request *tensors,
  * shared memory there. *json_length: of the JSON, where something lies behind it, else 0. Errors are -ENOMEM
  * and those of convoy_shared_memory_write(). */
 int convoy_oip_infer_write(const struct convoy_tensor_request *tensors,
-                           const struct convoy_inference_request *inference, struct convoy_text *text,
+                           const struct convoy_inference_request *inference, struct convoy_json_writer *json,
                            size_t *json_length, struct convoy_error *error);
 
 #endif

@@ -3,9 +3,9 @@
 #ifndef CONVOY_SERVER_OIP_INFER_INTERNAL_H
 #define CONVOY_SERVER_OIP_INFER_INTERNAL_H
 
+#include "engine/base/json_writer.h"
 #include "server/http/request.h"
 #include "server/http/suspension.h"
-#include "server/http/text.h"
 #include "server/inference/tensor_request.h"
 
 #include <stdatomic.h>
@@ -37,9 +37,9 @@ struct convoy_oip_infer {
     /* The answer, where the pool writes it. */
     struct convoy_suspension writing;
     struct convoy_decode_job writing_job;
-    struct convoy_text text;
-    size_t text_json_length;
-    const char *text_encoding; /* NULL: none */
+    struct convoy_json_writer answer;
+    size_t answer_json_length;
+    const char *answer_encoding; /* NULL: none */
     atomic_bool written;
 };
 

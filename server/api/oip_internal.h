@@ -3,15 +3,15 @@
 #define CONVOY_SERVER_OIP_INTERNAL_H
 
 #include "engine/base/error.h"
+#include "engine/base/json_writer.h"
 #include "server/http/request.h"
-#include "server/http/text.h"
 #include "server/models/registry.h"
 
 #include <cjson/cJSON.h>
 #include <stdbool.h>
 
-/* Answers with text, which is JSON, and takes over its bytes; a 503 with Retry-After. */
-bool convoy_oip_respond(struct convoy_request *request, int status, struct convoy_text *text);
+/* Answers with json and a line end, and takes over its bytes; a 503 with Retry-After. */
+bool convoy_oip_respond(struct convoy_request *request, int status, struct convoy_json_writer *json);
 
 /* The request's body as JSON, for pages that take a few members; *document is the caller's to free. -EFBIG
  * past 64 KiB, which is much more than any of them needs and little enough to be parsed on an HTTP thread;
@@ -24,10 +24,10 @@ bool convoy_oip_respond_body_error(struct convoy_request *request, int code,
 
 /* {"name", "version", "state", "reason"}, the state called as the page calls it. */
 void convoy_oip_write_state(const struct convoy_model_view *view, const char *state,
-                            struct convoy_text *text);
+                            struct convoy_json_writer *json);
 
 /* C,H,W of the model's input. */
-void convoy_oip_write_dims(const struct convoy_model_shape *shape, struct convoy_text *text);
+void convoy_oip_write_dims(const struct convoy_model_shape *shape, struct convoy_json_writer *json);
 
 /* The model of the path, READY, and a view of it, to be ended with convoy_model_view_end(); otherwise
  * answers, *answered telling how that went, and returns NULL. */

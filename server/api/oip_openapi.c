@@ -1,6 +1,6 @@
 #include "server/api/oip_openapi.h"
 
-#include "server/api/oip_internal.h"
+#include "server/http/response.h"
 
 #include <microhttpd.h>
 
@@ -10,8 +10,8 @@ extern const size_t convoy_openapi_length;
 
 bool convoy_oip_openapi(struct convoy_request *request)
 {
-    struct convoy_text text = {0};
+    struct convoy_json_writer json = {0};
 
-    convoy_text_put(&text, (const char *)convoy_openapi, convoy_openapi_length);
-    return convoy_oip_respond(request, MHD_HTTP_OK, &text);
+    convoy_json_writer_append(&json, (const char *)convoy_openapi, convoy_openapi_length);
+    return convoy_respond(request, MHD_HTTP_OK, CONVOY_TYPE_JSON, &json, CONVOY_RETRY_NONE);
 }

@@ -55,38 +55,35 @@ static const char *state_of(const struct convoy_model_view *view)
     }
 }
 
-static void write_entry(struct convoy_model_view *view, struct convoy_text *text)
+static void write_entry(struct convoy_model_view *view, struct convoy_json_writer *json)
 {
     if (view->state == CONVOY_MODEL_UNLOADED && view->reason[0] == '\0')
         snprintf(view->reason, sizeof view->reason, "%s",
                  view->evicted ? "unloaded until it is asked for" : "unloaded");
-    convoy_oip_write_state(view, state_of(view), text);
+    convoy_oip_write_state(view, state_of(view), json);
 }
 
 bool convoy_oip_repository_index(struct convoy_request *request)
 {
-    struct convoy_text text = {0};
+    struct convoy_json_writer json = {0};
     struct convoy_model_list list;
     struct convoy_error error;
-    bool ready_only = false, first = true;
+    bool ready_only = false;
 
     int code = read_body(request, &ready_only, &error);
     if (code != 0)
         return convoy_oip_respond_body_error(request, code, &error);
     if (convoy_registry_list(convoy_app_of(request)->registry, NULL, &list, NULL) != 0)
         return false;
-    convoy_text_add(&text, "[");
+    convoy_json_write_begin_array(&json);
     for (uint32_t i = 0; i < list.count; i++) {
         if (ready_only && list.views[i].state != CONVOY_MODEL_READY)
             continue;
-        if (!first)
-            convoy_text_add(&text, ",");
-        first = false;
-        write_entry(&list.views[i], &text);
+        write_entry(&list.views[i], &json);
     }
     convoy_model_list_end(&list);
-    convoy_text_add(&text, "]\n");
-    return convoy_oip_respond(request, MHD_HTTP_OK, &text);
+    convoy_json_write_end_array(&json);
+    return convoy_oip_respond(request, MHD_HTTP_OK, &json);
 }
 
 /* Of the body's parameters those are taken that change nothing here. */
@@ -127,7 +124,7 @@ static int status_of(int code)
 static bool run(struct convoy_request *request, enum convoy_control_request_kind kind)
 {
     struct convoy_call *call = convoy_call_of(request);
-    struct convoy_text text = {0};
+    struct convoy_json_writer json = {0};
     struct convoy_error error;
 
     if (call->wait == NULL) {
@@ -152,8 +149,9 @@ static bool run(struct convoy_request *request, enum convoy_control_request_kind
         return convoy_respond_error(
             request, status, status == MHD_HTTP_SERVICE_UNAVAILABLE ? CONVOY_RETRY_SOON : CONVOY_RETRY_NONE,
             error.message);
-    convoy_text_add(&text, "{}\n");
-    return convoy_oip_respond(request, MHD_HTTP_OK, &text);
+    convoy_json_write_begin_object(&json);
+    convoy_json_write_end_object(&json);
+    return convoy_oip_respond(request, MHD_HTTP_OK, &json);
 }
 
 bool convoy_oip_repository_load(struct convoy_request *request)

@@ -23,22 +23,22 @@ static bool respond_stranger(struct convoy_request *request)
 /* {}, for what was done and has nothing to tell. */
 static bool respond_done(struct convoy_request *request)
 {
-    struct convoy_text text = {0};
+    struct convoy_json_writer json = {0};
 
-    convoy_text_add(&text, "{}\n");
-    return convoy_respond(request, MHD_HTTP_OK, CONVOY_TYPE_JSON, &text, CONVOY_RETRY_NONE);
+    convoy_json_write_begin_object(&json);
+    convoy_json_write_end_object(&json);
+    return convoy_oip_respond(request, MHD_HTTP_OK, &json);
 }
 
 bool convoy_oip_shared_memory_status(struct convoy_request *request)
 {
     const char *name = request->path.region[0] != '\0' ? request->path.region : NULL;
-    struct convoy_text text = {0};
+    struct convoy_json_writer json = {0};
     struct convoy_error error;
 
-    if (convoy_shared_memory_write_status(convoy_app_of(request)->shared_memory, name, &text, &error) != 0)
+    if (convoy_shared_memory_write_status(convoy_app_of(request)->shared_memory, name, &json, &error) != 0)
         return convoy_respond_error(request, MHD_HTTP_NOT_FOUND, CONVOY_RETRY_NONE, error.message);
-    convoy_text_add(&text, "\n");
-    return convoy_respond(request, MHD_HTTP_OK, CONVOY_TYPE_JSON, &text, CONVOY_RETRY_NONE);
+    return convoy_oip_respond(request, MHD_HTTP_OK, &json);
 }
 
 /* What a registration asks for; key belongs to the document. */

@@ -7,27 +7,31 @@
 #include <microhttpd.h>
 #include <string.h>
 
-/* key: what comes before the object, as in ",\"fail\":". */
-static void write_count(struct convoy_text *text, const char *key, uint64_t count, uint64_t ns)
+/* The value of a key that is written. */
+static void write_count(struct convoy_json_writer *json, uint64_t count, uint64_t ns)
 {
-    convoy_text_put(text, key, strlen(key));
-    convoy_text_add(text, "{\"count\":");
-    convoy_text_natural(text, count);
-    convoy_text_add(text, ",\"ns\":");
-    convoy_text_natural(text, ns);
-    convoy_text_add(text, "}");
+    convoy_json_write_begin_object(json);
+    convoy_json_write_key(json, "count");
+    convoy_json_write_unsigned(json, count);
+    convoy_json_write_key(json, "ns");
+    convoy_json_write_unsigned(json, ns);
+    convoy_json_write_end_object(json);
 }
 
-static void write_duration(struct convoy_text *text, const char *key, uint64_t count, uint64_t us)
+static void write_duration(struct convoy_json_writer *json, uint64_t count, uint64_t us)
 {
-    write_count(text, key, count, us * 1000);
+    write_count(json, count, us * 1000);
 }
 
-static void write_times(struct convoy_text *text, uint64_t count, const struct convoy_batch_times *times)
+static void write_times(struct convoy_json_writer *json, uint64_t count,
+                        const struct convoy_batch_times *times)
 {
-    write_duration(text, ",\"compute_input\":", count, times->input_us);
-    write_duration(text, ",\"compute_infer\":", count, times->compute_us);
-    write_duration(text, ",\"compute_output\":", count, times->output_us);
+    convoy_json_write_key(json, "compute_input");
+    write_duration(json, count, times->input_us);
+    convoy_json_write_key(json, "compute_infer");
+    write_duration(json, count, times->compute_us);
+    convoy_json_write_key(json, "compute_output");
+    write_duration(json, count, times->output_us);
 }
 
 /* All batches of a version together. */
@@ -38,7 +42,7 @@ struct totals {
 
 /* Writes an object for each size that occurred and adds them up, so that totals and sizes agree on a page
  * although others count meanwhile. */
-static void write_batches(const struct convoy_statistics *statistics, struct convoy_text *text,
+static void write_batches(const struct convoy_statistics *statistics, struct convoy_json_writer *json,
                           struct totals *totals)
 {
     *totals = (struct totals){0};
@@ -47,12 +51,11 @@ static void write_batches(const struct convoy_statistics *statistics, struct con
         uint64_t count = convoy_statistics_batches(statistics, rows, &times);
         if (count == 0)
             continue;
-        if (totals->batches > 0)
-            convoy_text_add(text, ",");
-        convoy_text_add(text, "{\"batch_size\":");
-        convoy_text_natural(text, rows);
-        write_times(text, count, &times);
-        convoy_text_add(text, "}");
+        convoy_json_write_begin_object(json);
+        convoy_json_write_key(json, "batch_size");
+        convoy_json_write_unsigned(json, rows);
+        write_times(json, count, &times);
+        convoy_json_write_end_object(json);
         totals->images += rows * count;
         totals->batches += count;
         totals->times.input_us += times.input_us;
@@ -61,54 +64,64 @@ static void write_batches(const struct convoy_statistics *statistics, struct con
     }
 }
 
-static void write_version(const struct convoy_model *model, struct convoy_text *text)
+static void write_version(const struct convoy_model *model, struct convoy_json_writer *json)
 {
     struct convoy_statistics_counts counts;
-    struct convoy_text batches = {0};
+    struct convoy_json_writer batches = {0};
     struct totals totals;
 
     convoy_statistics_counts(model->statistics, &counts);
     write_batches(model->statistics, &batches, &totals);
-    convoy_text_add(text, "{\"name\":");
-    convoy_text_string(text, model->name);
-    convoy_text_add(text, ",\"version\":");
-    convoy_text_string(text, model->version);
-    convoy_text_add(text, ",\"last_inference\":");
-    convoy_text_natural(text, counts.last_run_ms);
-    convoy_text_add(text, ",\"inference_count\":");
-    convoy_text_natural(text, totals.images);
-    convoy_text_add(text, ",\"execution_count\":");
-    convoy_text_natural(text, totals.batches);
-    convoy_text_add(text, ",\"inference_stats\":{");
-    write_duration(text, "\"success\":", counts.success.count, counts.success.us);
-    write_duration(text, ",\"fail\":", counts.fail.count, counts.fail.us);
-    write_duration(text, ",\"queue\":", counts.queue.count, counts.queue.us);
-    write_times(text, totals.batches, &totals.times);
-    write_count(text, ",\"cache_hit\":", counts.hit.count, counts.hit.ns);
-    write_count(text, ",\"cache_miss\":", counts.miss.count, counts.miss.ns);
-    convoy_text_add(text, "},\"batch_stats\":[");
-    convoy_text_put(text, batches.bytes, batches.length);
-    convoy_text_add(text, "]}");
-    text->failed = text->failed || batches.failed;
-    convoy_text_free(&batches);
+    convoy_json_write_begin_object(json);
+    convoy_json_write_key(json, "name");
+    convoy_json_write_string(json, model->name);
+    convoy_json_write_key(json, "version");
+    convoy_json_write_string(json, model->version);
+    convoy_json_write_key(json, "last_inference");
+    convoy_json_write_unsigned(json, counts.last_run_ms);
+    convoy_json_write_key(json, "inference_count");
+    convoy_json_write_unsigned(json, totals.images);
+    convoy_json_write_key(json, "execution_count");
+    convoy_json_write_unsigned(json, totals.batches);
+    convoy_json_write_key(json, "inference_stats");
+    convoy_json_write_begin_object(json);
+    convoy_json_write_key(json, "success");
+    write_duration(json, counts.success.count, counts.success.us);
+    convoy_json_write_key(json, "fail");
+    write_duration(json, counts.fail.count, counts.fail.us);
+    convoy_json_write_key(json, "queue");
+    write_duration(json, counts.queue.count, counts.queue.us);
+    write_times(json, totals.batches, &totals.times);
+    convoy_json_write_key(json, "cache_hit");
+    write_count(json, counts.hit.count, counts.hit.ns);
+    convoy_json_write_key(json, "cache_miss");
+    write_count(json, counts.miss.count, counts.miss.ns);
+    convoy_json_write_end_object(json);
+    convoy_json_write_key(json, "batch_stats");
+    convoy_json_write_begin_array(json);
+    convoy_json_write_fragment(json, batches.bytes, batches.length);
+    convoy_json_write_end_array(json);
+    convoy_json_write_end_object(json);
+    json->failed = json->failed || batches.failed;
+    convoy_json_writer_free(&batches);
 }
 
 /* Every version that is READY, of the model name or, when that is NULL, of all; how many there are. */
-static uint32_t write_ready(struct convoy_registry *registry, const char *name, struct convoy_text *text)
+static uint32_t write_ready(struct convoy_registry *registry, const char *name,
+                            struct convoy_json_writer *json)
 {
     struct convoy_model_list list;
     uint32_t written = 0;
 
     if (convoy_registry_list(registry, name, &list, NULL) != 0) {
-        text->failed = true;
+        json->failed = true;
         return 0;
     }
     for (uint32_t i = 0; i < list.count; i++) {
         if (list.views[i].state != CONVOY_MODEL_READY && !list.views[i].evicted)
             continue;
-        if (written++ > 0)
-            convoy_text_add(text, ",");
-        write_version(list.views[i].model, text);
+        written++;
+        write_version(list.views[i].model, json);
     }
     convoy_model_list_end(&list);
     return written;
@@ -116,12 +129,15 @@ static uint32_t write_ready(struct convoy_registry *registry, const char *name, 
 
 bool convoy_oip_statistics(struct convoy_request *request)
 {
-    struct convoy_text text = {0};
+    struct convoy_json_writer json = {0};
 
-    convoy_text_add(&text, "{\"model_stats\":[");
-    (void)write_ready(convoy_app_of(request)->registry, NULL, &text);
-    convoy_text_add(&text, "]}\n");
-    return convoy_oip_respond(request, MHD_HTTP_OK, &text);
+    convoy_json_write_begin_object(&json);
+    convoy_json_write_key(&json, "model_stats");
+    convoy_json_write_begin_array(&json);
+    (void)write_ready(convoy_app_of(request)->registry, NULL, &json);
+    convoy_json_write_end_array(&json);
+    convoy_json_write_end_object(&json);
+    return convoy_oip_respond(request, MHD_HTTP_OK, &json);
 }
 
 /* Does the request name a version, or mean all of them? */
@@ -137,22 +153,25 @@ static bool names_version(struct convoy_request *request)
 bool convoy_oip_model_statistics(struct convoy_request *request)
 {
     struct convoy_registry *registry = convoy_app_of(request)->registry;
-    struct convoy_text text = {0};
+    struct convoy_json_writer json = {0};
     struct convoy_model_view view;
     bool answered;
 
-    convoy_text_add(&text, "{\"model_stats\":[");
+    convoy_json_write_begin_object(&json);
+    convoy_json_write_key(&json, "model_stats");
+    convoy_json_write_begin_array(&json);
     bool written = !names_version(request) && convoy_lookup_model(request) != NULL &&
-                   write_ready(registry, request->path.model, &text) > 0;
+                   write_ready(registry, request->path.model, &json) > 0;
     if (!written) {
         const struct convoy_model *model = convoy_oip_ready_model(request, &view, &answered);
         if (model == NULL) {
-            convoy_text_free(&text);
+            convoy_json_writer_free(&json);
             return answered;
         }
         convoy_model_view_end(&view);
-        write_version(model, &text);
+        write_version(model, &json);
     }
-    convoy_text_add(&text, "]}\n");
-    return convoy_oip_respond(request, MHD_HTTP_OK, &text);
+    convoy_json_write_end_array(&json);
+    convoy_json_write_end_object(&json);
+    return convoy_oip_respond(request, MHD_HTTP_OK, &json);
 }

@@ -9,7 +9,9 @@
 #include "server/http/response.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <microhttpd.h>
+#include <stdio.h>
 #include <string.h>
 
 #define BODY "the body" /* as sentences call the JSON */
@@ -17,22 +19,29 @@
 static bool respond_settings(struct convoy_request *request, const char *model)
 {
     struct convoy_trace_settings settings;
-    struct convoy_text text = {0};
+    struct convoy_json_writer json = {0};
+    char number[24];
 
     convoy_trace_get(convoy_app_of(request)->trace, model, &settings);
-    if (settings.on)
-        convoy_text_add(&text, "{\"trace_level\":[\"TIMESTAMPS\"],\"trace_rate\":\"");
-    else
-        convoy_text_add(&text, "{\"trace_level\":[\"OFF\"],\"trace_rate\":\"");
-    convoy_text_natural(&text, settings.rate);
-    convoy_text_add(&text, "\",\"trace_count\":\"");
-    if (settings.count < 0)
-        convoy_text_add(&text, "-1");
-    else
-        convoy_text_natural(&text, (uint64_t)settings.count);
-    /* Lines go to the log, one by one. */
-    convoy_text_add(&text, "\",\"log_frequency\":\"0\",\"trace_file\":\"\",\"trace_mode\":\"triton\"}\n");
-    return convoy_oip_respond(request, MHD_HTTP_OK, &text);
+    convoy_json_write_begin_object(&json);
+    convoy_json_write_key(&json, "trace_level");
+    convoy_json_write_begin_array(&json);
+    convoy_json_write_string(&json, settings.on ? "TIMESTAMPS" : "OFF");
+    convoy_json_write_end_array(&json);
+    snprintf(number, sizeof number, "%" PRIu64, settings.rate);
+    convoy_json_write_key(&json, "trace_rate");
+    convoy_json_write_string(&json, number);
+    snprintf(number, sizeof number, "%" PRId64, settings.count < 0 ? -1 : settings.count);
+    convoy_json_write_key(&json, "trace_count");
+    convoy_json_write_string(&json, number);
+    convoy_json_write_key(&json, "log_frequency"); /* "0": each line goes to the log at once */
+    convoy_json_write_string(&json, "0");
+    convoy_json_write_key(&json, "trace_file");
+    convoy_json_write_string(&json, "");
+    convoy_json_write_key(&json, "trace_mode");
+    convoy_json_write_string(&json, "triton");
+    convoy_json_write_end_object(&json);
+    return convoy_oip_respond(request, MHD_HTTP_OK, &json);
 }
 
 static int read_level(const cJSON *item, struct convoy_trace_change *change, struct convoy_error *error)

@@ -43,19 +43,19 @@ static void log_answer(const struct convoy_request *request, int status, uint64_
 }
 
 bool convoy_respond_with(struct convoy_request *request, int status, const char *type,
-                         struct convoy_text *text, int retry_after,
+                         struct convoy_json_writer *json, int retry_after,
                          const struct convoy_response_header *headers, size_t header_count)
 {
     struct MHD_Response *response = NULL;
     bool ok = false;
 
-    if (!text->failed)
-        response = MHD_create_response_from_buffer(text->length, text->bytes, MHD_RESPMEM_MUST_FREE);
+    if (!json->failed)
+        response = MHD_create_response_from_buffer(json->length, json->bytes, MHD_RESPMEM_MUST_FREE);
     if (response == NULL) {
-        convoy_text_free(text);
+        convoy_json_writer_free(json);
         return false;
     }
-    *text = (struct convoy_text){0}; /* the response frees the bytes */
+    *json = (struct convoy_json_writer){0}; /* the response frees the bytes */
     bool complete = add_headers(request, response, status, type, retry_after);
     for (size_t i = 0; i < header_count; i++)
         complete =
@@ -73,20 +73,22 @@ bool convoy_respond_with(struct convoy_request *request, int status, const char 
     return ok;
 }
 
-bool convoy_respond(struct convoy_request *request, int status, const char *type, struct convoy_text *text,
-                    int retry_after)
+bool convoy_respond(struct convoy_request *request, int status, const char *type,
+                    struct convoy_json_writer *json, int retry_after)
 {
-    return convoy_respond_with(request, status, type, text, retry_after, NULL, 0);
+    return convoy_respond_with(request, status, type, json, retry_after, NULL, 0);
 }
 
 bool convoy_respond_error(struct convoy_request *request, int status, int retry_after, const char *sentence)
 {
-    struct convoy_text text = {0};
+    struct convoy_json_writer json = {0};
 
-    convoy_text_add(&text, "{\"error\":");
-    convoy_text_string(&text, sentence);
-    convoy_text_add(&text, "}\n");
-    return convoy_respond(request, status, CONVOY_TYPE_JSON, &text, retry_after);
+    convoy_json_write_begin_object(&json);
+    convoy_json_write_key(&json, "error");
+    convoy_json_write_string(&json, sentence);
+    convoy_json_write_end_object(&json);
+    convoy_json_writer_append(&json, "\n", 1);
+    return convoy_respond(request, status, CONVOY_TYPE_JSON, &json, retry_after);
 }
 
 bool convoy_respond_refusal(struct convoy_request *request, int retry_after)

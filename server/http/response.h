@@ -7,8 +7,8 @@
 #define CONVOY_SERVER_RESPONSE_H
 
 #include "engine/base/error.h"
+#include "engine/base/json_writer.h"
 #include "server/http/request.h"
-#include "server/http/text.h"
 
 #include <stdbool.h>
 
@@ -18,9 +18,10 @@
 #define CONVOY_TYPE_BYTES   "application/octet-stream"
 #define CONVOY_TYPE_METRICS "text/plain; version=0.0.4; charset=utf-8"
 
-/* Takes over text's bytes, always. retry_after: seconds, or CONVOY_RETRY_NONE. */
-bool convoy_respond(struct convoy_request *request, int status, const char *type, struct convoy_text *text,
-                    int retry_after);
+/* The body is what json holds (JSON or other bytes), which is taken over, also on failure. retry_after:
+ * seconds, or CONVOY_RETRY_NONE. */
+bool convoy_respond(struct convoy_request *request, int status, const char *type,
+                    struct convoy_json_writer *json, int retry_after);
 
 struct convoy_response_header {
     const char *name, *value;
@@ -28,7 +29,7 @@ struct convoy_response_header {
 
 /* The same with headers of its own. */
 bool convoy_respond_with(struct convoy_request *request, int status, const char *type,
-                         struct convoy_text *text, int retry_after,
+                         struct convoy_json_writer *json, int retry_after,
                          const struct convoy_response_header *headers, size_t header_count);
 
 /* {"error": sentence}. */

@@ -275,17 +275,18 @@ int convoy_shared_memory_register(struct convoy_shared_memory *memory, const cha
 
 /* ---- Status ---- */
 
-static void write_region(const struct region *region, struct convoy_text *text)
+static void write_region(const struct region *region, struct convoy_json_writer *json)
 {
-    convoy_text_add(text, "{\"name\":");
-    convoy_text_string(text, region->name);
-    convoy_text_add(text, ",\"key\":");
-    convoy_text_string(text, region->key);
-    convoy_text_add(text, ",\"offset\":");
-    convoy_text_natural(text, region->offset);
-    convoy_text_add(text, ",\"byte_size\":");
-    convoy_text_natural(text, region->byte_size);
-    convoy_text_add(text, "}");
+    convoy_json_write_begin_object(json);
+    convoy_json_write_key(json, "name");
+    convoy_json_write_string(json, region->name);
+    convoy_json_write_key(json, "key");
+    convoy_json_write_string(json, region->key);
+    convoy_json_write_key(json, "offset");
+    convoy_json_write_unsigned(json, region->offset);
+    convoy_json_write_key(json, "byte_size");
+    convoy_json_write_unsigned(json, region->byte_size);
+    convoy_json_write_end_object(json);
 }
 
 /* All regions, each to be released; returns how many. */
@@ -303,7 +304,7 @@ static uint32_t hold_all(struct convoy_shared_memory *memory,
 }
 
 int convoy_shared_memory_write_status(struct convoy_shared_memory *memory, const char *name,
-                                      struct convoy_text *text, struct convoy_error *error)
+                                      struct convoy_json_writer *json, struct convoy_error *error)
 {
     struct region *regions[CONVOY_SHARED_MEMORY_REGIONS];
     uint32_t count = 1;
@@ -315,14 +316,12 @@ int convoy_shared_memory_write_status(struct convoy_shared_memory *memory, const
         if (regions[0] == NULL)
             return -ENOENT;
     }
-    convoy_text_add(text, "[");
+    convoy_json_write_begin_array(json);
     for (uint32_t i = 0; i < count; i++) {
-        if (i > 0)
-            convoy_text_add(text, ",");
-        write_region(regions[i], text);
+        write_region(regions[i], json);
         release(regions[i]);
     }
-    convoy_text_add(text, "]");
+    convoy_json_write_end_array(json);
     return 0;
 }
 

@@ -13,7 +13,7 @@
 #define CONVOY_SERVER_SHARED_MEMORY_H
 
 #include "engine/base/error.h"
-#include "server/http/text.h"
+#include "engine/base/json_writer.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -42,10 +42,10 @@ int convoy_shared_memory_register(struct convoy_shared_memory *memory, const cha
 void convoy_shared_memory_unregister(struct convoy_shared_memory *memory, const char *name);
 void convoy_shared_memory_unregister_all(struct convoy_shared_memory *memory);
 
-/* Appends [{"name", "key", "offset", "byte_size"}] to text, by name, keys as they were given: of one region,
- * or of all when name is NULL. -ENOENT when name is not registered; text is then left alone. */
+/* Writes [{"name", "key", "offset", "byte_size"}] to json, by name, keys as they were given: of one region,
+ * or of all when name is NULL. -ENOENT when name is not registered; json is then left alone. */
 int convoy_shared_memory_write_status(struct convoy_shared_memory *memory, const char *name,
-                                      struct convoy_text *text, struct convoy_error *error);
+                                      struct convoy_json_writer *json, struct convoy_error *error);
 
 /* Copies bytes bytes from offset of the region on into buffer. The client may write meanwhile: what comes is
  * then some of both. -ENOENT: no such region; -ERANGE: beyond what was registered; -ENODATA: the object has

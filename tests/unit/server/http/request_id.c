@@ -1,6 +1,5 @@
-/* Request ids, and the text they travel in. */
+/* Request ids: which of a client are kept, and those that are made. */
 #include "server/http/request_id.h"
-#include "server/http/text.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -76,67 +75,4 @@ Test(request_id, makes_different_ones_in_all_threads)
     qsort(ids, 2 * IDS, sizeof ids[0], compare);
     for (int i = 1; i < 2 * IDS; i++)
         cr_assert_str_neq(ids[i - 1], ids[i]);
-}
-
-static void expect_string(const char *string, const char *json)
-{
-    struct convoy_text text = {0};
-
-    convoy_text_string(&text, string);
-    cr_assert_eq(text.length, strlen(json), "%.*s", (int)text.length, text.bytes);
-    cr_assert_arr_eq(text.bytes, json, text.length);
-    convoy_text_free(&text);
-}
-
-Test(text, escapes_what_json_forbids)
-{
-    expect_string("", "\"\"");
-    expect_string("plain", "\"plain\"");
-    expect_string("a\"b\\c/", "\"a\\\"b\\\\c/\"");
-    expect_string("\n\r\t\x01\x1f\x7f", "\"\\n\\r\\t\\u0001\\u001f\\u007f\"");
-    expect_string("gr\xC3\xBC\xC3\x9F \xF0\x9F\x90\xB1", "\"gr\xC3\xBC\xC3\x9F \xF0\x9F\x90\xB1\"");
-}
-
-Test(text, replaces_what_is_not_utf8)
-{
-    expect_string("\xFF", "\"\xEF\xBF\xBD\"");
-    expect_string("a\xC3", "\"a\xEF\xBF\xBD\"");
-    expect_string("\xC0\xAFx", "\"\xEF\xBF\xBD\xEF\xBF\xBDx\"");
-    expect_string("\xED\xA0\x80", "\"\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\"");
-}
-
-Test(text, writes_numbers)
-{
-    static const char all[] = "0|18446744073709551615|0.9731|1e-07|null|null|-2.5";
-    struct convoy_text text = {0};
-
-    convoy_text_natural(&text, 0);
-    convoy_text_add(&text, "|");
-    convoy_text_natural(&text, UINT64_MAX);
-    convoy_text_add(&text, "|");
-    convoy_text_real(&text, 0.9731);
-    convoy_text_add(&text, "|");
-    convoy_text_real(&text, 1e-7);
-    convoy_text_add(&text, "|");
-    convoy_text_real(&text, NAN);
-    convoy_text_add(&text, "|");
-    convoy_text_real(&text, -INFINITY);
-    convoy_text_add(&text, "|");
-    convoy_text_real(&text, -2.5);
-    cr_assert_eq(text.length, sizeof all - 1, "%.*s", (int)text.length, text.bytes);
-    cr_assert_arr_eq(text.bytes, all, text.length);
-    convoy_text_free(&text);
-}
-
-Test(text, grows)
-{
-    struct convoy_text text = {0};
-
-    for (int i = 0; i < 100000; i++)
-        convoy_text_put(&text, "0123456789", 10);
-    cr_assert_not(text.failed);
-    cr_assert_eq(text.length, 1000000);
-    for (size_t i = 0; i < text.length; i++)
-        cr_assert_eq(text.bytes[i], '0' + (char)(i % 10));
-    convoy_text_free(&text);
 }
