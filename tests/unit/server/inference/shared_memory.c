@@ -78,13 +78,13 @@ static int add(const char *name, const char *of, uint64_t offset, uint64_t byte_
 
 static void assert_status(const char *name, const char *expected)
 {
-    struct convoy_text text = {0};
+    struct convoy_json_writer json = {0};
 
-    cr_assert_eq(convoy_shared_memory_write_status(memory, name, &text, &error), 0);
-    convoy_text_put(&text, "", 1);
-    cr_assert_not(text.failed);
-    cr_assert_str_eq(text.bytes, expected);
-    convoy_text_free(&text);
+    cr_assert_eq(convoy_shared_memory_write_status(memory, name, &json, &error), 0);
+    convoy_text_put(&json, "", 1);
+    cr_assert_not(json.failed);
+    cr_assert_str_eq(json.bytes, expected);
+    convoy_json_writer_free(&json);
 }
 
 static int open_descriptors(void)
@@ -102,7 +102,7 @@ static int open_descriptors(void)
 Test(shared_memory, status_lists_by_name_what_is_registered)
 {
     char expected[512], one[256];
-    struct convoy_text text = {0};
+    struct convoy_json_writer json = {0};
 
     assert_status(NULL, "[]");
     cr_assert_eq(add("b", key, 0, OBJECT_BYTES), 0);
@@ -117,9 +117,9 @@ Test(shared_memory, status_lists_by_name_what_is_registered)
     assert_status(NULL, expected);
     snprintf(expected, sizeof expected, "[%s]", one);
     assert_status("a \"\xC3\xA4", expected);
-    cr_assert_eq(convoy_shared_memory_write_status(memory, "d", &text, &error), -ENOENT);
+    cr_assert_eq(convoy_shared_memory_write_status(memory, "d", &json, &error), -ENOENT);
     assert_says(error, "'d'");
-    cr_assert_eq(text.length, 0);
+    cr_assert_eq(json.length, 0);
 
     convoy_shared_memory_unregister(memory, "b");
     convoy_shared_memory_unregister(memory, "b");
