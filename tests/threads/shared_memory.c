@@ -73,21 +73,21 @@ static void *copy(void *context)
 /* While they do: the region goes, its descriptor's number is the other object's, and it comes again. */
 static void change(void)
 {
-    struct convoy_text text = {0};
+    struct convoy_json_writer json = {0};
     struct convoy_error error;
 
     while (atomic_load(&at_work) > 0) {
         CHECK(convoy_shared_memory_register(memory, "ours", ours, 0, BYTES, &error) == 0);
-        CHECK(convoy_shared_memory_write_status(memory, NULL, &text, &error) == 0);
-        text.length = 0;
+        CHECK(convoy_shared_memory_write_status(memory, NULL, &json, &error) == 0);
+        json.length = 0;
         sched_yield();
         convoy_shared_memory_unregister(memory, "ours");
         CHECK(convoy_shared_memory_register(memory, "others", others, 0, BYTES, &error) == 0);
         sched_yield();
         convoy_shared_memory_unregister_all(memory);
     }
-    CHECK(!text.failed);
-    convoy_text_free(&text);
+    CHECK(!json.failed);
+    convoy_json_writer_free(&json);
 }
 
 int main(void)

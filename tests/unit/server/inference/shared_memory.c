@@ -81,7 +81,7 @@ static void assert_status(const char *name, const char *expected)
     struct convoy_json_writer json = {0};
 
     cr_assert_eq(convoy_shared_memory_write_status(memory, name, &json, &error), 0);
-    convoy_text_put(&json, "", 1);
+    convoy_json_writer_append(&json, "", 1);
     cr_assert_not(json.failed);
     cr_assert_str_eq(json.bytes, expected);
     convoy_json_writer_free(&json);
