@@ -15,17 +15,23 @@
 #define RESTING UINT64_C(0)
 #define WORKING UINT64_MAX
 
+/* Records passed over before other threads may take the lock: some 10 us. */
+#define SWEEP_STEP 256
+
 /* TCP_CLOSE_WAIT of netinet/tcp.h, which cannot stand beside linux/tcp.h: the other end is closed, ours is
  * not. */
 #define CLOSE_WAIT 8
 
-/* Records looked at before others may take the lock: some 100 us. */
-#define SWEEP_STEP 256
-
 struct convoy_connection_watch {
-    pthread_mutex_t lock; /* all below, and every shutdown(2): a record that is listed has its fd open */
+    pthread_mutex_t
+        lock; /* all below but the thread; never held over a system call on a socket, nor a log line */
     pthread_cond_t stop;
     bool stopping;
+    /* The record that the thread examines without the lock, or NULL. It stays listed meanwhile: remove()
+     * waits until the thread has let go of it, so that its descriptor is not closed, and its number used
+     * again. */
+    struct convoy_connection *examined;
+    pthread_cond_t let_go;
     struct convoy_connection **list;
     uint32_t count, capacity;
     uint64_t timeout_us;
@@ -81,36 +87,61 @@ static bool gone_for_good(struct convoy_connection *connection, const struct tra
     return traffic->gone && before;
 }
 
-/* libmicrohttpd sees the end of the stream and closes by its own rules. Under the lock. */
+/* libmicrohttpd sees the end of the stream and closes by its own rules. */
 static void cut(struct convoy_connection *connection)
 {
     shutdown(connection->fd, SHUT_RDWR);
     connection->cut = true;
 }
 
-/* Under the lock. */
-static void look_at(struct convoy_connection_watch *watch, struct convoy_connection *connection,
-                    uint64_t now_us)
+/* Under the lock: has the client anything to do now, so that the kernel has to be asked? */
+static bool concerns(struct convoy_connection *connection)
+{
+    if (!connection->cut && atomic_load_explicit(&connection->busy_since_us, memory_order_acquire) != WORKING)
+        return true;
+    connection->gone_bytes = 0;
+    return false;
+}
+
+/* Cuts off the client if it is gone, or too slow. Without the lock, while the record is examined. Returns the
+ * milliseconds that a slow one had, else 0. */
+static uint64_t examine(struct convoy_connection *connection, uint64_t timeout_us, uint64_t now_us)
 {
     uint64_t since = atomic_load_explicit(&connection->busy_since_us, memory_order_acquire);
 
-    if (connection->cut || since == WORKING) {
+    if (since == WORKING) {
         connection->gone_bytes = 0;
-        return;
+        return 0;
     }
     if (since == RESTING || !atomic_load_explicit(&connection->sending, memory_order_relaxed)) {
         struct traffic traffic = traffic_of(connection->fd);
         if (gone_for_good(connection, &traffic)) {
             cut(connection);
-            return;
+            return 0;
         }
         if (since == RESTING)
             since = header_began(connection, traffic.bytes, now_us);
     }
-    if (since == 0 || now_us < since || now_us - since < watch->timeout_us)
-        return;
+    if (since == 0 || now_us < since || now_us - since < timeout_us)
+        return 0;
     cut(connection);
-    convoy_log(CONVOY_LOG_INFO, "slow client cut off", CONVOY_UINT("after_ms", (now_us - since) / 1000));
+    return (now_us - since) / 1000;
+}
+
+/* Under the lock, which is given up for the time of the system calls. */
+static void look_at(struct convoy_connection_watch *watch, struct convoy_connection *connection)
+{
+    watch->examined = connection;
+    pthread_mutex_unlock(&watch->lock);
+    uint64_t slow_ms = examine(connection, watch->timeout_us, convoy_now_us());
+    pthread_mutex_lock(&watch->lock);
+    watch->examined = NULL;
+    pthread_cond_broadcast(&watch->let_go);
+    if (slow_ms == 0)
+        return;
+    pthread_mutex_unlock(&watch->lock);
+    convoy_log(CONVOY_LOG_INFO, "slow client cut off", CONVOY_UINT("after_ms", slow_ms));
+    pthread_mutex_lock(&watch->lock);
 }
 
 static void *watch_all(void *context)
@@ -131,13 +162,14 @@ static void *watch_all(void *context)
         if (pthread_cond_timedwait(&watch->stop, &watch->lock, &wake) != ETIMEDOUT)
             continue;
         /* Downwards: a record that is removed meanwhile is replaced by the last one, so none is skipped. */
-        uint32_t at = watch->count;
-        while (at > 0 && !watch->stopping) {
-            uint64_t now_us = convoy_now_us();
-            for (uint32_t step = 0; step < SWEEP_STEP && at > 0; step++)
-                look_at(watch, watch->list[--at], now_us);
-            pthread_mutex_unlock(&watch->lock);
-            pthread_mutex_lock(&watch->lock);
+        for (uint32_t at = watch->count; at > 0 && !watch->stopping;) {
+            struct convoy_connection *connection = watch->list[--at];
+            if (concerns(connection)) {
+                look_at(watch, connection);
+            } else if (at % SWEEP_STEP == 0) {
+                pthread_mutex_unlock(&watch->lock);
+                pthread_mutex_lock(&watch->lock);
+            }
             if (at > watch->count)
                 at = watch->count;
         }
@@ -160,8 +192,10 @@ int convoy_connection_watch_start(uint64_t timeout_us, struct convoy_connection_
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&watch->stop, &monotonic);
     pthread_condattr_destroy(&monotonic);
+    pthread_cond_init(&watch->let_go, NULL);
     int code = pthread_create(&watch->thread, NULL, watch_all, watch);
     if (code != 0) {
+        pthread_cond_destroy(&watch->let_go);
         pthread_cond_destroy(&watch->stop);
         pthread_mutex_destroy(&watch->lock);
         free(watch);
@@ -179,6 +213,7 @@ void convoy_connection_watch_free(struct convoy_connection_watch *watch)
     pthread_cond_signal(&watch->stop);
     pthread_mutex_unlock(&watch->lock);
     pthread_join(watch->thread, NULL);
+    pthread_cond_destroy(&watch->let_go);
     pthread_cond_destroy(&watch->stop);
     pthread_mutex_destroy(&watch->lock);
     free(watch->list);
@@ -226,6 +261,8 @@ void convoy_connection_watch_remove(struct convoy_connection_watch *watch,
     if (connection == NULL)
         return;
     pthread_mutex_lock(&watch->lock);
+    while (watch->examined == connection)
+        pthread_cond_wait(&watch->let_go, &watch->lock);
     struct convoy_connection *last = watch->list[--watch->count];
     watch->list[connection->position] = last;
     last->position = connection->position;

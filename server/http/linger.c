@@ -25,12 +25,18 @@ struct lingering {
 };
 
 struct convoy_linger {
-    pthread_mutex_t lock; /* all below but the thread */
-    struct lingering list[LINGER_MAX];
-    uint32_t count;
+    pthread_mutex_t lock; /* of what follows, up to the thread; never held over a system call on a socket */
+    uint32_t held;        /* connections in arrived and in list, or on their way there */
+    int arrived[LINGER_MAX]; /* descriptors that the thread has not seen yet */
+    uint32_t arrived_count;
     bool stopping;
     int wake; /* eventfd */
     pthread_t thread;
+
+    /* The thread's alone. The descriptors are duplicates that this thread alone closes, so none is closed,
+     * and its number used again, while it is read without the lock. */
+    struct lingering list[LINGER_MAX];
+    uint32_t count;
 };
 
 /* Reads what is there; false when the connection is over. */
@@ -49,21 +55,47 @@ static bool read_on(struct lingering *one)
     return true;
 }
 
-/* Under the lock: reads from all, closes those that are over; returns until when the rest may wait. */
-static uint64_t work_off(struct convoy_linger *linger)
+/* Takes the descriptors that have arrived into the list; false when the thread is to stop. */
+static bool take_arrived(struct convoy_linger *linger)
+{
+    uint64_t until_us = convoy_now_us() + LINGER_US;
+
+    pthread_mutex_lock(&linger->lock);
+    for (uint32_t i = 0; i < linger->arrived_count; i++)
+        linger->list[linger->count++] = (struct lingering){linger->arrived[i], until_us, LINGER_BYTES};
+    linger->arrived_count = 0;
+    bool stopping = linger->stopping;
+    pthread_mutex_unlock(&linger->lock);
+    return !stopping;
+}
+
+/* Gives back the room of count connections. */
+static void give_back(struct convoy_linger *linger, uint32_t count)
+{
+    pthread_mutex_lock(&linger->lock);
+    linger->held -= count;
+    pthread_mutex_unlock(&linger->lock);
+}
+
+/* Reads from all and closes those that are over; returns until when the others may wait. */
+static uint64_t read_all(struct convoy_linger *linger, bool stopping)
 {
     uint64_t now_us = convoy_now_us(), until_us = UINT64_MAX;
+    uint32_t closed = 0;
 
     for (uint32_t i = linger->count; i-- > 0;) {
         struct lingering *one = &linger->list[i];
-        if (linger->stopping || now_us >= one->until_us || !read_on(one)) {
+        if (stopping || now_us >= one->until_us || !read_on(one)) {
             close(one->fd);
             *one = linger->list[--linger->count];
+            closed++;
             continue;
         }
         if (one->until_us < until_us)
             until_us = one->until_us;
     }
+    if (closed > 0)
+        give_back(linger, closed);
     return until_us;
 }
 
@@ -82,24 +114,20 @@ static void *linger_on(void *context)
     struct pollfd waits[LINGER_MAX + 1];
     uint64_t rings;
 
-    pthread_mutex_lock(&linger->lock);
     for (;;) {
-        uint64_t until_us = work_off(linger);
-        if (linger->stopping)
-            break;
+        bool stopping = !take_arrived(linger);
+        uint64_t until_us = read_all(linger, stopping);
+        if (stopping)
+            return NULL;
         nfds_t count = 0;
         waits[count++] = (struct pollfd){.fd = linger->wake, .events = POLLIN};
         for (uint32_t i = 0; i < linger->count; i++)
             waits[count++] = (struct pollfd){.fd = linger->list[i].fd, .events = POLLIN};
-        pthread_mutex_unlock(&linger->lock);
         if (poll(waits, count, poll_timeout_ms(until_us)) > 0 && (waits[0].revents & POLLIN)) {
             ssize_t got = read(linger->wake, &rings, sizeof rings);
             (void)got;
         }
-        pthread_mutex_lock(&linger->lock);
     }
-    pthread_mutex_unlock(&linger->lock);
-    return NULL;
 }
 
 int convoy_linger_start(struct convoy_linger **result, struct convoy_error *error)
@@ -129,19 +157,30 @@ static void wake_up(struct convoy_linger *linger)
     (void)written; /* an eventfd that is not read yet wakes the thread all the same */
 }
 
-void convoy_linger_take(struct convoy_linger *linger, int fd)
+/* Reserves room for a connection. */
+static bool reserve(struct convoy_linger *linger)
 {
     pthread_mutex_lock(&linger->lock);
-    if (linger->count < LINGER_MAX && !linger->stopping) {
-        int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-        if (copy >= 0) {
-            shutdown(copy, SHUT_WR);
-            linger->list[linger->count++] =
-                (struct lingering){copy, convoy_now_us() + LINGER_US, LINGER_BYTES};
-            wake_up(linger);
-        }
-    }
+    bool room = linger->held < LINGER_MAX && !linger->stopping;
+    linger->held += room;
     pthread_mutex_unlock(&linger->lock);
+    return room;
+}
+
+void convoy_linger_take(struct convoy_linger *linger, int fd)
+{
+    if (!reserve(linger))
+        return;
+    int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (copy < 0) {
+        give_back(linger, 1);
+        return;
+    }
+    shutdown(copy, SHUT_WR);
+    pthread_mutex_lock(&linger->lock);
+    linger->arrived[linger->arrived_count++] = copy;
+    pthread_mutex_unlock(&linger->lock);
+    wake_up(linger);
 }
 
 void convoy_linger_free(struct convoy_linger *linger)
