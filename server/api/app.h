@@ -32,7 +32,7 @@ struct convoy_app {
  * threads), those of getrandom(2). */
 int convoy_app_new(const struct convoy_app *parts, struct convoy_app **app, struct convoy_error *error);
 
-/* Ends the threads of the decode pool, when what was handed to them is done: convoy_http_options.end_work. */
+/* convoy_http_options.end_work: waits until the jobs of the decode pool are done, and ends its threads. */
 void convoy_app_end_work(void *app);
 
 /* After convoy_http_stop(). NULL is allowed. */

@@ -92,7 +92,7 @@ static bool count_images(struct convoy_request *request, const char *boundary, s
     return true;
 }
 
-/* Puts the images' places in the body into rows, which takes the body over. */
+/* Sets each sample's part of the body; inference takes the body over. */
 static void place_images(struct convoy_request *request, const char *boundary, struct convoy_part *parts,
                          struct convoy_inference_request *inference)
 {

@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-/* The route's handler: called when the body is complete, and again when the connection was resumed. */
+/* A handler of routes (route.h). */
 bool convoy_classify(struct convoy_request *request);
 
 #endif

@@ -5,10 +5,10 @@
 #include "engine/base/json_writer.h"
 #include "server/inference/inference_request.h"
 
-/* The status of the whole: 200 if any image was classified, else the first image's. */
+/* The status of the answer: 200 if any image was classified, else that of the first image. */
 int convoy_classify_status(const struct convoy_inference_request *inference);
 
-/* Appends the answer. complete_us: when the body's last byte had come. */
+/* Appends the answer. complete_us: when the body's last byte came. */
 void convoy_classify_write(const struct convoy_inference_request *inference, uint64_t complete_us,
                            struct convoy_json_writer *json);
 

@@ -82,7 +82,7 @@ bool convoy_lookup_ready(struct convoy_request *request, struct convoy_model_vie
             return true;
         if (view->state != CONVOY_MODEL_UNLOADING || again)
             break;
-        /* It was replaced between two looks, most likely. */
+        /* Most likely, a reload replaced it since it was found. */
         convoy_model_view_end(view);
         if (convoy_lookup_model(request) == NULL)
             return false;

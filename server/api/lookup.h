@@ -1,4 +1,4 @@
-/* Which model a request is about. */
+/* Finds the model that a request is about. */
 #ifndef CONVOY_SERVER_LOOKUP_H
 #define CONVOY_SERVER_LOOKUP_H
 
@@ -12,9 +12,9 @@
  * is no default). */
 struct convoy_model *convoy_lookup_model(struct convoy_request *request);
 
-/* A view of the model that convoy_lookup_model() found (or of what replaced it since) when it is READY, or
- * evicted; otherwise false with refusal set to 503 and *retry_after to what the
- * client should be told. End the view with convoy_model_view_end(). */
+/* A view of the model that convoy_lookup_model() found, or of the one that has replaced it since, when it is
+ * READY or evicted; otherwise false with refusal set to 503 and *retry_after to the value of Retry-After. End
+ * the view with convoy_model_view_end(). */
 bool convoy_lookup_ready(struct convoy_request *request, struct convoy_model_view *view, int *retry_after);
 
 /* The same for a handler that computes with the model: an evicted one is activated, that is loaded again.
@@ -22,7 +22,7 @@ bool convoy_lookup_ready(struct convoy_request *request, struct convoy_model_vie
  * handler, which is then called again, begins with convoy_lookup_resumed(). */
 bool convoy_lookup_activated(struct convoy_request *request, struct convoy_model_view *view,
                              int *retry_after);
-/* Ends the wait that there may be. */
+/* Ends the wait, if there is one. */
 void convoy_lookup_resumed(struct convoy_request *request);
 
 #endif

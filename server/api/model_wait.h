@@ -1,7 +1,6 @@
 /* A request that waits for the model manager: its connection is suspended until the control request is done.
  *
- * The two sides may end in either order (a stop resumes the connection before the manager is done), so that
- * each holds the wait. */
+ * The request may end before the manager is done (a stop resumes the connection), so both hold the wait. */
 #ifndef CONVOY_SERVER_MODEL_WAIT_H
 #define CONVOY_SERVER_MODEL_WAIT_H
 

@@ -1,4 +1,4 @@
-/* What can be asked without an image: Open Inference Protocol metadata and health
+/* What can be asked without an image: metadata and health of the Open Inference Protocol (OIP)
  * (https://github.com/kserve/open-inference-protocol), the list of models, metrics. */
 #ifndef CONVOY_SERVER_OIP_H
 #define CONVOY_SERVER_OIP_H

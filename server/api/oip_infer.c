@@ -117,7 +117,7 @@ static bool fits_slot(struct convoy_request *request, const struct convoy_tensor
     return convoy_request_refuse(request, MHD_HTTP_CONTENT_TOO_LARGE);
 }
 
-/* From what was read to rows. False with refusal set, or without when memory is out. */
+/* Makes the inference request of what was read. False with refusal set, or without when memory is out. */
 static bool hand_over(struct convoy_request *request, int *retry_after)
 {
     struct convoy_oip_infer *infer = convoy_call_of(request)->infer;
@@ -289,7 +289,7 @@ bool convoy_oip_infer(struct convoy_request *request)
     int retry_after = CONVOY_RETRY_SOON;
 
     if (call->inference != NULL)
-        return answer(request); /* the connection was resumed when its rows were done */
+        return answer(request); /* resumed: all samples are done */
     if (call->infer == NULL) {
         convoy_lookup_resumed(request);
         if (!begin(request, &retry_after))

@@ -156,7 +156,7 @@ static int write_region(struct convoy_shared_memory *memory, const struct convoy
                                       error);
 }
 
-/* Behind the JSON or into shared memory; *length is how much it was. */
+/* Writes an output behind the JSON or into shared memory; *length is its bytes. */
 static int place_output(const struct convoy_tensor_request *tensors,
                         const struct convoy_inference_request *inference, uint32_t i,
                         struct convoy_json_writer *behind, size_t *length, struct convoy_error *error)

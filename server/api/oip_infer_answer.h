@@ -1,4 +1,4 @@
-/* What an inference request is answered with, once its rows are done. */
+/* The answer to an inference request whose samples are done. */
 #ifndef CONVOY_SERVER_OIP_INFER_ANSWER_H
 #define CONVOY_SERVER_OIP_INFER_ANSWER_H
 
@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* How many numbers the JSON will have, which is what writing it costs. */
+/* How many numbers the JSON will have: the cost of writing it is in proportion. */
 uint64_t convoy_oip_infer_numbers(const struct convoy_tensor_request *tensors,
                                   const struct convoy_inference_request *inference);
 

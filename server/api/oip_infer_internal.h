@@ -1,5 +1,4 @@
-/* An inference request under way: what oip_infer.c, which answers, and oip_infer_read.c, which reads, share.
- */
+/* POST .../infer: what oip_infer.c, which answers, and oip_infer_read.c, which reads the body, share. */
 #ifndef CONVOY_SERVER_OIP_INFER_INTERNAL_H
 #define CONVOY_SERVER_OIP_INFER_INTERNAL_H
 
@@ -19,7 +18,7 @@ enum convoy_oip_infer_step {
     CONVOY_OIP_INFER_DONE
 };
 
-/* The request's, and while the pool reads it the pool's as well. */
+/* Held by the request and, while the pool reads or writes, by the pool. */
 struct convoy_oip_infer {
     atomic_uint holders;
     struct convoy_suspension suspension;

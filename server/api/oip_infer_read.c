@@ -119,7 +119,7 @@ static uint64_t read_deadline_us(const struct convoy_oip_infer *infer)
     return infer->request->complete_us + convoy_app_of(infer->request)->config->timeout_ms * (uint64_t)1000;
 }
 
-/* Is the next step too long for the HTTP thread? What a compressed body holds nobody knows before. */
+/* Is the next step too long for the HTTP thread? The size of what a compressed body holds is not known. */
 static bool step_is_long(const struct convoy_oip_infer *infer)
 {
     size_t json = infer->json_length > 0 ? infer->json_length : infer->request->body_length;
@@ -130,8 +130,8 @@ static bool step_is_long(const struct convoy_oip_infer *infer)
             convoy_tensor_request_memory(&infer->tensors) > INLINE_TENSOR);
 }
 
-/* Is nobody there any more to take the answer? */
-static bool is_in_vain(struct convoy_oip_infer *infer)
+/* Fails when the answer would come too late. */
+static bool is_too_late(struct convoy_oip_infer *infer)
 {
     if (convoy_suspension_stopping(&infer->suspension))
         infer->code = convoy_fail(&infer->error, -EAGAIN, "the server is stopping: send the request again");
@@ -150,11 +150,11 @@ static uint64_t read_in_pool(struct convoy_decode_job *job, uint32_t index)
 
     (void)index;
     while (infer->code == 0 && infer->step != CONVOY_OIP_INFER_DONE) {
-        if (is_in_vain(infer))
+        if (is_too_late(infer))
             break;
         take_step(infer);
     }
-    /* Of what was packed nobody knew how large it is: that teaches nothing. */
+    /* The size of a packed request was not known, so its time says nothing about the cost of a byte. */
     took_us = unpacks ? 0 : convoy_now_us() - begun_us;
     atomic_store(&infer->read, true);
     convoy_resume(&infer->suspension);

@@ -1,4 +1,4 @@
-/* What the pages under /v2 share. */
+/* What the endpoints of the Open Inference Protocol (OIP, paths under /v2) share. */
 #ifndef CONVOY_SERVER_OIP_INTERNAL_H
 #define CONVOY_SERVER_OIP_INTERNAL_H
 
@@ -18,15 +18,15 @@ bool convoy_oip_respond(struct convoy_request *request, int status, struct convo
  * else as convoy_json_parse(). */
 int convoy_oip_body(const struct convoy_request *request, cJSON **document, struct convoy_error *error);
 
-/* Answers what convoy_oip_body(), or a look at what it read, did not like. */
+/* Answers with the error of convoy_oip_body(), or of a check of what it read. */
 bool convoy_oip_respond_body_error(struct convoy_request *request, int code,
                                    const struct convoy_error *error);
 
-/* {"name", "version", "state", "reason"}, the state called as the page calls it. */
+/* Writes {"name", "version", "state", "reason"}; state: the name of the state on that page. */
 void convoy_oip_write_state(const struct convoy_model_view *view, const char *state,
                             struct convoy_json_writer *json);
 
-/* C,H,W of the model's input. */
+/* Writes C, H and W of the model's input, as three elements of an array. */
 void convoy_oip_write_dims(const struct convoy_model_shape *shape, struct convoy_json_writer *json);
 
 /* The model of the path, READY, and a view of it, to be ended with convoy_model_view_end(); otherwise

@@ -20,7 +20,7 @@ static bool respond_stranger(struct convoy_request *request)
                                 "loopback address such as 127.0.0.1: send the tensors in the body");
 }
 
-/* {}, for what was done and has nothing to tell. */
+/* Answers {}. */
 static bool respond_done(struct convoy_request *request)
 {
     struct convoy_json_writer json = {0};

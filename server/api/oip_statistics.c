@@ -40,8 +40,8 @@ struct totals {
     struct convoy_batch_times times;
 };
 
-/* Writes an object for each size that occurred and adds them up, so that totals and sizes agree on a page
- * although others count meanwhile. */
+/* Writes an object for each batch size that occurred and adds them up, so that totals and sizes agree on a
+ * page although other threads count at the same time. */
 static void write_batches(const struct convoy_statistics *statistics, struct convoy_json_writer *json,
                           struct totals *totals)
 {

@@ -25,7 +25,7 @@ struct convoy_acceptor {
     pthread_t thread;
     bool joined;
     atomic_bool stopping;
-    atomic_bool full;       /* the thread wants to hear of a connection that closes */
+    atomic_bool full;       /* the thread waits for a connection to close */
     _Atomic uint32_t count; /* open connections */
 };
 

@@ -1,8 +1,8 @@
 /* Accepts connections and hands them to libmicrohttpd's threads.
  *
  * libmicrohttpd can accept by itself, but its way of stopping (MHD_quiesce_daemon) races with its own threads
- * in 0.9.75: both take the socket out of the same epoll set, and whoever comes second aborts the process. A
- * drain under load would lose the daemon now and then. A thread of our own also lets us take every connection
+ * in 0.9.75: both take the socket out of the same epoll set, and the second one aborts the process. A
+ * drain under load would then end the daemon now and then. A thread of its own can also take every connection
  * that the kernel has completed before the socket is closed, so that none of them is reset, and wait where
  * descriptors run out. */
 #ifndef CONVOY_SERVER_ACCEPTOR_H

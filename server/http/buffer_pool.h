@@ -1,7 +1,7 @@
-/* Large pieces of memory, kept for the next request: a tensor of several MB in fresh memory costs a page
+/* A pool of large buffers, kept for the next request: a tensor of several MB in fresh memory costs a page
  * fault for each 4 KB, together more than the copying. Process-wide, any thread.
  *
- * What is kept, whether somebody has it at the moment or not, is CONVOY_BUFFER_POOL_BYTES bytes at most, and
+ * The kept buffers, in use or not, have at most CONVOY_BUFFER_POOL_BYTES bytes together, which
  * comes on top of what body_quota.h counts. */
 #ifndef CONVOY_SERVER_BUFFER_POOL_H
 #define CONVOY_SERVER_BUFFER_POOL_H

@@ -23,8 +23,8 @@ int convoy_decompress(const char *encoding, const uint8_t *in, size_t length, si
 
 /* What an answer may be compressed with for a client that sent this value of Accept-Encoding (RFC 9110,
  * 12.5.3; NULL: none was sent): the encoding of the greatest weight, gzip where two weigh the same, and none
- * where both weigh 0 or less than an "identity" that is named. A member that is malformed, or whose coding
- * stood there before, is ignored. */
+ * where both weigh 0 or less than an "identity" that is named. A member that is malformed, or repeats a
+ * coding, is ignored. */
 enum convoy_encoding convoy_encoding_choose(const char *accept_encoding);
 
 /* The value of Content-Encoding; NULL for none. */

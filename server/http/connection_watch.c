@@ -78,7 +78,7 @@ static uint64_t header_began(struct convoy_connection *connection, uint64_t byte
     return first;
 }
 
-/* The client is gone, and was at the last look: whatever came before its end has been read in between. */
+/* The client is gone, and was gone at the last sweep: what it sent before its end has been read since. */
 static bool gone_for_good(struct convoy_connection *connection, const struct traffic *traffic)
 {
     bool before = connection->gone_bytes == traffic->bytes + 1;
@@ -104,7 +104,7 @@ static bool concerns(struct convoy_connection *connection)
 }
 
 /* Cuts off the client if it is gone, or too slow. Without the lock, while the record is examined. Returns the
- * milliseconds that a slow one had, else 0. */
+ * milliseconds that a slow client took, else 0. */
 static uint64_t examine(struct convoy_connection *connection, uint64_t timeout_us, uint64_t now_us)
 {
     uint64_t since = atomic_load_explicit(&connection->busy_since_us, memory_order_acquire);
@@ -274,7 +274,7 @@ void convoy_connection_receives(struct convoy_connection *connection, uint64_t n
 {
     if (connection == NULL)
         return;
-    /* Bytes that dribbled in before the first line was complete count as well. */
+    /* The time of bytes that came before the first line was complete counts, too. */
     uint64_t first = atomic_load_explicit(&connection->first_byte_us, memory_order_relaxed);
     atomic_store_explicit(&connection->sending, false, memory_order_relaxed);
     atomic_store_explicit(&connection->busy_since_us, first != 0 ? first : now_us, memory_order_release);

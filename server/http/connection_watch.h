@@ -1,10 +1,10 @@
-/* A record for every open connection, and the watch over slow ones.
+/* A record for every open connection, and a thread that cuts off slow and vanished clients.
  *
  * libmicrohttpd's idle timeout starts again with every byte, so a client that sends a byte a second would
- * hold its connection for ever. A thread of this part looks at all connections now and then and shuts down
- * those whose request is not complete timeout_us after its first byte, or whose answer is not taken within
- * the same time. The first byte is seen in the kernel's count of received bytes (TCP_INFO), because
- * libmicrohttpd says nothing of a header that is not complete.
+ * hold its connection for ever. The thread examines all connections periodically and shuts down those whose
+ * request is not complete timeout_us after its first byte, or whose answer is not taken within the same time.
+ * The first byte is seen in the kernel's count of received bytes (TCP_INFO), because libmicrohttpd says
+ * nothing of a header that is not complete.
  *
  * It also ends connections whose client has gone away in the middle of a request: where the last bytes and
  * the end of the stream come together, libmicrohttpd 0.9.75 sees the bytes alone and would wait for more.
@@ -24,33 +24,34 @@ struct convoy_connection_watch;
 struct convoy_connection {
     int fd;            /* libmicrohttpd's; open as long as the record is */
     uint32_t position; /* in the list of all */
-    /* When the request or the taking of its answer began; RESTING or WORKING. */
+    /* When the request, or the sending of its answer, began; RESTING (idle) or WORKING (being answered). */
     _Atomic uint64_t busy_since_us;
     _Atomic uint64_t
-        first_byte_us;      /* of a header that is not complete yet, as far as the watch saw; else 0 */
+        first_byte_us;      /* of a header that is not complete yet, when the watch noticed it; else 0 */
     _Atomic uint32_t turns; /* requests that ended here */
-    atomic_bool sending;    /* busy with the answer, not the request */
-    bool body_unread;       /* answered before the body was read: its owner's, for when it closes */
+    atomic_bool sending;    /* the answer is being sent, not the request received */
+    bool body_unread;       /* answered before the body was read; the HTTP thread's, for when it closes */
     /* The watch's own. */
     uint32_t seen_turns;
-    uint64_t resting_bytes; /* received when the connection came to rest */
+    uint64_t resting_bytes; /* received when the connection became idle */
     uint64_t gone_bytes;    /* received when the client was first seen to be gone, plus one; else 0 */
     bool cut;
 };
 
-/* Starts the watch. *connections lives until convoy_connection_watch_free(), before which every record was
- * removed. */
+/* Starts the thread. Every record must be removed before convoy_connection_watch_free(). Errors: -ENOMEM, and
+ * those of pthread_create(). */
 int convoy_connection_watch_start(uint64_t timeout_us, struct convoy_connection_watch **watch,
                                   struct convoy_error *error);
 void convoy_connection_watch_free(struct convoy_connection_watch *watch);
 
 /* NULL when memory is out: the connection is then not watched. */
 struct convoy_connection *convoy_connection_watch_add(struct convoy_connection_watch *watch, int fd);
-/* Before fd is closed; NULL is allowed. When it returns, the watch no longer touches fd. */
+/* Before fd is closed; NULL is allowed. Waits while the thread examines this connection, a few microseconds:
+ * when it returns, the watch no longer touches fd. */
 void convoy_connection_watch_remove(struct convoy_connection_watch *watch,
                                     struct convoy_connection *connection);
 
-/* The turns of a request; NULL is allowed. */
+/* The phases of a request; NULL is allowed. */
 void convoy_connection_receives(struct convoy_connection *connection, uint64_t now_us); /* header has begun */
 void convoy_connection_works(struct convoy_connection *connection);                     /* request complete */
 void convoy_connection_sends(struct convoy_connection *connection, uint64_t now_us);    /* answer queued */

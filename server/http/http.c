@@ -32,7 +32,7 @@ static struct convoy_connection *record_of(struct MHD_Connection *mhd)
     return info == NULL ? NULL : info->socket_context;
 }
 
-/* A connection was opened, or is about to be closed (its descriptor is still ours then). */
+/* A connection is opened, or is about to be closed: its descriptor is still open then. */
 static void on_connection(void *context, struct MHD_Connection *mhd, void **record,
                           enum MHD_ConnectionNotificationCode what)
 {
@@ -189,7 +189,7 @@ static int start_library(struct convoy_http *http, struct convoy_error *error)
 {
     const struct convoy_config *config = http->options.config;
     uint32_t threads = config->http.threads > 0 ? config->http.threads : convoy_cores();
-    /* Seconds, at least one: libmicrohttpd knows no finer. */
+    /* libmicrohttpd takes whole seconds; at least one. */
     unsigned idle_s = (config->http.idle_timeout_ms + 999) / 1000;
     /* The acceptor keeps the limit; the library divides its own among its threads, which may be filled
      * unevenly. */
@@ -235,7 +235,7 @@ static void tear_down(struct convoy_http *http)
 
 int convoy_http_accept(struct convoy_http *http, struct convoy_error *error)
 {
-    /* The socket was listening before: whoever connected meanwhile is taken now. */
+    /* An inherited socket's waiting connections are left to the next instance. */
     const struct convoy_acceptor_options options = {.fd = http->listener,
                                                     .drain = !http->inherited,
                                                     .limit = http->options.config->http.connections,

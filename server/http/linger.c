@@ -42,7 +42,7 @@ struct convoy_linger {
 /* Reads what is there; false when the connection is over. */
 static bool read_on(struct lingering *one)
 {
-    static char nowhere[65536]; /* written by the one thread of this part, read by nobody */
+    static char nowhere[65536]; /* the bytes are thrown away; one thread writes it */
 
     for (int i = 0; i < 16; i++) {
         ssize_t got = recv(one->fd, nowhere, sizeof nowhere, MSG_DONTWAIT);

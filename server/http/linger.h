@@ -11,10 +11,11 @@
 
 struct convoy_linger;
 
+/* Starts the thread. Errors: -ENOMEM, those of eventfd(2) and pthread_create(). */
 int convoy_linger_start(struct convoy_linger **linger, struct convoy_error *error);
 
 /* Takes a duplicate of fd, which the caller closes as usual. Where there is no room it does nothing: the
- * connection is then closed at once. Any thread. */
+ * connection is then closed at once. Any thread; it never waits for a read. */
 void convoy_linger_take(struct convoy_linger *linger, int fd);
 
 /* Closes what lingers and frees. NULL is allowed. */

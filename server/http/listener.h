@@ -1,4 +1,4 @@
-/* The listening socket. */
+/* The listening socket: opened here, or handed over by systemd. */
 #ifndef CONVOY_SERVER_LISTENER_H
 #define CONVOY_SERVER_LISTENER_H
 
@@ -9,7 +9,7 @@
 
 /* Binds and listens (TCP, close-on-exec, non-blocking, SO_REUSEADDR). host is a name or an address of either
  * family;
- * "" is every address of the machine. Of a name's several addresses the first that can be had is taken. port
+ * "" is every address of the machine. Of a name's addresses the first one that can be bound is used. port
  * 0 lets the kernel choose. *fd is the caller's. The sentence names host and port; -EADDRINUSE, -EACCES,
  * -EADDRNOTAVAIL and others of bind(2), -ENOENT for a name that is not known. */
 int convoy_listener_open(const char *host, uint16_t port, int *fd, struct convoy_error *error);

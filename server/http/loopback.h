@@ -1,4 +1,4 @@
-/* Is a client on this machine? Any thread. */
+/* Loopback addresses. Any thread. */
 #ifndef CONVOY_SERVER_LOOPBACK_H
 #define CONVOY_SERVER_LOOPBACK_H
 
@@ -6,8 +6,8 @@
 
 struct sockaddr;
 
-/* address (NULL allowed: no) is 127.0.0.0/8, ::1, or the former as an IPv6 socket sees it
- * (::ffff:127.0.0.0/104). No other address is, also none of the machine's own. */
+/* True for 127.0.0.0/8, ::1, and the former as an IPv6 socket sees it (::ffff:127.0.0.0/104). False for all
+ * other addresses, also the machine's own, and for NULL. */
 bool convoy_loopback(const struct sockaddr *address);
 
 #endif

@@ -102,7 +102,7 @@ struct delimiter_line {
 };
 
 /* What follows the boundary at offset: "--" or blanks and a line's end. False when it is neither, so that it
- * was no delimiter; *at then is where to look on, so that no byte is looked at over and over. */
+ * is no delimiter; *at is then where the search goes on, so that each byte is read once. */
 static bool delimiter_ends(const struct reader *reader, size_t *at, bool *last)
 {
     size_t i = *at;

@@ -136,8 +136,8 @@ static bool refuse_body(struct convoy_request *request, const struct framing *fr
     return false;
 }
 
-/* The drain refuses requests on kept connections. The first one of a connection was sent to a socket that was
- * open, by a client that may know of no second try: it is served, however late it is read. */
+/* The drain refuses requests on kept connections. The first request of a connection was sent while the
+ * socket was open, by a client that may not try again: it is served, however late it is read. */
 static bool comes_too_late(const struct convoy_request *request)
 {
     const struct convoy_connection *connection = request->connection;
@@ -149,8 +149,8 @@ static bool comes_too_late(const struct convoy_request *request)
 static void refuse_route(struct convoy_request *request, enum convoy_method method)
 {
     if (comes_too_late(request)) {
-        /* At the body's end like the others: a small body is read sooner than a client finds its way out of a
-         * connection that was closed under its hands. */
+        /* Answered at the body's end, like the others: that is better for a client than a connection that
+         * closes while it sends. */
         convoy_request_refuse(request, MHD_HTTP_SERVICE_UNAVAILABLE);
         convoy_fail(&request->refusal_reason, 0, "the server is stopping: send the request again");
     } else if (request->route == NULL) {

@@ -23,11 +23,11 @@ struct convoy_request {
     struct convoy_path path;
     char method[12];                  /* for the log */
     char id[CONVOY_REQUEST_ID_BYTES]; /* "" until the headers are complete */
-    bool seen;                        /* the headers were looked at */
+    bool seen;                        /* convoy_request_headers() was called */
     bool answered;
 
     uint64_t begun_us;    /* the first line was complete */
-    uint64_t complete_us; /* the body's last byte had come */
+    uint64_t complete_us; /* the body's last byte came; 0 before */
 
     uint8_t *body;
     size_t body_length, body_capacity;
@@ -47,9 +47,9 @@ struct convoy_request *convoy_request_new(struct convoy_http *http, struct MHD_C
                                           const char *target);
 void convoy_request_free(struct convoy_request *request);
 
-/* Looks at the headers: the id, the method, what the body will be. Sets refusal when the answer is known
- * already. *at_once: it has to go out before the body (which closes the connection): the body is too large,
- * or the client waits to be told to send it, or its framing cannot be trusted. */
+/* Reads the headers: the id, the method, the length of the body. Sets refusal when the answer is known
+ * already. *at_once: the answer has to be sent before the body is read, which closes the connection: the body
+ * is too large, the client waits for permission to send it, or its framing cannot be trusted. */
 void convoy_request_headers(struct convoy_request *request, const char *method, bool *at_once);
 
 /* The first header of that name, NULL when there is none. */
@@ -59,15 +59,15 @@ const char *convoy_request_header(const struct convoy_request *request, const ch
 const char *convoy_request_query(const struct convoy_request *request, const char *name, size_t *length,
                                  bool *present);
 
-/* Sets the refusal, whose sentence stands in refusal_reason; returns false. */
+/* Sets the status of the refusal; the caller sets refusal_reason. Returns false. */
 static inline bool convoy_request_refuse(struct convoy_request *request, int status)
 {
     request->refusal = status;
     return false;
 }
 
-/* Keeps a piece of the body, at most http.max_body_bytes of it, past which refusal becomes 413. False when
- * the connection should be closed: memory is out, or the client goes on far beyond the limit. */
+/* Keeps a piece of the body. Past http.max_body_bytes, refusal becomes 413 and the rest is discarded. False
+ * when the connection should be closed: memory is out, or the client goes on far beyond the limit. */
 bool convoy_request_body(struct convoy_request *request, const char *bytes, size_t length);
 
 #endif

@@ -12,8 +12,8 @@
  * header or a log line, so neither can be forged through it. */
 bool convoy_request_id_keep(const char *value, size_t length, char id[CONVOY_REQUEST_ID_BYTES]);
 
-/* Makes one of 32 hexadecimal digits, different from all others with overwhelming probability, but no secret:
- * whoever sees one may guess the next. Any thread; no lock, no system call after a thread's first. */
+/* Makes one of 32 hexadecimal digits, different from all others with overwhelming probability. It is no
+ * secret: the next one can be guessed from it. Any thread; no lock, no system call after a thread's first. */
 void convoy_request_id_make(char id[CONVOY_REQUEST_ID_BYTES]);
 
 #endif

@@ -1,4 +1,4 @@
-/* Answers: what every one of them has in common, and the errors.
+/* Sending answers, and those that report errors.
  *
  * Every answer carries Content-Type and X-Request-Id, is counted in the metrics and logged (a line at level
  * debug; at warning when the status is 500). Called on the HTTP thread of the request's connection, once per
@@ -35,8 +35,8 @@ bool convoy_respond_with(struct convoy_request *request, int status, const char 
 /* {"error": sentence}. */
 bool convoy_respond_error(struct convoy_request *request, int status, int retry_after, const char *sentence);
 
-/* Answers with the refusal that is set; false as well when none is, which means that memory is out.
- * retry_after counts with a 503 alone. */
+/* Answers with the refusal that is set; false as well when none is set, which means that memory is out.
+ * retry_after is sent with a 503 only. */
 bool convoy_respond_refusal(struct convoy_request *request, int retry_after);
 
 #endif

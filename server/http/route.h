@@ -1,8 +1,8 @@
-/* From a request's target to the route that answers it.
+/* The table of routes: which function answers a request, by path and method.
  *
- * A table row is a path template and a method. In a template {model}, {version} and {region} each stand for
- * one segment that is not empty. Paths are matched before percent-decoding, segment by segment, so an encoded
- * slash never becomes a separator. Any thread. */
+ * A row of the table is a path template and a method. In a template {model}, {version} and {region} each
+ * stand for one segment that is not empty. Paths are matched before percent-decoding, segment by segment, so
+ * an encoded slash never becomes a separator. Any thread. */
 #ifndef CONVOY_SERVER_ROUTE_H
 #define CONVOY_SERVER_ROUTE_H
 
@@ -10,7 +10,7 @@
 #include <stddef.h>
 
 /* Longer than any model name (128) and version (9 digits) in a repository, and than any name of a region of
- * shared memory (255): what does not fit is cut off and matches none. */
+ * shared memory (255): what does not fit is cut off, and names no model or region. */
 #define CONVOY_PATH_MODEL_BYTES   136
 #define CONVOY_PATH_VERSION_BYTES 24
 #define CONVOY_PATH_REGION_BYTES  264
@@ -27,8 +27,9 @@ struct convoy_request;
 struct convoy_route {
     enum convoy_method method;
     const char *template;
-    /* Answers, or suspends the connection and is called again after it was resumed. Returns false when memory
-     * is out and the connection should be closed. */
+    /* Called on the HTTP thread when the body is complete. Answers (response.h), or suspends the connection
+     * (suspension.h) and is called again when it is resumed. False: memory is out, and the connection should
+     * be closed. */
     bool (*handle)(struct convoy_request *request);
     bool takes_body;
 };
@@ -47,10 +48,10 @@ const struct convoy_route *convoy_route_find(const struct convoy_route *table, s
 /* "GET" and "HEAD" (answered like GET, without the body) are CONVOY_GET. */
 enum convoy_method convoy_method_of(const char *method);
 
-/* Does the route take requests of this method? */
+/* True if the route takes requests of this method. */
 bool convoy_route_takes(const struct convoy_route *route, enum convoy_method method);
 
-/* The value of Allow for a route. */
+/* The value of the Allow header for a route. */
 const char *convoy_route_allow(const struct convoy_route *route);
 
 #endif

@@ -37,7 +37,7 @@ void convoy_resume(struct convoy_suspension *suspension);
 /* True from the moment that the connection is resumed. */
 bool convoy_suspension_over(const struct convoy_suspension *suspension);
 
-/* True once the daemon is stopping: nobody waits for an answer any more. Any thread, before the suspension is
+/* True once the daemon is stopping, and work for the request is useless. Any thread, before the suspension is
  * over. */
 bool convoy_suspension_stopping(const struct convoy_suspension *suspension);
 

@@ -17,7 +17,7 @@ struct convoy_jpeg {
 
 /* Reads the header of bytes, which must outlive jpeg, and fills stored. On 0 the caller closes jpeg; on an
  * error it is closed already. A decoder is made for every image: libjpeg keeps tables from image to image,
- * and one that lacks its own must not be decoded with a stranger's. */
+ * and an image without tables must not be decoded with those of another one. */
 int convoy_jpeg_open(struct convoy_jpeg *jpeg, const uint8_t *bytes, size_t length,
                      struct convoy_stored_image *stored, struct convoy_error *error);
 

@@ -8,8 +8,8 @@
 
 #define RETRY_MOST 60 /* seconds */
 
-/* When to ask again: when half of what waits now is done. Sooner, most of those who come back would be sent
- * away once more. */
+/* Retry-After: when half of what waits now is done. Any earlier, most of the retries would be refused again.
+ */
 static int retry_seconds(uint64_t wait_us)
 {
     uint64_t seconds = wait_us / 2000000 + 1;

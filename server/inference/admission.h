@@ -1,4 +1,4 @@
-/* How a request that is in order gets its place in the queue of a model. */
+/* Admission: whether a valid request gets a place in the queue of its model. */
 #ifndef CONVOY_SERVER_ADMISSION_H
 #define CONVOY_SERVER_ADMISSION_H
 
@@ -8,9 +8,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Admits count rows of view's model, which is taken over (also on failure), to be answered by deadline_us.
- * NULL with request->refusal set, and *retry_after (seconds) where another try makes sense at a time that is
- * known; NULL without a refusal when memory is out. On the HTTP thread. */
+/* Admits count samples of view's model; view is taken over, also on failure. They are to be answered by
+ * deadline_us. NULL with request->refusal set, and *retry_after (seconds) where another try makes sense at a
+ * time that is known; NULL without a refusal when memory is out. On the HTTP thread. */
 struct convoy_inference_request *convoy_admit(struct convoy_request *request,
                                               const struct convoy_pipeline *pipeline,
                                               const struct convoy_model_view *view, size_t count,

@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of so much was last learnt what decoding costs, as the front measures it: some twenty photos. By size, so
- * that a burst of small images, whose time says little of a photo's, changes little. */
+/* The cost of decoding is averaged over the last images of about this size together: some twenty photos. By
+ * size, so that a burst of small images, whose time says little about a photo's, changes little. */
 #define MEMORY 100e6
 
-/* What a unit is taken to cost until the first is decoded: photos measured 3 to 6 ns on one core of two.
- * Without a guess a flood of photos would be taken in that are decoded in vain. */
+/* The assumed cost of a unit until the first image is decoded: photos measured 3 to 6 ns on one core of two.
+ * Without it, a burst of photos would be admitted that cannot be decoded in time. */
 #define GUESS_US 0.004
 
 struct convoy_decode_pool {
@@ -19,7 +19,7 @@ struct convoy_decode_pool {
     pthread_cond_t filled;
     bool stopping;
     uint64_t waiting_size;     /* of images that no thread has begun */
-    double spent_us, spent_on; /* what decoding took of late, and what size was decoded in that time */
+    double spent_us, spent_on; /* recent decoding time, and the size decoded in that time */
     struct convoy_decode_job *first, *last;
     uint32_t count, running; /* threads: ever, and not joined yet */
     pthread_t threads[];

@@ -17,11 +17,11 @@ struct convoy_decode_job {
     uint32_t count; /* at least 1 */
     uint64_t size;  /* of all its images, in units of which each costs about the same */
     /* Called once for each index below count, on any of the threads, several at a time; returns the
-     * microseconds that the image took, 0 if it was passed over. The pool does not touch the job after the
+     * microseconds that the image took, 0 if it was skipped. The pool does not touch the job after the
      * last call has begun, so the last one to end may free it. */
     uint64_t (*work)(struct convoy_decode_job *job, uint32_t index);
-    bool first; /* goes before all that wait: what is computed already is not to wait for what is not yet */
-    /* The pool's own. */
+    bool first; /* goes before all waiting jobs: writing an answer does not wait for decoding */
+    /* The pool's. */
     uint32_t taken;
     struct convoy_decode_job *next;
 };
@@ -41,11 +41,11 @@ bool convoy_decode_pool_suspend(struct convoy_decode_pool *pool, struct convoy_s
  * thread. */
 uint64_t convoy_decode_pool_wait_us(struct convoy_decode_pool *pool, uint64_t size);
 
-/* Works off what was handed over and ends the threads: nothing may be added any more,
- * convoy_decode_pool_wait_us() may be asked still. NULL is allowed. */
+/* Waits until all jobs are done and ends the threads. After it, nothing may be added;
+ * convoy_decode_pool_wait_us() may still be called. NULL is allowed. */
 void convoy_decode_pool_end(struct convoy_decode_pool *pool);
 
-/* Ends it unless that was done, and frees. NULL is allowed. */
+/* Ends the threads unless convoy_decode_pool_end() did, and frees. NULL is allowed. */
 void convoy_decode_pool_stop(struct convoy_decode_pool *pool);
 
 #endif

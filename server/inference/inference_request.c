@@ -90,9 +90,8 @@ static struct convoy_sample_input input_of(const struct convoy_inference_request
                                         .max_pixels = pixel_limit(inference)};
 }
 
-/* Copies the sample's outputs from the response cache; false when they are not there, or not to be looked
- * for.
- */
+/* Copies the sample's outputs from the response cache; false when they are not there, or the cache does not
+ * apply. */
 static bool look_up(struct convoy_inference_request *inference, uint32_t index, const void *bytes,
                     size_t length)
 {

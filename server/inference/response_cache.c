@@ -189,7 +189,7 @@ static struct convoy_response *evict(struct convoy_response_cache *cache, struct
     return oldest;
 }
 
-/* Returns what had to go, by next. */
+/* Returns the evicted answers, linked by next. */
 static struct convoy_response *take_in(struct convoy_response_cache *cache, struct shard *shard,
                                        struct convoy_response *response)
 {

@@ -1,4 +1,4 @@
-/* Answers that were computed before, so that the same picture need not be computed again.
+/* The response cache: outputs by input, so that an equal input is not computed again.
  *
  * An answer is kept under everything that it was computed from: the model's version, which of its loads, the
  * layout of the row and every byte of it, as the slot would get them. A row is found by its hash and then
@@ -51,7 +51,7 @@ void convoy_response_cache_free(struct convoy_response_cache *cache); /* NULL is
 bool convoy_response_cache_lookup(struct convoy_response_cache *cache, const struct convoy_response_key *key,
                                   float *outputs, struct convoy_response **response);
 
-/* Takes response over. Where another thread was faster, its answer stays. */
+/* Takes response over. If another thread has inserted the same answer, that one stays. */
 void convoy_response_cache_insert(struct convoy_response_cache *cache, struct convoy_response *response,
                                   const float *outputs);
 

@@ -1,6 +1,6 @@
-/* A hash of rows that nobody outside can aim at: whoever chooses rows, but does not know the key, makes two
- * of them meet in m given bits with a probability of at most 2^-m + n / 2^61, n being seven bytes of the row
- * each. So chains of a table stay short, whatever clients send.
+/* A keyed universal hash of rows: a client that chooses rows without knowing the key makes two of them
+ * collide in m given bits with a probability of at most 2^-m + n / 2^61, where a row has n pieces of seven
+ * bytes. So chains of a table stay short, whatever clients send.
  *
  * It is a polynomial over the row, modulo the prime 2^61 - 1, at a secret point (Carter and Wegman, Universal
  * classes of hash functions, 1979), then multiplied and shifted by secrets (Dietzfelbinger, Universal hashing

@@ -201,7 +201,7 @@ static int open_object(const char *key, int *fd, struct convoy_error *error)
                            CONVOY_SHARED_MEMORY_NAME_BYTES);
     path[0] = '/';
     memcpy(path + 1, bare, length + 1);
-    /* O_NONBLOCK: whoever holds a lease on the object must not hold an HTTP thread with it. */
+    /* O_NONBLOCK: a process that holds a lease on the object must not block an HTTP thread. */
     *fd = shm_open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK, 0);
     return *fd < 0 ? fail_open(-errno, key, error) : 0;
 }

@@ -38,7 +38,7 @@ void convoy_shared_memory_free(struct convoy_shared_memory *memory);
 int convoy_shared_memory_register(struct convoy_shared_memory *memory, const char *name, const char *key,
                                   uint64_t offset, uint64_t byte_size, struct convoy_error *error);
 
-/* A name that is not registered is left at that. */
+/* A name that is not registered is no error. */
 void convoy_shared_memory_unregister(struct convoy_shared_memory *memory, const char *name);
 void convoy_shared_memory_unregister_all(struct convoy_shared_memory *memory);
 
@@ -53,9 +53,9 @@ int convoy_shared_memory_write_status(struct convoy_shared_memory *memory, const
 int convoy_shared_memory_read(struct convoy_shared_memory *memory, const char *name, uint64_t offset,
                               size_t bytes, void *buffer, struct convoy_error *error);
 
-/* The other way. An object that has become shorter is not made longer again, but for one that is truncated in
- * the moment between the look at its size and the write. Also -ENOSPC: the machine has no shared memory left
- * for the object's pages. */
+/* Copies bytes bytes from buffer into the region, likewise. An object that has become shorter is not made
+ * longer again, except when it is truncated between the check of its size and the write. Also -ENOSPC: the
+ * machine has no shared memory left for the object's pages. */
 int convoy_shared_memory_write(struct convoy_shared_memory *memory, const char *name, uint64_t offset,
                                size_t bytes, const void *buffer, struct convoy_error *error);
 
