@@ -49,7 +49,7 @@ for ((i = 0; i < rounds; i++)); do
   batch_ms "$before" "$(batches cifar10-resnet)" >>"$work/batch"
   kill -TERM "$flooder"
   wait "$flooder" || true
-  until_idle # what it left in the queue is computed for nobody
+  until_idle # what it left in the queue is computed for a client that is gone
 done
 echo "1. Single images for cifar10-convnet, $backend backend"
 echo "alone:                    p50 $(median 1 <"$work/alone") ms, p99 $(median 2 <"$work/alone") ms"

@@ -6,7 +6,7 @@
 # 2. Images/s of requests with 256 rows, pixels, FP32, and pixels in shared memory, beside the channel's without HTTP
 #    (bench_channel_rate, which sends pixels) and beside bare libmicrohttpd that takes the same bodies; BACKEND (cpu).
 # 3. p99 of small requests, 2,000 a second in open loop (Poisson), while a JSON tensor of 1.3 MB comes ten times a second, and
-#    while one of as many bytes comes, which nobody has to parse, beside p99 without; null backend.
+#    while one of as many bytes comes, which is not parsed, beside p99 without; null backend.
 # CONVOY_BUILD=PACK measures a tree that tests/gpu/pack.sh made; in the environment: MODEL (cifar10-convnet) of 3 x 32 x 32,
 # PARTS (123) of these, CONNECTIONS (8) and SLOTS (8, worker.slots) of 2.
 # shellcheck source=tests/bench/lib.sh

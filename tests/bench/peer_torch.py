@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The same ONNX file in PyTorch on a GPU, the way somebody would who wants it fast: weights and input on the device,
+"""The same ONNX file in PyTorch on a GPU, as a user who wants speed would run it: weights and input on the device,
 one CUDA graph, cuDNN choosing its algorithms by trying them.
 
     peer_torch.py MODEL.onnx BATCH [fp32|tf32|fp16] [--compile]

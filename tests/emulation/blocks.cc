@@ -1,6 +1,6 @@
 /* A block of threads, or the blocks of a cluster, on one CPU thread: each has a stack of its own, runs until
- * it waits at a barrier or ends, then another goes on. Which comes next is drawn anew between barriers, and
- * of a cluster's blocks some get ahead of others, so that code that lacks a barrier is likely to give
+ * it waits at a barrier or ends, then another goes on. Which comes next is drawn at random between barriers,
+ * and of a cluster's blocks some get ahead of others, so that code that lacks a barrier is likely to give
  * something else than it should. */
 #include "emulation.h"
 
@@ -27,8 +27,8 @@ dim3 blockDim, gridDim;
 namespace
 {
 
-/* Leaves this stack for another, until somebody comes back to it. By hand because swapcontext() makes two
- * system calls, and the address sanitizer takes longjmp() between stacks for an overflow. */
+/* Leaves this stack for another, until another thread switches back to it. By hand because swapcontext()
+ * makes two system calls, and the address sanitizer takes longjmp() between stacks for an overflow. */
 extern "C" void convoy_switch_stack(void **here, void *there);
 asm(R"(
     .text
@@ -230,7 +230,7 @@ void choose()
         chosen = roll() % 2 == 0 ? 1u << roll() % cluster : roll();
 }
 
-/* Those who wait for what others do look again, as long as somebody gets further. */
+/* Those who wait for what others do look again, as long as one of them makes progress. */
 bool free_events(bool others)
 {
     bool any = false;

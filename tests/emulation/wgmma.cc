@@ -75,7 +75,7 @@ void convoy_emulated_wgmma_wait(int groups)
     for (; done < mine.products.size() && mine.products[done].group + (unsigned)groups < mine.groups; done++)
         multiply(mine.products[done]);
     mine.products.erase(mine.products.begin(), mine.products.begin() + (long)done);
-    /* Nobody goes on before the whole warpgroup is there; the emulation has a barrier of warps alone. */
+    /* No thread goes on before the whole warpgroup is there; the emulation has a barrier of warps alone. */
     __syncwarp();
 }
 

@@ -5,7 +5,7 @@
  *
  * Ten times a second, and when the process ends, the file CONVOY_CALLS_FILE.PID is replaced as a whole: a
  * line "name calls microseconds longest" for each function that was called, microseconds being all its calls
- * together. A file CONVOY_CALLS_FILE.PID.reset begins anew: it is taken away once all counts are 0.
+ * together. A file CONVOY_CALLS_FILE.PID.reset starts the counts again: it is removed once all counts are 0.
  *
  * Only the runtime: what it calls in the driver, making the context for example, is inside its own time. Two
  * things are not seen. The driver loads this library in cuInit(), so the call in which that happened (the

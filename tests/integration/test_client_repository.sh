@@ -160,7 +160,7 @@ other=
 [ $status = 4 ] || fail "load while the server stops: exit status $status: $(cat "$work/waited")"
 grep -q 'the server is stopping.*(status 503' "$work/waited" || fail "load while the server stops: $(cat "$work/waited")"
 kill -CONT "$worker" 2>/dev/null || true
-# No second SIGTERM, as stop sends: one that comes when the daemon is done has nobody to take it.
+# No second SIGTERM, as stop sends: one that comes when the daemon is done has no receiver.
 status=0
 wait "$daemon" || status=$?
 daemon=

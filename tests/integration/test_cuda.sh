@@ -59,7 +59,7 @@ stop
 hang_ms=3000
 if [[ $build == *san* ]]; then hang_ms=6000; fi
 for fault in illegal trap ecc spin; do
-  echo "A GPU fault ($fault) costs the image that made it, nobody else."
+  echo "A GPU fault ($fault) costs the image that caused it and no other."
   export CONVOY_TEST_FAULT=$fault:250,0,250
   configure tune='"off"' timeout_ms=60000 "worker={\"hang_timeout_ms\": $([ $fault = spin ] && echo $hang_ms || echo 30000)}"
   start --config "$work/config.json" --backend cuda

@@ -22,7 +22,7 @@ load=$!
 busy() { [ "$(sample 'convoyd_requests_total{model="cifar10-resnet",route="/classify",status="503"}')" -gt 20 ]; }
 until_true 8 busy || fail "so many photos are no overload here"
 
-# Until the first photo is decoded nobody knows what they cost here, so too many may have got in.
+# Until the first photo is decoded their cost is unknown here, so too many may have got in.
 known() { [ "$(curl -sS -o /dev/null -w '%{http_code}' "${form[@]}" "$url/classify?top=1&timeout_ms=6000")" = 200 ]; }
 until_true 20 known || fail "no form is taken beside photos"
 

@@ -100,7 +100,7 @@ for device in 1 0; do
   stand_still
   kill -KILL "$(worker_of $device)"
   kill -CONT "$(worker_of $((1 - device)))"
-  until_true 30 died $device 1 || fail "nobody saw the worker die"
+  until_true 30 died $device 1 || fail "the worker's death was not noticed"
   until_true 30 both_up || fail "no worker took its place"
 done
 until_true 30 ran_since 0 "$(batches_of 0)" || fail "device 0 does nothing any more"
@@ -185,12 +185,12 @@ grep -q "some of a model's devices are not there.*model=partly.*missing=9.*there
 echo "Its only device is lost: its images wait for that and get 503, the other models are served."
 touch "$lost"
 kill -KILL "$(worker_of 1)"
-until_true 30 died 1 1 || fail "nobody saw the worker die"
+until_true 30 died 1 1 || fail "the worker's death was not noticed"
 expect 503 --data-binary @"$picture" "$url/v2/models/second/classify?timeout_ms=300"
 [ "$(classify both)" = "cuda:0 " ] || fail "both: $(classify both)"
 stop
 
-echo "A device that is gone from the start holds nobody up; what is for it alone says so, and is served when it is there."
+echo "A device that is gone from the start delays no other; what is for it alone says so, and is served when it is there."
 start --config "$work/config.json" --backend cuda
 [ "$(classify both)" = "cuda:0 " ] || fail "both: $(classify both)"
 expect 503 --data-binary @"$picture" "$url/v2/models/second/classify"

@@ -39,7 +39,7 @@ took=$(($(milliseconds) - began))
 if [ $took -lt 1500 ] || [ $took -ge 4000 ]; then fail "it ended after $took ms"; fi
 ends_well "after drain_ms"
 until_true 5 no_orphan "$worker" || fail "the worker lives on"
-[ "$(status_of "$url/v2/health/live")" = 000 ] || fail "somebody still listens"
+[ "$(status_of "$url/v2/health/live")" = 000 ] || fail "the port is still listened on"
 
 echo "Accepted requests are answered after the socket is closed, new ones on kept connections get 503."
 configure 'default_model="cifar10-convnet"' 'timeout_ms=60000' 'batching={"max_batch": 1}' 'worker={"slots": 1, "streams": 1}'
@@ -114,7 +114,7 @@ for drain_ms in 0 0 0 $while_served; do
   [ "$drain_ms" -eq 0 ] || [ "$(json "$work/load" "d['overtaken']")" = 0 ] || fail "not served during drain_ms: $(cat "$work/load")"
   # Told by a refusal; or, when every connection had a request that was accepted, by the answer, which is the last.
   [ "$(json "$work/load" "d['stopped'] + d['overtaken'] + d['dismissed'] > 0")" = True ] ||
-    fail "nobody was told that it stops: $(cat "$work/load")"
+    fail "no client was told that it stops: $(cat "$work/load")"
   until_true 10 ended || fail "it does not end"
   ends_well "under load"
 done

@@ -28,7 +28,7 @@ echo "A worker that is stopped with nothing to do is replaced too: its heartbeat
 replaced() { [ "$(metric convoyd_worker_restarts_total)" -gt "$restarts" ]; }
 restarts=$(metric convoyd_worker_restarts_total)
 kill -STOP "$(worker)"
-until_true 20 replaced || fail "nobody noticed"
+until_true 20 replaced || fail "the hang was not noticed"
 until_true 20 ready || fail "not ready again"
 
 echo "What cannot wait for the next worker is told so in time."
@@ -36,7 +36,7 @@ restarts=$(metric convoyd_worker_restarts_total)
 kill -STOP "$(worker)"
 expect 503 --data-binary @models/samples/ship.jpg "$url/classify?timeout_ms=100"
 grep -qi '^retry-after:' "$work/headers" || fail "a deadline that passed is answered without Retry-After"
-until_true 20 replaced || fail "nobody noticed"
+until_true 20 replaced || fail "the hang was not noticed"
 expect 200 --data-binary @models/samples/ship.jpg "$url/classify"
 
 echo "A stopped worker that is killed before the timeout, and its successor stopped at once."

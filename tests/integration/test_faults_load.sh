@@ -30,7 +30,7 @@ stop
 echo "The same in the middle of service: a worker killed by hand comes back for the other model."
 start --models "$work/models"
 kill -KILL "$(workers)"
-until_true 10 logged 'worker died.*text="killed by signal 9' || fail "nobody saw the worker die"
+until_true 10 logged 'worker died.*text="killed by signal 9' || fail "the worker's death was not noticed"
 expect 200 --data-binary @$image "$url/classify?model=good"
 stop
 unset CONVOY_TEST_FAULT
@@ -41,7 +41,7 @@ deaths() { [ "$(grep -c 'worker died' "$work/log")" -ge "$1" ]; }
 for round in 1 2 3 4; do
   until_true 10 workers || fail "round $round: no worker came"
   kill -KILL "$(workers | tail -n 1)"
-  until_true 10 deaths $round || fail "round $round: nobody saw the worker die"
+  until_true 10 deaths $round || fail "round $round: the worker's death was not noticed"
   # Two deaths in a row while the model loads would be held against it.
   until_true 20 ready || fail "round $round: not ready again: $(state_of cifar10-convnet)"
   expect 200 --data-binary @$image "$url/classify"

@@ -33,7 +33,7 @@ pid=$(worker)
 kill -KILL "$daemon"
 until_true 5 ended "$pid" || fail "the starting worker lives on"
 
-echo "Ctrl-C reaches front and worker: what was accepted is answered, nobody dies of it, the front ends with 0."
+echo "Ctrl-C reaches front and worker: what was accepted is answered, no worker dies, the front ends with 0."
 set -m # a process group of its own
 start
 set +m

@@ -10,7 +10,7 @@ count=10000
 start --backend null
 # What asked whether it is ready has hung up, but the daemon may not have closed its end yet.
 alone() { ! grep -q "^ *[0-9]*: [0-9A-F]*:$(printf '%04X' "${url##*:}") [0-9A-F:]* \(01\|08\) " /proc/net/tcp; }
-until_true 5 alone || fail "somebody is connected: $(cat /proc/net/tcp)"
+until_true 5 alone || fail "a client is connected: $(cat /proc/net/tcp)"
 before=$(descriptors)
 resident() { awk '/VmRSS/ { print $2 }' "/proc/$daemon/status"; }
 small=$(resident)

@@ -60,7 +60,7 @@ request 30 json
 gzip -kf "$work/request"
 post 200 "$infer" "$work/request.gz" -H 'Content-Encoding: gzip'
 rows 30
-[ -z "$(header content-encoding)" ] || fail "nobody asked for it: $(cat "$work/headers")"
+[ -z "$(header content-encoding)" ] || fail "it was not asked for: $(cat "$work/headers")"
 post 200 "$infer" "$work/request.gz" -H 'Content-Encoding: gzip' -H 'Accept-Encoding: gzip'
 [ "$(header content-encoding)" = gzip ] || fail "$(cat "$work/headers")"
 gunzip <"$work/body" >"$work/json"
@@ -122,7 +122,7 @@ request 1 json
 post 200 "$infer"
 stop
 
-echo "A row of floats that fits no slot is refused, and holds up nobody."
+echo "A row of floats that fits no slot is refused, and delays no other."
 configure 'worker={"slot_bytes": 8192}'
 start --backend null --config "$work/config.json"
 infer=$url/v2/models/cifar10-convnet/infer

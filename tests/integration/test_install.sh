@@ -38,7 +38,7 @@ expect 200 --data-binary "@$image" "$url/classify"
 [ "$(json "$work/body" 'd["model"], d["results"][0]["predictions"][0]["label"]')" = "('cifar10-resnet', 'truck')" ] ||
   fail "$(cat "$work/body")"
 
-# A program of somebody else's, built with what pkg-config says of the moved tree and nothing else.
+# A program of another project, built with what pkg-config says of the moved tree and nothing else.
 export PKG_CONFIG_PATH=$build/lib/pkgconfig
 [ "$(pkg-config --modversion convoy)" = "$("$build/bin/convoy" --version | cut -d ' ' -f 2)" ] ||
   fail "convoy.pc is of version $(pkg-config --modversion convoy)"

@@ -40,7 +40,7 @@ PYTHON
 expect 200 --data-binary @$image "$url/classify"
 stop
 
-echo "More images than max_queue can hold are 413; no room now is 503 with Retry-After, at once; both hurt nobody."
+echo "More images than max_queue can hold are 413; no room now is 503 with Retry-After, at once; neither harms another request."
 configure 'default_model="cifar10-convnet"' 'batching={"max_queue": 6, "max_batch": 2}' 'worker={"slots": 1, "streams": 1}' \
   'timeout_ms=20000'
 start --backend null --config "$work/config.json"

@@ -24,7 +24,7 @@ expect 404 "$url/no/such/path/at/all"
 expect 405 "$url/classify"
 logged() { grep -q "$@" "$work/log"; }
 kill -KILL "$worker"
-until_true 10 logged 'worker died' || fail "nobody saw the worker die"
+until_true 10 logged 'worker died' || fail "the worker's death was not noticed"
 expect 200 --data-binary @$image "$url/classify" # waits for the next worker
 expect 200 -D "$work/headers" "$url/metrics"
 grep -qi '^content-type: text/plain; version=0.0.4' "$work/headers" || fail "$(cat "$work/headers")"

@@ -12,7 +12,7 @@ listening || fail "READY before it listens"
 url=http://127.0.0.1:$port
 ready || fail "READY=1 was said, but ready says otherwise"
 holds 'said("STATUS")[-1] == "serving 4 models"' || fail "$(cat "$record")"
-holds 'all(line["pid"] == r[0]["pid"] for line in r)' || fail "somebody else talks: $(cat "$record")"
+holds 'all(line["pid"] == r[0]["pid"] for line in r)' || fail "another process talks: $(cat "$record")"
 
 echo "Its worker knows nothing of the manager."
 tr '\0' '\n' <"/proc/$(pgrep -P "$front" convoy-worker)/environ" >"$work/environment"

@@ -7,7 +7,7 @@
 
 venv=build/venv-openapi
 seed=${CONVOY_SEED:-1}
-# A newer schemathesis asks for other things: that is for whoever changes this line to look at.
+# A newer schemathesis asks for other things: check those when you change this line.
 schemathesis=4.32.5
 have_tools() {
   "$venv/bin/python" -c "import openapi_spec_validator, importlib.metadata as m; assert m.version('schemathesis') == '$schemathesis'" 2>/dev/null

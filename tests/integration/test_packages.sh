@@ -41,7 +41,7 @@ grep -q '^ Depends:.*libcurl4' "$work/convoy.control" || fail "$(cat "$work/conv
 [ "$(dpkg-deb -I "$packages/convoyd_${version}_$architecture.deb" conffiles)" = /etc/convoyd/convoyd.json ] || fail "no conffile"
 
 if command -v lintian >/dev/null; then
-  echo "lintian finds no errors, but for the address of the maintainer, which whoever publishes sets."
+  echo "lintian finds no errors, but for the address of the maintainer, which the publisher sets."
   lintian --allow-root --fail-on none "$packages"/*.deb >"$work/lintian" 2>&1 || fail "$(cat "$work/lintian")"
   grep '^E: ' "$work/lintian" | grep -vE ' bogus-mail-host' && fail "the above"
 fi
@@ -94,7 +94,7 @@ inside "apt-get install -y -qq --no-install-recommends systemd curl /packages/*.
   echo status \$?; ps -e -o comm= 2>/dev/null || cat /proc/[0-9]*/comm" >"$work/install" 2>&1 || true
 grep -q '^status 0$' "$work/install" || fail "$(tail -n 30 "$work/install")"
 sed '1,/^status 0$/d' "$work/install" | grep convoy && fail "it runs"
-grep convoyd "$clean/started" 2>/dev/null && fail "somebody asked to start it"
+grep convoyd "$clean/started" 2>/dev/null && fail "something asked to start it"
 [ -f "$clean/usr/lib/systemd/system/convoyd.service" ] || fail "no service"
 inside 'systemctl is-enabled convoyd.service convoyd.socket' >"$work/enabled" || true
 [ "$(cat "$work/enabled")" = "disabled

@@ -6,7 +6,7 @@
 . "$(dirname "$0")/lib.sh"
 
 image=models/samples/ship.jpg
-# One thread: whoever blocks it blocks everybody.
+# One thread: a client that blocks it blocks all.
 configure 'default_model="cifar10-convnet"' 'http={"threads": 1, "request_timeout_ms": 1000}'
 start --backend null --config "$work/config.json"
 before=$(descriptors)

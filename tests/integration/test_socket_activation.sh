@@ -30,7 +30,7 @@ for address in 127.0.0.1 '[::1]'; do
   end 0
 done
 
-echo "Somebody who connects before the daemon is started is answered by it."
+echo "A client that connects before the daemon is started is answered by it."
 manage --socket 127.0.0.1:0 --lazy -- --backend cpu
 [ "$front" = 0 ] || fail "it is started already"
 url=http://127.0.0.1:$(recorded 'r[0]["ports"][0]')
@@ -48,11 +48,11 @@ mkfifo "$work/hold"
 client=$!
 exec 9>"$work/hold"
 for restart in 1 2 3 4; do
-  until_true 10 answering || fail "nobody is answered before restart $restart"
+  until_true 10 answering || fail "no client is answered before restart $restart"
   kill -USR1 "$daemon"
   until_true 30 holds "said('READY') == ['1'] * $((restart + 1))" || fail "restart $restart: $(cat "$record" "$work/log")"
 done
-until_true 10 answering || fail "nobody is answered after the last restart"
+until_true 10 answering || fail "no client is answered after the last restart"
 exec 9>&-
 wait "$client" || fail "$(cat "$work/load")"
 cat "$work/load"
@@ -65,7 +65,7 @@ refused 'handed over 2 sockets' --socket 127.0.0.1:0 --socket '[::1]:0'
 refused 'is no listening socket' --socket udp
 refused 'is not TCP' --socket unix
 
-echo "Sockets that are for somebody else are left alone."
+echo "Sockets that are for another process are left alone."
 LISTEN_PID=1 LISTEN_FDS=1 launch --backend null
 grep 'msg="convoyd listens"' "$work/log" | grep -q 'socket=own' || fail "$(cat "$work/log")"
 stop

@@ -70,7 +70,7 @@ keys q
 restored 0
 keys clear Enter
 
-echo "top: windows of other sizes, drawn anew at once."
+echo "top: windows of other sizes, drawn again at once."
 keys "\$convoy top --interval 3600" Enter
 shows '^  output '
 mux resize-window -t main -x 40 -y 8

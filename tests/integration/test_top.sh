@@ -23,7 +23,7 @@ ends() {
   [ "$got" = "$wanted" ] || fail "convoy top $*: exit status $got, expected $wanted: $(cat "$work/out" "$work/err")"
 }
 
-echo "Arguments, and nobody there."
+echo "Arguments, and no server."
 closed=$("$python" -S -c 'import socket; s=socket.socket(); s.bind(("127.0.0.1",0)); print(s.getsockname()[1])')
 ends 3 --count 1 --url "http://127.0.0.1:$closed"
 grep -q 'no server answers' "$work/err" || fail "$(cat "$work/err")"
@@ -94,7 +94,7 @@ kill -KILL "$daemon"
 { wait "$daemon" || true; } 2>/dev/null
 daemon=
 silent() { tail -n 1 "$work/out" | grep -q '"answers":false,"error":"no server answers'; }
-until_true 10 silent || fail "it does not say that nobody answers: $(tail -n 1 "$work/out")"
+until_true 10 silent || fail "it does not say that no server answers: $(tail -n 1 "$work/out")"
 address=127.0.0.1:$port
 start --backend cpu --config "$work/config.json" --listen "$address"
 [ "$url" = "http://$address" ] || fail "the daemon listens elsewhere: $url"

@@ -76,7 +76,7 @@ adds 0 ask fashion-lenet 4
 set_to "$one" '{"trace_level": ["TIMESTAMPS"], "trace_rate": "3"}'
 adds 0 ask fashion-lenet 2
 adds 0 ask cifar10-convnet 3
-set_to "$one" '{"trace_rate": "3"}' # counts anew
+set_to "$one" '{"trace_rate": "3"}' # counts from the start
 adds 0 ask fashion-lenet 2
 adds 1 ask fashion-lenet 1
 set_to "$all" '{"trace_count": "3"}'

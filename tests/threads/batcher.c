@@ -1,5 +1,5 @@
 /* The batcher and both ends of two channels, each on threads of its own, for the thread sanitizer: submitters
- * like the HTTP threads, a control loop, and workers that die now and then; sometimes nobody takes their
+ * like the HTTP threads, a control loop, and workers that die now and then; sometimes no worker takes their
  * place for a while, and what they had goes to the other. Each image must be answered exactly once, with its
  * own answer or because its deadline passed. */
 #include "server/batching/batcher.h"

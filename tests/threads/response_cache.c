@@ -1,5 +1,5 @@
-/* The response cache under many threads: an answer that is found is the row's own, whoever inserts, evicts or
- * asks meanwhile, and the bytes never pass the bound. */
+/* The response cache under many threads: an answer that is found is the row's own, whichever thread inserts,
+ * evicts or asks meanwhile, and the bytes never pass the bound. */
 #include "server/inference/response_cache.h"
 #include "server/metrics/metrics_internal.h"
 

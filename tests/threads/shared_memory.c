@@ -1,5 +1,5 @@
 /* Regions of shared memory under many threads: a copy that has begun is of the object that was registered,
- * whoever unregisters meanwhile and whatever is opened then under the same descriptor. */
+ * whichever thread unregisters meanwhile and whatever is opened then under the same descriptor. */
 #include "server/inference/shared_memory.h"
 
 #include <errno.h>

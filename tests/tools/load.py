@@ -9,7 +9,7 @@ images in turn to /classify (by default those of models/samples). With --mix for
 methods, metrics and health come in between. With --tensors so do requests for inference, of MODEL.
 
 An answer is right when it has the status and the body that its request must get, its Content-Length, and the
-X-Request-Id that was sent: an answer to somebody else's request shows.
+X-Request-Id that was sent: an answer to another request shows.
 
 With --rate the load is an open loop: R requests a second are due at the times of a Poisson process, whatever
 the server does, and the connection that is free first sends each. A 503 that is JSON with a sentence and
@@ -17,7 +17,7 @@ whose Retry-After is a whole number of seconds from 1 to 60 is right then and co
 expired too when it was accepted first and ran into its deadline. What finds no free connection before the time
 is up is counted in unsent.
 
-With --renew each connection is closed after K answers and opened anew.
+With --renew each connection is closed after K answers and opened again.
 
 With --terminate the process PID gets SIGTERM after S seconds and the asking goes on until the server has
 closed every connection. From that moment a 503 with "Connection: close" is right too: it is counted in

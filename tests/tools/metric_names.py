@@ -118,7 +118,7 @@ def main():
             checker.are_labels(variable["name"], [label])
     for rule in rules:
         if "record" in rule and rule["record"] not in used:
-            checker.complain(rule["record"], "is recorded for nobody")
+            checker.complain(rule["record"], "is recorded and never used")
     if len(used) < 20:
         checker.complain("metric_names.py", f"found only {sorted(used)}")
     sys.exit(checker.wrong > 0)

@@ -5,7 +5,7 @@
 
 Starts COMMAND with NOTIFY_SOCKET, with N also WATCHDOG_USEC and WATCHDOG_PID, and with each socket as a descriptor
 from 3 on, LISTEN_PID and LISTEN_FDS. WHAT is ADDRESS:PORT (TCP, listening), "udp" or "unix". With --lazy COMMAND
-is started when somebody connects.
+is started when a client connects.
 
 RECORD gets a JSON line for each start, {"pid": of COMMAND, "ports": [...]} ("pid" 0: not started yet), and for each
 message {"at": seconds, "pid": sender, "said": {NAME: value}}. SIGTERM and SIGHUP are handed on to COMMAND; at

@@ -3,7 +3,7 @@
 
     rule_tests.py RULES TESTS
 
-promtool runs the tests, but does not miss those that nobody wrote. Needs python3-yaml.
+promtool runs the tests, but does not miss those that are missing. Needs python3-yaml.
 """
 
 import sys

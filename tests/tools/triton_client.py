@@ -333,7 +333,7 @@ def system_shared_memory(client):
             {"out_size": y.nbytes - 1},
         ):
             refusal(lambda: ask(**wrong), 400)  # pylint: disable=cell-var-from-loop
-        # A client that cuts its memory off is told so, and nobody else notices.
+        # A client that cuts its memory off is told so, and no other client notices.
         os.truncate("/dev/shm" + keys[0], 100)
         refusal(ask, 400)
         assert client.is_server_live()

@@ -79,7 +79,7 @@ class Connection:
         return Answer(status, headers, body)
 
     def unread_by_client(self):
-        """Bytes that a server on this machine has written here and nobody has read: those in its socket's buffer
+        """Bytes that a server on this machine has written here and no client has read: those in its socket's buffer
         and in ours. None when the server has closed its end, or where the kernel does not tell."""
         ours, theirs = ("{:04X}".format(port) for port in self.ports)
         waiting = {}

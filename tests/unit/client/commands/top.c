@@ -84,7 +84,7 @@ Test(client_top, rates_are_differences)
                   "convoyd_request_seconds_bucket{model=\"a\",le=\"0.001\"} 14\n"
                   "convoyd_request_seconds_bucket{model=\"a\",le=\"+Inf\"} 15\n",
                   &after, &now);
-    cr_assert_not(client_snapshot_restarted(&then, &now), "a worker that counts anew is no new daemon");
+    cr_assert_not(client_snapshot_restarted(&then, &now), "a worker that counts from 0 is no new daemon");
     client_snapshot_subtract(&then, &now);
     cr_assert(now.statuses[200] == 5 && now.statuses[503] == 0 && now.statuses[404] == 1);
     cr_assert(now.models[0].images == 20 && now.models[0].queue == 1 && now.models[0].batches == 1);
@@ -112,7 +112,7 @@ Test(client_top, a_count_that_falls_or_goes_is_another_daemons)
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         read_snapshot(others[i], &after, &now);
         cr_assert(client_snapshot_restarted(&then, &now), "%s", others[i]);
-        /* Even where nobody saw it, nothing falls below 0. */
+        /* Even where it went unseen, nothing falls below 0. */
         client_snapshot_subtract(&then, &now);
         double requests, failed;
         client_snapshot_requests(&now, &requests, &failed);

@@ -251,7 +251,7 @@ Test(log, a_standard_error_that_fails_harms_nothing)
 {
     signal(SIGPIPE, SIG_DFL);
     convoy_log_configure(CONVOY_LOG_LOGFMT, CONVOY_LOG_INFO);
-    close(capture()); /* a pipe that nobody reads */
+    close(capture()); /* a pipe without a reader */
     errno = EXDEV;
     convoy_log(CONVOY_LOG_INFO, "into a broken pipe");
     cr_assert_eq(errno, EXDEV);
@@ -313,7 +313,7 @@ Test(log, a_standard_error_that_nobody_reads_loses_lines_and_stops_nobody, .time
     dup2(ends[1], STDERR_FILENO);
     /* A pipe holds 64 KiB: far less than this. */
     for (int i = 0; i < 5000; i++)
-        convoy_log(CONVOY_LOG_ERROR, "nobody reads this", CONVOY_INT("line", i));
+        convoy_log(CONVOY_LOG_ERROR, "this is not read", CONVOY_INT("line", i));
     dup2(saved, STDERR_FILENO);
     char text[64] = "";
     cr_assert_gt(read(ends[0], text, sizeof text - 1), 0);

@@ -185,7 +185,7 @@ Test(batcher_lost, the_image_that_kills_is_found_wherever_it_goes)
     begin_two(4, 1);
     for (int i = 0; i < 10; i++)
         submit(i);
-    /* Item 3 kills whichever worker has it, and nobody comes in its place until the other is dead too. */
+    /* Item 3 kills whichever worker has it, and none takes its place until the other is dead too. */
     int deaths = 0;
     while (p.done_count < 10 && deaths < 30) {
         for (int device = 0; device < 2; device++) {
@@ -263,7 +263,8 @@ Test(batcher_lost, a_profiled_image_moves_too)
     end_two();
 }
 
-/* A page that holds up whoever reads it: the fault is told through one pipe and ends with the other. */
+/* A page that holds up the thread that reads it: the fault is told through one pipe and ends with the other.
+ */
 static uint8_t *slow_page;
 static int reached[2], go_on[2];
 

@@ -128,7 +128,7 @@ Test(batcher_overload, a_slot_that_would_be_late_as_a_whole_is_not_run)
     for (int i = 21; i < 25; i++)
         submit_for(i, 0, i < 24 ? convoy_now_us() + 20000 : UINT64_MAX, false);
     cr_assert_eq(take(&next), 4, "the next slot leaves for the sake of one that has time");
-    cr_assert_eq(p.done_count, 17, "nobody is answered but by the control loop");
+    cr_assert_eq(p.done_count, 17, "no client is answered but by the control loop");
     cr_assert_eq(poll(&timer, 1, 5000), 1, "the timer never fired");
     convoy_batcher_tick(p.batcher);
     for (int i = 17; i < 21; i++)
@@ -160,7 +160,7 @@ Test(batcher_overload, an_estimate_alone_gives_up_no_slot)
     cr_assert_eq(take(&slot), 1);
     for (int i = 17; i < 21; i++)
         submit_for(i, 0, convoy_now_us() + 20000, false);
-    cr_assert_eq(take(&next), 4, "nobody was late yet");
+    cr_assert_eq(take(&next), 4, "none was late yet");
     answer(slot);
     answer(next);
     collect();

@@ -206,7 +206,7 @@ Test(batcher_runs, a_run_whose_model_is_gone_is_answered_whole)
     end();
 }
 
-/* The deadline passes while the row is written, and somebody else finds no slot free. */
+/* The deadline passes while the row is written, and another request finds no slot free. */
 static void write_late(const struct convoy_item *item, uint8_t *target)
 {
     write_index(item, target);
@@ -236,7 +236,7 @@ Test(batcher_runs, a_slot_whose_images_end_while_they_are_written_goes_to_who_wa
     convoy_batcher_submit(p.batcher, items, 2);
     cr_assert(p.items[0].status == -ETIMEDOUT && p.items[1].status == -ETIMEDOUT);
     struct pollfd timer = {.fd = convoy_batcher_timer(p.batcher), .events = POLLIN};
-    cr_assert_eq(poll(&timer, 1, 5000), 1, "nobody looks after the slot");
+    cr_assert_eq(poll(&timer, 1, 5000), 1, "no timer looks after the slot");
     convoy_batcher_tick(p.batcher);
     cr_assert_eq(take(&slot), 1, "who waits does not get it");
     answer(slot);

@@ -48,7 +48,7 @@ static inline void end_two(void)
     convoy_channel_destroy(&second_channel);
 }
 
-/* The worker dies; nobody takes its place yet. */
+/* The worker dies; no other takes its place yet. */
 static inline uint32_t go_down(int number)
 {
     uint32_t again = convoy_worker_slots_down(worker_slots[number], true);

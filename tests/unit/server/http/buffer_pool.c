@@ -111,7 +111,7 @@ Test(buffer, what_lies_idle_makes_room)
     for (int i = 0; i < 300; i++)
         convoy_buffer_pool_free(malloc(8 * MIB));
     void *buffer = convoy_buffer_pool_kept(8 * MIB);
-    cr_assert_not_null(buffer, "what nobody uses is in its place for ever");
+    cr_assert_not_null(buffer, "an unused buffer keeps its place for ever");
     convoy_buffer_pool_free(buffer);
 }
 
@@ -126,7 +126,7 @@ Test(buffer, one_that_was_lent_and_grew_is_kept_as_it_is)
         convoy_buffer_pool_free(buffer);
         buffer = convoy_buffer_pool_kept(5 * MIB);
         cr_assert_not_null(buffer);
-        free(convoy_buffer_pool_grow(buffer, 7 * MIB)); /* nobody's any more */
+        free(convoy_buffer_pool_grow(buffer, 7 * MIB)); /* no longer counted */
     }
 }
 

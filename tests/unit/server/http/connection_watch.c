@@ -99,7 +99,7 @@ Test(connections, cuts_a_header_that_dribbles, .timeout = 60)
     struct pair pair = connect_pair();
     struct convoy_connection *record = convoy_connection_watch_add(connections, pair.server);
 
-    /* Nobody reads it, and no call says that a request has begun. */
+    /* No thread reads it, and no call says that a request has begun. */
     cr_assert_eq(send(pair.client, "G", 1, 0), 1);
     cr_assert(hears_the_end(pair.client));
     convoy_connection_watch_remove(connections, record);

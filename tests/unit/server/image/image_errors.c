@@ -127,8 +127,8 @@ Test(image_errors, truncated_images_are_refused, .timeout = 120)
     }
 }
 
-/* An upload that broke off and was closed with an EOI by whoever stored it: the pixels are missing all the
- * same. */
+/* An upload that broke off and was closed with an EOI by the program that stored it: the pixels are missing
+ * all the same. */
 Test(image_errors, a_cut_jpeg_with_a_new_end_is_refused)
 {
     size_t length;

@@ -349,7 +349,7 @@ Test(shared_memory, a_region_keeps_the_object_that_it_was_registered_with)
     close(other);
 }
 
-/* Whoever starts the workers must not hand them the clients' memory. */
+/* The part that starts the workers must not hand them the clients' memory. */
 Test(shared_memory, descriptors_are_closed_on_exec)
 {
     int next = fcntl(object, F_DUPFD_CLOEXEC, 0); /* the number that comes next */

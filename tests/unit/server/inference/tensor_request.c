@@ -228,7 +228,8 @@ Test(tensor_request, refuses_binary_data_of_another_size)
     cr_assert_eq(read_body(BINARY("FP32", "[1,2,1,2]", "16"), bytes, 15), -EINVAL);
     cr_assert_eq(read_body(BINARY("FP32", "[1,2,1,2]", "16"), bytes, 17), -EINVAL);
     cr_assert_eq(read_body(BINARY("FP32", "[1,2,1,2]", "20"), bytes, 20), -EINVAL);
-    cr_assert_eq(read_body(INPUT("FP32", "[1,2,1,2]", "[1,2,3,4]"), bytes, 1), -EINVAL, "nobody claims it");
+    cr_assert_eq(read_body(INPUT("FP32", "[1,2,1,2]", "[1,2,3,4]"), bytes, 1), -EINVAL,
+                 "the bytes belong to no tensor");
     cr_assert_eq(
         read_body("{\"inputs\":[{\"name\":\"x\",\"datatype\":\"FP32\",\"shape\":[1,2,1,2],\"data\":[1,2,3,4],"
                   "\"parameters\":{\"binary_data_size\":16}}]}",

@@ -136,7 +136,7 @@ Test(registry, files_that_change_are_read_again_beside_the_old_record)
     ready(new);
     cr_assert(old->plan.covered);
     cr_assert_eq(find("a", NULL), new);
-    cr_assert_eq(new->statistics, old->statistics, "the version's statistics begin anew");
+    cr_assert_eq(new->statistics, old->statistics, "the version's statistics begin at 0");
     folder_write(&folder, "a/labels.txt", "one\n");
     look(false);
     cr_assert_eq(look(false), 1, "labels are part of it");
@@ -312,7 +312,7 @@ Test(registry, settled_once_is_settled)
     cr_assert(!convoy_registry_settled(registry));
     convoy_registry_set_loading(registry, record("a", 1));
     ready(record("a", 1));
-    cr_assert(!convoy_registry_settled(registry), "nobody said that all are answered");
+    cr_assert(!convoy_registry_settled(registry), "it was not told that all are answered");
     convoy_registry_settle(registry);
     cr_assert(convoy_registry_settled(registry));
     put("b", "1", "x");

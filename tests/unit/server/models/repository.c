@@ -155,7 +155,7 @@ Test(repository, an_unreadable_folder_is_a_warning)
     cr_assert_eq(chmod(folder_path(&folder, "n/1"), 0), 0);
     cr_assert_eq(chmod(folder.path, 0755), 0);
     if (user == 0)
-        cr_assert_eq(seteuid(65534), 0, "root reads every folder, so this is nobody's part");
+        cr_assert_eq(seteuid(65534), 0, "root reads every folder, so this part runs as another user");
     scan();
     if (user == 0)
         cr_assert_eq(seteuid(user), 0);

@@ -148,7 +148,7 @@ Test(manager, what_is_asked_before_the_loop_turns_is_done_when_it_does)
 Test(manager, a_load_is_done_when_the_model_is_ready)
 {
     begin(CONVOY_CONTROL_EXPLICIT, two);
-    cr_assert_eq(model_of("a")->state, CONVOY_MODEL_UNLOADED, "nobody asked for it");
+    cr_assert_eq(model_of("a")->state, CONVOY_MODEL_UNLOADED, "it was not asked for");
     convoy_manager_start(manager);
     struct asked *it = ask(0, CONVOY_CONTROL_REQUEST_LOAD, "a", 0);
     struct convoy_model *model = until_state("a", CONVOY_MODEL_LOADING);
@@ -276,7 +276,7 @@ Test(manager, a_model_that_is_held_stays_until_it_is_let_go)
     until_state("a", CONVOY_MODEL_UNLOADING);
     for (int i = 0; i < 5; i++)
         nudge();
-    cr_assert_eq(model->state, CONVOY_MODEL_UNLOADING, "somebody is bound to it");
+    cr_assert_eq(model->state, CONVOY_MODEL_UNLOADING, "a request is bound to it");
     convoy_model_release(model);
     until_state("a", CONVOY_MODEL_UNLOADED);
     end();

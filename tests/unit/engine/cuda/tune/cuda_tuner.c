@@ -226,7 +226,7 @@ Test(cuda_tuner, a_job_in_flight_holds_it_back)
     unload_all(net, graph);
 }
 
-/* Networks of the same shapes: the second needs no measurement, only plans anew. */
+/* Networks of the same shapes: the second needs no measurement, only new plans. */
 Test(cuda_tuner, what_one_network_taught_serves_the_next)
 {
     struct convoy_graph *one = small_network();
