@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # sanitize: all
-# The model repository: damaged and hostile models are FAILED with a sentence and harm nobody; versions, defaults.
+# The model repository: damaged and hostile models are FAILED with a sentence and harm no other; versions, defaults.
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh"
 
@@ -154,7 +154,7 @@ expect 503 --data-binary @$image "$url/classify" # not silently an older one
 expect 200 --data-binary @$image "$url/classify?version=9"
 stop
 
-echo "Two models: the default is what is configured, and nobody's when it is not there."
+echo "Two models: the default is what is configured, and there is none when it is missing."
 mkdir -p "$models/two/1"
 cp models/cifar10-convnet/1/model.onnx "$models/two/1"
 rm -r "$models/one/10"
