@@ -8,9 +8,7 @@
 #include <criterion/redirect.h>
 
 static const char *hanging; /* a model that does not get loaded */
-static int fails_at;        /* that call of calloc() finds no memory; 0: none */
-static int calls;
-static int checked; /* models that the worker was asked about */
+static int checked;         /* models that the worker was asked about */
 
 char **convoy_worker_environment(void)
 {
@@ -39,6 +37,9 @@ int convoy_worker_check_run(const char *program, const char *backend, const char
 
 /* In place of the C library's; the sanitizers bring their own, and go without this check. */
 #ifndef __SANITIZE_ADDRESS__
+static int fails_at; /* that call of calloc() finds no memory; 0: none */
+static int calls;
+
 extern void *__libc_calloc(size_t count, size_t size);
 void *calloc(size_t count, size_t size);
 __attribute__((visibility("default"))) void *calloc(size_t count, size_t size)
