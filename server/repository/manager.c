@@ -199,7 +199,7 @@ void convoy_manager_start(struct convoy_manager *manager)
     uv_timer_init(manager->loop, &manager->poll);
     uv_timer_init(manager->loop, &manager->again);
     uv_async_init(manager->loop, &manager->called, on_called);
-    convoy_supervisor_tell(manager->supervisor, on_changed, manager);
+    convoy_supervisor_on_change(manager->supervisor, on_changed, manager);
     if (manager->config->repository.control == CONVOY_CONTROL_POLL)
         uv_timer_start(&manager->poll, on_poll, poll_ms, poll_ms);
     pthread_mutex_lock(&manager->lock);
@@ -218,7 +218,7 @@ void convoy_manager_stop(struct convoy_manager *manager)
         return;
     convoy_manager_requests_take(manager);
     convoy_manager_requests_end(manager, false);
-    convoy_supervisor_tell(manager->supervisor, NULL, NULL);
+    convoy_supervisor_on_change(manager->supervisor, NULL, NULL);
     if (!manager->started)
         return;
     uv_close((uv_handle_t *)&manager->poll, NULL);

@@ -356,7 +356,7 @@ void convoy_supervisor_unload(struct convoy_supervisor *supervisor, const struct
     convoy_loading_unload(supervisor, model);
 }
 
-void convoy_supervisor_tell(struct convoy_supervisor *supervisor, void (*changed)(void *), void *context)
+void convoy_supervisor_on_change(struct convoy_supervisor *supervisor, void (*changed)(void *), void *context)
 {
     supervisor->changed = changed;
     supervisor->changed_context = context;

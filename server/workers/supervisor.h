@@ -40,8 +40,8 @@ bool convoy_supervisor_released(struct convoy_supervisor *supervisor, const stru
 void convoy_supervisor_unload(struct convoy_supervisor *supervisor, const struct convoy_model *model);
 /* changed() is called on the loop after models became READY or FAILED, from within the supervisor, whose
  * functions it must not call. */
-void convoy_supervisor_tell(struct convoy_supervisor *supervisor, void (*changed)(void *context),
-                            void *context);
+void convoy_supervisor_on_change(struct convoy_supervisor *supervisor, void (*changed)(void *context),
+                                 void *context);
 
 /* Gives the batcher the models' current batching limits (after SIGHUP). */
 void convoy_supervisor_new_limits(struct convoy_supervisor *supervisor);

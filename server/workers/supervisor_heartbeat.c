@@ -69,6 +69,6 @@ void convoy_heartbeat_died(struct device_worker *worker, bool busy)
 
 const char *convoy_heartbeat_tune(const struct device_worker *worker)
 {
-    enum convoy_tune wish = worker->supervisor->config->tune;
-    return convoy_tune_choices[worker->tuning_deaths < TUNING_DEATHS ? wish : CONVOY_TUNE_OFF];
+    enum convoy_tune configured = worker->supervisor->config->tune;
+    return convoy_tune_choices[worker->tuning_deaths < TUNING_DEATHS ? configured : CONVOY_TUNE_OFF];
 }
