@@ -10,10 +10,10 @@ static bool gathers(struct convoy_worker_slots *worker, const struct convoy_item
     return !item->profile && *open_slot_of(worker, item) != NO_SLOT;
 }
 
-/* When the worker would be done with item, in microseconds from now; INFINITY when it cannot take it. Where a
- * worker serves the model, one whose worker is being replaced, or loads it still, is passed by even if
- * nothing else has room: what is parked goes wherever a row becomes free. Where none does, rows wait in
- * place. */
+/* When the worker would be done with item, in microseconds from now; INFINITY when it cannot take it. Where
+ * some worker serves the model (served), a worker whose process is being replaced, or that still loads the
+ * model, is not chosen even if no other has room: a parked image goes wherever a row becomes free first.
+ * Where none serves it, rows wait at any worker that may. */
 static double completion_us(struct convoy_worker_slots *worker, const struct convoy_item *item, bool served,
                             uint64_t now)
 {
@@ -26,8 +26,8 @@ static double completion_us(struct convoy_worker_slots *worker, const struct con
     return convoy_completion_estimate_us(&worker->load, worker->progress_us, now, price_us);
 }
 
-/* Of workers that are as good: one whose worker would run it at once, then one where it has company, then the
- * one that was not chosen for longest, so that devices with little to do take turns. */
+/* Of workers that are equally good: one that would run it at once, then one with an open slot for it, then
+ * the one that was not chosen for longest, so that devices with little to do take turns. */
 static bool rather(struct convoy_worker_slots *worker, struct convoy_worker_slots *than,
                    const struct convoy_item *item)
 {

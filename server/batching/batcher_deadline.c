@@ -1,5 +1,4 @@
-/* What makes items end without an answer: a deadline that passed, a model that is gone, a daemon that stops.
- */
+/* What ends items without an answer: a deadline that passed, a model that is gone, a daemon that stops. */
 #include "server/batching/batcher_internal.h"
 
 #include "engine/base/clock.h"
@@ -18,9 +17,8 @@ static int verdict(const struct convoy_batcher *batcher, const struct convoy_ite
     return item->deadline_us <= now ? -ETIMEDOUT : 0;
 }
 
-/* Ends what must end, returns the earliest deadline of the rest. A scan over all that waits is enough: it
- * comes once per deadline that passes and at most max_queue of each priority and the slots' rows are there.
- */
+/* Ends what must end, returns the earliest deadline of the rest. A scan over everything is enough: it runs
+ * once for each deadline that passes, over at most max_queue images of each priority and the slots' rows. */
 static uint64_t sweep(struct convoy_batcher *batcher, bool cancel, struct convoy_list *finished)
 {
     uint64_t now = convoy_now_us(), next = UINT64_MAX;
@@ -52,7 +50,7 @@ static uint64_t sweep(struct convoy_batcher *batcher, bool cancel, struct convoy
     return next;
 }
 
-/* Slots whose rows nobody waits for any more, and which no worker has, are free again. */
+/* Frees slots that no worker has and whose rows no request waits for any more. */
 static void release_deserted(struct convoy_batcher *batcher)
 {
     for (uint32_t i = 0; i < batcher->worker_count; i++) {

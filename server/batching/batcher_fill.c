@@ -1,5 +1,5 @@
-/* Where an image gets its row: in a slot that gathers, in a fresh one, or, while all are in use, a place to
- * wait. */
+/* How an image gets its row: in an open slot, in a free one, or, while all are in use, later from the list of
+ * parked images. */
 #include "server/batching/batcher_internal.h"
 
 #include "engine/base/clock.h"
@@ -47,8 +47,8 @@ static int open_slot(struct convoy_worker_slots *worker, const struct convoy_ite
     return number;
 }
 
-/* Finds rows for the first of n items, which are of one kind: in a slot that gathers, else in a fresh one.
- * How many got one: as many as that slot takes; 0 when every slot is in use. */
+/* Reserves rows for the first of n items, which are of one kind, in an open slot or else in a free one.
+ * Returns how many got one: as many as that slot takes; 0 when every slot is in use. */
 static uint32_t reserve(struct convoy_batcher *batcher, struct convoy_item *const *items, uint32_t n,
                         struct convoy_worker_slots **where)
 {
@@ -109,7 +109,7 @@ static uint8_t *address_of(const struct convoy_batcher *batcher, const struct co
     return convoy_channel_rows(worker->channel, (uint32_t)item->slot) + (uint32_t)item->row * stride;
 }
 
-/* These rows of the slot are there. */
+/* Marks these rows of the slot as written. */
 static void commit(struct convoy_worker_slots *worker, struct worker_slot *slot, const struct row_range *rows)
 {
     struct row_range all = {0, slot->reserved};
@@ -170,13 +170,14 @@ static bool park(struct convoy_batcher *batcher, struct convoy_item *item)
     return true;
 }
 
-/* Gives rows, or a place to wait, to the first of n items; returns how many of them, or why none. */
+/* Gives rows, or a place among the parked, to the first of n items; returns to how many, or a negative errno
+ * when to none. */
 static int place(struct convoy_batcher *batcher, struct convoy_item *const *items, uint32_t n)
 {
     struct convoy_item *item = items[0];
     struct model_queue *queue = queue_of(batcher, item->model);
-    /* Behind those that wait already, or a stream of newcomers would starve them; but for what is less
-     * urgent. */
+    /* Behind those that wait already, or a stream of new images would starve them; ahead of those that are
+     * less urgent. */
     const struct convoy_item *waits = next_parked_of(queue);
     bool first =
         waits == NULL || convoy_priority_rank(waits->priority) > convoy_priority_rank(item->priority);
@@ -233,7 +234,7 @@ void convoy_batcher_submit(struct convoy_batcher *batcher, struct convoy_item *c
     }
 }
 
-/* a before b: whose model had less of the device, then whose image is older. */
+/* True when a goes before b: its model had less of the device, or its image is older. */
 static bool parked_before(const struct convoy_batcher *batcher, const struct convoy_item *a,
                           const struct convoy_item *b)
 {
@@ -246,9 +247,9 @@ static bool parked_before(const struct convoy_batcher *batcher, const struct con
     return a->model->number < b->model->number;
 }
 
-/* The parked images that are next, if there is a row for the first: those of one kind that come before all
- * others, UNPARK_MOST at most. A model that finds none is passed over: another may have an open slot. How
- * many they are. */
+/* Fills in the parked images that are next, if there is a row for the first: those of one kind that come
+ * before all others, UNPARK_MOST at most. A model for which there is no row is skipped: another may have an
+ * open slot. Returns their number. */
 static uint32_t next_parked(struct convoy_batcher *batcher, struct convoy_item **items)
 {
     struct convoy_item *best = NULL, *second = NULL;

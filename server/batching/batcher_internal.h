@@ -1,6 +1,11 @@
-/* What batcher.c, batcher_fill.c, batcher_worker_slots.c, batcher_choose.c, batcher_redispatch.c and
- * batcher_deadline.c share. Everything here is under batcher->lock unless said otherwise.
- */
+/* What the files of the batcher share. Everything here is guarded by batcher->lock unless said otherwise.
+ *
+ * batcher.c               the batcher, models' queues, admission
+ * batcher_fill.c          gives images rows, or parks them
+ * batcher_choose.c        which worker an image goes to
+ * batcher_worker_slots.c  one worker's slots: submission, completions, faults
+ * batcher_redispatch.c    moves the slots of a worker that is gone to others
+ * batcher_deadline.c      ends images without an answer */
 #ifndef CONVOY_SERVER_BATCHER_INTERNAL_H
 #define CONVOY_SERVER_BATCHER_INTERNAL_H
 
@@ -19,8 +24,8 @@
 
 enum slot_state {
     SLOT_FREE,
-    SLOT_OPEN,     /* takes rows: listed in worker->open */
-    SLOT_SEALED,   /* takes no more rows; waits to leave */
+    SLOT_OPEN,     /* takes rows; its number stands in worker->open */
+    SLOT_SEALED,   /* takes no more rows; waits to be submitted */
     SLOT_IN_FLIGHT /* the worker has it */
 };
 
@@ -33,18 +38,19 @@ struct worker_slot {
     struct convoy_model *model;
     enum convoy_input_layout layout;
     enum convoy_priority priority; /* of all its rows */
-    double charged_us;             /* what its run was taken to cost, while the worker has it */
-    double priced_us;              /* its rows' part of worker->load.backlog_us (completion_estimate.h) */
+    double charged_us;             /* what its model was charged for the run in flight (fair_queue.h) */
+    double priced_us;              /* its rows' part of worker->load.backlog_us */
     bool profile;
-    bool given_up; /* too late to be run: its rows are about to be answered */
+    bool given_up; /* too late to run: the control loop is about to answer its rows */
     bool suspect;  /* was in flight when a worker died: runs alone */
     uint32_t capacity, reserved, committed;
     uint32_t retries;
-    uint64_t opened_us;         /* when its first row was reserved */
-    uint64_t order;             /* slots leave in the order in which they were opened */
-    uint64_t left_us;           /* when the worker was given it */
-    struct convoy_item **items; /* by row; NULL where the request gave up; this and what follows stay */
-    uint32_t generation;        /* counts submissions, so that an old completion fits no later one */
+    uint64_t opened_us; /* when its first row was reserved */
+    uint64_t order;     /* counts slots as they are opened */
+    uint64_t left_us;   /* when the worker was given it */
+    /* What follows is kept when the slot is opened again. */
+    struct convoy_item **items; /* by row; NULL where the request gave up */
+    uint32_t generation;        /* counts submissions: an old completion matches no later one */
     struct row_range ranges[MAX_RANGES];
     uint32_t range_count; /* ranges[range_count - 1] runs next, or is running */
 };
@@ -59,8 +65,8 @@ struct convoy_worker_slots {
     bool up;
     uint32_t streams, in_flight, suspects;
     uint32_t used;    /* slots that are not free */
-    uint64_t chosen;  /* when it was last given an image, on the clock batcher->choices */
-    uint64_t down_us; /* when its worker died; 0: suspects need not wait for the next */
+    uint64_t chosen;  /* value of batcher->choices when it was last given an image */
+    uint64_t down_us; /* when its process died; 0: suspects do not wait for the next one */
     struct convoy_worker_load load;
     struct convoy_image_cost *costs; /* by model number */
     uint64_t first_until;            /* slots opened before this order go before the suspects */
@@ -103,7 +109,7 @@ struct convoy_batcher {
     struct convoy_worker_slots **workers;
     uint64_t pending; /* submitted, done() not called yet */
     uint64_t orders, choices;
-    bool orphaned; /* a slot may lie on a worker that does not serve its model: batcher_redispatch.c looks */
+    bool orphaned;     /* a slot may be at a worker that does not serve its model (batcher_redispatch.c) */
     double virtual_us; /* the virtual time of fair_queue.h */
     uint32_t slots_in_use;
     _Atomic uint64_t slot_bytes; /* of the first worker; read without the lock, with each inference request */
@@ -137,14 +143,14 @@ static inline struct convoy_item *next_parked_of(struct model_queue *queue)
     return next;
 }
 
-/* This worker can be given the model's slots now. */
+/* True when the worker can be given the model's slots now. */
 static inline bool convoy_worker_slots_serve(const struct convoy_worker_slots *worker,
                                              const struct convoy_model *model)
 {
     return worker->up && worker->models[model->number] == WORKER_SERVES;
 }
 
-/* Some worker's can. */
+/* True when some worker can. */
 static inline bool convoy_batcher_serves(const struct convoy_batcher *batcher,
                                          const struct convoy_model *model)
 {
@@ -154,27 +160,27 @@ static inline bool convoy_batcher_serves(const struct convoy_batcher *batcher,
     return false;
 }
 
-/* The open slot where a row of item would go. */
+/* Where the number of the open slot for rows like item's is kept. */
 static inline int *open_slot_of(struct convoy_worker_slots *worker, const struct convoy_item *item)
 {
     return &worker->open[item->layout][item->priority][item->model->number];
 }
 
-/* Arms the timer unless it fires earlier anyway. */
+/* Arms the timer for when_us unless it fires earlier. */
 void convoy_batcher_wake_at(struct convoy_batcher *batcher, uint64_t when_us);
 
-/* The worker that will be done with item first and has a row for it, or NULL. */
+/* The worker that would finish item first and has a row for it; NULL when none has one. */
 struct convoy_worker_slots *convoy_batcher_choose_worker(struct convoy_batcher *batcher,
                                                          const struct convoy_item *item);
 
-/* A free slot of the worker, or NO_SLOT. */
+/* The number of a free slot of the worker, or NO_SLOT. */
 int convoy_worker_slots_free_slot(const struct convoy_worker_slots *worker);
 
-/* Rows of this price came into the slot. */
+/* Adds price_us, for rows that were reserved, to the slot's and the worker's backlog. */
 void convoy_slot_price(struct convoy_worker_slots *worker, struct worker_slot *slot, double price_us);
 
-/* Takes what waits in slots of workers that do not serve it to workers that do. On the control loop; takes
- * and drops the lock around each copy. convoy_batcher_unpark() has to follow. */
+/* Moves rows that wait at workers which do not serve their model to workers that do. On the control loop;
+ * drops the lock around each copy. The caller calls convoy_batcher_unpark() next. */
 void convoy_batcher_redispatch(struct convoy_batcher *batcher);
 
 /* Parks an item in front of another of its model and priority, or behind all where `before` is the list's
@@ -182,19 +188,19 @@ void convoy_batcher_redispatch(struct convoy_batcher *batcher);
 void convoy_item_link_parked(struct convoy_item *item, struct convoy_list *before);
 void convoy_item_unlink_parked(struct convoy_item *item);
 
-/* Makes a copy of its row the item's source: of row (stride bytes in a slot), or, when that is NULL, of what
- * it would write. False when memory is out. */
+/* Makes a copy of item's row its source: of row (stride bytes in a slot), or, when row is NULL, of what item
+ * would write. False when memory is out. */
 bool convoy_item_keep_row(struct convoy_item *item, const uint8_t *row, uint64_t stride);
 /* Frees such a copy, if there is one. */
 void convoy_item_forget_row(struct convoy_item *item);
 
-/* Submits what may leave on this worker now. */
+/* Submits the slots of this worker that may leave now. */
 void convoy_worker_slots_pump(struct convoy_worker_slots *worker);
 
-/* Moves parked images into rows that became free. Takes and drops the lock around each copy. */
+/* Moves parked images into free rows. Drops the lock around each copy. */
 void convoy_batcher_unpark(struct convoy_batcher *batcher);
 
-/* Images of [first, first + rows) whose request still waits. */
+/* How many images of the range still have a request that waits. */
 uint32_t convoy_slot_live(const struct worker_slot *slot, const struct row_range *range);
 
 /* Takes item out of its slot or parked list, with this status, to the end of the list `finished`. */

@@ -1,13 +1,14 @@
-/* What waits for a worker that is gone goes to the other devices.
+/* What waits for a worker that is gone goes to other workers.
  *
- * Rows that only wait are parked again, at the place of their age, and find a row like anybody else: in slots
- * that gather, on whichever worker is done first. Suspects (slots that were in flight when the worker died: a
- * row of theirs may be what kills workers) stay where they are while their own worker may come back soon, so
- * that one deadly image does not go round all devices for nothing. After that they move as whole slots, with
- * all that is known about them: they run alone there, and are halved as they would have been here.
+ * Rows that only wait are parked again, at the place of their age, and then get a row like any other image:
+ * in a slot that gathers, at the worker that is done first. Suspects (slots that were in flight when the
+ * process died: one of their rows may be what kills workers) stay while their own worker may come back soon,
+ * so that one deadly image does not go through all devices for nothing. After that they move as whole slots,
+ * with all that is known about them: they run alone there, and are halved as they would have been here.
  *
- * Only the control loop comes here. It alone ends items, submits slots whose model a worker does not serve,
- * and makes workers serve; so a sealed slot stays as it is while its rows are copied without the lock. */
+ * All of this runs on the control loop. It alone ends items, submits slots at a worker that does not serve
+ * their model, and makes workers serve; so a sealed slot does not change while its rows are copied without
+ * the lock. */
 #include "server/batching/batcher_internal.h"
 
 #include "engine/base/clock.h"
@@ -24,7 +25,7 @@ static bool is_orphaned(const struct convoy_worker_slots *worker, const struct w
            !convoy_worker_slots_serve(worker, slot->model);
 }
 
-/* It takes no more rows. */
+/* Lets no more rows into the slot. */
 static void seal(struct convoy_worker_slots *worker, struct worker_slot *slot)
 {
     if (slot->state == SLOT_OPEN && !slot->profile)
@@ -32,8 +33,9 @@ static void seal(struct convoy_worker_slots *worker, struct worker_slot *slot)
     slot->state = SLOT_SEALED;
 }
 
-/* From the youngest row to the oldest, each before all that are younger: that is at the list's beginning, or
- * near it. False when memory is out: the rest stays, and runs when the worker is back. */
+/* Parks the rows from the youngest to the oldest, each before all that are younger: that place is at the
+ * list's beginning, or near it. False when memory is out: the other rows stay, and run when the worker is
+ * back. */
 static bool park_rows(struct convoy_worker_slots *worker, uint32_t number)
 {
     struct convoy_batcher *batcher = worker->batcher;
@@ -64,7 +66,8 @@ static bool park_rows(struct convoy_worker_slots *worker, uint32_t number)
     return true;
 }
 
-/* Of the workers that serve the model and have a free slot, the one that is done with its own first. */
+/* Of the workers that serve the model and have a free slot, finds the one that finishes its own slots first.
+ */
 static bool find_worker(const struct convoy_batcher *batcher, const struct convoy_model *model,
                         uint32_t *found)
 {
@@ -80,7 +83,7 @@ static bool find_worker(const struct convoy_batcher *batcher, const struct convo
     return any;
 }
 
-/* The whole slot goes to a free one of another worker. */
+/* Moves the whole slot into a free slot of another worker. */
 static void move_slot(struct convoy_worker_slots *from_worker, uint32_t from_number,
                       uint32_t to_worker_number)
 {
@@ -118,8 +121,8 @@ static void move_slot(struct convoy_worker_slots *from_worker, uint32_t from_num
     convoy_worker_slots_pump(worker);
 }
 
-/* The youngest orphaned slot of this worker that can go now, so that parked rows come before those that are
- * younger; NO_SLOT when none can. Wakes the control loop when one can go later. */
+/* The youngest orphaned slot of this worker that can move now, so that parked rows come before those that are
+ * younger; NO_SLOT when none can. Arms the timer when one can move later. */
 static int next_to_go(struct convoy_worker_slots *worker, uint64_t now, uint32_t *where)
 {
     struct convoy_batcher *batcher = worker->batcher;
@@ -133,7 +136,7 @@ static int next_to_go(struct convoy_worker_slots *worker, uint64_t now, uint32_t
         batcher->orphaned = true;
         if (slot->committed != slot->reserved || !convoy_batcher_serves(batcher, slot->model) ||
             (slot->suspect && !find_worker(batcher, slot->model, &found)))
-            continue; /* the next commit, worker that serves, or slot that is free leads here again */
+            continue; /* tried again after the next commit, worker that serves, or free slot */
         if (due_us > now) {
             convoy_batcher_wake_at(batcher, due_us);
         } else if (best == NO_SLOT || slot->order > worker->slots[best].order) {

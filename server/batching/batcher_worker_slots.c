@@ -1,4 +1,4 @@
-/* One worker's slots: what leaves when, what comes back, and what runs again after a fault. */
+/* One worker's slots: what is submitted when, what comes back, and what runs again after a fault. */
 #include "server/batching/batcher_internal.h"
 
 #include "engine/base/clock.h"
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Completions taken per call, so that a worker gone wild cannot keep the control loop. */
+/* Completions taken per call, so that a faulty worker cannot occupy the control loop. */
 #define COLLECT_MOST (2u * CONVOY_MAX_SLOTS)
 
 int convoy_worker_slots_new(struct convoy_batcher *batcher, struct convoy_channel *channel,
@@ -148,8 +148,8 @@ static bool leaves_before(const struct convoy_worker_slots *worker, const struct
     return a->order < b->order;
 }
 
-/* The slot that is next among those that could leave now, of the suspects or of the others: all rows
- * committed, its model loaded by this worker. */
+/* The slot that is next among those that could leave now, of the suspects or of the others: all its rows are
+ * committed, and its model is loaded by this worker. */
 static int next_of(struct convoy_worker_slots *worker, bool suspect, uint64_t now)
 {
     int best = NO_SLOT;
@@ -166,9 +166,9 @@ static int next_of(struct convoy_worker_slots *worker, bool suspect, uint64_t no
     return best;
 }
 
-/* After a fault its slots run alone, one after the other. Each of them may cost another worker, so what had
- * waited when this one came up goes before them: then one image that kills never keeps everybody waiting for
- * longer than one worker takes to start. What came later waits until the suspects are through. */
+/* After a fault its slots, the suspects, run alone, one after the other. Each may cost another worker, so
+ * slots that waited when this process came up go before them: an image that kills never delays the others for
+ * longer than one worker takes to start. Slots opened later wait until the suspects are through. */
 static int next_to_leave(struct convoy_worker_slots *worker, uint64_t now)
 {
     if (worker->suspects == 0)
@@ -184,10 +184,10 @@ static int next_to_leave(struct convoy_worker_slots *worker, uint64_t now)
     return suspect;
 }
 
-/* Would every row of the slot be late, by the rate at which images finish? When the device slows down, the
- * oldest images are the first to be late: running them would make those behind them late as well. An estimate
- * alone is no reason to break a promise, so this holds only from the first image whose deadline passed while
- * it ran until slots leave in good time again. */
+/* True when every row of the slot would be late, by the rate at which images finish. When the device slows
+ * down, the oldest images are the first to be late, and running them would make those behind them late as
+ * well. An estimate alone is no reason to break a promise, so this holds only from the first image whose
+ * deadline passed while it ran until slots leave in good time again. */
 static bool too_late(const struct convoy_worker_slots *worker, const struct worker_slot *slot, uint64_t now)
 {
     struct model_queue *queue = queue_of(worker->batcher, slot->model);
@@ -207,7 +207,7 @@ static bool too_late(const struct convoy_worker_slots *worker, const struct work
     return last > 0 && last < now + run_us;
 }
 
-/* Its rows' deadlines are now: the control loop answers them and frees the slot. */
+/* Sets its rows' deadlines to now: the control loop answers them and frees the slot. */
 static void give_up(struct convoy_worker_slots *worker, struct worker_slot *slot, uint64_t now)
 {
     slot->given_up = true;
@@ -234,7 +234,7 @@ void convoy_worker_slots_pump(struct convoy_worker_slots *worker)
         if (slot->range_count == 0)
             slot->ranges[slot->range_count++] = (struct row_range){0, slot->reserved};
         while (slot->range_count > 0 && convoy_slot_live(slot, &slot->ranges[slot->range_count - 1]) == 0)
-            slot->range_count--; /* nobody waits for these rows any more */
+            slot->range_count--; /* no request waits for these rows any more */
         if (slot->range_count > 0)
             submit_range(worker, (uint32_t)number);
         else
@@ -247,7 +247,7 @@ void convoy_worker_slots_up(struct convoy_worker_slots *worker, uint32_t streams
     pthread_mutex_lock(&worker->batcher->lock);
     worker->up = true;
     worker->streams = streams > 0 ? streams : 1;
-    /* Should those who wait bring one deadly image after the other, the suspects would never run. */
+    /* If the waiting slots bring one deadly image after the other, the suspects would never run. */
     worker->first_until = worker->deaths_of_others < 2 ? worker->batcher->orders : 0;
     convoy_worker_slots_pump(worker);
     pthread_mutex_unlock(&worker->batcher->lock);
@@ -278,7 +278,7 @@ bool convoy_worker_slots_waits_for(struct convoy_worker_slots *worker, const str
     return waits;
 }
 
-/* A time that a worker reports is only believed where it can be one. */
+/* A time reported by a worker is used only where it can be one. */
 static float plausible(float us)
 {
     return us >= 0 && us < 1e9f ? us : 0;
@@ -331,7 +331,7 @@ static void count_waited(struct waited *waited, struct convoy_model *model, uint
     waited->images += images;
 }
 
-/* The range that ran is done: hands its outputs over and lets the slot go on or free. */
+/* Ends the range that ran: hands its outputs over and lets the slot go on or frees it. */
 static void finish_range(struct convoy_worker_slots *worker, uint32_t number, int status,
                          struct convoy_list *finished)
 {
@@ -409,7 +409,7 @@ uint32_t convoy_worker_slots_collect(struct convoy_worker_slots *worker)
     return nonsense;
 }
 
-/* This slot was alone in flight, twice: one of its rows may be what kills workers. */
+/* For a slot that was alone in flight, twice: one of its rows may be what kills workers. */
 static void halve(struct convoy_worker_slots *worker, struct worker_slot *slot, struct convoy_list *finished)
 {
     struct row_range range = slot->ranges[slot->range_count - 1];

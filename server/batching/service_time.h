@@ -1,13 +1,12 @@
-/* How long a model's images take, learnt from what finishes, to tell how long a newcomer would wait.
+/* How long a model's images take, learnt from what finishes, to estimate how long a new request would wait.
  *
- * While decoded images wait, the device has no rest: the time from one batch's end to the next, divided by
+ * While decoded images wait, the device is never idle: the time from one batch's end to the next, divided by
  * the images of the second, is then what an image costs, whatever streams, devices, batches and other models
- * have to do with it. What decoding costs is the decode pool's to say (decode_pool.h). A mean over about the
- * last second, and at least some ten batches, is kept. Without images that wait there is nothing to learn but
- * that an image costs no more than its batch took, which keeps an old mean from refusing what could be
- * served.
+ * add to it. The decode pool estimates what decoding costs (decode_pool.h). The mean is over about the last
+ * second, and at least some ten batches. While no images wait, all that is learnt is that an image costs no
+ * more than its batch took, so that an old mean does not refuse requests that could be served.
  *
- * Plain data and arithmetic; the owner's lock guards it. All zero is a model of which nothing is known. */
+ * Plain data and arithmetic; the batcher's lock guards it. All zero: nothing is known. */
 #ifndef CONVOY_SERVER_SERVICE_TIME_H
 #define CONVOY_SERVER_SERVICE_TIME_H
 
@@ -19,22 +18,24 @@ struct convoy_service_time {
     uint64_t since_us;               /* the last batch's end, if images waited then; else 0 */
 };
 
-/* A batch of images finished at now_us, ran_us after the worker was given it; waiting: others wait still. */
+/* A batch of images finished at now_us, ran_us after the worker was given it. waiting: other images of the
+ * model still wait. */
 void convoy_service_time_finished(struct convoy_service_time *service, uint64_t now_us, uint32_t images,
                                   uint64_t ran_us, bool waiting);
 
-/* The time until the next batch ends is no measure: a worker was replaced, this process was stopped. */
+/* The time until the next batch ends must not be counted: a worker was replaced, or this process was stopped.
+ */
 void convoy_service_time_interrupted(struct convoy_service_time *service);
 
-/* How long the device has to do with so many images, in microseconds; 0 while nothing is known. */
+/* How long the device needs for so many images, in microseconds; 0 while nothing is known. */
 uint64_t convoy_service_time_run_us(const struct convoy_service_time *service, uint64_t images);
 
-/* When the last of images (those that wait or run already, and the newcomer's) would be answered, in
+/* When the last of so many images (those that wait or run already, and the new ones) would be answered, in
  * microseconds from now; 0 while nothing is known. */
 uint64_t convoy_service_time_wait_us(const struct convoy_service_time *service, uint64_t images);
 
-/* The part of the time until the deadline that a request may spend waiting by an estimate. The rest is for
- * what no estimate knows: a neighbour on the same cores, a worker that is replaced. */
+/* The part of the time until the deadline that a request may spend waiting by an estimate. The remainder
+ * covers what the estimate does not know: other processes on the same cores, a worker that is replaced. */
 uint64_t convoy_service_time_spendable_us(uint64_t deadline_us, uint64_t now_us);
 
 #endif

@@ -14,7 +14,7 @@
 #define LOCAL_FILE     "config/convoyd.json"
 #define INSTALLED_FILE "etc/convoyd/convoyd.json" /* below PREFIX */
 
-#define USR "/usr/" /* the one PREFIX whose files are elsewhere: below / */
+#define USR "/usr/" /* the only PREFIX whose configuration is not below it but below / */
 
 #define DAY_MS     86400000u
 #define HOUR_MS    3600000u
@@ -357,7 +357,8 @@ static int read_worker(const struct convoy_json *root, struct convoy_config *con
         (result = convoy_json_uint32(&worker, "streams", 1, 16, &config->worker.streams, error)) < 0 ||
         (result = convoy_json_uint32(&worker, "slots", 1, CONVOY_MAX_SLOTS, &config->worker.slots, error)) <
             0 ||
-        /* A worker's heartbeat comes every 100 ms: less than a few of them would call a healthy one hung. */
+        /* A worker sends a heartbeat every 100 ms: with less than a few of them a healthy one would count as
+           hung. */
         (result = convoy_json_uint32(&worker, "hang_timeout_ms", 500, HOUR_MS,
                                      &config->worker.hang_timeout_ms, error)) < 0 ||
         (result = convoy_json_uint64(&worker, "slot_bytes", 0, CONVOY_SLOT_MAX_BYTES,
@@ -410,7 +411,7 @@ static int read_document(const struct convoy_json *root, struct convoy_config *c
     return 0;
 }
 
-/* There, or there but out of reach: then loading it says why. */
+/* True also for a file that exists but cannot be read: loading it then says why. */
 static bool exists(const char *path)
 {
     return access(path, F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR);

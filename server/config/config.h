@@ -25,11 +25,11 @@ enum convoy_backend_choice {
 
 enum convoy_tune { CONVOY_TUNE_ON, CONVOY_TUNE_OFF, CONVOY_TUNE_FORCE };
 
-/* Who decides which models are served. */
+/* What decides which models are served. */
 enum convoy_model_control {
     CONVOY_CONTROL_NONE,    /* those found at start */
-    CONVOY_CONTROL_POLL,    /* those that the folder holds, which is looked at again and again */
-    CONVOY_CONTROL_EXPLICIT /* those that were asked for by POST /v2/repository/models/NAME/load */
+    CONVOY_CONTROL_POLL,    /* those that the folder holds, which is scanned every poll_ms */
+    CONVOY_CONTROL_EXPLICIT /* those loaded by POST /v2/repository/models/NAME/load */
 };
 
 #define CONVOY_MAX_BATCH 4096 /* most that max_batch may be set to */
@@ -38,12 +38,12 @@ enum convoy_model_control {
 #define CONVOY_RESPONSE_CACHE_LEAST (UINT64_C(64) << 10)
 #define CONVOY_RESPONSE_CACHE_MOST  (UINT64_C(1) << 40)
 
-/* Of one model, or the default of all. */
+/* Of one model, or the default for all. */
 struct convoy_batching {
     uint32_t max_batch;    /* images */
-    uint32_t max_delay_us; /* that an image waits for company while the device is busy */
+    uint32_t max_delay_us; /* that an image waits for others while the device is busy */
     uint32_t max_queue;    /* images waiting, per model; past it requests get 503 */
-    uint32_t weight;       /* of the model's share of the device while others want it too */
+    uint32_t weight;       /* of the model's share of the device while other models wait, too */
 };
 
 /* Member names are the keys. Strings belong to the configuration. */
@@ -57,7 +57,7 @@ struct convoy_config {
     char *default_model;  /* or NULL */
     struct {
         enum convoy_model_control control;
-        uint32_t poll_ms;      /* how often the folder is looked at */
+        uint32_t poll_ms;      /* how often the folder is scanned */
         char **load_at_start;  /* names, where control is explicit; ends with NULL; NULL: none */
         uint64_t device_bytes; /* of weights that models may take of a device together; 0: no limit */
         bool unload_idle;      /* past that limit, the model that was used least recently makes room */
@@ -92,8 +92,9 @@ struct convoy_config {
     } log;
 };
 
-/* Reads path, or searches when it is NULL. The caller frees *config with convoy_config_free(). -EINVAL for
- * what the file says, -ENOENT and others of open(2) for a file that cannot be read, -ENOMEM. */
+/* Reads path, or searches for a file (convoy_config_search()) when it is NULL. The caller frees *config with
+ * convoy_config_free(). -EINVAL for what the file says, -ENOENT and others of open(2) for a file that cannot
+ * be read, -ENOMEM. */
 int convoy_config_load(const char *path, struct convoy_config **config, struct convoy_error *error);
 
 /* The built-in values. Returns NULL when memory is out. */
@@ -101,12 +102,12 @@ struct convoy_config *convoy_config_default(void);
 
 void convoy_config_free(struct convoy_config *config); /* NULL is allowed */
 
-/* Where the search for a file ends: writes its path and returns true, or returns false when there is none.
+/* Searches for the configuration file: writes its path and returns true, or returns false when there is none.
  * program is the path of the running program. */
 bool convoy_config_search(const char *program, char *path, size_t capacity);
 
-/* Splits "HOST:PORT", "[v6]:PORT" or ":PORT" (every address). *host is malloc'd, without brackets. origin is
- * what errors begin with, e.g. "--listen". */
+/* Splits "HOST:PORT", "[v6]:PORT" or ":PORT" (every address). *host is malloc'd, without brackets, and the
+ * caller's. origin begins the sentences of errors, e.g. "--listen". -EINVAL, -ENOMEM. */
 int convoy_listen_parse(const char *origin, const char *text, char **host, uint16_t *port,
                         struct convoy_error *error);
 

@@ -9,18 +9,18 @@
 #define CONVOY_LABELS_MAX_BYTES (16u << 20)
 #define CONVOY_LABELS_MAX       1000000u
 
-/* Does not change once it is read; any thread may read it. */
+/* Does not change after it was read; any thread may read it. */
 struct convoy_label_list {
     uint32_t count;
     const char **labels; /* count of them, NUL-terminated UTF-8, in text */
     char *text;
-    char *name; /* the file as the model's configuration calls it, or NULL; set by who knows it */
+    char *name; /* the file as the configuration names it, or NULL; set by convoy_model_config_load() */
 };
 
-/* Reads UTF-8 lines that end with LF or CR LF; the last line's end is optional, a byte order mark is skipped.
- * An empty line in the middle is a label without text, so that indices hold. -EINVAL (not UTF-8, a NUL byte,
- * no label at all), -EFBIG past the bounds above, the errno of open(2) and read(2), -ENOMEM; the sentence
- * names path and line. */
+/* Reads UTF-8 lines that end with LF or CR LF; the end of the last line is optional, a byte order mark is
+ * skipped. An empty line in the middle is a label without text and keeps its index. -EINVAL (not UTF-8, a NUL
+ * byte, no label at all), -EFBIG past the bounds above, the errno of open(2) and read(2), -ENOMEM; the
+ * sentence names path and line. */
 int convoy_label_list_read(const char *path, struct convoy_label_list *list, struct convoy_error *error);
 
 /* Frees and zeroes; an all-zero list is allowed. */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_VERSION 999999999 /* 9 digits, as repository.h has it */
+#define MOST_VERSION 999999999 /* 9 digits, as in model_name.h */
 #define MOST_NAMED   1024      /* versions that can be named */
 
 /* An array of versions, each once or more often. */

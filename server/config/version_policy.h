@@ -17,18 +17,18 @@ struct convoy_json;
 
 /* All zero: every version. */
 struct convoy_version_policy {
-    uint32_t latest;    /* not 0: so many, the highest */
+    uint32_t latest;    /* not 0: the highest so many */
     uint32_t *specific; /* not NULL: these; malloc'd */
     uint32_t specific_count;
 };
 
-/* Reads the key out of a model's configuration; absent leaves *policy as it is. -EINVAL, -ENOMEM. Whoever
- * owns *policy frees it, also after an error. */
+/* Reads the key from a model's configuration; without the key *policy stays as it is. -EINVAL, -ENOMEM. The
+ * owner of *policy frees it, also after an error. */
 int convoy_version_policy_read(const struct convoy_json *root, struct convoy_version_policy *policy,
                                struct convoy_error *error);
 void convoy_version_policy_free(struct convoy_version_policy *policy);
 
-/* Is this version served, above which there are so many higher ones? */
+/* True when this version is served, where `higher` versions of the model are higher. */
 bool convoy_version_policy_serves(const struct convoy_version_policy *policy, uint32_t version,
                                   uint32_t higher);
 

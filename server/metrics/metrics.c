@@ -262,8 +262,8 @@ static struct convoy_series *find_series(_Atomic(struct convoy_series *) *chain,
     return series;
 }
 
-/* Find or make. A series is pushed with its first value, so that none is ever seen without one. Returns NULL
- * when it was made here, or cannot be made. */
+/* Finds a series or makes it. A series is pushed with its first value, so that none is ever seen without one.
+ * Returns NULL when it was made here, or cannot be made. */
 static struct convoy_series *series_or_new(struct convoy_metrics *metrics, enum convoy_family family,
                                            const char *labels, uint64_t first)
 {

@@ -1,7 +1,8 @@
-/* How metrics are kept: shared by metrics.c, which counts, and metrics_text.c, which renders. Nobody else.
+/* How metrics are kept: shared by metrics.c, which counts, and metrics_text.c, which renders, and by no other
+ * file.
  *
- * Everything is append-only lists whose heads are atomic: readers walk them without a lock, writers push
- * under the lock, nothing is taken out before the end. */
+ * Everything is an append-only list with an atomic head: readers walk the lists without a lock, writers push
+ * under the lock, and nothing is removed before the end. */
 #ifndef CONVOY_SERVER_METRICS_INTERNAL_H
 #define CONVOY_SERVER_METRICS_INTERNAL_H
 
@@ -75,7 +76,7 @@ struct convoy_series {
 
 struct convoy_metrics {
     uint64_t hash_seed;   /* random, never changed: labels hold names that clients choose */
-    pthread_mutex_t lock; /* for making things; never for counting or rendering */
+    pthread_mutex_t lock; /* guards making: pushes into the lists, and the two counts */
     _Atomic(struct convoy_model_metrics *) models;
     _Atomic(struct convoy_device_metrics *) devices;
     _Atomic(struct convoy_series *) series[CONVOY_SERIES_CHAINS];

@@ -1,11 +1,11 @@
 /* How often and how long a version of a model ran, since the daemon started: what the statistics extension of
  * the Open Inference Protocol asks for (oip_statistics.h), where /metrics knows names only.
  *
- * Nobody but server/models/model.c counts here: convoy_model_answered() and its neighbours count this and
- * /metrics in one go, so that both tell the same.
+ * Only server/models/model.c counts here: convoy_model_answered() and its neighbours count in this and in
+ * /metrics together, so that both agree.
  *
- * Threads: any may count and read at any time, no lock, no allocation, relaxed atomics. A count and its time
- * are read one after the other: a time may be ahead by what is being counted meanwhile. */
+ * Threads: any thread may count and read at any time; relaxed atomics, no lock, no allocation. A count and
+ * its time are read one after the other: a time may be ahead by what is counted meanwhile. */
 #ifndef CONVOY_SERVER_STATISTICS_H
 #define CONVOY_SERVER_STATISTICS_H
 
@@ -19,24 +19,24 @@ struct convoy_batch_times {
     uint64_t input_us, compute_us, output_us;
 };
 
-/* max_batch: the most images that a batch has. NULL when memory is out: the functions below take NULL, count
- * nothing and read 0. The caller gives up its hold with convoy_statistics_release(); the
- * last one frees. */
+/* max_batch: the most images that a batch has. Returns NULL when memory is out; the functions below accept
+ * NULL, count nothing and read 0. Reference-counted: the caller holds the result until
+ * convoy_statistics_release(); the last release frees. */
 struct convoy_statistics *convoy_statistics_new(uint32_t max_batch);
 void convoy_statistics_release(struct convoy_statistics *statistics); /* NULL is allowed */
-/* One more release is due; returns statistics. */
+/* Adds a hold: one more release is due. Returns statistics. */
 struct convoy_statistics *convoy_statistics_hold(struct convoy_statistics *statistics);
 
 /* A request was answered, well or not, us after its last byte. */
 void convoy_statistics_answered(struct convoy_statistics *statistics, bool well, uint64_t us);
-/* So many images waited so long, each, before their run. */
+/* So many images waited us microseconds each before their run. */
 void convoy_statistics_waited(struct convoy_statistics *statistics, uint64_t us, uint32_t images);
 /* A batch of rows images, 1 to max_batch, finished well. */
 void convoy_statistics_ran(struct convoy_statistics *statistics, uint32_t rows,
                            const struct convoy_batch_times *times);
 
-/* An image was looked up in the response cache, which took ns nanoseconds; what was missed was inserted,
- * which took some more. These are in nanoseconds because most are shorter than a microsecond. */
+/* The lookup of an image in the response cache took ns nanoseconds; so did the insertion of one that was
+ * missed. In nanoseconds, because most take less than a microsecond. */
 void convoy_statistics_looked_up(struct convoy_statistics *statistics, bool hit, uint64_t ns);
 void convoy_statistics_inserted(struct convoy_statistics *statistics, uint64_t ns);
 
@@ -61,8 +61,8 @@ void convoy_statistics_counts(const struct convoy_statistics *statistics,
 /* The most rows that are counted: max_batch. */
 uint32_t convoy_statistics_max_batch(const struct convoy_statistics *statistics);
 
-/* How many batches of rows images there were, and the sums of their times. All that is said of batches is
- * kept by their size alone, so whoever adds the sizes up has totals that fit them. */
+/* How many batches of rows images there were, and the sums of their times. Batches are counted by size alone:
+ * totals are the sums over all sizes, so they always agree. */
 uint64_t convoy_statistics_batches(const struct convoy_statistics *statistics, uint32_t rows,
                                    struct convoy_batch_times *sums);
 

@@ -1,18 +1,18 @@
 /* How much of a device the models may take together: repository.device_bytes.
  *
- * A model counts with the size of its files until a worker has said what its weights became (a backend may
- * repack or pad them), and with that from then on, as long as it is loaded or about to be. Where models lie
- * on different devices they are counted as if all were on each. On the control loop. */
+ * A model that is loaded or about to be counts with the size of its files until a worker has reported the
+ * size of its weights (a backend may repack or pad them), then with that size. Models on different devices
+ * are counted as if all were on each. On the control loop. */
 #ifndef CONVOY_SERVER_BUDGET_H
 #define CONVOY_SERVER_BUDGET_H
 
 #include "engine/base/error.h"
 #include "server/models/registry.h"
 
-/* Of the models on devices but except (NULL: all). */
+/* Bytes of all models on devices, without `except` (NULL: none is left out). */
 uint64_t convoy_budget_taken(struct convoy_registry *registry, const struct convoy_model *except);
 
-/* Bytes that the model takes, or is going to. */
+/* Bytes that the model takes or will take. */
 uint64_t convoy_budget_of(const struct convoy_model *model);
 
 /* 0 when the model fits beside what is taken; -ENOMEM with a sentence that has the figures. */

@@ -1,13 +1,16 @@
 /* A model: one version of a network, as one reading of its files found it.
  *
- * When files change a new record is made (a generation) that is loaded beside the old one; requests that are
- * bound to the old one finish there. So what a request is answered with never changes under it.
+ * When files change, a new record (another generation) is made and loaded beside the old one; requests that
+ * are bound to the old record finish there. So the model that answers a request never changes during the
+ * request.
  *
- * Threads: number, names, paths and configuration do not change while anybody holds the record. State, shape
- * and labels change under the registry's lock and are read through snapshots: convoy_registry_view() copies
- * what a request needs. Label tables are counted, so that SIGHUP can replace them under running requests. A
- * model that a registry function returned is held, and so is that of a view: it is let go with
- * convoy_model_release() or convoy_model_view_end(), and its record lives until then. */
+ * Threads: number, names, paths and configuration do not change while the record is held. State, shape and
+ * labels change under the registry's lock; convoy_registry_view() copies what a request needs of them. Label
+ * tables are reference-counted, so that SIGHUP can replace them while requests use the old ones.
+ *
+ * Ownership: the registry owns records and frees one only while it is not held. A record that a registry
+ * function returned is held until convoy_model_release(), and that of a view until convoy_model_view_end().
+ */
 #ifndef CONVOY_SERVER_MODEL_H
 #define CONVOY_SERVER_MODEL_H
 
@@ -27,8 +30,7 @@ enum convoy_model_state {
     CONVOY_MODEL_LOADING,
     CONVOY_MODEL_READY,
     CONVOY_MODEL_FAILED,
-    /* Answers those that are bound to it, and takes nobody any more. Bound is who took a view of it while it
-     * was READY. */
+    /* Answers the requests that are bound to it (took a view while it was READY), and takes no others. */
     CONVOY_MODEL_UNLOADING
 };
 
@@ -49,32 +51,30 @@ struct convoy_model_shape {
 struct convoy_labels; /* a counted label list */
 
 struct convoy_model {
-    uint32_t
-        number; /* its place in the registry, as in the channel's slot headers; used again once it is free */
+    uint32_t number; /* in the registry and in slot headers; reused once the record is gone */
     uint32_t version_number;
-    uint64_t generation; /* later readings have larger ones; of all records one each */
+    uint64_t generation; /* unique; a later reading has a larger one */
     char *name, *version;
     char *path;            /* of model.onnx: handed to workers, never opened here */
     char *folder;          /* models/NAME */
     uint64_t stamp, bytes; /* as struct convoy_repository_entry */
     struct convoy_model_metrics *metrics;
     struct convoy_statistics *statistics; /* of this version; NULL when its configuration is unusable */
-    struct convoy_model_config
-        *config; /* NULL when unusable; its max_delay_us changes at SIGHUP, on the control loop */
+    struct convoy_model_config *config;   /* NULL when unusable; SIGHUP changes its max_delay_us */
 
-    _Atomic uint32_t load;    /* which loading of any model its answers come from; changes with each */
+    _Atomic uint32_t load;    /* number of the load that its answers come from; unique over all models */
     _Atomic uint32_t holders; /* requests and views */
     _Atomic uint64_t used_us; /* when a request last asked for it */
 
-    /* the control loop's own */
+    /* for the control loop alone */
     struct {
-        bool present;          /* its files are there, as far as the last look went */
+        bool present;          /* the last scan of the repository found its files */
         bool newest;           /* reading of its files */
-        bool wanted;           /* to be served: the newest reading of a version that its policy takes */
-        bool covered;          /* every wanted one of its name is READY: what is not wanted may go */
+        bool wanted;           /* to be served: the newest reading of a version that the policy selects */
+        bool covered;          /* all wanted versions of its name are READY: others may be unloaded */
         bool evicted;          /* wanted, but unloaded to make room; loaded again on the next request */
-        bool no_room;          /* FAILED for want of memory */
-        uint64_t weight_bytes; /* of the device where it takes most; 0: not known yet */
+        bool no_room;          /* FAILED because a device had no room */
+        uint64_t weight_bytes; /* on the device where it takes most; 0: not known yet */
     } plan;
 
     /* under the registry's lock */
@@ -98,32 +98,34 @@ struct convoy_model_view {
     bool crop;    /* resize rule */
 };
 
+/* Any thread. A hold is one call of convoy_model_release() that is due. */
 void convoy_model_hold(struct convoy_model *model);
 void convoy_model_release(struct convoy_model *model); /* NULL is allowed */
 
-/* One more release is due: for a copy of view. */
+/* For a copy of view: one more call of convoy_model_view_end() is due. */
 void convoy_model_view_hold(struct convoy_model_view *view);
 void convoy_model_view_end(struct convoy_model_view *view);
-/* The text of class index; valid until convoy_model_view_end(). Classes beyond the table are their number,
- * written into buffer (at least 16 bytes). */
+/* The label of class index; valid until convoy_model_view_end(). A class beyond the table has its number as
+ * label, written into buffer (at least 16 bytes). */
 const char *convoy_model_label(const struct convoy_model_view *view, uint32_t index, char *buffer);
 
-/* The file of the labels, as the model's configuration calls it; "" when there is none. Valid until
+/* The labels' file as the model's configuration names it; "" when there is none. Valid until
  * convoy_model_view_end(). */
 const char *convoy_model_label_file(const struct convoy_model_view *view);
 
-/* Counting, in /metrics under the model's name and in the statistics of its version, so that the two agree.
- * Any thread; see both headers for what it costs. */
+/* ---- Counting, for any thread: in /metrics under the model's name and in the statistics of its version, so
+ * that both agree. Some relaxed atomic additions, no lock. ---- */
 
-/* A request whose images were looked at was answered, well (200) or not, us after its last byte. */
+/* A request whose images were examined was answered, us microseconds after its last byte; well: with 200. */
 void convoy_model_answered(struct convoy_model *model, bool well, uint64_t us);
-/* So many images waited so long, each, before their run. */
+/* So many images waited us microseconds each before their run. */
 void convoy_model_waited(struct convoy_model *model, uint64_t us, uint32_t images);
-/* A batch of rows images finished well on device. */
+/* A batch of so many rows finished well on device. */
 void convoy_model_ran(struct convoy_model *model, struct convoy_device_metrics *device, uint32_t rows,
                       const struct convoy_batch_times *times);
 
-/* An image was looked up in the response cache, in ns nanoseconds; what was missed was inserted. */
+/* The lookup of an image in the response cache took ns nanoseconds; so did the insertion of one that was
+ * missed. */
 void convoy_model_looked_up(struct convoy_model *model, bool hit, uint64_t ns);
 void convoy_model_inserted(struct convoy_model *model, uint64_t ns);
 

@@ -1,4 +1,4 @@
-/* What the registry needs of a model's inside: labels and views. */
+/* Labels and views, which the registry makes and model.c ends. */
 #ifndef CONVOY_SERVER_MODEL_INTERNAL_H
 #define CONVOY_SERVER_MODEL_INTERNAL_H
 
@@ -16,7 +16,7 @@ void convoy_labels_release(struct convoy_labels *labels); /* NULL is allowed */
  * alone changes both, and not under the registry's lock: a log line may take its time. */
 void convoy_labels_compare(const struct convoy_model *model);
 
-/* Fills in a view, which holds the model from now on. Under the registry's lock. */
+/* Fills in a view, which holds the model and its labels. Under the registry's lock. */
 void convoy_model_view_fill(struct convoy_model *model, struct convoy_model_view *view);
 
 #endif

@@ -74,7 +74,7 @@ void convoy_registry_tell_ready(struct convoy_registry *registry, const struct c
         convoy_metrics_model_gone(registry->metrics, model->name, model->version);
 }
 
-/* Of an older record of the same version, or new. NULL when memory is out. */
+/* The statistics of an older record of the same version, held, or new ones. NULL when memory is out. */
 static struct convoy_statistics *statistics_for(struct convoy_registry *registry,
                                                 const struct convoy_model *model)
 {
@@ -154,8 +154,9 @@ bool convoy_registry_remove(struct convoy_registry *registry, struct convoy_mode
     return true;
 }
 
-/* How good an answer it would give. Where models are those found at start, a version that
- * cannot be served is not silently replaced by a lower one: nobody saw that one serve. */
+/* How well a record answers a lookup; the highest rank is found. Where the models are those found at start
+ * (control "none"), a version that cannot be served is not silently replaced by a lower one, which has never
+ * been seen to work. */
 static int rank_of(const struct convoy_registry *registry, const struct convoy_model *model)
 {
     bool live = registry->config->repository.control != CONVOY_CONTROL_NONE;
@@ -173,7 +174,7 @@ static int rank_of(const struct convoy_registry *registry, const struct convoy_m
     }
 }
 
-/* a rather than b (which may be NULL), for whoever asks for their name. */
+/* True when a lookup prefers a to b; b may be NULL. */
 static bool better(const struct convoy_registry *registry, const struct convoy_model *a,
                    const struct convoy_model *b)
 {
@@ -185,8 +186,8 @@ static bool better(const struct convoy_registry *registry, const struct convoy_m
     return a->generation > b->generation;
 }
 
-/* The name that is meant without one: the configured one, or the only one of those that are to be served;
- * NULL: none. Under the lock. */
+/* The name of the default model: the configured one, or the only one of those to be served; NULL when there
+ * is none. Under the lock. */
 static const char *default_name(const struct convoy_registry *registry)
 {
     const char *wanted = registry->config->default_model, *only = NULL;
@@ -283,7 +284,7 @@ static int by_name_version_rank(const void *left, const void *right, void *regis
     return better(registry, a, b) ? -1 : 1;
 }
 
-/* The best record of each name and version, in order, into models; returns how many. Under the lock. */
+/* Writes the best record of each name and version into models, in order; returns how many. Under the lock. */
 static uint32_t best_of_each(struct convoy_registry *registry, const char *name,
                              struct convoy_model *models[CONVOY_MAX_MODELS])
 {
@@ -299,7 +300,7 @@ static uint32_t best_of_each(struct convoy_registry *registry, const char *name,
     return kept;
 }
 
-/* Why the newest reading of this version's files cannot be served; NULL when it can, or is this one. Under
+/* Why the newest reading of this version's files cannot be served; NULL when it can be, or is this one. Under
  * the lock. */
 static const char *newer_failure(const struct convoy_registry *registry, const struct convoy_model *model)
 {

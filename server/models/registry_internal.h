@@ -9,7 +9,7 @@
 #include <pthread.h>
 
 struct convoy_registry {
-    pthread_mutex_t lock; /* of the table, of what its models say is under it, and of settled */
+    pthread_mutex_t lock; /* guards models, count, settled, and what model.h says of records */
     const struct convoy_config *config;
     struct convoy_metrics *metrics;
     struct convoy_model *models[CONVOY_MAX_MODELS]; /* by number; NULL: free */
@@ -19,8 +19,8 @@ struct convoy_registry {
     _Atomic uint32_t loads; /* counted, of all models */
 };
 
-/* What /metrics says of a name and version: whether one of its records is READY, and nothing when none is to
- * be. Under the lock. */
+/* Shows in /metrics whether a record of model's name and version is READY; removes the series when none is to
+ * be served. Under the lock. */
 void convoy_registry_tell_ready(struct convoy_registry *registry, const struct convoy_model *model);
 
 #endif

@@ -1,4 +1,4 @@
-/* What the registry's lock guards of a model: its state, which changes here alone, and views of it. */
+/* What the registry's lock guards of a model: its state, which changes only here, and views of it. */
 #include "server/models/registry_internal.h"
 
 #include "engine/base/log.h"
@@ -14,7 +14,7 @@ void convoy_registry_view(struct convoy_registry *registry, struct convoy_model 
     pthread_mutex_unlock(&registry->lock);
 }
 
-/* Changes the state and what /metrics says of it. */
+/* Changes the state, also in /metrics. */
 static void set_state(struct convoy_registry *registry, struct convoy_model *model,
                       enum convoy_model_state state, bool evicted)
 {

@@ -70,8 +70,9 @@ static bool is_note(const char *name)
     return length > 3 && strcmp(name + length - 3, ".md") == 0;
 }
 
-/* What the files of a folder look like from outside, in any order, so that they need not be read to see a
- * change; *bytes grows by their sizes. A folder that cannot be read has none. */
+/* A number computed from names, sizes, inodes and times of a folder's files, in any order: another number
+ * means a change, and no file has to be read. Adds the files' sizes to *bytes. A folder that cannot be read
+ * counts as empty. */
 static uint64_t stamp_of(const char *folder, uint64_t *bytes)
 {
     uint64_t stamp = 0;

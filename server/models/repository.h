@@ -1,8 +1,10 @@
-/* The model repository: models/NAME/VERSION/model.onnx, found by names alone; no model file is opened.
+/* The model repository: models/NAME/VERSION/model.onnx, found by names; no model file is opened.
  *
- * What NAME and VERSION may be stands in server/config/model_name.h. What is something else (files, folders
- * without versions, hidden names) is passed over with a note. Symbolic links are followed, as Kubernetes
- * volumes are made of them. */
+ * server/config/model_name.h says what NAME and VERSION may be. Everything else (files, folders without
+ * versions, hidden names) is skipped with a note. Symbolic links are followed, because Kubernetes volumes are
+ * made of them.
+ *
+ * Threads: plain data and no state; a repository belongs to the thread that read it. */
 #ifndef CONVOY_SERVER_REPOSITORY_H
 #define CONVOY_SERVER_REPOSITORY_H
 
@@ -20,9 +22,9 @@ struct convoy_repository_entry {
     char *folder;    /* models/NAME: config.json and labels.txt are here */
     char *path;      /* models/NAME/VERSION/model.onnx */
     char *problem;   /* NULL, or a sentence why it cannot be served: the model is FAILED */
-    uint64_t bytes;  /* of the files of its folder: what it will take on a device, roughly */
-    /* Another one when a file was written, replaced, added or removed: of the version's folder, or of
-     * models/NAME (whose files *.md do not count). From names, sizes, inodes and times of modification. */
+    uint64_t bytes;  /* of the files of its folder: about what it will take on a device */
+    /* Changes when a file of the version's folder or of models/NAME is written, replaced, added or removed;
+     * files *.md do not count. Computed from names, sizes, inodes and times of modification. */
     uint64_t stamp;
 };
 
@@ -38,9 +40,9 @@ struct convoy_repository {
     uint32_t note_count;
 };
 
-/* Looks through the folder models. An empty repository is no error. -ENOENT, -ENOTDIR, -EACCES, ...: the
- * folder cannot be read; -ENOMEM. The caller frees with convoy_repository_free(), not needed after an error.
- */
+/* Reads the folder models. An empty repository is no error. -ENOENT, -ENOTDIR, -EACCES, ...: the folder
+ * cannot be read; -ENOMEM. The caller frees *repository with convoy_repository_free(), which is not needed
+ * after an error. */
 int convoy_repository_read(const char *models, struct convoy_repository *repository,
                            struct convoy_error *error);
 
