@@ -59,7 +59,7 @@ bool convoy_cuda_conv_shape(const struct convoy_cuda_source *source, const struc
     const struct convoy_graph *graph = source->graph;
     const struct convoy_node *node = &graph->nodes[group->anchor];
     const struct convoy_conv *conv = &node->conv;
-    int64_t x[CONVOY_MAX_RANK], y[CONVOY_MAX_RANK];
+    int64_t x[CONVOY_MAX_RANK] = {0}, y[CONVOY_MAX_RANK] = {0};
     const int64_t *w = graph->tensors[node->inputs[1]].shape.dims;
     convoy_cuda_tensor_dims(graph, node->inputs[0], rows, x);
     convoy_cuda_tensor_dims(graph, node->output, rows, y);
