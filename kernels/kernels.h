@@ -21,6 +21,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 #define CONVOY_KERNEL_RANK     8 /* dimensions that the general kernels take */
 #define CONVOY_KERNEL_CHANNELS 4 /* of 8-bit images, at most */
@@ -202,6 +203,7 @@ cudaError_t convoy_launch_zero(int64_t count, float *y, cudaStream_t stream);
 /* cudaSuccess if this build has code for the current device. */
 cudaError_t convoy_kernels_run_here(void);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

@@ -11,6 +11,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 #define CONVOY_WHOLE_LAYERS      32        /* of a network, at most */
 #define CONVOY_WHOLE_CLUSTER     16        /* blocks for an image, at most */
@@ -106,6 +107,7 @@ struct convoy_whole_operands {
 cudaError_t convoy_launch_whole(const struct convoy_whole_plan *plan,
                                 const struct convoy_whole_operands *operands, cudaStream_t stream);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

@@ -16,10 +16,21 @@ grep -q "^configuration $build/etc/convoyd/convoyd.json: ok" "$work/check" || fa
 for model in cifar10-convnet cifar10-resnet fashion-ece408 fashion-lenet; do
   grep -q "^model $model version 1: ok" "$work/check" || fail "no $model: $(cat "$work/check")"
 done
-for module in cpu null; do
+for module in cpu null cuda; do
+  [ -e "$build/lib/convoyd/convoy-backend-$module.so" ] || [ "$module" = cuda ] || fail "no module $module"
+  [ -e "$build/lib/convoyd/convoy-backend-$module.so" ] || continue
   missing=$(ldd "$build/lib/convoyd/convoy-backend-$module.so" | grep 'not found' || true)
   [ -z "$missing" ] || fail "$module: $missing"
 done
+if [ -e "$build/bin/convoy-kernels" ]; then
+  "$build/bin/convoy-kernels" --list >"$work/kernels" || fail "convoy-kernels does not start where it was moved to"
+  # The kernels and the CUDA runtime are in libconvoy-kernels.so and nowhere else.
+  for file in bin/convoy-kernels lib/convoyd/convoy-backend-cuda.so; do
+    ldd "$build/$file" | grep -q "libconvoy-kernels.so => $build/" || fail "$file: $(ldd "$build/$file")"
+    [ "$(stat -c %s "$build/$file")" -lt 2000000 ] || fail "$file contains kernels: $(stat -c %s "$build/$file") bytes"
+    grep -q 'libcuda\.so' "$build/$file" && fail "$file has a CUDA runtime of its own" # it opens the driver by this name
+  done
+fi
 for page in convoyd.8 convoy-worker.8 convoy.1 convoyd.json.5; do
   [ -s "$build/share/man/man${page##*.}/$page" ] || fail "the manual page $page is not installed"
 done

@@ -35,6 +35,11 @@ for file in usr/bin/convoy usr/include/convoy.h usr/lib/libconvoy.so.0; do
   has convoy "$file"
 done
 grep -h 'faults' "$work"/*.files && fail "the above is for tests alone"
+if [[ " ${names[*]} " == *" convoyd-cuda "* ]]; then
+  for file in usr/bin/convoy-kernels usr/lib/convoyd/convoy-backend-cuda.so usr/lib/convoyd/libconvoy-kernels.so; do
+    has convoyd-cuda "$file"
+  done
+fi
 grep -E 'libdnnl|libuv|usr/etc|share/convoyd/systemd|LICENSE' "$work/convoyd.files" && fail "the above has no business here"
 grep -q '^ Depends:.*libdnnl2.*libmicrohttpd12.*libsystemd0.*libuv1' "$work/convoyd.control" || fail "$(cat "$work/convoyd.control")"
 grep -q '^ Depends:.*libcurl4' "$work/convoy.control" || fail "$(cat "$work/convoy.control")"
