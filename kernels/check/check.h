@@ -72,7 +72,7 @@ void convoy_check_read_images(struct convoy_check *check);
 int convoy_check_gemm(uint64_t seed);
 int convoy_check_operators(uint64_t seed);
 /* Random small networks, each on some of whole_net's kernels; few: a third as many. */
-int convoy_check_whole(uint64_t seed, bool few);
+int convoy_check_fused(uint64_t seed, bool few);
 
 #ifdef __cplusplus
 }

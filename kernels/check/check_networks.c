@@ -1,6 +1,6 @@
 /* The networks that ship, on whole_net: times and errors. */
 #include "kernels/check/check_conv.h"
-#include "kernels/check/check_whole.h"
+#include "kernels/check/check_fused.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@ struct conv {
 /* Returns the layer's number. c and size are the images', for the first layer. */
 static int add_conv(struct builder *b, int input, int residual, struct conv conv, int c, int size)
 {
-    struct convoy_whole_layer *layer = check_network_add(b->net, CONVOY_WHOLE_CONV, input);
+    struct convoy_fused_layer *layer = check_network_add(b->net, CONVOY_FUSED_CONV, input);
     struct convoy_conv_shape *s = &layer->shape;
     if (input < 0) {
         s->c = c;
@@ -50,7 +50,7 @@ static int add_conv(struct builder *b, int input, int residual, struct conv conv
 
 static void add_dense(struct builder *b, int outs, enum convoy_unary_kind act)
 {
-    struct convoy_whole_layer *layer = check_network_add(b->net, CONVOY_WHOLE_DENSE, b->net->shape.count - 1);
+    struct convoy_fused_layer *layer = check_network_add(b->net, CONVOY_FUSED_DENSE, b->net->shape.count - 1);
     layer->shape.k = outs;
     layer->shape.bias = true;
     layer->shape.act.kind = act;
@@ -113,7 +113,7 @@ static void build_resnet(struct builder *b)
                 x = add_conv(b, x, -1, (struct conv){maps, 1, 2, 0, CONVOY_UNARY_NONE, 1, false}, 0, 0);
             x = add_conv(b, first, x, (struct conv){maps, 3, 1, 1, CONVOY_UNARY_RELU, 1, false}, 0, 0);
         }
-    (void)check_network_add(b->net, CONVOY_WHOLE_MEAN, x);
+    (void)check_network_add(b->net, CONVOY_FUSED_MEAN, x);
     add_dense(b, 10, CONVOY_UNARY_NONE);
 }
 
@@ -143,7 +143,7 @@ static void *device_copy(const void *from, size_t bytes)
 }
 
 /* Median of the times between events, in microseconds, of launches that are warmed up. */
-static float time_launches(const struct convoy_whole_plan *plan, const struct convoy_whole_operands *operands,
+static float time_launches(const struct convoy_fused_plan *plan, const struct convoy_fused_operands *operands,
                            int runs)
 {
     cudaEvent_t from, to;
@@ -154,7 +154,7 @@ static float time_launches(const struct convoy_whole_plan *plan, const struct co
     for (int i = -3; i < runs; i++) {
         float ms = 0;
         check_cuda(cudaEventRecord(from, NULL), "recording an event");
-        check_cuda(convoy_launch_whole(plan, operands, NULL), "launching");
+        check_cuda(convoy_launch_fused(plan, operands, NULL), "launching");
         check_cuda(cudaEventRecord(to, NULL), "recording an event");
         check_cuda(cudaEventSynchronize(to), "waiting");
         check_cuda(cudaEventElapsedTime(&ms, from, to), "reading a time");
@@ -190,40 +190,40 @@ static double error_of(const struct trial *trial, const float *y)
 }
 
 /* 1 if it is wrong. */
-static int run(const struct trial *trial, const struct convoy_whole_kernel *kernel, int runs)
+static int run(const struct trial *trial, const struct convoy_fused_kernel *kernel, int runs)
 {
-    struct convoy_whole_plan *plan = NULL;
-    if (convoy_whole_plan_make(kernel, &trial->net.shape, true, &plan) != 0 || plan == NULL)
+    struct convoy_fused_plan *plan = NULL;
+    if (convoy_fused_plan_make(kernel, &trial->net.shape, true, &plan) != 0 || plan == NULL)
         check_die("no memory for a plan");
-    size_t weight_bytes = convoy_whole_weight_bytes(plan);
+    size_t weight_bytes = convoy_fused_weight_bytes(plan);
     size_t y_bytes = (size_t)(trial->net.shape.n * trial->net.shape.y_stride) * sizeof(float);
     void *packed = calloc(weight_bytes, 1);
     if (packed == NULL)
         check_die("no memory for weights");
-    convoy_whole_pack_weights(plan, &trial->net.shape, packed);
+    convoy_fused_pack_weights(plan, &trial->net.shape, packed);
     void *weights = device_copy(packed, weight_bytes);
-    void *tables = device_copy(convoy_whole_tables(plan), convoy_whole_table_bytes(plan));
+    void *tables = device_copy(convoy_fused_tables(plan), convoy_fused_table_bytes(plan));
     float *y = device_copy(NULL, y_bytes);
-    size_t scratch_bytes = convoy_whole_scratch_bytes(plan);
+    size_t scratch_bytes = convoy_fused_scratch_bytes(plan);
     void *scratch = scratch_bytes > 0 ? device_copy(NULL, scratch_bytes) : NULL;
-    struct convoy_whole_operands operands = {trial->images, weights, tables, scratch, y};
+    struct convoy_fused_operands operands = {trial->images, weights, tables, scratch, y};
     check_cuda(cudaMemset(y, 0xff, y_bytes), "poisoning the outputs");
     if (scratch != NULL)
         check_cuda(cudaMemset(scratch, 0xff, scratch_bytes), "poisoning what lies beside them");
     check_cuda(cudaDeviceSynchronize(), "waiting for the operands");
-    check_cuda(convoy_launch_whole(plan, &operands, NULL), kernel->name);
+    check_cuda(convoy_launch_fused(plan, &operands, NULL), kernel->name);
     check_cuda(cudaDeviceSynchronize(), kernel->name);
     double error = error_of(trial, y),
            bound = kernel->products == CONVOY_PRODUCTS_FP32 ? CONVOY_CHECK_BOUND : 2e-3;
     printf("  %-24s %10.2f us  guess %10.2f  error %.1e%s\n", kernel->name,
-           (double)time_launches(plan, &operands, runs), (double)convoy_whole_guess_us(plan), error,
+           (double)time_launches(plan, &operands, runs), (double)convoy_fused_guess_us(plan), error,
            error <= bound ? "" : "  WRONG");
     check_cuda(cudaFree(weights), "freeing");
     check_cuda(cudaFree(tables), "freeing");
     check_cuda(cudaFree(scratch), "freeing");
     check_cuda(cudaFree(y), "freeing");
     free(packed);
-    convoy_whole_plan_free(plan);
+    convoy_fused_plan_free(plan);
     return error <= bound ? 0 : 1;
 }
 
@@ -259,18 +259,18 @@ static void make_wanted(struct trial *trial, enum convoy_products products)
     }
 }
 
-static bool is_meant(const struct convoy_whole_kernel *kernel, const char *name)
+static bool is_meant(const struct convoy_fused_kernel *kernel, const char *name)
 {
-    return kernel->reach != CONVOY_WHOLE_FRONT &&
+    return kernel->reach != CONVOY_FUSED_FRONT &&
            (strcmp(name, "all") == 0 || strncmp(kernel->name, name, strlen(name)) == 0);
 }
 
-static bool takes(const struct trial *trial, const struct convoy_whole_kernel *kernel)
+static bool takes(const struct trial *trial, const struct convoy_fused_kernel *kernel)
 {
-    struct convoy_whole_plan *plan = NULL;
-    if (convoy_whole_plan_make(kernel, &trial->net.shape, false, &plan) != 0)
+    struct convoy_fused_plan *plan = NULL;
+    if (convoy_fused_plan_make(kernel, &trial->net.shape, false, &plan) != 0)
         check_die("no memory for a plan");
-    convoy_whole_plan_free(plan);
+    convoy_fused_plan_free(plan);
     return plan != NULL;
 }
 
@@ -281,13 +281,13 @@ static int check_at(const char *name, void (*build)(struct builder *b), int n, u
     struct trial trial = {0};
     struct builder b = {&check, &trial.net};
     int count, failures = 0;
-    const struct convoy_whole_kernel *const *kernels = convoy_whole_kernels(&count);
+    const struct convoy_fused_kernel *const *kernels = convoy_fused_kernels(&count);
     build(&b);
     trial.net.shape.layers = trial.net.layers;
     trial.net.shape.n = n;
     trial.net.shape.u8 = true;
     trial.net.shape.products = CONVOY_PRODUCTS_FP16;
-    trial.net.shape.y_stride = convoy_whole_outputs(&trial.net.layers[trial.net.shape.count - 1]);
+    trial.net.shape.y_stride = convoy_fused_outputs(&trial.net.layers[trial.net.shape.count - 1]);
     make_images(&trial, &check);
     printf("%s, %d image%s\n", name, n, n == 1 ? "" : "s");
     for (int products = 0; products <= CONVOY_PRODUCTS_FP16; products++) {
@@ -324,7 +324,7 @@ int check_networks(uint64_t seed, int runs, const int *batches, int batch_count,
                     {"cifar10-convnet", build_convnet},
                     {"cifar10-resnet", build_resnet}};
     int failures = 0, count, meant = 0;
-    const struct convoy_whole_kernel *const *kernels = convoy_whole_kernels(&count);
+    const struct convoy_fused_kernel *const *kernels = convoy_fused_kernels(&count);
     for (int i = 0; i < count; i++)
         meant += is_meant(kernels[i], kernel_name);
     if (meant == 0)

@@ -1,7 +1,7 @@
 /* convoy-kernels: runs any convolution of this project on any shape, against a float64 reference, and times
  * it. */
 #include "kernels/check/check_conv.h"
-#include "kernels/check/check_whole.h"
+#include "kernels/check/check_fused.h"
 
 #include <getopt.h>
 #include <stdio.h>
@@ -313,7 +313,7 @@ static void list_kernels(void)
     const struct convoy_conv_kernel *const *kernels = convoy_conv_kernels(&count);
     for (int i = 0; i < count; i++)
         printf("%-24s%s\n", kernels[i]->name, kernels[i]->ladder_only ? " (for comparison only)" : "");
-    const struct convoy_whole_kernel *const *wholes = convoy_whole_kernels(&count);
+    const struct convoy_fused_kernel *const *wholes = convoy_fused_kernels(&count);
     for (int i = 0; i < count; i++)
         printf("%-24s (of --networks)\n", wholes[i]->name);
 }
@@ -388,7 +388,7 @@ static bool is_conv(const char *name)
 static int check_all(const struct options *options)
 {
     if (strcmp(options->kernel, "whole_net") == 0)
-        return convoy_check_whole(options->seed, options->shapes == 0);
+        return convoy_check_fused(options->seed, options->shapes == 0);
     if (strcmp(options->kernel, "gemm") == 0)
         return convoy_check_gemm(options->seed);
     if (!is_conv(options->kernel))
@@ -399,7 +399,7 @@ static int check_all(const struct options *options)
     if (strcmp(options->kernel, "all") == 0) {
         failures += convoy_check_gemm(options->seed);
         failures += convoy_check_operators(options->seed);
-        failures += convoy_check_whole(options->seed, options->shapes == 0);
+        failures += convoy_check_fused(options->seed, options->shapes == 0);
     }
     return failures;
 }

@@ -90,8 +90,8 @@ bool convoy_cuda_bucket_is_stale(const struct convoy_cuda_bucket *bucket,
         if (plan->step_count == 0)
             continue;
         const struct convoy_cuda_step *first = &plan->steps[0];
-        if (convoy_cuda_whole_chosen(source, plan->rows, plan->layout) !=
-            (first->kind == CONVOY_CUDA_WHOLE ? first->whole.kernel : NULL))
+        if (convoy_cuda_fused_chosen(source, plan->rows, plan->layout) !=
+            (first->kind == CONVOY_CUDA_FUSED ? first->fused.kernel : NULL))
             return true;
         for (int i = 0; i < plan->step_count; i++)
             if (step_is_stale(&plan->steps[i], source->choices))

@@ -65,9 +65,9 @@ void convoy_cuda_name_kernels(struct convoy_net *net)
                 break;
             }
         const struct convoy_cuda_step *first = plan->step_count > 0 ? &plan->steps[0] : NULL;
-        if (first != NULL && first->kind == CONVOY_CUDA_WHOLE && i < first->whole.groups) {
+        if (first != NULL && first->kind == CONVOY_CUDA_FUSED && i < first->fused.groups) {
             snprintf(layer->kernel, sizeof(layer->kernel), "%s%s", i > 0 ? "in " : "",
-                     first->whole.kernel->name);
+                     first->fused.kernel->name);
             continue; /* a profile gives the time of all to the first layer */
         }
         snprintf(layer->kernel, sizeof(layer->kernel), "%.36s%s%s%s%s", kernel,
@@ -86,8 +86,8 @@ enum convoy_precision convoy_cuda_precision(const struct convoy_net *net)
                 const struct convoy_cuda_step *step = &plan->steps[k];
                 enum convoy_products products = step->kind == CONVOY_CUDA_CONV   ? step->conv.kernel->products
                                                 : step->kind == CONVOY_CUDA_GEMM ? step->gemm.kernel->products
-                                                : step->kind == CONVOY_CUDA_WHOLE
-                                                    ? step->whole.kernel->products
+                                                : step->kind == CONVOY_CUDA_FUSED
+                                                    ? step->fused.kernel->products
                                                     : CONVOY_PRODUCTS_FP32;
                 least = products > least ? products : least;
             }

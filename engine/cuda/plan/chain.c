@@ -41,24 +41,24 @@ static const float *constant(const struct convoy_graph *graph, int tensor)
 }
 
 /* Sets c, h and w of s to the shape that a layer makes. */
-static void set_input(const struct convoy_whole_layer *from, struct convoy_conv_shape *s)
+static void set_input(const struct convoy_fused_layer *from, struct convoy_conv_shape *s)
 {
-    bool plane = from->kind == CONVOY_WHOLE_CONV;
-    s->c = from->kind == CONVOY_WHOLE_MEAN ? from->shape.c : from->shape.k;
+    bool plane = from->kind == CONVOY_FUSED_CONV;
+    s->c = from->kind == CONVOY_FUSED_MEAN ? from->shape.c : from->shape.k;
     s->h = plane ? from->shape.oh / from->shape.pool : 1;
     s->w = plane ? from->shape.ow / from->shape.pool : 1;
 }
 
 /* True if a convolution makes the tensor and it was not reshaped since. Other layers make vectors. */
-static bool is_plane(const struct names *names, int name, const struct convoy_whole_layer *layers)
+static bool is_plane(const struct names *names, int name, const struct convoy_fused_layer *layers)
 {
     return name >= 0 && !names->names[name].flat &&
-           layers[names->names[name].layer].kind == CONVOY_WHOLE_CONV;
+           layers[names->names[name].layer].kind == CONVOY_FUSED_CONV;
 }
 
 static bool add_conv(const struct convoy_cuda_source *source, const struct convoy_cuda_group *group,
                      const struct convoy_node *node, const struct names *names,
-                     const struct convoy_whole_layer *layers, struct convoy_whole_layer *layer)
+                     const struct convoy_fused_layer *layers, struct convoy_fused_layer *layer)
 {
     const struct convoy_graph *graph = source->graph;
     int from = find(names, node->inputs[0]),
@@ -68,7 +68,7 @@ static bool add_conv(const struct convoy_cuda_source *source, const struct convo
         (group->residual >= 0 && !is_plane(names, around, layers)) ||
         !convoy_cuda_conv_shape(source, group, 1, &layer->shape) || layer->shape.n != 1)
         return false;
-    layer->kind = CONVOY_WHOLE_CONV;
+    layer->kind = CONVOY_FUSED_CONV;
     layer->input = images ? -1 : names->names[from].layer;
     layer->residual = around >= 0 ? names->names[around].layer : -1;
     layer->weights = constant(graph, node->inputs[1]);
@@ -82,11 +82,11 @@ static bool add_dense(const struct convoy_cuda_source *source, const struct conv
 {
     const struct convoy_graph *graph = source->graph;
     const struct convoy_tensor *x = &graph->tensors[node->inputs[0]], *w = &graph->tensors[node->inputs[1]];
-    struct convoy_whole_layer *layer = &chain->layers[chain->count];
+    struct convoy_fused_layer *layer = &chain->layers[chain->count];
     int from = find(names, node->inputs[0]);
     if (from < 0 || x->shape.rank != 2 || x->shape.batch_axis != 0 || x->shape.dims[0] != 1)
         return false;
-    layer->kind = CONVOY_WHOLE_DENSE;
+    layer->kind = CONVOY_FUSED_DENSE;
     layer->input = names->names[from].layer;
     layer->residual = -1;
     layer->shape = (struct convoy_conv_shape){.n = 1,
@@ -107,12 +107,12 @@ static bool add_mean(const struct convoy_cuda_group *group, const struct convoy_
                      const struct names *names, struct convoy_cuda_chain *chain)
 {
     const struct convoy_pool *pool = &node->pool;
-    struct convoy_whole_layer *layer = &chain->layers[chain->count];
+    struct convoy_fused_layer *layer = &chain->layers[chain->count];
     int from = find(names, node->inputs[0]);
     if (from < 0 || names->names[from].flat || pool->kind != CONVOY_POOL_AVERAGE ||
         group->act.kind != CONVOY_UNARY_NONE)
         return false;
-    layer->kind = CONVOY_WHOLE_MEAN;
+    layer->kind = CONVOY_FUSED_MEAN;
     layer->input = names->names[from].layer;
     layer->residual = -1;
     layer->shape = (struct convoy_conv_shape){.n = 1, .groups = 1, .pool = 1};
@@ -121,7 +121,7 @@ static bool add_mean(const struct convoy_cuda_group *group, const struct convoy_
         if (pool->pad[i] != 0)
             return false;
     return pool->window[0] == layer->shape.h && pool->window[1] == layer->shape.w &&
-           chain->layers[layer->input].kind == CONVOY_WHOLE_CONV;
+           chain->layers[layer->input].kind == CONVOY_FUSED_CONV;
 }
 
 /* True if node is the softmax of the vector that the last layer makes. */
@@ -137,11 +137,11 @@ static bool is_softmax(const struct convoy_cuda_source *source, const struct con
 
 static bool has_dense(const struct convoy_cuda_chain *chain)
 {
-    return chain->count > 0 && chain->layers[chain->count - 1].kind == CONVOY_WHOLE_DENSE;
+    return chain->count > 0 && chain->layers[chain->count - 1].kind == CONVOY_FUSED_DENSE;
 }
 
 /* Adds one more group; false if the prefix ends before it. */
-static bool add_group(const struct convoy_cuda_source *source, int index, enum convoy_whole_reach reach,
+static bool add_group(const struct convoy_cuda_source *source, int index, enum convoy_fused_reach reach,
                       struct names *names, struct convoy_cuda_chain *chain)
 {
     const struct convoy_cuda_group *group = &source->groups->groups[index];
@@ -154,17 +154,17 @@ static bool add_group(const struct convoy_cuda_source *source, int index, enum c
     bool taken = false;
     if (chain->softmax) /* nothing follows a softmax */
         return false;
-    if (node->op == CONVOY_OP_SOFTMAX && reach == CONVOY_WHOLE_ALL &&
+    if (node->op == CONVOY_OP_SOFTMAX && reach == CONVOY_FUSED_ALL &&
         is_softmax(source, node, names, chain)) {
         chain->softmax = true;
         return note(names, group->output, chain->count - 1, true);
     }
-    if (chain->count == CONVOY_WHOLE_LAYERS || (reach == CONVOY_WHOLE_FIRST_DENSE && has_dense(chain)))
+    if (chain->count == CONVOY_FUSED_LAYERS || (reach == CONVOY_FUSED_FIRST_DENSE && has_dense(chain)))
         return false;
     if (node->op == CONVOY_OP_CONV)
         taken = add_conv(source, group, node, names, chain->layers, &chain->layers[chain->count]);
     else if (node->op == CONVOY_OP_DENSE)
-        taken = reach != CONVOY_WHOLE_FRONT && add_dense(source, group, node, names, chain);
+        taken = reach != CONVOY_FUSED_FRONT && add_dense(source, group, node, names, chain);
     else if (node->op == CONVOY_OP_POOL)
         taken = add_mean(group, node, names, chain);
     return taken && note(names, group->output, chain->count++, false);
@@ -180,7 +180,7 @@ static bool is_closed(const struct convoy_cuda_source *source, int groups)
     return true;
 }
 
-void convoy_cuda_chain(const struct convoy_cuda_source *source, enum convoy_whole_reach reach,
+void convoy_cuda_chain(const struct convoy_cuda_source *source, enum convoy_fused_reach reach,
                        struct convoy_cuda_chain *chain)
 {
     struct names names = {0};
@@ -207,7 +207,7 @@ uint64_t convoy_cuda_chain_fingerprint(const struct convoy_cuda_chain *chain)
 {
     uint64_t hash = 0;
     for (int i = 0; i < chain->count; i++) {
-        const struct convoy_whole_layer *layer = &chain->layers[i];
+        const struct convoy_fused_layer *layer = &chain->layers[i];
         struct convoy_cuda_key key;
         int links[3] = {(int)layer->kind, layer->input, layer->residual};
         convoy_cuda_conv_key(&layer->shape, &key);
@@ -218,7 +218,7 @@ uint64_t convoy_cuda_chain_fingerprint(const struct convoy_cuda_chain *chain)
     return hash;
 }
 
-void convoy_cuda_whole_key(const struct convoy_cuda_source *source, const struct convoy_cuda_chain *chain,
+void convoy_cuda_fused_key(const struct convoy_cuda_source *source, const struct convoy_cuda_chain *chain,
                            uint32_t rows, enum convoy_input_layout layout, struct convoy_cuda_key *key)
 {
     snprintf(key->text, sizeof(key->text), "net %016llx l%d n%u u%d f%d",
@@ -226,11 +226,11 @@ void convoy_cuda_whole_key(const struct convoy_cuda_source *source, const struct
              layout == CONVOY_LAYOUT_U8_HWC, (int)source->products);
 }
 
-struct convoy_whole_shape convoy_cuda_whole_shape(const struct convoy_cuda_source *source,
+struct convoy_fused_shape convoy_cuda_fused_shape(const struct convoy_cuda_source *source,
                                                   const struct convoy_cuda_chain *chain, uint32_t rows,
                                                   enum convoy_input_layout layout)
 {
-    return (struct convoy_whole_shape){.n = (int)rows,
+    return (struct convoy_fused_shape){.n = (int)rows,
                                        .count = chain->count,
                                        .layers = chain->layers,
                                        .u8 = layout == CONVOY_LAYOUT_U8_HWC,
@@ -238,19 +238,19 @@ struct convoy_whole_shape convoy_cuda_whole_shape(const struct convoy_cuda_sourc
                                        .products = source->products};
 }
 
-const struct convoy_whole_kernel *convoy_cuda_whole_chosen(const struct convoy_cuda_source *source,
+const struct convoy_fused_kernel *convoy_cuda_fused_chosen(const struct convoy_cuda_source *source,
                                                            uint32_t rows, enum convoy_input_layout layout)
 {
     struct convoy_cuda_chain chain;
     struct convoy_cuda_key key;
     int count;
-    const struct convoy_whole_kernel *const *kernels = convoy_whole_kernels(&count);
-    const char *name = source->whole;
+    const struct convoy_fused_kernel *const *kernels = convoy_fused_kernels(&count);
+    const char *name = source->fused;
     if (name == NULL) {
-        convoy_cuda_chain(source, CONVOY_WHOLE_ALL, &chain);
+        convoy_cuda_chain(source, CONVOY_FUSED_ALL, &chain);
         if (chain.count == 0)
             return NULL;
-        convoy_cuda_whole_key(source, &chain, rows, layout, &key);
+        convoy_cuda_fused_key(source, &chain, rows, layout, &key);
         name = convoy_cuda_kernel_choices_get(source->choices, &key);
     }
     for (int i = 0; i < count && name != NULL; i++)

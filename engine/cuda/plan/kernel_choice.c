@@ -22,8 +22,9 @@ void convoy_cuda_gemm_key(const struct convoy_gemm_shape *s, struct convoy_cuda_
              (long)s->k, s->batch, s->b_transposed, s->bias, (int)s->act.kind, (int)s->products);
 }
 
-#define GUESSES 256 /* layers of a few networks; of two with the same place the older one is guessed again   \
-                     */
+#define GUESSES                                                                                              \
+    256 /* layers of a few networks; of two with the same place the older one is guessed again               \
+         */
 
 struct convoy_cuda_guess {
     struct convoy_cuda_key key;
@@ -72,10 +73,10 @@ static const char *own_name(const char *name)
     for (int i = 0; i < count; i++)
         if (strcmp(gemms[i]->name, name) == 0)
             return gemms[i]->name;
-    const struct convoy_whole_kernel *const *wholes = convoy_whole_kernels(&count);
+    const struct convoy_fused_kernel *const *fused = convoy_fused_kernels(&count);
     for (int i = 0; i < count; i++)
-        if (strcmp(wholes[i]->name, name) == 0)
-            return wholes[i]->name;
+        if (strcmp(fused[i]->name, name) == 0)
+            return fused[i]->name;
     return strcmp(name, CONVOY_CUDA_LAYERS) == 0 ? CONVOY_CUDA_LAYERS : NULL;
 }
 

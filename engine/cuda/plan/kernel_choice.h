@@ -3,8 +3,8 @@
 #ifndef CONVOY_ENGINE_CUDA_KERNEL_CHOICE_H
 #define CONVOY_ENGINE_CUDA_KERNEL_CHOICE_H
 
+#include "kernels/fused_net.h"
 #include "kernels/kernels.h"
-#include "kernels/whole_net.h"
 
 #define CONVOY_CUDA_KEY_BYTES 160
 
@@ -13,7 +13,7 @@ struct convoy_cuda_key {
     char text[CONVOY_CUDA_KEY_BYTES];
 };
 
-/* The kernel's name in a choice of running a network layer by layer, without a kernel of whole_net.h. */
+/* The kernel's name in a choice of running a network layer by layer, without a kernel of fused_net.h. */
 #define CONVOY_CUDA_LAYERS "layers"
 
 struct convoy_cuda_kernel_choice {

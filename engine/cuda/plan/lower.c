@@ -97,12 +97,12 @@ int convoy_cuda_lower(const struct convoy_cuda_source *source, struct convoy_cud
     l.buffer_of = calloc((size_t)l.graph->tensor_count + 1, sizeof(int));
     if (l.buffer_of == NULL)
         return convoy_fail(error, -ENOMEM, "no memory to place %d tensors", l.graph->tensor_count);
-    int whole = 0;
+    int covered = 0;
     bool done = false;
-    int failed = convoy_cuda_lower_whole(&l, &whole, &done);
+    int failed = convoy_cuda_lower_fused(&l, &covered, &done);
     if (!failed)
         failed = lower_input(&l);
-    for (int i = whole; i < source->groups->count && !failed; i++)
+    for (int i = covered; i < source->groups->count && !failed; i++)
         failed = lower_group(&l, i);
     if (!failed && !done)
         failed = lower_outputs(&l);

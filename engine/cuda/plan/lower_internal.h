@@ -9,7 +9,7 @@
 
 /* Lowers the beginning of the network to one step, if a kernel was chosen for it. *groups: how many groups
  * that covers (0: none); *done: the outputs of the network are already in the output rows. */
-int convoy_cuda_lower_whole(struct convoy_cuda_lowering *l, int *groups, bool *done);
+int convoy_cuda_lower_fused(struct convoy_cuda_lowering *l, int *groups, bool *done);
 
 int convoy_cuda_lower_conv(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group);
 int convoy_cuda_lower_dense(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group);

@@ -102,8 +102,8 @@ static void place_step(struct convoy_cuda_step *step, size_t base, const struct 
     place(&step->x, base, items);
     place(&step->y, base, items);
     switch (step->kind) {
-    case CONVOY_CUDA_WHOLE:
-        place(&step->whole.scratch, base, items);
+    case CONVOY_CUDA_FUSED:
+        place(&step->fused.scratch, base, items);
         break;
     case CONVOY_CUDA_CONV:
         place(&step->conv.residual, base, items);

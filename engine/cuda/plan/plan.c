@@ -22,8 +22,8 @@ struct convoy_cuda_step *convoy_cuda_plan_add(struct convoy_cuda_plan *plan)
 void convoy_cuda_plan_free(struct convoy_cuda_plan *plan)
 {
     for (int i = 0; i < plan->step_count; i++)
-        if (plan->steps[i].kind == CONVOY_CUDA_WHOLE)
-            convoy_whole_plan_free(plan->steps[i].whole.plan);
+        if (plan->steps[i].kind == CONVOY_CUDA_FUSED)
+            convoy_fused_plan_free(plan->steps[i].fused.plan);
     free(plan->steps);
     memset(plan, 0, sizeof(*plan));
 }
@@ -66,16 +66,16 @@ static cudaError_t launch_gemm(const struct convoy_cuda_step *step, void *worksp
     return gemm->kernel->launch(&gemm->shape, &operands, stream);
 }
 
-static cudaError_t launch_whole(const struct convoy_cuda_step *step, void *workspace, cudaStream_t stream)
+static cudaError_t launch_fused(const struct convoy_cuda_step *step, void *workspace, cudaStream_t stream)
 {
-    const struct convoy_cuda_whole_step *whole = &step->whole;
-    struct convoy_whole_operands operands = {.x = whole->images,
-                                             .weights = read_at(&whole->weights, workspace),
-                                             .tables = read_at(&whole->tables, workspace),
-                                             .scratch = write_at(&whole->scratch, workspace),
+    const struct convoy_cuda_fused_step *fused = &step->fused;
+    struct convoy_fused_operands operands = {.x = fused->images,
+                                             .weights = read_at(&fused->weights, workspace),
+                                             .tables = read_at(&fused->tables, workspace),
+                                             .scratch = write_at(&fused->scratch, workspace),
                                              .y = write_at(&step->y, workspace)};
     operands.x.data = read_at(&step->x, workspace);
-    return convoy_launch_whole(whole->plan, &operands, stream);
+    return convoy_launch_fused(fused->plan, &operands, stream);
 }
 
 static cudaError_t launch(const struct convoy_cuda_step *step, void *workspace, cudaStream_t stream)
@@ -89,8 +89,8 @@ static cudaError_t launch(const struct convoy_cuda_step *step, void *workspace, 
         images.data = x;
         return convoy_launch_read_images(&images, step->read.n, step->read.c, step->read.pixels, y, stream);
     }
-    case CONVOY_CUDA_WHOLE:
-        return launch_whole(step, workspace, stream);
+    case CONVOY_CUDA_FUSED:
+        return launch_fused(step, workspace, stream);
     case CONVOY_CUDA_CONV:
         return launch_conv(step, workspace, stream);
     case CONVOY_CUDA_GEMM:
@@ -135,8 +135,8 @@ static bool step_uses(const struct convoy_cuda_step *step, const float *constant
     if (is_there(&step->x, constant))
         return true;
     switch (step->kind) {
-    case CONVOY_CUDA_WHOLE:
-        return is_there(&step->whole.weights, constant) || is_there(&step->whole.tables, constant);
+    case CONVOY_CUDA_FUSED:
+        return is_there(&step->fused.weights, constant) || is_there(&step->fused.tables, constant);
     case CONVOY_CUDA_CONV:
         return is_there(&step->conv.weights, constant) || is_there(&step->conv.bias, constant) ||
                is_there(&step->conv.residual, constant);
@@ -167,8 +167,8 @@ const char *convoy_cuda_step_name(const struct convoy_cuda_step *step)
         [CONVOY_CUDA_POOL] = "pool",     [CONVOY_CUDA_SOFTMAX] = "softmax",
         [CONVOY_CUDA_COPY] = "copy",     [CONVOY_CUDA_ZERO] = "zero"};
     switch (step->kind) {
-    case CONVOY_CUDA_WHOLE:
-        return step->whole.kernel->name;
+    case CONVOY_CUDA_FUSED:
+        return step->fused.kernel->name;
     case CONVOY_CUDA_CONV:
         return step->conv.kernel->name;
     case CONVOY_CUDA_GEMM:

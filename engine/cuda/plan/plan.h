@@ -8,8 +8,8 @@
 #define CONVOY_ENGINE_CUDA_PLAN_H
 
 #include "engine/backend.h"
+#include "kernels/fused_net.h"
 #include "kernels/kernels.h"
-#include "kernels/whole_net.h"
 
 enum convoy_cuda_where {
     CONVOY_CUDA_NOTHING,
@@ -28,7 +28,7 @@ struct convoy_cuda_place {
 
 enum convoy_cuda_kind {
     CONVOY_CUDA_READ,  /* input rows into a dense tensor */
-    CONVOY_CUDA_WHOLE, /* the first groups of the network in one kernel */
+    CONVOY_CUDA_FUSED, /* the first groups of the network in one kernel */
     CONVOY_CUDA_CONV,
     CONVOY_CUDA_GEMM,
     CONVOY_CUDA_UNARY,
@@ -53,9 +53,9 @@ struct convoy_cuda_gemm_step {
     struct convoy_cuda_place b, bias, scratch;
 };
 
-struct convoy_cuda_whole_step {
-    struct convoy_whole_plan *plan; /* owned by the step */
-    const struct convoy_whole_kernel *kernel;
+struct convoy_cuda_fused_step {
+    struct convoy_fused_plan *plan; /* owned by the step */
+    const struct convoy_fused_kernel *kernel;
     int groups;                  /* number of leading groups that it computes */
     struct convoy_images images; /* data is not set: the address comes from x */
     struct convoy_cuda_place weights, tables, scratch;
@@ -72,7 +72,7 @@ struct convoy_cuda_step {
             int64_t pixels;
             int n;
         } read;
-        struct convoy_cuda_whole_step whole;
+        struct convoy_cuda_fused_step fused;
         struct convoy_cuda_conv_step conv;
         struct convoy_cuda_gemm_step gemm; /* x is the left operand */
         struct {

@@ -27,9 +27,9 @@ static uint64_t kernels_fingerprint(void)
     const struct convoy_gemm_kernel *const *gemms = convoy_gemm_kernels(&count);
     for (int i = 0; i < count; i++)
         hash = convoy_hash(hash, gemms[i]->name, strlen(gemms[i]->name) + 1);
-    const struct convoy_whole_kernel *const *wholes = convoy_whole_kernels(&count);
+    const struct convoy_fused_kernel *const *fused = convoy_fused_kernels(&count);
     for (int i = 0; i < count; i++)
-        hash = convoy_hash(hash, wholes[i]->name, strlen(wholes[i]->name) + 1);
+        hash = convoy_hash(hash, fused[i]->name, strlen(fused[i]->name) + 1);
     return hash;
 }
 

@@ -15,12 +15,12 @@ bool convoy_cuda_tune_network_wanted(const struct convoy_net *net, uint32_t rows
 {
     struct convoy_cuda_chain chain;
     struct convoy_cuda_key key;
-    convoy_cuda_chain(&net->source, CONVOY_WHOLE_ALL, &chain);
+    convoy_cuda_chain(&net->source, CONVOY_FUSED_ALL, &chain);
     for (int i = 0; i < CONVOY_SLOT_LAYOUTS && chain.count > 0; i++) {
         *layout = (enum convoy_input_layout)i;
         if (*layout == CONVOY_LAYOUT_U8_HWC && !net->takes_u8)
             continue;
-        convoy_cuda_whole_key(&net->source, &chain, rows, *layout, &key);
+        convoy_cuda_fused_key(&net->source, &chain, rows, *layout, &key);
         if (convoy_cuda_kernel_choices_get(net->source.choices, &key) == NULL)
             return true;
     }
@@ -37,23 +37,23 @@ static void add_variant(struct convoy_cuda_tune_network *tuning, const char *nam
 
 /* Adds the kernels that can run this prefix, with estimated times; *least: the smallest. */
 static int list_variants(struct convoy_cuda_tune_network *tuning, const struct convoy_cuda_source *source,
-                         const struct convoy_cuda_chain *chain, enum convoy_whole_reach reach, float *least,
+                         const struct convoy_cuda_chain *chain, enum convoy_fused_reach reach, float *least,
                          struct convoy_error *error)
 {
     int count;
-    const struct convoy_whole_kernel *const *kernels = convoy_whole_kernels(&count);
-    struct convoy_whole_shape shape = convoy_cuda_whole_shape(source, chain, tuning->rows, tuning->layout);
+    const struct convoy_fused_kernel *const *kernels = convoy_fused_kernels(&count);
+    struct convoy_fused_shape shape = convoy_cuda_fused_shape(source, chain, tuning->rows, tuning->layout);
     *least = 0;
     for (int i = 0; i < count; i++) {
-        struct convoy_whole_plan *plan = NULL;
+        struct convoy_fused_plan *plan = NULL;
         if (kernels[i]->reach != reach)
             continue;
-        if (convoy_whole_plan_make(kernels[i], &shape, false, &plan) != 0)
+        if (convoy_fused_plan_make(kernels[i], &shape, false, &plan) != 0)
             return convoy_fail(error, -ENOMEM, "no memory to plan %d layers", chain->count);
         if (plan == NULL)
             continue;
-        float us = convoy_whole_guess_us(plan);
-        convoy_whole_plan_free(plan);
+        float us = convoy_fused_guess_us(plan);
+        convoy_fused_plan_free(plan);
         *least = *least == 0 || us < *least ? us : *least;
         add_variant(tuning, kernels[i]->name, us);
     }
@@ -64,17 +64,17 @@ static int list_all_variants(struct convoy_cuda_tune_network *tuning, const stru
                              struct convoy_error *error)
 {
     struct convoy_cuda_chain whole, chain;
-    convoy_cuda_chain(source, CONVOY_WHOLE_ALL, &whole);
-    convoy_cuda_whole_key(source, &whole, tuning->rows, tuning->layout, &tuning->key);
+    convoy_cuda_chain(source, CONVOY_FUSED_ALL, &whole);
+    convoy_cuda_fused_key(source, &whole, tuning->rows, tuning->layout, &tuning->key);
     tuning->count = 0;
     add_variant(tuning, CONVOY_CUDA_LAYERS, 0);
-    for (int reach = 0; reach < CONVOY_WHOLE_REACHES; reach++) {
+    for (int reach = 0; reach < CONVOY_FUSED_REACHES; reach++) {
         float least;
         int kept = tuning->count, begin = kept;
-        convoy_cuda_chain(source, (enum convoy_whole_reach)reach, &chain);
-        if (chain.count == 0 || (reach == CONVOY_WHOLE_FRONT && chain.count == whole.count))
+        convoy_cuda_chain(source, (enum convoy_fused_reach)reach, &chain);
+        if (chain.count == 0 || (reach == CONVOY_FUSED_FRONT && chain.count == whole.count))
             continue;
-        int failed = list_variants(tuning, source, &chain, (enum convoy_whole_reach)reach, &least, error);
+        int failed = list_variants(tuning, source, &chain, (enum convoy_fused_reach)reach, &least, error);
         if (failed)
             return failed;
         for (int i = begin; i < tuning->count; i++)
@@ -150,7 +150,7 @@ static int time_variant(const struct convoy_cuda_tune_network *tuning, struct co
     struct convoy_cuda_source source = net->source;
     struct convoy_cuda_plan plan = {.rows = tuning->rows, .layout = tuning->layout};
     void *own = NULL;
-    source.whole = name;
+    source.fused = name;
     int failed = convoy_cuda_lower(&source, &plan, error);
     if (!failed && plan.workspace_bytes > net->workspace->bytes)
         failed = convoy_cuda_allocate(plan.workspace_bytes, "timing a network", &own, error);

@@ -1,5 +1,5 @@
 /* Finds the fastest variant of running a network, for one size of batch and one layout of input: layer by
- * layer, or its beginning by one of the kernels of whole_net.h. Each variant is planned, recorded and run as
+ * layer, or its beginning by one of the kernels of fused_net.h. Each variant is planned, recorded and run as
  * it would be for a job, on stream 0, on random numbers. One piece of the work is one variant with all its
  * runs, so that no device memory is held between pieces. */
 #ifndef CONVOY_ENGINE_CUDA_TUNE_NETWORK_H

@@ -1,41 +1,41 @@
-/* How whole_net cuts a network up: what its blocks are launched with. Made on the host (whole_plan.cu), read
- * on the device (whole_net.cuh). */
-#ifndef CONVOY_KERNELS_WHOLE_PLAN_H
-#define CONVOY_KERNELS_WHOLE_PLAN_H
+/* How whole_net cuts a network up: what its blocks are launched with. Made on the host (fused_plan.cu), read
+ * on the device (fused_net.cuh). */
+#ifndef CONVOY_KERNELS_FUSED_PLAN_H
+#define CONVOY_KERNELS_FUSED_PLAN_H
 
 #include "kernels/conv/tensor_plan.h"
-#include "kernels/whole_net.h"
+#include "kernels/fused_net.h"
 
-#define WHOLE_NOWHERE       0xffffu
-#define WHOLE_NO_BIAS       0xffffffffu
-#define WHOLE_LEAST_STEPS   4           /* of a share */
-#define WHOLE_OUTS          8           /* results of a dense layer that a warp adds up at a time */
-#define WHOLE_STEPS_PAST    2           /* for which there are weights */
-#define WHOLE_STEPS_TOLD    6           /* past the end, for which there are offsets */
-#define WHOLE_CELL          4           /* words of a place in a plane */
-#define WHOLE_CHUNK         (16 * 1024) /* room for weights that come at a time, of layers on warpgroups */
-#define WHOLE_STAGES        4           /* chunks for which there is room */
-#define WHOLE_VECTOR_IMAGES 64          /* whose vectors lie together, cell by cell */
-#define WHOLE_VECTOR_CHUNK  8           /* cells, of which a vector has a multiple */
+#define FUSED_NOWHERE       0xffffu
+#define FUSED_NO_BIAS       0xffffffffu
+#define FUSED_LEAST_STEPS   4           /* of a share */
+#define FUSED_OUTS          8           /* results of a dense layer that a warp adds up at a time */
+#define FUSED_STEPS_PAST    2           /* for which there are weights */
+#define FUSED_STEPS_TOLD    6           /* past the end, for which there are offsets */
+#define FUSED_CELL          4           /* words of a place in a plane */
+#define FUSED_CHUNK         (16 * 1024) /* room for weights that come at a time, of layers on warpgroups */
+#define FUSED_STAGES        4           /* chunks for which there is room */
+#define FUSED_VECTOR_IMAGES 64          /* whose vectors lie together, cell by cell */
+#define FUSED_VECTOR_CHUNK  8           /* cells, of which a vector has a multiple */
 
 /* Tiles of 16 rows x 8 maps that a warp takes at a time, at most: what the registers hold. For blocks alone;
  * in a cluster it takes one. Beside warpgroups a block is alone on its multiprocessor: small tasks, so that
  * all warps have one and no sum is kept in device memory (with 16 tiles cifar10-resnet took 2.14 ms for
  * 1,024 images, with 4 1.49). */
-static constexpr __host__ __device__ __forceinline__ int whole_most_tiles(enum tensor_math math, bool wgmma)
+static constexpr __host__ __device__ __forceinline__ int fused_most_tiles(enum tensor_math math, bool wgmma)
 {
     return wgmma ? 4 : math == TENSOR_FP32 ? 8 : 16;
 }
 
 /* Planes of cells for so many words of a place. */
-static __host__ __device__ __forceinline__ int whole_planes(int words)
+static __host__ __device__ __forceinline__ int fused_planes(int words)
 {
-    return (words + WHOLE_CELL - 1) / WHOLE_CELL;
+    return (words + FUSED_CELL - 1) / FUSED_CELL;
 }
 
 /* What a warpgroup may take at a time of a layer: patches of outputs, tiles of maps, and the steps whose
  * weights come together. */
-#define WHOLE_WGMMA_CASES(X)                                                                                 \
+#define FUSED_WGMMA_CASES(X)                                                                                 \
     X(1, 2, 6)                                                                                               \
     X(1, 4, 6)                                                                                               \
     X(1, 8, 6)                                                                                               \
@@ -49,29 +49,29 @@ static __host__ __device__ __forceinline__ int whole_planes(int words)
     X(2, 8, 4)
 
 /* Weights that come at a time. */
-struct alignas(8) whole_chunk {
+struct alignas(8) fused_chunk {
     uint32_t from; /* words into the packed weights */
     int bytes;
 };
 
 /* Where the result of a row of a convolution's matrix product goes: words from plane 0, and the blocks of the
  * cluster that want it. */
-struct alignas(4) whole_target {
-    uint16_t out; /* WHOLE_NOWHERE for rows past the last */
+struct alignas(4) fused_target {
+    uint16_t out; /* FUSED_NOWHERE for rows past the last */
     uint8_t first, last;
 };
 
 /* A row of the product: words from plane 0 of the input to what lies under the filter's first tap, and where
  * its result goes. */
-struct alignas(8) whole_row {
+struct alignas(8) fused_row {
     uint16_t in;
     uint16_t places; /* of a convolution in phases: results beside each other that there are */
-    struct whole_target target;
+    struct fused_target target;
 };
 
 /* A layer, as one block of the cluster sees it. Places in shared memory are words from its start. */
-struct alignas(16) whole_step {
-    uint8_t kind; /* enum convoy_whole_kind */
+struct alignas(16) fused_step {
+    uint8_t kind; /* enum convoy_fused_kind */
     uint8_t pool;
     uint8_t mt, nt; /* tiles of 16 rows and of 8 maps that a warp takes at a time */
     /* Of the rows and of the maps, a block takes one of each; DENSE: of the places of the input. */
@@ -80,8 +80,8 @@ struct alignas(16) whole_step {
     bool clear;  /* the result's memory has to be zeroed first: its border is padding */
     bool has_residual;
     bool block_alone; /* after it only this block waits for itself: nobody else reads or writes here */
-    bool phases;      /* struct whole_reduction */
-    /* A convolution on warpgroups (whole_wgmma.cuh): mt patches of 8 x 8 outputs, four tiles of rows each,
+    bool phases;      /* struct fused_reduction */
+    /* A convolution on warpgroups (fused_wgmma.cuh): mt patches of 8 x 8 outputs, four tiles of rows each,
      * and nt tiles of maps for each of them; steps of a chunk of weights; bytes of a line of the input. Its
      * offsets are 16 bytes each. */
     bool wgmma;
@@ -108,7 +108,7 @@ struct alignas(16) whole_step {
      * same of the result, its height, and words of the input to what its first place sees. */
     uint16_t width, first, real_w, real_h, patch_in;
     uint32_t rows, offsets;          /* where its tables begin */
-    uint32_t weights, bias;          /* words into the packed weights; bias: WHOLE_NO_BIAS for none */
+    uint32_t weights, bias;          /* words into the packed weights; bias: FUSED_NO_BIAS for none */
     struct tensor_divider by_w;      /* real_w; on warpgroups patches beside each other */
     struct tensor_divider by_cells;  /* cells of a place */
     struct tensor_divider by_across; /* CONV: tasks beside each other */
@@ -117,43 +117,43 @@ struct alignas(16) whole_step {
 /* What a last convolution computes, as vectors of fp16 for a product with a dense layer's weights: for each
  * 64 images cells x 64 cells of 16 bytes, so that those of a place in the reduction lie beside each other.
  * Place after place, each an even number of maps. */
-struct whole_vector {
+struct fused_vector {
     uint32_t *images; /* NULL: the result is no vector */
     int place_words, cells;
 };
 
-/* The product of all images' vectors with a dense layer's weights (whole_product.cuh). */
-struct whole_product {
+/* The product of all images' vectors with a dense layer's weights (fused_product.cuh). */
+struct fused_product {
     int outs, columns;      /* columns: outputs for which there are weights */
     int groups, nt;         /* of a block: warpgroups of 64 images, tiles of 8 outputs */
-    int splits, piece;      /* of the reduction; piece: chunks of WHOLE_VECTOR_CHUNK cells */
+    int splits, piece;      /* of the reduction; piece: chunks of FUSED_VECTOR_CHUNK cells */
     uint32_t weights, bias; /* words into the packed weights */
     struct convoy_unary act;
 };
 
 /* Everything a launch is told. */
-struct whole_job {
+struct fused_job {
     int n, count, cluster, teams;   /* teams: clusters for an image, which divide its last layer */
     int threads;                    /* of a block */
     struct convoy_conv_shape first; /* the first layer's */
     struct convoy_images x;
     const uint32_t *weights;
-    const struct whole_step *steps; /* of block 0 of a cluster, of block 1, ... */
-    const struct whole_row *rows;
+    const struct fused_step *steps; /* of block 0 of a cluster, of block 1, ... */
+    const struct fused_row *rows;
     const int *offsets;
     float *y;
     int64_t y_stride;
-    struct whole_vector vector; /* instead of y */
+    struct fused_vector vector; /* instead of y */
     int softmax;                /* results of an image, of which that is taken; 0: it is not */
     /* The images' own plane: padded lines of in_width cells, each with the pixels from its place on; in
-     * phases (struct whole_reduction) with pixels that no other has. */
+     * phases (struct fused_reduction) with pixels that no other has. */
     bool phases;
     int in, in_width, in_top, in_left;
     int pixel;   /* numbers of a pixel in a cell */
     int in_span; /* read of a line: pixels, as far as its last cell reaches; in phases words */
     struct tensor_divider by_in_span;
     /* Padded rows that a block needs. */
-    uint16_t first_row[CONVOY_WHOLE_CLUSTER], end_row[CONVOY_WHOLE_CLUSTER];
+    uint16_t first_row[CONVOY_FUSED_CLUSTER], end_row[CONVOY_FUSED_CLUSTER];
     int words;                    /* that are zeroed once: all tensors */
     int offsets_at, offset_words; /* two tables of offsets, used in turns; a multiple of 4 */
     int partial;                  /* sums of a dense layer, in the first block */
@@ -162,7 +162,7 @@ struct whole_job {
     /* Weights of layers on warpgroups: where the ring of chunks lies, its barriers behind it, and the chunks
      * of an image. */
     int ring, ring_chunks;
-    const struct whole_chunk *chunks;
+    const struct fused_chunk *chunks;
 };
 
 /* The reduction of a convolution: a sequence of cells, two to a step. Rows of the filter, then groups of
@@ -173,7 +173,7 @@ struct whole_job {
  * and each map is 8 columns, one for each of them, with its weights moved along as far. So a filter of s
  * columns takes s + phases - 1, to whole cells, of which all but s are multiplied by zero (of 7 columns in
  * fp16 9 of 16); but no pixel is kept twice, and a load serves 8 outputs. */
-struct whole_reduction {
+struct fused_reduction {
     int phases; /* outputs of a row: 1, or pixels of a cell */
     /* Numbers of a pixel in a cell: of images 1, 2 or 4, so that it lies on a multiple of its size. */
     int pixel;
@@ -185,15 +185,15 @@ struct whole_reduction {
     int planes;  /* of the input */
 };
 
-struct convoy_whole_plan {
-    const struct convoy_whole_kernel *kernel;
-    struct whole_job job;
-    struct whole_step steps[CONVOY_WHOLE_LAYERS];
-    struct whole_reduction reductions[CONVOY_WHOLE_LAYERS]; /* of convolutions */
+struct convoy_fused_plan {
+    const struct convoy_fused_kernel *kernel;
+    struct fused_job job;
+    struct fused_step steps[CONVOY_FUSED_LAYERS];
+    struct fused_reduction reductions[CONVOY_FUSED_LAYERS]; /* of convolutions */
     enum tensor_math math;
     size_t shared_bytes;
     int blocks;                   /* clusters x blocks of each */
-    struct whole_product product; /* of a kernel that has one */
+    struct fused_product product; /* of a kernel that has one */
     float guess_us;
     size_t weight_words, table_bytes;
     size_t rows_from, offsets_from, chunks_from; /* bytes into the tables */
@@ -201,15 +201,15 @@ struct convoy_whole_plan {
 };
 
 /* Launches one of the four; the last one what follows them. */
-cudaError_t whole_launch_fp32(const struct convoy_whole_plan *plan, const struct whole_job *job,
+cudaError_t fused_launch_fp32(const struct convoy_fused_plan *plan, const struct fused_job *job,
                               cudaStream_t stream);
-cudaError_t whole_launch_tf32(const struct convoy_whole_plan *plan, const struct whole_job *job,
+cudaError_t fused_launch_tf32(const struct convoy_fused_plan *plan, const struct fused_job *job,
                               cudaStream_t stream);
-cudaError_t whole_launch_wgmma(const struct convoy_whole_plan *plan, const struct whole_job *job,
+cudaError_t fused_launch_wgmma(const struct convoy_fused_plan *plan, const struct fused_job *job,
                                cudaStream_t stream);
-cudaError_t whole_launch_fp16(const struct convoy_whole_plan *plan, const struct whole_job *job,
+cudaError_t fused_launch_fp16(const struct convoy_fused_plan *plan, const struct fused_job *job,
                               cudaStream_t stream);
-cudaError_t whole_launch_product(const struct convoy_whole_plan *plan,
-                                 const struct convoy_whole_operands *operands, cudaStream_t stream);
+cudaError_t fused_launch_product(const struct convoy_fused_plan *plan,
+                                 const struct convoy_fused_operands *operands, cudaStream_t stream);
 
 #endif

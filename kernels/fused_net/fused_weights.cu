@@ -1,15 +1,15 @@
 /* A network's weights as whole_net wants them, all in one piece. */
 #include "kernels/conv/tensor_layout.cuh"
-#include "kernels/whole_net/whole_planner.h"
+#include "kernels/fused_net/fused_planner.h"
 
 #include <string.h>
 
-float whole_weight_at(const struct convoy_whole_layer *layer, const struct whole_reduction *reduction,
+float fused_weight_at(const struct convoy_fused_layer *layer, const struct fused_reduction *reduction,
                       enum tensor_math math, int number, int map, int phase)
 {
     const struct convoy_conv_shape *s = &layer->shape;
-    struct whole_tap tap;
-    bool real = whole_tap_of(reduction, math, number, &tap) && map < s->k && tap.channel < s->c;
+    struct fused_tap tap;
+    bool real = fused_tap_of(reduction, math, number, &tap) && map < s->k && tap.channel < s->c;
     int column = tap.column - phase;
     if (!real || column < 0 || column >= s->s)
         return 0;
@@ -19,13 +19,13 @@ float whole_weight_at(const struct convoy_whole_layer *layer, const struct whole
 /* What a lane wants for a step beside each other: steps x tiles of 8 maps x lanes x a lane's words, of which
  * the first multiplies words 0 to 3 of the step, the second 4 to 7; in fp32 both high parts, then both low
  * ones. */
-static void pack_conv(const struct convoy_whole_plan *plan, int index, const struct convoy_whole_layer *layer,
+static void pack_conv(const struct convoy_fused_plan *plan, int index, const struct convoy_fused_layer *layer,
                       uint32_t *packed)
 {
-    const struct whole_step *step = &plan->steps[index];
-    const struct whole_reduction *reduction = &plan->reductions[index];
-    int lane_words = whole_lane_words(plan->math);
-    int per_word = whole_word_channels(plan->math);
+    const struct fused_step *step = &plan->steps[index];
+    const struct fused_reduction *reduction = &plan->reductions[index];
+    int lane_words = fused_lane_words(plan->math);
+    int per_word = fused_word_channels(plan->math);
     for (int at = 0; at < step->steps * step->n_tiles * 32; at++) {
         int lane = at % 32, column = at / 32 % step->n_tiles * 8 + lane / 4;
         int map = column / reduction->phases, phase = column % reduction->phases;
@@ -34,17 +34,17 @@ static void pack_conv(const struct convoy_whole_plan *plan, int index, const str
             int number = (first + i * 4) * per_word;
             tensor_put_weights(
                 plan->math, packed + (size_t)at * (size_t)lane_words + i,
-                whole_weight_at(layer, reduction, plan->math, number, map, phase),
-                per_word == 2 ? whole_weight_at(layer, reduction, plan->math, number + 1, map, phase) : 0);
+                fused_weight_at(layer, reduction, plan->math, number, map, phase),
+                per_word == 2 ? fused_weight_at(layer, reduction, plan->math, number + 1, map, phase) : 0);
         }
     }
 }
 
-static void pack_bias(const struct convoy_whole_plan *plan, int index, const struct convoy_whole_layer *layer,
+static void pack_bias(const struct convoy_fused_plan *plan, int index, const struct convoy_fused_layer *layer,
                       float *packed)
 {
-    const struct whole_step *step = &plan->steps[index];
-    if (layer->kind != CONVOY_WHOLE_CONV) {
+    const struct fused_step *step = &plan->steps[index];
+    if (layer->kind != CONVOY_FUSED_CONV) {
         memcpy(packed, layer->bias, (size_t)layer->shape.k * sizeof(float));
         return;
     }
@@ -55,10 +55,10 @@ static void pack_bias(const struct convoy_whole_plan *plan, int index, const str
 }
 
 /* places x outputs x words of a place, cell after cell. */
-static void pack_dense(enum tensor_math math, const struct whole_step *step, const float *weights,
+static void pack_dense(enum tensor_math math, const struct fused_step *step, const float *weights,
                        uint32_t *packed, int channels)
 {
-    int per_word = math == TENSOR_HALF ? 2 : 1, words = whole_planes(step->in_words) * WHOLE_CELL;
+    int per_word = math == TENSOR_HALF ? 2 : 1, words = fused_planes(step->in_words) * FUSED_CELL;
     for (int place = 0; place < step->places; place++)
         for (int out = 0; out < step->maps; out++)
             for (int word = 0; word < words; word++, packed++) {
@@ -74,22 +74,22 @@ static void pack_dense(enum tensor_math math, const struct whole_step *step, con
             }
 }
 
-void convoy_whole_pack_weights(const struct convoy_whole_plan *plan, const struct convoy_whole_shape *shape,
+void convoy_fused_pack_weights(const struct convoy_fused_plan *plan, const struct convoy_fused_shape *shape,
                                void *packed)
 {
     uint32_t *to = (uint32_t *)packed;
     for (int i = 0; i < plan->job.count; i++) {
-        const struct convoy_whole_layer *layer = &shape->layers[i];
-        const struct whole_step *step = &plan->steps[i];
+        const struct convoy_fused_layer *layer = &shape->layers[i];
+        const struct fused_step *step = &plan->steps[i];
         if (step->wgmma)
-            whole_pack_wgmma(plan, i, layer, to + step->weights);
-        else if (layer->kind == CONVOY_WHOLE_CONV)
+            fused_pack_wgmma(plan, i, layer, to + step->weights);
+        else if (layer->kind == CONVOY_FUSED_CONV)
             pack_conv(plan, i, layer, to + step->weights);
-        else if (layer->kind == CONVOY_WHOLE_DENSE)
+        else if (layer->kind == CONVOY_FUSED_DENSE)
             pack_dense(plan->math, step, layer->weights, to + step->weights, layer->shape.c);
-        if (step->bias != WHOLE_NO_BIAS)
+        if (step->bias != FUSED_NO_BIAS)
             pack_bias(plan, i, layer, (float *)(void *)(to + step->bias));
     }
     if (plan->kernel->product)
-        whole_pack_product(plan, &shape->layers[plan->job.count], to);
+        fused_pack_product(plan, &shape->layers[plan->job.count], to);
 }

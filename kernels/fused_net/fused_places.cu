@@ -1,6 +1,6 @@
 /* Where a network's tensors, and the weights that arrive beforehand, lie in shared memory. */
 #include "kernels/device/launch.cuh"
-#include "kernels/whole_net/whole_planner.h"
+#include "kernels/fused_net/fused_planner.h"
 
 #include <stdlib.h>
 
@@ -32,14 +32,14 @@ static int place(struct item *items, int index)
     return item->offset + item->words;
 }
 
-int whole_place_tensors(struct whole_planner *p)
+int fused_place_tensors(struct fused_planner *p)
 {
-    struct item items[CONVOY_WHOLE_LAYERS + 1];
-    int of[CONVOY_WHOLE_LAYERS + 1], count = 0, end = 0;
+    struct item items[CONVOY_FUSED_LAYERS + 1];
+    int of[CONVOY_FUSED_LAYERS + 1], count = 0, end = 0;
     for (int i = 0; i <= p->shape->count; i++) {
-        struct whole_tensor *t = &p->tensors[i];
-        const struct convoy_whole_layer *layer = i > 0 ? &p->shape->layers[i - 1] : NULL;
-        struct whole_tensor *around =
+        struct fused_tensor *t = &p->tensors[i];
+        const struct convoy_fused_layer *layer = i > 0 ? &p->shape->layers[i - 1] : NULL;
+        struct fused_tensor *around =
             layer != NULL && layer->residual >= 0 ? &p->tensors[layer->residual + 1] : NULL;
         of[i] = -1;
         if (!t->kept)
@@ -57,7 +57,7 @@ int whole_place_tensors(struct whole_planner *p)
     }
     qsort(items, (size_t)count, sizeof items[0], by_size);
     for (int i = 0; i < count; i++) {
-        end = whole_at_least(end, place(items, i));
+        end = fused_at_least(end, place(items, i));
         p->tensors[items[i].owner].offset = items[i].offset;
     }
     for (int i = 0; i <= p->shape->count; i++)
@@ -67,32 +67,32 @@ int whole_place_tensors(struct whole_planner *p)
 
 /* The weights of a layer come while the one before it runs; those of the first come once, for all images.
  * Returns the end. */
-int whole_place_staged(struct whole_planner *p, int begin)
+int fused_place_staged(struct fused_planner *p, int begin)
 {
-    struct item items[CONVOY_WHOLE_LAYERS];
+    struct item items[CONVOY_FUSED_LAYERS];
     int end = 0, count = p->shape->count;
     for (int i = 0; i < count; i++) {
         items[i] = (struct item){p->staged_words[i], i - 1, i, 0, i};
         if (i == 0)
             items[i].last = count;
-        end = whole_at_least(end, place(items, i));
-        if (begin + end > WHOLE_SHARED_WORDS)
+        end = fused_at_least(end, place(items, i));
+        if (begin + end > FUSED_SHARED_WORDS)
             return begin + end;
-        struct whole_step *step = &p->plan->steps[i];
+        struct fused_step *step = &p->plan->steps[i];
         step->staged = (uint16_t)(begin + items[i].offset);
         step->staged_bias = (uint16_t)(step->staged + p->staged_weights[i]);
         step->staged_rows = (uint16_t)(step->staged_bias +
-                                       convoy_div_up(step->n_tiles, whole_at_least(step->map_parts, 1)) * 8);
+                                       convoy_div_up(step->n_tiles, fused_at_least(step->map_parts, 1)) * 8);
     }
     return begin + end;
 }
 
-static bool overlap(const struct whole_tensor *a, const struct whole_tensor *b)
+static bool overlap(const struct fused_tensor *a, const struct fused_tensor *b)
 {
     return a->offset < b->offset + b->planes * b->plane && b->offset < a->offset + a->planes * a->plane;
 }
 
-static bool same_place(const struct whole_tensor *a, const struct whole_tensor *b)
+static bool same_place(const struct fused_tensor *a, const struct fused_tensor *b)
 {
     return a->offset == b->offset && a->plane == b->plane && a->planes == b->planes && a->width == b->width &&
            a->h == b->h && a->w == b->w && a->top == b->top && a->left == b->left;
@@ -101,13 +101,13 @@ static bool same_place(const struct whole_tensor *a, const struct whole_tensor *
 /* Padding stays zero as long as only tensors of one shape lie where it is; not behind images, whose cells
  * hold the pixels beside a place too, so that those of the padding hold pixels. Two rounds, because images
  * follow each other; all is zero in the beginning. */
-void whole_find_clears(struct whole_planner *p)
+void fused_find_clears(struct fused_planner *p)
 {
-    const struct whole_tensor *clean[2 * CONVOY_WHOLE_LAYERS + 2], *written[CONVOY_WHOLE_LAYERS + 1];
+    const struct fused_tensor *clean[2 * CONVOY_FUSED_LAYERS + 2], *written[CONVOY_FUSED_LAYERS + 1];
     int clean_count = 0, written_count = 0;
     for (int round = 0; round < 2; round++)
         for (int i = 0; i < p->shape->count; i++) {
-            const struct whole_tensor *t = &p->tensors[i];
+            const struct fused_tensor *t = &p->tensors[i];
             bool is_clean = false, touched = false;
             for (int k = 0; k < clean_count; k++)
                 is_clean = is_clean || (clean[k] != &p->tensors[0] && same_place(clean[k], t));

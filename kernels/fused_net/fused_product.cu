@@ -1,9 +1,9 @@
-/* The plan of a dense layer for all images at once (whole_product.cuh), and its launch. */
+/* The plan of a dense layer for all images at once (fused_product.cuh), and its launch. */
 #include "kernels/conv/conv_common.h"
 #include "kernels/conv/tensor_layout.cuh"
+#include "kernels/fused_net/fused_planner.h"
+#include "kernels/fused_net/fused_product.cuh"
 #include "kernels/gemm/gemm.h"
-#include "kernels/whole_net/whole_planner.h"
-#include "kernels/whole_net/whole_product.cuh"
 
 #include <string.h>
 
@@ -27,19 +27,19 @@
 #define MOST_COLUMNS 256       /* of a tile, which may look as far past the last weights */
 #define MOST_WORDS   (1 << 22) /* of a vector */
 
-static int chunks_of(const struct convoy_whole_plan *plan)
+static int chunks_of(const struct convoy_fused_plan *plan)
 {
-    return plan->job.vector.cells / WHOLE_VECTOR_CHUNK;
+    return plan->job.vector.cells / FUSED_VECTOR_CHUNK;
 }
 
-static double tile_cycles(const struct convoy_whole_plan *plan, int groups, int nt, int splits)
+static double tile_cycles(const struct convoy_fused_plan *plan, int groups, int nt, int splits)
 {
     int images = plan->job.n, outs = plan->product.outs;
     int64_t tiles =
-        convoy_div_up(images, groups * WHOLE_VECTOR_IMAGES) * convoy_div_up(outs, nt * 8) * splits;
+        convoy_div_up(images, groups * FUSED_VECTOR_IMAGES) * convoy_div_up(outs, nt * 8) * splits;
     double chunks = (double)convoy_div_up(chunks_of(plan), splits);
     double products = 16.0 * nt * groups;
-    double copies = (groups * WHOLE_VECTOR_IMAGES + nt * 8) * WHOLE_VECTOR_CHUNK * 16 / L2_BYTES;
+    double copies = (groups * FUSED_VECTOR_IMAGES + nt * 8) * FUSED_VECTOR_CHUNK * 16 / L2_BYTES;
     double cycles = (double)convoy_div_up(tiles, PRODUCT_BLOCKS) *
                     (chunks * (products > copies ? products : copies) + TILE_CYCLES);
     if (splits > 1)
@@ -48,9 +48,9 @@ static double tile_cycles(const struct convoy_whole_plan *plan, int groups, int 
 }
 
 /* Chooses a tile and splits; returns microseconds, guessed. */
-static float divide(struct convoy_whole_plan *plan)
+static float divide(struct convoy_fused_plan *plan)
 {
-    struct whole_product *product = &plan->product;
+    struct fused_product *product = &plan->product;
     static const uint8_t tiles[][2] = {
 #define TILE(groups, nt) {groups, nt},
         PRODUCT_TILES(TILE)
@@ -69,67 +69,67 @@ static float divide(struct convoy_whole_plan *plan)
             product->piece = (int)convoy_div_up(chunks, splits);
         }
     product->splits = (int)convoy_div_up(chunks, product->piece);
-    return (float)(best / WHOLE_GUESS_CYCLES) + CONVOY_GUESS_LAUNCH_US;
+    return (float)(best / FUSED_GUESS_CYCLES) + CONVOY_GUESS_LAUNCH_US;
 }
 
-bool whole_describe_product(struct convoy_whole_plan *plan, const struct convoy_whole_layer *layer)
+bool fused_describe_product(struct convoy_fused_plan *plan, const struct convoy_fused_layer *layer)
 {
-    struct whole_product *product = &plan->product;
-    struct whole_vector *vector = &plan->job.vector;
+    struct fused_product *product = &plan->product;
+    struct fused_vector *vector = &plan->job.vector;
     const struct convoy_conv_shape *s = &layer->shape;
     int64_t words = (int64_t)s->h * s->w * convoy_div_up(s->c, 2);
-    if (layer->kind != CONVOY_WHOLE_DENSE || words > MOST_WORDS)
+    if (layer->kind != CONVOY_FUSED_DENSE || words > MOST_WORDS)
         return false;
     vector->place_words = (int)convoy_div_up(s->c, 2);
-    vector->cells = (int)convoy_div_up(words, WHOLE_CELL * WHOLE_VECTOR_CHUNK) * WHOLE_VECTOR_CHUNK;
+    vector->cells = (int)convoy_div_up(words, FUSED_CELL * FUSED_VECTOR_CHUNK) * FUSED_VECTOR_CHUNK;
     product->outs = s->k;
     product->columns = (int)convoy_div_up(s->k, 32) * 32;
     product->act = s->act;
-    product->bias = WHOLE_NO_BIAS;
+    product->bias = FUSED_NO_BIAS;
     product->weights = (uint32_t)plan->weight_words;
     plan->weight_words +=
-        whole_rounded(((size_t)vector->cells * (size_t)product->columns + MOST_COLUMNS) * WHOLE_CELL);
+        fused_rounded(((size_t)vector->cells * (size_t)product->columns + MOST_COLUMNS) * FUSED_CELL);
     if (layer->bias != NULL) {
         product->bias = (uint32_t)plan->weight_words;
-        plan->weight_words += whole_rounded((size_t)s->k);
+        plan->weight_words += fused_rounded((size_t)s->k);
     }
     plan->guess_us += divide(plan);
     return plan->weight_words <= UINT32_MAX;
 }
 
 /* The sums that are added up in a launch of their own, as if each image were a matrix. */
-static struct convoy_gemm_shape sums_of(const struct convoy_whole_plan *plan)
+static struct convoy_gemm_shape sums_of(const struct convoy_fused_plan *plan)
 {
-    const struct whole_product *product = &plan->product;
+    const struct fused_product *product = &plan->product;
     struct convoy_gemm_shape shape = {};
     shape.m = 1;
     shape.n = product->outs;
     shape.batch = plan->job.n;
-    shape.bias = product->bias != WHOLE_NO_BIAS;
+    shape.bias = product->bias != FUSED_NO_BIAS;
     shape.act = product->act;
     shape.y_stride = plan->job.y_stride;
     return shape;
 }
 
 /* Vectors are there for whole blocks. */
-static size_t vector_bytes(const struct convoy_whole_plan *plan)
+static size_t vector_bytes(const struct convoy_fused_plan *plan)
 {
-    int of_block = plan->product.groups * WHOLE_VECTOR_IMAGES;
+    int of_block = plan->product.groups * FUSED_VECTOR_IMAGES;
     return (size_t)convoy_div_up(plan->job.n, of_block) * (size_t)of_block * (size_t)plan->job.vector.cells *
            PRODUCT_CELL;
 }
 
-size_t whole_product_scratch_bytes(const struct convoy_whole_plan *plan)
+size_t fused_product_scratch_bytes(const struct convoy_fused_plan *plan)
 {
     struct convoy_gemm_shape sums = sums_of(plan);
     return vector_bytes(plan) + convoy_gemm_partial_bytes(&sums, plan->product.splits);
 }
 
 /* cells x outputs x 8 numbers of the reduction, two to a word, as the vectors are: place after place. */
-void whole_pack_product(const struct convoy_whole_plan *plan, const struct convoy_whole_layer *layer,
+void fused_pack_product(const struct convoy_fused_plan *plan, const struct convoy_fused_layer *layer,
                         uint32_t *packed)
 {
-    const struct whole_product *product = &plan->product;
+    const struct fused_product *product = &plan->product;
     uint32_t *weights = packed + product->weights;
     int place_words = plan->job.vector.place_words;
     int channels = layer->shape.c, places = layer->shape.h * layer->shape.w;
@@ -140,12 +140,12 @@ void whole_pack_product(const struct convoy_whole_plan *plan, const struct convo
                 layer->weights + ((size_t)out * (size_t)channels + (size_t)c) * (size_t)places + place;
             uint32_t *to =
                 weights +
-                ((size_t)(word / WHOLE_CELL) * (size_t)product->columns + (size_t)out) * WHOLE_CELL +
-                word % WHOLE_CELL;
+                ((size_t)(word / FUSED_CELL) * (size_t)product->columns + (size_t)out) * FUSED_CELL +
+                word % FUSED_CELL;
             tensor_put_weights(TENSOR_HALF, to, from[0], c + 1 < channels ? from[places] : 0);
         }
     }
-    if (product->bias != WHOLE_NO_BIAS)
+    if (product->bias != FUSED_NO_BIAS)
         memcpy(packed + product->bias, layer->bias, (size_t)product->outs * sizeof(float));
 }
 
@@ -154,12 +154,12 @@ template <int GROUPS, int NT> static cudaError_t launch(struct product_job *job,
     using tile = product_tile<GROUPS, NT>;
     job->column_tiles = (int)convoy_div_up(job->outs, tile::COLUMNS);
     job->tiles = (int)convoy_div_up(job->images, tile::IMAGES) * job->splits * job->column_tiles;
-    int blocks = whole_at_most(job->tiles, PRODUCT_BLOCKS);
-    return convoy_launch_early(whole_product<GROUPS, NT>, dim3((unsigned)blocks),
+    int blocks = fused_at_most(job->tiles, PRODUCT_BLOCKS);
+    return convoy_launch_early(fused_product<GROUPS, NT>, dim3((unsigned)blocks),
                                dim3(product_threads<GROUPS>), tile::SHARED_BYTES, stream, *job);
 }
 
-static cudaError_t launch_any(const struct whole_product *product, struct product_job *job,
+static cudaError_t launch_any(const struct fused_product *product, struct product_job *job,
                               cudaStream_t stream)
 {
 #define TILE(G, N)                                                                                           \
@@ -170,10 +170,10 @@ static cudaError_t launch_any(const struct whole_product *product, struct produc
     return cudaErrorInvalidConfiguration;
 }
 
-cudaError_t whole_launch_product(const struct convoy_whole_plan *plan,
-                                 const struct convoy_whole_operands *operands, cudaStream_t stream)
+cudaError_t fused_launch_product(const struct convoy_fused_plan *plan,
+                                 const struct convoy_fused_operands *operands, cudaStream_t stream)
 {
-    const struct whole_product *product = &plan->product;
+    const struct fused_product *product = &plan->product;
     const uint32_t *constants = static_cast<const uint32_t *>(operands->weights);
     float *partial = reinterpret_cast<float *>(static_cast<char *>(operands->scratch) + vector_bytes(plan));
     struct convoy_gemm_shape sums = sums_of(plan);

@@ -1,14 +1,14 @@
 /* Networks that whole_net is checked and timed with. */
-#ifndef CONVOY_KERNELS_CHECK_WHOLE_H
-#define CONVOY_KERNELS_CHECK_WHOLE_H
+#ifndef CONVOY_KERNELS_CHECK_FUSED_H
+#define CONVOY_KERNELS_CHECK_FUSED_H
 
 #include "kernels/check/check.h"
-#include "kernels/whole_net.h"
+#include "kernels/fused_net.h"
 
 struct check_network {
-    struct convoy_whole_shape shape;
-    struct convoy_whole_layer layers[CONVOY_WHOLE_LAYERS];
-    float *constants[2 * CONVOY_WHOLE_LAYERS];
+    struct convoy_fused_shape shape;
+    struct convoy_fused_layer layers[CONVOY_FUSED_LAYERS];
+    float *constants[2 * CONVOY_FUSED_LAYERS];
     int constant_count;
     bool wide;   /* of chance: layers that warpgroups take */
     bool narrow; /* of chance: results as large as the images, which may take their place */
@@ -16,11 +16,11 @@ struct check_network {
 
 /* A further layer, that reads what layer input made (-1: the images); its constants are still to be filled.
  */
-struct convoy_whole_layer *check_network_add(struct check_network *net, enum convoy_whole_kind kind,
+struct convoy_fused_layer *check_network_add(struct check_network *net, enum convoy_fused_kind kind,
                                              int input);
 /* Random weights and bias, such that activations stay about as large as they were. */
 void check_network_fill(struct convoy_check *check, struct check_network *net,
-                        struct convoy_whole_layer *layer);
+                        struct convoy_fused_layer *layer);
 void check_network_free(struct check_network *net);
 
 /* The last layer's outputs for the image at data, every tensor rounded where kernels of these products round.

@@ -1,16 +1,16 @@
-/* A convolution of whole_net: products as tensor makes them (whole_steps.cuh), from planes in shared memory
+/* A convolution of whole_net: products as tensor makes them (fused_steps.cuh), from planes in shared memory
  * to planes in that of all blocks that will read them. */
-#ifndef CONVOY_KERNELS_WHOLE_CONV_CUH
-#define CONVOY_KERNELS_WHOLE_CONV_CUH
+#ifndef CONVOY_KERNELS_FUSED_CONV_CUH
+#define CONVOY_KERNELS_FUSED_CONV_CUH
 
 #include "kernels/device/cluster.cuh"
 #include "kernels/device/unary.cuh"
-#include "kernels/whole_net/whole_result.cuh"
-#include "kernels/whole_net/whole_steps.cuh"
+#include "kernels/fused_net/fused_result.cuh"
+#include "kernels/fused_net/fused_steps.cuh"
 
 /* Writes a value of a row to the blocks that will read it. */
 template <bool CLUSTER, typename T>
-static __device__ __forceinline__ void whole_store(const struct whole_target &target, T *at, T value)
+static __device__ __forceinline__ void fused_store(const struct fused_target &target, T *at, T value)
 {
     if constexpr (CLUSTER)
         for (int rank = target.first; rank <= target.last; rank++)
@@ -20,43 +20,43 @@ static __device__ __forceinline__ void whole_store(const struct whole_target &ta
 }
 
 /* A lane's two maps of a tile of 8, which lie beside each other, and those of the tiles after it. */
-template <int MATH> struct whole_maps {
-    static constexpr int WORDS = whole_pairs<MATH> ? 1 : 2; /* of two maps */
+template <int MATH> struct fused_maps {
+    static constexpr int WORDS = fused_pairs<MATH> ? 1 : 2; /* of two maps */
     int first;                                              /* words from a row's place */
     int beside;                                             /* words to the next tile's */
     int count;                                              /* tiles for which there is room */
 
-    __device__ __forceinline__ whole_maps(const struct whole_step &step, const struct whole_task &task)
+    __device__ __forceinline__ fused_maps(const struct fused_step &step, const struct fused_task &task)
     {
         constexpr int TILE = 4 * WORDS; /* words of 8 maps */
         int word = task.map * TILE + threadIdx.x % 4 * WORDS;
-        first = whole_word_of(step.out_plane, word);
-        beside = TILE / WHOLE_CELL * step.out_plane;
-        count = (whole_planes(step.out_words) * WHOLE_CELL - word + TILE - 1) / TILE;
+        first = fused_word_of(step.out_plane, word);
+        beside = TILE / FUSED_CELL * step.out_plane;
+        count = (fused_planes(step.out_words) * FUSED_CELL - word + TILE - 1) / TILE;
     }
 };
 
 /* Adds what lies around a block of layers. Reads from somewhere where there is nothing, so that all loads are
- * under way at once. ROWS: a table or struct whole_patch, here and below. */
+ * under way at once. ROWS: a table or struct fused_patch, here and below. */
 template <int MATH, bool CLUSTER, int MT, int NT, typename ROWS>
-static __device__ __forceinline__ void whole_add_residual(const struct whole_step &step,
-                                                          const struct whole_task &task, const ROWS &rows,
+static __device__ __forceinline__ void fused_add_residual(const struct fused_step &step,
+                                                          const struct fused_task &task, const ROWS &rows,
                                                           const uint32_t *shared, float (&sum)[MT * NT][4])
 {
-    struct whole_maps<MATH> maps(step, task);
+    struct fused_maps<MATH> maps(step, task);
     const uint32_t *from = shared + step.residual + maps.first;
     int row = task.tile * 16 + threadIdx.x % 32 / 4;
 #pragma unroll
     for (int i = 0; i < MT * 2; i++) {
-        int out = whole_row_target<CLUSTER>(rows, row + i * 8).out;
-        const uint32_t *at = from + (out == WHOLE_NOWHERE ? 0 : out);
+        int out = fused_row_target<CLUSTER>(rows, row + i * 8).out;
+        const uint32_t *at = from + (out == FUSED_NOWHERE ? 0 : out);
 #pragma unroll
         for (int j = 0; j < NT; j++) {
             float *to = &sum[i / 2 * NT + j][i % 2 * 2];
             const uint32_t *words = j < maps.count ? at + j * maps.beside : shared + step.residual;
             float2 add;
-            if constexpr (whole_pairs<MATH>)
-                add = whole_halves(words[0]);
+            if constexpr (fused_pairs<MATH>)
+                add = fused_halves(words[0]);
             else
                 add = *reinterpret_cast<const float2 *>(words);
             to[0] += add.x;
@@ -68,27 +68,27 @@ static __device__ __forceinline__ void whole_add_residual(const struct whole_ste
 /* Results that another layer reads. Maps past the last, as far as there is room for them, are what their zero
  * weights make of them; whoever reads them multiplies them by zero. */
 template <int MATH, bool CLUSTER, int MT, int NT, typename ROWS>
-static __device__ __forceinline__ void whole_keep(const struct whole_step &step,
-                                                  const struct whole_task &task, const ROWS &rows,
+static __device__ __forceinline__ void fused_keep(const struct fused_step &step,
+                                                  const struct fused_task &task, const ROWS &rows,
                                                   uint32_t *shared, const float (&sum)[MT * NT][4])
 {
-    struct whole_maps<MATH> maps(step, task);
+    struct fused_maps<MATH> maps(step, task);
     uint32_t *to = shared + step.out + maps.first;
     int row = task.tile * 16 + threadIdx.x % 32 / 4;
 #pragma unroll
     for (int i = 0; i < MT * 2; i++) {
-        struct whole_target target = whole_row_target<CLUSTER>(rows, row + i * 8);
-        bool there = target.out != WHOLE_NOWHERE;
+        struct fused_target target = fused_row_target<CLUSTER>(rows, row + i * 8);
+        bool there = target.out != FUSED_NOWHERE;
         uint32_t *at = to + target.out;
 #pragma unroll
         for (int j = 0; j < NT; j++) {
             float one = sum[i / 2 * NT + j][i % 2 * 2], other = sum[i / 2 * NT + j][i % 2 * 2 + 1];
             if (there && j < maps.count) {
-                if constexpr (whole_pairs<MATH>) {
-                    whole_store<CLUSTER>(target, at + j * maps.beside, convoy_half2(one, other));
+                if constexpr (fused_pairs<MATH>) {
+                    fused_store<CLUSTER>(target, at + j * maps.beside, convoy_half2(one, other));
                 } else {
-                    whole_store<CLUSTER>(target, at + j * maps.beside, whole_word<MATH>(one));
-                    whole_store<CLUSTER>(target, at + j * maps.beside + 1, whole_word<MATH>(other));
+                    fused_store<CLUSTER>(target, at + j * maps.beside, fused_word<MATH>(one));
+                    fused_store<CLUSTER>(target, at + j * maps.beside + 1, fused_word<MATH>(other));
                 }
             }
         }
@@ -99,45 +99,45 @@ static __device__ __forceinline__ void whole_keep(const struct whole_step &step,
  * upper row. */
 template <int MATH, bool CLUSTER, int MT, int NT>
 static __device__ __forceinline__ void
-whole_keep_pooled(const struct whole_step &step, const struct whole_task &task, const struct whole_row *rows,
+fused_keep_pooled(const struct fused_step &step, const struct fused_task &task, const struct fused_row *rows,
                   uint32_t *shared, const float (&pooled)[MT * NT][1])
 {
-    using value = typename whole_element<MATH>::type;
-    struct whole_maps<MATH> maps(step, task);
+    using value = typename fused_element<MATH>::type;
+    struct fused_maps<MATH> maps(step, task);
     int lane = threadIdx.x % 32, odd = lane / 4 % 2;
     value *to = reinterpret_cast<value *>(shared + step.out + maps.first) + odd;
 #pragma unroll
     for (int i = 0; i < MT; i++) {
-        struct whole_target target = whole_row_target<CLUSTER>(rows, (task.tile + i) * 16 + lane / 4);
-        bool there = target.out != WHOLE_NOWHERE;
+        struct fused_target target = fused_row_target<CLUSTER>(rows, (task.tile + i) * 16 + lane / 4);
+        bool there = target.out != FUSED_NOWHERE;
 #pragma unroll
         for (int j = 0; j < NT; j++) {
             value *at = to + (target.out + j * maps.beside) * (int)(sizeof(uint32_t) / sizeof(value));
             if (!there || j >= maps.count)
                 continue;
-            if constexpr (whole_pairs<MATH>)
-                whole_store<CLUSTER>(target, at, (value)convoy_half2(pooled[i * NT + j][0], 0.0f));
+            if constexpr (fused_pairs<MATH>)
+                fused_store<CLUSTER>(target, at, (value)convoy_half2(pooled[i * NT + j][0], 0.0f));
             else
-                whole_store<CLUSTER>(target, at, whole_word<MATH>(pooled[i * NT + j][0]));
+                fused_store<CLUSTER>(target, at, fused_word<MATH>(pooled[i * NT + j][0]));
         }
     }
 }
 
-/* Where the results of a convolution in phases go (struct whole_reduction): a map is 8 columns of the matrix
+/* Where the results of a convolution in phases go (struct fused_reduction): a map is 8 columns of the matrix
  * product in fp16, 4 otherwise, for outputs beside each other, of which a lane has two. What it needs of the
  * step is copied, since a store to shared memory might change the step for all the compiler knows. */
-template <int MATH, bool CLUSTER> struct whole_phases {
-    using value = typename whole_element<MATH>::type;
+template <int MATH, bool CLUSTER> struct fused_phases {
+    using value = typename fused_element<MATH>::type;
     static constexpr int PER_WORD = (int)(sizeof(uint32_t) / sizeof(value));
     static constexpr int MAPS = 2 / PER_WORD; /* of 8 columns */
     static constexpr int PAIRS = 4 / MAPS;    /* of phases */
     int pair, first_map, maps, places, plane;
     bool is_result;
-    struct whole_result result;
+    struct fused_result result;
     uint32_t *shared;
 
-    __device__ __forceinline__ whole_phases(const struct whole_step &step, const struct whole_task &task,
-                                            const struct whole_job &job, int image, uint32_t *memory)
+    __device__ __forceinline__ fused_phases(const struct fused_step &step, const struct fused_task &task,
+                                            const struct fused_job &job, int image, uint32_t *memory)
         : pair(threadIdx.x % 4 % PAIRS), first_map(task.map * MAPS + threadIdx.x % 4 / PAIRS),
           maps(step.maps), places(step.places), plane(step.out_plane), is_result(step.result),
           result(job, image), shared(memory + step.out)
@@ -145,10 +145,10 @@ template <int MATH, bool CLUSTER> struct whole_phases {
     }
 
     /* The result of the lane's map of tile j, `beside` places from where the row's results begin. */
-    __device__ __forceinline__ void put(const struct whole_target &target, int beside, int j, float sum) const
+    __device__ __forceinline__ void put(const struct fused_target &target, int beside, int j, float sum) const
     {
         int map = first_map + j * MAPS;
-        if (whole_has_vectors<MATH, CLUSTER> && is_result && result.vector != nullptr) {
+        if (fused_has_vectors<MATH, CLUSTER> && is_result && result.vector != nullptr) {
             result.put(target.out + beside, map, sum);
             return;
         }
@@ -158,38 +158,38 @@ template <int MATH, bool CLUSTER> struct whole_phases {
             result.y[map * places + target.out + beside] = sum;
             return;
         }
-        uint32_t *cell = shared + target.out + beside * WHOLE_CELL + map / (WHOLE_CELL * PER_WORD) * plane;
-        value *at = reinterpret_cast<value *>(cell) + map % (WHOLE_CELL * PER_WORD);
-        if constexpr (whole_pairs<MATH>)
-            whole_store<CLUSTER>(target, at, (value)convoy_half2(sum, 0.0f));
+        uint32_t *cell = shared + target.out + beside * FUSED_CELL + map / (FUSED_CELL * PER_WORD) * plane;
+        value *at = reinterpret_cast<value *>(cell) + map % (FUSED_CELL * PER_WORD);
+        if constexpr (fused_pairs<MATH>)
+            fused_store<CLUSTER>(target, at, (value)convoy_half2(sum, 0.0f));
         else
-            whole_store<CLUSTER>(target, at, whole_word<MATH>(sum));
+            fused_store<CLUSTER>(target, at, fused_word<MATH>(sum));
     }
 
     /* Those of tiles j and j + 1, where the first map is even. */
-    __device__ __forceinline__ void put_two(const struct whole_target &target, int beside, int j, float one,
+    __device__ __forceinline__ void put_two(const struct fused_target &target, int beside, int j, float one,
                                             float other) const
     {
         int map = first_map + j;
-        if (whole_has_vectors<MATH, CLUSTER> && is_result && result.vector != nullptr) {
+        if (fused_has_vectors<MATH, CLUSTER> && is_result && result.vector != nullptr) {
             result.put_two(target.out + beside, map, one, other);
         } else if (is_result) {
             put(target, beside, j, one);
             put(target, beside, j + 1, other);
         } else if (map < maps) {
-            uint32_t *cell = shared + target.out + beside * WHOLE_CELL + map / 8 * plane;
-            whole_store<CLUSTER>(target, cell + map % 8 / 2, convoy_half2(one, other));
+            uint32_t *cell = shared + target.out + beside * FUSED_CELL + map / 8 * plane;
+            fused_store<CLUSTER>(target, cell + map % 8 / 2, convoy_half2(one, other));
         }
     }
 };
 
 template <int MATH, bool CLUSTER, int MT, int NT>
 static __device__ __forceinline__ void
-whole_finish_phases(const struct whole_job &job, const struct whole_step &step, const struct whole_task &task,
-                    const struct whole_row *rows, int image, uint32_t *shared, float (&sum)[MT * NT][4])
+fused_finish_phases(const struct fused_job &job, const struct fused_step &step, const struct fused_task &task,
+                    const struct fused_row *rows, int image, uint32_t *shared, float (&sum)[MT * NT][4])
 {
-    constexpr bool ROUGH = whole_pairs<MATH>, TWO = whole_pairs<MATH> && NT % 2 == 0;
-    struct whole_phases<MATH, CLUSTER> to(step, task, job, image, shared);
+    constexpr bool ROUGH = fused_pairs<MATH>, TWO = fused_pairs<MATH> && NT % 2 == 0;
+    struct fused_phases<MATH, CLUSTER> to(step, task, job, image, shared);
     int row = task.tile * 16 + threadIdx.x % 32 / 4;
     if (step.pool == 2) { /* outputs beside each other are a lane's own, and those under them too */
         float pooled[MT * NT][1];
@@ -200,8 +200,8 @@ whole_finish_phases(const struct whole_job &job, const struct whole_step &step, 
         convoy_activate<ROUGH>(step.act, pooled);
 #pragma unroll
         for (int i = 0; i < MT; i++) {
-            struct whole_target target = whole_row_target<CLUSTER>(rows, row + i * 16);
-            if (to.pair >= whole_load<CLUSTER>(&rows[row + i * 16].places))
+            struct fused_target target = fused_row_target<CLUSTER>(rows, row + i * 16);
+            if (to.pair >= fused_load<CLUSTER>(&rows[row + i * 16].places))
                 continue;
 #pragma unroll
             for (int j = 0; j < NT; j += TWO ? 2 : 1) {
@@ -216,8 +216,8 @@ whole_finish_phases(const struct whole_job &job, const struct whole_step &step, 
     convoy_activate<ROUGH>(step.act, sum);
 #pragma unroll
     for (int i = 0; i < MT * 2; i++) {
-        struct whole_target target = whole_row_target<CLUSTER>(rows, row + i * 8);
-        int there = whole_load<CLUSTER>(&rows[row + i * 8].places);
+        struct fused_target target = fused_row_target<CLUSTER>(rows, row + i * 8);
+        int there = fused_load<CLUSTER>(&rows[row + i * 8].places);
 #pragma unroll
         for (int j = 0; j < NT; j++)
 #pragma unroll
@@ -230,12 +230,12 @@ whole_finish_phases(const struct whole_job &job, const struct whole_step &step, 
 /* What becomes of a task's sums. */
 template <int MATH, bool CLUSTER, int MT, int NT>
 static __device__ __forceinline__ void
-whole_finish(const struct whole_job &job, const struct whole_step &step, const struct whole_task &task,
-             const struct whole_row *rows, int image, uint32_t *shared, float (&sum)[MT * NT][4])
+fused_finish(const struct fused_job &job, const struct fused_step &step, const struct fused_task &task,
+             const struct fused_row *rows, int image, uint32_t *shared, float (&sum)[MT * NT][4])
 {
-    constexpr bool ROUGH = whole_pairs<MATH>, VECTORS = whole_has_vectors<MATH, CLUSTER>;
+    constexpr bool ROUGH = fused_pairs<MATH>, VECTORS = fused_has_vectors<MATH, CLUSTER>;
     if (step.phases) {
-        whole_finish_phases<MATH, CLUSTER, MT, NT>(job, step, task, rows, image, shared, sum);
+        fused_finish_phases<MATH, CLUSTER, MT, NT>(job, step, task, rows, image, shared, sum);
         return;
     }
     if (step.pool == 2) {
@@ -243,39 +243,39 @@ whole_finish(const struct whole_job &job, const struct whole_step &step, const s
         tensor_pool<MT * NT>(sum, pooled);
         convoy_activate<ROUGH>(step.act, pooled);
         if (step.result)
-            whole_give_pooled<VECTORS, MT, NT>(step, task, whole_result(job, image), pooled);
+            fused_give_pooled<VECTORS, MT, NT>(step, task, fused_result(job, image), pooled);
         else
-            whole_keep_pooled<MATH, CLUSTER, MT, NT>(step, task, rows, shared, pooled);
+            fused_keep_pooled<MATH, CLUSTER, MT, NT>(step, task, rows, shared, pooled);
         return;
     }
     if (step.has_residual)
-        whole_add_residual<MATH, CLUSTER, MT, NT>(step, task, rows, shared, sum);
+        fused_add_residual<MATH, CLUSTER, MT, NT>(step, task, rows, shared, sum);
     convoy_activate<ROUGH>(step.act, sum);
     if (step.result)
-        whole_give<VECTORS, MT, NT>(step, task, whole_result(job, image), sum);
+        fused_give<VECTORS, MT, NT>(step, task, fused_result(job, image), sum);
     else
-        whole_keep<MATH, CLUSTER, MT, NT>(step, task, rows, shared, sum);
+        fused_keep<MATH, CLUSTER, MT, NT>(step, task, rows, shared, sum);
 }
 
 /* Byte offsets of a task's inputs, of the rows whose addresses a lane gives. */
 template <bool CLUSTER, int MT>
-static __device__ __forceinline__ void whole_find(const struct whole_task &task, const struct whole_row *rows,
+static __device__ __forceinline__ void fused_find(const struct fused_task &task, const struct fused_row *rows,
                                                   int (&base)[MT])
 {
     int row = task.tile * 16 + threadIdx.x % 16;
 #pragma unroll
     for (int i = 0; i < MT; i++)
-        base[i] = whole_row_in<CLUSTER>(rows, row + i * 16);
+        base[i] = fused_row_in<CLUSTER>(rows, row + i * 16);
 }
 
 /* Sums begin with their map's bias. */
 template <bool CLUSTER, int MT, int NT>
-static __device__ __forceinline__ void whole_start(const float *bias, float (&sum)[MT * NT][4])
+static __device__ __forceinline__ void fused_start(const float *bias, float (&sum)[MT * NT][4])
 {
 #pragma unroll
     for (int j = 0; j < NT; j++) {
         float2 first =
-            whole_load<CLUSTER>(reinterpret_cast<const float2 *>(bias + j * 8 + threadIdx.x % 4 * 2));
+            fused_load<CLUSTER>(reinterpret_cast<const float2 *>(bias + j * 8 + threadIdx.x % 4 * 2));
 #pragma unroll
         for (int i = 0; i < MT; i++) {
             sum[i * NT + j][0] = sum[i * NT + j][2] = first.x;
@@ -286,7 +286,7 @@ static __device__ __forceinline__ void whole_start(const float *bias, float (&su
 
 /* A convolution, by all warps of the block, for its part of the rows and maps. */
 template <int MATH, bool CLUSTER, int MT, int NT>
-static __device__ __forceinline__ void whole_conv(const struct whole_job &job, const struct whole_step &step,
+static __device__ __forceinline__ void fused_conv(const struct fused_job &job, const struct fused_step &step,
                                                   int image, uint32_t *shared, const int *offsets)
 {
     using words = struct tensor_weights<MATH>;
@@ -299,8 +299,8 @@ static __device__ __forceinline__ void whole_conv(const struct whole_job &job, c
     int weight_stride = (CLUSTER ? map_count : step.n_tiles) * 32;
     const float *bias = CLUSTER ? reinterpret_cast<const float *>(shared + step.staged_bias) - map_begin * 8
                                 : reinterpret_cast<const float *>(job.weights + step.bias);
-    const struct whole_row *rows =
-        CLUSTER ? reinterpret_cast<const struct whole_row *>(shared + step.staged_rows) - tile_begin * 16
+    const struct fused_row *rows =
+        CLUSTER ? reinterpret_cast<const struct fused_row *>(shared + step.staged_rows) - tile_begin * 16
                 : job.rows + step.rows;
     /* In a cluster there are fewer tasks than warps as a rule: then several warps share one, a part of its
      * steps each. */
@@ -317,17 +317,17 @@ static __device__ __forceinline__ void whole_conv(const struct whole_job &job, c
     for (int from = 0; from < tasks; from += warps) {
         int number = warp + from;
         bool active = number < tasks && share < shares;
-        struct whole_task task = {};
+        struct fused_task task = {};
         float sum[MT * NT][4] = {};
         if (active) {
             int down = tensor_divide(number, step.by_across), beside = number - down * across;
             task.tile = tile_begin + down * MT;
             task.map = map_begin + beside * NT;
             int base[MT];
-            whole_find<CLUSTER, MT>(task, rows, base);
-            if (step.bias != WHOLE_NO_BIAS && share == 0)
-                whole_start<CLUSTER, MT, NT>(bias + task.map * 8, sum);
-            whole_add<MATH, MT, NT, CLUSTER>(shared + step.in, offsets + begin * WHOLE_STEP_CELLS, base,
+            fused_find<CLUSTER, MT>(task, rows, base);
+            if (step.bias != FUSED_NO_BIAS && share == 0)
+                fused_start<CLUSTER, MT, NT>(bias + task.map * 8, sum);
+            fused_add<MATH, MT, NT, CLUSTER>(shared + step.in, offsets + begin * FUSED_STEP_CELLS, base,
                                              weights + begin * weight_stride + task.map * 32 + lane,
                                              weight_stride, end - begin, sum);
         }
@@ -348,39 +348,39 @@ static __device__ __forceinline__ void whole_conv(const struct whole_job &job, c
             }
         }
         if (active && share == 0)
-            whole_finish<MATH, CLUSTER, MT, NT>(job, step, task, rows, image, shared, sum);
+            fused_finish<MATH, CLUSTER, MT, NT>(job, step, task, rows, image, shared, sum);
     }
 }
 
 template <int MATH, bool CLUSTER, bool WGMMA>
-static __device__ __forceinline__ void whole_conv_any(const struct whole_job &job,
-                                                      const struct whole_step &step, int image,
+static __device__ __forceinline__ void fused_conv_any(const struct fused_job &job,
+                                                      const struct fused_step &step, int image,
                                                       uint32_t *shared, const int *offsets)
 {
     /* A cluster is for few images: one kind of task, because each costs its way through the instruction cache
      * (2,000 to 4,000 cycles where one was met for the first time). */
     if constexpr (CLUSTER) {
-        whole_conv<MATH, CLUSTER, 1, 1>(job, step, image, shared, offsets);
+        fused_conv<MATH, CLUSTER, 1, 1>(job, step, image, shared, offsets);
     } else {
-        switch (step.mt * 8 + step.nt) { /* as takes_tiles() (whole_divide.cu) says */
-#define WHOLE_CASE(MT, NT)                                                                                   \
+        switch (step.mt * 8 + step.nt) { /* as takes_tiles() (fused_divide.cu) says */
+#define FUSED_CASE(MT, NT)                                                                                   \
     case MT * 8 + NT:                                                                                        \
-        if constexpr (MT * NT <= whole_most_tiles((enum tensor_math)MATH, WGMMA))                            \
-            whole_conv<MATH, CLUSTER, MT, NT>(job, step, image, shared, offsets);                            \
+        if constexpr (MT * NT <= fused_most_tiles((enum tensor_math)MATH, WGMMA))                            \
+            fused_conv<MATH, CLUSTER, MT, NT>(job, step, image, shared, offsets);                            \
         return;
-            WHOLE_CASE(1, 1)
-            WHOLE_CASE(1, 2)
-            WHOLE_CASE(1, 3)
-            WHOLE_CASE(1, 4)
-            WHOLE_CASE(2, 1)
-            WHOLE_CASE(2, 2)
-            WHOLE_CASE(2, 3)
-            WHOLE_CASE(2, 4)
-            WHOLE_CASE(4, 1)
-            WHOLE_CASE(4, 2)
-            WHOLE_CASE(4, 3)
-            WHOLE_CASE(4, 4)
-#undef WHOLE_CASE
+            FUSED_CASE(1, 1)
+            FUSED_CASE(1, 2)
+            FUSED_CASE(1, 3)
+            FUSED_CASE(1, 4)
+            FUSED_CASE(2, 1)
+            FUSED_CASE(2, 2)
+            FUSED_CASE(2, 3)
+            FUSED_CASE(2, 4)
+            FUSED_CASE(4, 1)
+            FUSED_CASE(4, 2)
+            FUSED_CASE(4, 3)
+            FUSED_CASE(4, 4)
+#undef FUSED_CASE
         default:
             return;
         }

@@ -2,7 +2,7 @@
  * x cells of 8 fp16, and of the weights, with fp32 sums.
  *
  * Idea: GROUPS warpgroups make 64 images x 8 NT outputs each. The vectors were written so that the pieces of
- * a product's matrix lie as wgmma wants them, in device memory already (struct whole_vector), and so were the
+ * a product's matrix lie as wgmma wants them, in device memory already (struct fused_vector), and so were the
  * weights: a chunk of 8 cells comes to shared memory by a few large copies of the bulk copy engine, which a
  * warp of its own asks for, through a ring that does not stop between tiles. A chunk is multiplied while the
  * one before it ends. Where there are fewer tiles than multiprocessors, the reduction is split; partial sums
@@ -13,14 +13,14 @@
  * ece408 (k 17,496, 160 outputs): 350 MB, 0.08 ms at 4.2 TB/s; with 256 x 160 for a block 0.57 GB through the
  * L2 cache, 0.1 ms. Of lenet (k 7,200, 500 outputs), with 192 x 256: 0.65 GB, 0.12 ms, 0.1 of products.
  * Predicted and measured: docs/kernels.md. */
-#ifndef CONVOY_KERNELS_WHOLE_PRODUCT_CUH
-#define CONVOY_KERNELS_WHOLE_PRODUCT_CUH
+#ifndef CONVOY_KERNELS_FUSED_PRODUCT_CUH
+#define CONVOY_KERNELS_FUSED_PRODUCT_CUH
 
 #include "kernels/device/bulk_copy.cuh"
 #include "kernels/device/launch.cuh"
 #include "kernels/device/unary.cuh"
 #include "kernels/device/wgmma.cuh"
-#include "kernels/whole_net/whole_plan.h"
+#include "kernels/fused_net/fused_plan.h"
 
 #define PRODUCT_STAGES     4
 #define PRODUCT_CELL       16  /* bytes */
@@ -42,10 +42,10 @@ struct product_job {
 
 /* What a block makes at a time. */
 template <int GROUPS, int NT> struct product_tile {
-    static constexpr int IMAGES = GROUPS * WHOLE_VECTOR_IMAGES, COLUMNS = NT * 8;
-    static constexpr int GROUP_BYTES = WHOLE_VECTOR_CHUNK * WHOLE_VECTOR_IMAGES * PRODUCT_CELL;
+    static constexpr int IMAGES = GROUPS * FUSED_VECTOR_IMAGES, COLUMNS = NT * 8;
+    static constexpr int GROUP_BYTES = FUSED_VECTOR_CHUNK * FUSED_VECTOR_IMAGES * PRODUCT_CELL;
     static constexpr int CELL_BYTES = COLUMNS * PRODUCT_CELL;
-    static constexpr int STAGE_BYTES = GROUPS * GROUP_BYTES + WHOLE_VECTOR_CHUNK * CELL_BYTES;
+    static constexpr int STAGE_BYTES = GROUPS * GROUP_BYTES + FUSED_VECTOR_CHUNK * CELL_BYTES;
     static constexpr int SHARED_BYTES = PRODUCT_STAGES * (STAGE_BYTES + 2 * (int)sizeof(uint64_t));
 
     int column, split, image; /* the first ones */
@@ -109,13 +109,13 @@ template <int GROUPS, int NT> struct product_ring {
             const tile of(job, number);
             const char *from =
                 weights ? job.weights +
-                              ((int64_t)(of.begin * WHOLE_VECTOR_CHUNK + lane) * job.columns + of.column) *
+                              ((int64_t)(of.begin * FUSED_VECTOR_CHUNK + lane) * job.columns + of.column) *
                                   PRODUCT_CELL
                         : job.vectors +
-                              ((int64_t)(of.image / WHOLE_VECTOR_IMAGES + group) * job.chunks + of.begin) *
+                              ((int64_t)(of.image / FUSED_VECTOR_IMAGES + group) * job.chunks + of.begin) *
                                   tile::GROUP_BYTES;
             int64_t step =
-                weights ? (int64_t)job.columns * WHOLE_VECTOR_CHUNK * PRODUCT_CELL : tile::GROUP_BYTES;
+                weights ? (int64_t)job.columns * FUSED_VECTOR_CHUNK * PRODUCT_CELL : tile::GROUP_BYTES;
             int at =
                 weights ? GROUPS * tile::GROUP_BYTES + lane * tile::CELL_BYTES : group * tile::GROUP_BYTES;
             int bytes = weights ? tile::CELL_BYTES : tile::GROUP_BYTES;
@@ -166,7 +166,7 @@ template <int GROUPS> static constexpr int product_threads = (GROUPS + 1) * CONV
 
 template <int GROUPS, int NT>
 static __global__ void __launch_bounds__(product_threads<GROUPS>, 1)
-    whole_product(CONVOY_PARAMETER struct product_job job)
+    fused_product(CONVOY_PARAMETER struct product_job job)
 {
     using tile = product_tile<GROUPS, NT>;
     CONVOY_DYNAMIC_SHARED(char, shared);
@@ -194,13 +194,13 @@ static __global__ void __launch_bounds__(product_threads<GROUPS>, 1)
         for (int done = 0; done < of.chunks; done++, ring.turn++) {
             const char *stage = ring.stage();
             convoy_barrier_wait(ring.full(ring.turn), ring.parity(ring.turn));
-            uint64_t a = convoy_matrix(stage + group * tile::GROUP_BYTES, WHOLE_VECTOR_IMAGES * PRODUCT_CELL,
+            uint64_t a = convoy_matrix(stage + group * tile::GROUP_BYTES, FUSED_VECTOR_IMAGES * PRODUCT_CELL,
                                        PRODUCT_PIECE);
             uint64_t b = convoy_matrix(stage + GROUPS * tile::GROUP_BYTES, tile::CELL_BYTES, PRODUCT_PIECE);
             convoy_wgmma_begin();
 #pragma unroll
-            for (int cell = 0; cell < WHOLE_VECTOR_CHUNK; cell += 2)
-                convoy_wgmma_tiles<NT>(sum, convoy_matrix_at(a, cell * WHOLE_VECTOR_IMAGES),
+            for (int cell = 0; cell < FUSED_VECTOR_CHUNK; cell += 2)
+                convoy_wgmma_tiles<NT>(sum, convoy_matrix_at(a, cell * FUSED_VECTOR_IMAGES),
                                        convoy_matrix_at(b, cell * tile::COLUMNS));
             convoy_wgmma_end();
             convoy_wgmma_wait<1>();
@@ -209,7 +209,7 @@ static __global__ void __launch_bounds__(product_threads<GROUPS>, 1)
         }
         convoy_wgmma_wait<0>();
         ring.leave(ring.turn - 1);
-        int row = of.image + group * WHOLE_VECTOR_IMAGES + (int)threadIdx.x % CONVOY_WARPGROUP / 32 * 16 +
+        int row = of.image + group * FUSED_VECTOR_IMAGES + (int)threadIdx.x % CONVOY_WARPGROUP / 32 * 16 +
                   (int)threadIdx.x % 32 / 4;
         product_store<NT>(job, row, of.column, job.y + of.split * job.split_stride, sum);
     }

@@ -1,6 +1,6 @@
 /* The check of whole networks: random ones, layer after layer in float64, every tensor rounded where the
  * kernel rounds it. */
-#include "kernels/check/check_whole.h"
+#include "kernels/check/check_fused.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -41,10 +41,10 @@ static const float *constants(struct convoy_check *check, struct check_network *
 
 /* Weights that keep activations about as large as they were. */
 void check_network_fill(struct convoy_check *check, struct check_network *net,
-                        struct convoy_whole_layer *layer)
+                        struct convoy_fused_layer *layer)
 {
     const struct convoy_conv_shape *s = &layer->shape;
-    int terms = layer->kind == CONVOY_WHOLE_CONV ? s->c * s->r * s->s : s->c * s->h * s->w;
+    int terms = layer->kind == CONVOY_FUSED_CONV ? s->c * s->r * s->s : s->c * s->h * s->w;
     layer->weights = constants(check, net, terms * s->k, 2.5 / sqrt(terms));
     if (s->bias)
         layer->bias = constants(check, net, s->k, 1);
@@ -53,18 +53,18 @@ void check_network_fill(struct convoy_check *check, struct check_network *net,
 /* What the layer reads: c, h and w of the tensor that layer `input` made. */
 static void set_input(const struct check_network *net, struct convoy_conv_shape *s, int input)
 {
-    const struct convoy_whole_layer *from = &net->layers[input];
-    bool plane = from->kind == CONVOY_WHOLE_CONV;
-    s->c = from->kind == CONVOY_WHOLE_MEAN ? from->shape.c : from->shape.k;
+    const struct convoy_fused_layer *from = &net->layers[input];
+    bool plane = from->kind == CONVOY_FUSED_CONV;
+    s->c = from->kind == CONVOY_FUSED_MEAN ? from->shape.c : from->shape.k;
     s->h = plane ? from->shape.oh / from->shape.pool : 1;
     s->w = plane ? from->shape.ow / from->shape.pool : 1;
 }
 
-struct convoy_whole_layer *check_network_add(struct check_network *net, enum convoy_whole_kind kind,
+struct convoy_fused_layer *check_network_add(struct check_network *net, enum convoy_fused_kind kind,
                                              int input)
 {
-    struct convoy_whole_layer *layer = &net->layers[net->shape.count++];
-    *layer = (struct convoy_whole_layer){.kind = kind, .input = input, .residual = -1};
+    struct convoy_fused_layer *layer = &net->layers[net->shape.count++];
+    *layer = (struct convoy_fused_layer){.kind = kind, .input = input, .residual = -1};
     layer->shape.pool = layer->shape.groups = 1;
     if (input >= 0)
         set_input(net, &layer->shape, input);
@@ -75,7 +75,7 @@ struct convoy_whole_layer *check_network_add(struct check_network *net, enum con
 static void add_conv(struct convoy_check *check, struct check_network *net, int c, int h, int w)
 {
     int input = net->shape.count - 1;
-    struct convoy_whole_layer *layer = check_network_add(net, CONVOY_WHOLE_CONV, input);
+    struct convoy_fused_layer *layer = check_network_add(net, CONVOY_FUSED_CONV, input);
     struct convoy_conv_shape *s = &layer->shape;
     if (input < 0) {
         s->c = c;
@@ -118,7 +118,7 @@ static void add_conv(struct convoy_check *check, struct check_network *net, int 
         layer->residual = convoy_check_between(check, 0, 3) ? input : convoy_check_between(check, 0, input);
         struct convoy_conv_shape around = {0};
         set_input(net, &around, layer->residual);
-        if (around.h != s->oh || around.w != s->ow || net->layers[layer->residual].kind != CONVOY_WHOLE_CONV)
+        if (around.h != s->oh || around.w != s->ow || net->layers[layer->residual].kind != CONVOY_FUSED_CONV)
             layer->residual = -1;
         else
             s->k = around.c;
@@ -128,7 +128,7 @@ static void add_conv(struct convoy_check *check, struct check_network *net, int 
 
 static void add_dense(struct convoy_check *check, struct check_network *net, int least, int most)
 {
-    struct convoy_whole_layer *layer = check_network_add(net, CONVOY_WHOLE_DENSE, net->shape.count - 1);
+    struct convoy_fused_layer *layer = check_network_add(net, CONVOY_FUSED_DENSE, net->shape.count - 1);
     layer->shape.k = convoy_check_between(check, least, most);
     layer->shape.bias = convoy_check_between(check, 0, 3) != 0;
     layer->shape.act = convoy_check_any_unary(check);
@@ -138,8 +138,8 @@ static void add_dense(struct convoy_check *check, struct check_network *net, int
 /* As large as one has to be to be divided; returns whether that is not too much. */
 static bool add_large_dense(struct convoy_check *check, struct check_network *net)
 {
-    int inputs = convoy_whole_outputs(&net->layers[net->shape.count - 1]);
-    int least = CONVOY_WHOLE_LARGE_DENSE / inputs + 1;
+    int inputs = convoy_fused_outputs(&net->layers[net->shape.count - 1]);
+    int least = CONVOY_FUSED_LARGE_DENSE / inputs + 1;
     if (least > 400)
         return false;
     add_dense(check, net, least, least + 12);
@@ -173,7 +173,7 @@ static void make_network(struct convoy_check *check, struct check_network *net, 
         add_conv(check, net, c, h, w);
     bool large = convoy_check_between(check, 0, 2) == 0 && add_large_dense(check, net);
     if (!large && convoy_check_between(check, 0, 3) == 0) {
-        check_network_add(net, CONVOY_WHOLE_MEAN, net->shape.count - 1);
+        check_network_add(net, CONVOY_FUSED_MEAN, net->shape.count - 1);
         if (convoy_check_between(check, 0, 3) == 0) /* of the one place that is left */
             add_conv(check, net, c, h, w);
     }
@@ -194,7 +194,7 @@ void check_network_free(struct check_network *net)
 
 /* ---- The reference ---- */
 
-static double conv_at(const struct convoy_whole_layer *layer, enum convoy_products products, const double *x,
+static double conv_at(const struct convoy_fused_layer *layer, enum convoy_products products, const double *x,
                       const double *residual, int k, int oy, int ox)
 {
     const struct convoy_conv_shape *s = &layer->shape;
@@ -214,7 +214,7 @@ static double conv_at(const struct convoy_whole_layer *layer, enum convoy_produc
     return convoy_check_apply_unary(s->act, sum);
 }
 
-static void compute_conv(const struct convoy_whole_layer *layer, enum convoy_products products,
+static void compute_conv(const struct convoy_fused_layer *layer, enum convoy_products products,
                          const double *x, const double *residual, double *y)
 {
     const struct convoy_conv_shape *s = &layer->shape;
@@ -230,14 +230,14 @@ static void compute_conv(const struct convoy_whole_layer *layer, enum convoy_pro
             }
 }
 
-static void compute_other(const struct convoy_whole_layer *layer, enum convoy_products products,
+static void compute_other(const struct convoy_fused_layer *layer, enum convoy_products products,
                           const double *x, double *y)
 {
     const struct convoy_conv_shape *s = &layer->shape;
     int places = s->h * s->w, inputs = s->c * places;
-    for (int k = 0; k < convoy_whole_outputs(layer); k++) {
+    for (int k = 0; k < convoy_fused_outputs(layer); k++) {
         double sum = 0;
-        if (layer->kind == CONVOY_WHOLE_MEAN) {
+        if (layer->kind == CONVOY_FUSED_MEAN) {
             for (int i = 0; i < places; i++)
                 sum += x[k * places + i];
             y[k] = sum / places;
@@ -267,7 +267,7 @@ void check_network_reference(const struct check_network *net, enum convoy_produc
                              const struct convoy_images *images, const char *data, double *want)
 {
     const struct convoy_conv_shape *first = &net->layers[0].shape;
-    double *tensors[CONVOY_WHOLE_LAYERS + 1];
+    double *tensors[CONVOY_FUSED_LAYERS + 1];
     int places = first->h * first->w;
     double *x = memory((size_t)(first->c * places) * sizeof *x);
     for (int i = 0; i < first->c * places; i++) {
@@ -278,18 +278,18 @@ void check_network_reference(const struct check_network *net, enum convoy_produc
         x[i] = convoy_check_round((double)value, products);
     }
     for (int i = 0; i < net->shape.count; i++) {
-        const struct convoy_whole_layer *layer = &net->layers[i];
+        const struct convoy_fused_layer *layer = &net->layers[i];
         const double *from = layer->input < 0 ? x : tensors[layer->input];
-        tensors[i] = memory((size_t)convoy_whole_outputs(layer) * sizeof(double));
-        if (layer->kind == CONVOY_WHOLE_CONV)
+        tensors[i] = memory((size_t)convoy_fused_outputs(layer) * sizeof(double));
+        if (layer->kind == CONVOY_FUSED_CONV)
             compute_conv(layer, products, from, layer->residual >= 0 ? tensors[layer->residual] : NULL,
                          tensors[i]);
         else
             compute_other(layer, products, from, tensors[i]);
-        for (int k = 0; i + 1 < net->shape.count && k < convoy_whole_outputs(layer); k++)
+        for (int k = 0; i + 1 < net->shape.count && k < convoy_fused_outputs(layer); k++)
             tensors[i][k] = convoy_check_round(tensors[i][k], products);
     }
-    int outputs = convoy_whole_outputs(&net->layers[net->shape.count - 1]);
+    int outputs = convoy_fused_outputs(&net->layers[net->shape.count - 1]);
     memcpy(want, tensors[net->shape.count - 1], (size_t)outputs * sizeof *want);
     if (net->shape.softmax)
         softmax(want, outputs);
@@ -305,11 +305,11 @@ static void describe(const struct check_network *net, char *text, size_t bytes)
     size_t at = 0;
     static const char *const kinds[] = {"conv", "dense", "mean"};
     for (int i = 0; i < net->shape.count && at < bytes; i++) {
-        const struct convoy_whole_layer *l = &net->layers[i];
+        const struct convoy_fused_layer *l = &net->layers[i];
         const struct convoy_conv_shape *s = &l->shape;
         at += (size_t)snprintf(text + at, bytes - at, "%s%s %dx%dx%d k%d", i > 0 ? "; " : "", kinds[l->kind],
                                s->c, s->h, s->w, s->k);
-        if (l->kind == CONVOY_WHOLE_CONV && at < bytes)
+        if (l->kind == CONVOY_FUSED_CONV && at < bytes)
             at += (size_t)snprintf(text + at, bytes - at, " %dx%d s%d,%d p%d,%d d%d,%d act%d pool%d around%d",
                                    s->r, s->s, s->stride[0], s->stride[1], s->pad[0], s->pad[1],
                                    s->dilation[0], s->dilation[1], (int)s->act.kind, s->pool, l->residual);
@@ -317,38 +317,38 @@ static void describe(const struct check_network *net, char *text, size_t bytes)
 }
 
 static bool run(struct convoy_check *check, const struct check_network *net,
-                const struct convoy_whole_kernel *kernel, const struct convoy_check_buffer *x,
+                const struct convoy_fused_kernel *kernel, const struct convoy_check_buffer *x,
                 const struct convoy_images *images, const double *want)
 {
-    struct convoy_whole_plan *plan = NULL;
+    struct convoy_fused_plan *plan = NULL;
     char text[2000];
-    if (convoy_whole_plan_make(kernel, &net->shape, true, &plan) != 0)
+    if (convoy_fused_plan_make(kernel, &net->shape, true, &plan) != 0)
         exit(1);
     if (!plan)
         return false;
-    size_t weight_bytes = convoy_whole_weight_bytes(plan), table_bytes = convoy_whole_table_bytes(plan);
+    size_t weight_bytes = convoy_fused_weight_bytes(plan), table_bytes = convoy_fused_table_bytes(plan);
     struct convoy_check_buffer weights = convoy_check_buffer((int64_t)(weight_bytes + 3) / 4, 0);
     struct convoy_check_buffer tables = convoy_check_buffer((int64_t)(table_bytes + 3) / 4, 0);
     struct convoy_check_buffer scratch =
-        convoy_check_buffer((int64_t)(convoy_whole_scratch_bytes(plan) + 3) / 4 + 1, 0);
+        convoy_check_buffer((int64_t)(convoy_fused_scratch_bytes(plan) + 3) / 4 + 1, 0);
     struct convoy_check_buffer y = convoy_check_buffer(net->shape.n * net->shape.y_stride, 0);
     memset(weights.host, 0, weight_bytes);
-    convoy_whole_pack_weights(plan, &net->shape, weights.host);
-    memcpy(tables.host, convoy_whole_tables(plan), table_bytes);
+    convoy_fused_pack_weights(plan, &net->shape, weights.host);
+    memcpy(tables.host, convoy_fused_tables(plan), table_bytes);
     convoy_check_upload(&weights);
     convoy_check_upload(&tables);
-    struct convoy_whole_operands operands = {*images, weights.device, tables.device, scratch.device,
+    struct convoy_fused_operands operands = {*images, weights.device, tables.device, scratch.device,
                                              y.device};
     operands.x.data = x->device;
     describe(net, text, sizeof text);
-    convoy_check_result(check, convoy_launch_whole(plan, &operands, NULL), &y, want, &scratch,
+    convoy_check_result(check, convoy_launch_fused(plan, &operands, NULL), &y, want, &scratch,
                         "%s n %d u8 %d softmax %d: %s", kernel->name, net->shape.n, net->shape.u8,
                         net->shape.softmax, text);
     convoy_check_free(&weights);
     convoy_check_free(&tables);
     convoy_check_free(&scratch);
     convoy_check_free(&y);
-    convoy_whole_plan_free(plan);
+    convoy_fused_plan_free(plan);
     return true;
 }
 
@@ -397,7 +397,7 @@ static void check_one(struct convoy_check *check, enum convoy_products products,
     struct check_network net;
     struct convoy_images images;
     int count;
-    const struct convoy_whole_kernel *const *kernels = convoy_whole_kernels(&count);
+    const struct convoy_fused_kernel *const *kernels = convoy_fused_kernels(&count);
     if (sort == SHARED)
         make_shared_network(check, &net);
     else
@@ -407,12 +407,12 @@ static void check_one(struct convoy_check *check, enum convoy_products products,
     net.shape.u8 = convoy_check_between(check, 0, 1);
     net.shape.softmax = sort != SHARED && convoy_check_between(check, 0, 5) == 0;
     net.shape.y_stride =
-        convoy_whole_outputs(&net.layers[net.shape.count - 1]) + convoy_check_between(check, 0, 16);
+        convoy_fused_outputs(&net.layers[net.shape.count - 1]) + convoy_check_between(check, 0, 16);
     struct convoy_check_buffer x = make_images(check, &net, &images);
     double *want = make_want(&net, &images, &x);
     for (int tries = 0; tries < TRIES; tries++) {
-        const struct convoy_whole_kernel *kernel = kernels[convoy_check_between(check, 0, count - 1)];
-        if (kernel->products == products && kernel->reach == CONVOY_WHOLE_ALL)
+        const struct convoy_fused_kernel *kernel = kernels[convoy_check_between(check, 0, count - 1)];
+        if (kernel->products == products && kernel->reach == CONVOY_FUSED_ALL)
             (void)run(check, &net, kernel, &x, &images, want);
     }
     for (int i = 0; i < count; i++) { /* which take few of the networks; teams are many threads to emulate */
@@ -432,8 +432,8 @@ static void check_nan(struct convoy_check *check, enum convoy_products products,
     struct convoy_images images;
     int count;
     bool rows = where == CHECK_NAN_ROWS;
-    const struct convoy_whole_kernel *const *kernels = convoy_whole_kernels(&count);
-    struct convoy_conv_shape *s = &check_network_add(&net, CONVOY_WHOLE_CONV, -1)->shape;
+    const struct convoy_fused_kernel *const *kernels = convoy_fused_kernels(&count);
+    struct convoy_conv_shape *s = &check_network_add(&net, CONVOY_FUSED_CONV, -1)->shape;
     /* Rows of one channel, large enough to be read in phases; columns of three, because many columns of one
      * lie in a cell, which is multiplied as a whole. */
     s->c = rows ? 1 : 3;
@@ -451,14 +451,14 @@ static void check_nan(struct convoy_check *check, enum convoy_products products,
     net.shape.layers = net.layers;
     net.shape.n = 2;
     net.shape.products = products;
-    net.shape.y_stride = convoy_whole_outputs(&net.layers[0]);
+    net.shape.y_stride = convoy_fused_outputs(&net.layers[0]);
     struct convoy_check_buffer x = make_images(check, &net, &images);
     convoy_check_put_nan(where, x.host, net.shape.n * s->c, s->h, s->w);
     convoy_check_upload(&x);
     double *want = make_want(&net, &images, &x);
     check->has_nan = true;
     for (int i = 0; i < count; i++)
-        if (kernels[i]->products == products && kernels[i]->reach == CONVOY_WHOLE_ALL)
+        if (kernels[i]->products == products && kernels[i]->reach == CONVOY_FUSED_ALL)
             (void)run(check, &net, kernels[i], &x, &images, want);
     check->has_nan = false;
     free(want);
@@ -466,7 +466,7 @@ static void check_nan(struct convoy_check *check, enum convoy_products products,
     check_network_free(&net);
 }
 
-int convoy_check_whole(uint64_t seed, bool few)
+int convoy_check_fused(uint64_t seed, bool few)
 {
     static const char *const names[] = {"whole_net", "whole_net_tf32", "whole_net_fp16"};
     int failures = 0;

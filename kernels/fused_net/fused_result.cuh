@@ -1,30 +1,30 @@
 /* Where whole_net puts what the last of its layers computes: into the output, or as fp16 where a matrix
- * product over all images finds it (whole_product.cuh). */
-#ifndef CONVOY_KERNELS_WHOLE_RESULT_CUH
-#define CONVOY_KERNELS_WHOLE_RESULT_CUH
+ * product over all images finds it (fused_product.cuh). */
+#ifndef CONVOY_KERNELS_FUSED_RESULT_CUH
+#define CONVOY_KERNELS_FUSED_RESULT_CUH
 
-#include "kernels/whole_net/whole_words.cuh"
+#include "kernels/fused_net/fused_words.cuh"
 
 /* Of an image. Made where it is needed, not kept: registers are what these kernels are short of. */
-struct whole_result {
+struct fused_result {
     float *y;             /* C x H x W */
-    uint32_t *vector;     /* or its first cell of struct whole_vector; NULL: into y */
+    uint32_t *vector;     /* or its first cell of struct fused_vector; NULL: into y */
     int place_words, end; /* of a place of the vector and of all */
 
-    __device__ __forceinline__ whole_result(const struct whole_job &job, int image)
+    __device__ __forceinline__ fused_result(const struct fused_job &job, int image)
         : y(job.y + image * job.y_stride), vector(nullptr), place_words(job.vector.place_words),
-          end(job.vector.cells * WHOLE_CELL)
+          end(job.vector.cells * FUSED_CELL)
     {
         if (job.vector.images != nullptr)
             vector = job.vector.images +
-                     ((int64_t)(image / WHOLE_VECTOR_IMAGES) * job.vector.cells * WHOLE_VECTOR_IMAGES +
-                      image % WHOLE_VECTOR_IMAGES) *
-                         WHOLE_CELL;
+                     ((int64_t)(image / FUSED_VECTOR_IMAGES) * job.vector.cells * FUSED_VECTOR_IMAGES +
+                      image % FUSED_VECTOR_IMAGES) *
+                         FUSED_CELL;
     }
 
     __device__ __forceinline__ uint32_t *word(int at) const
     {
-        return vector + at / WHOLE_CELL * (WHOLE_VECTOR_IMAGES * WHOLE_CELL) + at % WHOLE_CELL;
+        return vector + at / FUSED_CELL * (FUSED_VECTOR_IMAGES * FUSED_CELL) + at % FUSED_CELL;
     }
 
     /* By all threads of the block: what lies behind the last place is multiplied too, by zero. */
@@ -51,12 +51,12 @@ struct whole_result {
 };
 
 /* Does a kernel of these write vectors? */
-template <int MATH, bool CLUSTER> static constexpr bool whole_has_vectors = whole_pairs<MATH> && !CLUSTER;
+template <int MATH, bool CLUSTER> static constexpr bool fused_has_vectors = fused_pairs<MATH> && !CLUSTER;
 
 /* A lane's sums: rows lane / 4 and 8 on of each tile, two maps beside each other. */
 template <bool VECTORS, int MT, int NT>
 static __device__ __forceinline__ void
-whole_give(const struct whole_step &step, const struct whole_task &task, const struct whole_result &result,
+fused_give(const struct fused_step &step, const struct fused_task &task, const struct fused_result &result,
            const float (&sum)[MT * NT][4])
 {
     int places = step.places, row = task.tile * 16 + threadIdx.x % 32 / 4;
@@ -84,8 +84,8 @@ whole_give(const struct whole_step &step, const struct whole_task &task, const s
 /* The greatest of each 2 x 2, of which a lane has one map (tensor_pool). */
 template <bool VECTORS, int MT, int NT>
 static __device__ __forceinline__ void
-whole_give_pooled(const struct whole_step &step, const struct whole_task &task,
-                  const struct whole_result &result, const float (&pooled)[MT * NT][1])
+fused_give_pooled(const struct fused_step &step, const struct fused_task &task,
+                  const struct fused_result &result, const float (&pooled)[MT * NT][1])
 {
     int lane = threadIdx.x % 32, places = step.places, maps = step.maps;
     int unit = task.tile * 4 + lane / 8, first = task.map * 8 + lane % 4 * 2 + lane / 4 % 2;

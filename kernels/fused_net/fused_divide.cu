@@ -1,7 +1,7 @@
 /* Which block of a cluster, and which of its warps, computes what of a network. */
 #include "kernels/conv/conv_common.h"
 #include "kernels/device/launch.cuh"
-#include "kernels/whole_net/whole_planner.h"
+#include "kernels/fused_net/fused_planner.h"
 
 #define GUESS_REGISTERS 128
 
@@ -9,9 +9,9 @@
  * one after the other for a warp, or what shared memory gives, whichever takes longer; the weights on their
  * way through 64 bytes a cycle, half of them beside something else; and the stores to all who read. Made up
  * from cycles of instructions, to choose between ways of cutting. */
-static double conv_cycles(const struct whole_planner *p, int index, int parts, int map_parts, int mt, int nt)
+static double conv_cycles(const struct fused_planner *p, int index, int parts, int map_parts, int mt, int nt)
 {
-    const struct whole_step *step = &p->plan->steps[index];
+    const struct fused_step *step = &p->plan->steps[index];
     bool exact = p->plan->math == TENSOR_FP32;
     int warps = p->plan->kernel->threads / 32;
     int down = (int)convoy_div_up(convoy_div_up(step->m_tiles, parts), mt);
@@ -33,24 +33,24 @@ static double conv_cycles(const struct whole_planner *p, int index, int parts, i
 }
 
 /* Does a large dense layer follow, which is divided as this is? */
-bool whole_feeds_dense(const struct whole_planner *p, int index)
+bool fused_feeds_dense(const struct fused_planner *p, int index)
 {
-    const struct convoy_whole_layer *next = &p->shape->layers[index + 1];
-    return index + 1 < p->shape->count && next->kind == CONVOY_WHOLE_DENSE && next->input == index &&
-           (int64_t)next->shape.c * next->shape.h * next->shape.w * next->shape.k >= CONVOY_WHOLE_LARGE_DENSE;
+    const struct convoy_fused_layer *next = &p->shape->layers[index + 1];
+    return index + 1 < p->shape->count && next->kind == CONVOY_FUSED_DENSE && next->input == index &&
+           (int64_t)next->shape.c * next->shape.h * next->shape.w * next->shape.k >= CONVOY_FUSED_LARGE_DENSE;
 }
 
-/* Has the device code (whole_conv_any()) for such tasks? */
-static bool takes_tiles(const struct whole_planner *p, int mt, int nt)
+/* Has the device code (fused_conv_any()) for such tasks? */
+static bool takes_tiles(const struct fused_planner *p, int mt, int nt)
 {
     return mt * nt <=
-           (p->plan->kernel->cluster > 1 ? 1 : whole_most_tiles(p->plan->math, p->plan->kernel->wgmma));
+           (p->plan->kernel->cluster > 1 ? 1 : fused_most_tiles(p->plan->math, p->plan->kernel->wgmma));
 }
 
 /* most: words of weights that a block keeps of a layer. */
-void whole_divide_conv(struct whole_planner *p, int index, int most)
+void fused_divide_conv(struct fused_planner *p, int index, int most)
 {
-    struct whole_step *step = &p->plan->steps[index];
+    struct fused_step *step = &p->plan->steps[index];
     int cluster = p->plan->kernel->cluster;
     double best = 0;
     step->mt = 0;
@@ -59,10 +59,10 @@ void whole_divide_conv(struct whole_planner *p, int index, int most)
             for (int nt = 1; nt <= 4; nt++) {
                 int map_parts = cluster / parts;
                 bool even = step->n_tiles % map_parts == 0 && step->n_tiles / map_parts % nt == 0;
-                int staged = (int)convoy_div_up(step->n_tiles, map_parts) * whole_tile_words(p, index);
+                int staged = (int)convoy_div_up(step->n_tiles, map_parts) * fused_tile_words(p, index);
                 if (!(even || nt == 1) || !takes_tiles(p, mt, nt))
                     continue;
-                if (cluster > 1 && (staged > most || (map_parts > 1 && whole_feeds_dense(p, index))))
+                if (cluster > 1 && (staged > most || (map_parts > 1 && fused_feeds_dense(p, index))))
                     continue;
                 double cycles = conv_cycles(p, index, parts, map_parts, mt, nt);
                 if (step->mt != 0 && cycles >= best)
@@ -76,49 +76,49 @@ void whole_divide_conv(struct whole_planner *p, int index, int most)
 }
 
 /* The units that block rank of the cluster computes of a convolution. */
-void whole_units_of(const struct whole_planner *p, int index, int rank, int *from, int *to)
+void fused_units_of(const struct fused_planner *p, int index, int rank, int *from, int *to)
 {
-    const struct whole_step *step = &p->plan->steps[index];
+    const struct fused_step *step = &p->plan->steps[index];
     int tile_units = 16 / p->unit_rows[index], number = rank / step->map_parts;
-    *from = whole_at_most(whole_part(step->m_tiles, number, step->parts) * tile_units, p->units[index]);
-    *to = whole_at_most(whole_part(step->m_tiles, number + 1, step->parts) * tile_units, p->units[index]);
+    *from = fused_at_most(fused_part(step->m_tiles, number, step->parts) * tile_units, p->units[index]);
+    *to = fused_at_most(fused_part(step->m_tiles, number + 1, step->parts) * tile_units, p->units[index]);
 }
 
-void whole_places_of(const struct whole_planner *p, int index, int rank, int *from, int *to)
+void fused_places_of(const struct fused_planner *p, int index, int rank, int *from, int *to)
 {
-    const struct whole_tensor *y = &p->tensors[index + 1];
+    const struct fused_tensor *y = &p->tensors[index + 1];
     int line = p->line_units[index], beside = p->plan->reductions[index].phases / p->plan->steps[index].pool;
-    whole_units_of(p, index, rank, from, to);
+    fused_units_of(p, index, rank, from, to);
     if (p->plan->reductions[index].phases == 1)
         return;
-    *from = *from / line * y->w + whole_at_most(*from % line * beside, y->w);
-    *to = *to / line * y->w + whole_at_most(*to % line * beside, y->w);
+    *from = *from / line * y->w + fused_at_most(*from % line * beside, y->w);
+    *to = *to / line * y->w + fused_at_most(*to % line * beside, y->w);
 }
 
-static void need(struct whole_tensor *t, int rank, int from, int to)
+static void need(struct fused_tensor *t, int rank, int from, int to)
 {
-    from = whole_at_least(from, 0);
-    to = whole_at_most(to, t->h);
+    from = fused_at_least(from, 0);
+    to = fused_at_most(to, t->h);
     if (from >= to)
         return;
     bool none = t->need_from[rank] >= t->need_to[rank];
-    t->need_from[rank] = none ? from : whole_at_most(t->need_from[rank], from);
-    t->need_to[rank] = none ? to : whole_at_least(t->need_to[rank], to);
+    t->need_from[rank] = none ? from : fused_at_most(t->need_from[rank], from);
+    t->need_to[rank] = none ? to : fused_at_least(t->need_to[rank], to);
 }
 
-void whole_find_needs(struct whole_planner *p)
+void fused_find_needs(struct fused_planner *p)
 {
     for (int i = 0; i < p->shape->count; i++) {
-        const struct convoy_whole_layer *layer = &p->shape->layers[i];
+        const struct convoy_fused_layer *layer = &p->shape->layers[i];
         const struct convoy_conv_shape *s = &layer->shape;
-        const struct whole_step *step = &p->plan->steps[i];
-        struct whole_tensor *x = &p->tensors[layer->input + 1];
+        const struct fused_step *step = &p->plan->steps[i];
+        struct fused_tensor *x = &p->tensors[layer->input + 1];
         int line = p->line_units[i];
-        if (layer->kind != CONVOY_WHOLE_CONV) {
+        if (layer->kind != CONVOY_FUSED_CONV) {
             /* Divided, each block reads what it wrote itself. */
             for (int rank = 0; rank < p->plan->kernel->cluster && step->parts > 1; rank++) {
                 int from, to;
-                whole_places_of(p, layer->input, rank, &from, &to);
+                fused_places_of(p, layer->input, rank, &from, &to);
                 if (from < to)
                     need(x, rank, from / x->w, (to - 1) / x->w + 1);
             }
@@ -128,7 +128,7 @@ void whole_find_needs(struct whole_planner *p)
         }
         for (int rank = 0; rank < p->plan->kernel->cluster; rank++) {
             int from, to;
-            whole_units_of(p, i, rank, &from, &to);
+            fused_units_of(p, i, rank, &from, &to);
             if (from >= to)
                 continue;
             int first = from / line * s->pool * s->stride[0] - s->pad[0];
@@ -142,7 +142,7 @@ void whole_find_needs(struct whole_planner *p)
 }
 
 /* The blocks that want a row, from the first to the last of them. */
-void whole_readers(const struct whole_planner *p, const struct whole_tensor *t, int row, uint8_t *first,
+void fused_readers(const struct fused_planner *p, const struct fused_tensor *t, int row, uint8_t *first,
                    uint8_t *last)
 {
     *first = 1;
@@ -157,20 +157,20 @@ void whole_readers(const struct whole_planner *p, const struct whole_tensor *t, 
 
 /* Waves of images over the chip, each as long as a block takes by itself or as its share of a multiprocessor
  * lets it, whichever is longer. */
-void whole_guess(struct whole_planner *p)
+void fused_guess(struct fused_planner *p)
 {
-    struct convoy_whole_plan *plan = p->plan;
+    struct convoy_fused_plan *plan = p->plan;
     int cluster = plan->kernel->cluster, threads = plan->kernel->threads;
     double alone = 1500, together = 500;
     for (int i = 0; i < p->shape->count; i++) {
-        const struct whole_step *step = &plan->steps[i];
+        const struct fused_step *step = &plan->steps[i];
         alone += cluster > 1 ? 900 : 300;
-        if (step->kind == CONVOY_WHOLE_CONV) {
+        if (step->kind == CONVOY_FUSED_CONV) {
             double products = (double)step->m_tiles * step->n_tiles * step->steps;
-            alone += step->wgmma ? whole_wgmma_cycles(step)
+            alone += step->wgmma ? fused_wgmma_cycles(step)
                                  : conv_cycles(p, i, step->parts, step->map_parts, step->mt, step->nt);
             together += step->wgmma
-                            ? whole_wgmma_cycles(step)
+                            ? fused_wgmma_cycles(step)
                             : products / (step->mt * step->nt) * (4 * step->mt + 2 * step->nt) / cluster;
         } else {
             double bytes =
@@ -180,12 +180,12 @@ void whole_guess(struct whole_planner *p)
         }
     }
     int per_sm =
-        whole_at_most((int)(227 * 1024 / (plan->shared_bytes + 1024)), 65536 / (GUESS_REGISTERS * threads));
-    per_sm = whole_at_least(per_sm, 1);
-    double at_once = whole_at_least(CONVOY_GUESS_SMS * per_sm / (cluster * plan->kernel->teams), 1);
+        fused_at_most((int)(227 * 1024 / (plan->shared_bytes + 1024)), 65536 / (GUESS_REGISTERS * threads));
+    per_sm = fused_at_least(per_sm, 1);
+    double at_once = fused_at_least(CONVOY_GUESS_SMS * per_sm / (cluster * plan->kernel->teams), 1);
     double waves = (double)convoy_div_up(p->shape->n, (int64_t)at_once);
     double wave = alone > together * per_sm ? alone : together * per_sm;
-    plan->guess_us = (float)(waves * wave / WHOLE_GUESS_CYCLES + CONVOY_GUESS_LAUNCH_US);
+    plan->guess_us = (float)(waves * wave / FUSED_GUESS_CYCLES + CONVOY_GUESS_LAUNCH_US);
     double blocks = at_once < p->shape->n ? at_once : p->shape->n;
     plan->blocks = (int)blocks * plan->kernel->teams * cluster;
 }

@@ -1,10 +1,10 @@
 /* A network, or its beginning, in one launch: what kernels.h is for single layers.
  *
  * One block, or a cluster of blocks on neighbouring multiprocessors, takes an image through all layers;
- * activations never leave the chip. kernels/whole_net/whole_net.cuh says how. Conventions are those of
+ * activations never leave the chip. kernels/fused_net/fused_net.cuh says how. Conventions are those of
  * kernels.h. */
-#ifndef CONVOY_KERNELS_WHOLE_NET_H
-#define CONVOY_KERNELS_WHOLE_NET_H
+#ifndef CONVOY_KERNELS_FUSED_NET_H
+#define CONVOY_KERNELS_FUSED_NET_H
 
 #include "kernels/kernels.h"
 
@@ -13,18 +13,18 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-#define CONVOY_WHOLE_LAYERS      32        /* of a network, at most */
-#define CONVOY_WHOLE_CLUSTER     16        /* blocks for an image, at most */
-#define CONVOY_WHOLE_LARGE_DENSE (1 << 16) /* weights from which on a cluster divides a dense layer */
+#define CONVOY_FUSED_LAYERS      32        /* of a network, at most */
+#define CONVOY_FUSED_CLUSTER     16        /* blocks for an image, at most */
+#define CONVOY_FUSED_LARGE_DENSE (1 << 16) /* weights from which on a cluster divides a dense layer */
 
-enum convoy_whole_kind {
-    CONVOY_WHOLE_CONV,
-    CONVOY_WHOLE_DENSE, /* of the whole tensor, flattened as C x H x W */
-    CONVOY_WHOLE_MEAN   /* over the places of each channel */
+enum convoy_fused_kind {
+    CONVOY_FUSED_CONV,
+    CONVOY_FUSED_DENSE, /* of the whole tensor, flattened as C x H x W */
+    CONVOY_FUSED_MEAN   /* over the places of each channel */
 };
 
-struct convoy_whole_layer {
-    enum convoy_whole_kind kind;
+struct convoy_fused_layer {
+    enum convoy_fused_kind kind;
     int input;    /* the layer whose result it reads; -1: the images, for the first alone */
     int residual; /* CONV: the layer whose result is added before the activation, or -1 */
     /* CONV: all but n, u8, residual and products counts. DENSE: k outputs, bias and act; c, h and w are the
@@ -34,36 +34,36 @@ struct convoy_whole_layer {
 };
 
 /* Numbers of an image that come out of a layer. */
-static inline int convoy_whole_outputs(const struct convoy_whole_layer *layer)
+static inline int convoy_fused_outputs(const struct convoy_fused_layer *layer)
 {
     const struct convoy_conv_shape *s = &layer->shape;
-    if (layer->kind == CONVOY_WHOLE_CONV)
+    if (layer->kind == CONVOY_FUSED_CONV)
         return s->k * (s->oh / s->pool) * (s->ow / s->pool);
-    return layer->kind == CONVOY_WHOLE_DENSE ? s->k : s->c;
+    return layer->kind == CONVOY_FUSED_DENSE ? s->k : s->c;
 }
 
-struct convoy_whole_shape {
+struct convoy_fused_shape {
     int n; /* images */
     int count;
-    const struct convoy_whole_layer *layers; /* in an order in which they can run; the last is the result */
+    const struct convoy_fused_layer *layers; /* in an order in which they can run; the last is the result */
     bool u8;
-    bool softmax; /* of the result, over all that an image has; for kernels that reach CONVOY_WHOLE_ALL */
+    bool softmax; /* of the result, over all that an image has; for kernels that reach CONVOY_FUSED_ALL */
     enum convoy_products products; /* the least exact that will do */
     int64_t y_stride;              /* floats from image to image of the result */
 };
 
 /* Which layers a kernel is meant for. */
-enum convoy_whole_reach {
-    CONVOY_WHOLE_ALL,         /* as many as it can */
-    CONVOY_WHOLE_FRONT,       /* those before the first dense one, whose weights many images should share */
-    CONVOY_WHOLE_FIRST_DENSE, /* those up to it: teams of blocks share its outputs, or images its weights */
-    CONVOY_WHOLE_REACHES
+enum convoy_fused_reach {
+    CONVOY_FUSED_ALL,         /* as many as it can */
+    CONVOY_FUSED_FRONT,       /* those before the first dense one, whose weights many images should share */
+    CONVOY_FUSED_FIRST_DENSE, /* those up to it: teams of blocks share its outputs, or images its weights */
+    CONVOY_FUSED_REACHES
 };
 
-struct convoy_whole_kernel {
+struct convoy_fused_kernel {
     const char *name; /* "whole_net_fp16:16x512": blocks for an image, threads of a block */
     enum convoy_products products;
-    enum convoy_whole_reach reach;
+    enum convoy_fused_reach reach;
     int teams; /* "dense_net_fp16:6x16x512": clusters for an image, otherwise 1 */
     int cluster, threads;
     /* Both of fp16, on warpgroups, for compute capability 9.0. "whole_net_wgmma:1x512": some convolutions.
@@ -72,40 +72,40 @@ struct convoy_whole_kernel {
     bool wgmma, product;
 };
 
-const struct convoy_whole_kernel *const *convoy_whole_kernels(int *count);
+const struct convoy_fused_kernel *const *convoy_fused_kernels(int *count);
 
 /* How a kernel takes a network through the chip: made once, launched often. */
-struct convoy_whole_plan;
+struct convoy_fused_plan;
 
 /* with_tables: for use, not only for a guess. *plan is NULL, and 0 is returned, where the kernel cannot do
  * it: operators, sizes, the current device. -ENOMEM. Freed by the caller. */
-int convoy_whole_plan_make(const struct convoy_whole_kernel *kernel, const struct convoy_whole_shape *shape,
-                           bool with_tables, struct convoy_whole_plan **plan);
-void convoy_whole_plan_free(struct convoy_whole_plan *plan);
+int convoy_fused_plan_make(const struct convoy_fused_kernel *kernel, const struct convoy_fused_shape *shape,
+                           bool with_tables, struct convoy_fused_plan **plan);
+void convoy_fused_plan_free(struct convoy_fused_plan *plan);
 
 /* Microseconds, for when nothing was measured. */
-float convoy_whole_guess_us(const struct convoy_whole_plan *plan);
+float convoy_fused_guess_us(const struct convoy_fused_plan *plan);
 
 /* What has to lie in device memory, 256-byte aligned. The weights are the same for all kernels of equal
  * products and form, and for all n; the tables are the plan's own. */
-int convoy_whole_weight_form(const struct convoy_whole_plan *plan);
-size_t convoy_whole_weight_bytes(const struct convoy_whole_plan *plan);
-void convoy_whole_pack_weights(const struct convoy_whole_plan *plan, const struct convoy_whole_shape *shape,
+int convoy_fused_weight_form(const struct convoy_fused_plan *plan);
+size_t convoy_fused_weight_bytes(const struct convoy_fused_plan *plan);
+void convoy_fused_pack_weights(const struct convoy_fused_plan *plan, const struct convoy_fused_shape *shape,
                                void *packed);
 /* And beside them, of each stream's own, while it runs; undefined before and afterwards. */
-size_t convoy_whole_scratch_bytes(const struct convoy_whole_plan *plan);
-size_t convoy_whole_table_bytes(const struct convoy_whole_plan *plan);
-const void *convoy_whole_tables(const struct convoy_whole_plan *plan);
+size_t convoy_fused_scratch_bytes(const struct convoy_fused_plan *plan);
+size_t convoy_fused_table_bytes(const struct convoy_fused_plan *plan);
+const void *convoy_fused_tables(const struct convoy_fused_plan *plan);
 
-struct convoy_whole_operands {
+struct convoy_fused_operands {
     struct convoy_images x;
     const void *weights, *tables;
     void *scratch;
     float *y; /* n x y_stride, of which each image's result comes first, as C x H x W */
 };
 
-cudaError_t convoy_launch_whole(const struct convoy_whole_plan *plan,
-                                const struct convoy_whole_operands *operands, cudaStream_t stream);
+cudaError_t convoy_launch_fused(const struct convoy_fused_plan *plan,
+                                const struct convoy_fused_operands *operands, cudaStream_t stream);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

@@ -16,29 +16,29 @@ static uint64_t key_of(const struct convoy_cuda_chain *chain, const char *what, 
 }
 
 struct packing {
-    const struct convoy_whole_plan *plan;
-    const struct convoy_whole_shape *shape;
+    const struct convoy_fused_plan *plan;
+    const struct convoy_fused_shape *shape;
     void *packed;
 };
 
 static void pack(void *argument)
 {
     const struct packing *packing = argument;
-    convoy_whole_pack_weights(packing->plan, packing->shape, packing->packed);
+    convoy_fused_pack_weights(packing->plan, packing->shape, packing->packed);
 }
 
 /* The packed weights; kernels of one precision and weight form share them. */
 static int place_weights(struct convoy_cuda_lowering *l, const struct convoy_cuda_chain *chain,
-                         const struct convoy_whole_shape *shape, struct convoy_cuda_whole_step *step)
+                         const struct convoy_fused_shape *shape, struct convoy_cuda_fused_step *step)
 {
     int code = 0;
     uint64_t key =
-        key_of(chain, "weights", (int)step->kernel->products + 3 * convoy_whole_weight_form(step->plan));
+        key_of(chain, "weights", (int)step->kernel->products + 3 * convoy_fused_weight_form(step->plan));
     step->weights.where = CONVOY_CUDA_CONSTANT;
     step->weights.constant = convoy_cuda_weights_find(l->source->weights, key);
     if (step->weights.constant != NULL)
         return 0;
-    size_t bytes = convoy_whole_weight_bytes(step->plan);
+    size_t bytes = convoy_fused_weight_bytes(step->plan);
     void *packed = calloc(bytes, 1);
     if (packed == NULL)
         return convoy_fail(l->error, -ENOMEM, "no memory to lay out %zu bytes of weights", bytes);
@@ -51,7 +51,7 @@ static int place_weights(struct convoy_cuda_lowering *l, const struct convoy_cud
 
 /* The tables of the kernel; all sizes of batch share them. */
 static int place_tables(struct convoy_cuda_lowering *l, const struct convoy_cuda_chain *chain,
-                        struct convoy_cuda_whole_step *step)
+                        struct convoy_cuda_fused_step *step)
 {
     int code = 0;
     uint64_t key = key_of(chain, step->kernel->name, 0);
@@ -59,8 +59,8 @@ static int place_tables(struct convoy_cuda_lowering *l, const struct convoy_cuda
     step->tables.constant = convoy_cuda_weights_find(l->source->weights, key);
     if (step->tables.constant == NULL)
         step->tables.constant =
-            convoy_cuda_weights_add(l->source->weights, key, convoy_whole_tables(step->plan),
-                                    convoy_whole_table_bytes(step->plan), &code, l->error);
+            convoy_cuda_weights_add(l->source->weights, key, convoy_fused_tables(step->plan),
+                                    convoy_fused_table_bytes(step->plan), &code, l->error);
     return code;
 }
 
@@ -73,12 +73,12 @@ static bool ends_in_rows(const struct convoy_cuda_lowering *l, const struct conv
            graph->tensors[chain->output].shape.dims[0] == 1;
 }
 
-int convoy_cuda_lower_whole(struct convoy_cuda_lowering *l, int *groups, bool *done)
+int convoy_cuda_lower_fused(struct convoy_cuda_lowering *l, int *groups, bool *done)
 {
     struct convoy_cuda_chain chain;
     struct convoy_cuda_step *step;
-    const struct convoy_whole_kernel *kernel =
-        convoy_cuda_whole_chosen(l->source, l->plan->rows, l->plan->layout);
+    const struct convoy_fused_kernel *kernel =
+        convoy_cuda_fused_chosen(l->source, l->plan->rows, l->plan->layout);
     *groups = 0;
     *done = false;
     if (kernel == NULL)
@@ -86,33 +86,33 @@ int convoy_cuda_lower_whole(struct convoy_cuda_lowering *l, int *groups, bool *d
     convoy_cuda_chain(l->source, kernel->reach, &chain);
     if (chain.count == 0)
         return 0;
-    struct convoy_whole_shape shape =
-        convoy_cuda_whole_shape(l->source, &chain, l->plan->rows, l->plan->layout);
+    struct convoy_fused_shape shape =
+        convoy_cuda_fused_shape(l->source, &chain, l->plan->rows, l->plan->layout);
     bool rows = ends_in_rows(l, &chain);
     shape.y_stride = rows ? (int64_t)(convoy_cuda_output_stride(l->source) / sizeof(float))
                           : convoy_shape_elements(&l->graph->tensors[chain.output].shape);
-    struct convoy_whole_plan *plan = NULL;
-    if (convoy_whole_plan_make(kernel, &shape, true, &plan) != 0)
+    struct convoy_fused_plan *plan = NULL;
+    if (convoy_fused_plan_make(kernel, &shape, true, &plan) != 0)
         return convoy_fail(l->error, -ENOMEM, "no memory to plan %d layers", chain.count);
     if (plan == NULL) /* not on this device, perhaps: run layer by layer */
         return 0;
     l->group = 0;
-    int code = convoy_cuda_step(l, CONVOY_CUDA_WHOLE, &step);
+    int code = convoy_cuda_step(l, CONVOY_CUDA_FUSED, &step);
     if (code) {
-        convoy_whole_plan_free(plan);
+        convoy_fused_plan_free(plan);
         return code;
     }
-    step->whole.plan = plan; /* owned by the step from here on */
-    step->whole.kernel = kernel;
-    step->whole.groups = chain.groups;
-    step->whole.images = convoy_cuda_images(l->source, l->plan->layout);
+    step->fused.plan = plan; /* owned by the step from here on */
+    step->fused.kernel = kernel;
+    step->fused.groups = chain.groups;
+    step->fused.images = convoy_cuda_images(l->source, l->plan->layout);
     step->x.where = step->y.where = CONVOY_CUDA_WORKSPACE;
-    code = place_weights(l, &chain, &shape, &step->whole);
+    code = place_weights(l, &chain, &shape, &step->fused);
     if (code == 0)
-        code = place_tables(l, &chain, &step->whole);
+        code = place_tables(l, &chain, &step->fused);
     l->group = chain.groups - 1;
     if (code == 0)
-        code = convoy_cuda_scratch(l, convoy_whole_scratch_bytes(plan), &step->whole.scratch);
+        code = convoy_cuda_scratch(l, convoy_fused_scratch_bytes(plan), &step->fused.scratch);
     if (rows)
         step->y.offset = l->plan->input_bytes;
     else if (code == 0)

@@ -1,15 +1,15 @@
 /* Which convolutions of whole_net run on warpgroups, who computes what of them, and the way of their weights:
- * the plan of whole_wgmma.cuh. */
+ * the plan of fused_wgmma.cuh. */
 #include "kernels/conv/tensor_layout.cuh"
 #include "kernels/device/launch.cuh"
 #include "kernels/device/wgmma.cuh"
-#include "kernels/whole_net/whole_planner.h"
+#include "kernels/fused_net/fused_planner.h"
 
 #define PATCH     8        /* outputs, each way */
 #define MAP_BYTES (2 * 16) /* of the weights of a step */
 #define BARRIERS  2        /* of a chunk, of two words each */
 
-static int patches_of(const struct whole_tensor *y)
+static int patches_of(const struct fused_tensor *y)
 {
     return (int)(convoy_div_up(y->h, PATCH) * convoy_div_up(y->w, PATCH));
 }
@@ -20,16 +20,16 @@ static double task_cycles(int mt, int nt)
     return mt * (16.0 + 2 * nt);
 }
 
-void whole_divide_wgmma(struct whole_planner *p, int index)
+void fused_divide_wgmma(struct fused_planner *p, int index)
 {
-    const struct convoy_whole_layer *layer = &p->shape->layers[index];
+    const struct convoy_fused_layer *layer = &p->shape->layers[index];
     const struct convoy_conv_shape *s = &layer->shape;
-    const struct whole_tensor *x = &p->tensors[layer->input + 1], *y = &p->tensors[index + 1];
+    const struct fused_tensor *x = &p->tensors[layer->input + 1], *y = &p->tensors[index + 1];
     int groups = p->plan->kernel->threads / CONVOY_WARPGROUP, patches = patches_of(y);
     int tiles = (int)convoy_div_up(s->k, 16) * 2;
-    struct whole_step *step = &p->plan->steps[index];
+    struct fused_step *step = &p->plan->steps[index];
     double best = 0;
-    if (!p->plan->kernel->wgmma || layer->kind != CONVOY_WHOLE_CONV || layer->input < 0 || !y->kept)
+    if (!p->plan->kernel->wgmma || layer->kind != CONVOY_FUSED_CONV || layer->input < 0 || !y->kept)
         return;
     /* Two planes are a step, and no more of the patches is wasted than used. */
     if (x->planes % 2 != 0 || s->stride[0] != 1 || s->stride[1] != 1 || s->pool != 1 ||
@@ -37,14 +37,14 @@ void whole_divide_wgmma(struct whole_planner *p, int index)
         return;
     static const uint8_t cases[][3] = {
 #define CASE(mt, nt, steps) {mt, nt, steps},
-        WHOLE_WGMMA_CASES(CASE)
+        FUSED_WGMMA_CASES(CASE)
 #undef CASE
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         int down = cases[i][0], across = cases[i][1], steps = cases[i][2];
         int tasks = (int)convoy_div_up(patches, down) * (tiles / across);
         double cycles = tasks * task_cycles(down, across);
-        if (tiles % across != 0 || tasks > groups || steps * tiles * 8 * MAP_BYTES > WHOLE_CHUNK ||
+        if (tiles % across != 0 || tasks > groups || steps * tiles * 8 * MAP_BYTES > FUSED_CHUNK ||
             (step->wgmma && cycles >= best))
             continue;
         best = cycles;
@@ -57,37 +57,37 @@ void whole_divide_wgmma(struct whole_planner *p, int index)
         return;
     step->m_tiles = (uint16_t)(patches * 4);
     step->n_tiles = (uint16_t)tiles;
-    step->in_line = x->width * WHOLE_CELL * (int)sizeof(uint32_t);
+    step->in_line = x->width * FUSED_CELL * (int)sizeof(uint32_t);
     step->exact = y->h % PATCH == 0 && y->w % PATCH == 0 && tiles == y->planes;
     step->width = (uint16_t)y->width;
-    step->first = (uint16_t)((y->top * y->width + y->left) * WHOLE_CELL);
+    step->first = (uint16_t)((y->top * y->width + y->left) * FUSED_CELL);
     step->real_w = (uint16_t)y->w;
     step->real_h = (uint16_t)y->h;
     step->by_w = tensor_divider((int)convoy_div_up(y->w, PATCH));
-    step->patch_in = (uint16_t)(((x->top - s->pad[0]) * x->width + x->left - s->pad[1]) * WHOLE_CELL);
+    step->patch_in = (uint16_t)(((x->top - s->pad[0]) * x->width + x->left - s->pad[1]) * FUSED_CELL);
 }
 
-double whole_wgmma_cycles(const struct whole_step *step)
+double fused_wgmma_cycles(const struct fused_step *step)
 {
     double tasks = (double)convoy_div_up(step->m_tiles / 4, step->mt) * (step->n_tiles / step->nt);
     return step->steps * tasks * task_cycles(step->mt, step->nt) + 1000;
 }
 
-static int chunk_bytes(const struct whole_step *step)
+static int chunk_bytes(const struct fused_step *step)
 {
     return step->chunk_steps * step->n_tiles * 8 * MAP_BYTES;
 }
 
-static int chunks_of(const struct whole_step *step)
+static int chunks_of(const struct fused_step *step)
 {
     return step->wgmma ? (int)convoy_div_up(step->steps, step->chunk_steps) : 0;
 }
 
-void whole_place_chunks(struct whole_planner *p)
+void fused_place_chunks(struct fused_planner *p)
 {
-    struct convoy_whole_plan *plan = p->plan;
+    struct convoy_fused_plan *plan = p->plan;
     for (int i = 0; i < p->shape->count; i++) {
-        struct whole_step *step = &plan->steps[i];
+        struct fused_step *step = &plan->steps[i];
         if (!step->wgmma)
             continue;
         step->weights = (uint32_t)plan->weight_words;
@@ -96,7 +96,7 @@ void whole_place_chunks(struct whole_planner *p)
     }
 }
 
-void whole_make_chunks(const struct convoy_whole_plan *plan, int count, struct whole_chunk *chunks)
+void fused_make_chunks(const struct convoy_fused_plan *plan, int count, struct fused_chunk *chunks)
 {
     for (int i = 0; i < count; i++)
         for (int k = 0; k < chunks_of(&plan->steps[i]); k++, chunks++) {
@@ -105,31 +105,31 @@ void whole_make_chunks(const struct convoy_whole_plan *plan, int count, struct w
         }
 }
 
-int whole_place_ring(struct whole_planner *p, int begin)
+int fused_place_ring(struct fused_planner *p, int begin)
 {
-    struct whole_job *job = &p->plan->job;
-    if (!p->plan->kernel->wgmma || begin > WHOLE_SHARED_WORDS)
+    struct fused_job *job = &p->plan->job;
+    if (!p->plan->kernel->wgmma || begin > FUSED_SHARED_WORDS)
         return begin;
     job->ring = (int)convoy_div_up(begin, 32) * 32;
-    return job->ring + WHOLE_STAGES * (WHOLE_CHUNK / 4 + BARRIERS * 2);
+    return job->ring + FUSED_STAGES * (FUSED_CHUNK / 4 + BARRIERS * 2);
 }
 
 /* Steps x two halves x maps x 8 numbers of the reduction, two to a word; zeros to the end of a chunk. */
-void whole_pack_wgmma(const struct convoy_whole_plan *plan, int index, const struct convoy_whole_layer *layer,
+void fused_pack_wgmma(const struct convoy_fused_plan *plan, int index, const struct convoy_fused_layer *layer,
                       uint32_t *packed)
 {
-    const struct whole_step *step = &plan->steps[index];
-    const struct whole_reduction *reduction = &plan->reductions[index];
+    const struct fused_step *step = &plan->steps[index];
+    const struct fused_reduction *reduction = &plan->reductions[index];
     int maps = step->n_tiles * 8;
     for (int i = 0; i < step->steps; i++) {
         uint32_t *to = packed + (size_t)(i * maps * (MAP_BYTES / 4));
         for (int half = 0; half < 2; half++)
             for (int map = 0; map < maps; map++)
-                for (int word = 0; word < WHOLE_CELL; word++, to++) {
+                for (int word = 0; word < FUSED_CELL; word++, to++) {
                     int number = (i * 2 + half) * 8 + word * 2;
                     tensor_put_weights(TENSOR_HALF, to,
-                                       whole_weight_at(layer, reduction, TENSOR_HALF, number, map, 0),
-                                       whole_weight_at(layer, reduction, TENSOR_HALF, number + 1, map, 0));
+                                       fused_weight_at(layer, reduction, TENSOR_HALF, number, map, 0),
+                                       fused_weight_at(layer, reduction, TENSOR_HALF, number + 1, map, 0));
                 }
     }
 }

@@ -4,15 +4,15 @@
  * step of the reduction is two cells of each output, whichever tap and plane they come from. ldmatrix spreads
  * the cells of 16 outputs over the lanes as the instruction wants them: an address and a load for 4 words of
  * a lane, where a load for each word takes four of both. */
-#ifndef CONVOY_KERNELS_WHOLE_STEPS_CUH
-#define CONVOY_KERNELS_WHOLE_STEPS_CUH
+#ifndef CONVOY_KERNELS_FUSED_STEPS_CUH
+#define CONVOY_KERNELS_FUSED_STEPS_CUH
 
 #include "kernels/device/tensor_steps.cuh"
 
-#define WHOLE_STEP_CELLS 2 /* of an output in a step */
+#define FUSED_STEP_CELLS 2 /* of an output in a step */
 
 /* Loads that stay where they are written: the compiler moves others to where they are used. */
-static __device__ __forceinline__ uint2 whole_ask(const uint2 *from)
+static __device__ __forceinline__ uint2 fused_ask(const uint2 *from)
 {
 #ifdef __CUDA_ARCH__
     uint2 words;
@@ -23,7 +23,7 @@ static __device__ __forceinline__ uint2 whole_ask(const uint2 *from)
 #endif
 }
 
-static __device__ __forceinline__ uint4 whole_ask(const uint4 *from)
+static __device__ __forceinline__ uint4 fused_ask(const uint4 *from)
 {
 #ifdef __CUDA_ARCH__
     uint4 words;
@@ -37,7 +37,7 @@ static __device__ __forceinline__ uint4 whole_ask(const uint4 *from)
 }
 
 /* A lane's share of a step of the outputs. */
-template <int MT> struct whole_inputs {
+template <int MT> struct fused_inputs {
     uint32_t a[MT][4];
 
     __device__ __forceinline__ void load(const char *tile, const int (&base)[MT], int at)
@@ -49,14 +49,14 @@ template <int MT> struct whole_inputs {
 };
 
 /* And of the weights. */
-template <int MATH, int NT, bool SHARED> struct whole_filters {
+template <int MATH, int NT, bool SHARED> struct fused_filters {
     struct tensor_weights<MATH> b[NT];
 
     __device__ __forceinline__ void load(const struct tensor_weights<MATH> *weights)
     {
 #pragma unroll
         for (int j = 0; j < NT; j++)
-            b[j].word = SHARED ? weights[j * 32].word : whole_ask(&weights[j * 32].word);
+            b[j].word = SHARED ? weights[j * 32].word : fused_ask(&weights[j * 32].word);
     }
 };
 
@@ -64,21 +64,21 @@ template <int MATH, int NT, bool SHARED> struct whole_filters {
  * soon as it was multiplied, and where they lie was asked for before. Weights come from further away (a fifth
  * of the loads missed the L1 cache): where registers allow, those of two more steps are on their way; without
  * them waiting for weights was 31 % of the time of cifar10-resnet's products. Past the end is asked for what
- * is never used: in device memory weights go on for WHOLE_STEPS_PAST, tables for one more; in shared memory
+ * is never used: in device memory weights go on for FUSED_STEPS_PAST, tables for one more; in shared memory
  * the last weights are read again. weight_stride: from step to step. */
 template <int MATH, int MT, int NT, bool SHARED>
-static __device__ __forceinline__ void whole_add_steps(const char *tile, const int *offsets,
+static __device__ __forceinline__ void fused_add_steps(const char *tile, const int *offsets,
                                                        const int (&base)[MT],
                                                        const struct tensor_weights<MATH> *weights,
                                                        int weight_stride, int left, float (&sum)[MT * NT][4])
 {
     constexpr bool AHEAD = !SHARED && MATH != TENSOR_FP32 && MT * NT <= 12;
-    struct whole_inputs<MT> even, odd;
-    struct whole_filters<MATH, NT, SHARED> even_filters, odd_filters;
+    struct fused_inputs<MT> even, odd;
+    struct fused_filters<MATH, NT, SHARED> even_filters, odd_filters;
     int last = left - 1; /* the weights' steps to come */
     auto ask = [&](auto &inputs) {
         inputs.load(tile, base, *offsets);
-        offsets += WHOLE_STEP_CELLS;
+        offsets += FUSED_STEP_CELLS;
     };
     auto ask_filters = [&](auto &filters) {
         filters.load(weights);
@@ -96,7 +96,7 @@ static __device__ __forceinline__ void whole_add_steps(const char *tile, const i
     ask(odd);
 #pragma unroll 1
     for (; left > 1; left -= 2) { /* without a way out in the middle, past which loads would be moved */
-        struct whole_filters<MATH, NT, SHARED> next_even, next_odd;
+        struct fused_filters<MATH, NT, SHARED> next_even, next_odd;
         if constexpr (AHEAD) {
             ask_filters(next_even);
             ask_filters(next_odd);
@@ -122,17 +122,17 @@ static __device__ __forceinline__ void whole_add_steps(const char *tile, const i
  * memory. Offsets and bases are bytes. */
 template <int MATH, int MT, int NT, bool SHARED>
 static __device__ __forceinline__ void
-whole_add(const uint32_t *words, const int *offsets, const int (&base)[MT],
+fused_add(const uint32_t *words, const int *offsets, const int (&base)[MT],
           const struct tensor_weights<MATH> *weights, int weight_stride, int steps, float (&sum)[MT * NT][4])
 {
     const char *tile = reinterpret_cast<const char *>(words);
     offsets += threadIdx.x % 32 / 16; /* of the row whose address a lane gives */
     if constexpr (MATH != TENSOR_FP32) {
-        whole_add_steps<MATH, MT, NT, SHARED>(tile, offsets, base, weights, weight_stride, steps, sum);
+        fused_add_steps<MATH, MT, NT, SHARED>(tile, offsets, base, weights, weight_stride, steps, sum);
     } else {
         for (int begin = 0; begin < steps; begin += FOLD_STEPS) {
             float part[MT * NT][4] = {};
-            whole_add_steps<MATH, MT, NT, SHARED>(tile, offsets + begin * WHOLE_STEP_CELLS, base,
+            fused_add_steps<MATH, MT, NT, SHARED>(tile, offsets + begin * FUSED_STEP_CELLS, base,
                                                   weights + begin * weight_stride, weight_stride,
                                                   min(FOLD_STEPS, steps - begin), part);
 #pragma unroll
