@@ -53,17 +53,17 @@ struct convoy_fused_shape {
 };
 
 /* Which layers a kernel is meant for. */
-enum convoy_fused_reach {
+enum convoy_fused_span {
     CONVOY_FUSED_ALL,         /* as many as it can */
     CONVOY_FUSED_FRONT,       /* those before the first dense one, whose weights many images should share */
     CONVOY_FUSED_FIRST_DENSE, /* those up to it: teams of blocks share its outputs, or images its weights */
-    CONVOY_FUSED_REACHES
+    CONVOY_FUSED_SPANS
 };
 
 struct convoy_fused_kernel {
     const char *name; /* "whole_net_fp16:16x512": blocks for an image, threads of a block */
     enum convoy_products products;
-    enum convoy_fused_reach reach;
+    enum convoy_fused_span span;
     int teams; /* "dense_net_fp16:6x16x512": clusters for an image, otherwise 1 */
     int cluster, threads;
     /* Both of fp16, on warpgroups, for compute capability 9.0. "whole_net_wgmma:1x512": some convolutions.

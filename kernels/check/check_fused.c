@@ -412,7 +412,7 @@ static void check_one(struct convoy_check *check, enum convoy_products products,
     double *want = make_want(&net, &images, &x);
     for (int tries = 0; tries < TRIES; tries++) {
         const struct convoy_fused_kernel *kernel = kernels[convoy_check_between(check, 0, count - 1)];
-        if (kernel->products == products && kernel->reach == CONVOY_FUSED_ALL)
+        if (kernel->products == products && kernel->span == CONVOY_FUSED_ALL)
             (void)run(check, &net, kernel, &x, &images, want);
     }
     for (int i = 0; i < count; i++) { /* which take few of the networks; teams are many threads to emulate */
@@ -458,7 +458,7 @@ static void check_nan(struct convoy_check *check, enum convoy_products products,
     double *want = make_want(&net, &images, &x);
     check->has_nan = true;
     for (int i = 0; i < count; i++)
-        if (kernels[i]->products == products && kernels[i]->reach == CONVOY_FUSED_ALL)
+        if (kernels[i]->products == products && kernels[i]->span == CONVOY_FUSED_ALL)
             (void)run(check, &net, kernels[i], &x, &images, want);
     check->has_nan = false;
     free(want);

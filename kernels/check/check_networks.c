@@ -261,7 +261,7 @@ static void make_wanted(struct trial *trial, enum convoy_products products)
 
 static bool is_meant(const struct convoy_fused_kernel *kernel, const char *name)
 {
-    return kernel->reach != CONVOY_FUSED_FRONT &&
+    return kernel->span != CONVOY_FUSED_FRONT &&
            (strcmp(name, "all") == 0 || strncmp(kernel->name, name, strlen(name)) == 0);
 }
 

@@ -1,9 +1,9 @@
 /* The list of whole_net's kernels: blocks for an image, threads of a block, in each precision. */
 #include "kernels/fused_net.h"
 
-#define CONVOY_FUSED(name, products, reach, cluster, threads)                                                \
+#define CONVOY_FUSED(name, products, span, cluster, threads)                                                 \
     static const struct convoy_fused_kernel name##_##cluster##_##threads = {                                 \
-        #name ":" #cluster "x" #threads, products, reach, 1, cluster, threads, false, false};
+        #name ":" #cluster "x" #threads, products, span, 1, cluster, threads, false, false};
 #define CONVOY_FUSED_TEAMS(name, products, teams, cluster, threads)                                          \
     static const struct convoy_fused_kernel name##_##teams##_##cluster##_##threads = {                       \
         #name ":" #teams "x" #cluster "x" #threads,                                                          \
@@ -14,16 +14,16 @@
         threads,                                                                                             \
         false,                                                                                               \
         false};
-#define CONVOY_FUSED_WGMMA(name, reach, threads, wgmma)                                                      \
+#define CONVOY_FUSED_WGMMA(name, span, threads, wgmma)                                                       \
     static const struct convoy_fused_kernel name##_1_##threads = {                                           \
-        #name ":1x" #threads, CONVOY_PRODUCTS_FP16, reach, 1, 1, threads, wgmma, !wgmma};
-#define CONVOY_FUSED_SIZES(X, name, products, reach)                                                         \
-    X(name, products, reach, 1, 128)                                                                         \
-    X(name, products, reach, 1, 256)                                                                         \
-    X(name, products, reach, 1, 512)                                                                         \
-    X(name, products, reach, 4, 512)                                                                         \
-    X(name, products, reach, 8, 512)                                                                         \
-    X(name, products, reach, 16, 512)
+        #name ":1x" #threads, CONVOY_PRODUCTS_FP16, span, 1, 1, threads, wgmma, !wgmma};
+#define CONVOY_FUSED_SIZES(X, name, products, span)                                                          \
+    X(name, products, span, 1, 128)                                                                          \
+    X(name, products, span, 1, 256)                                                                          \
+    X(name, products, span, 1, 512)                                                                          \
+    X(name, products, span, 4, 512)                                                                          \
+    X(name, products, span, 8, 512)                                                                          \
+    X(name, products, span, 16, 512)
 /* As many clusters as a chip of 132 multiprocessors seems to run at a time: inferred from times of launches,
  * not asked of one. */
 #define CONVOY_FUSED_TEAM_SIZES(T, name, products)                                                           \
@@ -50,10 +50,10 @@ CONVOY_FUSED_KERNELS(CONVOY_FUSED, CONVOY_FUSED_TEAMS, CONVOY_FUSED_WGMMA)
 
 const struct convoy_fused_kernel *const *convoy_fused_kernels(int *count)
 {
-#define CONVOY_FUSED_ENTRY(name, products, reach, cluster, threads) &name##_##cluster##_##threads,
+#define CONVOY_FUSED_ENTRY(name, products, span, cluster, threads) &name##_##cluster##_##threads,
 #define CONVOY_FUSED_TEAMS_ENTRY(name, products, teams, cluster, threads)                                    \
     &name##_##teams##_##cluster##_##threads,
-#define CONVOY_FUSED_WGMMA_ENTRY(name, reach, threads, wgmma) &name##_1_##threads,
+#define CONVOY_FUSED_WGMMA_ENTRY(name, span, threads, wgmma) &name##_1_##threads,
     static const struct convoy_fused_kernel *const all[] = {
         CONVOY_FUSED_KERNELS(CONVOY_FUSED_ENTRY, CONVOY_FUSED_TEAMS_ENTRY, CONVOY_FUSED_WGMMA_ENTRY)};
     *count = (int)(sizeof all / sizeof all[0]);

@@ -348,7 +348,7 @@ static bool make(struct fused_planner *p)
         shape->layers[0].kind != CONVOY_FUSED_CONV || !tensor_allows(plan->math, shape->products) ||
         !convoy_has_mma() || (cluster > 1 && !convoy_has_clusters()) ||
         (teams > 1 && shape->n > MOST_TEAM_IMAGES) ||
-        (shape->softmax && plan->kernel->reach != CONVOY_FUSED_ALL))
+        (shape->softmax && plan->kernel->span != CONVOY_FUSED_ALL))
         return false;
     for (int i = 0; i < shape->count; i++)
         if (!takes_layer(p, i))

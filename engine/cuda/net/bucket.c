@@ -1,6 +1,6 @@
 #include "engine/cuda/net/bucket.h"
 
-#include "engine/cuda/plan/chain.h"
+#include "engine/cuda/plan/fusable_prefix.h"
 
 #include "engine/cuda/runtime/calls.h"
 

@@ -1,5 +1,5 @@
 #include "engine/base/hash.h"
-#include "engine/cuda/plan/chain.h"
+#include "engine/cuda/plan/fusable_prefix.h"
 #include "engine/cuda/plan/lower_internal.h"
 
 #include <errno.h>
@@ -8,9 +8,9 @@
 
 /* The key of a constant that was made for a prefix. what, number: its purpose, and its kernel or precision.
  */
-static uint64_t key_of(const struct convoy_cuda_chain *chain, const char *what, int number)
+static uint64_t key_of(const struct convoy_cuda_fusable_prefix *prefix, const char *what, int number)
 {
-    uint64_t hash = convoy_cuda_chain_fingerprint(chain);
+    uint64_t hash = convoy_cuda_prefix_fingerprint(prefix);
     hash = convoy_hash(hash, what, strlen(what));
     return convoy_hash(hash, &number, sizeof(number));
 }
@@ -28,12 +28,12 @@ static void pack(void *argument)
 }
 
 /* The packed weights; kernels of one precision and weight form share them. */
-static int place_weights(struct convoy_cuda_lowering *l, const struct convoy_cuda_chain *chain,
+static int place_weights(struct convoy_cuda_lowering *l, const struct convoy_cuda_fusable_prefix *prefix,
                          const struct convoy_fused_shape *shape, struct convoy_cuda_fused_step *step)
 {
     int code = 0;
     uint64_t key =
-        key_of(chain, "weights", (int)step->kernel->products + 3 * convoy_fused_weight_form(step->plan));
+        key_of(prefix, "weights", (int)step->kernel->products + 3 * convoy_fused_weight_form(step->plan));
     step->weights.where = CONVOY_CUDA_CONSTANT;
     step->weights.constant = convoy_cuda_weights_find(l->source->weights, key);
     if (step->weights.constant != NULL)
@@ -50,11 +50,11 @@ static int place_weights(struct convoy_cuda_lowering *l, const struct convoy_cud
 }
 
 /* The tables of the kernel; all sizes of batch share them. */
-static int place_tables(struct convoy_cuda_lowering *l, const struct convoy_cuda_chain *chain,
+static int place_tables(struct convoy_cuda_lowering *l, const struct convoy_cuda_fusable_prefix *prefix,
                         struct convoy_cuda_fused_step *step)
 {
     int code = 0;
-    uint64_t key = key_of(chain, step->kernel->name, 0);
+    uint64_t key = key_of(prefix, step->kernel->name, 0);
     step->tables.where = CONVOY_CUDA_CONSTANT;
     step->tables.constant = convoy_cuda_weights_find(l->source->weights, key);
     if (step->tables.constant == NULL)
@@ -65,17 +65,18 @@ static int place_tables(struct convoy_cuda_lowering *l, const struct convoy_cuda
 }
 
 /* True if the result can go straight to the output rows: it is the only output of the network. */
-static bool ends_in_rows(const struct convoy_cuda_lowering *l, const struct convoy_cuda_chain *chain)
+static bool ends_in_rows(const struct convoy_cuda_lowering *l,
+                         const struct convoy_cuda_fusable_prefix *prefix)
 {
     const struct convoy_graph *graph = l->graph;
-    return graph->output_count == 1 && graph->outputs[0] == chain->output &&
-           graph->tensors[chain->output].shape.batch_axis == 0 &&
-           graph->tensors[chain->output].shape.dims[0] == 1;
+    return graph->output_count == 1 && graph->outputs[0] == prefix->output &&
+           graph->tensors[prefix->output].shape.batch_axis == 0 &&
+           graph->tensors[prefix->output].shape.dims[0] == 1;
 }
 
 int convoy_cuda_lower_fused(struct convoy_cuda_lowering *l, int *groups, bool *done)
 {
-    struct convoy_cuda_chain chain;
+    struct convoy_cuda_fusable_prefix prefix;
     struct convoy_cuda_step *step;
     const struct convoy_fused_kernel *kernel =
         convoy_cuda_fused_chosen(l->source, l->plan->rows, l->plan->layout);
@@ -83,17 +84,17 @@ int convoy_cuda_lower_fused(struct convoy_cuda_lowering *l, int *groups, bool *d
     *done = false;
     if (kernel == NULL)
         return 0;
-    convoy_cuda_chain(l->source, kernel->reach, &chain);
-    if (chain.count == 0)
+    convoy_cuda_find_fusable_prefix(l->source, kernel->span, &prefix);
+    if (prefix.count == 0)
         return 0;
     struct convoy_fused_shape shape =
-        convoy_cuda_fused_shape(l->source, &chain, l->plan->rows, l->plan->layout);
-    bool rows = ends_in_rows(l, &chain);
+        convoy_cuda_fused_shape(l->source, &prefix, l->plan->rows, l->plan->layout);
+    bool rows = ends_in_rows(l, &prefix);
     shape.y_stride = rows ? (int64_t)(convoy_cuda_output_stride(l->source) / sizeof(float))
-                          : convoy_shape_elements(&l->graph->tensors[chain.output].shape);
+                          : convoy_shape_elements(&l->graph->tensors[prefix.output].shape);
     struct convoy_fused_plan *plan = NULL;
     if (convoy_fused_plan_make(kernel, &shape, true, &plan) != 0)
-        return convoy_fail(l->error, -ENOMEM, "no memory to plan %d layers", chain.count);
+        return convoy_fail(l->error, -ENOMEM, "no memory to plan %d layers", prefix.count);
     if (plan == NULL) /* not on this device, perhaps: run layer by layer */
         return 0;
     l->group = 0;
@@ -104,20 +105,20 @@ int convoy_cuda_lower_fused(struct convoy_cuda_lowering *l, int *groups, bool *d
     }
     step->fused.plan = plan; /* owned by the step from here on */
     step->fused.kernel = kernel;
-    step->fused.groups = chain.groups;
+    step->fused.groups = prefix.groups;
     step->fused.images = convoy_cuda_images(l->source, l->plan->layout);
     step->x.where = step->y.where = CONVOY_CUDA_WORKSPACE;
-    code = place_weights(l, &chain, &shape, &step->fused);
+    code = place_weights(l, &prefix, &shape, &step->fused);
     if (code == 0)
-        code = place_tables(l, &chain, &step->fused);
-    l->group = chain.groups - 1;
+        code = place_tables(l, &prefix, &step->fused);
+    l->group = prefix.groups - 1;
     if (code == 0)
         code = convoy_cuda_scratch(l, convoy_fused_scratch_bytes(plan), &step->fused.scratch);
     if (rows)
         step->y.offset = l->plan->input_bytes;
     else if (code == 0)
-        code = convoy_cuda_writes(l, chain.output, &step->y);
-    *groups = chain.groups;
+        code = convoy_cuda_writes(l, prefix.output, &step->y);
+    *groups = prefix.groups;
     *done = rows;
     return code;
 }

@@ -1,7 +1,7 @@
 #include "engine/cuda/tune/tune_network.h"
 
 #include "engine/cuda/net/net.h"
-#include "engine/cuda/plan/chain.h"
+#include "engine/cuda/plan/fusable_prefix.h"
 #include "engine/cuda/runtime/calls.h"
 #include "engine/cuda/runtime/memory.h"
 
@@ -13,14 +13,14 @@
 bool convoy_cuda_tune_network_wanted(const struct convoy_net *net, uint32_t rows,
                                      enum convoy_input_layout *layout)
 {
-    struct convoy_cuda_chain chain;
+    struct convoy_cuda_fusable_prefix prefix;
     struct convoy_cuda_key key;
-    convoy_cuda_chain(&net->source, CONVOY_FUSED_ALL, &chain);
-    for (int i = 0; i < CONVOY_SLOT_LAYOUTS && chain.count > 0; i++) {
+    convoy_cuda_find_fusable_prefix(&net->source, CONVOY_FUSED_ALL, &prefix);
+    for (int i = 0; i < CONVOY_SLOT_LAYOUTS && prefix.count > 0; i++) {
         *layout = (enum convoy_input_layout)i;
         if (*layout == CONVOY_LAYOUT_U8_HWC && !net->takes_u8)
             continue;
-        convoy_cuda_fused_key(&net->source, &chain, rows, *layout, &key);
+        convoy_cuda_fused_key(&net->source, &prefix, rows, *layout, &key);
         if (convoy_cuda_kernel_choices_get(net->source.choices, &key) == NULL)
             return true;
     }
@@ -37,19 +37,19 @@ static void add_variant(struct convoy_cuda_tune_network *tuning, const char *nam
 
 /* Adds the kernels that can run this prefix, with estimated times; *least: the smallest. */
 static int list_variants(struct convoy_cuda_tune_network *tuning, const struct convoy_cuda_source *source,
-                         const struct convoy_cuda_chain *chain, enum convoy_fused_reach reach, float *least,
-                         struct convoy_error *error)
+                         const struct convoy_cuda_fusable_prefix *prefix, enum convoy_fused_span span,
+                         float *least, struct convoy_error *error)
 {
     int count;
     const struct convoy_fused_kernel *const *kernels = convoy_fused_kernels(&count);
-    struct convoy_fused_shape shape = convoy_cuda_fused_shape(source, chain, tuning->rows, tuning->layout);
+    struct convoy_fused_shape shape = convoy_cuda_fused_shape(source, prefix, tuning->rows, tuning->layout);
     *least = 0;
     for (int i = 0; i < count; i++) {
         struct convoy_fused_plan *plan = NULL;
-        if (kernels[i]->reach != reach)
+        if (kernels[i]->span != span)
             continue;
         if (convoy_fused_plan_make(kernels[i], &shape, false, &plan) != 0)
-            return convoy_fail(error, -ENOMEM, "no memory to plan %d layers", chain->count);
+            return convoy_fail(error, -ENOMEM, "no memory to plan %d layers", prefix->count);
         if (plan == NULL)
             continue;
         float us = convoy_fused_guess_us(plan);
@@ -63,18 +63,18 @@ static int list_variants(struct convoy_cuda_tune_network *tuning, const struct c
 static int list_all_variants(struct convoy_cuda_tune_network *tuning, const struct convoy_cuda_source *source,
                              struct convoy_error *error)
 {
-    struct convoy_cuda_chain whole, chain;
-    convoy_cuda_chain(source, CONVOY_FUSED_ALL, &whole);
+    struct convoy_cuda_fusable_prefix whole, prefix;
+    convoy_cuda_find_fusable_prefix(source, CONVOY_FUSED_ALL, &whole);
     convoy_cuda_fused_key(source, &whole, tuning->rows, tuning->layout, &tuning->key);
     tuning->count = 0;
     add_variant(tuning, CONVOY_CUDA_LAYERS, 0);
-    for (int reach = 0; reach < CONVOY_FUSED_REACHES; reach++) {
+    for (int span = 0; span < CONVOY_FUSED_SPANS; span++) {
         float least;
         int kept = tuning->count, begin = kept;
-        convoy_cuda_chain(source, (enum convoy_fused_reach)reach, &chain);
-        if (chain.count == 0 || (reach == CONVOY_FUSED_FRONT && chain.count == whole.count))
+        convoy_cuda_find_fusable_prefix(source, (enum convoy_fused_span)span, &prefix);
+        if (prefix.count == 0 || (span == CONVOY_FUSED_FRONT && prefix.count == whole.count))
             continue;
-        int failed = list_variants(tuning, source, &chain, (enum convoy_fused_reach)reach, &least, error);
+        int failed = list_variants(tuning, source, &prefix, (enum convoy_fused_span)span, &least, error);
         if (failed)
             return failed;
         for (int i = begin; i < tuning->count; i++)

@@ -1,4 +1,4 @@
-#include "engine/cuda/plan/chain.h"
+#include "engine/cuda/plan/fusable_prefix.h"
 
 #include "engine/base/hash.h"
 
@@ -78,11 +78,11 @@ static bool add_conv(const struct convoy_cuda_source *source, const struct convo
 
 static bool add_dense(const struct convoy_cuda_source *source, const struct convoy_cuda_group *group,
                       const struct convoy_node *node, const struct names *names,
-                      struct convoy_cuda_chain *chain)
+                      struct convoy_cuda_fusable_prefix *prefix)
 {
     const struct convoy_graph *graph = source->graph;
     const struct convoy_tensor *x = &graph->tensors[node->inputs[0]], *w = &graph->tensors[node->inputs[1]];
-    struct convoy_fused_layer *layer = &chain->layers[chain->count];
+    struct convoy_fused_layer *layer = &prefix->layers[prefix->count];
     int from = find(names, node->inputs[0]);
     if (from < 0 || x->shape.rank != 2 || x->shape.batch_axis != 0 || x->shape.dims[0] != 1)
         return false;
@@ -95,7 +95,7 @@ static bool add_dense(const struct convoy_cuda_source *source, const struct conv
                                               .pool = 1,
                                               .act = group->act,
                                               .bias = node->input_count > 2};
-    set_input(&chain->layers[layer->input], &layer->shape);
+    set_input(&prefix->layers[layer->input], &layer->shape);
     layer->weights = w->data;
     layer->bias = layer->shape.bias ? constant(graph, node->inputs[2]) : NULL;
     return w->shape.dims[0] <= INT_MAX &&
@@ -104,10 +104,10 @@ static bool add_dense(const struct convoy_cuda_source *source, const struct conv
 
 /* An average over the whole plane. */
 static bool add_mean(const struct convoy_cuda_group *group, const struct convoy_node *node,
-                     const struct names *names, struct convoy_cuda_chain *chain)
+                     const struct names *names, struct convoy_cuda_fusable_prefix *prefix)
 {
     const struct convoy_pool *pool = &node->pool;
-    struct convoy_fused_layer *layer = &chain->layers[chain->count];
+    struct convoy_fused_layer *layer = &prefix->layers[prefix->count];
     int from = find(names, node->inputs[0]);
     if (from < 0 || names->names[from].flat || pool->kind != CONVOY_POOL_AVERAGE ||
         group->act.kind != CONVOY_UNARY_NONE)
@@ -116,33 +116,33 @@ static bool add_mean(const struct convoy_cuda_group *group, const struct convoy_
     layer->input = names->names[from].layer;
     layer->residual = -1;
     layer->shape = (struct convoy_conv_shape){.n = 1, .groups = 1, .pool = 1};
-    set_input(&chain->layers[layer->input], &layer->shape);
+    set_input(&prefix->layers[layer->input], &layer->shape);
     for (int i = 0; i < 4; i++)
         if (pool->pad[i] != 0)
             return false;
     return pool->window[0] == layer->shape.h && pool->window[1] == layer->shape.w &&
-           chain->layers[layer->input].kind == CONVOY_FUSED_CONV;
+           prefix->layers[layer->input].kind == CONVOY_FUSED_CONV;
 }
 
 /* True if node is the softmax of the vector that the last layer makes. */
 static bool is_softmax(const struct convoy_cuda_source *source, const struct convoy_node *node,
-                       const struct names *names, const struct convoy_cuda_chain *chain)
+                       const struct names *names, const struct convoy_cuda_fusable_prefix *prefix)
 {
     const struct convoy_shape *shape = &source->graph->tensors[node->inputs[0]].shape;
     int from = find(names, node->inputs[0]);
-    return from >= 0 && names->names[from].layer == chain->count - 1 && shape->rank == 2 &&
+    return from >= 0 && names->names[from].layer == prefix->count - 1 && shape->rank == 2 &&
            shape->batch_axis == 0 && shape->dims[0] == 1 && node->softmax.axis == 1 &&
            node->softmax.axis_end == 2;
 }
 
-static bool has_dense(const struct convoy_cuda_chain *chain)
+static bool has_dense(const struct convoy_cuda_fusable_prefix *prefix)
 {
-    return chain->count > 0 && chain->layers[chain->count - 1].kind == CONVOY_FUSED_DENSE;
+    return prefix->count > 0 && prefix->layers[prefix->count - 1].kind == CONVOY_FUSED_DENSE;
 }
 
 /* Adds one more group; false if the prefix ends before it. */
-static bool add_group(const struct convoy_cuda_source *source, int index, enum convoy_fused_reach reach,
-                      struct names *names, struct convoy_cuda_chain *chain)
+static bool add_group(const struct convoy_cuda_source *source, int index, enum convoy_fused_span span,
+                      struct names *names, struct convoy_cuda_fusable_prefix *prefix)
 {
     const struct convoy_cuda_group *group = &source->groups->groups[index];
     const struct convoy_node *node = &source->graph->nodes[group->anchor];
@@ -152,22 +152,22 @@ static bool add_group(const struct convoy_cuda_source *source, int index, enum c
         return from >= 0 && note(names, group->output, names->names[from].layer, true);
     }
     bool taken = false;
-    if (chain->softmax) /* nothing follows a softmax */
+    if (prefix->softmax) /* nothing follows a softmax */
         return false;
-    if (node->op == CONVOY_OP_SOFTMAX && reach == CONVOY_FUSED_ALL &&
-        is_softmax(source, node, names, chain)) {
-        chain->softmax = true;
-        return note(names, group->output, chain->count - 1, true);
+    if (node->op == CONVOY_OP_SOFTMAX && span == CONVOY_FUSED_ALL &&
+        is_softmax(source, node, names, prefix)) {
+        prefix->softmax = true;
+        return note(names, group->output, prefix->count - 1, true);
     }
-    if (chain->count == CONVOY_FUSED_LAYERS || (reach == CONVOY_FUSED_FIRST_DENSE && has_dense(chain)))
+    if (prefix->count == CONVOY_FUSED_LAYERS || (span == CONVOY_FUSED_FIRST_DENSE && has_dense(prefix)))
         return false;
     if (node->op == CONVOY_OP_CONV)
-        taken = add_conv(source, group, node, names, chain->layers, &chain->layers[chain->count]);
+        taken = add_conv(source, group, node, names, prefix->layers, &prefix->layers[prefix->count]);
     else if (node->op == CONVOY_OP_DENSE)
-        taken = reach != CONVOY_FUSED_FRONT && add_dense(source, group, node, names, chain);
+        taken = span != CONVOY_FUSED_FRONT && add_dense(source, group, node, names, prefix);
     else if (node->op == CONVOY_OP_POOL)
-        taken = add_mean(group, node, names, chain);
-    return taken && note(names, group->output, chain->count++, false);
+        taken = add_mean(group, node, names, prefix);
+    return taken && note(names, group->output, prefix->count++, false);
 }
 
 /* True if later groups read nothing of the first groups but the output of the last one. */
@@ -180,77 +180,78 @@ static bool is_closed(const struct convoy_cuda_source *source, int groups)
     return true;
 }
 
-void convoy_cuda_chain(const struct convoy_cuda_source *source, enum convoy_fused_reach reach,
-                       struct convoy_cuda_chain *chain)
+void convoy_cuda_find_fusable_prefix(const struct convoy_cuda_source *source, enum convoy_fused_span span,
+                                     struct convoy_cuda_fusable_prefix *prefix)
 {
     struct names names = {0};
     int groups = 0, closed_count = 0;
     bool closed_softmax = false;
-    chain->count = chain->groups = 0;
-    chain->softmax = false;
-    chain->output = -1;
-    while (groups < source->groups->count && add_group(source, groups, reach, &names, chain)) {
+    prefix->count = prefix->groups = 0;
+    prefix->softmax = false;
+    prefix->output = -1;
+    while (groups < source->groups->count && add_group(source, groups, span, &names, prefix)) {
         groups++;
         const struct convoy_cuda_group *last = &source->groups->groups[groups - 1];
         if (last->view || !is_closed(source, groups))
             continue;
-        closed_count = chain->count;
-        closed_softmax = chain->softmax;
-        chain->groups = groups;
-        chain->output = last->output;
+        closed_count = prefix->count;
+        closed_softmax = prefix->softmax;
+        prefix->groups = groups;
+        prefix->output = last->output;
     }
-    chain->count = closed_count;
-    chain->softmax = closed_softmax;
+    prefix->count = closed_count;
+    prefix->softmax = closed_softmax;
 }
 
-uint64_t convoy_cuda_chain_fingerprint(const struct convoy_cuda_chain *chain)
+uint64_t convoy_cuda_prefix_fingerprint(const struct convoy_cuda_fusable_prefix *prefix)
 {
     uint64_t hash = 0;
-    for (int i = 0; i < chain->count; i++) {
-        const struct convoy_fused_layer *layer = &chain->layers[i];
+    for (int i = 0; i < prefix->count; i++) {
+        const struct convoy_fused_layer *layer = &prefix->layers[i];
         struct convoy_cuda_key key;
         int links[3] = {(int)layer->kind, layer->input, layer->residual};
         convoy_cuda_conv_key(&layer->shape, &key);
         hash = convoy_hash(hash, links, sizeof(links));
         hash = convoy_hash(hash, key.text, strlen(key.text));
     }
-    hash = convoy_hash(hash, &chain->softmax, sizeof(chain->softmax));
+    hash = convoy_hash(hash, &prefix->softmax, sizeof(prefix->softmax));
     return hash;
 }
 
-void convoy_cuda_fused_key(const struct convoy_cuda_source *source, const struct convoy_cuda_chain *chain,
-                           uint32_t rows, enum convoy_input_layout layout, struct convoy_cuda_key *key)
+void convoy_cuda_fused_key(const struct convoy_cuda_source *source,
+                           const struct convoy_cuda_fusable_prefix *prefix, uint32_t rows,
+                           enum convoy_input_layout layout, struct convoy_cuda_key *key)
 {
     snprintf(key->text, sizeof(key->text), "net %016llx l%d n%u u%d f%d",
-             (unsigned long long)convoy_cuda_chain_fingerprint(chain), source->groups->count, rows,
+             (unsigned long long)convoy_cuda_prefix_fingerprint(prefix), source->groups->count, rows,
              layout == CONVOY_LAYOUT_U8_HWC, (int)source->products);
 }
 
 struct convoy_fused_shape convoy_cuda_fused_shape(const struct convoy_cuda_source *source,
-                                                  const struct convoy_cuda_chain *chain, uint32_t rows,
-                                                  enum convoy_input_layout layout)
+                                                  const struct convoy_cuda_fusable_prefix *prefix,
+                                                  uint32_t rows, enum convoy_input_layout layout)
 {
     return (struct convoy_fused_shape){.n = (int)rows,
-                                       .count = chain->count,
-                                       .layers = chain->layers,
+                                       .count = prefix->count,
+                                       .layers = prefix->layers,
                                        .u8 = layout == CONVOY_LAYOUT_U8_HWC,
-                                       .softmax = chain->softmax,
+                                       .softmax = prefix->softmax,
                                        .products = source->products};
 }
 
 const struct convoy_fused_kernel *convoy_cuda_fused_chosen(const struct convoy_cuda_source *source,
                                                            uint32_t rows, enum convoy_input_layout layout)
 {
-    struct convoy_cuda_chain chain;
+    struct convoy_cuda_fusable_prefix prefix;
     struct convoy_cuda_key key;
     int count;
     const struct convoy_fused_kernel *const *kernels = convoy_fused_kernels(&count);
     const char *name = source->fused;
     if (name == NULL) {
-        convoy_cuda_chain(source, CONVOY_FUSED_ALL, &chain);
-        if (chain.count == 0)
+        convoy_cuda_find_fusable_prefix(source, CONVOY_FUSED_ALL, &prefix);
+        if (prefix.count == 0)
             return NULL;
-        convoy_cuda_fused_key(source, &chain, rows, layout, &key);
+        convoy_cuda_fused_key(source, &prefix, rows, layout, &key);
         name = convoy_cuda_kernel_choices_get(source->choices, &key);
     }
     for (int i = 0; i < count && name != NULL; i++)
