@@ -25,6 +25,7 @@
 #include "engine/base/input_layout.h"
 #include "engine/base/limits.h"
 #include "engine/graph/graph.h"
+#include "kernels/compute_type.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -33,9 +34,6 @@
 #define CONVOY_BACKEND_ABI      4 /* raised with each change of this file or of a layout's number */
 #define CONVOY_MAX_U8_CHANNELS  4 /* networks with more input channels take float32 rows alone */
 #define CONVOY_LAYER_NAME_BYTES 64
-
-/* The least exact arithmetic that a model's configuration accepts; a backend may be more exact. */
-enum convoy_precision { CONVOY_FP32, CONVOY_TF32, CONVOY_FP16 };
 
 /* May a backend time kernels on the device, and may it use times that it measured in earlier runs? */
 enum convoy_tuning {
@@ -71,7 +69,8 @@ struct convoy_open_options {
 
 struct convoy_load_options {
     const char *name; /* for messages; read during the call only */
-    enum convoy_precision precision;
+    /* The least exact arithmetic that the model's configuration accepts; a backend may be more exact. */
+    enum convoy_compute_type precision;
     uint32_t max_batch; /* a job has 1 to max_batch rows */
     /* 8-bit rows are normalised per channel: x * multiply[c] + add[c] */
     float multiply[CONVOY_MAX_U8_CHANNELS], add[CONVOY_MAX_U8_CHANNELS];
@@ -88,7 +87,7 @@ struct convoy_net_info {
     uint32_t output_count;
     uint32_t output_elements[CONVOY_MAX_OUTPUTS]; /* per row */
     uint32_t outputs_per_row;                     /* sum of output_elements */
-    enum convoy_precision precision;              /* in use */
+    enum convoy_compute_type precision;           /* in use */
     uint64_t weight_bytes;                        /* resident on the device */
     uint32_t layer_count;                         /* at most CONVOY_MAX_LAYERS */
     const struct convoy_layer_info *layers;

@@ -48,8 +48,8 @@ struct convoy_fused_shape {
     const struct convoy_fused_layer *layers; /* in an order in which they can run; the last is the result */
     bool u8;
     bool softmax; /* of the result, over all that an image has; for kernels that reach CONVOY_FUSED_ALL */
-    enum convoy_products products; /* the least exact that will do */
-    int64_t y_stride;              /* floats from image to image of the result */
+    enum convoy_compute_type compute_type; /* the least exact that will do */
+    int64_t y_stride;                      /* floats from image to image of the result */
 };
 
 /* Which layers a kernel is meant for. */
@@ -62,7 +62,7 @@ enum convoy_fused_span {
 
 struct convoy_fused_kernel {
     const char *name; /* "whole_net_fp16:16x512": blocks for an image, threads of a block */
-    enum convoy_products products;
+    enum convoy_compute_type compute_type;
     enum convoy_fused_span span;
     int teams; /* "dense_net_fp16:6x16x512": clusters for an image, otherwise 1 */
     int cluster, threads;

@@ -7,11 +7,13 @@
  *   recorded into a graph. It returns the launch's own error; what goes wrong on the device comes out later.
  * - Sizes are positive and were checked by the caller; a tensor has fewer than 2^31 elements per image and
  *   kernels index with 64 bits where a whole batch could have more.
- * - Computation and accumulation are fp32 unless products say otherwise. Every kernel gives the same bits for
- *   the same input and the same sizes, but for those that say so (channel_split).
+ * - Computation and accumulation are fp32 unless the compute type says otherwise. Every kernel gives the same
+ * bits for the same input and the same sizes, but for those that say so (channel_split).
  * - Any thread may call; the caller keeps a device current and orders the work by its stream. */
 #ifndef CONVOY_KERNELS_KERNELS_H
 #define CONVOY_KERNELS_KERNELS_H
+
+#include "kernels/compute_type.h"
 
 #include <cuda_runtime_api.h>
 #include <stdbool.h>
@@ -25,13 +27,6 @@ extern "C" {
 
 #define CONVOY_KERNEL_RANK     8 /* dimensions that the general kernels take */
 #define CONVOY_KERNEL_CHANNELS 4 /* of 8-bit images, at most */
-
-/* What a product's operands are rounded to; sums are fp32. */
-enum convoy_products {
-    CONVOY_PRODUCTS_FP32,
-    CONVOY_PRODUCTS_TF32, /* 11 bits, the exponents of fp32 */
-    CONVOY_PRODUCTS_FP16  /* 11 bits, up to 65,504 */
-};
 
 enum convoy_unary_kind {
     CONVOY_UNARY_NONE,         /* x */
@@ -73,9 +68,9 @@ struct convoy_conv_shape {
     int oh, ow; /* of the convolution, before pooling */
     bool bias, residual;
     struct convoy_unary act;
-    int pool;                      /* maximum over pool x pool; 1: none */
-    bool u8;                       /* images are 8-bit; c is at most CONVOY_KERNEL_CHANNELS */
-    enum convoy_products products; /* the least exact that will do */
+    int pool;                              /* maximum over pool x pool; 1: none */
+    bool u8;                               /* images are 8-bit; c is at most CONVOY_KERNEL_CHANNELS */
+    enum convoy_compute_type compute_type; /* the least exact that will do */
 };
 
 struct convoy_conv_operands {
@@ -91,7 +86,7 @@ struct convoy_conv_operands {
 struct convoy_conv_kernel {
     const char *name; /* as in profiles and in the tuner's cache: "direct", "per_layer:5x5x8" */
     bool ladder_only; /* kept to be measured: never chosen for a network */
-    enum convoy_products products;
+    enum convoy_compute_type compute_type;
     /* Can it run this shape? Everything else below is called only if so. */
     bool (*takes)(const struct convoy_conv_shape *shape);
     /* A guess at its time from operations, bytes and occupancy, in microseconds, for when nothing was
@@ -120,7 +115,7 @@ struct convoy_gemm_shape {
     bool b_transposed, bias;
     int64_t a_stride, b_stride, y_stride;
     struct convoy_unary act;
-    enum convoy_products products; /* the least exact that will do */
+    enum convoy_compute_type compute_type; /* the least exact that will do */
 };
 
 struct convoy_gemm_operands {
@@ -131,7 +126,7 @@ struct convoy_gemm_operands {
 
 struct convoy_gemm_kernel {
     const char *name;
-    enum convoy_products products;
+    enum convoy_compute_type compute_type;
     bool (*takes)(const struct convoy_gemm_shape *shape);
     float (*guess_us)(const struct convoy_gemm_shape *shape);
     size_t (*scratch_bytes)(const struct convoy_gemm_shape *shape);

@@ -221,7 +221,7 @@ int convoy_cpu_net_load(dnnl_engine_t engine, dnnl_stream_t stream, int threads,
         convoy_cpu_net_free(made);
         return failed;
     }
-    info->precision = CONVOY_FP32;
+    info->precision = CONVOY_COMPUTE_FP32;
     info->weight_bytes = made->constants.bytes;
     info->layer_count = (uint32_t)made->layer_count;
     info->layers = made->layers;

@@ -8,7 +8,7 @@
 #include <string.h>
 
 static const char *const precision_names[] = {
-    [CONVOY_FP32] = "fp32", [CONVOY_TF32] = "tf32", [CONVOY_FP16] = "fp16"};
+    [CONVOY_COMPUTE_FP32] = "fp32", [CONVOY_COMPUTE_TF32] = "tf32", [CONVOY_COMPUTE_FP16] = "fp16"};
 
 static int precision_of(const char *name)
 {
@@ -35,7 +35,7 @@ static int read_options(const cJSON *message, struct convoy_load_options *option
     if (options->name == NULL || precision < 0 || !cJSON_IsNumber(max_batch) || max_batch->valuedouble < 1 ||
         max_batch->valuedouble > CONVOY_ROWS_MAX)
         return convoy_fail(error, -EINVAL, "a LOAD message lacks name, precision or max_batch");
-    options->precision = (enum convoy_precision)precision;
+    options->precision = (enum convoy_compute_type)precision;
     options->max_batch = (uint32_t)max_batch->valuedouble;
     read_channels(cJSON_GetObjectItemCaseSensitive(message, "multiply"), options->multiply, 1);
     read_channels(cJSON_GetObjectItemCaseSensitive(message, "add"), options->add, 0);

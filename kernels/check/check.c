@@ -263,11 +263,11 @@ static double round_to_half(double x)
     return fabs(nearest) > 65504 ? copysign(INFINITY, x) : nearest;
 }
 
-double convoy_check_round(double x, enum convoy_products products)
+double convoy_check_round(double x, enum convoy_compute_type compute_type)
 {
-    if (products == CONVOY_PRODUCTS_FP32)
+    if (compute_type == CONVOY_COMPUTE_FP32)
         return x;
-    if (products == CONVOY_PRODUCTS_FP16)
+    if (compute_type == CONVOY_COMPUTE_FP16)
         return round_to_half((float)x);
     float value = (float)x;
     uint32_t bits;

@@ -43,7 +43,7 @@ double convoy_check_apply_unary(struct convoy_unary unary, double x);
 /* NaN if one of them is. */
 double convoy_check_larger(double a, double b);
 /* As the hardware takes an operand: the nearest, ties away from zero in tf32 and to even in fp16. */
-double convoy_check_round(double x, enum convoy_products products);
+double convoy_check_round(double x, enum convoy_compute_type compute_type);
 
 /* Poisoned. offset 1 to 3 makes memory that does not lie on 16 bytes. Ends the program if there is no memory.
  */

@@ -92,7 +92,7 @@ void check_describe(const struct check_case *which, char *text, size_t bytes)
 {
     static const char *const acts[] = {"none", "relu", "leaky_relu",   "sigmoid",
                                        "tanh", "clip", "hard_sigmoid", "hard_swish"};
-    static const char *const products[] = {"fp32", "tf32", "fp16"};
+    static const char *const compute_type[] = {"fp32", "tf32", "fp16"};
     const struct convoy_conv_shape *s = &which->shape;
     snprintf(text, bytes,
              "n %d, c %d, %d x %d, k %d, filter %d x %d, stride %d %d, pad %d %d, dilation %d %d, groups %d, "
@@ -100,7 +100,7 @@ void check_describe(const struct check_case *which, char *text, size_t bytes)
              "act %s, pool %d, image bytes %lld, products %s%s%s%s%s%s",
              s->n, s->c, s->h, s->w, s->k, s->r, s->s, s->stride[0], s->stride[1], s->pad[0], s->pad[1],
              s->dilation[0], s->dilation[1], s->groups, s->oh, s->ow, acts[s->act.kind], s->pool,
-             (long long)which->image_bytes, products[s->products], s->u8 ? ", u8" : "",
+             (long long)which->image_bytes, compute_type[s->compute_type], s->u8 ? ", u8" : "",
              s->bias ? ", bias" : "", s->residual ? ", residual" : "", which->in_place ? " in place" : "",
              which->nan ? ", NaN" : "");
 }
@@ -174,17 +174,17 @@ void check_problem_make(struct check_problem *problem, const struct check_case *
 }
 
 /* What kernels with these products should answer. */
-static const double *expect(struct check_problem *problem, enum convoy_products products)
+static const double *expect(struct check_problem *problem, enum convoy_compute_type compute_type)
 {
     size_t outputs = (size_t)check_outputs(&problem->which.shape);
-    if (problem->expected[products] != NULL)
-        return problem->expected[products];
+    if (problem->expected[compute_type] != NULL)
+        return problem->expected[compute_type];
     double *expected = host_memory((size_t)problem->samples * outputs * sizeof(double));
     for (int i = 0; i < problem->samples; i++)
-        check_reference(problem, products, problem->sample[i], expected + i * outputs);
+        check_reference(problem, compute_type, problem->sample[i], expected + i * outputs);
     for (size_t i = 0; i < problem->samples * outputs; i++)
-        problem->largest[products] = fmax(problem->largest[products], fabs(expected[i]));
-    return problem->expected[products] = expected;
+        problem->largest[compute_type] = fmax(problem->largest[compute_type], fabs(expected[i]));
+    return problem->expected[compute_type] = expected;
 }
 
 void check_problem_free(struct check_problem *problem)
@@ -255,9 +255,10 @@ static bool is_untouched(float x)
     return bits == UINT32_MAX;
 }
 
-static void compare(struct check_problem *problem, enum convoy_products products, struct check_result *result)
+static void compare(struct check_problem *problem, enum convoy_compute_type compute_type,
+                    struct check_result *result)
 {
-    const double *expected = expect(problem, products);
+    const double *expected = expect(problem, compute_type);
     int64_t outputs = check_outputs(&problem->which.shape), all = problem->which.shape.n * outputs;
     double worst = 0;
     for (int i = 0; i < problem->samples; i++) {
@@ -269,7 +270,7 @@ static void compare(struct check_problem *problem, enum convoy_products products
             worst = difference <= worst ? worst : isnan(difference) ? INFINITY : difference;
         }
     }
-    result->error = problem->largest[products] > 0 ? worst / problem->largest[products] : worst;
+    result->error = problem->largest[compute_type] > 0 ? worst / problem->largest[compute_type] : worst;
     for (int64_t first = 0; first < all; first += PIECE_FLOATS) {
         int64_t count = all - first < PIECE_FLOATS ? all - first : PIECE_FLOATS;
         copy_back(problem, first, count);
@@ -330,7 +331,7 @@ struct check_result check_run(struct check_problem *problem, const struct convoy
     check_cuda(cudaStreamSynchronize(NULL), "waiting for the operands");
     check_cuda(kernel->launch(s, &operands, stream), kernel->name);
     check_cuda(cudaStreamSynchronize(stream), kernel->name);
-    compare(problem, kernel->products, &result);
+    compare(problem, kernel->compute_type, &result);
     if (runs > 0)
         result.us = median_us(kernel, s, &operands, stream, runs);
     check_cuda(cudaStreamDestroy(stream), "destroying a stream");

@@ -67,7 +67,8 @@ static inline bool check_passed(const struct check_result *result)
 
 /* The convolution of image n in float64, of operands rounded to what products take, activation and pooling
  * too, spread over the machine's cores. */
-void check_reference(const struct check_problem *problem, enum convoy_products products, int n, double *y);
+void check_reference(const struct check_problem *problem, enum convoy_compute_type compute_type, int n,
+                     double *y);
 
 /* Every kernel whose name is `name`, or starts with it and a colon, or all. */
 bool check_name_matches(const struct convoy_conv_kernel *kernel, const char *name);
@@ -78,7 +79,7 @@ int check_shapes(uint64_t seed, int random_shapes, const char *kernel_name, bool
 /* --table: the layers of ece408 at three sizes, every rung, and peer unless it is NULL. Returns the number of
  * failures. */
 int check_table(uint64_t seed, int runs, const int *batches, int batch_count, const char *kernel_name,
-                enum convoy_products products, const struct convoy_conv_kernel *peer);
+                enum convoy_compute_type compute_type, const struct convoy_conv_kernel *peer);
 
 /* cuDNN's convolution, activation and pooling, one after the other, as if it were a kernel of ours; from the
  * library at path (a name that the loader finds). Says on stdout what stands beside ours; NULL where it is

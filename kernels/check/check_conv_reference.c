@@ -26,7 +26,7 @@ static double input(const struct operands *operands, int c, int y, int x)
     return operands->x[((int64_t)c * s->h + y) * s->w + x];
 }
 
-static void round_image(struct operands *operands, enum convoy_products products)
+static void round_image(struct operands *operands, enum convoy_compute_type compute_type)
 {
     const struct check_problem *problem = operands->problem;
     const struct convoy_conv_shape *s = &problem->which.shape;
@@ -40,11 +40,11 @@ static void round_image(struct operands *operands, enum convoy_products products
                 value = ((const float *)image)[c * plane + at];
             } else {
                 float pixel = ((const unsigned char *)image)[at * s->c + c];
-                value = products == CONVOY_PRODUCTS_FP32
+                value = compute_type == CONVOY_COMPUTE_FP32
                             ? (double)pixel * images->multiply[c] + images->add[c]
                             : fmaf(pixel, images->multiply[c], images->add[c]); /* rounded twice, as there */
             }
-            operands->x[c * plane + at] = convoy_check_round(value, products);
+            operands->x[c * plane + at] = convoy_check_round(value, compute_type);
         }
     }
 }
@@ -103,14 +103,15 @@ static void *memory(size_t doubles)
     return got;
 }
 
-void check_reference(const struct check_problem *problem, enum convoy_products products, int n, double *y)
+void check_reference(const struct check_problem *problem, enum convoy_compute_type compute_type, int n,
+                     double *y)
 {
     const struct convoy_conv_shape *s = &problem->which.shape;
     size_t weights = (size_t)s->k * (s->c / s->groups) * s->r * s->s;
     struct operands operands = {problem, n, memory((size_t)s->c * s->h * s->w), memory(weights)};
-    round_image(&operands, products);
+    round_image(&operands, compute_type);
     for (size_t i = 0; i < weights; i++)
-        operands.weights[i] = convoy_check_round(problem->weights[i], products);
+        operands.weights[i] = convoy_check_round(problem->weights[i], compute_type);
     double work = check_work(s);
     int threads = (int)fmin(fmin(THREADS_MAX, (double)sysconf(_SC_NPROCESSORS_ONLN)),
                             fmin(s->k, 1 + work / SMALL_WORK));

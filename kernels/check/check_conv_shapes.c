@@ -105,7 +105,7 @@ static struct check_case from_written(const struct written *w)
         .in_place = w->in_place,
         .nan = w->nan,
     };
-    which.shape.products = CONVOY_PRODUCTS_FP16; /* all kernels */
+    which.shape.compute_type = CONVOY_COMPUTE_FP16; /* all kernels */
     if (!check_complete(&which))
         check_die("a written case is wrong: line %d of the list", (int)(w - written));
     return which;
@@ -150,7 +150,7 @@ static struct check_case random_case(struct convoy_check *random)
         s->c = s->groups * (below(random, 2) ? 1 : 1 + below(random, 20));
         s->k = s->groups * (1 + below(random, below(random, 4) ? 26 : 70));
         s->bias = below(random, 2);
-        s->products = (enum convoy_products)below(random, 3);
+        s->compute_type = (enum convoy_compute_type)below(random, 3);
         if (below(random, 2))
             s->act = convoy_check_any_unary(random);
         s->pool = below(random, 3) ? 1 : 1 + below(random, 3);

@@ -58,7 +58,7 @@ static int choose_kernels(const struct convoy_conv_kernel **chosen, const char *
 }
 
 int check_table(uint64_t seed, int runs, const int *batches, int batch_count, const char *kernel_name,
-                enum convoy_products products, const struct convoy_conv_kernel *peer)
+                enum convoy_compute_type compute_type, const struct convoy_conv_kernel *peer)
 {
     static const struct convoy_conv_kernel *kernels[KERNELS_MAX];
     static struct check_result results[KERNELS_MAX][COLUMNS_MAX];
@@ -71,7 +71,7 @@ int check_table(uint64_t seed, int runs, const int *batches, int batch_count, co
             snprintf(heading, sizeof(heading), "%s x%d", layers[i].name, batches[b]);
             printf(" %18s", heading);
             struct check_case which = layer_case(&layers[i], batches[b]);
-            which.shape.products = products;
+            which.shape.compute_type = compute_type;
             struct check_problem problem;
             check_problem_make(&problem, &which, seed + (uint64_t)columns);
             for (int j = 0; j < kernel_count; j++) {

@@ -194,8 +194,8 @@ void check_network_free(struct check_network *net)
 
 /* ---- The reference ---- */
 
-static double conv_at(const struct convoy_fused_layer *layer, enum convoy_products products, const double *x,
-                      const double *residual, int k, int oy, int ox)
+static double conv_at(const struct convoy_fused_layer *layer, enum convoy_compute_type compute_type,
+                      const double *x, const double *residual, int k, int oy, int ox)
 {
     const struct convoy_conv_shape *s = &layer->shape;
     double sum = s->bias ? (double)layer->bias[k] : 0;
@@ -207,14 +207,14 @@ static double conv_at(const struct convoy_fused_layer *layer, enum convoy_produc
                 if (iy < 0 || iy >= s->h || ix < 0 || ix >= s->w)
                     continue;
                 double weight = (double)layer->weights[((k * s->c + c) * s->r + r) * s->s + t];
-                sum += convoy_check_round(weight, products) * x[(c * s->h + iy) * s->w + ix];
+                sum += convoy_check_round(weight, compute_type) * x[(c * s->h + iy) * s->w + ix];
             }
     if (residual)
         sum += residual[(k * s->oh + oy) * s->ow + ox];
     return convoy_check_apply_unary(s->act, sum);
 }
 
-static void compute_conv(const struct convoy_fused_layer *layer, enum convoy_products products,
+static void compute_conv(const struct convoy_fused_layer *layer, enum convoy_compute_type compute_type,
                          const double *x, const double *residual, double *y)
 {
     const struct convoy_conv_shape *s = &layer->shape;
@@ -223,14 +223,14 @@ static void compute_conv(const struct convoy_fused_layer *layer, enum convoy_pro
             for (int ox = 0; ox < s->ow / s->pool; ox++) {
                 double most = -INFINITY;
                 for (int i = 0; i < s->pool * s->pool; i++)
-                    most = convoy_check_larger(most, conv_at(layer, products, x, residual, k,
+                    most = convoy_check_larger(most, conv_at(layer, compute_type, x, residual, k,
                                                              oy * s->pool + i / s->pool,
                                                              ox * s->pool + i % s->pool));
                 *y++ = most;
             }
 }
 
-static void compute_other(const struct convoy_fused_layer *layer, enum convoy_products products,
+static void compute_other(const struct convoy_fused_layer *layer, enum convoy_compute_type compute_type,
                           const double *x, double *y)
 {
     const struct convoy_conv_shape *s = &layer->shape;
@@ -246,7 +246,8 @@ static void compute_other(const struct convoy_fused_layer *layer, enum convoy_pr
         for (int i = 0; i < inputs; i++) {
             double weight = (double)layer->weights[k * inputs + i];
             /* tf32 has no need to round the weights of a dense layer. */
-            sum += (products == CONVOY_PRODUCTS_FP16 ? convoy_check_round(weight, products) : weight) * x[i];
+            sum += (compute_type == CONVOY_COMPUTE_FP16 ? convoy_check_round(weight, compute_type) : weight) *
+                   x[i];
         }
         y[k] = convoy_check_apply_unary(s->act, sum + (s->bias ? (double)layer->bias[k] : 0));
     }
@@ -263,7 +264,7 @@ static void softmax(double *y, int count)
         y[i] = exp(y[i] - most) / sum;
 }
 
-void check_network_reference(const struct check_network *net, enum convoy_products products,
+void check_network_reference(const struct check_network *net, enum convoy_compute_type compute_type,
                              const struct convoy_images *images, const char *data, double *want)
 {
     const struct convoy_conv_shape *first = &net->layers[0].shape;
@@ -275,19 +276,19 @@ void check_network_reference(const struct check_network *net, enum convoy_produc
         float value = images->u8 ? fmaf((float)((const unsigned char *)data)[place * first->c + c],
                                         images->multiply[c], images->add[c])
                                  : ((const float *)(const void *)data)[i];
-        x[i] = convoy_check_round((double)value, products);
+        x[i] = convoy_check_round((double)value, compute_type);
     }
     for (int i = 0; i < net->shape.count; i++) {
         const struct convoy_fused_layer *layer = &net->layers[i];
         const double *from = layer->input < 0 ? x : tensors[layer->input];
         tensors[i] = memory((size_t)convoy_fused_outputs(layer) * sizeof(double));
         if (layer->kind == CONVOY_FUSED_CONV)
-            compute_conv(layer, products, from, layer->residual >= 0 ? tensors[layer->residual] : NULL,
+            compute_conv(layer, compute_type, from, layer->residual >= 0 ? tensors[layer->residual] : NULL,
                          tensors[i]);
         else
-            compute_other(layer, products, from, tensors[i]);
+            compute_other(layer, compute_type, from, tensors[i]);
         for (int k = 0; i + 1 < net->shape.count && k < convoy_fused_outputs(layer); k++)
-            tensors[i][k] = convoy_check_round(tensors[i][k], products);
+            tensors[i][k] = convoy_check_round(tensors[i][k], compute_type);
     }
     int outputs = convoy_fused_outputs(&net->layers[net->shape.count - 1]);
     memcpy(want, tensors[net->shape.count - 1], (size_t)outputs * sizeof *want);
@@ -382,7 +383,7 @@ static double *make_want(const struct check_network *net, const struct convoy_im
     for (int64_t i = 0; i < net->shape.n * net->shape.y_stride; i++)
         want[i] = NAN;
     for (int n = 0; n < net->shape.n; n++)
-        check_network_reference(net, net->shape.products, images,
+        check_network_reference(net, net->shape.compute_type, images,
                                 (const char *)x->host + n * images->image_bytes,
                                 want + n * net->shape.y_stride);
     return want;
@@ -392,7 +393,7 @@ static double *make_want(const struct check_network *net, const struct convoy_im
 enum sort { ANY, SHARED, WIDE };
 
 /* A network on up to TRIES kernels of that precision. */
-static void check_one(struct convoy_check *check, enum convoy_products products, enum sort sort)
+static void check_one(struct convoy_check *check, enum convoy_compute_type compute_type, enum sort sort)
 {
     struct check_network net;
     struct convoy_images images;
@@ -403,7 +404,7 @@ static void check_one(struct convoy_check *check, enum convoy_products products,
     else
         make_network(check, &net, sort == WIDE);
     net.shape.layers = net.layers;
-    net.shape.products = products;
+    net.shape.compute_type = compute_type;
     net.shape.u8 = convoy_check_between(check, 0, 1);
     net.shape.softmax = sort != SHARED && convoy_check_between(check, 0, 5) == 0;
     net.shape.y_stride =
@@ -412,12 +413,12 @@ static void check_one(struct convoy_check *check, enum convoy_products products,
     double *want = make_want(&net, &images, &x);
     for (int tries = 0; tries < TRIES; tries++) {
         const struct convoy_fused_kernel *kernel = kernels[convoy_check_between(check, 0, count - 1)];
-        if (kernel->products == products && kernel->span == CONVOY_FUSED_ALL)
+        if (kernel->compute_type == compute_type && kernel->span == CONVOY_FUSED_ALL)
             (void)run(check, &net, kernel, &x, &images, want);
     }
     for (int i = 0; i < count; i++) { /* which take few of the networks; teams are many threads to emulate */
         bool teams = kernels[i]->teams > 1 && convoy_check_between(check, 0, 2) == 0;
-        if (kernels[i]->products == products && (teams || kernels[i]->wgmma || kernels[i]->product))
+        if (kernels[i]->compute_type == compute_type && (teams || kernels[i]->wgmma || kernels[i]->product))
             (void)run(check, &net, kernels[i], &x, &images, want);
     }
     free(want);
@@ -426,7 +427,7 @@ static void check_one(struct convoy_check *check, enum convoy_products products,
 }
 
 /* A convolution that is pooled, of images with NaN, on all kernels of that precision. */
-static void check_nan(struct convoy_check *check, enum convoy_products products, enum check_nan where)
+static void check_nan(struct convoy_check *check, enum convoy_compute_type compute_type, enum check_nan where)
 {
     struct check_network net = {0};
     struct convoy_images images;
@@ -450,7 +451,7 @@ static void check_nan(struct convoy_check *check, enum convoy_products products,
     check_network_fill(check, &net, &net.layers[0]);
     net.shape.layers = net.layers;
     net.shape.n = 2;
-    net.shape.products = products;
+    net.shape.compute_type = compute_type;
     net.shape.y_stride = convoy_fused_outputs(&net.layers[0]);
     struct convoy_check_buffer x = make_images(check, &net, &images);
     convoy_check_put_nan(where, x.host, net.shape.n * s->c, s->h, s->w);
@@ -458,7 +459,7 @@ static void check_nan(struct convoy_check *check, enum convoy_products products,
     double *want = make_want(&net, &images, &x);
     check->has_nan = true;
     for (int i = 0; i < count; i++)
-        if (kernels[i]->products == products && kernels[i]->span == CONVOY_FUSED_ALL)
+        if (kernels[i]->compute_type == compute_type && kernels[i]->span == CONVOY_FUSED_ALL)
             (void)run(check, &net, kernels[i], &x, &images, want);
     check->has_nan = false;
     free(want);
@@ -470,19 +471,19 @@ int convoy_check_fused(uint64_t seed, bool few)
 {
     static const char *const names[] = {"whole_net", "whole_net_tf32", "whole_net_fp16"};
     int failures = 0;
-    for (int products = CONVOY_PRODUCTS_FP32; products <= CONVOY_PRODUCTS_FP16; products++) {
-        struct convoy_check check = {.random = seed + 200 + (uint64_t)products,
-                                     .bound = products == CONVOY_PRODUCTS_FP32 ? 0 : ROUNDED_BOUND};
-        for (int i = 0; products == CONVOY_PRODUCTS_FP16 && i < (few ? 1 : SHARED_NETWORKS); i++)
-            check_one(&check, CONVOY_PRODUCTS_FP16, SHARED);
-        for (int i = 0; products == CONVOY_PRODUCTS_FP16 && i < (few ? 1 : WIDE_NETWORKS); i++)
-            check_one(&check, CONVOY_PRODUCTS_FP16, WIDE);
+    for (int compute_type = CONVOY_COMPUTE_FP32; compute_type <= CONVOY_COMPUTE_FP16; compute_type++) {
+        struct convoy_check check = {.random = seed + 200 + (uint64_t)compute_type,
+                                     .bound = compute_type == CONVOY_COMPUTE_FP32 ? 0 : ROUNDED_BOUND};
+        for (int i = 0; compute_type == CONVOY_COMPUTE_FP16 && i < (few ? 1 : SHARED_NETWORKS); i++)
+            check_one(&check, CONVOY_COMPUTE_FP16, SHARED);
+        for (int i = 0; compute_type == CONVOY_COMPUTE_FP16 && i < (few ? 1 : WIDE_NETWORKS); i++)
+            check_one(&check, CONVOY_COMPUTE_FP16, WIDE);
         for (int begun = check.cases; check.cases < begun + (few ? FEW_CASES : CASES);)
-            check_one(&check, (enum convoy_products)products, ANY);
-        check_nan(&check, (enum convoy_products)products, CHECK_NAN_ROWS);
-        check_nan(&check, (enum convoy_products)products, CHECK_NAN_COLUMNS);
-        printf("%-24s %4d cases, worst error %.1e, %d failed\n", names[products], check.cases, check.worst,
-               check.failures);
+            check_one(&check, (enum convoy_compute_type)compute_type, ANY);
+        check_nan(&check, (enum convoy_compute_type)compute_type, CHECK_NAN_ROWS);
+        check_nan(&check, (enum convoy_compute_type)compute_type, CHECK_NAN_COLUMNS);
+        printf("%-24s %4d cases, worst error %.1e, %d failed\n", names[compute_type], check.cases,
+               check.worst, check.failures);
         failures += check.failures;
     }
     return failures;

@@ -25,7 +25,7 @@ void check_network_free(struct check_network *net);
 
 /* The last layer's outputs for the image at data, every tensor rounded where kernels of these products round.
  */
-void check_network_reference(const struct check_network *net, enum convoy_products products,
+void check_network_reference(const struct check_network *net, enum convoy_compute_type compute_type,
                              const struct convoy_images *images, const char *data, double *want);
 
 /* --networks: the networks that ship, with random weights, on every kernel of whole_net that takes them.

@@ -24,7 +24,7 @@ static struct convoy_gemm_shape any_shape(struct convoy_check *check)
     shape.b_transposed = convoy_check_between(check, 0, 1);
     shape.bias = convoy_check_between(check, 0, 1);
     shape.act = convoy_check_any_unary(check);
-    shape.products = CONVOY_PRODUCTS_FP16; /* all kernels */
+    shape.compute_type = CONVOY_COMPUTE_FP16; /* all kernels */
     shape.a_stride = shape.m * shape.k + CONVOY_CHECK_PICK(check, gaps);
     shape.b_stride = shape.n * shape.k + CONVOY_CHECK_PICK(check, gaps);
     shape.y_stride = shape.m * shape.n + CONVOY_CHECK_PICK(check, gaps);
@@ -40,8 +40,8 @@ static int64_t last_matrix(int64_t stride, int batch)
     return stride * (batch - 1);
 }
 
-static void reference(const struct convoy_gemm_shape *shape, enum convoy_products products, const float *a,
-                      const float *b, const float *bias, double *want, int64_t floats)
+static void reference(const struct convoy_gemm_shape *shape, enum convoy_compute_type compute_type,
+                      const float *a, const float *b, const float *bias, double *want, int64_t floats)
 {
     for (int64_t i = 0; i < floats; i++)
         want[i] = NAN;
@@ -52,10 +52,10 @@ static void reference(const struct convoy_gemm_shape *shape, enum convoy_product
                 const float *b_matrix = b + image * shape->b_stride;
                 double sum = shape->bias ? (double)bias[column] : 0;
                 for (int64_t k = 0; k < shape->k; k++)
-                    sum += convoy_check_round(a_row[k], products) *
+                    sum += convoy_check_round(a_row[k], compute_type) *
                            convoy_check_round(
                                b_matrix[shape->b_transposed ? column * shape->k + k : k * shape->n + column],
-                               products);
+                               compute_type);
                 want[image * shape->y_stride + row * shape->n + column] =
                     convoy_check_apply_unary(shape->act, sum);
             }
@@ -84,7 +84,7 @@ static bool check_shape(struct convoy_check *check, const struct convoy_gemm_ker
     double *want = malloc((size_t)y_floats * sizeof *want);
     if (!want)
         exit(1);
-    reference(shape, kernel->products, a.host, b.host, bias.host, want, y_floats);
+    reference(shape, kernel->compute_type, a.host, b.host, bias.host, want, y_floats);
     struct convoy_gemm_operands operands = {a.device, b.device, shape->bias ? bias.device : NULL, y.device,
                                             scratch.device};
     cudaError_t launched = kernel->launch(shape, &operands, NULL);

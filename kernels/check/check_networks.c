@@ -214,7 +214,7 @@ static int run(const struct trial *trial, const struct convoy_fused_kernel *kern
     check_cuda(convoy_launch_fused(plan, &operands, NULL), kernel->name);
     check_cuda(cudaDeviceSynchronize(), kernel->name);
     double error = error_of(trial, y),
-           bound = kernel->products == CONVOY_PRODUCTS_FP32 ? CONVOY_CHECK_BOUND : 2e-3;
+           bound = kernel->compute_type == CONVOY_COMPUTE_FP32 ? CONVOY_CHECK_BOUND : 2e-3;
     printf("  %-24s %10.2f us  guess %10.2f  error %.1e%s\n", kernel->name,
            (double)time_launches(plan, &operands, runs), (double)convoy_fused_guess_us(plan), error,
            error <= bound ? "" : "  WRONG");
@@ -246,14 +246,14 @@ static void make_images(struct trial *trial, struct convoy_check *check)
 }
 
 /* The first and the last image's results. */
-static void make_wanted(struct trial *trial, enum convoy_products products)
+static void make_wanted(struct trial *trial, enum convoy_compute_type compute_type)
 {
     for (int i = 0; i < SAMPLES; i++) {
         trial->sample[i] = i == 0 ? 0 : trial->net.shape.n - 1;
         trial->want[i] = malloc((size_t)trial->net.shape.y_stride * sizeof(double));
         if (trial->want[i] == NULL)
             check_die("no memory for the reference");
-        check_network_reference(&trial->net, products, &trial->images,
+        check_network_reference(&trial->net, compute_type, &trial->images,
                                 (const char *)trial->pixels + trial->sample[i] * trial->images.image_bytes,
                                 trial->want[i]);
     }
@@ -286,18 +286,18 @@ static int check_at(const char *name, void (*build)(struct builder *b), int n, u
     trial.net.shape.layers = trial.net.layers;
     trial.net.shape.n = n;
     trial.net.shape.u8 = true;
-    trial.net.shape.products = CONVOY_PRODUCTS_FP16;
+    trial.net.shape.compute_type = CONVOY_COMPUTE_FP16;
     trial.net.shape.y_stride = convoy_fused_outputs(&trial.net.layers[trial.net.shape.count - 1]);
     make_images(&trial, &check);
     printf("%s, %d image%s\n", name, n, n == 1 ? "" : "s");
-    for (int products = 0; products <= CONVOY_PRODUCTS_FP16; products++) {
+    for (int compute_type = 0; compute_type <= CONVOY_COMPUTE_FP16; compute_type++) {
         bool known = false; /* what should come out, which takes the CPU a while */
         for (int i = 0; i < count; i++) {
-            if ((int)kernels[i]->products != products || !is_meant(kernels[i], kernel_name) ||
+            if ((int)kernels[i]->compute_type != compute_type || !is_meant(kernels[i], kernel_name) ||
                 !takes(&trial, kernels[i]))
                 continue;
             if (!known)
-                make_wanted(&trial, (enum convoy_products)products);
+                make_wanted(&trial, (enum convoy_compute_type)compute_type);
             known = true;
             failures += run(&trial, kernels[i], runs);
         }

@@ -132,12 +132,12 @@ static struct convoy_unary activation(const char *text)
               text);
 }
 
-static enum convoy_products products(const char *text)
+static enum convoy_compute_type compute_type(const char *text)
 {
     static const char *const names[] = {"fp32", "tf32", "fp16"};
     for (int i = 0; i < 3; i++)
         if (strcmp(text, names[i]) == 0)
-            return (enum convoy_products)i;
+            return (enum convoy_compute_type)i;
     check_die("--products %s: fp32, tf32 or fp16", text);
 }
 
@@ -266,7 +266,7 @@ static void read_options(int argc, char **argv, struct options *options)
             options->cudnn = optarg;
             break;
         case PRODUCTS:
-            rest.products = products(optarg);
+            rest.compute_type = compute_type(optarg);
             break;
         case IN_TURNS:
             options->in_turns = true;
@@ -294,7 +294,7 @@ static void read_options(int argc, char **argv, struct options *options)
     if (optind < argc)
         check_die("%s: not an option; see --help", argv[optind]);
     sizes.bias = rest.bias, sizes.residual = rest.residual, sizes.act = rest.act;
-    sizes.pool = rest.pool, sizes.u8 = rest.u8, sizes.products = rest.products;
+    sizes.pool = rest.pool, sizes.u8 = rest.u8, sizes.compute_type = rest.compute_type;
     options->which.shape = sizes;
     if (options->what != CONV)
         return;
@@ -441,6 +441,6 @@ int main(int argc, char **argv)
     int failures = options.what == CONV
                        ? run_conv(&options, peer)
                        : check_table(options.seed, options.runs, options.batches, options.batch_count,
-                                     options.kernel, options.which.shape.products, peer);
+                                     options.kernel, options.which.shape.compute_type, peer);
     return failures ? 1 : 0;
 }

@@ -74,9 +74,9 @@ static cudaError_t constant_launch(const struct convoy_conv_shape *shape,
 }
 
 const struct convoy_conv_kernel convoy_conv_constant = {
-    "constant",           true,
-    CONVOY_PRODUCTS_FP32, constant_takes,
-    constant_guess,       convoy_plain_floats,
-    convoy_plain_pack,    convoy_no_scratch,
+    "constant",          true,
+    CONVOY_COMPUTE_FP32, constant_takes,
+    constant_guess,      convoy_plain_floats,
+    convoy_plain_pack,   convoy_no_scratch,
     constant_launch,
 };

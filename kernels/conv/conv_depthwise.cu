@@ -114,9 +114,9 @@ static cudaError_t depthwise_launch(const struct convoy_conv_shape *shape,
 }
 
 const struct convoy_conv_kernel convoy_conv_depthwise = {
-    "depthwise",          false,
-    CONVOY_PRODUCTS_FP32, depthwise_takes,
-    depthwise_guess,      convoy_plain_floats,
-    convoy_plain_pack,    convoy_no_scratch,
+    "depthwise",         false,
+    CONVOY_COMPUTE_FP32, depthwise_takes,
+    depthwise_guess,     convoy_plain_floats,
+    convoy_plain_pack,   convoy_no_scratch,
     depthwise_launch,
 };

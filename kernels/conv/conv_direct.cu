@@ -82,7 +82,7 @@ static cudaError_t direct_launch(const struct convoy_conv_shape *shape,
 const struct convoy_conv_kernel convoy_conv_direct = {
     "direct",
     false,
-    CONVOY_PRODUCTS_FP32,
+    CONVOY_COMPUTE_FP32,
     direct_takes,
     direct_guess,
     convoy_plain_floats,

@@ -307,7 +307,7 @@ template <int BM, int BN> struct fused_gemm {
 #define DEFINE(bm, bn)                                                                                       \
     const struct convoy_conv_kernel convoy_conv_fused_gemm_##bm##_##bn = {                                   \
         "fused_gemm:" #bm "x" #bn,    false,                                                                 \
-        CONVOY_PRODUCTS_FP32,         fused_gemm<bm, bn>::takes,                                             \
+        CONVOY_COMPUTE_FP32,          fused_gemm<bm, bn>::takes,                                             \
         fused_gemm<bm, bn>::guess_us, fused_gemm<bm, bn>::packed_floats,                                     \
         fused_gemm<bm, bn>::pack,     convoy_no_scratch,                                                     \
         fused_gemm<bm, bn>::launch,                                                                          \

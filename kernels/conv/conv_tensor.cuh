@@ -278,7 +278,7 @@ template <int MATH, int MT, int NT> struct tensor {
     static bool takes(const struct convoy_conv_shape *s)
     {
         struct tensor_plan unused;
-        return tensor_allows((enum tensor_math)MATH, s->products) && convoy_has_mma() &&
+        return tensor_allows((enum tensor_math)MATH, s->compute_type) && convoy_has_mma() &&
                (s->pool == 1 || (s->pool == 2 && convoy_unary_rises(s->act))) && plan(s, &unused);
     }
 
@@ -313,11 +313,11 @@ template <int MATH, int MT, int NT> struct tensor {
 };
 
 /* The instances of a file, whose names begin with prefix. */
-#define CONVOY_DEFINE_TENSOR(prefix, math, products, outputs, maps)                                          \
+#define CONVOY_DEFINE_TENSOR(prefix, math, compute_type, outputs, maps)                                      \
     const struct convoy_conv_kernel convoy_conv_##prefix##_##outputs##_##maps = {                            \
         #prefix ":" #outputs "x" #maps,                                                                      \
         false,                                                                                               \
-        products,                                                                                            \
+        compute_type,                                                                                        \
         tensor<math, outputs / 64, maps / 8>::takes,                                                         \
         tensor<math, outputs / 64, maps / 8>::guess_us,                                                      \
         tensor_layout<math, maps / 8>::packed_floats,                                                        \

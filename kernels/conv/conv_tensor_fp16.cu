@@ -2,7 +2,7 @@
 #include "kernels/conv/conv_tensor.cuh"
 
 #define DEFINE(outputs, maps)                                                                                \
-    CONVOY_DEFINE_TENSOR(tensor_fp16, TENSOR_HALF, CONVOY_PRODUCTS_FP16, outputs, maps)
+    CONVOY_DEFINE_TENSOR(tensor_fp16, TENSOR_HALF, CONVOY_COMPUTE_FP16, outputs, maps)
 
 CONVOY_TENSOR_INSTANCES(DEFINE)
 CONVOY_TENSOR_WIDE_INSTANCES(DEFINE)

@@ -94,7 +94,7 @@ static cudaError_t tiled_launch(const struct convoy_conv_shape *shape,
 const struct convoy_conv_kernel convoy_conv_tiled = {
     "tiled",
     false,
-    CONVOY_PRODUCTS_FP32,
+    CONVOY_COMPUTE_FP32,
     tiled_takes,
     tiled_guess,
     convoy_plain_floats,

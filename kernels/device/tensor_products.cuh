@@ -10,7 +10,7 @@
 /* fp32 is three products of tf32: (high + low) (high + low) without low times low. */
 enum tensor_math { TENSOR_FP32, TENSOR_TF32, TENSOR_HALF };
 
-static inline bool tensor_allows(enum tensor_math math, enum convoy_products least_exact)
+static inline bool tensor_allows(enum tensor_math math, enum convoy_compute_type least_exact)
 {
     return (int)math <= (int)least_exact;
 }

@@ -345,7 +345,7 @@ static bool make(struct fused_planner *p)
     struct convoy_fused_plan *plan = p->plan;
     int cluster = plan->kernel->cluster, teams = plan->kernel->teams;
     if (shape->count < 1 || shape->count > CONVOY_FUSED_LAYERS ||
-        shape->layers[0].kind != CONVOY_FUSED_CONV || !tensor_allows(plan->math, shape->products) ||
+        shape->layers[0].kind != CONVOY_FUSED_CONV || !tensor_allows(plan->math, shape->compute_type) ||
         !convoy_has_mma() || (cluster > 1 && !convoy_has_clusters()) ||
         (teams > 1 && shape->n > MOST_TEAM_IMAGES) ||
         (shape->softmax && plan->kernel->span != CONVOY_FUSED_ALL))
@@ -410,9 +410,9 @@ int convoy_fused_plan_make(const struct convoy_fused_kernel *kernel, const struc
         p->shape = &chain;
         p->plan = plan;
         plan->kernel = kernel;
-        plan->math = kernel->products == CONVOY_PRODUCTS_FP32   ? TENSOR_FP32
-                     : kernel->products == CONVOY_PRODUCTS_TF32 ? TENSOR_TF32
-                                                                : TENSOR_HALF;
+        plan->math = kernel->compute_type == CONVOY_COMPUTE_FP32   ? TENSOR_FP32
+                     : kernel->compute_type == CONVOY_COMPUTE_TF32 ? TENSOR_TF32
+                                                                   : TENSOR_HALF;
         plan->job.n = shape->n;
         plan->job.count = chain.count;
         plan->job.cluster = kernel->cluster;

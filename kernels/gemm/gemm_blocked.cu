@@ -247,7 +247,7 @@ static cudaError_t launch(const struct convoy_gemm_shape *shape, const struct co
 
 #define BLOCKED(BM, BN, BLOCKS)                                                                              \
     extern const struct convoy_gemm_kernel convoy_gemm_blocked_##BM##x##BN = {                               \
-        "gemm_blocked:" #BM "x" #BN, CONVOY_PRODUCTS_FP32,          takes,                                   \
+        "gemm_blocked:" #BM "x" #BN, CONVOY_COMPUTE_FP32,           takes,                                   \
         guess_us<BM, BN, BLOCKS>,    scratch_bytes<BM, BN, BLOCKS>, launch<BM, BN, BLOCKS>};
 
 BLOCKED(128, 128, 2)

@@ -236,5 +236,5 @@ static cudaError_t launch(const struct convoy_gemm_shape *shape, const struct co
     return convoy_gemm_finish(status, shape, operands, job.splits, stream);
 }
 
-extern const struct convoy_gemm_kernel convoy_gemm_split = {"gemm_split", CONVOY_PRODUCTS_FP32, takes,
-                                                            guess_us,     scratch_bytes,        launch};
+extern const struct convoy_gemm_kernel convoy_gemm_split = {"gemm_split", CONVOY_COMPUTE_FP32, takes,
+                                                            guess_us,     scratch_bytes,       launch};

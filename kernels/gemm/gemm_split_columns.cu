@@ -182,4 +182,4 @@ static cudaError_t launch(const struct convoy_gemm_shape *shape, const struct co
 }
 
 extern const struct convoy_gemm_kernel convoy_gemm_split_columns = {
-    "gemm_split_columns", CONVOY_PRODUCTS_FP32, takes, guess_us, scratch_bytes, launch};
+    "gemm_split_columns", CONVOY_COMPUTE_FP32, takes, guess_us, scratch_bytes, launch};

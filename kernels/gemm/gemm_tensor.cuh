@@ -207,7 +207,7 @@ static __global__ void __launch_bounds__(GEMM_TENSOR_THREADS, MATH == TENSOR_FP3
 template <int MATH, int NT> struct gemm_tensor {
     static bool takes(const struct convoy_gemm_shape *shape)
     {
-        return shape->b_transposed && tensor_allows((enum tensor_math)MATH, shape->products) &&
+        return shape->b_transposed && tensor_allows((enum tensor_math)MATH, shape->compute_type) &&
                convoy_has_mma();
     }
 
@@ -269,10 +269,10 @@ template <int MATH, int NT> struct gemm_tensor {
     }
 };
 
-#define CONVOY_DEFINE_GEMM_TENSOR(prefix, math, products, columns)                                           \
+#define CONVOY_DEFINE_GEMM_TENSOR(prefix, math, compute_type, columns)                                       \
     extern const struct convoy_gemm_kernel convoy_gemm_##prefix##_##columns = {                              \
         "gemm_" #prefix ":128x" #columns,                                                                    \
-        products,                                                                                            \
+        compute_type,                                                                                        \
         gemm_tensor<math, columns / 16>::takes,                                                              \
         gemm_tensor<math, columns / 16>::guess_us,                                                           \
         gemm_tensor<math, columns / 16>::scratch_bytes,                                                      \

@@ -88,5 +88,5 @@ static cudaError_t launch(const struct convoy_gemm_shape *shape, const struct co
                          *shape, m_tiles, n_tiles, operands->a, operands->b, operands->bias, operands->y);
 }
 
-extern const struct convoy_gemm_kernel convoy_gemm_tiled = {"gemm_tiled", CONVOY_PRODUCTS_FP32, takes,
-                                                            guess_us,     scratch_bytes,        launch};
+extern const struct convoy_gemm_kernel convoy_gemm_tiled = {"gemm_tiled", CONVOY_COMPUTE_FP32, takes,
+                                                            guess_us,     scratch_bytes,       launch};

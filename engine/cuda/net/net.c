@@ -76,23 +76,23 @@ void convoy_cuda_name_kernels(struct convoy_net *net)
     }
 }
 
-enum convoy_precision convoy_cuda_precision(const struct convoy_net *net)
+enum convoy_compute_type convoy_cuda_precision(const struct convoy_net *net)
 {
-    enum convoy_products least = CONVOY_PRODUCTS_FP32;
+    enum convoy_compute_type least = CONVOY_COMPUTE_FP32;
     for (int i = 0; i < net->bucket_count; i++)
         for (int layout = 0; layout < CONVOY_SLOT_LAYOUTS; layout++) {
             const struct convoy_cuda_plan *plan = &net->buckets[i].plans[layout];
             for (int k = 0; k < plan->step_count; k++) {
                 const struct convoy_cuda_step *step = &plan->steps[k];
-                enum convoy_products products = step->kind == CONVOY_CUDA_CONV   ? step->conv.kernel->products
-                                                : step->kind == CONVOY_CUDA_GEMM ? step->gemm.kernel->products
-                                                : step->kind == CONVOY_CUDA_FUSED
-                                                    ? step->fused.kernel->products
-                                                    : CONVOY_PRODUCTS_FP32;
-                least = products > least ? products : least;
+                enum convoy_compute_type type =
+                    step->kind == CONVOY_CUDA_CONV    ? step->conv.kernel->compute_type
+                    : step->kind == CONVOY_CUDA_GEMM  ? step->gemm.kernel->compute_type
+                    : step->kind == CONVOY_CUDA_FUSED ? step->fused.kernel->compute_type
+                                                      : CONVOY_COMPUTE_FP32;
+                least = type > least ? type : least;
             }
         }
-    return (enum convoy_precision)least;
+    return least;
 }
 
 static size_t largest_workspace(const struct convoy_net *net)
@@ -150,10 +150,7 @@ int convoy_cuda_net_load(struct convoy_cuda_gpu *gpu, const struct convoy_cuda_k
         net->max_batch = 1;
     net->takes_u8 = net->info.channels <= CONVOY_MAX_U8_CHANNELS;
     struct convoy_cuda_source *source = &net->source;
-    _Static_assert((int)CONVOY_TF32 == (int)CONVOY_PRODUCTS_TF32 &&
-                       (int)CONVOY_FP16 == (int)CONVOY_PRODUCTS_FP16,
-                   "both name the same");
-    *source = (struct convoy_cuda_source){.products = (enum convoy_products)options->precision,
+    *source = (struct convoy_cuda_source){.compute_type = options->precision,
                                           .graph = graph,
                                           .groups = &net->groups,
                                           .weights = &net->weights,

@@ -47,7 +47,7 @@ int convoy_cuda_rebuild(struct convoy_cuda_gpu *gpu, struct convoy_net *net, int
 /* After the last rebuild: frees constants that no plan reads any more, and updates info. */
 void convoy_cuda_rebuilt(struct convoy_net *net);
 /* Returns the least exact arithmetic that any kernel of the network uses. */
-enum convoy_precision convoy_cuda_precision(const struct convoy_net *net);
+enum convoy_compute_type convoy_cuda_precision(const struct convoy_net *net);
 /* Writes into info.layers which kernels the layers run on, in the largest bucket. */
 void convoy_cuda_name_kernels(struct convoy_net *net);
 

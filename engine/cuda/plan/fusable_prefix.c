@@ -224,7 +224,7 @@ void convoy_cuda_fused_key(const struct convoy_cuda_source *source,
 {
     snprintf(key->text, sizeof(key->text), "net %016llx l%d n%u u%d f%d",
              (unsigned long long)convoy_cuda_prefix_fingerprint(prefix), source->groups->count, rows,
-             layout == CONVOY_LAYOUT_U8_HWC, (int)source->products);
+             layout == CONVOY_LAYOUT_U8_HWC, (int)source->compute_type);
 }
 
 struct convoy_fused_shape convoy_cuda_fused_shape(const struct convoy_cuda_source *source,
@@ -236,7 +236,7 @@ struct convoy_fused_shape convoy_cuda_fused_shape(const struct convoy_cuda_sourc
                                        .layers = prefix->layers,
                                        .u8 = layout == CONVOY_LAYOUT_U8_HWC,
                                        .softmax = prefix->softmax,
-                                       .products = source->products};
+                                       .compute_type = source->compute_type};
 }
 
 const struct convoy_fused_kernel *convoy_cuda_fused_chosen(const struct convoy_cuda_source *source,

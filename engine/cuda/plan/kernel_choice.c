@@ -13,13 +13,13 @@ void convoy_cuda_conv_key(const struct convoy_conv_shape *s, struct convoy_cuda_
              "conv n%d x%dx%dx%d w%dx%dx%d g%d s%d,%d d%d,%d p%d,%d y%dx%d b%d r%d a%d m%d u%d f%d", s->n,
              s->c, s->h, s->w, s->k, s->r, s->s, s->groups, s->stride[0], s->stride[1], s->dilation[0],
              s->dilation[1], s->pad[0], s->pad[1], s->oh, s->ow, s->bias, s->residual, (int)s->act.kind,
-             s->pool, s->u8, (int)s->products);
+             s->pool, s->u8, (int)s->compute_type);
 }
 
 void convoy_cuda_gemm_key(const struct convoy_gemm_shape *s, struct convoy_cuda_key *key)
 {
     snprintf(key->text, sizeof(key->text), "gemm %ldx%ldx%ld x%d t%d b%d a%d f%d", (long)s->m, (long)s->n,
-             (long)s->k, s->batch, s->b_transposed, s->bias, (int)s->act.kind, (int)s->products);
+             (long)s->k, s->batch, s->b_transposed, s->bias, (int)s->act.kind, (int)s->compute_type);
 }
 
 #define GUESSES                                                                                              \

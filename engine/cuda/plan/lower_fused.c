@@ -33,7 +33,7 @@ static int place_weights(struct convoy_cuda_lowering *l, const struct convoy_cud
 {
     int code = 0;
     uint64_t key =
-        key_of(prefix, "weights", (int)step->kernel->products + 3 * convoy_fused_weight_form(step->plan));
+        key_of(prefix, "weights", (int)step->kernel->compute_type + 3 * convoy_fused_weight_form(step->plan));
     step->weights.where = CONVOY_CUDA_CONSTANT;
     step->weights.constant = convoy_cuda_weights_find(l->source->weights, key);
     if (step->weights.constant != NULL)

@@ -82,6 +82,6 @@ bool convoy_cuda_conv_shape(const struct convoy_cuda_source *source, const struc
                                         .residual = group->residual >= 0,
                                         .act = group->act,
                                         .pool = group->pool,
-                                        .products = source->products};
+                                        .compute_type = source->compute_type};
     return true;
 }

@@ -10,7 +10,7 @@
 
 /* All plans of a network share one source. The caller owns everything that it points to. */
 struct convoy_cuda_source {
-    enum convoy_products products; /* the least exact arithmetic that is accepted */
+    enum convoy_compute_type compute_type; /* the least exact arithmetic that is accepted */
     const struct convoy_graph *graph;
     const struct convoy_cuda_groups *groups;
     struct convoy_cuda_weights *weights;

@@ -226,7 +226,7 @@ static inline int add_flatten(struct convoy_graph *graph, int x)
 }
 
 static inline struct convoy_net *load_as(const struct convoy_graph *graph, uint32_t max_batch,
-                                         enum convoy_precision precision, struct convoy_net_info *info)
+                                         enum convoy_compute_type precision, struct convoy_net_info *info)
 {
     struct convoy_error error;
     struct convoy_net *net = NULL;
@@ -242,7 +242,7 @@ static inline struct convoy_net *load_as(const struct convoy_graph *graph, uint3
 static inline struct convoy_net *load(const struct convoy_graph *graph, uint32_t max_batch,
                                       struct convoy_net_info *info)
 {
-    return load_as(graph, max_batch, CONVOY_FP32, info);
+    return load_as(graph, max_batch, CONVOY_COMPUTE_FP32, info);
 }
 
 /* What normalisation makes of an 8-bit row, for the reference. */

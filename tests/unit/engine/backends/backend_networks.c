@@ -29,7 +29,7 @@ Test(backend_networks, every_batch_size_in_both_forms)
     struct convoy_net_info info;
     struct convoy_net *net = load(graph, 33, &info);
     cr_assert(info.channels == 3 && info.height == 16 && info.width == 16);
-    cr_assert(info.output_count == 2 && info.outputs_per_row == 20 && info.precision == CONVOY_FP32);
+    cr_assert(info.output_count == 2 && info.outputs_per_row == 20 && info.precision == CONVOY_COMPUTE_FP32);
     cr_assert_geq(info.weight_bytes, (uint64_t)(3 * 16 * 9 + 16 * 20 * 9 + 20 * 24 * 9 + 96 * 10) * 4);
     for (uint32_t rows = 1; rows <= 33; rows++) {
         check_rows(graph, net, &info, CONVOY_LAYOUT_U8_HWC, rows, TOLERANCE);

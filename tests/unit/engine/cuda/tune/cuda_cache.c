@@ -387,8 +387,8 @@ static void prescribe(const char *conv, const char *gemm)
 
 /* Loads the network with the least exact precision that it accepts, without tuning: the kernel of its first
  * layer. */
-static enum convoy_precision visit_as(enum convoy_precision precision, enum convoy_tuning tune,
-                                      double tolerance, char *kernel)
+static enum convoy_compute_type visit_as(enum convoy_compute_type precision, enum convoy_tuning tune,
+                                         double tolerance, char *kernel)
 {
     random_state = 1;
     struct convoy_graph *graph = network();
@@ -398,7 +398,7 @@ static enum convoy_precision visit_as(enum convoy_precision precision, enum conv
     tune_all();
     const struct convoy_net_info *last = changes > 0 ? &changed_info : &info;
     snprintf(kernel, CONVOY_LAYER_NAME_BYTES, "%s", last->layers[0].kernel);
-    enum convoy_precision used = last->precision;
+    enum convoy_compute_type used = last->precision;
     for (uint32_t rows = 1; rows <= MAX_BATCH; rows++) {
         check_rows(graph, net, last, CONVOY_LAYOUT_U8_HWC, rows, tolerance);
         check_rows(graph, net, last, CONVOY_LAYOUT_F32_CHW, rows, tolerance);
@@ -411,10 +411,10 @@ static enum convoy_precision visit_as(enum convoy_precision precision, enum conv
 Test(cuda_cache, rounding_kernels_serve_those_who_accept_it)
 {
     static const struct {
-        enum convoy_precision precision;
+        enum convoy_compute_type precision;
         const char *conv, *gemm;
-    } kinds[] = {{CONVOY_FP16, "tensor_fp16:64x16", "gemm_tensor_fp16:128x32"},
-                 {CONVOY_TF32, "tensor_tf32:64x16", "gemm_tensor_tf32:128x32"}};
+    } kinds[] = {{CONVOY_COMPUTE_FP16, "tensor_fp16:64x16", "gemm_tensor_fp16:128x32"},
+                 {CONVOY_COMPUTE_TF32, "tensor_tf32:64x16", "gemm_tensor_tf32:128x32"}};
     char kernel[CONVOY_LAYER_NAME_BYTES];
     for (int i = 0; i < 2; i++) {
         visit_as(kinds[i].precision, CONVOY_TUNING_FORCE, 1e-2, kernel);
@@ -423,7 +423,8 @@ Test(cuda_cache, rounding_kernels_serve_those_who_accept_it)
                      kernel);
         cr_assert_eq(strncmp(kernel, kinds[i].conv, strlen(kinds[i].conv)), 0, "%s", kernel);
         /* What was found for one precision says nothing of another. */
-        cr_assert_eq(visit_as(CONVOY_FP32, CONVOY_TUNING_OFF, TOLERANCE, kernel), CONVOY_FP32, "%s", kernel);
+        cr_assert_eq(visit_as(CONVOY_COMPUTE_FP32, CONVOY_TUNING_OFF, TOLERANCE, kernel), CONVOY_COMPUTE_FP32,
+                     "%s", kernel);
         cr_assert_neq(strncmp(kernel, "tensor_", 7), 0, "%s", kernel);
     }
 }
@@ -431,9 +432,10 @@ Test(cuda_cache, rounding_kernels_serve_those_who_accept_it)
 Test(cuda_cache, a_kernel_that_rounds_too_much_is_not_believed)
 {
     char kernel[CONVOY_LAYER_NAME_BYTES];
-    visit_as(CONVOY_FP32, CONVOY_TUNING_FORCE, TOLERANCE, kernel);
+    visit_as(CONVOY_COMPUTE_FP32, CONVOY_TUNING_FORCE, TOLERANCE, kernel);
     prescribe("tensor_fp16:64x16", "gemm_tensor_fp16:128x32");
-    cr_assert_eq(visit_as(CONVOY_FP32, CONVOY_TUNING_OFF, TOLERANCE, kernel), CONVOY_FP32, "%s", kernel);
+    cr_assert_eq(visit_as(CONVOY_COMPUTE_FP32, CONVOY_TUNING_OFF, TOLERANCE, kernel), CONVOY_COMPUTE_FP32,
+                 "%s", kernel);
 }
 
 /* The convolutions' result, as fp16 in the step's own memory, multiplied for all images at once. The file
@@ -443,9 +445,10 @@ Test(cuda_cache, images_share_a_dense_layer)
     char kernel[CONVOY_LAYER_NAME_BYTES];
     on_a_simple_device();
     network = network_of_large_dense;
-    visit_as(CONVOY_FP16, CONVOY_TUNING_ON, 1e-2, kernel);
+    visit_as(CONVOY_COMPUTE_FP16, CONVOY_TUNING_ON, 1e-2, kernel);
     unsetenv("CONVOY_EMULATED_MAJOR");
     rename_in_cache("\tlayers\tnet ", "\tdense_product:1x128\tnet ");
-    cr_assert_eq(visit_as(CONVOY_FP16, CONVOY_TUNING_OFF, 1e-2, kernel), CONVOY_FP16, "%s", kernel);
+    cr_assert_eq(visit_as(CONVOY_COMPUTE_FP16, CONVOY_TUNING_OFF, 1e-2, kernel), CONVOY_COMPUTE_FP16, "%s",
+                 kernel);
     cr_assert_str_eq(kernel, "dense_product:1x128");
 }

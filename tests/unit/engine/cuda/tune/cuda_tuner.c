@@ -59,7 +59,7 @@ Test(cuda_tuner, networks_run_whole_where_that_is_faster)
     cr_assert_str_eq(changed_info.layers[0].kernel, "whole_net:1x128");
     cr_assert_str_eq(changed_info.layers[1].kernel, "in whole_net:1x128");
     cr_assert_str_eq(changed_info.layers[2].kernel, "in whole_net:1x128");
-    cr_assert_eq(changed_info.precision, CONVOY_FP32);
+    cr_assert_eq(changed_info.precision, CONVOY_COMPUTE_FP32);
     cr_assert_eq(changed_info.weight_bytes, memory_now().weights);
     uint64_t before = calls("cudaGraphLaunch");
     check_all(graph, net, &changed_info);
