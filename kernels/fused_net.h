@@ -77,14 +77,14 @@ const struct convoy_fused_kernel *const *convoy_fused_kernels(int *count);
 /* How a kernel takes a network through the chip: made once, launched often. */
 struct convoy_fused_plan;
 
-/* with_tables: for use, not only for a guess. *plan is NULL, and 0 is returned, where the kernel cannot do
+/* with_tables: for use, not only for a estimate. *plan is NULL, and 0 is returned, where the kernel cannot do
  * it: operators, sizes, the current device. -ENOMEM. Freed by the caller. */
 int convoy_fused_plan_make(const struct convoy_fused_kernel *kernel, const struct convoy_fused_shape *shape,
                            bool with_tables, struct convoy_fused_plan **plan);
 void convoy_fused_plan_free(struct convoy_fused_plan *plan);
 
 /* Microseconds, for when nothing was measured. */
-float convoy_fused_guess_us(const struct convoy_fused_plan *plan);
+float convoy_fused_estimate_us(const struct convoy_fused_plan *plan);
 
 /* What has to lie in device memory, 256-byte aligned. The weights are the same for all kernels of equal
  * products and form, and for all n; the tables are the plan's own. */

@@ -89,9 +89,9 @@ struct convoy_conv_kernel {
     enum convoy_compute_type compute_type;
     /* Can it run this shape? Everything else below is called only if so. */
     bool (*takes)(const struct convoy_conv_shape *shape);
-    /* A guess at its time from operations, bytes and occupancy, in microseconds, for when nothing was
+    /* An estimate of its time from operations, bytes and occupancy, in microseconds, for when nothing was
      * measured: only the order between kernels matters. */
-    float (*guess_us)(const struct convoy_conv_shape *shape);
+    float (*estimate_us)(const struct convoy_conv_shape *shape);
     /* Floats that the packed weights take. They depend on c, k, r, s and groups alone. */
     size_t (*packed_floats)(const struct convoy_conv_shape *shape);
     /* On the host: weights as k x (c / groups) x r x s into the kernel's own layout. */
@@ -128,7 +128,7 @@ struct convoy_gemm_kernel {
     const char *name;
     enum convoy_compute_type compute_type;
     bool (*takes)(const struct convoy_gemm_shape *shape);
-    float (*guess_us)(const struct convoy_gemm_shape *shape);
+    float (*estimate_us)(const struct convoy_gemm_shape *shape);
     size_t (*scratch_bytes)(const struct convoy_gemm_shape *shape);
     cudaError_t (*launch)(const struct convoy_gemm_shape *shape, const struct convoy_gemm_operands *operands,
                           cudaStream_t stream);

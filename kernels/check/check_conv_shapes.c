@@ -204,17 +204,17 @@ int check_shapes(uint64_t seed, int random_shapes, const char *kernel_name, bool
             if (!check_name_matches(kernels[j], kernel_name) || !takes_turn(kernels[j], i, j, in_turns) ||
                 !kernels[j]->takes(&which.shape))
                 continue;
-            float guess = kernels[j]->guess_us(&which.shape);
+            float estimate = kernels[j]->estimate_us(&which.shape);
             struct check_result result = check_run(&problem, kernels[j], 0);
             tallies[j].runs++;
             if (result.error > tallies[j].worst)
                 tallies[j].worst = result.error;
-            if (check_passed(&result) && guess > 0 && guess < 1e9F)
+            if (check_passed(&result) && estimate > 0 && estimate < 1e9F)
                 continue;
             tallies[j].failures++;
             failures++;
             printf("WRONG %-22s error %.2e, %lld outputs unwritten, guess %.1f us: %s\n", kernels[j]->name,
-                   result.error, (long long)result.poison, guess, text);
+                   result.error, (long long)result.poison, estimate, text);
         }
         check_problem_free(&problem);
     }

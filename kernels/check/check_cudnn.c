@@ -116,7 +116,7 @@ static bool takes(const struct convoy_conv_shape *s)
     return false;
 }
 
-static float guess_us(const struct convoy_conv_shape *s)
+static float estimate_us(const struct convoy_conv_shape *s)
 {
     (void)s;
     return dnn.best.time * 1000; /* its own trial run */
@@ -157,7 +157,7 @@ static cudaError_t launch(const struct convoy_conv_shape *s, const struct convoy
 }
 
 static const struct convoy_conv_kernel kernel = {
-    "cudnn", true, CONVOY_COMPUTE_FP32, takes, guess_us, plain_floats, plain_pack, scratch_bytes, launch};
+    "cudnn", true, CONVOY_COMPUTE_FP32, takes, estimate_us, plain_floats, plain_pack, scratch_bytes, launch};
 
 const struct convoy_conv_kernel *check_cudnn(const char *path)
 {

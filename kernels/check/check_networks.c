@@ -216,7 +216,7 @@ static int run(const struct trial *trial, const struct convoy_fused_kernel *kern
     double error = error_of(trial, y),
            bound = kernel->compute_type == CONVOY_COMPUTE_FP32 ? CONVOY_CHECK_BOUND : 2e-3;
     printf("  %-24s %10.2f us  guess %10.2f  error %.1e%s\n", kernel->name,
-           (double)time_launches(plan, &operands, runs), (double)convoy_fused_guess_us(plan), error,
+           (double)time_launches(plan, &operands, runs), (double)convoy_fused_estimate_us(plan), error,
            error <= bound ? "" : "  WRONG");
     check_cuda(cudaFree(weights), "freeing");
     check_cuda(cudaFree(tables), "freeing");

@@ -343,7 +343,7 @@ static int run_one(struct check_problem *problem, const struct convoy_conv_kerne
     struct check_result result = check_run(problem, kernel, runs);
     bool passed = check_passed(&result);
     printf("%-24s %12.2e %10.4f %12.4f %10.2f%s\n", kernel->name, result.error, result.us / 1000,
-           kernel->guess_us(s) / 1000, result.us > 0 ? 2.0 * s->n * check_work(s) / result.us / 1e6 : 0,
+           kernel->estimate_us(s) / 1000, result.us > 0 ? 2.0 * s->n * check_work(s) / result.us / 1e6 : 0,
            passed ? "" : "  WRONG");
     if (result.poison)
         printf("    %lld outputs were not written\n", (long long)result.poison);

@@ -58,9 +58,9 @@ static bool channel_split_takes(const struct convoy_conv_shape *s)
            channel_split_blocks(s) <= INT32_MAX;
 }
 
-static float channel_split_guess(const struct convoy_conv_shape *s)
+static float channel_split_estimate(const struct convoy_conv_shape *s)
 {
-    return convoy_conv_guess(s, (double)channel_split_blocks(s), 0.09, 2.0 + s->c / s->groups);
+    return convoy_conv_estimate(s, (double)channel_split_blocks(s), 0.09, 2.0 + s->c / s->groups);
 }
 
 static cudaError_t channel_split_launch(const struct convoy_conv_shape *shape,
@@ -75,9 +75,9 @@ static cudaError_t channel_split_launch(const struct convoy_conv_shape *shape,
 }
 
 const struct convoy_conv_kernel convoy_conv_channel_split = {
-    "channel_split",      true,
-    CONVOY_COMPUTE_FP32,  channel_split_takes,
-    channel_split_guess,  convoy_plain_floats,
-    convoy_plain_pack,    convoy_no_scratch,
+    "channel_split",        true,
+    CONVOY_COMPUTE_FP32,    channel_split_takes,
+    channel_split_estimate, convoy_plain_floats,
+    convoy_plain_pack,      convoy_no_scratch,
     channel_split_launch,
 };

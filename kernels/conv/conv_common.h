@@ -1,5 +1,5 @@
-/* What the convolutions share on the host: the list of them, arithmetic and traffic of a shape, a guess at
- * times. */
+/* What the convolutions share on the host: the list of them, arithmetic and traffic of a shape, an estimate
+ * of times. */
 #ifndef CONVOY_KERNELS_CONV_COMMON_H
 #define CONVOY_KERNELS_CONV_COMMON_H
 
@@ -94,23 +94,23 @@ static inline double convoy_conv_bytes(const struct convoy_conv_shape *s)
     return input + output * (s->residual ? 2 : 1) + 4.0 * s->k * (s->c / s->groups) * s->r * s->s;
 }
 
-/* The chip that guesses are made for: 132 multiprocessors, 60 TFLOP/s, 4.2 TB/s (an H200; others differ by a
- * factor that is the same for all kernels, near enough). */
-#define CONVOY_GUESS_SMS          132
-#define CONVOY_GUESS_FLOPS_PER_US 60e6
-#define CONVOY_GUESS_BYTES_PER_US 4.2e6
-#define CONVOY_GUESS_LAUNCH_US    2.5
+/* The chip that estimates are made for: 132 multiprocessors, 60 TFLOP/s, 4.2 TB/s (an H200; others differ by
+ * a factor that is the same for all kernels, near enough). */
+#define CONVOY_ESTIMATE_SMS          132
+#define CONVOY_ESTIMATE_FLOPS_PER_US 60e6
+#define CONVOY_ESTIMATE_BYTES_PER_US 4.2e6
+#define CONVOY_ESTIMATE_LAUNCH_US    2.5
 
 /* Microseconds of a kernel of blocks equal blocks that reaches these shares of the peaks on a full chip and
  * moves traffic times the least bytes. Whole waves of blocks are paid for. */
-static inline float convoy_conv_guess(const struct convoy_conv_shape *s, double blocks, double flops_share,
-                                      double traffic)
+static inline float convoy_conv_estimate(const struct convoy_conv_shape *s, double blocks, double flops_share,
+                                         double traffic)
 {
-    double per_sm = convoy_div_up((int64_t)blocks, CONVOY_GUESS_SMS);
-    double quantised = per_sm * CONVOY_GUESS_SMS / blocks;
-    double compute = convoy_conv_flops(s) / (flops_share * CONVOY_GUESS_FLOPS_PER_US) * quantised;
-    double memory = convoy_conv_bytes(s) * traffic / CONVOY_GUESS_BYTES_PER_US;
-    return (float)((compute > memory ? compute : memory) + CONVOY_GUESS_LAUNCH_US);
+    double per_sm = convoy_div_up((int64_t)blocks, CONVOY_ESTIMATE_SMS);
+    double quantised = per_sm * CONVOY_ESTIMATE_SMS / blocks;
+    double compute = convoy_conv_flops(s) / (flops_share * CONVOY_ESTIMATE_FLOPS_PER_US) * quantised;
+    double memory = convoy_conv_bytes(s) * traffic / CONVOY_ESTIMATE_BYTES_PER_US;
+    return (float)((compute > memory ? compute : memory) + CONVOY_ESTIMATE_LAUNCH_US);
 }
 
 /* Weights as they come, k x (c / groups) x r x s, for kernels that want no layout of their own. */

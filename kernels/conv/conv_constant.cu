@@ -55,9 +55,9 @@ static bool constant_takes(const struct convoy_conv_shape *s)
            (int64_t)s->n * s->k * plane_blocks(s) <= INT32_MAX;
 }
 
-static float constant_guess(const struct convoy_conv_shape *s)
+static float constant_estimate(const struct convoy_conv_shape *s)
 {
-    return convoy_conv_guess(s, (double)s->n * s->k * plane_blocks(s), 0.15, 1.5);
+    return convoy_conv_estimate(s, (double)s->n * s->k * plane_blocks(s), 0.15, 1.5);
 }
 
 static cudaError_t constant_launch(const struct convoy_conv_shape *shape,
@@ -76,7 +76,7 @@ static cudaError_t constant_launch(const struct convoy_conv_shape *shape,
 const struct convoy_conv_kernel convoy_conv_constant = {
     "constant",          true,
     CONVOY_COMPUTE_FP32, constant_takes,
-    constant_guess,      convoy_plain_floats,
+    constant_estimate,   convoy_plain_floats,
     convoy_plain_pack,   convoy_no_scratch,
     constant_launch,
 };

@@ -78,9 +78,9 @@ static bool depthwise_takes(const struct convoy_conv_shape *s)
             (convoy_is_square(s, 7, 1) || convoy_is_square(s, 7, 2)));
 }
 
-static float depthwise_guess(const struct convoy_conv_shape *s)
+static float depthwise_estimate(const struct convoy_conv_shape *s)
 {
-    return convoy_conv_guess(s, (double)convoy_div_up(depthwise_tasks(s), THREADS), 0.25, 1.3);
+    return convoy_conv_estimate(s, (double)convoy_div_up(depthwise_tasks(s), THREADS), 0.25, 1.3);
 }
 
 template <int FILTER, int STRIDE>
@@ -116,7 +116,7 @@ static cudaError_t depthwise_launch(const struct convoy_conv_shape *shape,
 const struct convoy_conv_kernel convoy_conv_depthwise = {
     "depthwise",         false,
     CONVOY_COMPUTE_FP32, depthwise_takes,
-    depthwise_guess,     convoy_plain_floats,
+    depthwise_estimate,  convoy_plain_floats,
     convoy_plain_pack,   convoy_no_scratch,
     depthwise_launch,
 };

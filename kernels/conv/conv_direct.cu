@@ -67,9 +67,9 @@ static bool direct_takes(const struct convoy_conv_shape *)
     return true;
 }
 
-static float direct_guess(const struct convoy_conv_shape *s)
+static float direct_estimate(const struct convoy_conv_shape *s)
 {
-    return convoy_conv_guess(s, (double)direct_blocks(s), 0.11, 1.5);
+    return convoy_conv_estimate(s, (double)direct_blocks(s), 0.11, 1.5);
 }
 
 static cudaError_t direct_launch(const struct convoy_conv_shape *shape,
@@ -84,7 +84,7 @@ const struct convoy_conv_kernel convoy_conv_direct = {
     false,
     CONVOY_COMPUTE_FP32,
     direct_takes,
-    direct_guess,
+    direct_estimate,
     convoy_plain_floats,
     convoy_plain_pack,
     convoy_no_scratch,

@@ -264,7 +264,7 @@ template <int BM, int BN> struct fused_gemm {
                ((int64_t)s->oh * s->ow * 2 + BN) * s->k <= INT32_MAX;
     }
 
-    static float guess_us(const struct convoy_conv_shape *s)
+    static float estimate_us(const struct convoy_conv_shape *s)
     {
         int c = s->c / s->groups, k = s->k / s->groups;
         double useful = (double)c / padded(c, BK) * k / (map_tiles(s) * BM) * ((double)s->n * s->oh * s->ow) /
@@ -273,7 +273,7 @@ template <int BM, int BN> struct fused_gemm {
         double blocks = (double)map_tiles(s) * pixel_tiles(s) * s->groups;
         /* Few blocks: a step of each waits for memory, about 0.7 us. */
         double alone = (double)s->r * s->s * convoy_div_up(c, BK) * 0.7;
-        float full = convoy_conv_guess(s, blocks, share * useful, 1.3);
+        float full = convoy_conv_estimate(s, blocks, share * useful, 1.3);
         return full > alone ? full : (float)alone;
     }
 
@@ -306,10 +306,14 @@ template <int BM, int BN> struct fused_gemm {
 
 #define DEFINE(bm, bn)                                                                                       \
     const struct convoy_conv_kernel convoy_conv_fused_gemm_##bm##_##bn = {                                   \
-        "fused_gemm:" #bm "x" #bn,    false,                                                                 \
-        CONVOY_COMPUTE_FP32,          fused_gemm<bm, bn>::takes,                                             \
-        fused_gemm<bm, bn>::guess_us, fused_gemm<bm, bn>::packed_floats,                                     \
-        fused_gemm<bm, bn>::pack,     convoy_no_scratch,                                                     \
+        "fused_gemm:" #bm "x" #bn,                                                                           \
+        false,                                                                                               \
+        CONVOY_COMPUTE_FP32,                                                                                 \
+        fused_gemm<bm, bn>::takes,                                                                           \
+        fused_gemm<bm, bn>::estimate_us,                                                                     \
+        fused_gemm<bm, bn>::packed_floats,                                                                   \
+        fused_gemm<bm, bn>::pack,                                                                            \
+        convoy_no_scratch,                                                                                   \
         fused_gemm<bm, bn>::launch,                                                                          \
     };
 

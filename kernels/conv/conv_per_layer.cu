@@ -277,13 +277,13 @@ template <int FILTER, int STRIDE, int ROWS, int MAPS> struct per_layer {
                plan(s, &unused);
     }
 
-    static float guess_us(const struct convoy_conv_shape *s)
+    static float estimate_us(const struct convoy_conv_shape *s)
     {
         struct per_layer_plan best;
         if (!plan(s, &best))
             return 1e9f;
-        float memory = (float)(convoy_conv_bytes(s) * 1.2 / CONVOY_GUESS_BYTES_PER_US);
-        return (best.guess_us > memory ? best.guess_us : memory) + (float)CONVOY_GUESS_LAUNCH_US;
+        float memory = (float)(convoy_conv_bytes(s) * 1.2 / CONVOY_ESTIMATE_BYTES_PER_US);
+        return (best.estimate_us > memory ? best.estimate_us : memory) + (float)CONVOY_ESTIMATE_LAUNCH_US;
     }
 
     static size_t packed_floats(const struct convoy_conv_shape *s)
@@ -322,7 +322,7 @@ template <int FILTER, int STRIDE, int ROWS, int MAPS> struct per_layer {
         false,                                                                                               \
         CONVOY_COMPUTE_FP32,                                                                                 \
         per_layer<filter, stride, rows, maps>::takes,                                                        \
-        per_layer<filter, stride, rows, maps>::guess_us,                                                     \
+        per_layer<filter, stride, rows, maps>::estimate_us,                                                  \
         per_layer<filter, stride, rows, maps>::packed_floats,                                                \
         per_layer<filter, stride, rows, maps>::pack,                                                         \
         convoy_no_scratch,                                                                                   \

@@ -285,7 +285,7 @@ template <int MATH, int MT, int NT> struct tensor {
     /* Shares of 60 TFLOP/s that the products reach, less what is padding, and what a pass costs beside them:
      * some 1,500 instructions of a warp for 32 outputs. Both as measured on an H200 with the layers of
      * ece408. */
-    static float guess_us(const struct convoy_conv_shape *s)
+    static float estimate_us(const struct convoy_conv_shape *s)
     {
         struct tensor_plan made;
         if (!plan(s, &made))
@@ -295,9 +295,10 @@ template <int MATH, int MT, int NT> struct tensor {
         double words = (double)(s->c / s->groups) * s->r * s->s /
                        ((double)made.chunks * made.steps * TENSOR_STEP * (MATH == TENSOR_HALF ? 2 : 1));
         double blocks = (double)made.blocks * s->groups;
-        double passes = convoy_div_up((int64_t)blocks, CONVOY_GUESS_SMS) * CONVOY_GUESS_SMS * made.passes;
-        return convoy_conv_guess(s, blocks, share * maps * words, 1.2) +
-               (float)(passes * made.chunks * MT * 750 / (CONVOY_GUESS_SMS * 1700.0));
+        double passes =
+            convoy_div_up((int64_t)blocks, CONVOY_ESTIMATE_SMS) * CONVOY_ESTIMATE_SMS * made.passes;
+        return convoy_conv_estimate(s, blocks, share * maps * words, 1.2) +
+               (float)(passes * made.chunks * MT * 750 / (CONVOY_ESTIMATE_SMS * 1700.0));
     }
 
     static cudaError_t launch(const struct convoy_conv_shape *shape,
@@ -319,7 +320,7 @@ template <int MATH, int MT, int NT> struct tensor {
         false,                                                                                               \
         compute_type,                                                                                        \
         tensor<math, outputs / 64, maps / 8>::takes,                                                         \
-        tensor<math, outputs / 64, maps / 8>::guess_us,                                                      \
+        tensor<math, outputs / 64, maps / 8>::estimate_us,                                                   \
         tensor_layout<math, maps / 8>::packed_floats,                                                        \
         tensor_layout<math, maps / 8>::pack,                                                                 \
         convoy_no_scratch,                                                                                   \

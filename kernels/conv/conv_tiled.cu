@@ -77,10 +77,10 @@ static bool tiled_takes(const struct convoy_conv_shape *s)
     return s->pool == 1 && tiled_shared(s) <= CONVOY_STATIC_SHARED_MAX && tiled_blocks(s) <= INT32_MAX;
 }
 
-static float tiled_guess(const struct convoy_conv_shape *s)
+static float tiled_estimate(const struct convoy_conv_shape *s)
 {
     double useful = (double)s->n * s->k * s->oh * s->ow / ((double)tiled_blocks(s) * TILE * TILE);
-    return convoy_conv_guess(s, (double)tiled_blocks(s), 0.16 * useful, 1.5);
+    return convoy_conv_estimate(s, (double)tiled_blocks(s), 0.16 * useful, 1.5);
 }
 
 static cudaError_t tiled_launch(const struct convoy_conv_shape *shape,
@@ -96,7 +96,7 @@ const struct convoy_conv_kernel convoy_conv_tiled = {
     false,
     CONVOY_COMPUTE_FP32,
     tiled_takes,
-    tiled_guess,
+    tiled_estimate,
     convoy_plain_floats,
     convoy_plain_pack,
     convoy_no_scratch,

@@ -108,14 +108,14 @@ static bool unroll_gemm_takes(const struct convoy_conv_shape *s)
     return s->pool == 1 && image_bytes(s) <= CONVOY_UNROLL_BYTES && s->groups <= 65535;
 }
 
-static float unroll_gemm_guess(const struct convoy_conv_shape *s)
+static float unroll_gemm_estimate(const struct convoy_conv_shape *s)
 {
     int chunk = chunk_images(s), group_k = s->k / s->groups, map_tiles = (int)convoy_div_up(group_k, TILE);
     double chunks = (double)convoy_div_up(s->n, chunk);
     double blocks = (double)map_tiles * s->groups * chunk * s->oh * s->ow / TILE;
-    double unrolling = 2.0 * s->n * (double)image_bytes(s) / CONVOY_GUESS_BYTES_PER_US;
-    return convoy_conv_guess(s, blocks < 1 ? 1 : blocks, 0.3 * group_k / (map_tiles * TILE), 1.3) +
-           (float)(unrolling + chunks * CONVOY_GUESS_LAUNCH_US);
+    double unrolling = 2.0 * s->n * (double)image_bytes(s) / CONVOY_ESTIMATE_BYTES_PER_US;
+    return convoy_conv_estimate(s, blocks < 1 ? 1 : blocks, 0.3 * group_k / (map_tiles * TILE), 1.3) +
+           (float)(unrolling + chunks * CONVOY_ESTIMATE_LAUNCH_US);
 }
 
 static size_t unroll_gemm_scratch(const struct convoy_conv_shape *s)
@@ -147,9 +147,9 @@ static cudaError_t unroll_gemm_launch(const struct convoy_conv_shape *shape,
 }
 
 const struct convoy_conv_kernel convoy_conv_unroll_gemm = {
-    "unroll_gemm",       false,
-    CONVOY_COMPUTE_FP32, unroll_gemm_takes,
-    unroll_gemm_guess,   convoy_plain_floats,
-    convoy_plain_pack,   unroll_gemm_scratch,
+    "unroll_gemm",        false,
+    CONVOY_COMPUTE_FP32,  unroll_gemm_takes,
+    unroll_gemm_estimate, convoy_plain_floats,
+    convoy_plain_pack,    unroll_gemm_scratch,
     unroll_gemm_launch,
 };

@@ -64,9 +64,9 @@ static bool unrolled_takes(const struct convoy_conv_shape *s)
            (int64_t)s->n * s->k * plane_blocks(s) <= INT32_MAX;
 }
 
-static float unrolled_guess(const struct convoy_conv_shape *s)
+static float unrolled_estimate(const struct convoy_conv_shape *s)
 {
-    return convoy_conv_guess(s, (double)s->n * s->k * plane_blocks(s), 0.19, 1.5);
+    return convoy_conv_estimate(s, (double)s->n * s->k * plane_blocks(s), 0.19, 1.5);
 }
 
 template <int FILTER>
@@ -99,7 +99,7 @@ static cudaError_t unrolled_launch(const struct convoy_conv_shape *shape,
 const struct convoy_conv_kernel convoy_conv_unrolled = {
     "unrolled",          false,
     CONVOY_COMPUTE_FP32, unrolled_takes,
-    unrolled_guess,      convoy_plain_floats,
+    unrolled_estimate,   convoy_plain_floats,
     convoy_plain_pack,   convoy_no_scratch,
     unrolled_launch,
 };

@@ -21,7 +21,7 @@ struct per_layer_plan {
     int threads;
     int64_t blocks;
     size_t shared_bytes;
-    float guess_us;
+    float estimate_us;
 };
 
 /* Floats that a thread can load at once from a column that starts at a multiple of step floats. */
@@ -93,7 +93,7 @@ static inline float per_layer_model(const struct convoy_conv_shape *s, int filte
     double passes = convoy_div_up(s->c, plan->channels);
     double issue = (channel * s->c + warps * rows * maps * 8) / 4; /* cycles of a multiprocessor */
     double wait = passes * 1500;
-    double per_sm = convoy_div_up(plan->blocks, CONVOY_GUESS_SMS);
+    double per_sm = convoy_div_up(plan->blocks, CONVOY_ESTIMATE_SMS);
     double together = PER_LAYER_SM_THREADS / plan->threads;
     if (together > PER_LAYER_SM_SHARED / plan->shared_bytes)
         together = PER_LAYER_SM_SHARED / plan->shared_bytes;
@@ -125,8 +125,8 @@ static inline bool per_layer_make_plan(const struct convoy_conv_shape *s, int fi
                         break;
                     if (!per_layer_complete(s, filter, stride, rows, maps, &plan))
                         continue;
-                    plan.guess_us = per_layer_model(s, filter, stride, rows, maps, &plan);
-                    if (!found || plan.guess_us < best->guess_us)
+                    plan.estimate_us = per_layer_model(s, filter, stride, rows, maps, &plan);
+                    if (!found || plan.estimate_us < best->estimate_us)
                         *best = plan;
                     found = true;
                 }

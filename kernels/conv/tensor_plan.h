@@ -9,7 +9,7 @@
 #define TENSOR_THREADS 128
 #define TENSOR_WARPS   (TENSOR_THREADS / 32)
 #ifndef TENSOR_LEAST_BLOCKS /* before a block makes several passes; tests make them do so at once */
-#define TENSOR_LEAST_BLOCKS (8 * CONVOY_GUESS_SMS)
+#define TENSOR_LEAST_BLOCKS (8 * CONVOY_ESTIMATE_SMS)
 #endif
 
 /* Division of what is not negative by a number that is the same for a launch: a product and a shift, where

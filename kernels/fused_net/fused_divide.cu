@@ -3,7 +3,7 @@
 #include "kernels/device/launch.cuh"
 #include "kernels/fused_net/fused_planner.h"
 
-#define GUESS_REGISTERS 128
+#define ESTIMATE_REGISTERS 128
 
 /* Cycles of a convolution with so many parts of its rows and maps, by a warp's tiles of mt x nt: its steps
  * one after the other for a warp, or what shared memory gives, whichever takes longer; the weights on their
@@ -157,7 +157,7 @@ void fused_readers(const struct fused_planner *p, const struct fused_tensor *t, 
 
 /* Waves of images over the chip, each as long as a block takes by itself or as its share of a multiprocessor
  * lets it, whichever is longer. */
-void fused_guess(struct fused_planner *p)
+void fused_estimate(struct fused_planner *p)
 {
     struct convoy_fused_plan *plan = p->plan;
     int cluster = plan->kernel->cluster, threads = plan->kernel->threads;
@@ -179,13 +179,13 @@ void fused_guess(struct fused_planner *p)
             together += bytes / 40;
         }
     }
-    int per_sm =
-        fused_at_most((int)(227 * 1024 / (plan->shared_bytes + 1024)), 65536 / (GUESS_REGISTERS * threads));
+    int per_sm = fused_at_most((int)(227 * 1024 / (plan->shared_bytes + 1024)),
+                               65536 / (ESTIMATE_REGISTERS * threads));
     per_sm = fused_at_least(per_sm, 1);
-    double at_once = fused_at_least(CONVOY_GUESS_SMS * per_sm / (cluster * plan->kernel->teams), 1);
+    double at_once = fused_at_least(CONVOY_ESTIMATE_SMS * per_sm / (cluster * plan->kernel->teams), 1);
     double waves = (double)convoy_div_up(p->shape->n, (int64_t)at_once);
     double wave = alone > together * per_sm ? alone : together * per_sm;
-    plan->guess_us = (float)(waves * wave / FUSED_GUESS_CYCLES + CONVOY_GUESS_LAUNCH_US);
+    plan->estimate_us = (float)(waves * wave / FUSED_ESTIMATE_CYCLES + CONVOY_ESTIMATE_LAUNCH_US);
     double blocks = at_once < p->shape->n ? at_once : p->shape->n;
     plan->blocks = (int)blocks * plan->kernel->teams * cluster;
 }

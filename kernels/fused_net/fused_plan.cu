@@ -380,7 +380,7 @@ static bool make(struct fused_planner *p)
         return false;
     find_alone(p);
     describe_images(p);
-    fused_guess(p);
+    fused_estimate(p);
     return true;
 }
 
@@ -443,9 +443,9 @@ void convoy_fused_plan_free(struct convoy_fused_plan *plan)
     free(plan);
 }
 
-float convoy_fused_guess_us(const struct convoy_fused_plan *plan)
+float convoy_fused_estimate_us(const struct convoy_fused_plan *plan)
 {
-    return plan->guess_us;
+    return plan->estimate_us;
 }
 
 int convoy_fused_weight_form(const struct convoy_fused_plan *plan)

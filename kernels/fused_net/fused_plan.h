@@ -194,7 +194,7 @@ struct convoy_fused_plan {
     size_t shared_bytes;
     int blocks;                   /* clusters x blocks of each */
     struct fused_product product; /* of a kernel that has one */
-    float guess_us;
+    float estimate_us;
     size_t weight_words, table_bytes;
     size_t rows_from, offsets_from, chunks_from; /* bytes into the tables */
     void *tables;

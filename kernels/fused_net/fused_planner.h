@@ -6,7 +6,7 @@
 
 #define FUSED_SHARED_WORDS                                                                                   \
     ((int)(227 * 1024 / sizeof(float))) /* of a block on the chips that have clusters */
-#define FUSED_GUESS_CYCLES 1700.0       /* a microsecond */
+#define FUSED_ESTIMATE_CYCLES 1700.0    /* a microsecond */
 
 /* A tensor in shared memory: planes of rows x width cells with padding around the real h x w. A cell is
  * FUSED_CELL words of channels of a place; of images also of the places beside it; of images that are read in
@@ -90,8 +90,8 @@ void fused_units_of(const struct fused_planner *p, int index, int rank, int *fro
 void fused_places_of(const struct fused_planner *p, int index, int rank, int *from, int *to);
 /* The rows of all tensors that each block reads. */
 void fused_find_needs(struct fused_planner *p);
-/* Of the plan when all else is known: guess_us and blocks. */
-void fused_guess(struct fused_planner *p);
+/* Of the plan when all else is known: estimate_us and blocks. */
+void fused_estimate(struct fused_planner *p);
 /* The blocks that want a row, from the first to the last of them. */
 void fused_readers(const struct fused_planner *p, const struct fused_tensor *t, int row, uint8_t *first,
                    uint8_t *last);

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #ifndef PRODUCT_BLOCKS /* at once; tests have fewer, so that tiles are large and each block makes several */
-#define PRODUCT_BLOCKS CONVOY_GUESS_SMS
+#define PRODUCT_BLOCKS CONVOY_ESTIMATE_SMS
 #endif
 #define MOST_SPLITS 16
 #define TILE_CYCLES 3000.0 /* until the first chunk is there, and to store: made up */
@@ -43,7 +43,7 @@ static double tile_cycles(const struct convoy_fused_plan *plan, int groups, int 
     double cycles = (double)convoy_div_up(tiles, PRODUCT_BLOCKS) *
                     (chunks * (products > copies ? products : copies) + TILE_CYCLES);
     if (splits > 1)
-        cycles += SUM_CYCLES + 8.0 * images * outs * splits / (L2_BYTES * CONVOY_GUESS_SMS);
+        cycles += SUM_CYCLES + 8.0 * images * outs * splits / (L2_BYTES * CONVOY_ESTIMATE_SMS);
     return cycles;
 }
 
@@ -69,7 +69,7 @@ static float divide(struct convoy_fused_plan *plan)
             product->piece = (int)convoy_div_up(chunks, splits);
         }
     product->splits = (int)convoy_div_up(chunks, product->piece);
-    return (float)(best / FUSED_GUESS_CYCLES) + CONVOY_GUESS_LAUNCH_US;
+    return (float)(best / FUSED_ESTIMATE_CYCLES) + CONVOY_ESTIMATE_LAUNCH_US;
 }
 
 bool fused_describe_product(struct convoy_fused_plan *plan, const struct convoy_fused_layer *layer)
@@ -93,7 +93,7 @@ bool fused_describe_product(struct convoy_fused_plan *plan, const struct convoy_
         product->bias = (uint32_t)plan->weight_words;
         plan->weight_words += fused_rounded((size_t)s->k);
     }
-    plan->guess_us += divide(plan);
+    plan->estimate_us += divide(plan);
     return plan->weight_words <= UINT32_MAX;
 }
 

@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-/* What the guesses reckon with: an H100 or H200. */
+/* What the estimates reckon with: an H100 or H200. */
 #define CONVOY_GEMM_SMS            132
 #define CONVOY_GEMM_FMA_PER_US     (128 * 1.75e3f) /* of one multiprocessor */
 #define CONVOY_GEMM_BYTES_PER_US   3.6e6f          /* of device memory */
@@ -37,7 +37,7 @@ extern const struct convoy_gemm_kernel convoy_gemm_split_columns;
 
 /* Bytes of splits partial results. */
 size_t convoy_gemm_partial_bytes(const struct convoy_gemm_shape *shape, int splits);
-/* A guess at the time of adding them up. */
+/* An estimate of the time of adding them up. */
 float convoy_gemm_sum_us(const struct convoy_gemm_shape *shape, int splits);
 /* The time that device memory needs for the operands and the result. */
 float convoy_gemm_memory_us(const struct convoy_gemm_shape *shape);

@@ -203,7 +203,7 @@ static bool takes(const struct convoy_gemm_shape *shape)
     return row_tiles <= most && convoy_div_up(shape->n, 32) <= most / row_tiles;
 }
 
-template <int BM, int BN, int blocks_per_sm> static float guess_us(const struct convoy_gemm_shape *shape)
+template <int BM, int BN, int blocks_per_sm> static float estimate_us(const struct convoy_gemm_shape *shape)
 {
     return time_us(shape, BM, BN, blocks_per_sm, best_splits(shape, BM, BN, blocks_per_sm));
 }
@@ -248,7 +248,7 @@ static cudaError_t launch(const struct convoy_gemm_shape *shape, const struct co
 #define BLOCKED(BM, BN, BLOCKS)                                                                              \
     extern const struct convoy_gemm_kernel convoy_gemm_blocked_##BM##x##BN = {                               \
         "gemm_blocked:" #BM "x" #BN, CONVOY_COMPUTE_FP32,           takes,                                   \
-        guess_us<BM, BN, BLOCKS>,    scratch_bytes<BM, BN, BLOCKS>, launch<BM, BN, BLOCKS>};
+        estimate_us<BM, BN, BLOCKS>, scratch_bytes<BM, BN, BLOCKS>, launch<BM, BN, BLOCKS>};
 
 BLOCKED(128, 128, 2)
 BLOCKED(128, 64, 4)

@@ -169,7 +169,7 @@ static void plan(const struct convoy_gemm_shape *shape, struct split_job *job)
     job->splits = convoy_div_up(shape->k, job->piece);
 }
 
-static float guess_us(const struct convoy_gemm_shape *shape)
+static float estimate_us(const struct convoy_gemm_shape *shape)
 {
     struct split_job job;
     plan(shape, &job);
@@ -237,4 +237,4 @@ static cudaError_t launch(const struct convoy_gemm_shape *shape, const struct co
 }
 
 extern const struct convoy_gemm_kernel convoy_gemm_split = {"gemm_split", CONVOY_COMPUTE_FP32, takes,
-                                                            guess_us,     scratch_bytes,       launch};
+                                                            estimate_us,  scratch_bytes,       launch};

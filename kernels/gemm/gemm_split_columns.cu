@@ -133,7 +133,7 @@ static void plan(const struct convoy_gemm_shape *shape, struct columns_job *job)
     job->splits = convoy_div_up(shape->k, job->piece);
 }
 
-static float guess_us(const struct convoy_gemm_shape *shape)
+static float estimate_us(const struct convoy_gemm_shape *shape)
 {
     struct columns_job job;
     plan(shape, &job);
@@ -182,4 +182,4 @@ static cudaError_t launch(const struct convoy_gemm_shape *shape, const struct co
 }
 
 extern const struct convoy_gemm_kernel convoy_gemm_split_columns = {
-    "gemm_split_columns", CONVOY_COMPUTE_FP32, takes, guess_us, scratch_bytes, launch};
+    "gemm_split_columns", CONVOY_COMPUTE_FP32, takes, estimate_us, scratch_bytes, launch};

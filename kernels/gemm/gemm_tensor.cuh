@@ -227,7 +227,7 @@ template <int MATH, int NT> struct gemm_tensor {
         job->tiles = blocks * job->splits;
     }
 
-    static float guess_us(const struct convoy_gemm_shape *shape)
+    static float estimate_us(const struct convoy_gemm_shape *shape)
     {
         struct gemm_tensor_job job = {};
         plan(shape, &job);
@@ -274,7 +274,7 @@ template <int MATH, int NT> struct gemm_tensor {
         "gemm_" #prefix ":128x" #columns,                                                                    \
         compute_type,                                                                                        \
         gemm_tensor<math, columns / 16>::takes,                                                              \
-        gemm_tensor<math, columns / 16>::guess_us,                                                           \
+        gemm_tensor<math, columns / 16>::estimate_us,                                                        \
         gemm_tensor<math, columns / 16>::scratch_bytes,                                                      \
         gemm_tensor<math, columns / 16>::launch,                                                             \
     };

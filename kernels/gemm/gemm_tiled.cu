@@ -63,7 +63,7 @@ static bool takes(const struct convoy_gemm_shape *shape)
     return true;
 }
 
-static float guess_us(const struct convoy_gemm_shape *shape)
+static float estimate_us(const struct convoy_gemm_shape *shape)
 {
     float tiles =
         (float)convoy_div_up(shape->m, side) * (float)convoy_div_up(shape->n, side) * (float)shape->batch;
@@ -89,4 +89,4 @@ static cudaError_t launch(const struct convoy_gemm_shape *shape, const struct co
 }
 
 extern const struct convoy_gemm_kernel convoy_gemm_tiled = {"gemm_tiled", CONVOY_COMPUTE_FP32, takes,
-                                                            guess_us,     scratch_bytes,       launch};
+                                                            estimate_us,  scratch_bytes,       launch};

@@ -141,7 +141,7 @@ const struct convoy_conv_kernel *convoy_cuda_choose_conv(const struct convoy_cud
             continue;
         if (known != NULL && strcmp(known, kernels[i]->name) == 0)
             return kernels[i];
-        float us = kernels[i]->guess_us(shape);
+        float us = kernels[i]->estimate_us(shape);
         if (best == NULL || us < best_us) {
             best = kernels[i];
             best_us = us;
@@ -167,7 +167,7 @@ const struct convoy_gemm_kernel *convoy_cuda_choose_gemm(const struct convoy_cud
             continue;
         if (known != NULL && strcmp(known, kernels[i]->name) == 0)
             return kernels[i];
-        float us = kernels[i]->guess_us(shape);
+        float us = kernels[i]->estimate_us(shape);
         if (best == NULL || us < best_us) {
             best = kernels[i];
             best_us = us;

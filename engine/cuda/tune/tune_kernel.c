@@ -14,7 +14,7 @@
 static void add_candidate(struct convoy_cuda_tune_kernel *tuning, struct convoy_cuda_candidate candidate)
 {
     int at = tuning->count;
-    while (at > 0 && candidate.guess_us < tuning->candidates[at - 1].guess_us)
+    while (at > 0 && candidate.estimate_us < tuning->candidates[at - 1].estimate_us)
         at--;
     if (at == CONVOY_CUDA_MAX_CANDIDATES)
         return;
@@ -35,17 +35,17 @@ static void list_candidates(struct convoy_cuda_tune_kernel *tuning)
         for (int i = 0; i < count; i++)
             if (!kernels[i]->ladder_only && kernels[i]->takes(shape))
                 add_candidate(tuning, (struct convoy_cuda_candidate){
-                                          .conv = kernels[i], .guess_us = kernels[i]->guess_us(shape)});
+                                          .conv = kernels[i], .estimate_us = kernels[i]->estimate_us(shape)});
     } else {
         const struct convoy_gemm_shape *shape = &tuning->step.gemm.shape;
         const struct convoy_gemm_kernel *const *kernels = convoy_gemm_kernels(&count);
         for (int i = 0; i < count; i++)
             if (kernels[i]->takes(shape))
                 add_candidate(tuning, (struct convoy_cuda_candidate){
-                                          .gemm = kernels[i], .guess_us = kernels[i]->guess_us(shape)});
+                                          .gemm = kernels[i], .estimate_us = kernels[i]->estimate_us(shape)});
     }
-    while (tuning->count > 1 &&
-           tuning->candidates[tuning->count - 1].guess_us > WORTH_TRYING * tuning->candidates[0].guess_us)
+    while (tuning->count > 1 && tuning->candidates[tuning->count - 1].estimate_us >
+                                    WORTH_TRYING * tuning->candidates[0].estimate_us)
         tuning->count--;
 }
 

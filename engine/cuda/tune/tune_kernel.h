@@ -17,7 +17,7 @@ struct convoy_net;
 struct convoy_cuda_candidate {
     const struct convoy_conv_kernel *conv; /* one of the two; the other is NULL */
     const struct convoy_gemm_kernel *gemm;
-    float guess_us;
+    float estimate_us;
 };
 
 struct convoy_cuda_tune_kernel {

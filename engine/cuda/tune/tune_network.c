@@ -27,12 +27,12 @@ bool convoy_cuda_tune_network_wanted(const struct convoy_net *net, uint32_t rows
     return false;
 }
 
-static void add_variant(struct convoy_cuda_tune_network *tuning, const char *name, float guess_us)
+static void add_variant(struct convoy_cuda_tune_network *tuning, const char *name, float estimate_us)
 {
     if (tuning->count == CONVOY_CUDA_MAX_VARIANTS)
         return;
     tuning->variants[tuning->count].name = name;
-    tuning->variants[tuning->count++].guess_us = guess_us;
+    tuning->variants[tuning->count++].estimate_us = estimate_us;
 }
 
 /* Adds the kernels that can run this prefix, with estimated times; *least: the smallest. */
@@ -52,7 +52,7 @@ static int list_variants(struct convoy_cuda_tune_network *tuning, const struct c
             return convoy_fail(error, -ENOMEM, "no memory to plan %d layers", prefix->count);
         if (plan == NULL)
             continue;
-        float us = convoy_fused_guess_us(plan);
+        float us = convoy_fused_estimate_us(plan);
         convoy_fused_plan_free(plan);
         *least = *least == 0 || us < *least ? us : *least;
         add_variant(tuning, kernels[i]->name, us);
@@ -78,7 +78,7 @@ static int list_all_variants(struct convoy_cuda_tune_network *tuning, const stru
         if (failed)
             return failed;
         for (int i = begin; i < tuning->count; i++)
-            if (tuning->variants[i].guess_us <= WORTH_TRYING * least)
+            if (tuning->variants[i].estimate_us <= WORTH_TRYING * least)
                 tuning->variants[kept++] = tuning->variants[i];
         tuning->count = kept;
     }
