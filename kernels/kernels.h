@@ -145,12 +145,13 @@ cudaError_t convoy_launch_read_images(const struct convoy_images *images, int n,
 /* A walk over a box of dims[rank], with a stride in floats for each dimension in each tensor, so that
  * transposing, cropping, concatenating and writing rows that lie apart are one kernel. A stride of 0 repeats.
  * y[sum i*y_stride] = x[sum i*x_stride]. The tensors do not overlap. */
-struct convoy_walk {
+struct convoy_strided_copy {
     int rank;
     int64_t dims[CONVOY_KERNEL_RANK];
     int64_t x_stride[CONVOY_KERNEL_RANK], y_stride[CONVOY_KERNEL_RANK];
 };
-cudaError_t convoy_launch_copy(const struct convoy_walk *walk, const float *x, float *y, cudaStream_t stream);
+cudaError_t convoy_launch_copy(const struct convoy_strided_copy *copy, const float *x, float *y,
+                               cudaStream_t stream);
 
 /* y = act(x), count elements; y may be x. */
 cudaError_t convoy_launch_unary(int64_t count, struct convoy_unary act, const float *x, float *y,

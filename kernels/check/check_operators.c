@@ -205,25 +205,25 @@ static int64_t any_strides(struct convoy_check *check, int rank, const int64_t *
 
 static void check_copy(struct convoy_check *check)
 {
-    struct convoy_walk walk = {0};
-    any_box(check, &walk.rank, walk.dims);
-    int64_t x_floats = any_strides(check, walk.rank, walk.dims, walk.x_stride);
-    int64_t y_floats = any_strides(check, walk.rank, walk.dims, walk.y_stride);
+    struct convoy_strided_copy copy = {0};
+    any_box(check, &copy.rank, copy.dims);
+    int64_t x_floats = any_strides(check, copy.rank, copy.dims, copy.x_stride);
+    int64_t y_floats = any_strides(check, copy.rank, copy.dims, copy.y_stride);
     if (convoy_check_between(check, 0, 4) == 0) /* repeats */
-        walk.x_stride[convoy_check_between(check, 0, walk.rank - 1)] = 0;
+        copy.x_stride[convoy_check_between(check, 0, copy.rank - 1)] = 0;
     struct convoy_check_buffer x = convoy_check_input(check, x_floats, any_offset(check), -1, 1);
     struct convoy_check_buffer y = convoy_check_buffer(y_floats, any_offset(check));
     double *want = doubles(y_floats);
-    for (int64_t i = 0; i < count_of(walk.rank, walk.dims); i++)
-        want[place_of(walk.rank, walk.dims, walk.y_stride, i)] =
-            (double)x.host[place_of(walk.rank, walk.dims, walk.x_stride, i)];
-    cudaError_t launched = convoy_launch_copy(&walk, x.device, y.device, NULL);
+    for (int64_t i = 0; i < count_of(copy.rank, copy.dims); i++)
+        want[place_of(copy.rank, copy.dims, copy.y_stride, i)] =
+            (double)x.host[place_of(copy.rank, copy.dims, copy.x_stride, i)];
+    cudaError_t launched = convoy_launch_copy(&copy, x.device, y.device, NULL);
     convoy_check_result(
         check, launched, &y, want, NULL,
-        "copy rank %d, last dims %lld %lld, strides of x %lld %lld, of y %lld %lld, offsets %d %d", walk.rank,
-        (long long)walk.dims[walk.rank - 1], (long long)walk.dims[walk.rank > 1 ? walk.rank - 2 : 0],
-        (long long)walk.x_stride[walk.rank - 1], (long long)walk.x_stride[walk.rank > 1 ? walk.rank - 2 : 0],
-        (long long)walk.y_stride[walk.rank - 1], (long long)walk.y_stride[walk.rank > 1 ? walk.rank - 2 : 0],
+        "copy rank %d, last dims %lld %lld, strides of x %lld %lld, of y %lld %lld, offsets %d %d", copy.rank,
+        (long long)copy.dims[copy.rank - 1], (long long)copy.dims[copy.rank > 1 ? copy.rank - 2 : 0],
+        (long long)copy.x_stride[copy.rank - 1], (long long)copy.x_stride[copy.rank > 1 ? copy.rank - 2 : 0],
+        (long long)copy.y_stride[copy.rank - 1], (long long)copy.y_stride[copy.rank > 1 ? copy.rank - 2 : 0],
         x.offset, y.offset);
     free(want);
     convoy_check_free(&x);

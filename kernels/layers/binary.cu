@@ -12,8 +12,8 @@
  * Predicted: 90 % of it; 60 % for the general walk.
  * Not timed by itself yet (docs/kernels.md). */
 #include "kernels/device/grid.cuh"
+#include "kernels/device/strided_box.cuh"
 #include "kernels/device/unary.cuh"
-#include "kernels/device/walk.cuh"
 
 #define THREADS 256
 

@@ -12,7 +12,7 @@
  * Predicted: 85 % of it where runs are 128 bytes or more, 70 % for a transpose.
  * Not timed by itself yet (docs/kernels.md). */
 #include "kernels/device/grid.cuh"
-#include "kernels/device/walk.cuh"
+#include "kernels/device/strided_box.cuh"
 
 #define THREADS 256
 
@@ -84,14 +84,14 @@ static void swap_dims(struct convoy_box *box, int i, int j)
         swap(&box->stride[t][i], &box->stride[t][j]);
 }
 
-static struct convoy_box box_of(const struct convoy_walk *walk)
+static struct convoy_box box_of(const struct convoy_strided_copy *copy)
 {
     struct convoy_box box = {};
-    box.rank = walk->rank;
-    for (int i = 0; i < walk->rank; i++) {
-        box.dims[i] = walk->dims[i];
-        box.stride[X][i] = walk->x_stride[i];
-        box.stride[Y][i] = walk->y_stride[i];
+    box.rank = copy->rank;
+    for (int i = 0; i < copy->rank; i++) {
+        box.dims[i] = copy->dims[i];
+        box.stride[X][i] = copy->x_stride[i];
+        box.stride[Y][i] = copy->y_stride[i];
     }
     for (int i = 1; i < box.rank; i++) /* few enough to insert one by one */
         for (int j = i; j > 0 && box.stride[Y][j - 1] < box.stride[Y][j]; j--)
@@ -130,9 +130,10 @@ static cudaError_t launch_transpose(struct convoy_box *box, const float *x, floa
                          columns, box->stride[X][last], box->stride[Y][last - 1], x, y);
 }
 
-cudaError_t convoy_launch_copy(const struct convoy_walk *walk, const float *x, float *y, cudaStream_t stream)
+cudaError_t convoy_launch_copy(const struct convoy_strided_copy *copy, const float *x, float *y,
+                               cudaStream_t stream)
 {
-    struct convoy_box box = box_of(walk);
+    struct convoy_box box = box_of(copy);
     int last = box.rank - 1;
     if (convoy_aligned(x, y) && count_fours(&box)) {
         int64_t count = convoy_box_count(&box);

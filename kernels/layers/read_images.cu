@@ -57,7 +57,7 @@ cudaError_t convoy_launch_read_images(const struct convoy_images *images, int n,
                                       float *y, cudaStream_t stream)
 {
     if (!images->u8) {
-        struct convoy_walk rows = {};
+        struct convoy_strided_copy rows = {};
         rows.rank = 2;
         rows.dims[0] = n;
         rows.dims[1] = c * pixels;

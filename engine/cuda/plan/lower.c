@@ -73,7 +73,7 @@ static int lower_outputs(struct convoy_cuda_lowering *l)
             outer *= shape->dims[axis];
         int64_t chunk = elements / outer;
         /* From [outer, N, chunk], or from [outer, chunk] if the output is the same for every image. */
-        step->copy = (struct convoy_walk){
+        step->copy = (struct convoy_strided_copy){
             .rank = 3,
             .dims = {rows, outer, chunk},
             .x_stride = {shape->batch_axis < 0 ? 0 : chunk, shape->batch_axis < 0 ? chunk : rows * chunk, 1},

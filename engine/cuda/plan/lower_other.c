@@ -130,14 +130,14 @@ static int lower_transpose(struct convoy_cuda_lowering *l, const struct convoy_c
     int code = convoy_cuda_step(l, CONVOY_CUDA_COPY, &step);
     if (code)
         return code;
-    struct convoy_walk *walk = &step->copy;
-    walk->rank = convoy_cuda_dims(l, group->output, walk->dims);
-    convoy_cuda_strides(walk->rank, walk->dims, walk->y_stride);
-    memcpy(walk->x_stride, walk->y_stride, sizeof(walk->x_stride));
+    struct convoy_strided_copy *copy = &step->copy;
+    copy->rank = convoy_cuda_dims(l, group->output, copy->dims);
+    convoy_cuda_strides(copy->rank, copy->dims, copy->y_stride);
+    memcpy(copy->x_stride, copy->y_stride, sizeof(copy->x_stride));
     if (l->node->op == CONVOY_OP_TRANSPOSE) {
         convoy_cuda_strides(convoy_cuda_dims(l, l->node->inputs[0], from), from, strides);
-        for (int i = 0; i < walk->rank; i++)
-            walk->x_stride[i] = strides[l->node->perm[i]];
+        for (int i = 0; i < copy->rank; i++)
+            copy->x_stride[i] = strides[l->node->perm[i]];
     }
     code = convoy_cuda_reads(l, l->node->inputs[0], &step->x);
     return code ? code : convoy_cuda_writes(l, group->output, &step->y);
@@ -147,21 +147,21 @@ static int lower_transpose(struct convoy_cuda_lowering *l, const struct convoy_c
 static int lower_pad(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group)
 {
     struct convoy_cuda_step *step;
-    struct convoy_walk walk = {0};
+    struct convoy_strided_copy copy = {0};
     int64_t x[CONVOY_MAX_RANK], y[CONVOY_MAX_RANK];
     size_t x_offset = 0, y_offset = 0;
     bool grows = false, empty = false;
-    walk.rank = convoy_cuda_dims(l, group->output, y);
+    copy.rank = convoy_cuda_dims(l, group->output, y);
     convoy_cuda_dims(l, l->node->inputs[0], x);
-    convoy_cuda_strides(walk.rank, x, walk.x_stride);
-    convoy_cuda_strides(walk.rank, y, walk.y_stride);
-    for (int i = 0; i < walk.rank; i++) {
+    convoy_cuda_strides(copy.rank, x, copy.x_stride);
+    convoy_cuda_strides(copy.rank, y, copy.y_stride);
+    for (int i = 0; i < copy.rank; i++) {
         int64_t before = l->node->pad.before[i], after = l->node->pad.after[i];
-        walk.dims[i] = x[i] + (before < 0 ? before : 0) + (after < 0 ? after : 0);
-        empty = empty || walk.dims[i] < 1;
+        copy.dims[i] = x[i] + (before < 0 ? before : 0) + (after < 0 ? after : 0);
+        empty = empty || copy.dims[i] < 1;
         grows = grows || before > 0 || after > 0;
-        x_offset += (size_t)((before < 0 ? -before : 0) * walk.x_stride[i]);
-        y_offset += (size_t)((before > 0 ? before : 0) * walk.y_stride[i]);
+        x_offset += (size_t)((before < 0 ? -before : 0) * copy.x_stride[i]);
+        y_offset += (size_t)((before > 0 ? before : 0) * copy.y_stride[i]);
     }
     struct convoy_cuda_place to = {0};
     int code = convoy_cuda_writes(l, group->output, &to);
@@ -177,7 +177,7 @@ static int lower_pad(struct convoy_cuda_lowering *l, const struct convoy_cuda_gr
     code = convoy_cuda_step(l, CONVOY_CUDA_COPY, &step);
     if (code)
         return code;
-    step->copy = walk;
+    step->copy = copy;
     step->y = to;
     step->y.offset += y_offset * sizeof(float);
     code = convoy_cuda_reads(l, l->node->inputs[0], &step->x);

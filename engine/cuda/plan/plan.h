@@ -92,7 +92,7 @@ struct convoy_cuda_step {
         struct {
             int64_t outer, length, inner;
         } softmax;
-        struct convoy_walk copy;
+        struct convoy_strided_copy copy;
         int64_t zero; /* floats */
     };
 };

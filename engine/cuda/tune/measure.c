@@ -52,15 +52,15 @@ int convoy_cuda_measure_noise(struct convoy_cuda_measure *measure, const struct 
         return failed;
     float *to = (float *)(void *)((char *)workspace + place->offset);
     int64_t tiles = floats / NOISE_FLOATS;
-    struct convoy_walk walks[2] = {
+    struct convoy_strided_copy copies[2] = {
         {.rank = 2, .dims = {tiles, NOISE_FLOATS}, .x_stride = {0, 1}, .y_stride = {NOISE_FLOATS, 1}},
         {.rank = 1, .dims = {floats % NOISE_FLOATS}, .x_stride = {1}, .y_stride = {1}}};
     for (int i = 0; i < 2 && !failed; i++) {
-        if (walks[i].dims[0] == 0)
+        if (copies[i].dims[0] == 0)
             continue;
         convoy_cuda_count(CONVOY_CUDA_cudaLaunchKernelExC);
         failed =
-            convoy_cuda_check(convoy_launch_copy(&walks[i], measure->noise,
+            convoy_cuda_check(convoy_launch_copy(&copies[i], measure->noise,
                                                  to + (i == 1 ? tiles * NOISE_FLOATS : 0), gpu->streams[0]),
                               "copy", error);
     }

@@ -1,7 +1,7 @@
 /* Boxes of dimensions, as copy and binary walk over them: on the host they are made as simple as they can be,
  * on the device a number becomes a place in each of the tensors. */
-#ifndef CONVOY_KERNELS_WALK_CUH
-#define CONVOY_KERNELS_WALK_CUH
+#ifndef CONVOY_KERNELS_STRIDED_BOX_CUH
+#define CONVOY_KERNELS_STRIDED_BOX_CUH
 
 #include "kernels/kernels.h"
 
