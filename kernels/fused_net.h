@@ -1,8 +1,9 @@
-/* A network, or its beginning, in one launch: what kernels.h is for single layers.
+/* Fused networks: a network, or its first layers, in one launch. The kernels are called whole_net, front_net,
+ * dense_net and dense_product in profiles.
  *
  * One block, or a cluster of blocks on neighbouring multiprocessors, takes an image through all layers;
- * activations never leave the chip. kernels/fused_net/fused_net.cuh says how. Conventions are those of
- * kernels.h. */
+ * activations stay in shared memory. kernels/fused_net/fused_net.cuh describes the method. The conventions
+ * are those of kernels.h. */
 #ifndef CONVOY_KERNELS_FUSED_NET_H
 #define CONVOY_KERNELS_FUSED_NET_H
 
@@ -13,27 +14,28 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-#define CONVOY_FUSED_LAYERS      32        /* of a network, at most */
-#define CONVOY_FUSED_CLUSTER     16        /* blocks for an image, at most */
-#define CONVOY_FUSED_LARGE_DENSE (1 << 16) /* weights from which on a cluster divides a dense layer */
+#define CONVOY_FUSED_LAYERS  32 /* of a network, at most */
+#define CONVOY_FUSED_CLUSTER 16 /* blocks for an image, at most */
+#define CONVOY_FUSED_LARGE_DENSE                                                                             \
+    (1 << 16) /* weights; a cluster divides dense layers of this size and larger */
 
 enum convoy_fused_kind {
     CONVOY_FUSED_CONV,
-    CONVOY_FUSED_DENSE, /* of the whole tensor, flattened as C x H x W */
+    CONVOY_FUSED_DENSE, /* of the tensor flattened as C x H x W */
     CONVOY_FUSED_MEAN   /* over the places of each channel */
 };
 
 struct convoy_fused_layer {
     enum convoy_fused_kind kind;
-    int input;    /* the layer whose result it reads; -1: the images, for the first alone */
+    int input;    /* the layer whose result it reads; -1: the images, only for the first layer */
     int residual; /* CONV: the layer whose result is added before the activation, or -1 */
-    /* CONV: all but n, u8, residual and products counts. DENSE: k outputs, bias and act; c, h and w are the
-     * input's. MEAN: c, h and w. */
+    /* CONV: all but n, u8, residual and compute_type counts. DENSE: k outputs, bias and act; c, h and w are
+     * the input's. MEAN: c, h and w. */
     struct convoy_conv_shape shape;
     const float *weights, *bias; /* in host memory; k x c x r x s, k x (c h w) */
 };
 
-/* Numbers of an image that come out of a layer. */
+/* Output elements of a layer for one image. */
 static inline int convoy_fused_outputs(const struct convoy_fused_layer *layer)
 {
     const struct convoy_conv_shape *s = &layer->shape;
@@ -45,17 +47,19 @@ static inline int convoy_fused_outputs(const struct convoy_fused_layer *layer)
 struct convoy_fused_shape {
     int n; /* images */
     int count;
-    const struct convoy_fused_layer *layers; /* in an order in which they can run; the last is the result */
+    const struct convoy_fused_layer
+        *layers; /* in an order in which they can run; the last one computes the result */
     bool u8;
-    bool softmax; /* of the result, over all that an image has; for kernels that reach CONVOY_FUSED_ALL */
-    enum convoy_compute_type compute_type; /* the least exact that will do */
+    bool
+        softmax; /* of the result, over all elements of an image; only for kernels of span CONVOY_FUSED_ALL */
+    enum convoy_compute_type compute_type; /* the least exact that is allowed */
     int64_t y_stride;                      /* floats from image to image of the result */
 };
 
-/* Which layers a kernel is meant for. */
+/* The layers that a kernel covers. */
 enum convoy_fused_span {
-    CONVOY_FUSED_ALL,         /* as many as it can */
-    CONVOY_FUSED_FRONT,       /* those before the first dense one, whose weights many images should share */
+    CONVOY_FUSED_ALL,         /* as many as possible */
+    CONVOY_FUSED_FRONT,       /* those before the first dense layer, whose weights many images should share */
     CONVOY_FUSED_FIRST_DENSE, /* those up to it: teams of blocks share its outputs, or images its weights */
     CONVOY_FUSED_SPANS
 };
@@ -74,25 +78,27 @@ struct convoy_fused_kernel {
 
 const struct convoy_fused_kernel *const *convoy_fused_kernels(int *count);
 
-/* How a kernel takes a network through the chip: made once, launched often. */
+/* How a kernel runs one network for one number of images: made once, launched often. */
 struct convoy_fused_plan;
 
-/* with_tables: for use, not only for a estimate. *plan is NULL, and 0 is returned, where the kernel cannot do
- * it: operators, sizes, the current device. -ENOMEM. Freed by the caller. */
+/* Makes the plan of a kernel for a network. with_tables: for launching; without, the plan serves for an
+ * estimate only. Returns 0 and sets *plan, which the caller frees; *plan is NULL where the kernel does not
+ * support the operators, the sizes or the current device. Returns -ENOMEM if memory is out. */
 int convoy_fused_plan_make(const struct convoy_fused_kernel *kernel, const struct convoy_fused_shape *shape,
                            bool with_tables, struct convoy_fused_plan **plan);
 void convoy_fused_plan_free(struct convoy_fused_plan *plan);
 
-/* Microseconds, for when nothing was measured. */
+/* The estimated time in microseconds. */
 float convoy_fused_estimate_us(const struct convoy_fused_plan *plan);
 
-/* What has to lie in device memory, 256-byte aligned. The weights are the same for all kernels of equal
- * products and form, and for all n; the tables are the plan's own. */
+/* What the caller copies to device memory, 256-byte aligned: weights and tables. Plans of equal compute_type
+ * and weight form share their weights, for any n; the tables belong to one plan. */
 int convoy_fused_weight_form(const struct convoy_fused_plan *plan);
 size_t convoy_fused_weight_bytes(const struct convoy_fused_plan *plan);
 void convoy_fused_pack_weights(const struct convoy_fused_plan *plan, const struct convoy_fused_shape *shape,
                                void *packed);
-/* And beside them, of each stream's own, while it runs; undefined before and afterwards. */
+/* Device memory that each stream needs while a launch runs; its content is undefined before and afterwards.
+ */
 size_t convoy_fused_scratch_bytes(const struct convoy_fused_plan *plan);
 size_t convoy_fused_table_bytes(const struct convoy_fused_plan *plan);
 const void *convoy_fused_tables(const struct convoy_fused_plan *plan);

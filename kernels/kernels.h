@@ -1,15 +1,18 @@
-/* The door to device code: what the CUDA module of engine/ and the program convoy-kernels call.
+/* The interface of the device code: what the CUDA module of engine/ and the program convoy-kernels call in
+ * libconvoy-kernels.so. Only what is declared here and in fused_net.h is exported.
  *
  * Conventions, for everything below:
  * - Tensors are float32 in device memory, row-major, the last dimension contiguous, images N x C x H x W; a
  *   tensor starts on a 256-byte boundary. 8-bit images are N rows of H x W x C, interleaved.
  * - A launch function only launches: it returns at once, allocates nothing, synchronises nothing, and may be
- *   recorded into a graph. It returns the launch's own error; what goes wrong on the device comes out later.
+ *   recorded into a graph. It returns the error of the launch itself; a later call reports errors on the
+ *   device.
  * - Sizes are positive and were checked by the caller; a tensor has fewer than 2^31 elements per image and
  *   kernels index with 64 bits where a whole batch could have more.
  * - Computation and accumulation are fp32 unless the compute type says otherwise. Every kernel gives the same
- * bits for the same input and the same sizes, but for those that say so (channel_split).
- * - Any thread may call; the caller keeps a device current and orders the work by its stream. */
+ *   bits for the same input and the same sizes.
+ * - Any thread may call these functions. The caller makes a device current and orders the work with the
+ *   stream. */
 #ifndef CONVOY_KERNELS_KERNELS_H
 #define CONVOY_KERNELS_KERNELS_H
 
@@ -44,8 +47,8 @@ struct convoy_unary {
     float alpha, beta;
 };
 
-/* Images as they come: 8-bit rows that the first layer normalises while it loads them
- * (x * multiply[c] + add[c]), or floats that are used as they are. */
+/* Input images: 8-bit rows that the first layer normalises while it loads them (x * multiply[c] + add[c]), or
+ * floats that are used unchanged. */
 struct convoy_images {
     const void *data;
     bool u8;             /* H x W x C bytes; otherwise C x H x W floats */
@@ -56,21 +59,21 @@ struct convoy_images {
 /* ---- Convolution ---- */
 
 /* y = pool(act(conv(x, w) + bias + residual)). Padding is zeros (after normalisation). The pooling window is
- * pool x pool with that stride and no padding, what does not fill a window at the right and bottom is left
- * out; 1 is none, and it never comes with a residual. */
+ * pool x pool with that stride and no padding; rows and columns at the bottom and right that do not fill a
+ * window are left out. A pool of 1 is none. Pooling and a residual never come together. */
 struct convoy_conv_shape {
     int n;       /* images */
     int c, h, w; /* input */
     int k, r, s; /* output channels, filter */
     int groups;  /* c and k are multiples of it; weights are k x (c / groups) x r x s */
     int stride[2], dilation[2];
-    int pad[2]; /* top and left; what lies below and to the right follows from oh and ow */
+    int pad[2]; /* top and left; the padding below and to the right follows from oh and ow */
     int oh, ow; /* of the convolution, before pooling */
     bool bias, residual;
     struct convoy_unary act;
     int pool;                              /* maximum over pool x pool; 1: none */
     bool u8;                               /* images are 8-bit; c is at most CONVOY_KERNEL_CHANNELS */
-    enum convoy_compute_type compute_type; /* the least exact that will do */
+    enum convoy_compute_type compute_type; /* the least exact that is allowed */
 };
 
 struct convoy_conv_operands {
@@ -82,26 +85,26 @@ struct convoy_conv_operands {
     void *scratch;         /* scratch_bytes(), or NULL for 0; 256-byte aligned */
 };
 
-/* A way of convolving. */
+/* One convolution kernel. */
 struct convoy_conv_kernel {
-    const char *name; /* as in profiles and in the tuner's cache: "direct", "per_layer:5x5x8" */
-    bool ladder_only; /* kept to be measured: never chosen for a network */
+    const char *name; /* in profiles and in the tuner's cache: "direct", "per_layer:5x5x8" */
     enum convoy_compute_type compute_type;
-    /* Can it run this shape? Everything else below is called only if so. */
+    /* Can it run this shape on the current device? The functions below are called only for such shapes. */
     bool (*takes)(const struct convoy_conv_shape *shape);
-    /* An estimate of its time from operations, bytes and occupancy, in microseconds, for when nothing was
-     * measured: only the order between kernels matters. */
+    /* The estimated time in microseconds, from operations, bytes and occupancy. Used where nothing was
+     * measured; only the order between kernels matters. */
     float (*estimate_us)(const struct convoy_conv_shape *shape);
-    /* Floats that the packed weights take. They depend on c, k, r, s and groups alone. */
+    /* Floats of the packed weights. Depends on c, k, r, s and groups alone. */
     size_t (*packed_floats)(const struct convoy_conv_shape *shape);
-    /* On the host: weights as k x (c / groups) x r x s into the kernel's own layout. */
+    /* Converts weights of k x (c / groups) x r x s into the kernel's layout; both in host memory. */
     void (*pack)(const struct convoy_conv_shape *shape, const float *weights, float *packed);
     size_t (*scratch_bytes)(const struct convoy_conv_shape *shape);
     cudaError_t (*launch)(const struct convoy_conv_shape *shape, const struct convoy_conv_operands *operands,
                           cudaStream_t stream);
 };
 
-/* All of them, the ladder's order first. Static; never freed. */
+/* All convolution kernels of the library, from the simplest on (the ladder of docs/kernels.md). Static; never
+ * freed. */
 const struct convoy_conv_kernel *const *convoy_conv_kernels(int *count);
 
 /* ---- Matrix products ---- */
@@ -115,7 +118,7 @@ struct convoy_gemm_shape {
     bool b_transposed, bias;
     int64_t a_stride, b_stride, y_stride;
     struct convoy_unary act;
-    enum convoy_compute_type compute_type; /* the least exact that will do */
+    enum convoy_compute_type compute_type; /* the least exact that is allowed */
 };
 
 struct convoy_gemm_operands {
@@ -124,6 +127,7 @@ struct convoy_gemm_operands {
     void *scratch;
 };
 
+/* One kernel for matrix products; the functions are as those of a convolution kernel. */
 struct convoy_gemm_kernel {
     const char *name;
     enum convoy_compute_type compute_type;
@@ -134,16 +138,17 @@ struct convoy_gemm_kernel {
                           cudaStream_t stream);
 };
 
+/* All kernels for matrix products. Static; never freed. */
 const struct convoy_gemm_kernel *const *convoy_gemm_kernels(int *count);
 
-/* ---- Everything else a network needs ---- */
+/* ---- The other operators ---- */
 
 /* Images into a dense tensor N x C x H x W, normalised if they are 8-bit. */
 cudaError_t convoy_launch_read_images(const struct convoy_images *images, int n, int c, int64_t pixels,
                                       float *y, cudaStream_t stream);
 
-/* A walk over a box of dims[rank], with a stride in floats for each dimension in each tensor, so that
- * transposing, cropping, concatenating and writing rows that lie apart are one kernel. A stride of 0 repeats.
+/* A copy of a box of dims[rank] with a stride in floats for each dimension in each tensor: transposing,
+ * cropping, concatenating and writing rows with gaps are one kernel. A stride of 0 repeats an element.
  * y[sum i*y_stride] = x[sum i*x_stride]. The tensors do not overlap. */
 struct convoy_strided_copy {
     int rank;
@@ -176,7 +181,7 @@ cudaError_t convoy_launch_scale_shift(int64_t outer, int64_t channels, int64_t i
                                       const float *x, const float *scale, const float *shift, float *y,
                                       cudaStream_t stream);
 
-/* Pooling of planes (n * c of them), h x w into oh x ow. Positions outside h x w count for nothing in a
+/* Pooling of planes (n * c of them), h x w into oh x ow. Positions outside h x w are ignored by a
  * maximum; a window without any position inside gives 0. An average divides by the positions inside h x w, or
  * with count_padding by those inside the padded input (h + pad[0] + pad[2], w + pad[1] + pad[3]). */
 struct convoy_pool_shape {
@@ -196,7 +201,7 @@ cudaError_t convoy_launch_softmax(int64_t outer, int64_t length, int64_t inner, 
 /* Sets count floats to 0 (the border of a PAD). */
 cudaError_t convoy_launch_zero(int64_t count, float *y, cudaStream_t stream);
 
-/* cudaSuccess if this build has code for the current device. */
+/* Returns cudaSuccess if this build has code for the current device, otherwise the error of a launch. */
 cudaError_t convoy_kernels_run_here(void);
 
 #pragma GCC visibility pop

@@ -337,3 +337,12 @@ struct check_result check_run(struct check_problem *problem, const struct convoy
     check_cuda(cudaStreamDestroy(stream), "destroying a stream");
     return result;
 }
+
+bool check_name_matches(const struct convoy_conv_kernel *kernel, const char *name)
+{
+    size_t length = strlen(name);
+    if (strcmp(name, "all") == 0)
+        return true;
+    return strncmp(kernel->name, name, length) == 0 &&
+           (kernel->name[length] == '\0' || kernel->name[length] == ':');
+}

@@ -1,10 +1,10 @@
 /* The parts of the program convoy-kernels: it runs convolutions on random input against a float64 reference
- * and times them. It serves nobody else: what fails ends the program with a sentence. One thread calls all of
+ * and times them. It is no library: an error ends the program with a sentence. One thread calls all of
  * this. */
 #ifndef CONVOY_KERNELS_CHECK_CONV_H
 #define CONVOY_KERNELS_CHECK_CONV_H
 
-#include "kernels/check/check.h"
+#include "kernels/check/check_harness.h"
 
 /* Ends the program with status 1 and the sentence on stderr. */
 __attribute__((noreturn, format(printf, 1, 2))) void check_die(const char *format, ...);
@@ -34,7 +34,7 @@ struct check_problem {
     void *scratch;
     size_t scratch_bytes;
     int samples, *sample; /* images that are compared */
-    /* For operands rounded to each kind of products, once it was asked for: samples x outputs of an image. */
+    /* For operands rounded to each compute type, once it was asked for: samples x outputs of an image. */
     double *expected[3];
     double largest[3]; /* max|expected| */
     float *got;        /* an image's outputs, or a piece of y */
@@ -65,10 +65,19 @@ static inline bool check_passed(const struct check_result *result)
     return result->error <= CONVOY_CHECK_BOUND && result->poison == 0;
 }
 
-/* The convolution of image n in float64, of operands rounded to what products take, activation and pooling
+/* The convolution of image n in float64, of operands rounded as the compute type says, activation and pooling
  * too, spread over the machine's cores. */
 void check_reference(const struct check_problem *problem, enum convoy_compute_type compute_type, int n,
                      double *y);
+
+#define CHECK_KERNELS_MAX 128
+
+/* The convolutions of the library in the ladder's order, with those of kernels/reference where they belong in
+ * it. Static.
+ */
+const struct convoy_conv_kernel *const *check_kernels(int *count);
+/* Is it one of kernels/reference, which never serve? */
+bool check_is_reference(const struct convoy_conv_kernel *kernel);
 
 /* Every kernel whose name is `name`, or starts with it and a colon, or all. */
 bool check_name_matches(const struct convoy_conv_kernel *kernel, const char *name);
@@ -83,7 +92,7 @@ int check_table(uint64_t seed, int runs, const int *batches, int batch_count, co
 
 /* cuDNN's convolution, activation and pooling, one after the other, as if it were a kernel of ours; from the
  * library at path (a name that the loader finds). Says on stdout what stands beside ours; NULL where it is
- * not there. Its takes() must be called before anything else, for each shape anew. */
+ * not there. Its takes() must be called before anything else, again for each shape. */
 const struct convoy_conv_kernel *check_cudnn(const char *path);
 
 #endif

@@ -187,10 +187,8 @@ static bool takes_turn(const struct convoy_conv_kernel *kernel, int i, int j, bo
 int check_shapes(uint64_t seed, int random_shapes, const char *kernel_name, bool in_turns, bool verbose)
 {
     int kernel_count = 0, written_count = (int)(sizeof(written) / sizeof(written[0])), failures = 0;
-    const struct convoy_conv_kernel *const *kernels = convoy_conv_kernels(&kernel_count);
-    struct tally tallies[128] = {0};
-    if (kernel_count > 128)
-        check_die("more kernels than --check counts: enlarge tallies");
+    const struct convoy_conv_kernel *const *kernels = check_kernels(&kernel_count);
+    struct tally tallies[CHECK_KERNELS_MAX] = {0};
     struct convoy_check random = {.random = seed};
     for (int i = 0; i < written_count + random_shapes; i++) {
         struct check_case which = i < written_count ? from_written(&written[i]) : random_case(&random);

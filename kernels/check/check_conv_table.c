@@ -1,11 +1,11 @@
-/* --table: the table of the reports anew. Both convolutions of ece408, every rung. */
+/* --table: the table of the reports. Both convolutions of ece408, every rung. */
 #include "kernels/check/check_conv.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #define COLUMNS_MAX 16
-#define KERNELS_MAX 128
+#define KERNELS_MAX (CHECK_KERNELS_MAX + 1) /* and the peer */
 
 struct layer {
     const char *name;
@@ -46,9 +46,7 @@ static int choose_kernels(const struct convoy_conv_kernel **chosen, const char *
                           const struct convoy_conv_kernel *peer)
 {
     int all = 0, count = 0;
-    const struct convoy_conv_kernel *const *kernels = convoy_conv_kernels(&all);
-    if (all >= KERNELS_MAX)
-        check_die("more kernels than --table has room for: enlarge KERNELS_MAX");
+    const struct convoy_conv_kernel *const *kernels = check_kernels(&all);
     for (int i = 0; i < all; i++)
         if (check_name_matches(kernels[i], name))
             chosen[count++] = kernels[i];

@@ -2,7 +2,7 @@
 #ifndef CONVOY_KERNELS_CHECK_FUSED_H
 #define CONVOY_KERNELS_CHECK_FUSED_H
 
-#include "kernels/check/check.h"
+#include "kernels/check/check_harness.h"
 #include "kernels/fused_net.h"
 
 struct check_network {
@@ -23,10 +23,15 @@ void check_network_fill(struct convoy_check *check, struct check_network *net,
                         struct convoy_fused_layer *layer);
 void check_network_free(struct check_network *net);
 
-/* The last layer's outputs for the image at data, every tensor rounded where kernels of these products round.
+/* The last layer's outputs for the image at data, every tensor rounded where kernels of this compute type
+ * round.
  */
 void check_network_reference(const struct check_network *net, enum convoy_compute_type compute_type,
                              const struct convoy_images *images, const char *data, double *want);
+
+/* Random small networks, each on some of whole_net's kernels; few: a third as many. Returns the number of
+ * failures. */
+int convoy_check_fused(uint64_t seed, bool few);
 
 /* --networks: the networks that ship, with random weights, on every kernel of whole_net that takes them.
  * Returns how many were wrong. */

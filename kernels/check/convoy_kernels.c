@@ -2,6 +2,7 @@
  * it. */
 #include "kernels/check/check_conv.h"
 #include "kernels/check/check_fused.h"
+#include "kernels/check/check_operators.h"
 
 #include <getopt.h>
 #include <stdio.h>
@@ -69,15 +70,6 @@ struct options {
     uint64_t seed;
     bool in_turns, verbose;
 };
-
-bool check_name_matches(const struct convoy_conv_kernel *kernel, const char *name)
-{
-    size_t length = strlen(name);
-    if (strcmp(name, "all") == 0)
-        return true;
-    return strncmp(kernel->name, name, length) == 0 &&
-           (kernel->name[length] == '\0' || kernel->name[length] == ':');
-}
 
 /* Comma-separated positive (or from `least`) integers; how many there were. */
 static int numbers(const char *text, int *values, int most, int least, const char *option)
@@ -310,9 +302,9 @@ static void read_options(int argc, char **argv, struct options *options)
 static void list_kernels(void)
 {
     int count = 0;
-    const struct convoy_conv_kernel *const *kernels = convoy_conv_kernels(&count);
+    const struct convoy_conv_kernel *const *kernels = check_kernels(&count);
     for (int i = 0; i < count; i++)
-        printf("%-24s%s\n", kernels[i]->name, kernels[i]->ladder_only ? " (for comparison only)" : "");
+        printf("%-24s%s\n", kernels[i]->name, check_is_reference(kernels[i]) ? " (for comparison only)" : "");
     const struct convoy_fused_kernel *const *wholes = convoy_fused_kernels(&count);
     for (int i = 0; i < count; i++)
         printf("%-24s (of --networks)\n", wholes[i]->name);
@@ -353,7 +345,7 @@ static int run_one(struct check_problem *problem, const struct convoy_conv_kerne
 static int run_conv(const struct options *options, const struct convoy_conv_kernel *peer)
 {
     int count = 0, ran = 0, failures = 0;
-    const struct convoy_conv_kernel *const *kernels = convoy_conv_kernels(&count);
+    const struct convoy_conv_kernel *const *kernels = check_kernels(&count);
     const struct convoy_conv_shape *s = &options->which.shape;
     struct check_problem problem;
     char text[512];
@@ -378,7 +370,7 @@ static int run_conv(const struct options *options, const struct convoy_conv_kern
 static bool is_conv(const char *name)
 {
     int count;
-    const struct convoy_conv_kernel *const *kernels = convoy_conv_kernels(&count);
+    const struct convoy_conv_kernel *const *kernels = check_kernels(&count);
     for (int i = 0; i < count; i++)
         if (check_name_matches(kernels[i], name))
             return true;

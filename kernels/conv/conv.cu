@@ -11,10 +11,9 @@
 static const struct convoy_conv_kernel *const list[] = {
     &convoy_conv_direct,
     &convoy_conv_tiled,
-    &convoy_conv_constant,
     &convoy_conv_unroll_gemm,
-    CONVOY_FUSED_GEMM_INSTANCES(LIST_FUSED_GEMM) & convoy_conv_channel_split,
-    CONVOY_PER_LAYER_INSTANCES(LIST_PER_LAYER) & convoy_conv_unrolled,
+    CONVOY_FUSED_GEMM_INSTANCES(LIST_FUSED_GEMM) CONVOY_PER_LAYER_INSTANCES(LIST_PER_LAYER) &
+        convoy_conv_unrolled,
     &convoy_conv_depthwise,
     CONVOY_TENSOR_INSTANCES(LIST_TENSOR) CONVOY_TENSOR_WIDE_INSTANCES(LIST_TENSOR_WIDE)};
 

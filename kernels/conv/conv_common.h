@@ -3,6 +3,7 @@
 #ifndef CONVOY_KERNELS_CONV_COMMON_H
 #define CONVOY_KERNELS_CONV_COMMON_H
 
+#include "kernels/device/chip.h"
 #include "kernels/device/launch.cuh"
 #include "kernels/kernels.h"
 
@@ -78,8 +79,8 @@ CONVOY_TENSOR_WIDE_INSTANCES(CONVOY_DECLARE_TENSOR_WIDE)
 CONVOY_TENSOR_INSTANCES(CONVOY_DECLARE_TENSOR)
 CONVOY_PER_LAYER_INSTANCES(CONVOY_DECLARE_PER_LAYER)
 CONVOY_FUSED_GEMM_INSTANCES(CONVOY_DECLARE_FUSED_GEMM)
-extern const struct convoy_conv_kernel convoy_conv_direct, convoy_conv_tiled, convoy_conv_constant,
-    convoy_conv_unroll_gemm, convoy_conv_channel_split, convoy_conv_unrolled, convoy_conv_depthwise;
+extern const struct convoy_conv_kernel convoy_conv_direct, convoy_conv_tiled, convoy_conv_unroll_gemm,
+    convoy_conv_unrolled, convoy_conv_depthwise;
 
 static inline double convoy_conv_flops(const struct convoy_conv_shape *s)
 {
@@ -93,13 +94,6 @@ static inline double convoy_conv_bytes(const struct convoy_conv_shape *s)
     double output = 4.0 * s->n * s->k * (s->oh / s->pool) * (s->ow / s->pool);
     return input + output * (s->residual ? 2 : 1) + 4.0 * s->k * (s->c / s->groups) * s->r * s->s;
 }
-
-/* The chip that estimates are made for: 132 multiprocessors, 60 TFLOP/s, 4.2 TB/s (an H200; others differ by
- * a factor that is the same for all kernels, near enough). */
-#define CONVOY_ESTIMATE_SMS          132
-#define CONVOY_ESTIMATE_FLOPS_PER_US 60e6
-#define CONVOY_ESTIMATE_BYTES_PER_US 4.2e6
-#define CONVOY_ESTIMATE_LAUNCH_US    2.5
 
 /* Microseconds of a kernel of blocks equal blocks that reaches these shares of the peaks on a full chip and
  * moves traffic times the least bytes. Whole waves of blocks are paid for. */

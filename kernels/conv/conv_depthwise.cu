@@ -9,7 +9,7 @@
  * Takes r = s = 3, 5 or 7, stride 1 or 2, dilation 1, k a multiple of c, activation and residual; floats; no
  * pooling. Floor: the bytes of input and output at 4.2 TB/s: 64 images x 96 x 112 x 112, 3x3: 617 MB, 0.15 ms
  * (1.4 GFLOP: nothing). Predicted: 0.20 ms, 75 % of it. Not timed on such a shape yet. Of ece408's layers
- * it takes the first, which has one channel but 12 maps that each read it anew: 9.69 ms for 10,000 images on
+ * it takes the first, which has one channel but 12 maps that each read it again: 9.69 ms for 10,000 images on
  * an H200, where per_layer takes 2.21. */
 #include "kernels/conv/conv_common.h"
 #include "kernels/conv/conv_epilogue.cuh"
@@ -114,9 +114,6 @@ static cudaError_t depthwise_launch(const struct convoy_conv_shape *shape,
 }
 
 const struct convoy_conv_kernel convoy_conv_depthwise = {
-    "depthwise",         false,
-    CONVOY_COMPUTE_FP32, depthwise_takes,
-    depthwise_estimate,  convoy_plain_floats,
-    convoy_plain_pack,   convoy_no_scratch,
-    depthwise_launch,
+    "depthwise",         CONVOY_COMPUTE_FP32, depthwise_takes,   depthwise_estimate,
+    convoy_plain_floats, convoy_plain_pack,   convoy_no_scratch, depthwise_launch,
 };

@@ -307,7 +307,6 @@ template <int BM, int BN> struct fused_gemm {
 #define DEFINE(bm, bn)                                                                                       \
     const struct convoy_conv_kernel convoy_conv_fused_gemm_##bm##_##bn = {                                   \
         "fused_gemm:" #bm "x" #bn,                                                                           \
-        false,                                                                                               \
         CONVOY_COMPUTE_FP32,                                                                                 \
         fused_gemm<bm, bn>::takes,                                                                           \
         fused_gemm<bm, bn>::estimate_us,                                                                     \

@@ -319,7 +319,6 @@ template <int FILTER, int STRIDE, int ROWS, int MAPS> struct per_layer {
 #define DEFINE(filter, stride, rows, maps)                                                                   \
     const struct convoy_conv_kernel convoy_conv_per_layer_##filter##_##stride##_##rows##_##maps = {          \
         "per_layer:" #filter "x" #filter "/" #stride ":" #rows "x" #maps,                                    \
-        false,                                                                                               \
         CONVOY_COMPUTE_FP32,                                                                                 \
         per_layer<filter, stride, rows, maps>::takes,                                                        \
         per_layer<filter, stride, rows, maps>::estimate_us,                                                  \

@@ -317,7 +317,6 @@ template <int MATH, int MT, int NT> struct tensor {
 #define CONVOY_DEFINE_TENSOR(prefix, math, compute_type, outputs, maps)                                      \
     const struct convoy_conv_kernel convoy_conv_##prefix##_##outputs##_##maps = {                            \
         #prefix ":" #outputs "x" #maps,                                                                      \
-        false,                                                                                               \
         compute_type,                                                                                        \
         tensor<math, outputs / 64, maps / 8>::takes,                                                         \
         tensor<math, outputs / 64, maps / 8>::estimate_us,                                                   \

@@ -1,4 +1,4 @@
-/* How tensor's weights lie in memory: what a lane wants for a step beside each other, a coalesced load for a
+/* How tensor's weights lie in memory: the words of a lane for one step are contiguous, a coalesced load for a
  * warp. groups x tiles of 8 maps (to a multiple of NT) x chunks x steps x lanes x a lane's words. The same
  * for all numbers of outputs in a block, so that kernels that differ in these alone share one copy. */
 #ifndef CONVOY_KERNELS_TENSOR_LAYOUT_CUH
@@ -33,19 +33,6 @@ static inline float tensor_weight_at(const struct convoy_conv_shape *s, const st
     if (!place->real || k >= group_k || c >= group_c || column >= s->s)
         return 0;
     return weights[((((size_t)group * group_k + k) * group_c + c) * s->r + place->r) * s->s + column];
-}
-
-/* A word of a lane's weights: in fp16 two of them, otherwise the first alone; in fp32 what is left of it two
- * words on. */
-static inline void tensor_put_weights(enum tensor_math math, uint32_t *to, float first, float second)
-{
-    if (math == TENSOR_HALF) {
-        to[0] = convoy_half(first) | (uint32_t)convoy_half(second) << 16;
-        return;
-    }
-    to[0] = convoy_tf32(first);
-    if (math == TENSOR_FP32)
-        to[2] = convoy_tf32(first - convoy_bits_float(to[0]));
 }
 
 template <int MATH, int NT> struct tensor_layout {

@@ -3,6 +3,7 @@
 #define CONVOY_KERNELS_TENSOR_PLAN_H
 
 #include "kernels/conv/conv_common.h"
+#include "kernels/device/divider.cuh"
 #include "kernels/device/tensor_products.cuh"
 #include "kernels/device/tensor_steps.cuh"
 
@@ -11,29 +12,6 @@
 #ifndef TENSOR_LEAST_BLOCKS /* before a block makes several passes; tests make them do so at once */
 #define TENSOR_LEAST_BLOCKS (8 * CONVOY_ESTIMATE_SMS)
 #endif
-
-/* Division of what is not negative by a number that is the same for a launch: a product and a shift, where
- * the hardware has no division. Exact below 2^31: magic = ceil(2^(31 + l) / divisor) with 2^l >= divisor is
- * too large by less than 2^l / 2^(31 + l) of it (Granlund and Montgomery, Division by Invariant Integers
- * using Multiplication, 1994). */
-struct tensor_divider {
-    uint32_t magic;
-    int shift;
-};
-
-static inline struct tensor_divider tensor_divider(int divisor)
-{
-    int log = 0;
-    while ((1ll << log) < divisor)
-        log++;
-    return (struct tensor_divider){
-        (uint32_t)(((1ull << (31 + log)) + (uint64_t)divisor - 1) / (uint64_t)divisor), 31 + log};
-}
-
-static __host__ __device__ __forceinline__ int tensor_divide(int x, struct tensor_divider by)
-{
-    return (int)((uint64_t)(uint32_t)x * by.magic >> by.shift);
-}
 
 /* A block computes `units` units of all images' units in a row, for some maps: a unit is an output, 2 x 2
  * outputs where they are pooled. In shared memory lies, for some channels at a time, all input that they
@@ -49,7 +27,7 @@ struct tensor_plan {
     int image_units, all_units;
     int width, full_rows; /* of the tile; rows of a whole image */
     int plane;            /* words from plane to plane */
-    int map_tiles;        /* blocks beside each other for all maps of a group */
+    int map_tiles;        /* blocks that share the maps of a group */
     struct tensor_divider by_width, by_full_rows, by_unit_w, by_image_units, by_words, by_tap_columns;
     int64_t blocks;
     size_t shared_bytes;

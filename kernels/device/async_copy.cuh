@@ -1,5 +1,5 @@
-/* Copies from device memory to shared memory that pass by the registers (cp.async), so that a tile is on its
- * way while the one before it is used. A thread waits for its own copies; a barrier makes them everybody's.
+/* Copies from device memory to shared memory that bypass the registers (cp.async), so that a tile is copied
+ * while the one before it is used. A thread waits for its own copies; after a barrier all threads see them.
  * Needs sm_80; the emulation copies at once. */
 #ifndef CONVOY_KERNELS_ASYNC_COPY_CUH
 #define CONVOY_KERNELS_ASYNC_COPY_CUH
@@ -34,7 +34,7 @@ static __device__ __forceinline__ void convoy_copies_end(void)
 #endif
 }
 
-/* Waits until no more than GROUPS of this thread's groups, the last ones, are under way. */
+/* Waits until no more than GROUPS of this thread's groups, the last ones, are in flight. */
 template <int GROUPS> static __device__ __forceinline__ void convoy_copies_wait(void)
 {
 #if defined(__CUDACC__) && __CUDA_ARCH__ >= 800

@@ -1,9 +1,9 @@
-/* Copies from device memory to shared memory by the bulk copy engine: one thread asks, the others wait at a
- * barrier in shared memory that counts the bytes. Needs sm_90; older chips compile this to nothing. The
- * emulation copies at once.
+/* Copies from device memory to shared memory by the bulk copy engine: one thread starts the copy, the others
+ * wait at a barrier in shared memory that counts the bytes. Needs sm_90; older chips compile this to nothing.
+ * The emulation copies at once.
  *
- * A barrier ends one phase after another: each when it was arrived at as often as it was made for and all
- * bytes that it expects are there. Whoever waits names the phase by its parity, 0 for the first. */
+ * A barrier has phases. A phase ends when the barrier has counted its arrivals and all expected bytes have
+ * arrived. A thread that waits names the phase by its parity, 0 for the first. */
 #ifndef CONVOY_KERNELS_BULK_COPY_CUH
 #define CONVOY_KERNELS_BULK_COPY_CUH
 

@@ -1,12 +1,12 @@
 /* Thread block clusters: up to 16 neighbouring blocks of a grid (in x) that run at the same time and write
- * into each other's shared memory, so that what one computed reaches the others without a way through device
+ * into each other's shared memory, so that results reach the other blocks without device
  * memory. Launched by convoy_launch_as() (launch.cuh). Needs sm_90: older chips compile this to nothing,
  * and a launcher asks convoy_has_clusters() first.
  *
  * Two rules of the hardware. No block writes to another before a first convoy_cluster_sync(), because only
- * then is it sure that the other has started; and none ends before a convoy_cluster_sync() after the last
- * write to it, because its shared memory is another's from then on. The emulation stops with a message where
- * a kernel breaks one of them.
+ * then is it certain that the other has started; and no block ends before a convoy_cluster_sync() after the
+ * last write to it, because its shared memory may be given to another block from then on. The emulation stops
+ * with a message where a kernel breaks one of them.
  *
  * What is written to lies in dynamic shared memory (CONVOY_DYNAMIC_SHARED), which starts at the same place in
  * every block of a launch; in the emulation __shared__ variables are one for the whole cluster. */

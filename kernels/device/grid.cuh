@@ -1,6 +1,6 @@
-/* How many blocks a kernel gets whose threads walk their work in steps of the whole grid. Any number would be
- * right; the limit keeps them under what a grid may have. Tests compile with a limit of a few blocks, so that
- * the walk goes round where the work is small. */
+/* Grid-stride loops: the number of blocks of a kernel whose threads step through their work by the size of
+ * the grid. Any number is correct; the limit keeps it under the largest grid. Tests compile with a limit of a
+ * few blocks, so that the loop runs several times where the work is small. */
 #ifndef CONVOY_KERNELS_GRID_CUH
 #define CONVOY_KERNELS_GRID_CUH
 

@@ -1,4 +1,4 @@
-/* How every kernel here is launched, and how it gets shared memory beyond 48 KiB.
+/* Launching a kernel, with shared memory beyond 48 KiB, clusters and programmatic dependent launch.
  *
  * Launches go through cudaLaunchKernelEx and never through <<<>>>, so that the files also compile with a
  * plain C++ compiler against the emulation of tests/emulation, where the kernels' arithmetic is checked
@@ -25,15 +25,16 @@
 #define CONVOY_PARAMETER const
 #endif
 
-#define CONVOY_STATIC_SHARED_MAX (48 * 1024) /* bytes a block may have without asking */
-#define CONVOY_PORTABLE_CLUSTER  8           /* blocks a cluster may have without asking */
+#define CONVOY_STATIC_SHARED_MAX (48 * 1024) /* bytes that a block may have without cudaFuncSetAttribute()   \
+                                              */
+#define CONVOY_PORTABLE_CLUSTER 8 /* blocks that a cluster may have without cudaFuncSetAttribute() */
 
 static inline int64_t convoy_div_up(int64_t a, int64_t b)
 {
     return (a + b - 1) / b;
 }
 
-/* How the blocks of a launch belong together, and to the launch before. */
+/* Clusters of blocks, and the relation to the launch before. */
 struct convoy_launch_form {
     unsigned cluster; /* blocks that are neighbours in x, of which grid.x is a multiple, run together
                          (cluster.cuh) */
@@ -86,7 +87,7 @@ static cudaError_t convoy_launch_as(struct convoy_launch_form form, void (*kerne
     return cudaLaunchKernelEx(&config, kernel, arguments...);
 }
 
-/* The same, each block for itself. */
+/* The same without clusters. */
 template <typename... Parameters, typename... Arguments>
 static cudaError_t convoy_launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared_bytes,
                                  cudaStream_t stream, Arguments... arguments)
@@ -97,7 +98,8 @@ static cudaError_t convoy_launch(void (*kernel)(Parameters...), dim3 grid, dim3 
 
 /* The same for a kernel that may begin while the one before it ends (programmatic dependent launch), which
  * hides what a start costs. All its threads call convoy_wait_for_previous() before they read or write memory
- * that others write or read; so whoever waits for this kernel has waited for all before it, too. */
+ * that others write or read; so a kernel that waits for this one has waited for all kernels before it, too.
+ */
 template <typename... Parameters, typename... Arguments>
 static cudaError_t convoy_launch_early(void (*kernel)(Parameters...), dim3 grid, dim3 block,
                                        size_t shared_bytes, cudaStream_t stream, Arguments... arguments)
@@ -106,7 +108,7 @@ static cudaError_t convoy_launch_early(void (*kernel)(Parameters...), dim3 grid,
                             arguments...);
 }
 
-/* In such a kernel: until the kernels before it have ended and what they wrote is there. */
+/* In such a kernel: waits until the kernels before it have ended and their writes are visible. */
 static __device__ __forceinline__ void convoy_wait_for_previous(void)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -114,7 +116,7 @@ static __device__ __forceinline__ void convoy_wait_for_previous(void)
 #endif
 }
 
-/* In any kernel: when all its blocks have said so, one that was launched early may begin. */
+/* In any kernel: when all its blocks have called this, a kernel that was launched early may begin. */
 static __device__ __forceinline__ void convoy_let_next_begin(void)
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900

@@ -1,5 +1,5 @@
-/* Boxes of dimensions, as copy and binary walk over them: on the host they are made as simple as they can be,
- * on the device a number becomes a place in each of the tensors. */
+/* Boxes of strided dimensions, over which copy and binary iterate: the host simplifies a box, the device
+ * turns an element's number into its place in each tensor. */
 #ifndef CONVOY_KERNELS_STRIDED_BOX_CUH
 #define CONVOY_KERNELS_STRIDED_BOX_CUH
 
@@ -22,7 +22,7 @@ static inline int64_t convoy_box_count(const struct convoy_box *box)
     return count;
 }
 
-/* Leaves out dimensions of 1 and joins neighbours that every tensor walks through without a jump. */
+/* Leaves out dimensions of 1 and joins neighbours that are contiguous in every tensor. */
 static inline void convoy_box_simplify(struct convoy_box *box)
 {
     int rank = 0; /* of what is kept */

@@ -1,5 +1,5 @@
-/* The three kinds of products on the tensor cores that convolutions and matrix products share: what they are
- * worth, and a step of them for a row of fragments. */
+/* The three arithmetics on the tensor cores (fp32 by three products of tf32, tf32, fp16) that convolutions
+ * and matrix products share: packing of weights, and one step of products for a row of fragments. */
 #ifndef CONVOY_KERNELS_TENSOR_PRODUCTS_CUH
 #define CONVOY_KERNELS_TENSOR_PRODUCTS_CUH
 
@@ -28,6 +28,19 @@ template <int MATH> struct tensor_weights {
 template <> struct tensor_weights<TENSOR_FP32> {
     uint4 word; /* high, high, low, low */
 };
+
+/* A word of a lane's weights: in fp16 two of them, otherwise the first alone; in fp32 what is left of it two
+ * words on. */
+static inline void tensor_put_weights(enum tensor_math math, uint32_t *to, float first, float second)
+{
+    if (math == TENSOR_HALF) {
+        to[0] = convoy_half(first) | (uint32_t)convoy_half(second) << 16;
+        return;
+    }
+    to[0] = convoy_tf32(first);
+    if (math == TENSOR_FP32)
+        to[2] = convoy_tf32(first - convoy_bits_float(to[0]));
+}
 
 /* From words as they are, of a lane's two rows. */
 template <int MATH>
@@ -80,7 +93,7 @@ multiply_fp32(const uint32_t (&a)[4], const struct tensor_weights<TENSOR_FP32> (
         convoy_mma_tf32(sum[j], high, b[j].word.x, b[j].word.y);
 }
 
-/* sum[j] += a b[j] for NT tiles beside each other; a in fp32 is as it came, otherwise rounded. */
+/* sum[j] += a b[j] for NT adjacent tiles; a in fp32 is not rounded yet, otherwise it is. */
 template <int MATH, int NT>
 static __device__ __forceinline__ void
 tensor_multiply(const uint32_t (&a)[4], const struct tensor_weights<MATH> (&b)[NT], float (*sum)[4])

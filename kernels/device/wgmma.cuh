@@ -1,16 +1,16 @@
 /* Products of a warpgroup on the tensor cores of sm_90a, straight from shared memory (wgmma).
  *
  * A warpgroup is four warps, the first a multiple of four. Together they add to D, 64 rows x 8 NT columns,
- * the product of A, 64 x 16, and B, 16 x 8 NT, both fp16 in shared memory. Of D warp w has rows 16 w to
- * 16 w + 15, in tiles of 8 columns that are spread over its lanes as d of mma.cuh.
+ * the product of A, 64 x 16, and B, 16 x 8 NT, both fp16 in shared memory. Warp w holds rows 16 w to
+ * 16 w + 15, of D, in tiles of 8 columns that are spread over its lanes as d of mma.cuh.
  *
- * A matrix is told by a word of 64 bits (PTX ISA, "Matrix Descriptor"; no swizzling, the reduction first): it
- * is cut into pieces of 8 rows (of A, columns of B) x 8 numbers of the reduction, 16 bytes of each row, which
- * lie beside each other, 128 bytes. So 8 cells of whole_net's planes that are neighbours are a piece.
+ * A matrix is described by a word of 64 bits (PTX ISA, "Matrix Descriptor"; no swizzling, the reduction
+ * first): it is cut into pieces of 8 rows (of A, columns of B) x 8 numbers of the reduction, 16 bytes of each
+ * row, which are contiguous, 128 bytes. So 8 neighbouring cells of whole_net's planes are a piece.
  *
- * The products run beside the threads. Between asking for some and their end nobody touches sum, nor writes
- * to the matrices; what threads wrote to shared memory before is seen after convoy_wgmma_publish() by each
- * of them and a barrier. All four warps call everything here but that together. */
+ * The products run asynchronously. Between starting some and their end no thread touches sum or writes to the
+ * matrices. What threads wrote to shared memory is visible to the products after each of these threads has
+ * called convoy_wgmma_publish() and a barrier. All four warps call everything else here together. */
 #ifndef CONVOY_KERNELS_WGMMA_CUH
 #define CONVOY_KERNELS_WGMMA_CUH
 
@@ -47,8 +47,8 @@ static __device__ __forceinline__ uint64_t convoy_matrix_at(uint64_t matrix, int
     return (matrix & 0xffffffff00000000u) | ((uint32_t)matrix + (uint32_t)n);
 }
 
-/* A number that is the same for all lanes of the warp, and now the compiler knows it: it does not keep
- * products in flight where it thinks that lanes may part. */
+/* A number that is the same for all lanes of the warp, made known to the compiler: it does not keep products
+ * in flight where it assumes that lanes may diverge. */
 static __device__ __forceinline__ int convoy_uniform(int number)
 {
     return __shfl_sync(0xffffffffu, number, 0);
@@ -68,7 +68,7 @@ static __device__ __forceinline__ void convoy_threads_sync(int threads)
 #define CONVOY_WGMMA_CODE(code) /* another chip: never runs */
 #endif
 
-/* What threads wrote to shared memory, for the products to see. */
+/* Makes this thread's writes to shared memory visible to the products. */
 static __device__ __forceinline__ void convoy_wgmma_publish(void)
 {
     CONVOY_WGMMA_CODE(asm volatile("fence.proxy.async.shared::cta;" ::: "memory");)
@@ -98,7 +98,7 @@ static __device__ __forceinline__ void convoy_wgmma_end(void)
     CONVOY_WGMMA_CODE(asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");)
 }
 
-/* Waits until no more than GROUPS groups, the last ones, are under way. */
+/* Waits until no more than GROUPS groups, the last ones, are in flight. */
 template <int GROUPS> static __device__ __forceinline__ void convoy_wgmma_wait(void)
 {
     CONVOY_WGMMA_CODE(asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(GROUPS) : "memory");)
@@ -159,7 +159,7 @@ static __device__ __forceinline__ void convoy_wgmma(float (&sum)[16][4], uint64_
 
 #else
 
-/* The emulation multiplies when somebody waits, the last moment at which the hardware may. */
+/* The emulation multiplies at the wait, the last moment at which the hardware may. */
 static inline void convoy_wgmma_publish(void)
 {
 }

@@ -19,7 +19,7 @@ static __device__ __forceinline__ void fused_store(const struct fused_target &ta
         *at = value;
 }
 
-/* A lane's two maps of a tile of 8, which lie beside each other, and those of the tiles after it. */
+/* A lane's two maps of a tile of 8, which are adjacent, and those of the tiles after it. */
 template <int MATH> struct fused_maps {
     static constexpr int WORDS = fused_pairs<MATH> ? 1 : 2; /* of two maps */
     int first;                                              /* words from a row's place */
@@ -66,7 +66,7 @@ static __device__ __forceinline__ void fused_add_residual(const struct fused_ste
 }
 
 /* Results that another layer reads. Maps past the last, as far as there is room for them, are what their zero
- * weights make of them; whoever reads them multiplies them by zero. */
+ * weights make of them; their readers multiply them by zero. */
 template <int MATH, bool CLUSTER, int MT, int NT, typename ROWS>
 static __device__ __forceinline__ void fused_keep(const struct fused_step &step,
                                                   const struct fused_task &task, const ROWS &rows,
@@ -124,7 +124,7 @@ fused_keep_pooled(const struct fused_step &step, const struct fused_task &task, 
 }
 
 /* Where the results of a convolution in phases go (struct fused_reduction): a map is 8 columns of the matrix
- * product in fp16, 4 otherwise, for outputs beside each other, of which a lane has two. What it needs of the
+ * product in fp16, 4 otherwise, for adjacent outputs, of which a lane has two. What it needs of the
  * step is copied, since a store to shared memory might change the step for all the compiler knows. */
 template <int MATH, bool CLUSTER> struct fused_phases {
     using value = typename fused_element<MATH>::type;
@@ -191,7 +191,7 @@ fused_finish_phases(const struct fused_job &job, const struct fused_step &step, 
     constexpr bool ROUGH = fused_pairs<MATH>, TWO = fused_pairs<MATH> && NT % 2 == 0;
     struct fused_phases<MATH, CLUSTER> to(step, task, job, image, shared);
     int row = task.tile * 16 + threadIdx.x % 32 / 4;
-    if (step.pool == 2) { /* outputs beside each other are a lane's own, and those under them too */
+    if (step.pool == 2) { /* adjacent outputs are a lane's own, and those under them too */
         float pooled[MT * NT][1];
 #pragma unroll
         for (int i = 0; i < MT * NT; i++)

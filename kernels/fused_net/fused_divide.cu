@@ -1,5 +1,5 @@
 /* Which block of a cluster, and which of its warps, computes what of a network. */
-#include "kernels/conv/conv_common.h"
+#include "kernels/device/chip.h"
 #include "kernels/device/launch.cuh"
 #include "kernels/fused_net/fused_planner.h"
 
@@ -7,8 +7,8 @@
 
 /* Cycles of a convolution with so many parts of its rows and maps, by a warp's tiles of mt x nt: its steps
  * one after the other for a warp, or what shared memory gives, whichever takes longer; the weights on their
- * way through 64 bytes a cycle, half of them beside something else; and the stores to all who read. Made up
- * from cycles of instructions, to choose between ways of cutting. */
+ * way through 64 bytes a cycle, half of them beside something else; and the stores to all blocks that read.
+ * Made up from cycles of instructions, to choose between ways of cutting. */
 static double conv_cycles(const struct fused_planner *p, int index, int parts, int map_parts, int mt, int nt)
 {
     const struct fused_step *step = &p->plan->steps[index];

@@ -4,14 +4,14 @@
  * them. Here an image stays on the chip: a block, or a cluster of blocks, keeps all tensors that are alive in
  * shared memory, as planes of cells with their padding around them, and runs layer after layer on the tensor
  * cores (fused_steps.cuh), from planes to planes. Every address that a layer needs is in a table made on the
- * host (fused_plan.cu), so any filter, stride, padding and way around is the same code. In fp16 a cell is
+ * host (fused_planner.cu), so any filter, stride, padding and way around is the same code. In fp16 a cell is
  * eight channels, otherwise four: a tensor is rounded when it is written, where `tensor` rounds when it
  * reads.
  *
  * In a cluster each block computes a part of the places and maps of a layer and writes what it has computed
  * into the shared memory of all that will read it, neighbours of the next layer's filter included; a barrier
  * of the cluster ends the layer. The weights of the next layer are copied to shared memory meanwhile. A large
- * dense layer is divided by places, so that nobody needs more of its input than it made itself, and its
+ * dense layer is divided by places, so that no block needs more of its input than it made itself, and its
  * weights pass through all of the cluster's multiprocessors.
  *
  * With many images a block takes one after the other by itself, and several blocks on a multiprocessor fill
@@ -53,7 +53,7 @@ static __device__ __forceinline__ void fused_sync(const struct fused_job &job, b
 
 /* The lines of an image that this block needs, into a plane of cells with its padding. Each pixel, of PIXEL
  * numbers, goes to all cells that look at it; what they see beyond the line is zero. In PHASES a cell is
- * pixels beside each other, each once, in fp16 two to a word. */
+ * adjacent pixels, each once, in fp16 two to a word. */
 template <int MATH, bool U8, bool PHASES, int PIXEL>
 static __device__ __forceinline__ void fused_read(const struct fused_job &job, int image, int rank,
                                                   uint32_t *plane)

@@ -44,7 +44,7 @@ int fused_place_tensors(struct fused_planner *p)
         of[i] = -1;
         if (!t->kept)
             continue;
-        /* The sum takes the place of its other side, which nobody else reads any more. */
+        /* The sum takes the place of its other side, which no other layer reads any more. */
         if (around != NULL && around->last == i - 1 && layer->input != layer->residual) {
             of[i] = of[layer->residual + 1];
             items[of[i]].last = t->last;

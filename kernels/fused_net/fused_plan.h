@@ -1,9 +1,10 @@
-/* How whole_net cuts a network up: what its blocks are launched with. Made on the host (fused_plan.cu), read
- * on the device (fused_net.cuh). */
+/* The plan of a fused network: how whole_net divides it, and what its blocks are launched with. Made on the
+ * host (fused_planner.cu), read on the device (fused_net.cuh). */
 #ifndef CONVOY_KERNELS_FUSED_PLAN_H
 #define CONVOY_KERNELS_FUSED_PLAN_H
 
-#include "kernels/conv/tensor_plan.h"
+#include "kernels/device/divider.cuh"
+#include "kernels/device/tensor_products.cuh"
 #include "kernels/fused_net.h"
 
 #define FUSED_NOWHERE       0xffffu
@@ -65,7 +66,7 @@ struct alignas(4) fused_target {
  * its result goes. */
 struct alignas(8) fused_row {
     uint16_t in;
-    uint16_t places; /* of a convolution in phases: results beside each other that there are */
+    uint16_t places; /* of a convolution in phases: adjacent results that are real */
     struct fused_target target;
 };
 
@@ -79,7 +80,8 @@ struct alignas(16) fused_step {
     bool result; /* goes to y */
     bool clear;  /* the result's memory has to be zeroed first: its border is padding */
     bool has_residual;
-    bool block_alone; /* after it only this block waits for itself: nobody else reads or writes here */
+    bool block_alone; /* after it a barrier of this block is enough: no other block reads or writes its memory
+                       */
     bool phases;      /* struct fused_reduction */
     /* A convolution on warpgroups (fused_wgmma.cuh): mt patches of 8 x 8 outputs, four tiles of rows each,
      * and nt tiles of maps for each of them; steps of a chunk of weights; bytes of a line of the input. Its
@@ -109,13 +111,13 @@ struct alignas(16) fused_step {
     uint16_t width, first, real_w, real_h, patch_in;
     uint32_t rows, offsets;          /* where its tables begin */
     uint32_t weights, bias;          /* words into the packed weights; bias: FUSED_NO_BIAS for none */
-    struct tensor_divider by_w;      /* real_w; on warpgroups patches beside each other */
+    struct tensor_divider by_w;      /* real_w; on warpgroups patches of a row */
     struct tensor_divider by_cells;  /* cells of a place */
-    struct tensor_divider by_across; /* CONV: tasks beside each other */
+    struct tensor_divider by_across; /* CONV: tasks of a row */
 };
 
 /* What a last convolution computes, as vectors of fp16 for a product with a dense layer's weights: for each
- * 64 images cells x 64 cells of 16 bytes, so that those of a place in the reduction lie beside each other.
+ * 64 images cells x 64 cells of 16 bytes, so that those of a place in the reduction are contiguous.
  * Place after place, each an even number of maps. */
 struct fused_vector {
     uint32_t *images; /* NULL: the result is no vector */
@@ -131,7 +133,7 @@ struct fused_product {
     struct convoy_unary act;
 };
 
-/* Everything a launch is told. */
+/* The parameters of a launch. */
 struct fused_job {
     int n, count, cluster, teams;   /* teams: clusters for an image, which divide its last layer */
     int threads;                    /* of a block */
@@ -169,7 +171,7 @@ struct fused_job {
  * columns that a cell holds, then planes.
  *
  * Images of a single channel that are walked one pixel at a time are read in phases: a cell is 8 pixels (in
- * fp16, otherwise 4) that lie beside each other, a row of the matrix product the outputs under a whole cell,
+ * fp16, otherwise 4) that are adjacent, a row of the matrix product the outputs under a whole cell,
  * and each map is 8 columns, one for each of them, with its weights moved along as far. So a filter of s
  * columns takes s + phases - 1, to whole cells, of which all but s are multiplied by zero (of 7 columns in
  * fp16 9 of 16); but no pixel is kept twice, and a load serves 8 outputs. */

@@ -1,4 +1,4 @@
-/* What the parts of whole_net's planner share while a plan is made; on the host, in one thread. */
+/* The planner of fused networks: what its parts share while a plan is made. On the host, in one thread. */
 #ifndef CONVOY_KERNELS_FUSED_PLANNER_H
 #define CONVOY_KERNELS_FUSED_PLANNER_H
 
@@ -78,7 +78,7 @@ static inline int fused_part(int count, int number, int parts)
     return count * number / parts;
 }
 
-/* ---- Who computes what (fused_divide.cu) ---- */
+/* ---- Which block computes what (fused_divide.cu) ---- */
 
 /* Does a large dense layer follow, which is divided as this is? */
 bool fused_feeds_dense(const struct fused_planner *p, int index);
@@ -127,7 +127,7 @@ int fused_place_staged(struct fused_planner *p, int begin);
 /* Which layers have to clear their result's memory. */
 void fused_find_clears(struct fused_planner *p);
 
-/* ---- What the device walks through (fused_tables.cu, fused_weights.cu) ---- */
+/* ---- Tables and weights for the device (fused_tables.cu, fused_weights.cu) ---- */
 
 /* Of a layer that reads x. */
 struct fused_reduction fused_reduction_of(const struct fused_planner *p, int index);

@@ -1,9 +1,8 @@
 /* The plan of a dense layer for all images at once (fused_product.cuh), and its launch. */
-#include "kernels/conv/conv_common.h"
-#include "kernels/conv/tensor_layout.cuh"
+#include "kernels/device/chip.h"
 #include "kernels/fused_net/fused_planner.h"
 #include "kernels/fused_net/fused_product.cuh"
-#include "kernels/gemm/gemm.h"
+#include "kernels/gemm/gemm_sum.h"
 
 #include <string.h>
 

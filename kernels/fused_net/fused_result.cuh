@@ -53,7 +53,7 @@ struct fused_result {
 /* Does a kernel of these write vectors? */
 template <int MATH, bool CLUSTER> static constexpr bool fused_has_vectors = fused_pairs<MATH> && !CLUSTER;
 
-/* A lane's sums: rows lane / 4 and 8 on of each tile, two maps beside each other. */
+/* A lane's sums: rows lane / 4 and 8 on of each tile, two adjacent maps. */
 template <bool VECTORS, int MT, int NT>
 static __device__ __forceinline__ void
 fused_give(const struct fused_step &step, const struct fused_task &task, const struct fused_result &result,

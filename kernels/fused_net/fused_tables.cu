@@ -1,4 +1,4 @@
-/* The tables of addresses that whole_net walks through on the device. */
+/* The tables of addresses that whole_net reads on the device. */
 #include "kernels/device/launch.cuh"
 #include "kernels/fused_net/fused_planner.h"
 #include "kernels/fused_net/fused_steps.cuh"
@@ -15,7 +15,7 @@ static void make_rows(const struct fused_planner *p, int index, struct fused_row
     int line = p->line_units[index], unit_rows = p->unit_rows[index];
     bool phases = reduction->phases > 1;
     for (int i = 0; i < fused_table_rows(step); i++) {
-        /* Rows that are pooled lie 8 apart, and two of a line beside each other. */
+        /* Rows that are pooled lie 8 apart, and two of a line are adjacent. */
         int in_tile = unit_rows == 4 ? i % 8 / 2 : unit_rows == 2 ? i % 8 : i % 16;
         int unit = i / 16 * (16 / unit_rows) + in_tile;
         int safe = fused_at_most(unit, p->units[index] - 1), unit_y = safe / line, unit_x = safe % line;

@@ -1,5 +1,5 @@
-/* A network's weights as whole_net wants them, all in one piece. */
-#include "kernels/conv/tensor_layout.cuh"
+/* A network's weights in whole_net's layout, all in one piece. */
+#include "kernels/device/tensor_steps.cuh"
 #include "kernels/fused_net/fused_planner.h"
 
 #include <string.h>
@@ -16,7 +16,7 @@ float fused_weight_at(const struct convoy_fused_layer *layer, const struct fused
     return layer->weights[(((size_t)map * s->c + tap.channel) * s->r + tap.r) * s->s + column];
 }
 
-/* What a lane wants for a step beside each other: steps x tiles of 8 maps x lanes x a lane's words, of which
+/* The words of a lane for one step, contiguous: steps x tiles of 8 maps x lanes x a lane's words, of which
  * the first multiplies words 0 to 3 of the step, the second 4 to 7; in fp32 both high parts, then both low
  * ones. */
 static void pack_conv(const struct convoy_fused_plan *plan, int index, const struct convoy_fused_layer *layer,

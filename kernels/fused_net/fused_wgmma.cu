@@ -1,6 +1,5 @@
-/* Which convolutions of whole_net run on warpgroups, who computes what of them, and the way of their weights:
- * the plan of fused_wgmma.cuh. */
-#include "kernels/conv/tensor_layout.cuh"
+/* Which convolutions of whole_net run on warpgroups, which warps compute what of them, and how their weights
+ * arrive: the plan of fused_wgmma.cuh. */
 #include "kernels/device/launch.cuh"
 #include "kernels/device/wgmma.cuh"
 #include "kernels/fused_net/fused_planner.h"

@@ -1,7 +1,7 @@
 /* A convolution of whole_net on warpgroups (wgmma.cuh): fp16, stride 1, one block for an image.
  *
  * Idea: mma.sync has its operands in registers, loaded by each warp for its own tile. Here a warpgroup
- * multiplies straight from the planes of cells: 8 cells beside each other are a piece of a matrix as they
+ * multiplies straight from the planes of cells: 8 adjacent cells are a piece of a matrix as they
  * lie, so a patch of 8 x 8 outputs is 64 rows whose pieces are a line apart, and each step of the reduction
  * is the same patch seen from another tap or two planes on: one descriptor. The weights come through a ring
  * of chunks that the bulk copy engine fills, of all such layers one after the other and around again for the
@@ -150,7 +150,7 @@ static __device__ __forceinline__ void fused_wgmma(const struct fused_job &job, 
             convoy_matrix(shared + step.in + fused_find_patch(step, min(patch + i, patches - 1), rows[i]),
                           step.in_plane * (int)sizeof(uint32_t), step.in_line);
 #pragma unroll
-    for (int j = 0; j < NT; j++) /* added in the end, so that nobody waits for it now */
+    for (int j = 0; j < NT; j++) /* added in the end, so that no warp waits for it now */
         bias[j] = step.bias == FUSED_NO_BIAS
                       ? make_float2(0.0f, 0.0f)
                       : __ldg(reinterpret_cast<const float2 *>(job.weights + step.bias + (map + j) * 8) +

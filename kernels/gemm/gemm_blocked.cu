@@ -25,6 +25,7 @@
  * Not timed by itself yet (docs/kernels.md). */
 #include "kernels/device/grid.cuh"
 #include "kernels/device/unary.cuh"
+#include "kernels/gemm/gemm.h"
 #include "kernels/gemm/gemm_target.cuh"
 #include "kernels/gemm/gemm_tiles.cuh"
 

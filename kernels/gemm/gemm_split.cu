@@ -17,6 +17,7 @@
  * Not timed by itself yet (docs/kernels.md). */
 #include "kernels/device/grid.cuh"
 #include "kernels/device/unary.cuh"
+#include "kernels/gemm/gemm.h"
 #include "kernels/gemm/gemm_target.cuh"
 
 constexpr int most_few = 32;     /* rows, in groups of 8 */

@@ -8,7 +8,7 @@
  * Not timed by itself yet (docs/kernels.md). */
 #include "kernels/device/grid.cuh"
 #include "kernels/device/unary.cuh"
-#include "kernels/gemm/gemm.h"
+#include "kernels/gemm/gemm_sum.h"
 
 #define THREADS 256
 

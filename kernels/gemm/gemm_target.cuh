@@ -2,7 +2,7 @@
 #ifndef CONVOY_KERNELS_GEMM_TARGET_CUH
 #define CONVOY_KERNELS_GEMM_TARGET_CUH
 
-#include "kernels/gemm/gemm.h"
+#include "kernels/gemm/gemm_sum.h"
 
 /* Tells the job how its results lie and what is done to them: y itself, with bias and activation, or partial
  * sums in scratch without. Returns where. job has splits already. */

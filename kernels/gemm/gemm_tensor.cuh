@@ -22,6 +22,7 @@
 #include "kernels/device/launch.cuh"
 #include "kernels/device/tensor_products.cuh"
 #include "kernels/device/unary.cuh"
+#include "kernels/gemm/gemm.h"
 #include "kernels/gemm/gemm_target.cuh"
 
 #define GEMM_TENSOR_ROWS    128
@@ -185,7 +186,7 @@ static __global__ void __launch_bounds__(GEMM_TENSOR_THREADS, MATH == TENSOR_FP3
         fetch(number);
     for (int number = 0; number < depth; number++) {
         convoy_copies_wait<GEMM_TENSOR_STAGES - 2>();
-        __syncthreads(); /* this stage has come; the one before it is read by nobody any more */
+        __syncthreads(); /* this stage has come; no warp reads the one before it any more */
         fetch(number + GEMM_TENSOR_STAGES - 1);
         const float *stage = stages + number % GEMM_TENSOR_STAGES * stage_floats;
         gemm_tensor_multiply<MATH, NT>(stage, stage + GEMM_TENSOR_ROWS * GEMM_TENSOR_DEPTH, part);

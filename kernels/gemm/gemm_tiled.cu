@@ -9,6 +9,7 @@
 #include "kernels/device/grid.cuh"
 #include "kernels/device/unary.cuh"
 #include "kernels/gemm/gemm.h"
+#include "kernels/gemm/gemm_sum.h"
 
 constexpr int side = 16;
 

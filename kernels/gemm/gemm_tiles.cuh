@@ -9,8 +9,8 @@
 #define CONVOY_GEMM_PAD   4 /* floats after a row, against bank conflicts; keeps rows on 16 bytes */
 
 /* How a block's threads bring a tile of `rows` x 8 of a matrix in which k is contiguous: in pieces of 4
- * floats along k, two of them a row. Rows past the end are read as the last one: nobody writes what they add
- * up to. What lies past the end of k is read as 0. */
+ * floats along k, two of them a row. Rows past the end are read as the last one: no thread writes what they
+ * add up to. What lies past the end of k is read as 0. */
 template <int rows, int threads, bool wide> struct convoy_along_k {
     static constexpr int pieces = (2 * rows + threads - 1) / threads;
     const float *from[pieces];

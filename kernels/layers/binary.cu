@@ -1,6 +1,6 @@
 /* Elementwise arithmetic on two tensors, with broadcasting, and an activation.
  *
- * The host joins dimensions that all tensors walk without a jump. What is left of nearly every network is one
+ * The host joins dimensions that are contiguous in all tensors. What is left of nearly every network is one
  * of three:
  * - both dense (a residual): 16 bytes a thread from each;
  * - one dense and the other repeated over planes or along rows, that is of the form period x inner: element i
@@ -9,7 +9,7 @@
  * - everything else: a thread an element, a division for each dimension.
  * y may be one of the dense inputs: an element is read and written by one thread.
  * Floor: 12 bytes an element, 8 with broadcasting.
- * Predicted: 90 % of it; 60 % for the general walk.
+ * Predicted: 90 % of it; 60 % for the general strides.
  * Not timed by itself yet (docs/kernels.md). */
 #include "kernels/device/grid.cuh"
 #include "kernels/device/strided_box.cuh"

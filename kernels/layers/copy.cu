@@ -1,7 +1,7 @@
-/* A walk that copies: transposing, cropping, concatenating, writing rows that lie apart.
+/* A strided copy: transposing, cropping, concatenating, writing rows that lie apart.
  *
  * The order of a copy is free, so the host sorts the dimensions by their stride in y, the smallest last, and
- * joins those that both tensors walk without a jump; concatenating and cropping become rows of contiguous
+ * joins those that are contiguous in both tensors; concatenating and cropping become rows of contiguous
  * floats. Three kernels:
  * - contiguous runs in both tensors, of multiples of 4 floats on 16 bytes: 16 bytes a thread;
  * - y contiguous along one dimension, x along another (a transpose): tiles of 32 x 32 through shared memory,

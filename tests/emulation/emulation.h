@@ -20,7 +20,8 @@ extern const float *const convoy_emulated_halves;
 /* The thread that runs, among those of its cluster. */
 size_t convoy_emulated_fiber();
 
-/* Lets others run until it is true; who may have made it so calls convoy_emulated_happened(). */
+/* Lets other threads run until it is true; a thread that may have made it true calls
+ * convoy_emulated_happened(). */
 void convoy_emulated_wait(const std::function<bool()> &is_true);
 void convoy_emulated_happened();
 

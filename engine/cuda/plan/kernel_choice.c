@@ -137,7 +137,7 @@ const struct convoy_conv_kernel *convoy_cuda_choose_conv(const struct convoy_cud
     if (guess != NULL && strcmp(guess->key.text, key.text) == 0 && guess->kernel->takes(shape))
         return guess->kernel;
     for (int i = 0; i < count; i++) {
-        if (kernels[i]->ladder_only || !kernels[i]->takes(shape))
+        if (!kernels[i]->takes(shape))
             continue;
         if (known != NULL && strcmp(known, kernels[i]->name) == 0)
             return kernels[i];

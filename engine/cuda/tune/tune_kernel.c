@@ -33,7 +33,7 @@ static void list_candidates(struct convoy_cuda_tune_kernel *tuning)
         const struct convoy_conv_shape *shape = &tuning->step.conv.shape;
         const struct convoy_conv_kernel *const *kernels = convoy_conv_kernels(&count);
         for (int i = 0; i < count; i++)
-            if (!kernels[i]->ladder_only && kernels[i]->takes(shape))
+            if (kernels[i]->takes(shape))
                 add_candidate(tuning, (struct convoy_cuda_candidate){
                                           .conv = kernels[i], .estimate_us = kernels[i]->estimate_us(shape)});
     } else {

@@ -1,5 +1,5 @@
 /* The checks of what works on images: pooling, and reading them. */
-#include "kernels/check/check.h"
+#include "kernels/check/check_operators.h"
 
 #include <math.h>
 #include <stdlib.h>

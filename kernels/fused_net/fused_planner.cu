@@ -1,6 +1,5 @@
-/* Makes whole_net's plans: what a layer is to the device. Who computes what (fused_divide.cu), where it lies
- * (fused_places.cu) and the tables (fused_tables.cu) are files of their own. */
-#include "kernels/conv/conv_common.h"
+/* Makes whole_net's plans: what a layer is to the device. Which block computes what (fused_divide.cu), where
+ * it lies (fused_places.cu) and the tables (fused_tables.cu) are files of their own. */
 #include "kernels/device/cluster.cuh"
 #include "kernels/device/unary.cuh"
 #include "kernels/device/wgmma.cuh"
@@ -13,7 +12,7 @@
 #ifndef FUSED_PHASE_BYTES /* of an image as cells for each place; tests have smaller images */
 #define FUSED_PHASE_BYTES (24 * 1024)
 #endif
-/* Every team computes an image's convolutions anew, for the sake of a short wait: that is for small batches,
+/* Every team computes an image's convolutions again, for the sake of a short wait: that is for small batches,
  * and 8 images are the most for which waiting is what we tune for. */
 #define MOST_TEAM_IMAGES 8
 
@@ -142,7 +141,7 @@ static int map_tiles(int maps)
 
 /* ---- All of it ---- */
 
-/* What depends on a layer and the form of its tensors, not on who computes it. */
+/* What depends on a layer and the form of its tensors, not on which block computes it. */
 static void describe_step(struct fused_planner *p, int index)
 {
     const struct convoy_fused_layer *layer = &p->shape->layers[index];
@@ -274,7 +273,7 @@ static int place_all(struct fused_planner *p)
     return fused_place_ring(p, end);
 }
 
-/* After a layer that is the first block's alone, for one that is too, nobody else has to be waited for. */
+/* After a layer that is the first block's alone, for one that is too, no other block has to be waited for. */
 static void find_alone(struct fused_planner *p)
 {
     for (int i = 0; i + 1 < p->shape->count; i++) {

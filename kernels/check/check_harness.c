@@ -1,4 +1,4 @@
-#include "kernels/check/check.h"
+#include "kernels/check/check_harness.h"
 
 #include <math.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-#include "kernels/check/check.h"
+#include "kernels/check/check_operators.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -4,14 +4,15 @@
  * more threads, and adds its part to the output with an atomic. For a network with many images that
  * parallelism is not needed, and each output is read and written c times by atomics.
  *
- * Kept for the ladder alone: the order of the atomics varies, so the last bits of the answers do too. Takes
- * any stride, padding, dilation, groups and 8-bit images, but no activation, pooling or residual (nobody
- * knows when a sum is finished). Floor at 10,000 images: ece408's layers 1.0 ms and 4.0 ms (51 TFLOP/s).
- * Predicted: 9 ms and 37 ms: direct's time and the atomics (2.1 G of them in layer 2, at perhaps one a clock
- * for each of 96 slices of the L2 cache and 32 lanes together). Measured: 30.1 ms and 120.1 ms
- * on an H200. */
+ * Kept for comparison alone: the order of the atomics varies, so the last bits of the answers do too. Takes
+ * any stride, padding, dilation, groups and 8-bit images, but no activation, pooling or residual (no
+ * thread knows when a sum is finished). Floor at 10,000 images: ece408's layers 1.0 ms and 4.0 ms (51
+ * TFLOP/s). Predicted: 9 ms and 37 ms: direct's time and the atomics (2.1 G of them in layer 2, at perhaps
+ * one a clock for each of 96 slices of the L2 cache and 32 lanes together). Measured: 30.1 ms and 120.1 ms on
+ * an H200. */
 #include "kernels/conv/conv_common.h"
 #include "kernels/conv/conv_epilogue.cuh"
+#include "kernels/reference/reference.h"
 
 #define THREADS 256
 
@@ -75,9 +76,6 @@ static cudaError_t channel_split_launch(const struct convoy_conv_shape *shape,
 }
 
 const struct convoy_conv_kernel convoy_conv_channel_split = {
-    "channel_split",        true,
-    CONVOY_COMPUTE_FP32,    channel_split_takes,
-    channel_split_estimate, convoy_plain_floats,
-    convoy_plain_pack,      convoy_no_scratch,
-    channel_split_launch,
+    "channel_split",     CONVOY_COMPUTE_FP32, channel_split_takes, channel_split_estimate,
+    convoy_plain_floats, convoy_plain_pack,   convoy_no_scratch,   channel_split_launch,
 };

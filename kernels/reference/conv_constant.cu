@@ -5,7 +5,7 @@
  * reports found it slower than plain (on a V100 86 ms for 29 ms in layer 1): their index order missed the 2
  * KiB cache closest to the units.
  *
- * Kept for the ladder alone. The bank is one per module, 64 KiB, and every launch copies the weights into it
+ * Kept for comparison alone. The bank is one per module, 64 KiB, and every launch copies the weights into it
  * on its own stream: two streams would overwrite each other's weights. Takes what has at most 16,384 weights;
  * any stride, padding, dilation, groups, 8-bit images; no pooling. Floor at 10,000 images: ece408's
  * layers 1.0 ms and 4.0 ms (51 TFLOP/s). Predicted: 5 ms and 20 ms, if the weights stay in the cache (layer 2
@@ -13,6 +13,7 @@
  * faster than direct. */
 #include "kernels/conv/conv_common.h"
 #include "kernels/conv/conv_epilogue.cuh"
+#include "kernels/reference/reference.h"
 
 #define THREADS     256
 #define BANK_FLOATS 16384
@@ -74,9 +75,6 @@ static cudaError_t constant_launch(const struct convoy_conv_shape *shape,
 }
 
 const struct convoy_conv_kernel convoy_conv_constant = {
-    "constant",          true,
-    CONVOY_COMPUTE_FP32, constant_takes,
-    constant_estimate,   convoy_plain_floats,
-    convoy_plain_pack,   convoy_no_scratch,
-    constant_launch,
+    "constant",          CONVOY_COMPUTE_FP32, constant_takes,    constant_estimate,
+    convoy_plain_floats, convoy_plain_pack,   convoy_no_scratch, constant_launch,
 };

@@ -1,7 +1,7 @@
 /* What the checks of kernels share: fresh random numbers, device memory with guards around it, and the
  * comparison with a float64 reference. Part of the program convoy-kernels; nothing of it is in the daemon. */
-#ifndef CONVOY_KERNELS_CHECK_H
-#define CONVOY_KERNELS_CHECK_H
+#ifndef CONVOY_KERNELS_CHECK_HARNESS_H
+#define CONVOY_KERNELS_CHECK_HARNESS_H
 
 #include "kernels/kernels.h"
 
@@ -62,17 +62,6 @@ void convoy_check_free(struct convoy_check_buffer *buffer);
 void convoy_check_result(struct convoy_check *check, cudaError_t launched, struct convoy_check_buffer *y,
                          const double *want, struct convoy_check_buffer *scratch, const char *format, ...)
     __attribute__((format(printf, 6, 7)));
-
-/* A case of each, of random shape. */
-void convoy_check_pool(struct convoy_check *check);
-void convoy_check_read_images(struct convoy_check *check);
-
-/* Hundreds of small awkward shapes of every matrix product, and of everything else that is no convolution, on
- * the current device. Print a line a kernel, and each failure; return how many failed. */
-int convoy_check_gemm(uint64_t seed);
-int convoy_check_operators(uint64_t seed);
-/* Random small networks, each on some of whole_net's kernels; few: a third as many. */
-int convoy_check_fused(uint64_t seed, bool few);
 
 #ifdef __cplusplus
 }

@@ -1,6 +1,6 @@
 /* cuDNN as one more kernel of convoy-kernels. The library is opened at run time if it is there: convoyd
- * itself never sees it. It gets what somebody would give it who wants speed: the algorithm that its own trial
- * runs found fastest for this shape, and as much workspace as that asks for. */
+ * itself never sees it. It is called as a program that wants speed would call it: the algorithm that its own
+ * trial runs found fastest for this shape, and as much workspace as that asks for. */
 #include "kernels/check/check_conv.h"
 
 #if __has_include(<cudnn.h>)
@@ -157,7 +157,7 @@ static cudaError_t launch(const struct convoy_conv_shape *s, const struct convoy
 }
 
 static const struct convoy_conv_kernel kernel = {
-    "cudnn", true, CONVOY_COMPUTE_FP32, takes, estimate_us, plain_floats, plain_pack, scratch_bytes, launch};
+    "cudnn", CONVOY_COMPUTE_FP32, takes, estimate_us, plain_floats, plain_pack, scratch_bytes, launch};
 
 const struct convoy_conv_kernel *check_cudnn(const char *path)
 {

@@ -1,0 +1,16 @@
+/* The checks of matrix products and of every kernel that is no convolution, on the current device. */
+#ifndef CONVOY_KERNELS_CHECK_OPERATORS_H
+#define CONVOY_KERNELS_CHECK_OPERATORS_H
+
+#include "kernels/check/check_harness.h"
+
+/* Hundreds of small awkward shapes of every matrix product, and of everything else that is no convolution.
+ * Both print a line for each kernel and each failure, and return the number of failures. */
+int convoy_check_gemm(uint64_t seed);
+int convoy_check_operators(uint64_t seed);
+
+/* One case of random shape, as part of convoy_check_operators(). */
+void convoy_check_pool(struct convoy_check *check);
+void convoy_check_read_images(struct convoy_check *check);
+
+#endif
