@@ -24,6 +24,9 @@ for module in cpu null cuda; do
 done
 if [ -e "$build/bin/convoy-kernels" ]; then
   "$build/bin/convoy-kernels" --list >"$work/kernels" || fail "convoy-kernels does not start where it was moved to"
+  # What is kept for comparison alone is in the program, not in the library that serves.
+  grep -q '^channel_split .*(for comparison only)$' "$work/kernels" || fail "$(cat "$work/kernels")"
+  grep -q channel_split "$build/lib/convoyd/libconvoy-kernels.so" && fail "libconvoy-kernels.so contains a reference kernel"
   # The kernels and the CUDA runtime are in libconvoy-kernels.so and nowhere else.
   for file in bin/convoy-kernels lib/convoyd/convoy-backend-cuda.so; do
     ldd "$build/$file" | grep -q "libconvoy-kernels.so => $build/" || fail "$file: $(ldd "$build/$file")"
