@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws the ladder of kernels: what `convoy-kernels --table` prints, as a picture for docs/kernels.md.
+"""Draws the ladder of kernels: what `convoy-kernels --table` prints, as a picture for docs/history/kernels.md.
 
     plot_ladder.py TABLE OUT.svg
 
