@@ -90,9 +90,10 @@ cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpy
     return cudaSuccess;
 }
 
-cudaError_t convoy_launch_copy(const struct convoy_walk *walk, const float *x, float *y, cudaStream_t stream)
+cudaError_t convoy_launch_copy(const struct convoy_strided_copy *copy, const float *x, float *y,
+                               cudaStream_t stream)
 {
-    (void)walk, (void)x, (void)y, (void)stream;
+    (void)copy, (void)x, (void)y, (void)stream;
     return cudaSuccess;
 }
 
