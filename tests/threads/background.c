@@ -1,0 +1,67 @@
+/* Work in the background, for the thread sanitizer: what the work wrote is seen by the thread that served
+ * meanwhile, each ring of the doorbell is served, and runs one after the other do not disturb each other. */
+#include "engine/worker/background.h"
+
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define RUNS  2000
+#define RINGS 3
+
+#define CHECK(condition)                                                                                     \
+    do {                                                                                                     \
+        if (!(condition)) {                                                                                  \
+            fprintf(stderr, "%s:%d: %s is false\n", __FILE__, __LINE__, #condition);                         \
+            exit(1);                                                                                         \
+        }                                                                                                    \
+    } while (0)
+
+struct scene {
+    int doorbell;
+    atomic_int rung, served;
+    int result; /* not atomic: written by the work, read after the run */
+};
+
+static bool serve(void *context)
+{
+    struct scene *scene = context;
+    if (atomic_load(&scene->served) == atomic_load(&scene->rung))
+        return false;
+    atomic_fetch_add(&scene->served, 1);
+    return true;
+}
+
+static void work(void *argument)
+{
+    struct scene *scene = argument;
+    for (int i = 0; i < RINGS; i++) {
+        int wanted = atomic_fetch_add(&scene->rung, 1) + 1;
+        CHECK(write(scene->doorbell, &(uint64_t){1}, sizeof(uint64_t)) == sizeof(uint64_t));
+        while (i + 1 < RINGS && atomic_load(&scene->served) < wanted)
+            ; /* ends at once, unless a ring is lost */
+    }
+    scene->result++;
+}
+
+int main(void)
+{
+    struct convoy_background background;
+    struct convoy_error error;
+    struct scene scene = {.doorbell = eventfd(0, EFD_NONBLOCK)};
+    CHECK(convoy_background_open(&background, serve, &scene, scene.doorbell, &error) == 0);
+    for (int run = 1; run <= RUNS; run++) {
+        convoy_background_run(&background, work, &scene);
+        CHECK(scene.result == run);
+        CHECK(atomic_load(&scene.served) >=
+              run * RINGS - run); /* the last ring of a run may come too late for it */
+    }
+    convoy_background_close(&background);
+    close(scene.doorbell);
+    printf("%d runs, %d rings, %d served beside the work\n", RUNS, atomic_load(&scene.rung),
+           atomic_load(&scene.served));
+    return 0;
+}
