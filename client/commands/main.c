@@ -12,13 +12,13 @@
 #include "client/commands/stats.h"
 #include "client/commands/top.h"
 
-struct command {
+struct client_command {
     const char *name;
     const char *purpose;
     int (*run)(int argc, char **argv);
 };
 
-static const struct command commands[] = {
+static const struct client_command commands[] = {
     {"classify", "classify images: convoy classify cat.jpg", client_classify_command},
     {"models", "list the server's models", client_models_command},
     {"bench", "load a server with images and measure it: convoy bench models/samples", client_bench_command},

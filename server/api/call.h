@@ -13,11 +13,11 @@ struct convoy_model_wait;
 struct convoy_inference_request;
 
 struct convoy_call {
-    struct convoy_model *model;     /* the model that was asked for, once it is known; held */
-    struct convoy_model_wait *wait; /* the connection is suspended until the model manager is done */
-    bool activated;                 /* the model was activated for this request */
-    bool bound;                     /* and held for it when it was READY */
-    struct convoy_oip_infer *infer; /* of an inference request, once its model is known */
+    struct convoy_model_record *model; /* the model that was asked for, once it is known; held */
+    struct convoy_model_wait *wait;    /* the connection is suspended until the model manager is done */
+    bool activated;                    /* the model was activated for this request */
+    bool bound;                        /* and held for it when it was READY */
+    struct convoy_oip_infer *infer;    /* of an inference request, once its model is known */
     struct convoy_inference_request *inference; /* once they are admitted */
 };
 
@@ -27,7 +27,7 @@ static inline struct convoy_call *convoy_call_of(struct convoy_request *request)
 }
 
 /* Takes model over (NULL: none) in place of the one that the call held, and names it in log and metrics. */
-static inline void convoy_call_set_model(struct convoy_request *request, struct convoy_model *model)
+static inline void convoy_call_set_model(struct convoy_request *request, struct convoy_model_record *model)
 {
     struct convoy_call *call = convoy_call_of(request);
 

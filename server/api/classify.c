@@ -126,7 +126,7 @@ static bool answer(struct convoy_request *request)
     convoy_inference_request_cache(inference);
     int status = convoy_classify_status(inference);
     int retry_after = status == MHD_HTTP_SERVICE_UNAVAILABLE ? CONVOY_RETRY_SOON : CONVOY_RETRY_NONE;
-    struct convoy_model *model = inference->view.model;
+    struct convoy_model_record *model = inference->view.model;
     convoy_metrics_observe(model->metrics, CONVOY_STAGE_DECODE,
                            convoy_inference_request_decode_us(inference));
     convoy_model_answered(model, status == MHD_HTTP_OK, convoy_now_us() - request->complete_us);

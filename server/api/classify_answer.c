@@ -113,7 +113,7 @@ static void write_layers(const struct convoy_item *item, struct convoy_json_writ
 void convoy_classify_write(const struct convoy_inference_request *inference, uint64_t complete_us,
                            struct convoy_json_writer *json)
 {
-    const struct convoy_model *model = inference->view.model;
+    const struct convoy_model_record *model = inference->view.model;
     struct convoy_inference_summary summary;
     const char *sentence;
 

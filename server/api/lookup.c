@@ -26,7 +26,7 @@ static const char *named(struct convoy_request *request, const char *path, const
     return value;
 }
 
-struct convoy_model *convoy_lookup_model(struct convoy_request *request)
+struct convoy_model_record *convoy_lookup_model(struct convoy_request *request)
 {
     struct convoy_registry *registry = convoy_app_of(request)->registry;
     const struct convoy_call *call = convoy_call_of(request);
@@ -42,7 +42,8 @@ struct convoy_model *convoy_lookup_model(struct convoy_request *request)
                     "query parameters model and version need a value, as in ?model=NAME&version=1");
         return NULL;
     }
-    struct convoy_model *model = convoy_registry_find(registry, name, version, &request->refusal_reason);
+    struct convoy_model_record *model =
+        convoy_registry_find(registry, name, version, &request->refusal_reason);
     if (model == NULL)
         request->refusal = name == NULL && convoy_registry_default_missing(registry) ? MHD_HTTP_BAD_REQUEST
                                                                                      : MHD_HTTP_NOT_FOUND;
@@ -53,7 +54,7 @@ struct convoy_model *convoy_lookup_model(struct convoy_request *request)
 /* Why a model that is not READY does not answer. */
 static void refuse(struct convoy_request *request, const struct convoy_model_view *view, int *retry_after)
 {
-    const struct convoy_model *model = view->model;
+    const struct convoy_model_record *model = view->model;
 
     request->refusal = MHD_HTTP_SERVICE_UNAVAILABLE;
     *retry_after = CONVOY_RETRY_NONE; /* trying again would not help */
@@ -97,7 +98,7 @@ bool convoy_lookup_activated(struct convoy_request *request, struct convoy_model
     if (!convoy_lookup_ready(request, view, retry_after))
         return false;
     struct convoy_call *call = convoy_call_of(request);
-    struct convoy_model *model = call->model;
+    struct convoy_model_record *model = call->model;
     atomic_store_explicit(&model->used_us, convoy_now_us(), memory_order_relaxed);
     if (view->state == CONVOY_MODEL_READY || call->bound)
         return true;
@@ -124,7 +125,7 @@ bool convoy_lookup_activated(struct convoy_request *request, struct convoy_model
 void convoy_lookup_resumed(struct convoy_request *request)
 {
     struct convoy_call *call = convoy_call_of(request);
-    struct convoy_model *activated;
+    struct convoy_model_record *activated;
 
     if (call->wait == NULL)
         return;

@@ -10,7 +10,7 @@
 /* The model that the path names, or the query with ?model= and ?version=, or the default. Sets
  * the call's model. NULL when there is none: refusal is then set (404, or 400 when none was named and there
  * is no default). */
-struct convoy_model *convoy_lookup_model(struct convoy_request *request);
+struct convoy_model_record *convoy_lookup_model(struct convoy_request *request);
 
 /* A view of the model that convoy_lookup_model() found, or of the one that has replaced it since, when it is
  * READY or evicted; otherwise false with refusal set to 503 and *retry_after to the value of Retry-After. End

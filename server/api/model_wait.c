@@ -45,7 +45,7 @@ struct convoy_model_wait *convoy_model_wait_begin(const struct convoy_request *r
     return wait;
 }
 
-int convoy_model_wait_end(struct convoy_model_wait *wait, struct convoy_model **woken,
+int convoy_model_wait_end(struct convoy_model_wait *wait, struct convoy_model_record **woken,
                           struct convoy_error *error)
 {
     int code;

@@ -30,7 +30,7 @@ struct convoy_model_wait *convoy_model_wait_begin(const struct convoy_request *r
 /* Ends the wait and returns its result: 0, or the code of the control request, with its sentence in error;
  * -ECANCELED where the daemon stops before. *woken (may be NULL): the model of
  * CONVOY_CONTROL_REQUEST_ACTIVATE, held for the caller, or NULL. */
-int convoy_model_wait_end(struct convoy_model_wait *wait, struct convoy_model **woken,
+int convoy_model_wait_end(struct convoy_model_wait *wait, struct convoy_model_record **woken,
                           struct convoy_error *error);
 
 /* Ends the wait of a request that ends. NULL is allowed. */

@@ -216,8 +216,8 @@ static bool write_versions(struct convoy_registry *registry, const char *name,
     return true;
 }
 
-struct convoy_model *convoy_oip_ready_model(struct convoy_request *request, struct convoy_model_view *view,
-                                            bool *answered)
+struct convoy_model_record *convoy_oip_ready_model(struct convoy_request *request,
+                                                   struct convoy_model_view *view, bool *answered)
 {
     int retry_after = CONVOY_RETRY_NONE;
 
@@ -241,7 +241,7 @@ bool convoy_oip_model(struct convoy_request *request)
     struct convoy_json_writer json = {0};
     struct convoy_model_view view;
     bool answered;
-    struct convoy_model *model = convoy_oip_ready_model(request, &view, &answered);
+    struct convoy_model_record *model = convoy_oip_ready_model(request, &view, &answered);
 
     if (model == NULL)
         return answered;
@@ -265,7 +265,7 @@ bool convoy_oip_model_ready(struct convoy_request *request)
     struct convoy_json_writer json = {0};
     struct convoy_model_view view;
     bool answered;
-    struct convoy_model *model = convoy_oip_ready_model(request, &view, &answered);
+    struct convoy_model_record *model = convoy_oip_ready_model(request, &view, &answered);
 
     if (model == NULL)
         return answered;

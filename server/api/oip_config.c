@@ -131,7 +131,7 @@ bool convoy_oip_config(struct convoy_request *request)
     struct convoy_json_writer json = {0};
     struct convoy_model_view view;
     bool answered;
-    const struct convoy_model *model = convoy_oip_ready_model(request, &view, &answered);
+    const struct convoy_model_record *model = convoy_oip_ready_model(request, &view, &answered);
 
     if (model == NULL)
         return answered;

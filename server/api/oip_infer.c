@@ -253,7 +253,7 @@ static bool answer(struct convoy_request *request)
 {
     struct convoy_oip_infer *infer = convoy_call_of(request)->infer;
     struct convoy_inference_request *inference = convoy_call_of(request)->inference;
-    struct convoy_model *model = inference->view.model;
+    struct convoy_model_record *model = inference->view.model;
     const char *sentence = NULL;
 
     if (!convoy_inference_request_complete(inference))

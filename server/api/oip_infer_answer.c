@@ -180,7 +180,7 @@ int convoy_oip_infer_write(const struct convoy_tensor_request *tensors,
                            const struct convoy_inference_request *inference, struct convoy_json_writer *json,
                            size_t *json_length, struct convoy_error *error)
 {
-    const struct convoy_model *model = inference->view.model;
+    const struct convoy_model_record *model = inference->view.model;
     struct convoy_json_writer behind = {0}; /* first, since the JSON tells its sizes */
     int code = 0;
 

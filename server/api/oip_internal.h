@@ -31,7 +31,7 @@ void convoy_oip_write_dims(const struct convoy_model_shape *shape, struct convoy
 
 /* The model of the path, READY, and a view of it, to be ended with convoy_model_view_end(); otherwise
  * answers, *answered telling how that went, and returns NULL. */
-struct convoy_model *convoy_oip_ready_model(struct convoy_request *request, struct convoy_model_view *view,
-                                            bool *answered);
+struct convoy_model_record *convoy_oip_ready_model(struct convoy_request *request,
+                                                   struct convoy_model_view *view, bool *answered);
 
 #endif

@@ -64,7 +64,7 @@ static void write_batches(const struct convoy_statistics *statistics, struct con
     }
 }
 
-static void write_version(const struct convoy_model *model, struct convoy_json_writer *json)
+static void write_version(const struct convoy_model_record *model, struct convoy_json_writer *json)
 {
     struct convoy_statistics_counts counts;
     struct convoy_json_writer batches = {0};
@@ -163,7 +163,7 @@ bool convoy_oip_model_statistics(struct convoy_request *request)
     bool written = !names_version(request) && convoy_lookup_model(request) != NULL &&
                    write_ready(registry, request->path.model, &json) > 0;
     if (!written) {
-        const struct convoy_model *model = convoy_oip_ready_model(request, &view, &answered);
+        const struct convoy_model_record *model = convoy_oip_ready_model(request, &view, &answered);
         if (model == NULL) {
             convoy_json_writer_free(&json);
             return answered;

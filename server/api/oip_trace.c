@@ -137,7 +137,7 @@ bool convoy_oip_trace_setting(struct convoy_request *request)
     const char *name = NULL;
 
     if (request->path.model[0] != '\0') {
-        struct convoy_model *model = convoy_lookup_model(request);
+        struct convoy_model_record *model = convoy_lookup_model(request);
         if (model == NULL)
             return convoy_respond_refusal(request, CONVOY_RETRY_SOON);
         name = model->name;

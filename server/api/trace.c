@@ -152,7 +152,7 @@ static bool takes(struct convoy_trace *trace, const char *model)
 void convoy_trace_request(struct convoy_trace *trace, const struct convoy_request *request,
                           const struct convoy_inference_request *inference, int status)
 {
-    const struct convoy_model *model = inference->view.model;
+    const struct convoy_model_record *model = inference->view.model;
     struct convoy_inference_summary summary;
 
     if (!atomic_load_explicit(&trace->any, memory_order_relaxed))

@@ -67,7 +67,7 @@ void convoy_batcher_free(struct convoy_batcher *batcher)
     free(batcher);
 }
 
-void convoy_batcher_set_limits(struct convoy_batcher *batcher, const struct convoy_model *model,
+void convoy_batcher_set_limits(struct convoy_batcher *batcher, const struct convoy_model_record *model,
                                const struct convoy_batcher_limits *limits)
 {
     pthread_mutex_lock(&batcher->lock);
@@ -77,7 +77,7 @@ void convoy_batcher_set_limits(struct convoy_batcher *batcher, const struct conv
     pthread_mutex_unlock(&batcher->lock);
 }
 
-void convoy_batcher_model_new(struct convoy_batcher *batcher, const struct convoy_model *model)
+void convoy_batcher_model_new(struct convoy_batcher *batcher, const struct convoy_model_record *model)
 {
     pthread_mutex_lock(&batcher->lock);
     init_queue(queue_of(batcher, model)); /* it is idle: nothing is parked */
@@ -91,7 +91,7 @@ void convoy_batcher_model_new(struct convoy_batcher *batcher, const struct convo
     pthread_mutex_unlock(&batcher->lock);
 }
 
-bool convoy_batcher_model_idle(struct convoy_batcher *batcher, const struct convoy_model *model)
+bool convoy_batcher_model_idle(struct convoy_batcher *batcher, const struct convoy_model_record *model)
 {
     pthread_mutex_lock(&batcher->lock);
     const struct model_queue *queue = queue_of(batcher, model);
@@ -106,7 +106,7 @@ bool convoy_batcher_model_idle(struct convoy_batcher *batcher, const struct conv
     return idle;
 }
 
-void convoy_batcher_model_ready(struct convoy_batcher *batcher, struct convoy_model *model,
+void convoy_batcher_model_ready(struct convoy_batcher *batcher, struct convoy_model_record *model,
                                 const struct convoy_model_shape *shape)
 {
     uint64_t elements = (uint64_t)shape->channels * shape->height * shape->width;
@@ -122,7 +122,7 @@ void convoy_batcher_model_ready(struct convoy_batcher *batcher, struct convoy_mo
     pthread_mutex_unlock(&batcher->lock);
 }
 
-void convoy_queue_changed(struct convoy_batcher *batcher, const struct convoy_model *model)
+void convoy_queue_changed(struct convoy_batcher *batcher, const struct convoy_model_record *model)
 {
     uint64_t waiting = 0; /* the metric is of a name: all its versions together */
     for (uint32_t i = 0; i < batcher->model_count; i++)
@@ -142,7 +142,7 @@ static uint64_t queued_before(const struct model_queue *queue, enum convoy_prior
     return before;
 }
 
-int convoy_batcher_admit(struct convoy_batcher *batcher, struct convoy_model *model, uint32_t n,
+int convoy_batcher_admit(struct convoy_batcher *batcher, struct convoy_model_record *model, uint32_t n,
                          enum convoy_priority priority, uint64_t deadline_us, uint64_t *wait_us)
 {
     pthread_mutex_lock(&batcher->lock);
@@ -174,7 +174,7 @@ uint64_t convoy_batcher_slot_bytes(struct convoy_batcher *batcher)
     return atomic_load_explicit(&batcher->slot_bytes, memory_order_relaxed);
 }
 
-void convoy_batcher_cancel(struct convoy_batcher *batcher, struct convoy_model *model, uint32_t n,
+void convoy_batcher_cancel(struct convoy_batcher *batcher, struct convoy_model_record *model, uint32_t n,
                            enum convoy_priority priority)
 {
     pthread_mutex_lock(&batcher->lock);

@@ -45,7 +45,7 @@ struct convoy_layer_time {
 /* One image in flight. The caller owns it. */
 struct convoy_item {
     /* set by the caller */
-    struct convoy_model *model;
+    struct convoy_model_record *model;
     enum convoy_input_layout layout;
     enum convoy_priority priority;
     bool profile;         /* travels alone and times each layer */
@@ -96,12 +96,12 @@ struct convoy_item {
  *
  * *wait_us: how long the request would take by that estimate, also when it is refused; 0 while there is no
  * estimate. Where nothing waits or runs no deadline is too near. */
-int convoy_batcher_admit(struct convoy_batcher *batcher, struct convoy_model *model, uint32_t n,
+int convoy_batcher_admit(struct convoy_batcher *batcher, struct convoy_model_record *model, uint32_t n,
                          enum convoy_priority priority, uint64_t deadline_us, uint64_t *wait_us);
 /* Bytes of rows that a slot of the workers takes; 0 while there is no worker. A row that is larger could
  * never be run and must not be admitted. Any thread. */
 uint64_t convoy_batcher_slot_bytes(struct convoy_batcher *batcher);
-void convoy_batcher_cancel(struct convoy_batcher *batcher, struct convoy_model *model, uint32_t n,
+void convoy_batcher_cancel(struct convoy_batcher *batcher, struct convoy_model_record *model, uint32_t n,
                            enum convoy_priority priority);
 
 /* Hands over n (at least 1) admitted images of one model, layout, priority and deadline, all with a profile
@@ -127,17 +127,17 @@ void convoy_batcher_free(struct convoy_batcher *batcher);
 
 /* Gives the number to this model and forgets what was known of the model that had it before, which must be
  * idle (convoy_batcher_model_idle()). */
-void convoy_batcher_model_new(struct convoy_batcher *batcher, const struct convoy_model *model);
+void convoy_batcher_model_new(struct convoy_batcher *batcher, const struct convoy_model_record *model);
 /* True when no image of the model waits or runs, and no slot holds one. */
-bool convoy_batcher_model_idle(struct convoy_batcher *batcher, const struct convoy_model *model);
+bool convoy_batcher_model_idle(struct convoy_batcher *batcher, const struct convoy_model_record *model);
 /* Sets a model's limits, also again at SIGHUP (max_batch must stay). Any thread. */
-void convoy_batcher_set_limits(struct convoy_batcher *batcher, const struct convoy_model *model,
+void convoy_batcher_set_limits(struct convoy_batcher *batcher, const struct convoy_model_record *model,
                                const struct convoy_batcher_limits *limits);
 /* Tells the size of the model's rows; from now on its images are admitted. */
-void convoy_batcher_model_ready(struct convoy_batcher *batcher, struct convoy_model *model,
+void convoy_batcher_model_ready(struct convoy_batcher *batcher, struct convoy_model_record *model,
                                 const struct convoy_model_shape *shape);
 /* The model can no longer be served: its waiting images get -ENODEV. */
-void convoy_batcher_model_gone(struct convoy_batcher *batcher, struct convoy_model *model);
+void convoy_batcher_model_gone(struct convoy_batcher *batcher, struct convoy_model_record *model);
 /* From now on nothing is admitted; all images that wait or run get -ECANCELED. */
 void convoy_batcher_stop(struct convoy_batcher *batcher);
 
@@ -161,10 +161,11 @@ int convoy_worker_slots_new(struct convoy_batcher *batcher, struct convoy_channe
 void convoy_worker_slots_up(struct convoy_worker_slots *worker, uint32_t streams);
 /* The worker serves the model now (can_serve), or never will. layers (malloc'd, may be NULL) are the names of
  * what a profile times; the batcher takes them over. */
-void convoy_worker_slots_model(struct convoy_worker_slots *worker, const struct convoy_model *model,
+void convoy_worker_slots_model(struct convoy_worker_slots *worker, const struct convoy_model_record *model,
                                bool can_serve, struct convoy_layer_name *layers, uint32_t layer_count);
 /* True when a slot of this worker holds rows of the model. */
-bool convoy_worker_slots_waits_for(struct convoy_worker_slots *worker, const struct convoy_model *model);
+bool convoy_worker_slots_waits_for(struct convoy_worker_slots *worker,
+                                   const struct convoy_model_record *model);
 /* Takes completions, a bounded number per call. Returns how many were invalid: of a slot that the worker did
  * not have. */
 uint32_t convoy_worker_slots_collect(struct convoy_worker_slots *worker);

@@ -100,7 +100,7 @@ void convoy_batcher_tick(struct convoy_batcher *batcher)
     sweep_and_answer(batcher, false);
 }
 
-void convoy_batcher_model_gone(struct convoy_batcher *batcher, struct convoy_model *model)
+void convoy_batcher_model_gone(struct convoy_batcher *batcher, struct convoy_model_record *model)
 {
     pthread_mutex_lock(&batcher->lock);
     queue_of(batcher, model)->gone = true;

@@ -35,7 +35,7 @@ struct row_range {
 
 struct worker_slot {
     enum slot_state state;
-    struct convoy_model *model;
+    struct convoy_model_record *model;
     enum convoy_input_layout layout;
     enum convoy_priority priority; /* of all its rows */
     double charged_us;             /* what its model was charged for the run in flight (fair_queue.h) */
@@ -119,7 +119,8 @@ struct convoy_batcher {
     uint64_t next_deadline_us; /* no item's deadline is earlier */
 };
 
-static inline struct model_queue *queue_of(struct convoy_batcher *batcher, const struct convoy_model *model)
+static inline struct model_queue *queue_of(struct convoy_batcher *batcher,
+                                           const struct convoy_model_record *model)
 {
     return &batcher->queues[model->number];
 }
@@ -145,14 +146,14 @@ static inline struct convoy_item *next_parked_of(struct model_queue *queue)
 
 /* True when the worker can be given the model's slots now. */
 static inline bool convoy_worker_slots_serve(const struct convoy_worker_slots *worker,
-                                             const struct convoy_model *model)
+                                             const struct convoy_model_record *model)
 {
     return worker->up && worker->models[model->number] == WORKER_SERVES;
 }
 
 /* True when some worker can. */
 static inline bool convoy_batcher_serves(const struct convoy_batcher *batcher,
-                                         const struct convoy_model *model)
+                                         const struct convoy_model_record *model)
 {
     for (uint32_t i = 0; i < batcher->worker_count; i++)
         if (convoy_worker_slots_serve(batcher->workers[i], model))
@@ -211,6 +212,6 @@ void convoy_item_finish(struct convoy_batcher *batcher, struct convoy_item *item
 void convoy_items_done(struct convoy_list *finished);
 
 void convoy_slot_release(struct convoy_worker_slots *worker, struct worker_slot *slot);
-void convoy_queue_changed(struct convoy_batcher *batcher, const struct convoy_model *model);
+void convoy_queue_changed(struct convoy_batcher *batcher, const struct convoy_model_record *model);
 
 #endif

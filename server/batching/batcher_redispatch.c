@@ -68,7 +68,7 @@ static bool park_rows(struct convoy_worker_slots *worker, uint32_t number)
 
 /* Of the workers that serve the model and have a free slot, finds the one that finishes its own slots first.
  */
-static bool find_worker(const struct convoy_batcher *batcher, const struct convoy_model *model,
+static bool find_worker(const struct convoy_batcher *batcher, const struct convoy_model_record *model,
                         uint32_t *found)
 {
     bool any = false;

@@ -253,7 +253,7 @@ void convoy_worker_slots_up(struct convoy_worker_slots *worker, uint32_t streams
     pthread_mutex_unlock(&worker->batcher->lock);
 }
 
-void convoy_worker_slots_model(struct convoy_worker_slots *worker, const struct convoy_model *model,
+void convoy_worker_slots_model(struct convoy_worker_slots *worker, const struct convoy_model_record *model,
                                bool can_serve, struct convoy_layer_name *layers, uint32_t layer_count)
 {
     pthread_mutex_lock(&worker->batcher->lock);
@@ -268,7 +268,8 @@ void convoy_worker_slots_model(struct convoy_worker_slots *worker, const struct 
     pthread_mutex_unlock(&worker->batcher->lock);
 }
 
-bool convoy_worker_slots_waits_for(struct convoy_worker_slots *worker, const struct convoy_model *model)
+bool convoy_worker_slots_waits_for(struct convoy_worker_slots *worker,
+                                   const struct convoy_model_record *model)
 {
     bool waits = false;
     pthread_mutex_lock(&worker->batcher->lock);
@@ -321,7 +322,8 @@ struct waited {
     uint32_t images;
 };
 
-static void count_waited(struct waited *waited, struct convoy_model *model, uint64_t us, uint32_t images)
+static void count_waited(struct waited *waited, struct convoy_model_record *model, uint64_t us,
+                         uint32_t images)
 {
     if (waited->images > 0 && (images == 0 || us != waited->us)) {
         convoy_model_waited(model, waited->us, waited->images);

@@ -22,7 +22,7 @@ struct finding {
 
 /* Asks a worker about one model. */
 static int check_model(const struct convoy_config *config, const char *program,
-                       const struct convoy_model *model, struct convoy_model_shape *shape,
+                       const struct convoy_model_record *model, struct convoy_model_shape *shape,
                        struct convoy_error *error)
 {
     cJSON *answer;
@@ -53,7 +53,7 @@ static int check_models(const struct convoy_config *config, const char *program,
         return convoy_fail(error, -ENOMEM, "out of memory for checking %u models", count);
     convoy_slot_size_begin(&size);
     for (uint32_t i = 0; i < count; i++) {
-        const struct convoy_model *model = convoy_registry_at(registry, i);
+        const struct convoy_model_record *model = convoy_registry_at(registry, i);
         struct finding *finding = &findings[i];
         if (!model->plan.wanted)
             continue;
@@ -63,7 +63,7 @@ static int check_models(const struct convoy_config *config, const char *program,
     }
     convoy_slot_size_end(&size, config);
     for (uint32_t i = 0; i < count; i++) {
-        const struct convoy_model *model = convoy_registry_at(registry, i);
+        const struct convoy_model_record *model = convoy_registry_at(registry, i);
         struct finding *finding = &findings[i];
         if (!model->plan.wanted) {
             printf("model %s version %s: not served by its version_policy\n", model->name, model->version);

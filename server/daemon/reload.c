@@ -43,7 +43,7 @@ static struct convoy_reading *new_reading(struct convoy_reload *reload)
         return NULL;
     reading->file = reload->file;
     for (uint32_t i = 0; i < count; i++) {
-        const struct convoy_model *model = convoy_registry_at(reload->registry, i);
+        const struct convoy_model_record *model = convoy_registry_at(reload->registry, i);
         if (model == NULL || model->config == NULL)
             continue;
         struct model_reading *of_model = &reading->models[reading->model_count++];
@@ -76,9 +76,9 @@ static void read_files(uv_work_t *work)
 
 static void take_over(struct convoy_reload *reload, struct model_reading *reading)
 {
-    struct convoy_model *model = reading->number < convoy_registry_count(reload->registry)
-                                     ? convoy_registry_at(reload->registry, reading->number)
-                                     : NULL;
+    struct convoy_model_record *model = reading->number < convoy_registry_count(reload->registry)
+                                            ? convoy_registry_at(reload->registry, reading->number)
+                                            : NULL;
     if (model == NULL || model->generation != reading->generation)
         return; /* it was removed meanwhile */
     if (reading->config != NULL) {

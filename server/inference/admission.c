@@ -17,8 +17,8 @@ static int retry_seconds(uint64_t wait_us)
 }
 
 /* The sentence for what admission said; *retry_after is set where that is worth another time. */
-static void refuse_admission(struct convoy_request *request, const struct convoy_model *model, size_t count,
-                             int code, uint64_t wait_us, int *retry_after)
+static void refuse_admission(struct convoy_request *request, const struct convoy_model_record *model,
+                             size_t count, int code, uint64_t wait_us, int *retry_after)
 {
     request->refusal = MHD_HTTP_SERVICE_UNAVAILABLE;
     switch (code) {
@@ -58,7 +58,7 @@ struct convoy_inference_request *convoy_admit(struct convoy_request *request,
                                               enum convoy_priority priority, uint64_t deadline_us,
                                               int *retry_after)
 {
-    struct convoy_model *model = view->model;
+    struct convoy_model_record *model = view->model;
     struct convoy_model_view taken = *view;
     uint64_t wait_us;
     int code =

@@ -96,7 +96,7 @@ static bool look_up(struct convoy_inference_request *inference, uint32_t index, 
                     size_t length)
 {
     struct convoy_sample *sample = &inference->samples[index];
-    struct convoy_model *model = inference->view.model;
+    struct convoy_model_record *model = inference->view.model;
     uint32_t outputs = inference->view.shape.outputs_per_row;
 
     if (inference->profile || !model->config->response_cache)

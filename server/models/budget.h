@@ -10,13 +10,13 @@
 #include "server/models/registry.h"
 
 /* Bytes of all models on devices, without `except` (NULL: none is left out). */
-uint64_t convoy_budget_taken(struct convoy_registry *registry, const struct convoy_model *except);
+uint64_t convoy_budget_taken(struct convoy_registry *registry, const struct convoy_model_record *except);
 
 /* Bytes that the model takes or will take. */
-uint64_t convoy_budget_of(const struct convoy_model *model);
+uint64_t convoy_budget_of(const struct convoy_model_record *model);
 
 /* 0 when the model fits beside what is taken; -ENOMEM with a sentence that has the figures. */
 int convoy_budget_check(const struct convoy_config *config, struct convoy_registry *registry,
-                        const struct convoy_model *model, struct convoy_error *error);
+                        const struct convoy_model_record *model, struct convoy_error *error);
 
 #endif

@@ -28,7 +28,7 @@ void convoy_labels_release(struct convoy_labels *labels)
 
 /* Fewer or more labels than classes are most likely those of another network, and nothing else would show it.
  */
-void convoy_labels_compare(const struct convoy_model *model)
+void convoy_labels_compare(const struct convoy_model_record *model)
 {
     uint32_t labels = model->labels == NULL ? 0 : model->labels->list.count;
     uint64_t classes = model->shape.output_elements[0];
@@ -40,18 +40,18 @@ void convoy_labels_compare(const struct convoy_model *model)
                    CONVOY_UINT("labels", labels), CONVOY_UINT("classes", classes));
 }
 
-void convoy_model_hold(struct convoy_model *model)
+void convoy_model_hold(struct convoy_model_record *model)
 {
     atomic_fetch_add(&model->holders, 1);
 }
 
-void convoy_model_release(struct convoy_model *model)
+void convoy_model_release(struct convoy_model_record *model)
 {
     if (model != NULL)
         atomic_fetch_sub(&model->holders, 1);
 }
 
-void convoy_model_view_fill(struct convoy_model *model, struct convoy_model_view *view)
+void convoy_model_view_fill(struct convoy_model_record *model, struct convoy_model_view *view)
 {
     *view = (struct convoy_model_view){.model = model,
                                        .state = model->state,
@@ -96,19 +96,19 @@ const char *convoy_model_label_file(const struct convoy_model_view *view)
     return view->labels != NULL && view->labels->list.name != NULL ? view->labels->list.name : "";
 }
 
-void convoy_model_answered(struct convoy_model *model, bool well, uint64_t us)
+void convoy_model_answered(struct convoy_model_record *model, bool well, uint64_t us)
 {
     convoy_metrics_observe(model->metrics, CONVOY_STAGE_REQUEST, us);
     convoy_statistics_answered(model->statistics, well, us);
 }
 
-void convoy_model_waited(struct convoy_model *model, uint64_t us, uint32_t images)
+void convoy_model_waited(struct convoy_model_record *model, uint64_t us, uint32_t images)
 {
     convoy_metrics_observe_many(model->metrics, CONVOY_STAGE_QUEUE, us, images);
     convoy_statistics_waited(model->statistics, us, images);
 }
 
-void convoy_model_ran(struct convoy_model *model, struct convoy_device_metrics *device, uint32_t rows,
+void convoy_model_ran(struct convoy_model_record *model, struct convoy_device_metrics *device, uint32_t rows,
                       const struct convoy_batch_times *times)
 {
     convoy_metrics_batch(model->metrics, device, rows);
@@ -118,13 +118,13 @@ void convoy_model_ran(struct convoy_model *model, struct convoy_device_metrics *
     convoy_statistics_ran(model->statistics, rows, times);
 }
 
-void convoy_model_looked_up(struct convoy_model *model, bool hit, uint64_t ns)
+void convoy_model_looked_up(struct convoy_model_record *model, bool hit, uint64_t ns)
 {
     convoy_metrics_cache_lookup(model->metrics, hit);
     convoy_statistics_looked_up(model->statistics, hit, ns);
 }
 
-void convoy_model_inserted(struct convoy_model *model, uint64_t ns)
+void convoy_model_inserted(struct convoy_model_record *model, uint64_t ns)
 {
     convoy_statistics_inserted(model->statistics, ns);
 }

@@ -50,7 +50,7 @@ struct convoy_model_shape {
 
 struct convoy_labels; /* a counted label list */
 
-struct convoy_model {
+struct convoy_model_record {
     uint32_t number; /* in the registry and in slot headers; reused once the record is gone */
     uint32_t version_number;
     uint64_t generation; /* unique; a later reading has a larger one */
@@ -87,7 +87,7 @@ struct convoy_model {
 
 /* A request's copy of what it needs of a model; release with convoy_model_view_end(). */
 struct convoy_model_view {
-    struct convoy_model *model;
+    struct convoy_model_record *model;
     enum convoy_model_state state;
     bool evicted; /* not READY; a request that computes with it loads it and waits */
     char reason[CONVOY_ERROR_BYTES];
@@ -99,8 +99,8 @@ struct convoy_model_view {
 };
 
 /* Any thread. A hold is one call of convoy_model_release() that is due. */
-void convoy_model_hold(struct convoy_model *model);
-void convoy_model_release(struct convoy_model *model); /* NULL is allowed */
+void convoy_model_hold(struct convoy_model_record *model);
+void convoy_model_release(struct convoy_model_record *model); /* NULL is allowed */
 
 /* For a copy of view: one more call of convoy_model_view_end() is due. */
 void convoy_model_view_hold(struct convoy_model_view *view);
@@ -117,16 +117,16 @@ const char *convoy_model_label_file(const struct convoy_model_view *view);
  * that both agree. Some relaxed atomic additions, no lock. ---- */
 
 /* A request whose images were examined was answered, us microseconds after its last byte; well: with 200. */
-void convoy_model_answered(struct convoy_model *model, bool well, uint64_t us);
+void convoy_model_answered(struct convoy_model_record *model, bool well, uint64_t us);
 /* So many images waited us microseconds each before their run. */
-void convoy_model_waited(struct convoy_model *model, uint64_t us, uint32_t images);
+void convoy_model_waited(struct convoy_model_record *model, uint64_t us, uint32_t images);
 /* A batch of so many rows finished well on device. */
-void convoy_model_ran(struct convoy_model *model, struct convoy_device_metrics *device, uint32_t rows,
+void convoy_model_ran(struct convoy_model_record *model, struct convoy_device_metrics *device, uint32_t rows,
                       const struct convoy_batch_times *times);
 
 /* The lookup of an image in the response cache took ns nanoseconds; so did the insertion of one that was
  * missed. */
-void convoy_model_looked_up(struct convoy_model *model, bool hit, uint64_t ns);
-void convoy_model_inserted(struct convoy_model *model, uint64_t ns);
+void convoy_model_looked_up(struct convoy_model_record *model, bool hit, uint64_t ns);
+void convoy_model_inserted(struct convoy_model_record *model, uint64_t ns);
 
 #endif

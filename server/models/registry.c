@@ -19,7 +19,7 @@ int convoy_registry_new(const struct convoy_config *config, struct convoy_metric
     return 0;
 }
 
-static void free_model(struct convoy_model *model)
+static void free_model(struct convoy_model_record *model)
 {
     if (model == NULL)
         return;
@@ -48,21 +48,21 @@ uint32_t convoy_registry_count(const struct convoy_registry *registry)
     return registry->count;
 }
 
-struct convoy_model *convoy_registry_at(struct convoy_registry *registry, uint32_t number)
+struct convoy_model_record *convoy_registry_at(struct convoy_registry *registry, uint32_t number)
 {
     return registry->models[number];
 }
 
-static bool same_version(const struct convoy_model *a, const struct convoy_model *b)
+static bool same_version(const struct convoy_model_record *a, const struct convoy_model_record *b)
 {
     return a->version_number == b->version_number && strcmp(a->name, b->name) == 0;
 }
 
-void convoy_registry_tell_ready(struct convoy_registry *registry, const struct convoy_model *model)
+void convoy_registry_tell_ready(struct convoy_registry *registry, const struct convoy_model_record *model)
 {
     bool ready = false, meant = false;
     for (uint32_t i = 0; i < registry->count; i++) {
-        const struct convoy_model *other = registry->models[i];
+        const struct convoy_model_record *other = registry->models[i];
         if (other == NULL || !same_version(other, model))
             continue;
         ready = ready || other->state == CONVOY_MODEL_READY;
@@ -76,11 +76,11 @@ void convoy_registry_tell_ready(struct convoy_registry *registry, const struct c
 
 /* The statistics of an older record of the same version, held, or new ones. NULL when memory is out. */
 static struct convoy_statistics *statistics_for(struct convoy_registry *registry,
-                                                const struct convoy_model *model)
+                                                const struct convoy_model_record *model)
 {
     uint32_t max_batch = model->config->batching.max_batch;
     for (uint32_t i = 0; i < registry->count; i++) {
-        const struct convoy_model *other = registry->models[i];
+        const struct convoy_model_record *other = registry->models[i];
         if (other != NULL && other->statistics != NULL && same_version(other, model) &&
             convoy_statistics_max_batch(other->statistics) == max_batch)
             return convoy_statistics_hold(other->statistics);
@@ -89,13 +89,13 @@ static struct convoy_statistics *statistics_for(struct convoy_registry *registry
 }
 
 int convoy_registry_add(struct convoy_registry *registry, const struct convoy_repository_entry *entry,
-                        struct convoy_model_config *config, const char *problem, struct convoy_model **result,
-                        struct convoy_error *error)
+                        struct convoy_model_config *config, const char *problem,
+                        struct convoy_model_record **result, struct convoy_error *error)
 {
     uint32_t number = 0;
     while (number < registry->count && registry->models[number] != NULL)
         number++;
-    struct convoy_model *model = number < CONVOY_MAX_MODELS ? calloc(1, sizeof *model) : NULL;
+    struct convoy_model_record *model = number < CONVOY_MAX_MODELS ? calloc(1, sizeof *model) : NULL;
     if (model == NULL) {
         convoy_model_config_free(config);
         return number < CONVOY_MAX_MODELS
@@ -103,17 +103,17 @@ int convoy_registry_add(struct convoy_registry *registry, const struct convoy_re
                    : convoy_fail(error, -ENFILE, "there are more than %d model versions: remove some",
                                  CONVOY_MAX_MODELS);
     }
-    *model = (struct convoy_model){.number = number,
-                                   .version_number = entry->number,
-                                   .generation = ++registry->generations,
-                                   .name = strdup(entry->name),
-                                   .version = strdup(entry->version),
-                                   .path = strdup(entry->path),
-                                   .folder = strdup(entry->folder),
-                                   .stamp = entry->stamp,
-                                   .bytes = entry->bytes,
-                                   .config = config,
-                                   .plan = {.present = true}};
+    *model = (struct convoy_model_record){.number = number,
+                                          .version_number = entry->number,
+                                          .generation = ++registry->generations,
+                                          .name = strdup(entry->name),
+                                          .version = strdup(entry->version),
+                                          .path = strdup(entry->path),
+                                          .folder = strdup(entry->folder),
+                                          .stamp = entry->stamp,
+                                          .bytes = entry->bytes,
+                                          .config = config,
+                                          .plan = {.present = true}};
     bool complete =
         model->name != NULL && model->version != NULL && model->path != NULL && model->folder != NULL;
     if (complete && config != NULL) {
@@ -138,7 +138,7 @@ int convoy_registry_add(struct convoy_registry *registry, const struct convoy_re
     return 0;
 }
 
-bool convoy_registry_remove(struct convoy_registry *registry, struct convoy_model *model)
+bool convoy_registry_remove(struct convoy_registry *registry, struct convoy_model_record *model)
 {
     pthread_mutex_lock(&registry->lock);
     if (atomic_load(&model->holders) > 0) {
@@ -157,7 +157,7 @@ bool convoy_registry_remove(struct convoy_registry *registry, struct convoy_mode
 /* How well a record answers a lookup; the highest rank is found. Where the models are those found at start
  * (control "none"), a version that cannot be served is not silently replaced by a lower one, which has never
  * been seen to work. */
-static int rank_of(const struct convoy_registry *registry, const struct convoy_model *model)
+static int rank_of(const struct convoy_registry *registry, const struct convoy_model_record *model)
 {
     bool live = registry->config->repository.control != CONVOY_CONTROL_NONE;
     switch (model->state) {
@@ -175,8 +175,8 @@ static int rank_of(const struct convoy_registry *registry, const struct convoy_m
 }
 
 /* True when a lookup prefers a to b; b may be NULL. */
-static bool better(const struct convoy_registry *registry, const struct convoy_model *a,
-                   const struct convoy_model *b)
+static bool better(const struct convoy_registry *registry, const struct convoy_model_record *a,
+                   const struct convoy_model_record *b)
 {
     int rank = rank_of(registry, a), other = b != NULL ? rank_of(registry, b) : 0;
     if (b == NULL || rank != other)
@@ -193,7 +193,7 @@ static const char *default_name(const struct convoy_registry *registry)
     const char *wanted = registry->config->default_model, *only = NULL;
     bool one = true;
     for (uint32_t i = 0; i < registry->count; i++) {
-        const struct convoy_model *model = registry->models[i];
+        const struct convoy_model_record *model = registry->models[i];
         if (model == NULL)
             continue;
         if (wanted != NULL && strcmp(model->name, wanted) == 0)
@@ -216,7 +216,7 @@ static const char *names(const struct convoy_registry *registry, char *text, siz
     for (;;) {
         const char *next = NULL; /* by the alphabet */
         for (uint32_t i = 0; i < registry->count; i++) {
-            const struct convoy_model *model = registry->models[i];
+            const struct convoy_model_record *model = registry->models[i];
             if (model != NULL && strcmp(model->name, last) > 0 &&
                 (next == NULL || strcmp(model->name, next) < 0))
                 next = model->name;
@@ -232,17 +232,17 @@ static const char *names(const struct convoy_registry *registry, char *text, siz
     }
 }
 
-struct convoy_model *convoy_registry_find(struct convoy_registry *registry, const char *name,
-                                          const char *version, struct convoy_error *why)
+struct convoy_model_record *convoy_registry_find(struct convoy_registry *registry, const char *name,
+                                                 const char *version, struct convoy_error *why)
 {
-    struct convoy_model *found = NULL;
+    struct convoy_model_record *found = NULL;
     char text[256];
     bool named = false;
     pthread_mutex_lock(&registry->lock);
     if (name == NULL)
         name = default_name(registry);
     for (uint32_t i = 0; name != NULL && i < registry->count; i++) {
-        struct convoy_model *model = registry->models[i];
+        struct convoy_model_record *model = registry->models[i];
         if (model == NULL || strcmp(model->name, name) != 0)
             continue;
         named = true;
@@ -274,8 +274,8 @@ bool convoy_registry_default_missing(struct convoy_registry *registry)
 
 static int by_name_version_rank(const void *left, const void *right, void *registry)
 {
-    const struct convoy_model *a = *(struct convoy_model *const *)left,
-                              *b = *(struct convoy_model *const *)right;
+    const struct convoy_model_record *a = *(struct convoy_model_record *const *)left,
+                                     *b = *(struct convoy_model_record *const *)right;
     int order = strcmp(a->name, b->name);
     if (order != 0)
         return order;
@@ -286,7 +286,7 @@ static int by_name_version_rank(const void *left, const void *right, void *regis
 
 /* Writes the best record of each name and version into models, in order; returns how many. Under the lock. */
 static uint32_t best_of_each(struct convoy_registry *registry, const char *name,
-                             struct convoy_model *models[CONVOY_MAX_MODELS])
+                             struct convoy_model_record *models[CONVOY_MAX_MODELS])
 {
     uint32_t count = 0, kept = 0;
     for (uint32_t i = 0; i < registry->count; i++)
@@ -302,11 +302,12 @@ static uint32_t best_of_each(struct convoy_registry *registry, const char *name,
 
 /* Why the newest reading of this version's files cannot be served; NULL when it can be, or is this one. Under
  * the lock. */
-static const char *newer_failure(const struct convoy_registry *registry, const struct convoy_model *model)
+static const char *newer_failure(const struct convoy_registry *registry,
+                                 const struct convoy_model_record *model)
 {
-    const struct convoy_model *newest = model;
+    const struct convoy_model_record *newest = model;
     for (uint32_t i = 0; i < registry->count; i++) {
-        const struct convoy_model *other = registry->models[i];
+        const struct convoy_model_record *other = registry->models[i];
         if (other != NULL && same_version(other, model) && other->generation > newest->generation)
             newest = other;
     }
@@ -316,7 +317,7 @@ static const char *newer_failure(const struct convoy_registry *registry, const s
 int convoy_registry_list(struct convoy_registry *registry, const char *name, struct convoy_model_list *list,
                          struct convoy_error *error)
 {
-    struct convoy_model *models[CONVOY_MAX_MODELS];
+    struct convoy_model_record *models[CONVOY_MAX_MODELS];
     pthread_mutex_lock(&registry->lock);
     list->count = best_of_each(registry, name, models);
     list->views = calloc((size_t)list->count + 1, sizeof *list->views);
@@ -342,7 +343,7 @@ void convoy_model_list_end(struct convoy_model_list *list)
 
 void convoy_registry_states(struct convoy_registry *registry, struct convoy_model_states *states)
 {
-    struct convoy_model *models[CONVOY_MAX_MODELS];
+    struct convoy_model_record *models[CONVOY_MAX_MODELS];
     *states = (struct convoy_model_states){0};
     pthread_mutex_lock(&registry->lock);
     uint32_t count = best_of_each(registry, NULL, models);
@@ -382,7 +383,7 @@ bool convoy_registry_settled(struct convoy_registry *registry)
     return settled && (states.ready > 0 || nothing_asked);
 }
 
-void convoy_registry_reconfigure(struct convoy_registry *registry, struct convoy_model *model,
+void convoy_registry_reconfigure(struct convoy_registry *registry, struct convoy_model_record *model,
                                  struct convoy_model_config *fresh)
 {
     struct convoy_labels *labels = convoy_labels_new(&fresh->labels), *old = NULL;

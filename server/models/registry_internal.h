@@ -12,8 +12,8 @@ struct convoy_registry {
     pthread_mutex_t lock; /* guards models, count, settled, and what model.h says of records */
     const struct convoy_config *config;
     struct convoy_metrics *metrics;
-    struct convoy_model *models[CONVOY_MAX_MODELS]; /* by number; NULL: free */
-    uint32_t count;                                 /* one above the highest number in use */
+    struct convoy_model_record *models[CONVOY_MAX_MODELS]; /* by number; NULL: free */
+    uint32_t count;                                        /* one above the highest number in use */
     bool settled;
     uint64_t generations;   /* given out */
     _Atomic uint32_t loads; /* counted, of all models */
@@ -21,6 +21,6 @@ struct convoy_registry {
 
 /* Shows in /metrics whether a record of model's name and version is READY; removes the series when none is to
  * be served. Under the lock. */
-void convoy_registry_tell_ready(struct convoy_registry *registry, const struct convoy_model *model);
+void convoy_registry_tell_ready(struct convoy_registry *registry, const struct convoy_model_record *model);
 
 #endif

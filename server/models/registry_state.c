@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-void convoy_registry_view(struct convoy_registry *registry, struct convoy_model *model,
+void convoy_registry_view(struct convoy_registry *registry, struct convoy_model_record *model,
                           struct convoy_model_view *view)
 {
     pthread_mutex_lock(&registry->lock);
@@ -15,7 +15,7 @@ void convoy_registry_view(struct convoy_registry *registry, struct convoy_model 
 }
 
 /* Changes the state, also in /metrics. */
-static void set_state(struct convoy_registry *registry, struct convoy_model *model,
+static void set_state(struct convoy_registry *registry, struct convoy_model_record *model,
                       enum convoy_model_state state, bool evicted)
 {
     pthread_mutex_lock(&registry->lock);
@@ -25,22 +25,24 @@ static void set_state(struct convoy_registry *registry, struct convoy_model *mod
     pthread_mutex_unlock(&registry->lock);
 }
 
-void convoy_registry_set_loading(struct convoy_registry *registry, struct convoy_model *model)
+void convoy_registry_set_loading(struct convoy_registry *registry, struct convoy_model_record *model)
 {
     set_state(registry, model, CONVOY_MODEL_LOADING, model->evicted);
 }
 
-void convoy_registry_set_unloading(struct convoy_registry *registry, struct convoy_model *model, bool evicted)
+void convoy_registry_set_unloading(struct convoy_registry *registry, struct convoy_model_record *model,
+                                   bool evicted)
 {
     set_state(registry, model, CONVOY_MODEL_UNLOADING, evicted);
 }
 
-void convoy_registry_set_unloaded(struct convoy_registry *registry, struct convoy_model *model, bool evicted)
+void convoy_registry_set_unloaded(struct convoy_registry *registry, struct convoy_model_record *model,
+                                  bool evicted)
 {
     set_state(registry, model, CONVOY_MODEL_UNLOADED, evicted);
 }
 
-void convoy_registry_set_ready(struct convoy_registry *registry, struct convoy_model *model,
+void convoy_registry_set_ready(struct convoy_registry *registry, struct convoy_model_record *model,
                                const struct convoy_model_shape *shape)
 {
     pthread_mutex_lock(&registry->lock);
@@ -52,7 +54,7 @@ void convoy_registry_set_ready(struct convoy_registry *registry, struct convoy_m
     convoy_labels_compare(model);
 }
 
-void convoy_registry_set_precision(struct convoy_registry *registry, struct convoy_model *model,
+void convoy_registry_set_precision(struct convoy_registry *registry, struct convoy_model_record *model,
                                    const char *precision)
 {
     pthread_mutex_lock(&registry->lock);
@@ -60,7 +62,7 @@ void convoy_registry_set_precision(struct convoy_registry *registry, struct conv
     pthread_mutex_unlock(&registry->lock);
 }
 
-void convoy_registry_set_failed(struct convoy_registry *registry, struct convoy_model *model,
+void convoy_registry_set_failed(struct convoy_registry *registry, struct convoy_model_record *model,
                                 const char *reason)
 {
     pthread_mutex_lock(&registry->lock);
@@ -74,7 +76,7 @@ void convoy_registry_set_failed(struct convoy_registry *registry, struct convoy_
                CONVOY_STR("version", model->version), CONVOY_STR("reason", reason));
 }
 
-void convoy_registry_count_load(struct convoy_registry *registry, struct convoy_model *model)
+void convoy_registry_count_load(struct convoy_registry *registry, struct convoy_model_record *model)
 {
     uint32_t load = atomic_fetch_add_explicit(&registry->loads, 1, memory_order_relaxed) + 1;
     atomic_store_explicit(&model->load, load, memory_order_relaxed);

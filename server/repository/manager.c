@@ -132,7 +132,7 @@ void convoy_manager_scan(struct convoy_manager *manager)
 static void check_default(struct convoy_manager *manager)
 {
     const char *wanted = manager->config->default_model;
-    struct convoy_model *model =
+    struct convoy_model_record *model =
         wanted != NULL ? convoy_registry_find(manager->registry, wanted, NULL, NULL) : NULL;
     if (wanted == NULL || model != NULL) {
         convoy_model_release(model);

@@ -46,7 +46,7 @@ struct convoy_control_request {
      * model; -EINVAL: it could not be loaded; -EPERM: model_control does not allow it; -ENOMEM; -ECANCELED:
      * the daemon stops. */
     void (*done)(struct convoy_control_request *request, int code, const struct convoy_error *error);
-    struct convoy_model *model;          /* WAKE with code 0: the READY model, held for the sender */
+    struct convoy_model_record *model;   /* WAKE with code 0: the READY model, held for the sender */
     struct convoy_control_request *next; /* the manager's */
     uint64_t scan; /* the manager's: the number of the scan that it waits for; 0: none */
 };

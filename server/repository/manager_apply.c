@@ -5,7 +5,7 @@
 #include "engine/base/log.h"
 #include "server/models/budget.h"
 
-static void unload(struct convoy_manager *manager, struct convoy_model *model, const char *why)
+static void unload(struct convoy_manager *manager, struct convoy_model_record *model, const char *why)
 {
     convoy_registry_set_unloading(manager->registry, model, model->plan.wanted && model->plan.evicted);
     convoy_log(CONVOY_LOG_INFO, "model unloads", CONVOY_STR("model", model->name),
@@ -15,9 +15,9 @@ static void unload(struct convoy_manager *manager, struct convoy_model *model, c
 /* Evicts the least recently used model; false when there is none. */
 static bool rest_one(struct convoy_manager *manager)
 {
-    struct convoy_model *idlest = NULL;
+    struct convoy_model_record *idlest = NULL;
     for (uint32_t i = 0; i < convoy_registry_count(manager->registry); i++) {
-        struct convoy_model *model = convoy_registry_at(manager->registry, i);
+        struct convoy_model_record *model = convoy_registry_at(manager->registry, i);
         if (model != NULL && model->state == CONVOY_MODEL_READY && model->plan.wanted &&
             (idlest == NULL || atomic_load(&model->used_us) < atomic_load(&idlest->used_us)))
             idlest = model;
@@ -32,7 +32,7 @@ static bool rest_one(struct convoy_manager *manager)
 static bool some_are(struct convoy_manager *manager, enum convoy_model_state state)
 {
     for (uint32_t i = 0; i < convoy_registry_count(manager->registry); i++) {
-        const struct convoy_model *model = convoy_registry_at(manager->registry, i);
+        const struct convoy_model_record *model = convoy_registry_at(manager->registry, i);
         if (model != NULL && model->state == state)
             return true;
     }
@@ -48,7 +48,7 @@ static bool room_comes(struct convoy_manager *manager)
 }
 
 /* Returns whether it must be called again later. */
-static bool load(struct convoy_manager *manager, struct convoy_model *model)
+static bool load(struct convoy_manager *manager, struct convoy_model_record *model)
 {
     struct convoy_error reason;
     bool failed = model->state == CONVOY_MODEL_FAILED; /* because there was no room; there may be now */
@@ -75,7 +75,7 @@ static bool load(struct convoy_manager *manager, struct convoy_model *model)
 
 /* Completes an unload. The record is removed when its files are gone or a newer record of the version exists.
  * Returns whether it must be called again, because the model is still in use. */
-static bool end_of(struct convoy_manager *manager, struct convoy_model *model)
+static bool end_of(struct convoy_manager *manager, struct convoy_model_record *model)
 {
     if (!convoy_supervisor_released(manager->supervisor, model))
         return true;
@@ -92,7 +92,7 @@ static bool end_of(struct convoy_manager *manager, struct convoy_model *model)
 }
 
 /* Returns whether it must be called again later. */
-static bool apply_wanted(struct convoy_manager *manager, struct convoy_model *model)
+static bool apply_wanted(struct convoy_manager *manager, struct convoy_model_record *model)
 {
     if (model->state == CONVOY_MODEL_UNLOADING) /* being evicted, or wanted again after the unload began */
         return end_of(manager, model) || !model->plan.evicted;
@@ -103,7 +103,7 @@ static bool apply_wanted(struct convoy_manager *manager, struct convoy_model *mo
     return false;
 }
 
-static bool apply_unwanted(struct convoy_manager *manager, struct convoy_model *model)
+static bool apply_unwanted(struct convoy_manager *manager, struct convoy_model_record *model)
 {
     model->plan.evicted = model->plan.no_room = false;
     switch (model->state) {
@@ -142,12 +142,12 @@ bool convoy_manager_apply(struct convoy_manager *manager)
     convoy_select_versions(manager->registry, convoy_manager_serves_name, manager);
     /* Unloads come first: they make room for loads. */
     for (uint32_t i = 0; i < convoy_registry_count(manager->registry); i++) {
-        struct convoy_model *model = convoy_registry_at(manager->registry, i);
+        struct convoy_model_record *model = convoy_registry_at(manager->registry, i);
         if (model != NULL && !model->plan.wanted)
             again = apply_unwanted(manager, model) || again;
     }
     for (uint32_t i = 0; i < convoy_registry_count(manager->registry); i++) {
-        struct convoy_model *model = convoy_registry_at(manager->registry, i);
+        struct convoy_model_record *model = convoy_registry_at(manager->registry, i);
         if (model == NULL || !model->plan.wanted)
             continue;
         again = apply_wanted(manager, model) || again;

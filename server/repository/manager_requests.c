@@ -48,7 +48,7 @@ static int outcome(struct convoy_manager *manager, struct convoy_control_request
     uint32_t wanted = 0, failed = 0;
     *waits = false;
     for (uint32_t i = 0; i < convoy_registry_count(manager->registry); i++) {
-        struct convoy_model *model = convoy_registry_at(manager->registry, i);
+        struct convoy_model_record *model = convoy_registry_at(manager->registry, i);
         if (model == NULL || !model->plan.wanted || strcmp(model->name, request->name) != 0 ||
             (request->kind == CONVOY_CONTROL_REQUEST_ACTIVATE && model->version_number != request->version))
             continue;
@@ -76,7 +76,7 @@ static int outcome(struct convoy_manager *manager, struct convoy_control_request
 static bool known(struct convoy_manager *manager, const char *name)
 {
     for (uint32_t i = 0; i < convoy_registry_count(manager->registry); i++) {
-        const struct convoy_model *model = convoy_registry_at(manager->registry, i);
+        const struct convoy_model_record *model = convoy_registry_at(manager->registry, i);
         if (model != NULL && strcmp(model->name, name) == 0)
             return true;
     }
@@ -87,7 +87,7 @@ static bool known(struct convoy_manager *manager, const char *name)
 static void try_again(struct convoy_manager *manager, const char *name)
 {
     for (uint32_t i = 0; i < convoy_registry_count(manager->registry); i++) {
-        struct convoy_model *model = convoy_registry_at(manager->registry, i);
+        struct convoy_model_record *model = convoy_registry_at(manager->registry, i);
         if (model == NULL || model->config == NULL || strcmp(model->name, name) != 0)
             continue;
         if (model->state == CONVOY_MODEL_FAILED && model->plan.newest &&
@@ -108,7 +108,7 @@ static int begin(struct convoy_manager *manager, struct convoy_control_request *
         return convoy_fail(error, -ECANCELED, "the server is stopping");
     if (request->kind == CONVOY_CONTROL_REQUEST_ACTIVATE) {
         for (uint32_t i = 0; i < convoy_registry_count(manager->registry); i++) {
-            struct convoy_model *model = convoy_registry_at(manager->registry, i);
+            struct convoy_model_record *model = convoy_registry_at(manager->registry, i);
             if (model != NULL && model->version_number == request->version &&
                 strcmp(model->name, request->name) == 0)
                 model->plan.evicted = false;

@@ -7,11 +7,12 @@
 #include <string.h>
 
 /* The newest record of a name and version; NULL: none. */
-static struct convoy_model *newest_of(struct convoy_registry *registry, const char *name, uint32_t version)
+static struct convoy_model_record *newest_of(struct convoy_registry *registry, const char *name,
+                                             uint32_t version)
 {
-    struct convoy_model *newest = NULL;
+    struct convoy_model_record *newest = NULL;
     for (uint32_t i = 0; i < convoy_registry_count(registry); i++) {
-        struct convoy_model *model = convoy_registry_at(registry, i);
+        struct convoy_model_record *model = convoy_registry_at(registry, i);
         if (model != NULL && model->version_number == version && strcmp(model->name, name) == 0 &&
             (newest == NULL || model->generation > newest->generation))
             newest = model;
@@ -30,7 +31,7 @@ static const struct convoy_repository_entry *entry_of(const struct convoy_reposi
 
 static bool add(struct convoy_registry *registry, struct convoy_repository_scan *scan, uint32_t i)
 {
-    struct convoy_model *model;
+    struct convoy_model_record *model;
     struct convoy_error error;
     const struct convoy_repository_entry *entry = &scan->repository.entries[i];
     struct convoy_model_config *config = scan->configs[i];
@@ -50,7 +51,7 @@ uint32_t convoy_reconcile(struct convoy_registry *registry, struct convoy_reposi
     const struct convoy_repository *found = &scan->repository;
     uint32_t added = 0;
     for (uint32_t i = 0; i < convoy_registry_count(registry); i++) {
-        struct convoy_model *model = convoy_registry_at(registry, i);
+        struct convoy_model_record *model = convoy_registry_at(registry, i);
         if (model == NULL || (only != NULL && strcmp(model->name, only) != 0))
             continue;
         /* A version is gone only when two scans in a row miss it: a folder may be replaced by renaming. */
@@ -60,7 +61,7 @@ uint32_t convoy_reconcile(struct convoy_registry *registry, struct convoy_reposi
     }
     for (uint32_t i = 0; i < found->entry_count; i++) {
         const struct convoy_repository_entry *entry = &found->entries[i];
-        const struct convoy_model *newest = newest_of(registry, entry->name, entry->number);
+        const struct convoy_model_record *newest = newest_of(registry, entry->name, entry->number);
         const struct convoy_repository_entry *before =
             previous != NULL ? entry_of(previous, entry->name, entry->number) : NULL;
         bool settled = previous == NULL || (before != NULL && before->stamp == entry->stamp);
@@ -74,8 +75,8 @@ uint32_t convoy_reconcile(struct convoy_registry *registry, struct convoy_reposi
 /* By name, then the highest version first, then its newest record. */
 static int by_name_newest(const void *left, const void *right)
 {
-    const struct convoy_model *a = *(struct convoy_model *const *)left;
-    const struct convoy_model *b = *(struct convoy_model *const *)right;
+    const struct convoy_model_record *a = *(struct convoy_model_record *const *)left;
+    const struct convoy_model_record *b = *(struct convoy_model_record *const *)right;
     int order = strcmp(a->name, b->name);
     if (order != 0)
         return order;
@@ -85,7 +86,7 @@ static int by_name_newest(const void *left, const void *right)
 }
 
 /* The policy of the newest record with a configuration; without one every version is served. */
-static struct convoy_version_policy policy_of(struct convoy_model *const *models, uint32_t count)
+static struct convoy_version_policy policy_of(struct convoy_model_record *const *models, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
         if (models[i]->config != NULL)
@@ -94,13 +95,13 @@ static struct convoy_version_policy policy_of(struct convoy_model *const *models
 }
 
 /* Selects among the records of one name. */
-static void select_of_name(struct convoy_model *const *models, uint32_t count, bool asked)
+static void select_of_name(struct convoy_model_record *const *models, uint32_t count, bool asked)
 {
     const struct convoy_version_policy policy = policy_of(models, count);
     uint32_t higher = 0;
     bool covered = true;
     for (uint32_t i = 0; i < count; i++) {
-        struct convoy_model *model = models[i];
+        struct convoy_model_record *model = models[i];
         bool newest = i == 0 || models[i - 1]->version_number != model->version_number;
         model->plan.newest = newest;
         model->plan.wanted = newest && asked && model->plan.present &&
@@ -116,7 +117,7 @@ static void select_of_name(struct convoy_model *const *models, uint32_t count, b
 void convoy_select_versions(struct convoy_registry *registry, bool (*asked)(void *context, const char *name),
                             void *context)
 {
-    struct convoy_model *models[CONVOY_MAX_MODELS];
+    struct convoy_model_record *models[CONVOY_MAX_MODELS];
     uint32_t count = 0, end;
     for (uint32_t i = 0; i < convoy_registry_count(registry); i++)
         if (convoy_registry_at(registry, i) != NULL)

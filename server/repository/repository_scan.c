@@ -14,7 +14,7 @@ struct convoy_repository_scan *convoy_repository_scan_new(const struct convoy_co
     scan->config = config;
     scan->known = calloc((size_t)count + 1, sizeof *scan->known);
     for (uint32_t i = 0; scan->known != NULL && i < count; i++) {
-        const struct convoy_model *model = convoy_registry_at(registry, i);
+        const struct convoy_model_record *model = convoy_registry_at(registry, i);
         char *name = model != NULL && model->plan.newest ? strdup(model->name) : NULL;
         if (name != NULL)
             scan->known[scan->known_count++] =

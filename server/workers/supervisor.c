@@ -319,7 +319,7 @@ static void on_batcher_timer(uv_poll_t *poll, int status, int events)
     convoy_batcher_tick(supervisor->batcher);
 }
 
-static void set_limits(struct convoy_supervisor *supervisor, const struct convoy_model *model)
+static void set_limits(struct convoy_supervisor *supervisor, const struct convoy_model_record *model)
 {
     const struct convoy_batching *batching = &model->config->batching;
     convoy_batcher_set_limits(supervisor->batcher, model,
@@ -330,20 +330,20 @@ static void set_limits(struct convoy_supervisor *supervisor, const struct convoy
 void convoy_supervisor_new_limits(struct convoy_supervisor *supervisor)
 {
     for (uint32_t i = 0; i < convoy_registry_count(supervisor->registry); i++) {
-        const struct convoy_model *model = convoy_registry_at(supervisor->registry, i);
+        const struct convoy_model_record *model = convoy_registry_at(supervisor->registry, i);
         if (model != NULL && model->config != NULL)
             set_limits(supervisor, model);
     }
 }
 
-void convoy_supervisor_load(struct convoy_supervisor *supervisor, struct convoy_model *model)
+void convoy_supervisor_load(struct convoy_supervisor *supervisor, struct convoy_model_record *model)
 {
     convoy_batcher_model_new(supervisor->batcher, model);
     set_limits(supervisor, model);
     convoy_loading_load(supervisor, model);
 }
 
-bool convoy_supervisor_released(struct convoy_supervisor *supervisor, const struct convoy_model *model)
+bool convoy_supervisor_released(struct convoy_supervisor *supervisor, const struct convoy_model_record *model)
 {
     for (uint32_t i = 0; i < supervisor->worker_count; i++)
         if (convoy_loading_is_asked(supervisor->workers[i], model->number))
@@ -351,7 +351,7 @@ bool convoy_supervisor_released(struct convoy_supervisor *supervisor, const stru
     return convoy_batcher_model_idle(supervisor->batcher, model);
 }
 
-void convoy_supervisor_unload(struct convoy_supervisor *supervisor, const struct convoy_model *model)
+void convoy_supervisor_unload(struct convoy_supervisor *supervisor, const struct convoy_model_record *model)
 {
     convoy_loading_unload(supervisor, model);
 }

@@ -33,11 +33,12 @@ void convoy_supervisor_free(struct convoy_supervisor *supervisor);
 void convoy_supervisor_drain(struct convoy_supervisor *supervisor);
 /* Asks every worker to load the model, whose state is LOADING. Its images are accepted when the first worker
  * has loaded it, which changed() reports. What was known under its number is forgotten. */
-void convoy_supervisor_load(struct convoy_supervisor *supervisor, struct convoy_model *model);
+void convoy_supervisor_load(struct convoy_supervisor *supervisor, struct convoy_model_record *model);
 /* Whether no image of the model waits or runs, and no worker is about to load it. */
-bool convoy_supervisor_released(struct convoy_supervisor *supervisor, const struct convoy_model *model);
+bool convoy_supervisor_released(struct convoy_supervisor *supervisor,
+                                const struct convoy_model_record *model);
 /* Asks every worker to unload the model, which is released and gets no new images. */
-void convoy_supervisor_unload(struct convoy_supervisor *supervisor, const struct convoy_model *model);
+void convoy_supervisor_unload(struct convoy_supervisor *supervisor, const struct convoy_model_record *model);
 /* changed() is called on the loop after models became READY or FAILED, from within the supervisor, whose
  * functions it must not call. */
 void convoy_supervisor_on_change(struct convoy_supervisor *supervisor, void (*changed)(void *context),

@@ -83,9 +83,9 @@ struct convoy_supervisor {
  * device that is not FAILED; models that requests wait for come first. */
 void convoy_loading_begin(struct device_worker *worker);
 /* Asks every worker to load the model; earlier answers for it are forgotten. */
-void convoy_loading_load(struct convoy_supervisor *supervisor, struct convoy_model *model);
+void convoy_loading_load(struct convoy_supervisor *supervisor, struct convoy_model_record *model);
 /* Tells every worker that has the model to unload it. */
-void convoy_loading_unload(struct convoy_supervisor *supervisor, const struct convoy_model *model);
+void convoy_loading_unload(struct convoy_supervisor *supervisor, const struct convoy_model_record *model);
 /* Whether the worker has not answered yet for the model with this number, which is to be served. */
 bool convoy_loading_waits(const struct device_worker *worker, uint32_t number);
 /* Whether the worker has to load the model and has not answered yet. */
@@ -112,17 +112,18 @@ void convoy_loading_forget(struct device_worker *worker);
  * or all. Other workers are not asked to load it, and their answers are not waited for ---- */
 
 /* Whether the model is for this worker's device. */
-bool convoy_placement_here(const struct device_worker *worker, const struct convoy_model *model);
+bool convoy_placement_here(const struct device_worker *worker, const struct convoy_model_record *model);
 /* To be called when it is known how many devices there are: -ENODEV with a sentence when the model is for
  * none of them; logs a warning when some of its devices are missing. */
-int convoy_placement_check(const struct convoy_supervisor *supervisor, const struct convoy_model *model,
-                           struct convoy_error *error);
+int convoy_placement_check(const struct convoy_supervisor *supervisor,
+                           const struct convoy_model_record *model, struct convoy_error *error);
 /* Whether some worker has loaded the model or may still load it: it has not answered yet, and its device was
  * not given up. A device is given up after three failed starts in a row. */
-bool convoy_placement_possible(const struct convoy_supervisor *supervisor, const struct convoy_model *model);
+bool convoy_placement_possible(const struct convoy_supervisor *supervisor,
+                               const struct convoy_model_record *model);
 /* The model's shape as a worker that loaded it reported it; NULL while none has. */
 const struct convoy_model_shape *convoy_placement_shape(const struct convoy_supervisor *supervisor,
-                                                        const struct convoy_model *model);
+                                                        const struct convoy_model_record *model);
 
 /* ---- supervisor_heartbeat.c: what a worker reports while it lives: phase, counters, device memory ----
  *

@@ -43,8 +43,8 @@ static void send_channel(struct device_worker *worker)
 
 /* Sends the command for the model with this number, and notes it when that fails. model: NULL for
  * UNSENT_UNLOAD. */
-static void send_command(struct device_worker *worker, uint32_t number, const struct convoy_model *model,
-                         enum unsent command)
+static void send_command(struct device_worker *worker, uint32_t number,
+                         const struct convoy_model_record *model, enum unsent command)
 {
     bool unload = command == UNSENT_UNLOAD, again = worker->unsent[number] == command;
     cJSON *message = unload ? convoy_worker_command_unload(number)
@@ -57,12 +57,12 @@ static void send_command(struct device_worker *worker, uint32_t number, const st
 
 /* beside: models that are loaded already go on serving. A new worker loads one model after the other instead,
  * so that it is known which model it dies of. */
-static void send_load(struct device_worker *worker, const struct convoy_model *model, bool beside)
+static void send_load(struct device_worker *worker, const struct convoy_model_record *model, bool beside)
 {
     send_command(worker, model->number, model, beside ? UNSENT_LOAD_BESIDE : UNSENT_LOAD);
 }
 
-static void send_unload(struct device_worker *worker, const struct convoy_model *model)
+static void send_unload(struct device_worker *worker, const struct convoy_model_record *model)
 {
     send_command(worker, model->number, NULL, UNSENT_UNLOAD);
 }
@@ -80,7 +80,7 @@ void convoy_loading_send_again(struct device_worker *worker)
         send_channel(worker);
     for (uint32_t i = 0; i < CONVOY_MAX_MODELS; i++) {
         enum unsent command = worker->unsent[i];
-        const struct convoy_model *model =
+        const struct convoy_model_record *model =
             i < convoy_registry_count(registry) ? convoy_registry_at(registry, i) : NULL;
         if (command == UNSENT_UNLOAD || (command != UNSENT_NONE && model != NULL))
             send_command(worker, i, model, command);
@@ -88,7 +88,8 @@ void convoy_loading_send_again(struct device_worker *worker)
 }
 
 /* No worker serves the model any more: waiting requests are answered. */
-static void fail_model(struct convoy_supervisor *supervisor, struct convoy_model *model, const char *reason)
+static void fail_model(struct convoy_supervisor *supervisor, struct convoy_model_record *model,
+                       const char *reason)
 {
     bool goes = model->state == CONVOY_MODEL_UNLOADING;
     if (!goes)
@@ -98,7 +99,7 @@ static void fail_model(struct convoy_supervisor *supervisor, struct convoy_model
         supervisor->changed(supervisor->changed_context);
 }
 
-static void refuse(struct device_worker *worker, struct convoy_model *model, const char *reason)
+static void refuse(struct device_worker *worker, struct convoy_model_record *model, const char *reason)
 {
     struct convoy_supervisor *supervisor = worker->supervisor;
     worker->kept[model->number].loaded = false;
@@ -117,7 +118,7 @@ static void refuse(struct device_worker *worker, struct convoy_model *model, con
 }
 
 /* Lets this worker serve the model, if its rows fit the slots. */
-static void serve(struct device_worker *worker, struct convoy_model *model)
+static void serve(struct device_worker *worker, struct convoy_model_record *model)
 {
     struct convoy_supervisor *supervisor = worker->supervisor;
     struct kept_answer *kept = &worker->kept[model->number];
@@ -151,7 +152,7 @@ static void choose_size(struct convoy_supervisor *supervisor)
     struct convoy_channel_size *size = &supervisor->size;
     convoy_slot_size_begin(size);
     for (uint32_t i = 0; i < convoy_registry_count(supervisor->registry); i++) {
-        const struct convoy_model *model = convoy_registry_at(supervisor->registry, i);
+        const struct convoy_model_record *model = convoy_registry_at(supervisor->registry, i);
         const struct convoy_model_shape *shape =
             model != NULL ? convoy_placement_shape(supervisor, model) : NULL;
         if (shape != NULL)
@@ -165,7 +166,7 @@ static void choose_size(struct convoy_supervisor *supervisor)
 
 bool convoy_loading_waits(const struct device_worker *worker, uint32_t number)
 {
-    const struct convoy_model *model = convoy_registry_at(worker->supervisor->registry, number);
+    const struct convoy_model_record *model = convoy_registry_at(worker->supervisor->registry, number);
     return model != NULL && !worker->answered[number] &&
            (model->state == CONVOY_MODEL_LOADING || model->state == CONVOY_MODEL_READY);
 }
@@ -177,7 +178,7 @@ static void size_when_complete(struct convoy_supervisor *supervisor)
     if (supervisor->sized)
         return;
     for (uint32_t i = 0; i < convoy_registry_count(supervisor->registry); i++) {
-        const struct convoy_model *model = convoy_registry_at(supervisor->registry, i);
+        const struct convoy_model_record *model = convoy_registry_at(supervisor->registry, i);
         if (model != NULL && model->state == CONVOY_MODEL_LOADING &&
             convoy_placement_shape(supervisor, model) == NULL)
             return;
@@ -194,7 +195,7 @@ void convoy_loading_settle(struct convoy_supervisor *supervisor)
     for (uint32_t i = 0; i < supervisor->worker_count; i++)
         anybody = anybody || (supervisor->workers[i]->process.running && supervisor->workers[i]->said_hello);
     for (uint32_t i = 0; anybody && i < convoy_registry_count(supervisor->registry); i++) {
-        struct convoy_model *model = convoy_registry_at(supervisor->registry, i);
+        struct convoy_model_record *model = convoy_registry_at(supervisor->registry, i);
         if (model == NULL || model->state != CONVOY_MODEL_LOADING ||
             convoy_placement_possible(supervisor, model))
             continue;
@@ -210,7 +211,7 @@ static void place_models(struct convoy_supervisor *supervisor)
 {
     struct convoy_error error;
     for (uint32_t i = 0; i < convoy_registry_count(supervisor->registry) && !supervisor->placed; i++) {
-        struct convoy_model *model = convoy_registry_at(supervisor->registry, i);
+        struct convoy_model_record *model = convoy_registry_at(supervisor->registry, i);
         if (model != NULL && model->state == CONVOY_MODEL_LOADING &&
             convoy_placement_check(supervisor, model, &error) != 0)
             fail_model(supervisor, model, error.message);
@@ -226,7 +227,7 @@ void convoy_loading_begin(struct device_worker *worker)
         send_channel(worker);
     for (int waiting_ones = 1; waiting_ones >= 0; waiting_ones--) {
         for (uint32_t i = 0; i < convoy_registry_count(supervisor->registry); i++) {
-            const struct convoy_model *model = convoy_registry_at(supervisor->registry, i);
+            const struct convoy_model_record *model = convoy_registry_at(supervisor->registry, i);
             if (model == NULL ||
                 (model->state != CONVOY_MODEL_LOADING && model->state != CONVOY_MODEL_READY &&
                  model->state != CONVOY_MODEL_UNLOADING))
@@ -241,7 +242,7 @@ void convoy_loading_begin(struct device_worker *worker)
     convoy_loading_settle(supervisor);
 }
 
-void convoy_loading_load(struct convoy_supervisor *supervisor, struct convoy_model *model)
+void convoy_loading_load(struct convoy_supervisor *supervisor, struct convoy_model_record *model)
 {
     struct convoy_error error;
     supervisor->retry[model->number] = false;
@@ -262,11 +263,11 @@ void convoy_loading_load(struct convoy_supervisor *supervisor, struct convoy_mod
 }
 
 /* Whether another record of the same version is loaded on this device. Both share a time series. */
-static bool has_sibling(const struct device_worker *worker, const struct convoy_model *model)
+static bool has_sibling(const struct device_worker *worker, const struct convoy_model_record *model)
 {
     struct convoy_registry *registry = worker->supervisor->registry;
     for (uint32_t i = 0; i < convoy_registry_count(registry); i++) {
-        const struct convoy_model *other = convoy_registry_at(registry, i);
+        const struct convoy_model_record *other = convoy_registry_at(registry, i);
         if (other != NULL && other != model && worker->kept[i].loaded &&
             other->version_number == model->version_number && strcmp(other->name, model->name) == 0)
             return true;
@@ -274,7 +275,7 @@ static bool has_sibling(const struct device_worker *worker, const struct convoy_
     return false;
 }
 
-void convoy_loading_unload(struct convoy_supervisor *supervisor, const struct convoy_model *model)
+void convoy_loading_unload(struct convoy_supervisor *supervisor, const struct convoy_model_record *model)
 {
     supervisor->retry[model->number] = false;
     for (uint32_t i = 0; i < supervisor->worker_count; i++) {
@@ -295,7 +296,7 @@ void convoy_loading_attached(struct device_worker *worker)
 {
     struct convoy_registry *registry = worker->supervisor->registry;
     for (uint32_t i = 0; i < convoy_registry_count(registry); i++) {
-        struct convoy_model *model = convoy_registry_at(registry, i);
+        struct convoy_model_record *model = convoy_registry_at(registry, i);
         if (model == NULL)
             continue;
         if (!convoy_placement_here(worker, model) || worker->deaths[i] >= DEATHS_TO_FAIL)
@@ -317,7 +318,7 @@ static struct convoy_layer_name *copy_of_layers(const struct convoy_worker_messa
 
 /* A model may take more memory on the device than its files. Where other models can be evicted, that happens
  * later. */
-static int check_budget(struct device_worker *worker, struct convoy_model *model,
+static int check_budget(struct device_worker *worker, struct convoy_model_record *model,
                         const struct convoy_worker_message *message, struct convoy_error *error)
 {
     const struct convoy_config *config = worker->supervisor->config;
@@ -344,7 +345,7 @@ static bool same_rows(const struct convoy_model_shape *a, const struct convoy_mo
 void convoy_loading_answered(struct device_worker *worker, const struct convoy_worker_message *message)
 {
     struct convoy_supervisor *supervisor = worker->supervisor;
-    struct convoy_model *model = convoy_registry_at(supervisor->registry, message->model);
+    struct convoy_model_record *model = convoy_registry_at(supervisor->registry, message->model);
     struct kept_answer *kept = &worker->kept[message->model];
     struct convoy_error error;
     if (model == NULL || model->config == NULL)
@@ -390,7 +391,7 @@ void convoy_loading_answered(struct device_worker *worker, const struct convoy_w
 
 void convoy_loading_tuned(struct device_worker *worker, const struct convoy_worker_message *message)
 {
-    struct convoy_model *model = convoy_registry_at(worker->supervisor->registry, message->model);
+    struct convoy_model_record *model = convoy_registry_at(worker->supervisor->registry, message->model);
     struct kept_answer *kept = &worker->kept[message->model];
     /* It may have been unloaded meanwhile. */
     if (model == NULL || !kept->loaded || message->loaded.shape.layer_count != kept->shape.layer_count)
@@ -417,7 +418,7 @@ void convoy_loading_died(struct device_worker *worker)
 {
     struct convoy_supervisor *supervisor = worker->supervisor;
     uint32_t number = (uint32_t)worker->loading;
-    struct convoy_model *model = convoy_registry_at(supervisor->registry, number);
+    struct convoy_model_record *model = convoy_registry_at(supervisor->registry, number);
     if (model == NULL || ++worker->deaths[number] < DEATHS_TO_FAIL)
         return;
     /* Loading it again would kill more workers, which other models need. It may be the device's fault: when
@@ -440,7 +441,7 @@ void convoy_loading_retry(struct device_worker *worker)
 {
     struct convoy_supervisor *supervisor = worker->supervisor;
     for (uint32_t i = 0; worker->attached && i < convoy_registry_count(supervisor->registry); i++) {
-        const struct convoy_model *model = convoy_registry_at(supervisor->registry, i);
+        const struct convoy_model_record *model = convoy_registry_at(supervisor->registry, i);
         if (model != NULL && supervisor->retry[i] && !worker->kept[i].loaded &&
             !convoy_loading_is_asked(worker, i) && worker->deaths[i] < DEATHS_TO_FAIL &&
             convoy_placement_here(worker, model))

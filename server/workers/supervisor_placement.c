@@ -7,20 +7,20 @@
 
 #define GIVEN_UP_MS 800u /* the delay between starts after three that failed: 0.1 s, doubled each time */
 
-static bool named(const struct convoy_model *model, uint32_t device)
+static bool named(const struct convoy_model_record *model, uint32_t device)
 {
     uint32_t devices = model->config != NULL ? model->config->devices : 0;
     return devices == 0 || (devices >> device & 1) != 0;
 }
 
-bool convoy_placement_here(const struct device_worker *worker, const struct convoy_model *model)
+bool convoy_placement_here(const struct device_worker *worker, const struct convoy_model_record *model)
 {
     return named(model, worker->process.device_index);
 }
 
 /* "0, 3": the devices that the model names, those that are there or those that are missing. */
-static uint32_t list(const struct convoy_supervisor *supervisor, const struct convoy_model *model, bool there,
-                     char *text, size_t capacity)
+static uint32_t list(const struct convoy_supervisor *supervisor, const struct convoy_model_record *model,
+                     bool there, char *text, size_t capacity)
 {
     uint32_t count = 0;
     size_t used = 0;
@@ -31,8 +31,8 @@ static uint32_t list(const struct convoy_supervisor *supervisor, const struct co
     return count;
 }
 
-int convoy_placement_check(const struct convoy_supervisor *supervisor, const struct convoy_model *model,
-                           struct convoy_error *error)
+int convoy_placement_check(const struct convoy_supervisor *supervisor,
+                           const struct convoy_model_record *model, struct convoy_error *error)
 {
     char missing[64], there[64];
     if (model->config == NULL || model->config->devices == 0 ||
@@ -55,7 +55,8 @@ static bool given_up(const struct device_worker *worker)
     return !(worker->process.running && worker->said_hello) && worker->backoff_ms >= GIVEN_UP_MS;
 }
 
-bool convoy_placement_possible(const struct convoy_supervisor *supervisor, const struct convoy_model *model)
+bool convoy_placement_possible(const struct convoy_supervisor *supervisor,
+                               const struct convoy_model_record *model)
 {
     for (uint32_t i = 0; i < supervisor->worker_count; i++) {
         const struct device_worker *worker = supervisor->workers[i];
@@ -67,7 +68,7 @@ bool convoy_placement_possible(const struct convoy_supervisor *supervisor, const
 }
 
 const struct convoy_model_shape *convoy_placement_shape(const struct convoy_supervisor *supervisor,
-                                                        const struct convoy_model *model)
+                                                        const struct convoy_model_record *model)
 {
     for (uint32_t i = 0; i < supervisor->worker_count; i++)
         if (supervisor->workers[i]->kept[model->number].loaded)

@@ -25,7 +25,7 @@ cJSON *convoy_worker_command_channel(const struct convoy_channel_size *size)
     return complete(message, 4);
 }
 
-cJSON *convoy_worker_command_load(const struct convoy_model *model, bool beside)
+cJSON *convoy_worker_command_load(const struct convoy_model_record *model, bool beside)
 {
     float multiply[CONVOY_PIXEL_CHANNELS], add[CONVOY_PIXEL_CHANNELS];
     convoy_model_config_transform(model->config, CONVOY_PIXEL_CHANNELS, multiply, add);

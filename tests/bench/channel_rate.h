@@ -31,7 +31,7 @@ struct bench {
     struct group *group;
     uv_timer_t watch;
     struct convoy_worker_process process;
-    struct convoy_model model;
+    struct convoy_model_record model;
     struct convoy_channel_size size;
     struct convoy_model_shape shape;
     uint64_t row_bytes, output_bytes; /* of a row, as they lie in a slot */

@@ -29,7 +29,7 @@ static void complete(const uint8_t *data, size_t size)
     uint8_t row[8] = {0};
     if (metrics == NULL)
         metrics = convoy_metrics_new();
-    struct convoy_model model = {.name = "m", .metrics = convoy_metrics_model(metrics, "m")};
+    struct convoy_model_record model = {.name = "m", .metrics = convoy_metrics_model(metrics, "m")};
     struct convoy_model_shape shape = {.channels = 1, .height = 8, .width = 1, .outputs_per_row = 2};
     struct convoy_channel_size small = {.slots = 2, .input_bytes = 256, .output_bytes = 256};
     if (convoy_batcher_new(1, 1, metrics, &batcher, &error) != 0 ||

@@ -51,7 +51,7 @@ struct submitter {
 
 static struct convoy_metrics *metrics;
 static struct convoy_batcher *batcher;
-static struct convoy_model models[2];
+static struct convoy_model_record models[2];
 static struct submitter submitters[SUBMITTERS];
 static atomic_bool over;
 static atomic_uint deaths, timeouts, busy, hopeless;
@@ -84,7 +84,7 @@ static void on_done(struct convoy_item *item)
 }
 
 /* Tries until there is room for n; false when the deadline cannot be met. */
-static bool admit(struct convoy_model *model, uint32_t n, uint64_t deadline_us)
+static bool admit(struct convoy_model_record *model, uint32_t n, uint64_t deadline_us)
 {
     uint64_t wait_us;
     int code;
@@ -256,9 +256,10 @@ int main(void)
     metrics = convoy_metrics_new();
     CHECK(convoy_batcher_new(2, DEVICES, metrics, &batcher, &error) == 0);
     for (uint32_t i = 0; i < 2; i++) {
-        models[i] = (struct convoy_model){.number = i,
-                                          .name = i == 0 ? "a" : "b",
-                                          .metrics = convoy_metrics_model(metrics, i == 0 ? "a" : "b")};
+        models[i] =
+            (struct convoy_model_record){.number = i,
+                                         .name = i == 0 ? "a" : "b",
+                                         .metrics = convoy_metrics_model(metrics, i == 0 ? "a" : "b")};
         convoy_batcher_set_limits(batcher, &models[i], &(struct convoy_batcher_limits){8, 200, 60});
     }
     for (int i = 0; i < DEVICES; i++) {

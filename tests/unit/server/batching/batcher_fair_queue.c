@@ -207,7 +207,7 @@ Test(batcher_fair_queue, what_is_less_urgent_does_not_keep_others_out)
     uint64_t wait_us;
     begin(1, 1, 0);
     set_limits(4, 0, 10);
-    struct convoy_model *model = &p.models[0];
+    struct convoy_model_record *model = &p.models[0];
     cr_assert_eq(convoy_batcher_admit(p.batcher, model, 10, CONVOY_PRIORITY_BACKGROUND, UINT64_MAX, &wait_us),
                  0);
     cr_assert_eq(convoy_batcher_admit(p.batcher, model, 1, CONVOY_PRIORITY_BACKGROUND, UINT64_MAX, &wait_us),
@@ -232,7 +232,7 @@ Test(batcher_fair_queue, a_model_whose_less_urgent_images_wait_has_not_rested)
 {
     uint64_t wait_us;
     begin(1, 1, 0);
-    struct convoy_model *model = &p.models[0];
+    struct convoy_model_record *model = &p.models[0];
     uint64_t *since_us = &queue_of(p.batcher, model)->service.since_us;
     *since_us = 5;
     cr_assert_eq(convoy_batcher_admit(p.batcher, model, 3, CONVOY_PRIORITY_BACKGROUND, UINT64_MAX, &wait_us),

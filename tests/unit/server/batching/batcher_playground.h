@@ -15,7 +15,7 @@ struct playground {
     struct convoy_batcher *batcher;
     struct convoy_channel channel, worker;
     struct convoy_worker_slots *worker_slots;
-    struct convoy_model models[2];
+    struct convoy_model_record models[2];
     struct convoy_item items[ITEMS];
     float outputs[ITEMS][2];
     int done[ITEMS];
@@ -61,9 +61,10 @@ static inline void begin(uint32_t slots, uint32_t streams, uint32_t max_delay_us
     p.metrics = convoy_metrics_new();
     cr_assert_eq(convoy_batcher_new(2, 2, p.metrics, &p.batcher, &error), 0);
     for (uint32_t i = 0; i < 2; i++)
-        p.models[i] = (struct convoy_model){.number = i,
-                                            .name = i == 0 ? "a" : "b",
-                                            .metrics = convoy_metrics_model(p.metrics, i == 0 ? "a" : "b")};
+        p.models[i] =
+            (struct convoy_model_record){.number = i,
+                                         .name = i == 0 ? "a" : "b",
+                                         .metrics = convoy_metrics_model(p.metrics, i == 0 ? "a" : "b")};
     set_limits(4, max_delay_us, 500);
     add_worker(&p.channel, &p.worker, slots, "cpu", &p.worker_slots);
     for (int i = 0; i < 2; i++) {

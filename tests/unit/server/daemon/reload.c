@@ -7,7 +7,7 @@ static struct folder folder;
 static struct convoy_config *config;
 static struct convoy_metrics *metrics;
 static struct convoy_registry *registry;
-static struct convoy_model *model;
+static struct convoy_model_record *model;
 static struct convoy_error error;
 static uv_loop_t loop;
 static uv_sem_t go_on;

@@ -158,13 +158,13 @@ Test(statistics, agree_with_the_metrics_of_the_name)
     struct convoy_batch_times sums = {0};
     uint64_t images = 0, batches = 0, hits = 0, misses = 0;
     convoy_metrics_cache(metrics);
-    struct convoy_model versions[2];
+    struct convoy_model_record versions[2];
     for (int v = 0; v < 2; v++)
-        versions[v] = (struct convoy_model){.name = "m",
-                                            .metrics = convoy_metrics_model(metrics, "m"),
-                                            .statistics = convoy_statistics_new(MAX_BATCH)};
+        versions[v] = (struct convoy_model_record){.name = "m",
+                                                   .metrics = convoy_metrics_model(metrics, "m"),
+                                                   .statistics = convoy_statistics_new(MAX_BATCH)};
     for (uint64_t i = 0; i < 1000; i++) {
-        struct convoy_model *model = &versions[i % 3 == 0];
+        struct convoy_model_record *model = &versions[i % 3 == 0];
         convoy_model_answered(model, i % 5 != 0, 11 * i);
         convoy_model_waited(model, 7 * i, 2);
         convoy_model_looked_up(model, i % 7 == 0, i);

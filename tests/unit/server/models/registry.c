@@ -64,11 +64,11 @@ static void put(const char *name, const char *version, const char *text)
 }
 
 /* The newest record of a version. */
-static struct convoy_model *record(const char *name, uint32_t version)
+static struct convoy_model_record *record(const char *name, uint32_t version)
 {
-    struct convoy_model *newest = NULL;
+    struct convoy_model_record *newest = NULL;
     for (uint32_t i = 0; i < convoy_registry_count(registry); i++) {
-        struct convoy_model *model = convoy_registry_at(registry, i);
+        struct convoy_model_record *model = convoy_registry_at(registry, i);
         if (model != NULL && strcmp(model->name, name) == 0 && model->version_number == version &&
             (newest == NULL || model->generation > newest->generation))
             newest = model;
@@ -77,7 +77,7 @@ static struct convoy_model *record(const char *name, uint32_t version)
     return newest;
 }
 
-static void ready(struct convoy_model *model)
+static void ready(struct convoy_model_record *model)
 {
     static const struct convoy_model_shape shape = {
         .channels = 3, .height = 2, .width = 2, .output_count = 1};
@@ -86,9 +86,9 @@ static void ready(struct convoy_model *model)
 }
 
 /* Who is found is let go at once: the tests have no other thread. */
-static struct convoy_model *find(const char *name, const char *version)
+static struct convoy_model_record *find(const char *name, const char *version)
 {
-    struct convoy_model *model = convoy_registry_find(registry, name, version, &error);
+    struct convoy_model_record *model = convoy_registry_find(registry, name, version, &error);
     convoy_model_release(model);
     return model;
 }
@@ -98,7 +98,7 @@ static void assert_wanted(const char *name, const char *versions)
     char text[100] = "";
     for (uint32_t version = 1; version < 100; version++)
         for (uint32_t i = 0; i < convoy_registry_count(registry); i++) {
-            const struct convoy_model *model = convoy_registry_at(registry, i);
+            const struct convoy_model_record *model = convoy_registry_at(registry, i);
             if (model != NULL && strcmp(model->name, name) == 0 && model->version_number == version &&
                 model->plan.wanted)
                 snprintf(text + strlen(text), sizeof text - strlen(text), "%u ", version);
@@ -123,12 +123,12 @@ Test(registry, files_that_change_are_read_again_beside_the_old_record)
 {
     put("a", "1", "x");
     look(true);
-    struct convoy_model *old = record("a", 1);
+    struct convoy_model_record *old = record("a", 1);
     ready(old);
     put("a", "1", "another");
     look(false);
     cr_assert_eq(look(false), 1);
-    struct convoy_model *new = record("a", 1);
+    struct convoy_model_record *new = record("a", 1);
     cr_assert_neq(new, old);
     cr_assert(new->plan.wanted && !old->plan.wanted);
     cr_assert(!old->plan.covered, "the old one goes before the new one is READY");
@@ -164,13 +164,13 @@ Test(registry, a_broken_version_leaves_the_old_one)
     struct convoy_model_list list;
     put("a", "1", "x");
     look(true);
-    struct convoy_model *old = record("a", 1);
+    struct convoy_model_record *old = record("a", 1);
     ready(old);
     folder_write(&folder, "a/config.json", "{\"version_policy\": {\"latest\": 1}}");
     put("a", "2", "y");
     look(false);
     cr_assert_eq(look(false), 2); /* 1 has another configuration, too */
-    struct convoy_model *broken = record("a", 2);
+    struct convoy_model_record *broken = record("a", 2);
     assert_wanted("a", "2 ");
     convoy_registry_set_failed(registry, broken, "it is damaged");
     convoy_select_versions(registry, asked, NULL);
@@ -254,7 +254,7 @@ Test(registry, a_number_is_used_again_when_nobody_holds_it)
     put("a", "1", "x");
     put("b", "1", "x");
     look(true);
-    struct convoy_model *a = record("a", 1);
+    struct convoy_model_record *a = record("a", 1);
     uint32_t number = a->number;
     convoy_model_hold(a);
     cr_assert(!convoy_registry_remove(registry, a), "a record that is held is freed");

@@ -83,10 +83,10 @@ static void until_done(const struct asked *it)
     cr_assert_eq(it->done, 1);
 }
 
-static struct convoy_model *model_of(const char *name)
+static struct convoy_model_record *model_of(const char *name)
 {
     for (uint32_t i = 0; i < convoy_registry_count(registry); i++) {
-        struct convoy_model *model = convoy_registry_at(registry, i);
+        struct convoy_model_record *model = convoy_registry_at(registry, i);
         if (model != NULL && strcmp(model->name, name) == 0)
             return model;
     }
@@ -94,16 +94,16 @@ static struct convoy_model *model_of(const char *name)
 }
 
 /* Turns the loop until the model's state is that. */
-static struct convoy_model *until_state(const char *name, enum convoy_model_state state)
+static struct convoy_model_record *until_state(const char *name, enum convoy_model_state state)
 {
-    struct convoy_model *model;
+    struct convoy_model_record *model;
     while ((model = model_of(name)) == NULL || model->state != state)
         cr_assert_neq(uv_run(&loop, UV_RUN_ONCE), 0);
     return model;
 }
 
 /* What the supervisor does when a worker has loaded it. */
-static void become_ready(struct convoy_model *model)
+static void become_ready(struct convoy_model_record *model)
 {
     static const struct convoy_model_shape shape = {
         .channels = 3, .height = 2, .width = 2, .output_count = 1, .outputs_per_row = 1};
@@ -120,10 +120,10 @@ static void nudge(void)
 }
 
 /* Asks for the model, has it loaded, and waits for the answer. */
-static struct convoy_model *serve(int number, const char *name)
+static struct convoy_model_record *serve(int number, const char *name)
 {
     struct asked *it = ask(number, CONVOY_CONTROL_REQUEST_LOAD, name, 0);
-    struct convoy_model *model = until_state(name, CONVOY_MODEL_LOADING);
+    struct convoy_model_record *model = until_state(name, CONVOY_MODEL_LOADING);
     become_ready(model);
     nudge();
     cr_assert_eq(it->done, 1);
@@ -151,7 +151,7 @@ Test(manager, a_load_is_done_when_the_model_is_ready)
     cr_assert_eq(model_of("a")->state, CONVOY_MODEL_UNLOADED, "it was not asked for");
     convoy_manager_start(manager);
     struct asked *it = ask(0, CONVOY_CONTROL_REQUEST_LOAD, "a", 0);
-    struct convoy_model *model = until_state("a", CONVOY_MODEL_LOADING);
+    struct convoy_model_record *model = until_state("a", CONVOY_MODEL_LOADING);
     nudge();
     cr_assert_eq(it->done, 0, "it is not READY yet");
     cr_assert_eq(model_of("b")->state, CONVOY_MODEL_UNLOADED);
@@ -198,7 +198,7 @@ Test(manager, a_load_does_not_wait_for_versions_that_are_not_to_be_served)
     }
     convoy_manager_start(manager);
     struct asked *it = ask(0, CONVOY_CONTROL_REQUEST_LOAD, "a", 0);
-    struct convoy_model *model = NULL;
+    struct convoy_model_record *model = NULL;
     while (model == NULL) {
         cr_assert_neq(uv_run(&loop, UV_RUN_ONCE), 0);
         for (uint32_t i = 0; i < convoy_registry_count(registry); i++)
@@ -270,7 +270,7 @@ Test(manager, a_model_that_is_held_stays_until_it_is_let_go)
 {
     begin(CONVOY_CONTROL_EXPLICIT, two);
     convoy_manager_start(manager);
-    struct convoy_model *model = serve(0, "a");
+    struct convoy_model_record *model = serve(0, "a");
     convoy_model_hold(model);
     until_done(ask(1, CONVOY_CONTROL_REQUEST_UNLOAD, "a", 0));
     until_state("a", CONVOY_MODEL_UNLOADING);
@@ -302,7 +302,7 @@ Test(manager, who_wakes_a_model_holds_it_when_it_is_ready)
 {
     begin(CONVOY_CONTROL_NONE, two);
     convoy_manager_start(manager);
-    struct convoy_model *model = model_of("a");
+    struct convoy_model_record *model = model_of("a");
     struct asked *it = ask(0, CONVOY_CONTROL_REQUEST_ACTIVATE, "a", 1);
     uv_run(&loop, UV_RUN_ONCE);
     cr_assert_eq(it->done, 0);

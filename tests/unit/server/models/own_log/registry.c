@@ -56,7 +56,7 @@ Test(registry_log, lines_are_written_while_the_lock_is_free)
                                                             .output_elements = {3},
                                                             .outputs_per_row = 3};
     struct convoy_model_config *of_model, *fresh;
-    struct convoy_model *model;
+    struct convoy_model_record *model;
     cr_assert_eq(convoy_registry_new(config, metrics, &registry, &error), 0);
     folder_write(&folder, "labels.txt", "cat\ndog\n");
     cr_assert_eq(convoy_model_config_load(folder.path, &config->batching, &of_model, &error), 0);

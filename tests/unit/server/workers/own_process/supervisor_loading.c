@@ -79,12 +79,12 @@ static struct convoy_supervisor *supervisor;
 static struct convoy_error error;
 static uv_loop_t loop;
 
-static struct convoy_model *add_model(const char *name)
+static struct convoy_model_record *add_model(const char *name)
 {
     struct convoy_repository_entry entry = {
         .name = (char *)name, .version = "1", .number = 1, .folder = folder.path, .path = folder.path};
     struct convoy_model_config *of_model;
-    struct convoy_model *model;
+    struct convoy_model_record *model;
     cr_assert_eq(convoy_model_config_load(folder.path, &config->batching, &of_model, &error), 0);
     cr_assert_eq(convoy_registry_add(registry, &entry, of_model, NULL, &model, &error), 0);
     return model;
@@ -143,7 +143,7 @@ static void say_hello(void)
     say(line);
 }
 
-static void say_loaded(const struct convoy_model *model)
+static void say_loaded(const struct convoy_model_record *model)
 {
     char line[300];
     snprintf(line, sizeof line,
@@ -160,7 +160,7 @@ static void until_sent(const char *what)
         cr_assert_neq(uv_run(&loop, UV_RUN_ONCE), 0);
 }
 
-static void load(struct convoy_model *model)
+static void load(struct convoy_model_record *model)
 {
     convoy_registry_set_loading(registry, model);
     convoy_supervisor_load(supervisor, model);
@@ -168,7 +168,7 @@ static void load(struct convoy_model *model)
 
 Test(supervisor_loading, a_load_that_could_not_be_sent_is_sent_later)
 {
-    struct convoy_model *model = add_model("a");
+    struct convoy_model_record *model = add_model("a");
     say_hello();
     sent[0] = '\0';
     refusals = 3;
@@ -184,7 +184,7 @@ Test(supervisor_loading, a_load_that_could_not_be_sent_is_sent_later)
 
 Test(supervisor_loading, loads_after_hello_and_the_channel_are_sent_later_too)
 {
-    struct convoy_model *a = add_model("a"), *b = add_model("b");
+    struct convoy_model_record *a = add_model("a"), *b = add_model("b");
     load(a);
     load(b);
     refusals = 1;
@@ -203,7 +203,7 @@ Test(supervisor_loading, loads_after_hello_and_the_channel_are_sent_later_too)
 
 Test(supervisor_loading, an_unload_is_sent_later_also_when_the_record_is_gone)
 {
-    struct convoy_model *model = add_model("a");
+    struct convoy_model_record *model = add_model("a");
     say_hello();
     load(model);
     say_loaded(model);
@@ -217,7 +217,7 @@ Test(supervisor_loading, an_unload_is_sent_later_also_when_the_record_is_gone)
 
 Test(supervisor_loading, a_load_takes_the_place_of_an_unload_that_was_not_sent)
 {
-    struct convoy_model *model = add_model("a");
+    struct convoy_model_record *model = add_model("a");
     say_hello();
     load(model);
     say_loaded(model);
