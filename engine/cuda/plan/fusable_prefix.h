@@ -22,7 +22,7 @@ void convoy_cuda_find_fusable_prefix(const struct convoy_cuda_source *source, en
  */
 uint64_t convoy_cuda_prefix_fingerprint(const struct convoy_cuda_fusable_prefix *prefix);
 
-/* Writes the key under which kernel_choice.h keeps how the network runs. prefix is the longest one, reach
+/* Writes the key under which kernel_choice.h keeps how the network runs. prefix is the longest one, span
  * ALL, and not empty. */
 void convoy_cuda_fused_key(const struct convoy_cuda_source *source,
                            const struct convoy_cuda_fusable_prefix *prefix, uint32_t rows,

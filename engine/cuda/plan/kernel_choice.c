@@ -22,26 +22,24 @@ void convoy_cuda_gemm_key(const struct convoy_gemm_shape *s, struct convoy_cuda_
              (long)s->k, s->batch, s->b_transposed, s->bias, (int)s->act.kind, (int)s->compute_type);
 }
 
-#define GUESSES                                                                                              \
-    256 /* layers of a few networks; of two with the same place the older one is guessed again               \
-         */
+#define ESTIMATES 256 /* layers of a few networks; of two with the same place the older one is lost */
 
-struct convoy_cuda_guess {
+struct convoy_cuda_estimate {
     struct convoy_cuda_key key;
     const struct convoy_conv_kernel *kernel;
 };
 
 void convoy_cuda_kernel_choices_remember(struct convoy_cuda_kernel_choices *choices)
 {
-    choices->guesses = calloc(GUESSES, sizeof(*choices->guesses));
+    choices->estimates = calloc(ESTIMATES, sizeof(*choices->estimates));
 }
 
-/* Returns the entry for the guess of key, or NULL if guesses are not remembered. */
-static struct convoy_cuda_guess *guess_of(const struct convoy_cuda_kernel_choices *choices,
-                                          const struct convoy_cuda_key *key)
+/* Returns the entry for the estimated kernel of key, or NULL if estimates are not remembered. */
+static struct convoy_cuda_estimate *estimate_of(const struct convoy_cuda_kernel_choices *choices,
+                                                const struct convoy_cuda_key *key)
 {
     uint64_t hash = convoy_hash(0, key->text, strlen(key->text));
-    return choices->guesses != NULL ? &choices->guesses[hash % GUESSES] : NULL;
+    return choices->estimates != NULL ? &choices->estimates[hash % ESTIMATES] : NULL;
 }
 
 /* Returns the index of key, or ~(the index at which it would be inserted). */
@@ -118,7 +116,7 @@ const char *convoy_cuda_kernel_choices_get(const struct convoy_cuda_kernel_choic
 void convoy_cuda_kernel_choices_free(struct convoy_cuda_kernel_choices *choices)
 {
     free(choices->choices);
-    free(choices->guesses);
+    free(choices->estimates);
     memset(choices, 0, sizeof(*choices));
 }
 
@@ -132,10 +130,10 @@ const struct convoy_conv_kernel *convoy_cuda_choose_conv(const struct convoy_cud
     float best_us = 0;
     convoy_cuda_conv_key(shape, &key);
     const char *known = convoy_cuda_kernel_choices_get(choices, &key);
-    struct convoy_cuda_guess *guess = known == NULL ? guess_of(choices, &key) : NULL;
+    struct convoy_cuda_estimate *estimate = known == NULL ? estimate_of(choices, &key) : NULL;
     /* takes() is asked again: it may depend on the parameters of the activation, which are not in the key. */
-    if (guess != NULL && strcmp(guess->key.text, key.text) == 0 && guess->kernel->takes(shape))
-        return guess->kernel;
+    if (estimate != NULL && strcmp(estimate->key.text, key.text) == 0 && estimate->kernel->takes(shape))
+        return estimate->kernel;
     for (int i = 0; i < count; i++) {
         if (!kernels[i]->takes(shape))
             continue;
@@ -147,8 +145,8 @@ const struct convoy_conv_kernel *convoy_cuda_choose_conv(const struct convoy_cud
             best_us = us;
         }
     }
-    if (guess != NULL)
-        *guess = (struct convoy_cuda_guess){key, best};
+    if (estimate != NULL)
+        *estimate = (struct convoy_cuda_estimate){key, best};
     return best;
 }
 

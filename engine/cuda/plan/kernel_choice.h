@@ -22,17 +22,18 @@ struct convoy_cuda_kernel_choice {
     float us;           /* measured time of one launch; 0: there was only one candidate */
 };
 
-struct convoy_cuda_guess;
+struct convoy_cuda_estimate;
 
 /* The known choices, in order of key. All zero: nothing is known. */
 struct convoy_cuda_kernel_choices {
     int count, capacity;
     struct convoy_cuda_kernel_choice *choices;
-    struct convoy_cuda_guess *guesses; /* recent guesses; NULL: none are remembered */
+    struct convoy_cuda_estimate *estimates; /* recent estimated choices; NULL: none are kept */
 };
 
-/* Remembers guesses from now on, if memory suffices: networks repeat their layers, and every bucket has plans
- * for two layouts. Without this, equal guesses were a fifth of the processor time of loading four networks.
+/* Remembers estimated choices from now on, if memory suffices: networks repeat their layers, and every bucket
+ * has plans for two layouts. Without this, repeated estimates were a fifth of the processor time of loading
+ * four networks.
  */
 void convoy_cuda_kernel_choices_remember(struct convoy_cuda_kernel_choices *choices);
 

@@ -6,11 +6,11 @@
 #include <errno.h>
 #include <string.h>
 
-#define WORTH_TRYING 4.0f /* times the least guess */
+#define WORTH_TRYING 4.0f /* times the least estimate */
 #define HOPELESS     3.0f /* times the best */
 #define MAX_LAUNCHES 16   /* in a run */
 
-/* Inserts a candidate in order of guesses; the worst is dropped when the list is full. */
+/* Inserts a candidate in order of estimates; the worst is dropped when the list is full. */
 static void add_candidate(struct convoy_cuda_tune_kernel *tuning, struct convoy_cuda_candidate candidate)
 {
     int at = tuning->count;

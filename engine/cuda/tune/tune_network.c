@@ -7,7 +7,7 @@
 
 #include <errno.h>
 
-#define WORTH_TRYING 4.0f /* times the least guess among kernels of this sort */
+#define WORTH_TRYING 4.0f /* times the least estimate among kernels of the same span */
 #define HOPELESS     2.0f /* times the best, after one run */
 
 bool convoy_cuda_tune_network_wanted(const struct convoy_net *net, uint32_t rows,

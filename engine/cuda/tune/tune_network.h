@@ -20,7 +20,7 @@ struct convoy_cuda_tune_network {
     int count, at;
     struct {
         const char *name;
-        float estimate_us; /* 0: no guess; always timed */
+        float estimate_us; /* 0: none; the variant is always timed */
     } variants[CONVOY_CUDA_MAX_VARIANTS];
     const char *best;
     float best_us;

@@ -121,8 +121,8 @@ Test(cuda_cache, a_second_start_measures_nothing)
     cr_assert_not_null(strstr(text, "unroll_gemm\tconv n3 x2x6x5"), "%s", text);
     cr_assert_not_null(strstr(text, "\nend 18 "), "%s", text);
     cr_assert_eq(visit(CONVOY_TUNING_ON, folder.path, second), 0);
-    cr_assert_eq(heard("info 18 kernel times are known from "), 1, "%s", log_text);
-    cr_assert_eq(heard("\n"), 1, "%s", log_text);
+    cr_assert_eq(logged("info 18 kernel times are known from "), 1, "%s", log_text);
+    cr_assert_eq(logged("\n"), 1, "%s", log_text);
     cr_assert_eq(changes, 0);
     cr_assert_eq(weight_bytes, tuned_bytes, "%lu bytes of weights, tuned they were %lu: old ones were kept",
                  (unsigned long)weight_bytes, (unsigned long)tuned_bytes);
@@ -188,7 +188,7 @@ Test(cuda_cache, force_times_all_anew)
     on_a_simple_device();
     uint64_t first = visit(CONVOY_TUNING_ON, folder.path, NULL);
     cr_assert_eq(visit(CONVOY_TUNING_FORCE, folder.path, NULL), first);
-    cr_assert_eq(heard("is tuned"), 1, "%s", log_text);
+    cr_assert_eq(logged("is tuned"), 1, "%s", log_text);
     cr_assert_eq(visit(CONVOY_TUNING_ON, folder.path, NULL), 0);
 }
 
@@ -204,7 +204,7 @@ Test(cuda_cache, what_is_missing_is_added)
     write_whole(text, 17);
     free(text);
     cr_assert_gt(visit(CONVOY_TUNING_ON, folder.path, NULL), 0);
-    cr_assert_eq(heard("is tuned: 3 layers, 1 shapes timed"), 1, "%s", log_text);
+    cr_assert_eq(logged("is tuned: 3 layers, 1 shapes timed"), 1, "%s", log_text);
     text = read_cache(&length);
     cr_assert_not_null(strstr(text, "\nend 18 "), "%s", text);
     free(text);
@@ -214,9 +214,9 @@ Test(cuda_cache, what_is_missing_is_added)
 static void expect_passed_over(const char *why)
 {
     cr_assert_gt(visit(CONVOY_TUNING_ON, folder.path, NULL), 100, "%s", why);
-    cr_assert_eq(heard("warning kernel times are not known: "), 1, "%s: %s", why, log_text);
-    cr_assert_eq(heard("warning"), 1, "%s: %s", why, log_text);
-    cr_assert_eq(heard(why), 1, "%s: %s", why, log_text);
+    cr_assert_eq(logged("warning kernel times are not known: "), 1, "%s: %s", why, log_text);
+    cr_assert_eq(logged("warning"), 1, "%s: %s", why, log_text);
+    cr_assert_eq(logged(why), 1, "%s: %s", why, log_text);
     cr_assert_eq(visit(CONVOY_TUNING_ON, folder.path, NULL), 0, "%s: not mended", why);
 }
 
@@ -307,7 +307,7 @@ Test(cuda_cache, what_cannot_be_is_not_believed)
                  at + strlen("unroll_gemm"));
         write_whole(changed, 18);
         cr_assert_gt(visit(CONVOY_TUNING_ON, folder.path, NULL), 0);
-        cr_assert_eq(heard("is tuned: 3 layers, 1 shapes timed"), 1, "%s: %s", kernels[i], log_text);
+        cr_assert_eq(logged("is tuned: 3 layers, 1 shapes timed"), 1, "%s: %s", kernels[i], log_text);
     }
     free(text);
 }
@@ -329,17 +329,17 @@ Test(cuda_cache, a_folder_that_cannot_be_written_is_no_failure)
     on_a_simple_device();
     cr_assert_gt(visit(CONVOY_TUNING_ON, folder_path(&folder, "no/such"), kernel), 0);
     cr_assert_not_null(strstr(kernel, "unroll_gemm"));
-    cr_assert_eq(heard("warning kernel times cannot be remembered: "), 1, "%s", log_text);
-    cr_assert_eq(heard("warning"), 1, "%s", log_text);
+    cr_assert_eq(logged("warning kernel times cannot be remembered: "), 1, "%s", log_text);
+    cr_assert_eq(logged("warning"), 1, "%s", log_text);
 
     cr_assert_gt(visit(CONVOY_TUNING_ON, file, NULL), 0); /* a file where the folder should be */
-    cr_assert_eq(heard("cannot be remembered"), 1, "%s", log_text);
+    cr_assert_eq(logged("cannot be remembered"), 1, "%s", log_text);
 
     /* A folder with something in it where the file should be. */
     folder_write(&folder, FILE_NAME "/something", "text");
     cr_assert_gt(visit(CONVOY_TUNING_ON, folder.path, NULL), 0);
-    cr_assert_eq(heard("kernel times are not known"), 1, "%s", log_text);
-    cr_assert_eq(heard("cannot be remembered"), 1, "%s", log_text);
+    cr_assert_eq(logged("kernel times are not known"), 1, "%s", log_text);
+    cr_assert_eq(logged("cannot be remembered"), 1, "%s", log_text);
     cr_assert_eq(files_in(folder.path), 2);
 }
 
@@ -357,7 +357,7 @@ Test(cuda_cache, a_full_disk_is_no_failure)
     cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
     cr_assert_gt(visit(CONVOY_TUNING_FORCE, folder.path, NULL), 0);
     cr_assert_eq(setrlimit(RLIMIT_FSIZE, &before), 0);
-    cr_assert_eq(heard("warning kernel times cannot be remembered: "), 1, "%s", log_text);
+    cr_assert_eq(logged("warning kernel times cannot be remembered: "), 1, "%s", log_text);
     cr_assert_eq(files_in(folder.path), 1);
     char *still = read_cache(&again);
     cr_assert(again == length && memcmp(text, still, length) == 0);

@@ -12,8 +12,8 @@ Test(cuda_tuner, tuned_networks_compute_the_same)
     struct convoy_net *net = load(graph, MAX_BATCH, &info);
     check_all(graph, net, &info);
     cr_assert_gt(tune_all(), 0);
-    cr_assert_eq(heard("info model 'test' is tuned: 3 layers, 18 shapes timed in "), 1, "%s", log_text);
-    cr_assert_eq(heard("\n"), 1, "%s", log_text);
+    cr_assert_eq(logged("info model 'test' is tuned: 3 layers, 18 shapes timed in "), 1, "%s", log_text);
+    cr_assert_eq(logged("\n"), 1, "%s", log_text);
     check_all(graph, net, &info);
     check_memory();
     uint64_t before = calls("cudaEventElapsedTime");
@@ -165,7 +165,7 @@ Test(cuda_tuner, what_runs_at_once_ends_where_it_must)
     }
 }
 
-/* Jobs come whenever they like. */
+/* Jobs may come between any two pieces. */
 Test(cuda_tuner, jobs_run_between_pieces)
 {
     struct convoy_error error;
@@ -196,7 +196,7 @@ Test(cuda_tuner, a_piece_keeps_to_its_time)
     cr_assert_eq(backend->idle(device, 0, &error), 1);
     cr_assert_leq(calls("cudaEventElapsedTime"), before + 1);
     cr_assert_eq(backend->idle(device, 250000000, &error), 0);
-    cr_assert_eq(heard("is tuned"), 1, "%s", log_text);
+    cr_assert_eq(logged("is tuned"), 1, "%s", log_text);
     unload_all(net, graph);
 }
 
@@ -238,7 +238,7 @@ Test(cuda_tuner, what_one_network_taught_serves_the_next)
     struct convoy_net *second = load(two, MAX_BATCH, &info);
     tune_all();
     cr_assert_eq(changes, 2);
-    cr_assert_eq(heard("is tuned"), 1, "%s", log_text);
+    cr_assert_eq(logged("is tuned"), 1, "%s", log_text);
     cr_assert_not_null(strstr(changed_info.layers[0].kernel, "unroll_gemm"));
     check_all(two, second, &info);
     backend->unload(device, first);
@@ -276,7 +276,7 @@ Test(cuda_tuner, off_times_nothing)
     unload_all(net, graph);
 }
 
-/* The device's memory ends wherever it may: one line, the kernels that are there serve on. */
+/* Wherever device memory runs out: one log line, and the model keeps its kernels. */
 Test(cuda_tuner, out_of_memory_keeps_the_defaults)
 {
     static const size_t room[] = {
@@ -294,9 +294,9 @@ Test(cuda_tuner, out_of_memory_keeps_the_defaults)
         snprintf(fault, sizeof(fault), "memory:%zu", (size_t)(memory.total - memory.free) + room[i]);
         setenv("CONVOY_EMULATED_FAULT", fault, 1);
         tune_all();
-        cr_assert_leq(heard("\n"), 1, "%s", log_text);
-        if (heard("warning model 'test' keeps the kernels that it has") == 1) {
-            cr_assert_eq(heard("bytes were asked for"), 1, "%s", log_text);
+        cr_assert_leq(logged("\n"), 1, "%s", log_text);
+        if (logged("warning model 'test' keeps the kernels that it has") == 1) {
+            cr_assert_eq(logged("bytes were asked for"), 1, "%s", log_text);
             short_of_memory++;
         }
         check_all(graph, net, &info);
@@ -309,7 +309,7 @@ Test(cuda_tuner, out_of_memory_keeps_the_defaults)
     cr_assert(short_of_memory >= 3 && short_of_memory <= 5, "%d", short_of_memory);
 }
 
-/* A launch that the device refuses is that kernel's misfortune alone. */
+/* A kernel whose launch the device refuses is skipped; the others are timed. */
 Test(cuda_tuner, a_refused_kernel_is_left_out)
 {
     struct convoy_error error;
@@ -321,8 +321,8 @@ Test(cuda_tuner, a_refused_kernel_is_left_out)
         cr_assert_eq(backend->idle(device, 0, &error), 1, "%s", error.message);
     setenv("CONVOY_EMULATED_FAULT", "refuse:1", 1);
     tune_all();
-    cr_assert_eq(heard("warning a kernel is not tried: "), 1, "%s", log_text);
-    cr_assert_eq(heard("is tuned"), 1, "%s", log_text);
+    cr_assert_eq(logged("warning a kernel is not tried: "), 1, "%s", log_text);
+    cr_assert_eq(logged("is tuned"), 1, "%s", log_text);
     check_all(graph, net, &info);
     unload_all(net, graph);
 }

@@ -1,5 +1,5 @@
-/* What the tests of the CUDA backend's tuner and of its cache share: a small network, and an ear for what the
- * backend says. The device is the emulated one. Header only. */
+/* What the tests of the CUDA backend's tuner and of its cache share: a small network, and the log and
+ * changes that the backend reports. The device is the emulated one. Header only. */
 #ifndef CONVOY_TESTS_CUDA_TUNING_H
 #define CONVOY_TESTS_CUDA_TUNING_H
 
@@ -14,7 +14,7 @@ static char log_text[1 << 16]; /* "level text\n" ... */
 static int changes;            /* calls of changed() */
 static struct convoy_net_info changed_info;
 
-static inline void hear(void *context, const char *level, const char *text)
+static inline void keep_line(void *context, const char *level, const char *text)
 {
     size_t used = strlen(log_text);
     cr_assert(context == log_text);
@@ -28,8 +28,8 @@ static inline void note_change(void *context, struct convoy_net *net, const stru
     changed_info = *info;
 }
 
-/* How many times text stands in the log. */
-static inline int heard(const char *text)
+/* Returns how often text occurs in the log. */
+static inline int logged(const char *text)
 {
     int count = 0;
     for (const char *at = log_text; (at = strstr(at, text)) != NULL; at++)
@@ -45,7 +45,7 @@ static inline void open_tuning(enum convoy_tuning tune, const char *cache_dir)
                                                     .cache_dir = cache_dir,
                                                     .tune = tune,
                                                     .context = log_text,
-                                                    .log = hear,
+                                                    .log = keep_line,
                                                     .changed = note_change});
 }
 
@@ -91,7 +91,7 @@ static inline int tune_all(void)
     return pieces;
 }
 
-/* Every batch size in both forms. */
+/* Compares every batch size in both layouts with the reference. */
 static inline void check_all(const struct convoy_graph *graph, struct convoy_net *net,
                              const struct convoy_net_info *info)
 {
@@ -109,7 +109,7 @@ static inline struct convoy_device_memory memory_now(void)
     return memory;
 }
 
-/* Nothing is on the device but what is accounted for. */
+/* The device holds nothing but the weights and workspaces that the backend reports. */
 static inline void check_memory(void)
 {
     struct convoy_device_memory memory = memory_now();
