@@ -15,23 +15,24 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Starts the process with the pipe's writing end as its standard output. */
-static int start(const char *program, const char *backend, const char *path, int output, pid_t *pid,
-                 struct convoy_error *error)
+/* Starts the process with output as its standard output. Returns its number, or a negative errno. */
+static pid_t start(const char *program, const char *backend, const char *path, int output,
+                   struct convoy_error *error)
 {
     char *arguments[] = {(char *)(uintptr_t)program, "--check", (char *)(uintptr_t)path, "--backend",
                          (char *)(uintptr_t)backend, NULL};
     posix_spawn_file_actions_t actions;
+    pid_t pid = -1;
     char **environment = convoy_worker_environment();
     int code = environment == NULL ? ENOMEM : posix_spawn_file_actions_init(&actions);
     if (code == 0) {
         code = posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
         if (code == 0)
-            code = posix_spawn(pid, program, &actions, NULL, arguments, environment);
+            code = posix_spawn(&pid, program, &actions, NULL, arguments, environment);
         posix_spawn_file_actions_destroy(&actions);
     }
     free(environment);
-    return code == 0 ? 0 : convoy_fail(error, -code, "cannot start %s: %s", program, strerror(code));
+    return code == 0 ? pid : convoy_fail(error, -code, "cannot start %s: %s", program, strerror(code));
 }
 
 /* Waits until bytes can be read; 0 or a negative errno. */
@@ -93,13 +94,13 @@ int convoy_worker_check_run(const char *program, const char *backend, const char
                             cJSON **answer, struct convoy_error *error)
 {
     int ends[2];
-    pid_t pid;
     *answer = NULL;
     if (pipe2(ends, O_CLOEXEC) != 0)
         return convoy_fail(error, -errno, "cannot start %s: %s", program, strerror(errno));
-    int code = start(program, backend, path, ends[1], &pid, error);
+    pid_t pid = start(program, backend, path, ends[1], error);
+    int code = pid;
     close(ends[1]);
-    if (code == 0) {
+    if (pid > 0) {
         code = read_answer(ends[0], limit_us, answer, error);
         /* Nothing more is expected of it, and a process that cannot end must not hold this one up. */
         kill(pid, SIGKILL);
