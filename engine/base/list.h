@@ -79,8 +79,11 @@ static inline struct convoy_list *convoy_list_take_first(struct convoy_list *lis
 
 /* Runs the statement behind it with `at` pointing to the links of each entry, the first one first. The
  * statement may remove or free the entry at `at`, and no other entry. `following` is the macro's own. */
+// NOLINTBEGIN(bugprone-macro-parentheses): names of variables cannot stand in parentheses where they are
+// declared
 #define convoy_list_for_each(at, following, list)                                                            \
     for (struct convoy_list *at = (list)->next, *following = at->next; at != (list);                         \
          at = following, following = at->next)
+// NOLINTEND(bugprone-macro-parentheses)
 
 #endif
