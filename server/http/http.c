@@ -254,6 +254,7 @@ int convoy_http_start(const struct convoy_http_options *options, struct convoy_h
         return convoy_fail(error, -ENOMEM, "out of memory for the HTTP side");
     http->options = *options;
     http->listener = -1;
+    convoy_list_init(&http->suspended);
     pthread_mutex_init(&http->suspended_lock, NULL);
     pthread_cond_init(&http->none_suspended, NULL);
     raise_descriptor_limit(options->config->http.connections);

@@ -2,6 +2,7 @@
 #ifndef CONVOY_SERVER_HTTP_STATE_H
 #define CONVOY_SERVER_HTTP_STATE_H
 
+#include "engine/base/list.h"
 #include "server/http/http_options.h"
 
 #include <pthread.h>
@@ -33,7 +34,7 @@ struct convoy_http {
     /* The suspended connections, so that a stop can resume them. */
     pthread_mutex_t suspended_lock;
     pthread_cond_t none_suspended;
-    struct convoy_suspension *suspended;
+    struct convoy_list suspended;
 };
 
 #endif

@@ -21,11 +21,7 @@ bool convoy_suspend(struct convoy_suspension *suspension, void (*begin)(void *co
     pthread_mutex_lock(&http->suspended_lock);
     bool stopping = atomic_load(&http->stopping);
     if (!stopping) {
-        suspension->previous = NULL;
-        suspension->next = http->suspended;
-        if (http->suspended != NULL)
-            http->suspended->previous = suspension;
-        http->suspended = suspension;
+        convoy_list_add_first(&http->suspended, &suspension->link);
         MHD_suspend_connection(suspension->mhd);
         if (begin != NULL)
             begin(context);
@@ -37,13 +33,8 @@ bool convoy_suspend(struct convoy_suspension *suspension, void (*begin)(void *co
 /* Under the lock. */
 static void unlist(struct convoy_http *http, struct convoy_suspension *suspension)
 {
-    if (suspension->previous != NULL)
-        suspension->previous->next = suspension->next;
-    else
-        http->suspended = suspension->next;
-    if (suspension->next != NULL)
-        suspension->next->previous = suspension->previous;
-    if (http->suspended == NULL && atomic_load_explicit(&http->stopping, memory_order_relaxed))
+    convoy_list_remove(&suspension->link);
+    if (convoy_list_empty(&http->suspended) && atomic_load_explicit(&http->stopping, memory_order_relaxed))
         pthread_cond_broadcast(&http->none_suspended);
 }
 
@@ -71,14 +62,14 @@ bool convoy_suspension_stopping(const struct convoy_suspension *suspension)
 void convoy_resume_all(struct convoy_http *http)
 {
     pthread_mutex_lock(&http->suspended_lock);
-    for (struct convoy_suspension *at = http->suspended, *next; at != NULL; at = next) {
-        next = at->next;
-        if (atomic_exchange(&at->over, true))
-            continue; /* its resumer is about to unlist it */
-        MHD_resume_connection(at->mhd);
-        unlist(http, at);
+    convoy_list_for_each(at, following, &http->suspended) {
+        struct convoy_suspension *suspension = convoy_list_entry(at, struct convoy_suspension, link);
+        if (atomic_exchange(&suspension->over, true))
+            continue; /* the thread that resumes it is about to unlist it */
+        MHD_resume_connection(suspension->mhd);
+        unlist(http, suspension);
     }
-    while (http->suspended != NULL)
+    while (!convoy_list_empty(&http->suspended))
         pthread_cond_wait(&http->none_suspended, &http->suspended_lock);
     pthread_mutex_unlock(&http->suspended_lock);
 }

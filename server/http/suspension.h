@@ -7,6 +7,8 @@
 #ifndef CONVOY_SERVER_SUSPENSION_H
 #define CONVOY_SERVER_SUSPENSION_H
 
+#include "engine/base/list.h"
+
 #include <stdatomic.h>
 #include <stdbool.h>
 
@@ -17,9 +19,8 @@ struct convoy_request;
 struct convoy_suspension {
     struct convoy_http *http;
     struct MHD_Connection *mhd;
-    atomic_bool over; /* the connection is or was resumed */
-    /* In the list of the suspended, under its lock. */
-    struct convoy_suspension *next, *previous;
+    atomic_bool over;        /* the connection is or was resumed */
+    struct convoy_list link; /* in convoy_http.suspended, under its lock */
 };
 
 /* For the connection of request. */

@@ -20,29 +20,10 @@ struct convoy_decode_pool {
     bool stopping;
     uint64_t waiting_size;     /* of images that no thread has begun */
     double spent_us, spent_on; /* recent decoding time, and the size decoded in that time */
-    struct convoy_decode_job *first, *last;
-    uint32_t count, running; /* threads: ever, and not joined yet */
+    struct convoy_list jobs;   /* with indices that no thread has taken; the next one first */
+    uint32_t count, running;   /* threads: ever, and not joined yet */
     pthread_t threads[];
 };
-
-/* Under the lock. */
-static void append(struct convoy_decode_pool *pool, struct convoy_decode_job *job)
-{
-    job->next = NULL;
-    if (pool->last == NULL)
-        pool->first = job;
-    else
-        pool->last->next = job;
-    pool->last = job;
-}
-
-static void prepend(struct convoy_decode_pool *pool, struct convoy_decode_job *job)
-{
-    job->next = pool->first;
-    pool->first = job;
-    if (pool->last == NULL)
-        pool->last = job;
-}
 
 /* What index counts for: the images of a form are taken for equally large. */
 static uint64_t share(const struct convoy_decode_job *job, uint32_t index)
@@ -56,17 +37,15 @@ static uint64_t share(const struct convoy_decode_job *job, uint32_t index)
 static bool take(struct convoy_decode_pool *pool, struct convoy_decode_job **job, uint32_t *index,
                  uint64_t *size)
 {
-    *job = pool->first;
-    if (*job == NULL)
+    struct convoy_list *first = convoy_list_take_first(&pool->jobs);
+    if (first == NULL)
         return false;
-    pool->first = (*job)->next;
-    if (pool->first == NULL)
-        pool->last = NULL;
+    *job = convoy_list_entry(first, struct convoy_decode_job, link);
     *index = (*job)->taken++;
     *size = share(*job, *index);
     pool->waiting_size -= *size;
     if ((*job)->taken < (*job)->count)
-        append(pool, *job);
+        convoy_list_add_last(&pool->jobs, &(*job)->link);
     return true;
 }
 
@@ -113,6 +92,7 @@ int convoy_decode_pool_start(uint32_t threads, struct convoy_decode_pool **resul
 
     if (pool == NULL)
         return convoy_fail(error, -ENOMEM, "out of memory for the threads that decode images");
+    convoy_list_init(&pool->jobs);
     pthread_mutex_init(&pool->lock, NULL);
     pthread_cond_init(&pool->filled, NULL);
     for (; pool->count < threads; pool->count++, pool->running++) {
@@ -132,9 +112,9 @@ void convoy_decode_pool_add(struct convoy_decode_pool *pool, struct convoy_decod
     pthread_mutex_lock(&pool->lock);
     pool->waiting_size += job->size;
     if (job->first)
-        prepend(pool, job);
+        convoy_list_add_first(&pool->jobs, &job->link);
     else
-        append(pool, job);
+        convoy_list_add_last(&pool->jobs, &job->link);
     /* Several threads can work on a job of several images. */
     if (job->count > 1)
         pthread_cond_broadcast(&pool->filled);

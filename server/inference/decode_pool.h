@@ -6,6 +6,7 @@
 #define CONVOY_SERVER_DECODE_POOL_H
 
 #include "engine/base/error.h"
+#include "engine/base/list.h"
 #include "server/http/suspension.h"
 
 #include <stdbool.h>
@@ -23,7 +24,7 @@ struct convoy_decode_job {
     bool first; /* goes before all waiting jobs: writing an answer does not wait for decoding */
     /* The pool's. */
     uint32_t taken;
-    struct convoy_decode_job *next;
+    struct convoy_list link;
 };
 
 int convoy_decode_pool_start(uint32_t threads, struct convoy_decode_pool **pool, struct convoy_error *error);

@@ -177,6 +177,8 @@ int convoy_manager_new(uv_loop_t *loop, const struct convoy_config *config, stru
     manager->config = config;
     manager->registry = registry;
     manager->supervisor = supervisor;
+    convoy_list_init(&manager->open);
+    convoy_list_init(&manager->sent);
     pthread_mutex_init(&manager->lock, NULL);
     manager->work.data = manager->poll.data = manager->again.data = manager->called.data = manager;
     bool complete = true;

@@ -20,6 +20,7 @@
 #define CONVOY_SERVER_MANAGER_H
 
 #include "engine/base/error.h"
+#include "engine/base/list.h"
 #include "server/config/config.h"
 #include "server/config/model_name.h"
 #include "server/models/registry.h"
@@ -46,9 +47,9 @@ struct convoy_control_request {
      * model; -EINVAL: it could not be loaded; -EPERM: model_control does not allow it; -ENOMEM; -ECANCELED:
      * the daemon stops. */
     void (*done)(struct convoy_control_request *request, int code, const struct convoy_error *error);
-    struct convoy_model_record *model;   /* WAKE with code 0: the READY model, held for the sender */
-    struct convoy_control_request *next; /* the manager's */
-    uint64_t scan; /* the manager's: the number of the scan that it waits for; 0: none */
+    struct convoy_model_record *model; /* ACTIVATE with code 0: the READY model, held for the sender */
+    struct convoy_list link;           /* the manager's */
+    uint64_t scan;                     /* the manager's: the number of the scan that it waits for; 0: none */
 };
 
 /* Scans the folder and begins to load what is to be served; blocks for that scan. Returns 0, or -ENOENT and

@@ -26,10 +26,11 @@ struct convoy_manager {
 
     char **asked; /* names that were loaded by request; model_control "explicit" */
     uint32_t asked_count;
-    struct convoy_control_request *open; /* requests that are not done */
+    struct convoy_list open; /* requests that were begun and are not done, the oldest first */
 
     pthread_mutex_t lock;
-    struct convoy_control_request *sent; /* newest first; the lock guards this and the flags below */
+    struct convoy_list
+        sent; /* requests that are not begun, the oldest first; under lock, as the flags below */
     bool started, stopped;
 };
 

@@ -135,36 +135,37 @@ static int begin(struct convoy_manager *manager, struct convoy_control_request *
     return 0;
 }
 
-void convoy_manager_requests_take(struct convoy_manager *manager)
+static struct convoy_control_request *request_of(struct convoy_list *link)
+{
+    return convoy_list_entry(link, struct convoy_control_request, link);
+}
+
+static struct convoy_control_request *take_sent(struct convoy_manager *manager)
 {
     pthread_mutex_lock(&manager->lock);
-    struct convoy_control_request *sent = manager->sent, *in_order = NULL;
-    manager->sent = NULL;
+    struct convoy_list *first = convoy_list_take_first(&manager->sent);
     pthread_mutex_unlock(&manager->lock);
-    while (sent != NULL) {
-        struct convoy_control_request *next = sent->next;
-        sent->next = in_order;
-        in_order = sent;
-        sent = next;
-    }
-    while (in_order != NULL) {
-        struct convoy_control_request *request = in_order;
+    return first != NULL ? request_of(first) : NULL;
+}
+
+void convoy_manager_requests_take(struct convoy_manager *manager)
+{
+    struct convoy_control_request *request;
+    while ((request = take_sent(manager)) != NULL) {
         struct convoy_error error = {{0}};
-        in_order = request->next;
         request->scan = 0;
         int code = begin(manager, request, &error);
-        if (code != 0) {
+        if (code != 0)
             request->done(request, code, &error);
-        } else {
-            request->next = manager->open;
-            manager->open = request;
-        }
+        else
+            convoy_list_add_last(&manager->open, &request->link);
     }
 }
 
 void convoy_manager_requests_scanned(struct convoy_manager *manager, struct convoy_repository_scan *scan)
 {
-    for (struct convoy_control_request *request = manager->open; request != NULL; request = request->next) {
+    convoy_list_for_each(at, following, &manager->open) {
+        struct convoy_control_request *request = request_of(at);
         if (request->scan == 0 || request->scan > manager->scans)
             continue;
         if (scan->code == 0)
@@ -179,9 +180,8 @@ void convoy_manager_requests_scanned(struct convoy_manager *manager, struct conv
 
 void convoy_manager_requests_end(struct convoy_manager *manager, bool wakes_only)
 {
-    struct convoy_control_request **link = &manager->open;
-    while (*link != NULL) {
-        struct convoy_control_request *request = *link;
+    convoy_list_for_each(at, following, &manager->open) {
+        struct convoy_control_request *request = request_of(at);
         struct convoy_error error = {{0}};
         bool waits = request->scan != 0 || (wakes_only && request->kind != CONVOY_CONTROL_REQUEST_ACTIVATE);
         int code = 0;
@@ -189,11 +189,9 @@ void convoy_manager_requests_end(struct convoy_manager *manager, bool wakes_only
             code = convoy_fail(&error, -ECANCELED, "the server is stopping");
         else if (!waits && request->kind != CONVOY_CONTROL_REQUEST_UNLOAD)
             code = outcome(manager, request, &waits, &error);
-        if (waits && !manager->stopped) {
-            link = &request->next;
+        if (waits && !manager->stopped)
             continue;
-        }
-        *link = request->next;
+        convoy_list_remove(&request->link);
         request->done(request, code, &error);
     }
 }
@@ -204,8 +202,7 @@ void convoy_manager_send(struct convoy_manager *manager, struct convoy_control_r
     pthread_mutex_lock(&manager->lock);
     bool stopped = manager->stopped;
     if (!stopped) {
-        request->next = manager->sent;
-        manager->sent = request;
+        convoy_list_add_last(&manager->sent, &request->link);
         if (manager->started) /* else convoy_manager_start() scans for it */
             uv_async_send(&manager->called);
     }
