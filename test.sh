@@ -168,6 +168,7 @@ fi
 step works style/format clean_format
 step works style/walls tests/style/rooms.py
 step works style/clashes tests/style/clashes.py
+step works style/documents tests/style/docs.py
 step works style/shell shellcheck -x build.sh run.sh test.sh .ci/run tests/*.sh tests/integration/*.sh tests/fuzz/*.sh \
   tests/bench/*.sh tests/gpu/*.sh client/completion/convoy client/completion/convoyd packaging/deb/p*
 run_steps
