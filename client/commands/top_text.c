@@ -119,7 +119,7 @@ static void print_head(const struct page *page)
     client_print_safely(page->stream, view->url);
     fprintf(page->stream, "  %s", clock);
     if (view->restarted)
-        fputs("  (the daemon has been started anew)", page->stream);
+        fputs("  (the daemon was restarted)", page->stream);
     if (page->terminal->terminal)
         fprintf(page->stream, "%s  q quits%s", client_colour(page->terminal, CLIENT_DIM),
                 client_colour(page->terminal, CLIENT_PLAIN));

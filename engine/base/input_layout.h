@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 /* The numbers go through shared memory. Those that a slot can carry come first, and there are
- * CONVOY_SLOT_LAYOUTS of them; the others are converted before. Whoever changes a number raises
+ * CONVOY_SLOT_LAYOUTS of them; the others are converted before. A change of a number raises
  * CONVOY_CHANNEL_ABI and CONVOY_BACKEND_ABI. */
 enum convoy_input_layout {
     CONVOY_LAYOUT_U8_HWC = 0,  /* 8-bit pixels, interleaved; the backend computes x * multiply[c] + add[c] */

@@ -12,8 +12,8 @@
 
 /* All zero at first. */
 struct convoy_json_writer {
-    char *bytes; /* malloc'd, not NUL-terminated; convoy_json_writer_free(), or whoever takes them over, frees
-                  */
+    /* malloc'd, not NUL-terminated. convoy_json_writer_free() frees it, or the part that takes it over. */
+    char *bytes;
     size_t length, capacity;
     bool failed; /* memory ran out */
     bool comma;  /* the next key or value follows another one */

@@ -38,7 +38,7 @@ uint64_t convoy_service_time_run_us(const struct convoy_service_time *service, u
 
 uint64_t convoy_service_time_wait_us(const struct convoy_service_time *service, uint64_t images)
 {
-    /* A batch is answered as a whole: whoever is first in it waits for those that come after, too. */
+    /* A batch is answered as a whole: the first image in it waits for those that come after, too. */
     double company = service->batches > 0 ? service->images / service->batches : 0;
     return (uint64_t)(((double)images + company) * cost_us(service));
 }

@@ -34,7 +34,7 @@ static const char help[] =
     "  --backend NAME      auto: every GPU, or the CPU where there is none;\n"
     "                      cpu, cuda; null: answers without computing, to measure (auto)\n"
     "  --tune MODE         time GPU kernels for each model and remember the best:\n"
-    "                      on: what is not known yet; off: never; force: all anew (on)\n"
+    "                      on: what is not known yet; off: never; force: all again (on)\n"
     "  --check-config      check the configuration and every model, say what is wrong, and leave\n"
     "  --version           print the version and leave\n"
     "  --help, -h          print this and leave\n"

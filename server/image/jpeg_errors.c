@@ -53,7 +53,7 @@ void convoy_jpeg_give_up(j_common_ptr decoder, const char *reason)
 
 int convoy_jpeg_failure(j_common_ptr decoder, struct convoy_error *error)
 {
-    static const char sentence[] = "the JPEG image cannot be decoded (%s): send it encoded anew";
+    static const char sentence[] = "the JPEG image cannot be decoded (%s): encode it again and send that";
     char reason[JMSG_LENGTH_MAX];
     const char *own_reason = ((struct convoy_jpeg_errors *)decoder->err)->own_reason;
     if (own_reason != NULL)

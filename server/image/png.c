@@ -15,7 +15,7 @@ static int failure(int code, struct convoy_error *error)
                            "out of memory while decoding a PNG image: send a smaller one or try again");
     if (code == SPNG_IO_EOF || code == SPNG_EIDAT_TOO_SHORT)
         return convoy_fail(error, -EBADMSG, "the PNG image ends before its last pixel: send the whole file");
-    return convoy_fail(error, -EBADMSG, "the PNG image cannot be decoded (%s): send it encoded anew",
+    return convoy_fail(error, -EBADMSG, "the PNG image cannot be decoded (%s): encode it again and send that",
                        spng_strerror(code));
 }
 

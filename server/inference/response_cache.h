@@ -3,7 +3,7 @@
  * An answer is kept under everything that it was computed from: the model's version, which of its loads, the
  * layout of the row and every byte of it, as the slot would get them. A row is found by its hash and then
  * compared whole, so rows whose hashes are equal, by chance or on purpose, never get each other's answers;
- * the hash has a secret key (row_hash.h), so that nobody can make long chains.
+ * the hash has a secret key (row_hash.h), so that no client can make long chains.
  *
  * Bounded by bytes: rows, outputs, what keeping them costs and the tables themselves together stay within
  * what convoy_response_cache_new() was given, always; the answers used least recently make room. The answers

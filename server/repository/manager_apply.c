@@ -25,7 +25,7 @@ static bool rest_one(struct convoy_manager *manager)
     if (idlest == NULL)
         return false;
     idlest->plan.evicted = true;
-    unload(manager, idlest, "it makes room for another until somebody asks for it");
+    unload(manager, idlest, "it makes room for another until it is asked for");
     return true;
 }
 
