@@ -41,6 +41,8 @@ enum convoy_unary_kind {
     CONVOY_UNARY_HARD_SIGMOID, /* max(0, min(1, alpha x + beta)) */
     CONVOY_UNARY_HARD_SWISH    /* x * max(0, min(1, x / 6 + 0.5)) */
 };
+/* How many kinds there are: the last one of the enum, and one more. */
+#define CONVOY_UNARY_KINDS (CONVOY_UNARY_HARD_SWISH + 1)
 
 struct convoy_unary {
     enum convoy_unary_kind kind;

@@ -90,8 +90,6 @@ bool check_complete(struct check_case *which)
 
 void check_describe(const struct check_case *which, char *text, size_t bytes)
 {
-    static const char *const acts[] = {"none", "relu", "leaky_relu",   "sigmoid",
-                                       "tanh", "clip", "hard_sigmoid", "hard_swish"};
     static const char *const compute_type[] = {"fp32", "tf32", "fp16"};
     const struct convoy_conv_shape *s = &which->shape;
     snprintf(text, bytes,
@@ -99,8 +97,8 @@ void check_describe(const struct check_case *which, char *text, size_t bytes)
              "to %d x %d, "
              "act %s, pool %d, image bytes %lld, products %s%s%s%s%s%s",
              s->n, s->c, s->h, s->w, s->k, s->r, s->s, s->stride[0], s->stride[1], s->pad[0], s->pad[1],
-             s->dilation[0], s->dilation[1], s->groups, s->oh, s->ow, acts[s->act.kind], s->pool,
-             (long long)which->image_bytes, compute_type[s->compute_type], s->u8 ? ", u8" : "",
+             s->dilation[0], s->dilation[1], s->groups, s->oh, s->ow, convoy_check_unary_name(s->act.kind),
+             s->pool, (long long)which->image_bytes, compute_type[s->compute_type], s->u8 ? ", u8" : "",
              s->bias ? ", bias" : "", s->residual ? ", residual" : "", which->in_place ? " in place" : "",
              which->nan ? ", NaN" : "");
 }

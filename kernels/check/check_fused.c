@@ -311,9 +311,10 @@ static void describe(const struct check_network *net, char *text, size_t bytes)
         at += (size_t)snprintf(text + at, bytes - at, "%s%s %dx%dx%d k%d", i > 0 ? "; " : "", kinds[l->kind],
                                s->c, s->h, s->w, s->k);
         if (l->kind == CONVOY_FUSED_CONV && at < bytes)
-            at += (size_t)snprintf(text + at, bytes - at, " %dx%d s%d,%d p%d,%d d%d,%d act%d pool%d around%d",
-                                   s->r, s->s, s->stride[0], s->stride[1], s->pad[0], s->pad[1],
-                                   s->dilation[0], s->dilation[1], (int)s->act.kind, s->pool, l->residual);
+            at +=
+                (size_t)snprintf(text + at, bytes - at, " %dx%d s%d,%d p%d,%d d%d,%d %s pool%d around%d",
+                                 s->r, s->s, s->stride[0], s->stride[1], s->pad[0], s->pad[1], s->dilation[0],
+                                 s->dilation[1], convoy_check_unary_name(s->act.kind), s->pool, l->residual);
     }
 }
 

@@ -31,7 +31,7 @@ double convoy_check_random(struct convoy_check *check, double low, double high)
 struct convoy_unary convoy_check_any_unary(struct convoy_check *check)
 {
     struct convoy_unary unary = {.kind = (enum convoy_unary_kind)convoy_check_between(
-                                     check, CONVOY_UNARY_NONE, CONVOY_UNARY_HARD_SWISH)};
+                                     check, CONVOY_UNARY_NONE, CONVOY_UNARY_KINDS - 1)};
     if (unary.kind == CONVOY_UNARY_LEAKY_RELU)
         unary.alpha = 0.1f;
     if (unary.kind == CONVOY_UNARY_CLIP) {
@@ -43,6 +43,29 @@ struct convoy_unary convoy_check_any_unary(struct convoy_check *check)
         unary.beta = 0.5f;
     }
     return unary;
+}
+
+const char *convoy_check_unary_name(enum convoy_unary_kind kind)
+{
+    switch (kind) {
+    case CONVOY_UNARY_NONE:
+        return "none";
+    case CONVOY_UNARY_RELU:
+        return "relu";
+    case CONVOY_UNARY_LEAKY_RELU:
+        return "leaky_relu";
+    case CONVOY_UNARY_SIGMOID:
+        return "sigmoid";
+    case CONVOY_UNARY_TANH:
+        return "tanh";
+    case CONVOY_UNARY_CLIP:
+        return "clip";
+    case CONVOY_UNARY_HARD_SIGMOID:
+        return "hard_sigmoid";
+    case CONVOY_UNARY_HARD_SWISH:
+        return "hard_swish";
+    }
+    return "unknown";
 }
 
 static double clamp(double x, double low, double high)

@@ -39,6 +39,8 @@ int convoy_check_between(struct convoy_check *check, int low, int high);
 double convoy_check_random(struct convoy_check *check, double low, double high);
 /* Any of the activations, with numbers that suit it. */
 struct convoy_unary convoy_check_any_unary(struct convoy_check *check);
+/* As --act and the descriptions of cases name it: "leaky_relu". Static. */
+const char *convoy_check_unary_name(enum convoy_unary_kind kind);
 double convoy_check_apply_unary(struct convoy_unary unary, double x);
 /* NaN if one of them is. */
 double convoy_check_larger(double a, double b);

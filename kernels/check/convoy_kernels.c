@@ -98,12 +98,11 @@ static int number(const char *text, int least, const char *option)
 
 static struct convoy_unary activation(const char *text)
 {
-    static const char *const names[] = {"none", "relu", "leaky_relu",   "sigmoid",
-                                        "tanh", "clip", "hard_sigmoid", "hard_swish"};
     struct convoy_unary act = {CONVOY_UNARY_NONE, 0, 0};
     size_t length = strcspn(text, ":");
-    for (int i = 0; i < 8; i++) {
-        if (strlen(names[i]) != length || strncmp(names[i], text, length) != 0)
+    for (int i = 0; i < CONVOY_UNARY_KINDS; i++) {
+        const char *name = convoy_check_unary_name((enum convoy_unary_kind)i);
+        if (strlen(name) != length || strncmp(name, text, length) != 0)
             continue;
         act.kind = (enum convoy_unary_kind)i;
         act.alpha = i == CONVOY_UNARY_LEAKY_RELU ? 0.01F : i == CONVOY_UNARY_HARD_SIGMOID ? 0.2F : 0;

@@ -61,9 +61,14 @@ static __host__ __device__ __forceinline__ bool convoy_unary_rises(struct convoy
         return unary.alpha >= 0.0f;
     case CONVOY_UNARY_HARD_SWISH:
         return false;
-    default:
+    case CONVOY_UNARY_NONE:
+    case CONVOY_UNARY_RELU:
+    case CONVOY_UNARY_SIGMOID:
+    case CONVOY_UNARY_TANH:
+    case CONVOY_UNARY_CLIP:
         return true;
     }
+    return false;
 }
 
 template <enum convoy_unary_kind KIND, bool ROUGH, int ROWS, int COLUMNS>

@@ -54,8 +54,7 @@ static __global__ void ranks(int (*seen)[2])
 {
     CONVOY_DYNAMIC_SHARED(int, given);
     int neighbour = __shfl_xor_sync(0xffffffffu, (int)threadIdx.x, 1);
-    given[threadIdx.x] =
-        given[threadIdx.x] == -1 ? neighbour : 1000000; /* whether the cell was untouched */
+    given[threadIdx.x] = given[threadIdx.x] == -1 ? neighbour : 1000000; /* whether the cell was untouched */
     __syncthreads();
     if (threadIdx.x != 0)
         return;

@@ -43,18 +43,38 @@ static bool does_activations(enum convoy_op anchor)
 
 static struct convoy_unary unary_of(const struct convoy_activation *activation, const char **name)
 {
-    static const struct {
-        enum convoy_unary_kind kind;
-        const char *name;
-    } kinds[] = {[CONVOY_RELU] = {CONVOY_UNARY_RELU, "relu"},
-                 [CONVOY_LEAKY_RELU] = {CONVOY_UNARY_LEAKY_RELU, "leaky_relu"},
-                 [CONVOY_SIGMOID] = {CONVOY_UNARY_SIGMOID, "sigmoid"},
-                 [CONVOY_TANH] = {CONVOY_UNARY_TANH, "tanh"},
-                 [CONVOY_CLIP] = {CONVOY_UNARY_CLIP, "clip"},
-                 [CONVOY_HARD_SIGMOID] = {CONVOY_UNARY_HARD_SIGMOID, "hard_sigmoid"},
-                 [CONVOY_HARD_SWISH] = {CONVOY_UNARY_HARD_SWISH, "hard_swish"}};
-    *name = kinds[activation->kind].name;
-    return (struct convoy_unary){kinds[activation->kind].kind, activation->alpha, activation->beta};
+    struct convoy_unary unary = {CONVOY_UNARY_NONE, activation->alpha, activation->beta};
+    switch (activation->kind) {
+    case CONVOY_RELU:
+        unary.kind = CONVOY_UNARY_RELU;
+        *name = "relu";
+        break;
+    case CONVOY_LEAKY_RELU:
+        unary.kind = CONVOY_UNARY_LEAKY_RELU;
+        *name = "leaky_relu";
+        break;
+    case CONVOY_SIGMOID:
+        unary.kind = CONVOY_UNARY_SIGMOID;
+        *name = "sigmoid";
+        break;
+    case CONVOY_TANH:
+        unary.kind = CONVOY_UNARY_TANH;
+        *name = "tanh";
+        break;
+    case CONVOY_CLIP:
+        unary.kind = CONVOY_UNARY_CLIP;
+        *name = "clip";
+        break;
+    case CONVOY_HARD_SIGMOID:
+        unary.kind = CONVOY_UNARY_HARD_SIGMOID;
+        *name = "hard_sigmoid";
+        break;
+    case CONVOY_HARD_SWISH:
+        unary.kind = CONVOY_UNARY_HARD_SWISH;
+        *name = "hard_swish";
+        break;
+    }
+    return unary;
 }
 
 static bool absorb_activation(struct grouping *g, const struct convoy_node *node)

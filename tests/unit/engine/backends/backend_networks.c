@@ -254,7 +254,6 @@ Test(backend_networks_avx2, classifier)
     check_graph(classifier(), TOLERANCE);
 }
 
-/* 0 / 0 in the channels that fill up a block must not reach the sums of the convolution behind. */
 /* A product in blocks of 8 channels that are not full, then what could be fused into it. */
 Test(backend_networks_avx2, functions_of_products_in_filled_up_blocks)
 {
@@ -271,6 +270,7 @@ Test(backend_networks_avx2, functions_of_products_in_filled_up_blocks)
     }
 }
 
+/* 0 / 0 in the channels that fill up a block must not reach the sums of the convolution behind. */
 Test(backend_networks_avx2, quotients_leave_filled_up_blocks_alone)
 {
     struct convoy_pool pool = {
