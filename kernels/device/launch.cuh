@@ -25,8 +25,9 @@
 #define CONVOY_PARAMETER const
 #endif
 
-#define CONVOY_STATIC_SHARED_MAX (48 * 1024) /* bytes that a block may have without cudaFuncSetAttribute()   \
-                                              */
+#define CONVOY_STATIC_SHARED_MAX                                                                             \
+    (48 * 1024)                   /* bytes that a block may have without cudaFuncSetAttribute()              \
+                                   */
 #define CONVOY_PORTABLE_CLUSTER 8 /* blocks that a cluster may have without cudaFuncSetAttribute() */
 
 static inline int64_t convoy_div_up(int64_t a, int64_t b)
