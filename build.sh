@@ -48,13 +48,13 @@ convoy_install() {
   return $status
 }
 
-# convoy_build PRESET: configures and builds; quiet unless something is wrong.
+# convoy_build PRESET [OPTION...]: configures, with options for CMake, and builds; quiet unless something is wrong.
 convoy_build() {
   local log status=0
   log=$(mktemp)
   (
     cd "$convoy_root"
-    cmake --preset "$1" && cmake --build --preset "$1"
+    cmake --preset "$@" && cmake --build --preset "$1"
   ) >"$log" 2>&1 || status=$?
   if [ $status -ne 0 ]; then
     tail -n 60 "$log" >&2

@@ -7,9 +7,8 @@
 #                        - the analyzer without a limit for each function (CI: a limit, but for changed files)
 #                        - integration tests under the address sanitizer that neither parse what strangers send nor break
 #                          anything: those with "# sanitize: all" in their heads
-#                        - the tuner of the emulated GPU under the address sanitizer, but for a few tests
-#                        - emulated kernels on 100 random shapes, and under the sanitizer on 15 (CI: under the sanitizer
-#                          alone, on the written shapes)
+#                        - the emulated GPU under the address sanitizer: kernels, backend, tuner, daemon
+#                        - emulated kernels on 100 random shapes (CI: 25)
 #                        - fuzzers for 60 seconds each (CI: 8)
 #   ./test.sh [--quick|--all] PATTERN   of these the steps whose name contains PATTERN, e.g. unit, asan, integration/faults
 # Exit status 0 only if nothing failed. The last line counts tests; a test that cannot run here (no data, no package, no
@@ -69,19 +68,21 @@ clean_tidy() {
 }
 clean_changes() { LC_ALL=C comm -12 <(product) <(changed) | tidy; }
 
-# units PRESET NAME [EXCEPT]: queues the Criterion programs of a build but EXCEPT, the longest of them first and each suite
-# of the tuner's alone.
+# units BUILD NAME [without]: queues the Criterion programs of a build, the longest of them first and each suite of the tuner's
+# alone; without: those of the emulated GPU are left out, which may lie there from another run.
 units() {
   local program suite
-  if [ "${3:-}" != engine_cuda_tune ]; then
+  if [ "${3:-}" != without ]; then
     for suite in cuda_tuner cuda_cache; do
       unit works "$2/engine_cuda_tune/$suite" "$1/tests/unit_engine_cuda_tune" --filter "$suite/*"
     done
+    unit works "$2/engine_cuda_tune_own_clock" "$1/tests/unit_engine_cuda_tune_own_clock"
+    unit works "$2/emulated_backends" "$1/tests/unit_emulated_backends"
+    unit works "$2/emulation" "$1/tests/unit_emulation"
   fi
-  unit works "$2/emulated_backends" "$1/tests/unit_emulated_backends"
   for program in "$1"/tests/unit_*; do
     case $program in
-      */unit_engine_cuda_tune | */unit_emulated_backends) ;;
+      */unit_engine_cuda_tune* | */unit_emulat*) ;;
       *) unit works "$2/${program##*/unit_}" "$program" ;;
     esac
   done
@@ -106,7 +107,7 @@ queue_after_release() {
   # The longest of these first.
   step works style/tidy clean_tidy
   # Every kernel against float64, on the CPU, on random shapes (a seed that fails is printed).
-  [ "$level" != all ] || step works emulated/kernels build/bin/convoy-kernels-emulated --check --in-turns --shapes 100
+  step works emulated/kernels build/bin/convoy-kernels-emulated --check --in-turns --shapes "$(in_ci 25 100)"
   for script in tests/integration/test_*.sh; do
     name=${script##*/test_}
     integration "integration/${name%.sh}" "$script"
@@ -115,15 +116,9 @@ queue_after_release() {
 
 queue_after_asan() {
   local script name
-  step works asan-emulated/kernels build-asan/bin/convoy-kernels-emulated --check --in-turns --shapes "$(in_ci 0 15)"
-  if [ "$level" = all ]; then
-    units build-asan asan
-  else
-    units build-asan asan engine_cuda_tune
-    # A file that is not what it should be, memory that runs out, a device that fails, a network that goes.
-    unit works asan/engine_cuda_tune build-asan/tests/unit_engine_cuda_tune --filter \
-      'cuda_*/@(a_damaged_file*|a_folder*|a_full_disk*|out_of_memory*|a_lost_device*|a_refused_kernel*|a_network_may_go*)'
-  fi
+  [ "$level" != all ] ||
+    step works asan-emulated/kernels build-asan/bin/convoy-kernels-emulated --check --in-turns --shapes 15
+  units build-asan asan "$(in_ci without with)"
   queue_fuzzers
   for script in tests/integration/test_*.sh; do
     grep -qE "^# sanitize: *$(in_ci yes '(yes|all)')" "$script" || continue
@@ -162,9 +157,8 @@ queue_after_fuzzers() {
 convoy_install "${convoy_packages[@]}" "${convoy_test_packages[@]}" || exit 1
 build waits release convoy_build release
 if [ "$level" != quick ]; then
-  for preset in asan tsan; do
-    build works $preset convoy_build $preset
-  done
+  build works asan convoy_build asan "-DCONVOY_EMULATION=$(in_ci OFF ON)"
+  build works tsan convoy_build tsan
 fi
 step works style/format clean_format
 step works style/walls tests/style/rooms.py

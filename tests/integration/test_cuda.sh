@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# sanitize: yes
+# sanitize: all
 # The daemon with the CUDA backend, on a GPU where there is one, else on the emulation: answers, the calls that a request
 # costs, and every fault of a GPU.
 # shellcheck source=tests/integration/lib.sh

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# sanitize: yes
+# sanitize: all
 # GET /v2/openapi.json: the document is OpenAPI 3.1 (openapi-spec-validator from PyPI), describes what is in the route
 # table and nothing else, and the daemon answers as it says to what schemathesis (from PyPI) makes up from it.
 # shellcheck source=tests/integration/lib.sh
