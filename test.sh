@@ -8,8 +8,8 @@
 #                        - integration tests under the address sanitizer that neither parse what strangers send nor break
 #                          anything: those with "# sanitize: all" in their heads
 #                        - the emulated GPU under the address sanitizer: kernels, backend, tuner, daemon
-#                        - emulated kernels on 100 random shapes (CI: 25)
-#                        - fuzzers for 60 seconds each (CI: 8)
+#                        - emulated kernels on 100 random shapes (CI: 10)
+#                        - fuzzers for 60 seconds each (CI: 6)
 #   ./test.sh [--quick|--all] PATTERN   of these the steps whose name contains PATTERN, e.g. unit, asan, integration/faults
 # Exit status 0 only if nothing failed. The last line counts tests; a test that cannot run here (no data, no package, no
 # GPU) says why and is counted as skipped. tests/runner.sh says which steps may run beside which.
@@ -107,7 +107,7 @@ queue_after_release() {
   # The longest of these first.
   step works style/tidy clean_tidy
   # Every kernel against float64, on the CPU, on random shapes (a seed that fails is printed).
-  step works emulated/kernels build/bin/convoy-kernels-emulated --check --in-turns --shapes "$(in_ci 25 100)"
+  step works emulated/kernels build/bin/convoy-kernels-emulated --check --in-turns --shapes "$(in_ci 10 100)"
   for script in tests/integration/test_*.sh; do
     name=${script##*/test_}
     integration "integration/${name%.sh}" "$script"
@@ -150,7 +150,7 @@ queue_fuzzers() {
 queue_after_fuzzers() {
   local target
   for target in "${fuzz_targets[@]}"; do
-    step last "fuzz/$target" tests/fuzz/run.sh "$(in_ci 8 60)" "$target"
+    step last "fuzz/$target" tests/fuzz/run.sh "$(in_ci 6 60)" "$target"
   done
 }
 
