@@ -71,7 +71,8 @@ meddle() { # reason that the front should give, arguments of worker_socket.py
 }
 
 echo "A control socket that closes or speaks nonsense costs the worker, not requests."
-configure timeout_ms=30000
+# Long enough that no request is refused for the wait that a few images after an outage let the front expect (service_time.h).
+configure timeout_ms=$((30000 * slower))
 start --config "$work/config.json"
 load meddled --seconds $((4 * (slower > 1 ? 3 : 1)))
 meddle '\(exit\|signal\)' shutdown
