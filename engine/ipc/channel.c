@@ -239,6 +239,10 @@ static bool take(struct ring *ring, uint32_t *head, struct convoy_done *entry)
 void convoy_channel_submit(struct convoy_channel *channel, uint32_t slot)
 {
     push(&header_of(channel)->submit, &(struct convoy_done){.slot = slot});
+}
+
+void convoy_channel_ring(struct convoy_channel *channel)
+{
     ring_doorbell(channel->submit_fd);
 }
 

@@ -121,9 +121,11 @@ uint8_t *convoy_channel_outputs(const struct convoy_channel *channel, uint32_t s
 
 /* --- rings; none of these waits --- */
 
-/* Front: queues a slot and rings the worker's doorbell. The ring has room, as at most size.slots are in
- * flight. */
+/* Front: queues a slot. The ring has room, as at most size.slots are in flight. The worker looks at it after
+ * convoy_channel_ring(), which is a call of its own because it is a system call: not for under a lock, and
+ * once for several slots. */
 void convoy_channel_submit(struct convoy_channel *channel, uint32_t slot);
+void convoy_channel_ring(struct convoy_channel *channel);
 /* Worker: takes the oldest submission; false if there is none. */
 bool convoy_channel_take_submitted(struct convoy_channel *channel, uint32_t *slot);
 /* Worker: queues the completion of a slot and rings the front's doorbell. */

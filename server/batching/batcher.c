@@ -8,6 +8,18 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+_Static_assert(CONVOY_BATCHER_WORKERS <= 32, "to_ring has a bit for each worker");
+
+void convoy_batcher_unlock(struct convoy_batcher *batcher)
+{
+    uint32_t to_ring = batcher->to_ring;
+    batcher->to_ring = 0;
+    pthread_mutex_unlock(&batcher->lock);
+    for (uint32_t number = 0; to_ring != 0; number++, to_ring >>= 1)
+        if (to_ring & 1)
+            convoy_channel_ring(batcher->workers[number]->channel);
+}
+
 static void init_queue(struct model_queue *queue)
 {
     memset(queue, 0, sizeof *queue);
@@ -74,7 +86,7 @@ void convoy_batcher_set_limits(struct convoy_batcher *batcher, const struct conv
     queue_of(batcher, model)->limits = *limits;
     if (batcher->model_count <= model->number)
         batcher->model_count = model->number + 1;
-    pthread_mutex_unlock(&batcher->lock);
+    convoy_batcher_unlock(batcher);
 }
 
 void convoy_batcher_model_new(struct convoy_batcher *batcher, const struct convoy_model_record *model)
@@ -88,7 +100,7 @@ void convoy_batcher_model_new(struct convoy_batcher *batcher, const struct convo
         worker->models[model->number] = WORKER_UNKNOWN;
         memset(&worker->costs[model->number], 0, sizeof worker->costs[0]);
     }
-    pthread_mutex_unlock(&batcher->lock);
+    convoy_batcher_unlock(batcher);
 }
 
 bool convoy_batcher_model_idle(struct convoy_batcher *batcher, const struct convoy_model_record *model)
@@ -102,7 +114,7 @@ bool convoy_batcher_model_idle(struct convoy_batcher *batcher, const struct conv
         for (uint32_t slot = 0; slot < batcher->workers[i]->channel->size.slots; slot++)
             idle = idle && (batcher->workers[i]->slots[slot].state == SLOT_FREE ||
                             batcher->workers[i]->slots[slot].model != model);
-    pthread_mutex_unlock(&batcher->lock);
+    convoy_batcher_unlock(batcher);
     return idle;
 }
 
@@ -119,7 +131,7 @@ void convoy_batcher_model_ready(struct convoy_batcher *batcher, struct convoy_mo
     queue->metrics = model->metrics;
     queue->ready = true;
     queue->gone = false; /* it may have been, and come back */
-    pthread_mutex_unlock(&batcher->lock);
+    convoy_batcher_unlock(batcher);
 }
 
 void convoy_queue_changed(struct convoy_batcher *batcher, const struct convoy_model_record *model)
@@ -165,7 +177,7 @@ int convoy_batcher_admit(struct convoy_batcher *batcher, struct convoy_model_rec
     else
         queue->queued[priority] += n;
     convoy_queue_changed(batcher, model);
-    pthread_mutex_unlock(&batcher->lock);
+    convoy_batcher_unlock(batcher);
     return code;
 }
 
@@ -180,7 +192,7 @@ void convoy_batcher_cancel(struct convoy_batcher *batcher, struct convoy_model_r
     pthread_mutex_lock(&batcher->lock);
     queue_of(batcher, model)->queued[priority] -= n;
     convoy_queue_changed(batcher, model);
-    pthread_mutex_unlock(&batcher->lock);
+    convoy_batcher_unlock(batcher);
 }
 
 void convoy_batcher_wake_at(struct convoy_batcher *batcher, uint64_t when_us)
@@ -253,7 +265,7 @@ uint64_t convoy_batcher_pending(struct convoy_batcher *batcher)
 {
     pthread_mutex_lock(&batcher->lock);
     uint64_t pending = batcher->pending;
-    pthread_mutex_unlock(&batcher->lock);
+    convoy_batcher_unlock(batcher);
     return pending;
 }
 

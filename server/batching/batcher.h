@@ -119,7 +119,10 @@ struct convoy_batcher_limits {
     uint32_t weight;                             /* of the model's share of the device; 0 is taken as 1 */
 };
 
-/* models, workers: the most model numbers and workers that there can be. Errors: -ENOMEM. */
+#define CONVOY_BATCHER_WORKERS 16
+
+/* models, workers: the most model numbers and workers that there can be; workers <= CONVOY_BATCHER_WORKERS.
+ * Errors: -ENOMEM. */
 int convoy_batcher_new(uint32_t models, uint32_t workers, struct convoy_metrics *metrics,
                        struct convoy_batcher **batcher, struct convoy_error *error);
 /* Every item's done() must have been called. */

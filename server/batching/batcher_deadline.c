@@ -81,12 +81,12 @@ static void sweep_and_answer(struct convoy_batcher *batcher, bool everything)
         convoy_batcher_wake_at(batcher, batcher->next_deadline_us);
     for (uint32_t i = 0; i < batcher->worker_count; i++)
         convoy_worker_slots_pump(batcher->workers[i]);
-    pthread_mutex_unlock(&batcher->lock);
+    convoy_batcher_unlock(batcher);
     convoy_items_done(&finished);
     pthread_mutex_lock(&batcher->lock);
     convoy_batcher_redispatch(batcher);
     convoy_batcher_unpark(batcher);
-    pthread_mutex_unlock(&batcher->lock);
+    convoy_batcher_unlock(batcher);
 }
 
 void convoy_batcher_tick(struct convoy_batcher *batcher)
@@ -96,7 +96,7 @@ void convoy_batcher_tick(struct convoy_batcher *batcher)
     (void)got;
     pthread_mutex_lock(&batcher->lock);
     batcher->timer_at = UINT64_MAX;
-    pthread_mutex_unlock(&batcher->lock);
+    convoy_batcher_unlock(batcher);
     sweep_and_answer(batcher, false);
 }
 
@@ -104,7 +104,7 @@ void convoy_batcher_model_gone(struct convoy_batcher *batcher, struct convoy_mod
 {
     pthread_mutex_lock(&batcher->lock);
     queue_of(batcher, model)->gone = true;
-    pthread_mutex_unlock(&batcher->lock);
+    convoy_batcher_unlock(batcher);
     sweep_and_answer(batcher, true);
 }
 
@@ -112,6 +112,6 @@ void convoy_batcher_stop(struct convoy_batcher *batcher)
 {
     pthread_mutex_lock(&batcher->lock);
     batcher->stopped = true;
-    pthread_mutex_unlock(&batcher->lock);
+    convoy_batcher_unlock(batcher);
     sweep_and_answer(batcher, true);
 }

@@ -70,11 +70,8 @@ static uint32_t reserve(struct convoy_batcher *batcher, struct convoy_item *cons
     struct worker_slot *slot = &worker->slots[number];
     if (n > slot->capacity - slot->reserved)
         n = slot->capacity - slot->reserved;
-    int32_t index = 0;
-    while (batcher->workers[index] != worker)
-        index++;
     for (uint32_t i = 0; i < n; i++) {
-        items[i]->worker = index;
+        items[i]->worker = (int32_t)worker->number;
         items[i]->slot = number;
         items[i]->row = (int32_t)slot->reserved;
         slot->items[slot->reserved++] = items[i];
@@ -137,7 +134,7 @@ static void fill(struct convoy_batcher *batcher, struct convoy_worker_slots *wor
     uint64_t stride = queue_of(batcher, slot->model)->input_stride[slot->layout];
     struct row_range rows = {(uint32_t)items[0]->row, n};
     uint8_t *target = address_of(batcher, worker, items[0]);
-    pthread_mutex_unlock(&batcher->lock);
+    convoy_batcher_unlock(batcher);
     for (uint32_t i = 0; i < n; i++)
         write_row(items[i], target + i * stride);
     pthread_mutex_lock(&batcher->lock);
@@ -226,7 +223,7 @@ void convoy_batcher_submit(struct convoy_batcher *batcher, struct convoy_item *c
     if (placed < n)
         queue->queued[items[placed]->priority] -= n - placed;
     batcher->pending -= n - placed;
-    pthread_mutex_unlock(&batcher->lock);
+    convoy_batcher_unlock(batcher);
     for (; placed < n; placed++) {
         items[placed]->status = got;
         items[placed]->finished_us = now;

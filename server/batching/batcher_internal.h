@@ -60,6 +60,7 @@ enum worker_model { WORKER_UNKNOWN, WORKER_SERVES, WORKER_REFUSES };
 struct convoy_worker_slots {
     struct convoy_batcher *batcher;
     struct convoy_channel *channel;
+    uint32_t number; /* its place in batcher->workers */
     char device[32];
     struct convoy_device_metrics *metrics;
     bool up;
@@ -109,6 +110,7 @@ struct convoy_batcher {
     struct convoy_worker_slots **workers;
     uint64_t pending; /* submitted, done() not called yet */
     uint64_t orders, choices;
+    uint32_t to_ring;  /* bits by worker number: it was given slots, and its doorbell not rung yet */
     bool orphaned;     /* a slot may be at a worker that does not serve its model (batcher_redispatch.c) */
     double virtual_us; /* the virtual time of fair_queue.h */
     uint32_t slots_in_use;
@@ -118,6 +120,11 @@ struct convoy_batcher {
     uint64_t timer_at;         /* UINT64_MAX: not armed */
     uint64_t next_deadline_us; /* no item's deadline is earlier */
 };
+
+/* Gives up the lock, and rings the workers that were given slots under it: the ring is a system call that
+ * wakes another process, which would often run at once, on this processor, while all threads wait for the
+ * lock. */
+void convoy_batcher_unlock(struct convoy_batcher *batcher);
 
 static inline struct model_queue *queue_of(struct convoy_batcher *batcher,
                                            const struct convoy_model_record *model)

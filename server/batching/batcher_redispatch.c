@@ -48,7 +48,7 @@ static bool park_rows(struct convoy_worker_slots *worker, uint32_t number)
         if (item == NULL)
             continue;
         if (!item->source_stays) {
-            pthread_mutex_unlock(&batcher->lock);
+            convoy_batcher_unlock(batcher);
             bool kept = convoy_item_keep_row(
                 item, convoy_channel_rows(worker->channel, number) + row * stride, stride);
             pthread_mutex_lock(&batcher->lock);
@@ -112,7 +112,7 @@ static void move_slot(struct convoy_worker_slots *from_worker, uint32_t from_num
     worker->used++;
     if (to->suspect && worker->suspects++ == 0)
         worker->first_until = batcher->orders; /* what waits here goes first, as behind a worker that died */
-    pthread_mutex_unlock(&batcher->lock);
+    convoy_batcher_unlock(batcher);
     memcpy(convoy_channel_rows(worker->channel, (uint32_t)number),
            convoy_channel_rows(from_worker->channel, from_number), to->reserved * stride);
     pthread_mutex_lock(&batcher->lock);
@@ -172,5 +172,5 @@ void convoy_worker_slots_lost(struct convoy_worker_slots *worker)
     worker->down_us = 0;
     convoy_batcher_redispatch(worker->batcher);
     convoy_batcher_unpark(worker->batcher);
-    pthread_mutex_unlock(&worker->batcher->lock);
+    convoy_batcher_unlock(worker->batcher);
 }

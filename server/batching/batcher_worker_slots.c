@@ -51,8 +51,9 @@ int convoy_worker_slots_new(struct convoy_batcher *batcher, struct convoy_channe
     pthread_mutex_lock(&batcher->lock);
     if (batcher->worker_count == 0)
         atomic_store(&batcher->slot_bytes, channel->size.input_bytes);
+    worker->number = batcher->worker_count;
     batcher->workers[batcher->worker_count++] = worker;
-    pthread_mutex_unlock(&batcher->lock);
+    convoy_batcher_unlock(batcher);
     *result = worker;
     return 0;
 }
@@ -112,6 +113,7 @@ static void submit_range(struct convoy_worker_slots *worker, uint32_t number)
     if (worker->in_flight++ == 0)
         worker->progress_us = slot->left_us;
     convoy_channel_submit(worker->channel, number);
+    worker->batcher->to_ring |= UINT32_C(1) << worker->number;
 }
 
 /* May this slot leave now? While the worker can take it, always. Beyond that one slot is staged behind the
@@ -250,7 +252,7 @@ void convoy_worker_slots_up(struct convoy_worker_slots *worker, uint32_t streams
     /* If the waiting slots bring one deadly image after the other, the suspects would never run. */
     worker->first_until = worker->deaths_of_others < 2 ? worker->batcher->orders : 0;
     convoy_worker_slots_pump(worker);
-    pthread_mutex_unlock(&worker->batcher->lock);
+    convoy_batcher_unlock(worker->batcher);
 }
 
 void convoy_worker_slots_model(struct convoy_worker_slots *worker, const struct convoy_model_record *model,
@@ -265,7 +267,7 @@ void convoy_worker_slots_model(struct convoy_worker_slots *worker, const struct 
     convoy_worker_slots_pump(worker);
     convoy_batcher_redispatch(worker->batcher);
     convoy_batcher_unpark(worker->batcher);
-    pthread_mutex_unlock(&worker->batcher->lock);
+    convoy_batcher_unlock(worker->batcher);
 }
 
 bool convoy_worker_slots_waits_for(struct convoy_worker_slots *worker,
@@ -275,7 +277,7 @@ bool convoy_worker_slots_waits_for(struct convoy_worker_slots *worker,
     pthread_mutex_lock(&worker->batcher->lock);
     for (uint32_t i = 0; i < worker->channel->size.slots; i++)
         waits = waits || (worker->slots[i].state != SLOT_FREE && worker->slots[i].model == model);
-    pthread_mutex_unlock(&worker->batcher->lock);
+    convoy_batcher_unlock(worker->batcher);
     return waits;
 }
 
@@ -402,12 +404,12 @@ uint32_t convoy_worker_slots_collect(struct convoy_worker_slots *worker)
             finish_range(worker, done.slot, done.status, &finished);
     }
     convoy_worker_slots_pump(worker);
-    pthread_mutex_unlock(&worker->batcher->lock);
+    convoy_batcher_unlock(worker->batcher);
     convoy_items_done(&finished); /* they do not wait until others' rows are written */
     pthread_mutex_lock(&worker->batcher->lock);
     convoy_batcher_redispatch(worker->batcher);
     convoy_batcher_unpark(worker->batcher);
-    pthread_mutex_unlock(&worker->batcher->lock);
+    convoy_batcher_unlock(worker->batcher);
     return nonsense;
 }
 
@@ -475,7 +477,7 @@ uint32_t convoy_worker_slots_down(struct convoy_worker_slots *worker, bool blame
     }
     convoy_batcher_redispatch(batcher);
     convoy_batcher_unpark(batcher);
-    pthread_mutex_unlock(&batcher->lock);
+    convoy_batcher_unlock(batcher);
     convoy_items_done(&finished);
     return again;
 }
@@ -484,7 +486,7 @@ uint64_t convoy_worker_slots_stalled_us(struct convoy_worker_slots *worker)
 {
     pthread_mutex_lock(&worker->batcher->lock);
     uint64_t stalled = worker->in_flight > 0 ? convoy_now_us() - worker->progress_us : 0;
-    pthread_mutex_unlock(&worker->batcher->lock);
+    convoy_batcher_unlock(worker->batcher);
     return stalled;
 }
 
@@ -492,7 +494,7 @@ uint32_t convoy_worker_slots_in_flight(struct convoy_worker_slots *worker)
 {
     pthread_mutex_lock(&worker->batcher->lock);
     uint32_t in_flight = worker->in_flight;
-    pthread_mutex_unlock(&worker->batcher->lock);
+    convoy_batcher_unlock(worker->batcher);
     return in_flight;
 }
 
@@ -502,5 +504,5 @@ void convoy_worker_slots_forgive(struct convoy_worker_slots *worker)
     worker->progress_us = convoy_now_us();
     for (uint32_t i = 0; i < worker->batcher->model_count; i++)
         convoy_service_time_interrupted(&worker->batcher->queues[i].service);
-    pthread_mutex_unlock(&worker->batcher->lock);
+    convoy_batcher_unlock(worker->batcher);
 }

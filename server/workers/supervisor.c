@@ -19,6 +19,8 @@
 #define LONGEST_BACKOFF_MS 5000u
 #define STOP_MS            2000u /* a worker that does not end by itself is killed after this */
 
+_Static_assert(CONVOY_MAX_DEVICES <= CONVOY_BATCHER_WORKERS, "the batcher takes a worker for each device");
+
 static void start_worker(struct device_worker *worker)
 {
     struct convoy_supervisor *supervisor = worker->supervisor;

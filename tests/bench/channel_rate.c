@@ -107,6 +107,7 @@ static void submit(struct bench *bench, uint32_t slot)
                                                                .output_stride = bench->output_bytes};
     bench->in_flight++;
     convoy_channel_submit(channel, slot);
+    convoy_channel_ring(channel);
 }
 
 /* Outputs become NaN, so that those of the stage before cannot be taken for this one's. */
