@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# sanitize: yes
+# sanitize: all
 # timed: answers under load, and who counts as hanging, are judged by the clock
 # Workers that hang: stopped by a signal, or in a job that never ends. And a front that was stopped itself, which
 # must not take that for its worker's fault.

@@ -8,6 +8,7 @@ for tool in cpack dpkg-deb dpkg-shlibdeps file; do
   command -v $tool >/dev/null || skip "there is no $tool"
 done
 packages=$work/packages
+export CONVOY_INSTALL_UNOPTIMIZED=1 # what test.sh builds where no GPU is
 cpack --config "$build/CPackConfig.cmake" -B "$work/cpack.d" -D CPACK_OUTPUT_FILE_PREFIX="$packages" >"$work/cpack" 2>&1 || fail "$(tail -n 30 "$work/cpack")"
 version=$(sed -n 's/^set(CPACK_PACKAGE_VERSION "\(.*\)")/\1/p' "$build/CPackConfig.cmake")
 architecture=$(dpkg --print-architecture)

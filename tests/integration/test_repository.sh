@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# sanitize: yes
+# sanitize: all
 # Models come, change and go while requests are served: a watched folder, loads and unloads by request, version policies, a
 # bound on device memory. Versions of one network answer differently (vary_model.py), so that each answer can be checked
 # against the version that it claims. BACKEND=cuda (CONVOY_BUILD=PACK) does the same on a GPU, ROUNDS=N is shorter.
