@@ -134,14 +134,10 @@ void convoy_batcher_model_ready(struct convoy_batcher *batcher, struct convoy_mo
     convoy_batcher_unlock(batcher);
 }
 
-void convoy_queue_changed(struct convoy_batcher *batcher, const struct convoy_model_record *model)
+void convoy_queue_add(struct model_queue *queue, enum convoy_priority priority, int64_t images)
 {
-    uint64_t waiting = 0; /* the metric is of a name: all its versions together */
-    for (uint32_t i = 0; i < batcher->model_count; i++)
-        if (batcher->queues[i].metrics == model->metrics)
-            for (int priority = 0; priority < CONVOY_PRIORITIES; priority++)
-                waiting += batcher->queues[i].queued[priority];
-    convoy_metrics_queue(model->metrics, waiting);
+    queue->queued[priority] = (uint32_t)(queue->queued[priority] + images);
+    convoy_metrics_queue_add(queue->metrics, images);
 }
 
 /* Images that are admitted and go before those of this priority, or with them. */
@@ -175,8 +171,7 @@ int convoy_batcher_admit(struct convoy_batcher *batcher, struct convoy_model_rec
     else if (ahead > 0 && *wait_us > convoy_service_time_spendable_us(deadline_us, convoy_now_us()))
         code = -ETIME;
     else
-        queue->queued[priority] += n;
-    convoy_queue_changed(batcher, model);
+        convoy_queue_add(queue, priority, n);
     convoy_batcher_unlock(batcher);
     return code;
 }
@@ -190,8 +185,7 @@ void convoy_batcher_cancel(struct convoy_batcher *batcher, struct convoy_model_r
                            enum convoy_priority priority)
 {
     pthread_mutex_lock(&batcher->lock);
-    queue_of(batcher, model)->queued[priority] -= n;
-    convoy_queue_changed(batcher, model);
+    convoy_queue_add(queue_of(batcher, model), priority, -(int64_t)n);
     convoy_batcher_unlock(batcher);
 }
 
@@ -229,9 +223,8 @@ void convoy_item_finish(struct convoy_batcher *batcher, struct convoy_item *item
     struct model_queue *queue = queue_of(batcher, item->model);
     if (item->parked) {
         convoy_item_unlink_parked(item);
-        queue->queued[item->priority]--;
+        convoy_queue_add(queue, item->priority, -1);
         queue->waiting--;
-        convoy_queue_changed(batcher, item->model);
     } else if (item->slot != NO_SLOT) {
         struct worker_slot *slot = &batcher->workers[item->worker]->slots[item->slot];
         const struct row_range *running = &slot->ranges[slot->range_count - (slot->range_count > 0)];
@@ -239,9 +232,8 @@ void convoy_item_finish(struct convoy_batcher *batcher, struct convoy_item *item
         bool runs =
             slot->state == SLOT_IN_FLIGHT && row >= running->first && row < running->first + running->rows;
         if (!runs) {
-            queue->queued[item->priority]--;
+            convoy_queue_add(queue, item->priority, -1);
             queue->waiting--;
-            convoy_queue_changed(batcher, item->model);
         } else if (status == -ETIMEDOUT) {
             queue->late = true;
         }

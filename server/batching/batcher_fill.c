@@ -71,7 +71,8 @@ static uint32_t reserve(struct convoy_batcher *batcher, struct convoy_item *cons
     if (n > slot->capacity - slot->reserved)
         n = slot->capacity - slot->reserved;
     for (uint32_t i = 0; i < n; i++) {
-        items[i]->worker = (int32_t)worker->number;
+        /* The analyzer does not see that n items are there. */
+        items[i]->worker = (int32_t)worker->number; // NOLINT(clang-analyzer-core.*)
         items[i]->slot = number;
         items[i]->row = (int32_t)slot->reserved;
         slot->items[slot->reserved++] = items[i];
@@ -221,7 +222,7 @@ void convoy_batcher_submit(struct convoy_batcher *batcher, struct convoy_item *c
         placed += (uint32_t)got;
     queue->waiting -= n - placed;
     if (placed < n)
-        queue->queued[items[placed]->priority] -= n - placed;
+        convoy_queue_add(queue, items[placed]->priority, -(int64_t)(n - placed));
     batcher->pending -= n - placed;
     convoy_batcher_unlock(batcher);
     for (; placed < n; placed++) {

@@ -219,6 +219,7 @@ void convoy_item_finish(struct convoy_batcher *batcher, struct convoy_item *item
 void convoy_items_done(struct convoy_list *finished);
 
 void convoy_slot_release(struct convoy_worker_slots *worker, struct worker_slot *slot);
-void convoy_queue_changed(struct convoy_batcher *batcher, const struct convoy_model_record *model);
+/* So many images of that priority more, or fewer, are queued. */
+void convoy_queue_add(struct model_queue *queue, enum convoy_priority priority, int64_t images);
 
 #endif

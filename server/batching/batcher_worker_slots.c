@@ -95,11 +95,10 @@ static void submit_range(struct convoy_worker_slots *worker, uint32_t number)
     slot->left_us = convoy_now_us();
     queue->running += range->rows;
     uint32_t live = convoy_slot_live(slot, range);
-    queue->queued[slot->priority] -= live;
+    convoy_queue_add(queue, slot->priority, -(int64_t)live);
     slot->charged_us = convoy_fair_queue_charge(&queue->fair, queue->limits.weight, range->rows,
                                                 &worker->batcher->virtual_us);
     queue->waiting -= live;
-    convoy_queue_changed(worker->batcher, slot->model);
     *convoy_channel_slot(worker->channel, number) =
         (struct convoy_slot){.model = slot->model->number,
                              .layout = slot->layout,
@@ -454,9 +453,8 @@ uint32_t convoy_worker_slots_down(struct convoy_worker_slots *worker, bool blame
         convoy_fair_queue_settle(&queue->fair, queue->limits.weight, range.rows, slot->charged_us, -1);
         queue->running -= range.rows;
         uint32_t live = convoy_slot_live(slot, &range);
-        queue->queued[slot->priority] += live;
+        convoy_queue_add(queue, slot->priority, live);
         queue->waiting += live;
-        convoy_queue_changed(batcher, slot->model);
         convoy_metrics_retried(slot->model->metrics, live);
         again += live;
         if (slot->range_count == 0)

@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 struct convoy_connection_watch;
+struct convoy_request;
 
 struct convoy_connection {
     int fd;            /* libmicrohttpd's; open as long as the record is */
@@ -30,7 +31,9 @@ struct convoy_connection {
         first_byte_us;      /* of a header that is not complete yet, when the watch noticed it; else 0 */
     _Atomic uint32_t turns; /* requests that ended here */
     atomic_bool sending;    /* the answer is being sent, not the request received */
-    bool body_unread;       /* answered before the body was read; the HTTP thread's, for when it closes */
+    /* The HTTP thread's. */
+    bool body_unread;               /* answered before the body was read: for when it closes */
+    struct convoy_request *request; /* begun and not ended; NULL: none */
     /* The watch's own. */
     uint32_t seen_turns;
     uint64_t resting_bytes; /* received when the connection became idle */
@@ -44,7 +47,7 @@ int convoy_connection_watch_start(uint64_t timeout_us, struct convoy_connection_
                                   struct convoy_error *error);
 void convoy_connection_watch_free(struct convoy_connection_watch *watch);
 
-/* NULL when memory is out: the connection is then not watched. */
+/* NULL when memory is out: the connection is then not watched, and takes no request. */
 struct convoy_connection *convoy_connection_watch_add(struct convoy_connection_watch *watch, int fd);
 /* Before fd is closed; NULL is allowed. Waits while the thread examines this connection, a few microseconds:
  * when it returns, the watch no longer touches fd. */

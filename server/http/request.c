@@ -17,13 +17,14 @@
 #define FIRST_BODY     4096
 #define FIRST_BODY_MAX 65536
 
-struct convoy_request *convoy_request_new(struct convoy_http *http, struct MHD_Connection *mhd,
-                                          const char *target)
+struct convoy_request *convoy_request_new(struct convoy_http *http, struct convoy_http_thread *thread,
+                                          struct MHD_Connection *mhd, const char *target)
 {
     struct convoy_request *request = calloc(1, sizeof *request + http->options.state_bytes);
 
     if (request == NULL)
         return NULL;
+    request->thread = thread;
     request->http = http;
     request->mhd = mhd;
     request->app = http->options.app;

@@ -14,11 +14,13 @@
 
 struct MHD_Connection;
 struct convoy_http;
+struct convoy_http_thread;
 
 struct convoy_request {
+    struct convoy_http_thread *thread; /* the connection's */
     struct convoy_http *http;
     struct MHD_Connection *mhd;
-    struct convoy_connection *connection; /* NULL when memory was out */
+    struct convoy_connection *connection; /* its request is this one */
     const struct convoy_route *route;     /* NULL: no route fits */
     struct convoy_path path;
     char method[12];                  /* for the log */
@@ -43,8 +45,8 @@ struct convoy_request {
 };
 
 /* NULL when memory is out. target is the request line's, before decoding; it is not kept. */
-struct convoy_request *convoy_request_new(struct convoy_http *http, struct MHD_Connection *mhd,
-                                          const char *target);
+struct convoy_request *convoy_request_new(struct convoy_http *http, struct convoy_http_thread *thread,
+                                          struct MHD_Connection *mhd, const char *target);
 void convoy_request_free(struct convoy_request *request);
 
 /* Reads the headers: the id, the method, the length of the body. Sets refusal when the answer is known

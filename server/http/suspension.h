@@ -1,6 +1,8 @@
 /* A request that waits for other threads: its connection is suspended, so that its HTTP thread serves its
  * other connections until some thread resumes it. The route's handler is then called again.
  *
+ * This is the side of http_thread.c that the application sees.
+ *
  * Life: init and suspend on the connection's HTTP thread; resume once from any thread, which must keep the
  * suspension alive until the call returns (the request may be answered, and end, before it does). A stop
  * resumes what is still suspended. */
@@ -13,14 +15,15 @@
 #include <stdbool.h>
 
 struct MHD_Connection;
-struct convoy_http;
+struct convoy_http_thread;
 struct convoy_request;
 
 struct convoy_suspension {
-    struct convoy_http *http;
+    struct convoy_http_thread *thread; /* the connection's */
     struct MHD_Connection *mhd;
-    atomic_bool over;        /* the connection is or was resumed */
-    struct convoy_list link; /* in convoy_http.suspended, under its lock */
+    atomic_bool over;           /* the connection is, was or is about to be resumed */
+    struct convoy_list link;    /* in convoy_http_thread.suspended */
+    struct convoy_list resumed; /* in convoy_http_thread.resumed */
 };
 
 /* For the connection of request. */
@@ -28,7 +31,7 @@ void convoy_suspension_init(struct convoy_suspension *suspension, const struct c
 
 /* Suspends the connection and then, where begin is not NULL, calls begin(context), which hands the work to
  * other threads. A stop comes either before both or after both, so that no work is handed over after
- * convoy_http_options.end_work was called. begin runs under a lock of the HTTP server and takes at most a
+ * convoy_http_options.end_work was called. begin runs under a lock of the HTTP thread and takes at most a
  * lock of its own. False, with nothing done, when the daemon is stopping. */
 bool convoy_suspend(struct convoy_suspension *suspension, void (*begin)(void *context), void *context);
 
@@ -41,8 +44,5 @@ bool convoy_suspension_over(const struct convoy_suspension *suspension);
 /* True once the daemon is stopping, and work for the request is useless. Any thread, before the suspension is
  * over. */
 bool convoy_suspension_stopping(const struct convoy_suspension *suspension);
-
-/* Resumes all connections that are still suspended, for a stop; returns when none is suspended. */
-void convoy_resume_all(struct convoy_http *http);
 
 #endif

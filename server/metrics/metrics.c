@@ -174,10 +174,10 @@ void convoy_metrics_retried(struct convoy_model_metrics *model, uint32_t images)
         add(&model->retried, images);
 }
 
-void convoy_metrics_queue(struct convoy_model_metrics *model, uint64_t images)
+void convoy_metrics_queue_add(struct convoy_model_metrics *model, int64_t images)
 {
     if (model != NULL)
-        set(&model->queue, images);
+        add(&model->queue, (uint64_t)images); /* modulo 2^64: a negative number subtracts */
 }
 
 void convoy_metrics_slots_in_use(struct convoy_metrics *metrics, uint64_t slots)

@@ -56,7 +56,8 @@ void convoy_metrics_observe_many(struct convoy_model_metrics *model, enum convoy
 void convoy_metrics_batch(struct convoy_model_metrics *model, struct convoy_device_metrics *device,
                           uint32_t rows);
 void convoy_metrics_retried(struct convoy_model_metrics *model, uint32_t images);
-void convoy_metrics_queue(struct convoy_model_metrics *model, uint64_t images); /* waiting now */
+/* So many images more, or fewer, wait now. */
+void convoy_metrics_queue_add(struct convoy_model_metrics *model, int64_t images);
 void convoy_metrics_slots_in_use(struct convoy_metrics *metrics, uint64_t slots);
 
 /* The response cache's handle. Its metric families appear, at 0, with this call. */

@@ -59,7 +59,8 @@ static void fill(void)
         convoy_metrics_observe(model, (enum convoy_stage)stage, 1234u * (unsigned)(stage + 1));
     convoy_metrics_batch(model, device, 8);
     convoy_metrics_retried(model, 3);
-    convoy_metrics_queue(model, 5);
+    convoy_metrics_queue_add(model, 7);
+    convoy_metrics_queue_add(model, -2);
     convoy_metrics_slots_in_use(metrics, 2);
     struct convoy_cache_metrics *cache = convoy_metrics_cache(metrics);
     convoy_metrics_cache_inserted(cache, 3000);
@@ -198,14 +199,14 @@ Test(metrics, values)
         snprintf(line, sizeof line, "convoyd_%s_seconds_sum{model=\"cifar10\"} %s", stages[i], sums[i]);
         assert_line(line);
     }
-    fill(); /* counters add up, gauges are replaced */
+    fill(); /* what is counted adds up, gauges are replaced */
     convoy_metrics_worker_up(convoy_metrics_device(metrics, "cuda:0"), false);
     render();
     assert_line("convoyd_images_total{model=\"cifar10\"} 16");
     assert_line("convoyd_requests_total{model=\"cifar10\",route=\"/classify\",status=\"200\"} 2");
     assert_line("convoyd_worker_restarts_total{device=\"cuda:0\",reason=\"signal\"} 2");
     assert_line("convoyd_cuda_calls_total{device=\"cuda:0\",call=\"cudaGraphLaunch\"} 77");
-    assert_line("convoyd_queue_images{model=\"cifar10\"} 5");
+    assert_line("convoyd_queue_images{model=\"cifar10\"} 10");
     assert_line("convoyd_worker_up{device=\"cuda:0\"} 0");
 }
 
@@ -267,7 +268,7 @@ Test(metrics, handles_are_found_again_and_may_be_missing)
     convoy_metrics_observe(NULL, CONVOY_STAGE_QUEUE, 1);
     convoy_metrics_batch(NULL, device, 1);
     convoy_metrics_retried(NULL, 1);
-    convoy_metrics_queue(NULL, 1);
+    convoy_metrics_queue_add(NULL, 1);
     convoy_metrics_worker_up(NULL, true);
     convoy_metrics_worker_restart(NULL, "exit");
     convoy_metrics_cuda_calls(NULL, "x", 1);

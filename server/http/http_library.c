@@ -1,0 +1,186 @@
+#include "server/http/http_library.h"
+
+#include "engine/base/clock.h"
+#include "engine/base/log.h"
+#include "server/config/config.h"
+#include "server/http/acceptor.h"
+#include "server/http/connection_watch.h"
+#include "server/http/http_state.h"
+#include "server/http/http_thread.h"
+#include "server/http/linger.h"
+#include "server/http/request.h"
+#include "server/http/response.h"
+#include "server/http/route.h"
+
+#include <errno.h>
+#include <microhttpd.h>
+#include <stdio.h>
+#include <string.h>
+
+/* libmicrohttpd's memory of a connection holds the header, its table of it, and the answer's header. */
+#define HEADER_OVERHEAD 4096
+
+static struct convoy_connection *record_of(struct MHD_Connection *mhd)
+{
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+
+    return info == NULL ? NULL : info->socket_context;
+}
+
+/* Ends the request that the connection is at, if there is one. */
+static void end_request(struct convoy_http *http, struct convoy_connection *connection)
+{
+    struct convoy_request *request = connection->request;
+
+    if (request == NULL)
+        return;
+    connection->request = NULL;
+    convoy_connection_rests(connection);
+    http->options.release(request);
+    convoy_request_free(request);
+    atomic_fetch_sub_explicit(&http->open_requests, 1, memory_order_relaxed);
+}
+
+/* A connection is opened, or is about to be closed: its descriptor is still open then. */
+static void on_connection(void *context, struct MHD_Connection *mhd, void **record,
+                          enum MHD_ConnectionNotificationCode what)
+{
+    struct convoy_http_thread *thread = context;
+    struct convoy_http *http = thread->http;
+    struct convoy_connection *connection = *record;
+
+    if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+        const union MHD_ConnectionInfo *info =
+            MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
+        *record = info == NULL ? NULL : convoy_connection_watch_add(http->watch, info->connect_fd);
+        return;
+    }
+    if (connection != NULL) {
+        /* The library tells of the end of a request only when it called on_access() for it, which it does not
+         * when the headers are too large. */
+        end_request(http, connection);
+        if (connection->body_unread)
+            convoy_linger_take(http->linger, connection->fd);
+        convoy_connection_watch_remove(http->watch, connection);
+    }
+    *record = NULL;
+    atomic_fetch_sub_explicit(&thread->connections, 1, memory_order_relaxed);
+    convoy_acceptor_closed(http->acceptor);
+}
+
+/* The first line is complete: the request begins. What is returned becomes *context of on_access(). */
+static void *on_target(void *context, const char *target, struct MHD_Connection *mhd)
+{
+    struct convoy_http_thread *thread = context;
+    struct convoy_http *http = thread->http;
+    struct convoy_connection *connection = record_of(mhd);
+
+    if (connection == NULL)
+        return NULL; /* memory was out when it was opened */
+    end_request(http, connection);
+    struct convoy_request *request = convoy_request_new(http, thread, mhd, target);
+    if (request == NULL)
+        return NULL;
+    request->connection = connection;
+    connection->request = request;
+    convoy_connection_receives(connection, request->begun_us);
+    atomic_fetch_add_explicit(&http->open_requests, 1, memory_order_relaxed);
+    return request;
+}
+
+/* The answer is out, or the client is gone: the request ends, either way. */
+static void on_completed(void *context, struct MHD_Connection *mhd, void **request_context,
+                         enum MHD_RequestTerminationCode why)
+{
+    const struct convoy_http_thread *thread = context;
+    const struct convoy_request *request = *request_context;
+
+    (void)mhd;
+    (void)why;
+    *request_context = NULL;
+    if (request != NULL)
+        end_request(thread->http, request->connection);
+}
+
+static enum MHD_Result result(bool ok)
+{
+    return ok ? MHD_YES : MHD_NO;
+}
+
+/* The headers are complete. An answer from here closes the connection, whatever it says, so all answers that
+ * can wait for the end of the body do. */
+static enum MHD_Result on_headers(struct convoy_request *request, const char *method)
+{
+    bool at_once;
+
+    convoy_request_headers(request, method, &at_once);
+    if (!at_once)
+        return MHD_YES;
+    request->connection->body_unread = true;
+    return result(convoy_respond_refusal(request, CONVOY_RETRY_SOON));
+}
+
+/* libmicrohttpd's access handler: once for the headers, then for each piece of the body, at its end, and
+ * again after each resumption. */
+static enum MHD_Result on_access(void *context, struct MHD_Connection *mhd, const char *url,
+                                 const char *method, const char *version, const char *data, size_t *data_size,
+                                 void **request_context)
+{
+    struct convoy_request *request = *request_context;
+
+    (void)context;
+    (void)mhd;
+    (void)url;
+    (void)version;
+    if (request == NULL)
+        return MHD_NO; /* memory was out when it began */
+    if (!request->seen)
+        return on_headers(request, method);
+    if (*data_size > 0) {
+        size_t size = *data_size;
+        *data_size = 0;
+        return result(convoy_request_body(request, data, size));
+    }
+    if (request->complete_us == 0) {
+        request->complete_us = convoy_now_us();
+        convoy_connection_works(request->connection);
+    }
+    return result(request->refusal != 0 ? convoy_respond_refusal(request, CONVOY_RETRY_SOON)
+                                        : request->route->handle(request));
+}
+
+static void on_library_log(void *context, const char *format, va_list arguments)
+{
+    char line[256];
+
+    (void)context;
+    if (!convoy_log_enabled(CONVOY_LOG_DEBUG))
+        return;
+    vsnprintf(line, sizeof line, format, arguments);
+    line[strcspn(line, "\r\n")] = '\0';
+    convoy_log(CONVOY_LOG_DEBUG, "libmicrohttpd", CONVOY_STR("says", line));
+}
+
+int convoy_http_library_open(struct convoy_http_thread *thread, struct convoy_error *error)
+{
+    const struct convoy_config *config = thread->http->options.config;
+    /* libmicrohttpd takes whole seconds; at least one. */
+    unsigned idle_s = (config->http.idle_timeout_ms + 999) / 1000;
+    /* The acceptor keeps the limit of all threads together. */
+    thread->daemon = MHD_start_daemon(
+        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_NO_LISTEN_SOCKET | MHD_USE_ERROR_LOG, 0, NULL,
+        NULL, on_access, thread, MHD_OPTION_EXTERNAL_LOGGER, on_library_log, thread,
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned)config->http.connections + 64, MHD_OPTION_CONNECTION_TIMEOUT,
+        idle_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)config->http.max_header_bytes + HEADER_OVERHEAD,
+        MHD_OPTION_NOTIFY_CONNECTION, on_connection, thread, MHD_OPTION_NOTIFY_COMPLETED, on_completed,
+        thread, MHD_OPTION_URI_LOG_CALLBACK, on_target, thread, MHD_OPTION_STRICT_FOR_CLIENT, 1,
+        MHD_OPTION_END);
+    const union MHD_DaemonInfo *info =
+        thread->daemon != NULL ? MHD_get_daemon_info(thread->daemon, MHD_DAEMON_INFO_EPOLL_FD) : NULL;
+    if (info == NULL)
+        return convoy_fail(error, -EINVAL,
+                           "libmicrohttpd does not start (%s): look at the http section of the configuration",
+                           strerror(errno));
+    thread->library_fd = info->epoll_fd;
+    return 0;
+}

@@ -1,0 +1,272 @@
+#include "server/http/http_thread.h"
+
+#include "engine/base/cores.h"
+#include "engine/base/log.h"
+#include "server/config/config.h"
+#include "server/http/acceptor.h"
+#include "server/http/http_state.h"
+#include "server/http/request.h"
+#include "server/http/suspension.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <microhttpd.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+/* A connection that was accepted and is on the way to its thread. */
+struct arrival {
+    struct convoy_list link;
+    int fd;
+    socklen_t size;
+    struct sockaddr_storage address;
+};
+
+static void ring(struct convoy_http_thread *thread)
+{
+    ssize_t written = write(thread->wake_fd, &(uint64_t){1}, sizeof(uint64_t));
+    (void)written; /* an eventfd that is not read yet wakes the thread all the same */
+}
+
+/* Puts link into one of the thread's lists. Its sleep is announced before it looks at them for the last time,
+ * under the same lock, so either it sees the link or this sees that it sleeps. */
+static void put(struct convoy_http_thread *thread, struct convoy_list *list, struct convoy_list *link)
+{
+    pthread_mutex_lock(&thread->lock);
+    convoy_list_add_last(list, link);
+    bool sleeps = atomic_exchange_explicit(&thread->sleeps, false, memory_order_relaxed);
+    pthread_mutex_unlock(&thread->lock);
+    if (sleeps)
+        ring(thread);
+}
+
+void convoy_suspension_init(struct convoy_suspension *suspension, const struct convoy_request *request)
+{
+    suspension->thread = request->thread;
+    suspension->mhd = request->mhd;
+    atomic_init(&suspension->over, false);
+}
+
+/* All under one lock, so that a stop finds either nothing or the whole. */
+bool convoy_suspend(struct convoy_suspension *suspension, void (*begin)(void *context), void *context)
+{
+    struct convoy_http_thread *thread = suspension->thread;
+    pthread_mutex_lock(&thread->lock);
+    bool stopping = thread->stopping;
+    if (!stopping) {
+        convoy_list_add_last(&thread->suspended, &suspension->link);
+        MHD_suspend_connection(suspension->mhd);
+        if (begin != NULL)
+            begin(context);
+    }
+    pthread_mutex_unlock(&thread->lock);
+    return !stopping;
+}
+
+void convoy_resume(struct convoy_suspension *suspension)
+{
+    if (!atomic_exchange(&suspension->over, true))
+        put(suspension->thread, &suspension->thread->resumed, &suspension->resumed);
+}
+
+bool convoy_suspension_over(const struct convoy_suspension *suspension)
+{
+    return atomic_load(&suspension->over);
+}
+
+bool convoy_suspension_stopping(const struct convoy_suspension *suspension)
+{
+    return atomic_load(&suspension->thread->http->stopping);
+}
+
+/* Moves all entries of from to the end of to. */
+static void move_all(struct convoy_list *from, struct convoy_list *to)
+{
+    struct convoy_list *link;
+    while ((link = convoy_list_take_first(from)) != NULL)
+        convoy_list_add_last(to, link);
+}
+
+static void resume(struct convoy_suspension *suspension)
+{
+    convoy_list_remove(&suspension->link);
+    MHD_resume_connection(suspension->mhd); /* the request may end as soon as the library runs */
+}
+
+static void open_connection(struct convoy_http_thread *thread, struct arrival *arrival)
+{
+    if (MHD_add_connection(thread->daemon, arrival->fd, (struct sockaddr *)&arrival->address,
+                           arrival->size) != MHD_YES) {
+        atomic_fetch_sub_explicit(&thread->connections, 1, memory_order_relaxed);
+        convoy_acceptor_closed(thread->http->acceptor);
+        convoy_log(CONVOY_LOG_WARNING, "a connection could not be taken on and was closed");
+    }
+    free(arrival);
+}
+
+/* Takes what other threads put into the lists. When there is nothing, and may_sleep, it announces that the
+ * thread sleeps. Returns whether there was something. */
+static bool take_work(struct convoy_http_thread *thread, bool may_sleep, bool *ending)
+{
+    struct convoy_list arrived, resumed, *link;
+    convoy_list_init(&arrived);
+    convoy_list_init(&resumed);
+    pthread_mutex_lock(&thread->lock);
+    bool some = !convoy_list_empty(&thread->arrived) || !convoy_list_empty(&thread->resumed);
+    *ending = thread->ending;
+    move_all(&thread->arrived, &arrived);
+    move_all(&thread->resumed, &resumed);
+    atomic_store_explicit(&thread->sleeps, !some && !*ending && may_sleep, memory_order_relaxed);
+    pthread_mutex_unlock(&thread->lock);
+    while ((link = convoy_list_take_first(&resumed)) != NULL)
+        resume(convoy_list_entry(link, struct convoy_suspension, resumed));
+    while ((link = convoy_list_take_first(&arrived)) != NULL)
+        open_connection(thread, convoy_list_entry(link, struct arrival, link));
+    return some;
+}
+
+/* Milliseconds until the library has to look at its connections' timeouts; -1: for ever. */
+static int library_timeout(struct convoy_http_thread *thread)
+{
+    MHD_UNSIGNED_LONG_LONG ms;
+    if (MHD_get_timeout(thread->daemon, &ms) != MHD_YES)
+        return -1;
+    return ms > INT_MAX ? INT_MAX : (int)ms;
+}
+
+static void wait_for_work(struct convoy_http_thread *thread, int timeout_ms)
+{
+    struct pollfd waits[2] = {{.fd = thread->library_fd, .events = POLLIN},
+                              {.fd = thread->wake_fd, .events = POLLIN}};
+    uint64_t rings;
+    (void)poll(waits, 2, timeout_ms);
+    atomic_store_explicit(&thread->sleeps, false, memory_order_relaxed);
+    if (waits[1].revents & POLLIN) {
+        ssize_t got = read(thread->wake_fd, &rings, sizeof rings);
+        (void)got;
+    }
+}
+
+/* Resumes what is suspended and not over; what is over comes by the list. */
+static void resume_all(struct convoy_http_thread *thread)
+{
+    convoy_list_for_each(at, following, &thread->suspended) {
+        struct convoy_suspension *suspension = convoy_list_entry(at, struct convoy_suspension, link);
+        if (!atomic_exchange(&suspension->over, true))
+            resume(suspension);
+    }
+}
+
+static void *run(void *context)
+{
+    struct convoy_http_thread *thread = context;
+    bool ending = false;
+    while (!ending || !convoy_list_empty(&thread->suspended)) {
+        int timeout_ms = library_timeout(thread);
+        if (!take_work(thread, timeout_ms != 0, &ending) && timeout_ms != 0 && !ending) {
+            wait_for_work(thread, timeout_ms);
+            take_work(thread, false, &ending);
+        }
+        if (ending)
+            resume_all(thread);
+        MHD_run(thread->daemon);
+    }
+    return NULL;
+}
+
+static int start_thread(struct convoy_http_thread *thread, convoy_http_open_library *open_library,
+                        struct convoy_error *error)
+{
+    int code = open_library(thread, error);
+    if (code != 0)
+        return code;
+    thread->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    code = thread->wake_fd < 0 ? errno : pthread_create(&thread->handle, NULL, run, thread);
+    if (code != 0)
+        return convoy_fail(error, -code, "cannot start a thread that serves HTTP: %s", strerror(code));
+    thread->started = true;
+    pthread_setname_np(thread->handle, "convoyd-http");
+    return 0;
+}
+
+int convoy_http_threads_start(struct convoy_http *http, convoy_http_open_library *open_library,
+                              struct convoy_error *error)
+{
+    uint32_t configured = http->options.config->http.threads;
+    uint32_t count = configured > 0 ? configured : convoy_cores();
+    http->threads = calloc(count, sizeof *http->threads);
+    if (http->threads == NULL)
+        return convoy_fail(error, -ENOMEM, "out of memory for the threads that serve HTTP");
+    for (; http->thread_count < count; http->thread_count++) {
+        struct convoy_http_thread *thread = &http->threads[http->thread_count];
+        thread->http = http;
+        thread->wake_fd = -1;
+        pthread_mutex_init(&thread->lock, NULL);
+        convoy_list_init(&thread->arrived);
+        convoy_list_init(&thread->resumed);
+        convoy_list_init(&thread->suspended);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        int code = start_thread(&http->threads[i], open_library, error);
+        if (code != 0)
+            return code;
+    }
+    return 0;
+}
+
+void convoy_http_threads_refuse(struct convoy_http *http)
+{
+    for (uint32_t i = 0; i < http->thread_count; i++) {
+        pthread_mutex_lock(&http->threads[i].lock);
+        http->threads[i].stopping = true;
+        pthread_mutex_unlock(&http->threads[i].lock);
+    }
+}
+
+static void end_thread(struct convoy_http_thread *thread)
+{
+    if (thread->started) {
+        pthread_mutex_lock(&thread->lock);
+        thread->ending = true;
+        pthread_mutex_unlock(&thread->lock);
+        ring(thread);
+        pthread_join(thread->handle, NULL);
+    }
+    if (thread->daemon != NULL)
+        MHD_stop_daemon(thread->daemon);
+    if (thread->wake_fd >= 0)
+        close(thread->wake_fd);
+    pthread_mutex_destroy(&thread->lock);
+}
+
+void convoy_http_threads_end(struct convoy_http *http)
+{
+    for (uint32_t i = 0; i < http->thread_count; i++)
+        end_thread(&http->threads[i]);
+    free(http->threads);
+    http->threads = NULL;
+    http->thread_count = 0;
+}
+
+bool convoy_http_threads_take(struct convoy_http *http, int fd, const struct sockaddr *address,
+                              socklen_t size)
+{
+    struct arrival *arrival = malloc(sizeof *arrival);
+    struct convoy_http_thread *least = &http->threads[0];
+    if (arrival == NULL) {
+        close(fd);
+        return false;
+    }
+    *arrival = (struct arrival){.fd = fd, .size = size};
+    memcpy(&arrival->address, address, size < sizeof arrival->address ? size : sizeof arrival->address);
+    for (uint32_t i = 1; i < http->thread_count; i++)
+        if (atomic_load_explicit(&http->threads[i].connections, memory_order_relaxed) <
+            atomic_load_explicit(&least->connections, memory_order_relaxed))
+            least = &http->threads[i];
+    atomic_fetch_add_explicit(&least->connections, 1, memory_order_relaxed);
+    put(least, &least->arrived, &arrival->link);
+    return true;
+}

@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+"""Makes a table of what sampler.c wrote: sampler.py PROGRAM FILE
+
+For each function of the program the share of the processor time that it and what it called outside of the program took,
+and in which functions. Functions have names where the file has symbols (nm)."""
+import bisect
+import collections
+import subprocess
+import sys
+
+
+def symbols(path):
+    """(addresses, names) of the functions in a file, sorted; of a library without symbols those that it exports."""
+    found = []
+    for option in ([], ["-D"]):
+        listed = subprocess.run(["nm", *option, "--defined-only", path], capture_output=True, text=True, check=False)
+        for line in listed.stdout.splitlines():
+            address, kind, name = line.split(maxsplit=2)
+            if kind in "tTwWi":
+                found.append((int(address, 16), name.split("@")[0]))
+    found.sort()
+    return [address for address, _ in found], [name for _, name in found]
+
+
+def name_in(path, offset, known={}):
+    if path not in known:
+        known[path] = symbols(path)
+    addresses, names = known[path]
+    at = bisect.bisect_right(addresses, offset) - 1
+    return names[at] if at >= 0 else path.rsplit("/", 1)[-1]
+
+
+def main():
+    program, samples = sys.argv[1:]
+    total, owners = 0, collections.Counter()
+    leaves = collections.defaultdict(collections.Counter)
+    with open(samples, encoding="utf-8") as lines:
+        for line in lines:
+            module, offset, caller, count = line.rsplit(maxsplit=3)
+            count, caller = int(count), int(caller, 16)
+            owner = name_in(program, caller) if caller else "(outside)"
+            inside = module.rsplit("/", 1)[-1] == program.rsplit("/", 1)[-1]
+            leaf = "itself" if inside else module.rsplit("/", 1)[-1].split(".so")[0] + ":" + name_in(module, int(offset, 16))
+            total += count
+            owners[owner] += count
+            leaves[owner][leaf] += count
+    print(f"{total} samples")
+    for owner, count in owners.most_common(30):
+        where = ", ".join(f"{leaf} {100 * n / total:.1f}" for leaf, n in leaves[owner].most_common(5))
+        print(f"{100 * count / total:5.1f} %  {owner:40} {where}")
+
+
+if __name__ == "__main__":
+    main()

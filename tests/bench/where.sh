@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Where the front's processor time goes under the load of front.sh, by a sampling timer (sampler.c), which needs neither perf nor
+# any permission: for each function of convoyd the share of the processor time, and of the library functions that it called.
+#   tests/bench/where.sh [SECONDS [BACKEND [CONNECTIONS]]]
+# shellcheck source=tests/bench/lib.sh
+. "$(dirname "$0")/lib.sh"
+seconds=${1:-5}
+backend=${2:-null}
+connections=${3:-64}
+
+needs wrk wrk
+needs nm binutils
+small_jpeg
+backend_here "$backend"
+sampler=$work/sampler.so
+[ ! -e "$build/bin/sampler.so" ] || sampler=$build/bin/sampler.so
+[ -e "$sampler" ] || cc -std=gnu11 -O2 -Wall -Wextra -shared -fPIC tests/bench/sampler.c -o "$sampler"
+
+export CONVOY_SAMPLES=$work/samples
+LD_PRELOAD=$sampler serve "$backend" --models "$measured"
+unset CONVOY_SAMPLES
+until_tuned "$backend"
+drive "$url/classify?top=1" "$connections" "$seconds"
+end_daemon
+"$python" tests/bench/sampler.py "$build/bin/convoyd" "$work/samples.$daemon"
