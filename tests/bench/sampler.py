@@ -10,24 +10,24 @@ import sys
 
 
 def symbols(path):
-    """(addresses, names) of the functions in a file, sorted; of a library without symbols those that it exports."""
-    found = []
+    """The functions in a file, (address, end, name), sorted; of a library without symbols those that it exports."""
+    found = set()
     for option in ([], ["-D"]):
-        listed = subprocess.run(["nm", *option, "--defined-only", path], capture_output=True, text=True, check=False)
+        listed = subprocess.run(["nm", "-S", *option, "--defined-only", path], capture_output=True, text=True, check=False)
         for line in listed.stdout.splitlines():
-            address, kind, name = line.split(maxsplit=2)
-            if kind in "tTwWi":
-                found.append((int(address, 16), name.split("@")[0]))
-    found.sort()
-    return [address for address, _ in found], [name for _, name in found]
+            fields = line.split()
+            if len(fields) == 4 and fields[2] in "tTwWi":
+                address = int(fields[0], 16)
+                found.add((address, address + int(fields[1], 16), fields[3].split("@")[0]))
+    return sorted(found)
 
 
 def name_in(path, offset, known={}):
     if path not in known:
         known[path] = symbols(path)
-    addresses, names = known[path]
-    at = bisect.bisect_right(addresses, offset) - 1
-    return names[at] if at >= 0 else path.rsplit("/", 1)[-1]
+    functions = known[path]
+    at = bisect.bisect_right(functions, (offset, float("inf"))) - 1
+    return functions[at][2] if at >= 0 and offset < functions[at][1] else "?"
 
 
 def main():

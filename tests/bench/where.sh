@@ -12,9 +12,9 @@ needs wrk wrk
 needs nm binutils
 small_jpeg
 backend_here "$backend"
-sampler=$work/sampler.so
-[ ! -e "$build/bin/sampler.so" ] || sampler=$build/bin/sampler.so
-[ -e "$sampler" ] || cc -std=gnu11 -O2 -Wall -Wextra -shared -fPIC tests/bench/sampler.c -o "$sampler"
+sampler=$PWD/$build/bin/convoy-sampler.so
+[ "${build#/}" = "$build" ] || sampler=$build/bin/convoy-sampler.so
+[ -e "$sampler" ] || die "$sampler is missing: build first"
 
 export CONVOY_SAMPLES=$work/samples
 LD_PRELOAD=$sampler serve "$backend" --models "$measured"
