@@ -44,7 +44,8 @@ int convoy_batcher_new(uint32_t models, uint32_t workers, struct convoy_metrics 
     }
     for (uint32_t model = 0; model < models + 1; model++)
         init_queue(&batcher->queues[model]);
-    /* Held for less than a microsecond at a time by all HTTP threads: they spin a little before they sleep. */
+    /* Held for less than a microsecond at a time by all HTTP threads: they spin a little before they sleep.
+     */
     pthread_mutexattr_t adaptive;
     pthread_mutexattr_init(&adaptive);
     pthread_mutexattr_settype(&adaptive, PTHREAD_MUTEX_ADAPTIVE_NP);

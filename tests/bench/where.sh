@@ -12,8 +12,8 @@ needs wrk wrk
 needs nm binutils
 small_jpeg
 backend_here "$backend"
-sampler=$PWD/$build/bin/convoy-sampler.so
-[ "${build#/}" = "$build" ] || sampler=$build/bin/convoy-sampler.so
+sampler=$PWD/$build/tests/convoy-sampler.so
+[ "${build#/}" = "$build" ] || sampler=$build/tests/convoy-sampler.so
 [ -e "$sampler" ] || die "$sampler is missing: build first"
 
 export CONVOY_SAMPLES=$work/samples
