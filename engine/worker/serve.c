@@ -452,6 +452,7 @@ int convoy_worker_serve(const char *backend, uint32_t device_index, const struct
     signal(SIGINT, SIG_IGN);
     signal(SIGTERM, SIG_IGN);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
     convoy_control_open(&worker.control, CONVOY_FD_CONTROL);
     if (convoy_worker_open_device(backend, device_index, &with_callbacks, &worker.device, &notice, &error) !=
         0) {

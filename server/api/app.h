@@ -43,4 +43,13 @@ static inline struct convoy_app *convoy_app_of(const struct convoy_request *requ
     return request->app;
 }
 
+/* The deadline of a request that asked for this much time from its body's last byte on: at most
+ * timeout_max_ms. */
+static inline uint64_t convoy_app_deadline_us(const struct convoy_request *request, uint64_t timeout_us)
+{
+    uint64_t most_us = convoy_app_of(request)->config->timeout_max_ms * (uint64_t)1000;
+
+    return request->complete_us + (timeout_us < most_us ? timeout_us : most_us);
+}
+
 #endif

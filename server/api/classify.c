@@ -171,7 +171,7 @@ static bool prepare(struct convoy_request *request, int *retry_after)
     }
     struct convoy_inference_request *inference = convoy_admit(
         request, &convoy_app_of(request)->pipeline, &view, count, convoy_priority_of(options.priority),
-        request->complete_us + options.timeout_ms * 1000, retry_after);
+        convoy_app_deadline_us(request, options.timeout_ms * 1000), retry_after);
     if (inference == NULL)
         return false;
     struct convoy_part one;

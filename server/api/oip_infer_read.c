@@ -116,7 +116,8 @@ static void take_step(struct convoy_oip_infer *infer)
 /* The request's own deadline is in what is not read yet. */
 static uint64_t read_deadline_us(const struct convoy_oip_infer *infer)
 {
-    return infer->request->complete_us + convoy_app_of(infer->request)->config->timeout_ms * (uint64_t)1000;
+    return convoy_app_deadline_us(infer->request,
+                                  convoy_app_of(infer->request)->config->timeout_ms * (uint64_t)1000);
 }
 
 /* Is the next step too long for the HTTP thread? The size of what a compressed body holds is not known. */

@@ -231,6 +231,8 @@ void convoy_item_finish(struct convoy_batcher *batcher, struct convoy_item *item
         convoy_item_unlink_parked(item);
         convoy_queue_add(queue, item->priority, -1);
         queue->waiting--;
+        if (status == -ECONNABORTED)
+            convoy_metrics_spared(queue->metrics, 1);
     } else if (item->slot != NO_SLOT) {
         struct worker_slot *slot = &batcher->workers[item->worker]->slots[item->slot];
         const struct row_range *running = &slot->ranges[slot->range_count - (slot->range_count > 0)];
@@ -240,6 +242,7 @@ void convoy_item_finish(struct convoy_batcher *batcher, struct convoy_item *item
         if (!runs) {
             convoy_queue_add(queue, item->priority, -1);
             queue->waiting--;
+            slot->abandoned += status == -ECONNABORTED;
         } else if (status == -ETIMEDOUT) {
             queue->late = true;
         }

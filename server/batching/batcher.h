@@ -12,10 +12,10 @@
  * with convoy_batcher_submit(), which reserves rows in a slot, writes and commits them, or parks the images
  * when every slot is in use. done() is called exactly once for each submitted item.
  *
- * Threads: admit, cancel, submit, slot_bytes, pending and set_limits from any thread; all else on the control
- * loop. done() is called on the control loop's thread; when an item cannot be taken after all (the daemon
- * stops, the model was given up, memory is out), from within submit(). It is never called under a lock of the
- * batcher.
+ * Threads: admit, cancel, submit, abandoned, slot_bytes, pending and set_limits from any thread; all else on
+ * the control loop. done() is called on the control loop's thread; when an item cannot be taken after all
+ * (the daemon stops, the model was given up, memory is out), from within submit(). It is never called under a
+ * lock of the batcher.
  *
  * Locks: one lock guards everything in the batcher, its queues and its workers' slots. It is dropped while
  * rows are written and while done() runs. No other lock is taken while it is held. */
@@ -28,6 +28,7 @@
 #include "server/batching/priority.h"
 #include "server/models/model.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -52,6 +53,7 @@ struct convoy_item {
     uint64_t deadline_us; /* convoy_now_us() time after which the answer is of no use; the batcher may bring
                              it forward */
     float *outputs;       /* room for shape.outputs_per_row floats, written before done() */
+    const atomic_bool *abandoned; /* true: who asked for it is gone; NULL: it never is */
     void (*done)(struct convoy_item *item);
     void *context;
     /* Its row, shape's H x W x C bytes or floats: read, or written by write() where that is set. Where the
@@ -66,7 +68,7 @@ struct convoy_item {
     /* set by the batcher before done() */
     int status; /* 0; -ETIMEDOUT: the deadline passed, or would have before a late batch was done; -EIO:
                    running it killed the worker again and again; -ENODEV: its model can no longer be served;
-                   -ENOMEM; -ECANCELED: the daemon stops */
+                   -ENOMEM; -ECANCELED: the daemon stops; -ECONNABORTED: it was abandoned */
     float input_us, compute_us, output_us;
     uint64_t queue_us; /* from submit() to the start of the run that succeeded */
     uint32_t batch_size;
@@ -83,6 +85,10 @@ struct convoy_item {
     uint64_t submitted_us;
     int32_t worker, slot, row;
 };
+
+/* Some items were abandoned: the control loop ends them. Rows that run are finished, rows of a slot that
+ * other items wait for run with it; all else is not computed, and counted as spared. Any thread. */
+void convoy_batcher_abandoned(struct convoy_batcher *batcher);
 
 /* Reserves room for n images of model. Images that are less urgent do not count: they wait behind these.
  *

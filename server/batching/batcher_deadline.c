@@ -14,6 +14,8 @@ static int verdict(const struct convoy_batcher *batcher, const struct convoy_ite
         return -ECANCELED;
     if (batcher->queues[item->model->number].gone)
         return -ENODEV;
+    if (item->abandoned != NULL && atomic_load_explicit(item->abandoned, memory_order_relaxed))
+        return -ECONNABORTED;
     return item->deadline_us <= now ? -ETIMEDOUT : 0;
 }
 
@@ -63,6 +65,7 @@ static void release_deserted(struct convoy_batcher *batcher)
                 continue;
             if (slot->state == SLOT_OPEN)
                 worker->open[slot->layout][slot->priority][slot->model->number] = NO_SLOT;
+            convoy_metrics_spared(slot->model->metrics, slot->abandoned);
             convoy_slot_release(worker, slot);
         }
     }
@@ -98,6 +101,14 @@ void convoy_batcher_tick(struct convoy_batcher *batcher)
     batcher->timer_at = UINT64_MAX;
     convoy_batcher_unlock(batcher);
     sweep_and_answer(batcher, false);
+}
+
+void convoy_batcher_abandoned(struct convoy_batcher *batcher)
+{
+    pthread_mutex_lock(&batcher->lock);
+    batcher->next_deadline_us = convoy_now_us();
+    convoy_batcher_wake_at(batcher, batcher->next_deadline_us);
+    convoy_batcher_unlock(batcher);
 }
 
 void convoy_batcher_model_gone(struct convoy_batcher *batcher, struct convoy_model_record *model)

@@ -44,6 +44,7 @@ struct worker_slot {
     bool given_up; /* too late to run: the control loop is about to answer its rows */
     bool suspect;  /* was in flight when a worker died: runs alone */
     uint32_t capacity, reserved, committed;
+    uint32_t abandoned; /* rows whose items were abandoned before they ran */
     uint32_t retries;
     uint64_t opened_us; /* when its first row was reserved */
     uint64_t order;     /* counts slots as they are opened */

@@ -236,10 +236,12 @@ void convoy_worker_slots_pump(struct convoy_worker_slots *worker)
             slot->ranges[slot->range_count++] = (struct row_range){0, slot->reserved};
         while (slot->range_count > 0 && convoy_slot_live(slot, &slot->ranges[slot->range_count - 1]) == 0)
             slot->range_count--; /* no request waits for these rows any more */
-        if (slot->range_count > 0)
+        if (slot->range_count > 0) {
             submit_range(worker, (uint32_t)number);
-        else
+        } else {
+            convoy_metrics_spared(slot->model->metrics, slot->abandoned);
             convoy_slot_release(worker, slot);
+        }
     }
 }
 

@@ -54,6 +54,7 @@ struct convoy_config *convoy_config_default(void)
     config->batching =
         (struct convoy_batching){.max_batch = 256, .max_delay_us = 500, .max_queue = 4096, .weight = 1};
     config->timeout_ms = 10000;
+    config->timeout_max_ms = 600000;
     config->drain_ms = 0;
     config->drain_timeout_ms = 30000;
     config->ready_grace_ms = 2000;
@@ -73,6 +74,13 @@ struct convoy_config *convoy_config_default(void)
     return config;
 }
 
+static void free_strings(char **list)
+{
+    for (char **string = list; string != NULL && *string != NULL; string++)
+        free(*string);
+    free(list);
+}
+
 void convoy_config_free(struct convoy_config *config)
 {
     if (config == NULL)
@@ -83,9 +91,8 @@ void convoy_config_free(struct convoy_config *config)
     free(config->models);
     free(config->default_model);
     free(config->cache_dir);
-    for (char **name = config->repository.load_at_start; name != NULL && *name != NULL; name++)
-        free(*name);
-    free(config->repository.load_at_start);
+    free_strings(config->repository.load_at_start);
+    free_strings(config->http.hosts);
     free(config);
 }
 
@@ -204,11 +211,47 @@ static int read_choices(const struct convoy_json *root, struct convoy_config *co
     return 0;
 }
 
+/* The array of strings at key, each of which is valid; *list keeps its value where there is none, and is the
+ * configuration's to free, also after an error. rule: what the strings must be, for the sentence. */
+static int read_strings(const struct convoy_json *object, const char *key, bool (*valid)(const char *string),
+                        const char *rule, char ***list, struct convoy_error *error)
+{
+    const cJSON *array = object->value != NULL ? cJSON_GetObjectItemCaseSensitive(object->value, key) : NULL;
+    const cJSON *item;
+    uint32_t count = 0;
+    if (array == NULL)
+        return 0;
+    *list = calloc((size_t)cJSON_GetArraySize(array) + 1, sizeof **list);
+    if (*list == NULL)
+        return convoy_fail(error, -ENOMEM, "%s: out of memory", object->file);
+    if (!cJSON_IsArray(array))
+        return convoy_fail(error, -EINVAL, "%s: %s.%s must be an array of %s", object->file, object->path,
+                           key, rule);
+    cJSON_ArrayForEach(item, array)
+    {
+        const char *string = cJSON_GetStringValue(item);
+        if (string == NULL || !valid(string))
+            return convoy_fail(error, -EINVAL, "%s: %s.%s[%u]: the array must have %s", object->file,
+                               object->path, key, count, rule);
+        if (((*list)[count++] = strdup(string)) == NULL)
+            return convoy_fail(error, -ENOMEM, "%s: out of memory", object->file);
+    }
+    return 0;
+}
+
+/* A name or an address as in Host, without a port. */
+static bool valid_host(const char *host)
+{
+    size_t length = strlen(host);
+    return length >= 1 && length <= 255 && strcspn(host, " \t\r\n/@?#\"\\") == length &&
+           (host[0] == '[' || strchr(host, ':') == NULL);
+}
+
 static int read_http(const struct convoy_json *root, struct convoy_config *config, struct convoy_error *error)
 {
     static const char *const known[] = {
-        "threads",        "connections", "idle_timeout_ms", "request_timeout_ms", "max_header_bytes",
-        "max_body_bytes", NULL};
+        "threads",          "connections",    "idle_timeout_ms", "request_timeout_ms",
+        "max_header_bytes", "max_body_bytes", "hosts",           NULL};
     struct convoy_json http;
     int result;
     if ((result = convoy_json_object(root, "http", &http, error)) < 0 ||
@@ -223,7 +266,10 @@ static int read_http(const struct convoy_json *root, struct convoy_config *confi
         (result = convoy_json_uint32(&http, "max_header_bytes", 1024, 1u << 20,
                                      &config->http.max_header_bytes, error)) < 0 ||
         (result = convoy_json_uint64(&http, "max_body_bytes", 1, 1u << 30, &config->http.max_body_bytes,
-                                     error)) < 0)
+                                     error)) < 0 ||
+        (result = read_strings(&http, "hosts", valid_host,
+                               "names or addresses of hosts, without a port, e.g. \"convoy.example\"",
+                               &config->http.hosts, error)) < 0)
         return result;
     return 0;
 }
@@ -285,33 +331,13 @@ static int read_response_cache(const struct convoy_json *root, struct convoy_con
 static int read_load_at_start(const struct convoy_json *repository, struct convoy_config *config,
                               struct convoy_error *error)
 {
-    const cJSON *names = repository->value != NULL
-                             ? cJSON_GetObjectItemCaseSensitive(repository->value, "load_at_start")
-                             : NULL;
-    const cJSON *item;
-    uint32_t count = 0;
-    if (names == NULL)
-        return 0;
-    char **list = calloc((size_t)cJSON_GetArraySize(names) + 1, sizeof *list);
-    if (list == NULL)
-        return convoy_fail(error, -ENOMEM, "%s: out of memory", repository->file);
-    config->repository.load_at_start = list; /* freed with the configuration, also after an error */
-    if (!cJSON_IsArray(names))
-        return convoy_fail(error, -EINVAL, "%s: repository.load_at_start must be an array of models' names",
-                           repository->file);
-    cJSON_ArrayForEach(item, names)
-    {
-        const char *name = cJSON_GetStringValue(item);
-        if (name == NULL || !convoy_model_name_valid(name))
-            return convoy_fail(error, -EINVAL,
-                               "%s: repository.load_at_start[%u] must be a model's name: 1 to %d letters, "
-                               "digits, '.', '_' or '-'",
-                               repository->file, count, CONVOY_MODEL_NAME_BYTES);
-        if ((list[count] = strdup(name)) == NULL)
-            return convoy_fail(error, -ENOMEM, "%s: out of memory", repository->file);
-        count++;
-    }
-    if (count > 0 && config->repository.control != CONVOY_CONTROL_EXPLICIT)
+    int result = read_strings(repository, "load_at_start", convoy_model_name_valid,
+                              "models' names: 1 to 128 letters, digits, '.', '_' or '-'",
+                              &config->repository.load_at_start, error);
+    if (result < 0)
+        return result;
+    const char *const *names = (const char *const *)config->repository.load_at_start;
+    if (names != NULL && names[0] != NULL && config->repository.control != CONVOY_CONTROL_EXPLICIT)
         return convoy_fail(
             error, -EINVAL,
             "%s: repository.load_at_start is for \"model_control\": \"explicit\" alone: in the "
@@ -385,6 +411,7 @@ static int read_document(const struct convoy_json *root, struct convoy_config *c
                                         "model_control",
                                         "repository",
                                         "timeout_ms",
+                                        "timeout_max_ms",
                                         "drain_ms",
                                         "drain_timeout_ms",
                                         "ready_grace_ms",
@@ -403,6 +430,8 @@ static int read_document(const struct convoy_json *root, struct convoy_config *c
         (result = read_repository(root, config, error)) < 0 ||
         (result = read_worker(root, config, error)) < 0 ||
         (result = convoy_json_uint32(root, "timeout_ms", 1, HOUR_MS, &config->timeout_ms, error)) < 0 ||
+        (result = convoy_json_uint32(root, "timeout_max_ms", 1, HOUR_MS, &config->timeout_max_ms, error)) <
+            0 ||
         (result = convoy_json_uint32(root, "drain_ms", 0, HOUR_MS, &config->drain_ms, error)) < 0 ||
         (result = convoy_json_uint32(root, "drain_timeout_ms", 0, HOUR_MS, &config->drain_timeout_ms,
                                      error)) < 0 ||

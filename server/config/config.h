@@ -69,6 +69,8 @@ struct convoy_config {
         uint32_t idle_timeout_ms, request_timeout_ms;
         uint32_t max_header_bytes;
         uint64_t max_body_bytes;
+        char **hosts; /* names in Host under which a page of this server may change it; ends with NULL; NULL:
+                         none */
     } http;
     struct {
         uint64_t max_pixels;
@@ -78,7 +80,7 @@ struct convoy_config {
     struct {
         uint64_t bytes; /* 0: no cache */
     } response_cache;
-    uint32_t timeout_ms, drain_ms, drain_timeout_ms, ready_grace_ms;
+    uint32_t timeout_ms, timeout_max_ms, drain_ms, drain_timeout_ms, ready_grace_ms;
     struct {
         uint32_t streams, slots;
         uint32_t hang_timeout_ms;

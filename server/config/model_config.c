@@ -96,6 +96,19 @@ static bool stays_inside(const char *path)
     return true;
 }
 
+/* Does the file, where it is one, lie in folder when links are followed? A link to another place would
+ * publish what it points to as labels. */
+static bool lies_inside(const char *folder, const char *path)
+{
+    char *real_folder = realpath(folder, NULL), *real_path = realpath(path, NULL);
+    size_t length = real_folder != NULL ? strlen(real_folder) : 0;
+    bool inside = real_path == NULL || (real_folder != NULL && strncmp(real_path, real_folder, length) == 0 &&
+                                        real_path[length] == '/');
+    free(real_folder);
+    free(real_path);
+    return inside;
+}
+
 /* name NULL: labels.txt where it is. */
 static int read_labels(const char *folder, const char *name, struct convoy_model_config *config,
                        struct convoy_error *error)
@@ -108,6 +121,14 @@ static int read_labels(const char *folder, const char *name, struct convoy_model
                            config->file, name);
     if (asprintf(&path, "%s/%s", folder, name != NULL ? name : LABELS_FILE) < 0)
         return convoy_fail(error, -ENOMEM, "%s: out of memory", config->file);
+    if (!lies_inside(folder, path)) {
+        free(path);
+        return convoy_fail(
+            error, -EINVAL,
+            "%s: labels must be a file inside the model's folder, and \"%s\" is a link to another "
+            "place: copy the file",
+            config->file, name != NULL ? name : LABELS_FILE);
+    }
     result = convoy_label_list_read(path, &config->labels, error);
     if (result == 0 && (config->labels.name = strdup(name != NULL ? name : LABELS_FILE)) == NULL)
         result = convoy_fail(error, -ENOMEM, "%s: out of memory", config->file);

@@ -58,7 +58,7 @@ static void on_draining(uv_timer_t *timer)
     struct convoy_lifecycle *life = timer->data;
     uint64_t now_us = convoy_now_us();
     bool kept = now_us < life->keep_until_us && convoy_http_open_connections(life->http) > 0;
-    if ((convoy_http_open_requests(life->http) == 0 && !kept) || now_us >= life->drain_until_us)
+    if ((!convoy_http_busy(life->http) && !kept) || now_us >= life->drain_until_us)
         stop(life);
 }
 

@@ -139,6 +139,7 @@ int main(int argc, char **argv)
     struct convoy_error error;
     fill_standard_streams();
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a log that may not grow any more is no reason to end */
     if (convoy_options_parse(argc, argv, &options, &error) != 0) {
         complain(&error);
         return CONVOY_EXIT_USAGE;

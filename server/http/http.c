@@ -1,5 +1,6 @@
 #include "server/http/http.h"
 
+#include "engine/base/clock.h"
 #include "engine/base/log.h"
 #include "server/config/config.h"
 #include "server/http/acceptor.h"
@@ -15,6 +16,10 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
+
+/* See convoy_http_busy(). */
+#define QUIET_US 1000000u
+#define REST_US  5000000u
 
 static bool on_accepted(void *context, int fd, const struct sockaddr *address, socklen_t size)
 {
@@ -119,6 +124,10 @@ uint16_t convoy_http_port(const struct convoy_http *http)
 
 void convoy_http_close_listener(struct convoy_http *http)
 {
+    uint64_t now_us = convoy_now_us();
+
+    atomic_store(&http->received_us, now_us);
+    atomic_store(&http->closed_us, now_us);
     atomic_store(&http->closing, true);
     if (http->acceptor != NULL)
         convoy_acceptor_stop(http->acceptor);
@@ -130,6 +139,16 @@ void convoy_http_close_listener(struct convoy_http *http)
 uint64_t convoy_http_open_requests(const struct convoy_http *http)
 {
     return atomic_load_explicit(&http->open_requests, memory_order_relaxed);
+}
+
+bool convoy_http_busy(const struct convoy_http *http)
+{
+    uint64_t now_us = convoy_now_us();
+
+    return convoy_http_open_requests(http) > 0 ||
+           (atomic_load_explicit(&http->receiving, memory_order_relaxed) > 0 &&
+            now_us < atomic_load_explicit(&http->received_us, memory_order_relaxed) + QUIET_US &&
+            now_us < atomic_load_explicit(&http->closed_us, memory_order_relaxed) + REST_US);
 }
 
 uint32_t convoy_http_open_connections(const struct convoy_http *http)

@@ -10,6 +10,7 @@
 #include "engine/base/error.h"
 #include "server/http/http_options.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct convoy_http;
@@ -32,8 +33,13 @@ uint16_t convoy_http_port(const struct convoy_http *http);
  * accepted before are answered, and their connections closed. */
 void convoy_http_close_listener(struct convoy_http *http);
 
-/* Requests whose first line was read and whose answer the kernel has not taken yet. */
+/* Requests that were read to their end and whose answer the kernel has not taken yet. */
 uint64_t convoy_http_open_requests(const struct convoy_http *http);
+
+/* After convoy_http_close_listener(): true while there are such requests, or some whose rest is likely to
+ * come: they were begun, and of their bodies something came within the last second, and the listener was
+ * closed less than five seconds ago. */
+bool convoy_http_busy(const struct convoy_http *http);
 
 /* Open connections, including idle ones. */
 uint32_t convoy_http_open_connections(const struct convoy_http *http);

@@ -5,20 +5,26 @@
 #include "server/config/config.h"
 #include "server/http/acceptor.h"
 #include "server/http/connection_watch.h"
+#include "server/http/early_answer.h"
 #include "server/http/http_state.h"
 #include "server/http/http_thread.h"
 #include "server/http/linger.h"
 #include "server/http/request.h"
 #include "server/http/response.h"
 #include "server/http/route.h"
+#include "server/metrics/metrics.h"
 
 #include <errno.h>
 #include <microhttpd.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 
 /* libmicrohttpd's memory of a connection holds the header, its table of it, and the answer's header. */
 #define HEADER_OVERHEAD 4096
+
+/* nginx's status for a client that closed the connection before it was answered. */
+#define CLIENT_GONE 499
 
 static struct convoy_connection *record_of(struct MHD_Connection *mhd)
 {
@@ -36,9 +42,51 @@ static void end_request(struct convoy_http *http, struct convoy_connection *conn
         return;
     connection->request = NULL;
     convoy_connection_rests(connection);
+    /* The client left while it waited, and the library did not ask for an answer. */
+    if (request->complete_us != 0 && !request->answered &&
+        !atomic_load_explicit(&http->stopping, memory_order_relaxed))
+        convoy_metrics_request(http->options.metrics, request->model,
+                               request->route == NULL ? "" : request->route->template, CLIENT_GONE);
     http->options.release(request);
+    atomic_fetch_sub_explicit(request->complete_us != 0 ? &http->open_requests : &http->receiving, 1,
+                              memory_order_relaxed);
     convoy_request_free(request);
-    atomic_fetch_sub_explicit(&http->open_requests, 1, memory_order_relaxed);
+}
+
+/* libmicrohttpd 0.9.75 has room for some 300 query arguments or cookies beside a header of 16 KiB. Where that
+ * runs out it closes the connection without a word (cookies), or waits for ever (arguments). No request here
+ * has more than a few arguments, so those are counted first; cookies it does not show before it has failed.
+ */
+#define MOST_ARGUMENTS 64
+
+static bool too_many_arguments(const char *target)
+{
+    unsigned count = 0;
+
+    for (const char *at = strchr(target, '?'); at != NULL && count <= MOST_ARGUMENTS;
+         at = strchr(at + 1, '&'))
+        count++;
+    return count > MOST_ARGUMENTS;
+}
+
+/* The connection is then closed, its unread bytes are taken by linger. */
+static void answer_early(struct convoy_http *http, struct convoy_connection *connection, int status,
+                         const char *sentence)
+{
+    convoy_early_answer(connection->fd, status, sentence);
+    connection->body_unread = true;
+    convoy_metrics_request(http->options.metrics, "", "", status);
+}
+
+/* The library closes the connection although a client waits that has sent its first request's headers. */
+static void answer_given_up(struct convoy_http *http, struct convoy_connection *connection)
+{
+    const struct convoy_request *request = connection->request;
+
+    if (request == NULL || request->seen || !convoy_early_answer_awaited(connection->fd))
+        return;
+    answer_early(http, connection, MHD_HTTP_REQUEST_HEADER_FIELDS_TOO_LARGE,
+                 "the headers are too large, or have too many cookies: send fewer");
 }
 
 /* A connection is opened, or is about to be closed: its descriptor is still open then. */
@@ -58,6 +106,7 @@ static void on_connection(void *context, struct MHD_Connection *mhd, void **reco
     if (connection != NULL) {
         /* The library tells of the end of a request only when it called on_access() for it, which it does not
          * when the headers are too large. */
+        answer_given_up(http, connection);
         end_request(http, connection);
         if (connection->body_unread)
             convoy_linger_take(http->linger, connection->fd);
@@ -78,13 +127,19 @@ static void *on_target(void *context, const char *target, struct MHD_Connection 
     if (connection == NULL)
         return NULL; /* memory was out when it was opened */
     end_request(http, connection);
+    if (too_many_arguments(target)) {
+        answer_early(http, connection, MHD_HTTP_URI_TOO_LONG,
+                     "the query has more than 64 arguments: those that are known are few");
+        shutdown(connection->fd, SHUT_RD); /* the library sees the end of the stream, and closes */
+        return NULL;
+    }
     struct convoy_request *request = convoy_request_new(http, thread, mhd, target);
     if (request == NULL)
         return NULL;
     request->connection = connection;
     connection->request = request;
     convoy_connection_receives(connection, request->begun_us);
-    atomic_fetch_add_explicit(&http->open_requests, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&http->receiving, 1, memory_order_relaxed);
     return request;
 }
 
@@ -109,11 +164,11 @@ static enum MHD_Result result(bool ok)
 
 /* The headers are complete. An answer from here closes the connection, whatever it says, so all answers that
  * can wait for the end of the body do. */
-static enum MHD_Result on_headers(struct convoy_request *request, const char *method)
+static enum MHD_Result on_headers(struct convoy_request *request, const char *method, const char *version)
 {
     bool at_once;
 
-    convoy_request_headers(request, method, &at_once);
+    convoy_request_headers(request, method, version, &at_once);
     if (!at_once)
         return MHD_YES;
     request->connection->body_unread = true;
@@ -131,18 +186,21 @@ static enum MHD_Result on_access(void *context, struct MHD_Connection *mhd, cons
     (void)context;
     (void)mhd;
     (void)url;
-    (void)version;
     if (request == NULL)
         return MHD_NO; /* memory was out when it began */
     if (!request->seen)
-        return on_headers(request, method);
+        return on_headers(request, method, version);
     if (*data_size > 0) {
         size_t size = *data_size;
         *data_size = 0;
+        if (atomic_load_explicit(&request->http->closing, memory_order_relaxed))
+            atomic_store_explicit(&request->http->received_us, convoy_now_us(), memory_order_relaxed);
         return result(convoy_request_body(request, data, size));
     }
     if (request->complete_us == 0) {
         request->complete_us = convoy_now_us();
+        atomic_fetch_add_explicit(&request->http->open_requests, 1, memory_order_relaxed);
+        atomic_fetch_sub_explicit(&request->http->receiving, 1, memory_order_relaxed);
         convoy_connection_works(request->connection);
     }
     return result(request->refusal != 0 ? convoy_respond_refusal(request, CONVOY_RETRY_SOON)

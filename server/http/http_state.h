@@ -27,7 +27,10 @@ struct convoy_http {
 
     atomic_bool closing;            /* the listener is closed: new requests get 503 */
     atomic_bool stopping;           /* work for requests that wait is useless */
-    _Atomic uint64_t open_requests; /* begun and not answered yet */
+    _Atomic uint64_t open_requests; /* complete and not answered yet */
+    _Atomic uint64_t receiving;     /* begun and not complete */
+    /* Since the listener was closed: when that was, and when something of a request's body came last. */
+    _Atomic uint64_t closed_us, received_us;
 };
 
 #endif

@@ -1,5 +1,6 @@
 #include "server/http/http_thread.h"
 
+#include "engine/base/clock.h"
 #include "engine/base/cores.h"
 #include "engine/base/log.h"
 #include "server/config/config.h"
@@ -16,6 +17,9 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
+
+/* How often clients that wait are looked at, and how long they wait at least before they are. */
+#define LOOK_US 50000u
 
 /* A connection that was accepted and is on the way to its thread. */
 struct arrival {
@@ -47,6 +51,9 @@ void convoy_suspension_init(struct convoy_suspension *suspension, const struct c
 {
     suspension->thread = request->thread;
     suspension->mhd = request->mhd;
+    suspension->fd = request->connection->fd;
+    suspension->look = NULL;
+    suspension->deadline_us = 0;
     atomic_init(&suspension->over, false);
 }
 
@@ -57,6 +64,7 @@ bool convoy_suspend(struct convoy_suspension *suspension, void (*begin)(void *co
     pthread_mutex_lock(&thread->lock);
     bool stopping = thread->stopping;
     if (!stopping) {
+        suspension->since_us = convoy_now_us();
         convoy_list_add_last(&thread->suspended, &suspension->link);
         MHD_suspend_connection(suspension->mhd);
         if (begin != NULL)
@@ -137,6 +145,55 @@ static int library_timeout(struct convoy_http_thread *thread)
     return ms > INT_MAX ? INT_MAX : (int)ms;
 }
 
+/* The suspensions that are old enough to be looked at; *last is behind the last of them. */
+static uint32_t count_waiting(const struct convoy_http_thread *thread, uint64_t now_us,
+                              const struct convoy_list **last)
+{
+    uint32_t count = 0;
+    const struct convoy_list *at = thread->suspended.next;
+    for (; at != &thread->suspended; at = at->next, count++)
+        if (convoy_list_entry(at, const struct convoy_suspension, link)->since_us + LOOK_US > now_us)
+            break;
+    *last = at;
+    return count;
+}
+
+static bool make_polls(struct convoy_http_thread *thread, uint32_t count)
+{
+    if (count <= thread->poll_capacity)
+        return true;
+    struct pollfd *polls = realloc(thread->polls, count * sizeof *polls);
+    if (polls == NULL)
+        return false;
+    thread->polls = polls;
+    thread->poll_capacity = count;
+    return true;
+}
+
+/* Tells the application of suspended connections whose client is gone, or whose deadline has passed: one
+ * system call for all of them. */
+static void look_at_waiting(struct convoy_http_thread *thread, uint64_t now_us)
+{
+    const struct convoy_list *last;
+    uint32_t count = count_waiting(thread, now_us, &last), i = 0;
+    thread->looked_us = now_us;
+    if (count == 0 || !make_polls(thread, count))
+        return;
+    for (const struct convoy_list *at = thread->suspended.next; at != last; at = at->next)
+        thread->polls[i++] = (struct pollfd){
+            .fd = convoy_list_entry(at, const struct convoy_suspension, link)->fd, .events = POLLRDHUP};
+    if (poll(thread->polls, count, 0) < 0)
+        return;
+    i = 0;
+    for (struct convoy_list *at = thread->suspended.next; at != last; at = at->next, i++) {
+        struct convoy_suspension *suspension = convoy_list_entry(at, struct convoy_suspension, link);
+        bool gone = thread->polls[i].revents != 0;
+        bool late = suspension->deadline_us != 0 && now_us >= suspension->deadline_us;
+        if (suspension->look != NULL && (gone || late))
+            suspension->look(suspension, gone);
+    }
+}
+
 static void wait_for_work(struct convoy_http_thread *thread, int timeout_ms)
 {
     struct pollfd waits[2] = {{.fd = thread->library_fd, .events = POLLIN},
@@ -166,6 +223,8 @@ static void *run(void *context)
     bool ending = false;
     while (!ending || !convoy_list_empty(&thread->suspended)) {
         int timeout_ms = library_timeout(thread);
+        if (!convoy_list_empty(&thread->suspended) && (timeout_ms < 0 || timeout_ms > (int)LOOK_US / 1000))
+            timeout_ms = LOOK_US / 1000;
         if (!take_work(thread, timeout_ms != 0, &ending) && timeout_ms != 0 && !ending) {
             wait_for_work(thread, timeout_ms);
             take_work(thread, false, &ending);
@@ -173,6 +232,11 @@ static void *run(void *context)
         if (ending)
             resume_all(thread);
         MHD_run(thread->daemon);
+        if (!convoy_list_empty(&thread->suspended)) {
+            uint64_t now_us = convoy_now_us();
+            if (now_us >= thread->looked_us + LOOK_US)
+                look_at_waiting(thread, now_us);
+        }
     }
     return NULL;
 }
@@ -240,6 +304,7 @@ static void end_thread(struct convoy_http_thread *thread)
     if (thread->wake_fd >= 0)
         close(thread->wake_fd);
     pthread_mutex_destroy(&thread->lock);
+    free(thread->polls);
 }
 
 void convoy_http_threads_end(struct convoy_http *http)

@@ -16,6 +16,7 @@
 #include <sys/socket.h>
 
 struct MHD_Daemon;
+struct pollfd;
 struct convoy_http;
 
 struct convoy_http_thread {
@@ -34,7 +35,11 @@ struct convoy_http_thread {
     bool ending;                /* the thread resumes what is suspended, and ends */
     atomic_bool sleeps;         /* it waits, or is about to: who puts something into a list wakes it */
 
-    struct convoy_list suspended; /* suspensions; this thread's own */
+    /* The thread's own. */
+    struct convoy_list suspended; /* suspensions, the oldest first */
+    uint64_t looked_us;           /* when their clients were looked at */
+    struct pollfd *polls;         /* for that */
+    uint32_t poll_capacity;
 };
 
 /* Makes the thread's instance of libmicrohttpd: sets daemon and library_fd. 0, or -EINVAL with error set. */

@@ -91,11 +91,28 @@ const char *convoy_request_query(const struct convoy_request *request, const cha
     return *present ? value : NULL;
 }
 
-/* The headers that say where the body ends. */
+/* The headers that say where the body ends, and for whom the request is. */
 struct framing {
     const char *length, *encoding; /* NULL: absent */
     unsigned lengths, encodings;   /* how many of each there are */
+    unsigned hosts;
+    bool unclear; /* a name that another reader may take for one of these */
 };
+
+/* The characters of a name (RFC 9110, 5.6.2). */
+static bool is_token(const char *text)
+{
+    return text[0] != '\0' &&
+           text[strspn(text, "!#$%&'*+-.^_`|~0123456789"
+                             "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")] == '\0';
+}
+
+/* The name begins with that of a header, and is another. libmicrohttpd 0.9.75 shows "Content-Length : 41", or
+ * one whose value stands on a line of its own, as the name "Content-Length41" or similar, without a value. */
+static bool resembles(const char *name, const char *header)
+{
+    return strncasecmp(name, header, strlen(header)) == 0 && strlen(name) > strlen(header);
+}
 
 static enum MHD_Result read_framing(void *context, enum MHD_ValueKind kind, const char *key,
                                     const char *value)
@@ -109,23 +126,44 @@ static enum MHD_Result read_framing(void *context, enum MHD_ValueKind kind, cons
     } else if (strcasecmp(key, MHD_HTTP_HEADER_TRANSFER_ENCODING) == 0) {
         framing->encoding = value;
         framing->encodings++;
+    } else if (strcasecmp(key, MHD_HTTP_HEADER_HOST) == 0) {
+        framing->hosts++;
+    } else if (!is_token(key) || resembles(key, MHD_HTTP_HEADER_CONTENT_LENGTH) ||
+               resembles(key, MHD_HTTP_HEADER_TRANSFER_ENCODING)) {
+        framing->unclear = true;
     }
     return MHD_YES;
 }
 
-/* Sets the refusal of a body that is too large or whose end is not certain; true when there is one. */
-static bool refuse_body(struct convoy_request *request, const struct framing *framing)
+/* Sets the refusal of a request that two readers could understand differently, a proxy and this server: one
+ * may see another request in what the other takes for a body, which is how requests are smuggled (RFC
+ * 9112, 11.2). True when there is one. */
+static bool refuse_framing(struct convoy_request *request, const struct framing *framing, const char *version)
+{
+    const char *sentence = NULL;
+
+    if (framing->lengths + framing->encodings > 1 ||
+        (framing->encoding != NULL && strcasecmp(framing->encoding, "chunked") != 0))
+        sentence = "send one Content-Length or Transfer-Encoding: chunked, and no other transfer encoding";
+    else if (framing->encoding != NULL && strcasecmp(version, MHD_HTTP_VERSION_1_1) != 0)
+        sentence = "Transfer-Encoding is of HTTP/1.1: send a Content-Length";
+    else if (framing->hosts > 1)
+        sentence = "send one Host";
+    else if (framing->unclear)
+        sentence =
+            "a header's name is no name: send NAME: VALUE, each on one line, with no space before the colon";
+    if (sentence == NULL)
+        return false;
+    convoy_request_refuse(request, MHD_HTTP_BAD_REQUEST);
+    convoy_fail(&request->refusal_reason, 0, "%s", sentence);
+    return true;
+}
+
+/* Sets the refusal of a body that is too large; true when there is one. */
+static bool refuse_length(struct convoy_request *request, const struct framing *framing)
 {
     uint64_t most = request->http->options.config->http.max_body_bytes;
 
-    if (framing->lengths + framing->encodings > 1 ||
-        (framing->encoding != NULL && strcasecmp(framing->encoding, "chunked") != 0)) {
-        /* Two readers could see two different ends, which is how requests are smuggled (RFC 9112, 6.3). */
-        convoy_request_refuse(request, MHD_HTTP_BAD_REQUEST);
-        convoy_fail(&request->refusal_reason, 0,
-                    "send one Content-Length or Transfer-Encoding: chunked, and no other transfer encoding");
-        return true;
-    }
     if (framing->length != NULL && strtoull(framing->length, NULL, 10) > most) {
         convoy_request_refuse(request, MHD_HTTP_CONTENT_TOO_LARGE);
         convoy_fail(&request->refusal_reason, 0,
@@ -167,7 +205,8 @@ static void refuse_route(struct convoy_request *request, enum convoy_method meth
     }
 }
 
-void convoy_request_headers(struct convoy_request *request, const char *method, bool *at_once)
+void convoy_request_headers(struct convoy_request *request, const char *method, const char *version,
+                            bool *at_once)
 {
     const char *id = convoy_request_header(request, "X-Request-Id");
     const char *expect = convoy_request_header(request, MHD_HTTP_HEADER_EXPECT);
@@ -179,7 +218,7 @@ void convoy_request_headers(struct convoy_request *request, const char *method, 
         convoy_request_id_make(request->id);
 
     MHD_get_connection_values(request->mhd, MHD_HEADER_KIND, read_framing, &framing);
-    *at_once = refuse_body(request, &framing);
+    *at_once = refuse_framing(request, &framing, version) || refuse_length(request, &framing);
     if (*at_once)
         return;
     refuse_route(request, convoy_method_of(method));

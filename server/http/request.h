@@ -52,7 +52,8 @@ void convoy_request_free(struct convoy_request *request);
 /* Reads the headers: the id, the method, the length of the body. Sets refusal when the answer is known
  * already. *at_once: the answer has to be sent before the body is read, which closes the connection: the body
  * is too large, the client waits for permission to send it, or its framing cannot be trusted. */
-void convoy_request_headers(struct convoy_request *request, const char *method, bool *at_once);
+void convoy_request_headers(struct convoy_request *request, const char *method, const char *version,
+                            bool *at_once);
 
 /* The first header of that name, NULL when there is none. */
 const char *convoy_request_header(const struct convoy_request *request, const char *name);

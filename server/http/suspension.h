@@ -3,6 +3,9 @@
  *
  * This is the side of http_thread.c that the application sees.
  *
+ * A client counts as gone when it has reset the connection, or closed its sending side: libmicrohttpd 0.9.75
+ * closes such a connection itself once it is resumed.
+ *
  * Life: init and suspend on the connection's HTTP thread; resume once from any thread, which must keep the
  * suspension alive until the call returns (the request may be answered, and end, before it does). A stop
  * resumes what is still suspended. */
@@ -13,6 +16,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 struct MHD_Connection;
 struct convoy_http_thread;
@@ -21,6 +25,13 @@ struct convoy_request;
 struct convoy_suspension {
     struct convoy_http_thread *thread; /* the connection's */
     struct MHD_Connection *mhd;
+    int fd;            /* the connection's */
+    uint64_t since_us; /* when it was suspended */
+    /* Set by the application before convoy_suspend(), or NULL. Called on the HTTP thread, some 50 ms apart,
+     * while the connection is suspended and the client is gone, or deadline_us (0: none) has passed. It may
+     * end the work early; the connection is resumed as always. */
+    void (*look)(struct convoy_suspension *suspension, bool gone);
+    uint64_t deadline_us;
     atomic_bool over;           /* the connection is, was or is about to be resumed */
     struct convoy_list link;    /* in convoy_http_thread.suspended */
     struct convoy_list resumed; /* in convoy_http_thread.resumed */

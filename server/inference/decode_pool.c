@@ -123,6 +123,19 @@ void convoy_decode_pool_add(struct convoy_decode_pool *pool, struct convoy_decod
     pthread_mutex_unlock(&pool->lock);
 }
 
+uint32_t convoy_decode_pool_withdraw(struct convoy_decode_pool *pool, struct convoy_decode_job *job)
+{
+    pthread_mutex_lock(&pool->lock);
+    uint32_t first = job->taken;
+    if (first < job->count) {
+        for (; job->taken < job->count; job->taken++)
+            pool->waiting_size -= share(job, job->taken);
+        convoy_list_remove(&job->link);
+    }
+    pthread_mutex_unlock(&pool->lock);
+    return first;
+}
+
 struct handover {
     struct convoy_decode_pool *pool;
     struct convoy_decode_job *job;

@@ -32,6 +32,10 @@ int convoy_decode_pool_start(uint32_t threads, struct convoy_decode_pool **pool,
 /* Hands job over; any thread. */
 void convoy_decode_pool_add(struct convoy_decode_pool *pool, struct convoy_decode_job *job);
 
+/* Takes back what no thread has begun. Returns the first index for which work() is not called, job->count
+ * when it was or is called for all. Any thread, while the job exists. */
+uint32_t convoy_decode_pool_withdraw(struct convoy_decode_pool *pool, struct convoy_decode_job *job);
+
 /* Suspends a request and hands job over, which resumes it; false, with nothing done, when the daemon is
  * stopping (convoy_suspend()). On the request's HTTP thread. */
 bool convoy_decode_pool_suspend(struct convoy_decode_pool *pool, struct convoy_suspension *suspension,

@@ -22,6 +22,10 @@
 #define RUN_MOST  1024u
 #define RUN_BYTES (1024u * 1024)
 
+/* nginx's status for this; no client reads it, but metrics and log show it. */
+#define CLIENT_GONE 499
+static const char gone_sentence[] = "the client closed the connection before it was answered";
+
 struct convoy_inference_request *convoy_inference_request_new(const struct convoy_model_view *view,
                                                               uint32_t count)
 {
@@ -124,9 +128,21 @@ static void end_here(struct convoy_inference_request *inference)
     finish_sample(inference);
 }
 
-/* False, with the sample ended, once the daemon stops. */
+/* The sample ends, because the client is gone before it was decoded. */
+static void spare(struct convoy_inference_request *inference, struct convoy_sample *sample)
+{
+    convoy_sample_fail(sample, CLIENT_GONE, gone_sentence);
+    convoy_metrics_spared(inference->view.model->metrics, 1);
+    end_here(inference);
+}
+
+/* False, with the sample ended, once the daemon stops, or when the client is gone. */
 static bool goes_on(struct convoy_inference_request *inference, struct convoy_sample *sample)
 {
+    if (atomic_load_explicit(&inference->abandoned, memory_order_relaxed)) {
+        spare(inference, sample);
+        return false;
+    }
     if (!convoy_suspension_stopping(&inference->suspension))
         return true;
     convoy_sample_fail(sample, MHD_HTTP_SERVICE_UNAVAILABLE,
@@ -145,6 +161,7 @@ static struct convoy_item *make_item(struct convoy_inference_request *inference,
         .profile = inference->profile,
         .priority = inference->priority,
         .deadline_us = inference->deadline_us,
+        .abandoned = &inference->abandoned,
         .outputs = inference->outputs + (size_t)index * inference->view.shape.outputs_per_row,
         .done = sample_done,
         .context = inference,
@@ -342,10 +359,35 @@ static bool process_in_turn(struct convoy_inference_request *inference)
     return false;
 }
 
+/* See struct convoy_suspension. Samples that the batcher has are its own: it knows their deadlines. */
+static void look(struct convoy_suspension *suspension, bool gone)
+{
+    struct convoy_inference_request *inference =
+        (struct convoy_inference_request *)((char *)suspension -
+                                            offsetof(struct convoy_inference_request, suspension));
+
+    if (gone && !atomic_exchange_explicit(&inference->abandoned, true, memory_order_relaxed))
+        convoy_batcher_abandoned(inference->pipeline->batcher);
+    if (inference->job.count == 0)
+        return; /* no sample was left to the pool */
+    uint32_t run = convoy_sample_is_raw(inference->layout) ? run_length(inference) : 1;
+    uint32_t i = convoy_decode_pool_withdraw(inference->pipeline->decode_pool, &inference->job) * run;
+    for (; i < inference->count; i++) {
+        if (gone) {
+            spare(inference, &inference->samples[i]);
+            continue;
+        }
+        convoy_sample_late(&inference->samples[i]);
+        end_here(inference);
+    }
+}
+
 bool convoy_inference_request_run(struct convoy_inference_request *inference)
 {
     uint32_t count = inference->count;
 
+    inference->suspension.look = look;
+    inference->suspension.deadline_us = inference->deadline_us;
     atomic_fetch_add_explicit(&inference->refs, count, memory_order_relaxed);
     if (process_here(inference)) {
         /* Nothing reached the batcher, or it was quick: no need to suspend. */
@@ -388,6 +430,9 @@ int convoy_inference_request_outcome(const struct convoy_inference_request *infe
             "the deadline passed before the image was classified: try again later, or allow more with "
             "timeout_ms";
         return MHD_HTTP_SERVICE_UNAVAILABLE;
+    case -ECONNABORTED:
+        *sentence = gone_sentence;
+        return CLIENT_GONE;
     case -ENODEV:
         *sentence = "the model can no longer be served: look at its reason in /v2/models";
         return MHD_HTTP_SERVICE_UNAVAILABLE;

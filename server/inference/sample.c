@@ -64,6 +64,14 @@ void convoy_sample_fail(struct convoy_sample *sample, int status, const char *se
     sample->error = strdup(sentence);
 }
 
+void convoy_sample_late(struct convoy_sample *sample)
+{
+    convoy_sample_fail(
+        sample, MHD_HTTP_SERVICE_UNAVAILABLE,
+        "the deadline passed before the image could be decoded: try again later, or allow more with "
+        "timeout_ms");
+}
+
 static int status_of_decoding(int code)
 {
     switch (code) {
@@ -101,10 +109,7 @@ static const uint8_t *decode(const struct convoy_sample_input *input, struct con
         return NULL;
     }
     if (begun_us >= input->deadline_us) {
-        convoy_sample_fail(
-            sample, MHD_HTTP_SERVICE_UNAVAILABLE,
-            "the deadline passed before the image could be decoded: try again later, or allow more with "
-            "timeout_ms");
+        convoy_sample_late(sample);
         return NULL;
     }
     int code = convoy_image_to_row(place->scratch, sample->part.bytes, sample->part.length, max_pixels,

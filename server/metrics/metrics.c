@@ -174,6 +174,12 @@ void convoy_metrics_retried(struct convoy_model_metrics *model, uint32_t images)
         add(&model->retried, images);
 }
 
+void convoy_metrics_spared(struct convoy_model_metrics *model, uint32_t images)
+{
+    if (model != NULL)
+        add(&model->spared, images);
+}
+
 void convoy_metrics_queue_add(struct convoy_model_metrics *model, int64_t images)
 {
     if (model != NULL)

@@ -56,6 +56,8 @@ void convoy_metrics_observe_many(struct convoy_model_metrics *model, enum convoy
 void convoy_metrics_batch(struct convoy_model_metrics *model, struct convoy_device_metrics *device,
                           uint32_t rows);
 void convoy_metrics_retried(struct convoy_model_metrics *model, uint32_t images);
+/* Images that were not computed, because their client was gone. */
+void convoy_metrics_spared(struct convoy_model_metrics *model, uint32_t images);
 /* So many images more, or fewer, wait now. */
 void convoy_metrics_queue_add(struct convoy_model_metrics *model, int64_t images);
 void convoy_metrics_slots_in_use(struct convoy_metrics *metrics, uint64_t slots);

@@ -283,6 +283,11 @@ static void render_models(struct text *text, struct convoy_metrics *metrics)
     for (size_t i = 0; i < count; i++)
         print(text, "convoyd_retried_images_total{%s} %llu\n", models[i].label,
               (unsigned long long)get(&models[i].model->retried));
+    head(text, "spared_images_total", "counter",
+         "Images that were not computed, because their client was gone.");
+    for (size_t i = 0; i < count; i++)
+        print(text, "convoyd_spared_images_total{%s} %llu\n", models[i].label,
+              (unsigned long long)get(&models[i].model->spared));
     render_lookups(text, metrics, models, count);
     head(text, "queue_images", "gauge", "Images waiting for a device.");
     for (size_t i = 0; i < count; i++)

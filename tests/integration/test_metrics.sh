@@ -71,6 +71,7 @@ convoyd_slots_in_use gauge
 convoyd_worker_up gauge device
 convoyd_worker_restarts_total counter device,reason
 convoyd_retried_images_total counter model
+convoyd_spared_images_total counter model
 convoyd_weight_bytes gauge model,version,device
 convoyd_model_ready gauge model,version
 convoyd_model_failures_total counter model,version

@@ -53,6 +53,7 @@ static void same_config(const struct convoy_config *a, const struct convoy_confi
     cr_assert_eq(a->repository.device_bytes, b->repository.device_bytes);
     cr_assert_eq(a->repository.unload_idle, b->repository.unload_idle);
     cr_assert_eq(a->timeout_ms, b->timeout_ms);
+    cr_assert_eq(a->timeout_max_ms, b->timeout_max_ms);
     cr_assert_eq(a->drain_ms, b->drain_ms);
     cr_assert_eq(a->drain_timeout_ms, b->drain_timeout_ms);
     cr_assert_eq(a->ready_grace_ms, b->ready_grace_ms);
@@ -97,12 +98,13 @@ Test(config, every_key_is_read, .fini = close_config)
         .listen_port = 9090,
         .models = "/srv/models",
         .backend = CONVOY_BACKEND_CPU,
-        .http = {5, 100, 1001, 1002, 4096, 1000000},
+        .http = {5, 100, 1001, 1002, 4096, 1000000, NULL},
         .images = {123456, 17},
         .batching = {32, 250, 99},
         .response_cache = {7654321},
         .repository = {CONVOY_CONTROL_EXPLICIT, 70, NULL, 123456789, true},
         .timeout_ms = 2001,
+        .timeout_max_ms = 2101,
         .drain_ms = 2002,
         .drain_timeout_ms = 2003,
         .ready_grace_ms = 2004,
@@ -116,6 +118,9 @@ Test(config, every_key_is_read, .fini = close_config)
     cr_assert_str_eq(config->repository.load_at_start[0], "resnet-18");
     cr_assert_str_eq(config->repository.load_at_start[1], "b.2");
     cr_assert_null(config->repository.load_at_start[2]);
+    cr_assert_str_eq(config->http.hosts[0], "convoy.example");
+    cr_assert_str_eq(config->http.hosts[1], "[fe80::1]");
+    cr_assert_null(config->http.hosts[2]);
 }
 
 /* Each line: a document and what the sentence must say besides the file's name. */
@@ -124,10 +129,16 @@ Test(config, what_is_wrong_is_named)
     static const char *const cases[][2] = {
         {"{\"htpp\": {}}",
          "unknown key 'htpp'; the keys known here are listen, models, default_model, backend, "
-         "http, images, batching, response_cache, model_control, repository, timeout_ms, drain_ms, "
+         "http, images, batching, response_cache, model_control, repository, timeout_ms, timeout_max_ms, "
+         "drain_ms, "
          "drain_timeout_ms, ready_grace_ms, "
          "worker, cache_dir, tune, log"},
         {"{\"http\": {\"thread\": 1}}", "unknown key 'http.thread'"},
+        {"{\"http\": {\"hosts\": \"a\"}}", "http.hosts must be an array of names or addresses of hosts"},
+        {"{\"http\": {\"hosts\": [\"a\", \"b:80\"]}}", "http.hosts[1]"},
+        {"{\"http\": {\"hosts\": [\"http://a\"]}}", "http.hosts[0]"},
+        {"{\"http\": {\"hosts\": [\"\"]}}", "http.hosts[0]"},
+        {"{\"timeout_max_ms\": 0}", "timeout_max_ms"},
         {"{\"images\": {\"pixels\": 1}}", "unknown key 'images.pixels'"},
         {"{\"batching\": {\"batch\": 1}}", "unknown key 'batching.batch'"},
         {"{\"worker\": {\"slot\": 1}}", "unknown key 'worker.slot'"},
@@ -162,7 +173,7 @@ Test(config, what_is_wrong_is_named)
         {"{\"repository\": {\"poll_ms\": 49}}", "repository.poll_ms must be an integer from 50 to 86400000"},
         {"{\"repository\": {\"load_at_start\": \"a\"}}", "repository.load_at_start must be an array"},
         {"{\"model_control\": \"explicit\", \"repository\": {\"load_at_start\": [\"a\", \"../b\"]}}",
-         "repository.load_at_start[1] must be a model's name"},
+         "repository.load_at_start[1]: the array must have models' names"},
         {"{\"model_control\": \"poll\", \"repository\": {\"load_at_start\": [\"a\"]}}",
          "repository.load_at_start is for \"model_control\": \"explicit\" alone"},
         {"{\"repository\": {\"device_bytes\": -1}}", "repository.device_bytes must be"},
@@ -308,7 +319,7 @@ Test(config, the_page_describes_every_key_and_its_default)
     cJSON *shipped = NULL;
     cr_assert_eq(convoy_file_read(PROJECT "/docs/configuration.md", 1 << 20, &page, &length, &error), 0);
     cr_assert_eq(convoy_json_load(PROJECT "/config/convoyd.json", &shipped, &error), 0);
-    cr_assert_eq(cJSON_GetArraySize(shipped), 18, "a key was added: is it in the file that ships?");
+    cr_assert_eq(cJSON_GetArraySize(shipped), 19, "a key was added: is it in the file that ships?");
     documented(shipped, "", page);
     cJSON_Delete(shipped);
     free(page);

@@ -2,7 +2,9 @@
 
 #include "tests/unit/folder.h"
 
+#include <limits.h>
 #include <math.h>
+#include <unistd.h>
 
 static const struct convoy_batching defaults = {.max_batch = 64, .max_delay_us = 700, .max_queue = 5000};
 static struct convoy_error error;
@@ -150,7 +152,20 @@ Test(model_config, labels_lie_inside_the_folder)
     refused("{\"labels\": \"a/../../labels.txt\"}", "must name a file inside the model's folder");
     refused("{\"labels\": \"a/..\"}", "must name a file inside the model's folder");
     refused("{\"labels\": \"\"}", "must name a file inside the model's folder");
-    refused("{\"labels\": \".\"}", "is not a regular file");
+    refused("{\"labels\": \".\"}", "must be a file inside the model's folder");
+    struct folder elsewhere = folder_make();
+    folder_write(&elsewhere, "secret", "root:x:0:0\n");
+    char target[PATH_MAX], path[PATH_MAX];
+    snprintf(target, sizeof target, "%s/secret", elsewhere.path);
+    snprintf(path, sizeof path, "%s/link.txt", folder.path);
+    cr_assert_eq(symlink(target, path), 0);
+    refused("{\"labels\": \"link.txt\"}", "\"link.txt\" is a link to another place");
+    cr_assert_eq(unlink(path), 0);
+    cr_assert_eq(symlink("labels.txt", path), 0); /* as Kubernetes links the files of a volume */
+    load("{\"labels\": \"link.txt\"}");
+    cr_assert_eq(config->labels.count, 3);
+    cr_assert_eq(unlink(path), 0);
+    folder_remove(&elsewhere);
     folder_write(&folder, "labels.txt", "a\n\xFF\n");
     refused("{}", "labels.txt: line 2 is not UTF-8");
 }

@@ -59,6 +59,7 @@ static void fill(void)
         convoy_metrics_observe(model, (enum convoy_stage)stage, 1234u * (unsigned)(stage + 1));
     convoy_metrics_batch(model, device, 8);
     convoy_metrics_retried(model, 3);
+    convoy_metrics_spared(model, 4);
     convoy_metrics_queue_add(model, 7);
     convoy_metrics_queue_add(model, -2);
     convoy_metrics_slots_in_use(metrics, 2);
@@ -104,6 +105,7 @@ static const char *const families[][3] = {
     {"convoyd_request_seconds", "histogram", "model"},
     {"convoyd_requests_total", "counter", "model,route,status"},
     {"convoyd_retried_images_total", "counter", "model"},
+    {"convoyd_spared_images_total", "counter", "model"},
     {"convoyd_slots_in_use", "gauge", ""},
     {"convoyd_weight_bytes", "gauge", "model,version,device"},
     {"convoyd_worker_restarts_total", "counter", "device,reason"},
@@ -182,6 +184,7 @@ Test(metrics, values)
     assert_line("convoyd_batch_size_sum{model=\"cifar10\"} 8");
     assert_line("convoyd_batch_size_count{model=\"cifar10\"} 1");
     assert_line("convoyd_retried_images_total{model=\"cifar10\"} 3");
+    assert_line("convoyd_spared_images_total{model=\"cifar10\"} 4");
     assert_line("convoyd_queue_images{model=\"cifar10\"} 5");
     assert_line("convoyd_slots_in_use 2");
     assert_line("convoyd_requests_total{model=\"cifar10\",route=\"/classify\",status=\"200\"} 1");
@@ -268,6 +271,7 @@ Test(metrics, handles_are_found_again_and_may_be_missing)
     convoy_metrics_observe(NULL, CONVOY_STAGE_QUEUE, 1);
     convoy_metrics_batch(NULL, device, 1);
     convoy_metrics_retried(NULL, 1);
+    convoy_metrics_spared(NULL, 1);
     convoy_metrics_queue_add(NULL, 1);
     convoy_metrics_worker_up(NULL, true);
     convoy_metrics_worker_restart(NULL, "exit");

@@ -1,0 +1,171 @@
+#!/usr/bin/env bash
+# sanitize: yes
+# A client that leaves takes with it, within 100 ms, what it waits for: images in the queue, and photographs that wait for a
+# decoder. What runs is finished. A client that closes its sending side alone counts as gone, too.
+# shellcheck source=tests/integration/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+image=models/samples/ship.jpg
+model=cifar10-convnet
+slower=1
+[[ $build != *san* ]] || slower=8
+queued() { sample "convoyd_queue_images{model=\"$model\"}"; }
+spared() { sample "convoyd_spared_images_total{model=\"$model\"}"; }
+gone() { sample 'convoyd_requests_total{model="'$model'",route="/classify",status="499"}'; }
+common=('default_model="cifar10-convnet"' 'batching={"max_batch": 2}' 'worker={"slots": 1, "streams": 1}' 'timeout_ms=60000')
+
+# leave MODE COUNT: COUNT connections ask for an image; when the metrics show COUNT + 2 images or none, they reset (rst), close (close) or
+# shut down their sending side (half). Prints how many ms it took until the queue held what it held before.
+leave() {
+  "$python" - "$url" $image "$1" "$2" $model <<'PYTHON'
+import re, socket, struct, sys, time, urllib.request
+sys.path.insert(0, "tests/tools")
+from wire import Closed, Connection
+url, image, mode, count, model = sys.argv[1], open(sys.argv[2], "rb").read(), sys.argv[3], int(sys.argv[4]), sys.argv[5]
+def queued():
+    text = urllib.request.urlopen(url + "/metrics").read().decode()
+    return int(re.search(r'convoyd_queue_images\{model="%s"\} (\d+)' % model, text)[1])
+def wait(wanted):
+    end = time.monotonic() + 20
+    while queued() != wanted:
+        if time.monotonic() > end:
+            sys.exit(f"{queued()} images are in the queue, not {wanted}")
+before = queued()
+connections = [Connection(url) for _ in range(count)]
+for connection in connections:
+    connection.ask("POST", "/classify", image)
+wait(before + count)
+begun = time.monotonic()
+for connection in connections:
+    if mode == "half":
+        connection.socket.shutdown(socket.SHUT_WR)
+        continue
+    if mode == "rst":
+        connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.socket.close()
+wait(before)
+print(int(1000 * (time.monotonic() - begun)))
+for connection in connections if mode == "half" else []:
+    try:
+        status = connection.answer().status
+        if status != 499:
+            sys.exit(f"status {status} for a client that counts as gone")
+    except Closed:
+        pass
+PYTHON
+}
+
+echo "Images that wait in the queue."
+configure "${common[@]}"
+start --backend null --config "$work/config.json"
+worker=$(workers)
+kill -STOP "$worker"
+# One runs, two fill the next slot or the list; they stay.
+stay=()
+for i in 1 2 3; do
+  curl -sS -o "$work/stays$i" -w '%{http_code}' --data-binary @$image "$url/classify" >"$work/status$i" &
+  stay+=($!)
+done
+two_wait() { [ "$(queued)" = 2 ]; }
+until_true 10 two_wait || fail "$(queued) wait"
+total=0
+for mode in rst close half; do
+  took=$(leave $mode 20) || fail "$mode: $took"
+  echo "$mode: $took ms"
+  [ "$took" -lt $((100 * slower + 100)) ] || fail "$mode: it took $took ms"
+  total=$((total + 20))
+  [ "$(spared)" = $total ] || fail "$mode: $(spared) images are spared, not $total"
+done
+all_counted() { [ "$(gone)" = $total ]; }
+until_true 10 all_counted || fail "$(gone) answers have status 499"
+kill -CONT "$worker"
+wait "${stay[@]}"
+for i in 1 2 3; do [ "$(cat "$work/status$i")" = 200 ] || fail "one that stayed got $(cat "$work/status$i")"; done
+[ "$(sample "convoyd_images_total{model=\"$model\"}")" = 3 ] || fail "images of clients that left were computed"
+stop
+
+echo "Photographs that wait for a decoder."
+"$python" - "$work/photo.jpg" <<'PYTHON'
+import sys
+from PIL import Image
+Image.effect_noise((6000, 6000), 20).convert("RGB").save(sys.argv[1], quality=40)
+PYTHON
+configure 'default_model="cifar10-convnet"' 'timeout_ms=60000'
+start --backend null --config "$work/config.json"
+"$python" - "$url" "$work/photo.jpg" $model $slower <<'PYTHON' || fail "see above"
+import os, re, socket, sys, time, urllib.request
+sys.path.insert(0, "tests/tools")
+from wire import Connection
+url, photo, model, slower = sys.argv[1], open(sys.argv[2], "rb").read(), sys.argv[3], int(sys.argv[4])
+def metric(name):
+    text = urllib.request.urlopen(url + "/metrics").read().decode()
+    found = re.search(r'%s\{model="%s"\} (\d+)' % (name, model), text)
+    return int(found[1]) if found else 0
+count = os.cpu_count() + 12
+connections = [Connection(url) for _ in range(count)]
+for connection in connections:
+    connection.ask("POST", "/classify?timeout_ms=60000", photo)
+end = time.monotonic() + 30
+while metric("convoyd_queue_images") <= os.cpu_count():
+    if time.monotonic() > end:
+        sys.exit(f"{metric('convoyd_queue_images')} photographs are admitted")
+for connection in connections:
+    connection.socket.close()
+end = time.monotonic() + 20
+while metric("convoyd_queue_images") > os.cpu_count():
+    if time.monotonic() > end:
+        sys.exit(f"{metric('convoyd_queue_images')} photographs wait for clients that left")
+spared = metric("convoyd_spared_images_total")
+print(f"{spared} of {count} photographs were not decoded")
+if spared < 6:
+    sys.exit("too few")
+while metric("convoyd_queue_images") > 0:
+    pass
+PYTHON
+stop
+
+echo "A deadline that passes while the decoders are busy with what took longer than expected."
+"$python" - "$work/photo.jpg" <<'PYTHON'
+import sys
+from PIL import Image
+Image.effect_noise((6000, 6000), 60).convert("RGB").save(sys.argv[1], quality=40, progressive=True)
+PYTHON
+start --backend null --config "$work/config.json"
+"$python" - "$url" "$work/photo.jpg" $slower <<'PYTHON' || fail "see above"
+import os, sys, time
+sys.path.insert(0, "tests/tools")
+from wire import Connection
+url, photo, slower = sys.argv[1], open(sys.argv[2], "rb").read(), int(sys.argv[3])
+small = open("models/samples/ship.jpg", "rb").read()
+from io import BytesIO
+from PIL import Image
+stretched = BytesIO()
+Image.open(BytesIO(small)).resize((640, 640)).save(stretched, "JPEG")
+small = stretched.getvalue()
+busy = [Connection(url) for _ in range(3 * os.cpu_count())]
+for connection in busy:
+    connection.ask("POST", "/classify?timeout_ms=60000", photo)
+# How long they will take is expected by their size, and they take about twice as long: they are progressive. So some of
+# these deadlines are far enough off to be admitted, and pass nevertheless.
+late = []
+for timeout_ms in range(1000, 6000, 250):
+    connection = Connection(url)
+    connection.ask("POST", f"/classify?timeout_ms={timeout_ms}", small)
+    late.append((timeout_ms, time.monotonic(), connection))
+passed = 0
+for timeout_ms, begun, connection in late:
+    answer = connection.answer()
+    took_ms = 1000 * (time.monotonic() - begun)
+    if answer.status == 503 and "deadline passed before" in answer.json()["error"]:
+        passed += 1
+        print(f"a deadline of {timeout_ms} ms: 503 after {took_ms:.0f} ms")
+        if took_ms > timeout_ms + 150 * slower:
+            sys.exit("that is late")
+if passed == 0:
+    sys.exit("no deadline passed")
+for connection in busy:
+    if connection.answer().status != 200:
+        sys.exit("one that was there before failed")
+PYTHON
+stop
+echo passed
