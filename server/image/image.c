@@ -73,7 +73,10 @@ static int open_image(struct opened *image, const uint8_t *bytes, size_t length,
                            " that are taken: send a smaller one",
                            image->stored.width, image->stored.height, pixels, max_pixels);
     }
-    return 0;
+    code = image->is_png ? 0 : convoy_jpeg_check(&image->as.jpeg, length, error);
+    if (code != 0)
+        close_image(image);
+    return code;
 }
 
 int convoy_image_probe(const uint8_t *bytes, size_t length, uint64_t max_pixels,
@@ -87,6 +90,11 @@ int convoy_image_probe(const uint8_t *bytes, size_t length, uint64_t max_pixels,
     info->width = swaps ? image.stored.height : image.stored.width;
     info->height = swaps ? image.stored.width : image.stored.height;
     info->is_png = image.is_png;
+    uint64_t pixels = (uint64_t)info->width * (uint64_t)info->height;
+    /* The pixels as bytes, with the columns pass; coefficients, or rows of an interlaced image, that are kept
+     * whole. */
+    bool whole = image.is_png ? image.as.png.interlaced : jpeg_has_multiple_scans(&image.as.jpeg.decoder);
+    info->decode_bytes = pixels * (whole ? 11 : 5);
     close_image(&image);
     return 0;
 }
@@ -136,8 +144,9 @@ static int to_row(struct convoy_image_scratch *scratch, struct opened *image,
         if (raster.line == NULL)
             return out_of_memory(error);
     }
-    int code = image->is_png ? convoy_png_read(&image->as.png, &raster, &scratch->staging, error)
-                             : convoy_jpeg_read(&image->as.jpeg, &raster, error);
+    int code = image->is_png
+                   ? convoy_png_read(&image->as.png, &raster, target->deadline_us, &scratch->staging, error)
+                   : convoy_jpeg_read(&image->as.jpeg, &raster, target->deadline_us, error);
     if (code == 0 && !fits)
         code = convoy_image_resize(scratch, pixels, channels, &x, &y, row, error);
     if (code == 0 && channels < target->channels)

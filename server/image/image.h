@@ -20,10 +20,12 @@
  * segment that is shorter than its blocks, a component without a scan, a bad checksum of a PNG chunk that
  * carries pixels. What every browser shows all the same is not: bytes between JPEG segments, anything after
  * the end of the image, a missing EOI after the last block of a one-scan JPEG, damaged ancillary PNG chunks.
+ * An arithmetic-coded JPEG is refused: what it costs is not bounded by its bytes.
  *
  * Errors, all functions (HTTP status for the caller's convenience):
  *   -ENODATA (400) no bytes; -ENOTSUP (415) neither JPEG nor PNG; -EFBIG (413) more than max_pixels, told by
- * the header before anything is decoded or allocated; -EBADMSG (422) cannot be decoded; -ENOMEM (500).
+ * the header before anything is decoded or allocated; -EBADMSG (422) cannot be decoded; -ENOMEM (500);
+ *   -ETIMEDOUT (503) the target's deadline passed.
  *   -EINVAL (500) a target with a side under 1 or over 65535, or with neither 1 nor 3 channels. */
 #ifndef CONVOY_SERVER_IMAGE_IMAGE_H
 #define CONVOY_SERVER_IMAGE_IMAGE_H
@@ -38,6 +40,7 @@
 struct convoy_image_info {
     int width, height; /* pixels, after EXIF orientation */
     bool is_png;
+    uint64_t decode_bytes; /* about what decoding it takes, as convoy_image_to_row() says */
 };
 
 /* Reusable buffers, grown as needed; what a large image needed is given back after it. */

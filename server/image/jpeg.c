@@ -1,5 +1,6 @@
 #include "server/image/jpeg.h"
 
+#include "engine/base/clock.h"
 #include "server/image/exif.h"
 
 #include <errno.h>
@@ -30,10 +31,15 @@ static boolean read_app1(j_decompress_ptr decoder)
     return TRUE;
 }
 
-static void count_scans(j_common_ptr decoder)
+/* libjpeg calls this for each row of blocks that it reads or writes, in each scan: some microseconds apart.
+ */
+static void on_progress(j_common_ptr decoder)
 {
+    const struct convoy_jpeg *jpeg = decoder->client_data;
     if (((j_decompress_ptr)decoder)->input_scan_number > MAX_SCANS)
         convoy_jpeg_give_up(decoder, "it has more scans than any encoder writes");
+    if (jpeg->deadline_us != 0 && convoy_now_us() >= jpeg->deadline_us)
+        convoy_jpeg_give_up_late(decoder);
 }
 
 int convoy_jpeg_open(struct convoy_jpeg *jpeg, const uint8_t *bytes, size_t length,
@@ -41,7 +47,8 @@ int convoy_jpeg_open(struct convoy_jpeg *jpeg, const uint8_t *bytes, size_t leng
 {
     struct jpeg_decompress_struct *decoder = &jpeg->decoder;
     jpeg->orientation = 0;
-    jpeg->progress = (struct jpeg_progress_mgr){.progress_monitor = count_scans};
+    jpeg->deadline_us = 0;
+    jpeg->progress = (struct jpeg_progress_mgr){.progress_monitor = on_progress};
     decoder->err = convoy_jpeg_errors_init(&jpeg->errors);
     decoder->mem = NULL; /* jpeg_destroy() looks here when creating has failed */
     if (setjmp(jpeg->errors.jump) != 0) {
@@ -72,6 +79,22 @@ int convoy_jpeg_open(struct convoy_jpeg *jpeg, const uint8_t *bytes, size_t leng
     return 0;
 }
 
+int convoy_jpeg_check(const struct convoy_jpeg *jpeg, size_t length, struct convoy_error *error)
+{
+    const struct jpeg_decompress_struct *decoder = &jpeg->decoder;
+    uint64_t blocks = 0;
+    if (decoder->arith_code)
+        return convoy_fail(
+            error, -EBADMSG,
+            "the JPEG image cannot be decoded (it is arithmetic-coded, which no browser shows): encode "
+            "it again and send that");
+    for (int i = 0; i < decoder->num_components; i++)
+        blocks += (uint64_t)decoder->comp_info[i].width_in_blocks * decoder->comp_info[i].height_in_blocks;
+    if (blocks / 8 > length)
+        return convoy_fail(error, -EBADMSG, "the JPEG image ends before its last pixel: send the whole file");
+    return 0;
+}
+
 /* Scans of the other components may be there while one has none; libjpeg then shows zeros for it. */
 static bool lacks_a_component(const struct jpeg_decompress_struct *decoder)
 {
@@ -81,14 +104,16 @@ static bool lacks_a_component(const struct jpeg_decompress_struct *decoder)
     return false;
 }
 
-int convoy_jpeg_read(struct convoy_jpeg *jpeg, const struct convoy_raster *raster, struct convoy_error *error)
+int convoy_jpeg_read(struct convoy_jpeg *jpeg, const struct convoy_raster *raster, uint64_t deadline_us,
+                     struct convoy_error *error)
 {
     struct jpeg_decompress_struct *decoder = &jpeg->decoder;
+    jpeg->deadline_us = deadline_us;
     if (setjmp(jpeg->errors.jump) != 0)
         return convoy_jpeg_failure((j_common_ptr)decoder, error);
-    /* With one Huffman scan, missing blocks are told by JWRN_HIT_MARKER, so a missing EOI does no harm. With
-     * more, whole scans may be missing; the arithmetic decoder makes up what is missing without a word. */
-    jpeg->errors.end_is_fine = !jpeg_has_multiple_scans(decoder) && !decoder->arith_code;
+    /* With one scan, missing blocks are told by JWRN_HIT_MARKER, so a missing EOI does no harm. With more,
+     * whole scans may be missing. */
+    jpeg->errors.end_is_fine = !jpeg_has_multiple_scans(decoder);
     jpeg_start_decompress(decoder);
     if (lacks_a_component(decoder))
         return convoy_fail(error, -EBADMSG,

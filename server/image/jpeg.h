@@ -12,7 +12,8 @@ struct convoy_jpeg {
     struct jpeg_decompress_struct decoder;
     struct convoy_jpeg_errors errors;
     struct jpeg_progress_mgr progress;
-    int orientation; /* 0 until an Exif segment was seen */
+    uint64_t deadline_us; /* convoy_now_us() time after which decoding ends with -ETIMEDOUT; 0: none */
+    int orientation;      /* 0 until an Exif segment was seen */
 };
 
 /* Reads the header of bytes, which must outlive jpeg, and fills stored. On 0 the caller closes jpeg; on an
@@ -21,8 +22,14 @@ struct convoy_jpeg {
 int convoy_jpeg_open(struct convoy_jpeg *jpeg, const uint8_t *bytes, size_t length,
                      struct convoy_stored_image *stored, struct convoy_error *error);
 
-/* Decodes into raster, once, after a successful open. */
-int convoy_jpeg_read(struct convoy_jpeg *jpeg, const struct convoy_raster *raster,
+/* What an image costs is bounded by its pixels; this makes sure that they are bounded by its bytes. A whole
+ * one has a bit at least for each block of each component, of its DC coefficient. Arithmetic coding has no
+ * such bound (2 KB were decoded for 3 s). -EBADMSG; the caller closes jpeg all the same. */
+int convoy_jpeg_check(const struct convoy_jpeg *jpeg, size_t length, struct convoy_error *error);
+
+/* Decodes into raster, once, after a successful open. -ETIMEDOUT: deadline_us (0: none), a convoy_now_us()
+ * time, has passed. */
+int convoy_jpeg_read(struct convoy_jpeg *jpeg, const struct convoy_raster *raster, uint64_t deadline_us,
                      struct convoy_error *error);
 
 void convoy_jpeg_close(struct convoy_jpeg *jpeg);

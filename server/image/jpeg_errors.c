@@ -35,6 +35,7 @@ struct jpeg_error_mgr *convoy_jpeg_errors_init(struct convoy_jpeg_errors *errors
     errors->manager.emit_message = on_message;
     errors->manager.output_message = print_nothing;
     errors->own_reason = NULL;
+    errors->late = false;
     errors->end_is_fine = false;
     return &errors->manager;
 }
@@ -51,11 +52,19 @@ void convoy_jpeg_give_up(j_common_ptr decoder, const char *reason)
     jump(decoder);
 }
 
+void convoy_jpeg_give_up_late(j_common_ptr decoder)
+{
+    ((struct convoy_jpeg_errors *)decoder->err)->late = true;
+    jump(decoder);
+}
+
 int convoy_jpeg_failure(j_common_ptr decoder, struct convoy_error *error)
 {
     static const char sentence[] = "the JPEG image cannot be decoded (%s): encode it again and send that";
     char reason[JMSG_LENGTH_MAX];
     const char *own_reason = ((struct convoy_jpeg_errors *)decoder->err)->own_reason;
+    if (((struct convoy_jpeg_errors *)decoder->err)->late)
+        return convoy_fail(error, -ETIMEDOUT, "the deadline passed while the image was decoded");
     if (own_reason != NULL)
         return convoy_fail(error, -EBADMSG, sentence, own_reason);
     switch (decoder->err->msg_code) {

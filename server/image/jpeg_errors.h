@@ -18,6 +18,7 @@ struct convoy_jpeg_errors {
     struct jpeg_error_mgr manager; /* first, so that libjpeg's pointer to it is a pointer to this */
     jmp_buf jump;
     const char *own_reason; /* set by convoy_jpeg_give_up() */
+    bool late;              /* set by convoy_jpeg_give_up_late() */
     bool end_is_fine;       /* the file may end early as long as no pixel is missing */
 };
 
@@ -30,6 +31,9 @@ void convoy_jpeg_truncated(j_common_ptr decoder) __attribute__((noreturn));
 /* Jumps with a reason that libjpeg does not know, a static string that completes "cannot be decoded (...)".
  */
 void convoy_jpeg_give_up(j_common_ptr decoder, const char *reason) __attribute__((noreturn));
+
+/* Jumps because the deadline has passed: convoy_jpeg_failure() is -ETIMEDOUT. */
+void convoy_jpeg_give_up_late(j_common_ptr decoder) __attribute__((noreturn));
 
 /* After the jump: -ENOMEM or -EBADMSG and its sentence. */
 int convoy_jpeg_failure(j_common_ptr decoder, struct convoy_error *error);

@@ -1,6 +1,8 @@
 #include "server/image/png.h"
 
+#include "engine/base/clock.h"
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 
 /* The largest chunk that is kept rather than streamed is a palette of 768 bytes; see png_chunks.h for the
@@ -70,15 +72,20 @@ int convoy_png_open(struct convoy_png *png, const uint8_t *bytes, size_t length,
     return 0;
 }
 
+/* A code that libspng does not use. */
+#define LATE INT_MIN
+
 /* Rows come in the order of libspng, each as often as there are passes that touch it; from the last row on
  * the answer is SPNG_EOI. */
-static int decode(struct convoy_png *png, const struct convoy_raster *raster, uint8_t *staged,
-                  size_t row_bytes)
+static int decode(struct convoy_png *png, const struct convoy_raster *raster, uint64_t deadline_us,
+                  uint8_t *staged, size_t row_bytes)
 {
     int code =
         spng_decode_image(png->decoder, NULL, 0, png->format, SPNG_DECODE_TRNS | SPNG_DECODE_PROGRESSIVE);
     while (code == 0) {
         struct spng_row_info row;
+        if (deadline_us != 0 && convoy_now_us() >= deadline_us)
+            return LATE;
         code = spng_get_row_info(png->decoder, &row);
         if (code != 0)
             break;
@@ -91,7 +98,7 @@ static int decode(struct convoy_png *png, const struct convoy_raster *raster, ui
     return code == SPNG_EOI ? 0 : code;
 }
 
-int convoy_png_read(struct convoy_png *png, const struct convoy_raster *raster,
+int convoy_png_read(struct convoy_png *png, const struct convoy_raster *raster, uint64_t deadline_us,
                     struct convoy_image_buffer *staging, struct convoy_error *error)
 {
     size_t height = (size_t)raster->stored.height;
@@ -102,7 +109,9 @@ int convoy_png_read(struct convoy_png *png, const struct convoy_raster *raster,
         if (staged == NULL)
             return failure(SPNG_EMEM, error);
     }
-    int code = decode(png, raster, staged, row_bytes);
+    int code = decode(png, raster, deadline_us, staged, row_bytes);
+    if (code == LATE)
+        return convoy_fail(error, -ETIMEDOUT, "the deadline passed while the image was decoded");
     if (code != 0)
         return failure(code, error);
     if (staged != NULL)

@@ -23,7 +23,7 @@ int convoy_png_open(struct convoy_png *png, const uint8_t *bytes, size_t length,
 
 /* Decodes into raster, once, after a successful open. staging is for interlaced images that are converted or
  * turned: their rows are whole only at the end. */
-int convoy_png_read(struct convoy_png *png, const struct convoy_raster *raster,
+int convoy_png_read(struct convoy_png *png, const struct convoy_raster *raster, uint64_t deadline_us,
                     struct convoy_image_buffer *staging, struct convoy_error *error);
 
 void convoy_png_close(struct convoy_png *png);

@@ -3,6 +3,7 @@
 #include "engine/base/clock.h"
 #include "server/image/image.h"
 #include "server/image/interleave.h"
+#include "server/inference/decode_memory.h"
 
 #include <errno.h>
 #include <microhttpd.h>
@@ -88,6 +89,22 @@ static int status_of_decoding(int code)
     }
 }
 
+/* At most, of any image: see convoy_image_to_row(). */
+#define BYTES_A_PIXEL 11u
+
+/* What decoding takes of the budget; 0 for a small image, and for one whose header is bad. */
+static uint64_t memory_of(const struct convoy_sample *sample, uint64_t max_pixels)
+{
+    struct convoy_image_info info;
+
+    /* An HTTP thread decodes small images alone, and does not read their headers twice. */
+    if (max_pixels <= CONVOY_DECODE_SMALL ||
+        convoy_image_probe(sample->part.bytes, sample->part.length, max_pixels, &info, NULL) != 0 ||
+        (uint64_t)info.width * (uint64_t)info.height <= CONVOY_DECODE_SMALL)
+        return 0;
+    return info.decode_bytes;
+}
+
 /* A file, into the thread's scratch. */
 static const uint8_t *decode(const struct convoy_sample_input *input, struct convoy_sample *sample,
                              size_t row_bytes, uint64_t max_pixels)
@@ -98,6 +115,7 @@ static const uint8_t *decode(const struct convoy_sample_input *input, struct con
         .height = (int)shape->height,
         .channels = (int)shape->channels,
         .fit = input->crop ? CONVOY_FIT_CROP : CONVOY_FIT_STRETCH,
+        .deadline_us = input->deadline_us,
     };
     struct place *place = place_for(row_bytes);
     struct convoy_error error;
@@ -112,11 +130,24 @@ static const uint8_t *decode(const struct convoy_sample_input *input, struct con
         convoy_sample_late(sample);
         return NULL;
     }
+    uint64_t memory = memory_of(sample, max_pixels);
+    if (memory > 0 &&
+        !convoy_decode_memory_take(memory, CONVOY_DECODE_LARGEST * BYTES_A_PIXEL * input->max_pixels,
+                                   input->deadline_us)) {
+        convoy_sample_late(sample);
+        return NULL;
+    }
     int code = convoy_image_to_row(place->scratch, sample->part.bytes, sample->part.length, max_pixels,
                                    &target, place->sample, &error);
+    if (memory > 0)
+        convoy_decode_memory_give(memory);
     sample->decode_us = convoy_now_us() - begun_us;
     if (code == -EFBIG && max_pixels < input->max_pixels)
         return NULL;
+    if (code == -ETIMEDOUT) {
+        convoy_sample_late(sample);
+        return NULL;
+    }
     if (code != 0) {
         convoy_sample_fail(sample, status_of_decoding(code), error.message);
         return NULL;
