@@ -135,9 +135,9 @@ static void print_text(const struct file *files, size_t count, const struct conv
     } else {
         puts(answer->cached > 0 ? " from the response cache" : " on no device");
     }
-    printf("in us: decode %.0f, queue %.0f, input %.0f, compute %.0f, output %.0f, total %.0f%s\n",
-           timing->decode_us, timing->queue_us, timing->input_us, timing->compute_us, timing->output_us,
-           timing->total_us, client_colour(&terminal, CLIENT_PLAIN));
+    printf("in us: decode %.0f, wait %.0f, queue %.0f, input %.0f, compute %.0f, output %.0f, total %.0f%s\n",
+           timing->decode_us, timing->wait_us, timing->queue_us, timing->input_us, timing->compute_us,
+           timing->output_us, timing->total_us, client_colour(&terminal, CLIENT_PLAIN));
 }
 
 static void add_result(cJSON *entry, const struct file *file)
@@ -169,6 +169,7 @@ static void add_answer(cJSON *document, const struct convoy_answer *answer)
     cJSON_AddNumberToObject(document, "retries", (double)answer->retries);
     cJSON *timing = cJSON_AddObjectToObject(document, "timing");
     cJSON_AddNumberToObject(timing, "decode_us", answer->timing.decode_us);
+    cJSON_AddNumberToObject(timing, "wait_us", answer->timing.wait_us);
     cJSON_AddNumberToObject(timing, "queue_us", answer->timing.queue_us);
     cJSON_AddNumberToObject(timing, "input_us", answer->timing.input_us);
     cJSON_AddNumberToObject(timing, "compute_us", answer->timing.compute_us);

@@ -100,6 +100,7 @@ static void add_timing(struct client_eval_result *result, const struct convoy_ti
 {
     result->requests++;
     result->timing.decode_us += timing->decode_us;
+    result->timing.wait_us += timing->wait_us;
     result->timing.queue_us += timing->queue_us;
     result->timing.input_us += timing->input_us;
     result->timing.compute_us += timing->compute_us;

@@ -86,11 +86,12 @@ static void print_stages(const struct client_eval_result *result)
 {
     double requests = (double)result->requests;
     const struct convoy_timing *sum = &result->timing;
-    printf(
-        "\nmean time of a request at the server, in us (decode: all its images)\n  decode %.0f, queue %.0f, "
-        "input %.0f, compute %.0f, output %.0f, total %.0f\n",
-        sum->decode_us / requests, sum->queue_us / requests, sum->input_us / requests,
-        sum->compute_us / requests, sum->output_us / requests, sum->total_us / requests);
+    printf("\nmean time of a request at the server, in us (decode: all its images)\n  decode %.0f, wait "
+           "%.0f, queue %.0f, "
+           "input %.0f, compute %.0f, output %.0f, total %.0f\n",
+           sum->decode_us / requests, sum->wait_us / requests, sum->queue_us / requests,
+           sum->input_us / requests, sum->compute_us / requests, sum->output_us / requests,
+           sum->total_us / requests);
 }
 
 static void print_layer_times(const struct client_eval_result *result, const struct client_terminal *terminal)
@@ -164,6 +165,7 @@ static void add_stages(cJSON *document, const struct client_eval_result *result)
     double requests = (double)result->requests;
     cJSON *stages = cJSON_AddObjectToObject(document, "mean_request_us");
     cJSON_AddNumberToObject(stages, "decode", result->timing.decode_us / requests);
+    cJSON_AddNumberToObject(stages, "wait", result->timing.wait_us / requests);
     cJSON_AddNumberToObject(stages, "queue", result->timing.queue_us / requests);
     cJSON_AddNumberToObject(stages, "input", result->timing.input_us / requests);
     cJSON_AddNumberToObject(stages, "compute", result->timing.compute_us / requests);

@@ -109,6 +109,9 @@ static const char *read_layers(const cJSON *layers, struct own_answer *own)
 
 static const char *read_timing(const cJSON *timing, struct convoy_timing *times)
 {
+    times->wait_us = 0;
+    if (cJSON_HasObjectItem(timing, "wait_us") && !client_json_number(timing, "wait_us", &times->wait_us))
+        return "its timing is not as it should be";
     if (client_json_number(timing, "decode_us", &times->decode_us) &&
         client_json_number(timing, "queue_us", &times->queue_us) &&
         client_json_number(timing, "input_us", &times->input_us) &&

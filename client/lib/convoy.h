@@ -86,6 +86,7 @@ struct convoy_timing {
     double compute_us;
     double output_us;
     double total_us;
+    double wait_us; /* 0 from a server that does not tell */
 };
 
 /* The answer to one request. Everything that it points to is freed with it. */

@@ -129,7 +129,10 @@ static bool answer(struct convoy_request *request)
     struct convoy_model_record *model = inference->view.model;
     convoy_metrics_observe(model->metrics, CONVOY_STAGE_DECODE,
                            convoy_inference_request_decode_us(inference));
-    convoy_model_answered(model, status == MHD_HTTP_OK, convoy_now_us() - request->complete_us);
+    uint64_t total_us = convoy_now_us() - request->complete_us;
+    convoy_metrics_observe(model->metrics, CONVOY_STAGE_WAIT,
+                           convoy_inference_request_wait_us(inference, total_us));
+    convoy_model_answered(model, status == MHD_HTTP_OK, total_us);
     convoy_trace_request(convoy_app_of(request)->trace, request, inference, status);
 
     if (inference->alone && status != MHD_HTTP_OK) {

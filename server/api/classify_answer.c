@@ -75,10 +75,14 @@ static void write_timing(const struct convoy_inference_request *inference,
                          const struct convoy_inference_summary *summary, uint64_t complete_us,
                          struct convoy_json_writer *json)
 {
+    uint64_t total_us = convoy_now_us() - complete_us;
+
     convoy_json_write_key(json, "timing");
     convoy_json_write_begin_object(json);
     convoy_json_write_key(json, "decode_us");
     convoy_json_write_unsigned(json, convoy_inference_request_decode_us(inference));
+    convoy_json_write_key(json, "wait_us");
+    convoy_json_write_unsigned(json, convoy_inference_request_wait_us(inference, total_us));
     convoy_json_write_key(json, "queue_us");
     convoy_json_write_unsigned(json, summary->queue_us);
     convoy_json_write_key(json, "input_us");
@@ -88,7 +92,7 @@ static void write_timing(const struct convoy_inference_request *inference,
     convoy_json_write_key(json, "output_us");
     convoy_json_write_unsigned(json, whole(summary->output_us));
     convoy_json_write_key(json, "total_us");
-    convoy_json_write_unsigned(json, convoy_now_us() - complete_us);
+    convoy_json_write_unsigned(json, total_us);
     convoy_json_write_end_object(json);
 }
 

@@ -163,16 +163,17 @@ void convoy_trace_request(struct convoy_trace *trace, const struct convoy_reques
     if (!its_turn)
         return;
     convoy_inference_request_summarise(inference, &summary);
+    uint64_t total_us = convoy_now_us() - request->complete_us;
     convoy_log(CONVOY_LOG_INFO, "trace", CONVOY_STR("request_id", request->id),
                CONVOY_STR("route", request->route->template), CONVOY_STR("model", model->name),
                CONVOY_STR("version", model->version), CONVOY_INT("status", status),
                CONVOY_UINT("images", inference->count), CONVOY_UINT("cached", summary.cached),
                CONVOY_UINT("receive_us", request->complete_us - request->begun_us),
                CONVOY_UINT("decode_us", convoy_inference_request_decode_us(inference)),
+               CONVOY_UINT("wait_us", convoy_inference_request_wait_us(inference, total_us)),
                CONVOY_UINT("queue_us", summary.queue_us), CONVOY_FLOAT("input_us", (double)summary.input_us),
                CONVOY_FLOAT("compute_us", (double)summary.compute_us),
-               CONVOY_FLOAT("output_us", (double)summary.output_us),
-               CONVOY_UINT("total_us", convoy_now_us() - request->complete_us),
+               CONVOY_FLOAT("output_us", (double)summary.output_us), CONVOY_UINT("total_us", total_us),
                CONVOY_UINT("batch_size", summary.last == NULL ? 0 : summary.last->batch_size),
                CONVOY_STR("device", summary.last == NULL ? "" : summary.last->device),
                CONVOY_UINT("retries", summary.retries));

@@ -490,6 +490,22 @@ void convoy_inference_request_summarise(const struct convoy_inference_request *i
     }
 }
 
+uint64_t convoy_inference_request_wait_us(const struct convoy_inference_request *inference, uint64_t total_us)
+{
+    uint64_t last_us = 0, worked_us = 0;
+
+    for (uint32_t i = 0; i < inference->count; i++) {
+        const struct convoy_sample *sample = &inference->samples[i];
+        const struct convoy_item *item = &sample->item;
+        /* Both are 0 for a sample that never reached the batcher. */
+        if (i > 0 && item->finished_us < last_us)
+            continue;
+        last_us = item->finished_us;
+        worked_us = sample->decode_us + (item->finished_us - item->submitted_us);
+    }
+    return total_us > worked_us ? total_us - worked_us : 0;
+}
+
 uint64_t convoy_inference_request_decode_us(const struct convoy_inference_request *inference)
 {
     uint64_t sum = 0;

@@ -83,6 +83,12 @@ struct convoy_inference_summary {
 void convoy_inference_request_summarise(const struct convoy_inference_request *inference,
                                         struct convoy_inference_summary *summary);
 
+/* Of total_us, from the body's last byte until now, the time in which the request was neither decoded nor
+ * with the batcher, by the sample that was done last: it waited for a decoder, for a model to be activated,
+ * or for its HTTP thread. */
+uint64_t convoy_inference_request_wait_us(const struct convoy_inference_request *inference,
+                                          uint64_t total_us);
+
 /* The sum over the samples. */
 uint64_t convoy_inference_request_decode_us(const struct convoy_inference_request *inference);
 

@@ -28,6 +28,7 @@ struct convoy_cache_metrics;  /* of the response cache */
 
 enum convoy_stage {
     CONVOY_STAGE_DECODE,  /* per request: all its images */
+    CONVOY_STAGE_WAIT,    /* per request: for a decoder, a model, its HTTP thread */
     CONVOY_STAGE_QUEUE,   /* per image: from hand-over to the start of its run */
     CONVOY_STAGE_INPUT,   /* per batch, on the device */
     CONVOY_STAGE_COMPUTE, /* per batch, on the device */

@@ -153,12 +153,14 @@ static struct labelled_model *collect_models(struct convoy_metrics *metrics, siz
 }
 
 static const char *const stage_names[CONVOY_STAGES] = {
-    [CONVOY_STAGE_DECODE] = "decode_seconds", [CONVOY_STAGE_QUEUE] = "queue_seconds",
-    [CONVOY_STAGE_INPUT] = "input_seconds",   [CONVOY_STAGE_COMPUTE] = "compute_seconds",
-    [CONVOY_STAGE_OUTPUT] = "output_seconds", [CONVOY_STAGE_REQUEST] = "request_seconds",
+    [CONVOY_STAGE_DECODE] = "decode_seconds",   [CONVOY_STAGE_WAIT] = "wait_seconds",
+    [CONVOY_STAGE_QUEUE] = "queue_seconds",     [CONVOY_STAGE_INPUT] = "input_seconds",
+    [CONVOY_STAGE_COMPUTE] = "compute_seconds", [CONVOY_STAGE_OUTPUT] = "output_seconds",
+    [CONVOY_STAGE_REQUEST] = "request_seconds",
 };
 static const char *const stage_helps[CONVOY_STAGES] = {
     [CONVOY_STAGE_DECODE] = "Decoding and resizing, per request.",
+    [CONVOY_STAGE_WAIT] = "What a request waited for a decoder, a model or its HTTP thread.",
     [CONVOY_STAGE_QUEUE] = "From an image's hand-over to the start of its run.",
     [CONVOY_STAGE_INPUT] = "Bringing a batch to the device.",
     [CONVOY_STAGE_COMPUTE] = "Running the network on a batch.",

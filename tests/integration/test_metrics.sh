@@ -61,6 +61,7 @@ convoyd_images_total counter model
 convoyd_batches_total counter model,device
 convoyd_batch_size histogram model
 convoyd_decode_seconds histogram model
+convoyd_wait_seconds histogram model
 convoyd_queue_seconds histogram model
 convoyd_input_seconds histogram model
 convoyd_compute_seconds histogram model

@@ -95,6 +95,7 @@ static const char *const families[][3] = {
     {"convoyd_compute_seconds", "histogram", "model"},
     {"convoyd_cuda_calls_total", "counter", "device,call"},
     {"convoyd_decode_seconds", "histogram", "model"},
+    {"convoyd_wait_seconds", "histogram", "model"},
     {"convoyd_device_memory_bytes", "gauge", "device,kind"},
     {"convoyd_images_total", "counter", "model"},
     {"convoyd_input_seconds", "histogram", "model"},
@@ -195,8 +196,9 @@ Test(metrics, values)
     assert_line("convoyd_device_memory_bytes{device=\"cuda:0\",kind=\"free\"} 150000000000");
     assert_line("convoyd_weight_bytes{model=\"cifar10\",version=\"1\",device=\"cuda:0\"} 52000");
     assert_line("convoyd_model_ready{model=\"cifar10\",version=\"1\"} 1");
-    static const char *const stages[] = {"decode", "queue", "input", "compute", "output", "request"};
-    static const char *const sums[] = {"0.001234", "0.002468", "0.003702", "0.004936", "0.00617", "0.007404"};
+    static const char *const stages[] = {"decode", "wait", "queue", "input", "compute", "output", "request"};
+    static const char *const sums[] = {"0.001234", "0.002468", "0.003702", "0.004936",
+                                       "0.00617",  "0.007404", "0.008638"};
     for (int i = 0; i < CONVOY_STAGES; i++) {
         char line[120];
         snprintf(line, sizeof line, "convoyd_%s_seconds_sum{model=\"cifar10\"} %s", stages[i], sums[i]);
