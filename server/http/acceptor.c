@@ -1,6 +1,7 @@
 #include "server/http/acceptor.h"
 
 #include "engine/base/log.h"
+#include "engine/base/log_limit.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -49,7 +50,12 @@ static enum accepted accept_one(struct convoy_acceptor *acceptor)
         if (errno == EAGAIN || errno == EWOULDBLOCK)
             return NONE_WAITING;
         if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-            convoy_log(CONVOY_LOG_WARNING, "cannot accept connections", CONVOY_STR("error", strerror(errno)));
+            static struct convoy_log_limit limit;
+            uint64_t unwritten;
+            int why = errno;
+            if (convoy_log_limit_pass(&limit, &unwritten))
+                convoy_log(CONVOY_LOG_WARNING, "cannot accept connections",
+                           CONVOY_STR("error", strerror(why)), CONVOY_UINT("unwritten", unwritten));
             return EXHAUSTED;
         }
         return ACCEPTED; /* that one is gone already (ECONNABORTED and network errors, see accept(2)) */

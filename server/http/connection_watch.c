@@ -2,6 +2,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
+#include "engine/base/log_limit.h"
 
 #include <errno.h>
 #include <linux/tcp.h>
@@ -139,8 +140,13 @@ static void look_at(struct convoy_connection_watch *watch, struct convoy_connect
     pthread_cond_broadcast(&watch->let_go);
     if (slow_ms == 0)
         return;
+    static struct convoy_log_limit limit;
+    uint64_t unwritten;
+    if (!convoy_log_limit_pass(&limit, &unwritten))
+        return;
     pthread_mutex_unlock(&watch->lock);
-    convoy_log(CONVOY_LOG_INFO, "slow client cut off", CONVOY_UINT("after_ms", slow_ms));
+    convoy_log(CONVOY_LOG_INFO, "slow client cut off", CONVOY_UINT("after_ms", slow_ms),
+               CONVOY_UINT("unwritten", unwritten));
     pthread_mutex_lock(&watch->lock);
 }
 

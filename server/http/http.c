@@ -1,6 +1,7 @@
 #include "server/http/http.h"
 
 #include "engine/base/clock.h"
+#include "engine/base/cores.h"
 #include "engine/base/log.h"
 #include "server/config/config.h"
 #include "server/http/acceptor.h"
@@ -26,20 +27,28 @@ static bool on_accepted(void *context, int fd, const struct sockaddr *address, s
     return convoy_http_threads_take(context, fd, address, size);
 }
 
-/* Each connection takes a descriptor; a shell gives 1024. */
-static void raise_descriptor_limit(uint32_t connections)
+/* Descriptors that no connection takes: for workers, logs, files of models; and four for each HTTP thread. */
+#define KEPT_BACK 64u
+
+/* Raises the limit of descriptors, of which a shell gives 1024, as far as it goes, and returns how many
+ * connections can be open at a time. */
+static uint32_t raise_descriptor_limit(uint32_t connections, uint32_t threads)
 {
     struct rlimit limit;
 
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
-        return;
+        return connections;
     if (limit.rlim_cur < limit.rlim_max) {
         limit.rlim_cur = limit.rlim_max;
         (void)setrlimit(RLIMIT_NOFILE, &limit);
     }
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < connections)
-        convoy_log(CONVOY_LOG_INFO, "fewer descriptors than http.connections: raise LimitNOFILE or ulimit -n",
-                   CONVOY_UINT("descriptors", limit.rlim_cur), CONVOY_UINT("connections", connections));
+    rlim_t kept_back = KEPT_BACK + 4 * (rlim_t)threads;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= connections + kept_back)
+        return connections;
+    convoy_log(CONVOY_LOG_INFO, "fewer descriptors than http.connections: raise LimitNOFILE or ulimit -n",
+               CONVOY_UINT("descriptors", limit.rlim_cur), CONVOY_UINT("connections", connections));
+    return limit.rlim_cur > 2 * kept_back ? (uint32_t)(limit.rlim_cur - kept_back)
+                                          : (uint32_t)limit.rlim_cur / 2;
 }
 
 static int open_listener(struct convoy_http *http, struct convoy_error *error)
@@ -81,7 +90,7 @@ int convoy_http_accept(struct convoy_http *http, struct convoy_error *error)
     /* An inherited socket's waiting connections are left to the next instance. */
     const struct convoy_acceptor_options options = {.fd = http->listener,
                                                     .drain = !http->inherited,
-                                                    .limit = http->options.config->http.connections,
+                                                    .limit = http->connection_limit,
                                                     .take = on_accepted,
                                                     .context = http};
 
@@ -97,7 +106,9 @@ int convoy_http_start(const struct convoy_http_options *options, struct convoy_h
         return convoy_fail(error, -ENOMEM, "out of memory for the HTTP side");
     http->options = *options;
     http->listener = -1;
-    raise_descriptor_limit(options->config->http.connections);
+    http->connection_limit = raise_descriptor_limit(
+        options->config->http.connections,
+        options->config->http.threads > 0 ? options->config->http.threads : convoy_cores());
 
     int code = open_listener(http, error);
     if (code == 0)

@@ -22,6 +22,7 @@ struct convoy_http {
     struct convoy_acceptor *acceptor;
     struct convoy_linger *linger;
     int listener;
+    uint32_t connection_limit;
     bool inherited; /* the listener is systemd's and is left open */
     uint16_t port;
 

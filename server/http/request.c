@@ -12,10 +12,12 @@
 #include <string.h>
 #include <strings.h>
 
-/* First room for a body of unknown length. What Content-Length says is not believed beyond FIRST_BODY_MAX: a
- * header alone must not take memory. */
-#define FIRST_BODY     4096
-#define FIRST_BODY_MAX 65536
+/* The least room for a body. */
+#define FIRST_BODY 4096
+
+/* The last eighth of the memory for bodies is for those up to this size: large ones that come slowly do not
+ * keep photographs of a few KB out. */
+#define SMALL_BODY 65536
 
 struct convoy_request *convoy_request_new(struct convoy_http *http, struct convoy_http_thread *thread,
                                           struct MHD_Connection *mhd, const char *target)
@@ -49,6 +51,9 @@ static bool grow_body(struct convoy_request *request, size_t capacity)
 {
     size_t more = capacity - request->body_capacity;
     size_t limit = (size_t)request->http->options.config->http.max_body_bytes * CONVOY_BODIES_AT_ONCE;
+
+    if (capacity > SMALL_BODY)
+        limit -= limit / 8;
 
     if (!convoy_body_quota_take(more, limit)) {
         convoy_request_refuse(request, MHD_HTTP_SERVICE_UNAVAILABLE);
@@ -226,14 +231,8 @@ void convoy_request_headers(struct convoy_request *request, const char *method, 
         *at_once = expect != NULL;
         return;
     }
-    if (request->route->takes_body && framing.length != NULL) {
-        size_t length = (size_t)strtoull(framing.length, NULL, 10);
-        size_t room = length < FIRST_BODY_MAX ? length : FIRST_BODY_MAX;
-        if (length > FIRST_BODY_MAX)
-            request->body = convoy_buffer_pool_kept(length); /* counted as it comes */
-        if (room > 0)
-            (void)grow_body(request, room); /* if not now, then as it comes */
-    }
+    if (framing.length != NULL)
+        request->promised = strtoull(framing.length, NULL, 10);
 }
 
 /* Throws bytes away; false once that has gone on for too long. */
@@ -241,6 +240,27 @@ static bool discard(struct convoy_request *request, size_t length)
 {
     request->discarded += length;
     return request->discarded <= request->http->options.config->http.max_body_bytes;
+}
+
+/* Makes room for length bytes more: for twice what has come by then, so that memory is taken for bytes and
+ * not for promises, and no more than was promised. */
+static bool make_room(struct convoy_request *request, size_t length)
+{
+    uint64_t most = request->http->options.config->http.max_body_bytes;
+    size_t needed = request->body_length + length, capacity = 2 * needed;
+
+    if (needed <= request->body_capacity)
+        return true;
+    if (capacity < FIRST_BODY)
+        capacity = FIRST_BODY;
+    if (request->promised >= needed && capacity > request->promised)
+        capacity = (size_t)request->promised;
+    if (capacity > most)
+        capacity = (size_t)most;
+    if (request->body == NULL && request->promised > SMALL_BODY)
+        request->body =
+            convoy_buffer_pool_kept((size_t)request->promised); /* it is there, and counted as it fills */
+    return grow_body(request, capacity);
 }
 
 bool convoy_request_body(struct convoy_request *request, const char *bytes, size_t length)
@@ -258,15 +278,8 @@ bool convoy_request_body(struct convoy_request *request, const char *bytes, size
     if (request->refusal != 0 || !request->route->takes_body)
         return discard(request, length);
 
-    if (length > request->body_capacity - request->body_length) {
-        size_t capacity = request->body_capacity > 0 ? request->body_capacity : FIRST_BODY;
-        while (capacity - request->body_length < length)
-            capacity *= 2;
-        if (capacity > most)
-            capacity = (size_t)most;
-        if (!grow_body(request, capacity))
-            return request->refusal != 0 && discard(request, length);
-    }
+    if (!make_room(request, length))
+        return request->refusal != 0 && discard(request, length);
     memcpy(request->body + request->body_length, bytes, length);
     request->body_length += length;
     return true;

@@ -94,4 +94,73 @@ expect 503 --data-binary @$image "$url/classify"
 [ "$(curl -sS -o /dev/null -w '%{http_code}' "$url/v2/health/ready")" = 200 ] || fail "a slow worker is not an absent one"
 kill -CONT "$worker"
 stop
+
+echo "Memory for bodies is taken by bytes that came, not by promises; large bodies leave room for small ones."
+configure 'default_model="cifar10-convnet"' 'http={"max_body_bytes": 1048576}'
+start --backend null --config "$work/config.json"
+"$python" - "$url" $image <<'PYTHON' || fail "see above"
+import sys, time
+sys.path.insert(0, "tests/tools")
+from wire import Connection
+url, image = sys.argv[1], open(sys.argv[2], "rb").read()
+def post(length, sent):
+    connection = Connection(url)
+    connection.send(b"POST /classify HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % length + bytes(sent))
+    return connection
+def served():
+    with Connection(url) as connection:
+        connection.ask("POST", "/classify", image)
+        return connection.answer().status
+# 400 promises of 64 KiB are more than the 16 MiB that bodies may take.
+held = [post(65536, 100) for _ in range(400)]
+for _ in range(10):
+    if served() != 200:
+        sys.exit("promises take the memory of bodies")
+for connection in held:
+    connection.socket.close()
+# 20 bodies that come half way take more than is there for large ones.
+held = [post(1048576, 1000000) for _ in range(20)]
+end = time.monotonic() + 20
+while post(1048576, 1048576).answer().status != 503:  # until all of those have come
+    if time.monotonic() > end:
+        sys.exit("the memory for bodies is not bounded")
+for _ in range(10):
+    if served() != 200:
+        sys.exit("large bodies keep small ones out")
+PYTHON
+stop
+
+echo "Connections leave descriptors for what the daemon needs."
+configure 'default_model="cifar10-convnet"' 'http={"threads": 2}'
+(
+  ulimit -n 200
+  exec "$build/bin/convoyd" --listen 127.0.0.1:0 --backend null --config "$work/config.json" 2>"$work/log"
+) &
+daemon=$!
+until_true 20 listening || fail "convoyd did not listen within 20 s"
+url=http://127.0.0.1:$port
+until_true 30 ready || fail "convoyd was not ready"
+"$python" - "$url" $image "$(workers)" <<'PYTHON' || fail "see above"
+import os, signal, sys, time
+sys.path.insert(0, "tests/tools")
+from wire import Connection
+url, image, worker = sys.argv[1], open(sys.argv[2], "rb").read(), int(sys.argv[3])
+first = Connection(url)
+first.ask("GET", "/v2")
+first.answer()
+held = [Connection(url) for _ in range(300)]
+os.kill(worker, signal.SIGKILL)  # its successor needs descriptors
+first.ask("POST", "/classify", image)
+status = first.answer().status
+if status != 200:
+    sys.exit(f"status {status}")
+for connection in held:
+    connection.socket.close()
+with Connection(url) as connection:
+    connection.ask("POST", "/classify", image)
+    if connection.answer().status != 200:
+        sys.exit("not served when the others are gone")
+PYTHON
+! grep -q 'cannot accept' "$work/log" || fail "descriptors ran out: $(grep 'cannot accept' "$work/log")"
+stop
 echo "passed"
