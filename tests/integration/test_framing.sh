@@ -13,7 +13,10 @@ start --backend null
 begun=$(date +%s%N)
 stop
 took=$((($(date +%s%N) - begun) / 1000000))
-[ $took -lt 3000 ] || fail "the stop took $took ms"
+# A request that was begun and never ended would be waited for, for a second.
+most=900
+[[ $build != *san* ]] || most=3000
+[ $took -lt $most ] || fail "the stop took $took ms"
 grep -q 'msg=draining .*open_requests=0' "$work/log" || fail "requests are left open: $(grep draining "$work/log")"
 
 echo "Only this server's own pages, and programs, load and unload models."
