@@ -31,14 +31,15 @@ static boolean read_app1(j_decompress_ptr decoder)
     return TRUE;
 }
 
-/* libjpeg calls this for each row of blocks that it reads or writes, in each scan: some microseconds apart.
- */
+/* libjpeg calls this for each row of blocks that it reads and each line that it writes, in each scan. Reading
+ * the clock each time took 2 % of the front's processor time for images of 32 x 32; 16 lines of the largest
+ * images take less than a millisecond. */
 static void on_progress(j_common_ptr decoder)
 {
-    const struct convoy_jpeg *jpeg = decoder->client_data;
+    struct convoy_jpeg *jpeg = decoder->client_data;
     if (((j_decompress_ptr)decoder)->input_scan_number > MAX_SCANS)
         convoy_jpeg_give_up(decoder, "it has more scans than any encoder writes");
-    if (jpeg->deadline_us != 0 && convoy_now_us() >= jpeg->deadline_us)
+    if (jpeg->deadline_us != 0 && ++jpeg->steps % 16 == 0 && convoy_now_us() >= jpeg->deadline_us)
         convoy_jpeg_give_up_late(decoder);
 }
 
@@ -48,6 +49,7 @@ int convoy_jpeg_open(struct convoy_jpeg *jpeg, const uint8_t *bytes, size_t leng
     struct jpeg_decompress_struct *decoder = &jpeg->decoder;
     jpeg->orientation = 0;
     jpeg->deadline_us = 0;
+    jpeg->steps = 0;
     jpeg->progress = (struct jpeg_progress_mgr){.progress_monitor = on_progress};
     decoder->err = convoy_jpeg_errors_init(&jpeg->errors);
     decoder->mem = NULL; /* jpeg_destroy() looks here when creating has failed */

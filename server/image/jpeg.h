@@ -13,6 +13,7 @@ struct convoy_jpeg {
     struct convoy_jpeg_errors errors;
     struct jpeg_progress_mgr progress;
     uint64_t deadline_us; /* convoy_now_us() time after which decoding ends with -ETIMEDOUT; 0: none */
+    uint32_t steps;       /* of progress, of which every 16th looks at the clock */
     int orientation;      /* 0 until an Exif segment was seen */
 };
 
