@@ -23,9 +23,6 @@
 /* libmicrohttpd's memory of a connection holds the header, its table of it, and the answer's header. */
 #define HEADER_OVERHEAD 4096
 
-/* nginx's status for a client that closed the connection before it was answered. */
-#define CLIENT_GONE 499
-
 static struct convoy_connection *record_of(struct MHD_Connection *mhd)
 {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
@@ -46,7 +43,7 @@ static void end_request(struct convoy_http *http, struct convoy_connection *conn
     if (request->complete_us != 0 && !request->answered &&
         !atomic_load_explicit(&http->stopping, memory_order_relaxed))
         convoy_metrics_request(http->options.metrics, request->model,
-                               request->route == NULL ? "" : request->route->template, CLIENT_GONE);
+                               request->route == NULL ? "" : request->route->template, CONVOY_CLIENT_GONE);
     http->options.release(request);
     atomic_fetch_sub_explicit(request->complete_us != 0 ? &http->open_requests : &http->receiving, 1,
                               memory_order_relaxed);
@@ -54,7 +51,7 @@ static void end_request(struct convoy_http *http, struct convoy_connection *conn
 }
 
 /* libmicrohttpd 0.9.75 has room for some 300 query arguments or cookies beside a header of 16 KiB. Where that
- * runs out it closes the connection without a word (cookies), or waits for ever (arguments). No request here
+ * runs out it closes the connection without a word (cookies), or does not answer (arguments). No request here
  * has more than a few arguments, so those are counted first; cookies it does not show before it has failed.
  */
 #define MOST_ARGUMENTS 64

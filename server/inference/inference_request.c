@@ -22,10 +22,6 @@
 #define RUN_MOST  1024u
 #define RUN_BYTES (1024u * 1024)
 
-/* nginx's status for this; no client reads it, but metrics and log show it. */
-#define CLIENT_GONE 499
-static const char gone_sentence[] = "the client closed the connection before it was answered";
-
 struct convoy_inference_request *convoy_inference_request_new(const struct convoy_model_view *view,
                                                               uint32_t count)
 {
@@ -131,7 +127,7 @@ static void end_here(struct convoy_inference_request *inference)
 /* The sample ends, because the client is gone before it was decoded. */
 static void spare(struct convoy_inference_request *inference, struct convoy_sample *sample)
 {
-    convoy_sample_fail(sample, CLIENT_GONE, gone_sentence);
+    convoy_sample_gone(sample);
     convoy_metrics_spared(inference->view.model->metrics, 1);
     end_here(inference);
 }
@@ -412,39 +408,6 @@ bool convoy_inference_request_complete(struct convoy_inference_request *inferenc
     return left == 0 || (left == 1 && !convoy_suspension_over(&inference->suspension));
 }
 
-int convoy_inference_request_outcome(const struct convoy_inference_request *inference, uint32_t i,
-                                     const char **sentence)
-{
-    const struct convoy_sample *sample = &inference->samples[i];
-
-    *sentence = NULL;
-    if (sample->status != 0) {
-        *sentence = sample->error != NULL ? sample->error : "the server is out of memory: try again later";
-        return sample->status;
-    }
-    switch (sample->item.status) {
-    case 0:
-        return MHD_HTTP_OK;
-    case -ETIMEDOUT:
-        *sentence =
-            "the deadline passed before the image was classified: try again later, or allow more with "
-            "timeout_ms";
-        return MHD_HTTP_SERVICE_UNAVAILABLE;
-    case -ECONNABORTED:
-        *sentence = gone_sentence;
-        return CLIENT_GONE;
-    case -ENODEV:
-        *sentence = "the model can no longer be served: look at its reason in /v2/models";
-        return MHD_HTTP_SERVICE_UNAVAILABLE;
-    case -ECANCELED:
-        *sentence = "the server is stopping: send the request again";
-        return MHD_HTTP_SERVICE_UNAVAILABLE;
-    default:
-        *sentence = "the worker failed on this image again and again: the log says more";
-        return MHD_HTTP_INTERNAL_SERVER_ERROR;
-    }
-}
-
 void convoy_inference_request_cache(struct convoy_inference_request *inference)
 {
     if (inference->pipeline->response_cache == NULL)
@@ -461,56 +424,4 @@ void convoy_inference_request_cache(struct convoy_inference_request *inference)
         sample->response = NULL;
         convoy_model_inserted(inference->view.model, convoy_now_ns() - begun_ns);
     }
-}
-
-static float greater(float a, float b)
-{
-    return a > b ? a : b;
-}
-
-void convoy_inference_request_summarise(const struct convoy_inference_request *inference,
-                                        struct convoy_inference_summary *summary)
-{
-    *summary = (struct convoy_inference_summary){0};
-    for (uint32_t i = 0; i < inference->count; i++) {
-        const struct convoy_sample *sample = &inference->samples[i];
-        const struct convoy_item *item = &sample->item;
-        if (sample->status != 0 || item->status != 0)
-            continue;
-        summary->cached += sample->cached;
-        if (item->queue_us > summary->queue_us)
-            summary->queue_us = item->queue_us;
-        summary->input_us = greater(summary->input_us, item->input_us);
-        summary->compute_us = greater(summary->compute_us, item->compute_us);
-        summary->output_us = greater(summary->output_us, item->output_us);
-        if (item->retries > summary->retries)
-            summary->retries = item->retries;
-        if (summary->last == NULL || item->finished_us > summary->last->finished_us)
-            summary->last = item;
-    }
-}
-
-uint64_t convoy_inference_request_wait_us(const struct convoy_inference_request *inference, uint64_t total_us)
-{
-    uint64_t last_us = 0, worked_us = 0;
-
-    for (uint32_t i = 0; i < inference->count; i++) {
-        const struct convoy_sample *sample = &inference->samples[i];
-        const struct convoy_item *item = &sample->item;
-        /* Both are 0 for a sample that never reached the batcher. */
-        if (i > 0 && item->finished_us < last_us)
-            continue;
-        last_us = item->finished_us;
-        worked_us = sample->decode_us + (item->finished_us - item->submitted_us);
-    }
-    return total_us > worked_us ? total_us - worked_us : 0;
-}
-
-uint64_t convoy_inference_request_decode_us(const struct convoy_inference_request *inference)
-{
-    uint64_t sum = 0;
-
-    for (uint32_t i = 0; i < inference->count; i++)
-        sum += inference->samples[i].decode_us;
-    return sum;
 }

@@ -1,6 +1,7 @@
 #include "server/inference/sample.h"
 
 #include "engine/base/clock.h"
+#include "server/http/response.h"
 #include "server/image/image.h"
 #include "server/image/interleave.h"
 #include "server/inference/decode_memory.h"
@@ -65,6 +66,11 @@ void convoy_sample_fail(struct convoy_sample *sample, int status, const char *se
     sample->error = strdup(sentence);
 }
 
+void convoy_sample_gone(struct convoy_sample *sample)
+{
+    convoy_sample_fail(sample, CONVOY_CLIENT_GONE, "the client closed the connection before it was answered");
+}
+
 void convoy_sample_late(struct convoy_sample *sample)
 {
     convoy_sample_fail(
@@ -119,14 +125,13 @@ static const uint8_t *decode(const struct convoy_sample_input *input, struct con
     };
     struct place *place = place_for(row_bytes);
     struct convoy_error error;
-    uint64_t begun_us = convoy_now_us();
 
     if (place == NULL) {
         convoy_sample_fail(sample, MHD_HTTP_INTERNAL_SERVER_ERROR,
                            "the server is out of memory: try again later");
         return NULL;
     }
-    if (begun_us >= input->deadline_us) {
+    if (convoy_now_us() >= input->deadline_us) {
         convoy_sample_late(sample);
         return NULL;
     }
@@ -137,6 +142,7 @@ static const uint8_t *decode(const struct convoy_sample_input *input, struct con
         convoy_sample_late(sample);
         return NULL;
     }
+    uint64_t begun_us = convoy_now_us(); /* the wait for memory is no decoding */
     int code = convoy_image_to_row(place->scratch, sample->part.bytes, sample->part.length, max_pixels,
                                    &target, place->sample, &error);
     if (memory > 0)

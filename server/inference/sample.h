@@ -56,6 +56,9 @@ const void *convoy_sample_bytes(const struct convoy_sample_input *input, struct 
 uint64_t convoy_sample_pixels(enum convoy_input_layout layout, const struct convoy_sample *sample,
                               uint64_t max_pixels);
 
+/* The sample fails: its client is gone. */
+void convoy_sample_gone(struct convoy_sample *sample);
+
 /* The sample fails: its deadline passed before it was decoded. */
 void convoy_sample_late(struct convoy_sample *sample);
 

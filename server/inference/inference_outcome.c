@@ -1,0 +1,91 @@
+/* What became of an inference request: statuses, times. */
+#include "server/http/response.h"
+#include "server/inference/inference_request.h"
+
+#include <errno.h>
+#include <microhttpd.h>
+
+int convoy_inference_request_outcome(const struct convoy_inference_request *inference, uint32_t i,
+                                     const char **sentence)
+{
+    const struct convoy_sample *sample = &inference->samples[i];
+
+    *sentence = NULL;
+    if (sample->status != 0) {
+        *sentence = sample->error != NULL ? sample->error : "the server is out of memory: try again later";
+        return sample->status;
+    }
+    switch (sample->item.status) {
+    case 0:
+        return MHD_HTTP_OK;
+    case -ETIMEDOUT:
+        *sentence =
+            "the deadline passed before the image was classified: try again later, or allow more with "
+            "timeout_ms";
+        return MHD_HTTP_SERVICE_UNAVAILABLE;
+    case -ECONNABORTED:
+        *sentence = "the client closed the connection before it was answered";
+        return CONVOY_CLIENT_GONE;
+    case -ENODEV:
+        *sentence = "the model can no longer be served: look at its reason in /v2/models";
+        return MHD_HTTP_SERVICE_UNAVAILABLE;
+    case -ECANCELED:
+        *sentence = "the server is stopping: send the request again";
+        return MHD_HTTP_SERVICE_UNAVAILABLE;
+    default:
+        *sentence = "the worker failed on this image again and again: the log says more";
+        return MHD_HTTP_INTERNAL_SERVER_ERROR;
+    }
+}
+
+static float greater(float a, float b)
+{
+    return a > b ? a : b;
+}
+
+void convoy_inference_request_summarise(const struct convoy_inference_request *inference,
+                                        struct convoy_inference_summary *summary)
+{
+    *summary = (struct convoy_inference_summary){0};
+    for (uint32_t i = 0; i < inference->count; i++) {
+        const struct convoy_sample *sample = &inference->samples[i];
+        const struct convoy_item *item = &sample->item;
+        if (sample->status != 0 || item->status != 0)
+            continue;
+        summary->cached += sample->cached;
+        if (item->queue_us > summary->queue_us)
+            summary->queue_us = item->queue_us;
+        summary->input_us = greater(summary->input_us, item->input_us);
+        summary->compute_us = greater(summary->compute_us, item->compute_us);
+        summary->output_us = greater(summary->output_us, item->output_us);
+        if (item->retries > summary->retries)
+            summary->retries = item->retries;
+        if (summary->last == NULL || item->finished_us > summary->last->finished_us)
+            summary->last = item;
+    }
+}
+
+uint64_t convoy_inference_request_wait_us(const struct convoy_inference_request *inference, uint64_t total_us)
+{
+    uint64_t last_us = 0, worked_us = 0;
+
+    for (uint32_t i = 0; i < inference->count; i++) {
+        const struct convoy_sample *sample = &inference->samples[i];
+        const struct convoy_item *item = &sample->item;
+        /* Both are 0 for a sample that never reached the batcher. */
+        if (i > 0 && item->finished_us < last_us)
+            continue;
+        last_us = item->finished_us;
+        worked_us = sample->decode_us + (item->finished_us - item->submitted_us);
+    }
+    return total_us > worked_us ? total_us - worked_us : 0;
+}
+
+uint64_t convoy_inference_request_decode_us(const struct convoy_inference_request *inference)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < inference->count; i++)
+        sum += inference->samples[i].decode_us;
+    return sum;
+}
