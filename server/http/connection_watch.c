@@ -278,8 +278,6 @@ void convoy_connection_watch_remove(struct convoy_connection_watch *watch,
 
 void convoy_connection_receives(struct convoy_connection *connection, uint64_t now_us)
 {
-    if (connection == NULL)
-        return;
     /* The time of bytes that came before the first line was complete counts, too. */
     uint64_t first = atomic_load_explicit(&connection->first_byte_us, memory_order_relaxed);
     atomic_store_explicit(&connection->sending, false, memory_order_relaxed);
@@ -288,22 +286,17 @@ void convoy_connection_receives(struct convoy_connection *connection, uint64_t n
 
 void convoy_connection_works(struct convoy_connection *connection)
 {
-    if (connection != NULL)
-        atomic_store_explicit(&connection->busy_since_us, WORKING, memory_order_release);
+    atomic_store_explicit(&connection->busy_since_us, WORKING, memory_order_release);
 }
 
 void convoy_connection_sends(struct convoy_connection *connection, uint64_t now_us)
 {
-    if (connection == NULL)
-        return;
     atomic_store_explicit(&connection->sending, true, memory_order_relaxed);
     atomic_store_explicit(&connection->busy_since_us, now_us, memory_order_release);
 }
 
 void convoy_connection_rests(struct convoy_connection *connection)
 {
-    if (connection == NULL)
-        return;
     atomic_store_explicit(&connection->first_byte_us, 0, memory_order_relaxed);
     atomic_fetch_add_explicit(&connection->turns, 1, memory_order_release);
     atomic_store_explicit(&connection->busy_since_us, RESTING, memory_order_release);

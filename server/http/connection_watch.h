@@ -54,7 +54,7 @@ struct convoy_connection *convoy_connection_watch_add(struct convoy_connection_w
 void convoy_connection_watch_remove(struct convoy_connection_watch *watch,
                                     struct convoy_connection *connection);
 
-/* The phases of a request; NULL is allowed. */
+/* The phases of a request. */
 void convoy_connection_receives(struct convoy_connection *connection, uint64_t now_us); /* header has begun */
 void convoy_connection_works(struct convoy_connection *connection);                     /* request complete */
 void convoy_connection_sends(struct convoy_connection *connection, uint64_t now_us);    /* answer queued */

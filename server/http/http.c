@@ -1,7 +1,6 @@
 #include "server/http/http.h"
 
 #include "engine/base/clock.h"
-#include "engine/base/cores.h"
 #include "engine/base/log.h"
 #include "server/config/config.h"
 #include "server/http/acceptor.h"
@@ -106,9 +105,8 @@ int convoy_http_start(const struct convoy_http_options *options, struct convoy_h
         return convoy_fail(error, -ENOMEM, "out of memory for the HTTP side");
     http->options = *options;
     http->listener = -1;
-    http->connection_limit = raise_descriptor_limit(
-        options->config->http.connections,
-        options->config->http.threads > 0 ? options->config->http.threads : convoy_cores());
+    http->connection_limit =
+        raise_descriptor_limit(options->config->http.connections, convoy_http_threads_wanted(http));
 
     int code = open_listener(http, error);
     if (code == 0)

@@ -256,11 +256,16 @@ static int start_thread(struct convoy_http_thread *thread, convoy_http_open_libr
     return 0;
 }
 
+uint32_t convoy_http_threads_wanted(const struct convoy_http *http)
+{
+    uint32_t configured = http->options.config->http.threads;
+    return configured > 0 ? configured : convoy_cores();
+}
+
 int convoy_http_threads_start(struct convoy_http *http, convoy_http_open_library *open_library,
                               struct convoy_error *error)
 {
-    uint32_t configured = http->options.config->http.threads;
-    uint32_t count = configured > 0 ? configured : convoy_cores();
+    uint32_t count = convoy_http_threads_wanted(http);
     http->threads = calloc(count, sizeof *http->threads);
     if (http->threads == NULL)
         return convoy_fail(error, -ENOMEM, "out of memory for the threads that serve HTTP");

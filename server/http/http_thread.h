@@ -45,7 +45,10 @@ struct convoy_http_thread {
 /* Makes the thread's instance of libmicrohttpd: sets daemon and library_fd. 0, or -EINVAL with error set. */
 typedef int convoy_http_open_library(struct convoy_http_thread *thread, struct convoy_error *error);
 
-/* Makes the threads of http, options.config->http.threads or one for each core, and starts them. On failure
+/* How many threads there will be: options.config->http.threads, or one for each core. */
+uint32_t convoy_http_threads_wanted(const struct convoy_http *http);
+
+/* Makes the threads of http and starts them. On failure
  * what was started is left for convoy_http_threads_end(). Errors: -ENOMEM, -EINVAL, those of eventfd(2) and
  * pthread_create(). */
 int convoy_http_threads_start(struct convoy_http *http, convoy_http_open_library *open_library,

@@ -186,7 +186,7 @@ static bool comes_too_late(const struct convoy_request *request)
 {
     const struct convoy_connection *connection = request->connection;
     return atomic_load_explicit(&request->http->closing, memory_order_relaxed) &&
-           (connection == NULL || atomic_load_explicit(&connection->turns, memory_order_relaxed) > 0);
+           atomic_load_explicit(&connection->turns, memory_order_relaxed) > 0;
 }
 
 /* Sets the refusal of a request that finds no route, or comes too late. */
