@@ -85,4 +85,11 @@ int convoy_json_doubles(const struct convoy_json *object, const char *key, doubl
 int convoy_json_bits(const struct convoy_json *object, const char *key, uint32_t most, uint32_t *bits,
                      struct convoy_error *error);
 
+/* The array of strings at key, each of which is valid; ends with NULL. *list keeps its value where there is
+ * no such key, and is the caller's to free, also after an error. rule: what the strings must be, for the
+ * sentence. */
+int convoy_json_strings(const struct convoy_json *object, const char *key, bool (*valid)(const char *string),
+                        const char *rule, char ***list, struct convoy_error *error);
+void convoy_json_strings_free(char **list); /* NULL is allowed */
+
 #endif

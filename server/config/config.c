@@ -74,13 +74,6 @@ struct convoy_config *convoy_config_default(void)
     return config;
 }
 
-static void free_strings(char **list)
-{
-    for (char **string = list; string != NULL && *string != NULL; string++)
-        free(*string);
-    free(list);
-}
-
 void convoy_config_free(struct convoy_config *config)
 {
     if (config == NULL)
@@ -91,8 +84,8 @@ void convoy_config_free(struct convoy_config *config)
     free(config->models);
     free(config->default_model);
     free(config->cache_dir);
-    free_strings(config->repository.load_at_start);
-    free_strings(config->http.hosts);
+    convoy_json_strings_free(config->repository.load_at_start);
+    convoy_json_strings_free(config->http.hosts);
     free(config);
 }
 
@@ -211,34 +204,6 @@ static int read_choices(const struct convoy_json *root, struct convoy_config *co
     return 0;
 }
 
-/* The array of strings at key, each of which is valid; *list keeps its value where there is none, and is the
- * configuration's to free, also after an error. rule: what the strings must be, for the sentence. */
-static int read_strings(const struct convoy_json *object, const char *key, bool (*valid)(const char *string),
-                        const char *rule, char ***list, struct convoy_error *error)
-{
-    const cJSON *array = object->value != NULL ? cJSON_GetObjectItemCaseSensitive(object->value, key) : NULL;
-    const cJSON *item;
-    uint32_t count = 0;
-    if (array == NULL)
-        return 0;
-    *list = calloc((size_t)cJSON_GetArraySize(array) + 1, sizeof **list);
-    if (*list == NULL)
-        return convoy_fail(error, -ENOMEM, "%s: out of memory", object->file);
-    if (!cJSON_IsArray(array))
-        return convoy_fail(error, -EINVAL, "%s: %s.%s must be an array of %s", object->file, object->path,
-                           key, rule);
-    cJSON_ArrayForEach(item, array)
-    {
-        const char *string = cJSON_GetStringValue(item);
-        if (string == NULL || !valid(string))
-            return convoy_fail(error, -EINVAL, "%s: %s.%s[%u]: the array must have %s", object->file,
-                               object->path, key, count, rule);
-        if (((*list)[count++] = strdup(string)) == NULL)
-            return convoy_fail(error, -ENOMEM, "%s: out of memory", object->file);
-    }
-    return 0;
-}
-
 /* A name or an address as in Host, without a port. */
 static bool valid_host(const char *host)
 {
@@ -267,9 +232,9 @@ static int read_http(const struct convoy_json *root, struct convoy_config *confi
                                      &config->http.max_header_bytes, error)) < 0 ||
         (result = convoy_json_uint64(&http, "max_body_bytes", 1, 1u << 30, &config->http.max_body_bytes,
                                      error)) < 0 ||
-        (result = read_strings(&http, "hosts", valid_host,
-                               "names or addresses of hosts, without a port, e.g. \"convoy.example\"",
-                               &config->http.hosts, error)) < 0)
+        (result = convoy_json_strings(&http, "hosts", valid_host,
+                                      "names or addresses of hosts, without a port, e.g. \"convoy.example\"",
+                                      &config->http.hosts, error)) < 0)
         return result;
     return 0;
 }
@@ -331,9 +296,9 @@ static int read_response_cache(const struct convoy_json *root, struct convoy_con
 static int read_load_at_start(const struct convoy_json *repository, struct convoy_config *config,
                               struct convoy_error *error)
 {
-    int result = read_strings(repository, "load_at_start", convoy_model_name_valid,
-                              "models' names: 1 to 128 letters, digits, '.', '_' or '-'",
-                              &config->repository.load_at_start, error);
+    int result = convoy_json_strings(repository, "load_at_start", convoy_model_name_valid,
+                                     "models' names: 1 to 128 letters, digits, '.', '_' or '-'",
+                                     &config->repository.load_at_start, error);
     if (result < 0)
         return result;
     const char *const *names = (const char *const *)config->repository.load_at_start;
