@@ -25,7 +25,7 @@ int convoy_jpeg_open(struct convoy_jpeg *jpeg, const uint8_t *bytes, size_t leng
 
 /* What an image costs is bounded by its pixels; this makes sure that they are bounded by its bytes. A whole
  * one has a bit at least for each block of each component, of its DC coefficient. Arithmetic coding has no
- * such bound (2 KB were decoded for 3 s). -EBADMSG; the caller closes jpeg all the same. */
+ * such bound. -EBADMSG; the caller closes jpeg all the same. */
 int convoy_jpeg_check(const struct convoy_jpeg *jpeg, size_t length, struct convoy_error *error);
 
 /* Decodes into raster, once, after a successful open. -ETIMEDOUT: deadline_us (0: none), a convoy_now_us()

@@ -148,7 +148,7 @@ Test(image_errors, a_cut_jpeg_with_a_new_end_is_refused)
     free(bytes);
 }
 
-/* 2 KB of it were decoded for 3 s. */
+/* What it costs is not bounded by its bytes. */
 Test(image_errors, arithmetic_coding_is_refused)
 {
     struct forged jpeg = forge_jpeg(true, false);
