@@ -22,7 +22,7 @@ convoy_install() {
     return 0
   }
   for package in "$@"; do
-    dpkg-query -W -f '${db:Status-Abbrev}' "$package" 2>/dev/null | grep -q '^ii' || missing+=("$package")
+    dpkg-query -W -f '${db:Status-Abbrev}' "$package" 2>/dev/null | grep '^ii' >/dev/null || missing+=("$package")
   done
   [ ${#missing[@]} -eq 0 ] && return 0
   if [ "$(id -u)" -ne 0 ]; then

@@ -25,7 +25,7 @@ flood() { # MODEL: until its process is ended
   pids+=("$flooder")
 }
 waiting() { curl -fs "$url/metrics" | awk -v name="convoyd_queue_images{model=\"$1\"}" '$1 == name && $2 >= 256 { found = 1 } END { exit !found }'; }
-until_idle() { until curl -fs "$url/metrics" | grep -q '^convoyd_slots_in_use 0$'; do sleep 0.05; done; }
+until_idle() { until curl -fs "$url/metrics" | grep '^convoyd_slots_in_use 0$' >/dev/null; do sleep 0.05; done; }
 until_flooded() { until waiting "$1"; do sleep 0.05; done; }
 probe() { # p50 and p99 in ms
   { "$build/bin/convoy" bench --url "$url" --model cifar10-convnet --rate 20 --seconds "$seconds" --json "$IMAGE" || true; } |

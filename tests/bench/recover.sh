@@ -43,7 +43,7 @@ first_answer() {
 }
 
 # shellcheck disable=SC2317 # until_true calls it
-has_tuned() { sed -n "s/.*worker's phase.* phase=//p" "$work/log" | tr '\n' ' ' | grep -q 'tuning running $'; }
+has_tuned() { sed -n "s/.*worker's phase.* phase=//p" "$work/log" | tr '\n' ' ' | grep 'tuning running $' >/dev/null; }
 
 configure "${settings[@]}" "cache_dir=\"$work/cold\""
 first_answer 'tuning cache cold' --fresh "$work/cold"

@@ -27,7 +27,7 @@ put() {
   cp "models/$model/1/model.onnx" "$measured/it/$version/.new"
   mv "$measured/it/$version/.new" "$measured/it/$version/model.onnx"
 }
-serving() { curl -fs "$url/v2/models/it" | grep -q "\"versions\":\\[\"$version\"\\]"; }
+serving() { curl -fs "$url/v2/models/it" | grep "\"versions\":\\[\"$version\"\\]" >/dev/null; }
 put
 cat >"$work/config.json" <<JSON
 {"models": "$measured", "model_control": "poll", "repository": {"poll_ms": 50}, "cache_dir": "$work/cache"$(

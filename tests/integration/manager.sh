@@ -3,7 +3,7 @@
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 record=$work/record
-readelf -d "$build/bin/convoyd" | grep -q 'libsystemd' || skip "this build has no libsystemd (libsystemd-dev)"
+readelf -d "$build/bin/convoyd" | grep 'libsystemd' >/dev/null || skip "this build has no libsystemd (libsystemd-dev)"
 
 # recorded EXPRESSION: evaluates a Python expression over r, the record's lines, and said(NAME), the values of NAME in
 # the order in which they came.

@@ -24,7 +24,7 @@ out '^convoy [0-9]'
 run 0 --help
 for command in classify models bench eval stats top; do
   out "^  $command "
-  "$convoy" "$command" --help | grep -q '^Usage: convoy '"$command" || fail "convoy $command --help"
+  "$convoy" "$command" --help | grep '^Usage: convoy '"$command" >/dev/null || fail "convoy $command --help"
 done
 run 2
 run 2 fly

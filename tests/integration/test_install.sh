@@ -34,7 +34,7 @@ if [ -e "$build/bin/convoy-kernels" ]; then
   grep -q channel_split "$build/lib/convoyd/libconvoy-kernels.so" && fail "libconvoy-kernels.so contains a reference kernel"
   # The kernels and the CUDA runtime are in libconvoy-kernels.so and nowhere else.
   for file in bin/convoy-kernels lib/convoyd/convoy-backend-cuda.so; do
-    ldd "$build/$file" | grep -q "libconvoy-kernels.so => $build/" || fail "$file: $(ldd "$build/$file")"
+    ldd "$build/$file" | grep "libconvoy-kernels.so => $build/" >/dev/null || fail "$file: $(ldd "$build/$file")"
     [ "$(stat -c %s "$build/$file")" -lt 2000000 ] || fail "$file contains kernels: $(stat -c %s "$build/$file") bytes"
     grep -q 'libcuda\.so' "$build/$file" && fail "$file has a CUDA runtime of its own" # it opens the driver by this name
   done
@@ -91,7 +91,7 @@ built() {
 }
 read -ra flags < <(pkg-config --cflags --libs convoy)
 built shared "${flags[@]}" "-Wl,-rpath,$(pkg-config --variable=libdir convoy)"
-readelf -d "$work/shared" | grep -q 'NEEDED.*libconvoy' || fail "the program does not use the shared library"
+readelf -d "$work/shared" | grep 'NEEDED.*libconvoy' >/dev/null || fail "the program does not use the shared library"
 read -ra flags < <(pkg-config --cflags --libs --static convoy)
 mv "$build"/lib/libconvoy.so* "$work" # what is left is the static library
 built static "${flags[@]}"

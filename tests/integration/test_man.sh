@@ -48,7 +48,7 @@ for command in $commands; do
   documented "$work/text" "$build/bin/convoy" "$command"
 done
 for status in 0 1 2 3 4; do
-  section convoy.1 'EXIT STATUS' | grep -qx "\.B $status" || fail "convoy.1 does not say what exit status $status means"
+  section convoy.1 'EXIT STATUS' | grep -x "\.B $status" >/dev/null || fail "convoy.1 does not say what exit status $status means"
 done
 
 # known_keys FOLDER: the keys that convoyd knows in the file of which it complained last.

@@ -96,7 +96,7 @@ last=$((last + 5))
 echo "A broken version leaves the old one serving, and index, log and metric say why."
 mkdir "$models/one/900"
 echo damaged >"$models/one/900/model.onnx"
-broken() { index | grep -q '^one/900 UNAVAILABLE .*damaged'; }
+broken() { index | grep '^one/900 UNAVAILABLE .*damaged' >/dev/null; }
 until_true 10 broken || fail "the index does not say why: $(index)"
 in_state "one/$last" READY || fail "the old version is gone: $(index)"
 [ "$(answers one)" = "$last $(((first + last) % 10))" ] || fail "$(answers one)"
@@ -112,7 +112,7 @@ until_true 10 serves one/900 || fail "mended it is not taken: $(index)"
 
 echo "Files of a version that serves are replaced by broken ones: what was loaded goes on."
 echo damaged >"$models/one/900/model.onnx"
-goes_on() { index | grep -q '^one/900 READY .*damaged'; }
+goes_on() { index | grep '^one/900 READY .*damaged' >/dev/null; }
 until_true 10 goes_on || fail "the index does not say both: $(index)"
 [ "$(answers one)" = "900 $(((first + 900) % 10))" ] || fail "$(answers one)"
 put one 900 901
@@ -138,7 +138,7 @@ expect 503 --data-binary @$image "$url/classify?model=two&version=3"
 put two 7
 until_true 10 serves one/900 two/1 two/4 two/7 || fail "specific, when it comes: $(index)"
 echo '{"version_policy": {"latest": 0}}' >"$models/two/config.json"
-complains() { index | grep -q '^two/7 READY .*version_policy.latest'; }
+complains() { index | grep '^two/7 READY .*version_policy.latest' >/dev/null; }
 until_true 10 complains || fail "a broken configuration: $(index)"
 rm "$models/two/config.json"
 until_true 10 serves one/900 two/1 two/3 two/4 two/7 || fail "mended: $(index)"
@@ -147,7 +147,7 @@ mkdir "$models/two/5"
 policy two '{"latest": 1}'
 until_true 10 serves one/900 two/7 || fail "latest 1: $(index)"
 rm -r "$models/two/7"
-without_file() { index | grep -q '^two/5 UNAVAILABLE .*holds no model.onnx'; }
+without_file() { index | grep '^two/5 UNAVAILABLE .*holds no model.onnx' >/dev/null; }
 until_true 10 without_file || fail "$(index)"
 rm -r "$models/two"
 until_true 10 serves one/900 || fail "a model that is gone: $(index)"
@@ -157,7 +157,7 @@ until_true 10 grep -q 'the model repository is not looked through' "$work/log" |
 mv "$models.away" "$models"
 serves one/900 || fail "a folder that was away for a moment: $(index)"
 for change in load unload; do call 400 one/$change; done
-json "$work/body" 'd["error"]' | grep -q 'model_control is "poll"' || fail "$(cat "$work/body")"
+json "$work/body" 'd["error"]' | grep 'model_control is "poll"' >/dev/null || fail "$(cat "$work/body")"
 stop
 
 echo "By request: load, load again, unload."
@@ -169,9 +169,9 @@ configure "models=\"$models\"" 'model_control="explicit"' 'repository={"load_at_
 start --config "$work/config.json" --backend "$backend"
 serves one/2 || fail "at start: $(index)"
 expect 200 --data-binary @$image "$url/classify" # the only one that is served is meant
-index | grep -q '^two/1 UNAVAILABLE unloaded$' || fail "$(index)"
+index | grep '^two/1 UNAVAILABLE unloaded$' >/dev/null || fail "$(index)"
 expect 503 --data-binary @$image "$url/v2/models/two/classify"
-json "$work/body" 'd["error"]' | grep -q '/v2/repository/models/two/load' || fail "it does not say what to do: $(cat "$work/body")"
+json "$work/body" 'd["error"]' | grep '/v2/repository/models/two/load' >/dev/null || fail "it does not say what to do: $(cat "$work/body")"
 expect 503 "$url/v2/models/two/ready"
 call 200 two/load
 expect 200 --data-binary @$image "$url/v2/models/two/classify"
@@ -189,7 +189,7 @@ expect 400 -X POST -d '{' "$url/v2/repository/models/two/load"
 expect 200 -X POST -d '{"parameters": {"unload_dependents": true}}' "$url/v2/repository/models/two/unload"
 echo damaged >"$models/two/1/model.onnx"
 call 400 two/load
-json "$work/body" 'd["error"]' | grep -q 'damaged' || fail "it does not say why: $(cat "$work/body")"
+json "$work/body" 'd["error"]' | grep 'damaged' >/dev/null || fail "it does not say why: $(cat "$work/body")"
 call 400 two/load # tried again, and as bad
 put two 1
 call 200 two/load
@@ -216,11 +216,11 @@ call 200 two/load
 # What cannot even be tried: a folder without a file, a configuration that cannot be read.
 mkdir -p "$models/empty/1"
 call 400 empty/load
-json "$work/body" 'd["error"]' | grep -q 'holds no model.onnx' || fail "$(cat "$work/body")"
+json "$work/body" 'd["error"]' | grep 'holds no model.onnx' >/dev/null || fail "$(cat "$work/body")"
 put three 1
 echo '{"precission": 1}' >"$models/three/config.json"
 call 400 three/load
-json "$work/body" 'd["error"]' | grep -q "unknown key 'precission'" || fail "$(cat "$work/body")"
+json "$work/body" 'd["error"]' | grep "unknown key 'precission'" >/dev/null || fail "$(cat "$work/body")"
 for name in empty three; do call 200 $name/unload; call 400 $name/load; done
 rm "$models/three/config.json"
 call 200 three/load
@@ -240,7 +240,7 @@ configure "models=\"$models\"" 'tune="off"' 'model_control="explicit"' 'reposito
 start --config "$work/config.json" --backend "$backend"
 serves a/1 b/1 || fail "at start: $(index)"
 call 400 c/load
-json "$work/body" 'd["error"]' | grep -q 'repository.device_bytes = '"$room" || fail "$(cat "$work/body")"
+json "$work/body" 'd["error"]' | grep 'repository.device_bytes = '"$room" >/dev/null || fail "$(cat "$work/body")"
 call 200 a/unload
 until_true 10 serves b/1 c/1 || fail "room that is free is not taken: $(index)"
 stop

@@ -24,7 +24,7 @@ for address in 127.0.0.1 '[::1]'; do
   until_true 30 holds 'said("READY") == ["1"]' || fail "no READY on $address: $(cat "$record" "$work/log")"
   url=http://$address:$(recorded 'r[0]["ports"][0]')
   expect 200 --data-binary @$image "$url/classify"
-  grep 'msg="convoyd listens"' "$work/log" | grep -q 'socket=systemd' || fail "$(cat "$work/log")"
+  grep 'msg="convoyd listens"' "$work/log" | grep 'socket=systemd' >/dev/null || fail "$(cat "$work/log")"
   tr '\0' '\n' <"/proc/$(pgrep -P "$front" convoy-worker)/environ" >"$work/environment"
   grep -E '^(NOTIFY_SOCKET|WATCHDOG_|LISTEN_)' "$work/environment" && fail "the worker inherits the above"
   end 0
@@ -67,6 +67,6 @@ refused 'is not TCP' --socket unix
 
 echo "Sockets that are for another process are left alone."
 LISTEN_PID=1 LISTEN_FDS=1 launch --backend null
-grep 'msg="convoyd listens"' "$work/log" | grep -q 'socket=own' || fail "$(cat "$work/log")"
+grep 'msg="convoyd listens"' "$work/log" | grep 'socket=own' >/dev/null || fail "$(cat "$work/log")"
 stop
 echo "passed"

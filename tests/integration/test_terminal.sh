@@ -12,7 +12,7 @@ mux() { tmux -S "$work/tmux" -f /dev/null "$@"; }
 trap 'status=$?; mux kill-server 2>/dev/null || true; finish "$status"' EXIT
 keys() { mux send-keys "$@"; }
 see() { mux capture-pane -p -t main; }
-sees() { see | grep -qE -e "$1"; }
+sees() { see | grep -E -e "$1" >/dev/null; }
 # shows PATTERN / hides PATTERN: waits until a line of the window is like that, or none is.
 shows() { until_true 20 sees "$1" || fail "'$1' does not show: $(see)"; }
 lacks() { ! sees "$1"; }
@@ -56,7 +56,7 @@ shows '^requests [0-9.]+/s '
 shows '^cifar10-convnet  *1 of 1 '
 shows '^  output '
 screen_is 1 0 || fail "not the alternate screen without cursor"
-mux capture-pane -p -e -t main | grep -q "$(printf '\033')\[1m" || fail "no colours on a terminal"
+mux capture-pane -p -e -t main | grep "$(printf '\033')\[1m" >/dev/null || fail "no colours on a terminal"
 hides '^before-42$'
 
 keys q
@@ -65,7 +65,7 @@ shows '^before-42$'
 
 keys clear Enter "NO_COLOR=1 \$convoy top --interval 0.2" Enter
 shows '^  output '
-mux capture-pane -p -e -t main | grep -q "$(printf '\033')" && fail "colours in spite of NO_COLOR: $(mux capture-pane -p -e -t main)"
+mux capture-pane -p -e -t main | grep "$(printf '\033')" >/dev/null && fail "colours in spite of NO_COLOR: $(mux capture-pane -p -e -t main)"
 keys q
 restored 0
 keys clear Enter
@@ -76,7 +76,7 @@ shows '^  output '
 mux resize-window -t main -x 40 -y 8
 shows 'more lines: the window is'
 [ "$(see | grep -c '^convoyd')" = 1 ] || fail "lines that wrapped or scrolled: $(see)"
-see | sed -n 1p | grep -q '^convoyd' || fail "the first line is not the first: $(see)"
+see | sed -n 1p | grep '^convoyd' >/dev/null || fail "the first line is not the first: $(see)"
 mux resize-window -t main -x 160 -y 50
 shows ' not 200/s  *retried'
 hides 'more lines'

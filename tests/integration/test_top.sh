@@ -85,7 +85,7 @@ busy || fail "latencies: $(cat "$work/out")"
 
 echo "A worker that is lost."
 kill -KILL "$(workers)"
-restarted() { tail -n 1 "$work/out" | grep -q '"worker_up":true,"restarts":{"signal":1}'; }
+restarted() { tail -n 1 "$work/out" | grep '"worker_up":true,"restarts":{"signal":1}' >/dev/null; }
 until_true 20 restarted || fail "no restart: $(tail -n 1 "$work/out")"
 
 echo "A daemon that goes away, and one that comes in its place."
@@ -93,13 +93,13 @@ before=$(wc -l <"$work/out")
 kill -KILL "$daemon"
 { wait "$daemon" || true; } 2>/dev/null
 daemon=
-silent() { tail -n 1 "$work/out" | grep -q '"answers":false,"error":"no server answers'; }
+silent() { tail -n 1 "$work/out" | grep '"answers":false,"error":"no server answers' >/dev/null; }
 until_true 10 silent || fail "it does not say that no server answers: $(tail -n 1 "$work/out")"
 address=127.0.0.1:$port
 start --backend cpu --config "$work/config.json" --listen "$address"
 [ "$url" = "http://$address" ] || fail "the daemon listens elsewhere: $url"
 expect 200 --data-binary "@$image" "$url/classify"
-answers() { tail -n 1 "$work/out" | grep -q '"answers":true.*"requests_per_second":[0-9]'; }
+answers() { tail -n 1 "$work/out" | grep '"answers":true.*"requests_per_second":[0-9]' >/dev/null; }
 until_true 10 answers || fail "it does not see the new daemon: $(tail -n 1 "$work/out")"
 unwatch
 "$python" -S -c '
@@ -179,7 +179,7 @@ for pair in '0 10.0' '1 8.0' '4 1.0'; do
 done
 [ "$(sed -n 's/.*"restarted":\([a-z]*\).*/\1/p' "$work/out" | tr '\n' ' ')" = 'false true false ' ] || fail "$(cat "$work/out")"
 [ "$(sed -n '3s/.*"error":"\(.*\)".*/\1/p' "$work/out")" = '/metrics was answered with status 503; is the URL right?' ] || fail "$(cat "$work/out")"
-sed -n 4p "$work/out" | grep -q 'not a convoyd' || fail "$(cat "$work/out")"
+sed -n 4p "$work/out" | grep 'not a convoyd' >/dev/null || fail "$(cat "$work/out")"
 rm "$work"/script/*
 echo nothing >"$work/script/0"
 act

@@ -90,7 +90,7 @@ set_to "$all" '{"trace_level": ["TIMESTAMPS"], "trace_rate": null}'
 holds "$all" TIMESTAMPS 1000 -1
 set_to "$all" '{"trace_rate": "1"}'
 adds 1 expect 415 --data-binary text "$url/classify"
-grep 'msg=trace' "$work/log" | tail -n 1 | grep -q 'status=415' || fail "$(tail -n 1 "$work/log")"
+grep 'msg=trace' "$work/log" | tail -n 1 | grep 'status=415' >/dev/null || fail "$(tail -n 1 "$work/log")"
 adds 1 expect 200 -d '{"inputs": [{"name": "image", "datatype": "BYTES", "shape": [1], "data": ["'"$(base64 -w0 models/samples/ship.jpg)"'"]}]}' \
   "$url/v2/models/cifar10-convnet/infer"
 
