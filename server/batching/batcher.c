@@ -22,24 +22,36 @@ void convoy_batcher_unlock(struct convoy_batcher *batcher)
 
 static void init_queue(struct model_queue *queue)
 {
-    memset(queue, 0, sizeof *queue);
+    *queue = (struct model_queue){0};
     for (int priority = 0; priority < CONVOY_PRIORITIES; priority++)
         convoy_list_init(&queue->parked[priority]);
 }
 
-int convoy_batcher_new(uint32_t models, uint32_t workers, struct convoy_metrics *metrics,
+static void free_memory(struct convoy_batcher *batcher)
+{
+    free(batcher->skipped);
+    free(batcher->parked);
+    free(batcher->workers);
+    free(batcher->queues);
+    free(batcher);
+}
+
+int convoy_batcher_new(uint32_t models, uint32_t workers, uint32_t writers, struct convoy_metrics *metrics,
                        struct convoy_batcher **result, struct convoy_error *error)
 {
     struct convoy_batcher *batcher = calloc(1, sizeof *batcher);
     if (batcher == NULL)
         return convoy_fail(error, -ENOMEM, "out of memory for the batcher");
-    batcher->queues = calloc(models + 1, sizeof *batcher->queues);
+    batcher->queues = aligned_alloc(_Alignof(struct model_queue), (models + 1) * sizeof *batcher->queues);
     batcher->workers = calloc(workers, sizeof *batcher->workers);
+    batcher->parked = calloc(models + 1, sizeof *batcher->parked);
+    batcher->skipped = calloc(models + 1, sizeof *batcher->skipped);
     batcher->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-    if (batcher->queues == NULL || batcher->workers == NULL || batcher->timer_fd < 0) {
-        free(batcher->queues);
-        free(batcher->workers);
-        free(batcher);
+    if (batcher->queues == NULL || batcher->workers == NULL || batcher->parked == NULL ||
+        batcher->skipped == NULL || batcher->timer_fd < 0) {
+        if (batcher->timer_fd >= 0)
+            close(batcher->timer_fd);
+        free_memory(batcher);
         return convoy_fail(error, -ENOMEM, "out of memory or descriptors for the batcher");
     }
     for (uint32_t model = 0; model < models + 1; model++)
@@ -56,7 +68,14 @@ int convoy_batcher_new(uint32_t models, uint32_t workers, struct convoy_metrics 
     batcher->model_limit = models;
     batcher->worker_limit = workers;
     batcher->timer_at = UINT64_MAX;
-    batcher->next_deadline_us = UINT64_MAX;
+    convoy_deadline_wheel_init(&batcher->deadlines, convoy_now_us());
+    convoy_list_init(&batcher->ending);
+    convoy_list_init(&batcher->to_write);
+    int code = convoy_batcher_writers_start(batcher, writers, error);
+    if (code != 0) {
+        convoy_batcher_free(batcher);
+        return code;
+    }
     *result = batcher;
     return 0;
 }
@@ -65,6 +84,7 @@ void convoy_batcher_free(struct convoy_batcher *batcher)
 {
     if (batcher == NULL)
         return;
+    convoy_batcher_writers_end(batcher);
     for (uint32_t i = 0; i < batcher->worker_count; i++) {
         struct convoy_worker_slots *worker = batcher->workers[i];
         for (uint32_t slot = 0; slot < CONVOY_MAX_SLOTS; slot++)
@@ -80,9 +100,7 @@ void convoy_batcher_free(struct convoy_batcher *batcher)
     }
     close(batcher->timer_fd);
     pthread_mutex_destroy(&batcher->lock);
-    free(batcher->workers);
-    free(batcher->queues);
-    free(batcher);
+    free_memory(batcher);
 }
 
 void convoy_batcher_set_limits(struct convoy_batcher *batcher, const struct convoy_model_record *model,
@@ -90,6 +108,7 @@ void convoy_batcher_set_limits(struct convoy_batcher *batcher, const struct conv
 {
     pthread_mutex_lock(&batcher->lock);
     queue_of(batcher, model)->limits = *limits;
+    atomic_store(&queue_of(batcher, model)->admission.max_queue, limits->max_queue);
     if (batcher->model_count <= model->number)
         batcher->model_count = model->number + 1;
     convoy_batcher_unlock(batcher);
@@ -113,9 +132,8 @@ bool convoy_batcher_model_idle(struct convoy_batcher *batcher, const struct conv
 {
     pthread_mutex_lock(&batcher->lock);
     const struct model_queue *queue = queue_of(batcher, model);
-    bool idle = queue->waiting == 0 && queue->running == 0;
-    for (int priority = 0; priority < CONVOY_PRIORITIES; priority++)
-        idle = idle && queue->queued[priority] == 0;
+    bool idle = queue->waiting == 0 && atomic_load(&queue->admission.running) == 0 &&
+                atomic_load(&queue->admission.queued) == 0;
     for (uint32_t i = 0; i < batcher->worker_count; i++)
         for (uint32_t slot = 0; slot < batcher->workers[i]->channel->size.slots; slot++)
             idle = idle && (batcher->workers[i]->slots[slot].state == SLOT_FREE ||
@@ -135,51 +153,61 @@ void convoy_batcher_model_ready(struct convoy_batcher *batcher, struct convoy_mo
     queue->output_stride = convoy_slot_round(shape->outputs_per_row * sizeof(float));
     queue->outputs_per_row = shape->outputs_per_row;
     queue->metrics = model->metrics;
-    queue->ready = true;
-    queue->gone = false; /* it may have been, and come back */
+    atomic_store(&queue->admission.gone, false); /* it may have been, and come back */
+    atomic_store(&queue->admission.ready, true);
     convoy_batcher_unlock(batcher);
+}
+
+/* Where the count of a priority stands: the most urgent in the lowest bits. */
+static uint32_t shift_of(enum convoy_priority priority)
+{
+    return COUNT_BITS * convoy_priority_rank(priority);
+}
+
+uint64_t convoy_queued_before(uint64_t queued, enum convoy_priority priority)
+{
+    uint64_t before = 0;
+    for (uint32_t shift = 0; shift <= shift_of(priority); shift += COUNT_BITS)
+        before += queued >> shift & ((UINT64_C(1) << COUNT_BITS) - 1);
+    return before;
 }
 
 void convoy_queue_add(struct model_queue *queue, enum convoy_priority priority, int64_t images)
 {
-    queue->queued[priority] = (uint32_t)(queue->queued[priority] + images);
+    /* Modulo 2^64: a negative number subtracts, and no count falls below 0. */
+    atomic_fetch_add(&queue->admission.queued, (uint64_t)images << shift_of(priority));
     convoy_metrics_queue_add(queue->metrics, images);
-}
-
-/* Images that are admitted and go before those of this priority, or with them. */
-static uint64_t queued_before(const struct model_queue *queue, enum convoy_priority priority)
-{
-    uint64_t before = 0;
-    for (int other = 0; other < CONVOY_PRIORITIES; other++)
-        if (convoy_priority_rank((enum convoy_priority)other) <= convoy_priority_rank(priority))
-            before += queue->queued[other];
-    return before;
 }
 
 int convoy_batcher_admit(struct convoy_batcher *batcher, struct convoy_model_record *model, uint32_t n,
                          enum convoy_priority priority, uint64_t deadline_us, uint64_t *wait_us)
 {
-    pthread_mutex_lock(&batcher->lock);
     struct model_queue *queue = queue_of(batcher, model);
-    uint64_t queued = queued_before(queue, priority), ahead = queued + queue->running;
-    if (queued_before(queue, CONVOY_PRIORITY_BACKGROUND) + queue->running == 0)
-        convoy_service_time_interrupted(&queue->service); /* it rested */
-    *wait_us = convoy_service_time_wait_us(&queue->service, ahead + n);
-    int code = 0;
-    if (batcher->stopped)
-        code = -ESHUTDOWN;
-    else if (queue->gone || !queue->ready)
-        code = -ENODEV;
-    else if (n > queue->limits.max_queue)
-        code = -E2BIG;
-    else if (queued > queue->limits.max_queue - n)
-        code = -EBUSY;
-    else if (ahead > 0 && *wait_us > convoy_service_time_spendable_us(deadline_us, convoy_now_us()))
-        code = -ETIME;
-    else
-        convoy_queue_add(queue, priority, n);
-    convoy_batcher_unlock(batcher);
-    return code;
+    struct admission_state *admission = &queue->admission;
+    uint64_t now = convoy_now_us(), all = atomic_load(&admission->queued);
+    uint32_t max_queue = atomic_load_explicit(&admission->max_queue, memory_order_relaxed);
+
+    /* What changes beside this makes the estimate no worse than it is; the bound of the queue is exact. */
+    do {
+        uint64_t queued = convoy_queued_before(all, priority);
+        uint64_t ahead = queued + atomic_load_explicit(&admission->running, memory_order_relaxed);
+        *wait_us = convoy_service_time_wait_us(
+            atomic_load_explicit(&admission->image_us, memory_order_relaxed),
+            atomic_load_explicit(&admission->company, memory_order_relaxed), ahead + n);
+        if (atomic_load(&batcher->stopped))
+            return -ESHUTDOWN;
+        if (atomic_load(&admission->gone) || !atomic_load(&admission->ready))
+            return -ENODEV;
+        if (n > max_queue)
+            return -E2BIG;
+        if (queued > max_queue - n)
+            return -EBUSY;
+        if (ahead > 0 && *wait_us > convoy_service_time_spendable_us(deadline_us, now))
+            return -ETIME;
+    } while (
+        !atomic_compare_exchange_weak(&admission->queued, &all, all + ((uint64_t)n << shift_of(priority))));
+    convoy_metrics_queue_add(queue->metrics, n);
+    return 0;
 }
 
 uint64_t convoy_batcher_slot_bytes(struct convoy_batcher *batcher)
@@ -190,9 +218,7 @@ uint64_t convoy_batcher_slot_bytes(struct convoy_batcher *batcher)
 void convoy_batcher_cancel(struct convoy_batcher *batcher, struct convoy_model_record *model, uint32_t n,
                            enum convoy_priority priority)
 {
-    pthread_mutex_lock(&batcher->lock);
     convoy_queue_add(queue_of(batcher, model), priority, -(int64_t)n);
-    convoy_batcher_unlock(batcher);
 }
 
 void convoy_batcher_wake_at(struct convoy_batcher *batcher, uint64_t when_us)
@@ -205,22 +231,17 @@ void convoy_batcher_wake_at(struct convoy_batcher *batcher, uint64_t when_us)
     timerfd_settime(batcher->timer_fd, TFD_TIMER_ABSTIME, &at, NULL);
 }
 
-void convoy_item_link_parked(struct convoy_item *item, struct convoy_list *before)
-{
-    convoy_list_add_before(before, &item->link);
-    item->parked = true;
-}
-
-void convoy_item_unlink_parked(struct convoy_item *item)
-{
-    convoy_list_remove(&item->link);
-    item->parked = false;
-}
-
 void convoy_item_forget_row(struct convoy_item *item)
 {
     free(item->kept_row);
     item->kept_row = NULL;
+}
+
+/* Nothing of the model waits or runs: the time until something does is not the device's. */
+static void rest(struct model_queue *queue)
+{
+    if (queue->waiting == 0 && atomic_load_explicit(&queue->admission.running, memory_order_relaxed) == 0)
+        convoy_service_time_interrupted(&queue->service);
 }
 
 void convoy_item_finish(struct convoy_batcher *batcher, struct convoy_item *item, int status, uint64_t now,
@@ -228,7 +249,7 @@ void convoy_item_finish(struct convoy_batcher *batcher, struct convoy_item *item
 {
     struct model_queue *queue = queue_of(batcher, item->model);
     if (item->parked) {
-        convoy_item_unlink_parked(item);
+        convoy_item_unlink_parked(batcher, item);
         convoy_queue_add(queue, item->priority, -1);
         queue->waiting--;
         if (status == -ECONNABORTED)
@@ -247,11 +268,16 @@ void convoy_item_finish(struct convoy_batcher *batcher, struct convoy_item *item
             queue->late = true;
         }
         slot->items[item->row] = NULL;
+        if (--slot->live == 0)
+            batcher->deserted = true;
     }
+    if (status != 0)
+        rest(queue);
     convoy_item_forget_row(item);
     item->status = status;
     item->finished_us = now;
     convoy_list_add_last(finished, &item->link);
+    convoy_item_group_leave(item);
     batcher->pending--;
 }
 

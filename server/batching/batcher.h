@@ -10,25 +10,28 @@
  * An image's way: convoy_batcher_admit() reserves room in the model's queue (max_queue images) for all images
  * of a request, unless they would wait past their deadline. The caller then decodes them and hands them over
  * with convoy_batcher_submit(), which reserves rows in a slot, writes and commits them, or parks the images
- * when every slot is in use. done() is called exactly once for each submitted item.
+ * when every slot is in use: the batcher's own threads write them once there is room. done() is called
+ * exactly once for each submitted item.
  *
- * Threads: admit, cancel, submit, abandoned, slot_bytes, pending and set_limits from any thread; all else on
+ * Threads: admit, cancel, submit, abandon, slot_bytes, pending and set_limits from any thread; all else on
  * the control loop. done() is called on the control loop's thread; when an item cannot be taken after all
- * (the daemon stops, the model was given up, memory is out), from within submit(). It is never called under a
- * lock of the batcher.
+ * (its deadline has passed, the daemon stops, the model was given up, memory is out), from within submit().
+ * It is never called under a lock of the batcher.
  *
- * Locks: one lock guards everything in the batcher, its queues and its workers' slots. It is dropped while
- * rows are written and while done() runs. No other lock is taken while it is held. */
+ * Locks: one lock guards which row an image gets and which slot leaves, for these are one order over all
+ * models and workers (fair_queue.h). It is held for some 100 ns, once for each request while the workers are
+ * busy: admission takes none, nor does the end of writing a row that nothing waits for. It is not held while
+ * rows are written or copied and while done() runs. No other lock is taken while it is held. */
 #ifndef CONVOY_SERVER_BATCHER_H
 #define CONVOY_SERVER_BATCHER_H
 
 #include "engine/base/error.h"
 #include "engine/base/list.h"
 #include "engine/ipc/channel.h"
+#include "server/batching/deadline_wheel.h"
 #include "server/batching/priority.h"
 #include "server/models/model.h"
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -43,23 +46,33 @@ struct convoy_layer_time {
     float us;
 };
 
+/* What the images of one request share. The caller owns it; it must outlive done() of all its items. */
+struct convoy_item_group {
+    /* Set by the caller: convoy_now_us() time after which answers are of no use; UINT64_MAX: there is none.
+     * All else is 0. */
+    uint64_t deadline_us;
+
+    /* the batcher's own */
+    struct convoy_list items; /* those that were submitted and are not done */
+    uint32_t item_count;      /* their number */
+    struct convoy_deadline deadline;
+    bool abandoned, ending; /* ending: the control loop is about to end its items */
+};
+
 /* One image in flight. The caller owns it. */
 struct convoy_item {
     /* set by the caller */
     struct convoy_model_record *model;
     enum convoy_input_layout layout;
     enum convoy_priority priority;
-    bool profile;         /* travels alone and times each layer */
-    uint64_t deadline_us; /* convoy_now_us() time after which the answer is of no use; the batcher may bring
-                             it forward */
-    float *outputs;       /* room for shape.outputs_per_row floats, written before done() */
-    const atomic_bool *abandoned; /* true: who asked for it is gone; NULL: it never is */
+    bool profile; /* travels alone and times each layer */
+    struct convoy_item_group *group;
+    float *outputs; /* room for shape.outputs_per_row floats, written before done() */
     void (*done)(struct convoy_item *item);
     void *context;
-    /* Its row, shape's H x W x C bytes or floats: read, or written by write() where that is set. Where the
-     * source stays as it is until done(): without the batcher's lock, on the caller's thread before submit()
-     * returns, or on the control loop. Where it does not: before submit() returns, and with the lock held
-     * when no slot is free. */
+    /* Its row, shape's H x W x C bytes or floats: read, or written by write() where that is set, without the
+     * batcher's lock. Where the source stays as it is until done(): on the caller's thread before submit()
+     * returns, or on one of the batcher's. Where it does not: before submit() returns. */
     const void *source;
     size_t source_bytes;
     void (*write)(const struct convoy_item *item, uint8_t *target); /* NULL: source is copied as it is */
@@ -79,16 +92,19 @@ struct convoy_item {
     uint32_t layer_count;
 
     /* the batcher's own */
-    struct convoy_list link; /* in a list of parked items, or of finished ones; in none while it has a row */
+    struct convoy_list link; /* in a list of parked items, of rows to write, or of finished items */
+    struct convoy_list in_group;
     uint8_t *kept_row;
     bool parked;
+    bool writing; /* one of the batcher's threads writes its row, or is about to: it is not ended meanwhile */
     uint64_t submitted_us;
     int32_t worker, slot, row;
 };
 
-/* Some items were abandoned: the control loop ends them. Rows that run are finished, rows of a slot that
- * other items wait for run with it; all else is not computed, and counted as spared. Any thread. */
-void convoy_batcher_abandoned(struct convoy_batcher *batcher);
+/* Who asked for the items of the group is gone: the control loop ends those that were submitted, and those
+ * that will be. Rows that run are finished, rows of a slot that other items wait for run with it; all else is
+ * not computed, and counted as spared. Any thread. */
+void convoy_batcher_abandon(struct convoy_batcher *batcher, struct convoy_item_group *group);
 
 /* Reserves room for n images of model. Images that are less urgent do not count: they wait behind these.
  *
@@ -110,8 +126,8 @@ uint64_t convoy_batcher_slot_bytes(struct convoy_batcher *batcher);
 void convoy_batcher_cancel(struct convoy_batcher *batcher, struct convoy_model_record *model, uint32_t n,
                            enum convoy_priority priority);
 
-/* Hands over n (at least 1) admitted images of one model, layout, priority and deadline, all with a profile
- * or all without. They travel together as far as there is room: a slot with rows of these images leaves when
+/* Hands over n (at least 1) admitted images of one model, layout, priority and group, all with a profile or
+ * all without. They travel together as far as there is room: a slot with rows of these images leaves when
  * all of those are written. Items, and what write() reads, must outlive both done() and this call. */
 void convoy_batcher_submit(struct convoy_batcher *batcher, struct convoy_item *const *items, uint32_t n);
 
@@ -126,12 +142,14 @@ struct convoy_batcher_limits {
 };
 
 #define CONVOY_BATCHER_WORKERS 16
+#define CONVOY_BATCHER_WRITERS 8
 
 /* models, workers: the most model numbers and workers that there can be; workers <= CONVOY_BATCHER_WORKERS.
- * Errors: -ENOMEM. */
-int convoy_batcher_new(uint32_t models, uint32_t workers, struct convoy_metrics *metrics,
+ * writers: threads that write the rows of parked images into slots, at most CONVOY_BATCHER_WRITERS; 0: the
+ * control loop does it, which then takes no completions meanwhile (for tests). Errors: -ENOMEM, -EAGAIN. */
+int convoy_batcher_new(uint32_t models, uint32_t workers, uint32_t writers, struct convoy_metrics *metrics,
                        struct convoy_batcher **batcher, struct convoy_error *error);
-/* Every item's done() must have been called. */
+/* Ends the writers. Every item's done() must have been called. */
 void convoy_batcher_free(struct convoy_batcher *batcher);
 
 /* Gives the number to this model and forgets what was known of the model that had it before, which must be

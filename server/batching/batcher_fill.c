@@ -8,9 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Parked images that are given rows at once. */
-#define UNPARK_MOST 256u
-
 /* Rows of this model that a slot of the channel takes; 0 when not even one fits. */
 static uint32_t slot_capacity(const struct convoy_worker_slots *worker, const struct model_queue *queue,
                               enum convoy_input_layout layout)
@@ -33,7 +30,7 @@ static int open_slot(struct convoy_worker_slots *worker, const struct convoy_ite
     if (number == NO_SLOT)
         return NO_SLOT;
     struct worker_slot *slot = &worker->slots[number];
-    memset(slot, 0, offsetof(struct worker_slot, items));
+    memset(slot, 0, offsetof(struct worker_slot, unwritten));
     slot->state = SLOT_OPEN;
     slot->model = item->model;
     slot->layout = item->layout;
@@ -47,10 +44,8 @@ static int open_slot(struct convoy_worker_slots *worker, const struct convoy_ite
     return number;
 }
 
-/* Reserves rows for the first of n items, which are of one kind, in an open slot or else in a free one.
- * Returns how many got one: as many as that slot takes; 0 when every slot is in use. */
-static uint32_t reserve(struct convoy_batcher *batcher, struct convoy_item *const *items, uint32_t n,
-                        struct convoy_worker_slots **where)
+uint32_t convoy_batcher_reserve(struct convoy_batcher *batcher, struct convoy_item *const *items, uint32_t n,
+                                struct convoy_worker_slots **where)
 {
     const struct convoy_item *first = items[0];
     struct convoy_worker_slots *worker = convoy_batcher_choose_worker(batcher, first);
@@ -77,6 +72,8 @@ static uint32_t reserve(struct convoy_batcher *batcher, struct convoy_item *cons
         items[i]->row = (int32_t)slot->reserved;
         slot->items[slot->reserved++] = items[i];
     }
+    slot->live += n;
+    atomic_fetch_add(&slot->unwritten, n);
     convoy_slot_price(worker, slot,
                       n * convoy_image_cost_us(&worker->costs[first->model->number],
                                                &queue_of(batcher, first->model)->cost, convoy_now_us()));
@@ -107,39 +104,48 @@ static uint8_t *address_of(const struct convoy_batcher *batcher, const struct co
     return convoy_channel_rows(worker->channel, (uint32_t)item->slot) + (uint32_t)item->row * stride;
 }
 
-/* Marks these rows of the slot as written. */
-static void commit(struct convoy_worker_slots *worker, struct worker_slot *slot, const struct row_range *rows)
+void convoy_batcher_write(struct convoy_batcher *batcher, struct convoy_worker_slots *worker,
+                          struct convoy_item *const *items, uint32_t n)
 {
-    struct row_range all = {0, slot->reserved};
-    slot->committed += rows->rows;
+    uint64_t stride = queue_of(batcher, items[0]->model)->input_stride[items[0]->layout];
+    uint8_t *target = address_of(batcher, worker, items[0]);
+    for (uint32_t i = 0; i < n; i++)
+        write_row(items[i], target + i * stride);
+}
+
+/* All reserved rows of the slot were written, a moment ago. */
+static void all_written(struct convoy_worker_slots *worker, struct worker_slot *slot)
+{
+    struct convoy_batcher *batcher = worker->batcher;
     /* They may all have ended meanwhile: the control loop frees the slot. */
-    if (slot->committed == slot->reserved && convoy_slot_live(slot, rows) == 0 &&
-        convoy_slot_live(slot, &all) == 0) {
-        worker->batcher->next_deadline_us = convoy_now_us();
-        convoy_batcher_wake_at(worker->batcher, worker->batcher->next_deadline_us);
+    if (slot->live == 0) {
+        batcher->deserted = true;
+        convoy_batcher_wake_at(batcher, convoy_now_us());
     }
     /* Its worker may have died meanwhile: the control loop takes the slot to another. */
-    if (!convoy_worker_slots_serve(worker, slot->model) &&
-        convoy_batcher_serves(worker->batcher, slot->model))
-        convoy_batcher_wake_at(worker->batcher, convoy_now_us());
+    if (!convoy_worker_slots_serve(worker, slot->model) && convoy_batcher_serves(batcher, slot->model))
+        convoy_batcher_wake_at(batcher, convoy_now_us());
     convoy_worker_slots_pump(worker);
 }
 
-/* Writes the rows of n items, which lie one behind the other in one slot, and commits them. Called with the
- * lock held, which is dropped for the writing: other threads fill their rows of the same slot meanwhile. The
- * items may be done once it is dropped. */
-static void fill(struct convoy_batcher *batcher, struct convoy_worker_slots *worker,
-                 struct convoy_item *const *items, uint32_t n)
+void convoy_batcher_commit(struct convoy_worker_slots *worker, struct worker_slot *slot, uint32_t rows)
 {
-    struct worker_slot *slot = &worker->slots[items[0]->slot];
-    uint64_t stride = queue_of(batcher, slot->model)->input_stride[slot->layout];
-    struct row_range rows = {(uint32_t)items[0]->row, n};
-    uint8_t *target = address_of(batcher, worker, items[0]);
-    convoy_batcher_unlock(batcher);
-    for (uint32_t i = 0; i < n; i++)
-        write_row(items[i], target + i * stride);
-    pthread_mutex_lock(&batcher->lock);
-    commit(worker, slot, &rows);
+    if (atomic_fetch_sub(&slot->unwritten, rows) == rows)
+        all_written(worker, slot);
+}
+
+/* Commits rows without the lock, where nothing waits for them: others still write theirs, or the worker has
+ * more than it runs at once, so that the slot cannot leave before one of those slots is done, or the worker
+ * dies. Who finds that out looks at `unwritten` after it has changed `in_flight`; here it is the other way
+ * round, so one of the two sees what the other did. */
+static void commit_unlocked(struct convoy_worker_slots *worker, struct worker_slot *slot, uint32_t rows)
+{
+    if (atomic_fetch_sub(&slot->unwritten, rows) != rows ||
+        atomic_load(&worker->in_flight) > atomic_load(&worker->streams))
+        return;
+    pthread_mutex_lock(&worker->batcher->lock);
+    all_written(worker, slot); /* it may be another slot by now: then this does nothing */
+    convoy_batcher_unlock(worker->batcher);
 }
 
 bool convoy_item_keep_row(struct convoy_item *item, const uint8_t *row, uint64_t stride)
@@ -158,47 +164,48 @@ bool convoy_item_keep_row(struct convoy_item *item, const uint8_t *row, uint64_t
     return true;
 }
 
-/* False when memory is out. */
-static bool park(struct convoy_batcher *batcher, struct convoy_item *item)
-{
-    struct model_queue *queue = queue_of(batcher, item->model);
-    if (!item->source_stays && !convoy_item_keep_row(item, NULL, queue->input_stride[item->layout]))
-        return false;
-    convoy_item_link_parked(item, &queue->parked[item->priority]);
-    return true;
-}
-
-/* Gives rows, or a place among the parked, to the first of n items; returns to how many, or a negative errno
- * when to none. */
-static int place(struct convoy_batcher *batcher, struct convoy_item *const *items, uint32_t n)
+/* Gives rows (then *where is their worker) or a place among the parked (then NULL) to the first of n items;
+ * returns to how many, or a negative errno when to none. The lock is dropped while a row is copied. */
+static int place(struct convoy_batcher *batcher, struct convoy_item *const *items, uint32_t n,
+                 struct convoy_worker_slots **where)
 {
     struct convoy_item *item = items[0];
     struct model_queue *queue = queue_of(batcher, item->model);
-    /* Behind those that wait already, or a stream of new images would starve them; ahead of those that are
-     * less urgent. */
-    const struct convoy_item *waits = next_parked_of(queue);
-    bool first =
-        waits == NULL || convoy_priority_rank(waits->priority) > convoy_priority_rank(item->priority);
-    struct convoy_worker_slots *worker;
-    uint32_t got;
-    if (batcher->stopped)
-        return -ECANCELED;
-    if (queue->gone)
-        return -ENODEV;
-    if (item->deadline_us < batcher->next_deadline_us) {
-        batcher->next_deadline_us = item->deadline_us;
-        convoy_batcher_wake_at(batcher, item->deadline_us);
+    *where = NULL;
+    for (;;) {
+        /* Behind those that wait already, or a stream of new images would starve them; ahead of those that
+         * are less urgent. */
+        const struct convoy_item *waits = convoy_parked_next(queue);
+        bool first =
+            waits == NULL || convoy_priority_rank(waits->priority) > convoy_priority_rank(item->priority);
+        uint32_t got;
+        if (atomic_load(&batcher->stopped))
+            return -ECANCELED;
+        if (atomic_load(&queue->admission.gone))
+            return -ENODEV;
+        if (item->group->deadline_us <= item->submitted_us)
+            return -ETIMEDOUT;
+        if (first && (got = convoy_batcher_reserve(batcher, items, n, where)) > 0) {
+            convoy_item_group_join(batcher, items, got);
+            return (int)got;
+        }
+        if (item->source_stays || item->kept_row != NULL) {
+            convoy_item_link_parked(batcher, item, &queue->parked[item->priority]);
+            convoy_item_group_join(batcher, items, 1);
+            return 1;
+        }
+        convoy_batcher_unlock(batcher);
+        bool kept = convoy_item_keep_row(item, NULL, queue->input_stride[item->layout]);
+        pthread_mutex_lock(&batcher->lock);
+        if (!kept)
+            return -ENOMEM;
     }
-    if (first && (got = reserve(batcher, items, n, &worker)) > 0) {
-        fill(batcher, worker, items, got);
-        return (int)got;
-    }
-    return park(batcher, item) ? 1 : -ENOMEM;
 }
 
 void convoy_batcher_submit(struct convoy_batcher *batcher, struct convoy_item *const *items, uint32_t n)
 {
     struct model_queue *queue = queue_of(batcher, items[0]->model);
+    struct convoy_worker_slots *worker;
     uint64_t now = convoy_now_us();
     for (uint32_t i = 0; i < n; i++) {
         struct convoy_item *item = items[i];
@@ -207,88 +214,44 @@ void convoy_batcher_submit(struct convoy_batcher *batcher, struct convoy_item *c
         item->layers = NULL;
         item->layer_count = 0;
         item->kept_row = NULL;
-        item->parked = false;
+        item->parked = item->writing = false;
         item->slot = NO_SLOT;
         item->submitted_us = now;
     }
     pthread_mutex_lock(&batcher->lock);
     batcher->pending += n;
-    if (queue->waiting == 0)
+    if (queue->waiting == 0) {
         convoy_fair_queue_enter(&queue->fair, batcher->virtual_us);
-    queue->waiting += n; /* before fill() drops the lock: the worker may have the rows by then */
+        convoy_parked_reorder(batcher, queue);
+    }
+    queue->waiting += n; /* before the lock is dropped: the worker may have the rows by then */
     uint32_t placed = 0;
     int got = 0;
-    while (placed < n && (got = place(batcher, items + placed, n - placed)) > 0)
+    while (placed < n && (got = place(batcher, items + placed, n - placed, &worker)) > 0) {
+        struct convoy_item *const *run = items + placed;
         placed += (uint32_t)got;
+        if (worker == NULL)
+            continue;
+        struct worker_slot *slot = &worker->slots[run[0]->slot];
+        uint8_t *kept = run[0]->kept_row; /* got a row after all; the item may be done once it is committed */
+        run[0]->kept_row = NULL;
+        convoy_batcher_unlock(batcher);
+        convoy_batcher_write(batcher, worker, run, (uint32_t)got);
+        free(kept);
+        commit_unlocked(worker, slot, (uint32_t)got);
+        if (placed == n)
+            return;
+        pthread_mutex_lock(&batcher->lock);
+    }
     queue->waiting -= n - placed;
     if (placed < n)
         convoy_queue_add(queue, items[placed]->priority, -(int64_t)(n - placed));
     batcher->pending -= n - placed;
     convoy_batcher_unlock(batcher);
     for (; placed < n; placed++) {
+        convoy_item_forget_row(items[placed]);
         items[placed]->status = got;
         items[placed]->finished_us = now;
         items[placed]->done(items[placed]);
-    }
-}
-
-/* True when a goes before b: its model had less of the device, or its image is older. */
-static bool parked_before(const struct convoy_batcher *batcher, const struct convoy_item *a,
-                          const struct convoy_item *b)
-{
-    double a_us = batcher->queues[a->model->number].fair.used_us;
-    double b_us = batcher->queues[b->model->number].fair.used_us;
-    if (a_us != b_us)
-        return a_us < b_us;
-    if (a->submitted_us != b->submitted_us)
-        return a->submitted_us < b->submitted_us;
-    return a->model->number < b->model->number;
-}
-
-/* Fills in the parked images that are next, if there is a row for the first: those of one kind that come
- * before all others, UNPARK_MOST at most. A model for which there is no row is skipped: another may have an
- * open slot. Returns their number. */
-static uint32_t next_parked(struct convoy_batcher *batcher, struct convoy_item **items)
-{
-    struct convoy_item *best = NULL, *second = NULL;
-    for (const struct convoy_item *passed = NULL;; passed = best, best = second = NULL) {
-        for (uint32_t i = 0; i < batcher->model_count; i++) {
-            struct convoy_item *item = next_parked_of(&batcher->queues[i]);
-            if (item == NULL || (passed != NULL && !parked_before(batcher, passed, item)))
-                continue;
-            if (best == NULL || parked_before(batcher, item, best)) {
-                second = best;
-                best = item;
-            } else if (second == NULL || parked_before(batcher, item, second)) {
-                second = item;
-            }
-        }
-        if (best == NULL || convoy_batcher_choose_worker(batcher, best) != NULL)
-            break;
-    }
-    if (best == NULL)
-        return 0;
-    uint32_t n = 0;
-    convoy_list_for_each(at, following, &queue_of(batcher, best->model)->parked[best->priority]) {
-        struct convoy_item *item = item_of(at);
-        if (n == UNPARK_MOST || item->layout != best->layout || item->profile != best->profile ||
-            (second != NULL && parked_before(batcher, second, item)))
-            break;
-        items[n++] = item;
-    }
-    return n;
-}
-
-void convoy_batcher_unpark(struct convoy_batcher *batcher)
-{
-    struct convoy_item *items[UNPARK_MOST];
-    struct convoy_worker_slots *worker;
-    uint32_t n;
-    while ((n = next_parked(batcher, items)) > 0 && (n = reserve(batcher, items, n, &worker)) > 0) {
-        for (uint32_t i = 0; i < n; i++)
-            convoy_item_unlink_parked(items[i]);
-        fill(batcher, worker, items, n);
-        for (uint32_t i = 0; i < n; i++)
-            convoy_item_forget_row(items[i]); /* this thread alone ends items */
     }
 }

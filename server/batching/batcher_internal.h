@@ -2,6 +2,7 @@
  *
  * batcher.c               the batcher, models' queues, admission
  * batcher_fill.c          gives images rows, or parks them
+ * batcher_parked.c        parked images, and the threads that write their rows
  * batcher_choose.c        which worker an image goes to
  * batcher_worker_slots.c  one worker's slots: submission, completions, faults
  * batcher_redispatch.c    moves the slots of a worker that is gone to others
@@ -43,13 +44,15 @@ struct worker_slot {
     bool profile;
     bool given_up; /* too late to run: the control loop is about to answer its rows */
     bool suspect;  /* was in flight when a worker died: runs alone */
-    uint32_t capacity, reserved, committed;
+    uint32_t capacity, reserved;
+    uint32_t live;      /* rows that a request waits for: entries of items that are not NULL */
     uint32_t abandoned; /* rows whose items were abandoned before they ran */
     uint32_t retries;
     uint64_t opened_us; /* when its first row was reserved */
     uint64_t order;     /* counts slots as they are opened */
     uint64_t left_us;   /* when the worker was given it */
     /* What follows is kept when the slot is opened again. */
+    _Atomic uint32_t unwritten; /* reserved rows that are not committed; falls without the lock */
     struct convoy_item **items; /* by row; NULL where the request gave up */
     uint32_t generation;        /* counts submissions: an old completion matches no later one */
     struct row_range ranges[MAX_RANGES];
@@ -65,7 +68,9 @@ struct convoy_worker_slots {
     char device[32];
     struct convoy_device_metrics *metrics;
     bool up;
-    uint32_t streams, in_flight, suspects;
+    uint32_t suspects;
+    /* in_flight: slots; 0 while it is not up. Read without the lock where rows are committed. */
+    _Atomic uint32_t streams, in_flight;
     uint32_t used;    /* slots that are not free */
     uint64_t chosen;  /* value of batcher->choices when it was last given an image */
     uint64_t down_us; /* when its process died; 0: suspects do not wait for the next one */
@@ -83,22 +88,35 @@ struct convoy_worker_slots {
     struct worker_slot slots[CONVOY_MAX_SLOTS];
 };
 
+/* What admission reads and changes, without the lock. On a cache line of its own: all HTTP threads write to
+ * it. */
+struct admission_state {
+    /* Images that are admitted and not in flight, which max_queue bounds: COUNT_BITS for each priority. */
+    _Alignas(64) _Atomic uint64_t queued;
+    _Atomic uint32_t running; /* rows in flight */
+    _Atomic uint32_t max_queue;
+    atomic_bool ready, gone;
+    _Atomic double image_us, company; /* the estimate's (service_time.h), as of the last batch */
+};
+
+/* Holds three priorities, and the greatest max_queue, 1,000,000, for each. */
+#define COUNT_BITS 21
+
 /* A model's queue. */
 struct model_queue {
+    struct admission_state admission;
     struct convoy_batcher_limits limits;
     struct convoy_model_metrics *metrics; /* shared by the versions of a name */
-    bool ready, gone;
     uint64_t input_stride[CONVOY_SLOT_LAYOUTS], output_stride;
     uint32_t outputs_per_row;
-    uint32_t queued[CONVOY_PRIORITIES]; /* admitted and not in flight: what max_queue bounds */
-    uint32_t waiting;                   /* those of them that are decoded: rows of slots, and parked images */
-    uint32_t running;                   /* rows in flight */
-    bool late;                          /* images run into their deadlines while they run */
+    uint32_t waiting; /* images that are queued and decoded: rows of slots, and parked ones */
+    bool late;        /* images run into their deadlines while they run */
     struct convoy_service_time service;
     struct convoy_fair_queue fair;
     struct convoy_image_cost cost; /* on all workers */
     /* Images that wait for a row, of each priority the oldest first. */
     struct convoy_list parked[CONVOY_PRIORITIES];
+    uint32_t heap_place; /* in batcher->parked, plus 1; 0: nothing is parked */
 };
 
 struct convoy_batcher {
@@ -116,10 +134,26 @@ struct convoy_batcher {
     double virtual_us; /* the virtual time of fair_queue.h */
     uint32_t slots_in_use;
     _Atomic uint64_t slot_bytes; /* of the first worker; read without the lock, with each inference request */
-    bool stopped;
+    atomic_bool stopped;
     int timer_fd;
-    uint64_t timer_at;         /* UINT64_MAX: not armed */
-    uint64_t next_deadline_us; /* no item's deadline is earlier */
+    uint64_t timer_at; /* UINT64_MAX: not armed */
+
+    /* Groups with items, by their deadline; those whose items are to be ended are in `ending` instead. */
+    struct convoy_deadline_wheel deadlines;
+    struct convoy_list ending;
+    bool deserted; /* a slot may be given up, or hold no row that a request waits for */
+
+    /* Models with parked images, a binary heap with the one that is next on top (batcher_parked.c). */
+    struct model_queue **parked;
+    struct model_queue **skipped; /* room for as many */
+    uint32_t parked_count;
+
+    /* Items that have a row which the writers are to write, and how many of them are at it. */
+    struct convoy_list to_write;
+    uint32_t writing, writer_count;
+    bool writers_end;
+    pthread_cond_t to_write_filled, written;
+    pthread_t writers[CONVOY_BATCHER_WRITERS];
 };
 
 /* Gives up the lock, and rings the workers that were given slots under it: the ring is a system call that
@@ -136,20 +170,6 @@ static inline struct model_queue *queue_of(struct convoy_batcher *batcher,
 static inline struct convoy_item *item_of(struct convoy_list *link)
 {
     return convoy_list_entry(link, struct convoy_item, link);
-}
-
-/* The parked item that is next: the most urgent, of those the oldest; NULL when none is. */
-static inline struct convoy_item *next_parked_of(struct model_queue *queue)
-{
-    struct convoy_item *next = NULL;
-    for (int priority = 0; priority < CONVOY_PRIORITIES; priority++) {
-        if (convoy_list_empty(&queue->parked[priority]))
-            continue;
-        struct convoy_item *item = item_of(queue->parked[priority].next);
-        if (next == NULL || convoy_priority_rank(item->priority) < convoy_priority_rank(next->priority))
-            next = item;
-    }
-    return next;
 }
 
 /* True when the worker can be given the model's slots now. */
@@ -193,9 +213,70 @@ void convoy_slot_price(struct convoy_worker_slots *worker, struct worker_slot *s
 void convoy_batcher_redispatch(struct convoy_batcher *batcher);
 
 /* Parks an item in front of another of its model and priority, or behind all where `before` is the list's
- * head. */
-void convoy_item_link_parked(struct convoy_item *item, struct convoy_list *before);
-void convoy_item_unlink_parked(struct convoy_item *item);
+ * head. Takes time that grows with the logarithm of the models that have parked images. */
+void convoy_item_link_parked(struct convoy_batcher *batcher, struct convoy_item *item,
+                             struct convoy_list *before);
+void convoy_item_unlink_parked(struct convoy_batcher *batcher, struct convoy_item *item);
+/* The parked item of the model that is next: the most urgent, of those the oldest; NULL when none is. */
+struct convoy_item *convoy_parked_next(const struct model_queue *queue);
+/* The model's clock (fair_queue.h) changed. */
+void convoy_parked_reorder(struct convoy_batcher *batcher, struct model_queue *queue);
+
+/* Starts the writers. Errors: -EAGAIN. */
+int convoy_batcher_writers_start(struct convoy_batcher *batcher, uint32_t writers,
+                                 struct convoy_error *error);
+/* Waits until they have written everything, and ends them. Without the lock. */
+void convoy_batcher_writers_end(struct convoy_batcher *batcher);
+/* Waits, with the lock given up, until the writers have written what they were given: a few milliseconds, the
+ * time of copying all slots once. */
+void convoy_batcher_wait_written(struct convoy_batcher *batcher);
+
+/* Reserves rows for the first of n items, which are of one kind, in an open slot or else in a free one.
+ * Returns how many got one: as many as that slot takes; 0 when every slot is in use. */
+uint32_t convoy_batcher_reserve(struct convoy_batcher *batcher, struct convoy_item *const *items, uint32_t n,
+                                struct convoy_worker_slots **where);
+/* Writes the rows of n items, which lie one behind the other in one slot. Without the lock: other threads
+ * write their rows of the same slot meanwhile. */
+void convoy_batcher_write(struct convoy_batcher *batcher, struct convoy_worker_slots *worker,
+                          struct convoy_item *const *items, uint32_t n);
+/* So many reserved rows of the slot are written. Its items may be done from here on. */
+void convoy_batcher_commit(struct convoy_worker_slots *worker, struct worker_slot *slot, uint32_t rows);
+
+/* Adds price_us, for rows that were reserved, to the slot's and the worker's backlog. */
+void convoy_slot_price(struct convoy_worker_slots *worker, struct worker_slot *slot, double price_us);
+
+/* Moves rows that wait at workers which do not serve their model to workers that do. On the control loop;
+ * drops the lock around each copy. The caller calls convoy_batcher_unpark() next. */
+void convoy_batcher_redispatch(struct convoy_batcher *batcher);
+
+/* Parks an item in front of another of its model and priority, or behind all where `before` is the list's
+ * head. Takes time that grows with the logarithm of the models that have parked images. */
+void convoy_item_link_parked(struct convoy_batcher *batcher, struct convoy_item *item,
+                             struct convoy_list *before);
+void convoy_item_unlink_parked(struct convoy_batcher *batcher, struct convoy_item *item);
+/* The parked item of the model that is next: the most urgent, of those the oldest; NULL when none is. */
+struct convoy_item *convoy_parked_next(const struct model_queue *queue);
+/* The model's clock (fair_queue.h) changed. */
+void convoy_parked_reorder(struct convoy_batcher *batcher, struct model_queue *queue);
+
+/* Starts the writers. Errors: -EAGAIN. */
+int convoy_batcher_writers_start(struct convoy_batcher *batcher, uint32_t writers,
+                                 struct convoy_error *error);
+/* Waits until they have written everything, and ends them. Without the lock. */
+void convoy_batcher_writers_end(struct convoy_batcher *batcher);
+/* Waits, with the lock given up, until the writers have written what they were given: a few milliseconds, the
+ * time of copying all slots once. */
+void convoy_batcher_wait_written(struct convoy_batcher *batcher);
+
+/* Reserves rows for the first of n items, which are of one kind, in an open slot or else in a free one.
+ * Returns how many got one: as many as that slot takes; 0 when every slot is in use. */
+uint32_t convoy_batcher_reserve(struct convoy_batcher *batcher, struct convoy_item *const *items, uint32_t n,
+                                struct convoy_worker_slots **where);
+/* Writes the rows of n items, which lie one behind the other in one slot, and commits them. Called with the
+ * lock held, which is dropped for the writing: other threads write their rows of the same slot meanwhile. The
+ * items may be done once it is dropped, unless they are marked as `writing`. */
+void convoy_batcher_fill(struct convoy_batcher *batcher, struct convoy_worker_slots *worker,
+                         struct convoy_item *const *items, uint32_t n);
 
 /* Makes a copy of item's row its source: of row (stride bytes in a slot), or, when row is NULL, of what item
  * would write. False when memory is out. */
@@ -206,15 +287,25 @@ void convoy_item_forget_row(struct convoy_item *item);
 /* Submits the slots of this worker that may leave now. */
 void convoy_worker_slots_pump(struct convoy_worker_slots *worker);
 
-/* Moves parked images into free rows. Drops the lock around each copy. */
+/* Gives free rows to parked images, and the rows to the writers; drops the lock around each copy where there
+ * are none. */
 void convoy_batcher_unpark(struct convoy_batcher *batcher);
 
 /* How many images of the range still have a request that waits. */
 uint32_t convoy_slot_live(const struct worker_slot *slot, const struct row_range *range);
 
+/* Admitted images that are not in flight and go before those of this priority, or with them. */
+uint64_t convoy_queued_before(uint64_t queued, enum convoy_priority priority);
+
 /* Takes item out of its slot or parked list, with this status, to the end of the list `finished`. */
 void convoy_item_finish(struct convoy_batcher *batcher, struct convoy_item *item, int status, uint64_t now,
                         struct convoy_list *finished);
+
+/* n items of one group were given rows, or parked. Wakes the control loop when they are to be ended. */
+void convoy_item_group_join(struct convoy_batcher *batcher, struct convoy_item *const *items, uint32_t n);
+void convoy_item_group_leave(struct convoy_item *item);
+/* The row of an item was written, so that it can be ended again: wakes the control loop when it is to be. */
+void convoy_item_look_again(struct convoy_batcher *batcher, const struct convoy_item *item);
 
 /* Empties the list and calls done() of each item; without the lock. */
 void convoy_items_done(struct convoy_list *finished);

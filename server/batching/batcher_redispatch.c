@@ -58,9 +58,10 @@ static bool park_rows(struct convoy_worker_slots *worker, uint32_t number)
         struct convoy_list *parked = &queue->parked[slot->priority], *younger = parked->next;
         while (younger != parked && item_of(younger)->submitted_us < item->submitted_us)
             younger = younger->next;
-        convoy_item_link_parked(item, younger);
+        convoy_item_link_parked(batcher, item, younger);
         item->slot = NO_SLOT;
         slot->items[row] = NULL;
+        slot->live--;
     }
     convoy_slot_release(worker, slot);
     return true;
@@ -105,7 +106,7 @@ static void move_slot(struct convoy_worker_slots *from_worker, uint32_t from_num
         to->items[row]->worker = (int32_t)to_worker_number;
         to->items[row]->slot = number;
     }
-    to->committed = 0; /* it does not leave before its rows are there */
+    atomic_store(&to->unwritten, to->reserved); /* it does not leave before its rows are there */
     to->priced_us = 0;
     convoy_slot_price(worker, to, from->priced_us);
     convoy_metrics_slots_in_use(batcher->metrics, ++batcher->slots_in_use);
@@ -116,7 +117,7 @@ static void move_slot(struct convoy_worker_slots *from_worker, uint32_t from_num
     memcpy(convoy_channel_rows(worker->channel, (uint32_t)number),
            convoy_channel_rows(from_worker->channel, from_number), to->reserved * stride);
     pthread_mutex_lock(&batcher->lock);
-    to->committed = to->reserved;
+    atomic_store(&to->unwritten, 0);
     convoy_slot_release(from_worker, from);
     convoy_worker_slots_pump(worker);
 }
@@ -134,7 +135,7 @@ static int next_to_go(struct convoy_worker_slots *worker, uint64_t now, uint32_t
         if (!is_orphaned(worker, slot))
             continue;
         batcher->orphaned = true;
-        if (slot->committed != slot->reserved || !convoy_batcher_serves(batcher, slot->model) ||
+        if (atomic_load(&slot->unwritten) > 0 || !convoy_batcher_serves(batcher, slot->model) ||
             (slot->suspect && !find_worker(batcher, slot->model, &found)))
             continue; /* tried again after the next commit, worker that serves, or free slot */
         if (due_us > now) {

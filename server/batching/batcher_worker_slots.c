@@ -93,11 +93,12 @@ static void submit_range(struct convoy_worker_slots *worker, uint32_t number)
     slot->state = SLOT_IN_FLIGHT;
     slot->generation++;
     slot->left_us = convoy_now_us();
-    queue->running += range->rows;
+    atomic_fetch_add(&queue->admission.running, range->rows);
     uint32_t live = convoy_slot_live(slot, range);
     convoy_queue_add(queue, slot->priority, -(int64_t)live);
     slot->charged_us = convoy_fair_queue_charge(&queue->fair, queue->limits.weight, range->rows,
                                                 &worker->batcher->virtual_us);
+    convoy_parked_reorder(worker->batcher, queue);
     queue->waiting -= live;
     *convoy_channel_slot(worker->channel, number) =
         (struct convoy_slot){.model = slot->model->number,
@@ -109,7 +110,7 @@ static void submit_range(struct convoy_worker_slots *worker, uint32_t number)
                              .input_stride = queue->input_stride[slot->layout],
                              .output_stride = queue->output_stride};
     worker->load.running_us += slot->priced_us;
-    if (worker->in_flight++ == 0)
+    if (atomic_fetch_add(&worker->in_flight, 1) == 0)
         worker->progress_us = slot->left_us;
     convoy_channel_submit(worker->channel, number);
     worker->batcher->to_ring |= UINT32_C(1) << worker->number;
@@ -157,7 +158,7 @@ static int next_of(struct convoy_worker_slots *worker, bool suspect, uint64_t no
     for (uint32_t i = 0; i < worker->channel->size.slots; i++) {
         const struct worker_slot *slot = &worker->slots[i];
         if ((slot->state != SLOT_OPEN && slot->state != SLOT_SEALED) || slot->suspect != suspect ||
-            slot->given_up || slot->reserved == 0 || slot->committed != slot->reserved ||
+            slot->given_up || slot->reserved == 0 || atomic_load(&slot->unwritten) > 0 ||
             worker->models[slot->model->number] != WORKER_SERVES)
             continue;
         if ((best == NO_SLOT || leaves_before(worker, slot, &worker->slots[best])) &&
@@ -192,31 +193,30 @@ static int next_to_leave(struct convoy_worker_slots *worker, uint64_t now)
 static bool too_late(const struct convoy_worker_slots *worker, const struct worker_slot *slot, uint64_t now)
 {
     struct model_queue *queue = queue_of(worker->batcher, slot->model);
-    if (!queue->late || slot->suspect || queue->running == 0)
+    uint32_t running = atomic_load(&queue->admission.running);
+    if (!queue->late || slot->suspect || running == 0)
         return false;
-    uint64_t run_us = convoy_service_time_run_us(&queue->service, queue->running + slot->reserved);
+    uint64_t run_us = convoy_service_time_run_us(&queue->service, running + slot->reserved);
     uint64_t first = UINT64_MAX, last = 0;
     for (uint32_t row = 0; row < slot->reserved; row++) {
         const struct convoy_item *item = slot->items[row];
         if (item == NULL)
             continue;
-        first = item->deadline_us < first ? item->deadline_us : first;
-        last = item->deadline_us > last ? item->deadline_us : last;
+        uint64_t deadline_us = item->group->deadline_us;
+        first = deadline_us < first ? deadline_us : first;
+        last = deadline_us > last ? deadline_us : last;
     }
     if (first > now + run_us / 3 * 4)
         queue->late = false;
     return last > 0 && last < now + run_us;
 }
 
-/* Sets its rows' deadlines to now: the control loop answers them and frees the slot. */
+/* The control loop answers its rows and frees the slot. */
 static void give_up(struct convoy_worker_slots *worker, struct worker_slot *slot, uint64_t now)
 {
     slot->given_up = true;
     slot->state = SLOT_SEALED;
-    for (uint32_t row = 0; row < slot->reserved; row++)
-        if (slot->items[row] != NULL)
-            slot->items[row]->deadline_us = now;
-    worker->batcher->next_deadline_us = now;
+    worker->batcher->deserted = true;
     convoy_batcher_wake_at(worker->batcher, now);
 }
 
@@ -249,7 +249,7 @@ void convoy_worker_slots_up(struct convoy_worker_slots *worker, uint32_t streams
 {
     pthread_mutex_lock(&worker->batcher->lock);
     worker->up = true;
-    worker->streams = streams > 0 ? streams : 1;
+    atomic_store(&worker->streams, streams > 0 ? streams : 1);
     /* If the waiting slots bring one deadly image after the other, the suspects would never run. */
     worker->first_until = worker->deaths_of_others < 2 ? worker->batcher->orders : 0;
     convoy_worker_slots_pump(worker);
@@ -336,6 +336,15 @@ static void count_waited(struct waited *waited, struct convoy_model_record *mode
     waited->images += images;
 }
 
+/* For admission, which reads it without the lock. */
+static void publish_estimate(struct model_queue *queue)
+{
+    atomic_store_explicit(&queue->admission.image_us, convoy_service_time_image_us(&queue->service),
+                          memory_order_relaxed);
+    atomic_store_explicit(&queue->admission.company, convoy_service_time_company(&queue->service),
+                          memory_order_relaxed);
+}
+
 /* Ends the range that ran: hands its outputs over and lets the slot go on or frees it. */
 static void finish_range(struct convoy_worker_slots *worker, uint32_t number, int status,
                          struct convoy_list *finished)
@@ -372,15 +381,18 @@ static void finish_range(struct convoy_worker_slots *worker, uint32_t number, in
         convoy_model_ran(slot->model, worker->metrics, range.rows, &times);
     }
     convoy_fair_queue_settle(&queue->fair, queue->limits.weight, range.rows, slot->charged_us, took_us);
+    convoy_parked_reorder(batcher, queue);
     if (status == 0) {
         uint64_t since_us = worker->progress_us > slot->left_us ? worker->progress_us : slot->left_us;
         convoy_service_time_finished(&queue->service, now, range.rows, now - slot->left_us,
                                      queue->waiting > 0);
+        publish_estimate(queue);
         convoy_image_cost_ran(&worker->costs[slot->model->number], range.rows, now - since_us, now);
         convoy_image_cost_ran(&queue->cost, range.rows, now - since_us, now);
     }
-    queue->running -= range.rows;
-    worker->load.running_us = --worker->in_flight > 0 ? worker->load.running_us - slot->priced_us : 0;
+    atomic_fetch_sub(&queue->admission.running, range.rows);
+    worker->load.running_us =
+        atomic_fetch_sub(&worker->in_flight, 1) > 1 ? worker->load.running_us - slot->priced_us : 0;
     worker->progress_us = now;
     slot->range_count--;
     if (slot->range_count > 0)
@@ -453,7 +465,8 @@ uint32_t convoy_worker_slots_down(struct convoy_worker_slots *worker, bool blame
         slot->retries++;
         struct model_queue *queue = queue_of(batcher, slot->model);
         convoy_fair_queue_settle(&queue->fair, queue->limits.weight, range.rows, slot->charged_us, -1);
-        queue->running -= range.rows;
+        convoy_parked_reorder(batcher, queue);
+        atomic_fetch_sub(&queue->admission.running, range.rows);
         uint32_t live = convoy_slot_live(slot, &range);
         convoy_queue_add(queue, slot->priority, live);
         queue->waiting += live;
@@ -464,7 +477,7 @@ uint32_t convoy_worker_slots_down(struct convoy_worker_slots *worker, bool blame
     }
     worker->deaths_of_others = others ? worker->deaths_of_others + 1 : 0;
     worker->up = false;
-    worker->in_flight = 0;
+    atomic_store(&worker->in_flight, 0);
     worker->load.running_us = 0;
     /* A worker that dies before it ran anything gives the suspects no more time. */
     if (again > 0 || worker->suspects == 0)

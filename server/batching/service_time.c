@@ -3,7 +3,7 @@
 #define MEMORY_US    1e6         /* older time counts for less than half */
 #define LEAST_FACTOR (7.0 / 8.0) /* for batches that take so long that few fit into MEMORY_US */
 
-static double cost_us(const struct convoy_service_time *service)
+double convoy_service_time_image_us(const struct convoy_service_time *service)
 {
     return service->images > 0 ? service->busy_us / service->images : 0;
 }
@@ -20,7 +20,7 @@ void convoy_service_time_finished(struct convoy_service_time *service, uint64_t 
         service->busy_us = service->busy_us * factor + busy_us;
         service->images = service->images * factor + images;
         service->batches = service->batches * factor + 1;
-    } else if (cost_us(service) > ceiling_us) {
+    } else if (convoy_service_time_image_us(service) > ceiling_us) {
         service->busy_us = service->images * ceiling_us;
     }
     service->since_us = waiting ? now_us : 0;
@@ -33,14 +33,18 @@ void convoy_service_time_interrupted(struct convoy_service_time *service)
 
 uint64_t convoy_service_time_run_us(const struct convoy_service_time *service, uint64_t images)
 {
-    return (uint64_t)((double)images * cost_us(service));
+    return (uint64_t)((double)images * convoy_service_time_image_us(service));
 }
 
-uint64_t convoy_service_time_wait_us(const struct convoy_service_time *service, uint64_t images)
+double convoy_service_time_company(const struct convoy_service_time *service)
+{
+    return service->batches > 0 ? service->images / service->batches : 0;
+}
+
+uint64_t convoy_service_time_wait_us(double image_us, double company, uint64_t images)
 {
     /* A batch is answered as a whole: the first image in it waits for those that come after, too. */
-    double company = service->batches > 0 ? service->images / service->batches : 0;
-    return (uint64_t)(((double)images + company) * cost_us(service));
+    return (uint64_t)(((double)images + company) * image_us);
 }
 
 uint64_t convoy_service_time_spendable_us(uint64_t deadline_us, uint64_t now_us)

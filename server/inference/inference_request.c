@@ -156,8 +156,7 @@ static struct convoy_item *make_item(struct convoy_inference_request *inference,
         .layout = convoy_sample_slot_layout(inference->layout),
         .profile = inference->profile,
         .priority = inference->priority,
-        .deadline_us = inference->deadline_us,
-        .abandoned = &inference->abandoned,
+        .group = &inference->group,
         .outputs = inference->outputs + (size_t)index * inference->view.shape.outputs_per_row,
         .done = sample_done,
         .context = inference,
@@ -363,7 +362,7 @@ static void look(struct convoy_suspension *suspension, bool gone)
                                             offsetof(struct convoy_inference_request, suspension));
 
     if (gone && !atomic_exchange_explicit(&inference->abandoned, true, memory_order_relaxed))
-        convoy_batcher_abandoned(inference->pipeline->batcher);
+        convoy_batcher_abandon(inference->pipeline->batcher, &inference->group);
     if (inference->job.count == 0)
         return; /* no sample was left to the pool */
     uint32_t run = convoy_sample_is_raw(inference->layout) ? run_length(inference) : 1;
@@ -382,6 +381,7 @@ bool convoy_inference_request_run(struct convoy_inference_request *inference)
 {
     uint32_t count = inference->count;
 
+    inference->group.deadline_us = inference->deadline_us;
     inference->suspension.look = look;
     inference->suspension.deadline_us = inference->deadline_us;
     atomic_fetch_add_explicit(&inference->refs, count, memory_order_relaxed);

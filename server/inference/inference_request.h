@@ -28,7 +28,8 @@ struct convoy_inference_request {
     const struct convoy_pipeline *pipeline;
     struct convoy_suspension suspension;
     _Atomic uint32_t left, refs;
-    atomic_bool abandoned; /* the client is gone: what has not begun is not done */
+    atomic_bool abandoned;          /* the client is gone: what has not begun is not done */
+    struct convoy_item_group group; /* of the samples' items */
 
     struct convoy_decode_job job; /* when the pool decodes */
 

@@ -25,6 +25,7 @@ static void complete(const uint8_t *data, size_t size)
     struct convoy_channel channel;
     struct convoy_worker_slots *slots;
     struct convoy_item items[3];
+    struct convoy_item_group group = {.deadline_us = UINT64_MAX};
     float outputs[3][2];
     uint8_t row[8] = {0};
     if (metrics == NULL)
@@ -32,7 +33,7 @@ static void complete(const uint8_t *data, size_t size)
     struct convoy_model_record model = {.name = "m", .metrics = convoy_metrics_model(metrics, "m")};
     struct convoy_model_shape shape = {.channels = 1, .height = 8, .width = 1, .outputs_per_row = 2};
     struct convoy_channel_size small = {.slots = 2, .input_bytes = 256, .output_bytes = 256};
-    if (convoy_batcher_new(1, 1, metrics, &batcher, &error) != 0 ||
+    if (convoy_batcher_new(1, 1, 0, metrics, &batcher, &error) != 0 ||
         convoy_channel_create(&channel, &error) != 0 || convoy_channel_lay_out(&channel, &small, &error) != 0)
         abort();
     convoy_batcher_set_limits(batcher, &model, &(struct convoy_batcher_limits){2, 0, 10});
@@ -47,7 +48,7 @@ static void complete(const uint8_t *data, size_t size)
     for (int i = 0; i < 3; i++) {
         items[i] = (struct convoy_item){.model = &model,
                                         .profile = i == 0,
-                                        .deadline_us = UINT64_MAX,
+                                        .group = &group,
                                         .outputs = outputs[i],
                                         .source = row,
                                         .source_bytes = sizeof row,

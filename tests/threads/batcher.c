@@ -34,6 +34,7 @@
 
 struct image {
     struct convoy_item item;
+    struct convoy_item_group group; /* of the items from this one on */
     float outputs[1];
     uint32_t value, row[ROW_BYTES / 4];
     atomic_int done;
@@ -116,6 +117,8 @@ static void *submit_all(void *context)
         uint64_t deadline_us = run % 7 == 0 ? convoy_now_us() + 300 : UINT64_MAX;
         n = run % RUN + 1 < ROUNDS - begun ? run % RUN + 1 : ROUNDS - begun;
         take_part(self, n);
+        struct convoy_item_group *group = &self->images[begun].group;
+        *group = (struct convoy_item_group){.deadline_us = deadline_us};
         for (uint32_t i = 0; i < n; i++) {
             struct image *image = &self->images[begun + i];
             bool stays = run % 2 == 0;
@@ -125,7 +128,7 @@ static void *submit_all(void *context)
             for (int k = 0; k < ROW_BYTES / 4; k++)
                 row[k] = image->value;
             image->item = (struct convoy_item){.model = &models[run / 2 % 2],
-                                               .deadline_us = deadline_us,
+                                               .group = group,
                                                .outputs = image->outputs,
                                                .source = row,
                                                .source_bytes = ROW_BYTES,
@@ -254,7 +257,7 @@ int main(void)
     struct convoy_model_shape shape = {.channels = 1, .height = ROW_BYTES, .width = 1, .outputs_per_row = 1};
     pthread_t loop;
     metrics = convoy_metrics_new();
-    CHECK(convoy_batcher_new(2, DEVICES, metrics, &batcher, &error) == 0);
+    CHECK(convoy_batcher_new(2, DEVICES, 2, metrics, &batcher, &error) == 0);
     for (uint32_t i = 0; i < 2; i++) {
         models[i] =
             (struct convoy_model_record){.number = i,

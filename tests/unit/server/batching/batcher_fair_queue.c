@@ -10,7 +10,7 @@ static void submit_as(int index, int model, enum convoy_priority priority)
     uint64_t wait_us;
     memset(row, index, sizeof row);
     p.items[index] = (struct convoy_item){.model = &p.models[model],
-                                          .deadline_us = UINT64_MAX,
+                                          .group = group_at(index, UINT64_MAX),
                                           .priority = priority,
                                           .outputs = p.outputs[index],
                                           .source = row,
@@ -230,18 +230,18 @@ Test(batcher_fair_queue, what_is_less_urgent_does_not_keep_others_out)
  * between. */
 Test(batcher_fair_queue, a_model_whose_less_urgent_images_wait_has_not_rested)
 {
-    uint64_t wait_us;
-    begin(1, 1, 0);
-    struct convoy_model_record *model = &p.models[0];
-    uint64_t *since_us = &queue_of(p.batcher, model)->service.since_us;
+    begin(2, 0, 0);
+    uint64_t *since_us = &queue_of(p.batcher, &p.models[0])->service.since_us;
+    submit_as(0, 0, CONVOY_PRIORITY_URGENT);
+    submit_as(1, 0, CONVOY_PRIORITY_BACKGROUND);
     *since_us = 5;
-    cr_assert_eq(convoy_batcher_admit(p.batcher, model, 3, CONVOY_PRIORITY_BACKGROUND, UINT64_MAX, &wait_us),
-                 0);
-    cr_assert_eq(*since_us, 0, "nothing waited");
-    *since_us = 5;
-    cr_assert_eq(convoy_batcher_admit(p.batcher, model, 1, CONVOY_PRIORITY_URGENT, UINT64_MAX, &wait_us), 0);
-    cr_assert_eq(*since_us, 5);
-    convoy_batcher_cancel(p.batcher, model, 1, CONVOY_PRIORITY_URGENT);
-    convoy_batcher_cancel(p.batcher, model, 3, CONVOY_PRIORITY_BACKGROUND);
+    convoy_batcher_abandon(p.batcher, p.items[0].group);
+    convoy_batcher_tick(p.batcher);
+    cr_assert_eq(p.done[0], 1);
+    cr_assert_eq(*since_us, 5, "one still waits");
+    convoy_batcher_abandon(p.batcher, p.items[1].group);
+    convoy_batcher_tick(p.batcher);
+    cr_assert_eq(p.done[1], 1);
+    cr_assert_eq(*since_us, 0, "nothing waits");
     end();
 }

@@ -281,7 +281,7 @@ static void *submit_slowly(void *context)
 {
     (void)context;
     p.items[7] = (struct convoy_item){.model = &p.models[0],
-                                      .deadline_us = UINT64_MAX,
+                                      .group = group_at(7, UINT64_MAX),
                                       .outputs = p.outputs[7],
                                       .done = on_done,
                                       .source = slow_page,

@@ -17,6 +17,7 @@ struct playground {
     struct convoy_worker_slots *worker_slots;
     struct convoy_model_record models[2];
     struct convoy_item items[ITEMS];
+    struct convoy_item_group groups[ITEMS]; /* of the item of the same number, or of those from it on */
     float outputs[ITEMS][2];
     int done[ITEMS];
     int done_count;
@@ -59,7 +60,7 @@ static inline void begin(uint32_t slots, uint32_t streams, uint32_t max_delay_us
     struct convoy_model_shape shape = {.channels = 1, .height = 8, .width = 1, .outputs_per_row = 2};
     memset(&p, 0, sizeof p);
     p.metrics = convoy_metrics_new();
-    cr_assert_eq(convoy_batcher_new(2, 2, p.metrics, &p.batcher, &error), 0);
+    cr_assert_eq(convoy_batcher_new(2, 2, 0, p.metrics, &p.batcher, &error), 0);
     for (uint32_t i = 0; i < 2; i++)
         p.models[i] =
             (struct convoy_model_record){.number = i,
@@ -88,12 +89,19 @@ static inline int admit(int model, uint32_t n)
     return convoy_batcher_admit(p.batcher, &p.models[model], n, CONVOY_PRIORITY_NORMAL, UINT64_MAX, &wait_us);
 }
 
+/* A group with this deadline for the items from this one on. */
+static inline struct convoy_item_group *group_at(int index, uint64_t deadline_us)
+{
+    p.groups[index] = (struct convoy_item_group){.deadline_us = deadline_us};
+    return &p.groups[index];
+}
+
 static inline void submit_for(int index, int model, uint64_t deadline_us, bool profile)
 {
     uint8_t row[8];
     memset(row, index, sizeof row);
     p.items[index] = (struct convoy_item){.model = &p.models[model],
-                                          .deadline_us = deadline_us,
+                                          .group = group_at(index, deadline_us),
                                           .profile = profile,
                                           .outputs = p.outputs[index],
                                           .source = row,

@@ -18,10 +18,11 @@ static void write_index(const struct convoy_item *item, uint8_t *target)
 static void submit_run(int first, uint32_t count, int model, bool source_stays)
 {
     struct convoy_item *items[ITEMS];
+    struct convoy_item_group *group = group_at(first, UINT64_MAX);
     for (uint32_t i = 0; i < count; i++) {
         items[i] = &p.items[first + (int)i];
         *items[i] = (struct convoy_item){.model = &p.models[model],
-                                         .deadline_us = UINT64_MAX,
+                                         .group = group,
                                          .outputs = p.outputs[first + (int)i],
                                          .write = write_index,
                                          .source_stays = source_stays,
@@ -182,10 +183,11 @@ Test(batcher_runs, a_run_whose_model_is_gone_is_answered_whole)
     cr_assert_eq(p.done_count, 7);
     p.done_count = 0;
     struct convoy_item *items[3];
+    struct convoy_item_group *group = group_at(10, UINT64_MAX);
     for (int i = 0; i < 3; i++) {
         items[i] = &p.items[10 + i];
         *items[i] = (struct convoy_item){
-            .model = &p.models[0], .deadline_us = UINT64_MAX, .write = write_index, .done = on_done};
+            .model = &p.models[0], .group = group, .write = write_index, .done = on_done};
     }
     /* Admitted before, handed over after. */
     convoy_batcher_model_ready(p.batcher, &p.models[0],
@@ -212,7 +214,7 @@ static void write_late(const struct convoy_item *item, uint8_t *target)
     write_index(item, target);
     if (item != &p.items[0])
         return;
-    while (convoy_now_us() <= item->deadline_us)
+    while (convoy_now_us() <= item->group->deadline_us)
         ;
     convoy_batcher_tick(p.batcher);
     submit_for(5, 1, UINT64_MAX, false);
@@ -223,10 +225,11 @@ Test(batcher_runs, a_slot_whose_images_end_while_they_are_written_goes_to_who_wa
     uint32_t slot;
     struct convoy_item *items[2];
     begin(1, 1, 1000000);
+    struct convoy_item_group *group = group_at(0, convoy_now_us() + 2000);
     for (int i = 0; i < 2; i++) {
         items[i] = &p.items[i];
         *items[i] = (struct convoy_item){.model = &p.models[0],
-                                         .deadline_us = convoy_now_us() + 2000,
+                                         .group = group,
                                          .outputs = p.outputs[i],
                                          .write = write_late,
                                          .source_stays = true,
@@ -252,10 +255,11 @@ Test(batcher_runs, stopping_answers_a_run_that_comes_late)
     struct convoy_item *items[3];
     cr_assert_eq(admit(0, 3), 0);
     convoy_batcher_stop(p.batcher);
+    struct convoy_item_group *group = group_at(0, UINT64_MAX);
     for (int i = 0; i < 3; i++) {
         items[i] = &p.items[i];
         *items[i] = (struct convoy_item){
-            .model = &p.models[0], .deadline_us = UINT64_MAX, .write = write_index, .done = on_done};
+            .model = &p.models[0], .group = group, .write = write_index, .done = on_done};
     }
     convoy_batcher_submit(p.batcher, items, 3);
     cr_assert_eq(p.done_count, 3);

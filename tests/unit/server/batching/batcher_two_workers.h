@@ -39,10 +39,9 @@ static inline void end_two(void)
         cr_assert_eq(worker_slots[i]->suspects, 0);
     }
     for (int i = 0; i < 2; i++) {
-        cr_assert_eq(p.batcher->queues[i].running, 0);
+        cr_assert_eq(atomic_load(&p.batcher->queues[i].admission.running), 0);
+        cr_assert_eq(atomic_load(&p.batcher->queues[i].admission.queued), 0);
         cr_assert_eq(p.batcher->queues[i].waiting, 0);
-        for (int priority = 0; priority < CONVOY_PRIORITIES; priority++)
-            cr_assert_eq(p.batcher->queues[i].queued[priority], 0);
     }
     end();
     convoy_channel_destroy(&second_channel);

@@ -3,6 +3,12 @@
 
 #include <criterion/criterion.h>
 
+static uint64_t wait_us(const struct convoy_service_time *service, uint64_t images)
+{
+    return convoy_service_time_wait_us(convoy_service_time_image_us(service),
+                                       convoy_service_time_company(service), images);
+}
+
 /* Batches of images that end one every_us after the other while others wait; returns when the last ended. */
 static uint64_t busy(struct convoy_service_time *service, uint64_t now, int batches, uint32_t images,
                      uint64_t every_us)
@@ -23,9 +29,9 @@ static void assert_about(uint64_t is, uint64_t expected)
 Test(service_time, of_what_never_ran_nothing_is_known)
 {
     struct convoy_service_time service = {0};
-    cr_assert_eq(convoy_service_time_wait_us(&service, 1000000), 0);
+    cr_assert_eq(wait_us(&service, 1000000), 0);
     convoy_service_time_finished(&service, 5000, 1, 5000, false);
-    cr_assert_eq(convoy_service_time_wait_us(&service, 1000000), 0, "a lone batch says nothing of many");
+    cr_assert_eq(wait_us(&service, 1000000), 0, "a lone batch says nothing of many");
 }
 
 Test(service_time, while_images_wait_the_time_between_ends_counts)
@@ -33,7 +39,7 @@ Test(service_time, while_images_wait_the_time_between_ends_counts)
     struct convoy_service_time service = {0};
     busy(&service, 1000000, 20, 4, 10000);
     /* 2500 us an image; four that may come along in its batch */
-    assert_about(convoy_service_time_wait_us(&service, 96), 250000);
+    assert_about(wait_us(&service, 96), 250000);
 }
 
 Test(service_time, a_rest_is_no_work)
@@ -42,7 +48,7 @@ Test(service_time, a_rest_is_no_work)
     uint64_t now = busy(&service, 1000000, 20, 4, 10000);
     convoy_service_time_finished(&service, now + 10000, 4, 10000, false); /* nothing waits behind this one */
     convoy_service_time_finished(&service, now + 3600000000u, 4, 20000, true);
-    assert_about(convoy_service_time_wait_us(&service, 96), 250000);
+    assert_about(wait_us(&service, 96), 250000);
 }
 
 Test(service_time, an_interruption_is_no_work)
@@ -51,7 +57,7 @@ Test(service_time, an_interruption_is_no_work)
     uint64_t now = busy(&service, 1000000, 20, 4, 10000);
     convoy_service_time_interrupted(&service);
     convoy_service_time_finished(&service, now + 5000000, 4, 40000, true);
-    assert_about(convoy_service_time_wait_us(&service, 96), 250000);
+    assert_about(wait_us(&service, 96), 250000);
 }
 
 Test(service_time, a_device_that_slows_down_is_noticed)
@@ -59,7 +65,7 @@ Test(service_time, a_device_that_slows_down_is_noticed)
     struct convoy_service_time service = {0};
     uint64_t now = busy(&service, 1000000, 1000, 4, 10000);
     busy(&service, now, 600, 4, 30000);
-    assert_about(convoy_service_time_wait_us(&service, 96), 750000);
+    assert_about(wait_us(&service, 96), 750000);
 }
 
 Test(service_time, long_batches_are_remembered_too)
@@ -69,9 +75,9 @@ Test(service_time, long_batches_are_remembered_too)
     /* Two streams end together: only both say what an image costs, and neither alone may be believed. */
     for (int i = 0; i < 40; i++) {
         now = busy(&service, now, 1, 256, 2400000);
-        uint64_t first = convoy_service_time_wait_us(&service, 256);
+        uint64_t first = wait_us(&service, 256);
         now = busy(&service, now, 1, 256, 1);
-        uint64_t both = convoy_service_time_wait_us(&service, 256);
+        uint64_t both = wait_us(&service, 256);
         cr_assert(i < 30 || (first < 2800000 && both > 2000000), "%llu, then %llu", (unsigned long long)first,
                   (unsigned long long)both);
     }
@@ -84,5 +90,5 @@ Test(service_time, what_is_remembered_of_bad_times_does_not_refuse_for_ever)
     convoy_service_time_finished(&service, now + 1000, 1, 1000, false);
     /* Alone, and done in 3 ms. */
     convoy_service_time_finished(&service, now + 9000000, 1, 3000, false);
-    assert_about(convoy_service_time_wait_us(&service, 99), 300000);
+    assert_about(wait_us(&service, 99), 300000);
 }
