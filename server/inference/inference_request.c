@@ -17,10 +17,12 @@
 #define INLINE_BYTES  (256u * 1024)
 /* Samples that are only copied, in about as long. */
 #define INLINE_COPY (4096u * 1024)
-/* A run of such samples goes to the batcher together: at most so many, and in the pool, whose threads share a
- * request, about so many bytes. */
+/* A run of samples goes to the batcher together: at most so many, and about so many bytes where they are
+ * decoded or the threads of the pool share them. A run in the pool costs about so many pixels: half a
+ * millisecond. */
 #define RUN_MOST  1024u
 #define RUN_BYTES (1024u * 1024)
+#define RUN_COST  (128u * 1024)
 
 struct convoy_inference_request *convoy_inference_request_new(const struct convoy_model_view *view,
                                                               uint32_t count)
@@ -147,6 +149,22 @@ static bool goes_on(struct convoy_inference_request *inference, struct convoy_sa
     return false;
 }
 
+/* Of a decoded image. */
+static size_t row_bytes(const struct convoy_inference_request *inference)
+{
+    const struct convoy_model_shape *shape = &inference->view.shape;
+
+    return (size_t)shape->channels * shape->height * shape->width;
+}
+
+/* Images whose rows are not too much memory together. */
+static uint32_t decoded_run(const struct convoy_inference_request *inference)
+{
+    size_t run = RUN_BYTES / row_bytes(inference);
+
+    return run < 1 ? 1 : run > RUN_MOST ? RUN_MOST : (uint32_t)run;
+}
+
 static struct convoy_item *make_item(struct convoy_inference_request *inference, uint32_t index)
 {
     struct convoy_item *item = &inference->samples[index].item;
@@ -176,7 +194,7 @@ static bool decode_and_submit(struct convoy_inference_request *inference, uint32
 
     if (!goes_on(inference, sample))
         return true;
-    const void *bytes = convoy_sample_bytes(&input, sample, max_pixels, &length);
+    const void *bytes = convoy_sample_bytes(&input, sample, max_pixels, NULL, &length);
     if (bytes == NULL && sample->status == 0)
         return false;
     *took_us = sample->decode_us;
@@ -192,6 +210,48 @@ static bool decode_and_submit(struct convoy_inference_request *inference, uint32
     return true;
 }
 
+/* Decodes a run of images and hands their samples to the batcher together, so that they take the rows of a
+ * slot at once. Any thread, which holds the request: all of them may be done before it returns. Returns the
+ * time of decoding. */
+static uint64_t decode_run(struct convoy_inference_request *inference, uint32_t first, uint32_t count)
+{
+    struct convoy_sample_input input = input_of(inference);
+    struct convoy_item *items[RUN_MOST];
+    uint64_t took_us = 0, one_us = 0;
+    size_t row = row_bytes(inference);
+    uint8_t *rows = count > 1 ? convoy_buffer_pool_new(count * row) : NULL;
+    uint32_t n = 0;
+
+    /* The analyzer cannot count references. */
+    for (uint32_t i = first; i < first + count; i++) {
+        struct convoy_sample *sample = &inference->samples[i];
+        if (rows == NULL) { /* one, or memory is short */
+            decode_and_submit(inference, i, pixel_limit(inference),
+                              &one_us); // NOLINT(clang-analyzer-unix.Malloc)
+            took_us += one_us;
+            continue;
+        }
+        if (!goes_on(inference, sample))
+            continue;
+        size_t length;
+        const void *bytes =
+            convoy_sample_bytes(&input, sample, pixel_limit(inference), rows + n * row, &length);
+        took_us += sample->decode_us;
+        if (bytes == NULL ||
+            (inference->pipeline->response_cache != NULL && look_up(inference, i, bytes, length))) {
+            end_here(inference);
+            continue;
+        }
+        items[n] = make_item(inference, i);
+        items[n]->source = bytes;
+        items[n++]->source_bytes = length;
+    }
+    if (n > 0)
+        convoy_batcher_submit(inference->pipeline->batcher, items, n); // NOLINT(clang-analyzer-unix.Malloc)
+    convoy_buffer_pool_free(rows);
+    return took_us;
+}
+
 /* The response cache has the sample's outputs, or it failed. */
 static bool needs_no_worker(struct convoy_inference_request *inference, uint32_t index)
 {
@@ -200,7 +260,7 @@ static bool needs_no_worker(struct convoy_inference_request *inference, uint32_t
     if (inference->pipeline->response_cache == NULL)
         return false;
     struct convoy_sample_input input = input_of(inference);
-    const void *bytes = convoy_sample_bytes(&input, &inference->samples[index], 0, &length);
+    const void *bytes = convoy_sample_bytes(&input, &inference->samples[index], 0, NULL, &length);
     return bytes == NULL || look_up(inference, index, bytes, length);
 }
 
@@ -246,29 +306,34 @@ static void submit_run(struct convoy_inference_request *inference, uint32_t firs
         convoy_batcher_submit(inference->pipeline->batcher, items, n); // NOLINT(clang-analyzer-unix.Malloc)
 }
 
-/* Raw samples, as many as make up a piece of work that is worth handing to a thread. */
-static uint32_t run_length(const struct convoy_inference_request *inference)
+/* As many samples as make up a piece of work that is worth handing to a thread. size: the cost of all. */
+static uint32_t run_length(const struct convoy_inference_request *inference, uint64_t size)
 {
     size_t bytes = inference->samples[0].part.length > 0 ? inference->samples[0].part.length : 1;
     size_t run = RUN_BYTES / bytes;
+    uint32_t most = RUN_MOST;
 
-    return run < 1 ? 1 : run > RUN_MOST ? RUN_MOST : (uint32_t)run;
+    if (!convoy_sample_is_raw(inference->layout)) {
+        run = RUN_COST / (size / inference->count + 1);
+        most = decoded_run(inference);
+    }
+    return run < 1 ? 1 : run > most ? most : (uint32_t)run;
 }
 
 static uint64_t process_in_pool(struct convoy_decode_job *job, uint32_t index)
 {
     struct convoy_inference_request *inference =
         (struct convoy_inference_request *)((char *)job - offsetof(struct convoy_inference_request, job));
+    uint32_t first = index * inference->run, left = inference->count - first;
+    uint32_t count = left < inference->run ? left : inference->run;
     uint64_t took_us = 0;
 
     /* Samples whose deadline passes are done while they are still written. */
     atomic_fetch_add_explicit(&inference->refs, 1, memory_order_relaxed);
-    if (convoy_sample_is_raw(inference->layout)) {
-        uint32_t run = run_length(inference), first = index * run, left = inference->count - first;
-        submit_run(inference, first, left < run ? left : run);
-    } else {
-        decode_and_submit(inference, index, pixel_limit(inference), &took_us);
-    }
+    if (convoy_sample_is_raw(inference->layout))
+        submit_run(inference, first, count);
+    else
+        took_us = decode_run(inference, first, count);
     convoy_inference_request_drop(inference);
     return took_us;
 }
@@ -302,8 +367,10 @@ static bool process_here(struct convoy_inference_request *inference)
         return false;
     /* The HTTP side's reference keeps it alive through all of this, which the analyzer cannot count. */
     if (!convoy_sample_is_raw(inference->layout)) {
-        for (uint32_t i = 0; i < count; i++)
-            (void)decode_and_submit(inference, i, most, &took_us); // NOLINT(clang-analyzer-unix.Malloc)
+        uint32_t run = decoded_run(inference);
+        for (uint32_t i = 0; i < count; i += run)
+            (void)decode_run(inference, i,
+                             count - i < run ? count - i : run); // NOLINT(clang-analyzer-unix.Malloc)
         return true;
     }
     for (uint32_t i = 0; i < count; i += RUN_MOST)
@@ -336,7 +403,7 @@ static bool process_in_turn(struct convoy_inference_request *inference)
     /* Decoding what would be late makes those behind it late as well. */
     bool late = convoy_decode_pool_wait_us(pool, size) >
                 convoy_service_time_spendable_us(inference->deadline_us, convoy_now_us());
-    uint32_t run = convoy_sample_is_raw(inference->layout) ? run_length(inference) : 1;
+    uint32_t run = inference->run = run_length(inference, size);
     inference->job =
         (struct convoy_decode_job){.count = (count + run - 1) / run, .size = size, .work = process_in_pool};
     if (!late && convoy_decode_pool_suspend(pool, &inference->suspension, &inference->job))
@@ -365,8 +432,8 @@ static void look(struct convoy_suspension *suspension, bool gone)
         convoy_batcher_abandon(inference->pipeline->batcher, &inference->group);
     if (inference->job.count == 0)
         return; /* no sample was left to the pool */
-    uint32_t run = convoy_sample_is_raw(inference->layout) ? run_length(inference) : 1;
-    uint32_t i = convoy_decode_pool_withdraw(inference->pipeline->decode_pool, &inference->job) * run;
+    uint32_t i =
+        convoy_decode_pool_withdraw(inference->pipeline->decode_pool, &inference->job) * inference->run;
     for (; i < inference->count; i++) {
         if (gone) {
             spare(inference, &inference->samples[i]);

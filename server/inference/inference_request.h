@@ -32,6 +32,7 @@ struct convoy_inference_request {
     struct convoy_item_group group; /* of the samples' items */
 
     struct convoy_decode_job job; /* when the pool decodes */
+    uint32_t run;                 /* samples of each of its parts */
 
     struct convoy_model_view view;
     enum convoy_input_layout layout; /* of the samples as the client sent them */

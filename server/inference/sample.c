@@ -111,9 +111,9 @@ static uint64_t memory_of(const struct convoy_sample *sample, uint64_t max_pixel
     return info.decode_bytes;
 }
 
-/* A file, into the thread's scratch. */
+/* A file, into room, or the thread's scratch where that is NULL. */
 static const uint8_t *decode(const struct convoy_sample_input *input, struct convoy_sample *sample,
-                             size_t row_bytes, uint64_t max_pixels)
+                             size_t row_bytes, uint64_t max_pixels, uint8_t *room)
 {
     const struct convoy_model_shape *shape = input->shape;
     const struct convoy_image_target target = {
@@ -123,7 +123,7 @@ static const uint8_t *decode(const struct convoy_sample_input *input, struct con
         .fit = input->crop ? CONVOY_FIT_CROP : CONVOY_FIT_STRETCH,
         .deadline_us = input->deadline_us,
     };
-    struct place *place = place_for(row_bytes);
+    struct place *place = place_for(room == NULL ? row_bytes : 0);
     struct convoy_error error;
 
     if (place == NULL) {
@@ -142,9 +142,10 @@ static const uint8_t *decode(const struct convoy_sample_input *input, struct con
         convoy_sample_late(sample);
         return NULL;
     }
+    uint8_t *row = room != NULL ? room : place->sample;
     uint64_t begun_us = convoy_now_us(); /* the wait for memory is no decoding */
     int code = convoy_image_to_row(place->scratch, sample->part.bytes, sample->part.length, max_pixels,
-                                   &target, place->sample, &error);
+                                   &target, row, &error);
     if (memory > 0)
         convoy_decode_memory_give(memory);
     sample->decode_us = convoy_now_us() - begun_us;
@@ -158,7 +159,7 @@ static const uint8_t *decode(const struct convoy_sample_input *input, struct con
         convoy_sample_fail(sample, status_of_decoding(code), error.message);
         return NULL;
     }
-    return place->sample;
+    return row;
 }
 
 /* Planes to pixels, in the thread's scratch. */
@@ -178,7 +179,7 @@ static const uint8_t *interleave(const struct convoy_model_shape *shape, struct 
 }
 
 const void *convoy_sample_bytes(const struct convoy_sample_input *input, struct convoy_sample *sample,
-                                uint64_t max_pixels, size_t *length)
+                                uint64_t max_pixels, uint8_t *room, size_t *length)
 {
     const struct convoy_model_shape *shape = input->shape;
     size_t elements = (size_t)shape->channels * shape->height * shape->width;
@@ -186,7 +187,7 @@ const void *convoy_sample_bytes(const struct convoy_sample_input *input, struct 
     *length = elements;
     switch (input->layout) {
     case CONVOY_LAYOUT_ENCODED:
-        return decode(input, sample, elements, max_pixels);
+        return decode(input, sample, elements, max_pixels, room);
     case CONVOY_LAYOUT_U8_CHW:
         return interleave(shape, sample, elements);
     case CONVOY_LAYOUT_F32_CHW:

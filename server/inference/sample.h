@@ -45,11 +45,12 @@ static inline bool convoy_sample_is_raw(enum convoy_input_layout layout)
     return layout != CONVOY_LAYOUT_ENCODED;
 }
 
-/* The *length bytes that a slot takes, within part or in the calling thread's scratch memory (valid until its
- * next call). NULL when the sample failed: its status and error are then set. NULL with the sample unchanged
- * when an image has more than max_pixels, but not more than input->max_pixels. Any thread. */
+/* The *length bytes that a slot takes, within part, in room (as many bytes), or, where room is NULL, in the
+ * calling thread's scratch memory (valid until its next call). NULL when the sample failed: its status and
+ * error are then set. NULL with the sample unchanged when an image has more than max_pixels, but not more
+ * than input->max_pixels. Any thread. */
 const void *convoy_sample_bytes(const struct convoy_sample_input *input, struct convoy_sample *sample,
-                                uint64_t max_pixels, size_t *length);
+                                uint64_t max_pixels, uint8_t *room, size_t *length);
 
 /* How many pixels are decoded for the sample: 0 for raw samples, and where the image's header is bad or it
  * has more than max_pixels. */

@@ -22,6 +22,16 @@ for i in {1..10}; do
 done
 expect 200 "${arguments[@]}" "$url/classify?top=1"
 [ "$(labels)" = "[$expected]" ] || fail "40 images: $(labels)"
+# They go into slots in runs.
+batches() { curl -fsS "$url/metrics" | awk '/^convoyd_batches_total/ { sum += $2 } END { print sum + 0 }'; }
+for side in 32 64; do # pixels; on the HTTP thread, by threads that decode
+  python3 tests/tools/solid_png.py "$work/$side.png" 10 20 30 $side
+  forty=()
+  for i in {1..40}; do forty+=(-F "i$i=@$work/$side.png"); done
+  before=$(batches)
+  expect 200 "${forty[@]}" "$url/classify?top=1"
+  [ $(($(batches) - before)) -le $((side / 32 * 2 - 1)) ] || fail "40 images took $(($(batches) - before)) batches"
+done
 expect 200 -F "a=@$samples/ship.jpg" "$url/v2/models/cifar10-convnet/classify"
 [ "$(labels)" = "['ship']" ] || fail "one image in a form: $(labels)"
 
