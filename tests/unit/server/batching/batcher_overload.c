@@ -217,3 +217,33 @@ Test(batcher_overload, a_deadline_ends_what_waits_and_what_runs)
     cr_assert_eq(admit(0, 500), 0, "the queue is empty again");
     end();
 }
+
+Test(batcher_overload, images_of_a_client_that_has_left_are_spared_though_they_come_later)
+{
+    size_t length;
+    begin(2, 0, 0);
+    struct convoy_item_group *group = group_at(0, UINT64_MAX);
+    uint8_t row[8] = {0};
+    convoy_batcher_abandon(p.batcher, group);
+    for (int i = 0; i < 2; i++) {
+        p.items[i] = (struct convoy_item){.model = &p.models[0],
+                                          .group = group,
+                                          .outputs = p.outputs[i],
+                                          .source = row,
+                                          .source_bytes = sizeof row,
+                                          .done = on_done};
+        cr_assert_eq(admit(0, 1), 0);
+        convoy_batcher_submit(p.batcher, (struct convoy_item *[]){&p.items[i]}, 1);
+    }
+    submit(2);
+    convoy_batcher_tick(p.batcher);
+    cr_assert(p.done[0] == 1 && p.done[1] == 1 && p.done[2] == 0);
+    cr_assert_eq(p.items[0].status, -ECONNABORTED);
+    convoy_batcher_abandon(p.batcher, p.items[2].group);
+    convoy_batcher_tick(p.batcher);
+    char *text = convoy_metrics_render(p.metrics, &length);
+    cr_assert_not_null(strstr(text, "convoyd_spared_images_total{model=\"a\"} 3\n"), "%s", text);
+    free(text);
+    cr_assert(convoy_batcher_model_idle(p.batcher, &p.models[0]));
+    end();
+}

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -79,6 +80,7 @@ Test(batcher_parked, the_next_one_is_what_a_search_through_all_models_finds)
 static pthread_t tester;
 static int reached[2], go_on[2]; /* pipes: the row of item `stuck` is being written; may be written */
 static int stuck;
+static atomic_bool stuck_written;
 
 static void write_elsewhere(const struct convoy_item *item, uint8_t *target)
 {
@@ -88,6 +90,8 @@ static void write_elsewhere(const struct convoy_item *item, uint8_t *target)
     if ((int)index == stuck)
         cr_assert_eq(write(reached[1], &byte, 1) + read(go_on[0], &byte, 1), 2);
     memset(target, (int)index, 8);
+    if ((int)index == stuck)
+        atomic_store(&stuck_written, true);
 }
 
 /* As begin(), with threads that write. */
@@ -152,8 +156,8 @@ Test(batcher_parked, an_image_is_not_ended_while_its_row_is_written, .timeout = 
     submit_staying(4, 4, convoy_now_us() + 20000);
     run_next();
     cr_assert_eq(read(reached[0], &byte, 1), 1);
-    while (convoy_now_us() <= p.groups[4].deadline_us)
-        ;
+    while (convoy_now_us() <= convoy_deadline_wheel_due_us(p.groups[4].deadline_us))
+        ; /* the timer has fired by then, and fires again only if it is armed again */
     convoy_batcher_tick(p.batcher);
     cr_assert_eq(p.done[5], 0, "its source is gone while it is copied");
     cr_assert_eq(write(go_on[1], &byte, 1), 1);
@@ -177,6 +181,8 @@ static void *let_go_on(void *context)
 {
     char byte = 0;
     (void)context;
+    while (!atomic_load(&p.batcher->stopped))
+        sched_yield();
     cr_assert_eq(write(go_on[1], &byte, 1), 1);
     return NULL;
 }
@@ -194,6 +200,7 @@ Test(batcher_parked, a_stop_waits_for_what_is_being_written, .timeout = 30)
     cr_assert_eq(pthread_create(&thread, NULL, let_go_on, NULL), 0);
     convoy_batcher_stop(p.batcher);
     cr_assert_eq(p.done_count, 8);
+    cr_assert(atomic_load(&stuck_written), "images were ended while a row was written");
     for (int i = 4; i < 8; i++)
         cr_assert_eq(p.items[i].status, -ECANCELED);
     cr_assert_eq(convoy_batcher_pending(p.batcher), 0);
