@@ -27,6 +27,7 @@ const char *const convoy_tune_choices[] = {"on", "off", "force", NULL};
 const char *const convoy_model_controls[] = {"none", "poll", "explicit", NULL};
 static const char *const log_formats[] = {"logfmt", "json", NULL};
 static const char *const log_levels[] = {"debug", "info", "warning", "error", NULL};
+static const char *const access_logs[] = {"off", "sampled", "all", NULL};
 
 const char *convoy_backend_choice_text(enum convoy_backend_choice choice)
 {
@@ -185,9 +186,9 @@ static int read_names(const struct convoy_json *root, struct convoy_config *conf
 static int read_choices(const struct convoy_json *root, struct convoy_config *config,
                         struct convoy_error *error)
 {
-    static const char *const known[] = {"format", "level", NULL};
+    static const char *const known[] = {"format", "level", "access", NULL};
     unsigned backend = config->backend, tune = config->tune;
-    unsigned format = config->log.format, level = config->log.level;
+    unsigned format = config->log.format, level = config->log.level, access = config->log.access;
     struct convoy_json log;
     int result;
     if ((result = convoy_json_choice(root, "backend", convoy_backend_choices, &backend, error)) < 0 ||
@@ -195,12 +196,14 @@ static int read_choices(const struct convoy_json *root, struct convoy_config *co
         (result = convoy_json_object(root, "log", &log, error)) < 0 ||
         (result = convoy_json_known(&log, known, error)) < 0 ||
         (result = convoy_json_choice(&log, "format", log_formats, &format, error)) < 0 ||
-        (result = convoy_json_choice(&log, "level", log_levels, &level, error)) < 0)
+        (result = convoy_json_choice(&log, "level", log_levels, &level, error)) < 0 ||
+        (result = convoy_json_choice(&log, "access", access_logs, &access, error)) < 0)
         return result;
     config->backend = (enum convoy_backend_choice)backend;
     config->tune = (enum convoy_tune)tune;
     config->log.format = (enum convoy_log_format)format;
     config->log.level = (enum convoy_log_level)level;
+    config->log.access = (enum convoy_access_log)access;
     return 0;
 }
 

@@ -25,6 +25,9 @@ enum convoy_backend_choice {
 
 enum convoy_tune { CONVOY_TUNE_ON, CONVOY_TUNE_OFF, CONVOY_TUNE_FORCE };
 
+/* Which answers get a line in the log. */
+enum convoy_access_log { CONVOY_ACCESS_OFF, CONVOY_ACCESS_SAMPLED, CONVOY_ACCESS_ALL };
+
 /* What decides which models are served. */
 enum convoy_model_control {
     CONVOY_CONTROL_NONE,    /* those found at start */
@@ -91,6 +94,7 @@ struct convoy_config {
     struct {
         enum convoy_log_format format;
         enum convoy_log_level level;
+        enum convoy_access_log access;
     } log;
 };
 

@@ -8,6 +8,7 @@
 #include "server/daemon/lifecycle.h"
 #include "server/daemon/options.h"
 #include "server/daemon/service.h"
+#include "server/http/access_log.h"
 #include "server/http/http.h"
 #include "server/http/listener.h"
 
@@ -159,6 +160,7 @@ int main(int argc, char **argv)
         status = complain(&error);
     } else {
         convoy_log_configure(config->log.format, config->log.level);
+        convoy_access_log_configure(config->log.access);
         status = options.check_config ? convoy_check_config(config) : serve(config, &options);
     }
     convoy_config_free(config);

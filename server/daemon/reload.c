@@ -1,6 +1,7 @@
 #include "server/daemon/reload.h"
 
 #include "engine/base/log.h"
+#include "server/http/access_log.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -100,6 +101,7 @@ static void on_read(uv_work_t *work, int status)
         reload->done(reload->context, NULL, reading->error.message);
     } else if (!reload->stopped) {
         convoy_log_configure(reading->config->log.format, reading->config->log.level);
+        convoy_access_log_configure(reading->config->log.access);
         for (uint32_t i = 0; i < reading->model_count; i++)
             take_over(reload, &reading->models[i]);
         reload->done(reload->context, reading->config, NULL);

@@ -37,6 +37,16 @@ static void wake_up(struct convoy_acceptor *acceptor)
     (void)written; /* an eventfd that is not read yet wakes the thread all the same */
 }
 
+void convoy_acceptor_log_lost(void)
+{
+    static struct convoy_log_limit limit;
+    uint64_t unwritten;
+
+    if (convoy_log_limit_pass(&limit, &unwritten))
+        convoy_log(CONVOY_LOG_WARNING, "a connection could not be taken on and was closed",
+                   CONVOY_UINT("unwritten", unwritten));
+}
+
 enum accepted { ACCEPTED, NONE_WAITING, EXHAUSTED };
 
 static enum accepted accept_one(struct convoy_acceptor *acceptor)
@@ -65,7 +75,7 @@ static enum accepted accept_one(struct convoy_acceptor *acceptor)
     atomic_fetch_add(&acceptor->count, 1);
     if (!acceptor->options.take(acceptor->options.context, fd, (struct sockaddr *)&address, size)) {
         atomic_fetch_sub(&acceptor->count, 1);
-        convoy_log(CONVOY_LOG_WARNING, "a connection could not be taken on and was closed");
+        convoy_acceptor_log_lost();
     }
     return ACCEPTED;
 }

@@ -32,6 +32,9 @@ int convoy_acceptor_start(const struct convoy_acceptor_options *options, struct 
 /* A connection that take() got was closed. Any thread. */
 void convoy_acceptor_closed(struct convoy_acceptor *acceptor);
 
+/* Logs that a connection was closed because memory is out, at most once a second. Any thread. */
+void convoy_acceptor_log_lost(void);
+
 /* Connections that take() got and that are open still. Any thread. */
 uint32_t convoy_acceptor_open(const struct convoy_acceptor *acceptor);
 

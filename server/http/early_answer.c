@@ -10,7 +10,7 @@
 /* TCP_ESTABLISHED of netinet/tcp.h, which cannot stand beside linux/tcp.h. */
 #define ESTABLISHED 1
 
-void convoy_early_answer(int fd, int status, const char *sentence)
+uint64_t convoy_early_answer(int fd, int status, const char *sentence)
 {
     char text[512];
     int body = snprintf(NULL, 0, "{\"error\":\"%s\"}\n", sentence);
@@ -24,6 +24,7 @@ void convoy_early_answer(int fd, int status, const char *sentence)
         ssize_t sent = send(fd, text, (size_t)length, MSG_DONTWAIT | MSG_NOSIGNAL);
         (void)sent;
     }
+    return (uint64_t)body;
 }
 
 bool convoy_early_answer_awaited(int fd)

@@ -5,10 +5,12 @@
 #define CONVOY_SERVER_EARLY_ANSWER_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 /* Sends status (414 or 431), a reason and {"error": sentence}, with Connection: close. It waits for nothing:
- * an answer that the kernel does not take whole is lost. */
-void convoy_early_answer(int fd, int status, const char *sentence);
+ * an answer that the kernel does not take whole is lost. Returns the bytes of its body.
+ */
+uint64_t convoy_early_answer(int fd, int status, const char *sentence);
 
 /* True when the connection has sent nothing since it was opened, and the client has not closed it: a client
  * that waits for the answer to its first request. */

@@ -4,6 +4,7 @@
 #include "engine/base/log.h"
 #include "server/config/config.h"
 #include "server/http/acceptor.h"
+#include "server/http/access_log.h"
 #include "server/http/connection_watch.h"
 #include "server/http/early_answer.h"
 #include "server/http/http_state.h"
@@ -42,8 +43,7 @@ static void end_request(struct convoy_http *http, struct convoy_connection *conn
     /* The client left while it waited, and the library did not ask for an answer. */
     if (request->complete_us != 0 && !request->answered &&
         !atomic_load_explicit(&http->stopping, memory_order_relaxed))
-        convoy_metrics_request(http->options.metrics, request->model,
-                               request->route == NULL ? "" : request->route->template, CONVOY_CLIENT_GONE);
+        convoy_answer_count(http, &(struct convoy_access){request->mhd, request, CONVOY_CLIENT_GONE, 0});
     http->options.release(request);
     atomic_fetch_sub_explicit(request->complete_us != 0 ? &http->open_requests : &http->receiving, 1,
                               memory_order_relaxed);
@@ -67,22 +67,23 @@ static bool too_many_arguments(const char *target)
 }
 
 /* The connection is then closed, its unread bytes are taken by linger. */
-static void answer_early(struct convoy_http *http, struct convoy_connection *connection, int status,
-                         const char *sentence)
+static void answer_early(struct convoy_http *http, struct MHD_Connection *mhd,
+                         struct convoy_connection *connection, int status, const char *sentence)
 {
-    convoy_early_answer(connection->fd, status, sentence);
+    uint64_t sent = convoy_early_answer(connection->fd, status, sentence);
     connection->body_unread = true;
-    convoy_metrics_request(http->options.metrics, "", "", status);
+    convoy_answer_count(http, &(struct convoy_access){mhd, NULL, status, sent});
 }
 
 /* The library closes the connection although a client waits that has sent its first request's headers. */
-static void answer_given_up(struct convoy_http *http, struct convoy_connection *connection)
+static void answer_given_up(struct convoy_http *http, struct MHD_Connection *mhd,
+                            struct convoy_connection *connection)
 {
     const struct convoy_request *request = connection->request;
 
     if (request == NULL || request->seen || !convoy_early_answer_awaited(connection->fd))
         return;
-    answer_early(http, connection, MHD_HTTP_REQUEST_HEADER_FIELDS_TOO_LARGE,
+    answer_early(http, mhd, connection, MHD_HTTP_REQUEST_HEADER_FIELDS_TOO_LARGE,
                  "the headers are too large, or have too many cookies: send fewer");
 }
 
@@ -98,18 +99,20 @@ static void on_connection(void *context, struct MHD_Connection *mhd, void **reco
         const union MHD_ConnectionInfo *info =
             MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
         *record = info == NULL ? NULL : convoy_connection_watch_add(http->watch, info->connect_fd);
+        convoy_metrics_connections_add(http->options.metrics, 1);
         return;
     }
     if (connection != NULL) {
         /* The library tells of the end of a request only when it called on_access() for it, which it does not
          * when the headers are too large. */
-        answer_given_up(http, connection);
+        answer_given_up(http, mhd, connection);
         end_request(http, connection);
         if (connection->body_unread)
             convoy_linger_take(http->linger, connection->fd);
         convoy_connection_watch_remove(http->watch, connection);
     }
     *record = NULL;
+    convoy_metrics_connections_add(http->options.metrics, -1);
     atomic_fetch_sub_explicit(&thread->connections, 1, memory_order_relaxed);
     convoy_acceptor_closed(http->acceptor);
 }
@@ -125,7 +128,7 @@ static void *on_target(void *context, const char *target, struct MHD_Connection 
         return NULL; /* memory was out when it was opened */
     end_request(http, connection);
     if (too_many_arguments(target)) {
-        answer_early(http, connection, MHD_HTTP_URI_TOO_LONG,
+        answer_early(http, mhd, connection, MHD_HTTP_URI_TOO_LONG,
                      "the query has more than 64 arguments: those that are known are few");
         shutdown(connection->fd, SHUT_RD); /* the library sees the end of the stream, and closes */
         return NULL;

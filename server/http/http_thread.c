@@ -2,7 +2,6 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/cores.h"
-#include "engine/base/log.h"
 #include "server/config/config.h"
 #include "server/http/acceptor.h"
 #include "server/http/http_state.h"
@@ -110,7 +109,7 @@ static void open_connection(struct convoy_http_thread *thread, struct arrival *a
                            arrival->size) != MHD_YES) {
         atomic_fetch_sub_explicit(&thread->connections, 1, memory_order_relaxed);
         convoy_acceptor_closed(thread->http->acceptor);
-        convoy_log(CONVOY_LOG_WARNING, "a connection could not be taken on and was closed");
+        convoy_acceptor_log_lost();
     }
     free(arrival);
 }

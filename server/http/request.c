@@ -267,6 +267,7 @@ bool convoy_request_body(struct convoy_request *request, const char *bytes, size
 {
     uint64_t most = request->http->options.config->http.max_body_bytes;
 
+    request->received += length;
     if (request->refusal == 0 && length > most - request->body_length) {
         convoy_request_refuse(request, MHD_HTTP_CONTENT_TOO_LARGE);
         convoy_fail(&request->refusal_reason, 0,

@@ -34,6 +34,7 @@ struct convoy_request {
     uint8_t *body;
     size_t body_length, body_capacity;
     uint64_t promised;  /* what Content-Length says; 0 without one */
+    uint64_t received;  /* bytes of the body */
     uint64_t discarded; /* bytes of a body that is not kept, because the answer is known already */
 
     int refusal; /* the status of an answer that was known before the body; 0: none */

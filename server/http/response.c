@@ -1,7 +1,7 @@
 #include "server/http/response.h"
 
 #include "engine/base/clock.h"
-#include "engine/base/log.h"
+#include "server/http/access_log.h"
 #include "server/http/http_state.h"
 #include "server/metrics/metrics.h"
 
@@ -28,18 +28,18 @@ static bool add_headers(struct convoy_request *request, struct MHD_Response *res
     return ok;
 }
 
-/* One line for each answer. Tens of thousands a second would drown everything else, so it takes level debug
- * to see them; what went wrong on our side shows by itself. */
-static void log_answer(const struct convoy_request *request, int status, uint64_t now_us)
+void convoy_answer_count(struct convoy_http *http, const struct convoy_access *access)
 {
-    enum convoy_log_level level =
-        status == MHD_HTTP_INTERNAL_SERVER_ERROR ? CONVOY_LOG_WARNING : CONVOY_LOG_DEBUG;
+    const struct convoy_request *request = access->request;
+    struct convoy_metrics *metrics = http->options.metrics;
 
-    convoy_log(level, "request", CONVOY_STR("request_id", request->id), CONVOY_STR("method", request->method),
-               CONVOY_STR("route", request->route == NULL ? "" : request->route->template),
-               CONVOY_STR("model", request->model), CONVOY_INT("status", status),
-               CONVOY_UINT("bytes", request->body_length),
-               CONVOY_UINT("total_us", now_us - request->begun_us));
+    convoy_metrics_request(metrics, request == NULL ? "" : request->model,
+                           request == NULL || request->route == NULL ? "" : request->route->template,
+                           access->status);
+    if (request != NULL && request->received > 0)
+        convoy_metrics_received(metrics, request->received);
+    convoy_metrics_sent(metrics, access->sent);
+    convoy_access_log(access);
 }
 
 bool convoy_respond_with(struct convoy_request *request, int status, const char *type,
@@ -55,18 +55,16 @@ bool convoy_respond_with(struct convoy_request *request, int status, const char 
         convoy_json_writer_free(json);
         return false;
     }
+    uint64_t sent = json->length;
     *json = (struct convoy_json_writer){0}; /* the response frees the bytes */
     bool complete = add_headers(request, response, status, type, retry_after);
     for (size_t i = 0; i < header_count; i++)
         complete =
             complete && MHD_add_response_header(response, headers[i].name, headers[i].value) == MHD_YES;
     if (complete) {
-        uint64_t now_us = convoy_now_us();
         request->answered = true;
-        convoy_metrics_request(request->http->options.metrics, request->model,
-                               request->route == NULL ? "" : request->route->template, status);
-        log_answer(request, status, now_us);
-        convoy_connection_sends(request->connection, now_us);
+        convoy_answer_count(request->http, &(struct convoy_access){request->mhd, request, status, sent});
+        convoy_connection_sends(request->connection, convoy_now_us());
         ok = MHD_queue_response(request->mhd, (unsigned)status, response) == MHD_YES;
     }
     MHD_destroy_response(response);

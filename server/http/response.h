@@ -1,8 +1,8 @@
 /* Sending answers, and those that report errors.
  *
- * Every answer carries Content-Type and X-Request-Id, is counted in the metrics and logged (a line at level
- * debug; at warning when the status is 500). Called on the HTTP thread of the request's connection, once per
- * request. All return false when memory is out: the connection should then be closed. */
+ * Every answer carries Content-Type and X-Request-Id, is counted in the metrics and logged (access_log.h).
+ * Called on the HTTP thread of the request's connection, once per request. All return false when memory is
+ * out: the connection should then be closed. */
 #ifndef CONVOY_SERVER_RESPONSE_H
 #define CONVOY_SERVER_RESPONSE_H
 
@@ -34,6 +34,12 @@ struct convoy_response_header {
 bool convoy_respond_with(struct convoy_request *request, int status, const char *type,
                          struct convoy_json_writer *json, int retry_after,
                          const struct convoy_response_header *headers, size_t header_count);
+
+struct convoy_access;
+struct convoy_http;
+
+/* Counts and logs an answer that was given in another way, or not at all. */
+void convoy_answer_count(struct convoy_http *http, const struct convoy_access *access);
 
 /* {"error": sentence}. */
 bool convoy_respond_error(struct convoy_request *request, int status, int retry_after, const char *sentence);

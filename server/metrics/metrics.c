@@ -13,13 +13,13 @@ const uint64_t convoy_time_bounds[CONVOY_TIME_BUCKETS] = {50,     100,     250, 
 
 struct convoy_metrics *convoy_metrics_new(void)
 {
-    struct convoy_metrics *metrics = calloc(1, sizeof *metrics);
-    if (metrics != NULL && pthread_mutex_init(&metrics->lock, NULL) != 0) {
-        free(metrics);
-        metrics = NULL;
-    }
-    if (metrics != NULL)
-        metrics->hash_seed = convoy_hash_seed();
+    struct convoy_metrics *metrics = aligned_alloc(_Alignof(struct convoy_metrics), sizeof *metrics);
+    if (metrics == NULL)
+        return NULL;
+    memset(metrics, 0, sizeof *metrics);
+    pthread_mutex_init(&metrics->lock, NULL);
+    pthread_mutex_init(&metrics->processes.lock, NULL);
+    metrics->hash_seed = convoy_hash_seed();
     return metrics;
 }
 
@@ -49,6 +49,7 @@ void convoy_metrics_free(struct convoy_metrics *metrics)
             series = next;
         }
     }
+    pthread_mutex_destroy(&metrics->processes.lock);
     pthread_mutex_destroy(&metrics->lock);
     free(metrics);
 }
@@ -184,6 +185,21 @@ void convoy_metrics_queue_add(struct convoy_model_metrics *model, int64_t images
 {
     if (model != NULL)
         add(&model->queue, (uint64_t)images); /* modulo 2^64: a negative number subtracts */
+}
+
+void convoy_metrics_connections_add(struct convoy_metrics *metrics, int change)
+{
+    add(&metrics->connections, (uint64_t)change); /* modulo 2^64: -1 subtracts */
+}
+
+void convoy_metrics_received(struct convoy_metrics *metrics, uint64_t bytes)
+{
+    add(&metrics->received, bytes);
+}
+
+void convoy_metrics_sent(struct convoy_metrics *metrics, uint64_t bytes)
+{
+    add(&metrics->sent, bytes);
 }
 
 void convoy_metrics_slots_in_use(struct convoy_metrics *metrics, uint64_t slots)
@@ -340,6 +356,12 @@ void convoy_metrics_worker_up(struct convoy_device_metrics *device, bool up)
         return;
     device_labels(labels, device, NULL, NULL);
     set_series(device->metrics, CONVOY_FAMILY_WORKER_UP, labels, up);
+}
+
+void convoy_metrics_worker_process(struct convoy_device_metrics *device, int pid)
+{
+    if (device != NULL)
+        atomic_store(&device->pid, pid);
 }
 
 void convoy_metrics_worker_restart(struct convoy_device_metrics *device, const char *reason)

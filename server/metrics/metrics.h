@@ -10,8 +10,9 @@
  * 100 ns) and allocate it, under the metrics' lock, at its first use. Where memory is out a count is lost,
  * nothing else.
  *
- * Locks: the metrics' lock guards the making of handles and series, never counting or rendering. It is the
- * innermost lock: callers may hold the registry's, and no lock is taken while it is held. */
+ * Locks: rendering takes a lock of its own for what it reads of processes, at most once a second. The
+ * metrics' lock guards the making of handles and series, never counting or rendering. It is the innermost
+ * lock: callers may hold the registry's, and no lock is taken while it is held. */
 #ifndef CONVOY_SERVER_METRICS_H
 #define CONVOY_SERVER_METRICS_H
 
@@ -75,8 +76,16 @@ void convoy_metrics_cache_lookup(struct convoy_model_metrics *model, bool hit);
  * "/v2/models/{model}/classify", or "" for a path that is no route. */
 void convoy_metrics_request(struct convoy_metrics *metrics, const char *model, const char *route, int status);
 
+/* A connection was opened (1) or closed (-1). */
+void convoy_metrics_connections_add(struct convoy_metrics *metrics, int change);
+/* Bytes of a body as they came, and of an answer's body. */
+void convoy_metrics_received(struct convoy_metrics *metrics, uint64_t bytes);
+void convoy_metrics_sent(struct convoy_metrics *metrics, uint64_t bytes);
+
 /* Workers and devices. */
 void convoy_metrics_worker_up(struct convoy_device_metrics *device, bool up);
+/* The device's worker is this process; 0: it is gone. What the kernel says of it is rendered. */
+void convoy_metrics_worker_process(struct convoy_device_metrics *device, int pid);
 /* reason: a short constant, e.g. "exit", "signal", "hang". */
 void convoy_metrics_worker_restart(struct convoy_device_metrics *device, const char *reason);
 /* total: calls made by this worker process so far. A worker that starts again counts from 0, which Prometheus

@@ -7,6 +7,7 @@
 #define CONVOY_SERVER_METRICS_INTERNAL_H
 
 #include "server/metrics/metrics.h"
+#include "server/metrics/process_sample.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -40,12 +41,21 @@ struct convoy_device_metrics {
     struct convoy_device_metrics *next;
     struct convoy_metrics *metrics;
     uint32_t number;
+    _Atomic int pid; /* of its worker; 0: there is none */
     char *name;
 };
 
 struct convoy_cache_metrics {
     atomic_bool known;
     _Atomic uint64_t entries, bytes, evictions;
+};
+
+/* What was read of this process, and of each device's worker. */
+struct convoy_processes {
+    pthread_mutex_t lock;                                                  /* all below */
+    uint64_t read_us;                                                      /* 0: never */
+    struct convoy_process_sample own, workers[CONVOY_METRICS_DEVICES + 1]; /* by the device's number */
+    bool known[CONVOY_METRICS_DEVICES + 1];
 };
 
 /* Families whose series are found by their labels. */
@@ -84,6 +94,9 @@ struct convoy_metrics {
     _Atomic uint64_t slots_in_use;
     atomic_bool slots_known;
     struct convoy_cache_metrics cache;
+    struct convoy_processes processes;
+    /* Written by all HTTP threads with each request: on a line of their own. */
+    _Alignas(64) _Atomic uint64_t connections, received, sent;
 };
 
 /* Appends name="value" (with a comma before it unless text is empty), the value escaped as the text format

@@ -2,10 +2,14 @@
  * (https://prometheus.io/docs/instrumenting/exposition_formats/). */
 #include "server/metrics/metrics_internal.h"
 
+#include "engine/base/clock.h"
+
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct text {
     char *bytes;
@@ -309,6 +313,110 @@ static void render_models(struct text *text, struct convoy_metrics *metrics)
     free(models);
 }
 
+/* ---- Processes ---- */
+
+/* Scrapes that come faster than this are told the same: reading is not free. */
+#define PROCESSES_FRESH_US 1000000u
+
+/* Reads what is to be rendered, under the lock. */
+static void read_processes(struct convoy_metrics *metrics, struct convoy_processes *processes)
+{
+    uint64_t now_us = convoy_now_us();
+    if (processes->read_us != 0 && now_us - processes->read_us < PROCESSES_FRESH_US)
+        return;
+    processes->read_us = now_us;
+    (void)convoy_process_sample(getpid(), &processes->own);
+    struct convoy_device_metrics *device = atomic_load_explicit(&metrics->devices, memory_order_acquire);
+    for (; device != NULL; device = device->next) {
+        int pid = atomic_load(&device->pid);
+        processes->known[device->number] =
+            pid != 0 && convoy_process_sample(pid, &processes->workers[device->number]);
+    }
+}
+
+static void own_family(struct text *text, const char *name, const char *type, const char *help, double value)
+{
+    print(text, "# HELP process_%s %s\n# TYPE process_%s %s\nprocess_%s %.17g\n", name, help, name, type,
+          name, value);
+}
+
+static void worker_family(struct text *text, struct convoy_metrics *metrics, const char *name,
+                          const char *type, const char *help,
+                          double (*value)(const struct convoy_process_sample *))
+{
+    bool begun = false;
+    const struct convoy_device_metrics *device =
+        atomic_load_explicit(&metrics->devices, memory_order_acquire);
+    for (; device != NULL; device = device->next) {
+        char labels[CONVOY_LABEL_BYTES] = "";
+        if (!metrics->processes.known[device->number])
+            continue;
+        if (!begun)
+            head(text, name, type, help);
+        begun = true;
+        convoy_metrics_label(labels, sizeof labels, "device", device->name);
+        print(text, "convoyd_%s{%s} %.17g\n", name, labels,
+              value(&metrics->processes.workers[device->number]));
+    }
+}
+
+static double cpu_seconds(const struct convoy_process_sample *sample)
+{
+    return sample->cpu_seconds;
+}
+
+static double start_seconds(const struct convoy_process_sample *sample)
+{
+    return sample->start_seconds;
+}
+
+static double resident_bytes(const struct convoy_process_sample *sample)
+{
+    return (double)sample->resident_bytes;
+}
+
+static double open_fds(const struct convoy_process_sample *sample)
+{
+    return (double)sample->open_fds;
+}
+
+/* The front under the names that Prometheus' client libraries give, each worker under its device. */
+static void render_processes(struct text *text, struct convoy_metrics *metrics)
+{
+    struct convoy_processes *processes = &metrics->processes;
+    const struct convoy_process_sample *own = &processes->own;
+    pthread_mutex_lock(&processes->lock);
+    read_processes(metrics, processes);
+    own_family(text, "cpu_seconds_total", "counter", "Processor time of convoyd, without its workers.",
+               own->cpu_seconds);
+    own_family(text, "resident_memory_bytes", "gauge", "Memory of convoyd in RAM.",
+               (double)own->resident_bytes);
+    own_family(text, "virtual_memory_bytes", "gauge", "Address space of convoyd.",
+               (double)own->virtual_bytes);
+    own_family(text, "open_fds", "gauge", "Open descriptors of convoyd.", (double)own->open_fds);
+    own_family(text, "max_fds", "gauge", "Descriptors that convoyd may open.", (double)own->max_fds);
+    own_family(text, "start_time_seconds", "gauge", "When convoyd was started, since the epoch.",
+               own->start_seconds);
+    worker_family(text, metrics, "worker_cpu_seconds_total", "counter",
+                  "Processor time of the device's worker.", cpu_seconds);
+    worker_family(text, metrics, "worker_resident_memory_bytes", "gauge", "Memory of the worker in RAM.",
+                  resident_bytes);
+    worker_family(text, metrics, "worker_open_fds", "gauge", "Open descriptors of the worker.", open_fds);
+    worker_family(text, metrics, "worker_start_time_seconds", "gauge",
+                  "When the worker was started, since the epoch.", start_seconds);
+    pthread_mutex_unlock(&processes->lock);
+}
+
+static void render_front(struct text *text, struct convoy_metrics *metrics)
+{
+    head(text, "connections", "gauge", "Open connections.");
+    print(text, "convoyd_connections %" PRIu64 "\n", get(&metrics->connections));
+    head(text, "received_bytes_total", "counter", "Bytes of requests' bodies, as they came.");
+    print(text, "convoyd_received_bytes_total %" PRIu64 "\n", get(&metrics->received));
+    head(text, "sent_bytes_total", "counter", "Bytes of answers' bodies.");
+    print(text, "convoyd_sent_bytes_total %" PRIu64 "\n", get(&metrics->sent));
+}
+
 char *convoy_metrics_render(struct convoy_metrics *metrics, size_t *length)
 {
     struct text text = {0};
@@ -319,6 +427,8 @@ char *convoy_metrics_render(struct convoy_metrics *metrics, size_t *length)
         head(&text, "slots_in_use", "gauge", "Slots that hold images, over all workers.");
         print(&text, "convoyd_slots_in_use %llu\n", (unsigned long long)get(&metrics->slots_in_use));
     }
+    render_front(&text, metrics);
+    render_processes(&text, metrics);
     render_cache(&text, metrics);
     render_models(&text, metrics);
     if (text.failed) {

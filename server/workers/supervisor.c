@@ -91,6 +91,7 @@ static void on_hello(struct device_worker *worker, const struct convoy_worker_me
     worker->streams = message->hello.streams;
     snprintf(worker->device, sizeof worker->device, "%s", message->hello.device);
     worker->metrics = convoy_metrics_device(supervisor->metrics, worker->device);
+    convoy_metrics_worker_process(worker->metrics, worker->process.child.pid);
     convoy_log(CONVOY_LOG_INFO, "worker started", CONVOY_STR("device", worker->device),
                CONVOY_STR("description", message->hello.description),
                CONVOY_INT("pid", worker->process.child.pid));
@@ -239,6 +240,7 @@ static void on_gone(void *context, struct convoy_worker_process *process, const 
         convoy_worker_slots_lost(worker->slots);
     }
     mark_down(worker);
+    convoy_metrics_worker_process(worker->metrics, 0);
     /* Without HELLO the device's name is not known: the restart counts under the backend's name. */
     convoy_metrics_worker_restart(
         worker->said_hello ? worker->metrics : convoy_metrics_device(supervisor->metrics, worker->device),

@@ -48,6 +48,12 @@ is "convoyd_batch_size_sum{$model}" 10
 is "convoyd_compute_seconds_count{$model}" "$(awk '/^convoyd_batch_size_count/ { print $NF }' "$work/metrics")"
 is "convoyd_request_seconds_count{$model}" 10
 is convoyd_slots_in_use 0
+is convoyd_connections 1
+[ "$(awk '/^process_max_fds/ { print $2 }' "$work/metrics")" = "$(awk '/^Max open files/ { print $4 }' "/proc/$daemon/limits")" ] ||
+  fail "$(grep ^process_ "$work/metrics")"
+awk '/^process_(cpu|res|vir|open|start)/ || /^convoyd_worker_(cpu|res|open|start)/ { n += $2 > 0 } END { exit n != 9 }' "$work/metrics" ||
+  fail "$(grep ^process_ "$work/metrics")"
+[ "$(awk '/^convoyd_received_bytes_total/ { print ($2 > 40000) }' "$work/metrics")" = 1 ] || fail "$(grep bytes_total "$work/metrics")"
 is 'convoyd_worker_up{device="cpu"}' 1
 is 'convoyd_model_ready{model="cifar10-convnet",version="1"}' 1
 grep -q '^convoyd_worker_restarts_total{device="cpu",reason="[a-z]*"} 1$' "$work/metrics" || fail "$(grep restarts "$work/metrics")"
@@ -69,6 +75,19 @@ convoyd_output_seconds histogram model
 convoyd_request_seconds histogram model
 convoyd_queue_images gauge model
 convoyd_slots_in_use gauge
+convoyd_connections gauge
+convoyd_received_bytes_total counter
+convoyd_sent_bytes_total counter
+process_cpu_seconds_total counter
+process_resident_memory_bytes gauge
+process_virtual_memory_bytes gauge
+process_open_fds gauge
+process_max_fds gauge
+process_start_time_seconds gauge
+convoyd_worker_cpu_seconds_total counter device
+convoyd_worker_resident_memory_bytes gauge device
+convoyd_worker_open_fds gauge device
+convoyd_worker_start_time_seconds gauge device
 convoyd_worker_up gauge device
 convoyd_worker_restarts_total counter device,reason
 convoyd_retried_images_total counter model

@@ -64,6 +64,7 @@ static void same_config(const struct convoy_config *a, const struct convoy_confi
     cr_assert_eq(a->tune, b->tune);
     cr_assert_eq(a->log.format, b->log.format);
     cr_assert_eq(a->log.level, b->log.level);
+    cr_assert_eq(a->log.access, b->log.access);
 }
 
 Test(config, the_shipped_file_holds_the_built_in_values, .fini = close_config)
@@ -111,7 +112,7 @@ Test(config, every_key_is_read, .fini = close_config)
         .worker = {2, 6, 3001, 65536},
         .cache_dir = "/var/cache/convoyd",
         .tune = CONVOY_TUNE_FORCE,
-        .log = {CONVOY_LOG_JSON, CONVOY_LOG_DEBUG},
+        .log = {CONVOY_LOG_JSON, CONVOY_LOG_DEBUG, CONVOY_ACCESS_SAMPLED},
     };
     same_config(config, &expected);
     cr_assert_str_eq(config->default_model, "resnet-18");
@@ -153,6 +154,7 @@ Test(config, what_is_wrong_is_named)
         {"{\"backend\": \"gpu\"}", "backend must be \"auto\", \"cpu\", \"cuda\" or \"null\", found \"gpu\""},
         {"{\"tune\": true}", "tune must be \"on\", \"off\" or \"force\", found true"},
         {"{\"log\": {\"level\": \"warn\"}}", "log.level must be"},
+        {"{\"log\": {\"access\": \"some\"}}", "log.access must be \"off\", \"sampled\" or \"all\""},
         {"{\"log\": {\"format\": \"text\"}}", "log.format must be \"logfmt\" or \"json\""},
         {"{\"http\": {\"threads\": \"four\"}}",
          "http.threads must be an integer from 0 to 1024, found \"four\""},

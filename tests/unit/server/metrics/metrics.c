@@ -73,6 +73,12 @@ static void fill(void)
         convoy_metrics_cache_lookup(model, false);
     convoy_metrics_request(metrics, "cifar10", "/classify", 200);
     convoy_metrics_request(metrics, "", "/v2/models/{model}/classify", 404);
+    convoy_metrics_connections_add(metrics, 1);
+    convoy_metrics_connections_add(metrics, 1);
+    convoy_metrics_connections_add(metrics, -1);
+    convoy_metrics_received(metrics, 1000);
+    convoy_metrics_sent(metrics, 20);
+    convoy_metrics_worker_process(device, getpid());
     convoy_metrics_worker_up(device, true);
     convoy_metrics_worker_restart(device, "signal");
     convoy_metrics_cuda_calls(device, "cudaGraphLaunch", 77);
@@ -93,6 +99,7 @@ static const char *const families[][3] = {
     {"convoyd_cache_hits_total", "counter", "model"},
     {"convoyd_cache_misses_total", "counter", "model"},
     {"convoyd_compute_seconds", "histogram", "model"},
+    {"convoyd_connections", "gauge", ""},
     {"convoyd_cuda_calls_total", "counter", "device,call"},
     {"convoyd_decode_seconds", "histogram", "model"},
     {"convoyd_wait_seconds", "histogram", "model"},
@@ -103,14 +110,26 @@ static const char *const families[][3] = {
     {"convoyd_output_seconds", "histogram", "model"},
     {"convoyd_queue_images", "gauge", "model"},
     {"convoyd_queue_seconds", "histogram", "model"},
+    {"convoyd_received_bytes_total", "counter", ""},
     {"convoyd_request_seconds", "histogram", "model"},
     {"convoyd_requests_total", "counter", "model,route,status"},
     {"convoyd_retried_images_total", "counter", "model"},
+    {"convoyd_sent_bytes_total", "counter", ""},
     {"convoyd_spared_images_total", "counter", "model"},
     {"convoyd_slots_in_use", "gauge", ""},
     {"convoyd_weight_bytes", "gauge", "model,version,device"},
+    {"convoyd_worker_cpu_seconds_total", "counter", "device"},
+    {"convoyd_worker_open_fds", "gauge", "device"},
+    {"convoyd_worker_resident_memory_bytes", "gauge", "device"},
     {"convoyd_worker_restarts_total", "counter", "device,reason"},
+    {"convoyd_worker_start_time_seconds", "gauge", "device"},
     {"convoyd_worker_up", "gauge", "device"},
+    {"process_cpu_seconds_total", "counter", ""},
+    {"process_max_fds", "gauge", ""},
+    {"process_open_fds", "gauge", ""},
+    {"process_resident_memory_bytes", "gauge", ""},
+    {"process_start_time_seconds", "gauge", ""},
+    {"process_virtual_memory_bytes", "gauge", ""},
 };
 enum { FAMILIES = sizeof families / sizeof families[0] };
 
@@ -188,6 +207,9 @@ Test(metrics, values)
     assert_line("convoyd_spared_images_total{model=\"cifar10\"} 4");
     assert_line("convoyd_queue_images{model=\"cifar10\"} 5");
     assert_line("convoyd_slots_in_use 2");
+    assert_line("convoyd_connections 1");
+    assert_line("convoyd_received_bytes_total 1000");
+    assert_line("convoyd_sent_bytes_total 20");
     assert_line("convoyd_requests_total{model=\"cifar10\",route=\"/classify\",status=\"200\"} 1");
     assert_line("convoyd_requests_total{model=\"\",route=\"/v2/models/{model}/classify\",status=\"404\"} 1");
     assert_line("convoyd_worker_up{device=\"cuda:0\"} 1");
@@ -247,11 +269,12 @@ Test(metrics, bounds_of_buckets_belong_to_them)
 
 Test(metrics, what_was_never_set_is_absent)
 {
+    enum { ALWAYS = 1 + 3 + 6 }; /* build_info; connections and bytes; process_* */
     render();
-    cr_assert_eq(count_of("# TYPE "), 1); /* build_info */
+    cr_assert_eq(count_of("# TYPE "), ALWAYS);
     convoy_metrics_device(metrics, "cpu");
     render();
-    cr_assert_eq(count_of("# TYPE "), 1);
+    cr_assert_eq(count_of("# TYPE "), ALWAYS);
     struct convoy_model_metrics *model = convoy_metrics_model(metrics, "m");
     convoy_metrics_worker_up(convoy_metrics_device(metrics, "cpu"), true);
     convoy_metrics_batch(model, convoy_metrics_device(metrics, "cpu"), 1);

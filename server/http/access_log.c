@@ -1,0 +1,77 @@
+#include "server/http/access_log.h"
+
+#include "engine/base/clock.h"
+#include "engine/base/log.h"
+#include "engine/base/log_limit.h"
+#include "server/http/request.h"
+
+#include <arpa/inet.h>
+#include <microhttpd.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/socket.h>
+
+static _Atomic(enum convoy_access_log) configured;
+
+void convoy_access_log_configure(enum convoy_access_log which)
+{
+    atomic_store(&configured, which);
+}
+
+/* The client's address in numbers, an IPv4 address as one also where IPv6 carried it; "" when it is not
+ * known. */
+static void address_of(struct MHD_Connection *mhd, char text[INET6_ADDRSTRLEN])
+{
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    const struct sockaddr *address = info == NULL ? NULL : info->client_addr;
+
+    text[0] = '\0';
+    if (address == NULL)
+        return;
+    if (address->sa_family == AF_INET) {
+        struct sockaddr_in v4;
+        memcpy(&v4, address, sizeof v4);
+        (void)inet_ntop(AF_INET, &v4.sin_addr, text, INET6_ADDRSTRLEN);
+    } else if (address->sa_family == AF_INET6) {
+        struct sockaddr_in6 v6;
+        memcpy(&v6, address, sizeof v6);
+        if (IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr))
+            (void)inet_ntop(AF_INET, &v6.sin6_addr.s6_addr[12], text, INET6_ADDRSTRLEN);
+        else
+            (void)inet_ntop(AF_INET6, &v6.sin6_addr, text, INET6_ADDRSTRLEN);
+    }
+}
+
+static void write_line(enum convoy_log_level level, const struct convoy_access *access, uint64_t unwritten)
+{
+    const struct convoy_request *request = access->request;
+    const struct convoy_route *route = request == NULL ? NULL : request->route;
+    char client[INET6_ADDRSTRLEN];
+
+    if (!convoy_log_enabled(level))
+        return;
+    address_of(access->mhd, client);
+    convoy_log(
+        level, "request", CONVOY_STR("request_id", request == NULL ? "" : request->id),
+        CONVOY_STR("client", client), CONVOY_STR("method", request == NULL ? "" : request->method),
+        CONVOY_STR("route", route == NULL ? "" : route->template),
+        CONVOY_STR("model", request == NULL ? "" : request->model), CONVOY_INT("status", access->status),
+        CONVOY_UINT("bytes", request == NULL ? 0 : request->received), CONVOY_UINT("sent", access->sent),
+        CONVOY_UINT("total_us", request == NULL ? 0 : convoy_now_us() - request->begun_us),
+        CONVOY_UINT("unwritten", unwritten));
+}
+
+void convoy_access_log(const struct convoy_access *access)
+{
+    static struct convoy_log_limit limits[6]; /* by the first digit of the status */
+    enum convoy_access_log which = atomic_load_explicit(&configured, memory_order_relaxed);
+    enum convoy_log_level level =
+        access->status == MHD_HTTP_INTERNAL_SERVER_ERROR ? CONVOY_LOG_WARNING : CONVOY_LOG_DEBUG;
+    uint64_t unwritten = 0;
+
+    if (level == CONVOY_LOG_DEBUG && (which == CONVOY_ACCESS_ALL ||
+                                      (which == CONVOY_ACCESS_SAMPLED &&
+                                       convoy_log_limit_pass(&limits[access->status / 100 % 6], &unwritten))))
+        level = CONVOY_LOG_INFO;
+    write_line(level, access, unwritten);
+}

@@ -1,0 +1,30 @@
+/* The access log: a line for each answer, or for some of them (log.access). It goes where all lines go
+ * (engine/base/log.h), at level info; an answer that it leaves out shows at level debug, one of status 500 as
+ * a warning always. No field holds what a client made up but its request id, of which request_id.h bounds the
+ * characters. */
+#ifndef CONVOY_SERVER_ACCESS_LOG_H
+#define CONVOY_SERVER_ACCESS_LOG_H
+
+#include "server/config/config.h"
+
+#include <stdint.h>
+
+struct MHD_Connection;
+struct convoy_request;
+
+/* An answer. */
+struct convoy_access {
+    struct MHD_Connection *mhd;
+    const struct convoy_request *request; /* NULL: it was answered before it was one */
+    int status;
+    uint64_t sent; /* bytes of the answer's body */
+};
+
+/* Which answers get a line, from now on. Any time, any thread. */
+void convoy_access_log_configure(enum convoy_access_log which);
+
+/* On the connection's HTTP thread. With CONVOY_ACCESS_SAMPLED one answer a second of each class of status
+ * (2xx, 4xx, 5xx) is written; its `unwritten` counts those of the class that were not since. */
+void convoy_access_log(const struct convoy_access *access);
+
+#endif
