@@ -50,6 +50,14 @@ const struct convoy_route convoy_routes[] = {
 
 const size_t convoy_route_count = sizeof convoy_routes / sizeof convoy_routes[0];
 
+const struct convoy_route convoy_health_routes[] = {
+    {CONVOY_GET, "/v2/health/live", convoy_oip_live, false},
+    {CONVOY_GET, "/v2/health/ready", convoy_oip_ready, false},
+    {CONVOY_GET, "/metrics", convoy_metrics_page, false},
+};
+
+const size_t convoy_health_route_count = sizeof convoy_health_routes / sizeof convoy_health_routes[0];
+
 void convoy_routes_release(struct convoy_request *request)
 {
     struct convoy_call *call = convoy_call_of(request);

@@ -9,6 +9,10 @@
 extern const struct convoy_route convoy_routes[];
 extern const size_t convoy_route_count;
 
+/* Those of them that health_listen answers: health and metrics. */
+extern const struct convoy_route convoy_health_routes[];
+extern const size_t convoy_health_route_count;
+
 /* convoy_http_options.release: frees what the endpoints keep of a request (call.h). */
 void convoy_routes_release(struct convoy_request *request);
 

@@ -82,6 +82,8 @@ void convoy_config_free(struct convoy_config *config)
     free(config->file);
     free(config->listen);
     free(config->listen_host);
+    free(config->health_listen);
+    free(config->health_host);
     free(config->models);
     free(config->default_model);
     free(config->cache_dir);
@@ -139,21 +141,23 @@ static int replace(char **field, const char *text, const char *file, struct conv
     return 0;
 }
 
-static int read_listen(const struct convoy_json *root, struct convoy_config *config,
-                       struct convoy_error *error)
+/* Reads an address; null (then *written is NULL) only where there is none by default. */
+static int read_address(const struct convoy_json *root, const char *key, char **written, char **host,
+                        uint16_t *port, struct convoy_error *error)
 {
-    const char *listen = config->listen;
-    int result = convoy_json_string(root, "listen", &listen, error);
-    if (result < 0 || listen == config->listen)
+    const char *text = *written;
+    int result = *written != NULL ? convoy_json_string(root, key, &text, error)
+                                  : convoy_json_string_or_null(root, key, &text, error);
+    if (result < 0 || text == *written)
         return result;
-    char origin[PATH_MAX + 16], *host = NULL;
-    snprintf(origin, sizeof origin, "%s: listen", root->file);
-    result = convoy_listen_parse(origin, listen, &host, &config->listen_port, error);
+    char origin[PATH_MAX + 32], *parsed = NULL;
+    snprintf(origin, sizeof origin, "%s: %s", root->file, key);
+    result = convoy_listen_parse(origin, text, &parsed, port, error);
     if (result < 0)
         return result;
-    free(config->listen_host);
-    config->listen_host = host;
-    return replace(&config->listen, listen, root->file, error);
+    free(*host);
+    *host = parsed;
+    return replace(written, text, root->file, error);
 }
 
 static int read_names(const struct convoy_json *root, struct convoy_config *config,
@@ -217,9 +221,15 @@ static bool valid_host(const char *host)
 
 static int read_http(const struct convoy_json *root, struct convoy_config *config, struct convoy_error *error)
 {
-    static const char *const known[] = {
-        "threads",          "connections",    "idle_timeout_ms", "request_timeout_ms",
-        "max_header_bytes", "max_body_bytes", "hosts",           NULL};
+    static const char *const known[] = {"threads",
+                                        "connections",
+                                        "idle_timeout_ms",
+                                        "request_timeout_ms",
+                                        "max_header_bytes",
+                                        "max_body_bytes",
+                                        "hosts",
+                                        "connections_per_address",
+                                        NULL};
     struct convoy_json http;
     int result;
     if ((result = convoy_json_object(root, "http", &http, error)) < 0 ||
@@ -227,6 +237,8 @@ static int read_http(const struct convoy_json *root, struct convoy_config *confi
         (result = convoy_json_uint32(&http, "threads", 0, 1024, &config->http.threads, error)) < 0 ||
         (result = convoy_json_uint32(&http, "connections", 1, 1000000, &config->http.connections, error)) <
             0 ||
+        (result = convoy_json_uint32(&http, "connections_per_address", 0, 1000000,
+                                     &config->http.connections_per_address, error)) < 0 ||
         (result = convoy_json_uint32(&http, "idle_timeout_ms", 1, DAY_MS, &config->http.idle_timeout_ms,
                                      error)) < 0 ||
         (result = convoy_json_uint32(&http, "request_timeout_ms", 1, DAY_MS, &config->http.request_timeout_ms,
@@ -368,31 +380,21 @@ static int read_worker(const struct convoy_json *root, struct convoy_config *con
 static int read_document(const struct convoy_json *root, struct convoy_config *config,
                          struct convoy_error *error)
 {
-    static const char *const known[] = {"listen",
-                                        "models",
-                                        "default_model",
-                                        "backend",
-                                        "http",
-                                        "images",
-                                        "batching",
-                                        "response_cache",
-                                        "model_control",
-                                        "repository",
-                                        "timeout_ms",
-                                        "timeout_max_ms",
-                                        "drain_ms",
-                                        "drain_timeout_ms",
-                                        "ready_grace_ms",
-                                        "worker",
-                                        "cache_dir",
-                                        "tune",
-                                        "log",
-                                        NULL};
+    static const char *const known[] = {"listen",         "health_listen", "models",
+                                        "default_model",  "backend",       "http",
+                                        "images",         "batching",      "response_cache",
+                                        "model_control",  "repository",    "timeout_ms",
+                                        "timeout_max_ms", "drain_ms",      "drain_timeout_ms",
+                                        "ready_grace_ms", "worker",        "cache_dir",
+                                        "tune",           "log",           NULL};
     int result;
     if ((result = convoy_json_known(root, known, error)) < 0 ||
-        (result = read_listen(root, config, error)) < 0 || (result = read_names(root, config, error)) < 0 ||
-        (result = read_choices(root, config, error)) < 0 || (result = read_http(root, config, error)) < 0 ||
-        (result = read_images(root, config, error)) < 0 ||
+        (result = read_address(root, "listen", &config->listen, &config->listen_host, &config->listen_port,
+                               error)) < 0 ||
+        (result = read_address(root, "health_listen", &config->health_listen, &config->health_host,
+                               &config->health_port, error)) < 0 ||
+        (result = read_names(root, config, error)) < 0 || (result = read_choices(root, config, error)) < 0 ||
+        (result = read_http(root, config, error)) < 0 || (result = read_images(root, config, error)) < 0 ||
         (result = convoy_batching_read(root, &config->batching, error)) < 0 ||
         (result = read_response_cache(root, config, error)) < 0 ||
         (result = read_repository(root, config, error)) < 0 ||

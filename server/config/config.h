@@ -53,11 +53,13 @@ struct convoy_batching {
 struct convoy_config {
     char *file; /* what was read; NULL when the built-in values hold */
 
-    char *listen;         /* as written, "HOST:PORT" */
-    char *listen_host;    /* without brackets; "" means every address of the machine */
-    uint16_t listen_port; /* 0: the kernel chooses */
-    char *models;         /* folder, relative to the current directory */
-    char *default_model;  /* or NULL */
+    char *listen;                      /* as written, "HOST:PORT" */
+    char *listen_host;                 /* without brackets; "" means every address of the machine */
+    uint16_t listen_port;              /* 0: the kernel chooses */
+    char *health_listen, *health_host; /* as the three above, for health and metrics alone; NULL: none */
+    uint16_t health_port;
+    char *models;        /* folder, relative to the current directory */
+    char *default_model; /* or NULL */
     struct {
         enum convoy_model_control control;
         uint32_t poll_ms;      /* how often the folder is scanned */
@@ -67,8 +69,8 @@ struct convoy_config {
     } repository;
     enum convoy_backend_choice backend;
     struct {
-        uint32_t threads; /* 0: one per core */
-        uint32_t connections;
+        uint32_t threads;                              /* 0: one per core */
+        uint32_t connections, connections_per_address; /* the latter 0: three quarters of the former */
         uint32_t idle_timeout_ms, request_timeout_ms;
         uint32_t max_header_bytes;
         uint64_t max_body_bytes;

@@ -17,6 +17,8 @@
 static void on_stopped(void *context)
 {
     struct convoy_lifecycle *life = context;
+    if (life->health != NULL)
+        convoy_http_stop(life->health); /* answers to the last */
     uv_close((uv_handle_t *)&life->terminate, NULL);
     uv_close((uv_handle_t *)&life->interrupt, NULL);
     uv_close((uv_handle_t *)&life->hangup, NULL);

@@ -23,6 +23,7 @@ struct convoy_lifecycle {
     struct convoy_supervisor *supervisor;
     struct convoy_manager *manager;
     struct convoy_http *http;
+    struct convoy_http *health; /* of health_listen; NULL: none */
     struct convoy_service *service;
 
     struct convoy_reload reload;

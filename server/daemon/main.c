@@ -34,6 +34,16 @@ static int complain(const struct convoy_error *error)
     return 1;
 }
 
+/* Of health_listen: those who ask are few, and ask briefly. */
+#define HEALTH_CONNECTIONS 64
+#define HEALTH_TIMEOUT_MS  5000
+
+/* Nothing that health or metrics ask for is done by other threads. */
+static void no_work(void *app)
+{
+    (void)app;
+}
+
 /* Makes the application and serves it. *app is the caller's to free in any case. */
 static int start_http(const struct convoy_app *parts, int inherited_fd, struct convoy_app **app,
                       struct convoy_http **http, struct convoy_error *error)
@@ -53,6 +63,37 @@ static int start_http(const struct convoy_app *parts, int inherited_fd, struct c
     return convoy_http_start(&options, http, error);
 }
 
+/* Health and metrics on an address of their own, where one is configured: they are answered while every
+ * connection and every thread of the other one is taken. *own is the configuration that it runs with. */
+static int start_health(const struct convoy_app *parts, struct convoy_app *app, struct convoy_config *own,
+                        struct convoy_http **health, struct convoy_error *error)
+{
+    if (parts->config->health_listen == NULL)
+        return 0;
+    *own = *parts->config;
+    own->listen_host = parts->config->health_host;
+    own->listen_port = parts->config->health_port;
+    own->http.threads = 1;
+    own->http.connections = HEALTH_CONNECTIONS;
+    own->http.connections_per_address = 0;
+    own->http.idle_timeout_ms = own->http.request_timeout_ms = HEALTH_TIMEOUT_MS;
+    const struct convoy_http_options options = {.config = own,
+                                                .metrics = parts->metrics,
+                                                .inherited_fd = -1,
+                                                .evicts = true,
+                                                .routes = convoy_health_routes,
+                                                .route_count = convoy_health_route_count,
+                                                .app = app,
+                                                .state_bytes = sizeof(struct convoy_call),
+                                                .release = convoy_routes_release,
+                                                .end_work = no_work};
+    int code = convoy_http_start(&options, health, error);
+    if (code == 0)
+        convoy_log(CONVOY_LOG_INFO, "health and metrics are answered", CONVOY_STR("host", own->listen_host),
+                   CONVOY_UINT("port", convoy_http_port(*health)));
+    return code;
+}
+
 static int serve(const struct convoy_config *config, const struct convoy_daemon_options *options)
 {
     struct convoy_error error;
@@ -60,7 +101,8 @@ static int serve(const struct convoy_config *config, const struct convoy_daemon_
     struct convoy_supervisor *supervisor = NULL;
     struct convoy_manager *manager = NULL;
     struct convoy_app *app = NULL;
-    struct convoy_http *http = NULL;
+    struct convoy_http *http = NULL, *health = NULL;
+    struct convoy_config health_config;
     struct convoy_service service;
     struct convoy_lifecycle life;
     char inherited_host[64]; /* of systemd's socket */
@@ -75,14 +117,23 @@ static int serve(const struct convoy_config *config, const struct convoy_daemon_
     if (convoy_service_socket(&inherited_fd, &error) != 0 ||
         convoy_registry_new(config, metrics, &registry, &error) != 0 ||
         convoy_supervisor_new(&loop, config, registry, metrics, &supervisor, &error) != 0 ||
-        convoy_manager_new(&loop, config, registry, supervisor, &manager, &error) != 0 ||
-        start_http(&(struct convoy_app){.config = config,
-                                        .metrics = metrics,
-                                        .registry = registry,
-                                        .supervisor = supervisor,
-                                        .manager = manager},
-                   inherited_fd, &app, &http, &error) != 0) {
+        convoy_manager_new(&loop, config, registry, supervisor, &manager, &error) != 0) {
         status = complain(&error);
+        goto done;
+    }
+    const struct convoy_app parts = {.config = config,
+                                     .metrics = metrics,
+                                     .registry = registry,
+                                     .supervisor = supervisor,
+                                     .manager = manager};
+    if (start_http(&parts, inherited_fd, &app, &http, &error) != 0) {
+        status = complain(&error);
+        goto done;
+    }
+    if (start_health(&parts, app, &health_config, &health, &error) != 0) {
+        status = complain(&error);
+        convoy_manager_stop(manager);
+        convoy_http_stop(http);
         goto done;
     }
     service = (struct convoy_service){.loop = &loop,
@@ -98,11 +149,14 @@ static int serve(const struct convoy_config *config, const struct convoy_daemon_
                                      .supervisor = supervisor,
                                      .manager = manager,
                                      .http = http,
+                                     .health = health,
                                      .service = &service};
     if (convoy_lifecycle_start(&life, &error) != 0) {
         status = complain(&error);
         convoy_manager_stop(manager);
         convoy_http_stop(http);
+        if (health != NULL)
+            convoy_http_stop(health);
         goto done;
     }
     if (inherited_fd >= 0)

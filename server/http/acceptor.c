@@ -17,6 +17,9 @@
 /* How long to wait when descriptors or memory are out, if no connection closes meanwhile. */
 #define EXHAUSTED_PAUSE_MS 100
 
+/* How long to wait for a connection that was evicted to close: its HTTP thread does it at once. */
+#define EVICTED_PAUSE_MS 100
+
 /* Connections taken after the stop: as many as the kernel's queue may hold. */
 #define DRAIN_MAX 4096
 
@@ -73,24 +76,36 @@ static enum accepted accept_one(struct convoy_acceptor *acceptor)
     /* An answer goes out at once, whatever the client has not acknowledged yet. */
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     atomic_fetch_add(&acceptor->count, 1);
-    if (!acceptor->options.take(acceptor->options.context, fd, (struct sockaddr *)&address, size)) {
+    if (!acceptor->options.take(acceptor->options.context, fd, (struct sockaddr *)&address, size))
         atomic_fetch_sub(&acceptor->count, 1);
-        convoy_acceptor_log_lost();
-    }
     return ACCEPTED;
 }
 
-/* Waits for a connection, or while there is no room for one, for one to close. */
-static void wait_for_work(struct convoy_acceptor *acceptor, bool room, int timeout_ms)
+/* Waits for one to close, and for a connection where there is room for one, or one is evicted for it. Returns
+ * whether a connection waits. */
+static bool wait_for_work(struct convoy_acceptor *acceptor, bool listens, int timeout_ms)
 {
     struct pollfd waits[2] = {{.fd = acceptor->wake, .events = POLLIN},
-                              {.fd = room ? acceptor->options.fd : -1, .events = POLLIN}};
+                              {.fd = listens ? acceptor->options.fd : -1, .events = POLLIN}};
     uint64_t rings;
 
     if (poll(waits, 2, timeout_ms) > 0 && (waits[0].revents & POLLIN)) {
         ssize_t got = read(acceptor->wake, &rings, sizeof rings);
         (void)got;
     }
+    return (waits[1].revents & POLLIN) != 0;
+}
+
+/* There is no room. */
+static void wait_for_room(struct convoy_acceptor *acceptor)
+{
+    bool evicts = acceptor->options.evict != NULL;
+
+    if (!wait_for_work(acceptor, evicts, -1) || !evicts ||
+        atomic_load(&acceptor->count) < acceptor->options.limit || atomic_load(&acceptor->stopping))
+        return;
+    acceptor->options.evict(acceptor->options.context);
+    wait_for_work(acceptor, false, EVICTED_PAUSE_MS);
 }
 
 static void *accept_all(void *context)
@@ -109,8 +124,10 @@ static void *accept_all(void *context)
         enum accepted last = room ? accept_one(acceptor) : NONE_WAITING;
         if (last == EXHAUSTED)
             wait_for_work(acceptor, false, EXHAUSTED_PAUSE_MS);
+        else if (!room)
+            wait_for_room(acceptor);
         else if (last == NONE_WAITING)
-            wait_for_work(acceptor, room, -1);
+            wait_for_work(acceptor, true, -1);
     }
     /* Bounded: clients that go on connecting must not keep a daemon alive that is to stop. */
     for (int i = 0; acceptor->options.drain && i < DRAIN_MAX && accept_one(acceptor) == ACCEPTED; i++)

@@ -20,8 +20,11 @@ struct convoy_acceptor_options {
     int fd;         /* listening, non-blocking; stays the caller's */
     bool drain;     /* when stopped, take what the kernel has completed already */
     uint32_t limit; /* connections open at a time; more wait in the kernel's queue */
-    /* Takes over fd, always; false when that failed. Called on the acceptor's thread. */
+    /* Takes over fd, always; false when it was closed at once. Called on the acceptor's thread. */
     bool (*take)(void *context, int fd, const struct sockaddr *address, socklen_t size);
+    /* There is no room for a connection that waits: closes one that is open. NULL: it waits. On the
+     * acceptor's thread. */
+    void (*evict)(void *context);
     void *context;
 };
 

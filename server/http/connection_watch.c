@@ -28,7 +28,7 @@ struct convoy_connection_watch {
         lock; /* all below but the thread; never held over a system call on a socket, nor a log line */
     pthread_cond_t stop;
     bool stopping;
-    /* The record that the thread examines without the lock, or NULL. It stays listed meanwhile: remove()
+    /* The record that a thread examines without the lock, or NULL. It stays listed meanwhile: remove()
      * waits until the thread has let go of it, so that its descriptor is not closed, and its number used
      * again. */
     struct convoy_connection *examined;
@@ -168,7 +168,13 @@ static void *watch_all(void *context)
         if (pthread_cond_timedwait(&watch->stop, &watch->lock, &wake) != ETIMEDOUT)
             continue;
         /* Downwards: a record that is removed meanwhile is replaced by the last one, so none is skipped. */
-        for (uint32_t at = watch->count; at > 0 && !watch->stopping;) {
+        for (uint32_t at = watch->count; !watch->stopping;) {
+            while (watch->examined != NULL) /* by convoy_connection_watch_evict() */
+                pthread_cond_wait(&watch->let_go, &watch->lock);
+            if (at > watch->count)
+                at = watch->count;
+            if (at == 0)
+                break;
             struct convoy_connection *connection = watch->list[--at];
             if (concerns(connection)) {
                 look_at(watch, connection);
@@ -176,8 +182,6 @@ static void *watch_all(void *context)
                 pthread_mutex_unlock(&watch->lock);
                 pthread_mutex_lock(&watch->lock);
             }
-            if (at > watch->count)
-                at = watch->count;
         }
     }
     pthread_mutex_unlock(&watch->lock);
@@ -247,6 +251,7 @@ struct convoy_connection *convoy_connection_watch_add(struct convoy_connection_w
     if (connection == NULL)
         return NULL;
     connection->fd = fd;
+    connection->opened_us = convoy_now_us();
     pthread_mutex_lock(&watch->lock);
     bool room = make_room(watch);
     if (room) {
@@ -274,6 +279,39 @@ void convoy_connection_watch_remove(struct convoy_connection_watch *watch,
     last->position = connection->position;
     pthread_mutex_unlock(&watch->lock);
     free(connection);
+}
+
+/* Under the lock. */
+static struct convoy_connection *oldest_idle(const struct convoy_connection_watch *watch)
+{
+    struct convoy_connection *oldest = NULL;
+
+    for (uint32_t i = 0; i < watch->count; i++) {
+        struct convoy_connection *connection = watch->list[i];
+        uint64_t since = atomic_load_explicit(&connection->busy_since_us, memory_order_acquire);
+        bool answers = since == WORKING ||
+                       (since != RESTING && atomic_load_explicit(&connection->sending, memory_order_relaxed));
+        if (!connection->cut && !answers && (oldest == NULL || connection->opened_us < oldest->opened_us))
+            oldest = connection;
+    }
+    return oldest;
+}
+
+void convoy_connection_watch_evict(struct convoy_connection_watch *watch)
+{
+    pthread_mutex_lock(&watch->lock);
+    while (watch->examined != NULL)
+        pthread_cond_wait(&watch->let_go, &watch->lock);
+    struct convoy_connection *oldest = oldest_idle(watch);
+    if (oldest != NULL) {
+        watch->examined = oldest;
+        pthread_mutex_unlock(&watch->lock);
+        cut(oldest);
+        pthread_mutex_lock(&watch->lock);
+        watch->examined = NULL;
+        pthread_cond_broadcast(&watch->let_go);
+    }
+    pthread_mutex_unlock(&watch->lock);
 }
 
 void convoy_connection_receives(struct convoy_connection *connection, uint64_t now_us)

@@ -23,8 +23,9 @@ struct convoy_connection_watch;
 struct convoy_request;
 
 struct convoy_connection {
-    int fd;            /* libmicrohttpd's; open as long as the record is */
-    uint32_t position; /* in the list of all */
+    int fd;             /* libmicrohttpd's; open as long as the record is */
+    uint64_t opened_us; /* when it was added */
+    uint32_t position;  /* in the list of all */
     /* When the request, or the sending of its answer, began; RESTING (idle) or WORKING (being answered). */
     _Atomic uint64_t busy_since_us;
     _Atomic uint64_t
@@ -53,6 +54,11 @@ struct convoy_connection *convoy_connection_watch_add(struct convoy_connection_w
  * when it returns, the watch no longer touches fd. */
 void convoy_connection_watch_remove(struct convoy_connection_watch *watch,
                                     struct convoy_connection *connection);
+
+/* Cuts off the connection that was opened first of those that no answer is being made or sent for: the ones
+ * that idle, and those whose request is not complete. Takes time by the number of connections: for servers
+ * with few. Any thread. */
+void convoy_connection_watch_evict(struct convoy_connection_watch *watch);
 
 /* The phases of a request. */
 void convoy_connection_receives(struct convoy_connection *connection, uint64_t now_us); /* header has begun */

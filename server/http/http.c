@@ -2,14 +2,17 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
+#include "engine/base/log_limit.h"
 #include "server/config/config.h"
 #include "server/http/acceptor.h"
+#include "server/http/address_counts.h"
 #include "server/http/connection_watch.h"
 #include "server/http/http_library.h"
 #include "server/http/http_state.h"
 #include "server/http/http_thread.h"
 #include "server/http/linger.h"
 #include "server/http/listener.h"
+#include "server/metrics/metrics.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -23,7 +26,30 @@
 
 static bool on_accepted(void *context, int fd, const struct sockaddr *address, socklen_t size)
 {
-    return convoy_http_threads_take(context, fd, address, size);
+    struct convoy_http *http = context;
+
+    if (!convoy_address_counts_take(http->clients, address)) {
+        static struct convoy_log_limit limit;
+        uint64_t unwritten;
+        close(fd);
+        convoy_metrics_connection_refused(http->options.metrics);
+        if (convoy_log_limit_pass(&limit, &unwritten))
+            convoy_log(CONVOY_LOG_WARNING, "a client has too many connections",
+                       CONVOY_UINT("connections", http->client_limit), CONVOY_UINT("unwritten", unwritten));
+        return false;
+    }
+    if (convoy_http_threads_take(http, fd, address, size))
+        return true;
+    convoy_address_counts_give(http->clients, address);
+    convoy_acceptor_log_lost();
+    return false;
+}
+
+static void on_full(void *context)
+{
+    const struct convoy_http *http = context;
+
+    convoy_connection_watch_evict(http->watch);
 }
 
 /* Descriptors that no connection takes: for workers, logs, files of models; and four for each HTTP thread. */
@@ -79,6 +105,7 @@ static void tear_down(struct convoy_http *http)
     convoy_linger_free(http->linger);
     if (http->watch != NULL)
         convoy_connection_watch_free(http->watch);
+    convoy_address_counts_free(http->clients);
     if (http->listener >= 0 && !http->inherited)
         close(http->listener);
     free(http);
@@ -91,6 +118,7 @@ int convoy_http_accept(struct convoy_http *http, struct convoy_error *error)
                                                     .drain = !http->inherited,
                                                     .limit = http->connection_limit,
                                                     .take = on_accepted,
+                                                    .evict = http->options.evicts ? on_full : NULL,
                                                     .context = http};
 
     return convoy_acceptor_start(&options, &http->acceptor, error);
@@ -108,7 +136,13 @@ int convoy_http_start(const struct convoy_http_options *options, struct convoy_h
     http->connection_limit =
         raise_descriptor_limit(options->config->http.connections, convoy_http_threads_wanted(http));
 
-    int code = open_listener(http, error);
+    /* One client leaves a quarter of them to others. */
+    uint32_t configured = options->config->http.connections_per_address;
+    http->client_limit = configured > 0 ? configured : http->connection_limit - http->connection_limit / 4;
+    http->clients = convoy_address_counts_new(http->connection_limit, http->client_limit);
+
+    int code = http->clients != NULL ? open_listener(http, error)
+                                     : convoy_fail(error, -ENOMEM, "out of memory for the table of clients");
     if (code == 0)
         code = convoy_connection_watch_start((uint64_t)options->config->http.request_timeout_ms * 1000,
                                              &http->watch, error);

@@ -5,6 +5,7 @@
 #include "server/config/config.h"
 #include "server/http/acceptor.h"
 #include "server/http/access_log.h"
+#include "server/http/address_counts.h"
 #include "server/http/connection_watch.h"
 #include "server/http/early_answer.h"
 #include "server/http/http_state.h"
@@ -112,6 +113,9 @@ static void on_connection(void *context, struct MHD_Connection *mhd, void **reco
         convoy_connection_watch_remove(http->watch, connection);
     }
     *record = NULL;
+    const union MHD_ConnectionInfo *client = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    if (client != NULL)
+        convoy_address_counts_give(http->clients, client->client_addr);
     convoy_metrics_connections_add(http->options.metrics, -1);
     atomic_fetch_sub_explicit(&thread->connections, 1, memory_order_relaxed);
     convoy_acceptor_closed(http->acceptor);

@@ -2,6 +2,7 @@
 #ifndef CONVOY_SERVER_HTTP_OPTIONS_H
 #define CONVOY_SERVER_HTTP_OPTIONS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct convoy_config;
@@ -14,6 +15,10 @@ struct convoy_http_options {
     const struct convoy_config *config;
     struct convoy_metrics *metrics; /* each answer is counted here */
     int inherited_fd;               /* a listening socket from systemd; -1: listen on config's address */
+
+    /* When all connections are taken, a new one takes the place of the oldest that no answer is made for;
+     * else it waits. */
+    bool evicts;
 
     const struct convoy_route *routes; /* route.h; the first row that fits a request answers it */
     size_t route_count;

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 struct convoy_acceptor;
+struct convoy_address_counts;
 struct convoy_connection_watch;
 struct convoy_http_thread;
 struct convoy_linger;
@@ -20,10 +21,11 @@ struct convoy_http {
     uint32_t thread_count;
     struct convoy_connection_watch *watch;
     struct convoy_acceptor *acceptor;
+    struct convoy_address_counts *clients;
     struct convoy_linger *linger;
     int listener;
-    uint32_t connection_limit;
-    bool inherited; /* the listener is systemd's and is left open */
+    uint32_t connection_limit, client_limit; /* of one address */
+    bool inherited;                          /* the listener is systemd's and is left open */
     uint16_t port;
 
     atomic_bool closing;            /* the listener is closed: new requests get 503 */

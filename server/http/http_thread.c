@@ -4,6 +4,7 @@
 #include "engine/base/cores.h"
 #include "server/config/config.h"
 #include "server/http/acceptor.h"
+#include "server/http/address_counts.h"
 #include "server/http/http_state.h"
 #include "server/http/request.h"
 #include "server/http/suspension.h"
@@ -108,6 +109,7 @@ static void open_connection(struct convoy_http_thread *thread, struct arrival *a
     if (MHD_add_connection(thread->daemon, arrival->fd, (struct sockaddr *)&arrival->address,
                            arrival->size) != MHD_YES) {
         atomic_fetch_sub_explicit(&thread->connections, 1, memory_order_relaxed);
+        convoy_address_counts_give(thread->http->clients, (struct sockaddr *)&arrival->address);
         convoy_acceptor_closed(thread->http->acceptor);
         convoy_acceptor_log_lost();
     }

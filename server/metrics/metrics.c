@@ -192,6 +192,11 @@ void convoy_metrics_connections_add(struct convoy_metrics *metrics, int change)
     add(&metrics->connections, (uint64_t)change); /* modulo 2^64: -1 subtracts */
 }
 
+void convoy_metrics_connection_refused(struct convoy_metrics *metrics)
+{
+    add(&metrics->refused, 1);
+}
+
 void convoy_metrics_received(struct convoy_metrics *metrics, uint64_t bytes)
 {
     add(&metrics->received, bytes);

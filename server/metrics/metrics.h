@@ -78,6 +78,8 @@ void convoy_metrics_request(struct convoy_metrics *metrics, const char *model, c
 
 /* A connection was opened (1) or closed (-1). */
 void convoy_metrics_connections_add(struct convoy_metrics *metrics, int change);
+/* One was closed because its client has as many as it may. */
+void convoy_metrics_connection_refused(struct convoy_metrics *metrics);
 /* Bytes of a body as they came, and of an answer's body. */
 void convoy_metrics_received(struct convoy_metrics *metrics, uint64_t bytes);
 void convoy_metrics_sent(struct convoy_metrics *metrics, uint64_t bytes);

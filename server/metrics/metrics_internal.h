@@ -97,6 +97,7 @@ struct convoy_metrics {
     struct convoy_processes processes;
     /* Written by all HTTP threads with each request: on a line of their own. */
     _Alignas(64) _Atomic uint64_t connections, received, sent;
+    _Atomic uint64_t refused;
 };
 
 /* Appends name="value" (with a comma before it unless text is empty), the value escaped as the text format

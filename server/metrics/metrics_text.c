@@ -411,6 +411,9 @@ static void render_front(struct text *text, struct convoy_metrics *metrics)
 {
     head(text, "connections", "gauge", "Open connections.");
     print(text, "convoyd_connections %" PRIu64 "\n", get(&metrics->connections));
+    head(text, "refused_connections_total", "counter",
+         "Connections that were closed because their client has too many.");
+    print(text, "convoyd_refused_connections_total %" PRIu64 "\n", get(&metrics->refused));
     head(text, "received_bytes_total", "counter", "Bytes of requests' bodies, as they came.");
     print(text, "convoyd_received_bytes_total %" PRIu64 "\n", get(&metrics->received));
     head(text, "sent_bytes_total", "counter", "Bytes of answers' bodies.");

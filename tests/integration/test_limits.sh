@@ -9,7 +9,7 @@ image=models/samples/ship.jpg
 model=cifar10-convnet
 
 echo "More connections than http.connections wait, and are served when others close."
-configure 'default_model="cifar10-convnet"' 'http={"connections": 20}'
+configure 'default_model="cifar10-convnet"' 'http={"connections": 20, "connections_per_address": 40}'
 start --backend null --config "$work/config.json"
 "$python" - "$url" $image <<'PYTHON' || fail "see above"
 import sys
@@ -39,6 +39,90 @@ for connection in waiting:
 PYTHON
 expect 200 --data-binary @$image "$url/classify"
 stop
+
+echo "One client takes at most three quarters of them, the others are not kept out."
+configure 'default_model="cifar10-convnet"' 'http={"connections": 20}'
+start --backend null --config "$work/config.json"
+"$python" - "$url" $image <<'PYTHON' || fail "see above"
+import sys
+sys.path.insert(0, "tests/tools")
+from wire import Closed, Connection
+url, image = sys.argv[1], open(sys.argv[2], "rb").read()
+def served(connection):
+    try:
+        connection.ask("POST", "/classify", image)
+        return connection.answer().status == 200
+    except (Closed, OSError):
+        return False
+held = [Connection(url) for _ in range(15)]
+assert all(served(connection) for connection in held), "the 15 that it may have are not all served"
+for _ in range(3):
+    assert not served(Connection(url)), "the 16th of one client is served"
+other = Connection(url, source="127.0.0.2")
+assert served(other), "another client is kept out"
+for _ in range(30): # what is closed may be opened again
+    held.pop(0).socket.close()
+    while True: # until the server has seen it
+        held.append(Connection(url))
+        if served(held[-1]):
+            break
+        held.pop()
+assert served(Connection(url, source="127.0.0.2")), "another client is kept out after a while"
+PYTHON
+[ "$(sample convoyd_refused_connections_total)" -ge 3 ] || fail "refused: $(sample convoyd_refused_connections_total)"
+[ "$(grep -c 'a client has too many connections' "$work/log")" -le 5 ] || fail "a client fills the log"
+grep 'msg="a client has too many connections" connections=15' "$work/log" >/dev/null || fail "nothing in the log"
+stop
+
+echo "Health and metrics are answered while all connections are taken, theirs too."
+configure 'default_model="cifar10-convnet"' 'http={"connections": 20, "connections_per_address": 20}' 'health_listen="127.0.0.1:0"'
+start --backend null --config "$work/config.json"
+health=http://127.0.0.1:$(sed -n 's/.*msg="health and metrics are answered".* port=\([0-9]*\).*/\1/p' "$work/log")
+"$python" - "$url" "$health" <<'PYTHON' || fail "see above"
+import sys, time
+sys.path.insert(0, "tests/tools")
+from wire import Closed, Connection
+url, health = sys.argv[1:]
+def took(path, status, **options):
+    begun = time.monotonic()
+    connection = Connection(health, **options)
+    connection.socket.settimeout(5)
+    connection.ask("GET", path)
+    got = connection.answer().status
+    assert got == status, f"{path}: status {got}"
+    return time.monotonic() - begun
+idle = [Connection(url) for _ in range(40)] # 20 wait in the kernel's queue
+for path in ["/v2/health/live", "/v2/health/ready", "/metrics"]:
+    assert took(path, 200) < 1, f"{path} takes long"
+took("/v2/models", 404)
+took("/classify", 404)
+hogs = []
+for number in range(200): # of four clients: each may have 48 of the 64
+    hogs.append(Connection(health, source=f"127.0.0.{2 + number % 4}"))
+for number, hog in enumerate(hogs): # some with half a header, some with half a request
+    try:
+        hog.send([b"", b"GET /metrics HTT", b"GET /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nx"][number % 3])
+    except Closed:
+        pass # one of those that made room
+for _ in range(5):
+    assert took("/v2/health/live", 200, source="127.0.0.9") < 1, "idle connections keep health waiting"
+PYTHON
+kill -TERM "$daemon"
+wait "$daemon" || fail "status $?"
+daemon=
+"$build/bin/convoyd" --config "$work/config.json" --check-config >/dev/null || fail "the configuration is not taken"
+"$python" -m http.server --bind 127.0.0.1 0 >"$work/server" 2>&1 &
+other=$!
+bound() { grep -o 'port [0-9]*' "$work/server"; }
+until_true 10 bound || true
+port=$(sed -n 's/.*port \([0-9]*\).*/\1/p' "$work/server" | head -n 1)
+if [ -n "$port" ]; then
+  configure "health_listen=\"127.0.0.1:$port\""
+  "$build/bin/convoyd" --listen 127.0.0.1:0 --backend null --config "$work/config.json" 2>"$work/log" && fail "it starts though the port is in use"
+  grep "$port" "$work/log" >/dev/null || fail "$(cat "$work/log")"
+fi
+kill $other
+wait $other 2>/dev/null || true
 
 echo "More images than max_queue can hold are 413; no room now is 503 with Retry-After, at once; neither harms another request."
 configure 'default_model="cifar10-convnet"' 'batching={"max_queue": 6, "max_batch": 2}' 'worker={"slots": 1, "streams": 1}' \

@@ -76,6 +76,7 @@ convoyd_request_seconds histogram model
 convoyd_queue_images gauge model
 convoyd_slots_in_use gauge
 convoyd_connections gauge
+convoyd_refused_connections_total counter
 convoyd_received_bytes_total counter
 convoyd_sent_bytes_total counter
 process_cpu_seconds_total counter

@@ -24,12 +24,14 @@ class Answer:
 
 
 class Connection:
-    def __init__(self, url, receive_buffer=None):
+    def __init__(self, url, receive_buffer=None, source=None):
         parts = urllib.parse.urlsplit(url)
         self.host = parts.netloc
         self.socket = socket.socket(socket.AF_INET)
         if receive_buffer is not None:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        if source is not None:
+            self.socket.bind((source, 0))
         self.socket.settimeout(PATIENCE_S)
         self.socket.connect((parts.hostname, parts.port))
         self.ports = [end[1] for end in (self.socket.getsockname(), self.socket.getpeername())]

@@ -32,12 +32,16 @@ static void same_config(const struct convoy_config *a, const struct convoy_confi
 {
     same_text(a->listen, b->listen);
     same_text(a->listen_host, b->listen_host);
+    same_text(a->health_listen, b->health_listen);
+    same_text(a->health_host, b->health_host);
+    cr_assert_eq(a->health_port, b->health_port);
     same_text(a->models, b->models);
     same_text(a->cache_dir, b->cache_dir);
     cr_assert_eq(a->listen_port, b->listen_port);
     cr_assert_eq(a->backend, b->backend);
     cr_assert_eq(a->http.threads, b->http.threads);
     cr_assert_eq(a->http.connections, b->http.connections);
+    cr_assert_eq(a->http.connections_per_address, b->http.connections_per_address);
     cr_assert_eq(a->http.idle_timeout_ms, b->http.idle_timeout_ms);
     cr_assert_eq(a->http.request_timeout_ms, b->http.request_timeout_ms);
     cr_assert_eq(a->http.max_header_bytes, b->http.max_header_bytes);
@@ -97,9 +101,12 @@ Test(config, every_key_is_read, .fini = close_config)
         .listen = "[::1]:9090",
         .listen_host = "::1",
         .listen_port = 9090,
+        .health_listen = ":9091",
+        .health_host = "",
+        .health_port = 9091,
         .models = "/srv/models",
         .backend = CONVOY_BACKEND_CPU,
-        .http = {5, 100, 1001, 1002, 4096, 1000000, NULL},
+        .http = {5, 100, 50, 1001, 1002, 4096, 1000000, NULL},
         .images = {123456, 17},
         .batching = {32, 250, 99},
         .response_cache = {7654321},
@@ -129,7 +136,7 @@ Test(config, what_is_wrong_is_named)
 {
     static const char *const cases[][2] = {
         {"{\"htpp\": {}}",
-         "unknown key 'htpp'; the keys known here are listen, models, default_model, backend, "
+         "unknown key 'htpp'; the keys known here are listen, health_listen, models, default_model, backend, "
          "http, images, batching, response_cache, model_control, repository, timeout_ms, timeout_max_ms, "
          "drain_ms, "
          "drain_timeout_ms, ready_grace_ms, "
@@ -160,6 +167,8 @@ Test(config, what_is_wrong_is_named)
          "http.threads must be an integer from 0 to 1024, found \"four\""},
         {"{\"http\": {\"threads\": 1025}}", "http.threads must be"},
         {"{\"http\": {\"connections\": 0}}", "http.connections must be"},
+        {"{\"http\": {\"connections_per_address\": -1}}", "http.connections_per_address must be"},
+        {"{\"health_listen\": \"9091\"}", "health_listen"},
         {"{\"http\": {\"idle_timeout_ms\": 0}}", "http.idle_timeout_ms must be"},
         {"{\"http\": {\"request_timeout_ms\": 0.5}}", "http.request_timeout_ms must be"},
         {"{\"http\": {\"max_header_bytes\": 10}}", "http.max_header_bytes must be"},
@@ -321,7 +330,7 @@ Test(config, the_page_describes_every_key_and_its_default)
     cJSON *shipped = NULL;
     cr_assert_eq(convoy_file_read(PROJECT "/docs/configuration.md", 1 << 20, &page, &length, &error), 0);
     cr_assert_eq(convoy_json_load(PROJECT "/config/convoyd.json", &shipped, &error), 0);
-    cr_assert_eq(cJSON_GetArraySize(shipped), 19, "a key was added: is it in the file that ships?");
+    cr_assert_eq(cJSON_GetArraySize(shipped), 20, "a key was added: is it in the file that ships?");
     documented(shipped, "", page);
     cJSON_Delete(shipped);
     free(page);

@@ -76,6 +76,7 @@ static void fill(void)
     convoy_metrics_connections_add(metrics, 1);
     convoy_metrics_connections_add(metrics, 1);
     convoy_metrics_connections_add(metrics, -1);
+    convoy_metrics_connection_refused(metrics);
     convoy_metrics_received(metrics, 1000);
     convoy_metrics_sent(metrics, 20);
     convoy_metrics_worker_process(device, getpid());
@@ -111,6 +112,7 @@ static const char *const families[][3] = {
     {"convoyd_queue_images", "gauge", "model"},
     {"convoyd_queue_seconds", "histogram", "model"},
     {"convoyd_received_bytes_total", "counter", ""},
+    {"convoyd_refused_connections_total", "counter", ""},
     {"convoyd_request_seconds", "histogram", "model"},
     {"convoyd_requests_total", "counter", "model,route,status"},
     {"convoyd_retried_images_total", "counter", "model"},
@@ -208,6 +210,7 @@ Test(metrics, values)
     assert_line("convoyd_queue_images{model=\"cifar10\"} 5");
     assert_line("convoyd_slots_in_use 2");
     assert_line("convoyd_connections 1");
+    assert_line("convoyd_refused_connections_total 1");
     assert_line("convoyd_received_bytes_total 1000");
     assert_line("convoyd_sent_bytes_total 20");
     assert_line("convoyd_requests_total{model=\"cifar10\",route=\"/classify\",status=\"200\"} 1");
@@ -269,7 +272,7 @@ Test(metrics, bounds_of_buckets_belong_to_them)
 
 Test(metrics, what_was_never_set_is_absent)
 {
-    enum { ALWAYS = 1 + 3 + 6 }; /* build_info; connections and bytes; process_* */
+    enum { ALWAYS = 1 + 4 + 6 }; /* build_info; connections and bytes; process_* */
     render();
     cr_assert_eq(count_of("# TYPE "), ALWAYS);
     convoy_metrics_device(metrics, "cpu");

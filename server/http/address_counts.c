@@ -1,0 +1,134 @@
+#include "server/http/address_counts.h"
+
+#include "engine/base/hash.h"
+
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A client: an IPv4 address behind twelve bytes of IPv6's mapping, or 64 bits of IPv6. */
+struct client {
+    uint8_t bytes[16];
+};
+
+/* count 0: free. */
+struct entry {
+    struct client client;
+    uint32_t count;
+};
+
+struct convoy_address_counts {
+    pthread_mutex_t lock; /* entries */
+    uint64_t hash_seed;
+    uint32_t limit, mask;
+    struct entry entries[]; /* open addressing, a power of two, at least twice as many as clients */
+};
+
+struct convoy_address_counts *convoy_address_counts_new(uint32_t connections, uint32_t limit)
+{
+    uint32_t size = 16;
+    while (size < 2 * connections)
+        size *= 2;
+    struct convoy_address_counts *counts = calloc(1, sizeof *counts + size * sizeof counts->entries[0]);
+
+    if (counts == NULL)
+        return NULL;
+    pthread_mutex_init(&counts->lock, NULL);
+    counts->hash_seed = convoy_hash_seed();
+    counts->limit = limit;
+    counts->mask = size - 1;
+    return counts;
+}
+
+void convoy_address_counts_free(struct convoy_address_counts *counts)
+{
+    if (counts == NULL)
+        return;
+    pthread_mutex_destroy(&counts->lock);
+    free(counts);
+}
+
+/* False for an address of another kind. */
+static bool client_of(const struct sockaddr *address, struct client *client)
+{
+    static const uint8_t mapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+
+    memset(client, 0, sizeof *client);
+    if (address->sa_family == AF_INET) {
+        struct sockaddr_in v4;
+        memcpy(&v4, address, sizeof v4);
+        memcpy(client->bytes, mapped, sizeof mapped);
+        memcpy(client->bytes + sizeof mapped, &v4.sin_addr, 4);
+        return true;
+    }
+    if (address->sa_family == AF_INET6) {
+        struct sockaddr_in6 v6;
+        memcpy(&v6, address, sizeof v6);
+        bool is_mapped = memcmp(&v6.sin6_addr, mapped, sizeof mapped) == 0;
+        memcpy(client->bytes, &v6.sin6_addr, is_mapped ? 16 : 8);
+        return true;
+    }
+    return false;
+}
+
+static uint32_t place_of(const struct convoy_address_counts *counts, const struct client *client)
+{
+    return (uint32_t)convoy_hash(counts->hash_seed, client, sizeof *client) & counts->mask;
+}
+
+/* The client's entry, or the free one where it belongs. */
+static uint32_t find(const struct convoy_address_counts *counts, const struct client *client)
+{
+    uint32_t at = place_of(counts, client);
+    while (counts->entries[at].count > 0 && memcmp(&counts->entries[at].client, client, sizeof *client) != 0)
+        at = (at + 1) & counts->mask;
+    return at;
+}
+
+/* Frees the entry, and moves those behind it that would not be found any more. */
+static void remove_entry(struct convoy_address_counts *counts, uint32_t hole)
+{
+    counts->entries[hole].count = 0;
+    for (uint32_t at = (hole + 1) & counts->mask; counts->entries[at].count > 0;
+         at = (at + 1) & counts->mask) {
+        uint32_t place = place_of(counts, &counts->entries[at].client);
+        if (((at - place) & counts->mask) < ((at - hole) & counts->mask))
+            continue; /* its place lies behind the hole */
+        counts->entries[hole] = counts->entries[at];
+        counts->entries[at].count = 0;
+        hole = at;
+    }
+}
+
+bool convoy_address_counts_take(struct convoy_address_counts *counts, const struct sockaddr *address)
+{
+    struct client client;
+
+    if (!client_of(address, &client))
+        return true;
+    pthread_mutex_lock(&counts->lock);
+    struct entry *entry = &counts->entries[find(counts, &client)];
+    bool taken = entry->count < counts->limit;
+    if (taken) {
+        entry->client = client;
+        entry->count++;
+    }
+    pthread_mutex_unlock(&counts->lock);
+    return taken;
+}
+
+void convoy_address_counts_give(struct convoy_address_counts *counts, const struct sockaddr *address)
+{
+    struct client client;
+
+    if (!client_of(address, &client))
+        return;
+    pthread_mutex_lock(&counts->lock);
+    uint32_t at = find(counts, &client);
+    if (counts->entries[at].count > 1)
+        counts->entries[at].count--;
+    else if (counts->entries[at].count == 1)
+        remove_entry(counts, at);
+    pthread_mutex_unlock(&counts->lock);
+}
