@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/un.h>
@@ -18,7 +19,7 @@ static struct sockaddr_storage address(const char *text)
     else if (inet_pton(AF_INET6, text, &v6.sin6_addr) == 1)
         memcpy(&storage, &v6, sizeof v6);
     else
-        cr_fatal("no address: %s", text);
+        cr_assert_fail("no address: %s", text);
     return storage;
 }
 
