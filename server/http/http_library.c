@@ -188,7 +188,6 @@ static enum MHD_Result on_access(void *context, struct MHD_Connection *mhd, cons
     struct convoy_request *request = *request_context;
 
     (void)context;
-    (void)mhd;
     (void)url;
     if (request == NULL)
         return MHD_NO; /* memory was out when it began */
@@ -203,6 +202,9 @@ static enum MHD_Result on_access(void *context, struct MHD_Connection *mhd, cons
     }
     if (request->complete_us == 0) {
         request->complete_us = convoy_now_us();
+        /* A line that begins with a colon ends a trailer for the library, too (request.c), and nothing shows
+         * where: what follows is then not taken for a request. */
+        request->trailed = MHD_get_connection_values(mhd, MHD_FOOTER_KIND, NULL, NULL) > 0;
         atomic_fetch_add_explicit(&request->http->open_requests, 1, memory_order_relaxed);
         atomic_fetch_sub_explicit(&request->http->receiving, 1, memory_order_relaxed);
         convoy_connection_works(request->connection);

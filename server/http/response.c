@@ -23,7 +23,7 @@ static bool add_headers(struct convoy_request *request, struct MHD_Response *res
     if (status == MHD_HTTP_METHOD_NOT_ALLOWED && request->route != NULL)
         ok = ok && MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW,
                                            convoy_route_allow(request->route)) == MHD_YES;
-    if (atomic_load_explicit(&request->http->closing, memory_order_relaxed))
+    if (request->trailed || atomic_load_explicit(&request->http->closing, memory_order_relaxed))
         ok = ok && MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close") == MHD_YES;
     return ok;
 }

@@ -37,6 +37,23 @@ CASES = [
     ("two hosts", f"GET /v2 HTTP/1.1\r\n{HOST}Host: y\r\n\r\n" + HIDDEN, 400),
     ("a name with parentheses", f"GET /v2 HTTP/1.1\r\n{HOST}X(y): 1\r\n\r\n" + HIDDEN, 400),
     ("a name with a space", f"GET /v2 HTTP/1.1\r\n{HOST}X y: 1\r\n\r\n" + HIDDEN, 400),
+    ("an empty name first", f"GET /v2 HTTP/1.1\r\n: 1\r\n{HOST}\r\n" + HIDDEN, 400),
+    ("an empty name, then a request", f"GET /v2 HTTP/1.1\r\n{HOST}: 1\r\n" + HIDDEN, 400),
+    ("an empty name last", f"GET /v2 HTTP/1.1\r\n{HOST}: 1\r\n\r\n" + HIDDEN, 400),
+    ("a colon alone", f"GET /v2 HTTP/1.1\r\n{HOST}:\r\n" + HIDDEN, 400),
+    ("an empty name before the length", post(": 1\r\n" + IMAGE_LENGTH) + HIDDEN, 400),
+    ("a line that begins with NUL", f"GET /v2 HTTP/1.1\r\n{HOST}\0A: 1\r\n" + HIDDEN, 400),
+    ("NUL in a value", f"GET /v2 HTTP/1.1\r\n{HOST}A: 1\0 2\r\n\r\n" + HIDDEN, 400),
+    ("NUL behind the last value", f"GET /v2 HTTP/1.1\r\n{HOST}A: 1\0\r\n\r\n" + HIDDEN, 400),
+    ("NUL behind chunked", post("Transfer-Encoding: chunked\0gzip\r\n") + "0\r\n\r\n" + HIDDEN, 400),
+    ("NUL behind the length", post(f"Content-Length: {len(HIDDEN)}\0 1\r\n") + HIDDEN, 400),
+    ("bare LF behind a header", f"GET /v2 HTTP/1.1\r\n{HOST}A: 1\nB: 2\r\n\r\n" + HIDDEN, 400),
+    ("bare LF behind the first line", f"GET /v2 HTTP/1.1\n{HOST}\r\n" + HIDDEN, 400),
+    ("bare LF behind the last header", f"GET /v2 HTTP/1.1\r\n{HOST}A: 1\n\r\n" + HIDDEN, 400),
+    ("bare LF for the empty line", f"GET /v2 HTTP/1.1\r\n{HOST}A: 1\r\n\n" + HIDDEN, 400),
+    ("a folded header", f"GET /v2 HTTP/1.1\r\n{HOST}X: 1\r\n 2\r\n\r\n" + HIDDEN, 400),
+    ("a folded header that is blank", f"GET /v2 HTTP/1.1\r\n{HOST}X: 1\r\n \r\n\r\n" + HIDDEN, 400),
+    ("an empty name in a trailer", post("Transfer-Encoding: chunked\r\n") + "0\r\nA: 1\r\n: 1\r\n" + HIDDEN, 400),
     ("300 cookies", cookies(300), 431),
     ("2000 cookies", cookies(2000), 431),
     ("305 arguments", arguments(305), 414),
@@ -49,7 +66,12 @@ CASES = [
 SERVED = [
     ("64 arguments", arguments(64), 200),
     ("100 cookies", cookies(100), 200),
-    ("a folded header", f"GET /v2 HTTP/1.1\r\n{HOST}X: 1\r\n 2\r\n\r\n", 200),
+    ("values that are empty, and blanks around them",
+     f"GET /v2 HTTP/1.1\r\n{HOST}A:\r\nB: \r\nC:1\r\nD: \t 1 \t \r\nCookie: a=1; b\r\nE:\r\n\r\n", 200),
+    ("a header of 15000 bytes", f"GET /v2 HTTP/1.1\r\n{HOST}X: {'a' * 15000}\r\nY: 1\r\n\r\n", 200),
+    ("100 headers", f"GET /v2 HTTP/1.1\r\n{HOST}{''.join(f'X{i}: {i}' + chr(13) + chr(10) for i in range(100))}\r\n", 200),
+    ("empty lines before", f"\r\n\r\nGET /v2?a=%41&b HTTP/1.1\r\n{HOST}\r\n", 200),
+    ("HTTP/1.0 without a header", "GET /v2 HTTP/1.0\r\n\r\n", 200),
 ]
 
 
@@ -73,8 +95,22 @@ def ask(url, name, bytes_, status, closes):
         sys.exit(f"{name}: it took {time.monotonic() - begun:.1f} s")
 
 
+def in_pieces(url):
+    """Heads that end anywhere in what is received, one behind the other on a kept connection, are served."""
+    head = f"GET /v2?a=1 HTTP/1.1\r\n{HOST}A:\r\nCookie: a=1\r\nB: {'b' * 3000}\r\n\r\n".encode()
+    with Connection(url) as connection:
+        for size in (1, 2, 7, 700, len(head) - 1, len(head) + 1, 2 * len(head) - 3):
+            heads = 2 * head
+            for at in range(0, len(heads), size):
+                connection.send(heads[at : at + size])
+            for _ in range(2):
+                if (status := connection.answer().status) != 200:
+                    sys.exit(f"in pieces of {size} bytes: {status}")
+
+
 def main():
     url = sys.argv[1]
+    in_pieces(url)
     for _ in range(3):
         for name, bytes_, status in CASES:
             ask(url, name, bytes_, status, True)

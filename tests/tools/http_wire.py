@@ -190,13 +190,16 @@ def chunked():
             parts = [chunk(IMAGE[at : at + size]) for at in range(0, len(IMAGE), size)]
             connection.send(top + b"".join(parts) + b"0\r\n\r\n")
             classified(connection.answer())
+        connection.send(top + b"0\r\n\r\n")
+        expect(connection.answer(), 400)
         connection.send(top)
         for at in range(0, 40):
             connection.send(chunk(IMAGE[at : at + 1]))
         connection.send(chunk(IMAGE[40:], extension=b";name=value") + b"0\r\nTrailer: x\r\n\r\n")
-        classified(connection.answer())
-        connection.send(top + b"0\r\n\r\n")
-        expect(connection.answer(), 400)
+        answer = connection.answer()
+        classified(answer)
+        if answer.headers.get("connection") != "close" or connection.closed_within(5) is None:
+            sys.exit(f"a trailer, and the connection stays: {answer.headers}")
     for broken in (
         b"zz\r\n",
         b"-5\r\nabcde\r\n",
