@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 
+struct convoy_form;
 struct convoy_oip_infer;
 struct convoy_model_wait;
 struct convoy_inference_request;
@@ -17,6 +18,7 @@ struct convoy_call {
     struct convoy_model_wait *wait;    /* the connection is suspended until the model manager is done */
     bool activated;                    /* the model was activated for this request */
     bool bound;                        /* and held for it when it was READY */
+    struct convoy_form *form;          /* of images in a form, once it is begun to be read */
     struct convoy_oip_infer *infer;    /* of an inference request, once its model is known */
     struct convoy_inference_request *inference; /* once they are admitted */
 };

@@ -4,6 +4,7 @@
 #include "server/api/app.h"
 #include "server/api/call.h"
 #include "server/api/classify_answer.h"
+#include "server/api/form.h"
 #include "server/api/lookup.h"
 #include "server/api/trace.h"
 #include "server/http/multipart.h"
@@ -62,50 +63,27 @@ static bool read_boundary(struct convoy_request *request, char boundary[CONVOY_B
     return true;
 }
 
-/* How many images the body holds. False with refusal set. */
+/* How many images the body holds. False with refusal set, or as convoy_form_read() says. */
 static bool count_images(struct convoy_request *request, const char *boundary, size_t *count)
 {
-    uint32_t most = convoy_app_of(request)->config->images.max_per_request;
-
     if (request->body_length == 0) {
         convoy_fail(&request->refusal_reason, 0,
                     "the body is empty: send a JPEG or PNG, with curl by --data-binary @image.jpg");
         return convoy_request_refuse(request, MHD_HTTP_BAD_REQUEST);
     }
     *count = 1;
-    if (boundary[0] == '\0')
-        return true;
-    if (convoy_multipart_split(request->body, request->body_length, boundary, NULL, 0, count,
-                               &request->refusal_reason) != 0)
-        return convoy_request_refuse(request, MHD_HTTP_BAD_REQUEST);
-    if (*count == 0) {
-        convoy_fail(&request->refusal_reason, 0,
-                    "the form has no part: send a JPEG or PNG in each, with curl by -F image=@image.jpg");
-        return convoy_request_refuse(request, MHD_HTTP_BAD_REQUEST);
-    }
-    if (*count > most) {
-        convoy_fail(&request->refusal_reason, 0,
-                    "the form has %zu images and images.max_per_request is %u: send them in several requests",
-                    *count, most);
-        return convoy_request_refuse(request, MHD_HTTP_CONTENT_TOO_LARGE);
-    }
-    return true;
+    return boundary[0] == '\0' || convoy_form_read(request, boundary, count);
 }
 
 /* Sets each sample's part of the body; inference takes the body over. */
-static void place_images(struct convoy_request *request, const char *boundary, struct convoy_part *parts,
-                         struct convoy_inference_request *inference)
+static void place_images(struct convoy_request *request, struct convoy_inference_request *inference)
 {
-    size_t count = inference->count;
+    const struct convoy_form *form = convoy_call_of(request)->form;
 
-    if (boundary[0] == '\0')
-        parts[0] = (struct convoy_part){request->body, request->body_length};
+    if (form == NULL)
+        inference->samples[0].part = (struct convoy_part){request->body, request->body_length};
     else
-        /* The same call that counted them: it cannot fail now. */
-        (void)convoy_multipart_split(request->body, request->body_length, boundary, parts, count, &count,
-                                     NULL);
-    for (uint32_t i = 0; i < inference->count; i++)
-        inference->samples[i].part = parts[i];
+        convoy_form_place(form, inference);
     inference->layout = CONVOY_LAYOUT_ENCODED;
     inference->body = request->body;
     inference->body_capacity = request->body_capacity;
@@ -177,17 +155,7 @@ static bool prepare(struct convoy_request *request, int *retry_after)
         convoy_app_deadline_us(request, options.timeout_ms * 1000), retry_after);
     if (inference == NULL)
         return false;
-    struct convoy_part one;
-    struct convoy_part *parts = count == 1 ? &one : malloc(count * sizeof *parts);
-    if (parts == NULL) {
-        convoy_batcher_cancel(inference->pipeline->batcher, inference->view.model, (uint32_t)count,
-                              inference->priority);
-        convoy_inference_request_drop(inference);
-        return false;
-    }
-    place_images(request, boundary, parts, inference);
-    if (parts != &one)
-        free(parts);
+    place_images(request, inference);
     inference->alone = boundary[0] == '\0';
     inference->top = (uint32_t)options.top;
     inference->profile = options.profile != 0;
@@ -204,6 +172,7 @@ bool convoy_classify(struct convoy_request *request)
         return answer(request); /* the connection was resumed */
     convoy_lookup_resumed(request);
     if (!prepare(request, &retry_after))
-        return call->wait != NULL || convoy_respond_refusal(request, retry_after);
+        return call->wait != NULL || convoy_form_waits(call->form) ||
+               convoy_respond_refusal(request, retry_after);
     return convoy_inference_request_run(call->inference) ? answer(request) : true;
 }

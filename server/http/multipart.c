@@ -121,19 +121,58 @@ static bool delimiter_ends(const struct reader *reader, size_t *at, bool *last)
     return true;
 }
 
+/* So many bytes are looked through at once: the compiler makes vectors of that. */
+#define BLOCK 64
+
+/* Whether CR LF and then two bytes begin within the BLOCK bytes from text on; three more are read. */
+static bool block_has(const uint8_t *text, const char four[4])
+{
+    uint8_t third = (uint8_t)four[2], fourth = (uint8_t)four[3], found = 0;
+
+    for (size_t i = 0; i < BLOCK; i++)
+        found |= (uint8_t)((text[i] == '\r') & (text[i + 1] == '\n') & (text[i + 2] == third) &
+                           (text[i + 3] == fourth));
+    return found != 0;
+}
+
+/* Where CR LF and then two bytes begin at or after offset from; length when they do not. *known: up to there
+ * a block was found to have them, so that it is not looked through again for the next; 0 at first. */
+static size_t find_four(const uint8_t *bytes, size_t length, size_t from, const char four[4], size_t *known)
+{
+    uint32_t wanted, here;
+
+    memcpy(&wanted, four, 4);
+    while (length - from >= 4) {
+        if (from >= *known) {
+            bool whole = length - from >= BLOCK + 3;
+            if (whole && !block_has(bytes + from, four)) {
+                from += BLOCK;
+                continue;
+            }
+            *known = whole ? from + BLOCK : length - 3;
+        }
+        for (; from < *known; from++) {
+            memcpy(&here, bytes + from, 4);
+            if (here == wanted)
+                return from;
+        }
+    }
+    return length;
+}
+
 /* The first delimiter line at or after offset from. Candidates begin with a CR, and a delimiter has but one,
  * so no comparison runs past the next candidate: however many there are, each byte is compared at most twice.
  */
 static bool find_delimiter(const struct reader *reader, size_t from, struct delimiter_line *line)
 {
-    while (reader->length - from >= reader->delimiter_length) {
-        const uint8_t *found = memchr(reader->body + from, '\r', reader->length - from);
-        if (found == NULL)
-            return false;
-        line->start = (size_t)(found - reader->body);
-        from = line->start + 1;
+    size_t known = 0;
+
+    while ((from = find_four(reader->body, reader->length, from, reader->delimiter, &known)) <
+           reader->length) {
+        line->start = from;
+        from++;
         if (reader->length - line->start < reader->delimiter_length ||
-            memcmp(found, reader->delimiter, reader->delimiter_length) != 0)
+            memcmp(reader->body + line->start, reader->delimiter, reader->delimiter_length) != 0)
             continue;
         line->end = line->start + reader->delimiter_length;
         if (delimiter_ends(reader, &line->end, &line->last))
@@ -169,15 +208,14 @@ static int part_content(const struct reader *reader, size_t start, size_t end, s
     if (length >= 2 && memcmp(bytes, "\r\n", 2) == 0) {
         content = 2; /* no headers at all */
     } else {
-        const uint8_t *blank = memmem(bytes, length, "\r\n\r\n", 4);
-        const uint8_t *colon = memchr(bytes, ':', length);
-        if (blank == NULL || colon == NULL || colon > blank)
+        size_t known = 0, blank = find_four(bytes, length, 0, "\r\n\r\n", &known);
+        if (blank == length || memchr(bytes, ':', blank) == NULL)
             return convoy_fail(
                 error, -EINVAL,
                 "part %zu of the multipart/form-data body has no headers that end with an empty "
                 "line",
                 number);
-        content = (size_t)(blank - bytes) + 4;
+        content = blank + 4;
     }
     part->bytes = bytes + content;
     part->length = length - content;
@@ -185,8 +223,7 @@ static int part_content(const struct reader *reader, size_t start, size_t end, s
 }
 
 int convoy_multipart_split(const uint8_t *body, size_t length, const char *boundary,
-                           struct convoy_part *parts, size_t capacity, size_t *count,
-                           struct convoy_error *error)
+                           struct convoy_part *parts, size_t most, size_t *count, struct convoy_error *error)
 {
     struct reader reader = {.body = body, .length = length};
     struct delimiter_line line;
@@ -198,7 +235,7 @@ int convoy_multipart_split(const uint8_t *body, size_t length, const char *bound
         return convoy_fail(error, -EINVAL,
                            "the multipart/form-data body does not contain the boundary that its Content-Type "
                            "names");
-    while (!line.last) {
+    while (!line.last && *count <= most) {
         struct delimiter_line next;
         struct convoy_part part;
         /* Headers end with CR LF CR LF, so the delimiter after an empty part begins with the CR LF after
@@ -211,7 +248,7 @@ int convoy_multipart_split(const uint8_t *body, size_t length, const char *bound
         int code = part_content(&reader, line.end, next.start, *count + 1, &part, error);
         if (code != 0)
             return code;
-        if (*count < capacity)
+        if (parts != NULL && *count < most)
             parts[*count] = part;
         ++*count;
         line = next;

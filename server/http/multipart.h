@@ -22,12 +22,13 @@ struct convoy_part {
 int convoy_multipart_boundary(const char *content_type, char boundary[CONVOY_BOUNDARY_MAX + 1],
                               struct convoy_error *error);
 
-/* Splits body at boundary. *count becomes the number of parts; the first capacity of them are written to
- * parts (which may be NULL when capacity is 0: so one counts, then allocates). Headers of the parts are
+/* Splits body at boundary. *count becomes the number of parts, or most + 1 when there are more than most,
+ * which are not looked at. The first most of them are written to parts; NULL: none. Headers of the parts are
  * checked for their form and otherwise ignored. What lies before the first boundary and after the last is
  * ignored. -EINVAL when a boundary line, a part's headers or the end is not well-formed. */
 int convoy_multipart_split(const uint8_t *body, size_t length, const char *boundary,
-                           struct convoy_part *parts, size_t capacity, size_t *count,
-                           struct convoy_error *error);
+                           struct convoy_part *parts, size_t most, size_t *count, struct convoy_error *error);
+
+#define CONVOY_PART_LEAST 8 /* bytes of a body that each of its parts takes at least */
 
 #endif

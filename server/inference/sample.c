@@ -205,6 +205,8 @@ uint64_t convoy_sample_pixels(enum convoy_input_layout layout, const struct conv
     const struct convoy_part *part = &sample->part;
     struct convoy_image_info info;
 
+    if (sample->measured)
+        return sample->pixels;
     if (layout != CONVOY_LAYOUT_ENCODED ||
         convoy_image_probe(part->bytes, part->length, max_pixels, &info, NULL) != 0)
         return 0;

@@ -17,7 +17,9 @@ struct convoy_sample {
     struct convoy_part part; /* the bytes as the client sent them */
     int status;              /* HTTP status of a sample that never reached the batcher; 0: item tells */
     char *error;             /* its sentence, malloc'd; NULL when memory was out */
+    uint64_t pixels;         /* convoy_sample_pixels(), where measured */
     uint64_t decode_us;
+    bool measured;
     bool cached;                      /* the outputs are the response cache's, item is all 0 */
     struct convoy_response *response; /* what will be inserted there; NULL: nothing */
     struct convoy_item item;
@@ -52,8 +54,8 @@ static inline bool convoy_sample_is_raw(enum convoy_input_layout layout)
 const void *convoy_sample_bytes(const struct convoy_sample_input *input, struct convoy_sample *sample,
                                 uint64_t max_pixels, uint8_t *room, size_t *length);
 
-/* How many pixels are decoded for the sample: 0 for raw samples, and where the image's header is bad or it
- * has more than max_pixels. */
+/* How many pixels are decoded for the sample, from its image's header unless it is measured: 0 for raw
+ * samples, and where the image's header is bad or it has more than max_pixels. */
 uint64_t convoy_sample_pixels(enum convoy_input_layout layout, const struct convoy_sample *sample,
                               uint64_t max_pixels);
 

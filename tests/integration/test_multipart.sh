@@ -42,6 +42,17 @@ form() { expect "$1" -H "Content-Type: multipart/form-data; boundary=${3:-B}" --
 form 400 '--B--'
 form 400 $'--B--\r\n'
 
+echo "Large forms, which are read off the HTTP threads."
+head -c 300000 /dev/zero >"$work/large"
+expect 200 -F "a=@$samples/ship.jpg" -F "b=@$work/large" -F "c=@$samples/truck.jpg" "$url/classify?top=1"
+[ "$(labels)" = "['ship', 415, 'truck']" ] || fail "$(labels)"
+expect 413 "${arguments[@]}" -F "one=@$work/large" "$url/classify?top=1"
+[[ $(json "$work/body" 'd["error"]') == *41*max_per_request*40* ]] || fail "$(cat "$work/body")"
+for end in '' $'\r\n--B' $'\r\n--B--'; do
+  { cat "$work/large" && printf '%s' "$end"; } >"$work/form"
+  expect 400 -H "Content-Type: multipart/form-data; boundary=B" --data-binary "@$work/form" "$url/classify"
+done
+
 echo "Forms that are none."
 form 400 ''
 form 400 'no boundary anywhere'

@@ -61,20 +61,20 @@ Test(multipart, bad_boundaries_are_refused)
 }
 
 /* Splits a copy that ends where its memory ends, so that the address sanitizer sees every over-read. */
-static int split(const char *body, size_t length, struct convoy_part *parts, size_t capacity, size_t *count,
+static int split(const char *body, size_t length, struct convoy_part *parts, size_t most, size_t *count,
                  uint8_t **copy)
 {
     struct convoy_error error;
 
     *copy = calloc(1, length > 0 ? length : 1);
     memcpy(*copy, body, length);
-    return convoy_multipart_split(*copy, length, "XX", parts, capacity, count, &error);
+    return convoy_multipart_split(*copy, length, "XX", parts, most, count, &error);
 }
 
 static int count_of(const char *body, size_t length, size_t *count)
 {
     uint8_t *copy;
-    int code = split(body, length, NULL, 0, count, &copy);
+    int code = split(body, length, NULL, 1000, count, &copy);
 
     free(copy);
     return code;
@@ -103,16 +103,15 @@ Test(multipart, splits_parts_in_order)
     free(copy);
 }
 
-Test(multipart, writes_no_more_parts_than_there_is_room_for)
+Test(multipart, looks_at_no_more_parts_than_there_is_room_for)
 {
-    static const char body[] =
-        "--XX\r\n" HEADER "1\r\n--XX\r\n" HEADER "2\r\n--XX\r\n" HEADER "3\r\n--XX--\r\n";
+    static const char body[] = "--XX\r\n" HEADER "1\r\n--XX\r\n" HEADER "2\r\n--XX\r\nno header";
     struct convoy_part parts[2] = {{NULL, 7}, {NULL, 7}};
     uint8_t *copy;
     size_t count;
 
     cr_assert_eq(split(body, sizeof body - 1, parts, 1, &count, &copy), 0);
-    cr_assert_eq(count, 3);
+    cr_assert_eq(count, 2, "one more than most");
     cr_assert_eq(parts[0].bytes[0], '1');
     cr_assert_eq(parts[1].length, 7, "the second place was not ours to write");
     free(copy);
@@ -198,10 +197,37 @@ static uint64_t time_of(const char *text, size_t n)
     for (size_t i = 6; i < n; i++)
         body[i] = (uint8_t)text[(i - 6) % length];
     uint64_t begun_us = convoy_now_us();
-    convoy_multipart_split(body, n, "XX", NULL, 0, &count, &error);
+    convoy_multipart_split(body, n, "XX", NULL, n, &count, &error);
     uint64_t took_us = convoy_now_us() - begun_us;
     free(body);
     return took_us;
+}
+
+/* The end is found at every distance from what comes before, through all that begins like it. */
+Test(multipart, finds_the_boundary_behind_anything)
+{
+    static const char *const noises[] = {"\r", "\r\n", "\r\n-", "\r\n--", "\r\n--X", "-", "x"};
+    static const char head[] = "--XX\r\n" HEADER;
+
+    for (size_t n = 0; n < sizeof noises / sizeof noises[0]; n++) {
+        size_t unit = strlen(noises[n]);
+        for (size_t length = 0; length < 300; length++) {
+            char body[600];
+            size_t at = sizeof head - 1, count;
+            struct convoy_part part;
+            uint8_t *copy;
+            memcpy(body, head, at);
+            for (size_t i = 0; i < length; i++)
+                body[at++] = noises[n][i % unit];
+            memcpy(body + at, "\r\n--XX--", 8);
+            memset(body + at + 8, 'y', 100); /* it is not near the end alone */
+            cr_assert_eq(split(body, at + 108, &part, 1, &count, &copy), 0, "noise %zu, %zu bytes", n,
+                         length);
+            cr_assert_eq(count, 1);
+            cr_assert_eq(part.length, length, "noise %zu, %zu bytes: %zu", n, length, part.length);
+            free(copy);
+        }
+    }
 }
 
 /* 4 MiB of what looks most like work: quadratic behaviour would take minutes, linear takes milliseconds. */
@@ -210,6 +236,7 @@ Test(multipart, hostile_bodies_cost_linear_time, .timeout = 60)
     static const char *const texts[] = {
         "\r\n--X",   "\r\n--XX ", "\r\n--XX                                ",
         "\r\n",      "-",         "a: b\r\n",
+        "\r",        "\r\n--",    "\r\n\r",
         "\r\n--XXa", "\r\n\r\n",  "\r\n--XX\r\na:\r\n\r\n",
     };
 

@@ -1,0 +1,168 @@
+#include "server/api/form.h"
+
+#include "server/api/app.h"
+#include "server/api/call.h"
+#include "server/config/config.h"
+#include "server/http/multipart.h"
+#include "server/inference/decode_pool.h"
+#include "server/inference/sample.h"
+
+#include <errno.h>
+#include <microhttpd.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What is read on the HTTP thread, in a millisecond at most, whatever it holds. */
+#define INLINE_FORM (256u * 1024)
+
+struct convoy_form {
+    struct convoy_suspension suspension;
+    struct convoy_decode_job job;
+    const uint8_t *body; /* the request's */
+    size_t length;
+    uint64_t max_pixels;
+    size_t most, count;
+    struct convoy_part *parts;
+    uint64_t *pixels; /* of each part's image, 0: none; NULL: not known */
+    int code;         /* of convoy_multipart_split() */
+    struct convoy_error error;
+    bool left; /* to the pool, and the connection is suspended; the HTTP thread's */
+    atomic_bool read;
+    char boundary[CONVOY_BOUNDARY_MAX + 1];
+};
+
+static void split(struct convoy_form *form)
+{
+    form->code = convoy_multipart_split(form->body, form->length, form->boundary, form->parts, form->most,
+                                        &form->count, &form->error);
+}
+
+static void measure(struct convoy_form *form)
+{
+    if (form->code != 0 || form->count > form->most)
+        return;
+    form->pixels = malloc((form->count + 1) * sizeof *form->pixels);
+    if (form->pixels == NULL)
+        return;
+    for (size_t i = 0; i < form->count; i++)
+        form->pixels[i] = convoy_sample_pixels(
+            CONVOY_LAYOUT_ENCODED, &(struct convoy_sample){.part = form->parts[i]}, form->max_pixels);
+}
+
+static uint64_t read_in_pool(struct convoy_decode_job *job, uint32_t index)
+{
+    struct convoy_form *form = (struct convoy_form *)((char *)job - offsetof(struct convoy_form, job));
+
+    (void)index;
+    if (!convoy_suspension_stopping(&form->suspension)) {
+        split(form);
+        measure(form);
+        atomic_store(&form->read, true);
+    }
+    convoy_resume(&form->suspension); /* after which the form may be gone */
+    return 0;                         /* says nothing about the cost of decoding */
+}
+
+/* Room for as many parts as the body can hold, and as may be; NULL when memory is out. */
+static struct convoy_form *new_form(struct convoy_request *request, const char *boundary)
+{
+    const struct convoy_config *config = convoy_app_of(request)->config;
+    size_t possible = request->body_length / CONVOY_PART_LEAST + 1, most = config->images.max_per_request;
+    struct convoy_form *form = calloc(1, sizeof *form);
+
+    if (form == NULL)
+        return NULL;
+    form->body = request->body;
+    form->length = request->body_length;
+    form->max_pixels = config->images.max_pixels;
+    form->most = most < possible ? most : possible;
+    strcpy(form->boundary, boundary);
+    form->parts = malloc(form->most * sizeof *form->parts);
+    if (form->parts == NULL) {
+        free(form);
+        return NULL;
+    }
+    return form;
+}
+
+/* False when it is read here and now, or, with refusal set, not at all. */
+static bool leave_to_pool(struct convoy_request *request, struct convoy_form *form)
+{
+    if (form->length <= INLINE_FORM)
+        return false;
+    form->job = (struct convoy_decode_job){.count = 1, .work = read_in_pool, .first = true};
+    convoy_suspension_init(&form->suspension, request);
+    if (convoy_decode_pool_suspend(convoy_app_of(request)->pipeline.decode_pool, &form->suspension,
+                                   &form->job)) {
+        form->left = true;
+        return true;
+    }
+    convoy_fail(&request->refusal_reason, 0, "the server is stopping: send the request again");
+    return convoy_request_refuse(request, MHD_HTTP_SERVICE_UNAVAILABLE);
+}
+
+/* False with refusal set. */
+static bool is_well_formed(struct convoy_request *request, const struct convoy_form *form)
+{
+    if (form->code != 0) {
+        request->refusal_reason = form->error;
+        return convoy_request_refuse(request, MHD_HTTP_BAD_REQUEST);
+    }
+    if (form->count == 0) {
+        convoy_fail(&request->refusal_reason, 0,
+                    "the form has no part: send a JPEG or PNG in each, with curl by -F image=@image.jpg");
+        return convoy_request_refuse(request, MHD_HTTP_BAD_REQUEST);
+    }
+    if (form->count > form->most) {
+        convoy_fail(
+            &request->refusal_reason, 0,
+            "the form has %zu images or more and images.max_per_request is %u: send them in several requests",
+            form->count, convoy_app_of(request)->config->images.max_per_request);
+        return convoy_request_refuse(request, MHD_HTTP_CONTENT_TOO_LARGE);
+    }
+    return true;
+}
+
+bool convoy_form_read(struct convoy_request *request, const char *boundary, size_t *count)
+{
+    struct convoy_call *call = convoy_call_of(request);
+
+    if (call->form == NULL) {
+        call->form = new_form(request, boundary);
+        if (call->form == NULL || leave_to_pool(request, call->form) || request->refusal != 0)
+            return false;
+        split(call->form);
+        atomic_store(&call->form->read, true);
+    }
+    call->form->left = false; /* it has come back */
+    if (!atomic_load(&call->form->read)) {
+        convoy_fail(&request->refusal_reason, 0, "the server is stopping: send the request again");
+        return convoy_request_refuse(request, MHD_HTTP_SERVICE_UNAVAILABLE);
+    }
+    *count = call->form->count;
+    return is_well_formed(request, call->form);
+}
+
+bool convoy_form_waits(const struct convoy_form *form)
+{
+    return form != NULL && form->left;
+}
+
+void convoy_form_place(const struct convoy_form *form, struct convoy_inference_request *inference)
+{
+    for (uint32_t i = 0; i < inference->count; i++) {
+        inference->samples[i].part = form->parts[i];
+        inference->samples[i].measured = form->pixels != NULL;
+        inference->samples[i].pixels = form->pixels != NULL ? form->pixels[i] : 0;
+    }
+}
+
+void convoy_form_free(struct convoy_form *form)
+{
+    if (form == NULL)
+        return;
+    free(form->parts);
+    free(form->pixels);
+    free(form);
+}
