@@ -144,9 +144,8 @@ static int to_row(struct convoy_image_scratch *scratch, struct opened *image,
         if (raster.line == NULL)
             return out_of_memory(error);
     }
-    int code = image->is_png
-                   ? convoy_png_read(&image->as.png, &raster, target->deadline_us, &scratch->staging, error)
-                   : convoy_jpeg_read(&image->as.jpeg, &raster, target->deadline_us, error);
+    int code = image->is_png ? convoy_png_read(&image->as.png, &raster, target->deadline_us, scratch, error)
+                             : convoy_jpeg_read(&image->as.jpeg, &raster, target->deadline_us, error);
     if (code == 0 && !fits)
         code = convoy_image_resize(scratch, pixels, channels, &x, &y, row, error);
     if (code == 0 && channels < target->channels)

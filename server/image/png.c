@@ -32,6 +32,13 @@ static void choose_form(struct convoy_png *png, const struct spng_ihdr *header,
                         struct convoy_stored_image *stored)
 {
     struct spng_trns unused;
+
+    convoy_png_packed_init(&png->packed, png->decoder, header);
+    if (png->packed.bits > 0) {
+        png->format = SPNG_FMT_PNG;
+        stored->pixel = png->packed.channels == 1 ? CONVOY_PIXEL_GREY : CONVOY_PIXEL_RGB;
+        return;
+    }
     bool alpha = header->color_type == SPNG_COLOR_TYPE_GRAYSCALE_ALPHA ||
                  header->color_type == SPNG_COLOR_TYPE_TRUECOLOR_ALPHA ||
                  spng_get_trns(png->decoder, &unused) == 0;
@@ -75,10 +82,30 @@ int convoy_png_open(struct convoy_png *png, const uint8_t *bytes, size_t length,
 /* A code that libspng does not use. */
 #define LATE INT_MIN
 
+/* Where the pixels of each pass of an interlaced image begin in a row, and how far apart they are (PNG,
+ * section 8.2). */
+static const uint8_t pass_first[] = {0, 4, 0, 2, 0, 1, 0};
+static const uint8_t pass_step[] = {8, 8, 4, 4, 2, 2, 1};
+
+/* The row's pixels of this pass, into line. */
+static int decode_packed(struct convoy_png *png, size_t width, int pass, struct convoy_image_buffer *packed,
+                         uint8_t *line)
+{
+    size_t first = png->interlaced ? pass_first[pass] : 0, step = png->interlaced ? pass_step[pass] : 1;
+    size_t count = (width - first + step - 1) / step; /* libspng leaves out passes without pixels */
+    int code =
+        spng_decode_scanline(png->decoder, packed->bytes, convoy_png_packed_bytes(&png->packed, count));
+
+    if (code == 0 || code == SPNG_EOI)
+        convoy_png_packed_expand(&png->packed, packed->bytes, count, step,
+                                 line + first * (size_t)png->packed.channels);
+    return code;
+}
+
 /* Rows come in the order of libspng, each as often as there are passes that touch it; from the last row on
  * the answer is SPNG_EOI. */
 static int decode(struct convoy_png *png, const struct convoy_raster *raster, uint64_t deadline_us,
-                  uint8_t *staged, size_t row_bytes)
+                  uint8_t *staged, size_t row_bytes, struct convoy_image_buffer *packed)
 {
     int code =
         spng_decode_image(png->decoder, NULL, 0, png->format, SPNG_DECODE_TRNS | SPNG_DECODE_PROGRESSIVE);
@@ -91,7 +118,8 @@ static int decode(struct convoy_png *png, const struct convoy_raster *raster, ui
             break;
         int y = (int)row.row_num;
         uint8_t *line = staged != NULL ? staged + (size_t)y * row_bytes : convoy_raster_line(raster, y);
-        code = spng_decode_row(png->decoder, line, row_bytes);
+        code = png->packed.bits > 0 ? decode_packed(png, (size_t)raster->stored.width, row.pass, packed, line)
+                                    : spng_decode_row(png->decoder, line, row_bytes);
         if (staged == NULL && (code == 0 || code == SPNG_EOI))
             convoy_raster_place(raster, y);
     }
@@ -99,17 +127,20 @@ static int decode(struct convoy_png *png, const struct convoy_raster *raster, ui
 }
 
 int convoy_png_read(struct convoy_png *png, const struct convoy_raster *raster, uint64_t deadline_us,
-                    struct convoy_image_buffer *staging, struct convoy_error *error)
+                    struct convoy_image_scratch *scratch, struct convoy_error *error)
 {
+    size_t packed_bytes = convoy_png_packed_bytes(&png->packed, (size_t)raster->stored.width);
     size_t height = (size_t)raster->stored.height;
     size_t row_bytes = (size_t)raster->stored.width * (size_t)convoy_pixel_bytes(raster->stored.pixel);
     uint8_t *staged = NULL;
     if (png->interlaced && raster->line != NULL) {
-        staged = convoy_image_buffer_reserve(staging, row_bytes, height, 1);
+        staged = convoy_image_buffer_reserve(&scratch->staging, row_bytes, height, 1);
         if (staged == NULL)
             return failure(SPNG_EMEM, error);
     }
-    int code = decode(png, raster, deadline_us, staged, row_bytes);
+    if (png->packed.bits > 0 && convoy_image_buffer_reserve(&scratch->packed, packed_bytes, 1, 1) == NULL)
+        return failure(SPNG_EMEM, error);
+    int code = decode(png, raster, deadline_us, staged, row_bytes, &scratch->packed);
     if (code == LATE)
         return convoy_fail(error, -ETIMEDOUT, "the deadline passed while the image was decoded");
     if (code != 0)

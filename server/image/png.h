@@ -4,6 +4,7 @@
 
 #include "engine/base/error.h"
 #include "server/image/png_chunks.h"
+#include "server/image/png_packed.h"
 #include "server/image/raster.h"
 #include "server/image/scratch.h"
 
@@ -14,6 +15,7 @@ struct convoy_png {
     struct convoy_png_stream stream;
     enum spng_format format; /* what libspng is asked for; it matches stored.pixel */
     bool interlaced;
+    struct convoy_png_packed packed; /* where its pixels have fewer than 8 bits */
 };
 
 /* Reads what comes before the pixels of bytes, which must outlive png; png must not move afterwards. On 0 the
@@ -21,10 +23,10 @@ struct convoy_png {
 int convoy_png_open(struct convoy_png *png, const uint8_t *bytes, size_t length,
                     struct convoy_stored_image *stored, struct convoy_error *error);
 
-/* Decodes into raster, once, after a successful open. staging is for interlaced images that are converted or
- * turned: their rows are whole only at the end. */
+/* Decodes into raster, once, after a successful open. Of scratch, staging is for interlaced images that are
+ * converted or turned, whose rows are whole only at the end, and packed for those of fewer than 8 bits. */
 int convoy_png_read(struct convoy_png *png, const struct convoy_raster *raster, uint64_t deadline_us,
-                    struct convoy_image_buffer *staging, struct convoy_error *error);
+                    struct convoy_image_scratch *scratch, struct convoy_error *error);
 
 void convoy_png_close(struct convoy_png *png);
 

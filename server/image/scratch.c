@@ -36,6 +36,7 @@ static void trim_all(struct convoy_image_scratch *scratch, size_t kept)
     trim(&scratch->pixels, kept);
     trim(&scratch->line, kept);
     trim(&scratch->staging, kept);
+    trim(&scratch->packed, kept);
     trim(&scratch->middle, kept);
     trim(&scratch->weights, kept);
     trim(&scratch->windows, kept);
