@@ -59,7 +59,7 @@ int convoy_image_probe(const uint8_t *bytes, size_t length, uint64_t max_pixels,
  * an error the row's content is undefined.
  *
  * An image of the target's size is decoded straight into row. Any other takes a byte a pixel and channel
- * until it is resized, plus the columns pass (rows x target->width x channels bytes; never over 4 times the
+ * until it is resized, plus what is between the two passes of resizing (never over the
  * larger of image and row); a progressive JPEG 2 bytes a coefficient more (at most 6 a pixel, 8 with CMYK),
  * an interlaced PNG that is converted or turned at most 4 a pixel more. */
 int convoy_image_to_row(struct convoy_image_scratch *scratch, const uint8_t *bytes, size_t length,

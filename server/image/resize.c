@@ -156,17 +156,51 @@ static int columns_by_table(struct convoy_image_scratch *scratch, const struct v
     return 0;
 }
 
-/* One output pixel; total is the sum of the window's weights. */
-static inline void far_pixel(const uint8_t *row, int channels, const struct window *window, int64_t base,
-                             double inverse_reach, double total, uint8_t *to)
+/* So many pixels are summed up in whole numbers: 255 x 4096^2 / 2 stays below 2^31. */
+#define FAR_BLOCK 4096
+
+/* Adds count pixels, at most FAR_BLOCK, of which pixel k has the weight first + k slope. */
+static inline void add_ramp(const uint8_t *from, int channels, int count, double first, double slope,
+                            double *sums)
 {
-    double sums[3] = {0.0, 0.0, 0.0};
-    const uint8_t *from = row + (window->start - base) * channels;
-    for (int64_t at = window->start; at < window->end; at++, from += channels) {
-        double weight = triangle(at, window->centre, inverse_reach);
-        for (int c = 0; c < channels; c++)
-            sums[c] += weight * from[c];
+    uint32_t levels[3] = {0, 0, 0}, moments[3] = {0, 0, 0};
+
+    for (int k = 0; k < count; k++, from += channels)
+        for (int c = 0; c < channels; c++) {
+            levels[c] += from[c];
+            moments[c] += from[c] * (uint32_t)k;
+        }
+    for (int c = 0; c < channels; c++)
+        sums[c] += first * levels[c] + slope * moments[c];
+}
+
+/* Adds the source pixels from start to end, all on one side of the window's centre: there the triangle is a
+ * straight line, so what is summed up pixel by pixel is their levels and where they are. */
+static inline void add_side(const uint8_t *row, int channels, const struct window *window, int64_t start,
+                            int64_t end, double slope, double *sums, double *total)
+{
+    double first = 1.0 - fabs(((double)start + 0.5 - window->centre) * slope), n = (double)(end - start);
+
+    *total += n * first + n * (n - 1) / 2 * slope;
+    for (int64_t at = start; at < end; at += FAR_BLOCK) {
+        int count = end - at < FAR_BLOCK ? (int)(end - at) : FAR_BLOCK;
+        add_ramp(row + at * channels, channels, count, first + (double)(at - start) * slope, slope, sums);
     }
+}
+
+/* One output pixel. */
+static inline void far_pixel(const uint8_t *row, int channels, const struct window *window,
+                             double inverse_reach, uint8_t *to)
+{
+    double sums[3] = {0.0, 0.0, 0.0}, total = 0.0;
+    int64_t middle = (int64_t)(window->centre + 0.5); /* the first pixel whose centre is not before it */
+
+    if (middle < window->start)
+        middle = window->start;
+    if (middle > window->end)
+        middle = window->end;
+    add_side(row, channels, window, window->start, middle, inverse_reach, sums, &total);
+    add_side(row, channels, window, middle, window->end, -inverse_reach, sums, &total);
     for (int c = 0; c < channels; c++)
         to[c] = level_of_double(sums[c] / total);
 }
@@ -178,13 +212,15 @@ static void columns_by_formula(const struct view *view, int64_t rows, int channe
     size_t row_bytes = (size_t)x->out * (size_t)channels;
     for (int i = 0; i < x->out; i++, to += channels) {
         struct window window = window_of(x, i);
-        double total = weight_sum(&window, inverse_reach);
+        window.start -= view->base_x;
+        window.end -= view->base_x;
+        window.centre -= (double)view->base_x;
         const uint8_t *row = view->pixels;
         for (int64_t y = 0; y < rows; y++, row += view->stride)
             if (channels == 1)
-                far_pixel(row, 1, &window, view->base_x, inverse_reach, total, to + (size_t)y * row_bytes);
+                far_pixel(row, 1, &window, inverse_reach, to + (size_t)y * row_bytes);
             else
-                far_pixel(row, 3, &window, view->base_x, inverse_reach, total, to + (size_t)y * row_bytes);
+                far_pixel(row, 3, &window, inverse_reach, to + (size_t)y * row_bytes);
     }
 }
 
@@ -254,12 +290,17 @@ static int pass_rows(struct convoy_image_scratch *scratch, const struct view *vi
                         : rows_by_formula(scratch, view, row_bytes, y, to);
 }
 
-/* Columns first would widen a narrow image in all its rows although few rows are wanted. */
+/* So much higher than wide is no picture but a strip. */
+#define STRIP 16
+
+/* Columns first would widen a narrow image in all its rows although few rows are wanted. In a strip, most of
+ * what it computes would be for nothing, too. */
 static bool rows_go_first(const struct convoy_axis *x, const struct convoy_axis *y, int64_t rows)
 {
     int64_t source = x->in * y->in;
     int64_t result = (int64_t)x->out * y->out;
-    return (int64_t)x->out * rows > 4 * (source > result ? source : result);
+    return (int64_t)x->out * rows > (source > result ? source : result) ||
+           (y->in > STRIP * x->in && y->scaled < y->in);
 }
 
 /* Both axes change: two passes and a buffer between them, over the needed part of the source alone. */

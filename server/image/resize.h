@@ -5,7 +5,7 @@
  * positive: linear interpolation when enlarging, a triangle as wide as two output pixels when shrinking (P.
  * Heckbert, "Filtered resampling", Graphics Gems III). Two passes with weights in 22-bit fixed point and
  * 8-bit values in between, columns first, which is Pillow's order; rows first where columns first would need
- * much more memory than the image. Results are within 1 level of Pillow's, also in that case. */
+ * more memory than the image, and for strips. Results are within 1 level of Pillow's, also in that case. */
 #ifndef CONVOY_SERVER_IMAGE_RESIZE_H
 #define CONVOY_SERVER_IMAGE_RESIZE_H
 
