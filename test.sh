@@ -146,7 +146,7 @@ queue_after_tsan() {
 
 # A failure of this build is reported by each fuzzer, which builds what is missing.
 fuzz_targets=(multipart image onnx config worker inference)
-build_fuzzers() { tests/fuzz/run.sh 0 >/dev/null || true; }
+build_fuzzers() { tests/fuzz/run.sh 0 "${fuzz_targets[@]}" >/dev/null || true; }
 queue_fuzzers() {
   local target
   for target in "${fuzz_targets[@]}"; do

@@ -230,14 +230,15 @@ int convoy_http_library_open(struct convoy_http_thread *thread, struct convoy_er
     const struct convoy_config *config = thread->http->options.config;
     /* libmicrohttpd takes whole seconds; at least one. */
     unsigned idle_s = (config->http.idle_timeout_ms + 999) / 1000;
-    /* The acceptor keeps the limit of all threads together. */
+    /* The acceptor keeps the limit of all threads together. Not strict: libmicrohttpd 0.9.75 sends the header
+     * of its own answer to a request without Host twice, so that is refused in request.c. */
     thread->daemon = MHD_start_daemon(
         MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_NO_LISTEN_SOCKET | MHD_USE_ERROR_LOG, 0, NULL,
         NULL, on_access, thread, MHD_OPTION_EXTERNAL_LOGGER, on_library_log, thread,
         MHD_OPTION_CONNECTION_LIMIT, (unsigned)config->http.connections + 64, MHD_OPTION_CONNECTION_TIMEOUT,
         idle_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)config->http.max_header_bytes + HEADER_OVERHEAD,
         MHD_OPTION_NOTIFY_CONNECTION, on_connection, thread, MHD_OPTION_NOTIFY_COMPLETED, on_completed,
-        thread, MHD_OPTION_URI_LOG_CALLBACK, on_target, thread, MHD_OPTION_STRICT_FOR_CLIENT, 1,
+        thread, MHD_OPTION_URI_LOG_CALLBACK, on_target, thread, MHD_OPTION_STRICT_FOR_CLIENT, 0,
         MHD_OPTION_END);
     const union MHD_DaemonInfo *info =
         thread->daemon != NULL ? MHD_get_daemon_info(thread->daemon, MHD_DAEMON_INFO_EPOLL_FD) : NULL;

@@ -32,6 +32,7 @@ struct convoy_request *convoy_request_new(struct convoy_http *http, struct convo
     request->app = http->options.app;
     request->model = "";
     request->begun_us = convoy_now_us();
+    request->target_torn = strchr(target, ' ') != NULL;
     request->route =
         convoy_route_find(http->options.routes, http->options.route_count, target, &request->path);
     return request;
@@ -194,6 +195,10 @@ static bool refuse_framing(struct convoy_request *request, const struct framing 
         sentence = "Transfer-Encoding is of HTTP/1.1: send a Content-Length";
     else if (framing->hosts > 1)
         sentence = "send one Host";
+    else if (framing->hosts == 0 && strcasecmp(version, MHD_HTTP_VERSION_1_0) != 0)
+        sentence = "HTTP/1.1 needs a Host: send the name of the server";
+    else if (request->target_torn)
+        sentence = "the path has a space: send %20 in its place";
     else if (framing->unclear)
         sentence =
             "a header's name is no name: send NAME: VALUE, each on one line, with no space before the colon";

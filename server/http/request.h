@@ -27,7 +27,8 @@ struct convoy_request {
     char id[CONVOY_REQUEST_ID_BYTES]; /* "" until the headers are complete */
     bool seen;                        /* convoy_request_headers() was called */
     bool answered;
-    bool trailed; /* the chunked body had a trailer: the answer closes the connection */
+    bool trailed;     /* the chunked body had a trailer: the answer closes the connection */
+    bool target_torn; /* the request line has more than three words */
 
     uint64_t begun_us;    /* the first line was complete */
     uint64_t complete_us; /* the body's last byte came; 0 before */

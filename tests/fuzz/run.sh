@@ -3,12 +3,44 @@
 # build-fuzz/found; an input that breaks something is left in build-fuzz/broken and belongs, once it is mended,
 # into tests/fuzz/corpus. Exit status 77 where clang or its fuzzer is missing.
 #   tests/fuzz/run.sh [SECONDS [TARGET...]]     SECONDS 0 only builds them; several may run at a time
+# The target network is no function but the front itself, in a build with sanitizers: CONVOY_BUILD, or build-asan, which is
+# then brought up to date. It has a program of its own, tests/fuzz/network/run.py, whose options may follow instead:
+#   tests/fuzz/run.sh 3600 network              an hour
+#   tests/fuzz/run.sh --replay FILE             what a failure left in build-fuzz/broken, again (--help: the other options)
 set -euo pipefail
 cd "$(dirname "$0")/../.."
+
+# network OPTION...
+network() {
+  local log status=0
+  if [ -z "${CONVOY_BUILD:-}" ]; then
+    log=$(mktemp)
+    { cmake --preset asan &&
+      cmake --build --preset asan --target bin/convoyd bin/convoy-worker bin/convoy-backend-cpu.so; } >"$log" 2>&1 || status=$?
+    [ $status -eq 0 ] || tail -n 30 "$log"
+    rm -f "$log"
+    [ $status -eq 0 ] || return $status
+  fi
+  python3 tests/fuzz/network/run.py --build "${CONVOY_BUILD:-build-asan}" "$@"
+}
+
+if [[ ${1:-} == --* ]]; then
+  network "$@"
+  exit
+fi
 seconds=${1:-15}
 shift || true
-targets=("$@")
-[ ${#targets[@]} -gt 0 ] || targets=(multipart image onnx config worker inference)
+targets=()
+given=("$@")
+[ ${#given[@]} -gt 0 ] || given=(multipart image onnx config worker inference network)
+for target in "${given[@]}"; do
+  if [ "$target" != network ]; then
+    targets+=("$target")
+  elif [ "$seconds" -gt 0 ]; then
+    network --seconds "$seconds"
+  fi
+done
+[ ${#targets[@]} -gt 0 ] || exit 0
 
 command -v clang >/dev/null || { echo "clang is not installed"; exit 77; }
 flags="-fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -fno-sanitize=function"

@@ -34,6 +34,10 @@ CASES = [
     ("chunked in HTTP/1.0", post("Transfer-Encoding: chunked\r\n", "1.0") + "0\r\n\r\n" + HIDDEN, 400),
     ("another coding", post("Transfer-Encoding: gzip\r\n") + HIDDEN, 400),
     ("chunked twice", post("Transfer-Encoding: chunked, chunked\r\n") + "0\r\n\r\n" + HIDDEN, 400),
+    ("no host", "GET /v2 HTTP/1.1\r\n\r\n" + HIDDEN, 400),
+    ("no host, and a body", f"POST /classify HTTP/1.1\r\n{IMAGE_LENGTH}\r\n" + HIDDEN, 400),
+    ("a space in the target", f"GET /v2/models /x HTTP/1.1\r\n{HOST}\r\n" + HIDDEN, 400),
+    ("a space in the query", f"GET /v2?a b HTTP/1.1\r\n{HOST}\r\n" + HIDDEN, 400),
     ("two hosts", f"GET /v2 HTTP/1.1\r\n{HOST}Host: y\r\n\r\n" + HIDDEN, 400),
     ("a name with parentheses", f"GET /v2 HTTP/1.1\r\n{HOST}X(y): 1\r\n\r\n" + HIDDEN, 400),
     ("a name with a space", f"GET /v2 HTTP/1.1\r\n{HOST}X y: 1\r\n\r\n" + HIDDEN, 400),
@@ -84,6 +88,8 @@ def ask(url, name, bytes_, status, closes):
         except Closed:
             pass  # the answer may have come before all was sent
         answer = connection.answer()
+        if status == 400 and answer.body[:1] != b"{":
+            sys.exit(f"{name}: no answer of this server: {answer}")
         if answer.status != status:
             sys.exit(f"{name}: {answer.status} in place of {status}: {answer.body[:200]}")
         if closes:

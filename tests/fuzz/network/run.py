@@ -178,7 +178,7 @@ class Session:
 
         threads = []
         for script in scripts:
-            due = begun + (script.get("at", first) - first)
+            due = begun + script.get("at", first) - first
             if self.over.wait(max(0, due - time.monotonic())):
                 break
             threads.append(threading.Thread(target=one, args=({**script},)))
@@ -305,6 +305,7 @@ def main():
     parser.add_argument("--replay", type=pathlib.Path, help="plays the connections of such a file")
     parser.add_argument("--keep", action=argparse.BooleanOptionalAction, default=True, help="use and fill build-fuzz/found")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # by way of all that is to be cleaned up
     if options.seed is None:
         options.seed = time.time_ns() // 1_000_000 % 1_000_000_000
     scripts = None
