@@ -20,9 +20,6 @@
 /* How long to wait for a connection that was evicted to close: its HTTP thread does it at once. */
 #define EVICTED_PAUSE_MS 100
 
-/* Connections taken after the stop: as many as the kernel's queue may hold. */
-#define DRAIN_MAX 4096
-
 struct convoy_acceptor {
     struct convoy_acceptor_options options;
     int wake; /* eventfd */
@@ -130,7 +127,8 @@ static void *accept_all(void *context)
             wait_for_work(acceptor, true, -1);
     }
     /* Bounded: clients that go on connecting must not keep a daemon alive that is to stop. */
-    for (int i = 0; acceptor->options.drain && i < DRAIN_MAX && accept_one(acceptor) == ACCEPTED; i++)
+    for (int i = 0;
+         acceptor->options.drain && i < CONVOY_ACCEPTOR_DRAIN_MAX && accept_one(acceptor) == ACCEPTED; i++)
         ;
     return NULL;
 }

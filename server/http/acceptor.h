@@ -14,6 +14,9 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+/* Connections taken after the stop, past the limit: as many as the kernel's queue may hold. */
+#define CONVOY_ACCEPTOR_DRAIN_MAX 4096
+
 struct convoy_acceptor;
 
 struct convoy_acceptor_options {

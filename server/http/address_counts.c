@@ -19,10 +19,11 @@ struct entry {
 };
 
 struct convoy_address_counts {
-    pthread_mutex_t lock; /* entries */
+    pthread_mutex_t lock; /* entries and clients */
     uint64_t hash_seed;
     uint32_t limit, mask;
-    struct entry entries[]; /* open addressing, a power of two, at least twice as many as clients */
+    uint32_t clients, most_clients; /* entries that are taken; there are always free ones: a search ends */
+    struct entry entries[];         /* open addressing, a power of two, at least twice as many as clients */
 };
 
 struct convoy_address_counts *convoy_address_counts_new(uint32_t connections, uint32_t limit)
@@ -37,6 +38,7 @@ struct convoy_address_counts *convoy_address_counts_new(uint32_t connections, ui
     pthread_mutex_init(&counts->lock, NULL);
     counts->hash_seed = convoy_hash_seed();
     counts->limit = limit;
+    counts->most_clients = connections;
     counts->mask = size - 1;
     return counts;
 }
@@ -90,6 +92,7 @@ static uint32_t find(const struct convoy_address_counts *counts, const struct cl
 static void remove_entry(struct convoy_address_counts *counts, uint32_t hole)
 {
     counts->entries[hole].count = 0;
+    counts->clients--;
     for (uint32_t at = (hole + 1) & counts->mask; counts->entries[at].count > 0;
          at = (at + 1) & counts->mask) {
         uint32_t place = place_of(counts, &counts->entries[at].client);
@@ -109,8 +112,10 @@ bool convoy_address_counts_take(struct convoy_address_counts *counts, const stru
         return true;
     pthread_mutex_lock(&counts->lock);
     struct entry *entry = &counts->entries[find(counts, &client)];
-    bool taken = entry->count < counts->limit;
+    bool is_new = entry->count == 0;
+    bool taken = entry->count < counts->limit && (!is_new || counts->clients < counts->most_clients);
     if (taken) {
+        counts->clients += is_new;
         entry->client = client;
         entry->count++;
     }

@@ -2,7 +2,8 @@
  *
  * A client is an IPv4 address, or the first 64 bits of an IPv6 address, which is the least that a network
  * gets: a client that has one has all addresses in it. The table has room for as many clients as connections
- * and takes no more memory, however many addresses come. Threads: any; a lock is held for some 50 ns. */
+ * and takes no more memory, however many addresses come: past that, a new client is refused. Threads: any; a
+ * lock is held for some 50 ns. */
 #ifndef CONVOY_SERVER_ADDRESS_COUNTS_H
 #define CONVOY_SERVER_ADDRESS_COUNTS_H
 

@@ -139,7 +139,8 @@ int convoy_http_start(const struct convoy_http_options *options, struct convoy_h
     /* One client leaves a quarter of them to others. */
     uint32_t configured = options->config->http.connections_per_address;
     http->client_limit = configured > 0 ? configured : http->connection_limit - http->connection_limit / 4;
-    http->clients = convoy_address_counts_new(http->connection_limit, http->client_limit);
+    http->clients = convoy_address_counts_new(http->connection_limit + CONVOY_ACCEPTOR_DRAIN_MAX,
+                                              http->client_limit);
 
     int code = http->clients != NULL ? open_listener(http, error)
                                      : convoy_fail(error, -ENOMEM, "out of memory for the table of clients");

@@ -51,6 +51,22 @@ Test(address_counts, a_client_is_an_address_or_a_network_of_ipv6)
     convoy_address_counts_free(counts);
 }
 
+Test(address_counts, clients_past_the_room_are_refused)
+{
+    enum { ROOM = 10 };
+    struct convoy_address_counts *counts = convoy_address_counts_new(ROOM, 2);
+    char text[32];
+    for (int i = 0; i < 100; i++) {
+        snprintf(text, sizeof text, "10.0.0.%d", i);
+        cr_assert_eq(take(counts, text), i < ROOM, "client %d", i);
+    }
+    cr_assert(take(counts, "10.0.0.3"), "one that is known needs no room");
+    give(counts, "10.0.0.4");
+    cr_assert(take(counts, "10.0.0.200"));
+    cr_assert_not(take(counts, "10.0.0.201"));
+    convoy_address_counts_free(counts);
+}
+
 Test(address_counts, a_unix_socket_is_no_client)
 {
     struct sockaddr_un unix_address = {.sun_family = AF_UNIX};
