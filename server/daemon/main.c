@@ -75,7 +75,7 @@ static int start_health(const struct convoy_app *parts, struct convoy_app *app, 
     own->listen_port = parts->config->health_port;
     own->http.threads = 1;
     own->http.connections = HEALTH_CONNECTIONS;
-    own->http.connections_per_address = 0;
+    own->http.connections_per_address = HEALTH_CONNECTIONS; /* making room is fairer than refusing here */
     own->http.idle_timeout_ms = own->http.request_timeout_ms = HEALTH_TIMEOUT_MS;
     const struct convoy_http_options options = {.config = own,
                                                 .metrics = parts->metrics,

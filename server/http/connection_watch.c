@@ -281,20 +281,22 @@ void convoy_connection_watch_remove(struct convoy_connection_watch *watch,
     free(connection);
 }
 
-/* Under the lock. */
+/* Under the lock. The oldest that no answer is made or sent for, or else the oldest whose answer is sent: its
+ * client may never take it. NULL: there is neither. */
 static struct convoy_connection *oldest_idle(const struct convoy_connection_watch *watch)
 {
-    struct convoy_connection *oldest = NULL;
+    struct convoy_connection *oldest = NULL, *sender = NULL;
 
     for (uint32_t i = 0; i < watch->count; i++) {
         struct convoy_connection *connection = watch->list[i];
         uint64_t since = atomic_load_explicit(&connection->busy_since_us, memory_order_acquire);
-        bool answers = since == WORKING ||
-                       (since != RESTING && atomic_load_explicit(&connection->sending, memory_order_relaxed));
-        if (!connection->cut && !answers && (oldest == NULL || connection->opened_us < oldest->opened_us))
-            oldest = connection;
+        bool sends = since != RESTING && atomic_load_explicit(&connection->sending, memory_order_relaxed);
+        struct convoy_connection **of_its_kind = sends ? &sender : &oldest;
+        if (!connection->cut && since != WORKING &&
+            (*of_its_kind == NULL || connection->opened_us < (*of_its_kind)->opened_us))
+            *of_its_kind = connection;
     }
-    return oldest;
+    return oldest != NULL ? oldest : sender;
 }
 
 void convoy_connection_watch_evict(struct convoy_connection_watch *watch)

@@ -56,7 +56,8 @@ void convoy_connection_watch_remove(struct convoy_connection_watch *watch,
                                     struct convoy_connection *connection);
 
 /* Cuts off the connection that was opened first of those that no answer is being made or sent for: the ones
- * that idle, and those whose request is not complete. Takes time by the number of connections: for servers
+ * that idle, and those whose request is not complete; where there is none, the oldest whose answer is being
+ * sent, which a client may refuse to take. Takes time by the number of connections: for servers
  * with few. Any thread. */
 void convoy_connection_watch_evict(struct convoy_connection_watch *watch);
 

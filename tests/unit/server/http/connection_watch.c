@@ -93,6 +93,40 @@ Test(connections, cuts_a_request_that_does_not_end, .timeout = 60)
     close_pair(busy);
 }
 
+Test(connections, evicts_the_oldest_that_is_not_answered, .timeout = 60)
+{
+    struct convoy_connection_watch *connections = start(60000000);
+    enum { WORKS, SENDS, OLD, NEW, COUNT };
+    struct pair pairs[COUNT];
+    struct convoy_connection *records[COUNT];
+
+    for (int i = 0; i < COUNT; i++) {
+        pairs[i] = connect_pair();
+        records[i] = convoy_connection_watch_add(connections, pairs[i].server);
+        records[i]->opened_us = (uint64_t)i + 1;
+    }
+    for (int i = 0; i <= SENDS; i++) {
+        convoy_connection_receives(records[i], convoy_now_us());
+        convoy_connection_works(records[i]);
+    }
+    convoy_connection_sends(records[SENDS], convoy_now_us());
+    convoy_connection_watch_evict(connections);
+    cr_assert(hears_the_end(pairs[OLD].client));
+    cr_assert(is_open(pairs[NEW].client) && is_open(pairs[SENDS].client));
+    convoy_connection_watch_evict(connections);
+    cr_assert(hears_the_end(pairs[NEW].client), "one that is cut off is not chosen again");
+    cr_assert(is_open(pairs[SENDS].client));
+    convoy_connection_watch_evict(connections);
+    cr_assert(hears_the_end(pairs[SENDS].client), "a client may never take its answer");
+    convoy_connection_watch_evict(connections);
+    cr_assert(is_open(pairs[WORKS].client), "its answer is ours to make");
+    for (int i = 0; i < COUNT; i++)
+        convoy_connection_watch_remove(connections, records[i]);
+    convoy_connection_watch_free(connections);
+    for (int i = 0; i < COUNT; i++)
+        close_pair(pairs[i]);
+}
+
 Test(connections, cuts_a_header_that_dribbles, .timeout = 60)
 {
     struct convoy_connection_watch *connections = start(200000);
