@@ -37,15 +37,14 @@ struct convoy_linger {
      * and its number used again, while it is read without the lock. */
     struct lingering list[LINGER_MAX];
     uint32_t count;
+    char nowhere[65536]; /* what was read, which is thrown away */
 };
 
 /* Reads what is there; false when the connection is over. */
-static bool read_on(struct lingering *one)
+static bool read_on(struct convoy_linger *linger, struct lingering *one)
 {
-    static char nowhere[65536]; /* the bytes are thrown away; one thread writes it */
-
     for (int i = 0; i < 16; i++) {
-        ssize_t got = recv(one->fd, nowhere, sizeof nowhere, MSG_DONTWAIT);
+        ssize_t got = recv(one->fd, linger->nowhere, sizeof linger->nowhere, MSG_DONTWAIT);
         if (got < 0)
             return errno == EAGAIN || errno == EINTR;
         if (got == 0 || (uint64_t)got > one->bytes_left)
@@ -85,7 +84,7 @@ static uint64_t read_all(struct convoy_linger *linger, bool stopping)
 
     for (uint32_t i = linger->count; i-- > 0;) {
         struct lingering *one = &linger->list[i];
-        if (stopping || now_us >= one->until_us || !read_on(one)) {
+        if (stopping || now_us >= one->until_us || !read_on(linger, one)) {
             close(one->fd);
             *one = linger->list[--linger->count];
             closed++;
