@@ -37,6 +37,7 @@ static int complain(const struct convoy_error *error)
 /* Of health_listen: those who ask are few, and ask briefly. */
 #define HEALTH_CONNECTIONS 64
 #define HEALTH_TIMEOUT_MS  5000
+#define HEALTH_DESCRIPTORS (HEALTH_CONNECTIONS + 16) /* its threads' and listener's, too */
 
 /* Nothing that health or metrics ask for is done by other threads. */
 static void no_work(void *app)
@@ -51,15 +52,20 @@ static int start_http(const struct convoy_app *parts, int inherited_fd, struct c
     int code = convoy_app_new(parts, app, error);
     if (code != 0)
         return code;
-    const struct convoy_http_options options = {.config = parts->config,
-                                                .metrics = parts->metrics,
-                                                .inherited_fd = inherited_fd,
-                                                .routes = convoy_routes,
-                                                .route_count = convoy_route_count,
-                                                .app = *app,
-                                                .state_bytes = sizeof(struct convoy_call),
-                                                .release = convoy_routes_release,
-                                                .end_work = convoy_app_end_work};
+    const struct convoy_http_options options = {
+        .config = parts->config,
+        .metrics = parts->metrics,
+        .inherited_fd = inherited_fd,
+        .listen_option = "--listen",
+        .other_descriptors = parts->config->health_listen != NULL ? HEALTH_DESCRIPTORS : 0,
+        .routes = convoy_routes,
+        .route_count = convoy_route_count,
+        .unknown_path = "POST an image to /classify, or GET "
+                        "/v2/models for what is served",
+        .app = *app,
+        .state_bytes = sizeof(struct convoy_call),
+        .release = convoy_routes_release,
+        .end_work = convoy_app_end_work};
     return convoy_http_start(&options, http, error);
 }
 
@@ -80,9 +86,12 @@ static int start_health(const struct convoy_app *parts, struct convoy_app *app, 
     const struct convoy_http_options options = {.config = own,
                                                 .metrics = parts->metrics,
                                                 .inherited_fd = -1,
+                                                .listen_option = "--health-listen",
                                                 .evicts = true,
                                                 .routes = convoy_health_routes,
                                                 .route_count = convoy_health_route_count,
+                                                .unknown_path = "health_listen answers /v2/health/live, "
+                                                                "/v2/health/ready and /metrics alone",
                                                 .app = app,
                                                 .state_bytes = sizeof(struct convoy_call),
                                                 .release = convoy_routes_release,

@@ -7,11 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CONFIG = 256, MODELS, LISTEN, BACKEND, TUNE, CHECK_CONFIG, VERSION };
+enum { CONFIG = 256, MODELS, LISTEN, HEALTH_LISTEN, BACKEND, TUNE, CHECK_CONFIG, VERSION };
 
 static const struct option known[] = {{"config", required_argument, NULL, CONFIG},
                                       {"models", required_argument, NULL, MODELS},
                                       {"listen", required_argument, NULL, LISTEN},
+                                      {"health-listen", required_argument, NULL, HEALTH_LISTEN},
                                       {"backend", required_argument, NULL, BACKEND},
                                       {"tune", required_argument, NULL, TUNE},
                                       {"check-config", no_argument, NULL, CHECK_CONFIG},
@@ -31,6 +32,9 @@ static const char help[] =
     "  --models DIR        folder of models, DIR/NAME/VERSION/model.onnx          (models)\n"
     "  --listen HOST:PORT  where to answer HTTP; [ADDRESS]:PORT for IPv6, :PORT for\n"
     "                      every address, port 0 for any free one                 (127.0.0.1:8080)\n"
+    "  --health-listen HOST:PORT\n"
+    "                      where to answer health and metrics besides, even when\n"
+    "                      every connection of the other address is taken         (nowhere)\n"
     "  --backend NAME      auto: every GPU, or the CPU where there is none;\n"
     "                      cpu, cuda; null: answers without computing, to measure (auto)\n"
     "  --tune MODE         time GPU kernels for each model and remember the best:\n"
@@ -68,11 +72,11 @@ static int check_choice(const char *name, const char *const *choices, const char
     return convoy_fail(error, -EINVAL, "--%s must be one of %s; found '%s'", name, list, value);
 }
 
-static int check_listen(const char *value, struct convoy_error *error)
+static int check_listen(const char *origin, const char *value, struct convoy_error *error)
 {
     char *host = NULL;
     uint16_t port;
-    int code = convoy_listen_parse("--listen", value, &host, &port, error);
+    int code = convoy_listen_parse(origin, value, &host, &port, error);
     free(host);
     return code;
 }
@@ -109,7 +113,10 @@ static int take(struct convoy_daemon_options *options, int letter, const char *a
         return 0;
     case LISTEN:
         options->listen = optarg;
-        return check_listen(optarg, error);
+        return check_listen("--listen", optarg, error);
+    case HEALTH_LISTEN:
+        options->health_listen = optarg;
+        return check_listen("--health-listen", optarg, error);
     case BACKEND:
         options->backend = optarg;
         return check_choice(option->name, convoy_backend_choices, optarg, error);
@@ -158,6 +165,43 @@ static unsigned choice_index(const char *const *choices, const char *text)
     return index;
 }
 
+/* Takes an address over into the configuration's members. */
+static int apply_listen(const char *origin, const char *text, char **written, char **host, uint16_t *port,
+                        struct convoy_error *error)
+{
+    char *copy = strdup(text), *parsed = NULL;
+    if (copy == NULL)
+        return convoy_fail(error, -ENOMEM, "%s: out of memory", origin);
+    int result = convoy_listen_parse(origin, text, &parsed, port, error);
+    if (result < 0) {
+        free(copy);
+        return result;
+    }
+    free(*written);
+    free(*host);
+    *written = copy;
+    *host = parsed;
+    return 0;
+}
+
+static int apply_addresses(const struct convoy_daemon_options *options, struct convoy_config *config,
+                           struct convoy_error *error)
+{
+    int result = 0;
+    if (options->listen != NULL)
+        result = apply_listen("--listen", options->listen, &config->listen, &config->listen_host,
+                              &config->listen_port, error);
+    if (result == 0 && options->health_listen != NULL)
+        result = apply_listen("--health-listen", options->health_listen, &config->health_listen,
+                              &config->health_host, &config->health_port, error);
+    if (result == 0 && config->health_listen != NULL && config->listen_port != 0 &&
+        config->health_port == config->listen_port && strcmp(config->health_host, config->listen_host) == 0)
+        result =
+            convoy_fail(error, -EINVAL, "health_listen and listen are both %s: choose another port for one",
+                        config->listen);
+    return result;
+}
+
 int convoy_options_apply(const struct convoy_daemon_options *options, struct convoy_config *config,
                          struct convoy_error *error)
 {
@@ -168,20 +212,9 @@ int convoy_options_apply(const struct convoy_daemon_options *options, struct con
         free(config->models);
         config->models = models;
     }
-    if (options->listen != NULL) {
-        char *listen = strdup(options->listen), *host = NULL;
-        if (listen == NULL)
-            return convoy_fail(error, -ENOMEM, "--listen: out of memory");
-        int result = convoy_listen_parse("--listen", listen, &host, &config->listen_port, error);
-        if (result < 0) {
-            free(listen);
-            return result;
-        }
-        free(config->listen);
-        free(config->listen_host);
-        config->listen = listen;
-        config->listen_host = host;
-    }
+    int result = apply_addresses(options, config, error);
+    if (result < 0)
+        return result;
     if (options->backend != NULL)
         config->backend = (enum convoy_backend_choice)choice_index(convoy_backend_choices, options->backend);
     if (options->tune != NULL)

@@ -11,7 +11,7 @@
 
 /* Strings point into argv; NULL where an option was not given. */
 struct convoy_daemon_options {
-    const char *config, *models, *listen, *backend, *tune;
+    const char *config, *models, *listen, *health_listen, *backend, *tune;
     bool check_config, version, help;
 };
 
@@ -21,8 +21,8 @@ struct convoy_daemon_options {
 int convoy_options_parse(int argc, char **argv, struct convoy_daemon_options *options,
                          struct convoy_error *error);
 
-/* Puts the options into config. Their values were checked by convoy_options_parse(), so the only error is
- * -ENOMEM. */
+/* Puts the options into config. Their values were checked by convoy_options_parse(), so the errors are
+ * -ENOMEM, and -EINVAL when listen and health_listen are the same address then. */
 int convoy_options_apply(const struct convoy_daemon_options *options, struct convoy_config *config,
                          struct convoy_error *error);
 

@@ -3,13 +3,11 @@
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
 #include "engine/base/log_limit.h"
+#include "server/http/address_text.h"
 #include "server/http/request.h"
 
-#include <arpa/inet.h>
 #include <microhttpd.h>
 #include <stdatomic.h>
-#include <string.h>
-#include <sys/socket.h>
 
 static _Atomic(enum convoy_access_log) configured;
 
@@ -18,28 +16,12 @@ void convoy_access_log_configure(enum convoy_access_log which)
     atomic_store(&configured, which);
 }
 
-/* The client's address in numbers, an IPv4 address as one also where IPv6 carried it; "" when it is not
- * known. */
-static void address_of(struct MHD_Connection *mhd, char text[INET6_ADDRSTRLEN])
+static const struct sockaddr *client_of(const struct convoy_access *access)
 {
-    const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-    const struct sockaddr *address = info == NULL ? NULL : info->client_addr;
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(access->mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
 
-    text[0] = '\0';
-    if (address == NULL)
-        return;
-    if (address->sa_family == AF_INET) {
-        struct sockaddr_in v4;
-        memcpy(&v4, address, sizeof v4);
-        (void)inet_ntop(AF_INET, &v4.sin_addr, text, INET6_ADDRSTRLEN);
-    } else if (address->sa_family == AF_INET6) {
-        struct sockaddr_in6 v6;
-        memcpy(&v6, address, sizeof v6);
-        if (IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr))
-            (void)inet_ntop(AF_INET, &v6.sin6_addr.s6_addr[12], text, INET6_ADDRSTRLEN);
-        else
-            (void)inet_ntop(AF_INET6, &v6.sin6_addr, text, INET6_ADDRSTRLEN);
-    }
+    return info == NULL ? NULL : info->client_addr;
 }
 
 static void write_line(enum convoy_log_level level, const struct convoy_access *access, uint64_t unwritten)
@@ -50,7 +32,7 @@ static void write_line(enum convoy_log_level level, const struct convoy_access *
 
     if (!convoy_log_enabled(level))
         return;
-    address_of(access->mhd, client);
+    convoy_address_text(client_of(access), client);
     convoy_log(
         level, "request", CONVOY_STR("request_id", request == NULL ? "" : request->id),
         CONVOY_STR("client", client), CONVOY_STR("method", request == NULL ? "" : request->method),

@@ -6,6 +6,7 @@
 #include "server/config/config.h"
 #include "server/http/acceptor.h"
 #include "server/http/address_counts.h"
+#include "server/http/address_text.h"
 #include "server/http/connection_watch.h"
 #include "server/http/http_library.h"
 #include "server/http/http_state.h"
@@ -30,12 +31,15 @@ static bool on_accepted(void *context, int fd, const struct sockaddr *address, s
 
     if (!convoy_address_counts_take(http->clients, address)) {
         static struct convoy_log_limit limit;
+        char client[INET6_ADDRSTRLEN];
         uint64_t unwritten;
         close(fd);
         convoy_metrics_connection_refused(http->options.metrics);
+        convoy_address_text(address, client);
         if (convoy_log_limit_pass(&limit, &unwritten))
             convoy_log(CONVOY_LOG_WARNING, "a client has too many connections",
-                       CONVOY_UINT("connections", http->client_limit), CONVOY_UINT("unwritten", unwritten));
+                       CONVOY_UINT("connections", http->client_limit), CONVOY_STR("client", client),
+                       CONVOY_UINT("unwritten", unwritten));
         return false;
     }
     if (convoy_http_threads_take(http, fd, address, size))
@@ -56,8 +60,8 @@ static void on_full(void *context)
 #define KEPT_BACK 64u
 
 /* Raises the limit of descriptors, of which a shell gives 1024, as far as it goes, and returns how many
- * connections can be open at a time. */
-static uint32_t raise_descriptor_limit(uint32_t connections, uint32_t threads)
+ * connections can be open at a time. elsewhere: of these, descriptors that are another server's. */
+static uint32_t raise_descriptor_limit(uint32_t connections, uint32_t threads, uint32_t elsewhere)
 {
     struct rlimit limit;
 
@@ -68,12 +72,12 @@ static uint32_t raise_descriptor_limit(uint32_t connections, uint32_t threads)
         (void)setrlimit(RLIMIT_NOFILE, &limit);
     }
     rlim_t kept_back = KEPT_BACK + 4 * (rlim_t)threads;
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= connections + kept_back)
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= connections + kept_back + elsewhere)
         return connections;
     convoy_log(CONVOY_LOG_INFO, "fewer descriptors than http.connections: raise LimitNOFILE or ulimit -n",
                CONVOY_UINT("descriptors", limit.rlim_cur), CONVOY_UINT("connections", connections));
-    return limit.rlim_cur > 2 * kept_back ? (uint32_t)(limit.rlim_cur - kept_back)
-                                          : (uint32_t)limit.rlim_cur / 2;
+    rlim_t left = limit.rlim_cur > 2 * elsewhere ? limit.rlim_cur - elsewhere : limit.rlim_cur / 2;
+    return left > 2 * kept_back ? (uint32_t)(left - kept_back) : (uint32_t)left / 2;
 }
 
 static int open_listener(struct convoy_http *http, struct convoy_error *error)
@@ -87,7 +91,8 @@ static int open_listener(struct convoy_http *http, struct convoy_error *error)
         http->listener = inherited_fd;
         code = convoy_listener_adopt(inherited_fd, error);
     } else {
-        code = convoy_listener_open(config->listen_host, config->listen_port, &http->listener, error);
+        code = convoy_listener_open(http->options.listen_option, config->listen_host, config->listen_port,
+                                    &http->listener, error);
     }
     if (code == 0)
         http->port = convoy_listener_port(http->listener);
@@ -133,14 +138,14 @@ int convoy_http_start(const struct convoy_http_options *options, struct convoy_h
         return convoy_fail(error, -ENOMEM, "out of memory for the HTTP side");
     http->options = *options;
     http->listener = -1;
-    http->connection_limit =
-        raise_descriptor_limit(options->config->http.connections, convoy_http_threads_wanted(http));
+    http->connection_limit = raise_descriptor_limit(
+        options->config->http.connections, convoy_http_threads_wanted(http), options->other_descriptors);
 
     /* One client leaves a quarter of them to others. */
     uint32_t configured = options->config->http.connections_per_address;
     http->client_limit = configured > 0 ? configured : http->connection_limit - http->connection_limit / 4;
-    http->clients = convoy_address_counts_new(http->connection_limit + CONVOY_ACCEPTOR_DRAIN_MAX,
-                                              http->client_limit);
+    http->clients =
+        convoy_address_counts_new(http->connection_limit + CONVOY_ACCEPTOR_DRAIN_MAX, http->client_limit);
 
     int code = http->clients != NULL ? open_listener(http, error)
                                      : convoy_fail(error, -ENOMEM, "out of memory for the table of clients");

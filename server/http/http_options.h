@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct convoy_config;
 struct convoy_metrics;
@@ -16,13 +17,17 @@ struct convoy_http_options {
     struct convoy_metrics *metrics; /* each answer is counted here */
     int inherited_fd;               /* a listening socket from systemd; -1: listen on config's address */
 
+    const char *listen_option;  /* what the user chooses that address with, e.g. "--listen" */
+    uint32_t other_descriptors; /* that the process needs besides those of this server */
+
     /* When all connections are taken, a new one takes the place of the oldest that no answer is made for;
      * else it waits. */
     bool evicts;
 
     const struct convoy_route *routes; /* route.h; the first row that fits a request answers it */
     size_t route_count;
-    void *app; /* of the application that answers: convoy_request.app */
+    const char *unknown_path; /* the sentence of a 404: what there is instead */
+    void *app;                /* of the application that answers: convoy_request.app */
     /* Each request carries that many bytes of zeroed memory for the application: convoy_request.state. */
     size_t state_bytes;
     /* Called once at the end of each request, on its HTTP thread, for what state holds. */

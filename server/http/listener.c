@@ -42,17 +42,18 @@ static const char *advice(int code)
 {
     switch (code) {
     case -EADDRINUSE:
-        return "another program listens there: stop it, or choose another port with --listen";
+        return "another program listens there: stop it, or choose another port";
     case -EACCES:
-        return "ports below 1024 need CAP_NET_BIND_SERVICE: choose a higher one with --listen";
+        return "ports below 1024 need CAP_NET_BIND_SERVICE: choose a higher one";
     case -EADDRNOTAVAIL:
-        return "this machine has no such address: choose one that it has with --listen";
+        return "this machine has no such address: choose one that it has";
     default:
-        return "choose another address with --listen";
+        return "choose another address";
     }
 }
 
-int convoy_listener_open(const char *host, uint16_t port, int *fd, struct convoy_error *error)
+int convoy_listener_open(const char *option, const char *host, uint16_t port, int *fd,
+                         struct convoy_error *error)
 {
     bool every = host[0] == '\0';
     bool colons = strchr(host, ':') != NULL;
@@ -74,8 +75,8 @@ int convoy_listener_open(const char *host, uint16_t port, int *fd, struct convoy
                 code = try_address(at, every, fd);
     freeaddrinfo(addresses);
     if (code != 0)
-        return convoy_fail(error, code, "cannot listen on %s%s%s:%u: %s; %s", colons ? "[" : "", host,
-                           colons ? "]" : "", (unsigned)port, strerror(-code), advice(code));
+        return convoy_fail(error, code, "cannot listen on %s%s%s:%u: %s; %s with %s", colons ? "[" : "", host,
+                           colons ? "]" : "", (unsigned)port, strerror(-code), advice(code), option);
     return 0;
 }
 

@@ -11,8 +11,10 @@
  * family;
  * "" is every address of the machine. Of a name's addresses the first one that can be bound is used. port
  * 0 lets the kernel choose. *fd is the caller's. The sentence names host and port; -EADDRINUSE, -EACCES,
- * -EADDRNOTAVAIL and others of bind(2), -ENOENT for a name that is not known. */
-int convoy_listener_open(const char *host, uint16_t port, int *fd, struct convoy_error *error);
+ * -EADDRNOTAVAIL and others of bind(2), -ENOENT for a name that is not known. option: what the user chooses
+ * the address with, for the sentence. */
+int convoy_listener_open(const char *option, const char *host, uint16_t port, int *fd,
+                         struct convoy_error *error);
 
 /* Checks a descriptor that systemd handed over and prepares it alike. It stays the caller's. */
 int convoy_listener_adopt(int fd, struct convoy_error *error);

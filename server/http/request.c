@@ -248,10 +248,8 @@ static void refuse_route(struct convoy_request *request, enum convoy_method meth
         convoy_fail(&request->refusal_reason, 0, "the server is stopping: send the request again");
     } else if (request->route == NULL) {
         convoy_request_refuse(request, MHD_HTTP_NOT_FOUND);
-        convoy_fail(
-            &request->refusal_reason, 0,
-            "there is nothing at this path: POST an image to /classify, or GET /v2/models for what is "
-            "served");
+        convoy_fail(&request->refusal_reason, 0, "there is nothing at this path: %s",
+                    request->http->options.unknown_path);
     } else if (!convoy_route_takes(request->route, method)) {
         convoy_request_refuse(request, MHD_HTTP_METHOD_NOT_ALLOWED);
         convoy_fail(&request->refusal_reason, 0, "%s takes %s only", request->route->template,

@@ -20,7 +20,7 @@ refuses() {
 echo "The command line."
 [[ $("$convoyd" --version) =~ ^convoyd\ [0-9]+\.[0-9]+\.[0-9]+$ ]] || fail "--version: $("$convoyd" --version)"
 "$convoyd" --help >"$work/help" || fail "--help fails"
-for option in --config --models --listen --backend --tune --check-config --version --help; do
+for option in --config --models --listen --health-listen --backend --tune --check-config --version --help; do
   grep -q -- "^  $option" "$work/help" || fail "--help does not tell of $option"
 done
 refuses 2 'nonsense' --nonsense

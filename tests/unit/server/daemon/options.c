@@ -30,7 +30,7 @@ Test(options, go_over_the_file)
     cr_assert_eq(convoy_config_load(CONVOY_TEST_DATA "/config/every_key.json", &config, &error), 0, "%s",
                  error.message);
     cr_assert_eq(PARSE("--config", "c.json", "--models=m", "--listen", "127.0.0.1:0", "--backend=null",
-                       "--tune", "off", "--check-config"),
+                       "--health-listen", "[::1]:9", "--tune", "off", "--check-config"),
                  0, "%s", error.message);
     cr_assert_str_eq(options.config, "c.json");
     cr_assert(options.check_config && !options.help && !options.version);
@@ -39,6 +39,9 @@ Test(options, go_over_the_file)
     cr_assert_str_eq(config->listen, "127.0.0.1:0");
     cr_assert_str_eq(config->listen_host, "127.0.0.1");
     cr_assert_eq(config->listen_port, 0);
+    cr_assert_str_eq(config->health_listen, "[::1]:9");
+    cr_assert_str_eq(config->health_host, "::1");
+    cr_assert_eq(config->health_port, 9);
     cr_assert_eq(config->backend, CONVOY_BACKEND_NULL);
     cr_assert_eq(config->tune, CONVOY_TUNE_OFF);
     cr_assert_eq(config->timeout_ms, 2001, "what no option says stays");
@@ -49,6 +52,19 @@ Test(options, go_over_the_file)
     cr_assert_eq(config->backend, CONVOY_BACKEND_NULL);
     cr_assert_eq(PARSE("-h", "--version"), 0);
     cr_assert(options.help && options.version);
+    convoy_config_free(config);
+}
+
+Test(options, one_address_cannot_be_both)
+{
+    struct convoy_config *config = convoy_config_default();
+    cr_assert_eq(PARSE("--listen=h:1", "--health-listen=h:1"), 0);
+    cr_assert_eq(convoy_options_apply(&options, config, &error), -EINVAL);
+    assert_says(error, "health_listen and listen are both h:1");
+    cr_assert_eq(PARSE("--listen=h:1", "--health-listen=h:2"), 0);
+    cr_assert_eq(convoy_options_apply(&options, config, &error), 0);
+    cr_assert_eq(PARSE("--listen=:0", "--health-listen=:0"), 0);
+    cr_assert_eq(convoy_options_apply(&options, config, &error), 0, "any two free ports");
     convoy_config_free(config);
 }
 
@@ -83,15 +99,18 @@ Test(options, mistakes_are_named)
     assert_says(error, "--tune must be one of on, off, force; found 'maybe'");
     cr_assert_eq(PARSE("--listen", "8080"), -EINVAL);
     assert_says(error, "--listen must be HOST:PORT");
+    cr_assert_eq(PARSE("--health-listen", "8081"), -EINVAL);
+    assert_says(error, "--health-listen must be HOST:PORT");
     cr_assert_eq(PARSE("--version=1"), -EINVAL);
     assert_says(error, "--version takes no value");
 }
 
 Test(options, help_names_every_option)
 {
-    static const char *const names[] = {"--config FILE",  "--models DIR", "--listen HOST:PORT",
-                                        "--backend NAME", "--tune MODE",  "--check-config",
-                                        "--version",      "--help"};
+    static const char *const names[] = {
+        "--config FILE",  "--models DIR", "--listen HOST:PORT", "--health-listen HOST:PORT",
+        "--backend NAME", "--tune MODE",  "--check-config",     "--version",
+        "--help"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         cr_assert_not_null(strstr(convoy_options_help(), names[i]), "%s", names[i]);
 }

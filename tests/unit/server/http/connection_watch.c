@@ -28,7 +28,7 @@ static struct pair connect_pair(void)
     struct pair pair;
     int listener;
 
-    cr_assert_eq(convoy_listener_open("127.0.0.1", 0, &listener, &error), 0, "%s", error.message);
+    cr_assert_eq(convoy_listener_open("--listen", "127.0.0.1", 0, &listener, &error), 0, "%s", error.message);
     address.sin_port = htons(convoy_listener_port(listener));
     pair.client = socket(AF_INET, SOCK_STREAM, 0);
     cr_assert_eq(connect(pair.client, (struct sockaddr *)&address, sizeof address), 0);
@@ -257,9 +257,9 @@ Test(listener, a_port_in_use_is_said_in_one_sentence)
     char expected[200];
     int first, second;
 
-    cr_assert_eq(convoy_listener_open("127.0.0.1", 0, &first, &error), 0);
+    cr_assert_eq(convoy_listener_open("--listen", "127.0.0.1", 0, &first, &error), 0);
     uint16_t port = convoy_listener_port(first);
-    cr_assert_eq(convoy_listener_open("127.0.0.1", port, &second, &error), -EADDRINUSE);
+    cr_assert_eq(convoy_listener_open("--listen", "127.0.0.1", port, &second, &error), -EADDRINUSE);
     snprintf(expected, sizeof expected,
              "cannot listen on 127.0.0.1:%u: Address already in use; another program", (unsigned)port);
     cr_assert_eq(strncmp(error.message, expected, strlen(expected)), 0, "%s", error.message);
@@ -273,7 +273,7 @@ Test(listener, takes_names_and_both_families)
 
     for (size_t i = 0; i < sizeof hosts / sizeof hosts[0]; i++) {
         int fd = -1;
-        int code = convoy_listener_open(hosts[i], 0, &fd, &error);
+        int code = convoy_listener_open("--listen", hosts[i], 0, &fd, &error);
         if (code == -EAFNOSUPPORT || code == -EADDRNOTAVAIL)
             continue; /* a machine without IPv6 */
         cr_assert_eq(code, 0, "%s: %s", hosts[i], error.message);
@@ -282,6 +282,6 @@ Test(listener, takes_names_and_both_families)
         close(fd);
     }
     int fd;
-    cr_assert_lt(convoy_listener_open("no.such.host.invalid", 0, &fd, &error), 0);
+    cr_assert_lt(convoy_listener_open("--listen", "no.such.host.invalid", 0, &fd, &error), 0);
     cr_assert_eq(convoy_listener_adopt(STDIN_FILENO, &error), -EINVAL);
 }
