@@ -36,9 +36,10 @@ echo "KServe"
   fail "see above"
 
 echo "What is probed is answered, what scales is measured."
-start --backend cpu
+start --backend cpu --health-listen 127.0.0.1:0
+health=http://127.0.0.1:$(sed -n 's/.*msg="health and metrics are answered".* port=\([0-9]*\).*/\1/p' "$work/log")
 for path in $("$venv/bin/python" tests/tools/kubernetes_check.py probes "$work/base.yaml"); do
-  expect 200 "$url$path"
+  expect 200 "$health$path"
 done
 "$venv/bin/python" tests/tools/kubernetes_check.py adapter $folder/prometheus-adapter.yaml >"$work/adapter.yml" || fail "see above"
 metrics=$("$venv/bin/python" tests/tools/kubernetes_check.py metrics "$work/base.yaml")

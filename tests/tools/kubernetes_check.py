@@ -71,10 +71,11 @@ def sense(documents):
     assert "replicas" not in deployment["spec"], "every apply would undo what the autoscaler did"
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
     assert config["listen"] == f":{ports['http']}", f"{config['listen']}: the pod's port is {ports}"
+    assert config["health_listen"] == f":{ports['health']}", f"{config['health_listen']}: the pod's port is {ports}"
     assert service["spec"]["ports"][0]["targetPort"] == "http"
     annotations = deployment["spec"]["template"]["metadata"]["annotations"]
-    assert annotations["prometheus.io/port"] == str(ports["http"])
-    assert {probe["port"] for probe in probes(container).values()} == {"http"}
+    assert annotations["prometheus.io/port"] == str(ports["health"])
+    assert {probe["port"] for probe in probes(container).values()} == {"health"}
     targets = {
         metric["pods"]["metric"]["name"]: float(metric["pods"]["target"]["averageValue"])
         for metric in autoscaler["spec"]["metrics"]
