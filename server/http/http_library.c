@@ -51,10 +51,9 @@ static void end_request(struct convoy_http *http, struct convoy_connection *conn
     convoy_request_free(request);
 }
 
-/* libmicrohttpd 0.9.75 has room for some 300 query arguments or cookies beside a header of 16 KiB. Where that
- * runs out it closes the connection without a word (cookies), or does not answer (arguments). No request here
- * has more than a few arguments, so those are counted first; cookies it does not show before it has failed.
- */
+/* libmicrohttpd 0.9.75 has room for some 300 query arguments beside a header of 16 KiB, and does not answer a
+ * client that sends more, nor one whose target fills its memory. No request here has more than a few
+ * arguments. (What else does not fit, headers and cookies, it answers itself: 431.) */
 #define MOST_ARGUMENTS 64
 
 static bool too_many_arguments(const char *target)
@@ -69,23 +68,11 @@ static bool too_many_arguments(const char *target)
 
 /* The connection is then closed, its unread bytes are taken by linger. */
 static void answer_early(struct convoy_http *http, struct MHD_Connection *mhd,
-                         struct convoy_connection *connection, int status, const char *sentence)
+                         struct convoy_connection *connection, const char *sentence)
 {
-    uint64_t sent = convoy_early_answer(connection->fd, status, sentence);
+    uint64_t sent = convoy_early_answer(connection->fd, sentence);
     connection->body_unread = true;
-    convoy_answer_count(http, &(struct convoy_access){mhd, NULL, status, sent});
-}
-
-/* The library closes the connection although a client waits that has sent its first request's headers. */
-static void answer_given_up(struct convoy_http *http, struct MHD_Connection *mhd,
-                            struct convoy_connection *connection)
-{
-    const struct convoy_request *request = connection->request;
-
-    if (request == NULL || request->seen || !convoy_early_answer_awaited(connection->fd))
-        return;
-    answer_early(http, mhd, connection, MHD_HTTP_REQUEST_HEADER_FIELDS_TOO_LARGE,
-                 "the headers are too large, or have too many cookies: send fewer");
+    convoy_answer_count(http, &(struct convoy_access){mhd, NULL, MHD_HTTP_URI_TOO_LONG, sent});
 }
 
 /* A connection is opened, or is about to be closed: its descriptor is still open then. */
@@ -106,7 +93,6 @@ static void on_connection(void *context, struct MHD_Connection *mhd, void **reco
     if (connection != NULL) {
         /* The library tells of the end of a request only when it called on_access() for it, which it does not
          * when the headers are too large. */
-        answer_given_up(http, mhd, connection);
         end_request(http, connection);
         if (connection->body_unread)
             convoy_linger_take(http->linger, connection->fd);
@@ -131,10 +117,15 @@ static void *on_target(void *context, const char *target, struct MHD_Connection 
     if (connection == NULL)
         return NULL; /* memory was out when it was opened */
     end_request(http, connection);
-    if (too_many_arguments(target)) {
-        answer_early(http, mhd, connection, MHD_HTTP_URI_TOO_LONG,
-                     "the query has more than 64 arguments: those that are known are few");
-        shutdown(connection->fd, SHUT_RD); /* the library sees the end of the stream, and closes */
+    const char *why = NULL;
+    if (too_many_arguments(target))
+        why = "the query has more than 64 arguments: those that are known are few";
+    else if (strlen(target) > http->options.config->http.max_header_bytes)
+        why = "the path and the query are longer than http.max_header_bytes: send less in them";
+    if (why != NULL) {
+        answer_early(http, mhd, connection, why);
+        shutdown(connection->fd,
+                 SHUT_RDWR); /* the library sees the end, adds no answer of its own, and closes */
         return NULL;
     }
     struct convoy_request *request = convoy_request_new(http, thread, mhd, target);
