@@ -37,6 +37,7 @@ void convoy_oip_infer_drop(struct convoy_oip_infer *infer)
     convoy_tensor_request_end(&infer->tensors);
     convoy_body_quota_give(infer->tensor_counted);
     convoy_json_writer_free(&infer->answer);
+    free(infer->pixels);
     free(infer);
 }
 
@@ -140,6 +141,10 @@ static bool hand_over(struct convoy_request *request, int *retry_after)
     if (inference == NULL)
         return false;
     convoy_tensor_request_place(tensors, inference);
+    for (uint32_t i = 0; infer->pixels != NULL && i < inference->count; i++) {
+        inference->samples[i].measured = true;
+        inference->samples[i].pixels = infer->pixels[i];
+    }
     inference->body = request->body;
     inference->body_capacity = request->body_capacity + infer->tensor_counted;
     request->body = NULL;

@@ -28,6 +28,8 @@ struct convoy_oip_infer {
     enum convoy_oip_infer_step step; /* that comes next */
     size_t json_length;              /* 0: the whole body */
     size_t tensor_counted;
+    size_t packed;    /* bytes of the body that came; 0: it was not compressed */
+    uint64_t *pixels; /* of each image; NULL: not known */
     struct convoy_tensor_request tensors;
     int code; /* of the step that failed */
     struct convoy_error error;

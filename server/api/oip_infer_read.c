@@ -18,8 +18,11 @@
 /* What is read on the HTTP thread, in about a millisecond; the rest is left to the decode pool. */
 #define INLINE_JSON   (32u * 1024)
 #define INLINE_TENSOR (1024u * 1024)
-/* How many times as large as its packed form JSON is, about. */
-#define USUAL_PACKING 8
+#define INLINE_IMAGES (256u * 1024)
+/* What a byte of a PNG can hold at most: deflate packs 1,032 times, and a byte is eight pixels. Images that
+ * are packed once more may have no more pixels for each byte that came, and a few for nothing. */
+#define PIXELS_A_BYTE 8256u
+#define PIXELS_FREE   (1u << 20)
 
 static const char *encoding_of(const struct convoy_request *request)
 {
@@ -39,24 +42,40 @@ static int no_memory_set_aside(struct convoy_error *error)
                        "try again later");
 }
 
+/* Memory that unpacking takes of what is set aside for all bodies. */
+struct unpacking {
+    size_t limit, taken;
+};
+
+static bool take_memory(void *context, size_t bytes)
+{
+    struct unpacking *unpacking = context;
+
+    if (!convoy_body_quota_take(bytes, unpacking->limit))
+        return false;
+    unpacking->taken += bytes;
+    return true;
+}
+
 /* What came in place of what it unpacks to. */
 static int unpack(struct convoy_oip_infer *infer)
 {
     struct convoy_request *request = infer->request;
+    struct unpacking unpacking = {.limit = memory_limit(request)};
     size_t most = (size_t)convoy_app_of(request)->config->http.max_body_bytes, length;
     uint8_t *unpacked;
-    int code = convoy_decompress(encoding_of(request), request->body, request->body_length, most, &unpacked,
-                                 &length, &infer->error);
-    if (code != 0)
+    int code = convoy_decompress(encoding_of(request), request->body, request->body_length, most, take_memory,
+                                 &unpacking, &unpacked, &length, &infer->error);
+    if (code != 0) {
+        convoy_body_quota_give(unpacking.taken);
         return code;
-    if (!convoy_body_quota_take(length, memory_limit(request))) {
-        free(unpacked);
-        return no_memory_set_aside(&infer->error);
     }
     convoy_buffer_pool_free(request->body);
     convoy_body_quota_give(request->body_capacity);
+    infer->packed = request->body_length;
     request->body = unpacked;
-    request->body_length = request->body_capacity = length;
+    request->body_length = length;
+    request->body_capacity = unpacking.taken;
     return 0;
 }
 
@@ -97,6 +116,31 @@ static int read_data(struct convoy_oip_infer *infer)
     return convoy_tensor_request_read_data(&infer->tensors, &infer->error);
 }
 
+/* Looks at the images' headers, which takes time in proportion to the body. */
+static int measure(struct convoy_oip_infer *infer)
+{
+    const struct convoy_tensor_request *tensors = &infer->tensors;
+    uint64_t max_pixels = convoy_app_of(infer->request)->config->images.max_pixels, sum = 0;
+
+    if (tensors->parts == NULL)
+        return 0;
+    infer->pixels = malloc((tensors->count + (size_t)1) * sizeof *infer->pixels);
+    if (infer->pixels == NULL)
+        return convoy_fail(&infer->error, -ENOMEM, "the server is out of memory: try again later");
+    for (uint32_t i = 0; i < tensors->count; i++) {
+        const struct convoy_sample sample = {.part = tensors->parts[i]};
+        infer->pixels[i] = convoy_sample_pixels(CONVOY_LAYOUT_ENCODED, &sample, max_pixels);
+        sum += infer->pixels[i];
+    }
+    if (infer->packed > 0 && sum > PIXELS_FREE + (uint64_t)infer->packed * PIXELS_A_BYTE)
+        return convoy_fail(
+            &infer->error, -EFBIG,
+            "the images have %llu pixels, more than the %zu bytes of a compressed body may: send "
+            "them without Content-Encoding",
+            (unsigned long long)sum, infer->packed);
+    return 0;
+}
+
 static void take_step(struct convoy_oip_infer *infer)
 {
     switch (infer->step) {
@@ -128,7 +172,9 @@ static bool step_is_long(const struct convoy_oip_infer *infer)
     return infer->step == CONVOY_OIP_INFER_UNPACK ||
            (infer->step == CONVOY_OIP_INFER_HEADER && json > INLINE_JSON) ||
            (infer->step == CONVOY_OIP_INFER_DATA &&
-            convoy_tensor_request_memory(&infer->tensors) > INLINE_TENSOR);
+            (convoy_tensor_request_memory(&infer->tensors) > INLINE_TENSOR ||
+             (infer->tensors.layout == CONVOY_LAYOUT_ENCODED &&
+              infer->request->body_length > INLINE_IMAGES)));
 }
 
 /* Fails when the answer would come too late. */
@@ -142,48 +188,89 @@ static bool is_too_late(struct convoy_oip_infer *infer)
     return infer->code != 0;
 }
 
+static bool comes_too_late(const struct convoy_oip_infer *infer, uint64_t size)
+{
+    return convoy_decode_pool_wait_us(convoy_app_of(infer->request)->pipeline.decode_pool, size) >
+           convoy_service_time_spendable_us(read_deadline_us(infer), convoy_now_us());
+}
+
+static int too_much_waits(struct convoy_error *error)
+{
+    return convoy_fail(
+        error, -EAGAIN,
+        "so much waits to be read that this request would miss its deadline: try again later, or "
+        "send tensors as binary data");
+}
+
+/* True when the job was counted for less than the body unpacks to. Then it is too late to wait, but not to
+ * give up. */
+static bool was_larger(struct convoy_oip_infer *infer)
+{
+    size_t size = infer->request->body_length + 1;
+
+    if (size <= infer->job.size)
+        return false;
+    if (infer->code == 0 && comes_too_late(infer, size))
+        infer->code = too_much_waits(&infer->error);
+    return true;
+}
+
 static uint64_t read_in_pool(struct convoy_decode_job *job, uint32_t index)
 {
     struct convoy_oip_infer *infer =
         (struct convoy_oip_infer *)((char *)job - offsetof(struct convoy_oip_infer, job));
-    bool unpacks = infer->step == CONVOY_OIP_INFER_UNPACK;
     uint64_t begun_us = convoy_now_us(), took_us;
+    bool larger = false;
 
     (void)index;
     while (infer->code == 0 && infer->step != CONVOY_OIP_INFER_DONE) {
         if (is_too_late(infer))
             break;
         take_step(infer);
+        larger = larger || was_larger(infer);
     }
-    /* The size of a packed request was not known, so its time says nothing about the cost of a byte. */
-    took_us = unpacks ? 0 : convoy_now_us() - begun_us;
+    if (infer->code == 0 && infer->tensors.layout == CONVOY_LAYOUT_ENCODED)
+        infer->code = measure(infer);
+    /* A time says what a byte costs where the bytes are known that it was for. */
+    took_us = infer->code == 0 && !larger ? convoy_now_us() - begun_us : 0;
     atomic_store(&infer->read, true);
     convoy_resume(&infer->suspension);
     convoy_oip_infer_drop(infer);
     return took_us;
 }
 
+/* What is to be read, in bytes, as far as that is known: gzip ends with the size that it unpacks to, and
+ * where that is not so, was_larger() sees it. */
+static size_t size_to_read(const struct convoy_oip_infer *infer)
+{
+    const struct convoy_request *request = infer->request;
+    size_t size = request->body_length;
+
+    if (infer->step == CONVOY_OIP_INFER_UNPACK) {
+        uint64_t most = convoy_app_of(infer->request)->config->http.max_body_bytes;
+        size = convoy_unpacked_hint(encoding_of(request), request->body, request->body_length);
+        size = size < most ? size : (size_t)most;
+    }
+    return size + 1;
+}
+
 /* Leaves the rest to the pool, or sets the refusal when that would take too long, or the daemon stops. */
 static void leave_to_pool(struct convoy_oip_infer *infer)
 {
     struct convoy_request *request = infer->request;
-    struct convoy_decode_pool *pool = convoy_app_of(request)->pipeline.decode_pool;
-    uint64_t deadline_us = read_deadline_us(infer);
-    size_t size = (request->body_length + 1) * (infer->step == CONVOY_OIP_INFER_UNPACK ? USUAL_PACKING : 1);
+    size_t size = size_to_read(infer);
 
     /* A byte of JSON costs about as much as a pixel of a JPEG. */
     infer->job = (struct convoy_decode_job){.count = 1, .size = size, .work = read_in_pool};
-    if (convoy_decode_pool_wait_us(pool, infer->job.size) >
-        convoy_service_time_spendable_us(deadline_us, convoy_now_us())) {
-        convoy_fail(&request->refusal_reason, 0,
-                    "so much waits to be read that this request would miss its deadline: try again later, or "
-                    "send tensors as binary data");
+    if (comes_too_late(infer, size)) {
+        too_much_waits(&request->refusal_reason);
         convoy_request_refuse(request, MHD_HTTP_SERVICE_UNAVAILABLE);
         return;
     }
     convoy_suspension_init(&infer->suspension, request);
     atomic_fetch_add_explicit(&infer->holders, 1, memory_order_relaxed);
-    if (convoy_decode_pool_suspend(pool, &infer->suspension, &infer->job))
+    if (convoy_decode_pool_suspend(convoy_app_of(request)->pipeline.decode_pool, &infer->suspension,
+                                   &infer->job))
         return;
     convoy_oip_infer_drop(infer);
     convoy_fail(&request->refusal_reason, 0, "the server is stopping: send the request again");

@@ -29,6 +29,8 @@ struct unpacking {
     const uint8_t *end; /* of the input */
     uint8_t *out;
     size_t length, capacity, most;
+    bool (*take)(void *context, size_t bytes); /* NULL: memory is not counted */
+    void *context;
 };
 
 /* A zlib stream begins with two bytes that are a multiple of 31 and name the method deflate (RFC 1950, 2.2).
@@ -90,6 +92,11 @@ static int grow(struct unpacking *unpacking, struct convoy_error *error)
         capacity = capacity <= unpacking->most / 2 ? capacity * 2 : unpacking->most;
     if (capacity > unpacking->most)
         capacity = unpacking->most;
+    if (unpacking->take != NULL && !unpacking->take(unpacking->context, capacity - unpacking->capacity))
+        return convoy_fail(
+            error, -EAGAIN,
+            "the requests that are being received take all the memory that is set aside for them: try again "
+            "later");
     uint8_t *out = realloc(unpacking->out, capacity > 0 ? capacity : 1);
     if (out == NULL)
         return convoy_fail(error, -ENOMEM, "the server is out of memory: try again later");
@@ -167,11 +174,12 @@ static int unpack(struct unpacking *unpacking, enum convoy_encoding encoding, st
     }
 }
 
-int convoy_decompress(const char *encoding, const uint8_t *in, size_t length, size_t most, uint8_t **out,
+int convoy_decompress(const char *encoding, const uint8_t *in, size_t length, size_t most,
+                      bool (*take)(void *context, size_t bytes), void *context, uint8_t **out,
                       size_t *out_length, struct convoy_error *error)
 {
     enum convoy_encoding coding = named_encoding(encoding);
-    struct unpacking unpacking = {.end = in + length, .most = most};
+    struct unpacking unpacking = {.end = in + length, .most = most, .take = take, .context = context};
     int window = WINDOW_GZIP;
 
     *out = NULL;
@@ -196,6 +204,21 @@ int convoy_decompress(const char *encoding, const uint8_t *in, size_t length, si
     *out = unpacking.out;
     *out_length = unpacking.length;
     return 0;
+}
+
+/* How many times as large as its packed form JSON is, about, and anything at most. */
+#define USUAL_PACKING 8
+#define MOST_PACKING  1032
+
+size_t convoy_unpacked_hint(const char *encoding, const uint8_t *in, size_t length)
+{
+    size_t said = length * USUAL_PACKING;
+
+    if (named_encoding(encoding) != CONVOY_ENCODING_GZIP || length < 4)
+        return said;
+    in += length - 4;
+    said = (size_t)in[0] | (size_t)in[1] << 8 | (size_t)in[2] << 16 | (size_t)in[3] << 24;
+    return said < length ? length : said / MOST_PACKING > length ? length * MOST_PACKING : said;
 }
 
 /* ---- Choosing ---- */

@@ -5,6 +5,7 @@
 
 #include "engine/base/error.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -13,13 +14,19 @@ enum convoy_encoding { CONVOY_ENCODING_NONE, CONVOY_ENCODING_GZIP, CONVOY_ENCODI
 /* Unpacks length bytes as the value of Content-Encoding says: "gzip" (or "x-gzip"; one member or several) or
  * "deflate", which is a zlib stream or, as clients are known to send, bare deflate. Both without regard to
  * case. *out becomes malloc'd memory, the caller's to free, and grows with what comes: it never has more than
- * most bytes (at least one), whatever the stream would unpack to. Bare deflate carries no checksum, so not
+ * most bytes (at least one), whatever the stream would unpack to. take, unless it is NULL, is asked before
+ * each bytes more; what it has allowed stays taken, also on failure. Bare deflate carries no checksum, so not
  * all damage to it shows.
  *
  * -ENOTSUP: another encoding, or a list of several; -EMSGSIZE: more than most bytes; -EBADMSG: damaged, cut
- * off, or followed by something else; -ENOMEM. *out is then NULL. */
-int convoy_decompress(const char *encoding, const uint8_t *in, size_t length, size_t most, uint8_t **out,
+ * off, or followed by something else; -EAGAIN: take returned false; -ENOMEM. *out is then NULL. */
+int convoy_decompress(const char *encoding, const uint8_t *in, size_t length, size_t most,
+                      bool (*take)(void *context, size_t bytes), void *context, uint8_t **out,
                       size_t *out_length, struct convoy_error *error);
+
+/* About what that unpacks to, in bytes, without unpacking it: what the end of a gzip stream says (modulo
+ * 2^32, of its last member alone), within what is possible, and eight times as much of any other. */
+size_t convoy_unpacked_hint(const char *encoding, const uint8_t *in, size_t length);
 
 /* What an answer may be compressed with for a client that sent this value of Accept-Encoding (RFC 9110,
  * 12.5.3; NULL: none was sent): the encoding of the greatest weight, gzip where two weigh the same, and none

@@ -199,6 +199,12 @@ const void *convoy_sample_bytes(const struct convoy_sample_input *input, struct 
     return sample->part.bytes;
 }
 
+/* An image's header is looked for in so many of its bytes: others, of parts that are to be passed over, would
+ * keep an HTTP thread busy for longer than a millisecond. */
+#define HEADER_BYTES (512u * 1024)
+/* About, where it is not there: photographs have fewer. */
+#define USUAL_PIXELS_A_BYTE 4
+
 uint64_t convoy_sample_pixels(enum convoy_input_layout layout, const struct convoy_sample *sample,
                               uint64_t max_pixels)
 {
@@ -207,8 +213,11 @@ uint64_t convoy_sample_pixels(enum convoy_input_layout layout, const struct conv
 
     if (sample->measured)
         return sample->pixels;
-    if (layout != CONVOY_LAYOUT_ENCODED ||
-        convoy_image_probe(part->bytes, part->length, max_pixels, &info, NULL) != 0)
+    if (layout != CONVOY_LAYOUT_ENCODED)
         return 0;
-    return (uint64_t)info.width * (uint64_t)info.height;
+    bool whole = part->length <= HEADER_BYTES;
+    if (convoy_image_probe(part->bytes, whole ? part->length : HEADER_BYTES, max_pixels, &info, NULL) == 0)
+        return (uint64_t)info.width * (uint64_t)info.height;
+    uint64_t usual = USUAL_PIXELS_A_BYTE * (uint64_t)part->length;
+    return whole ? 0 : usual < max_pixels ? usual : max_pixels;
 }

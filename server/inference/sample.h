@@ -55,7 +55,8 @@ const void *convoy_sample_bytes(const struct convoy_sample_input *input, struct 
                                 uint64_t max_pixels, uint8_t *room, size_t *length);
 
 /* How many pixels are decoded for the sample, from its image's header unless it is measured: 0 for raw
- * samples, and where the image's header is bad or it has more than max_pixels. */
+ * samples, and where the image's header is bad or it has more than max_pixels. An estimate where there is no
+ * header in the first 512 KiB. */
 uint64_t convoy_sample_pixels(enum convoy_input_layout layout, const struct convoy_sample *sample,
                               uint64_t max_pixels);
 

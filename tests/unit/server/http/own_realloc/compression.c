@@ -68,7 +68,7 @@ static int unpack(const char *encoding, const uint8_t *in, size_t length, size_t
     if (length > 0)
         memcpy(copy, in, length);
     error.message[0] = '\0';
-    int code = convoy_decompress(encoding, copy, length, most, &out->at, &out->length, &error);
+    int code = convoy_decompress(encoding, copy, length, most, NULL, NULL, &out->at, &out->length, &error);
     free(copy);
     cr_assert_eq(code != 0, out->at == NULL);
     cr_assert_eq(code != 0, error.message[0] != '\0');
@@ -215,8 +215,9 @@ Test(decompress, a_stream_that_is_cut_anywhere_is_refused)
     }
     free(plain.at);
     struct bytes out;
-    cr_assert_eq(convoy_decompress("gzip", NULL, 0, 10, &out.at, &out.length, &error), -EBADMSG);
-    cr_assert_eq(convoy_decompress("deflate", NULL, 0, 10, &out.at, &out.length, &error), -EBADMSG);
+    cr_assert_eq(convoy_decompress("gzip", NULL, 0, 10, NULL, NULL, &out.at, &out.length, &error), -EBADMSG);
+    cr_assert_eq(convoy_decompress("deflate", NULL, 0, 10, NULL, NULL, &out.at, &out.length, &error),
+                 -EBADMSG);
 }
 
 Test(decompress, members_follow_each_other)
@@ -418,4 +419,58 @@ Test(encoding, is_chosen_by_weight)
     cr_assert_null(convoy_encoding_name(CONVOY_ENCODING_NONE));
     cr_assert_str_eq(convoy_encoding_name(CONVOY_ENCODING_GZIP), "gzip");
     cr_assert_str_eq(convoy_encoding_name(CONVOY_ENCODING_DEFLATE), "deflate");
+}
+
+struct budget {
+    size_t left, asked;
+};
+
+static bool take(void *context, size_t bytes)
+{
+    struct budget *budget = context;
+
+    budget->asked++;
+    if (bytes > budget->left)
+        return false;
+    budget->left -= bytes;
+    return true;
+}
+
+/* Memory is asked for as it grows, not when all is unpacked. */
+Test(compression, asks_before_it_takes_memory)
+{
+    struct bytes zeros = {calloc(1, 1000000), 1000000}, in = packed(zeros.at, zeros.length, GZIP);
+    struct budget budget = {.left = 100000};
+    uint8_t *out;
+    size_t length;
+
+    cr_assert_eq(convoy_decompress("gzip", in.at, in.length, 1 << 20, take, &budget, &out, &length, &error),
+                 -EAGAIN);
+    cr_assert_null(out);
+    cr_assert_geq(budget.left, 100000 / 4, "%zu is left", budget.left);
+    cr_assert_eq(budget.asked, 6, "4, 8, 16, 32, 64 and 128 KiB");
+    budget = (struct budget){.left = 1 << 20};
+    cr_assert_eq(convoy_decompress("gzip", in.at, in.length, 1 << 20, take, &budget, &out, &length, &error),
+                 0);
+    cr_assert_eq(length, zeros.length);
+    cr_assert_eq(budget.left, 0, "all that it has is counted");
+    free(out);
+    free(in.at);
+    free(zeros.at);
+}
+
+Test(compression, says_about_what_a_body_unpacks_to)
+{
+    struct bytes zeros = {calloc(1, 1000000), 1000000}, in = packed(zeros.at, zeros.length, GZIP);
+
+    cr_assert_eq(convoy_unpacked_hint("gzip", in.at, in.length), 1000000);
+    cr_assert_eq(convoy_unpacked_hint("deflate", in.at, in.length), in.length * 8);
+    memset(in.at + in.length - 4, 0xff, 4);
+    cr_assert_eq(convoy_unpacked_hint("gzip", in.at, in.length), in.length * 1032,
+                 "no more than is possible");
+    memset(in.at + in.length - 4, 0, 4);
+    cr_assert_eq(convoy_unpacked_hint("x-gzip", in.at, in.length), in.length, "nor less than there is");
+    cr_assert_eq(convoy_unpacked_hint("gzip", in.at, 3), 24);
+    free(in.at);
+    free(zeros.at);
 }
