@@ -142,6 +142,35 @@ status=0
 [ $status = 1 ] || fail "one address for both: status $status"
 grep 'health_listen and listen are both 127.0.0.1:8081' "$work/log" >/dev/null || fail "$(cat "$work/log")"
 
+echo "Descriptors are kept for it and for a new worker while both addresses are full."
+configure 'default_model="cifar10-convnet"' 'http={"threads": 2}'
+(
+  ulimit -n 250
+  exec "$build/bin/convoyd" --listen 127.0.0.1:0 --health-listen 127.0.0.1:0 --backend null --config "$work/config.json" 2>"$work/log"
+) &
+daemon=$!
+until_true 20 listening || fail "convoyd did not listen within 20 s"
+url=http://127.0.0.1:$port
+health=http://127.0.0.1:$(sed -n 's/.*msg="health and metrics are answered".* port=\([0-9]*\).*/\1/p' "$work/log")
+until_true 30 ready || fail "convoyd was not ready"
+"$python" - "$url" "$health" $image "$(workers)" <<'PYTHON' || fail "see above"
+import os, signal, sys
+sys.path.insert(0, "tests/tools")
+from wire import Connection
+url, health, image, worker = *sys.argv[1:3], open(sys.argv[3], "rb").read(), int(sys.argv[4])
+def status(connection, *request):
+    connection.ask(*request)
+    return connection.answer().status
+first = Connection(url)
+assert status(first, "GET", "/v2") == 200
+held = [Connection(address, source=f"127.0.0.{2 + i % 9}") for address in (url, health) for i in range(300)]
+assert status(Connection(health), "GET", "/v2/health/live") == 200
+os.kill(worker, signal.SIGKILL)  # its successor needs descriptors
+assert status(first, "POST", "/classify", image) == 200
+PYTHON
+! grep -q 'cannot accept' "$work/log" || fail "descriptors ran out: $(grep 'cannot accept' "$work/log")"
+stop
+
 echo "Connections of more addresses than the table of a small daemon has clients wait in its queue: it ends all the same."
 serve '{"connections": 20, "connections_per_address": 20}'
 "$python" - "$url" "$daemon" <<'PYTHON' || fail "see above"
