@@ -41,8 +41,8 @@ def configuration(chance):
         "http": {
             "threads": chance.choice([1, 2, 4]),
             "connections": CONNECTIONS,
-            "idle_timeout_ms": 2000,
-            "request_timeout_ms": 2000,
+            "idle_timeout_ms": 4000,
+            "request_timeout_ms": 4000,
             "max_header_bytes": 16384,
             "max_body_bytes": BODY,
         },

@@ -10,6 +10,7 @@ from front import ROOT
 from script import PATIENCE_S, Play
 
 MODEL = "cifar10-convnet"
+LIMIT_S = 10
 NAMES = ("airplane", "automobile", "ship", "truck")
 
 
@@ -22,6 +23,7 @@ class Neighbour:
         self.images = {name: (ROOT / "models/samples" / f"{name}.jpg").read_bytes() for name in NAMES}
         self.known = {}  # what was asked: its answer's essence
         self.asked = 0
+        self.slowest = 0
         self.leave = threading.Event()
         self.ended = threading.Event()
 
@@ -57,9 +59,11 @@ class Neighbour:
     def ask(self, play):
         what, data, labels = self.request()
         before = len(play.reader.answers)
+        begun = time.monotonic()
         play.send(data)
-        if not play.until(PATIENCE_S, lambda: len(play.reader.answers) > before):
-            raise Wrong(f"no answer within {PATIENCE_S} s")
+        if not play.until(LIMIT_S, lambda: len(play.reader.answers) > before):
+            raise Wrong(f"no answer within {LIMIT_S} s")
+        self.slowest = max(self.slowest, time.monotonic() - begun)
         if len(play.reader.answers) != before + 1:
             raise Wrong(f"the connection was closed: {play.reader.answers[before:]}")
         answer = play.reader.answers[-1]

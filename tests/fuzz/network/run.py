@@ -127,7 +127,7 @@ class Session:
             if not known and self.options.keep and isinstance(script["case"], int) and len(data) <= FOUND_BYTES:
                 FOUND.mkdir(parents=True, exist_ok=True)
                 name = hashlib.sha256(kind.encode()).hexdigest()[:16]
-                if not (FOUND / name).exists():
+                if not (FOUND / name).exists() and len(os.listdir(FOUND)) < FOUND_MAX:
                     (FOUND / name).write_bytes(data)
 
     def play_seeds(self):
@@ -196,7 +196,9 @@ class Session:
                 self.over.wait(chance.choice([0.02, 0.1, 0.3]))
                 os.kill(worker, signal.SIGCONT)
             except ProcessLookupError:
-                self.fail("the worker ended")
+                if not self.stopping:
+                    self.fail("the worker ended")
+                return
 
     # The whole.
 
@@ -269,8 +271,8 @@ class Session:
 
     def report(self, neighbours, end):
         print(
-            f"session {self.number}: {self.played} connections, {sum(n.asked for n in neighbours)} requests of neighbours, "
-            f"{len(self.kinds)} kinds of answers, {end}",
+            f"session {self.number}: {self.played} connections, {len(self.kinds)} kinds of answers; neighbours: "
+            f"{sum(n.asked for n in neighbours)} requests, the slowest {max(n.slowest for n in neighbours):.2f} s; {end}",
             flush=True,
         )
 
@@ -300,7 +302,7 @@ def main():
     parser.add_argument("--seed", type=int, default=None, help="default: by the clock; it is printed")
     parser.add_argument("--case", type=int, default=None, help="begin with this case of the session")
     parser.add_argument("--session", type=int, default=0, help="begin with this session")
-    parser.add_argument("--threads", type=int, default=24)
+    parser.add_argument("--threads", type=int, default=32)
     parser.add_argument("--slack", type=float, default=0, help="seconds more for a stop")
     parser.add_argument("--replay", type=pathlib.Path, help="plays the connections of such a file")
     parser.add_argument("--keep", action=argparse.BooleanOptionalAction, default=True, help="use and fill build-fuzz/found")

@@ -22,9 +22,9 @@ import time
 
 from answers import Reader, Wrong
 
-# For what must come. The front has two seconds for a request and as long for a connection that rests; the rest is for a
-# machine that is busy.
-PATIENCE_S = 20
+# For what must come. The front gives a request four seconds, and a connection that rests as long; the rest is for a machine
+# that is busy.
+PATIENCE_S = 30
 # How long one that does not read goes on sending to a front that takes no more.
 DEAF_S = 0.3
 
