@@ -79,7 +79,7 @@ for side in 32 64; do # pixels; on the HTTP thread, by threads that decode
   for i in {1..40}; do forty+=(-F "i$i=@$work/$side.png"); done
   before=$(batches)
   expect 200 "${forty[@]}" "$url/classify?top=1"
-  [ $(($(batches) - before)) -le $((side / 32 * 2 - 1)) ] || fail "40 images took $(($(batches) - before)) batches"
+  [ $(($(batches) - before)) -le $((side / 16 - 1)) ] || fail "40 images took $(($(batches) - before)) batches"
 done
 stop
 echo "passed"
