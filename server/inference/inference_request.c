@@ -314,7 +314,8 @@ static uint32_t run_length(const struct convoy_inference_request *inference, uin
     uint32_t most = RUN_MOST;
 
     if (!convoy_sample_is_raw(inference->layout)) {
-        run = (size_t)RUN_COST * inference->count / (size + inference->count);
+        /* There is a sample. NOLINTNEXTLINE(clang-analyzer-core.DivideZero) */
+        run = RUN_COST / (size / inference->count + 1);
         most = decoded_run(inference);
     }
     return run < 1 ? 1 : run > most ? most : (uint32_t)run;
