@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <microhttpd.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -77,7 +78,7 @@ static struct convoy_form *new_form(struct convoy_request *request, const char *
     form->length = request->body_length;
     form->max_pixels = config->images.max_pixels;
     form->most = most < possible ? most : possible;
-    strcpy(form->boundary, boundary);
+    snprintf(form->boundary, sizeof form->boundary, "%s", boundary);
     form->parts = malloc(form->most * sizeof *form->parts);
     if (form->parts == NULL) {
         free(form);
