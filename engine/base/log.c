@@ -1,5 +1,6 @@
 #include "engine/base/log.h"
 
+#include "engine/base/clock.h"
 #include "engine/base/utf8.h"
 
 #include <errno.h>
@@ -257,22 +258,47 @@ size_t convoy_log_line(char *text, size_t capacity, const char *prefix, enum con
     return line.length;
 }
 
-/* A line that cannot be written is lost: it cannot be reported. A pipe that is not read must not stop the
- * daemon: one writer at a time asks for room, of which a pipe that is writable has PIPE_BUF bytes. A reader
- * that is only slow is waited for, once; after that lines are lost until it reads again. */
-static void write_line(const char *line, size_t length)
+enum attempt { WRITTEN, LOST, NO_ROOM };
+
+/* A pipe that is not read must not stop the daemon: one writer at a time asks for room, of which a pipe that
+ * is writable has PIPE_BUF bytes. */
+static enum attempt try_to_write(const char *line, size_t length)
 {
     static pthread_mutex_t one_writer = PTHREAD_MUTEX_INITIALIZER;
-    static bool stuck; /* under one_writer */
     struct pollfd room = {.fd = STDERR_FILENO, .events = POLLOUT};
+    enum attempt result = NO_ROOM;
+    ssize_t written;
+
     pthread_mutex_lock(&one_writer);
-    stuck = poll(&room, 1, stuck ? 0 : SLOW_READER_MS) == 0;
-    while (!stuck && write(STDERR_FILENO, line, length) < 0 && errno == EINTR)
-        ;
+    if (poll(&room, 1, 0) != 0) {
+        while ((written = write(STDERR_FILENO, line, length)) < 0 && errno == EINTR)
+            ;
+        result = written < 0 ? LOST : WRITTEN;
+    }
     pthread_mutex_unlock(&one_writer);
+    return result;
 }
 
-void convoy_log_fields(enum convoy_log_level level, const struct convoy_log_field *fields)
+/* A reader that is only slow is waited for, once; after that lines are lost until it reads again. No lock is
+ * held meanwhile: lines that do not wait go past. */
+static bool write_line(const char *line, size_t length, bool may_wait)
+{
+    static atomic_bool stuck;
+    uint64_t end_us = convoy_now_us() + SLOW_READER_MS * 1000u, now_us;
+    enum attempt result = try_to_write(line, length);
+
+    while (result == NO_ROOM && may_wait && !atomic_load_explicit(&stuck, memory_order_relaxed) &&
+           (now_us = convoy_now_us()) < end_us) {
+        struct pollfd room = {.fd = STDERR_FILENO, .events = POLLOUT};
+        (void)poll(&room, 1, (int)((end_us - now_us) / 1000) + 1);
+        result = try_to_write(line, length);
+    }
+    if (result != NO_ROOM || may_wait)
+        atomic_store_explicit(&stuck, result == NO_ROOM, memory_order_relaxed);
+    return result == WRITTEN;
+}
+
+static bool write_fields(enum convoy_log_level level, const struct convoy_log_field *fields, bool may_wait)
 {
     int saved = errno;
     char line[CONVOY_LOG_LINE_BYTES];
@@ -282,6 +308,17 @@ void convoy_log_fields(enum convoy_log_level level, const struct convoy_log_fiel
     enum convoy_log_format format =
         (enum convoy_log_format)atomic_load_explicit(&current_format, memory_order_relaxed);
     size_t length = convoy_log_line(line, sizeof line, prefix, format, level, &now, fields);
-    write_line(line, length);
+    bool written = write_line(line, length, may_wait);
     errno = saved;
+    return written;
+}
+
+void convoy_log_fields(enum convoy_log_level level, const struct convoy_log_field *fields)
+{
+    (void)write_fields(level, fields, true); /* a line that is lost cannot be reported */
+}
+
+bool convoy_log_at_once(enum convoy_log_level level, const struct convoy_log_field *fields)
+{
+    return write_fields(level, fields, false);
 }

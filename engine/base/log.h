@@ -10,8 +10,9 @@
  *
  * A line is one write(2) of at most CONVOY_LOG_LINE_BYTES bytes, so lines of several threads and processes do
  * not mix. A text that does not fit is cut, the fields after it are left out, and the line ends with
- * truncated=true. Nothing is allocated. A lock is held during the write alone, which waits at most 100 ms,
- * once: when standard error is closed, full or not read, the line is lost and the daemon goes on.
+ * truncated=true. Nothing is allocated. A lock is held during the write alone, which waits for nothing. Where
+ * there is no room, 100 ms are waited for it, without the lock and once: when standard error is closed, full
+ * or not read, the line is lost and the daemon goes on.
  * Threads: any. */
 #ifndef CONVOY_ENGINE_BASE_LOG_H
 #define CONVOY_ENGINE_BASE_LOG_H
@@ -76,6 +77,10 @@ bool convoy_log_enabled(enum convoy_log_level level);
 
 /* Called by convoy_log(): writes the fields, of which the first is msg, up to CONVOY_LOG_FIELD_END. */
 void convoy_log_fields(enum convoy_log_level level, const struct convoy_log_field *fields);
+
+/* The same without any wait, for lines that come as often as clients like: a reader of the log that is slower
+ * than they are must not set their pace. False: the line is lost. */
+bool convoy_log_at_once(enum convoy_log_level level, const struct convoy_log_field *fields);
 
 /* Convert "debug", "info", "warning" and "error" to a level and back. False if text is none of them; *level
  * is then unchanged. */

@@ -16,3 +16,16 @@ bool convoy_log_limit_pass(struct convoy_log_limit *limit, uint64_t *unwritten)
     *unwritten = atomic_exchange_explicit(&limit->unwritten, 0, memory_order_relaxed);
     return true;
 }
+
+uint64_t convoy_log_limit_take(struct convoy_log_limit *limit)
+{
+    /* Nearly always none: a look leaves the cache line with all threads. */
+    if (atomic_load_explicit(&limit->unwritten, memory_order_relaxed) == 0)
+        return 0;
+    return atomic_exchange_explicit(&limit->unwritten, 0, memory_order_relaxed);
+}
+
+void convoy_log_limit_lost(struct convoy_log_limit *limit, uint64_t lines)
+{
+    atomic_fetch_add_explicit(&limit->unwritten, lines, memory_order_relaxed);
+}

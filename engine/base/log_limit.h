@@ -22,4 +22,10 @@ struct convoy_log_limit {
 /* True when the line is to be written. *unwritten: how many were not since the last one that was. */
 bool convoy_log_limit_pass(struct convoy_log_limit *limit, uint64_t *unwritten);
 
+/* For lines that are all to be written: how many were lost since the last one. */
+uint64_t convoy_log_limit_take(struct convoy_log_limit *limit);
+
+/* So many lines were to be written and are lost: the next one that is written counts them. */
+void convoy_log_limit_lost(struct convoy_log_limit *limit, uint64_t lines);
+
 #endif

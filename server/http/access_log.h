@@ -1,7 +1,7 @@
 /* The access log: a line for each answer, or for some of them (log.access). It goes where all lines go
- * (engine/base/log.h), at level info; an answer that it leaves out shows at level debug, one of status 500 as
- * a warning always. No field holds what a client made up but its request id, of which request_id.h bounds the
- * characters. */
+ * (engine/base/log.h), at level info; an answer that it leaves out shows at level debug. One of status 500 is
+ * a warning, also when the log is off, then at most one a second. No field holds what a client made up but
+ * its request id, of which request_id.h bounds the characters. */
 #ifndef CONVOY_SERVER_ACCESS_LOG_H
 #define CONVOY_SERVER_ACCESS_LOG_H
 
@@ -23,8 +23,9 @@ struct convoy_access {
 /* Which answers get a line, from now on. Any time, any thread. */
 void convoy_access_log_configure(enum convoy_access_log which);
 
-/* On the connection's HTTP thread. With CONVOY_ACCESS_SAMPLED one answer a second of each class of status
- * (2xx, 4xx, 5xx) is written; its `unwritten` counts those of the class that were not since. */
+/* On the connection's HTTP thread, which it never keeps waiting for the reader of the log: a line for which
+ * there is no room is lost. With CONVOY_ACCESS_SAMPLED one answer a second of each class of status (2xx, 4xx,
+ * 5xx) is written. A line's `unwritten` counts those of its class that were left out or lost since. */
 void convoy_access_log(const struct convoy_access *access);
 
 #endif
