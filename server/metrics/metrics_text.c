@@ -5,6 +5,7 @@
 #include "engine/base/clock.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -349,14 +350,16 @@ static void worker_family(struct text *text, struct convoy_metrics *metrics, con
         atomic_load_explicit(&metrics->devices, memory_order_acquire);
     for (; device != NULL; device = device->next) {
         char labels[CONVOY_LABEL_BYTES] = "";
-        if (!metrics->processes.known[device->number])
+        double number = metrics->processes.known[device->number]
+                            ? value(&metrics->processes.workers[device->number])
+                            : NAN;
+        if (isnan(number))
             continue;
         if (!begun)
             head(text, name, type, help);
         begun = true;
         convoy_metrics_label(labels, sizeof labels, "device", device->name);
-        print(text, "convoyd_%s{%s} %.17g\n", name, labels,
-              value(&metrics->processes.workers[device->number]));
+        print(text, "convoyd_%s{%s} %.17g\n", name, labels, number);
     }
 }
 
@@ -375,9 +378,20 @@ static double resident_bytes(const struct convoy_process_sample *sample)
     return (double)sample->resident_bytes;
 }
 
+static double virtual_bytes(const struct convoy_process_sample *sample)
+{
+    return (double)sample->virtual_bytes;
+}
+
+/* A process has descriptors and may have some: 0 is what could not be read, e.g. while it dies. */
 static double open_fds(const struct convoy_process_sample *sample)
 {
-    return (double)sample->open_fds;
+    return sample->open_fds == 0 ? NAN : (double)sample->open_fds;
+}
+
+static double max_fds(const struct convoy_process_sample *sample)
+{
+    return sample->max_fds == 0 ? NAN : (double)sample->max_fds;
 }
 
 /* The front under the names that Prometheus' client libraries give, each worker under its device. */
@@ -401,7 +415,10 @@ static void render_processes(struct text *text, struct convoy_metrics *metrics)
                   "Processor time of the device's worker.", cpu_seconds);
     worker_family(text, metrics, "worker_resident_memory_bytes", "gauge", "Memory of the worker in RAM.",
                   resident_bytes);
+    worker_family(text, metrics, "worker_virtual_memory_bytes", "gauge", "Address space of the worker.",
+                  virtual_bytes);
     worker_family(text, metrics, "worker_open_fds", "gauge", "Open descriptors of the worker.", open_fds);
+    worker_family(text, metrics, "worker_max_fds", "gauge", "Descriptors that the worker may open.", max_fds);
     worker_family(text, metrics, "worker_start_time_seconds", "gauge",
                   "When the worker was started, since the epoch.", start_seconds);
     pthread_mutex_unlock(&processes->lock);

@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -16,14 +17,25 @@ static FILE *open_of(pid_t pid, const char *name)
     return fopen(path, "re");
 }
 
-/* When the machine was started, in seconds since the epoch. */
-static double boot_seconds(void)
+static double booted;
+
+static void read_boot(void)
 {
     struct timespec now, since_boot;
 
     clock_gettime(CLOCK_REALTIME, &now);
     clock_gettime(CLOCK_BOOTTIME, &since_boot);
-    return (double)(now.tv_sec - since_boot.tv_sec) + (double)(now.tv_nsec - since_boot.tv_nsec) / 1e9;
+    booted = (double)(now.tv_sec - since_boot.tv_sec) + (double)(now.tv_nsec - since_boot.tv_nsec) / 1e9;
+}
+
+/* When the machine was started, in seconds since the epoch. It is read once: one of the two clocks may be
+ * set, and the start of a process that moves looks like a restart. */
+static double boot_seconds(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, read_boot);
+    return booted;
 }
 
 /* The fields of proc(5), from the 14th on, behind the name, which may hold blanks and parentheses. */
@@ -57,7 +69,7 @@ static bool read_stat(pid_t pid, struct convoy_process_sample *sample)
 static uint64_t count_fds(pid_t pid)
 {
     char path[64];
-    uint64_t count = 0;
+    uint64_t count = 0, others = pid == getpid() ? 3 : 2; /* . and .., and the descriptor that lists them */
 
     snprintf(path, sizeof path, "/proc/%ld/fd", (long)pid);
     DIR *folder = opendir(path);
@@ -66,8 +78,7 @@ static uint64_t count_fds(pid_t pid)
     while (readdir(folder) != NULL)
         count++;
     closedir(folder);
-    /* Less . and .., and for this process the descriptor that lists them. */
-    return count - (pid == getpid() ? 3 : 2);
+    return count > others ? count - others : 0; /* a process that ends meanwhile shows nothing */
 }
 
 static uint64_t read_max_fds(pid_t pid)

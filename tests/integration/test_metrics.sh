@@ -28,7 +28,7 @@ until_true 10 logged 'worker died' || fail "the worker's death was not noticed"
 expect 200 --data-binary @$image "$url/classify" # waits for the next worker
 # Processes are read once a second, and the worker is a new one, which may not have computed for a hundredth of a second.
 of_processes() {
-  curl -fsS "$url/metrics" | awk '/^(process|convoyd_worker)_(cpu|resident|virtual|open|start)/ { n++; zero += $2 == 0 && !/cpu/ } END { exit n != 9 || zero }'
+  curl -fsS "$url/metrics" | awk '/^(process|convoyd_worker)_(cpu|resident|virtual|open|max|start)/ { n++; zero += $2 == 0 && !/cpu/ } END { exit n != 12 || zero }'
 }
 until_true 5 of_processes || fail "$(curl -fsS "$url/metrics" | grep -E '^(process|convoyd_worker)_')"
 expect 200 -D "$work/headers" "$url/metrics"
@@ -90,7 +90,9 @@ process_max_fds gauge
 process_start_time_seconds gauge
 convoyd_worker_cpu_seconds_total counter device
 convoyd_worker_resident_memory_bytes gauge device
+convoyd_worker_virtual_memory_bytes gauge device
 convoyd_worker_open_fds gauge device
+convoyd_worker_max_fds gauge device
 convoyd_worker_start_time_seconds gauge device
 convoyd_worker_up gauge device
 convoyd_worker_restarts_total counter device,reason

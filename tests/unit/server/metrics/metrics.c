@@ -3,6 +3,7 @@
 
 #include <criterion/criterion.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -121,11 +122,13 @@ static const char *const families[][3] = {
     {"convoyd_slots_in_use", "gauge", ""},
     {"convoyd_weight_bytes", "gauge", "model,version,device"},
     {"convoyd_worker_cpu_seconds_total", "counter", "device"},
+    {"convoyd_worker_max_fds", "gauge", "device"},
     {"convoyd_worker_open_fds", "gauge", "device"},
     {"convoyd_worker_resident_memory_bytes", "gauge", "device"},
     {"convoyd_worker_restarts_total", "counter", "device,reason"},
     {"convoyd_worker_start_time_seconds", "gauge", "device"},
     {"convoyd_worker_up", "gauge", "device"},
+    {"convoyd_worker_virtual_memory_bytes", "gauge", "device"},
     {"process_cpu_seconds_total", "counter", ""},
     {"process_max_fds", "gauge", ""},
     {"process_open_fds", "gauge", ""},
@@ -268,6 +271,24 @@ Test(metrics, bounds_of_buckets_belong_to_them)
         assert_line(line);
     }
     assert_line("convoyd_batch_size_bucket{model=\"m\",le=\"+Inf\"} 12");
+}
+
+/* A worker that died, and was not waited for yet. */
+Test(metrics, what_the_kernel_does_not_tell_of_a_worker_is_absent)
+{
+    siginfo_t info;
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(0);
+    cr_assert_eq(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
+    convoy_metrics_worker_process(convoy_metrics_device(metrics, "cpu"), pid);
+    render();
+    cr_expect_eq(count_of("convoyd_worker_start_time_seconds{device=\"cpu\"} "), 1);
+    cr_expect_eq(count_of("convoyd_worker_open_fds"), 0, "%s", text);
+    cr_assert_eq(waitpid(pid, NULL, 0), pid);
+    metrics->processes.read_us = 0; /* the second is over */
+    render();
+    cr_expect_eq(count_of("convoyd_worker_"), 0, "%s", text);
 }
 
 Test(metrics, what_was_never_set_is_absent)

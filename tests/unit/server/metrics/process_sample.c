@@ -3,6 +3,7 @@
 
 #include <criterion/criterion.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -56,6 +57,20 @@ Test(process_sample, a_name_with_parentheses_and_blanks_hides_nothing)
     named = read_own();
     cr_assert_gt(named.resident_bytes, 100000);
     cr_assert_float_eq(named.start_seconds, (double)time(NULL), 60);
+}
+
+/* It ended, and nothing waited for it yet. */
+Test(process_sample, a_process_that_ended_has_no_descriptors)
+{
+    struct convoy_process_sample sample;
+    siginfo_t info;
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(0);
+    cr_assert_eq(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
+    cr_assert(convoy_process_sample(pid, &sample));
+    cr_expect_eq(sample.open_fds, 0);
+    cr_assert_eq(waitpid(pid, NULL, 0), pid);
 }
 
 Test(process_sample, a_process_that_is_gone)
