@@ -89,8 +89,9 @@ static bool gone_for_good(struct convoy_connection *connection, const struct tra
 }
 
 /* libmicrohttpd sees the end of the stream and closes by its own rules. */
-static void cut(struct convoy_connection *connection)
+static void cut(struct convoy_connection *connection, int status)
 {
+    atomic_store_explicit(&connection->cut_status, status, memory_order_relaxed);
     shutdown(connection->fd, SHUT_RDWR);
     connection->cut = true;
 }
@@ -117,7 +118,7 @@ static uint64_t examine(struct convoy_connection *connection, uint64_t timeout_u
     if (since == RESTING || !atomic_load_explicit(&connection->sending, memory_order_relaxed)) {
         struct traffic traffic = traffic_of(connection->fd);
         if (gone_for_good(connection, &traffic)) {
-            cut(connection);
+            cut(connection, CONVOY_CUT_GONE);
             return 0;
         }
         if (since == RESTING)
@@ -125,7 +126,7 @@ static uint64_t examine(struct convoy_connection *connection, uint64_t timeout_u
     }
     if (since == 0 || now_us < since || now_us - since < timeout_us)
         return 0;
-    cut(connection);
+    cut(connection, CONVOY_CUT_SLOW);
     return (now_us - since) / 1000;
 }
 
@@ -308,7 +309,7 @@ void convoy_connection_watch_evict(struct convoy_connection_watch *watch)
     if (oldest != NULL) {
         watch->examined = oldest;
         pthread_mutex_unlock(&watch->lock);
-        cut(oldest);
+        cut(oldest, CONVOY_CUT_ROOM);
         pthread_mutex_lock(&watch->lock);
         watch->examined = NULL;
         pthread_cond_broadcast(&watch->let_go);

@@ -32,8 +32,28 @@ static struct convoy_connection *record_of(struct MHD_Connection *mhd)
     return info == NULL ? NULL : info->socket_context;
 }
 
+/* The status under which a request counts that ends without an answer of this server's; 0: it does not. */
+static int status_of_end(const struct convoy_request *request, enum MHD_RequestTerminationCode why)
+{
+    int cut = atomic_load_explicit(&request->connection->cut_status, memory_order_relaxed);
+
+    if (request->complete_us != 0)
+        return CONVOY_CLIENT_GONE; /* it left while it waited, and the library did not ask for an answer */
+    if (!request->seen) /* a header that the library refuses looks like one that its client did not end */
+        return cut == CONVOY_CUT_GONE ? 0 : cut;
+    if (cut != 0)
+        return cut;
+    if (request->refusal != 0)
+        return request->refusal; /* for which the client did not wait, or did not stop sending */
+    if (why == MHD_REQUEST_TERMINATED_TIMEOUT_REACHED)
+        return MHD_HTTP_REQUEST_TIMEOUT;
+    /* In the middle of a body the library refuses a chunk that is none. */
+    return why == MHD_REQUEST_TERMINATED_WITH_ERROR ? MHD_HTTP_BAD_REQUEST : CONVOY_CLIENT_GONE;
+}
+
 /* Ends the request that the connection is at, if there is one. */
-static void end_request(struct convoy_http *http, struct convoy_connection *connection)
+static void end_request(struct convoy_http *http, struct convoy_connection *connection,
+                        enum MHD_RequestTerminationCode why)
 {
     struct convoy_request *request = connection->request;
 
@@ -41,10 +61,9 @@ static void end_request(struct convoy_http *http, struct convoy_connection *conn
         return;
     connection->request = NULL;
     convoy_connection_rests(connection);
-    /* The client left while it waited, and the library did not ask for an answer. */
-    if (request->complete_us != 0 && !request->answered &&
-        !atomic_load_explicit(&http->stopping, memory_order_relaxed))
-        convoy_answer_count(http, &(struct convoy_access){request->mhd, request, CONVOY_CLIENT_GONE, 0});
+    int status = request->answered ? 0 : status_of_end(request, why);
+    if (status != 0 && !atomic_load_explicit(&http->stopping, memory_order_relaxed))
+        convoy_answer_count(http, &(struct convoy_access){request->mhd, request, status, 0});
     http->options.release(request);
     atomic_fetch_sub_explicit(request->complete_us != 0 ? &http->open_requests : &http->receiving, 1,
                               memory_order_relaxed);
@@ -93,7 +112,7 @@ static void on_connection(void *context, struct MHD_Connection *mhd, void **reco
     if (connection != NULL) {
         /* The library tells of the end of a request only when it called on_access() for it, which it does not
          * when the headers are too large. */
-        end_request(http, connection);
+        end_request(http, connection, MHD_REQUEST_TERMINATED_CLIENT_ABORT);
         if (connection->body_unread)
             convoy_linger_take(http->linger, connection->fd);
         convoy_connection_watch_remove(http->watch, connection);
@@ -116,7 +135,7 @@ static void *on_target(void *context, const char *target, struct MHD_Connection 
 
     if (connection == NULL)
         return NULL; /* memory was out when it was opened */
-    end_request(http, connection);
+    end_request(http, connection, MHD_REQUEST_TERMINATED_CLIENT_ABORT);
     const char *why = NULL;
     if (too_many_arguments(target))
         why = "the query has more than 64 arguments: those that are known are few";
@@ -146,10 +165,9 @@ static void on_completed(void *context, struct MHD_Connection *mhd, void **reque
     const struct convoy_request *request = *request_context;
 
     (void)mhd;
-    (void)why;
     *request_context = NULL;
     if (request != NULL)
-        end_request(thread->http, request->connection);
+        end_request(thread->http, request->connection, why);
 }
 
 static enum MHD_Result result(bool ok)
@@ -189,7 +207,11 @@ static enum MHD_Result on_access(void *context, struct MHD_Connection *mhd, cons
         *data_size = 0;
         if (atomic_load_explicit(&request->http->closing, memory_order_relaxed))
             atomic_store_explicit(&request->http->received_us, convoy_now_us(), memory_order_relaxed);
-        return result(convoy_request_body(request, data, size));
+        if (convoy_request_body(request, data, size))
+            return MHD_YES;
+        if (request->refusal == 0) /* memory is out */
+            (void)convoy_request_refuse(request, MHD_HTTP_INTERNAL_SERVER_ERROR);
+        return MHD_NO;
     }
     if (request->complete_us == 0) {
         request->complete_us = convoy_now_us();

@@ -8,6 +8,7 @@
 #include <microhttpd.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static bool add_headers(struct convoy_request *request, struct MHD_Response *response, int status,
                         const char *type, int retry_after)
@@ -55,7 +56,7 @@ bool convoy_respond_with(struct convoy_request *request, int status, const char 
         convoy_json_writer_free(json);
         return false;
     }
-    uint64_t sent = json->length;
+    uint64_t sent = strcmp(request->method, MHD_HTTP_METHOD_HEAD) == 0 ? 0 : json->length;
     *json = (struct convoy_json_writer){0}; /* the response frees the bytes */
     bool complete = add_headers(request, response, status, type, retry_after);
     for (size_t i = 0; i < header_count; i++)

@@ -17,16 +17,34 @@ s.sendall(sys.stdin.buffer.read())
 while s.recv(4096):
     pass' "$port" || true; }
 
-echo "Off."
+# reread KEY=JSON...: takes over another configuration.
+reread() {
+  local before
+  before=$(grep -c 'configuration read again' "$work/log" || true)
+  configure 'default_model="cifar10-convnet"' "$@"
+  kill -HUP "$daemon"
+  # shellcheck disable=SC2317 # until_true calls it
+  read_again() { [ "$(grep -c 'configuration read again' "$work/log" || true)" -gt "$before" ]; }
+  until_true 10 read_again || fail "the configuration is not read again"
+}
+
+echo "Off, on and off again by SIGHUP."
 configure 'default_model="cifar10-convnet"'
 start --backend null --config "$work/config.json"
 expect 200 --data-binary @$image "$url/classify"
 expect 404 "$url/nothing"
-stop
 is_lines 0 '' || fail "there is an access log"
+reread 'log={"access": "all"}'
+expect 404 -H 'X-Request-Id: on' "$url/nothing"
+has_line 'request_id=on '
+reread 'log={"access": "off"}'
+expect 404 -H 'X-Request-Id: off' "$url/nothing"
+stop
+is_lines 0 'request_id=off ' || fail "SIGHUP does not end the access log"
 
 echo "All."
-configure 'default_model="cifar10-convnet"' 'log={"access": "all"}'
+# A request that ends in the middle is seen within a fifth of this timeout at the latest.
+configure 'default_model="cifar10-convnet"' 'log={"access": "all"}' 'http={"request_timeout_ms": 5000}'
 start --backend null --config "$work/config.json"
 size=$(stat -c %s $image)
 expect 200 -H 'X-Request-Id: one' --data-binary @$image "$url/classify?model=cifar10-resnet"
@@ -39,12 +57,34 @@ expect 405 -H 'X-Request-Id: four' -X DELETE "$url/classify"
 has_line 'request_id=four .*method=DELETE route=/classify .*status=405'
 expect 415 -H 'X-Request-Id: five' --data-binary text "$url/classify"
 has_line 'request_id=five .*status=415 bytes=4 '
+expect 405 -H 'X-Request-Id: method' -X MY-SECRET "$url/classify"
+has_line 'request_id=method .*method=other route=/classify .*status=405'
+curl -fsSI -H 'X-Request-Id: head' "$url/v2/models" >"$work/headers" || fail "no answer to HEAD"
+has_line 'request_id=head .*method=HEAD route=/v2/models .*status=200 bytes=0 sent=0 '
 raw "POST /classify HTTP/1.1\r\nHost: x\r\nX-Request-Id: six\r\nContent-Length: 99999999999\r\n\r\n"
 has_line 'request_id=six .*status=413'
 raw "GET /?$(printf 'a&%.0s' {1..100}) HTTP/1.1\r\nHost: x\r\n\r\n"
 has_line 'client=127.0.0.1 .*status=414 '
 raw 'GET /v2\x0b HTTP/1.1\r\nHost: x\r\nX-Request-Id: a\tlevel=error msg="made up"\r\n\r\n'
-grep 'made up\|secret\|token' "$work/log" && fail "a client writes into the log"
+grep -i 'made up\|secret\|token' "$work/log" && fail "a client writes into the log"
+
+echo "Requests that end in the middle."
+received() { sample convoyd_received_bytes_total; }
+before=$(received)
+half="POST /classify HTTP/1.1\r\nHost: x\r\nContent-Length: 5000\r\nX-Request-Id:"
+"$python" - "$url" <<'PYTHON'
+import sys
+sys.path.insert(0, "tests/tools")
+from wire import Connection
+with Connection(sys.argv[1]) as connection:
+    connection.ask("POST", "/classify", headers=["Content-Length: 5000", "X-Request-Id: left"])
+    connection.send(b"1234567")
+PYTHON
+has_line 'request_id=left .*route=/classify model="" status=499 bytes=7 sent=0 '
+raw "POST /classify HTTP/1.1\r\nHost: x\r\nX-Request-Id: chunk\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nno\r\n"
+has_line 'request_id=chunk .*route=/classify model="" status=400 bytes=3 sent=0 '
+[ "$(received)" = $((before + 10)) ] || fail "$(received) bytes received, $before before"
+[ "$(sample 'convoyd_requests_total{model="",route="/classify",status="499"}')" = 1 ] || fail "the client that left is not counted"
 
 echo "Clients that leave while they wait behind others."
 worker=$(workers)
@@ -55,16 +95,56 @@ until_true 5 some_gone || fail "$(grep 499 "$work/log")"
 kill -CONT "$worker"
 
 echo "JSON, at SIGHUP."
-configure 'default_model="cifar10-convnet"' 'log={"access": "all", "format": "json"}'
-kill -HUP "$daemon"
-read_again() { grep 'configuration read again' "$work/log"; }
-until_true 10 read_again || fail "the configuration is not read again"
+reread 'log={"access": "all", "format": "json"}'
 expect 200 -H 'X-Request-Id: seven' --data-binary @$image "$url/classify"
 in_json() { grep '"msg":"request","request_id":"seven"' "$work/log" >"$work/line"; }
 until_true 5 in_json || fail "no line in JSON"
 [ "$(json "$work/line" '(d["client"], d["status"], d["bytes"], d["route"])')" = "('127.0.0.1', 200, $size, '/classify')" ] ||
   fail "$(cat "$work/line")"
 stop
+
+echo "Slow clients, in mid-body and in mid-header."
+configure 'default_model="cifar10-convnet"' 'log={"access": "all"}' 'http={"request_timeout_ms": 300}'
+start --backend null --config "$work/config.json"
+raw "$half slow\r\n\r\n1234567"
+has_line 'request_id=slow .*method=POST route=/classify model="" status=408 bytes=7 sent=0 '
+raw "$half never"
+has_line 'request_id="" client=127.0.0.1 method="" route=/classify model="" status=408 bytes=0 sent=0 '
+stop
+
+echo "A log that is not read keeps no client waiting; what is lost is counted."
+configure 'default_model="cifar10-convnet"' 'log={"access": "all"}'
+mkfifo "$work/pipe"
+: >"$work/log"
+cat "$work/pipe" >>"$work/log" &
+reader=$!
+"$build/bin/convoyd" --listen 127.0.0.1:0 --backend null --config "$work/config.json" 2>"$work/pipe" &
+daemon=$!
+until_true 20 listening || fail "convoyd did not listen within 20 s"
+url=http://127.0.0.1:$port
+until_true 30 ready || fail "convoyd was not ready within 30 s"
+kill -STOP "$reader"
+# More lines than any pipe holds.
+"$python" - "$url" <<'PYTHON'
+import sys
+sys.path.insert(0, "tests/tools")
+from wire import Connection
+with Connection(sys.argv[1]) as connection:
+    for _ in range(3000):
+        connection.ask("GET", "/nothing")
+        assert connection.answer().status == 404
+PYTHON
+kill -CONT "$reader"
+# The pipe has room now, so the next line comes, and with it the count.
+all_told() {
+  expect 404 "$url/nothing"
+  asked=$((asked + 1))
+  [ "$(awk '/msg=request .*status=404/ { lines++; sub(/.*unwritten=/, ""); lines += $1; lost += $1 } END { print lines, (lost > 0) }' "$work/log")" = "$asked 1" ]
+}
+asked=3000
+until_true 20 all_told || fail "$asked answers: $(awk '/msg=request .*status=404/ { n++; sub(/.*unwritten=/, ""); lost += $1 } END { print n + 0 " lines, " lost + 0 " lost" }' "$work/log")"
+stop
+wait "$reader"
 
 echo "Sampled: one a second of each class; the others are counted."
 configure 'default_model="cifar10-convnet"' 'log={"access": "sampled"}'
