@@ -6,8 +6,8 @@ import re
 import struct
 import zlib
 
-# What docs/http.md names. 499 is for those alone who ended their sending side; 500 means that a worker died or memory is out,
-# which must not happen.
+# What docs/http.md names. 499 is for those alone who ended their sending side; 500 means that a worker died or
+# memory is out, which must not happen.
 STATUSES = {100, 200, 400, 403, 404, 405, 413, 414, 415, 422, 431, 503, 505}
 # The HTTP library answers these by itself, with a page of HTML.
 LIBRARY_STATUSES = {400, 413, 414, 431, 505}
@@ -92,9 +92,11 @@ class Answer:
             return None
         if "results" in document:
             return [
-                [[entry["label"], entry["probability"]] for entry in result["predictions"]]
-                if "predictions" in result
-                else [result["status"], result["error"]]
+                (
+                    [[entry["label"], entry["probability"]] for entry in result["predictions"]]
+                    if "predictions" in result
+                    else [result["status"], result["error"]]
+                )
                 for result in document["results"]
             ]
         if "outputs" in document:
@@ -145,7 +147,9 @@ class Reader:
         end = self.pending.find(b"\r\n\r\n")
         if end < 0:
             # What cannot become an answer any more is seen at once.
-            if not b"HTTP/1.1 ".startswith(self.pending[:9]) and not self.pending.startswith((b"HTTP/1.1 ", b"HTTP/1.0 ")):
+            if not b"HTTP/1.1 ".startswith(self.pending[:9]) and not self.pending.startswith(
+                (b"HTTP/1.1 ", b"HTTP/1.0 ")
+            ):
                 raise Wrong(f"no answer: {self.pending[:200]!r}")
             if len(self.pending) > 65536:
                 raise Wrong(f"a header without end: {self.pending[:200]!r}")
@@ -166,7 +170,11 @@ class Reader:
         answer = Answer(int(line[1]), headers)
         # libmicrohttpd 0.9.75 sends the header of some of its own pages twice, and closes then.
         top = self.pending[: end + 4]
-        if answer.status in LIBRARY_STATUSES and "x-request-id" not in headers and self.pending.startswith(top, end + 4):
+        if (
+            answer.status in LIBRARY_STATUSES
+            and "x-request-id" not in headers
+            and self.pending.startswith(top, end + 4)
+        ):
             self.pending = self.pending[end + 4 :]
         if not self.take_body(answer, end + 4, ended):
             return False

@@ -134,7 +134,9 @@ class Front:
             raise Wrong(f"convoyd ended with status {self.process.returncode}")
 
     def reports(self):
-        return "".join(pathlib.Path(path).read_text("latin-1") for path in sorted(glob.glob(f"{self.folder}/sanitizer.*")))
+        return "".join(
+            pathlib.Path(path).read_text("latin-1") for path in sorted(glob.glob(f"{self.folder}/sanitizer.*"))
+        )
 
     def kill(self):
         if self.process is not None:
@@ -174,7 +176,13 @@ class Front:
 
         Play(
             self.address,
-            {"steps": [["send", "POST /v2/systemsharedmemory/unregister HTTP/1.1\r\nHost: x\r\n\r\n"], ["answers", 1], ["close"]]},
+            {
+                "steps": [
+                    ["send", "POST /v2/systemsharedmemory/unregister HTTP/1.1\r\nHost: x\r\n\r\n"],
+                    ["answers", 1],
+                    ["close"],
+                ]
+            },
         ).run()
         self.eventually("images are in the queue", lambda: used("convoyd_queue_images") == 0)
         self.eventually("slots are in use", lambda: used("convoyd_slots_in_use") == 0)
@@ -187,7 +195,7 @@ class Front:
         self.room_for_bodies()
 
     def room_for_connections(self):
-        """As many as are served at a time get an answer, all at once: a connection that is counted for ever is missed here."""
+        """As many as are served at a time get an answer, all at once: one that is counted for ever is missed here."""
         sockets = []
         try:
             for _ in range(CONNECTIONS):
@@ -198,7 +206,9 @@ class Front:
                 try:
                     data = one.recv(4096)
                 except OSError as error:
-                    raise Wrong(f"connection {number + 1} of {CONNECTIONS} at a time gets no answer: {error}") from error
+                    raise Wrong(
+                        f"connection {number + 1} of {CONNECTIONS} at a time gets no answer: {error}"
+                    ) from error
                 if not data.startswith(b"HTTP/1.1 200 "):
                     raise Wrong(f"connection {number + 1} of {CONNECTIONS} at a time: {data[:200]!r}")
         finally:

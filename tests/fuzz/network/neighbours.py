@@ -39,21 +39,24 @@ class Neighbour:
             return name, self.post(f"/classify?top=3&model={MODEL}", self.images[name]), [name]
         if way == 1:
             parts = b"".join(
-                b'--edge\r\nContent-Disposition: form-data; name="x"\r\n\r\n' + self.images[one] + b"\r\n" for one in (name, other)
+                b'--edge\r\nContent-Disposition: form-data; name="x"\r\n\r\n' + self.images[one] + b"\r\n"
+                for one in (name, other)
             )
             body = parts + b"--edge--\r\n"
             head = "Content-Type: multipart/form-data; boundary=edge\r\n"
             return f"{name} {other}", self.post("/classify?top=2", body, head), [name, other]
         if way == 2:
             level = self.chance.randrange(6)
-            text = b'{"inputs":[{"name":"image","datatype":"FP32","shape":[1,3,32,32],"parameters":{"binary_data_size":12288}}]}'
+            text = b'{"inputs":[{"name":"image","datatype":"FP32","shape":[1,3,32,32],'
+            text += b'"parameters":{"binary_data_size":12288}}]}'
             pixels = struct.pack("<3072f", *((level * 37 + n) % 19 / 9 - 1 for n in range(3072)))
             head = f"Inference-Header-Content-Length: {len(text)}\r\n"
             return f"floats {level}", self.post(f"/v2/models/{MODEL}/infer", text + pixels, head), None
         return f"one {name}", self.post("/classify?top=1&priority=1", self.images[name]), [name]
 
     def post(self, target, body, head=""):
-        top = f"POST {target} HTTP/1.1\r\nHost: x\r\nX-Request-Id: neighbour-{self.asked}\r\n{head}Content-Length: {len(body)}\r\n\r\n"
+        name = f"X-Request-Id: neighbour-{self.asked}"
+        top = f"POST {target} HTTP/1.1\r\nHost: x\r\n{name}\r\n{head}Content-Length: {len(body)}\r\n\r\n"
         return top.encode() + body
 
     def ask(self, play):

@@ -134,7 +134,10 @@ class Session:
         """As they are, one by one: what they get is what they must get from now on."""
         for seed in self.seeds:
             times = 1 if seed.state else 2
-            script = {"case": seed.name, "steps": [["send", (seed.data * times).decode("latin-1")], ["answers", times], ["close"]]}
+            script = {
+                "case": seed.name,
+                "steps": [["send", (seed.data * times).decode("latin-1")], ["answers", times], ["close"]],
+            }
             answers = self.play(script)
             self.note(script, answers)
             if [answer.status for answer in answers] != [seed.status] * times:
@@ -151,8 +154,9 @@ class Session:
             with self.lock:
                 number = self.next_case
                 self.next_case += 1
-            script = self.cases.case(number)
+            script = None
             try:
+                script = self.cases.case(number)
                 self.note(script, self.play(script))
             except Wrong as wrong:
                 self.fail(f"case {number}: {wrong}", script)
@@ -291,7 +295,13 @@ class Session:
                 file.write(json.dumps(script).replace(self.objects.decode(), OBJECT.decode()) + "\n")
         if self.front is not None:
             with open(f"{name}.log", "w", encoding="latin-1", errors="replace") as file:
-                file.write(json.dumps(self.front.configuration) + "\n" + "\n".join(self.front.log) + "\n" + self.front.reports())
+                file.write(
+                    json.dumps(self.front.configuration)
+                    + "\n"
+                    + "\n".join(self.front.log)
+                    + "\n"
+                    + self.front.reports()
+                )
         return f"{name}.script"
 
 
@@ -305,7 +315,9 @@ def main():
     parser.add_argument("--threads", type=int, default=32)
     parser.add_argument("--slack", type=float, default=0, help="seconds more for a stop")
     parser.add_argument("--replay", type=pathlib.Path, help="plays the connections of such a file")
-    parser.add_argument("--keep", action=argparse.BooleanOptionalAction, default=True, help="use and fill build-fuzz/found")
+    parser.add_argument(
+        "--keep", action=argparse.BooleanOptionalAction, default=True, help="use and fill build-fuzz/found"
+    )
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # by way of all that is to be cleaned up
     if options.seed is None:

@@ -93,7 +93,9 @@ def seeds():
     yield "options.405", request("OPTIONS", "/classify")
     yield "get_old.200", b"GET /v2/health/live HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"
     yield "get_many_headers.200", request(
-        "GET", "/v2", headers=["Cookie: a=1; b=2; c=%zz", "X-Request-Id: fuzz-1"] + [f"X-{n}: {n * 'y'}" for n in range(20)]
+        "GET",
+        "/v2",
+        headers=["Cookie: a=1; b=2; c=%zz", "X-Request-Id: fuzz-1"] + [f"X-{n}: {n * 'y'}" for n in range(20)],
     )
     yield "get_many_arguments.200", request("GET", "/v2?" + "&".join(f"a{n}=%4{n % 10}" for n in range(30)))
 
@@ -103,8 +105,12 @@ def seeds():
     yield "classify_expect.200", request(
         "POST", "/classify", small["airplane"], ["Expect: 100-continue", "Content-Type: image/jpeg"]
     )
-    yield "classify_raw.415", request("POST", "/classify", bytes(range(256)), ["Content-Type: application/octet-stream"])
-    yield "classify_packed.415", request("POST", "/classify", gzip.compress(small["ship"], mtime=0), ["Content-Encoding: gzip"])
+    yield "classify_raw.415", request(
+        "POST", "/classify", bytes(range(256)), ["Content-Type: application/octet-stream"]
+    )
+    yield "classify_packed.415", request(
+        "POST", "/classify", gzip.compress(small["ship"], mtime=0), ["Content-Encoding: gzip"]
+    )
     yield "classify_cut.422", request("POST", "/classify", small["ship"][:400])
     yield "classify_top.400", request("POST", "/classify?top=0&top=5", small["ship"])
     half = len(small["ship"]) // 2
@@ -115,15 +121,19 @@ def seeds():
     body, headers = form([small["ship"], small["airplane"], b"no image"])
     yield "form.200", request("POST", "/classify?top=2", body, headers)
     body, headers = form([small["truck"]] * 3, "'()+_,-./:=?")
-    headers = ["Content-Type: multipart/form-data; charset=x; boundary=\"'()+_,-./:=?\""]
+    headers = ['Content-Type: multipart/form-data; charset=x; boundary="\'()+_,-./:=?"']
     yield "form_quoted.200", request("POST", classify_path, body, headers)
 
     pixels = bytes(n * 7 % 251 for n in range(3072))
     floats = struct.pack("<3072f", *(n % 17 / 8 - 1 for n in range(3072)))
     body, headers = infer(tensor("UINT8", [1, 3, 32, 32], list(pixels)))
-    yield "infer_gzip.200", request("POST", infer_path, gzip.compress(body, mtime=0), [*headers, "Content-Encoding: gzip"])
+    yield "infer_gzip.200", request(
+        "POST", infer_path, gzip.compress(body, mtime=0), [*headers, "Content-Encoding: gzip"]
+    )
     yield "infer_deflate.200", request("POST", infer_path, zlib.compress(body), [*headers, "Content-Encoding: deflate"])
-    body, headers = infer(tensor("INT8", [2, 3, 32, 32], [n % 3 for n in range(6144)]), outputs=[{"name": "logits"}], id="7")
+    body, headers = infer(
+        tensor("INT8", [2, 3, 32, 32], [n % 3 for n in range(6144)]), outputs=[{"name": "logits"}], id="7"
+    )
     body = body.replace(b", ", b",")
     yield "infer_long.200", request("POST", infer_path, gzip.compress(body, mtime=0), ["Content-Encoding: gzip"])
     nested = [[[[n % 10] * 32] * 32 for n in range(3)]]
@@ -138,15 +148,23 @@ def seeds():
         struct.pack("<3072e", *(n % 5 for n in range(3072))),
         outputs=[{"name": "logits", "parameters": {"classification": 3}}],
     )
-    yield "infer_half.200", request("POST", infer_path, gzip.compress(body, mtime=0), [*headers, "Content-Encoding: gzip"])
-    body, headers = infer(tensor("FP32", [1, 3, 32, 32], binary_data_size=len(floats)), floats, ["Accept-Encoding: gzip"])
-    yield "infer_floats.200", request("POST", infer_path, gzip.compress(body, mtime=0), [*headers, "Content-Encoding: gzip"])
+    yield "infer_half.200", request(
+        "POST", infer_path, gzip.compress(body, mtime=0), [*headers, "Content-Encoding: gzip"]
+    )
+    body, headers = infer(
+        tensor("FP32", [1, 3, 32, 32], binary_data_size=len(floats)), floats, ["Accept-Encoding: gzip"]
+    )
+    yield "infer_floats.200", request(
+        "POST", infer_path, gzip.compress(body, mtime=0), [*headers, "Content-Encoding: gzip"]
+    )
     files = b"".join(struct.pack("<I", len(small[name])) + small[name] for name in ("ship", "truck"))
     body, headers = infer(tensor("BYTES", [2], binary_data_size=len(files)), files)
     yield "infer_files.200", request("POST", infer_path, body, headers)
     body, headers = infer(tensor("BYTES", [1, 1], [base64.b64encode(small["airplane"]).decode()]))
     yield "infer_base64.200", request("POST", infer_path, body, headers)
-    yield "infer_wrong.400", request("POST", infer_path, b'{"inputs":[{"name":"image","datatype":"INT64","shape":[1]}]}')
+    yield "infer_wrong.400", request(
+        "POST", infer_path, b'{"inputs":[{"name":"image","datatype":"INT64","shape":[1]}]}'
+    )
     yield "infer_coding.415", request("POST", infer_path, b"{}", ["Content-Encoding: br"])
 
     def post(target, document=None):
@@ -155,12 +173,12 @@ def seeds():
     memory = "/v2/systemsharedmemory"
     yield "repository_index.200", post("/v2/repository/index", {"ready": True})
     yield "z1_register.200", post(f"{memory}/region/pixels/register", {"key": OBJECT, "offset": 0, "byte_size": 3072})
-    yield "z2_register.200", post(f"{memory}/region/out%20put/register", {"key": OBJECT, "offset": 3072, "byte_size": 64})
+    yield "z2_register.200", post(
+        f"{memory}/region/out%20put/register", {"key": OBJECT, "offset": 3072, "byte_size": 64}
+    )
     body, _ = infer(
         tensor("UINT8", [1, 3, 32, 32], shared_memory_region="pixels", shared_memory_byte_size=3072),
-        outputs=[
-            {"name": "logits", "parameters": {"shared_memory_region": "out put", "shared_memory_byte_size": 64}}
-        ],
+        outputs=[{"name": "logits", "parameters": {"shared_memory_region": "out put", "shared_memory_byte_size": 64}}],
     )
     yield "z3_infer_memory.200", request("POST", infer_path, body)
     yield "z4_region.200", request("GET", f"{memory}/region/out%20put/status")
