@@ -41,6 +41,7 @@ def configuration(chance):
         "http": {
             "threads": chance.choice([1, 2, 4]),
             "connections": CONNECTIONS,
+            "connections_per_address": CONNECTIONS,
             "idle_timeout_ms": 4000,
             "request_timeout_ms": 4000,
             "max_header_bytes": 16384,
