@@ -90,13 +90,27 @@ stop() {
 # The process ids of the workers of this daemon.
 workers() { pgrep -P "$daemon" convoy-worker; }
 
+# stand_still PID...: stops the processes, and returns when all their threads stand. kill returns before: on a busy machine
+# a thread still takes an image then, and answers it.
+stand_still() {
+  # shellcheck disable=SC2317 # until_true calls it
+  all_stand() {
+    local pid
+    for pid; do
+      [ ! -d "/proc/$pid" ] || awk '{ sub(/.*\) /, ""); if ($1 !~ /^[TtZX]/) exit 1 }' "/proc/$pid/task/"*/stat || return 1
+    done
+  }
+  kill -STOP "$@"
+  until_true 20 all_stand "$@" || fail "process $* does not stop"
+}
+
 # gathered COMMAND...: runs it while the worker stands still until all 8 slots are in use, so that images travel together:
 # the command has to send more than they leave out.
 gathered() {
   local command
   # shellcheck disable=SC2317 # until_true calls it
   all_in_use() { [ "$(sample convoyd_slots_in_use)" = 8 ]; }
-  kill -STOP "$(workers)"
+  stand_still "$(workers)"
   "$@" &
   command=$!
   until_true 10 all_in_use || fail "$*: it does not fill the slots"

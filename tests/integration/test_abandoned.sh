@@ -59,7 +59,7 @@ echo "Images that wait in the queue."
 configure "${common[@]}"
 start --backend null --config "$work/config.json"
 worker=$(workers)
-kill -STOP "$worker"
+stand_still "$worker"
 # One runs, two fill the next slot or the list; they stay.
 stay=()
 for i in 1 2 3; do

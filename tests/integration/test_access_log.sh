@@ -88,7 +88,7 @@ has_line 'request_id=chunk .*route=/classify model="" status=400 bytes=3 sent=0 
 
 echo "Clients that leave while they wait behind others."
 worker=$(workers)
-kill -STOP "$worker"
+stand_still "$worker"
 for _ in {1..8}; do timeout 0.5 curl -sS -H 'X-Request-Id: gone' --data-binary @$image "$url/classify" >/dev/null 2>&1 & done
 some_gone() { [ "$(lines "request_id=gone client=127.0.0.1 method=POST route=/classify model=cifar10-convnet status=499 bytes=$size sent=0 ")" -ge 2 ]; }
 until_true 5 some_gone || fail "$(grep 499 "$work/log")"
@@ -123,7 +123,7 @@ daemon=$!
 until_true 20 listening || fail "convoyd did not listen within 20 s"
 url=http://127.0.0.1:$port
 until_true 30 ready || fail "convoyd was not ready within 30 s"
-kill -STOP "$reader"
+stand_still "$reader"
 # More lines than any pipe holds.
 "$python" - "$url" <<'PYTHON'
 import sys

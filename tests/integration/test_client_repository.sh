@@ -123,7 +123,7 @@ until_true 10 index 'broken 1 UNAVAILABLE: unloaded' 'one 1 UNAVAILABLE: unloade
 
 echo "load waits until it is done, or for as long as it was told."
 worker=$(workers)
-kill -STOP "$worker"
+stand_still "$worker"
 run 4 load --timeout 1 one
 err 'did not answer within 1000 ms'
 "$convoy" load one >"$work/waited" 2>&1 &
@@ -137,7 +137,7 @@ other=
 answers one 1
 
 echo "unload does not wait for requests, which are answered."
-kill -STOP "$worker"
+stand_still "$worker"
 "$convoy" classify --model one $image >"$work/waited" 2>&1 &
 other=$!
 until_true 10 in_use || fail "the image does not arrive"
@@ -149,7 +149,7 @@ other=
 until_true 10 index 'broken 1 UNAVAILABLE: unloaded' 'one 1 UNAVAILABLE: unloaded' 'two 1 READY' 'two 2 READY' || fail "one is still there: $("$convoy" models --all)"
 
 echo "A server that stops meanwhile: it gives up after drain_timeout_ms."
-kill -STOP "$worker"
+stand_still "$worker"
 "$convoy" load one >"$work/waited" 2>&1 &
 other=$!
 until_true 10 index 'broken 1 UNAVAILABLE: unloaded' 'one 1 LOADING' 'two 1 READY' 'two 2 READY' || fail "$("$convoy" models --all)"

@@ -97,7 +97,7 @@ offers "convoy load --url $url first " # one is enough
 export CONVOY_URL=$url
 offers 'convoy classify --model ' first fourth
 echo "A server that is stopped: an answer in time, and no word of it."
-kill -STOP "$daemon"
+stand_still "$daemon"
 before=$EPOCHREALTIME
 offers 'convoy classify --model ' 2>"$work/err"
 after=$EPOCHREALTIME

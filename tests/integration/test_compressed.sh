@@ -22,11 +22,12 @@ gzip -9 "$work/numbers"
 "$python" - "$url" "$infer" "$work/numbers.gz" "$daemon" <<'PYTHON' || fail "see above"
 import collections, os, signal, sys
 sys.path.insert(0, "tests/tools")
+from processes import stand_still
 from wire import Connection
 url, target, file, daemon = sys.argv[1:]
 with open(file, "rb") as numbers:
     body = numbers.read()
-os.kill(int(daemon), signal.SIGSTOP)
+stand_still(int(daemon))
 try:
     connections = [Connection(url) for _ in range(50 * len(os.sched_getaffinity(0)))]
     for connection in connections:

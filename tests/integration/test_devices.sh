@@ -42,11 +42,11 @@ start_two() {
   until_true 30 both_up || fail "there are not two workers: $(curl -s "$url/metrics" | grep worker_up)"
 }
 
-# stand_still: under load, until both workers, which stop, have slots in flight: an idle one would be given the next.
-stand_still() {
+# stop_both: under load, until both workers, which stop, have slots in flight: an idle one would be given the next.
+stop_both() {
   # shellcheck disable=SC2317 # until_true calls it
   both_busy() { [ "$(sample convoyd_slots_in_use)" -ge 6 ]; }
-  kill -STOP "$(worker_of 0)" "$(worker_of 1)"
+  stand_still "$(worker_of 0)" "$(worker_of 1)"
   until_true 10 both_busy || fail "the devices are given nothing: $(sample convoyd_slots_in_use) slots are in use"
 }
 
@@ -97,7 +97,7 @@ echo "Workers killed under load, one device after the other: no request is lost.
 load killed --seconds 600 --connections 32
 for device in 1 0; do
   until_true 30 ran_since $device "$(batches_of $device)" || fail "device $device does nothing under load"
-  stand_still
+  stop_both
   kill -KILL "$(worker_of $device)"
   kill -CONT "$(worker_of $((1 - device)))"
   until_true 30 died $device 1 || fail "the worker's death was not noticed"
@@ -114,7 +114,7 @@ echo "A device that is lost for good: the other answers everything, also what wa
 retried=$(metric convoyd_retried_images_total)
 load lost --seconds 600 --connections 32
 until_true 30 ran_since 1 "$(batches_of 1)" || fail "device 1 does nothing under load"
-stand_still
+stop_both
 touch "$lost"
 [ -n "$emulated" ] || kill -KILL "$(worker_of 1)"
 kill -CONT "$(worker_of 0)" "$(worker_of 1)" 2>/dev/null || true

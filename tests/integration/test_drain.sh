@@ -45,7 +45,7 @@ echo "Accepted requests are answered after the socket is closed, new ones on kep
 configure 'default_model="cifar10-convnet"' 'timeout_ms=60000' 'batching={"max_batch": 1}' 'worker={"slots": 1, "streams": 1}'
 start --backend null --config "$work/config.json"
 worker=$(workers)
-kill -STOP "$worker"
+stand_still "$worker"
 "$python" tests/tools/drain_client.py "$url" $image 20 "$daemon" "$worker" || fail "see above"
 until_true 10 ended || fail "it does not end"
 ends_well "with requests to answer"
@@ -61,7 +61,7 @@ echo "What is not answered within drain_timeout_ms gets 503."
 configure 'default_model="cifar10-convnet"' 'timeout_ms=60000' 'drain_timeout_ms=500'
 start --backend null --config "$work/config.json"
 worker=$(workers)
-kill -STOP "$worker"
+stand_still "$worker"
 curl -sS -D "$work/headers" -o "$work/body" -w '%{http_code}' --data-binary @$image "$url/classify" >"$work/status" &
 client=$!
 until_true 10 slots 1 || fail "the image does not reach a slot"

@@ -16,7 +16,7 @@ start --config "$work/config.json"
 load stopped --seconds 9
 for ((i = 0; i < 2; i++)); do
   sleep 3
-  kill -STOP "$(worker)"
+  stand_still "$(worker)"
 done
 loaded stopped
 all_answered stopped $((hang_ms + 1000 * slower))
@@ -27,13 +27,13 @@ all_answered stopped $((hang_ms + 1000 * slower))
 echo "A worker that is stopped with nothing to do is replaced too: its heartbeat is missed."
 replaced() { [ "$(metric convoyd_worker_restarts_total)" -gt "$restarts" ]; }
 restarts=$(metric convoyd_worker_restarts_total)
-kill -STOP "$(worker)"
+stand_still "$(worker)"
 until_true 20 replaced || fail "the hang was not noticed"
 until_true 20 ready || fail "not ready again"
 
 echo "What cannot wait for the next worker is told so in time."
 restarts=$(metric convoyd_worker_restarts_total)
-kill -STOP "$(worker)"
+stand_still "$(worker)"
 expect 503 --data-binary @models/samples/ship.jpg "$url/classify?timeout_ms=100"
 grep -qi '^retry-after:' "$work/headers" || fail "a deadline that passed is answered without Retry-After"
 until_true 20 replaced || fail "the hang was not noticed"
@@ -46,13 +46,13 @@ first=$(worker)
 starts() { grep -c 'msg="worker started"' "$work/log"; }
 before=$(starts)
 successor() { [ "$(starts)" -gt "$before" ]; }
-kill -STOP "$first"
+stand_still "$first"
 # The successor is stopped while it loads, before it gets an image: an image that is alone in it, and so loses its second
 # worker, would rightly be blamed.
 touch "$work/stall"
 kill -KILL "$first"
 until_true 20 successor || fail "no successor"
-kill -STOP "$(workers)"
+stand_still "$(workers)"
 rm "$work/stall"
 loaded both
 all_answered both $((hang_ms + 1000 * slower))
@@ -61,7 +61,7 @@ restarts=$(metric convoyd_worker_restarts_total)
 echo "The front stopped under load, shorter and longer than the hang timeout: its worker is not to blame."
 load away --seconds 8
 for pause in 0.3 0.8 1.5 3; do
-  kill -STOP "$daemon"
+  stand_still "$daemon"
   sleep "$pause"
   kill -CONT "$daemon"
   sleep 0.3

@@ -54,7 +54,7 @@ loaded drained
 
 echo "A worker that hangs does not hold up the end."
 start
-kill -STOP "$(worker)"
+stand_still "$(worker)"
 stop
 
 meddle() { # reason that the front should give, arguments of worker_socket.py
@@ -76,7 +76,7 @@ configure timeout_ms=$((30000 * slower))
 start --config "$work/config.json"
 load meddled --seconds $((4 * (slower > 1 ? 3 : 1)))
 meddle '\(exit\|signal\)' shutdown
-kill -STOP "$(worker)" # it cannot follow by itself
+stand_still "$(worker)" # it cannot follow by itself
 meddle signal shutdown
 meddle protocol say 'this is no JSON\n'
 meddle protocol say '{"type": "loaded", "model": 4000000000}\n'

@@ -30,7 +30,7 @@ for ((round = 1; round <= rounds; round++)); do
   done
   # All of them wait for a worker that stands still when they go.
   worker=$(workers)
-  kill -STOP "$worker"
+  stand_still "$worker"
   "$python" tests/tools/gone_client.py "$url" $image $count whole &
   client=$!
   arrived() { [ "$(sample "convoyd_queue_images{model=\"$model\"}")" -gt 0 ] || ! kill -0 "$client"; }

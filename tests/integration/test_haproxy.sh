@@ -52,7 +52,7 @@ gone() { ! kill -0 "$1" 2>/dev/null; }
 # kill_in_mid_request NAME: its worker stands still, so requests wait in it for certain when it is killed.
 kill_in_mid_request() {
   worker=$(pgrep -P "${pid[$1]}" convoy-worker)
-  kill -STOP "$worker"
+  stand_still "$worker"
   until_true 10 computes "$1" || fail "no request reaches $1"
   kill -KILL "${pid[$1]}"
   kill -CONT "$worker"

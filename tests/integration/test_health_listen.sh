@@ -80,6 +80,7 @@ echo "While it drains readiness is 503 there, and it is the last to close."
 "$python" - "$url" "$health" "$daemon" $image <<'PYTHON' || fail "see above"
 import os, signal, subprocess, sys, time
 sys.path.insert(0, "tests/tools")
+from processes import stand_still
 from wire import Closed, Connection
 url, health, daemon, image = sys.argv[1], sys.argv[2], int(sys.argv[3]), open(sys.argv[4], "rb").read()
 
@@ -104,7 +105,7 @@ def listens():
 
 worker = int(subprocess.check_output(["pgrep", "-P", str(daemon), "convoy-worker"]))
 assert status("/v2/health/ready") == 200
-os.kill(worker, signal.SIGSTOP)
+stand_still(worker)
 waits = Connection(url)  # is answered when the worker goes on, so the drain lasts until then
 waits.ask("POST", "/classify?timeout_ms=60000", image)
 def images_run():

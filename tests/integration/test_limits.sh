@@ -135,7 +135,7 @@ expect 413 $(form 7) "$url/classify"
 # shellcheck disable=SC2046
 expect 200 $(form 6) "$url/classify"
 worker=$(workers)
-kill -STOP "$worker"
+stand_still "$worker"
 waiting=()
 slots() { [ "$(sample convoyd_slots_in_use)" = "$1" ]; }
 in_queue() { [ "$(sample "convoyd_queue_images{model=\"$model\"}")" = "$1" ]; }
@@ -173,7 +173,7 @@ echo "timeout_ms of the configuration holds where the request says nothing."
 configure 'default_model="cifar10-convnet"' 'timeout_ms=300'
 start --backend null --config "$work/config.json"
 worker=$(workers)
-kill -STOP "$worker"
+stand_still "$worker"
 expect 503 --data-binary @$image "$url/classify"
 [ "$(curl -sS -o /dev/null -w '%{http_code}' "$url/v2/health/ready")" = 200 ] || fail "a slow worker is not an absent one"
 kill -CONT "$worker"

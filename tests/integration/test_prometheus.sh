@@ -82,7 +82,7 @@ rules "not [r for r in $all_rules if r.get('state', 'inactive') != 'inactive']" 
 
 echo "A worker that is lost under an image: the request is answered, and the alert fires."
 worker=$(workers)
-kill -STOP "$worker"
+stand_still "$worker"
 curl -sS -o "$work/answer" -w '%{http_code}' --data-binary @$image "$url/classify" >"$work/status" &
 client=$!
 until_true 10 in_a_slot || fail "the image does not reach a slot"

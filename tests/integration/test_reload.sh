@@ -48,7 +48,7 @@ queue() { [ "$(sample 'convoyd_queue_images{model="one"}')" = "$1" ]; }
 # handed over as soon as it has waited long enough, or stays in the queue.
 two_images() {
   local sent=()
-  kill -STOP "$worker"
+  stand_still "$worker"
   for slot in 1 2; do
     curl -sS -o "$work/answer$slot" -w '%{http_code}' --data-binary @$image "$url/classify" >"$work/status$slot" &
     sent+=($!)

@@ -168,7 +168,7 @@ in_use() { [ "$(sample convoyd_slots_in_use)" = 1 ]; }
 unused() { [ "$(sample convoyd_slots_in_use)" = 0 ]; }
 entries=$(sample convoyd_cache_entries)
 worker=$(workers)
-kill -STOP "$worker"
+stand_still "$worker"
 expect 503 --data-binary "@$work/5.png" "$url/v2/models/two/classify?timeout_ms=200"
 kill -CONT "$worker"
 until_true 10 unused || fail "the slot is not given back"
@@ -181,7 +181,7 @@ is $((entries + 1)) convoyd_cache_entries
 
 echo "Images that ran again are not kept, and what an earlier worker computed is not taken."
 entries=$(sample convoyd_cache_entries)
-kill -STOP "$worker"
+stand_still "$worker"
 classify "$work/4.png" &
 request=$!
 until_true 10 in_use || fail "the request is not on its way"

@@ -119,7 +119,7 @@ restored 0
 echo "top: a server that stops answering, q meanwhile, and one that goes away."
 keys clear Enter "\$convoy top --interval 0.2" Enter
 shows 'q quits'
-kill -STOP "$daemon"
+stand_still "$daemon"
 shows '^no answer for [0-9]+ s, trying again: '
 keys q
 restored 0
