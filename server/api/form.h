@@ -16,8 +16,7 @@ struct convoy_form;
 
 /* Reads the body as a form with that boundary, at most images.max_per_request parts; the call's form is then
  * read, and *count its parts. False with the request's refusal set; without when memory is out; or with
- * convoy_form_is_read() false: the connection is suspended, and the same call continues when it is resumed.
- */
+ * convoy_form_waits() true: the connection is suspended, and the same call continues when it is resumed. */
 bool convoy_form_read(struct convoy_request *request, const char *boundary, size_t *count);
 
 /* True when the last convoy_form_read() left form to the pool. NULL is allowed. */

@@ -164,7 +164,8 @@ static uint32_t shift_of(enum convoy_priority priority)
     return COUNT_BITS * convoy_priority_rank(priority);
 }
 
-uint64_t convoy_queued_before(uint64_t queued, enum convoy_priority priority)
+/* Admitted images that are not in flight and go before those of this priority, or with them. */
+static uint64_t queued_before(uint64_t queued, enum convoy_priority priority)
 {
     uint64_t before = 0;
     for (uint32_t shift = 0; shift <= shift_of(priority); shift += COUNT_BITS)
@@ -189,7 +190,7 @@ int convoy_batcher_admit(struct convoy_batcher *batcher, struct convoy_model_rec
 
     /* What changes beside this makes the estimate no worse than it is; the bound of the queue is exact. */
     do {
-        uint64_t queued = convoy_queued_before(all, priority);
+        uint64_t queued = queued_before(all, priority);
         uint64_t ahead = queued + atomic_load_explicit(&admission->running, memory_order_relaxed);
         *wait_us = convoy_service_time_wait_us(
             atomic_load_explicit(&admission->image_us, memory_order_relaxed),

@@ -242,42 +242,6 @@ void convoy_batcher_write(struct convoy_batcher *batcher, struct convoy_worker_s
 /* So many reserved rows of the slot are written. Its items may be done from here on. */
 void convoy_batcher_commit(struct convoy_worker_slots *worker, struct worker_slot *slot, uint32_t rows);
 
-/* Adds price_us, for rows that were reserved, to the slot's and the worker's backlog. */
-void convoy_slot_price(struct convoy_worker_slots *worker, struct worker_slot *slot, double price_us);
-
-/* Moves rows that wait at workers which do not serve their model to workers that do. On the control loop;
- * drops the lock around each copy. The caller calls convoy_batcher_unpark() next. */
-void convoy_batcher_redispatch(struct convoy_batcher *batcher);
-
-/* Parks an item in front of another of its model and priority, or behind all where `before` is the list's
- * head. Takes time that grows with the logarithm of the models that have parked images. */
-void convoy_item_link_parked(struct convoy_batcher *batcher, struct convoy_item *item,
-                             struct convoy_list *before);
-void convoy_item_unlink_parked(struct convoy_batcher *batcher, struct convoy_item *item);
-/* The parked item of the model that is next: the most urgent, of those the oldest; NULL when none is. */
-struct convoy_item *convoy_parked_next(const struct model_queue *queue);
-/* The model's clock (fair_queue.h) changed. */
-void convoy_parked_reorder(struct convoy_batcher *batcher, struct model_queue *queue);
-
-/* Starts the writers. Errors: -EAGAIN. */
-int convoy_batcher_writers_start(struct convoy_batcher *batcher, uint32_t writers,
-                                 struct convoy_error *error);
-/* Waits until they have written everything, and ends them. Without the lock. */
-void convoy_batcher_writers_end(struct convoy_batcher *batcher);
-/* Waits, with the lock given up, until the writers have written what they were given: a few milliseconds, the
- * time of copying all slots once. */
-void convoy_batcher_wait_written(struct convoy_batcher *batcher);
-
-/* Reserves rows for the first of n items, which are of one kind, in an open slot or else in a free one.
- * Returns how many got one: as many as that slot takes; 0 when every slot is in use. */
-uint32_t convoy_batcher_reserve(struct convoy_batcher *batcher, struct convoy_item *const *items, uint32_t n,
-                                struct convoy_worker_slots **where);
-/* Writes the rows of n items, which lie one behind the other in one slot, and commits them. Called with the
- * lock held, which is dropped for the writing: other threads write their rows of the same slot meanwhile. The
- * items may be done once it is dropped, unless they are marked as `writing`. */
-void convoy_batcher_fill(struct convoy_batcher *batcher, struct convoy_worker_slots *worker,
-                         struct convoy_item *const *items, uint32_t n);
-
 /* Makes a copy of item's row its source: of row (stride bytes in a slot), or, when row is NULL, of what item
  * would write. False when memory is out. */
 bool convoy_item_keep_row(struct convoy_item *item, const uint8_t *row, uint64_t stride);
@@ -293,9 +257,6 @@ void convoy_batcher_unpark(struct convoy_batcher *batcher);
 
 /* How many images of the range still have a request that waits. */
 uint32_t convoy_slot_live(const struct worker_slot *slot, const struct row_range *range);
-
-/* Admitted images that are not in flight and go before those of this priority, or with them. */
-uint64_t convoy_queued_before(uint64_t queued, enum convoy_priority priority);
 
 /* Takes item out of its slot or parked list, with this status, to the end of the list `finished`. */
 void convoy_item_finish(struct convoy_batcher *batcher, struct convoy_item *item, int status, uint64_t now,

@@ -1,4 +1,4 @@
-/* One worker's slots: what is submitted when, what comes back, and what runs again after a fault. */
+/* One worker's slots: what is submitted when, and what comes back. */
 #include "server/batching/batcher_internal.h"
 
 #include "engine/base/clock.h"
@@ -424,75 +424,6 @@ uint32_t convoy_worker_slots_collect(struct convoy_worker_slots *worker)
     convoy_batcher_unpark(worker->batcher);
     convoy_batcher_unlock(worker->batcher);
     return nonsense;
-}
-
-/* For a slot that was alone in flight, twice: one of its rows may be what kills workers. */
-static void halve(struct convoy_worker_slots *worker, struct worker_slot *slot, struct convoy_list *finished)
-{
-    struct row_range range = slot->ranges[slot->range_count - 1];
-    if (range.rows > 1) {
-        uint32_t half = range.rows / 2;
-        slot->ranges[slot->range_count - 1] = (struct row_range){range.first + half, range.rows - half};
-        slot->ranges[slot->range_count++] = (struct row_range){range.first, half};
-        return;
-    }
-    if (slot->items[range.first] != NULL)
-        convoy_item_finish(worker->batcher, slot->items[range.first], -EIO, convoy_now_us(), finished);
-    slot->range_count--;
-}
-
-uint32_t convoy_worker_slots_down(struct convoy_worker_slots *worker, bool blame_slots)
-{
-    struct convoy_batcher *batcher = worker->batcher;
-    struct convoy_list finished;
-    uint32_t again = 0;
-    convoy_list_init(&finished);
-    pthread_mutex_lock(&batcher->lock);
-    bool alone = worker->in_flight == 1, others = false;
-    for (uint32_t i = 0; i < worker->channel->size.slots; i++) {
-        struct worker_slot *slot = &worker->slots[i];
-        if (slot->state != SLOT_IN_FLIGHT)
-            continue;
-        struct row_range range = slot->ranges[slot->range_count - 1];
-        bool blamed = blame_slots && alone && slot->suspect;
-        if (blamed)
-            halve(worker, slot, &finished);
-        else if (!slot->suspect)
-            worker->suspects++;
-        others = others || !slot->suspect;
-        slot->suspect = true;
-        slot->state = SLOT_SEALED;
-        slot->retries++;
-        struct model_queue *queue = queue_of(batcher, slot->model);
-        convoy_fair_queue_settle(&queue->fair, queue->limits.weight, range.rows, slot->charged_us, -1);
-        convoy_parked_reorder(batcher, queue);
-        atomic_fetch_sub(&queue->admission.running, range.rows);
-        uint32_t live = convoy_slot_live(slot, &range);
-        convoy_queue_add(queue, slot->priority, live);
-        queue->waiting += live;
-        convoy_metrics_retried(slot->model->metrics, live);
-        again += live;
-        if (slot->range_count == 0)
-            convoy_slot_release(worker, slot);
-    }
-    worker->deaths_of_others = others ? worker->deaths_of_others + 1 : 0;
-    worker->up = false;
-    atomic_store(&worker->in_flight, 0);
-    worker->load.running_us = 0;
-    /* A worker that dies before it ran anything gives the suspects no more time. */
-    if (again > 0 || worker->suspects == 0)
-        worker->down_us = convoy_now_us();
-    batcher->orphaned = true;
-    for (uint32_t i = 0; i < batcher->model_count; i++) {
-        convoy_service_time_interrupted(&batcher->queues[i].service);
-        if (worker->models[i] == WORKER_SERVES)
-            worker->models[i] = WORKER_UNKNOWN;
-    }
-    convoy_batcher_redispatch(batcher);
-    convoy_batcher_unpark(batcher);
-    convoy_batcher_unlock(batcher);
-    convoy_items_done(&finished);
-    return again;
 }
 
 uint64_t convoy_worker_slots_stalled_us(struct convoy_worker_slots *worker)

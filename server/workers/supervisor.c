@@ -3,7 +3,6 @@
 #include "engine/base/clock.h"
 #include "engine/base/cores.h"
 #include "engine/base/log.h"
-#include "server/workers/worker_command.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -18,7 +17,6 @@
 #define SETTLED_US         1000000u /* a worker that served for this long did not fail to start */
 #define FIRST_BACKOFF_MS   100u
 #define LONGEST_BACKOFF_MS 5000u
-#define STOP_MS            2000u /* a worker that does not end by itself is killed after this */
 
 _Static_assert(CONVOY_MAX_DEVICES <= CONVOY_BATCHER_WORKERS, "the batcher takes a worker for each device");
 
@@ -216,8 +214,6 @@ static uint64_t next_delay_ms(struct device_worker *worker, bool worked)
     return delay;
 }
 
-static void check_stopped(struct convoy_supervisor *supervisor);
-
 static void on_gone(void *context, struct convoy_worker_process *process, const char *reason,
                     const char *text)
 {
@@ -228,7 +224,7 @@ static void on_gone(void *context, struct convoy_worker_process *process, const 
         worker->completed || (worker->serving && convoy_now_us() - process->started_us > SETTLED_US);
     uint32_t again = 0, running = 0;
     if (supervisor->stopped != NULL) {
-        check_stopped(supervisor);
+        convoy_supervisor_check_stopped(supervisor);
         return;
     }
     if (worker->attached) {
@@ -418,43 +414,6 @@ void convoy_supervisor_start(struct convoy_supervisor *supervisor)
     uv_poll_start(&supervisor->batcher_timer, UV_READABLE, on_batcher_timer);
     if (add_worker(supervisor, 0, &error) != 0)
         convoy_log(CONVOY_LOG_ERROR, "no worker can be started", CONVOY_STR("reason", error.message));
-}
-
-static void check_stopped(struct convoy_supervisor *supervisor)
-{
-    for (uint32_t i = 0; i < supervisor->worker_count; i++)
-        if (supervisor->workers[i]->process.running)
-            return;
-    for (uint32_t i = 0; i < supervisor->worker_count; i++) {
-        convoy_worker_process_retire(&supervisor->workers[i]->process);
-        uv_close((uv_handle_t *)&supervisor->workers[i]->restart, NULL);
-    }
-    uv_close((uv_handle_t *)&supervisor->watch, NULL);
-    uv_close((uv_handle_t *)&supervisor->batcher_timer, NULL);
-    uv_close((uv_handle_t *)&supervisor->stop_timer, NULL);
-    supervisor->stopped(supervisor->stopped_context);
-}
-
-static void on_stop_timeout(uv_timer_t *timer)
-{
-    struct convoy_supervisor *supervisor = timer->data;
-    for (uint32_t i = 0; i < supervisor->worker_count; i++)
-        convoy_worker_process_kill(&supervisor->workers[i]->process, "stop");
-}
-
-void convoy_supervisor_stop(struct convoy_supervisor *supervisor, void (*stopped)(void *), void *context)
-{
-    supervisor->stopped = stopped;
-    supervisor->stopped_context = context;
-    uv_timer_init(supervisor->loop, &supervisor->stop_timer);
-    supervisor->stop_timer.data = supervisor;
-    uv_timer_start(&supervisor->stop_timer, on_stop_timeout, STOP_MS, 0);
-    for (uint32_t i = 0; i < supervisor->worker_count; i++) {
-        uv_timer_stop(&supervisor->workers[i]->restart);
-        /* A worker that does not get it is killed after STOP_MS. */
-        (void)convoy_worker_process_send(&supervisor->workers[i]->process, convoy_worker_command_exit());
-    }
-    check_stopped(supervisor);
 }
 
 void convoy_supervisor_free(struct convoy_supervisor *supervisor)

@@ -1,4 +1,5 @@
-/* What supervisor.c, supervisor_loading.c, supervisor_placement.c and supervisor_heartbeat.c share. All of it
+/* What supervisor.c, supervisor_loading.c, supervisor_placement.c, supervisor_heartbeat.c and
+ * supervisor_stop.c share. All of it
  * belongs to the control loop, except the atomics. */
 #ifndef CONVOY_SERVER_SUPERVISOR_INTERNAL_H
 #define CONVOY_SERVER_SUPERVISOR_INTERNAL_H
@@ -137,5 +138,10 @@ void convoy_heartbeat_memory(struct device_worker *worker, const struct convoy_w
 void convoy_heartbeat_died(struct device_worker *worker, bool busy);
 /* The next worker's --tune: "on", "off" or "force". */
 const char *convoy_heartbeat_tune(const struct device_worker *worker);
+
+/* ---- supervisor_stop.c: every worker is told to exit, and killed when it does not ---- */
+
+/* While the supervisor stops, a worker is gone: calls `stopped` when it was the last. */
+void convoy_supervisor_check_stopped(struct convoy_supervisor *supervisor);
 
 #endif
