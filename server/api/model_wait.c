@@ -25,7 +25,7 @@ static void on_done(struct convoy_control_request *control, int code, const stru
     drop(wait);
 }
 
-struct convoy_model_wait *convoy_model_wait_begin(const struct convoy_request *request,
+struct convoy_model_wait *convoy_model_wait_begin(struct convoy_request *request,
                                                   struct convoy_manager *manager,
                                                   enum convoy_control_request_kind kind, const char *name,
                                                   uint32_t version)

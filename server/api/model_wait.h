@@ -22,7 +22,7 @@ struct convoy_model_wait {
  * version: of CONVOY_CONTROL_REQUEST_ACTIVATE. NULL, with nothing done: memory is out, or the daemon is
  * stopping.
  */
-struct convoy_model_wait *convoy_model_wait_begin(const struct convoy_request *request,
+struct convoy_model_wait *convoy_model_wait_begin(struct convoy_request *request,
                                                   struct convoy_manager *manager,
                                                   enum convoy_control_request_kind kind, const char *name,
                                                   uint32_t version);

@@ -229,6 +229,7 @@ static int read_http(const struct convoy_json *root, struct convoy_config *confi
                                         "max_body_bytes",
                                         "hosts",
                                         "connections_per_address",
+                                        "half_close",
                                         NULL};
     struct convoy_json http;
     int result;
@@ -239,6 +240,7 @@ static int read_http(const struct convoy_json *root, struct convoy_config *confi
             0 ||
         (result = convoy_json_uint32(&http, "connections_per_address", 0, 1000000,
                                      &config->http.connections_per_address, error)) < 0 ||
+        (result = convoy_json_bool(&http, "half_close", &config->http.half_close, error)) < 0 ||
         (result = convoy_json_uint32(&http, "idle_timeout_ms", 1, DAY_MS, &config->http.idle_timeout_ms,
                                      error)) < 0 ||
         (result = convoy_json_uint32(&http, "request_timeout_ms", 1, DAY_MS, &config->http.request_timeout_ms,

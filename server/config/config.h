@@ -74,6 +74,7 @@ struct convoy_config {
         uint32_t idle_timeout_ms, request_timeout_ms;
         uint32_t max_header_bytes;
         uint64_t max_body_bytes;
+        bool half_close; /* a client that closes its sending side waits for its answer */
         char **hosts; /* names in Host under which a page of this server may change it; ends with NULL; NULL:
                          none */
     } http;

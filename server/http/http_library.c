@@ -199,7 +199,9 @@ static enum MHD_Result on_access(void *context, struct MHD_Connection *mhd, cons
     (void)context;
     (void)url;
     if (request == NULL)
-        return MHD_NO; /* memory was out when it began */
+        return MHD_NO;        /* memory was out when it began */
+    if (request->half_closed) /* it was answered past the library */
+        return MHD_NO;
     if (!request->seen)
         return on_headers(request, method, version);
     if (*data_size > 0) {
@@ -222,8 +224,7 @@ static enum MHD_Result on_access(void *context, struct MHD_Connection *mhd, cons
         atomic_fetch_sub_explicit(&request->http->receiving, 1, memory_order_relaxed);
         convoy_connection_works(request->connection);
     }
-    return result(request->refusal != 0 ? convoy_respond_refusal(request, CONVOY_RETRY_SOON)
-                                        : request->route->handle(request));
+    return result(convoy_answer(request));
 }
 
 static void on_library_log(void *context, const char *format, va_list arguments)

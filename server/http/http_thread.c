@@ -5,8 +5,10 @@
 #include "server/config/config.h"
 #include "server/http/acceptor.h"
 #include "server/http/address_counts.h"
+#include "server/http/half_closed.h"
 #include "server/http/http_state.h"
 #include "server/http/request.h"
+#include "server/http/response.h"
 #include "server/http/suspension.h"
 
 #include <errno.h>
@@ -47,11 +49,10 @@ static void put(struct convoy_http_thread *thread, struct convoy_list *list, str
         ring(thread);
 }
 
-void convoy_suspension_init(struct convoy_suspension *suspension, const struct convoy_request *request)
+void convoy_suspension_init(struct convoy_suspension *suspension, struct convoy_request *request)
 {
     suspension->thread = request->thread;
-    suspension->mhd = request->mhd;
-    suspension->fd = request->connection->fd;
+    suspension->request = request;
     suspension->look = NULL;
     suspension->deadline_us = 0;
     atomic_init(&suspension->over, false);
@@ -66,7 +67,8 @@ bool convoy_suspend(struct convoy_suspension *suspension, void (*begin)(void *co
     if (!stopping) {
         suspension->since_us = convoy_now_us();
         convoy_list_add_last(&thread->suspended, &suspension->link);
-        MHD_suspend_connection(suspension->mhd);
+        if (!suspension->request->half_closed) /* else it is still suspended for the library */
+            MHD_suspend_connection(suspension->request->mhd);
         if (begin != NULL)
             begin(context);
     }
@@ -98,10 +100,45 @@ static void move_all(struct convoy_list *from, struct convoy_list *to)
         convoy_list_add_last(to, link);
 }
 
+/* The library gets the connection back: the request may end as soon as it runs. */
+static void give_back(struct convoy_request *request)
+{
+    MHD_resume_connection(request->mhd);
+}
+
+/* Does what the library would do after a resumption, whose connection stays suspended until the answer is
+ * sent. */
+static void answer_half_closed(struct convoy_http_thread *thread, struct convoy_request *request)
+{
+    request->half_closed = true;
+    if (!convoy_answer(request))
+        give_back(request);
+    else if (request->unsent != NULL && convoy_half_closed_send(request->unsent))
+        give_back(request);
+    else if (request->unsent != NULL)
+        convoy_list_add_last(&thread->senders, &request->unsent->link);
+}
+
 static void resume(struct convoy_suspension *suspension)
 {
+    struct convoy_request *request = suspension->request;
     convoy_list_remove(&suspension->link);
-    MHD_resume_connection(suspension->mhd); /* the request may end as soon as the library runs */
+    if (convoy_half_closed(request))
+        answer_half_closed(suspension->thread, request);
+    else
+        give_back(request);
+}
+
+/* Sends on; all: gives up what cannot be sent now. */
+static void send_on(struct convoy_http_thread *thread, bool all)
+{
+    convoy_list_for_each(at, following, &thread->senders) {
+        struct convoy_unsent *unsent = convoy_list_entry(at, struct convoy_unsent, link);
+        if (convoy_half_closed_send(unsent) || all) {
+            convoy_list_remove(at);
+            give_back(unsent->request);
+        }
+    }
 }
 
 static void open_connection(struct convoy_http_thread *thread, struct arrival *arrival)
@@ -182,7 +219,8 @@ static void look_at_waiting(struct convoy_http_thread *thread, uint64_t now_us)
         return;
     for (const struct convoy_list *at = thread->suspended.next; at != last; at = at->next)
         thread->polls[i++] = (struct pollfd){
-            .fd = convoy_list_entry(at, const struct convoy_suspension, link)->fd, .events = POLLRDHUP};
+            .fd = convoy_list_entry(at, const struct convoy_suspension, link)->request->connection->fd,
+            .events = thread->http->options.config->http.half_close ? 0 : POLLRDHUP};
     if (poll(thread->polls, count, 0) < 0)
         return;
     i = 0;
@@ -193,6 +231,23 @@ static void look_at_waiting(struct convoy_http_thread *thread, uint64_t now_us)
         if (suspension->look != NULL && (gone || late))
             suspension->look(suspension, gone);
     }
+}
+
+static bool has_waiting(const struct convoy_http_thread *thread)
+{
+    return !convoy_list_empty(&thread->suspended) || !convoy_list_empty(&thread->senders);
+}
+
+/* Every LOOK_US: before the library runs, which closes connections that were given back. */
+static void look(struct convoy_http_thread *thread, bool ending)
+{
+    if (!has_waiting(thread))
+        return;
+    uint64_t now_us = convoy_now_us();
+    if (now_us < thread->looked_us + LOOK_US && !ending)
+        return;
+    look_at_waiting(thread, now_us);
+    send_on(thread, ending);
 }
 
 static void wait_for_work(struct convoy_http_thread *thread, int timeout_ms)
@@ -224,7 +279,7 @@ static void *run(void *context)
     bool ending = false;
     while (!ending || !convoy_list_empty(&thread->suspended)) {
         int timeout_ms = library_timeout(thread);
-        if (!convoy_list_empty(&thread->suspended) && (timeout_ms < 0 || timeout_ms > (int)LOOK_US / 1000))
+        if (has_waiting(thread) && (timeout_ms < 0 || timeout_ms > (int)LOOK_US / 1000))
             timeout_ms = LOOK_US / 1000;
         if (!take_work(thread, timeout_ms != 0, &ending) && timeout_ms != 0 && !ending) {
             wait_for_work(thread, timeout_ms);
@@ -232,12 +287,8 @@ static void *run(void *context)
         }
         if (ending)
             resume_all(thread);
+        look(thread, ending);
         MHD_run(thread->daemon);
-        if (!convoy_list_empty(&thread->suspended)) {
-            uint64_t now_us = convoy_now_us();
-            if (now_us >= thread->looked_us + LOOK_US)
-                look_at_waiting(thread, now_us);
-        }
     }
     return NULL;
 }
@@ -278,6 +329,7 @@ int convoy_http_threads_start(struct convoy_http *http, convoy_http_open_library
         convoy_list_init(&thread->arrived);
         convoy_list_init(&thread->resumed);
         convoy_list_init(&thread->suspended);
+        convoy_list_init(&thread->senders);
     }
     for (uint32_t i = 0; i < count; i++) {
         int code = start_thread(&http->threads[i], open_library, error);

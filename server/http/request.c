@@ -78,6 +78,7 @@ static bool grow_body(struct convoy_request *request, size_t capacity)
 void convoy_request_free(struct convoy_request *request)
 {
     drop_body(request);
+    free(request->unsent);
     free(request);
 }
 

@@ -15,6 +15,7 @@
 struct MHD_Connection;
 struct convoy_http;
 struct convoy_http_thread;
+struct convoy_unsent;
 
 struct convoy_request {
     struct convoy_http_thread *thread; /* the connection's */
@@ -29,6 +30,8 @@ struct convoy_request {
     bool answered;
     bool trailed;     /* the chunked body had a trailer: the answer closes the connection */
     bool target_torn; /* the request line has more than three words */
+    bool half_closed; /* the client sends no more and waits: half_closed.h answers, not the library */
+    struct convoy_unsent *unsent; /* the answer, then; else NULL */
 
     uint64_t begun_us;    /* the first line was complete */
     uint64_t complete_us; /* the body's last byte came; 0 before */

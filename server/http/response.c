@@ -2,7 +2,9 @@
 
 #include "engine/base/clock.h"
 #include "server/http/access_log.h"
+#include "server/http/half_closed.h"
 #include "server/http/http_state.h"
+#include "server/http/route.h"
 #include "server/metrics/metrics.h"
 
 #include <microhttpd.h>
@@ -56,7 +58,9 @@ bool convoy_respond_with(struct convoy_request *request, int status, const char 
         convoy_json_writer_free(json);
         return false;
     }
-    uint64_t sent = strcmp(request->method, MHD_HTTP_METHOD_HEAD) == 0 ? 0 : json->length;
+    const char *body = json->bytes;
+    size_t length = json->length;
+    uint64_t sent = strcmp(request->method, MHD_HTTP_METHOD_HEAD) == 0 ? 0 : length;
     *json = (struct convoy_json_writer){0}; /* the response frees the bytes */
     bool complete = add_headers(request, response, status, type, retry_after);
     for (size_t i = 0; i < header_count; i++)
@@ -66,7 +70,8 @@ bool convoy_respond_with(struct convoy_request *request, int status, const char 
         request->answered = true;
         convoy_answer_count(request->http, &(struct convoy_access){request->mhd, request, status, sent});
         convoy_connection_sends(request->connection, convoy_now_us());
-        ok = MHD_queue_response(request->mhd, (unsigned)status, response) == MHD_YES;
+        ok = request->half_closed ? convoy_half_closed_answer(request, status, response, body, length)
+                                  : MHD_queue_response(request->mhd, (unsigned)status, response) == MHD_YES;
     }
     MHD_destroy_response(response);
     return ok;
@@ -97,4 +102,10 @@ bool convoy_respond_refusal(struct convoy_request *request, int retry_after)
     if (request->refusal != MHD_HTTP_SERVICE_UNAVAILABLE)
         retry_after = CONVOY_RETRY_NONE;
     return convoy_respond_error(request, request->refusal, retry_after, request->refusal_reason.message);
+}
+
+bool convoy_answer(struct convoy_request *request)
+{
+    return request->refusal != 0 ? convoy_respond_refusal(request, CONVOY_RETRY_SOON)
+                                 : request->route->handle(request);
 }

@@ -48,4 +48,8 @@ bool convoy_respond_error(struct convoy_request *request, int status, int retry_
  * retry_after is sent with a 503 only. */
 bool convoy_respond_refusal(struct convoy_request *request, int retry_after);
 
+/* For a request that is complete, or resumed: answers with the refusal if one is set, else calls the route's
+ * handler. False when the connection is to be closed without an answer. */
+bool convoy_answer(struct convoy_request *request);
+
 #endif

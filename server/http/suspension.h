@@ -3,8 +3,8 @@
  *
  * This is the side of http_thread.c that the application sees.
  *
- * A client counts as gone when it has reset the connection, or closed its sending side: libmicrohttpd 0.9.75
- * closes such a connection itself once it is resumed.
+ * A client counts as gone when it has reset the connection or, unless http.half_close is set, closed its
+ * sending side.
  *
  * Life: init and suspend on the connection's HTTP thread; resume once from any thread, which must keep the
  * suspension alive until the call returns (the request may be answered, and end, before it does). A stop
@@ -18,14 +18,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct MHD_Connection;
 struct convoy_http_thread;
 struct convoy_request;
 
 struct convoy_suspension {
     struct convoy_http_thread *thread; /* the connection's */
-    struct MHD_Connection *mhd;
-    int fd;            /* the connection's */
+    struct convoy_request *request;
     uint64_t since_us; /* when it was suspended */
     /* Set by the application before convoy_suspend(), or NULL. Called on the HTTP thread, some 50 ms apart,
      * while the connection is suspended and the client is gone, or deadline_us (0: none) has passed. It may
@@ -38,7 +36,7 @@ struct convoy_suspension {
 };
 
 /* For the connection of request. */
-void convoy_suspension_init(struct convoy_suspension *suspension, const struct convoy_request *request);
+void convoy_suspension_init(struct convoy_suspension *suspension, struct convoy_request *request);
 
 /* Suspends the connection and then, where begin is not NULL, calls begin(context), which hands the work to
  * other threads. A stop comes either before both or after both, so that no work is handed over after

@@ -46,6 +46,7 @@ static void same_config(const struct convoy_config *a, const struct convoy_confi
     cr_assert_eq(a->http.request_timeout_ms, b->http.request_timeout_ms);
     cr_assert_eq(a->http.max_header_bytes, b->http.max_header_bytes);
     cr_assert_eq(a->http.max_body_bytes, b->http.max_body_bytes);
+    cr_assert_eq(a->http.half_close, b->http.half_close);
     cr_assert_eq(a->images.max_pixels, b->images.max_pixels);
     cr_assert_eq(a->images.max_per_request, b->images.max_per_request);
     cr_assert_eq(a->batching.max_batch, b->batching.max_batch);

@@ -1,0 +1,141 @@
+#!/usr/bin/env bash
+# sanitize: yes
+# With http.half_close a client that has closed its sending side is answered, whatever it waits for and however long its
+# answer is; one that resets its connection is gone all the same. (Without: test_abandoned.sh.)
+# shellcheck source=tests/integration/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+needs_pillow
+
+image=models/samples/ship.jpg
+model=cifar10-convnet
+common=('default_model="cifar10-convnet"' 'http={"half_close": true, "request_timeout_ms": 4000}' 'timeout_ms=60000')
+
+# client SCRIPT ARGUMENTS...: Python with what the cases below share.
+client() {
+  local script=$1
+  shift
+  "$python" - "$url" "$@" <<PYTHON || fail "see above"
+import json, os, re, signal, socket, struct, sys, time, urllib.request
+sys.path.insert(0, "tests/tools")
+from processes import stand_still
+from wire import Closed, Connection
+url, image, model = sys.argv[1], open("$image", "rb").read(), "$model"
+
+def half(method, target, body=b"", headers=(), receive_buffer=None):
+    connection = Connection(url, receive_buffer)
+    connection.ask(method, target, body, headers)
+    connection.socket.shutdown(socket.SHUT_WR)
+    return connection
+
+def metric(name):
+    return int(re.search(r"^%s (\d+)" % re.escape(name), urllib.request.urlopen(url + "/metrics").read().decode(), re.M)[1])
+
+def wait_for(what, sentence):
+    end = time.monotonic() + 20
+    while not what():
+        if time.monotonic() > end:
+            sys.exit(sentence)
+        time.sleep(0.01)
+
+def whole(connection, status, name=None):
+    answer = connection.answer()
+    assert answer.status == status, answer
+    assert name in (None, answer.headers["x-request-id"]), answer.headers
+    assert answer.headers["connection"] == "close", answer.headers
+    assert {"date", "content-type", "x-request-id", "content-length"} <= set(answer.headers), answer.headers
+    assert connection.closed_within(10) is not None, "the connection stays open"
+    return answer.json()
+
+$script
+PYTHON
+}
+
+echo "Images that wait for a slot, and a client that leaves beside them."
+configure "${common[@]}" 'batching={"max_batch": 2}' 'worker={"slots": 1, "streams": 1}'
+start --backend null --config "$work/config.json"
+client '
+worker = int(sys.argv[2])
+stand_still(worker)
+waiting = [half("POST", "/classify?top=1", image, ["X-Request-Id: half-%d" % i]) for i in range(20)]
+leaving = Connection(url)
+leaving.ask("POST", "/classify", image)
+queue = "convoyd_queue_images{model=\"%s\"}" % model
+# One or two are in the slot, and wait no longer.
+wait_for(lambda: metric(queue) >= 19, "the images do not wait")
+before = metric(queue)
+leaving.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+leaving.socket.close()
+wait_for(lambda: metric(queue) == before - 1, "one that reset its connection stays, or another left")
+os.kill(worker, signal.SIGCONT)
+for i, connection in enumerate(waiting):
+    assert len(whole(connection, 200, "half-%d" % i)["results"]) == 1
+assert metric("convoyd_spared_images_total{model=\"%s\"}" % model) == 1
+' "$(workers)"
+
+echo "What is answered without waiting, errors among it."
+client '
+for status, method, target, body in ((200, "GET", "/v2", b""), (415, "POST", "/classify", b"no image"),
+                                     (404, "POST", "/v2/models/none/classify", image)):
+    answer = half(method, target, body).answer()
+    assert answer.status == status, answer
+'
+
+echo "A photograph for the decode pool, a form of many images."
+"$python" - "$work/photo.jpg" "$work/dot.png" <<'PYTHON'
+import sys
+from PIL import Image
+Image.effect_noise((2000, 2000), 20).convert("RGB").save(sys.argv[1], quality=40)
+Image.new("L", (1, 1)).save(sys.argv[2])
+PYTHON
+client '
+photo = open(sys.argv[2], "rb").read()
+assert len(whole(half("POST", "/classify", photo), 200)["results"]) == 1
+parts = b"".join(b"--b\r\nContent-Disposition: form-data; name=\"i\"; filename=\"a\"\r\n\r\n" + image + b"\r\n" for _ in range(200))
+many = whole(half("POST", "/classify", parts + b"--b--\r\n", ["Content-Type: multipart/form-data; boundary=b"]), 200)
+assert len(many["results"]) == 200, many.keys()
+' "$work/photo.jpg"
+
+echo "An answer that no socket takes at once, read slowly, and not read at all."
+stop
+configure "${common[@]}" 'images={"max_per_request": 10000}' 'batching={"max_queue": 20000}'
+start --backend null --config "$work/config.json"
+client '
+count = 8000
+parts = b"".join(b"--b\r\nContent-Disposition: form-data; name=\"i\"\r\n\r\n" + open(sys.argv[2], "rb").read() + b"\r\n" for _ in range(count))
+def ask():
+    return half("POST", "/classify?top=10", parts + b"--b--\r\n", ["Content-Type: multipart/form-data; boundary=b"],
+                receive_buffer=4096)
+slow = ask()
+answered = "convoyd_requests_total{model=\"%s\",route=\"/classify\",status=\"200\"}" % model
+wait_for(lambda: answered in urllib.request.urlopen(url + "/metrics").read().decode(), "no answer")
+assert slow.unread_by_client() < 3000000, "the kernel takes all of it"
+document = whole(slow, 200)
+assert len(document["results"]) == count and len(json.dumps(document)) > 3000000, len(document["results"])
+never = ask()
+wait_for(lambda: metric(answered) == 2, "no answer")
+began = time.monotonic()
+wait_for(lambda: metric("convoyd_connections") == 1, "a client that does not read holds its connection")
+took = time.monotonic() - began
+assert took > 1, "it was not given the time that it has: %f s" % took
+' "$work/dot.png"
+stop
+
+echo "SIGTERM while they wait: answered, the daemon ends well."
+configure "${common[@]}" 'batching={"max_batch": 2}' 'worker={"slots": 1, "streams": 1}'
+start --backend null --config "$work/config.json"
+client '
+daemon, worker = int(sys.argv[2]), int(sys.argv[3])
+stand_still(worker)
+waiting = [half("POST", "/classify", image) for _ in range(5)]
+wait_for(lambda: metric("convoyd_queue_images{model=\"%s\"}" % model) >= 3, "the images do not wait")
+os.kill(daemon, signal.SIGTERM)
+os.kill(worker, signal.SIGCONT)
+for connection in waiting:
+    whole(connection, 200)
+' "$daemon" "$(workers)"
+status=0
+wait "$daemon" || status=$?
+daemon=
+[ $status -eq 0 ] || fail "convoyd ended with status $status"
+echo passed
