@@ -221,16 +221,9 @@ static bool valid_host(const char *host)
 
 static int read_http(const struct convoy_json *root, struct convoy_config *config, struct convoy_error *error)
 {
-    static const char *const known[] = {"threads",
-                                        "connections",
-                                        "idle_timeout_ms",
-                                        "request_timeout_ms",
-                                        "max_header_bytes",
-                                        "max_body_bytes",
-                                        "hosts",
-                                        "connections_per_address",
-                                        "half_close",
-                                        NULL};
+    static const char *const known[] = {
+        "threads",        "connections", "idle_timeout_ms",         "request_timeout_ms", "max_header_bytes",
+        "max_body_bytes", "hosts",       "connections_per_address", "half_close",         NULL};
     struct convoy_json http;
     int result;
     if ((result = convoy_json_object(root, "http", &http, error)) < 0 ||

@@ -1,6 +1,7 @@
 /* The answer to a client that has closed its sending side and waits (http.half_close). libmicrohttpd 0.9.75
- * closes such a connection once it is resumed. So the answer is made while the connection is suspended, and
- * written to the socket past the library; the connection is resumed when all of it is sent, and closes.
+ * closes such a connection when it sees the end of the stream after it resumed. So the answer is made while
+ * the connection is suspended, and written to the socket past the library; the connection is resumed when all
+ * of it is sent, and closes.
  *
  * On the connection's HTTP thread. */
 #ifndef CONVOY_SERVER_HALF_CLOSED_H

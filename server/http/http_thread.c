@@ -111,11 +111,12 @@ static void give_back(struct convoy_request *request)
 static void answer_half_closed(struct convoy_http_thread *thread, struct convoy_request *request)
 {
     request->half_closed = true;
-    if (!convoy_answer(request))
+    bool goes_on = convoy_answer(request);
+    if (goes_on && request->unsent == NULL)
+        return; /* it is suspended again */
+    if (!goes_on || convoy_half_closed_send(request->unsent))
         give_back(request);
-    else if (request->unsent != NULL && convoy_half_closed_send(request->unsent))
-        give_back(request);
-    else if (request->unsent != NULL)
+    else
         convoy_list_add_last(&thread->senders, &request->unsent->link);
 }
 
