@@ -4,6 +4,7 @@
 # 1. Processor time of front and worker for each KB sent, while one connection sends the bomb again and again.
 # 2. p99 of small images, $RATE (200) a second in open loop (Poisson), while a bomb comes every $PAUSE (0.2) s, beside p99 without, in
 #    turns; medians of the rounds.
+#    The first row is the control: beside them another process only computes, so its ratio is what the kernel's scheduler makes of a busy core.
 # ONLY=PATTERN selects bombs by their names; PARTS (12) one of both. A JPEG of 31 MB is sent as fast as loopback takes it: see the size.
 # shellcheck source=tests/bench/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -26,8 +27,31 @@ p99() {
     "$python" -c 'import json, sys; print("%.0f" % (json.load(sys.stdin)["latency_ms"]["p99"] * 1000))'
 }
 
+# compared COMMAND...: p99 without it and beside it, in turns; sets $without, $beside and $ratio.
+compared() {
+  : >"$work/without"
+  : >"$work/beside"
+  for ((i = 0; i < rounds; i++)); do
+    p99 >>"$work/without"
+    "$@" >"$work/sent" &
+    other=$!
+    p99 >>"$work/beside"
+    wait $other
+  done
+  ratio=$(ratios "$work/beside" "$work/without")
+  without=$(median 1 <"$work/without" | awk '{ printf "%.1f", $1 / 1000 }')
+  beside=$(median 1 <"$work/beside" | awk '{ printf "%.1f", $1 / 1000 }')
+}
+# shellcheck disable=SC2317 # compared calls it
+computing() { "$python" -c 'import sys, time
+end = time.monotonic() + float(sys.argv[1])
+while time.monotonic() < end: pass' "$seconds"; }
 echo "| bomb | KB | answer | processor ms a KB | p99 ms without, beside it | ratio |"
 echo "| --- | ---: | --- | ---: | --- | --- |"
+if [[ $parts == *2* ]]; then
+  compared computing
+  echo "| (control: a process that computes) | - | - | - | $without, $beside | $ratio |"
+fi
 for head in "$work"/bombs/*.head; do
   file=${head%.head}
   name=$("$python" -c 'import json, sys; print(json.load(open(sys.argv[1]))["name"])' "$head")
@@ -40,19 +64,8 @@ for head in "$work"/bombs/*.head; do
     cost=$(awk -v t="$(($(ticks "$daemon" "$worker") - before))" -v k="$kilobytes" 'BEGIN { printf "%.2f", t * 10 / k }')
   fi
   if [[ $parts == *2* ]]; then
-    : >"$work/without"
-    : >"$work/beside"
-    for ((i = 0; i < rounds; i++)); do
-      p99 >>"$work/without"
-      bomb "$file" "$seconds" "$pause" >"$work/sent" &
-      poster=$!
-      p99 >>"$work/beside"
-      wait $poster
-    done
+    compared bomb "$file" "$seconds" "$pause"
     read -r _ _ status sent _ <"$work/sent"
-    ratio=$(ratios "$work/beside" "$work/without")
-    without=$(median 1 <"$work/without" | awk '{ printf "%.1f", $1 / 1000 }')
-    beside=$(median 1 <"$work/beside" | awk '{ printf "%.1f", $1 / 1000 }')
   fi
   echo "| $name | $sent | $status | $cost | $without, $beside | $ratio |"
 done
