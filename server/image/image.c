@@ -1,5 +1,6 @@
 #include "server/image/image.h"
 
+#include "server/image/fit.h"
 #include "server/image/jpeg.h"
 #include "server/image/png.h"
 #include "server/image/raster.h"
@@ -128,8 +129,15 @@ static int to_row(struct convoy_image_scratch *scratch, struct opened *image,
     struct convoy_axis x;
     struct convoy_axis y;
     convoy_image_fit(target, width, height, &x, &y);
-    bool fits = x.out == width && y.out == height;
-    uint8_t *pixels = row;
+    bool fits = x.out == width && y.out == height, fills = x.out == target->width && y.out == target->height;
+    uint8_t *inner = row;
+    if (!fills) {
+        inner = convoy_image_buffer_reserve(&scratch->inner, (size_t)x.out, (size_t)y.out,
+                                            (size_t)target->channels);
+        if (inner == NULL)
+            return out_of_memory(error);
+    }
+    uint8_t *pixels = inner;
     if (!fits) {
         pixels =
             convoy_image_buffer_reserve(&scratch->pixels, (size_t)width, (size_t)height, (size_t)channels);
@@ -147,18 +155,32 @@ static int to_row(struct convoy_image_scratch *scratch, struct opened *image,
     int code = image->is_png ? convoy_png_read(&image->as.png, &raster, target->deadline_us, scratch, error)
                              : convoy_jpeg_read(&image->as.jpeg, &raster, target->deadline_us, error);
     if (code == 0 && !fits)
-        code = convoy_image_resize(scratch, pixels, channels, &x, &y, row, error);
+        code = convoy_image_resize(scratch, pixels, channels, &x, &y, inner, error);
     if (code == 0 && channels < target->channels)
-        spread_grey(row, (size_t)target->width * (size_t)target->height);
+        spread_grey(inner, (size_t)x.out * (size_t)y.out);
+    if (code == 0 && !fills)
+        convoy_image_pad(target, inner, x.out, y.out, row);
     return code;
+}
+
+static bool possible_side(int side, int cover)
+{
+    return side >= 1 && side <= MAX_TARGET_SIDE &&
+           (cover == 0 || (cover >= side && cover <= MAX_TARGET_SIDE));
+}
+
+static bool possible(const struct convoy_image_target *target)
+{
+    return possible_side(target->width, target->cover_width) &&
+           possible_side(target->height, target->cover_height) &&
+           (target->channels == 1 || target->channels == 3);
 }
 
 int convoy_image_to_row(struct convoy_image_scratch *scratch, const uint8_t *bytes, size_t length,
                         uint64_t max_pixels, const struct convoy_image_target *target, uint8_t *row,
                         struct convoy_error *error)
 {
-    if (target->width < 1 || target->width > MAX_TARGET_SIDE || target->height < 1 ||
-        target->height > MAX_TARGET_SIDE || (target->channels != 1 && target->channels != 3))
+    if (!possible(target))
         return convoy_fail(
             error, -EINVAL,
             "an image cannot become %d x %d with %d channels: the model's input must be 1 to %d "

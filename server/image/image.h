@@ -12,9 +12,8 @@
  *  3. Colour. CMYK and YCCK are taken as stored inverted (Adobe's convention, as Pillow does) and become
  *     R = K' - round((255 - C') K' / 255) of the stored C' and K'. Alpha is laid on black: round(c a / 255).
  *     Grey is (19595 R + 38470 G + 7471 B + 32768) >> 16, ITU-R BT.601 luma as Pillow computes it.
- *  4. Size: Pillow's BILINEAR, see resize.h. CONVOY_FIT_STRETCH makes the whole image fit; CONVOY_FIT_CROP
- * scales until the image covers the target and one side matches, then cuts the centre (torchvision's Resize
- * and CenterCrop for a square target). An image that has the target's size already is not resampled.
+ *  4. Size: as Pillow resizes with that filter (resize.h), by stretching, cropping or padding (fit.h). An
+ * image that has the wanted size already is not resampled.
  *
  * Damage: whatever leaves pixels undefined is an error, namely a stream that ends early (JPEG or PNG), a JPEG
  * segment that is shorter than its blocks, a component without a scan, a bad checksum of a PNG chunk that
@@ -26,7 +25,8 @@
  *   -ENODATA (400) no bytes; -ENOTSUP (415) neither JPEG nor PNG; -EFBIG (413) more than max_pixels, told by
  * the header before anything is decoded or allocated; -EBADMSG (422) cannot be decoded; -ENOMEM (500);
  *   -ETIMEDOUT (503) the target's deadline passed.
- *   -EINVAL (500) a target with a side under 1 or over 65535, or with neither 1 nor 3 channels. */
+ *   -EINVAL (500) a target with a side under 1 or over 65535, a cover size that is less or over 65535, or
+ *   neither 1 nor 3 channels. */
 #ifndef CONVOY_SERVER_IMAGE_IMAGE_H
 #define CONVOY_SERVER_IMAGE_IMAGE_H
 

@@ -1,15 +1,18 @@
 #include "server/image/resize.h"
 
+#include "server/image/filter.h"
+
 #include <errno.h>
 #include <math.h>
 #include <string.h>
 
-#define WEIGHT_BITS 22 /* 255 x 2^22 and the rounding errors of the weights stay below 2^31 */
+/* 255 x 2^22 stays below 2^31 even when the positive weights of a filter with negative ones add up to 2. */
+#define WEIGHT_BITS 22
 #define HALF        (1 << (WEIGHT_BITS - 1))
 
-/* Above this reduction a weight has too few of the 22 bits left, and the table would be larger than the
- * image: such axes compute their weights in double as they go. */
-#define MAX_TABLE_REDUCTION 4096.0
+/* A filter that reaches farther has too few of the 22 bits left for a weight, and its table would be larger
+ * than the image: such axes compute the weights of the bilinear filter in double as they go. */
+#define MAX_TABLE_REACH 4096.0
 
 /* The source pixels that one output pixel sees. */
 struct window {
@@ -24,46 +27,33 @@ struct view {
     int64_t base_x, base_y;
 };
 
-static int64_t half_to_even(int64_t twice)
-{
-    int64_t down = twice / 2;
-    return twice % 2 == 0 ? down : down + down % 2;
-}
-
-void convoy_image_fit(const struct convoy_image_target *target, int width, int height, struct convoy_axis *x,
-                      struct convoy_axis *y)
-{
-    *x = (struct convoy_axis){.in = width, .scaled = target->width, .out = target->width};
-    *y = (struct convoy_axis){.in = height, .scaled = target->height, .out = target->height};
-    if (target->fit == CONVOY_FIT_STRETCH)
-        return;
-    if ((int64_t)target->width * height >= (int64_t)target->height * width)
-        y->scaled = (int64_t)target->width * height / width;
-    else
-        x->scaled = (int64_t)target->height * width / height;
-    x->first = half_to_even(x->scaled - x->out);
-    y->first = half_to_even(y->scaled - y->out);
-}
-
-bool convoy_axis_is_copy(const struct convoy_axis *axis)
-{
-    return axis->scaled == axis->in;
-}
-
 static double axis_scale(const struct convoy_axis *axis)
 {
     return (double)axis->in / (double)axis->scaled;
 }
 
-/* Half the width of the triangle, in source pixels. */
-static double axis_reach(const struct convoy_axis *axis)
+/* Source pixels for a unit of the filter. */
+static double axis_unit(const struct convoy_axis *axis)
 {
     return fmax(axis_scale(axis), 1.0);
 }
 
+/* The filter, unless it is too wide. */
+static enum convoy_image_filter axis_filter(const struct convoy_axis *axis)
+{
+    bool wide = axis_unit(axis) * convoy_filter_reach(axis->filter) > MAX_TABLE_REACH;
+    return wide ? CONVOY_FILTER_BILINEAR : axis->filter;
+}
+
+/* Half the width of the filter, in source pixels. */
+static double axis_reach(const struct convoy_axis *axis)
+{
+    return axis_unit(axis) * convoy_filter_reach(axis_filter(axis));
+}
+
 static bool has_table(const struct convoy_axis *axis)
 {
-    return axis_reach(axis) <= MAX_TABLE_REDUCTION;
+    return axis_reach(axis) <= MAX_TABLE_REACH;
 }
 
 static struct window window_of(const struct convoy_axis *axis, int i)
@@ -83,33 +73,23 @@ static size_t axis_taps(const struct convoy_axis *axis)
     return (size_t)ceil(axis_reach(axis)) * 2 + 1;
 }
 
-static inline double triangle(int64_t x, double centre, double inverse_reach)
-{
-    double weight = 1.0 - fabs(((double)x + 0.5 - centre) * inverse_reach);
-    return weight > 0.0 ? weight : 0.0;
-}
-
-static double weight_sum(const struct window *window, double inverse_reach)
-{
-    double sum = 0.0;
-    for (int64_t x = window->start; x < window->end; x++)
-        sum += triangle(x, window->centre, inverse_reach);
-    return sum;
-}
-
 /* Fixed-point weights of one window; their sum is 2^22 up to rounding. */
 static void fill_weights(const struct convoy_axis *axis, const struct window *window, int32_t *weights)
 {
-    double inverse_reach = 1.0 / axis_reach(axis);
-    double unit = (double)(1 << WEIGHT_BITS) / weight_sum(window, inverse_reach);
+    enum convoy_image_filter filter = axis_filter(axis);
+    double per_unit = 1.0 / axis_unit(axis), sum = 0.0;
     for (int64_t x = window->start; x < window->end; x++)
-        weights[x - window->start] = (int32_t)(triangle(x, window->centre, inverse_reach) * unit + 0.5);
+        sum += convoy_filter_weight(filter, ((double)x + 0.5 - window->centre) * per_unit);
+    for (int64_t x = window->start; x < window->end; x++) {
+        double weight = convoy_filter_weight(filter, ((double)x + 0.5 - window->centre) * per_unit) / sum;
+        weights[x - window->start] = (int32_t)(weight * (1 << WEIGHT_BITS) + (weight < 0.0 ? -0.5 : 0.5));
+    }
 }
 
 static inline uint8_t level(int32_t sum)
 {
-    int32_t value = sum >> WEIGHT_BITS; /* weights and pixels are not negative */
-    return (uint8_t)(value > 255 ? 255 : value);
+    int32_t value = sum >> WEIGHT_BITS;
+    return (uint8_t)(value < 0 ? 0 : value > 255 ? 255 : value);
 }
 
 static inline uint8_t level_of_double(double value)
@@ -273,7 +253,8 @@ static int rows_by_formula(struct convoy_image_scratch *scratch, const struct vi
         memset(sums, 0, row_bytes * sizeof *sums);
         for (int64_t at = window.start; at < window.end; at++) {
             const uint8_t *from = view->pixels + (size_t)(at - view->base_y) * view->stride;
-            double weight = triangle(at, window.centre, inverse_reach);
+            double weight = convoy_filter_weight(CONVOY_FILTER_BILINEAR,
+                                                 ((double)at + 0.5 - window.centre) * inverse_reach);
             total += weight;
             for (size_t b = 0; b < row_bytes; b++)
                 sums[b] += weight * from[b];
@@ -295,14 +276,18 @@ static int pass_rows(struct convoy_image_scratch *scratch, const struct view *vi
 /* So much higher than wide is no picture but a strip. */
 #define STRIP 16
 
+/* As many pixels between the passes cost little, whatever the image: Pillow's order, then. */
+#define FEW_BETWEEN (1 << 18)
+
 /* Columns first would widen a narrow image in all its rows although few rows are wanted. In a strip, most of
  * what it computes would be for nothing, too. */
 static bool rows_go_first(const struct convoy_axis *x, const struct convoy_axis *y, int64_t rows)
 {
     int64_t source = x->in * y->in;
     int64_t result = (int64_t)x->out * y->out;
-    return (int64_t)x->out * rows > (source > result ? source : result) ||
-           (y->in > STRIP * x->in && y->scaled < y->in);
+    int64_t between = (int64_t)x->out * rows;
+    return between > FEW_BETWEEN &&
+           (between > (source > result ? source : result) || (y->in > STRIP * x->in && y->scaled < y->in));
 }
 
 /* Both axes change: two passes and a buffer between them, over the needed part of the source alone. */
@@ -332,6 +317,42 @@ static int resize_both(struct convoy_image_scratch *scratch, const uint8_t *sour
                       : pass_rows(scratch, &between, middle_columns * pixel, y, result);
 }
 
+/* Additions up to here are made one by one, as Pillow makes them: where a centre lies on the edge between two
+ * pixels, their rounding decides. */
+#define NEAREST_STEPS (1 << 20)
+
+/* Which source pixel each output pixel takes, times unit. */
+static size_t *nearest(struct convoy_image_buffer *buffer, const struct convoy_axis *axis, size_t unit)
+{
+    size_t *places = convoy_image_buffer_reserve(buffer, (size_t)axis->out, sizeof *places, 1);
+    double step = axis_scale(axis), centre = step * 0.5;
+    bool near = axis->first + axis->out <= NEAREST_STEPS;
+
+    if (places == NULL)
+        return NULL;
+    for (int64_t i = 0; near && i < axis->first; i++)
+        centre += step;
+    for (int i = 0; i < axis->out; i++, centre += step) {
+        int64_t at = (int64_t)(near ? centre : ((double)(axis->first + i) + 0.5) * step);
+        places[i] = (size_t)(at < axis->in ? at : axis->in - 1) * unit;
+    }
+    return places;
+}
+
+static int resize_nearest(struct convoy_image_scratch *scratch, const uint8_t *source, size_t stride,
+                          size_t pixel, const struct convoy_axis *x, const struct convoy_axis *y,
+                          uint8_t *result)
+{
+    const size_t *columns = nearest(&scratch->windows, x, pixel);
+    const size_t *rows = nearest(&scratch->weights, y, stride);
+    if (columns == NULL || rows == NULL)
+        return -ENOMEM;
+    for (int j = 0; j < y->out; j++)
+        for (int i = 0; i < x->out; i++, result += pixel)
+            memcpy(result, source + rows[j] + columns[i], pixel);
+    return 0;
+}
+
 int convoy_image_resize(struct convoy_image_scratch *scratch, const uint8_t *source, int channels,
                         const struct convoy_axis *x, const struct convoy_axis *y, uint8_t *result,
                         struct convoy_error *error)
@@ -345,6 +366,8 @@ int convoy_image_resize(struct convoy_image_scratch *scratch, const uint8_t *sou
         for (int64_t i = 0; i < y->out; i++)
             memcpy(result + (size_t)i * row_bytes,
                    source + (size_t)(y->first + i) * stride + (size_t)x->first * pixel, row_bytes);
+    } else if (x->filter == CONVOY_FILTER_NEAREST) {
+        code = resize_nearest(scratch, source, stride, pixel, x, y, result);
     } else if (convoy_axis_is_copy(x)) {
         view.pixels += (size_t)x->first * pixel;
         code = pass_rows(scratch, &view, row_bytes, y, result);

@@ -1,35 +1,24 @@
-/* Resizing 8-bit images as Pillow's Image.BILINEAR does it. Inside server/image/ only.
+/* Resizing 8-bit images as Pillow does it. Inside server/image/ only.
  *
  * Along each axis, output i has its centre at c = (i + 0.5) s in source pixels, s = source / scaled size, and
- * is the weighted mean of the source pixels x with weight 1 - |x + 0.5 - c| / max(s, 1) where that is
- * positive: linear interpolation when enlarging, a triangle as wide as two output pixels when shrinking (P.
- * Heckbert, "Filtered resampling", Graphics Gems III). Two passes with weights in 22-bit fixed point and
- * 8-bit values in between, columns first, which is Pillow's order; rows first where columns first would need
- * more memory than the image, and for strips. Results are within 1 level of Pillow's, also in that case. */
+ * is the weighted mean of the source pixels x with the filter's weight of (x + 0.5 - c) / max(s, 1)
+ * (filter.h). Two passes with weights in 22-bit fixed point and 8-bit values in between, columns first, which
+ * is Pillow's order; rows first where columns first would need more memory than the image, and for strips,
+ * unless what lies between is small. Results are within 1 level of Pillow's; filters with negative weights
+ * are cut to 0..255 between the passes, so with them the order shows in a strip of more than some 1,000 rows.
+ *
+ * An axis that shrinks so much that a filter would see more than 8,192 pixels is resized with the bilinear
+ * one, whose cost does not grow with its width.
+ *
+ * CONVOY_FILTER_NEAREST takes the source pixel that c lies in. */
 #ifndef CONVOY_SERVER_IMAGE_RESIZE_H
 #define CONVOY_SERVER_IMAGE_RESIZE_H
 
 #include "engine/base/error.h"
+#include "server/image/fit.h"
 #include "server/image/scratch.h"
-#include "server/image/target.h"
 
-#include <stdbool.h>
 #include <stdint.h>
-
-/* The whole source axis is scaled to `scaled` pixels, of which [first, first + out) are wanted. */
-struct convoy_axis {
-    int64_t in, scaled, first;
-    int out;
-};
-
-/* The axes that make a width x height image fit target. Crop: the smallest scale that covers the target, the
- * other side's length rounded down, the centre's offset rounded half to even (torchvision's Resize and
- * CenterCrop). */
-void convoy_image_fit(const struct convoy_image_target *target, int width, int height, struct convoy_axis *x,
-                      struct convoy_axis *y);
-
-/* Whether an axis keeps the pixels as they are (all of them or some). */
-bool convoy_axis_is_copy(const struct convoy_axis *axis);
 
 /* source: y->in rows of x->in x channels bytes, no padding; result: y->out rows of x->out x channels bytes,
  * elsewhere. channels is 1 or 3. 0 or -ENOMEM. */

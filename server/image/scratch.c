@@ -34,6 +34,7 @@ static void trim(struct convoy_image_buffer *buffer, size_t kept)
 static void trim_all(struct convoy_image_scratch *scratch, size_t kept)
 {
     trim(&scratch->pixels, kept);
+    trim(&scratch->inner, kept);
     trim(&scratch->line, kept);
     trim(&scratch->staging, kept);
     trim(&scratch->packed, kept);

@@ -12,6 +12,7 @@ struct convoy_image_buffer {
 
 struct convoy_image_scratch {
     struct convoy_image_buffer pixels;  /* the oriented image before resizing */
+    struct convoy_image_buffer inner;   /* the resized image before padding */
     struct convoy_image_buffer line;    /* one stored row before conversion */
     struct convoy_image_buffer staging; /* an interlaced PNG before conversion */
     struct convoy_image_buffer packed;  /* a row of a PNG of fewer than 8 bits a pixel */

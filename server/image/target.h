@@ -1,10 +1,17 @@
-/* The size and the channels that an image is brought to. */
+/* The size and the channels that an image is brought to, and how. */
 #ifndef CONVOY_SERVER_IMAGE_TARGET_H
 #define CONVOY_SERVER_IMAGE_TARGET_H
 
 #include <stdint.h>
 
-enum convoy_image_fit { CONVOY_FIT_STRETCH, CONVOY_FIT_CROP };
+enum convoy_image_fit { CONVOY_FIT_STRETCH, CONVOY_FIT_CROP, CONVOY_FIT_PAD };
+
+enum convoy_image_filter {
+    CONVOY_FILTER_BILINEAR,
+    CONVOY_FILTER_BICUBIC,
+    CONVOY_FILTER_LANCZOS,
+    CONVOY_FILTER_NEAREST
+};
 
 /* What a model takes: height x width x channels, 1 channel for grey, 3 for R, G, B. */
 struct convoy_image_target {
@@ -12,6 +19,9 @@ struct convoy_image_target {
     int channels;
     enum convoy_image_fit fit;
     uint64_t deadline_us; /* convoy_now_us() time after which decoding is given up (-ETIMEDOUT); 0: none */
+    enum convoy_image_filter filter;
+    int cover_width, cover_height; /* crop: scaled until it covers this, at least width x height; 0: those */
+    uint8_t color[3];              /* pad: R, G, B of what the image leaves free */
 };
 
 #endif

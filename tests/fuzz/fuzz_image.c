@@ -18,7 +18,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct convoy_image_target target = {.width = data[0] & 1 ? 64 : 8,
                                          .height = data[0] & 2 ? 48 : 9,
                                          .channels = data[0] & 4 ? 1 : 3,
-                                         .fit = data[0] & 8 ? CONVOY_FIT_CROP : CONVOY_FIT_STRETCH};
+                                         .fit = (enum convoy_image_fit)((data[0] >> 3 & 3) % 3),
+                                         .filter = (enum convoy_image_filter)(data[0] >> 5 & 3),
+                                         .cover_width = data[0] & 128 ? 71 : 0,
+                                         .cover_height = data[0] & 128 ? 71 : 0,
+                                         .color = {1, 2, 3}};
     int probed = convoy_image_probe(data + 1, size - 1, 1 << 18, &info, &error);
     int decoded = convoy_image_to_row(scratch, data + 1, size - 1, 1 << 18, &target, row, &error);
     if (probed != 0 && decoded == 0)

@@ -5,9 +5,10 @@
 
 FOLDER gets the images, one .raw file for every expected row, and manifest.txt with a line for each row:
 
-    IMAGE ROW WIDTH HEIGHT CHANNELS stretch|crop TOLERANCE
+    IMAGE ROW WIDTH HEIGHT CHANNELS stretch|crop|pad FILTER COVER COLOR TOLERANCE
 
-The reference is Pillow: what it decodes, its exif_transpose, its convert() and its BILINEAR resize. Where Pillow's own
+FILTER is Pillow's name; COVER the side that a crop's shorter side is brought to, or 0; COLOR what padding is painted with, RRGGBB.
+The reference is Pillow: what it decodes, its exif_transpose, its convert(), its resize() and its ImageOps.pad. Where Pillow's own
 meaning differs from the rules in server/image/image.h (alpha on black, the high byte of 16 bits) the rule is computed here
 from the samples that were written. Exits with 77 when Pillow is missing.
 """
@@ -25,28 +26,46 @@ except ImportError:
 
 FOLDER = sys.argv[1]
 MANIFEST = []
-# Width, height, channels, fit. 47 x 31 is the size of most images here: no resampling.
-TARGETS = [
+FILTERS = {"bilinear": Image.BILINEAR, "bicubic": Image.BICUBIC, "lanczos": Image.LANCZOS, "nearest": Image.NEAREST}
+# Width, height, channels, fit, filter, cover, colour. 47 x 31 is the size of most images here: no resampling.
+PLAIN = [
     (47, 31, 3, "stretch"), (47, 31, 1, "stretch"),
     (32, 32, 3, "stretch"), (20, 13, 1, "stretch"), (101, 67, 3, "stretch"), (31, 64, 3, "stretch"),
     (32, 32, 3, "crop"), (28, 28, 1, "crop"), (64, 64, 3, "crop"), (50, 20, 3, "crop"), (20, 50, 1, "crop"),
     (47, 29, 3, "crop"), (31, 31, 3, "crop"), (1, 1, 3, "stretch"),
 ]
+TARGETS = [(*target, "bilinear", 0, "000000") for target in PLAIN]
+# Of every filter and fit, on some of the images.
+MORE = [(width, height, channels, how, name, cover, color)
+        for name in FILTERS
+        for width, height, channels, how, cover, color in (
+            (32, 32, 3, "stretch", 0, "000000"), (20, 13, 1, "stretch", 0, "000000"), (101, 67, 3, "stretch", 0, "000000"),
+            (47, 64, 3, "stretch", 0, "000000"), (60, 31, 1, "stretch", 0, "000000"),
+            (28, 28, 3, "crop", 32, "000000"), (24, 24, 1, "crop", 27, "000000"), (40, 30, 3, "crop", 57, "000000"),
+            (31, 31, 3, "crop", 31, "000000"), (32, 32, 3, "pad", 0, "7f1005"), (40, 40, 1, "pad", 0, "7f1005"),
+            (90, 31, 3, "pad", 0, "ffffff"), (20, 60, 3, "pad", 0, "102030"), (47, 31, 3, "pad", 0, "102030"))]
 
 
 # --- the rows that an RGB image must become -------------------------------------------------------------------
 
-def fit(image, width, height, how):
+def fit(image, width, height, how, name, cover, color):
+    if how == "pad":
+        if image.mode == "L":
+            color = Image.new("RGB", (1, 1), "#" + color).convert("L").getpixel((0, 0))
+        else:
+            color = "#" + color
+        return ImageOps.pad(image, (width, height), FILTERS[name], color)
     if how == "stretch":
-        return image if image.size == (width, height) else image.resize((width, height), Image.BILINEAR)
+        return image if image.size == (width, height) else image.resize((width, height), FILTERS[name])
     # torchvision's Resize(smaller edge) and CenterCrop, for any target: the smallest scale that covers it.
     w, h = image.size
-    if width * h >= height * w:
-        scaled = (width, int(width * h / w))
+    cover_w, cover_h = (cover, cover) if cover else (width, height)
+    if cover_w * h >= cover_h * w:
+        scaled = (cover_w, int(cover_w * h / w))
     else:
-        scaled = (int(height * w / h), height)
+        scaled = (int(cover_h * w / h), cover_h)
     if scaled != image.size:
-        image = image.resize(scaled, Image.BILINEAR)
+        image = image.resize(scaled, FILTERS[name])
     left = int(round((scaled[0] - width) / 2.0))
     top = int(round((scaled[1] - height) / 2.0))
     return image.crop((left, top, left + width, top + height))
@@ -54,15 +73,17 @@ def fit(image, width, height, how):
 
 def expect(name, rgb, targets=None, exact=0):
     """rgb: the whole image in mode RGB, already turned."""
-    for width, height, channels, how in targets or TARGETS:
+    for width, height, channels, *how in targets or TARGETS:
+        how = how if len(how) > 1 else [*how, "bilinear", 0, "000000"]
         image = rgb.convert("L") if channels == 1 else rgb
         resampled = image.size != (width, height)
-        row = fit(image, width, height, how)
+        row = fit(image, width, height, *how)
         assert row.size == (width, height)
-        raw = "%s.%dx%dx%d.%s.raw" % (name, width, height, channels, how)
+        raw = "%s.%dx%dx%d.%s.raw" % (name, width, height, channels, "-".join(map(str, how)))
         with open(os.path.join(FOLDER, raw), "wb") as out:
             out.write(row.tobytes())
-        MANIFEST.append("%s %s %d %d %d %s %d" % (name, raw, width, height, channels, how, 1 if resampled else exact))
+        MANIFEST.append("%s %s %d %d %d %s %d" %
+                        (name, raw, width, height, channels, " ".join(map(str, how)), 1 if resampled else exact))
 
 
 def by_pillow(name, targets=None):
@@ -329,7 +350,18 @@ def pngs():
             expect(name, Image.new("RGB", target[:2], (0x60,) * 3), [target])
 
 
+def resized():
+    """Noise, a gradient and an edge in one picture: what filters with negative weights change most."""
+    for width, height in ((47, 31), (500, 375), (375, 500), (300, 300), (640, 41), (20, 333), (33, 32), (3, 5), (1, 1)):
+        bands = [Image.effect_noise((width, height), 80), Image.linear_gradient("L").resize((width, height)),
+                 Image.radial_gradient("L").resize((width, height)).point(lambda level: 255 * (level > 128))]
+        name = "resized-%dx%d.png" % (width, height)
+        Image.merge("RGB", bands).save(os.path.join(FOLDER, name))
+        by_pillow(name, MORE)
+
+
 jpegs()
 pngs()
+resized()
 with open(os.path.join(FOLDER, "manifest.txt"), "w") as out:
     out.write("\n".join(MANIFEST) + "\n")

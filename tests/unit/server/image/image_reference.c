@@ -5,8 +5,9 @@
 #define MAX_PIXELS 50000000
 
 struct comparison {
-    char image[128], row[192], fit[16];
-    int width, height, channels, tolerance;
+    char image[128], row[192], fit[16], filter[16];
+    int width, height, channels, cover, tolerance;
+    unsigned color;
 };
 
 static int worst_difference(const uint8_t *a, const uint8_t *b, size_t size)
@@ -20,8 +21,34 @@ static int worst_difference(const uint8_t *a, const uint8_t *b, size_t size)
 
 static bool next(FILE *manifest, struct comparison *c)
 {
-    return fscanf(manifest, "%127s %191s %d %d %d %15s %d", c->image, c->row, &c->width, &c->height,
-                  &c->channels, c->fit, &c->tolerance) == 7;
+    return fscanf(manifest, "%127s %191s %d %d %d %15s %15s %d %x %d", c->image, c->row, &c->width,
+                  &c->height, &c->channels, c->fit, c->filter, &c->cover, &c->color, &c->tolerance) == 10;
+}
+
+/* Where word stands in words. */
+static int index_of(const char *word, const char *const *words)
+{
+    int index = 0;
+    while (words[index] != NULL && strcmp(word, words[index]) != 0)
+        index++;
+    cr_assert_not_null(words[index], "%s", word);
+    return index;
+}
+
+static struct convoy_image_target target_of(const struct comparison *c)
+{
+    static const char *const fits[] = {"stretch", "crop", "pad", NULL};
+    static const char *const filters[] = {"bilinear", "bicubic", "lanczos", "nearest", NULL};
+    return (struct convoy_image_target){
+        .width = c->width,
+        .height = c->height,
+        .channels = c->channels,
+        .fit = (enum convoy_image_fit)index_of(c->fit, fits),
+        .filter = (enum convoy_image_filter)index_of(c->filter, filters),
+        .cover_width = c->cover,
+        .cover_height = c->cover,
+        .color = {(uint8_t)(c->color >> 16), (uint8_t)(c->color >> 8), (uint8_t)c->color},
+    };
 }
 
 static FILE *open_manifest(void)
@@ -44,8 +71,7 @@ Test(image_reference, rows_equal_pillow, .timeout = 120)
     int rows = 0;
     int differing = 0;
     while (next(manifest, &c)) {
-        struct convoy_image_target target = {.width = c.width, .height = c.height, .channels = c.channels};
-        target.fit = strcmp(c.fit, "crop") == 0 ? CONVOY_FIT_CROP : CONVOY_FIT_STRETCH;
+        struct convoy_image_target target = target_of(&c);
         size_t length;
         size_t size;
         uint8_t *bytes = samples_read(c.image, &length);

@@ -90,7 +90,8 @@ Test(image_resize, every_way_through_agrees_with_the_formula)
             check(61, 32, channels, &flat);
             check(40, 100, channels, &flat);
             check(100, 9, channels, &flat);
-            check(2, 900, channels, &square); /* rows first */
+            check(2, 900, channels, &square);
+            check(4, 20000, channels, &square); /* rows first */
             check(900, 2, channels, &square);
             check(40, 9, channels, &flat);
             check(33, 31, channels, &flat);
@@ -144,5 +145,68 @@ Test(image_resize, crops_cut_the_centre)
         cr_expect_eq(y.scaled, cases[i].scaled_y, "case %zu: %ld", i, (long)y.scaled);
         cr_expect_eq(x.first, cases[i].first_x, "case %zu: %ld", i, (long)x.first);
         cr_expect_eq(y.first, cases[i].first_y, "case %zu: %ld", i, (long)y.first);
+    }
+}
+
+Test(image_resize, crops_cut_the_centre_of_what_covers_more)
+{
+    static const struct {
+        int width, height, side, cover;
+        int64_t scaled_x, scaled_y, first_x, first_y;
+    } cases[] = {
+        {500, 375, 224, 256, 341, 256, 58, 16}, /* 117 / 2 = 58.5 rounds to 58 */
+        {375, 500, 224, 256, 256, 341, 16, 58},
+        {256, 300, 224, 256, 256, 300, 16, 38},
+        {224, 224, 224, 224, 224, 224, 0, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct convoy_image_target target = {.width = cases[i].side,
+                                             .height = cases[i].side,
+                                             .channels = 3,
+                                             .fit = CONVOY_FIT_CROP,
+                                             .cover_width = cases[i].cover,
+                                             .cover_height = cases[i].cover};
+        struct convoy_axis x;
+        struct convoy_axis y;
+        convoy_image_fit(&target, cases[i].width, cases[i].height, &x, &y);
+        cr_expect_eq(x.scaled, cases[i].scaled_x, "case %zu: %ld", i, (long)x.scaled);
+        cr_expect_eq(y.scaled, cases[i].scaled_y, "case %zu: %ld", i, (long)y.scaled);
+        cr_expect_eq(x.first, cases[i].first_x, "case %zu: %ld", i, (long)x.first);
+        cr_expect_eq(y.first, cases[i].first_y, "case %zu: %ld", i, (long)y.first);
+    }
+}
+
+Test(image_resize, padding_keeps_the_proportions)
+{
+    static const struct {
+        int width, height, to_width, to_height, out_x, out_y;
+    } cases[] = {
+        {500, 375, 224, 224, 224, 168},
+        {375, 500, 224, 224, 168, 224},
+        {100, 100, 50, 20, 20, 20},
+        {1000, 3, 32, 32, 32, 1}, /* 0.096 would be none */
+        {5, 2, 5, 5, 5, 2},
+        {4, 5, 2, 5, 2, 2}, /* 2.5 rounds to 2 */
+        {2147483647, 1, 224, 224, 224, 1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct convoy_image_target target = {cases[i].to_width, cases[i].to_height, 3, CONVOY_FIT_PAD};
+        struct convoy_axis x;
+        struct convoy_axis y;
+        convoy_image_fit(&target, cases[i].width, cases[i].height, &x, &y);
+        cr_expect_eq(x.out, cases[i].out_x, "case %zu: %d", i, x.out);
+        cr_expect_eq(y.out, cases[i].out_y, "case %zu: %d", i, y.out);
+        cr_expect(x.scaled == x.out && y.scaled == y.out && x.first == 0 && y.first == 0);
+    }
+}
+
+/* Past 4,096 source pixels a filter is the bilinear one. */
+Test(image_resize, wide_filters_are_bilinear)
+{
+    for (int filter = CONVOY_FILTER_BICUBIC; filter <= CONVOY_FILTER_LANCZOS; filter++) {
+        struct convoy_image_target two = {
+            .width = 2, .height = 2, .channels = 3, .filter = (enum convoy_image_filter)filter};
+        check(4300, 2, 3, &two);
+        check(2, 4300, 3, &two);
     }
 }
