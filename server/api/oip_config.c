@@ -97,7 +97,9 @@ static void write_parameters(const struct convoy_model_config *config, struct co
     convoy_json_write_key(json, "softmax");
     write_parameter(convoy_softmax_text(config->softmax), json);
     convoy_json_write_key(json, "resize");
-    write_parameter(convoy_resize_text(config->resize), json);
+    write_parameter(convoy_resize_text(config->input.resize), json);
+    convoy_json_write_key(json, "interpolation");
+    write_parameter(convoy_interpolation_text(config->input.interpolation), json);
     convoy_json_write_end_object(json);
 }
 

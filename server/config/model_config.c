@@ -11,19 +11,12 @@
 #define CONFIG_FILE "config.json"
 #define LABELS_FILE "labels.txt"
 
-static const char *const colors[] = {"rgb", "grey", NULL};
-static const char *const resizes[] = {"stretch", "crop", NULL};
 static const char *const softmaxes[] = {"auto", "on", "off", NULL};
 static const char *const precisions[] = {"fp32", "tf32", "fp16", NULL};
 
 const char *convoy_model_precision_text(enum convoy_model_precision precision)
 {
     return precisions[precision];
-}
-
-const char *convoy_resize_text(enum convoy_resize resize)
-{
-    return resizes[resize];
 }
 
 const char *convoy_softmax_text(enum convoy_softmax softmax)
@@ -39,30 +32,6 @@ void convoy_model_config_free(struct convoy_model_config *config)
     convoy_version_policy_free(&config->versions);
     convoy_label_list_free(&config->labels);
     free(config);
-}
-
-static int read_input(const struct convoy_json *root, struct convoy_model_config *config,
-                      struct convoy_error *error)
-{
-    static const char *const known[] = {"color", "resize", "scale", "mean", "std", NULL};
-    unsigned color = 0, resize = CONVOY_RESIZE_STRETCH;
-    struct convoy_json input;
-    int result;
-    /* Within these bounds everything that convoy_model_config_transform() computes is a finite float32. */
-    if ((result = convoy_json_object(root, "input", &input, error)) < 0 ||
-        (result = convoy_json_known(&input, known, error)) < 0 ||
-        (result = convoy_json_choice(&input, "color", colors, &color, error)) < 0 ||
-        (result = convoy_json_choice(&input, "resize", resizes, &resize, error)) < 0 ||
-        (result = convoy_json_double(&input, "scale", 1e-9, 1e9, &config->scale, error)) < 0 ||
-        (result = convoy_json_doubles(&input, "mean", -1e9, 1e9, config->mean, CONVOY_PIXEL_CHANNELS,
-                                      &config->mean_count, error)) < 0 ||
-        (result = convoy_json_doubles(&input, "std", 1e-9, 1e9, config->std, CONVOY_PIXEL_CHANNELS,
-                                      &config->std_count, error)) < 0)
-        return result;
-    if (input.value != NULL && cJSON_GetObjectItemCaseSensitive(input.value, "color") != NULL)
-        config->color = color == 0 ? CONVOY_COLOR_RGB : CONVOY_COLOR_GREY;
-    config->resize = (enum convoy_resize)resize;
-    return 0;
 }
 
 static int read_output(const struct convoy_json *root, struct convoy_model_config *config,
@@ -154,9 +123,7 @@ int convoy_model_config_load(const char *folder, const struct convoy_batching *d
     struct convoy_model_config *loaded = calloc(1, sizeof *loaded);
     if (loaded == NULL)
         return convoy_fail(error, -ENOMEM, "%s: out of memory for its configuration", folder);
-    loaded->scale = 1.0 / 255.0;
-    loaded->mean_count = loaded->std_count = 1;
-    loaded->std[0] = 1.0;
+    convoy_model_input_default(&loaded->input);
     loaded->batching = *defaults;
     loaded->response_cache = true;
     if (asprintf(&loaded->file, "%s/%s", folder, CONFIG_FILE) < 0) {
@@ -170,7 +137,7 @@ int convoy_model_config_load(const char *folder, const struct convoy_batching *d
         if ((result = convoy_json_root(document, loaded->file, &root, error)) < 0 ||
             (result = convoy_json_known(&root, known, error)) < 0 ||
             (result = convoy_json_string(&root, "labels", &labels, error)) < 0 ||
-            (result = read_input(&root, loaded, error)) < 0 ||
+            (result = convoy_model_input_read(&root, &loaded->input, error)) < 0 ||
             (result = read_output(&root, loaded, error)) < 0 ||
             (result = convoy_batching_read(&root, &loaded->batching, error)) < 0 ||
             (result = convoy_json_bits(&root, "devices", CONVOY_MODEL_DEVICES - 1, &loaded->devices, error)) <
@@ -191,44 +158,4 @@ out:
     cJSON_Delete(document);
     convoy_model_config_free(loaded);
     return result;
-}
-
-static int check_count(const struct convoy_model_config *config, const char *key, uint32_t count,
-                       uint32_t channels, uint32_t height, uint32_t width, struct convoy_error *error)
-{
-    if (count == 1 || count == channels)
-        return 0;
-    return convoy_fail(error, -EINVAL,
-                       "%s: input.%s has %u values, but the network reads %u x %u x %u (C x H x W); give one "
-                       "value for all channels, or one for each",
-                       config->file, key, count, channels, height, width);
-}
-
-int convoy_model_config_check(const struct convoy_model_config *config, uint32_t channels, uint32_t height,
-                              uint32_t width, struct convoy_error *error)
-{
-    uint32_t wanted = config->color == CONVOY_COLOR_RGB ? 3 : 1;
-    if (config->color != CONVOY_COLOR_AUTO && channels != wanted)
-        return convoy_fail(error, -EINVAL,
-                           "%s: input.color is \"%s\" (%u channels), but the network reads %u x %u x %u "
-                           "(C x H x W); %s",
-                           config->file, wanted == 3 ? "rgb" : "grey", wanted, channels, height, width,
-                           channels == 1   ? "write \"grey\""
-                           : channels == 3 ? "write \"rgb\""
-                                           : "leave input.color out: this network takes no images");
-    int result = check_count(config, "mean", config->mean_count, channels, height, width, error);
-    if (result == 0)
-        result = check_count(config, "std", config->std_count, channels, height, width, error);
-    return result;
-}
-
-void convoy_model_config_transform(const struct convoy_model_config *config, uint32_t channels,
-                                   float *multiply, float *add)
-{
-    for (uint32_t c = 0; c < channels; c++) {
-        double mean = config->mean[c < config->mean_count ? c : config->mean_count - 1];
-        double std = config->std[c < config->std_count ? c : config->std_count - 1];
-        multiply[c] = (float)(config->scale / std);
-        add[c] = (float)(-mean / std);
-    }
 }

@@ -36,7 +36,8 @@ static int check_model(const struct convoy_config *config, const char *program,
     if (reason != NULL)
         code = convoy_fail(error, -EINVAL, "%s", reason);
     else if ((code = convoy_worker_message_shape(answer, shape, error)) == 0)
-        code = convoy_model_config_check(model->config, shape->channels, shape->height, shape->width, error);
+        code = convoy_model_input_check(&model->config->input, model->config->file, shape->channels,
+                                        shape->height, shape->width, error);
     cJSON_Delete(answer);
     return code;
 }

@@ -117,6 +117,11 @@ static int out_of_memory(struct convoy_error *error)
                        "out of memory while decoding an image: send a smaller one or try again");
 }
 
+static bool keeps_all(const struct convoy_axis *axis)
+{
+    return convoy_axis_is_copy(axis) && axis->out == axis->in;
+}
+
 static int to_row(struct convoy_image_scratch *scratch, struct opened *image,
                   const struct convoy_image_target *target, uint8_t *row, struct convoy_error *error)
 {
@@ -129,7 +134,8 @@ static int to_row(struct convoy_image_scratch *scratch, struct opened *image,
     struct convoy_axis x;
     struct convoy_axis y;
     convoy_image_fit(target, width, height, &x, &y);
-    bool fits = x.out == width && y.out == height, fills = x.out == target->width && y.out == target->height;
+    bool fits = keeps_all(&x) && keeps_all(&y);
+    bool fills = x.out == target->width && y.out == target->height;
     uint8_t *inner = row;
     if (!fills) {
         inner = convoy_image_buffer_reserve(&scratch->inner, (size_t)x.out, (size_t)y.out,

@@ -87,7 +87,7 @@ static struct convoy_sample_input input_of(const struct convoy_inference_request
 {
     return (struct convoy_sample_input){.layout = inference->layout,
                                         .shape = &inference->view.shape,
-                                        .crop = inference->view.crop,
+                                        .resizing = &inference->view.resizing,
                                         .deadline_us = inference->deadline_us,
                                         .max_pixels = pixel_limit(inference)};
 }

@@ -111,18 +111,37 @@ static uint64_t memory_of(const struct convoy_sample *sample, uint64_t max_pixel
     return info.decode_bytes;
 }
 
+/* What an image is to become, in the words of its room. */
+static struct convoy_image_target target_of(const struct convoy_sample_input *input)
+{
+    static const enum convoy_image_fit fits[] = {[CONVOY_RESIZE_STRETCH] = CONVOY_FIT_STRETCH,
+                                                 [CONVOY_RESIZE_CROP] = CONVOY_FIT_CROP,
+                                                 [CONVOY_RESIZE_PAD] = CONVOY_FIT_PAD};
+    static const enum convoy_image_filter filters[] = {
+        [CONVOY_INTERPOLATION_BILINEAR] = CONVOY_FILTER_BILINEAR,
+        [CONVOY_INTERPOLATION_BICUBIC] = CONVOY_FILTER_BICUBIC,
+        [CONVOY_INTERPOLATION_LANCZOS] = CONVOY_FILTER_LANCZOS,
+        [CONVOY_INTERPOLATION_NEAREST] = CONVOY_FILTER_NEAREST};
+    const struct convoy_resizing *resizing = input->resizing;
+    struct convoy_image_target target = {
+        .width = (int)input->shape->width,
+        .height = (int)input->shape->height,
+        .channels = (int)input->shape->channels,
+        .fit = fits[resizing->resize],
+        .deadline_us = input->deadline_us,
+        .filter = filters[resizing->interpolation],
+        .cover_width = (int)resizing->cover_width,
+        .cover_height = (int)resizing->cover_height,
+    };
+    memcpy(target.color, resizing->pad_color, sizeof target.color);
+    return target;
+}
+
 /* A file, into room, or the thread's scratch where that is NULL. */
 static const uint8_t *decode(const struct convoy_sample_input *input, struct convoy_sample *sample,
                              size_t row_bytes, uint64_t max_pixels, uint8_t *room)
 {
-    const struct convoy_model_shape *shape = input->shape;
-    const struct convoy_image_target target = {
-        .width = (int)shape->width,
-        .height = (int)shape->height,
-        .channels = (int)shape->channels,
-        .fit = input->crop ? CONVOY_FIT_CROP : CONVOY_FIT_STRETCH,
-        .deadline_us = input->deadline_us,
-    };
+    const struct convoy_image_target target = target_of(input);
     struct place *place = place_for(room == NULL ? row_bytes : 0);
     struct convoy_error error;
 

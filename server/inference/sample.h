@@ -30,9 +30,9 @@ struct convoy_sample {
 struct convoy_sample_input {
     enum convoy_input_layout layout; /* as the client sent them */
     const struct convoy_model_shape *shape;
-    bool crop;            /* an image is cut to the model's shape, not stretched */
-    uint64_t deadline_us; /* images are not decoded after it */
-    uint64_t max_pixels;  /* of an image, as the configuration allows */
+    const struct convoy_resizing *resizing; /* how an image comes to the model's shape */
+    uint64_t deadline_us;                   /* images are not decoded after it */
+    uint64_t max_pixels;                    /* of an image, as the configuration allows */
 };
 
 /* The layout in which a slot takes samples that a client sent in layout. */

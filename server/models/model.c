@@ -63,7 +63,8 @@ void convoy_model_view_fill(struct convoy_model_record *model, struct convoy_mod
     if (model->config != NULL) {
         view->softmax = model->config->softmax == CONVOY_SOFTMAX_ON ||
                         (model->config->softmax == CONVOY_SOFTMAX_AUTO && !model->shape.ends_in_softmax);
-        view->crop = model->config->resize == CONVOY_RESIZE_CROP;
+        convoy_model_input_resizing(&model->config->input, model->shape.height, model->shape.width,
+                                    &view->resizing);
         view->max_delay_us = model->config->batching.max_delay_us;
     }
 }

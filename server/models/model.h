@@ -95,7 +95,7 @@ struct convoy_model_view {
     struct convoy_labels *labels;
     uint32_t max_delay_us;
     bool softmax; /* apply softmax to the first output */
-    bool crop;    /* resize rule */
+    struct convoy_resizing resizing;
 };
 
 /* Any thread. A hold is one call of convoy_model_release() that is due. */

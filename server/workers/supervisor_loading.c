@@ -361,9 +361,9 @@ void convoy_loading_answered(struct device_worker *worker, const struct convoy_w
     worker->answered[message->model] = 1;
     if (message->type == CONVOY_WORKER_FAILED) {
         refuse(worker, model, message->text);
-    } else if (convoy_model_config_check(model->config, message->loaded.shape.channels,
-                                         message->loaded.shape.height, message->loaded.shape.width,
-                                         &error) != 0 ||
+    } else if (convoy_model_input_check(&model->config->input, model->config->file,
+                                        message->loaded.shape.channels, message->loaded.shape.height,
+                                        message->loaded.shape.width, &error) != 0 ||
                check_budget(worker, model, message, &error) != 0) {
         send_unload(worker, model);
         refuse(worker, model, error.message);

@@ -28,7 +28,7 @@ cJSON *convoy_worker_command_channel(const struct convoy_channel_size *size)
 cJSON *convoy_worker_command_load(const struct convoy_model_record *model, bool beside)
 {
     float multiply[CONVOY_PIXEL_CHANNELS], add[CONVOY_PIXEL_CHANNELS];
-    convoy_model_config_transform(model->config, CONVOY_PIXEL_CHANNELS, multiply, add);
+    convoy_model_input_transform(&model->config->input, CONVOY_PIXEL_CHANNELS, multiply, add);
     cJSON *message = command("load");
     cJSON_AddNumberToObject(message, "model", model->number);
     cJSON_AddStringToObject(message, "name", model->name);

@@ -31,8 +31,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (convoy_config_load(path, &config, &error) == 0)
         convoy_config_free(config);
     if (convoy_model_config_load(folder, &defaults, &model, &error) == 0) {
-        if (convoy_model_config_check(model, 3, 32, 32, &error) == 0)
-            convoy_model_config_transform(model, 3, multiply, add);
+        if (convoy_model_input_check(&model->input, model->file, 3, 32, 32, &error) == 0)
+            convoy_model_input_transform(&model->input, 3, multiply, add);
         convoy_model_config_free(model);
     }
     unlink(path);

@@ -45,11 +45,11 @@ static void refused(const char *text, const char *sentence)
 
 static void assert_defaults(void)
 {
-    cr_assert_eq(config->color, CONVOY_COLOR_AUTO);
-    cr_assert_eq(config->resize, CONVOY_RESIZE_STRETCH);
-    cr_assert_eq(config->scale, 1.0 / 255.0);
-    cr_assert(config->mean_count == 1 && config->mean[0] == 0.0);
-    cr_assert(config->std_count == 1 && config->std[0] == 1.0);
+    cr_assert_eq(config->input.color, CONVOY_COLOR_AUTO);
+    cr_assert_eq(config->input.resize, CONVOY_RESIZE_STRETCH);
+    cr_assert_eq(config->input.scale, 1.0 / 255.0);
+    cr_assert(config->input.mean_count == 1 && config->input.mean[0] == 0.0);
+    cr_assert(config->input.std_count == 1 && config->input.std[0] == 1.0);
     cr_assert_eq(config->softmax, CONVOY_SOFTMAX_AUTO);
     cr_assert_eq(config->precision, CONVOY_PRECISION_FP32);
     cr_assert_eq(config->batching.max_batch, 64);
@@ -82,11 +82,11 @@ Test(model_config, every_key_is_read)
          " \"devices\": [0, 15, 2], \"response_cache\": false}");
     cr_assert_eq(config->devices, 1u << 0 | 1u << 15 | 1u << 2);
     cr_assert_not(config->response_cache);
-    cr_assert_eq(config->color, CONVOY_COLOR_RGB);
-    cr_assert_eq(config->resize, CONVOY_RESIZE_CROP);
-    cr_assert_eq(config->scale, 0.5);
-    cr_assert(config->mean_count == 3 && config->mean[0] == 0.1 && config->mean[2] == 0.3);
-    cr_assert(config->std_count == 3 && config->std[1] == 2 && config->std[2] == 4);
+    cr_assert_eq(config->input.color, CONVOY_COLOR_RGB);
+    cr_assert_eq(config->input.resize, CONVOY_RESIZE_CROP);
+    cr_assert_eq(config->input.scale, 0.5);
+    cr_assert(config->input.mean_count == 3 && config->input.mean[0] == 0.1 && config->input.mean[2] == 0.3);
+    cr_assert(config->input.std_count == 3 && config->input.std[1] == 2 && config->input.std[2] == 4);
     cr_assert_eq(config->softmax, CONVOY_SOFTMAX_OFF);
     cr_assert_eq(config->precision, CONVOY_PRECISION_TF32);
     cr_assert_str_eq(convoy_model_precision_text(config->precision), "tf32");
@@ -97,15 +97,73 @@ Test(model_config, every_key_is_read)
     cr_assert_str_eq(config->labels.labels[1], "dog");
     cr_assert_str_eq(config->labels.name, "names/classes.txt");
     cr_assert_str_eq(convoy_softmax_text(config->softmax), "off");
-    cr_assert_str_eq(convoy_resize_text(config->resize), "crop");
+    cr_assert_str_eq(convoy_resize_text(config->input.resize), "crop");
 
     load("{\"input\": {\"color\": \"grey\", \"mean\": 0.5, \"std\": 0.25}, \"output\": {\"softmax\": \"on\"},"
          " \"precision\": \"fp16\", \"batching\": {\"max_delay_us\": 0}}");
-    cr_assert_eq(config->color, CONVOY_COLOR_GREY);
-    cr_assert(config->mean_count == 1 && config->mean[0] == 0.5 && config->std[0] == 0.25);
+    cr_assert_eq(config->input.color, CONVOY_COLOR_GREY);
+    cr_assert(config->input.mean_count == 1 && config->input.mean[0] == 0.5 && config->input.std[0] == 0.25);
     cr_assert_eq(config->softmax, CONVOY_SOFTMAX_ON);
     cr_assert_eq(config->precision, CONVOY_PRECISION_FP16);
     cr_assert(config->batching.max_delay_us == 0 && config->batching.max_batch == 64);
+}
+
+/* What covers the network's input of 28 x 32. */
+static struct convoy_resizing resizing_of(const char *text)
+{
+    struct convoy_resizing resizing;
+    load(text);
+    convoy_model_input_resizing(&config->input, 28, 32, &resizing);
+    return resizing;
+}
+
+Test(model_config, resizing_is_read)
+{
+    struct convoy_resizing r = resizing_of("{}");
+    cr_assert(r.resize == CONVOY_RESIZE_STRETCH && r.interpolation == CONVOY_INTERPOLATION_BILINEAR);
+    r = resizing_of("{\"input\": {\"resize\": \"crop\"}}");
+    cr_assert(r.resize == CONVOY_RESIZE_CROP && r.cover_width == 32 && r.cover_height == 28);
+    r = resizing_of("{\"input\": {\"resize\": \"crop\", \"resize_to\": 40, \"interpolation\": \"bicubic\"}}");
+    cr_assert(r.cover_width == 40 && r.cover_height == 40);
+    cr_assert_eq(r.interpolation, CONVOY_INTERPOLATION_BICUBIC);
+    cr_assert_str_eq(convoy_interpolation_text(config->input.interpolation), "bicubic");
+    r = resizing_of("{\"input\": {\"resize\": \"crop\", \"crop_fraction\": 0.9}}");
+    cr_assert(r.cover_width == 35 && r.cover_height == 31); /* 35.6 and 31.1, rounded down */
+    r = resizing_of("{\"input\": {\"resize\": \"pad\", \"pad_color\": [114, 0, 254.6]}}");
+    cr_assert_eq(r.resize, CONVOY_RESIZE_PAD);
+    cr_assert(r.pad_color[0] == 114 && r.pad_color[1] == 0 && r.pad_color[2] == 255);
+    r = resizing_of("{\"input\": {\"resize\": \"pad\", \"pad_color\": 114, \"interpolation\": \"lanczos\"}}");
+    cr_assert(r.pad_color[0] == 114 && r.pad_color[1] == 114 && r.pad_color[2] == 114);
+}
+
+Test(model_config, presets_hold_what_their_networks_were_trained_with)
+{
+    struct convoy_resizing r = resizing_of("{\"input\": {\"preset\": \"imagenet\"}}");
+    cr_assert(r.resize == CONVOY_RESIZE_CROP && r.interpolation == CONVOY_INTERPOLATION_BILINEAR);
+    cr_assert(r.cover_width == 36 && r.cover_height == 32); /* 36.57 and 32 */
+    cr_assert_eq(config->input.color, CONVOY_COLOR_RGB);
+    cr_assert_eq(config->input.scale, 1.0 / 255.0);
+    cr_assert(config->input.mean_count == 3 && config->input.mean[1] == 0.456);
+    cr_assert(config->input.std_count == 3 && config->input.std[2] == 0.225);
+
+    resizing_of("{\"input\": {\"preset\": \"imagenet-inception\"}}");
+    cr_assert(config->input.mean_count == 1 && config->input.mean[0] == 0.5 && config->input.std[0] == 0.5);
+    cr_assert_eq(config->input.interpolation, CONVOY_INTERPOLATION_BICUBIC);
+
+    r = resizing_of("{\"input\": {\"preset\": \"clip\"}}");
+    cr_assert(r.cover_width == 32 && r.cover_height == 28 && r.resize == CONVOY_RESIZE_CROP);
+    cr_assert(config->input.mean[0] == 0.48145466 && config->input.std[1] == 0.26130258);
+
+    resizing_of("{\"input\": {\"preset\": \"none\"}}");
+    cr_assert(config->input.scale == 1.0 && config->input.mean[0] == 0.0 && config->input.std[0] == 1.0);
+    cr_assert(config->input.resize == CONVOY_RESIZE_STRETCH && config->input.color == CONVOY_COLOR_AUTO);
+
+    /* What stands beside it goes over it. */
+    r = resizing_of("{\"input\": {\"preset\": \"imagenet\", \"resize_to\": 48, \"std\": 1,"
+                    " \"interpolation\": \"nearest\"}}");
+    cr_assert(r.cover_width == 48 && r.cover_height == 48);
+    cr_assert_eq(r.interpolation, CONVOY_INTERPOLATION_NEAREST);
+    cr_assert(config->input.std_count == 1 && config->input.std[0] == 1.0 && config->input.mean_count == 3);
 }
 
 Test(model_config, what_is_wrong_is_named)
@@ -116,7 +174,17 @@ Test(model_config, what_is_wrong_is_named)
     refused("{\"output\": {\"sigmoid\": 1}}", "unknown key 'output.sigmoid'");
     refused("{\"batching\": {\"delay\": 1}}", "unknown key 'batching.delay'");
     refused("{\"input\": {\"color\": \"bgr\"}}", "input.color must be \"rgb\" or \"grey\", found \"bgr\"");
-    refused("{\"input\": {\"resize\": \"pad\"}}", "input.resize must be");
+    refused("{\"input\": {\"resize\": \"fill\"}}", "input.resize must be");
+    refused("{\"input\": {\"preset\": \"mnist\"}}", "input.preset must be \"imagenet\"");
+    refused("{\"input\": {\"interpolation\": \"area\"}}", "input.interpolation must be");
+    refused("{\"input\": {\"resize_to\": 256}}", "input.resize_to is for \"resize\": \"crop\"");
+    refused("{\"input\": {\"crop_fraction\": 0.875}}", "input.crop_fraction is for \"resize\": \"crop\"");
+    refused("{\"input\": {\"resize\": \"crop\", \"crop_fraction\": 1.1}}", "input.crop_fraction must be");
+    refused("{\"input\": {\"resize\": \"crop\", \"resize_to\": 256, \"crop_fraction\": 0.875}}",
+            "give one of them");
+    refused("{\"input\": {\"resize\": \"crop\", \"pad_color\": 0}}", "input.pad_color is for");
+    refused("{\"input\": {\"resize\": \"pad\", \"pad_color\": [1, 2]}}", "red, green and blue");
+    refused("{\"input\": {\"resize\": \"pad\", \"pad_color\": 256}}", "input.pad_color must be");
     refused("{\"input\": {\"scale\": 0}}", "input.scale must be");
     refused("{\"input\": {\"mean\": []}}", "input.mean must be");
     refused("{\"input\": {\"mean\": [1, 2, 3, 4, 5]}}", "input.mean must be");
@@ -238,7 +306,7 @@ Test(model_config, label_files_are_bounded)
 
 static int check(uint32_t channels)
 {
-    return convoy_model_config_check(config, channels, 28, 32, &error);
+    return convoy_model_input_check(&config->input, config->file, channels, 28, 32, &error);
 }
 
 Test(model_config, the_configuration_must_fit_the_network)
@@ -265,6 +333,11 @@ Test(model_config, the_configuration_must_fit_the_network)
     cr_assert_eq(check(2), 0);
     cr_assert_eq(check(3), -EINVAL);
     assert_says(error, "input.std has 2 values");
+    load("{\"input\": {\"resize\": \"crop\", \"resize_to\": 32}}");
+    cr_assert_eq(check(3), 0);
+    load("{\"input\": {\"resize\": \"crop\", \"resize_to\": 31}}");
+    cr_assert_eq(check(3), -EINVAL);
+    assert_says(error, "input.resize_to is 31, but the network reads 28 x 32 pixels");
 }
 
 /* Against the formula as it is written in the documentation, for every pixel value. */
@@ -273,24 +346,24 @@ Test(model_config, the_transform_is_the_documented_formula)
     float multiply[CONVOY_PIXEL_CHANNELS], add[CONVOY_PIXEL_CHANNELS];
     load("{\"input\": {\"scale\": 0.00392156862745098, \"mean\": [0.4914, 0.4822, 0.4465],"
          " \"std\": [0.247, 0.2435, 0.2616]}}");
-    convoy_model_config_transform(config, 3, multiply, add);
+    convoy_model_input_transform(&config->input, 3, multiply, add);
     for (int c = 0; c < 3; c++) {
         for (int x = 0; x < 256; x++) {
-            double exact = (x * config->scale - config->mean[c]) / config->std[c];
+            double exact = (x * config->input.scale - config->input.mean[c]) / config->input.std[c];
             cr_assert_lt(fabs((double)multiply[c] * x + (double)add[c] - exact), 3e-7, "channel %d, %d", c,
                          x);
         }
     }
     load("{\"input\": {\"scale\": 2, \"mean\": 3, \"std\": [4, 8]}}");
-    convoy_model_config_transform(config, CONVOY_PIXEL_CHANNELS, multiply, add);
+    convoy_model_input_transform(&config->input, CONVOY_PIXEL_CHANNELS, multiply, add);
     cr_assert(multiply[0] == 0.5f && add[0] == -0.75f);
     for (int c = 1; c < CONVOY_PIXEL_CHANNELS; c++)
         cr_assert(multiply[c] == 0.25f && add[c] == -0.375f);
     load("{\"input\": {\"scale\": 1, \"mean\": [1, 2]}}");
-    convoy_model_config_transform(config, CONVOY_PIXEL_CHANNELS, multiply, add);
+    convoy_model_input_transform(&config->input, CONVOY_PIXEL_CHANNELS, multiply, add);
     cr_assert(add[0] == -1 && add[1] == -2 && add[2] == -2 && add[3] == -2);
     /* The outermost values that are accepted still give numbers. */
     load("{\"input\": {\"scale\": 1e9, \"mean\": -1e9, \"std\": 1e-9}}");
-    convoy_model_config_transform(config, 1, multiply, add);
+    convoy_model_input_transform(&config->input, 1, multiply, add);
     cr_assert(isfinite(multiply[0]) && isfinite(add[0]));
 }

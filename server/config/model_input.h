@@ -1,0 +1,82 @@
+/* How a picture becomes the input of a model's network: "input" of its config.json.
+ *
+ * A picture is resized, its pixels (0 to 255) are scaled, then (x - mean) / std is taken per channel. docs/
+ * configuration.md describes each key.
+ *
+ * Threads: plain data; the owner says which threads may read it. */
+#ifndef CONVOY_SERVER_MODEL_INPUT_H
+#define CONVOY_SERVER_MODEL_INPUT_H
+
+#include "engine/base/error.h"
+#include "engine/base/json.h"
+
+#include <stdint.h>
+
+#define CONVOY_PIXEL_CHANNELS 4 /* most channels of a network that reads pixels */
+
+enum convoy_color {
+    CONVOY_COLOR_AUTO, /* without the key: grey when the network has one channel, rgb when it has three */
+    CONVOY_COLOR_RGB,
+    CONVOY_COLOR_GREY
+};
+enum convoy_resize { CONVOY_RESIZE_STRETCH, CONVOY_RESIZE_CROP, CONVOY_RESIZE_PAD };
+enum convoy_interpolation {
+    CONVOY_INTERPOLATION_BILINEAR,
+    CONVOY_INTERPOLATION_BICUBIC,
+    CONVOY_INTERPOLATION_LANCZOS,
+    CONVOY_INTERPOLATION_NEAREST
+};
+
+struct convoy_model_input {
+    enum convoy_color color;
+    enum convoy_resize resize;
+    enum convoy_interpolation interpolation;
+    /* Of a crop: the side that the picture's shorter one is brought to, or 0; else the part of what covers
+     * the input that is kept along each side. */
+    uint32_t resize_to;
+    double crop_fraction;
+    double pad_color[3];      /* R, G, B, 0 to 255 */
+    uint32_t pad_color_count; /* 1 (for all three) or 3 */
+    double scale;
+    double mean[CONVOY_PIXEL_CHANNELS], std[CONVOY_PIXEL_CHANNELS];
+    uint32_t mean_count, std_count; /* 1 (for all channels) or the number of channels */
+};
+
+/* What is asked of a picture's size, for one network. */
+struct convoy_resizing {
+    enum convoy_resize resize;
+    enum convoy_interpolation interpolation;
+    uint32_t cover_width, cover_height; /* crop: the picture is scaled until it covers this */
+    uint8_t pad_color[3];
+};
+
+/* The built-in values. */
+void convoy_model_input_default(struct convoy_model_input *input);
+
+/* Reads root's "input": a preset's values, then the keys beside it. -EINVAL names file and key. */
+int convoy_model_input_read(const struct convoy_json *root, struct convoy_model_input *input,
+                            struct convoy_error *error);
+
+/* Compares it with the network's input, after a worker has read it; file: the configuration's, for errors.
+ * Networks of 1 and 3 channels take pictures; of others, which answer /infer alone, only mean and std must
+ * fit. -EINVAL names file and key. */
+int convoy_model_input_check(const struct convoy_model_input *input, const char *file, uint32_t channels,
+                             uint32_t height, uint32_t width, struct convoy_error *error);
+
+/* For a network that reads height x width. A crop's cover size is resize_to on both sides, or each side
+ * divided by crop_fraction and rounded down, as timm counts; never less than the input. */
+void convoy_model_input_resizing(const struct convoy_model_input *input, uint32_t height, uint32_t width,
+                                 struct convoy_resizing *resizing);
+
+/* Per channel: normalised = pixel * multiply[c] + add[c] for 8-bit pixels, from ((x * scale) - mean) / std =
+ * x * (scale / std) + (-mean / std), computed in double and rounded once. channels is at most
+ * CONVOY_PIXEL_CHANNELS; a mean or std of one value holds for all channels. Before the number of channels is
+ * known, ask for CONVOY_PIXEL_CHANNELS: those past mean_count and std_count repeat the last value. */
+void convoy_model_input_transform(const struct convoy_model_input *input, uint32_t channels, float *multiply,
+                                  float *add);
+
+/* As config.json writes them. */
+const char *convoy_resize_text(enum convoy_resize resize);
+const char *convoy_interpolation_text(enum convoy_interpolation interpolation);
+
+#endif
