@@ -21,6 +21,8 @@ static const char help[] =
     "Several files travel in one request, and one that is invalid does not hold up the others.\n"
     "\n"
     "  --top N          how many classes for each image, 1 to 1000 (default 5)\n"
+    "  --threshold P    leave out classes of a lower probability, 0 to 1; without --top name all others\n"
+    "                   (default: the model's)\n"
     "  --model NAME     which model (default: the server's); `convoy models` lists them\n"
     "  --version V      which version of it (default: the highest)\n"
     "  --profile        time every layer of the network too\n"
@@ -39,6 +41,12 @@ static int take(int letter, const char *value, void *context, struct convoy_fail
     struct client_classify_arguments *arguments = context;
     if (letter == 't')
         return client_read_whole("top", value, 1, 1000, &arguments->top, failure);
+    if (letter == 'T') {
+        int status = client_read_decimal("threshold", value, 0, 1, &arguments->threshold, failure);
+        if (arguments->threshold == 0)
+            arguments->threshold = -1; /* none is left out, whatever the model's is */
+        return status;
+    }
     arguments->profile = true;
     return 0;
 }
@@ -49,6 +57,7 @@ int client_classify_arguments(int argc, char **argv, struct client_classify_argu
     static const struct option options[] = {CLIENT_COMMON_OPTIONS,
                                             CLIENT_MODEL_OPTIONS,
                                             {"top", required_argument, NULL, 't'},
+                                            {"threshold", required_argument, NULL, 'T'},
                                             {"profile", no_argument, NULL, 'p'},
                                             {0}};
     memset(arguments, 0, sizeof *arguments);
@@ -101,6 +110,8 @@ static void print_file(const struct client_terminal *terminal, const struct file
     }
     putchar('\n');
     int width = width_of(file->result);
+    if (file->result->prediction_count == 0)
+        puts("  no class reaches the threshold");
     for (size_t i = 0; i < file->result->prediction_count; i++) {
         const struct convoy_prediction *each = &file->result->predictions[i];
         fputs("  ", stdout);
@@ -241,6 +252,7 @@ static int classify(const struct client_classify_arguments *arguments, struct fi
     struct convoy_options options = {.model = arguments->common.model,
                                      .version = arguments->common.version,
                                      .top = (int)arguments->top,
+                                     .threshold = arguments->threshold,
                                      .profile = arguments->profile};
     struct convoy_client *client = NULL;
     struct convoy_answer *answer = NULL;

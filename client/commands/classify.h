@@ -7,6 +7,7 @@
 struct client_classify_arguments {
     struct client_common common;
     long top;
+    double threshold; /* below 0: none is left out; 0: not given */
     bool profile;
     char *const *files; /* into argv */
     size_t file_count;

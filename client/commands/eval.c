@@ -59,7 +59,8 @@ static int classify(struct eval_worker *worker, size_t count, int top, struct co
                     size_t *waits, struct convoy_failure *failure)
 {
     const struct client_common *common = &worker->eval->arguments->common;
-    struct convoy_options options = {.model = common->model, .version = common->version, .top = top};
+    struct convoy_options options = {
+        .model = common->model, .version = common->version, .top = top, .threshold = -1};
     return classify_patiently(worker->client, worker->images, count, &options, answer, waits, failure);
 }
 
@@ -86,6 +87,8 @@ static int count_image(struct eval *eval, struct client_labelled_image *labelled
             "named like its labels or their index, 0 ('%s') to %zu ('%s')",
             labelled->name, labelled->class, result->model, result->score.labels[0],
             result->score.classes - 1, result->score.labels[result->score.classes - 1]);
+    if (answer->prediction_count == 0)
+        return client_fail_with(failure, -EPROTO, "the server names no class for '%s'", labelled->name);
     if (!client_score_count(&result->score, truth, answer->predictions[0].index))
         return client_fail_with(failure, -EPROTO, "the server's class %ld of '%s' is none of the model's",
                                 answer->predictions[0].index, labelled->name);

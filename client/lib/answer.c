@@ -78,8 +78,8 @@ static const char *read_results(const cJSON *results, struct own_answer *own)
             result->status = (int)status;
             continue;
         }
-        if (!cJSON_IsArray(list) || !list->child)
-            return "a result has no predictions";
+        if (!cJSON_IsArray(list))
+            return "a result's predictions are no list";
         result->status = 200;
         result->predictions = own->predictions + taken;
         cJSON_ArrayForEach(each, list)

@@ -56,6 +56,8 @@ struct convoy_options {
     int top;             /* 1 to 1000 classes for each image; 0: the server's default (5) */
     int timeout_ms;      /* the server's time limit for the request; 0: the server's default */
     bool profile;        /* measure every layer; the request then forms a batch of its own and is slower */
+    double threshold; /* up to 1: classes of a lower probability are left out; 0: the model's; below 0: none
+                         is */
 };
 
 struct convoy_prediction {
@@ -64,7 +66,8 @@ struct convoy_prediction {
     double probability; /* NaN where the network's output was not a number */
 };
 
-/* The result of one image: predictions by descending probability, or an error with its status. */
+/* The result of one image: predictions by descending probability (none, where a threshold left none), or an
+ * error with its status. */
 struct convoy_result {
     const struct convoy_prediction *predictions;
     size_t prediction_count;

@@ -37,6 +37,8 @@ static int build_path(const struct convoy_options *options, char **path)
         status = put_text(out, "version", options->version);
     if (options->top)
         fprintf(out, "&top=%d", options->top);
+    if (options->threshold != 0) /* no exponent: the server takes digits and a point */
+        fprintf(out, "&threshold=%.9f", options->threshold > 0 ? options->threshold : 0.0);
     if (options->timeout_ms)
         fprintf(out, "&timeout_ms=%d", options->timeout_ms);
     if (options->profile)
@@ -115,6 +117,9 @@ int client_request_build(const struct convoy_image *images, size_t count,
         return client_fail_with(failure, -EINVAL, "the model's version is empty");
     if (options->top < 0 || options->top > 1000)
         return client_fail_with(failure, -EINVAL, "top is %d, it must be 1 to 1000", options->top);
+    if (!(options->threshold <= 1))
+        return client_fail_with(failure, -EINVAL, "threshold is %g, it must be at most 1",
+                                options->threshold);
     if (options->timeout_ms < 0 || options->timeout_ms > 3600000)
         return client_fail_with(failure, -EINVAL, "timeout_ms is %d, it must be 1 to 3600000",
                                 options->timeout_ms);

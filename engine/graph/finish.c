@@ -3,12 +3,13 @@
 #include "engine/graph/fold.h"
 #include "engine/graph/prune.h"
 
-static bool comes_from_softmax(const struct convoy_graph *graph, int tensor)
+/* The node that computes the tensor, reshapes aside; NULL for an input. */
+static const struct convoy_node *source_of(const struct convoy_graph *graph, int tensor)
 {
     int producer = graph->tensors[tensor].producer;
     while (producer >= 0 && graph->nodes[producer].op == CONVOY_OP_RESHAPE)
         producer = graph->tensors[graph->nodes[producer].inputs[0]].producer;
-    return producer >= 0 && graph->nodes[producer].op == CONVOY_OP_SOFTMAX;
+    return producer >= 0 ? &graph->nodes[producer] : NULL;
 }
 
 int convoy_graph_finish(struct convoy_graph *graph, struct convoy_error *error)
@@ -23,6 +24,9 @@ int convoy_graph_finish(struct convoy_graph *graph, struct convoy_error *error)
     for (int i = 0; i < graph->tensor_count; i++)
         if (graph->tensors[i].data != NULL)
             graph->weight_bytes += convoy_shape_elements(&graph->tensors[i].shape) * (int64_t)sizeof(float);
-    graph->ends_in_softmax = graph->output_count > 0 && comes_from_softmax(graph, graph->outputs[0]);
+    const struct convoy_node *last = graph->output_count > 0 ? source_of(graph, graph->outputs[0]) : NULL;
+    graph->ends_in_softmax = last != NULL && last->op == CONVOY_OP_SOFTMAX;
+    graph->ends_in_sigmoid =
+        last != NULL && last->op == CONVOY_OP_ACTIVATION && last->activation.kind == CONVOY_SIGMOID;
     return 0;
 }

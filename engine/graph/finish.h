@@ -6,8 +6,8 @@
 
 /* Call it once, when all nodes, the input and the outputs are there. Fuses and folds (engine/graph/fold.h),
  * drops nodes and tensors that no output depends on (engine/graph/prune.h), and fills in producers,
- * weight_bytes and ends_in_softmax. Tensor and node indices change. Returns 0 or -ENOMEM; the caller frees
- * the graph in both cases. */
+ * weight_bytes and ends_in_softmax, ends_in_sigmoid. Tensor and node indices change. Returns 0 or -ENOMEM;
+ * the caller frees the graph in both cases. */
 int convoy_graph_finish(struct convoy_graph *graph, struct convoy_error *error);
 
 #endif

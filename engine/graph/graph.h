@@ -137,8 +137,9 @@ struct convoy_graph {
     int outputs[CONVOY_MAX_OUTPUTS]; /* tensor indices, in the model's order; computed by nodes (never the
                                       * input or a constant), images one after the other; one may be there
                                       * twice */
-    bool ends_in_softmax;            /* the first output comes from a SOFTMAX node (through reshapes only) */
-    int64_t weight_bytes;            /* bytes of all constants that nodes read */
+    /* The first output comes from a SOFTMAX node, or a sigmoid (through reshapes only). */
+    bool ends_in_softmax, ends_in_sigmoid;
+    int64_t weight_bytes; /* bytes of all constants that nodes read */
 };
 
 /* Returns the number of elements for one image (of a constant: all elements). */

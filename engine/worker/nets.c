@@ -58,6 +58,7 @@ static cJSON *describe(const struct convoy_graph *graph, const struct convoy_net
     }
     cJSON_AddNumberToObject(object, "classes", info->output_elements[0]);
     cJSON_AddBoolToObject(object, "softmax", graph->ends_in_softmax);
+    cJSON_AddBoolToObject(object, "sigmoid", graph->ends_in_sigmoid);
     convoy_worker_describe(info, object);
     return object;
 }

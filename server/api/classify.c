@@ -23,7 +23,9 @@
 #define TIMEOUT_MS_MAX 3600000
 
 struct options {
-    uint64_t top, timeout_ms, profile, priority;
+    uint64_t top;     /* 0: not given */
+    double threshold; /* below 0: not given */
+    uint64_t timeout_ms, profile, priority;
 };
 
 /* A number in the query; *result keeps its default when the parameter is absent. False with refusal set. */
@@ -41,10 +43,33 @@ static bool number(struct convoy_request *request, const char *name, uint64_t le
     return true;
 }
 
+static bool read_threshold(struct convoy_request *request, double *threshold)
+{
+    size_t length;
+    bool present;
+    const char *value = convoy_request_query(request, "threshold", &length, &present);
+
+    if (present &&
+        convoy_query_fraction("threshold", value, length, 0, 1, threshold, &request->refusal_reason) != 0)
+        return convoy_request_refuse(request, MHD_HTTP_BAD_REQUEST);
+    return true;
+}
+
+/* Which classes to name: with a threshold all that reach it, unless top says how many. */
+static struct convoy_prediction_rule rule_of(const struct options *options,
+                                             const struct convoy_model_view *view)
+{
+    double threshold = options->threshold >= 0 ? options->threshold : view->threshold;
+    uint32_t top = options->top > 0 ? (uint32_t)options->top : threshold > 0 ? CONVOY_TOP_MAX : DEFAULT_TOP;
+
+    return (struct convoy_prediction_rule){top, view->activation, threshold};
+}
+
 static bool read_options(struct convoy_request *request, struct options *options)
 {
-    *options = (struct options){.top = DEFAULT_TOP, .timeout_ms = convoy_app_of(request)->config->timeout_ms};
+    *options = (struct options){.threshold = -1, .timeout_ms = convoy_app_of(request)->config->timeout_ms};
     return number(request, "top", 1, CONVOY_TOP_MAX, &options->top) &&
+           read_threshold(request, &options->threshold) &&
            number(request, "timeout_ms", 1, TIMEOUT_MS_MAX, &options->timeout_ms) &&
            number(request, "profile", 0, 1, &options->profile) &&
            number(request, "priority", 0, CONVOY_PRIORITY_NUMBER_MOST, &options->priority);
@@ -157,7 +182,7 @@ static bool prepare(struct convoy_request *request, int *retry_after)
         return false;
     place_images(request, inference);
     inference->alone = boundary[0] == '\0';
-    inference->top = (uint32_t)options.top;
+    inference->rule = rule_of(&options, &inference->view);
     inference->profile = options.profile != 0;
     convoy_call_of(request)->inference = inference;
     return true;

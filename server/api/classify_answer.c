@@ -20,8 +20,7 @@ static void write_predictions(const struct convoy_inference_request *inference, 
 {
     const struct convoy_model_shape *shape = &inference->view.shape;
     const float *scores = inference->outputs + (size_t)i * shape->outputs_per_row;
-    uint32_t found =
-        convoy_predict(scores, shape->output_elements[0], inference->top, inference->view.softmax, best);
+    uint32_t found = convoy_predict(scores, shape->output_elements[0], &inference->rule, best);
     char number[16];
 
     convoy_json_write_begin_object(json);

@@ -95,7 +95,9 @@ static void write_parameters(const struct convoy_model_config *config, struct co
     convoy_json_write_key(json, "precision");
     write_parameter(convoy_model_precision_text(config->precision), json);
     convoy_json_write_key(json, "softmax");
-    write_parameter(convoy_softmax_text(config->softmax), json);
+    write_parameter(convoy_softmax_text(config->activation), json);
+    convoy_json_write_key(json, "activation");
+    write_parameter(convoy_activation_text(config->activation), json);
     convoy_json_write_key(json, "resize");
     write_parameter(convoy_resize_text(config->input.resize), json);
     convoy_json_write_key(json, "interpolation");

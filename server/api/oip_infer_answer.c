@@ -34,8 +34,8 @@ static void each_class(const struct convoy_inference_request *inference, uint32_
 {
     struct convoy_ranked_class best[CONVOY_TOP_MAX];
     uint32_t elements = inference->view.shape.output_elements[output->index];
-    uint32_t found =
-        convoy_predict(output_of(inference, row, output->index), elements, output->classes, false, best);
+    const struct convoy_prediction_rule rule = {output->classes, CONVOY_ACTIVATION_NONE, 0};
+    uint32_t found = convoy_predict(output_of(inference, row, output->index), elements, &rule, best);
 
     for (uint32_t k = 0; k < found; k++) {
         char string[CLASS_BYTES], number[16];

@@ -11,6 +11,7 @@
 #define CONFIG_FILE "config.json"
 #define LABELS_FILE "labels.txt"
 
+static const char *const activations[] = {"auto", "softmax", "sigmoid", "none", NULL};
 static const char *const softmaxes[] = {"auto", "on", "off", NULL};
 static const char *const precisions[] = {"fp32", "tf32", "fp16", NULL};
 
@@ -19,9 +20,16 @@ const char *convoy_model_precision_text(enum convoy_model_precision precision)
     return precisions[precision];
 }
 
-const char *convoy_softmax_text(enum convoy_softmax softmax)
+const char *convoy_activation_text(enum convoy_output_activation activation)
 {
-    return softmaxes[softmax];
+    return activations[activation];
+}
+
+const char *convoy_softmax_text(enum convoy_output_activation activation)
+{
+    return activation == CONVOY_ACTIVATION_AUTO      ? "auto"
+           : activation == CONVOY_ACTIVATION_SOFTMAX ? "on"
+                                                     : "off";
 }
 
 void convoy_model_config_free(struct convoy_model_config *config)
@@ -37,16 +45,25 @@ void convoy_model_config_free(struct convoy_model_config *config)
 static int read_output(const struct convoy_json *root, struct convoy_model_config *config,
                        struct convoy_error *error)
 {
-    static const char *const known[] = {"softmax", NULL};
-    unsigned softmax = config->softmax, precision = config->precision;
+    static const char *const known[] = {"activation", "softmax", "threshold", NULL};
+    static const enum convoy_output_activation of_softmax[] = {
+        CONVOY_ACTIVATION_AUTO, CONVOY_ACTIVATION_SOFTMAX, CONVOY_ACTIVATION_NONE};
+    unsigned activation = config->activation, softmax = 0, precision = config->precision;
     struct convoy_json output;
     int result;
     if ((result = convoy_json_object(root, "output", &output, error)) < 0 ||
         (result = convoy_json_known(&output, known, error)) < 0 ||
+        (result = convoy_json_choice(&output, "activation", activations, &activation, error)) < 0 ||
         (result = convoy_json_choice(&output, "softmax", softmaxes, &softmax, error)) < 0 ||
+        (result = convoy_json_double(&output, "threshold", 0, 1, &config->threshold, error)) < 0 ||
         (result = convoy_json_choice(root, "precision", precisions, &precision, error)) < 0)
         return result;
-    config->softmax = (enum convoy_softmax)softmax;
+    if (convoy_json_has(&output, "activation") && convoy_json_has(&output, "softmax"))
+        return convoy_fail(error, -EINVAL,
+                           "%s: output.softmax is an older name of output.activation: give one of them",
+                           config->file);
+    config->activation =
+        convoy_json_has(&output, "softmax") ? of_softmax[softmax] : (enum convoy_output_activation)activation;
     config->precision = (enum convoy_model_precision)precision;
     return 0;
 }

@@ -16,7 +16,14 @@
 
 #define CONVOY_MODEL_DEVICES 16 /* devices are 0 to 15 */
 
-enum convoy_softmax { CONVOY_SOFTMAX_AUTO, CONVOY_SOFTMAX_ON, CONVOY_SOFTMAX_OFF };
+/* What makes probabilities of the first output. AUTO: softmax, unless the network ends in one, or in a
+ * sigmoid. */
+enum convoy_output_activation {
+    CONVOY_ACTIVATION_AUTO,
+    CONVOY_ACTIVATION_SOFTMAX,
+    CONVOY_ACTIVATION_SIGMOID,
+    CONVOY_ACTIVATION_NONE
+};
 /* The least exact arithmetic that is accepted. */
 enum convoy_model_precision { CONVOY_PRECISION_FP32, CONVOY_PRECISION_TF32, CONVOY_PRECISION_FP16 };
 
@@ -24,7 +31,8 @@ struct convoy_model_config {
     char *file; /* config.json's path, whether or not it is there */
 
     struct convoy_model_input input;
-    enum convoy_softmax softmax;
+    enum convoy_output_activation activation;
+    double threshold; /* classes of a lower probability are left out of answers; 0: none is */
     enum convoy_model_precision precision;
     struct convoy_batching batching; /* the daemon's values where the model's file has none */
     uint32_t devices;                /* bit i: loaded on device i; 0: on all */
@@ -45,6 +53,8 @@ void convoy_model_config_free(struct convoy_model_config *config); /* NULL is al
 /* "fp32", "tf32", "fp16". */
 const char *convoy_model_precision_text(enum convoy_model_precision precision);
 /* As config.json writes them. */
-const char *convoy_softmax_text(enum convoy_softmax softmax);
+const char *convoy_activation_text(enum convoy_output_activation activation);
+/* As output.softmax, the older key, writes it: "auto", "on", "off". */
+const char *convoy_softmax_text(enum convoy_output_activation activation);
 
 #endif

@@ -13,4 +13,8 @@
 int convoy_query_number(const char *name, const char *value, size_t length, uint64_t least, uint64_t most,
                         uint64_t *number, struct convoy_error *error);
 
+/* The same for a number with a fraction, as "0.25". */
+int convoy_query_fraction(const char *name, const char *value, size_t length, double least, double most,
+                          double *number, struct convoy_error *error);
+
 #endif

@@ -17,6 +17,7 @@
 #include "server/http/suspension.h"
 #include "server/inference/decode_pool.h"
 #include "server/inference/pipeline.h"
+#include "server/inference/prediction.h"
 #include "server/inference/sample.h"
 #include "server/models/model.h"
 
@@ -41,7 +42,7 @@ struct convoy_inference_request {
     void *tensor; /* buffer_pool.h: samples that were converted on their way; NULL when there are none */
     uint64_t deadline_us;
     enum convoy_priority priority;
-    uint32_t top; /* /classify: how many classes to name */
+    struct convoy_prediction_rule rule; /* /classify: which classes to name */
     bool profile;
     bool alone; /* /classify: the body was an image, not a form */
     uint32_t count;

@@ -68,17 +68,8 @@ static float softmax_term(float score, float greatest)
     return expf(score - greatest);
 }
 
-uint32_t convoy_predict(const float *scores, uint32_t count, uint32_t top, bool softmax,
-                        struct convoy_ranked_class *best)
+static void apply_softmax(const float *scores, uint32_t count, uint32_t top, struct convoy_ranked_class *best)
 {
-    if (top > count)
-        top = count;
-    if (top == 0)
-        return 0;
-    rank(scores, count, top, best);
-    if (!softmax)
-        return top;
-
     float greatest = best[0].probability;
     double sum = 0;
     for (uint32_t i = 0; i < count; i++) {
@@ -88,5 +79,22 @@ uint32_t convoy_predict(const float *scores, uint32_t count, uint32_t top, bool 
     }
     for (uint32_t i = 0; i < top; i++)
         best[i].probability = (float)(softmax_term(best[i].probability, greatest) / sum);
+}
+
+uint32_t convoy_predict(const float *scores, uint32_t count, const struct convoy_prediction_rule *rule,
+                        struct convoy_ranked_class *best)
+{
+    uint32_t top = rule->top < count ? rule->top : count;
+    if (top == 0)
+        return 0;
+    rank(scores, count, top, best);
+    if (rule->activation == CONVOY_ACTIVATION_SOFTMAX)
+        apply_softmax(scores, count, top, best);
+    else if (rule->activation == CONVOY_ACTIVATION_SIGMOID)
+        for (uint32_t i = 0; i < top; i++)
+            best[i].probability = (float)(1.0 / (1.0 + exp(-(double)best[i].probability)));
+    if (rule->threshold > 0) /* they fall, and what is not a number comes last */
+        while (top > 0 && !(best[top - 1].probability >= (float)rule->threshold))
+            top--;
     return top;
 }

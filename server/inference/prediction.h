@@ -2,7 +2,8 @@
 #ifndef CONVOY_SERVER_PREDICTION_H
 #define CONVOY_SERVER_PREDICTION_H
 
-#include <stdbool.h>
+#include "server/config/model_config.h"
+
 #include <stdint.h>
 
 #define CONVOY_TOP_MAX 1000
@@ -12,14 +13,20 @@ struct convoy_ranked_class {
     float probability;
 };
 
+struct convoy_prediction_rule {
+    uint32_t top; /* classes at most, up to CONVOY_TOP_MAX */
+    enum convoy_output_activation activation;
+    double threshold; /* classes of a lower probability are left out */
+};
+
 /* Writes the min(top, count) highest of scores into best (room for that many, top at most CONVOY_TOP_MAX) by
  * falling score, equal ones by rising index; returns how many. A score that is not a number ranks below every
- * other. Any thread; no allocation; O(count log top).
+ * other. Of these, those below the threshold are left out. Any thread; no allocation; O(count log top).
  *
- * softmax: probability i is exp(x_i - m) / sum_j exp(x_j - m), m the greatest score, so that nothing
+ * Softmax: probability i is exp(x_i - m) / sum_j exp(x_j - m), m the greatest score, so that nothing
  * overflows (Goodfellow, Bengio, Courville: Deep Learning, 4.1). Scores of +inf share the whole; scores that
- * are not numbers stay so and do not count. Without it the score itself is shown. */
-uint32_t convoy_predict(const float *scores, uint32_t count, uint32_t top, bool softmax,
+ * are not numbers stay so and do not count. Sigmoid: 1 / (1 + exp(-x_i)). None: the score itself. */
+uint32_t convoy_predict(const float *scores, uint32_t count, const struct convoy_prediction_rule *rule,
                         struct convoy_ranked_class *best);
 
 #endif

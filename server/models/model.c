@@ -51,6 +51,15 @@ void convoy_model_release(struct convoy_model_record *model)
         atomic_fetch_sub(&model->holders, 1);
 }
 
+/* What makes probabilities of the first output. */
+static enum convoy_output_activation activation_of(const struct convoy_model_record *model)
+{
+    if (model->config->activation != CONVOY_ACTIVATION_AUTO)
+        return model->config->activation;
+    return model->shape.ends_in_softmax || model->shape.ends_in_sigmoid ? CONVOY_ACTIVATION_NONE
+                                                                        : CONVOY_ACTIVATION_SOFTMAX;
+}
+
 void convoy_model_view_fill(struct convoy_model_record *model, struct convoy_model_view *view)
 {
     *view = (struct convoy_model_view){.model = model,
@@ -61,8 +70,8 @@ void convoy_model_view_fill(struct convoy_model_record *model, struct convoy_mod
     memcpy(view->reason, model->reason, sizeof view->reason);
     convoy_model_view_hold(view);
     if (model->config != NULL) {
-        view->softmax = model->config->softmax == CONVOY_SOFTMAX_ON ||
-                        (model->config->softmax == CONVOY_SOFTMAX_AUTO && !model->shape.ends_in_softmax);
+        view->activation = activation_of(model);
+        view->threshold = model->config->threshold;
         convoy_model_input_resizing(&model->config->input, model->shape.height, model->shape.width,
                                     &view->resizing);
         view->max_delay_us = model->config->batching.max_delay_us;

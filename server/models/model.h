@@ -43,7 +43,7 @@ struct convoy_model_shape {
     char input_name[64];
     char output_names[16][64];
     uint32_t layer_count;
-    bool ends_in_softmax;
+    bool ends_in_softmax, ends_in_sigmoid;
     char precision[8];
     char platform[32];
 };
@@ -94,7 +94,8 @@ struct convoy_model_view {
     struct convoy_model_shape shape;
     struct convoy_labels *labels;
     uint32_t max_delay_us;
-    bool softmax; /* apply softmax to the first output */
+    enum convoy_output_activation activation; /* of the first output; never AUTO */
+    double threshold;                         /* classes of a lower probability are left out */
     struct convoy_resizing resizing;
 };
 

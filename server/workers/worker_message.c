@@ -56,6 +56,7 @@ int convoy_worker_message_shape(const cJSON *json, struct convoy_model_shape *sh
         return code;
     copy_string(shape->input_name, sizeof shape->input_name, json, "input");
     shape->ends_in_softmax = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "softmax"));
+    shape->ends_in_sigmoid = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "sigmoid"));
     snprintf(shape->platform, sizeof shape->platform, "onnx_convoyd");
 
     const cJSON *output;

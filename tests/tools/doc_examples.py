@@ -11,6 +11,7 @@ document's source, on a line of their own before the block, say what a reader ne
 
     <!-- example: not run: WHY -->                 the next block is not run, and the report names it
     <!-- example: configuration KEY=JSON ... -->   keys of config.json for the next block's daemon
+    <!-- example: eventually -->                   commands of the next block are repeated until they print it, for 20 s
     <!-- example: status N -->                     the HTTP status of the next block's requests, where it is not 200
 
 An answer that begins with { or [ is compared as JSON: folding and spaces do not matter, "..." stands for any value, any
@@ -320,6 +321,17 @@ def run(command, daemon, status, own):
     return done.stdout.replace(own, "pixels")
 
 
+def run_until_it_matches(command, shown, patience_s, daemon, status, own):
+    end = time.monotonic() + patience_s
+    while True:
+        try:
+            return check(shown, run(command, daemon, status, own))
+        except Mismatch:
+            if time.monotonic() >= end:
+                raise
+            time.sleep(0.05)
+
+
 def has_triton_client():
     return subprocess.run(["python3", "-c", "import tritonclient.http"], capture_output=True).returncode == 0
 
@@ -330,12 +342,14 @@ def main():
     passed, failed, left = 0, 0, []
     for document in documents:
         for first, lines, comments in blocks(pathlib.Path(document).read_text()):
-            why, status, settings = None, "200", {}
+            why, status, settings, patience_s = None, "200", {}, 0
             for comment in comments:
                 if comment.startswith("not run: "):
                     why = comment[len("not run: "):]
                 elif comment.startswith("status "):
                     status = comment[len("status "):]
+                elif comment == "eventually":
+                    patience_s = 20
                 elif comment.startswith("configuration "):
                     for setting in comment.split()[1:]:
                         name, _, value = setting.partition("=")
@@ -354,8 +368,7 @@ def main():
                         continue
                     daemon = daemon or Daemon(build, work, settings)
                     try:
-                        got = run(command, daemon, status, own)
-                        check(shown, got)
+                        run_until_it_matches(command, shown, patience_s, daemon, status, own)
                         passed += 1
                     except Mismatch as mismatch:
                         failed += 1

@@ -85,14 +85,22 @@ Test(client_arguments, numbers)
 Test(client_arguments, a_request_encodes_what_it_names)
 {
     struct client_request request;
-    struct convoy_options options = {
-        .model = "a&b=c/ d?\xC3\xA4", .version = "1", .top = 2, .timeout_ms = 30, .profile = true};
+    struct convoy_options options = {.model = "a&b=c/ d?\xC3\xA4",
+                                     .version = "1",
+                                     .top = 2,
+                                     .timeout_ms = 30,
+                                     .profile = true,
+                                     .threshold = 1e-5};
     struct convoy_image images[] = {{"one", 3}, {"", 0}, {"three\0\r\n--", 10}};
     cr_assert_eq(client_request_build(images, 1, &options, &request, &failure), 0);
-    cr_assert_str_eq(request.path,
-                     "/classify?model=a%26b%3Dc%2F%20d%3F%C3%A4&version=1&top=2&timeout_ms=30&profile=1");
+    cr_assert_str_eq(request.path, "/classify?model=a%26b%3Dc%2F%20d%3F%C3%A4&version=1&top=2&threshold=0."
+                                   "000010000&timeout_ms=30&profile=1");
     cr_assert_eq(request.body, images[0].bytes);
     cr_assert_eq(request.body_size, 3);
+    client_request_clear(&request);
+    cr_assert_eq(
+        client_request_build(images, 1, &(struct convoy_options){.threshold = -1}, &request, &failure), 0);
+    cr_assert_str_eq(request.path, "/classify?threshold=0.000000000");
     client_request_clear(&request);
     cr_assert_eq(client_request_build(images, 3, NULL, &request, &failure), 0);
     cr_assert_str_eq(request.path, "/classify");
@@ -115,6 +123,10 @@ Test(client_arguments, a_request_that_cannot_be_is_refused)
     client_request_clear(&request);
     cr_assert_eq(client_request_build(&image, 1, &(struct convoy_options){.top = 1001}, &request, &failure),
                  -EINVAL);
+    client_request_clear(&request);
+    cr_assert_eq(
+        client_request_build(&image, 1, &(struct convoy_options){.threshold = 1.1}, &request, &failure),
+        -EINVAL);
     client_request_clear(&request);
     cr_assert_eq(client_request_build(&image, 1, &(struct convoy_options){.model = ""}, &request, &failure),
                  -EINVAL);

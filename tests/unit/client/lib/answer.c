@@ -85,6 +85,17 @@ Test(client_answer, every_results_predictions_are_its_own)
     convoy_answer_free(answer);
 }
 
+/* Where no class reaches a threshold. */
+Test(client_answer, a_result_may_have_no_predictions)
+{
+    struct convoy_answer *answer = NULL;
+    cr_assert_eq(read_text(ANSWER("{\"predictions\":[]}," CAT), 200, 2, &answer), 0, "%s", failure.message);
+    cr_assert(answer->results[0].prediction_count == 0 && answer->results[0].status == 200);
+    cr_assert_null(answer->results[0].error);
+    cr_assert_eq(answer->results[1].prediction_count, 1);
+    convoy_answer_free(answer);
+}
+
 Test(client_answer, an_error_is_the_servers_sentence)
 {
     struct convoy_answer *answer;
@@ -114,7 +125,7 @@ Test(client_answer, hostile_ones_are_refused)
     hostile(ANSWER(CAT "," CAT), 1);
     hostile(ANSWER("[]"), 1);
     hostile(ANSWER("null"), 1);
-    hostile(ANSWER("{\"predictions\":[]}"), 1);
+    hostile(ANSWER("{\"predictions\":{}}"), 1);
     hostile(ANSWER("{\"predictions\":\"cat\"}"), 1);
     hostile(ANSWER("{\"predictions\":[{\"label\":1,\"index\":3,\"probability\":0.5}]}"), 1);
     hostile(ANSWER("{\"predictions\":[{\"label\":\"a\",\"index\":-1,\"probability\":0.5}]}"), 1);

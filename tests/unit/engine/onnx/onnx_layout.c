@@ -127,7 +127,10 @@ Test(onnx_layout, softmax_is_seen_through_a_reshape_but_not_through_arithmetic)
     builder_node(b, "Flatten", "t", "y");
     cr_expect(builder_graph(b)->ends_in_softmax);
     b->nodes[1]->op_type = builder_text(b, "Relu");
-    cr_expect(!builder_graph(b)->ends_in_softmax);
+    cr_expect(!builder_graph(b)->ends_in_softmax && !builder_graph(b)->ends_in_sigmoid);
+    b->nodes[0]->op_type = builder_text(b, "Sigmoid");
+    b->nodes[1]->op_type = builder_text(b, "Flatten");
+    cr_expect(!builder_graph(b)->ends_in_softmax && builder_graph(b)->ends_in_sigmoid);
     builder_free(b);
 }
 

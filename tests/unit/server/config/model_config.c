@@ -50,7 +50,7 @@ static void assert_defaults(void)
     cr_assert_eq(config->input.scale, 1.0 / 255.0);
     cr_assert(config->input.mean_count == 1 && config->input.mean[0] == 0.0);
     cr_assert(config->input.std_count == 1 && config->input.std[0] == 1.0);
-    cr_assert_eq(config->softmax, CONVOY_SOFTMAX_AUTO);
+    cr_assert_eq(config->activation, CONVOY_ACTIVATION_AUTO);
     cr_assert_eq(config->precision, CONVOY_PRECISION_FP32);
     cr_assert_eq(config->batching.max_batch, 64);
     cr_assert_eq(config->batching.max_delay_us, 700);
@@ -87,7 +87,7 @@ Test(model_config, every_key_is_read)
     cr_assert_eq(config->input.scale, 0.5);
     cr_assert(config->input.mean_count == 3 && config->input.mean[0] == 0.1 && config->input.mean[2] == 0.3);
     cr_assert(config->input.std_count == 3 && config->input.std[1] == 2 && config->input.std[2] == 4);
-    cr_assert_eq(config->softmax, CONVOY_SOFTMAX_OFF);
+    cr_assert_eq(config->activation, CONVOY_ACTIVATION_NONE);
     cr_assert_eq(config->precision, CONVOY_PRECISION_TF32);
     cr_assert_str_eq(convoy_model_precision_text(config->precision), "tf32");
     cr_assert_eq(config->batching.max_batch, 8);
@@ -96,16 +96,39 @@ Test(model_config, every_key_is_read)
     cr_assert_eq(config->labels.count, 2);
     cr_assert_str_eq(config->labels.labels[1], "dog");
     cr_assert_str_eq(config->labels.name, "names/classes.txt");
-    cr_assert_str_eq(convoy_softmax_text(config->softmax), "off");
+    cr_assert_str_eq(convoy_softmax_text(config->activation), "off");
     cr_assert_str_eq(convoy_resize_text(config->input.resize), "crop");
 
     load("{\"input\": {\"color\": \"grey\", \"mean\": 0.5, \"std\": 0.25}, \"output\": {\"softmax\": \"on\"},"
          " \"precision\": \"fp16\", \"batching\": {\"max_delay_us\": 0}}");
     cr_assert_eq(config->input.color, CONVOY_COLOR_GREY);
     cr_assert(config->input.mean_count == 1 && config->input.mean[0] == 0.5 && config->input.std[0] == 0.25);
-    cr_assert_eq(config->softmax, CONVOY_SOFTMAX_ON);
+    cr_assert_eq(config->activation, CONVOY_ACTIVATION_SOFTMAX);
     cr_assert_eq(config->precision, CONVOY_PRECISION_FP16);
     cr_assert(config->batching.max_delay_us == 0 && config->batching.max_batch == 64);
+}
+
+Test(model_config, outputs_are_read)
+{
+    static const struct {
+        const char *text, *activation, *softmax;
+    } cases[] = {
+        {"{\"output\": {\"activation\": \"auto\"}}", "auto", "auto"},
+        {"{\"output\": {\"activation\": \"softmax\"}}", "softmax", "on"},
+        {"{\"output\": {\"activation\": \"sigmoid\"}}", "sigmoid", "off"},
+        {"{\"output\": {\"activation\": \"none\"}}", "none", "off"},
+        {"{\"output\": {\"softmax\": \"auto\"}}", "auto", "auto"},
+        {"{\"output\": {\"softmax\": \"on\"}}", "softmax", "on"},
+        {"{\"output\": {\"softmax\": \"off\"}}", "none", "off"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        load(cases[i].text);
+        cr_expect_str_eq(convoy_activation_text(config->activation), cases[i].activation);
+        cr_expect_str_eq(convoy_softmax_text(config->activation), cases[i].softmax);
+        cr_expect_eq(config->threshold, 0);
+    }
+    load("{\"output\": {\"threshold\": 0.25}}");
+    cr_expect_eq(config->threshold, 0.25);
 }
 
 /* What covers the network's input of 28 x 32. */
@@ -193,6 +216,9 @@ Test(model_config, what_is_wrong_is_named)
     refused("{\"input\": {\"std\": [1, \"a\", 1]}}", "input.std must be");
     refused("{\"input\": {\"mean\": 1e999}}", "'input.mean' is too large");
     refused("{\"output\": {\"softmax\": true}}", "output.softmax must be");
+    refused("{\"output\": {\"activation\": \"relu\"}}", "output.activation must be");
+    refused("{\"output\": {\"activation\": \"none\", \"softmax\": \"off\"}}", "give one of them");
+    refused("{\"output\": {\"threshold\": 1.5}}", "output.threshold must be");
     refused("{\"precision\": \"int8\"}", "precision must be \"fp32\", \"tf32\" or \"fp16\"");
     refused("{\"batching\": {\"max_batch\": 0}}", "batching.max_batch must be");
     refused("{\"response_cache\": 1}", "response_cache must be true or false, found 1");

@@ -89,3 +89,28 @@ Test(query, a_long_value_is_shown_in_part)
     cr_assert_eq(convoy_query_number("top", value, sizeof value, 1, 9, &number, &error), -EINVAL);
     cr_assert_lt(strlen(error.message), 150);
 }
+
+static double fraction(const char *text)
+{
+    struct convoy_error error;
+    double number = -1;
+    return convoy_query_fraction("threshold", text, text == NULL ? 0 : strlen(text), 0, 1, &number, &error) ==
+                   0
+               ? number
+               : -2;
+}
+
+Test(query, fractions)
+{
+    cr_expect_eq(fraction("0"), 0);
+    cr_expect_eq(fraction("1"), 1);
+    cr_expect_eq(fraction("0.25"), 0.25);
+    cr_expect_eq(fraction(".5"), 0.5);
+    cr_expect_eq(fraction("1."), 1);
+    cr_expect_float_eq(fraction("0.3"), 0.3, 1e-15);
+    static const char *const wrong[] = {"",     ".",    "-0.5", "+0.5", "1.01", "0.5x",
+                                        "0..5", "1e-1", " 0.5", "nan",  "0x1"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        cr_expect_eq(fraction(wrong[i]), -2, "%s", wrong[i]);
+    cr_expect_eq(fraction(NULL), -2);
+}
