@@ -5,7 +5,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-static const char *const colors[] = {"rgb", "grey", NULL};
+/* Behind AUTO, which is not written. */
+static const char *const colors[] = {"rgb", "grey", "bgr", NULL};
 static const char *const resizes[] = {"stretch", "crop", "pad", NULL};
 static const char *const interpolations[] = {"bilinear", "bicubic", "lanczos", "nearest", NULL};
 static const char *const preset_names[] = {"imagenet", "imagenet-inception", "clip", "none", NULL};
@@ -121,7 +122,7 @@ int convoy_model_input_read(const struct convoy_json *root, struct convoy_model_
                                       &input->std_count, error)) < 0)
         return result;
     if (convoy_json_has(&object, "color"))
-        input->color = color == 0 ? CONVOY_COLOR_RGB : CONVOY_COLOR_GREY;
+        input->color = (enum convoy_color)(CONVOY_COLOR_RGB + color);
     return 0;
 }
 
@@ -139,14 +140,14 @@ static int check_count(const char *file, const char *key, uint32_t count, uint32
 int convoy_model_input_check(const struct convoy_model_input *input, const char *file, uint32_t channels,
                              uint32_t height, uint32_t width, struct convoy_error *error)
 {
-    uint32_t wanted = input->color == CONVOY_COLOR_RGB ? 3 : 1;
+    uint32_t wanted = input->color == CONVOY_COLOR_GREY ? 1 : 3;
     if (input->color != CONVOY_COLOR_AUTO && channels != wanted)
         return convoy_fail(error, -EINVAL,
                            "%s: input.color is \"%s\" (%u channels), but the network reads %u x %u x %u "
                            "(C x H x W); %s",
-                           file, wanted == 3 ? "rgb" : "grey", wanted, channels, height, width,
+                           file, colors[input->color - CONVOY_COLOR_RGB], wanted, channels, height, width,
                            channels == 1   ? "write \"grey\""
-                           : channels == 3 ? "write \"rgb\""
+                           : channels == 3 ? "write \"rgb\" or \"bgr\""
                                            : "leave input.color out: this network takes no images");
     if (input->resize_to > 0 && (input->resize_to < height || input->resize_to < width))
         return convoy_fail(error, -EINVAL,
@@ -171,6 +172,7 @@ void convoy_model_input_resizing(const struct convoy_model_input *input, uint32_
 {
     *resizing = (struct convoy_resizing){.resize = input->resize,
                                          .interpolation = input->interpolation,
+                                         .bgr = input->color == CONVOY_COLOR_BGR,
                                          .cover_width = covering(input, width),
                                          .cover_height = covering(input, height)};
     for (uint32_t c = 0; c < 3; c++)

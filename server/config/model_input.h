@@ -10,6 +10,7 @@
 #include "engine/base/error.h"
 #include "engine/base/json.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define CONVOY_PIXEL_CHANNELS 4 /* most channels of a network that reads pixels */
@@ -17,7 +18,8 @@
 enum convoy_color {
     CONVOY_COLOR_AUTO, /* without the key: grey when the network has one channel, rgb when it has three */
     CONVOY_COLOR_RGB,
-    CONVOY_COLOR_GREY
+    CONVOY_COLOR_GREY,
+    CONVOY_COLOR_BGR
 };
 enum convoy_resize { CONVOY_RESIZE_STRETCH, CONVOY_RESIZE_CROP, CONVOY_RESIZE_PAD };
 enum convoy_interpolation {
@@ -47,7 +49,8 @@ struct convoy_resizing {
     enum convoy_resize resize;
     enum convoy_interpolation interpolation;
     uint32_t cover_width, cover_height; /* crop: the picture is scaled until it covers this */
-    uint8_t pad_color[3];
+    uint8_t pad_color[3];               /* R, G, B */
+    bool bgr;                           /* the network reads blue first */
 };
 
 /* The built-in values. */

@@ -111,6 +111,15 @@ static void spread_grey(uint8_t *row, size_t pixels)
     }
 }
 
+static void swap_red_and_blue(uint8_t *row, size_t pixels)
+{
+    for (size_t i = 0; i < pixels; i++, row += 3) {
+        uint8_t red = row[0];
+        row[0] = row[2];
+        row[2] = red;
+    }
+}
+
 static int out_of_memory(struct convoy_error *error)
 {
     return convoy_fail(error, -ENOMEM,
@@ -166,6 +175,8 @@ static int to_row(struct convoy_image_scratch *scratch, struct opened *image,
         spread_grey(inner, (size_t)x.out * (size_t)y.out);
     if (code == 0 && !fills)
         convoy_image_pad(target, inner, x.out, y.out, row);
+    if (code == 0 && target->bgr && target->channels == 3)
+        swap_red_and_blue(row, (size_t)target->width * (size_t)target->height);
     return code;
 }
 

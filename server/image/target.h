@@ -2,6 +2,7 @@
 #ifndef CONVOY_SERVER_IMAGE_TARGET_H
 #define CONVOY_SERVER_IMAGE_TARGET_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum convoy_image_fit { CONVOY_FIT_STRETCH, CONVOY_FIT_CROP, CONVOY_FIT_PAD };
@@ -22,6 +23,7 @@ struct convoy_image_target {
     enum convoy_image_filter filter;
     int cover_width, cover_height; /* crop: scaled until it covers this, at least width x height; 0: those */
     uint8_t color[3];              /* pad: R, G, B of what the image leaves free */
+    bool bgr;                      /* three channels in the order B, G, R */
 };
 
 #endif

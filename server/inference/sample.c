@@ -132,6 +132,7 @@ static struct convoy_image_target target_of(const struct convoy_sample_input *in
         .filter = filters[resizing->interpolation],
         .cover_width = (int)resizing->cover_width,
         .cover_height = (int)resizing->cover_height,
+        .bgr = resizing->bgr,
     };
     memcpy(target.color, resizing->pad_color, sizeof target.color);
     return target;

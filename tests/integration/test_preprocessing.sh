@@ -24,6 +24,7 @@ configurations = {
     "pad-nearest": {"resize": "pad", "pad_color": [0, 0, 255], "interpolation": "nearest"},
     "imagenet": {"preset": "imagenet"}, "imagenet-inception": {"preset": "imagenet-inception"}, "clip": {"preset": "clip"},
     "none": {"preset": "none"}, "imagenet-pad": {"preset": "imagenet", "resize": "pad"},
+    "bgr": {"color": "bgr"}, "imagenet-bgr-pad": {"preset": "imagenet", "color": "bgr", "resize": "pad", "pad_color": [10, 20, 30]},
     "imagenet-to": {"preset": "imagenet", "resize_to": 22},
 }
 for name, given in configurations.items():
@@ -89,6 +90,8 @@ for image in pictures():
         normal = "mean" in c
         scale = 255 if normal else 1
         bands = prepared(image, c).split()
+        if c.get("color") == "bgr":
+            bands = bands[::-1]
         for channel, band in enumerate(bands):
             for i, level in enumerate(band.getdata()):
                 value = got[channel * SIDE * SIDE + i]

@@ -196,7 +196,8 @@ Test(model_config, what_is_wrong_is_named)
     refused("{\"input\": {\"colour\": \"rgb\"}}", "unknown key 'input.colour'");
     refused("{\"output\": {\"sigmoid\": 1}}", "unknown key 'output.sigmoid'");
     refused("{\"batching\": {\"delay\": 1}}", "unknown key 'batching.delay'");
-    refused("{\"input\": {\"color\": \"bgr\"}}", "input.color must be \"rgb\" or \"grey\", found \"bgr\"");
+    refused("{\"input\": {\"color\": \"cmyk\"}}",
+            "input.color must be \"rgb\", \"grey\" or \"bgr\", found \"cmyk\"");
     refused("{\"input\": {\"resize\": \"fill\"}}", "input.resize must be");
     refused("{\"input\": {\"preset\": \"mnist\"}}", "input.preset must be \"imagenet\"");
     refused("{\"input\": {\"interpolation\": \"area\"}}", "input.interpolation must be");
@@ -351,6 +352,10 @@ Test(model_config, the_configuration_must_fit_the_network)
     assert_says(error, "write \"rgb\"");
     cr_assert_eq(check(7), -EINVAL);
     assert_says(error, "leave input.color out");
+    load("{\"input\": {\"color\": \"bgr\"}}");
+    cr_assert_eq(check(3), 0);
+    cr_assert_eq(check(1), -EINVAL);
+    assert_says(error, "input.color is \"bgr\" (3 channels)");
     load("{\"input\": {\"mean\": [1, 2, 3]}}");
     cr_assert_eq(check(3), 0);
     cr_assert_eq(check(1), -EINVAL);
