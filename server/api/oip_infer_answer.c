@@ -88,25 +88,18 @@ static void write_binary(const struct convoy_inference_request *inference,
     }
 }
 
-/* binary: bytes that the output has behind the JSON or in its region. */
-static void write_parameters(const struct convoy_tensor_output *output, size_t binary,
-                             struct convoy_json_writer *json)
+static void write_binary_size(size_t bytes, struct convoy_json_writer *json)
 {
     convoy_json_write_key(json, "parameters");
     convoy_json_write_begin_object(json);
-    if (output->region.name == NULL) {
-        convoy_json_write_key(json, "binary_data_size");
-    } else {
-        convoy_json_write_key(json, "shared_memory_region");
-        convoy_json_write_string(json, output->region.name);
-        convoy_json_write_key(json, "shared_memory_offset");
-        convoy_json_write_unsigned(json, output->region.offset);
-        convoy_json_write_key(json, "shared_memory_byte_size");
-    }
-    convoy_json_write_unsigned(json, binary);
+    convoy_json_write_key(json, "binary_data_size");
+    convoy_json_write_unsigned(json, bytes);
     convoy_json_write_end_object(json);
 }
 
+/* binary: bytes that the output has behind the JSON. Of an output in shared memory the client knows where it
+ * is: as in Triton's answer there are no parameters, behind which NVIDIA's C++ client wants binary_data_size.
+ */
 static void write_output(const struct convoy_inference_request *inference,
                          const struct convoy_tensor_output *output, size_t binary,
                          struct convoy_json_writer *json)
@@ -125,9 +118,9 @@ static void write_output(const struct convoy_inference_request *inference,
     convoy_json_write_unsigned(json, output->classes > 0 && output->classes < elements ? output->classes
                                                                                        : elements);
     convoy_json_write_end_array(json);
-    if (output->binary || output->region.name != NULL)
-        write_parameters(output, binary, json);
-    else
+    if (output->region.name == NULL && output->binary)
+        write_binary_size(binary, json);
+    else if (output->region.name == NULL)
         write_data(inference, output, json);
     convoy_json_write_end_object(json);
 }

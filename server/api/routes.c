@@ -6,6 +6,7 @@
 #include "server/api/model_wait.h"
 #include "server/api/oip.h"
 #include "server/api/oip_config.h"
+#include "server/api/oip_cuda_shared_memory.h"
 #include "server/api/oip_infer.h"
 #include "server/api/oip_openapi.h"
 #include "server/api/oip_repository.h"
@@ -42,6 +43,13 @@ const struct convoy_route convoy_routes[] = {
     {CONVOY_POST, "/v2/systemsharedmemory/region/{region}/unregister", convoy_oip_shared_memory_unregister,
      false},
     {CONVOY_POST, "/v2/systemsharedmemory/unregister", convoy_oip_shared_memory_unregister, false},
+    {CONVOY_GET, "/v2/cudasharedmemory/status", convoy_oip_cuda_shared_memory_status, false},
+    {CONVOY_GET, "/v2/cudasharedmemory/region/{region}/status", convoy_oip_cuda_shared_memory_status, false},
+    {CONVOY_POST, "/v2/cudasharedmemory/region/{region}/register", convoy_oip_cuda_shared_memory_register,
+     true},
+    {CONVOY_POST, "/v2/cudasharedmemory/region/{region}/unregister", convoy_oip_cuda_shared_memory_unregister,
+     false},
+    {CONVOY_POST, "/v2/cudasharedmemory/unregister", convoy_oip_cuda_shared_memory_unregister, false},
     {CONVOY_GET_OR_POST, "/v2/trace/setting", convoy_oip_trace_setting, true},
     {CONVOY_GET_OR_POST, "/v2/models/{model}/trace/setting", convoy_oip_trace_setting, true},
     {CONVOY_GET, "/v2", convoy_oip_server, false},

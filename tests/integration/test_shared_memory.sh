@@ -115,6 +115,33 @@ for path in '' /register /region /region/a /region//register; do
   expect 404 -d '' "$shared$path"
 done
 
+echo "The answer says nothing of where an output is: NVIDIA's C++ client takes parameters without binary_data_size for a mistake."
+expect 200 -d "{\"key\": \"/$object\", \"byte_size\": 4096}" "$shared/region/output/register"
+"$python" -c 'import json; print(json.dumps({"inputs": [{"name": "image", "datatype": "UINT8", "shape": [2, 32, 32, 3], "data": [9] * 6144}],
+  "outputs": [{"name": "logits", "parameters": {"shared_memory_region": "output", "shared_memory_offset": 16, "shared_memory_byte_size": 80}}]}))' >"$work/request"
+expect 200 --data-binary "@$work/request" "$url/v2/models/cifar10-convnet/infer"
+[ "$(json "$work/body" 'd["outputs"]')" = "[{'name': 'logits', 'datatype': 'FP32', 'shape': [2, 10]}]" ] || fail "$(cat "$work/body")"
+# The backend null answers 1/10 for each class: 20 floats, after 16 bytes that stay as they were.
+[ "$("$python" -c 'import struct, sys; print([round(x, 6) for x in struct.unpack("<25f", open(sys.argv[1], "rb").read(100))] == [0] * 4 + [0.1] * 20 + [0])' \
+  "/dev/shm/$object")" = True ] || fail "the output is not where it was wanted"
+expect 200 -X POST "$shared/unregister"
+
+echo "CUDA shared memory: there is none."
+cuda=$url/v2/cudasharedmemory
+expect 200 "$cuda/status"
+[ "$(json "$work/body" d)" = '[]' ] || fail "$(cat "$work/body")"
+expect 404 "$cuda/region/gpu/status"
+says '*CUDA*'
+expect 400 -d '{"raw_handle": {"b64": "AAAA"}, "device_id": 0, "byte_size": 64}' "$cuda/region/gpu/register"
+says '*systemsharedmemory*'
+for path in region/gpu/unregister unregister; do
+  expect 200 -X POST "$cuda/$path"
+  [ "$(json "$work/body" d)" = '{}' ] || fail "$(cat "$work/body")"
+  expect 405 "$cuda/$path"
+done
+expect 405 -d '' "$cuda/status"
+expect 404 "$cuda/region/gpu"
+
 echo "1024 and no more."
 "$python" - "$shared" "$object" <<'PYTHON' || fail "see above"
 import http.client, json, sys, urllib.parse

@@ -84,6 +84,7 @@ def seeds():
         ("stats", "/v2/models/stats", 200),
         ("trace", "/v2/trace/setting", 200),
         ("regions", "/v2/systemsharedmemory/status", 200),
+        ("cuda_regions", "/v2/cudasharedmemory/status", 200),
         ("metrics", "/metrics", 200),
         ("nowhere", "/no%20where/at%2fall?x=%00", 404),
     ):
@@ -171,6 +172,9 @@ def seeds():
         return request("POST", target, json.dumps(document).encode() if document is not None else b"")
 
     memory = "/v2/systemsharedmemory"
+    yield "cuda_register.400", post(
+        "/v2/cudasharedmemory/region/gpu/register", {"raw_handle": {"b64": "AAAA"}, "device_id": 0, "byte_size": 64}
+    )
     yield "repository_index.200", post("/v2/repository/index", {"ready": True})
     yield "z1_register.200", post(f"{memory}/region/pixels/register", {"key": OBJECT, "offset": 0, "byte_size": 3072})
     yield "z2_register.200", post(
