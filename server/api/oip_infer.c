@@ -41,22 +41,25 @@ void convoy_oip_infer_drop(struct convoy_oip_infer *infer)
     free(infer);
 }
 
-/* False with refusal set. */
-static bool read_header_length(struct convoy_request *request, size_t *length)
+/* *raw: there is no JSON, by a length of 0. False with refusal set. */
+static bool read_header_length(struct convoy_request *request, size_t *length, bool *raw)
 {
     const char *text = convoy_request_header(request, HEADER_LENGTH);
     uint64_t number = 0;
 
     *length = 0;
+    *raw = false;
     if (text == NULL)
         return true;
-    if (convoy_query_number(HEADER_LENGTH, text, strlen(text), 1, UINT32_MAX, &number, NULL) != 0) {
-        convoy_fail(&request->refusal_reason, 0,
-                    "the header " HEADER_LENGTH
-                    " must be the length of the JSON in bytes, before the binary data");
+    if (convoy_query_number(HEADER_LENGTH, text, strlen(text), 0, UINT32_MAX, &number, NULL) != 0) {
+        convoy_fail(
+            &request->refusal_reason, 0,
+            "the header " HEADER_LENGTH
+            " must be the length of the JSON in bytes, before the binary data; 0 where there is no JSON");
         return convoy_request_refuse(request, MHD_HTTP_BAD_REQUEST);
     }
     *length = (size_t)number;
+    *raw = number == 0;
     return true;
 }
 
@@ -65,8 +68,9 @@ static bool begin(struct convoy_request *request, int *retry_after)
 {
     struct convoy_model_view view;
     size_t json_length;
+    bool raw;
 
-    if (convoy_lookup_model(request) == NULL || !read_header_length(request, &json_length) ||
+    if (convoy_lookup_model(request) == NULL || !read_header_length(request, &json_length, &raw) ||
         !convoy_lookup_activated(request, &view, retry_after))
         return false;
     struct convoy_oip_infer *infer = calloc(1, sizeof *infer);
@@ -78,6 +82,7 @@ static bool begin(struct convoy_request *request, int *retry_after)
     infer->request = request;
     infer->view = view;
     infer->json_length = json_length;
+    infer->raw = raw;
     infer->step = convoy_oip_infer_first_step(request);
     convoy_call_of(request)->infer = infer;
     return true;

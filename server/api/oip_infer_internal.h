@@ -26,7 +26,8 @@ struct convoy_oip_infer {
     struct convoy_request *request;
     struct convoy_model_view view;
     enum convoy_oip_infer_step step; /* that comes next */
-    size_t json_length;              /* 0: the whole body */
+    size_t json_length;              /* 0: the whole body, or, where raw, nothing */
+    bool raw;                        /* the body is binary data alone */
     size_t tensor_counted;
     size_t packed;    /* bytes of the body that came; 0: it was not compressed */
     uint64_t *pixels; /* of each image; NULL: not known */

@@ -290,6 +290,28 @@ int convoy_tensor_request_read_header(struct convoy_tensor_request *tensors, str
     return read_outputs(tensors, outputs, binary, error);
 }
 
+int convoy_tensor_request_read_raw(struct convoy_tensor_request *tensors, struct convoy_error *error)
+{
+    const struct convoy_model_shape *shape = tensors->shape;
+    uint64_t row = row_elements(shape) * sizeof(float);
+
+    if (tensors->length == 0 || tensors->length % row != 0)
+        return convoy_fail(
+            error, -EINVAL,
+            "Inference-Header-Content-Length: 0 says that the body is rows of '%s' and nothing "
+            "else: a row, FP32 [%u,%u,%u], has %" PRIu64
+            " bytes, and the body's %zu are no multiple of that; /classify takes image files",
+            shape->input_name, shape->channels, shape->height, shape->width, row, tensors->length);
+    tensors->json_length = 0;
+    tensors->type = CONVOY_FP32;
+    tensors->layout = CONVOY_LAYOUT_F32_CHW;
+    tensors->binary_bytes = tensors->length;
+    tensors->tensor_shape = (struct convoy_tensor_shape){
+        4, {tensors->length / row, shape->channels, shape->height, shape->width}};
+    int code = check_count(tensors, error);
+    return code != 0 ? code : read_outputs(tensors, NULL, true, error);
+}
+
 /* Is the binary data what the slot takes, as it lies? */
 static bool is_ready(const struct convoy_tensor_request *tensors)
 {

@@ -2,8 +2,8 @@
  * from the body to rows for a slot, and what is wanted of the answer.
  *
  * Reading is in two steps, so that the large one can be left to another thread: the header (JSON, its numbers
- * cut out: tensor_cut.h), then the data. Pure functions over the body; one thread at a time. Errors are
- * -EINVAL (400), -EFBIG (413), -EACCES (403), -ENOMEM and those of convoy_shared_memory_read(), with a
+ * cut out: tensor_cut.h; or none), then the data. Pure functions over the body; one thread at a time. Errors
+ * are -EINVAL (400), -EFBIG (413), -EACCES (403), -ENOMEM and those of convoy_shared_memory_read(), with a
  * sentence. */
 #ifndef CONVOY_SERVER_TENSOR_REQUEST_H
 #define CONVOY_SERVER_TENSOR_REQUEST_H
@@ -69,6 +69,9 @@ struct convoy_tensor_request {
 };
 
 int convoy_tensor_request_read_header(struct convoy_tensor_request *tensors, struct convoy_error *error);
+/* The same for a body without JSON (Triton's raw binary request): one or more rows of the input as the
+ * metadata describes it, in FP32; all outputs are wanted, as binary data. */
+int convoy_tensor_request_read_raw(struct convoy_tensor_request *tensors, struct convoy_error *error);
 
 /* Bytes that convoy_tensor_request_read_data() allocates, 0 where rows are used as they lie in the body. */
 size_t convoy_tensor_request_memory(const struct convoy_tensor_request *tensors);

@@ -1,4 +1,5 @@
-/* An inference request: the first two bytes say how much of the rest is its JSON, 65535: all of it. */
+/* An inference request: the first two bytes say how much of the rest is its JSON, 65535: all of it; 0: none,
+ * as in a raw binary request. */
 #include "server/inference/tensor_request.h"
 
 #include <stdlib.h>
@@ -30,7 +31,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                             .body = body,
                                             .length = length,
                                             .json_length = json < length ? json : length};
-    if (convoy_tensor_request_read_header(&tensors, &error) == 0)
+    int code = json == 0 ? convoy_tensor_request_read_raw(&tensors, &error)
+                         : convoy_tensor_request_read_header(&tensors, &error);
+    if (code == 0)
         (void)convoy_tensor_request_read_data(&tensors, &error);
     convoy_tensor_request_end(&tensors);
     free(body);

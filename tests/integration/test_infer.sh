@@ -55,6 +55,29 @@ for wrong in 0 -1 x 1e3 "$(($(cat "$work/length") - 1))" 999999 9999999999999999
   post 400 "$infer" "$work/request" -H "Inference-Header-Content-Length: $wrong"
 done
 
+echo "Raw binary: rows of FP32 and no JSON."
+raw=(-H 'Inference-Header-Content-Length: 0' -H 'Content-Type: application/octet-stream')
+head -c $((3 * 12288)) /dev/urandom >"$work/raw"
+post 200 "$infer" "$work/raw" "${raw[@]}"
+[ "$(header content-type)" = application/octet-stream ] || fail "$(cat "$work/headers")"
+length=$(header inference-header-content-length)
+[ "$(($(stat -c %s "$work/body") - length))" = 120 ] || fail "not three rows of ten floats: $(cat "$work/headers")"
+head -c "$length" "$work/body" >"$work/json"
+[ "$(json "$work/json" "d['outputs']")" = "[{'name': 'logits', 'datatype': 'FP32', 'shape': [3, 10], 'parameters': {'binary_data_size': 120}}]" ] ||
+  fail "$(cat "$work/json")"
+gzip -kf "$work/raw"
+post 200 "$infer" "$work/raw.gz" "${raw[@]}" -H 'Content-Encoding: gzip'
+post 200 "$infer" "$work/raw" "${raw[@]}" -H 'Transfer-Encoding: chunked'
+for bytes in 1 3072 12287 12289 36860; do
+  head -c $bytes "$work/raw" >"$work/cut"
+  post 400 "$infer" "$work/cut" "${raw[@]}"
+  [[ $(json "$work/body" "d['error']") == *"FP32 [3,32,32], has 12288 bytes, and the body's $bytes"* ]] || fail "$(cat "$work/body")"
+done
+expect 400 -X POST "${raw[@]}" "$infer"
+[[ $(json "$work/body" "d['error']") == *"has 12288 bytes"* ]] || fail "$(cat "$work/body")"
+head -c $((41 * 12288)) /dev/zero >"$work/rows"
+post 413 "$infer" "$work/rows" "${raw[@]}"
+
 echo "Compressed."
 request 30 json
 gzip -kf "$work/request"

@@ -141,6 +141,20 @@ def infer_simple(client):
         near(client.infer(MODEL, given(x[row : row + 1])).as_numpy(OUTPUT)[0], y[row], 1e-4)
 
 
+def raw_binary(client):
+    """Triton's raw binary request: the input's bytes alone, and all outputs as binary data."""
+    x = tensor(2)
+    request = urllib.request.Request(
+        f"http://{SERVER}/v2/models/{MODEL}/infer",
+        x.tobytes(),
+        {"Inference-Header-Content-Length": "0", "Content-Type": "application/octet-stream"},
+    )
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        length = int(answer.headers["Inference-Header-Content-Length"])
+        result = http.InferenceServerClient.parse_response_body(answer.read(), header_length=length)
+    near(result.as_numpy(OUTPUT), client.infer(MODEL, given(x)).as_numpy(OUTPUT), 1e-5)
+
+
 def datatypes(client):
     x = random.integers(-100, 100, (2, 3, 32, 32))
     y = client.infer(MODEL, given(x.astype(np.float32))).as_numpy(OUTPUT)
@@ -397,6 +411,7 @@ def main():
         repository_index,
         load_and_unload,
         infer_simple,
+        raw_binary,
         datatypes,
         pixels,
         image_client,

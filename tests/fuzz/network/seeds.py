@@ -158,6 +158,13 @@ def seeds():
     yield "infer_floats.200", request(
         "POST", infer_path, gzip.compress(body, mtime=0), [*headers, "Content-Encoding: gzip"]
     )
+    yield "infer_raw.200", request(
+        "POST",
+        infer_path,
+        gzip.compress(2 * floats, mtime=0),
+        ["Inference-Header-Content-Length: 0", "Content-Encoding: gzip"],
+    )
+    yield "infer_raw_cut.400", request("POST", infer_path, pixels, ["Inference-Header-Content-Length: 0"])
     files = b"".join(struct.pack("<I", len(small[name])) + small[name] for name in ("ship", "truck"))
     body, headers = infer(tensor("BYTES", [2], binary_data_size=len(files)), files)
     yield "infer_files.200", request("POST", infer_path, body, headers)

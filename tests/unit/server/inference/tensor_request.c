@@ -121,6 +121,35 @@ Test(tensor_request, reads_binary_tensors)
     cr_assert_eq(tensors.layout, CONVOY_LAYOUT_U8_HWC);
 }
 
+Test(tensor_request, reads_rows_without_json)
+{
+    static const float values[12] = {1, 2, 3, 4, 5, 6, 7, 8};
+
+    for (size_t bytes = 0; bytes <= sizeof values; bytes++) {
+        clean();
+        body = malloc(bytes + 1);
+        memcpy(body, values, bytes);
+        tensors = (struct convoy_tensor_request){
+            .shape = &shape, .max_rows = 2, .body = body, .length = bytes, .json_length = 77};
+        int code = convoy_tensor_request_read_raw(&tensors, &error);
+        cr_assert_eq(code,
+                     bytes == 16 || bytes == 32 ? 0
+                     : bytes == 48              ? -EFBIG
+                                                : -EINVAL,
+                     "%zu bytes", bytes);
+        if (code != 0)
+            continue;
+        cr_assert_eq(convoy_tensor_request_memory(&tensors), 0);
+        cr_assert_eq(convoy_tensor_request_read_data(&tensors, &error), 0, "%s", error.message);
+        cr_assert_eq(tensors.count, bytes / 16);
+        cr_assert_eq(tensors.layout, CONVOY_LAYOUT_F32_CHW);
+        expect_floats(values, bytes / sizeof *values);
+        cr_assert_eq(tensors.output_count, 2);
+        for (uint32_t i = 0; i < 2; i++)
+            cr_assert(tensors.outputs[i].binary && tensors.outputs[i].index == i);
+    }
+}
+
 Test(tensor_request, reads_files)
 {
     static const char binary[] = "\3\0\0\0foo\0\0\0\0";
