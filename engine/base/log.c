@@ -21,7 +21,7 @@ static const char *const level_texts[] = {"debug", "info", "warning", "error"};
 /* Syslog's priorities: LOG_DEBUG, LOG_INFO, LOG_WARNING, LOG_ERR. */
 static const char *const level_prefixes[] = {"<7>", "<6>", "<4>", "<3>"};
 
-/* A line that is written while SIGHUP changes these may mix the old with the new: harmless. */
+/* A line that is written while SIGHUP or a client changes these may mix the old with the new: harmless. */
 static _Atomic int current_level = CONVOY_LOG_INFO;
 static _Atomic int current_format = CONVOY_LOG_LOGFMT;
 static atomic_bool to_journal;
@@ -54,7 +54,17 @@ void convoy_log_configure(enum convoy_log_format format, enum convoy_log_level l
     }
     atomic_store_explicit(&to_journal, stderr_is_journal(), memory_order_relaxed);
     atomic_store_explicit(&current_format, (int)format, memory_order_relaxed);
+    convoy_log_set_level(level);
+}
+
+void convoy_log_set_level(enum convoy_log_level level)
+{
     atomic_store_explicit(&current_level, (int)level, memory_order_relaxed);
+}
+
+enum convoy_log_level convoy_log_level(void)
+{
+    return (enum convoy_log_level)atomic_load_explicit(&current_level, memory_order_relaxed);
 }
 
 bool convoy_log_enabled(enum convoy_log_level level)

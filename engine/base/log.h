@@ -73,6 +73,10 @@ struct convoy_log_field {
  * of the log is gone). Any time, any thread. */
 void convoy_log_configure(enum convoy_log_format format, enum convoy_log_level level);
 
+/* The level alone, for what is asked for while serving; the next convoy_log_configure() sets it, too. */
+void convoy_log_set_level(enum convoy_log_level level);
+enum convoy_log_level convoy_log_level(void);
+
 bool convoy_log_enabled(enum convoy_log_level level);
 
 /* Called by convoy_log(): writes the fields, of which the first is msg, up to CONVOY_LOG_FIELD_END. */

@@ -8,6 +8,7 @@
 #include "server/api/oip_config.h"
 #include "server/api/oip_cuda_shared_memory.h"
 #include "server/api/oip_infer.h"
+#include "server/api/oip_logging.h"
 #include "server/api/oip_openapi.h"
 #include "server/api/oip_repository.h"
 #include "server/api/oip_shared_memory.h"
@@ -52,6 +53,7 @@ const struct convoy_route convoy_routes[] = {
     {CONVOY_POST, "/v2/cudasharedmemory/unregister", convoy_oip_cuda_shared_memory_unregister, false},
     {CONVOY_GET_OR_POST, "/v2/trace/setting", convoy_oip_trace_setting, true},
     {CONVOY_GET_OR_POST, "/v2/models/{model}/trace/setting", convoy_oip_trace_setting, true},
+    {CONVOY_GET_OR_POST, "/v2/logging", convoy_oip_logging, true},
     {CONVOY_GET, "/v2", convoy_oip_server, false},
     {CONVOY_GET, "/v2/openapi.json", convoy_oip_openapi, false},
     {CONVOY_GET, "/metrics", convoy_metrics_page, false},

@@ -372,6 +372,14 @@ def cuda_shared_memory(client):
     assert "CUDA" in refusal(lambda: client.register_cuda_shared_memory("gpu", handle, 0, 64), 400)
 
 
+def logging(client):
+    before = client.get_log_settings()
+    assert before["log_info"] is True and before["log_verbose_level"] == 0, before
+    assert client.update_log_settings({"log_verbose_level": 1})["log_verbose_level"] == 1
+    assert client.update_log_settings(before) == before
+    assert "log_file" in refusal(lambda: client.update_log_settings({"log_file": "x"}), 400)
+
+
 def trace(client):
     before = client.get_trace_settings()
     assert before["trace_level"] == ["OFF"] and client.get_trace_settings(MODEL) == before, before
@@ -425,6 +433,7 @@ def main():
         statistics,
         system_shared_memory,
         cuda_shared_memory,
+        logging,
         trace,
         errors,
     ):

@@ -84,6 +84,7 @@ def seeds():
         ("stats", "/v2/models/stats", 200),
         ("trace", "/v2/trace/setting", 200),
         ("regions", "/v2/systemsharedmemory/status", 200),
+        ("logging", "/v2/logging", 200),
         ("cuda_regions", "/v2/cudasharedmemory/status", 200),
         ("metrics", "/metrics", 200),
         ("nowhere", "/no%20where/at%2fall?x=%00", 404),
@@ -198,6 +199,7 @@ def seeds():
     yield "z7_load.200", post("/v2/repository/models/fashion-lenet/load", {"parameters": {"unload_dependents": False}})
     yield "z8_classify.200", request("POST", "/v2/models/fashion-lenet/classify?top=1", small["ship"])
     yield "z9_unload.200", post("/v2/repository/models/fashion-lenet/unload")
+    yield "z_logging.200", post("/v2/logging", {"log_info": True, "log_verbose_level": 0, "log_file": ""})
     yield "zz_trace.200", post(
         f"/v2/models/{MODEL}/trace/setting", {"trace_level": ["TIMESTAMPS"], "trace_rate": "100", "trace_count": "50"}
     )

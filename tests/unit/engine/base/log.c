@@ -200,6 +200,18 @@ Test(log, what_is_below_the_level_costs_nothing)
     cr_assert_not_null(strstr(text, "\"level\":\"error\",\"msg\":\"worse\",\"n\":1}\n"));
 }
 
+Test(log, the_level_alone_can_be_set)
+{
+    int fd = capture();
+    cr_assert_eq(convoy_log_level(), CONVOY_LOG_INFO);
+    convoy_log_configure(CONVOY_LOG_JSON, CONVOY_LOG_WARNING);
+    cr_assert_eq(convoy_log_level(), CONVOY_LOG_WARNING);
+    convoy_log_set_level(CONVOY_LOG_DEBUG);
+    cr_assert_eq(convoy_log_level(), CONVOY_LOG_DEBUG);
+    convoy_log(CONVOY_LOG_DEBUG, "shown");
+    cr_assert_not_null(strstr(captured(fd), "\"level\":\"debug\",\"msg\":\"shown\"}\n"));
+}
+
 Test(log, the_time_is_now)
 {
     int fd = capture();
