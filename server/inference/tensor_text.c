@@ -1,5 +1,7 @@
 #include "server/inference/tensor_text.h"
 
+#include "server/inference/base64.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -247,58 +249,24 @@ int convoy_tensor_numbers(const char *text, size_t length, const struct convoy_t
     return read_array(&reader, read_number, &numbers);
 }
 
-/* The six bits of a character; -1 for any other. */
-static int sextet(char c)
-{
-    if (c >= 'A' && c <= 'Z')
-        return c - 'A';
-    if (c >= 'a' && c <= 'z')
-        return c - 'a' + 26;
-    if (is_digit(c))
-        return c - '0' + 52;
-    if (c == '+' || c == '-')
-        return 62;
-    return c == '/' || c == '_' ? 63 : -1;
-}
-
 static int read_file(struct reader *reader, void *context)
 {
     struct convoy_part *part = (struct convoy_part *)context + reader->read;
-    uint32_t bits = 0, have = 0, padding = 0;
-    char *out = reader->at;
 
-    part->bytes = (const uint8_t *)out;
-    if (*reader->at == '"')
-        reader->at++;
-    else
+    switch (convoy_base64_string(&reader->at, reader->end, part)) {
+    case 0:
+        return 0;
+    case -EPROTO:
         return convoy_fail(reader->error, -EINVAL,
                            "data[%" PRIu64 "] (counted flat) is no string: send each file as base64",
                            reader->read);
-    for (; reader->at < reader->end && *reader->at != '"'; reader->at++) {
-        /* Some writers of JSON put a backslash before the slash. */
-        if (*reader->at == '\\' && reader->at + 1 < reader->end && reader->at[1] == '/')
-            reader->at++;
-        int value = sextet(*reader->at);
-        if (*reader->at == '=' && padding < 2) {
-            padding++;
-            continue;
-        }
-        if (value < 0 || padding > 0)
-            return convoy_fail(reader->error, -EINVAL,
-                               "data[%" PRIu64 "] (counted flat) is no base64: send each file as base64",
-                               reader->read);
-        bits = bits << 6 | (uint32_t)value;
-        have += 6;
-        if (have >= 8) {
-            have -= 8;
-            *out++ = (char)(bits >> have);
-        }
-    }
-    if (reader->at == reader->end || have == 6)
+    case -EINVAL:
+        return convoy_fail(reader->error, -EINVAL,
+                           "data[%" PRIu64 "] (counted flat) is no base64: send each file as base64",
+                           reader->read);
+    default:
         return malformed(reader);
-    reader->at++;
-    part->length = (size_t)((const uint8_t *)out - part->bytes);
-    return 0;
+    }
 }
 
 int convoy_tensor_files(char *text, size_t length, const struct convoy_tensor_shape *shape,

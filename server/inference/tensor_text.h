@@ -23,8 +23,8 @@ struct convoy_tensor_shape {
 int convoy_tensor_numbers(const char *text, size_t length, const struct convoy_tensor_shape *shape,
                           enum convoy_datatype type, void *values, struct convoy_error *error);
 
-/* Reads an array of shape's strings, flat or nested, of base64 (RFC 4648, either alphabet, with or without
- * '='), and decodes each in place: parts point into text. -EINVAL with a sentence. */
+/* Reads an array of shape's strings, flat or nested, of base64 (base64.h), and decodes each in place: parts
+ * point into text. -EINVAL with a sentence. */
 int convoy_tensor_files(char *text, size_t length, const struct convoy_tensor_shape *shape,
                         struct convoy_part *parts, struct convoy_error *error);
 

@@ -55,6 +55,13 @@ for wrong in 0 -1 x 1e3 "$(($(cat "$work/length") - 1))" 999999 9999999999999999
   post 400 "$infer" "$work/request" -H "Inference-Header-Content-Length: $wrong"
 done
 
+echo "Base64 in lines: base64(1), from Python's encodebytes, as a shell puts it into a string."
+for lines in "$(base64 -w 0 models/samples/ship.jpg)" "$(base64 models/samples/ship.jpg)" "$(base64 models/samples/ship.jpg | sed 's/$/\\r\\n/' | tr -d '\n')"; do
+  printf '{"inputs":[{"name":"image","datatype":"BYTES","shape":[1],"data":["%s"]}]}' "$lines" >"$work/request"
+  post 200 "$infer"
+  rows 1
+done
+
 echo "Raw binary: rows of FP32 and no JSON."
 raw=(-H 'Inference-Header-Content-Length: 0' -H 'Content-Type: application/octet-stream')
 head -c $((3 * 12288)) /dev/urandom >"$work/raw"

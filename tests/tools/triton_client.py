@@ -185,6 +185,9 @@ def pixels(client):
     near(client.infer(MODEL, given(np.array(files, np.object_).reshape(2, 1), "BYTES")).as_numpy(OUTPUT), y, 1e-4)
     coded = np.array([base64.b64encode(file) for file in files], np.object_)
     near(client.infer(MODEL, given(coded, "BYTES", binary=False)).as_numpy(OUTPUT), y, 1e-4)
+    in_lines = np.array([base64.encodebytes(file) for file in files], np.object_)
+    assert b"\n" in in_lines[0][:-1]
+    near(client.infer(MODEL, given(in_lines, "BYTES", binary=False)).as_numpy(OUTPUT), y, 1e-4)
 
 
 def image_client(client):

@@ -171,6 +171,8 @@ def seeds():
     yield "infer_files.200", request("POST", infer_path, body, headers)
     body, headers = infer(tensor("BYTES", [1, 1], [base64.b64encode(small["airplane"]).decode()]))
     yield "infer_base64.200", request("POST", infer_path, body, headers)
+    body, headers = infer(tensor("BYTES", [1], [base64.encodebytes(ship).decode()]))
+    yield "infer_lines.200", request("POST", infer_path, body, headers)
     yield "infer_wrong.400", request(
         "POST", infer_path, b'{"inputs":[{"name":"image","datatype":"INT64","shape":[1]}]}'
     )

@@ -185,7 +185,14 @@ Test(tensor_text, decodes_files)
                  {"[ \"Zm9vYmFy\" ]", "foobar", 6},
                  {"[\"+/8=\"]", "\xfb\xff", 2},
                  {"[\"-_8=\"]", "\xfb\xff", 2},
-                 {"[\"+\\/8=\"]", "\xfb\xff", 2}};
+                 {"[\"+\\/8=\"]", "\xfb\xff", 2},
+                 /* Lines, as base64(1) writes them, and escapes of any writer. */
+                 {"[\"Zm9v\\nYmFy\\n\"]", "foobar", 6},
+                 {"[\"Zm9\\r\\nvYm\\r\\n\\r\\nFy\"]", "foobar", 6},
+                 {"[\"Zm9v\nYmFy\r\n\"]", "foobar", 6},
+                 {"[\"\\nZg=\\n=\\n\"]", "f", 1},
+                 {"[\"\\u002B\\u002f8\\u003d\"]", "\xfb\xff", 2},
+                 {"[\"\\u0041A\\u000A==\"]", "", 1}};
     struct convoy_part parts[2];
     char *copy;
 
@@ -213,6 +220,13 @@ Test(tensor_text, refuses_what_is_no_base64)
                                         "[\"Zm9v",
                                         "[\"Zm9v\"",
                                         "[\"\\u0041\"]",
+                                        "[\"Zg\\t==\"]",
+                                        "[\"Zg\\\"==\"]",
+                                        "[\"\\u0141AAA\"]",
+                                        "[\"\\u00g1AAA\"]",
+                                        "[\"AAA\\u004\"]",
+                                        "[\"Zm9v\\u00",
+                                        "[\"Zg==\\nZg==\"]",
                                         "[\"Zm9v\\",
                                         "[\"\xff\"]",
                                         "[Zm9v]",
