@@ -190,7 +190,12 @@ void convoy_json_write_double(struct convoy_json_writer *json, double number)
 
 void convoy_json_write_float(struct convoy_json_writer *json, float number)
 {
-    put_number(json, "%.9g", (double)number);
+    if (isnan(number))
+        put(json, "NaN", 3, true);
+    else if (isinf(number))
+        put(json, number < 0 ? "-Infinity" : "Infinity", number < 0 ? 9 : 8, true);
+    else
+        put_number(json, "%.9g", (double)number);
 }
 
 void convoy_json_writer_free(struct convoy_json_writer *json)

@@ -37,7 +37,8 @@ void convoy_json_write_bool(struct convoy_json_writer *json, bool value);
 void convoy_json_write_unsigned(struct convoy_json_writer *json, uint64_t number);
 /* Six significant digits. A number that is not finite, which JSON cannot write, becomes null. */
 void convoy_json_write_double(struct convoy_json_writer *json, double number);
-/* Nine significant digits, which tell any two float32 apart; null as above. */
+/* Nine significant digits, which tell any two float32 apart. One that is not finite is NaN, Infinity or
+ * -Infinity, which JSON does not know, but Python's json and those who read a tensor from Triton do. */
 void convoy_json_write_float(struct convoy_json_writer *json, float number);
 
 /* Values, or members, that are JSON already, with the commas between them; none when length is 0. */

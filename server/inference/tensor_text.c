@@ -190,6 +190,27 @@ static bool number(struct reader *reader, double *value)
     return true;
 }
 
+/* NaN, Inf and Infinity, with a minus or without, which JSON does not know and Triton takes, as Python's json
+ * writes them. False where there is none. */
+static bool word(struct reader *reader, double *value)
+{
+    static const char *const words[] = {"NaN", "Infinity", "Inf"};
+    bool negative = *reader->at == '-';
+    const char *at = reader->at + negative;
+
+    if (at == reader->end || (*at != 'N' && *at != 'I'))
+        return false;
+    for (int i = 0; i < 3; i++) {
+        size_t length = strlen(words[i]);
+        if ((size_t)(reader->end - at) < length || memcmp(at, words[i], length) != 0)
+            continue;
+        reader->at += negative + length;
+        *value = i == 0 ? (double)NAN : negative ? -(double)INFINITY : (double)INFINITY;
+        return true;
+    }
+    return false;
+}
+
 struct numbers {
     enum convoy_datatype type;
     bool whole; /* integers from least to most */
@@ -202,12 +223,14 @@ static int read_number(struct reader *reader, void *context)
 {
     const struct numbers *numbers = context;
     double value;
+    bool is_word = word(reader, &value);
 
-    if (!number(reader, &value))
+    if (!is_word && !number(reader, &value))
         return convoy_fail(reader->error, -EINVAL,
                            "data[%" PRIu64 "] (counted flat) is no JSON number of at most %d characters",
                            reader->read, LONGEST_NUMBER);
-    if (numbers->whole && (value < numbers->least || value > numbers->most || value != floor(value)))
+    if (numbers->whole &&
+        (is_word || value < numbers->least || value > numbers->most || value != floor(value)))
         return convoy_fail(reader->error, -EINVAL, "data[%" PRIu64 "] (counted flat) is no %s", reader->read,
                            convoy_datatype_name(numbers->type));
     if (numbers->bytes != NULL) {
@@ -215,7 +238,7 @@ static int read_number(struct reader *reader, void *context)
         return 0;
     }
     float rounded = (float)value;
-    if (!isfinite(rounded))
+    if (!is_word && !isfinite(rounded))
         return convoy_fail(reader->error, -EINVAL, "data[%" PRIu64 "] (counted flat) is too large for FP32",
                            reader->read);
     numbers->floats[reader->read] = rounded;

@@ -18,8 +18,8 @@ struct convoy_tensor_shape {
 
 /* Reads an array of numbers, flat or nested as shape says, into values: uint8_t for UINT8, float32 for every
  * other numeric type, room for all of shape's elements. A number is rounded to the nearest float32; one that
- * is not finite there, or out of an integer type's range, or no integer, is refused. -EINVAL with a sentence
- * that says which. */
+ * is too large for that, or out of an integer type's range, or no integer, is refused. NaN, Inf and Infinity,
+ * with a minus or without, are float32. -EINVAL with a sentence that says which. */
 int convoy_tensor_numbers(const char *text, size_t length, const struct convoy_tensor_shape *shape,
                           enum convoy_datatype type, void *values, struct convoy_error *error);
 

@@ -155,6 +155,26 @@ def raw_binary(client):
     near(result.as_numpy(OUTPUT), client.infer(MODEL, given(x)).as_numpy(OUTPUT), 1e-5)
 
 
+def not_finite(client):
+    """NaN and the infinities in JSON, in both directions, are those of binary data."""
+    x = np.full((3, 3, 32, 32), 3e38, np.float32)
+    x[1, 0, :8] = np.nan
+    x[1, 1, :8] = -np.inf
+    x[2, 2, 5, 5] = np.inf
+    y = client.infer(MODEL, given(x), outputs=wanted()).as_numpy(OUTPUT)
+    assert not np.isfinite(y).all(), y
+    for binary_in, binary_out in ((True, False), (False, False), (False, True)):
+        again = client.infer(MODEL, given(x, binary=binary_in), outputs=wanted(binary_out)).as_numpy(OUTPUT)
+        np.testing.assert_array_equal(again, y)
+    assert "INT8" in refusal(lambda: client.infer(MODEL, nans_as("INT8")), 400)
+
+
+def nans_as(datatype):
+    inputs = given(np.zeros((1, 3, 32, 32), np.int8), datatype, False)
+    inputs[0]._data[5] = float("nan")  # pylint: disable=protected-access
+    return inputs
+
+
 def datatypes(client):
     x = random.integers(-100, 100, (2, 3, 32, 32))
     y = client.infer(MODEL, given(x.astype(np.float32))).as_numpy(OUTPUT)
@@ -423,6 +443,7 @@ def main():
         load_and_unload,
         infer_simple,
         raw_binary,
+        not_finite,
         datatypes,
         pixels,
         image_client,

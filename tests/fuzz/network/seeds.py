@@ -141,6 +141,8 @@ def seeds():
     nested = [[[[n % 10] * 32] * 32 for n in range(3)]]
     body, headers = infer(tensor("FP32", [1, 3, 32, 32], nested), parameters={"timeout": 5000000, "priority": 3})
     yield "infer_nested.200", request("POST", infer_path, gzip.compress(body, mtime=0), ["Content-Encoding: gzip"])
+    body, headers = infer(tensor("FP32", [1, 3, 32, 32], [float("nan"), float("inf"), float("-inf")] * 1024))
+    yield "infer_not_finite.200", request("POST", infer_path, gzip.compress(body, mtime=0), ["Content-Encoding: gzip"])
     body, headers = infer(
         tensor("UINT8", [1, 32, 32, 3], binary_data_size=3072), pixels, parameters={"binary_data_output": True}
     )

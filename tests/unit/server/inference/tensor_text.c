@@ -75,7 +75,8 @@ Test(tensor_text, refuses_what_is_no_array_of_the_shape)
                                         "{1,2,3,4,5,6}",
                                         "[1,2,3,4,5,\"6\"]",
                                         "[1,2,3,4,5,null]",
-                                        "[1,2,3,4,5,NaN]"};
+                                        "[1,2,3,4,5,NaN",
+                                        "[1,2,3,4,5,nan]"};
 
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         float values[6];
@@ -128,9 +129,10 @@ Test(tensor_text, rounds_numbers_as_the_library_does)
 
 Test(tensor_text, refuses_what_is_no_number)
 {
-    static const char *const texts[] = {"-",        "+1",  "01",  "-01",   ".5",    "1.",
-                                        "1.e5",     "1e",  "1e+", "0x10",  "1e400", "1e39",
-                                        "Infinity", "--1", "1-",  "1.2.3", "true",  "1_0"};
+    static const char *const texts[] = {"-",       "+1", "01",    "-01",      ".5",        "1.",
+                                        "1.e5",    "1e", "1e+",   "0x10",     "1e400",     "1e39",
+                                        "Infinit", "Na", "-N",    "infinity", "+Infinity", "NaNs",
+                                        "--1",     "1-", "1.2.3", "true",     "1_0"};
     char text[256];
     float value;
 
@@ -140,6 +142,22 @@ Test(tensor_text, refuses_what_is_no_number)
     }
     snprintf(text, sizeof text, "[0.%0*d]", 200, 1);
     cr_assert_eq(numbers(text, &one, CONVOY_FP32, &value), -EINVAL, "%s", text);
+}
+
+Test(tensor_text, reads_what_is_not_finite)
+{
+    static const struct convoy_tensor_shape seven = {1, {7}};
+    float values[7];
+    uint8_t byte;
+
+    cr_assert_eq(numbers("[NaN,Infinity, -Infinity ,Inf,-Inf\n,-NaN,1]", &seven, CONVOY_FP32, values), 0,
+                 "%s", error.message);
+    cr_assert(isnan(values[0]) && isnan(values[5]));
+    cr_assert(isinf(values[1]) && values[1] > 0 && values[3] == values[1]);
+    cr_assert(isinf(values[2]) && values[2] < 0 && values[4] == values[2]);
+    cr_assert_eq(values[6], 1.0f);
+    cr_assert_eq(numbers("[NaN]", &one, CONVOY_INT8, values), -EINVAL);
+    cr_assert_eq(numbers("[Infinity]", &one, CONVOY_UINT8, &byte), -EINVAL);
 }
 
 Test(tensor_text, keeps_integers_to_their_range)
