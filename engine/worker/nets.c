@@ -42,6 +42,20 @@ static int read_options(const cJSON *message, struct convoy_load_options *option
     return 0;
 }
 
+/* An output's dimensions without that of the images; of an output that has no other, 1. */
+static void describe_dims(const struct convoy_shape *shape, cJSON *output)
+{
+    cJSON *dims = cJSON_AddArrayToObject(output, "dims");
+    /* Read without a batch axis, a network computes one image; its first dimension stands for that. */
+    int images = shape->batch_axis >= 0 ? shape->batch_axis : 0;
+
+    for (int i = 0; i < shape->rank; i++)
+        if (i != images || shape->dims[i] != 1)
+            cJSON_AddItemToArray(dims, cJSON_CreateNumber((double)shape->dims[i]));
+    if (cJSON_GetArraySize(dims) == 0)
+        cJSON_AddItemToArray(dims, cJSON_CreateNumber(1));
+}
+
 static cJSON *describe(const struct convoy_graph *graph, const struct convoy_net_info *info)
 {
     cJSON *object = cJSON_CreateObject();
@@ -54,6 +68,7 @@ static cJSON *describe(const struct convoy_graph *graph, const struct convoy_net
         cJSON *output = cJSON_CreateObject();
         cJSON_AddStringToObject(output, "name", graph->tensors[graph->outputs[i]].name);
         cJSON_AddNumberToObject(output, "elements", info->output_elements[i]);
+        describe_dims(&graph->tensors[graph->outputs[i]].shape, output);
         cJSON_AddItemToArray(outputs, output);
     }
     cJSON_AddNumberToObject(object, "classes", info->output_elements[0]);

@@ -133,6 +133,13 @@ void convoy_oip_write_dims(const struct convoy_model_shape *shape, struct convoy
     convoy_json_write_unsigned(json, shape->width);
 }
 
+void convoy_oip_write_output_dims(const struct convoy_model_shape *shape, uint32_t i,
+                                  struct convoy_json_writer *json)
+{
+    for (uint32_t k = 0; k < shape->output_rank[i]; k++)
+        convoy_json_write_unsigned(json, shape->output_dims[i][k]);
+}
+
 void convoy_oip_write_state(const struct convoy_model_view *view, const char *state,
                             struct convoy_json_writer *json)
 {
@@ -209,7 +216,7 @@ static void write_outputs(const struct convoy_model_shape *shape, struct convoy_
         convoy_json_write_key(json, "name");
         convoy_json_write_string(json, shape->output_names[i]);
         write_tensor_type(json);
-        convoy_json_write_unsigned(json, shape->output_elements[i]);
+        convoy_oip_write_output_dims(shape, i, json);
         convoy_json_write_end_array(json);
         convoy_json_write_end_object(json);
     }

@@ -39,7 +39,7 @@ static void write_outputs(const struct convoy_model_view *view, struct convoy_js
         convoy_json_write_string(json, "TYPE_FP32");
         convoy_json_write_key(json, "dims");
         convoy_json_write_begin_array(json);
-        convoy_json_write_unsigned(json, shape->output_elements[i]);
+        convoy_oip_write_output_dims(shape, i, json);
         convoy_json_write_end_array(json);
         convoy_json_write_key(json, "label_filename");
         convoy_json_write_string(json, i == 0 ? convoy_model_label_file(view) : "");

@@ -1,5 +1,6 @@
 #include "server/api/oip_infer_answer.h"
 
+#include "server/api/oip_internal.h"
 #include "server/inference/prediction.h"
 
 #include <errno.h>
@@ -115,8 +116,10 @@ static void write_output(const struct convoy_inference_request *inference,
     convoy_json_write_key(json, "shape");
     convoy_json_write_begin_array(json);
     convoy_json_write_unsigned(json, inference->count);
-    convoy_json_write_unsigned(json, output->classes > 0 && output->classes < elements ? output->classes
-                                                                                       : elements);
+    if (output->classes > 0)
+        convoy_json_write_unsigned(json, output->classes < elements ? output->classes : elements);
+    else
+        convoy_oip_write_output_dims(shape, output->index, json);
     convoy_json_write_end_array(json);
     if (output->region.name == NULL && output->binary)
         write_binary_size(binary, json);

@@ -33,6 +33,10 @@ void convoy_oip_write_state(const struct convoy_model_view *view, const char *st
 /* Writes C, H and W of the model's input, as three elements of an array. */
 void convoy_oip_write_dims(const struct convoy_model_shape *shape, struct convoy_json_writer *json);
 
+/* Writes the dimensions of output i of the model, without that of the rows, as elements of an array. */
+void convoy_oip_write_output_dims(const struct convoy_model_shape *shape, uint32_t i,
+                                  struct convoy_json_writer *json);
+
 /* The model of the path, READY, and a view of it, to be ended with convoy_model_view_end(); otherwise
  * answers, *answered telling how that went, and returns NULL. */
 struct convoy_model_record *convoy_oip_ready_model(struct convoy_request *request,

@@ -40,6 +40,8 @@ struct convoy_model_shape {
     uint32_t outputs_per_row; /* sum over the network's outputs */
     uint32_t output_count;
     uint32_t output_elements[16];
+    uint32_t output_rank[16];    /* of a row's share of each output, as the network declares it: 1 to 8 */
+    uint32_t output_dims[16][8]; /* their product is output_elements */
     char input_name[64];
     char output_names[16][64];
     uint32_t layer_count;

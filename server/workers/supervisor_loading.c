@@ -339,7 +339,9 @@ static bool same_rows(const struct convoy_model_shape *a, const struct convoy_mo
     return a->channels == b->channels && a->height == b->height && a->width == b->width &&
            a->output_count == b->output_count && a->outputs_per_row == b->outputs_per_row &&
            a->ends_in_softmax == b->ends_in_softmax && a->ends_in_sigmoid == b->ends_in_sigmoid &&
-           memcmp(a->output_elements, b->output_elements, sizeof a->output_elements) == 0;
+           memcmp(a->output_elements, b->output_elements, sizeof a->output_elements) == 0 &&
+           memcmp(a->output_rank, b->output_rank, sizeof a->output_rank) == 0 &&
+           memcmp(a->output_dims, b->output_dims, sizeof a->output_dims) == 0;
 }
 
 void convoy_loading_answered(struct device_worker *worker, const struct convoy_worker_message *message)

@@ -44,6 +44,30 @@ static uint32_t layer_count_of(const cJSON *json)
     return count < CONVOY_MAX_LAYERS ? (uint32_t)count : CONVOY_MAX_LAYERS;
 }
 
+/* Without dims an output is flat. */
+static int read_dims(const cJSON *output, uint32_t elements, uint32_t dims[8], uint32_t *rank,
+                     struct convoy_error *error)
+{
+    const cJSON *list = cJSON_GetObjectItemCaseSensitive(output, "dims"), *item;
+    uint64_t product = 1; /* at most 2^24, times one that is */
+
+    *rank = 0;
+    if (list == NULL)
+        dims[(*rank)++] = elements;
+    cJSON_ArrayForEach(item, list)
+    {
+        if (*rank == 8 || !cJSON_IsNumber(item) || !(item->valuedouble >= 1 && item->valuedouble <= elements))
+            return convoy_fail(error, -EPROTO, "a worker's message has wrong dims of an output");
+        dims[*rank] = (uint32_t)item->valuedouble;
+        product *= dims[(*rank)++];
+        if (product > elements)
+            break;
+    }
+    if (list != NULL && product != elements)
+        return convoy_fail(error, -EPROTO, "a worker's message has other dims of an output than elements");
+    return *rank > 0 ? 0 : convoy_fail(error, -EPROTO, "a worker's message has an output without dims");
+}
+
 int convoy_worker_message_shape(const cJSON *json, struct convoy_model_shape *shape,
                                 struct convoy_error *error)
 {
@@ -65,7 +89,9 @@ int convoy_worker_message_shape(const cJSON *json, struct convoy_model_shape *sh
         if (shape->output_count == sizeof shape->output_elements / sizeof shape->output_elements[0])
             return convoy_fail(error, -EPROTO, "a worker's message has too many outputs");
         uint32_t *elements = &shape->output_elements[shape->output_count];
-        if ((code = small(output, "elements", 1, 1 << 24, elements, error)) != 0)
+        if ((code = small(output, "elements", 1, 1 << 24, elements, error)) != 0 ||
+            (code = read_dims(output, *elements, shape->output_dims[shape->output_count],
+                              &shape->output_rank[shape->output_count], error)) != 0)
             return code;
         copy_string(shape->output_names[shape->output_count], sizeof shape->output_names[0], output, "name");
         shape->outputs_per_row += *elements;

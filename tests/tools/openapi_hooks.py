@@ -45,7 +45,6 @@ def remember(drawn):
 
 
 INFERENCES = strategies.tuples(strategies.lists(FILES, min_size=1, max_size=3), strategies.sampled_from([0, 0, 0, 1]))
-schemathesis.openapi.media_type("application/octet-stream", INFERENCES.map(remember))
 
 
 # What the schema allows is hardly ever an inference that the model can run, so some are made that are.
@@ -82,7 +81,7 @@ def inference(draw):
 @schemathesis.hook
 def before_generate_body(context, strategy):
     if context.operation.path.endswith("/infer"):
-        return strategies.one_of(strategy, inference())
+        return strategies.one_of(strategy, inference(), INFERENCES.map(remember))
     return strategy
 
 

@@ -1,0 +1,66 @@
+/* What a worker says of a model: what is taken, and that a lie is refused. */
+#include "server/workers/worker_message.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static struct convoy_model_shape shape;
+static struct convoy_error error;
+
+/* The code of a model with an output of 12 elements and another of 1, which has members, too. */
+static int read_with(const char *members)
+{
+    char text[400];
+
+    snprintf(text, sizeof text,
+             "{\"channels\":3,\"height\":2,\"width\":2,\"outputs\":[{\"elements\":12%s},{\"elements\":1}]}",
+             members);
+    cJSON *json = cJSON_Parse(text);
+    cr_assert_not_null(json, "%s", text);
+    int code = convoy_worker_message_shape(json, &shape, &error);
+    cJSON_Delete(json);
+    return code;
+}
+
+Test(worker_message, reads_dims_of_outputs)
+{
+    cr_assert_eq(read_with(",\"dims\":[2,1,6]"), 0, "%s", error.message);
+    cr_assert_eq(shape.output_count, 2);
+    cr_assert_eq(shape.output_elements[0], 12);
+    cr_assert_eq(shape.output_rank[0], 3);
+    cr_assert(shape.output_dims[0][0] == 2 && shape.output_dims[0][1] == 1 && shape.output_dims[0][2] == 6);
+    cr_assert(shape.output_rank[1] == 1 && shape.output_dims[1][0] == 1);
+
+    cr_assert_eq(read_with(""), 0, "%s", error.message);
+    cr_assert(shape.output_rank[0] == 1 && shape.output_dims[0][0] == 12);
+    cr_assert_eq(read_with(",\"dims\":[1,1,1,1,1,1,12,1]"), 0, "%s", error.message);
+    cr_assert_eq(shape.output_rank[0], 8);
+}
+
+Test(worker_message, refuses_dims_that_lie)
+{
+    static const char *const lies[] = {"[]",
+                                       "[11]",
+                                       "[13]",
+                                       "[12,2]",
+                                       "[2,2,2]",
+                                       "[0,12]",
+                                       "[-2,-6]",
+                                       "[2.5,4.8]",
+                                       "[\"12\"]",
+                                       "[1,1,1,1,1,1,1,1,12]",
+                                       "[12,12,12,12,12,12,12,12]",
+                                       "[1e300]",
+                                       "12",
+                                       "{\"a\":11}",
+                                       "null"};
+    char members[100];
+
+    for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
+        snprintf(members, sizeof members, ",\"dims\":%s", lies[i]);
+        cr_assert_eq(read_with(members), -EPROTO, "%s", lies[i]);
+        cr_assert_gt(strlen(error.message), 10);
+    }
+}
