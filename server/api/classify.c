@@ -18,6 +18,7 @@
 #include <microhttpd.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #define DEFAULT_TOP    5
 #define TIMEOUT_MS_MAX 3600000
@@ -75,21 +76,33 @@ static bool read_options(struct convoy_request *request, struct options *options
            number(request, "priority", 0, CONVOY_PRIORITY_NUMBER_MOST, &options->priority);
 }
 
-/* The form's boundary, or "" when the body is an image itself. False with refusal set. */
-static bool read_boundary(struct convoy_request *request, char boundary[CONVOY_BOUNDARY_MAX + 1])
+/* How the images are in the body. */
+struct packing {
+    enum { IMAGE_ITSELF, JSON_OBJECT, FORM } kind;
+    char boundary[CONVOY_BOUNDARY_MAX + 1]; /* of a form */
+};
+
+static bool is_json(const char *type)
+{
+    static const char json[] = "application/json";
+    const size_t length = sizeof json - 1;
+
+    return type != NULL && strncasecmp(type, json, length) == 0 &&
+           (type[length] == '\0' || strchr("; \t", type[length]) != NULL);
+}
+
+/* False with refusal set. */
+static bool read_packing(struct convoy_request *request, struct packing *packing)
 {
     const char *type = convoy_request_header(request, MHD_HTTP_HEADER_CONTENT_TYPE);
-    int code = convoy_multipart_boundary(type, boundary, &request->refusal_reason);
+    int code = convoy_multipart_boundary(type, packing->boundary, &request->refusal_reason);
 
-    if (code == -ENOENT)
-        boundary[0] = '\0';
-    else if (code != 0)
-        return convoy_request_refuse(request, MHD_HTTP_BAD_REQUEST);
-    return true;
+    packing->kind = code == 0 ? FORM : is_json(type) ? JSON_OBJECT : IMAGE_ITSELF;
+    return code == 0 || code == -ENOENT || convoy_request_refuse(request, MHD_HTTP_BAD_REQUEST);
 }
 
 /* How many images the body holds. False with refusal set, or as convoy_form_read() says. */
-static bool count_images(struct convoy_request *request, const char *boundary, size_t *count)
+static bool count_images(struct convoy_request *request, const struct packing *packing, size_t *count)
 {
     if (request->body_length == 0) {
         convoy_fail(&request->refusal_reason, 0,
@@ -97,7 +110,8 @@ static bool count_images(struct convoy_request *request, const char *boundary, s
         return convoy_request_refuse(request, MHD_HTTP_BAD_REQUEST);
     }
     *count = 1;
-    return boundary[0] == '\0' || convoy_form_read(request, boundary, count);
+    return packing->kind == IMAGE_ITSELF ||
+           convoy_form_read(request, packing->kind == FORM ? packing->boundary : NULL, count);
 }
 
 /* Sets each sample's part of the body; inference takes the body over. */
@@ -162,13 +176,13 @@ static bool takes_images(struct convoy_request *request, const struct convoy_mod
 /* Everything up to the hand-over. False with refusal set, or without when memory is out. */
 static bool prepare(struct convoy_request *request, int *retry_after)
 {
-    char boundary[CONVOY_BOUNDARY_MAX + 1];
+    struct packing packing;
     struct convoy_model_view view;
     struct options options;
     size_t count;
 
     if (convoy_lookup_model(request) == NULL || !read_options(request, &options) ||
-        !read_boundary(request, boundary) || !count_images(request, boundary, &count) ||
+        !read_packing(request, &packing) || !count_images(request, &packing, &count) ||
         !convoy_lookup_activated(request, &view, retry_after))
         return false;
     if (!takes_images(request, &view)) {
@@ -181,7 +195,7 @@ static bool prepare(struct convoy_request *request, int *retry_after)
     if (inference == NULL)
         return false;
     place_images(request, inference);
-    inference->alone = boundary[0] == '\0';
+    inference->alone = packing.kind != FORM;
     inference->rule = rule_of(&options, &inference->view);
     inference->profile = options.profile != 0;
     convoy_call_of(request)->inference = inference;

@@ -5,6 +5,7 @@
 #include "server/config/config.h"
 #include "server/http/multipart.h"
 #include "server/inference/decode_pool.h"
+#include "server/inference/image_text.h"
 #include "server/inference/sample.h"
 
 #include <errno.h>
@@ -20,7 +21,7 @@
 struct convoy_form {
     struct convoy_suspension suspension;
     struct convoy_decode_job job;
-    const uint8_t *body; /* the request's */
+    uint8_t *body; /* the request's */
     size_t length;
     uint64_t max_pixels;
     size_t most, count;
@@ -30,11 +31,16 @@ struct convoy_form {
     struct convoy_error error;
     bool left; /* to the pool, and the connection is suspended; the HTTP thread's */
     atomic_bool read;
-    char boundary[CONVOY_BOUNDARY_MAX + 1];
+    char boundary[CONVOY_BOUNDARY_MAX + 1]; /* "": it is JSON */
 };
 
 static void split(struct convoy_form *form)
 {
+    if (form->boundary[0] == '\0') {
+        form->count = 1;
+        form->code = convoy_image_text((char *)form->body, form->length, form->parts, &form->error);
+        return;
+    }
     form->code = convoy_multipart_split(form->body, form->length, form->boundary, form->parts, form->most,
                                         &form->count, &form->error);
 }
@@ -78,7 +84,8 @@ static struct convoy_form *new_form(struct convoy_request *request, const char *
     form->length = request->body_length;
     form->max_pixels = config->images.max_pixels;
     form->most = most < possible ? most : possible;
-    snprintf(form->boundary, sizeof form->boundary, "%s", boundary);
+    if (boundary != NULL)
+        snprintf(form->boundary, sizeof form->boundary, "%s", boundary);
     form->parts = malloc(form->most * sizeof *form->parts);
     if (form->parts == NULL) {
         free(form);

@@ -1,6 +1,7 @@
-/* The parts of a form, on their way from the body to the samples of an inference request.
+/* The parts of a form, or the image of a JSON object, on their way from the body to the samples of an
+ * inference request.
  *
- * Finding them, and reading their images' headers, takes time in proportion to the body. A large form is left
+ * Finding them, and reading their images' headers, takes time in proportion to the body. A large one is left
  * to the decode pool, before all that waits there to be decoded: like receiving it, it is work of a
  * nanosecond or so for each byte. On the request's HTTP thread. */
 #ifndef CONVOY_SERVER_FORM_H
@@ -14,7 +15,8 @@
 
 struct convoy_form;
 
-/* Reads the body as a form with that boundary, at most images.max_per_request parts; the call's form is then
+/* Reads the body as a form with that boundary, at most images.max_per_request parts, or, with NULL, as JSON
+ * with one image (image_text.h), which is decoded in place; the call's form is then
  * read, and *count its parts. False with the request's refusal set; without when memory is out; or with
  * convoy_form_waits() true: the connection is suspended, and the same call continues when it is resumed. */
 bool convoy_form_read(struct convoy_request *request, const char *boundary, size_t *count);

@@ -1,5 +1,6 @@
 /* An inference request: the first two bytes say how much of the rest is its JSON, 65535: all of it; 0: none,
- * as in a raw binary request. */
+ * as in a raw binary request; 65534: it is JSON with an image. */
+#include "server/inference/image_text.h"
 #include "server/inference/tensor_request.h"
 
 #include <stdlib.h>
@@ -26,6 +27,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (body == NULL)
         return 0;
     memcpy(body, data + 2, length);
+    if (json == 65534) {
+        struct convoy_part part;
+        if (convoy_image_text((char *)body, length, &part, &error) == 0 &&
+            (part.bytes < body || part.length > length || part.bytes + part.length > body + length))
+            abort();
+        free(body);
+        return 0;
+    }
     struct convoy_tensor_request tensors = {.shape = &shape,
                                             .max_rows = 16,
                                             .body = body,

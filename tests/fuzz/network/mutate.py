@@ -43,7 +43,7 @@ HEADERS = [
     "If-Match: *", "Content-Type: multipart/form-data; boundary=" + "b" * 71,
     'Content-Type: multipart/form-data; boundary="B0undary', "Inference-Header-Content-Length: 10",
     "Inference-Header-Content-Length: 99999999999999999999", "Cookie: a=b; c; =d;;",
-    "Authorization: Basic eDp5", "Content-Type: application/x-www-form-urlencoded", "Trailer: X",
+    "Authorization: Basic eDp5", "Content-Type: application/json", "Content-Type: application/x-www-form-urlencoded", "Trailer: X",
     "TE: trailers",
 ]
 ARGUMENTS = [

@@ -115,6 +115,12 @@ def seeds():
     )
     yield "classify_cut.422", request("POST", "/classify", small["ship"][:400])
     yield "classify_top.400", request("POST", "/classify?top=0&top=5", small["ship"])
+    uri = "data:image/jpeg;base64," + base64.b64encode(small["ship"]).decode()
+    as_json = ["Content-Type: application/json; charset=utf-8"]
+    yield "classify_json.200", request("POST", "/classify?top=2", json.dumps({"image": uri}).encode(), as_json)
+    lines = json.dumps({"image": base64.encodebytes(small["truck"]).decode()}).replace("/", "\\/").encode()
+    yield "classify_json_lines.200", request("POST", classify_path, lines, as_json)
+    yield "classify_json_member.400", request("POST", "/classify", b'{"picture": "AAAA"}', as_json)
     half = len(small["ship"]) // 2
     yield "classify_chunked.200", chunked("/classify?top=1", [small["ship"][:half], small["ship"][half:]])
     yield "classify_trailer.200", chunked(
