@@ -1,6 +1,7 @@
 #include "server/daemon/check_config.h"
 
 #include "engine/base/log.h"
+#include "server/daemon/check_report.h"
 #include "server/repository/reconcile.h"
 #include "server/workers/environment.h"
 #include "server/workers/slot_size.h"
@@ -17,14 +18,16 @@
 struct finding {
     int code; /* 0: it can be served */
     struct convoy_model_shape shape;
+    uint64_t weight_bytes;
     struct convoy_error error;
 };
 
 /* Asks a worker about one model. */
 static int check_model(const struct convoy_config *config, const char *program,
-                       const struct convoy_model_record *model, struct convoy_model_shape *shape,
-                       struct convoy_error *error)
+                       const struct convoy_model_record *model, struct finding *finding)
 {
+    struct convoy_model_shape *shape = &finding->shape;
+    struct convoy_error *error = &finding->error;
     cJSON *answer;
     if (model->state == CONVOY_MODEL_FAILED)
         return convoy_fail(error, -EINVAL, "%s", model->reason);
@@ -32,6 +35,8 @@ static int check_model(const struct convoy_config *config, const char *program,
                                        convoy_supervisor_load_limit_us(config), &answer, error);
     if (code != 0)
         return code;
+    double bytes = cJSON_GetNumberValue(cJSON_GetObjectItemCaseSensitive(answer, "weight_bytes"));
+    finding->weight_bytes = bytes > 0 && bytes < 1e18 ? (uint64_t)bytes : 0;
     const char *reason = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(answer, "reason"));
     if (reason != NULL)
         code = convoy_fail(error, -EINVAL, "%s", reason);
@@ -42,7 +47,8 @@ static int check_model(const struct convoy_config *config, const char *program,
     return code;
 }
 
-/* Prints a line for each model. Returns how many models cannot be served, or a negative errno. */
+/* Prints a line for each model, and more of those that can be served. Returns how many models cannot be
+ * served, or a negative errno. */
 static int check_models(const struct convoy_config *config, const char *program,
                         struct convoy_registry *registry, struct convoy_error *error)
 {
@@ -58,7 +64,7 @@ static int check_models(const struct convoy_config *config, const char *program,
         struct finding *finding = &findings[i];
         if (!model->plan.wanted)
             continue;
-        finding->code = check_model(config, program, model, &finding->shape, &finding->error);
+        finding->code = check_model(config, program, model, finding);
         if (finding->code == 0)
             convoy_slot_size_add(&size, &finding->shape, model->config->batching.max_batch);
     }
@@ -74,6 +80,8 @@ static int check_models(const struct convoy_config *config, const char *program,
             finding->code = convoy_slot_size_check(&size, &finding->shape, &finding->error);
         printf("model %s version %s: %s\n", model->name, model->version,
                finding->code == 0 ? "ok" : finding->error.message);
+        if (finding->code == 0)
+            convoy_check_report(model, &finding->shape, finding->weight_bytes);
         bad += finding->code != 0;
     }
     free(findings);

@@ -26,6 +26,11 @@ void convoy_labels_release(struct convoy_labels *labels)
     free(labels);
 }
 
+const struct convoy_label_list *convoy_labels_list(const struct convoy_labels *labels)
+{
+    return &labels->list;
+}
+
 /* Fewer or more labels than classes are most likely those of another network, and nothing else would show it.
  */
 void convoy_labels_compare(const struct convoy_model_record *model)

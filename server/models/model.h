@@ -87,6 +87,8 @@ struct convoy_model_record {
     struct convoy_labels *labels;
 };
 
+const struct convoy_label_list *convoy_labels_list(const struct convoy_labels *labels);
+
 /* A request's copy of what it needs of a model; release with convoy_model_view_end(). */
 struct convoy_model_view {
     struct convoy_model_record *model;
