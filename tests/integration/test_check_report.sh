@@ -19,7 +19,7 @@ def put(name, config, nodes, given, labels=None):
 
 flat, rgb = [node("Flatten", "f", ["x"], ["y"])], (-1, 3, 16, 16)
 sigmoid = [node("Flatten", "f", ["x"], ["t"]), node("Sigmoid", "s", ["t"], ["y"])]
-put("imagenet", {"input": {"preset": "imagenet"}, "devices": [0]}, flat, rgb, ["first", "escape\x1b[31m"] + ["x"] * 765 + ["last"])
+put("imagenet", {"input": {"preset": "imagenet"}, "devices": [0]}, flat, rgb, ["first"] + ["x"] * 766 + ["la\x1b[31mst"])
 put("padded", {"input": {"resize": "pad", "pad_color": [1, 2, 3], "interpolation": "lanczos", "color": "bgr"},
                "output": {"activation": "sigmoid", "threshold": 0.25}, "precision": "tf32"}, flat, rgb)
 put("grey", {}, sigmoid, (-1, 1, 8, 20))
@@ -41,7 +41,7 @@ says imagenet "input    'x', 3 x 16 x 16 (channels x height x width)"
 says imagenet "pictures red, green, blue, scaled to cover 18 x 18, centre cropped to 16 x 16 (width x height), bilinear"
 says imagenet "pixels   (0 to 255) times 0.00392157, less 0.485 0.456 0.406, divided by 0.229 0.224 0.225"
 says imagenet "output   'y', 768 classes, softmax makes probabilities"
-says imagenet "labels   768: first to last"
+says imagenet "labels   768: first to la?[31mst"
 says imagenet "weights  0.0 MB on device 0, fp32 at least"
 says padded "pictures blue, green, red, scaled to fit, padded with 1 2 3 to 16 x 16 (width x height), lanczos"
 says padded "classes, a sigmoid makes probabilities, from 0.25 on"
