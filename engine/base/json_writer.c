@@ -151,6 +151,13 @@ void convoy_json_write_string(struct convoy_json_writer *json, const char *strin
     put(json, "\"", 1, true);
 }
 
+void convoy_json_write_string_key(struct convoy_json_writer *json, const char *key)
+{
+    convoy_json_write_string(json, key);
+    json->comma = false;
+    put(json, ":", 1, false);
+}
+
 void convoy_json_write_bool(struct convoy_json_writer *json, bool value)
 {
     put(json, value ? "true" : "false", value ? 4 : 5, true);

@@ -31,6 +31,9 @@ void convoy_json_write_end_array(struct convoy_json_writer *json);
 /* quoted: the key with its quotes and colon. */
 void convoy_json_write_quoted_key(struct convoy_json_writer *json, const char *quoted, size_t length);
 
+/* The key is text, escaped as that of a value. */
+void convoy_json_write_string_key(struct convoy_json_writer *json, const char *key);
+
 /* A value: quotes, backslashes and control characters are escaped, what is not UTF-8 becomes U+FFFD. */
 void convoy_json_write_string(struct convoy_json_writer *json, const char *string);
 void convoy_json_write_bool(struct convoy_json_writer *json, bool value);

@@ -7,6 +7,7 @@
 #include "server/api/oip_infer_answer.h"
 #include "server/api/oip_infer_internal.h"
 #include "server/api/trace.h"
+#include "server/api/v1.h"
 #include "server/http/body_quota.h"
 #include "server/http/compression.h"
 #include "server/http/query.h"
@@ -41,15 +42,14 @@ void convoy_oip_infer_drop(struct convoy_oip_infer *infer)
     free(infer);
 }
 
-/* *raw: there is no JSON, by a length of 0. False with refusal set. */
-static bool read_header_length(struct convoy_request *request, size_t *length, bool *raw)
+/* A length of 0 says that there is no JSON. False with refusal set. */
+static bool read_header_length(struct convoy_request *request, size_t *length, enum convoy_infer_form *form)
 {
     const char *text = convoy_request_header(request, HEADER_LENGTH);
     uint64_t number = 0;
 
     *length = 0;
-    *raw = false;
-    if (text == NULL)
+    if (text == NULL || *form == CONVOY_INFER_V1)
         return true;
     if (convoy_query_number(HEADER_LENGTH, text, strlen(text), 0, UINT32_MAX, &number, NULL) != 0) {
         convoy_fail(
@@ -59,18 +59,18 @@ static bool read_header_length(struct convoy_request *request, size_t *length, b
         return convoy_request_refuse(request, MHD_HTTP_BAD_REQUEST);
     }
     *length = (size_t)number;
-    *raw = number == 0;
+    if (number == 0)
+        *form = CONVOY_INFER_RAW;
     return true;
 }
 
 /* False with refusal set, or without when memory is out. */
-static bool begin(struct convoy_request *request, int *retry_after)
+static bool begin(struct convoy_request *request, enum convoy_infer_form form, int *retry_after)
 {
     struct convoy_model_view view;
     size_t json_length;
-    bool raw;
 
-    if (convoy_lookup_model(request) == NULL || !read_header_length(request, &json_length, &raw) ||
+    if (convoy_lookup_model(request) == NULL || !read_header_length(request, &json_length, &form) ||
         !convoy_lookup_activated(request, &view, retry_after))
         return false;
     struct convoy_oip_infer *infer = calloc(1, sizeof *infer);
@@ -82,7 +82,7 @@ static bool begin(struct convoy_request *request, int *retry_after)
     infer->request = request;
     infer->view = view;
     infer->json_length = json_length;
-    infer->raw = raw;
+    infer->form = form;
     infer->step = convoy_oip_infer_first_step(request);
     convoy_call_of(request)->infer = infer;
     return true;
@@ -212,8 +212,13 @@ static bool respond_outputs(struct convoy_request *request)
 
 static void write_answer(struct convoy_oip_infer *infer)
 {
-    infer->code = convoy_oip_infer_write(&infer->tensors, convoy_call_of(infer->request)->inference,
-                                         &infer->answer, &infer->answer_json_length, &infer->error);
+    const struct convoy_inference_request *inference = convoy_call_of(infer->request)->inference;
+
+    if (infer->form == CONVOY_INFER_V1)
+        convoy_v1_write(inference, &infer->answer);
+    else
+        infer->code = convoy_oip_infer_write(&infer->tensors, inference, &infer->answer,
+                                             &infer->answer_json_length, &infer->error);
     if (infer->code == 0)
         infer->answer_encoding = compress_answer(infer->request, &infer->answer);
 }
@@ -297,7 +302,7 @@ static bool answer(struct convoy_request *request)
         sentence);
 }
 
-bool convoy_oip_infer(struct convoy_request *request)
+static bool handle(struct convoy_request *request, enum convoy_infer_form form)
 {
     struct convoy_call *call = convoy_call_of(request);
     int retry_after = CONVOY_RETRY_SOON;
@@ -306,7 +311,7 @@ bool convoy_oip_infer(struct convoy_request *request)
         return answer(request); /* resumed: all samples are done */
     if (call->infer == NULL) {
         convoy_lookup_resumed(request);
-        if (!begin(request, &retry_after))
+        if (!begin(request, form, &retry_after))
             return call->wait != NULL || convoy_respond_refusal(request, retry_after);
         if (!convoy_oip_infer_read(call->infer))
             return request->refusal == 0 || convoy_respond_refusal(request, retry_after);
@@ -317,4 +322,14 @@ bool convoy_oip_infer(struct convoy_request *request)
     if (!hand_over(request, &retry_after))
         return convoy_respond_refusal(request, retry_after);
     return convoy_inference_request_run(call->inference) ? answer(request) : true;
+}
+
+bool convoy_oip_infer(struct convoy_request *request)
+{
+    return handle(request, CONVOY_INFER_OIP);
+}
+
+bool convoy_v1_predict(struct convoy_request *request)
+{
+    return handle(request, CONVOY_INFER_V1);
 }

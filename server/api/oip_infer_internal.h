@@ -18,6 +18,13 @@ enum convoy_oip_infer_step {
     CONVOY_OIP_INFER_DONE
 };
 
+/* What the body is, and with it the answer. */
+enum convoy_infer_form {
+    CONVOY_INFER_OIP, /* of the Open Inference Protocol: JSON, and maybe binary data behind it */
+    CONVOY_INFER_RAW, /* of the same: binary data alone */
+    CONVOY_INFER_V1   /* of KServe's V1 protocol */
+};
+
 /* Held by the request and, while the pool reads or writes, by the pool. */
 struct convoy_oip_infer {
     atomic_uint holders;
@@ -27,7 +34,7 @@ struct convoy_oip_infer {
     struct convoy_model_view view;
     enum convoy_oip_infer_step step; /* that comes next */
     size_t json_length;              /* 0: the whole body, or, where raw, nothing */
-    bool raw;                        /* the body is binary data alone */
+    enum convoy_infer_form form;
     size_t tensor_counted;
     size_t packed;    /* bytes of the body that came; 0: it was not compressed */
     uint64_t *pixels; /* of each image; NULL: not known */

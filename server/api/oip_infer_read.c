@@ -87,7 +87,10 @@ static int read_header(struct convoy_oip_infer *infer)
     if (infer->json_length > request->body_length)
         return convoy_fail(&infer->error, -EINVAL, HEADER_LENGTH " is %zu, more than the body's %zu bytes",
                            infer->json_length, request->body_length);
-    if (request->body_length == 0 && !infer->raw)
+    if (request->body_length == 0 && infer->form == CONVOY_INFER_V1)
+        return convoy_fail(&infer->error, -EINVAL,
+                           "the body is empty: send {\"instances\": [{\"b64\": \"<image file>\"}]}");
+    if (request->body_length == 0 && infer->form == CONVOY_INFER_OIP)
         return convoy_fail(
             &infer->error, -EINVAL,
             "the body is empty: send {\"inputs\": [{\"name\", \"datatype\", \"shape\", \"data\"}]}");
@@ -96,9 +99,11 @@ static int read_header(struct convoy_oip_infer *infer)
     tensors->memory = convoy_client_is_local(request) ? convoy_app_of(request)->shared_memory : NULL;
     tensors->body = request->body;
     tensors->length = request->body_length;
-    if (infer->raw)
+    if (infer->form == CONVOY_INFER_RAW)
         return convoy_tensor_request_read_raw(tensors, &infer->error);
     tensors->json_length = infer->json_length > 0 ? infer->json_length : request->body_length;
+    if (infer->form == CONVOY_INFER_V1)
+        return convoy_tensor_request_read_instances(tensors, &infer->error);
     return convoy_tensor_request_read_header(tensors, &infer->error);
 }
 
@@ -171,7 +176,7 @@ static bool step_is_long(const struct convoy_oip_infer *infer)
 {
     size_t json = infer->json_length > 0 ? infer->json_length : infer->request->body_length;
 
-    if (infer->raw)
+    if (infer->form == CONVOY_INFER_RAW)
         json = 0;
     return infer->step == CONVOY_OIP_INFER_UNPACK ||
            (infer->step == CONVOY_OIP_INFER_HEADER && json > INLINE_JSON) ||

@@ -14,6 +14,7 @@
 #include "server/api/oip_shared_memory.h"
 #include "server/api/oip_statistics.h"
 #include "server/api/oip_trace.h"
+#include "server/api/v1.h"
 #include "server/inference/inference_request.h"
 
 const struct convoy_route convoy_routes[] = {
@@ -53,6 +54,9 @@ const struct convoy_route convoy_routes[] = {
     {CONVOY_POST, "/v2/cudasharedmemory/unregister", convoy_oip_cuda_shared_memory_unregister, false},
     {CONVOY_GET_OR_POST, "/v2/trace/setting", convoy_oip_trace_setting, true},
     {CONVOY_GET_OR_POST, "/v2/models/{model}/trace/setting", convoy_oip_trace_setting, true},
+    {CONVOY_GET, "/v1/models", convoy_v1_models, false},
+    {CONVOY_POST, "/v1/models/{model}:predict", convoy_v1_predict, true},
+    {CONVOY_GET, "/v1/models/{model}", convoy_oip_model_ready, false},
     {CONVOY_GET_OR_POST, "/v2/logging", convoy_oip_logging, true},
     {CONVOY_GET, "/v2", convoy_oip_server, false},
     {CONVOY_GET, "/v2/openapi.json", convoy_oip_openapi, false},

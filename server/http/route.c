@@ -40,11 +40,30 @@ static void clear(struct convoy_path *path)
     path->model[0] = path->version[0] = path->region[0] = '\0';
 }
 
+/* How many bytes at the end of segment are verb, which begins with a colon; all of them where it is another.
+ */
+static size_t verb_length(const char *verb, size_t verb_bytes, const char *segment, size_t length)
+{
+    static const char *const colons[] = {":", "%3A", "%3a"};
+    size_t word = verb_bytes - 1;
+
+    if (length < word || memcmp(segment + length - word, verb + 1, word) != 0)
+        return length;
+    for (int i = 0; i < 3; i++) {
+        size_t colon = strlen(colons[i]);
+        if (length >= word + colon && memcmp(segment + length - word - colon, colons[i], colon) == 0)
+            return word + colon;
+    }
+    return length;
+}
+
 /* Compares one segment of each and captures. */
 static bool segment_fits(const char *template, size_t template_length, const char *segment, size_t length,
                          struct convoy_path *path)
 {
-    if (template_length == 7 && memcmp(template, "{model}", 7) == 0)
+    if (template_length > 7 && memcmp(template, "{model}:", 8) == 0)
+        length -= verb_length(template + 7, template_length - 7, segment, length);
+    if (template_length >= 7 && memcmp(template, "{model}", 7) == 0)
         return length > 0 && decode(segment, length, path->model, sizeof path->model);
     if (template_length == 9 && memcmp(template, "{version}", 9) == 0)
         return length > 0 && decode(segment, length, path->version, sizeof path->version);

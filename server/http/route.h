@@ -1,7 +1,8 @@
 /* The table of routes: which function answers a request, by path and method.
  *
  * A row of the table is a path template and a method. In a template {model}, {version} and {region} each
- * stand for one segment that is not empty. Paths are matched before percent-decoding, segment by segment, so
+ * stand for one segment that is not empty; of {model}:VERB the segment ends in the verb, whose colon may be
+ * %3A. Paths are matched before percent-decoding, segment by segment, so
  * an encoded slash never becomes a separator. Any thread. */
 #ifndef CONVOY_SERVER_ROUTE_H
 #define CONVOY_SERVER_ROUTE_H

@@ -152,7 +152,7 @@ static void walk_inputs(struct walk *walk)
     expect(walk, ']');
 }
 
-int convoy_tensor_cut(const char *text, size_t length, struct convoy_tensor_cut *cut)
+static int cut_from(const char *text, size_t length, const char *key, struct convoy_tensor_cut *cut)
 {
     struct walk walk = {.text = text, .at = text, .end = text + length, .copied = text, .cut = cut};
 
@@ -161,12 +161,26 @@ int convoy_tensor_cut(const char *text, size_t length, struct convoy_tensor_cut 
         return -ENOMEM;
     if (take(&walk, '{')) {
         do {
-            if (key_is(&walk, "inputs"))
+            if (!key_is(&walk, key)) {
+                if (!walk.bad)
+                    skip_value(&walk);
+            } else if (strcmp(key, "inputs") == 0) {
                 walk_inputs(&walk);
-            else if (!walk.bad)
-                skip_value(&walk);
+            } else {
+                cut_value(&walk, true);
+            }
         } while (!walk.bad && take(&walk, ','));
     }
     put(&walk, walk.copied, (size_t)(walk.end - walk.copied));
     return 0;
+}
+
+int convoy_tensor_cut(const char *text, size_t length, struct convoy_tensor_cut *cut)
+{
+    return cut_from(text, length, "inputs", cut);
+}
+
+int convoy_tensor_cut_instances(const char *text, size_t length, struct convoy_tensor_cut *cut)
+{
+    return cut_from(text, length, "instances", cut);
 }

@@ -14,5 +14,7 @@ struct convoy_tensor_cut {
 /* Any text may come in: one that is no JSON stays as it is from the first mistake on, for the parser to say
  * so. Linear in length. -ENOMEM. The caller frees header. Any thread. */
 int convoy_tensor_cut(const char *text, size_t length, struct convoy_tensor_cut *cut);
+/* The same for "instances" of the document itself. */
+int convoy_tensor_cut_instances(const char *text, size_t length, struct convoy_tensor_cut *cut);
 
 #endif

@@ -13,10 +13,6 @@
 
 #define REQUEST "the request" /* as sentences call the JSON */
 
-/* A request without its data has some hundred bytes. A parser's objects take forty times as much as their
- * text, and live until the answer is out. */
-#define MOST_JSON 65536
-
 static int no_memory(struct convoy_error *error)
 {
     return convoy_fail(error, -ENOMEM, "the server is out of memory: try again later");
@@ -161,10 +157,7 @@ static int find_data(struct convoy_tensor_request *tensors, const struct convoy_
     uint64_t elements = convoy_tensor_elements(&tensors->tensor_shape);
     uint64_t bytes = elements * convoy_datatype_bytes(tensors->type);
     if (tensors->has_data && elements > tensors->cut.data_length)
-        return convoy_fail(error, -EINVAL,
-                           "data has other elements than shape says, which is %" PRIu64
-                           ": send them flat, or nested as shape says",
-                           elements);
+        return convoy_tensor_wrong_count(&tensors->tensor_shape, error);
     if (tensors->region.name != NULL)
         tensors->binary_bytes = tensors->region.bytes;
     if (!tensors->has_data && tensors->type != CONVOY_BYTES && bytes != tensors->binary_bytes)
@@ -267,12 +260,12 @@ int convoy_tensor_request_read_header(struct convoy_tensor_request *tensors, str
 
     if (code != 0)
         return no_memory(error);
-    if (tensors->cut.header_length > MOST_JSON)
+    if (tensors->cut.header_length > CONVOY_TENSOR_REQUEST_MOST_JSON)
         return convoy_fail(
             error, -EFBIG,
             "%s has %zu bytes of JSON besides the tensor's data and %d are read: leave out what is "
             "not needed",
-            REQUEST, tensors->cut.header_length, MOST_JSON);
+            REQUEST, tensors->cut.header_length, CONVOY_TENSOR_REQUEST_MOST_JSON);
     if ((code = convoy_json_parse(tensors->cut.header, tensors->cut.header_length, REQUEST,
                                   &tensors->document, error)) != 0 ||
         (code = convoy_json_root(tensors->document, REQUEST, &root, error)) != 0 ||

@@ -22,6 +22,10 @@
 
 #define CONVOY_TENSOR_REQUEST_OUTPUTS 16 /* as many as a model has, convoy_model_shape */
 
+/* Bytes of JSON besides the data. A request has some hundred. A parser's objects take forty times as much as
+ * their text, and live until the answer is out. */
+#define CONVOY_TENSOR_REQUEST_MOST_JSON 65536
+
 /* A stretch of a registered region of shared memory. */
 struct convoy_tensor_region {
     const char *name; /* NULL: none */
@@ -72,6 +76,10 @@ int convoy_tensor_request_read_header(struct convoy_tensor_request *tensors, str
 /* The same for a body without JSON (Triton's raw binary request): one or more rows of the input as the
  * metadata describes it, in FP32; all outputs are wanted, as binary data. */
 int convoy_tensor_request_read_raw(struct convoy_tensor_request *tensors, struct convoy_error *error);
+
+/* The same for KServe's V1 protocol, {"instances": [...]}: image files as {"b64": "..."}, or rows of the
+ * input as the metadata describes it, each nested or flat; all outputs are wanted, in JSON. */
+int convoy_tensor_request_read_instances(struct convoy_tensor_request *tensors, struct convoy_error *error);
 
 /* Bytes that convoy_tensor_request_read_data() allocates, 0 where rows are used as they lie in the body. */
 size_t convoy_tensor_request_memory(const struct convoy_tensor_request *tensors);

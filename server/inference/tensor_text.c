@@ -37,18 +37,37 @@ static void skip_space(struct reader *reader)
         reader->at++;
 }
 
+/* What sentences call the data. */
+static const char *name(const struct reader *reader)
+{
+    return reader->shape->instances ? "instances" : "data";
+}
+
 static int malformed(struct reader *reader)
 {
     return convoy_fail(reader->error, -EINVAL,
-                       "data is no JSON array behind element %" PRIu64 ": send [1, 2.5, ...]", reader->read);
+                       "%s is no JSON array behind element %" PRIu64 ": send [1, 2.5, ...]", name(reader),
+                       reader->read);
+}
+
+int convoy_tensor_wrong_count(const struct convoy_tensor_shape *shape, struct convoy_error *error)
+{
+    uint64_t elements = convoy_tensor_elements(shape);
+
+    if (shape->instances)
+        return convoy_fail(error, -EINVAL,
+                           "the %" PRIu64 " instances are not all of the model's shape, which makes %" PRIu64
+                           " elements: nest all of them as the model's page says, or none",
+                           shape->dims[0], elements);
+    return convoy_fail(error, -EINVAL,
+                       "data has other elements than shape says, which is %" PRIu64
+                       ": send them flat, or nested as shape says",
+                       elements);
 }
 
 static int wrong_count(struct reader *reader)
 {
-    return convoy_fail(reader->error, -EINVAL,
-                       "data has other elements than shape says, which is %" PRIu64
-                       ": send them flat, or nested as shape says",
-                       reader->elements);
+    return convoy_tensor_wrong_count(reader->shape, reader->error);
 }
 
 static int element(struct reader *reader, read_element *read, void *context)
@@ -227,8 +246,8 @@ static int read_number(struct reader *reader, void *context)
 
     if (!is_word && !number(reader, &value))
         return convoy_fail(reader->error, -EINVAL,
-                           "data[%" PRIu64 "] (counted flat) is no JSON number of at most %d characters",
-                           reader->read, LONGEST_NUMBER);
+                           "%s[%" PRIu64 "] (counted flat) is no JSON number of at most %d characters",
+                           name(reader), reader->read, LONGEST_NUMBER);
     if (numbers->whole &&
         (is_word || value < numbers->least || value > numbers->most || value != floor(value)))
         return convoy_fail(reader->error, -EINVAL, "data[%" PRIu64 "] (counted flat) is no %s", reader->read,
@@ -239,8 +258,8 @@ static int read_number(struct reader *reader, void *context)
     }
     float rounded = (float)value;
     if (!is_word && !isfinite(rounded))
-        return convoy_fail(reader->error, -EINVAL, "data[%" PRIu64 "] (counted flat) is too large for FP32",
-                           reader->read);
+        return convoy_fail(reader->error, -EINVAL, "%s[%" PRIu64 "] (counted flat) is too large for FP32",
+                           name(reader), reader->read);
     numbers->floats[reader->read] = rounded;
     return 0;
 }
@@ -272,6 +291,35 @@ int convoy_tensor_numbers(const char *text, size_t length, const struct convoy_t
     return read_array(&reader, read_number, &numbers);
 }
 
+/* {"b64": "..."}, and nothing else in it. */
+static int read_instance(struct reader *reader, void *context)
+{
+    static const char key[] = "\"b64\"";
+    struct convoy_part *part = (struct convoy_part *)context + reader->read;
+    const char *const parts[] = {"{", key, ":"};
+    int code = 0;
+
+    for (int i = 0; i < 3 && code == 0; i++) {
+        size_t length = strlen(parts[i]);
+        skip_space(reader);
+        if ((size_t)(reader->end - reader->at) < length || memcmp(reader->at, parts[i], length) != 0)
+            code = -EPROTO;
+        else
+            reader->at += length;
+    }
+    skip_space(reader);
+    if (code == 0)
+        code = convoy_base64_string(&reader->at, reader->end, part);
+    skip_space(reader);
+    if (code == 0 && (reader->at == reader->end || *reader->at++ != '}'))
+        code = -EPROTO;
+    if (code == 0)
+        return 0;
+    return convoy_fail(reader->error, -EINVAL,
+                       "instances[%" PRIu64 "] is no {\"b64\": \"...\"} with an image file in base64",
+                       reader->read);
+}
+
 static int read_file(struct reader *reader, void *context)
 {
     struct convoy_part *part = (struct convoy_part *)context + reader->read;
@@ -301,5 +349,5 @@ int convoy_tensor_files(char *text, size_t length, const struct convoy_tensor_sh
                             .elements = convoy_tensor_elements(shape),
                             .error = error};
 
-    return read_array(&reader, read_file, parts);
+    return read_array(&reader, shape->instances ? read_instance : read_file, parts);
 }

@@ -1,5 +1,6 @@
 /* An inference request: the first two bytes say how much of the rest is its JSON, 65535: all of it; 0: none,
- * as in a raw binary request; 65534: it is JSON with an image. */
+ * as in a raw binary request; 65534: it is JSON with an image;
+ * 65533: all of it is JSON of KServe's V1 protocol. */
 #include "server/inference/image_text.h"
 #include "server/inference/tensor_request.h"
 
@@ -40,8 +41,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                             .body = body,
                                             .length = length,
                                             .json_length = json < length ? json : length};
-    int code = json == 0 ? convoy_tensor_request_read_raw(&tensors, &error)
-                         : convoy_tensor_request_read_header(&tensors, &error);
+    int code = json == 0       ? convoy_tensor_request_read_raw(&tensors, &error)
+               : json == 65533 ? convoy_tensor_request_read_instances(&tensors, &error)
+                               : convoy_tensor_request_read_header(&tensors, &error);
     if (code == 0)
         (void)convoy_tensor_request_read_data(&tensors, &error);
     convoy_tensor_request_end(&tensors);

@@ -78,10 +78,18 @@ def inference(draw):
     return body
 
 
+INSTANCES = strategies.one_of(
+    strategies.lists(FILES.map(lambda file: {"b64": base64.b64encode(file).decode()}), min_size=1, max_size=3),
+    strategies.sampled_from([3072, 784, 5]).map(lambda count: [[number % 7 for number in range(count)]] * 2),
+)
+
+
 @schemathesis.hook
 def before_generate_body(context, strategy):
     if context.operation.path.endswith("/infer"):
         return strategies.one_of(strategy, inference(), INFERENCES.map(remember))
+    if context.operation.path.endswith(":predict"):
+        return strategies.one_of(strategy, strategies.fixed_dictionaries({"instances": INSTANCES}))
     return strategy
 
 
@@ -137,6 +145,7 @@ def before_call(context, case, kwargs):
     set_up_region(case)
     if case.operation.path.endswith("/infer"):
         fit_header(case)
+    if case.operation.path.endswith(("/infer", ":predict")):
         compress(case, kwargs)
 
 

@@ -84,6 +84,8 @@ def seeds():
         ("stats", "/v2/models/stats", 200),
         ("trace", "/v2/trace/setting", 200),
         ("regions", "/v2/systemsharedmemory/status", 200),
+        ("v1_models", "/v1/models", 200),
+        ("v1_model", f"/v1/models/{MODEL}", 200),
         ("logging", "/v2/logging", 200),
         ("cuda_regions", "/v2/cudasharedmemory/status", 200),
         ("metrics", "/metrics", 200),
@@ -121,6 +123,12 @@ def seeds():
     lines = json.dumps({"image": base64.encodebytes(small["truck"]).decode()}).replace("/", "\\/").encode()
     yield "classify_json_lines.200", request("POST", classify_path, lines, as_json)
     yield "classify_json_member.400", request("POST", "/classify", b'{"picture": "AAAA"}', as_json)
+    predict_path = f"/v1/models/{MODEL}:predict"
+    images = [{"b64": base64.b64encode(small[name]).decode()} for name in ("ship", "truck")]
+    yield "predict_images.200", request("POST", predict_path, json.dumps({"instances": images}).encode())
+    rows = json.dumps({"instances": [[n % 9 for n in range(3072)]], "signature_name": "x"}).encode()
+    yield "predict_rows.200", request("POST", predict_path.replace(":", "%3A"), rows)
+    yield "predict_wrong.400", request("POST", predict_path, b'{"instances": [[1, 2], {"b64": "AAAA"}]}')
     half = len(small["ship"]) // 2
     yield "classify_chunked.200", chunked("/classify?top=1", [small["ship"][:half], small["ship"][half:]])
     yield "classify_trailer.200", chunked(

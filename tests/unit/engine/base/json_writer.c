@@ -104,7 +104,8 @@ Test(json_writer, writes_numbers)
     convoy_json_write_float(&json, -INFINITY);
     convoy_json_write_float(&json, NAN);
     convoy_json_write_end_array(&json);
-    expect(&json, "[0,18446744073709551615,0.9731,1e-07,null,null,-2.5,0.100000001,-1.17549435e-38,Infinity,-Infinity,NaN]");
+    expect(&json, "[0,18446744073709551615,0.9731,1e-07,null,null,-2.5,0.100000001,-1.17549435e-38,Infinity,-"
+                  "Infinity,NaN]");
 }
 
 /* Many values, so that the buffer grows in the midst of each kind. */

@@ -44,6 +44,29 @@ Test(route, the_statistics_of_all_models_stand_before_a_model_called_stats)
     cr_assert_str_eq(template_of("/v2/models/statsx"), "/v2/models/{model}");
 }
 
+Test(route, a_verb_ends_the_segment_of_a_model)
+{
+    static const char predict[] = "/v1/models/{model}:predict";
+
+    cr_assert_str_eq(template_of("/v1/models/res.net-18:predict"), predict);
+    cr_assert_str_eq(path.model, "res.net-18");
+    cr_assert_str_eq(template_of("/v1/models/a%3Apredict?x=1"), predict);
+    cr_assert_str_eq(path.model, "a");
+    cr_assert_str_eq(template_of("/v1/models/a%62%3apredict"), predict);
+    cr_assert_str_eq(path.model, "ab");
+    cr_assert_str_eq(template_of("/v1/models/a:predict:predict"), predict);
+    cr_assert_str_eq(path.model, "a:predict");
+    /* Without a name, or with another verb, it is no such path. */
+    cr_assert_str_eq(template_of("/v1/models/:predict"), "/v1/models/{model}");
+    cr_assert_str_eq(template_of("/v1/models/%3Apredict"), "/v1/models/{model}");
+    cr_assert_str_eq(template_of("/v1/models/predict"), "/v1/models/{model}");
+    cr_assert_str_eq(template_of("/v1/models/apredict"), "/v1/models/{model}");
+    cr_assert_str_eq(template_of("/v1/models/a:predicts"), "/v1/models/{model}");
+    cr_assert_str_eq(path.model, "a:predicts");
+    cr_assert_str_eq(template_of("/v1/models/a:predict/x"), "none");
+    cr_assert_str_eq(template_of("/v1/models/"), "none");
+}
+
 Test(route, captures_the_region_of_shared_memory)
 {
     cr_assert_str_eq(template_of("/v2/systemsharedmemory/region/in%20put%2f1/register"),

@@ -1,0 +1,143 @@
+/* The "instances" of KServe's V1 protocol: which shape they are of, from what the text begins with. */
+#include "server/inference/tensor_request.h"
+
+#include "engine/base/json.h"
+
+#include <errno.h>
+#include <inttypes.h>
+
+#define REQUEST "the request" /* as sentences call the JSON */
+#define EXAMPLE "send {\"instances\": [{\"b64\": \"<image file>\"}]}, or nested arrays of numbers"
+
+/* What the array holds, as far as that can be said without reading it. */
+struct look {
+    uint64_t count; /* elements */
+    uint32_t depth; /* brackets that the first element begins with, the array's own too */
+    bool objects;   /* its elements are objects, as far as the first one tells */
+};
+
+static bool is_space(char c)
+{
+    return c == ' ' || c == '\n' || c == '\r' || c == '\t';
+}
+
+/* Past the string that begins at at. */
+static const char *skip_string(const char *at, const char *end)
+{
+    for (at++; at < end && *at != '"'; at++)
+        if (*at == '\\' && at + 1 < end)
+            at++;
+    return at < end ? at + 1 : end;
+}
+
+/* Counts commas outside of what is inside. Whether it is well-formed is seen when it is read. */
+static void look_at(const char *text, size_t length, struct look *look)
+{
+    const char *at = text, *end = text + length;
+    uint64_t depth = 0;
+    bool leading = true;
+
+    *look = (struct look){0};
+    while (at < end) {
+        char c = *at;
+        if (c == '"') {
+            at = skip_string(at, end);
+            if (leading)
+                look->count = 1;
+            leading = false;
+            continue;
+        }
+        at++;
+        if (is_space(c))
+            continue;
+        if (leading && c == '[')
+            look->depth++;
+        else if (leading && c != ']') {
+            look->objects = c == '{' && look->depth == 1;
+            look->count = 1;
+            leading = false;
+        }
+        if (c == '[' || c == '{')
+            depth++;
+        else if (c == ']' || c == '}')
+            depth--;
+        else if (c == ',' && depth == 1)
+            look->count++;
+    }
+}
+
+static int choose_shape(struct convoy_tensor_request *tensors, const struct look *look,
+                        struct convoy_error *error)
+{
+    const struct convoy_model_shape *model = tensors->shape;
+    const uint64_t c = model->channels, h = model->height, w = model->width;
+
+    tensors->type = look->objects ? CONVOY_BYTES : CONVOY_FP32;
+    tensors->layout = look->objects ? CONVOY_LAYOUT_ENCODED : CONVOY_LAYOUT_F32_CHW;
+    if (look->objects && c != 1 && c != 3)
+        return convoy_fail(
+            error, -EINVAL,
+            "the model takes %" PRIu64 " channels, not an image's 1 or 3: send nested arrays of numbers", c);
+    if (look->objects)
+        tensors->tensor_shape = (struct convoy_tensor_shape){.rank = 1, .dims = {look->count}};
+    else if (look->depth == 4)
+        tensors->tensor_shape = (struct convoy_tensor_shape){.rank = 4, .dims = {look->count, c, h, w}};
+    else if (look->depth == 2)
+        tensors->tensor_shape = (struct convoy_tensor_shape){.rank = 2, .dims = {look->count, c * h * w}};
+    else
+        return convoy_fail(
+            error, -EINVAL,
+            "%s: instances are images, {\"b64\": \"...\"}, or numbers, each nested as [%" PRIu64 "][%" PRIu64
+            "][%" PRIu64 "] or flat",
+            REQUEST, c, h, w);
+    tensors->tensor_shape.instances = true;
+    return 0;
+}
+
+static int read_instances(struct convoy_tensor_request *tensors, struct convoy_error *error)
+{
+    const char *text = (const char *)tensors->body + tensors->cut.data;
+    struct look look;
+
+    if (tensors->cut.data_length == 0)
+        return convoy_fail(error, -EINVAL, "%s lacks 'instances': " EXAMPLE, REQUEST);
+    look_at(text, tensors->cut.data_length, &look);
+    if (*text != '[' || look.count == 0)
+        return convoy_fail(error, -EINVAL, "%s: instances must be an array that is not empty: " EXAMPLE,
+                           REQUEST);
+    if (look.count > tensors->max_rows)
+        return convoy_fail(error, -EFBIG,
+                           "%s has %" PRIu64
+                           " instances and images.max_per_request is %u: send them in several requests",
+                           REQUEST, look.count, tensors->max_rows);
+    tensors->count = (uint32_t)look.count;
+    tensors->has_data = true;
+    int code = choose_shape(tensors, &look, error);
+    /* An element takes two characters: a few brackets must not take memory. */
+    if (code == 0 && convoy_tensor_elements(&tensors->tensor_shape) > tensors->cut.data_length)
+        code = convoy_tensor_wrong_count(&tensors->tensor_shape, error);
+    return code;
+}
+
+int convoy_tensor_request_read_instances(struct convoy_tensor_request *tensors, struct convoy_error *error)
+{
+    struct convoy_json root;
+    int code = convoy_tensor_cut_instances((const char *)tensors->body, tensors->json_length, &tensors->cut);
+
+    if (code != 0)
+        return convoy_fail(error, -ENOMEM, "the server is out of memory: try again later");
+    if (tensors->cut.header_length > CONVOY_TENSOR_REQUEST_MOST_JSON)
+        return convoy_fail(
+            error, -EFBIG,
+            "%s has %zu bytes of JSON besides its instances and %d are read: leave out what is not needed",
+            REQUEST, tensors->cut.header_length, CONVOY_TENSOR_REQUEST_MOST_JSON);
+    if ((code = convoy_json_parse(tensors->cut.header, tensors->cut.header_length, REQUEST,
+                                  &tensors->document, error)) != 0 ||
+        (code = convoy_json_root(tensors->document, REQUEST, &root, error)) != 0 ||
+        (code = read_instances(tensors, error)) != 0)
+        return code == -EFBIG || code == -ENOMEM ? code : -EINVAL;
+    tensors->output_count = tensors->shape->output_count;
+    for (uint32_t i = 0; i < tensors->output_count; i++)
+        tensors->outputs[i] = (struct convoy_tensor_output){.index = i};
+    return 0;
+}
