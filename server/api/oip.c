@@ -5,7 +5,6 @@
 #include "server/api/call.h"
 #include "server/api/lookup.h"
 #include "server/api/oip_internal.h"
-#include "server/http/origin.h"
 #include "server/http/response.h"
 
 #include <errno.h>
@@ -41,19 +40,6 @@ bool convoy_oip_respond_body_error(struct convoy_request *request, int code, con
                                    : MHD_HTTP_BAD_REQUEST;
 
     return convoy_respond_error(request, status, CONVOY_RETRY_NONE, error->message);
-}
-
-bool convoy_oip_page_allowed(struct convoy_request *request, bool *answered)
-{
-    if (convoy_origin_allowed(convoy_request_header(request, MHD_HTTP_HEADER_ORIGIN),
-                              convoy_request_header(request, MHD_HTTP_HEADER_HOST),
-                              convoy_app_of(request)->config->http.hosts))
-        return true;
-    *answered = convoy_respond_error(
-        request, MHD_HTTP_FORBIDDEN, CONVOY_RETRY_NONE,
-        "a page of another site asked for this (header Origin): only this server's own pages may; "
-        "name the host under which they are reached in http.hosts");
-    return false;
 }
 
 bool convoy_oip_server(struct convoy_request *request)

@@ -22,10 +22,6 @@ int convoy_oip_body(const struct convoy_request *request, cJSON **document, stru
 bool convoy_oip_respond_body_error(struct convoy_request *request, int code,
                                    const struct convoy_error *error);
 
-/* True where a change of the server is asked for by a program, or by a page of this server (origin.h). A page
- * of another site is answered 403, *answered telling how that went. */
-bool convoy_oip_page_allowed(struct convoy_request *request, bool *answered);
-
 /* Writes {"name", "version", "state", "reason"}; state: the name of the state on that page. */
 void convoy_oip_write_state(const struct convoy_model_view *view, const char *state,
                             struct convoy_json_writer *json);

@@ -3,6 +3,7 @@
 #include "engine/base/json.h"
 #include "engine/base/log.h"
 #include "server/api/oip_internal.h"
+#include "server/http/local_client.h"
 #include "server/http/response.h"
 
 #include <errno.h>
@@ -138,11 +139,14 @@ bool convoy_oip_logging(struct convoy_request *request)
 {
     enum convoy_log_level level = CONVOY_LOG_INFO;
     struct convoy_error error;
-    bool answered;
 
     if (convoy_method_of(request->method) == CONVOY_POST) {
-        if (!convoy_oip_page_allowed(request, &answered))
-            return answered;
+        /* A line for every step can fill a disk, and none for an attack hides it. */
+        if (!convoy_client_is_local(request))
+            return convoy_respond_error(
+                request, MHD_HTTP_FORBIDDEN, CONVOY_RETRY_NONE,
+                "the log's level is set by clients on the server's own machine that connect to a "
+                "loopback address such as 127.0.0.1");
         int code = read_level(request, &level, &error);
         if (code != 0)
             return convoy_oip_respond_body_error(request, code, &error);

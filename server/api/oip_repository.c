@@ -6,6 +6,7 @@
 #include "server/api/model_wait.h"
 #include "server/api/oip_internal.h"
 #include "server/config/model_name.h"
+#include "server/http/origin.h"
 #include "server/http/response.h"
 
 #include <errno.h>
@@ -128,9 +129,13 @@ static bool run(struct convoy_request *request, enum convoy_control_request_kind
     struct convoy_error error;
 
     if (call->wait == NULL) {
-        bool answered;
-        if (!convoy_oip_page_allowed(request, &answered))
-            return answered;
+        if (!convoy_origin_allowed(convoy_request_header(request, MHD_HTTP_HEADER_ORIGIN),
+                                   convoy_request_header(request, MHD_HTTP_HEADER_HOST),
+                                   convoy_app_of(request)->config->http.hosts))
+            return convoy_respond_error(
+                request, MHD_HTTP_FORBIDDEN, CONVOY_RETRY_NONE,
+                "a page of another site asked for this (header Origin): only this server's own pages may; "
+                "name the host under which they are reached in http.hosts");
         int code = check_body(request, &error);
         if (code != 0)
             return convoy_oip_respond_body_error(request, code, &error);

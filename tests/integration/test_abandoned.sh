@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # sanitize: all
+# alone: what waits must end within 100 ms of its client or its deadline, while photographs keep all cores busy
 # A client that leaves takes with it, within 100 ms, what it waits for: images in the queue, and photographs that wait for a
 # decoder. What runs is finished. A client that closes its sending side alone counts as gone, too.
 # shellcheck source=tests/integration/lib.sh

@@ -19,7 +19,7 @@ most=900
 [ $took -lt $most ] || fail "the stop took $took ms"
 grep -q 'msg=draining .*open_requests=0' "$work/log" || fail "requests are left open: $(grep draining "$work/log")"
 
-echo "Only this server's own pages, and programs, load and unload models, and set the level of the log."
+echo "Only this server's own pages, and programs, load and unload models."
 configure 'model_control="explicit"' 'repository={"load_at_start": ["cifar10-convnet"]}' 'http={"hosts": ["convoy.example"]}'
 start --backend null --config "$work/config.json"
 port=${url##*:}
@@ -27,12 +27,7 @@ unload=$url/v2/repository/models/cifar10-convnet/unload
 load=$url/v2/repository/models/cifar10-convnet/load
 for origin in http://evil.example null "http://localhost:1" "http://evil.example:$port"; do
   expect 403 -X POST -H "Origin: $origin" "$unload"
-  expect 403 -H "Origin: $origin" -d '{"log_info": false}' "$url/v2/logging"
 done
-expect 403 -H "Origin: http://rebound.example:$port" -H "Host: rebound.example:$port" -d '{"log_info": false}' "$url/v2/logging"
-expect 200 -H "Origin: http://evil.example" "$url/v2/logging"
-[ "$(json "$work/body" 'd["log_info"]')" = True ] || fail "a page of another site set the level: $(cat "$work/body")"
-expect 200 -H "Origin: http://127.0.0.1:$port" -d '{"log_info": true}' "$url/v2/logging"
 expect 403 -X POST -H "Origin: http://rebound.example:$port" -H "Host: rebound.example:$port" "$unload"
 expect 200 --data-binary @$image "$url/v2/models/cifar10-convnet/classify"
 expect 200 -X POST -H "Origin: http://127.0.0.1:$port" "$unload"

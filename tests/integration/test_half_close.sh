@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# sanitize: yes
+# sanitize: all
 # With http.half_close a client that has closed its sending side is answered, whatever it waits for and however long its
 # answer is; one that resets its connection is gone all the same. (Without: test_abandoned.sh.)
 # shellcheck source=tests/integration/lib.sh
@@ -9,7 +9,7 @@ needs_pillow
 
 image=models/samples/ship.jpg
 model=cifar10-convnet
-common=('default_model="cifar10-convnet"' 'http={"half_close": true, "request_timeout_ms": 4000}' 'timeout_ms=60000')
+common=('default_model="cifar10-convnet"' 'http={"half_close": true, "request_timeout_ms": 2500}' 'timeout_ms=60000')
 
 # client SCRIPT ARGUMENTS...: Python with what the cases below share.
 client() {

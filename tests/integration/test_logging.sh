@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# sanitize: yes
+# sanitize: all
 # Triton's logging extension: the level of the log as its four switches, asked for and set while serving.
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -85,6 +85,11 @@ refuse '*log_file must be*' '{"log_file": 5}'
 refuse '*JSON object*' '[]'
 refuse '*empty*' ''
 expect 405 -X DELETE "$logging"
+expect 403 -d '{"log_info": false}' -H 'Origin: http://example.org' "$logging"
+expect 403 -d '{"log_info": false}' -H "Origin: $url" "$logging"
+expect 403 -d '{"log_info": false}' -H 'X-Forwarded-For: 192.0.2.1' "$logging"
+expect 200 "$logging"
+holds info
 
 echo "SIGHUP sets the configuration's."
 configure 'default_model="cifar10-convnet"' 'log={"level": "warning"}'

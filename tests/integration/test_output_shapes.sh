@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# sanitize: yes
+# sanitize: all
 # Shapes of outputs as the model declares them: in its metadata, its configuration and in answers.
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh"

@@ -169,7 +169,9 @@ wanted = {
     "instance_group": [], "default_model_filename": "model.onnx", "model_warmup": [],
     "parameters": {key: {"string_value": value} for key, value in {
         "precision": file.get("precision", "fp32"), "softmax": file.get("output", {}).get("softmax", "auto"),
-        "resize": file.get("input", {}).get("resize", "stretch")}.items()},
+        "activation": {"on": "softmax", "off": "none"}.get(file.get("output", {}).get("softmax"), "auto"),
+        "resize": file.get("input", {}).get("resize", "stretch"),
+        "interpolation": file.get("input", {}).get("interpolation", "bilinear")}.items()},
     "dynamic_batching": {"preferred_batch_size": [], "max_queue_delay_microseconds": batching["max_delay_us"],
                          "preserve_ordering": False, "priority_levels": 3, "default_priority_level": 2,
                          "default_queue_policy": {

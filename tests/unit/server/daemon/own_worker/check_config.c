@@ -70,13 +70,21 @@ static void end(void)
 }
 TestSuite(check_config, .init = begin, .fini = end);
 
+/* What is said of a model that is in order. */
+#define REPORT                                                                                               \
+    "  input    '', 3 x 2 x 2 (channels x height x width)\n"                                                 \
+    "  pictures red, green, blue, stretched to 2 x 2 (width x height), bilinear\n"                           \
+    "  pixels   (0 to 255) times 0.00392157, less 0, divided by 1\n"                                         \
+    "  output   '', 2 classes, softmax makes probabilities\n"                                                \
+    "  labels   none: classes are called by their numbers\n"                                                 \
+    "  weights  0.0 MB on each device, fp32 at least\n"
+
 Test(check_config, models_in_order)
 {
     cr_assert_eq(convoy_check_config(config), 0);
     fflush(stdout);
     cr_assert_stdout_eq_str("configuration (built-in values): ok\n"
-                            "model good version 1: ok\n"
-                            "model slow version 3: ok\n");
+                            "model good version 1: ok\n" REPORT "model slow version 3: ok\n" REPORT);
 }
 
 Test(check_config, a_model_that_hangs_is_named_and_the_others_are_checked)
@@ -85,8 +93,7 @@ Test(check_config, a_model_that_hangs_is_named_and_the_others_are_checked)
     cr_assert_eq(convoy_check_config(config), 1);
     fflush(stdout);
     cr_assert_stdout_eq_str("configuration (built-in values): ok\n"
-                            "model good version 1: ok\n"
-                            "model slow version 3: it hangs\n");
+                            "model good version 1: ok\n" REPORT "model slow version 3: it hangs\n");
 }
 
 #ifndef __SANITIZE_ADDRESS__
