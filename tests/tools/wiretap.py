@@ -10,15 +10,15 @@ import sys
 import threading
 
 
-def pass_on(source, sink, name):
-    with open(name, "ab", buffering=0) as file:
+def pass_on(source, sink, file):
+    with file:
         try:
             while data := source.recv(65536):
                 file.write(data)
                 sink.sendall(data)
         except OSError:
             pass
-        with open(name + ".ended", "wb"):
+        with open(file.name + ".ended", "wb"):
             pass
         for end in (source, sink):
             try:
@@ -42,8 +42,11 @@ def main():
             end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         name = os.path.join(folder, str(number))
         number += 1
-        threading.Thread(target=pass_on, args=(proxy, server, name + ".asked"), daemon=True).start()
-        threading.Thread(target=pass_on, args=(server, proxy, name + ".answered"), daemon=True).start()
+        # smuggler.py lists the first kind and then reads the second, which is therefore there before it.
+        answered = open(name + ".answered", "ab", buffering=0)
+        asked = open(name + ".asked", "ab", buffering=0)
+        threading.Thread(target=pass_on, args=(proxy, server, asked), daemon=True).start()
+        threading.Thread(target=pass_on, args=(server, proxy, answered), daemon=True).start()
 
 
 if __name__ == "__main__":
