@@ -39,10 +39,11 @@ enum convoy_unary_kind {
     CONVOY_UNARY_TANH,         /* tanh x */
     CONVOY_UNARY_CLIP,         /* min(max(x, alpha), beta) */
     CONVOY_UNARY_HARD_SIGMOID, /* max(0, min(1, alpha x + beta)) */
-    CONVOY_UNARY_HARD_SWISH    /* x * max(0, min(1, x / 6 + 0.5)) */
+    CONVOY_UNARY_HARD_SWISH,   /* x * max(0, min(1, x / 6 + 0.5)) */
+    CONVOY_UNARY_SWISH         /* x / (1 + exp(-x)), also called SiLU */
 };
 /* How many kinds there are: the last one of the enum, and one more. */
-#define CONVOY_UNARY_KINDS (CONVOY_UNARY_HARD_SWISH + 1)
+#define CONVOY_UNARY_KINDS (CONVOY_UNARY_SWISH + 1)
 
 struct convoy_unary {
     enum convoy_unary_kind kind;
@@ -60,6 +61,17 @@ struct convoy_images {
 
 /* ---- Convolution ---- */
 
+/* Where a convolution in 16 bits, channels last (nhwc.h), finds its tensors. Strides are in numbers,
+ * multiples of 8. */
+struct convoy_nhwc_layout {
+    bool on;                   /* false: float32 in planes, and nothing below counts */
+    int64_t pixel, row, image; /* of x */
+    int64_t y_pixel, residual_pixel;
+    /* 0; or 4 or 8: x was written by convoy_launch_nhwc_read() with pixels of so many channels and pad[1]
+     * pixels of zeros on the left. Then one row of the filter is one piece of the reduction. */
+    int window;
+};
+
 /* y = pool(act(conv(x, w) + bias + residual)). Padding is zeros (after normalisation). The pooling window is
  * pool x pool with that stride and no padding; rows and columns at the bottom and right that do not fill a
  * window are left out. A pool of 1 is none. Pooling and a residual never come together. */
@@ -76,8 +88,17 @@ struct convoy_conv_shape {
     int pool;                              /* maximum over pool x pool; 1: none */
     bool u8;                               /* images are 8-bit; c is at most CONVOY_KERNEL_CHANNELS */
     enum convoy_compute_type compute_type; /* the least exact that is allowed */
+    struct convoy_nhwc_layout nhwc;
 };
 
+/* Where kernels that write fp16 (nhwc.h) say which images gave a number that it does not hold: images[n] =
+ * mark. Other kernels do not look at it. */
+struct convoy_overflow {
+    uint32_t *images; /* in device memory, one for each image of the batch; NULL: it is not said */
+    uint32_t mark;    /* not 0 */
+};
+
+/* With nhwc.on x.data, residual and y point to fp16. */
 struct convoy_conv_operands {
     struct convoy_images x;
     const float *weights;  /* as this kernel's pack() laid them out */
@@ -85,6 +106,7 @@ struct convoy_conv_operands {
     const float *residual; /* like y, or NULL; may be y itself */
     float *y;              /* n x k x (oh / pool) x (ow / pool) */
     void *scratch;         /* scratch_bytes(), or NULL for 0; 256-byte aligned */
+    struct convoy_overflow overflow;
 };
 
 /* One convolution kernel. */
@@ -103,6 +125,7 @@ struct convoy_conv_kernel {
     size_t (*scratch_bytes)(const struct convoy_conv_shape *shape);
     cudaError_t (*launch)(const struct convoy_conv_shape *shape, const struct convoy_conv_operands *operands,
                           cudaStream_t stream);
+    bool nhwc; /* for shapes with nhwc.on, and for no others */
 };
 
 /* All convolution kernels of the library, from the simplest on (the ladder of docs/kernels.md). Static; never

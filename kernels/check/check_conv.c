@@ -1,6 +1,8 @@
 /* Random input, running a kernel on it, comparing and timing. */
 #include "kernels/check/check_conv.h"
 
+#include "kernels/check/check_nhwc.h"
+
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -207,9 +209,9 @@ void check_problem_free(struct check_problem *problem)
 
 /* The kernel's own weights and scratch memory, both kept while they are large enough for the next kernel. */
 static struct convoy_conv_operands operands_for(struct check_problem *problem,
-                                                const struct convoy_conv_kernel *kernel)
+                                                const struct convoy_conv_kernel *kernel,
+                                                const struct convoy_conv_shape *s)
 {
-    const struct convoy_conv_shape *s = &problem->which.shape;
     size_t floats = kernel->packed_floats(s), bytes = kernel->scratch_bytes(s);
     float *packed = host_memory(floats * sizeof(float));
     kernel->pack(s, problem->weights, packed);
@@ -313,8 +315,15 @@ struct check_result check_run(struct check_problem *problem, const struct convoy
                               int runs)
 {
     const struct convoy_conv_shape *s = &problem->which.shape;
-    struct check_result result = {0};
-    struct convoy_conv_operands operands = operands_for(problem, kernel);
+    struct check_result result = {.bound = kernel->nhwc ? CHECK_NHWC_BOUND : CONVOY_CHECK_BOUND};
+    struct check_nhwc nhwc = {.shape = *s};
+    if (kernel->nhwc)
+        check_cuda(check_nhwc_make(&nhwc, s, &problem->device_images,
+                                   s->residual ? problem->device_residual : NULL, problem->which.in_place),
+                   "converting the operands");
+    struct convoy_conv_operands operands = operands_for(problem, kernel, &nhwc.shape);
+    if (kernel->nhwc)
+        check_nhwc_operands(&nhwc, &operands);
     size_t bytes = (size_t)s->n * check_outputs(s) * sizeof(float);
     cudaStream_t stream = NULL;
     check_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "creating a stream");
@@ -327,11 +336,17 @@ struct check_result check_run(struct check_problem *problem, const struct convoy
     /* A copy from ordinary memory may still be under way when it returns, and this stream does not wait for
      * it. */
     check_cuda(cudaStreamSynchronize(NULL), "waiting for the operands");
-    check_cuda(kernel->launch(s, &operands, stream), kernel->name);
+    check_cuda(kernel->launch(&nhwc.shape, &operands, stream), kernel->name);
     check_cuda(cudaStreamSynchronize(stream), kernel->name);
+    if (kernel->nhwc)
+        check_cuda(check_nhwc_answer(&nhwc, problem->y), "converting the answer");
+    if (kernel->nhwc)
+        check_cuda(check_nhwc_overflowed(&nhwc, &result.overflow), "copying the overflows");
     compare(problem, kernel->compute_type, &result);
     if (runs > 0)
-        result.us = median_us(kernel, s, &operands, stream, runs);
+        result.us = median_us(kernel, &nhwc.shape, &operands, stream, runs);
+    if (kernel->nhwc)
+        check_cuda(check_nhwc_free(&nhwc), "freeing device memory");
     check_cuda(cudaStreamDestroy(stream), "destroying a stream");
     return result;
 }

@@ -157,7 +157,7 @@ static cudaError_t launch(const struct convoy_conv_shape *s, const struct convoy
 }
 
 static const struct convoy_conv_kernel kernel = {
-    "cudnn", CONVOY_COMPUTE_FP32, takes, estimate_us, plain_floats, plain_pack, scratch_bytes, launch};
+    "cudnn", CONVOY_COMPUTE_FP32, takes, estimate_us, plain_floats, plain_pack, scratch_bytes, launch, false};
 
 const struct convoy_conv_kernel *check_cudnn(const char *path)
 {

@@ -1,6 +1,7 @@
 /* The convolutions of --check: shapes that are awkward on purpose, then random ones, over every kernel that
  * takes them. */
 #include "kernels/check/check_conv.h"
+#include "kernels/check/check_nhwc.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -64,6 +65,18 @@ static const struct written written[] = {
     {2, 3, 14, 9, 4, 7, 1, 1, 2, 1, 1, 1, CONVOY_UNARY_LEAKY_RELU, true, false, false, false},
     {1, 2, 3, 600, 3, 3, 3, 1, 1, 1, 1, 1, CONVOY_UNARY_NONE, false, false, false, false},
     {1, 2, 300, 3, 3, 5, 5, 1, 2, 1, 1, 1, CONVOY_UNARY_NONE, false, false, false, false},
+    /* Several chunks of 64 channels and a rest, several tiles of maps, images that end within a tile: what
+     * the kernels for 16 bits cut into pieces. */
+    {5, 96, 9, 11, 264, 1, 1, 1, 0, 1, 1, 1, CONVOY_UNARY_RELU, true, true, false, false},
+    {3, 72, 13, 9, 40, 3, 3, 2, 1, 1, 1, 1, CONVOY_UNARY_HARD_SWISH, true, true, true, false},
+    {2, 136, 7, 7, 72, 3, 3, 1, 2, 2, 1, 1, CONVOY_UNARY_NONE, true, false, false, false},
+    {67, 200, 1, 1, 1000, 1, 1, 1, 0, 1, 1, 1, CONVOY_UNARY_NONE, true, false, false, false},
+    {3, 3, 31, 29, 24, 3, 3, 2, 1, 1, 1, 1, CONVOY_UNARY_SWISH, true, false, false, false},
+    {2, 4, 17, 23, 16, 5, 5, 1, 2, 1, 1, 1, CONVOY_UNARY_RELU, true, true, false, false},
+    {3, 40, 9, 10, 40, 3, 3, 2, 1, 1, 40, 1, CONVOY_UNARY_SWISH, true, true, true, false},
+    {2, 27, 10, 9, 27, 5, 5, 1, 2, 1, 27, 1, CONVOY_UNARY_RELU, true, true, false, false},
+    {2, 24, 15, 11, 24, 5, 5, 2, 2, 1, 24, 1, CONVOY_UNARY_NONE, true, false, false, false},
+    {1, 16, 11, 12, 16, 7, 7, 1, 3, 1, 16, 1, CONVOY_UNARY_NONE, true, false, false, false},
 };
 
 /* 0 .. limit - 1 */
@@ -200,9 +213,9 @@ int check_shapes(uint64_t seed, int random_shapes, const char *kernel_name, bool
         check_problem_make(&problem, &which, random.random);
         for (int j = 0; j < kernel_count; j++) {
             if (!check_name_matches(kernels[j], kernel_name) || !takes_turn(kernels[j], i, j, in_turns) ||
-                !kernels[j]->takes(&which.shape))
+                !check_takes(kernels[j], &which.shape))
                 continue;
-            float estimate = kernels[j]->estimate_us(&which.shape);
+            float estimate = check_estimate(kernels[j], &which.shape);
             struct check_result result = check_run(&problem, kernels[j], 0);
             tallies[j].runs++;
             if (result.error > tallies[j].worst)

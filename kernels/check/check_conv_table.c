@@ -1,5 +1,6 @@
 /* --table: the table of the reports. Both convolutions of ece408, every rung. */
 #include "kernels/check/check_conv.h"
+#include "kernels/check/check_nhwc.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -73,7 +74,7 @@ int check_table(uint64_t seed, int runs, const int *batches, int batch_count, co
             struct check_problem problem;
             check_problem_make(&problem, &which, seed + (uint64_t)columns);
             for (int j = 0; j < kernel_count; j++) {
-                if (!kernels[j]->takes(&which.shape))
+                if (!check_takes(kernels[j], &which.shape))
                     continue;
                 results[j][columns] = check_run(&problem, kernels[j], runs);
                 ran[j][columns] = true;

@@ -64,6 +64,8 @@ const char *convoy_check_unary_name(enum convoy_unary_kind kind)
         return "hard_sigmoid";
     case CONVOY_UNARY_HARD_SWISH:
         return "hard_swish";
+    case CONVOY_UNARY_SWISH:
+        return "swish";
     }
     return "unknown";
 }
@@ -92,6 +94,8 @@ double convoy_check_apply_unary(struct convoy_unary unary, double x)
         return clamp((double)unary.alpha * x + (double)unary.beta, 0, 1);
     case CONVOY_UNARY_HARD_SWISH:
         return x * clamp(x / 6 + 0.5, 0, 1);
+    case CONVOY_UNARY_SWISH:
+        return x / (1 + exp(-x));
     }
     return NAN;
 }

@@ -2,6 +2,7 @@
  * it. */
 #include "kernels/check/check_conv.h"
 #include "kernels/check/check_fused.h"
+#include "kernels/check/check_nhwc.h"
 #include "kernels/check/check_operators.h"
 
 #include <getopt.h>
@@ -334,7 +335,7 @@ static int run_one(struct check_problem *problem, const struct convoy_conv_kerne
     struct check_result result = check_run(problem, kernel, runs);
     bool passed = check_passed(&result);
     printf("%-24s %12.2e %10.4f %12.4f %10.2f%s\n", kernel->name, result.error, result.us / 1000,
-           kernel->estimate_us(s) / 1000, result.us > 0 ? 2.0 * s->n * check_work(s) / result.us / 1e6 : 0,
+           check_estimate(kernel, s) / 1000, result.us > 0 ? 2.0 * s->n * check_work(s) / result.us / 1e6 : 0,
            passed ? "" : "  WRONG");
     if (result.poison)
         printf("    %lld outputs were not written\n", (long long)result.poison);
@@ -353,7 +354,7 @@ static int run_conv(const struct options *options, const struct convoy_conv_kern
     check_problem_make(&problem, &options->which, options->seed);
     printf("%-24s %12s %10s %12s %10s\n", "kernel", "error", "ms", "guessed ms", "TFLOP/s");
     for (int i = 0; i < count; i++) {
-        if (!check_name_matches(kernels[i], options->kernel) || !kernels[i]->takes(s))
+        if (!check_name_matches(kernels[i], options->kernel) || !check_takes(kernels[i], s))
             continue;
         failures += run_one(&problem, kernels[i], options->runs);
         ran++;

@@ -1,5 +1,6 @@
 /* The list of convolutions, the ladder's order first. */
 #include "kernels/conv/conv_common.h"
+#include "kernels/nhwc/nhwc_common.h"
 
 #define LIST_PER_LAYER(filter, stride, rows, maps)                                                           \
     &convoy_conv_per_layer_##filter##_##stride##_##rows##_##maps,
@@ -8,6 +9,9 @@
     &convoy_conv_tensor_tf32_##outputs##_##maps, &convoy_conv_tensor_fp16_##outputs##_##maps,
 #define LIST_TENSOR(outputs, maps) &convoy_conv_tensor_##outputs##_##maps, LIST_TENSOR_WIDE(outputs, maps)
 
+#define LIST_NHWC(i)           &convoy_conv_nhwc_wgmma[i]
+#define LIST_NHWC_DEPTHWISE(i) &convoy_conv_nhwc_depthwise[i]
+
 static const struct convoy_conv_kernel *const list[] = {
     &convoy_conv_direct,
     &convoy_conv_tiled,
@@ -15,7 +19,30 @@ static const struct convoy_conv_kernel *const list[] = {
     CONVOY_FUSED_GEMM_INSTANCES(LIST_FUSED_GEMM) CONVOY_PER_LAYER_INSTANCES(LIST_PER_LAYER) &
         convoy_conv_unrolled,
     &convoy_conv_depthwise,
-    CONVOY_TENSOR_INSTANCES(LIST_TENSOR) CONVOY_TENSOR_WIDE_INSTANCES(LIST_TENSOR_WIDE)};
+    CONVOY_TENSOR_INSTANCES(LIST_TENSOR) CONVOY_TENSOR_WIDE_INSTANCES(LIST_TENSOR_WIDE)
+        LIST_NHWC_DEPTHWISE(0),
+    LIST_NHWC_DEPTHWISE(1),
+    LIST_NHWC_DEPTHWISE(2),
+    LIST_NHWC_DEPTHWISE(3),
+    LIST_NHWC_DEPTHWISE(4),
+    LIST_NHWC(0),
+    LIST_NHWC(1),
+    LIST_NHWC(2),
+    LIST_NHWC(3),
+    LIST_NHWC(4),
+    LIST_NHWC(5),
+    LIST_NHWC(6),
+    LIST_NHWC(7),
+    LIST_NHWC(8),
+    LIST_NHWC(9),
+    LIST_NHWC(10),
+    LIST_NHWC(11),
+    LIST_NHWC(12),
+    LIST_NHWC(13),
+    LIST_NHWC(14),
+    LIST_NHWC(15),
+    LIST_NHWC(16),
+    LIST_NHWC(17)};
 
 extern "C" const struct convoy_conv_kernel *const *convoy_conv_kernels(int *count)
 {

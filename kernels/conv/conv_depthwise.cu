@@ -114,6 +114,7 @@ static cudaError_t depthwise_launch(const struct convoy_conv_shape *shape,
 }
 
 const struct convoy_conv_kernel convoy_conv_depthwise = {
-    "depthwise",         CONVOY_COMPUTE_FP32, depthwise_takes,   depthwise_estimate,
-    convoy_plain_floats, convoy_plain_pack,   convoy_no_scratch, depthwise_launch,
+    "depthwise",        CONVOY_COMPUTE_FP32, depthwise_takes,
+    depthwise_estimate, convoy_plain_floats, convoy_plain_pack,
+    convoy_no_scratch,  depthwise_launch,    false,
 };

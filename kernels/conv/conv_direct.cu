@@ -81,5 +81,5 @@ static cudaError_t direct_launch(const struct convoy_conv_shape *shape,
 
 const struct convoy_conv_kernel convoy_conv_direct = {
     "direct",          CONVOY_COMPUTE_FP32, direct_takes,  direct_estimate, convoy_plain_floats,
-    convoy_plain_pack, convoy_no_scratch,   direct_launch,
+    convoy_plain_pack, convoy_no_scratch,   direct_launch, false,
 };

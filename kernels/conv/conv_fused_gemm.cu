@@ -314,6 +314,7 @@ template <int BM, int BN> struct fused_gemm {
         fused_gemm<bm, bn>::pack,                                                                            \
         convoy_no_scratch,                                                                                   \
         fused_gemm<bm, bn>::launch,                                                                          \
+        false,                                                                                               \
     };
 
 CONVOY_FUSED_GEMM_INSTANCES(DEFINE)

@@ -326,6 +326,7 @@ template <int FILTER, int STRIDE, int ROWS, int MAPS> struct per_layer {
         per_layer<filter, stride, rows, maps>::pack,                                                         \
         convoy_no_scratch,                                                                                   \
         per_layer<filter, stride, rows, maps>::launch,                                                       \
+        false,                                                                                               \
     };
 
 CONVOY_PER_LAYER_INSTANCES(DEFINE)

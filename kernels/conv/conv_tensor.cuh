@@ -324,6 +324,7 @@ template <int MATH, int MT, int NT> struct tensor {
         tensor_layout<math, maps / 8>::pack,                                                                 \
         convoy_no_scratch,                                                                                   \
         tensor<math, outputs / 64, maps / 8>::launch,                                                        \
+        false,                                                                                               \
     };
 
 #endif

@@ -93,5 +93,5 @@ static cudaError_t tiled_launch(const struct convoy_conv_shape *shape,
 
 const struct convoy_conv_kernel convoy_conv_tiled = {
     "tiled",           CONVOY_COMPUTE_FP32, tiled_takes,  tiled_estimate, convoy_plain_floats,
-    convoy_plain_pack, convoy_no_scratch,   tiled_launch,
+    convoy_plain_pack, convoy_no_scratch,   tiled_launch, false,
 };

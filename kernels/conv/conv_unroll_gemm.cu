@@ -147,6 +147,7 @@ static cudaError_t unroll_gemm_launch(const struct convoy_conv_shape *shape,
 }
 
 const struct convoy_conv_kernel convoy_conv_unroll_gemm = {
-    "unroll_gemm",       CONVOY_COMPUTE_FP32, unroll_gemm_takes,   unroll_gemm_estimate,
-    convoy_plain_floats, convoy_plain_pack,   unroll_gemm_scratch, unroll_gemm_launch,
+    "unroll_gemm",        CONVOY_COMPUTE_FP32, unroll_gemm_takes,
+    unroll_gemm_estimate, convoy_plain_floats, convoy_plain_pack,
+    unroll_gemm_scratch,  unroll_gemm_launch,  false,
 };

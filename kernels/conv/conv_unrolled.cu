@@ -97,6 +97,7 @@ static cudaError_t unrolled_launch(const struct convoy_conv_shape *shape,
 }
 
 const struct convoy_conv_kernel convoy_conv_unrolled = {
-    "unrolled",          CONVOY_COMPUTE_FP32, unrolled_takes,    unrolled_estimate,
-    convoy_plain_floats, convoy_plain_pack,   convoy_no_scratch, unrolled_launch,
+    "unrolled",        CONVOY_COMPUTE_FP32, unrolled_takes,
+    unrolled_estimate, convoy_plain_floats, convoy_plain_pack,
+    convoy_no_scratch, unrolled_launch,     false,
 };

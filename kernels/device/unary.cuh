@@ -47,6 +47,8 @@ static __device__ __forceinline__ float convoy_apply_unary(struct convoy_unary u
         return convoy_clamp(unary.alpha * x + unary.beta, 0.0f, 1.0f);
     case CONVOY_UNARY_HARD_SWISH:
         return x * convoy_clamp(x * (1.0f / 6.0f) + 0.5f, 0.0f, 1.0f);
+    case CONVOY_UNARY_SWISH:
+        return ROUGH ? __fdividef(x, 1.0f + __expf(-x)) : x / (1.0f + expf(-x));
     }
     return x;
 }
@@ -60,6 +62,7 @@ static __host__ __device__ __forceinline__ bool convoy_unary_rises(struct convoy
     case CONVOY_UNARY_HARD_SIGMOID:
         return unary.alpha >= 0.0f;
     case CONVOY_UNARY_HARD_SWISH:
+    case CONVOY_UNARY_SWISH:
         return false;
     case CONVOY_UNARY_NONE:
     case CONVOY_UNARY_RELU:
@@ -112,6 +115,9 @@ static __device__ __forceinline__ void convoy_activate(struct convoy_unary act,
         return;
     case CONVOY_UNARY_HARD_SWISH:
         convoy_activate_as<CONVOY_UNARY_HARD_SWISH, ROUGH>(act, values);
+        return;
+    case CONVOY_UNARY_SWISH:
+        convoy_activate_as<CONVOY_UNARY_SWISH, ROUGH>(act, values);
         return;
     }
 }

@@ -41,6 +41,15 @@ static __device__ __forceinline__ uint64_t convoy_matrix(const void *first, int 
     return (at >> 4) | (uint64_t)(along >> 4) << 16 | (uint64_t)(across >> 4) << 32;
 }
 
+/* A matrix whose rows are 128, 64 or 32 bytes of the reduction, swizzled as the copy engine writes them
+ * (tensor_copy.cuh). The next 16 numbers of the reduction are convoy_matrix_at(matrix, 2). first lies on 8
+ * rows. */
+template <int ROW_BYTES> static __device__ __forceinline__ uint64_t convoy_matrix_swizzled(const void *first)
+{
+    constexpr uint64_t layout = ROW_BYTES == 128 ? 1 : ROW_BYTES == 64 ? 2 : 3;
+    return convoy_matrix(first, 16, ROW_BYTES * 8) | layout << 62;
+}
+
 /* The same matrix 16 n bytes on. */
 static __device__ __forceinline__ uint64_t convoy_matrix_at(uint64_t matrix, int n)
 {

@@ -76,6 +76,7 @@ static cudaError_t channel_split_launch(const struct convoy_conv_shape *shape,
 }
 
 const struct convoy_conv_kernel convoy_conv_channel_split = {
-    "channel_split",     CONVOY_COMPUTE_FP32, channel_split_takes, channel_split_estimate,
-    convoy_plain_floats, convoy_plain_pack,   convoy_no_scratch,   channel_split_launch,
+    "channel_split",        CONVOY_COMPUTE_FP32,  channel_split_takes,
+    channel_split_estimate, convoy_plain_floats,  convoy_plain_pack,
+    convoy_no_scratch,      channel_split_launch, false,
 };

@@ -75,6 +75,7 @@ static cudaError_t constant_launch(const struct convoy_conv_shape *shape,
 }
 
 const struct convoy_conv_kernel convoy_conv_constant = {
-    "constant",          CONVOY_COMPUTE_FP32, constant_takes,    constant_estimate,
-    convoy_plain_floats, convoy_plain_pack,   convoy_no_scratch, constant_launch,
+    "constant",        CONVOY_COMPUTE_FP32, constant_takes,
+    constant_estimate, convoy_plain_floats, convoy_plain_pack,
+    convoy_no_scratch, constant_launch,     false,
 };

@@ -29,6 +29,13 @@ std::unordered_map<size_t, pending> all; /* of each thread */
 const uint16_t *row_of(uint64_t matrix, int row, int piece)
 {
     size_t along = (matrix >> 16 & 0x3fff) << 4, across = (matrix >> 32 & 0x3fff) << 4;
+    unsigned swizzle = (unsigned)(matrix >> 62);
+    if (swizzle != 0) { /* rows of 128, 64 or 32 bytes, whose cells are exchanged by their addresses */
+        static const size_t bits[4] = {0, 0x70, 0x30, 0x10};
+        size_t at = ((matrix & 0x3fff) << 4) + (size_t)(row / 8) * across +
+                    (size_t)(row % 8) * (256u >> swizzle) + (size_t)piece * 16;
+        return (const uint16_t *)((const char *)convoy_emulated_shared() + (at ^ (at >> 3 & bits[swizzle])));
+    }
     size_t at = ((matrix & 0x3fff) << 4) + (size_t)piece * along + (size_t)(row / 8) * across;
     return (const uint16_t *)((const char *)convoy_emulated_shared() + at + (size_t)(row % 8) * 16);
 }
@@ -77,6 +84,23 @@ void convoy_emulated_wgmma_wait(int groups)
     mine.products.erase(mine.products.begin(), mine.products.begin() + (long)done);
     /* No thread goes on before the whole warpgroup is there; the emulation has a barrier of warps alone. */
     __syncwarp();
+}
+
+void convoy_emulated_group_sync()
+{
+    struct meeting {
+        unsigned there, phase;
+    };
+    static std::unordered_map<size_t, meeting> meetings; /* of each warpgroup of a cluster */
+    meeting &mine = meetings[convoy_emulated_fiber() / 128];
+    unsigned phase = mine.phase;
+    if (++mine.there < 128) {
+        convoy_emulated_wait([&mine, phase] { return mine.phase != phase; });
+        return;
+    }
+    mine.there = 0;
+    mine.phase++;
+    convoy_emulated_happened();
 }
 
 void convoy_emulated_barrier_make(uint64_t *place, int arrivals)

@@ -1,0 +1,160 @@
+/* Kernels of tensors in 16 bits, channels last, on problems of float32 in planes: the operands are converted
+ * before, the answer after. */
+#include "kernels/check/check_nhwc.h"
+
+#include "kernels/nhwc.h"
+
+#include <string.h>
+
+#define CHECK_MARK  7
+#define CHECK_PIECE 256 /* images */
+
+/* Channels of a pixel that are there for others: tensors are often parts of larger ones. */
+#define OTHERS 8
+
+static bool by_windows(const struct convoy_conv_shape *s)
+{
+    return s->c <= 4 && s->groups == 1 && s->dilation[1] == 1;
+}
+
+/* Rows as a convolution by windows reads them; of 4 channels a pixel where outputs lie an even number of
+ * pixels apart. */
+static struct convoy_nhwc_rows rows_of(const struct convoy_conv_shape *s)
+{
+    struct convoy_nhwc_rows rows = {.n = s->n, .c = s->c, .h = s->h, .w = s->w};
+    if (!by_windows(s)) {
+        rows.pixel = (int)convoy_nhwc_channels(s->c) + OTHERS;
+        rows.row = s->w;
+        return rows;
+    }
+    int needed = (s->ow - 1) * s->stride[1] + s->s, there = s->pad[1] + s->w;
+    rows.pixel = s->stride[1] % 2 == 0 ? 4 : 8;
+    rows.left = s->pad[1];
+    rows.row = ((needed > there ? needed : there) + 1) / 2 * 2;
+    return rows;
+}
+
+static struct convoy_conv_shape shape_of(const struct convoy_conv_shape *s)
+{
+    struct convoy_nhwc_rows rows = rows_of(s);
+    struct convoy_conv_shape shape = *s;
+    shape.u8 = false;
+    shape.nhwc.on = true;
+    shape.nhwc.pixel = rows.pixel;
+    shape.nhwc.row = (int64_t)rows.row * rows.pixel;
+    shape.nhwc.image = shape.nhwc.row * s->h;
+    shape.nhwc.window = by_windows(s) ? rows.pixel : 0;
+    shape.nhwc.y_pixel = convoy_nhwc_channels(s->k) + OTHERS;
+    shape.nhwc.residual_pixel = shape.nhwc.y_pixel + OTHERS;
+    return shape;
+}
+
+bool check_takes(const struct convoy_conv_kernel *kernel, const struct convoy_conv_shape *shape)
+{
+    if (!kernel->nhwc)
+        return kernel->takes(shape);
+    if (shape->compute_type < CONVOY_COMPUTE_FP16)
+        return false;
+    struct convoy_conv_shape other = shape_of(shape);
+    return kernel->takes(&other);
+}
+
+float check_estimate(const struct convoy_conv_kernel *kernel, const struct convoy_conv_shape *shape)
+{
+    struct convoy_conv_shape other = shape_of(shape);
+    return kernel->estimate_us(kernel->nhwc ? &other : shape);
+}
+
+static int64_t pixels_of(const struct convoy_conv_shape *s)
+{
+    return (int64_t)s->oh * s->ow;
+}
+
+static size_t y_bytes(const struct check_nhwc *nhwc)
+{
+    const struct convoy_conv_shape *s = &nhwc->shape;
+    return (size_t)s->n * (size_t)pixels_of(s) * (size_t)s->nhwc.y_pixel * sizeof(convoy_fp16);
+}
+
+/* Memory for that many bytes, all of them `fill`. */
+static cudaError_t allocate(void **memory, size_t bytes, int fill)
+{
+    cudaError_t error = cudaMalloc(memory, bytes);
+    return error == cudaSuccess ? cudaMemset(*memory, fill, bytes) : error;
+}
+
+static cudaError_t make_residual(struct check_nhwc *nhwc, const float *residual, bool in_place)
+{
+    struct convoy_conv_shape *s = &nhwc->shape;
+    cudaError_t error = cudaSuccess;
+    nhwc->residual = nhwc->y;
+    if (in_place)
+        s->nhwc.residual_pixel = s->nhwc.y_pixel;
+    else
+        error = allocate(
+            &nhwc->residual,
+            (size_t)s->n * (size_t)pixels_of(s) * (size_t)s->nhwc.residual_pixel * sizeof(convoy_fp16), 0);
+    if (error != cudaSuccess)
+        return error;
+    return convoy_launch_nhwc_from_planes(s->n, s->k, pixels_of(s), residual, nhwc->residual,
+                                          s->nhwc.residual_pixel, (struct convoy_overflow){0}, NULL);
+}
+
+cudaError_t check_nhwc_make(struct check_nhwc *nhwc, const struct convoy_conv_shape *shape,
+                            const struct convoy_images *images, const float *residual, bool in_place)
+{
+    struct convoy_nhwc_rows rows = rows_of(shape);
+    *nhwc = (struct check_nhwc){.shape = shape_of(shape)};
+    cudaError_t error =
+        allocate(&nhwc->x, (size_t)(shape->n * nhwc->shape.nhwc.image) * sizeof(convoy_fp16), 0xff);
+    if (error == cudaSuccess)
+        error = convoy_launch_nhwc_read(images, &rows, nhwc->x, (struct convoy_overflow){0}, NULL);
+    if (error == cudaSuccess)
+        error = allocate(&nhwc->y, y_bytes(nhwc), 0xff);
+    if (error == cudaSuccess)
+        error = allocate((void **)&nhwc->overflow, (size_t)shape->n * sizeof(uint32_t), 0);
+    if (error == cudaSuccess && residual != NULL)
+        error = make_residual(nhwc, residual, in_place);
+    return error == cudaSuccess ? cudaStreamSynchronize(NULL) : error;
+}
+
+void check_nhwc_operands(const struct check_nhwc *nhwc, struct convoy_conv_operands *operands)
+{
+    operands->x.data = nhwc->x;
+    operands->residual = nhwc->residual;
+    operands->y = nhwc->y;
+    operands->overflow = (struct convoy_overflow){nhwc->overflow, CHECK_MARK};
+}
+
+cudaError_t check_nhwc_answer(const struct check_nhwc *nhwc, float *y)
+{
+    const struct convoy_conv_shape *s = &nhwc->shape;
+    cudaError_t error =
+        convoy_launch_nhwc_to_planes(s->n, s->k, pixels_of(s), nhwc->y, s->nhwc.y_pixel, y, NULL);
+    return error == cudaSuccess ? cudaStreamSynchronize(NULL) : error;
+}
+
+cudaError_t check_nhwc_overflowed(const struct check_nhwc *nhwc, bool *any)
+{
+    cudaError_t error = cudaSuccess;
+    *any = false;
+    for (int n = 0; n < nhwc->shape.n && error == cudaSuccess; n += CHECK_PIECE) {
+        uint32_t marks[CHECK_PIECE] = {0};
+        int count = nhwc->shape.n - n < CHECK_PIECE ? nhwc->shape.n - n : CHECK_PIECE;
+        error =
+            cudaMemcpy(marks, nhwc->overflow + n, (size_t)count * sizeof marks[0], cudaMemcpyDeviceToHost);
+        for (int i = 0; i < count; i++)
+            *any = *any || marks[i] != 0;
+    }
+    return error;
+}
+
+cudaError_t check_nhwc_free(struct check_nhwc *nhwc)
+{
+    void *memory[] = {nhwc->x, nhwc->y, nhwc->residual != nhwc->y ? nhwc->residual : NULL, nhwc->overflow};
+    cudaError_t error = cudaSuccess;
+    for (size_t i = 0; i < sizeof(memory) / sizeof(memory[0]); i++)
+        if (cudaFree(memory[i]) != cudaSuccess)
+            error = cudaGetLastError();
+    return error;
+}

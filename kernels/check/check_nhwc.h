@@ -1,0 +1,31 @@
+/* How a kernel for 16 bits, channels last, is checked and timed like the others. */
+#ifndef CONVOY_KERNELS_CHECK_NHWC_H
+#define CONVOY_KERNELS_CHECK_NHWC_H
+
+#include "kernels/nhwc.h"
+
+/* Does the kernel run the shape, which is of float32 in planes, in its own layout? */
+bool check_takes(const struct convoy_conv_kernel *kernel, const struct convoy_conv_shape *shape);
+
+/* Its guess of the time, in its own layout. */
+float check_estimate(const struct convoy_conv_kernel *kernel, const struct convoy_conv_shape *shape);
+
+/* A problem in that layout; device memory. Free it also after a failure. */
+struct check_nhwc {
+    struct convoy_conv_shape shape;
+    void *x, *y, *residual;
+    uint32_t *overflow; /* of each image; the problems' numbers are small */
+};
+
+/* From images, and a residual in planes (NULL: none); in_place: it is where the outputs will be. */
+cudaError_t check_nhwc_make(struct check_nhwc *nhwc, const struct convoy_conv_shape *shape,
+                            const struct convoy_images *images, const float *residual, bool in_place);
+/* Replaces x, residual and y. */
+void check_nhwc_operands(const struct check_nhwc *nhwc, struct convoy_conv_operands *operands);
+/* Converts y into planes. */
+cudaError_t check_nhwc_answer(const struct check_nhwc *nhwc, float *y);
+/* Was a number of any image said to be larger than fp16 holds? */
+cudaError_t check_nhwc_overflowed(const struct check_nhwc *nhwc, bool *any);
+cudaError_t check_nhwc_free(struct check_nhwc *nhwc);
+
+#endif

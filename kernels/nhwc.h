@@ -1,0 +1,79 @@
+/* Tensors in 16 bits, channels last: how the device code keeps activations of large networks.
+ *
+ * A tensor of n images of h x w pixels of c channels (a matrix of n rows: h = w = 1) is fp16 in device
+ * memory, channels contiguous; from pixel to pixel are `pixel` numbers, a multiple of 8 (16 bytes) and at
+ * least convoy_nhwc_channels(c). Rows and images follow each other. The channels that fill up a pixel hold
+ * some finite number: what reads them multiplies them by zero. The conventions of kernels.h hold for
+ * everything here; convolutions in this layout are kernels of convoy_conv_kernels() whose shape has nhwc.on
+ * set.
+ *
+ * Results are rounded to the nearest fp16. Beyond 65,504 they are infinite, and `overflow` says so, as for
+ * NaN: what makes new numbers tells each image that it concerns. Pooling makes none. */
+#ifndef CONVOY_KERNELS_NHWC_H
+#define CONVOY_KERNELS_NHWC_H
+
+#include "kernels/kernels.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+typedef uint16_t convoy_fp16;
+
+/* Channels of a pixel in memory, at least. */
+static inline int64_t convoy_nhwc_channels(int64_t c)
+{
+    return (c + 7) / 8 * 8;
+}
+
+/* Does the current device have kernels for convolutions in this layout? */
+bool convoy_nhwc_here(void);
+
+/* Input images as they arrive, into rows of `row` pixels of `pixel` channels (4 or a multiple of 8; both
+ * together fill 16 bytes), that begin with `left` pixels of zeros; zeros too where there is no pixel or
+ * channel. */
+struct convoy_nhwc_rows {
+    int n, c, h, w;
+    int pixel, left, row;
+};
+cudaError_t convoy_launch_nhwc_read(const struct convoy_images *images, const struct convoy_nhwc_rows *rows,
+                                    convoy_fp16 *y, struct convoy_overflow overflow, cudaStream_t stream);
+
+/* From and to float32 in planes, N x C x pixels. `pixel`: numbers from pixel to pixel of the other tensor. */
+cudaError_t convoy_launch_nhwc_from_planes(int64_t n, int64_t c, int64_t pixels, const float *x,
+                                           convoy_fp16 *y, int64_t pixel, struct convoy_overflow overflow,
+                                           cudaStream_t stream);
+cudaError_t convoy_launch_nhwc_to_planes(int64_t n, int64_t c, int64_t pixels, const convoy_fp16 *x,
+                                         int64_t pixel, float *y, cudaStream_t stream);
+
+/* Pooling, as convoy_launch_pool(); shape->planes counts images here. */
+cudaError_t convoy_launch_nhwc_pool(const struct convoy_pool_shape *shape, int64_t c, const convoy_fp16 *x,
+                                    int64_t x_pixel, convoy_fp16 *y, int64_t y_pixel, cudaStream_t stream);
+
+/* y = act(a op b), over n images of `pixels` pixels; b is a tensor like a, or one pixel for each image, or
+ * one for all images. */
+enum convoy_nhwc_other { CONVOY_NHWC_SAME, CONVOY_NHWC_PIXEL_OF_IMAGE, CONVOY_NHWC_PIXEL };
+struct convoy_nhwc_binary {
+    int64_t n, pixels, c;
+    int64_t a_pixel, b_pixel, y_pixel;
+    enum convoy_nhwc_other b;
+    enum convoy_binary_operator op;
+    struct convoy_unary act;
+};
+cudaError_t convoy_launch_nhwc_binary(const struct convoy_nhwc_binary *binary, const convoy_fp16 *a,
+                                      const convoy_fp16 *b, convoy_fp16 *y, struct convoy_overflow overflow,
+                                      cudaStream_t stream);
+
+/* y = act(x scale[c] + shift[c]) over n images of so many pixels; scale and shift are float32, c each, or
+ * both NULL for 1 and 0. Copies a tensor, too. */
+cudaError_t convoy_launch_nhwc_scale_shift(int64_t n, int64_t pixels, int64_t c, struct convoy_unary act,
+                                           const convoy_fp16 *x, int64_t x_pixel, const float *scale,
+                                           const float *shift, convoy_fp16 *y, int64_t y_pixel,
+                                           struct convoy_overflow overflow, cudaStream_t stream);
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,505 @@
+/* Convolution in 16 bits, channels last, on warpgroups: a matrix product whose left side the copy engine
+ * unrolls while it loads (implicit GEMM).
+ *
+ * Rows of the product are outputs (image, y, x), columns are maps, and the reduction goes over filter taps
+ * and, in each, over channels. It is cut into chunks of DEPTH channels of one tap. For a chunk one thread
+ * asks the copy engine for M rows of inputs (im2col: padding, strides and dilations are the engine's
+ * business, and so are channels that are not there, which arrive as zeros) and for N rows of weights, which
+ * were laid out at load as they are to lie in shared memory. Chunks come through a ring of STAGES, which does
+ * not stop between tiles. GROUPS warpgroups multiply, 64 ROWS rows each, straight from shared memory. Blocks
+ * are persistent: each makes every gridDim.x-th tile.
+ *
+ * At the end of a tile a warpgroup adds bias and residual, applies the activation, rounds to fp16 and leaves
+ * the tile in shared memory, from where the copy engine writes it, while the next tile is multiplied. The
+ * residual came into the same place before.
+ *
+ * Few outputs, as of one image, do not fill the chip: nhwc_conv_split divides the reduction among the blocks
+ * of a cluster, which send their sums to each other through shared memory; block r finishes rows 64 r /
+ * blocks on. */
+#ifndef CONVOY_KERNELS_NHWC_CONV_WGMMA_CUH
+#define CONVOY_KERNELS_NHWC_CONV_WGMMA_CUH
+
+#include "kernels/device/cluster.cuh"
+#include "kernels/device/divider.cuh"
+#include "kernels/device/mma.cuh"
+#include "kernels/device/tensor_copy.cuh"
+#include "kernels/device/unary.cuh"
+#include "kernels/device/wgmma.cuh"
+#include "kernels/nhwc.h"
+#include "kernels/nhwc/overflow.cuh"
+
+#define NHWC_PIECE 64 /* rows of one wgmma */
+
+struct nhwc_job {
+    CUtensorMap x, y, residual;
+    const char *weights; /* chunk after chunk: columns x DEPTH, swizzled */
+    const float *bias;   /* k, or NULL */
+    convoy_fp16 *out;    /* of nhwc_conv_split, which stores without the engine */
+    const convoy_fp16 *added;
+    int64_t out_pixel, added_pixel;
+    int m, k, columns; /* outputs, maps, maps in the packed weights */
+    int tiles_n, tiles;
+    int chunks, tap_chunks; /* of the reduction; of a tap */
+    int taps_x;
+    int oh, ow, stride[2], pad[2], dilation[2];
+    bool flat; /* 1x1 without stride or padding: x is a matrix */
+    bool has_residual;
+    struct convoy_unary act;
+    struct convoy_overflow overflow;
+};
+
+/* A tile and its place in shared memory. */
+template <int GROUPS, int ROWS, int NT, int DEPTH, int STAGES, int BUFFERS> struct nhwc_tile {
+    static constexpr int M = GROUPS * ROWS * NHWC_PIECE, N = NT * 8, ROW_BYTES = DEPTH * 2;
+    static constexpr int A_BYTES = M * ROW_BYTES, B_BYTES = N * ROW_BYTES, STAGE_BYTES = A_BYTES + B_BYTES;
+    /* Results: panels of at most 64 columns, 64 rows each. */
+    static constexpr int PANEL = N < 64 ? N : 64, PANELS = N / PANEL;
+    static constexpr int PANEL_BYTES = NHWC_PIECE * PANEL * 2, RESULT_BYTES = ROWS * PANELS * PANEL_BYTES;
+    static constexpr int RESULTS = STAGES * STAGE_BYTES, BARRIERS = RESULTS + GROUPS * BUFFERS * RESULT_BYTES;
+    static constexpr int SHARED_BYTES = BARRIERS + 256 + 1024; /* 1024: to begin on a multiple of that */
+    static constexpr int THREADS = (GROUPS + 1) * CONVOY_WARPGROUP;
+};
+
+/* Dynamic shared memory from a multiple of 1024 bytes on, as the swizzling wants it. */
+static __device__ __forceinline__ char *nhwc_shared(void)
+{
+    CONVOY_DYNAMIC_SHARED(char, shared);
+#ifdef __CUDACC__
+    unsigned at = (unsigned)__cvta_generic_to_shared(shared);
+    shared += (1024 - at % 1024) % 1024;
+#endif
+    return shared;
+}
+
+/* ROWS pieces of A by NT tiles of 8 columns; a, b: of these 16 numbers of the reduction. */
+template <int NT, int ROW_BYTES, int FIRST = 0, int TILES>
+static __device__ __forceinline__ void nhwc_multiply(float (&sum)[TILES][4], uint64_t a, uint64_t b)
+{
+    constexpr int PART = NT >= 16 ? 16 : NT >= 8 ? 8 : NT >= 4 ? 4 : 2;
+    convoy_wgmma(reinterpret_cast<float(&)[PART][4]>(sum[FIRST]), a, b);
+    if constexpr (NT > PART)
+        nhwc_multiply<NT - PART, ROW_BYTES, FIRST + PART>(sum, a,
+                                                          convoy_matrix_at(b, PART * 8 * ROW_BYTES / 16));
+}
+
+/* Where a tile's first output is read. */
+struct nhwc_origin {
+    int m, x, y, n;
+
+    __device__ __forceinline__ nhwc_origin(const struct nhwc_job &job, int first) : m(first), x(0), y(0), n(0)
+    {
+        if (job.flat)
+            return;
+        int row = first / job.ow;
+        n = row / job.oh;
+        x = (first - row * job.ow) * job.stride[1] - job.pad[1];
+        y = (row - n * job.oh) * job.stride[0] - job.pad[0];
+    }
+};
+
+/* Asks for the M rows of inputs of a chunk. */
+static __device__ __forceinline__ void nhwc_copy_inputs(const struct nhwc_job &job, char *to,
+                                                        const struct nhwc_origin &from, int chunk, int depth,
+                                                        uint64_t *barrier)
+{
+    int tap = chunk / job.tap_chunks, channel = (chunk - tap * job.tap_chunks) * depth;
+    if (job.flat) {
+        convoy_copy_box(to, &job.x, channel, from.m, barrier);
+        return;
+    }
+    int tap_y = tap / job.taps_x, tap_x = tap - tap_y * job.taps_x;
+    convoy_copy_tap(to, &job.x, channel, from.x, from.y, from.n, tap_x * job.dilation[1],
+                    tap_y * job.dilation[0], barrier);
+}
+
+static __device__ __forceinline__ const char *nhwc_weights(const struct nhwc_job &job, int chunk, int column,
+                                                           int row_bytes)
+{
+    return job.weights + ((int64_t)chunk * job.columns + column) * row_bytes;
+}
+
+/* The barriers of a block. */
+template <typename TILE, int GROUPS, int STAGES, int BUFFERS> struct nhwc_barriers {
+    uint64_t *first;
+
+    __device__ __forceinline__ uint64_t *full(int turn) const
+    {
+        return first + turn % STAGES;
+    }
+    __device__ __forceinline__ uint64_t *empty(int turn) const
+    {
+        return first + STAGES + turn % STAGES;
+    }
+    static __device__ __forceinline__ int parity(int turn)
+    {
+        return turn / STAGES % 2;
+    }
+    /* Of the place of a group's results in its number-th tile: the residual is there; the place is free. */
+    __device__ __forceinline__ uint64_t *added(int group, int number) const
+    {
+        return first + 2 * STAGES + group * BUFFERS + number % BUFFERS;
+    }
+    __device__ __forceinline__ uint64_t *free(int group, int number) const
+    {
+        return added(group, number) + GROUPS * BUFFERS;
+    }
+    static __device__ __forceinline__ int added_parity(int number)
+    {
+        return number / BUFFERS % 2;
+    }
+
+    /* By a thread, before a barrier of the block. */
+    __device__ __forceinline__ void make() const
+    {
+        for (int i = 0; i < STAGES; i++) {
+            convoy_barrier_make(full(i), 1);
+            convoy_barrier_make(empty(i), GROUPS * (CONVOY_WARPGROUP / 32));
+        }
+        for (int i = 0; i < GROUPS * BUFFERS; i++) {
+            convoy_barrier_make(first + 2 * STAGES + i, 1);
+            convoy_barrier_make(first + 2 * STAGES + GROUPS * BUFFERS + i, 1);
+        }
+    }
+};
+
+/* Asks for everything that the block's tiles need; one thread. */
+template <typename TILE, typename BARRIERS, int GROUPS, int ROWS, int STAGES, int DEPTH>
+static __device__ __forceinline__ void nhwc_fill(const struct nhwc_job &job, char *shared,
+                                                 const BARRIERS &barriers)
+{
+    int turn = 0, number = 0, ahead = 0;
+    /* Weights do not depend on the kernel before this one. */
+    int most = job.chunks < STAGES ? job.chunks : STAGES;
+    for (; (int)blockIdx.x < job.tiles && ahead < most; ahead++)
+        convoy_copy_row(shared + ahead * TILE::STAGE_BYTES + TILE::A_BYTES,
+                        nhwc_weights(job, ahead, (int)blockIdx.x % job.tiles_n * TILE::N, TILE::ROW_BYTES),
+                        TILE::B_BYTES, barriers.full(ahead));
+    convoy_wait_for_previous();
+    for (int tile = (int)blockIdx.x; tile < job.tiles; tile += (int)gridDim.x, number++) {
+        int column = tile % job.tiles_n * TILE::N;
+        const nhwc_origin origin(job, tile / job.tiles_n * TILE::M);
+        for (int chunk = 0; chunk < job.chunks; chunk++, turn++) {
+            char *stage = shared + turn % STAGES * TILE::STAGE_BYTES;
+            if (turn >= STAGES)
+                convoy_barrier_wait(barriers.empty(turn), barriers.parity(turn - STAGES));
+            if (turn >= ahead)
+                convoy_copy_row(stage + TILE::A_BYTES, nhwc_weights(job, chunk, column, TILE::ROW_BYTES),
+                                TILE::B_BYTES, barriers.full(turn));
+            nhwc_copy_inputs(job, stage, origin, chunk, DEPTH, barriers.full(turn));
+            convoy_barrier_expect(barriers.full(turn), TILE::STAGE_BYTES);
+        }
+        if (!job.has_residual)
+            continue;
+        for (int group = 0; group < GROUPS; group++) {
+            constexpr int BUFFERS = (TILE::BARRIERS - TILE::RESULTS) / (GROUPS * TILE::RESULT_BYTES);
+            char *to = shared + TILE::RESULTS + (group * BUFFERS + number % BUFFERS) * TILE::RESULT_BYTES;
+            if (number >= BUFFERS)
+                convoy_barrier_wait(barriers.free(group, number), barriers.added_parity(number - BUFFERS));
+            for (int i = 0; i < ROWS * TILE::PANELS; i++)
+                convoy_copy_box(
+                    to + i * TILE::PANEL_BYTES, &job.residual, column + i % TILE::PANELS * TILE::PANEL,
+                    origin.m + (group * ROWS + i / TILE::PANELS) * NHWC_PIECE, barriers.added(group, number));
+            convoy_barrier_expect(barriers.added(group, number), TILE::RESULT_BYTES);
+        }
+    }
+}
+
+/* Adds the bias of column first + e to sum[j][..]; columns that are no map get none. */
+template <int NT>
+static __device__ __forceinline__ void nhwc_add_bias(const struct nhwc_job &job, int first,
+                                                     float (&sum)[NT][4])
+{
+    if (job.bias == nullptr)
+        return;
+#pragma unroll
+    for (int j = 0; j < NT; j++)
+#pragma unroll
+        for (int e = 0; e < 2; e++) {
+            int column = first + j * 8 + e;
+            float bias = column < job.k ? __ldg(job.bias + column) : 0.0f;
+            sum[j][e] += bias;
+            sum[j][2 + e] += bias;
+        }
+}
+
+/* The two numbers of tile j that a lane holds of a row, in panels of results. */
+template <typename TILE>
+static __device__ __forceinline__ uint32_t *nhwc_word(char *panels, int row, int j, int lane)
+{
+    constexpr int ROW_BYTES = TILE::PANEL * 2;
+    int panel = j * 8 / TILE::PANEL, cell = j % (TILE::PANEL / 8);
+    return reinterpret_cast<uint32_t *>(panels + panel * TILE::PANEL_BYTES + row * ROW_BYTES +
+                                        convoy_swizzled_cell<ROW_BYTES>(row, cell) * 16 + lane % 4 * 4);
+}
+
+/* Tells the images of outputs m and m + 8, of whose numbers a thread holds `tiles` times two, of those that
+ * fp16 does not hold. */
+template <int NT>
+static __device__ __forceinline__ void nhwc_tell_rows(const struct nhwc_job &job, int m, int tiles,
+                                                      const float (&sum)[NT][4])
+{
+    bool over[2] = {};
+#pragma unroll
+    for (int j = 0; j < NT; j++)
+#pragma unroll
+        for (int e = 0; e < 4; e++)
+            over[e / 2] |= j < tiles && nhwc_is_over(sum[j][e]);
+    if (over[0] || over[1])
+        for (int half = 0; half < 2; half++)
+            if (m + half * 8 < job.m) /* others are not stored */
+                nhwc_tell(job.overflow, over[half], (m + half * 8) / (job.oh * job.ow));
+}
+
+/* A barrier of one warpgroup. */
+static __device__ __forceinline__ void nhwc_group_sync(int group)
+{
+#ifdef __CUDACC__
+    asm volatile("bar.sync %0, %1;" ::"r"(group + 1), "n"(CONVOY_WARPGROUP) : "memory");
+#else
+    (void)group;
+    convoy_emulated_group_sync();
+#endif
+}
+
+template <int GROUPS, int ROWS, int NT, int DEPTH, int STAGES, int BUFFERS, int BLOCKS>
+static __global__ void __launch_bounds__((GROUPS + 1) * CONVOY_WARPGROUP, BLOCKS)
+    nhwc_conv(CONVOY_PARAMETER struct nhwc_job job)
+{
+    using tile = nhwc_tile<GROUPS, ROWS, NT, DEPTH, STAGES, BUFFERS>;
+    using barriers_of = nhwc_barriers<tile, GROUPS, STAGES, BUFFERS>;
+    char *shared = nhwc_shared();
+    const barriers_of barriers = {reinterpret_cast<uint64_t *>(shared + tile::BARRIERS)};
+    int group = convoy_uniform((int)threadIdx.x / CONVOY_WARPGROUP);
+    convoy_let_next_begin();
+    if (threadIdx.x == 0)
+        barriers.make();
+    __syncthreads();
+    if (group == GROUPS) {
+        if constexpr (BLOCKS == 1)
+            convoy_registers_leave<24>();
+        if (threadIdx.x % CONVOY_WARPGROUP == 0)
+            nhwc_fill<tile, barriers_of, GROUPS, ROWS, STAGES, DEPTH>(job, shared, barriers);
+        return;
+    }
+    if constexpr (BLOCKS == 1)
+        convoy_registers_take<240>();
+    int lane = (int)threadIdx.x % 32, row = (int)threadIdx.x % CONVOY_WARPGROUP / 32 * 16 + lane / 4;
+    bool stores = threadIdx.x % CONVOY_WARPGROUP == 0;
+    int turn = 0, number = 0;
+    for (int at = (int)blockIdx.x; at < job.tiles; at += (int)gridDim.x, number++) {
+        float sum[ROWS][NT][4] = {};
+        for (int chunk = 0; chunk < job.chunks; chunk++, turn++) {
+            const char *stage = shared + turn % STAGES * tile::STAGE_BYTES;
+            convoy_barrier_wait(barriers.full(turn), barriers.parity(turn));
+            uint64_t b = convoy_matrix_swizzled<tile::ROW_BYTES>(stage + tile::A_BYTES);
+            convoy_wgmma_begin();
+#pragma unroll
+            for (int i = 0; i < ROWS; i++) {
+                uint64_t a = convoy_matrix_swizzled<tile::ROW_BYTES>(stage + (group * ROWS + i) * NHWC_PIECE *
+                                                                                 tile::ROW_BYTES);
+#pragma unroll
+                for (int step = 0; step < DEPTH / 16; step++)
+                    nhwc_multiply<NT, tile::ROW_BYTES>(sum[i], convoy_matrix_at(a, step * 2),
+                                                       convoy_matrix_at(b, step * 2));
+            }
+            convoy_wgmma_end();
+            convoy_wgmma_wait<1>();
+            if (chunk > 0)
+                convoy_barrier_arrive_if(lane == 0, barriers.empty(turn - 1));
+        }
+        convoy_wgmma_wait<0>();
+        convoy_barrier_arrive_if(lane == 0, barriers.empty(turn - 1));
+
+        int column = at % job.tiles_n * tile::N,
+            first = at / job.tiles_n * tile::M + group * ROWS * NHWC_PIECE;
+        char *result = shared + tile::RESULTS + (group * BUFFERS + number % BUFFERS) * tile::RESULT_BYTES;
+        if (job.has_residual)
+            convoy_barrier_wait(barriers.added(group, number), barriers.added_parity(number));
+        else
+            nhwc_group_sync(group); /* the thread that stores has waited until the place was free */
+#pragma unroll
+        for (int i = 0; i < ROWS; i++) {
+            nhwc_add_bias(job, column + lane % 4 * 2, sum[i]);
+            char *panel = result + i * tile::PANELS * tile::PANEL_BYTES;
+            if (job.has_residual) {
+#pragma unroll
+                for (int j = 0; j < NT; j++)
+#pragma unroll
+                    for (int half = 0; half < 2; half++) {
+                        uint32_t word = *nhwc_word<tile>(panel, row + half * 8, j, lane);
+                        sum[i][j][half * 2] += convoy_from_half(word & 0xffffu);
+                        sum[i][j][half * 2 + 1] += convoy_from_half(word >> 16);
+                    }
+            }
+            convoy_activate<true>(job.act, sum[i]);
+            nhwc_tell_rows(job, first + i * NHWC_PIECE + row, (job.columns - column) / 8, sum[i]);
+#pragma unroll
+            for (int j = 0; j < NT; j++)
+#pragma unroll
+                for (int half = 0; half < 2; half++)
+                    *nhwc_word<tile>(panel, row + half * 8, j, lane) =
+                        convoy_half2(sum[i][j][half * 2], sum[i][j][half * 2 + 1]);
+        }
+        convoy_wgmma_publish();
+        nhwc_group_sync(group);
+        if (stores) {
+#pragma unroll
+            for (int i = 0; i < ROWS * tile::PANELS; i++)
+                if (first + i / tile::PANELS * NHWC_PIECE < job.m &&
+                    column + i % tile::PANELS * tile::PANEL < job.columns)
+                    convoy_store_box(&job.y, result + i * tile::PANEL_BYTES,
+                                     column + i % tile::PANELS * tile::PANEL,
+                                     first + i / tile::PANELS * NHWC_PIECE);
+            convoy_store_end();
+            convoy_store_wait<BUFFERS - 1>();
+            if (job.has_residual) /* the place of the tile after the next one, or of the next one, is free */
+                convoy_barrier_arrive_if(number + 1 >= BUFFERS, barriers.free(group, number + 1));
+        }
+    }
+    if (stores)
+        convoy_store_wait<0>(); /* shared memory stays until it was read */
+}
+
+/* ---- The reduction divided among the blocks of a cluster ---- */
+
+template <int NT, int DEPTH, int STAGES> struct nhwc_split_tile {
+    static constexpr int M = NHWC_PIECE, N = NT * 8, ROW_BYTES = DEPTH * 2;
+    static constexpr int A_BYTES = M * ROW_BYTES, B_BYTES = N * ROW_BYTES, STAGE_BYTES = A_BYTES + B_BYTES;
+    static constexpr int SUMS = STAGES * STAGE_BYTES, BARRIERS = SUMS + M * N * (int)sizeof(float);
+    static constexpr int SHARED_BYTES = BARRIERS + 256 + 1024;
+    static constexpr int THREADS = 2 * CONVOY_WARPGROUP;
+};
+
+/* Sends this block's sums to the blocks that finish their rows: there lies, block after block, a part of M /
+ * splits rows of N. */
+template <int NT>
+static __device__ __forceinline__ void nhwc_send(float *sums, int splits, int rank, int row, int lane,
+                                                 const float (&sum)[NT][4])
+{
+    int part = NHWC_PIECE / splits;
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        int at = row + half * 8, to = at / part;
+        float *there = sums + (rank * part + at - to * part) * (NT * 8) + lane % 4 * 2;
+#pragma unroll
+        for (int j = 0; j < NT; j++)
+#pragma unroll
+            for (int e = 0; e < 2; e++)
+                convoy_cluster_store(there + j * 8 + e, to, sum[j][half * 2 + e]);
+    }
+}
+
+/* Adds what all blocks sent, in their order, and stores: 8 maps of an output for a thread. */
+template <int NT, int THREADS>
+static __device__ __forceinline__ void nhwc_finish(const struct nhwc_job &job, const float *sums, int splits,
+                                                   int rank, int first, int column)
+{
+    int part = NHWC_PIECE / splits;
+    for (int i = (int)threadIdx.x; i < part * NT; i += THREADS) {
+        int row = i / NT, cell = i - row * NT, m = first + rank * part + row, n = column + cell * 8;
+        if (m >= job.m || n >= job.columns)
+            continue;
+        float total[1][8] = {};
+        for (int block = 0; block < splits; block++) {
+            const float *from = sums + (block * part + row) * (NT * 8) + cell * 8;
+#pragma unroll
+            for (int e = 0; e < 8; e++)
+                total[0][e] += from[e];
+        }
+        uint4 added = make_uint4(0, 0, 0, 0);
+        if (job.has_residual)
+            added = *reinterpret_cast<const uint4 *>(job.added + m * job.added_pixel + n);
+        const uint32_t words[4] = {added.x, added.y, added.z, added.w};
+#pragma unroll
+        for (int e = 0; e < 8; e++) {
+            if (job.bias != nullptr && n + e < job.k)
+                total[0][e] += __ldg(job.bias + n + e);
+            if (job.has_residual)
+                total[0][e] += convoy_from_half(words[e / 2] >> e % 2 * 16 & 0xffffu);
+        }
+        convoy_activate<true>(job.act, total);
+        bool over = false;
+#pragma unroll
+        for (int e = 0; e < 8; e++)
+            over |= nhwc_is_over(total[0][e]);
+        nhwc_tell(job.overflow, over, m / (job.oh * job.ow));
+        *reinterpret_cast<uint4 *>(job.out + m * job.out_pixel + n) =
+            make_uint4(convoy_half2(total[0][0], total[0][1]), convoy_half2(total[0][2], total[0][3]),
+                       convoy_half2(total[0][4], total[0][5]), convoy_half2(total[0][6], total[0][7]));
+    }
+}
+
+/* Asks for some chunks of a tile; one thread. */
+template <typename TILE, typename BARRIERS, int DEPTH, int STAGES>
+static __device__ __forceinline__ void nhwc_fill_part(const struct nhwc_job &job, char *shared,
+                                                      const BARRIERS &barriers, int first, int column,
+                                                      int begin, int count)
+{
+    for (int turn = 0; turn < count && turn < STAGES; turn++)
+        convoy_copy_row(shared + turn * TILE::STAGE_BYTES + TILE::A_BYTES,
+                        nhwc_weights(job, begin + turn, column, TILE::ROW_BYTES), TILE::B_BYTES,
+                        barriers.full(turn));
+    convoy_wait_for_previous();
+    const nhwc_origin origin(job, first);
+    for (int turn = 0; turn < count; turn++) {
+        char *stage = shared + turn % STAGES * TILE::STAGE_BYTES;
+        if (turn >= STAGES) {
+            convoy_barrier_wait(barriers.empty(turn), barriers.parity(turn - STAGES));
+            convoy_copy_row(stage + TILE::A_BYTES, nhwc_weights(job, begin + turn, column, TILE::ROW_BYTES),
+                            TILE::B_BYTES, barriers.full(turn));
+        }
+        nhwc_copy_inputs(job, stage, origin, begin + turn, DEPTH, barriers.full(turn));
+        convoy_barrier_expect(barriers.full(turn), TILE::STAGE_BYTES);
+    }
+}
+
+template <int NT, int DEPTH, int STAGES>
+static __global__ void __launch_bounds__(2 * CONVOY_WARPGROUP, 1)
+    nhwc_conv_split(CONVOY_PARAMETER struct nhwc_job job, int splits)
+{
+    using tile = nhwc_split_tile<NT, DEPTH, STAGES>;
+    using barriers_of = nhwc_barriers<tile, 1, STAGES, 1>;
+    char *shared = nhwc_shared();
+    const barriers_of barriers = {reinterpret_cast<uint64_t *>(shared + tile::BARRIERS)};
+    float *sums = reinterpret_cast<float *>(shared + tile::SUMS);
+    int group = convoy_uniform((int)threadIdx.x / CONVOY_WARPGROUP), lane = (int)threadIdx.x % 32;
+    int rank = (int)blockIdx.x % splits, at = (int)blockIdx.x / splits;
+    int begin = job.chunks * rank / splits, count = convoy_uniform(job.chunks * (rank + 1) / splits - begin);
+    int first = at / job.tiles_n * tile::M, column = at % job.tiles_n * tile::N;
+    convoy_let_next_begin();
+    if (threadIdx.x == 0)
+        barriers.make();
+    __syncthreads();
+    convoy_cluster_sync(); /* all blocks have begun: they may be written to later */
+    if (group == 1) {
+        if (threadIdx.x == CONVOY_WARPGROUP)
+            nhwc_fill_part<tile, barriers_of, DEPTH, STAGES>(job, shared, barriers, first, column, begin,
+                                                             count);
+        __syncwarp();
+    } else {
+        float sum[NT][4] = {};
+        int turn = 0;
+#pragma unroll 1
+        do { /* there are no fewer chunks than blocks */
+            const char *stage = shared + turn % STAGES * tile::STAGE_BYTES;
+            convoy_barrier_wait(barriers.full(turn), barriers.parity(turn));
+            uint64_t a = convoy_matrix_swizzled<tile::ROW_BYTES>(stage);
+            uint64_t b = convoy_matrix_swizzled<tile::ROW_BYTES>(stage + tile::A_BYTES);
+            convoy_wgmma_begin();
+#pragma unroll
+            for (int step = 0; step < DEPTH / 16; step++)
+                nhwc_multiply<NT, tile::ROW_BYTES>(sum, convoy_matrix_at(a, step * 2),
+                                                   convoy_matrix_at(b, step * 2));
+            convoy_wgmma_end();
+            convoy_wgmma_wait<1>();
+            convoy_barrier_arrive_if(lane == 0 && turn > 0, barriers.empty(turn > 0 ? turn - 1 : 0));
+        } while (++turn < count);
+        convoy_wgmma_wait<0>();
+        nhwc_send<NT>(sums, splits, rank, (int)threadIdx.x / 32 * 16 + lane / 4, lane, sum);
+    }
+    convoy_wait_for_previous(); /* every thread stores, and reads the residual */
+    convoy_cluster_sync();
+    nhwc_finish<NT, tile::THREADS>(job, sums, splits, rank, first, column);
+}
+
+#endif

@@ -1,0 +1,59 @@
+/* A cell: 8 channels of a pixel, 16 bytes, as 8 floats of a thread. */
+#ifndef CONVOY_KERNELS_NHWC_CELLS_CUH
+#define CONVOY_KERNELS_NHWC_CELLS_CUH
+
+#include "kernels/device/grid.cuh"
+#include "kernels/device/mma.cuh"
+#include "kernels/device/unary.cuh"
+#include "kernels/nhwc.h"
+#include "kernels/nhwc/overflow.cuh"
+
+#define NHWC_CELL    8
+#define NHWC_THREADS 256
+
+static __device__ __forceinline__ void nhwc_unpack(const uint4 &words, float (&values)[NHWC_CELL])
+{
+    const uint32_t word[4] = {words.x, words.y, words.z, words.w};
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        values[i * 2] = convoy_from_half(word[i] & 0xffffu);
+        values[i * 2 + 1] = convoy_from_half(word[i] >> 16);
+    }
+}
+
+static __device__ __forceinline__ uint4 nhwc_pack(const float (&values)[NHWC_CELL])
+{
+    return make_uint4(convoy_half2(values[0], values[1]), convoy_half2(values[2], values[3]),
+                      convoy_half2(values[4], values[5]), convoy_half2(values[6], values[7]));
+}
+
+static __device__ __forceinline__ void nhwc_load(const convoy_fp16 *from, float (&values)[NHWC_CELL])
+{
+    nhwc_unpack(*reinterpret_cast<const uint4 *>(from), values);
+}
+
+static __device__ __forceinline__ void nhwc_store(convoy_fp16 *to, const float (&values)[NHWC_CELL])
+{
+    *reinterpret_cast<uint4 *>(to) = nhwc_pack(values);
+}
+
+/* The same for new numbers, of image n. */
+static __device__ __forceinline__ void nhwc_store_new(convoy_fp16 *to, const float (&values)[NHWC_CELL],
+                                                      const struct convoy_overflow &overflow, int64_t n)
+{
+    bool over = false;
+#pragma unroll
+    for (int e = 0; e < NHWC_CELL; e++)
+        over |= nhwc_is_over(values[e]);
+    nhwc_tell(overflow, over, n);
+    nhwc_store(to, values);
+}
+
+/* The activation of a cell. */
+static __device__ __forceinline__ void nhwc_activate(struct convoy_unary act, float (&values)[NHWC_CELL])
+{
+    float(&row)[1][NHWC_CELL] = reinterpret_cast<float(&)[1][NHWC_CELL]>(values);
+    convoy_activate<true>(act, row);
+}
+
+#endif
