@@ -57,6 +57,9 @@ static int activation_posts(const struct convoy_activation *activation, struct c
         posts[0] = eltwise(dnnl_eltwise_linear, alpha, beta, "hard_sigmoid");
         posts[1] = eltwise(dnnl_eltwise_clip, 0, 1, NULL);
         return 2;
+    case CONVOY_SWISH:
+        posts[0] = eltwise(dnnl_eltwise_swish, 1, 0, "swish");
+        return 1;
     case CONVOY_HARD_SWISH:
         posts[0] = eltwise(dnnl_eltwise_hardswish, 0, 0, "hard_swish");
         return 1;

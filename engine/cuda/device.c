@@ -178,12 +178,11 @@ static int copy_rows(char *to, size_t to_stride, const char *from, size_t from_s
     return failed;
 }
 
-int convoy_cuda_submit(struct convoy_device *device, struct convoy_net *net, const struct convoy_job *job,
-                       struct convoy_error *error)
+/* Puts a job that was checked in flight. */
+static int start(struct convoy_device *device, struct convoy_net *net, const struct convoy_job *job,
+                 bool again, struct convoy_error *error)
 {
-    int failed = check_job(device, net, job, error);
-    if (failed)
-        return failed;
+    int failed;
     uint32_t number = least_busy(device);
     if (job->profile && net->profiling[number])
         return convoy_fail(error, -EBUSY, "a profiled job does not wait for another");
@@ -212,53 +211,118 @@ int convoy_cuda_submit(struct convoy_device *device, struct convoy_net *net, con
         failed = copy_rows((char *)job->output, job->output_stride, workspace + plan->input_bytes,
                            net->output_stride, net->info.outputs_per_row * sizeof(float), job->rows,
                            cudaMemcpyDeviceToHost, stream, error);
+    if (!failed && plan->marks)
+        failed = convoy_cuda_overflow_ask(&device->gpu, &net->overflow, number, set, job->rows, error);
     if (!failed)
         failed = CONVOY_CUDA(error, cudaEventRecord, (marks[CONVOY_CUDA_END], stream));
     if (failed)
         return failed;
     device->marks_used |= (uint64_t)1 << set;
     device->busy[number]++;
-    device->flights[device->flight_count++] = (struct convoy_cuda_flight){.tag = job->tag,
-                                                                          .net = net,
-                                                                          .stream = number,
-                                                                          .profile = job->profile,
-                                                                          .times = job->times,
-                                                                          .marks = marks};
+    device->flights[device->flight_count++] = (struct convoy_cuda_flight){
+        .job = *job, .net = net, .stream = number, .place = set, .marks = plan->marks, .again = again};
     return 0;
 }
 
+int convoy_cuda_submit(struct convoy_device *device, struct convoy_net *net, const struct convoy_job *job,
+                       struct convoy_error *error)
+{
+    int failed = check_job(device, net, job, error);
+    if (failed)
+        return failed;
+    if (convoy_cuda_overflow_goes_wide(&net->overflow))
+        net = net->overflow.wide;
+    return start(device, net, job, false, error);
+}
+
+/* Adds the time between two events. */
 static int elapsed_us(cudaEvent_t from, cudaEvent_t to, float *us, struct convoy_error *error)
 {
     float ms = 0;
     int failed = CONVOY_CUDA(error, cudaEventElapsedTime, (&ms, from, to));
-    *us = ms * 1000;
+    *us += ms * 1000;
     return failed;
 }
 
+/* Writes a job's times, or adds them to those of when it ran first. */
+static int tell_times(const struct convoy_device *device, const struct convoy_cuda_flight *flight,
+                      struct convoy_error *error)
+{
+    const cudaEvent_t *marks = device->marks[flight->place];
+    struct convoy_job_times *times = flight->job.times;
+    if (times == NULL)
+        return 0;
+    if (!flight->again)
+        times->input_us = times->compute_us = times->output_us = 0;
+    int failed = elapsed_us(marks[CONVOY_CUDA_BEGIN], marks[CONVOY_CUDA_COPIED_IN], &times->input_us, error);
+    if (!failed)
+        failed =
+            elapsed_us(marks[CONVOY_CUDA_COPIED_IN], marks[CONVOY_CUDA_COMPUTED], &times->compute_us, error);
+    if (!failed)
+        failed = elapsed_us(marks[CONVOY_CUDA_COMPUTED], marks[CONVOY_CUDA_END], &times->output_us, error);
+    return failed;
+}
+
+/* Rows that nothing can compute: not a number. */
+static void give_up(const struct convoy_net *net, const struct convoy_job *job)
+{
+    for (uint32_t row = 0; row < job->rows; row++)
+        memset((char *)job->output + row * job->output_stride, 0xff,
+               net->info.outputs_per_row * sizeof(float));
+}
+
+/* Runs rows of a job again on the network's second one, with float32 tensors. 0: they are in flight; 1: they
+ * are not, and the answer stands; or an error that loses the device. */
+static int run_again(struct convoy_device *device, struct convoy_net *net, const struct convoy_job *whole,
+                     const struct convoy_cuda_marked *marked, struct convoy_error *error)
+{
+    struct convoy_job job = *whole;
+    job.rows = marked->count;
+    job.input = (const char *)whole->input + marked->first * whole->input_stride;
+    job.output = (float *)(void *)((char *)whole->output + marked->first * whole->output_stride);
+    job.keep_input = job.profile = false;
+    bool first = net->overflow.wide == NULL;
+    convoy_cuda_log(
+        &device->gpu, first ? "warn" : "debug",
+        "model '%s': fp16 does not hold a result of '%.100s'; %u of %u rows run again with float32 tensors",
+        net->name, net->source.graph->nodes[net->groups.groups[marked->group].anchor].name, marked->count,
+        whole->rows);
+    int failed = first ? convoy_cuda_net_load_wide(&device->gpu, net, error) : 0;
+    if (failed == -ENODEV || (failed && convoy_cuda_is_lost(&device->gpu)))
+        return failed;
+    if (failed) {
+        convoy_cuda_log(
+            &device->gpu, "error",
+            "model '%s': %s; the answer of these rows is not a number: set its precision to tf32 or fp32",
+            net->name, error->message);
+        give_up(net, &job);
+        return 1;
+    }
+    return start(device, net->overflow.wide, &job, true, error);
+}
+
+/* 1 with the tag of a job that has ended; 0 if some of its rows run again. */
 static int finish(struct convoy_device *device, uint32_t index, uint64_t *tag, struct convoy_error *error)
 {
     struct convoy_cuda_flight flight = device->flights[index];
-    int failed = 0;
+    struct convoy_cuda_marked marked = {0};
     device->flight_count--;
     memmove(&device->flights[index], &device->flights[index + 1],
             (device->flight_count - index) * sizeof(flight));
     device->busy[flight.stream]--;
-    device->marks_used &= ~((uint64_t)1 << (flight.marks - device->marks[0]) / CONVOY_CUDA_MARKS);
-    *tag = flight.tag;
-    if (flight.times != NULL) {
-        failed = elapsed_us(flight.marks[CONVOY_CUDA_BEGIN], flight.marks[CONVOY_CUDA_COPIED_IN],
-                            &flight.times->input_us, error);
-        if (!failed)
-            failed = elapsed_us(flight.marks[CONVOY_CUDA_COPIED_IN], flight.marks[CONVOY_CUDA_COMPUTED],
-                                &flight.times->compute_us, error);
-        if (!failed)
-            failed = elapsed_us(flight.marks[CONVOY_CUDA_COMPUTED], flight.marks[CONVOY_CUDA_END],
-                                &flight.times->output_us, error);
-    }
-    if (!failed && flight.profile)
-        failed = convoy_cuda_read_profile(flight.net, flight.stream,
-                                          flight.times != NULL ? flight.times->layer_us : NULL, error);
-    return failed ? failed : 1;
+    device->marks_used &= ~((uint64_t)1 << flight.place);
+    *tag = flight.job.tag;
+    int failed = tell_times(device, &flight, error);
+    if (!failed && flight.job.profile)
+        failed = convoy_cuda_read_profile(
+            flight.net, flight.stream, flight.job.times != NULL ? flight.job.times->layer_us : NULL, error);
+    if (failed || !flight.marks)
+        return failed ? failed : 1;
+    int overflowed = convoy_cuda_overflow_read(&device->gpu, &flight.net->overflow, flight.net->name,
+                                               flight.stream, flight.place, flight.job.rows, &marked, error);
+    if (overflowed <= 0)
+        return overflowed < 0 ? overflowed : 1;
+    return run_again(device, flight.net, &flight.job, &marked, error);
 }
 
 /* Asks once for the oldest job of each stream; 1 with its tag, 0 if none has ended. */
@@ -271,7 +335,7 @@ static int poll_streams(struct convoy_device *device, uint64_t *tag, struct conv
             continue;
         seen |= bit;
         convoy_cuda_count(CONVOY_CUDA_cudaEventQuery);
-        cudaError_t code = cudaEventQuery(device->flights[i].marks[CONVOY_CUDA_END]);
+        cudaError_t code = cudaEventQuery(device->marks[device->flights[i].place][CONVOY_CUDA_END]);
         if (code == cudaSuccess)
             return finish(device, i, tag, error);
         if (code != cudaErrorNotReady)
@@ -300,7 +364,8 @@ int convoy_cuda_memory(struct convoy_device *device, struct convoy_device_memory
     int failed = CONVOY_CUDA(error, cudaMemGetInfo, (&available, &total));
     *memory = (struct convoy_device_memory){.free = available, .total = total};
     for (const struct convoy_net *net = device->nets; net != NULL; net = net->next)
-        memory->weights += net->weights.bytes;
+        memory->weights +=
+            net->weights.bytes + (net->overflow.wide != NULL ? net->overflow.wide->weights.bytes : 0);
     for (const struct convoy_cuda_workspace *w = device->gpu.workspaces; w != NULL; w = w->next)
         memory->workspace += w->bytes * device->gpu.stream_count;
     return failed;

@@ -10,18 +10,15 @@
 #include "engine/cuda/tune/cache.h"
 #include "engine/cuda/tune/tuner.h"
 
-#define CONVOY_CUDA_MAX_JOBS 64 /* in flight; a bit for each in marks_used */
-
 /* The events of a job: when its stages began and ended. */
 enum { CONVOY_CUDA_BEGIN, CONVOY_CUDA_COPIED_IN, CONVOY_CUDA_COMPUTED, CONVOY_CUDA_END, CONVOY_CUDA_MARKS };
 
 struct convoy_cuda_flight {
-    uint64_t tag;
+    struct convoy_job job;
     struct convoy_net *net;
-    uint32_t stream;
-    bool profile;
-    struct convoy_job_times *times;
-    cudaEvent_t *marks; /* one row of device->marks */
+    uint32_t stream, place; /* place: the row of device->marks */
+    bool marks;             /* its rows may be marked (net/overflow.h) */
+    bool again;             /* some of a job's rows, which ran before: its times are added */
 };
 
 struct convoy_device {

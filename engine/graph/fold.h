@@ -9,8 +9,8 @@
 /* Runs all passes, in an order in which each profits from those before. Returns 0 or -ENOMEM. */
 int convoy_graph_fold(struct convoy_graph *graph);
 
-/* Replaces HardSigmoid and HardSwish as exporters before opset 14 wrote them (Add, Clip, Mul and Div) by one
- * ACTIVATION. */
+/* Replaces HardSigmoid and HardSwish as exporters before opset 14 wrote them (Add, Clip, Mul and Div), and
+ * swish (Sigmoid and Mul), by one ACTIVATION. */
 void convoy_fold_hard_swish(struct convoy_graph *graph);
 
 /* Moves a PAD of H and W into the pads of the CONV or average POOL that reads it. */

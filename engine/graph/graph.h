@@ -62,7 +62,8 @@ enum convoy_activation_kind {
     CONVOY_TANH,         /* tanh x */
     CONVOY_CLIP,         /* min(max(x, alpha), beta); -INFINITY and INFINITY where a bound is absent */
     CONVOY_HARD_SIGMOID, /* max(0, min(1, alpha x + beta)) */
-    CONVOY_HARD_SWISH    /* x * max(0, min(1, x / 6 + 0.5)) */
+    CONVOY_HARD_SWISH,   /* x * max(0, min(1, x / 6 + 0.5)) */
+    CONVOY_SWISH         /* x / (1 + exp(-x)), also called SiLU */
 };
 
 struct convoy_activation {

@@ -30,8 +30,8 @@ size_t convoy_cuda_bucket_workspace(const struct convoy_cuda_bucket *bucket)
     return bytes;
 }
 
-int convoy_cuda_record(const struct convoy_cuda_plan *plan, void *workspace, cudaStream_t stream,
-                       cudaGraphExec_t *exec, struct convoy_error *error)
+int convoy_cuda_record(const struct convoy_cuda_plan *plan, const struct convoy_cuda_memory *memory,
+                       cudaStream_t stream, cudaGraphExec_t *exec, struct convoy_error *error)
 {
     cudaGraph_t graph = NULL;
     struct convoy_error ignored;
@@ -39,7 +39,7 @@ int convoy_cuda_record(const struct convoy_cuda_plan *plan, void *workspace, cud
     if (failed)
         return failed;
     for (int i = 0; i < plan->step_count && !failed; i++)
-        failed = convoy_cuda_step_launch(&plan->steps[i], workspace, stream, error);
+        failed = convoy_cuda_step_launch(&plan->steps[i], memory, stream, error);
     int ended = CONVOY_CUDA(failed ? &ignored : error, cudaStreamEndCapture, (stream, &graph));
     failed = failed ? failed : ended;
     if (!failed)
@@ -52,7 +52,7 @@ int convoy_cuda_record(const struct convoy_cuda_plan *plan, void *workspace, cud
 }
 
 int convoy_cuda_bucket_record(const struct convoy_cuda_gpu *gpu,
-                              const struct convoy_cuda_workspace *workspace,
+                              const struct convoy_cuda_workspace *workspace, uint32_t *const *overflow,
                               struct convoy_cuda_bucket *bucket, struct convoy_error *error)
 {
     int failed = 0;
@@ -60,7 +60,8 @@ int convoy_cuda_bucket_record(const struct convoy_cuda_gpu *gpu,
         for (uint32_t s = 0; s < gpu->stream_count && !failed; s++) {
             if (bucket->plans[layout].step_count == 0)
                 continue;
-            failed = convoy_cuda_record(&bucket->plans[layout], workspace->memory[s], gpu->streams[s],
+            const struct convoy_cuda_memory memory = {workspace->memory[s], overflow[s]};
+            failed = convoy_cuda_record(&bucket->plans[layout], &memory, gpu->streams[s],
                                         &bucket->graphs[layout][s], error);
             convoy_cuda_pause(gpu);
         }

@@ -21,12 +21,13 @@ int convoy_cuda_bucket_plan(const struct convoy_cuda_source *source, bool takes_
 size_t convoy_cuda_bucket_workspace(const struct convoy_cuda_bucket *bucket);
 
 /* Records one plan for one stream; the caller destroys *exec, also after a failure. 0 or -EIO. */
-int convoy_cuda_record(const struct convoy_cuda_plan *plan, void *workspace, cudaStream_t stream,
-                       cudaGraphExec_t *exec, struct convoy_error *error);
+int convoy_cuda_record(const struct convoy_cuda_plan *plan, const struct convoy_cuda_memory *memory,
+                       cudaStream_t stream, cudaGraphExec_t *exec, struct convoy_error *error);
 
-/* Records the plans of a bucket that has no graphs. Nothing may be in flight. -ENOMEM, -EIO. */
+/* Records the plans of a bucket that has no graphs. overflow: of each stream, as in struct
+ * convoy_cuda_memory. Nothing may be in flight. -ENOMEM, -EIO. */
 int convoy_cuda_bucket_record(const struct convoy_cuda_gpu *gpu,
-                              const struct convoy_cuda_workspace *workspace,
+                              const struct convoy_cuda_workspace *workspace, uint32_t *const *overflow,
                               struct convoy_cuda_bucket *bucket, struct convoy_error *error);
 
 /* True if plans made now would use other kernels, because more was measured since. */

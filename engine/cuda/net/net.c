@@ -8,11 +8,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* 1, 2, 3, 4, 6, 8, 12, 16, ...: what a bucket computes beyond a job's rows is less than half of them. */
+/* 1, 2, 3, 4, 6, 8, 12, 16, ...: what a bucket computes beyond a job's rows is less than half of them. 1, 8,
+ * 64,
+ * ... of a network that is made while jobs wait. */
 static void choose_buckets(struct convoy_net *net)
 {
     for (uint32_t rows = 1; rows < net->max_batch && net->bucket_count < CONVOY_CUDA_MAX_BUCKETS - 1;) {
         net->buckets[net->bucket_count++].rows = rows;
+        if (net->source.wide) {
+            rows *= 8;
+            continue;
+        }
         rows = rows < 2 ? rows + 1 : ((rows & (rows - 1)) == 0 ? rows * 3 / 2 : rows * 4 / 3);
     }
     net->buckets[net->bucket_count++].rows = net->max_batch;
@@ -48,6 +54,13 @@ static int name_layers(struct convoy_net *net, struct convoy_error *error)
     return 0;
 }
 
+/* A step that brings a layer's tensors where its kernel reads them. */
+static bool only_moves(enum convoy_cuda_kind kind)
+{
+    return kind == CONVOY_CUDA_READ || kind == CONVOY_CUDA_NHWC_READ ||
+           kind == CONVOY_CUDA_NHWC_FROM_PLANES || kind == CONVOY_CUDA_NHWC_TO_PLANES;
+}
+
 void convoy_cuda_name_kernels(struct convoy_net *net)
 {
     const struct convoy_cuda_bucket *largest = &net->buckets[net->bucket_count - 1];
@@ -60,7 +73,7 @@ void convoy_cuda_name_kernels(struct convoy_net *net)
         if (i > 0 && net->layer_of_group[i] == net->layer_of_group[i - 1])
             continue; /* a layer is named after its first group */
         for (int k = 0; k < plan->step_count; k++)
-            if (plan->steps[k].group == i && plan->steps[k].kind != CONVOY_CUDA_READ) {
+            if (plan->steps[k].group == i && !only_moves(plan->steps[k].kind)) {
                 kernel = convoy_cuda_step_name(&plan->steps[k]);
                 break;
             }
@@ -114,8 +127,10 @@ static int make_buckets(struct convoy_cuda_gpu *gpu, struct convoy_net *net, str
     }
     if (!failed)
         failed = convoy_cuda_workspace_get(gpu, largest_workspace(net), &net->workspace, error);
+    if (!failed && convoy_cuda_uses_nhwc(&net->source)) /* if not yet, then perhaps after tuning */
+        failed = convoy_cuda_overflow_make(gpu, &net->overflow, net->max_batch, error);
     for (int i = 0; i < net->bucket_count && !failed; i++)
-        failed = convoy_cuda_bucket_record(gpu, net->workspace, &net->buckets[i], error);
+        failed = convoy_cuda_bucket_record(gpu, net->workspace, net->overflow.marks, &net->buckets[i], error);
     return failed;
 }
 
@@ -133,9 +148,9 @@ static int make_profile_marks(struct convoy_cuda_gpu *gpu, struct convoy_net *ne
     return failed;
 }
 
-int convoy_cuda_net_load(struct convoy_cuda_gpu *gpu, const struct convoy_cuda_kernel_choices *choices,
-                         const struct convoy_graph *graph, const struct convoy_load_options *options,
-                         struct convoy_net **result, struct convoy_net_info *info, struct convoy_error *error)
+static int load(struct convoy_cuda_gpu *gpu, const struct convoy_cuda_kernel_choices *choices,
+                const struct convoy_graph *graph, const struct convoy_load_options *options, bool wide,
+                struct convoy_net **result, struct convoy_error *error)
 {
     int failed = convoy_check_graph(graph, error);
     if (failed)
@@ -155,6 +170,7 @@ int convoy_cuda_net_load(struct convoy_cuda_gpu *gpu, const struct convoy_cuda_k
                                           .groups = &net->groups,
                                           .weights = &net->weights,
                                           .choices = choices,
+                                          .wide = wide,
                                           .channels = net->info.channels,
                                           .outputs_per_row = net->info.outputs_per_row,
                                           .pixels = (int64_t)net->info.height * net->info.width};
@@ -179,9 +195,33 @@ int convoy_cuda_net_load(struct convoy_cuda_gpu *gpu, const struct convoy_cuda_k
     }
     net->info.precision = convoy_cuda_precision(net);
     net->info.weight_bytes = net->weights.bytes;
-    *info = net->info;
     *result = net;
     return 0;
+}
+
+int convoy_cuda_net_load(struct convoy_cuda_gpu *gpu, const struct convoy_cuda_kernel_choices *choices,
+                         const struct convoy_graph *graph, const struct convoy_load_options *options,
+                         struct convoy_net **net, struct convoy_net_info *info, struct convoy_error *error)
+{
+    int failed = load(gpu, choices, graph, options, false, net, error);
+    if (!failed)
+        *info = (*net)->info;
+    return failed;
+}
+
+int convoy_cuda_net_load_wide(struct convoy_cuda_gpu *gpu, struct convoy_net *net, struct convoy_error *error)
+{
+    const struct convoy_cuda_source *source = &net->source;
+    struct convoy_load_options options = {
+        .name = net->name, .max_batch = net->max_batch, .precision = CONVOY_COMPUTE_TF32};
+    memcpy(options.multiply, source->multiply, sizeof(options.multiply));
+    memcpy(options.add, source->add, sizeof(options.add));
+    /* Other networks are not served meanwhile: this happens while a job is collected. */
+    void (*pause)(void *) = gpu->pause;
+    gpu->pause = NULL;
+    int failed = load(gpu, source->choices, source->graph, &options, true, &net->overflow.wide, error);
+    gpu->pause = pause;
+    return failed;
 }
 
 void convoy_cuda_net_unload(struct convoy_cuda_gpu *gpu, struct convoy_net *net)
@@ -200,6 +240,8 @@ void convoy_cuda_net_unload(struct convoy_cuda_gpu *gpu, struct convoy_net *net)
         free(net->profile_marks[s]);
     }
     convoy_cuda_workspace_put(gpu, net->workspace);
+    convoy_cuda_net_unload(gpu, net->overflow.wide);
+    convoy_cuda_overflow_free(&net->overflow);
     convoy_cuda_weights_free(&net->weights);
     convoy_cuda_groups_free(&net->groups);
     free(net->layer_of_group);
@@ -212,10 +254,11 @@ int convoy_cuda_run_profiled(struct convoy_cuda_gpu *gpu, struct convoy_net *net
 {
     cudaStream_t stream = gpu->streams[number];
     cudaEvent_t *marks = net->profile_marks[number];
+    const struct convoy_cuda_memory memory = {net->workspace->memory[number], net->overflow.marks[number]};
     uint32_t layer = 0;
     int failed = CONVOY_CUDA(error, cudaEventRecord, (marks[0], stream));
     for (int i = 0; i < plan->step_count && !failed; i++) {
-        failed = convoy_cuda_step_launch(&plan->steps[i], net->workspace->memory[number], stream, error);
+        failed = convoy_cuda_step_launch(&plan->steps[i], &memory, stream, error);
         bool last = i + 1 == plan->step_count;
         uint32_t next =
             last ? net->info.layer_count : (uint32_t)net->layer_of_group[plan->steps[i + 1].group];

@@ -5,6 +5,7 @@
 #define CONVOY_ENGINE_CUDA_NET_H
 
 #include "engine/cuda/net/bucket.h"
+#include "engine/cuda/net/overflow.h"
 #include "engine/cuda/plan/groups.h"
 
 #define CONVOY_CUDA_MAX_BUCKETS 40
@@ -24,6 +25,7 @@ struct convoy_net {
     int bucket_count;
     struct convoy_cuda_bucket buckets[CONVOY_CUDA_MAX_BUCKETS];
     struct convoy_cuda_workspace *workspace;
+    struct convoy_cuda_overflow overflow;
     cudaEvent_t *profile_marks[CONVOY_CUDA_MAX_STREAMS]; /* layers + 1 each */
     bool profiling[CONVOY_CUDA_MAX_STREAMS];
     bool tuned; /* or tuning was given up: nothing is left to do for the tuner */
@@ -34,6 +36,10 @@ struct convoy_net {
 int convoy_cuda_net_load(struct convoy_cuda_gpu *gpu, const struct convoy_cuda_kernel_choices *choices,
                          const struct convoy_graph *graph, const struct convoy_load_options *options,
                          struct convoy_net **net, struct convoy_net_info *info, struct convoy_error *error);
+/* Makes net->overflow.wide, the same network with float32 tensors, products of tf32 and fewer
+ * buckets. */
+int convoy_cuda_net_load_wide(struct convoy_cuda_gpu *gpu, struct convoy_net *net,
+                              struct convoy_error *error);
 void convoy_cuda_net_unload(struct convoy_cuda_gpu *gpu, struct convoy_net *net);
 
 /* Returns the smallest bucket that holds so many rows, 1 to max_batch. */

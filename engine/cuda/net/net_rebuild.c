@@ -19,7 +19,7 @@ static int move(struct convoy_cuda_gpu *gpu, struct convoy_net *net, int changed
         moved[i].rows = plans->rows;
         for (int layout = 0; layout < CONVOY_SLOT_LAYOUTS; layout++)
             moved[i].plans[layout] = plans->plans[layout];
-        failed = convoy_cuda_bucket_record(gpu, workspace, &moved[i], error);
+        failed = convoy_cuda_bucket_record(gpu, workspace, net->overflow.marks, &moved[i], error);
     }
     if (failed) {
         for (int i = 0; moved != NULL && i < net->bucket_count; i++)
@@ -50,7 +50,7 @@ int convoy_cuda_rebuild(struct convoy_cuda_gpu *gpu, struct convoy_net *net, int
     if (!failed && convoy_cuda_bucket_workspace(&fresh) > net->workspace->bytes) {
         failed = move(gpu, net, changed, &fresh, error);
     } else if (!failed) {
-        failed = convoy_cuda_bucket_record(gpu, net->workspace, &fresh, error);
+        failed = convoy_cuda_bucket_record(gpu, net->workspace, net->overflow.marks, &fresh, error);
         if (!failed) {
             convoy_cuda_bucket_free(old);
             *old = fresh;

@@ -69,6 +69,10 @@ static struct convoy_unary unary_of(const struct convoy_activation *activation, 
         unary.kind = CONVOY_UNARY_HARD_SIGMOID;
         *name = "hard_sigmoid";
         break;
+    case CONVOY_SWISH:
+        unary.kind = CONVOY_UNARY_SWISH;
+        *name = "swish";
+        break;
     case CONVOY_HARD_SWISH:
         unary.kind = CONVOY_UNARY_HARD_SWISH;
         *name = "hard_swish";

@@ -10,10 +10,13 @@
 void convoy_cuda_conv_key(const struct convoy_conv_shape *s, struct convoy_cuda_key *key)
 {
     snprintf(key->text, sizeof(key->text),
-             "conv n%d x%dx%dx%d w%dx%dx%d g%d s%d,%d d%d,%d p%d,%d y%dx%d b%d r%d a%d m%d u%d f%d", s->n,
+             "conv n%d x%dx%dx%d w%dx%dx%d g%d s%d,%d d%d,%d p%d,%d y%dx%d b%d r%d a%d m%d u%d f%d%s", s->n,
              s->c, s->h, s->w, s->k, s->r, s->s, s->groups, s->stride[0], s->stride[1], s->dilation[0],
              s->dilation[1], s->pad[0], s->pad[1], s->oh, s->ow, s->bias, s->residual, (int)s->act.kind,
-             s->pool, s->u8, (int)s->compute_type);
+             s->pool, s->u8, (int)s->compute_type,
+             !s->nhwc.on          ? ""
+             : s->nhwc.window > 0 ? " nhwc window"
+                                  : " nhwc");
 }
 
 void convoy_cuda_gemm_key(const struct convoy_gemm_shape *s, struct convoy_cuda_key *key)
@@ -135,7 +138,7 @@ const struct convoy_conv_kernel *convoy_cuda_choose_conv(const struct convoy_cud
     if (estimate != NULL && strcmp(estimate->key.text, key.text) == 0 && estimate->kernel->takes(shape))
         return estimate->kernel;
     for (int i = 0; i < count; i++) {
-        if (!kernels[i]->takes(shape))
+        if (!convoy_cuda_conv_fits(kernels[i], shape))
             continue;
         if (known != NULL && strcmp(known, kernels[i]->name) == 0)
             return kernels[i];
@@ -145,7 +148,7 @@ const struct convoy_conv_kernel *convoy_cuda_choose_conv(const struct convoy_cud
             best_us = us;
         }
     }
-    if (estimate != NULL)
+    if (estimate != NULL && best != NULL)
         *estimate = (struct convoy_cuda_estimate){key, best};
     return best;
 }

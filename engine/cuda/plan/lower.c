@@ -24,16 +24,37 @@ static int lower_input(struct convoy_cuda_lowering *l)
     return convoy_cuda_writes(l, input, &step->y);
 }
 
+/* Keeps a buffer for as long as the tensor is read that is another name for it. */
+static void keep(struct convoy_cuda_lowering *l, int buffer, int tensor)
+{
+    if (l->buffers[buffer].last < l->source->groups->last_use[tensor])
+        l->buffers[buffer].last = l->source->groups->last_use[tensor];
+}
+
+/* Has the tensor in 16 bits, channels last, the same numbers in the same order under another shape? */
+static bool same_pixels(const struct convoy_cuda_lowering *l, int from, int to)
+{
+    int64_t a[4], b[4];
+    return convoy_cuda_image_dims(l, from, a) && convoy_cuda_image_dims(l, to, b) && a[1] == b[1] &&
+           a[2] * a[3] == 1 && b[2] * b[3] == 1;
+}
+
 static int lower_view(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group)
 {
-    int from = l->node->inputs[0];
-    int buffer = l->buffer_of[from];
+    int from = l->node->inputs[0], to = group->output;
     if (l->buffers == NULL)
         return convoy_fail(l->error, -EINVAL, "node '%s' reads a tensor that nothing computes",
                            l->node->name);
-    l->buffer_of[group->output] = buffer;
-    if (l->buffers[buffer].last < l->source->groups->last_use[group->output])
-        l->buffers[buffer].last = l->source->groups->last_use[group->output];
+    if (l->nhwc_of[from].buffer >= 0 && same_pixels(l, from, to)) {
+        l->nhwc_of[to] = l->nhwc_of[from];
+        keep(l, l->nhwc_of[to].buffer, to);
+        return 0;
+    }
+    int code = convoy_cuda_want_planes(l, from);
+    if (code)
+        return code;
+    l->buffer_of[to] = l->buffer_of[from];
+    keep(l, l->buffer_of[to], to);
     return 0;
 }
 
@@ -44,6 +65,17 @@ static int lower_group(struct convoy_cuda_lowering *l, int index)
     l->node = &l->graph->nodes[group->anchor];
     if (group->view)
         return lower_view(l, group);
+    if (l->nhwc) {
+        bool done = false;
+        int code = convoy_cuda_lower_nhwc(l, group, &done);
+        if (code || done)
+            return code;
+    }
+    int code = group->residual >= 0 ? convoy_cuda_want_planes(l, group->residual) : 0;
+    for (int i = 0; i < l->node->input_count && !code; i++)
+        code = convoy_cuda_want_planes(l, l->node->inputs[i]);
+    if (code)
+        return code;
     switch (l->node->op) {
     case CONVOY_OP_CONV:
         return convoy_cuda_lower_conv(l, group);
@@ -65,7 +97,9 @@ static int lower_outputs(struct convoy_cuda_lowering *l)
         int tensor = l->graph->outputs[i];
         const struct convoy_shape *shape = &l->graph->tensors[tensor].shape;
         struct convoy_cuda_step *step;
-        int failed = convoy_cuda_step(l, CONVOY_CUDA_COPY, &step);
+        int failed = convoy_cuda_want_planes(l, tensor);
+        if (!failed)
+            failed = convoy_cuda_step(l, CONVOY_CUDA_COPY, &step);
         if (failed)
             return failed;
         int64_t elements = convoy_shape_elements(shape), outer = 1, rows = l->plan->rows;
@@ -88,6 +122,11 @@ static int lower_outputs(struct convoy_cuda_lowering *l)
     return 0;
 }
 
+bool convoy_cuda_uses_nhwc(const struct convoy_cuda_source *source)
+{
+    return !source->wide && source->compute_type >= CONVOY_COMPUTE_FP16 && convoy_nhwc_here();
+}
+
 int convoy_cuda_lower(const struct convoy_cuda_source *source, struct convoy_cuda_plan *plan,
                       struct convoy_error *error)
 {
@@ -95,11 +134,19 @@ int convoy_cuda_lower(const struct convoy_cuda_source *source, struct convoy_cud
     plan->input_bytes = convoy_cuda_aligned(plan->rows * convoy_cuda_input_stride(source, plan->layout));
     plan->output_bytes = convoy_cuda_aligned(plan->rows * convoy_cuda_output_stride(source));
     l.buffer_of = calloc((size_t)l.graph->tensor_count + 1, sizeof(int));
-    if (l.buffer_of == NULL)
-        return convoy_fail(error, -ENOMEM, "no memory to place %d tensors", l.graph->tensor_count);
-    int covered = 0;
+    l.nhwc_of = calloc((size_t)l.graph->tensor_count + 1, sizeof(l.nhwc_of[0]));
+    int covered = 0, failed = 0;
     bool done = false;
-    int failed = convoy_cuda_lower_fused(&l, &covered, &done);
+    l.part_of = calloc((size_t)l.graph->tensor_count + 1, sizeof(l.part_of[0]));
+    if (l.buffer_of == NULL || l.nhwc_of == NULL || l.part_of == NULL)
+        failed = convoy_fail(error, -ENOMEM, "no memory to place %d tensors", l.graph->tensor_count);
+    for (int t = 0; t < l.graph->tensor_count && !failed; t++)
+        l.buffer_of[t] = l.nhwc_of[t].buffer = l.part_of[t].whole = -1;
+    if (!failed)
+        failed = convoy_cuda_lower_fused(&l, &covered, &done);
+    l.nhwc = plan->marks = covered == 0 && convoy_cuda_uses_nhwc(source);
+    if (!failed && l.nhwc)
+        convoy_cuda_find_parts(&l);
     if (!failed)
         failed = lower_input(&l);
     for (int i = covered; i < source->groups->count && !failed; i++)
@@ -110,5 +157,7 @@ int convoy_cuda_lower(const struct convoy_cuda_source *source, struct convoy_cud
         failed = convoy_cuda_place_buffers(&l);
     free(l.buffers);
     free(l.buffer_of);
+    free(l.nhwc_of);
+    free(l.part_of);
     return failed;
 }

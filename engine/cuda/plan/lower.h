@@ -10,4 +10,8 @@
 int convoy_cuda_lower(const struct convoy_cuda_source *source, struct convoy_cuda_plan *plan,
                       struct convoy_error *error);
 
+/* May plans of this source have tensors in 16 bits? All have, but those of which one kernel computes the
+ * beginning. */
+bool convoy_cuda_uses_nhwc(const struct convoy_cuda_source *source);
+
 #endif

@@ -16,6 +16,7 @@ int convoy_cuda_lower_conv(struct convoy_cuda_lowering *l, const struct convoy_c
     bool rows = node->inputs[0] == l->graph->input && convoy_cuda_reads_rows(l->graph);
     if (!convoy_cuda_conv_shape(l->source, group, l->plan->rows, &shape))
         return refuse(l);
+    shape.compute_type = convoy_cuda_planes_type(l);
     shape.u8 = rows && l->plan->layout == CONVOY_LAYOUT_U8_HWC;
     int code = convoy_cuda_step(l, CONVOY_CUDA_CONV, &step);
     if (code)

@@ -17,7 +17,7 @@ static int emit(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *
     step->gemm.b = *b;
     step->gemm.shape = *shape;
     step->gemm.shape.act = group->act;
-    step->gemm.shape.compute_type = l->source->compute_type;
+    step->gemm.shape.compute_type = convoy_cuda_planes_type(l);
     step->gemm.kernel = convoy_cuda_choose_gemm(l->source->choices, &step->gemm.shape);
     if (step->gemm.kernel == NULL)
         return convoy_fail(l->error, -ENOTSUP, "node '%s' (%s): no kernel takes it", l->node->name,

@@ -11,6 +11,15 @@
  * that covers (0: none); *done: the outputs of the network are already in the output rows. */
 int convoy_cuda_lower_fused(struct convoy_cuda_lowering *l, int *groups, bool *done);
 
+/* Lowers a group to 16 bits, channels last. *done: false where it is to be lowered to planes instead. */
+int convoy_cuda_lower_nhwc(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group, bool *done);
+
+/* Is the group's concatenation made in that layout? */
+bool convoy_cuda_concats_nhwc(const struct convoy_cuda_lowering *l, const struct convoy_node *node,
+                              int output);
+/* Finds what is concatenated where it is computed, before anything is lowered: l->part_of. */
+void convoy_cuda_find_parts(struct convoy_cuda_lowering *l);
+
 int convoy_cuda_lower_conv(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group);
 int convoy_cuda_lower_dense(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group);
 int convoy_cuda_lower_matmul(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group);

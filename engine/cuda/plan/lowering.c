@@ -36,6 +36,8 @@ static int new_buffer(struct convoy_cuda_lowering *l, size_t bytes, int last)
         l->buffers = grown;
         l->buffer_capacity = capacity;
     }
+    if (last < l->group) /* a result that is never read has its place while it is written */
+        last = l->group;
     l->buffers[l->buffer_count] = (struct convoy_cuda_buffer){convoy_cuda_aligned(bytes), l->group, last};
     return l->buffer_count++;
 }
@@ -63,6 +65,95 @@ int convoy_cuda_writes(struct convoy_cuda_lowering *l, int tensor, struct convoy
     place->where = CONVOY_CUDA_WORKSPACE;
     place->offset = CONVOY_CUDA_BUFFER(buffer);
     return 0;
+}
+
+bool convoy_cuda_image_dims(const struct convoy_cuda_lowering *l, int tensor, int64_t dims[4])
+{
+    const struct convoy_shape *shape = &l->graph->tensors[tensor].shape;
+    int64_t all[CONVOY_MAX_RANK];
+    if (shape->batch_axis != 0 || (shape->rank != 4 && shape->rank != 2))
+        return false;
+    convoy_cuda_dims(l, tensor, all);
+    for (int i = 0; i < 4; i++)
+        dims[i] = i < shape->rank ? all[i] : 1;
+    return true;
+}
+
+int convoy_cuda_reads_nhwc(struct convoy_cuda_lowering *l, int tensor, struct convoy_cuda_place *place,
+                           int64_t *pixel)
+{
+    place->where = CONVOY_CUDA_WORKSPACE;
+    place->offset = CONVOY_CUDA_BUFFER(l->nhwc_of[tensor].buffer) +
+                    (size_t)l->nhwc_of[tensor].first * sizeof(convoy_fp16);
+    *pixel = l->nhwc_of[tensor].pixel;
+    return 0;
+}
+
+/* The last group that reads a tensor or a part of it. */
+static int last_use_of_whole(const struct convoy_cuda_lowering *l, int whole)
+{
+    int last = l->source->groups->last_use[whole];
+    for (int t = 0; t < l->graph->tensor_count; t++)
+        if (l->part_of[t].whole == whole && l->source->groups->last_use[t] > last)
+            last = l->source->groups->last_use[t];
+    return last;
+}
+
+int convoy_cuda_writes_nhwc(struct convoy_cuda_lowering *l, int tensor, struct convoy_cuda_place *place,
+                            int64_t *pixel)
+{
+    const struct convoy_cuda_part *part = &l->part_of[tensor];
+    int whole = part->whole >= 0 ? part->whole : tensor;
+    int64_t dims[4] = {0};
+    if (!convoy_cuda_image_dims(l, whole, dims))
+        return convoy_fail(l->error, -EINVAL, "a tensor of node '%s' has no channels", l->node->name);
+    if (l->nhwc_of[whole].buffer < 0) { /* the first part makes room for all */
+        *pixel = convoy_nhwc_channels(dims[1]);
+        int buffer = new_buffer(l, (size_t)(dims[0] * dims[2] * dims[3] * *pixel) * sizeof(convoy_fp16),
+                                last_use_of_whole(l, whole));
+        if (buffer < 0)
+            return buffer;
+        l->nhwc_of[whole] = (struct convoy_cuda_nhwc){buffer, *pixel, 0};
+    }
+    if (whole != tensor) {
+        l->nhwc_of[tensor] = l->nhwc_of[whole];
+        l->nhwc_of[tensor].first = part->channel;
+    }
+    return convoy_cuda_reads_nhwc(l, tensor, place, pixel);
+}
+
+int convoy_cuda_want_planes(struct convoy_cuda_lowering *l, int tensor)
+{
+    struct convoy_cuda_step *step;
+    int64_t dims[4] = {0};
+    if (l->graph->tensors[tensor].data != NULL || l->buffer_of[tensor] >= 0 || l->nhwc_of[tensor].buffer < 0)
+        return 0;
+    int code = convoy_cuda_step(l, CONVOY_CUDA_NHWC_TO_PLANES, &step);
+    if (code)
+        return code;
+    convoy_cuda_image_dims(l, tensor, dims);
+    step->nhwc_convert.n = dims[0];
+    step->nhwc_convert.c = dims[1];
+    step->nhwc_convert.pixels = dims[2] * dims[3];
+    code = convoy_cuda_reads_nhwc(l, tensor, &step->x, &step->nhwc_convert.pixel);
+    return code ? code : convoy_cuda_writes(l, tensor, &step->y);
+}
+
+int convoy_cuda_want_nhwc(struct convoy_cuda_lowering *l, int tensor)
+{
+    struct convoy_cuda_step *step;
+    int64_t dims[4] = {0};
+    if (l->nhwc_of[tensor].buffer >= 0)
+        return 0;
+    int code = convoy_cuda_step(l, CONVOY_CUDA_NHWC_FROM_PLANES, &step);
+    if (code)
+        return code;
+    convoy_cuda_image_dims(l, tensor, dims);
+    step->nhwc_convert.n = dims[0];
+    step->nhwc_convert.c = dims[1];
+    step->nhwc_convert.pixels = dims[2] * dims[3];
+    code = convoy_cuda_reads(l, tensor, &step->x);
+    return code ? code : convoy_cuda_writes_nhwc(l, tensor, &step->y, &step->nhwc_convert.pixel);
 }
 
 int convoy_cuda_scratch(struct convoy_cuda_lowering *l, size_t bytes, struct convoy_cuda_place *place)
@@ -115,6 +206,9 @@ static void place_step(struct convoy_cuda_step *step, size_t base, const struct 
         break;
     case CONVOY_CUDA_BINARY:
         place(&step->binary.b, base, items);
+        break;
+    case CONVOY_CUDA_NHWC_BINARY:
+        place(&step->nhwc_binary.b, base, items);
         break;
     default: /* scale and shift are constants */
         break;

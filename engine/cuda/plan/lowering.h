@@ -13,12 +13,29 @@ struct convoy_cuda_buffer {
     int first, last; /* the groups that write it first and read it last */
 };
 
+/* A tensor in 16 bits, channels last. */
+struct convoy_cuda_nhwc {
+    int buffer;    /* -1: none */
+    int64_t pixel; /* numbers from pixel to pixel */
+    int64_t first; /* the number in the buffer that is the tensor's first */
+};
+
+/* A tensor whose place is a part of another one's pixels: what is concatenated is written where it belongs.
+ */
+struct convoy_cuda_part {
+    int whole;       /* the tensor; -1: none */
+    int64_t channel; /* of the whole, which is this tensor's first */
+};
+
 struct convoy_cuda_lowering {
     const struct convoy_cuda_source *source;
     const struct convoy_graph *graph;
     struct convoy_cuda_plan *plan;
     struct convoy_error *error;
-    int *buffer_of; /* for each tensor that is computed: the index of its buffer */
+    int *buffer_of; /* for each tensor: the index of its buffer of float32 in planes; -1: none */
+    struct convoy_cuda_nhwc *nhwc_of; /* for each tensor: where it is in 16 bits, channels last */
+    bool nhwc;                        /* layers are lowered to that layout where they can */
+    struct convoy_cuda_part *part_of; /* for each tensor */
     int buffer_count, buffer_capacity;
     struct convoy_cuda_buffer *buffers;
     int group;                      /* the group that is being lowered */
@@ -44,12 +61,34 @@ int64_t convoy_cuda_elements(const struct convoy_cuda_lowering *l, int tensor);
 /* Row-major strides, in elements. */
 void convoy_cuda_strides(int rank, const int64_t *dims, int64_t *strides);
 
+/* The arithmetic of layers of float32 in planes. Beside layers in 16 bits it is no less than tf32's: it has
+ * as many bits as fp16, but numbers that fp16 does not hold are not told of there. */
+static inline enum convoy_compute_type convoy_cuda_planes_type(const struct convoy_cuda_lowering *l)
+{
+    enum convoy_compute_type type = l->source->compute_type;
+    return l->nhwc && type > CONVOY_COMPUTE_TF32 ? CONVOY_COMPUTE_TF32 : type;
+}
+
 /* All of the following return 0 or a negative errno with a sentence in l->error. */
 
 /* Where a tensor is read: a constant, which is uploaded, or the buffer that an earlier group wrote. */
 int convoy_cuda_reads(struct convoy_cuda_lowering *l, int tensor, struct convoy_cuda_place *place);
 /* Where a tensor is written: a new buffer. */
 int convoy_cuda_writes(struct convoy_cuda_lowering *l, int tensor, struct convoy_cuda_place *place);
+/* The same in 16 bits, channels last; *pixel: numbers from pixel to pixel. */
+int convoy_cuda_reads_nhwc(struct convoy_cuda_lowering *l, int tensor, struct convoy_cuda_place *place,
+                           int64_t *pixel);
+int convoy_cuda_writes_nhwc(struct convoy_cuda_lowering *l, int tensor, struct convoy_cuda_place *place,
+                            int64_t *pixel);
+
+/* Adds a step that converts a tensor, if it is there in the other layout alone. Before the step that reads it
+ * is added. */
+int convoy_cuda_want_planes(struct convoy_cuda_lowering *l, int tensor);
+int convoy_cuda_want_nhwc(struct convoy_cuda_lowering *l, int tensor);
+
+/* A tensor as images: n, c, h, w of [N,C,H,W], or of [N,C], which has one pixel. False for others. */
+bool convoy_cuda_image_dims(const struct convoy_cuda_lowering *l, int tensor, int64_t dims[4]);
+
 /* A buffer for this group alone; with 0 bytes place stays as it is. */
 int convoy_cuda_scratch(struct convoy_cuda_lowering *l, size_t bytes, struct convoy_cuda_place *place);
 /* A new step of this group. The pointer is valid until the next step is added. */

@@ -42,15 +42,24 @@ static float *write_at(const struct convoy_cuda_place *place, void *workspace)
     return place->where == CONVOY_CUDA_OUTSIDE ? place->memory : NULL;
 }
 
-static cudaError_t launch_conv(const struct convoy_cuda_step *step, void *workspace, cudaStream_t stream)
+static struct convoy_overflow overflow_of(const struct convoy_cuda_step *step,
+                                          const struct convoy_cuda_memory *memory)
 {
+    return (struct convoy_overflow){memory->overflow, (uint32_t)step->group + 1};
+}
+
+static cudaError_t launch_conv(const struct convoy_cuda_step *step, const struct convoy_cuda_memory *memory,
+                               cudaStream_t stream)
+{
+    void *workspace = memory->workspace;
     const struct convoy_cuda_conv_step *conv = &step->conv;
     struct convoy_conv_operands operands = {.x = conv->images,
                                             .weights = read_at(&conv->weights, workspace),
                                             .bias = read_at(&conv->bias, workspace),
                                             .residual = read_at(&conv->residual, workspace),
                                             .y = write_at(&step->y, workspace),
-                                            .scratch = write_at(&conv->scratch, workspace)};
+                                            .scratch = write_at(&conv->scratch, workspace),
+                                            .overflow = overflow_of(step, memory)};
     operands.x.data = read_at(&step->x, workspace);
     return conv->kernel->launch(&conv->shape, &operands, stream);
 }
@@ -78,8 +87,48 @@ static cudaError_t launch_fused(const struct convoy_cuda_step *step, void *works
     return convoy_launch_fused(fused->plan, &operands, stream);
 }
 
-static cudaError_t launch(const struct convoy_cuda_step *step, void *workspace, cudaStream_t stream)
+static cudaError_t launch_nhwc(const struct convoy_cuda_step *step, const void *x, void *y,
+                               const struct convoy_cuda_memory *memory, cudaStream_t stream)
 {
+    const void *workspace = memory->workspace;
+    struct convoy_overflow overflow = overflow_of(step, memory);
+    switch (step->kind) {
+    case CONVOY_CUDA_NHWC_READ: {
+        struct convoy_images images = step->nhwc_read.images;
+        images.data = x;
+        return convoy_launch_nhwc_read(&images, &step->nhwc_read.rows, y, overflow, stream);
+    }
+    case CONVOY_CUDA_NHWC_FROM_PLANES:
+        return convoy_launch_nhwc_from_planes(step->nhwc_convert.n, step->nhwc_convert.c,
+                                              step->nhwc_convert.pixels, x, y, step->nhwc_convert.pixel,
+                                              overflow, stream);
+    case CONVOY_CUDA_NHWC_TO_PLANES:
+        return convoy_launch_nhwc_to_planes(step->nhwc_convert.n, step->nhwc_convert.c,
+                                            step->nhwc_convert.pixels, x, step->nhwc_convert.pixel, y,
+                                            stream);
+    case CONVOY_CUDA_NHWC_POOL:
+        return convoy_launch_nhwc_pool(&step->nhwc_pool.shape, step->nhwc_pool.c, x, step->nhwc_pool.x_pixel,
+                                       y, step->nhwc_pool.y_pixel, stream);
+    case CONVOY_CUDA_NHWC_BINARY:
+        return convoy_launch_nhwc_binary(&step->nhwc_binary.shape, x,
+                                         (const void *)read_at(&step->nhwc_binary.b, workspace), y, overflow,
+                                         stream);
+    case CONVOY_CUDA_NHWC_SCALE_SHIFT:
+        return convoy_launch_nhwc_scale_shift(step->nhwc_scale_shift.n, step->nhwc_scale_shift.pixels,
+                                              step->nhwc_scale_shift.c, step->nhwc_scale_shift.act, x,
+                                              step->nhwc_scale_shift.x_pixel,
+                                              read_at(&step->nhwc_scale_shift.scale, workspace),
+                                              read_at(&step->nhwc_scale_shift.shift, workspace), y,
+                                              step->nhwc_scale_shift.y_pixel, overflow, stream);
+    default:
+        return cudaErrorInvalidValue;
+    }
+}
+
+static cudaError_t launch(const struct convoy_cuda_step *step, const struct convoy_cuda_memory *memory,
+                          cudaStream_t stream)
+{
+    void *workspace = memory->workspace;
     const float *x = read_at(&step->x, workspace);
     float *y = write_at(&step->y, workspace);
 
@@ -92,7 +141,7 @@ static cudaError_t launch(const struct convoy_cuda_step *step, void *workspace, 
     case CONVOY_CUDA_FUSED:
         return launch_fused(step, workspace, stream);
     case CONVOY_CUDA_CONV:
-        return launch_conv(step, workspace, stream);
+        return launch_conv(step, memory, stream);
     case CONVOY_CUDA_GEMM:
         return launch_gemm(step, workspace, stream);
     case CONVOY_CUDA_UNARY:
@@ -114,15 +163,16 @@ static cudaError_t launch(const struct convoy_cuda_step *step, void *workspace, 
         return convoy_launch_copy(&step->copy, x, y, stream);
     case CONVOY_CUDA_ZERO:
         return convoy_launch_zero(step->zero, y, stream);
+    default:
+        return launch_nhwc(step, x, y, memory, stream);
     }
-    return cudaErrorInvalidValue;
 }
 
-int convoy_cuda_step_launch(const struct convoy_cuda_step *step, void *workspace, cudaStream_t stream,
-                            struct convoy_error *error)
+int convoy_cuda_step_launch(const struct convoy_cuda_step *step, const struct convoy_cuda_memory *memory,
+                            cudaStream_t stream, struct convoy_error *error)
 {
     convoy_cuda_count(CONVOY_CUDA_cudaLaunchKernelExC);
-    return convoy_cuda_check(launch(step, workspace, stream), convoy_cuda_step_name(step), error);
+    return convoy_cuda_check(launch(step, memory, stream), convoy_cuda_step_name(step), error);
 }
 
 static bool is_there(const struct convoy_cuda_place *place, const float *constant)
@@ -146,6 +196,9 @@ static bool step_uses(const struct convoy_cuda_step *step, const float *constant
         return is_there(&step->binary.b, constant);
     case CONVOY_CUDA_SCALE_SHIFT:
         return is_there(&step->scale_shift.scale, constant) || is_there(&step->scale_shift.shift, constant);
+    case CONVOY_CUDA_NHWC_SCALE_SHIFT:
+        return is_there(&step->nhwc_scale_shift.scale, constant) ||
+               is_there(&step->nhwc_scale_shift.shift, constant);
     default:
         return false;
     }
@@ -161,11 +214,20 @@ bool convoy_cuda_plan_uses(const struct convoy_cuda_plan *plan, const float *con
 
 const char *convoy_cuda_step_name(const struct convoy_cuda_step *step)
 {
-    static const char *const names[] = {
-        [CONVOY_CUDA_READ] = "read",     [CONVOY_CUDA_UNARY] = "unary",
-        [CONVOY_CUDA_BINARY] = "binary", [CONVOY_CUDA_SCALE_SHIFT] = "scale_shift",
-        [CONVOY_CUDA_POOL] = "pool",     [CONVOY_CUDA_SOFTMAX] = "softmax",
-        [CONVOY_CUDA_COPY] = "copy",     [CONVOY_CUDA_ZERO] = "zero"};
+    static const char *const names[] = {[CONVOY_CUDA_READ] = "read",
+                                        [CONVOY_CUDA_UNARY] = "unary",
+                                        [CONVOY_CUDA_BINARY] = "binary",
+                                        [CONVOY_CUDA_SCALE_SHIFT] = "scale_shift",
+                                        [CONVOY_CUDA_POOL] = "pool",
+                                        [CONVOY_CUDA_SOFTMAX] = "softmax",
+                                        [CONVOY_CUDA_COPY] = "copy",
+                                        [CONVOY_CUDA_ZERO] = "zero",
+                                        [CONVOY_CUDA_NHWC_READ] = "nhwc_read",
+                                        [CONVOY_CUDA_NHWC_FROM_PLANES] = "nhwc_from_planes",
+                                        [CONVOY_CUDA_NHWC_TO_PLANES] = "nhwc_to_planes",
+                                        [CONVOY_CUDA_NHWC_POOL] = "nhwc_pool",
+                                        [CONVOY_CUDA_NHWC_BINARY] = "nhwc_binary",
+                                        [CONVOY_CUDA_NHWC_SCALE_SHIFT] = "nhwc_scale_shift"};
     switch (step->kind) {
     case CONVOY_CUDA_FUSED:
         return step->fused.kernel->name;

@@ -10,6 +10,7 @@
 #include "engine/backend.h"
 #include "kernels/fused_net.h"
 #include "kernels/kernels.h"
+#include "kernels/nhwc.h"
 
 enum convoy_cuda_where {
     CONVOY_CUDA_NOTHING,
@@ -37,7 +38,14 @@ enum convoy_cuda_kind {
     CONVOY_CUDA_POOL,
     CONVOY_CUDA_SOFTMAX,
     CONVOY_CUDA_COPY,
-    CONVOY_CUDA_ZERO
+    CONVOY_CUDA_ZERO,
+    /* Of tensors in 16 bits, channels last (kernels/nhwc.h); CONVOY_CUDA_CONV is of both. */
+    CONVOY_CUDA_NHWC_READ,        /* input rows */
+    CONVOY_CUDA_NHWC_FROM_PLANES, /* conversions */
+    CONVOY_CUDA_NHWC_TO_PLANES,
+    CONVOY_CUDA_NHWC_POOL,
+    CONVOY_CUDA_NHWC_BINARY,
+    CONVOY_CUDA_NHWC_SCALE_SHIFT
 };
 
 struct convoy_cuda_conv_step {
@@ -94,12 +102,33 @@ struct convoy_cuda_step {
         } softmax;
         struct convoy_strided_copy copy;
         int64_t zero; /* floats */
+        struct {
+            struct convoy_images images;
+            struct convoy_nhwc_rows rows;
+        } nhwc_read;
+        struct {
+            int64_t n, c, pixels, pixel;
+        } nhwc_convert;
+        struct {
+            struct convoy_pool_shape shape;
+            int64_t c, x_pixel, y_pixel;
+        } nhwc_pool;
+        struct {
+            struct convoy_nhwc_binary shape;
+            struct convoy_cuda_place b;
+        } nhwc_binary;
+        struct {
+            int64_t n, pixels, c, x_pixel, y_pixel;
+            struct convoy_unary act;
+            struct convoy_cuda_place scale, shift; /* NOTHING: 1 and 0 */
+        } nhwc_scale_shift;
     };
 };
 
 struct convoy_cuda_plan {
     uint32_t rows;
     enum convoy_input_layout layout;
+    bool marks; /* it has tensors in 16 bits: overflow[] of struct convoy_cuda_memory is written */
     int step_count, step_capacity;
     struct convoy_cuda_step *steps;
     size_t input_bytes, output_bytes,
@@ -109,9 +138,16 @@ struct convoy_cuda_plan {
 /* Adds a step and returns it zeroed, or NULL when memory is out. Valid until the next call. */
 struct convoy_cuda_step *convoy_cuda_plan_add(struct convoy_cuda_plan *plan);
 
-/* Launches one step in a workspace. 0, or -EIO and a sentence. */
-int convoy_cuda_step_launch(const struct convoy_cuda_step *step, void *workspace, cudaStream_t stream,
-                            struct convoy_error *error);
+/* What a stream's steps work in. */
+struct convoy_cuda_memory {
+    void *workspace;
+    uint32_t
+        *overflow; /* of each row: 0, or 1 and the group whose result fp16 did not hold; NULL: not wanted */
+};
+
+/* Launches one step. 0, or -EIO and a sentence. */
+int convoy_cuda_step_launch(const struct convoy_cuda_step *step, const struct convoy_cuda_memory *memory,
+                            cudaStream_t stream, struct convoy_error *error);
 
 /* True if a step of the plan reads that constant. */
 bool convoy_cuda_plan_uses(const struct convoy_cuda_plan *plan, const float *constant);

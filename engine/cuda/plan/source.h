@@ -15,6 +15,7 @@ struct convoy_cuda_source {
     const struct convoy_cuda_groups *groups;
     struct convoy_cuda_weights *weights;
     const struct convoy_cuda_kernel_choices *choices; /* what the tuner knows */
+    bool wide;                                        /* all tensors are float32, whatever is multiplied */
     const char *fused; /* while variants of running the network are timed: the name of this one; else NULL */
     uint32_t channels, outputs_per_row;
     int64_t pixels; /* of a row, in each channel */

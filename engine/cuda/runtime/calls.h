@@ -24,6 +24,7 @@
     X(cudaMemcpy)                                                                                            \
     X(cudaMemset)                                                                                            \
     X(cudaMemcpyAsync)                                                                                       \
+    X(cudaMemsetAsync)                                                                                       \
     X(cudaStreamCreateWithFlags)                                                                             \
     X(cudaStreamDestroy)                                                                                     \
     X(cudaStreamSynchronize)                                                                                 \

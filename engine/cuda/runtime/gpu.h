@@ -10,6 +10,7 @@
 #include <cuda_runtime_api.h>
 
 #define CONVOY_CUDA_MAX_STREAMS 16
+#define CONVOY_CUDA_MAX_JOBS    64 /* in flight; a bit for each in marks_used of struct convoy_device */
 
 /* One piece of device memory for each stream, as large as the largest plan of the networks that share it. A
  * stream runs one batch at a time, so networks can share. */

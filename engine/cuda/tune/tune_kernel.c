@@ -33,7 +33,7 @@ static void list_candidates(struct convoy_cuda_tune_kernel *tuning)
         const struct convoy_conv_shape *shape = &tuning->step.conv.shape;
         const struct convoy_conv_kernel *const *kernels = convoy_conv_kernels(&count);
         for (int i = 0; i < count; i++)
-            if (kernels[i]->takes(shape))
+            if (convoy_cuda_conv_fits(kernels[i], shape))
                 add_candidate(tuning, (struct convoy_cuda_candidate){
                                           .conv = kernels[i], .estimate_us = kernels[i]->estimate_us(shape)});
     } else {
@@ -49,6 +49,13 @@ static void list_candidates(struct convoy_cuda_tune_kernel *tuning)
         tuning->count--;
 }
 
+/* A tensor of 16 bits that is a part of another one's pixels ends with its own channels: floats less. */
+static int64_t beyond_last_pixel(int64_t pixel, int64_t channels)
+{
+    int64_t own = convoy_nhwc_channels(channels);
+    return pixel > own ? (pixel - own) / 2 : 0;
+}
+
 /* Random numbers where the step reads its operands. */
 static int fill_operands(const struct convoy_cuda_tune_kernel *tuning, struct convoy_cuda_measure *measure,
                          const struct convoy_cuda_gpu *gpu, struct convoy_error *error)
@@ -60,8 +67,12 @@ static int fill_operands(const struct convoy_cuda_tune_kernel *tuning, struct co
     if (step->kind == CONVOY_CUDA_CONV) {
         const struct convoy_conv_shape *s = &step->conv.shape;
         x_floats = s->n * step->conv.images.image_bytes / (int64_t)sizeof(float);
+        if (s->nhwc.on)
+            x_floats -= beyond_last_pixel(s->nhwc.pixel, s->c);
         other = &step->conv.residual;
-        other_floats = (int64_t)s->n * s->k * (s->oh / s->pool) * (s->ow / s->pool);
+        other_floats = s->nhwc.on ? (int64_t)s->n * s->oh * s->ow * s->nhwc.residual_pixel / 2 -
+                                        beyond_last_pixel(s->nhwc.residual_pixel, s->k)
+                                  : (int64_t)s->n * s->k * (s->oh / s->pool) * (s->ow / s->pool);
     } else {
         const struct convoy_gemm_shape *s = &step->gemm.shape;
         int64_t last = s->batch - 1;
@@ -118,7 +129,8 @@ static int take_scratch(struct convoy_cuda_tune_kernel *tuning, size_t bytes, st
 static int launch_step(void *context, cudaStream_t stream, struct convoy_error *error)
 {
     const struct convoy_cuda_tune_kernel *tuning = context;
-    return convoy_cuda_step_launch(&tuning->step, tuning->net->workspace->memory[0], stream, error);
+    const struct convoy_cuda_memory memory = {tuning->net->workspace->memory[0], NULL};
+    return convoy_cuda_step_launch(&tuning->step, &memory, stream, error);
 }
 
 /* Sets the step to candidate `at`: its kernel, packed weights and scratch. */

@@ -130,10 +130,11 @@ static int time_plan(const struct convoy_cuda_tune_network *tuning, struct convo
     struct convoy_cuda_place input = {.where = CONVOY_CUDA_WORKSPACE};
     struct convoy_error ignored;
     cudaGraphExec_t exec = NULL;
+    const struct convoy_cuda_memory memory = {workspace, NULL};
     int failed = convoy_cuda_measure_noise(measure, gpu, workspace, &input,
                                            (int64_t)(plan->input_bytes / sizeof(float)), error);
     if (!failed)
-        failed = convoy_cuda_record(plan, workspace, gpu->streams[0], &exec, error);
+        failed = convoy_cuda_record(plan, &memory, gpu->streams[0], &exec, error);
     if (!failed)
         failed = time_graph(tuning, measure, gpu, exec, us, error);
     if (exec != NULL)

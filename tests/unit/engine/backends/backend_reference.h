@@ -46,6 +46,8 @@ static inline double reference_activation(const struct convoy_activation *a, dou
         return fmin(fmax(x, a->alpha), a->beta);
     case CONVOY_HARD_SIGMOID:
         return fmax(0, fmin(1, (double)a->alpha * x + (double)a->beta));
+    case CONVOY_SWISH:
+        return x / (1 + exp(-x));
     case CONVOY_HARD_SWISH:
         return x * fmax(0, fmin(1, x / 6 + 0.5));
     }

@@ -43,6 +43,8 @@ static double reference_activation(const struct convoy_activation *activation, d
         return fmin(fmax(x, activation->alpha), activation->beta);
     case CONVOY_HARD_SIGMOID:
         return fmax(0, fmin(1, activation->alpha * x + activation->beta));
+    case CONVOY_SWISH:
+        return x / (1 + exp(-x));
     case CONVOY_HARD_SWISH:
         return x * fmax(0, fmin(1, x / 6 + 0.5));
     }

@@ -412,11 +412,13 @@ Test(cuda_cache, rounding_kernels_serve_those_who_accept_it)
 {
     static const struct {
         enum convoy_compute_type precision;
-        const char *conv, *gemm;
-    } kinds[] = {{CONVOY_COMPUTE_FP16, "tensor_fp16:64x16", "gemm_tensor_fp16:128x32"},
-                 {CONVOY_COMPUTE_TF32, "tensor_tf32:64x16", "gemm_tensor_tf32:128x32"}};
+        const char *conv, *gemm, *major; /* of the device's compute capability */
+    } kinds[] = {{CONVOY_COMPUTE_FP16, "tensor_fp16:64x16", "gemm_tensor_fp16:128x32", "8"},
+                 {CONVOY_COMPUTE_TF32, "tensor_tf32:64x16", "gemm_tensor_tf32:128x32", "9"},
+                 {CONVOY_COMPUTE_FP16, "nhwc_wgmma:2x1x8/32", "gemm_tensor_fp16:128x32", "9"}};
     char kernel[CONVOY_LAYER_NAME_BYTES];
-    for (int i = 0; i < 2; i++) {
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        setenv("CONVOY_EMULATED_MAJOR", kinds[i].major, 1);
         visit_as(kinds[i].precision, CONVOY_TUNING_FORCE, 1e-2, kernel);
         prescribe(kinds[i].conv, kinds[i].gemm);
         cr_assert_eq(visit_as(kinds[i].precision, CONVOY_TUNING_OFF, 1e-2, kernel), kinds[i].precision, "%s",

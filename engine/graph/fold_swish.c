@@ -1,7 +1,8 @@
-/* What exporters wrote before HardSwish was an operator (opset 14):
- *   hard sigmoid = clip(x + 3, 0, 6) / 6          = HardSigmoid(x; 1/6, 0.5)
- *   hard swish   = x * clip(x + 3, 0, 6) / 6      = x * HardSigmoid(x; 1/6, 0.5)
- * in every order of the product and the quotient. (Howard et al., Searching for MobileNetV3, section 5.2.) */
+/* What exporters write where there is no operator. Swish has one from opset 24 on:
+ *   swish        = x * Sigmoid(x)                            (Ramachandran et al., Searching for Activation
+ * Functions) What they wrote before HardSwish was one (opset 14): hard sigmoid = clip(x + 3, 0, 6) / 6 =
+ * HardSigmoid(x; 1/6, 0.5) hard swish   = x * clip(x + 3, 0, 6) / 6      = x * HardSigmoid(x; 1/6, 0.5) in
+ * every order of the product and the quotient. (Howard et al., Searching for MobileNetV3, section 5.2.) */
 #include "engine/graph/fold.h"
 
 #include <math.h>
@@ -69,6 +70,14 @@ static int hard_sigmoid_input(struct convoy_graph *graph, int tensor)
     return node->inputs[0];
 }
 
+static int sigmoid_input(struct convoy_graph *graph, int tensor)
+{
+    const struct convoy_node *node = producer_of(graph, tensor);
+    return node != NULL && node->op == CONVOY_OP_ACTIVATION && node->activation.kind == CONVOY_SIGMOID
+               ? node->inputs[0]
+               : -1;
+}
+
 static int sixth_of(const struct convoy_graph *graph, const struct convoy_node *node)
 {
     int x = other_operand(graph, node, CONVOY_DIV, 6);
@@ -95,6 +104,11 @@ void convoy_fold_hard_swish(struct convoy_graph *graph)
         int x = product_input(graph, node, hard_sigmoid_input);
         if (x >= 0) {
             become_activation(node, x, swish);
+            continue;
+        }
+        x = product_input(graph, node, sigmoid_input);
+        if (x >= 0) {
+            become_activation(node, x, (struct convoy_activation){.kind = CONVOY_SWISH});
             continue;
         }
         int sixfold = sixth_of(graph, node);

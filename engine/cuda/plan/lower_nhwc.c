@@ -1,0 +1,368 @@
+/* Layers whose tensors are in 16 bits, channels last (kernels/nhwc.h). What has no kernel there is lowered to
+ * float32 in planes, and convoy_cuda_want_planes() and convoy_cuda_want_nhwc() convert between the two. */
+#include "engine/cuda/plan/lower_internal.h"
+
+#include <limits.h>
+
+/* The strides of a tensor of whole images, rows following each other. */
+static void dense_strides(struct convoy_conv_shape *shape, int64_t pixel)
+{
+    shape->nhwc.pixel = pixel;
+    shape->nhwc.row = pixel * shape->w;
+    shape->nhwc.image = shape->nhwc.row * shape->h;
+}
+
+/* Rows that a convolution of few channels reads by windows: columns of padding, then the image, and as much
+ * as the last window needs; whole cells of 8 numbers. */
+static struct convoy_nhwc_rows window_rows(const struct convoy_conv_shape *shape, int window)
+{
+    int needed = (shape->ow - 1) * shape->stride[1] + shape->s, there = shape->pad[1] + shape->w;
+    int cells = 8 / window;
+    int row = needed > there ? needed : there;
+    return (struct convoy_nhwc_rows){.n = shape->n,
+                                     .c = shape->c,
+                                     .h = shape->h,
+                                     .w = shape->w,
+                                     .pixel = window,
+                                     .left = shape->pad[1],
+                                     .row = (row + cells - 1) / cells * cells};
+}
+
+/* Adds the step that reads the input rows. */
+static int read_rows(struct convoy_cuda_lowering *l, const struct convoy_nhwc_rows *rows,
+                     struct convoy_cuda_place *place)
+{
+    struct convoy_cuda_step *step;
+    int code = convoy_cuda_step(l, CONVOY_CUDA_NHWC_READ, &step);
+    if (code)
+        return code;
+    step->nhwc_read.images = convoy_cuda_images(l->source, l->plan->layout);
+    step->nhwc_read.rows = *rows;
+    step->x.where = CONVOY_CUDA_WORKSPACE;
+    code = convoy_cuda_scratch(
+        l, (size_t)rows->n * (size_t)rows->h * (size_t)rows->row * (size_t)rows->pixel * sizeof(convoy_fp16),
+        place);
+    step->y = *place;
+    return code;
+}
+
+/* Chooses how the network's input rows reach its first convolution: by windows where there are few channels.
+ */
+static struct convoy_nhwc_rows input_rows(const struct convoy_cuda_lowering *l,
+                                          struct convoy_conv_shape *shape)
+{
+    struct convoy_nhwc_rows rows;
+    int window = shape->c > 4 ? 0 : shape->stride[1] % 2 == 0 ? 4 : 8;
+    if (window > 0 && shape->groups == 1) {
+        struct convoy_conv_shape windows = *shape;
+        rows = window_rows(shape, window);
+        windows.nhwc.window = window;
+        windows.nhwc.pixel = window;
+        windows.nhwc.row = (int64_t)rows.row * window;
+        windows.nhwc.image = windows.nhwc.row * shape->h;
+        if (convoy_cuda_choose_conv(l->source->choices, &windows) != NULL) {
+            *shape = windows;
+            return rows;
+        }
+    }
+    rows = (struct convoy_nhwc_rows){.n = shape->n,
+                                     .c = shape->c,
+                                     .h = shape->h,
+                                     .w = shape->w,
+                                     .pixel = (int)convoy_nhwc_channels(shape->c),
+                                     .row = shape->w};
+    dense_strides(shape, rows.pixel);
+    return rows;
+}
+
+static int add_pool(struct convoy_cuda_lowering *l, const struct convoy_pool_shape *pool, int64_t c,
+                    const struct convoy_cuda_place *x, int64_t x_pixel, int output)
+{
+    struct convoy_cuda_step *step;
+    int code = convoy_cuda_step(l, CONVOY_CUDA_NHWC_POOL, &step);
+    if (code)
+        return code;
+    step->x = *x;
+    step->nhwc_pool.shape = *pool;
+    step->nhwc_pool.c = c;
+    step->nhwc_pool.x_pixel = x_pixel;
+    return convoy_cuda_writes_nhwc(l, output, &step->y, &step->nhwc_pool.y_pixel);
+}
+
+/* The pooling that a group's convolution ends with, in a step of its own. */
+static int pool_after(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group,
+                      const struct convoy_conv_shape *shape, const struct convoy_cuda_place *y)
+{
+    struct convoy_pool_shape pool = {.planes = shape->n,
+                                     .h = shape->oh,
+                                     .w = shape->ow,
+                                     .oh = shape->oh / group->pool,
+                                     .ow = shape->ow / group->pool,
+                                     .window = {group->pool, group->pool},
+                                     .stride = {group->pool, group->pool},
+                                     .dilation = {1, 1}};
+    return add_pool(l, &pool, shape->k, y, shape->nhwc.y_pixel, group->output);
+}
+
+/* Adds the step of a convolution whose shape is complete but for the strides of x, and of what follows it. */
+static int add_conv(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group,
+                    struct convoy_conv_shape *shape, bool rows, bool *done)
+{
+    const struct convoy_node *node = l->node;
+    struct convoy_cuda_place x = {0}, residual = {0}, y = {0};
+    struct convoy_nhwc_rows read = {0};
+    struct convoy_cuda_step *step;
+    shape->pool = 1;
+    shape->nhwc.on = true;
+    shape->nhwc.y_pixel = convoy_nhwc_channels(shape->k);
+    shape->nhwc.residual_pixel = shape->nhwc.y_pixel;
+    if (rows)
+        read = input_rows(l, shape);
+    else
+        dense_strides(shape, convoy_nhwc_channels(shape->c));
+    const struct convoy_conv_kernel *kernel = convoy_cuda_choose_conv(l->source->choices, shape);
+    if (kernel == NULL)
+        return 0;
+    *done = true;
+    int code = rows ? read_rows(l, &read, &x) : convoy_cuda_want_nhwc(l, node->inputs[0]);
+    if (code == 0 && !rows) {
+        code = convoy_cuda_reads_nhwc(l, node->inputs[0], &x, &shape->nhwc.pixel);
+        dense_strides(shape, shape->nhwc.pixel);
+    }
+    if (code == 0 && shape->residual)
+        code = convoy_cuda_want_nhwc(l, group->residual);
+    if (code == 0 && shape->residual)
+        code = convoy_cuda_reads_nhwc(l, group->residual, &residual, &shape->nhwc.residual_pixel);
+    if (code == 0)
+        code = convoy_cuda_step(l, CONVOY_CUDA_CONV, &step);
+    if (code)
+        return code;
+    struct convoy_cuda_conv_step *conv = &step->conv;
+    conv->kernel = kernel;
+    conv->images.image_bytes = shape->nhwc.image * (int64_t)sizeof(convoy_fp16);
+    step->x = x;
+    conv->residual = residual;
+    conv->weights.where = CONVOY_CUDA_CONSTANT;
+    conv->weights.constant = convoy_cuda_weights_packed(l->source->weights, l->graph, node->inputs[1], kernel,
+                                                        shape, &code, l->error);
+    if (code == 0 && shape->bias)
+        code = convoy_cuda_reads(l, node->inputs[2], &conv->bias);
+    if (code == 0)
+        code = convoy_cuda_scratch(l, kernel->scratch_bytes(shape), &conv->scratch);
+    if (code == 0 && group->pool > 1)
+        code = convoy_cuda_scratch(l,
+                                   (size_t)shape->n * (size_t)shape->oh * (size_t)shape->ow *
+                                       (size_t)shape->nhwc.y_pixel * sizeof(convoy_fp16),
+                                   &y);
+    else if (code == 0)
+        code = convoy_cuda_writes_nhwc(l, group->output, &y, &shape->nhwc.y_pixel);
+    step->y = y;
+    conv->shape = *shape;
+    return code == 0 && group->pool > 1 ? pool_after(l, group, shape, &y) : code;
+}
+
+static int lower_conv(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group, bool *done)
+{
+    struct convoy_conv_shape shape;
+    bool rows = l->node->inputs[0] == l->graph->input && convoy_cuda_reads_rows(l->graph);
+    if (!convoy_cuda_conv_shape(l->source, group, l->plan->rows, &shape))
+        return 0;
+    return add_conv(l, group, &shape, rows, done);
+}
+
+/* A dense layer is a convolution of images of one pixel. */
+static int lower_dense(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group, bool *done)
+{
+    const int64_t *w = l->graph->tensors[l->node->inputs[1]].shape.dims;
+    int64_t x[4] = {0};
+    if (!convoy_cuda_image_dims(l, l->node->inputs[0], x) || l->node->inputs[0] == l->graph->input ||
+        x[2] * x[3] != 1 || x[0] > INT_MAX || w[0] > INT_MAX / 8 || w[1] > INT_MAX / 8)
+        return 0;
+    struct convoy_conv_shape shape = {.n = (int)x[0],
+                                      .c = (int)w[1],
+                                      .h = 1,
+                                      .w = 1,
+                                      .k = (int)w[0],
+                                      .r = 1,
+                                      .s = 1,
+                                      .groups = 1,
+                                      .stride = {1, 1},
+                                      .dilation = {1, 1},
+                                      .oh = 1,
+                                      .ow = 1,
+                                      .bias = l->node->input_count > 2,
+                                      .act = group->act,
+                                      .compute_type = l->source->compute_type};
+    return add_conv(l, group, &shape, false, done);
+}
+
+static int lower_pool(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group, bool *done)
+{
+    const struct convoy_pool *pool = &l->node->pool;
+    struct convoy_cuda_place from = {0};
+    int64_t x[4] = {0}, y[4] = {0}, pixel;
+    if (!convoy_cuda_image_dims(l, l->node->inputs[0], x) || !convoy_cuda_image_dims(l, group->output, y))
+        return 0;
+    struct convoy_pool_shape shape = {.planes = x[0],
+                                      .h = (int)x[2],
+                                      .w = (int)x[3],
+                                      .oh = (int)y[2],
+                                      .ow = (int)y[3],
+                                      .average = pool->kind == CONVOY_POOL_AVERAGE,
+                                      .count_padding = pool->count_include_pad,
+                                      .act = group->act};
+    for (int i = 0; i < 4; i++)
+        shape.pad[i] = (int)pool->pad[i];
+    for (int i = 0; i < 2; i++) {
+        shape.window[i] = (int)pool->window[i];
+        shape.stride[i] = (int)pool->stride[i];
+        shape.dilation[i] = (int)pool->dilation[i];
+    }
+    *done = true;
+    int code = convoy_cuda_want_nhwc(l, l->node->inputs[0]);
+    if (code == 0)
+        code = convoy_cuda_reads_nhwc(l, l->node->inputs[0], &from, &pixel);
+    return code ? code : add_pool(l, &shape, x[1], &from, pixel, group->output);
+}
+
+/* A scale for each channel, an activation, or a copy into a part of a pixel. */
+static int add_scale_shift(struct convoy_cuda_lowering *l, int input, struct convoy_unary act, int scale,
+                           int shift, const struct convoy_cuda_place *to, int64_t to_pixel, int output)
+{
+    struct convoy_cuda_step *step;
+    int64_t x[4] = {0};
+    int code = convoy_cuda_want_nhwc(l, input);
+    if (code == 0)
+        code = convoy_cuda_step(l, CONVOY_CUDA_NHWC_SCALE_SHIFT, &step);
+    if (code)
+        return code;
+    convoy_cuda_image_dims(l, input, x);
+    step->nhwc_scale_shift.n = x[0];
+    step->nhwc_scale_shift.pixels = x[2] * x[3];
+    step->nhwc_scale_shift.c = x[1];
+    step->nhwc_scale_shift.act = act;
+    code = convoy_cuda_reads_nhwc(l, input, &step->x, &step->nhwc_scale_shift.x_pixel);
+    if (code == 0 && scale >= 0)
+        code = convoy_cuda_reads(l, scale, &step->nhwc_scale_shift.scale);
+    if (code == 0 && scale >= 0)
+        code = convoy_cuda_reads(l, shift, &step->nhwc_scale_shift.shift);
+    if (to != NULL) {
+        step->y = *to;
+        step->nhwc_scale_shift.y_pixel = to_pixel;
+        return code;
+    }
+    return code ? code : convoy_cuda_writes_nhwc(l, output, &step->y, &step->nhwc_scale_shift.y_pixel);
+}
+
+static int lower_pointwise(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group, bool *done)
+{
+    bool scales = l->node->op == CONVOY_OP_SCALE_SHIFT;
+    int64_t x[4] = {0};
+    if (!convoy_cuda_image_dims(l, l->node->inputs[0], x))
+        return 0;
+    *done = true;
+    return add_scale_shift(l, l->node->inputs[0], group->act, scales ? l->node->inputs[1] : -1,
+                           scales ? l->node->inputs[2] : -1, NULL, 0, group->output);
+}
+
+/* How the other operand is repeated. False: in a way that the kernel does not know, or it is a constant. */
+static bool other_operand(const struct convoy_cuda_lowering *l, const int64_t y[4], int tensor,
+                          enum convoy_nhwc_other *other)
+{
+    int64_t b[4] = {0};
+    if (l->graph->tensors[tensor].data != NULL || !convoy_cuda_image_dims(l, tensor, b) || b[0] != y[0] ||
+        b[1] != y[1])
+        return false;
+    if (b[2] == y[2] && b[3] == y[3])
+        *other = CONVOY_NHWC_SAME;
+    else if (b[2] == 1 && b[3] == 1)
+        *other = CONVOY_NHWC_PIXEL_OF_IMAGE;
+    else
+        return false;
+    return true;
+}
+
+static int lower_binary(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group, bool *done)
+{
+    static const enum convoy_binary_operator operators[] = {[CONVOY_ADD] = CONVOY_BINARY_ADD,
+                                                            [CONVOY_SUB] = CONVOY_BINARY_SUB,
+                                                            [CONVOY_MUL] = CONVOY_BINARY_MUL,
+                                                            [CONVOY_DIV] = CONVOY_BINARY_DIV};
+    const struct convoy_node *node = l->node;
+    enum convoy_nhwc_other left, right;
+    struct convoy_cuda_step *step;
+    int64_t y[4] = {0};
+    if (!convoy_cuda_image_dims(l, group->output, y) || !other_operand(l, y, node->inputs[0], &left) ||
+        !other_operand(l, y, node->inputs[1], &right) ||
+        l->graph->tensors[node->inputs[0]].shape.rank != l->graph->tensors[node->inputs[1]].shape.rank)
+        return 0;
+    bool commutes = node->binary == CONVOY_ADD || node->binary == CONVOY_MUL;
+    bool swap = left != CONVOY_NHWC_SAME;
+    if (swap && (right != CONVOY_NHWC_SAME || !commutes))
+        return 0;
+    int a = node->inputs[swap ? 1 : 0], b = node->inputs[swap ? 0 : 1];
+    *done = true;
+    int code = convoy_cuda_want_nhwc(l, a);
+    if (code == 0)
+        code = convoy_cuda_want_nhwc(l, b);
+    if (code == 0)
+        code = convoy_cuda_step(l, CONVOY_CUDA_NHWC_BINARY, &step);
+    if (code)
+        return code;
+    struct convoy_nhwc_binary *shape = &step->nhwc_binary.shape;
+    shape->n = y[0];
+    shape->c = y[1];
+    shape->pixels = y[2] * y[3];
+    shape->b = swap ? left : right;
+    shape->op = operators[node->binary];
+    shape->act = group->act;
+    code = convoy_cuda_reads_nhwc(l, a, &step->x, &shape->a_pixel);
+    if (code == 0)
+        code = convoy_cuda_reads_nhwc(l, b, &step->nhwc_binary.b, &shape->b_pixel);
+    return code ? code : convoy_cuda_writes_nhwc(l, group->output, &step->y, &shape->y_pixel);
+}
+
+/* Copies what is not computed in its place. */
+static int lower_concat(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group, bool *done)
+{
+    const struct convoy_node *node = l->node;
+    struct convoy_cuda_place to = {0};
+    int64_t dims[4] = {0}, pixel, first = 0;
+    if (!convoy_cuda_concats_nhwc(l, node, group->output))
+        return 0;
+    *done = true;
+    int code = convoy_cuda_writes_nhwc(l, group->output, &to, &pixel);
+    for (int i = 0; i < node->input_count && code == 0; i++) {
+        const struct convoy_unary none = {0};
+        int input = node->inputs[i];
+        code = convoy_cuda_want_nhwc(l, input);
+        const struct convoy_cuda_nhwc *whole = &l->nhwc_of[group->output], *part = &l->nhwc_of[input];
+        if (code == 0 && (part->buffer != whole->buffer || part->first != whole->first + first))
+            code = add_scale_shift(l, input, none, -1, -1, &to, pixel, -1);
+        convoy_cuda_image_dims(l, input, dims);
+        to.offset += (size_t)dims[1] * sizeof(convoy_fp16);
+        first += dims[1];
+    }
+    return code;
+}
+
+int convoy_cuda_lower_nhwc(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group, bool *done)
+{
+    switch (l->node->op) {
+    case CONVOY_OP_CONV:
+        return lower_conv(l, group, done);
+    case CONVOY_OP_DENSE:
+        return lower_dense(l, group, done);
+    case CONVOY_OP_POOL:
+        return lower_pool(l, group, done);
+    case CONVOY_OP_ACTIVATION:
+    case CONVOY_OP_SCALE_SHIFT:
+        return lower_pointwise(l, group, done);
+    case CONVOY_OP_BINARY:
+        return lower_binary(l, group, done);
+    case CONVOY_OP_CONCAT:
+        return lower_concat(l, group, done);
+    default:
+        return 0;
+    }
+}
