@@ -14,7 +14,7 @@ import traceback
 
 import networks_layers
 import networks_report
-from networks_options import read_options
+from networks_options import NETWORKS, read_options
 from networks_program import Failed, Program
 
 try:
@@ -25,6 +25,7 @@ except ImportError:
 HERE = pathlib.Path(__file__).resolve().parent
 BATCHES = {"cifar10-resnet": [1, 8, 64, 256, 1024]}
 OTHER_BATCHES = [1, 8, 64, 10000]
+LARGE_BATCHES = [1, 256]  # of networks that do not ship
 ANSWER_S = 300  # for what is no compilation
 
 # What runs a network: name, arithmetic, and for PyTorch whether channels come last and whether it is compiled.
@@ -201,13 +202,30 @@ class Peer:
         return self.bench.ask_torch(question, ANSWER_S, self.process)
 
 
+def file_of(bench, name):
+    """The ONNX file of a network, made where it is one of torchvision's or timm's."""
+    if name.endswith(".onnx"):
+        return name
+    if ":" not in name:
+        return f"models/{name}/1/model.onnx"
+    file = bench.cache / f"{name.replace(':', '-')}-{bench.options.seed}.onnx"
+    if not file.exists():
+        new = file.with_suffix(".new")
+        command = [sys.executable, str(HERE / "networks_export.py"), name, str(new), str(bench.options.seed)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise Failed(f"{name}: {(done.stderr.strip().splitlines() or ['networks_export.py said nothing'])[-1]}")
+        new.rename(file)
+    return str(file)
+
+
 class Network:
     """A network with its input file and the outputs that would be right."""
 
     def __init__(self, bench, name):
         self.bench, self.name = bench, name
-        self.file = f"models/{name}/1/model.onnx"
-        self.batches = bench.options.batches or BATCHES.get(name, OTHER_BATCHES)
+        self.file = file_of(bench, name)
+        self.batches = bench.options.batches or BATCHES.get(name, OTHER_BATCHES if name in NETWORKS else LARGE_BATCHES)
         self.input, self.wanted, self.reference = bench.work / "input", None, None
         self.shape = self.read_shape()
 

@@ -6,6 +6,7 @@ import time
 
 PRECISIONS = ("fp32", "tf32", "fp16")
 NETWORKS = ("fashion-lenet", "fashion-ece408", "cifar10-convnet", "cifar10-resnet")
+SOURCES = ("torchvision", "timm")
 MOST_ROWS = 65535  # CONVOY_ROWS_MAX
 
 
@@ -22,6 +23,21 @@ def some_of(known):
         for name in chosen:
             if name not in known:
                 raise argparse.ArgumentTypeError(f"'{name}': there are {', '.join(known)}")
+        return chosen
+
+    return read
+
+
+def networks(served):
+    """Names of models/, files, and torchvision:NAME or timm:NAME, which networks_export.py makes."""
+
+    def read(text):
+        chosen = [] if text == "none" else text.split(",")
+        for name in chosen:
+            if name not in served and not name.endswith(".onnx") and name.split(":")[0] not in SOURCES:
+                raise argparse.ArgumentTypeError(
+                    f"'{name}': there are {', '.join(served)}, FILE.onnx, torchvision:NAME and timm:NAME"
+                )
         return chosen
 
     return read
@@ -45,7 +61,13 @@ def read_options(about):
         add(f"--{name}", required=True, help=argparse.SUPPRESS)
     add("--backend", default="cuda", help=argparse.SUPPRESS)
     served = sorted(path.name for path in pathlib.Path("models").iterdir() if (path / "1").is_dir())
-    add("--networks", type=some_of(served), default=list(NETWORKS), metavar="A,B", help="or none (default: the four that ship)")
+    add(
+        "--networks",
+        type=networks(served),
+        default=list(NETWORKS),
+        metavar="A,B",
+        help="of models/, FILE.onnx, torchvision:NAME, timm:NAME, or none (default: the four that ship)",
+    )
     add(
         "--batches",
         type=whole_numbers,
@@ -89,8 +111,11 @@ def read_options(about):
     options = parser.parse_args()
     options.compile = [] if options.no_compile else options.compile and options.compile.split(",")
     for chosen in options.compile or []:
-        if chosen.split(":")[0] not in served:
-            parser.error(f"--compile {chosen}: there are {', '.join(served)}, each also as NETWORK:BATCH")
+        if chosen not in options.networks and chosen.rpartition(":")[0] not in options.networks:
+            parser.error(f"--compile {chosen}: there are {', '.join(options.networks)}, each also as NETWORK:BATCH")
+    options.networks = [
+        str(pathlib.Path(options.caller, name)) if name.endswith(".onnx") else name for name in options.networks
+    ]
     options.json = options.json and pathlib.Path(options.caller, options.json)
     options.cache = options.cache and pathlib.Path(options.caller, options.cache)
     options.seed = time.time_ns() % 2**32 if options.seed is None else options.seed

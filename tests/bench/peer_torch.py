@@ -4,8 +4,8 @@ one CUDA graph, cuDNN choosing its algorithms by trying them.
 
     peer_torch.py MODEL.onnx BATCH [fp32|tf32|fp16] [--compile]
 
-Prints the median time of 30 replays in milliseconds. Knows the operators of the networks that ship, no more. networks.py
-takes the same through networks_torch.py."""
+Prints the median time of 30 replays in milliseconds. Knows the operators of peer_operators.py. networks.py takes the same
+through networks_torch.py."""
 
 import sys
 import time
@@ -13,8 +13,8 @@ import time
 import numpy
 import onnx
 import torch
-import torch.nn.functional as F
 from onnx import numpy_helper
+from peer_operators import OPERATORS
 
 WARM_UP_S, WARM_UP_LEAST = 0.1, 5  # as bench_network_time
 AHEAD_CYCLES = 100_000  # some 50 us: longer than Python takes for recording an event and launching a graph
@@ -28,13 +28,10 @@ class Network(torch.nn.Module):
         self.input, self.output = graph.input[0].name, graph.output[0].name
         self.names = {}
         for initializer in graph.initializer:
-            value = numpy_helper.to_array(initializer)
-            if value.dtype == numpy.int64:
-                self.names[initializer.name] = value.tolist()
-            else:
-                name = f"w{len(self.names)}"
-                self.register_buffer(name, torch.from_numpy(value.astype(numpy.float32)))
-                self.names[initializer.name] = name
+            self.keep(initializer.name, numpy_helper.to_array(initializer))
+        for node in graph.node:
+            if node.op_type == "Constant":
+                self.keep(node.output[0], numpy_helper.to_array(node.attribute[0].t))
         self.nodes = [
             (
                 node.op_type,
@@ -43,7 +40,20 @@ class Network(torch.nn.Module):
                 {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute},
             )
             for node in graph.node
+            if node.op_type != "Constant"
         ]
+        unknown = sorted({node[0] for node in self.nodes} - set(OPERATORS))
+        if unknown:
+            raise ValueError(f"peer_operators.py has no {', '.join(unknown)}")
+
+    def keep(self, name, value):
+        """A constant: whole numbers and single ones, of which operators are made, as Python's, others as a tensor."""
+        if value.dtype == numpy.int64 or value.ndim == 0:
+            self.names[name] = value.tolist()
+            return
+        buffer = f"w{len(self.names)}"
+        self.register_buffer(buffer, torch.from_numpy(value.astype(numpy.float32)))
+        self.names[name] = buffer
 
     def forward(self, image):
         values = {self.input: image}
@@ -55,34 +65,8 @@ class Network(torch.nn.Module):
             return getattr(self, known) if isinstance(known, str) else known
 
         for kind, inputs, output, given in self.nodes:
-            values[output] = self.run(kind, [get(name) for name in inputs], given)
+            values[output] = OPERATORS[kind]([get(name) for name in inputs], given)
         return values[self.output]
-
-    @staticmethod
-    def run(kind, x, given):
-        if kind == "Cast":  # weights are kept in 16 bits in the file
-            return x[0]
-        if kind == "Conv":
-            pads = given.get("pads", [0, 0, 0, 0])
-            return F.conv2d(
-                x[0],
-                x[1],
-                x[2] if len(x) > 2 else None,
-                given.get("strides", 1),
-                pads[:2],
-                given.get("dilations", 1),
-                given.get("group", 1),
-            )
-        if kind == "Gemm":
-            return F.linear(x[0], x[1] if given.get("transB", 0) else x[1].t(), x[2] if len(x) > 2 else None)
-        if kind == "MaxPool":
-            return F.max_pool2d(x[0], given["kernel_shape"], given.get("strides", 1))
-        if kind == "Reshape":
-            return x[0].reshape(x[0].shape[0], -1)
-        if kind == "ReduceMean":
-            axes = given.get("axes") or x[1]
-            return x[0].mean(dim=axes, keepdim=bool(given.get("keepdims", 1)))
-        return {"Relu": F.relu, "Tanh": torch.tanh, "Add": torch.add}[kind](*x)
 
 
 def allow(precision):
