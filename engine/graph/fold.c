@@ -70,7 +70,7 @@ void convoy_fold_pads(struct convoy_graph *graph)
 
 int convoy_graph_fold(struct convoy_graph *graph)
 {
-    convoy_fold_hard_swish(graph);
+    convoy_fold_swish(graph);
     convoy_fold_pads(graph);
     /* What those left behind must not count as readers. */
     if (convoy_graph_prune(graph) != 0)

@@ -11,7 +11,7 @@ int convoy_graph_fold(struct convoy_graph *graph);
 
 /* Replaces HardSigmoid and HardSwish as exporters before opset 14 wrote them (Add, Clip, Mul and Div), and
  * swish (Sigmoid and Mul), by one ACTIVATION. */
-void convoy_fold_hard_swish(struct convoy_graph *graph);
+void convoy_fold_swish(struct convoy_graph *graph);
 
 /* Moves a PAD of H and W into the pads of the CONV or average POOL that reads it. */
 void convoy_fold_pads(struct convoy_graph *graph);

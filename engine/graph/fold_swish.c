@@ -1,8 +1,10 @@
-/* What exporters write where there is no operator. Swish has one from opset 24 on:
- *   swish        = x * Sigmoid(x)                            (Ramachandran et al., Searching for Activation
- * Functions) What they wrote before HardSwish was one (opset 14): hard sigmoid = clip(x + 3, 0, 6) / 6 =
- * HardSigmoid(x; 1/6, 0.5) hard swish   = x * clip(x + 3, 0, 6) / 6      = x * HardSigmoid(x; 1/6, 0.5) in
- * every order of the product and the quotient. (Howard et al., Searching for MobileNetV3, section 5.2.) */
+/* What exporters write where there is no operator. Swish has one from opset 24 on (Ramachandran et al.,
+ * Searching for Activation Functions):
+ *   swish        = x * Sigmoid(x)
+ * What they wrote before HardSwish was one, in opset 14 (Howard et al., Searching for MobileNetV3, section
+ * 5.2), in every order of the product and the quotient:
+ *   hard sigmoid = clip(x + 3, 0, 6) / 6        = HardSigmoid(x; 1/6, 0.5)
+ *   hard swish   = x * clip(x + 3, 0, 6) / 6    = x * HardSigmoid(x; 1/6, 0.5) */
 #include "engine/graph/fold.h"
 
 #include <math.h>
@@ -93,7 +95,7 @@ static void become_activation(struct convoy_node *node, int x, struct convoy_act
     node->activation = activation;
 }
 
-void convoy_fold_hard_swish(struct convoy_graph *graph)
+void convoy_fold_swish(struct convoy_graph *graph)
 {
     const struct convoy_activation sigmoid = {CONVOY_HARD_SIGMOID, 1.0F / 6, 0.5F};
     const struct convoy_activation swish = {.kind = CONVOY_HARD_SWISH};

@@ -248,6 +248,26 @@ Test(graph_fold, hard_swish_only_where_it_is_one)
     }
 }
 
+/* x * sigmoid(x) in both orders; not of another tensor, not of tanh, not a sum. */
+Test(graph_fold, swish_only_where_it_is_one)
+{
+    for (int i = 0; i < 5; i++) {
+        struct convoy_graph *graph = start(DIMS(1, 2, 6, 6));
+        int other = activation(graph, DIMS(1, 2, 6, 6)), gate = activation(graph, DIMS(1, 2, 6, 6));
+        int y = activation(graph, DIMS(1, 2, 6, 6)), x = i == 2 ? other : graph->input;
+        node(graph, CONVOY_OP_ACTIVATION, graph->input, -1, -1, other)->activation.kind = CONVOY_RELU;
+        node(graph, CONVOY_OP_ACTIVATION, graph->input, -1, -1, gate)->activation.kind =
+            i == 3 ? CONVOY_TANH : CONVOY_SIGMOID;
+        node(graph, CONVOY_OP_BINARY, i == 1 ? gate : x, i == 1 ? x : gate, -1, y)->binary =
+            i == 4 ? CONVOY_ADD : CONVOY_MUL;
+        finish(graph, y);
+        int expected = i < 2 ? 1 : i == 2 ? 3 : 2;
+        cr_expect(graph->node_count == expected, "case %d: %d nodes", i, graph->node_count);
+        cr_expect(i >= 2 || graph->nodes[0].activation.kind == CONVOY_SWISH);
+        convoy_graph_free(graph);
+    }
+}
+
 Test(graph_fold, nothing_is_left_that_no_output_needs)
 {
     struct convoy_graph *graph = start(DIMS(1, 2, 6, 6));
