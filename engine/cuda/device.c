@@ -281,7 +281,7 @@ static int run_again(struct convoy_device *device, struct convoy_net *net, const
     job.input = (const char *)whole->input + marked->first * whole->input_stride;
     job.output = (float *)(void *)((char *)whole->output + marked->first * whole->output_stride);
     job.keep_input = job.profile = false;
-    bool first = net->overflow.wide == NULL;
+    bool first = net->overflow.wide == NULL && !net->overflow.no_wide;
     convoy_cuda_log(
         &device->gpu, first ? "warn" : "debug",
         "model '%s': fp16 does not hold a result of '%.100s'; %u of %u rows run again with float32 tensors",
@@ -291,10 +291,13 @@ static int run_again(struct convoy_device *device, struct convoy_net *net, const
     if (failed == -ENODEV || (failed && convoy_cuda_is_lost(&device->gpu)))
         return failed;
     if (failed) {
-        convoy_cuda_log(
-            &device->gpu, "error",
-            "model '%s': %s; the answer of these rows is not a number: set its precision to tf32 or fp32",
-            net->name, error->message);
+        net->overflow.no_wide = true;
+        convoy_cuda_log(&device->gpu, "error",
+                        "model '%s': %s; the answer of such rows is not a number: set its precision to tf32 or "
+                        "fp32, or leave more memory",
+                        net->name, error->message);
+    }
+    if (net->overflow.no_wide) {
         give_up(net, &job);
         return 1;
     }

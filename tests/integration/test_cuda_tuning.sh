@@ -89,7 +89,7 @@ configure "${settings[@]}" tune='"off"'
 start --config "$work/config.json" --backend cuda
 ship
 [ "$(precision)" = fp16 ] || fail "precision $(precision) is in use: $(kernels)"
-[[ $(kernels) == *tensor_fp16* ]] || fail "no kernel rounds: $(kernels)"
+[[ $(kernels) =~ tensor_fp16|nhwc_ ]] || fail "no kernel rounds: $(kernels)"
 stop
 [ -n "$emulated" ] || { echo "passed"; exit 0; }
 echo "Workers that die while they tune: without tuning then."

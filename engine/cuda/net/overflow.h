@@ -18,6 +18,7 @@ struct convoy_cuda_overflow {
     uint32_t *seen;    /* copies of them in pinned memory: max_batch for each job that can be in flight */
     size_t seen_bytes; /* what was pinned; 0: it was not */
     struct convoy_net *wide;    /* with float32 tensors, or NULL; net.h makes and unloads it */
+    bool no_wide;               /* memory did not suffice for it */
     uint32_t wide_left;         /* jobs that go there at once */
     uint32_t in_a_row, strikes; /* batches with most rows marked; how often that was too many */
 };

@@ -305,3 +305,33 @@ Test(backend_fp16, every_kernel_tells_of_large_results)
         check_loud(graph, 2, kind == READ ? 4e4f : 5e3f, 1);
     }
 }
+
+/* Where memory does not suffice for float32 tensors, the rows are said to be no numbers, and the others are
+ * right. */
+Test(backend_fp16, no_memory_for_what_fp16_does_not_hold)
+{
+    struct convoy_graph *graph = residual_network();
+    struct convoy_net_info info;
+    struct convoy_net *net = load_as(graph, 17, CONVOY_COMPUTE_FP16, &info);
+    const char *module = getenv("CONVOY_TEST_MODULE");
+    bool emulated = strstr(module != NULL ? module : CONVOY_TEST_MODULE, "cuda-emulated") != NULL;
+    struct convoy_device_memory memory = {0};
+    struct convoy_error error;
+    char fault[64];
+    if (emulated && has_16_bits(&info)) { /* which has no more memory than is in use */
+        cr_assert_eq(backend->memory(device, &memory, &error), 0);
+        snprintf(fault, sizeof(fault), "memory:%zu", (size_t)(memory.total - memory.free));
+        setenv("CONVOY_EMULATED_FAULT", fault, 1);
+        loud.lost = true;
+    }
+    loud.row = 1;
+    loud.by = 3e4f;
+    for (int i = 0; i < 3; i++)
+        check_rows(graph, net, &info, CONVOY_LAYOUT_F32_CHW, 5, TOLERANCE);
+    loud.by = 1;
+    loud.lost = false;
+    check_rows(graph, net, &info, CONVOY_LAYOUT_F32_CHW, 5, TOLERANCE);
+    unsetenv("CONVOY_EMULATED_FAULT");
+    backend->unload(device, net);
+    convoy_graph_free(graph);
+}

@@ -29,7 +29,8 @@ static uint64_t random_state = 1;
 static struct {
     uint32_t row;
     float by;
-} loud = {0, 1};
+    bool lost; /* its outputs are no numbers, because nothing could compute them */
+} loud = {0, 1, false};
 /* Errors are allowed in proportion to the largest output of the row, not to each output. */
 static bool by_largest;
 
@@ -366,6 +367,10 @@ static inline void check_rows(const struct convoy_graph *graph, struct convoy_ne
         for (uint32_t k = 0; k < info->output_count; k++)
             for (int64_t i = 0; i < info->output_elements[k]; i++, row++) {
                 double expected = reference_at(graph, reference, (int)k, n, rows, i);
+                if (loud.lost && n == loud.row) {
+                    cr_assert(isnan(*row), "row %u: %.9g", n, (double)*row);
+                    continue;
+                }
                 double allowed = tolerance * (by_largest ? largest : 1 + fabs(expected));
                 cr_assert(fabs((double)*row - expected) <= allowed,
                           "row %u of %u, output %u, element %ld: %.9g, expected %.9g", n, rows, k, (long)i,
