@@ -292,10 +292,11 @@ static int run_again(struct convoy_device *device, struct convoy_net *net, const
         return failed;
     if (failed) {
         net->overflow.no_wide = true;
-        convoy_cuda_log(&device->gpu, "error",
-                        "model '%s': %s; the answer of such rows is not a number: set its precision to tf32 or "
-                        "fp32, or leave more memory",
-                        net->name, error->message);
+        convoy_cuda_log(
+            &device->gpu, "error",
+            "model '%s': %s; the answer of such rows is not a number: set its precision to tf32 or "
+            "fp32, or leave more memory",
+            net->name, error->message);
     }
     if (net->overflow.no_wide) {
         give_up(net, &job);
