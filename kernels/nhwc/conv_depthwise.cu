@@ -5,7 +5,9 @@
  * that follow each other have cells that do. All reads of a row are on their way before the first one is
  * used, and what lies outside of the image is read as zeros, without a branch. Sums are fp32, weights were
  * rounded to fp16. Floor: inputs and outputs once through device memory. A single output for each thread is
- * for one image or a few, where the chip has threads to spare. */
+ * for one image or a few, where the chip has threads to spare.
+ * Measured on an H200, 256 x 1,152 x 7 x 7: 3 x 3 in 47 us, 5 x 5 in 86; floor 14. What holds it was not
+ * found. */
 #include "kernels/device/conv_shape.h"
 #include "kernels/nhwc/nhwc_cells.cuh"
 #include "kernels/nhwc/nhwc_common.h"

@@ -2,7 +2,7 @@
  *
  * A thread makes 16 bytes. Threads that follow each other take pixels that do where planes are read or
  * written, and cells that do where a tensor has one pixel. Floor of a batch of 256 x 3 x 224 x 224 bytes with
- * 4 channels a pixel: 38.5 MB in, 103 MB out, 34 us at 4.2 TB/s. Not timed by itself yet. */
+ * 4 channels a pixel: 38.5 MB in, 103 MB out, 34 us at 4.2 TB/s; of floats 61 us, measured 115 (H200). */
 #include "kernels/nhwc/nhwc_cells.cuh"
 
 struct read_job {
