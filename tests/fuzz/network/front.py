@@ -30,6 +30,10 @@ SMALL_BODY = 65536
 ASAN = "intercept_tls_get_addr=0:quarantine_size_mb=8:detect_leaks=1:detect_stack_use_after_return=1"
 
 
+# A connection on which nothing moves for so long is closed by the front.
+QUIET_S = 4
+
+
 def configuration(chance):
     return {
         "listen": "127.0.0.1:0",
@@ -42,8 +46,8 @@ def configuration(chance):
             "threads": chance.choice([1, 2, 4]),
             "connections": CONNECTIONS,
             "connections_per_address": CONNECTIONS,
-            "idle_timeout_ms": 4000,
-            "request_timeout_ms": 4000,
+            "idle_timeout_ms": QUIET_S * 1000,
+            "request_timeout_ms": QUIET_S * 1000,
             "max_header_bytes": 16384,
             "max_body_bytes": BODY,
         },
