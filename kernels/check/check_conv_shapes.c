@@ -67,10 +67,10 @@ static const struct written written[] = {
     {1, 2, 300, 3, 3, 5, 5, 1, 2, 1, 1, 1, CONVOY_UNARY_NONE, false, false, false, false},
     /* Several chunks of 64 channels and a rest, several tiles of maps, images that end within a tile: what
      * the kernels for 16 bits cut into pieces. */
-    {5, 96, 9, 11, 264, 1, 1, 1, 0, 1, 1, 1, CONVOY_UNARY_RELU, true, true, false, false},
+    {3, 96, 7, 9, 136, 1, 1, 1, 0, 1, 1, 1, CONVOY_UNARY_RELU, true, true, false, false},
     {3, 72, 13, 9, 40, 3, 3, 2, 1, 1, 1, 1, CONVOY_UNARY_HARD_SWISH, true, true, true, false},
-    {2, 136, 7, 7, 72, 3, 3, 1, 2, 2, 1, 1, CONVOY_UNARY_NONE, true, false, false, false},
-    {67, 200, 1, 1, 1000, 1, 1, 1, 0, 1, 1, 1, CONVOY_UNARY_NONE, true, false, false, false},
+    {1, 136, 7, 7, 40, 3, 3, 1, 2, 2, 1, 1, CONVOY_UNARY_NONE, true, false, false, false},
+    {9, 200, 1, 1, 72, 1, 1, 1, 0, 1, 1, 1, CONVOY_UNARY_NONE, true, false, false, false},
     {3, 3, 31, 29, 24, 3, 3, 2, 1, 1, 1, 1, CONVOY_UNARY_SWISH, true, false, false, false},
     {2, 4, 17, 23, 16, 5, 5, 1, 2, 1, 1, 1, CONVOY_UNARY_RELU, true, true, false, false},
     {3, 40, 9, 10, 40, 3, 3, 2, 1, 1, 40, 1, CONVOY_UNARY_SWISH, true, true, true, false},
