@@ -61,15 +61,24 @@ struct convoy_images {
 
 /* ---- Convolution ---- */
 
+/* Maximum over 3 x 3 outputs of a convolution, windows two apart, the first `pad` before the first output;
+ * what lies outside does not count. */
+struct convoy_nhwc_pool {
+    int oh, ow; /* 0: no pooling */
+    int pad;    /* 0 or 1, above and on the left */
+};
+
 /* Where a convolution in 16 bits, channels last (nhwc.h), finds its tensors. Strides are in numbers,
  * multiples of 8. */
 struct convoy_nhwc_layout {
-    bool on;                   /* false: float32 in planes, and nothing below counts */
+    bool on;     /* false: float32 in planes, and nothing below counts */
+    bool images; /* x are input images as they come: pixel, row, image and window do not count */
     int64_t pixel, row, image; /* of x */
     int64_t y_pixel, residual_pixel;
     /* 0; or 4 or 8: x was written by convoy_launch_nhwc_read() with pixels of so many channels and pad[1]
      * pixels of zeros on the left. Then one row of the filter is one piece of the reduction. */
     int window;
+    struct convoy_nhwc_pool pool; /* follows the activation; with `images` alone */
 };
 
 /* y = pool(act(conv(x, w) + bias + residual)). Padding is zeros (after normalisation). The pooling window is
@@ -98,7 +107,7 @@ struct convoy_overflow {
     uint32_t mark;    /* not 0 */
 };
 
-/* With nhwc.on x.data, residual and y point to fp16. */
+/* With nhwc.on x.data (without nhwc.images), residual and y point to fp16. */
 struct convoy_conv_operands {
     struct convoy_images x;
     const float *weights;  /* as this kernel's pack() laid them out */

@@ -67,6 +67,8 @@ static float *to_device(const float *values, size_t count)
 
 int64_t check_outputs(const struct convoy_conv_shape *s)
 {
+    if (s->nhwc.pool.oh > 0)
+        return (int64_t)s->k * s->nhwc.pool.oh * s->nhwc.pool.ow;
     return (int64_t)s->k * (s->oh / s->pool) * (s->ow / s->pool);
 }
 
@@ -90,6 +92,13 @@ bool check_complete(struct check_case *which)
     return s->oh >= s->pool && s->ow >= s->pool;
 }
 
+void check_pool_overlapping(struct check_case *which, int pad)
+{
+    const struct convoy_conv_shape *s = &which->shape;
+    which->shape.nhwc.pool =
+        (struct convoy_nhwc_pool){(s->oh + 2 * pad - 3) / 2 + 1, (s->ow + 2 * pad - 3) / 2 + 1, pad};
+}
+
 void check_describe(const struct check_case *which, char *text, size_t bytes)
 {
     static const char *const compute_type[] = {"fp32", "tf32", "fp16"};
@@ -97,10 +106,14 @@ void check_describe(const struct check_case *which, char *text, size_t bytes)
     snprintf(text, bytes,
              "n %d, c %d, %d x %d, k %d, filter %d x %d, stride %d %d, pad %d %d, dilation %d %d, groups %d, "
              "to %d x %d, "
-             "act %s, pool %d, image bytes %lld, products %s%s%s%s%s%s",
+             "act %s, pool %d%s, image bytes %lld, products %s%s%s%s%s%s",
              s->n, s->c, s->h, s->w, s->k, s->r, s->s, s->stride[0], s->stride[1], s->pad[0], s->pad[1],
              s->dilation[0], s->dilation[1], s->groups, s->oh, s->ow, convoy_check_unary_name(s->act.kind),
-             s->pool, (long long)which->image_bytes, compute_type[s->compute_type], s->u8 ? ", u8" : "",
+             s->pool,
+             s->nhwc.pool.oh == 0    ? ""
+             : s->nhwc.pool.pad == 1 ? " and 3 x 3 of stride 2, padded"
+                                     : " and 3 x 3 of stride 2",
+             (long long)which->image_bytes, compute_type[s->compute_type], s->u8 ? ", u8" : "",
              s->bias ? ", bias" : "", s->residual ? ", residual" : "", which->in_place ? " in place" : "",
              which->nan ? ", NaN" : "");
 }
@@ -318,7 +331,7 @@ struct check_result check_run(struct check_problem *problem, const struct convoy
     struct check_result result = {.bound = kernel->nhwc ? CHECK_NHWC_BOUND : CONVOY_CHECK_BOUND};
     struct check_nhwc nhwc = {.shape = *s};
     if (kernel->nhwc)
-        check_cuda(check_nhwc_make(&nhwc, s, &problem->device_images,
+        check_cuda(check_nhwc_make(&nhwc, kernel, s, &problem->device_images,
                                    s->residual ? problem->device_residual : NULL, problem->which.in_place),
                    "converting the operands");
     struct convoy_conv_operands operands = operands_for(problem, kernel, &nhwc.shape);
@@ -340,8 +353,10 @@ struct check_result check_run(struct check_problem *problem, const struct convoy
     check_cuda(cudaStreamSynchronize(stream), kernel->name);
     if (kernel->nhwc)
         check_cuda(check_nhwc_answer(&nhwc, problem->y), "converting the answer");
-    if (kernel->nhwc)
+    if (kernel->nhwc) {
         check_cuda(check_nhwc_overflowed(&nhwc, &result.overflow), "copying the overflows");
+        result.overflow = result.overflow != (problem->which.nan != CHECK_NO_NAN);
+    }
     compare(problem, kernel->compute_type, &result);
     if (runs > 0)
         result.us = median_us(kernel, &nhwc.shape, &operands, stream, runs);

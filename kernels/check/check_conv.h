@@ -22,6 +22,8 @@ struct check_case {
 void check_describe(const struct check_case *which, char *text, size_t bytes);
 /* Sets oh and ow (from the same padding on all sides) and image_bytes. False if nothing comes out. */
 bool check_complete(struct check_case *which);
+/* Behind it follows pooling over 3 x 3 outputs, two apart, with so many rows and columns of padding. */
+void check_pool_overlapping(struct check_case *which, int pad);
 
 /* A case with its random input on host and device, and the reference of a sample of its images. */
 struct check_problem {
@@ -56,8 +58,9 @@ struct check_result {
     double bound;   /* of error */
     double error;   /* max|y - y64| / max|y64| over the sample; NaN where none belongs counts as infinite */
     int64_t poison; /* outputs of all images that are still NaN, or as they were where NaN belongs */
-    bool overflow;  /* it was said that fp16 does not hold an output, which is never so here */
-    float us;       /* median; 0 if not timed */
+    bool overflow; /* it was said that fp16 does not hold an output, which only NaN is, or NaN was not told of
+                    */
+    float us;      /* median; 0 if not timed */
 };
 
 /* Runs kernel on the problem, which it must take: once into poisoned outputs, compared, then `runs` times

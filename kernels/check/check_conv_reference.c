@@ -70,6 +70,18 @@ static double output(const struct operands *operands, int k, int oy, int ox)
     return convoy_check_apply_unary(s->act, sum);
 }
 
+/* The largest output of a window, of what is not outside. */
+static double pooled(const struct operands *operands, int k, int top, int left, int side)
+{
+    const struct convoy_conv_shape *s = &operands->problem->which.shape;
+    double best = -INFINITY;
+    for (int y = top; y < top + side; y++)
+        for (int x = left; x < left + side; x++)
+            if (y >= 0 && y < s->oh && x >= 0 && x < s->ow)
+                best = convoy_check_larger(best, output(operands, k, y, x));
+    return best;
+}
+
 struct part {
     const struct operands *operands;
     int first_k, end_k;
@@ -80,18 +92,15 @@ static void *compute(void *argument)
 {
     const struct part *part = argument;
     const struct convoy_conv_shape *s = &part->operands->problem->which.shape;
-    int ph = s->oh / s->pool, pw = s->ow / s->pool;
-    for (int k = part->first_k; k < part->end_k; k++) {
-        for (int y = 0; y < ph; y++) {
-            for (int x = 0; x < pw; x++) {
-                double best = -INFINITY;
-                for (int i = 0; i < s->pool * s->pool; i++)
-                    best = convoy_check_larger(best, output(part->operands, k, y * s->pool + i / s->pool,
-                                                            x * s->pool + i % s->pool));
-                part->y[((size_t)k * ph + y) * pw + x] = best;
-            }
-        }
-    }
+    bool overlapping = s->nhwc.pool.oh > 0;
+    int ph = overlapping ? s->nhwc.pool.oh : s->oh / s->pool;
+    int pw = overlapping ? s->nhwc.pool.ow : s->ow / s->pool;
+    int side = overlapping ? 3 : s->pool, apart = overlapping ? 2 : s->pool;
+    for (int k = part->first_k; k < part->end_k; k++)
+        for (int y = 0; y < ph; y++)
+            for (int x = 0; x < pw; x++)
+                part->y[((size_t)k * ph + y) * pw + x] = pooled(
+                    part->operands, k, y * apart - s->nhwc.pool.pad, x * apart - s->nhwc.pool.pad, side);
     return NULL;
 }
 

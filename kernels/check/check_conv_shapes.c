@@ -11,6 +11,7 @@ struct written {
     int n, c, h, w, k, r, s, stride, pad, dilation, groups, pool, act;
     bool bias, residual, in_place, u8;
     enum check_nan nan;
+    int overlapping; /* pooling over 3 x 3 of stride 2 follows: 1 without padding, 2 with it */
 };
 
 static const struct written written[] = {
@@ -77,6 +78,18 @@ static const struct written written[] = {
     {2, 27, 10, 9, 27, 5, 5, 1, 2, 1, 27, 1, CONVOY_UNARY_RELU, true, true, false, false},
     {2, 24, 15, 11, 24, 5, 5, 2, 2, 1, 24, 1, CONVOY_UNARY_NONE, true, false, false, false},
     {1, 16, 11, 12, 16, 7, 7, 1, 3, 1, 16, 1, CONVOY_UNARY_NONE, true, false, false, false},
+    /* First layers, of floats and of bytes: several images and bands, rows that need several segments, an odd
+     * number of rows, one row and one column of outputs; with pooling that overlaps, too. */
+    {3, 3, 37, 45, 64, 7, 7, 2, 3, 1, 1, 1, CONVOY_UNARY_RELU, true, false, false, false, CHECK_NO_NAN, 2},
+    {5, 3, 30, 29, 40, 7, 7, 2, 3, 1, 1, 1, CONVOY_UNARY_SWISH, true, false, false, true, CHECK_NO_NAN, 1},
+    {1, 3, 12, 300, 24, 3, 3, 2, 1, 1, 1, 1, CONVOY_UNARY_RELU, true, false, false, true, CHECK_NO_NAN, 2},
+    {2, 1, 9, 10, 48, 3, 3, 2, 0, 1, 1, 1, CONVOY_UNARY_TANH, false, false, false, false, CHECK_NO_NAN, 1},
+    {2, 3, 20, 22, 9, 7, 7, 2, 3, 1, 1, 1, CONVOY_UNARY_RELU, true, false, false, false, CHECK_NAN_ROWS, 2},
+    {1, 2, 3, 3, 33, 3, 3, 2, 1, 1, 1, 1, CONVOY_UNARY_NONE, true, false, false, true, CHECK_NO_NAN, 2},
+    {1, 3, 11, 290, 16, 3, 3, 2, 1, 1, 1, 1, CONVOY_UNARY_HARD_SWISH, true, false, false, true},
+    {2, 3, 13, 140, 64, 3, 3, 1, 1, 1, 1, 1, CONVOY_UNARY_RELU, true, false, false, false},
+    {3, 2, 8, 9, 60, 3, 3, 2, 1, 1, 1, 1, CONVOY_UNARY_CLIP, true, false, false, true},
+    {1, 3, 15, 6, 32, 7, 3, 2, 1, 1, 1, 1, CONVOY_UNARY_NONE, true, false, false, false},
 };
 
 /* 0 .. limit - 1 */
@@ -121,6 +134,8 @@ static struct check_case from_written(const struct written *w)
     which.shape.compute_type = CONVOY_COMPUTE_FP16; /* all kernels */
     if (!check_complete(&which))
         check_die("a written case is wrong: line %d of the list", (int)(w - written));
+    if (w->overlapping > 0)
+        check_pool_overlapping(&which, w->overlapping - 1);
     return which;
 }
 

@@ -34,17 +34,23 @@ static struct convoy_nhwc_rows rows_of(const struct convoy_conv_shape *s)
     return rows;
 }
 
-static struct convoy_conv_shape shape_of(const struct convoy_conv_shape *s)
+/* The shape for a kernel that reads images as they come, or else tensors. */
+static struct convoy_conv_shape shape_of(const struct convoy_conv_kernel *kernel,
+                                         const struct convoy_conv_shape *s)
 {
     struct convoy_nhwc_rows rows = rows_of(s);
     struct convoy_conv_shape shape = *s;
-    shape.u8 = false;
     shape.nhwc.on = true;
+    shape.nhwc.y_pixel = convoy_nhwc_channels(s->k) + OTHERS;
+    shape.nhwc.images = true;
+    if (kernel->takes(&shape))
+        return shape;
+    shape.nhwc.images = false;
+    shape.u8 = false;
     shape.nhwc.pixel = rows.pixel;
     shape.nhwc.row = (int64_t)rows.row * rows.pixel;
     shape.nhwc.image = shape.nhwc.row * s->h;
     shape.nhwc.window = by_windows(s) ? rows.pixel : 0;
-    shape.nhwc.y_pixel = convoy_nhwc_channels(s->k) + OTHERS;
     shape.nhwc.residual_pixel = shape.nhwc.y_pixel + OTHERS;
     return shape;
 }
@@ -52,22 +58,22 @@ static struct convoy_conv_shape shape_of(const struct convoy_conv_shape *s)
 bool check_takes(const struct convoy_conv_kernel *kernel, const struct convoy_conv_shape *shape)
 {
     if (!kernel->nhwc)
-        return kernel->takes(shape);
+        return shape->nhwc.pool.oh == 0 && kernel->takes(shape);
     if (shape->compute_type < CONVOY_COMPUTE_FP16)
         return false;
-    struct convoy_conv_shape other = shape_of(shape);
-    return kernel->takes(&other);
+    struct convoy_conv_shape other = shape_of(kernel, shape);
+    return (shape->nhwc.pool.oh == 0 || other.nhwc.images) && kernel->takes(&other);
 }
 
 float check_estimate(const struct convoy_conv_kernel *kernel, const struct convoy_conv_shape *shape)
 {
-    struct convoy_conv_shape other = shape_of(shape);
+    struct convoy_conv_shape other = shape_of(kernel, shape);
     return kernel->estimate_us(kernel->nhwc ? &other : shape);
 }
 
 static int64_t pixels_of(const struct convoy_conv_shape *s)
 {
-    return (int64_t)s->oh * s->ow;
+    return s->nhwc.pool.oh > 0 ? (int64_t)s->nhwc.pool.oh * s->nhwc.pool.ow : (int64_t)s->oh * s->ow;
 }
 
 static size_t y_bytes(const struct check_nhwc *nhwc)
@@ -100,15 +106,23 @@ static cudaError_t make_residual(struct check_nhwc *nhwc, const float *residual,
                                           s->nhwc.residual_pixel, (struct convoy_overflow){0}, NULL);
 }
 
-cudaError_t check_nhwc_make(struct check_nhwc *nhwc, const struct convoy_conv_shape *shape,
-                            const struct convoy_images *images, const float *residual, bool in_place)
+static cudaError_t make_rows(struct check_nhwc *nhwc, const struct convoy_conv_shape *shape,
+                             const struct convoy_images *images)
 {
     struct convoy_nhwc_rows rows = rows_of(shape);
-    *nhwc = (struct check_nhwc){.shape = shape_of(shape)};
     cudaError_t error =
         allocate(&nhwc->x, (size_t)(shape->n * nhwc->shape.nhwc.image) * sizeof(convoy_fp16), 0xff);
-    if (error == cudaSuccess)
-        error = convoy_launch_nhwc_read(images, &rows, nhwc->x, (struct convoy_overflow){0}, NULL);
+    return error == cudaSuccess
+               ? convoy_launch_nhwc_read(images, &rows, nhwc->x, (struct convoy_overflow){0}, NULL)
+               : error;
+}
+
+cudaError_t check_nhwc_make(struct check_nhwc *nhwc, const struct convoy_conv_kernel *kernel,
+                            const struct convoy_conv_shape *shape, const struct convoy_images *images,
+                            const float *residual, bool in_place)
+{
+    *nhwc = (struct check_nhwc){.shape = shape_of(kernel, shape)};
+    cudaError_t error = nhwc->shape.nhwc.images ? cudaSuccess : make_rows(nhwc, shape, images);
     if (error == cudaSuccess)
         error = allocate(&nhwc->y, y_bytes(nhwc), 0xff);
     if (error == cudaSuccess)
@@ -120,7 +134,8 @@ cudaError_t check_nhwc_make(struct check_nhwc *nhwc, const struct convoy_conv_sh
 
 void check_nhwc_operands(const struct check_nhwc *nhwc, struct convoy_conv_operands *operands)
 {
-    operands->x.data = nhwc->x;
+    if (nhwc->x != NULL)
+        operands->x.data = nhwc->x;
     operands->residual = nhwc->residual;
     operands->y = nhwc->y;
     operands->overflow = (struct convoy_overflow){nhwc->overflow, CHECK_MARK};

@@ -18,9 +18,10 @@ struct check_nhwc {
 };
 
 /* From images, and a residual in planes (NULL: none); in_place: it is where the outputs will be. */
-cudaError_t check_nhwc_make(struct check_nhwc *nhwc, const struct convoy_conv_shape *shape,
-                            const struct convoy_images *images, const float *residual, bool in_place);
-/* Replaces x, residual and y. */
+cudaError_t check_nhwc_make(struct check_nhwc *nhwc, const struct convoy_conv_kernel *kernel,
+                            const struct convoy_conv_shape *shape, const struct convoy_images *images,
+                            const float *residual, bool in_place);
+/* Replaces x (but where the kernel reads images), residual and y. */
 void check_nhwc_operands(const struct check_nhwc *nhwc, struct convoy_conv_operands *operands);
 /* Converts y into planes. */
 cudaError_t check_nhwc_answer(const struct check_nhwc *nhwc, float *y);

@@ -34,7 +34,7 @@ static const char help[] =
     "  --bias            add a bias for each output channel\n"
     "  --residual        add a tensor like the output; with --in-place it is the output's own memory\n"
     "  --act NAME[:ALPHA[:BETA]]  none, relu, leaky_relu, sigmoid, tanh, clip, hard_sigmoid or hard_swish\n"
-    "  --pool P          then the maximum of each P x P window\n"
+    "  --pool P          then the maximum of each P x P window; 3/2: of 3 x 3, two apart, padded by one\n"
     "  --products P      also of --table: fp32, tf32 or fp16: kernels that round what they multiply no "
     "further than to that (default "
     "fp32)\n"
@@ -209,6 +209,7 @@ static void read_options(int argc, char **argv, struct options *options)
         {NULL, 0, NULL, 0},
     };
     struct convoy_conv_shape sizes = {0}, rest = {.pool = 1};
+    bool overlapping = false;
     int letter = 0;
     while ((letter = getopt_long(argc, argv, "h", names, NULL)) != -1) {
         switch (letter) {
@@ -240,7 +241,8 @@ static void read_options(int argc, char **argv, struct options *options)
             rest.act = activation(optarg);
             break;
         case POOL:
-            rest.pool = number(optarg, 1, "--pool");
+            overlapping = strcmp(optarg, "3/2") == 0;
+            rest.pool = overlapping ? 1 : number(optarg, 1, "--pool");
             break;
         case U8:
             rest.u8 = true;
@@ -292,11 +294,13 @@ static void read_options(int argc, char **argv, struct options *options)
         return;
     if (rest.u8 && sizes.c > CONVOY_KERNEL_CHANNELS)
         check_die("--u8: 8-bit images have at most %d channels, not %d", CONVOY_KERNEL_CHANNELS, sizes.c);
-    if (rest.residual && rest.pool > 1)
+    if (rest.residual && (rest.pool > 1 || overlapping))
         check_die("--residual and --pool do not come together");
     if (!check_complete(&options->which))
         check_die(
             "--conv: nothing comes out: the filter (or the pooling window) is larger than the padded image");
+    if (overlapping)
+        check_pool_overlapping(&options->which, 1);
 }
 
 static void list_kernels(void)

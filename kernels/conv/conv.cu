@@ -11,6 +11,7 @@
 
 #define LIST_NHWC(i)           &convoy_conv_nhwc_wgmma[i]
 #define LIST_NHWC_DEPTHWISE(i) &convoy_conv_nhwc_depthwise[i]
+#define LIST_NHWC_STEM(i)      &convoy_conv_nhwc_stem[i]
 
 static const struct convoy_conv_kernel *const list[] = {
     &convoy_conv_direct,
@@ -42,7 +43,16 @@ static const struct convoy_conv_kernel *const list[] = {
     LIST_NHWC(14),
     LIST_NHWC(15),
     LIST_NHWC(16),
-    LIST_NHWC(17)};
+    LIST_NHWC(17),
+    LIST_NHWC_STEM(0),
+    LIST_NHWC_STEM(1),
+    LIST_NHWC_STEM(2),
+    LIST_NHWC_STEM(3),
+    LIST_NHWC_STEM(4),
+    LIST_NHWC_STEM(5),
+    LIST_NHWC_STEM(6),
+    LIST_NHWC_STEM(7),
+    LIST_NHWC_STEM(8)};
 
 extern "C" const struct convoy_conv_kernel *const *convoy_conv_kernels(int *count)
 {

@@ -89,9 +89,10 @@ static bool takes(const struct convoy_conv_shape *s)
 {
     const int dilation[2] = {s->dilation[0], s->nhwc.window > 0 ? 1 : s->dilation[1]};
     const struct convoy_map_images images = images_of(s, nullptr, 64, 128);
-    return s->nhwc.on && s->groups == 1 && s->pool == 1 && s->compute_type >= CONVOY_COMPUTE_FP16 &&
-           (s->nhwc.window == 0 || s->dilation[1] == 1) && outputs_of(s) < INT32_MAX - 1024 &&
-           s->nhwc.y_pixel % 8 == 0 && (!s->residual || s->nhwc.residual_pixel % 8 == 0) &&
+    return s->nhwc.on && !s->nhwc.images && s->groups == 1 && s->pool == 1 &&
+           s->compute_type >= CONVOY_COMPUTE_FP16 && (s->nhwc.window == 0 || s->dilation[1] == 1) &&
+           outputs_of(s) < INT32_MAX - 1024 && s->nhwc.y_pixel % 8 == 0 &&
+           (!s->residual || s->nhwc.residual_pixel % 8 == 0) &&
            convoy_map_images_fits(&images, s->r, s->nhwc.window > 0 ? 1 : s->s, dilation) &&
            convoy_has_wgmma();
 }
@@ -187,17 +188,6 @@ static cudaError_t describe(const struct convoy_conv_shape *s, const struct conv
                                   s->nhwc.residual_pixel, panel, NHWC_PIECE);
     return error;
 }
-
-#ifndef NHWC_SMS /* tests have fewer, so that a block makes several tiles */
-#define NHWC_SMS multiprocessors()
-static int multiprocessors(void)
-{
-    int device = 0, count = CONVOY_ESTIMATE_SMS;
-    if (cudaGetDevice(&device) == cudaSuccess)
-        (void)cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device);
-    return count;
-}
-#endif
 
 template <int GROUPS, int ROWS, int NT, int DEPTH, int STAGES, int BUFFERS, int BLOCKS>
 static cudaError_t launch(const struct convoy_conv_shape *s, const struct convoy_conv_operands *operands,

@@ -49,6 +49,25 @@ static __device__ __forceinline__ void nhwc_store_new(convoy_fp16 *to, const flo
     nhwc_store(to, values);
 }
 
+/* The larger of two numbers each, NaN if one of them is. */
+static __device__ __forceinline__ uint32_t nhwc_larger(uint32_t a, uint32_t b)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    uint32_t larger;
+    asm("max.NaN.f16x2 %0, %1, %2;" : "=r"(larger) : "r"(a), "r"(b));
+    return larger;
+#else
+    return convoy_half2(convoy_larger(convoy_from_half(a & 0xffffu), convoy_from_half(b & 0xffffu)),
+                        convoy_larger(convoy_from_half(a >> 16), convoy_from_half(b >> 16)));
+#endif
+}
+
+static __device__ __forceinline__ uint4 nhwc_larger(const uint4 &a, const uint4 &b)
+{
+    return make_uint4(nhwc_larger(a.x, b.x), nhwc_larger(a.y, b.y), nhwc_larger(a.z, b.z),
+                      nhwc_larger(a.w, b.w));
+}
+
 /* The activation of a cell. */
 static __device__ __forceinline__ void nhwc_activate(struct convoy_unary act, float (&values)[NHWC_CELL])
 {

@@ -2,12 +2,27 @@
 #ifndef CONVOY_KERNELS_NHWC_COMMON_H
 #define CONVOY_KERNELS_NHWC_COMMON_H
 
+#include "kernels/device/chip.h"
 #include "kernels/nhwc.h"
 
 #define CONVOY_NHWC_WGMMA_KERNELS     18
 #define CONVOY_NHWC_DEPTHWISE_KERNELS 5
+#define CONVOY_NHWC_STEM_KERNELS      9
 
 extern const struct convoy_conv_kernel convoy_conv_nhwc_wgmma[CONVOY_NHWC_WGMMA_KERNELS];
 extern const struct convoy_conv_kernel convoy_conv_nhwc_depthwise[CONVOY_NHWC_DEPTHWISE_KERNELS];
+extern const struct convoy_conv_kernel convoy_conv_nhwc_stem[CONVOY_NHWC_STEM_KERNELS];
+
+#ifndef NHWC_SMS /* tests have fewer, so that a block makes several tiles */
+#define NHWC_SMS nhwc_multiprocessors()
+/* Of the current device. */
+static inline int nhwc_multiprocessors(void)
+{
+    int device = 0, count = CONVOY_ESTIMATE_SMS;
+    if (cudaGetDevice(&device) == cudaSuccess)
+        (void)cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device);
+    return count;
+}
+#endif
 
 #endif

@@ -35,12 +35,14 @@ skip() {
 
 # finish [STATUS]: what ends every test. A trap of a test's own that does something first must keep $? for it.
 finish() {
-  local status=${1:-$?}
+  local status=${1:-$?} report
   [ -z "$daemon" ] || { kill -KILL "$daemon" 2>/dev/null; wait "$daemon" 2>/dev/null; } || true
-  if ls "$work"/sanitizer.* >/dev/null 2>&1; then
-    cat "$work"/sanitizer.* >&2
+  # One without a word is of a process that was killed as it opened it.
+  for report in "$work"/sanitizer.*; do
+    [ -s "$report" ] || continue
+    cat "$report" >&2
     status=1
-  fi
+  done
   rm -rf "$work"
   exit "$status"
 }

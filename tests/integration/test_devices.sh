@@ -27,8 +27,10 @@ SCRIPT
   build=$work/tree
 fi
 
-# Batches of at most four, so that 32 connections fill more slots than one device takes.
-cp -r models "$work/small"
+# Batches of at most four, so that 32 connections fill more slots than one device takes. One model: each worker that dies
+# loads all again.
+mkdir "$work/small"
+cp -r models/$model "$work/small"
 json models/$model/config.json '__import__("json").dumps({**d, "batching": {"max_batch": 4}})' >"$work/small/$model/config.json"
 
 worker_of() { pgrep -P "$daemon" -f -- "--device $1 "; }

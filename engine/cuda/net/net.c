@@ -69,7 +69,8 @@ void convoy_cuda_name_kernels(struct convoy_net *net)
     for (int i = 0; i < net->groups.count; i++) {
         const struct convoy_cuda_group *group = &net->groups.groups[i];
         struct convoy_layer_info *layer = &net->layers[net->layer_of_group[i]];
-        const char *kernel = "view";
+        bool pools = net->source.graph->nodes[group->anchor].op == CONVOY_OP_POOL;
+        const char *kernel = pools ? "in the convolution" : "view";
         if (i > 0 && net->layer_of_group[i] == net->layer_of_group[i - 1])
             continue; /* a layer is named after its first group */
         for (int k = 0; k < plan->step_count; k++)

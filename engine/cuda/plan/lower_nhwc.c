@@ -161,13 +161,101 @@ static int add_conv(struct convoy_cuda_lowering *l, const struct convoy_cuda_gro
     return code == 0 && group->pool > 1 ? pool_after(l, group, shape, &y) : code;
 }
 
+/* Does anything but this group read the tensor? */
+static bool read_by_others(const struct convoy_cuda_lowering *l, int tensor,
+                           const struct convoy_cuda_group *reader)
+{
+    const struct convoy_cuda_groups *groups = l->source->groups;
+    for (int i = 0; i < groups->count; i++) {
+        const struct convoy_cuda_group *other = &groups->groups[i];
+        const struct convoy_node *node = &l->graph->nodes[other->anchor];
+        for (int k = 0; k < node->input_count && other != reader; k++)
+            if (node->inputs[k] == tensor)
+                return true;
+        if (other->residual == tensor)
+            return true;
+    }
+    for (int i = 0; i < l->graph->output_count; i++)
+        if (l->graph->outputs[i] == tensor)
+            return true;
+    return false;
+}
+
+/* The group that does nothing but pool the output of this one, over 3 x 3 with stride 2, and is alone in
+ * reading it; NULL: none. */
+static const struct convoy_cuda_group *overlapping_pool(const struct convoy_cuda_lowering *l,
+                                                        const struct convoy_cuda_group *group)
+{
+    const struct convoy_cuda_groups *groups = l->source->groups;
+    for (const struct convoy_cuda_group *next = group + 1; next < groups->groups + groups->count; next++) {
+        const struct convoy_node *node = &l->graph->nodes[next->anchor];
+        const struct convoy_pool *pool = &node->pool;
+        if (node->op != CONVOY_OP_POOL || node->inputs[0] != group->output)
+            continue;
+        for (int i = 0; i < 2; i++)
+            if (pool->window[i] != 3 || pool->stride[i] != 2 || pool->dilation[i] != 1 ||
+                pool->pad[i] != pool->pad[0] || pool->pad[i] > 1)
+                return NULL;
+        bool alone = pool->kind == CONVOY_POOL_MAX && next->act.kind == CONVOY_UNARY_NONE &&
+                     !read_by_others(l, group->output, next);
+        return alone ? next : NULL;
+    }
+    return NULL;
+}
+
+/* The first layer from the images as they come, with the pooling behind it where a kernel has both. */
+static int lower_stem(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group,
+                      const struct convoy_conv_shape *conv_shape, bool *done)
+{
+    const struct convoy_cuda_group *pool = overlapping_pool(l, group);
+    struct convoy_images images = convoy_cuda_images(l->source, l->plan->layout);
+    struct convoy_conv_shape shape = *conv_shape;
+    const struct convoy_conv_kernel *kernel = NULL;
+    struct convoy_cuda_step *step;
+    int64_t y[4] = {0};
+    shape.u8 = images.u8;
+    shape.nhwc.on = shape.nhwc.images = true;
+    shape.nhwc.y_pixel = convoy_nhwc_channels(shape.k);
+    if (pool != NULL && convoy_cuda_image_dims(l, pool->output, y)) {
+        shape.nhwc.pool =
+            (struct convoy_nhwc_pool){(int)y[2], (int)y[3], (int)l->graph->nodes[pool->anchor].pool.pad[0]};
+        kernel = convoy_cuda_choose_conv(l->source->choices, &shape);
+    }
+    if (kernel == NULL) {
+        shape.nhwc.pool = (struct convoy_nhwc_pool){0};
+        kernel = convoy_cuda_choose_conv(l->source->choices, &shape);
+        pool = NULL;
+    }
+    if (kernel == NULL)
+        return 0;
+    *done = true;
+    int code = convoy_cuda_step(l, CONVOY_CUDA_CONV, &step);
+    if (code)
+        return code;
+    struct convoy_cuda_conv_step *conv = &step->conv;
+    conv->kernel = kernel;
+    conv->images = images;
+    step->x.where = CONVOY_CUDA_WORKSPACE;
+    conv->weights.where = CONVOY_CUDA_CONSTANT;
+    conv->weights.constant = convoy_cuda_weights_packed(l->source->weights, l->graph, l->node->inputs[1],
+                                                        kernel, &shape, &code, l->error);
+    if (code == 0 && shape.bias)
+        code = convoy_cuda_reads(l, l->node->inputs[2], &conv->bias);
+    if (code == 0)
+        code = convoy_cuda_writes_nhwc(l, pool != NULL ? pool->output : group->output, &step->y,
+                                       &shape.nhwc.y_pixel);
+    conv->shape = shape;
+    return code;
+}
+
 static int lower_conv(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group, bool *done)
 {
     struct convoy_conv_shape shape;
     bool rows = l->node->inputs[0] == l->graph->input && convoy_cuda_reads_rows(l->graph);
     if (!convoy_cuda_conv_shape(l->source, group, l->plan->rows, &shape))
         return 0;
-    return add_conv(l, group, &shape, rows, done);
+    int code = rows ? lower_stem(l, group, &shape, done) : 0;
+    return code || *done ? code : add_conv(l, group, &shape, rows, done);
 }
 
 /* A dense layer is a convolution of images of one pixel. */
@@ -201,6 +289,10 @@ static int lower_pool(struct convoy_cuda_lowering *l, const struct convoy_cuda_g
     const struct convoy_pool *pool = &l->node->pool;
     struct convoy_cuda_place from = {0};
     int64_t x[4] = {0}, y[4] = {0}, pixel;
+    if (l->nhwc_of[group->output].buffer >= 0) { /* the convolution before it pooled */
+        *done = true;
+        return 0;
+    }
     if (!convoy_cuda_image_dims(l, l->node->inputs[0], x) || !convoy_cuda_image_dims(l, group->output, y))
         return 0;
     struct convoy_pool_shape shape = {.planes = x[0],

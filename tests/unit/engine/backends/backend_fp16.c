@@ -104,6 +104,34 @@ Test(backend_fp16, eight_bit_rows)
     convoy_graph_free(graph);
 }
 
+/* First layers: what pools the convolution's result is not alone in reading it; the pooled result is a part
+ * of a concatenation; windows that reach beyond the bottom and the right; rows of images too wide for a
+ * block. */
+Test(backend_fp16, first_layers)
+{
+    struct convoy_conv seven = {.groups = 1, .stride = {2, 2}, .dilation = {1, 1}, .pad = {3, 3, 3, 3}};
+    struct convoy_pool pool = {
+        .kind = CONVOY_POOL_MAX, .window = {3, 3}, .stride = {2, 2}, .dilation = {1, 1}, .pad = {1, 1, 1, 1}};
+    struct convoy_graph *graph = new_graph(SHAPE(1, 3, 30, 26));
+    int x = relu(graph, add_conv(graph, graph->input, 24, 3, 3, strided(CONV3), true));
+    int y = relu(graph, add_conv(graph, x, 16, 3, 3, strided(CONV3), true));
+    x = add_concat(graph, 2, (int[]){add_pool(graph, x, pool, false), y});
+    add_output(graph, add_dense(graph, add_flatten(graph, add_global_average(graph, x)), 9, true));
+    check_graph_as(graph, CONVOY_COMPUTE_FP16, TOLERANCE);
+
+    graph = new_graph(SHAPE(1, 3, 31, 27));
+    x = add_pool(graph, relu(graph, add_conv(graph, graph->input, 32, 7, 7, seven, true)), pool, false);
+    y = relu(graph, add_conv(graph, x, 8, 3, 3, CONV3, true));
+    add_output(graph, add_conv(graph, add_concat(graph, 2, (int[]){x, y}), 9, 1, 1, CONV1, true));
+    check_graph_as(graph, CONVOY_COMPUTE_FP16, TOLERANCE);
+
+    pool.pad[0] = pool.pad[1] = 0;
+    graph = new_graph(SHAPE(1, 1, 12, 300));
+    x = add_act(graph, add_conv(graph, graph->input, 20, 3, 3, strided(CONV3), true), CONVOY_TANH, 0, 0);
+    add_output(graph, add_conv(graph, add_pool(graph, x, pool, true), 8, 1, 1, CONV1, true));
+    check_graph_as(graph, CONVOY_COMPUTE_FP16, TOLERANCE);
+}
+
 /* EfficientNet: depthwise filters of 3 x 3 and 5 x 5, x sigmoid(x), a gate for each channel. 9 channels fill
  * no cell of 8. */
 Test(backend_fp16, inverted_residual_with_gate)
@@ -247,7 +275,7 @@ static void amplify(struct convoy_graph *graph, int y, float by)
 
 /* Each kernel that makes new numbers, as the only one that makes large ones, which what follows would hide:
  * sums and products with infinity that are no NaN, and activations that are bounded. */
-enum telling { CONV, SPLIT, DEPTHWISE, PRODUCT, SCALE, READ, CONVERT, KINDS };
+enum telling { CONV, SPLIT, DEPTHWISE, PRODUCT, SCALE, READ, CONVERT, FIRST, KINDS };
 
 static int add_large(struct convoy_graph *graph, enum telling kind)
 {
@@ -257,6 +285,11 @@ static int add_large(struct convoy_graph *graph, enum telling kind)
     int x = graph->input;
     if (kind == READ)
         return x;
+    if (kind == FIRST) {
+        x = add_conv(graph, x, 8, 3, 3, CONV3, false);
+        amplify(graph, x, 40);
+        return x;
+    }
     x = add_conv(graph, x, 64, 1, 1, CONV1, false); /* at most 8 x 2 x 5,000 x 0.71 */
     switch (kind) {
     case CONV:
@@ -291,7 +324,7 @@ Test(backend_fp16, every_kernel_tells_of_large_results)
         .kind = CONVOY_POOL_AVERAGE, .window = {2, 2}, .stride = {2, 2}, .dilation = {1, 1}};
     for (enum telling kind = 0; kind < KINDS; kind++) {
         /* 40 x 40 do not fit into whole_net, whose products are others. */
-        struct convoy_graph *graph = new_graph(SHAPE(1, kind == READ ? 1 : 8, 40, 40));
+        struct convoy_graph *graph = new_graph(SHAPE(1, kind == READ ? 4 : kind == FIRST ? 3 : 8, 40, 40));
         int x = add_large(graph, kind);
         if (kind == READ || kind == CONVERT) {
             x = add_conv(graph, x, 8, 1, 1, CONV1, false);
@@ -299,7 +332,7 @@ Test(backend_fp16, every_kernel_tells_of_large_results)
         } else {
             x = add_pool(graph, x, pool, false);
         }
-        const float slope[KINDS] = {1e-6f, 1e-6f, 1e-6f, 1e-8f, 1e-6f, 0.3f, 1e-4f};
+        const float slope[KINDS] = {1e-6f, 1e-6f, 1e-6f, 1e-8f, 1e-6f, 0.3f, 1e-4f, 1e-6f};
         x = add_act(graph, x, CONVOY_HARD_SIGMOID, slope[kind], 0.5f);
         add_output(graph, x);
         check_loud(graph, 2, kind == READ ? 4e4f : 5e3f, 1);

@@ -27,6 +27,15 @@ static struct convoy_graph *network_of_large_dense(void)
     return graph;
 }
 
+/* A first layer that has no kernel of its own. */
+static struct convoy_graph *network_of_four_channels(void)
+{
+    struct convoy_graph *graph = new_graph(SHAPE(1, 4, 9, 9));
+    int x = add_act(graph, add_conv(graph, graph->input, 8, 3, 3, CONV3, true), CONVOY_TANH, 0, 0);
+    add_output(graph, add_dense(graph, add_flatten(graph, x), 5, true));
+    return graph;
+}
+
 /* A device without tensor cores, clusters and warpgroups: timing those takes long where they are emulated,
  * ten times as long as the rest. Until the test ends, each of which is a process. */
 static void on_a_simple_device(void)
@@ -413,12 +422,15 @@ Test(cuda_cache, rounding_kernels_serve_those_who_accept_it)
     static const struct {
         enum convoy_compute_type precision;
         const char *conv, *gemm, *major; /* of the device's compute capability */
-    } kinds[] = {{CONVOY_COMPUTE_FP16, "tensor_fp16:64x16", "gemm_tensor_fp16:128x32", "8"},
-                 {CONVOY_COMPUTE_TF32, "tensor_tf32:64x16", "gemm_tensor_tf32:128x32", "9"},
-                 {CONVOY_COMPUTE_FP16, "nhwc_wgmma:2x1x8/32", "gemm_tensor_fp16:128x32", "9"}};
+        struct convoy_graph *(*network)(void);
+    } kinds[] = {{CONVOY_COMPUTE_FP16, "tensor_fp16:64x16", "gemm_tensor_fp16:128x32", "8", small_network},
+                 {CONVOY_COMPUTE_TF32, "tensor_tf32:64x16", "gemm_tensor_tf32:128x32", "9", small_network},
+                 {CONVOY_COMPUTE_FP16, "nhwc_wgmma:2x1x8/32", "gemm_tensor_fp16:128x32", "9",
+                  network_of_four_channels}};
     char kernel[CONVOY_LAYER_NAME_BYTES];
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
         setenv("CONVOY_EMULATED_MAJOR", kinds[i].major, 1);
+        network = kinds[i].network;
         visit_as(kinds[i].precision, CONVOY_TUNING_FORCE, 1e-2, kernel);
         prescribe(kinds[i].conv, kinds[i].gemm);
         cr_assert_eq(visit_as(kinds[i].precision, CONVOY_TUNING_OFF, 1e-2, kernel), kinds[i].precision, "%s",
