@@ -130,6 +130,16 @@ Test(backend_fp16, first_layers)
     x = add_act(graph, add_conv(graph, graph->input, 20, 3, 3, strided(CONV3), true), CONVOY_TANH, 0, 0);
     add_output(graph, add_conv(graph, add_pool(graph, x, pool, true), 8, 1, 1, CONV1, true));
     check_graph_as(graph, CONVOY_COMPUTE_FP16, TOLERANCE);
+
+    for (int other = 0; other < 2; other++) { /* pooling that the first layer's kernel has not */
+        pool.kind = other == 0 ? CONVOY_POOL_AVERAGE : CONVOY_POOL_MAX;
+        pool.pad[1] = pool.pad[3] = 1;
+        pool.pad[0] = pool.pad[2] = other == 0 ? 1 : 0;
+        graph = new_graph(SHAPE(1, 3, 31, 27));
+        x = relu(graph, add_conv(graph, graph->input, 32, 3, 3, strided(CONV3), true));
+        add_output(graph, add_conv(graph, add_pool(graph, x, pool, false), 8, 1, 1, CONV1, true));
+        check_graph_as(graph, CONVOY_COMPUTE_FP16, TOLERANCE);
+    }
 }
 
 /* EfficientNet: depthwise filters of 3 x 3 and 5 x 5, x sigmoid(x), a gate for each channel. 9 channels fill
