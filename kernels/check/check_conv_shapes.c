@@ -78,6 +78,12 @@ static const struct written written[] = {
     {2, 27, 10, 9, 27, 5, 5, 1, 2, 1, 27, 1, CONVOY_UNARY_RELU, true, true, false, false},
     {2, 24, 15, 11, 24, 5, 5, 2, 2, 1, 24, 1, CONVOY_UNARY_NONE, true, false, false, false},
     {1, 16, 11, 12, 16, 7, 7, 1, 3, 1, 16, 1, CONVOY_UNARY_NONE, true, false, false, false},
+    /* 3 x 3 of up to 64 channels: pieces of 8 x 8 outputs that reach beyond the image, more pieces than the
+     * block's ring holds, several columns of maps, padding that differs from the usual. */
+    {2, 64, 56, 17, 64, 3, 3, 1, 1, 1, 1, 1, CONVOY_UNARY_RELU, true, true, false, false},
+    {1, 40, 20, 24, 72, 3, 3, 1, 1, 1, 1, 1, CONVOY_UNARY_SWISH, true, true, true, false},
+    {3, 48, 9, 7, 130, 3, 3, 1, 0, 1, 1, 1, CONVOY_UNARY_NONE, true, false, false, false},
+    {1, 64, 3, 4, 24, 3, 3, 1, 2, 1, 1, 1, CONVOY_UNARY_TANH, false, false, false, false},
     /* First layers, of floats and of bytes: several images and bands, rows that need several segments, an odd
      * number of rows, one row and one column of outputs; with pooling that overlaps, too. */
     {3, 3, 37, 45, 64, 7, 7, 2, 3, 1, 1, 1, CONVOY_UNARY_RELU, true, false, false, false, CHECK_NO_NAN, 2},

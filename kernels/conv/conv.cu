@@ -44,6 +44,8 @@ static const struct convoy_conv_kernel *const list[] = {
     LIST_NHWC(15),
     LIST_NHWC(16),
     LIST_NHWC(17),
+    LIST_NHWC(18),
+    LIST_NHWC(19),
     LIST_NHWC_STEM(0),
     LIST_NHWC_STEM(1),
     LIST_NHWC_STEM(2),

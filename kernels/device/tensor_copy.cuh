@@ -67,6 +67,17 @@ static __device__ __forceinline__ void convoy_copy_tap(void *shared, const CUten
             : "memory");)
 }
 
+/* A box of images, x by y pixels of one of them, from channel, x and y on. */
+static __device__ __forceinline__ void convoy_copy_patch(void *shared, const CUtensorMap *map, int channel,
+                                                         int x, int y, int n, uint64_t *barrier)
+{
+    CONVOY_SM90_CODE(
+        asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes "
+                     "[%0], [%1, {%3, %4, %5, %6}], [%2];" ::"r"((unsigned)__cvta_generic_to_shared(shared)),
+                     "l"(map), "r"(convoy_barrier_address(barrier)), "r"(channel), "r"(x), "r"(y), "r"(n)
+                     : "memory");)
+}
+
 /* Like convoy_copy_bulk(), but the caller tells the barrier of the bytes. */
 static __device__ __forceinline__ void convoy_copy_row(void *shared, const void *global, int bytes,
                                                        uint64_t *barrier)
@@ -99,6 +110,17 @@ static __device__ __forceinline__ void convoy_store_box(const CUtensorMap *map, 
                      : "memory");)
 }
 
+/* The same of images. */
+static __device__ __forceinline__ void convoy_store_patch(const CUtensorMap *map, const void *shared,
+                                                          int channel, int x, int y, int n)
+{
+    CONVOY_SM90_CODE(
+        asm volatile(
+            "cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(map),
+            "r"((unsigned)__cvta_generic_to_shared(shared)), "r"(channel), "r"(x), "r"(y), "r"(n)
+            : "memory");)
+}
+
 /* Ends this thread's group of stores. */
 static __device__ __forceinline__ void convoy_store_end(void)
 {
@@ -124,6 +146,18 @@ static inline void convoy_copy_tap(void *shared, const CUtensorMap *map, int cha
                                    int tap_x, int tap_y, uint64_t *)
 {
     convoy_emulated_copy_tap(shared, map, channel, x, y, n, tap_x, tap_y);
+}
+
+static inline void convoy_copy_patch(void *shared, const CUtensorMap *map, int channel, int x, int y, int n,
+                                     uint64_t *)
+{
+    convoy_emulated_copy_patch(shared, map, channel, x, y, n);
+}
+
+static inline void convoy_store_patch(const CUtensorMap *map, const void *shared, int channel, int x, int y,
+                                      int n)
+{
+    convoy_emulated_store_patch(map, shared, channel, x, y, n);
 }
 
 static inline void convoy_copy_row(void *shared, const void *global, int bytes, uint64_t *)

@@ -4,10 +4,11 @@
 
 /* Of NVIDIA's documentation of cuTensorMapEncodeIm2col: corners of a box in two dimensions of space have 8
  * bits, offsets of taps too, strides are at most 8. */
-#define LEAST_CORNER (-128)
-#define MOST_CORNER  127
-#define MOST_OFFSET  255
-#define MOST_STRIDE  8
+#define LEAST_CORNER   (-128)
+#define MOST_CORNER    127
+#define MOST_OFFSET    255
+#define MOST_STRIDE    8
+#define PATCH_CHANNELS 64
 
 /* From the last pixel of the image to the last one that tap 0 reads. */
 static int64_t upper_corner(const struct convoy_map_images *images, int axis)
@@ -64,6 +65,26 @@ cudaError_t convoy_map_matrix(CUtensorMap *map, const void *data, int64_t column
     return result == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
 }
 
+cudaError_t convoy_map_patches(CUtensorMap *map, const struct convoy_map_images *images, int width,
+                               int height)
+{
+    static decltype(&cuTensorMapEncodeTiled) encode;
+    if (encode == nullptr)
+        encode = reinterpret_cast<decltype(encode)>(driver_function("cuTensorMapEncodeTiled"));
+    if (encode == nullptr)
+        return cudaErrorNotSupported;
+    const cuuint64_t dims[4] = {(cuuint64_t)images->c, (cuuint64_t)images->w, (cuuint64_t)images->h,
+                                (cuuint64_t)images->n};
+    const cuuint64_t strides[3] = {(cuuint64_t)images->pixel * 2, (cuuint64_t)images->row * 2,
+                                   (cuuint64_t)images->image * 2};
+    const cuuint32_t box[4] = {PATCH_CHANNELS, (cuuint32_t)width, (cuuint32_t)height, 1},
+                     steps[4] = {1, 1, 1, 1};
+    CUresult result = encode(map, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 4, const_cast<void *>(images->data), dims,
+                             strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle_of(PATCH_CHANNELS),
+                             CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    return result == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
+}
+
 cudaError_t convoy_map_images(CUtensorMap *map, const struct convoy_map_images *images)
 {
     static decltype(&cuTensorMapEncodeIm2col) encode;
@@ -102,7 +123,7 @@ cudaError_t convoy_map_matrix(CUtensorMap *map, const void *data, int64_t column
     return cudaSuccess;
 }
 
-cudaError_t convoy_map_images(CUtensorMap *map, const struct convoy_map_images *images)
+static void emulate(CUtensorMap *map, const struct convoy_map_images *images)
 {
     memset(map, 0, sizeof *map);
     map->data = const_cast<void *>(images->data);
@@ -110,6 +131,21 @@ cudaError_t convoy_map_images(CUtensorMap *map, const struct convoy_map_images *
     const int64_t strides[4] = {1, images->pixel, images->row, images->image};
     memcpy(map->dims, dims, sizeof dims);
     memcpy(map->strides, strides, sizeof strides);
+}
+
+cudaError_t convoy_map_patches(CUtensorMap *map, const struct convoy_map_images *images, int width,
+                               int height)
+{
+    emulate(map, images);
+    map->box[0] = PATCH_CHANNELS;
+    map->side[0] = width;
+    map->side[1] = height;
+    return cudaSuccess;
+}
+
+cudaError_t convoy_map_images(CUtensorMap *map, const struct convoy_map_images *images)
+{
+    emulate(map, images);
     map->box[0] = images->box_channels;
     map->box[1] = images->box_outputs;
     for (int axis = 0; axis < 2; axis++) { /* the engine's order: x, then y */

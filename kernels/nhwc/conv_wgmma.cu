@@ -1,4 +1,5 @@
-/* The kernels of conv_wgmma.cuh in the list of convolutions: nhwc_wgmma:MxN/DEPTH, nhwc_split:MxNxBLOCKS.
+/* The kernels of conv_wgmma.cuh and conv_patch.cuh in the list of convolutions: nhwc_wgmma:MxN/DEPTHxSTAGES,
+ * nhwc_split:NxBLOCKS, nhwc_patch.
  * Compute capability 9.0 alone.
  *
  * Source of the idea: CUTLASS's warp-specialised persistent kernels and its im2col tensor maps (NVIDIA,
@@ -6,6 +7,7 @@
  * at the tensor cores' rate, whichever is longer. */
 #include "kernels/device/conv_shape.h"
 #include "kernels/device/tensor_map.h"
+#include "kernels/nhwc/conv_patch.cuh"
 #include "kernels/nhwc/conv_wgmma.cuh"
 #include "kernels/nhwc/nhwc_common.h"
 
@@ -17,6 +19,7 @@
     X(2, 1, 8, 64, 3, 2, 2)                                                                                  \
     X(2, 1, 16, 64, 4, 2, 1)                                                                                 \
     X(2, 1, 32, 64, 3, 1, 1)                                                                                 \
+    X(2, 1, 32, 64, 2, 2, 1)                                                                                 \
     X(2, 2, 8, 64, 4, 2, 1)                                                                                  \
     X(2, 2, 16, 64, 3, 1, 1)                                                                                 \
     X(2, 1, 4, 32, 6, 2, 2)                                                                                  \
@@ -218,6 +221,54 @@ static cudaError_t launch_split(const struct convoy_conv_shape *s,
                             stream, job, SPLITS);
 }
 
+/* Of outputs, in boxes of 8 x 8. */
+static struct convoy_map_images outputs_as_images(const struct convoy_conv_shape *s, const void *data,
+                                                  int64_t pixel)
+{
+    struct convoy_map_images images = {};
+    images.data = data;
+    images.n = s->n;
+    images.h = s->oh;
+    images.w = s->ow;
+    images.c = columns_of(s);
+    images.pixel = pixel;
+    images.row = pixel * s->ow;
+    images.image = images.row * s->oh;
+    return images;
+}
+
+static int patches_of(const struct convoy_conv_shape *s)
+{
+    return (int)(s->n * convoy_div_up(s->oh, PATCH_SIDE) * convoy_div_up(s->ow, PATCH_SIDE));
+}
+
+static cudaError_t launch_patch(const struct convoy_conv_shape *s,
+                                const struct convoy_conv_operands *operands, cudaStream_t stream)
+{
+    using tile = nhwc_patch_tile;
+    struct nhwc_job job = {};
+    cudaError_t error = describe(s, operands, 64, NHWC_PIECE, tile::N, 0, &job);
+    const struct convoy_map_images x = images_of(s, operands->x.data, 64, NHWC_PIECE);
+    const struct convoy_map_images y = outputs_as_images(s, operands->y, s->nhwc.y_pixel);
+    const struct convoy_map_images residual =
+        outputs_as_images(s, operands->residual, s->nhwc.residual_pixel);
+    job.across = (int)convoy_div_up(s->ow, PATCH_SIDE);
+    job.down = (int)convoy_div_up(s->oh, PATCH_SIDE);
+    job.tiles = patches_of(s);
+    if (error == cudaSuccess)
+        error = convoy_map_patches(&job.x, &x, tile::BOX, tile::BOX);
+    if (error == cudaSuccess)
+        error = convoy_map_patches(&job.y, &y, PATCH_SIDE, PATCH_SIDE);
+    if (error == cudaSuccess && s->residual)
+        error = convoy_map_patches(&job.residual, &residual, PATCH_SIDE, PATCH_SIDE);
+    if (error != cudaSuccess)
+        return error;
+    int64_t blocks = convoy_div_up(NHWC_SMS, job.tiles_n) * job.tiles_n,
+            needed = (int64_t)job.tiles * job.tiles_n;
+    return convoy_launch_early(nhwc_patch, dim3((unsigned)(needed < blocks ? needed : blocks)),
+                               dim3(tile::THREADS), tile::SHARED_BYTES, stream, job);
+}
+
 /* ---- Estimates ---- */
 
 /* The time that device memory and the launch take at least. */
@@ -262,7 +313,23 @@ template <int NT, int SPLITS> static float estimate_split(const struct convoy_co
     return (float)(us > least ? us + 0.1 * least : least + 0.1 * us) + CONVOY_ESTIMATE_LAUNCH_US;
 }
 
+static float estimate_patch(const struct convoy_conv_shape *s)
+{
+    int64_t pieces = patches_of(s) * convoy_div_up(columns_of(s), nhwc_patch_tile::N);
+    double products = 9 * (64 / 16) * (nhwc_patch_tile::N / 2.0); /* cycles of a piece */
+    double cycles = (double)convoy_div_up(pieces, CONVOY_ESTIMATE_SMS) * products * 1.5 + START_CYCLES * 2;
+    double us = cycles / CYCLES_PER_US, least = floor_us(s) * 1.1;
+    return (float)(us > least ? us + 0.1 * least : least + 0.1 * us) + CONVOY_ESTIMATE_LAUNCH_US;
+}
+
 /* ---- The list ---- */
+
+/* The box has room for 64 channels. */
+static bool takes_patch(const struct convoy_conv_shape *s)
+{
+    return takes(s) && s->nhwc.window == 0 && s->c > 32 && s->c <= 64 && convoy_is_square(s, 3, 1) &&
+           convoy_div_up(s->oh, 8) * convoy_div_up(s->ow, 8) * s->n < INT32_MAX / 64;
+}
 
 template <int DEPTH> static bool takes_at(const struct convoy_conv_shape *s)
 {
@@ -277,7 +344,7 @@ template <int SPLITS> static bool takes_split(const struct convoy_conv_shape *s)
 }
 
 #define PERSISTENT(GROUPS, ROWS, NT, DEPTH, STAGES, BUFFERS, BLOCKS)                                         \
-    {"nhwc_wgmma:" #GROUPS "x" #ROWS "x" #NT "/" #DEPTH,                                                     \
+    {"nhwc_wgmma:" #GROUPS "x" #ROWS "x" #NT "/" #DEPTH "x" #STAGES,                                         \
      CONVOY_COMPUTE_FP16,                                                                                    \
      takes_at<DEPTH>,                                                                                        \
      estimate<GROUPS, ROWS, NT, DEPTH, BLOCKS>,                                                              \
@@ -302,5 +369,6 @@ bool convoy_nhwc_here(void)
     return convoy_has_wgmma();
 }
 
-const struct convoy_conv_kernel convoy_conv_nhwc_wgmma[CONVOY_NHWC_WGMMA_KERNELS] = {
-    PERSISTENT_INSTANCES(PERSISTENT) SPLIT_INSTANCES(SPLIT)};
+const struct convoy_conv_kernel convoy_conv_nhwc_wgmma[CONVOY_NHWC_WGMMA_KERNELS] = {PERSISTENT_INSTANCES(
+    PERSISTENT) SPLIT_INSTANCES(SPLIT){"nhwc_patch", CONVOY_COMPUTE_FP16, takes_patch, estimate_patch,
+                                       packed_floats<64>, pack<64>, convoy_no_scratch, launch_patch, true}};

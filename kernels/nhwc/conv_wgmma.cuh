@@ -42,7 +42,8 @@ struct nhwc_job {
     int chunks, tap_chunks; /* of the reduction; of a tap */
     int taps_x;
     int oh, ow, stride[2], pad[2], dilation[2];
-    bool flat; /* 1x1 without stride or padding: x is a matrix */
+    int across, down; /* of nhwc_patch: pieces of an image */
+    bool flat;        /* 1x1 without stride or padding: x is a matrix */
     bool has_residual;
     struct convoy_unary act;
     struct convoy_overflow overflow;
@@ -232,6 +233,38 @@ static __device__ __forceinline__ uint32_t *nhwc_word(char *panels, int row, int
                                         convoy_swizzled_cell<ROW_BYTES>(row, cell) * 16 + lane % 4 * 4);
 }
 
+/* Adds bias and residual, which is in the place of the results, to the sums of a piece of rows, and applies
+ * the activation. row: of the lane's first numbers. */
+template <typename TILE, int NT>
+static __device__ __forceinline__ void nhwc_finish(const struct nhwc_job &job, char *panel, int row,
+                                                   int column, int lane, float (&sum)[NT][4])
+{
+    nhwc_add_bias(job, column + lane % 4 * 2, sum);
+    if (job.has_residual) {
+#pragma unroll
+        for (int j = 0; j < NT; j++)
+#pragma unroll
+            for (int half = 0; half < 2; half++) {
+                uint32_t word = *nhwc_word<TILE>(panel, row + half * 8, j, lane);
+                sum[j][half * 2] += convoy_from_half(word & 0xffffu);
+                sum[j][half * 2 + 1] += convoy_from_half(word >> 16);
+            }
+    }
+    convoy_activate<true>(job.act, sum);
+}
+
+/* Rounds the sums of a piece and puts them where the copy engine takes them. */
+template <typename TILE, int NT>
+static __device__ __forceinline__ void nhwc_put(char *panel, int row, int lane, const float (&sum)[NT][4])
+{
+#pragma unroll
+    for (int j = 0; j < NT; j++)
+#pragma unroll
+        for (int half = 0; half < 2; half++)
+            *nhwc_word<TILE>(panel, row + half * 8, j, lane) =
+                convoy_half2(sum[j][half * 2], sum[j][half * 2 + 1]);
+}
+
 /* Tells the images of outputs m and m + 8, of whose numbers a thread holds `tiles` times two, of those that
  * fp16 does not hold. */
 template <int NT>
@@ -319,26 +352,10 @@ static __global__ void __launch_bounds__((GROUPS + 1) * CONVOY_WARPGROUP, BLOCKS
             nhwc_group_sync(group); /* the thread that stores has waited until the place was free */
 #pragma unroll
         for (int i = 0; i < ROWS; i++) {
-            nhwc_add_bias(job, column + lane % 4 * 2, sum[i]);
             char *panel = result + i * tile::PANELS * tile::PANEL_BYTES;
-            if (job.has_residual) {
-#pragma unroll
-                for (int j = 0; j < NT; j++)
-#pragma unroll
-                    for (int half = 0; half < 2; half++) {
-                        uint32_t word = *nhwc_word<tile>(panel, row + half * 8, j, lane);
-                        sum[i][j][half * 2] += convoy_from_half(word & 0xffffu);
-                        sum[i][j][half * 2 + 1] += convoy_from_half(word >> 16);
-                    }
-            }
-            convoy_activate<true>(job.act, sum[i]);
+            nhwc_finish<tile>(job, panel, row, column, lane, sum[i]);
             nhwc_tell_rows(job, first + i * NHWC_PIECE + row, (job.columns - column) / 8, sum[i]);
-#pragma unroll
-            for (int j = 0; j < NT; j++)
-#pragma unroll
-                for (int half = 0; half < 2; half++)
-                    *nhwc_word<tile>(panel, row + half * 8, j, lane) =
-                        convoy_half2(sum[i][j][half * 2], sum[i][j][half * 2 + 1]);
+            nhwc_put<tile>(panel, row, lane, sum[i]);
         }
         convoy_wgmma_publish();
         nhwc_group_sync(group);

@@ -5,7 +5,7 @@
 #include "kernels/device/chip.h"
 #include "kernels/nhwc.h"
 
-#define CONVOY_NHWC_WGMMA_KERNELS     18
+#define CONVOY_NHWC_WGMMA_KERNELS     20
 #define CONVOY_NHWC_DEPTHWISE_KERNELS 5
 #define CONVOY_NHWC_STEM_KERNELS      9
 

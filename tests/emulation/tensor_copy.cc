@@ -65,6 +65,34 @@ void convoy_emulated_store_box(const CUtensorMap *map, const void *shared, int c
         }
 }
 
+void convoy_emulated_copy_patch(void *shared, const CUtensorMap *map, int channel, int x, int y, int n)
+{
+    size_t row_bytes = (size_t)map->box[0] * 2;
+    for (int r = 0; r < map->side[0] * map->side[1]; r++)
+        for (int c = 0; c < map->box[0]; c++) {
+            const uint16_t *from =
+                element(map, {channel + c, x + r % map->side[0], y + r / map->side[0], n}, 4);
+            size_t offset = (size_t)r * row_bytes + (size_t)c * 2;
+            *(uint16_t *)(swizzled(shared, offset & ~(size_t)15, row_bytes) + (offset & 15)) =
+                from ? *from : 0;
+        }
+}
+
+void convoy_emulated_store_patch(const CUtensorMap *map, const void *shared, int channel, int x, int y, int n)
+{
+    size_t row_bytes = (size_t)map->box[0] * 2;
+    for (int r = 0; r < map->side[0] * map->side[1]; r++)
+        for (int c = 0; c < map->box[0]; c++) {
+            const uint16_t *to =
+                element(map, {channel + c, x + r % map->side[0], y + r / map->side[0], n}, 4);
+            size_t offset = (size_t)r * row_bytes + (size_t)c * 2;
+            if (to != nullptr)
+                *(uint16_t *)to =
+                    *(const uint16_t *)(swizzled((void *)shared, offset & ~(size_t)15, row_bytes) +
+                                        (offset & 15));
+        }
+}
+
 /* Walks over the positions of tap 0 (x fastest, then y, then images), of which each box has so many. */
 void convoy_emulated_copy_tap(void *shared, const CUtensorMap *map, int channel, int x, int y, int n,
                               int tap_x, int tap_y)

@@ -109,10 +109,13 @@ void convoy_emulated_barrier_wait(uint64_t *place, int parity);
 typedef struct alignas(64) CUtensorMap {
     void *data;
     int64_t dims[4], strides[4];
-    int box[2], lower[2], upper[2], steps[2];
+    int box[2], lower[2], upper[2], steps[2], side[2];
 } CUtensorMap;
 void convoy_emulated_copy_box(void *shared, const CUtensorMap *map, int column, int row);
 void convoy_emulated_store_box(const CUtensorMap *map, const void *shared, int column, int row);
+void convoy_emulated_copy_patch(void *shared, const CUtensorMap *map, int channel, int x, int y, int n);
+void convoy_emulated_store_patch(const CUtensorMap *map, const void *shared, int channel, int x, int y,
+                                 int n);
 void convoy_emulated_copy_tap(void *shared, const CUtensorMap *map, int channel, int x, int y, int n,
                               int tap_x, int tap_y);
 /* Dynamic shared memory of the block. */

@@ -425,7 +425,7 @@ Test(cuda_cache, rounding_kernels_serve_those_who_accept_it)
         struct convoy_graph *(*network)(void);
     } kinds[] = {{CONVOY_COMPUTE_FP16, "tensor_fp16:64x16", "gemm_tensor_fp16:128x32", "8", small_network},
                  {CONVOY_COMPUTE_TF32, "tensor_tf32:64x16", "gemm_tensor_tf32:128x32", "9", small_network},
-                 {CONVOY_COMPUTE_FP16, "nhwc_wgmma:2x1x8/32", "gemm_tensor_fp16:128x32", "9",
+                 {CONVOY_COMPUTE_FP16, "nhwc_wgmma:2x1x8/32x5", "gemm_tensor_fp16:128x32", "9",
                   network_of_four_channels}};
     char kernel[CONVOY_LAYER_NAME_BYTES];
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {

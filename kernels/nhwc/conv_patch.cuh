@@ -1,0 +1,219 @@
+/* Convolution of 3 x 3 in 16 bits, channels last, of up to 64 channels, that reads its inputs once.
+ *
+ * conv_wgmma.cuh asks for each input nine times, once for each tap: with 64 channels and 64 maps the L2 cache
+ * gives no more than that (7 TB/s of 7.5 on an H200, 150 us where the products take 64). Here the copy engine
+ * brings a box of 10 x 10 pixels, with zeros where there is no pixel, for 8 x 8 outputs. A tap is the same
+ * box seen from another pixel: a matrix of 8 groups of 8 rows, a group for each row of outputs, whose groups
+ * lie a row of the box apart. Cells are swizzled by their address alone, so that a matrix may begin at any
+ * pixel.
+ *
+ * The weights of 64 maps, 72 KB, stay in shared memory. One thread asks for boxes, which come through a ring;
+ * three warpgroups take them in turns, 64 outputs by 64 maps each, so that two multiply while one ends its
+ * piece. The end is that of conv_wgmma.cuh, with boxes of 8 x 8 outputs in place of rows. */
+#ifndef CONVOY_KERNELS_NHWC_CONV_PATCH_CUH
+#define CONVOY_KERNELS_NHWC_CONV_PATCH_CUH
+
+#include "kernels/nhwc/conv_wgmma.cuh"
+
+#define PATCH_SIDE   8 /* outputs */
+#define PATCH_TAPS   3 /* of a side of the filter */
+#define PATCH_GROUPS 3
+
+struct nhwc_patch_tile {
+    static constexpr int NT = 8, N = NT * 8, ROW_BYTES = 128, BUFFERS = 2, STAGES = 6;
+    static constexpr int PANEL = N, PANEL_BYTES = NHWC_PIECE * PANEL * 2;
+    static constexpr int BOX = PATCH_SIDE + PATCH_TAPS - 1, BOX_BYTES = BOX * BOX * ROW_BYTES;
+    static constexpr int STAGE_BYTES = (BOX_BYTES + 1023) / 1024 * 1024;
+    static constexpr int TAP_BYTES = N * ROW_BYTES, WEIGHT_BYTES = PATCH_TAPS * PATCH_TAPS * TAP_BYTES;
+    static constexpr int RING = WEIGHT_BYTES, RESULTS = RING + STAGES * STAGE_BYTES;
+    static constexpr int BARRIERS = RESULTS + PATCH_GROUPS * BUFFERS * PANEL_BYTES;
+    static constexpr int SHARED_BYTES = BARRIERS + 256 + 1024;
+    static constexpr int THREADS = (PATCH_GROUPS + 1) * CONVOY_WARPGROUP;
+};
+
+/* A piece of 8 x 8 outputs. */
+struct nhwc_patch_origin {
+    int n, y, x;
+
+    __device__ __forceinline__ nhwc_patch_origin(const struct nhwc_job &job, int piece)
+    {
+        int line = piece / job.across;
+        n = line / job.down;
+        x = (piece - line * job.across) * PATCH_SIDE;
+        y = (line - n * job.down) * PATCH_SIDE;
+    }
+};
+
+/* The barriers of a block: of each stage, of each place for results, and of the weights. A place is used by
+ * every PATCH_GROUPS BUFFERS-th piece. */
+struct nhwc_patch_barriers {
+    using tile = nhwc_patch_tile;
+    static constexpr int PLACES = PATCH_GROUPS * tile::BUFFERS;
+    uint64_t *first;
+
+    __device__ __forceinline__ uint64_t *full(int turn) const
+    {
+        return first + turn % tile::STAGES;
+    }
+    __device__ __forceinline__ uint64_t *empty(int turn) const
+    {
+        return first + tile::STAGES + turn % tile::STAGES;
+    }
+    __device__ __forceinline__ uint64_t *added(int turn) const
+    {
+        return first + 2 * tile::STAGES + turn % PLACES;
+    }
+    __device__ __forceinline__ uint64_t *free(int turn) const
+    {
+        return first + 2 * tile::STAGES + PLACES + turn % PLACES;
+    }
+    __device__ __forceinline__ uint64_t *weights(void) const
+    {
+        return first + 2 * tile::STAGES + 2 * PLACES;
+    }
+    /* By a thread, before a barrier of the block. */
+    __device__ __forceinline__ void make(void) const
+    {
+        for (int i = 0; i < tile::STAGES; i++) {
+            convoy_barrier_make(full(i), 1);
+            convoy_barrier_make(empty(i), CONVOY_WARPGROUP / 32);
+        }
+        for (int i = 0; i < PLACES; i++) {
+            convoy_barrier_make(added(i), 1);
+            convoy_barrier_make(free(i), 1);
+        }
+        convoy_barrier_make(weights(), 1);
+    }
+};
+
+/* Where results of a block's turn-th piece lie. */
+static __device__ __forceinline__ char *nhwc_patch_place(char *shared, int turn)
+{
+    using tile = nhwc_patch_tile;
+    return shared + tile::RESULTS + turn % nhwc_patch_barriers::PLACES * tile::PANEL_BYTES;
+}
+
+/* Asks for everything that the block's pieces need; one thread. */
+static __device__ __forceinline__ void nhwc_patch_fill(const struct nhwc_job &job, char *shared,
+                                                       const nhwc_patch_barriers &barriers, int column,
+                                                       int first, int step)
+{
+    using tile = nhwc_patch_tile;
+    constexpr int PLACES = nhwc_patch_barriers::PLACES;
+    for (int tap = 0; tap < PATCH_TAPS * PATCH_TAPS; tap++)
+        convoy_copy_row(shared + tap * tile::TAP_BYTES, nhwc_weights(job, tap, column, tile::ROW_BYTES),
+                        tile::TAP_BYTES, barriers.weights());
+    convoy_barrier_expect(barriers.weights(), tile::WEIGHT_BYTES);
+    convoy_wait_for_previous();
+    int turn = 0;
+    for (int piece = first; piece < job.tiles; piece += step, turn++) {
+        const nhwc_patch_origin at(job, piece);
+        if (turn >= tile::STAGES)
+            convoy_barrier_wait(barriers.empty(turn), turn / tile::STAGES % 2 ^ 1);
+        convoy_copy_patch(shared + tile::RING + turn % tile::STAGES * tile::STAGE_BYTES, &job.x, 0,
+                          at.x - job.pad[1], at.y - job.pad[0], at.n, barriers.full(turn));
+        convoy_barrier_expect(barriers.full(turn), tile::BOX_BYTES);
+        if (!job.has_residual)
+            continue;
+        if (turn >= PLACES)
+            convoy_barrier_wait(barriers.free(turn), turn / PLACES % 2 ^ 1);
+        convoy_copy_patch(nhwc_patch_place(shared, turn), &job.residual, column, at.x, at.y, at.n,
+                          barriers.added(turn));
+        convoy_barrier_expect(barriers.added(turn), tile::PANEL_BYTES);
+    }
+}
+
+/* The sums of a piece: all taps, all channels. */
+static __device__ __forceinline__ void nhwc_patch_multiply(const char *weights, const char *box,
+                                                           float (&sum)[nhwc_patch_tile::NT][4])
+{
+    using tile = nhwc_patch_tile;
+    constexpr uint64_t SWIZZLED = (uint64_t)1 << 62; /* rows of 128 bytes */
+    const uint64_t a = convoy_matrix(box, 16, tile::BOX * tile::ROW_BYTES) | SWIZZLED;
+    const uint64_t b = convoy_matrix_swizzled<tile::ROW_BYTES>(weights);
+    convoy_wgmma_begin();
+#pragma unroll
+    for (int tap = 0; tap < PATCH_TAPS * PATCH_TAPS; tap++)
+#pragma unroll
+        for (int step = 0; step < tile::ROW_BYTES / 32; step++)
+            nhwc_multiply<tile::NT, tile::ROW_BYTES>(
+                sum,
+                convoy_matrix_at(
+                    a, (tap / PATCH_TAPS * tile::BOX + tap % PATCH_TAPS) * (tile::ROW_BYTES / 16) + step * 2),
+                convoy_matrix_at(b, tap * (tile::TAP_BYTES / 16) + step * 2));
+    convoy_wgmma_end();
+    convoy_wgmma_wait<0>();
+}
+
+/* Tells the image of numbers that fp16 does not hold, of rows `row` and `row` + 8 of a piece. */
+template <int NT>
+static __device__ __forceinline__ void nhwc_patch_tell(const struct nhwc_job &job,
+                                                       const nhwc_patch_origin &at, int row, int tiles,
+                                                       const float (&sum)[NT][4])
+{
+    bool over = false;
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        bool there = at.y + row / PATCH_SIDE + half < job.oh && at.x + row % PATCH_SIDE < job.ow;
+#pragma unroll
+        for (int j = 0; j < NT; j++)
+            over |=
+                there && j < tiles && (nhwc_is_over(sum[j][half * 2]) || nhwc_is_over(sum[j][half * 2 + 1]));
+    }
+    nhwc_tell(job.overflow, over, at.n);
+}
+
+/* A block computes one column of tiles of 64 maps. */
+static __global__ void __launch_bounds__(nhwc_patch_tile::THREADS, 1)
+    nhwc_patch(CONVOY_PARAMETER struct nhwc_job job)
+{
+    using tile = nhwc_patch_tile;
+    char *shared = nhwc_shared();
+    const nhwc_patch_barriers barriers = {reinterpret_cast<uint64_t *>(shared + tile::BARRIERS)};
+    int group = convoy_uniform((int)threadIdx.x / CONVOY_WARPGROUP);
+    int column = (int)blockIdx.x % job.tiles_n * tile::N;
+    int first = (int)blockIdx.x / job.tiles_n, step = (int)gridDim.x / job.tiles_n;
+    convoy_let_next_begin();
+    if (threadIdx.x == 0)
+        barriers.make();
+    __syncthreads();
+    if (group == PATCH_GROUPS) {
+        if (threadIdx.x % CONVOY_WARPGROUP == 0)
+            nhwc_patch_fill(job, shared, barriers, column, first, step);
+        return;
+    }
+    int lane = (int)threadIdx.x % 32, row = (int)threadIdx.x % CONVOY_WARPGROUP / 32 * 16 + lane / 4;
+    bool stores = threadIdx.x % CONVOY_WARPGROUP == 0;
+    convoy_barrier_wait(barriers.weights(), 0);
+    int turn = group;
+    for (int piece = first + group * step; piece < job.tiles;
+         piece += PATCH_GROUPS * step, turn += PATCH_GROUPS) {
+        const nhwc_patch_origin at(job, piece);
+        float sum[tile::NT][4] = {};
+        convoy_barrier_wait(barriers.full(turn), turn / tile::STAGES % 2);
+        nhwc_patch_multiply(shared, shared + tile::RING + turn % tile::STAGES * tile::STAGE_BYTES, sum);
+        convoy_barrier_arrive_if(lane == 0, barriers.empty(turn));
+        char *place = nhwc_patch_place(shared, turn);
+        if (job.has_residual)
+            convoy_barrier_wait(barriers.added(turn), turn / nhwc_patch_barriers::PLACES % 2);
+        else
+            nhwc_group_sync(group); /* the thread that stores has waited until the place was free */
+        nhwc_finish<tile>(job, place, row, column, lane, sum);
+        nhwc_patch_tell(job, at, row, (job.columns - column) / 8, sum);
+        nhwc_put<tile>(place, row, lane, sum);
+        convoy_wgmma_publish();
+        nhwc_group_sync(group);
+        if (stores) {
+            convoy_store_patch(&job.y, place, column, at.x, at.y, at.n);
+            convoy_store_end();
+            convoy_store_wait<tile::BUFFERS - 1>();
+            /* The place of the group's piece before this one is free. */
+            if (job.has_residual)
+                convoy_barrier_arrive_if(turn >= PATCH_GROUPS, barriers.free(turn + PATCH_GROUPS));
+        }
+    }
+    if (stores)
+        convoy_store_wait<0>(); /* shared memory stays until it was read */
+}
+
+#endif
