@@ -25,29 +25,7 @@
 #include "kernels/device/tensor_copy.cuh"
 #include "kernels/device/unary.cuh"
 #include "kernels/device/wgmma.cuh"
-#include "kernels/nhwc.h"
-#include "kernels/nhwc/overflow.cuh"
-
-#define NHWC_PIECE 64 /* rows of one wgmma */
-
-struct nhwc_job {
-    CUtensorMap x, y, residual;
-    const char *weights; /* chunk after chunk: columns x DEPTH, swizzled */
-    const float *bias;   /* k, or NULL */
-    convoy_fp16 *out;    /* of nhwc_conv_split, which stores without the engine */
-    const convoy_fp16 *added;
-    int64_t out_pixel, added_pixel;
-    int m, k, columns; /* outputs, maps, maps in the packed weights */
-    int tiles_n, tiles;
-    int chunks, tap_chunks; /* of the reduction; of a tap */
-    int taps_x;
-    int oh, ow, stride[2], pad[2], dilation[2];
-    int across, down; /* of nhwc_patch: pieces of an image */
-    bool flat;        /* 1x1 without stride or padding: x is a matrix */
-    bool has_residual;
-    struct convoy_unary act;
-    struct convoy_overflow overflow;
-};
+#include "kernels/nhwc/conv_job.cuh"
 
 /* A tile and its place in shared memory. */
 template <int GROUPS, int ROWS, int NT, int DEPTH, int STAGES, int BUFFERS> struct nhwc_tile {

@@ -1,4 +1,5 @@
-/* Convolution of 3 x 3 in 16 bits, channels last, of up to 64 channels, that reads its inputs once.
+/* nhwc_patch: convolution of 3 x 3 in 16 bits, channels last, of up to 64 channels, that reads its inputs
+ * once. Compute capability 9.0 alone.
  *
  * conv_wgmma.cuh asks for each input nine times, once for each tap: with 64 channels and 64 maps the L2 cache
  * gives no more than that (7 TB/s of 7.5 on an H200, 150 us where the products take 64). Here the copy engine
@@ -9,10 +10,10 @@
  *
  * The weights of 64 maps, 72 KB, stay in shared memory. One thread asks for boxes, which come through a ring;
  * three warpgroups take them in turns, 64 outputs by 64 maps each, so that two multiply while one ends its
- * piece. The end is that of conv_wgmma.cuh, with boxes of 8 x 8 outputs in place of rows. */
-#ifndef CONVOY_KERNELS_NHWC_CONV_PATCH_CUH
-#define CONVOY_KERNELS_NHWC_CONV_PATCH_CUH
-
+ * piece. The end is that of conv_wgmma.cuh, with boxes of 8 x 8 outputs in place of rows.
+ *
+ * One H200, 256 images of 64 x 56 x 56 to 64 maps: 121 us, where nhwc_wgmma took 150 to 183 and the products
+ * alone take 64. */
 #include "kernels/nhwc/conv_wgmma.cuh"
 
 #define PATCH_SIDE   8 /* outputs */
@@ -216,4 +217,74 @@ static __global__ void __launch_bounds__(nhwc_patch_tile::THREADS, 1)
         convoy_store_wait<0>(); /* shared memory stays until it was read */
 }
 
-#endif
+/* ---- Launch ---- */
+
+/* Of outputs, in boxes of 8 x 8. */
+static struct convoy_map_images outputs_as_images(const struct convoy_conv_shape *s, const void *data,
+                                                  int64_t pixel)
+{
+    struct convoy_map_images images = {};
+    images.data = data;
+    images.n = s->n;
+    images.h = s->oh;
+    images.w = s->ow;
+    images.c = nhwc_columns_of(s);
+    images.pixel = pixel;
+    images.row = pixel * s->ow;
+    images.image = images.row * s->oh;
+    return images;
+}
+
+static int patches_of(const struct convoy_conv_shape *s)
+{
+    return (int)(s->n * convoy_div_up(s->oh, PATCH_SIDE) * convoy_div_up(s->ow, PATCH_SIDE));
+}
+
+static cudaError_t launch(const struct convoy_conv_shape *s, const struct convoy_conv_operands *operands,
+                          cudaStream_t stream)
+{
+    using tile = nhwc_patch_tile;
+    struct nhwc_job job = {};
+    cudaError_t error = nhwc_describe(s, operands, 64, NHWC_PIECE, tile::N, 0, &job);
+    const struct convoy_map_images x = nhwc_images_of(s, operands->x.data, 64, NHWC_PIECE);
+    const struct convoy_map_images y = outputs_as_images(s, operands->y, s->nhwc.y_pixel);
+    const struct convoy_map_images residual =
+        outputs_as_images(s, operands->residual, s->nhwc.residual_pixel);
+    job.across = (int)convoy_div_up(s->ow, PATCH_SIDE);
+    job.down = (int)convoy_div_up(s->oh, PATCH_SIDE);
+    job.tiles = patches_of(s);
+    if (error == cudaSuccess)
+        error = convoy_map_patches(&job.x, &x, tile::BOX, tile::BOX);
+    if (error == cudaSuccess)
+        error = convoy_map_patches(&job.y, &y, PATCH_SIDE, PATCH_SIDE);
+    if (error == cudaSuccess && s->residual)
+        error = convoy_map_patches(&job.residual, &residual, PATCH_SIDE, PATCH_SIDE);
+    if (error != cudaSuccess)
+        return error;
+    int64_t blocks = convoy_div_up(NHWC_SMS, job.tiles_n) * job.tiles_n,
+            needed = (int64_t)job.tiles * job.tiles_n;
+    return convoy_launch_early(nhwc_patch, dim3((unsigned)(needed < blocks ? needed : blocks)),
+                               dim3(tile::THREADS), tile::SHARED_BYTES, stream, job);
+}
+
+/* ---- The list ---- */
+
+static float estimate(const struct convoy_conv_shape *s)
+{
+    int64_t pieces = patches_of(s) * convoy_div_up(nhwc_columns_of(s), nhwc_patch_tile::N);
+    double products = 9 * (64 / 16) * (nhwc_patch_tile::N / 2.0); /* cycles of a piece */
+    double cycles =
+        (double)convoy_div_up(pieces, CONVOY_ESTIMATE_SMS) * products * 1.5 + NHWC_START_CYCLES * 2;
+    return nhwc_estimate(cycles, nhwc_floor_us(s) * 1.1);
+}
+
+/* The box has room for 64 channels. */
+static bool takes(const struct convoy_conv_shape *s)
+{
+    return nhwc_takes(s) && s->nhwc.window == 0 && s->c > 32 && s->c <= 64 && convoy_is_square(s, 3, 1) &&
+           convoy_div_up(s->oh, 8) * convoy_div_up(s->ow, 8) * s->n < INT32_MAX / 64;
+}
+
+const struct convoy_conv_kernel convoy_conv_nhwc_patch[CONVOY_NHWC_PATCH_KERNELS] = {
+    {"nhwc_patch", CONVOY_COMPUTE_FP16, takes, estimate, nhwc_packed_floats<64>, nhwc_pack<64>,
+     convoy_no_scratch, launch, true}};

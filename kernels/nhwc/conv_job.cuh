@@ -1,0 +1,197 @@
+/* What a launch of the warpgroups' convolutions (conv_wgmma.cuh, conv_patch.cu) is given, and how it follows
+ * from the layer's shape: the reduction in chunks, weights as they lie in shared memory, maps of the tensors,
+ * and the least time. All functions are for the host. */
+#ifndef CONVOY_KERNELS_NHWC_CONV_JOB_CUH
+#define CONVOY_KERNELS_NHWC_CONV_JOB_CUH
+
+#include "kernels/device/conv_shape.h"
+#include "kernels/device/tensor_map.h"
+#include "kernels/device/unary.cuh"
+#include "kernels/device/wgmma.cuh"
+#include "kernels/nhwc/nhwc_common.h"
+#include "kernels/nhwc/overflow.cuh"
+
+#define NHWC_PIECE         64     /* rows of one wgmma */
+#define NHWC_WEIGHT_SLACK  256    /* maps that a tile may look past the last ones */
+#define NHWC_CYCLES_PER_US 1700.0 /* under load */
+#define NHWC_START_CYCLES  2500.0 /* until the first chunk is multiplied: made up */
+
+struct nhwc_job {
+    CUtensorMap x, y, residual;
+    const char *weights; /* chunk after chunk: columns x DEPTH, swizzled */
+    const float *bias;   /* k, or NULL */
+    convoy_fp16 *out;    /* of nhwc_conv_split, which stores without the engine */
+    const convoy_fp16 *added;
+    int64_t out_pixel, added_pixel;
+    int m, k, columns; /* outputs, maps, maps in the packed weights */
+    int tiles_n, tiles;
+    int chunks, tap_chunks; /* of the reduction; of a tap */
+    int taps_x;
+    int oh, ow, stride[2], pad[2], dilation[2];
+    int across, down; /* of nhwc_patch: pieces of an image */
+    bool flat;        /* 1x1 without stride or padding: x is a matrix */
+    bool has_residual;
+    struct convoy_unary act;
+    struct convoy_overflow overflow;
+};
+
+/* The reduction: channels of a tap, taps. */
+static inline int nhwc_tap_channels(const struct convoy_conv_shape *s)
+{
+    return s->nhwc.window > 0 ? s->s * s->nhwc.window : s->c;
+}
+
+static inline int nhwc_taps_of(const struct convoy_conv_shape *s)
+{
+    return s->nhwc.window > 0 ? s->r : s->r * s->s;
+}
+
+static inline int64_t nhwc_outputs_of(const struct convoy_conv_shape *s)
+{
+    return (int64_t)s->n * s->oh * s->ow;
+}
+
+static inline int nhwc_columns_of(const struct convoy_conv_shape *s)
+{
+    return (int)convoy_nhwc_channels(s->k);
+}
+
+static inline struct convoy_map_images nhwc_images_of(const struct convoy_conv_shape *s, const void *data,
+                                                      int channels, int outputs)
+{
+    struct convoy_map_images images = {
+        data,        s->n,          s->h,  s->w,  (int)convoy_nhwc_channels(s->c), s->nhwc.pixel,
+        s->nhwc.row, s->nhwc.image, s->oh, s->ow, {s->stride[0], s->stride[1]},    {s->pad[0], s->pad[1]},
+        channels,    outputs};
+    if (s->nhwc.window > 0) { /* a pixel is the window of an output, and the next window follows */
+        images.c = nhwc_tap_channels(s);
+        images.w = s->ow;
+        images.pixel = (int64_t)s->stride[1] * s->nhwc.window;
+        images.stride[1] = 1;
+        images.pad[1] = 0;
+    }
+    return images;
+}
+
+static inline bool nhwc_takes(const struct convoy_conv_shape *s)
+{
+    const int dilation[2] = {s->dilation[0], s->nhwc.window > 0 ? 1 : s->dilation[1]};
+    const struct convoy_map_images images = nhwc_images_of(s, nullptr, 64, 128);
+    return s->nhwc.on && !s->nhwc.images && s->groups == 1 && s->pool == 1 &&
+           s->compute_type >= CONVOY_COMPUTE_FP16 && (s->nhwc.window == 0 || s->dilation[1] == 1) &&
+           nhwc_outputs_of(s) < INT32_MAX - 1024 && s->nhwc.y_pixel % 8 == 0 &&
+           (!s->residual || s->nhwc.residual_pixel % 8 == 0) &&
+           convoy_map_images_fits(&images, s->r, s->nhwc.window > 0 ? 1 : s->s, dilation) &&
+           convoy_has_wgmma();
+}
+
+/* ---- Weights ---- */
+
+static inline int nhwc_chunks_of(const struct convoy_conv_shape *s, int depth)
+{
+    return nhwc_taps_of(s) * (int)convoy_div_up(nhwc_tap_channels(s), depth);
+}
+
+template <int DEPTH> static inline size_t nhwc_packed_floats(const struct convoy_conv_shape *s)
+{
+    return ((size_t)nhwc_chunks_of(s, DEPTH) * (size_t)nhwc_columns_of(s) + NHWC_WEIGHT_SLACK) * DEPTH / 2;
+}
+
+/* Weight of channel `channel` of a tap, 0 where there is none. */
+static inline float nhwc_weight_at(const struct convoy_conv_shape *s, const float *weights, int k, int tap,
+                                   int channel)
+{
+    int r = tap / s->s, column = tap % s->s, c = channel;
+    if (s->nhwc.window > 0) {
+        r = tap;
+        column = channel / s->nhwc.window;
+        c = channel % s->nhwc.window;
+    }
+    if (c >= s->c || column >= s->s)
+        return 0;
+    return weights[(((int64_t)k * s->c + c) * s->r + r) * s->s + column];
+}
+
+/* Chunk after chunk, map after map, DEPTH numbers, swizzled. */
+template <int DEPTH>
+static inline void nhwc_pack(const struct convoy_conv_shape *s, const float *weights, float *packed)
+{
+    convoy_fp16 *to = reinterpret_cast<convoy_fp16 *>(packed);
+    int columns = nhwc_columns_of(s), tap_chunks = (int)convoy_div_up(nhwc_tap_channels(s), DEPTH);
+    for (int chunk = 0; chunk < nhwc_chunks_of(s, DEPTH); chunk++)
+        for (int k = 0; k < s->k; k++)
+            for (int i = 0; i < DEPTH; i++) {
+                /* Rows of a chunk begin on 8 maps, but a tile may begin at any 8 of them: what counts is k.
+                 */
+                int64_t row = (int64_t)chunk * columns + k;
+                int cell = convoy_swizzled_cell<DEPTH * 2>(k, i / 8);
+                to[row * DEPTH + cell * 8 + i % 8] = convoy_half(
+                    nhwc_weight_at(s, weights, k, chunk / tap_chunks, chunk % tap_chunks * DEPTH + i));
+            }
+}
+
+static inline cudaError_t nhwc_describe(const struct convoy_conv_shape *s,
+                                        const struct convoy_conv_operands *operands, int depth, int m, int n,
+                                        int panel, struct nhwc_job *job)
+{
+    job->weights = reinterpret_cast<const char *>(operands->weights);
+    job->bias = s->bias ? operands->bias : nullptr;
+    job->out = reinterpret_cast<convoy_fp16 *>(operands->y);
+    job->added = reinterpret_cast<const convoy_fp16 *>(operands->residual);
+    job->out_pixel = s->nhwc.y_pixel;
+    job->added_pixel = s->nhwc.residual_pixel;
+    job->m = (int)nhwc_outputs_of(s);
+    job->k = s->k;
+    job->columns = nhwc_columns_of(s);
+    job->tiles_n = (int)convoy_div_up(job->columns, n);
+    job->tiles = (int)convoy_div_up(job->m, m) * job->tiles_n;
+    job->chunks = nhwc_chunks_of(s, depth);
+    job->tap_chunks = (int)convoy_div_up(nhwc_tap_channels(s), depth);
+    job->taps_x = s->nhwc.window > 0 ? 1 : s->s;
+    job->oh = s->oh;
+    job->ow = s->ow;
+    for (int i = 0; i < 2; i++) {
+        job->stride[i] = s->stride[i];
+        job->pad[i] = s->pad[i];
+        job->dilation[i] = s->dilation[i];
+    }
+    if (s->nhwc.window > 0) {
+        job->stride[1] = 1;
+        job->pad[1] = 0;
+    }
+    job->flat = s->nhwc.window == 0 && s->r == 1 && s->s == 1 && s->stride[0] == 1 && s->stride[1] == 1 &&
+                s->pad[0] == 0 && s->pad[1] == 0 && s->oh == s->h && s->ow == s->w &&
+                s->nhwc.row == s->w * s->nhwc.pixel && s->nhwc.image == s->h * s->nhwc.row;
+    job->has_residual = s->residual;
+    job->act = s->act;
+    job->overflow = operands->overflow;
+    struct convoy_map_images images = nhwc_images_of(s, operands->x.data, depth, m);
+    cudaError_t error = job->flat ? convoy_map_matrix(&job->x, operands->x.data, convoy_nhwc_channels(s->c),
+                                                      job->m, s->nhwc.pixel, depth, m)
+                                  : convoy_map_images(&job->x, &images);
+    if (error == cudaSuccess && panel > 0)
+        error =
+            convoy_map_matrix(&job->y, operands->y, job->columns, job->m, s->nhwc.y_pixel, panel, NHWC_PIECE);
+    if (error == cudaSuccess && panel > 0 && s->residual)
+        error = convoy_map_matrix(&job->residual, operands->residual, job->columns, job->m,
+                                  s->nhwc.residual_pixel, panel, NHWC_PIECE);
+    return error;
+}
+
+/* The time that device memory and the launch take at least. */
+static inline double nhwc_floor_us(const struct convoy_conv_shape *s)
+{
+    double bytes = 2.0 * ((double)s->n * s->h * s->w * s->c +
+                          (double)nhwc_outputs_of(s) * nhwc_columns_of(s) * (s->residual ? 2 : 1) +
+                          (double)nhwc_taps_of(s) * nhwc_tap_channels(s) * nhwc_columns_of(s));
+    return bytes / CONVOY_ESTIMATE_BYTES_PER_US;
+}
+
+/* What `cycles` of every multiprocessor take, beside memory's `least`. */
+static inline float nhwc_estimate(double cycles, double least)
+{
+    double us = cycles / NHWC_CYCLES_PER_US;
+    return (float)(us > least ? us + 0.1 * least : least + 0.1 * us) + CONVOY_ESTIMATE_LAUNCH_US;
+}
+
+#endif
