@@ -53,10 +53,7 @@ criterion() {
   local status=0
   ASAN_OPTIONS=log_path=$results/$1.sanitizer UBSAN_OPTIONS=print_stacktrace=1:log_path=$results/$1.sanitizer \
     "${@:2}" --tap="$results/$1.tap" -j1 || status=$?
-  if compgen -G "$results/$1.sanitizer.*" >/dev/null; then
-    cat "$results/$1".sanitizer.*
-    status=1
-  fi
+  if grep -hsv 'Unable to get registers from thread' "$results/$1".sanitizer.*; then status=1; fi # a remark, not an error
   return $status
 }
 
