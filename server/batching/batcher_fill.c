@@ -138,7 +138,8 @@ void convoy_batcher_commit(struct convoy_worker_slots *worker, struct worker_slo
  * more than it runs at once, so that the slot cannot leave before one of those slots is done, or the worker
  * dies. Who finds that out looks at `unwritten` after it has changed `in_flight`; here it is the other way
  * round, so one of the two sees what the other did. */
-static void commit_unlocked(struct convoy_worker_slots *worker, struct worker_slot *slot, uint32_t rows)
+void convoy_batcher_commit_unlocked(struct convoy_worker_slots *worker, struct worker_slot *slot,
+                                    uint32_t rows)
 {
     if (atomic_fetch_sub(&slot->unwritten, rows) != rows ||
         atomic_load(&worker->in_flight) > atomic_load(&worker->streams))
@@ -238,7 +239,7 @@ void convoy_batcher_submit(struct convoy_batcher *batcher, struct convoy_item *c
         convoy_batcher_unlock(batcher);
         convoy_batcher_write(batcher, worker, run, (uint32_t)got);
         free(kept);
-        commit_unlocked(worker, slot, (uint32_t)got);
+        convoy_batcher_commit_held(worker, slot, (uint32_t)got);
         if (placed == n)
             return;
         pthread_mutex_lock(&batcher->lock);

@@ -2,9 +2,11 @@
  *
  * batcher.c               the batcher, models' queues, admission
  * batcher_fill.c          gives images rows, or parks them
+ * batcher_hold.c          rows that a thread commits together
  * batcher_parked.c        parked images, and the threads that write their rows
  * batcher_choose.c        which worker an image goes to
  * batcher_worker_slots.c  one worker's slots: submission, completions, faults
+ * batcher_worker_down.c   a worker's death: what runs again, and which row is to blame
  * batcher_redispatch.c    moves the slots of a worker that is gone to others
  * batcher_deadline.c      ends images without an answer */
 #ifndef CONVOY_SERVER_BATCHER_INTERNAL_H
@@ -239,8 +241,13 @@ uint32_t convoy_batcher_reserve(struct convoy_batcher *batcher, struct convoy_it
  * write their rows of the same slot meanwhile. */
 void convoy_batcher_write(struct convoy_batcher *batcher, struct convoy_worker_slots *worker,
                           struct convoy_item *const *items, uint32_t n);
-/* So many reserved rows of the slot are written. Its items may be done from here on. */
+/* `rows` reserved rows of the slot are written. Its items may be done from here on. Under the lock; the
+ * second takes it only where the slot may leave; the third without it, and later where the thread holds rows
+ * (convoy_batcher_hold()). */
 void convoy_batcher_commit(struct convoy_worker_slots *worker, struct worker_slot *slot, uint32_t rows);
+void convoy_batcher_commit_unlocked(struct convoy_worker_slots *worker, struct worker_slot *slot,
+                                    uint32_t rows);
+void convoy_batcher_commit_held(struct convoy_worker_slots *worker, struct worker_slot *slot, uint32_t rows);
 
 /* Makes a copy of item's row its source: of row (stride bytes in a slot), or, when row is NULL, of what item
  * would write. False when memory is out. */

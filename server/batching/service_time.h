@@ -27,15 +27,15 @@ void convoy_service_time_finished(struct convoy_service_time *service, uint64_t 
  */
 void convoy_service_time_interrupted(struct convoy_service_time *service);
 
-/* How long the device needs for so many images, in microseconds; 0 while nothing is known. */
+/* How long the device needs for `images` images, in microseconds; 0 while nothing is known. */
 uint64_t convoy_service_time_run_us(const struct convoy_service_time *service, uint64_t images);
 
 /* What an image costs, in microseconds, and how many images a batch has; both 0 while nothing is known. */
 double convoy_service_time_image_us(const struct convoy_service_time *service);
 double convoy_service_time_company(const struct convoy_service_time *service);
 
-/* By those two: when the last of so many images (those that wait or run already, and the new ones) would be
- * answered, in microseconds from now; 0 while nothing is known. */
+/* Estimates from image_us and company when the last of `images` (those that wait or run already, and the new
+ * ones) will be answered, in microseconds from now; 0 while nothing is known. */
 uint64_t convoy_service_time_wait_us(double image_us, double company, uint64_t images);
 
 /* The part of the time until the deadline that a request may spend waiting by an estimate. The remainder

@@ -1,13 +1,15 @@
 /* The batcher and both ends of two channels, each on threads of its own, for the thread sanitizer: submitters
  * like the HTTP threads, a control loop, and workers that die now and then; sometimes no worker takes their
- * place for a while, and what they had goes to the other. Each image must be answered exactly once, with its
- * own answer or because its deadline passed. */
+ * place for a while, and what they had goes to the other. Some clients leave, which another thread notices,
+ * and some submitters hold their rows back to commit several runs together. Each image must be answered
+ * exactly once, with its own answer, because its deadline passed or because its client left. */
 #include "server/batching/batcher.h"
 #include "engine/base/clock.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +25,7 @@
 #define DEATHS     25
 #define DEVICES    2
 #define AWAY_US    30000 /* every third time until the next worker comes */
+#define HELD       3     /* runs that are committed together, by submitters of odd numbers */
 
 #define CHECK(condition)                                                                                     \
     do {                                                                                                     \
@@ -55,7 +58,8 @@ static struct convoy_batcher *batcher;
 static struct convoy_model_record models[2];
 static struct submitter submitters[SUBMITTERS];
 static atomic_bool over;
-static atomic_uint deaths, timeouts, busy, hopeless;
+static atomic_uint deaths, timeouts, busy, hopeless, left;
+static _Atomic(struct convoy_item_group *) leaving; /* a group whose client leaves; NULL: none */
 
 /* A worker and what the front has of it. */
 static struct device {
@@ -75,9 +79,9 @@ static void on_done(struct convoy_item *item)
     if (item->status == 0)
         CHECK(image->outputs[0] == (float)image->value);
     else
-        CHECK(item->status == -ETIMEDOUT);
+        CHECK(item->status == -ETIMEDOUT || item->status == -ECONNABORTED);
     if (item->status != 0)
-        atomic_fetch_add(&timeouts, 1);
+        atomic_fetch_add(item->status == -ETIMEDOUT ? &timeouts : &left, 1);
     pthread_mutex_lock(&owner->lock);
     owner->under_way--;
     pthread_cond_signal(&owner->one_done);
@@ -106,17 +110,32 @@ static void take_part(struct submitter *self, uint32_t n)
     pthread_mutex_unlock(&self->lock);
 }
 
+/* Of the n that were taken part with, so many were not handed over. */
+static void give_back(struct submitter *self, uint32_t n)
+{
+    pthread_mutex_lock(&self->lock);
+    self->under_way -= (int)n;
+    pthread_mutex_unlock(&self->lock);
+}
+
 /* Runs of 1 to RUN images. Every other run has rows that are gone when submit() returns. */
 static void *submit_all(void *context)
 {
     struct submitter *self = context;
-    uint32_t n;
+    uint32_t n, given = 0;
     for (uint32_t begun = 0, run = 0; begun < ROUNDS; begun += n, run++) {
         uint32_t passing[RUN][ROW_BYTES / 4];
         struct convoy_item *items[RUN];
         uint64_t deadline_us = run % 7 == 0 ? convoy_now_us() + 300 : UINT64_MAX;
         n = run % RUN + 1 < ROUNDS - begun ? run % RUN + 1 : ROUNDS - begun;
-        take_part(self, n);
+        if (run % HELD == 0) {
+            convoy_batcher_let_go(); /* what is waited for next may be what is held */
+            take_part(self, HELD * RUN);
+            given = 0;
+            if (self->number % 2 == 1)
+                convoy_batcher_hold();
+        }
+        given += n;
         struct convoy_item_group *group = &self->images[begun].group;
         *group = (struct convoy_item_group){.deadline_us = deadline_us};
         for (uint32_t i = 0; i < n; i++) {
@@ -144,6 +163,24 @@ static void *submit_all(void *context)
         }
         convoy_batcher_submit(batcher, items, n);
         memset(passing, 0xee, sizeof passing);
+        if (run % 5 == 0)
+            atomic_store(&leaving, group);
+        if (run % HELD == HELD - 1 || begun + n == ROUNDS)
+            give_back(self, HELD * RUN - given);
+    }
+    convoy_batcher_let_go();
+    return NULL;
+}
+
+/* Like an HTTP thread that finds clients gone. */
+static void *leave(void *context)
+{
+    (void)context;
+    while (!atomic_load(&over)) {
+        struct convoy_item_group *group = atomic_exchange(&leaving, NULL);
+        if (group != NULL)
+            convoy_batcher_abandon(batcher, group);
+        sched_yield();
     }
     return NULL;
 }
@@ -255,7 +292,7 @@ int main(void)
     struct convoy_error error;
     struct convoy_channel_size size = {.slots = 4, .input_bytes = 64 * 8, .output_bytes = 64 * 8};
     struct convoy_model_shape shape = {.channels = 1, .height = ROW_BYTES, .width = 1, .outputs_per_row = 1};
-    pthread_t loop;
+    pthread_t loop, leaver;
     metrics = convoy_metrics_new();
     CHECK(convoy_batcher_new(2, DEVICES, 2, metrics, &batcher, &error) == 0);
     for (uint32_t i = 0; i < 2; i++) {
@@ -276,6 +313,7 @@ int main(void)
     for (int i = 0; i < 2; i++)
         convoy_batcher_model_ready(batcher, &models[i], &shape);
     CHECK(pthread_create(&loop, NULL, control, NULL) == 0);
+    CHECK(pthread_create(&leaver, NULL, leave, NULL) == 0);
     for (uint32_t i = 0; i < SUBMITTERS; i++) {
         submitters[i].number = i;
         pthread_mutex_init(&submitters[i].lock, NULL);
@@ -294,12 +332,13 @@ int main(void)
     }
     atomic_store(&over, true);
     pthread_join(loop, NULL);
+    pthread_join(leaver, NULL);
     CHECK(convoy_batcher_pending(batcher) == 0);
-    CHECK(atomic_load(&deaths) > 0);
+    CHECK(atomic_load(&deaths) > 0 && atomic_load(&left) > 0);
     printf("%d images, %u workers died, %u deadlines passed and %u were seen to pass, "
-           "%u times the queue was full\n",
+           "%u left, %u times the queue was full\n",
            SUBMITTERS * ROUNDS, atomic_load(&deaths), atomic_load(&timeouts), atomic_load(&hopeless),
-           atomic_load(&busy));
+           atomic_load(&left), atomic_load(&busy));
     convoy_batcher_free(batcher);
     for (int i = 0; i < DEVICES; i++) {
         convoy_channel_destroy(&devices[i].channel);

@@ -1,0 +1,124 @@
+/* Rows that a thread holds back, to commit them together. */
+#include "tests/unit/server/batching/batcher_playground.h"
+
+#include <errno.h>
+#include <pthread.h>
+
+/* Up to so many images of 64 bytes, which is more than is held. */
+static void begin_large(void)
+{
+    begin(4, 1, 1000000);
+    set_limits(16, 1000000, 500);
+}
+
+Test(batcher_hold, what_is_held_leaves_together)
+{
+    uint32_t slot;
+    begin(4, 1, 1000000);
+    convoy_batcher_hold();
+    submit(0);
+    submit(1);
+    submit(2);
+    cr_assert_eq(take(&slot), 0, "it left before it was let go");
+    convoy_batcher_let_go();
+    cr_assert_eq(take(&slot), 3);
+    answer(slot);
+    collect();
+    assert_answered(0, 3);
+    end();
+}
+
+Test(batcher_hold, nothing_is_held_afterwards)
+{
+    uint32_t slot;
+    begin(4, 2, 1000000);
+    convoy_batcher_hold();
+    convoy_batcher_let_go();
+    submit(0);
+    cr_assert_eq(take(&slot), 1);
+    answer(slot);
+    collect();
+    end();
+}
+
+Test(batcher_hold, a_full_slot_and_the_next_are_let_go_together)
+{
+    uint32_t slot;
+    begin(4, 2, 1000000);
+    convoy_batcher_hold();
+    for (int i = 0; i < 6; i++)
+        submit(i);
+    convoy_batcher_let_go();
+    cr_assert_eq(take(&slot), 4);
+    answer(slot);
+    cr_assert_eq(take(&slot), 2);
+    answer(slot);
+    collect();
+    assert_answered(0, 6);
+    end();
+}
+
+/* Slots of two models take turns, so each row is a run of its own. */
+Test(batcher_hold, no_more_than_eight_runs_are_held)
+{
+    uint32_t slot, rows = 0, taken;
+    begin_large();
+    convoy_batcher_hold();
+    for (int i = 0; i < 7; i++)
+        submit_for(i, i % 2, UINT64_MAX, false);
+    cr_assert_eq(take(&slot), 0);
+    submit_for(7, 1, UINT64_MAX, false);
+    while ((taken = take(&slot)) > 0) {
+        rows += taken;
+        answer(slot);
+        collect();
+    }
+    convoy_batcher_let_go();
+    cr_assert_eq(rows, 8, "%u rows left", rows);
+    assert_answered(0, 8);
+    end();
+}
+
+static void *submit_elsewhere(void *context)
+{
+    (void)context;
+    submit(1);
+    return NULL;
+}
+
+Test(batcher_hold, each_thread_holds_its_own)
+{
+    uint32_t slot;
+    pthread_t other;
+    begin(4, 2, 1000000);
+    convoy_batcher_hold();
+    submit_for(0, 1, UINT64_MAX, false); /* in a slot of its own */
+    pthread_create(&other, NULL, submit_elsewhere, NULL);
+    pthread_join(other, NULL);
+    cr_assert_eq(take(&slot), 1);
+    cr_assert_eq(convoy_channel_slot(&p.worker, slot)->model, 0, "that of the other thread");
+    answer(slot);
+    convoy_batcher_let_go();
+    cr_assert_eq(take(&slot), 1);
+    answer(slot);
+    collect();
+    assert_answered(0, 2);
+    end();
+}
+
+Test(batcher_hold, a_client_that_left_meanwhile_costs_nothing)
+{
+    uint32_t slot;
+    begin(4, 1, 1000000);
+    convoy_batcher_hold();
+    submit(0);
+    convoy_batcher_abandon(p.batcher, &p.groups[0]);
+    convoy_batcher_tick(p.batcher);
+    convoy_batcher_let_go();
+    cr_assert_eq(take(&slot), 0, "it ran");
+    convoy_batcher_tick(p.batcher);
+    cr_assert_eq(p.done[0], 1);
+    cr_assert_eq(p.items[0].status, -ECONNABORTED);
+    cr_assert_eq(convoy_batcher_pending(p.batcher), 0);
+    end();
+}
