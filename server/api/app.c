@@ -4,6 +4,7 @@
 #include "server/api/trace.h"
 #include "server/inference/decode_pool.h"
 #include "server/inference/response_cache.h"
+#include "server/inference/sample.h"
 #include "server/inference/shared_memory.h"
 
 #include <errno.h>
@@ -11,6 +12,12 @@
 
 /* With more threads than that, decoding is not the limit any more: images do not come in faster. */
 #define DECODE_THREADS_MAX 64
+
+/* For all images that are decoded at a time. */
+static uint64_t decode_memory(const struct convoy_config *config)
+{
+    return (uint64_t)CONVOY_DECODE_LARGEST * CONVOY_DECODE_BYTES * config->images.max_pixels;
+}
 
 int convoy_app_new(const struct convoy_app *parts, struct convoy_app **result, struct convoy_error *error)
 {
@@ -32,7 +39,8 @@ int convoy_app_new(const struct convoy_app *parts, struct convoy_app **result, s
                                          convoy_metrics_cache(parts->metrics), &app->pipeline.response_cache,
                                          error);
     if (code == 0)
-        code = convoy_decode_pool_start(threads, &app->pipeline.decode_pool, error);
+        code = convoy_decode_pool_start(threads, decode_memory(parts->config), &app->pipeline.decode_pool,
+                                        error);
     if (code != 0) {
         convoy_app_free(app);
         return code;

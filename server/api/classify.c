@@ -10,12 +10,12 @@
 #include "server/http/multipart.h"
 #include "server/http/query.h"
 #include "server/http/response.h"
+#include "server/http/status.h"
 #include "server/inference/admission.h"
 #include "server/inference/inference_request.h"
 #include "server/inference/prediction.h"
 
 #include <errno.h>
-#include <microhttpd.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -40,7 +40,7 @@ static bool number(struct convoy_request *request, const char *name, uint64_t le
     if (!present)
         return true;
     if (convoy_query_number(name, value, length, least, most, result, &request->refusal_reason) != 0)
-        return convoy_request_refuse(request, MHD_HTTP_BAD_REQUEST);
+        return convoy_request_refuse(request, CONVOY_HTTP_BAD_REQUEST);
     return true;
 }
 
@@ -52,7 +52,7 @@ static bool read_threshold(struct convoy_request *request, double *threshold)
 
     if (present &&
         convoy_query_fraction("threshold", value, length, 0, 1, threshold, &request->refusal_reason) != 0)
-        return convoy_request_refuse(request, MHD_HTTP_BAD_REQUEST);
+        return convoy_request_refuse(request, CONVOY_HTTP_BAD_REQUEST);
     return true;
 }
 
@@ -94,24 +94,25 @@ static bool is_json(const char *type)
 /* False with refusal set. */
 static bool read_packing(struct convoy_request *request, struct packing *packing)
 {
-    const char *type = convoy_request_header(request, MHD_HTTP_HEADER_CONTENT_TYPE);
+    const char *type = convoy_request_header(request, "Content-Type");
     int code = convoy_multipart_boundary(type, packing->boundary, &request->refusal_reason);
 
     packing->kind = code == 0 ? FORM : is_json(type) ? JSON_OBJECT : IMAGE_ITSELF;
-    return code == 0 || code == -ENOENT || convoy_request_refuse(request, MHD_HTTP_BAD_REQUEST);
+    return code == 0 || code == -ENOENT || convoy_request_refuse(request, CONVOY_HTTP_BAD_REQUEST);
 }
 
 /* How many images the body holds. False with refusal set, or as convoy_form_read() says. */
-static bool count_images(struct convoy_request *request, const struct packing *packing, size_t *count)
+static bool count_images(struct convoy_request *request, const struct packing *packing, uint64_t deadline_us,
+                         size_t *count)
 {
     if (request->body_length == 0) {
         convoy_fail(&request->refusal_reason, 0,
                     "the body is empty: send a JPEG or PNG, with curl by --data-binary @image.jpg");
-        return convoy_request_refuse(request, MHD_HTTP_BAD_REQUEST);
+        return convoy_request_refuse(request, CONVOY_HTTP_BAD_REQUEST);
     }
     *count = 1;
     return packing->kind == IMAGE_ITSELF ||
-           convoy_form_read(request, packing->kind == FORM ? packing->boundary : NULL, count);
+           convoy_form_read(request, packing->kind == FORM ? packing->boundary : NULL, deadline_us, count);
 }
 
 /* Sets each sample's part of the body; inference takes the body over. */
@@ -138,21 +139,21 @@ static bool answer(struct convoy_request *request)
     const char *sentence;
 
     if (!convoy_inference_request_complete(inference))
-        return convoy_respond_error(request, MHD_HTTP_SERVICE_UNAVAILABLE, CONVOY_RETRY_SOON,
+        return convoy_respond_error(request, CONVOY_HTTP_SERVICE_UNAVAILABLE, CONVOY_RETRY_SOON,
                                     "the server is stopping: send the request again");
     convoy_inference_request_cache(inference);
     int status = convoy_classify_status(inference);
-    int retry_after = status == MHD_HTTP_SERVICE_UNAVAILABLE ? CONVOY_RETRY_SOON : CONVOY_RETRY_NONE;
+    int retry_after = status == CONVOY_HTTP_SERVICE_UNAVAILABLE ? CONVOY_RETRY_SOON : CONVOY_RETRY_NONE;
     struct convoy_model_record *model = inference->view.model;
     convoy_metrics_observe(model->metrics, CONVOY_STAGE_DECODE,
                            convoy_inference_request_decode_us(inference));
     uint64_t total_us = convoy_now_us() - request->complete_us;
     convoy_metrics_observe(model->metrics, CONVOY_STAGE_WAIT,
                            convoy_inference_request_wait_us(inference, total_us));
-    convoy_model_answered(model, status == MHD_HTTP_OK, total_us);
+    convoy_model_answered(model, status == CONVOY_HTTP_OK, total_us);
     convoy_trace_request(convoy_app_of(request)->trace, request, inference, status);
 
-    if (inference->alone && status != MHD_HTTP_OK) {
+    if (inference->alone && status != CONVOY_HTTP_OK) {
         convoy_inference_request_outcome(inference, 0, &sentence);
         return convoy_respond_error(request, status, retry_after, sentence);
     }
@@ -170,7 +171,7 @@ static bool takes_images(struct convoy_request *request, const struct convoy_mod
     convoy_fail(&request->refusal_reason, 0,
                 "model %s takes %u channels, not an image's 1 or 3: it cannot classify images",
                 view->model->name, channels);
-    return convoy_request_refuse(request, MHD_HTTP_BAD_REQUEST);
+    return convoy_request_refuse(request, CONVOY_HTTP_BAD_REQUEST);
 }
 
 /* Everything up to the hand-over. False with refusal set, or without when memory is out. */
@@ -181,17 +182,19 @@ static bool prepare(struct convoy_request *request, int *retry_after)
     struct options options;
     size_t count;
 
-    if (convoy_lookup_model(request) == NULL || !read_options(request, &options) ||
-        !read_packing(request, &packing) || !count_images(request, &packing, &count) ||
-        !convoy_lookup_activated(request, &view, retry_after))
+    if (convoy_lookup_model(request) == NULL || !read_options(request, &options))
+        return false;
+    uint64_t deadline_us = convoy_app_deadline_us(request, options.timeout_ms * 1000);
+    if (!read_packing(request, &packing) || !count_images(request, &packing, deadline_us, &count) ||
+        !convoy_lookup_activated(request, &view, deadline_us, retry_after))
         return false;
     if (!takes_images(request, &view)) {
         convoy_model_view_end(&view);
         return false;
     }
-    struct convoy_inference_request *inference = convoy_admit(
-        request, &convoy_app_of(request)->pipeline, &view, count, convoy_priority_of(options.priority),
-        convoy_app_deadline_us(request, options.timeout_ms * 1000), retry_after);
+    struct convoy_inference_request *inference =
+        convoy_admit(request, &convoy_app_of(request)->pipeline, &view, count,
+                     convoy_priority_of(options.priority), deadline_us, retry_after);
     if (inference == NULL)
         return false;
     place_images(request, inference);
@@ -210,6 +213,8 @@ bool convoy_classify(struct convoy_request *request)
     if (call->inference != NULL)
         return answer(request); /* the connection was resumed */
     convoy_lookup_resumed(request);
+    if (request->refusal != 0)
+        return convoy_respond_refusal(request, retry_after);
     if (!prepare(request, &retry_after))
         return call->wait != NULL || convoy_form_waits(call->form) ||
                convoy_respond_refusal(request, retry_after);

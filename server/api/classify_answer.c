@@ -1,17 +1,16 @@
 #include "server/api/classify_answer.h"
 
 #include "engine/base/clock.h"
+#include "server/http/status.h"
 #include "server/inference/prediction.h"
-
-#include <microhttpd.h>
 
 int convoy_classify_status(const struct convoy_inference_request *inference)
 {
     const char *sentence;
 
     for (uint32_t i = 0; i < inference->count; i++)
-        if (convoy_inference_request_outcome(inference, i, &sentence) == MHD_HTTP_OK)
-            return MHD_HTTP_OK;
+        if (convoy_inference_request_outcome(inference, i, &sentence) == CONVOY_HTTP_OK)
+            return CONVOY_HTTP_OK;
     return convoy_inference_request_outcome(inference, 0, &sentence);
 }
 
@@ -50,7 +49,7 @@ static void write_results(const struct convoy_inference_request *inference, stru
     for (uint32_t i = 0; i < inference->count; i++) {
         const char *sentence;
         int status = convoy_inference_request_outcome(inference, i, &sentence);
-        if (status == MHD_HTTP_OK) {
+        if (status == CONVOY_HTTP_OK) {
             write_predictions(inference, i, best, json);
             continue;
         }

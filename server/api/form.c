@@ -4,12 +4,12 @@
 #include "server/api/call.h"
 #include "server/config/config.h"
 #include "server/http/multipart.h"
+#include "server/http/status.h"
 #include "server/inference/decode_pool.h"
 #include "server/inference/image_text.h"
 #include "server/inference/sample.h"
 
 #include <errno.h>
-#include <microhttpd.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,11 +26,13 @@ struct convoy_form {
     uint64_t max_pixels;
     size_t most, count;
     struct convoy_part *parts;
-    uint64_t *pixels; /* of each part's image, 0: none; NULL: not known */
-    int code;         /* of convoy_multipart_split() */
+    struct convoy_sample_size *sizes; /* of each part's image; NULL: not known */
+    int code;                         /* of convoy_multipart_split() */
     struct convoy_error error;
     bool left; /* to the pool, and the connection is suspended; the HTTP thread's */
     atomic_bool read;
+    int ended; /* 503 or 499, where no thread of the pool read it: the deadline passed, or the client is gone;
+                  else 0 */
     char boundary[CONVOY_BOUNDARY_MAX + 1]; /* "": it is JSON */
 };
 
@@ -49,11 +51,11 @@ static void measure(struct convoy_form *form)
 {
     if (form->code != 0 || form->count > form->most)
         return;
-    form->pixels = malloc((form->count + 1) * sizeof *form->pixels);
-    if (form->pixels == NULL)
+    form->sizes = malloc((form->count + 1) * sizeof *form->sizes);
+    if (form->sizes == NULL)
         return;
     for (size_t i = 0; i < form->count; i++)
-        form->pixels[i] = convoy_sample_pixels(
+        form->sizes[i] = convoy_sample_measure(
             CONVOY_LAYOUT_ENCODED, &(struct convoy_sample){.part = form->parts[i]}, form->max_pixels);
 }
 
@@ -69,6 +71,19 @@ static uint64_t read_in_pool(struct convoy_decode_job *job, uint32_t index)
     }
     convoy_resume(&form->suspension); /* after which the form may be gone */
     return 0;                         /* says nothing about the cost of decoding */
+}
+
+/* See struct convoy_suspension. */
+static void look(struct convoy_suspension *suspension, bool gone)
+{
+    struct convoy_form *form =
+        (struct convoy_form *)((char *)suspension - offsetof(struct convoy_form, suspension));
+
+    if (convoy_decode_pool_withdraw(convoy_app_of(suspension->request)->pipeline.decode_pool, &form->job) !=
+        0)
+        return;
+    form->ended = gone ? CONVOY_HTTP_CLIENT_GONE : CONVOY_HTTP_SERVICE_UNAVAILABLE;
+    convoy_resume(suspension);
 }
 
 /* Room for as many parts as the body can hold, and as may be; NULL when memory is out. */
@@ -95,19 +110,21 @@ static struct convoy_form *new_form(struct convoy_request *request, const char *
 }
 
 /* False when it is read here and now, or, with refusal set, not at all. */
-static bool leave_to_pool(struct convoy_request *request, struct convoy_form *form)
+static bool leave_to_pool(struct convoy_request *request, struct convoy_form *form, uint64_t deadline_us)
 {
     if (form->length <= INLINE_FORM)
         return false;
     form->job = (struct convoy_decode_job){.count = 1, .work = read_in_pool, .first = true};
     convoy_suspension_init(&form->suspension, request);
+    form->suspension.look = look;
+    form->suspension.deadline_us = deadline_us;
     if (convoy_decode_pool_suspend(convoy_app_of(request)->pipeline.decode_pool, &form->suspension,
                                    &form->job)) {
         form->left = true;
         return true;
     }
     convoy_fail(&request->refusal_reason, 0, "the server is stopping: send the request again");
-    return convoy_request_refuse(request, MHD_HTTP_SERVICE_UNAVAILABLE);
+    return convoy_request_refuse(request, CONVOY_HTTP_SERVICE_UNAVAILABLE);
 }
 
 /* False with refusal set. */
@@ -115,38 +132,47 @@ static bool is_well_formed(struct convoy_request *request, const struct convoy_f
 {
     if (form->code != 0) {
         request->refusal_reason = form->error;
-        return convoy_request_refuse(request, MHD_HTTP_BAD_REQUEST);
+        return convoy_request_refuse(request, CONVOY_HTTP_BAD_REQUEST);
     }
     if (form->count == 0) {
         convoy_fail(&request->refusal_reason, 0,
                     "the form has no part: send a JPEG or PNG in each, with curl by -F image=@image.jpg");
-        return convoy_request_refuse(request, MHD_HTTP_BAD_REQUEST);
+        return convoy_request_refuse(request, CONVOY_HTTP_BAD_REQUEST);
     }
     if (form->count > form->most) {
         convoy_fail(
             &request->refusal_reason, 0,
             "the form has %zu images or more and images.max_per_request is %u: send them in several requests",
             form->count, convoy_app_of(request)->config->images.max_per_request);
-        return convoy_request_refuse(request, MHD_HTTP_CONTENT_TOO_LARGE);
+        return convoy_request_refuse(request, CONVOY_HTTP_CONTENT_TOO_LARGE);
     }
     return true;
 }
 
-bool convoy_form_read(struct convoy_request *request, const char *boundary, size_t *count)
+bool convoy_form_read(struct convoy_request *request, const char *boundary, uint64_t deadline_us,
+                      size_t *count)
 {
     struct convoy_call *call = convoy_call_of(request);
 
     if (call->form == NULL) {
         call->form = new_form(request, boundary);
-        if (call->form == NULL || leave_to_pool(request, call->form) || request->refusal != 0)
+        if (call->form == NULL || leave_to_pool(request, call->form, deadline_us) || request->refusal != 0)
             return false;
         split(call->form);
         atomic_store(&call->form->read, true);
     }
     call->form->left = false; /* it has come back */
+    if (call->form->ended != 0) {
+        convoy_fail(&request->refusal_reason, 0,
+                    call->form->ended == CONVOY_HTTP_CLIENT_GONE
+                        ? "the client closed the connection before it was answered"
+                        : "the deadline passed before the form could be read: try again later, or allow more "
+                          "with timeout_ms");
+        return convoy_request_refuse(request, call->form->ended);
+    }
     if (!atomic_load(&call->form->read)) {
         convoy_fail(&request->refusal_reason, 0, "the server is stopping: send the request again");
-        return convoy_request_refuse(request, MHD_HTTP_SERVICE_UNAVAILABLE);
+        return convoy_request_refuse(request, CONVOY_HTTP_SERVICE_UNAVAILABLE);
     }
     *count = call->form->count;
     return is_well_formed(request, call->form);
@@ -161,8 +187,9 @@ void convoy_form_place(const struct convoy_form *form, struct convoy_inference_r
 {
     for (uint32_t i = 0; i < inference->count; i++) {
         inference->samples[i].part = form->parts[i];
-        inference->samples[i].measured = form->pixels != NULL;
-        inference->samples[i].pixels = form->pixels != NULL ? form->pixels[i] : 0;
+        inference->samples[i].measured = form->sizes != NULL;
+        if (form->sizes != NULL)
+            inference->samples[i].size = form->sizes[i];
     }
 }
 
@@ -171,6 +198,6 @@ void convoy_form_free(struct convoy_form *form)
     if (form == NULL)
         return;
     free(form->parts);
-    free(form->pixels);
+    free(form->sizes);
     free(form);
 }

@@ -16,10 +16,12 @@
 struct convoy_form;
 
 /* Reads the body as a form with that boundary, at most images.max_per_request parts, or, with NULL, as JSON
- * with one image (image_text.h), which is decoded in place; the call's form is then
- * read, and *count its parts. False with the request's refusal set; without when memory is out; or with
+ * with one image (image_text.h), which is decoded in place; the call's form is then read, and *count its
+ * parts. Large ones are read in the decode pool, unless the client leaves or deadline_us passes before a
+ * thread has begun. False with the request's refusal set; without when memory is out; or with
  * convoy_form_waits() true: the connection is suspended, and the same call continues when it is resumed. */
-bool convoy_form_read(struct convoy_request *request, const char *boundary, size_t *count);
+bool convoy_form_read(struct convoy_request *request, const char *boundary, uint64_t deadline_us,
+                      size_t *count);
 
 /* True when the last convoy_form_read() left form to the pool. NULL is allowed. */
 bool convoy_form_waits(const struct convoy_form *form);

@@ -5,8 +5,9 @@
 #include "server/api/call.h"
 #include "server/api/model_wait.h"
 #include "server/http/response.h"
+#include "server/http/status.h"
 
-#include <microhttpd.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -37,7 +38,7 @@ struct convoy_model_record *convoy_lookup_model(struct convoy_request *request)
     const char *version = named(request, request->path.version, "version", &bad);
 
     if (bad) {
-        request->refusal = MHD_HTTP_BAD_REQUEST;
+        request->refusal = CONVOY_HTTP_BAD_REQUEST;
         convoy_fail(&request->refusal_reason, 0,
                     "query parameters model and version need a value, as in ?model=NAME&version=1");
         return NULL;
@@ -45,8 +46,8 @@ struct convoy_model_record *convoy_lookup_model(struct convoy_request *request)
     struct convoy_model_record *model =
         convoy_registry_find(registry, name, version, &request->refusal_reason);
     if (model == NULL)
-        request->refusal = name == NULL && convoy_registry_default_missing(registry) ? MHD_HTTP_BAD_REQUEST
-                                                                                     : MHD_HTTP_NOT_FOUND;
+        request->refusal = name == NULL && convoy_registry_default_missing(registry) ? CONVOY_HTTP_BAD_REQUEST
+                                                                                     : CONVOY_HTTP_NOT_FOUND;
     convoy_call_set_model(request, model);
     return model;
 }
@@ -56,7 +57,7 @@ static void refuse(struct convoy_request *request, const struct convoy_model_vie
 {
     const struct convoy_model_record *model = view->model;
 
-    request->refusal = MHD_HTTP_SERVICE_UNAVAILABLE;
+    request->refusal = CONVOY_HTTP_SERVICE_UNAVAILABLE;
     *retry_after = CONVOY_RETRY_NONE; /* trying again would not help */
     if (view->state == CONVOY_MODEL_LOADING) {
         *retry_after = CONVOY_RETRY_SOON;
@@ -93,7 +94,8 @@ bool convoy_lookup_ready(struct convoy_request *request, struct convoy_model_vie
     return false;
 }
 
-bool convoy_lookup_activated(struct convoy_request *request, struct convoy_model_view *view, int *retry_after)
+bool convoy_lookup_activated(struct convoy_request *request, struct convoy_model_view *view,
+                             uint64_t deadline_us, int *retry_after)
 {
     if (!convoy_lookup_ready(request, view, retry_after))
         return false;
@@ -115,11 +117,11 @@ bool convoy_lookup_activated(struct convoy_request *request, struct convoy_model
         /* A model that is held cannot be evicted, so it could not be activated either. */
         convoy_call_set_model(request, NULL);
         call->wait = convoy_model_wait_begin(request, convoy_app_of(request)->manager,
-                                             CONVOY_CONTROL_REQUEST_ACTIVATE, name, version);
+                                             CONVOY_CONTROL_REQUEST_ACTIVATE, name, version, deadline_us);
         if (call->wait != NULL)
             return false;
     }
-    return convoy_request_refuse(request, MHD_HTTP_SERVICE_UNAVAILABLE);
+    return convoy_request_refuse(request, CONVOY_HTTP_SERVICE_UNAVAILABLE);
 }
 
 void convoy_lookup_resumed(struct convoy_request *request)
@@ -129,8 +131,11 @@ void convoy_lookup_resumed(struct convoy_request *request)
 
     if (call->wait == NULL)
         return;
-    (void)convoy_model_wait_end(call->wait, &activated, &request->refusal_reason);
+    int code = convoy_model_wait_end(call->wait, &activated, &request->refusal_reason);
     call->wait = NULL;
+    if (code == -ECONNABORTED || code == -ETIMEDOUT)
+        (void)convoy_request_refuse(request, code == -ECONNABORTED ? CONVOY_HTTP_CLIENT_GONE
+                                                                   : CONVOY_HTTP_SERVICE_UNAVAILABLE);
     if (activated == NULL)
         return;
     convoy_call_set_model(request, activated);

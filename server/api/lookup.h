@@ -18,11 +18,12 @@ struct convoy_model_record *convoy_lookup_model(struct convoy_request *request);
 bool convoy_lookup_ready(struct convoy_request *request, struct convoy_model_view *view, int *retry_after);
 
 /* The same for a handler that computes with the model: an evicted one is activated, that is loaded again.
- * False with the call's wait set: the connection is suspended until the model is READY or FAILED, and the
- * handler, which is then called again, begins with convoy_lookup_resumed(). */
+ * False with the call's wait set: the connection is suspended until the model is READY or FAILED, the client
+ * is gone or deadline_us has passed, and the handler, which is then called again, begins with
+ * convoy_lookup_resumed(). */
 bool convoy_lookup_activated(struct convoy_request *request, struct convoy_model_view *view,
-                             int *retry_after);
-/* Ends the wait, if there is one. */
+                             uint64_t deadline_us, int *retry_after);
+/* Ends the wait, if there is one. The refusal is set where the client left or the deadline passed. */
 void convoy_lookup_resumed(struct convoy_request *request);
 
 #endif

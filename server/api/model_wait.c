@@ -3,6 +3,7 @@
 #include "server/http/request.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -25,10 +26,20 @@ static void on_done(struct convoy_control_request *control, int code, const stru
     drop(wait);
 }
 
+/* See struct convoy_suspension. */
+static void look(struct convoy_suspension *suspension, bool gone)
+{
+    struct convoy_model_wait *wait =
+        (struct convoy_model_wait *)((char *)suspension - offsetof(struct convoy_model_wait, suspension));
+    if (wait->ended == 0)
+        wait->ended = gone ? -ECONNABORTED : -ETIMEDOUT;
+    convoy_resume(suspension); /* unless the manager does */
+}
+
 struct convoy_model_wait *convoy_model_wait_begin(struct convoy_request *request,
                                                   struct convoy_manager *manager,
                                                   enum convoy_control_request_kind kind, const char *name,
-                                                  uint32_t version)
+                                                  uint32_t version, uint64_t deadline_us)
 {
     struct convoy_model_wait *wait = calloc(1, sizeof *wait);
     if (wait == NULL)
@@ -37,6 +48,8 @@ struct convoy_model_wait *convoy_model_wait_begin(struct convoy_request *request
     snprintf(wait->control.name, sizeof wait->control.name, "%s", name);
     atomic_init(&wait->holders, 2);
     convoy_suspension_init(&wait->suspension, request);
+    wait->suspension.look = look;
+    wait->suspension.deadline_us = deadline_us;
     if (!convoy_suspend(&wait->suspension, NULL, NULL)) {
         free(wait);
         return NULL;
@@ -45,19 +58,25 @@ struct convoy_model_wait *convoy_model_wait_begin(struct convoy_request *request
     return wait;
 }
 
-int convoy_model_wait_end(struct convoy_model_wait *wait, struct convoy_model_record **woken,
+int convoy_model_wait_end(struct convoy_model_wait *wait, struct convoy_model_record **activated,
                           struct convoy_error *error)
 {
     int code;
-    if (woken != NULL)
-        *woken = NULL;
+    if (activated != NULL)
+        *activated = NULL;
     if (atomic_load(&wait->done)) {
         code = wait->code;
         *error = wait->error;
-        if (woken != NULL) {
-            *woken = wait->control.model;
+        if (activated != NULL) {
+            *activated = wait->control.model;
             wait->control.model = NULL;
         }
+    } else if (wait->ended == -ECONNABORTED) {
+        code = convoy_fail(error, wait->ended, "the client closed the connection before it was answered");
+    } else if (wait->ended == -ETIMEDOUT) {
+        code = convoy_fail(error, wait->ended,
+                           "the deadline passed before the model was loaded: try again, or allow more with "
+                           "timeout_ms");
     } else {
         code = convoy_fail(error, -ECANCELED, "the server is stopping: send the request again");
     }

@@ -6,14 +6,14 @@
 #include "server/api/lookup.h"
 #include "server/api/oip_internal.h"
 #include "server/http/response.h"
+#include "server/http/status.h"
 
 #include <errno.h>
-#include <microhttpd.h>
 #include <string.h>
 
 bool convoy_oip_respond(struct convoy_request *request, int status, struct convoy_json_writer *json)
 {
-    int retry_after = status == MHD_HTTP_SERVICE_UNAVAILABLE ? CONVOY_RETRY_SOON : CONVOY_RETRY_NONE;
+    int retry_after = status == CONVOY_HTTP_SERVICE_UNAVAILABLE ? CONVOY_RETRY_SOON : CONVOY_RETRY_NONE;
 
     convoy_json_writer_append(json, "\n", 1);
     return convoy_respond(request, status, CONVOY_TYPE_JSON, json, retry_after);
@@ -35,9 +35,9 @@ int convoy_oip_body(const struct convoy_request *request, cJSON **document, stru
 
 bool convoy_oip_respond_body_error(struct convoy_request *request, int code, const struct convoy_error *error)
 {
-    int status = code == -EFBIG    ? MHD_HTTP_CONTENT_TOO_LARGE
-                 : code == -ENOMEM ? MHD_HTTP_INTERNAL_SERVER_ERROR
-                                   : MHD_HTTP_BAD_REQUEST;
+    int status = code == -EFBIG    ? CONVOY_HTTP_CONTENT_TOO_LARGE
+                 : code == -ENOMEM ? CONVOY_HTTP_INTERNAL_SERVER_ERROR
+                                   : CONVOY_HTTP_BAD_REQUEST;
 
     return convoy_respond_error(request, status, CONVOY_RETRY_NONE, error->message);
 }
@@ -67,7 +67,7 @@ bool convoy_oip_server(struct convoy_request *request)
         convoy_json_write_string(&json, extensions[i]);
     convoy_json_write_end_array(&json);
     convoy_json_write_end_object(&json);
-    return convoy_oip_respond(request, MHD_HTTP_OK, &json);
+    return convoy_oip_respond(request, CONVOY_HTTP_OK, &json);
 }
 
 /* Ends {"live": true} or {"live": false, "error": why}, whose key is written, and answers. */
@@ -79,7 +79,7 @@ static bool respond_health(struct convoy_request *request, struct convoy_json_wr
         convoy_json_write_string(json, why);
     }
     convoy_json_write_end_object(json);
-    return convoy_oip_respond(request, why == NULL ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE, json);
+    return convoy_oip_respond(request, why == NULL ? CONVOY_HTTP_OK : CONVOY_HTTP_SERVICE_UNAVAILABLE, json);
 }
 
 bool convoy_oip_live(struct convoy_request *request)
@@ -166,7 +166,7 @@ bool convoy_oip_models(struct convoy_request *request)
     convoy_model_list_end(&list);
     convoy_json_write_end_array(&json);
     convoy_json_write_end_object(&json);
-    return convoy_oip_respond(request, MHD_HTTP_OK, &json);
+    return convoy_oip_respond(request, CONVOY_HTTP_OK, &json);
 }
 
 /* Up to the first dimension, which is any number of rows; the caller writes the others and ends the array. */
@@ -244,7 +244,7 @@ struct convoy_model_record *convoy_oip_ready_model(struct convoy_request *reques
         retry_after = CONVOY_RETRY_SOON;
         convoy_fail(&request->refusal_reason, 0, "model %s, version %s, waits for room: try again soon",
                     convoy_call_of(request)->model->name, convoy_call_of(request)->model->version);
-        (void)convoy_request_refuse(request, MHD_HTTP_SERVICE_UNAVAILABLE);
+        (void)convoy_request_refuse(request, CONVOY_HTTP_SERVICE_UNAVAILABLE);
     }
     *answered = convoy_respond_error(request, request->refusal, retry_after, request->refusal_reason.message);
     return NULL;
@@ -271,7 +271,7 @@ bool convoy_oip_model(struct convoy_request *request)
     convoy_json_write_string(&json, view.shape.precision);
     convoy_json_write_end_object(&json);
     convoy_model_view_end(&view);
-    return convoy_oip_respond(request, MHD_HTTP_OK, &json);
+    return convoy_oip_respond(request, CONVOY_HTTP_OK, &json);
 }
 
 bool convoy_oip_model_ready(struct convoy_request *request)
@@ -290,7 +290,7 @@ bool convoy_oip_model_ready(struct convoy_request *request)
     convoy_json_write_key(&json, "ready");
     convoy_json_write_bool(&json, true);
     convoy_json_write_end_object(&json);
-    return convoy_oip_respond(request, MHD_HTTP_OK, &json);
+    return convoy_oip_respond(request, CONVOY_HTTP_OK, &json);
 }
 
 bool convoy_metrics_page(struct convoy_request *request)
@@ -301,5 +301,5 @@ bool convoy_metrics_page(struct convoy_request *request)
     if (json.bytes == NULL)
         return false;
     json.capacity = json.length;
-    return convoy_respond(request, MHD_HTTP_OK, CONVOY_TYPE_METRICS, &json, CONVOY_RETRY_NONE);
+    return convoy_respond(request, CONVOY_HTTP_OK, CONVOY_TYPE_METRICS, &json, CONVOY_RETRY_NONE);
 }

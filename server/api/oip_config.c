@@ -2,8 +2,7 @@
 
 #include "server/api/app.h"
 #include "server/api/oip_internal.h"
-
-#include <microhttpd.h>
+#include "server/http/status.h"
 
 static void write_input(const struct convoy_model_shape *shape, struct convoy_json_writer *json)
 {
@@ -169,5 +168,5 @@ bool convoy_oip_config(struct convoy_request *request)
     convoy_json_write_end_array(&json);
     convoy_json_write_end_object(&json);
     convoy_model_view_end(&view);
-    return convoy_oip_respond(request, MHD_HTTP_OK, &json);
+    return convoy_oip_respond(request, CONVOY_HTTP_OK, &json);
 }

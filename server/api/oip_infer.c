@@ -12,11 +12,11 @@
 #include "server/http/compression.h"
 #include "server/http/query.h"
 #include "server/http/response.h"
+#include "server/http/status.h"
 #include "server/inference/admission.h"
 #include "server/inference/inference_request.h"
 
 #include <errno.h>
-#include <microhttpd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +38,7 @@ void convoy_oip_infer_drop(struct convoy_oip_infer *infer)
     convoy_tensor_request_end(&infer->tensors);
     convoy_body_quota_give(infer->tensor_counted);
     convoy_json_writer_free(&infer->answer);
-    free(infer->pixels);
+    free(infer->sizes);
     free(infer);
 }
 
@@ -56,7 +56,7 @@ static bool read_header_length(struct convoy_request *request, size_t *length, e
             &request->refusal_reason, 0,
             "the header " HEADER_LENGTH
             " must be the length of the JSON in bytes, before the binary data; 0 where there is no JSON");
-        return convoy_request_refuse(request, MHD_HTTP_BAD_REQUEST);
+        return convoy_request_refuse(request, CONVOY_HTTP_BAD_REQUEST);
     }
     *length = (size_t)number;
     if (number == 0)
@@ -71,7 +71,7 @@ static bool begin(struct convoy_request *request, enum convoy_infer_form form, i
     size_t json_length;
 
     if (convoy_lookup_model(request) == NULL || !read_header_length(request, &json_length, &form) ||
-        !convoy_lookup_activated(request, &view, retry_after))
+        !convoy_lookup_activated(request, &view, convoy_oip_infer_read_deadline_us(request), retry_after))
         return false;
     struct convoy_oip_infer *infer = calloc(1, sizeof *infer);
     if (infer == NULL) {
@@ -93,17 +93,19 @@ static int status_of(int code)
     switch (code) {
     case -EFBIG:
     case -EMSGSIZE:
-        return MHD_HTTP_CONTENT_TOO_LARGE;
+        return CONVOY_HTTP_CONTENT_TOO_LARGE;
     case -ENOTSUP:
-        return MHD_HTTP_UNSUPPORTED_MEDIA_TYPE;
+        return CONVOY_HTTP_UNSUPPORTED_MEDIA_TYPE;
     case -EACCES:
-        return MHD_HTTP_FORBIDDEN;
+        return CONVOY_HTTP_FORBIDDEN;
     case -EAGAIN:
-        return MHD_HTTP_SERVICE_UNAVAILABLE;
+        return CONVOY_HTTP_SERVICE_UNAVAILABLE;
+    case -ECONNABORTED:
+        return CONVOY_HTTP_CLIENT_GONE;
     case -ENOMEM:
-        return MHD_HTTP_INTERNAL_SERVER_ERROR;
+        return CONVOY_HTTP_INTERNAL_SERVER_ERROR;
     default:
-        return MHD_HTTP_BAD_REQUEST;
+        return CONVOY_HTTP_BAD_REQUEST;
     }
 }
 
@@ -120,7 +122,7 @@ static bool fits_slot(struct convoy_request *request, const struct convoy_tensor
                 "an image of %zu bytes in FP32 is larger than a slot of %llu (worker.slot_bytes): send UINT8 "
                 "or BYTES",
                 tensors->row_bytes, (unsigned long long)slot);
-    return convoy_request_refuse(request, MHD_HTTP_CONTENT_TOO_LARGE);
+    return convoy_request_refuse(request, CONVOY_HTTP_CONTENT_TOO_LARGE);
 }
 
 /* Makes the inference request of what was read. False with refusal set, or without when memory is out. */
@@ -146,9 +148,9 @@ static bool hand_over(struct convoy_request *request, int *retry_after)
     if (inference == NULL)
         return false;
     convoy_tensor_request_place(tensors, inference);
-    for (uint32_t i = 0; infer->pixels != NULL && i < inference->count; i++) {
+    for (uint32_t i = 0; infer->sizes != NULL && i < inference->count; i++) {
         inference->samples[i].measured = true;
-        inference->samples[i].pixels = infer->pixels[i];
+        inference->samples[i].size = infer->sizes[i];
     }
     inference->body = request->body;
     inference->body_capacity = request->body_capacity + infer->tensor_counted;
@@ -164,15 +166,15 @@ static int status_of_rows(const struct convoy_inference_request *inference, cons
 {
     for (uint32_t i = 0; i < inference->count; i++) {
         int status = convoy_inference_request_outcome(inference, i, sentence);
-        if (status != MHD_HTTP_OK)
+        if (status != CONVOY_HTTP_OK)
             return status;
     }
-    return MHD_HTTP_OK;
+    return CONVOY_HTTP_OK;
 }
 
 static enum convoy_encoding answer_encoding(struct convoy_request *request)
 {
-    return convoy_encoding_choose(convoy_request_header(request, MHD_HTTP_HEADER_ACCEPT_ENCODING));
+    return convoy_encoding_choose(convoy_request_header(request, "Accept-Encoding"));
 }
 
 /* Compresses json where the client takes that; returns what went into Content-Encoding, NULL for nothing. */
@@ -200,13 +202,12 @@ static bool respond_outputs(struct convoy_request *request)
     char length[24];
 
     if (infer->answer_encoding != NULL)
-        headers[count++] =
-            (struct convoy_response_header){MHD_HTTP_HEADER_CONTENT_ENCODING, infer->answer_encoding};
+        headers[count++] = (struct convoy_response_header){"Content-Encoding", infer->answer_encoding};
     if (binary) {
         snprintf(length, sizeof length, "%zu", infer->answer_json_length);
         headers[count++] = (struct convoy_response_header){HEADER_LENGTH, length};
     }
-    return convoy_respond_with(request, MHD_HTTP_OK, binary ? CONVOY_TYPE_BYTES : CONVOY_TYPE_JSON,
+    return convoy_respond_with(request, CONVOY_HTTP_OK, binary ? CONVOY_TYPE_BYTES : CONVOY_TYPE_JSON,
                                &infer->answer, CONVOY_RETRY_NONE, headers, count);
 }
 
@@ -272,11 +273,11 @@ static bool answer(struct convoy_request *request)
     const char *sentence = NULL;
 
     if (!convoy_inference_request_complete(inference))
-        return convoy_respond_error(request, MHD_HTTP_SERVICE_UNAVAILABLE, CONVOY_RETRY_SOON,
+        return convoy_respond_error(request, CONVOY_HTTP_SERVICE_UNAVAILABLE, CONVOY_RETRY_SOON,
                                     "the server is stopping: send the request again");
     convoy_inference_request_cache(inference);
     int status = status_of_rows(inference, &sentence);
-    if (status == MHD_HTTP_OK && !atomic_load(&infer->written)) {
+    if (status == CONVOY_HTTP_OK && !atomic_load(&infer->written)) {
         if (leave_answer_to_pool(infer))
             return true;
         /* The request holds infer, which the analyzer cannot count. */
@@ -293,12 +294,12 @@ static bool answer(struct convoy_request *request)
         convoy_metrics_observe(model->metrics, CONVOY_STAGE_WAIT,
                                convoy_inference_request_wait_us(inference, total_us));
     }
-    convoy_model_answered(model, status == MHD_HTTP_OK, total_us);
+    convoy_model_answered(model, status == CONVOY_HTTP_OK, total_us);
     convoy_trace_request(convoy_app_of(request)->trace, request, inference, status);
-    if (status == MHD_HTTP_OK)
+    if (status == CONVOY_HTTP_OK)
         return respond_outputs(request);
     return convoy_respond_error(
-        request, status, status == MHD_HTTP_SERVICE_UNAVAILABLE ? CONVOY_RETRY_SOON : CONVOY_RETRY_NONE,
+        request, status, status == CONVOY_HTTP_SERVICE_UNAVAILABLE ? CONVOY_RETRY_SOON : CONVOY_RETRY_NONE,
         sentence);
 }
 
@@ -311,12 +312,14 @@ static bool handle(struct convoy_request *request, enum convoy_infer_form form)
         return answer(request); /* resumed: all samples are done */
     if (call->infer == NULL) {
         convoy_lookup_resumed(request);
+        if (request->refusal != 0)
+            return convoy_respond_refusal(request, retry_after);
         if (!begin(request, form, &retry_after))
             return call->wait != NULL || convoy_respond_refusal(request, retry_after);
         if (!convoy_oip_infer_read(call->infer))
             return request->refusal == 0 || convoy_respond_refusal(request, retry_after);
     } else if (!atomic_load(&call->infer->read)) {
-        return convoy_respond_error(request, MHD_HTTP_SERVICE_UNAVAILABLE, CONVOY_RETRY_SOON,
+        return convoy_respond_error(request, CONVOY_HTTP_SERVICE_UNAVAILABLE, CONVOY_RETRY_SOON,
                                     "the server is stopping: send the request again");
     }
     if (!hand_over(request, &retry_after))

@@ -36,8 +36,8 @@ struct convoy_oip_infer {
     size_t json_length;              /* 0: the whole body, or, where raw, nothing */
     enum convoy_infer_form form;
     size_t tensor_counted;
-    size_t packed;    /* bytes of the body that came; 0: it was not compressed */
-    uint64_t *pixels; /* of each image; NULL: not known */
+    size_t packed;                    /* bytes of the body that came; 0: it was not compressed */
+    struct convoy_sample_size *sizes; /* of each image; NULL: not known */
     struct convoy_tensor_request tensors;
     int code; /* of the step that failed */
     struct convoy_error error;
@@ -59,5 +59,8 @@ enum convoy_oip_infer_step convoy_oip_infer_first_step(const struct convoy_reque
  * is not read yet: the connection is suspended and the decode pool reads, after which infer->read is set, or,
  * with the request's refusal set, it will not be. On the HTTP thread. */
 bool convoy_oip_infer_read(struct convoy_oip_infer *infer);
+
+/* The deadline while a request is read that may ask for another one in what is not read yet. */
+uint64_t convoy_oip_infer_read_deadline_us(const struct convoy_request *request);
 
 #endif

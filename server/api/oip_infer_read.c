@@ -9,9 +9,9 @@
 #include "server/http/buffer_pool.h"
 #include "server/http/compression.h"
 #include "server/http/local_client.h"
+#include "server/http/status.h"
 
 #include <errno.h>
-#include <microhttpd.h>
 #include <stdlib.h>
 #include <strings.h>
 
@@ -26,13 +26,14 @@
 
 static const char *encoding_of(const struct convoy_request *request)
 {
-    const char *encoding = convoy_request_header(request, MHD_HTTP_HEADER_CONTENT_ENCODING);
+    const char *encoding = convoy_request_header(request, "Content-Encoding");
     return encoding != NULL && strcasecmp(encoding, "identity") != 0 ? encoding : NULL;
 }
 
-static size_t memory_limit(const struct convoy_request *request)
+/* How much all bodies may take together for one of so many bytes to be let in. */
+static size_t memory_limit(const struct convoy_request *request, size_t bytes)
 {
-    return (size_t)convoy_app_of(request)->config->http.max_body_bytes * CONVOY_BODIES_AT_ONCE;
+    return convoy_body_quota_limit(convoy_app_of(request)->config->http.max_body_bytes, bytes);
 }
 
 static int no_memory_set_aside(struct convoy_error *error)
@@ -44,14 +45,15 @@ static int no_memory_set_aside(struct convoy_error *error)
 
 /* Memory that unpacking takes of what is set aside for all bodies. */
 struct unpacking {
-    size_t limit, taken;
+    const struct convoy_request *request;
+    size_t taken;
 };
 
 static bool take_memory(void *context, size_t bytes)
 {
     struct unpacking *unpacking = context;
 
-    if (!convoy_body_quota_take(bytes, unpacking->limit))
+    if (!convoy_body_quota_take(bytes, memory_limit(unpacking->request, unpacking->taken + bytes)))
         return false;
     unpacking->taken += bytes;
     return true;
@@ -61,7 +63,7 @@ static bool take_memory(void *context, size_t bytes)
 static int unpack(struct convoy_oip_infer *infer)
 {
     struct convoy_request *request = infer->request;
-    struct unpacking unpacking = {.limit = memory_limit(request)};
+    struct unpacking unpacking = {.request = request};
     size_t most = (size_t)convoy_app_of(request)->config->http.max_body_bytes, length;
     uint8_t *unpacked;
     int code = convoy_decompress(encoding_of(request), request->body, request->body_length, most, take_memory,
@@ -111,13 +113,14 @@ static int read_data(struct convoy_oip_infer *infer)
 {
     size_t bytes = convoy_tensor_request_memory(&infer->tensors);
 
-    if (bytes > memory_limit(infer->request))
+    size_t limit = memory_limit(infer->request, bytes);
+    if (bytes > limit)
         return convoy_fail(
             &infer->error, -EFBIG,
             "a tensor of %zu bytes is more than the memory that is set aside for all requests: send "
             "fewer rows",
             bytes);
-    if (!convoy_body_quota_take(bytes, memory_limit(infer->request)))
+    if (!convoy_body_quota_take(bytes, limit))
         return no_memory_set_aside(&infer->error);
     infer->tensor_counted = bytes;
     return convoy_tensor_request_read_data(&infer->tensors, &infer->error);
@@ -131,13 +134,13 @@ static int measure(struct convoy_oip_infer *infer)
 
     if (tensors->parts == NULL)
         return 0;
-    infer->pixels = malloc((tensors->count + (size_t)1) * sizeof *infer->pixels);
-    if (infer->pixels == NULL)
+    infer->sizes = malloc((tensors->count + (size_t)1) * sizeof *infer->sizes);
+    if (infer->sizes == NULL)
         return convoy_fail(&infer->error, -ENOMEM, "the server is out of memory: try again later");
     for (uint32_t i = 0; i < tensors->count; i++) {
         const struct convoy_sample sample = {.part = tensors->parts[i]};
-        infer->pixels[i] = convoy_sample_pixels(CONVOY_LAYOUT_ENCODED, &sample, max_pixels);
-        sum += infer->pixels[i];
+        infer->sizes[i] = convoy_sample_measure(CONVOY_LAYOUT_ENCODED, &sample, max_pixels);
+        sum += infer->sizes[i].pixels;
     }
     if (infer->packed > 0 && sum > PIXELS_FREE + (uint64_t)infer->packed * PIXELS_A_BYTE)
         return convoy_fail(
@@ -164,11 +167,14 @@ static void take_step(struct convoy_oip_infer *infer)
     infer->step++;
 }
 
-/* The request's own deadline is in what is not read yet. */
+uint64_t convoy_oip_infer_read_deadline_us(const struct convoy_request *request)
+{
+    return convoy_app_deadline_us(request, convoy_app_of(request)->config->timeout_ms * (uint64_t)1000);
+}
+
 static uint64_t read_deadline_us(const struct convoy_oip_infer *infer)
 {
-    return convoy_app_deadline_us(infer->request,
-                                  convoy_app_of(infer->request)->config->timeout_ms * (uint64_t)1000);
+    return convoy_oip_infer_read_deadline_us(infer->request);
 }
 
 /* Is the next step too long for the HTTP thread? The size of what a compressed body holds is not known. */
@@ -186,14 +192,19 @@ static bool step_is_long(const struct convoy_oip_infer *infer)
               infer->request->body_length > INLINE_IMAGES)));
 }
 
+static int deadline_passed(struct convoy_error *error)
+{
+    return convoy_fail(error, -EAGAIN,
+                       "the deadline passed before the request could be read: try again later");
+}
+
 /* Fails when the answer would come too late. */
 static bool is_too_late(struct convoy_oip_infer *infer)
 {
     if (convoy_suspension_stopping(&infer->suspension))
         infer->code = convoy_fail(&infer->error, -EAGAIN, "the server is stopping: send the request again");
     else if (convoy_now_us() >= read_deadline_us(infer))
-        infer->code = convoy_fail(&infer->error, -EAGAIN,
-                                  "the deadline passed before the request could be read: try again later");
+        infer->code = deadline_passed(&infer->error);
     return infer->code != 0;
 }
 
@@ -211,37 +222,38 @@ static int too_much_waits(struct convoy_error *error)
         "send tensors as binary data");
 }
 
-/* True when the job was counted for less than the body unpacks to. Then it is too late to wait, but not to
+/* A body that unpacks to more than it was counted for is judged again: it is too late to wait, but not to
  * give up. */
-static bool was_larger(struct convoy_oip_infer *infer)
+static void refuse_larger(struct convoy_oip_infer *infer)
 {
     size_t size = infer->request->body_length + 1;
 
-    if (size <= infer->job.size)
-        return false;
-    if (infer->code == 0 && comes_too_late(infer, size))
+    if (infer->code == 0 && size > infer->job.size && comes_too_late(infer, size))
         infer->code = too_much_waits(&infer->error);
-    return true;
 }
 
 static uint64_t read_in_pool(struct convoy_decode_job *job, uint32_t index)
 {
     struct convoy_oip_infer *infer =
         (struct convoy_oip_infer *)((char *)job - offsetof(struct convoy_oip_infer, job));
-    uint64_t begun_us = convoy_now_us(), took_us;
-    bool larger = false;
+    uint64_t begun_us = convoy_now_us(), took_us, size;
 
     (void)index;
     while (infer->code == 0 && infer->step != CONVOY_OIP_INFER_DONE) {
         if (is_too_late(infer))
             break;
         take_step(infer);
-        larger = larger || was_larger(infer);
+        refuse_larger(infer);
     }
     if (infer->code == 0 && infer->tensors.layout == CONVOY_LAYOUT_ENCODED)
         infer->code = measure(infer);
-    /* A time says what a byte costs where the bytes are known that it was for. */
-    took_us = infer->code == 0 && !larger ? convoy_now_us() - begun_us : 0;
+    /* What its bytes cost, were there as many as the job was counted for. */
+    size = infer->request->body_length + 1;
+    took_us = convoy_now_us() - begun_us;
+    if (size > infer->job.size)
+        took_us = (uint64_t)((double)took_us * (double)infer->job.size / (double)size);
+    if (infer->code != 0)
+        took_us = 0;
     atomic_store(&infer->read, true);
     convoy_resume(&infer->suspension);
     convoy_oip_infer_drop(infer);
@@ -249,7 +261,7 @@ static uint64_t read_in_pool(struct convoy_decode_job *job, uint32_t index)
 }
 
 /* What is to be read, in bytes, as far as that is known: gzip ends with the size that it unpacks to, and
- * where that is not so, was_larger() sees it. */
+ * where that is not so, refuse_larger() sees it. */
 static size_t size_to_read(const struct convoy_oip_infer *infer)
 {
     const struct convoy_request *request = infer->request;
@@ -263,6 +275,23 @@ static size_t size_to_read(const struct convoy_oip_infer *infer)
     return size + 1;
 }
 
+/* The client is gone, or the deadline has passed: what no thread has begun to read is not read. See struct
+ * convoy_suspension. */
+static void look(struct convoy_suspension *suspension, bool gone)
+{
+    struct convoy_oip_infer *infer =
+        (struct convoy_oip_infer *)((char *)suspension - offsetof(struct convoy_oip_infer, suspension));
+
+    if (convoy_decode_pool_withdraw(convoy_app_of(infer->request)->pipeline.decode_pool, &infer->job) != 0)
+        return;
+    infer->code = gone ? convoy_fail(&infer->error, -ECONNABORTED,
+                                     "the client closed the connection before it was answered")
+                       : deadline_passed(&infer->error);
+    atomic_store(&infer->read, true);
+    convoy_resume(suspension);
+    convoy_oip_infer_drop(infer);
+}
+
 /* Leaves the rest to the pool, or sets the refusal when that would take too long, or the daemon stops. */
 static void leave_to_pool(struct convoy_oip_infer *infer)
 {
@@ -273,17 +302,19 @@ static void leave_to_pool(struct convoy_oip_infer *infer)
     infer->job = (struct convoy_decode_job){.count = 1, .size = size, .work = read_in_pool};
     if (comes_too_late(infer, size)) {
         too_much_waits(&request->refusal_reason);
-        convoy_request_refuse(request, MHD_HTTP_SERVICE_UNAVAILABLE);
+        convoy_request_refuse(request, CONVOY_HTTP_SERVICE_UNAVAILABLE);
         return;
     }
     convoy_suspension_init(&infer->suspension, request);
+    infer->suspension.look = look;
+    infer->suspension.deadline_us = read_deadline_us(infer);
     atomic_fetch_add_explicit(&infer->holders, 1, memory_order_relaxed);
     if (convoy_decode_pool_suspend(convoy_app_of(request)->pipeline.decode_pool, &infer->suspension,
                                    &infer->job))
         return;
     convoy_oip_infer_drop(infer);
     convoy_fail(&request->refusal_reason, 0, "the server is stopping: send the request again");
-    convoy_request_refuse(request, MHD_HTTP_SERVICE_UNAVAILABLE);
+    convoy_request_refuse(request, CONVOY_HTTP_SERVICE_UNAVAILABLE);
 }
 
 enum convoy_oip_infer_step convoy_oip_infer_first_step(const struct convoy_request *request)

@@ -5,9 +5,9 @@
 #include "server/api/oip_internal.h"
 #include "server/http/local_client.h"
 #include "server/http/response.h"
+#include "server/http/status.h"
 
 #include <errno.h>
-#include <microhttpd.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,7 +41,7 @@ static bool respond_settings(struct convoy_request *request)
     convoy_json_write_key(&json, "log_format");
     convoy_json_write_string(&json, "ISO8601"); /* as its times are */
     convoy_json_write_end_object(&json);
-    return convoy_oip_respond(request, MHD_HTTP_OK, &json);
+    return convoy_oip_respond(request, CONVOY_HTTP_OK, &json);
 }
 
 /* What stays as it is may be sent back. */
@@ -144,7 +144,7 @@ bool convoy_oip_logging(struct convoy_request *request)
         /* A line for every step can fill a disk, and none for an attack hides it. */
         if (!convoy_client_is_local(request))
             return convoy_respond_error(
-                request, MHD_HTTP_FORBIDDEN, CONVOY_RETRY_NONE,
+                request, CONVOY_HTTP_FORBIDDEN, CONVOY_RETRY_NONE,
                 "the log's level is set by clients on the server's own machine that connect to a "
                 "loopback address such as 127.0.0.1");
         int code = read_level(request, &level, &error);

@@ -8,9 +8,9 @@
 #include "server/config/model_name.h"
 #include "server/http/origin.h"
 #include "server/http/response.h"
+#include "server/http/status.h"
 
 #include <errno.h>
-#include <microhttpd.h>
 #include <stdio.h>
 
 /* The body, which is an object or empty; *document is the caller's to free, NULL for an empty one. */
@@ -84,7 +84,7 @@ bool convoy_oip_repository_index(struct convoy_request *request)
     }
     convoy_model_list_end(&list);
     convoy_json_write_end_array(&json);
-    return convoy_oip_respond(request, MHD_HTTP_OK, &json);
+    return convoy_oip_respond(request, CONVOY_HTTP_OK, &json);
 }
 
 /* Of the body's parameters those are taken that change nothing here. */
@@ -109,15 +109,17 @@ static int status_of(int code)
 {
     switch (code) {
     case 0:
-        return MHD_HTTP_OK;
+        return CONVOY_HTTP_OK;
     case -ENOENT:
-        return MHD_HTTP_NOT_FOUND;
+        return CONVOY_HTTP_NOT_FOUND;
     case -ECANCELED:
-        return MHD_HTTP_SERVICE_UNAVAILABLE;
+        return CONVOY_HTTP_SERVICE_UNAVAILABLE;
+    case -ECONNABORTED:
+        return CONVOY_HTTP_CLIENT_GONE;
     case -ENOMEM:
-        return MHD_HTTP_INTERNAL_SERVER_ERROR;
+        return CONVOY_HTTP_INTERNAL_SERVER_ERROR;
     default:
-        return MHD_HTTP_BAD_REQUEST;
+        return CONVOY_HTTP_BAD_REQUEST;
     }
 }
 
@@ -129,11 +131,11 @@ static bool run(struct convoy_request *request, enum convoy_control_request_kind
     struct convoy_error error;
 
     if (call->wait == NULL) {
-        if (!convoy_origin_allowed(convoy_request_header(request, MHD_HTTP_HEADER_ORIGIN),
-                                   convoy_request_header(request, MHD_HTTP_HEADER_HOST),
+        if (!convoy_origin_allowed(convoy_request_header(request, "Origin"),
+                                   convoy_request_header(request, "Host"),
                                    convoy_app_of(request)->config->http.hosts))
             return convoy_respond_error(
-                request, MHD_HTTP_FORBIDDEN, CONVOY_RETRY_NONE,
+                request, CONVOY_HTTP_FORBIDDEN, CONVOY_RETRY_NONE,
                 "a page of another site asked for this (header Origin): only this server's own pages may; "
                 "name the host under which they are reached in http.hosts");
         int code = check_body(request, &error);
@@ -141,25 +143,25 @@ static bool run(struct convoy_request *request, enum convoy_control_request_kind
             return convoy_oip_respond_body_error(request, code, &error);
         if (!convoy_model_name_valid(request->path.model))
             return convoy_respond_error(
-                request, MHD_HTTP_NOT_FOUND, CONVOY_RETRY_NONE,
+                request, CONVOY_HTTP_NOT_FOUND, CONVOY_RETRY_NONE,
                 "there is no such model: a name is 1 to 128 letters, digits, '.', '_' "
                 "or '-'");
-        call->wait =
-            convoy_model_wait_begin(request, convoy_app_of(request)->manager, kind, request->path.model, 0);
+        call->wait = convoy_model_wait_begin(request, convoy_app_of(request)->manager, kind,
+                                             request->path.model, 0, 0);
         if (call->wait != NULL)
             return true;
-        return convoy_respond_error(request, MHD_HTTP_SERVICE_UNAVAILABLE, CONVOY_RETRY_SOON,
+        return convoy_respond_error(request, CONVOY_HTTP_SERVICE_UNAVAILABLE, CONVOY_RETRY_SOON,
                                     "the server is stopping, or has no memory: send the request again");
     }
     int status = status_of(convoy_model_wait_end(call->wait, NULL, &error));
     call->wait = NULL;
-    if (status != MHD_HTTP_OK)
+    if (status != CONVOY_HTTP_OK)
         return convoy_respond_error(
-            request, status, status == MHD_HTTP_SERVICE_UNAVAILABLE ? CONVOY_RETRY_SOON : CONVOY_RETRY_NONE,
-            error.message);
+            request, status,
+            status == CONVOY_HTTP_SERVICE_UNAVAILABLE ? CONVOY_RETRY_SOON : CONVOY_RETRY_NONE, error.message);
     convoy_json_write_begin_object(&json);
     convoy_json_write_end_object(&json);
-    return convoy_oip_respond(request, MHD_HTTP_OK, &json);
+    return convoy_oip_respond(request, CONVOY_HTTP_OK, &json);
 }
 
 bool convoy_oip_repository_load(struct convoy_request *request)

@@ -5,17 +5,17 @@
 #include "server/api/oip_internal.h"
 #include "server/http/local_client.h"
 #include "server/http/response.h"
+#include "server/http/status.h"
 #include "server/inference/shared_memory.h"
 
 #include <errno.h>
-#include <microhttpd.h>
 
 /* JSON's integers are exact below that. */
 #define LARGEST_INTEGER ((UINT64_C(1) << 53) - 1)
 
 static bool respond_stranger(struct convoy_request *request)
 {
-    return convoy_respond_error(request, MHD_HTTP_FORBIDDEN, CONVOY_RETRY_NONE,
+    return convoy_respond_error(request, CONVOY_HTTP_FORBIDDEN, CONVOY_RETRY_NONE,
                                 "shared memory is for clients on the server's own machine that connect to a "
                                 "loopback address such as 127.0.0.1: send the tensors in the body");
 }
@@ -27,7 +27,7 @@ static bool respond_done(struct convoy_request *request)
 
     convoy_json_write_begin_object(&json);
     convoy_json_write_end_object(&json);
-    return convoy_oip_respond(request, MHD_HTTP_OK, &json);
+    return convoy_oip_respond(request, CONVOY_HTTP_OK, &json);
 }
 
 bool convoy_oip_shared_memory_status(struct convoy_request *request)
@@ -37,8 +37,8 @@ bool convoy_oip_shared_memory_status(struct convoy_request *request)
     struct convoy_error error;
 
     if (convoy_shared_memory_write_status(convoy_app_of(request)->shared_memory, name, &json, &error) != 0)
-        return convoy_respond_error(request, MHD_HTTP_NOT_FOUND, CONVOY_RETRY_NONE, error.message);
-    return convoy_oip_respond(request, MHD_HTTP_OK, &json);
+        return convoy_respond_error(request, CONVOY_HTTP_NOT_FOUND, CONVOY_RETRY_NONE, error.message);
+    return convoy_oip_respond(request, CONVOY_HTTP_OK, &json);
 }
 
 /* What a registration asks for; key belongs to the document. */
@@ -68,7 +68,8 @@ static int read_order(const cJSON *document, struct order *order, struct convoy_
 static bool respond_failure(struct convoy_request *request, int code, const struct convoy_error *error)
 {
     if (code == -EMFILE || code == -ENFILE)
-        return convoy_respond_error(request, MHD_HTTP_SERVICE_UNAVAILABLE, CONVOY_RETRY_SOON, error->message);
+        return convoy_respond_error(request, CONVOY_HTTP_SERVICE_UNAVAILABLE, CONVOY_RETRY_SOON,
+                                    error->message);
     return convoy_oip_respond_body_error(request, code, error);
 }
 

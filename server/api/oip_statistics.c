@@ -3,8 +3,8 @@
 #include "server/api/app.h"
 #include "server/api/lookup.h"
 #include "server/api/oip_internal.h"
+#include "server/http/status.h"
 
-#include <microhttpd.h>
 #include <string.h>
 
 /* The value of a key that is written. */
@@ -137,7 +137,7 @@ bool convoy_oip_statistics(struct convoy_request *request)
     (void)write_ready(convoy_app_of(request)->registry, NULL, &json);
     convoy_json_write_end_array(&json);
     convoy_json_write_end_object(&json);
-    return convoy_oip_respond(request, MHD_HTTP_OK, &json);
+    return convoy_oip_respond(request, CONVOY_HTTP_OK, &json);
 }
 
 /* Does the request name a version, or mean all of them? */
@@ -173,5 +173,5 @@ bool convoy_oip_model_statistics(struct convoy_request *request)
     }
     convoy_json_write_end_array(&json);
     convoy_json_write_end_object(&json);
-    return convoy_oip_respond(request, MHD_HTTP_OK, &json);
+    return convoy_oip_respond(request, CONVOY_HTTP_OK, &json);
 }

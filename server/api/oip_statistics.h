@@ -3,7 +3,8 @@
  *
  * success and fail count what convoyd_request_seconds counts, queue images as convoyd_queue_seconds does,
  * compute_input, compute_infer and compute_output batches as convoyd_{input,compute,output}_seconds do; over
- * the versions of a name the sums are those of /metrics. There is no cache: cache_hit and cache_miss are 0.
+ * the versions of a name the sums are those of /metrics. cache_hit and cache_miss count lookups in the
+ * response cache: 0 where it is off.
  */
 #ifndef CONVOY_SERVER_OIP_STATISTICS_H
 #define CONVOY_SERVER_OIP_STATISTICS_H

@@ -7,10 +7,10 @@
 #include "server/http/local_client.h"
 #include "server/http/query.h"
 #include "server/http/response.h"
+#include "server/http/status.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <microhttpd.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -41,7 +41,7 @@ static bool respond_settings(struct convoy_request *request, const char *model)
     convoy_json_write_key(&json, "trace_mode");
     convoy_json_write_string(&json, "triton");
     convoy_json_write_end_object(&json);
-    return convoy_oip_respond(request, MHD_HTTP_OK, &json);
+    return convoy_oip_respond(request, CONVOY_HTTP_OK, &json);
 }
 
 static int read_level(const cJSON *item, struct convoy_trace_change *change, struct convoy_error *error)
@@ -146,7 +146,7 @@ bool convoy_oip_trace_setting(struct convoy_request *request)
         /* A line for every request can fill a disk. */
         if (!convoy_client_is_local(request))
             return convoy_respond_error(
-                request, MHD_HTTP_FORBIDDEN, CONVOY_RETRY_NONE,
+                request, CONVOY_HTTP_FORBIDDEN, CONVOY_RETRY_NONE,
                 "traces are set by clients on the server's own machine that connect to a "
                 "loopback address such as 127.0.0.1");
         int code = read_change(request, &change, &error);

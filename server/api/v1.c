@@ -2,8 +2,8 @@
 
 #include "server/api/app.h"
 #include "server/api/oip_internal.h"
+#include "server/http/status.h"
 
-#include <microhttpd.h>
 #include <string.h>
 
 /* The values of output i from values on, as arrays in arrays, of which depth are open. Returns what follows.
@@ -77,5 +77,5 @@ bool convoy_v1_models(struct convoy_request *request)
     convoy_json_write_end_array(&json);
     convoy_json_write_end_object(&json);
     convoy_model_list_end(&list);
-    return convoy_oip_respond(request, MHD_HTTP_OK, &json);
+    return convoy_oip_respond(request, CONVOY_HTTP_OK, &json);
 }

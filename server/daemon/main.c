@@ -10,6 +10,7 @@
 #include "server/daemon/service.h"
 #include "server/http/access_log.h"
 #include "server/http/http.h"
+#include "server/http/linger.h"
 #include "server/http/listener.h"
 
 #include <fcntl.h>
@@ -37,7 +38,8 @@ static int complain(const struct convoy_error *error)
 /* Of health_listen: those who ask are few, and ask briefly. */
 #define HEALTH_CONNECTIONS 64
 #define HEALTH_TIMEOUT_MS  5000
-#define HEALTH_DESCRIPTORS (HEALTH_CONNECTIONS + 16) /* its threads' and listener's, too */
+#define HEALTH_DESCRIPTORS                                                                                   \
+    (HEALTH_CONNECTIONS + CONVOY_LINGER_DESCRIPTORS + 16) /* its threads' and listener's, too */
 
 /* Nothing that health or metrics ask for is done by other threads. */
 static void no_work(void *app)
@@ -65,6 +67,8 @@ static int start_http(const struct convoy_app *parts, int inherited_fd, struct c
         .app = *app,
         .state_bytes = sizeof(struct convoy_call),
         .release = convoy_routes_release,
+        .begin_round = convoy_batcher_hold,
+        .end_round = convoy_batcher_let_go,
         .end_work = convoy_app_end_work};
     return convoy_http_start(&options, http, error);
 }

@@ -5,6 +5,7 @@
 #include "engine/base/log_limit.h"
 #include "server/http/address_text.h"
 #include "server/http/request.h"
+#include "server/http/status.h"
 
 #include <microhttpd.h>
 #include <stdatomic.h>
@@ -20,7 +21,7 @@ void convoy_access_log_configure(enum convoy_access_log which)
 static const struct sockaddr *client_of(const struct convoy_access *access)
 {
     const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(access->mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+        access->mhd == NULL ? NULL : MHD_get_connection_info(access->mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
 
     return info == NULL ? NULL : info->client_addr;
 }
@@ -67,7 +68,7 @@ void convoy_access_log(const struct convoy_access *access)
 {
     static struct convoy_log_limit classes[6] /* by the first digit of the status */, failures;
     enum convoy_access_log which = atomic_load_explicit(&configured, memory_order_relaxed);
-    bool failure = access->status == MHD_HTTP_INTERNAL_SERVER_ERROR;
+    bool failure = access->status == CONVOY_HTTP_INTERNAL_SERVER_ERROR;
     struct convoy_log_limit *limit = failure ? &failures : &classes[access->status / 100 % 6];
     enum convoy_log_level level = failure ? CONVOY_LOG_WARNING : CONVOY_LOG_INFO;
     uint64_t unwritten = 0;

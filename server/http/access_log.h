@@ -14,7 +14,7 @@ struct convoy_request;
 
 /* An answer. */
 struct convoy_access {
-    struct MHD_Connection *mhd;
+    struct MHD_Connection *mhd;           /* NULL: not known */
     const struct convoy_request *request; /* NULL: it was answered before it was one */
     int status;
     uint64_t sent; /* bytes of the answer's body */

@@ -9,6 +9,17 @@
 /* Bodies of the largest size that may be in memory at once; smaller ones in proportion. */
 #define CONVOY_BODIES_AT_ONCE 16
 
+/* Bodies up to this size have the last eighth of the memory to themselves, so that a few large ones cannot
+ * keep all others out. */
+#define CONVOY_SMALL_BODY (64u * 1024)
+
+/* The limit for a body that takes so many bytes, also when it is unpacked or a tensor is made of it. */
+static inline size_t convoy_body_quota_limit(size_t max_body_bytes, size_t bytes)
+{
+    size_t limit = max_body_bytes * CONVOY_BODIES_AT_ONCE;
+    return bytes > CONVOY_SMALL_BODY ? limit - limit / 8 : limit;
+}
+
 /* Counts bytes more; false, and nothing counted, when the sum would pass limit. */
 bool convoy_body_quota_take(size_t bytes, size_t limit);
 void convoy_body_quota_give(size_t bytes);

@@ -24,7 +24,7 @@ int convoy_decompress(const char *encoding, const uint8_t *in, size_t length, si
                       bool (*take)(void *context, size_t bytes), void *context, uint8_t **out,
                       size_t *out_length, struct convoy_error *error);
 
-/* About what that unpacks to, in bytes, without unpacking it: what the end of a gzip stream says (modulo
+/* Estimates the unpacked size, in bytes, without unpacking: what the end of a gzip stream says (modulo
  * 2^32, of its last member alone), within what is possible, and eight times as much of any other. */
 size_t convoy_unpacked_hint(const char *encoding, const uint8_t *in, size_t length);
 

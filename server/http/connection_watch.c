@@ -3,6 +3,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
 #include "engine/base/log_limit.h"
+#include "server/http/status.h"
 
 #include <errno.h>
 #include <linux/tcp.h>
@@ -118,7 +119,7 @@ static uint64_t examine(struct convoy_connection *connection, uint64_t timeout_u
     if (since == RESTING || !atomic_load_explicit(&connection->sending, memory_order_relaxed)) {
         struct traffic traffic = traffic_of(connection->fd);
         if (gone_for_good(connection, &traffic)) {
-            cut(connection, CONVOY_CUT_GONE);
+            cut(connection, CONVOY_HTTP_CLIENT_GONE);
             return 0;
         }
         if (since == RESTING)
@@ -126,7 +127,7 @@ static uint64_t examine(struct convoy_connection *connection, uint64_t timeout_u
     }
     if (since == 0 || now_us < since || now_us - since < timeout_us)
         return 0;
-    cut(connection, CONVOY_CUT_SLOW);
+    cut(connection, CONVOY_HTTP_REQUEST_TIMEOUT);
     return (now_us - since) / 1000;
 }
 
@@ -309,7 +310,7 @@ void convoy_connection_watch_evict(struct convoy_connection_watch *watch)
     if (oldest != NULL) {
         watch->examined = oldest;
         pthread_mutex_unlock(&watch->lock);
-        cut(oldest, CONVOY_CUT_ROOM);
+        cut(oldest, CONVOY_HTTP_SERVICE_UNAVAILABLE);
         pthread_mutex_lock(&watch->lock);
         watch->examined = NULL;
         pthread_cond_broadcast(&watch->let_go);

@@ -22,11 +22,6 @@
 struct convoy_connection_watch;
 struct convoy_request;
 
-/* Why a connection was cut off: the status that a request in it counts under. */
-#define CONVOY_CUT_SLOW 408 /* Request Timeout */
-#define CONVOY_CUT_GONE 499 /* as CONVOY_CLIENT_GONE */
-#define CONVOY_CUT_ROOM 503 /* Service Unavailable: its place was needed */
-
 struct convoy_connection {
     int fd;             /* libmicrohttpd's; open as long as the record is */
     uint64_t opened_us; /* when it was added */
@@ -37,7 +32,9 @@ struct convoy_connection {
         first_byte_us;      /* of a header that is not complete yet, when the watch noticed it; else 0 */
     _Atomic uint32_t turns; /* requests that ended here */
     atomic_bool sending;    /* the answer is being sent, not the request received */
-    _Atomic int cut_status; /* CONVOY_CUT_..., once the watch has ended the connection; 0 before */
+    /* Once the watch has ended the connection, the status under which a request in it counts: 408 (slow), 499
+     * (its client is gone) or 503 (its place was needed). 0 before. */
+    _Atomic int cut_status;
     /* The HTTP thread's. */
     bool body_unread;               /* answered before the body was read: for when it closes */
     struct convoy_request *request; /* begun and not ended; NULL: none */

@@ -6,17 +6,19 @@
 
 uint64_t convoy_early_answer(int fd, const char *sentence)
 {
-    char text[512];
-    int body = snprintf(NULL, 0, "{\"error\":\"%s\"}\n", sentence);
+    /* By printf and not by the JSON writer: this must work where memory is out, and the sentence is a
+     * literal. */
+    char body[256], text[512];
+    int bytes = snprintf(body, sizeof body, "{\"error\":\"%s\"}\n", sentence);
     int length =
         snprintf(text, sizeof text,
                  "HTTP/1.1 414 URI Too Long\r\nContent-Type: application/json\r\nContent-Length: %d\r\n"
-                 "Connection: close\r\n\r\n{\"error\":\"%s\"}\n",
-                 body, sentence);
+                 "Connection: close\r\n\r\n%s",
+                 bytes, body);
 
     if (length > 0 && (size_t)length < sizeof text) {
         ssize_t sent = send(fd, text, (size_t)length, MSG_DONTWAIT | MSG_NOSIGNAL);
         (void)sent;
     }
-    return (uint64_t)body;
+    return (uint64_t)bytes;
 }

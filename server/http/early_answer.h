@@ -1,4 +1,4 @@
-/* The answer that libmicrohttpd cannot give: to a request line that it gives up on without a word. It is
+/* An answer that libmicrohttpd cannot give, to a request line that it rejects without answering. It is
  * written to the socket as it is, for a connection that is about to be closed and has nothing else to send.
  */
 #ifndef CONVOY_SERVER_EARLY_ANSWER_H
@@ -6,7 +6,8 @@
 
 #include <stdint.h>
 
-/* Sends 414 and {"error": sentence}, with Connection: close. It waits for nothing: an answer that the kernel
+/* Sends 414 and {"error": sentence}, with Connection: close. sentence is a literal of at most 200 characters
+ * without quotes and backslashes. It waits for nothing: an answer that the kernel
  * does not take whole is lost. Returns the bytes of its body. */
 uint64_t convoy_early_answer(int fd, const char *sentence);
 

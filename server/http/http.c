@@ -56,8 +56,9 @@ static void on_full(void *context)
     convoy_connection_watch_evict(http->watch);
 }
 
-/* Descriptors that no connection takes: for workers, logs, files of models; and four for each HTTP thread. */
-#define KEPT_BACK 64u
+/* Descriptors that no connection takes: for workers, logs, files of models; and four for each HTTP thread.
+ * What lingers was a connection and counts as none any more. */
+#define KEPT_BACK (64u + CONVOY_LINGER_DESCRIPTORS)
 
 /* Raises the limit of descriptors, of which a shell gives 1024, as far as it goes, and returns how many
  * connections can be open at a time. elsewhere: of these, descriptors that are another server's. */

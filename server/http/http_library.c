@@ -14,6 +14,7 @@
 #include "server/http/request.h"
 #include "server/http/response.h"
 #include "server/http/route.h"
+#include "server/http/status.h"
 #include "server/metrics/metrics.h"
 
 #include <errno.h>
@@ -38,17 +39,18 @@ static int status_of_end(const struct convoy_request *request, enum MHD_RequestT
     int cut = atomic_load_explicit(&request->connection->cut_status, memory_order_relaxed);
 
     if (request->complete_us != 0)
-        return CONVOY_CLIENT_GONE; /* it left while it waited, and the library did not ask for an answer */
+        return CONVOY_HTTP_CLIENT_GONE; /* it left while it waited, and the library did not ask for an answer
+                                         */
     if (!request->seen) /* a header that the library refuses looks like one that its client did not end */
-        return cut == CONVOY_CUT_GONE ? 0 : cut;
+        return cut == CONVOY_HTTP_CLIENT_GONE ? 0 : cut;
     if (cut != 0)
         return cut;
     if (request->refusal != 0)
         return request->refusal; /* for which the client did not wait, or did not stop sending */
     if (why == MHD_REQUEST_TERMINATED_TIMEOUT_REACHED)
-        return MHD_HTTP_REQUEST_TIMEOUT;
+        return CONVOY_HTTP_REQUEST_TIMEOUT;
     /* In the middle of a body the library refuses a chunk that is none. */
-    return why == MHD_REQUEST_TERMINATED_WITH_ERROR ? MHD_HTTP_BAD_REQUEST : CONVOY_CLIENT_GONE;
+    return why == MHD_REQUEST_TERMINATED_WITH_ERROR ? CONVOY_HTTP_BAD_REQUEST : CONVOY_HTTP_CLIENT_GONE;
 }
 
 /* Ends the request that the connection is at, if there is one. */
@@ -91,7 +93,7 @@ static void answer_early(struct convoy_http *http, struct MHD_Connection *mhd,
 {
     uint64_t sent = convoy_early_answer(connection->fd, sentence);
     connection->body_unread = true;
-    convoy_answer_count(http, &(struct convoy_access){mhd, NULL, MHD_HTTP_URI_TOO_LONG, sent});
+    convoy_answer_count(http, &(struct convoy_access){mhd, NULL, CONVOY_HTTP_URI_TOO_LONG, sent});
 }
 
 /* A connection is opened, or is about to be closed: its descriptor is still open then. */
@@ -101,6 +103,8 @@ static void on_connection(void *context, struct MHD_Connection *mhd, void **reco
     struct convoy_http_thread *thread = context;
     struct convoy_http *http = thread->http;
     struct convoy_connection *connection = *record;
+
+    thread->closed += what == MHD_CONNECTION_NOTIFY_CLOSED;
 
     if (what == MHD_CONNECTION_NOTIFY_STARTED) {
         const union MHD_ConnectionInfo *info =
@@ -212,7 +216,7 @@ static enum MHD_Result on_access(void *context, struct MHD_Connection *mhd, cons
         if (convoy_request_body(request, data, size))
             return MHD_YES;
         if (request->refusal == 0) /* memory is out */
-            (void)convoy_request_refuse(request, MHD_HTTP_INTERNAL_SERVER_ERROR);
+            (void)convoy_request_refuse(request, CONVOY_HTTP_INTERNAL_SERVER_ERROR);
         return MHD_NO;
     }
     if (request->complete_us == 0) {
@@ -227,11 +231,29 @@ static enum MHD_Result on_access(void *context, struct MHD_Connection *mhd, cons
     return result(convoy_answer(request));
 }
 
+/* libmicrohttpd 0.9.75 answers some requests by itself, before they are one here, and says so in its log
+ * alone: those are counted without a client. One that is 400 may be counted as a request already, in
+ * mid-body. */
+static void count_refusal(struct convoy_http *http, const char *format, va_list arguments)
+{
+    static const char refusal[] = "Error processing request (HTTP response code is %u";
+
+    if (strncmp(format, refusal, sizeof refusal - 1) != 0)
+        return;
+    int status = (int)va_arg(arguments, unsigned);
+    if (status != CONVOY_HTTP_BAD_REQUEST)
+        convoy_answer_count(http, &(struct convoy_access){NULL, NULL, status, 0});
+}
+
 static void on_library_log(void *context, const char *format, va_list arguments)
 {
+    const struct convoy_http_thread *thread = context;
     char line[256];
+    va_list copy;
 
-    (void)context;
+    va_copy(copy, arguments);
+    count_refusal(thread->http, format, copy);
+    va_end(copy);
     if (!convoy_log_enabled(CONVOY_LOG_DEBUG))
         return;
     vsnprintf(line, sizeof line, format, arguments);

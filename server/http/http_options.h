@@ -32,9 +32,13 @@ struct convoy_http_options {
     size_t state_bytes;
     /* Called once at the end of each request, on its HTTP thread, for what state holds. */
     void (*release)(struct convoy_request *request);
-    /* Called once by convoy_http_stop(), on its thread, from when on convoy_suspend() refuses. The
-     * application finishes the work of its threads for suspended requests: when it returns, no such thread
-     * touches a request any more. Requests that are suspended then are resumed after it. */
+    /* Called on each HTTP thread before and after it serves the connections that are ready, so that the
+     * application can do for several requests together what would cost more one by one. NULL: nothing. */
+    void (*begin_round)(void);
+    void (*end_round)(void);
+    /* Called once by convoy_http_stop(), on its thread; after this call has begun convoy_suspend() refuses.
+     * The application finishes the work of its threads for suspended requests: when it returns, no such
+     * thread touches a request any more. Requests that are suspended then are resumed after it. */
     void (*end_work)(void *app);
 };
 

@@ -20,8 +20,9 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/* How often clients that wait are looked at, and how long they wait at least before they are. */
-#define LOOK_US 50000u
+/* How often clients that wait are looked at, and how long they wait at least before they are: one that leaves
+ * is noticed within twice that, and what it waited for ends within 100 ms. */
+#define LOOK_US 25000u
 
 /* A connection that was accepted and is on the way to its thread. */
 struct arrival {
@@ -144,8 +145,12 @@ static void send_on(struct convoy_http_thread *thread, bool all)
 
 static void open_connection(struct convoy_http_thread *thread, struct arrival *arrival)
 {
+    uint64_t closed = thread->closed;
     if (MHD_add_connection(thread->daemon, arrival->fd, (struct sockaddr *)&arrival->address,
-                           arrival->size) != MHD_YES) {
+                           arrival->size) != MHD_YES &&
+        thread->closed == closed) {
+        /* libmicrohttpd 0.9.75 also fails after it opened and closed the connection (epoll_ctl() failed):
+         * then on_connection() has counted it. */
         atomic_fetch_sub_explicit(&thread->connections, 1, memory_order_relaxed);
         convoy_address_counts_give(thread->http->clients, (struct sockaddr *)&arrival->address);
         convoy_acceptor_closed(thread->http->acceptor);
@@ -274,6 +279,16 @@ static void resume_all(struct convoy_http_thread *thread)
     }
 }
 
+static void run_library(const struct convoy_http_thread *thread)
+{
+    const struct convoy_http_options *options = &thread->http->options;
+    if (options->begin_round != NULL)
+        options->begin_round();
+    MHD_run(thread->daemon);
+    if (options->end_round != NULL)
+        options->end_round();
+}
+
 static void *run(void *context)
 {
     struct convoy_http_thread *thread = context;
@@ -289,7 +304,7 @@ static void *run(void *context)
         if (ending)
             resume_all(thread);
         look(thread, ending);
-        MHD_run(thread->daemon);
+        run_library(thread);
     }
     return NULL;
 }

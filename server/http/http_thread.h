@@ -39,6 +39,7 @@ struct convoy_http_thread {
     struct convoy_list suspended; /* suspensions, the oldest first */
     struct convoy_list senders;   /* struct convoy_unsent: answers to clients that half-closed */
     uint64_t looked_us;           /* when their clients were looked at */
+    uint64_t closed;              /* connections, ever */
     struct pollfd *polls;         /* for that */
     uint32_t poll_capacity;
 };

@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define LINGER_MAX   64
+#define LINGER_MAX   CONVOY_LINGER_DESCRIPTORS
 #define LINGER_US    2000000u
 #define LINGER_BYTES (256u << 20)
 

@@ -9,6 +9,9 @@
 
 #include "engine/base/error.h"
 
+/* As many connections, and so descriptors, linger at most. */
+#define CONVOY_LINGER_DESCRIPTORS 64u
+
 struct convoy_linger;
 
 /* Starts the thread. Errors: -ENOMEM, those of eventfd(2) and pthread_create(). */

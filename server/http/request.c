@@ -5,6 +5,7 @@
 #include "server/http/body_quota.h"
 #include "server/http/buffer_pool.h"
 #include "server/http/http_state.h"
+#include "server/http/status.h"
 
 #include <inttypes.h>
 #include <microhttpd.h>
@@ -17,7 +18,6 @@
 
 /* The last eighth of the memory for bodies is for those up to this size: large ones that come slowly do not
  * keep photographs of a few KB out. */
-#define SMALL_BODY 65536
 
 struct convoy_request *convoy_request_new(struct convoy_http *http, struct convoy_http_thread *thread,
                                           struct MHD_Connection *mhd, const char *target)
@@ -51,13 +51,10 @@ static void drop_body(struct convoy_request *request)
 static bool grow_body(struct convoy_request *request, size_t capacity)
 {
     size_t more = capacity - request->body_capacity;
-    size_t limit = (size_t)request->http->options.config->http.max_body_bytes * CONVOY_BODIES_AT_ONCE;
-
-    if (capacity > SMALL_BODY)
-        limit -= limit / 8;
+    size_t limit = convoy_body_quota_limit(request->http->options.config->http.max_body_bytes, capacity);
 
     if (!convoy_body_quota_take(more, limit)) {
-        convoy_request_refuse(request, MHD_HTTP_SERVICE_UNAVAILABLE);
+        convoy_request_refuse(request, CONVOY_HTTP_SERVICE_UNAVAILABLE);
         convoy_fail(
             &request->refusal_reason, 0,
             "the requests that are being received take all the memory that is set aside for them: try again "
@@ -209,7 +206,7 @@ static bool refuse_framing(struct convoy_request *request, const struct framing 
             "without NUL";
     if (sentence == NULL)
         return false;
-    convoy_request_refuse(request, MHD_HTTP_BAD_REQUEST);
+    convoy_request_refuse(request, CONVOY_HTTP_BAD_REQUEST);
     convoy_fail(&request->refusal_reason, 0, "%s", sentence);
     return true;
 }
@@ -220,7 +217,7 @@ static bool refuse_length(struct convoy_request *request, const struct framing *
     uint64_t most = request->http->options.config->http.max_body_bytes;
 
     if (framing->length != NULL && strtoull(framing->length, NULL, 10) > most) {
-        convoy_request_refuse(request, MHD_HTTP_CONTENT_TOO_LARGE);
+        convoy_request_refuse(request, CONVOY_HTTP_CONTENT_TOO_LARGE);
         convoy_fail(&request->refusal_reason, 0,
                     "the body of %s bytes is larger than http.max_body_bytes, which is %" PRIu64
                     ": send fewer or smaller images in one request",
@@ -245,14 +242,14 @@ static void refuse_route(struct convoy_request *request, enum convoy_method meth
     if (comes_too_late(request)) {
         /* Answered at the body's end, like the others: that is better for a client than a connection that
          * closes while it sends. */
-        convoy_request_refuse(request, MHD_HTTP_SERVICE_UNAVAILABLE);
+        convoy_request_refuse(request, CONVOY_HTTP_SERVICE_UNAVAILABLE);
         convoy_fail(&request->refusal_reason, 0, "the server is stopping: send the request again");
     } else if (request->route == NULL) {
-        convoy_request_refuse(request, MHD_HTTP_NOT_FOUND);
+        convoy_request_refuse(request, CONVOY_HTTP_NOT_FOUND);
         convoy_fail(&request->refusal_reason, 0, "there is nothing at this path: %s",
                     request->http->options.unknown_path);
     } else if (!convoy_route_takes(request->route, method)) {
-        convoy_request_refuse(request, MHD_HTTP_METHOD_NOT_ALLOWED);
+        convoy_request_refuse(request, CONVOY_HTTP_METHOD_NOT_ALLOWED);
         convoy_fail(&request->refusal_reason, 0, "%s takes %s only", request->route->template,
                     convoy_route_allow(request->route));
     }
@@ -306,7 +303,7 @@ static bool make_room(struct convoy_request *request, size_t length)
         capacity = (size_t)request->promised;
     if (capacity > most)
         capacity = (size_t)most;
-    if (request->body == NULL && request->promised > SMALL_BODY)
+    if (request->body == NULL && request->promised > CONVOY_SMALL_BODY)
         request->body =
             convoy_buffer_pool_kept((size_t)request->promised); /* it is there, and counted as it fills */
     return grow_body(request, capacity);
@@ -318,7 +315,7 @@ bool convoy_request_body(struct convoy_request *request, const char *bytes, size
 
     request->received += length;
     if (request->refusal == 0 && length > most - request->body_length) {
-        convoy_request_refuse(request, MHD_HTTP_CONTENT_TOO_LARGE);
+        convoy_request_refuse(request, CONVOY_HTTP_CONTENT_TOO_LARGE);
         convoy_fail(&request->refusal_reason, 0,
                     "the body is larger than http.max_body_bytes, which is %" PRIu64
                     ": send fewer or smaller images in one request",

@@ -5,6 +5,7 @@
 #include "server/http/half_closed.h"
 #include "server/http/http_state.h"
 #include "server/http/route.h"
+#include "server/http/status.h"
 #include "server/metrics/metrics.h"
 
 #include <microhttpd.h>
@@ -23,7 +24,7 @@ static bool add_headers(struct convoy_request *request, struct MHD_Response *res
         snprintf(seconds, sizeof seconds, "%d", retry_after);
         ok = ok && MHD_add_response_header(response, MHD_HTTP_HEADER_RETRY_AFTER, seconds) == MHD_YES;
     }
-    if (status == MHD_HTTP_METHOD_NOT_ALLOWED && request->route != NULL)
+    if (status == CONVOY_HTTP_METHOD_NOT_ALLOWED && request->route != NULL)
         ok = ok && MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW,
                                            convoy_route_allow(request->route)) == MHD_YES;
     if (request->trailed || atomic_load_explicit(&request->http->closing, memory_order_relaxed))
@@ -99,7 +100,7 @@ bool convoy_respond_refusal(struct convoy_request *request, int retry_after)
 {
     if (request->refusal == 0)
         return false;
-    if (request->refusal != MHD_HTTP_SERVICE_UNAVAILABLE)
+    if (request->refusal != CONVOY_HTTP_SERVICE_UNAVAILABLE)
         retry_after = CONVOY_RETRY_NONE;
     return convoy_respond_error(request, request->refusal, retry_after, request->refusal_reason.message);
 }

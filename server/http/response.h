@@ -12,9 +12,6 @@
 
 #include <stdbool.h>
 
-/* nginx's status for a client that closed the connection before it was answered: metrics and log show it. */
-#define CONVOY_CLIENT_GONE 499
-
 #define CONVOY_RETRY_NONE   0
 #define CONVOY_RETRY_SOON   1 /* Retry-After, in seconds */
 #define CONVOY_TYPE_JSON    "application/json"

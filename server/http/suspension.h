@@ -25,7 +25,7 @@ struct convoy_suspension {
     struct convoy_http_thread *thread; /* the connection's */
     struct convoy_request *request;
     uint64_t since_us; /* when it was suspended */
-    /* Set by the application before convoy_suspend(), or NULL. Called on the HTTP thread, some 50 ms apart,
+    /* Set by the application before convoy_suspend(), or NULL. Called on the HTTP thread, some 25 ms apart,
      * while the connection is suspended and the client is gone, or deadline_us (0: none) has passed. It may
      * end the work early; the connection is resumed as always. */
     void (*look)(struct convoy_suspension *suspension, bool gone);

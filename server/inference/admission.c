@@ -2,9 +2,9 @@
 
 #include "server/batching/batcher.h"
 #include "server/http/response.h"
+#include "server/http/status.h"
 
 #include <errno.h>
-#include <microhttpd.h>
 
 #define RETRY_MOST 60 /* seconds */
 
@@ -20,10 +20,10 @@ static int retry_seconds(uint64_t wait_us)
 static void refuse_admission(struct convoy_request *request, const struct convoy_model_record *model,
                              size_t count, int code, uint64_t wait_us, int *retry_after)
 {
-    request->refusal = MHD_HTTP_SERVICE_UNAVAILABLE;
+    request->refusal = CONVOY_HTTP_SERVICE_UNAVAILABLE;
     switch (code) {
     case -E2BIG:
-        request->refusal = MHD_HTTP_CONTENT_TOO_LARGE;
+        request->refusal = CONVOY_HTTP_CONTENT_TOO_LARGE;
         convoy_fail(&request->refusal_reason, 0,
                     "%zu images are more than the queue of model %s can hold (batching.max_queue): send "
                     "them in several requests",

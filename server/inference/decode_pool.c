@@ -18,10 +18,12 @@ struct convoy_decode_pool {
     pthread_mutex_t lock; /* all below */
     pthread_cond_t filled;
     bool stopping;
-    uint64_t waiting_size;     /* of images that no thread has begun */
-    double spent_us, spent_on; /* recent decoding time, and the size decoded in that time */
-    struct convoy_list jobs;   /* with indices that no thread has taken; the next one first */
-    uint32_t count, running;   /* threads: ever, and not joined yet */
+    uint64_t memory, memory_taken; /* the budget, and what the indices that are worked on take of it */
+    uint64_t waiting_size;         /* of images that no thread has begun */
+    double spent_us, spent_on;     /* recent decoding time, and the size decoded in that time */
+    /* With indices that no thread has taken; the next one first. Those of `urgent` go before `jobs`. */
+    struct convoy_list urgent, jobs;
+    uint32_t count, running; /* threads: ever, and not joined yet */
     pthread_t threads[];
 };
 
@@ -32,21 +34,57 @@ static uint64_t share(const struct convoy_decode_job *job, uint32_t index)
     return index == 0 ? job->size - each * (job->count - 1) : each;
 }
 
-/* Under the lock: the next job in turn, which of its indices and how large that is; false when there is
- * none. */
-static bool take(struct convoy_decode_pool *pool, struct convoy_decode_job **job, uint32_t *index,
-                 uint64_t *size)
+/* An index that a thread works on. */
+struct turn {
+    struct convoy_decode_job *job;
+    uint32_t index;
+    uint64_t size, memory;
+};
+
+/* Under the lock: the first job of list whose memory is there; NULL when there is none. Of those that need
+ * memory none overtakes another, so that a large one gets its turn. */
+static struct convoy_decode_job *next_of(const struct convoy_decode_pool *pool, struct convoy_list *list)
 {
-    struct convoy_list *first = convoy_list_take_first(&pool->jobs);
-    if (first == NULL)
+    bool some_wait = false;
+    convoy_list_for_each(at, following, list) {
+        struct convoy_decode_job *job = convoy_list_entry(at, struct convoy_decode_job, link);
+        bool fits = pool->memory_taken == 0 || pool->memory_taken + job->memory <= pool->memory;
+        if (job->memory == 0 || (fits && !some_wait))
+            return job;
+        some_wait = true;
+    }
+    return NULL;
+}
+
+/* Under the lock: the next index in turn; false when there is none, or none whose memory is there. */
+static bool take(struct convoy_decode_pool *pool, struct turn *turn)
+{
+    struct convoy_decode_job *job = next_of(pool, &pool->urgent);
+    if (job == NULL)
+        job = next_of(pool, &pool->jobs);
+    if (job == NULL)
         return false;
-    *job = convoy_list_entry(first, struct convoy_decode_job, link);
-    *index = (*job)->taken++;
-    *size = share(*job, *index);
-    pool->waiting_size -= *size;
-    if ((*job)->taken < (*job)->count)
-        convoy_list_add_last(&pool->jobs, &(*job)->link);
+    convoy_list_remove(&job->link);
+    *turn = (struct turn){.job = job, .index = job->taken++, .memory = job->memory};
+    turn->size = share(job, turn->index);
+    pool->waiting_size -= turn->size;
+    pool->memory_taken += turn->memory;
+    if (job->taken < job->count)
+        convoy_list_add_last(job->first ? &pool->urgent : &pool->jobs, &job->link);
     return true;
+}
+
+/* Under the lock. */
+static bool is_empty(const struct convoy_decode_pool *pool)
+{
+    return convoy_list_empty(&pool->urgent) && convoy_list_empty(&pool->jobs);
+}
+
+/* Under the lock: threads that found no job whose memory was there, or whose turn it was, look again. */
+static void look_again(struct convoy_decode_pool *pool)
+{
+    if (!is_empty(pool))
+        pthread_cond_broadcast(&pool->filled);
 }
 
 /* Under the lock. */
@@ -65,17 +103,18 @@ static void learn(struct convoy_decode_pool *pool, uint64_t took_us, uint64_t si
 static void *work(void *context)
 {
     struct convoy_decode_pool *pool = context;
-    struct convoy_decode_job *job;
-    uint32_t index;
-    uint64_t size;
+    struct turn turn;
 
     pthread_mutex_lock(&pool->lock);
     for (;;) {
-        if (take(pool, &job, &index, &size)) {
+        if (take(pool, &turn)) {
             pthread_mutex_unlock(&pool->lock);
-            uint64_t took_us = job->work(job, index);
+            uint64_t took_us = turn.job->work(turn.job, turn.index);
             pthread_mutex_lock(&pool->lock);
-            learn(pool, took_us, size);
+            learn(pool, took_us, turn.size);
+            pool->memory_taken -= turn.memory;
+            if (turn.memory > 0)
+                look_again(pool);
         } else if (pool->stopping) {
             break;
         } else {
@@ -86,12 +125,15 @@ static void *work(void *context)
     return NULL;
 }
 
-int convoy_decode_pool_start(uint32_t threads, struct convoy_decode_pool **result, struct convoy_error *error)
+int convoy_decode_pool_start(uint32_t threads, uint64_t memory, struct convoy_decode_pool **result,
+                             struct convoy_error *error)
 {
     struct convoy_decode_pool *pool = calloc(1, sizeof *pool + threads * sizeof pool->threads[0]);
 
     if (pool == NULL)
         return convoy_fail(error, -ENOMEM, "out of memory for the threads that decode images");
+    pool->memory = memory;
+    convoy_list_init(&pool->urgent);
     convoy_list_init(&pool->jobs);
     pthread_mutex_init(&pool->lock, NULL);
     pthread_cond_init(&pool->filled, NULL);
@@ -111,10 +153,7 @@ void convoy_decode_pool_add(struct convoy_decode_pool *pool, struct convoy_decod
     job->taken = 0;
     pthread_mutex_lock(&pool->lock);
     pool->waiting_size += job->size;
-    if (job->first)
-        convoy_list_add_first(&pool->jobs, &job->link);
-    else
-        convoy_list_add_last(&pool->jobs, &job->link);
+    convoy_list_add_last(job->first ? &pool->urgent : &pool->jobs, &job->link);
     /* Several threads can work on a job of several images. */
     if (job->count > 1)
         pthread_cond_broadcast(&pool->filled);
@@ -131,6 +170,8 @@ uint32_t convoy_decode_pool_withdraw(struct convoy_decode_pool *pool, struct con
         for (; job->taken < job->count; job->taken++)
             pool->waiting_size -= share(job, job->taken);
         convoy_list_remove(&job->link);
+        if (job->memory > 0)
+            look_again(pool);
     }
     pthread_mutex_unlock(&pool->lock);
     return first;

@@ -1,7 +1,12 @@
 /* Threads for work that would keep an HTTP thread from its other connections: decoding large images.
  *
  * Jobs take turns, an index at a time, so a request of a thousand images does not hold up one that came
- * later, and several threads work on it. */
+ * later, and several threads work on it.
+ *
+ * Memory: with as many threads as the machine has cores, each at the largest image that is allowed, decoding
+ * could take tens of gigabytes. So there is one budget for all that is being decoded: an index whose memory
+ * does not fit waits in the list, in order with others that need memory, while the threads go on with those
+ * that need none. No thread waits for memory. */
 #ifndef CONVOY_SERVER_DECODE_POOL_H
 #define CONVOY_SERVER_DECODE_POOL_H
 
@@ -21,13 +26,18 @@ struct convoy_decode_job {
      * microseconds that the image took, 0 if it was skipped. The pool does not touch the job after the
      * last call has begun, so the last one to end may free it. */
     uint64_t (*work)(struct convoy_decode_job *job, uint32_t index);
-    bool first; /* goes before all waiting jobs: writing an answer does not wait for decoding */
+    bool
+        first; /* goes before all waiting jobs but other such: writing an answer does not wait for decoding */
+    uint64_t
+        memory; /* bytes of the budget that each index takes while it is worked on; 0: too few to count */
     /* The pool's. */
     uint32_t taken;
     struct convoy_list link;
 };
 
-int convoy_decode_pool_start(uint32_t threads, struct convoy_decode_pool **pool, struct convoy_error *error);
+/* memory: the budget, in bytes. One index is always let in, whatever it takes. */
+int convoy_decode_pool_start(uint32_t threads, uint64_t memory, struct convoy_decode_pool **pool,
+                             struct convoy_error *error);
 
 /* Hands job over; any thread. */
 void convoy_decode_pool_add(struct convoy_decode_pool *pool, struct convoy_decode_job *job);

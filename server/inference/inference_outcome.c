@@ -1,9 +1,9 @@
 /* What became of an inference request: statuses, times. */
 #include "server/http/response.h"
+#include "server/http/status.h"
 #include "server/inference/inference_request.h"
 
 #include <errno.h>
-#include <microhttpd.h>
 
 int convoy_inference_request_outcome(const struct convoy_inference_request *inference, uint32_t i,
                                      const char **sentence)
@@ -17,24 +17,24 @@ int convoy_inference_request_outcome(const struct convoy_inference_request *infe
     }
     switch (sample->item.status) {
     case 0:
-        return MHD_HTTP_OK;
+        return CONVOY_HTTP_OK;
     case -ETIMEDOUT:
         *sentence =
             "the deadline passed before the image was classified: try again later, or allow more with "
             "timeout_ms";
-        return MHD_HTTP_SERVICE_UNAVAILABLE;
+        return CONVOY_HTTP_SERVICE_UNAVAILABLE;
     case -ECONNABORTED:
         *sentence = "the client closed the connection before it was answered";
-        return CONVOY_CLIENT_GONE;
+        return CONVOY_HTTP_CLIENT_GONE;
     case -ENODEV:
         *sentence = "the model can no longer be served: look at its reason in /v2/models";
-        return MHD_HTTP_SERVICE_UNAVAILABLE;
+        return CONVOY_HTTP_SERVICE_UNAVAILABLE;
     case -ECANCELED:
         *sentence = "the server is stopping: send the request again";
-        return MHD_HTTP_SERVICE_UNAVAILABLE;
+        return CONVOY_HTTP_SERVICE_UNAVAILABLE;
     default:
         *sentence = "the worker failed on this image again and again: the log says more";
-        return MHD_HTTP_INTERNAL_SERVER_ERROR;
+        return CONVOY_HTTP_INTERNAL_SERVER_ERROR;
     }
 }
 

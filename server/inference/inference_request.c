@@ -4,10 +4,10 @@
 #include "server/batching/service_time.h"
 #include "server/http/body_quota.h"
 #include "server/http/buffer_pool.h"
+#include "server/http/status.h"
 #include "server/image/interleave.h"
 
 #include <errno.h>
-#include <microhttpd.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -143,7 +143,7 @@ static bool goes_on(struct convoy_inference_request *inference, struct convoy_sa
     }
     if (!convoy_suspension_stopping(&inference->suspension))
         return true;
-    convoy_sample_fail(sample, MHD_HTTP_SERVICE_UNAVAILABLE,
+    convoy_sample_fail(sample, CONVOY_HTTP_SERVICE_UNAVAILABLE,
                        "the server is stopping: send the request again");
     end_here(inference);
     return false;
@@ -346,7 +346,8 @@ static bool small(const struct convoy_inference_request *inference)
     uint64_t pixels = 0, bytes = 0;
 
     for (uint32_t i = 0; i < inference->count; i++) {
-        pixels += convoy_sample_pixels(inference->layout, &inference->samples[i], pixel_limit(inference));
+        pixels +=
+            convoy_sample_measure(inference->layout, &inference->samples[i], pixel_limit(inference)).pixels;
         bytes += inference->samples[i].part.length;
         if (pixels > INLINE_PIXELS || bytes > most)
             return false;
@@ -383,13 +384,12 @@ static bool process_here(struct convoy_inference_request *inference)
 /* What a sample costs there, in pixels that are decoded: a byte of a file costs about as much as eight of
  * them, to unpack; eight bytes that are copied, as much as one. An image whose header is bad costs nothing.
  */
-static uint64_t cost(const struct convoy_inference_request *inference, const struct convoy_sample *sample)
+static uint64_t cost(const struct convoy_inference_request *inference, const struct convoy_sample *sample,
+                     const struct convoy_sample_size *decoding)
 {
-    uint64_t pixels = convoy_sample_pixels(inference->layout, sample, pixel_limit(inference));
-
     if (inference->layout != CONVOY_LAYOUT_ENCODED)
         return sample->part.length / 8;
-    return pixels > 0 ? pixels + 8 * (uint64_t)sample->part.length : 0;
+    return decoding->pixels > 0 ? decoding->pixels + 8 * (uint64_t)sample->part.length : 0;
 }
 
 /* Hands the samples to the pool and suspends; false when that cannot be: the caller answers now. */
@@ -397,16 +397,21 @@ static bool process_in_turn(struct convoy_inference_request *inference)
 {
     struct convoy_decode_pool *pool = inference->pipeline->decode_pool;
     uint32_t count = inference->count;
-    uint64_t size = 0;
+    uint64_t size = 0, memory = 0;
 
-    for (uint32_t i = 0; i < count; i++)
-        size += cost(inference, &inference->samples[i]);
+    for (uint32_t i = 0; i < count; i++) {
+        const struct convoy_sample *sample = &inference->samples[i];
+        struct convoy_sample_size decoding =
+            convoy_sample_measure(inference->layout, sample, pixel_limit(inference));
+        size += cost(inference, sample, &decoding);
+        memory = decoding.memory > memory ? decoding.memory : memory; /* one image of a run at a time */
+    }
     /* Decoding what would be late makes those behind it late as well. */
     bool late = convoy_decode_pool_wait_us(pool, size) >
                 convoy_service_time_spendable_us(inference->deadline_us, convoy_now_us());
     uint32_t run = inference->run = run_length(inference, size);
-    inference->job =
-        (struct convoy_decode_job){.count = (count + run - 1) / run, .size = size, .work = process_in_pool};
+    inference->job = (struct convoy_decode_job){
+        .count = (count + run - 1) / run, .size = size, .work = process_in_pool, .memory = memory};
     if (!late && convoy_decode_pool_suspend(pool, &inference->suspension, &inference->job))
         return true;
     convoy_batcher_cancel(inference->pipeline->batcher, inference->view.model, count, inference->priority);
@@ -414,7 +419,7 @@ static bool process_in_turn(struct convoy_inference_request *inference)
     if (late) {
         for (uint32_t i = 0; i < count; i++)
             convoy_sample_fail(
-                &inference->samples[i], MHD_HTTP_SERVICE_UNAVAILABLE,
+                &inference->samples[i], CONVOY_HTTP_SERVICE_UNAVAILABLE,
                 "so many large images wait to be decoded that this one would miss its deadline: try again "
                 "later, send smaller images, or allow more with timeout_ms");
         atomic_fetch_sub_explicit(&inference->left, count, memory_order_relaxed);

@@ -2,12 +2,11 @@
 
 #include "engine/base/clock.h"
 #include "server/http/response.h"
+#include "server/http/status.h"
 #include "server/image/image.h"
 #include "server/image/interleave.h"
-#include "server/inference/decode_memory.h"
 
 #include <errno.h>
-#include <microhttpd.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,13 +67,14 @@ void convoy_sample_fail(struct convoy_sample *sample, int status, const char *se
 
 void convoy_sample_gone(struct convoy_sample *sample)
 {
-    convoy_sample_fail(sample, CONVOY_CLIENT_GONE, "the client closed the connection before it was answered");
+    convoy_sample_fail(sample, CONVOY_HTTP_CLIENT_GONE,
+                       "the client closed the connection before it was answered");
 }
 
 void convoy_sample_late(struct convoy_sample *sample)
 {
     convoy_sample_fail(
-        sample, MHD_HTTP_SERVICE_UNAVAILABLE,
+        sample, CONVOY_HTTP_SERVICE_UNAVAILABLE,
         "the deadline passed before the image could be decoded: try again later, or allow more with "
         "timeout_ms");
 }
@@ -83,32 +83,16 @@ static int status_of_decoding(int code)
 {
     switch (code) {
     case -ENODATA:
-        return MHD_HTTP_BAD_REQUEST;
+        return CONVOY_HTTP_BAD_REQUEST;
     case -ENOTSUP:
-        return MHD_HTTP_UNSUPPORTED_MEDIA_TYPE;
+        return CONVOY_HTTP_UNSUPPORTED_MEDIA_TYPE;
     case -EFBIG:
-        return MHD_HTTP_CONTENT_TOO_LARGE;
+        return CONVOY_HTTP_CONTENT_TOO_LARGE;
     case -EBADMSG:
-        return MHD_HTTP_UNPROCESSABLE_CONTENT;
+        return CONVOY_HTTP_UNPROCESSABLE_CONTENT;
     default:
-        return MHD_HTTP_INTERNAL_SERVER_ERROR;
+        return CONVOY_HTTP_INTERNAL_SERVER_ERROR;
     }
-}
-
-/* At most, of any image: see convoy_image_to_row(). */
-#define BYTES_A_PIXEL 11u
-
-/* What decoding takes of the budget; 0 for a small image, and for one whose header is bad. */
-static uint64_t memory_of(const struct convoy_sample *sample, uint64_t max_pixels)
-{
-    struct convoy_image_info info;
-
-    /* An HTTP thread decodes small images alone, and does not read their headers twice. */
-    if (max_pixels <= CONVOY_DECODE_SMALL ||
-        convoy_image_probe(sample->part.bytes, sample->part.length, max_pixels, &info, NULL) != 0 ||
-        (uint64_t)info.width * (uint64_t)info.height <= CONVOY_DECODE_SMALL)
-        return 0;
-    return info.decode_bytes;
 }
 
 /* What an image is to become, in the words of its room. */
@@ -147,7 +131,7 @@ static const uint8_t *decode(const struct convoy_sample_input *input, struct con
     struct convoy_error error;
 
     if (place == NULL) {
-        convoy_sample_fail(sample, MHD_HTTP_INTERNAL_SERVER_ERROR,
+        convoy_sample_fail(sample, CONVOY_HTTP_INTERNAL_SERVER_ERROR,
                            "the server is out of memory: try again later");
         return NULL;
     }
@@ -155,19 +139,10 @@ static const uint8_t *decode(const struct convoy_sample_input *input, struct con
         convoy_sample_late(sample);
         return NULL;
     }
-    uint64_t memory = memory_of(sample, max_pixels);
-    if (memory > 0 &&
-        !convoy_decode_memory_take(memory, CONVOY_DECODE_LARGEST * BYTES_A_PIXEL * input->max_pixels,
-                                   input->deadline_us)) {
-        convoy_sample_late(sample);
-        return NULL;
-    }
     uint8_t *row = room != NULL ? room : place->sample;
-    uint64_t begun_us = convoy_now_us(); /* the wait for memory is no decoding */
+    uint64_t begun_us = convoy_now_us();
     int code = convoy_image_to_row(place->scratch, sample->part.bytes, sample->part.length, max_pixels,
                                    &target, row, &error);
-    if (memory > 0)
-        convoy_decode_memory_give(memory);
     sample->decode_us = convoy_now_us() - begun_us;
     if (code == -EFBIG && max_pixels < input->max_pixels)
         return NULL;
@@ -189,7 +164,7 @@ static const uint8_t *interleave(const struct convoy_model_shape *shape, struct 
     struct place *place = place_for(row_bytes);
 
     if (place == NULL) {
-        convoy_sample_fail(sample, MHD_HTTP_INTERNAL_SERVER_ERROR,
+        convoy_sample_fail(sample, CONVOY_HTTP_INTERNAL_SERVER_ERROR,
                            "the server is out of memory: try again later");
         return NULL;
     }
@@ -225,19 +200,28 @@ const void *convoy_sample_bytes(const struct convoy_sample_input *input, struct 
 /* About, where it is not there: photographs have fewer. */
 #define USUAL_PIXELS_A_BYTE 4
 
-uint64_t convoy_sample_pixels(enum convoy_input_layout layout, const struct convoy_sample *sample,
-                              uint64_t max_pixels)
+static struct convoy_sample_size size_of(uint64_t pixels, uint64_t memory)
+{
+    return (struct convoy_sample_size){pixels, pixels > CONVOY_DECODE_SMALL ? memory : 0};
+}
+
+struct convoy_sample_size convoy_sample_measure(enum convoy_input_layout layout,
+                                                const struct convoy_sample *sample, uint64_t max_pixels)
 {
     const struct convoy_part *part = &sample->part;
     struct convoy_image_info info;
 
     if (sample->measured)
-        return sample->pixels;
+        return sample->size;
     if (layout != CONVOY_LAYOUT_ENCODED)
-        return 0;
+        return size_of(0, 0);
     bool whole = part->length <= HEADER_BYTES;
     if (convoy_image_probe(part->bytes, whole ? part->length : HEADER_BYTES, max_pixels, &info, NULL) == 0)
-        return (uint64_t)info.width * (uint64_t)info.height;
+        return size_of((uint64_t)info.width * (uint64_t)info.height, info.decode_bytes);
+    if (whole)
+        return size_of(0, 0);
+    /* The image may be as large as is allowed, so that much memory is set aside for it. */
     uint64_t usual = USUAL_PIXELS_A_BYTE * (uint64_t)part->length;
-    return whole ? 0 : usual < max_pixels ? usual : max_pixels;
+    return (struct convoy_sample_size){usual < max_pixels ? usual : max_pixels,
+                                       CONVOY_DECODE_BYTES * max_pixels};
 }

@@ -13,11 +13,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* What decoding a sample costs, by its image's header. */
+struct convoy_sample_size {
+    uint64_t pixels;
+    uint64_t memory; /* bytes, at most; 0 up to CONVOY_DECODE_SMALL pixels, which count for nothing */
+};
+
+#define CONVOY_DECODE_SMALL (1u << 20)
+/* Bytes a pixel that decoding takes at most: see convoy_image_to_row(). */
+#define CONVOY_DECODE_BYTES 11u
+/* So many images of the greatest size may be decoded at a time. */
+#define CONVOY_DECODE_LARGEST 8u
+
 struct convoy_sample {
     struct convoy_part part; /* the bytes as the client sent them */
     int status;              /* HTTP status of a sample that never reached the batcher; 0: item tells */
     char *error;             /* its sentence, malloc'd; NULL when memory was out */
-    uint64_t pixels;         /* convoy_sample_pixels(), where measured */
+    struct convoy_sample_size size; /* convoy_sample_measure(), where measured */
     uint64_t decode_us;
     bool measured;
     bool cached;                      /* the outputs are the response cache's, item is all 0 */
@@ -54,11 +66,11 @@ static inline bool convoy_sample_is_raw(enum convoy_input_layout layout)
 const void *convoy_sample_bytes(const struct convoy_sample_input *input, struct convoy_sample *sample,
                                 uint64_t max_pixels, uint8_t *room, size_t *length);
 
-/* How many pixels are decoded for the sample, from its image's header unless it is measured: 0 for raw
- * samples, and where the image's header is bad or it has more than max_pixels. An estimate where there is no
- * header in the first 512 KiB. */
-uint64_t convoy_sample_pixels(enum convoy_input_layout layout, const struct convoy_sample *sample,
-                              uint64_t max_pixels);
+/* What decoding the sample costs, from its image's header unless it is measured: nothing for raw samples, and
+ * where the image's header is bad or it has more than max_pixels. An estimate where there is no header in the
+ * first 512 KiB. */
+struct convoy_sample_size convoy_sample_measure(enum convoy_input_layout layout,
+                                                const struct convoy_sample *sample, uint64_t max_pixels);
 
 /* The sample fails: its client is gone. */
 void convoy_sample_gone(struct convoy_sample *sample);

@@ -10,6 +10,9 @@ image=models/samples/ship.jpg
 echo "Framing that could be read in two ways, and too many headers."
 start --backend null
 "$python" tests/tools/framing.py "$url" || fail "see above"
+# Headers that libmicrohttpd refuses by itself show as well.
+refused=$(sample 'convoyd_requests_total{model="",route="",status="431"}')
+[ "${refused:-0}" -ge 4 ] || fail "${refused:-0} answers of status 431 are counted"
 begun=$(date +%s%N)
 stop
 took=$((($(date +%s%N) - begun) / 1000000))

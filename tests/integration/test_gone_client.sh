@@ -49,17 +49,6 @@ for stage in header body chunked form; do
   "$python" tests/tools/gone_client.py "$url" $image $count $stage 3 || fail "in mid-$stage"
 done
 
-echo "A client that only says that it will send no more gets its answer."
-"$python" - "$url" $image <<'PYTHON' || fail "see above"
-import socket, sys
-sys.path.insert(0, "tests/tools")
-from wire import Connection
-with Connection(sys.argv[1]) as connection:
-    connection.ask("POST", "/classify", open(sys.argv[2], "rb").read())
-    connection.socket.shutdown(socket.SHUT_WR)
-    answer = connection.answer()
-    assert answer.status == 200, answer
-PYTHON
 expect 200 --data-binary @$image "$url/classify"
 as_before "at the end"
 stop

@@ -4,7 +4,7 @@
     tests/style/rooms.py            fails with each include that breaks a wall, and with each circle of parts
     tests/style/rooms.py --graph    prints the includes between rooms as "FROM -> TO: COUNT", and the sums
 
-The walls stand in rooms.txt beside this program. A part is a header with the sources named after it: x.h, x_internal.h,
+The walls stand in rooms.txt beside this program, with the rooms that may include a library's header. A part is a header with the sources named after it: x.h, x_internal.h,
 x.c, and x_y.c where there is no header x_y.h. Parts that include each other in a circle cannot be understood one by one, so
 that fails, too. Exit status 0 only if nothing is wrong.
 """
@@ -17,16 +17,22 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 ROOMS = pathlib.Path(__file__).with_name("rooms.txt")
 FLOORS = ("client", "engine", "kernels", "server")
 INCLUDE = re.compile(r'\s*#\s*include\s+"([^"]+)"')
+LIBRARY = re.compile(r'\s*#\s*include\s+<([^>]+)>')
 
 
 def read_rooms():
-    """Returns room -> the set of rooms that it may include, in the order of the file."""
-    rooms, wrong = {}, []
+    """Returns room -> the set of rooms that it may include, in the order of the file; header of a library -> the rooms that
+    may include it; and what is wrong with the file."""
+    rooms, libraries, wrong = {}, {}, []
     for number, line in enumerate(ROOMS.read_text().splitlines(), 1):
         line = line.split("#")[0].strip()
         if not line:
             continue
         room, _, names = line.partition(":")
+        if room.startswith("<"):
+            libraries[room.strip("<>")] = set(names.split())
+            wrong += [f"{ROOMS.name}:{number}: there is no room {name}" for name in names.split() if name not in rooms]
+            continue
         allowed = {room}
         for name in names.split():
             found = [known for known in rooms if known == name or name.endswith("/*") and known.startswith(name[:-1])]
@@ -37,7 +43,7 @@ def read_rooms():
                    for path in sources()):
             wrong.append(f"{ROOMS.name}:{number}: there is no {room}")
         rooms[room] = allowed
-    return rooms, wrong
+    return rooms, libraries, wrong
 
 
 def sources():
@@ -101,7 +107,7 @@ def circles(edges):
 
 def main():
     sys.setrecursionlimit(10000)
-    rooms, wrong = read_rooms()
+    rooms, libraries, wrong = read_rooms()
     files = {str(path.relative_to(ROOT)) for path in sources()}
     order = {room: place for place, room in enumerate(rooms)}
     between = collections.Counter()
@@ -114,6 +120,9 @@ def main():
             wrong.append(f"{name}: no room of {ROOMS.name} holds it")
             continue
         for number, line in enumerate(path.read_text().splitlines(), 1):
+            library = LIBRARY.match(line)
+            if library and room not in libraries.get(library.group(1), {room}):
+                wrong.append(f"{name}:{number}: {room} may not include <{library.group(1)}>")
             match = INCLUDE.match(line)
             if not match:
                 continue

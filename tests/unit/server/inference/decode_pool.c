@@ -1,4 +1,4 @@
-/* The pool of threads that decode: every index once, jobs in turn. */
+/* The pool of threads that decode: every index once, jobs in turn, within a budget of memory. */
 #include "server/inference/decode_pool.h"
 
 #include <criterion/criterion.h>
@@ -10,6 +10,7 @@
 
 #define JOBS  40
 #define COUNT 25
+#define ROOM  100 /* the budget of memory */
 
 struct counted {
     struct convoy_decode_job job;
@@ -47,28 +48,107 @@ static uint64_t take_place(struct convoy_decode_job *job, uint32_t index)
     return 0;
 }
 
-Test(decode_pool, what_goes_first_goes_before_all_that_wait)
+Test(decode_pool, what_goes_first_goes_before_all_that_wait_and_in_turn)
 {
-    static struct in_order jobs[4] = {{.job = {.count = 1, .work = hold}},
+    static struct in_order jobs[5] = {{.job = {.count = 1, .work = hold}},
                                       {.job = {.count = 1, .work = take_place}},
                                       {.job = {.count = 1, .work = take_place}},
+                                      {.job = {.count = 1, .work = take_place, .first = true}},
                                       {.job = {.count = 1, .work = take_place, .first = true}}};
     struct convoy_decode_pool *pool;
     struct convoy_error error;
 
     sem_init(&held, 0, 0);
     sem_init(&let_go, 0, 0);
-    cr_assert_eq(convoy_decode_pool_start(1, &pool, &error), 0, "%s", error.message);
+    cr_assert_eq(convoy_decode_pool_start(1, ROOM, &pool, &error), 0, "%s", error.message);
     convoy_decode_pool_add(pool, &jobs[0].job);
     sem_wait(&held);
-    for (int i = 1; i < 4; i++)
+    for (int i = 1; i < 5; i++)
         convoy_decode_pool_add(pool, &jobs[i].job);
     sem_post(&let_go);
     convoy_decode_pool_end(pool);
     cr_assert_eq(convoy_decode_pool_wait_us(pool, 1000), 0, "it may be asked still");
     convoy_decode_pool_stop(pool);
-    cr_assert(jobs[3].place == 1 && jobs[1].place == 2 && jobs[2].place == 3, "%d %d %d", jobs[1].place,
-              jobs[2].place, jobs[3].place);
+    for (int i = 1; i < 5; i++)
+        cr_expect_eq(jobs[i].place, i > 2 ? i - 2 : i + 2, "job %d was number %d", i, jobs[i].place);
+}
+
+static sem_t placed;
+
+static uint64_t take_place_and_tell(struct convoy_decode_job *job, uint32_t index)
+{
+    take_place(job, index);
+    sem_post(&placed);
+    return 0;
+}
+
+Test(decode_pool, what_needs_memory_waits_for_it_in_turn_and_the_rest_goes_on, .timeout = 60)
+{
+    static struct in_order jobs[5] = {{.job = {.count = 1, .work = hold, .memory = 70}},
+                                      {.job = {.count = 1, .work = take_place, .memory = 40}},
+                                      {.job = {.count = 1, .work = take_place, .memory = 10}},
+                                      {.job = {.count = 1, .work = take_place_and_tell}},
+                                      {.job = {.count = 1, .work = take_place_and_tell}}};
+    struct convoy_decode_pool *pool;
+    struct convoy_error error;
+
+    sem_init(&held, 0, 0);
+    sem_init(&let_go, 0, 0);
+    sem_init(&placed, 0, 0);
+    cr_assert_eq(convoy_decode_pool_start(2, ROOM, &pool, &error), 0, "%s", error.message);
+    convoy_decode_pool_add(pool, &jobs[0].job);
+    sem_wait(&held);
+    for (int i = 1; i < 5; i++)
+        convoy_decode_pool_add(pool, &jobs[i].job);
+    sem_wait(&placed);
+    sem_wait(&placed);
+    cr_expect(jobs[1].place == 0 && jobs[2].place == 0,
+              "what does not fit runs, or what came later overtakes it");
+    sem_post(&let_go);
+    convoy_decode_pool_stop(pool);
+    cr_expect_eq(jobs[1].place, 3);
+    cr_expect_eq(jobs[2].place, 4);
+}
+
+Test(decode_pool, one_alone_is_let_in_whatever_memory_it_takes, .timeout = 60)
+{
+    static struct in_order jobs[2] = {{.job = {.count = 1, .work = take_place, .memory = 1000}},
+                                      {.job = {.count = 1, .work = take_place, .memory = 1000}}};
+    struct convoy_decode_pool *pool;
+    struct convoy_error error;
+
+    cr_assert_eq(convoy_decode_pool_start(2, ROOM, &pool, &error), 0, "%s", error.message);
+    convoy_decode_pool_add(pool, &jobs[0].job);
+    convoy_decode_pool_add(pool, &jobs[1].job);
+    convoy_decode_pool_stop(pool);
+    cr_expect_eq(jobs[0].place + jobs[1].place, 3);
+}
+
+/* Withdrawn while it waits for memory: it takes none, and the next one gets its turn. */
+Test(decode_pool, what_is_withdrawn_needs_no_memory, .timeout = 60)
+{
+    static struct in_order jobs[4] = {{.job = {.count = 1, .work = hold, .memory = 70}},
+                                      {.job = {.count = 1, .work = take_place, .memory = 40}},
+                                      {.job = {.count = 1, .work = take_place_and_tell, .memory = 30}},
+                                      {.job = {.count = 1, .work = take_place_and_tell}}};
+    struct convoy_decode_pool *pool;
+    struct convoy_error error;
+
+    sem_init(&held, 0, 0);
+    sem_init(&let_go, 0, 0);
+    sem_init(&placed, 0, 0);
+    cr_assert_eq(convoy_decode_pool_start(2, ROOM, &pool, &error), 0, "%s", error.message);
+    convoy_decode_pool_add(pool, &jobs[0].job);
+    sem_wait(&held);
+    convoy_decode_pool_add(pool, &jobs[1].job);
+    convoy_decode_pool_add(pool, &jobs[2].job);
+    convoy_decode_pool_add(pool, &jobs[3].job);
+    sem_wait(&placed); /* the other thread has looked at all, and is about to sleep */
+    cr_assert_eq(convoy_decode_pool_withdraw(pool, &jobs[1].job), 0);
+    sem_wait(&placed); /* beside the one that is held: it is its turn now */
+    sem_post(&let_go);
+    convoy_decode_pool_stop(pool);
+    cr_expect_eq(jobs[1].place, 0);
 }
 
 Test(decode_pool, works_on_every_index_once)
@@ -77,7 +157,7 @@ Test(decode_pool, works_on_every_index_once)
     struct convoy_decode_pool *pool;
     struct convoy_error error;
 
-    cr_assert_eq(convoy_decode_pool_start(4, &pool, &error), 0, "%s", error.message);
+    cr_assert_eq(convoy_decode_pool_start(4, ROOM, &pool, &error), 0, "%s", error.message);
     for (int i = 0; i < JOBS; i++) {
         jobs[i].job.count = (uint32_t)(i % COUNT) + 1;
         jobs[i].job.work = count;
@@ -120,7 +200,7 @@ Test(decode_pool, jobs_take_turns)
 
     sem_init(&entered, 0, 0);
     sem_init(&go, 0, 0);
-    cr_assert_eq(convoy_decode_pool_start(1, &pool, &error), 0, "%s", error.message);
+    cr_assert_eq(convoy_decode_pool_start(1, ROOM, &pool, &error), 0, "%s", error.message);
     convoy_decode_pool_add(pool, &many.job);
     sem_wait(&entered);
     convoy_decode_pool_add(pool, &one.job);
@@ -151,7 +231,7 @@ Test(decode_pool, does_not_touch_a_job_after_its_last_step)
     struct convoy_decode_pool *pool;
     struct convoy_error error;
 
-    cr_assert_eq(convoy_decode_pool_start(3, &pool, &error), 0, "%s", error.message);
+    cr_assert_eq(convoy_decode_pool_start(3, ROOM, &pool, &error), 0, "%s", error.message);
     for (int i = 0; i < 500; i++) {
         struct freed *freed = calloc(1, sizeof *freed);
         freed->job.count = 3;
@@ -192,7 +272,7 @@ Test(decode_pool, says_how_long_a_newcomer_would_wait)
 
     sem_init(&entered, 0, 0);
     sem_init(&go, 0, 0);
-    cr_assert_eq(convoy_decode_pool_start(1, &pool, &error), 0, "%s", error.message);
+    cr_assert_eq(convoy_decode_pool_start(1, ROOM, &pool, &error), 0, "%s", error.message);
     cr_assert_eq(convoy_decode_pool_wait_us(pool, 1000000), 0, "nothing waits");
     convoy_decode_pool_add(pool, &known.job); /* half a microsecond a unit */
     convoy_decode_pool_add(pool, &passed_over.job);
