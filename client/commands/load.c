@@ -33,10 +33,10 @@ static const char load_help[] =
 
 static const char unload_help[] =
     "Usage: convoy unload [OPTION]... NAME\n"
-    "Has a convoyd give up the model NAME: it is given no requests any more; those that it has are\n"
-    "answered, and then it leaves the devices. The server's model_control must be \"explicit\".\n"
+    "Has a convoyd unload the model NAME: it gets no more requests, those that it has are answered, and\n"
+    "then its weights are removed from the devices. The server's model_control must be \"explicit\".\n"
     "\n" OPTIONS_HELP
-    "Exit status: 0 given up, or not loaded before, 1 the output cannot be written, 2 wrong command line,\n"
+    "Exit status: 0 unloaded, or not loaded before, 1 the output cannot be written, 2 wrong command line,\n"
     "3 no server, 4 the server refused (there is no such model, say) or did not answer in time.\n"
     "\n"
     "  convoy unload cifar10-resnet\n";

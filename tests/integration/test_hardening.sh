@@ -9,6 +9,23 @@ for tool in readelf objdump objcopy; do
 done
 grep -q '^CONVOY_SANITIZE:STRING=.' "$build/CMakeCache.txt" && skip "$build has a sanitizer and no hardening"
 
+# A newer compiler's warning ends the builds of developers and of continuous integration, never a user's.
+python3 - CMakePresets.json <<'CHECK' || fail "the preset above has the wrong CONVOY_WERROR"
+import json, sys
+presets = {preset["name"]: preset for preset in json.load(open(sys.argv[1]))["configurePresets"]}
+def errors(name):
+    while name is not None:
+        value = presets[name].get("cacheVariables", {}).get("CONVOY_WERROR")
+        if value is not None:
+            return value == "ON"
+        name = presets[name].get("inherits")
+    return False
+wrong = [name for name in ("user", "release", "asan", "tsan") if errors(name) != (name != "user")]
+print(*wrong)
+sys.exit(len(wrong))
+CHECK
+grep -q '^option(CONVOY_WERROR .* OFF)' CMakeLists.txt || fail "CONVOY_WERROR is on where no preset asks for it"
+
 bad=()
 wrong() {
   echo "$1: $2"

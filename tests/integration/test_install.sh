@@ -94,5 +94,7 @@ built shared "${flags[@]}" "-Wl,-rpath,$(pkg-config --variable=libdir convoy)"
 readelf -d "$work/shared" | grep 'NEEDED.*libconvoy' >/dev/null || fail "the program does not use the shared library"
 read -ra flags < <(pkg-config --cflags --libs --static convoy)
 mv "$build"/lib/libconvoy.so* "$work" # what is left is the static library
+named=$(nm -g --defined-only "$build/lib/libconvoy.a" | awk 'NF == 3 && $3 !~ /^convoy_/ { print $3 }')
+[ -z "$named" ] || fail "libconvoy.a has names that could clash with a program's: $named"
 built static "${flags[@]}"
 stop
