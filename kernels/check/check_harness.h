@@ -50,7 +50,7 @@ double convoy_check_round(double x, enum convoy_compute_type compute_type);
 /* Poisoned. offset 1 to 3 makes memory that does not lie on 16 bytes. Ends the program if there is no memory.
  */
 struct convoy_check_buffer convoy_check_buffer(int64_t floats, int offset);
-/* NaN into so many planes of h x w. */
+/* Fills `count` planes of h x w with NaN. */
 void convoy_check_put_nan(enum check_nan where, float *planes, int count, int h, int w);
 /* Random numbers, on the device too. */
 struct convoy_check_buffer convoy_check_input(struct convoy_check *check, int64_t floats, int offset,

@@ -55,8 +55,8 @@ static __device__ __forceinline__ void load_column(const float *from, float (&to
     }
 }
 
-/* Where a thread is in its walk over the elements of an input tile, x fastest. Every step goes on by as many
- * elements as there are threads, which the plan has as so many columns, rows and channels: no divisions. */
+/* Where a thread is in its walk over the elements of an input tile, x fastest. A step advances by the number
+ * of threads, which the plan gives as columns, rows and channels: no divisions. */
 struct walk {
     int x, y, c;
 };

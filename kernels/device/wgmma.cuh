@@ -89,8 +89,8 @@ static __device__ __forceinline__ void convoy_wgmma_begin(void)
     CONVOY_WGMMA_CODE(asm volatile("wgmma.fence.sync.aligned;" ::: "memory");)
 }
 
-/* All of a warpgroup, each once: keeps so many registers for a thread and leaves the others to the block, or
- * takes as many, once they are there. Multiples of 8. */
+/* Every thread of a warpgroup calls this once. It keeps REGISTERS registers a thread and leaves the others to
+ * the block, or takes REGISTERS once they are free. Multiples of 8. */
 template <int REGISTERS> static __device__ __forceinline__ void convoy_registers_leave(void)
 {
     CONVOY_WGMMA_CODE(asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(REGISTERS));)

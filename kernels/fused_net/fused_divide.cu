@@ -5,10 +5,10 @@
 
 #define ESTIMATE_REGISTERS 128
 
-/* Cycles of a convolution with so many parts of its rows and maps, by a warp's tiles of mt x nt: its steps
- * one after the other for a warp, or what shared memory gives, whichever takes longer; the weights on their
- * way through 64 bytes a cycle, half of them beside something else; and the stores to all blocks that read.
- * Made up from cycles of instructions, to choose between ways of cutting. */
+/* Estimates the cycles of a convolution that is divided into `parts` parts of its rows and `map_parts` of its
+ * maps, with a warp's tiles of mt x nt: the steps of one warp, or the time of shared memory, whichever is
+ * longer; the weights at 64 bytes a cycle, half of them beside something else; and the stores to all blocks
+ * that read. The constants are cycles of instructions; the estimate only chooses between ways of dividing. */
 static double conv_cycles(const struct fused_planner *p, int index, int parts, int map_parts, int mt, int nt)
 {
     const struct fused_step *step = &p->plan->steps[index];

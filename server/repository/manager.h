@@ -41,7 +41,7 @@ enum convoy_control_request_kind {
 struct convoy_control_request {
     enum convoy_control_request_kind kind;
     char name[CONVOY_MODEL_NAME_BYTES + 1];
-    uint32_t version; /* WAKE */
+    uint32_t version; /* ACTIVATE */
     /* Called once, on the control loop, or within convoy_manager_send() when the manager is stopped. code: 0:
      * every version to be served of the name is READY, or the name is no longer served; -ENOENT: no such
      * model; -EINVAL: it could not be loaded; -EPERM: model_control does not allow it; -ENOMEM; -ECANCELED:

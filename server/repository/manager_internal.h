@@ -47,9 +47,9 @@ void convoy_manager_requests_take(struct convoy_manager *manager);
 /* Applies a finished scan to the requests that waited for it: changes of their names are taken over at once.
  */
 void convoy_manager_requests_scanned(struct convoy_manager *manager, struct convoy_repository_scan *scan);
-/* Ends the requests that can end; wakes_only: only those of kind WAKE. All of them when the manager is
- * stopped. */
-void convoy_manager_requests_end(struct convoy_manager *manager, bool wakes_only);
+/* Ends the requests that can end; activations_only: only those of kind ACTIVATE. All of them when the manager
+ * is stopped. */
+void convoy_manager_requests_end(struct convoy_manager *manager, bool activations_only);
 /* Is the name to be served? For convoy_select_versions(); context is the manager. */
 bool convoy_manager_serves_name(void *context, const char *name);
 /* Adds the name to those loaded by request, or removes it. False when memory is out. */

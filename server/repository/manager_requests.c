@@ -178,12 +178,13 @@ void convoy_manager_requests_scanned(struct convoy_manager *manager, struct conv
     }
 }
 
-void convoy_manager_requests_end(struct convoy_manager *manager, bool wakes_only)
+void convoy_manager_requests_end(struct convoy_manager *manager, bool activations_only)
 {
     convoy_list_for_each(at, following, &manager->open) {
         struct convoy_control_request *request = request_of(at);
         struct convoy_error error = {{0}};
-        bool waits = request->scan != 0 || (wakes_only && request->kind != CONVOY_CONTROL_REQUEST_ACTIVATE);
+        bool waits =
+            request->scan != 0 || (activations_only && request->kind != CONVOY_CONTROL_REQUEST_ACTIVATE);
         int code = 0;
         if (manager->stopped)
             code = convoy_fail(&error, -ECANCELED, "the server is stopping");

@@ -67,8 +67,8 @@ int convoy_cuda_overflow_ask(const struct convoy_cuda_gpu *gpu, const struct con
                         cudaMemcpyDeviceToHost, gpu->streams[stream]));
 }
 
-/* Are so many batches marked that the next ones had better run on the second network at once? It is there by
- * then: a batch ran on it. */
+/* Counts batches most of whose rows are marked, and decides when the next ones run on the second network at
+ * once. That network is there by then: a batch ran on it. */
 static void count_batch(const struct convoy_cuda_gpu *gpu, struct convoy_cuda_overflow *overflow,
                         const char *name, bool most_marked)
 {
