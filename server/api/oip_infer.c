@@ -288,12 +288,11 @@ static bool answer(struct convoy_request *request)
         sentence = infer->error.message;
     }
     uint64_t total_us = convoy_now_us() - request->complete_us;
-    if (inference->layout == CONVOY_LAYOUT_ENCODED) {
+    if (inference->layout == CONVOY_LAYOUT_ENCODED)
         convoy_metrics_observe(model->metrics, CONVOY_STAGE_DECODE,
                                convoy_inference_request_decode_us(inference));
-        convoy_metrics_observe(model->metrics, CONVOY_STAGE_WAIT,
-                               convoy_inference_request_wait_us(inference, total_us));
-    }
+    convoy_metrics_observe(model->metrics, CONVOY_STAGE_WAIT,
+                           convoy_inference_request_wait_us(inference, total_us));
     convoy_model_answered(model, status == CONVOY_HTTP_OK, total_us);
     convoy_trace_request(convoy_app_of(request)->trace, request, inference, status);
     if (status == CONVOY_HTTP_OK)

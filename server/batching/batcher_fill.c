@@ -134,6 +134,21 @@ void convoy_batcher_commit(struct convoy_worker_slots *worker, struct worker_slo
         all_written(worker, slot);
 }
 
+/* A slot with written rows, for which its worker has time, takes no more: else threads that write or hold
+ * rows of it one after the other could keep it from leaving until it is full. It leaves with the last of
+ * those. */
+static void seal(struct convoy_worker_slots *worker, struct worker_slot *slot)
+{
+    pthread_mutex_lock(&worker->batcher->lock);
+    /* It may be another slot by now, which then leaves a little earlier. */
+    if (slot->state == SLOT_OPEN && atomic_load(&slot->unwritten) > 0 &&
+        atomic_load(&worker->in_flight) < atomic_load(&worker->streams)) {
+        slot->state = SLOT_SEALED;
+        worker->open[slot->layout][slot->priority][slot->model->number] = NO_SLOT;
+    }
+    convoy_batcher_unlock(worker->batcher);
+}
+
 /* Commits rows without the lock, where nothing waits for them: others still write theirs, or the worker has
  * more than it runs at once, so that the slot cannot leave before one of those slots is done, or the worker
  * dies. Who finds that out looks at `unwritten` after it has changed `in_flight`; here it is the other way
@@ -141,8 +156,11 @@ void convoy_batcher_commit(struct convoy_worker_slots *worker, struct worker_slo
 void convoy_batcher_commit_unlocked(struct convoy_worker_slots *worker, struct worker_slot *slot,
                                     uint32_t rows)
 {
-    if (atomic_fetch_sub(&slot->unwritten, rows) != rows ||
-        atomic_load(&worker->in_flight) > atomic_load(&worker->streams))
+    bool last = atomic_fetch_sub(&slot->unwritten, rows) == rows;
+    uint32_t in_flight = atomic_load(&worker->in_flight), streams = atomic_load(&worker->streams);
+    if (!last && in_flight < streams)
+        seal(worker, slot);
+    if (!last || in_flight > streams)
         return;
     pthread_mutex_lock(&worker->batcher->lock);
     all_written(worker, slot); /* it may be another slot by now: then this does nothing */

@@ -81,20 +81,25 @@ Test(batcher_hold, no_more_than_eight_runs_are_held)
 
 static void *submit_elsewhere(void *context)
 {
-    (void)context;
-    submit(1);
+    submit(*(const int *)context);
     return NULL;
+}
+
+/* On a thread that holds nothing. */
+static void elsewhere(int index)
+{
+    pthread_t other;
+    pthread_create(&other, NULL, submit_elsewhere, &index);
+    pthread_join(other, NULL);
 }
 
 Test(batcher_hold, each_thread_holds_its_own)
 {
     uint32_t slot;
-    pthread_t other;
     begin(4, 2, 1000000);
     convoy_batcher_hold();
     submit_for(0, 1, UINT64_MAX, false); /* in a slot of its own */
-    pthread_create(&other, NULL, submit_elsewhere, NULL);
-    pthread_join(other, NULL);
+    elsewhere(1);
     cr_assert_eq(take(&slot), 1);
     cr_assert_eq(convoy_channel_slot(&p.worker, slot)->model, 0, "that of the other thread");
     answer(slot);
@@ -103,6 +108,46 @@ Test(batcher_hold, each_thread_holds_its_own)
     answer(slot);
     collect();
     assert_answered(0, 2);
+    end();
+}
+
+Test(batcher_hold, a_slot_that_could_leave_takes_no_more_rows)
+{
+    uint32_t slot;
+    begin(4, 2, 1000000);
+    convoy_batcher_hold();
+    submit(0);
+    elsewhere(1); /* beside the row that is held */
+    cr_assert_eq(take(&slot), 0);
+    elsewhere(2);
+    cr_assert_eq(take(&slot), 1, "it waits for what another thread holds");
+    cr_assert_eq(convoy_channel_rows(&p.worker, slot)[0], 2);
+    answer(slot);
+    convoy_batcher_let_go();
+    cr_assert_eq(take(&slot), 2);
+    answer(slot);
+    collect();
+    assert_answered(0, 3);
+    end();
+}
+
+Test(batcher_hold, a_slot_for_which_its_worker_has_no_time_goes_on_gathering)
+{
+    uint32_t slot, first;
+    begin(4, 1, 1000000);
+    elsewhere(0);
+    cr_assert_eq(take(&first), 1);
+    convoy_batcher_hold();
+    submit(1);
+    elsewhere(2);
+    elsewhere(3);
+    convoy_batcher_let_go();
+    answer(first);
+    collect();
+    cr_assert_eq(take(&slot), 3);
+    answer(slot);
+    collect();
+    assert_answered(0, 4);
     end();
 }
 
