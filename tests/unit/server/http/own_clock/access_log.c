@@ -55,7 +55,7 @@ __attribute__((visibility("default"))) const union MHD_ConnectionInfo *
 MHD_get_connection_info(struct MHD_Connection *connection, enum MHD_ConnectionInfoType type, ...)
 {
     static union MHD_ConnectionInfo info;
-    (void)connection;
+    cr_assert_not_null(connection);
     cr_assert_eq(type, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
     info.client_addr = &client.any;
     return &info;
@@ -94,11 +94,17 @@ static void close_log(void)
 
 TestSuite(access_log, .init = open_log, .fini = close_log);
 
-static void log_one(const struct convoy_request *of, int status)
+static void log_of(struct MHD_Connection *connection, const struct convoy_request *of, int status)
 {
     own = true;
-    convoy_access_log(&(struct convoy_access){NULL, of, status, 12});
+    convoy_access_log(&(struct convoy_access){connection, of, status, 12});
     own = false;
+}
+
+static void log_one(const struct convoy_request *of, int status)
+{
+    static char connection; /* which MHD_get_connection_info() does not look at */
+    log_of((struct MHD_Connection *)&connection, of, status);
 }
 
 static void answer(unsigned count, int status)
@@ -250,4 +256,7 @@ Test(access_log, addresses_and_answers_without_a_request)
     client.v4 = (struct sockaddr_in){.sin_family = AF_UNIX};
     answer(1, 200);
     cr_expect_eq(count_of(written(), "client=\"\" "), 1);
+    log_of(NULL, NULL, 431); /* libmicrohttpd's own answer */
+    const char *text = written();
+    cr_expect_eq(count_of(text, "client=\"\" "), 1, "%s", text);
 }
