@@ -18,7 +18,8 @@
 static const char help[] =
     "Usage: convoy bench [OPTION]... PATH...\n"
     "Loads a convoyd with the images at PATH (files, or folders with all below them)\n"
-    "and says how it did. What is neither JPEG nor PNG is passed over.\n"
+    "and says how it did. What is no JPEG, PNG, WebP, BMP or GIF is\n"
+    "passed over.\n"
     "\n"
     "  --connections C  how many at once (default 8; open loop 128)\n"
     "  --rate R         open loop: R requests a second arrive by chance (Poisson), whatever the server "
@@ -85,8 +86,11 @@ int client_bench_arguments(int argc, char **argv, struct client_bench_arguments 
 /* Folders may contain other files. */
 static bool is_image(const void *bytes, size_t size)
 {
-    return (size >= 3 && memcmp(bytes, "\xFF\xD8\xFF", 3) == 0) ||
-           (size >= 4 && memcmp(bytes, "\x89PNG", 4) == 0);
+    const char *begins = bytes;
+    return (size >= 3 && memcmp(begins, "\xFF\xD8\xFF", 3) == 0) ||
+           (size >= 4 && (memcmp(begins, "\x89PNG", 4) == 0 || memcmp(begins, "GIF8", 4) == 0)) ||
+           (size >= 12 && memcmp(begins, "RIFF", 4) == 0 && memcmp(begins + 8, "WEBP", 4) == 0) ||
+           (size >= 14 && memcmp(begins, "BM", 2) == 0 && memcmp(begins + 6, "\0\0\0\0", 4) == 0);
 }
 
 static int load_images(const struct client_bench_arguments *arguments, struct convoy_image **images,
@@ -120,8 +124,8 @@ static int load_images(const struct client_bench_arguments *arguments, struct co
         total += size;
     }
     if (status == 0 && *count == 0)
-        status =
-            client_fail_with(failure, -ENOENT, "no file in '%s' is a JPEG or PNG image", arguments->paths[0]);
+        status = client_fail_with(failure, -ENOENT, "no file in '%s' is a JPEG, PNG, WebP, BMP or GIF image",
+                                  arguments->paths[0]);
 out:
     client_paths_clear(&paths);
     return status;

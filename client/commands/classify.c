@@ -17,7 +17,7 @@
 
 static const char help[] =
     "Usage: convoy classify [OPTION]... FILE...\n"
-    "Asks a convoyd what the images show. A FILE is a JPEG or PNG; - is standard input.\n"
+    "Asks a convoyd what the images show. A FILE is a JPEG, PNG, WebP, BMP or GIF; - is standard input.\n"
     "Several files travel in one request, and one that is invalid does not hold up the others.\n"
     "\n"
     "  --top N          how many classes for each image, 1 to 1000 (default 5)\n"

@@ -43,7 +43,7 @@ struct convoy_failure {
 /* One connection to one server. */
 struct convoy_client;
 
-/* An encoded image (JPEG or PNG) in memory. The caller owns the bytes. */
+/* An encoded image (JPEG, PNG, WebP, BMP or GIF) in memory. The caller owns the bytes. */
 struct convoy_image {
     const void *bytes;
     size_t size;

@@ -13,7 +13,7 @@ enum convoy_input_layout {
     CONVOY_LAYOUT_U8_HWC = 0,  /* 8-bit pixels, interleaved; the backend computes x * multiply[c] + add[c] */
     CONVOY_LAYOUT_F32_CHW = 1, /* float32 of the host's byte order, one plane after the other, used as is */
     CONVOY_LAYOUT_U8_CHW = 2,  /* 8-bit pixels, one plane after the other */
-    CONVOY_LAYOUT_ENCODED = 3  /* an image file (JPEG, PNG) of any size */
+    CONVOY_LAYOUT_ENCODED = 3  /* an image file (JPEG, PNG, ...) of any size */
 };
 
 #define CONVOY_SLOT_LAYOUTS 2

@@ -107,7 +107,7 @@ static bool count_images(struct convoy_request *request, const struct packing *p
 {
     if (request->body_length == 0) {
         convoy_fail(&request->refusal_reason, 0,
-                    "the body is empty: send a JPEG or PNG, with curl by --data-binary @image.jpg");
+                    "the body is empty: send an image, with curl by --data-binary @image.jpg");
         return convoy_request_refuse(request, CONVOY_HTTP_BAD_REQUEST);
     }
     *count = 1;

@@ -136,7 +136,7 @@ static bool is_well_formed(struct convoy_request *request, const struct convoy_f
     }
     if (form->count == 0) {
         convoy_fail(&request->refusal_reason, 0,
-                    "the form has no part: send a JPEG or PNG in each, with curl by -F image=@image.jpg");
+                    "the form has no part: send an image in each, with curl by -F image=@image.jpg");
         return convoy_request_refuse(request, CONVOY_HTTP_BAD_REQUEST);
     }
     if (form->count > form->most) {

@@ -1,28 +1,16 @@
 #include "server/image/image.h"
 
+#include "server/image/decoder.h"
 #include "server/image/fit.h"
-#include "server/image/jpeg.h"
-#include "server/image/png.h"
 #include "server/image/raster.h"
 #include "server/image/resize.h"
 #include "server/image/scratch.h"
-#include "server/image/sniff.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
 #define MAX_TARGET_SIDE 65535
-
-/* An open image of either kind. */
-struct opened {
-    bool is_png;
-    union {
-        struct convoy_jpeg jpeg;
-        struct convoy_png png;
-    } as;
-    struct convoy_stored_image stored;
-};
 
 struct convoy_image_scratch *convoy_image_scratch_new(void)
 {
@@ -37,66 +25,40 @@ void convoy_image_scratch_free(struct convoy_image_scratch *scratch)
     free(scratch);
 }
 
-static void close_image(struct opened *image)
+static int open_image(struct convoy_decoder *decoder, const uint8_t *bytes, size_t length,
+                      uint64_t max_pixels, struct convoy_error *error)
 {
-    if (image->is_png)
-        convoy_png_close(&image->as.png);
-    else
-        convoy_jpeg_close(&image->as.jpeg);
-}
-
-static int open_image(struct opened *image, const uint8_t *bytes, size_t length, uint64_t max_pixels,
-                      struct convoy_error *error)
-{
-    int code;
-    if (length == 0)
-        return convoy_fail(error, -ENODATA, "there is no image, the body is empty: send a JPEG or PNG image");
-    switch (convoy_image_sniff(bytes, length)) {
-    case CONVOY_IMAGE_JPEG:
-        image->is_png = false;
-        code = convoy_jpeg_open(&image->as.jpeg, bytes, length, &image->stored, error);
-        break;
-    case CONVOY_IMAGE_PNG:
-        image->is_png = true;
-        code = convoy_png_open(&image->as.png, bytes, length, &image->stored, error);
-        break;
-    default:
-        return convoy_fail(error, -ENOTSUP, "this is %s: send a JPEG or PNG image",
-                           convoy_image_stranger(bytes, length));
-    }
+    int code = convoy_decoder_open(decoder, bytes, length, error);
     if (code != 0)
         return code;
-    uint64_t pixels = (uint64_t)image->stored.width * (uint64_t)image->stored.height;
-    if (pixels > max_pixels) {
-        close_image(image);
-        return convoy_fail(error, -EFBIG,
+    const struct convoy_stored_image *stored = &decoder->stored;
+    uint64_t pixels = (uint64_t)stored->width * (uint64_t)stored->height;
+    if (pixels > max_pixels)
+        code = convoy_fail(error, -EFBIG,
                            "the image has %d x %d = %" PRIu64 " pixels, more than the %" PRIu64
                            " that are taken: send a smaller one",
-                           image->stored.width, image->stored.height, pixels, max_pixels);
-    }
-    code = image->is_png ? 0 : convoy_jpeg_check(&image->as.jpeg, length, error);
+                           stored->width, stored->height, pixels, max_pixels);
+    if (code == 0)
+        code = convoy_decoder_check(decoder, error);
     if (code != 0)
-        close_image(image);
+        convoy_decoder_close(decoder);
     return code;
 }
 
 int convoy_image_probe(const uint8_t *bytes, size_t length, uint64_t max_pixels,
                        struct convoy_image_info *info, struct convoy_error *error)
 {
-    struct opened image = {.stored = {0}};
-    int code = open_image(&image, bytes, length, max_pixels, error);
+    struct convoy_decoder decoder;
+    int code = open_image(&decoder, bytes, length, max_pixels, error);
     if (code != 0)
         return code;
-    bool swaps = convoy_orientation_swaps(image.stored.orientation);
-    info->width = swaps ? image.stored.height : image.stored.width;
-    info->height = swaps ? image.stored.width : image.stored.height;
-    info->is_png = image.is_png;
-    uint64_t pixels = (uint64_t)info->width * (uint64_t)info->height;
-    /* The pixels as bytes, with the columns pass; coefficients, or rows of an interlaced image, that are kept
-     * whole. */
-    bool whole = image.is_png ? image.as.png.interlaced : jpeg_has_multiple_scans(&image.as.jpeg.decoder);
-    info->decode_bytes = pixels * (whole ? 11 : 5);
-    close_image(&image);
+    const struct convoy_stored_image *stored = &decoder.stored;
+    bool swaps = convoy_orientation_swaps(stored->orientation);
+    info->width = swaps ? stored->height : stored->width;
+    info->height = swaps ? stored->width : stored->height;
+    info->kind = decoder.kind;
+    info->decode_bytes = convoy_decoder_memory(&decoder);
+    convoy_decoder_close(&decoder);
     return 0;
 }
 
@@ -131,10 +93,10 @@ static bool keeps_all(const struct convoy_axis *axis)
     return convoy_axis_is_copy(axis) && axis->out == axis->in;
 }
 
-static int to_row(struct convoy_image_scratch *scratch, struct opened *image,
+static int to_row(struct convoy_image_scratch *scratch, struct convoy_decoder *decoder,
                   const struct convoy_image_target *target, uint8_t *row, struct convoy_error *error)
 {
-    const struct convoy_stored_image *stored = &image->stored;
+    const struct convoy_stored_image *stored = &decoder->stored;
     bool swaps = convoy_orientation_swaps(stored->orientation);
     int width = swaps ? stored->height : stored->width;
     int height = swaps ? stored->width : stored->height;
@@ -167,8 +129,7 @@ static int to_row(struct convoy_image_scratch *scratch, struct opened *image,
         if (raster.line == NULL)
             return out_of_memory(error);
     }
-    int code = image->is_png ? convoy_png_read(&image->as.png, &raster, target->deadline_us, scratch, error)
-                             : convoy_jpeg_read(&image->as.jpeg, &raster, target->deadline_us, error);
+    int code = convoy_decoder_read(decoder, &raster, target->deadline_us, scratch, error);
     if (code == 0 && !fits)
         code = convoy_image_resize(scratch, pixels, channels, &x, &y, inner, error);
     if (code == 0 && channels < target->channels)
@@ -203,12 +164,12 @@ int convoy_image_to_row(struct convoy_image_scratch *scratch, const uint8_t *byt
             "an image cannot become %d x %d with %d channels: the model's input must be 1 to %d "
             "pixels wide and high and have 1 or 3 channels",
             target->width, target->height, target->channels, MAX_TARGET_SIDE);
-    struct opened image = {.stored = {0}};
-    int code = open_image(&image, bytes, length, max_pixels, error);
+    struct convoy_decoder decoder;
+    int code = open_image(&decoder, bytes, length, max_pixels, error);
     if (code != 0)
         return code;
-    code = to_row(scratch, &image, target, row, error);
-    close_image(&image);
+    code = to_row(scratch, &decoder, target, row, error);
+    convoy_decoder_close(&decoder);
     convoy_image_scratch_trim(scratch);
     return code;
 }

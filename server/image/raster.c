@@ -93,6 +93,16 @@ uint8_t *convoy_raster_line(const struct convoy_raster *raster, int y)
     return raster->line != NULL ? raster->line : raster->origin + y * raster->step_y;
 }
 
+uint8_t *convoy_raster_span(const struct convoy_raster *raster, int y, int left, int width)
+{
+    uint8_t *line = convoy_raster_line(raster, y);
+    size_t pixel = (size_t)convoy_pixel_bytes(raster->stored.pixel);
+    size_t before = (size_t)left * pixel, within = (size_t)width * pixel;
+    memset(line, 0, before);
+    memset(line + before + within, 0, (size_t)raster->stored.width * pixel - before - within);
+    return line + before;
+}
+
 /* The conversions work in place, front to back: no result pixel is longer than its source. */
 static void rgba_on_black(uint8_t *line, int width)
 {

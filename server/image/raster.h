@@ -42,6 +42,10 @@ bool convoy_raster_needs_line(const struct convoy_raster *raster);
 /* Where the decoder writes stored row y: in place or the line. */
 uint8_t *convoy_raster_line(const struct convoy_raster *raster, int y);
 
+/* The same for a row of which only the pixels [left, left + width) will be written: all others become 0,
+ * which is black. Returns where pixel `left` goes; width may be 0. */
+uint8_t *convoy_raster_span(const struct convoy_raster *raster, int y, int left, int width);
+
 /* Converts and turns what stands in convoy_raster_line() for row y; does nothing when it is in place. */
 void convoy_raster_place(const struct convoy_raster *raster, int y);
 

@@ -14,8 +14,9 @@ struct convoy_image_scratch {
     struct convoy_image_buffer pixels;  /* the oriented image before resizing */
     struct convoy_image_buffer inner;   /* the resized image before padding */
     struct convoy_image_buffer line;    /* one stored row before conversion */
-    struct convoy_image_buffer staging; /* an interlaced PNG before conversion */
-    struct convoy_image_buffer packed;  /* a row of a PNG of fewer than 8 bits a pixel */
+    struct convoy_image_buffer staging; /* an interlaced PNG or a WebP before conversion */
+    struct convoy_image_buffer
+        packed; /* a row of a PNG of fewer than 8 bits a pixel, or of palette indices */
     struct convoy_image_buffer middle;  /* between the two passes of resizing */
     struct convoy_image_buffer weights; /* of one axis */
     struct convoy_image_buffer windows; /* of one axis */

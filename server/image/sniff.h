@@ -5,13 +5,25 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum convoy_image_kind { CONVOY_IMAGE_OTHER, CONVOY_IMAGE_JPEG, CONVOY_IMAGE_PNG };
+/* What is read; all else is OTHER. */
+enum convoy_image_kind {
+    CONVOY_IMAGE_OTHER,
+    CONVOY_IMAGE_JPEG,
+    CONVOY_IMAGE_PNG,
+    CONVOY_IMAGE_WEBP,
+    CONVOY_IMAGE_BMP,
+    CONVOY_IMAGE_GIF
+};
 
-/* Four bytes are enough for PNG: one whose signature is damaged or cut after that is a broken PNG, not an
- * unknown format. */
+/* The formats, as sentences name them. */
+#define CONVOY_IMAGE_FORMATS "JPEG, PNG, WebP, BMP or GIF"
+
+/* Four bytes are enough for PNG and GIF: one whose signature is damaged or cut after that is a broken image
+ * of its format, not an unknown format. */
 enum convoy_image_kind convoy_image_sniff(const uint8_t *bytes, size_t length);
 
-/* A noun phrase for what is neither JPEG nor PNG, e.g. "a GIF image"; "not an image" where nothing fits. */
+/* A noun phrase for what convoy_image_sniff() calls OTHER, e.g. "a TIFF image"; "not an image" where nothing
+ * fits. */
 const char *convoy_image_stranger(const uint8_t *bytes, size_t length);
 
 #endif

@@ -29,7 +29,7 @@ int convoy_datatype_parse(const char *name, enum convoy_datatype *type, struct c
     }
     return convoy_fail(error, -EINVAL,
                        "datatype %.20s is not taken: send FP32, FP16, BF16, INT8, INT16 or UINT16, UINT8 for "
-                       "pixels, or BYTES for JPEG or PNG files",
+                       "pixels, or BYTES for image files",
                        name);
 }
 

@@ -346,10 +346,11 @@ static bool small(const struct convoy_inference_request *inference)
     uint64_t pixels = 0, bytes = 0;
 
     for (uint32_t i = 0; i < inference->count; i++) {
-        pixels +=
-            convoy_sample_measure(inference->layout, &inference->samples[i], pixel_limit(inference)).pixels;
+        struct convoy_sample_size size =
+            convoy_sample_measure(inference->layout, &inference->samples[i], pixel_limit(inference));
+        pixels += size.pixels;
         bytes += inference->samples[i].part.length;
-        if (pixels > INLINE_PIXELS || bytes > most)
+        if (pixels > INLINE_PIXELS || bytes > most || size.memory > 0)
             return false;
     }
     return true;
@@ -364,6 +365,7 @@ static bool process_here(struct convoy_inference_request *inference)
     /* One image is not probed first: reading its header twice would cost a tenth of its request. */
     if (count == 1 && !convoy_sample_is_raw(inference->layout))
         return inference->samples[0].part.length <= INLINE_BYTES &&
+               !convoy_sample_has_tables(inference->layout, &inference->samples[0], most) &&
                decode_and_submit(inference, 0, most < INLINE_PIXELS ? most : INLINE_PIXELS, &took_us);
     if (!small(inference))
         return false;

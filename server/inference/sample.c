@@ -200,9 +200,12 @@ const void *convoy_sample_bytes(const struct convoy_sample_input *input, struct 
 /* About, where it is not there: photographs have fewer. */
 #define USUAL_PIXELS_A_BYTE 4
 
+/* Few pixels may take much memory: see convoy_sample_has_tables(). */
 static struct convoy_sample_size size_of(uint64_t pixels, uint64_t memory)
 {
-    return (struct convoy_sample_size){pixels, pixels > CONVOY_DECODE_SMALL ? memory : 0};
+    bool counts =
+        pixels > CONVOY_DECODE_SMALL || memory > (uint64_t)CONVOY_DECODE_SMALL * CONVOY_DECODE_BYTES;
+    return (struct convoy_sample_size){pixels, counts ? memory : 0};
 }
 
 struct convoy_sample_size convoy_sample_measure(enum convoy_input_layout layout,
@@ -224,4 +227,13 @@ struct convoy_sample_size convoy_sample_measure(enum convoy_input_layout layout,
     uint64_t usual = USUAL_PIXELS_A_BYTE * (uint64_t)part->length;
     return (struct convoy_sample_size){usual < max_pixels ? usual : max_pixels,
                                        CONVOY_DECODE_BYTES * max_pixels};
+}
+
+bool convoy_sample_has_tables(enum convoy_input_layout layout, const struct convoy_sample *sample,
+                              uint64_t max_pixels)
+{
+    const struct convoy_part *part = &sample->part;
+    return layout == CONVOY_LAYOUT_ENCODED &&
+           convoy_image_sniff(part->bytes, part->length) == CONVOY_IMAGE_WEBP &&
+           convoy_sample_measure(layout, sample, max_pixels).memory > 0;
 }

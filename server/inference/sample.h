@@ -16,7 +16,7 @@
 /* What decoding a sample costs, by its image's header. */
 struct convoy_sample_size {
     uint64_t pixels;
-    uint64_t memory; /* bytes, at most; 0 up to CONVOY_DECODE_SMALL pixels, which count for nothing */
+    uint64_t memory; /* bytes, at most; 0 where that and the pixels are few, which counts for nothing */
 };
 
 #define CONVOY_DECODE_SMALL (1u << 20)
@@ -71,6 +71,11 @@ const void *convoy_sample_bytes(const struct convoy_sample_input *input, struct 
  * first 512 KiB. */
 struct convoy_sample_size convoy_sample_measure(enum convoy_input_layout layout,
                                                 const struct convoy_sample *sample, uint64_t max_pixels);
+
+/* Whether decoding takes memory of the pool's budget though its pixels may be few: a WebP without loss or
+ * with alpha has tables. It is left to the pool. Reads no header of another format. */
+bool convoy_sample_has_tables(enum convoy_input_layout layout, const struct convoy_sample *sample,
+                              uint64_t max_pixels);
 
 /* The sample fails: its client is gone. */
 void convoy_sample_gone(struct convoy_sample *sample);

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A short check of a running convoyd, wherever it runs; it needs only curl, bash and coreutils.
 #   tests/integration/smoke.sh URL [IMAGE]
-# IMAGE is a JPEG or PNG (default: a sample that ships with convoyd). Says what it checked; exit status 0 when all
+# IMAGE is an image file (default: a sample that ships with convoyd). Says what it checked; exit status 0 when all
 # is as it should be, 1 when something is not, 2 when it was called wrongly.
 set -uo pipefail
 shopt -s extglob
@@ -13,7 +13,7 @@ if [[ ! $url =~ ^https?:// ]]; then
   exit 2
 fi
 if [ ! -r "$image" ]; then
-  echo "$image cannot be read: name a JPEG or PNG, as in $0 $url cat.jpg" >&2
+  echo "$image cannot be read: name an image file, as in $0 $url cat.jpg" >&2
   exit 2
 fi
 url=${url%/}

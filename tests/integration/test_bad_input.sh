@@ -20,14 +20,16 @@ expect 400 -X POST "$url/classify"
 says '*empty*'
 expect 400 -X POST -H 'Transfer-Encoding: chunked' --data-binary '' "$url/classify"
 expect 415 --data-binary 'this is text' "$url/classify"
-says '*text*JPEG or PNG*'
+says '*text*JPEG, PNG, WebP, BMP or GIF*'
 expect 415 --data-binary '<!DOCTYPE html><html></html>' "$url/classify"
 says '*HTML*'
-printf 'GIF89a\1\0\1\0\200\0\0\0\0\0\377\377\377!\371\4\1\0\0\0\0,\0\0\0\0\1\0\1\0\0\2\2D\1\0;' >"$work/dot.gif"
-expect 415 --data-binary "@$work/dot.gif" "$url/classify"
-says '*GIF*'
+printf 'II*\0\10\0\0\0' >"$work/cut.tiff"
+expect 415 --data-binary "@$work/cut.tiff" "$url/classify"
+says '*a TIFF image*'
 # What the header claims does not count.
-expect 415 -H 'Content-Type: image/jpeg' --data-binary "@$work/dot.gif" "$url/classify"
+expect 415 -H 'Content-Type: image/jpeg' --data-binary "@$work/cut.tiff" "$url/classify"
+printf 'GIF89a\1\0\1\0\200\0\0\0\0\0\377\377\377!\371\4\1\0\0\0\0,\0\0\0\0\1\0\1\0\0\2\2D\1\0;' >"$work/dot.gif"
+expect 200 -H 'Content-Type: image/jpeg' --data-binary "@$work/dot.gif" "$url/classify"
 expect 200 -H 'Content-Type: text/html' --data-binary "@$image" "$url/classify"
 printf '\377' >"$work/one"
 expect 415 --data-binary "@$work/one" "$url/classify"

@@ -27,6 +27,9 @@ for module in cpu null cuda; do
   missing=$(ldd "$build/lib/convoyd/convoy-backend-$module.so" | grep 'not found' || true)
   [ -z "$missing" ] || fail "$module: $missing"
 done
+for library in libjpeg libspng libwebp libgif; do # what decodes images comes along
+  ldd "$build/bin/convoyd" | grep "$library.* => $build/.*lib/convoyd/" >/dev/null || fail "no $library: $(ldd "$build/bin/convoyd")"
+done
 if [ -e "$build/bin/convoy-kernels" ]; then
   "$build/bin/convoy-kernels" --list >"$work/kernels" || fail "convoy-kernels does not start where it was moved to"
   # What is kept for comparison alone is in the program, not in the library that serves.

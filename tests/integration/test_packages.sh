@@ -42,7 +42,7 @@ if [[ " ${names[*]} " == *" convoyd-cuda "* ]]; then
   done
 fi
 grep -E 'libdnnl|libuv|usr/etc|share/convoyd/systemd|LICENSE' "$work/convoyd.files" && fail "the above has no business here"
-grep -q '^ Depends:.*libdnnl2.*libmicrohttpd12.*libsystemd0.*libuv1' "$work/convoyd.control" || fail "$(cat "$work/convoyd.control")"
+grep -q '^ Depends:.*libdnnl2.*libgif7.*libmicrohttpd12.*libsystemd0.*libuv1.*libwebp7' "$work/convoyd.control" || fail "$(cat "$work/convoyd.control")"
 grep -q '^ Depends:.*libcurl4' "$work/convoy.control" || fail "$(cat "$work/convoy.control")"
 [ "$(dpkg-deb -I "$packages/convoyd_${version}_$architecture.deb" conffiles)" = /etc/convoyd/convoyd.json ] || fail "no conffile"
 

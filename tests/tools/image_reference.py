@@ -24,6 +24,8 @@ except ImportError:
     print("python3-pil is missing", file=sys.stderr)
     sys.exit(77)
 
+import image_formats
+
 FOLDER = sys.argv[1]
 MANIFEST = []
 FILTERS = {"bilinear": Image.BILINEAR, "bicubic": Image.BICUBIC, "lanczos": Image.LANCZOS, "nearest": Image.NEAREST}
@@ -364,5 +366,6 @@ def resized():
 jpegs()
 pngs()
 resized()
+image_formats.write(sys.modules[__name__])
 with open(os.path.join(FOLDER, "manifest.txt"), "w") as out:
     out.write("\n".join(MANIFEST) + "\n")

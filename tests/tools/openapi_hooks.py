@@ -21,8 +21,8 @@ LEAST_TIMEOUT_MS = 5000
 SAMPLES = [open(path, "rb").read() for path in os.environ["OPENAPI_SAMPLES"].split(":")]
 # Whole, cut off, or none at all: 200, 422, 415, and 400 for an empty one.
 FILES = strategies.sampled_from(SAMPLES * 3 + [sample[: len(sample) // 2] for sample in SAMPLES] + [b"no image", b"\0", b""])
-schemathesis.openapi.media_type("image/jpeg", FILES)
-schemathesis.openapi.media_type("image/png", FILES)
+for kind in ("jpeg", "png", "webp", "bmp", "gif"):
+    schemathesis.openapi.media_type(f"image/{kind}", FILES)
 schemathesis.openapi.format("binary", FILES)
 
 

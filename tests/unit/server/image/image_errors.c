@@ -45,23 +45,60 @@ Test(image_errors, strangers_are_named)
         {"\xFF", "not an image", 1, -ENOTSUP},
         {"\xFF\xD8\x00", "not an image", 3, -ENOTSUP},
         {"\x01\x02\x03\x04", "not an image", 4, -ENOTSUP},
-        {"GIF89a\x01\0\x01\0\x80\0\0\0\0\0\xFF\xFF\xFF", "GIF", 19, -ENOTSUP},
-        {"RIFF\x24\0\0\0WEBPVP8 ", "WebP", 16, -ENOTSUP},
-        {"BM\x46\0\0\0\0\0\0\0\x36\0\0\0", "BMP", 14, -ENOTSUP},
+        {"RIFF\x24\0\0\0WAVEfmt ", "not an image", 16, -ENOTSUP},
         {"BMW drives", "text", 10, -ENOTSUP},
-        {"II*\0\x08\0\0\0", "TIFF", 8, -ENOTSUP},
+        {"BMW drives on the left", "text", 22, -ENOTSUP},
+        {"II*\0\x08\0\0\0", "a TIFF image", 8, -ENOTSUP},
+        {"MM\0*\0\0\0\x08", "a TIFF image", 8, -ENOTSUP},
+        {"II+\0\x08\0\0\0", "a TIFF image", 8, -ENOTSUP},
+        {"\xFF\x0A\xFA\x7F", "a JPEG XL image", 4, -ENOTSUP},
+        {"\0\0\0\x0CJXL \x0D\x0A\x87\x0A", "a JPEG XL image", 12, -ENOTSUP},
+        {"\0\0\0\x0CjP  \x0D\x0A\x87\x0A", "a JPEG 2000 image", 12, -ENOTSUP},
+        {"\xFF\x4F\xFF\x51\0\x2F", "a JPEG 2000 image", 6, -ENOTSUP},
+        {"II\xBC\x01", "a JPEG XR image", 4, -ENOTSUP},
+        {"\0\0\x01\0\x01\0\x10\x10\0\0\x01\0", "a Windows icon (ICO)", 12, -ENOTSUP},
+        {"\0\0\x02\0\x01\0\x10\x10\0\0\x01\0", "a Windows cursor (CUR)", 12, -ENOTSUP},
+        {"\0\0\x01\0\0\0\x10\x10\0\0\x01\0", "not an image", 12, -ENOTSUP},
+        {"8BPS\0\x01", "a Photoshop document", 6, -ENOTSUP},
+        {"P6\n2 2\n255\n", "a Netpbm image", 11, -ENOTSUP},
+        {"P8 is no such", "text", 13, -ENOTSUP},
+        {"<svg xmlns=\"\">", "an SVG drawing", 14, -ENOTSUP},
+        {"<?xml version=\"1.0\"?>\n<!-- x --><svg/>", "an SVG drawing", 39, -ENOTSUP},
+        {"<?xml version=\"1.0\"?>\n<rss/>", "text", 28, -ENOTSUP},
         {"\0\0\0\x1C"
          "ftypavif",
          "AVIF", 12, -ENOTSUP},
         {"\0\0\0\x1C"
          "ftypheic",
-         "HEIC", 12, -ENOTSUP},
+         "a HEIC image", 12, -ENOTSUP},
+        {"\0\0\0\x18"
+         "ftypmif1\0\0\0\0mif1heic",
+         "a HEIC image", 24, -ENOTSUP},
+        {"\0\0\0\x18"
+         "ftypmif1\0\0\0\0mif1avif",
+         "an AVIF image", 24, -ENOTSUP},
+        {"\0\0\0\x14"
+         "ftypisom\0\0\0\0avif",
+         "an AVIF image", 20, -ENOTSUP},
+        {"\0\0\0\x10"
+         "ftypisom\0\0\0\0avif",
+         "not an image", 20, -ENOTSUP},
         {"%PDF-1.7\n", "PDF", 9, -ENOTSUP},
         {"<!DOCTYPE html><html></html>", "HTML", 28, -ENOTSUP},
         {"\xEF\xBB\xBF \r\n<hTmL>", "HTML", 12, -ENOTSUP},
         {"\x89PNG", "PNG image ends", 4, -EBADMSG},
         {"\x89PNG\n\x1a\n\0\0\0\x0dIHDR------------------", "PNG image cannot", 33, -EBADMSG},
         {"\xFF\xD8", "JPEG image ends", 2, -EBADMSG},
+        {"RIFF\x24\0\0\0WEBP", "WebP image ends", 12, -EBADMSG},
+        {"RIFF\x24\0\0\0WEBPVP8 ", "WebP image ends", 16, -EBADMSG},
+        {"RIFF\x24\0\0\0WEBPVP8X\x0A\0\0\0\x02\0\0\0\0\0\0\0\0\0", "WebP image ends", 30, -EBADMSG},
+        {"GIF8", "GIF image ends", 4, -EBADMSG},
+        {"GIF89a\x01\0\x01\0\x80\0\0\0\0\0\xFF\xFF\xFF", "GIF image ends", 19, -EBADMSG},
+        {"GIF89a\x01\0\x01\0\x80\0\0\0\0\0\xFF\xFF\xFF;", "holds no picture", 20, -EBADMSG},
+        {"GIF89a\x01\0\x01\0\0\0\0,\0\0\0\0\x01\0\x01\0\0\x02", "no palette", 24, -EBADMSG},
+        {"GIF89a\x01\0\x01\0\0\0\0,\0\0\0\0\0\0\x01\0\x80------\x02", "holds no picture", 30, -EBADMSG},
+        {"GIF89a\x01\0\x01\0\0\0\0?", "GIF image cannot", 14, -EBADMSG},
+        {"BM\x46\0\0\0\0\0\0\0\x36\0\0\0", "BMP image ends", 14, -EBADMSG},
         {"\xFF\xD8\xFF", "JPEG image ends", 3, -EBADMSG},
         {"\xFF\xD8\xFF\xD9", "JPEG image cannot", 4, -EBADMSG},
         {"\xFF\xD8\xFF\xE1", "JPEG image ends", 4, -EBADMSG},
@@ -76,7 +113,8 @@ Test(image_errors, strangers_are_named)
         cr_expect_eq(code, cases[i].code, "case %zu: %d, %s", i, code, error.message);
         cr_expect_not_null(strstr(error.message, cases[i].named), "case %zu: %s", i, error.message);
         if (code == -ENOTSUP)
-            cr_expect_not_null(strstr(error.message, "JPEG or PNG"), "case %zu: %s", i, error.message);
+            cr_expect_not_null(strstr(error.message, "JPEG, PNG, WebP, BMP or GIF"), "case %zu: %s", i,
+                               error.message);
         code = convoy_image_probe((const uint8_t *)cases[i].bytes, cases[i].length, MAX_PIXELS, &info, NULL);
         cr_expect_eq(code, cases[i].code, "case %zu, probe: %d", i, code);
     }
@@ -100,6 +138,18 @@ Test(image_errors, truncated_images_are_refused, .timeout = 120)
         "rgba16.png",
         "palette4-trns.png",
         "exif5-rgba-interlaced.png",
+        "photo-lossy.webp",
+        "lossy-alpha.webp",
+        "photo-lossless.webp",
+        "lossless-alpha.webp",
+        "animated-part-alpha.webp",
+        "palette1.bmp",
+        "rgb24-40.bmp",
+        "fields-8888.bmp",
+        "runs4.bmp",
+        "runs8.bmp",
+        "large.gif",
+        "palette256-interlaced.gif",
     };
     for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
         size_t length;
@@ -178,7 +228,9 @@ Test(image_errors, more_blocks_than_bits_are_refused)
 
 Test(image_errors, decoding_ends_at_the_deadline)
 {
-    static const char *const names[] = {"444.jpg", "progressive.jpg", "rgba16.png"};
+    static const char *const names[] = {"444.jpg",          "progressive.jpg", "rgba16.png",
+                                        "photo-lossy.webp", "lossless.webp",   "runs8.bmp",
+                                        "rgb24-40.bmp",     "large.gif"};
     uint8_t row[32 * 32 * 3];
     for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
         size_t length;
@@ -304,7 +356,16 @@ Test(image_errors, buffer_sizes_do_not_wrap_around)
 
 Test(image_errors, the_bound_on_pixels_is_exact)
 {
-    static const char *const names[] = {"420.jpg", "exif6.jpg", "rgb8.png", "exif6-rgba-interlaced.png"};
+    static const char *const names[] = {"420.jpg",
+                                        "exif6.jpg",
+                                        "rgb8.png",
+                                        "exif6-rgba-interlaced.png",
+                                        "lossy.webp",
+                                        "exif6-rgba.webp",
+                                        "animated-lossless.webp",
+                                        "runs8.bmp",
+                                        "rgb32.bmp",
+                                        "palette16.gif"};
     for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
         size_t length;
         struct convoy_error error;
