@@ -18,6 +18,8 @@ import time
 import urllib.parse
 import zlib
 
+import image_bombs
+
 SIDE = 7064  # 49.9 million pixels: images.max_pixels is 50
 CLASSIFY = "/classify"
 INFER = "/v2/models/cifar10-convnet/infer"
@@ -119,6 +121,19 @@ def bombs():
         ("JPEG, baseline, 4:4:4", jpeg(0xC0, [0x11] * 3, scan([0, 1, 2], 0, 63, 0, 0, 6 * blocks))),
         ("JPEG, progressive, 100 scans", progressive()),
         ("JPEG of 8,000,000 empty comments", jpeg(0xC0, [0x11], scan([0], 0, 63, 0, 0, 2), b"\xff\xfe\0\2" * 8000000, side=8)),
+        ("WebP without loss, one colour", image_bombs.webp_lossless(SIDE)),
+        ("WebP without loss, one colour, 724 x 724", image_bombs.webp_lossless(724)),
+        ("WebP without loss, 65,536 sets of tables", image_bombs.webp_tables(1024)),
+        ("WebP, lossy, one colour", image_bombs.webp_lossy(SIDE)),
+        ("GIF, one colour", image_bombs.gif_of_one_colour(SIDE)),
+        ("GIF, one colour, interlaced", image_bombs.gif_of_one_colour(SIDE, interlaced=True)),
+        ("GIF of 8,000,000 clear codes", image_bombs.gif_of_clear_codes(8000000)),
+        ("GIF of 8,000,000 comments", image_bombs.gif_of_comments(8000000)),
+        ("GIF, 1 x 1 on a large screen", image_bombs.gif_screen(SIDE)),
+        ("BMP, runs of 8 bits", image_bombs.bmp_runs(8)),
+        ("BMP, runs of 4 bits", image_bombs.bmp_runs(4)),
+        ("BMP, all rows left out", image_bombs.bmp_that_ends_at_once()),
+        ("BMP of 8,000,000 skips", image_bombs.bmp_of_skips(7900000)),
         ("1,024 PNG of 1 x 1 in a form", form(tiny, 1024)),
         ("form of CR", filled(b"\r")),
         ("form of CR LF - -", filled(b"\r\n--")),
