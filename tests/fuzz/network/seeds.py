@@ -105,6 +105,8 @@ def seeds():
 
     yield "classify_jpeg.200", request("POST", "/classify?top=3", ship)
     yield "classify_png.200", request("POST", classify_path + "?top=10&timeout_ms=5000&priority=1", png)
+    for kind, options in (("webp", {"quality": 60}), ("gif", {}), ("bmp", {})):
+        yield f"classify_{kind}.200", request("POST", "/classify", picture("truck.jpg", 16, kind.upper(), **options))
     yield "classify_profile.200", request("POST", f"/classify?model={MODEL}&version=1&profile=1", small["truck"])
     yield "classify_expect.200", request(
         "POST", "/classify", small["airplane"], ["Expect: 100-continue", "Content-Type: image/jpeg"]
