@@ -1,5 +1,6 @@
 #include "engine/worker/nets.h"
 
+#include "engine/describe.h"
 #include "engine/ipc/channel.h"
 #include "engine/onnx/onnx.h"
 
@@ -139,6 +140,25 @@ int convoy_worker_load(struct convoy_worker_device *device, const cJSON *message
     convoy_graph_free(graph);
     malloc_trim(0); /* the file's copy of the weights goes back to the system */
     return code;
+}
+
+int convoy_worker_measure(const cJSON *message, cJSON **described, struct convoy_error *error)
+{
+    struct convoy_net_info info = {0};
+    struct reading reading = {.path =
+                                  cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(message, "path"))};
+    if (reading.path == NULL)
+        return convoy_fail(error, -EINVAL, "a MEASURE message lacks its path");
+    read_file(&reading);
+    if (reading.code != 0) {
+        *error = reading.error;
+        return reading.code;
+    }
+    convoy_describe_shapes(reading.graph, &info);
+    *described = describe(reading.graph, &info);
+    convoy_graph_free(reading.graph);
+    malloc_trim(0);
+    return 0;
 }
 
 void convoy_worker_unload(struct convoy_worker_device *device, struct convoy_worker_net *net)

@@ -23,6 +23,9 @@ struct convoy_worker_net {
 int convoy_worker_load(struct convoy_worker_device *device, const cJSON *message,
                        const struct convoy_background *background, struct convoy_worker_net *net,
                        cJSON **described, struct convoy_error *error);
+/* Reads the file that the command names and describes its input and outputs, as convoy_worker_load() does,
+ * without loading it: a fraction of a load's time. Returns 0 or the reader's errno. */
+int convoy_worker_measure(const cJSON *message, cJSON **described, struct convoy_error *error);
 /* Adds "weight_bytes", "precision" and "layers" to object. */
 void convoy_worker_describe(const struct convoy_net_info *info, cJSON *object);
 /* Frees the model and empties *net. Accepts one that is not loaded. */

@@ -259,6 +259,18 @@ static void load(struct worker *worker, uint32_t model, const cJSON *command)
     atomic_store(&worker->phase, RUNNING);
 }
 
+/* Says how large a model's rows and outputs are, before it is loaded. */
+static void measure(struct worker *worker, uint32_t model, const cJSON *command)
+{
+    struct convoy_error error;
+    cJSON *described = NULL;
+    atomic_store(&worker->phase, LOADING);
+    send_model(worker, "loading", model, NULL, NULL); /* it may be the file that this process dies of */
+    int code = convoy_worker_measure(command, &described, &error);
+    send_model(worker, "measured", model, described, code != 0 ? error.message : NULL);
+    atomic_store(&worker->phase, RUNNING);
+}
+
 static void add_counter(void *context, const char *name, uint64_t value)
 {
     cJSON_AddNumberToObject(context, name, (double)value);
@@ -360,6 +372,8 @@ static void handle_command(struct worker *worker, const cJSON *command)
         return;
     if (strcmp(type, "load") == 0 && model < CONVOY_MAX_MODELS)
         load(worker, (uint32_t)model, command);
+    else if (strcmp(type, "measure") == 0 && model < CONVOY_MAX_MODELS)
+        measure(worker, (uint32_t)model, command);
     else if (strcmp(type, "unload") == 0 && model < CONVOY_MAX_MODELS)
         unload(worker, (uint32_t)model);
     else if (strcmp(type, "channel") == 0)

@@ -162,6 +162,10 @@ static void on_message(void *context, struct convoy_worker_process *process,
         worker->loading = (int)message->model;
         worker->loading_us = convoy_now_us();
         break;
+    case CONVOY_WORKER_MEASURED:
+        worker->loading = NO_MODEL;
+        convoy_measure_answered(worker, message);
+        break;
     case CONVOY_WORKER_LOADED:
     case CONVOY_WORKER_FAILED:
         worker->loading = NO_MODEL;
@@ -392,8 +396,11 @@ int convoy_supervisor_new(uv_loop_t *loop, const struct convoy_config *config,
         return code;
     }
     supervisor->retry = calloc(CONVOY_MAX_MODELS, sizeof *supervisor->retry);
-    if (supervisor->retry == NULL) {
+    supervisor->measured = calloc(CONVOY_MAX_MODELS, sizeof *supervisor->measured);
+    if (supervisor->retry == NULL || supervisor->measured == NULL) {
         convoy_batcher_free(supervisor->batcher);
+        free(supervisor->retry);
+        free(supervisor->measured);
         free(supervisor);
         return convoy_fail(error, -ENOMEM, "out of memory for the supervisor");
     }
@@ -433,6 +440,7 @@ void convoy_supervisor_free(struct convoy_supervisor *supervisor)
         free(worker);
     }
     free(supervisor->retry);
+    free(supervisor->measured);
     free(supervisor);
 }
 

@@ -2,8 +2,9 @@
  * die or hang.
  *
  * It runs on the control loop (libuv, one thread). Worker 0 is started first and reports how many devices
- * there are. The channel's slots are sized once, when every model found at start is loaded on some device, or
- * FAILED. */
+ * there are. The channel's slots are sized once, when it is known of every model found at start how large its
+ * rows and outputs are: of several, a worker is asked before they are loaded. Then they are loaded one after
+ * the other, the default model first, and each is served as soon as it is loaded. */
 #ifndef CONVOY_SERVER_SUPERVISOR_H
 #define CONVOY_SERVER_SUPERVISOR_H
 

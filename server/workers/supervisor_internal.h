@@ -1,6 +1,6 @@
-/* What supervisor.c, supervisor_loading.c, supervisor_placement.c, supervisor_heartbeat.c and
- * supervisor_stop.c share. All of it
- * belongs to the control loop, except the atomics. */
+/* What supervisor.c, supervisor_loading.c, supervisor_measure.c, supervisor_placement.c,
+ * supervisor_heartbeat.c and supervisor_stop.c share. All of it belongs to the control loop, except the
+ * atomics. */
 #ifndef CONVOY_SERVER_SUPERVISOR_INTERNAL_H
 #define CONVOY_SERVER_SUPERVISOR_INTERNAL_H
 
@@ -9,11 +9,12 @@
 
 #include <stdatomic.h>
 
-#define NO_MODEL     (-1)
-#define MAX_COUNTERS 64 /* names of counters that a worker may export */
+#define NO_MODEL       (-1)
+#define DEATHS_TO_FAIL 2
+#define MAX_COUNTERS   64 /* names of counters that a worker may export */
 
 /* A model's command that could not be sent; it is tried again every WATCH_MS. */
-enum unsent { UNSENT_NONE, UNSENT_LOAD, UNSENT_LOAD_BESIDE, UNSENT_UNLOAD };
+enum unsent { UNSENT_NONE, UNSENT_MEASURE, UNSENT_LOAD, UNSENT_LOAD_BESIDE, UNSENT_UNLOAD };
 
 /* A worker's answer for a model. LOADED may come before the channel is laid out. */
 struct kept_answer {
@@ -50,6 +51,12 @@ struct device_worker {
     uv_timer_t restart;
 };
 
+/* How large a model's rows and outputs are, as a worker said before it was loaded. */
+struct convoy_measured {
+    bool known, useless; /* useless: its file cannot be read, which its loading will say */
+    struct convoy_model_shape shape;
+};
+
 struct convoy_supervisor {
     uv_loop_t *loop;
     const struct convoy_config *config;
@@ -65,6 +72,8 @@ struct convoy_supervisor {
     uint64_t retried_us;
     bool placed; /* models whose devices do not exist were set to FAILED */
     bool sized;
+    struct device_worker *measurer;   /* whose worker was asked for the sizes of models; NULL: none */
+    struct convoy_measured *measured; /* by model */
     struct convoy_channel_size size;
     uv_timer_t watch, stop_timer;
     uv_poll_t batcher_timer;
@@ -81,7 +90,8 @@ struct convoy_supervisor {
  * and how large slots are ---- */
 
 /* The worker said HELLO: sends it the channel's size (once that is known) and a LOAD for every model of its
- * device that is not FAILED; models that requests wait for come first. */
+ * device that is not FAILED; models that requests wait for come first, then the default model. Where slots
+ * are not sized yet, models may be measured first (below). */
 void convoy_loading_begin(struct device_worker *worker);
 /* Asks every worker to load the model; earlier answers for it are forgotten. */
 void convoy_loading_load(struct convoy_supervisor *supervisor, struct convoy_model_record *model);
@@ -108,6 +118,27 @@ void convoy_loading_settle(struct convoy_supervisor *supervisor);
 void convoy_loading_retry(struct device_worker *worker);
 /* Frees the answers kept. */
 void convoy_loading_forget(struct device_worker *worker);
+
+/* Sends a command for a model, or notes that it has to be sent again. */
+void convoy_loading_send(struct device_worker *worker, const struct convoy_model_record *model,
+                         enum unsent command);
+
+/* ---- supervisor_measure.c: how large slots must be is known before models are loaded, so that each is
+ * served as soon as it is. Where one model alone is to be loaded, nothing is measured ---- */
+
+/* At HELLO, before slots are sized: true when models are measured first, by this worker or another; their
+ * LOADs are sent when slots are sized. */
+bool convoy_measure_begin(struct device_worker *worker);
+/* MEASURED came. */
+void convoy_measure_answered(struct device_worker *worker, const struct convoy_worker_message *message);
+/* When the worker that measures is gone and another is there, that one goes on. */
+void convoy_measure_go_on(struct convoy_supervisor *supervisor);
+/* The model's shape from loading or measuring; NULL with *waits false where it will not be known. */
+const struct convoy_model_shape *convoy_measure_shape(const struct convoy_supervisor *supervisor,
+                                                      const struct convoy_model_record *model, bool *waits);
+
+/* Chooses how large slots are, from the shapes that are known. */
+void convoy_measure_size(struct convoy_supervisor *supervisor);
 
 /* ---- supervisor_placement.c: which devices a model is for: those that "devices" in its config.json names,
  * or all. Other workers are not asked to load it, and their answers are not waited for ---- */

@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DEATHS_TO_FAIL 2
-
 /* Sends message; false when it has to be sent again later. again: it is, so that the failure is not logged
  * again. */
 static bool send_or_log(struct device_worker *worker, cJSON *message, const char *command, uint32_t number,
@@ -41,18 +39,38 @@ static void send_channel(struct device_worker *worker)
         !send_or_log(worker, convoy_worker_command_channel(size), "channel", 0, worker->channel_unsent);
 }
 
+static cJSON *message_of(uint32_t number, const struct convoy_model_record *model, enum unsent command)
+{
+    switch (command) {
+    case UNSENT_UNLOAD:
+        return convoy_worker_command_unload(number);
+    case UNSENT_MEASURE:
+        return convoy_worker_command_measure(model);
+    default:
+        return convoy_worker_command_load(model, command == UNSENT_LOAD_BESIDE);
+    }
+}
+
 /* Sends the command for the model with this number, and notes it when that fails. model: NULL for
  * UNSENT_UNLOAD. */
 static void send_command(struct device_worker *worker, uint32_t number,
                          const struct convoy_model_record *model, enum unsent command)
 {
-    bool unload = command == UNSENT_UNLOAD, again = worker->unsent[number] == command;
-    cJSON *message = unload ? convoy_worker_command_unload(number)
-                            : convoy_worker_command_load(model, command == UNSENT_LOAD_BESIDE);
-    bool sent = send_or_log(worker, message, unload ? "unload" : "load", number, again);
+    static const char *const names[] = {[UNSENT_MEASURE] = "measure",
+                                        [UNSENT_LOAD] = "load",
+                                        [UNSENT_LOAD_BESIDE] = "load",
+                                        [UNSENT_UNLOAD] = "unload"};
+    bool again = worker->unsent[number] == command;
+    bool sent = send_or_log(worker, message_of(number, model, command), names[command], number, again);
     worker->unsent[number] = sent ? UNSENT_NONE : command;
-    if (sent && !unload)
+    if (sent && (command == UNSENT_LOAD || command == UNSENT_LOAD_BESIDE))
         worker->asked[number]++;
+}
+
+void convoy_loading_send(struct device_worker *worker, const struct convoy_model_record *model,
+                         enum unsent command)
+{
+    send_command(worker, model->number, model, command);
 }
 
 /* beside: models that are loaded already go on serving. A new worker loads one model after the other instead,
@@ -142,28 +160,6 @@ static void serve(struct device_worker *worker, struct convoy_model_record *mode
     worker->serving = true;
 }
 
-/* Slots are sized once, so models that are added later must fit them: there is room for eight images of 3 x
- * 512 x 512 (unless worker.slot_bytes says otherwise), and for 256 x 1,024 outputs. */
-#define LIVE_INPUT_BYTES  (6u << 20)
-#define LIVE_OUTPUT_BYTES (1u << 20)
-
-static void choose_size(struct convoy_supervisor *supervisor)
-{
-    struct convoy_channel_size *size = &supervisor->size;
-    convoy_slot_size_begin(size);
-    for (uint32_t i = 0; i < convoy_registry_count(supervisor->registry); i++) {
-        const struct convoy_model_record *model = convoy_registry_at(supervisor->registry, i);
-        const struct convoy_model_shape *shape =
-            model != NULL ? convoy_placement_shape(supervisor, model) : NULL;
-        if (shape != NULL)
-            convoy_slot_size_add(size, shape, model->config->batching.max_batch);
-    }
-    if (supervisor->config->repository.control != CONVOY_CONTROL_NONE)
-        convoy_slot_size_at_least(size, LIVE_INPUT_BYTES, LIVE_OUTPUT_BYTES);
-    convoy_slot_size_end(size, supervisor->config);
-    supervisor->sized = true;
-}
-
 bool convoy_loading_waits(const struct device_worker *worker, uint32_t number)
 {
     const struct convoy_model_record *model = convoy_registry_at(worker->supervisor->registry, number);
@@ -171,22 +167,61 @@ bool convoy_loading_waits(const struct device_worker *worker, uint32_t number)
            (model->state == CONVOY_MODEL_LOADING || model->state == CONVOY_MODEL_READY);
 }
 
-/* Sizes the slots when every model that is to be served was loaded by some worker or is FAILED, and sends
- * CHANNEL to every worker. */
+/* Which are loaded first: models that requests wait for, then the default model. */
+enum rank { RANK_WAITED_FOR, RANK_DEFAULT, RANK_OTHER, RANKS };
+
+static enum rank rank_of(const struct device_worker *worker, const struct convoy_model_record *model)
+{
+    const char *default_model = worker->supervisor->config->default_model;
+    if (worker->slots != NULL && convoy_worker_slots_waits_for(worker->slots, model))
+        return RANK_WAITED_FOR;
+    return default_model != NULL && strcmp(default_model, model->name) == 0 ? RANK_DEFAULT : RANK_OTHER;
+}
+
+/* Sends a LOAD for every model of the worker's device that it was not asked for yet. beside: all but the
+ * first are loaded while the loaded ones serve. */
+static void send_loads(struct device_worker *worker, bool beside)
+{
+    struct convoy_supervisor *supervisor = worker->supervisor;
+    bool first = true;
+    for (enum rank rank = 0; rank < RANKS; rank++) {
+        for (uint32_t i = 0; i < convoy_registry_count(supervisor->registry); i++) {
+            const struct convoy_model_record *model = convoy_registry_at(supervisor->registry, i);
+            if (model == NULL || convoy_loading_is_asked(worker, i) || worker->answered[i] ||
+                (model->state != CONVOY_MODEL_LOADING && model->state != CONVOY_MODEL_READY &&
+                 model->state != CONVOY_MODEL_UNLOADING))
+                continue;
+            if (!convoy_placement_here(worker, model) || worker->deaths[i] >= DEATHS_TO_FAIL) {
+                worker->answered[i] = 1; /* it is not asked */
+            } else if (rank_of(worker, model) == rank) {
+                send_load(worker, model, beside && !first);
+                first = false;
+            }
+        }
+    }
+}
+
+/* Sizes the slots when the shape of every model that is to be served is known, and sends CHANNEL to every
+ * worker, with the LOADs that waited for it. */
 static void size_when_complete(struct convoy_supervisor *supervisor)
 {
+    bool waits;
     if (supervisor->sized)
         return;
     for (uint32_t i = 0; i < convoy_registry_count(supervisor->registry); i++) {
         const struct convoy_model_record *model = convoy_registry_at(supervisor->registry, i);
         if (model != NULL && model->state == CONVOY_MODEL_LOADING &&
-            convoy_placement_shape(supervisor, model) == NULL)
+            convoy_measure_shape(supervisor, model, &waits) == NULL && waits)
             return;
     }
-    choose_size(supervisor);
-    for (uint32_t i = 0; i < supervisor->worker_count; i++)
-        if (supervisor->workers[i]->process.running && supervisor->workers[i]->said_hello)
-            send_channel(supervisor->workers[i]);
+    convoy_measure_size(supervisor);
+    for (uint32_t i = 0; i < supervisor->worker_count; i++) {
+        struct device_worker *worker = supervisor->workers[i];
+        if (!worker->process.running || !worker->said_hello)
+            continue;
+        send_channel(worker);
+        send_loads(worker, true);
+    }
 }
 
 void convoy_loading_settle(struct convoy_supervisor *supervisor)
@@ -202,6 +237,7 @@ void convoy_loading_settle(struct convoy_supervisor *supervisor)
         supervisor->retry[i] = true; /* the device may come back */
         fail_model(supervisor, model, "none of its devices has a worker that could load it: see the log");
     }
+    convoy_measure_go_on(supervisor);
     if (anybody)
         size_when_complete(supervisor);
 }
@@ -225,20 +261,8 @@ void convoy_loading_begin(struct device_worker *worker)
     place_models(supervisor);
     if (supervisor->sized)
         send_channel(worker);
-    for (int waiting_ones = 1; waiting_ones >= 0; waiting_ones--) {
-        for (uint32_t i = 0; i < convoy_registry_count(supervisor->registry); i++) {
-            const struct convoy_model_record *model = convoy_registry_at(supervisor->registry, i);
-            if (model == NULL ||
-                (model->state != CONVOY_MODEL_LOADING && model->state != CONVOY_MODEL_READY &&
-                 model->state != CONVOY_MODEL_UNLOADING))
-                continue;
-            bool waited_for = worker->slots != NULL && convoy_worker_slots_waits_for(worker->slots, model);
-            if (!convoy_placement_here(worker, model) || worker->deaths[i] >= DEATHS_TO_FAIL)
-                worker->answered[i] = 1; /* it is not asked */
-            else if (waited_for == (waiting_ones == 1))
-                send_load(worker, model, false);
-        }
-    }
+    if (supervisor->sized || !convoy_measure_begin(worker))
+        send_loads(worker, false);
     convoy_loading_settle(supervisor);
 }
 

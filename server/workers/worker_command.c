@@ -42,6 +42,14 @@ cJSON *convoy_worker_command_load(const struct convoy_model_record *model, bool 
     return complete(message, 10);
 }
 
+cJSON *convoy_worker_command_measure(const struct convoy_model_record *model)
+{
+    cJSON *message = command("measure");
+    cJSON_AddNumberToObject(message, "model", model->number);
+    cJSON_AddStringToObject(message, "path", model->path);
+    return complete(message, 3);
+}
+
 cJSON *convoy_worker_command_unload(uint32_t number)
 {
     cJSON *message = command("unload");

@@ -170,11 +170,12 @@ static enum convoy_worker_message_type type_of(const char *name)
     static const struct {
         const char *name;
         enum convoy_worker_message_type type;
-    } types[] = {{"hello", CONVOY_WORKER_HELLO},     {"attached", CONVOY_WORKER_ATTACHED},
-                 {"loading", CONVOY_WORKER_LOADING}, {"loaded", CONVOY_WORKER_LOADED},
-                 {"failed", CONVOY_WORKER_FAILED},   {"heartbeat", CONVOY_WORKER_HEARTBEAT},
-                 {"log", CONVOY_WORKER_LOG},         {"lost", CONVOY_WORKER_LOST},
-                 {"tuned", CONVOY_WORKER_TUNED},     {"memory", CONVOY_WORKER_MEMORY}};
+    } types[] = {{"hello", CONVOY_WORKER_HELLO},         {"attached", CONVOY_WORKER_ATTACHED},
+                 {"loading", CONVOY_WORKER_LOADING},     {"measured", CONVOY_WORKER_MEASURED},
+                 {"loaded", CONVOY_WORKER_LOADED},       {"failed", CONVOY_WORKER_FAILED},
+                 {"heartbeat", CONVOY_WORKER_HEARTBEAT}, {"log", CONVOY_WORKER_LOG},
+                 {"lost", CONVOY_WORKER_LOST},           {"tuned", CONVOY_WORKER_TUNED},
+                 {"memory", CONVOY_WORKER_MEMORY}};
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
         if (strcmp(name, types[i].name) == 0)
             return types[i].type;
@@ -191,12 +192,17 @@ int convoy_worker_message_read(cJSON *json, uint32_t model_count, struct convoy_
     case CONVOY_WORKER_HELLO:
         return read_hello(json, message, error);
     case CONVOY_WORKER_LOADING:
+    case CONVOY_WORKER_MEASURED:
     case CONVOY_WORKER_LOADED:
     case CONVOY_WORKER_FAILED:
     case CONVOY_WORKER_TUNED:
         if (model_count == 0 || small(json, "model", 0, model_count - 1.0, &message->model, NULL) != 0)
             return convoy_fail(error, -EPROTO, "a worker spoke of a model that does not exist");
         message->text = string(json, "reason");
+        if (message->type == CONVOY_WORKER_MEASURED)
+            return message->text[0] != '\0'
+                       ? 0
+                       : convoy_worker_message_shape(json, &message->loaded.shape, error);
         if (message->type == CONVOY_WORKER_LOADED)
             return read_loaded(json, message, error);
         return message->type == CONVOY_WORKER_TUNED ? read_layers(json, message, error) : 0;

@@ -17,6 +17,7 @@ enum convoy_worker_message_type {
     CONVOY_WORKER_HELLO,
     CONVOY_WORKER_ATTACHED,
     CONVOY_WORKER_LOADING,
+    CONVOY_WORKER_MEASURED, /* the shape of a model that is not loaded yet */
     CONVOY_WORKER_LOADED,
     CONVOY_WORKER_FAILED,
     CONVOY_WORKER_TUNED, /* a loaded model's kernels and weights have changed */
@@ -29,15 +30,16 @@ enum convoy_worker_message_type {
 struct convoy_worker_message {
     enum convoy_worker_message_type type;
     cJSON *json;       /* the whole message, for counters; strings below point into it */
-    uint32_t model;    /* LOADING, LOADED, FAILED, TUNED: less than the model count given */
-    const char *text;  /* FAILED and LOST: the reason; LOG: the message; HEARTBEAT: the phase */
+    uint32_t model;    /* LOADING, MEASURED, LOADED, FAILED, TUNED: less than the model count given */
+    const char *text;  /* FAILED and LOST: the reason; MEASURED: why there is no shape, or ""; LOG: the
+                          message; HEARTBEAT: the phase */
     const char *level; /* LOG */
     struct {
         char backend[16], device[32], description[128];
         uint32_t device_count, streams;
     } hello;
     struct {
-        struct convoy_model_shape shape; /* of TUNED only layer_count */
+        struct convoy_model_shape shape; /* of TUNED only layer_count; of MEASURED nothing else is set */
         uint64_t weight_bytes;
         struct convoy_layer_name *layers; /* shape.layer_count of them, owned by the message */
     } loaded;                             /* and TUNED */

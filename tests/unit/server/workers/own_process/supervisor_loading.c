@@ -11,7 +11,8 @@
 static struct convoy_worker_process *process;
 static int refusals; /* so many messages cannot be sent */
 static char sent[400];
-static bool told; /* the supervisor has stopped */
+static bool measures; /* models were measured: whether they are loaded beside others counts */
+static bool told;     /* the supervisor has stopped */
 
 int convoy_worker_process_prepare(struct convoy_worker_process *prepared, uv_loop_t *loop,
                                   uint32_t device_index, uint32_t model_count, uint32_t streams,
@@ -49,8 +50,10 @@ int convoy_worker_process_send(struct convoy_worker_process *to, cJSON *message)
         return -ENOMEM;
     }
     size_t used = strlen(sent);
-    snprintf(sent + used, sizeof sent - used, model != NULL ? "%s %d\n" : "%s\n", type,
-             (int)cJSON_GetNumberValue(model));
+    measures = measures || strcmp(type, "measure") == 0;
+    bool beside = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(message, "beside")) && measures;
+    snprintf(sent + used, sizeof sent - used, model != NULL ? "%s%s %d\n" : "%s%s\n", type,
+             beside ? " beside" : "", (int)cJSON_GetNumberValue(model));
     cJSON_Delete(message);
     return 0;
 }
@@ -143,14 +146,29 @@ static void say_hello(void)
     say(line);
 }
 
-static void say_loaded(const struct convoy_model_record *model)
+static void say_shape(const char *type, const struct convoy_model_record *model, int channels)
 {
     char line[300];
     snprintf(line, sizeof line,
-             "{\"type\":\"loaded\",\"model\":%u,\"channels\":3,\"height\":2,\"width\":2,\"weight_bytes\":8,"
+             "{\"type\":\"%s\",\"model\":%u,\"channels\":%d,\"height\":2,\"width\":2,\"weight_bytes\":8,"
              "\"outputs\":[{\"name\":\"y\",\"elements\":2}]}",
-             model->number);
+             type, model->number, channels);
     say(line);
+}
+
+static void say_measured(const struct convoy_model_record *model, int channels)
+{
+    say_shape("measured", model, channels);
+}
+
+static void say_loaded_rows(const struct convoy_model_record *model, int channels)
+{
+    say_shape("loaded", model, channels);
+}
+
+static void say_loaded(const struct convoy_model_record *model)
+{
+    say_loaded_rows(model, 3);
 }
 
 /* Turns the loop until that was sent. */
@@ -189,16 +207,80 @@ Test(supervisor_loading, loads_after_hello_and_the_channel_are_sent_later_too)
     load(b);
     refusals = 1;
     say_hello();
-    cr_assert_str_eq(sent, "load 1\n");
-    until_sent("load 0\n");
-    say_loaded(a);
-    refusals = 1;
-    say_loaded(b); /* the last one: slots are sized */
+    cr_assert_str_eq(sent, "measure 1\n");
+    until_sent("measure 0\n");
+    say_measured(a, 3);
+    refusals = 2;
+    say_measured(b, 3); /* the last one: slots are sized */
     cr_assert_eq(refusals, 0);
     cr_assert_null(strstr(sent, "channel"));
+    cr_assert_null(strstr(sent, "load 0"));
     until_sent("channel\n");
+    until_sent("load 0\n");
+    say_loaded(b);
+    say_loaded(a);
     uv_run(&loop, UV_RUN_ONCE);
-    cr_assert_str_eq(sent, "load 1\nload 0\nchannel\n", "each once");
+    cr_assert_str_eq(sent, "measure 1\nmeasure 0\nload beside 1\nchannel\nload 0\n", "each once");
+}
+
+Test(supervisor_loading, the_default_model_is_loaded_first_and_served_while_others_load)
+{
+    struct convoy_model_record *a = add_model("a"), *b = add_model("b"), *c = add_model("c");
+    config->default_model = strdup("b");
+    load(a);
+    load(b);
+    load(c);
+    say_hello();
+    cr_assert_str_eq(sent, "measure 0\nmeasure 1\nmeasure 2\n");
+    sent[0] = '\0';
+    say_measured(a, 3);
+    say_measured(b, 64); /* the largest rows */
+    cr_assert_str_empty(sent, "one is not known yet");
+    say("{\"type\":\"measured\",\"model\":2,\"reason\":\"it is damaged\"}");
+    cr_assert_str_eq(sent, "channel\nload 1\nload beside 0\nload beside 2\n");
+    cr_assert_geq(process->channel.size.input_bytes, 64 * 2 * 2);
+    say("{\"type\":\"attached\"}");
+    say_loaded_rows(b, 64);
+    cr_assert_eq(b->state, CONVOY_MODEL_READY);
+    cr_assert_eq(a->state, CONVOY_MODEL_LOADING);
+    say("{\"type\":\"failed\",\"model\":2,\"reason\":\"it is damaged\"}");
+    cr_assert_eq(c->state, CONVOY_MODEL_FAILED);
+    say_loaded(a);
+    cr_assert_eq(a->state, CONVOY_MODEL_READY);
+}
+
+Test(supervisor_loading, one_model_is_not_measured)
+{
+    struct convoy_model_record *model = add_model("a");
+    load(model);
+    say_hello();
+    cr_assert_str_eq(sent, "load 0\n");
+    say_loaded(model);
+    cr_assert_str_eq(sent, "load 0\nchannel\n");
+}
+
+/* The file of one kills every worker that reads it: after two the others are served. */
+Test(supervisor_loading, a_model_that_kills_while_it_is_measured)
+{
+    struct convoy_model_record *a = add_model("a"), *b = add_model("b");
+    load(a);
+    load(b);
+    for (int death = 0; death < 2; death++) {
+        sent[0] = '\0';
+        say_hello();
+        cr_assert_str_eq(sent, "measure 0\nmeasure 1\n");
+        say("{\"type\":\"loading\",\"model\":0}");
+        process->running = false;
+        process->events->gone(process->context, process, "signal", "killed by signal 11");
+        while (!process->running) /* it is started again after a while */
+            cr_assert_neq(uv_run(&loop, UV_RUN_ONCE), 0);
+    }
+    cr_assert_eq(a->state, CONVOY_MODEL_FAILED);
+    sent[0] = '\0';
+    say_hello();
+    cr_assert_str_eq(sent, "measure 1\n");
+    say_measured(b, 3);
+    cr_assert_str_eq(sent, "measure 1\nchannel\nload 1\n");
 }
 
 Test(supervisor_loading, an_unload_is_sent_later_also_when_the_record_is_gone)
