@@ -11,6 +11,7 @@
 #include "client/commands/models.h"
 #include "client/commands/stats.h"
 #include "client/commands/top.h"
+#include "client/commands/verify.h"
 
 struct client_command {
     const char *name;
@@ -23,6 +24,7 @@ static const struct client_command commands[] = {
     {"models", "list the server's models", client_models_command},
     {"bench", "load a server with images and measure it: convoy bench models/samples", client_bench_command},
     {"eval", "measure a model's accuracy on labelled images: convoy eval photos/", client_eval_command},
+    {"verify", "compare answers with recorded ones: convoy verify resnet50", client_verify_command},
     {"stats", "what the server counted, model by model: convoy stats", client_stats_command},
     {"top", "watch a server at work: convoy top", client_top_command},
     {"load", "have a server load a model: convoy load cifar10-resnet", client_load_command},

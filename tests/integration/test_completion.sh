@@ -35,12 +35,12 @@ offers() {
 }
 
 echo "Commands and options."
-offers 'convoy ' bench classify eval load models stats top unload help --help --version --url
+offers 'convoy ' bench classify eval load models stats top unload verify help --help --version --url
 offers 'convoy b' bench
 offers 'convoy --u' --url
 offers 'convoy --url ' http://127.0.0.1:8080
 offers 'convoy --url=' http://127.0.0.1:8080
-offers 'convoy --url http://a:1/b ' bench classify eval load models stats top unload --url
+offers 'convoy --url http://a:1/b ' bench classify eval load models stats top unload verify --url
 offers 'convoy --url=http://a:1/b --url http://c t' top
 offers 'convoy --url http://a:1 top --in' --interval
 offers 'convoy mo' models
@@ -66,6 +66,7 @@ cd "$work/files"
 offers 'convoy classify a' 'a b.jpg'
 offers 'convoy eval ' 'a b.jpg' 'folder one' "\$(touch owned).jpg"
 offers 'convoy eval --labels f' 'folder one'
+offers 'convoy verify --models f' 'folder one'
 offers 'convoyd --models ' 'folder one'
 offers 'convoyd --config a' 'a b.jpg'
 [ ! -e owned ] || fail "a file's name was run"
@@ -94,6 +95,8 @@ offers "convoy unload --url $url " first fourth
 offers "convoy load --url $url " fifth first fourth
 offers "convoy load --timeout 7 --url=$url fi" fifth first
 offers "convoy load --url $url first " # one is enough
+offers "convoy verify --tolerance 0.1 --models x --url=$url " first fourth
+offers "convoy verify --url $url fourth --version " 1 2
 export CONVOY_URL=$url
 offers 'convoy classify --model ' first fourth
 echo "A server that is stopped: an answer in time, and no word of it."
