@@ -1,0 +1,258 @@
+#!/usr/bin/env python3
+"""Makes a model folder that convoyd serves from a network of torchvision or timm, or from a file.
+
+    python3 models/from_pytorch.py resnet50                        torchvision's, with its weights
+    python3 models/from_pytorch.py timm:convnext_tiny.fb_in1k      timm's
+    python3 models/from_pytorch.py trained.pt --name mine --size 224
+    python3 models/from_pytorch.py trained.onnx --name mine --preset imagenet
+
+writes models/NAME with 1/model.onnx, config.json (the network's own preprocessing), labels.txt (ImageNet's, where the
+library has them) and verify.json, the answer of ONNX Runtime to a test image beside it: `convoy verify NAME` asks
+a running daemon for the same. Needs PyTorch, onnx, onnxscript, onnxruntime, NumPy and Pillow, and torchvision or timm
+for their networks; a file.onnx needs no PyTorch."""
+
+import argparse
+import json
+import pathlib
+import re
+import shutil
+import sys
+
+SUFFIXES = (".onnx", ".pt", ".pth")
+MOST_ERROR = 1e-3  # of the largest value, between PyTorch and ONNX Runtime
+
+
+class Unfit(Exception):
+    """A sentence for the user."""
+
+
+def arguments():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("network", help="NAME, torchvision:NAME, timm:NAME, FILE.pt, FILE.pth or FILE.onnx")
+    add("--out", type=pathlib.Path, default=pathlib.Path("models"), help="the folder of all models (default models)")
+    add("--name", help="the model's name (default: the network's, or the file's)")
+    add("--force", action="store_true", help="replace a model of that name")
+    add("--random", action="store_true", help="random weights, to try a network without downloading any")
+    add("--seed", type=int, default=1, help="of the random weights (default 1)")
+    add("--precision", choices=["fp32", "tf32", "fp16"], default="fp32", help="of config.json (default fp32)")
+    add("--exporter", choices=["dynamo", "torchscript"], default="dynamo", help="of PyTorch's (default dynamo)")
+    add("--opset", type=int, help="of the file (default: the exporter's)")
+    add("--size", type=int, nargs="+", metavar="N", help="height and width of a file's images, where it leaves them open")
+    add("--preset", help="of a file's preprocessing: imagenet (default), imagenet-inception, clip or none")
+    add("--labels", type=pathlib.Path, metavar="FILE", help="a label a line, in place of ImageNet's")
+    add("--trust", action="store_true", help="a pickled module may run any program when it is read: read it anyway")
+    options = parser.parse_args()
+    if options.size and len(options.size) > 2:
+        parser.error("--size is one number or two: height and width")
+    options.size = tuple(options.size * (3 - len(options.size))) if options.size else None
+    options.file = pathlib.Path(options.network) if options.network.endswith(SUFFIXES) else None
+    if options.file is None and (options.size or options.preset):
+        parser.error("--size and --preset are for files: a network of a library knows its own")
+    options.preset = options.preset or "imagenet"
+    name = options.file.stem if options.file else options.network.partition(":")[2] or options.network
+    options.name = options.name or re.sub(r"[^A-Za-z0-9._-]", "_", name)
+    if not re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}", options.name):
+        parser.error(f"'{options.name}' cannot be a model's name: letters, digits, '.', '_' and '-'")
+    return options
+
+
+def library_network(options):
+    """(network, size, Preparation, labels)"""
+    import preprocessing
+    import pytorch_networks
+    import torch
+
+    source, name = pytorch_networks.find(options.network)
+    torch.manual_seed(options.seed)
+    network, size = pytorch_networks.made(source, name, trained=not options.random)
+    if options.random:
+        pytorch_networks.livened(network)
+        pytorch_networks.calibrated(network, size, images=4, batches=1)
+    if source == "timm":
+        import timm.data
+
+        subset = timm.data.infer_imagenet_subset(network)
+        labels = timm.data.ImageNetInfo(subset).label_descriptions() if subset else None
+        return network, size, preprocessing.of_timm(network), labels
+    weights = pytorch_networks.weights_of(name)
+    if weights is None:
+        return network, size, preprocessing.of_preset("imagenet", size, 3), None
+    return network, size, preprocessing.of_torchvision(weights), weights.meta.get("categories")
+
+
+def read_module(options):
+    """The module of a .pt file: TorchScript, or with --trust a pickled one."""
+    import torch
+
+    try:
+        return torch.jit.load(str(options.file), map_location="cpu").eval(), "torchscript"
+    except RuntimeError as error:
+        if not options.trust:
+            raise Unfit(
+                f"{options.file} is no TorchScript; a pickled module is read with --trust alone, because it may "
+                f"run any program ({str(error).splitlines()[0]})."
+            ) from error
+    module = torch.load(str(options.file), map_location="cpu", weights_only=False)
+    if not isinstance(module, torch.nn.Module):
+        raise Unfit(f"{options.file} holds weights alone: save the whole module, or export it to ONNX.")
+    return module.eval(), options.exporter
+
+
+def input_of(path):
+    """(channels, height, width, whether channels come last) of an ONNX file's first input; 0 where it is open."""
+    import onnx
+
+    model = onnx.load(path, load_external_data=False)
+    constants = {tensor.name for tensor in model.graph.initializer}
+    given = [each for each in model.graph.input if each.name not in constants]
+    shape = given[0].type.tensor_type.shape.dim if given else []
+    if len(given) != 1 or len(shape) != 4:
+        raise Unfit(f"{path} does not have one input of four dimensions, so it reads no images.")
+    sides = [each.dim_value for each in shape]
+    if sides[3] in (1, 3) and sides[1] not in (1, 3):
+        return sides[3], sides[1], sides[2], True
+    return sides[1], sides[2], sides[3], False
+
+
+def copy_onnx(path, folder):
+    """The file, and what it keeps its weights in."""
+    import onnx
+
+    shutil.copyfile(path, folder / "model.onnx")
+    for tensor in onnx.load(path, load_external_data=False).graph.initializer:
+        for entry in tensor.external_data:
+            if entry.key != "location":
+                continue
+            if pathlib.PurePath(entry.value).name != entry.value:
+                raise Unfit(f"{path} keeps weights in '{entry.value}': only files beside it are taken.")
+            if not (folder / entry.value).exists():
+                shutil.copyfile(path.parent / entry.value, folder / entry.value)
+
+
+def config_of(preparation, labels, precision):
+    config = {"labels": "labels.txt"} if labels else {}
+    config["input"] = preparation.keys
+    config["output"] = {"activation": "auto"}
+    config["precision"] = precision
+    text = json.dumps(config, indent=4)
+    for values in preparation.keys.values():
+        if isinstance(values, list):
+            text = text.replace(json.dumps(values, indent=4).replace("\n", "\n        "), json.dumps(values))
+    return text + "\n"
+
+
+def write_network(options, folder):
+    """folder/1/model.onnx. Returns (the network, where PyTorch has it; Preparation; labels; channels last)"""
+    import preprocessing
+
+    path = folder / "1" / "model.onnx"
+    if options.file and not options.file.is_file():
+        raise Unfit(f"{options.file} is no file.")
+    if options.file and options.file.suffix == ".onnx":
+        copy_onnx(options.file, path.parent)
+        channels, height, width, last = input_of(path)
+        size = (height or (options.size or (0, 0))[0], width or (options.size or (0, 0))[1])
+        if not channels or not all(size):
+            raise Unfit(f"{options.file} leaves the size of its images open: name it with --size.")
+        preparation = preprocessing.of_preset(options.preset, size, channels)
+        if not (height and width):
+            preparation.keys.update(height=size[0], width=size[1])
+        return None, preparation, None, last
+    import pytorch_export
+
+    exporter, labels = options.exporter, None
+    if options.file:
+        network, exporter = read_module(options)
+        size = options.size or (224, 224)
+        preparation = preprocessing.of_preset(options.preset, size, 3)
+    else:
+        network, size, preparation, labels = library_network(options)
+    open_batch = pytorch_export.export(network, size, path, exporter, options.opset)
+    if not open_batch:
+        print("from_pytorch.py: the exporter fixed the batch to one image", file=sys.stderr)
+    return network, preparation, labels, False
+
+
+def check(network, pixels, outputs):
+    """ONNX Runtime must give for the file what PyTorch gives for the network. Returns by how much they differ."""
+    import numpy as np
+    import torch
+
+    with torch.no_grad():
+        answer = network(torch.from_numpy(pixels))
+    wanted = (answer[0] if isinstance(answer, (list, tuple)) else answer).numpy()
+    error = np.abs(outputs[0] - wanted).max() / np.abs(wanted).max()
+    if not error < MOST_ERROR:
+        raise Unfit(f"the exported file differs from PyTorch by {error:.1e} of the largest output.")
+    return error
+
+
+def make(options, folder):
+    """All of the model's folder. Returns the lines that tell of it."""
+    import numpy as np
+    import verify_record
+
+    network, preparation, labels, channels_last = write_network(options, folder)
+    if options.labels:
+        labels = options.labels.read_text(encoding="utf-8").splitlines()
+    if labels:
+        labels = [" ".join(label.split()) for label in labels]
+        (folder / "labels.txt").write_text("".join(f"{label}\n" for label in labels), encoding="utf-8")
+    (folder / "config.json").write_text(config_of(preparation, labels, options.precision), encoding="utf-8")
+    image = verify_record.draw_image()
+    pixels = np.ascontiguousarray(preparation.transform(image))[None]
+    if channels_last:
+        pixels = np.ascontiguousarray(pixels.transpose(0, 2, 3, 1))
+    path = folder / "1" / "model.onnx"
+    outputs, record = verify_record.written(folder, path, image, pixels, labels, options.precision)
+    if network is not None:
+        yield f"the export differs from PyTorch by {check(network, pixels, outputs):.1e} of the largest output"
+    size = sum(each.stat().st_size for each in path.parent.iterdir())
+    best = record["classes"][0]
+    yield f"{size:,} bytes, {outputs[0].size} classes, {len(labels) if labels else 'no'} labels"
+    yield f"the test image is {best['label'] or best['index']} ({best['probability']:.4f}), says {record['by']}"
+
+
+def main():
+    options = arguments()
+    folder, new = options.out / options.name, options.out / f".{options.name}.new"
+    if folder.exists() and not options.force:
+        raise Unfit(f"{folder} exists: name another with --name, or replace it with --force.")
+    shutil.rmtree(new, ignore_errors=True)
+    try:
+        (new / "1").mkdir(parents=True)
+        for line in make(options, new):
+            print(line)
+        if folder.exists():
+            shutil.rmtree(folder)
+        new.rename(folder)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+    print(f"{folder} is written; with convoyd --models {options.out} running: convoy verify --models {options.out} {options.name}")
+
+
+def known_errors():
+    """What is a sentence and no traceback."""
+    errors = [Unfit, OSError, ValueError]
+    try:
+        import preprocessing
+
+        errors.append(preprocessing.Inexpressible)
+        import pytorch_networks
+
+        errors.append(pytorch_networks.NoNetwork)
+    except ImportError:
+        pass
+    return tuple(errors)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except ImportError as missing:
+        sys.exit(f"from_pytorch.py: {missing.name or missing} is missing; install it for this Python ({sys.executable}).")
+    except known_errors() as error:
+        sys.exit(f"from_pytorch.py: {error}")
