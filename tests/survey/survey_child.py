@@ -1,0 +1,126 @@
+"""What the survey does with one network before a convoyd sees it: make it, export it, and ask ONNX Runtime.
+
+Everything here runs in a process of its own, which the survey forks with all libraries loaded and ends when it takes
+too long: an exporter that hangs or takes all memory costs one network."""
+
+import contextlib
+import os
+import pathlib
+import sys
+import warnings
+
+import numpy
+import onnx
+import onnxruntime
+import timm  # noqa: F401
+import torch
+import torchvision  # noqa: F401
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "models"))
+import pytorch_export  # noqa: E402
+import pytorch_networks  # noqa: E402
+
+ROWS = 2  # images that are compared, where the file's batch is open
+CALIBRATION_IMAGES = 4
+
+
+def network_of(name, seed):
+    torch.manual_seed(seed)
+    network, size = pytorch_networks.made(*pytorch_networks.find(name))
+    pytorch_networks.livened(network)
+    return pytorch_networks.calibrated(network, size, CALIBRATION_IMAGES, 1), size
+
+
+def session_of(path, level):
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = level
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+
+
+def difference(values, wanted):
+    """max|y - y'| / max|y'| of the worst output; infinite where one is not finite or of another shape."""
+    worst = 0.0
+    for one, other in zip(values, wanted, strict=True):
+        if one.shape != other.shape or not numpy.isfinite(one).all():
+            return float("inf")
+        worst = max(worst, float(numpy.abs(one - other).max() / max(numpy.abs(other).max(), 1e-30)))
+    return worst
+
+
+def spread(values):
+    """By how much the first output of two images differs; near 0 the network says the same of all images."""
+    first = values[0]
+    return float(numpy.abs(first[0] - first[1]).max() / max(numpy.abs(first).max(), 1e-30)) if len(first) > 1 else None
+
+
+def answers(path, images):
+    """(outputs by ONNX Runtime, how far its optimisation levels differ)"""
+    levels = (onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL, onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL)
+    results = []
+    for level in levels:
+        session = session_of(path, level)
+        results.append(session.run(None, {session.get_inputs()[0].name: images}))
+        names = [output.name for output in session.get_outputs()]
+    return dict(zip(names, results[0], strict=True)), difference(results[1], results[0])
+
+
+def operators(path):
+    found = set()
+
+    def walk(graph):
+        for node in graph.node:
+            found.add(node.op_type)
+            for attribute in node.attribute:
+                if attribute.HasField("g"):
+                    walk(attribute.g)
+
+    model = onnx.load(path, load_external_data=False)
+    walk(model.graph)
+    for function in model.functions:
+        found.update(node.op_type for node in function.node)
+    return sorted(found), max(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx"))
+
+
+def prepare(name, exporter, seed, folder):
+    """Writes folder/1/model.onnx and folder/answers.npz (image, and each output). Returns what is to be remembered."""
+    network, size = network_of(name, seed)
+    path = folder / "1" / "model.onnx"
+    path.parent.mkdir(parents=True)
+    about = {"size": list(size), "parameters": sum(each.numel() for each in network.parameters())}
+    # As PyTorch writes it by default: the new exporter puts the weights into a file beside.
+    about["open_batch"] = pytorch_export.export(network, size, path, exporter, beside=True)
+    del network
+    about["operators"], about["opset"] = operators(path)
+    chance = numpy.random.default_rng(seed)
+    images = chance.standard_normal((ROWS if about["open_batch"] else 1, 3, *size), numpy.float32)
+    try:
+        outputs, about["peer_error"] = answers(path, images)
+    except Exception:  # a batch that only seems to be open
+        if len(images) == 1:
+            raise
+        images = images[:1]
+        outputs, about["peer_error"] = answers(path, images)
+    about["rows"] = len(images)
+    about["spread"] = spread(list(outputs.values()))
+    if not all(numpy.isfinite(values).all() for values in outputs.values()):
+        raise ValueError("ONNX Runtime's answer is not finite, so there is nothing to compare with")
+    numpy.savez(folder / "answers.npz", image=images, **{f"out:{key}": values for key, values in outputs.items()})
+    return about
+
+
+def run(pipe, name, exporter, seed, folder, log):
+    """The child's whole life: sends {"about": ...} or {"failed": sentence} through pipe."""
+    torch.set_num_threads(1)
+    with open(log, "w", encoding="utf-8") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    try:
+        with warnings.catch_warnings(), contextlib.redirect_stdout(None):
+            warnings.simplefilter("ignore")
+            pipe.send({"about": prepare(name, exporter, seed, folder)})
+    except BaseException as error:  # exporters raise everything
+        text = " ".join(str(error).split())
+        pipe.send({"failed": f"{type(error).__name__}: {text}"[:300]})
+    pipe.close()
