@@ -10,6 +10,7 @@ import multiprocessing
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -96,8 +97,9 @@ def prepared(options, name, exporter, folder):
             answer = ours.recv()
     except EOFError:
         answer = {"failed": "the process that exports it died"}
-    child.kill()
-    child.join()
+    finally:
+        child.kill()
+        child.join()
     answer.setdefault("about", {})["export_s"] = round(time.monotonic() - begun, 1)
     if "failed" in answer:
         return answer
@@ -166,6 +168,14 @@ def failures(results):
         for key, entry in entries:
             opset = entry.get("opset", "?")
             lines.append(f"{key} (opset {opset}): {entry['sentence']} [{' '.join(entry.get('operators', []))}]")
+    known, wanted = set(), collections.Counter()
+    for entry in results.values():
+        if entry["state"] == "served":
+            known.update(entry["operators"])
+        elif entry["state"] == "refused":
+            wanted.update(entry["operators"])
+    counts = [f"{name} {count}" for name, count in wanted.most_common() if name not in known]
+    lines.append(f"== operators of no network that is served, with the number of refused ones: {', '.join(counts)}")
     return "\n".join(lines) + "\n"
 
 
@@ -230,4 +240,5 @@ def main():
 
 if __name__ == "__main__":
     multiprocessing.set_start_method("fork")
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # what it started ends with it
     sys.exit(main())

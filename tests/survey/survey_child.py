@@ -6,6 +6,7 @@ too long: an exporter that hangs or takes all memory costs one network."""
 import contextlib
 import os
 import pathlib
+import signal
 import sys
 import warnings
 
@@ -112,6 +113,7 @@ def prepare(name, exporter, seed, folder):
 
 def run(pipe, name, exporter, seed, folder, log):
     """The child's whole life: sends {"about": ...} or {"failed": sentence} through pipe."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     torch.set_num_threads(1)
     with open(log, "w", encoding="utf-8") as file:
         os.dup2(file.fileno(), 1)
