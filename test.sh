@@ -184,6 +184,6 @@ step works style/walls tests/style/rooms.py
 step works style/clashes tests/style/clashes.py
 step works style/documents tests/style/docs.py
 step works style/shell clean_scripts build.sh run.sh test.sh .ci/run tests/*.sh tests/integration/*.sh tests/fuzz/*.sh \
-  tests/bench/*.sh tests/gpu/*.sh client/completion/convoy client/completion/convoyd packaging/deb/p*
+  tests/bench/*.sh tests/gpu/*.sh tests/survey/*.sh client/completion/convoy client/completion/convoyd packaging/deb/p*
 run_steps
 summary

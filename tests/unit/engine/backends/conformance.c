@@ -5,7 +5,10 @@
  * output, or stands in the table below with the reason why not. A case in neither, a case of the table that
  * would run, and a name in the table that is no case are failures. docs/conformance.md is this test's own
  * account: it must equal what the test would write, and with CONVOY_WRITE_CONFORMANCE=FILE the test writes
- * it. */
+ * it.
+ *
+ * With CONVOY_CASES=FOLDER the test runs the cases of that folder instead, whatever their operators are, and
+ * prints a line for each: agrees, refused or WRONG. tests/survey/node_cases.sh calls it so. */
 #include "tests/unit/engine/backends/backend_harness.h"
 
 #include "engine/onnx/onnx.h"
@@ -434,10 +437,40 @@ static void check_table(void)
     }
 }
 
+/* Prints each result before the next case begins, so that a crash is that of the case after the last line. */
+static void run_other_cases(const char *set)
+{
+    struct dirent **entries = NULL;
+    int wrong = 0, count = scandir(set, &entries, by_name, alphasort);
+    cr_assert(count > 0, "%s cannot be listed", set);
+    for (int i = 0; i < count; i++) {
+        char folder[400], path[512];
+        struct convoy_error error = {""};
+        snprintf(folder, sizeof(folder), "%s/%s", set, entries[i]->d_name);
+        snprintf(path, sizeof(path), "%s/model.onnx", folder);
+        Onnx__ModelProto *model = read_model(path);
+        cr_assert(model != NULL, "%s is missing", path);
+        int failed = run_case(folder, model->graph, &error);
+        const char *result = !failed ? "agrees" : failed == WRONG ? "WRONG: " : "refused: ";
+        printf("case %s %s%s\n", entries[i]->d_name, result, failed ? error.message : "");
+        fflush(stdout);
+        wrong += failed == WRONG;
+        onnx__model_proto__free_unpacked(model, NULL);
+        free(entries[i]);
+    }
+    free((void *)entries);
+    cr_expect(wrong == 0, "%d cases of %s are answered wrongly", wrong, set);
+}
+
 Test(conformance, onnx_cases, .init = open_backend, .fini = close_backend, .timeout = 300)
 {
     static struct account account;
     struct stat status;
+    const char *other = getenv("CONVOY_CASES");
+    if (other != NULL) {
+        run_other_cases(other);
+        return;
+    }
     if (stat(CASES "/node", &status) != 0)
         cr_skip_test("no conformance cases in " CASES ": install Debian's libonnx-testdata");
     account_for_folder(&account, "node");
