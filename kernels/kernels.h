@@ -40,10 +40,31 @@ enum convoy_unary_kind {
     CONVOY_UNARY_CLIP,         /* min(max(x, alpha), beta) */
     CONVOY_UNARY_HARD_SIGMOID, /* max(0, min(1, alpha x + beta)) */
     CONVOY_UNARY_HARD_SWISH,   /* x * max(0, min(1, x / 6 + 0.5)) */
-    CONVOY_UNARY_SWISH         /* x / (1 + exp(-x)), also called SiLU */
+    CONVOY_UNARY_SWISH,        /* x / (1 + exp(-x)), also called SiLU */
+    /* The kinds up to here follow convolutions, matrix products, sums and pools in the same kernel; those
+     * that come now have kernels of their own: convoy_launch_unary() and convoy_launch_nhwc_scale_shift(). */
+    CONVOY_UNARY_EXP,
+    CONVOY_UNARY_LOG,
+    CONVOY_UNARY_SQRT,
+    CONVOY_UNARY_ABS,
+    CONVOY_UNARY_ERF,
+    CONVOY_UNARY_GELU,      /* x (1 + erf(x / sqrt 2)) / 2 */
+    CONVOY_UNARY_GELU_TANH, /* x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2 */
+    CONVOY_UNARY_ELU,       /* x < 0 ? alpha (exp(x) - 1) : x */
+    CONVOY_UNARY_SOFTPLUS,  /* ln(1 + exp(x)) */
+    CONVOY_UNARY_MISH,      /* x tanh(ln(1 + exp(x))) */
+    CONVOY_UNARY_ROUND,     /* halves to the even number */
+    CONVOY_UNARY_FLOOR,
+    CONVOY_UNARY_CEIL,
+    CONVOY_UNARY_SIGN,        /* -1, 0, 1 */
+    CONVOY_UNARY_POW,         /* x^alpha */
+    CONVOY_UNARY_THRESHOLDED, /* x > alpha ? x : 0 */
+    CONVOY_UNARY_SIN,
+    CONVOY_UNARY_COS
 };
-/* How many kinds there are: the last one of the enum, and one more. */
-#define CONVOY_UNARY_KINDS (CONVOY_UNARY_SWISH + 1)
+/* How many kinds there are, and how many of them follow other kernels' results. */
+#define CONVOY_UNARY_KINDS       (CONVOY_UNARY_COS + 1)
+#define CONVOY_UNARY_FUSED_KINDS (CONVOY_UNARY_SWISH + 1)
 
 struct convoy_unary {
     enum convoy_unary_kind kind;
@@ -196,7 +217,18 @@ cudaError_t convoy_launch_copy(const struct convoy_strided_copy *copy, const flo
 cudaError_t convoy_launch_unary(int64_t count, struct convoy_unary act, const float *x, float *y,
                                 cudaStream_t stream);
 
-enum convoy_binary_operator { CONVOY_BINARY_ADD, CONVOY_BINARY_SUB, CONVOY_BINARY_MUL, CONVOY_BINARY_DIV };
+enum convoy_binary_operator {
+    CONVOY_BINARY_ADD,
+    CONVOY_BINARY_SUB,
+    CONVOY_BINARY_MUL,
+    CONVOY_BINARY_DIV,
+    CONVOY_BINARY_MAX, /* NaN if one is */
+    CONVOY_BINARY_MIN,
+    CONVOY_BINARY_POWER,
+    CONVOY_BINARY_EQUAL, /* 1 where it holds, else 0 */
+    CONVOY_BINARY_LESS,
+    CONVOY_BINARY_LESS_EQUAL
+};
 
 /* y = act(a op b), over the dense output dims[rank]; a_stride and b_stride are 0 where a or b is broadcast. y
  * may be a or b where those are dense and not broadcast. */
@@ -228,9 +260,20 @@ struct convoy_pool_shape {
 cudaError_t convoy_launch_pool(const struct convoy_pool_shape *shape, const float *x, float *y,
                                cudaStream_t stream);
 
-/* Softmax over the middle of outer x length x inner: exp(x - max) / sum; y may be x. */
-cudaError_t convoy_launch_softmax(int64_t outer, int64_t length, int64_t inner, const float *x, float *y,
-                                  cudaStream_t stream);
+/* Softmax over the middle of outer x length x inner: exp(x - max) / sum, or its logarithm; y may be x. */
+cudaError_t convoy_launch_softmax(int64_t outer, int64_t length, int64_t inner, bool log, const float *x,
+                                  float *y, cudaStream_t stream);
+
+/* Normalises along the middle of outer x length x inner: scale[i] (x - mean) / sqrt(variance + epsilon) +
+ * shift[i], or with rms scale[i] x / sqrt(mean of squares + epsilon) + shift[i]. scale and shift have
+ * `length` numbers, or are NULL for 1 and 0. y may be x. */
+struct convoy_normalize_shape {
+    int64_t outer, length, inner;
+    float epsilon;
+    bool rms;
+};
+cudaError_t convoy_launch_normalize(const struct convoy_normalize_shape *shape, const float *x,
+                                    const float *scale, const float *shift, float *y, cudaStream_t stream);
 
 /* Sets count floats to 0 (the border of a PAD). */
 cudaError_t convoy_launch_zero(int64_t count, float *y, cudaStream_t stream);

@@ -63,6 +63,41 @@ static int activation_posts(const struct convoy_activation *activation, struct c
     case CONVOY_HARD_SWISH:
         posts[0] = eltwise(dnnl_eltwise_hardswish, 0, 0, "hard_swish");
         return 1;
+    case CONVOY_EXP:
+        posts[0] = eltwise(dnnl_eltwise_exp, 0, 0, "exp");
+        return 1;
+    case CONVOY_SQRT:
+        posts[0] = eltwise(dnnl_eltwise_sqrt, 0, 0, "sqrt");
+        return 1;
+    case CONVOY_ABS:
+        posts[0] = eltwise(dnnl_eltwise_abs, 0, 0, "abs");
+        return 1;
+    case CONVOY_GELU:
+        posts[0] = eltwise(dnnl_eltwise_gelu_erf, 0, 0, "gelu");
+        return 1;
+    case CONVOY_GELU_TANH:
+        posts[0] = eltwise(dnnl_eltwise_gelu_tanh, 0, 0, "gelu_tanh");
+        return 1;
+    case CONVOY_ELU:
+        posts[0] = eltwise(dnnl_eltwise_elu, alpha, 0, "elu");
+        return 1;
+    case CONVOY_MISH:
+        posts[0] = eltwise(dnnl_eltwise_mish, 0, 0, "mish");
+        return 1;
+    case CONVOY_ROUND:
+        posts[0] = eltwise(dnnl_eltwise_round, 0, 0, "round");
+        return 1;
+    case CONVOY_LOG: /* loops: oneDNN 2 lacks these or computes them otherwise */
+    case CONVOY_ERF:
+    case CONVOY_SOFTPLUS:
+    case CONVOY_FLOOR:
+    case CONVOY_CEIL:
+    case CONVOY_SIGN:
+    case CONVOY_POW:
+    case CONVOY_THRESHOLDED:
+    case CONVOY_SIN:
+    case CONVOY_COS:
+        return 0;
     }
     return 0;
 }
@@ -99,6 +134,13 @@ static int scalar_posts(const struct convoy_graph *graph, const struct convoy_no
             return 0;
         alpha = 1.0f / value;
         break;
+    case CONVOY_MAX:
+    case CONVOY_MIN:
+        posts[0] = eltwise(dnnl_eltwise_clip, node->binary == CONVOY_MAX ? value : -INFINITY,
+                           node->binary == CONVOY_MAX ? INFINITY : value, "clip");
+        return isnan(value) ? 0 : 1;
+    default:
+        return 0;
     }
     if (!isfinite(alpha) || !isfinite(beta))
         return 0;

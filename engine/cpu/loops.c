@@ -14,6 +14,47 @@ static bool next_index(int64_t *index, const int64_t *dims, int axes)
     return false;
 }
 
+/* One row for one kind, so that the compiler makes straight code of it, and vectors where both operands are
+ * contiguous or one of them is a single number. */
+static inline void combine_row_as(enum convoy_binary_kind kind, int64_t count, const float *a,
+                                  int64_t a_stride, const float *b, int64_t b_stride, float *y)
+{
+    if (a_stride == 1 && b_stride == 1) {
+        for (int64_t i = 0; i < count; i++)
+            y[i] = convoy_binary_apply(kind, a[i], b[i]);
+    } else if (a_stride == 1 && b_stride == 0) {
+        float number = b[0];
+        for (int64_t i = 0; i < count; i++)
+            y[i] = convoy_binary_apply(kind, a[i], number);
+    } else {
+        for (int64_t i = 0; i < count; i++)
+            y[i] = convoy_binary_apply(kind, a[i * a_stride], b[i * b_stride]);
+    }
+}
+
+static void combine_row(const struct convoy_cpu_broadcast *p, const float *a, const float *b, float *y)
+{
+    int last = p->rank - 1;
+    int64_t count = p->dims[last], a_stride = p->a_stride[last], b_stride = p->b_stride[last];
+    switch (p->kind) {
+    case CONVOY_ADD:
+        combine_row_as(CONVOY_ADD, count, a, a_stride, b, b_stride, y);
+        return;
+    case CONVOY_SUB:
+        combine_row_as(CONVOY_SUB, count, a, a_stride, b, b_stride, y);
+        return;
+    case CONVOY_MUL:
+        combine_row_as(CONVOY_MUL, count, a, a_stride, b, b_stride, y);
+        return;
+    case CONVOY_DIV:
+        combine_row_as(CONVOY_DIV, count, a, a_stride, b, b_stride, y);
+        return;
+    default:
+        combine_row_as(p->kind, count, a, a_stride, b, b_stride, y);
+        return;
+    }
+}
+
 void convoy_cpu_broadcast(const struct convoy_cpu_broadcast *p, const float *a, const float *b, float *y)
 {
     int last = p->rank - 1;
@@ -25,8 +66,7 @@ void convoy_cpu_broadcast(const struct convoy_cpu_broadcast *p, const float *a, 
             a_row += index[axis] * p->a_stride[axis];
             b_row += index[axis] * p->b_stride[axis];
         }
-        for (int64_t i = 0; i < p->dims[last]; i++)
-            y[i] = convoy_binary_apply(p->kind, a_row[i * p->a_stride[last]], b_row[i * p->b_stride[last]]);
+        combine_row(p, a_row, b_row, y);
         y += p->dims[last];
     } while (next_index(index, p->dims, last));
 }
@@ -76,6 +116,132 @@ void convoy_cpu_pad(const struct convoy_cpu_pad *p, const float *x, float *y)
             memcpy(y + from, x + offset + from - p->before[last], (size_t)(to - from) * sizeof(*y));
         y += p->y_dims[last];
     } while (next_index(index, p->y_dims, last));
+}
+
+void convoy_cpu_unary(const struct convoy_cpu_unary *p, const float *x, float *y)
+{
+    float alpha = p->activation.alpha;
+    switch (p->activation.kind) {
+    case CONVOY_LOG:
+        for (int64_t i = 0; i < p->count; i++)
+            y[i] = logf(x[i]);
+        return;
+    case CONVOY_ERF:
+        for (int64_t i = 0; i < p->count; i++)
+            y[i] = erff(x[i]);
+        return;
+    case CONVOY_SOFTPLUS:
+        for (int64_t i = 0; i < p->count; i++)
+            y[i] = (x[i] < 0 ? 0 : x[i]) + log1pf(expf(-fabsf(x[i])));
+        return;
+    case CONVOY_FLOOR:
+        for (int64_t i = 0; i < p->count; i++)
+            y[i] = floorf(x[i]);
+        return;
+    case CONVOY_CEIL:
+        for (int64_t i = 0; i < p->count; i++)
+            y[i] = ceilf(x[i]);
+        return;
+    case CONVOY_SIGN:
+        for (int64_t i = 0; i < p->count; i++)
+            y[i] = x[i] > 0 ? 1 : x[i] < 0 ? -1 : x[i];
+        return;
+    case CONVOY_THRESHOLDED:
+        for (int64_t i = 0; i < p->count; i++)
+            y[i] = x[i] > alpha ? x[i] : 0;
+        return;
+    case CONVOY_SIN:
+        for (int64_t i = 0; i < p->count; i++)
+            y[i] = sinf(x[i]);
+        return;
+    case CONVOY_COS:
+        for (int64_t i = 0; i < p->count; i++)
+            y[i] = cosf(x[i]);
+        return;
+    default:
+        for (int64_t i = 0; i < p->count; i++)
+            y[i] = powf(x[i], alpha);
+        return;
+    }
+}
+
+/* Sums of few rows of LANES numbers, which the compiler keeps in vectors, added up in double. */
+#define LANES 16
+#define BLOCK 64 /* rows between two additions in double */
+
+struct moments {
+    double sum, squares;
+};
+
+/* The sum of x - centre and of its square. */
+static struct moments moments_of(const float *x, int64_t count, float centre)
+{
+    struct moments total = {0, 0};
+    int64_t at = 0;
+    while (at + LANES <= count) {
+        float sum[LANES] = {0}, squares[LANES] = {0};
+        for (int row = 0; row < BLOCK && at + LANES <= count; row++, at += LANES)
+            for (int lane = 0; lane < LANES; lane++) {
+                float value = x[at + lane] - centre;
+                sum[lane] += value;
+                squares[lane] += value * value;
+            }
+        for (int lane = 0; lane < LANES; lane++) {
+            total.sum += (double)sum[lane];
+            total.squares += (double)squares[lane];
+        }
+    }
+    for (; at < count; at++) {
+        double value = (double)x[at] - (double)centre;
+        total.sum += value;
+        total.squares += value * value;
+    }
+    return total;
+}
+
+static void normalize_row(const struct convoy_cpu_normalize *p, const float *x, const float *scale,
+                          const float *shift, float *y)
+{
+    double length = (double)p->length;
+    float mean = p->rms ? 0 : (float)(moments_of(x, p->length, 0).sum / length);
+    float factor = (float)(1 / sqrt(moments_of(x, p->length, mean).squares / length + (double)p->epsilon));
+    if (scale != NULL && shift != NULL) {
+        for (int64_t i = 0; i < p->length; i++)
+            y[i] = (x[i] - mean) * factor * scale[i] + shift[i];
+    } else if (scale != NULL) {
+        for (int64_t i = 0; i < p->length; i++)
+            y[i] = (x[i] - mean) * factor * scale[i];
+    } else {
+        for (int64_t i = 0; i < p->length; i++)
+            y[i] = (x[i] - mean) * factor + (shift != NULL ? shift[i] : 0);
+    }
+}
+
+static void normalize_column(const struct convoy_cpu_normalize *p, const float *x, const float *scale,
+                             const float *shift, float *y)
+{
+    double length = (double)p->length, mean = 0, squares = 0;
+    for (int64_t i = 0; i < p->length && !p->rms; i++)
+        mean += (double)x[i * p->inner] / length;
+    for (int64_t i = 0; i < p->length; i++)
+        squares += ((double)x[i * p->inner] - mean) * ((double)x[i * p->inner] - mean);
+    double factor = 1 / sqrt(squares / length + (double)p->epsilon);
+    for (int64_t i = 0; i < p->length; i++)
+        y[i * p->inner] =
+            (float)(((double)x[i * p->inner] - mean) * factor) * (scale != NULL ? scale[i] : 1) +
+            (shift != NULL ? shift[i] : 0);
+}
+
+void convoy_cpu_normalize(const struct convoy_cpu_normalize *p, const float *x, const float *scale,
+                          const float *shift, float *y)
+{
+    for (int64_t o = 0; o < p->outer; o++, x += p->length * p->inner, y += p->length * p->inner) {
+        if (p->inner == 1)
+            normalize_row(p, x, scale, shift, y);
+        else
+            for (int64_t i = 0; i < p->inner; i++)
+                normalize_column(p, x + i, scale, shift, y + i);
+    }
 }
 
 static float pool_window(const struct convoy_cpu_pool *p, const float *plane, int64_t oh, int64_t ow)

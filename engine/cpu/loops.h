@@ -13,6 +13,22 @@ struct convoy_cpu_broadcast {
 };
 void convoy_cpu_broadcast(const struct convoy_cpu_broadcast *p, const float *a, const float *b, float *y);
 
+/* y[i] = activation(x[i]), for `count` elements; y may be x. */
+struct convoy_cpu_unary {
+    struct convoy_activation activation;
+    int64_t count;
+};
+void convoy_cpu_unary(const struct convoy_cpu_unary *p, const float *x, float *y);
+
+/* NORMALIZE along the middle of outer x length x inner. scale and shift have `length` numbers, or are NULL. */
+struct convoy_cpu_normalize {
+    int64_t outer, length, inner;
+    float epsilon;
+    bool rms, has_scale, has_shift;
+};
+void convoy_cpu_normalize(const struct convoy_cpu_normalize *p, const float *x, const float *scale,
+                          const float *shift, float *y);
+
 /* One value per channel over an image in any channel-blocked layout (N, C / inner, H W, inner; planar is
  * inner = 1, interleaved inner = C): y[o][m][i] = x[o][m][i] op gate[o % gate_outer][i]. y may be x. */
 struct convoy_cpu_gate {

@@ -1,4 +1,4 @@
-/* Sums, differences, products and quotients of two tensors. */
+/* Sums, differences, products and the like of two tensors. */
 #include "engine/cpu/check.h"
 #include "engine/cpu/emit.h"
 #include "engine/cpu/layouts.h"
@@ -7,10 +7,12 @@
 
 #include <string.h>
 
+/* dnnl_alg_kind_undef (0): a loop. */
 static dnnl_alg_kind_t algorithm(enum convoy_binary_kind kind)
 {
-    static const dnnl_alg_kind_t algorithms[] = {dnnl_binary_add, dnnl_binary_sub, dnnl_binary_mul,
-                                                 dnnl_binary_div};
+    static const dnnl_alg_kind_t algorithms[CONVOY_BINARY_KINDS] = {
+        [CONVOY_ADD] = dnnl_binary_add, [CONVOY_SUB] = dnnl_binary_sub, [CONVOY_MUL] = dnnl_binary_mul,
+        [CONVOY_DIV] = dnnl_binary_div, [CONVOY_MAX] = dnnl_binary_max, [CONVOY_MIN] = dnnl_binary_min};
     return algorithms[kind];
 }
 
@@ -101,7 +103,8 @@ static int lower_gate(struct convoy_cpu_lowering *l, const struct convoy_cpu_gro
     if (!find_channel_layout(&md, &tag, &inner))
         return -1;
     /* The channels that fill up a block are zero in both, and must be zero in the result: 0 / 0 is not. */
-    if (node->binary == CONVOY_DIV && md.dims[1] % inner != 0)
+    bool zero_stays = algorithm(node->binary) != dnnl_alg_kind_undef && node->binary != CONVOY_DIV;
+    if (!zero_stays && md.dims[1] % inner != 0)
         return -1;
     dnnl_memory_desc_t gate_md = convoy_cpu_tag_md(4, gate_dims, tag);
     int g = convoy_cpu_as(l, gate, &gate_md);
@@ -175,9 +178,10 @@ int convoy_cpu_lower_binary(struct convoy_cpu_lowering *l, const struct convoy_c
     const struct convoy_node *node = &l->graph->nodes[group->anchor];
     int a = node->inputs[0];
     int b = node->inputs[1];
-    bool commutes = node->binary == CONVOY_ADD || node->binary == CONVOY_MUL;
+    bool commutes = node->binary == CONVOY_ADD || node->binary == CONVOY_MUL || node->binary == CONVOY_MAX ||
+                    node->binary == CONVOY_MIN;
     *fused = 0;
-    if (equal_dims(l, a, b)) {
+    if (equal_dims(l, a, b) && algorithm(node->binary) != dnnl_alg_kind_undef) {
         if (commutes && l->graph->tensors[a].data != NULL) { /* the activation's layout is the one to keep */
             a = node->inputs[1];
             b = node->inputs[0];

@@ -1,4 +1,4 @@
-/* What lower.c shares with lower_conv.c, lower_dense.c, lower_misc.c and lower_binary.c. */
+/* What lower.c shares with lower_conv.c, lower_dense.c, lower_misc.c, lower_normalize.c and lower_binary.c. */
 #ifndef CONVOY_ENGINE_CPU_LOWER_INTERNAL_H
 #define CONVOY_ENGINE_CPU_LOWER_INTERNAL_H
 
@@ -18,5 +18,7 @@ int convoy_cpu_lower_reshape(struct convoy_cpu_lowering *l, const struct convoy_
 int convoy_cpu_lower_transpose(struct convoy_cpu_lowering *l, const struct convoy_cpu_group *group);
 int convoy_cpu_lower_concat(struct convoy_cpu_lowering *l, const struct convoy_cpu_group *group);
 int convoy_cpu_lower_softmax(struct convoy_cpu_lowering *l, const struct convoy_cpu_group *group);
+int convoy_cpu_lower_unary(struct convoy_cpu_lowering *l, const struct convoy_cpu_group *group);
+int convoy_cpu_lower_normalize(struct convoy_cpu_lowering *l, const struct convoy_cpu_group *group);
 
 #endif

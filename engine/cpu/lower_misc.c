@@ -1,4 +1,4 @@
-/* Pooling, padding, softmax, and the operators that only move values. */
+/* Pooling, padding, and the operators that only move values. */
 #include "engine/cpu/check.h"
 #include "engine/cpu/emit.h"
 #include "engine/cpu/layouts.h"
@@ -203,36 +203,4 @@ int convoy_cpu_lower_concat(struct convoy_cpu_lowering *l, const struct convoy_c
     free(mds);
     free(uses);
     return rep;
-}
-
-/* The axes that are taken together become one, and so do those before and after. */
-int convoy_cpu_lower_softmax(struct convoy_cpu_lowering *l, const struct convoy_cpu_group *group)
-{
-    const struct convoy_node *node = &l->graph->nodes[group->anchor];
-    dnnl_softmax_v2_desc_t op;
-    dnnl_primitive_desc_t description = NULL;
-    int fused = 0;
-    dnnl_dims_t dims;
-    dnnl_dims_t folded = {1, 1, 1};
-    int rank = convoy_cpu_dims(l, group->source, dims);
-    for (int i = 0; i < rank; i++)
-        folded[i < node->softmax.axis ? 0 : (i < node->softmax.axis_end ? 1 : 2)] *= dims[i];
-    int folded_rank = folded[2] == 1 ? 2 : 3;
-    dnnl_memory_desc_t md = convoy_cpu_plain_md(folded_rank, folded);
-    dnnl_memory_desc_t back = convoy_cpu_plain_md(rank, dims);
-    int failed = convoy_cpu_check(
-        dnnl_softmax_v2_forward_desc_init(&op, dnnl_forward_inference, dnnl_softmax_accurate, &md, &md, 1),
-        l->error, l->node, "describe a softmax");
-    if (failed || (failed = convoy_cpu_choose(l, &op, NULL, 0, &description, &fused)))
-        return failed;
-    convoy_cpu_name_kernel(l, convoy_cpu_implementation(description));
-    int x = convoy_cpu_view(l, convoy_cpu_plain(l, group->source), &md);
-    int y = x < 0 ? x : convoy_cpu_new_rep(l, &md);
-    if (y < 0) {
-        dnnl_primitive_desc_destroy(description);
-        return y;
-    }
-    struct convoy_cpu_use uses[2] = {{DNNL_ARG_SRC, x}, {DNNL_ARG_DST, y}};
-    failed = convoy_cpu_emit(l, description, uses, 2);
-    return failed ? failed : convoy_cpu_view(l, y, &back);
 }

@@ -152,6 +152,16 @@ static int run_step(const struct convoy_cpu_plan *plan, const struct convoy_cpu_
     case CONVOY_CPU_POOL_LOOP:
         convoy_cpu_pool(&step->pool, first, second);
         return 0;
+    case CONVOY_CPU_UNARY_LOOP:
+        convoy_cpu_unary(&step->unary, first, second);
+        return 0;
+    case CONVOY_CPU_NORMALIZE_LOOP: {
+        const struct convoy_cpu_normalize *normalize = &step->normalize;
+        const float *scale = normalize->has_scale ? use_data(plan, step, 2) : NULL;
+        const float *shift = normalize->has_shift ? use_data(plan, step, normalize->has_scale ? 3 : 2) : NULL;
+        convoy_cpu_normalize(normalize, first, scale, shift, second);
+        return 0;
+    }
     }
     return convoy_fail(error, -EINVAL, "a plan holds a step of unknown kind %d", (int)step->kind);
 }

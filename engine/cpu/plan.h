@@ -36,7 +36,9 @@ enum convoy_cpu_step_kind {
     CONVOY_CPU_BROADCAST_LOOP, /* uses: a, b, y */
     CONVOY_CPU_GATE_LOOP,      /* uses: x, gate, y */
     CONVOY_CPU_PAD_LOOP,       /* uses: x, y */
-    CONVOY_CPU_POOL_LOOP       /* uses: x, y */
+    CONVOY_CPU_POOL_LOOP,      /* uses: x, y */
+    CONVOY_CPU_UNARY_LOOP,     /* uses: x, y */
+    CONVOY_CPU_NORMALIZE_LOOP  /* uses: x, y, scale if there is one, shift if there is one */
 };
 
 struct convoy_cpu_use {
@@ -59,6 +61,8 @@ struct convoy_cpu_step {
         struct convoy_cpu_gate gate;
         struct convoy_cpu_pad pad;
         struct convoy_cpu_pool pool;
+        struct convoy_cpu_unary unary;
+        struct convoy_cpu_normalize normalize;
     };
 };
 

@@ -25,7 +25,7 @@ int convoy_graph_finish(struct convoy_graph *graph, struct convoy_error *error)
         if (graph->tensors[i].data != NULL)
             graph->weight_bytes += convoy_shape_elements(&graph->tensors[i].shape) * (int64_t)sizeof(float);
     const struct convoy_node *last = graph->output_count > 0 ? source_of(graph, graph->outputs[0]) : NULL;
-    graph->ends_in_softmax = last != NULL && last->op == CONVOY_OP_SOFTMAX;
+    graph->ends_in_softmax = last != NULL && last->op == CONVOY_OP_SOFTMAX && !last->softmax.log;
     graph->ends_in_sigmoid =
         last != NULL && last->op == CONVOY_OP_ACTIVATION && last->activation.kind == CONVOY_SIGMOID;
     return 0;

@@ -71,14 +71,19 @@ void convoy_fold_pads(struct convoy_graph *graph)
 int convoy_graph_fold(struct convoy_graph *graph)
 {
     convoy_fold_swish(graph);
+    convoy_fold_gelu(graph);
     convoy_fold_pads(graph);
+    if (convoy_fold_reshape_chains(graph) != 0)
+        return -ENOMEM;
     /* What those left behind must not count as readers. */
     if (convoy_graph_prune(graph) != 0)
         return -ENOMEM;
     int *readers = count_readers(graph);
     if (readers == NULL)
         return -ENOMEM;
+    convoy_fold_reshapes(graph, readers);
     int status = convoy_fold_scales(graph, readers);
     free(readers);
-    return status;
+    /* What moved left reshapes behind each other. */
+    return status == 0 ? convoy_fold_reshape_chains(graph) : status;
 }

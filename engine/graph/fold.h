@@ -13,6 +13,17 @@ int convoy_graph_fold(struct convoy_graph *graph);
  * swish (Sigmoid and Mul), by one ACTIVATION. */
 void convoy_fold_swish(struct convoy_graph *graph);
 
+/* Replaces GELU, written with Erf or Tanh, by one ACTIVATION. */
+void convoy_fold_gelu(struct convoy_graph *graph);
+
+/* Makes one RESHAPE of each chain of them, and removes those that change nothing. Returns 0 or -ENOMEM. */
+int convoy_fold_reshape_chains(struct convoy_graph *graph);
+
+/* Moves activations, and BINARY nodes with constants, before the RESHAPE behind which they stand, where
+ * nothing else reads that and a layer that may take them along is before it. readers as below; they stay as
+ * they are. */
+void convoy_fold_reshapes(struct convoy_graph *graph, const int *readers);
+
 /* Moves a PAD of H and W into the pads of the CONV or average POOL that reads it. */
 void convoy_fold_pads(struct convoy_graph *graph);
 

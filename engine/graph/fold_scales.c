@@ -82,8 +82,9 @@ static bool read_binary(const struct convoy_graph *graph, const struct convoy_no
         affine->scale = constant->data;
         affine->scale_stride = stride;
         return true;
+    default:
+        return false;
     }
-    return false;
 }
 
 static bool read_affine(const struct convoy_graph *graph, const struct convoy_node *node,

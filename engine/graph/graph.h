@@ -14,6 +14,7 @@
 
 #include "engine/base/error.h"
 
+#include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -42,7 +43,7 @@ struct convoy_tensor {
 enum convoy_op {
     CONVOY_OP_CONV,   /* inputs: x [N,C,H,W], weight const [K,C/groups,R,S], optional bias const [K] */
     CONVOY_OP_DENSE,  /* inputs: x [rows,M], weight const [K,M], optional bias const [K]; y = x W^T + b */
-    CONVOY_OP_MATMUL, /* numpy matmul of a (activation) and b (constant or activation), any rank >= 1 */
+    CONVOY_OP_MATMUL, /* numpy matmul of a and b, any rank >= 1; one of the two may be a constant */
     CONVOY_OP_SCALE_SHIFT, /* inputs: x [N,C,...], scale const [C], shift const [C]: a batch norm left over */
     CONVOY_OP_ACTIVATION,  /* one input, elementwise, see struct convoy_activation */
     CONVOY_OP_POOL,        /* one input [N,C,H,W], see struct convoy_pool */
@@ -51,7 +52,10 @@ enum convoy_op {
     CONVOY_OP_RESHAPE,     /* one input; same elements in the same order, in the output's shape */
     CONVOY_OP_TRANSPOSE,   /* one input, see perm */
     CONVOY_OP_CONCAT,  /* one or more inputs, see axis; constants among them only where there is no batch */
-    CONVOY_OP_SOFTMAX, /* one input; over the axes [axis, axis_end) taken together */
+    CONVOY_OP_SOFTMAX, /* one input; over the axes [axis, axis_end) taken together; or its logarithm */
+    /* inputs: x, optional scale const, optional shift const (both of the lengths of the axes); see
+     * struct convoy_normalize */
+    CONVOY_OP_NORMALIZE,
     CONVOY_OP_COUNT
 };
 
@@ -63,7 +67,25 @@ enum convoy_activation_kind {
     CONVOY_CLIP,         /* min(max(x, alpha), beta); -INFINITY and INFINITY where a bound is absent */
     CONVOY_HARD_SIGMOID, /* max(0, min(1, alpha x + beta)) */
     CONVOY_HARD_SWISH,   /* x * max(0, min(1, x / 6 + 0.5)) */
-    CONVOY_SWISH         /* x / (1 + exp(-x)), also called SiLU */
+    CONVOY_SWISH,        /* x / (1 + exp(-x)), also called SiLU */
+    CONVOY_EXP,          /* exp x */
+    CONVOY_LOG,          /* ln x */
+    CONVOY_SQRT,         /* the square root of x */
+    CONVOY_ABS,          /* |x| */
+    CONVOY_ERF,          /* the error function of x */
+    CONVOY_GELU,         /* x (1 + erf(x / sqrt 2)) / 2 */
+    CONVOY_GELU_TANH,    /* x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2 */
+    CONVOY_ELU,          /* x < 0 ? alpha (exp(x) - 1) : x */
+    CONVOY_SOFTPLUS,     /* ln(1 + exp(x)) */
+    CONVOY_MISH,         /* x tanh(ln(1 + exp(x))) */
+    CONVOY_ROUND,        /* to the nearest whole number, halves to the even one */
+    CONVOY_FLOOR,        /* the largest whole number that is not above x */
+    CONVOY_CEIL,         /* the smallest whole number that is not below x */
+    CONVOY_SIGN,         /* -1, 0 or 1 */
+    CONVOY_POW,          /* x^alpha */
+    CONVOY_THRESHOLDED,  /* x > alpha ? x : 0 */
+    CONVOY_SIN,          /* sin x */
+    CONVOY_COS           /* cos x */
 };
 
 struct convoy_activation {
@@ -90,7 +112,29 @@ struct convoy_pool {
         count_include_pad; /* averages divide by the window including padding (not including ceil overhang) */
 };
 
-enum convoy_binary_kind { CONVOY_ADD, CONVOY_SUB, CONVOY_MUL, CONVOY_DIV };
+/* y = scale (x - mean) / sqrt(variance + epsilon) + shift, with the mean and variance over the axes
+ * [axis, axis_end) taken together; `rms`: y = scale x / sqrt(mean of squares + epsilon) + shift. */
+struct convoy_normalize {
+    int axis, axis_end;
+    float epsilon;
+    bool rms;
+    bool has_scale, has_shift; /* which inputs follow x, in this order */
+};
+
+enum convoy_binary_kind {
+    CONVOY_ADD,
+    CONVOY_SUB,
+    CONVOY_MUL,
+    CONVOY_DIV,
+    CONVOY_MAX, /* the larger; NaN if one is */
+    CONVOY_MIN,
+    CONVOY_POWER, /* a^b */
+    /* 1 where it holds, else 0 */
+    CONVOY_EQUAL,
+    CONVOY_LESS,
+    CONVOY_LESS_EQUAL
+};
+#define CONVOY_BINARY_KINDS (CONVOY_LESS_EQUAL + 1)
 
 static inline float convoy_binary_apply(enum convoy_binary_kind kind, float a, float b)
 {
@@ -101,9 +145,22 @@ static inline float convoy_binary_apply(enum convoy_binary_kind kind, float a, f
         return a - b;
     case CONVOY_MUL:
         return a * b;
-    default:
+    case CONVOY_DIV:
         return a / b;
+    case CONVOY_MAX:
+        return a > b || a != a ? a : b;
+    case CONVOY_MIN:
+        return a < b || a != a ? a : b;
+    case CONVOY_POWER:
+        return powf(a, b);
+    case CONVOY_EQUAL:
+        return a == b ? 1.0F : 0.0F;
+    case CONVOY_LESS:
+        return a < b ? 1.0F : 0.0F;
+    case CONVOY_LESS_EQUAL:
+        return a <= b ? 1.0F : 0.0F;
     }
+    return NAN;
 }
 
 struct convoy_node {
@@ -125,7 +182,9 @@ struct convoy_node {
         int axis;                  /* CONCAT */
         struct {
             int axis, axis_end;
+            bool log; /* ln of it */
         } softmax;
+        struct convoy_normalize normalize;
     };
 };
 

@@ -1,5 +1,7 @@
 #include "engine/onnx/attributes.h"
 
+#include "engine/onnx/constants.h"
+#include "engine/onnx/emit.h"
 #include "engine/onnx/fail.h"
 
 #include <errno.h>
@@ -54,8 +56,9 @@ int onnx_attribute_float(struct onnx_importer *importer, const char *name, float
 int onnx_attribute_string(struct onnx_importer *importer, const char *name, const char *absent,
                           const char **value)
 {
-    static const char *const words[] = {"NOTSET",   "SAME_UPPER", "SAME_LOWER", "VALID",
-                                        "constant", "reflect",    "edge",       "wrap"};
+    static const char *const words[] = {"NOTSET",  "SAME_UPPER", "SAME_LOWER", "VALID",  "constant",
+                                        "reflect", "edge",       "wrap",       "none",   "tanh",
+                                        "DCR",     "CRD",        "nearest",    "linear", "cubic"};
     const Onnx__AttributeProto *attribute = onnx_attribute(importer, name);
     *value = absent;
     if (attribute == NULL)
@@ -72,6 +75,24 @@ int onnx_attribute_string(struct onnx_importer *importer, const char *name, cons
         }
     }
     return onnx_fail(importer, -EINVAL, "attribute '%s' has a value that the operator does not know", name);
+}
+
+int onnx_attribute_text(struct onnx_importer *importer, const char *name, char *text, size_t capacity)
+{
+    const Onnx__AttributeProto *attribute = onnx_attribute(importer, name);
+    text[0] = '\0';
+    if (attribute == NULL)
+        return 0;
+    int status =
+        check_type(importer, attribute, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRING, attribute->has_s != 0);
+    if (status == 0 && attribute->s.len >= capacity)
+        status = onnx_fail(importer, -ENOTSUP, "attribute '%s' is longer than makes sense", name);
+    if (status != 0)
+        return status;
+    if (attribute->s.len > 0)
+        memcpy(text, attribute->s.data, attribute->s.len);
+    text[attribute->s.len] = '\0';
+    return 0;
 }
 
 int onnx_attribute_ints(struct onnx_importer *importer, const char *name, int64_t *values, int capacity,
@@ -108,10 +129,10 @@ int onnx_input_ints(struct onnx_importer *importer, int index, int64_t *values, 
                          value->name);
     *count = (int)elements;
     for (int i = 0; i < *count; i++) {
-        if (value->ints[i].batch != 0)
+        if (value->ints[i].batch != 0 && importer->batch != 1)
             return onnx_fail(importer, -ENOTSUP, "its input %d, '%.80s', depends on the batch size", index,
                              value->name);
-        values[i] = value->ints[i].fixed;
+        values[i] = value->ints[i].fixed + value->ints[i].batch;
     }
     return 0;
 }
@@ -125,10 +146,11 @@ int onnx_input_scalar(struct onnx_importer *importer, int index, double absent, 
     if (input->kind == ONNX_ACTIVATION || convoy_shape_elements(&input->shape) != 1)
         return onnx_fail(importer, -ENOTSUP, "its input %d, '%.80s', is not one constant number", index,
                          input->name);
-    if (input->kind == ONNX_INTS && input->ints[0].batch != 0)
+    if (input->kind == ONNX_INTS && input->ints[0].batch != 0 && importer->batch != 1)
         return onnx_fail(importer, -ENOTSUP, "its input %d, '%.80s', depends on the batch size", index,
                          input->name);
-    *value = input->kind == ONNX_INTS ? (double)input->ints[0].fixed : onnx_floats(importer, input)[0];
+    *value = input->kind == ONNX_INTS ? (double)(input->ints[0].fixed + input->ints[0].batch)
+                                      : onnx_floats(importer, input)[0];
     return 0;
 }
 
@@ -140,23 +162,43 @@ int onnx_ints_of_either_form(struct onnx_importer *importer, int64_t since, int 
     return onnx_attribute_ints(importer, attribute, values, capacity, count);
 }
 
-int onnx_need_activation(struct onnx_importer *importer, int index, const struct onnx_value **value)
+int onnx_need_input(struct onnx_importer *importer, int index, const struct onnx_value **value)
 {
-    *value = importer->inputs[index];
-    if (*value == NULL)
-        return onnx_fail(importer, -EINVAL, "its input %d is missing", index);
-    if ((*value)->kind != ONNX_ACTIVATION)
-        return onnx_fail(importer, -ENOTSUP,
-                         "its input %d, '%.80s', does not depend on the model's input: let the exporter fold "
-                         "constants",
-                         index, (*value)->name);
-    return 0;
+    *value = index < importer->input_count ? importer->inputs[index] : NULL;
+    return *value != NULL ? 0 : onnx_fail(importer, -EINVAL, "its input %d is missing", index);
+}
+
+static int ints_as_floats(struct onnx_importer *importer, const struct onnx_value *value, int *tensor)
+{
+    void *data;
+    int64_t elements = convoy_shape_elements(&value->shape);
+    if (elements == 0)
+        return onnx_fail(importer, -ENOTSUP, "its input '%.80s' is an empty tensor", value->name);
+    for (int64_t i = 0; i < elements; i++)
+        if (value->ints[i].batch != 0 && importer->batch != 1)
+            return onnx_fail(importer, -ENOTSUP, "it computes with the batch size, '%.80s'", value->name);
+    int status = onnx_allocate(importer, &value->shape, false, &data);
+    if (status != 0)
+        return status;
+    for (int64_t i = 0; i < elements; i++)
+        ((float *)data)[i] = (float)(value->ints[i].fixed + value->ints[i].batch);
+    return onnx_emit_constant(importer, value->name, &value->shape, data, tensor);
+}
+
+int onnx_need_tensor(struct onnx_importer *importer, int index, int *tensor)
+{
+    const struct onnx_value *value;
+    int status = onnx_need_input(importer, index, &value);
+    if (status != 0)
+        return status;
+    *tensor = value->tensor;
+    return value->kind == ONNX_INTS ? ints_as_floats(importer, value, tensor) : 0;
 }
 
 int onnx_need_floats(struct onnx_importer *importer, int index, const char *what,
                      const struct onnx_value **value)
 {
-    *value = importer->inputs[index];
+    *value = index < importer->input_count ? importer->inputs[index] : NULL;
     if (*value == NULL)
         return onnx_fail(importer, -EINVAL, "its input %d, the %s, is missing", index, what);
     if ((*value)->kind != ONNX_FLOATS)
@@ -177,4 +219,19 @@ int onnx_settle_axis(struct onnx_importer *importer, int64_t axis, int limit, in
                          limit);
     *settled = (int)(axis < 0 ? axis + limit : axis);
     return 0;
+}
+
+int onnx_need_constant(struct onnx_importer *importer, int index, const struct onnx_value **value)
+{
+    int status = onnx_need_input(importer, index, value);
+    if (status == 0 && (*value)->kind == ONNX_ACTIVATION)
+        return onnx_fail(importer, -ENOTSUP,
+                         "it works on what depends on the model's input, which is not supported");
+    return status;
+}
+
+const uint8_t *onnx_bytes(const struct onnx_importer *importer, const struct onnx_value *value, size_t *size)
+{
+    *size = value->kind == ONNX_INTS ? sizeof(struct onnx_int) : sizeof(float);
+    return value->kind == ONNX_INTS ? (const void *)value->ints : (const void *)onnx_floats(importer, value);
 }

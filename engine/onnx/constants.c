@@ -5,8 +5,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* A weight is transposed, scaled or reshaped once or twice before it is what the graph wants. */
-#define COMPUTED_PER_STORED 2
+/* A weight is transposed, scaled or reshaped a few times before it is what the graph wants. */
+#define COMPUTED_PER_STORED 4
 
 int onnx_count_stored(struct onnx_importer *importer, const Onnx__TensorProto *tensor)
 {
@@ -40,4 +40,13 @@ int onnx_allocate(struct onnx_importer *importer, const struct convoy_shape *sha
     importer->computed_left -= elements * (int64_t)(size / sizeof(float));
     *data = calloc((size_t)elements + 1, size);
     return *data != NULL ? 0 : onnx_out_of_memory(importer);
+}
+
+void onnx_release(struct onnx_importer *importer, const struct convoy_shape *shape, bool ints)
+{
+    size_t size = ints ? sizeof(struct onnx_int) : sizeof(float);
+    int64_t elements = 1; /* counted as onnx_allocate() did */
+    for (int axis = 0; axis < shape->rank; axis++)
+        elements *= shape->dims[axis] > 0 ? shape->dims[axis] : 1;
+    importer->computed_left += elements * (int64_t)(size / sizeof(float));
 }

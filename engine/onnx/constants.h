@@ -10,5 +10,7 @@ int onnx_count_stored(struct onnx_importer *importer, const Onnx__TensorProto *t
 /* Allocates zeroed memory for a computed constant of this shape (struct onnx_int if ints, else float), and
  * counts it against the bound on computed ones. The caller frees *data. */
 int onnx_allocate(struct onnx_importer *importer, const struct convoy_shape *shape, bool ints, void **data);
+/* A computed constant of this shape is freed: it does not count any longer. */
+void onnx_release(struct onnx_importer *importer, const struct convoy_shape *shape, bool ints);
 
 #endif

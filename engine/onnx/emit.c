@@ -1,6 +1,7 @@
 #include "engine/onnx/emit.h"
 
 #include "engine/graph/build.h"
+#include "engine/onnx/constants.h"
 #include "engine/onnx/fail.h"
 #include "engine/onnx/shapes.h"
 
@@ -71,6 +72,46 @@ int onnx_emit_transpose(struct onnx_importer *importer, int tensor, const int *p
     return 0;
 }
 
+int onnx_emit_turned(struct onnx_importer *importer, int tensor, int *result)
+{
+    int rank = importer->graph->tensors[tensor].shape.rank, perm[CONVOY_MAX_RANK];
+    for (int axis = 0; axis < rank; axis++)
+        perm[axis] = axis;
+    perm[rank - 1] = rank - 2;
+    perm[rank - 2] = rank - 1;
+    return onnx_emit_transpose(importer, tensor, perm, result);
+}
+
+/* Reshapes to a x b x c x d, whose batch is axis 1 or 2, and exchanges these two. */
+static int exchange(struct onnx_importer *importer, int tensor, const int64_t dims[4], int batch_axis,
+                    int *result)
+{
+    static const int perm[4] = {0, 2, 1, 3};
+    struct convoy_shape shape = {
+        .rank = 4, .batch_axis = batch_axis, .dims = {dims[0], dims[1], dims[2], dims[3]}};
+    int status = onnx_emit_reshape(importer, tensor, &shape, result);
+    return status == 0 ? onnx_emit_transpose(importer, *result, perm, result) : status;
+}
+
+int onnx_emit_rearranged(struct onnx_importer *importer, int tensor, int64_t outer,
+                         const struct convoy_shape *shape, int64_t new_outer, int *result)
+{
+    const struct convoy_shape in = importer->graph->tensors[tensor].shape;
+    int status = 0;
+    *result = tensor;
+    if (in.batch_axis >= 0) {
+        int64_t first = onnx_product(&in, 0, in.batch_axis);
+        int64_t new_first = onnx_product(shape, 0, shape->batch_axis);
+        int64_t rest = convoy_shape_elements(&in) / (first * outer);
+        bool moves = first != new_first;
+        if (moves && outer > 1)
+            status = exchange(importer, *result, (int64_t[]){first, 1, outer, rest}, 1, result);
+        if (status == 0 && moves && new_outer > 1)
+            status = exchange(importer, *result, (int64_t[]){new_first, new_outer, 1, rest}, 2, result);
+    }
+    return status == 0 ? onnx_emit_reshape(importer, *result, shape, result) : status;
+}
+
 int onnx_emit_binary(struct onnx_importer *importer, enum convoy_binary_kind kind, int a, int b, int *result)
 {
     const struct convoy_shape a_shape = importer->graph->tensors[a].shape;
@@ -84,6 +125,62 @@ int onnx_emit_binary(struct onnx_importer *importer, enum convoy_binary_kind kin
     if (status != 0)
         return status;
     node->binary = kind;
+    *result = node->output;
+    return 0;
+}
+
+int onnx_emit_scalar(struct onnx_importer *importer, double value, int *tensor)
+{
+    struct convoy_shape scalar = {.rank = 0, .batch_axis = -1};
+    void *data;
+    int status = onnx_allocate(importer, &scalar, false, &data);
+    if (status != 0)
+        return status;
+    *(float *)data = (float)value;
+    return onnx_emit_constant(importer, "number", &scalar, data, tensor);
+}
+
+int onnx_emit_with_scalar(struct onnx_importer *importer, enum convoy_binary_kind kind, int a, double b,
+                          int *result)
+{
+    int number;
+    int status = onnx_emit_scalar(importer, b, &number);
+    return status == 0 ? onnx_emit_binary(importer, kind, a, number, result) : status;
+}
+
+int onnx_emit_scalar_with(struct onnx_importer *importer, enum convoy_binary_kind kind, double a, int b,
+                          int *result)
+{
+    int number;
+    int status = onnx_emit_scalar(importer, a, &number);
+    return status == 0 ? onnx_emit_binary(importer, kind, number, b, result) : status;
+}
+
+int onnx_emit_activation(struct onnx_importer *importer, struct convoy_activation activation, int tensor,
+                         int *result)
+{
+    const struct convoy_shape shape = importer->graph->tensors[tensor].shape;
+    struct convoy_node *node;
+    int status = onnx_emit(importer, CONVOY_OP_ACTIVATION, &tensor, 1, &shape, &node);
+    if (status != 0)
+        return status;
+    node->activation = activation;
+    *result = node->output;
+    return 0;
+}
+
+int onnx_emit_softmax(struct onnx_importer *importer, int tensor, int axis, int end, bool log, int *result)
+{
+    const struct convoy_shape shape = importer->graph->tensors[tensor].shape;
+    struct convoy_node *node;
+    if (shape.batch_axis >= axis && shape.batch_axis < end)
+        return onnx_fail(importer, -ENOTSUP, "it normalises over the batch, which would mix images");
+    int status = onnx_emit(importer, CONVOY_OP_SOFTMAX, &tensor, 1, &shape, &node);
+    if (status != 0)
+        return status;
+    node->softmax.axis = axis;
+    node->softmax.axis_end = end;
+    node->softmax.log = log;
     *result = node->output;
     return 0;
 }

@@ -11,11 +11,44 @@ int onnx_emit_constant(struct onnx_importer *importer, const char *name, const s
  * the next call. */
 int onnx_emit(struct onnx_importer *importer, enum convoy_op op, const int *inputs, int input_count,
               const struct convoy_shape *shape, struct convoy_node **node);
+/* Adds a constant: one number, as a tensor of no dimensions. */
+int onnx_emit_scalar(struct onnx_importer *importer, double value, int *tensor);
 /* Add a RESHAPE or TRANSPOSE of a tensor. *result is the new tensor, or the same one if nothing changes. */
 int onnx_emit_reshape(struct onnx_importer *importer, int tensor, const struct convoy_shape *shape,
                       int *result);
 int onnx_emit_transpose(struct onnx_importer *importer, int tensor, const int *perm, int *result);
+/* Exchanges the last two dimensions. */
+int onnx_emit_turned(struct onnx_importer *importer, int tensor, int *result);
+/* A RESHAPE of a tensor whose batch axis has been merged from `outer` x N x the rest (shapes.h), to a shape
+ * whose batch axis is merged from new_outer x N x the rest. */
+int onnx_emit_rearranged(struct onnx_importer *importer, int tensor, int64_t outer,
+                         const struct convoy_shape *shape, int64_t new_outer, int *result);
 /* Adds a BINARY of two tensors, broadcast. *result is the tensor that it computes. */
 int onnx_emit_binary(struct onnx_importer *importer, enum convoy_binary_kind kind, int a, int b, int *result);
+/* The same with one number on the right, or the left. */
+int onnx_emit_with_scalar(struct onnx_importer *importer, enum convoy_binary_kind kind, int a, double b,
+                          int *result);
+int onnx_emit_scalar_with(struct onnx_importer *importer, enum convoy_binary_kind kind, double a, int b,
+                          int *result);
+int onnx_emit_activation(struct onnx_importer *importer, struct convoy_activation activation, int tensor,
+                         int *result);
+/* numpy.matmul of two tensors. What would add up over the batch is refused. */
+int onnx_emit_matmul(struct onnx_importer *importer, int a, int b, int *result);
+/* Softmax over the axes [axis, end) taken together, or its logarithm. */
+int onnx_emit_softmax(struct onnx_importer *importer, int tensor, int axis, int end, bool log, int *result);
+/* The elements [start, start + length) along an axis that is not the batch. */
+int onnx_emit_crop(struct onnx_importer *importer, int tensor, int axis, int64_t start, int64_t length,
+                   int *result);
+/* Joins tensors along an axis that is not the batch; any number of them, which may be constants. Where there
+ * is a batch, a constant stands for the same in each image. */
+int onnx_emit_concat(struct onnx_importer *importer, const int *tensors, int64_t count, int axis,
+                     int *result);
+/* Repeats a tensor along the axes where it has one element, to `shape`. */
+int onnx_emit_expanded(struct onnx_importer *importer, int tensor, const struct convoy_shape *shape,
+                       int *result);
+/* An activation that is the same constant for each image: the constant in `shape`, which has a batch axis of
+ * 1 that the constant has 1 along, or lacks. */
+int onnx_emit_for_each_image(struct onnx_importer *importer, int constant, const struct convoy_shape *shape,
+                             int *result);
 
 #endif

@@ -7,7 +7,7 @@
 #include "engine/onnx/fail.h"
 #include "engine/onnx/importer.h"
 #include "engine/onnx/names.h"
-#include "engine/onnx/ops.h"
+#include "engine/onnx/scope.h"
 #include "engine/onnx/shapes.h"
 #include "engine/onnx/tensor.h"
 
@@ -17,7 +17,7 @@
 #include <string.h>
 
 #define OLDEST_OPSET 7
-#define NEWEST_OPSET 21
+#define NEWEST_OPSET 26
 
 static bool is_default_domain(const char *domain)
 {
@@ -40,25 +40,6 @@ static int find_opset(struct onnx_importer *importer)
         return 0;
     }
     return convoy_fail(importer->error, -EINVAL, "the model names no opset of the standard operators");
-}
-
-static int register_initializers(struct onnx_importer *importer)
-{
-    const Onnx__GraphProto *graph = importer->model->graph;
-    for (size_t i = 0; i < graph->n_initializer; i++) {
-        Onnx__TensorProto *tensor = graph->initializer[i];
-        bool named = tensor->name != NULL && tensor->name[0] != '\0';
-        struct onnx_value *value = named ? onnx_add_name(importer, tensor->name) : NULL;
-        if (value == NULL)
-            return convoy_fail(importer->error, -EINVAL, "initializer '%.80s' is there twice or has no name",
-                               tensor->name != NULL ? tensor->name : "");
-        value->kind = ONNX_INITIALIZER;
-        value->initializer = tensor;
-    }
-    if (graph->n_sparse_initializer > 0)
-        return convoy_fail(importer->error, -ENOTSUP,
-                           "the model has sparse initializers, which are not supported");
-    return 0;
 }
 
 /* The caller's constant under a name of the file, instead of what the file has there. */
@@ -87,35 +68,6 @@ static int bind(struct onnx_importer *importer, const struct convoy_onnx_binding
     memcpy(data, binding->data, elements * sizeof *data);
     value->kind = ONNX_FLOATS;
     return onnx_emit_constant(importer, binding->name, &value->shape, data, &value->tensor);
-}
-
-/* Decodes an initializer that a node reads. Those that no node reads are never touched. */
-static int fetch(struct onnx_importer *importer, struct onnx_value *value)
-{
-    struct convoy_onnx_tensor tensor;
-    int status = onnx_count_stored(importer, value->initializer);
-    if (status == 0)
-        status = onnx_decode_tensor(value->initializer, importer->folder, &tensor, importer->error);
-    if (status != 0)
-        return status;
-    int64_t elements = convoy_shape_elements(&tensor.shape);
-    value->shape = tensor.shape;
-    if (tensor.is_int64) {
-        value->kind = ONNX_INTS;
-        value->ints = calloc((size_t)elements + 1, sizeof *value->ints);
-        for (int64_t i = 0; value->ints != NULL && i < elements; i++)
-            value->ints[i].fixed = tensor.ints[i];
-        status = value->ints != NULL ? 0 : onnx_out_of_memory(importer);
-    } else if (elements == 0) {
-        status =
-            convoy_fail(importer->error, -EINVAL, "initializer '%.80s' has a dimension of zero", value->name);
-    } else {
-        value->kind = ONNX_FLOATS;
-        status = onnx_emit_constant(importer, value->name, &tensor.shape, tensor.floats, &value->tensor);
-        tensor.floats = NULL;
-    }
-    convoy_onnx_tensor_free(&tensor);
-    return status;
 }
 
 /* The shape of the model's input, from the file or the options, and what its batch is. */
@@ -202,58 +154,31 @@ static int register_inputs(struct onnx_importer *importer)
         int tensor = convoy_graph_add_tensor(importer->graph, input->name, &shape, NULL);
         if (value == NULL || tensor < 0)
             return onnx_out_of_memory(importer);
-        *value = (struct onnx_value){
-            .name = input->name, .kind = ONNX_ACTIVATION, .node = -1, .shape = shape, .tensor = tensor};
+        *value = (struct onnx_value){.name = input->name,
+                                     .kind = ONNX_ACTIVATION,
+                                     .node = -1,
+                                     .shape = shape,
+                                     .tensor = tensor,
+                                     .outer = 1};
         importer->graph->input = tensor;
         found = input;
     }
     return found != NULL ? 0 : convoy_fail(importer->error, -ENOTSUP, "the model has no input");
 }
 
-static int register_outputs_of_nodes(struct onnx_importer *importer)
-{
-    const Onnx__GraphProto *graph = importer->model->graph;
-    for (size_t i = 0; i < graph->n_node; i++) {
-        importer->node = graph->node[i];
-        importer->node_index = (int)i;
-        for (size_t k = 0; k < graph->node[i]->n_output; k++) {
-            const char *name = graph->node[i]->output[k];
-            if (name[0] == '\0')
-                continue;
-            struct onnx_value *value = onnx_add_name(importer, name);
-            if (value == NULL)
-                return onnx_fail(importer, -EINVAL,
-                                 "its output '%.80s' is there already: names must be unique", name);
-            value->node = (int)i;
-        }
-    }
-    return 0;
-}
-
 static int register_names(struct onnx_importer *importer)
 {
     const Onnx__GraphProto *graph = importer->model->graph;
-    size_t names = graph->n_initializer + graph->n_input + (size_t)importer->options->binding_count;
-    for (size_t i = 0; i < graph->n_node; i++)
-        names += graph->node[i]->n_output;
-    int status = onnx_names_reserve(importer, names);
+    int status =
+        onnx_names_reserve(importer, onnx_count_names(graph) + (size_t)importer->options->binding_count);
     if (status == 0)
-        status = register_initializers(importer);
+        status = onnx_register_initializers(importer, graph);
     if (status == 0)
         status = register_inputs(importer);
-    return status == 0 ? register_outputs_of_nodes(importer) : status;
+    return status == 0 ? onnx_register_nodes(importer, graph) : status;
 }
 
-static bool is_needed(const struct onnx_importer *importer, const Onnx__NodeProto *node)
-{
-    bool needed = false;
-    for (size_t k = 0; k < node->n_output; k++)
-        needed |= node->output[k][0] != '\0' && onnx_find(importer, node->output[k])->needed;
-    return needed;
-}
-
-/* Backwards from the outputs: what does not lead to one is not read, and may be anything. */
-static int mark_needed(struct onnx_importer *importer)
+static int check_outputs(struct onnx_importer *importer)
 {
     const Onnx__GraphProto *graph = importer->model->graph;
     if (graph->n_output == 0)
@@ -263,114 +188,9 @@ static int mark_needed(struct onnx_importer *importer)
                            graph->n_output, CONVOY_MAX_OUTPUTS);
     for (size_t i = 0; i < graph->n_output; i++) {
         const char *name = graph->output[i]->name != NULL ? graph->output[i]->name : "";
-        struct onnx_value *value = onnx_find(importer, name);
-        if (value == NULL)
+        if (onnx_find(importer, name) == NULL)
             return convoy_fail(importer->error, -EINVAL, "output '%.80s' of the model is computed by no node",
                                name);
-        value->needed = true;
-    }
-    for (size_t i = graph->n_node; i-- > 0;) {
-        const Onnx__NodeProto *node = graph->node[i];
-        if (!is_needed(importer, node))
-            continue;
-        for (size_t k = 0; k < node->n_input; k++) {
-            struct onnx_value *value = onnx_find(importer, node->input[k]);
-            if (value != NULL)
-                value->needed = true;
-        }
-    }
-    return 0;
-}
-
-static const struct onnx_operator *find_operator(const char *name)
-{
-    static const struct onnx_operator *const tables[] = {onnx_image_operators, onnx_dense_operators,
-                                                         onnx_elementwise_operators, onnx_layout_operators,
-                                                         onnx_constant_operators};
-    for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++)
-        for (const struct onnx_operator *operator= tables[i]; operator->name != NULL; operator++)
-            if (strcmp(operator->name, name) == 0)
-                return operator;
-    return NULL;
-}
-
-static int gather_inputs(struct onnx_importer *importer)
-{
-    const Onnx__NodeProto *node = importer->node;
-    memset(importer->inputs, 0, sizeof importer->inputs);
-    importer->input_count = (int)node->n_input;
-    for (size_t i = 0; i < node->n_input; i++) {
-        const char *name = node->input[i];
-        if (name[0] == '\0')
-            continue;
-        struct onnx_value *value = onnx_find(importer, name);
-        if (value == NULL)
-            return onnx_fail(importer, -EINVAL, "its input '%.80s' is computed nowhere in the model", name);
-        if (value->kind == ONNX_NOTHING && value->node >= importer->node_index)
-            return onnx_fail(
-                importer, -EINVAL,
-                "its input '%.80s' is computed only later: the nodes form a cycle or are out of order", name);
-        if (value->kind == ONNX_NOTHING)
-            return onnx_fail(
-                importer, -ENOTSUP,
-                "its input '%.80s' is an additional output of another node, which convoyd does not "
-                "compute",
-                name);
-        if (value->kind == ONNX_INITIALIZER) {
-            int status = fetch(importer, value);
-            if (status != 0)
-                return status;
-        }
-        importer->inputs[i] = value;
-    }
-    return 0;
-}
-
-static int read_node(struct onnx_importer *importer)
-{
-    const Onnx__NodeProto *node = importer->node;
-    const char *op = node->op_type != NULL ? node->op_type : "";
-    const char *domain = node->domain != NULL ? node->domain : "";
-    const struct onnx_operator *operator= is_default_domain(domain) ? find_operator(op) : NULL;
-    if (operator== NULL && node->name != NULL && node->name[0] != '\0')
-        return convoy_fail(importer->error, -ENOTSUP,
-                           "node '%.80s' is of operator '%.40s'%s%.40s%s, which convoyd does not support",
-                           node->name, op, domain[0] != '\0' ? " of domain '" : "", domain,
-                           domain[0] != '\0' ? "'" : "");
-    if (operator== NULL)
-        return convoy_fail(
-            importer->error, -ENOTSUP,
-            "node %d, which computes '%.80s', is of operator '%.40s'%s%.40s%s, which convoyd does not "
-            "support",
-            importer->node_index, node->output[0], op, domain[0] != '\0' ? " of domain '" : "", domain,
-            domain[0] != '\0' ? "'" : "");
-    importer->op = operator->name;
-    if (node->output[0][0] == '\0')
-        return onnx_fail(importer, -EINVAL, "its first output has no name");
-    if (node->n_input < (size_t) operator->min_inputs || node->n_input>(size_t) operator->max_inputs)
-        return onnx_fail(importer, -EINVAL, "it has %zu inputs, %d to %d are read",
-                         node->n_input, operator->min_inputs, operator->max_inputs);
-    for (size_t i = 0; i < node->n_attribute; i++)
-        if (node->attribute[i]->ref_attr_name != NULL)
-            return onnx_fail(importer, -EINVAL,
-                             "an attribute refers to a function's, but it is in no function");
-    int status = gather_inputs(importer);
-    if (status == 0)
-        status = operator->read(importer);
-    return status;
-}
-
-static int read_nodes(struct onnx_importer *importer)
-{
-    const Onnx__GraphProto *graph = importer->model->graph;
-    for (size_t i = 0; i < graph->n_node; i++) {
-        importer->node = graph->node[i];
-        importer->node_index = (int)i;
-        if (!is_needed(importer, graph->node[i]))
-            continue;
-        int status = read_node(importer);
-        if (status != 0)
-            return status;
     }
     return 0;
 }
@@ -396,7 +216,7 @@ static int read_outputs(struct onnx_importer *importer)
         if (value->kind != ONNX_ACTIVATION)
             return convoy_fail(importer->error, -ENOTSUP,
                                "output '%.80s' does not depend on the model's input", info->name);
-        if (value->shape.batch_axis > 0 && onnx_product(&value->shape, 0, value->shape.batch_axis) != 1)
+        if (value->outer != 1 || onnx_product(&value->shape, 0, value->shape.batch_axis) != 1)
             return convoy_fail(
                 importer->error, -ENOTSUP,
                 "the batch is not the first dimension of output '%.80s': transpose it in the model",
@@ -426,9 +246,9 @@ int onnx_import(struct onnx_importer *importer)
     if (status == 0)
         status = register_names(importer);
     if (status == 0)
-        status = mark_needed(importer);
+        status = check_outputs(importer);
     if (status == 0)
-        status = read_nodes(importer);
+        status = onnx_read_nodes(importer, importer->model->graph);
     if (status == 0)
         status = read_outputs(importer);
     return status == 0 ? convoy_graph_finish(importer->graph, importer->error) : status;

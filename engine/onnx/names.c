@@ -35,7 +35,7 @@ static int *slot_of(const struct onnx_importer *importer, const char *name)
 
 struct onnx_value *onnx_find(const struct onnx_importer *importer, const char *name)
 {
-    int index = *slot_of(importer, name);
+    int index = name[0] != '\0' ? *slot_of(importer, name) : -1;
     return index < 0 ? NULL : &importer->values[index];
 }
 
@@ -49,5 +49,14 @@ struct onnx_value *onnx_add_name(struct onnx_importer *importer, const char *nam
     value->name = name;
     value->node = -1;
     value->tensor = -1;
+    value->outer = 1;
+    value->scope = importer->scope;
     return value;
+}
+
+/* The slots stay taken, so that names behind them are still found: nothing is called "". */
+void onnx_forget_names(struct onnx_importer *importer, int count)
+{
+    for (int i = count; i < importer->value_count; i++)
+        importer->values[i].name = "";
 }

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #define MOST_STORED    (INT64_C(1) << 29) /* elements of constants: 2 GiB */
+#define MOST_WORK      (INT64_C(1) << 32) /* simple operations on constants: some seconds */
 #define COMPUTED_FLOOR (INT64_C(1) << 24) /* elements that may be computed from nothing: 64 MiB */
 
 static int unpack(const char *path, Onnx__ModelProto **model, struct convoy_error *error)
@@ -65,7 +66,8 @@ int convoy_onnx_load(const char *path, const struct convoy_onnx_options *options
                                      .error = error != NULL ? error : &ignored,
                                      .batch = ONNX_NO_BATCH,
                                      .stored_left = MOST_STORED,
-                                     .computed_left = COMPUTED_FLOOR};
+                                     .computed_left = COMPUTED_FLOOR,
+                                     .work_left = MOST_WORK};
     *graph = NULL;
     importer.error->message[0] = '\0';
     int status = unpack(path, &importer.model, importer.error);

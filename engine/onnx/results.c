@@ -9,18 +9,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct onnx_value *first_output(struct onnx_importer *importer)
+/* The output that is set, or NULL where nothing names it. */
+static struct onnx_value *current_output(struct onnx_importer *importer)
 {
-    return onnx_find(importer, importer->node->output[0]);
+    return onnx_find(importer, importer->node->output[importer->output]);
 }
 
 int onnx_set_tensor(struct onnx_importer *importer, int tensor)
 {
-    struct onnx_value *output = first_output(importer);
+    struct onnx_value *output = current_output(importer);
     struct convoy_tensor *made = &importer->graph->tensors[tensor];
+    if (output == NULL)
+        return 0;
     output->tensor = tensor;
     output->shape = made->shape;
     output->kind = made->data != NULL ? ONNX_FLOATS : ONNX_ACTIVATION;
+    output->outer = made->data == NULL && made->shape.batch_axis >= 0 ? importer->outer : 1;
     if (made->name != NULL && strcmp(made->name, importer->op) == 0) {
         char *name = strdup(output->name);
         if (name == NULL)
@@ -35,7 +39,11 @@ int onnx_set_value(struct onnx_importer *importer, const struct onnx_value *same
 {
     if (same->kind != ONNX_INTS)
         return onnx_set_tensor(importer, same->tensor);
-    return onnx_set_reshaped(importer, same, &same->shape);
+    int status = onnx_set_reshaped(importer, same, &same->shape);
+    struct onnx_value *output = current_output(importer);
+    if (status == 0 && output != NULL)
+        output->type = same->type;
+    return status;
 }
 
 int onnx_set_floats(struct onnx_importer *importer, const struct convoy_shape *shape, float *data)
@@ -47,22 +55,27 @@ int onnx_set_floats(struct onnx_importer *importer, const struct convoy_shape *s
 
 int onnx_set_ints(struct onnx_importer *importer, const struct convoy_shape *shape, struct onnx_int *ints)
 {
-    struct onnx_value *output = first_output(importer);
+    struct onnx_value *output = current_output(importer);
+    if (output == NULL) {
+        free(ints);
+        return 0;
+    }
+    free(output->ints);
     output->kind = ONNX_INTS;
     output->shape = *shape;
     output->ints = ints;
     return 0;
 }
 
-static const void *elements_of(const struct onnx_importer *importer, const struct onnx_value *value,
-                               size_t *size)
+int onnx_set_empty(struct onnx_importer *importer, const struct convoy_shape *shape)
 {
-    *size = value->kind == ONNX_INTS ? sizeof(struct onnx_int) : sizeof(float);
-    return value->kind == ONNX_INTS ? (const void *)value->ints : onnx_floats(importer, value);
+    void *nothing;
+    int status = onnx_allocate(importer, shape, true, &nothing);
+    return status == 0 ? onnx_set_ints(importer, shape, nothing) : status;
 }
 
-static int set_data(struct onnx_importer *importer, const struct onnx_value *like,
-                    const struct convoy_shape *shape, void *data)
+int onnx_set_like(struct onnx_importer *importer, const struct onnx_value *like,
+                  const struct convoy_shape *shape, void *data)
 {
     if (like->kind == ONNX_INTS)
         return onnx_set_ints(importer, shape, data);
@@ -77,11 +90,11 @@ int onnx_set_reshaped(struct onnx_importer *importer, const struct onnx_value *v
     int status = onnx_allocate(importer, shape, value->kind == ONNX_INTS, &data);
     if (status != 0)
         return status;
-    const void *from = elements_of(importer, value, &size);
+    const uint8_t *from = onnx_bytes(importer, value, &size);
     size_t elements = (size_t)convoy_shape_elements(shape);
     if (elements > 0)
         memcpy(data, from, size * elements);
-    return set_data(importer, value, shape, data);
+    return onnx_set_like(importer, value, shape, data);
 }
 
 int onnx_set_strided(struct onnx_importer *importer, const struct onnx_value *value,
@@ -92,7 +105,7 @@ int onnx_set_strided(struct onnx_importer *importer, const struct onnx_value *va
     int status = onnx_allocate(importer, shape, value->kind == ONNX_INTS, &data);
     if (status != 0)
         return status;
-    const uint8_t *from = elements_of(importer, value, &size);
+    const uint8_t *from = onnx_bytes(importer, value, &size);
     uint8_t *to = data;
     int64_t index[CONVOY_MAX_RANK] = {0}, at = start, elements = convoy_shape_elements(shape);
     for (int64_t i = 0; i < elements; i++, to += size) {
@@ -106,5 +119,5 @@ int onnx_set_strided(struct onnx_importer *importer, const struct onnx_value *va
             index[axis] = 0;
         }
     }
-    return set_data(importer, value, shape, data);
+    return onnx_set_like(importer, value, shape, data);
 }

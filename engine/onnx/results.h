@@ -1,5 +1,5 @@
-/* Sets the value of the first output of the node that is being read. Each operator ends with a call of one of
- * these. */
+/* Sets the value of output importer->output of the node that is being read: the first, unless an operator
+ * with several counts it up. Each operator ends with a call of one of these. */
 #ifndef CONVOY_ENGINE_ONNX_RESULTS_H
 #define CONVOY_ENGINE_ONNX_RESULTS_H
 
@@ -13,6 +13,11 @@ int onnx_set_value(struct onnx_importer *importer, const struct onnx_value *same
 int onnx_set_floats(struct onnx_importer *importer, const struct convoy_shape *shape, float *data);
 int onnx_set_ints(struct onnx_importer *importer, const struct convoy_shape *shape, struct onnx_int *ints);
 
+/* The same, of ints where `like` is made of them, else of floats. */
+int onnx_set_like(struct onnx_importer *importer, const struct onnx_value *like,
+                  const struct convoy_shape *shape, void *data);
+/* The output has no elements. Of these only the shape counts, and Concat leaves them out. */
+int onnx_set_empty(struct onnx_importer *importer, const struct convoy_shape *shape);
 /* The output is the constant `value` in another shape with as many elements. */
 int onnx_set_reshaped(struct onnx_importer *importer, const struct onnx_value *value,
                       const struct convoy_shape *shape);

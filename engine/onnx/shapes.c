@@ -1,5 +1,6 @@
 #include "engine/onnx/shapes.h"
 
+#include "engine/onnx/attributes.h"
 #include "engine/onnx/fail.h"
 
 #include <errno.h>
@@ -68,30 +69,48 @@ int onnx_broadcast(const struct onnx_importer *importer, const struct convoy_sha
     return 0;
 }
 
-int onnx_place_batch(const struct onnx_importer *importer, const struct convoy_shape *in, int axis,
-                     struct convoy_shape *out)
+/* For a file whose batch is 1, where every axis with `before` elements before it could be the batch: the one
+ * that is meant. -1: none. */
+static int likely_axis(const struct convoy_shape *in, int64_t in_outer, int64_t before,
+                       const struct convoy_shape *out)
+{
+    int64_t product = 1;
+    for (int axis = 0; axis < out->rank; axis++) {
+        if (product == before) {
+            /* [L,1,D] to [L,D]: the batch went into the first dimension, the last is as it was. */
+            bool merged = axis > 0 && out->dims[axis] != 1 && in->dims[in->batch_axis] == in_outer &&
+                          in->batch_axis + 1 < in->rank && in->dims[in->batch_axis + 1] == out->dims[axis];
+            return merged ? axis - 1 : axis;
+        }
+        product *= out->dims[axis];
+    }
+    product = 1;
+    for (int axis = 0; axis < out->rank; axis++) {
+        if (before % product == 0 && out->dims[axis] % (before / product) == 0)
+            return axis;
+        product *= out->dims[axis];
+    }
+    return -1;
+}
+
+int onnx_place_batch(const struct onnx_importer *importer, const struct convoy_shape *in, int64_t in_outer,
+                     int axis, struct convoy_shape *out, int64_t *outer)
 {
     out->batch_axis = -1;
+    *outer = 1;
     if (in->batch_axis < 0)
         return 0;
     /* Elements keep their order, so the axis must have as many elements before it as the batch had. */
-    int64_t before = onnx_product(in, 0, in->batch_axis);
-    if (importer->batch == 1) {
-        /* One image: every place with that many elements before it is right, and the first is what is meant.
-         */
-        int64_t product = 1;
-        axis = -1;
-        for (int i = 0; i < out->rank && axis < 0; i++) {
-            if (product == before)
-                axis = i;
-            product *= out->dims[i];
-        }
-    }
-    if (axis < 0 || onnx_product(out, 0, axis) != before)
+    int64_t before = onnx_product(in, 0, in->batch_axis) * in_outer;
+    if (importer->batch == 1)
+        axis = likely_axis(in, in_outer, before, out);
+    int64_t there = axis >= 0 ? onnx_product(out, 0, axis) : 1;
+    if (axis < 0 || before % there != 0 || out->dims[axis] % (before / there) != 0)
         return onnx_fail(importer, -ENOTSUP,
                          "it turns the shape %s into one in which images of a batch would be mixed",
                          text_of(in).text);
     out->batch_axis = axis;
+    *outer = before / there;
     return 0;
 }
 
@@ -118,7 +137,7 @@ static int infer(const struct onnx_importer *importer, const struct convoy_shape
 
 /* The file has a number for the batch and writes it out: find the axis that it went into. */
 static int place_fixed_batch(const struct onnx_importer *importer, const struct convoy_shape *in,
-                             int inferred, struct convoy_shape *out)
+                             int64_t in_outer, int inferred, struct convoy_shape *out, int64_t *outer)
 {
     int64_t all;
     if (__builtin_mul_overflow(convoy_shape_elements(in), importer->batch, &all))
@@ -126,19 +145,21 @@ static int place_fixed_batch(const struct onnx_importer *importer, const struct 
     int status = infer(importer, in, all, inferred, out);
     if (status != 0)
         return status;
-    int64_t before = onnx_product(in, 0, in->batch_axis), product = 1;
+    int64_t before = onnx_product(in, 0, in->batch_axis) * in_outer, product = 1;
     for (int axis = 0; axis < out->rank; axis++) {
-        if (product == before && out->dims[axis] % importer->batch == 0) {
+        int64_t here = before % product == 0 ? before / product : 0;
+        if (here > 0 && out->dims[axis] % here == 0 && out->dims[axis] / here % importer->batch == 0) {
             out->dims[axis] /= importer->batch;
-            return onnx_place_batch(importer, in, axis, out);
+            return onnx_place_batch(importer, in, in_outer, axis, out, outer);
         }
         product *= out->dims[axis];
     }
-    return onnx_place_batch(importer, in, -1, out);
+    return onnx_place_batch(importer, in, in_outer, -1, out, outer);
 }
 
 int onnx_reshape_targets(const struct onnx_importer *importer, const struct convoy_shape *in,
-                         const struct onnx_int *targets, int count, bool allow_zero, struct convoy_shape *out)
+                         int64_t in_outer, const struct onnx_int *targets, int count, bool allow_zero,
+                         struct convoy_shape *out, int64_t *outer)
 {
     *out = (struct convoy_shape){.rank = count, .batch_axis = -1};
     int batch = -1, inferred = -1;
@@ -167,10 +188,10 @@ int onnx_reshape_targets(const struct onnx_importer *importer, const struct conv
     int64_t elements = convoy_shape_elements(in);
     if (in->batch_axis < 0 || batch >= 0) {
         int status = infer(importer, in, elements, inferred, out);
-        return status != 0 ? status : onnx_place_batch(importer, in, batch, out);
+        return status != 0 ? status : onnx_place_batch(importer, in, in_outer, batch, out, outer);
     }
     if (importer->batch > 0)
-        return place_fixed_batch(importer, in, inferred, out);
+        return place_fixed_batch(importer, in, in_outer, inferred, out, outer);
     if (inferred < 0)
         return onnx_fail(
             importer, -ENOTSUP,
@@ -178,5 +199,31 @@ int onnx_reshape_targets(const struct onnx_importer *importer, const struct conv
             "or the batch in that shape",
             text_of(in).text);
     int status = infer(importer, in, elements, inferred, out);
-    return status != 0 ? status : onnx_place_batch(importer, in, inferred, out);
+    return status != 0 ? status : onnx_place_batch(importer, in, in_outer, inferred, out, outer);
+}
+
+int onnx_input_shape(struct onnx_importer *importer, int index, struct convoy_shape *shape)
+{
+    const struct onnx_value *value;
+    int status = onnx_need_input(importer, index, &value);
+    if (status != 0)
+        return status;
+    if (value->kind != ONNX_INTS || value->shape.rank > 1 ||
+        convoy_shape_elements(&value->shape) > CONVOY_MAX_RANK)
+        return onnx_fail(importer, -ENOTSUP, "its shape is not a list of up to %d known integers",
+                         CONVOY_MAX_RANK);
+    *shape = (struct convoy_shape){.rank = (int)convoy_shape_elements(&value->shape), .batch_axis = -1};
+    for (int axis = 0; axis < shape->rank; axis++) {
+        struct onnx_int dim = value->ints[axis];
+        if (dim.batch != 0 && (dim.fixed != 0 || dim.batch < 0 || shape->batch_axis >= 0))
+            return onnx_fail(importer, -ENOTSUP,
+                             "the batch size enters the shape that it asks for in a way that cannot be "
+                             "followed");
+        if (dim.batch != 0)
+            shape->batch_axis = axis;
+        shape->dims[axis] = dim.batch != 0 ? dim.batch : dim.fixed;
+        if (shape->dims[axis] < 0)
+            return onnx_fail(importer, -EINVAL, "it asks for a dimension of %" PRId64, shape->dims[axis]);
+    }
+    return 0;
 }

@@ -28,10 +28,10 @@ double convoy_check_random(struct convoy_check *check, double low, double high)
     return low + (high - low) * (double)(next_random(check) >> 11) * 0x1p-53;
 }
 
-struct convoy_unary convoy_check_any_unary(struct convoy_check *check)
+static struct convoy_unary some_unary(struct convoy_check *check, int kinds)
 {
-    struct convoy_unary unary = {.kind = (enum convoy_unary_kind)convoy_check_between(
-                                     check, CONVOY_UNARY_NONE, CONVOY_UNARY_KINDS - 1)};
+    struct convoy_unary unary = {
+        .kind = (enum convoy_unary_kind)convoy_check_between(check, CONVOY_UNARY_NONE, kinds - 1)};
     if (unary.kind == CONVOY_UNARY_LEAKY_RELU)
         unary.alpha = 0.1f;
     if (unary.kind == CONVOY_UNARY_CLIP) {
@@ -42,6 +42,24 @@ struct convoy_unary convoy_check_any_unary(struct convoy_check *check)
         unary.alpha = 0.2f;
         unary.beta = 0.5f;
     }
+    if (unary.kind == CONVOY_UNARY_ELU || unary.kind == CONVOY_UNARY_THRESHOLDED)
+        unary.alpha = 0.7f;
+    if (unary.kind == CONVOY_UNARY_POW)
+        unary.alpha = -0.75f;
+    return unary;
+}
+
+struct convoy_unary convoy_check_any_unary(struct convoy_check *check)
+{
+    return some_unary(check, CONVOY_UNARY_FUSED_KINDS);
+}
+
+struct convoy_unary convoy_check_every_unary(struct convoy_check *check, double *low)
+{
+    struct convoy_unary unary = some_unary(check, CONVOY_UNARY_KINDS);
+    bool of_positive =
+        unary.kind == CONVOY_UNARY_LOG || unary.kind == CONVOY_UNARY_SQRT || unary.kind == CONVOY_UNARY_POW;
+    *low = of_positive ? 0.125 : -4;
     return unary;
 }
 
@@ -66,6 +84,42 @@ const char *convoy_check_unary_name(enum convoy_unary_kind kind)
         return "hard_swish";
     case CONVOY_UNARY_SWISH:
         return "swish";
+    case CONVOY_UNARY_EXP:
+        return "exp";
+    case CONVOY_UNARY_LOG:
+        return "log";
+    case CONVOY_UNARY_SQRT:
+        return "sqrt";
+    case CONVOY_UNARY_ABS:
+        return "abs";
+    case CONVOY_UNARY_ERF:
+        return "erf";
+    case CONVOY_UNARY_GELU:
+        return "gelu";
+    case CONVOY_UNARY_GELU_TANH:
+        return "gelu_tanh";
+    case CONVOY_UNARY_ELU:
+        return "elu";
+    case CONVOY_UNARY_SOFTPLUS:
+        return "softplus";
+    case CONVOY_UNARY_MISH:
+        return "mish";
+    case CONVOY_UNARY_ROUND:
+        return "round";
+    case CONVOY_UNARY_FLOOR:
+        return "floor";
+    case CONVOY_UNARY_CEIL:
+        return "ceil";
+    case CONVOY_UNARY_SIGN:
+        return "sign";
+    case CONVOY_UNARY_POW:
+        return "pow";
+    case CONVOY_UNARY_THRESHOLDED:
+        return "thresholded";
+    case CONVOY_UNARY_SIN:
+        return "sin";
+    case CONVOY_UNARY_COS:
+        return "cos";
     }
     return "unknown";
 }
@@ -96,6 +150,42 @@ double convoy_check_apply_unary(struct convoy_unary unary, double x)
         return x * clamp(x / 6 + 0.5, 0, 1);
     case CONVOY_UNARY_SWISH:
         return x / (1 + exp(-x));
+    case CONVOY_UNARY_EXP:
+        return exp(x);
+    case CONVOY_UNARY_LOG:
+        return log(x);
+    case CONVOY_UNARY_SQRT:
+        return sqrt(x);
+    case CONVOY_UNARY_ABS:
+        return fabs(x);
+    case CONVOY_UNARY_ERF:
+        return erf(x);
+    case CONVOY_UNARY_GELU:
+        return x / 2 * (1 + erf(x / sqrt(2)));
+    case CONVOY_UNARY_GELU_TANH:
+        return x / 2 * (1 + tanh(sqrt(2 / acos(-1)) * (x + 0.044715 * pow(x, 3))));
+    case CONVOY_UNARY_ELU:
+        return x < 0 ? (double)unary.alpha * (exp(x) - 1) : x;
+    case CONVOY_UNARY_SOFTPLUS:
+        return log(1 + exp(x));
+    case CONVOY_UNARY_MISH:
+        return x * tanh(log(1 + exp(x)));
+    case CONVOY_UNARY_ROUND:
+        return rint(x);
+    case CONVOY_UNARY_FLOOR:
+        return floor(x);
+    case CONVOY_UNARY_CEIL:
+        return ceil(x);
+    case CONVOY_UNARY_SIGN:
+        return (x > 0) - (x < 0);
+    case CONVOY_UNARY_POW:
+        return pow(x, (double)unary.alpha);
+    case CONVOY_UNARY_THRESHOLDED:
+        return x > (double)unary.alpha ? x : 0;
+    case CONVOY_UNARY_SIN:
+        return sin(x);
+    case CONVOY_UNARY_COS:
+        return cos(x);
     }
     return NAN;
 }

@@ -37,8 +37,10 @@ struct convoy_check_buffer {
 /* low <= result <= high */
 int convoy_check_between(struct convoy_check *check, int low, int high);
 double convoy_check_random(struct convoy_check *check, double low, double high);
-/* Any of the activations, with numbers that suit it. */
+/* Any of the activations that follow other kernels' results, with numbers that suit it. */
 struct convoy_unary convoy_check_any_unary(struct convoy_check *check);
+/* Any of all. *low: at least so much is an input that the function is defined for, and smooth enough near. */
+struct convoy_unary convoy_check_every_unary(struct convoy_check *check, double *low);
 /* As --act and the descriptions of cases name it: "leaky_relu". Static. */
 const char *convoy_check_unary_name(enum convoy_unary_kind kind);
 double convoy_check_apply_unary(struct convoy_unary unary, double x);

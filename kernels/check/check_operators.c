@@ -52,10 +52,11 @@ static void check_unary(struct convoy_check *check)
 {
     int64_t count = convoy_check_between(check, 0, 1) ? convoy_check_between(check, 1, 9)
                                                       : convoy_check_between(check, 1000, 9000);
-    struct convoy_check_buffer x = convoy_check_input(check, count, any_offset(check), -4, 4);
-    set_first(&x, 1);
+    double low;
+    struct convoy_unary act = convoy_check_every_unary(check, &low);
+    struct convoy_check_buffer x = convoy_check_input(check, count, any_offset(check), low, 4);
+    set_first(&x, 1.5f);
     struct convoy_check_buffer y = output_or(check, &x);
-    struct convoy_unary act = convoy_check_any_unary(check);
     double *want = doubles(count);
     for (int64_t i = 0; i < count; i++)
         want[i] = convoy_check_apply_unary(act, (double)x.host[i]);
@@ -119,6 +120,7 @@ static void check_softmax(struct convoy_check *check)
     int64_t inner = convoy_check_between(check, 0, 1) ? 1 : CONVOY_CHECK_PICK(check, dims);
     int64_t count = outer * length * inner;
     double most = convoy_check_between(check, 0, 1) ? 5 : 300; /* 300: exp() of it is infinite */
+    bool ln = convoy_check_between(check, 0, 2) == 0;
     struct convoy_check_buffer x = convoy_check_input(check, count, 0, -most, most);
     if (length > 2) { /* masked out */
         x.host[inner] = -INFINITY;
@@ -137,12 +139,68 @@ static void check_softmax(struct convoy_check *check)
             for (int64_t l = 1; l < length; l++)
                 sum += exp((double)column[l * inner] - highest);
             for (int64_t l = 0; l < length; l++)
-                to[l * inner] = exp((double)column[l * inner] - highest - log(sum));
+                to[l * inner] = ln ? (double)column[l * inner] - highest - log(sum)
+                                   : exp((double)column[l * inner] - highest - log(sum));
         }
-    cudaError_t launched = convoy_launch_softmax(outer, length, inner, x.device, y.device, NULL);
-    convoy_check_result(check, launched, &y, want, NULL, "softmax %lld x %lld x %lld", (long long)outer,
-                        (long long)length, (long long)inner);
+    cudaError_t launched = convoy_launch_softmax(outer, length, inner, ln, x.device, y.device, NULL);
+    convoy_check_result(check, launched, &y, want, NULL, "softmax %lld x %lld x %lld, ln %d",
+                        (long long)outer, (long long)length, (long long)inner, (int)ln);
     free(want);
+    free_both(&x, &y);
+}
+
+/* scale and shift may be NULL. */
+static void normalize_column(const struct convoy_normalize_shape *shape, const float *x, const float *scale,
+                             const float *shift, double *y)
+{
+    double mean = 0;
+    double squares = 0;
+    for (int64_t l = 0; l < shape->length && !shape->rms; l++)
+        mean += (double)x[l * shape->inner] / (double)shape->length;
+    for (int64_t l = 0; l < shape->length; l++)
+        squares += pow((double)x[l * shape->inner] - mean, 2) / (double)shape->length;
+    for (int64_t l = 0; l < shape->length; l++)
+        y[l * shape->inner] = ((double)x[l * shape->inner] - mean) / sqrt(squares + (double)shape->epsilon) *
+                                  (scale != NULL ? (double)scale[l] : 1) +
+                              (shift != NULL ? (double)shift[l] : 0);
+}
+
+static void check_normalize(struct convoy_check *check)
+{
+    struct convoy_normalize_shape shape = {
+        .outer = convoy_check_between(check, 1, 20),
+        .length = convoy_check_between(check, 0, 3) ? CONVOY_CHECK_PICK(check, dims)
+                                                    : convoy_check_between(check, 900, 2100),
+        .inner = convoy_check_between(check, 0, 1) ? 1 : CONVOY_CHECK_PICK(check, dims),
+        .epsilon = 1e-5f,
+        .rms = convoy_check_between(check, 0, 1)};
+    double centre =
+        convoy_check_between(check, 0, 1) ? 0 : 30; /* far from 0, as sums of squares do not like */
+    int64_t count = shape.outer * shape.length * shape.inner;
+    struct convoy_check_buffer x =
+        convoy_check_input(check, count, any_offset(check), centre - 2, centre + 2);
+    struct convoy_check_buffer scale = convoy_check_input(check, shape.length, 0, -2, 2);
+    struct convoy_check_buffer shift = convoy_check_input(check, shape.length, 0, -1, 1);
+    bool scaled = convoy_check_between(check, 0, 1);
+    bool shifted = convoy_check_between(check, 0, 1);
+    set_first(&scale, 1);
+    set_first(&shift, 0.5f);
+    struct convoy_check_buffer y = output_or(check, &x);
+    double *want = doubles(count);
+    for (int64_t i = 0; i < shape.outer * shape.inner; i++) {
+        int64_t start = i / shape.inner * shape.length * shape.inner + i % shape.inner;
+        normalize_column(&shape, x.host + start, scaled ? scale.host : NULL, shifted ? shift.host : NULL,
+                         want + start);
+    }
+    cudaError_t launched = convoy_launch_normalize(&shape, x.device, scaled ? scale.device : NULL,
+                                                   shifted ? shift.device : NULL, y.device, NULL);
+    convoy_check_result(check, launched, &y, want, NULL,
+                        "normalize %lld x %lld x %lld, rms %d, scale %d, shift %d, centre %g",
+                        (long long)shape.outer, (long long)shape.length, (long long)shape.inner,
+                        (int)shape.rms, (int)scaled, (int)shifted, centre);
+    free(want);
+    convoy_check_free(&scale);
+    convoy_check_free(&shift);
     free_both(&x, &y);
 }
 
@@ -254,6 +312,18 @@ static double apply_binary(enum convoy_binary_operator op, double a, double b)
         return a * b;
     case CONVOY_BINARY_DIV:
         return a / b;
+    case CONVOY_BINARY_MAX:
+        return fmax(a, b);
+    case CONVOY_BINARY_MIN:
+        return fmin(a, b);
+    case CONVOY_BINARY_POWER:
+        return pow(a, b);
+    case CONVOY_BINARY_EQUAL:
+        return a == b;
+    case CONVOY_BINARY_LESS:
+        return a < b;
+    case CONVOY_BINARY_LESS_EQUAL:
+        return a <= b;
     }
     return NAN;
 }
@@ -262,7 +332,8 @@ static void check_binary(struct convoy_check *check)
 {
     struct convoy_broadcast box = {.act = convoy_check_any_unary(check)};
     any_box(check, &box.rank, box.dims);
-    box.op = (enum convoy_binary_operator)convoy_check_between(check, CONVOY_BINARY_ADD, CONVOY_BINARY_DIV);
+    box.op =
+        (enum convoy_binary_operator)convoy_check_between(check, CONVOY_BINARY_ADD, CONVOY_BINARY_LESS_EQUAL);
     int a_repeated = 0;
     int b_repeated = 0;
     if (convoy_check_between(check, 0, 1)) { /* images, and what networks add to them or multiply them with */
@@ -328,6 +399,7 @@ int convoy_check_operators(uint64_t seed)
                      {"zero", check_zero},
                      {"scale_shift", check_scale_shift},
                      {"softmax", check_softmax},
+                     {"normalize", check_normalize},
                      {"copy", check_copy},
                      {"binary", check_binary},
                      {"pool", convoy_check_pool},

@@ -101,7 +101,7 @@ static struct convoy_unary activation(const char *text)
 {
     struct convoy_unary act = {CONVOY_UNARY_NONE, 0, 0};
     size_t length = strcspn(text, ":");
-    for (int i = 0; i < CONVOY_UNARY_KINDS; i++) {
+    for (int i = 0; i < CONVOY_UNARY_FUSED_KINDS; i++) {
         const char *name = convoy_check_unary_name((enum convoy_unary_kind)i);
         if (strlen(name) != length || strncmp(name, text, length) != 0)
             continue;

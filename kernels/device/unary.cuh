@@ -49,8 +49,60 @@ static __device__ __forceinline__ float convoy_apply_unary(struct convoy_unary u
         return x * convoy_clamp(x * (1.0f / 6.0f) + 0.5f, 0.0f, 1.0f);
     case CONVOY_UNARY_SWISH:
         return ROUGH ? __fdividef(x, 1.0f + __expf(-x)) : x / (1.0f + expf(-x));
+    default:
+        return x;
     }
-    return x;
+}
+
+static __device__ __forceinline__ float convoy_softplus(float x)
+{
+    return (x < 0.0f ? 0.0f : x) + log1pf(expf(-fabsf(x)));
+}
+
+/* Every kind, for kernels that compute nothing else: the functions that are long stay out of the epilogues of
+ * convolutions and products. */
+static __device__ __forceinline__ float convoy_apply_any_unary(struct convoy_unary unary, float x)
+{
+    switch (unary.kind) {
+    case CONVOY_UNARY_EXP:
+        return expf(x);
+    case CONVOY_UNARY_LOG:
+        return logf(x);
+    case CONVOY_UNARY_SQRT:
+        return sqrtf(x);
+    case CONVOY_UNARY_ABS:
+        return fabsf(x);
+    case CONVOY_UNARY_ERF:
+        return erff(x);
+    case CONVOY_UNARY_GELU:
+        return 0.5f * x * (1.0f + erff(x * 0.707106781f));
+    case CONVOY_UNARY_GELU_TANH:
+        return 0.5f * x * (1.0f + tanhf(0.797884561f * (x + 0.044715f * x * x * x)));
+    case CONVOY_UNARY_ELU:
+        return x < 0.0f ? unary.alpha * expm1f(x) : x;
+    case CONVOY_UNARY_SOFTPLUS:
+        return convoy_softplus(x);
+    case CONVOY_UNARY_MISH:
+        return x * tanhf(convoy_softplus(x));
+    case CONVOY_UNARY_ROUND:
+        return rintf(x);
+    case CONVOY_UNARY_FLOOR:
+        return floorf(x);
+    case CONVOY_UNARY_CEIL:
+        return ceilf(x);
+    case CONVOY_UNARY_SIGN:
+        return x > 0.0f ? 1.0f : (x < 0.0f ? -1.0f : x);
+    case CONVOY_UNARY_POW:
+        return powf(x, unary.alpha);
+    case CONVOY_UNARY_THRESHOLDED:
+        return x > unary.alpha ? x : 0.0f;
+    case CONVOY_UNARY_SIN:
+        return sinf(x);
+    case CONVOY_UNARY_COS:
+        return cosf(x);
+    default:
+        return convoy_apply_unary(unary, x);
+    }
 }
 
 /* Does x <= y imply act(x) <= act(y)? Then a maximum may be taken before the activation: max pooling needs a
@@ -70,8 +122,9 @@ static __host__ __device__ __forceinline__ bool convoy_unary_rises(struct convoy
     case CONVOY_UNARY_TANH:
     case CONVOY_UNARY_CLIP:
         return true;
+    default: /* those that follow no convolution */
+        return false;
     }
-    return false;
 }
 
 template <enum convoy_unary_kind KIND, bool ROUGH, int ROWS, int COLUMNS>
@@ -118,6 +171,8 @@ static __device__ __forceinline__ void convoy_activate(struct convoy_unary act,
         return;
     case CONVOY_UNARY_SWISH:
         convoy_activate_as<CONVOY_UNARY_SWISH, ROUGH>(act, values);
+        return;
+    default: /* those that follow no other kernel */
         return;
     }
 }

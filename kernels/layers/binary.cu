@@ -43,6 +43,24 @@ __device__ static float apply(const struct binary_job &job, float dense, float o
     case CONVOY_BINARY_DIV:
         v = a / b;
         break;
+    case CONVOY_BINARY_MAX:
+        v = convoy_larger(a, b);
+        break;
+    case CONVOY_BINARY_MIN:
+        v = -convoy_larger(-a, -b);
+        break;
+    case CONVOY_BINARY_POWER:
+        v = powf(a, b);
+        break;
+    case CONVOY_BINARY_EQUAL:
+        v = a == b ? 1.0f : 0.0f;
+        break;
+    case CONVOY_BINARY_LESS:
+        v = a < b ? 1.0f : 0.0f;
+        break;
+    case CONVOY_BINARY_LESS_EQUAL:
+        v = a <= b ? 1.0f : 0.0f;
+        break;
     }
     return convoy_apply_unary(job.act, v);
 }

@@ -1,4 +1,4 @@
-/* Softmax along the middle of outer x length x inner.
+/* Softmax along the middle of outer x length x inner, or its logarithm, x - maximum - ln(sum).
  *
  * The maximum and the sum of exp(x - maximum) are found in one pass: when a larger x comes, the sum so far is
  * scaled by exp(old maximum - new maximum) (Milakov and Gimelshein, "Online normalizer calculation for
@@ -31,7 +31,7 @@ __device__ static void take(struct running *r, float x)
 }
 
 __global__ void __launch_bounds__(THREADS)
-    softmax_rows(int64_t rows, int64_t length, const float *x, float *y)
+    softmax_rows(int64_t rows, int64_t length, bool log, const float *x, float *y)
 {
     int lane = (int)threadIdx.x % 32;
     int64_t step = convoy_step() / 32;
@@ -51,30 +51,34 @@ __global__ void __launch_bounds__(THREADS)
             r.sum = r.sum * expf(r.most - most) + other_sum * expf(other_most - most);
             r.most = most;
         }
+        float ln_sum = log ? logf(r.sum) : 0;
         for (int64_t i = lane; i < length; i += 32)
-            to[i] = expf(from[i] - r.most) / r.sum;
+            to[i] = log ? from[i] - r.most - ln_sum : expf(from[i] - r.most) / r.sum;
     }
 }
 
 __global__ void __launch_bounds__(THREADS)
-    softmax_columns(int64_t outer, int64_t length, int64_t inner, const float *x, float *y)
+    softmax_columns(int64_t outer, int64_t length, int64_t inner, bool log, const float *x, float *y)
 {
     for (int64_t column = convoy_first(); column < outer * inner; column += convoy_step()) {
         int64_t start = column / inner * length * inner + column % inner;
         struct running r = {-FLT_MAX, 0};
         for (int64_t i = 0; i < length; i++)
             take(&r, x[start + i * inner]);
-        for (int64_t i = 0; i < length; i++)
-            y[start + i * inner] = expf(x[start + i * inner] - r.most) / r.sum;
+        float ln_sum = log ? logf(r.sum) : 0;
+        for (int64_t i = 0; i < length; i++) {
+            float v = x[start + i * inner] - r.most;
+            y[start + i * inner] = log ? v - ln_sum : expf(v) / r.sum;
+        }
     }
 }
 
-cudaError_t convoy_launch_softmax(int64_t outer, int64_t length, int64_t inner, const float *x, float *y,
-                                  cudaStream_t stream)
+cudaError_t convoy_launch_softmax(int64_t outer, int64_t length, int64_t inner, bool log, const float *x,
+                                  float *y, cudaStream_t stream)
 {
     if (inner == 1)
         return convoy_launch_early(softmax_rows, convoy_grid(outer, THREADS / 32), THREADS, 0, stream, outer,
-                                   length, x, y);
+                                   length, log, x, y);
     return convoy_launch(softmax_columns, convoy_grid(outer * inner, THREADS), THREADS, 0, stream, outer,
-                         length, inner, x, y);
+                         length, inner, log, x, y);
 }

@@ -17,14 +17,14 @@ __global__ void __launch_bounds__(THREADS)
     int64_t step = convoy_step();
     for (int64_t i = first; i < fours; i += step) {
         float4 v = ((const float4 *)x)[i];
-        v.x = convoy_apply_unary(act, v.x);
-        v.y = convoy_apply_unary(act, v.y);
-        v.z = convoy_apply_unary(act, v.z);
-        v.w = convoy_apply_unary(act, v.w);
+        v.x = convoy_apply_any_unary(act, v.x);
+        v.y = convoy_apply_any_unary(act, v.y);
+        v.z = convoy_apply_any_unary(act, v.z);
+        v.w = convoy_apply_any_unary(act, v.w);
         ((float4 *)y)[i] = v;
     }
     for (int64_t i = 4 * fours + first; i < count; i += step)
-        y[i] = convoy_apply_unary(act, x[i]);
+        y[i] = convoy_apply_any_unary(act, x[i]);
 }
 
 cudaError_t convoy_launch_unary(int64_t count, struct convoy_unary act, const float *x, float *y,

@@ -13,6 +13,10 @@ static __device__ __forceinline__ float apply(enum convoy_binary_operator op, fl
         return a - b;
     case CONVOY_BINARY_MUL:
         return a * b;
+    case CONVOY_BINARY_MAX:
+        return convoy_larger(a, b);
+    case CONVOY_BINARY_MIN:
+        return -convoy_larger(-a, -b);
     default:
         return a / b;
     }
@@ -70,7 +74,13 @@ __global__ void __launch_bounds__(NHWC_THREADS)
             if (scale != nullptr)
                 values[e] =
                     c + e < job.c ? fmaf(values[e], __ldg(scale + c + e), __ldg(shift + c + e)) : 0.0f;
-        nhwc_activate(job.act, values);
+        if (job.act.kind < CONVOY_UNARY_FUSED_KINDS) {
+            nhwc_activate(job.act, values);
+        } else {
+#pragma unroll
+            for (int e = 0; e < NHWC_CELL; e++) /* channels that fill a pixel up stay finite */
+                values[e] = c + e < job.c ? convoy_apply_any_unary(job.act, values[e]) : 0.0f;
+        }
         nhwc_store_new(y + p * job.y_pixel + c, values, job.overflow, p / job.pixels);
     }
 }

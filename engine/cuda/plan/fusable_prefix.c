@@ -154,7 +154,7 @@ static bool add_group(const struct convoy_cuda_source *source, int index, enum c
     bool taken = false;
     if (prefix->softmax) /* nothing follows a softmax */
         return false;
-    if (node->op == CONVOY_OP_SOFTMAX && span == CONVOY_FUSED_ALL &&
+    if (node->op == CONVOY_OP_SOFTMAX && !node->softmax.log && span == CONVOY_FUSED_ALL &&
         is_softmax(source, node, names, prefix)) {
         prefix->softmax = true;
         return note(names, group->output, prefix->count - 1, true);

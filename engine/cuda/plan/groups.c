@@ -77,6 +77,78 @@ static struct convoy_unary unary_of(const struct convoy_activation *activation, 
         unary.kind = CONVOY_UNARY_HARD_SWISH;
         *name = "hard_swish";
         break;
+    case CONVOY_EXP:
+        unary.kind = CONVOY_UNARY_EXP;
+        *name = "exp";
+        break;
+    case CONVOY_LOG:
+        unary.kind = CONVOY_UNARY_LOG;
+        *name = "log";
+        break;
+    case CONVOY_SQRT:
+        unary.kind = CONVOY_UNARY_SQRT;
+        *name = "sqrt";
+        break;
+    case CONVOY_ABS:
+        unary.kind = CONVOY_UNARY_ABS;
+        *name = "abs";
+        break;
+    case CONVOY_ERF:
+        unary.kind = CONVOY_UNARY_ERF;
+        *name = "erf";
+        break;
+    case CONVOY_GELU:
+        unary.kind = CONVOY_UNARY_GELU;
+        *name = "gelu";
+        break;
+    case CONVOY_GELU_TANH:
+        unary.kind = CONVOY_UNARY_GELU_TANH;
+        *name = "gelu_tanh";
+        break;
+    case CONVOY_ELU:
+        unary.kind = CONVOY_UNARY_ELU;
+        *name = "elu";
+        break;
+    case CONVOY_SOFTPLUS:
+        unary.kind = CONVOY_UNARY_SOFTPLUS;
+        *name = "softplus";
+        break;
+    case CONVOY_MISH:
+        unary.kind = CONVOY_UNARY_MISH;
+        *name = "mish";
+        break;
+    case CONVOY_ROUND:
+        unary.kind = CONVOY_UNARY_ROUND;
+        *name = "round";
+        break;
+    case CONVOY_FLOOR:
+        unary.kind = CONVOY_UNARY_FLOOR;
+        *name = "floor";
+        break;
+    case CONVOY_CEIL:
+        unary.kind = CONVOY_UNARY_CEIL;
+        *name = "ceil";
+        break;
+    case CONVOY_SIGN:
+        unary.kind = CONVOY_UNARY_SIGN;
+        *name = "sign";
+        break;
+    case CONVOY_POW:
+        unary.kind = CONVOY_UNARY_POW;
+        *name = "pow";
+        break;
+    case CONVOY_THRESHOLDED:
+        unary.kind = CONVOY_UNARY_THRESHOLDED;
+        *name = "thresholded";
+        break;
+    case CONVOY_SIN:
+        unary.kind = CONVOY_UNARY_SIN;
+        *name = "sin";
+        break;
+    case CONVOY_COS:
+        unary.kind = CONVOY_UNARY_COS;
+        *name = "cos";
+        break;
     }
     return unary;
 }
@@ -87,7 +159,12 @@ static bool absorb_activation(struct grouping *g, const struct convoy_node *node
     if (group == NULL || group->act.kind != CONVOY_UNARY_NONE || group->pool != 1 ||
         !does_activations(g->graph->nodes[group->anchor].op))
         return false;
-    group->act = unary_of(&node->activation, &group->act_name);
+    const char *name;
+    struct convoy_unary act = unary_of(&node->activation, &name);
+    if (act.kind >= CONVOY_UNARY_FUSED_KINDS)
+        return false;
+    group->act = act;
+    group->act_name = name;
     group->output = node->output;
     return true;
 }

@@ -20,6 +20,9 @@ bool convoy_cuda_concats_nhwc(const struct convoy_cuda_lowering *l, const struct
 /* Finds what is concatenated where it is computed, before anything is lowered: l->part_of. */
 void convoy_cuda_find_parts(struct convoy_cuda_lowering *l);
 
+/* From the graph's kind to the kernels'. */
+enum convoy_binary_operator convoy_cuda_binary_operator(enum convoy_binary_kind kind);
+
 int convoy_cuda_lower_conv(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group);
 int convoy_cuda_lower_dense(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group);
 int convoy_cuda_lower_matmul(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group);

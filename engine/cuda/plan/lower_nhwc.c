@@ -376,19 +376,15 @@ static bool other_operand(const struct convoy_cuda_lowering *l, const int64_t y[
 
 static int lower_binary(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group, bool *done)
 {
-    static const enum convoy_binary_operator operators[] = {[CONVOY_ADD] = CONVOY_BINARY_ADD,
-                                                            [CONVOY_SUB] = CONVOY_BINARY_SUB,
-                                                            [CONVOY_MUL] = CONVOY_BINARY_MUL,
-                                                            [CONVOY_DIV] = CONVOY_BINARY_DIV};
     const struct convoy_node *node = l->node;
     enum convoy_nhwc_other left, right;
     struct convoy_cuda_step *step;
     int64_t y[4] = {0};
-    if (!convoy_cuda_image_dims(l, group->output, y) || !other_operand(l, y, node->inputs[0], &left) ||
-        !other_operand(l, y, node->inputs[1], &right) ||
+    if (node->binary > CONVOY_MIN || !convoy_cuda_image_dims(l, group->output, y) ||
+        !other_operand(l, y, node->inputs[0], &left) || !other_operand(l, y, node->inputs[1], &right) ||
         l->graph->tensors[node->inputs[0]].shape.rank != l->graph->tensors[node->inputs[1]].shape.rank)
         return 0;
-    bool commutes = node->binary == CONVOY_ADD || node->binary == CONVOY_MUL;
+    bool commutes = node->binary != CONVOY_SUB && node->binary != CONVOY_DIV;
     bool swap = left != CONVOY_NHWC_SAME;
     if (swap && (right != CONVOY_NHWC_SAME || !commutes))
         return 0;
@@ -406,7 +402,7 @@ static int lower_binary(struct convoy_cuda_lowering *l, const struct convoy_cuda
     shape->c = y[1];
     shape->pixels = y[2] * y[3];
     shape->b = swap ? left : right;
-    shape->op = operators[node->binary];
+    shape->op = convoy_cuda_binary_operator(node->binary);
     shape->act = group->act;
     code = convoy_cuda_reads_nhwc(l, a, &step->x, &shape->a_pixel);
     if (code == 0)

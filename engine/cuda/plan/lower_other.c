@@ -28,12 +28,19 @@ static void broadcast_strides(const struct convoy_cuda_lowering *l, int tensor, 
     }
 }
 
+enum convoy_binary_operator convoy_cuda_binary_operator(enum convoy_binary_kind kind)
+{
+    static const enum convoy_binary_operator operators[CONVOY_BINARY_KINDS] = {
+        [CONVOY_ADD] = CONVOY_BINARY_ADD,     [CONVOY_SUB] = CONVOY_BINARY_SUB,
+        [CONVOY_MUL] = CONVOY_BINARY_MUL,     [CONVOY_DIV] = CONVOY_BINARY_DIV,
+        [CONVOY_MAX] = CONVOY_BINARY_MAX,     [CONVOY_MIN] = CONVOY_BINARY_MIN,
+        [CONVOY_POWER] = CONVOY_BINARY_POWER, [CONVOY_EQUAL] = CONVOY_BINARY_EQUAL,
+        [CONVOY_LESS] = CONVOY_BINARY_LESS,   [CONVOY_LESS_EQUAL] = CONVOY_BINARY_LESS_EQUAL};
+    return operators[kind];
+}
+
 static int lower_binary(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group)
 {
-    static const enum convoy_binary_operator operators[] = {[CONVOY_ADD] = CONVOY_BINARY_ADD,
-                                                            [CONVOY_SUB] = CONVOY_BINARY_SUB,
-                                                            [CONVOY_MUL] = CONVOY_BINARY_MUL,
-                                                            [CONVOY_DIV] = CONVOY_BINARY_DIV};
     struct convoy_cuda_step *step;
     int code = convoy_cuda_step(l, CONVOY_CUDA_BINARY, &step);
     if (code)
@@ -42,7 +49,7 @@ static int lower_binary(struct convoy_cuda_lowering *l, const struct convoy_cuda
     broadcast->rank = convoy_cuda_dims(l, group->output, broadcast->dims);
     broadcast_strides(l, l->node->inputs[0], broadcast->rank, broadcast->a_stride);
     broadcast_strides(l, l->node->inputs[1], broadcast->rank, broadcast->b_stride);
-    broadcast->op = operators[l->node->binary];
+    broadcast->op = convoy_cuda_binary_operator(l->node->binary);
     broadcast->act = group->act;
     code = convoy_cuda_reads(l, l->node->inputs[0], &step->x);
     if (code == 0)
@@ -118,7 +125,36 @@ static int lower_softmax(struct convoy_cuda_lowering *l, const struct convoy_cud
         else
             step->softmax.inner *= dims[i];
     }
+    step->softmax.log = l->node->softmax.log;
     code = convoy_cuda_reads(l, l->node->inputs[0], &step->x);
+    return code ? code : convoy_cuda_writes(l, group->output, &step->y);
+}
+
+static int lower_normalize(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group)
+{
+    const struct convoy_normalize *normalize = &l->node->normalize;
+    struct convoy_cuda_step *step;
+    int64_t dims[CONVOY_MAX_RANK];
+    int rank = convoy_cuda_dims(l, group->output, dims), next = 1;
+    int code = convoy_cuda_step(l, CONVOY_CUDA_NORMALIZE, &step);
+    if (code)
+        return code;
+    struct convoy_normalize_shape *shape = &step->normalize.shape;
+    *shape = (struct convoy_normalize_shape){
+        .outer = 1, .length = 1, .inner = 1, .epsilon = normalize->epsilon, .rms = normalize->rms};
+    for (int i = 0; i < rank; i++) {
+        if (i < normalize->axis)
+            shape->outer *= dims[i];
+        else if (i < normalize->axis_end)
+            shape->length *= dims[i];
+        else
+            shape->inner *= dims[i];
+    }
+    code = convoy_cuda_reads(l, l->node->inputs[0], &step->x);
+    if (code == 0 && normalize->has_scale)
+        code = convoy_cuda_reads(l, l->node->inputs[next++], &step->normalize.scale);
+    if (code == 0 && normalize->has_shift)
+        code = convoy_cuda_reads(l, l->node->inputs[next], &step->normalize.shift);
     return code ? code : convoy_cuda_writes(l, group->output, &step->y);
 }
 
@@ -223,6 +259,8 @@ int convoy_cuda_lower_other(struct convoy_cuda_lowering *l, const struct convoy_
         return lower_pool(l, group);
     case CONVOY_OP_SOFTMAX:
         return lower_softmax(l, group);
+    case CONVOY_OP_NORMALIZE:
+        return lower_normalize(l, group);
     case CONVOY_OP_RESHAPE:
     case CONVOY_OP_TRANSPOSE:
         return lower_transpose(l, group);

@@ -157,8 +157,11 @@ static cudaError_t launch(const struct convoy_cuda_step *step, const struct conv
     case CONVOY_CUDA_POOL:
         return convoy_launch_pool(&step->pool, x, y, stream);
     case CONVOY_CUDA_SOFTMAX:
-        return convoy_launch_softmax(step->softmax.outer, step->softmax.length, step->softmax.inner, x, y,
-                                     stream);
+        return convoy_launch_softmax(step->softmax.outer, step->softmax.length, step->softmax.inner,
+                                     step->softmax.log, x, y, stream);
+    case CONVOY_CUDA_NORMALIZE:
+        return convoy_launch_normalize(&step->normalize.shape, x, read_at(&step->normalize.scale, workspace),
+                                       read_at(&step->normalize.shift, workspace), y, stream);
     case CONVOY_CUDA_COPY:
         return convoy_launch_copy(&step->copy, x, y, stream);
     case CONVOY_CUDA_ZERO:
@@ -196,6 +199,8 @@ static bool step_uses(const struct convoy_cuda_step *step, const float *constant
         return is_there(&step->binary.b, constant);
     case CONVOY_CUDA_SCALE_SHIFT:
         return is_there(&step->scale_shift.scale, constant) || is_there(&step->scale_shift.shift, constant);
+    case CONVOY_CUDA_NORMALIZE:
+        return is_there(&step->normalize.scale, constant) || is_there(&step->normalize.shift, constant);
     case CONVOY_CUDA_NHWC_SCALE_SHIFT:
         return is_there(&step->nhwc_scale_shift.scale, constant) ||
                is_there(&step->nhwc_scale_shift.shift, constant);
@@ -220,6 +225,7 @@ const char *convoy_cuda_step_name(const struct convoy_cuda_step *step)
                                         [CONVOY_CUDA_SCALE_SHIFT] = "scale_shift",
                                         [CONVOY_CUDA_POOL] = "pool",
                                         [CONVOY_CUDA_SOFTMAX] = "softmax",
+                                        [CONVOY_CUDA_NORMALIZE] = "normalize",
                                         [CONVOY_CUDA_COPY] = "copy",
                                         [CONVOY_CUDA_ZERO] = "zero",
                                         [CONVOY_CUDA_NHWC_READ] = "nhwc_read",

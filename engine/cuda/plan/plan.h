@@ -37,6 +37,7 @@ enum convoy_cuda_kind {
     CONVOY_CUDA_SCALE_SHIFT,
     CONVOY_CUDA_POOL,
     CONVOY_CUDA_SOFTMAX,
+    CONVOY_CUDA_NORMALIZE,
     CONVOY_CUDA_COPY,
     CONVOY_CUDA_ZERO,
     /* Of tensors in 16 bits, channels last (kernels/nhwc.h); CONVOY_CUDA_CONV is of both. */
@@ -99,7 +100,12 @@ struct convoy_cuda_step {
         struct convoy_pool_shape pool;
         struct {
             int64_t outer, length, inner;
+            bool log;
         } softmax;
+        struct {
+            struct convoy_normalize_shape shape;
+            struct convoy_cuda_place scale, shift; /* NOTHING: 1 and 0 */
+        } normalize;
         struct convoy_strided_copy copy;
         int64_t zero; /* floats */
         struct {

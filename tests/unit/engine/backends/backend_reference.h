@@ -50,13 +50,71 @@ static inline double reference_activation(const struct convoy_activation *a, dou
         return x / (1 + exp(-x));
     case CONVOY_HARD_SWISH:
         return x * fmax(0, fmin(1, x / 6 + 0.5));
+    case CONVOY_EXP:
+        return exp(x);
+    case CONVOY_LOG:
+        return log(x);
+    case CONVOY_SQRT:
+        return sqrt(x);
+    case CONVOY_ABS:
+        return fabs(x);
+    case CONVOY_ERF:
+        return erf(x);
+    case CONVOY_GELU:
+        return x * (1 + erf(x / sqrt(2))) / 2;
+    case CONVOY_GELU_TANH:
+        return x * (1 + tanh(sqrt(2 / acos(-1)) * (x + 0.044715 * pow(x, 3)))) / 2;
+    case CONVOY_ELU:
+        return x < 0 ? (double)a->alpha * (exp(x) - 1) : x;
+    case CONVOY_SOFTPLUS:
+        return log(1 + exp(x));
+    case CONVOY_MISH:
+        return x * tanh(log(1 + exp(x)));
+    case CONVOY_ROUND:
+        return rint(x);
+    case CONVOY_FLOOR:
+        return floor(x);
+    case CONVOY_CEIL:
+        return ceil(x);
+    case CONVOY_SIGN:
+        return (x > 0) - (x < 0);
+    case CONVOY_POW:
+        return pow(x, (double)a->alpha);
+    case CONVOY_THRESHOLDED:
+        return x > (double)a->alpha ? x : 0;
+    case CONVOY_SIN:
+        return sin(x);
+    case CONVOY_COS:
+        return cos(x);
     }
     abort();
 }
 
 static inline double reference_binary(enum convoy_binary_kind kind, double a, double b)
 {
-    return kind == CONVOY_ADD ? a + b : (kind == CONVOY_SUB ? a - b : (kind == CONVOY_MUL ? a * b : a / b));
+    switch (kind) {
+    case CONVOY_ADD:
+        return a + b;
+    case CONVOY_SUB:
+        return a - b;
+    case CONVOY_MUL:
+        return a * b;
+    case CONVOY_DIV:
+        return a / b;
+    case CONVOY_MAX:
+        return a > b ? a : b;
+    case CONVOY_MIN:
+        return a < b ? a : b;
+    case CONVOY_POWER:
+        return pow(a, b);
+    case CONVOY_EQUAL:
+        return a == b;
+    case CONVOY_LESS:
+        return a < b;
+    case CONVOY_LESS_EQUAL:
+        return a <= b;
+    }
+    abort();
 }
 
 /* The index of element i of y's shape, in x, which broadcasts to y (numpy). */
@@ -251,7 +309,37 @@ static inline void reference_softmax(const struct convoy_node *node, const struc
             for (int64_t m = 0; m < middle; m++)
                 sum += to[m * inner] = exp(from[m * inner] - greatest);
             for (int64_t m = 0; m < middle; m++)
-                to[m * inner] /= sum;
+                to[m * inner] =
+                    node->softmax.log ? from[m * inner] - greatest - log(sum) : to[m * inner] / sum;
+        }
+}
+
+static inline void reference_normalize(const struct convoy_node *node, const struct reference_tensor *tensors,
+                                       const struct reference_tensor *y)
+{
+    const struct convoy_normalize *n = &node->normalize;
+    const struct reference_tensor *x = &tensors[node->inputs[0]];
+    const double *scale = n->has_scale ? tensors[node->inputs[1]].values : NULL;
+    const double *shift = n->has_shift ? tensors[node->inputs[n->has_scale ? 2 : 1]].values : NULL;
+    int64_t outer = 1;
+    int64_t middle = 1;
+    int64_t inner = 1;
+    for (int axis = 0; axis < x->rank; axis++)
+        *(axis < n->axis ? &outer : (axis < n->axis_end ? &middle : &inner)) *= x->dims[axis];
+    for (int64_t o = 0; o < outer; o++)
+        for (int64_t i = 0; i < inner; i++) {
+            const double *from = x->values + o * middle * inner + i;
+            double *to = y->values + o * middle * inner + i;
+            double mean = 0;
+            double variance = 0;
+            for (int64_t m = 0; m < middle && !n->rms; m++)
+                mean += from[m * inner] / (double)middle;
+            for (int64_t m = 0; m < middle; m++)
+                variance += pow(from[m * inner] - mean, 2) / (double)middle;
+            for (int64_t m = 0; m < middle; m++)
+                to[m * inner] = (from[m * inner] - mean) / sqrt(variance + (double)n->epsilon) *
+                                    (scale != NULL ? scale[m] : 1) +
+                                (shift != NULL ? shift[m] : 0);
         }
 }
 
@@ -313,6 +401,9 @@ static inline void reference_node(const struct convoy_node *node, struct referen
         return;
     case CONVOY_OP_SOFTMAX:
         reference_softmax(node, x, y);
+        return;
+    case CONVOY_OP_NORMALIZE:
+        reference_normalize(node, tensors, y);
         return;
     default:
         abort();

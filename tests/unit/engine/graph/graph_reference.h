@@ -47,6 +47,42 @@ static double reference_activation(const struct convoy_activation *activation, d
         return x / (1 + exp(-x));
     case CONVOY_HARD_SWISH:
         return x * fmax(0, fmin(1, x / 6 + 0.5));
+    case CONVOY_EXP:
+        return exp(x);
+    case CONVOY_LOG:
+        return log(x);
+    case CONVOY_SQRT:
+        return sqrt(x);
+    case CONVOY_ABS:
+        return fabs(x);
+    case CONVOY_ERF:
+        return erf(x);
+    case CONVOY_GELU:
+        return x * (1 + erf(x / sqrt(2))) / 2;
+    case CONVOY_GELU_TANH:
+        return x * (1 + tanh(sqrt(2 / acos(-1)) * (x + 0.044715 * pow(x, 3)))) / 2;
+    case CONVOY_ELU:
+        return x < 0 ? (double)activation->alpha * (exp(x) - 1) : x;
+    case CONVOY_SOFTPLUS:
+        return log(1 + exp(x));
+    case CONVOY_MISH:
+        return x * tanh(log(1 + exp(x)));
+    case CONVOY_ROUND:
+        return rint(x);
+    case CONVOY_FLOOR:
+        return floor(x);
+    case CONVOY_CEIL:
+        return ceil(x);
+    case CONVOY_SIGN:
+        return (x > 0) - (x < 0);
+    case CONVOY_POW:
+        return pow(x, (double)activation->alpha);
+    case CONVOY_THRESHOLDED:
+        return x > (double)activation->alpha ? x : 0;
+    case CONVOY_SIN:
+        return sin(x);
+    case CONVOY_COS:
+        return cos(x);
     }
     return NAN;
 }
@@ -62,6 +98,18 @@ static double reference_binary(enum convoy_binary_kind kind, double a, double b)
         return a * b;
     case CONVOY_DIV:
         return a / b;
+    case CONVOY_MAX:
+        return a > b ? a : b;
+    case CONVOY_MIN:
+        return a < b ? a : b;
+    case CONVOY_POWER:
+        return pow(a, b);
+    case CONVOY_EQUAL:
+        return a == b;
+    case CONVOY_LESS:
+        return a < b;
+    case CONVOY_LESS_EQUAL:
+        return a <= b;
     }
     return NAN;
 }
