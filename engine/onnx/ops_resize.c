@@ -29,7 +29,8 @@ static double source_of(const struct resizing *r, int64_t in, int64_t out, doubl
     const char *coordinates = r->coordinates;
     double place = (double)at;
     if (strcmp(coordinates, "align_corners") == 0)
-        return out == 1 ? 0 : place * (double)(in - 1) / (double)(out - 1);
+        return out == 1 ? 0
+                        : place * (double)(in - 1) / (scale * (double)in - 1); /* not out, which is whole */
     if (strcmp(coordinates, "asymmetric") == 0)
         return place / scale;
     if (strcmp(coordinates, "tf_half_pixel_for_nn") == 0)

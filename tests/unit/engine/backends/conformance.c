@@ -2,14 +2,15 @@
  *
  * Every case of the folders node/ and pytorch-converted/ whose model uses nothing but operators that convoyd
  * reads is either run, with all inputs but the first bound as constants, and compared with its expected
- * output, or stands in the table below with the reason why not. A case in neither, a case of the table that
- * would run, and a name in the table that is no case are failures. docs/conformance.md is this test's own
- * account: it must equal what the test would write, and with CONVOY_WRITE_CONFORMANCE=FILE the test writes
- * it.
+ * output, or stands in the table of conformance_left_out.h with the reason why not. A case in neither, a case
+ * of the table that would run, and a name in the table that is no case are failures. docs/conformance.md is
+ * this test's own account: it must equal what the test would write, and with CONVOY_WRITE_CONFORMANCE=FILE
+ * the test writes it.
  *
  * With CONVOY_CASES=FOLDER the test runs the cases of that folder instead, whatever their operators are, and
  * prints a line for each: agrees, refused or WRONG. tests/survey/node_cases.sh calls it so. */
 #include "tests/unit/engine/backends/backend_harness.h"
+#include "tests/unit/engine/backends/conformance_left_out.h"
 
 #include "engine/onnx/onnx.h"
 #include "engine/onnx/tensor.h"
@@ -150,92 +151,6 @@ static const char *const operators[] = {
     "Upsample",
     "Where",
     "Xor",
-};
-
-struct left_out {
-    const char *name, *reason;
-};
-
-static const struct left_out left_out[] = {
-    {"test_add_uint8", "its input is uint8"},
-    {"test_averagepool_1d_default", "1-D"},
-    {"test_averagepool_3d_default", "3-D"},
-    {"test_batchnorm_epsilon_training_mode", "training mode"},
-    {"test_batchnorm_example_training_mode", "training mode"},
-    {"test_cast_BFLOAT16_to_FLOAT", "its input is bfloat16"},
-    {"test_cast_DOUBLE_to_FLOAT", "its input is double"},
-    {"test_cast_DOUBLE_to_FLOAT16", "its input is double"},
-    {"test_cast_FLOAT16_to_DOUBLE", "its input is float16"},
-    {"test_cast_FLOAT16_to_FLOAT", "its input is float16"},
-    {"test_cast_FLOAT_to_BFLOAT16", "answers bfloat16"},
-    {"test_cast_FLOAT_to_DOUBLE", "answers double"},
-    {"test_cast_FLOAT_to_FLOAT16", "answers float16"},
-    {"test_cast_FLOAT_to_STRING", "answers strings"},
-    {"test_cast_STRING_to_FLOAT", "its input is string"},
-    {"test_castlike_BFLOAT16_to_FLOAT_expanded", "its input is bfloat16"},
-    {"test_castlike_DOUBLE_to_FLOAT16_expanded", "its input is double"},
-    {"test_castlike_DOUBLE_to_FLOAT_expanded", "its input is double"},
-    {"test_castlike_FLOAT16_to_DOUBLE_expanded", "its input is float16"},
-    {"test_castlike_FLOAT16_to_FLOAT_expanded", "its input is float16"},
-    {"test_castlike_FLOAT_to_BFLOAT16_expanded", "answers bfloat16"},
-    {"test_castlike_FLOAT_to_DOUBLE_expanded", "answers double"},
-    {"test_castlike_FLOAT_to_FLOAT16_expanded", "answers float16"},
-    {"test_castlike_FLOAT_to_STRING_expanded", "answers strings"},
-    {"test_castlike_STRING_to_FLOAT_expanded", "its input is string"},
-    {"test_clip_default_int8_inbounds", "its input is int8"},
-    {"test_clip_default_int8_max", "its input is int8"},
-    {"test_clip_default_int8_min", "its input is int8"},
-    {"test_constant", "has no input"},
-    {"test_constant_pad", "pads with another value than zero"},
-    {"test_div_uint8", "its input is uint8"},
-    {"test_dropout_default_mask", "also answers a mask (bool)"},
-    {"test_dropout_default_mask_ratio", "also answers a mask (bool)"},
-    {"test_edge_pad", "its input is int32"},
-    {"test_identity_opt", "its input is no tensor (optional)"},
-    {"test_identity_sequence", "its input is no tensor (a sequence)"},
-    {"test_maxpool_1d_default", "1-D"},
-    {"test_maxpool_2d_uint8", "its input is uint8"},
-    {"test_maxpool_3d_default", "3-D"},
-    {"test_maxpool_with_argmax_2d_precomputed_pads", "also answers indices (int64)"},
-    {"test_maxpool_with_argmax_2d_precomputed_strides",
-     "also answers indices (int64), in column-major order"},
-    {"test_mul_uint8", "its input is uint8"},
-    {"test_reflect_pad", "its input is int32"},
-    {"test_reshape_allowzero_reordered", "an empty tensor"},
-    {"test_sub_uint8", "its input is uint8"},
-    {"test_training_dropout", "training mode"},
-    {"test_training_dropout_default", "training mode"},
-    {"test_training_dropout_default_mask", "training mode"},
-    {"test_training_dropout_mask", "training mode"},
-    {"test_training_dropout_zero_ratio", "training mode"},
-    {"test_training_dropout_zero_ratio_mask", "training mode"},
-    {"test_AvgPool3d", "3-D"},
-    {"test_AvgPool3d_stride", "3-D"},
-    {"test_AvgPool3d_stride1_pad0_gpu_input", "3-D"},
-    {"test_ConstantPad2d", "pads with another value than zero"},
-    {"test_Conv1d", "1-D"},
-    {"test_Conv1d_dilated", "1-D"},
-    {"test_Conv1d_groups", "1-D"},
-    {"test_Conv1d_pad1", "1-D"},
-    {"test_Conv1d_pad1size1", "1-D"},
-    {"test_Conv1d_pad2", "1-D"},
-    {"test_Conv1d_pad2size1", "1-D"},
-    {"test_Conv1d_stride", "1-D"},
-    {"test_Conv3d", "3-D"},
-    {"test_Conv3d_dilated", "3-D"},
-    {"test_Conv3d_dilated_strided", "3-D"},
-    {"test_Conv3d_groups", "3-D"},
-    {"test_Conv3d_no_bias", "3-D"},
-    {"test_Conv3d_stride", "3-D"},
-    {"test_Conv3d_stride_padding", "3-D"},
-    {"test_MaxPool1d", "1-D"},
-    {"test_MaxPool1d_stride", "1-D"},
-    {"test_MaxPool1d_stride_padding_dilation", "1-D"},
-    {"test_MaxPool3d", "3-D"},
-    {"test_MaxPool3d_stride", "3-D"},
-    {"test_MaxPool3d_stride_padding", "3-D"},
-    {"test_ReflectionPad2d", "pads by reflection"},
-    {"test_ReplicationPad2d", "pads with the edge"},
 };
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
