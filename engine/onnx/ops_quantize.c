@@ -175,6 +175,11 @@ static int read_dynamic_quantize_linear(struct onnx_importer *importer)
         status = onnx_emit_binary(importer, CONVOY_DIV, x, scale, &y);
     if (status == 0)
         status = emit_quantized(importer, y, zero_point, range, &y);
+    const struct convoy_shape number = {.rank = 0, .batch_axis = -1};
+    if (status == 0 && shape.batch_axis < 0)
+        status = onnx_emit_reshape(importer, scale, &number, &scale);
+    if (status == 0 && shape.batch_axis < 0)
+        status = onnx_emit_reshape(importer, zero_point, &number, &zero_point);
     const int outputs[3] = {y, scale, zero_point};
     for (size_t i = 0; i < importer->node->n_output && i < 3 && status == 0; i++) {
         importer->output = (int)i;
