@@ -22,6 +22,8 @@ int onnx_attribute_ints(struct onnx_importer *importer, const char *name, int64_
 /* Input `index` as numbers that do not depend on the batch (with a batch of 1 in the file they are what they
  * are for one image). *count is -1 where the input is left out. */
 int onnx_input_ints(struct onnx_importer *importer, int index, int64_t *values, int capacity, int *count);
+/* Input `index` as a shape; one of its dimensions may be a multiple of the batch. */
+int onnx_input_shape(struct onnx_importer *importer, int index, struct convoy_shape *shape);
 /* Input `index` as one number; absent where it is left out. Takes floats and ints. */
 int onnx_input_scalar(struct onnx_importer *importer, int index, double absent, double *value);
 /* Ints from input `index`, or from the attribute where the opset is older than `since`. */

@@ -24,6 +24,7 @@ struct onnx_operator {
 extern const struct onnx_operator onnx_activation_operators[];     /* ops_activation.c */
 extern const struct onnx_operator onnx_arithmetic_operators[];     /* ops_arithmetic.c */
 extern const struct onnx_operator onnx_attention_operators[];      /* ops_attention.c */
+extern const struct onnx_operator onnx_block_operators[];          /* ops_blocks.c */
 extern const struct onnx_operator onnx_branch_operators[];         /* branch.c */
 extern const struct onnx_operator onnx_cast_operators[];           /* ops_cast.c */
 extern const struct onnx_operator onnx_constant_operators[];       /* ops_constant.c */

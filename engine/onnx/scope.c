@@ -290,13 +290,14 @@ static void drop_read(struct onnx_importer *importer, const struct ordering *o, 
 static const struct onnx_operator *find_operator(const char *name)
 {
     static const struct onnx_operator *const tables[] = {
-        onnx_activation_operators, onnx_arithmetic_operators,     onnx_attention_operators,
-        onnx_branch_operators,     onnx_cast_operators,           onnx_constant_operators,
-        onnx_conv_operators,       onnx_conv_transpose_operators, onnx_dense_operators,
-        onnx_einsum_operators,     onnx_join_operators,           onnx_normalize_operators,
-        onnx_pad_operators,        onnx_pool_operators,           onnx_quantize_operators,
-        onnx_reduce_operators,     onnx_reshape_operators,        onnx_resize_operators,
-        onnx_scatter_operators,    onnx_table_operators,          onnx_take_operators};
+        onnx_activation_operators, onnx_arithmetic_operators, onnx_attention_operators,
+        onnx_block_operators,      onnx_branch_operators,     onnx_cast_operators,
+        onnx_constant_operators,   onnx_conv_operators,       onnx_conv_transpose_operators,
+        onnx_dense_operators,      onnx_einsum_operators,     onnx_join_operators,
+        onnx_normalize_operators,  onnx_pad_operators,        onnx_pool_operators,
+        onnx_quantize_operators,   onnx_reduce_operators,     onnx_reshape_operators,
+        onnx_resize_operators,     onnx_scatter_operators,    onnx_table_operators,
+        onnx_take_operators};
     for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++)
         for (const struct onnx_operator *operator= tables[i]; operator->name != NULL; operator++)
             if (strcmp(operator->name, name) == 0)

@@ -1,6 +1,5 @@
 #include "engine/onnx/shapes.h"
 
-#include "engine/onnx/attributes.h"
 #include "engine/onnx/fail.h"
 
 #include <errno.h>
@@ -200,30 +199,4 @@ int onnx_reshape_targets(const struct onnx_importer *importer, const struct conv
             text_of(in).text);
     int status = infer(importer, in, elements, inferred, out);
     return status != 0 ? status : onnx_place_batch(importer, in, in_outer, inferred, out, outer);
-}
-
-int onnx_input_shape(struct onnx_importer *importer, int index, struct convoy_shape *shape)
-{
-    const struct onnx_value *value;
-    int status = onnx_need_input(importer, index, &value);
-    if (status != 0)
-        return status;
-    if (value->kind != ONNX_INTS || value->shape.rank > 1 ||
-        convoy_shape_elements(&value->shape) > CONVOY_MAX_RANK)
-        return onnx_fail(importer, -ENOTSUP, "its shape is not a list of up to %d known integers",
-                         CONVOY_MAX_RANK);
-    *shape = (struct convoy_shape){.rank = (int)convoy_shape_elements(&value->shape), .batch_axis = -1};
-    for (int axis = 0; axis < shape->rank; axis++) {
-        struct onnx_int dim = value->ints[axis];
-        if (dim.batch != 0 && (dim.fixed != 0 || dim.batch < 0 || shape->batch_axis >= 0))
-            return onnx_fail(importer, -ENOTSUP,
-                             "the batch size enters the shape that it asks for in a way that cannot be "
-                             "followed");
-        if (dim.batch != 0)
-            shape->batch_axis = axis;
-        shape->dims[axis] = dim.batch != 0 ? dim.batch : dim.fixed;
-        if (shape->dims[axis] < 0)
-            return onnx_fail(importer, -EINVAL, "it asks for a dimension of %" PRId64, shape->dims[axis]);
-    }
-    return 0;
 }

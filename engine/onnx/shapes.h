@@ -26,8 +26,6 @@ int onnx_broadcast(const struct onnx_importer *importer, const struct convoy_sha
  * images. out's dimensions are for one image. */
 int onnx_place_batch(const struct onnx_importer *importer, const struct convoy_shape *in, int64_t in_outer,
                      int axis, struct convoy_shape *out, int64_t *outer);
-/* Input `index` as a shape; one of its dimensions may be a multiple of the batch. */
-int onnx_input_shape(struct onnx_importer *importer, int index, struct convoy_shape *shape);
 /* *out is the shape that the targets of a Reshape ask for. */
 int onnx_reshape_targets(const struct onnx_importer *importer, const struct convoy_shape *in,
                          int64_t in_outer, const struct onnx_int *targets, int count, bool allow_zero,
