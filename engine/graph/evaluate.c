@@ -114,7 +114,7 @@ static void broadcast_steps(const struct convoy_shape *shape, const struct convo
 static void evaluate_binary(enum convoy_binary_kind kind, struct operand a, struct operand b,
                             const struct convoy_shape *out, float *y)
 {
-    int64_t index[CONVOY_MAX_RANK] = {0}, steps[2][CONVOY_MAX_RANK], at[2] = {0, 0};
+    int64_t index[CONVOY_MAX_RANK] = {0}, steps[2][CONVOY_MAX_RANK] = {{0}}, at[2] = {0, 0};
     broadcast_steps(a.shape, out, steps[0]);
     broadcast_steps(b.shape, out, steps[1]);
     int64_t elements = convoy_shape_elements(out);
@@ -126,7 +126,7 @@ static void evaluate_binary(enum convoy_binary_kind kind, struct operand a, stru
 
 static void evaluate_transpose(const int *perm, struct operand x, const struct convoy_shape *out, float *y)
 {
-    int64_t index[CONVOY_MAX_RANK] = {0}, steps[1][CONVOY_MAX_RANK], at[1] = {0};
+    int64_t index[CONVOY_MAX_RANK] = {0}, steps[1][CONVOY_MAX_RANK] = {{0}}, at[1] = {0};
     for (int axis = 0; axis < out->rank; axis++)
         steps[0][axis] = product(x.shape, perm[axis] + 1, x.shape->rank);
     int64_t elements = convoy_shape_elements(out);
@@ -340,7 +340,8 @@ void convoy_graph_evaluate(const struct convoy_graph *graph, const struct convoy
         return;
     case CONVOY_OP_SCALE_SHIFT:
         for (int64_t i = 0; i < elements; i++) {
-            y[i] = (float)((double)x.data[i] * (double)b.data[index[1]] + (double)c[index[1]]);
+            y[i] = (float)((double)x.data[i] * (double)b.data[index[1]] +
+                           (double)operand(graph, node->inputs[2]).data[index[1]]);
             advance(out, index, 0, NULL, NULL);
         }
         return;

@@ -189,7 +189,7 @@ int onnx_need_tensor(struct onnx_importer *importer, int index, int *tensor)
 {
     const struct onnx_value *value;
     int status = onnx_need_input(importer, index, &value);
-    if (status != 0)
+    if (status != 0 || value == NULL)
         return status;
     *tensor = value->tensor;
     return value->kind == ONNX_INTS ? ints_as_floats(importer, value, tensor) : 0;
@@ -224,7 +224,7 @@ int onnx_settle_axis(struct onnx_importer *importer, int64_t axis, int limit, in
 int onnx_need_constant(struct onnx_importer *importer, int index, const struct onnx_value **value)
 {
     int status = onnx_need_input(importer, index, value);
-    if (status == 0 && (*value)->kind == ONNX_ACTIVATION)
+    if (status == 0 && *value != NULL && (*value)->kind == ONNX_ACTIVATION)
         return onnx_fail(importer, -ENOTSUP,
                          "it works on what depends on the model's input, which is not supported");
     return status;
@@ -240,7 +240,7 @@ int onnx_input_shape(struct onnx_importer *importer, int index, struct convoy_sh
 {
     const struct onnx_value *value;
     int status = onnx_need_input(importer, index, &value);
-    if (status != 0)
+    if (status != 0 || value == NULL)
         return status;
     if (value->kind != ONNX_INTS || value->shape.rank > 1 ||
         convoy_shape_elements(&value->shape) > CONVOY_MAX_RANK)

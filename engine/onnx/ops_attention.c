@@ -115,7 +115,7 @@ static int emit_scores(struct onnx_importer *importer, int q, int k, int *scores
     const struct convoy_shape queries = importer->graph->tensors[q].shape;
     const struct convoy_shape keys = importer->graph->tensors[k].shape;
     int64_t causal;
-    int mask;
+    int mask = -1;
     float scale;
     int status = onnx_attribute_float(importer, "scale", 1 / sqrtf((float)queries.dims[3]), &scale);
     if (status == 0)

@@ -11,6 +11,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #define MOST_OPERANDS 8
@@ -29,7 +30,7 @@ static const struct convoy_shape *shape_of(const struct onnx_importer *importer,
 /* Splits "ab,bc->ac". Without "->" the result has the letters that are there once, in order. */
 static int parse(struct onnx_importer *importer, struct term *terms, char *result)
 {
-    char text[128], packed[128];
+    char text[128] = "", packed[128];
     size_t used = 0, term = 0, length = 0;
     int status = onnx_attribute_text(importer, "equation", text, sizeof text);
     if (status != 0)
@@ -90,7 +91,7 @@ static int sum_out(struct onnx_importer *importer, struct term *term, const char
         return 0;
     const struct convoy_shape out = onnx_reduced_shape(shape_of(importer, term), mask, false);
     int status = onnx_emit_sum(importer, term->tensor, mask, &term->tensor);
-    strcpy(term->letters, letters);
+    snprintf(term->letters, sizeof term->letters, "%.*s", CONVOY_MAX_RANK, letters);
     return status == 0 ? onnx_emit_reshape(importer, term->tensor, &out, &term->tensor) : status;
 }
 
@@ -101,7 +102,7 @@ static int permute(struct onnx_importer *importer, struct term *term, const char
     for (int i = 0; letters[i] != '\0'; i++)
         perm[i] = (int)(strchr(term->letters, letters[i]) - term->letters);
     int status = onnx_emit_transpose(importer, term->tensor, perm, &term->tensor);
-    strcpy(term->letters, letters);
+    snprintf(term->letters, sizeof term->letters, "%.*s", CONVOY_MAX_RANK, letters);
     return status;
 }
 
@@ -162,7 +163,7 @@ static int multiply(struct onnx_importer *importer, struct term *left, struct te
     if (shared + row + column > CONVOY_MAX_RANK)
         return onnx_fail(importer, -ENOTSUP, "its result has more than %d dimensions", CONVOY_MAX_RANK);
     struct convoy_shape out = {.rank = shared + row + column, .batch_axis = -1};
-    strcat(strcat(strcpy(order, batch), rows), columns);
+    snprintf(order, sizeof order, "%s%s%s", batch, rows, columns);
     for (int i = 0; order[i] != '\0'; i++) {
         const char *in_left = strchr(left->letters, order[i]), *in_right = strchr(right.letters, order[i]);
         const struct convoy_shape *shape = shape_of(importer, in_left != NULL ? left : &right);
@@ -173,8 +174,8 @@ static int multiply(struct onnx_importer *importer, struct term *left, struct te
             out.batch_axis = i;
     }
     char left_order[4 * CONVOY_MAX_RANK], right_order[4 * CONVOY_MAX_RANK];
-    strcat(strcat(strcpy(left_order, batch), rows), sums);
-    strcat(strcat(strcpy(right_order, batch), sums), columns);
+    snprintf(left_order, sizeof left_order, "%s%s%s", batch, rows, sums);
+    snprintf(right_order, sizeof right_order, "%s%s%s", batch, sums, columns);
     status = permute(importer, left, left_order);
     if (status == 0)
         status = permute(importer, &right, right_order);
@@ -186,14 +187,14 @@ static int multiply(struct onnx_importer *importer, struct term *left, struct te
         status = onnx_emit_matmul(importer, left->tensor, right.tensor, &left->tensor);
     if (status == 0)
         status = onnx_emit_reshape(importer, left->tensor, &out, &left->tensor);
-    strcpy(left->letters, order);
+    snprintf(left->letters, sizeof left->letters, "%.*s", CONVOY_MAX_RANK, order);
     return status;
 }
 
 static int read_einsum(struct onnx_importer *importer)
 {
     struct term terms[MOST_OPERANDS] = {{0}};
-    char result[CONVOY_MAX_RANK + 1];
+    char result[CONVOY_MAX_RANK + 1] = "";
     int status = parse(importer, terms, result);
     for (int i = 0; i < importer->input_count && status == 0; i++) {
         status = onnx_need_tensor(importer, i, &terms[i].tensor);
@@ -202,9 +203,9 @@ static int read_einsum(struct onnx_importer *importer)
     }
     for (int i = 1; i < importer->input_count && status == 0; i++) {
         char kept[(MOST_OPERANDS + 1) * CONVOY_MAX_RANK + 1];
-        strcpy(kept, result);
+        size_t used = (size_t)snprintf(kept, sizeof kept, "%s", result);
         for (int later = i + 1; later < importer->input_count; later++)
-            strcat(kept, terms[later].letters);
+            used += (size_t)snprintf(kept + used, sizeof kept - used, "%s", terms[later].letters);
         status = multiply(importer, &terms[0], terms[i], kept);
     }
     if (status == 0)

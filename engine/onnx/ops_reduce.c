@@ -173,10 +173,9 @@ static int reduce_ints(struct onnx_importer *importer, const struct onnx_value *
             at = reduced ? at : at * x->shape.dims[axis] + index[axis];
         }
         struct onnx_int from = x->ints[i];
-        if (first) {
-            to[at] = from;
-        } else if (from.batch != 0 && to[at].batch == 0 && to[at].fixed == 1 &&
-                   strcmp(importer->op, "ReduceProd") == 0) {
+        bool takes_batch = from.batch != 0 && to[at].batch == 0 && to[at].fixed == 1 &&
+                           strcmp(importer->op, "ReduceProd") == 0;
+        if (first || takes_batch) {
             to[at] = from;
         } else if (from.batch != 0 || (to[at].batch != 0 && strcmp(importer->op, "ReduceProd") != 0) ||
                    !combine(importer->op, to[at].fixed, from.fixed, &to[at].fixed) ||

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -190,6 +191,11 @@ static int set_sizes(struct onnx_importer *importer, const struct convoy_shape *
     return 0;
 }
 
+static void set_word(char *word, size_t capacity, const char *text)
+{
+    snprintf(word, capacity, "%s", text);
+}
+
 static int read_modes(struct onnx_importer *importer, struct resizing *r)
 {
     int64_t antialias, exclude_outside;
@@ -214,13 +220,13 @@ static int read_modes(struct onnx_importer *importer, struct resizing *r)
     r->antialias = antialias != 0;
     r->exclude_outside = exclude_outside != 0;
     if (r->mode[0] == '\0')
-        strcpy(r->mode, "nearest");
+        set_word(r->mode, sizeof r->mode, "nearest");
     if (strcmp(r->mode, "bilinear") == 0) /* before opset 9 */
-        strcpy(r->mode, "linear");
+        set_word(r->mode, sizeof r->mode, "linear");
     if (r->coordinates[0] == '\0')
-        strcpy(r->coordinates, old ? "asymmetric" : "half_pixel");
+        set_word(r->coordinates, sizeof r->coordinates, old ? "asymmetric" : "half_pixel");
     if (r->nearest[0] == '\0')
-        strcpy(r->nearest, old ? "floor" : "round_prefer_floor");
+        set_word(r->nearest, sizeof r->nearest, old ? "floor" : "round_prefer_floor");
     if (policy[0] != '\0' && strcmp(policy, "stretch") != 0)
         return onnx_fail(importer, -ENOTSUP, "its keep_aspect_ratio_policy '%s' is not supported", policy);
     if (strcmp(r->mode, "nearest") != 0 && strcmp(r->mode, "linear") != 0 && strcmp(r->mode, "cubic") != 0)

@@ -63,7 +63,7 @@ static int emit_take(struct onnx_importer *importer, int tensor, int axis, const
                      int64_t count, int *result)
 {
     const struct convoy_shape shape = importer->graph->tensors[tensor].shape;
-    int *parts = malloc((size_t)count * sizeof *parts);
+    int *parts = malloc(((size_t)count + 1) * sizeof *parts);
     int64_t made = 0;
     int status = 0;
     if (parts == NULL)
@@ -91,7 +91,7 @@ static int emit_take(struct onnx_importer *importer, int tensor, int axis, const
 static int emit_steps(struct onnx_importer *importer, int tensor, int axis, int64_t start, int64_t step,
                       int64_t count, int *result)
 {
-    int64_t *indices = malloc((size_t)count * sizeof *indices);
+    int64_t *indices = malloc(((size_t)count + 1) * sizeof *indices);
     if (indices == NULL)
         return onnx_out_of_memory(importer);
     for (int64_t i = 0; i < count; i++)
@@ -155,7 +155,7 @@ static int slice_numbers(struct onnx_importer *importer, const struct onnx_value
 static int read_slices(struct onnx_importer *importer, const struct onnx_value *x, struct slices *s)
 {
     int64_t axes[CONVOY_MAX_RANK];
-    int start_count, end_count, axis_count, step_count = -1, rank = x->shape.rank;
+    int start_count = -1, end_count = -1, axis_count = -1, step_count = -1, rank = x->shape.rank;
     unsigned seen = 0;
     int status = slice_numbers(importer, x, 1, "starts", s->starts, &start_count);
     if (status == 0)
@@ -224,7 +224,7 @@ static int slice_tensor(struct onnx_importer *importer, const struct onnx_value 
 static int read_slice(struct onnx_importer *importer)
 {
     const struct onnx_value *x;
-    struct slices s;
+    struct slices s = {0};
     int status = onnx_need_input(importer, 0, &x);
     if (status == 0)
         status = read_slices(importer, x, &s);
@@ -252,8 +252,8 @@ static int read_slice(struct onnx_importer *importer)
 
 static int split_lengths(struct onnx_importer *importer, int64_t size, int64_t *lengths, int outputs)
 {
-    int count;
-    int64_t parts, all = 0;
+    int count = -1;
+    int64_t parts = outputs, all = 0;
     int status = onnx_ints_of_either_form(importer, 13, 1, "split", lengths, ONNX_MAX_INPUTS, &count);
     if (status == 0)
         status = onnx_attribute_int(importer, "num_outputs", outputs, &parts);
