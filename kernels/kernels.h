@@ -227,7 +227,8 @@ enum convoy_binary_operator {
     CONVOY_BINARY_POWER,
     CONVOY_BINARY_EQUAL, /* 1 where it holds, else 0 */
     CONVOY_BINARY_LESS,
-    CONVOY_BINARY_LESS_EQUAL
+    CONVOY_BINARY_LESS_EQUAL,
+    CONVOY_BINARY_KEEP /* a where b is not 0, else 0 */
 };
 
 /* y = act(a op b), over the dense output dims[rank]; a_stride and b_stride are 0 where a or b is broadcast. y

@@ -49,6 +49,9 @@ static void combine_row(const struct convoy_cpu_broadcast *p, const float *a, co
     case CONVOY_DIV:
         combine_row_as(CONVOY_DIV, count, a, a_stride, b, b_stride, y);
         return;
+    case CONVOY_KEEP:
+        combine_row_as(CONVOY_KEEP, count, a, a_stride, b, b_stride, y);
+        return;
     default:
         combine_row_as(p->kind, count, a, a_stride, b, b_stride, y);
         return;
@@ -204,16 +207,20 @@ static void normalize_row(const struct convoy_cpu_normalize *p, const float *x, 
 {
     double length = (double)p->length;
     float mean = p->rms ? 0 : (float)(moments_of(x, p->length, 0).sum / length);
-    float factor = (float)(1 / sqrt(moments_of(x, p->length, mean).squares / length + (double)p->epsilon));
+    struct moments moments = moments_of(x, p->length, mean);
+    /* What the rounded mean is wrong by: the numbers may differ from it by no more. */
+    float rest = p->rms ? 0 : (float)(moments.sum / length);
+    double variance = moments.squares / length - (double)rest * (double)rest;
+    float factor = (float)(1 / sqrt((variance > 0 ? variance : 0) + (double)p->epsilon));
     if (scale != NULL && shift != NULL) {
         for (int64_t i = 0; i < p->length; i++)
-            y[i] = (x[i] - mean) * factor * scale[i] + shift[i];
+            y[i] = (x[i] - mean - rest) * factor * scale[i] + shift[i];
     } else if (scale != NULL) {
         for (int64_t i = 0; i < p->length; i++)
-            y[i] = (x[i] - mean) * factor * scale[i];
+            y[i] = (x[i] - mean - rest) * factor * scale[i];
     } else {
         for (int64_t i = 0; i < p->length; i++)
-            y[i] = (x[i] - mean) * factor + (shift != NULL ? shift[i] : 0);
+            y[i] = (x[i] - mean - rest) * factor + (shift != NULL ? shift[i] : 0);
     }
 }
 

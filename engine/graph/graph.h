@@ -132,9 +132,10 @@ enum convoy_binary_kind {
     /* 1 where it holds, else 0 */
     CONVOY_EQUAL,
     CONVOY_LESS,
-    CONVOY_LESS_EQUAL
+    CONVOY_LESS_EQUAL,
+    CONVOY_KEEP /* a where b is not 0, else 0, whatever a is */
 };
-#define CONVOY_BINARY_KINDS (CONVOY_LESS_EQUAL + 1)
+#define CONVOY_BINARY_KINDS (CONVOY_KEEP + 1)
 
 static inline float convoy_binary_apply(enum convoy_binary_kind kind, float a, float b)
 {
@@ -159,6 +160,8 @@ static inline float convoy_binary_apply(enum convoy_binary_kind kind, float a, f
         return a < b ? 1.0F : 0.0F;
     case CONVOY_LESS_EQUAL:
         return a <= b ? 1.0F : 0.0F;
+    case CONVOY_KEEP:
+        return b != 0 ? a : 0;
     }
     return NAN;
 }

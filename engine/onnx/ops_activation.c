@@ -96,7 +96,8 @@ static int read_clip(struct onnx_importer *importer)
         if (status == 0)
             status = onnx_input_scalar(importer, 2, INFINITY, &high);
     }
-    activation.alpha = (float)low;
+    activation.alpha =
+        (float)(low > high ? high : low); /* the maximum counts where it is below the minimum */
     activation.beta = (float)high;
     return status == 0 ? set_activation(importer, activation) : status;
 }

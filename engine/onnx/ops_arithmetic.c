@@ -11,9 +11,6 @@
 #include "engine/onnx/shapes.h"
 
 #include <errno.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 static int need_two(struct onnx_importer *importer, const struct onnx_value **a, const struct onnx_value **b)
 {
@@ -293,43 +290,11 @@ static int where_ints(struct onnx_importer *importer, const struct onnx_value *c
     return onnx_set_ints(importer, &shape, data);
 }
 
-/* A constant that is `yes` where the truth values, a constant of floats, are true, and `no` elsewhere. */
-static int choose(struct onnx_importer *importer, const struct onnx_value *condition, float yes, float no,
-                  int *tensor)
-{
-    void *data;
-    int status = onnx_allocate(importer, &condition->shape, false, &data);
-    if (status != 0)
-        return status;
-    int64_t elements = convoy_shape_elements(&condition->shape);
-    for (int64_t i = 0; i < elements; i++) {
-        bool holds = condition->kind == ONNX_INTS ? condition->ints[i].fixed != 0
-                                                  : onnx_floats(importer, condition)[i] != 0;
-        ((float *)data)[i] = holds ? yes : no;
-    }
-    return onnx_emit_constant(importer, "bound", &condition->shape, data, tensor);
-}
-
-/* Bounds that leave a number as it is where the condition (1 or 0) holds, and make 0 of it elsewhere: -ln(1 -
- * c) is infinite for 1 and 0 for 0. Infinities pass through, which a product with 0 would not let. */
-static int live_bounds(struct onnx_importer *importer, int condition, int *low, int *high)
-{
-    int status = onnx_emit_scalar_with(importer, CONVOY_SUB, 1, condition, low);
-    if (status == 0)
-        status = onnx_emit_activation(importer, (struct convoy_activation){.kind = CONVOY_LOG}, *low, low);
-    return status == 0 ? onnx_emit_scalar_with(importer, CONVOY_SUB, 0, *low, high) : status;
-}
-
-static int emit_kept(struct onnx_importer *importer, int x, int low, int high, int *result)
-{
-    int status = onnx_emit_binary(importer, CONVOY_MIN, x, high, result);
-    return status == 0 ? onnx_emit_binary(importer, CONVOY_MAX, *result, low, result) : status;
-}
-
+/* Each side where its condition holds and 0 elsewhere, added up. */
 static int read_where(struct onnx_importer *importer)
 {
     const struct onnx_value *condition, *a, *b;
-    int x, y, low, high, other_low, other_high, kept, others, result;
+    int holds, opposite, x, y, result;
     int status = onnx_need_input(importer, 0, &condition);
     if (status == 0)
         status = onnx_need_input(importer, 1, &a);
@@ -339,33 +304,19 @@ static int read_where(struct onnx_importer *importer)
         return status;
     if (condition->kind == ONNX_INTS && are_ints(a, b))
         return where_ints(importer, condition, a, b);
-    status = onnx_need_tensor(importer, 1, &x);
+    status = onnx_need_tensor(importer, 0, &holds);
+    if (status == 0)
+        status = onnx_need_tensor(importer, 1, &x);
     if (status == 0)
         status = onnx_need_tensor(importer, 2, &y);
-    if (status != 0)
-        return status;
-    if (condition->kind == ONNX_ACTIVATION) {
-        int opposite;
-        status = live_bounds(importer, condition->tensor, &low, &high);
-        if (status == 0)
-            status = onnx_emit_scalar_with(importer, CONVOY_SUB, 1, condition->tensor, &opposite);
-        if (status == 0)
-            status = live_bounds(importer, opposite, &other_low, &other_high);
-    } else {
-        status = choose(importer, condition, -INFINITY, 0, &low);
-        if (status == 0)
-            status = choose(importer, condition, INFINITY, 0, &high);
-        if (status == 0)
-            status = choose(importer, condition, 0, -INFINITY, &other_low);
-        if (status == 0)
-            status = choose(importer, condition, 0, INFINITY, &other_high);
-    }
     if (status == 0)
-        status = emit_kept(importer, x, low, high, &kept);
+        status = onnx_emit_scalar_with(importer, CONVOY_SUB, 1, holds, &opposite);
     if (status == 0)
-        status = emit_kept(importer, y, other_low, other_high, &others);
+        status = onnx_emit_binary(importer, CONVOY_KEEP, x, holds, &x);
     if (status == 0)
-        status = onnx_emit_binary(importer, CONVOY_ADD, kept, others, &result);
+        status = onnx_emit_binary(importer, CONVOY_KEEP, y, opposite, &y);
+    if (status == 0)
+        status = onnx_emit_binary(importer, CONVOY_ADD, x, y, &result);
     return status == 0 ? onnx_set_tensor(importer, result) : status;
 }
 

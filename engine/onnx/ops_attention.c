@@ -93,10 +93,43 @@ static int additive_mask(struct onnx_importer *importer, int *tensor)
     return onnx_emit_constant(importer, "mask", &mask->shape, data, tensor);
 }
 
+/* A row whose keys are all masked has no softmax. */
+static int check_rows(struct onnx_importer *importer, int mask, int64_t queries, int64_t keys, bool causal)
+{
+    const struct convoy_shape *shape = &importer->graph->tensors[mask].shape;
+    const float *data = importer->graph->tensors[mask].data;
+    int64_t columns = shape->rank > 0 ? shape->dims[shape->rank - 1] : 1;
+    int64_t rows = shape->rank > 1 ? shape->dims[shape->rank - 2] : 1;
+    if (data == NULL || (columns != 1 && columns != keys) || (rows != 1 && rows != queries))
+        return onnx_fail(importer, -ENOTSUP, "its mask is not of queries and keys");
+    int64_t matrices = convoy_shape_elements(shape) / (rows * columns);
+    for (int64_t i = 0; i < matrices * queries; i++) {
+        int64_t query = i % queries, row = i / queries * rows + (rows > 1 ? query : 0);
+        bool any = false;
+        for (int64_t k = 0; k < keys && !any && !(causal && k > query); k++)
+            any = data[row * columns + (columns > 1 ? k : 0)] > -INFINITY;
+        if (!any)
+            return onnx_fail(importer, -ENOTSUP, "its mask leaves a query without any key");
+    }
+    return 0;
+}
+
 static int check_form(struct onnx_importer *importer)
 {
+    static const char *const known[] = {
+        "scale",   "is_causal",         "q_num_heads",          "kv_num_heads",
+        "softcap", "softmax_precision", "qk_matmul_output_mode"};
     int64_t mode;
     float softcap;
+    for (size_t i = 0; i < importer->node->n_attribute; i++) {
+        const char *name = importer->node->attribute[i]->name;
+        bool is_known = false;
+        for (size_t k = 0; name != NULL && k < sizeof known / sizeof known[0]; k++)
+            is_known |= strcmp(name, known[k]) == 0;
+        if (!is_known)
+            return onnx_fail(importer, -ENOTSUP, "its attribute '%.40s' is not supported",
+                             name != NULL ? name : "");
+    }
     int status = onnx_attribute_float(importer, "softcap", 0, &softcap);
     if (status == 0)
         status = onnx_attribute_int(importer, "qk_matmul_output_mode", 0, &mode);
@@ -133,6 +166,8 @@ static int emit_scores(struct onnx_importer *importer, int q, int k, int *scores
     }
     if (status == 0 && importer->input_count > 3 && importer->inputs[3] != NULL) {
         status = additive_mask(importer, &mask);
+        if (status == 0)
+            status = check_rows(importer, mask, queries.dims[2], keys.dims[2], causal != 0);
         if (status == 0)
             status = onnx_emit_binary(importer, CONVOY_ADD, *scores, mask, scores);
     }

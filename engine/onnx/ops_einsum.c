@@ -30,7 +30,7 @@ static const struct convoy_shape *shape_of(const struct onnx_importer *importer,
 /* Splits "ab,bc->ac". Without "->" the result has the letters that are there once, in order. */
 static int parse(struct onnx_importer *importer, struct term *terms, char *result)
 {
-    char text[128] = "", packed[128];
+    char text[128] = "", packed[128] = "";
     size_t used = 0, term = 0, length = 0;
     int status = onnx_attribute_text(importer, "equation", text, sizeof text);
     if (status != 0)

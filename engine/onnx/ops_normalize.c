@@ -89,7 +89,7 @@ static int read_over_last_axes(struct onnx_importer *importer, bool rms)
 {
     struct convoy_normalize normalize = {.rms = rms};
     int64_t given;
-    int x, scale = -1, shift = -1, result;
+    int x = -1, scale = -1, shift = -1, result = -1;
     int status = onnx_need_tensor(importer, 0, &x);
     if (status == 0)
         status = onnx_attribute_int(importer, "axis", -1, &given);

@@ -324,6 +324,8 @@ static double apply_binary(enum convoy_binary_operator op, double a, double b)
         return a < b;
     case CONVOY_BINARY_LESS_EQUAL:
         return a <= b;
+    case CONVOY_BINARY_KEEP:
+        return b != 0 ? a : 0;
     }
     return NAN;
 }
@@ -332,8 +334,7 @@ static void check_binary(struct convoy_check *check)
 {
     struct convoy_broadcast box = {.act = convoy_check_any_unary(check)};
     any_box(check, &box.rank, box.dims);
-    box.op =
-        (enum convoy_binary_operator)convoy_check_between(check, CONVOY_BINARY_ADD, CONVOY_BINARY_LESS_EQUAL);
+    box.op = (enum convoy_binary_operator)convoy_check_between(check, CONVOY_BINARY_ADD, CONVOY_BINARY_KEEP);
     int a_repeated = 0;
     int b_repeated = 0;
     if (convoy_check_between(check, 0, 1)) { /* images, and what networks add to them or multiply them with */

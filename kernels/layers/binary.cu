@@ -61,6 +61,9 @@ __device__ static float apply(const struct binary_job &job, float dense, float o
     case CONVOY_BINARY_LESS_EQUAL:
         v = a <= b ? 1.0f : 0.0f;
         break;
+    case CONVOY_BINARY_KEEP:
+        v = b != 0.0f ? a : 0.0f;
+        break;
     }
     return convoy_apply_unary(job.act, v);
 }

@@ -1,6 +1,7 @@
 /* Layer, instance, group and RMS normalisation: along the middle of outer x length x inner.
  *
- * The mean is found first and the variance from the differences to it, so that a large mean cancels nothing;
+ * Numbers are taken as differences to the first, the mean of these is found, and the variance from the
+ * differences to that, so that a large mean cancels nothing;
  * both passes and the one that writes read the row from the caches after the first. Rows that are contiguous
  * get a warp each, or a block where they are long; sums are merged by shuffles in a fixed order. Otherwise a
  * thread takes a column, and neighbours read neighbours. Sums are fp32, a lane's in one chain: of 4096
@@ -57,18 +58,19 @@ __global__ void __launch_bounds__(THREADS) normalize_rows(struct convoy_normaliz
     for (int64_t row = convoy_first() / threads; row < shape.outer; row += step) {
         const float *from = x + row * shape.length;
         float *to = y + row * shape.length;
+        float pivot = shape.rms ? 0.0f : from[0];
         float mean = 0;
         for (int64_t i = lane; i < shape.length && !shape.rms; i += threads)
-            mean += from[i];
+            mean += from[i] - pivot;
         mean = sum_of_row<BLOCK>(mean, shared) / length;
         float squares = 0;
         for (int64_t i = lane; i < shape.length; i += threads) {
-            float v = from[i] - mean;
+            float v = from[i] - pivot - mean;
             squares += v * v;
         }
         float factor = 1.0f / sqrtf(sum_of_row<BLOCK>(squares, shared) / length + shape.epsilon);
         for (int64_t i = lane; i < shape.length; i += threads)
-            to[i] = affine((from[i] - mean) * factor, scale, shift, i);
+            to[i] = affine((from[i] - pivot - mean) * factor, scale, shift, i);
     }
 }
 
@@ -79,19 +81,20 @@ __global__ void __launch_bounds__(THREADS)
     float length = (float)shape.length;
     for (int64_t column = convoy_first(); column < shape.outer * shape.inner; column += convoy_step()) {
         int64_t start = column / shape.inner * shape.length * shape.inner + column % shape.inner;
+        float pivot = shape.rms ? 0.0f : x[start];
         float mean = 0;
         for (int64_t i = 0; i < shape.length && !shape.rms; i++)
-            mean += x[start + i * shape.inner];
+            mean += x[start + i * shape.inner] - pivot;
         mean /= length;
         float squares = 0;
         for (int64_t i = 0; i < shape.length; i++) {
-            float v = x[start + i * shape.inner] - mean;
+            float v = x[start + i * shape.inner] - pivot - mean;
             squares += v * v;
         }
         float factor = 1.0f / sqrtf(squares / length + shape.epsilon);
         for (int64_t i = 0; i < shape.length; i++)
             y[start + i * shape.inner] =
-                affine((x[start + i * shape.inner] - mean) * factor, scale, shift, i);
+                affine((x[start + i * shape.inner] - pivot - mean) * factor, scale, shift, i);
     }
 }
 

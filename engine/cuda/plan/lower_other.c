@@ -35,7 +35,8 @@ enum convoy_binary_operator convoy_cuda_binary_operator(enum convoy_binary_kind 
         [CONVOY_MUL] = CONVOY_BINARY_MUL,     [CONVOY_DIV] = CONVOY_BINARY_DIV,
         [CONVOY_MAX] = CONVOY_BINARY_MAX,     [CONVOY_MIN] = CONVOY_BINARY_MIN,
         [CONVOY_POWER] = CONVOY_BINARY_POWER, [CONVOY_EQUAL] = CONVOY_BINARY_EQUAL,
-        [CONVOY_LESS] = CONVOY_BINARY_LESS,   [CONVOY_LESS_EQUAL] = CONVOY_BINARY_LESS_EQUAL};
+        [CONVOY_LESS] = CONVOY_BINARY_LESS,   [CONVOY_LESS_EQUAL] = CONVOY_BINARY_LESS_EQUAL,
+        [CONVOY_KEEP] = CONVOY_BINARY_KEEP};
     return operators[kind];
 }
 

@@ -349,11 +349,12 @@ Test(backend_operators, binary_functions_with_constants)
 
 Test(backend_operators, binary_functions_of_two_activations)
 {
-    static const enum convoy_binary_kind kinds[] = {CONVOY_ADD, CONVOY_SUB, CONVOY_MUL,   CONVOY_DIV,
-                                                    CONVOY_MAX, CONVOY_MIN, CONVOY_POWER, CONVOY_EQUAL};
+    static const enum convoy_binary_kind kinds[] = {CONVOY_ADD,   CONVOY_SUB,   CONVOY_MUL,
+                                                    CONVOY_DIV,   CONVOY_MAX,   CONVOY_MIN,
+                                                    CONVOY_POWER, CONVOY_EQUAL, CONVOY_KEEP};
     struct convoy_pool pool = {
         .kind = CONVOY_POOL_AVERAGE, .window = {6, 6}, .stride = {1, 1}, .dilation = {1, 1}};
-    for (int k = 0; k < 8; k++)
+    for (int k = 0; k < 9; k++)
         for (int64_t channels = 32; channels >= 20; channels -= 12)
             for (int side = 0; side < 2; side++) {
                 /* Equal shapes, and a gate per image and channel, in blocked layouts. */
@@ -373,6 +374,23 @@ Test(backend_operators, binary_functions_of_two_activations)
     int column = add_reshape(graph, graph->input, SHAPE(1, 4, 5, 1));
     add_output(graph, add_binary(graph, graph->input, column, CONVOY_MUL));
     add_output(graph, add_binary(graph, column, column, CONVOY_ADD));
+    check_graph(graph, TOLERANCE);
+}
+
+/* What is not kept may be infinite or no number. */
+Test(backend_operators, keeping_where_a_condition_holds)
+{
+    struct convoy_graph *graph = new_graph(SHAPE(1, 4, 6));
+    int zero = add_constant(graph, FIXED(1), 1);
+    graph->tensors[zero].data[0] = 0;
+    int positive = add_binary(graph, zero, graph->input, CONVOY_LESS);
+    int root = add_act(graph, graph->input, CONVOY_SQRT, 0, 0); /* of negative numbers it is none */
+    int mask = add_constant(graph, FIXED(6), 1);
+    for (int i = 0; i < 6; i++)
+        graph->tensors[mask].data[i] = (float)(i % 2);
+    int kept = add_binary(graph, root, positive, CONVOY_KEEP);
+    add_output(graph, kept);
+    add_output(graph, add_binary(graph, kept, mask, CONVOY_KEEP));
     check_graph(graph, TOLERANCE);
 }
 

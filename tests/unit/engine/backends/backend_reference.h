@@ -113,6 +113,8 @@ static inline double reference_binary(enum convoy_binary_kind kind, double a, do
         return a < b;
     case CONVOY_LESS_EQUAL:
         return a <= b;
+    case CONVOY_KEEP:
+        return b != 0 ? a : 0;
     }
     abort();
 }

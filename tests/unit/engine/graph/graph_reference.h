@@ -110,6 +110,8 @@ static double reference_binary(enum convoy_binary_kind kind, double a, double b)
         return a < b;
     case CONVOY_LESS_EQUAL:
         return a <= b;
+    case CONVOY_KEEP:
+        return b != 0 ? a : 0;
     }
     return NAN;
 }
