@@ -317,3 +317,109 @@ Test(graph_fold, weights_that_many_layers_share_are_not_copied_without_end)
     cr_expect(left == 3, "%d layers are left with their scale", left);
     convoy_graph_free(graph);
 }
+
+static int number(struct convoy_graph *graph, float value)
+{
+    int index = constant(graph, DIMS(1));
+    graph->tensors[index].data[0] = value;
+    return index;
+}
+
+static int like(struct convoy_graph *graph, int x)
+{
+    struct convoy_shape shape = graph->tensors[x].shape;
+    return convoy_graph_add_tensor(graph, "t", &shape, NULL);
+}
+
+static int binary(struct convoy_graph *graph, enum convoy_binary_kind kind, int a, int b)
+{
+    int y = like(graph, graph->tensors[a].data != NULL ? b : a);
+    node(graph, CONVOY_OP_BINARY, a, b, -1, y)->binary = kind;
+    return y;
+}
+
+static int function(struct convoy_graph *graph, enum convoy_activation_kind kind, int x)
+{
+    int y = like(graph, x);
+    node(graph, CONVOY_OP_ACTIVATION, x, -1, -1, y)->activation.kind = kind;
+    return y;
+}
+
+/* The half at x, at the factor, or behind; the factor on either side. */
+static void fold_gelu(enum convoy_activation_kind kind, int half, bool factor_first, float root)
+{
+    struct convoy_graph *graph = start(DIMS(1, 5));
+    int x = function(graph, CONVOY_TANH, graph->input), factor;
+    if (kind == CONVOY_GELU) {
+        factor = function(graph, CONVOY_ERF,
+                          factor_first ? binary(graph, CONVOY_DIV, x, number(graph, root))
+                                       : binary(graph, CONVOY_MUL, number(graph, 1 / root), x));
+    } else {
+        int cube = binary(graph, CONVOY_MUL, x, binary(graph, CONVOY_MUL, x, x));
+        int sum = binary(graph, CONVOY_ADD, x, binary(graph, CONVOY_MUL, number(graph, 0.044715F), cube));
+        factor = function(graph, CONVOY_TANH, binary(graph, CONVOY_MUL, sum, number(graph, root)));
+    }
+    factor = binary(graph, CONVOY_ADD, number(graph, 1), factor);
+    int own = x;
+    if (half == 0)
+        own = binary(graph, CONVOY_MUL, x, number(graph, 0.5F));
+    else if (half == 1)
+        factor = binary(graph, CONVOY_DIV, factor, number(graph, 2));
+    int y = factor_first ? binary(graph, CONVOY_MUL, factor, own) : binary(graph, CONVOY_MUL, own, factor);
+    if (half == 2)
+        y = binary(graph, CONVOY_MUL, number(graph, 0.5F), y);
+    finish(graph, y);
+    bool right = fabsf(root - 1.41421356F) < 1e-5F || fabsf(root - 0.79788456F) < 1e-5F;
+    if (right)
+        cr_expect(graph->node_count == 2 && graph->nodes[1].activation.kind == kind, "%d nodes, half %d",
+                  graph->node_count, half);
+    else
+        cr_expect_gt(graph->node_count, 2);
+    convoy_graph_free(graph);
+}
+
+Test(graph_fold, gelu_in_every_order)
+{
+    for (int half = 0; half < 3; half++)
+        for (int side = 0; side < 2; side++) {
+            fold_gelu(CONVOY_GELU, half, side == 1, 1.41421356F);
+            fold_gelu(CONVOY_GELU, half, side == 1, 1.5F); /* something else */
+            fold_gelu(CONVOY_GELU_TANH, half, side == 1, 0.79788456F);
+            fold_gelu(CONVOY_GELU_TANH, half, side == 1, 0.75F);
+        }
+}
+
+Test(graph_fold, what_follows_a_product_of_rows_goes_before_the_reshape_behind_it)
+{
+    /* [1,3,4] as rows, by a matrix, and back; a bias, a function, and the same once more. */
+    struct convoy_graph *graph = start(DIMS(1, 3, 4));
+    int x = graph->input;
+    for (int layer = 0; layer < 2; layer++) {
+        int rows = activation(graph, DIMS(3, 4)), product = activation(graph, DIMS(3, 4));
+        int back = activation(graph, DIMS(1, 3, 4));
+        node(graph, CONVOY_OP_RESHAPE, x, -1, -1, rows);
+        node(graph, CONVOY_OP_DENSE, rows, constant(graph, DIMS(4, 4)), -1, product);
+        node(graph, CONVOY_OP_RESHAPE, product, -1, -1, back);
+        x = function(graph, CONVOY_TANH, binary(graph, CONVOY_ADD, constant(graph, DIMS(4)), back));
+    }
+    finish(graph, x);
+    static const enum convoy_op expected[] = {CONVOY_OP_RESHAPE, CONVOY_OP_DENSE,      CONVOY_OP_ACTIVATION,
+                                              CONVOY_OP_DENSE,   CONVOY_OP_ACTIVATION, CONVOY_OP_RESHAPE};
+    cr_assert_eq(graph->node_count, 6, "%d nodes", graph->node_count);
+    for (int i = 0; i < 6; i++)
+        cr_expect_eq(graph->nodes[i].op, expected[i], "node %d", i);
+    cr_expect_eq(graph->nodes[1].input_count, 3, "the bias is not the layer's");
+    convoy_graph_free(graph);
+}
+
+Test(graph_fold, what_differs_from_row_to_row_stays_behind_the_reshape)
+{
+    struct convoy_graph *graph = start(DIMS(1, 12));
+    int product = activation(graph, DIMS(1, 12)), back = activation(graph, DIMS(1, 3, 4));
+    node(graph, CONVOY_OP_DENSE, graph->input, constant(graph, DIMS(12, 12)), -1, product);
+    node(graph, CONVOY_OP_RESHAPE, product, -1, -1, back);
+    finish(graph, binary(graph, CONVOY_MUL, back, constant(graph, DIMS(4))));
+    cr_assert_eq(graph->node_count, 3);
+    cr_expect_eq(graph->nodes[2].op, CONVOY_OP_BINARY);
+    convoy_graph_free(graph);
+}
