@@ -8,6 +8,7 @@
 #                        - the analyzer without a limit for each function (CI: a limit, but for changed files)
 #                        - integration tests under the address sanitizer that neither parse what strangers send nor break
 #                          anything: those with "# sanitize: all" in their heads
+#                        - clients of other servers that take long to install: scripts with "# all: WHY" in their heads
 #                        - the emulated GPU under the address sanitizer: kernels, backend, tuner, daemon
 #                        - emulated kernels on 100 random shapes (CI: on the written shapes)
 #                        - fuzzers for 60 seconds each (CI: 4), that of the network for 5 minutes (CI: 1)
@@ -24,7 +25,7 @@ if [[ ${1:-} == --quick || ${1:-} == --all ]]; then
   shift
 fi
 if [[ ${1:-} == -* || $# -gt 1 ]]; then
-  sed -n '2,20s/^# //p' "$0" >&2
+  sed -n '2,21s/^# //p' "$0" >&2
   exit 2
 fi
 pattern=${1:-}
@@ -118,6 +119,7 @@ queue_after_release() {
   # Every kernel against float64, on the CPU (of random shapes a seed that fails is printed).
   step works emulated/kernels build/bin/convoy-kernels-emulated --check --in-turns --shapes "$(in_ci 0 100)"
   for script in tests/integration/test_*.sh; do
+    [ "$level" = all ] || ! grep -q '^# all: ' "$script" || continue
     name=${script##*/test_}
     integration "integration/${name%.sh}" "$script"
   done

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # KServe's own Python client (kserve from PyPI) against convoyd, with its V1 and V2 protocols: images and tensors.
+# all: PyPI brings some hundred packages for this client
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh"
 

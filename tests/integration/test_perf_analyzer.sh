@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # NVIDIA's perf_analyzer, unchanged, from the last wheel of tritonclient that has it (PyPI): tensors in the body and in shared memory.
+# all: the wheels are large, of which it uses little
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh"
 
