@@ -7,6 +7,7 @@
 #include "server/api/form.h"
 #include "server/api/lookup.h"
 #include "server/api/trace.h"
+#include "server/api/unpack.h"
 #include "server/http/multipart.h"
 #include "server/http/query.h"
 #include "server/http/response.h"
@@ -78,7 +79,7 @@ static bool read_options(struct convoy_request *request, struct options *options
 
 /* How the images are in the body. */
 struct packing {
-    enum { IMAGE_ITSELF, JSON_OBJECT, FORM } kind;
+    enum convoy_form_kind kind;
     char boundary[CONVOY_BOUNDARY_MAX + 1]; /* of a form */
 };
 
@@ -97,7 +98,7 @@ static bool read_packing(struct convoy_request *request, struct packing *packing
     const char *type = convoy_request_header(request, "Content-Type");
     int code = convoy_multipart_boundary(type, packing->boundary, &request->refusal_reason);
 
-    packing->kind = code == 0 ? FORM : is_json(type) ? JSON_OBJECT : IMAGE_ITSELF;
+    packing->kind = code == 0 ? CONVOY_FORM_PARTS : is_json(type) ? CONVOY_FORM_JSON : CONVOY_FORM_IMAGE;
     return code == 0 || code == -ENOENT || convoy_request_refuse(request, CONVOY_HTTP_BAD_REQUEST);
 }
 
@@ -111,8 +112,9 @@ static bool count_images(struct convoy_request *request, const struct packing *p
         return convoy_request_refuse(request, CONVOY_HTTP_BAD_REQUEST);
     }
     *count = 1;
-    return packing->kind == IMAGE_ITSELF ||
-           convoy_form_read(request, packing->kind == FORM ? packing->boundary : NULL, deadline_us, count);
+    bool as_it_is = packing->kind == CONVOY_FORM_IMAGE && convoy_call_of(request)->form == NULL &&
+                    convoy_unpack_encoding(request) == NULL;
+    return as_it_is || convoy_form_read(request, packing->kind, packing->boundary, deadline_us, count);
 }
 
 /* Sets each sample's part of the body; inference takes the body over. */
@@ -198,7 +200,7 @@ static bool prepare(struct convoy_request *request, int *retry_after)
     if (inference == NULL)
         return false;
     place_images(request, inference);
-    inference->alone = packing.kind != FORM;
+    inference->alone = packing.kind != CONVOY_FORM_PARTS;
     inference->rule = rule_of(&options, &inference->view);
     inference->profile = options.profile != 0;
     convoy_call_of(request)->inference = inference;

@@ -1,7 +1,10 @@
 #include "server/api/form.h"
 
+#include "engine/base/clock.h"
 #include "server/api/app.h"
 #include "server/api/call.h"
+#include "server/api/unpack.h"
+#include "server/batching/service_time.h"
 #include "server/config/config.h"
 #include "server/http/multipart.h"
 #include "server/http/status.h"
@@ -21,30 +24,48 @@
 struct convoy_form {
     struct convoy_suspension suspension;
     struct convoy_decode_job job;
-    uint8_t *body; /* the request's */
-    size_t length;
+    struct convoy_request *request;
+    enum convoy_form_kind kind;
+    bool compressed; /* until it is unpacked */
+    size_t packed;   /* bytes that came, where they were compressed; else 0 */
     uint64_t max_pixels;
     size_t most, count;
     struct convoy_part *parts;
     struct convoy_sample_size *sizes; /* of each part's image; NULL: not known */
-    int code;                         /* of convoy_multipart_split() */
+    int code;                         /* of reading: 0, or a negative errno with error */
     struct convoy_error error;
     bool left; /* to the pool, and the connection is suspended; the HTTP thread's */
     atomic_bool read;
     int ended; /* 503 or 499, where no thread of the pool read it: the deadline passed, or the client is gone;
                   else 0 */
-    char boundary[CONVOY_BOUNDARY_MAX + 1]; /* "": it is JSON */
+    char boundary[CONVOY_BOUNDARY_MAX + 1];
 };
+
+static void unpack(struct convoy_form *form)
+{
+    size_t packed = form->request->body_length;
+    form->code = convoy_unpack(form->request, &form->error);
+    if (form->code == 0)
+        form->packed = packed;
+}
 
 static void split(struct convoy_form *form)
 {
-    if (form->boundary[0] == '\0') {
-        form->count = 1;
-        form->code = convoy_image_text((char *)form->body, form->length, form->parts, &form->error);
-        return;
+    uint8_t *body = form->request->body;
+    size_t length = form->request->body_length;
+    form->count = 1;
+    switch (form->kind) {
+    case CONVOY_FORM_IMAGE:
+        form->parts[0] = (struct convoy_part){body, length};
+        break;
+    case CONVOY_FORM_JSON:
+        form->code = convoy_image_text((char *)body, length, form->parts, &form->error);
+        break;
+    default:
+        form->code = convoy_multipart_split(body, length, form->boundary, form->parts, form->most,
+                                            &form->count, &form->error);
+        break;
     }
-    form->code = convoy_multipart_split(form->body, form->length, form->boundary, form->parts, form->most,
-                                        &form->count, &form->error);
 }
 
 static void measure(struct convoy_form *form)
@@ -54,9 +75,14 @@ static void measure(struct convoy_form *form)
     form->sizes = malloc((form->count + 1) * sizeof *form->sizes);
     if (form->sizes == NULL)
         return;
-    for (size_t i = 0; i < form->count; i++)
+    uint64_t pixels = 0;
+    for (size_t i = 0; i < form->count; i++) {
         form->sizes[i] = convoy_sample_measure(
             CONVOY_LAYOUT_ENCODED, &(struct convoy_sample){.part = form->parts[i]}, form->max_pixels);
+        pixels += form->sizes[i].pixels;
+    }
+    if (form->packed > 0)
+        form->code = convoy_unpack_check_pixels(pixels, form->packed, &form->error);
 }
 
 static uint64_t read_in_pool(struct convoy_decode_job *job, uint32_t index)
@@ -65,7 +91,10 @@ static uint64_t read_in_pool(struct convoy_decode_job *job, uint32_t index)
 
     (void)index;
     if (!convoy_suspension_stopping(&form->suspension)) {
-        split(form);
+        if (form->compressed)
+            unpack(form);
+        if (form->code == 0)
+            split(form);
         measure(form);
         atomic_store(&form->read, true);
     }
@@ -87,7 +116,8 @@ static void look(struct convoy_suspension *suspension, bool gone)
 }
 
 /* Room for as many parts as the body can hold, and as may be; NULL when memory is out. */
-static struct convoy_form *new_form(struct convoy_request *request, const char *boundary)
+static struct convoy_form *new_form(struct convoy_request *request, enum convoy_form_kind kind,
+                                    const char *boundary)
 {
     const struct convoy_config *config = convoy_app_of(request)->config;
     size_t possible = request->body_length / CONVOY_PART_LEAST + 1, most = config->images.max_per_request;
@@ -95,11 +125,12 @@ static struct convoy_form *new_form(struct convoy_request *request, const char *
 
     if (form == NULL)
         return NULL;
-    form->body = request->body;
-    form->length = request->body_length;
+    form->request = request;
+    form->kind = kind;
+    form->compressed = convoy_unpack_encoding(request) != NULL;
     form->max_pixels = config->images.max_pixels;
-    form->most = most < possible ? most : possible;
-    if (boundary != NULL)
+    form->most = most < possible || form->compressed ? most : possible;
+    if (kind == CONVOY_FORM_PARTS)
         snprintf(form->boundary, sizeof form->boundary, "%s", boundary);
     form->parts = malloc(form->most * sizeof *form->parts);
     if (form->parts == NULL) {
@@ -112,9 +143,20 @@ static struct convoy_form *new_form(struct convoy_request *request, const char *
 /* False when it is read here and now, or, with refusal set, not at all. */
 static bool leave_to_pool(struct convoy_request *request, struct convoy_form *form, uint64_t deadline_us)
 {
-    if (form->length <= INLINE_FORM)
+    if (request->body_length <= INLINE_FORM && !form->compressed)
         return false;
-    form->job = (struct convoy_decode_job){.count = 1, .work = read_in_pool, .first = true};
+    form->job = (struct convoy_decode_job){.count = 1, .work = read_in_pool, .first = !form->compressed};
+    if (form->compressed) { /* which takes its turn: a few bytes may be many */
+        form->job.size = convoy_unpack_hint(request) + 1;
+        if (convoy_decode_pool_wait_us(convoy_app_of(request)->pipeline.decode_pool, form->job.size) >
+            convoy_service_time_spendable_us(deadline_us, convoy_now_us())) {
+            convoy_fail(
+                &request->refusal_reason, 0,
+                "so much waits to be read that this request would miss its deadline: try again later, "
+                "send it without Content-Encoding, or allow more with timeout_ms");
+            return convoy_request_refuse(request, CONVOY_HTTP_SERVICE_UNAVAILABLE);
+        }
+    }
     convoy_suspension_init(&form->suspension, request);
     form->suspension.look = look;
     form->suspension.deadline_us = deadline_us;
@@ -127,12 +169,29 @@ static bool leave_to_pool(struct convoy_request *request, struct convoy_form *fo
     return convoy_request_refuse(request, CONVOY_HTTP_SERVICE_UNAVAILABLE);
 }
 
+static int status_of(int code)
+{
+    switch (code) {
+    case -ENOTSUP:
+        return CONVOY_HTTP_UNSUPPORTED_MEDIA_TYPE;
+    case -EMSGSIZE:
+    case -EFBIG:
+        return CONVOY_HTTP_CONTENT_TOO_LARGE;
+    case -EAGAIN:
+        return CONVOY_HTTP_SERVICE_UNAVAILABLE;
+    case -ENOMEM:
+        return CONVOY_HTTP_INTERNAL_SERVER_ERROR;
+    default:
+        return CONVOY_HTTP_BAD_REQUEST;
+    }
+}
+
 /* False with refusal set. */
 static bool is_well_formed(struct convoy_request *request, const struct convoy_form *form)
 {
     if (form->code != 0) {
         request->refusal_reason = form->error;
-        return convoy_request_refuse(request, CONVOY_HTTP_BAD_REQUEST);
+        return convoy_request_refuse(request, status_of(form->code));
     }
     if (form->count == 0) {
         convoy_fail(&request->refusal_reason, 0,
@@ -149,13 +208,13 @@ static bool is_well_formed(struct convoy_request *request, const struct convoy_f
     return true;
 }
 
-bool convoy_form_read(struct convoy_request *request, const char *boundary, uint64_t deadline_us,
-                      size_t *count)
+bool convoy_form_read(struct convoy_request *request, enum convoy_form_kind kind, const char *boundary,
+                      uint64_t deadline_us, size_t *count)
 {
     struct convoy_call *call = convoy_call_of(request);
 
     if (call->form == NULL) {
-        call->form = new_form(request, boundary);
+        call->form = new_form(request, kind, boundary);
         if (call->form == NULL || leave_to_pool(request, call->form, deadline_us) || request->refusal != 0)
             return false;
         split(call->form);

@@ -1,5 +1,5 @@
-/* The parts of a form, or the image of a JSON object, on their way from the body to the samples of an
- * inference request.
+/* The parts of a form, the image of a JSON object, or one that came compressed, on their way from the body to
+ * the samples of an inference request.
  *
  * Finding them, and reading their images' headers, takes time in proportion to the body. A large one is left
  * to the decode pool, before all that waits there to be decoded: like receiving it, it is work of a
@@ -15,13 +15,19 @@
 
 struct convoy_form;
 
-/* Reads the body as a form with that boundary, at most images.max_per_request parts, or, with NULL, as JSON
- * with one image (image_text.h), which is decoded in place; the call's form is then read, and *count its
- * parts. Large ones are read in the decode pool, unless the client leaves or deadline_us passes before a
- * thread has begun. False with the request's refusal set; without when memory is out; or with
- * convoy_form_waits() true: the connection is suspended, and the same call continues when it is resumed. */
-bool convoy_form_read(struct convoy_request *request, const char *boundary, uint64_t deadline_us,
-                      size_t *count);
+enum convoy_form_kind {
+    CONVOY_FORM_IMAGE, /* the body is the image */
+    CONVOY_FORM_JSON,  /* an object with one image (image_text.h), which is decoded in place */
+    CONVOY_FORM_PARTS  /* multipart/form-data, at most images.max_per_request parts */
+};
+
+/* Reads the body, which is unpacked first where it came compressed; the call's form is then read, and *count
+ * its images. boundary is that of PARTS. Large and compressed ones are read in the decode pool, unless the
+ * client leaves or deadline_us passes before a thread has begun. False with the request's refusal set;
+ * without when memory is out; or with convoy_form_waits() true: the connection is suspended, and the same
+ * call continues when it is resumed. */
+bool convoy_form_read(struct convoy_request *request, enum convoy_form_kind kind, const char *boundary,
+                      uint64_t deadline_us, size_t *count);
 
 /* True when the last convoy_form_read() left form to the pool. NULL is allowed. */
 bool convoy_form_waits(const struct convoy_form *form);

@@ -4,10 +4,10 @@
 #include "engine/base/clock.h"
 #include "server/api/app.h"
 #include "server/api/oip_infer.h"
+#include "server/api/unpack.h"
 #include "server/batching/service_time.h"
 #include "server/http/body_quota.h"
 #include "server/http/buffer_pool.h"
-#include "server/http/compression.h"
 #include "server/http/local_client.h"
 #include "server/http/status.h"
 
@@ -19,66 +19,14 @@
 #define INLINE_JSON   (32u * 1024)
 #define INLINE_TENSOR (1024u * 1024)
 #define INLINE_IMAGES (256u * 1024)
-/* What a byte of a PNG can hold at most: deflate packs 1,032 times, and a byte is eight pixels. Images that
- * are packed once more may have no more pixels for each byte that came, and a few for nothing. */
-#define PIXELS_A_BYTE 8256u
-#define PIXELS_FREE   (1u << 20)
-
-static const char *encoding_of(const struct convoy_request *request)
-{
-    const char *encoding = convoy_request_header(request, "Content-Encoding");
-    return encoding != NULL && strcasecmp(encoding, "identity") != 0 ? encoding : NULL;
-}
-
-/* How much all bodies may take together for one of so many bytes to be let in. */
-static size_t memory_limit(const struct convoy_request *request, size_t bytes)
-{
-    return convoy_body_quota_limit(convoy_app_of(request)->config->http.max_body_bytes, bytes);
-}
-
-static int no_memory_set_aside(struct convoy_error *error)
-{
-    return convoy_fail(error, -EAGAIN,
-                       "the requests that are being received take all the memory that is set aside for them: "
-                       "try again later");
-}
-
-/* Memory that unpacking takes of what is set aside for all bodies. */
-struct unpacking {
-    const struct convoy_request *request;
-    size_t taken;
-};
-
-static bool take_memory(void *context, size_t bytes)
-{
-    struct unpacking *unpacking = context;
-
-    if (!convoy_body_quota_take(bytes, memory_limit(unpacking->request, unpacking->taken + bytes)))
-        return false;
-    unpacking->taken += bytes;
-    return true;
-}
-
 /* What came in place of what it unpacks to. */
 static int unpack(struct convoy_oip_infer *infer)
 {
-    struct convoy_request *request = infer->request;
-    struct unpacking unpacking = {.request = request};
-    size_t most = (size_t)convoy_app_of(request)->config->http.max_body_bytes, length;
-    uint8_t *unpacked;
-    int code = convoy_decompress(encoding_of(request), request->body, request->body_length, most, take_memory,
-                                 &unpacking, &unpacked, &length, &infer->error);
-    if (code != 0) {
-        convoy_body_quota_give(unpacking.taken);
-        return code;
-    }
-    convoy_buffer_pool_free(request->body);
-    convoy_body_quota_give(request->body_capacity);
-    infer->packed = request->body_length;
-    request->body = unpacked;
-    request->body_length = length;
-    request->body_capacity = unpacking.taken;
-    return 0;
+    size_t packed = infer->request->body_length;
+    int code = convoy_unpack(infer->request, &infer->error);
+    if (code == 0)
+        infer->packed = packed;
+    return code;
 }
 
 static int read_header(struct convoy_oip_infer *infer)
@@ -113,7 +61,7 @@ static int read_data(struct convoy_oip_infer *infer)
 {
     size_t bytes = convoy_tensor_request_memory(&infer->tensors);
 
-    size_t limit = memory_limit(infer->request, bytes);
+    size_t limit = convoy_unpack_memory_limit(infer->request, bytes);
     if (bytes > limit)
         return convoy_fail(
             &infer->error, -EFBIG,
@@ -121,7 +69,7 @@ static int read_data(struct convoy_oip_infer *infer)
             "fewer rows",
             bytes);
     if (!convoy_body_quota_take(bytes, limit))
-        return no_memory_set_aside(&infer->error);
+        return convoy_unpack_no_memory(&infer->error);
     infer->tensor_counted = bytes;
     return convoy_tensor_request_read_data(&infer->tensors, &infer->error);
 }
@@ -142,13 +90,7 @@ static int measure(struct convoy_oip_infer *infer)
         infer->sizes[i] = convoy_sample_measure(CONVOY_LAYOUT_ENCODED, &sample, max_pixels);
         sum += infer->sizes[i].pixels;
     }
-    if (infer->packed > 0 && sum > PIXELS_FREE + (uint64_t)infer->packed * PIXELS_A_BYTE)
-        return convoy_fail(
-            &infer->error, -EFBIG,
-            "the images have %llu pixels, more than the %zu bytes of a compressed body may: send "
-            "them without Content-Encoding",
-            (unsigned long long)sum, infer->packed);
-    return 0;
+    return infer->packed > 0 ? convoy_unpack_check_pixels(sum, infer->packed, &infer->error) : 0;
 }
 
 static void take_step(struct convoy_oip_infer *infer)
@@ -267,11 +209,8 @@ static size_t size_to_read(const struct convoy_oip_infer *infer)
     const struct convoy_request *request = infer->request;
     size_t size = request->body_length;
 
-    if (infer->step == CONVOY_OIP_INFER_UNPACK) {
-        uint64_t most = convoy_app_of(infer->request)->config->http.max_body_bytes;
-        size = convoy_unpacked_hint(encoding_of(request), request->body, request->body_length);
-        size = size < most ? size : (size_t)most;
-    }
+    if (infer->step == CONVOY_OIP_INFER_UNPACK)
+        size = convoy_unpack_hint(request);
     return size + 1;
 }
 
@@ -319,7 +258,7 @@ static void leave_to_pool(struct convoy_oip_infer *infer)
 
 enum convoy_oip_infer_step convoy_oip_infer_first_step(const struct convoy_request *request)
 {
-    return encoding_of(request) != NULL ? CONVOY_OIP_INFER_UNPACK : CONVOY_OIP_INFER_HEADER;
+    return convoy_unpack_encoding(request) != NULL ? CONVOY_OIP_INFER_UNPACK : CONVOY_OIP_INFER_HEADER;
 }
 
 bool convoy_oip_infer_read(struct convoy_oip_infer *infer)

@@ -114,9 +114,10 @@ def seeds():
     yield "classify_raw.415", request(
         "POST", "/classify", bytes(range(256)), ["Content-Type: application/octet-stream"]
     )
-    yield "classify_packed.415", request(
+    yield "classify_packed.200", request(
         "POST", "/classify", gzip.compress(small["ship"], mtime=0), ["Content-Encoding: gzip"]
     )
+    yield "classify_coding.415", request("POST", "/classify", small["ship"], ["Content-Encoding: br"])
     yield "classify_cut.422", request("POST", "/classify", small["ship"][:400])
     yield "classify_top.400", request("POST", "/classify?top=0&top=5", small["ship"])
     uri = "data:image/jpeg;base64," + base64.b64encode(small["ship"]).decode()
