@@ -271,3 +271,61 @@ Test(backend_batches, a_quantised_layer)
     builder_node(b, "Mul", "cf,ds", "y");
     check_batch(b, DIMS(-1, 2, 4, 4));
 }
+
+/* Small numbers with known answers; the input is "x" of [N,count]. */
+static void check_values(struct builder *b, int count, const float *input, int answers, const float *expected)
+{
+    size_t elements = 0;
+    float values[64];
+    for (int row = 0; row < 2; row++)
+        memcpy(values + row * count, input, (size_t)count * sizeof(float));
+    cr_assert(builder_load(b, NULL) == 0, "%s", b->error.message);
+    float *results = run_rows(b->loaded, 2, values, &elements);
+    cr_assert_eq(elements, (size_t)answers);
+    for (int i = 0; i < 2 * answers; i++)
+        cr_expect(fabsf(results[i] - expected[i % answers]) <= 1e-6f, "[%d]: %g instead of %g", i,
+                  (double)results[i], (double)expected[i % answers]);
+    free(results);
+    builder_free(b);
+}
+
+#define SEVEN FLOATS(1, 2, 3, 4, 5, 6, 7)
+
+Test(backend_batches, answers_that_are_known)
+{
+    struct builder *b = begin(DIMS(-1, 7));
+    builder_ints(b, "one", DIMS(1));
+    builder_ints(b, "end", DIMS(7));
+    builder_ints(b, "two", DIMS(2));
+    builder_node(b, "Slice", "x,one,end,one,two", "y");
+    check_values(b, 7, SEVEN, 3, FLOATS(2, 4, 6));
+
+    b = begin(DIMS(-1, 7));
+    builder_ints(b, "indices", DIMS(6, 0, 3, 4, 5, -2));
+    axis(b, builder_node(b, "Gather", "x,indices", "y"), 1);
+    check_values(b, 7, SEVEN, 6, FLOATS(7, 1, 4, 5, 6, 6));
+
+    b = begin(DIMS(-1, 7));
+    builder_ints(b, "pads", DIMS(0, 3, 0, -4));
+    builder_string(b, builder_node(b, "Pad", "x,pads", "y"), "mode", "reflect");
+    check_values(b, 7, SEVEN, 6, FLOATS(4, 3, 2, 1, 2, 3));
+
+    b = begin(DIMS(-1, 7)); /* range -2.55 to 2.55 * 99: scale 1, zero point 3 */
+    builder_node(b, "DynamicQuantizeLinear", "x", "q,s,z");
+    builder_node(b, "Sub", "q,z", "d");
+    builder_node(b, "Add", "q,s", "t");
+    builder_node(b, "Add", "t,z", "u");
+    axis(b, builder_node(b, "Concat", "u,d", "y"), 1);
+    check_values(b, 7, FLOATS(-3, 252, 0, 1.4f, 1.6f, 100, 2.5f), 14,
+                 FLOATS(4, 259, 7, 8, 9, 107, 9, -3, 252, 0, 1, 2, 100, 2));
+
+    b = begin(DIMS(-1, 7));
+    static const uint8_t zero[1] = {10};
+    builder_add_initializer(b, builder_tensor(b, "zero", ONNX__TENSOR_PROTO__DATA_TYPE__INT8, 0, NULL));
+    builder_raw(b, b->initializers[0], zero, sizeof(zero));
+    builder_floats(b, "scale", 0, NULL, FLOATS(0.5f));
+    builder_node(b, "QuantizeLinear", "x,scale,zero", "q");
+    builder_node(b, "DequantizeLinear", "q,scale,zero", "y"); /* -128 to 127 less 10, times 0.5 */
+    check_values(b, 7, FLOATS(-100, 100, 0.2f, 0.25f, 0.3f, -0.75f, 1), 7,
+                 FLOATS(-69, 58.5f, 0, 0, 0.5f, -1, 1));
+}

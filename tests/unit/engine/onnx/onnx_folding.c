@@ -42,6 +42,28 @@ Test(onnx_folding, functions_products_and_reductions_of_constants)
     expect_constant(b, "[1,1,1,1]", 1, FLOATS(3.5F));
 }
 
+Test(onnx_folding, a_reduction_of_a_constant_over_axes_that_are_apart)
+{
+    struct builder *b = begin();
+    builder_floats(b, "c", DIMS(2, 4, 2), FLOATS(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16));
+    builder_list(b, builder_node(b, "ReduceSum", "c,axes", "s"), "unused", DIMS(0));
+    builder_ints(b, "axes", DIMS(0, 2));
+    builder_ints(b, "shape", DIMS(4, 1));
+    builder_node(b, "Reshape", "s,shape", "column");
+    builder_floats(b, "row", DIMS(1, 8), NULL);
+    builder_node(b, "MatMul", "column,row", "table");
+    builder_ints(b, "first", DIMS(0));
+    builder_ints(b, "last", DIMS(1));
+    builder_ints(b, "columns", DIMS(1));
+    builder_node(b, "Slice", "table,first,last,columns", "d"); /* [4,1] */
+    builder_list(b, builder_node(b, "Transpose", "d", "e"), "perm", DIMS(1, 0));
+    builder_ints(b, "pairs", DIMS(1, 2, 2, 1));
+    builder_node(b, "Reshape", "e,pairs", "p");
+    builder_list(b, builder_node(b, "ReduceMax", "p", "m"), "axes", DIMS(0, 1, 2, 3));
+    builder_node(b, "Mul", "x,m", "y");
+    expect_constant(b, "[1,1,1,1]", 1, FLOATS(0.46F)); /* 22 30 38 46, times 0.01 */
+}
+
 Test(onnx_folding, a_normalisation_and_a_convolution_of_constants)
 {
     struct builder *b = begin();
@@ -88,6 +110,15 @@ Test(onnx_folding, integers_that_steer_shapes)
     builder_node(b, "Where", "equal,two,shape", "wanted");
     builder_node(b, "Reshape", "x,wanted", "y");
     builder_refused(b, -ENOTSUP, "depends on the batch in a way that cannot be followed");
+    static const char *const undecided[] = {"Equal", "Less", "GreaterOrEqual", "Min", "Max", "Mod"};
+    for (size_t i = 0; i < sizeof undecided / sizeof undecided[0]; i++) {
+        b = begin();
+        builder_node(b, "Shape", "x", "shape");
+        builder_ints(b, "two", DIMS(2));
+        builder_node(b, undecided[i], "two,shape", "wanted");
+        builder_node(b, "Reshape", "x,wanted", "y");
+        builder_refused(b, -ENOTSUP, "depends on the batch in a way that cannot be followed");
+    }
 }
 
 Test(onnx_folding, work_on_constants_is_bounded)
@@ -165,6 +196,14 @@ Test(onnx_folding, the_branch_that_is_taken_is_read_in_place)
     cr_expect(relu && tanh);
     builder_free(b);
 
+    for (int holds = 0; holds < 2; holds++) {
+        b = begin();
+        builder_ints(b, "condition", DIMS(holds));
+        builder_node(b, "Sigmoid", "x", "t");
+        add_if(b, "condition", "y");
+        cr_expect_eq(builder_graph(b)->nodes[1].activation.kind, holds ? CONVOY_RELU : CONVOY_TANH);
+        builder_free(b);
+    }
     b = begin();
     builder_node(b, "Relu", "x", "t");
     add_if(b, "t", "y");
