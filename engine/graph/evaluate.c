@@ -307,7 +307,10 @@ int64_t convoy_graph_evaluation_work(const struct convoy_graph *graph, const str
 {
     const struct convoy_shape *out = &graph->tensors[node->output].shape;
     const struct convoy_shape *in = &graph->tensors[node->inputs[0]].shape;
-    int64_t each = FUNCTION_WORK, work;
+    bool computes = node->op == CONVOY_OP_ACTIVATION || node->op == CONVOY_OP_SOFTMAX ||
+                    node->op == CONVOY_OP_NORMALIZE ||
+                    (node->op == CONVOY_OP_BINARY && node->binary == CONVOY_POWER);
+    int64_t each = computes ? FUNCTION_WORK : 1, work;
     if (node->op == CONVOY_OP_CONV || node->op == CONVOY_OP_DENSE)
         each = product(&graph->tensors[node->inputs[1]].shape, 1, graph->tensors[node->inputs[1]].shape.rank);
     else if (node->op == CONVOY_OP_MATMUL)

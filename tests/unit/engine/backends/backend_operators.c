@@ -255,6 +255,7 @@ Test(backend_operators, normalisations)
         normalize.axis_end = 3;
         check_normalize(SHAPE(1, 5, 37), normalize);  /* rows */
         check_normalize(SHAPE(1, 3, 600), normalize); /* longer than what is added up in one go */
+        check_normalize(SHAPE(1, 2, 1500), normalize);
         normalize.axis = 1;
         check_normalize(SHAPE(1, 4, 9), normalize); /* two axes taken together */
         normalize.axis_end = 2;

@@ -13,29 +13,28 @@ static struct builder *begin(void)
 Test(onnx_growth, constants_out_of_nothing)
 {
     struct builder *b = begin();
-    builder_ints(b, "shape", DIMS(1 << 25)); /* 128 MiB of zeros */
+    builder_ints(b, "shape", DIMS(1 << 29)); /* 2 GiB of zeros */
     builder_node(b, "ConstantOfShape", "shape", "c");
     builder_node(b, "Add", "x,c", "y");
     builder_refused(b, -EINVAL, "grow beyond");
 
     b = begin();
-    builder_ints(b, "shape", DIMS(1 << 21, 8, 8));
+    builder_ints(b, "shape", DIMS(1 << 23, 8, 8));
     builder_floats(b, "one", DIMS(1), NULL);
     builder_node(b, "Expand", "one,shape", "c");
     builder_node(b, "Add", "x,c", "y");
     builder_refused(b, -EINVAL, "grow beyond");
 
-    b = begin(); /* eightfold at each node */
+    b = begin(); /* sixtyfold at each node */
     builder_floats(b, "c0", DIMS(1), NULL);
-    for (int i = 0; i < 9; i++) {
-        char part[8], parts[64], whole[8];
-        snprintf(part, sizeof part, "c%d", i);
+    for (int i = 0; i < 5; i++) {
+        char parts[256] = "", whole[8];
+        for (int k = 0; k < 60; k++)
+            snprintf(parts + strlen(parts), sizeof parts - strlen(parts), "%sc%d", k > 0 ? "," : "", i);
         snprintf(whole, sizeof whole, "c%d", i + 1);
-        snprintf(parts, sizeof parts, "%s,%s,%s,%s,%s,%s,%s,%s", part, part, part, part, part, part, part,
-                 part);
         builder_int(b, builder_node(b, "Concat", parts, whole), "axis", 0);
     }
-    builder_node(b, "Add", "x,c9", "y");
+    builder_node(b, "Add", "x,c5", "y");
     builder_refused(b, -EINVAL, "grow beyond");
 }
 
