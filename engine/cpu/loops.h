@@ -20,7 +20,8 @@ struct convoy_cpu_unary {
 };
 void convoy_cpu_unary(const struct convoy_cpu_unary *p, const float *x, float *y);
 
-/* NORMALIZE along the middle of outer x length x inner. scale and shift have `length` numbers, or are NULL. */
+/* NORMALIZE along the middle of outer x length x inner. scale and shift have `length` numbers, or are NULL.
+ */
 struct convoy_cpu_normalize {
     int64_t outer, length, inner;
     float epsilon;

@@ -1,4 +1,5 @@
-/* What lower.c shares with lower_conv.c, lower_dense.c, lower_misc.c, lower_normalize.c and lower_binary.c. */
+/* What lower.c shares with lower_conv.c, lower_dense.c, lower_misc.c, lower_normalize.c and lower_binary.c.
+ */
 #ifndef CONVOY_ENGINE_CPU_LOWER_INTERNAL_H
 #define CONVOY_ENGINE_CPU_LOWER_INTERNAL_H
 
