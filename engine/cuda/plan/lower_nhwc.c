@@ -251,8 +251,10 @@ static int lower_stem(struct convoy_cuda_lowering *l, const struct convoy_cuda_g
 static int lower_conv(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group, bool *done)
 {
     struct convoy_conv_shape shape;
+    int64_t dims[4] = {0};
     bool rows = l->node->inputs[0] == l->graph->input && convoy_cuda_reads_rows(l->graph);
-    if (!convoy_cuda_conv_shape(l->source, group, l->plan->rows, &shape))
+    if (!convoy_cuda_image_dims(l, l->node->inputs[0], dims) ||
+        !convoy_cuda_conv_shape(l->source, group, l->plan->rows, &shape))
         return 0;
     int code = rows ? lower_stem(l, group, &shape, done) : 0;
     return code || *done ? code : add_conv(l, group, &shape, rows, done);

@@ -71,7 +71,9 @@ bool convoy_cuda_image_dims(const struct convoy_cuda_lowering *l, int tensor, in
 {
     const struct convoy_shape *shape = &l->graph->tensors[tensor].shape;
     int64_t all[CONVOY_MAX_RANK];
-    if (shape->batch_axis != 0 || (shape->rank != 4 && shape->rank != 2))
+    /* Several rows for each image, as [N,L,M] is for a dense layer, stay in planes: what fp16 does not hold
+     * is told of by images. */
+    if (shape->batch_axis != 0 || shape->dims[0] != 1 || (shape->rank != 4 && shape->rank != 2))
         return false;
     convoy_cuda_dims(l, tensor, all);
     for (int i = 0; i < 4; i++)

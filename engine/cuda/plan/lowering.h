@@ -86,7 +86,8 @@ int convoy_cuda_writes_nhwc(struct convoy_cuda_lowering *l, int tensor, struct c
 int convoy_cuda_want_planes(struct convoy_cuda_lowering *l, int tensor);
 int convoy_cuda_want_nhwc(struct convoy_cuda_lowering *l, int tensor);
 
-/* A tensor as images: n, c, h, w of [N,C,H,W], or of [N,C], which has one pixel. False for others. */
+/* A tensor as images: n, c, h, w of [N,C,H,W], or of [N,C], which has one pixel. False for others, also where
+ * the batch is merged with another dimension. */
 bool convoy_cuda_image_dims(const struct convoy_cuda_lowering *l, int tensor, int64_t dims[4]);
 
 /* A buffer for this group alone; with 0 bytes place stays as it is. */

@@ -351,6 +351,31 @@ Test(backend_fp16, every_kernel_tells_of_large_results)
 
 /* Where memory does not suffice for float32 tensors, the rows are said to be no numbers, and the others are
  * right. */
+/* A dense layer of the pixels of an image, and a convolution of its parts: these rows are no images, and
+ * large results are computed all the same. */
+Test(backend_fp16, large_results_in_several_rows_of_an_image)
+{
+    for (int conv = 0; conv < 2; conv++) {
+        struct convoy_net_info info;
+        struct convoy_graph *graph = new_graph(SHAPE(1, 8, 4, 4));
+        int x = add_conv(graph, graph->input, 64, 1, 1, CONV1, false);
+        int rows = add_reshape(graph, x, conv ? SHAPE(4, 16, 4, 4) : SHAPE(16, 64));
+        rows = conv ? add_conv(graph, rows, 16, 1, 1, CONV1, false) : add_dense(graph, rows, 64, false);
+        amplify(graph, rows, 40);
+        add_output(graph, add_reshape(graph, rows, SHAPE(1, 64, 4, 4)));
+        struct convoy_net *net = load_as(graph, 5, CONVOY_COMPUTE_FP16, &info);
+        loud.row = 3;
+        for (int i = 0; i < 2; i++) {
+            loud.by = i == 0 ? 5e3f : 1;
+            check_rows(graph, net, &info, CONVOY_LAYOUT_F32_CHW, 5, TOLERANCE);
+        }
+        loud.by = 1;
+        warnings = 0;
+        backend->unload(device, net);
+        convoy_graph_free(graph);
+    }
+}
+
 Test(backend_fp16, no_memory_for_what_fp16_does_not_hold)
 {
     struct convoy_pool pool = {
