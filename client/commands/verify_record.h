@@ -53,7 +53,8 @@ struct client_verify_difference {
 };
 
 /* Compares with the document that POST /v2/models/NAME/infer answered. Returns 0 whatever the difference is,
- * or with a message -EDOM when an output is missing or has another size, -EPROTO when it is no list of numbers. */
+ * or with a message -EDOM when an output is missing or has another size, -EPROTO when it is no list of
+ * numbers. */
 int client_verify_compare(const struct client_verify_record *record, const cJSON *answer,
                           struct client_verify_difference *worst, struct convoy_failure *failure);
 
