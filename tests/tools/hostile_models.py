@@ -122,7 +122,7 @@ def hostile(sound):
                     node("Flatten", "f", ["b"], ["y"]),
                 ]
             ),
-            "one|two|b",
+            "cycle: .(a|b). depends",
         ),
         "outside": (outside("../../../../../../../../etc/passwd"), "passwd|outside|folder"),
         "absolute": (outside("/etc/passwd"), "passwd|outside|folder"),
