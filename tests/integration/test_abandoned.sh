@@ -224,6 +224,10 @@ before = gone(infer)
 readers = [Connection(url) for _ in range(10)]
 for connection in readers:
     connection.ask("POST", "/v2/models/cifar10-convnet/infer", packed, ["Content-Encoding: gzip"])
+end = time.monotonic() + 10
+while any(connection.unread_by_server() for connection in readers):
+    if time.monotonic() > end:
+        sys.exit("the tensors are not received")
 left = time.monotonic()
 for connection in readers:
     connection.socket.close()

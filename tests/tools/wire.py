@@ -80,9 +80,9 @@ class Connection:
         body, self.pending = self.pending[:length], self.pending[length:]
         return Answer(status, headers, body)
 
-    def unread_by_client(self):
-        """Bytes that a server on this machine has written here and no client has read: those in its socket's buffer
-        and in ours. None when the server has closed its end, or where the kernel does not tell."""
+    def _queues(self):
+        """(bytes that wait to be sent, bytes that wait to be read) of the server's end of the connection and of ours. None
+        when the server has closed its end, or where the kernel does not tell."""
         ours, theirs = ("{:04X}".format(port) for port in self.ports)
         waiting = {}
         with open("/proc/net/tcp", encoding="ascii") as table:
@@ -91,7 +91,17 @@ class Connection:
                 waiting[local[-4:], remote[-4:]] = queues.split(":")
         if (theirs, ours) not in waiting or (ours, theirs) not in waiting:
             return None
-        return int(waiting[theirs, ours][0], 16) + int(waiting[ours, theirs][1], 16)
+        return tuple(tuple(int(queue, 16) for queue in waiting[end]) for end in ((theirs, ours), (ours, theirs)))
+
+    def unread_by_client(self):
+        """Bytes that a server on this machine has written here and no client has read; None as _queues()."""
+        queues = self._queues()
+        return queues and queues[0][0] + queues[1][1]
+
+    def unread_by_server(self):
+        """Bytes that were written here and that a server on this machine has not read; None as _queues()."""
+        queues = self._queues()
+        return queues and queues[1][0] + queues[0][1]
 
     def closed_within(self, seconds):
         """Waits for the server to close; how long that took, or None."""
