@@ -260,5 +260,13 @@ wait "${pids[@]}"
 [ "$(sort "$work"/asked-? | uniq -c | tr -s ' ')" = " 96 200" ] || fail "what rests is not woken: $(sort "$work"/asked-? | uniq -c)"
 [ "$(grep -c 'msg="model unloaded"' "$work/log")" -ge 3 ] || fail "nothing made room"
 for name in a b c; do expect 200 "$url/v2/models/$name/ready"; done
+# It waits no longer than its deadline, while the worker loads nothing.
+until_true 10 resting || fail "$(index)"
+evicted=$(index | sed -n 's,^\([abc]\)/.*UNAVAILABLE unloaded until it is asked for.*,\1,p')
+stand_still "$(workers)"
+took=$(curl -sS -o "$work/body" -w '%{http_code} %{time_total}' --data-binary @$image "$url/v2/models/$evicted/classify?timeout_ms=300")
+kill -CONT "$(workers)"
+[ "${took% *}" = 503 ] && grep -q "before the model was loaded" "$work/body" || fail "$took: $(cat "$work/body")"
+awk -v took="${took#* }" -v most=$([[ $build == *san* ]] && echo 5 || echo 1) 'BEGIN { exit took > most }' || fail "it took ${took#* } s"
 stop
 echo passed
