@@ -4,6 +4,7 @@
 #define CONVOY_TESTS_UNIT_GRAPH_REFERENCE_H
 
 #include "engine/graph/build.h"
+#include "tests/unit/engine/activation_reference.h"
 
 #include <criterion/criterion.h>
 
@@ -26,65 +27,6 @@ static int64_t broadcast_index(const struct convoy_shape *shape, const struct co
         step *= shape->dims[own];
     }
     return index;
-}
-
-static double reference_activation(const struct convoy_activation *activation, double x)
-{
-    switch (activation->kind) {
-    case CONVOY_RELU:
-        return fmax(x, 0);
-    case CONVOY_LEAKY_RELU:
-        return x < 0 ? activation->alpha * x : x;
-    case CONVOY_SIGMOID:
-        return 1 / (1 + exp(-x));
-    case CONVOY_TANH:
-        return tanh(x);
-    case CONVOY_CLIP:
-        return fmin(fmax(x, activation->alpha), activation->beta);
-    case CONVOY_HARD_SIGMOID:
-        return fmax(0, fmin(1, activation->alpha * x + activation->beta));
-    case CONVOY_SWISH:
-        return x / (1 + exp(-x));
-    case CONVOY_HARD_SWISH:
-        return x * fmax(0, fmin(1, x / 6 + 0.5));
-    case CONVOY_EXP:
-        return exp(x);
-    case CONVOY_LOG:
-        return log(x);
-    case CONVOY_SQRT:
-        return sqrt(x);
-    case CONVOY_ABS:
-        return fabs(x);
-    case CONVOY_ERF:
-        return erf(x);
-    case CONVOY_GELU:
-        return x * (1 + erf(x / sqrt(2))) / 2;
-    case CONVOY_GELU_TANH:
-        return x * (1 + tanh(sqrt(2 / acos(-1)) * (x + 0.044715 * pow(x, 3)))) / 2;
-    case CONVOY_ELU:
-        return x < 0 ? (double)activation->alpha * (exp(x) - 1) : x;
-    case CONVOY_SOFTPLUS:
-        return log(1 + exp(x));
-    case CONVOY_MISH:
-        return x * tanh(log(1 + exp(x)));
-    case CONVOY_ROUND:
-        return rint(x);
-    case CONVOY_FLOOR:
-        return floor(x);
-    case CONVOY_CEIL:
-        return ceil(x);
-    case CONVOY_SIGN:
-        return (x > 0) - (x < 0);
-    case CONVOY_POW:
-        return pow(x, (double)activation->alpha);
-    case CONVOY_THRESHOLDED:
-        return x > (double)activation->alpha ? x : 0;
-    case CONVOY_SIN:
-        return sin(x);
-    case CONVOY_COS:
-        return cos(x);
-    }
-    return NAN;
 }
 
 static double reference_binary(enum convoy_binary_kind kind, double a, double b)
