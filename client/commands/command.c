@@ -80,6 +80,18 @@ int client_read_decimal(const char *name, const char *text, double least, double
 }
 
 /* Names that would change the path: HTTP clients, curl included, remove "." and "..". */
+int client_take_model(int argc, char **argv, int first, struct client_common *common,
+                      struct convoy_failure *failure)
+{
+    if (first < argc && common->model)
+        return client_fail_with(failure, -EINVAL, "both --model and '%s' name a model", argv[first]);
+    if (first < argc)
+        common->model = argv[first++];
+    if (first < argc)
+        return client_fail_with(failure, -EINVAL, "'%s' is one argument too many", argv[first]);
+    return 0;
+}
+
 int client_check_model_name(const char *name, struct convoy_failure *failure)
 {
     if (!*name)

@@ -56,6 +56,11 @@ int client_read_decimal(const char *name, const char *text, double least, double
  */
 int client_check_model_name(const char *name, struct convoy_failure *failure);
 
+/* Takes the argument at `first`, if there is one, as the model's name in place of --model. -EINVAL where both
+ * name one, or where there are more arguments. */
+int client_take_model(int argc, char **argv, int first, struct client_common *common,
+                      struct convoy_failure *failure);
+
 /* Prints failure on standard error, with advice where there is some, and returns the exit status for code. */
 int client_report(const char *command, int code, const struct convoy_failure *failure);
 

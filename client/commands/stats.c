@@ -54,12 +54,8 @@ int client_stats_arguments(int argc, char **argv, struct client_stats_arguments 
     arguments->help = first == 0;
     if (first <= 0)
         return first;
-    if (first < argc && common->model)
-        return client_fail_with(failure, -EINVAL, "both --model and '%s' name a model", argv[first]);
-    if (first < argc)
-        common->model = argv[first++];
-    if (first < argc)
-        return client_fail_with(failure, -EINVAL, "'%s' is one argument too many", argv[first]);
+    if (client_take_model(argc, argv, first, common, failure) != 0)
+        return -EINVAL;
     if (common->version && !common->model)
         return client_fail_with(failure, -EINVAL, "--version needs a model");
     if (common->version && !*common->version)

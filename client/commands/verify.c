@@ -61,12 +61,8 @@ int client_verify_arguments(int argc, char **argv, struct client_verify_argument
     arguments->help = first == 0;
     if (first <= 0)
         return first;
-    if (first < argc && common->model)
-        return client_fail_with(failure, -EINVAL, "both --model and '%s' name a model", argv[first]);
-    if (first < argc)
-        common->model = argv[first++];
-    if (first < argc)
-        return client_fail_with(failure, -EINVAL, "'%s' is one argument too many", argv[first]);
+    if (client_take_model(argc, argv, first, common, failure) != 0)
+        return -EINVAL;
     if (!common->model)
         return client_fail_with(failure, -EINVAL, "name a model");
     if (strchr(common->model, '/'))
