@@ -1,4 +1,5 @@
-/* What became of an inference request: statuses, times. */
+/* What became of an inference request: statuses, times, what the response cache keeps of it. */
+#include "engine/base/clock.h"
 #include "server/http/response.h"
 #include "server/http/status.h"
 #include "server/inference/inference_request.h"
@@ -88,4 +89,22 @@ uint64_t convoy_inference_request_decode_us(const struct convoy_inference_reques
     for (uint32_t i = 0; i < inference->count; i++)
         sum += inference->samples[i].decode_us;
     return sum;
+}
+
+void convoy_inference_request_cache(struct convoy_inference_request *inference)
+{
+    if (inference->pipeline->response_cache == NULL)
+        return;
+    for (uint32_t i = 0; i < inference->count; i++) {
+        struct convoy_sample *sample = &inference->samples[i];
+        /* A sample that ended a worker is computed again when it comes again. */
+        if (sample->response == NULL || sample->status != 0 || sample->item.status != 0 ||
+            sample->item.retries > 0)
+            continue; /* freed with the request */
+        uint64_t begun_ns = convoy_now_ns();
+        convoy_response_cache_insert(inference->pipeline->response_cache, sample->response,
+                                     sample->item.outputs);
+        sample->response = NULL;
+        convoy_model_inserted(inference->view.model, convoy_now_ns() - begun_ns);
+    }
 }

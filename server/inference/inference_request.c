@@ -482,21 +482,3 @@ bool convoy_inference_request_complete(struct convoy_inference_request *inferenc
     uint32_t left = atomic_load_explicit(&inference->left, memory_order_acquire);
     return left == 0 || (left == 1 && !convoy_suspension_over(&inference->suspension));
 }
-
-void convoy_inference_request_cache(struct convoy_inference_request *inference)
-{
-    if (inference->pipeline->response_cache == NULL)
-        return;
-    for (uint32_t i = 0; i < inference->count; i++) {
-        struct convoy_sample *sample = &inference->samples[i];
-        /* A sample that ended a worker is computed again when it comes again. */
-        if (sample->response == NULL || sample->status != 0 || sample->item.status != 0 ||
-            sample->item.retries > 0)
-            continue; /* freed with the request */
-        uint64_t begun_ns = convoy_now_ns();
-        convoy_response_cache_insert(inference->pipeline->response_cache, sample->response,
-                                     sample->item.outputs);
-        sample->response = NULL;
-        convoy_model_inserted(inference->view.model, convoy_now_ns() - begun_ns);
-    }
-}
