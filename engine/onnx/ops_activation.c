@@ -279,7 +279,8 @@ static int set_of_ints(struct onnx_importer *importer, const struct onnx_value *
     return onnx_set_ints(importer, &x->shape, data);
 }
 
-static int read_neg(struct onnx_importer *importer)
+/* Integers are computed here; of an activation it is `lead` - x, or -x where lead is 0. */
+static int read_negated(struct onnx_importer *importer, double lead)
 {
     const struct onnx_value *value;
     int x, result;
@@ -289,22 +290,20 @@ static int read_neg(struct onnx_importer *importer)
     if (status == 0)
         status = onnx_need_tensor(importer, 0, &x);
     if (status == 0)
-        status = onnx_emit_with_scalar(importer, CONVOY_MUL, x, -1, &result);
+        status = lead != 0 ? onnx_emit_scalar_with(importer, CONVOY_SUB, lead, x, &result)
+                           : onnx_emit_with_scalar(importer, CONVOY_MUL, x, -1, &result);
     return status == 0 ? onnx_set_tensor(importer, result) : status;
 }
 
+static int read_neg(struct onnx_importer *importer)
+{
+    return read_negated(importer, 0);
+}
+
+/* A truth value is 0 or 1. */
 static int read_not(struct onnx_importer *importer)
 {
-    const struct onnx_value *value;
-    int x, result;
-    int status = onnx_need_input(importer, 0, &value);
-    if (status == 0 && value->kind == ONNX_INTS)
-        return set_of_ints(importer, value);
-    if (status == 0)
-        status = onnx_need_tensor(importer, 0, &x);
-    if (status == 0)
-        status = onnx_emit_scalar_with(importer, CONVOY_SUB, 1, x, &result);
-    return status == 0 ? onnx_set_tensor(importer, result) : status;
+    return read_negated(importer, 1);
 }
 
 static int read_abs(struct onnx_importer *importer)
