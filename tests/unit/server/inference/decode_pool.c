@@ -29,7 +29,7 @@ struct in_order {
     int place; /* when it was worked on */
 };
 
-static sem_t held, let_go;
+static sem_t held, let_go, placed;
 static int places;
 
 static uint64_t hold(struct convoy_decode_job *job, uint32_t index)
@@ -39,6 +39,21 @@ static uint64_t hold(struct convoy_decode_job *job, uint32_t index)
     sem_post(&held);
     sem_wait(&let_go);
     return 0;
+}
+
+/* A pool of which one thread is held by the job, until let_go. */
+static struct convoy_decode_pool *start_held(uint32_t threads, struct convoy_decode_job *holds)
+{
+    struct convoy_decode_pool *pool;
+    struct convoy_error error;
+
+    sem_init(&held, 0, 0);
+    sem_init(&let_go, 0, 0);
+    sem_init(&placed, 0, 0);
+    cr_assert_eq(convoy_decode_pool_start(threads, ROOM, &pool, &error), 0, "%s", error.message);
+    convoy_decode_pool_add(pool, holds);
+    sem_wait(&held);
+    return pool;
 }
 
 static uint64_t take_place(struct convoy_decode_job *job, uint32_t index)
@@ -55,14 +70,7 @@ Test(decode_pool, what_goes_first_goes_before_all_that_wait_and_in_turn)
                                       {.job = {.count = 1, .work = take_place}},
                                       {.job = {.count = 1, .work = take_place, .first = true}},
                                       {.job = {.count = 1, .work = take_place, .first = true}}};
-    struct convoy_decode_pool *pool;
-    struct convoy_error error;
-
-    sem_init(&held, 0, 0);
-    sem_init(&let_go, 0, 0);
-    cr_assert_eq(convoy_decode_pool_start(1, ROOM, &pool, &error), 0, "%s", error.message);
-    convoy_decode_pool_add(pool, &jobs[0].job);
-    sem_wait(&held);
+    struct convoy_decode_pool *pool = start_held(1, &jobs[0].job);
     for (int i = 1; i < 5; i++)
         convoy_decode_pool_add(pool, &jobs[i].job);
     sem_post(&let_go);
@@ -72,8 +80,6 @@ Test(decode_pool, what_goes_first_goes_before_all_that_wait_and_in_turn)
     for (int i = 1; i < 5; i++)
         cr_expect_eq(jobs[i].place, i > 2 ? i - 2 : i + 2, "job %d was number %d", i, jobs[i].place);
 }
-
-static sem_t placed;
 
 static uint64_t take_place_and_tell(struct convoy_decode_job *job, uint32_t index)
 {
@@ -89,15 +95,7 @@ Test(decode_pool, what_needs_memory_waits_for_it_in_turn_and_the_rest_goes_on, .
                                       {.job = {.count = 1, .work = take_place, .memory = 10}},
                                       {.job = {.count = 1, .work = take_place_and_tell}},
                                       {.job = {.count = 1, .work = take_place_and_tell}}};
-    struct convoy_decode_pool *pool;
-    struct convoy_error error;
-
-    sem_init(&held, 0, 0);
-    sem_init(&let_go, 0, 0);
-    sem_init(&placed, 0, 0);
-    cr_assert_eq(convoy_decode_pool_start(2, ROOM, &pool, &error), 0, "%s", error.message);
-    convoy_decode_pool_add(pool, &jobs[0].job);
-    sem_wait(&held);
+    struct convoy_decode_pool *pool = start_held(2, &jobs[0].job);
     for (int i = 1; i < 5; i++)
         convoy_decode_pool_add(pool, &jobs[i].job);
     sem_wait(&placed);
@@ -131,15 +129,7 @@ Test(decode_pool, what_is_withdrawn_needs_no_memory, .timeout = 60)
                                       {.job = {.count = 1, .work = take_place, .memory = 40}},
                                       {.job = {.count = 1, .work = take_place_and_tell, .memory = 30}},
                                       {.job = {.count = 1, .work = take_place_and_tell}}};
-    struct convoy_decode_pool *pool;
-    struct convoy_error error;
-
-    sem_init(&held, 0, 0);
-    sem_init(&let_go, 0, 0);
-    sem_init(&placed, 0, 0);
-    cr_assert_eq(convoy_decode_pool_start(2, ROOM, &pool, &error), 0, "%s", error.message);
-    convoy_decode_pool_add(pool, &jobs[0].job);
-    sem_wait(&held);
+    struct convoy_decode_pool *pool = start_held(2, &jobs[0].job);
     convoy_decode_pool_add(pool, &jobs[1].job);
     convoy_decode_pool_add(pool, &jobs[2].job);
     convoy_decode_pool_add(pool, &jobs[3].job);
