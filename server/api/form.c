@@ -224,7 +224,7 @@ bool convoy_form_read(struct convoy_request *request, enum convoy_form_kind kind
     if (call->form->ended != 0) {
         convoy_fail(&request->refusal_reason, 0,
                     call->form->ended == CONVOY_HTTP_CLIENT_GONE
-                        ? "the client closed the connection before it was answered"
+                        ? CONVOY_CLIENT_GONE_SENTENCE
                         : "the deadline passed before the form could be read: try again later, or allow more "
                           "with timeout_ms");
         return convoy_request_refuse(request, call->form->ended);

@@ -1,6 +1,7 @@
 #include "server/api/model_wait.h"
 
 #include "server/http/request.h"
+#include "server/http/status.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -72,7 +73,7 @@ int convoy_model_wait_end(struct convoy_model_wait *wait, struct convoy_model_re
             wait->control.model = NULL;
         }
     } else if (wait->ended == -ECONNABORTED) {
-        code = convoy_fail(error, wait->ended, "the client closed the connection before it was answered");
+        code = convoy_fail(error, wait->ended, CONVOY_CLIENT_GONE_SENTENCE);
     } else if (wait->ended == -ETIMEDOUT) {
         code = convoy_fail(error, wait->ended,
                            "the deadline passed before the model was loaded: try again, or allow more with "

@@ -223,8 +223,7 @@ static void look(struct convoy_suspension *suspension, bool gone)
 
     if (convoy_decode_pool_withdraw(convoy_app_of(infer->request)->pipeline.decode_pool, &infer->job) != 0)
         return;
-    infer->code = gone ? convoy_fail(&infer->error, -ECONNABORTED,
-                                     "the client closed the connection before it was answered")
+    infer->code = gone ? convoy_fail(&infer->error, -ECONNABORTED, CONVOY_CLIENT_GONE_SENTENCE)
                        : deadline_passed(&infer->error);
     atomic_store(&infer->read, true);
     convoy_resume(suspension);

@@ -15,7 +15,9 @@
 #define CONVOY_HTTP_UNPROCESSABLE_CONTENT  422
 /* What metrics and logs say of a request whose client left before its answer: nginx's number, which no client
  * sees. */
-#define CONVOY_HTTP_CLIENT_GONE           499
+#define CONVOY_HTTP_CLIENT_GONE 499
+/* Its sentence. */
+#define CONVOY_CLIENT_GONE_SENTENCE       "the client closed the connection before it was answered"
 #define CONVOY_HTTP_INTERNAL_SERVER_ERROR 500
 #define CONVOY_HTTP_SERVICE_UNAVAILABLE   503
 

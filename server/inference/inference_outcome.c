@@ -25,7 +25,7 @@ int convoy_inference_request_outcome(const struct convoy_inference_request *infe
             "timeout_ms";
         return CONVOY_HTTP_SERVICE_UNAVAILABLE;
     case -ECONNABORTED:
-        *sentence = "the client closed the connection before it was answered";
+        *sentence = CONVOY_CLIENT_GONE_SENTENCE;
         return CONVOY_HTTP_CLIENT_GONE;
     case -ENODEV:
         *sentence = "the model can no longer be served: look at its reason in /v2/models";

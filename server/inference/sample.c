@@ -67,8 +67,7 @@ void convoy_sample_fail(struct convoy_sample *sample, int status, const char *se
 
 void convoy_sample_gone(struct convoy_sample *sample)
 {
-    convoy_sample_fail(sample, CONVOY_HTTP_CLIENT_GONE,
-                       "the client closed the connection before it was answered");
+    convoy_sample_fail(sample, CONVOY_HTTP_CLIENT_GONE, CONVOY_CLIENT_GONE_SENTENCE);
 }
 
 void convoy_sample_late(struct convoy_sample *sample)
