@@ -69,9 +69,11 @@ echo "Two convoyds, one address."
 configure 'default_model="cifar10-convnet"' 'drain_ms=4000'
 convoyd a
 convoyd b
+# HAProxy takes a server as up until its first checks say otherwise: a convoyd that still loads would be taken out again.
+for name in a b; do url=http://127.0.0.1:${port[$name]} until_true 30 ready || fail "$name was not ready: $(cat "$work/log.$name")"; done
 CONVOYD_BIND=fd@3 CONVOYD_STATS_BIND=unix@$work/statistics \
   CONVOYD_A=127.0.0.1:${port[a]} CONVOYD_B=127.0.0.1:${port[b]} \
-  "$python" tests/tools/on_free_port.py "$work/port" "$haproxy" -q -db -f $shipped >"$work/log" 2>&1 &
+  "$python" tests/tools/on_free_port.py "$work/port" "$haproxy" -db -f $shipped >"$work/log" 2>&1 &
 daemon=$!
 until_true 10 test -s "$work/port" || fail "haproxy did not start"
 url=http://127.0.0.1:$(cat "$work/port")
@@ -114,7 +116,7 @@ for name in a b; do
   echo "$name: $(answers $name) answers, $(balancer haproxy_server_redispatch_warnings_total "server=\"$name\"") sent on to the other"
 done
 [ "$(json "$work/load.json" 'set(d["statuses"]) == {"200"} and d["wrong"] + d["lost"] + d["refused"] == 0')" = True ] ||
-  fail "not every request was answered rightly"
+  fail "not every request was answered rightly: $(grep -E '^Server .* is (UP|DOWN)' "$work/log")"
 [ "$(json "$work/load.json" 'd["requests"]')" = $(($(answers a) + $(answers b))) ] || fail "a and b answered otherwise than the client was"
 for name in a b; do
   [ "$(balancer haproxy_server_redispatch_warnings_total "server=\"$name\"")" -gt 0 ] || fail "nothing was lost with $name: was it killed in mid-request?"
