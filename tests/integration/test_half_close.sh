@@ -51,8 +51,12 @@ $script
 PYTHON
 }
 
+# A slot has room for two images, so the others wait for it. (The model's own max_batch goes before the daemon's.)
+mkdir "$work/models"
+cp -r "models/$model" "$work/models/"
+sed -i 's/"max_batch": 256/"max_batch": 2/' "$work/models/$model/config.json"
 echo "Images that wait for a slot, and a client that leaves beside them."
-configure "${common[@]}" 'batching={"max_batch": 2}' 'worker={"slots": 1, "streams": 1}'
+configure "${common[@]}" "models=\"$work/models\"" 'worker={"slots": 1, "streams": 1}'
 start --backend null --config "$work/config.json"
 client '
 worker = int(sys.argv[2])
@@ -122,7 +126,7 @@ assert took > 1, "it was not given the time that it has: %f s" % took
 stop
 
 echo "SIGTERM while they wait: answered, the daemon ends well."
-configure "${common[@]}" 'batching={"max_batch": 2}' 'worker={"slots": 1, "streams": 1}'
+configure "${common[@]}" "models=\"$work/models\"" 'worker={"slots": 1, "streams": 1}'
 start --backend null --config "$work/config.json"
 client '
 daemon, worker = int(sys.argv[2]), int(sys.argv[3])
