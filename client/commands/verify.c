@@ -136,7 +136,10 @@ static char *infer_body(const struct verification *verification)
     if (inputs && !cJSON_AddItemToArray(inputs, input))
         cJSON_Delete(input);
     const int one = 1;
-    if (data && inputs && cJSON_AddStringToObject(input, "name", verification->record.input) &&
+    cJSON *parameters = cJSON_AddObjectToObject(document, "parameters");
+    /* The record was made of the whole image. */
+    if (data && inputs && cJSON_AddFalseToObject(parameters, "scaled_decoding") &&
+        cJSON_AddStringToObject(input, "name", verification->record.input) &&
         cJSON_AddStringToObject(input, "datatype", "BYTES") &&
         cJSON_AddItemToObject(input, "shape", cJSON_CreateIntArray(&one, 1)) &&
         cJSON_AddItemToObject(input, "data", cJSON_CreateStringArray((const char *const *)&data, 1)))

@@ -29,7 +29,8 @@ int convoy_app_new(const struct convoy_app *parts, struct convoy_app **result, s
         return convoy_fail(error, -ENOMEM, "out of memory for the endpoints");
     *app = *parts;
     app->pipeline = (struct convoy_pipeline){.batcher = convoy_supervisor_batcher(parts->supervisor),
-                                             .max_pixels = parts->config->images.max_pixels};
+                                             .max_pixels = parts->config->images.max_pixels,
+                                             .scaling = parts->config->images.scaled_decoding};
     app->shared_memory = convoy_shared_memory_new();
     app->trace = convoy_trace_new();
     if (app->shared_memory == NULL || app->trace == NULL)

@@ -28,6 +28,7 @@ struct options {
     uint64_t top;     /* 0: not given */
     double threshold; /* below 0: not given */
     uint64_t timeout_ms, profile, priority;
+    uint64_t scaled_decoding; /* 0: off, whatever the configuration says */
 };
 
 /* A number in the query; *result keeps its default when the parameter is absent. False with refusal set. */
@@ -69,11 +70,13 @@ static struct convoy_prediction_rule rule_of(const struct options *options,
 
 static bool read_options(struct convoy_request *request, struct options *options)
 {
-    *options = (struct options){.threshold = -1, .timeout_ms = convoy_app_of(request)->config->timeout_ms};
+    *options = (struct options){
+        .threshold = -1, .timeout_ms = convoy_app_of(request)->config->timeout_ms, .scaled_decoding = 1};
     return number(request, "top", 1, CONVOY_TOP_MAX, &options->top) &&
            read_threshold(request, &options->threshold) &&
            number(request, "timeout_ms", 1, TIMEOUT_MS_MAX, &options->timeout_ms) &&
            number(request, "profile", 0, 1, &options->profile) &&
+           number(request, "scaled_decoding", 0, 1, &options->scaled_decoding) &&
            number(request, "priority", 0, CONVOY_PRIORITY_NUMBER_MOST, &options->priority);
 }
 
@@ -203,6 +206,7 @@ static bool prepare(struct convoy_request *request, int *retry_after)
     inference->alone = packing.kind != CONVOY_FORM_PARTS;
     inference->rule = rule_of(&options, &inference->view);
     inference->profile = options.profile != 0;
+    inference->whole = options.scaled_decoding == 0;
     convoy_call_of(request)->inference = inference;
     return true;
 }

@@ -148,6 +148,7 @@ static bool hand_over(struct convoy_request *request, int *retry_after)
     if (inference == NULL)
         return false;
     convoy_tensor_request_place(tensors, inference);
+    inference->whole = !tensors->scaled_decoding;
     for (uint32_t i = 0; infer->sizes != NULL && i < inference->count; i++) {
         inference->samples[i].measured = true;
         inference->samples[i].size = infer->sizes[i];

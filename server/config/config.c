@@ -23,6 +23,7 @@
 #define LEAST_POLL_MS 50u
 
 const char *const convoy_backend_choices[] = {"auto", "cpu", "cuda", "null", NULL};
+static const char *const scaling_choices[] = {"off", "auto", "always", NULL};
 const char *const convoy_tune_choices[] = {"on", "off", "force", NULL};
 const char *const convoy_model_controls[] = {"none", "poll", "explicit", NULL};
 static const char *const log_formats[] = {"logfmt", "json", NULL};
@@ -50,6 +51,7 @@ struct convoy_config *convoy_config_default(void)
     config->http.request_timeout_ms = 30000;
     config->http.max_header_bytes = 16384;
     config->http.max_body_bytes = 33554432;
+    config->images.scaled_decoding = CONVOY_SCALING_AUTO;
     config->images.max_pixels = 50000000;
     config->images.max_per_request = 1024;
     config->batching =
@@ -252,7 +254,8 @@ static int read_http(const struct convoy_json *root, struct convoy_config *confi
 static int read_images(const struct convoy_json *root, struct convoy_config *config,
                        struct convoy_error *error)
 {
-    static const char *const known[] = {"max_pixels", "max_per_request", NULL};
+    static const char *const known[] = {"max_pixels", "max_per_request", "scaled_decoding", NULL};
+    unsigned scaling = config->images.scaled_decoding;
     struct convoy_json images;
     int result;
     if ((result = convoy_json_object(root, "images", &images, error)) < 0 ||
@@ -260,8 +263,10 @@ static int read_images(const struct convoy_json *root, struct convoy_config *con
         (result = convoy_json_uint64(&images, "max_pixels", 1, 1000000000, &config->images.max_pixels,
                                      error)) < 0 ||
         (result = convoy_json_uint32(&images, "max_per_request", 1, 65536, &config->images.max_per_request,
-                                     error)) < 0)
+                                     error)) < 0 ||
+        (result = convoy_json_choice(&images, "scaled_decoding", scaling_choices, &scaling, error)) < 0)
         return result;
+    config->images.scaled_decoding = (enum convoy_scaling)scaling;
     return 0;
 }
 

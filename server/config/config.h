@@ -25,6 +25,10 @@ enum convoy_backend_choice {
 
 enum convoy_tune { CONVOY_TUNE_ON, CONVOY_TUNE_OFF, CONVOY_TUNE_FORCE };
 
+/* Which JPEG images are decoded in a part of their size: none, those that stay at least twice as large as
+ * they are resized to, or at least as large. */
+enum convoy_scaling { CONVOY_SCALING_OFF, CONVOY_SCALING_AUTO, CONVOY_SCALING_ALWAYS };
+
 /* Which answers get a line in the log. */
 enum convoy_access_log { CONVOY_ACCESS_OFF, CONVOY_ACCESS_SAMPLED, CONVOY_ACCESS_ALL };
 
@@ -81,6 +85,7 @@ struct convoy_config {
     struct {
         uint64_t max_pixels;
         uint32_t max_per_request;
+        enum convoy_scaling scaled_decoding;
     } images;
     struct convoy_batching batching;
     struct {

@@ -55,6 +55,20 @@ void convoy_image_fit(const struct convoy_image_target *target, int width, int h
         crop(target, x, y);
     else if (target->fit == CONVOY_FIT_PAD)
         pad(x, y);
+    x->extent = width;
+    y->extent = height;
+}
+
+int64_t convoy_reduced(int64_t pixels, int eighths)
+{
+    return (pixels * eighths + 7) / 8;
+}
+
+void convoy_axis_reduce(struct convoy_axis *axis, int eighths, bool mirrored)
+{
+    axis->extent = (double)axis->in * eighths / 8.0;
+    axis->in = convoy_reduced(axis->in, eighths);
+    axis->start = mirrored ? (double)axis->in - axis->extent : 0.0;
 }
 
 bool convoy_axis_is_copy(const struct convoy_axis *axis)

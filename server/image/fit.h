@@ -7,9 +7,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The whole source axis is scaled to `scaled` pixels, of which [first, first + out) are wanted. */
+/* The whole source axis is scaled to `scaled` pixels, of which [first, first + out) are wanted.
+ *
+ * Where the image was decoded in N / 8 of its size, `in` pixels were decoded, and the image has part of one
+ * of them less than that: it begins at `start` and is `extent` long, in decoded pixels. Elsewhere 0 and `in`.
+ */
 struct convoy_axis {
     int64_t in, scaled, first;
+    double start, extent;
     int out;
     enum convoy_image_filter filter;
 };
@@ -23,6 +28,13 @@ struct convoy_axis {
  * less than the target's. */
 void convoy_image_fit(const struct convoy_image_target *target, int width, int height, struct convoy_axis *x,
                       struct convoy_axis *y);
+
+/* The same axis over an image of which eighths / 8 were decoded. mirrored: the part of a pixel that the image
+ * has less is at the axis's beginning. */
+void convoy_axis_reduce(struct convoy_axis *axis, int eighths, bool mirrored);
+
+/* Pixels of `pixels` decoded in eighths / 8 of the size, as libjpeg rounds. */
+int64_t convoy_reduced(int64_t pixels, int eighths);
 
 /* Whether an axis keeps the pixels as they are (all of them or some). */
 bool convoy_axis_is_copy(const struct convoy_axis *axis);

@@ -93,6 +93,34 @@ static bool keeps_all(const struct convoy_axis *axis)
     return convoy_axis_is_copy(axis) && axis->out == axis->in;
 }
 
+/* Of an image with fewer pixels little work can be spared. */
+#define LEAST_SCALED_PIXELS 65536
+
+/* In how many eighths of its size the image is decoded. */
+static int eighths_for(const struct convoy_decoder *decoder, const struct convoy_image_target *target,
+                       const struct convoy_axis *x, const struct convoy_axis *y)
+{
+    int64_t larger = target->scaled_decoding == CONVOY_SCALED_AUTO ? 2 : 1;
+    if (target->scaled_decoding == CONVOY_SCALED_OFF || decoder->kind != CONVOY_IMAGE_JPEG ||
+        target->filter == CONVOY_FILTER_NEAREST || x->in * y->in < LEAST_SCALED_PIXELS)
+        return 8;
+    for (int eighths = 1; eighths < 8; eighths *= 2)
+        if (convoy_reduced(x->in, eighths) >= larger * x->scaled &&
+            convoy_reduced(y->in, eighths) >= larger * y->scaled)
+            return eighths;
+    return 8;
+}
+
+static void reduce(struct convoy_decoder *decoder, int eighths, struct convoy_axis *x, struct convoy_axis *y)
+{
+    bool mirrors_x;
+    bool mirrors_y;
+    convoy_orientation_mirrors(decoder->stored.orientation, &mirrors_x, &mirrors_y);
+    convoy_jpeg_reduce(&decoder->as.jpeg, eighths, &decoder->stored);
+    convoy_axis_reduce(x, eighths, mirrors_x);
+    convoy_axis_reduce(y, eighths, mirrors_y);
+}
+
 static int to_row(struct convoy_image_scratch *scratch, struct convoy_decoder *decoder,
                   const struct convoy_image_target *target, uint8_t *row, struct convoy_error *error)
 {
@@ -105,6 +133,12 @@ static int to_row(struct convoy_image_scratch *scratch, struct convoy_decoder *d
     struct convoy_axis x;
     struct convoy_axis y;
     convoy_image_fit(target, width, height, &x, &y);
+    int eighths = eighths_for(decoder, target, &x, &y);
+    if (eighths < 8) {
+        reduce(decoder, eighths, &x, &y);
+        width = (int)x.in;
+        height = (int)y.in;
+    }
     bool fits = keeps_all(&x) && keeps_all(&y);
     bool fills = x.out == target->width && y.out == target->height;
     uint8_t *inner = row;

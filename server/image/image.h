@@ -16,6 +16,8 @@
  *     R = K' - round((255 - C') K' / 255) of the stored C' and K'. Alpha is laid on black: round(c a / 255),
  *     and so is what a GIF or an animation leaves free. Of a BMP alpha counts where the header has a mask for
  *     it. Grey is (19595 R + 38470 G + 7471 B + 32768) >> 16, ITU-R BT.601 luma as Pillow computes it.
+ * A JPEG that is shrunk anyway may be decoded in a part of its size (target.h), which changes pixels by a
+ * level or two.
  *  4. Size: as Pillow resizes with that filter (resize.h), by stretching, cropping or padding (fit.h). An
  * image that has the wanted size already is not resampled.
  *

@@ -2,6 +2,7 @@
 
 #include "engine/base/clock.h"
 #include "server/image/exif.h"
+#include "server/image/fit.h"
 
 #include <errno.h>
 
@@ -95,6 +96,14 @@ int convoy_jpeg_check(const struct convoy_jpeg *jpeg, size_t length, struct conv
     if (blocks / 8 > length)
         return convoy_fail(error, -EBADMSG, "the JPEG image ends before its last pixel: send the whole file");
     return 0;
+}
+
+void convoy_jpeg_reduce(struct convoy_jpeg *jpeg, int eighths, struct convoy_stored_image *stored)
+{
+    jpeg->decoder.scale_num = (unsigned)eighths;
+    jpeg->decoder.scale_denom = 8;
+    stored->width = (int)convoy_reduced(stored->width, eighths);
+    stored->height = (int)convoy_reduced(stored->height, eighths);
 }
 
 /* Scans of the other components may be there while one has none; libjpeg then shows zeros for it. */

@@ -28,6 +28,11 @@ int convoy_jpeg_open(struct convoy_jpeg *jpeg, const uint8_t *bytes, size_t leng
  * such bound. -EBADMSG; the caller closes jpeg all the same. */
 int convoy_jpeg_check(const struct convoy_jpeg *jpeg, size_t length, struct convoy_error *error);
 
+/* Decoding will make an image of eighths / 8 of the size (1, 2 or 4), each side rounded up, with 1 / 64 to a
+ * quarter of the work behind the bits: the coefficients of high frequencies are left out of the DCT. After a
+ * successful open; changes the size in stored. */
+void convoy_jpeg_reduce(struct convoy_jpeg *jpeg, int eighths, struct convoy_stored_image *stored);
+
 /* Decodes into raster, once, after a successful open. -ETIMEDOUT: deadline_us (0: none), a convoy_now_us()
  * time, has passed. */
 int convoy_jpeg_read(struct convoy_jpeg *jpeg, const struct convoy_raster *raster, uint64_t deadline_us,

@@ -19,6 +19,12 @@ bool convoy_orientation_swaps(int orientation)
     return orientation >= 5;
 }
 
+void convoy_orientation_mirrors(int orientation, bool *x, bool *y)
+{
+    *x = orientation == 2 || orientation == 3 || orientation == 6 || orientation == 7;
+    *y = orientation == 3 || orientation == 4 || orientation == 7 || orientation == 8;
+}
+
 /* round(a b / 255) for 0 <= a, b <= 255, without a division (J. Blinn, "Dirty Pixels", 1998). */
 static inline uint8_t scaled(unsigned a, unsigned b)
 {

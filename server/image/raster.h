@@ -32,6 +32,9 @@ int convoy_pixel_bytes(enum convoy_pixel pixel);
 /* Orientations 5 to 8 swap width and height. */
 bool convoy_orientation_swaps(int orientation);
 
+/* Whether stored row or column 0 is shown at the right (x) or at the bottom (y). */
+void convoy_orientation_mirrors(int orientation, bool *x, bool *y);
+
 /* Aims the raster at pixels, which holds width x height x channels bytes. channels is 3, or 1 (colour then
  * becomes luma); 3 for a grey image is not done here. Afterwards convoy_raster_needs_line() tells whether the
  * caller must set raster->line to width x convoy_pixel_bytes() bytes. */

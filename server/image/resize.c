@@ -1,16 +1,13 @@
 #include "server/image/resize.h"
 
 #include "server/image/filter.h"
+#include "server/image/weighted_sums.h"
 
 #include <errno.h>
 #include <math.h>
 #include <string.h>
 
-/* 255 x 2^22 stays below 2^31 even when the positive weights of a filter with negative ones add up to 2. */
-#define WEIGHT_BITS 22
-#define HALF        (1 << (WEIGHT_BITS - 1))
-
-/* A filter that reaches farther has too few of the 22 bits left for a weight, and its table would be larger
+/* A filter that reaches farther has too few bits left for a weight, and its table would be larger
  * than the image: such axes compute the weights of the bilinear filter in double as they go. */
 #define MAX_TABLE_REACH 4096.0
 
@@ -20,16 +17,18 @@ struct window {
     double centre;
 };
 
-/* Rows of pixels somewhere in memory; column and row 0 of it are source column and row base_x and base_y. */
+/* Rows of pixels somewhere in memory, columns wide; column and row 0 of it are source column and row base_x
+ * and base_y. */
 struct view {
     const uint8_t *pixels;
     size_t stride;
+    int64_t columns;
     int64_t base_x, base_y;
 };
 
 static double axis_scale(const struct convoy_axis *axis)
 {
-    return (double)axis->in / (double)axis->scaled;
+    return axis->extent / (double)axis->scaled;
 }
 
 /* Source pixels for a unit of the filter. */
@@ -61,7 +60,7 @@ static struct window window_of(const struct convoy_axis *axis, int i)
     if (convoy_axis_is_copy(axis))
         return (struct window){axis->first + i, axis->first + i + 1, (double)(axis->first + i) + 0.5};
     double reach = axis_reach(axis);
-    double centre = ((double)(axis->first + i) + 0.5) * axis_scale(axis);
+    double centre = axis->start + ((double)(axis->first + i) + 0.5) * axis_scale(axis);
     int64_t start = (int64_t)(centre - reach + 0.5);
     int64_t end = (int64_t)(centre + reach + 0.5);
     return (struct window){start < 0 ? 0 : start, end > axis->in ? axis->in : end, centre};
@@ -73,8 +72,9 @@ static size_t axis_taps(const struct convoy_axis *axis)
     return (size_t)ceil(axis_reach(axis)) * 2 + 1;
 }
 
-/* Fixed-point weights of one window; their sum is 2^22 up to rounding. */
-static void fill_weights(const struct convoy_axis *axis, const struct window *window, int32_t *weights)
+/* Fixed-point weights of one window, each so many times; their sum is 2^22 up to rounding. */
+static void fill_weights(const struct convoy_axis *axis, const struct window *window, int times,
+                         int32_t *weights)
 {
     enum convoy_image_filter filter = axis_filter(axis);
     double per_unit = 1.0 / axis_unit(axis), sum = 0.0;
@@ -82,14 +82,9 @@ static void fill_weights(const struct convoy_axis *axis, const struct window *wi
         sum += convoy_filter_weight(filter, ((double)x + 0.5 - window->centre) * per_unit);
     for (int64_t x = window->start; x < window->end; x++) {
         double weight = convoy_filter_weight(filter, ((double)x + 0.5 - window->centre) * per_unit) / sum;
-        weights[x - window->start] = (int32_t)(weight * (1 << WEIGHT_BITS) + (weight < 0.0 ? -0.5 : 0.5));
+        for (int i = 0; i < times; i++)
+            *weights++ = (int32_t)(weight * (1 << CONVOY_WEIGHT_BITS) + (weight < 0.0 ? -0.5 : 0.5));
     }
-}
-
-static inline uint8_t level(int32_t sum)
-{
-    int32_t value = sum >> WEIGHT_BITS;
-    return (uint8_t)(value < 0 ? 0 : value > 255 ? 255 : value);
 }
 
 static inline uint8_t level_of_double(double value)
@@ -97,42 +92,38 @@ static inline uint8_t level_of_double(double value)
     return (uint8_t)(value >= 254.5 ? 255.0 : value + 0.5);
 }
 
-static inline void columns_of_row(const uint8_t *row, int channels, int out, const struct window *windows,
-                                  const int32_t *weights, size_t taps, uint8_t *to)
+/* Vectors take so many pixels. */
+#define TOGETHER 4
+
+/* What output pixel i is made of. Where the row has room for it, pixels without weight are added to a
+ * multiple of TOGETHER. */
+static struct convoy_taps fill_taps(const struct convoy_axis *x, const struct view *view, int i, int channels,
+                                    int32_t *weights, size_t taps)
 {
-    for (int i = 0; i < out; i++, weights += taps, to += channels) {
-        const uint8_t *from = row + windows[i].start * channels;
-        int count = (int)(windows[i].end - windows[i].start);
-        int32_t sums[3] = {HALF, HALF, HALF};
-        for (int k = 0; k < count; k++, from += channels)
-            for (int c = 0; c < channels; c++)
-                sums[c] += from[c] * weights[k];
-        for (int c = 0; c < channels; c++)
-            to[c] = level(sums[c]);
-    }
+    struct window window = window_of(x, i);
+    int64_t first = window.start - view->base_x, count = window.end - window.start;
+    int64_t more = (count + TOGETHER - 1) / TOGETHER * TOGETHER;
+    if (more > view->columns)
+        more = count;
+    int64_t from = first + more > view->columns ? view->columns - more : first;
+    memset(weights, 0, taps * (size_t)channels * sizeof *weights);
+    fill_weights(x, &window, channels, weights + (first - from) * channels);
+    return (struct convoy_taps){(size_t)from, (size_t)more};
 }
 
 static int columns_by_table(struct convoy_image_scratch *scratch, const struct view *view, int64_t rows,
                             int channels, const struct convoy_axis *x, uint8_t *to)
 {
-    size_t taps = axis_taps(x);
-    size_t out = (size_t)x->out;
-    int32_t *weights = convoy_image_buffer_reserve(&scratch->weights, out, taps, sizeof *weights);
-    struct window *windows = convoy_image_buffer_reserve(&scratch->windows, out, sizeof *windows, 1);
-    if (weights == NULL || windows == NULL)
+    size_t most = (axis_taps(x) + TOGETHER - 1) / TOGETHER * TOGETHER, out = (size_t)x->out;
+    size_t stride = most * (size_t)channels;
+    int32_t *weights = convoy_image_buffer_reserve(&scratch->weights, out, stride, sizeof *weights);
+    struct convoy_taps *taps = convoy_image_buffer_reserve(&scratch->windows, out, sizeof *taps, 1);
+    if (weights == NULL || taps == NULL)
         return -ENOMEM;
-    for (size_t i = 0; i < out; i++) {
-        windows[i] = window_of(x, (int)i);
-        fill_weights(x, &windows[i], weights + i * taps);
-        windows[i].start -= view->base_x;
-        windows[i].end -= view->base_x;
-    }
-    const uint8_t *row = view->pixels;
-    for (int64_t y = 0; y < rows; y++, row += view->stride, to += out * (size_t)channels)
-        if (channels == 1) /* constants, so that the inner loops are unrolled */
-            columns_of_row(row, 1, x->out, windows, weights, taps, to);
-        else
-            columns_of_row(row, 3, x->out, windows, weights, taps, to);
+    for (size_t i = 0; i < out; i++)
+        taps[i] = fill_taps(x, view, (int)i, channels, weights + i * stride, most);
+    convoy_mean_along_rows(view->pixels, view->stride, (size_t)rows, channels, out, taps, weights, stride,
+                           to);
     return 0;
 }
 
@@ -220,22 +211,13 @@ static int rows_by_table(struct convoy_image_scratch *scratch, const struct view
                          const struct convoy_axis *y, uint8_t *to)
 {
     int32_t *weights = convoy_image_buffer_reserve(&scratch->weights, axis_taps(y), sizeof *weights, 1);
-    int32_t *sums = convoy_image_buffer_reserve(&scratch->sums, row_bytes, sizeof *sums, 1);
-    if (weights == NULL || sums == NULL)
+    if (weights == NULL)
         return -ENOMEM;
     for (int i = 0; i < y->out; i++, to += row_bytes) {
         struct window window = window_of(y, i);
-        fill_weights(y, &window, weights);
-        for (size_t b = 0; b < row_bytes; b++)
-            sums[b] = HALF;
-        for (int64_t at = window.start; at < window.end; at++) {
-            const uint8_t *from = view->pixels + (size_t)(at - view->base_y) * view->stride;
-            int32_t weight = weights[at - window.start];
-            for (size_t b = 0; b < row_bytes; b++)
-                sums[b] += from[b] * weight;
-        }
-        for (size_t b = 0; b < row_bytes; b++)
-            to[b] = level(sums[b]);
+        fill_weights(y, &window, 1, weights);
+        convoy_mean_of_rows(view->pixels + (size_t)(window.start - view->base_y) * view->stride, view->stride,
+                            (size_t)(window.end - window.start), weights, row_bytes, to);
     }
     return 0;
 }
@@ -300,7 +282,7 @@ static int resize_both(struct convoy_image_scratch *scratch, const uint8_t *sour
     int64_t columns = window_of(x, x->out - 1).end - left;
     int64_t rows = window_of(y, y->out - 1).end - top;
     size_t pixel = (size_t)channels;
-    struct view view = {source + (size_t)top * stride + (size_t)left * pixel, stride, left, top};
+    struct view view = {source + (size_t)top * stride + (size_t)left * pixel, stride, columns, left, top};
 
     bool rows_first = rows_go_first(x, y, rows);
     size_t middle_columns = rows_first ? (size_t)columns : (size_t)x->out;
@@ -308,7 +290,7 @@ static int resize_both(struct convoy_image_scratch *scratch, const uint8_t *sour
     uint8_t *middle = convoy_image_buffer_reserve(&scratch->middle, middle_rows, middle_columns, pixel);
     if (middle == NULL)
         return -ENOMEM;
-    struct view between = {middle, middle_columns * pixel, left, top};
+    struct view between = {middle, middle_columns * pixel, columns, left, top};
     int code = rows_first ? pass_rows(scratch, &view, middle_columns * pixel, y, middle)
                           : pass_columns(scratch, &view, rows, channels, x, middle);
     if (code != 0)
@@ -360,7 +342,7 @@ int convoy_image_resize(struct convoy_image_scratch *scratch, const uint8_t *sou
     size_t pixel = (size_t)channels;
     size_t stride = (size_t)x->in * pixel;
     size_t row_bytes = (size_t)x->out * pixel;
-    struct view view = {source, stride, 0, 0};
+    struct view view = {source, stride, x->in, 0, 0};
     int code = 0;
     if (convoy_axis_is_copy(x) && convoy_axis_is_copy(y)) {
         for (int64_t i = 0; i < y->out; i++)

@@ -20,7 +20,7 @@ struct convoy_image_scratch {
     struct convoy_image_buffer middle;  /* between the two passes of resizing */
     struct convoy_image_buffer weights; /* of one axis */
     struct convoy_image_buffer windows; /* of one axis */
-    struct convoy_image_buffer sums;    /* of one output row in the vertical pass */
+    struct convoy_image_buffer sums;    /* of one output row in the vertical pass of great reductions */
 };
 
 /* Makes the buffer at least a x b x c bytes; its old content is lost. NULL when that overflows or memory is

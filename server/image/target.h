@@ -7,6 +7,12 @@
 
 enum convoy_image_fit { CONVOY_FIT_STRETCH, CONVOY_FIT_CROP, CONVOY_FIT_PAD };
 
+/* Whether a JPEG image is decoded in 1/2, 1/4 or 1/8 of its size where it is shrunk anyway, which leaves out
+ * most of the work: never; where it stays at least twice as large as it is resized to, along both axes; where
+ * it stays at least as large. Images of fewer than 65,536 pixels, other formats, and images for
+ * CONVOY_FILTER_NEAREST, are decoded whole. */
+enum convoy_scaled_decoding { CONVOY_SCALED_OFF, CONVOY_SCALED_AUTO, CONVOY_SCALED_ALWAYS };
+
 enum convoy_image_filter {
     CONVOY_FILTER_BILINEAR,
     CONVOY_FILTER_BICUBIC,
@@ -24,6 +30,7 @@ struct convoy_image_target {
     int cover_width, cover_height; /* crop: scaled until it covers this, at least width x height; 0: those */
     uint8_t color[3];              /* pad: R, G, B of what the image leaves free */
     bool bgr;                      /* three channels in the order B, G, R */
+    enum convoy_scaled_decoding scaled_decoding;
 };
 
 #endif

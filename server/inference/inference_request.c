@@ -89,7 +89,9 @@ static struct convoy_sample_input input_of(const struct convoy_inference_request
                                         .shape = &inference->view.shape,
                                         .resizing = &inference->view.resizing,
                                         .deadline_us = inference->deadline_us,
-                                        .max_pixels = pixel_limit(inference)};
+                                        .max_pixels = pixel_limit(inference),
+                                        .scaling = inference->whole ? CONVOY_SCALING_OFF
+                                                                    : inference->pipeline->scaling};
 }
 
 /* Copies the sample's outputs from the response cache; false when they are not there, or the cache does not

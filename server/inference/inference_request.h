@@ -44,6 +44,7 @@ struct convoy_inference_request {
     enum convoy_priority priority;
     struct convoy_prediction_rule rule; /* /classify: which classes to name */
     bool profile;
+    bool whole; /* no image is decoded in a part of its size */
     bool alone; /* /classify: the body was an image, not a form */
     uint32_t count;
     float *outputs; /* count times outputs_per_row */

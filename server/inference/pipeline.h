@@ -3,6 +3,8 @@
 #ifndef CONVOY_SERVER_PIPELINE_H
 #define CONVOY_SERVER_PIPELINE_H
 
+#include "server/config/config.h"
+
 #include <stdint.h>
 
 struct convoy_batcher;
@@ -13,7 +15,8 @@ struct convoy_pipeline {
     struct convoy_decode_pool *decode_pool;
     struct convoy_response_cache *response_cache; /* NULL: off */
     struct convoy_batcher *batcher;
-    uint64_t max_pixels; /* of an image, as images.max_pixels allows */
+    uint64_t max_pixels;         /* of an image, as images.max_pixels allows */
+    enum convoy_scaling scaling; /* images.scaled_decoding */
 };
 
 #endif

@@ -105,6 +105,9 @@ static struct convoy_image_target target_of(const struct convoy_sample_input *in
         [CONVOY_INTERPOLATION_BICUBIC] = CONVOY_FILTER_BICUBIC,
         [CONVOY_INTERPOLATION_LANCZOS] = CONVOY_FILTER_LANCZOS,
         [CONVOY_INTERPOLATION_NEAREST] = CONVOY_FILTER_NEAREST};
+    static const enum convoy_scaled_decoding scaled[] = {[CONVOY_SCALING_OFF] = CONVOY_SCALED_OFF,
+                                                         [CONVOY_SCALING_AUTO] = CONVOY_SCALED_AUTO,
+                                                         [CONVOY_SCALING_ALWAYS] = CONVOY_SCALED_ALWAYS};
     const struct convoy_resizing *resizing = input->resizing;
     struct convoy_image_target target = {
         .width = (int)input->shape->width,
@@ -116,6 +119,7 @@ static struct convoy_image_target target_of(const struct convoy_sample_input *in
         .cover_width = (int)resizing->cover_width,
         .cover_height = (int)resizing->cover_height,
         .bgr = resizing->bgr,
+        .scaled_decoding = scaled[input->scaling],
     };
     memcpy(target.color, resizing->pad_color, sizeof target.color);
     return target;

@@ -45,6 +45,7 @@ struct convoy_sample_input {
     const struct convoy_resizing *resizing; /* how an image comes to the model's shape */
     uint64_t deadline_us;                   /* images are not decoded after it */
     uint64_t max_pixels;                    /* of an image, as the configuration allows */
+    enum convoy_scaling scaling;            /* which images are decoded in a part of their size */
 };
 
 /* The layout in which a slot takes samples that a client sent in layout. */

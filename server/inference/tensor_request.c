@@ -257,6 +257,7 @@ int convoy_tensor_request_read_header(struct convoy_tensor_request *tensors, str
     const cJSON *inputs, *outputs;
     bool binary = false;
     int code = convoy_tensor_cut((const char *)tensors->body, tensors->json_length, &tensors->cut);
+    tensors->scaled_decoding = true;
 
     if (code != 0)
         return no_memory(error);
@@ -276,6 +277,7 @@ int convoy_tensor_request_read_header(struct convoy_tensor_request *tensors, str
         (code = convoy_json_uint32(&parameters, "priority", 0, CONVOY_PRIORITY_NUMBER_MOST,
                                    &tensors->priority, error)) != 0 ||
         (code = convoy_json_bool(&parameters, "binary_data_output", &binary, error)) != 0 ||
+        (code = convoy_json_bool(&parameters, "scaled_decoding", &tensors->scaled_decoding, error)) != 0 ||
         (code = read_list(&root, "inputs", &inputs, error)) != 0 ||
         (code = read_list(&root, "outputs", &outputs, error)) != 0 ||
         (code = read_input(tensors, inputs, error)) != 0)

@@ -49,6 +49,7 @@ static void same_config(const struct convoy_config *a, const struct convoy_confi
     cr_assert_eq(a->http.half_close, b->http.half_close);
     cr_assert_eq(a->images.max_pixels, b->images.max_pixels);
     cr_assert_eq(a->images.max_per_request, b->images.max_per_request);
+    cr_assert_eq(a->images.scaled_decoding, b->images.scaled_decoding);
     cr_assert_eq(a->batching.max_batch, b->batching.max_batch);
     cr_assert_eq(a->batching.max_delay_us, b->batching.max_delay_us);
     cr_assert_eq(a->batching.max_queue, b->batching.max_queue);
@@ -176,6 +177,7 @@ Test(config, what_is_wrong_is_named)
         {"{\"http\": {\"max_body_bytes\": -1}}", "http.max_body_bytes must be"},
         {"{\"images\": {\"max_pixels\": 0}}", "images.max_pixels must be"},
         {"{\"images\": {\"max_per_request\": 0}}", "images.max_per_request must be"},
+        {"{\"images\": {\"scaled_decoding\": \"half\"}}", "images.scaled_decoding must be"},
         {"{\"batching\": {\"max_batch\": 0}}", "batching.max_batch must be an integer from 1 to 4096"},
         {"{\"batching\": {\"max_batch\": 4097}}", "batching.max_batch must be"},
         {"{\"batching\": {\"max_delay_us\": -1}}", "batching.max_delay_us must be"},

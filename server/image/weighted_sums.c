@@ -1,0 +1,76 @@
+#include "server/image/weighted_sums.h"
+
+#include "server/image/weighted_sums_avx2.h"
+
+#define HALF (1 << (CONVOY_WEIGHT_BITS - 1))
+
+static inline uint8_t level(int32_t sum)
+{
+    int32_t value = sum >> CONVOY_WEIGHT_BITS;
+    return (uint8_t)(value < 0 ? 0 : value > 255 ? 255 : value);
+}
+
+/* Inlined for each number of channels, so that the inner loops are unrolled. */
+static inline void along_row(const uint8_t *row, int channels, size_t out, const struct convoy_taps *taps,
+                             const int32_t *weights, size_t stride, uint8_t *to)
+{
+    for (size_t i = 0; i < out; i++, weights += stride, to += channels) {
+        const uint8_t *from = row + taps[i].first * (size_t)channels;
+        const int32_t *weight = weights;
+        int32_t sums[3] = {HALF, HALF, HALF};
+        for (size_t k = 0; k < taps[i].count; k++, from += channels, weight += channels)
+            for (int c = 0; c < channels; c++)
+                sums[c] += from[c] * weight[c];
+        for (int c = 0; c < channels; c++)
+            to[c] = level(sums[c]);
+    }
+}
+
+void convoy_mean_along_rows(const uint8_t *rows, size_t row_stride, size_t row_count, int channels,
+                            size_t out, const struct convoy_taps *taps, const int32_t *weights, size_t stride,
+                            uint8_t *to)
+{
+    size_t done = 0;
+#ifdef __x86_64__
+    if (channels == 3 && __builtin_cpu_supports("avx2"))
+        for (; done + 2 <= row_count; done += 2)
+            convoy_mean_along_two_rows_avx2(rows + done * row_stride, row_stride, out, taps, weights, stride,
+                                            to + done * out * 3);
+#endif
+    for (; done < row_count; done++) {
+        if (channels == 1)
+            along_row(rows + done * row_stride, 1, out, taps, weights, stride, to + done * out);
+        else
+            along_row(rows + done * row_stride, 3, out, taps, weights, stride, to + done * out * 3);
+    }
+}
+
+/* So many bytes of all rows at a time: their sums stay in registers, or near. */
+#define BLOCK 64
+
+static void block_of_rows(const uint8_t *rows, size_t stride, size_t count, const int32_t *weights,
+                          size_t bytes, uint8_t *to)
+{
+    int32_t sums[BLOCK];
+    for (size_t b = 0; b < bytes; b++)
+        sums[b] = HALF;
+    for (size_t r = 0; r < count; r++, rows += stride)
+        for (size_t b = 0; b < bytes; b++)
+            sums[b] += rows[b] * weights[r];
+    for (size_t b = 0; b < bytes; b++)
+        to[b] = level(sums[b]);
+}
+
+void convoy_mean_of_rows(const uint8_t *rows, size_t stride, size_t count, const int32_t *weights,
+                         size_t bytes, uint8_t *to)
+{
+    size_t done = 0;
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("avx2"))
+        done = convoy_mean_of_rows_avx2(rows, stride, count, weights, bytes, to);
+#endif
+    for (; bytes - done >= BLOCK; done += BLOCK)
+        block_of_rows(rows + done, stride, count, weights, BLOCK, to + done);
+    if (done < bytes)
+        block_of_rows(rows + done, stride, count, weights, bytes - done, to + done);
+}

@@ -1,0 +1,120 @@
+/* What the front's decoder takes for an image beside a full decode by libjpeg-turbo, both on one thread and
+ * in turns: bench_decode_time FILE SIDE[/COVER][:FILTER]... A target is SIDE x SIDE pixels of three channels;
+ * with COVER the image is scaled until it covers COVER x COVER, and the centre is cropped. Prints a line for
+ * each target: microseconds of both, medians of ROUNDS, and the median of the ratios. */
+#include "engine/base/clock.h"
+#include "server/image/image.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <turbojpeg.h>
+
+#define ROUNDS     41
+#define MAX_PIXELS 1000000000u
+
+static uint8_t *file_bytes(const char *path, size_t *length)
+{
+    FILE *file = fopen(path, "rb");
+    uint8_t *bytes = NULL;
+    if (file == NULL || fseek(file, 0, SEEK_END) != 0)
+        return NULL;
+    *length = (size_t)ftell(file);
+    rewind(file);
+    bytes = malloc(*length);
+    if (bytes == NULL || fread(bytes, 1, *length, file) != *length) {
+        free(bytes);
+        bytes = NULL;
+    }
+    fclose(file);
+    return bytes;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+static double median(double *values)
+{
+    qsort(values, ROUNDS, sizeof *values, by_value);
+    return values[ROUNDS / 2];
+}
+
+/* Both decoders in turns, after one round that is not counted. */
+static int measure(const uint8_t *bytes, size_t length, const struct convoy_image_target *target,
+                   const char *name)
+{
+    static const enum convoy_scaled_decoding ways[] = {CONVOY_SCALED_OFF, CONVOY_SCALED_AUTO};
+    static double full[ROUNDS], ours[2][ROUNDS], ratios[2][ROUNDS];
+    tjhandle turbo = tjInitDecompress();
+    int width, height, sampling, space;
+    struct convoy_error error;
+    if (turbo == NULL || tjDecompressHeader3(turbo, bytes, length, &width, &height, &sampling, &space) != 0) {
+        fprintf(stderr, "no JPEG image\n");
+        return 1;
+    }
+    uint8_t *pixels = malloc((size_t)width * (size_t)height * 3);
+    uint8_t *row = malloc((size_t)target->width * (size_t)target->height * 3);
+    struct convoy_image_scratch *scratch = convoy_image_scratch_new();
+    for (int round = -1; round < ROUNDS; round++) {
+        uint64_t begun = convoy_now_ns();
+        if (tjDecompress2(turbo, bytes, length, pixels, width, 0, height, TJPF_RGB, 0) != 0)
+            return 1;
+        double full_us = (double)(convoy_now_ns() - begun) / 1000.0;
+        for (int way = 0; way < 2; way++) {
+            struct convoy_image_target asked = *target;
+            asked.scaled_decoding = ways[way];
+            begun = convoy_now_ns();
+            if (convoy_image_to_row(scratch, bytes, length, MAX_PIXELS, &asked, row, &error) != 0) {
+                fprintf(stderr, "%s\n", error.message);
+                return 1;
+            }
+            double us = (double)(convoy_now_ns() - begun) / 1000.0;
+            if (round < 0)
+                continue;
+            full[round] = full_us;
+            ours[way][round] = us;
+            ratios[way][round] = us / full_us;
+        }
+    }
+    printf("%d x %d to %s: full decode %.0f us, off %.0f us, ratio %.2f, auto %.0f us, ratio %.2f\n", width,
+           height, name, median(full), median(ours[0]), median(ratios[0]), median(ours[1]),
+           median(ratios[1]));
+    convoy_image_scratch_free(scratch);
+    free(row);
+    free(pixels);
+    tjDestroy(turbo);
+    return 0;
+}
+
+static enum convoy_image_filter filter_named(const char *name)
+{
+    if (name != NULL && strcmp(name, "bicubic") == 0)
+        return CONVOY_FILTER_BICUBIC;
+    return name != NULL && strcmp(name, "lanczos") == 0 ? CONVOY_FILTER_LANCZOS : CONVOY_FILTER_BILINEAR;
+}
+
+int main(int argc, char **argv)
+{
+    size_t length = 0;
+    uint8_t *bytes = argc > 2 ? file_bytes(argv[1], &length) : NULL;
+    int status = bytes == NULL;
+    if (status != 0)
+        fprintf(stderr, "usage: bench_decode_time FILE SIDE[/COVER][:FILTER]...\n");
+    for (int i = 2; status == 0 && i < argc; i++) {
+        const char *cover = strchr(argv[i], '/'), *filter = strchr(argv[i], ':');
+        int side = atoi(argv[i]), covered = cover != NULL ? atoi(cover + 1) : 0;
+        struct convoy_image_target target = {.width = side,
+                                             .height = side,
+                                             .channels = 3,
+                                             .fit = covered != 0 ? CONVOY_FIT_CROP : CONVOY_FIT_STRETCH,
+                                             .filter = filter_named(filter != NULL ? filter + 1 : NULL),
+                                             .cover_width = covered,
+                                             .cover_height = covered};
+        status = measure(bytes, length, &target, argv[i]);
+    }
+    free(bytes);
+    return status;
+}
