@@ -2,10 +2,11 @@
 
 #include <errno.h>
 
-int convoy_decoder_open(struct convoy_decoder *decoder, const uint8_t *bytes, size_t length,
+int convoy_decoder_open(struct convoy_decoder *decoder, const uint8_t *bytes, size_t length, bool keep_alpha,
                         struct convoy_error *error)
 {
     struct convoy_stored_image *stored = &decoder->stored;
+    stored->keep_alpha = keep_alpha;
     if (length == 0)
         return convoy_fail(error, -ENODATA,
                            "there is no image, the body is empty: send a " CONVOY_IMAGE_FORMATS " image");

@@ -23,9 +23,10 @@ struct convoy_decoder {
     } as;
 };
 
-/* Reads the header of bytes, which must outlive decoder; decoder must not move afterwards. On 0 the caller
- * closes decoder; on an error there is nothing to close. -ENODATA, -ENOTSUP, -EBADMSG, -ENOMEM. */
-int convoy_decoder_open(struct convoy_decoder *decoder, const uint8_t *bytes, size_t length,
+/* Reads the header of bytes, which must outlive decoder; decoder must not move afterwards. keep_alpha: the
+ * raster will have four channels. On 0 the caller closes decoder; on an error there is nothing to close.
+ * -ENODATA, -ENOTSUP, -EBADMSG, -ENOMEM. */
+int convoy_decoder_open(struct convoy_decoder *decoder, const uint8_t *bytes, size_t length, bool keep_alpha,
                         struct convoy_error *error);
 
 /* Makes sure that what the pixels cost is bounded by the bytes, as each format's header says. -EBADMSG. */

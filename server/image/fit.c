@@ -88,7 +88,8 @@ void convoy_image_pad(const struct convoy_image_target *target, const uint8_t *i
 {
     const uint8_t *rgb = target->color;
     uint8_t grey = (uint8_t)((19595u * rgb[0] + 38470u * rgb[1] + 7471u * rgb[2] + 32768u) >> 16);
-    const uint8_t *color = target->channels == 1 ? &grey : rgb;
+    const uint8_t with_alpha[4] = {rgb[0], rgb[1], rgb[2], 255};
+    const uint8_t *color = target->channels == 1 ? &grey : with_alpha;
     size_t channels = (size_t)target->channels, line = (size_t)width * channels;
     size_t row_line = (size_t)target->width * channels;
     size_t left = (size_t)half_to_even(target->width - width);

@@ -77,13 +77,15 @@ static int find_frame(struct convoy_gif *gif, int *transparent, struct convoy_er
 }
 
 /* True when all colours are grey. */
-static bool read_colours(struct convoy_gif *gif, const ColorMapObject *map, int transparent)
+static bool read_colours(struct convoy_gif *gif, const ColorMapObject *map, int transparent, bool keep_alpha)
 {
     bool grey = true;
     memset(gif->colours, 0, sizeof gif->colours);
+    for (int i = 0; i < 256; i++)
+        gif->colours[i][3] = i == transparent ? 0 : 255;
     for (int i = 0; i < map->ColorCount && i < 256; i++) {
         const GifColorType *colour = &map->Colors[i];
-        if (i == transparent)
+        if (i == transparent && !keep_alpha)
             continue;
         gif->colours[i][0] = colour->Red;
         gif->colours[i][1] = colour->Green;
@@ -113,7 +115,12 @@ static int read_head(struct convoy_gif *gif, struct convoy_stored_image *stored,
     stored->width = gif->decoder->SWidth > right ? gif->decoder->SWidth : right;
     stored->height = gif->decoder->SHeight > bottom ? gif->decoder->SHeight : bottom;
     stored->orientation = 1;
-    stored->pixel = read_colours(gif, map, transparent) ? CONVOY_PIXEL_GREY : CONVOY_PIXEL_RGB;
+    bool covers = frame->Width == stored->width && frame->Height == stored->height;
+    bool grey = read_colours(gif, map, transparent, stored->keep_alpha);
+    if (stored->keep_alpha && (transparent != NO_TRANSPARENT_COLOR || !covers))
+        stored->pixel = CONVOY_PIXEL_RGBA;
+    else
+        stored->pixel = grey ? CONVOY_PIXEL_GREY : CONVOY_PIXEL_RGB;
     return 0;
 }
 
@@ -161,6 +168,9 @@ static void place(const struct convoy_gif *gif, const struct convoy_raster *rast
     if (raster->stored.pixel == CONVOY_PIXEL_GREY)
         for (int x = 0; x < frame->Width; x++)
             to[x] = gif->colours[indices[x]][0];
+    else if (raster->stored.pixel == CONVOY_PIXEL_RGBA)
+        for (int x = 0; x < frame->Width; x++, to += 4)
+            memcpy(to, gif->colours[indices[x]], 4);
     else
         for (int x = 0; x < frame->Width; x++, to += 3) {
             const uint8_t *colour = gif->colours[indices[x]];

@@ -2,7 +2,8 @@
  * server/image/ only.
  *
  * The image is the logical screen, enlarged to the frame where that reaches beyond it. Around the frame and
- * where it is transparent it is black; the screen's background colour is not used, as no browser does. */
+ * where it is transparent it is black, or has an alpha of 0 where that is kept; the screen's background
+ * colour is not used, as no browser does. */
 #ifndef CONVOY_SERVER_IMAGE_GIF_H
 #define CONVOY_SERVER_IMAGE_GIF_H
 
@@ -20,7 +21,8 @@ struct convoy_gif {
     uint32_t reads;       /* of which every 16th looks at the clock */
     bool ended, late;     /* why reading failed: the file ended, the deadline passed */
     GifImageDesc frame;
-    uint8_t colours[256][3]; /* on black; what the palette lacks is black */
+    uint8_t colours[256]
+                   [4]; /* R, G, B, alpha; on black unless alpha is kept; what the palette lacks is black */
 };
 
 /* Reads what comes before the first frame's pixels of bytes, which must outlive gif; gif must not move

@@ -1,5 +1,6 @@
 #include "server/image/image.h"
 
+#include "server/image/alpha.h"
 #include "server/image/decoder.h"
 #include "server/image/fit.h"
 #include "server/image/raster.h"
@@ -26,9 +27,9 @@ void convoy_image_scratch_free(struct convoy_image_scratch *scratch)
 }
 
 static int open_image(struct convoy_decoder *decoder, const uint8_t *bytes, size_t length,
-                      uint64_t max_pixels, struct convoy_error *error)
+                      uint64_t max_pixels, bool keep_alpha, struct convoy_error *error)
 {
-    int code = convoy_decoder_open(decoder, bytes, length, error);
+    int code = convoy_decoder_open(decoder, bytes, length, keep_alpha, error);
     if (code != 0)
         return code;
     const struct convoy_stored_image *stored = &decoder->stored;
@@ -49,7 +50,7 @@ int convoy_image_probe(const uint8_t *bytes, size_t length, uint64_t max_pixels,
                        struct convoy_image_info *info, struct convoy_error *error)
 {
     struct convoy_decoder decoder;
-    int code = open_image(&decoder, bytes, length, max_pixels, error);
+    int code = open_image(&decoder, bytes, length, max_pixels, false, error);
     if (code != 0)
         return code;
     const struct convoy_stored_image *stored = &decoder.stored;
@@ -62,20 +63,22 @@ int convoy_image_probe(const uint8_t *bytes, size_t length, uint64_t max_pixels,
     return 0;
 }
 
-/* Grey came out as one byte a pixel; the row wants three. Back to front, in place. */
-static void spread_grey(uint8_t *row, size_t pixels)
+/* Grey came out as one byte a pixel; the row wants three, or four with alpha. Back to front, in place. */
+static void spread_grey(uint8_t *row, size_t pixels, size_t channels)
 {
     while (pixels-- > 0) {
-        uint8_t grey = row[pixels];
-        row[3 * pixels] = grey;
-        row[3 * pixels + 1] = grey;
-        row[3 * pixels + 2] = grey;
+        uint8_t grey = row[pixels], *to = row + channels * pixels;
+        if (channels == 4)
+            to[3] = 255;
+        to[2] = grey;
+        to[1] = grey;
+        to[0] = grey;
     }
 }
 
-static void swap_red_and_blue(uint8_t *row, size_t pixels)
+static void swap_red_and_blue(uint8_t *row, size_t pixels, size_t channels)
 {
-    for (size_t i = 0; i < pixels; i++, row += 3) {
+    for (size_t i = 0; i < pixels; i++, row += channels) {
         uint8_t red = row[0];
         row[0] = row[2];
         row[2] = red;
@@ -164,14 +167,21 @@ static int to_row(struct convoy_image_scratch *scratch, struct convoy_decoder *d
             return out_of_memory(error);
     }
     int code = convoy_decoder_read(decoder, &raster, target->deadline_us, scratch, error);
+    bool mixes = channels == 4 && stored->pixel == CONVOY_PIXEL_RGBA &&
+                 target->filter != CONVOY_FILTER_NEAREST &&
+                 !(convoy_axis_is_copy(&x) && convoy_axis_is_copy(&y));
+    if (code == 0 && mixes)
+        convoy_alpha_multiply(pixels, (size_t)width * (size_t)height);
     if (code == 0 && !fits)
         code = convoy_image_resize(scratch, pixels, channels, &x, &y, inner, error);
+    if (code == 0 && mixes)
+        convoy_alpha_divide(inner, (size_t)x.out * (size_t)y.out);
     if (code == 0 && channels < target->channels)
-        spread_grey(inner, (size_t)x.out * (size_t)y.out);
+        spread_grey(inner, (size_t)x.out * (size_t)y.out, (size_t)target->channels);
     if (code == 0 && !fills)
         convoy_image_pad(target, inner, x.out, y.out, row);
-    if (code == 0 && target->bgr && target->channels == 3)
-        swap_red_and_blue(row, (size_t)target->width * (size_t)target->height);
+    if (code == 0 && target->bgr && target->channels >= 3)
+        swap_red_and_blue(row, (size_t)target->width * (size_t)target->height, (size_t)target->channels);
     return code;
 }
 
@@ -185,7 +195,7 @@ static bool possible(const struct convoy_image_target *target)
 {
     return possible_side(target->width, target->cover_width) &&
            possible_side(target->height, target->cover_height) &&
-           (target->channels == 1 || target->channels == 3);
+           (target->channels == 1 || target->channels == 3 || target->channels == 4);
 }
 
 int convoy_image_to_row(struct convoy_image_scratch *scratch, const uint8_t *bytes, size_t length,
@@ -196,10 +206,10 @@ int convoy_image_to_row(struct convoy_image_scratch *scratch, const uint8_t *byt
         return convoy_fail(
             error, -EINVAL,
             "an image cannot become %d x %d with %d channels: the model's input must be 1 to %d "
-            "pixels wide and high and have 1 or 3 channels",
+            "pixels wide and high and have 1, 3 or 4 channels",
             target->width, target->height, target->channels, MAX_TARGET_SIDE);
     struct convoy_decoder decoder;
-    int code = open_image(&decoder, bytes, length, max_pixels, error);
+    int code = open_image(&decoder, bytes, length, max_pixels, target->channels == 4, error);
     if (code != 0)
         return code;
     code = to_row(scratch, &decoder, target, row, error);

@@ -14,12 +14,15 @@
  * after the pixels) or WebP's EXIF chunk; anything unreadable there counts as 1.
  *  3. Colour. CMYK and YCCK are taken as stored inverted (Adobe's convention, as Pillow does) and become
  *     R = K' - round((255 - C') K' / 255) of the stored C' and K'. Alpha is laid on black: round(c a / 255),
- *     and so is what a GIF or an animation leaves free. Of a BMP alpha counts where the header has a mask for
- *     it. Grey is (19595 R + 38470 G + 7471 B + 32768) >> 16, ITU-R BT.601 luma as Pillow computes it.
+ *     and so is what a GIF or an animation leaves free. For four channels it is kept: 255 where an image has
+ * none, 0 where a GIF or an animation leaves the screen free. Of a BMP alpha counts where the header has a
+ * mask for it. Grey is (19595 R + 38470 G + 7471 B + 32768) >> 16, ITU-R BT.601 luma as Pillow computes it.
  * A JPEG that is shrunk anyway may be decoded in a part of its size (target.h), which changes pixels by a
  * level or two.
  *  4. Size: as Pillow resizes with that filter (resize.h), by stretching, cropping or padding (fit.h). An
- * image that has the wanted size already is not resampled.
+ * image that has the wanted size already is not resampled. Colours with alpha are multiplied by it before and
+ * divided by it afterwards, except with NEAREST, so that the colours of clear pixels do not bleed: Pillow's
+ * RGBA.
  *
  * Damage: whatever leaves pixels undefined is an error, namely a stream that ends early, a JPEG segment that
  * is shorter than its blocks, a component without a scan, a bad checksum of a PNG chunk that carries pixels.
@@ -36,7 +39,7 @@
  * the header before anything is decoded or allocated; -EBADMSG (422) cannot be decoded; -ENOMEM (500);
  *   -ETIMEDOUT (503) the target's deadline passed.
  *   -EINVAL (500) a target with a side under 1 or over 65535, a cover size that is less or over 65535, or
- *   neither 1 nor 3 channels. */
+ *   other than 1, 3 or 4 channels. */
 #ifndef CONVOY_SERVER_IMAGE_IMAGE_H
 #define CONVOY_SERVER_IMAGE_IMAGE_H
 

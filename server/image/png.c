@@ -32,16 +32,18 @@ static void choose_form(struct convoy_png *png, const struct spng_ihdr *header,
                         struct convoy_stored_image *stored)
 {
     struct spng_trns unused;
+    bool has_key = spng_get_trns(png->decoder, &unused) == 0;
 
-    convoy_png_packed_init(&png->packed, png->decoder, header);
+    png->packed.bits = 0; /* what is packed has no alpha */
+    if (!has_key || !stored->keep_alpha)
+        convoy_png_packed_init(&png->packed, png->decoder, header);
     if (png->packed.bits > 0) {
         png->format = SPNG_FMT_PNG;
         stored->pixel = png->packed.channels == 1 ? CONVOY_PIXEL_GREY : CONVOY_PIXEL_RGB;
         return;
     }
     bool alpha = header->color_type == SPNG_COLOR_TYPE_GRAYSCALE_ALPHA ||
-                 header->color_type == SPNG_COLOR_TYPE_TRUECOLOR_ALPHA ||
-                 spng_get_trns(png->decoder, &unused) == 0;
+                 header->color_type == SPNG_COLOR_TYPE_TRUECOLOR_ALPHA || has_key;
     if (alpha) {
         png->format = SPNG_FMT_RGBA8;
         stored->pixel = CONVOY_PIXEL_RGBA;

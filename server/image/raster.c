@@ -1,5 +1,7 @@
 #include "server/image/raster.h"
 
+#include "server/image/alpha.h"
+
 #include <string.h>
 
 int convoy_pixel_bytes(enum convoy_pixel pixel)
@@ -23,13 +25,6 @@ void convoy_orientation_mirrors(int orientation, bool *x, bool *y)
 {
     *x = orientation == 2 || orientation == 3 || orientation == 6 || orientation == 7;
     *y = orientation == 3 || orientation == 4 || orientation == 7 || orientation == 8;
-}
-
-/* round(a b / 255) for 0 <= a, b <= 255, without a division (J. Blinn, "Dirty Pixels", 1998). */
-static inline uint8_t scaled(unsigned a, unsigned b)
-{
-    unsigned t = a * b + 128;
-    return (uint8_t)((t + (t >> 8)) >> 8);
 }
 
 void convoy_raster_aim(struct convoy_raster *raster, const struct convoy_stored_image *stored,
@@ -89,9 +84,16 @@ void convoy_raster_aim(struct convoy_raster *raster, const struct convoy_stored_
     raster->step_y = y;
 }
 
+/* Is the result what the decoder writes? */
+static bool is_stored_so(const struct convoy_raster *raster)
+{
+    return convoy_pixel_bytes(raster->stored.pixel) == raster->channels &&
+           raster->stored.pixel != CONVOY_PIXEL_CMYK;
+}
+
 bool convoy_raster_needs_line(const struct convoy_raster *raster)
 {
-    return raster->step_x != raster->channels || convoy_pixel_bytes(raster->stored.pixel) != raster->channels;
+    return raster->step_x != raster->channels || !is_stored_so(raster);
 }
 
 uint8_t *convoy_raster_line(const struct convoy_raster *raster, int y)
@@ -115,9 +117,9 @@ static void rgba_on_black(uint8_t *line, int width)
     const uint8_t *from = line;
     for (uint8_t *to = line; width > 0; width--, from += 4, to += 3) {
         unsigned alpha = from[3];
-        to[0] = scaled(from[0], alpha);
-        to[1] = scaled(from[1], alpha);
-        to[2] = scaled(from[2], alpha);
+        to[0] = convoy_alpha_scaled(from[0], alpha);
+        to[1] = convoy_alpha_scaled(from[1], alpha);
+        to[2] = convoy_alpha_scaled(from[2], alpha);
     }
 }
 
@@ -126,9 +128,9 @@ static void cmyk_to_rgb(uint8_t *line, int width)
     const uint8_t *from = line;
     for (uint8_t *to = line; width > 0; width--, from += 4, to += 3) {
         unsigned light = from[3];
-        to[0] = (uint8_t)(light - scaled(255u - from[0], light));
-        to[1] = (uint8_t)(light - scaled(255u - from[1], light));
-        to[2] = (uint8_t)(light - scaled(255u - from[2], light));
+        to[0] = (uint8_t)(light - convoy_alpha_scaled(255u - from[0], light));
+        to[1] = (uint8_t)(light - convoy_alpha_scaled(255u - from[1], light));
+        to[2] = (uint8_t)(light - convoy_alpha_scaled(255u - from[2], light));
     }
 }
 
@@ -139,13 +141,25 @@ static void rgb_to_grey(uint8_t *line, int width)
         line[i] = (uint8_t)((19595u * from[0] + 38470u * from[1] + 7471u * from[2] + 32768u) >> 16);
 }
 
+/* Pixels of four bytes, from a line of three or four bytes a pixel. */
+static void place_with_alpha(const struct convoy_raster *raster, const uint8_t *line, uint8_t *to)
+{
+    bool has_alpha = raster->stored.pixel == CONVOY_PIXEL_RGBA;
+    for (int x = 0; x < raster->stored.width; x++, to += raster->step_x, line += has_alpha ? 4 : 3) {
+        to[0] = line[0];
+        to[1] = line[1];
+        to[2] = line[2];
+        to[3] = has_alpha ? line[3] : 255;
+    }
+}
+
 void convoy_raster_place(const struct convoy_raster *raster, int y)
 {
     uint8_t *line = raster->line;
     int width = raster->stored.width;
     if (line == NULL)
         return;
-    if (raster->stored.pixel == CONVOY_PIXEL_RGBA)
+    if (raster->stored.pixel == CONVOY_PIXEL_RGBA && raster->channels != 4)
         rgba_on_black(line, width);
     else if (raster->stored.pixel == CONVOY_PIXEL_CMYK)
         cmyk_to_rgb(line, width);
@@ -153,7 +167,9 @@ void convoy_raster_place(const struct convoy_raster *raster, int y)
         rgb_to_grey(line, width);
 
     uint8_t *to = raster->origin + y * raster->step_y;
-    if (raster->step_x == raster->channels)
+    if (raster->channels == 4)
+        place_with_alpha(raster, line, to);
+    else if (raster->step_x == raster->channels)
         memcpy(to, line, (size_t)width * (size_t)raster->channels);
     else if (raster->channels == 1)
         for (int x = 0; x < width; x++, to += raster->step_x)

@@ -17,11 +17,13 @@ struct convoy_stored_image {
     int width, height; /* before orientation */
     int orientation;   /* EXIF, 1 to 8 */
     enum convoy_pixel pixel;
+    bool
+        keep_alpha; /* set before the decoder opens: what is transparent is told by RGBA, not laid on black */
 };
 
 struct convoy_raster {
     struct convoy_stored_image stored;
-    int channels;             /* of the result: 1 or 3 */
+    int channels;             /* of the result: 1, 3 or 4 */
     uint8_t *origin;          /* where stored pixel (0, 0) goes */
     ptrdiff_t step_x, step_y; /* bytes from it to stored pixel (1, 0), (0, 1) */
     uint8_t *line; /* room for one stored row; NULL when rows need neither turning nor converting */
@@ -36,8 +38,9 @@ bool convoy_orientation_swaps(int orientation);
 void convoy_orientation_mirrors(int orientation, bool *x, bool *y);
 
 /* Aims the raster at pixels, which holds width x height x channels bytes. channels is 3, or 1 (colour then
- * becomes luma); 3 for a grey image is not done here. Afterwards convoy_raster_needs_line() tells whether the
- * caller must set raster->line to width x convoy_pixel_bytes() bytes. */
+ * becomes luma), or 4 (with alpha, 255 where the image has none); 3 or 4 for a grey image is not done here.
+ * Afterwards convoy_raster_needs_line() tells whether the caller must set raster->line to width x
+ * convoy_pixel_bytes() bytes. */
 void convoy_raster_aim(struct convoy_raster *raster, const struct convoy_stored_image *stored,
                        uint8_t *pixels, int channels);
 bool convoy_raster_needs_line(const struct convoy_raster *raster);

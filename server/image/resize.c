@@ -11,6 +11,8 @@
  * than the image: such axes compute the weights of the bilinear filter in double as they go. */
 #define MAX_TABLE_REACH 4096.0
 
+#define MOST_CHANNELS 4
+
 /* The source pixels that one output pixel sees. */
 struct window {
     int64_t start, end;
@@ -134,9 +136,9 @@ static int columns_by_table(struct convoy_image_scratch *scratch, const struct v
 static inline void add_ramp(const uint8_t *from, int channels, int count, double first, double slope,
                             double *sums)
 {
-    uint32_t levels[3] = {0, 0, 0}, moments[3] = {0, 0, 0};
+    uint32_t levels[MOST_CHANNELS] = {0}, moments[MOST_CHANNELS] = {0};
 
-    /* The analyzer does not know that there are 1 or 3 channels. NOLINTBEGIN(clang-analyzer-core.*) */
+    /* The analyzer does not know that there are 1, 3 or 4 channels. NOLINTBEGIN(clang-analyzer-core.*) */
     for (int k = 0; k < count; k++, from += channels)
         for (int c = 0; c < channels; c++) {
             levels[c] += from[c];
@@ -165,7 +167,7 @@ static inline void add_side(const uint8_t *row, int channels, const struct windo
 static inline void far_pixel(const uint8_t *row, int channels, const struct window *window,
                              double inverse_reach, uint8_t *to)
 {
-    double sums[3] = {0.0, 0.0, 0.0}, total = 0.0;
+    double sums[MOST_CHANNELS] = {0.0}, total = 0.0;
     int64_t middle = (int64_t)(window->centre + 0.5); /* the first pixel whose centre is not before it */
 
     if (middle < window->start)
@@ -192,6 +194,8 @@ static void columns_by_formula(const struct view *view, int64_t rows, int channe
         for (int64_t y = 0; y < rows; y++, row += view->stride)
             if (channels == 1)
                 far_pixel(row, 1, &window, inverse_reach, to + (size_t)y * row_bytes);
+            else if (channels == 4)
+                far_pixel(row, 4, &window, inverse_reach, to + (size_t)y * row_bytes);
             else
                 far_pixel(row, 3, &window, inverse_reach, to + (size_t)y * row_bytes);
     }

@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 /* source: y->in rows of x->in x channels bytes, no padding; result: y->out rows of x->out x channels bytes,
- * elsewhere. channels is 1 or 3. 0 or -ENOMEM. */
+ * elsewhere. channels is 1, 3 or 4, of which each is resized by itself. 0 or -ENOMEM. */
 int convoy_image_resize(struct convoy_image_scratch *scratch, const uint8_t *source, int channels,
                         const struct convoy_axis *x, const struct convoy_axis *y, uint8_t *result,
                         struct convoy_error *error);

@@ -20,7 +20,7 @@ enum convoy_image_filter {
     CONVOY_FILTER_NEAREST
 };
 
-/* What a model takes: height x width x channels, 1 channel for grey, 3 for R, G, B. */
+/* What a model takes: height x width x channels, 1 channel for grey, 3 for R, G, B, 4 for these and alpha. */
 struct convoy_image_target {
     int width, height;
     int channels;
@@ -28,8 +28,8 @@ struct convoy_image_target {
     uint64_t deadline_us; /* convoy_now_us() time after which decoding is given up (-ETIMEDOUT); 0: none */
     enum convoy_image_filter filter;
     int cover_width, cover_height; /* crop: scaled until it covers this, at least width x height; 0: those */
-    uint8_t color[3];              /* pad: R, G, B of what the image leaves free */
-    bool bgr;                      /* three channels in the order B, G, R */
+    uint8_t color[3];              /* pad: R, G, B of what the image leaves free; it is opaque */
+    bool bgr;                      /* B, G, R in place of R, G, B */
     enum convoy_scaled_decoding scaled_decoding;
 };
 

@@ -61,6 +61,11 @@ static int open_frame(struct convoy_webp *webp, const uint8_t *bytes, size_t len
     return 0;
 }
 
+static bool covers(const struct convoy_webp *webp, const struct convoy_stored_image *stored)
+{
+    return webp->width == stored->width && webp->height == stored->height;
+}
+
 int convoy_webp_open(struct convoy_webp *webp, const uint8_t *bytes, size_t length,
                      struct convoy_stored_image *stored, struct convoy_error *error)
 {
@@ -82,15 +87,10 @@ int convoy_webp_open(struct convoy_webp *webp, const uint8_t *bytes, size_t leng
         return failure(VP8_STATUS_BITSTREAM_ERROR, error);
     }
     webp->lossless = features.format == 2;
-    webp->alpha = features.has_alpha != 0;
+    webp->alpha = features.has_alpha != 0 || (stored->keep_alpha && !covers(webp, stored));
     stored->orientation = convoy_webp_orientation(bytes, length);
     stored->pixel = webp->alpha ? CONVOY_PIXEL_RGBA : CONVOY_PIXEL_RGB;
     return 0;
-}
-
-static bool covers(const struct convoy_webp *webp, const struct convoy_stored_image *stored)
-{
-    return webp->width == stored->width && webp->height == stored->height;
 }
 
 int convoy_webp_check(const struct convoy_webp *webp, const struct convoy_stored_image *stored, size_t length,

@@ -1,7 +1,8 @@
 /* One WebP image, or the first frame of an animated one, decoded by libwebp: open (header), read (pixels),
  * close. Inside server/image/ only.
  *
- * The image is the canvas of an animation, black where its first frame does not reach. */
+ * The image is the canvas of an animation, black (or transparent, where alpha is kept) where its first frame
+ * does not reach. */
 #ifndef CONVOY_SERVER_IMAGE_WEBP_H
 #define CONVOY_SERVER_IMAGE_WEBP_H
 

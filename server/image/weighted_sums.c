@@ -17,7 +17,7 @@ static inline void along_row(const uint8_t *row, int channels, size_t out, const
     for (size_t i = 0; i < out; i++, weights += stride, to += channels) {
         const uint8_t *from = row + taps[i].first * (size_t)channels;
         const int32_t *weight = weights;
-        int32_t sums[3] = {HALF, HALF, HALF};
+        int32_t sums[4] = {HALF, HALF, HALF, HALF};
         for (size_t k = 0; k < taps[i].count; k++, from += channels, weight += channels)
             for (int c = 0; c < channels; c++)
                 sums[c] += from[c] * weight[c];
@@ -40,6 +40,8 @@ void convoy_mean_along_rows(const uint8_t *rows, size_t row_stride, size_t row_c
     for (; done < row_count; done++) {
         if (channels == 1)
             along_row(rows + done * row_stride, 1, out, taps, weights, stride, to + done * out);
+        else if (channels == 4)
+            along_row(rows + done * row_stride, 4, out, taps, weights, stride, to + done * out * 4);
         else
             along_row(rows + done * row_stride, 3, out, taps, weights, stride, to + done * out * 3);
     }

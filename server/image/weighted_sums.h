@@ -14,7 +14,7 @@
 
 /* Along rows, which lie row_stride bytes apart: pixel i of out in each row of to is the mean of taps[i].count
  * pixels of that row, with the weights from weights[i x stride] on, where each pixel's weight stands once for
- * each of its channels, 1 or 3. to has no bytes between its rows. */
+ * each of its channels, 1, 3 or 4. to has no bytes between its rows. */
 void convoy_mean_along_rows(const uint8_t *rows, size_t row_stride, size_t row_count, int channels,
                             size_t out, const struct convoy_taps *taps, const int32_t *weights, size_t stride,
                             uint8_t *to);

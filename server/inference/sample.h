@@ -21,7 +21,7 @@ struct convoy_sample_size {
 
 #define CONVOY_DECODE_SMALL (1u << 20)
 /* Bytes a pixel that decoding takes at most: see convoy_image_to_row(). */
-#define CONVOY_DECODE_BYTES 11u
+#define CONVOY_DECODE_BYTES 12u
 /* So many images of the greatest size may be decoded at a time. */
 #define CONVOY_DECODE_LARGEST 8u
 

@@ -8,7 +8,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct convoy_image_scratch *scratch;
-    static uint8_t row[64 * 48 * 3];
+    static uint8_t row[64 * 48 * 4];
     struct convoy_image_info info;
     struct convoy_error error;
     if (scratch == NULL)
@@ -17,7 +17,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     struct convoy_image_target target = {.width = data[0] & 1 ? 64 : 8,
                                          .height = data[0] & 2 ? 48 : 9,
-                                         .channels = data[0] & 4 ? 1 : 3,
+                                         .channels = data[0] & 4   ? 1
+                                                     : data[0] & 1 ? 4
+                                                                   : 3,
                                          .fit = (enum convoy_image_fit)((data[0] >> 3 & 3) % 3),
                                          .filter = (enum convoy_image_filter)(data[0] >> 5 & 3),
                                          .cover_width = data[0] & 128 ? 71 : 0,

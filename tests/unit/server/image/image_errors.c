@@ -385,7 +385,7 @@ Test(image_errors, impossible_targets_are_refused)
 {
     static const struct convoy_image_target impossible[] = {
         {0, 32, 3, CONVOY_FIT_STRETCH}, {32, -1, 3, CONVOY_FIT_CROP},      {32, 32, 2, CONVOY_FIT_STRETCH},
-        {32, 32, 4, CONVOY_FIT_CROP},   {65536, 1, 1, CONVOY_FIT_STRETCH},
+        {32, 32, 5, CONVOY_FIT_CROP},   {65536, 1, 1, CONVOY_FIT_STRETCH},
     };
     uint8_t row[1];
     struct convoy_error error;
