@@ -11,6 +11,14 @@ int convoy_check_graph(const struct convoy_graph *graph, struct convoy_error *er
         return convoy_fail(error, -ENOTSUP,
                            "input '%s': its batch is axis %d; export the model with the batch first",
                            input->name, input->shape.batch_axis);
+    struct convoy_net_info info = {0};
+    convoy_describe_shapes(graph, &info);
+    if (graph->input_type == CONVOY_INPUT_UINT8 && info.channels > CONVOY_MAX_U8_CHANNELS)
+        return convoy_fail(
+            error, -ENOTSUP,
+            "input '%s' is uint8 and has %u channels, and pixels have %d at most: export the model "
+            "with a float32 input",
+            input->name, info.channels, CONVOY_MAX_U8_CHANNELS);
     for (int i = 0; i < graph->node_count; i++) {
         const struct convoy_node *node = &graph->nodes[i];
         if (convoy_shape_elements(&graph->tensors[node->output].shape) < 1)

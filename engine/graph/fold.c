@@ -70,6 +70,8 @@ void convoy_fold_pads(struct convoy_graph *graph)
 
 int convoy_graph_fold(struct convoy_graph *graph)
 {
+    if (convoy_fold_transposes(graph) != 0)
+        return -ENOMEM;
     convoy_fold_swish(graph);
     convoy_fold_gelu(graph);
     convoy_fold_pads(graph);

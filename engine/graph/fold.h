@@ -9,6 +9,10 @@
 /* Runs all passes, in an order in which each profits from those before. Returns 0 or -ENOMEM. */
 int convoy_graph_fold(struct convoy_graph *graph);
 
+/* Takes out a TRANSPOSE of the input and a later one that undoes it: what lies between the two (activations,
+ * BINARY with constants, PAD) is done in the input's own order of axes. Returns 0 or -ENOMEM. */
+int convoy_fold_transposes(struct convoy_graph *graph);
+
 /* Replaces HardSigmoid and HardSwish as exporters before opset 14 wrote them (Add, Clip, Mul and Div), and
  * swish (Sigmoid and Mul), by one ACTIVATION. */
 void convoy_fold_swish(struct convoy_graph *graph);

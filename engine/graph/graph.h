@@ -13,6 +13,7 @@
 #define CONVOY_ENGINE_GRAPH_GRAPH_H
 
 #include "engine/base/error.h"
+#include "engine/base/input_type.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -195,7 +196,7 @@ struct convoy_graph {
     int tensor_count, node_count;
     struct convoy_tensor *tensors;
     struct convoy_node *nodes; /* topological order */
-    int input;                 /* tensor index of the one input */
+    int input;                 /* tensor index of the one input: float32; of images N x C x H x W */
     int output_count;
     int outputs[CONVOY_MAX_OUTPUTS]; /* tensor indices, in the model's order; computed by nodes (never the
                                       * input or a constant), images one after the other; one may be there
@@ -203,6 +204,10 @@ struct convoy_graph {
     /* The first output comes from a SOFTMAX node, or a sigmoid (through reshapes only). */
     bool ends_in_softmax, ends_in_sigmoid;
     int64_t weight_bytes; /* bytes of all constants that nodes read */
+    /* How the file declares the input, for clients that send tensors. The graph converts nothing: a row is
+     * float32 in N x C x H x W whatever these say. */
+    enum convoy_input_type input_type;
+    bool input_nhwc;
 };
 
 /* Returns the number of elements for one image (of a constant: all elements). */

@@ -6,6 +6,7 @@
 #include "engine/onnx/emit.h"
 #include "engine/onnx/fail.h"
 #include "engine/onnx/importer.h"
+#include "engine/onnx/input.h"
 #include "engine/onnx/names.h"
 #include "engine/onnx/scope.h"
 #include "engine/onnx/shapes.h"
@@ -70,61 +71,6 @@ static int bind(struct onnx_importer *importer, const struct convoy_onnx_binding
     return onnx_emit_constant(importer, binding->name, &value->shape, data, &value->tensor);
 }
 
-/* The shape of the model's input, from the file or the options, and what its batch is. */
-static int input_shape(struct onnx_importer *importer, const Onnx__ValueInfoProto *info,
-                       struct convoy_shape *shape)
-{
-    const struct convoy_onnx_options *options = importer->options;
-    const Onnx__TypeProto__Tensor *type =
-        info->type != NULL && info->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE
-            ? info->type->tensor_type
-            : NULL;
-    if (type == NULL)
-        return convoy_fail(importer->error, -ENOTSUP, "input '%.80s' is not a tensor", info->name);
-    if (type->elem_type != ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT)
-        return convoy_fail(
-            importer->error, -ENOTSUP,
-            "input '%.80s' is of type %s, convoyd takes float32 inputs: export the model with one "
-            "(16-bit weights inside are fine)",
-            info->name, onnx_type_name(type->elem_type));
-    const Onnx__TensorShapeProto *given = type->shape;
-    size_t rank = given != NULL ? given->n_dim : (size_t)options->input_shape.rank;
-    if (rank > CONVOY_MAX_RANK || (given == NULL && rank == 0) || (rank == 0 && !options->no_batch))
-        return convoy_fail(
-            importer->error, -ENOTSUP,
-            "input '%.80s' has no shape, or one of %zu dimensions: export the model with N x C x H x W",
-            info->name, rank);
-    *shape = (struct convoy_shape){.rank = (int)rank, .batch_axis = options->no_batch ? -1 : 0};
-    for (int axis = 0; axis < shape->rank; axis++) {
-        const Onnx__TensorShapeProto__Dimension *dim = given != NULL ? given->dim[axis] : NULL;
-        bool fixed = dim != NULL && dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
-        shape->dims[axis] = fixed ? dim->dim_value : 0;
-        if (!fixed && options->input_shape.rank == shape->rank)
-            shape->dims[axis] = options->input_shape.dims[axis];
-        bool open = !fixed && options->input_shape.rank != shape->rank;
-        if (axis == 0 && !options->no_batch) {
-            importer->batch = fixed ? shape->dims[0] : ONNX_OPEN_BATCH;
-            if (fixed && shape->dims[0] < 1)
-                return convoy_fail(importer->error, -EINVAL, "input '%.80s' has a batch of %" PRId64,
-                                   info->name, shape->dims[0]);
-            shape->dims[0] = 1;
-        } else if (open) {
-            return convoy_fail(
-                importer->error, -ENOTSUP,
-                "dimension %d of input '%.80s' is open: export the model with a fixed height and width", axis,
-                info->name);
-        }
-    }
-    int64_t elements = 1;
-    for (int axis = 0; axis < shape->rank; axis++)
-        if (shape->dims[axis] < 1 || __builtin_mul_overflow(elements, shape->dims[axis], &elements) ||
-            elements > INT32_MAX)
-            return convoy_fail(importer->error, -EINVAL,
-                               "input '%.80s' has a dimension below 1 or more than 2^31-1 elements",
-                               info->name);
-    return 0;
-}
-
 static int register_inputs(struct onnx_importer *importer)
 {
     const Onnx__GraphProto *graph = importer->model->graph;
@@ -146,21 +92,9 @@ static int register_inputs(struct onnx_importer *importer)
                 importer->error, -ENOTSUP,
                 "the model has several inputs ('%.80s', '%.80s'), convoyd serves models with one",
                 found->name, input->name);
-        struct convoy_shape shape;
-        int status = input_shape(importer, input, &shape);
+        int status = onnx_register_input(importer, input);
         if (status != 0)
             return status;
-        struct onnx_value *value = onnx_add_name(importer, input->name);
-        int tensor = convoy_graph_add_tensor(importer->graph, input->name, &shape, NULL);
-        if (value == NULL || tensor < 0)
-            return onnx_out_of_memory(importer);
-        *value = (struct onnx_value){.name = input->name,
-                                     .kind = ONNX_ACTIVATION,
-                                     .node = -1,
-                                     .shape = shape,
-                                     .tensor = tensor,
-                                     .outer = 1};
-        importer->graph->input = tensor;
         found = input;
     }
     return found != NULL ? 0 : convoy_fail(importer->error, -ENOTSUP, "the model has no input");
@@ -206,13 +140,17 @@ static int read_outputs(struct onnx_importer *importer)
         const Onnx__ValueInfoProto *info = proto->output[i];
         const struct onnx_value *value = onnx_find(importer, info->name);
         const Onnx__TypeProto *type = info->type;
-        if (type != NULL && type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE &&
-            type->tensor_type->elem_type != ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT)
-            return convoy_fail(
-                importer->error, -ENOTSUP,
-                "output '%.80s' is of type %s, convoyd answers float32: export the model with float32 "
-                "outputs",
-                info->name, onnx_type_name(type->tensor_type->elem_type));
+        int32_t elements_type = type != NULL && type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE
+                                    ? type->tensor_type->elem_type
+                                    : ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT;
+        if ((elements_type != ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT &&
+             elements_type != ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16) ||
+            value->is_bytes)
+            return convoy_fail(importer->error, -ENOTSUP,
+                               "output '%.80s' is of type %s, convoyd answers float32, of networks in "
+                               "float16, too: export the "
+                               "model with float32 outputs",
+                               info->name, value->is_bytes ? "uint8" : onnx_type_name(elements_type));
         if (value->kind != ONNX_ACTIVATION)
             return convoy_fail(importer->error, -ENOTSUP,
                                "output '%.80s' does not depend on the model's input", info->name);

@@ -54,6 +54,14 @@ struct onnx_value *onnx_add_name(struct onnx_importer *importer, const char *nam
     return value;
 }
 
+bool onnx_is_listed(const char *name, const char *const *list)
+{
+    for (; name != NULL && *list != NULL; list++)
+        if (strcmp(name, *list) == 0)
+            return true;
+    return false;
+}
+
 /* The slots stay taken, so that names behind them are still found: nothing is called "". */
 void onnx_forget_names(struct onnx_importer *importer, int count)
 {

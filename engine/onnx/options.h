@@ -20,6 +20,9 @@ struct convoy_onnx_options {
     bool old_opsets;
     /* Shape to use for the one remaining input where the file leaves dimensions open (rank 0: none given). */
     struct convoy_shape input_shape;
+    /* What the model's configuration says of an input that is an image; AUTO and 0 where it says nothing. */
+    enum convoy_image_axes axes;
+    int64_t height, width;
     const struct convoy_onnx_binding *bindings;
     int binding_count;
 };

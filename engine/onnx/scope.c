@@ -1,5 +1,6 @@
 #include "engine/onnx/scope.h"
 
+#include "engine/onnx/bytes.h"
 #include "engine/onnx/constants.h"
 #include "engine/onnx/emit.h"
 #include "engine/onnx/fail.h"
@@ -336,11 +337,10 @@ static int gather_inputs(struct onnx_importer *importer)
 /* Only few operators know what to do with integers that differ from image to image. */
 static int check_ints(struct onnx_importer *importer)
 {
-    static const char *const takers[] = {"Add",     "Sub",    "Mul",  "Unsqueeze",
-                                         "Reshape", "Gather", "Cast", "Identity"};
-    for (size_t i = 0; i < sizeof takers / sizeof takers[0]; i++)
-        if (strcmp(importer->op, takers[i]) == 0)
-            return 0;
+    static const char *const takers[] = {"Add",    "Sub",  "Mul",      "Unsqueeze", "Reshape",
+                                         "Gather", "Cast", "Identity", NULL};
+    if (onnx_is_listed(importer->op, takers))
+        return 0;
     for (int i = 0; i < importer->input_count; i++) {
         const struct onnx_value *value = importer->inputs[i];
         if (value == NULL || value->kind != ONNX_INTS || value->shape.batch_axis < 0)
@@ -411,11 +411,16 @@ static int read_node(struct onnx_importer *importer)
         status = find_order(importer, operator->order);
     if (status == 0)
         status = check_ints(importer);
+    bool bytes = false;
+    if (status == 0)
+        status = onnx_check_bytes(importer, &bytes);
     if (status != 0)
         return status;
     int first_node = importer->graph->node_count, first_tensor = importer->graph->tensor_count;
     status = operator->read(importer);
     importer->node = node; /* a branch's nodes have been read in between */
+    if (status == 0 && bytes)
+        onnx_mark_bytes(importer);
     return status == 0 ? onnx_fold(importer, first_node, first_tensor) : status;
 }
 

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -20,7 +21,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         abort();
     fwrite(data, 1, size, file);
     fclose(file);
-    if (convoy_onnx_load(path, NULL, &graph, &error) == 0)
+    struct convoy_onnx_options options = {.axes = (enum convoy_image_axes)(size % CONVOY_IMAGE_AXES)};
+    int code = convoy_onnx_load(path, &options, &graph, &error);
+    if (code != 0 && strstr(error.message, " open: give ") != NULL) {
+        options.height = options.width = 16;
+        code = convoy_onnx_load(path, &options, &graph, &error);
+    }
+    if (code == 0)
         convoy_graph_free(graph);
     else if (error.message[0] == '\0')
         abort(); /* a refusal says why */

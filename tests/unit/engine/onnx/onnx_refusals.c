@@ -51,15 +51,14 @@ Test(onnx_refusals, inputs)
     b->graph.n_input = 0;
     builder_refused(b, -ENOTSUP, "no input");
     one(&b, 13, "Relu", "x");
-    b->inputs[0]->type->tensor_type->elem_type = ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16;
-    builder_refused(b, -ENOTSUP, "is of type float16");
+    b->inputs[0]->type->tensor_type->elem_type = ONNX__TENSOR_PROTO__DATA_TYPE__INT8;
+    builder_refused(b, -ENOTSUP, "is of type int8, convoyd takes float32, float16 and uint8");
     one(&b, 13, "Relu", "x");
     b->inputs[0]->type->tensor_type->elem_type = ONNX__TENSOR_PROTO__DATA_TYPE__DOUBLE;
     builder_refused(b, -ENOTSUP, "is of type double");
     one(&b, 13, "Relu", "x");
     b->inputs[0] = builder_info(b, "x", FLOAT_TYPE, DIMS(-1, 3, -1, 8));
-    builder_refused(b, -ENOTSUP,
-                    "dimension 2 of input 'x' is open: export the model with a fixed height and width");
+    builder_refused(b, -ENOTSUP, "leaves the height of input 'x' open: give input.height in the model's");
     one(&b, 13, "Relu", "x");
     b->inputs[0] = builder_info(b, "x", FLOAT_TYPE, DIMS(-1, 3, 0, 8));
     builder_refused(b, -EINVAL, "dimension below 1");
