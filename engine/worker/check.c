@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-int convoy_worker_check(const char *backend, const char *path)
+int convoy_worker_check(const char *backend, const char *path, const struct convoy_worker_check_input *input)
 {
     struct convoy_worker_device device;
     struct convoy_worker_net net = {0};
@@ -16,6 +16,10 @@ int convoy_worker_check(const char *backend, const char *path)
     cJSON_AddStringToObject(message, "name", path);
     cJSON_AddStringToObject(message, "precision", "fp32");
     cJSON_AddNumberToObject(message, "max_batch", 1);
+    if (input->layout != NULL)
+        cJSON_AddStringToObject(message, "layout", input->layout);
+    cJSON_AddNumberToObject(message, "height", (double)input->height);
+    cJSON_AddNumberToObject(message, "width", (double)input->width);
 
     int code = convoy_worker_open_device(backend, 0, &options, &device, NULL, &error);
     if (code == 0)

@@ -11,8 +11,10 @@ static const char usage[] =
     "convoy-worker is started by convoyd; by hand it is of use to check a model.\n"
     "\n"
     "  convoy-worker --check MODEL.onnx [--backend auto|cpu|cuda|null]\n"
+    "      [--layout auto|nchw|nhwc] [--height PIXELS] [--width PIXELS]\n"
     "      Loads the model and prints one JSON line: its shapes and layers, or the reason why it\n"
-    "      cannot be served. Exit status 0 if it can.\n"
+    "      cannot be served. Exit status 0 if it can. The last three are what the model's\n"
+    "      config.json says of its input.\n"
     "  convoy-worker --serve --backend NAME --device INDEX --streams N [--cache-dir DIR]\n"
     "      [--tune on|off|force]\n"
     "      How convoyd starts it, with the channel's descriptors.\n"
@@ -26,6 +28,9 @@ static const struct option options[] = {{"check", required_argument, NULL, 'c'},
                                         {"version", no_argument, NULL, 'v'},
                                         {"cache-dir", required_argument, NULL, 'k'},
                                         {"tune", required_argument, NULL, 't'},
+                                        {"layout", required_argument, NULL, 'l'},
+                                        {"height", required_argument, NULL, 'y'},
+                                        {"width", required_argument, NULL, 'x'},
                                         {"help", no_argument, NULL, 'h'},
                                         {0}};
 
@@ -46,12 +51,15 @@ static int usage_error(void)
     return CONVOY_EXIT_USAGE;
 }
 
-/* A small decimal number; -1 when text is none. */
-static long small_number(const char *text)
+#define MOST_DEVICES 1024 /* and streams */
+#define MOST_PIXELS  65535
+
+/* A decimal number up to most; -1 when text is none. */
+static long small_number(const char *text, long most)
 {
     char *end;
     long value = strtol(text, &end, 10);
-    return *text != '\0' && *end == '\0' && value >= 0 && value <= 1024 ? value : -1;
+    return *text != '\0' && *end == '\0' && value >= 0 && value <= most ? value : -1;
 }
 
 int main(int argc, char **argv)
@@ -59,6 +67,7 @@ int main(int argc, char **argv)
     const char *backend = "auto", *check = NULL;
     const char *cache_dir = NULL;
     long device = 0, streams = 1;
+    struct convoy_worker_check_input input = {0};
     int option, serve = 0, tune = CONVOY_TUNING_OFF;
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
         switch (option) {
@@ -72,16 +81,25 @@ int main(int argc, char **argv)
             backend = optarg;
             break;
         case 'd':
-            device = small_number(optarg);
+            device = small_number(optarg, MOST_DEVICES);
             break;
         case 'n':
-            streams = small_number(optarg);
+            streams = small_number(optarg, MOST_DEVICES);
             break;
         case 'k':
             cache_dir = optarg;
             break;
         case 't':
             tune = tuning_of(optarg);
+            break;
+        case 'l':
+            input.layout = optarg;
+            break;
+        case 'y':
+            input.height = small_number(optarg, MOST_PIXELS);
+            break;
+        case 'x':
+            input.width = small_number(optarg, MOST_PIXELS);
             break;
         case 'v':
             puts("convoy-worker " CONVOY_VERSION);
@@ -93,10 +111,11 @@ int main(int argc, char **argv)
             return usage_error();
         }
     }
-    if (optind != argc || device < 0 || streams < 1 || tune < 0 || (check != NULL) == (serve != 0))
+    if (optind != argc || device < 0 || streams < 1 || tune < 0 || input.height < 0 || input.width < 0 ||
+        (check != NULL) == (serve != 0))
         return usage_error();
     if (check != NULL)
-        return convoy_worker_check(backend, check);
+        return convoy_worker_check(backend, check, &input);
     struct convoy_open_options options = {
         .streams = (uint32_t)streams, .cache_dir = cache_dir, .tune = (enum convoy_tuning)tune};
     return convoy_worker_serve(backend, (uint32_t)device, &options);

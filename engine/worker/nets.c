@@ -43,6 +43,29 @@ static int read_options(const cJSON *message, struct convoy_load_options *option
     return 0;
 }
 
+/* What the model's configuration says of its input: "layout", "height" and "width", each of which may be
+ * absent. */
+static int read_input(const cJSON *message, struct convoy_onnx_options *options, struct convoy_error *error)
+{
+    const cJSON *layout = cJSON_GetObjectItemCaseSensitive(message, "layout");
+    const char *const keys[2] = {"height", "width"};
+    int64_t *const sides[2] = {&options->height, &options->width};
+    int axes = layout != NULL ? convoy_image_axes_parse(cJSON_GetStringValue(layout)) : CONVOY_AXES_AUTO;
+    if (axes < 0)
+        return convoy_fail(error, -EINVAL, "a layout is auto, nchw or nhwc");
+    options->axes = (enum convoy_image_axes)axes;
+    for (int i = 0; i < 2; i++) {
+        const cJSON *side = cJSON_GetObjectItemCaseSensitive(message, keys[i]);
+        if (side == NULL)
+            continue;
+        if (!cJSON_IsNumber(side) || !(side->valuedouble >= 0 && side->valuedouble <= 65535))
+            return convoy_fail(error, -EINVAL, "a %s is from 1 to 65535, or 0 where it is not given",
+                               keys[i]);
+        *sides[i] = (int64_t)side->valuedouble;
+    }
+    return 0;
+}
+
 /* An output's dimensions without that of the images; of an output that has no other, 1. */
 static void describe_dims(const struct convoy_shape *shape, cJSON *output)
 {
@@ -61,6 +84,9 @@ static cJSON *describe(const struct convoy_graph *graph, const struct convoy_net
 {
     cJSON *object = cJSON_CreateObject();
     cJSON_AddStringToObject(object, "input", graph->tensors[graph->input].name);
+    cJSON_AddStringToObject(object, "datatype", convoy_input_type_text(graph->input_type));
+    cJSON_AddStringToObject(object, "layout",
+                            convoy_image_axes_text(graph->input_nhwc ? CONVOY_AXES_NHWC : CONVOY_AXES_NCHW));
     cJSON_AddNumberToObject(object, "channels", info->channels);
     cJSON_AddNumberToObject(object, "height", info->height);
     cJSON_AddNumberToObject(object, "width", info->width);
@@ -94,6 +120,7 @@ void convoy_worker_describe(const struct convoy_net_info *info, cJSON *object)
 
 struct reading {
     const char *path;
+    struct convoy_onnx_options options;
     struct convoy_graph *graph;
     struct convoy_error error;
     int code;
@@ -102,7 +129,21 @@ struct reading {
 static void read_file(void *argument)
 {
     struct reading *reading = argument;
-    reading->code = convoy_onnx_load(reading->path, NULL, &reading->graph, &reading->error);
+    const struct convoy_onnx_options options = reading->options;
+    reading->code = convoy_onnx_load(reading->path, &options, &reading->graph, &reading->error);
+}
+
+/* Pixels go into a network of uint8 as they are, unless the configuration says what is to be made of them. */
+static void choose_normalisation(const cJSON *message, const struct convoy_graph *graph,
+                                 struct convoy_load_options *options)
+{
+    if (graph->input_type != CONVOY_INPUT_UINT8 ||
+        cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(message, "normalise_bytes")))
+        return;
+    for (int i = 0; i < CONVOY_MAX_U8_CHANNELS; i++) {
+        options->multiply[i] = 1;
+        options->add[i] = 0;
+    }
 }
 
 int convoy_worker_load(struct convoy_worker_device *device, const cJSON *message,
@@ -111,11 +152,13 @@ int convoy_worker_load(struct convoy_worker_device *device, const cJSON *message
 {
     struct convoy_load_options options;
     const char *path = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(message, "path"));
+    struct reading reading = {.path = path};
     int code = path != NULL ? read_options(message, &options, error)
                             : convoy_fail(error, -EINVAL, "a LOAD message lacks its path");
+    if (code == 0)
+        code = read_input(message, &reading.options, error);
     if (code != 0)
         return code;
-    struct reading reading = {.path = path};
     if (background != NULL)
         convoy_background_run(background, read_file, &reading);
     else
@@ -125,6 +168,7 @@ int convoy_worker_load(struct convoy_worker_device *device, const cJSON *message
         *error = reading.error;
         return reading.code;
     }
+    choose_normalisation(message, graph, &options);
     code = device->backend->load(device->device, graph, &options, &net->net, &net->info, error);
     if (code != 0) {
         convoy_fail_in(error, code, "%s", path);
@@ -149,6 +193,9 @@ int convoy_worker_measure(const cJSON *message, cJSON **described, struct convoy
                                   cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(message, "path"))};
     if (reading.path == NULL)
         return convoy_fail(error, -EINVAL, "a MEASURE message lacks its path");
+    int code = read_input(message, &reading.options, error);
+    if (code != 0)
+        return code;
     read_file(&reading);
     if (reading.code != 0) {
         *error = reading.error;

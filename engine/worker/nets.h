@@ -15,16 +15,18 @@ struct convoy_worker_net {
     uint32_t max_batch;
 };
 
-/* Reads the model that a load command asks for ("path", "name", "precision", "max_batch", "multiply", "add")
- * and loads it into *net. The file is read in the background; on this thread if background is NULL. On
- * success *described (described may be NULL) is a new JSON object for the message "loaded": input, channels,
- * height, width, outputs, classes, softmax, precision, weight_bytes, layers. Returns 0 or the errno of the
- * reader or the backend. */
+/* Reads the model that a load command asks for ("path", "name", "precision", "max_batch", "multiply", "add",
+ * "normalise_bytes": whether the last two hold for a network of uint8, too; "layout", "height", "width": of
+ * its input, as config.json has them) and loads it into *net. The file is read in the background; on this
+ * thread if background is NULL. On success *described (described may be NULL) is a new JSON object for the
+ * message "loaded": input, datatype, layout, channels, height, width, outputs, classes, softmax, precision,
+ * weight_bytes, layers. Returns 0 or the errno of the reader or the backend. */
 int convoy_worker_load(struct convoy_worker_device *device, const cJSON *message,
                        const struct convoy_background *background, struct convoy_worker_net *net,
                        cJSON **described, struct convoy_error *error);
-/* Reads the file that the command names and describes its input and outputs, as convoy_worker_load() does,
- * without loading it: a fraction of a load's time. Returns 0 or the reader's errno. */
+/* Reads the file that the command names ("path", "layout", "height", "width") and describes its input and
+ * outputs, as convoy_worker_load() does, without loading it: a fraction of a load's time. Returns 0 or the
+ * reader's errno. */
 int convoy_worker_measure(const cJSON *message, cJSON **described, struct convoy_error *error);
 /* Adds "weight_bytes", "precision" and "layers" to object. */
 void convoy_worker_describe(const struct convoy_net_info *info, cJSON *object);

@@ -169,13 +169,11 @@ static bool answer(struct convoy_request *request)
 /* False with refusal set. */
 static bool takes_images(struct convoy_request *request, const struct convoy_model_view *view)
 {
-    uint32_t channels = view->shape.channels;
-
-    if (channels == 1 || channels == 3)
+    if (convoy_model_takes_pictures(&view->shape))
         return true;
     convoy_fail(&request->refusal_reason, 0,
-                "model %s takes %u channels, not an image's 1 or 3: it cannot classify images",
-                view->model->name, channels);
+                "model %s takes %u channels, not an image's 1, 3 or 4: it cannot classify images",
+                view->model->name, view->shape.channels);
     return convoy_request_refuse(request, CONVOY_HTTP_BAD_REQUEST);
 }
 

@@ -114,9 +114,11 @@ bool convoy_oip_ready(struct convoy_request *request)
 
 void convoy_oip_write_dims(const struct convoy_model_shape *shape, struct convoy_json_writer *json)
 {
-    convoy_json_write_unsigned(json, shape->channels);
-    convoy_json_write_unsigned(json, shape->height);
-    convoy_json_write_unsigned(json, shape->width);
+    uint32_t dims[3];
+
+    convoy_model_input_dims(shape, dims);
+    for (int i = 0; i < 3; i++)
+        convoy_json_write_unsigned(json, dims[i]);
 }
 
 void convoy_oip_write_output_dims(const struct convoy_model_shape *shape, uint32_t i,
@@ -170,10 +172,10 @@ bool convoy_oip_models(struct convoy_request *request)
 }
 
 /* Up to the first dimension, which is any number of rows; the caller writes the others and ends the array. */
-static void write_tensor_type(struct convoy_json_writer *json)
+static void write_tensor_type(const char *datatype, struct convoy_json_writer *json)
 {
     convoy_json_write_key(json, "datatype");
-    convoy_json_write_string(json, "FP32");
+    convoy_json_write_string(json, datatype);
     convoy_json_write_key(json, "shape");
     convoy_json_write_begin_array(json);
     convoy_json_write_fragment(json, "-1", 2);
@@ -186,7 +188,7 @@ static void write_input(const struct convoy_model_shape *shape, struct convoy_js
     convoy_json_write_begin_object(json);
     convoy_json_write_key(json, "name");
     convoy_json_write_string(json, shape->input_name);
-    write_tensor_type(json);
+    write_tensor_type(convoy_input_type_text(shape->input_type), json);
     convoy_oip_write_dims(shape, json);
     convoy_json_write_end_array(json);
     convoy_json_write_end_object(json);
@@ -201,7 +203,7 @@ static void write_outputs(const struct convoy_model_shape *shape, struct convoy_
         convoy_json_write_begin_object(json);
         convoy_json_write_key(json, "name");
         convoy_json_write_string(json, shape->output_names[i]);
-        write_tensor_type(json);
+        write_tensor_type("FP32", json);
         convoy_oip_write_output_dims(shape, i, json);
         convoy_json_write_end_array(json);
         convoy_json_write_end_object(json);

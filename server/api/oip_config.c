@@ -6,15 +6,19 @@
 
 static void write_input(const struct convoy_model_shape *shape, struct convoy_json_writer *json)
 {
+    static const char *const types[CONVOY_INPUT_TYPES] = {[CONVOY_INPUT_FP32] = "TYPE_FP32",
+                                                          [CONVOY_INPUT_FP16] = "TYPE_FP16",
+                                                          [CONVOY_INPUT_UINT8] = "TYPE_UINT8"};
+
     convoy_json_write_key(json, "input");
     convoy_json_write_begin_array(json);
     convoy_json_write_begin_object(json);
     convoy_json_write_key(json, "name");
     convoy_json_write_string(json, shape->input_name);
     convoy_json_write_key(json, "data_type");
-    convoy_json_write_string(json, "TYPE_FP32");
+    convoy_json_write_string(json, types[shape->input_type]);
     convoy_json_write_key(json, "format");
-    convoy_json_write_string(json, "FORMAT_NCHW");
+    convoy_json_write_string(json, shape->input_nhwc ? "FORMAT_NHWC" : "FORMAT_NCHW");
     convoy_json_write_key(json, "dims");
     convoy_json_write_begin_array(json);
     convoy_oip_write_dims(shape, json);

@@ -26,7 +26,8 @@ bool convoy_oip_respond_body_error(struct convoy_request *request, int code,
 void convoy_oip_write_state(const struct convoy_model_view *view, const char *state,
                             struct convoy_json_writer *json);
 
-/* Writes C, H and W of the model's input, as three elements of an array. */
+/* Writes the dimensions of a row of the model's input, as the network declares them, as three elements of an
+ * array. */
 void convoy_oip_write_dims(const struct convoy_model_shape *shape, struct convoy_json_writer *json);
 
 /* Writes the dimensions of output i of the model, without that of the rows, as elements of an array. */

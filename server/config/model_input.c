@@ -9,6 +9,7 @@
 static const char *const colors[] = {"rgb", "grey", "bgr", NULL};
 static const char *const resizes[] = {"stretch", "crop", "pad", NULL};
 static const char *const interpolations[] = {"bilinear", "bicubic", "lanczos", "nearest", NULL};
+static const char *const layouts[] = {"auto", "nchw", "nhwc", NULL};
 static const char *const preset_names[] = {"imagenet", "imagenet-inception", "clip", "none", NULL};
 
 /* What the networks of these names were trained with: torchvision's and timm's ImageNet classifiers, timm's
@@ -100,10 +101,10 @@ static int read_resize(const struct convoy_json *object, struct convoy_model_inp
 int convoy_model_input_read(const struct convoy_json *root, struct convoy_model_input *input,
                             struct convoy_error *error)
 {
-    static const char *const known[] = {"preset",        "color",         "resize",    "resize_to",
-                                        "crop_fraction", "interpolation", "pad_color", "scale",
-                                        "mean",          "std",           NULL};
-    unsigned color = 0, preset = 0;
+    static const char *const known[] = {
+        "preset",        "color",         "layout",    "height", "width", "resize", "resize_to",
+        "crop_fraction", "interpolation", "pad_color", "scale",  "mean",  "std",    NULL};
+    unsigned color = 0, preset = 0, layout = CONVOY_AXES_AUTO;
     struct convoy_json object;
     int result;
     if ((result = convoy_json_object(root, "input", &object, error)) < 0 ||
@@ -114,6 +115,9 @@ int convoy_model_input_read(const struct convoy_json *root, struct convoy_model_
         *input = presets[preset];
     /* Within these bounds everything that convoy_model_input_transform() computes is a finite float32. */
     if ((result = convoy_json_choice(&object, "color", colors, &color, error)) < 0 ||
+        (result = convoy_json_choice(&object, "layout", layouts, &layout, error)) < 0 ||
+        (result = convoy_json_uint32(&object, "height", 1, 65535, &input->height, error)) < 0 ||
+        (result = convoy_json_uint32(&object, "width", 1, 65535, &input->width, error)) < 0 ||
         (result = read_resize(&object, input, error)) < 0 ||
         (result = convoy_json_double(&object, "scale", 1e-9, 1e9, &input->scale, error)) < 0 ||
         (result = convoy_json_doubles(&object, "mean", -1e9, 1e9, input->mean, CONVOY_PIXEL_CHANNELS,
@@ -123,6 +127,9 @@ int convoy_model_input_read(const struct convoy_json *root, struct convoy_model_
         return result;
     if (convoy_json_has(&object, "color"))
         input->color = (enum convoy_color)(CONVOY_COLOR_RGB + color);
+    input->layout = (enum convoy_image_axes)layout;
+    input->normalises = convoy_json_has(&object, "preset") || convoy_json_has(&object, "scale") ||
+                        convoy_json_has(&object, "mean") || convoy_json_has(&object, "std");
     return 0;
 }
 
@@ -141,14 +148,16 @@ int convoy_model_input_check(const struct convoy_model_input *input, const char 
                              uint32_t height, uint32_t width, struct convoy_error *error)
 {
     uint32_t wanted = input->color == CONVOY_COLOR_GREY ? 1 : 3;
-    if (input->color != CONVOY_COLOR_AUTO && channels != wanted)
+    bool has_alpha = wanted == 3 && channels == 4;
+    if (input->color != CONVOY_COLOR_AUTO && channels != wanted && !has_alpha)
         return convoy_fail(error, -EINVAL,
                            "%s: input.color is \"%s\" (%u channels), but the network reads %u x %u x %u "
                            "(C x H x W); %s",
                            file, colors[input->color - CONVOY_COLOR_RGB], wanted, channels, height, width,
-                           channels == 1   ? "write \"grey\""
-                           : channels == 3 ? "write \"rgb\" or \"bgr\""
-                                           : "leave input.color out: this network takes no images");
+                           channels == 1 ? "write \"grey\""
+                           : channels == 3 || channels == 4
+                               ? "write \"rgb\" or \"bgr\""
+                               : "leave input.color out: this network takes no images");
     if (input->resize_to > 0 && (input->resize_to < height || input->resize_to < width))
         return convoy_fail(error, -EINVAL,
                            "%s: input.resize_to is %u, but the network reads %u x %u pixels: nothing is "

@@ -8,6 +8,7 @@
 #define CONVOY_SERVER_MODEL_INPUT_H
 
 #include "engine/base/error.h"
+#include "engine/base/input_type.h"
 #include "engine/base/json.h"
 
 #include <stdbool.h>
@@ -16,7 +17,7 @@
 #define CONVOY_PIXEL_CHANNELS 4 /* most channels of a network that reads pixels */
 
 enum convoy_color {
-    CONVOY_COLOR_AUTO, /* without the key: grey when the network has one channel, rgb when it has three */
+    CONVOY_COLOR_AUTO, /* without the key: grey when the network has one channel, else rgb */
     CONVOY_COLOR_RGB,
     CONVOY_COLOR_GREY,
     CONVOY_COLOR_BGR
@@ -30,6 +31,8 @@ enum convoy_interpolation {
 };
 
 struct convoy_model_input {
+    enum convoy_image_axes layout; /* of the file's input; AUTO: the file tells */
+    uint32_t height, width;        /* where the file leaves them open; 0: not given */
     enum convoy_color color;
     enum convoy_resize resize;
     enum convoy_interpolation interpolation;
@@ -42,6 +45,9 @@ struct convoy_model_input {
     double scale;
     double mean[CONVOY_PIXEL_CHANNELS], std[CONVOY_PIXEL_CHANNELS];
     uint32_t mean_count, std_count; /* 1 (for all channels) or the number of channels */
+    /* scale, mean or std, or a preset, was given. Without any a network of uint8 is given pixels as they are.
+     */
+    bool normalises;
 };
 
 /* What is asked of a picture's size, for one network. */
@@ -61,7 +67,7 @@ int convoy_model_input_read(const struct convoy_json *root, struct convoy_model_
                             struct convoy_error *error);
 
 /* Compares it with the network's input, after a worker has read it; file: the configuration's, for errors.
- * Networks of 1 and 3 channels take pictures; of others, which answer /infer alone, only mean and std must
+ * Networks of 1, 3 and 4 channels take pictures; of others, which answer /infer alone, only mean and std must
  * fit. -EINVAL names file and key. */
 int convoy_model_input_check(const struct convoy_model_input *input, const char *file, uint32_t channels,
                              uint32_t height, uint32_t width, struct convoy_error *error);

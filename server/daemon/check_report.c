@@ -40,13 +40,22 @@ static void print_input(const struct convoy_model_input *input, const struct con
 {
     printf("  input    '");
     print_name(shape->input_name);
-    printf("', %u x %u x %u (channels x height x width)\n", shape->channels, shape->height, shape->width);
-    if (shape->channels != 1 && shape->channels != 3)
+    printf("', %u x %u x %u (channels x height x width)", shape->channels, shape->height, shape->width);
+    if (shape->input_type != CONVOY_INPUT_FP32)
+        printf(", %s", convoy_input_type_text(shape->input_type));
+    printf("%s\n", shape->input_nhwc ? ", channels last" : "");
+    if (!convoy_model_takes_pictures(shape))
         return;
-    printf("  pictures %s, ", shape->channels == 1               ? "grey"
-                              : input->color == CONVOY_COLOR_BGR ? "blue, green, red"
-                                                                 : "red, green, blue");
+    printf("  pictures %s%s, ",
+           shape->channels == 1               ? "grey"
+           : input->color == CONVOY_COLOR_BGR ? "blue, green, red"
+                                              : "red, green, blue",
+           shape->channels == 4 ? ", alpha" : "");
     print_resizing(input, shape);
+    if (shape->input_type == CONVOY_INPUT_UINT8 && !input->normalises) {
+        printf("  pixels   (0 to 255) as they are\n");
+        return;
+    }
     printf("  pixels   (0 to 255) times %.6g, less", input->scale);
     print_values(input->mean, input->mean_count);
     printf(", divided by");
@@ -122,7 +131,7 @@ static void warn_of_input(const struct convoy_model_input *input, const struct c
 {
     double mean = largest(input->mean, input->mean_count), std = largest(input->std, input->std_count);
 
-    if (shape->channels != 1 && shape->channels != 3) {
+    if (!convoy_model_takes_pictures(shape)) {
         printf("  warning: it takes no pictures, as it reads %u channels: only /infer with tensors\n",
                shape->channels);
         return;

@@ -33,6 +33,14 @@ int convoy_datatype_parse(const char *name, enum convoy_datatype *type, struct c
                        name);
 }
 
+enum convoy_datatype convoy_datatype_of(enum convoy_input_type type)
+{
+    static const enum convoy_datatype same[CONVOY_INPUT_TYPES] = {[CONVOY_INPUT_FP32] = CONVOY_FP32,
+                                                                  [CONVOY_INPUT_FP16] = CONVOY_FP16,
+                                                                  [CONVOY_INPUT_UINT8] = CONVOY_UINT8};
+    return same[type];
+}
+
 const char *convoy_datatype_name(enum convoy_datatype type)
 {
     return types[type].name;

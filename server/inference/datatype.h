@@ -4,6 +4,7 @@
 #define CONVOY_SERVER_DATATYPE_H
 
 #include "engine/base/error.h"
+#include "engine/base/input_type.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,13 +16,17 @@ enum convoy_datatype {
     CONVOY_INT8,
     CONVOY_INT16,
     CONVOY_UINT16,
-    CONVOY_UINT8, /* pixels: the model's configuration says what they mean to the network */
+    CONVOY_UINT8, /* pixels: the model's configuration says what they mean to the network, which may read
+                     uint8 itself */
     CONVOY_BYTES  /* image files */
 };
 
 /* -EINVAL for what the protocol does not know or what loses bits in float32, e.g. INT64; the sentence lists
  * what is taken. */
 int convoy_datatype_parse(const char *name, enum convoy_datatype *type, struct convoy_error *error);
+
+/* That of a tensor that is what the network declares. */
+enum convoy_datatype convoy_datatype_of(enum convoy_input_type type);
 
 const char *convoy_datatype_name(enum convoy_datatype type);
 

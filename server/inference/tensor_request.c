@@ -4,6 +4,7 @@
 #include "server/config/model_config.h"
 #include "server/http/buffer_pool.h"
 #include "server/inference/prediction.h"
+#include "server/inference/tensor_planes.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -54,45 +55,66 @@ static int read_shape(const struct convoy_json *input, struct convoy_tensor_shap
     return code;
 }
 
-static bool is_shape(const struct convoy_tensor_shape *shape, uint32_t a, uint32_t b, uint32_t c)
+static bool is_shape(const struct convoy_tensor_shape *shape, const uint32_t dims[3])
 {
-    return shape->rank == 4 && shape->dims[1] == a && shape->dims[2] == b && shape->dims[3] == c;
+    return shape->rank == 4 && shape->dims[1] == dims[0] && shape->dims[2] == dims[1] &&
+           shape->dims[3] == dims[2];
 }
 
-/* What the rows are, from datatype and shape. Pixels come in the network's order or interleaved; where the
- * two are alike the network's order counts, since it is what the metadata says. */
+/* Pixels come in the network's order or in the other one; where the two are alike the network's order counts,
+ * since it is what the metadata says. */
+static int choose_pixels(struct convoy_tensor_request *tensors, struct convoy_error *error)
+{
+    const struct convoy_model_shape *model = tensors->shape;
+    const uint32_t c = model->channels, h = model->height, w = model->width;
+    const uint32_t planes[3] = {c, h, w}, pixels[3] = {h, w, c};
+    bool is_planes = is_shape(&tensors->tensor_shape, planes),
+         is_pixels = is_shape(&tensors->tensor_shape, pixels);
+
+    if (is_planes && is_pixels)
+        is_planes = !model->input_nhwc;
+    tensors->layout = is_planes && c > 1 ? CONVOY_LAYOUT_U8_CHW : CONVOY_LAYOUT_U8_HWC;
+    if (c > CONVOY_PIXEL_CHANNELS)
+        return convoy_fail(error, -EINVAL, "the model takes %u channels, more than pixels have: send FP32",
+                           c);
+    if (is_planes || is_pixels)
+        return 0;
+    return convoy_fail(error, -EINVAL, "%s: inputs[0].shape of pixels must be [N,%u,%u,%u] or [N,%u,%u,%u]",
+                       REQUEST, c, h, w, h, w, c);
+}
+
+/* What the rows are, from datatype and shape. */
 static int choose_layout(struct convoy_tensor_request *tensors, struct convoy_error *error)
 {
     const struct convoy_model_shape *model = tensors->shape;
     const struct convoy_tensor_shape *shape = &tensors->tensor_shape;
-    uint32_t c = model->channels, h = model->height, w = model->width;
-    bool network_order = is_shape(shape, c, h, w);
+    uint32_t dims[3];
 
     switch (tensors->type) {
     case CONVOY_BYTES:
         tensors->layout = CONVOY_LAYOUT_ENCODED;
-        if (c != 1 && c != 3)
+        if (!convoy_model_takes_pictures(model))
             return convoy_fail(error, -EINVAL,
-                               "the model takes %u channels, not an image's 1 or 3: send FP32", c);
+                               "the model takes %u channels, not an image's 1, 3 or 4: send %s",
+                               model->channels, convoy_input_type_text(model->input_type));
         if (shape->rank == 1 || (shape->rank == 2 && shape->dims[1] == 1))
             return 0;
         return convoy_fail(error, -EINVAL, "%s: inputs[0].shape of image files must be [N] or [N,1]",
                            REQUEST);
     case CONVOY_UINT8:
-        tensors->layout = network_order && c > 1 ? CONVOY_LAYOUT_U8_CHW : CONVOY_LAYOUT_U8_HWC;
-        if (c > CONVOY_PIXEL_CHANNELS)
-            return convoy_fail(error, -EINVAL,
-                               "the model takes %u channels, more than pixels have: send FP32", c);
-        if (network_order || is_shape(shape, h, w, c))
-            return 0;
-        return convoy_fail(error, -EINVAL,
-                           "%s: inputs[0].shape of pixels must be [N,%u,%u,%u] or [N,%u,%u,%u]", REQUEST, c,
-                           h, w, h, w, c);
+        return choose_pixels(tensors, error);
     default:
         tensors->layout = CONVOY_LAYOUT_F32_CHW;
-        if (network_order)
+        if (model->input_type == CONVOY_INPUT_UINT8)
+            return convoy_fail(
+                error, -EINVAL,
+                "the model's input is UINT8, and %s is not: send UINT8, or BYTES for image files",
+                convoy_datatype_name(tensors->type));
+        convoy_model_input_dims(model, dims);
+        if (is_shape(shape, dims))
             return 0;
-        return convoy_fail(error, -EINVAL, "%s: inputs[0].shape must be [N,%u,%u,%u]", REQUEST, c, h, w);
+        return convoy_fail(error, -EINVAL, "%s: inputs[0].shape must be [N,%u,%u,%u]", REQUEST, dims[0],
+                           dims[1], dims[2]);
     }
 }
 
@@ -288,29 +310,41 @@ int convoy_tensor_request_read_header(struct convoy_tensor_request *tensors, str
 int convoy_tensor_request_read_raw(struct convoy_tensor_request *tensors, struct convoy_error *error)
 {
     const struct convoy_model_shape *shape = tensors->shape;
-    uint64_t row = row_elements(shape) * sizeof(float);
+    uint32_t dims[3];
 
+    tensors->type = convoy_datatype_of(shape->input_type);
+    convoy_model_input_dims(shape, dims);
+    uint64_t row = row_elements(shape) * convoy_datatype_bytes(tensors->type);
     if (tensors->length == 0 || tensors->length % row != 0)
         return convoy_fail(
             error, -EINVAL,
             "Inference-Header-Content-Length: 0 says that the body is rows of '%s' and nothing "
-            "else: a row, FP32 [%u,%u,%u], has %" PRIu64
+            "else: a row, %s [%u,%u,%u], has %" PRIu64
             " bytes, and the body's %zu are no multiple of that; /classify takes image files",
-            shape->input_name, shape->channels, shape->height, shape->width, row, tensors->length);
+            shape->input_name, convoy_datatype_name(tensors->type), dims[0], dims[1], dims[2], row,
+            tensors->length);
     tensors->json_length = 0;
-    tensors->type = CONVOY_FP32;
-    tensors->layout = CONVOY_LAYOUT_F32_CHW;
     tensors->binary_bytes = tensors->length;
-    tensors->tensor_shape = (struct convoy_tensor_shape){
-        4, {tensors->length / row, shape->channels, shape->height, shape->width}};
-    int code = check_count(tensors, error);
+    tensors->tensor_shape =
+        (struct convoy_tensor_shape){4, {tensors->length / row, dims[0], dims[1], dims[2]}};
+    int code = choose_layout(tensors, error);
+    if (code == 0)
+        code = check_count(tensors, error);
     return code != 0 ? code : read_outputs(tensors, NULL, true, error);
+}
+
+/* Are the rows floats of which a slot takes another order? */
+static bool is_turned(const struct convoy_tensor_request *tensors)
+{
+    return tensors->layout == CONVOY_LAYOUT_F32_CHW && tensors->shape->input_nhwc &&
+           tensors->shape->channels > 1;
 }
 
 /* Is the binary data what the slot takes, as it lies? */
 static bool is_ready(const struct convoy_tensor_request *tensors)
 {
-    return !tensors->has_data && (tensors->type == CONVOY_FP32 || tensors->type == CONVOY_UINT8);
+    return !tensors->has_data && !is_turned(tensors) &&
+           (tensors->type == CONVOY_FP32 || tensors->type == CONVOY_UINT8);
 }
 
 size_t convoy_tensor_request_memory(const struct convoy_tensor_request *tensors)
@@ -322,6 +356,8 @@ size_t convoy_tensor_request_memory(const struct convoy_tensor_request *tensors)
         return copied + tensors->count * sizeof(struct convoy_part);
     if (is_ready(tensors))
         return copied;
+    if (is_turned(tensors))
+        elements += row_elements(tensors->shape);
     return copied + elements * (tensors->type == CONVOY_UINT8 ? 1 : sizeof(float));
 }
 
@@ -377,6 +413,20 @@ static int read_files(struct convoy_tensor_request *tensors, const uint8_t *bina
                                &tensors->tensor_shape, tensors->parts, error);
 }
 
+/* Floats from the network's order into that of slots, in place. */
+static int turn(const struct convoy_tensor_request *tensors, float *values, struct convoy_error *error)
+{
+    const struct convoy_model_shape *shape = tensors->shape;
+    float *row = convoy_buffer_pool_new(row_elements(shape) * sizeof *row);
+
+    if (row == NULL)
+        return no_memory(error);
+    convoy_tensor_to_planes(values, tensors->count, shape->channels, (size_t)shape->height * shape->width,
+                            row);
+    convoy_buffer_pool_free(row);
+    return 0;
+}
+
 /* Numbers that are not what the slot takes, into a tensor of their own. */
 static int convert(struct convoy_tensor_request *tensors, const uint8_t *binary, struct convoy_error *error)
 {
@@ -392,6 +442,8 @@ static int convert(struct convoy_tensor_request *tensors, const uint8_t *binary,
                                   &tensors->tensor_shape, tensors->type, tensor, error);
     else
         convoy_datatype_to_float(tensors->type, binary, elements, tensor);
+    if (code == 0 && is_turned(tensors))
+        code = turn(tensors, tensor, error);
     convoy_buffer_pool_free(tensors->tensor);
     tensors->base = tensors->tensor = tensor;
     return code;

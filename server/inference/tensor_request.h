@@ -75,7 +75,7 @@ struct convoy_tensor_request {
 
 int convoy_tensor_request_read_header(struct convoy_tensor_request *tensors, struct convoy_error *error);
 /* The same for a body without JSON (Triton's raw binary request): one or more rows of the input as the
- * metadata describes it, in FP32; all outputs are wanted, as binary data. */
+ * metadata describes it; all outputs are wanted, as binary data. */
 int convoy_tensor_request_read_raw(struct convoy_tensor_request *tensors, struct convoy_error *error);
 
 /* The same for KServe's V1 protocol, {"instances": [...]}: image files as {"b64": "..."}, or rows of the

@@ -70,26 +70,32 @@ static int choose_shape(struct convoy_tensor_request *tensors, const struct look
                         struct convoy_error *error)
 {
     const struct convoy_model_shape *model = tensors->shape;
-    const uint64_t c = model->channels, h = model->height, w = model->width;
+    uint32_t dims[3];
 
-    tensors->type = look->objects ? CONVOY_BYTES : CONVOY_FP32;
-    tensors->layout = look->objects ? CONVOY_LAYOUT_ENCODED : CONVOY_LAYOUT_F32_CHW;
-    if (look->objects && c != 1 && c != 3)
+    convoy_model_input_dims(model, dims);
+    const uint64_t a = dims[0], b = dims[1], c = dims[2]; /* as the network declares them */
+    tensors->type = look->objects ? CONVOY_BYTES : convoy_datatype_of(model->input_type);
+    tensors->layout = look->objects                               ? CONVOY_LAYOUT_ENCODED
+                      : tensors->type != CONVOY_UINT8             ? CONVOY_LAYOUT_F32_CHW
+                      : model->input_nhwc || model->channels == 1 ? CONVOY_LAYOUT_U8_HWC
+                                                                  : CONVOY_LAYOUT_U8_CHW;
+    if (look->objects && !convoy_model_takes_pictures(model))
         return convoy_fail(
             error, -EINVAL,
-            "the model takes %" PRIu64 " channels, not an image's 1 or 3: send nested arrays of numbers", c);
+            "the model takes %u channels, not an image's 1, 3 or 4: send nested arrays of numbers",
+            model->channels);
     if (look->objects)
         tensors->tensor_shape = (struct convoy_tensor_shape){.rank = 1, .dims = {look->count}};
     else if (look->depth == 4)
-        tensors->tensor_shape = (struct convoy_tensor_shape){.rank = 4, .dims = {look->count, c, h, w}};
+        tensors->tensor_shape = (struct convoy_tensor_shape){.rank = 4, .dims = {look->count, a, b, c}};
     else if (look->depth == 2)
-        tensors->tensor_shape = (struct convoy_tensor_shape){.rank = 2, .dims = {look->count, c * h * w}};
+        tensors->tensor_shape = (struct convoy_tensor_shape){.rank = 2, .dims = {look->count, a * b * c}};
     else
         return convoy_fail(
             error, -EINVAL,
             "%s: instances are images, {\"b64\": \"...\"}, or numbers, each nested as [%" PRIu64 "][%" PRIu64
             "][%" PRIu64 "] or flat",
-            REQUEST, c, h, w);
+            REQUEST, a, b, c);
     tensors->tensor_shape.instances = true;
     return 0;
 }

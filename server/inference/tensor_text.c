@@ -250,8 +250,8 @@ static int read_number(struct reader *reader, void *context)
                            name(reader), reader->read, LONGEST_NUMBER);
     if (numbers->whole &&
         (is_word || value < numbers->least || value > numbers->most || value != floor(value)))
-        return convoy_fail(reader->error, -EINVAL, "data[%" PRIu64 "] (counted flat) is no %s", reader->read,
-                           convoy_datatype_name(numbers->type));
+        return convoy_fail(reader->error, -EINVAL, "%s[%" PRIu64 "] (counted flat) is no %s", name(reader),
+                           reader->read, convoy_datatype_name(numbers->type));
     if (numbers->bytes != NULL) {
         numbers->bytes[reader->read] = (uint8_t)value;
         return 0;

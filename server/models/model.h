@@ -15,6 +15,7 @@
 #define CONVOY_SERVER_MODEL_H
 
 #include "engine/base/error.h"
+#include "engine/base/input_type.h"
 #include "server/config/config.h"
 #include "server/config/model_config.h"
 #include "server/metrics/metrics.h"
@@ -36,8 +37,10 @@ enum convoy_model_state {
 
 /* What a worker's LOADED says. */
 struct convoy_model_shape {
-    uint32_t channels, height, width;
-    uint32_t outputs_per_row; /* sum over the network's outputs */
+    uint32_t channels, height, width;  /* of the input; one that is no image has a height and width of 1 */
+    enum convoy_input_type input_type; /* as the network declares it */
+    bool input_nhwc;                   /* its axes are N, H, W, C there, else N, C, H, W */
+    uint32_t outputs_per_row;          /* sum over the network's outputs */
     uint32_t output_count;
     uint32_t output_elements[16];
     uint32_t output_rank[16];    /* of a row's share of each output, as the network declares it: 1 to 8 */
@@ -49,6 +52,20 @@ struct convoy_model_shape {
     char precision[8];
     char platform[32];
 };
+
+/* Does the network take pictures: grey, red green blue, or these and alpha? */
+static inline bool convoy_model_takes_pictures(const struct convoy_model_shape *shape)
+{
+    return shape->channels == 1 || shape->channels == 3 || shape->channels == 4;
+}
+
+/* The dimensions of a row of the input as the network declares them: C, H, W or H, W, C. */
+static inline void convoy_model_input_dims(const struct convoy_model_shape *shape, uint32_t dims[3])
+{
+    dims[0] = shape->input_nhwc ? shape->height : shape->channels;
+    dims[1] = shape->input_nhwc ? shape->width : shape->height;
+    dims[2] = shape->input_nhwc ? shape->channels : shape->width;
+}
 
 struct convoy_labels; /* a counted label list */
 

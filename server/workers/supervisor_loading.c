@@ -361,6 +361,7 @@ static int check_budget(struct device_worker *worker, struct convoy_model_record
 static bool same_rows(const struct convoy_model_shape *a, const struct convoy_model_shape *b)
 {
     return a->channels == b->channels && a->height == b->height && a->width == b->width &&
+           a->input_type == b->input_type && a->input_nhwc == b->input_nhwc &&
            a->output_count == b->output_count && a->outputs_per_row == b->outputs_per_row &&
            a->ends_in_softmax == b->ends_in_softmax && a->ends_in_sigmoid == b->ends_in_sigmoid &&
            memcmp(a->output_elements, b->output_elements, sizeof a->output_elements) == 0 &&

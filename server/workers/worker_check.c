@@ -10,17 +10,34 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 /* Starts the process with output as its standard output. Returns its number, or a negative errno. */
-static pid_t start(const char *program, const char *backend, const char *path, int output,
-                   struct convoy_error *error)
+static pid_t start(const char *program, const char *backend, const char *path,
+                   const struct convoy_model_input *input, int output, struct convoy_error *error)
 {
-    char *arguments[] = {(char *)(uintptr_t)program, "--check", (char *)(uintptr_t)path, "--backend",
-                         (char *)(uintptr_t)backend, NULL};
+    char *arguments[12] = {(char *)(uintptr_t)program, "--check", (char *)(uintptr_t)path, "--backend",
+                           (char *)(uintptr_t)backend};
+    char height[16], width[16];
+    int count = 5;
+    if (input->layout != CONVOY_AXES_AUTO) {
+        arguments[count++] = "--layout";
+        arguments[count++] = (char *)(uintptr_t)convoy_image_axes_text(input->layout);
+    }
+    if (input->height > 0) {
+        snprintf(height, sizeof height, "%u", input->height);
+        arguments[count++] = "--height";
+        arguments[count++] = height;
+    }
+    if (input->width > 0) {
+        snprintf(width, sizeof width, "%u", input->width);
+        arguments[count++] = "--width";
+        arguments[count++] = width;
+    }
     posix_spawn_file_actions_t actions;
     pid_t pid = -1;
     char **environment = convoy_worker_environment();
@@ -90,14 +107,15 @@ static int read_answer(int fd, uint64_t limit_us, cJSON **answer, struct convoy_
     return convoy_fail(error, (int)got, "convoy-worker's answer cannot be read: %s", strerror((int)-got));
 }
 
-int convoy_worker_check_run(const char *program, const char *backend, const char *path, uint64_t limit_us,
-                            cJSON **answer, struct convoy_error *error)
+int convoy_worker_check_run(const char *program, const char *backend, const char *path,
+                            const struct convoy_model_input *input, uint64_t limit_us, cJSON **answer,
+                            struct convoy_error *error)
 {
     int ends[2];
     *answer = NULL;
     if (pipe2(ends, O_CLOEXEC) != 0)
         return convoy_fail(error, -errno, "cannot start %s: %s", program, strerror(errno));
-    pid_t pid = start(program, backend, path, ends[1], error);
+    pid_t pid = start(program, backend, path, input, ends[1], error);
     int code = pid;
     close(ends[1]);
     if (pid > 0) {

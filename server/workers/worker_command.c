@@ -25,6 +25,14 @@ cJSON *convoy_worker_command_channel(const struct convoy_channel_size *size)
     return complete(message, 4);
 }
 
+/* What decides the input's shape: three members. */
+static void add_input(cJSON *message, const struct convoy_model_input *input)
+{
+    cJSON_AddStringToObject(message, "layout", convoy_image_axes_text(input->layout));
+    cJSON_AddNumberToObject(message, "height", input->height);
+    cJSON_AddNumberToObject(message, "width", input->width);
+}
+
 cJSON *convoy_worker_command_load(const struct convoy_model_record *model, bool beside)
 {
     float multiply[CONVOY_PIXEL_CHANNELS], add[CONVOY_PIXEL_CHANNELS];
@@ -39,7 +47,9 @@ cJSON *convoy_worker_command_load(const struct convoy_model_record *model, bool 
     cJSON_AddNumberToObject(message, "max_batch", model->config->batching.max_batch);
     cJSON_AddItemToObject(message, "multiply", cJSON_CreateFloatArray(multiply, CONVOY_PIXEL_CHANNELS));
     cJSON_AddItemToObject(message, "add", cJSON_CreateFloatArray(add, CONVOY_PIXEL_CHANNELS));
-    return complete(message, 10);
+    cJSON_AddBoolToObject(message, "normalise_bytes", model->config->input.normalises);
+    add_input(message, &model->config->input);
+    return complete(message, 14);
 }
 
 cJSON *convoy_worker_command_measure(const struct convoy_model_record *model)
@@ -47,7 +57,8 @@ cJSON *convoy_worker_command_measure(const struct convoy_model_record *model)
     cJSON *message = command("measure");
     cJSON_AddNumberToObject(message, "model", model->number);
     cJSON_AddStringToObject(message, "path", model->path);
-    return complete(message, 3);
+    add_input(message, &model->config->input);
+    return complete(message, 6);
 }
 
 cJSON *convoy_worker_command_unload(uint32_t number)

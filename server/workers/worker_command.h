@@ -13,7 +13,8 @@ cJSON *convoy_worker_command_channel(const struct convoy_channel_size *size);
 /* LOAD. Reads the model's number, name, version, path and config. beside: other models are served meanwhile.
  */
 cJSON *convoy_worker_command_load(const struct convoy_model_record *model, bool beside);
-/* MEASURE: how large are the model's rows and outputs? Names the same file as LOAD. */
+/* MEASURE: how large are the model's rows and outputs? Names the same file as LOAD, and all
+ * that changes its shapes. */
 cJSON *convoy_worker_command_measure(const struct convoy_model_record *model);
 /* UNLOAD of the model with this number. */
 cJSON *convoy_worker_command_unload(uint32_t number);

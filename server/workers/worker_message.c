@@ -68,6 +68,20 @@ static int read_dims(const cJSON *output, uint32_t elements, uint32_t dims[8], u
     return *rank > 0 ? 0 : convoy_fail(error, -EPROTO, "a worker's message has an output without dims");
 }
 
+/* Without them the input is float32 in N x C x H x W. */
+static int read_input_type(const cJSON *json, struct convoy_model_shape *shape, struct convoy_error *error)
+{
+    const char *type = string(json, "datatype"), *layout = string(json, "layout");
+    int known_type = type[0] == '\0' ? CONVOY_INPUT_FP32 : convoy_input_type_parse(type);
+    int axes = layout[0] == '\0' ? CONVOY_AXES_NCHW : convoy_image_axes_parse(layout);
+    if (known_type < 0 || axes < 0 || axes == CONVOY_AXES_AUTO)
+        return convoy_fail(error, -EPROTO,
+                           "a worker's message has an unknown datatype or layout of the input");
+    shape->input_type = (enum convoy_input_type)known_type;
+    shape->input_nhwc = axes == CONVOY_AXES_NHWC;
+    return 0;
+}
+
 int convoy_worker_message_shape(const cJSON *json, struct convoy_model_shape *shape,
                                 struct convoy_error *error)
 {
@@ -76,7 +90,8 @@ int convoy_worker_message_shape(const cJSON *json, struct convoy_model_shape *sh
     /* The bounds keep rows and outputs inside 64 bits; whether they fit a slot is checked later. */
     if ((code = small(json, "channels", 1, 65535, &shape->channels, error)) != 0 ||
         (code = small(json, "height", 1, 65535, &shape->height, error)) != 0 ||
-        (code = small(json, "width", 1, 65535, &shape->width, error)) != 0)
+        (code = small(json, "width", 1, 65535, &shape->width, error)) != 0 ||
+        (code = read_input_type(json, shape, error)) != 0)
         return code;
     copy_string(shape->input_name, sizeof shape->input_name, json, "input");
     shape->ends_in_softmax = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "softmax"));

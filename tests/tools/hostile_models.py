@@ -30,6 +30,11 @@ def attribute(name, values):
     return text(1, name) + b"".join(number(8, v) for v in values) + number(20, 7)
 
 
+def whole(name, value):
+    """An attribute that is one whole number."""
+    return text(1, name) + number(3, value) + number(20, 2)
+
+
 def node(kind, name, inputs, outputs, attributes=()):
     return (
         b"".join(text(1, i) for i in inputs)
@@ -40,17 +45,17 @@ def node(kind, name, inputs, outputs, attributes=()):
     )
 
 
-def value(name, dims):
+def value(name, dims, kind=FLOAT):
     shape = b"".join(text(1, number(1, d) if d >= 0 else text(2, "N")) for d in dims)
-    return text(1, name) + text(2, text(1, number(1, FLOAT) + text(2, shape)))
+    return text(1, name) + text(2, text(1, number(1, kind) + text(2, shape)))
 
 
-def model(nodes, tensors=(), given=(-1, 3, 8, 8), output="y"):
+def model(nodes, tensors=(), given=(-1, 3, 8, 8), output="y", kind=FLOAT):
     graph = (
         b"".join(text(1, n) for n in nodes)
         + text(2, "graph")
         + b"".join(text(5, t) for t in tensors)
-        + text(11, value("x", given))
+        + text(11, value("x", given, kind))
         + text(12, value(output, (-1, 10)))
     )
     return number(1, 8) + text(8, text(1, "") + number(2, 13)) + text(7, graph)

@@ -398,3 +398,34 @@ Test(model_config, the_transform_is_the_documented_formula)
     convoy_model_input_transform(&config->input, 1, multiply, add);
     cr_assert(isfinite(multiply[0]) && isfinite(add[0]));
 }
+
+Test(model_config, says_how_the_input_of_the_network_lies_and_how_large_it_is)
+{
+    load("{}");
+    cr_assert(config->input.layout == CONVOY_AXES_AUTO && config->input.height == 0 &&
+              config->input.width == 0);
+    cr_assert_not(config->input.normalises);
+    load("{\"input\": {\"layout\": \"nhwc\", \"height\": 1, \"width\": 65535, \"color\": \"bgr\"}}");
+    cr_assert(config->input.layout == CONVOY_AXES_NHWC && config->input.height == 1 &&
+              config->input.width == 65535);
+    cr_assert_not(config->input.normalises, "nothing of this normalises");
+    load("{\"input\": {\"layout\": \"nchw\", \"preset\": \"none\"}}");
+    cr_assert(config->input.layout == CONVOY_AXES_NCHW && config->input.normalises);
+    load("{\"input\": {\"mean\": 0}}");
+    cr_assert(config->input.normalises);
+    refused("{\"input\": {\"layout\": \"hwc\"}}", "input.layout must be");
+    refused("{\"input\": {\"height\": 0}}", "input.height must be");
+    refused("{\"input\": {\"width\": 65536}}", "input.width must be");
+}
+
+Test(model_config, a_network_of_four_channels_reads_colours_and_alpha)
+{
+    load("{\"input\": {\"color\": \"bgr\", \"mean\": [1, 2, 3, 4]}}");
+    cr_assert_eq(check(4), 0);
+    load("{\"input\": {\"color\": \"grey\"}}");
+    cr_assert_eq(check(4), -EINVAL);
+    assert_says(error, "write \"rgb\" or \"bgr\"");
+    load("{\"input\": {\"preset\": \"imagenet\"}}");
+    cr_assert_eq(check(4), -EINVAL);
+    assert_says(error, "input.mean has 3 values");
+}

@@ -124,7 +124,7 @@ Test(tensor_instances, refuses_what_is_neither)
         cr_assert_eq(read_body(cases[i].text), cases[i].code, "%s: %s", cases[i].text, error.message);
         cr_assert_not_null(strstr(error.message, cases[i].part), "%s: %s", cases[i].text, error.message);
     }
-    shape.channels = 4;
+    shape.channels = 5;
     cr_assert_eq(read_body("{\"instances\":[{\"b64\":\"Zm9v\"}]}"), -EINVAL);
-    cr_assert_not_null(strstr(error.message, "4 channels"), "%s", error.message);
+    cr_assert_not_null(strstr(error.message, "5 channels"), "%s", error.message);
 }

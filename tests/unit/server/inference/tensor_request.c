@@ -352,3 +352,85 @@ Test(tensor_request, refuses_a_request_that_is_cut_off)
     }
     cr_assert_eq(read_body(whole, NULL, 0), 0);
 }
+
+/* The same network as it may declare its input otherwise. */
+static void declare(enum convoy_input_type type, bool nhwc)
+{
+    shape.input_type = type;
+    shape.input_nhwc = nhwc;
+}
+
+TestSuite(tensor_declared, .fini = clean);
+
+Test(tensor_declared, floats_of_channels_last_become_planes)
+{
+    static const float sent[] = {1, 3, 2, 4, 5, 7, 6, 8}, planes[] = {1, 2, 3, 4, 5, 6, 7, 8};
+    static const uint8_t halves[] = {0x00, 0x3c, 0x00, 0x42, 0x00, 0x40, 0x00, 0x44};
+
+    declare(CONVOY_INPUT_FP32, true);
+    cr_assert_eq(read_body(INPUT("FP32", "[2,1,2,2]", "[1,3,2,4,5,7,6,8]"), NULL, 0), 0, "%s", error.message);
+    cr_assert_eq(tensors.layout, CONVOY_LAYOUT_F32_CHW);
+    expect_floats(planes, 8);
+    cr_assert_eq(read_body(BINARY("FP32", "[2,1,2,2]", "32"), sent, 32), 0, "%s", error.message);
+    expect_floats(planes, 8);
+    cr_assert_eq(convoy_tensor_request_memory(&tensors), 32 + 16, "the tensor, and a row to turn it with");
+    cr_assert_eq(read_body(BINARY("FP16", "[1,1,2,2]", "8"), halves, 8), 0, "%s", error.message);
+    expect_floats(planes, 4);
+    cr_assert_eq(read_body(INPUT("FP32", "[2,2,1,2]", "[1,3,2,4,5,7,6,8]"), NULL, 0), -EINVAL);
+    cr_assert_not_null(strstr(error.message, "[N,1,2,2]"), "%s", error.message);
+}
+
+Test(tensor_declared, bytes_are_what_a_network_of_uint8_is_sent)
+{
+    static const uint8_t sent[] = {1, 3, 2, 4};
+
+    declare(CONVOY_INPUT_UINT8, true);
+    cr_assert_eq(read_body(BINARY("UINT8", "[1,1,2,2]", "4"), sent, 4), 0, "%s", error.message);
+    cr_assert_eq(tensors.layout, CONVOY_LAYOUT_U8_HWC);
+    cr_assert_eq(convoy_tensor_request_memory(&tensors), 0);
+    cr_assert_eq(tensors.base, tensors.body + tensors.json_length, "it is used as it lies");
+    cr_assert_eq(read_body(BINARY("UINT8", "[1,2,1,2]", "4"), sent, 4), 0, "%s", error.message);
+    cr_assert_eq(tensors.layout, CONVOY_LAYOUT_U8_CHW);
+    cr_assert_eq(read_body(INPUT("FP32", "[1,1,2,2]", "[1,2,3,4]"), NULL, 0), -EINVAL);
+    cr_assert_not_null(strstr(error.message, "is UINT8, and FP32 is not"), "%s", error.message);
+}
+
+/* Both orders fit: what the network declares counts. */
+Test(tensor_declared, pixels_whose_shape_fits_both_orders_come_as_declared)
+{
+    static const uint8_t sent[] = {1, 2, 3, 4, 5, 6, 7, 8};
+
+    shape.height = 2;
+    for (int nhwc = 0; nhwc < 2; nhwc++) {
+        declare(CONVOY_INPUT_FP32, nhwc != 0);
+        cr_assert_eq(read_body(BINARY("UINT8", "[1,2,2,2]", "8"), sent, 8), 0, "%s", error.message);
+        cr_assert_eq(tensors.layout, nhwc != 0 ? CONVOY_LAYOUT_U8_HWC : CONVOY_LAYOUT_U8_CHW);
+    }
+}
+
+static int read_raw(const void *bytes, size_t length)
+{
+    convoy_tensor_request_end(&tensors);
+    free(body);
+    body = malloc(length);
+    memcpy(body, bytes, length);
+    tensors = (struct convoy_tensor_request){.shape = &shape, .max_rows = 4, .body = body, .length = length};
+    int code = convoy_tensor_request_read_raw(&tensors, &error);
+    return code != 0 ? code : convoy_tensor_request_read_data(&tensors, &error);
+}
+
+Test(tensor_declared, a_raw_body_has_the_declared_datatype)
+{
+    static const uint8_t halves[] = {0x00, 0x3c, 0x00, 0x42, 0x00, 0x40, 0x00, 0x44};
+    static const float planes[] = {1, 2, 3, 4};
+
+    declare(CONVOY_INPUT_FP16, true);
+    cr_assert_eq(read_raw(halves, 8), 0, "%s", error.message);
+    cr_assert_eq(tensors.count, 1);
+    expect_floats(planes, 4);
+    declare(CONVOY_INPUT_UINT8, false);
+    cr_assert_eq(read_raw(halves, 8), 0, "%s", error.message);
+    cr_assert(tensors.count == 2 && tensors.layout == CONVOY_LAYOUT_U8_CHW);
+    cr_assert_eq(read_raw(halves, 7), -EINVAL);
+    cr_assert_not_null(strstr(error.message, "a row, UINT8 [2,1,2], has 4 bytes"), "%s", error.message);
+}

@@ -9,13 +9,15 @@ static struct folder folder;
 static struct convoy_error error;
 static cJSON *answer;
 
+static struct convoy_model_input input;
+
 static int check(const char *script, uint64_t limit_us)
 {
     char text[400];
     snprintf(text, sizeof text, "#!/bin/sh\n%s\n", script);
     const char *program = folder_write(&folder, "worker", text);
     cr_assert_eq(chmod(program, 0700), 0);
-    return convoy_worker_check_run(program, "cpu", "some/model.onnx", limit_us, &answer, &error);
+    return convoy_worker_check_run(program, "cpu", "some/model.onnx", &input, limit_us, &answer, &error);
 }
 
 static void begin(void)
@@ -37,6 +39,14 @@ Test(worker_check, it_is_asked_about_the_model_and_its_answer_is_handed_over)
     cr_assert_eq(check("echo \"{\\\"asked\\\": \\\"$*\\\"}\"", LONG_US), 0, "%s", error.message);
     cr_assert_str_eq(cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(answer, "asked")),
                      "--check some/model.onnx --backend cpu");
+}
+
+Test(worker_check, what_the_configuration_says_of_the_input_is_handed_over)
+{
+    input = (struct convoy_model_input){.layout = CONVOY_AXES_NHWC, .height = 65535, .width = 7};
+    cr_assert_eq(check("echo \"{\\\"asked\\\": \\\"$*\\\"}\"", LONG_US), 0, "%s", error.message);
+    cr_assert_str_eq(cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(answer, "asked")),
+                     "--check some/model.onnx --backend cpu --layout nhwc --height 65535 --width 7");
 }
 
 Test(worker_check, one_that_hangs_is_ended)
@@ -64,7 +74,8 @@ Test(worker_check, one_that_dies_is_told_apart_from_one_that_talks_nonsense)
     cr_assert_eq(check("kill -9 $$", LONG_US), -EIO);
     cr_assert_eq(check("echo '{\"half\": '", LONG_US), -EPROTO);
     cr_assert_eq(check("exec cat /dev/zero", LONG_US), -EMSGSIZE);
-    cr_assert_eq(convoy_worker_check_run(folder_path(&folder, "none"), "cpu", "m", LONG_US, &answer, &error),
-                 -ENOENT);
+    cr_assert_eq(
+        convoy_worker_check_run(folder_path(&folder, "none"), "cpu", "m", &input, LONG_US, &answer, &error),
+        -ENOENT);
     assert_says(error, "cannot start");
 }

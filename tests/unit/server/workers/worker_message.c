@@ -64,3 +64,30 @@ Test(worker_message, refuses_dims_that_lie)
         cr_assert_gt(strlen(error.message), 10);
     }
 }
+
+/* The code of a model whose input has these members. */
+static int read_input(const char *members)
+{
+    char text[400];
+
+    snprintf(text, sizeof text, "{\"channels\":3,\"height\":2,\"width\":2%s,\"outputs\":[{\"elements\":1}]}",
+             members);
+    cJSON *json = cJSON_Parse(text);
+    cr_assert_not_null(json, "%s", text);
+    int code = convoy_worker_message_shape(json, &shape, &error);
+    cJSON_Delete(json);
+    return code;
+}
+
+Test(worker_message, reads_how_the_input_is_declared)
+{
+    cr_assert_eq(read_input(""), 0, "%s", error.message);
+    cr_assert(shape.input_type == CONVOY_INPUT_FP32 && !shape.input_nhwc);
+    cr_assert_eq(read_input(",\"datatype\":\"UINT8\",\"layout\":\"nhwc\""), 0, "%s", error.message);
+    cr_assert(shape.input_type == CONVOY_INPUT_UINT8 && shape.input_nhwc);
+    cr_assert_eq(read_input(",\"datatype\":\"FP16\",\"layout\":\"nchw\""), 0, "%s", error.message);
+    cr_assert(shape.input_type == CONVOY_INPUT_FP16 && !shape.input_nhwc);
+    cr_assert_eq(read_input(",\"datatype\":\"BYTES\""), -EPROTO);
+    cr_assert_eq(read_input(",\"layout\":\"auto\""), -EPROTO);
+    cr_assert_eq(read_input(",\"layout\":\"hwc\""), -EPROTO);
+}
