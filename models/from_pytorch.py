@@ -17,6 +17,7 @@ import pathlib
 import re
 import shutil
 import sys
+import typing
 
 SUFFIXES = (".onnx", ".pt", ".pth")
 MOST_ERROR = 1e-3  # of the largest value, between PyTorch and ONNX Runtime
@@ -101,20 +102,52 @@ def read_module(options):
     return module.eval(), options.exporter
 
 
+class FileInput(typing.NamedTuple):
+    """Of an ONNX file; a side is 0 where it is open."""
+
+    channels: int
+    height: int
+    width: int
+    channels_last: bool
+    dtype: type  # of NumPy
+
+
+def is_turned(graph, name):
+    """Whether the first Transpose behind the input, casts aside, brings channels to the front."""
+    for node in graph.node:
+        if name not in node.input:
+            continue
+        if node.op_type == "Cast":
+            name = node.output[0]
+        elif node.op_type == "Transpose":
+            return any(each.name == "perm" and list(each.ints) == [0, 3, 1, 2] for each in node.attribute)
+    return False
+
+
 def input_of(path):
-    """(channels, height, width, whether channels come last) of an ONNX file's first input; 0 where it is open."""
+    """The FileInput of an ONNX file's only input."""
+    import numpy as np
     import onnx
 
+    dtypes = {
+        onnx.TensorProto.FLOAT: np.float32,
+        onnx.TensorProto.FLOAT16: np.float16,
+        onnx.TensorProto.UINT8: np.uint8,
+    }
     model = onnx.load(path, load_external_data=False)
     constants = {tensor.name for tensor in model.graph.initializer}
     given = [each for each in model.graph.input if each.name not in constants]
     shape = given[0].type.tensor_type.shape.dim if given else []
     if len(given) != 1 or len(shape) != 4:
         raise Unfit(f"{path} does not have one input of four dimensions, so it reads no images.")
-    sides = [each.dim_value for each in shape]
-    if sides[3] in (1, 3) and sides[1] not in (1, 3):
-        return sides[3], sides[1], sides[2], True
-    return sides[1], sides[2], sides[3], False
+    dtype = dtypes.get(given[0].type.tensor_type.elem_type)
+    if dtype is None:
+        raise Unfit(f"{path} reads other numbers than float32, float16 and uint8.")
+    sides = [max(each.dim_value, 0) for each in shape]
+    colours = (1, 3, 4)
+    if is_turned(model.graph, given[0].name) or (sides[3] in colours and sides[1] not in colours):
+        return FileInput(sides[3], sides[1], sides[2], True, dtype)
+    return FileInput(*sides[1:], False, dtype)
 
 
 def copy_onnx(path, folder):
@@ -145,7 +178,8 @@ def config_of(preparation, labels, precision):
 
 
 def write_network(options, folder):
-    """folder/1/model.onnx. Returns (the network, where PyTorch has it; Preparation; labels; channels last)"""
+    """folder/1/model.onnx. Returns (the network, where PyTorch has it; Preparation; labels; FileInput of a file)"""
+    import numpy as np
     import preprocessing
 
     path = folder / "1" / "model.onnx"
@@ -153,14 +187,18 @@ def write_network(options, folder):
         raise Unfit(f"{options.file} is no file.")
     if options.file and options.file.suffix == ".onnx":
         copy_onnx(options.file, path.parent)
-        channels, height, width, last = input_of(path)
-        size = (height or (options.size or (0, 0))[0], width or (options.size or (0, 0))[1])
-        if not channels or not all(size):
+        given = input_of(path)
+        size = (given.height or (options.size or (0, 0))[0], given.width or (options.size or (0, 0))[1])
+        if not given.channels or not all(size):
             raise Unfit(f"{options.file} leaves the size of its images open: name it with --size.")
-        preparation = preprocessing.of_preset(options.preset, size, channels)
-        if not (height and width):
+        if given.dtype is np.uint8 and options.preset != "none":
+            raise Unfit(f"{options.file} reads pixels from 0 to 255 and normalises them itself: take --preset none.")
+        preparation = preprocessing.of_preset(options.preset, size, given.channels)
+        if not (given.height and given.width):
             preparation.keys.update(height=size[0], width=size[1])
-        return None, preparation, None, last
+        if given.channels_last:
+            preparation.keys.update(layout="nhwc")
+        return None, preparation, None, given
     import pytorch_export
 
     exporter, labels = options.exporter, None
@@ -173,7 +211,7 @@ def write_network(options, folder):
     open_batch = pytorch_export.export(network, size, path, exporter, options.opset)
     if not open_batch:
         print("from_pytorch.py: the exporter fixed the batch to one image", file=sys.stderr)
-    return network, preparation, labels, False
+    return network, preparation, labels, None
 
 
 def check(network, pixels, outputs):
@@ -195,7 +233,7 @@ def make(options, folder):
     import numpy as np
     import verify_record
 
-    network, preparation, labels, channels_last = write_network(options, folder)
+    network, preparation, labels, given = write_network(options, folder)
     if options.labels:
         labels = options.labels.read_text(encoding="utf-8").splitlines()
     if labels:
@@ -204,8 +242,10 @@ def make(options, folder):
     (folder / "config.json").write_text(config_of(preparation, labels, options.precision), encoding="utf-8")
     image = verify_record.draw_image()
     pixels = np.ascontiguousarray(preparation.transform(image))[None]
-    if channels_last:
+    if given and given.channels_last:
         pixels = np.ascontiguousarray(pixels.transpose(0, 2, 3, 1))
+    if given:
+        pixels = (np.rint(pixels) if given.dtype is np.uint8 else pixels).astype(given.dtype)
     path = folder / "1" / "model.onnx"
     outputs, record = verify_record.written(folder, path, image, pixels, labels, options.precision)
     if network is not None:

@@ -9,6 +9,7 @@ import numpy as np
 INTERPOLATIONS = ("bilinear", "bicubic", "lanczos", "nearest")
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 CLIP_MEAN, CLIP_STD = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)
+MODES = {1: "L", 3: "RGB", 4: "RGBA"}  # Pillow's, by channels
 # The daemon's presets: resize, crop_fraction, interpolation, scale, mean, std (docs/configuration.md).
 PRESETS = {
     "imagenet": ("crop", 0.875, "bilinear", 1 / 255, IMAGENET_MEAN, IMAGENET_STD),
@@ -89,11 +90,11 @@ def of_preset(preset, size, channels):
     resize, fraction, interpolation, scale, mean, std = PRESETS[preset]
     if channels != 3 and not np.isscalar(mean):
         raise Inexpressible(f"the preset {preset} is for 3 channels, the network reads {channels}: take none.")
-    if channels not in (1, 3):
-        raise Inexpressible(f"a picture has 1 or 3 channels, the network reads {channels}.")
+    if channels not in MODES:
+        raise Inexpressible(f"a picture has 1, 3 or 4 channels, the network reads {channels}.")
 
     def transform(image):
-        image = resized(image.convert("RGB" if channels == 3 else "L"), size, resize, fraction, interpolation)
+        image = resized(image.convert(MODES[channels]), size, resize, fraction, interpolation)
         pixels = np.asarray(image, np.float32).reshape(*size, channels)
         values = (pixels * np.float32(scale) - np.float32(mean)) / np.float32(std)
         return values.transpose(2, 0, 1).astype(np.float32)

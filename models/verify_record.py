@@ -52,8 +52,8 @@ def probabilities(path, values):
 
 
 def written(folder, path, image, pixels, labels, precision, version="1"):
-    """Writes folder/verify.png and verify.json. path: the network's file. pixels: float32, the prepared image with a
-    batch of 1 before. labels: a list, or None. Returns (the outputs of ONNX Runtime, the record)."""
+    """Writes folder/verify.png and verify.json. path: the network's file. pixels: the prepared image with a
+    batch of 1 before, of the network's type. labels: a list, or None. Returns (the outputs of ONNX Runtime, the record)."""
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     name = session.get_inputs()[0].name
     outputs = session.run(None, {name: pixels})

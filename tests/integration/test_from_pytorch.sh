@@ -66,6 +66,15 @@ make file "$work/net.onnx"
 is "$(input file preset)" imagenet
 is "$(json "$models/file/verify.json" 'abs(sum(d["outputs"][0]["values"]) - 1) < 1e-5 and d["classes"][0]["probability"] == float("%.6g" % max(d["outputs"][0]["values"]))')" True
 
+echo "Files of other types, orders and sizes."
+PYTHONPATH=tests/tools "$trainer" tests/tools/input_models.py "$work/inputs"
+declared=(nhwc fp16 uint8 uint8-nhwc open-nhwc rgba-network)
+for name in "${declared[@]}"; do make "$name" "$work/inputs/good/$name/1/model.onnx" --preset none --size 12 10; done
+is "$(input nhwc layout) $(input uint8 layout)" 'nhwc None'
+is "$(input open-nhwc height) $(input open-nhwc width) $(input nhwc height)" '12 10 None'
+refuses 'reads pixels from 0 to 255 .* --preset none' "$work/inputs/good/uint8/1/model.onnx"
+refuses 'reads other numbers than float32, float16 and uint8' "$work/inputs/bad/int32/1/model.onnx"
+
 echo "What cannot be."
 refuses "'nonet' is neither a file nor a network of torchvision or timm" nonet
 refuses "'else:net': the source is torchvision or timm" else:net
@@ -82,7 +91,7 @@ make file --force "$work/net.onnx"
 
 echo "A daemon answers each as recorded."
 start --backend cpu --models "$models"
-for name in vision timms whole script module file; do
+for name in vision timms whole script module file "${declared[@]}"; do
   "$build/bin/convoy" verify --url "$url" --models "$models" "$name" >"$work/out" 2>&1 || fail "$name: $(cat "$work/out")"
   "$build/bin/convoy" verify --url "$url" --models "$models" --json "$name" >"$work/out"
   is "$(json "$work/out" 'd["difference"] < 1e-3')" True
