@@ -53,7 +53,13 @@ def of_timm(network):
     """From timm's own configuration of the network."""
     import timm.data
 
-    data = timm.data.resolve_model_data_config(network)
+    return of_timm_data(timm.data.resolve_model_data_config(network))
+
+
+def of_timm_data(data):
+    """From what timm's resolve_data_config() returns."""
+    import timm.data
+
     fraction, mode = data["crop_pct"], data["crop_mode"]
     keys = {"color": "rgb", "resize": "crop", "crop_fraction": fraction}
     if mode == "squash" and fraction == 1:

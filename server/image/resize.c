@@ -259,21 +259,12 @@ static int pass_rows(struct convoy_image_scratch *scratch, const struct view *vi
                         : rows_by_formula(scratch, view, row_bytes, y, to);
 }
 
-/* So much higher than wide is no picture but a strip. */
-#define STRIP 16
-
-/* As many pixels between the passes cost little, whatever the image: Pillow's order, then. */
-#define FEW_BETWEEN (1 << 18)
-
-/* Columns first would widen a narrow image in all its rows although few rows are wanted. In a strip, most of
- * what it computes would be for nothing, too. */
-static bool rows_go_first(const struct convoy_axis *x, const struct convoy_axis *y, int64_t rows)
+/* Pillow 13's rule: where the height loses more than twice as many pixels as the width. It also bounds what
+ * lies between the passes: by the source, or by the result and the few pixels around it that a filter sees.
+ */
+static bool rows_go_first(const struct convoy_axis *x, const struct convoy_axis *y)
 {
-    int64_t source = x->in * y->in;
-    int64_t result = (int64_t)x->out * y->out;
-    int64_t between = (int64_t)x->out * rows;
-    return between > FEW_BETWEEN &&
-           (between > (source > result ? source : result) || (y->in > STRIP * x->in && y->scaled < y->in));
+    return y->scaled < y->in && y->in - y->scaled > 2 * (x->in - x->scaled);
 }
 
 /* Both axes change: two passes and a buffer between them, over the needed part of the source alone. */
@@ -288,7 +279,7 @@ static int resize_both(struct convoy_image_scratch *scratch, const uint8_t *sour
     size_t pixel = (size_t)channels;
     struct view view = {source + (size_t)top * stride + (size_t)left * pixel, stride, columns, left, top};
 
-    bool rows_first = rows_go_first(x, y, rows);
+    bool rows_first = rows_go_first(x, y);
     size_t middle_columns = rows_first ? (size_t)columns : (size_t)x->out;
     size_t middle_rows = rows_first ? (size_t)y->out : (size_t)rows;
     uint8_t *middle = convoy_image_buffer_reserve(&scratch->middle, middle_rows, middle_columns, pixel);

@@ -2,10 +2,10 @@
  *
  * Along each axis, output i has its centre at c = (i + 0.5) s in source pixels, s = source / scaled size, and
  * is the weighted mean of the source pixels x with the filter's weight of (x + 0.5 - c) / max(s, 1)
- * (filter.h). Two passes with weights in 22-bit fixed point and 8-bit values in between, columns first, which
- * is Pillow's order; rows first where columns first would need more memory than the image, and for strips,
- * unless what lies between is small. Results are within 1 level of Pillow's; filters with negative weights
- * are cut to 0..255 between the passes, so with them the order shows in a strip of more than some 1,000 rows.
+ * (filter.h). Two passes with weights in 22-bit fixed point and 8-bit values in between, in Pillow 13's
+ * order: columns first, unless the height loses more than twice as many pixels as the width. Results are
+ * Pillow's within 1 level. Filters with negative weights are cut to 0..255 between the passes, so with them
+ * the order shows: before Pillow 13 columns came first in pictures more than twice as high as wide, too.
  *
  * An axis that shrinks so much that a filter would see more than 8,192 pixels is resized with the bilinear
  * one, whose cost does not grow with its width.

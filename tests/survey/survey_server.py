@@ -1,9 +1,10 @@
-"""A convoyd of the survey's own: loads one model at a time, is asked for tensors, unloads it again."""
+"""A convoyd of a survey's own, which loads models and is asked for tensors."""
 
 import http.client
 import json
 import pathlib
 import re
+import struct
 import subprocess
 import time
 
@@ -29,14 +30,15 @@ class Died(Exception):
 
 
 class Daemon:
-    """work: a folder for its configuration, log and models. build: the folder above bin/convoyd."""
+    """work: a folder for its configuration, log and models. build: the folder above bin/convoyd. settings: of its
+    configuration, over CONFIGURATION."""
 
-    def __init__(self, build, backend, work, limit_s):
+    def __init__(self, build, backend, work, limit_s, **settings):
         self.program = pathlib.Path(build, "bin", "convoyd")
         self.backend, self.limit_s = backend, limit_s
         self.models, self.log, self.configuration = work / "models", work / "convoyd.log", work / "convoyd.json"
         self.models.mkdir(parents=True, exist_ok=True)
-        self.configuration.write_text(json.dumps(CONFIGURATION), encoding="utf-8")
+        self.configuration.write_text(json.dumps(CONFIGURATION | settings), encoding="utf-8")
         self.process = self.port = None
 
     def start(self):
@@ -53,6 +55,21 @@ class Daemon:
                 self.port = int(found[1])
             else:
                 time.sleep(0.05)
+
+    def start_ready(self):
+        """Starts it and waits until all models of its folder are loaded or failed."""
+        self.start()
+        end = time.monotonic() + START_S
+        while time.monotonic() < end:
+            connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=self.limit_s)
+            try:
+                connection.request("GET", "/v2/health/ready")
+                if connection.getresponse().status == 200:
+                    return
+            finally:
+                connection.close()
+            time.sleep(0.05)
+        raise Died(f"convoyd was not ready within {START_S} s: {self.log.read_text(errors='replace')[-500:]}")
 
     def stop(self):
         if self.process is not None:
@@ -105,18 +122,16 @@ class Daemon:
     def infer(self, name, input_name, images):
         """images: float32 N x C x H x W. The outputs by name."""
         data = numpy.ascontiguousarray(images, "<f4").tobytes()
-        head = {
-            "inputs": [
-                {
-                    "name": input_name,
-                    "datatype": "FP32",
-                    "shape": list(images.shape),
-                    "parameters": {"binary_data_size": len(data)},
-                }
-            ],
-            "parameters": {"binary_data_output": True},
-        }
-        text = json.dumps(head).encode()
+        return self.infer_binary(name, {"name": input_name, "datatype": "FP32", "shape": list(images.shape)}, data)
+
+    def infer_file(self, name, input_name, file):
+        """file: bytes of an image. The outputs by name."""
+        data = struct.pack("<I", len(file)) + file
+        return self.infer_binary(name, {"name": input_name, "datatype": "BYTES", "shape": [1]}, data)
+
+    def infer_binary(self, name, tensor, data):
+        tensor["parameters"] = {"binary_data_size": len(data)}
+        text = json.dumps({"inputs": [tensor], "parameters": {"binary_data_output": True}}).encode()
         headers = {"Inference-Header-Content-Length": str(len(text)), "Content-Type": "application/octet-stream"}
         headers, content = self.checked(f"/v2/models/{name}/infer", text + data, headers)
         length = int(headers["Inference-Header-Content-Length"])

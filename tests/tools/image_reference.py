@@ -8,7 +8,8 @@ FOLDER gets the images, one .raw file for every expected row, and manifest.txt w
     IMAGE ROW WIDTH HEIGHT CHANNELS stretch|crop|pad FILTER COVER COLOR TOLERANCE
 
 FILTER is Pillow's name; COVER the side that a crop's shorter side is brought to, or 0; COLOR what padding is painted with, RRGGBB.
-The reference is Pillow: what it decodes, its exif_transpose, its convert(), its resize() and its ImageOps.pad. Where Pillow's own
+The reference is Pillow: what it decodes, its exif_transpose, its convert(), its resize() and its ImageOps.pad; of two
+axes resize() is asked for one after the other, in the order of Pillow 13, which earlier versions do not have. Where Pillow's own
 meaning differs from the rules in server/image/image.h (alpha on black, the high byte of 16 bits) the rule is computed here
 from the samples that were written. Exits with 77 when Pillow is missing.
 """
@@ -51,15 +52,25 @@ MORE = [(width, height, channels, how, name, cover, color)
 
 # --- the rows that an RGB image must become -------------------------------------------------------------------
 
+def brought_to(image, size, name):
+    """What image.resize(size) is since Pillow 13: rows go first where the height loses more than twice as many pixels as the
+    width."""
+    lost_width, lost_height = image.width - size[0], image.height - size[1]
+    rows_first = lost_height > max(0, 2 * lost_width)
+    between = (image.width, size[1]) if rows_first else (size[0], image.height)
+    return image.resize(between, FILTERS[name]).resize(size, FILTERS[name])
+
+
 def fit(image, width, height, how, name, cover, color):
     if how == "pad":
         if image.mode == "L":
             color = Image.new("RGB", (1, 1), "#" + color).convert("L").getpixel((0, 0))
         else:
             color = "#" + color
-        return ImageOps.pad(image, (width, height), FILTERS[name], color)
+        contained = ImageOps.contain(image, (width, height), Image.NEAREST).size
+        return ImageOps.pad(brought_to(image, contained, name), (width, height), FILTERS[name], color)
     if how == "stretch":
-        return image if image.size == (width, height) else image.resize((width, height), FILTERS[name])
+        return brought_to(image, (width, height), name)
     # torchvision's Resize(smaller edge) and CenterCrop, for any target: the smallest scale that covers it.
     w, h = image.size
     cover_w, cover_h = (cover, cover) if cover else (width, height)
@@ -67,8 +78,7 @@ def fit(image, width, height, how, name, cover, color):
         scaled = (cover_w, int(cover_w * h / w))
     else:
         scaled = (int(cover_h * w / h), cover_h)
-    if scaled != image.size:
-        image = image.resize(scaled, FILTERS[name])
+    image = brought_to(image, scaled, name)
     left = int(round((scaled[0] - width) / 2.0))
     top = int(round((scaled[1] - height) / 2.0))
     return image.crop((left, top, left + width, top + height))
