@@ -224,19 +224,31 @@ static void normalize_row(const struct convoy_cpu_normalize *p, const float *x, 
     }
 }
 
-static void normalize_column(const struct convoy_cpu_normalize *p, const float *x, const float *scale,
-                             const float *shift, float *y)
+/* Columns that are walked together, so that a row of them is one or two cache lines. */
+#define COLUMNS 16
+
+/* `count` columns, COLUMNS at most. */
+static inline void normalize_columns(const struct convoy_cpu_normalize *p, int count, const float *x,
+                                     const float *scale, const float *shift, float *y)
 {
-    double length = (double)p->length, mean = 0, squares = 0;
-    for (int64_t i = 0; i < p->length && !p->rms; i++)
-        mean += (double)x[i * p->inner] / length;
-    for (int64_t i = 0; i < p->length; i++)
-        squares += ((double)x[i * p->inner] - mean) * ((double)x[i * p->inner] - mean);
-    double factor = 1 / sqrt(squares / length + (double)p->epsilon);
-    for (int64_t i = 0; i < p->length; i++)
-        y[i * p->inner] =
-            (float)(((double)x[i * p->inner] - mean) * factor) * (scale != NULL ? scale[i] : 1) +
-            (shift != NULL ? shift[i] : 0);
+    double length = (double)p->length, mean[COLUMNS] = {0}, factor[COLUMNS] = {0};
+    for (int64_t k = 0; k < p->length && !p->rms; k++)
+        for (int i = 0; i < count; i++)
+            mean[i] += (double)x[k * p->inner + i];
+    for (int i = 0; i < count; i++)
+        mean[i] /= length;
+    for (int64_t k = 0; k < p->length; k++)
+        for (int i = 0; i < count; i++) {
+            double rest = (double)x[k * p->inner + i] - mean[i];
+            factor[i] += rest * rest;
+        }
+    for (int i = 0; i < count; i++)
+        factor[i] = 1 / sqrt(factor[i] / length + (double)p->epsilon);
+    for (int64_t k = 0; k < p->length; k++) {
+        float by = scale != NULL ? scale[k] : 1, plus = shift != NULL ? shift[k] : 0;
+        for (int i = 0; i < count; i++)
+            y[k * p->inner + i] = (float)(((double)x[k * p->inner + i] - mean[i]) * factor[i]) * by + plus;
+    }
 }
 
 void convoy_cpu_normalize(const struct convoy_cpu_normalize *p, const float *x, const float *scale,
@@ -246,8 +258,12 @@ void convoy_cpu_normalize(const struct convoy_cpu_normalize *p, const float *x, 
         if (p->inner == 1)
             normalize_row(p, x, scale, shift, y);
         else
-            for (int64_t i = 0; i < p->inner; i++)
-                normalize_column(p, x + i, scale, shift, y + i);
+            for (int64_t i = 0; i < p->inner; i += COLUMNS) {
+                if (p->inner - i >= COLUMNS) /* a constant, so that the compiler makes vectors of it */
+                    normalize_columns(p, COLUMNS, x + i, scale, shift, y + i);
+                else
+                    normalize_columns(p, (int)(p->inner - i), x + i, scale, shift, y + i);
+            }
     }
 }
 

@@ -74,6 +74,7 @@ int convoy_graph_fold(struct convoy_graph *graph)
         return -ENOMEM;
     convoy_fold_swish(graph);
     convoy_fold_gelu(graph);
+    convoy_fold_normalize(graph);
     convoy_fold_pads(graph);
     if (convoy_fold_reshape_chains(graph) != 0)
         return -ENOMEM;
@@ -83,6 +84,7 @@ int convoy_graph_fold(struct convoy_graph *graph)
     int *readers = count_readers(graph);
     if (readers == NULL)
         return -ENOMEM;
+    convoy_fold_normalize_scales(graph, readers);
     convoy_fold_reshapes(graph, readers);
     int status = convoy_fold_scales(graph, readers);
     free(readers);

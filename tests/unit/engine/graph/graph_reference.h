@@ -123,6 +123,28 @@ static void reference_pad(const struct convoy_node *node, const struct convoy_sh
     }
 }
 
+/* scale and shift: NULL, or a number for each element of the axes. */
+static void reference_normalize(const struct convoy_normalize *normalize, const struct convoy_shape *in,
+                                const double *x, const double *scale, const double *shift, double *y)
+{
+    int64_t outer = 1, length = 1, inner = 1;
+    for (int axis = 0; axis < in->rank; axis++)
+        *(axis < normalize->axis ? &outer : axis < normalize->axis_end ? &length : &inner) *= in->dims[axis];
+    for (int64_t at = 0; at < outer * inner; at++) {
+        const int64_t first = at / inner * length * inner + at % inner;
+        double mean = 0, squares = 0;
+        for (int64_t k = 0; k < length && !normalize->rms; k++)
+            mean += x[first + k * inner] / (double)length;
+        for (int64_t k = 0; k < length; k++)
+            squares += (x[first + k * inner] - mean) * (x[first + k * inner] - mean);
+        for (int64_t k = 0; k < length; k++)
+            y[first + k * inner] = (x[first + k * inner] - mean) /
+                                       sqrt(squares / (double)length + (double)normalize->epsilon) *
+                                       (scale != NULL ? scale[k] : 1) +
+                                   (shift != NULL ? shift[k] : 0);
+    }
+}
+
 /* Computes the first output for an input of one image; the caller frees it. */
 static double *reference_run(const struct convoy_graph *graph, const double *input)
 {
@@ -178,6 +200,13 @@ static double *reference_run(const struct convoy_graph *graph, const double *inp
             for (int64_t i = 0; i < elements; i++)
                 y[i] = reference_binary(node->binary, a[broadcast_index(in, out, i)],
                                         b[broadcast_index(second, out, i)]);
+            break;
+        case CONVOY_OP_NORMALIZE:
+            reference_normalize(&node->normalize, in, a, node->normalize.has_scale ? b : NULL,
+                                !node->normalize.has_shift  ? NULL
+                                : node->normalize.has_scale ? c
+                                                            : b,
+                                y);
             break;
         case CONVOY_OP_RESHAPE:
             memcpy(y, a, sizeof *y * (size_t)elements);
