@@ -74,20 +74,62 @@ void convoy_cpu_broadcast(const struct convoy_cpu_broadcast *p, const float *a, 
     } while (next_index(index, p->dims, last));
 }
 
+#define GATES 16 /* values that are computed before the first of them is written: y may be x */
+
+/* `blocks` of `width` values, GATES at most. Kind and width are constants where this is called, so that the
+ * compiler makes vectors of it. */
+static inline void gate_blocks(enum convoy_binary_kind kind, int64_t blocks, int width, const float *x,
+                               const float *gate, float *y)
+{
+    float gates[GATES], values[GATES];
+    for (int i = 0; i < width; i++)
+        gates[i] = gate[i];
+    for (int64_t m = 0; m < blocks; m++, x += width, y += width) {
+        for (int i = 0; i < width; i++)
+            values[i] = convoy_binary_apply(kind, x[i], gates[i]);
+        for (int i = 0; i < width; i++)
+            y[i] = values[i];
+    }
+}
+
+/* A plane of which every value has the same gate. */
+static inline void gate_plane(enum convoy_binary_kind kind, int64_t count, const float *x, float gate,
+                              float *y)
+{
+    float gates[GATES];
+    int64_t whole = count / GATES;
+    for (int i = 0; i < GATES; i++)
+        gates[i] = gate;
+    gate_blocks(kind, whole, GATES, x, gates, y);
+    for (int64_t i = whole * GATES; i < count; i++)
+        y[i] = convoy_binary_apply(kind, x[i], gate);
+}
+
+static inline void gate_as(enum convoy_binary_kind kind, const struct convoy_cpu_gate *p, const float *x,
+                           const float *gate, float *y)
+{
+    if (p->inner == 1)
+        gate_plane(kind, p->middle, x, gate[0], y);
+    else if (p->inner == 8)
+        gate_blocks(kind, p->middle, 8, x, gate, y);
+    else if (p->inner == 16)
+        gate_blocks(kind, p->middle, 16, x, gate, y);
+    else
+        for (int64_t m = 0; m < p->middle; m++, x += p->inner, y += p->inner)
+            for (int64_t i = 0; i < p->inner; i++)
+                y[i] = convoy_binary_apply(kind, x[i], gate[i]);
+}
+
 void convoy_cpu_gate(const struct convoy_cpu_gate *p, const float *x, const float *gate, float *y)
 {
-    for (int64_t o = 0; o < p->outer; o++) {
+    for (int64_t o = 0; o < p->outer; o++, x += p->middle * p->inner, y += p->middle * p->inner) {
         const float *g = gate + (o % p->gate_outer) * p->inner;
-        if (p->inner == 1) { /* planar: one value for a whole plane, which the compiler then vectorises */
-            for (int64_t m = 0; m < p->middle; m++)
-                y[m] = convoy_binary_apply(p->kind, x[m], g[0]);
-        } else {
-            for (int64_t m = 0; m < p->middle; m++)
-                for (int64_t i = 0; i < p->inner; i++)
-                    y[m * p->inner + i] = convoy_binary_apply(p->kind, x[m * p->inner + i], g[i]);
-        }
-        x += p->middle * p->inner;
-        y += p->middle * p->inner;
+        if (p->kind == CONVOY_MUL)
+            gate_as(CONVOY_MUL, p, x, g, y);
+        else if (p->kind == CONVOY_ADD)
+            gate_as(CONVOY_ADD, p, x, g, y);
+        else
+            gate_as(p->kind, p, x, g, y);
     }
 }
 
