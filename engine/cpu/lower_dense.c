@@ -86,10 +86,94 @@ static int emit_dense(struct convoy_cpu_lowering *l, const struct convoy_cpu_gro
     return failed ? failed : y;
 }
 
+/* Rows of an image, at least, that are computed as pixels. It depends on no batch, so that weights are kept
+ * in one layout. */
+#define ROWS_AS_PIXELS 16
+
+struct pixels {
+    dnnl_memory_desc_t x, y;
+    dnnl_primitive_desc_t description; /* NULL where oneDNN has nothing fast */
+};
+
+static int describe_pixels(struct convoy_cpu_lowering *l, const struct convoy_cpu_group *group,
+                           struct pixels *pixels, int *fused)
+{
+    const struct convoy_node *node = &l->graph->nodes[group->anchor];
+    dnnl_convolution_desc_t op;
+    dnnl_dims_t x;
+    dnnl_dims_t y;
+    convoy_cpu_dims(l, node->inputs[0], x);
+    convoy_cpu_dims(l, node->output, y);
+    const dnnl_dims_t x_dims = {1, x[1], x[0], 1}, y_dims = {1, y[1], y[0], 1}, w_dims = {y[1], x[1], 1, 1};
+    const dnnl_dims_t ones = {1, 1}, zeros = {0, 0};
+    pixels->x = convoy_cpu_tag_md(4, x_dims, dnnl_nhwc);
+    pixels->y = convoy_cpu_tag_md(4, y_dims, dnnl_nhwc);
+    dnnl_memory_desc_t w_md = convoy_cpu_any_md(4, w_dims), b_md = convoy_cpu_plain_md(1, &y[1]);
+    int failed = convoy_cpu_check(dnnl_convolution_forward_desc_init(
+                                      &op, dnnl_forward_inference, dnnl_convolution_direct, &pixels->x, &w_md,
+                                      node->input_count > 2 ? &b_md : NULL, &pixels->y, ones, zeros, zeros),
+                                  l->error, l->node, "describe a dense layer");
+    if (failed)
+        return failed;
+    failed = convoy_cpu_choose(l, &op, group->posts, group->post_count, &pixels->description, fused);
+    if (failed == 0 && strncmp(convoy_cpu_implementation(pixels->description), "jit_1x1", 7) == 0)
+        return 0;
+    if (failed == 0)
+        dnnl_primitive_desc_destroy(pixels->description);
+    pixels->description = NULL;
+    return 0;
+}
+
+static int emit_pixels(struct convoy_cpu_lowering *l, const struct convoy_cpu_group *group,
+                       const struct pixels *pixels, int fused)
+{
+    const struct convoy_node *node = &l->graph->nodes[group->anchor];
+    bool has_bias = node->input_count > 2;
+    dnnl_memory_desc_t w_md = *dnnl_primitive_desc_query_md(pixels->description, dnnl_query_weights_md, 0);
+    dnnl_memory_desc_t b_md = convoy_cpu_plain_md(1, &pixels->y.dims[1]);
+    dnnl_dims_t dims;
+    int rank = convoy_cpu_dims(l, node->output, dims);
+    dnnl_memory_desc_t rows_md = convoy_cpu_plain_md(rank, dims);
+    int rows = convoy_cpu_plain(l, group->source);
+    int result = rows < 0 ? rows : dense_destination(l, group, fused, &rows_md, rows);
+    int x = result < 0 ? result : convoy_cpu_view(l, rows, &pixels->x);
+    int y = x < 0 ? x : convoy_cpu_view(l, result, &pixels->y);
+    int w = y < 0 ? y : convoy_cpu_constant_rep(l, node->inputs[1], &w_md);
+    int b = w < 0 || !has_bias ? w : convoy_cpu_constant_rep(l, node->inputs[2], &b_md);
+    if (b < 0) {
+        dnnl_primitive_desc_destroy(pixels->description);
+        return b;
+    }
+    convoy_cpu_name_kernel(l, convoy_cpu_implementation(pixels->description));
+    struct convoy_cpu_use uses[4] = {
+        {DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_DST, y}, {DNNL_ARG_BIAS, b}};
+    int failed = convoy_cpu_emit(l, pixels->description, uses, has_bias ? 4 : 3);
+    return failed ? failed : result;
+}
+
+/* A dense layer of many rows is a 1 x 1 convolution of an image whose pixels they are, channels last: the
+ * same bytes. Measured on AVX2 (oneDNN 2.6, ViT's and ConvNeXt's layers, one thread) that takes 0.65 to 0.95
+ * of the matrix product's time, which packs the weights at every call. */
+static bool are_pixels(const struct convoy_cpu_lowering *l, const struct convoy_cpu_group *group)
+{
+    const struct convoy_node *node = &l->graph->nodes[group->anchor];
+    const struct convoy_shape *rows = &l->graph->tensors[node->inputs[0]].shape;
+    return group->source == node->inputs[0] && rows->rank == 2 && rows->batch_axis <= 0 &&
+           rows->dims[0] >= ROWS_AS_PIXELS;
+}
+
 int convoy_cpu_lower_dense(struct convoy_cpu_lowering *l, const struct convoy_cpu_group *group, int *fused)
 {
     const struct convoy_node *node = &l->graph->nodes[group->anchor];
     dnnl_primitive_desc_t description = NULL;
+    if (are_pixels(l, group)) {
+        struct pixels pixels = {.description = NULL};
+        int status = describe_pixels(l, group, &pixels, fused);
+        if (status != 0)
+            return status;
+        if (pixels.description != NULL)
+            return emit_pixels(l, group, &pixels, *fused);
+    }
     int x = convoy_cpu_primary(l, group->source);
     if (x < 0)
         return x;

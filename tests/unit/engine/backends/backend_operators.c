@@ -184,6 +184,30 @@ Test(backend_operators, dense_layers)
     check_graph(graph, TOLERANCE);
 }
 
+/* Rows as in a transformer: fewer and more than become pixels, widths that fill vectors and that do not, with
+ * and without bias, an activation behind the first layer and a sum behind the second; and one that others
+ * read. */
+Test(backend_operators, dense_layers_of_many_rows)
+{
+    const int64_t rows[] = {3, 15, 16, 49}, widths[] = {5, 8, 13, 24, 64};
+    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++)
+        for (size_t w = 0; w < sizeof widths / sizeof widths[0]; w++) {
+            bool bias = (r + w) % 2 == 0;
+            struct convoy_graph *graph = new_graph(SHAPE(1, rows[r], widths[w]));
+            int x = add_reshape(graph, graph->input, SHAPE(rows[r], widths[w]));
+            int y = add_act(graph, add_dense(graph, x, 4 * widths[w] + 3, bias), CONVOY_GELU, 0, 0);
+            y = add_binary(graph, add_dense(graph, y, widths[w], !bias), x, CONVOY_ADD);
+            y = add_act(graph, y, CONVOY_TANH, 0, 0);
+            int last = add_dense(graph, y, 7, bias);
+            add_output(graph, add_reshape(graph, last, SHAPE(1, rows[r], 7)));
+            add_output(graph, add_reshape(graph, y, SHAPE(1, rows[r], widths[w])));
+            if ((r + w) % 3 == 0) /* the sum's operand is needed once more */
+                add_output(graph, add_reshape(graph, add_act(graph, x, CONVOY_TANH, 0, 0),
+                                              SHAPE(1, rows[r], widths[w])));
+            check_graph(graph, TOLERANCE);
+        }
+}
+
 static void check_matmul(struct convoy_shape a, struct convoy_shape b, struct convoy_shape y)
 {
     struct convoy_graph *graph = new_graph(a);
