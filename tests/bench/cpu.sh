@@ -3,13 +3,48 @@
 #  - by itself, batch 32 and all cores, beside ONNX Runtime on the same file with as many threads;
 #  - through HTTP, a JPEG of 32 x 32 pixels a request from 64 connections, wrk on the same cores, beside itself.
 #   tests/bench/cpu.sh [ROUNDS [SECONDS]]
+# Or any networks by themselves beside ONNX Runtime, batches 1, 8 and 32, all cores, in turns, median of the ratios. A NETWORK is
+# a FILE.onnx, or torchvision:NAME or timm:NAME, which is exported with random weights into build/networks:
+#   tests/bench/cpu.sh ROUNDS NETWORK...
 # shellcheck source=tests/bench/lib.sh
 . "$(dirname "$0")/lib.sh"
 rounds=${1:-7}
-seconds=${2:-3}
 model=models/cifar10-convnet/1/model.onnx
 peer=build/venv-tests/bin/python
 
+# exported NETWORK: prints the file's path.
+exported() {
+  local file=build/networks/${1//:/-}.onnx
+  case $1 in
+    *.onnx) echo "$1"; return ;;
+    torchvision:* | timm:*) ;;
+    *) die "'$1' is no file.onnx, torchvision:NAME or timm:NAME" ;;
+  esac
+  if [ ! -e "$file" ]; then
+    mkdir -p build/networks
+    # shellcheck source=tests/survey/lib.sh
+    (. tests/survey/lib.sh
+      python_with cpu.sh torch torchvision timm onnx numpy
+      "$python" tests/bench/networks_export.py "$1" "$file.new") >&2 || return
+    mv "$file.new" "$file"
+  fi
+  echo "$file"
+}
+
+if [ $# -gt 1 ] && [[ ! $2 =~ ^[0-9.]+$ ]]; then
+  shift
+  files=()
+  for network; do
+    file=$(exported "$network") || exit
+    files+=("$file")
+  done
+  # shellcheck source=tests/survey/lib.sh
+  (. tests/survey/lib.sh
+    python_with cpu.sh onnxruntime numpy
+    exec "$python" tests/bench/cpu_networks.py "$build/bin/bench_network_time" "$work" "$(nproc)" "$rounds" "${files[@]}")
+  exit
+fi
+seconds=${2:-3}
 needs wrk wrk
 [ -x $peer ] || /usr/bin/python3 -m venv --system-site-packages build/venv-tests
 $peer -c 'import onnxruntime, numpy' 2>/dev/null || $peer -m pip install -q onnxruntime numpy ||

@@ -3,11 +3,11 @@
  * INPUT holds MAX_BATCH rows or more, one after the other, as the network takes them: float32, C x H x W.
  * CACHE is the folder where kernel times are remembered ("": nowhere). For TUNE_SECONDS at most the backend
  * tunes (0: it does not). Then it says what it is, and for each line BATCH RUNS OUTPUT on standard input it
- * runs the first BATCH rows again and again: for a tenth of a second and five times at least to warm up, then
- * RUNS times, whose times of computing alone are what it answers. Short jobs run behind others: the device is
- * meant to have all of a job before it begins, so that no launch is in its time, as peer_torch.py means it
- * for the peers; and its rows are there already. It writes the outputs of the last of them to OUTPUT,
- * float32. Every answer is a line of JSON. It ends when standard input does. */
+ * runs the first BATCH rows again and again: for a tenth of a second and five times at least to warm up (once
+ * where a run takes a second), then RUNS times, whose times of computing alone are what it answers. Short
+ * jobs run behind others: the device is meant to have all of a job before it begins, so that no launch is in
+ * its time, as peer_torch.py means it for the peers; and its rows are there already. It writes the outputs of
+ * the last of them to OUTPUT, float32. Every answer is a line of JSON. It ends when standard input does. */
 #include "engine/base/clock.h"
 #include "engine/ipc/channel.h"
 #include "tests/bench/alone.h"
@@ -17,11 +17,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_RUNS   10000
-#define WARM_UP_US  100000
-#define WARM_UP_MIN 5
-#define AHEAD       8    /* jobs before the one that is timed: meant to last until it is submitted */
-#define SHORT_US    1000 /* of computing: what is longer does not notice a launch */
+#define MOST_RUNS      10000
+#define WARM_UP_US     100000
+#define WARM_UP_MIN    5
+#define WARM_UP_MAX_US 1000000
+#define AHEAD          8    /* jobs before the one that is timed: meant to last until it is submitted */
+#define SHORT_US       1000 /* of computing: what is longer does not notice a launch */
 
 struct bench {
     struct convoy_worker_device device;
@@ -116,10 +117,13 @@ static int run_behind(const struct bench *bench, const struct convoy_job *job, s
 
 static int warm_up(const struct bench *bench, const struct convoy_job *job, struct convoy_error *error)
 {
-    uint64_t end_us = convoy_now_us() + WARM_UP_US;
-    for (int run = 0; run < WARM_UP_MIN || convoy_now_us() < end_us; run++)
+    uint64_t begun_us = convoy_now_us(), passed_us = 0;
+    for (int run = 0; run == 0 || passed_us < WARM_UP_US || (run < WARM_UP_MIN && passed_us < WARM_UP_MAX_US);
+         run++) {
         if (bench_run(&bench->device, &bench->net, job, error) != 0)
             return -1;
+        passed_us = convoy_now_us() - begun_us;
+    }
     return 0;
 }
 
