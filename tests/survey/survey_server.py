@@ -17,6 +17,7 @@ CONFIGURATION = {
     "worker": {"streams": 1, "slots": 2, "slot_bytes": 32 << 20, "hang_timeout_ms": 120000},
     "timeout_ms": 600000,
     "tune": "off",
+    "images": {"scaled_decoding": "off"},  # as the libraries that it is compared with decode
 }
 START_S = 30
 
