@@ -6,7 +6,7 @@ set -euo pipefail
 convoy_root=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
 convoy_packages=(build-essential cmake ninja-build pkg-config curl ca-certificates file
-  libmicrohttpd-dev libuv1-dev libcjson-dev libprotobuf-c-dev protobuf-c-compiler libonnx-dev
+  libmicrohttpd-dev nettle-dev libuv1-dev libcjson-dev libprotobuf-c-dev protobuf-c-compiler libonnx-dev
   libturbojpeg0-dev libjpeg62-turbo-dev libspng-dev libwebp-dev libgif-dev libdnnl-dev ocl-icd-libopencl1
   libcurl4-openssl-dev libarchive-dev zlib1g-dev libsystemd-dev libxxhash-dev)
 # shellcheck disable=SC2034 # test.sh uses it

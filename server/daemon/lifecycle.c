@@ -30,6 +30,7 @@ static void end_workers(struct convoy_lifecycle *life)
 {
     uv_timer_stop(&life->timer);
     convoy_http_stop(life->http);
+    convoy_access_stop_admin(life->access);
     life->http = NULL;
     convoy_supervisor_stop(life->supervisor, on_stopped, life);
 }
@@ -69,6 +70,8 @@ static void drain(struct convoy_lifecycle *life)
     life->phase = CONVOY_DRAINING;
     life->drain_until_us = convoy_now_us() + life->config->drain_timeout_ms * (uint64_t)1000;
     convoy_http_close_listener(life->http);
+    if (life->access->admin != NULL)
+        convoy_http_close_listener(life->access->admin);
     life->keep_until_us = convoy_now_us() + KEPT_US;
     uv_timer_start(&life->timer, on_draining, 0, CHECK_MS);
 }
@@ -135,6 +138,7 @@ int convoy_lifecycle_start(struct convoy_lifecycle *life, struct convoy_error *e
     life->reload = (struct convoy_reload){.loop = life->loop,
                                           .file = life->options->config,
                                           .registry = life->registry,
+                                          .keyring = life->access->keyring,
                                           .begun = on_reload_begun,
                                           .done = on_reload_done,
                                           .context = life};

@@ -4,6 +4,7 @@
 #include "server/api/app.h"
 #include "server/api/call.h"
 #include "server/api/routes.h"
+#include "server/daemon/access.h"
 #include "server/daemon/check_config.h"
 #include "server/daemon/lifecycle.h"
 #include "server/daemon/options.h"
@@ -48,34 +49,45 @@ static void no_work(void *app)
 }
 
 /* Makes the application and serves it. *app is the caller's to free in any case. */
-static int start_http(const struct convoy_app *parts, int inherited_fd, struct convoy_app **app,
-                      struct convoy_http **http, struct convoy_error *error)
+static int start_http(const struct convoy_app *parts, int inherited_fd, struct convoy_access_control *access,
+                      struct convoy_app **app, struct convoy_http **http, struct convoy_error *error)
 {
     int code = convoy_app_new(parts, app, error);
     if (code != 0)
         return code;
-    const struct convoy_http_options options = {
-        .config = parts->config,
-        .metrics = parts->metrics,
-        .inherited_fd = inherited_fd,
-        .listen_option = "--listen",
-        .other_descriptors = parts->config->health_listen != NULL ? HEALTH_DESCRIPTORS : 0,
-        .routes = convoy_routes,
-        .route_count = convoy_route_count,
-        .unknown_path = "POST an image to /classify, or GET "
-                        "/v2/models for what is served",
-        .app = *app,
-        .state_bytes = sizeof(struct convoy_call),
-        .release = convoy_routes_release,
-        .begin_round = convoy_batcher_hold,
-        .end_round = convoy_batcher_let_go,
-        .end_work = convoy_app_end_work};
-    return convoy_http_start(&options, http, error);
+    struct convoy_http_options options = {.config = parts->config,
+                                          .metrics = parts->metrics,
+                                          .inherited_fd = inherited_fd,
+                                          .listen_option = "--listen",
+                                          .other_descriptors =
+                                              convoy_access_descriptors(parts->config) +
+                                              (parts->config->health_listen != NULL ? HEALTH_DESCRIPTORS : 0),
+                                          .routes = convoy_routes,
+                                          .route_count = convoy_route_count,
+                                          .unknown_path = "POST an image to /classify, or GET "
+                                                          "/v2/models for what is served",
+                                          .app = *app,
+                                          .state_bytes = sizeof(struct convoy_call),
+                                          .release = convoy_routes_release,
+                                          .begin_round = convoy_batcher_hold,
+                                          .end_round = convoy_batcher_let_go,
+                                          .end_work = convoy_app_end_work};
+    convoy_access_guard(&options, &access->gate);
+    code = convoy_http_start(&options, http, error);
+    if (code != 0)
+        return code;
+    code = convoy_access_start_admin(access, &options, convoy_http_port(*http), error);
+    if (code != 0) {
+        convoy_manager_stop(parts->manager);
+        convoy_http_stop(*http);
+    }
+    return code;
 }
 
 /* Health and metrics on an address of their own, where one is configured: they are answered while every
  * connection and every thread of the other one is taken. *own is the configuration that it runs with. */
-static int start_health(const struct convoy_app *parts, struct convoy_app *app, struct convoy_config *own,
+static int start_health(const struct convoy_app *parts, struct convoy_app *app,
+                        struct convoy_access_control *access, struct convoy_config *own,
                         struct convoy_http **health, struct convoy_error *error)
 {
     if (parts->config->health_listen == NULL)
@@ -87,19 +99,20 @@ static int start_health(const struct convoy_app *parts, struct convoy_app *app, 
     own->http.connections = HEALTH_CONNECTIONS;
     own->http.connections_per_address = HEALTH_CONNECTIONS; /* making room is fairer than refusing here */
     own->http.idle_timeout_ms = own->http.request_timeout_ms = HEALTH_TIMEOUT_MS;
-    const struct convoy_http_options options = {.config = own,
-                                                .metrics = parts->metrics,
-                                                .inherited_fd = -1,
-                                                .listen_option = "--health-listen",
-                                                .evicts = true,
-                                                .routes = convoy_health_routes,
-                                                .route_count = convoy_health_route_count,
-                                                .unknown_path = "health_listen answers /v2/health/live, "
-                                                                "/v2/health/ready and /metrics alone",
-                                                .app = app,
-                                                .state_bytes = sizeof(struct convoy_call),
-                                                .release = convoy_routes_release,
-                                                .end_work = no_work};
+    struct convoy_http_options options = {.config = own,
+                                          .metrics = parts->metrics,
+                                          .inherited_fd = -1,
+                                          .listen_option = "--health-listen",
+                                          .evicts = true,
+                                          .routes = convoy_health_routes,
+                                          .route_count = convoy_health_route_count,
+                                          .unknown_path = "health_listen answers /v2/health/live, "
+                                                          "/v2/health/ready and /metrics alone",
+                                          .app = app,
+                                          .state_bytes = sizeof(struct convoy_call),
+                                          .release = convoy_routes_release,
+                                          .end_work = no_work};
+    convoy_access_guard(&options, &access->health_gate);
     int code = convoy_http_start(&options, health, error);
     if (code == 0)
         convoy_log(CONVOY_LOG_INFO, "health and metrics are answered", CONVOY_STR("host", own->listen_host),
@@ -118,6 +131,7 @@ static int serve(const struct convoy_config *config, const struct convoy_daemon_
     struct convoy_config health_config;
     struct convoy_service service;
     struct convoy_lifecycle life;
+    struct convoy_access_control access;
     char inherited_host[64]; /* of systemd's socket */
     uv_loop_t loop;
     int status = 1, inherited_fd;
@@ -127,7 +141,8 @@ static int serve(const struct convoy_config *config, const struct convoy_daemon_
         return complain(&error);
     }
     uv_loop_init(&loop);
-    if (convoy_service_socket(&inherited_fd, &error) != 0 ||
+    if (convoy_access_new(config, metrics, &access, &error) != 0 ||
+        convoy_service_socket(&inherited_fd, &error) != 0 ||
         convoy_registry_new(config, metrics, &registry, &error) != 0 ||
         convoy_supervisor_new(&loop, config, registry, metrics, &supervisor, &error) != 0 ||
         convoy_manager_new(&loop, config, registry, supervisor, &manager, &error) != 0) {
@@ -139,14 +154,15 @@ static int serve(const struct convoy_config *config, const struct convoy_daemon_
                                      .registry = registry,
                                      .supervisor = supervisor,
                                      .manager = manager};
-    if (start_http(&parts, inherited_fd, &app, &http, &error) != 0) {
+    if (start_http(&parts, inherited_fd, &access, &app, &http, &error) != 0) {
         status = complain(&error);
         goto done;
     }
-    if (start_health(&parts, app, &health_config, &health, &error) != 0) {
+    if (start_health(&parts, app, &access, &health_config, &health, &error) != 0) {
         status = complain(&error);
         convoy_manager_stop(manager);
         convoy_http_stop(http);
+        convoy_access_stop_admin(&access);
         goto done;
     }
     service = (struct convoy_service){.loop = &loop,
@@ -163,11 +179,13 @@ static int serve(const struct convoy_config *config, const struct convoy_daemon_
                                      .manager = manager,
                                      .http = http,
                                      .health = health,
+                                     .access = &access,
                                      .service = &service};
     if (convoy_lifecycle_start(&life, &error) != 0) {
         status = complain(&error);
         convoy_manager_stop(manager);
         convoy_http_stop(http);
+        convoy_access_stop_admin(&access);
         if (health != NULL)
             convoy_http_stop(health);
         goto done;
@@ -192,6 +210,7 @@ static int serve(const struct convoy_config *config, const struct convoy_daemon_
     status = 0;
 done:
     uv_loop_close(&loop);
+    convoy_access_free(&access);
     convoy_app_free(app);
     convoy_manager_free(manager);
     convoy_supervisor_free(supervisor);

@@ -63,6 +63,8 @@ static void read_files(uv_work_t *work)
 {
     const struct convoy_reload *reload = work->data;
     struct convoy_reading *reading = reload->reading;
+    /* Whatever else is wrong: a key that was taken out of its file must not open anything any more. */
+    convoy_keyring_reload(reload->keyring);
     if (convoy_config_load(reading->file, &reading->config, &reading->error) != 0) {
         reading->config = NULL;
         return;

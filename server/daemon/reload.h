@@ -8,6 +8,7 @@
 
 #include "server/config/config.h"
 #include "server/models/registry.h"
+#include "server/security/keyring.h"
 
 #include <uv.h>
 
@@ -18,6 +19,7 @@ struct convoy_reload {
     uv_loop_t *loop;
     const char *file; /* the configuration file; NULL: as convoy_config_load() finds it */
     struct convoy_registry *registry;
+    struct convoy_keyring *keyring; /* NULL: none */
     void (*begun)(void *context);
     /* After the log's settings and the models' labels and delays were taken over. fresh: the configuration
      * that was read, the reload's own; NULL: nothing was taken over, and problem says why. */

@@ -4,6 +4,7 @@
 #include "engine/base/log.h"
 #include "engine/base/log_limit.h"
 #include "server/http/address_text.h"
+#include "server/http/client_address.h"
 #include "server/http/request.h"
 #include "server/http/status.h"
 
@@ -20,6 +21,8 @@ void convoy_access_log_configure(enum convoy_access_log which)
 
 static const struct sockaddr *client_of(const struct convoy_access *access)
 {
+    if (access->request != NULL)
+        return convoy_client_address(access->request);
     const union MHD_ConnectionInfo *info =
         access->mhd == NULL ? NULL : MHD_get_connection_info(access->mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
 
@@ -46,6 +49,10 @@ static bool write_line(enum convoy_log_level level, const struct convoy_access *
     const struct convoy_request *request = access->request;
     const struct convoy_route *route = request == NULL ? NULL : request->route;
     char client[INET6_ADDRSTRLEN];
+    /* Left out where there is none. */
+    const struct convoy_log_field key_name = request == NULL || request->key_name[0] == '\0'
+                                                 ? (struct convoy_log_field){.kind = CONVOY_LOG_FIELD_END}
+                                                 : CONVOY_STR("key_name", request->key_name);
 
     convoy_address_text(client_of(access), client);
     return convoy_log_at_once(
@@ -61,6 +68,7 @@ static bool write_line(enum convoy_log_level level, const struct convoy_access *
                    CONVOY_UINT("sent", access->sent),
                    CONVOY_UINT("total_us", request == NULL ? 0 : convoy_now_us() - request->begun_us),
                    CONVOY_UINT("unwritten", unwritten),
+                   key_name,
                    {.kind = CONVOY_LOG_FIELD_END}});
 }
 

@@ -1,7 +1,7 @@
 /* The access log: a line for each answer, or for some of them (log.access). It goes where all lines go
  * (engine/base/log.h), at level info; an answer that it leaves out shows at level debug. One of status 500 is
  * a warning, also when the log is off, then at most one a second. No field holds what a client made up but
- * its request id, of which request_id.h bounds the characters. */
+ * its request id, of which request_id.h bounds the characters. A key is never shown, its name is. */
 #ifndef CONVOY_SERVER_ACCESS_LOG_H
 #define CONVOY_SERVER_ACCESS_LOG_H
 

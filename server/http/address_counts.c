@@ -1,20 +1,15 @@
 #include "server/http/address_counts.h"
 
 #include "engine/base/hash.h"
+#include "server/http/client_id.h"
 
-#include <netinet/in.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A client: an IPv4 address behind twelve bytes of IPv6's mapping, or 64 bits of IPv6. */
-struct client {
-    uint8_t bytes[16];
-};
-
 /* count 0: free. */
 struct entry {
-    struct client client;
+    struct convoy_client_id client;
     uint32_t count;
 };
 
@@ -51,36 +46,13 @@ void convoy_address_counts_free(struct convoy_address_counts *counts)
     free(counts);
 }
 
-/* False for an address of another kind. */
-static bool client_of(const struct sockaddr *address, struct client *client)
-{
-    static const uint8_t mapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
-
-    memset(client, 0, sizeof *client);
-    if (address->sa_family == AF_INET) {
-        struct sockaddr_in v4;
-        memcpy(&v4, address, sizeof v4);
-        memcpy(client->bytes, mapped, sizeof mapped);
-        memcpy(client->bytes + sizeof mapped, &v4.sin_addr, 4);
-        return true;
-    }
-    if (address->sa_family == AF_INET6) {
-        struct sockaddr_in6 v6;
-        memcpy(&v6, address, sizeof v6);
-        bool is_mapped = memcmp(&v6.sin6_addr, mapped, sizeof mapped) == 0;
-        memcpy(client->bytes, &v6.sin6_addr, is_mapped ? 16 : 8);
-        return true;
-    }
-    return false;
-}
-
-static uint32_t place_of(const struct convoy_address_counts *counts, const struct client *client)
+static uint32_t place_of(const struct convoy_address_counts *counts, const struct convoy_client_id *client)
 {
     return (uint32_t)convoy_hash(counts->hash_seed, client, sizeof *client) & counts->mask;
 }
 
 /* The client's entry, or the free one where it belongs. */
-static uint32_t find(const struct convoy_address_counts *counts, const struct client *client)
+static uint32_t find(const struct convoy_address_counts *counts, const struct convoy_client_id *client)
 {
     uint32_t at = place_of(counts, client);
     while (counts->entries[at].count > 0 && memcmp(&counts->entries[at].client, client, sizeof *client) != 0)
@@ -106,9 +78,9 @@ static void remove_entry(struct convoy_address_counts *counts, uint32_t hole)
 
 bool convoy_address_counts_take(struct convoy_address_counts *counts, const struct sockaddr *address)
 {
-    struct client client;
+    struct convoy_client_id client;
 
-    if (!client_of(address, &client))
+    if (!convoy_client_id_of(address, &client))
         return true;
     pthread_mutex_lock(&counts->lock);
     struct entry *entry = &counts->entries[find(counts, &client)];
@@ -125,9 +97,9 @@ bool convoy_address_counts_take(struct convoy_address_counts *counts, const stru
 
 void convoy_address_counts_give(struct convoy_address_counts *counts, const struct sockaddr *address)
 {
-    struct client client;
+    struct convoy_client_id client;
 
-    if (!client_of(address, &client))
+    if (!convoy_client_id_of(address, &client))
         return;
     pthread_mutex_lock(&counts->lock);
     uint32_t at = find(counts, &client);

@@ -1,7 +1,6 @@
 /* How many connections each client has open, so that none takes all that there are.
  *
- * A client is an IPv4 address, or the first 64 bits of an IPv6 address, which is the least that a network
- * gets: a client that has one has all addresses in it. The table has room for as many clients as connections
+ * client_id.h says what a client is. The table has room for as many clients as connections
  * and takes no more memory, however many addresses come: past that, a new client is refused. Threads: any; a
  * lock is held for some 50 ns. */
 #ifndef CONVOY_SERVER_ADDRESS_COUNTS_H

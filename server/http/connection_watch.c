@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #define RESTING UINT64_C(0)
@@ -19,6 +20,8 @@
 
 /* Records passed over before other threads may take the lock: some 10 us. */
 #define SWEEP_STEP 256
+
+#define BODY_GRACE_US 2000000u
 
 /* TCP_CLOSE_WAIT of netinet/tcp.h, which cannot stand beside linux/tcp.h: the other end is closed, ours is
  * not. */
@@ -37,6 +40,7 @@ struct convoy_connection_watch {
     struct convoy_connection **list;
     uint32_t count, capacity;
     uint64_t timeout_us;
+    _Atomic uint32_t body_rate; /* bytes a second; 0: any */
     pthread_t thread;
 };
 
@@ -80,6 +84,21 @@ static uint64_t header_began(struct convoy_connection *connection, uint64_t byte
     return first;
 }
 
+/* Its body comes more slowly than rate, and it is the client that this is due to: nothing waits to be read.
+ */
+static bool dribbles(const struct convoy_connection *connection, uint32_t rate, uint64_t now_us)
+{
+    uint64_t since = atomic_load_explicit(&connection->body_since_us, memory_order_acquire);
+    int unread = 0;
+
+    if (rate == 0 || since == 0 || now_us < since + BODY_GRACE_US)
+        return false;
+    double wanted = (double)(now_us - since - BODY_GRACE_US) / 1e6 * rate;
+    if ((double)atomic_load_explicit(&connection->body_bytes, memory_order_relaxed) >= wanted)
+        return false;
+    return ioctl(connection->fd, FIONREAD, &unread) == 0 && unread == 0;
+}
+
 /* The client is gone, and was gone at the last sweep: what it sent before its end has been read since. */
 static bool gone_for_good(struct convoy_connection *connection, const struct traffic *traffic)
 {
@@ -108,7 +127,8 @@ static bool concerns(struct convoy_connection *connection)
 
 /* Cuts off the client if it is gone, or too slow. Without the lock, while the record is examined. Returns the
  * milliseconds that a slow client took, else 0. */
-static uint64_t examine(struct convoy_connection *connection, uint64_t timeout_us, uint64_t now_us)
+static uint64_t examine(struct convoy_connection *connection, uint64_t timeout_us, uint32_t body_rate,
+                        uint64_t now_us)
 {
     uint64_t since = atomic_load_explicit(&connection->busy_since_us, memory_order_acquire);
 
@@ -125,7 +145,8 @@ static uint64_t examine(struct convoy_connection *connection, uint64_t timeout_u
         if (since == RESTING)
             since = header_began(connection, traffic.bytes, now_us);
     }
-    if (since == 0 || now_us < since || now_us - since < timeout_us)
+    if (since == 0 || now_us < since ||
+        (now_us - since < timeout_us && !dribbles(connection, body_rate, now_us)))
         return 0;
     cut(connection, CONVOY_HTTP_REQUEST_TIMEOUT);
     return (now_us - since) / 1000;
@@ -136,7 +157,9 @@ static void look_at(struct convoy_connection_watch *watch, struct convoy_connect
 {
     watch->examined = connection;
     pthread_mutex_unlock(&watch->lock);
-    uint64_t slow_ms = examine(connection, watch->timeout_us, convoy_now_us());
+    uint64_t slow_ms =
+        examine(connection, watch->timeout_us, atomic_load_explicit(&watch->body_rate, memory_order_relaxed),
+                convoy_now_us());
     pthread_mutex_lock(&watch->lock);
     watch->examined = NULL;
     pthread_cond_broadcast(&watch->let_go);
@@ -230,6 +253,11 @@ void convoy_connection_watch_free(struct convoy_connection_watch *watch)
     pthread_mutex_destroy(&watch->lock);
     free(watch->list);
     free(watch);
+}
+
+void convoy_connection_watch_body_rate(struct convoy_connection_watch *watch, uint32_t bytes_per_second)
+{
+    atomic_store_explicit(&watch->body_rate, bytes_per_second, memory_order_relaxed);
 }
 
 /* Under the lock. */
@@ -326,8 +354,15 @@ void convoy_connection_receives(struct convoy_connection *connection, uint64_t n
     atomic_store_explicit(&connection->busy_since_us, first != 0 ? first : now_us, memory_order_release);
 }
 
+void convoy_connection_body(struct convoy_connection *connection, uint64_t now_us)
+{
+    atomic_store_explicit(&connection->body_bytes, 0, memory_order_relaxed);
+    atomic_store_explicit(&connection->body_since_us, now_us, memory_order_release);
+}
+
 void convoy_connection_works(struct convoy_connection *connection)
 {
+    atomic_store_explicit(&connection->body_since_us, 0, memory_order_relaxed);
     atomic_store_explicit(&connection->busy_since_us, WORKING, memory_order_release);
 }
 
@@ -340,6 +375,7 @@ void convoy_connection_sends(struct convoy_connection *connection, uint64_t now_
 void convoy_connection_rests(struct convoy_connection *connection)
 {
     atomic_store_explicit(&connection->first_byte_us, 0, memory_order_relaxed);
+    atomic_store_explicit(&connection->body_since_us, 0, memory_order_relaxed);
     atomic_fetch_add_explicit(&connection->turns, 1, memory_order_release);
     atomic_store_explicit(&connection->busy_since_us, RESTING, memory_order_release);
 }

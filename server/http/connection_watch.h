@@ -6,6 +6,8 @@
  * The first byte is seen in the kernel's count of received bytes (TCP_INFO), because libmicrohttpd says
  * nothing of a header that is not complete.
  *
+ * A minimum rate of bodies can be set besides.
+ *
  * It also ends connections whose client has gone away in the middle of a request: where the last bytes and
  * the end of the stream come together, libmicrohttpd 0.9.75 sees the bytes alone and would wait for more.
  *
@@ -31,7 +33,9 @@ struct convoy_connection {
     _Atomic uint64_t
         first_byte_us;      /* of a header that is not complete yet, when the watch noticed it; else 0 */
     _Atomic uint32_t turns; /* requests that ended here */
-    atomic_bool sending;    /* the answer is being sent, not the request received */
+    /* When the body that is being received began, 0: none is; and what has come of it. */
+    _Atomic uint64_t body_since_us, body_bytes;
+    atomic_bool sending; /* the answer is being sent, not the request received */
     /* Once the watch has ended the connection, the status under which a request in it counts: 408 (slow), 499
      * (its client is gone) or 503 (its place was needed). 0 before. */
     _Atomic int cut_status;
@@ -51,6 +55,10 @@ int convoy_connection_watch_start(uint64_t timeout_us, struct convoy_connection_
                                   struct convoy_error *error);
 void convoy_connection_watch_free(struct convoy_connection_watch *watch);
 
+/* From now on bodies that come more slowly than that are cut off, too: measured from a body's beginning, of
+ * which the first two seconds are free, and only while nothing of it waits to be read here. 0: none. */
+void convoy_connection_watch_body_rate(struct convoy_connection_watch *watch, uint32_t bytes_per_second);
+
 /* NULL when memory is out: the connection is then not watched, and takes no request. */
 struct convoy_connection *convoy_connection_watch_add(struct convoy_connection_watch *watch, int fd);
 /* Before fd is closed; NULL is allowed. Waits while the thread examines this connection, a few microseconds:
@@ -66,6 +74,7 @@ void convoy_connection_watch_evict(struct convoy_connection_watch *watch);
 
 /* The phases of a request. */
 void convoy_connection_receives(struct convoy_connection *connection, uint64_t now_us); /* header has begun */
+void convoy_connection_body(struct convoy_connection *connection, uint64_t now_us);     /* header complete */
 void convoy_connection_works(struct convoy_connection *connection);                     /* request complete */
 void convoy_connection_sends(struct convoy_connection *connection, uint64_t now_us);    /* answer queued */
 void convoy_connection_rests(struct convoy_connection *connection);                     /* answer taken */

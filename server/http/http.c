@@ -87,6 +87,8 @@ static int open_listener(struct convoy_http *http, struct convoy_error *error)
     int inherited_fd = http->options.inherited_fd;
     int code;
 
+    if (http->options.unix_path != NULL)
+        return convoy_unix_listener_open(http->options.unix_path, &http->listener, &http->unix_file, error);
     if (inherited_fd >= 0) {
         http->inherited = true;
         http->listener = inherited_fd;
@@ -98,6 +100,15 @@ static int open_listener(struct convoy_http *http, struct convoy_error *error)
     if (code == 0)
         http->port = convoy_listener_port(http->listener);
     return code;
+}
+
+static void close_own_listener(struct convoy_http *http)
+{
+    if (http->listener < 0 || http->inherited)
+        return;
+    if (http->options.unix_path != NULL)
+        convoy_unix_listener_remove(http->options.unix_path, &http->unix_file);
+    close(http->listener);
 }
 
 /* The reverse of starting, as far as that came. */
@@ -112,8 +123,7 @@ static void tear_down(struct convoy_http *http)
     if (http->watch != NULL)
         convoy_connection_watch_free(http->watch);
     convoy_address_counts_free(http->clients);
-    if (http->listener >= 0 && !http->inherited)
-        close(http->listener);
+    close_own_listener(http);
     free(http);
 }
 
@@ -154,6 +164,8 @@ int convoy_http_start(const struct convoy_http_options *options, struct convoy_h
         code = convoy_connection_watch_start((uint64_t)options->config->http.request_timeout_ms * 1000,
                                              &http->watch, error);
     if (code == 0)
+        convoy_connection_watch_body_rate(http->watch, options->config->access.limits.body_bytes_per_second);
+    if (code == 0)
         code = convoy_linger_start(&http->linger, error);
     if (code == 0)
         code = convoy_http_threads_start(http, convoy_http_library_open, error);
@@ -181,8 +193,7 @@ void convoy_http_close_listener(struct convoy_http *http)
     atomic_store(&http->closing, true);
     if (http->acceptor != NULL)
         convoy_acceptor_stop(http->acceptor);
-    if (http->listener >= 0 && !http->inherited)
-        close(http->listener);
+    close_own_listener(http);
     http->listener = -1;
 }
 
@@ -213,6 +224,7 @@ void convoy_http_stop(struct convoy_http *http)
     convoy_http_threads_refuse(http);
     if (http->acceptor != NULL)
         convoy_acceptor_stop(http->acceptor);
-    http->options.end_work(http->options.app);
+    if (http->options.end_work != NULL)
+        http->options.end_work(http->options.app);
     tear_down(http);
 }

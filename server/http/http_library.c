@@ -67,6 +67,8 @@ static void end_request(struct convoy_http *http, struct convoy_connection *conn
     if (status != 0 && !atomic_load_explicit(&http->stopping, memory_order_relaxed))
         convoy_answer_count(http, &(struct convoy_access){request->mhd, request, status, 0});
     http->options.release(request);
+    if (http->options.leave != NULL)
+        http->options.leave(request);
     atomic_fetch_sub_explicit(request->complete_us != 0 ? &http->open_requests : &http->receiving, 1,
                               memory_order_relaxed);
     convoy_request_free(request);

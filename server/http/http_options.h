@@ -16,6 +16,7 @@ struct convoy_http_options {
     const struct convoy_config *config;
     struct convoy_metrics *metrics; /* each answer is counted here */
     int inherited_fd;               /* a listening socket from systemd; -1: listen on config's address */
+    const char *unix_path;          /* listen there instead, on a Unix socket; NULL: no */
 
     const char *listen_option;  /* what the user chooses that address with, e.g. "--listen" */
     uint32_t other_descriptors; /* that the process needs besides those of this server */
@@ -28,6 +29,12 @@ struct convoy_http_options {
     size_t route_count;
     const char *unknown_path; /* the sentence of a 404: what there is instead */
     void *app;                /* of the application that answers: convoy_request.app */
+    /* Called on the HTTP thread when the headers of a request with a route are complete, before the body is
+     * read: false with the refusal set keeps it out. leave() is called once at the end of each request. Both
+     * may be NULL. gate is theirs. */
+    bool (*admit)(struct convoy_request *request);
+    void (*leave)(struct convoy_request *request);
+    void *gate;
     /* Each request carries that many bytes of zeroed memory for the application: convoy_request.state. */
     size_t state_bytes;
     /* Called once at the end of each request, on its HTTP thread, for what state holds. */
@@ -38,7 +45,8 @@ struct convoy_http_options {
     void (*end_round)(void);
     /* Called once by convoy_http_stop(), on its thread; after this call has begun convoy_suspend() refuses.
      * The application finishes the work of its threads for suspended requests: when it returns, no such
-     * thread touches a request any more. Requests that are suspended then are resumed after it. */
+     * thread touches a request any more. Requests that are suspended then are resumed after it. NULL: there
+     * is no such thread, or none any more. */
     void (*end_work)(void *app);
 };
 

@@ -3,6 +3,7 @@
 #define CONVOY_SERVER_HTTP_STATE_H
 
 #include "server/http/http_options.h"
+#include "server/http/unix_listener.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -26,6 +27,7 @@ struct convoy_http {
     int listener;
     uint32_t connection_limit, client_limit; /* of one address */
     bool inherited;                          /* the listener is systemd's and is left open */
+    struct convoy_unix_file unix_file;       /* of options.unix_path, while the listener is open */
     uint16_t port;
 
     atomic_bool closing;            /* the listener is closed: new requests get 503 */

@@ -30,14 +30,9 @@ static bool is_loopback(const char *name, size_t length)
     return inet_pton(AF_INET, text, &address) == 1 && ntohl(address.s_addr) >> 24 == 127;
 }
 
-bool convoy_origin_allowed(const char *origin, const char *host, char *const *hosts)
+bool convoy_host_is_own(const char *host, char *const *hosts)
 {
-    if (origin == NULL)
-        return true;
-    const char *named = strncmp(origin, "http://", 7) == 0    ? origin + 7
-                        : strncmp(origin, "https://", 8) == 0 ? origin + 8
-                                                              : NULL;
-    if (named == NULL || host == NULL || strcasecmp(named, host) != 0)
+    if (host == NULL)
         return false;
     size_t length = name_length(host);
     if (is_loopback(host, length))
@@ -46,4 +41,14 @@ bool convoy_origin_allowed(const char *origin, const char *host, char *const *ho
         if (strlen(*hosts) == length && strncasecmp(*hosts, host, length) == 0)
             return true;
     return false;
+}
+
+bool convoy_origin_allowed(const char *origin, const char *host, char *const *hosts)
+{
+    if (origin == NULL)
+        return true;
+    const char *named = strncmp(origin, "http://", 7) == 0    ? origin + 7
+                        : strncmp(origin, "https://", 8) == 0 ? origin + 8
+                                                              : NULL;
+    return named != NULL && host != NULL && strcasecmp(named, host) == 0 && convoy_host_is_own(host, hosts);
 }

@@ -10,9 +10,12 @@
 
 #include <stdbool.h>
 
-/* origin, host: the headers, NULL where there is none. hosts: http.hosts of the configuration, or NULL. True
- * without an origin, and where origin is http:// or https:// and then host, as it stands, and host without
- * its port is localhost, an address of 127.0.0.0/8, [::1], or one of hosts, without regard to case. */
+/* host: the header, NULL where there is none. True when, without its port, it is localhost, an address of
+ * 127.0.0.0/8, [::1], or one of hosts (http.hosts of the configuration, or NULL), without regard to case. */
+bool convoy_host_is_own(const char *host, char *const *hosts);
+
+/* origin, host: the headers, NULL where there is none. True without an origin, and where origin is
+ * http:// or https:// and then host, as it stands, and convoy_host_is_own(host, hosts). */
 bool convoy_origin_allowed(const char *origin, const char *host, char *const *hosts);
 
 #endif

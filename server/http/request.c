@@ -4,6 +4,7 @@
 #include "server/config/config.h"
 #include "server/http/body_quota.h"
 #include "server/http/buffer_pool.h"
+#include "server/http/cors.h"
 #include "server/http/http_state.h"
 #include "server/http/status.h"
 
@@ -99,8 +100,8 @@ const char *convoy_request_query(const struct convoy_request *request, const cha
 struct framing {
     const char *length, *encoding; /* NULL: absent */
     unsigned lengths, encodings;   /* how many of each there are */
-    unsigned hosts;
-    bool unclear;     /* a name that another reader may take for one of these */
+    unsigned hosts, keys;          /* Host, Authorization */
+    bool unclear;                  /* a name that another reader may take for one of these */
     const char *line; /* where the next header's line begins; NULL: the library is another (see below) */
     bool hidden;      /* there are bytes that the library does not show */
 };
@@ -172,6 +173,8 @@ static enum MHD_Result read_framing(void *context, enum MHD_ValueKind kind, cons
         framing->encodings++;
     } else if (strcasecmp(key, MHD_HTTP_HEADER_HOST) == 0) {
         framing->hosts++;
+    } else if (strcasecmp(key, MHD_HTTP_HEADER_AUTHORIZATION) == 0) {
+        framing->keys++;
     } else if (!is_token(key) || resembles(key, MHD_HTTP_HEADER_CONTENT_LENGTH) ||
                resembles(key, MHD_HTTP_HEADER_TRANSFER_ENCODING)) {
         framing->unclear = true;
@@ -195,6 +198,8 @@ static bool refuse_framing(struct convoy_request *request, const struct framing 
         sentence = "send one Host";
     else if (framing->hosts == 0 && strcasecmp(version, MHD_HTTP_VERSION_1_0) != 0)
         sentence = "HTTP/1.1 needs a Host: send the name of the server";
+    else if (framing->keys > 1)
+        sentence = "send one Authorization";
     else if (request->target_torn)
         sentence = "the path has a space: send %20 in its place";
     else if (framing->unclear)
@@ -248,11 +253,27 @@ static void refuse_route(struct convoy_request *request, enum convoy_method meth
         convoy_request_refuse(request, CONVOY_HTTP_NOT_FOUND);
         convoy_fail(&request->refusal_reason, 0, "there is nothing at this path: %s",
                     request->http->options.unknown_path);
+    } else if (convoy_cors_is_preflight(
+                   request->http->options.config->access.cors_origins, request->method,
+                   convoy_request_header(request, MHD_HTTP_HEADER_ORIGIN),
+                   convoy_request_header(request, MHD_HTTP_HEADER_ACCESS_CONTROL_REQUEST_METHOD))) {
+        request->preflight = true;
     } else if (!convoy_route_takes(request->route, method)) {
         convoy_request_refuse(request, CONVOY_HTTP_METHOD_NOT_ALLOWED);
         convoy_fail(&request->refusal_reason, 0, "%s takes %s only", request->route->template,
                     convoy_route_allow(request->route));
     }
+}
+
+/* The body of a client that may not ask is not read: the answer comes before it and the connection closes. A
+ * small one of a client that asks too often is read and thrown away, which costs both sides less than a
+ * connection. */
+static bool keeps_body_out(const struct convoy_request *request, const struct framing *framing)
+{
+    if (framing->encoding != NULL)
+        return true;
+    uint64_t length = framing->length != NULL ? strtoull(framing->length, NULL, 10) : 0;
+    return length > (request->refusal == CONVOY_HTTP_TOO_MANY_REQUESTS ? CONVOY_SMALL_BODY : 0);
 }
 
 void convoy_request_headers(struct convoy_request *request, const char *method, const char *version,
@@ -273,10 +294,14 @@ void convoy_request_headers(struct convoy_request *request, const char *method, 
     if (*at_once)
         return;
     refuse_route(request, convoy_method_of(method));
+    if (request->refusal == 0 && !request->preflight && request->http->options.admit != NULL &&
+        !request->http->options.admit(request))
+        *at_once = keeps_body_out(request, &framing);
     if (request->refusal != 0) {
-        *at_once = expect != NULL;
+        *at_once = *at_once || expect != NULL;
         return;
     }
+    convoy_connection_body(request->connection, convoy_now_us());
     if (framing.length != NULL)
         request->promised = strtoull(framing.length, NULL, 10);
 }
@@ -314,6 +339,7 @@ bool convoy_request_body(struct convoy_request *request, const char *bytes, size
     uint64_t most = request->http->options.config->http.max_body_bytes;
 
     request->received += length;
+    atomic_store_explicit(&request->connection->body_bytes, request->received, memory_order_relaxed);
     if (request->refusal == 0 && length > most - request->body_length) {
         convoy_request_refuse(request, CONVOY_HTTP_CONTENT_TOO_LARGE);
         convoy_fail(&request->refusal_reason, 0,

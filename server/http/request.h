@@ -4,6 +4,7 @@
 #define CONVOY_SERVER_REQUEST_H
 
 #include "engine/base/error.h"
+#include "server/config/role.h"
 #include "server/http/connection_watch.h"
 #include "server/http/request_id.h"
 #include "server/http/route.h"
@@ -28,6 +29,7 @@ struct convoy_request {
     char id[CONVOY_REQUEST_ID_BYTES]; /* "" until the headers are complete */
     bool seen;                        /* convoy_request_headers() was called */
     bool answered;
+    bool preflight;   /* of a browser (cors.h): no route answers it */
     bool trailed;     /* the chunked body had a trailer: the answer closes the connection */
     bool target_torn; /* the request line has more than three words */
     bool half_closed; /* the client sends no more and waits: half_closed.h answers, not the library */
@@ -42,8 +44,13 @@ struct convoy_request {
     uint64_t received;  /* bytes of the body */
     uint64_t discarded; /* bytes of a body that is not kept, because the answer is known already */
 
-    int refusal; /* the status of an answer that was known before the body; 0: none */
+    int refusal;         /* the status of an answer that was known before the body; 0: none */
+    int refusal_retry_s; /* Retry-After of a 429 */
     struct convoy_error refusal_reason;
+
+    /* The gate's (convoy_http_options.admit). */
+    char key_name[CONVOY_KEY_NAME_BYTES]; /* of the client's key, for the log; "" without one */
+    uint64_t limit_ticket;                /* 0: none */
 
     /* The application's (convoy_http_options). */
     void *app;

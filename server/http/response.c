@@ -1,7 +1,9 @@
 #include "server/http/response.h"
 
 #include "engine/base/clock.h"
+#include "server/config/config.h"
 #include "server/http/access_log.h"
+#include "server/http/cors.h"
 #include "server/http/half_closed.h"
 #include "server/http/http_state.h"
 #include "server/http/route.h"
@@ -24,9 +26,15 @@ static bool add_headers(struct convoy_request *request, struct MHD_Response *res
         snprintf(seconds, sizeof seconds, "%d", retry_after);
         ok = ok && MHD_add_response_header(response, MHD_HTTP_HEADER_RETRY_AFTER, seconds) == MHD_YES;
     }
+    if (status == CONVOY_HTTP_UNAUTHORIZED)
+        ok = ok && MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer") == MHD_YES;
     if (status == CONVOY_HTTP_METHOD_NOT_ALLOWED && request->route != NULL)
         ok = ok && MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW,
                                            convoy_route_allow(request->route)) == MHD_YES;
+    ok = ok &&
+         convoy_cors_add_headers(request->http->options.config->access.cors_origins,
+                                 convoy_request_header(request, MHD_HTTP_HEADER_ORIGIN),
+                                 request->preflight ? convoy_route_allow(request->route) : NULL, response);
     if (request->trailed || atomic_load_explicit(&request->http->closing, memory_order_relaxed))
         ok = ok && MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close") == MHD_YES;
     return ok;
@@ -100,13 +108,20 @@ bool convoy_respond_refusal(struct convoy_request *request, int retry_after)
 {
     if (request->refusal == 0)
         return false;
-    if (request->refusal != CONVOY_HTTP_SERVICE_UNAVAILABLE)
+    if (request->refusal == CONVOY_HTTP_TOO_MANY_REQUESTS)
+        retry_after = request->refusal_retry_s;
+    else if (request->refusal != CONVOY_HTTP_SERVICE_UNAVAILABLE)
         retry_after = CONVOY_RETRY_NONE;
     return convoy_respond_error(request, request->refusal, retry_after, request->refusal_reason.message);
 }
 
 bool convoy_answer(struct convoy_request *request)
 {
-    return request->refusal != 0 ? convoy_respond_refusal(request, CONVOY_RETRY_SOON)
-                                 : request->route->handle(request);
+    if (request->refusal != 0)
+        return convoy_respond_refusal(request, CONVOY_RETRY_SOON);
+    if (request->preflight) {
+        struct convoy_json_writer nothing = {0};
+        return convoy_respond(request, CONVOY_HTTP_NO_CONTENT, CONVOY_TYPE_JSON, &nothing, CONVOY_RETRY_NONE);
+    }
+    return request->route->handle(request);
 }

@@ -42,7 +42,7 @@ void convoy_answer_count(struct convoy_http *http, const struct convoy_access *a
 bool convoy_respond_error(struct convoy_request *request, int status, int retry_after, const char *sentence);
 
 /* Answers with the refusal that is set; false as well when none is set, which means that memory is out.
- * retry_after is sent with a 503 only. */
+ * retry_after is sent with a 503 only; a 429 has its own. */
 bool convoy_respond_refusal(struct convoy_request *request, int retry_after);
 
 /* For a request that is complete, or resumed: answers with the refusal if one is set, else calls the route's

@@ -7,6 +7,8 @@
 #ifndef CONVOY_SERVER_ROUTE_H
 #define CONVOY_SERVER_ROUTE_H
 
+#include "server/config/role.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -33,6 +35,8 @@ struct convoy_route {
      * be closed. */
     bool (*handle)(struct convoy_request *request);
     bool takes_body;
+    /* What a client needs to be let in; to change something by a route of both methods it needs admin. */
+    enum convoy_role role;
 };
 
 struct convoy_path {

@@ -3,6 +3,7 @@
 #include "server/batching/batcher.h"
 #include "server/http/response.h"
 #include "server/http/status.h"
+#include "server/security/gate.h"
 
 #include <errno.h>
 
@@ -74,6 +75,7 @@ struct convoy_inference_request *convoy_admit(struct convoy_request *request,
         convoy_batcher_cancel(pipeline->batcher, model, (uint32_t)count, priority);
         return NULL;
     }
+    convoy_gate_charge(request, (uint32_t)count);
     inference->pipeline = pipeline;
     convoy_suspension_init(&inference->suspension, request);
     inference->deadline_us = deadline_us;

@@ -334,6 +334,14 @@ static void set_series(struct convoy_metrics *metrics, enum convoy_family family
         set(&series->value, value);
 }
 
+void convoy_metrics_key(struct convoy_metrics *metrics, const char *key, const char *outcome)
+{
+    char labels[CONVOY_LABEL_BYTES] = "";
+    convoy_metrics_label(labels, sizeof labels, "key", key);
+    convoy_metrics_label(labels, sizeof labels, "outcome", outcome);
+    add_to_series(metrics, CONVOY_FAMILY_KEY_REQUESTS, labels, 1);
+}
+
 void convoy_metrics_request(struct convoy_metrics *metrics, const char *model, const char *route, int status)
 {
     char labels[CONVOY_LABEL_BYTES] = "", number[16];

@@ -76,6 +76,10 @@ void convoy_metrics_cache_lookup(struct convoy_model_metrics *model, bool hit);
  * "/v2/models/{model}/classify", or "" for a path that is no route. */
 void convoy_metrics_request(struct convoy_metrics *metrics, const char *model, const char *route, int status);
 
+/* A request came with a key that is known. key: its name, of which a file has at most 1024; outcome:
+ * "passed", "forbidden" or "limited". */
+void convoy_metrics_key(struct convoy_metrics *metrics, const char *key, const char *outcome);
+
 /* A connection was opened (1) or closed (-1). */
 void convoy_metrics_connections_add(struct convoy_metrics *metrics, int change);
 /* One was closed because its client has as many as it may. */

@@ -61,6 +61,7 @@ struct convoy_processes {
 /* Families whose series are found by their labels. */
 enum convoy_family {
     CONVOY_FAMILY_REQUESTS,
+    CONVOY_FAMILY_KEY_REQUESTS,
     CONVOY_FAMILY_WORKER_UP,
     CONVOY_FAMILY_WORKER_RESTARTS,
     CONVOY_FAMILY_CUDA_CALLS,

@@ -16,6 +16,10 @@ work=$(mktemp -d)
 daemon=
 url=
 
+# Admin sockets of "auto" lie in the test's own folder, where convoy finds them, too.
+export XDG_RUNTIME_DIR=$work
+unset RUNTIME_DIRECTORY CONVOY_KEY
+
 # Under a sanitizer reports of the daemon and its workers land here; finish() fails the test when one exists.
 # LeakSanitizer falls over the thread-local blocks that glibc makes for modules loaded by dlopen().
 export ASAN_OPTIONS="intercept_tls_get_addr=0:log_path=$work/sanitizer:${ASAN_OPTIONS:-}"

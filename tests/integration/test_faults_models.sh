@@ -74,7 +74,7 @@ stop
 # and would do so ten thousand times if they looked for work by the clock.
 mkdir -p "$work/models/b/1"
 cp models/cifar10-convnet/1/model.onnx "$work/models/b/1/"
-echo '{"model_control": "explicit", "repository": {"load_at_start": ["b"]}}' >"$work/explicit.json"
+echo '{"model_control": "explicit", "repository": {"load_at_start": ["b"]}, "auth": {"loopback_admin": true}}' >"$work/explicit.json"
 start --config "$work/explicit.json" --models "$work/models"
 wakeups() { # of the main thread, of all others
   awk -v main="$1" 'FNR == 1 { split(FILENAME, part, "/") } /^voluntary/ { n[part[5] == main] += $2 }

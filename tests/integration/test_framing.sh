@@ -23,7 +23,8 @@ most=900
 grep -q 'msg=draining .*open_requests=0' "$work/log" || fail "requests are left open: $(grep draining "$work/log")"
 
 echo "Only this server's own pages, and programs, load and unload models."
-configure 'model_control="explicit"' 'repository={"load_at_start": ["cifar10-convnet"]}' 'http={"hosts": ["convoy.example"]}'
+configure 'model_control="explicit"' 'repository={"load_at_start": ["cifar10-convnet"]}' 'http={"hosts": ["convoy.example"]}' \
+  'auth={"loopback_admin": true}'
 start --backend null --config "$work/config.json"
 port=${url##*:}
 unload=$url/v2/repository/models/cifar10-convnet/unload

@@ -4,7 +4,7 @@
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh"
 
-configure 'default_model="cifar10-convnet"'
+configure 'default_model="cifar10-convnet"' 'auth={"loopback_admin": true}'
 start --backend null --config "$work/config.json"
 logging=$url/v2/logging
 
@@ -86,7 +86,7 @@ refuse '*JSON object*' '[]'
 refuse '*empty*' ''
 expect 405 -X DELETE "$logging"
 expect 403 -d '{"log_info": false}' -H 'Origin: http://example.org' "$logging"
-expect 403 -d '{"log_info": false}' -H "Origin: $url" "$logging"
+expect 403 -d '{"log_info": false}' -H 'Host: convoy.example' "$logging"
 expect 403 -d '{"log_info": false}' -H 'X-Forwarded-For: 192.0.2.1' "$logging"
 expect 200 "$logging"
 holds info

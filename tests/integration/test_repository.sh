@@ -58,7 +58,7 @@ load_ends() {
 
 put one 1 0
 policy one '{"latest": 1}'
-configure "models=\"$models\"" 'model_control="poll"' 'repository={"poll_ms": 50}'
+configure 'auth={"loopback_admin": true}' "models=\"$models\"" 'model_control="poll"' 'repository={"poll_ms": 50}'
 start --config "$work/config.json" --backend "$backend"
 first=$(answers one | cut -d' ' -f2)
 [ "$first" = 8 ] || fail "a ship is class $first"
@@ -165,7 +165,7 @@ rm -r "${models:?}"/*
 for version in 1 2; do put one $version; done
 put two 1
 policy one '{"latest": 1}'
-configure "models=\"$models\"" 'model_control="explicit"' 'repository={"load_at_start": ["one"]}'
+configure 'auth={"loopback_admin": true}' "models=\"$models\"" 'model_control="explicit"' 'repository={"load_at_start": ["one"]}'
 start --config "$work/config.json" --backend "$backend"
 serves one/2 || fail "at start: $(index)"
 expect 200 --data-binary @$image "$url/classify" # the only one that is served is meant
@@ -231,12 +231,12 @@ echo "Device memory is bounded, and a version that was evicted is loaded again o
 rm -r "${models:?}"/*
 for name in a b c; do put $name 1; done
 # Room for two of them. What the files become on the device is known once they were loaded; tuning would change it.
-configure "models=\"$models\"" 'tune="off"'
+configure 'auth={"loopback_admin": true}' "models=\"$models\"" 'tune="off"'
 start --config "$work/config.json" --backend "$backend"
 weight=$(curl -fsS "$url/metrics" | awk '/^convoyd_weight_bytes.model="a"/ && !n++ { print $NF }')
 stop
 room=$((weight * 5 / 2))
-configure "models=\"$models\"" 'tune="off"' 'model_control="explicit"' 'repository={"load_at_start": ["a", "b"], "device_bytes": '"$room"'}'
+configure 'auth={"loopback_admin": true}' "models=\"$models\"" 'tune="off"' 'model_control="explicit"' 'repository={"load_at_start": ["a", "b"], "device_bytes": '"$room"'}'
 start --config "$work/config.json" --backend "$backend"
 serves a/1 b/1 || fail "at start: $(index)"
 call 400 c/load
@@ -244,7 +244,7 @@ json "$work/body" 'd["error"]' | grep 'repository.device_bytes = '"$room" >/dev/
 call 200 a/unload
 until_true 10 serves b/1 c/1 || fail "room that is free is not taken: $(index)"
 stop
-configure "models=\"$models\"" 'tune="off"' 'model_control="poll"' 'repository={"poll_ms": 50, "device_bytes": '"$room"', "unload_idle": true}'
+configure 'auth={"loopback_admin": true}' "models=\"$models\"" 'tune="off"' 'model_control="poll"' 'repository={"poll_ms": 50, "device_bytes": '"$room"', "unload_idle": true}'
 start --config "$work/config.json" --backend "$backend"
 resting() { [ "$(index | grep -c 'UNAVAILABLE unloaded until it is asked for')" = 1 ]; }
 until_true 10 resting || fail "$(index)"

@@ -85,7 +85,8 @@ listed() {
 # lists PATH WANTED
 lists() { [ "$(listed "$1")" = "$2" ] || fail "$1 lists $(listed "$1"), not $2"; }
 
-start --backend null --models "$models"
+configure 'auth={"loopback_admin": true}'
+start --backend null --config "$work/config.json" --models "$models"
 
 echo "Before the first image."
 agree

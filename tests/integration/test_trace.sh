@@ -4,7 +4,7 @@
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh"
 
-configure 'default_model="cifar10-convnet"'
+configure 'default_model="cifar10-convnet"' 'auth={"loopback_admin": true}'
 start --backend null --config "$work/config.json"
 all=$url/v2/trace/setting
 one=$url/v2/models/fashion-lenet/trace/setting

@@ -266,7 +266,7 @@ def check(shown, got):
 class Daemon:
     def __init__(self, build, work, settings):
         self.build, self.log = build, work / "log"
-        configuration = {"backend": "cpu", "models": "models", "default_model": "cifar10-resnet",
+        configuration = {"backend": "cpu", "models": "models", "default_model": "cifar10-resnet", "auth": {"loopback_admin": True},
                          "listen": "127.0.0.1:0"}
         for name, value in settings.items():
             configuration[name] = value

@@ -42,6 +42,7 @@ def configuration(chance):
         "model_control": "explicit",
         "repository": {"load_at_start": ["cifar10-convnet"]},
         "backend": "cpu",
+        "auth": {"loopback_admin": True},
         "http": {
             "threads": chance.choice([1, 2, 4]),
             "connections": CONNECTIONS,

@@ -1,4 +1,5 @@
 #include "server/config/config.h"
+#include "server/config/role.h"
 
 #include "engine/base/file.h"
 #include "engine/base/json.h"
@@ -131,6 +132,20 @@ Test(config, every_key_is_read, .fini = close_config)
     cr_assert_str_eq(config->http.hosts[0], "convoy.example");
     cr_assert_str_eq(config->http.hosts[1], "[fe80::1]");
     cr_assert_null(config->http.hosts[2]);
+    const struct convoy_access_config *access = &config->access;
+    cr_assert_str_eq(access->cors_origins[0], "https://app.example");
+    cr_assert_str_eq(access->cors_origins[1], "http://localhost:3000");
+    cr_assert_null(access->cors_origins[2]);
+    cr_assert_str_eq(access->admin_listen, "unix:/run/a.sock");
+    cr_assert_str_eq(access->auth.keys, "/etc/convoyd/keys");
+    cr_assert_eq(access->auth.anonymous, CONVOY_ROLE_BIT(CONVOY_ROLE_METRICS));
+    cr_assert(access->auth.loopback_admin);
+    cr_assert_float_eq(access->limits.requests_per_second, 2.5, 0);
+    cr_assert_float_eq(access->limits.images_per_second, 100, 0);
+    cr_assert_eq(access->limits.burst, 7);
+    cr_assert_eq(access->limits.concurrent, 8);
+    cr_assert_eq(access->limits.body_bytes_per_second, 900);
+    cr_assert_eq(access->limits.by, CONVOY_LIMIT_BY_KEY);
 }
 
 /* Each line: a document and what the sentence must say besides the file's name. */
@@ -144,6 +159,16 @@ Test(config, what_is_wrong_is_named)
          "drain_timeout_ms, ready_grace_ms, "
          "worker, cache_dir, tune, log"},
         {"{\"http\": {\"thread\": 1}}", "unknown key 'http.thread'"},
+        {"{\"admin_listen\": \"/run/a\"}", "admin_listen must be"},
+        {"{\"admin_listen\": \"unix:\"}", "admin_listen must be"},
+        {"{\"auth\": {\"keys\": \"\"}}", "auth.keys must name a file"},
+        {"{\"auth\": {\"anonymous\": []}}", "auth.anonymous leaves out a role"},
+        {"{\"auth\": {\"keys\": \"k\", \"anonymous\": [\"admin\"]}}", "auth.anonymous[0]"},
+        {"{\"limits\": {\"requests_per_second\": 0.0001}}", "at least 0.001"},
+        {"{\"limits\": {\"by\": \"name\"}}", "limits.by"},
+        {"{\"http\": {\"cors_origins\": [\"*\", \"https://a\"]}}", "name no other beside it"},
+        {"{\"http\": {\"cors_origins\": [\"https://a/\"]}}", "http.cors_origins[0]"},
+        {"{\"http\": {\"cors_origins\": [\"a.example\"]}}", "http.cors_origins[0]"},
         {"{\"http\": {\"hosts\": \"a\"}}", "http.hosts must be an array of names or addresses of hosts"},
         {"{\"http\": {\"hosts\": [\"a\", \"b:80\"]}}", "http.hosts[1]"},
         {"{\"http\": {\"hosts\": [\"http://a\"]}}", "http.hosts[0]"},
@@ -333,7 +358,7 @@ Test(config, the_page_describes_every_key_and_its_default)
     cJSON *shipped = NULL;
     cr_assert_eq(convoy_file_read(PROJECT "/docs/configuration.md", 1 << 20, &page, &length, &error), 0);
     cr_assert_eq(convoy_json_load(PROJECT "/config/convoyd.json", &shipped, &error), 0);
-    cr_assert_eq(cJSON_GetArraySize(shipped), 20, "a key was added: is it in the file that ships?");
+    cr_assert_eq(cJSON_GetArraySize(shipped), 23, "a key was added: is it in the file that ships?");
     documented(shipped, "", page);
     cJSON_Delete(shipped);
     free(page);

@@ -60,6 +60,7 @@ static void fill(void)
         convoy_metrics_observe(model, (enum convoy_stage)stage, 1234u * (unsigned)(stage + 1));
     convoy_metrics_batch(model, device, 8);
     convoy_metrics_retried(model, 3);
+    convoy_metrics_key(metrics, "camera-7", "passed");
     convoy_metrics_spared(model, 4);
     convoy_metrics_queue_add(model, 7);
     convoy_metrics_queue_add(model, -2);
@@ -116,6 +117,7 @@ static const char *const families[][3] = {
     {"convoyd_refused_connections_total", "counter", ""},
     {"convoyd_request_seconds", "histogram", "model"},
     {"convoyd_requests_total", "counter", "model,route,status"},
+    {"convoyd_key_requests_total", "counter", "key,outcome"},
     {"convoyd_retried_images_total", "counter", "model"},
     {"convoyd_sent_bytes_total", "counter", ""},
     {"convoyd_spared_images_total", "counter", "model"},
@@ -218,6 +220,7 @@ Test(metrics, values)
     assert_line("convoyd_sent_bytes_total 20");
     assert_line("convoyd_requests_total{model=\"cifar10\",route=\"/classify\",status=\"200\"} 1");
     assert_line("convoyd_requests_total{model=\"\",route=\"/v2/models/{model}/classify\",status=\"404\"} 1");
+    assert_line("convoyd_key_requests_total{key=\"camera-7\",outcome=\"passed\"} 1");
     assert_line("convoyd_worker_up{device=\"cuda:0\"} 1");
     assert_line("convoyd_worker_restarts_total{device=\"cuda:0\",reason=\"signal\"} 1");
     assert_line("convoyd_cuda_calls_total{device=\"cuda:0\",call=\"cudaGraphLaunch\"} 77");

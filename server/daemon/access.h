@@ -1,0 +1,43 @@
+/* Who may ask what of the daemon's servers: its keys and limits, a gate for each server, and the server on
+ * the admin socket. On the control loop, but for convoy_access_reload(). */
+#ifndef CONVOY_SERVER_ACCESS_H
+#define CONVOY_SERVER_ACCESS_H
+
+#include "engine/base/error.h"
+#include "server/api/app.h"
+#include "server/config/config.h"
+#include "server/http/http.h"
+#include "server/security/gate.h"
+
+struct convoy_access_control {
+    struct convoy_keyring *keyring;
+    struct convoy_limits *limits;
+    struct convoy_gate gate, health_gate, admin_gate;
+    struct convoy_http *admin;         /* NULL: there is no admin socket */
+    struct convoy_config admin_config; /* that it runs with */
+    char admin_path[108];
+};
+
+/* Reads the keys and makes the table of limits. Errors: those of convoy_keyring_new(), -ENOMEM. The caller
+ * frees with convoy_access_free() in any case. */
+int convoy_access_new(const struct convoy_config *config, struct convoy_metrics *metrics,
+                      struct convoy_access_control *access, struct convoy_error *error);
+
+/* After the servers have stopped. */
+void convoy_access_free(struct convoy_access_control *access);
+
+/* Has a server ask the gate. */
+void convoy_access_guard(struct convoy_http_options *options, struct convoy_gate *gate);
+
+/* Descriptors that the admin server needs. */
+uint32_t convoy_access_descriptors(const struct convoy_config *config);
+
+/* Serves on the admin socket, where there is to be one; options: those of the server at port, of which it
+ * takes the routes and the application. With "auto" it is no error when it cannot. */
+int convoy_access_start_admin(struct convoy_access_control *access, const struct convoy_http_options *options,
+                              uint16_t port, struct convoy_error *error);
+
+/* Stops it, after the other server: that one's end_work has ended the application's threads. */
+void convoy_access_stop_admin(struct convoy_access_control *access);
+
+#endif

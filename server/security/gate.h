@@ -1,0 +1,41 @@
+/* The gate: which requests are let in, by key, role and limit, before their body is read.
+ *
+ * A client has the roles of its key, those that need none (auth.anonymous), and admin where it comes over the
+ * admin socket, or, with auth.loopback_admin, from a loopback address with a Host of this machine, without a
+ * header of a proxy's and without the Origin of another site. docs/keys.md says all of it to users. */
+#ifndef CONVOY_SERVER_GATE_H
+#define CONVOY_SERVER_GATE_H
+
+#include "server/config/config.h"
+#include "server/metrics/metrics.h"
+#include "server/security/keyring.h"
+#include "server/security/limits.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct convoy_request;
+
+/* Of one HTTP server (convoy_http_options.gate). Everything that is pointed to outlives it. */
+struct convoy_gate {
+    const struct convoy_config *config;
+    struct convoy_metrics *metrics;
+    struct convoy_keyring *keyring; /* NULL: there are no keys */
+    struct convoy_limits *limits;   /* NULL: no limits */
+    bool trusted;                   /* the admin socket's: who may connect to it may do everything */
+};
+
+/* convoy_http_options.admit: true, or false with the refusal set: 401, 403 or 429. Sets key_name. */
+bool convoy_gate_admit(struct convoy_request *request);
+
+/* The request, which was let in, brings so many images. On its HTTP thread. */
+void convoy_gate_charge(const struct convoy_request *request, uint32_t images);
+
+/* convoy_http_options.leave: at the end of a request, whether it was let in or not. */
+void convoy_gate_leave(struct convoy_request *request);
+
+/* Finds the key in the value of Authorization, "Bearer KEY"; NULL where it is of another kind or malformed.
+ * Pure. */
+const char *convoy_gate_bearer(const char *authorization, size_t *length);
+
+#endif

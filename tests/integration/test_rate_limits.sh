@@ -1,0 +1,108 @@
+#!/usr/bin/env bash
+# Limits of each client (limits.*): 429 with Retry-After by address and by key, requests at a time, images, slow bodies.
+# sanitize: yes
+# shellcheck source=tests/integration/lib.sh
+. "$(dirname "$0")/lib.sh"
+image=models/samples/ship.jpg
+(umask 077; : >"$work/keys")
+for name in one two; do
+  "$build/bin/convoy" key $name infer,metrics >>"$work/keys" 2>"$work/$name"
+done
+one=$(tail -n 1 "$work/one")
+two=$(tail -n 1 "$work/two")
+statuses() { # COUNT CURL-ARGUMENTS...: how many answers of each status, one after the other
+  local count=$1
+  shift
+  for ((i = 0; i < count; i++)); do curl -s -o /dev/null -w '%{http_code}\n' "$@"; done | sort | uniq -c | awk '{ printf "%s%sx%s", (NR > 1 ? " " : ""), $1, $2 }'
+}
+wait_for() { [ "$1" = "$2" ] || fail "$3: $1, not $2"; }
+
+echo "By key, and by address where there is none."
+configure 'backend="null"' 'default_model="cifar10-convnet"' "auth={\"keys\": \"$work/keys\"}" \
+  'limits={"requests_per_second": 0.01, "burst": 3, "by": "key"}'
+start --config "$work/config.json" --models models
+expect 200 "$url/v2/health/live" # asked before, while it started, and never limited
+wait_for "$(statuses 4 -H "Authorization: Bearer $one" "$url/v2/models")" '3x200 1x429' 'key one'
+wait_for "$(statuses 4 -H "Authorization: Bearer $two" "$url/v2/models")" '3x200 1x429' 'key two'
+wait_for "$(statuses 2 -H "Authorization: Bearer wrong" "$url/v2/models")" '2x401' 'wrong keys'
+wait_for "$(statuses 2 "$url/v2/models")" '1x200 1x429' 'no key, after wrong ones from this address'
+wait_for "$(statuses 1 -H "Authorization: Bearer wrong" "$url/v2/models")" '1x429' 'guessing is limited'
+wait_for "$(statuses 9 "$url/v2/health/ready")" '9x200' 'health'
+expect 429 --data-binary @$image "$url/classify"
+retry=$(tr -d '\r' <"$work/headers" | awk 'tolower($1) == "retry-after:" { print $2 }')
+if [ "$retry" -lt 90 ] || [ "$retry" -gt 100 ]; then fail "Retry-After is $retry"; fi
+# A small body is read, and the connection goes on.
+connects=$(curl -s -o /dev/null -o /dev/null -w '%{num_connects} ' --data-binary @$image "$url/classify" "$url/classify")
+[ "$connects" = '1 0 ' ] || fail "a 429 closes the connection: $connects"
+expect 200 --unix-socket "$work/convoyd/admin-$port.sock" http://localhost/metrics
+grep -x 'convoyd_key_requests_total{key="one",outcome="limited"} 1' "$work/body" >/dev/null || fail "$(grep key_requests "$work/body")"
+stop
+
+echo "Requests at a time, and images."
+cat >"$work/asks.py" <<'PYTHON'
+import socket, sys, time
+from urllib.parse import urlsplit
+address = urlsplit(sys.argv[1])
+def connect():
+    return socket.create_connection((address.hostname, address.port), timeout=20)
+def status(s):
+    answer = b""
+    while b"\r\n\r\n" not in answer:
+        part = s.recv(65536)
+        if not part:
+            return "closed"
+        answer += part
+    return answer.split(b" ")[1].decode()
+def ask():
+    with connect() as s:
+        s.sendall(b"GET /v2/models HTTP/1.1\r\nHost: a\r\n\r\n")
+        return status(s)
+def begin():
+    s = connect()
+    s.sendall(b"POST /v2/repository/index HTTP/1.1\r\nHost: a\r\nContent-Length: 9000\r\n\r\nx")
+    return s
+PYTHON
+configure 'backend="null"' 'default_model="cifar10-convnet"' 'admin_listen=null' 'limits={"images_per_second": 0.01, "concurrent": 2}'
+start --config "$work/config.json" --models models
+PYTHONPATH=$work "$python" -B - "$url" <<'PYTHON'
+from asks import *
+waiting = [begin(), begin()]
+end = time.monotonic() + 10
+while ask() != "429":  # until the front has read both headers
+    assert time.monotonic() < end, "two requests at a time, and a third one passes"
+waiting[0].sendall(b"x" * 8999)
+assert status(waiting[0]) == "400"
+while ask() != "200":
+    assert time.monotonic() < end, "an answered request still counts"
+waiting[1].close()
+left = begin()
+while ask() != "200":
+    assert time.monotonic() < end, "a request whose client left still counts"
+PYTHON
+free() { expect 200 "$url/v2/models"; }
+until_true 10 free || fail "a client that left still counts"
+wait_for "$(statuses 3 "$url/v2/models")" '3x200' 'no images'
+wait_for "$(statuses 2 --data-binary @$image "$url/classify")" '1x200 1x429' 'images'
+stop
+
+echo "Slow bodies."
+configure 'backend="null"' 'limits={"body_bytes_per_second": 1000}'
+start --config "$work/config.json" --models models
+PYTHONPATH=$work "$python" -B - "$url" <<'PYTHON'
+from asks import *
+slow = begin()
+begun = time.monotonic()
+try:
+    while time.monotonic() < begun + 20:  # a byte at a time: far below 1,000 a second
+        slow.sendall(b"x")
+        time.sleep(0.05)
+    sys.exit("a body that dribbles is waited for")
+except OSError:
+    pass
+took = time.monotonic() - begun
+assert took > 1.9, took  # the first two seconds are free
+PYTHON
+slow=$(sample 'convoyd_requests_total{model="",route="/v2/repository/index",status="408"}')
+[ "$slow" = 1 ] || fail "the slow body counts $slow times as 408"
+stop
+echo "passed"
