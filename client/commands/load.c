@@ -127,6 +127,8 @@ static int run(int argc, char **argv, const char *help)
     if (status == 0)
         status = client_http_open(arguments.common.url, &http, &failure);
     if (status == 0)
+        client_http_prefer_admin_socket(http);
+    if (status == 0)
         status = ask(http, &arguments, argv[0], &failure);
     client_http_close(http);
     return status ? client_report(argv[0], status, &failure) : CLIENT_EXIT_OK;

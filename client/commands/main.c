@@ -7,6 +7,7 @@
 #include "client/commands/classify.h"
 #include "client/commands/command.h"
 #include "client/commands/eval.h"
+#include "client/commands/key.h"
 #include "client/commands/load.h"
 #include "client/commands/models.h"
 #include "client/commands/stats.h"
@@ -29,6 +30,7 @@ static const struct client_command commands[] = {
     {"top", "watch a server at work: convoy top", client_top_command},
     {"load", "have a server load a model: convoy load cifar10-resnet", client_load_command},
     {"unload", "have a server give a model up: convoy unload cifar10-resnet", client_unload_command},
+    {"key", "make a key for a server: convoy key camera-7 infer", client_key_command},
 };
 
 static void print_help(FILE *stream)
@@ -40,6 +42,7 @@ static void print_help(FILE *stream)
         fprintf(stream, "  %-9s  %s\n", commands[i].name, commands[i].purpose);
     fputs("\n`convoy COMMAND --help` explains a command; `convoy --version` says which convoy this is.\n"
           "All commands ask the server at --url URL, else at $CONVOY_URL, else at http://127.0.0.1:8080;\n"
+          "unix:PATH is a server's Unix socket. $CONVOY_KEY is the key that is sent, where it is set.\n"
           "--url may stand before the command too, every other option comes after it.\n"
           "\nFirst steps, with convoyd running (./run.sh starts one):\n"
           "  convoy models\n"

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/lib/endpoint.h"
 #include "client/lib/failure.h"
 
 /* 1,024 images with 1,000 classes each take about 80 MB; a much longer answer is not a convoyd's. */
@@ -14,7 +15,9 @@
 
 struct client_http {
     CURL *curl;
-    char *base; /* without a trailing slash */
+    char *base;             /* without a trailing slash */
+    char *authorization;    /* the header; NULL: none */
+    unsigned loopback_port; /* of a server on this machine; 0: it is on another, or on a socket */
     char *text;
     size_t size, capacity;
     bool (*stop)(void *context); /* NULL: requests are not interrupted */
@@ -49,15 +52,12 @@ static size_t receive(char *bytes, size_t one, size_t count, void *context)
     return size;
 }
 
-static bool is_loopback(const char *host)
+/* Checks url and returns a copy without a trailing slash. *port: where the server listens, if it is on this
+ * machine; else 0. */
+static int read_url(const char *url, char **base, bool *loopback, unsigned *port,
+                    struct convoy_failure *failure)
 {
-    return strcmp(host, "localhost") == 0 || strncmp(host, "127.", 4) == 0 || strcmp(host, "[::1]") == 0;
-}
-
-/* Checks url and returns a copy without a trailing slash. */
-static int read_url(const char *url, char **base, bool *loopback, struct convoy_failure *failure)
-{
-    char *host = NULL, *scheme = NULL, *part = NULL;
+    char *host = NULL, *scheme = NULL, *part = NULL, *number = NULL;
     int status = -EINVAL;
     CURLU *parsed = curl_url();
     if (!parsed)
@@ -79,7 +79,9 @@ static int read_url(const char *url, char **base, bool *loopback, struct convoy_
                          problem);
         goto out;
     }
-    *loopback = is_loopback(host);
+    *loopback = client_endpoint_is_loopback(host);
+    if (*loopback && curl_url_get(parsed, CURLUPART_PORT, &number, CURLU_DEFAULT_PORT) == 0)
+        *port = (unsigned)strtoul(number, NULL, 10);
     if (curl_url_get(parsed, CURLUPART_URL, base, 0)) {
         status = client_fail_with(failure, -ENOMEM, "memory is out");
         goto out;
@@ -91,12 +93,31 @@ out:
     curl_free(host);
     curl_free(scheme);
     curl_free(part);
+    curl_free(number);
     curl_url_cleanup(parsed);
     return status;
 }
 
+/* The header with the key in $CONVOY_KEY: not an option, as every user of a machine sees the arguments of
+ * all programs. */
+static int read_key(char **authorization, struct convoy_failure *failure)
+{
+    const char *key = getenv("CONVOY_KEY");
+    if (!key || !*key)
+        return 0;
+    for (const char *at = key; *at; at++)
+        if (*at <= ' ' || *at > '~')
+            return client_fail_with(failure, -EINVAL,
+                                    "CONVOY_KEY holds a character that no key has: it must be the key alone");
+    if (asprintf(authorization, "Authorization: Bearer %s", key) >= 0)
+        return 0;
+    *authorization = NULL;
+    return client_fail_with(failure, -ENOMEM, "memory is out");
+}
+
 int client_http_open(const char *url, struct client_http **http, struct convoy_failure *failure)
 {
+    const char *path = client_endpoint_unix(url);
     bool loopback = false;
     *http = NULL;
     pthread_once(&once, start_curl);
@@ -106,7 +127,12 @@ int client_http_open(const char *url, struct client_http **http, struct convoy_f
     struct client_http *made = calloc(1, sizeof *made);
     if (!made)
         return client_fail_with(failure, -ENOMEM, "memory is out");
-    int status = read_url(url, &made->base, &loopback, failure);
+    int status = path && !*path
+                     ? client_fail_with(failure, -EINVAL, "unix: needs the path of a socket behind it")
+                     : read_url(path ? "http://localhost" : url, &made->base, &loopback, &made->loopback_port,
+                                failure);
+    if (status == 0)
+        status = read_key(&made->authorization, failure);
     if (status)
         goto out;
     made->curl = curl_easy_init();
@@ -123,6 +149,10 @@ int client_http_open(const char *url, struct client_http **http, struct convoy_f
     /* A proxy from the environment could not reach a server on this machine. */
     if (loopback)
         curl_easy_setopt(made->curl, CURLOPT_PROXY, "");
+    if (path) {
+        curl_easy_setopt(made->curl, CURLOPT_UNIX_SOCKET_PATH, path);
+        made->loopback_port = 0;
+    }
     *http = made;
     return 0;
 out:
@@ -136,6 +166,7 @@ void client_http_close(struct client_http *http)
         return;
     curl_easy_cleanup(http->curl);
     curl_free(http->base);
+    free(http->authorization);
     free(http->text);
     free(http);
 }
@@ -178,9 +209,12 @@ static const char *header(struct client_http *http, const char *name)
     return curl_easy_header(http->curl, name, 0, CURLH_HEADER, -1, &found) == CURLHE_OK ? found->value : NULL;
 }
 
-static int perform(struct client_http *http, const char *path, long timeout_ms,
+/* header: one more than those that every request has, or NULL. */
+static int perform(struct client_http *http, const char *path, const char *header_line, long timeout_ms,
                    struct client_response *response, struct convoy_failure *failure)
 {
+    const char *lines[] = {header_line, http->authorization};
+    struct curl_slist *headers = NULL;
     size_t length = strlen(http->base) + strlen(path) + 1;
     char *url = malloc(length);
     if (!url)
@@ -189,12 +223,22 @@ static int perform(struct client_http *http, const char *path, long timeout_ms,
     strcat(url, path);       // NOLINT(clang-analyzer-security.insecureAPI.strcpy)
     CURLcode code = curl_easy_setopt(http->curl, CURLOPT_URL, url);
     free(url);
+    for (size_t i = 0; i < sizeof lines / sizeof *lines && code == CURLE_OK; i++) {
+        struct curl_slist *longer = lines[i] ? curl_slist_append(headers, lines[i]) : headers;
+        if (lines[i] && !longer)
+            code = CURLE_OUT_OF_MEMORY;
+        else
+            headers = longer;
+    }
+    curl_easy_setopt(http->curl, CURLOPT_HTTPHEADER, headers);
     curl_easy_setopt(http->curl, CURLOPT_TIMEOUT_MS, timeout_ms);
     http->size = 0;
     if (http->text)
         http->text[0] = '\0';
     if (code == CURLE_OK)
         code = curl_easy_perform(http->curl);
+    curl_easy_setopt(http->curl, CURLOPT_HTTPHEADER, NULL);
+    curl_slist_free_all(headers);
     if (code != CURLE_OK)
         return explain(http, code, timeout_ms, failure);
     long status = 0;
@@ -215,24 +259,24 @@ static int perform(struct client_http *http, const char *path, long timeout_ms,
 int client_http_post(struct client_http *http, const struct client_request *request, long timeout_ms,
                      struct client_response *response, struct convoy_failure *failure)
 {
-    struct curl_slist *headers = curl_slist_append(NULL, request->header);
-    if (!headers)
-        return client_fail_with(failure, -ENOMEM, "memory is out");
     curl_easy_setopt(http->curl, CURLOPT_POST, 1L);
     curl_easy_setopt(http->curl, CURLOPT_POSTFIELDS, request->body);
     curl_easy_setopt(http->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body_size);
-    curl_easy_setopt(http->curl, CURLOPT_HTTPHEADER, headers);
-    int status = perform(http, request->path, timeout_ms, response, failure);
-    curl_easy_setopt(http->curl, CURLOPT_HTTPHEADER, NULL);
-    curl_slist_free_all(headers);
-    return status;
+    return perform(http, request->path, request->header, timeout_ms, response, failure);
 }
 
 int client_http_get(struct client_http *http, const char *path, long timeout_ms,
                     struct client_response *response, struct convoy_failure *failure)
 {
     curl_easy_setopt(http->curl, CURLOPT_HTTPGET, 1L);
-    return perform(http, path, timeout_ms, response, failure);
+    return perform(http, path, NULL, timeout_ms, response, failure);
+}
+
+void client_http_prefer_admin_socket(struct client_http *http)
+{
+    char path[CLIENT_SOCKET_BYTES];
+    if (http->loopback_port && !http->authorization && client_endpoint_admin(http->loopback_port, path))
+        curl_easy_setopt(http->curl, CURLOPT_UNIX_SOCKET_PATH, path);
 }
 
 static int progress(void *context, curl_off_t total, curl_off_t got, curl_off_t to_send, curl_off_t sent)

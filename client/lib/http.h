@@ -17,10 +17,15 @@ struct client_response {
     char request_id[65];
 };
 
-/* url and errors as in convoy_client_open. The caller owns *http, for client_http_close, which accepts NULL.
+/* url and errors as in convoy_client_open; "unix:PATH" is a server's Unix socket. The key in $CONVOY_KEY is
+ * sent with every request. The caller owns *http, for client_http_close, which accepts NULL.
  */
 int client_http_open(const char *url, struct client_http **http, struct convoy_failure *failure);
 void client_http_close(struct client_http *http);
+
+/* For requests that change the server: from now on they go over its admin socket, where the URL leads to this
+ * machine, the socket is there and this user may use it, and no key is set. */
+void client_http_prefer_admin_socket(struct client_http *http);
 
 /* Sends a POST request and waits at most timeout_ms for the whole answer. Returns 0 for any HTTP status;
  * otherwise -ECONNREFUSED, -ETIMEDOUT, -EPROTO, -ENOMEM or, after client_http_abort_when, -ECANCELED. */
