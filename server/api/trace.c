@@ -165,9 +165,10 @@ void convoy_trace_request(struct convoy_trace *trace, const struct convoy_reques
     convoy_inference_request_summarise(inference, &summary);
     uint64_t total_us = convoy_now_us() - request->complete_us;
     convoy_log(CONVOY_LOG_INFO, "trace", CONVOY_STR("request_id", request->id),
-               CONVOY_STR("route", request->route->template), CONVOY_STR("model", model->name),
-               CONVOY_STR("version", model->version), CONVOY_INT("status", status),
-               CONVOY_UINT("images", inference->count), CONVOY_UINT("cached", summary.cached),
+               CONVOY_STR("trace_id", request->trace.trace_id), CONVOY_STR("route", request->route->template),
+               CONVOY_STR("model", model->name), CONVOY_STR("version", model->version),
+               CONVOY_INT("status", status), CONVOY_UINT("images", inference->count),
+               CONVOY_UINT("cached", summary.cached),
                CONVOY_UINT("receive_us", request->complete_us - request->begun_us),
                CONVOY_UINT("decode_us", convoy_inference_request_decode_us(inference)),
                CONVOY_UINT("wait_us", convoy_inference_request_wait_us(inference, total_us)),

@@ -43,33 +43,39 @@ static const char *method_of(const struct convoy_request *request)
     return "other";
 }
 
+/* The fields at a line's end that most lines lack: each is left out where there is nothing to say. */
+static void add_rest(const struct convoy_request *request, struct convoy_log_field rest[3])
+{
+    int count = 0;
+
+    if (request != NULL && request->key_name[0] != '\0')
+        rest[count++] = CONVOY_STR("key_name", request->key_name);
+    if (request != NULL && request->trace.trace_id[0] != '\0')
+        rest[count++] = CONVOY_STR("trace_id", request->trace.trace_id);
+    while (count < 3)
+        rest[count++] = (struct convoy_log_field){.kind = CONVOY_LOG_FIELD_END};
+}
+
 /* False when the log has no room for it. */
 static bool write_line(enum convoy_log_level level, const struct convoy_access *access, uint64_t unwritten)
 {
     const struct convoy_request *request = access->request;
     const struct convoy_route *route = request == NULL ? NULL : request->route;
     char client[INET6_ADDRSTRLEN];
-    /* Left out where there is none. */
-    const struct convoy_log_field key_name = request == NULL || request->key_name[0] == '\0'
-                                                 ? (struct convoy_log_field){.kind = CONVOY_LOG_FIELD_END}
-                                                 : CONVOY_STR("key_name", request->key_name);
+    struct convoy_log_field rest[3];
 
+    add_rest(request, rest);
     convoy_address_text(client_of(access), client);
     return convoy_log_at_once(
-        level, (const struct convoy_log_field[]){
-                   CONVOY_STR("msg", "request"),
-                   CONVOY_STR("request_id", request == NULL ? "" : request->id),
-                   CONVOY_STR("client", client),
-                   CONVOY_STR("method", method_of(request)),
-                   CONVOY_STR("route", route == NULL ? "" : route->template),
-                   CONVOY_STR("model", request == NULL ? "" : request->model),
-                   CONVOY_INT("status", access->status),
-                   CONVOY_UINT("bytes", request == NULL ? 0 : request->received),
-                   CONVOY_UINT("sent", access->sent),
-                   CONVOY_UINT("total_us", request == NULL ? 0 : convoy_now_us() - request->begun_us),
-                   CONVOY_UINT("unwritten", unwritten),
-                   key_name,
-                   {.kind = CONVOY_LOG_FIELD_END}});
+        level,
+        (const struct convoy_log_field[]){
+            CONVOY_STR("msg", "request"), CONVOY_STR("request_id", request == NULL ? "" : request->id),
+            CONVOY_STR("client", client), CONVOY_STR("method", method_of(request)),
+            CONVOY_STR("route", route == NULL ? "" : route->template),
+            CONVOY_STR("model", request == NULL ? "" : request->model), CONVOY_INT("status", access->status),
+            CONVOY_UINT("bytes", request == NULL ? 0 : request->received), CONVOY_UINT("sent", access->sent),
+            CONVOY_UINT("total_us", request == NULL ? 0 : convoy_now_us() - request->begun_us),
+            CONVOY_UINT("unwritten", unwritten), rest[0], rest[1], rest[2]});
 }
 
 void convoy_access_log(const struct convoy_access *access)

@@ -32,7 +32,7 @@ static bool add_of_preflight(struct MHD_Response *response, const char *methods)
     return add(response, MHD_HTTP_HEADER_ACCESS_CONTROL_ALLOW_METHODS, methods) &&
            add(response, MHD_HTTP_HEADER_ACCESS_CONTROL_ALLOW_HEADERS,
                "Authorization, Content-Type, Content-Encoding, Inference-Header-Content-Length, "
-               "X-Request-Id") &&
+               "X-Request-Id, traceparent") &&
            add(response, MHD_HTTP_HEADER_ACCESS_CONTROL_MAX_AGE, REMEMBERED);
 }
 
@@ -50,7 +50,7 @@ bool convoy_cors_add_headers(char *const *origins, const char *origin, const cha
         return true;
     if (!add(response, MHD_HTTP_HEADER_ACCESS_CONTROL_ALLOW_ORIGIN, allowed) ||
         !add(response, MHD_HTTP_HEADER_ACCESS_CONTROL_EXPOSE_HEADERS,
-             "Inference-Header-Content-Length, Retry-After, X-Request-Id"))
+             "Inference-Header-Content-Length, Retry-After, X-Request-Id, traceparent"))
         return false;
     /* Client certificates are such credentials. Never for every origin (Fetch Standard, 3.2.5). */
     if (!every && !add(response, MHD_HTTP_HEADER_ACCESS_CONTROL_ALLOW_CREDENTIALS, "true"))

@@ -100,7 +100,7 @@ const char *convoy_request_query(const struct convoy_request *request, const cha
 struct framing {
     const char *length, *encoding; /* NULL: absent */
     unsigned lengths, encodings;   /* how many of each there are */
-    unsigned hosts, keys;          /* Host, Authorization */
+    unsigned hosts, keys, traces;  /* Host, Authorization, traceparent */
     bool unclear;                  /* a name that another reader may take for one of these */
     const char *line; /* where the next header's line begins; NULL: the library is another (see below) */
     bool hidden;      /* there are bytes that the library does not show */
@@ -175,6 +175,8 @@ static enum MHD_Result read_framing(void *context, enum MHD_ValueKind kind, cons
         framing->hosts++;
     } else if (strcasecmp(key, MHD_HTTP_HEADER_AUTHORIZATION) == 0) {
         framing->keys++;
+    } else if (strcasecmp(key, CONVOY_TRACEPARENT) == 0) {
+        framing->traces++;
     } else if (!is_token(key) || resembles(key, MHD_HTTP_HEADER_CONTENT_LENGTH) ||
                resembles(key, MHD_HTTP_HEADER_TRANSFER_ENCODING)) {
         framing->unclear = true;
@@ -290,6 +292,9 @@ void convoy_request_headers(struct convoy_request *request, const char *method, 
 
     MHD_get_connection_values_n(request->mhd, MHD_HEADER_KIND, read_framing, &framing);
     end_lines(&framing, request->mhd, method);
+    if (framing.traces > 0)
+        convoy_traceparent_take(convoy_request_header(request, CONVOY_TRACEPARENT), framing.traces == 1,
+                                &request->trace);
     *at_once = refuse_framing(request, &framing, version) || refuse_length(request, &framing);
     if (*at_once)
         return;

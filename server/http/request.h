@@ -8,6 +8,7 @@
 #include "server/http/connection_watch.h"
 #include "server/http/request_id.h"
 #include "server/http/route.h"
+#include "server/http/traceparent.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -47,6 +48,8 @@ struct convoy_request {
     int refusal;         /* the status of an answer that was known before the body; 0: none */
     int refusal_retry_s; /* Retry-After of a 429 */
     struct convoy_error refusal_reason;
+
+    struct convoy_trace_context trace; /* of a client that sends traceparent */
 
     /* The gate's (convoy_http_options.admit). */
     char key_name[CONVOY_KEY_NAME_BYTES]; /* of the client's key, for the log; "" without one */

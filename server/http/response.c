@@ -26,6 +26,11 @@ static bool add_headers(struct convoy_request *request, struct MHD_Response *res
         snprintf(seconds, sizeof seconds, "%d", retry_after);
         ok = ok && MHD_add_response_header(response, MHD_HTTP_HEADER_RETRY_AFTER, seconds) == MHD_YES;
     }
+    if (request->trace.trace_id[0] != '\0') {
+        char traceparent[CONVOY_TRACEPARENT_BYTES];
+        convoy_traceparent_write(&request->trace, traceparent);
+        ok = ok && MHD_add_response_header(response, CONVOY_TRACEPARENT, traceparent) == MHD_YES;
+    }
     if (status == CONVOY_HTTP_UNAUTHORIZED)
         ok = ok && MHD_add_response_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer") == MHD_YES;
     if (status == CONVOY_HTTP_METHOD_NOT_ALLOWED && request->route != NULL)

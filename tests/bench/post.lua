@@ -1,9 +1,12 @@
 -- wrk: posts the JPEG that the environment's IMAGE names, or a form of as many of it as PER_REQUEST says, and reports in a
--- line that lib.sh reads. Where HEADER_LENGTH is set the file is an inference request with JSON of so many bytes in front.
+-- line that lib.sh reads. KEY is the key that it sends. Where HEADER_LENGTH is set the file is an inference request with JSON of so many bytes in front.
 local file = assert(io.open(os.getenv("IMAGE"), "rb"))
 local image, many = file:read("*a"), tonumber(os.getenv("PER_REQUEST") or "1")
 file:close()
 wrk.method = "POST"
+if os.getenv("KEY") then
+  wrk.headers["Authorization"] = "Bearer " .. os.getenv("KEY")
+end
 local header_length = os.getenv("HEADER_LENGTH")
 if header_length then
   wrk.body = image

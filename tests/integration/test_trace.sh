@@ -56,6 +56,22 @@ for part in request_id=cifar10-convnet-0 model=cifar10-convnet version=1 status=
   grep -q "$part" <<<"$line" || fail "no $part in $line"
 done
 
+echo "A client's trace goes on; a header that is wrong begins another; without one there is none."
+trace_id=4bf92f3577b34da6a3ce929d0e0e4736
+traced() { expect 200 "$@" "$url/v2/models"; tr -d '\r' <"$work/headers" | sed -n 's/^[Tt]raceparent: //p'; }
+[[ $(traced -H "traceparent: 00-$trace_id-00f067aa0ba902b7-01") =~ ^00-$trace_id-[0-9a-f]{16}-01$ ]] || fail "$(cat "$work/headers")"
+[[ $(traced -H "traceparent: 00-$trace_id-00f067aa0ba902b7-01") != *00f067aa0ba902b7* ]] || fail "the span is the client's own"
+for wrong in "00-$trace_id-0000000000000000-01" "00-${trace_id^^}-00f067aa0ba902b7-01" hello; do
+  got=$(traced -H "traceparent: $wrong")
+  if [[ ! $got =~ ^00-[0-9a-f]{32}-[0-9a-f]{16}-00$ ]] || [[ $got == *$trace_id* ]]; then fail "traceparent: $wrong is answered $got"; fi
+done
+[ -z "$(traced)" ] || fail "a trace that nobody asked for"
+set_to "$all" '{"trace_rate": 1, "trace_count": 1}'
+expect 200 -H "traceparent: 00-$trace_id-00f067aa0ba902b7-01" --data-binary @$image "$url/v2/models/fashion-lenet/classify"
+grep "msg=trace .*trace_id=$trace_id " "$work/log" >/dev/null || fail "the trace's line does not name it: $(grep msg=trace "$work/log" | tail -n 1)"
+set_to "$all" '{"trace_level": ["OFF"], "trace_count": -1}'
+set_to "$all" '{"trace_level": ["TIMESTAMPS"], "trace_rate": 1, "trace_count": 0}'
+
 echo "One model: settings of its own, as far as it has them."
 set_to "$one" '{"trace_count": "2"}'
 holds "$one" TIMESTAMPS 1 2
