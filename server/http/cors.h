@@ -1,5 +1,5 @@
 /* Pages of other sites that may read answers (http.cors_origins): the headers of the Fetch Standard, 3.2, and
- * preflights. It lets nobody in: keys and roles are asked for as always, and what a loopback client may
+ * preflights. It lets no client in: keys and roles are asked for as always, and what a loopback client may
  * change, no page of another site may.
  *
  * origins: the list of http.cors_origins, or NULL, which is none. origin: the header Origin, NULL without

@@ -28,7 +28,7 @@ struct convoy_key {
 
 struct convoy_key_table;
 
-/* Reads text; file is for the sentences, which name the line and show nothing of it: somebody may have
+/* Reads text; file is for the sentences, which name the line and show nothing of it: a user may have
  * written the key itself there. *table is the caller's. -EINVAL, -ENOMEM. */
 int convoy_key_table_parse(const char *file, const char *text, size_t length, struct convoy_key_table **table,
                            struct convoy_error *error);

@@ -65,7 +65,7 @@ for wrong in "00-$trace_id-0000000000000000-01" "00-${trace_id^^}-00f067aa0ba902
   got=$(traced -H "traceparent: $wrong")
   if [[ ! $got =~ ^00-[0-9a-f]{32}-[0-9a-f]{16}-00$ ]] || [[ $got == *$trace_id* ]]; then fail "traceparent: $wrong is answered $got"; fi
 done
-[ -z "$(traced)" ] || fail "a trace that nobody asked for"
+[ -z "$(traced)" ] || fail "a trace that no client asked for"
 set_to "$all" '{"trace_rate": 1, "trace_count": 1}'
 expect 200 -H "traceparent: 00-$trace_id-00f067aa0ba902b7-01" --data-binary @$image "$url/v2/models/fashion-lenet/classify"
 grep "msg=trace .*trace_id=$trace_id " "$work/log" >/dev/null || fail "the trace's line does not name it: $(grep msg=trace "$work/log" | tail -n 1)"

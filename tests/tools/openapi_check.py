@@ -48,6 +48,7 @@ def check_document(document):
     wrong = [f"{'/'.join(map(str, error.absolute_path))}: {error.message[:300]}"
              for error in OpenAPIV31SpecValidator(document).iter_errors()]
     used = {node["$ref"] for _, node in parts(document) if "$ref" in node}
+    used |= {f"#/components/securitySchemes/{name}" for _, node in parts(document) for need in node.get("security", []) for name in need}
     there = {f"#/components/{kind}/{name}" for kind, named in document["components"].items() for name in named}
     wrong += [f"nothing refers to {reference}" for reference in sorted(there - used)]
     checked = 0

@@ -38,6 +38,7 @@ HEADERS = [
     "Content-Encoding: br", "Transfer-Encoding: chunked", "Transfer-Encoding: gzip, chunked",
     "Transfer-Encoding : chunked", "Transfer-Encoding: chunked\0", "Content-Length: 5",
     "Content-Length : 5", "Host: y", "Host:", "Origin: http://elsewhere", "X-Forwarded-For: 10.0.0.1",
+    "Authorization: Bearer convoy-0", "traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
     "X-Request-Id: a b", "X-Request-Id: " + "i" * 65, ": x", "no colon",
     "Content-Type: multipart/form-data", "Content-Type: multipart/form-data; boundary=", "Range: bytes=0-1",
     "If-Match: *", "Content-Type: multipart/form-data; boundary=" + "b" * 71,
