@@ -3,6 +3,7 @@
 #include "engine/base/log.h"
 #include "server/daemon/check_report.h"
 #include "server/repository/reconcile.h"
+#include "server/security/key_table.h"
 #include "server/workers/environment.h"
 #include "server/workers/slot_size.h"
 #include "server/workers/supervisor.h"
@@ -124,11 +125,26 @@ static int complain(const struct convoy_error *error)
     return 1;
 }
 
+/* Reads the file of keys, where there is to be one. */
+static int check_keys(const struct convoy_config *config, struct convoy_error *error)
+{
+    const char *file = config->access.auth.keys;
+    struct convoy_key_table *table;
+    if (file == NULL)
+        return 0;
+    int code = convoy_key_table_load(file, &table, error);
+    if (code != 0)
+        return code;
+    printf("keys %s: %u\n", file, convoy_key_table_count(table));
+    convoy_key_table_free(table);
+    return 0;
+}
+
 static int check(const struct convoy_config *config, struct convoy_registry *registry)
 {
     struct convoy_error error;
     char program[PATH_MAX];
-    if (convoy_worker_program(program, sizeof program, &error) != 0 ||
+    if (convoy_worker_program(program, sizeof program, &error) != 0 || check_keys(config, &error) != 0 ||
         find_models(config, registry, &error) != 0)
         return complain(&error);
     printf("configuration %s: ok\n", config->file != NULL ? config->file : "(built-in values)");

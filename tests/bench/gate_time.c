@@ -165,8 +165,10 @@ int main(void)
                  {"key and limits", both}};
     const struct convoy_limit_config config = {
         .requests_per_second = 1e6, .images_per_second = 1e6, .concurrent = 1000};
-    uint32_t threads = convoy_cores() < THREADS ? convoy_cores() : THREADS;
+    uint32_t threads = convoy_cores();
 
+    if (threads > THREADS)
+        threads = THREADS;
     make_keys();
     limits = convoy_limits_new(&config);
     must(limits != NULL, "memory is out");

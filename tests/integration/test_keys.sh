@@ -173,5 +173,9 @@ status=0
 "$build/bin/convoyd" --config "$work/config.json" --models models --listen 127.0.0.1:0 2>"$work/second" || status=$?
 [ $status -eq 1 ] || fail "a daemon starts with a file of keys that is wrong: status $status"
 grep "line 1" "$work/second" >/dev/null || fail "the line is not named: $(cat "$work/second")"
-if grep -F "$camera" "$work/second"; then fail "a key is in an error"; fi
+status=0
+"$build/bin/convoyd" --check-config --config "$work/config.json" --models models >"$work/third" 2>&1 || status=$?
+[ $status -eq 1 ] || fail "--check-config passes a file of keys that is wrong: status $status"
+grep "line 1" "$work/third" >/dev/null || fail "--check-config does not name the line: $(cat "$work/third")"
+if grep -F "$camera" "$work/second" "$work/third"; then fail "a key is in an error"; fi
 echo "Keys, roles, the admin socket, the loopback and SIGHUP do what docs/keys.md says."
