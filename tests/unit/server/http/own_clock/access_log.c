@@ -76,6 +76,7 @@ static void open_log(void)
     client.v4 = (struct sockaddr_in){.sin_family = AF_INET};
     cr_assert_eq(inet_pton(AF_INET, "192.0.2.7", &client.v4.sin_addr), 1);
     cr_assert_not_null(request = calloc(1, sizeof *request));
+    request->mhd = (struct MHD_Connection *)&client; /* asked about, never looked into */
     request->model = "net";
     request->received = 41;
     request->begun_us = now_us;
