@@ -122,9 +122,9 @@ struct convoy_models {
 };
 
 /* Makes a client for the server at url: http:// or https://, a host, optionally a port and a path prefix;
- * "host:port" means http. Sends nothing, so an unreachable server is reported by the first request. The
- * connection is kept between requests. The caller owns *client, for convoy_client_close; it is NULL after an
- * error. */
+ * "host:port" means http; unix:PATH is a Unix socket. Sends nothing, so an unreachable server is reported by
+ * the first request. The connection is kept between requests. The caller owns *client, for
+ * convoy_client_close; it is NULL after an error. */
 CONVOY_API int convoy_client_open(const char *url, struct convoy_client **client,
                                   struct convoy_failure *failure);
 

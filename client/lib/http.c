@@ -14,12 +14,16 @@
 
 struct client_http {
     CURL *curl;
-    char *base; /* without a trailing slash */
+    char *name;                   /* of the server, in sentences: base, or the URL of a socket */
+    char *base;                   /* without a trailing slash */
+    char reason[CURL_ERROR_SIZE]; /* libcurl's sentence about the last failure, or "" */
     char *text;
     size_t size, capacity;
     bool (*stop)(void *context); /* NULL: requests are not interrupted */
     void *stop_context;
 };
+
+static struct client_tls security;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static CURLcode global_status;
@@ -49,15 +53,42 @@ static size_t receive(char *bytes, size_t one, size_t count, void *context)
     return size;
 }
 
+void client_http_secure(const struct client_tls *tls)
+{
+    security = *tls;
+}
+
 static bool is_loopback(const char *host)
 {
     return strcmp(host, "localhost") == 0 || strncmp(host, "127.", 4) == 0 || strcmp(host, "[::1]") == 0;
 }
 
+#define UNIX_SCHEME "unix:"
+
+/* The path of a Unix socket that url names, or NULL. */
+static const char *socket_path(const char *url)
+{
+    return strncmp(url, UNIX_SCHEME, strlen(UNIX_SCHEME)) == 0 ? url + strlen(UNIX_SCHEME) : NULL;
+}
+
+/* What is asked over a Unix socket: its server's name is nowhere looked up. */
+static int read_socket_url(const char *path, char **base, bool *loopback, struct convoy_failure *failure)
+{
+    /* As in sun_path of unix(7), with its NUL. */
+    if (!*path || strlen(path) > 107)
+        return client_fail_with(failure, -EINVAL,
+                                "the server's URL 'unix:%s' is of no use: the path of a socket has 1 to 107 "
+                                "bytes; unix:/run/convoyd/convoyd.sock is an example",
+                                path);
+    *loopback = true;
+    *base = strdup("http://localhost");
+    return *base ? 0 : client_fail_with(failure, -ENOMEM, "memory is out");
+}
+
 /* Checks url and returns a copy without a trailing slash. */
 static int read_url(const char *url, char **base, bool *loopback, struct convoy_failure *failure)
 {
-    char *host = NULL, *scheme = NULL, *part = NULL;
+    char *host = NULL, *scheme = NULL, *part = NULL, *whole = NULL;
     int status = -EINVAL;
     CURLU *parsed = curl_url();
     if (!parsed)
@@ -80,7 +111,7 @@ static int read_url(const char *url, char **base, bool *loopback, struct convoy_
         goto out;
     }
     *loopback = is_loopback(host);
-    if (curl_url_get(parsed, CURLUPART_URL, base, 0)) {
+    if (curl_url_get(parsed, CURLUPART_URL, &whole, 0) || !(*base = strdup(whole))) {
         status = client_fail_with(failure, -ENOMEM, "memory is out");
         goto out;
     }
@@ -91,8 +122,24 @@ out:
     curl_free(host);
     curl_free(scheme);
     curl_free(part);
+    curl_free(whole);
     curl_url_cleanup(parsed);
     return status;
+}
+
+/* A file that cannot be used shows when a connection is made. */
+static void secure(CURL *curl)
+{
+    if (security.authorities)
+        curl_easy_setopt(curl, CURLOPT_CAINFO, security.authorities);
+    if (security.certificate)
+        curl_easy_setopt(curl, CURLOPT_SSLCERT, security.certificate);
+    if (security.key)
+        curl_easy_setopt(curl, CURLOPT_SSLKEY, security.key);
+    if (security.insecure) {
+        curl_easy_setopt(curl, CURLOPT_SSL_VERIFYPEER, 0L);
+        curl_easy_setopt(curl, CURLOPT_SSL_VERIFYHOST, 0L);
+    }
 }
 
 int client_http_open(const char *url, struct client_http **http, struct convoy_failure *failure)
@@ -106,15 +153,19 @@ int client_http_open(const char *url, struct client_http **http, struct convoy_f
     struct client_http *made = calloc(1, sizeof *made);
     if (!made)
         return client_fail_with(failure, -ENOMEM, "memory is out");
-    int status = read_url(url, &made->base, &loopback, failure);
+    const char *path = socket_path(url);
+    int status = path ? read_socket_url(path, &made->base, &loopback, failure)
+                      : read_url(url, &made->base, &loopback, failure);
     if (status)
         goto out;
+    made->name = strdup(path ? url : made->base);
     made->curl = curl_easy_init();
-    if (!made->curl) {
+    if (!made->curl || !made->name) {
         status = client_fail_with(failure, -ENOMEM, "memory is out");
         goto out;
     }
     curl_easy_setopt(made->curl, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(made->curl, CURLOPT_ERRORBUFFER, made->reason);
     curl_easy_setopt(made->curl, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(made->curl, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_MS);
     curl_easy_setopt(made->curl, CURLOPT_WRITEFUNCTION, receive);
@@ -123,6 +174,9 @@ int client_http_open(const char *url, struct client_http **http, struct convoy_f
     /* A proxy from the environment could not reach a server on this machine. */
     if (loopback)
         curl_easy_setopt(made->curl, CURLOPT_PROXY, "");
+    if (path)
+        curl_easy_setopt(made->curl, CURLOPT_UNIX_SOCKET_PATH, path);
+    secure(made->curl);
     *http = made;
     return 0;
 out:
@@ -135,7 +189,8 @@ void client_http_close(struct client_http *http)
     if (!http)
         return;
     curl_easy_cleanup(http->curl);
-    curl_free(http->base);
+    free(http->base);
+    free(http->name);
     free(http->text);
     free(http);
 }
@@ -147,27 +202,36 @@ static int explain(const struct client_http *http, CURLcode code, long timeout_m
     case CURLE_COULDNT_CONNECT:
     case CURLE_COULDNT_RESOLVE_HOST:
     case CURLE_COULDNT_RESOLVE_PROXY:
-        return client_fail_with(failure, -ECONNREFUSED, "no server answers at %s (%s)", http->base,
+        return client_fail_with(failure, -ECONNREFUSED, "no server answers at %s (%s)", http->name,
                                 curl_easy_strerror(code));
     case CURLE_OPERATION_TIMEDOUT: {
         double connected = 0;
         curl_easy_getinfo(http->curl, CURLINFO_PRETRANSFER_TIME, &connected);
         if (connected <= 0)
             return client_fail_with(failure, -ECONNREFUSED, "no server answers at %s within %ld ms",
-                                    http->base, timeout_ms < CONNECT_MS ? timeout_ms : CONNECT_MS);
+                                    http->name, timeout_ms < CONNECT_MS ? timeout_ms : CONNECT_MS);
         return client_fail_with(failure, -ETIMEDOUT, "the server at %s did not answer within %ld ms",
-                                http->base, timeout_ms);
+                                http->name, timeout_ms);
     }
+    case CURLE_PEER_FAILED_VERIFICATION:
+        return client_fail_with(failure, -EPROTO,
+                                "the server at %s cannot be trusted: %s; name the authority that signed its "
+                                "certificate with --cacert FILE",
+                                http->name, http->reason[0] ? http->reason : curl_easy_strerror(code));
+    case CURLE_SSL_CACERT_BADFILE:
+    case CURLE_SSL_CERTPROBLEM:
+        return client_fail_with(failure, -EINVAL, "a file of --cacert, --cert or --key is of no use: %s",
+                                http->reason[0] ? http->reason : curl_easy_strerror(code));
     case CURLE_ABORTED_BY_CALLBACK:
         return client_fail_with(failure, -ECANCELED, "interrupted");
     case CURLE_OUT_OF_MEMORY:
         return client_fail_with(failure, -ENOMEM, "memory is out");
     case CURLE_WRITE_ERROR:
         return client_fail_with(failure, -EPROTO, "the answer from %s is too long to be a convoyd's",
-                                http->base);
+                                http->name);
     default:
-        return client_fail_with(failure, -EPROTO, "the exchange with %s failed: %s", http->base,
-                                curl_easy_strerror(code));
+        return client_fail_with(failure, -EPROTO, "the exchange with %s failed: %s", http->name,
+                                http->reason[0] ? http->reason : curl_easy_strerror(code));
     }
 }
 
@@ -191,6 +255,7 @@ static int perform(struct client_http *http, const char *path, long timeout_ms,
     free(url);
     curl_easy_setopt(http->curl, CURLOPT_TIMEOUT_MS, timeout_ms);
     http->size = 0;
+    http->reason[0] = '\0';
     if (http->text)
         http->text[0] = '\0';
     if (code == CURLE_OK)

@@ -87,6 +87,7 @@ void convoy_config_free(struct convoy_config *config)
     free(config->models);
     free(config->default_model);
     free(config->cache_dir);
+    convoy_tls_config_clear(&config->tls);
     convoy_json_strings_free(config->repository.load_at_start);
     convoy_json_strings_free(config->http.hosts);
     free(config);
@@ -375,13 +376,28 @@ static int read_worker(const struct convoy_json *root, struct convoy_config *con
 static int read_document(const struct convoy_json *root, struct convoy_config *config,
                          struct convoy_error *error)
 {
-    static const char *const known[] = {"listen",         "health_listen", "models",
-                                        "default_model",  "backend",       "http",
-                                        "images",         "batching",      "response_cache",
-                                        "model_control",  "repository",    "timeout_ms",
-                                        "timeout_max_ms", "drain_ms",      "drain_timeout_ms",
-                                        "ready_grace_ms", "worker",        "cache_dir",
-                                        "tune",           "log",           NULL};
+    static const char *const known[] = {"listen",
+                                        "health_listen",
+                                        "models",
+                                        "default_model",
+                                        "backend",
+                                        "http",
+                                        "images",
+                                        "batching",
+                                        "response_cache",
+                                        "model_control",
+                                        "repository",
+                                        "timeout_ms",
+                                        "timeout_max_ms",
+                                        "drain_ms",
+                                        "drain_timeout_ms",
+                                        "ready_grace_ms",
+                                        "worker",
+                                        "cache_dir",
+                                        "tune",
+                                        "log",
+                                        "tls",
+                                        NULL};
     int result;
     if ((result = convoy_json_known(root, known, error)) < 0 ||
         (result = read_address(root, "listen", &config->listen, &config->listen_host, &config->listen_port,
@@ -389,7 +405,9 @@ static int read_document(const struct convoy_json *root, struct convoy_config *c
         (result = read_address(root, "health_listen", &config->health_listen, &config->health_host,
                                &config->health_port, error)) < 0 ||
         (result = read_names(root, config, error)) < 0 || (result = read_choices(root, config, error)) < 0 ||
-        (result = read_http(root, config, error)) < 0 || (result = read_images(root, config, error)) < 0 ||
+        (result = read_http(root, config, error)) < 0 ||
+        (result = convoy_tls_config_read(root, &config->tls, error)) < 0 ||
+        (result = read_images(root, config, error)) < 0 ||
         (result = convoy_batching_read(root, &config->batching, error)) < 0 ||
         (result = read_response_cache(root, config, error)) < 0 ||
         (result = read_repository(root, config, error)) < 0 ||

@@ -11,6 +11,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/log.h"
+#include "server/config/tls_config.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -78,6 +79,7 @@ struct convoy_config {
         char **hosts; /* names in Host under which a page of this server may change it; ends with NULL; NULL:
                          none */
     } http;
+    struct convoy_tls_config tls;
     struct {
         uint64_t max_pixels;
         uint32_t max_per_request;

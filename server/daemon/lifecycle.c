@@ -135,6 +135,7 @@ int convoy_lifecycle_start(struct convoy_lifecycle *life, struct convoy_error *e
     life->reload = (struct convoy_reload){.loop = life->loop,
                                           .file = life->options->config,
                                           .registry = life->registry,
+                                          .tls = life->tls,
                                           .begun = on_reload_begun,
                                           .done = on_reload_done,
                                           .context = life};

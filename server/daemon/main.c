@@ -12,6 +12,8 @@
 #include "server/http/http.h"
 #include "server/http/linger.h"
 #include "server/http/listener.h"
+#include "server/security/tls.h"
+#include "server/security/tls_credentials.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -47,9 +49,24 @@ static void no_work(void *app)
     (void)app;
 }
 
+/* *tls stays NULL where no certificate is configured. */
+static int start_tls(const struct convoy_config *config, struct convoy_metrics *metrics,
+                     struct convoy_tls **tls, struct convoy_error *error)
+{
+    struct convoy_tls_credentials *credentials;
+    int code = config->tls.certificate != NULL ? convoy_tls_load(&config->tls, &credentials, error) : 0;
+
+    if (code != 0 || config->tls.certificate == NULL)
+        return code;
+    convoy_log(CONVOY_LOG_INFO, "certificate read", CONVOY_STR("file", config->tls.certificate),
+               CONVOY_UINT("expires", convoy_tls_expiry(credentials)));
+    *tls = convoy_tls_new(credentials, metrics);
+    return *tls != NULL ? 0 : convoy_fail(error, -1, "out of memory for TLS");
+}
+
 /* Makes the application and serves it. *app is the caller's to free in any case. */
-static int start_http(const struct convoy_app *parts, int inherited_fd, struct convoy_app **app,
-                      struct convoy_http **http, struct convoy_error *error)
+static int start_http(const struct convoy_app *parts, int inherited_fd, const struct convoy_tls *tls,
+                      struct convoy_app **app, struct convoy_http **http, struct convoy_error *error)
 {
     int code = convoy_app_new(parts, app, error);
     if (code != 0)
@@ -58,6 +75,7 @@ static int start_http(const struct convoy_app *parts, int inherited_fd, struct c
         .config = parts->config,
         .metrics = parts->metrics,
         .inherited_fd = inherited_fd,
+        .tls = tls != NULL ? convoy_tls_hooks(tls) : NULL,
         .listen_option = "--listen",
         .other_descriptors = parts->config->health_listen != NULL ? HEALTH_DESCRIPTORS : 0,
         .routes = convoy_routes,
@@ -114,6 +132,7 @@ static int serve(const struct convoy_config *config, const struct convoy_daemon_
     struct convoy_supervisor *supervisor = NULL;
     struct convoy_manager *manager = NULL;
     struct convoy_app *app = NULL;
+    struct convoy_tls *tls = NULL;
     struct convoy_http *http = NULL, *health = NULL;
     struct convoy_config health_config;
     struct convoy_service service;
@@ -127,7 +146,7 @@ static int serve(const struct convoy_config *config, const struct convoy_daemon_
         return complain(&error);
     }
     uv_loop_init(&loop);
-    if (convoy_service_socket(&inherited_fd, &error) != 0 ||
+    if (convoy_service_socket(&inherited_fd, &error) != 0 || start_tls(config, metrics, &tls, &error) != 0 ||
         convoy_registry_new(config, metrics, &registry, &error) != 0 ||
         convoy_supervisor_new(&loop, config, registry, metrics, &supervisor, &error) != 0 ||
         convoy_manager_new(&loop, config, registry, supervisor, &manager, &error) != 0) {
@@ -139,7 +158,7 @@ static int serve(const struct convoy_config *config, const struct convoy_daemon_
                                      .registry = registry,
                                      .supervisor = supervisor,
                                      .manager = manager};
-    if (start_http(&parts, inherited_fd, &app, &http, &error) != 0) {
+    if (start_http(&parts, inherited_fd, tls, &app, &http, &error) != 0) {
         status = complain(&error);
         goto done;
     }
@@ -163,6 +182,7 @@ static int serve(const struct convoy_config *config, const struct convoy_daemon_
                                      .manager = manager,
                                      .http = http,
                                      .health = health,
+                                     .tls = tls,
                                      .service = &service};
     if (convoy_lifecycle_start(&life, &error) != 0) {
         status = complain(&error);
@@ -174,13 +194,13 @@ static int serve(const struct convoy_config *config, const struct convoy_daemon_
     }
     if (inherited_fd >= 0)
         convoy_listener_host(inherited_fd, inherited_host, sizeof inherited_host);
-    convoy_log(CONVOY_LOG_INFO, "convoyd listens", CONVOY_STR("version", CONVOY_VERSION),
-               CONVOY_STR("host", inherited_fd >= 0 ? inherited_host : config->listen_host),
-               CONVOY_UINT("port", convoy_http_port(http)),
-               CONVOY_STR("socket", inherited_fd >= 0 ? "systemd" : "own"),
-               CONVOY_STR("models", config->models),
-               CONVOY_UINT("model_versions", convoy_registry_count(registry)),
-               CONVOY_STR("configuration", config->file != NULL ? config->file : "built-in"));
+    convoy_log(
+        CONVOY_LOG_INFO, "convoyd listens", CONVOY_STR("version", CONVOY_VERSION),
+        CONVOY_STR("host", inherited_fd >= 0 ? inherited_host : config->listen_host),
+        CONVOY_UINT("port", convoy_http_port(http)), CONVOY_STR("scheme", tls != NULL ? "https" : "http"),
+        CONVOY_STR("socket", inherited_fd >= 0 ? "systemd" : "own"), CONVOY_STR("models", config->models),
+        CONVOY_UINT("model_versions", convoy_registry_count(registry)),
+        CONVOY_STR("configuration", config->file != NULL ? config->file : "built-in"));
     if (convoy_registry_count(registry) == 0)
         convoy_log(CONVOY_LOG_WARNING, "there is no model to serve: put one at NAME/VERSION/model.onnx",
                    CONVOY_STR("models", config->models));
@@ -193,6 +213,7 @@ static int serve(const struct convoy_config *config, const struct convoy_daemon_
 done:
     uv_loop_close(&loop);
     convoy_app_free(app);
+    convoy_tls_free(tls);
     convoy_manager_free(manager);
     convoy_supervisor_free(supervisor);
     convoy_registry_close(registry);

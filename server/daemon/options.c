@@ -50,7 +50,8 @@ static const char help[] =
     "  curl --data-binary @cat.jpg http://127.0.0.1:8080/classify\n"
     "\n"
     "Started by systemd with a socket (convoyd.socket) it answers there, and --listen has no effect.\n"
-    "SIGTERM answers what was accepted and leaves; SIGHUP reads log settings, labels and delays again.\n"
+    "SIGTERM answers what was accepted and leaves; SIGHUP reads log settings, labels, delays and the\n"
+    "certificate again.\n"
     "Exit codes: 0 in order, 1 failed (a sentence on standard error says why), 2 wrong command line.\n";
 
 const char *convoy_options_help(void)

@@ -14,7 +14,9 @@
 #include "server/http/request.h"
 #include "server/http/response.h"
 #include "server/http/route.h"
+#include "server/http/socket_send.h"
 #include "server/http/status.h"
+#include "server/http/tls_hooks.h"
 #include "server/metrics/metrics.h"
 
 #include <errno.h>
@@ -91,9 +93,19 @@ static bool too_many_arguments(const char *target)
 static void answer_early(struct convoy_http *http, struct MHD_Connection *mhd,
                          struct convoy_connection *connection, const char *sentence)
 {
-    uint64_t sent = convoy_early_answer(connection->fd, sentence);
+    uint64_t sent = convoy_early_answer(http, connection, sentence);
     connection->body_unread = true;
     convoy_answer_count(http, &(struct convoy_access){mhd, NULL, CONVOY_HTTP_URI_TOO_LONG, sent});
+}
+
+static void begin_tls(const struct convoy_tls_hooks *tls, struct MHD_Connection *mhd,
+                      struct convoy_connection *connection)
+{
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+
+    connection->tls = info == NULL ? NULL : tls->open(tls->context, info->tls_session, connection);
+    if (connection->tls == NULL)
+        shutdown(connection->fd, SHUT_RDWR);
 }
 
 /* A connection is opened, or is about to be closed: its descriptor is still open then. */
@@ -110,6 +122,8 @@ static void on_connection(void *context, struct MHD_Connection *mhd, void **reco
         const union MHD_ConnectionInfo *info =
             MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
         *record = info == NULL ? NULL : convoy_connection_watch_add(http->watch, info->connect_fd);
+        if (http->options.tls != NULL && *record != NULL)
+            begin_tls(http->options.tls, mhd, *record);
         convoy_metrics_connections_add(http->options.metrics, 1);
         return;
     }
@@ -119,6 +133,9 @@ static void on_connection(void *context, struct MHD_Connection *mhd, void **reco
         end_request(http, connection, MHD_REQUEST_TERMINATED_CLIENT_ABORT);
         if (connection->body_unread)
             convoy_linger_take(http->linger, connection->fd);
+        struct convoy_tls_connection *tls = connection->tls;
+        if (tls != NULL)
+            http->options.tls->close(tls);
         convoy_connection_watch_remove(http->watch, connection);
     }
     *record = NULL;
@@ -245,6 +262,14 @@ static void count_refusal(struct convoy_http *http, const char *format, va_list 
         convoy_answer_count(http, &(struct convoy_access){NULL, NULL, status, 0});
 }
 
+/* libmicrohttpd 0.9.75 says of a handshake that failed this alone. */
+static bool is_failed_handshake(const char *format)
+{
+    static const char failed[] = "Error: received handshake message out of context";
+
+    return strncmp(format, failed, sizeof failed - 1) == 0;
+}
+
 static void on_library_log(void *context, const char *format, va_list arguments)
 {
     const struct convoy_http_thread *thread = context;
@@ -254,6 +279,10 @@ static void on_library_log(void *context, const char *format, va_list arguments)
     va_copy(copy, arguments);
     count_refusal(thread->http, format, copy);
     va_end(copy);
+    if (thread->http->options.tls != NULL && is_failed_handshake(format)) {
+        thread->http->options.tls->failed();
+        return;
+    }
     if (!convoy_log_enabled(CONVOY_LOG_DEBUG))
         return;
     vsnprintf(line, sizeof line, format, arguments);
@@ -268,14 +297,20 @@ int convoy_http_library_open(struct convoy_http_thread *thread, struct convoy_er
     unsigned idle_s = (config->http.idle_timeout_ms + 999) / 1000;
     /* The acceptor keeps the limit of all threads together. Not strict: libmicrohttpd 0.9.75 sends the header
      * of its own answer to a request without Host twice, so that is refused in request.c. */
+    const struct convoy_tls_hooks *tls = thread->http->options.tls;
+    /* Where there is no TLS the list of options for it is empty. */
+    const struct MHD_OptionItem of_tls[] = {{tls != NULL ? MHD_OPTION_HTTPS_CERT_CALLBACK : MHD_OPTION_END, 0,
+                                             tls != NULL ? (void *)tls->no_certificate : NULL},
+                                            {MHD_OPTION_END, 0, NULL}};
     thread->daemon = MHD_start_daemon(
-        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_NO_LISTEN_SOCKET | MHD_USE_ERROR_LOG, 0, NULL,
-        NULL, on_access, thread, MHD_OPTION_EXTERNAL_LOGGER, on_library_log, thread,
-        MHD_OPTION_CONNECTION_LIMIT, (unsigned)config->http.connections + 64, MHD_OPTION_CONNECTION_TIMEOUT,
-        idle_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)config->http.max_header_bytes + HEADER_OVERHEAD,
-        MHD_OPTION_NOTIFY_CONNECTION, on_connection, thread, MHD_OPTION_NOTIFY_COMPLETED, on_completed,
-        thread, MHD_OPTION_URI_LOG_CALLBACK, on_target, thread, MHD_OPTION_STRICT_FOR_CLIENT, 0,
-        MHD_OPTION_END);
+        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_NO_LISTEN_SOCKET | MHD_USE_ERROR_LOG |
+            (tls != NULL ? MHD_USE_TLS : 0),
+        0, NULL, NULL, on_access, thread, MHD_OPTION_EXTERNAL_LOGGER, on_library_log, thread,
+        MHD_OPTION_ARRAY, of_tls, MHD_OPTION_CONNECTION_LIMIT, (unsigned)config->http.connections + 64,
+        MHD_OPTION_CONNECTION_TIMEOUT, idle_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        (size_t)config->http.max_header_bytes + HEADER_OVERHEAD, MHD_OPTION_NOTIFY_CONNECTION, on_connection,
+        thread, MHD_OPTION_NOTIFY_COMPLETED, on_completed, thread, MHD_OPTION_URI_LOG_CALLBACK, on_target,
+        thread, MHD_OPTION_STRICT_FOR_CLIENT, 0, MHD_OPTION_END);
     const union MHD_DaemonInfo *info =
         thread->daemon != NULL ? MHD_get_daemon_info(thread->daemon, MHD_DAEMON_INFO_EPOLL_FD) : NULL;
     if (info == NULL)
