@@ -81,25 +81,6 @@ static uint32_t raise_descriptor_limit(uint32_t connections, uint32_t threads, u
     return left > 2 * kept_back ? (uint32_t)(left - kept_back) : (uint32_t)left / 2;
 }
 
-static int open_listener(struct convoy_http *http, struct convoy_error *error)
-{
-    const struct convoy_config *config = http->options.config;
-    int inherited_fd = http->options.inherited_fd;
-    int code;
-
-    if (inherited_fd >= 0) {
-        http->inherited = true;
-        http->listener = inherited_fd;
-        code = convoy_listener_adopt(inherited_fd, error);
-    } else {
-        code = convoy_listener_open(http->options.listen_option, config->listen_host, config->listen_port,
-                                    &http->listener, error);
-    }
-    if (code == 0)
-        http->port = convoy_listener_port(http->listener);
-    return code;
-}
-
 /* The reverse of starting, as far as that came. */
 static void tear_down(struct convoy_http *http)
 {
@@ -112,16 +93,16 @@ static void tear_down(struct convoy_http *http)
     if (http->watch != NULL)
         convoy_connection_watch_free(http->watch);
     convoy_address_counts_free(http->clients);
-    if (http->listener >= 0 && !http->inherited)
-        close(http->listener);
+    convoy_listeners_close(&http->listeners);
     free(http);
 }
 
 int convoy_http_accept(struct convoy_http *http, struct convoy_error *error)
 {
     /* An inherited socket's waiting connections are left to the next instance. */
-    const struct convoy_acceptor_options options = {.fd = http->listener,
-                                                    .drain = !http->inherited,
+    const struct convoy_acceptor_options options = {.fds = http->listeners.fds,
+                                                    .fd_count = http->listeners.count,
+                                                    .drain = !http->listeners.inherited,
                                                     .limit = http->connection_limit,
                                                     .take = on_accepted,
                                                     .evict = http->options.evicts ? on_full : NULL,
@@ -138,7 +119,6 @@ int convoy_http_start(const struct convoy_http_options *options, struct convoy_h
     if (http == NULL)
         return convoy_fail(error, -ENOMEM, "out of memory for the HTTP side");
     http->options = *options;
-    http->listener = -1;
     http->connection_limit = raise_descriptor_limit(
         options->config->http.connections, convoy_http_threads_wanted(http), options->other_descriptors);
 
@@ -148,7 +128,7 @@ int convoy_http_start(const struct convoy_http_options *options, struct convoy_h
     http->clients =
         convoy_address_counts_new(http->connection_limit + CONVOY_ACCEPTOR_DRAIN_MAX, http->client_limit);
 
-    int code = http->clients != NULL ? open_listener(http, error)
+    int code = http->clients != NULL ? convoy_listeners_open(options, &http->listeners, error)
                                      : convoy_fail(error, -ENOMEM, "out of memory for the table of clients");
     if (code == 0)
         code = convoy_connection_watch_start((uint64_t)options->config->http.request_timeout_ms * 1000,
@@ -157,7 +137,7 @@ int convoy_http_start(const struct convoy_http_options *options, struct convoy_h
         code = convoy_linger_start(&http->linger, error);
     if (code == 0)
         code = convoy_http_threads_start(http, convoy_http_library_open, error);
-    if (code == 0 && !http->inherited)
+    if (code == 0 && !http->listeners.inherited)
         code = convoy_http_accept(http, error);
     if (code != 0) {
         tear_down(http);
@@ -169,7 +149,18 @@ int convoy_http_start(const struct convoy_http_options *options, struct convoy_h
 
 uint16_t convoy_http_port(const struct convoy_http *http)
 {
-    return http->port;
+    return convoy_listeners_port(&http->listeners);
+}
+
+bool convoy_http_address(const struct convoy_http *http, uint32_t index, struct convoy_http_address *address)
+{
+    if (index >= http->listeners.count)
+        return false;
+    int fd = http->listeners.fds[index];
+    convoy_listener_host(fd, address->text, sizeof address->text);
+    address->port = convoy_listener_port(fd);
+    address->local = address->port == 0;
+    return true;
 }
 
 void convoy_http_close_listener(struct convoy_http *http)
@@ -181,9 +172,7 @@ void convoy_http_close_listener(struct convoy_http *http)
     atomic_store(&http->closing, true);
     if (http->acceptor != NULL)
         convoy_acceptor_stop(http->acceptor);
-    if (http->listener >= 0 && !http->inherited)
-        close(http->listener);
-    http->listener = -1;
+    convoy_listeners_close(&http->listeners);
 }
 
 uint64_t convoy_http_open_requests(const struct convoy_http *http)

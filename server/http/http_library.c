@@ -98,6 +98,14 @@ static void answer_early(struct convoy_http *http, struct MHD_Connection *mhd,
     convoy_answer_count(http, &(struct convoy_access){mhd, NULL, CONVOY_HTTP_URI_TOO_LONG, sent});
 }
 
+/* Over a Unix socket, which is plain. */
+static bool is_local(struct MHD_Connection *mhd)
+{
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+
+    return info != NULL && info->client_addr != NULL && info->client_addr->sa_family == AF_UNIX;
+}
+
 static void begin_tls(const struct convoy_tls_hooks *tls, struct MHD_Connection *mhd,
                       struct convoy_connection *connection)
 {
@@ -122,7 +130,7 @@ static void on_connection(void *context, struct MHD_Connection *mhd, void **reco
         const union MHD_ConnectionInfo *info =
             MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
         *record = info == NULL ? NULL : convoy_connection_watch_add(http->watch, info->connect_fd);
-        if (http->options.tls != NULL && *record != NULL)
+        if (http->options.tls != NULL && *record != NULL && !is_local(mhd))
             begin_tls(http->options.tls, mhd, *record);
         convoy_metrics_connections_add(http->options.metrics, 1);
         return;
@@ -290,19 +298,20 @@ static void on_library_log(void *context, const char *format, va_list arguments)
     convoy_log(CONVOY_LOG_DEBUG, "libmicrohttpd", CONVOY_STR("says", line));
 }
 
-int convoy_http_library_open(struct convoy_http_thread *thread, struct convoy_error *error)
+/* tls: NULL where its connections are plain. */
+static int open_instance(struct convoy_http_thread *thread, const struct convoy_tls_hooks *tls,
+                         struct MHD_Daemon **daemon, int *fd, struct convoy_error *error)
 {
     const struct convoy_config *config = thread->http->options.config;
     /* libmicrohttpd takes whole seconds; at least one. */
     unsigned idle_s = (config->http.idle_timeout_ms + 999) / 1000;
     /* The acceptor keeps the limit of all threads together. Not strict: libmicrohttpd 0.9.75 sends the header
      * of its own answer to a request without Host twice, so that is refused in request.c. */
-    const struct convoy_tls_hooks *tls = thread->http->options.tls;
     /* Where there is no TLS the list of options for it is empty. */
     const struct MHD_OptionItem of_tls[] = {{tls != NULL ? MHD_OPTION_HTTPS_CERT_CALLBACK : MHD_OPTION_END, 0,
                                              tls != NULL ? (void *)tls->no_certificate : NULL},
                                             {MHD_OPTION_END, 0, NULL}};
-    thread->daemon = MHD_start_daemon(
+    *daemon = MHD_start_daemon(
         MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_NO_LISTEN_SOCKET | MHD_USE_ERROR_LOG |
             (tls != NULL ? MHD_USE_TLS : 0),
         0, NULL, NULL, on_access, thread, MHD_OPTION_EXTERNAL_LOGGER, on_library_log, thread,
@@ -312,11 +321,21 @@ int convoy_http_library_open(struct convoy_http_thread *thread, struct convoy_er
         thread, MHD_OPTION_NOTIFY_COMPLETED, on_completed, thread, MHD_OPTION_URI_LOG_CALLBACK, on_target,
         thread, MHD_OPTION_STRICT_FOR_CLIENT, 0, MHD_OPTION_END);
     const union MHD_DaemonInfo *info =
-        thread->daemon != NULL ? MHD_get_daemon_info(thread->daemon, MHD_DAEMON_INFO_EPOLL_FD) : NULL;
+        *daemon != NULL ? MHD_get_daemon_info(*daemon, MHD_DAEMON_INFO_EPOLL_FD) : NULL;
     if (info == NULL)
         return convoy_fail(error, -EINVAL,
                            "libmicrohttpd does not start (%s): look at the http section of the configuration",
                            strerror(errno));
-    thread->library_fd = info->epoll_fd;
+    *fd = info->epoll_fd;
     return 0;
+}
+
+int convoy_http_library_open(struct convoy_http_thread *thread, struct convoy_error *error)
+{
+    const struct convoy_tls_hooks *tls = thread->http->options.tls;
+    int code = open_instance(thread, tls, &thread->daemon, &thread->library_fd, error);
+
+    if (code == 0 && tls != NULL)
+        code = open_instance(thread, NULL, &thread->local_daemon, &thread->local_fd, error);
+    return code;
 }

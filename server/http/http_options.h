@@ -16,7 +16,9 @@ struct convoy_tls_hooks;
 struct convoy_http_options {
     const struct convoy_config *config;
     struct convoy_metrics *metrics; /* each answer is counted here */
-    int inherited_fd;               /* a listening socket from systemd; -1: listen on config's address */
+    /* Listening sockets from systemd, of consecutive descriptors; 0: listen on config's addresses. */
+    uint32_t inherited_count;
+    int inherited_fd; /* the first */
 
     const struct convoy_tls_hooks *tls; /* NULL: plain HTTP */
 

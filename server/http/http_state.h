@@ -3,6 +3,7 @@
 #define CONVOY_SERVER_HTTP_STATE_H
 
 #include "server/http/http_options.h"
+#include "server/http/listeners.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -23,10 +24,8 @@ struct convoy_http {
     struct convoy_acceptor *acceptor;
     struct convoy_address_counts *clients;
     struct convoy_linger *linger;
-    int listener;
+    struct convoy_listeners listeners;
     uint32_t connection_limit, client_limit; /* of one address */
-    bool inherited;                          /* the listener is systemd's and is left open */
-    uint16_t port;
 
     atomic_bool closing;            /* the listener is closed: new requests get 503 */
     atomic_bool stopping;           /* work for requests that wait is useless */
