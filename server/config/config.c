@@ -90,6 +90,7 @@ void convoy_config_free(struct convoy_config *config)
     convoy_tls_config_clear(&config->tls);
     convoy_json_strings_free(config->repository.load_at_start);
     convoy_json_strings_free(config->http.hosts);
+    convoy_proxy_config_clear(&config->http.proxy);
     free(config);
 }
 
@@ -201,13 +202,23 @@ static bool valid_host(const char *host)
 
 static int read_http(const struct convoy_json *root, struct convoy_config *config, struct convoy_error *error)
 {
-    static const char *const known[] = {
-        "threads",        "connections", "idle_timeout_ms",         "request_timeout_ms", "max_header_bytes",
-        "max_body_bytes", "hosts",       "connections_per_address", "half_close",         NULL};
+    static const char *const known[] = {"threads",
+                                        "connections",
+                                        "idle_timeout_ms",
+                                        "request_timeout_ms",
+                                        "max_header_bytes",
+                                        "max_body_bytes",
+                                        "hosts",
+                                        "connections_per_address",
+                                        "half_close",
+                                        "trusted_proxies",
+                                        "forwarded_header",
+                                        NULL};
     struct convoy_json http;
     int result;
     if ((result = convoy_json_object(root, "http", &http, error)) < 0 ||
         (result = convoy_json_known(&http, known, error)) < 0 ||
+        (result = convoy_proxy_config_read(&http, &config->http.proxy, error)) < 0 ||
         (result = convoy_json_uint32(&http, "threads", 0, 1024, &config->http.threads, error)) < 0 ||
         (result = convoy_json_uint32(&http, "connections", 1, 1000000, &config->http.connections, error)) <
             0 ||

@@ -12,6 +12,7 @@
 #include "engine/base/error.h"
 #include "engine/base/log.h"
 #include "server/config/listen_address.h"
+#include "server/config/proxy_config.h"
 #include "server/config/tls_config.h"
 
 #include <stdbool.h>
@@ -79,6 +80,7 @@ struct convoy_config {
         bool half_close; /* a client that closes its sending side waits for its answer */
         char **hosts; /* names in Host under which a page of this server may change it; ends with NULL; NULL:
                          none */
+        struct convoy_proxy_config proxy;
     } http;
     struct convoy_tls_config tls;
     struct {

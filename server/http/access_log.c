@@ -4,6 +4,7 @@
 #include "engine/base/log.h"
 #include "engine/base/log_limit.h"
 #include "server/http/address_text.h"
+#include "server/http/client_address.h"
 #include "server/http/request.h"
 #include "server/http/status.h"
 
@@ -20,6 +21,8 @@ void convoy_access_log_configure(enum convoy_access_log which)
 
 static const struct sockaddr *client_of(const struct convoy_access *access)
 {
+    if (access->request != NULL)
+        return convoy_client_address(access->request);
     const union MHD_ConnectionInfo *info =
         access->mhd == NULL ? NULL : MHD_get_connection_info(access->mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
 

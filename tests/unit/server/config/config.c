@@ -150,6 +150,9 @@ Test(config, what_is_wrong_is_named)
          "drain_timeout_ms, ready_grace_ms, "
          "worker, cache_dir, tune, log"},
         {"{\"http\": {\"thread\": 1}}", "unknown key 'http.thread'"},
+        {"{\"http\": {\"trusted_proxies\": [\"::1\", \"10.0.0.1/8\"]}}",
+         "http.trusted_proxies[1]: the array must have"},
+        {"{\"http\": {\"forwarded_header\": \"via\"}}", "http.forwarded_header must be"},
         {"{\"http\": {\"hosts\": \"a\"}}", "http.hosts must be an array of names or addresses of hosts"},
         {"{\"http\": {\"hosts\": [\"a\", \"b:80\"]}}", "http.hosts[1]"},
         {"{\"http\": {\"hosts\": [\"http://a\"]}}", "http.hosts[0]"},
