@@ -6,6 +6,7 @@
 #include "server/http/acceptor.h"
 #include "server/http/access_log.h"
 #include "server/http/address_counts.h"
+#include "server/http/client_address.h"
 #include "server/http/connection_watch.h"
 #include "server/http/early_answer.h"
 #include "server/http/http_state.h"
@@ -211,6 +212,7 @@ static enum MHD_Result on_headers(struct convoy_request *request, const char *me
     bool at_once;
 
     convoy_request_headers(request, method, version, &at_once);
+    convoy_client_address_read(request);
     if (!at_once)
         return MHD_YES;
     request->connection->body_unread = true;

@@ -1,5 +1,4 @@
 #include "server/http/request.h"
-#include "server/http/client_address.h"
 
 #include "engine/base/clock.h"
 #include "server/config/config.h"
@@ -267,7 +266,6 @@ void convoy_request_headers(struct convoy_request *request, const char *method, 
     strncpy(request->method, method, sizeof request->method - 1);
     if (!convoy_request_id_keep(id, id == NULL ? 0 : strlen(id), request->id))
         convoy_request_id_make(request->id);
-    convoy_client_address_read(request);
 
     MHD_get_connection_values_n(request->mhd, MHD_HEADER_KIND, read_framing, &framing);
     end_lines(&framing, request->mhd, method);
