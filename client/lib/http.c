@@ -14,7 +14,7 @@
 
 struct client_http {
     CURL *curl;
-    char *name;                   /* of the server, in sentences: base, or the URL of a socket */
+    char *socket_url;             /* unix:PATH; NULL where base says where */
     char *base;                   /* without a trailing slash */
     char reason[CURL_ERROR_SIZE]; /* libcurl's sentence about the last failure, or "" */
     char *text;
@@ -158,9 +158,9 @@ int client_http_open(const char *url, struct client_http **http, struct convoy_f
                       : read_url(url, &made->base, &loopback, failure);
     if (status)
         goto out;
-    made->name = strdup(path ? url : made->base);
+    made->socket_url = path ? strdup(url) : NULL;
     made->curl = curl_easy_init();
-    if (!made->curl || !made->name) {
+    if (!made->curl || (path && !made->socket_url)) {
         status = client_fail_with(failure, -ENOMEM, "memory is out");
         goto out;
     }
@@ -190,9 +190,15 @@ void client_http_close(struct client_http *http)
         return;
     curl_easy_cleanup(http->curl);
     free(http->base);
-    free(http->name);
+    free(http->socket_url);
     free(http->text);
     free(http);
+}
+
+/* The server, in sentences. */
+static const char *server_of(const struct client_http *http)
+{
+    return http->socket_url ? http->socket_url : http->base;
 }
 
 static int explain(const struct client_http *http, CURLcode code, long timeout_ms,
@@ -202,22 +208,22 @@ static int explain(const struct client_http *http, CURLcode code, long timeout_m
     case CURLE_COULDNT_CONNECT:
     case CURLE_COULDNT_RESOLVE_HOST:
     case CURLE_COULDNT_RESOLVE_PROXY:
-        return client_fail_with(failure, -ECONNREFUSED, "no server answers at %s (%s)", http->name,
+        return client_fail_with(failure, -ECONNREFUSED, "no server answers at %s (%s)", server_of(http),
                                 curl_easy_strerror(code));
     case CURLE_OPERATION_TIMEDOUT: {
         double connected = 0;
         curl_easy_getinfo(http->curl, CURLINFO_PRETRANSFER_TIME, &connected);
         if (connected <= 0)
             return client_fail_with(failure, -ECONNREFUSED, "no server answers at %s within %ld ms",
-                                    http->name, timeout_ms < CONNECT_MS ? timeout_ms : CONNECT_MS);
+                                    server_of(http), timeout_ms < CONNECT_MS ? timeout_ms : CONNECT_MS);
         return client_fail_with(failure, -ETIMEDOUT, "the server at %s did not answer within %ld ms",
-                                http->name, timeout_ms);
+                                server_of(http), timeout_ms);
     }
     case CURLE_PEER_FAILED_VERIFICATION:
         return client_fail_with(failure, -EPROTO,
                                 "the server at %s cannot be trusted: %s; name the authority that signed its "
                                 "certificate with --cacert FILE",
-                                http->name, http->reason[0] ? http->reason : curl_easy_strerror(code));
+                                server_of(http), http->reason[0] ? http->reason : curl_easy_strerror(code));
     case CURLE_SSL_CACERT_BADFILE:
     case CURLE_SSL_CERTPROBLEM:
         return client_fail_with(failure, -EINVAL, "a file of --cacert, --cert or --key is of no use: %s",
@@ -228,9 +234,9 @@ static int explain(const struct client_http *http, CURLcode code, long timeout_m
         return client_fail_with(failure, -ENOMEM, "memory is out");
     case CURLE_WRITE_ERROR:
         return client_fail_with(failure, -EPROTO, "the answer from %s is too long to be a convoyd's",
-                                http->name);
+                                server_of(http));
     default:
-        return client_fail_with(failure, -EPROTO, "the exchange with %s failed: %s", http->name,
+        return client_fail_with(failure, -EPROTO, "the exchange with %s failed: %s", server_of(http),
                                 http->reason[0] ? http->reason : curl_easy_strerror(code));
     }
 }
