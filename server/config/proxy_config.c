@@ -64,7 +64,7 @@ static bool valid(const char *text)
 int convoy_proxy_config_read(const struct convoy_json *http, struct convoy_proxy_config *proxy,
                              struct convoy_error *error)
 {
-    static const char *const headers[] = {"x-forwarded-for", "forwarded", NULL};
+    static const char *const headers[] = {"x-forwarded-for", "forwarded", "proxy-protocol", NULL};
     unsigned header = proxy->header;
     char **list = NULL;
     uint32_t count = 0;

@@ -19,7 +19,8 @@ struct convoy_address_range {
 
 enum convoy_forwarded_header {
     CONVOY_X_FORWARDED_FOR, /* of no standard; the usual one */
-    CONVOY_FORWARDED        /* RFC 7239 */
+    CONVOY_FORWARDED,       /* RFC 7239 */
+    CONVOY_PROXY_PROTOCOL   /* no header of HTTP: the connection begins with one of its own */
 };
 
 struct convoy_proxy_config {

@@ -106,6 +106,7 @@ static int start_health(const struct convoy_app *parts, struct convoy_app *app, 
                                               .host = parts->config->health_host,
                                               .port = parts->config->health_port};
     own->listen = (struct convoy_listen_addresses){address, 1};
+    own->http.proxy = (struct convoy_proxy_config){0}; /* it is asked past the proxies */
     own->http.threads = 1;
     own->http.connections = HEALTH_CONNECTIONS;
     own->http.connections_per_address = HEALTH_CONNECTIONS; /* making room is fairer than refusing here */

@@ -40,6 +40,7 @@ void convoy_client_address_read(struct convoy_request *request)
 {
     const struct convoy_proxy_config *proxy = &request->http->options.config->http.proxy;
 
-    if ((proxy->count > 0 || proxy->local) && convoy_proxy_trusted(proxy, peer(request)))
+    if (proxy->header != CONVOY_PROXY_PROTOCOL && (proxy->count > 0 || proxy->local) &&
+        convoy_proxy_trusted(proxy, peer(request)))
         MHD_get_connection_values(request->mhd, MHD_HEADER_KIND, read_line, request);
 }

@@ -13,6 +13,7 @@
 #include "server/http/http_thread.h"
 #include "server/http/linger.h"
 #include "server/http/listener.h"
+#include "server/http/proxy_wait.h"
 #include "server/metrics/metrics.h"
 
 #include <errno.h>
@@ -25,7 +26,8 @@
 #define QUIET_US 1000000u
 #define REST_US  5000000u
 
-static bool on_accepted(void *context, int fd, const struct sockaddr *address, socklen_t size)
+/* Takes over fd. */
+static bool serve(void *context, int fd, const struct sockaddr *address, socklen_t size)
 {
     struct convoy_http *http = context;
 
@@ -47,6 +49,47 @@ static bool on_accepted(void *context, int fd, const struct sockaddr *address, s
     convoy_address_counts_give(http->clients, address);
     convoy_acceptor_log_lost();
     return false;
+}
+
+static bool on_accepted(void *context, int fd, const struct sockaddr *address, socklen_t size)
+{
+    struct convoy_http *http = context;
+
+    if (http->proxies == NULL || !convoy_proxy_trusted(&http->options.config->http.proxy, address))
+        return serve(http, fd, address, size);
+    if (convoy_proxy_wait_take(http->proxies, fd, address, size))
+        return true;
+    convoy_acceptor_log_lost();
+    return false;
+}
+
+static void on_proxy_ready(void *context, int fd, const struct sockaddr *address, socklen_t size)
+{
+    struct convoy_http *http = context;
+
+    if (!serve(http, fd, address, size))
+        convoy_acceptor_closed(http->acceptor);
+}
+
+static void on_proxy_lost(void *context)
+{
+    const struct convoy_http *http = context;
+
+    convoy_acceptor_closed(http->acceptor);
+}
+
+static int start_proxies(struct convoy_http *http, struct convoy_error *error)
+{
+    const struct convoy_config *config = http->options.config;
+    const struct convoy_proxy_wait_options options = {.timeout_us =
+                                                          (uint64_t)config->http.request_timeout_ms * 1000,
+                                                      .ready = on_proxy_ready,
+                                                      .lost = on_proxy_lost,
+                                                      .context = http};
+
+    return config->http.proxy.header == CONVOY_PROXY_PROTOCOL
+               ? convoy_proxy_wait_start(&options, &http->proxies, error)
+               : 0;
 }
 
 static void on_full(void *context)
@@ -86,6 +129,7 @@ static void tear_down(struct convoy_http *http)
 {
     if (http->acceptor != NULL)
         convoy_acceptor_stop(http->acceptor);
+    convoy_proxy_wait_free(http->proxies);
     convoy_http_threads_end(http);
     if (http->acceptor != NULL)
         convoy_acceptor_free(http->acceptor);
@@ -137,6 +181,8 @@ int convoy_http_start(const struct convoy_http_options *options, struct convoy_h
         code = convoy_linger_start(&http->linger, error);
     if (code == 0)
         code = convoy_http_threads_start(http, convoy_http_library_open, error);
+    if (code == 0)
+        code = start_proxies(http, error);
     if (code == 0 && !http->listeners.inherited)
         code = convoy_http_accept(http, error);
     if (code != 0) {

@@ -14,6 +14,7 @@ struct convoy_address_counts;
 struct convoy_connection_watch;
 struct convoy_http_thread;
 struct convoy_linger;
+struct convoy_proxy_wait;
 
 struct convoy_http {
     struct convoy_http_options options;
@@ -24,6 +25,7 @@ struct convoy_http {
     struct convoy_acceptor *acceptor;
     struct convoy_address_counts *clients;
     struct convoy_linger *linger;
+    struct convoy_proxy_wait *proxies; /* NULL: the PROXY protocol is not spoken */
     struct convoy_listeners listeners;
     uint32_t connection_limit, client_limit; /* of one address */
 
