@@ -15,8 +15,9 @@ stop_all() {
 trap stop_all EXIT
 
 is_logged() { grep "msg=request request_id=$1 client=$2 " "$work/log" >/dev/null; }
+http='"connections": 16384'
 serve() {
-  configure "http={\"forwarded_header\": \"proxy-protocol\", \"trusted_proxies\": [\"127.0.0.1\"], \"request_timeout_ms\": 500}" \
+  configure "http={$http, \"forwarded_header\": \"proxy-protocol\", \"trusted_proxies\": [\"127.0.0.1\"], \"request_timeout_ms\": 500}" \
     'log={"access": "all"}' "$@"
   launch --backend null --config "$work/config.json" --health-listen 127.0.0.1:0
   health=http://127.0.0.1:$(sed -n 's/.*msg="health and metrics are answered".* port=\([0-9]*\).*/\1/p' "$work/log")
@@ -79,6 +80,28 @@ for pair in one=203.0.113.1 two=203.0.113.2 slow=2001:db8::3 local=127.0.0.1 pla
 done
 ! is_logged bad . || fail "a request without the header is answered"
 stop
+
+echo "Connections count as the client's: one that has too many leaves room for others."
+http='"connections": 6, "connections_per_address": 2'
+serve
+"$python" - "$port" <<'PYTHON' || fail "see above"
+import socket, sys
+def client(address):
+    connection = socket.create_connection(("127.0.0.1", int(sys.argv[1])), timeout=20)
+    connection.sendall(f"PROXY TCP4 {address} 10.0.0.1 1 2\r\nGET /v2 HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+    try:
+        return connection, connection.recv(65536)[:12]
+    except ConnectionError:
+        return connection, b""
+kept = [client("203.0.113.1") for _ in range(2)]
+assert all(answer == b"HTTP/1.1 200" for _, answer in kept), kept
+for _ in range(20):
+    assert client("203.0.113.1")[1] == b"", "a third connection of one client"
+kept += [client("203.0.113.2") for _ in range(2)]
+assert all(answer == b"HTTP/1.1 200" for _, answer in kept), kept
+PYTHON
+stop
+http='"connections": 16384'
 
 echo "Through HAProxy, TLS passed through: both versions."
 haproxy=$(PATH=$PATH:/usr/sbin command -v haproxy) || { echo "passed, without HAProxy"; exit 0; }
