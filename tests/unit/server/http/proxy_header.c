@@ -27,12 +27,13 @@ static size_t taken(const char *bytes, size_t length)
  * NULL: bad. */
 static void comes_to(const char *header, size_t length, const char *client)
 {
+    static const char http[] = "GET / HTTP/1.1\r\n\r\n";
     char bytes[512], text[INET6_ADDRSTRLEN];
     union convoy_proxy_address address;
 
     memcpy(bytes, header, length);
-    memcpy(bytes + length, "GET / HTTP/1.1\r\n\r\n", 18);
-    size_t got = taken(bytes, length + 18);
+    memcpy(bytes + length, http, sizeof http - 1);
+    size_t got = taken(bytes, length + sizeof http - 1);
     bool good = got != CONVOY_PROXY_HEADER_BAD && convoy_proxy_header_read((uint8_t *)bytes, got, &address);
     cr_assert_eq(good, client != NULL, "%s", header);
     if (client == NULL)
