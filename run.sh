@@ -11,7 +11,7 @@ once=no
 if [ "${1:-}" = --once ]; then
   once=yes
   shift
-  set -- --listen 127.0.0.1:0 "$@" # any free port: another daemon may be serving already
+  [[ " $* " = *' --listen '* ]] || set -- --listen 127.0.0.1:0 "$@" # any free port: another daemon may be serving already
 fi
 
 convoy_install "${convoy_packages[@]}"

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "client/lib/failure.h"
+#include "client/lib/http.h"
 #include "client/term/terminal.h"
 
 #define DEFAULT_URL "http://127.0.0.1:8080"
@@ -15,6 +16,7 @@ int client_arguments(int argc, char **argv, const struct option *options, struct
                      client_take_option *take, void *context, struct convoy_failure *failure)
 {
     const char *environment = getenv("CONVOY_URL");
+    struct client_tls tls = {0};
     int letter;
     memset(common, 0, sizeof *common);
     common->url = environment && *environment ? environment : DEFAULT_URL;
@@ -36,6 +38,18 @@ int client_arguments(int argc, char **argv, const struct option *options, struct
         case 'j':
             common->json = true;
             break;
+        case CLIENT_CACERT:
+            tls.authorities = optarg;
+            break;
+        case CLIENT_CERT:
+            tls.certificate = optarg;
+            break;
+        case CLIENT_KEY:
+            tls.key = optarg;
+            break;
+        case CLIENT_INSECURE:
+            tls.insecure = true;
+            break;
         case 'h':
             return 0;
         case ':':
@@ -51,6 +65,7 @@ int client_arguments(int argc, char **argv, const struct option *options, struct
         if (status)
             return status;
     }
+    client_http_secure(&tls);
     return optind;
 }
 

@@ -22,9 +22,21 @@ struct client_common {
     bool json;           /* --json */
 };
 
+/* Options that secure https:// (client_http_secure); client_arguments() takes them over. */
+enum { CLIENT_CACERT = 1000, CLIENT_CERT, CLIENT_KEY, CLIENT_INSECURE };
+
+/* The lines of these options in a command's help. */
+#define CLIENT_TLS_HELP                                                                                      \
+    "  --cacert FILE    https: the authorities to trust, in place of the system's\n"                         \
+    "  --cert FILE      https: this client's certificate\n"                                                  \
+    "  --key FILE       https: its key, where it is not in the same file\n"                                  \
+    "  --insecure       https: trust any server, for tests\n"
+
 /* The long options of struct client_common, for the option table of a command. */
 #define CLIENT_COMMON_OPTIONS                                                                                \
     {"url", required_argument, NULL, 'u'}, {"json", no_argument, NULL, 'j'},                                 \
+        {"cacert", required_argument, NULL, CLIENT_CACERT}, {"cert", required_argument, NULL, CLIENT_CERT},  \
+        {"key", required_argument, NULL, CLIENT_KEY}, {"insecure", no_argument, NULL, CLIENT_INSECURE},      \
     {                                                                                                        \
         "help", no_argument, NULL, 'h'                                                                       \
     }

@@ -18,7 +18,8 @@
 #define OPTIONS_HELP                                                                                         \
     "  --timeout S      wait for S seconds at most (default 600); the server goes on by itself\n"            \
     "  --json           print the server's own answer\n"                                                     \
-    "  --url URL        the server (default: $CONVOY_URL, else http://127.0.0.1:8080)\n\n"
+    "  --url URL        the server (default: $CONVOY_URL, else http://127.0.0.1:8080)\n" CLIENT_TLS_HELP     \
+    "\n"
 
 static const char load_help[] =
     "Usage: convoy load [OPTION]... NAME\n"

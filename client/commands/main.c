@@ -42,8 +42,11 @@ static void print_help(FILE *stream)
         fprintf(stream, "  %-9s  %s\n", commands[i].name, commands[i].purpose);
     fputs("\n`convoy COMMAND --help` explains a command; `convoy --version` says which convoy this is.\n"
           "All commands ask the server at --url URL, else at $CONVOY_URL, else at http://127.0.0.1:8080;\n"
-          "unix:PATH is a server's Unix socket. $CONVOY_KEY is the key that is sent, where it is set.\n"
-          "--url may stand before the command too, every other option comes after it.\n"
+          "--url may stand before the command too, every other option comes after it. A URL is "
+          "http://HOST:PORT,\n"
+          "https://HOST:PORT (--cacert, --cert, --key and --insecure say whom to trust) or unix:PATH, a "
+          "socket.\n"
+          "$CONVOY_KEY is the key that is sent, where it is set.\n"
           "\nFirst steps, with convoyd running (./run.sh starts one):\n"
           "  convoy models\n"
           "  convoy classify models/samples/ship.jpg\n",

@@ -18,8 +18,7 @@ static const char help[] =
     "                   server's repository index (READY, LOADING, UNLOADING, or UNAVAILABLE with the "
     "reason)\n"
     "  --json           print one JSON document\n"
-    "  --url URL        the server (default: $CONVOY_URL, else http://127.0.0.1:8080)\n"
-    "\n"
+    "  --url URL        the server (default: $CONVOY_URL, else http://127.0.0.1:8080)\n" CLIENT_TLS_HELP "\n"
     "Exit status: 0 listed, 2 wrong command line, 3 no server, 4 the server refused.\n";
 
 static void print_json(const struct convoy_models *models)

@@ -15,14 +15,18 @@
 
 struct client_http {
     CURL *curl;
-    char *base;             /* without a trailing slash */
-    char *authorization;    /* the header; NULL: none */
-    unsigned loopback_port; /* of a server on this machine; 0: it is on another, or on a socket */
+    char *socket_url;             /* unix:PATH; NULL where base says where */
+    char *base;                   /* without a trailing slash */
+    char *authorization;          /* the header; NULL: none */
+    unsigned loopback_port;       /* of a server on this machine; 0: it is on another, or on a socket */
+    char reason[CURL_ERROR_SIZE]; /* libcurl's sentence about the last failure, or "" */
     char *text;
     size_t size, capacity;
     bool (*stop)(void *context); /* NULL: requests are not interrupted */
     void *stop_context;
 };
+
+static struct client_tls security;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static CURLcode global_status;
@@ -52,12 +56,39 @@ static size_t receive(char *bytes, size_t one, size_t count, void *context)
     return size;
 }
 
+void client_http_secure(const struct client_tls *tls)
+{
+    security = *tls;
+}
+
+#define UNIX_SCHEME "unix:"
+
+/* The path of a Unix socket that url names, or NULL. */
+static const char *socket_path(const char *url)
+{
+    return strncmp(url, UNIX_SCHEME, strlen(UNIX_SCHEME)) == 0 ? url + strlen(UNIX_SCHEME) : NULL;
+}
+
+/* What is asked over a Unix socket: its server's name is nowhere looked up. */
+static int read_socket_url(const char *path, char **base, bool *loopback, struct convoy_failure *failure)
+{
+    /* As in sun_path of unix(7), with its NUL. */
+    if (!*path || strlen(path) > 107)
+        return client_fail_with(failure, -EINVAL,
+                                "the server's URL 'unix:%s' is of no use: the path of a socket has 1 to 107 "
+                                "bytes; unix:/run/convoyd/convoyd.sock is an example",
+                                path);
+    *loopback = true;
+    *base = strdup("http://localhost");
+    return *base ? 0 : client_fail_with(failure, -ENOMEM, "memory is out");
+}
+
 /* Checks url and returns a copy without a trailing slash. *port: where the server listens, if it is on this
  * machine; else 0. */
 static int read_url(const char *url, char **base, bool *loopback, unsigned *port,
                     struct convoy_failure *failure)
 {
-    char *host = NULL, *scheme = NULL, *part = NULL, *number = NULL;
+    char *host = NULL, *scheme = NULL, *part = NULL, *number = NULL, *whole = NULL;
     int status = -EINVAL;
     CURLU *parsed = curl_url();
     if (!parsed)
@@ -82,7 +113,7 @@ static int read_url(const char *url, char **base, bool *loopback, unsigned *port
     *loopback = client_endpoint_is_loopback(host);
     if (*loopback && curl_url_get(parsed, CURLUPART_PORT, &number, CURLU_DEFAULT_PORT) == 0)
         *port = (unsigned)strtoul(number, NULL, 10);
-    if (curl_url_get(parsed, CURLUPART_URL, base, 0)) {
+    if (curl_url_get(parsed, CURLUPART_URL, &whole, 0) || !(*base = strdup(whole))) {
         status = client_fail_with(failure, -ENOMEM, "memory is out");
         goto out;
     }
@@ -94,6 +125,7 @@ out:
     curl_free(scheme);
     curl_free(part);
     curl_free(number);
+    curl_free(whole);
     curl_url_cleanup(parsed);
     return status;
 }
@@ -115,6 +147,21 @@ static int read_key(char **authorization, struct convoy_failure *failure)
     return client_fail_with(failure, -ENOMEM, "memory is out");
 }
 
+/* A file that cannot be used shows when a connection is made. */
+static void secure(CURL *curl)
+{
+    if (security.authorities)
+        curl_easy_setopt(curl, CURLOPT_CAINFO, security.authorities);
+    if (security.certificate)
+        curl_easy_setopt(curl, CURLOPT_SSLCERT, security.certificate);
+    if (security.key)
+        curl_easy_setopt(curl, CURLOPT_SSLKEY, security.key);
+    if (security.insecure) {
+        curl_easy_setopt(curl, CURLOPT_SSL_VERIFYPEER, 0L);
+        curl_easy_setopt(curl, CURLOPT_SSL_VERIFYHOST, 0L);
+    }
+}
+
 int client_http_open(const char *url, struct client_http **http, struct convoy_failure *failure)
 {
     const char *path = client_endpoint_unix(url);
@@ -127,20 +174,21 @@ int client_http_open(const char *url, struct client_http **http, struct convoy_f
     struct client_http *made = calloc(1, sizeof *made);
     if (!made)
         return client_fail_with(failure, -ENOMEM, "memory is out");
-    int status = path && !*path
-                     ? client_fail_with(failure, -EINVAL, "unix: needs the path of a socket behind it")
-                     : read_url(path ? "http://localhost" : url, &made->base, &loopback, &made->loopback_port,
-                                failure);
+    const char *path = socket_path(url);
+    int status = path ? read_socket_url(path, &made->base, &loopback, failure)
+                      : read_url(url, &made->base, &loopback, &made->loopback_port, failure);
     if (status == 0)
         status = read_key(&made->authorization, failure);
     if (status)
         goto out;
+    made->socket_url = path ? strdup(url) : NULL;
     made->curl = curl_easy_init();
-    if (!made->curl) {
+    if (!made->curl || (path && !made->socket_url)) {
         status = client_fail_with(failure, -ENOMEM, "memory is out");
         goto out;
     }
     curl_easy_setopt(made->curl, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(made->curl, CURLOPT_ERRORBUFFER, made->reason);
     curl_easy_setopt(made->curl, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(made->curl, CURLOPT_CONNECTTIMEOUT_MS, CONNECT_MS);
     curl_easy_setopt(made->curl, CURLOPT_WRITEFUNCTION, receive);
@@ -149,10 +197,9 @@ int client_http_open(const char *url, struct client_http **http, struct convoy_f
     /* A proxy from the environment could not reach a server on this machine. */
     if (loopback)
         curl_easy_setopt(made->curl, CURLOPT_PROXY, "");
-    if (path) {
+    if (path)
         curl_easy_setopt(made->curl, CURLOPT_UNIX_SOCKET_PATH, path);
-        made->loopback_port = 0;
-    }
+    secure(made->curl);
     *http = made;
     return 0;
 out:
@@ -165,10 +212,17 @@ void client_http_close(struct client_http *http)
     if (!http)
         return;
     curl_easy_cleanup(http->curl);
-    curl_free(http->base);
+    free(http->base);
+    free(http->socket_url);
     free(http->authorization);
     free(http->text);
     free(http);
+}
+
+/* The server, in sentences. */
+static const char *server_of(const struct client_http *http)
+{
+    return http->socket_url ? http->socket_url : http->base;
 }
 
 static int explain(const struct client_http *http, CURLcode code, long timeout_ms,
@@ -178,27 +232,36 @@ static int explain(const struct client_http *http, CURLcode code, long timeout_m
     case CURLE_COULDNT_CONNECT:
     case CURLE_COULDNT_RESOLVE_HOST:
     case CURLE_COULDNT_RESOLVE_PROXY:
-        return client_fail_with(failure, -ECONNREFUSED, "no server answers at %s (%s)", http->base,
+        return client_fail_with(failure, -ECONNREFUSED, "no server answers at %s (%s)", server_of(http),
                                 curl_easy_strerror(code));
     case CURLE_OPERATION_TIMEDOUT: {
         double connected = 0;
         curl_easy_getinfo(http->curl, CURLINFO_PRETRANSFER_TIME, &connected);
         if (connected <= 0)
             return client_fail_with(failure, -ECONNREFUSED, "no server answers at %s within %ld ms",
-                                    http->base, timeout_ms < CONNECT_MS ? timeout_ms : CONNECT_MS);
+                                    server_of(http), timeout_ms < CONNECT_MS ? timeout_ms : CONNECT_MS);
         return client_fail_with(failure, -ETIMEDOUT, "the server at %s did not answer within %ld ms",
-                                http->base, timeout_ms);
+                                server_of(http), timeout_ms);
     }
+    case CURLE_PEER_FAILED_VERIFICATION:
+        return client_fail_with(failure, -EPROTO,
+                                "the server at %s cannot be trusted: %s; name the authority that signed its "
+                                "certificate with --cacert FILE",
+                                server_of(http), http->reason[0] ? http->reason : curl_easy_strerror(code));
+    case CURLE_SSL_CACERT_BADFILE:
+    case CURLE_SSL_CERTPROBLEM:
+        return client_fail_with(failure, -EINVAL, "a file of --cacert, --cert or --key is of no use: %s",
+                                http->reason[0] ? http->reason : curl_easy_strerror(code));
     case CURLE_ABORTED_BY_CALLBACK:
         return client_fail_with(failure, -ECANCELED, "interrupted");
     case CURLE_OUT_OF_MEMORY:
         return client_fail_with(failure, -ENOMEM, "memory is out");
     case CURLE_WRITE_ERROR:
         return client_fail_with(failure, -EPROTO, "the answer from %s is too long to be a convoyd's",
-                                http->base);
+                                server_of(http));
     default:
-        return client_fail_with(failure, -EPROTO, "the exchange with %s failed: %s", http->base,
-                                curl_easy_strerror(code));
+        return client_fail_with(failure, -EPROTO, "the exchange with %s failed: %s", server_of(http),
+                                http->reason[0] ? http->reason : curl_easy_strerror(code));
     }
 }
 
@@ -233,6 +296,7 @@ static int perform(struct client_http *http, const char *path, const char *heade
     curl_easy_setopt(http->curl, CURLOPT_HTTPHEADER, headers);
     curl_easy_setopt(http->curl, CURLOPT_TIMEOUT_MS, timeout_ms);
     http->size = 0;
+    http->reason[0] = '\0';
     if (http->text)
         http->text[0] = '\0';
     if (code == CURLE_OK)

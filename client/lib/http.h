@@ -17,6 +17,18 @@ struct client_response {
     char request_id[65];
 };
 
+/* How connections to https:// URLs are secured. Files are PEM; NULL: what libcurl has. */
+struct client_tls {
+    const char *authorities; /* whose servers are trusted, in place of the system's */
+    const char *certificate; /* the client's own ... */
+    const char *key;         /* ... and its key, where it is not in the same file */
+    bool insecure;           /* any server is trusted */
+};
+
+/* For all connections that are opened later. Before there are threads; the strings must live as long as the
+ * process. */
+void client_http_secure(const struct client_tls *tls);
+
 /* url and errors as in convoy_client_open; "unix:PATH" is a server's Unix socket. The key in $CONVOY_KEY is
  * sent with every request. The caller owns *http, for client_http_close, which accepts NULL.
  */

@@ -2,6 +2,7 @@
 
 #include "engine/base/json.h"
 #include "engine/ipc/channel.h"
+#include "server/config/listen_address.h"
 #include "server/config/model_name.h"
 
 #include <errno.h>
@@ -40,9 +41,9 @@ struct convoy_config *convoy_config_default(void)
     struct convoy_config *config = calloc(1, sizeof *config);
     if (config == NULL)
         return NULL;
-    config->listen = strdup("127.0.0.1:8080");
-    config->listen_host = strdup("127.0.0.1");
-    config->listen_port = 8080;
+    struct convoy_error error;
+    int listens = convoy_listen_add("listen", "127.0.0.1:8080", &config->listen, &error);
+    config->listen_mode = 0660;
     config->models = strdup("models");
     config->backend = CONVOY_BACKEND_AUTO;
     config->http.threads = 0;
@@ -70,8 +71,7 @@ struct convoy_config *convoy_config_default(void)
     config->tune = CONVOY_TUNE_ON;
     config->log.format = CONVOY_LOG_LOGFMT;
     config->log.level = CONVOY_LOG_INFO;
-    if (!convoy_access_config_default(&config->access) || config->listen == NULL ||
-        config->listen_host == NULL || config->models == NULL) {
+    if (!convoy_access_config_default(&config->access) || listens != 0 || config->models == NULL) {
         convoy_config_free(config);
         return NULL;
     }
@@ -83,55 +83,18 @@ void convoy_config_free(struct convoy_config *config)
     if (config == NULL)
         return;
     free(config->file);
-    free(config->listen);
-    free(config->listen_host);
+    convoy_listen_clear(&config->listen);
     free(config->health_listen);
     free(config->health_host);
     free(config->models);
     free(config->default_model);
     free(config->cache_dir);
+    convoy_tls_config_clear(&config->tls);
     convoy_json_strings_free(config->repository.load_at_start);
     convoy_json_strings_free(config->http.hosts);
     convoy_access_config_free(&config->access);
+    convoy_proxy_config_clear(&config->http.proxy);
     free(config);
-}
-
-int convoy_listen_parse(const char *origin, const char *text, char **host, uint16_t *port,
-                        struct convoy_error *error)
-{
-    const char *colon = strrchr(text, ':');
-    const char *first = text, *end = colon;
-    if (colon == NULL)
-        return convoy_fail(error, -EINVAL,
-                           "%s must be HOST:PORT, e.g. 127.0.0.1:8080; found '%s', which has no port", origin,
-                           text);
-    if (text[0] == '[') {
-        if (colon == text || colon[-1] != ']')
-            return convoy_fail(error, -EINVAL, "%s must be [ADDRESS]:PORT, e.g. [::1]:8080; found '%s'",
-                               origin, text);
-        first = text + 1;
-        end = colon - 1;
-    }
-    size_t length = (size_t)(end - first);
-    if (text[0] != '[' && memchr(first, ':', length) != NULL)
-        return convoy_fail(error, -EINVAL,
-                           "%s: an IPv6 address is written in brackets, e.g. [::1]:8080; found '%s'", origin,
-                           text);
-    if (length > 255 || strcspn(first, " \t\r\n[]/") < length || (text[0] == '[' && length == 0))
-        return convoy_fail(error, -EINVAL, "%s: the host of '%s' is neither a name nor an address", origin,
-                           text);
-    const char *digits = colon + 1;
-    size_t count = strspn(digits, "0123456789");
-    long number = count >= 1 && count <= 5 ? strtol(digits, NULL, 10) : -1;
-    if (digits[count] != '\0' || number < 0 || number > 65535)
-        return convoy_fail(error, -EINVAL, "%s: the port of '%s' must be from 0 (any free one) to 65535",
-                           origin, text);
-    char *copy = strndup(first, length);
-    if (copy == NULL)
-        return convoy_fail(error, -ENOMEM, "%s: out of memory", origin);
-    *host = copy;
-    *port = (uint16_t)number;
-    return 0;
 }
 
 /* Puts a copy of text into *field; text NULL clears it. */
@@ -142,6 +105,23 @@ static int replace(char **field, const char *text, const char *file, struct conv
         return convoy_fail(error, -ENOMEM, "%s: out of memory", file);
     free(*field);
     *field = copy;
+    return 0;
+}
+
+/* Octal digits, as chmod(1) takes them. */
+static int read_listen_mode(const struct convoy_json *root, uint32_t *mode, struct convoy_error *error)
+{
+    const char *text = NULL;
+    int result = convoy_json_string(root, "listen_mode", &text, error);
+    if (result < 0 || text == NULL)
+        return result;
+    size_t digits = strspn(text, "01234567");
+    unsigned long value = digits >= 3 && digits <= 4 && text[digits] == '\0' ? strtoul(text, NULL, 8) : 01000;
+    if (value > 0777)
+        return convoy_fail(error, -EINVAL,
+                           "%s: listen_mode must be a file's mode from \"0000\" to \"0777\", found \"%s\"",
+                           root->file, text);
+    *mode = (uint32_t)value;
     return 0;
 }
 
@@ -227,11 +207,14 @@ static int read_http(const struct convoy_json *root, struct convoy_config *confi
                                         "connections_per_address",
                                         "half_close",
                                         "cors_origins",
+                                        "trusted_proxies",
+                                        "forwarded_header",
                                         NULL};
     struct convoy_json http;
     int result;
     if ((result = convoy_json_object(root, "http", &http, error)) < 0 ||
         (result = convoy_json_known(&http, known, error)) < 0 ||
+        (result = convoy_proxy_config_read(&http, &config->http.proxy, error)) < 0 ||
         (result = convoy_json_uint32(&http, "threads", 0, 1024, &config->http.threads, error)) < 0 ||
         (result = convoy_json_uint32(&http, "connections", 1, 1000000, &config->http.connections, error)) <
             0 ||
@@ -380,22 +363,42 @@ static int read_worker(const struct convoy_json *root, struct convoy_config *con
 static int read_document(const struct convoy_json *root, struct convoy_config *config,
                          struct convoy_error *error)
 {
-    static const char *const known[] = {"listen",         "health_listen", "models",
-                                        "default_model",  "backend",       "http",
-                                        "images",         "batching",      "response_cache",
-                                        "model_control",  "repository",    "timeout_ms",
-                                        "timeout_max_ms", "drain_ms",      "drain_timeout_ms",
-                                        "ready_grace_ms", "worker",        "cache_dir",
-                                        "tune",           "log",           "auth",
-                                        "limits",         "admin_listen",  NULL};
+    static const char *const known[] = {"listen",
+                                        "listen_mode",
+                                        "health_listen",
+                                        "models",
+                                        "default_model",
+                                        "backend",
+                                        "http",
+                                        "images",
+                                        "batching",
+                                        "response_cache",
+                                        "model_control",
+                                        "repository",
+                                        "timeout_ms",
+                                        "timeout_max_ms",
+                                        "drain_ms",
+                                        "drain_timeout_ms",
+                                        "ready_grace_ms",
+                                        "worker",
+                                        "cache_dir",
+                                        "tune",
+                                        "log",
+                                        "tls",
+                                        "auth",
+                                        "limits",
+                                        "admin_listen",
+                                        NULL};
     int result;
     if ((result = convoy_json_known(root, known, error)) < 0 ||
-        (result = read_address(root, "listen", &config->listen, &config->listen_host, &config->listen_port,
-                               error)) < 0 ||
+        (result = convoy_listen_read(root, "listen", &config->listen, error)) < 0 ||
+        (result = read_listen_mode(root, &config->listen_mode, error)) < 0 ||
         (result = read_address(root, "health_listen", &config->health_listen, &config->health_host,
                                &config->health_port, error)) < 0 ||
         (result = read_names(root, config, error)) < 0 || (result = read_choices(root, config, error)) < 0 ||
-        (result = read_http(root, config, error)) < 0 || (result = read_images(root, config, error)) < 0 ||
+        (result = read_http(root, config, error)) < 0 ||
+        (result = convoy_tls_config_read(root, &config->tls, error)) < 0 ||
+        (result = read_images(root, config, error)) < 0 ||
         (result = convoy_batching_read(root, &config->batching, error)) < 0 ||
         (result = read_response_cache(root, config, error)) < 0 ||
         (result = read_repository(root, config, error)) < 0 ||

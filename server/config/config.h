@@ -12,6 +12,9 @@
 #include "engine/base/error.h"
 #include "engine/base/log.h"
 #include "server/config/access_config.h"
+#include "server/config/listen_address.h"
+#include "server/config/proxy_config.h"
+#include "server/config/tls_config.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -58,10 +61,10 @@ struct convoy_batching {
 struct convoy_config {
     char *file; /* what was read; NULL when the built-in values hold */
 
-    char *listen;                      /* as written, "HOST:PORT" */
-    char *listen_host;                 /* without brackets; "" means every address of the machine */
-    uint16_t listen_port;              /* 0: the kernel chooses */
-    char *health_listen, *health_host; /* as the three above, for health and metrics alone; NULL: none */
+    struct convoy_listen_addresses listen; /* at least one */
+    uint32_t listen_mode;                  /* of the file of a Unix socket */
+    char *health_listen,
+        *health_host; /* as one of the above over TCP, for health and metrics alone; NULL: none */
     uint16_t health_port;
     struct convoy_access_config access; /* auth, limits, admin_listen, http.cors_origins */
     char *models;                       /* folder, relative to the current directory */
@@ -83,7 +86,9 @@ struct convoy_config {
         bool half_close; /* a client that closes its sending side waits for its answer */
         char **hosts; /* names in Host under which a page of this server may change it; ends with NULL; NULL:
                          none */
+        struct convoy_proxy_config proxy;
     } http;
+    struct convoy_tls_config tls;
     struct {
         uint64_t max_pixels;
         uint32_t max_per_request;
@@ -121,11 +126,6 @@ void convoy_config_free(struct convoy_config *config); /* NULL is allowed */
 /* Searches for the configuration file: writes its path and returns true, or returns false when there is none.
  * program is the path of the running program. */
 bool convoy_config_search(const char *program, char *path, size_t capacity);
-
-/* Splits "HOST:PORT", "[v6]:PORT" or ":PORT" (every address). *host is malloc'd, without brackets, and the
- * caller's. origin begins the sentences of errors, e.g. "--listen". -EINVAL, -ENOMEM. */
-int convoy_listen_parse(const char *origin, const char *text, char **host, uint16_t *port,
-                        struct convoy_error *error);
 
 /* Reads the object "batching" of a daemon's or a model's file over what *batching holds. */
 struct convoy_json;

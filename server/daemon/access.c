@@ -110,10 +110,15 @@ int convoy_access_start_admin(struct convoy_access_control *access, const struct
     access->admin_config = *options->config;
     access->admin_config.http.threads = 1;
     access->admin_config.http.connections = ADMIN_CONNECTIONS;
+    access->admin_config.http.proxy = (struct convoy_proxy_config){0};
+    access->admin_address = (struct convoy_listen_address){.path = access->admin_path};
+    access->admin_config.listen = (struct convoy_listen_addresses){&access->admin_address, 1};
+    access->admin_config.listen_mode = S_IRUSR | S_IWUSR;
     struct convoy_http_options own = *options;
     own.config = &access->admin_config;
-    own.inherited_fd = -1;
-    own.unix_path = access->admin_path;
+    own.inherited_count = 0;
+    own.tls = NULL;
+    own.listen_option = "admin_listen";
     own.evicts = true;
     own.begin_round = own.end_round = NULL;
     own.end_work = NULL;

@@ -16,6 +16,7 @@ struct convoy_access_control {
     struct convoy_http *admin;         /* NULL: there is no admin socket */
     struct convoy_config admin_config; /* that it runs with */
     char admin_path[108];
+    struct convoy_listen_address admin_address; /* that path */
 };
 
 /* Reads the keys and makes the table of limits. Errors: those of convoy_keyring_new(), -ENOMEM. The caller

@@ -4,6 +4,7 @@
 #include "server/daemon/check_report.h"
 #include "server/repository/reconcile.h"
 #include "server/security/key_table.h"
+#include "server/security/tls_credentials.h"
 #include "server/workers/environment.h"
 #include "server/workers/slot_size.h"
 #include "server/workers/supervisor.h"
@@ -14,6 +15,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 /* What was found out about a model. */
 struct finding {
@@ -140,6 +142,26 @@ static int check_keys(const struct convoy_config *config, struct convoy_error *e
     return 0;
 }
 
+/* The files of TLS, where they are configured. */
+static int check_tls(const struct convoy_config *config, struct convoy_error *error)
+{
+    struct convoy_tls_credentials *credentials;
+    char expires[32] = "";
+
+    if (config->tls.certificate == NULL)
+        return 0;
+    int code = convoy_tls_load(&config->tls, &credentials, error);
+    if (code != 0)
+        return code;
+    const time_t seconds = (time_t)convoy_tls_expiry(credentials);
+    struct tm utc;
+    if (gmtime_r(&seconds, &utc) != NULL)
+        strftime(expires, sizeof expires, "%F %T UTC", &utc);
+    printf("certificate %s: ok, valid until %s\n", config->tls.certificate, expires);
+    convoy_tls_unload(credentials);
+    return 0;
+}
+
 static int check(const struct convoy_config *config, struct convoy_registry *registry)
 {
     struct convoy_error error;
@@ -148,6 +170,8 @@ static int check(const struct convoy_config *config, struct convoy_registry *reg
         find_models(config, registry, &error) != 0)
         return complain(&error);
     printf("configuration %s: ok\n", config->file != NULL ? config->file : "(built-in values)");
+    if (check_tls(config, &error) != 0)
+        return complain(&error);
     bool empty = convoy_registry_count(registry) == 0;
     if (empty)
         printf("no model in %s: a model is NAME/VERSION/model.onnx, e.g. resnet/1/model.onnx\n",

@@ -139,6 +139,7 @@ int convoy_lifecycle_start(struct convoy_lifecycle *life, struct convoy_error *e
                                           .file = life->options->config,
                                           .registry = life->registry,
                                           .keyring = life->access->keyring,
+                                          .tls = life->tls,
                                           .begun = on_reload_begun,
                                           .done = on_reload_done,
                                           .context = life};

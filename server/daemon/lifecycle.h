@@ -15,8 +15,8 @@
 /* SIGTERM and SIGINT: /v2/health/ready answers 503 at once; serving goes on for drain_ms; then the listening
  * socket is closed and accepted requests are answered, for at most drain_timeout_ms, and requests on kept
  * connections are answered with 503 for a moment longer; then the workers end and the loop returns. A second
- * signal skips the waiting. SIGHUP: keys, log settings, labels and batching delays are read again
- * (reload.h). */
+ * signal skips the waiting. SIGHUP: keys, log settings, labels, batching delays and the certificate are read
+ * again (reload.h). */
 struct convoy_lifecycle {
     uv_loop_t *loop;
     const struct convoy_config *config;
@@ -27,6 +27,7 @@ struct convoy_lifecycle {
     struct convoy_http *http;
     struct convoy_http *health; /* of health_listen; NULL: none */
     struct convoy_access_control *access;
+    struct convoy_tls *tls; /* NULL: none */
     struct convoy_service *service;
 
     struct convoy_reload reload;

@@ -12,7 +12,8 @@
 #include "server/http/access_log.h"
 #include "server/http/http.h"
 #include "server/http/linger.h"
-#include "server/http/listener.h"
+#include "server/security/tls.h"
+#include "server/security/tls_credentials.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -48,8 +49,24 @@ static void no_work(void *app)
     (void)app;
 }
 
+/* *tls stays NULL where no certificate is configured. */
+static int start_tls(const struct convoy_config *config, struct convoy_metrics *metrics,
+                     struct convoy_tls **tls, struct convoy_error *error)
+{
+    struct convoy_tls_credentials *credentials;
+    int code = config->tls.certificate != NULL ? convoy_tls_load(&config->tls, &credentials, error) : 0;
+
+    if (code != 0 || config->tls.certificate == NULL)
+        return code;
+    convoy_log(CONVOY_LOG_INFO, "certificate read", CONVOY_STR("file", config->tls.certificate),
+               CONVOY_UINT("expires", convoy_tls_expiry(credentials)));
+    *tls = convoy_tls_new(credentials, metrics);
+    return *tls != NULL ? 0 : convoy_fail(error, -1, "out of memory for TLS");
+}
+
 /* Makes the application and serves it. *app is the caller's to free in any case. */
-static int start_http(const struct convoy_app *parts, int inherited_fd, struct convoy_access_control *access,
+static int start_http(const struct convoy_app *parts, int inherited_fd, uint32_t inherited_count,
+                      const struct convoy_tls *tls, struct convoy_access_control *access,
                       struct convoy_app **app, struct convoy_http **http, struct convoy_error *error)
 {
     int code = convoy_app_new(parts, app, error);
@@ -58,6 +75,8 @@ static int start_http(const struct convoy_app *parts, int inherited_fd, struct c
     struct convoy_http_options options = {.config = parts->config,
                                           .metrics = parts->metrics,
                                           .inherited_fd = inherited_fd,
+                                          .inherited_count = inherited_count,
+                                          .tls = tls != NULL ? convoy_tls_hooks(tls) : NULL,
                                           .listen_option = "--listen",
                                           .other_descriptors =
                                               convoy_access_descriptors(parts->config) +
@@ -85,23 +104,27 @@ static int start_http(const struct convoy_app *parts, int inherited_fd, struct c
 }
 
 /* Health and metrics on an address of their own, where one is configured: they are answered while every
- * connection and every thread of the other one is taken. *own is the configuration that it runs with. */
+ * connection and every thread of the other one is taken. *own is the configuration that it runs with,
+ * *address its address. */
 static int start_health(const struct convoy_app *parts, struct convoy_app *app,
                         struct convoy_access_control *access, struct convoy_config *own,
-                        struct convoy_http **health, struct convoy_error *error)
+                        struct convoy_listen_address *address, struct convoy_http **health,
+                        struct convoy_error *error)
 {
     if (parts->config->health_listen == NULL)
         return 0;
     *own = *parts->config;
-    own->listen_host = parts->config->health_host;
-    own->listen_port = parts->config->health_port;
+    *address = (struct convoy_listen_address){.written = parts->config->health_listen,
+                                              .host = parts->config->health_host,
+                                              .port = parts->config->health_port};
+    own->listen = (struct convoy_listen_addresses){address, 1};
+    own->http.proxy = (struct convoy_proxy_config){0}; /* it is asked past the proxies */
     own->http.threads = 1;
     own->http.connections = HEALTH_CONNECTIONS;
     own->http.connections_per_address = HEALTH_CONNECTIONS; /* making room is fairer than refusing here */
     own->http.idle_timeout_ms = own->http.request_timeout_ms = HEALTH_TIMEOUT_MS;
     struct convoy_http_options options = {.config = own,
                                           .metrics = parts->metrics,
-                                          .inherited_fd = -1,
                                           .listen_option = "--health-listen",
                                           .evicts = true,
                                           .routes = convoy_health_routes,
@@ -115,9 +138,32 @@ static int start_health(const struct convoy_app *parts, struct convoy_app *app,
     convoy_access_guard(&options, &access->health_gate);
     int code = convoy_http_start(&options, health, error);
     if (code == 0)
-        convoy_log(CONVOY_LOG_INFO, "health and metrics are answered", CONVOY_STR("host", own->listen_host),
+        convoy_log(CONVOY_LOG_INFO, "health and metrics are answered", CONVOY_STR("host", address->host),
                    CONVOY_UINT("port", convoy_http_port(*health)));
     return code;
+}
+
+/* A line for each address; the first says more. */
+static void log_listening(const struct convoy_http *http, const struct convoy_tls *tls, bool inherited,
+                          const struct convoy_app *parts)
+{
+    const struct convoy_config *config = parts->config;
+    struct convoy_http_address address;
+
+    for (uint32_t i = 0; convoy_http_address(http, i, &address); i++) {
+        const char *scheme = tls != NULL && !address.local ? "https" : "http";
+        const char *host = inherited || address.local ? address.text : config->listen.list[i].host;
+        if (i == 0)
+            convoy_log(CONVOY_LOG_INFO, "convoyd listens", CONVOY_STR("version", CONVOY_VERSION),
+                       CONVOY_STR("host", host), CONVOY_UINT("port", address.port),
+                       CONVOY_STR("scheme", scheme), CONVOY_STR("socket", inherited ? "systemd" : "own"),
+                       CONVOY_STR("models", config->models),
+                       CONVOY_UINT("model_versions", convoy_registry_count(parts->registry)),
+                       CONVOY_STR("configuration", config->file != NULL ? config->file : "built-in"));
+        else
+            convoy_log(CONVOY_LOG_INFO, "convoyd also listens", CONVOY_STR("host", host),
+                       CONVOY_UINT("port", address.port), CONVOY_STR("scheme", scheme));
+    }
 }
 
 static int serve(const struct convoy_config *config, const struct convoy_daemon_options *options)
@@ -127,14 +173,16 @@ static int serve(const struct convoy_config *config, const struct convoy_daemon_
     struct convoy_supervisor *supervisor = NULL;
     struct convoy_manager *manager = NULL;
     struct convoy_app *app = NULL;
+    struct convoy_tls *tls = NULL;
     struct convoy_http *http = NULL, *health = NULL;
     struct convoy_config health_config;
+    struct convoy_listen_address health_address;
     struct convoy_service service;
     struct convoy_lifecycle life;
     struct convoy_access_control access;
-    char inherited_host[64]; /* of systemd's socket */
     uv_loop_t loop;
     int status = 1, inherited_fd;
+    uint32_t inherited_count;
     struct convoy_metrics *metrics = convoy_metrics_new();
     if (metrics == NULL) {
         convoy_fail(&error, -1, "out of memory");
@@ -142,7 +190,8 @@ static int serve(const struct convoy_config *config, const struct convoy_daemon_
     }
     uv_loop_init(&loop);
     if (convoy_access_new(config, metrics, &access, &error) != 0 ||
-        convoy_service_socket(&inherited_fd, &error) != 0 ||
+        convoy_service_sockets(&inherited_fd, &inherited_count, &error) != 0 ||
+        start_tls(config, metrics, &tls, &error) != 0 ||
         convoy_registry_new(config, metrics, &registry, &error) != 0 ||
         convoy_supervisor_new(&loop, config, registry, metrics, &supervisor, &error) != 0 ||
         convoy_manager_new(&loop, config, registry, supervisor, &manager, &error) != 0) {
@@ -154,11 +203,11 @@ static int serve(const struct convoy_config *config, const struct convoy_daemon_
                                      .registry = registry,
                                      .supervisor = supervisor,
                                      .manager = manager};
-    if (start_http(&parts, inherited_fd, &access, &app, &http, &error) != 0) {
+    if (start_http(&parts, inherited_fd, inherited_count, tls, &access, &app, &http, &error) != 0) {
         status = complain(&error);
         goto done;
     }
-    if (start_health(&parts, app, &access, &health_config, &health, &error) != 0) {
+    if (start_health(&parts, app, &access, &health_config, &health_address, &health, &error) != 0) {
         status = complain(&error);
         convoy_manager_stop(manager);
         convoy_http_stop(http);
@@ -170,7 +219,7 @@ static int serve(const struct convoy_config *config, const struct convoy_daemon_
                                       .registry = registry,
                                       .supervisor = supervisor,
                                       .http = http,
-                                      .holds = inherited_fd >= 0};
+                                      .holds = inherited_count > 0};
     life = (struct convoy_lifecycle){.loop = &loop,
                                      .config = config,
                                      .options = options,
@@ -180,6 +229,7 @@ static int serve(const struct convoy_config *config, const struct convoy_daemon_
                                      .http = http,
                                      .health = health,
                                      .access = &access,
+                                     .tls = tls,
                                      .service = &service};
     if (convoy_lifecycle_start(&life, &error) != 0) {
         status = complain(&error);
@@ -190,15 +240,7 @@ static int serve(const struct convoy_config *config, const struct convoy_daemon_
             convoy_http_stop(health);
         goto done;
     }
-    if (inherited_fd >= 0)
-        convoy_listener_host(inherited_fd, inherited_host, sizeof inherited_host);
-    convoy_log(CONVOY_LOG_INFO, "convoyd listens", CONVOY_STR("version", CONVOY_VERSION),
-               CONVOY_STR("host", inherited_fd >= 0 ? inherited_host : config->listen_host),
-               CONVOY_UINT("port", convoy_http_port(http)),
-               CONVOY_STR("socket", inherited_fd >= 0 ? "systemd" : "own"),
-               CONVOY_STR("models", config->models),
-               CONVOY_UINT("model_versions", convoy_registry_count(registry)),
-               CONVOY_STR("configuration", config->file != NULL ? config->file : "built-in"));
+    log_listening(http, tls, inherited_count > 0, &parts);
     if (convoy_registry_count(registry) == 0)
         convoy_log(CONVOY_LOG_WARNING, "there is no model to serve: put one at NAME/VERSION/model.onnx",
                    CONVOY_STR("models", config->models));
@@ -212,6 +254,7 @@ done:
     uv_loop_close(&loop);
     convoy_access_free(&access);
     convoy_app_free(app);
+    convoy_tls_free(tls);
     convoy_manager_free(manager);
     convoy_supervisor_free(supervisor);
     convoy_registry_close(registry);

@@ -31,7 +31,8 @@ static const char help[] =
     "                      PREFIX/etc/convoyd/convoyd.json (/etc for /usr), else built-in values\n"
     "  --models DIR        folder of models, DIR/NAME/VERSION/model.onnx          (models)\n"
     "  --listen HOST:PORT  where to answer HTTP; [ADDRESS]:PORT for IPv6, :PORT for\n"
-    "                      every address, port 0 for any free one                 (127.0.0.1:8080)\n"
+    "                      every address, port 0 for any free one, unix:PATH for\n"
+    "                      a Unix socket; each --listen adds an address           (127.0.0.1:8080)\n"
     "  --health-listen HOST:PORT\n"
     "                      where to answer health and metrics besides, even when\n"
     "                      every connection of the other address is taken         (nowhere)\n"
@@ -49,9 +50,9 @@ static const char help[] =
     "  convoyd --models models --listen 127.0.0.1:8080 &\n"
     "  curl --data-binary @cat.jpg http://127.0.0.1:8080/classify\n"
     "\n"
-    "Started by systemd with a socket (convoyd.socket) it answers there, and --listen has no effect.\n"
-    "SIGTERM answers what was accepted and leaves; SIGHUP reads keys, log settings, labels and delays "
-    "again.\n"
+    "Started by systemd with sockets (convoyd.socket) it answers there, and --listen has no effect.\n"
+    "SIGTERM answers what was accepted and leaves; SIGHUP reads keys, log settings, labels, delays and the\n"
+    "certificate again.\n"
     "Exit codes: 0 in order, 1 failed (a sentence on standard error says why), 2 wrong command line.\n";
 
 const char *convoy_options_help(void)
@@ -79,6 +80,20 @@ static int check_listen(const char *origin, const char *value, struct convoy_err
     uint16_t port;
     int code = convoy_listen_parse(origin, value, &host, &port, error);
     free(host);
+    return code;
+}
+
+/* Each is one more. */
+static int take_listen(struct convoy_daemon_options *options, const char *value, struct convoy_error *error)
+{
+    struct convoy_listen_addresses all = {0};
+    int code = 0;
+    if (options->listen_count == CONVOY_LISTEN_MAX)
+        return convoy_fail(error, -EINVAL, "--listen: more than %d addresses", CONVOY_LISTEN_MAX);
+    options->listen[options->listen_count++] = value;
+    for (uint32_t i = 0; i < options->listen_count && code == 0; i++)
+        code = convoy_listen_add("--listen", options->listen[i], &all, error);
+    convoy_listen_clear(&all);
     return code;
 }
 
@@ -113,8 +128,7 @@ static int take(struct convoy_daemon_options *options, int letter, const char *a
         options->models = optarg;
         return 0;
     case LISTEN:
-        options->listen = optarg;
-        return check_listen("--listen", optarg, error);
+        return take_listen(options, optarg, error);
     case HEALTH_LISTEN:
         options->health_listen = optarg;
         return check_listen("--health-listen", optarg, error);
@@ -189,17 +203,21 @@ static int apply_addresses(const struct convoy_daemon_options *options, struct c
                            struct convoy_error *error)
 {
     int result = 0;
-    if (options->listen != NULL)
-        result = apply_listen("--listen", options->listen, &config->listen, &config->listen_host,
-                              &config->listen_port, error);
+    if (options->listen_count > 0)
+        convoy_listen_clear(&config->listen);
+    for (uint32_t i = 0; i < options->listen_count && result == 0; i++)
+        result = convoy_listen_add("--listen", options->listen[i], &config->listen, error);
     if (result == 0 && options->health_listen != NULL)
         result = apply_listen("--health-listen", options->health_listen, &config->health_listen,
                               &config->health_host, &config->health_port, error);
-    if (result == 0 && config->health_listen != NULL && config->listen_port != 0 &&
-        config->health_port == config->listen_port && strcmp(config->health_host, config->listen_host) == 0)
-        result =
-            convoy_fail(error, -EINVAL, "health_listen and listen are both %s: choose another port for one",
-                        config->listen);
+    for (uint32_t i = 0; config->health_listen != NULL && i < config->listen.count && result == 0; i++) {
+        const struct convoy_listen_address *address = &config->listen.list[i];
+        if (address->path == NULL && address->port != 0 && config->health_port == address->port &&
+            strcmp(config->health_host, address->host) == 0)
+            result = convoy_fail(error, -EINVAL,
+                                 "health_listen and listen are both %s: choose another port for one",
+                                 address->written);
+    }
     return result;
 }
 

@@ -11,13 +11,15 @@
 
 /* Strings point into argv; NULL where an option was not given. */
 struct convoy_daemon_options {
-    const char *config, *models, *listen, *health_listen, *backend, *tune;
+    const char *config, *models, *health_listen, *backend, *tune;
+    const char *listen[CONVOY_LISTEN_MAX];
+    uint32_t listen_count;
     bool check_config, version, help;
 };
 
 /* Reads the command line with getopt_long(): "--name value" and "--name=value"; names are not abbreviated; of
- * equal options the last counts. -EINVAL with a sentence for an unknown option, a missing or a wrong value;
- * the program then exits with CONVOY_EXIT_USAGE. Before threads start. */
+ * equal options the last counts, but each --listen adds an address. -EINVAL with a sentence for an unknown
+ * option, a missing or a wrong value; the program then exits with CONVOY_EXIT_USAGE. Before threads start. */
 int convoy_options_parse(int argc, char **argv, struct convoy_daemon_options *options,
                          struct convoy_error *error);
 

@@ -2,6 +2,8 @@
 
 #include "engine/base/log.h"
 #include "server/http/access_log.h"
+#include "server/security/tls.h"
+#include "server/security/tls_credentials.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -21,6 +23,8 @@ struct convoy_reading {
     const char *file;
     struct convoy_config *config; /* NULL: error says why */
     struct convoy_error error;
+    struct convoy_tls_credentials *credentials; /* NULL: none are configured, or tls_error says why */
+    struct convoy_error tls_error;
     uint32_t model_count;
     struct model_reading models[];
 };
@@ -31,6 +35,7 @@ static void free_reading(struct convoy_reading *reading)
         free(reading->models[i].folder);
         convoy_model_config_free(reading->models[i].config);
     }
+    convoy_tls_unload(reading->credentials);
     convoy_config_free(reading->config);
     free(reading);
 }
@@ -69,6 +74,9 @@ static void read_files(uv_work_t *work)
         reading->config = NULL;
         return;
     }
+    if (reading->config->tls.certificate != NULL &&
+        convoy_tls_load(&reading->config->tls, &reading->credentials, &reading->tls_error) != 0)
+        reading->credentials = NULL;
     for (uint32_t i = 0; i < reading->model_count; i++) {
         struct model_reading *model = &reading->models[i];
         if (convoy_model_config_load(model->folder, &reading->config->batching, &model->config,
@@ -93,6 +101,30 @@ static void take_over(struct convoy_reload *reload, struct model_reading *readin
     }
 }
 
+/* Returns the sentence of what keeps the files from being used, or NULL. */
+static const char *take_over_tls(const struct convoy_reload *reload, struct convoy_reading *reading)
+{
+    bool configured = reading->config->tls.certificate != NULL;
+
+    if (configured != (reload->tls != NULL)) {
+        convoy_log(CONVOY_LOG_WARNING, "TLS is turned on and off at a start alone: restart convoyd",
+                   CONVOY_STR("tls", reload->tls != NULL ? "on" : "off"));
+        return "TLS is turned on and off at a start alone";
+    }
+    if (!configured)
+        return NULL;
+    if (reading->credentials == NULL) {
+        convoy_log(CONVOY_LOG_ERROR, "the certificate is not taken over, the one before serves on",
+                   CONVOY_STR("reason", reading->tls_error.message));
+        return reading->tls_error.message;
+    }
+    convoy_log(CONVOY_LOG_INFO, "certificate read again",
+               CONVOY_UINT("expires", convoy_tls_expiry(reading->credentials)));
+    convoy_tls_replace(reload->tls, reading->credentials);
+    reading->credentials = NULL;
+    return NULL;
+}
+
 static void on_read(uv_work_t *work, int status)
 {
     struct convoy_reload *reload = work->data;
@@ -106,7 +138,8 @@ static void on_read(uv_work_t *work, int status)
         convoy_access_log_configure(reading->config->log.access);
         for (uint32_t i = 0; i < reading->model_count; i++)
             take_over(reload, &reading->models[i]);
-        reload->done(reload->context, reading->config, NULL);
+        const char *problem = take_over_tls(reload, reading);
+        reload->done(reload->context, reading->config, problem);
     }
     free_reading(reading);
     if (reload->again && !reload->stopped)

@@ -1,4 +1,4 @@
-/* SIGHUP: reads the daemon's configuration and the configurations of all models again.
+/* SIGHUP: reads the daemon's configuration, its certificate and the configurations of all models again.
  *
  * Reading may block for as long as a file system takes, so libuv's thread pool does it; the control loop,
  * with its heartbeats, goes on. The results are applied on the control loop. Everything here is called on the
@@ -13,6 +13,7 @@
 #include <uv.h>
 
 struct convoy_reading;
+struct convoy_tls;
 
 struct convoy_reload {
     /* Filled in by the caller; the rest is zero. */
@@ -20,9 +21,11 @@ struct convoy_reload {
     const char *file; /* the configuration file; NULL: as convoy_config_load() finds it */
     struct convoy_registry *registry;
     struct convoy_keyring *keyring; /* NULL: none */
+    struct convoy_tls *tls; /* gets the certificate and the key that are read; NULL: there is no TLS */
     void (*begun)(void *context);
     /* After the log's settings and the models' labels and delays were taken over. fresh: the configuration
-     * that was read, the reload's own; NULL: nothing was taken over, and problem says why. */
+     * that was read, the reload's own; NULL: nothing was taken over, and problem says why. With fresh,
+     * problem says why the certificate was not; else it is NULL. */
     void (*done)(void *context, const struct convoy_config *fresh, const char *problem);
     void *context;
 

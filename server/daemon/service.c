@@ -29,19 +29,19 @@ static void notify(const char *state)
                CONVOY_STR("error", strerror(-code)));
 }
 
-int convoy_service_socket(int *fd, struct convoy_error *error)
+int convoy_service_sockets(int *first, uint32_t *result, struct convoy_error *error)
 {
     int count = sd_listen_fds(0);
-    *fd = -1;
+    *first = SD_LISTEN_FDS_START;
     if (count < 0)
-        return convoy_fail(error, count, "cannot take the socket over from systemd: %s", strerror(-count));
-    if (count > 1)
-        return convoy_fail(error, -EINVAL,
-                           "systemd handed over %d sockets, convoyd serves one: leave one ListenStream in "
-                           "convoyd.socket; [::]:PORT with BindIPv6Only=both takes IPv4 and IPv6",
-                           count);
-    if (count == 1)
-        *fd = SD_LISTEN_FDS_START;
+        return convoy_fail(error, count, "cannot take the sockets over from systemd: %s", strerror(-count));
+    if (count > CONVOY_LISTEN_MAX)
+        return convoy_fail(
+            error, -EINVAL,
+            "systemd handed over %d sockets, convoyd serves %d: leave out some ListenStream in "
+            "convoyd.socket",
+            count, CONVOY_LISTEN_MAX);
+    *result = (uint32_t)count;
     return 0;
 }
 
@@ -59,10 +59,11 @@ static void notify(const char *state)
     (void)state;
 }
 
-int convoy_service_socket(int *fd, struct convoy_error *error)
+int convoy_service_sockets(int *first, uint32_t *result, struct convoy_error *error)
 {
     (void)error;
-    *fd = -1;
+    *first = -1;
+    *result = 0;
     return 0;
 }
 

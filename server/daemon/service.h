@@ -53,8 +53,9 @@ struct convoy_service {
     char problem[CONVOY_ERROR_BYTES];          /* why the last reload failed, or empty */
 };
 
-/* *fd: the socket that the service manager opened, close-on-exec; -1: none. -EINVAL for more than one. */
-int convoy_service_socket(int *fd, struct convoy_error *error);
+/* The sockets that the service manager opened: *count consecutive descriptors, 0: none. -EINVAL for more than
+ * CONVOY_LISTEN_MAX. */
+int convoy_service_sockets(int *first, uint32_t *count, struct convoy_error *error);
 
 /* Begins to report. */
 void convoy_service_start(struct convoy_service *service);

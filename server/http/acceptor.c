@@ -22,7 +22,8 @@
 
 struct convoy_acceptor {
     struct convoy_acceptor_options options;
-    int wake; /* eventfd */
+    int wake;      /* eventfd */
+    uint32_t turn; /* the thread's: the socket that it took a connection of last */
     pthread_t thread;
     bool joined;
     atomic_bool stopping;
@@ -49,12 +50,12 @@ void convoy_acceptor_log_lost(void)
 
 enum accepted { ACCEPTED, NONE_WAITING, EXHAUSTED };
 
-static enum accepted accept_one(struct convoy_acceptor *acceptor)
+static enum accepted accept_one(struct convoy_acceptor *acceptor, int listener)
 {
     struct sockaddr_storage address;
     socklen_t size = sizeof address;
     int on = 1;
-    int fd = accept4(acceptor->options.fd, (struct sockaddr *)&address, &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    int fd = accept4(listener, (struct sockaddr *)&address, &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
     if (fd < 0) {
         if (errno == EAGAIN || errno == EWOULDBLOCK)
@@ -78,19 +79,37 @@ static enum accepted accept_one(struct convoy_acceptor *acceptor)
     return ACCEPTED;
 }
 
+/* One connection of the next socket that has one: each gets its turn, so that one cannot keep the others
+ * waiting. */
+static enum accepted accept_next(struct convoy_acceptor *acceptor)
+{
+    enum accepted last = NONE_WAITING;
+
+    for (uint32_t i = 0; i < acceptor->options.fd_count && last == NONE_WAITING; i++) {
+        acceptor->turn = (acceptor->turn + 1) % acceptor->options.fd_count;
+        last = accept_one(acceptor, acceptor->options.fds[acceptor->turn]);
+    }
+    return last;
+}
+
 /* Waits for one to close, and for a connection where there is room for one, or one is evicted for it. Returns
  * whether a connection waits. */
 static bool wait_for_work(struct convoy_acceptor *acceptor, bool listens, int timeout_ms)
 {
-    struct pollfd waits[2] = {{.fd = acceptor->wake, .events = POLLIN},
-                              {.fd = listens ? acceptor->options.fd : -1, .events = POLLIN}};
+    struct pollfd waits[1 + CONVOY_ACCEPTOR_SOCKETS] = {{.fd = acceptor->wake, .events = POLLIN}};
+    uint32_t count = listens ? acceptor->options.fd_count : 0;
+    bool comes = false;
     uint64_t rings;
 
-    if (poll(waits, 2, timeout_ms) > 0 && (waits[0].revents & POLLIN)) {
+    for (uint32_t i = 0; i < count; i++)
+        waits[1 + i] = (struct pollfd){.fd = acceptor->options.fds[i], .events = POLLIN};
+    if (poll(waits, 1 + count, timeout_ms) > 0 && (waits[0].revents & POLLIN)) {
         ssize_t got = read(acceptor->wake, &rings, sizeof rings);
         (void)got;
     }
-    return (waits[1].revents & POLLIN) != 0;
+    for (uint32_t i = 0; i < count; i++)
+        comes = comes || (waits[1 + i].revents & POLLIN) != 0;
+    return comes;
 }
 
 /* There is no room. */
@@ -118,7 +137,7 @@ static void *accept_all(void *context)
         }
         if (room)
             atomic_store(&acceptor->full, false);
-        enum accepted last = room ? accept_one(acceptor) : NONE_WAITING;
+        enum accepted last = room ? accept_next(acceptor) : NONE_WAITING;
         if (last == EXHAUSTED)
             wait_for_work(acceptor, false, EXHAUSTED_PAUSE_MS);
         else if (!room)
@@ -128,7 +147,7 @@ static void *accept_all(void *context)
     }
     /* Bounded: clients that go on connecting must not keep a daemon alive that is to stop. */
     for (int i = 0;
-         acceptor->options.drain && i < CONVOY_ACCEPTOR_DRAIN_MAX && accept_one(acceptor) == ACCEPTED; i++)
+         acceptor->options.drain && i < CONVOY_ACCEPTOR_DRAIN_MAX && accept_next(acceptor) == ACCEPTED; i++)
         ;
     return NULL;
 }

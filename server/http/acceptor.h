@@ -17,12 +17,16 @@
 /* Connections taken after the stop, past the limit: as many as the kernel's queue may hold. */
 #define CONVOY_ACCEPTOR_DRAIN_MAX 4096
 
+/* Listening sockets. */
+#define CONVOY_ACCEPTOR_SOCKETS 16
+
 struct convoy_acceptor;
 
 struct convoy_acceptor_options {
-    int fd;         /* listening, non-blocking; stays the caller's */
-    bool drain;     /* when stopped, take what the kernel has completed already */
-    uint32_t limit; /* connections open at a time; more wait in the kernel's queue */
+    const int *fds;    /* listening, non-blocking; stay the caller's */
+    uint32_t fd_count; /* 1 to CONVOY_ACCEPTOR_SOCKETS */
+    bool drain;        /* when stopped, take what the kernel has completed already */
+    uint32_t limit;    /* connections open at a time; more wait in the kernel's queue */
     /* Takes over fd, always; false when it was closed at once. Called on the acceptor's thread. */
     bool (*take)(void *context, int fd, const struct sockaddr *address, socklen_t size);
     /* There is no room for a connection that waits: closes one that is open. NULL: it waits. On the

@@ -23,6 +23,7 @@
 
 struct convoy_connection_watch;
 struct convoy_request;
+struct convoy_tls_connection;
 
 struct convoy_connection {
     int fd;             /* libmicrohttpd's; open as long as the record is */
@@ -40,8 +41,9 @@ struct convoy_connection {
      * (its client is gone) or 503 (its place was needed). 0 before. */
     _Atomic int cut_status;
     /* The HTTP thread's. */
-    bool body_unread;               /* answered before the body was read: for when it closes */
-    struct convoy_request *request; /* begun and not ended; NULL: none */
+    bool body_unread;                  /* answered before the body was read: for when it closes */
+    struct convoy_request *request;    /* begun and not ended; NULL: none */
+    struct convoy_tls_connection *tls; /* NULL: plain HTTP */
     /* The watch's own. */
     uint32_t seen_turns;
     uint64_t resting_bytes; /* received when the connection became idle */

@@ -1,10 +1,12 @@
 #include "server/http/early_answer.h"
 
+#include "server/http/socket_send.h"
+
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 
-uint64_t convoy_early_answer(int fd, const char *sentence)
+uint64_t convoy_early_answer(const struct convoy_http *http, const struct convoy_connection *connection,
+                             const char *sentence)
 {
     /* By printf and not by the JSON writer: this must work where memory is out, and the sentence is a
      * literal. */
@@ -17,7 +19,7 @@ uint64_t convoy_early_answer(int fd, const char *sentence)
                  bytes, body);
 
     if (length > 0 && (size_t)length < sizeof text) {
-        ssize_t sent = send(fd, text, (size_t)length, MSG_DONTWAIT | MSG_NOSIGNAL);
+        ssize_t sent = convoy_socket_send(http, connection, text, (size_t)length);
         (void)sent;
     }
     return (uint64_t)bytes;

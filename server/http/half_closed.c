@@ -3,6 +3,7 @@
 #include "server/config/config.h"
 #include "server/http/http_state.h"
 #include "server/http/request.h"
+#include "server/http/socket_send.h"
 
 #include <errno.h>
 #include <microhttpd.h>
@@ -68,8 +69,8 @@ bool convoy_half_closed_answer(struct convoy_request *request, int status, struc
 bool convoy_half_closed_send(struct convoy_unsent *unsent)
 {
     while (unsent->sent < unsent->length) {
-        ssize_t sent = send(unsent->request->connection->fd, unsent->bytes + unsent->sent,
-                            unsent->length - unsent->sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+        ssize_t sent = convoy_socket_send(unsent->request->http, unsent->request->connection,
+                                          unsent->bytes + unsent->sent, unsent->length - unsent->sent);
         if (sent < 0)
             return errno != EAGAIN && errno != EINTR;
         unsent->sent += (size_t)sent;

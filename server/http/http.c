@@ -13,6 +13,7 @@
 #include "server/http/http_thread.h"
 #include "server/http/linger.h"
 #include "server/http/listener.h"
+#include "server/http/proxy_wait.h"
 #include "server/metrics/metrics.h"
 
 #include <errno.h>
@@ -25,7 +26,8 @@
 #define QUIET_US 1000000u
 #define REST_US  5000000u
 
-static bool on_accepted(void *context, int fd, const struct sockaddr *address, socklen_t size)
+/* Takes over fd. */
+static bool serve(void *context, int fd, const struct sockaddr *address, socklen_t size)
 {
     struct convoy_http *http = context;
 
@@ -47,6 +49,47 @@ static bool on_accepted(void *context, int fd, const struct sockaddr *address, s
     convoy_address_counts_give(http->clients, address);
     convoy_acceptor_log_lost();
     return false;
+}
+
+static bool on_accepted(void *context, int fd, const struct sockaddr *address, socklen_t size)
+{
+    struct convoy_http *http = context;
+
+    if (http->proxies == NULL || !convoy_proxy_trusted(&http->options.config->http.proxy, address))
+        return serve(http, fd, address, size);
+    if (convoy_proxy_wait_take(http->proxies, fd, address, size))
+        return true;
+    convoy_acceptor_log_lost();
+    return false;
+}
+
+static void on_proxy_ready(void *context, int fd, const struct sockaddr *address, socklen_t size)
+{
+    struct convoy_http *http = context;
+
+    if (!serve(http, fd, address, size))
+        convoy_acceptor_closed(http->acceptor);
+}
+
+static void on_proxy_lost(void *context)
+{
+    const struct convoy_http *http = context;
+
+    convoy_acceptor_closed(http->acceptor);
+}
+
+static int start_proxies(struct convoy_http *http, struct convoy_error *error)
+{
+    const struct convoy_config *config = http->options.config;
+    const struct convoy_proxy_wait_options options = {.timeout_us =
+                                                          (uint64_t)config->http.request_timeout_ms * 1000,
+                                                      .ready = on_proxy_ready,
+                                                      .lost = on_proxy_lost,
+                                                      .context = http};
+
+    return config->http.proxy.header == CONVOY_PROXY_PROTOCOL
+               ? convoy_proxy_wait_start(&options, &http->proxies, error)
+               : 0;
 }
 
 static void on_full(void *context)
@@ -81,41 +124,12 @@ static uint32_t raise_descriptor_limit(uint32_t connections, uint32_t threads, u
     return left > 2 * kept_back ? (uint32_t)(left - kept_back) : (uint32_t)left / 2;
 }
 
-static int open_listener(struct convoy_http *http, struct convoy_error *error)
-{
-    const struct convoy_config *config = http->options.config;
-    int inherited_fd = http->options.inherited_fd;
-    int code;
-
-    if (http->options.unix_path != NULL)
-        return convoy_unix_listener_open(http->options.unix_path, &http->listener, &http->unix_file, error);
-    if (inherited_fd >= 0) {
-        http->inherited = true;
-        http->listener = inherited_fd;
-        code = convoy_listener_adopt(inherited_fd, error);
-    } else {
-        code = convoy_listener_open(http->options.listen_option, config->listen_host, config->listen_port,
-                                    &http->listener, error);
-    }
-    if (code == 0)
-        http->port = convoy_listener_port(http->listener);
-    return code;
-}
-
-static void close_own_listener(struct convoy_http *http)
-{
-    if (http->listener < 0 || http->inherited)
-        return;
-    if (http->options.unix_path != NULL)
-        convoy_unix_listener_remove(http->options.unix_path, &http->unix_file);
-    close(http->listener);
-}
-
 /* The reverse of starting, as far as that came. */
 static void tear_down(struct convoy_http *http)
 {
     if (http->acceptor != NULL)
         convoy_acceptor_stop(http->acceptor);
+    convoy_proxy_wait_free(http->proxies);
     convoy_http_threads_end(http);
     if (http->acceptor != NULL)
         convoy_acceptor_free(http->acceptor);
@@ -123,15 +137,16 @@ static void tear_down(struct convoy_http *http)
     if (http->watch != NULL)
         convoy_connection_watch_free(http->watch);
     convoy_address_counts_free(http->clients);
-    close_own_listener(http);
+    convoy_listeners_close(&http->listeners);
     free(http);
 }
 
 int convoy_http_accept(struct convoy_http *http, struct convoy_error *error)
 {
     /* An inherited socket's waiting connections are left to the next instance. */
-    const struct convoy_acceptor_options options = {.fd = http->listener,
-                                                    .drain = !http->inherited,
+    const struct convoy_acceptor_options options = {.fds = http->listeners.fds,
+                                                    .fd_count = http->listeners.count,
+                                                    .drain = !http->listeners.inherited,
                                                     .limit = http->connection_limit,
                                                     .take = on_accepted,
                                                     .evict = http->options.evicts ? on_full : NULL,
@@ -148,7 +163,6 @@ int convoy_http_start(const struct convoy_http_options *options, struct convoy_h
     if (http == NULL)
         return convoy_fail(error, -ENOMEM, "out of memory for the HTTP side");
     http->options = *options;
-    http->listener = -1;
     http->connection_limit = raise_descriptor_limit(
         options->config->http.connections, convoy_http_threads_wanted(http), options->other_descriptors);
 
@@ -158,7 +172,7 @@ int convoy_http_start(const struct convoy_http_options *options, struct convoy_h
     http->clients =
         convoy_address_counts_new(http->connection_limit + CONVOY_ACCEPTOR_DRAIN_MAX, http->client_limit);
 
-    int code = http->clients != NULL ? open_listener(http, error)
+    int code = http->clients != NULL ? convoy_listeners_open(options, &http->listeners, error)
                                      : convoy_fail(error, -ENOMEM, "out of memory for the table of clients");
     if (code == 0)
         code = convoy_connection_watch_start((uint64_t)options->config->http.request_timeout_ms * 1000,
@@ -169,7 +183,9 @@ int convoy_http_start(const struct convoy_http_options *options, struct convoy_h
         code = convoy_linger_start(&http->linger, error);
     if (code == 0)
         code = convoy_http_threads_start(http, convoy_http_library_open, error);
-    if (code == 0 && !http->inherited)
+    if (code == 0)
+        code = start_proxies(http, error);
+    if (code == 0 && !http->listeners.inherited)
         code = convoy_http_accept(http, error);
     if (code != 0) {
         tear_down(http);
@@ -181,7 +197,18 @@ int convoy_http_start(const struct convoy_http_options *options, struct convoy_h
 
 uint16_t convoy_http_port(const struct convoy_http *http)
 {
-    return http->port;
+    return convoy_listeners_port(&http->listeners);
+}
+
+bool convoy_http_address(const struct convoy_http *http, uint32_t index, struct convoy_http_address *address)
+{
+    if (index >= http->listeners.count)
+        return false;
+    int fd = http->listeners.fds[index];
+    convoy_listener_host(fd, address->text, sizeof address->text);
+    address->port = convoy_listener_port(fd);
+    address->local = address->port == 0;
+    return true;
 }
 
 void convoy_http_close_listener(struct convoy_http *http)
@@ -193,8 +220,7 @@ void convoy_http_close_listener(struct convoy_http *http)
     atomic_store(&http->closing, true);
     if (http->acceptor != NULL)
         convoy_acceptor_stop(http->acceptor);
-    close_own_listener(http);
-    http->listener = -1;
+    convoy_listeners_close(&http->listeners);
 }
 
 uint64_t convoy_http_open_requests(const struct convoy_http *http)

@@ -1,4 +1,4 @@
-/* The HTTP server: the listening socket, libmicrohttpd's threads, and every request from its first byte to
+/* The HTTP server: the listening sockets, libmicrohttpd's threads, and every request from its first byte to
  * the end of its answer. It knows nothing of models: a table of routes says which function answers a request.
  * See docs/http.md for what clients see.
  *
@@ -25,8 +25,18 @@ int convoy_http_start(const struct convoy_http_options *options, struct convoy_h
  * request that comes between two instances is answered by a model that is loaded. Call it once. */
 int convoy_http_accept(struct convoy_http *http, struct convoy_error *error);
 
-/* The port that the socket listens on (chosen by the kernel where the configuration says 0). */
+/* The port of the first socket that is TCP (chosen by the kernel where the configuration says 0); 0: none is.
+ */
 uint16_t convoy_http_port(const struct convoy_http *http);
+
+struct convoy_http_address {
+    char text[128]; /* in numbers, or "unix:PATH" */
+    uint16_t port;
+    bool local; /* a Unix socket */
+};
+
+/* Where socket number index listens; false past the last. */
+bool convoy_http_address(const struct convoy_http *http, uint32_t index, struct convoy_http_address *address);
 
 /* Takes the connections that the kernel has completed already, then closes the socket (an inherited one stays
  * open for the next instance). From now on new requests get 503 and Connection: close; requests that were

@@ -6,6 +6,7 @@
 #include "server/http/acceptor.h"
 #include "server/http/access_log.h"
 #include "server/http/address_counts.h"
+#include "server/http/client_address.h"
 #include "server/http/connection_watch.h"
 #include "server/http/early_answer.h"
 #include "server/http/http_state.h"
@@ -14,7 +15,9 @@
 #include "server/http/request.h"
 #include "server/http/response.h"
 #include "server/http/route.h"
+#include "server/http/socket_send.h"
 #include "server/http/status.h"
+#include "server/http/tls_hooks.h"
 #include "server/metrics/metrics.h"
 
 #include <errno.h>
@@ -93,9 +96,27 @@ static bool too_many_arguments(const char *target)
 static void answer_early(struct convoy_http *http, struct MHD_Connection *mhd,
                          struct convoy_connection *connection, const char *sentence)
 {
-    uint64_t sent = convoy_early_answer(connection->fd, sentence);
+    uint64_t sent = convoy_early_answer(http, connection, sentence);
     connection->body_unread = true;
     convoy_answer_count(http, &(struct convoy_access){mhd, NULL, CONVOY_HTTP_URI_TOO_LONG, sent});
+}
+
+/* Over a Unix socket, which is plain. */
+static bool is_local(struct MHD_Connection *mhd)
+{
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+
+    return info != NULL && info->client_addr != NULL && info->client_addr->sa_family == AF_UNIX;
+}
+
+static void begin_tls(const struct convoy_tls_hooks *tls, struct MHD_Connection *mhd,
+                      struct convoy_connection *connection)
+{
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+
+    connection->tls = info == NULL ? NULL : tls->open(tls->context, info->tls_session, connection);
+    if (connection->tls == NULL)
+        shutdown(connection->fd, SHUT_RDWR);
 }
 
 /* A connection is opened, or is about to be closed: its descriptor is still open then. */
@@ -112,6 +133,8 @@ static void on_connection(void *context, struct MHD_Connection *mhd, void **reco
         const union MHD_ConnectionInfo *info =
             MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
         *record = info == NULL ? NULL : convoy_connection_watch_add(http->watch, info->connect_fd);
+        if (http->options.tls != NULL && *record != NULL && !is_local(mhd))
+            begin_tls(http->options.tls, mhd, *record);
         convoy_metrics_connections_add(http->options.metrics, 1);
         return;
     }
@@ -121,6 +144,9 @@ static void on_connection(void *context, struct MHD_Connection *mhd, void **reco
         end_request(http, connection, MHD_REQUEST_TERMINATED_CLIENT_ABORT);
         if (connection->body_unread)
             convoy_linger_take(http->linger, connection->fd);
+        struct convoy_tls_connection *tls = connection->tls;
+        if (tls != NULL)
+            http->options.tls->close(tls);
         convoy_connection_watch_remove(http->watch, connection);
     }
     *record = NULL;
@@ -188,6 +214,7 @@ static enum MHD_Result on_headers(struct convoy_request *request, const char *me
     bool at_once;
 
     convoy_request_headers(request, method, version, &at_once);
+    convoy_client_address_read(request);
     if (!at_once)
         return MHD_YES;
     request->connection->body_unread = true;
@@ -247,6 +274,14 @@ static void count_refusal(struct convoy_http *http, const char *format, va_list 
         convoy_answer_count(http, &(struct convoy_access){NULL, NULL, status, 0});
 }
 
+/* libmicrohttpd 0.9.75 says of a handshake that failed this alone. */
+static bool is_failed_handshake(const char *format)
+{
+    static const char failed[] = "Error: received handshake message out of context";
+
+    return strncmp(format, failed, sizeof failed - 1) == 0;
+}
+
 static void on_library_log(void *context, const char *format, va_list arguments)
 {
     const struct convoy_http_thread *thread = context;
@@ -256,6 +291,10 @@ static void on_library_log(void *context, const char *format, va_list arguments)
     va_copy(copy, arguments);
     count_refusal(thread->http, format, copy);
     va_end(copy);
+    if (thread->http->options.tls != NULL && is_failed_handshake(format)) {
+        thread->http->options.tls->failed();
+        return;
+    }
     if (!convoy_log_enabled(CONVOY_LOG_DEBUG))
         return;
     vsnprintf(line, sizeof line, format, arguments);
@@ -263,27 +302,44 @@ static void on_library_log(void *context, const char *format, va_list arguments)
     convoy_log(CONVOY_LOG_DEBUG, "libmicrohttpd", CONVOY_STR("says", line));
 }
 
-int convoy_http_library_open(struct convoy_http_thread *thread, struct convoy_error *error)
+/* tls: NULL where its connections are plain. */
+static int open_instance(struct convoy_http_thread *thread, const struct convoy_tls_hooks *tls,
+                         struct MHD_Daemon **daemon, int *fd, struct convoy_error *error)
 {
     const struct convoy_config *config = thread->http->options.config;
     /* libmicrohttpd takes whole seconds; at least one. */
     unsigned idle_s = (config->http.idle_timeout_ms + 999) / 1000;
     /* The acceptor keeps the limit of all threads together. Not strict: libmicrohttpd 0.9.75 sends the header
      * of its own answer to a request without Host twice, so that is refused in request.c. */
-    thread->daemon = MHD_start_daemon(
-        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_NO_LISTEN_SOCKET | MHD_USE_ERROR_LOG, 0, NULL,
-        NULL, on_access, thread, MHD_OPTION_EXTERNAL_LOGGER, on_library_log, thread,
-        MHD_OPTION_CONNECTION_LIMIT, (unsigned)config->http.connections + 64, MHD_OPTION_CONNECTION_TIMEOUT,
-        idle_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)config->http.max_header_bytes + HEADER_OVERHEAD,
-        MHD_OPTION_NOTIFY_CONNECTION, on_connection, thread, MHD_OPTION_NOTIFY_COMPLETED, on_completed,
-        thread, MHD_OPTION_URI_LOG_CALLBACK, on_target, thread, MHD_OPTION_STRICT_FOR_CLIENT, 0,
-        MHD_OPTION_END);
+    /* Where there is no TLS the list of options for it is empty. */
+    const struct MHD_OptionItem of_tls[] = {{tls != NULL ? MHD_OPTION_HTTPS_CERT_CALLBACK : MHD_OPTION_END, 0,
+                                             tls != NULL ? (void *)tls->no_certificate : NULL},
+                                            {MHD_OPTION_END, 0, NULL}};
+    *daemon = MHD_start_daemon(
+        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_NO_LISTEN_SOCKET | MHD_USE_ERROR_LOG |
+            (tls != NULL ? MHD_USE_TLS : 0),
+        0, NULL, NULL, on_access, thread, MHD_OPTION_EXTERNAL_LOGGER, on_library_log, thread,
+        MHD_OPTION_ARRAY, of_tls, MHD_OPTION_CONNECTION_LIMIT, (unsigned)config->http.connections + 64,
+        MHD_OPTION_CONNECTION_TIMEOUT, idle_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        (size_t)config->http.max_header_bytes + HEADER_OVERHEAD, MHD_OPTION_NOTIFY_CONNECTION, on_connection,
+        thread, MHD_OPTION_NOTIFY_COMPLETED, on_completed, thread, MHD_OPTION_URI_LOG_CALLBACK, on_target,
+        thread, MHD_OPTION_STRICT_FOR_CLIENT, 0, MHD_OPTION_END);
     const union MHD_DaemonInfo *info =
-        thread->daemon != NULL ? MHD_get_daemon_info(thread->daemon, MHD_DAEMON_INFO_EPOLL_FD) : NULL;
+        *daemon != NULL ? MHD_get_daemon_info(*daemon, MHD_DAEMON_INFO_EPOLL_FD) : NULL;
     if (info == NULL)
         return convoy_fail(error, -EINVAL,
                            "libmicrohttpd does not start (%s): look at the http section of the configuration",
                            strerror(errno));
-    thread->library_fd = info->epoll_fd;
+    *fd = info->epoll_fd;
     return 0;
+}
+
+int convoy_http_library_open(struct convoy_http_thread *thread, struct convoy_error *error)
+{
+    const struct convoy_tls_hooks *tls = thread->http->options.tls;
+    int code = open_instance(thread, tls, &thread->daemon, &thread->library_fd, error);
+
+    if (code == 0 && tls != NULL)
+        code = open_instance(thread, NULL, &thread->local_daemon, &thread->local_fd, error);
+    return code;
 }

@@ -10,13 +10,17 @@ struct convoy_config;
 struct convoy_metrics;
 struct convoy_request;
 struct convoy_route;
+struct convoy_tls_hooks;
 
 /* Everything that is pointed to must outlive convoy_http_stop(). */
 struct convoy_http_options {
     const struct convoy_config *config;
     struct convoy_metrics *metrics; /* each answer is counted here */
-    int inherited_fd;               /* a listening socket from systemd; -1: listen on config's address */
-    const char *unix_path;          /* listen there instead, on a Unix socket; NULL: no */
+    /* Listening sockets from systemd, of consecutive descriptors; 0: listen on config's addresses. */
+    uint32_t inherited_count;
+    int inherited_fd; /* the first */
+
+    const struct convoy_tls_hooks *tls; /* NULL: plain HTTP */
 
     const char *listen_option;  /* what the user chooses that address with, e.g. "--listen" */
     uint32_t other_descriptors; /* that the process needs besides those of this server */

@@ -3,7 +3,7 @@
 #define CONVOY_SERVER_HTTP_STATE_H
 
 #include "server/http/http_options.h"
-#include "server/http/unix_listener.h"
+#include "server/http/listeners.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -14,6 +14,7 @@ struct convoy_address_counts;
 struct convoy_connection_watch;
 struct convoy_http_thread;
 struct convoy_linger;
+struct convoy_proxy_wait;
 
 struct convoy_http {
     struct convoy_http_options options;
@@ -24,11 +25,9 @@ struct convoy_http {
     struct convoy_acceptor *acceptor;
     struct convoy_address_counts *clients;
     struct convoy_linger *linger;
-    int listener;
+    struct convoy_proxy_wait *proxies; /* NULL: the PROXY protocol is not spoken */
+    struct convoy_listeners listeners;
     uint32_t connection_limit, client_limit; /* of one address */
-    bool inherited;                          /* the listener is systemd's and is left open */
-    struct convoy_unix_file unix_file;       /* of options.unix_path, while the listener is open */
-    uint16_t port;
 
     atomic_bool closing;            /* the listener is closed: new requests get 503 */
     atomic_bool stopping;           /* work for requests that wait is useless */

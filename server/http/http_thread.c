@@ -146,8 +146,9 @@ static void send_on(struct convoy_http_thread *thread, bool all)
 static void open_connection(struct convoy_http_thread *thread, struct arrival *arrival)
 {
     uint64_t closed = thread->closed;
-    if (MHD_add_connection(thread->daemon, arrival->fd, (struct sockaddr *)&arrival->address,
-                           arrival->size) != MHD_YES &&
+    bool local = arrival->address.ss_family == AF_UNIX && thread->local_daemon != NULL;
+    if (MHD_add_connection(local ? thread->local_daemon : thread->daemon, arrival->fd,
+                           (struct sockaddr *)&arrival->address, arrival->size) != MHD_YES &&
         thread->closed == closed) {
         /* libmicrohttpd 0.9.75 also fails after it opened and closed the connection (epoll_ctl() failed):
          * then on_connection() has counted it. */
@@ -181,12 +182,16 @@ static bool take_work(struct convoy_http_thread *thread, bool may_sleep, bool *e
 }
 
 /* Milliseconds until the library has to look at its connections' timeouts; -1: for ever. */
-static int library_timeout(struct convoy_http_thread *thread)
+static int library_timeout(const struct convoy_http_thread *thread)
 {
-    MHD_UNSIGNED_LONG_LONG ms;
-    if (MHD_get_timeout(thread->daemon, &ms) != MHD_YES)
-        return -1;
-    return ms > INT_MAX ? INT_MAX : (int)ms;
+    struct MHD_Daemon *const daemons[] = {thread->daemon, thread->local_daemon};
+    int least = -1;
+    for (int i = 0; i < 2 && daemons[i] != NULL; i++) {
+        MHD_UNSIGNED_LONG_LONG ms;
+        if (MHD_get_timeout(daemons[i], &ms) == MHD_YES && (least < 0 || ms < (unsigned)least))
+            least = ms > INT_MAX ? INT_MAX : (int)ms;
+    }
+    return least;
 }
 
 /* The suspensions that are old enough to be looked at; *last is behind the last of them. */
@@ -258,10 +263,11 @@ static void look(struct convoy_http_thread *thread, bool ending)
 
 static void wait_for_work(struct convoy_http_thread *thread, int timeout_ms)
 {
-    struct pollfd waits[2] = {{.fd = thread->library_fd, .events = POLLIN},
-                              {.fd = thread->wake_fd, .events = POLLIN}};
+    struct pollfd waits[3] = {{.fd = thread->library_fd, .events = POLLIN},
+                              {.fd = thread->wake_fd, .events = POLLIN},
+                              {.fd = thread->local_fd, .events = POLLIN}};
     uint64_t rings;
-    (void)poll(waits, 2, timeout_ms);
+    (void)poll(waits, thread->local_daemon != NULL ? 3 : 2, timeout_ms);
     atomic_store_explicit(&thread->sleeps, false, memory_order_relaxed);
     if (waits[1].revents & POLLIN) {
         ssize_t got = read(thread->wake_fd, &rings, sizeof rings);
@@ -285,6 +291,8 @@ static void run_library(const struct convoy_http_thread *thread)
     if (options->begin_round != NULL)
         options->begin_round();
     MHD_run(thread->daemon);
+    if (thread->local_daemon != NULL)
+        MHD_run(thread->local_daemon);
     if (options->end_round != NULL)
         options->end_round();
 }
@@ -340,7 +348,7 @@ int convoy_http_threads_start(struct convoy_http *http, convoy_http_open_library
     for (; http->thread_count < count; http->thread_count++) {
         struct convoy_http_thread *thread = &http->threads[http->thread_count];
         thread->http = http;
-        thread->wake_fd = -1;
+        thread->wake_fd = thread->local_fd = -1;
         pthread_mutex_init(&thread->lock, NULL);
         convoy_list_init(&thread->arrived);
         convoy_list_init(&thread->resumed);
@@ -375,6 +383,8 @@ static void end_thread(struct convoy_http_thread *thread)
     }
     if (thread->daemon != NULL)
         MHD_stop_daemon(thread->daemon);
+    if (thread->local_daemon != NULL)
+        MHD_stop_daemon(thread->local_daemon);
     if (thread->wake_fd >= 0)
         close(thread->wake_fd);
     pthread_mutex_destroy(&thread->lock);

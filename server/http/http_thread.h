@@ -23,7 +23,11 @@ struct convoy_http_thread {
     struct convoy_http *http;
     struct MHD_Daemon *daemon;
     int library_fd; /* libmicrohttpd's epoll set */
-    int wake_fd;    /* eventfd */
+    /* The same for Unix sockets, where TLS is on: they are plain, and an instance is either. Else NULL, and
+     * -1. */
+    struct MHD_Daemon *local_daemon;
+    int local_fd;
+    int wake_fd; /* eventfd */
     pthread_t handle;
     bool started;
     _Atomic uint32_t connections; /* open, and on the way here */
@@ -44,7 +48,8 @@ struct convoy_http_thread {
     uint32_t poll_capacity;
 };
 
-/* Makes the thread's instance of libmicrohttpd: sets daemon and library_fd. 0, or -EINVAL with error set. */
+/* Makes the thread's instance of libmicrohttpd: sets daemon and
+ * library_fd, and where TLS is on local_daemon and local_fd. 0, or -EINVAL with error set. */
 typedef int convoy_http_open_library(struct convoy_http_thread *thread, struct convoy_error *error);
 
 /* How many threads there will be: options.config->http.threads, or one for each core. */

@@ -5,9 +5,11 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 /* The kernel cuts it down to net.core.somaxconn. */
@@ -90,13 +92,16 @@ int convoy_listener_adopt(int fd, struct convoy_error *error)
             error, -EINVAL,
             "the descriptor handed over by systemd is no listening socket: look at ListenStream in "
             "convoyd.socket, and for Accept=no");
-    int protocol = 0;
+    int protocol = 0, domain = 0, type = 0;
     size = sizeof protocol;
-    if (getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &size) != 0 || protocol != IPPROTO_TCP)
-        return convoy_fail(
-            error, -EINVAL,
-            "the socket handed over by systemd is not TCP: ListenStream in convoyd.socket must "
-            "name an address and a port, or a port");
+    bool known = getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &size) == 0 &&
+                 getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 &&
+                 getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0;
+    if (!known || (protocol != IPPROTO_TCP && (domain != AF_UNIX || type != SOCK_STREAM)))
+        return convoy_fail(error, -EINVAL,
+                           "the socket handed over by systemd is neither TCP nor a stream: ListenStream in "
+                           "convoyd.socket must "
+                           "name an address and a port, a port, or a path");
     int flags = fcntl(fd, F_GETFL);
     if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0 || fcntl(fd, F_SETFD, FD_CLOEXEC) != 0)
         return convoy_fail(error, -errno, "cannot prepare the socket handed over by systemd: %s",
@@ -109,9 +114,17 @@ void convoy_listener_host(int fd, char *text, size_t capacity)
     struct sockaddr_storage address = {0};
     socklen_t size = sizeof address;
 
-    if (getsockname(fd, (struct sockaddr *)&address, &size) != 0 ||
-        getnameinfo((struct sockaddr *)&address, size, text, (socklen_t)capacity, NULL, 0, NI_NUMERICHOST) !=
-            0)
+    int code = getsockname(fd, (struct sockaddr *)&address, &size);
+    if (code == 0 && address.ss_family == AF_UNIX) {
+        const struct sockaddr_un *local = (const struct sockaddr_un *)&address;
+        int length = (int)(size - offsetof(struct sockaddr_un, sun_path));
+        bool abstract = length > 0 && local->sun_path[0] == '\0'; /* shown as systemd writes it */
+        snprintf(text, capacity, "unix:%s%.*s", abstract ? "@" : "", length - abstract,
+                 local->sun_path + abstract);
+        return;
+    }
+    if (code != 0 || getnameinfo((struct sockaddr *)&address, size, text, (socklen_t)capacity, NULL, 0,
+                                 NI_NUMERICHOST) != 0)
         snprintf(text, capacity, "?");
 }
 

@@ -1,4 +1,4 @@
-/* The listening socket: opened here, or handed over by systemd. */
+/* A listening socket: opened here, or handed over by systemd. */
 #ifndef CONVOY_SERVER_LISTENER_H
 #define CONVOY_SERVER_LISTENER_H
 
@@ -19,7 +19,7 @@ int convoy_listener_open(const char *option, const char *host, uint16_t port, in
 /* Checks a descriptor that systemd handed over and prepares it alike. It stays the caller's. */
 int convoy_listener_adopt(int fd, struct convoy_error *error);
 
-/* The address that fd is bound to, in numbers; "?" when it cannot be told. */
+/* The address that fd is bound to, in numbers, or "unix:PATH"; "?" when it cannot be told. */
 void convoy_listener_host(int fd, char *text, size_t capacity);
 
 /* The port that fd is bound to; 0 when it is no TCP socket. */

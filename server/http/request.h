@@ -6,6 +6,7 @@
 #include "engine/base/error.h"
 #include "server/config/role.h"
 #include "server/http/connection_watch.h"
+#include "server/http/forwarded.h"
 #include "server/http/request_id.h"
 #include "server/http/route.h"
 #include "server/http/traceparent.h"
@@ -44,6 +45,8 @@ struct convoy_request {
     uint64_t promised;  /* what Content-Length says; 0 without one */
     uint64_t received;  /* bytes of the body */
     uint64_t discarded; /* bytes of a body that is not kept, because the answer is known already */
+
+    struct convoy_forwarded forwarded; /* client_address.h */
 
     int refusal;         /* the status of an answer that was known before the body; 0: none */
     int refusal_retry_s; /* Retry-After of a 429 */

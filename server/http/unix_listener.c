@@ -8,7 +8,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define BACKLOG 64
+/* The kernel cuts it down to net.core.somaxconn. */
+#define BACKLOG 4096
 
 /* What a process that was killed leaves: a socket that refuses. */
 static bool is_abandoned(const char *path, const struct sockaddr_un *address)
@@ -27,10 +28,11 @@ static bool is_abandoned(const char *path, const struct sockaddr_un *address)
     return refused;
 }
 
-static int bind_to(int fd, const char *path, const struct sockaddr_un *address)
+static int bind_to(int fd, const char *path, mode_t mode, const struct sockaddr_un *address)
 {
-    /* The file gets the mode that the socket has: so there is no moment at which others may connect. */
-    if (fchmod(fd, S_IRUSR | S_IWUSR) != 0)
+    /* The file gets the mode that the socket has, less the process's umask: so there is no moment at which
+     * others may connect. */
+    if (fchmod(fd, mode) != 0)
         return -errno;
     if (bind(fd, (const struct sockaddr *)address, sizeof *address) == 0)
         return 0;
@@ -39,8 +41,8 @@ static int bind_to(int fd, const char *path, const struct sockaddr_un *address)
     return bind(fd, (const struct sockaddr *)address, sizeof *address) == 0 ? 0 : -errno;
 }
 
-int convoy_unix_listener_open(const char *path, int *fd, struct convoy_unix_file *file,
-                              struct convoy_error *error)
+int convoy_unix_listener_open(const char *option, const char *path, mode_t mode, int *fd,
+                              struct convoy_unix_file *file, struct convoy_error *error)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     struct stat status;
@@ -54,14 +56,14 @@ int convoy_unix_listener_open(const char *path, int *fd, struct convoy_unix_file
     int made = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (made < 0)
         return convoy_fail(error, -errno, "cannot listen on unix:%s: %s", path, strerror(errno));
-    code = bind_to(made, path, &address);
-    if (code == 0 && (listen(made, BACKLOG) != 0 || stat(path, &status) != 0))
+    code = bind_to(made, path, mode, &address);
+    if (code == 0 && (chmod(path, mode) != 0 || listen(made, BACKLOG) != 0 || stat(path, &status) != 0))
         code = -errno;
     if (code != 0) {
         close(made);
         return convoy_fail(
-            error, code, "cannot listen on unix:%s: %s; choose another path with admin_listen", path,
-            code == -EADDRINUSE ? "another process does, or a file lies there" : strerror(-code));
+            error, code, "cannot listen on unix:%s: %s; choose another path with %s", path,
+            code == -EADDRINUSE ? "another process does, or a file lies there" : strerror(-code), option);
     }
     *file = (struct convoy_unix_file){status.st_dev, status.st_ino};
     *fd = made;

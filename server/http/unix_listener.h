@@ -1,4 +1,4 @@
-/* A listening Unix socket, whose file only its owner may use. */
+/* A listening Unix socket, with its file. */
 #ifndef CONVOY_SERVER_UNIX_LISTENER_H
 #define CONVOY_SERVER_UNIX_LISTENER_H
 
@@ -12,11 +12,12 @@ struct convoy_unix_file {
     ino_t inode;
 };
 
-/* Binds a stream socket at path with mode 0600 and listens (close-on-exec, non-blocking). A socket that lies
- * there and that no process listens on is removed first. *fd is the caller's. -EADDRINUSE where a process
- * does listen, or the file is no socket; -ENAMETOOLONG and others of bind(2); the sentence names path. */
-int convoy_unix_listener_open(const char *path, int *fd, struct convoy_unix_file *file,
-                              struct convoy_error *error);
+/* Binds a stream socket at path, whose file gets mode, and listens (close-on-exec, non-blocking). A socket
+ * that lies there and that no process listens on is removed first. *fd is the caller's. -EADDRINUSE where a
+ * process does listen, or the file is no socket; -ENAMETOOLONG and others of bind(2); the sentence names
+ * path. option: what the user chooses the path with, for the sentence. */
+int convoy_unix_listener_open(const char *option, const char *path, mode_t mode, int *fd,
+                              struct convoy_unix_file *file, struct convoy_error *error);
 
 /* Removes the file at path if it is file still. */
 void convoy_unix_listener_remove(const char *path, const struct convoy_unix_file *file);

@@ -449,3 +449,20 @@ void convoy_metrics_model_failures(struct convoy_metrics *metrics, const char *m
     version_labels(labels, model, version);
     add_to_series(metrics, CONVOY_FAMILY_MODEL_FAILURES, labels, more);
 }
+
+void convoy_metrics_tls_handshake(struct convoy_metrics *metrics, bool resumed)
+{
+    add_to_series(metrics, CONVOY_FAMILY_TLS_HANDSHAKES, resumed ? "kind=\"resumed\"" : "kind=\"full\"", 1);
+}
+
+void convoy_metrics_tls_failure(struct convoy_metrics *metrics, const char *reason, uint64_t more)
+{
+    char labels[CONVOY_LABEL_BYTES] = "";
+    convoy_metrics_label(labels, sizeof labels, "reason", reason);
+    add_to_series(metrics, CONVOY_FAMILY_TLS_FAILURES, labels, more);
+}
+
+void convoy_metrics_tls_expiry(struct convoy_metrics *metrics, uint64_t seconds)
+{
+    set(&metrics->tls_expiry, seconds);
+}

@@ -84,6 +84,13 @@ void convoy_metrics_key(struct convoy_metrics *metrics, const char *key, const c
 void convoy_metrics_connections_add(struct convoy_metrics *metrics, int change);
 /* One was closed because its client has as many as it may. */
 void convoy_metrics_connection_refused(struct convoy_metrics *metrics);
+/* TLS handshakes that succeeded: with the certificate, or a session resumed by a ticket. */
+void convoy_metrics_tls_handshake(struct convoy_metrics *metrics, bool resumed);
+/* One failed. reason: one of a few constants (server/security/tls_client.c), of which the series begin at 0
+ * with more = 0. */
+void convoy_metrics_tls_failure(struct convoy_metrics *metrics, const char *reason, uint64_t more);
+/* When the server's certificate expires, in seconds since the epoch. */
+void convoy_metrics_tls_expiry(struct convoy_metrics *metrics, uint64_t seconds);
 /* Bytes of a body as they came, and of an answer's body. */
 void convoy_metrics_received(struct convoy_metrics *metrics, uint64_t bytes);
 void convoy_metrics_sent(struct convoy_metrics *metrics, uint64_t bytes);

@@ -69,6 +69,8 @@ enum convoy_family {
     CONVOY_FAMILY_WEIGHT_BYTES,
     CONVOY_FAMILY_MODEL_READY,
     CONVOY_FAMILY_MODEL_FAILURES,
+    CONVOY_FAMILY_TLS_HANDSHAKES,
+    CONVOY_FAMILY_TLS_FAILURES,
     CONVOY_FAMILIES
 };
 
@@ -99,6 +101,7 @@ struct convoy_metrics {
     /* Written by all HTTP threads with each request: on a line of their own. */
     _Alignas(64) _Atomic uint64_t connections, received, sent;
     _Atomic uint64_t refused;
+    _Atomic uint64_t tls_expiry; /* 0: there is no certificate */
 };
 
 /* Appends name="value" (with a comma before it unless text is empty), the value escaped as the text format

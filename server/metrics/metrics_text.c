@@ -67,6 +67,10 @@ static const struct {
     [CONVOY_FAMILY_MODEL_READY] = {"model_ready", "gauge", "1 when the model answers, 0 when it does not."},
     [CONVOY_FAMILY_MODEL_FAILURES] = {"model_failures_total", "counter",
                                       "Readings of a model's files that could not be served."},
+    [CONVOY_FAMILY_TLS_HANDSHAKES] = {"tls_handshakes_total", "counter",
+                                      "TLS handshakes that succeeded, full or resumed."},
+    [CONVOY_FAMILY_TLS_FAILURES] = {"tls_handshake_failures_total", "counter",
+                                    "TLS handshakes that failed, by reason."},
 };
 
 static int by_series(const void *left, const void *right)
@@ -437,6 +441,10 @@ static void render_front(struct text *text, struct convoy_metrics *metrics)
     print(text, "convoyd_received_bytes_total %" PRIu64 "\n", get(&metrics->received));
     head(text, "sent_bytes_total", "counter", "Bytes of answers' bodies.");
     print(text, "convoyd_sent_bytes_total %" PRIu64 "\n", get(&metrics->sent));
+    if (get(&metrics->tls_expiry) == 0)
+        return;
+    head(text, "tls_certificate_expiry_timestamp_seconds", "gauge", "When the server's certificate expires.");
+    print(text, "convoyd_tls_certificate_expiry_timestamp_seconds %" PRIu64 "\n", get(&metrics->tls_expiry));
 }
 
 char *convoy_metrics_render(struct convoy_metrics *metrics, size_t *length)

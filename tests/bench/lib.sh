@@ -87,7 +87,7 @@ backend_here() {
   build=$work/emulated
 }
 
-# start_least [echo]: starts the bare server (mhd_least.c) with a thread for each core, from the pack where it brings one,
+# start_least [echo [CERTIFICATE KEY]] (with least_scheme=https): starts the bare server (mhd_least.c) with a thread for each core, from the pack where it brings one,
 # and sets $least and $least_port.
 start_least() {
   local least_program=$build/bin/mhd_least
@@ -101,7 +101,7 @@ start_least() {
   "$least_program" "$least_port" "$(nproc)" "$@" &
   least=$!
   pids+=("$least")
-  until curl -s -o /dev/null "http://127.0.0.1:$least_port/"; do
+  until curl -sk -o /dev/null "${least_scheme:-http}://127.0.0.1:$least_port/"; do
     kill -0 "$least" 2>/dev/null || die "mhd_least ended"
     sleep 0.02
   done

@@ -1,7 +1,7 @@
 /* The least that a server of this kind must do with a POST of a JPEG, on bare libmicrohttpd: take the body,
  * decode the pixels with libjpeg-turbo, suspend the connection, have another thread resume it, answer a line.
  * What convoyd's front is measured against, with as many threads and the same libraries.
- *   mhd_least PORT THREADS [echo]
+ *   mhd_least PORT THREADS [echo [CERTIFICATE KEY]]     the last two: over TLS
  * echo: it neither decodes nor suspends, and takes a body of any length, which it copies piece by piece over
  * itself. */
 #include <microhttpd.h>
@@ -160,6 +160,18 @@ static void complete(void *context, struct MHD_Connection *connection, void **pl
     *place = NULL;
 }
 
+/* A PEM file; NULL where it cannot be read. */
+static char *read_file(const char *path)
+{
+    FILE *file = fopen(path, "r");
+    char *text = file != NULL ? calloc(1, 65536) : NULL;
+    if (text != NULL && fread(text, 1, 65535, file) == 0)
+        text[0] = '\0';
+    if (file != NULL)
+        fclose(file);
+    return text;
+}
+
 int main(int argc, char **argv)
 {
     sigset_t ends;
@@ -175,16 +187,25 @@ int main(int argc, char **argv)
     sigprocmask(SIG_BLOCK, &ends, NULL);
     if (pthread_create(&resumer, NULL, resume, NULL) != 0)
         return 1;
+    bool secure = argc > 5;
+    char *certificate = secure ? read_file(argv[4]) : NULL, *key = secure ? read_file(argv[5]) : NULL;
+    const struct MHD_OptionItem of_tls[] = {
+        {secure ? MHD_OPTION_HTTPS_MEM_CERT : MHD_OPTION_END, 0, certificate},
+        {MHD_OPTION_HTTPS_MEM_KEY, 0, key},
+        {MHD_OPTION_END, 0, NULL}};
     struct MHD_Daemon *daemon = MHD_start_daemon(
-        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_TURBO | MHD_ALLOW_SUSPEND_RESUME, (uint16_t)atoi(argv[1]),
-        NULL, NULL, handle, NULL, MHD_OPTION_THREAD_POOL_SIZE, (unsigned)atoi(argv[2]),
-        MHD_OPTION_CONNECTION_LIMIT, 1024u, MHD_OPTION_NOTIFY_COMPLETED, complete, NULL, MHD_OPTION_END);
+        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_TURBO | MHD_ALLOW_SUSPEND_RESUME | (secure ? MHD_USE_TLS : 0),
+        (uint16_t)atoi(argv[1]), NULL, NULL, handle, NULL, MHD_OPTION_THREAD_POOL_SIZE,
+        (unsigned)atoi(argv[2]), MHD_OPTION_CONNECTION_LIMIT, 1024u, MHD_OPTION_NOTIFY_COMPLETED, complete,
+        NULL, MHD_OPTION_ARRAY, of_tls, MHD_OPTION_END);
     if (daemon == NULL) {
         fprintf(stderr, "mhd_least: cannot listen to port %s\n", argv[1]);
         return 1;
     }
     sigwait(&ends, &number);
     MHD_stop_daemon(daemon);
+    free(certificate);
+    free(key);
     pthread_mutex_lock(&lock);
     ending = true;
     pthread_cond_signal(&filled);

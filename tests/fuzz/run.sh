@@ -32,7 +32,7 @@ seconds=${1:-15}
 shift || true
 targets=()
 given=("$@")
-[ ${#given[@]} -gt 0 ] || given=(multipart image onnx config keys traceparent worker inference network)
+[ ${#given[@]} -gt 0 ] || given=(multipart image onnx config keys traceparent worker inference proxy network)
 for target in "${given[@]}"; do
   if [ "$target" != network ]; then
     targets+=("$target")

@@ -63,10 +63,11 @@ listening() {
   [ -n "$port" ]
 }
 
-# launch ARGUMENTS...: starts convoyd on a free port and sets $daemon and $url, without waiting for a model.
+# launch ARGUMENTS...: starts convoyd, on a free port unless they have --listen, and sets $daemon and $url, without waiting for a model.
 launch() {
   : >"$work/log"
-  "$build/bin/convoyd" --listen 127.0.0.1:0 "$@" 2>"$work/log" &
+  [[ " $* " = *' --listen '* ]] || set -- --listen 127.0.0.1:0 "$@"
+  "$build/bin/convoyd" "$@" 2>"$work/log" &
   daemon=$!
   until_true 20 listening || fail "convoyd did not listen within 20 s"
   url=http://127.0.0.1:$port

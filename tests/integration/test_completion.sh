@@ -42,7 +42,8 @@ offers 'convoy --url ' http://127.0.0.1:8080
 offers 'convoy --url=' http://127.0.0.1:8080
 offers 'convoy --url http://a:1/b ' bench classify eval key load models stats top unload verify --url
 offers 'convoy --url=http://a:1/b --url http://c t' top
-offers 'convoy --url http://a:1 top --in' --interval
+offers 'convoy --url http://a:1 top --in' --interval --insecure
+offers 'convoy models --cac' --cacert
 offers 'convoy mo' models
 offers 'convoyd --ba' --backend
 offers 'convoyd --backend ' auto cpu cuda null

@@ -60,10 +60,18 @@ cat "$work/load"
 [ "$(json "$work/load" 'd["told"] > 0')" = True ] || fail "the load saw no restart: $(cat "$work/load")"
 end 0
 
+echo "Several sockets are served, a Unix socket among them."
+manage --socket 127.0.0.1:0 --socket '[::1]:0' --socket unix -- --backend null
+until_true 30 holds 'said("READY") == ["1"]' || fail "no READY: $(cat "$record" "$work/log")"
+for i in 0 1; do
+  url=http://$([ $i = 0 ] && echo 127.0.0.1 || echo '[::1]'):$(recorded "r[0][\"ports\"][$i]")
+  expect 200 --data-binary @$image "$url/classify"
+done
+expect 200 --abstract-unix-socket "$(sed -n 's/.*msg="convoyd also listens" host=unix:@\([^ ]*\).*/\1/p' "$work/log")" http://localhost/v2
+end 0
+
 echo "What cannot be served is named."
-refused 'handed over 2 sockets' --socket 127.0.0.1:0 --socket '[::1]:0'
 refused 'is no listening socket' --socket udp
-refused 'is not TCP' --socket unix
 
 echo "Sockets that are for another process are left alone."
 LISTEN_PID=1 LISTEN_FDS=1 launch --backend null

@@ -31,14 +31,19 @@ static void same_text(const char *left, const char *right)
 /* Everything but file and default_model. */
 static void same_config(const struct convoy_config *a, const struct convoy_config *b)
 {
-    same_text(a->listen, b->listen);
-    same_text(a->listen_host, b->listen_host);
+    cr_assert_eq(a->listen.count, b->listen.count);
+    for (uint32_t i = 0; i < a->listen.count; i++) {
+        same_text(a->listen.list[i].written, b->listen.list[i].written);
+        same_text(a->listen.list[i].host, b->listen.list[i].host);
+        same_text(a->listen.list[i].path, b->listen.list[i].path);
+        cr_assert_eq(a->listen.list[i].port, b->listen.list[i].port);
+    }
+    cr_assert_eq(a->listen_mode, b->listen_mode);
     same_text(a->health_listen, b->health_listen);
     same_text(a->health_host, b->health_host);
     cr_assert_eq(a->health_port, b->health_port);
     same_text(a->models, b->models);
     same_text(a->cache_dir, b->cache_dir);
-    cr_assert_eq(a->listen_port, b->listen_port);
     cr_assert_eq(a->backend, b->backend);
     cr_assert_eq(a->http.threads, b->http.threads);
     cr_assert_eq(a->http.connections, b->http.connections);
@@ -101,9 +106,10 @@ Test(config, every_key_is_read, .fini = close_config)
 {
     open_config(CONVOY_TEST_DATA "/config/every_key.json");
     struct convoy_config expected = {
-        .listen = "[::1]:9090",
-        .listen_host = "::1",
-        .listen_port = 9090,
+        .listen = {(struct convoy_listen_address[]){{.written = "[::1]:9090", .host = "::1", .port = 9090},
+                                                    {.written = "unix:/run/c.sock", .path = "/run/c.sock"}},
+                   2},
+        .listen_mode = 0600,
         .health_listen = ":9091",
         .health_host = "",
         .health_port = 9091,
@@ -153,7 +159,8 @@ Test(config, what_is_wrong_is_named)
 {
     static const char *const cases[][2] = {
         {"{\"htpp\": {}}",
-         "unknown key 'htpp'; the keys known here are listen, health_listen, models, default_model, backend, "
+         "unknown key 'htpp'; the keys known here are listen, listen_mode, health_listen, models, "
+         "default_model, backend, "
          "http, images, batching, response_cache, model_control, repository, timeout_ms, timeout_max_ms, "
          "drain_ms, "
          "drain_timeout_ms, ready_grace_ms, "
@@ -169,6 +176,9 @@ Test(config, what_is_wrong_is_named)
         {"{\"http\": {\"cors_origins\": [\"*\", \"https://a\"]}}", "name no other beside it"},
         {"{\"http\": {\"cors_origins\": [\"https://a/\"]}}", "http.cors_origins[0]"},
         {"{\"http\": {\"cors_origins\": [\"a.example\"]}}", "http.cors_origins[0]"},
+        {"{\"http\": {\"trusted_proxies\": [\"::1\", \"10.0.0.1/8\"]}}",
+         "http.trusted_proxies[1]: the array must have"},
+        {"{\"http\": {\"forwarded_header\": \"via\"}}", "http.forwarded_header must be"},
         {"{\"http\": {\"hosts\": \"a\"}}", "http.hosts must be an array of names or addresses of hosts"},
         {"{\"http\": {\"hosts\": [\"a\", \"b:80\"]}}", "http.hosts[1]"},
         {"{\"http\": {\"hosts\": [\"http://a\"]}}", "http.hosts[0]"},
@@ -179,7 +189,13 @@ Test(config, what_is_wrong_is_named)
         {"{\"worker\": {\"slot\": 1}}", "unknown key 'worker.slot'"},
         {"{\"log\": {\"file\": \"x\"}}", "unknown key 'log.file'"},
         {"{\"http\": 4}", "http must be an object {...}, found 4"},
-        {"{\"listen\": 8080}", "listen must be a string, found 8080"},
+        {"{\"listen\": 8080}", "listen must be an address"},
+        {"{\"listen\": []}", "listen must be an address"},
+        {"{\"listen\": [\"a:1\", 2]}", "listen: the array must have addresses alone"},
+        {"{\"listen\": [\"a:1\", \"b:2\", \"a:1\"]}", "listen: 'a:1' is there twice"},
+        {"{\"listen\": \"unix:\"}", "the path of a Unix socket has 1 to 107 bytes"},
+        {"{\"listen_mode\": \"rw\"}", "listen_mode must be a file's mode"},
+        {"{\"listen_mode\": \"1777\"}", "listen_mode must be a file's mode"},
         {"{\"listen\": \"localhost\"}", "listen must be HOST:PORT"},
         {"{\"models\": \"\"}", "models must name a folder"},
         {"{\"models\": null}", "models must be a string, found null"},
@@ -358,7 +374,7 @@ Test(config, the_page_describes_every_key_and_its_default)
     cJSON *shipped = NULL;
     cr_assert_eq(convoy_file_read(PROJECT "/docs/configuration.md", 1 << 20, &page, &length, &error), 0);
     cr_assert_eq(convoy_json_load(PROJECT "/config/convoyd.json", &shipped, &error), 0);
-    cr_assert_eq(cJSON_GetArraySize(shipped), 23, "a key was added: is it in the file that ships?");
+    cr_assert_eq(cJSON_GetArraySize(shipped), 25, "a key was added: is it in the file that ships?");
     documented(shipped, "", page);
     cJSON_Delete(shipped);
     free(page);

@@ -19,7 +19,7 @@ static int parse(char **arguments)
 Test(options, none)
 {
     cr_assert_eq(PARSE(), 0);
-    cr_assert(options.config == NULL && options.models == NULL && options.listen == NULL &&
+    cr_assert(options.config == NULL && options.models == NULL && options.listen_count == 0 &&
               options.backend == NULL && options.tune == NULL);
     cr_assert_not(options.check_config || options.version || options.help);
 }
@@ -29,16 +29,18 @@ Test(options, go_over_the_file)
     struct convoy_config *config;
     cr_assert_eq(convoy_config_load(CONVOY_TEST_DATA "/config/every_key.json", &config, &error), 0, "%s",
                  error.message);
-    cr_assert_eq(PARSE("--config", "c.json", "--models=m", "--listen", "127.0.0.1:0", "--backend=null",
-                       "--health-listen", "[::1]:9", "--tune", "off", "--check-config"),
+    cr_assert_eq(PARSE("--config", "c.json", "--models=m", "--listen", "127.0.0.1:0", "--listen=unix:/run/x",
+                       "--backend=null", "--health-listen", "[::1]:9", "--tune", "off", "--check-config"),
                  0, "%s", error.message);
     cr_assert_str_eq(options.config, "c.json");
     cr_assert(options.check_config && !options.help && !options.version);
     cr_assert_eq(convoy_options_apply(&options, config, &error), 0);
     cr_assert_str_eq(config->models, "m");
-    cr_assert_str_eq(config->listen, "127.0.0.1:0");
-    cr_assert_str_eq(config->listen_host, "127.0.0.1");
-    cr_assert_eq(config->listen_port, 0);
+    cr_assert_eq(config->listen.count, 2);
+    cr_assert_str_eq(config->listen.list[0].written, "127.0.0.1:0");
+    cr_assert_str_eq(config->listen.list[0].host, "127.0.0.1");
+    cr_assert_eq(config->listen.list[0].port, 0);
+    cr_assert_str_eq(config->listen.list[1].path, "/run/x");
     cr_assert_str_eq(config->health_listen, "[::1]:9");
     cr_assert_str_eq(config->health_host, "::1");
     cr_assert_eq(config->health_port, 9);
@@ -99,6 +101,8 @@ Test(options, mistakes_are_named)
     assert_says(error, "--tune must be one of on, off, force; found 'maybe'");
     cr_assert_eq(PARSE("--listen", "8080"), -EINVAL);
     assert_says(error, "--listen must be HOST:PORT");
+    cr_assert_eq(PARSE("--listen", "a:1", "--listen", "a:1"), -EINVAL);
+    assert_says(error, "--listen: 'a:1' is there twice");
     cr_assert_eq(PARSE("--health-listen", "8081"), -EINVAL);
     assert_says(error, "--health-listen must be HOST:PORT");
     cr_assert_eq(PARSE("--version=1"), -EINVAL);

@@ -79,6 +79,13 @@ static void fill(void)
     convoy_metrics_connections_add(metrics, 1);
     convoy_metrics_connections_add(metrics, -1);
     convoy_metrics_connection_refused(metrics);
+    convoy_metrics_tls_handshake(metrics, false);
+    convoy_metrics_tls_handshake(metrics, true);
+    convoy_metrics_tls_handshake(metrics, true);
+    convoy_metrics_tls_failure(metrics, "version", 0);
+    convoy_metrics_tls_failure(metrics, "version", 1);
+    convoy_metrics_tls_failure(metrics, "closed", 0);
+    convoy_metrics_tls_expiry(metrics, 1795660358);
     convoy_metrics_received(metrics, 1000);
     convoy_metrics_sent(metrics, 20);
     convoy_metrics_worker_process(device, getpid());
@@ -120,6 +127,9 @@ static const char *const families[][3] = {
     {"convoyd_key_requests_total", "counter", "key,outcome"},
     {"convoyd_retried_images_total", "counter", "model"},
     {"convoyd_sent_bytes_total", "counter", ""},
+    {"convoyd_tls_handshakes_total", "counter", "kind"},
+    {"convoyd_tls_handshake_failures_total", "counter", "reason"},
+    {"convoyd_tls_certificate_expiry_timestamp_seconds", "gauge", ""},
     {"convoyd_spared_images_total", "counter", "model"},
     {"convoyd_slots_in_use", "gauge", ""},
     {"convoyd_weight_bytes", "gauge", "model,version,device"},
@@ -216,6 +226,11 @@ Test(metrics, values)
     assert_line("convoyd_slots_in_use 2");
     assert_line("convoyd_connections 1");
     assert_line("convoyd_refused_connections_total 1");
+    assert_line("convoyd_tls_handshakes_total{kind=\"full\"} 1");
+    assert_line("convoyd_tls_handshakes_total{kind=\"resumed\"} 2");
+    assert_line("convoyd_tls_handshake_failures_total{reason=\"version\"} 1");
+    assert_line("convoyd_tls_handshake_failures_total{reason=\"closed\"} 0");
+    assert_line("convoyd_tls_certificate_expiry_timestamp_seconds 1795660358");
     assert_line("convoyd_received_bytes_total 1000");
     assert_line("convoyd_sent_bytes_total 20");
     assert_line("convoyd_requests_total{model=\"cifar10\",route=\"/classify\",status=\"200\"} 1");

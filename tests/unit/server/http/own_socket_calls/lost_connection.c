@@ -77,13 +77,12 @@ Test(lost_connection, is_counted_once, .timeout = 30)
     struct convoy_metrics *metrics = convoy_metrics_new();
     struct convoy_http *http;
     struct convoy_error error;
-    config->listen_port = 0;
+    config->listen.list[0].port = 0;
     config->http.threads = 1;
     config->http.connections = 2;
     config->http.connections_per_address = 2;
     const struct convoy_http_options options = {.config = config,
                                                 .metrics = metrics,
-                                                .inherited_fd = -1,
                                                 .listen_option = "--listen",
                                                 .routes = routes,
                                                 .route_count = 1,
