@@ -150,7 +150,7 @@ queue_after_tsan() {
 }
 
 # A failure of this build is reported by each fuzzer, which builds what is missing.
-fuzz_targets=(multipart image onnx config keys traceparent worker inference)
+fuzz_targets=(multipart image onnx config keys traceparent proxy worker inference)
 build_fuzzers() { tests/fuzz/run.sh 0 "${fuzz_targets[@]}" >/dev/null || true; }
 queue_fuzzers() {
   local target

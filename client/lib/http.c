@@ -61,14 +61,6 @@ void client_http_secure(const struct client_tls *tls)
     security = *tls;
 }
 
-#define UNIX_SCHEME "unix:"
-
-/* The path of a Unix socket that url names, or NULL. */
-static const char *socket_path(const char *url)
-{
-    return strncmp(url, UNIX_SCHEME, strlen(UNIX_SCHEME)) == 0 ? url + strlen(UNIX_SCHEME) : NULL;
-}
-
 /* What is asked over a Unix socket: its server's name is nowhere looked up. */
 static int read_socket_url(const char *path, char **base, bool *loopback, struct convoy_failure *failure)
 {
@@ -174,7 +166,6 @@ int client_http_open(const char *url, struct client_http **http, struct convoy_f
     struct client_http *made = calloc(1, sizeof *made);
     if (!made)
         return client_fail_with(failure, -ENOMEM, "memory is out");
-    const char *path = socket_path(url);
     int status = path ? read_socket_url(path, &made->base, &loopback, failure)
                       : read_url(url, &made->base, &loopback, &made->loopback_port, failure);
     if (status == 0)

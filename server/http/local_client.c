@@ -1,5 +1,7 @@
 #include "server/http/local_client.h"
 
+#include "server/config/config.h"
+#include "server/http/http_state.h"
 #include "server/http/loopback.h"
 #include "server/http/request.h"
 
@@ -14,7 +16,8 @@ bool convoy_client_is_direct(const struct convoy_request *request)
         MHD_get_connection_info(request->mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
 
     if (info == NULL || info->client_addr == NULL ||
-        (info->client_addr->sa_family != AF_UNIX && !convoy_loopback(info->client_addr)))
+        (info->client_addr->sa_family != AF_UNIX && !convoy_loopback(info->client_addr)) ||
+        convoy_proxy_trusted(&request->http->options.config->http.proxy, info->client_addr))
         return false;
     for (size_t i = 0; i < sizeof forwarding / sizeof forwarding[0]; i++)
         if (convoy_request_header(request, forwarding[i]) != NULL)

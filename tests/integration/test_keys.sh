@@ -85,6 +85,11 @@ for between in 'X-Forwarded-For: 127.0.0.1' 'Forwarded: for=127.0.0.1' 'X-Real-I
   expect 403 -d '{"log_verbose_level": 1}' -H "$between" "$url$logging"
 done
 stop
+# What a trusted proxy sends is from elsewhere, whatever it adds.
+configure 'backend="null"' 'model_control="explicit"' 'auth={"loopback_admin": true}' 'admin_listen=null' 'http={"trusted_proxies": ["127.0.0.1"]}'
+start --config "$work/config.json" --models models
+expect 403 -X POST "$url$load"
+stop
 
 # --- With keys
 cp "$work/keys" "$work/good"
