@@ -213,8 +213,8 @@ static enum MHD_Result on_headers(struct convoy_request *request, const char *me
 {
     bool at_once;
 
+    convoy_client_address_read(request); /* the gate's limits are for the client, not for its proxy */
     convoy_request_headers(request, method, version, &at_once);
-    convoy_client_address_read(request);
     if (!at_once)
         return MHD_YES;
     request->connection->body_unread = true;

@@ -38,6 +38,15 @@ expect 200 --unix-socket "$work/convoyd/admin-$port.sock" http://localhost/metri
 grep -x 'convoyd_key_requests_total{key="one",outcome="limited"} 1' "$work/body" >/dev/null || fail "$(grep key_requests "$work/body")"
 stop
 
+echo "By the address that a trusted proxy tells."
+configure 'backend="null"' 'http={"trusted_proxies": ["127.0.0.1"]}' 'limits={"requests_per_second": 0.01, "burst": 3}'
+start --config "$work/config.json" --models models
+for client in 1 2; do
+  wait_for "$(statuses 4 -H "X-Forwarded-For: 192.0.2.$client" "$url/v2/models")" '3x200 1x429' "client $client"
+done
+wait_for "$(statuses 1 -H "X-Forwarded-For: 192.0.2.3, 192.0.2.1" "$url/v2/models")" '1x429' 'one that claims to be another'
+stop
+
 echo "Requests at a time, and images."
 cat >"$work/asks.py" <<'PYTHON'
 import socket, sys, time
