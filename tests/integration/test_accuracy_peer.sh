@@ -27,10 +27,10 @@ start
 same() {
   local model=$1 archive=$2 images=$3 most=$4 below=${5:-1000000}
   "$python" tests/tools/classify_archive.py "$url" "$archive" --model "$model" --batch 50 --below "$below" \
-    --out "$work/convoyd" >"$work/answer" || fail "$model: $(cat "$work/answer")"
+    --out "$work/ours" >"$work/answer" || fail "$model: $(cat "$work/answer")"
   "$venv/bin/python" tests/tools/onnxruntime_archive.py "models/$model" "$archive" "$work/peer" "$below"
   # A line: its name, convoyd's class, the name again, ONNX Runtime's class, by how much its first logit leads.
-  paste -d ' ' "$work/convoyd" "$work/peer" >"$work/both"
+  paste -d ' ' "$work/ours" "$work/peer" >"$work/both"
   awk -v wanted="$images" -v most="$most" -v level=$level -v model="$model" '
     NF != 5 || $1 != $3 { print "the lists are of other images: " $0; bad = 1 }
     $2 != $4 { differ++; if (!($5 < level)) { print "not level: " $0; bad = 1 } }

@@ -14,10 +14,19 @@ echo "The dashboard."
 "$python" tests/tools/dashboard.py check $dashboard || fail "$dashboard"
 
 echo "Every metric and label exists."
-configure 'default_model="cifar10-resnet"' 'response_cache={"bytes": 1000000}' # with all metrics that there are
-start --backend cpu --config "$work/config.json"
-expect 200 --data-binary @models/samples/ship.jpg "$url/classify"
-expect 200 "$url/metrics"
+# With all metrics that there are: those of the response cache, of TLS and of keys.
+command -v openssl >/dev/null || skip "there is no openssl (Debian package openssl)"
+openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout "$work/key.pem" -out "$work/certificate.pem" -subj /CN=localhost 2>"$work/openssl"
+(umask 077; "$build/bin/convoy" key one infer >"$work/keys" 2>"$work/one")
+configure 'default_model="cifar10-resnet"' 'response_cache={"bytes": 1000000}' "auth={\"keys\": \"$work/keys\"}" \
+  "tls={\"certificate\": \"$work/certificate.pem\", \"key\": \"$work/key.pem\"}"
+# shellcheck disable=SC2317 # until_true calls it
+ready() { curl -fsk -o /dev/null "$url/v2/health/ready"; }
+launch --backend cpu --config "$work/config.json"
+url=https://127.0.0.1:$port
+until_true 30 ready || fail "convoyd was not ready within 30 s"
+expect 200 -k -H "Authorization: Bearer $(tail -n 1 "$work/one")" --data-binary @models/samples/ship.jpg "$url/classify"
+expect 200 -k "$url/metrics"
 "$python" tests/tools/metric_names.py "$work/body" docs/deploy.md $rules $dashboard || fail "see above"
 stop
 
