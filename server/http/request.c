@@ -311,11 +311,16 @@ void convoy_request_headers(struct convoy_request *request, const char *method, 
         request->promised = strtoull(framing.length, NULL, 10);
 }
 
-/* Throws bytes away; false once that has gone on for too long. */
+/* Throws bytes away; false once that has gone on for too long: then the connection is closed without an
+ * answer, and counted as a body that is too large, where it was not refused before. */
 static bool discard(struct convoy_request *request, size_t length)
 {
     request->discarded += length;
-    return request->discarded <= request->http->options.config->http.max_body_bytes;
+    if (request->discarded <= request->http->options.config->http.max_body_bytes)
+        return true;
+    if (request->refusal == 0)
+        convoy_request_refuse(request, CONVOY_HTTP_CONTENT_TOO_LARGE);
+    return false;
 }
 
 /* Makes room for length bytes more: for twice what has come by then, so that memory is taken for bytes and

@@ -38,6 +38,23 @@ expect 200 -X POST -H "Origin: http://127.0.0.1:$port" "$unload"
 expect 200 -X POST -H "Origin: https://convoy.example" -H "Host: convoy.example" "$load"
 expect 200 -X POST "$unload"
 
+echo "A body without an end, where none is wanted, is cut off and counted as too large."
+"$python" - "$url" <<'PYTHON'
+import socket, sys, urllib.parse
+address = urllib.parse.urlsplit(sys.argv[1])
+with socket.create_connection((address.hostname, address.port), timeout=20) as client:
+    client.sendall(b"GET /v2 HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
+    try:
+        for _ in range(40):  # 32 MiB are taken
+            client.sendall(b"100000\r\n" + bytes(1 << 20) + b"\r\n")
+        while client.recv(4096):
+            pass
+    except ConnectionError:
+        pass
+PYTHON
+too_large() { [ "$(sample 'convoyd_requests_total{model="",route="/v2",status="413"}')" = 1 ]; }
+until_true 10 too_large || fail "$(curl -fsS "$url/metrics" | grep 'route="/v2"')"
+
 echo "A half request does not delay the stop."
 before=$(descriptors)
 "$python" - "$url" <<'PYTHON' &
