@@ -1,5 +1,5 @@
 /* The header of the PROXY protocol, versions 1 and 2, which a proxy sends before everything else
- * (https://www.haproxy.org/download/2.6/doc/proxy-protocol.txt). Pure functions; any thread. */
+ * (HAProxy 2.6, doc/proxy-protocol.txt). Pure functions; any thread. */
 #ifndef CONVOY_SERVER_PROXY_HEADER_H
 #define CONVOY_SERVER_PROXY_HEADER_H
 
