@@ -14,6 +14,7 @@ data=${CONVOY_DATA:-../shared/data}
 python=$(PATH=/usr/bin:$PATH command -v python3)
 work=$(mktemp -d)
 daemon=
+proxy= # a process that the test starts beside the daemon and that ends with the test
 url=
 
 # Admin sockets of "auto" lie in the test's own folder, where convoy finds them, too.
@@ -41,6 +42,7 @@ skip() {
 finish() {
   local status=${1:-$?}
   [ -z "$daemon" ] || { kill -KILL "$daemon" 2>/dev/null; wait "$daemon" 2>/dev/null; } || true
+  [ -z "$proxy" ] || kill -KILL "$proxy" 2>/dev/null || true
   # A thread that ends while the leak sanitizer stops all threads is a remark of it, not an error.
   if grep -hsv 'Unable to get registers from thread' "$work"/sanitizer.* >&2; then status=1; fi
   rm -rf "$work"

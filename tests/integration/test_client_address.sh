@@ -5,14 +5,8 @@
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh"
 
-proxy=
-stop_all() {
-  local status=$?
-  [ -z "$proxy" ] || kill -KILL "$proxy" 2>/dev/null || true
-  set +e # what was wrong must not end this
-  finish "$status"
-}
-trap stop_all EXIT
+haproxy=$(PATH=$PATH:/usr/sbin command -v haproxy) || skip "there is no haproxy (Debian package haproxy)"
+nginx=$(PATH=$PATH:/usr/sbin command -v nginx) || skip "there is no nginx (Debian package nginx-light)"
 
 # logged ID: the client of the request with that id.
 logged() { sed -n "s/.*msg=request request_id=$1 client=\([^ ]*\).*/\1/p" "$work/log"; }
@@ -47,8 +41,7 @@ client 127.0.0.2 --interface 127.0.0.2 -H 'X-Forwarded-For: 203.0.113.9' "$url/v
 client 203.0.113.9 --unix-socket "$work/socket" -H 'X-Forwarded-For: 203.0.113.9' http://localhost/v2
 
 echo "Through HAProxy and nginx: what the client claims does not count."
-if haproxy=$(PATH=$PATH:/usr/sbin command -v haproxy); then
-  cat >"$work/haproxy.cfg" <<CONFIGURATION
+cat >"$work/haproxy.cfg" <<CONFIGURATION
 defaults
   mode http
   timeout connect 5s
@@ -61,18 +54,16 @@ frontend f
 backend b
   server s 127.0.0.1:$port
 CONFIGURATION
-  "$python" tests/tools/on_free_port.py "$work/port" "$haproxy" -q -db -f "$work/haproxy.cfg" >"$work/proxy.log" 2>&1 &
-  proxy=$!
-  until_true 10 test -s "$work/port" || fail "haproxy did not start"
-  through=http://127.0.0.1:$(cat "$work/port")
-  until_true 20 curl -fs -o /dev/null "$through/v2" || fail "haproxy does not reach convoyd: $(cat "$work/proxy.log")"
-  client 127.0.0.5 --interface 127.0.0.5 -H 'X-Forwarded-For: 203.0.113.9' "$through/v2"
-  kill -TERM $proxy
-  wait $proxy || true
-  proxy=
-fi
-if nginx=$(PATH=$PATH:/usr/sbin command -v nginx); then
-  cat >"$work/nginx.conf" <<CONFIGURATION
+"$python" tests/tools/on_free_port.py "$work/port" "$haproxy" -q -db -f "$work/haproxy.cfg" >"$work/proxy.log" 2>&1 &
+proxy=$!
+until_true 10 test -s "$work/port" || fail "haproxy did not start"
+through=http://127.0.0.1:$(cat "$work/port")
+until_true 20 curl -fs -o /dev/null "$through/v2" || fail "haproxy does not reach convoyd: $(cat "$work/proxy.log")"
+client 127.0.0.5 --interface 127.0.0.5 -H 'X-Forwarded-For: 203.0.113.9' "$through/v2"
+kill -TERM $proxy
+wait $proxy || true
+proxy=
+cat >"$work/nginx.conf" <<CONFIGURATION
 daemon off;
 user $(id -un);
 worker_processes 1;
@@ -91,15 +82,14 @@ http {
   }
 }
 CONFIGURATION
-  "$nginx" -e "$work/errors" -c "$work/nginx.conf" >"$work/proxy.log" 2>&1 &
-  proxy=$!
-  until_true 20 curl -fs -o /dev/null --unix-socket "$work/nginx.sock" http://localhost/v2 ||
-    fail "nginx does not reach convoyd: $(cat "$work/proxy.log" "$work/errors")"
-  client 192.0.2.33 --unix-socket "$work/nginx.sock" -H 'X-Forwarded-For: 203.0.113.9' http://localhost/v2
-  kill -TERM $proxy
-  wait $proxy || true
-  proxy=
-fi
+"$nginx" -e "$work/errors" -c "$work/nginx.conf" >"$work/proxy.log" 2>&1 &
+proxy=$!
+until_true 20 curl -fs -o /dev/null --unix-socket "$work/nginx.sock" http://localhost/v2 ||
+  fail "nginx does not reach convoyd: $(cat "$work/proxy.log" "$work/errors")"
+client 192.0.2.33 --unix-socket "$work/nginx.sock" -H 'X-Forwarded-For: 203.0.113.9' http://localhost/v2
+kill -TERM $proxy
+wait $proxy || true
+proxy=
 stop
 
 echo "Forwarded (RFC 7239)."
