@@ -14,8 +14,10 @@
 #include "server/api/oip_shared_memory.h"
 #include "server/api/oip_statistics.h"
 #include "server/api/oip_trace.h"
+#include "server/api/totals.h"
 #include "server/api/v1.h"
 #include "server/inference/inference_request.h"
+#include "server/web/page.h"
 
 const struct convoy_route convoy_routes[] = {
     {CONVOY_POST, "/classify", convoy_classify, true, CONVOY_ROLE_INFER},
@@ -71,9 +73,14 @@ const struct convoy_route convoy_routes[] = {
     {CONVOY_GET, "/v2", convoy_oip_server, false, CONVOY_ROLE_INFER},
     {CONVOY_GET, "/v2/openapi.json", convoy_oip_openapi, false, CONVOY_ROLE_INFER},
     {CONVOY_GET, "/metrics", convoy_metrics_page, false, CONVOY_ROLE_METRICS},
+    {CONVOY_GET, "/totals", convoy_totals_page, false, CONVOY_ROLE_METRICS},
+    /* The last two: convoy_page_route_count. The page asks for a key, so it needs none. */
+    {CONVOY_GET, "/", convoy_web_page, false, CONVOY_ROLE_NONE},
+    {CONVOY_GET, "/web/{file}", convoy_web_file, false, CONVOY_ROLE_NONE},
 };
 
 const size_t convoy_route_count = sizeof convoy_routes / sizeof convoy_routes[0];
+const size_t convoy_page_route_count = 2;
 
 const struct convoy_route convoy_health_routes[] = {
     {CONVOY_GET, "/v2/health/live", convoy_oip_live, false, CONVOY_ROLE_NONE},

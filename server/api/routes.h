@@ -8,6 +8,8 @@
 
 extern const struct convoy_route convoy_routes[];
 extern const size_t convoy_route_count;
+/* The last of them are the page's: without web.enabled they are left out. */
+extern const size_t convoy_page_route_count;
 
 /* Those of them that health_listen answers: health and metrics. */
 extern const struct convoy_route convoy_health_routes[];

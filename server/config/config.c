@@ -2,7 +2,6 @@
 
 #include "engine/base/json.h"
 #include "engine/ipc/channel.h"
-#include "server/config/listen_address.h"
 #include "server/config/model_name.h"
 
 #include <errno.h>
@@ -46,7 +45,6 @@ struct convoy_config *convoy_config_default(void)
     config->listen_mode = 0660;
     config->models = strdup("models");
     config->backend = CONVOY_BACKEND_AUTO;
-    config->http.threads = 0;
     config->http.connections = 16384;
     config->http.idle_timeout_ms = 60000;
     config->http.request_timeout_ms = 30000;
@@ -59,7 +57,6 @@ struct convoy_config *convoy_config_default(void)
         (struct convoy_batching){.max_batch = 256, .max_delay_us = 500, .max_queue = 4096, .weight = 1};
     config->timeout_ms = 10000;
     config->timeout_max_ms = 600000;
-    config->drain_ms = 0;
     config->drain_timeout_ms = 30000;
     config->ready_grace_ms = 2000;
     config->repository.control = CONVOY_CONTROL_NONE;
@@ -67,8 +64,8 @@ struct convoy_config *convoy_config_default(void)
     config->worker.streams = 3;
     config->worker.slots = 8;
     config->worker.hang_timeout_ms = 10000;
-    config->worker.slot_bytes = 0;
     config->tune = CONVOY_TUNE_ON;
+    config->web.enabled = true;
     config->log.format = CONVOY_LOG_LOGFMT;
     config->log.level = CONVOY_LOG_INFO;
     if (!convoy_access_config_default(&config->access) || listens != 0 || config->models == NULL) {
@@ -388,6 +385,7 @@ static int read_document(const struct convoy_json *root, struct convoy_config *c
                                         "auth",
                                         "limits",
                                         "admin_listen",
+                                        "web",
                                         NULL};
     int result;
     if ((result = convoy_json_known(root, known, error)) < 0 ||
@@ -398,6 +396,7 @@ static int read_document(const struct convoy_json *root, struct convoy_config *c
         (result = read_names(root, config, error)) < 0 || (result = read_choices(root, config, error)) < 0 ||
         (result = read_http(root, config, error)) < 0 ||
         (result = convoy_tls_config_read(root, &config->tls, error)) < 0 ||
+        (result = convoy_web_config_read(root, &config->web, error)) < 0 ||
         (result = read_images(root, config, error)) < 0 ||
         (result = convoy_batching_read(root, &config->batching, error)) < 0 ||
         (result = read_response_cache(root, config, error)) < 0 ||

@@ -15,6 +15,7 @@
 #include "server/config/listen_address.h"
 #include "server/config/proxy_config.h"
 #include "server/config/tls_config.h"
+#include "server/config/web_config.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -106,6 +107,7 @@ struct convoy_config {
     } worker;
     char *cache_dir; /* or NULL */
     enum convoy_tune tune;
+    struct convoy_web_config web;
     struct {
         enum convoy_log_format format;
         enum convoy_log_level level;

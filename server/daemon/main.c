@@ -72,25 +72,25 @@ static int start_http(const struct convoy_app *parts, int inherited_fd, uint32_t
     int code = convoy_app_new(parts, app, error);
     if (code != 0)
         return code;
-    struct convoy_http_options options = {.config = parts->config,
-                                          .metrics = parts->metrics,
-                                          .inherited_fd = inherited_fd,
-                                          .inherited_count = inherited_count,
-                                          .tls = tls != NULL ? convoy_tls_hooks(tls) : NULL,
-                                          .listen_option = "--listen",
-                                          .other_descriptors =
-                                              convoy_access_descriptors(parts->config) +
-                                              (parts->config->health_listen != NULL ? HEALTH_DESCRIPTORS : 0),
-                                          .routes = convoy_routes,
-                                          .route_count = convoy_route_count,
-                                          .unknown_path = "POST an image to /classify, or GET "
-                                                          "/v2/models for what is served",
-                                          .app = *app,
-                                          .state_bytes = sizeof(struct convoy_call),
-                                          .release = convoy_routes_release,
-                                          .begin_round = convoy_batcher_hold,
-                                          .end_round = convoy_batcher_let_go,
-                                          .end_work = convoy_app_end_work};
+    struct convoy_http_options options = {
+        .config = parts->config,
+        .metrics = parts->metrics,
+        .inherited_fd = inherited_fd,
+        .inherited_count = inherited_count,
+        .tls = tls != NULL ? convoy_tls_hooks(tls) : NULL,
+        .listen_option = "--listen",
+        .other_descriptors = convoy_access_descriptors(parts->config) +
+                             (parts->config->health_listen != NULL ? HEALTH_DESCRIPTORS : 0),
+        .routes = convoy_routes,
+        .route_count = convoy_route_count - (parts->config->web.enabled ? 0 : convoy_page_route_count),
+        .unknown_path = "POST an image to /classify, or GET "
+                        "/v2/models for what is served",
+        .app = *app,
+        .state_bytes = sizeof(struct convoy_call),
+        .release = convoy_routes_release,
+        .begin_round = convoy_batcher_hold,
+        .end_round = convoy_batcher_let_go,
+        .end_work = convoy_app_end_work};
     convoy_access_guard(&options, &access->gate);
     code = convoy_http_start(&options, http, error);
     if (code != 0)

@@ -37,7 +37,7 @@ static bool decode(const char *segment, size_t length, char *text, size_t capaci
 
 static void clear(struct convoy_path *path)
 {
-    path->model[0] = path->version[0] = path->region[0] = '\0';
+    path->model[0] = path->version[0] = path->region[0] = path->file[0] = '\0';
 }
 
 /* How many bytes at the end of segment are verb, which begins with a colon; all of them where it is another.
@@ -69,6 +69,8 @@ static bool segment_fits(const char *template, size_t template_length, const cha
         return length > 0 && decode(segment, length, path->version, sizeof path->version);
     if (template_length == 8 && memcmp(template, "{region}", 8) == 0)
         return length > 0 && decode(segment, length, path->region, sizeof path->region);
+    if (template_length == 6 && memcmp(template, "{file}", 6) == 0)
+        return length > 0 && decode(segment, length, path->file, sizeof path->file);
     return length == template_length && memcmp(segment, template, length) == 0;
 }
 

@@ -1,9 +1,9 @@
 /* The table of routes: which function answers a request, by path and method.
  *
- * A row of the table is a path template and a method. In a template {model}, {version} and {region} each
- * stand for one segment that is not empty; of {model}:VERB the segment ends in the verb, whose colon may be
- * %3A. Paths are matched before percent-decoding, segment by segment, so
- * an encoded slash never becomes a separator. Any thread. */
+ * A row of the table is a path template and a method. In a template {model}, {version}, {region} and {file}
+ * each stand for one segment that is not empty; of {model}:VERB the segment ends in the verb, whose colon may
+ * be %3A. Paths are matched before percent-decoding, segment by segment, so an encoded slash never becomes a
+ * separator. Any thread. */
 #ifndef CONVOY_SERVER_ROUTE_H
 #define CONVOY_SERVER_ROUTE_H
 
@@ -17,6 +17,7 @@
 #define CONVOY_PATH_MODEL_BYTES   136
 #define CONVOY_PATH_VERSION_BYTES 24
 #define CONVOY_PATH_REGION_BYTES  264
+#define CONVOY_PATH_FILE_BYTES    32 /* longer than any name of a file of the page (server/web/files.h) */
 
 enum convoy_method {
     CONVOY_GET,
@@ -43,6 +44,7 @@ struct convoy_path {
     char model[CONVOY_PATH_MODEL_BYTES];     /* decoded; "" where the template has none */
     char version[CONVOY_PATH_VERSION_BYTES]; /* the same */
     char region[CONVOY_PATH_REGION_BYTES];   /* the same */
+    char file[CONVOY_PATH_FILE_BYTES];       /* the same */
 };
 
 /* The row of table (of count rows) whose template fits target, "/path?query" or the absolute form

@@ -5,6 +5,7 @@
 
 #define CONVOY_HTTP_OK                     200
 #define CONVOY_HTTP_NO_CONTENT             204
+#define CONVOY_HTTP_NOT_MODIFIED           304
 #define CONVOY_HTTP_BAD_REQUEST            400
 #define CONVOY_HTTP_UNAUTHORIZED           401
 #define CONVOY_HTTP_FORBIDDEN              403

@@ -1,5 +1,5 @@
-/* How metrics are kept: shared by metrics.c, which counts, and metrics_text.c, which renders, and by no other
- * file.
+/* How metrics are kept: shared by metrics.c, which counts, metrics_text.c and metrics_totals.c, which render,
+ * and by no other file.
  *
  * Everything is an append-only list with an atomic head: readers walk the lists without a lock, writers push
  * under the lock, and nothing is removed before the end. */

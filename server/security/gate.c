@@ -168,6 +168,17 @@ bool convoy_gate_admit(struct convoy_request *request)
     return passes;
 }
 
+bool convoy_gate_allows(const struct convoy_request *request, enum convoy_role role)
+{
+    const struct convoy_gate *gate = gate_of(request);
+    struct caller caller;
+
+    if (gate->trusted || role == CONVOY_ROLE_NONE)
+        return true;
+    identify(gate, request, role, &caller);
+    return !caller.tried && (caller.roles & CONVOY_ROLE_BIT(role)) != 0;
+}
+
 void convoy_gate_charge(const struct convoy_request *request, uint32_t images)
 {
     if (request->limit_ticket != 0)

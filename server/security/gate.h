@@ -28,6 +28,9 @@ struct convoy_gate {
 /* convoy_http_options.admit: true, or false with the refusal set: 401, 403 or 429. Sets key_name. */
 bool convoy_gate_admit(struct convoy_request *request);
 
+/* Would a request of this client that needs role be let in? Of a request that was let in; counts nothing. */
+bool convoy_gate_allows(const struct convoy_request *request, enum convoy_role role);
+
 /* The request, which was let in, brings so many images. On its HTTP thread. */
 void convoy_gate_charge(const struct convoy_request *request, uint32_t images);
 

@@ -15,6 +15,9 @@ FIRST_LINE = re.compile(rb"HTTP/1\.[01] (\d{3}) [ -~]*")
 HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+): ([\t -~]*)")
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 MOST_BYTES = 8 << 20
+# Of answers that are no JSON: binary tensors, metrics, the page.
+KINDS = {"application/octet-stream", "text/plain; version=0.0.4; charset=utf-8", "text/html; charset=utf-8", "text/css; charset=utf-8",
+         "text/javascript; charset=utf-8", "image/svg+xml"}
 
 
 class Wrong(Exception):
@@ -64,7 +67,7 @@ class Answer:
         if kind == "application/json":
             if not bodiless:
                 self.check_json()
-        elif self.status >= 400 or kind not in ("application/octet-stream", "text/plain; version=0.0.4; charset=utf-8"):
+        elif self.status >= 400 or kind not in KINDS:
             raise Wrong(f"an answer of an unknown kind: {self}")
 
     def check_json(self):

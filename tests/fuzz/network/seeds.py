@@ -89,6 +89,9 @@ def seeds():
         ("logging", "/v2/logging", 200),
         ("cuda_regions", "/v2/cudasharedmemory/status", 200),
         ("metrics", "/metrics", 200),
+        ("totals", "/totals", 200),
+        ("page", "/", 200),
+        ("page_file", "/web/dom.js", 200),
         ("nowhere", "/no%20where/at%2fall?x=%00", 404),
     ):
         yield f"get_{name}.{status}", request("GET", target)

@@ -91,10 +91,33 @@ Test(route, captures_the_region_of_shared_memory)
     cr_assert_str_eq(path.version, "");
 }
 
+Test(route, the_page_and_its_files_are_the_last_rows)
+{
+    size_t others = convoy_route_count - convoy_page_route_count;
+
+    cr_assert_str_eq(template_of("/"), "/");
+    cr_assert_str_eq(path.file, "");
+    cr_assert_str_eq(template_of("/?x=1"), "/");
+    cr_assert_str_eq(template_of("http://host/"), "/");
+    cr_assert_str_eq(template_of("/web/main.js"), "/web/{file}");
+    cr_assert_str_eq(path.file, "main.js");
+    cr_assert_str_eq(template_of("/web/%2e%2e%2fclassify"), "/web/{file}");
+    cr_assert_str_eq(path.file, "../classify");
+    cr_assert_str_eq(template_of("/classify"), "/classify");
+    cr_assert_str_eq(path.file, "");
+    cr_assert_null(convoy_route_find(convoy_routes, others, "/", &path));
+    cr_assert_null(convoy_route_find(convoy_routes, others, "/web/main.js", &path));
+    for (size_t i = 0; i < others; i++)
+        cr_assert(strncmp(convoy_routes[i].template, "/web", 4) != 0 && convoy_routes[i].template[1] != '\0');
+}
+
 Test(route, unknown_paths_have_none)
 {
     static const char *const targets[] = {"",
-                                          "/",
+                                          "//",
+                                          "/web",
+                                          "/web/",
+                                          "/web/a/b",
                                           "classify",
                                           "*",
                                           "/classify/",

@@ -74,6 +74,7 @@ static void same_config(const struct convoy_config *a, const struct convoy_confi
     cr_assert_eq(a->worker.hang_timeout_ms, b->worker.hang_timeout_ms);
     cr_assert_eq(a->worker.slot_bytes, b->worker.slot_bytes);
     cr_assert_eq(a->tune, b->tune);
+    cr_assert_eq(a->web.enabled, b->web.enabled);
     cr_assert_eq(a->log.format, b->log.format);
     cr_assert_eq(a->log.level, b->log.level);
     cr_assert_eq(a->log.access, b->log.access);
@@ -128,6 +129,7 @@ Test(config, every_key_is_read, .fini = close_config)
         .worker = {2, 6, 3001, 65536},
         .cache_dir = "/var/cache/convoyd",
         .tune = CONVOY_TUNE_FORCE,
+        .web = {false},
         .log = {CONVOY_LOG_JSON, CONVOY_LOG_DEBUG, CONVOY_ACCESS_SAMPLED},
     };
     same_config(config, &expected);
@@ -168,6 +170,8 @@ Test(config, what_is_wrong_is_named)
         {"{\"http\": {\"thread\": 1}}", "unknown key 'http.thread'"},
         {"{\"admin_listen\": \"/run/a\"}", "admin_listen must be"},
         {"{\"admin_listen\": \"unix:\"}", "admin_listen must be"},
+        {"{\"web\": {\"enabled\": 1}}", "web.enabled must be true or false"},
+        {"{\"web\": {\"on\": true}}", "web.on"},
         {"{\"auth\": {\"keys\": \"\"}}", "auth.keys must name a file"},
         {"{\"auth\": {\"anonymous\": []}}", "auth.anonymous leaves out a role"},
         {"{\"auth\": {\"keys\": \"k\", \"anonymous\": [\"admin\"]}}", "auth.anonymous[0]"},
@@ -374,7 +378,7 @@ Test(config, the_page_describes_every_key_and_its_default)
     cJSON *shipped = NULL;
     cr_assert_eq(convoy_file_read(PROJECT "/docs/configuration.md", 1 << 20, &page, &length, &error), 0);
     cr_assert_eq(convoy_json_load(PROJECT "/config/convoyd.json", &shipped, &error), 0);
-    cr_assert_eq(cJSON_GetArraySize(shipped), 25, "a key was added: is it in the file that ships?");
+    cr_assert_eq(cJSON_GetArraySize(shipped), 26, "a key was added: is it in the file that ships?");
     documented(shipped, "", page);
     cJSON_Delete(shipped);
     free(page);
