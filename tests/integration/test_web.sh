@@ -66,7 +66,7 @@ if command -v nginx >/dev/null; then
   configure 'backend="null"' 'default_model="cifar10-convnet"'
   start --config "$work/config.json"
   cat >"$work/nginx.conf" <<CONF
-daemon off; pid $work/nginx.pid; error_log stderr;
+daemon off; master_process off; pid $work/nginx.pid; error_log stderr;
 events {}
 http {
   access_log off; client_body_temp_path $work/t1; proxy_temp_path $work/t2; fastcgi_temp_path $work/t3; uwsgi_temp_path $work/t4; scgi_temp_path $work/t5;

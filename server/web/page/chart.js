@@ -6,11 +6,11 @@ const HEIGHT = 100;
 const WIDTH = 300;
 const STROKES = 6;
 
-// 1, 2 or 5 times a power of ten, at least as much as most.
+// A round number, at least as much as most.
 function ceiling(most) {
   if (!(most > 0)) return 1;
   const power = 10 ** Math.floor(Math.log10(most));
-  return [1, 2, 5, 10].map((step) => step * power).find((step) => step >= most * 0.999);
+  return [1, 2, 3, 4, 5, 6, 8, 10].map((step) => step * power).find((step) => step >= most * 0.999);
 }
 
 // The path of the points, in pieces where values lack.
@@ -38,7 +38,7 @@ export class Chart {
     this.least = least;
     this.top = make("span");
     this.legend = make("ul", { class: "legend" });
-    this.svg = draw("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img" });
+    this.svg = draw("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img", "aria-label": `${title}: nothing yet` });
     this.title = title;
     this.element = make("figure", {}, make("figcaption", {}, title, this.top), this.svg,
       make("div", { class: "axis", "aria-hidden": "true" }, make("span", {}, `${MINUTES} min ago`), make("span", {}, "now")), this.legend);

@@ -5,15 +5,15 @@ const WINDOW_US = MINUTES * 60e6;
 // Percentiles need more than the few requests between two samples.
 const SPAN_US = 10e6;
 
-// What a histogram's counts grew by says where the share of observations lies, between bounds evenly; undefined: nothing grew.
-// Past the last bound that bound is what is known.
-export function percentile(share, bounds, grown) {
+// What a histogram's counts grew by says where the share of observations lies; undefined: nothing grew. even: observations
+// are taken to lie evenly between two bounds; else the upper one is given. Past the last bound that bound is what is known.
+export function percentile(share, bounds, grown, even) {
   const all = grown.reduce((sum, count) => sum + count, 0);
   if (all === 0) return undefined;
   let left = share * all;
   for (let i = 0; i < bounds.length; i++) {
     const below = i === 0 ? 0 : bounds[i - 1];
-    if (grown[i] > 0 && left <= grown[i]) return below + ((bounds[i] - below) * left) / grown[i];
+    if (grown[i] > 0 && left <= grown[i]) return !even ? bounds[i] : below + ((bounds[i] - below) * left) / grown[i];
     left -= grown[i];
   }
   return bounds[bounds.length - 1];
@@ -52,10 +52,10 @@ export class History {
   }
 
   // Of a histogram, totals[name].
-  percentiles(share, name) {
+  percentiles(share, name, even = true) {
     return this.curve((sample, before) => {
       const { bounds, counts } = sample[name];
-      return percentile(share, bounds, counts.map((count, i) => count - before[name].counts[i]));
+      return percentile(share, bounds, counts.map((count, i) => count - before[name].counts[i]), even);
     }, SPAN_US);
   }
 

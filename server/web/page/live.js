@@ -29,7 +29,7 @@ const charts = [
   ]],
   [new Chart("Images a batch", count, 1), () => [
     { name: "mean", points: history.ratio((t) => t.images, (t) => batches(t)) },
-    { name: "90 % up to", points: history.percentiles(0.9, "batch_size") },
+    { name: "90 % up to", points: history.percentiles(0.9, "batch_size", false) },
   ]],
   [new Chart("Queue", count, 1), () => [
     { name: "images that wait", points: history.curve((t) => t.queue_images) },

@@ -7,7 +7,9 @@ import { readModels } from "./try.js";
 const MOST_LABELS = 1000; // of an answer of /classify
 
 let mayLoad; // undefined: not known
-let known = ""; // what is shown, as text
+let shown = new Map(); // of a version, as text, to its element
+let moving = false; // a version is being loaded or unloaded
+let summed = false; // the status has nothing to say but how many are ready
 
 const say = (sentence, bad = false) => {
   byId("models-status").textContent = sentence;
@@ -101,6 +103,7 @@ async function control(name, verb) {
     readModels();
   } catch (error) {
     await read();
+    summed = false;
     say(error.message, true);
   }
 }
@@ -123,18 +126,24 @@ function entry({ name, version, state, reason }) {
   return details;
 }
 
-// The index has every version, with Triton's states; the list of models says which of them FAILED.
-async function read(sentence = "") {
+const summary = (entries) => `${entries.filter(({ state }) => state === "READY").length} of ${plural(entries.length, "version")} ready.` +
+  (mayLoad === false ? " Loading and unloading: not here, or not with this key." : "");
+
+// The index has every version, with Triton's states; the list of models says which of them FAILED. again: of the page's own accord.
+async function read(sentence = "", again = false) {
   try {
     const [index, { models }] = await Promise.all([ask("v2/repository/index", { method: "POST" }), ask("v2/models")]);
     const failed = new Set(models.filter(({ state }) => state === "FAILED").map(({ name, version }) => `${name}/${version}`));
     const entries = index.map((model) => (failed.has(`${model.name}/${model.version}`) ? { ...model, state: "FAILED" } : model));
-    const text = JSON.stringify([entries, mayLoad]);
-    // What is open stays open while nothing is different.
-    if (text !== known) byId("model-list").replaceChildren(...entries.map(entry));
-    known = text;
-    const serving = entries.filter(({ state }) => state === "READY").length;
-    say(sentence || `${serving} of ${plural(entries.length, "version")} ready.` + (mayLoad === false ? " Loading and unloading: not here, or not with this key." : ""));
+    // What is the same keeps its element, and stays open.
+    const elements = entries.map((model) => [JSON.stringify([model, mayLoad]), model]).map(([text, model]) => [text, shown.get(text) ?? entry(model)]);
+    const before = [...shown.keys()].join();
+    shown = new Map(elements);
+    if ([...shown.keys()].join() !== before) byId("model-list").replaceChildren(...shown.values());
+    moving = entries.some(({ state }) => state.endsWith("LOADING"));
+    if (again && !summed) return;
+    summed = sentence === "";
+    say(sentence || summary(entries));
   } catch (error) {
     say(error.message, true);
   }
@@ -145,8 +154,8 @@ export const showModels = () => read();
 export function startModels() {
   byId("refresh").addEventListener("click", () => read());
   onTotals(({ may_load: may }) => {
-    if (may === mayLoad) return;
+    const changed = may !== mayLoad;
     mayLoad = may;
-    if (!byId("view-models").hidden) read();
+    if ((changed || moving) && !byId("view-models").hidden) read("", true);
   });
 }

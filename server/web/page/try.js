@@ -4,6 +4,7 @@ import { curlLine, pythonLines } from "./commands.js";
 import { byId, make, percent, plural } from "./dom.js";
 import { csv, download, json } from "./export.js";
 import { key } from "./key.js";
+import { onTotals } from "./live.js";
 import { send, thumbnail } from "./pictures.js";
 import { ask, modelPath } from "./server.js";
 
@@ -213,4 +214,8 @@ export function startTry() {
   byId("clear").addEventListener("click", clear);
   for (const button of document.querySelectorAll("[data-copy]")) button.addEventListener("click", () => copyText(button));
   startDropping();
+  // At the daemon's start, until every model can be chosen.
+  onTotals(() => {
+    if (models.some(({ state }) => state === "LOADING")) readModels();
+  });
 }
