@@ -107,7 +107,7 @@ expect 200 --data-binary "@$image" "$url/v2/models/cifar10-convnet/versions/1/cl
 expect 200 --data-binary "@$image" "$url/classify?model=cifar10-convnet&version=1"
 
 echo "Paths and methods."
-for path in / // /classify/ /v2/ /v2/models/ /v3 '/%2fclassify' /CLASSIFY /v2/models//classify /metrics/x '/%00' '/classify%00'; do
+for path in // /web /web/ /web/none /classify/ /v2/ /v2/models/ /v3 '/%2fclassify' /CLASSIFY /v2/models//classify /metrics/x '/%00' '/classify%00'; do
   expect 404 "$url$path"
 done
 for method in GET PUT DELETE PATCH OPTIONS TRACE BREW; do
