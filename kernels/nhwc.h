@@ -40,12 +40,17 @@ struct convoy_nhwc_rows {
 cudaError_t convoy_launch_nhwc_read(const struct convoy_images *images, const struct convoy_nhwc_rows *rows,
                                     convoy_fp16 *y, struct convoy_overflow overflow, cudaStream_t stream);
 
-/* From and to float32 in planes, N x C x pixels. `pixel`: numbers from pixel to pixel of the other tensor. */
-cudaError_t convoy_launch_nhwc_from_planes(int64_t n, int64_t c, int64_t pixels, const float *x,
-                                           convoy_fp16 *y, int64_t pixel, struct convoy_overflow overflow,
+/* From and to dense float32: planes, N x C x pixels, or with channels_last N x pixels x C. `pixel`: numbers
+ * from pixel to pixel of the tensor in 16 bits. */
+struct convoy_nhwc_planes {
+    int64_t n, c, pixels, pixel;
+    bool channels_last;
+};
+cudaError_t convoy_launch_nhwc_from_planes(const struct convoy_nhwc_planes *planes, const float *x,
+                                           convoy_fp16 *y, struct convoy_overflow overflow,
                                            cudaStream_t stream);
-cudaError_t convoy_launch_nhwc_to_planes(int64_t n, int64_t c, int64_t pixels, const convoy_fp16 *x,
-                                         int64_t pixel, float *y, cudaStream_t stream);
+cudaError_t convoy_launch_nhwc_to_planes(const struct convoy_nhwc_planes *planes, const convoy_fp16 *x,
+                                         float *y, cudaStream_t stream);
 
 /* Pooling, as convoy_launch_pool(); shape->planes counts images here. */
 cudaError_t convoy_launch_nhwc_pool(const struct convoy_pool_shape *shape, int64_t c, const convoy_fp16 *x,
@@ -66,11 +71,24 @@ cudaError_t convoy_launch_nhwc_binary(const struct convoy_nhwc_binary *binary, c
                                       cudaStream_t stream);
 
 /* y = act(x scale[c] + shift[c]) over n images of so many pixels; scale and shift are float32, c each, or
- * both NULL for 1 and 0. Copies a tensor, too. */
+ * NULL for 1 and 0. Copies a tensor, too. */
 cudaError_t convoy_launch_nhwc_scale_shift(int64_t n, int64_t pixels, int64_t c, struct convoy_unary act,
                                            const convoy_fp16 *x, int64_t x_pixel, const float *scale,
                                            const float *shift, convoy_fp16 *y, int64_t y_pixel,
                                            struct convoy_overflow overflow, cudaStream_t stream);
+
+/* Layer normalisation: y = scale[c] (x - mean) / sqrt(variance + epsilon) + shift[c] along the channels of
+ * each pixel, or with `rms` y = scale[c] x / sqrt(mean of squares + epsilon) + shift[c]. Sums are float32;
+ * scale and shift as above. At most CONVOY_NHWC_NORMALIZE_CHANNELS channels. */
+#define CONVOY_NHWC_NORMALIZE_CHANNELS 2048
+struct convoy_nhwc_normalize {
+    int64_t n, pixels, c, x_pixel, y_pixel;
+    float epsilon;
+    bool rms;
+};
+cudaError_t convoy_launch_nhwc_normalize(const struct convoy_nhwc_normalize *shape, const convoy_fp16 *x,
+                                         const float *scale, const float *shift, convoy_fp16 *y,
+                                         struct convoy_overflow overflow, cudaStream_t stream);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

@@ -102,8 +102,9 @@ static cudaError_t make_residual(struct check_nhwc *nhwc, const float *residual,
             (size_t)s->n * (size_t)pixels_of(s) * (size_t)s->nhwc.residual_pixel * sizeof(convoy_fp16), 0);
     if (error != cudaSuccess)
         return error;
-    return convoy_launch_nhwc_from_planes(s->n, s->k, pixels_of(s), residual, nhwc->residual,
-                                          s->nhwc.residual_pixel, (struct convoy_overflow){0}, NULL);
+    const struct convoy_nhwc_planes planes = {s->n, s->k, pixels_of(s), s->nhwc.residual_pixel, false};
+    return convoy_launch_nhwc_from_planes(&planes, residual, nhwc->residual, (struct convoy_overflow){0},
+                                          NULL);
 }
 
 static cudaError_t make_rows(struct check_nhwc *nhwc, const struct convoy_conv_shape *shape,
@@ -144,8 +145,8 @@ void check_nhwc_operands(const struct check_nhwc *nhwc, struct convoy_conv_opera
 cudaError_t check_nhwc_answer(const struct check_nhwc *nhwc, float *y)
 {
     const struct convoy_conv_shape *s = &nhwc->shape;
-    cudaError_t error =
-        convoy_launch_nhwc_to_planes(s->n, s->k, pixels_of(s), nhwc->y, s->nhwc.y_pixel, y, NULL);
+    const struct convoy_nhwc_planes planes = {s->n, s->k, pixels_of(s), s->nhwc.y_pixel, false};
+    cudaError_t error = convoy_launch_nhwc_to_planes(&planes, nhwc->y, y, NULL);
     return error == cudaSuccess ? cudaStreamSynchronize(NULL) : error;
 }
 

@@ -1,4 +1,4 @@
-/* Into 16 bits, channels last, and back: images as they arrive, and tensors of float32 in planes.
+/* Into 16 bits, channels last, and back: images as they arrive, and dense tensors of float32.
  *
  * A thread makes 16 bytes. Threads that follow each other take pixels that do where planes are read or
  * written, and cells that do where a tensor has one pixel. Floor of a batch of 256 x 3 x 224 x 224 bytes with
@@ -55,7 +55,8 @@ cudaError_t convoy_launch_nhwc_read(const struct convoy_images *images, const st
 }
 
 struct planes_job {
-    int64_t n, c, pixels, cells, pixel;
+    struct convoy_nhwc_planes planes;
+    int64_t cells;    /* of a pixel */
     bool cells_first; /* threads that follow each other take cells that do */
 };
 
@@ -63,67 +64,79 @@ struct planes_job {
 static __device__ __forceinline__ void piece(const struct planes_job &job, int64_t i, int64_t *n, int64_t *p,
                                              int64_t *cell)
 {
-    int64_t of_image = job.pixels * job.cells, rest = i % of_image;
-    *n = i / of_image;
-    *p = job.cells_first ? rest / job.cells : rest % job.pixels;
-    *cell = job.cells_first ? rest % job.cells : rest / job.pixels;
+    int64_t pixels = job.planes.pixels, rest = i % (pixels * job.cells);
+    *n = i / (pixels * job.cells);
+    *p = job.cells_first ? rest / job.cells : rest % pixels;
+    *cell = job.cells_first ? rest % job.cells : rest / pixels;
+}
+
+/* Where the float32 of channel c of a pixel is. */
+static __device__ __forceinline__ int64_t float_at(const struct convoy_nhwc_planes &planes, int64_t n,
+                                                   int64_t p, int64_t c)
+{
+    return planes.channels_last ? (n * planes.pixels + p) * planes.c + c
+                                : (n * planes.c + c) * planes.pixels + p;
 }
 
 __global__ void __launch_bounds__(NHWC_THREADS)
     nhwc_from_planes(struct planes_job job, const float *x, convoy_fp16 *y, struct convoy_overflow overflow)
 {
+    const struct convoy_nhwc_planes &planes = job.planes;
     convoy_let_next_begin();
     convoy_wait_for_previous();
-    for (int64_t i = convoy_first(); i < job.n * job.pixels * job.cells; i += convoy_step()) {
+    for (int64_t i = convoy_first(); i < planes.n * planes.pixels * job.cells; i += convoy_step()) {
         int64_t n, p, cell;
         float values[NHWC_CELL];
         piece(job, i, &n, &p, &cell);
 #pragma unroll
         for (int e = 0; e < NHWC_CELL; e++) {
             int64_t c = cell * NHWC_CELL + e;
-            values[e] = c < job.c ? x[(n * job.c + c) * job.pixels + p] : 0.0f;
+            values[e] = c < planes.c ? x[float_at(planes, n, p, c)] : 0.0f;
         }
-        nhwc_store_new(y + (n * job.pixels + p) * job.pixel + cell * NHWC_CELL, values, overflow, n);
+        nhwc_store_new(y + (n * planes.pixels + p) * planes.pixel + cell * NHWC_CELL, values, overflow, n);
     }
 }
 
 __global__ void __launch_bounds__(NHWC_THREADS)
     nhwc_to_planes(struct planes_job job, const convoy_fp16 *x, float *y)
 {
+    const struct convoy_nhwc_planes &planes = job.planes;
     convoy_let_next_begin();
     convoy_wait_for_previous();
-    for (int64_t i = convoy_first(); i < job.n * job.pixels * job.cells; i += convoy_step()) {
+    for (int64_t i = convoy_first(); i < planes.n * planes.pixels * job.cells; i += convoy_step()) {
         int64_t n, p, cell;
         float values[NHWC_CELL];
         piece(job, i, &n, &p, &cell);
-        nhwc_load(x + (n * job.pixels + p) * job.pixel + cell * NHWC_CELL, values);
+        nhwc_load(x + (n * planes.pixels + p) * planes.pixel + cell * NHWC_CELL, values);
 #pragma unroll
         for (int e = 0; e < NHWC_CELL; e++) {
             int64_t c = cell * NHWC_CELL + e;
-            if (c < job.c)
-                y[(n * job.c + c) * job.pixels + p] = values[e];
+            if (c < planes.c)
+                y[float_at(planes, n, p, c)] = values[e];
         }
     }
 }
 
-static struct planes_job planes_job(int64_t n, int64_t c, int64_t pixels, int64_t pixel)
+static struct planes_job planes_job(const struct convoy_nhwc_planes *planes)
 {
-    return {n, c, pixels, convoy_div_up(c, NHWC_CELL), pixel, pixels < 8};
+    return {*planes, convoy_div_up(planes->c, NHWC_CELL), planes->channels_last || planes->pixels < 8};
 }
 
-cudaError_t convoy_launch_nhwc_from_planes(int64_t n, int64_t c, int64_t pixels, const float *x,
-                                           convoy_fp16 *y, int64_t pixel, struct convoy_overflow overflow,
+cudaError_t convoy_launch_nhwc_from_planes(const struct convoy_nhwc_planes *planes, const float *x,
+                                           convoy_fp16 *y, struct convoy_overflow overflow,
                                            cudaStream_t stream)
 {
-    struct planes_job job = planes_job(n, c, pixels, pixel);
-    return convoy_launch_early(nhwc_from_planes, convoy_grid(n * pixels * job.cells, NHWC_THREADS),
+    struct planes_job job = planes_job(planes);
+    return convoy_launch_early(nhwc_from_planes,
+                               convoy_grid(planes->n * planes->pixels * job.cells, NHWC_THREADS),
                                NHWC_THREADS, 0, stream, job, x, y, overflow);
 }
 
-cudaError_t convoy_launch_nhwc_to_planes(int64_t n, int64_t c, int64_t pixels, const convoy_fp16 *x,
-                                         int64_t pixel, float *y, cudaStream_t stream)
+cudaError_t convoy_launch_nhwc_to_planes(const struct convoy_nhwc_planes *planes, const convoy_fp16 *x,
+                                         float *y, cudaStream_t stream)
 {
-    struct planes_job job = planes_job(n, c, pixels, pixel);
-    return convoy_launch_early(nhwc_to_planes, convoy_grid(n * pixels * job.cells, NHWC_THREADS),
+    struct planes_job job = planes_job(planes);
+    return convoy_launch_early(nhwc_to_planes,
+                               convoy_grid(planes->n * planes->pixels * job.cells, NHWC_THREADS),
                                NHWC_THREADS, 0, stream, job, x, y);
 }

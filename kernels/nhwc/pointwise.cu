@@ -71,9 +71,9 @@ __global__ void __launch_bounds__(NHWC_THREADS)
         nhwc_load(x + p * job.x_pixel + c, values);
 #pragma unroll
         for (int e = 0; e < NHWC_CELL; e++)
-            if (scale != nullptr)
-                values[e] =
-                    c + e < job.c ? fmaf(values[e], __ldg(scale + c + e), __ldg(shift + c + e)) : 0.0f;
+            values[e] = c + e < job.c ? fmaf(values[e], scale != nullptr ? __ldg(scale + c + e) : 1.0f,
+                                             shift != nullptr ? __ldg(shift + c + e) : 0.0f)
+                                      : 0.0f;
         if (job.act.kind < CONVOY_UNARY_FUSED_KINDS) {
             nhwc_activate(job.act, values);
         } else {

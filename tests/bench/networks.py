@@ -71,6 +71,10 @@ class Bench:
         self.cache = pathlib.Path(options.cache or work / "cache")
         self.cache.mkdir(parents=True, exist_ok=True)
 
+    def log_of(self, key):
+        """The file of a program's messages; a network may be named by the path of its file."""
+        return self.work / f"{key.replace('/', '_')}.log"
+
     def left(self):
         return self.options.budget - (time.monotonic() - self.begun)
 
@@ -102,7 +106,7 @@ class Bench:
                 self.programs[key].end()
             environment = {"TORCHINDUCTOR_CACHE_DIR": str(self.cache / "inductor")}
             command = [sys.executable, str(HERE / "networks_torch.py")]
-            self.programs[key] = Program(key, command, self.work / f"{key}.log", environment)
+            self.programs[key] = Program(key, command, self.log_of(key), environment)
         return self.programs[key]
 
     def ask_torch(self, question, seconds=ANSWER_S, key="PyTorch"):
@@ -158,7 +162,7 @@ class Ours:
         tune_s = min(options.tune_seconds, max(self.bench.left() / 2, 0))  # the rest is for measuring
         command = [options.program, options.backend, self.network.file, self.precision, str(max(self.network.batches))]
         command += [str(self.network.input), str(self.bench.cache), str(tune_s)]
-        program = Program("bench_network_time", command, self.bench.work / f"{self.key}.log")
+        program = Program("bench_network_time", command, self.bench.log_of(self.key))
         self.bench.programs[self.key] = program
         about = program.answer(tune_s + ANSWER_S)
         self.bench.results["ours"][f"{self.network.name} {self.precision}"] = about

@@ -6,11 +6,11 @@ bool convoy_cuda_concats_nhwc(const struct convoy_cuda_lowering *l, const struct
                               int output)
 {
     int64_t dims[4] = {0};
-    if (node->op != CONVOY_OP_CONCAT || node->axis != 1 || !convoy_cuda_image_dims(l, output, dims))
+    if (node->op != CONVOY_OP_CONCAT || node->axis != 1 || !convoy_cuda_channels_first(l, output, dims))
         return false;
     for (int i = 0; i < node->input_count; i++)
         if (l->graph->tensors[node->inputs[i]].data != NULL ||
-            !convoy_cuda_image_dims(l, node->inputs[i], dims) ||
+            !convoy_cuda_channels_first(l, node->inputs[i], dims) ||
             (dims[1] % 8 != 0 && i + 1 < node->input_count)) /* parts begin on whole cells */
             return false;
     return true;

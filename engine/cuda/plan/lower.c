@@ -31,12 +31,11 @@ static void keep(struct convoy_cuda_lowering *l, int buffer, int tensor)
         l->buffers[buffer].last = l->source->groups->last_use[tensor];
 }
 
-/* Has the tensor in 16 bits, channels last, the same numbers in the same order under another shape? */
-static bool same_pixels(const struct convoy_cuda_lowering *l, int from, int to)
+/* The output is another name for the tensor in 16 bits, channels last. */
+static void name_pixels(struct convoy_cuda_lowering *l, int from, int to)
 {
-    int64_t a[4], b[4];
-    return convoy_cuda_image_dims(l, from, a) && convoy_cuda_image_dims(l, to, b) && a[1] == b[1] &&
-           a[2] * a[3] == 1 && b[2] * b[3] == 1;
+    l->nhwc_of[to] = l->nhwc_of[from];
+    keep(l, l->nhwc_of[to].buffer, to);
 }
 
 static int lower_view(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group)
@@ -45,9 +44,8 @@ static int lower_view(struct convoy_cuda_lowering *l, const struct convoy_cuda_g
     if (l->buffers == NULL)
         return convoy_fail(l->error, -EINVAL, "node '%s' reads a tensor that nothing computes",
                            l->node->name);
-    if (l->nhwc_of[from].buffer >= 0 && same_pixels(l, from, to)) {
-        l->nhwc_of[to] = l->nhwc_of[from];
-        keep(l, l->nhwc_of[to].buffer, to);
+    if (l->nhwc_of[from].buffer >= 0 && convoy_cuda_is_pixel_view(l->graph, l->node, l->channels)) {
+        name_pixels(l, from, to);
         return 0;
     }
     int code = convoy_cuda_want_planes(l, from);
@@ -58,6 +56,13 @@ static int lower_view(struct convoy_cuda_lowering *l, const struct convoy_cuda_g
     return 0;
 }
 
+/* A transposition whose result has the same numbers in the same places of 16 bits, channels last. */
+static bool transposes_nothing(const struct convoy_cuda_lowering *l)
+{
+    return l->nhwc && l->node->op == CONVOY_OP_TRANSPOSE && l->node->inputs[0] != l->graph->input &&
+           convoy_cuda_is_pixel_view(l->graph, l->node, l->channels);
+}
+
 static int lower_group(struct convoy_cuda_lowering *l, int index)
 {
     const struct convoy_cuda_group *group = &l->source->groups->groups[index];
@@ -65,6 +70,12 @@ static int lower_group(struct convoy_cuda_lowering *l, int index)
     l->node = &l->graph->nodes[group->anchor];
     if (group->view)
         return lower_view(l, group);
+    if (transposes_nothing(l)) {
+        int code = convoy_cuda_want_nhwc(l, l->node->inputs[0]);
+        if (code == 0)
+            name_pixels(l, l->node->inputs[0], group->output);
+        return code;
+    }
     if (l->nhwc) {
         bool done = false;
         int code = convoy_cuda_lower_nhwc(l, group, &done);
@@ -138,7 +149,9 @@ int convoy_cuda_lower(const struct convoy_cuda_source *source, struct convoy_cud
     int covered = 0, failed = 0;
     bool done = false;
     l.part_of = calloc((size_t)l.graph->tensor_count + 1, sizeof(l.part_of[0]));
-    if (l.buffer_of == NULL || l.nhwc_of == NULL || l.part_of == NULL)
+    l.channels = calloc((size_t)l.graph->tensor_count + 1, sizeof(l.channels[0]));
+    if (l.buffer_of == NULL || l.nhwc_of == NULL || l.part_of == NULL || l.channels == NULL ||
+        convoy_cuda_find_channels(l.graph, l.channels))
         failed = convoy_fail(error, -ENOMEM, "no memory to place %d tensors", l.graph->tensor_count);
     for (int t = 0; t < l.graph->tensor_count && !failed; t++)
         l.buffer_of[t] = l.nhwc_of[t].buffer = l.part_of[t].whole = -1;
@@ -159,5 +172,6 @@ int convoy_cuda_lower(const struct convoy_cuda_source *source, struct convoy_cud
     free(l.buffer_of);
     free(l.nhwc_of);
     free(l.part_of);
+    free(l.channels);
     return failed;
 }

@@ -253,25 +253,28 @@ static int lower_conv(struct convoy_cuda_lowering *l, const struct convoy_cuda_g
     struct convoy_conv_shape shape;
     int64_t dims[4] = {0};
     bool rows = l->node->inputs[0] == l->graph->input && convoy_cuda_reads_rows(l->graph);
-    if (!convoy_cuda_image_dims(l, l->node->inputs[0], dims) ||
+    if (!convoy_cuda_channels_first(l, l->node->inputs[0], dims) ||
+        (group->residual >= 0 && !convoy_cuda_channels_first(l, group->residual, dims)) ||
+        !convoy_cuda_channels_first(l, group->output, dims) ||
         !convoy_cuda_conv_shape(l->source, group, l->plan->rows, &shape))
         return 0;
     int code = rows ? lower_stem(l, group, &shape, done) : 0;
     return code || *done ? code : add_conv(l, group, &shape, rows, done);
 }
 
-/* A dense layer is a convolution of images of one pixel. */
+/* A dense layer is a convolution of 1 x 1: a pixel for each row of an image. */
 static int lower_dense(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group, bool *done)
 {
     const int64_t *w = l->graph->tensors[l->node->inputs[1]].shape.dims;
-    int64_t x[4] = {0};
-    if (!convoy_cuda_image_dims(l, l->node->inputs[0], x) || l->node->inputs[0] == l->graph->input ||
-        x[2] * x[3] != 1 || x[0] > INT_MAX || w[0] > INT_MAX / 8 || w[1] > INT_MAX / 8)
+    int64_t x[4] = {0}, y[4] = {0};
+    if (!convoy_cuda_image_dims(l, l->node->inputs[0], x) || !convoy_cuda_image_dims(l, group->output, y) ||
+        l->node->inputs[0] == l->graph->input || x[1] != w[1] || y[1] != w[0] || x[2] * x[3] != y[2] * y[3] ||
+        x[0] * x[2] * x[3] > INT_MAX || w[0] > INT_MAX / 8 || w[1] > INT_MAX / 8)
         return 0;
     struct convoy_conv_shape shape = {.n = (int)x[0],
                                       .c = (int)w[1],
                                       .h = 1,
-                                      .w = 1,
+                                      .w = (int)(x[2] * x[3]),
                                       .k = (int)w[0],
                                       .r = 1,
                                       .s = 1,
@@ -279,7 +282,7 @@ static int lower_dense(struct convoy_cuda_lowering *l, const struct convoy_cuda_
                                       .stride = {1, 1},
                                       .dilation = {1, 1},
                                       .oh = 1,
-                                      .ow = 1,
+                                      .ow = (int)(x[2] * x[3]),
                                       .bias = l->node->input_count > 2,
                                       .act = group->act,
                                       .compute_type = l->source->compute_type};
@@ -295,7 +298,8 @@ static int lower_pool(struct convoy_cuda_lowering *l, const struct convoy_cuda_g
         *done = true;
         return 0;
     }
-    if (!convoy_cuda_image_dims(l, l->node->inputs[0], x) || !convoy_cuda_image_dims(l, group->output, y))
+    if (!convoy_cuda_channels_first(l, l->node->inputs[0], x) ||
+        !convoy_cuda_channels_first(l, group->output, y))
         return 0;
     struct convoy_pool_shape shape = {.planes = x[0],
                                       .h = (int)x[2],
@@ -338,7 +342,7 @@ static int add_scale_shift(struct convoy_cuda_lowering *l, int input, struct con
     code = convoy_cuda_reads_nhwc(l, input, &step->x, &step->nhwc_scale_shift.x_pixel);
     if (code == 0 && scale >= 0)
         code = convoy_cuda_reads(l, scale, &step->nhwc_scale_shift.scale);
-    if (code == 0 && scale >= 0)
+    if (code == 0 && shift >= 0)
         code = convoy_cuda_reads(l, shift, &step->nhwc_scale_shift.shift);
     if (to != NULL) {
         step->y = *to;
@@ -352,20 +356,55 @@ static int lower_pointwise(struct convoy_cuda_lowering *l, const struct convoy_c
 {
     bool scales = l->node->op == CONVOY_OP_SCALE_SHIFT;
     int64_t x[4] = {0};
-    if (!convoy_cuda_image_dims(l, l->node->inputs[0], x))
+    if (!(scales ? convoy_cuda_channels_first : convoy_cuda_image_dims)(l, l->node->inputs[0], x) ||
+        l->channels[l->node->inputs[0]] != l->channels[group->output])
         return 0;
     *done = true;
     return add_scale_shift(l, l->node->inputs[0], group->act, scales ? l->node->inputs[1] : -1,
                            scales ? l->node->inputs[2] : -1, NULL, 0, group->output);
 }
 
+/* Is the constant a number for each channel of the tensor? */
+static bool is_for_channels(const struct convoy_cuda_lowering *l, int constant, int tensor)
+{
+    const struct convoy_shape *c = &l->graph->tensors[constant].shape;
+    const struct convoy_shape *y = &l->graph->tensors[tensor].shape;
+    int axis = (l->channels[tensor] == CONVOY_CUDA_CHANNELS_FIRST ? 1 : y->rank - 1) - (y->rank - c->rank);
+    if (l->graph->tensors[constant].data == NULL || c->rank > y->rank || axis < 0 ||
+        l->channels[tensor] == CONVOY_CUDA_CHANNELS_NONE)
+        return false;
+    for (int i = 0; i < c->rank; i++)
+        if (c->dims[i] != (i == axis ? y->dims[i + y->rank - c->rank] : 1))
+            return false;
+    return true;
+}
+
+/* A sum or a product with a constant for each channel. */
+static int lower_channel_constant(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group,
+                                  bool *done)
+{
+    const struct convoy_node *node = l->node;
+    for (int side = 0; side < 2; side++) {
+        int constant = node->inputs[side], x = node->inputs[1 - side];
+        if ((node->binary != CONVOY_ADD && node->binary != CONVOY_MUL) || x == l->graph->input ||
+            l->channels[x] != l->channels[group->output] || !is_for_channels(l, constant, group->output) ||
+            convoy_cuda_elements(l, x) != convoy_cuda_elements(l, group->output))
+            continue;
+        bool scales = node->binary == CONVOY_MUL;
+        *done = true;
+        return add_scale_shift(l, x, group->act, scales ? constant : -1, scales ? -1 : constant, NULL, 0,
+                               group->output);
+    }
+    return 0;
+}
+
 /* How the other operand is repeated. False: in a way that the kernel does not know, or it is a constant. */
-static bool other_operand(const struct convoy_cuda_lowering *l, const int64_t y[4], int tensor,
+static bool other_operand(const struct convoy_cuda_lowering *l, const int64_t y[4], int output, int tensor,
                           enum convoy_nhwc_other *other)
 {
     int64_t b[4] = {0};
     if (l->graph->tensors[tensor].data != NULL || !convoy_cuda_image_dims(l, tensor, b) || b[0] != y[0] ||
-        b[1] != y[1])
+        b[1] != y[1] || l->channels[tensor] != l->channels[output])
         return false;
     if (b[2] == y[2] && b[3] == y[3])
         *other = CONVOY_NHWC_SAME;
@@ -382,8 +421,12 @@ static int lower_binary(struct convoy_cuda_lowering *l, const struct convoy_cuda
     enum convoy_nhwc_other left, right;
     struct convoy_cuda_step *step;
     int64_t y[4] = {0};
+    int code = lower_channel_constant(l, group, done);
+    if (code || *done)
+        return code;
     if (node->binary > CONVOY_MIN || !convoy_cuda_image_dims(l, group->output, y) ||
-        !other_operand(l, y, node->inputs[0], &left) || !other_operand(l, y, node->inputs[1], &right) ||
+        !other_operand(l, y, group->output, node->inputs[0], &left) ||
+        !other_operand(l, y, group->output, node->inputs[1], &right) ||
         l->graph->tensors[node->inputs[0]].shape.rank != l->graph->tensors[node->inputs[1]].shape.rank)
         return 0;
     bool commutes = node->binary != CONVOY_SUB && node->binary != CONVOY_DIV;
@@ -392,7 +435,7 @@ static int lower_binary(struct convoy_cuda_lowering *l, const struct convoy_cuda
         return 0;
     int a = node->inputs[swap ? 1 : 0], b = node->inputs[swap ? 0 : 1];
     *done = true;
-    int code = convoy_cuda_want_nhwc(l, a);
+    code = convoy_cuda_want_nhwc(l, a);
     if (code == 0)
         code = convoy_cuda_want_nhwc(l, b);
     if (code == 0)
@@ -410,6 +453,36 @@ static int lower_binary(struct convoy_cuda_lowering *l, const struct convoy_cuda
     if (code == 0)
         code = convoy_cuda_reads_nhwc(l, b, &step->nhwc_binary.b, &shape->b_pixel);
     return code ? code : convoy_cuda_writes_nhwc(l, group->output, &step->y, &shape->y_pixel);
+}
+
+/* Along the channels of each pixel, where these are the last axis. */
+static int lower_normalize(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group, bool *done)
+{
+    const struct convoy_normalize *normalize = &l->node->normalize;
+    const struct convoy_shape *shape = &l->graph->tensors[group->output].shape;
+    int input = l->node->inputs[0], next = 1;
+    struct convoy_cuda_step *step;
+    int64_t x[4] = {0};
+    if (!convoy_cuda_image_dims(l, input, x) || l->channels[input] != l->channels[group->output] ||
+        (l->channels[input] != CONVOY_CUDA_CHANNELS_LAST && shape->rank != 2) ||
+        normalize->axis != shape->rank - 1 || x[1] > CONVOY_NHWC_NORMALIZE_CHANNELS ||
+        input == l->graph->input)
+        return 0;
+    *done = true;
+    int code = convoy_cuda_want_nhwc(l, input);
+    if (code == 0)
+        code = convoy_cuda_step(l, CONVOY_CUDA_NHWC_NORMALIZE, &step);
+    if (code)
+        return code;
+    struct convoy_nhwc_normalize *to = &step->nhwc_normalize.shape;
+    *to = (struct convoy_nhwc_normalize){
+        .n = x[0], .pixels = x[2] * x[3], .c = x[1], .epsilon = normalize->epsilon, .rms = normalize->rms};
+    code = convoy_cuda_reads_nhwc(l, input, &step->x, &to->x_pixel);
+    if (code == 0 && normalize->has_scale)
+        code = convoy_cuda_reads(l, l->node->inputs[next++], &step->nhwc_normalize.scale);
+    if (code == 0 && normalize->has_shift)
+        code = convoy_cuda_reads(l, l->node->inputs[next], &step->nhwc_normalize.shift);
+    return code ? code : convoy_cuda_writes_nhwc(l, group->output, &step->y, &to->y_pixel);
 }
 
 /* Copies what is not computed in its place. */
@@ -450,6 +523,8 @@ int convoy_cuda_lower_nhwc(struct convoy_cuda_lowering *l, const struct convoy_c
         return lower_pointwise(l, group, done);
     case CONVOY_OP_BINARY:
         return lower_binary(l, group, done);
+    case CONVOY_OP_NORMALIZE:
+        return lower_normalize(l, group, done);
     case CONVOY_OP_CONCAT:
         return lower_concat(l, group, done);
     default:

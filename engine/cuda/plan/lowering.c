@@ -70,15 +70,22 @@ int convoy_cuda_writes(struct convoy_cuda_lowering *l, int tensor, struct convoy
 bool convoy_cuda_image_dims(const struct convoy_cuda_lowering *l, int tensor, int64_t dims[4])
 {
     const struct convoy_shape *shape = &l->graph->tensors[tensor].shape;
-    int64_t all[CONVOY_MAX_RANK];
-    /* Several rows for each image, as [N,L,M] is for a dense layer, stay in planes: what fp16 does not hold
-     * is told of by images. */
-    if (shape->batch_axis != 0 || shape->dims[0] != 1 || (shape->rank != 4 && shape->rank != 2))
+    enum convoy_cuda_channels where = l->channels[tensor];
+    int64_t pixels;
+    if (!convoy_cuda_channels_and_pixels(shape, where, &dims[1], &pixels))
         return false;
-    convoy_cuda_dims(l, tensor, all);
-    for (int i = 0; i < 4; i++)
-        dims[i] = i < shape->rank ? all[i] : 1;
+    bool plane = where == CONVOY_CUDA_CHANNELS_FIRST && shape->rank == 4;
+    dims[0] = l->plan->rows;
+    dims[2] = plane ? shape->dims[2] : 1;
+    dims[3] = plane ? shape->dims[3] : pixels;
     return true;
+}
+
+bool convoy_cuda_channels_first(const struct convoy_cuda_lowering *l, int tensor, int64_t dims[4])
+{
+    const struct convoy_shape *shape = &l->graph->tensors[tensor].shape;
+    return (shape->rank == 4 ? l->channels[tensor] == CONVOY_CUDA_CHANNELS_FIRST : shape->rank == 2) &&
+           convoy_cuda_image_dims(l, tensor, dims);
 }
 
 int convoy_cuda_reads_nhwc(struct convoy_cuda_lowering *l, int tensor, struct convoy_cuda_place *place,
@@ -124,19 +131,25 @@ int convoy_cuda_writes_nhwc(struct convoy_cuda_lowering *l, int tensor, struct c
     return convoy_cuda_reads_nhwc(l, tensor, place, pixel);
 }
 
+static struct convoy_nhwc_planes planes_of(const struct convoy_cuda_lowering *l, int tensor)
+{
+    int64_t dims[4] = {0};
+    convoy_cuda_image_dims(l, tensor, dims);
+    return (struct convoy_nhwc_planes){.n = dims[0],
+                                       .c = dims[1],
+                                       .pixels = dims[2] * dims[3],
+                                       .channels_last = l->channels[tensor] == CONVOY_CUDA_CHANNELS_LAST};
+}
+
 int convoy_cuda_want_planes(struct convoy_cuda_lowering *l, int tensor)
 {
     struct convoy_cuda_step *step;
-    int64_t dims[4] = {0};
     if (l->graph->tensors[tensor].data != NULL || l->buffer_of[tensor] >= 0 || l->nhwc_of[tensor].buffer < 0)
         return 0;
     int code = convoy_cuda_step(l, CONVOY_CUDA_NHWC_TO_PLANES, &step);
     if (code)
         return code;
-    convoy_cuda_image_dims(l, tensor, dims);
-    step->nhwc_convert.n = dims[0];
-    step->nhwc_convert.c = dims[1];
-    step->nhwc_convert.pixels = dims[2] * dims[3];
+    step->nhwc_convert = planes_of(l, tensor);
     code = convoy_cuda_reads_nhwc(l, tensor, &step->x, &step->nhwc_convert.pixel);
     return code ? code : convoy_cuda_writes(l, tensor, &step->y);
 }
@@ -144,16 +157,12 @@ int convoy_cuda_want_planes(struct convoy_cuda_lowering *l, int tensor)
 int convoy_cuda_want_nhwc(struct convoy_cuda_lowering *l, int tensor)
 {
     struct convoy_cuda_step *step;
-    int64_t dims[4] = {0};
     if (l->nhwc_of[tensor].buffer >= 0)
         return 0;
     int code = convoy_cuda_step(l, CONVOY_CUDA_NHWC_FROM_PLANES, &step);
     if (code)
         return code;
-    convoy_cuda_image_dims(l, tensor, dims);
-    step->nhwc_convert.n = dims[0];
-    step->nhwc_convert.c = dims[1];
-    step->nhwc_convert.pixels = dims[2] * dims[3];
+    step->nhwc_convert = planes_of(l, tensor);
     code = convoy_cuda_reads(l, tensor, &step->x);
     return code ? code : convoy_cuda_writes_nhwc(l, tensor, &step->y, &step->nhwc_convert.pixel);
 }

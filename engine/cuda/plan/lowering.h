@@ -3,6 +3,7 @@
 #ifndef CONVOY_ENGINE_CUDA_LOWERING_H
 #define CONVOY_ENGINE_CUDA_LOWERING_H
 
+#include "engine/cuda/plan/channels.h"
 #include "engine/cuda/plan/plan.h"
 #include "engine/cuda/plan/source.h"
 
@@ -33,9 +34,10 @@ struct convoy_cuda_lowering {
     struct convoy_cuda_plan *plan;
     struct convoy_error *error;
     int *buffer_of; /* for each tensor: the index of its buffer of float32 in planes; -1: none */
-    struct convoy_cuda_nhwc *nhwc_of; /* for each tensor: where it is in 16 bits, channels last */
-    bool nhwc;                        /* layers are lowered to that layout where they can */
-    struct convoy_cuda_part *part_of; /* for each tensor */
+    struct convoy_cuda_nhwc *nhwc_of;    /* for each tensor: where it is in 16 bits, channels last */
+    enum convoy_cuda_channels *channels; /* for each tensor, what that layout would make of it */
+    bool nhwc;                           /* layers are lowered to that layout where they can */
+    struct convoy_cuda_part *part_of;    /* for each tensor */
     int buffer_count, buffer_capacity;
     struct convoy_cuda_buffer *buffers;
     int group;                      /* the group that is being lowered */
@@ -86,9 +88,12 @@ int convoy_cuda_writes_nhwc(struct convoy_cuda_lowering *l, int tensor, struct c
 int convoy_cuda_want_planes(struct convoy_cuda_lowering *l, int tensor);
 int convoy_cuda_want_nhwc(struct convoy_cuda_lowering *l, int tensor);
 
-/* A tensor as images: n, c, h, w of [N,C,H,W], or of [N,C], which has one pixel. False for others, also where
- * the batch is merged with another dimension. */
+/* A tensor as images: n, c, h, w of [N,C,H,W], or of [N,C], which has one pixel. Tensors whose channels are
+ * their last axis (channels.h) have all pixels of an image in one row: [N,T,C] is N, C, 1, T. False for
+ * tensors without channels. */
 bool convoy_cuda_image_dims(const struct convoy_cuda_lowering *l, int tensor, int64_t dims[4]);
+/* The same for what is an image to the graph's operators, too: [N,C,H,W], [N,C], or rows of channels. */
+bool convoy_cuda_channels_first(const struct convoy_cuda_lowering *l, int tensor, int64_t dims[4]);
 
 /* A buffer for this group alone; with 0 bytes place stays as it is. */
 int convoy_cuda_scratch(struct convoy_cuda_lowering *l, size_t bytes, struct convoy_cuda_place *place);

@@ -99,13 +99,9 @@ static cudaError_t launch_nhwc(const struct convoy_cuda_step *step, const void *
         return convoy_launch_nhwc_read(&images, &step->nhwc_read.rows, y, overflow, stream);
     }
     case CONVOY_CUDA_NHWC_FROM_PLANES:
-        return convoy_launch_nhwc_from_planes(step->nhwc_convert.n, step->nhwc_convert.c,
-                                              step->nhwc_convert.pixels, x, y, step->nhwc_convert.pixel,
-                                              overflow, stream);
+        return convoy_launch_nhwc_from_planes(&step->nhwc_convert, x, y, overflow, stream);
     case CONVOY_CUDA_NHWC_TO_PLANES:
-        return convoy_launch_nhwc_to_planes(step->nhwc_convert.n, step->nhwc_convert.c,
-                                            step->nhwc_convert.pixels, x, step->nhwc_convert.pixel, y,
-                                            stream);
+        return convoy_launch_nhwc_to_planes(&step->nhwc_convert, x, y, stream);
     case CONVOY_CUDA_NHWC_POOL:
         return convoy_launch_nhwc_pool(&step->nhwc_pool.shape, step->nhwc_pool.c, x, step->nhwc_pool.x_pixel,
                                        y, step->nhwc_pool.y_pixel, stream);
@@ -120,6 +116,10 @@ static cudaError_t launch_nhwc(const struct convoy_cuda_step *step, const void *
                                               read_at(&step->nhwc_scale_shift.scale, workspace),
                                               read_at(&step->nhwc_scale_shift.shift, workspace), y,
                                               step->nhwc_scale_shift.y_pixel, overflow, stream);
+    case CONVOY_CUDA_NHWC_NORMALIZE:
+        return convoy_launch_nhwc_normalize(
+            &step->nhwc_normalize.shape, x, read_at(&step->nhwc_normalize.scale, workspace),
+            read_at(&step->nhwc_normalize.shift, workspace), y, overflow, stream);
     default:
         return cudaErrorInvalidValue;
     }
@@ -204,6 +204,9 @@ static bool step_uses(const struct convoy_cuda_step *step, const float *constant
     case CONVOY_CUDA_NHWC_SCALE_SHIFT:
         return is_there(&step->nhwc_scale_shift.scale, constant) ||
                is_there(&step->nhwc_scale_shift.shift, constant);
+    case CONVOY_CUDA_NHWC_NORMALIZE:
+        return is_there(&step->nhwc_normalize.scale, constant) ||
+               is_there(&step->nhwc_normalize.shift, constant);
     default:
         return false;
     }
@@ -233,7 +236,8 @@ const char *convoy_cuda_step_name(const struct convoy_cuda_step *step)
                                         [CONVOY_CUDA_NHWC_TO_PLANES] = "nhwc_to_planes",
                                         [CONVOY_CUDA_NHWC_POOL] = "nhwc_pool",
                                         [CONVOY_CUDA_NHWC_BINARY] = "nhwc_binary",
-                                        [CONVOY_CUDA_NHWC_SCALE_SHIFT] = "nhwc_scale_shift"};
+                                        [CONVOY_CUDA_NHWC_SCALE_SHIFT] = "nhwc_scale_shift",
+                                        [CONVOY_CUDA_NHWC_NORMALIZE] = "nhwc_normalize"};
     switch (step->kind) {
     case CONVOY_CUDA_FUSED:
         return step->fused.kernel->name;

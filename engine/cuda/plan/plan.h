@@ -46,7 +46,8 @@ enum convoy_cuda_kind {
     CONVOY_CUDA_NHWC_TO_PLANES,
     CONVOY_CUDA_NHWC_POOL,
     CONVOY_CUDA_NHWC_BINARY,
-    CONVOY_CUDA_NHWC_SCALE_SHIFT
+    CONVOY_CUDA_NHWC_SCALE_SHIFT,
+    CONVOY_CUDA_NHWC_NORMALIZE
 };
 
 struct convoy_cuda_conv_step {
@@ -112,9 +113,7 @@ struct convoy_cuda_step {
             struct convoy_images images;
             struct convoy_nhwc_rows rows;
         } nhwc_read;
-        struct {
-            int64_t n, c, pixels, pixel;
-        } nhwc_convert;
+        struct convoy_nhwc_planes nhwc_convert;
         struct {
             struct convoy_pool_shape shape;
             int64_t c, x_pixel, y_pixel;
@@ -128,6 +127,10 @@ struct convoy_cuda_step {
             struct convoy_unary act;
             struct convoy_cuda_place scale, shift; /* NOTHING: 1 and 0 */
         } nhwc_scale_shift;
+        struct {
+            struct convoy_nhwc_normalize shape;
+            struct convoy_cuda_place scale, shift; /* NOTHING: 1 and 0 */
+        } nhwc_normalize;
     };
 };
 

@@ -1,0 +1,30 @@
+/* Which axis of a tensor holds the channels that belong to a pixel, so that the tensor can be kept in 16
+ * bits, channels last (kernels/nhwc.h).
+ *
+ * Images are N x C x H x W, and what follows from them by transposing or reshaping is N x H x W x C, N x T x
+ * C or rows of C, T for each image: these have the same numbers in the same places of that layout, so such
+ * transpositions and reshapes cost nothing there. A tensor that is neither stays in planes, and so does one
+ * whose images do not follow each other (as T x N x C): what fp16 does not hold is told of by images. */
+#ifndef CONVOY_ENGINE_CUDA_CHANNELS_H
+#define CONVOY_ENGINE_CUDA_CHANNELS_H
+
+#include "engine/graph/graph.h"
+
+enum convoy_cuda_channels {
+    CONVOY_CUDA_CHANNELS_NONE,
+    CONVOY_CUDA_CHANNELS_FIRST, /* axis 1, behind the batch */
+    CONVOY_CUDA_CHANNELS_LAST   /* the last axis */
+};
+
+/* Writes for each of the graph's tensors where its channels are. 0 or -ENOMEM. */
+int convoy_cuda_find_channels(const struct convoy_graph *graph, enum convoy_cuda_channels *channels);
+
+/* Is the node a transposition or a reshape that moves no number of a tensor in 16 bits, channels last? */
+bool convoy_cuda_is_pixel_view(const struct convoy_graph *graph, const struct convoy_node *node,
+                               const enum convoy_cuda_channels *channels);
+
+/* Channels and pixels of an image. False: the tensor has none. */
+bool convoy_cuda_channels_and_pixels(const struct convoy_shape *shape, enum convoy_cuda_channels where,
+                                     int64_t *channels, int64_t *pixels);
+
+#endif
