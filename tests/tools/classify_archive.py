@@ -77,7 +77,7 @@ def main():
     parser.add_argument("--out")
     arguments = parser.parse_args()
     url = urllib.parse.urlsplit(arguments.url)
-    target = "/classify?top=1" + (f"&model={arguments.model}" if arguments.model else "")
+    target = "/classify?top=1&timeout_ms=60000" + (f"&model={arguments.model}" if arguments.model else "")
     images = read_archive(arguments.archive, arguments.below)
     groups = [images[i : i + arguments.batch] for i in range(0, len(images), arguments.batch)]
     with concurrent.futures.ThreadPoolExecutor(THREADS) as pool:
