@@ -41,19 +41,20 @@ enum convoy_unary_kind {
     CONVOY_UNARY_HARD_SIGMOID, /* max(0, min(1, alpha x + beta)) */
     CONVOY_UNARY_HARD_SWISH,   /* x * max(0, min(1, x / 6 + 0.5)) */
     CONVOY_UNARY_SWISH,        /* x / (1 + exp(-x)), also called SiLU */
-    /* The kinds up to here follow convolutions, matrix products, sums and pools in the same kernel; those
-     * that come now have kernels of their own: convoy_launch_unary() and convoy_launch_nhwc_scale_shift(). */
+    /* The kinds up to here follow convolutions, matrix products, sums and pools in the same kernel; the two
+     * that come now those of kernels/nhwc.h alone. */
+    CONVOY_UNARY_GELU,      /* x (1 + erf(x / sqrt 2)) / 2 */
+    CONVOY_UNARY_GELU_TANH, /* x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2 */
+    /* These have kernels of their own: convoy_launch_unary() and convoy_launch_nhwc_scale_shift(). */
     CONVOY_UNARY_EXP,
     CONVOY_UNARY_LOG,
     CONVOY_UNARY_SQRT,
     CONVOY_UNARY_ABS,
     CONVOY_UNARY_ERF,
-    CONVOY_UNARY_GELU,      /* x (1 + erf(x / sqrt 2)) / 2 */
-    CONVOY_UNARY_GELU_TANH, /* x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2 */
-    CONVOY_UNARY_ELU,       /* x < 0 ? alpha (exp(x) - 1) : x */
-    CONVOY_UNARY_SOFTPLUS,  /* ln(1 + exp(x)) */
-    CONVOY_UNARY_MISH,      /* x tanh(ln(1 + exp(x))) */
-    CONVOY_UNARY_ROUND,     /* halves to the even number */
+    CONVOY_UNARY_ELU,      /* x < 0 ? alpha (exp(x) - 1) : x */
+    CONVOY_UNARY_SOFTPLUS, /* ln(1 + exp(x)) */
+    CONVOY_UNARY_MISH,     /* x tanh(ln(1 + exp(x))) */
+    CONVOY_UNARY_ROUND,    /* halves to the even number */
     CONVOY_UNARY_FLOOR,
     CONVOY_UNARY_CEIL,
     CONVOY_UNARY_SIGN,        /* -1, 0, 1 */
@@ -65,6 +66,7 @@ enum convoy_unary_kind {
 /* How many kinds there are, and how many of them follow other kernels' results. */
 #define CONVOY_UNARY_KINDS       (CONVOY_UNARY_COS + 1)
 #define CONVOY_UNARY_FUSED_KINDS (CONVOY_UNARY_SWISH + 1)
+#define CONVOY_UNARY_NHWC_KINDS  (CONVOY_UNARY_GELU_TANH + 1)
 
 struct convoy_unary {
     enum convoy_unary_kind kind;

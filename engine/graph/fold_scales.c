@@ -19,7 +19,8 @@ struct affine {
     int scale_stride, shift_stride;
     double scale_sign, shift_sign;
     bool invert_scale;
-    int x; /* tensor index */
+    int x;    /* tensor index */
+    int axis; /* of x, along which the channels are; -1: all alike */
 };
 
 static double affine_scale(const struct affine *affine, int64_t channel)
@@ -35,21 +36,48 @@ static double affine_shift(const struct affine *affine, int64_t channel)
     return affine->shift == NULL ? 0 : affine->shift_sign * affine->shift[channel * affine->shift_stride];
 }
 
-/* Whether a constant varies along axis 1 of `shape` at most; *stride is then 1 or 0. */
-static bool channelwise(const struct convoy_shape *constant, const struct convoy_shape *shape, int *stride)
+/* Whether a constant varies along one axis of `shape` at most: *axis, with *stride 1; or -1, with 0. */
+static bool channelwise(const struct convoy_shape *constant, const struct convoy_shape *shape, int *axis,
+                        int *stride)
 {
     if (constant->rank > shape->rank)
         return false;
     *stride = 0;
-    for (int axis = 0; axis < constant->rank; axis++) {
-        int aligned = axis + shape->rank - constant->rank;
-        if (constant->dims[axis] == 1)
+    *axis = -1;
+    for (int i = 0; i < constant->rank; i++) {
+        int aligned = i + shape->rank - constant->rank;
+        if (constant->dims[i] == 1)
             continue;
-        if (aligned != 1 || constant->dims[axis] != shape->dims[1])
+        if (*axis >= 0 || constant->dims[i] != shape->dims[aligned] || aligned == shape->batch_axis)
             return false;
+        *axis = aligned;
         *stride = 1;
     }
     return true;
+}
+
+/* The layer whose result the tensor is, through transpositions and reshapes that keep its channels and that
+ * nothing else reads, where *axis (-1: any) becomes the axis of the layer's channels. NULL: there is none. */
+static struct convoy_node *layer_before(struct convoy_graph *graph, int tensor, int axis, const int *readers)
+{
+    for (;;) {
+        int producer = graph->tensors[tensor].producer;
+        if (producer < 0 || readers[tensor] != 1)
+            return NULL;
+        struct convoy_node *node = &graph->nodes[producer];
+        const struct convoy_shape *y = &graph->tensors[tensor].shape;
+        const struct convoy_shape *x = &graph->tensors[node->inputs[0]].shape;
+        if (node->op == CONVOY_OP_CONV || node->op == CONVOY_OP_DENSE)
+            return axis < 0 || axis == 1 ? node : NULL;
+        if (node->op == CONVOY_OP_TRANSPOSE && axis >= 0)
+            axis = node->perm[axis];
+        else if (node->op == CONVOY_OP_RESHAPE && axis == y->rank - 1 && x->rank > 0 &&
+                 x->dims[x->rank - 1] == y->dims[axis] && x->batch_axis != x->rank - 1)
+            axis = x->rank - 1;
+        else
+            return NULL;
+        tensor = node->inputs[0];
+    }
 }
 
 static bool read_binary(const struct convoy_graph *graph, const struct convoy_node *node,
@@ -59,7 +87,8 @@ static bool read_binary(const struct convoy_graph *graph, const struct convoy_no
     const struct convoy_tensor *constant = &graph->tensors[node->inputs[constant_first ? 0 : 1]];
     affine->x = node->inputs[constant_first ? 1 : 0];
     int stride;
-    if (constant->data == NULL || !channelwise(&constant->shape, &graph->tensors[affine->x].shape, &stride))
+    if (constant->data == NULL ||
+        !channelwise(&constant->shape, &graph->tensors[affine->x].shape, &affine->axis, &stride))
         return false;
     int64_t values = convoy_shape_elements(&constant->shape);
     switch (node->binary) {
@@ -99,6 +128,7 @@ static bool read_affine(const struct convoy_graph *graph, const struct convoy_no
     affine->scale = graph->tensors[node->inputs[1]].data;
     affine->shift = graph->tensors[node->inputs[2]].data;
     affine->scale_stride = affine->shift_stride = 1;
+    affine->axis = 1;
     return true;
 }
 
@@ -176,13 +206,10 @@ int convoy_fold_scales(struct convoy_graph *graph, int *readers)
     for (int i = 0; i < graph->node_count; i++) {
         struct convoy_node *node = &graph->nodes[i];
         struct affine affine;
-        if (node->output < 0 || !read_affine(graph, node, &affine) || readers[affine.x] != 1)
+        if (node->output < 0 || !read_affine(graph, node, &affine))
             continue;
-        int producer = graph->tensors[affine.x].producer;
-        if (producer < 0)
-            continue;
-        struct convoy_node *target = &graph->nodes[producer];
-        if (target->op != CONVOY_OP_CONV && target->op != CONVOY_OP_DENSE)
+        struct convoy_node *target = layer_before(graph, affine.x, affine.axis, readers);
+        if (target == NULL)
             continue;
         int64_t added = floats_to_add(graph, target, readers);
         if (added > floats_left)
@@ -190,8 +217,10 @@ int convoy_fold_scales(struct convoy_graph *graph, int *readers)
         floats_left -= added;
         if (apply(graph, target, &affine, readers) != 0)
             return -ENOMEM;
-        target->output = node->output;
-        graph->tensors[target->output].producer = producer;
+        /* What made the node's input makes its output. */
+        int producer = graph->tensors[affine.x].producer;
+        graph->nodes[producer].output = node->output;
+        graph->tensors[node->output].producer = producer;
         for (int k = 0; k < node->input_count; k++)
             readers[node->inputs[k]]--;
         node->output = -1;

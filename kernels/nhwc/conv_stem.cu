@@ -281,8 +281,8 @@ static __device__ __forceinline__ void stem_finish(const struct stem_job &job, c
          row_there[2] = {(unsigned)y < (unsigned)job.rows, (unsigned)(y + 1) < (unsigned)job.rows};
     results += (pair & 1) * TILE::RESULT_BYTES;
     if (!relu) {
-        convoy_activate<true>(job.act, sum[0]);
-        convoy_activate<true>(job.act, sum[1]);
+        nhwc_activate_all(job.act, sum[0]);
+        nhwc_activate_all(job.act, sum[1]);
     }
 #pragma unroll
     for (int half = 0; half < 2; half++) {

@@ -23,8 +23,8 @@
 #include "kernels/device/divider.cuh"
 #include "kernels/device/mma.cuh"
 #include "kernels/device/tensor_copy.cuh"
-#include "kernels/device/unary.cuh"
 #include "kernels/device/wgmma.cuh"
+#include "kernels/nhwc/activate.cuh"
 #include "kernels/nhwc/conv_job.cuh"
 
 /* A tile and its place in shared memory. */
@@ -228,7 +228,7 @@ static __device__ __forceinline__ void nhwc_finish(const struct nhwc_job &job, c
                 sum[j][half * 2 + 1] += convoy_from_half(word >> 16);
             }
     }
-    convoy_activate<true>(job.act, sum);
+    nhwc_activate_all(job.act, sum);
 }
 
 /* Rounds the sums of a piece and puts them where the copy engine takes them. */
@@ -412,7 +412,7 @@ static __device__ __forceinline__ void nhwc_finish(const struct nhwc_job &job, c
             if (job.has_residual)
                 total[0][e] += convoy_from_half(words[e / 2] >> e % 2 * 16 & 0xffffu);
         }
-        convoy_activate<true>(job.act, total);
+        nhwc_activate_all(job.act, total);
         bool over = false;
 #pragma unroll
         for (int e = 0; e < 8; e++)

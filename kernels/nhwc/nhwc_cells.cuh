@@ -4,8 +4,8 @@
 
 #include "kernels/device/grid.cuh"
 #include "kernels/device/mma.cuh"
-#include "kernels/device/unary.cuh"
 #include "kernels/nhwc.h"
+#include "kernels/nhwc/activate.cuh"
 #include "kernels/nhwc/overflow.cuh"
 
 #define NHWC_CELL    8
@@ -72,7 +72,7 @@ static __device__ __forceinline__ uint4 nhwc_larger(const uint4 &a, const uint4 
 static __device__ __forceinline__ void nhwc_activate(struct convoy_unary act, float (&values)[NHWC_CELL])
 {
     float(&row)[1][NHWC_CELL] = reinterpret_cast<float(&)[1][NHWC_CELL]>(values);
-    convoy_activate<true>(act, row);
+    nhwc_activate_all(act, row);
 }
 
 #endif

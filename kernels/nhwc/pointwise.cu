@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(NHWC_THREADS)
             values[e] = c + e < job.c ? fmaf(values[e], scale != nullptr ? __ldg(scale + c + e) : 1.0f,
                                              shift != nullptr ? __ldg(shift + c + e) : 0.0f)
                                       : 0.0f;
-        if (job.act.kind < CONVOY_UNARY_FUSED_KINDS) {
+        if (job.act.kind < CONVOY_UNARY_NHWC_KINDS) {
             nhwc_activate(job.act, values);
         } else {
 #pragma unroll

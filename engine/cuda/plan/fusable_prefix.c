@@ -152,7 +152,7 @@ static bool add_group(const struct convoy_cuda_source *source, int index, enum c
         return from >= 0 && note(names, group->output, names->names[from].layer, true);
     }
     bool taken = false;
-    if (prefix->softmax) /* nothing follows a softmax */
+    if (prefix->softmax || group->act.kind >= CONVOY_UNARY_FUSED_KINDS) /* nothing follows a softmax */
         return false;
     if (node->op == CONVOY_OP_SOFTMAX && !node->softmax.log && span == CONVOY_FUSED_ALL &&
         is_softmax(source, node, names, prefix)) {

@@ -161,7 +161,9 @@ static bool absorb_activation(struct grouping *g, const struct convoy_node *node
         return false;
     const char *name;
     struct convoy_unary act = unary_of(&node->activation, &name);
-    if (act.kind >= CONVOY_UNARY_FUSED_KINDS)
+    enum convoy_op anchor = g->graph->nodes[group->anchor].op;
+    bool layer = anchor == CONVOY_OP_CONV || anchor == CONVOY_OP_DENSE;
+    if (act.kind >= (layer ? CONVOY_UNARY_NHWC_KINDS : CONVOY_UNARY_FUSED_KINDS))
         return false;
     group->act = act;
     group->act_name = name;
@@ -175,7 +177,7 @@ static bool absorb_pool(struct grouping *g, const struct convoy_node *node)
     const struct convoy_pool *pool = &node->pool;
     struct convoy_cuda_group *group = open_group(g, node->inputs[0]);
     if (group == NULL || g->graph->nodes[group->anchor].op != CONVOY_OP_CONV || group->pool != 1 ||
-        group->residual != NOWHERE)
+        group->residual != NOWHERE || group->act.kind >= CONVOY_UNARY_FUSED_KINDS)
         return false;
     const int64_t *x = g->graph->tensors[node->inputs[0]].shape.dims;
     const int64_t *y = g->graph->tensors[node->output].shape.dims;

@@ -13,11 +13,11 @@
 struct convoy_cuda_group {
     int anchor;   /* node index */
     int residual; /* the tensor, of the output's shape, that is added before the activation; -1: none */
-    struct convoy_unary act;
-    const char *act_name; /* for profiles; NULL: none */
-    int pool;             /* of a convolution: maximum over pool x pool, stride pool; 1: none */
-    int output;           /* the tensor that the last node of the group writes */
-    bool view;            /* nothing runs: the output is another name for the anchor's input */
+    struct convoy_unary act; /* of CONVOY_UNARY_NHWC_KINDS behind a convolution or a dense layer */
+    const char *act_name;    /* for profiles; NULL: none */
+    int pool;                /* of a convolution: maximum over pool x pool, stride pool; 1: none */
+    int output;              /* the tensor that the last node of the group writes */
+    bool view;               /* nothing runs: the output is another name for the anchor's input */
 };
 
 struct convoy_cuda_groups {

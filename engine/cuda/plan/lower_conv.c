@@ -17,6 +17,7 @@ int convoy_cuda_lower_conv(struct convoy_cuda_lowering *l, const struct convoy_c
     if (!convoy_cuda_conv_shape(l->source, group, l->plan->rows, &shape))
         return refuse(l);
     shape.compute_type = convoy_cuda_planes_type(l);
+    shape.act = convoy_cuda_planes_act(group);
     shape.u8 = rows && l->plan->layout == CONVOY_LAYOUT_U8_HWC;
     int code = convoy_cuda_step(l, CONVOY_CUDA_CONV, &step);
     if (code)
@@ -47,5 +48,5 @@ int convoy_cuda_lower_conv(struct convoy_cuda_lowering *l, const struct convoy_c
         code = convoy_cuda_scratch(l, conv->kernel->scratch_bytes(&shape), &conv->scratch);
     if (code == 0)
         code = convoy_cuda_writes(l, group->output, &step->y);
-    return code;
+    return code ? code : convoy_cuda_activate_planes(l, group);
 }

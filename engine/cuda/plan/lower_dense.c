@@ -16,7 +16,7 @@ static int emit(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *
     step->x = *a;
     step->gemm.b = *b;
     step->gemm.shape = *shape;
-    step->gemm.shape.act = group->act;
+    step->gemm.shape.act = convoy_cuda_planes_act(group);
     step->gemm.shape.compute_type = convoy_cuda_planes_type(l);
     step->gemm.kernel = convoy_cuda_choose_gemm(l->source->choices, &step->gemm.shape);
     if (step->gemm.kernel == NULL)
@@ -27,7 +27,9 @@ static int emit(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *
     if (code == 0)
         code =
             convoy_cuda_scratch(l, step->gemm.kernel->scratch_bytes(&step->gemm.shape), &step->gemm.scratch);
-    return code ? code : convoy_cuda_writes(l, group->output, &step->y);
+    if (code == 0)
+        code = convoy_cuda_writes(l, group->output, &step->y);
+    return code ? code : convoy_cuda_activate_planes(l, group);
 }
 
 int convoy_cuda_lower_dense(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group)

@@ -14,6 +14,15 @@ int convoy_cuda_lower_fused(struct convoy_cuda_lowering *l, int *groups, bool *d
 /* Lowers a group to 16 bits, channels last. *done: false where it is to be lowered to planes instead. */
 int convoy_cuda_lower_nhwc(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group, bool *done);
 
+/* Of these, sums and products. */
+int convoy_cuda_lower_nhwc_binary(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group,
+                                  bool *done);
+/* Adds the step of act(scale x + shift) with constants for each channel (-1: none), of an activation, or of a
+ * copy; into `to`, a part of pixels of to_pixel numbers, or with NULL into a new place of output. */
+int convoy_cuda_nhwc_scale_shift(struct convoy_cuda_lowering *l, int input, struct convoy_unary act,
+                                 int scale, int shift, const struct convoy_cuda_place *to, int64_t to_pixel,
+                                 int output);
+
 /* Is the group's concatenation made in that layout? */
 bool convoy_cuda_concats_nhwc(const struct convoy_cuda_lowering *l, const struct convoy_node *node,
                               int output);
@@ -22,6 +31,11 @@ void convoy_cuda_find_parts(struct convoy_cuda_lowering *l);
 
 /* From the graph's kind to the kernels'. */
 enum convoy_binary_operator convoy_cuda_binary_operator(enum convoy_binary_kind kind);
+
+/* The group's activation as far as kernels of planes apply it with their result: NONE for others, and then
+ * convoy_cuda_activate_planes(), called when y has been written, adds a step for it. */
+struct convoy_unary convoy_cuda_planes_act(const struct convoy_cuda_group *group);
+int convoy_cuda_activate_planes(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group);
 
 int convoy_cuda_lower_conv(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group);
 int convoy_cuda_lower_dense(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group);

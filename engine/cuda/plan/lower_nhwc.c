@@ -323,9 +323,9 @@ static int lower_pool(struct convoy_cuda_lowering *l, const struct convoy_cuda_g
     return code ? code : add_pool(l, &shape, x[1], &from, pixel, group->output);
 }
 
-/* A scale for each channel, an activation, or a copy into a part of a pixel. */
-static int add_scale_shift(struct convoy_cuda_lowering *l, int input, struct convoy_unary act, int scale,
-                           int shift, const struct convoy_cuda_place *to, int64_t to_pixel, int output)
+int convoy_cuda_nhwc_scale_shift(struct convoy_cuda_lowering *l, int input, struct convoy_unary act,
+                                 int scale, int shift, const struct convoy_cuda_place *to, int64_t to_pixel,
+                                 int output)
 {
     struct convoy_cuda_step *step;
     int64_t x[4] = {0};
@@ -360,99 +360,8 @@ static int lower_pointwise(struct convoy_cuda_lowering *l, const struct convoy_c
         l->channels[l->node->inputs[0]] != l->channels[group->output])
         return 0;
     *done = true;
-    return add_scale_shift(l, l->node->inputs[0], group->act, scales ? l->node->inputs[1] : -1,
-                           scales ? l->node->inputs[2] : -1, NULL, 0, group->output);
-}
-
-/* Is the constant a number for each channel of the tensor? */
-static bool is_for_channels(const struct convoy_cuda_lowering *l, int constant, int tensor)
-{
-    const struct convoy_shape *c = &l->graph->tensors[constant].shape;
-    const struct convoy_shape *y = &l->graph->tensors[tensor].shape;
-    int axis = (l->channels[tensor] == CONVOY_CUDA_CHANNELS_FIRST ? 1 : y->rank - 1) - (y->rank - c->rank);
-    if (l->graph->tensors[constant].data == NULL || c->rank > y->rank || axis < 0 ||
-        l->channels[tensor] == CONVOY_CUDA_CHANNELS_NONE)
-        return false;
-    for (int i = 0; i < c->rank; i++)
-        if (c->dims[i] != (i == axis ? y->dims[i + y->rank - c->rank] : 1))
-            return false;
-    return true;
-}
-
-/* A sum or a product with a constant for each channel. */
-static int lower_channel_constant(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group,
-                                  bool *done)
-{
-    const struct convoy_node *node = l->node;
-    for (int side = 0; side < 2; side++) {
-        int constant = node->inputs[side], x = node->inputs[1 - side];
-        if ((node->binary != CONVOY_ADD && node->binary != CONVOY_MUL) || x == l->graph->input ||
-            l->channels[x] != l->channels[group->output] || !is_for_channels(l, constant, group->output) ||
-            convoy_cuda_elements(l, x) != convoy_cuda_elements(l, group->output))
-            continue;
-        bool scales = node->binary == CONVOY_MUL;
-        *done = true;
-        return add_scale_shift(l, x, group->act, scales ? constant : -1, scales ? -1 : constant, NULL, 0,
-                               group->output);
-    }
-    return 0;
-}
-
-/* How the other operand is repeated. False: in a way that the kernel does not know, or it is a constant. */
-static bool other_operand(const struct convoy_cuda_lowering *l, const int64_t y[4], int output, int tensor,
-                          enum convoy_nhwc_other *other)
-{
-    int64_t b[4] = {0};
-    if (l->graph->tensors[tensor].data != NULL || !convoy_cuda_image_dims(l, tensor, b) || b[0] != y[0] ||
-        b[1] != y[1] || l->channels[tensor] != l->channels[output])
-        return false;
-    if (b[2] == y[2] && b[3] == y[3])
-        *other = CONVOY_NHWC_SAME;
-    else if (b[2] == 1 && b[3] == 1)
-        *other = CONVOY_NHWC_PIXEL_OF_IMAGE;
-    else
-        return false;
-    return true;
-}
-
-static int lower_binary(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group, bool *done)
-{
-    const struct convoy_node *node = l->node;
-    enum convoy_nhwc_other left, right;
-    struct convoy_cuda_step *step;
-    int64_t y[4] = {0};
-    int code = lower_channel_constant(l, group, done);
-    if (code || *done)
-        return code;
-    if (node->binary > CONVOY_MIN || !convoy_cuda_image_dims(l, group->output, y) ||
-        !other_operand(l, y, group->output, node->inputs[0], &left) ||
-        !other_operand(l, y, group->output, node->inputs[1], &right) ||
-        l->graph->tensors[node->inputs[0]].shape.rank != l->graph->tensors[node->inputs[1]].shape.rank)
-        return 0;
-    bool commutes = node->binary != CONVOY_SUB && node->binary != CONVOY_DIV;
-    bool swap = left != CONVOY_NHWC_SAME;
-    if (swap && (right != CONVOY_NHWC_SAME || !commutes))
-        return 0;
-    int a = node->inputs[swap ? 1 : 0], b = node->inputs[swap ? 0 : 1];
-    *done = true;
-    code = convoy_cuda_want_nhwc(l, a);
-    if (code == 0)
-        code = convoy_cuda_want_nhwc(l, b);
-    if (code == 0)
-        code = convoy_cuda_step(l, CONVOY_CUDA_NHWC_BINARY, &step);
-    if (code)
-        return code;
-    struct convoy_nhwc_binary *shape = &step->nhwc_binary.shape;
-    shape->n = y[0];
-    shape->c = y[1];
-    shape->pixels = y[2] * y[3];
-    shape->b = swap ? left : right;
-    shape->op = convoy_cuda_binary_operator(node->binary);
-    shape->act = group->act;
-    code = convoy_cuda_reads_nhwc(l, a, &step->x, &shape->a_pixel);
-    if (code == 0)
-        code = convoy_cuda_reads_nhwc(l, b, &step->nhwc_binary.b, &shape->b_pixel);
-    return code ? code : convoy_cuda_writes_nhwc(l, group->output, &step->y, &shape->y_pixel);
+    return convoy_cuda_nhwc_scale_shift(l, l->node->inputs[0], group->act, scales ? l->node->inputs[1] : -1,
+                                        scales ? l->node->inputs[2] : -1, NULL, 0, group->output);
 }
 
 /* Along the channels of each pixel, where these are the last axis. */
@@ -501,7 +410,7 @@ static int lower_concat(struct convoy_cuda_lowering *l, const struct convoy_cuda
         code = convoy_cuda_want_nhwc(l, input);
         const struct convoy_cuda_nhwc *whole = &l->nhwc_of[group->output], *part = &l->nhwc_of[input];
         if (code == 0 && (part->buffer != whole->buffer || part->first != whole->first + first))
-            code = add_scale_shift(l, input, none, -1, -1, &to, pixel, -1);
+            code = convoy_cuda_nhwc_scale_shift(l, input, none, -1, -1, &to, pixel, -1);
         convoy_cuda_image_dims(l, input, dims);
         to.offset += (size_t)dims[1] * sizeof(convoy_fp16);
         first += dims[1];
@@ -522,7 +431,7 @@ int convoy_cuda_lower_nhwc(struct convoy_cuda_lowering *l, const struct convoy_c
     case CONVOY_OP_SCALE_SHIFT:
         return lower_pointwise(l, group, done);
     case CONVOY_OP_BINARY:
-        return lower_binary(l, group, done);
+        return convoy_cuda_lower_nhwc_binary(l, group, done);
     case CONVOY_OP_NORMALIZE:
         return lower_normalize(l, group, done);
     case CONVOY_OP_CONCAT:

@@ -15,6 +15,27 @@ static int lower_activation(struct convoy_cuda_lowering *l, const struct convoy_
     return code ? code : convoy_cuda_writes(l, group->output, &step->y);
 }
 
+struct convoy_unary convoy_cuda_planes_act(const struct convoy_cuda_group *group)
+{
+    struct convoy_unary none = {CONVOY_UNARY_NONE, 0, 0};
+    return group->act.kind < CONVOY_UNARY_FUSED_KINDS ? group->act : none;
+}
+
+int convoy_cuda_activate_planes(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group)
+{
+    struct convoy_cuda_step *step;
+    if (group->act.kind < CONVOY_UNARY_FUSED_KINDS)
+        return 0;
+    int code = convoy_cuda_step(l, CONVOY_CUDA_UNARY, &step);
+    if (code)
+        return code;
+    step->unary.count = convoy_cuda_elements(l, group->output);
+    step->unary.act = group->act;
+    code = convoy_cuda_reads(l, group->output, &step->x);
+    step->y = step->x;
+    return code;
+}
+
 /* The strides of an operand along the dimensions of the output, broadcast as in numpy: the last dimensions
  * are aligned, and a dimension of 1 is repeated. */
 static void broadcast_strides(const struct convoy_cuda_lowering *l, int tensor, int rank, int64_t *strides)
