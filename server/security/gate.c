@@ -65,9 +65,17 @@ static void identify(const struct convoy_gate *gate, const struct convoy_request
         caller->roles |= CONVOY_ROLE_BIT(CONVOY_ROLE_ADMIN);
 }
 
-/* What changes something by a path that also shows it. */
+/* True of a request that no endpoint answers: a 404, a 405, a preflight. */
+static bool is_unanswered(const struct convoy_request *request)
+{
+    return request->refusal != 0 || request->preflight;
+}
+
+/* Admin for what changes something by a path that also shows it. */
 static enum convoy_role role_needed(const struct convoy_request *request)
 {
+    if (is_unanswered(request))
+        return CONVOY_ROLE_NONE;
     bool changes =
         request->route->method == CONVOY_GET_OR_POST && convoy_method_of(request->method) == CONVOY_POST;
 
@@ -143,14 +151,27 @@ static bool keep_limits(const struct convoy_gate *gate, struct convoy_request *r
     return convoy_request_refuse(request, CONVOY_HTTP_TOO_MANY_REQUESTS);
 }
 
+/* True of health and the page's files, whose probes and visitors are not to be kept out, whatever the method.
+ */
+static bool is_free(const struct convoy_request *request)
+{
+    return request->route != NULL && request->route->role == CONVOY_ROLE_NONE;
+}
+
+/* May the caller have what needs the role? */
+static bool has_role(const struct caller *caller, enum convoy_role needed)
+{
+    return needed == CONVOY_ROLE_NONE || (!caller->tried && (caller->roles & CONVOY_ROLE_BIT(needed)) != 0);
+}
+
 bool convoy_gate_admit(struct convoy_request *request)
 {
     const struct convoy_gate *gate = gate_of(request);
-    enum convoy_role needed = role_needed(request);
     struct caller caller;
 
-    if (gate->trusted || needed == CONVOY_ROLE_NONE)
+    if (gate->trusted || is_free(request))
         return true;
+    enum convoy_role needed = role_needed(request);
     identify(gate, request, needed, &caller);
     if (caller.named)
         memcpy(request->key_name, caller.key.name, sizeof request->key_name);
@@ -158,7 +179,7 @@ bool convoy_gate_admit(struct convoy_request *request)
     bool passes = gate->limits == NULL || keep_limits(gate, request, &caller);
     const char *outcome = "limited";
     if (passes) {
-        passes = !caller.tried && (caller.roles & CONVOY_ROLE_BIT(needed)) != 0;
+        passes = has_role(&caller, needed);
         outcome = passes ? "passed" : "forbidden";
         if (!passes)
             refuse_role(gate, request, needed, &caller);
@@ -176,7 +197,7 @@ bool convoy_gate_allows(const struct convoy_request *request, enum convoy_role r
     if (gate->trusted || role == CONVOY_ROLE_NONE)
         return true;
     identify(gate, request, role, &caller);
-    return !caller.tried && (caller.roles & CONVOY_ROLE_BIT(role)) != 0;
+    return has_role(&caller, role);
 }
 
 void convoy_gate_charge(const struct convoy_request *request, uint32_t images)

@@ -25,7 +25,8 @@ struct convoy_gate {
     bool trusted;                   /* the admin socket's: who may connect to it may do everything */
 };
 
-/* convoy_http_options.admit: true, or false with the refusal set: 401, 403 or 429. Sets key_name. */
+/* convoy_http_options.admit: true, or false with the refusal set: 401, 403 or 429. Sets key_name. A request
+ * that no endpoint answers (404, 405, a preflight) needs no role, and counts in the limits all the same. */
 bool convoy_gate_admit(struct convoy_request *request);
 
 /* Would a request of this client that needs role be let in? Of a request that was let in; counts nothing. */

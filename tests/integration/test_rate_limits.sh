@@ -38,6 +38,29 @@ expect 200 --unix-socket "$work/convoyd/admin-$port.sock" http://localhost/metri
 grep -x 'convoyd_key_requests_total{key="one",outcome="limited"} 1' "$work/body" >/dev/null || fail "$(grep key_requests "$work/body")"
 stop
 
+echo "What no endpoint answers counts, too: by key, and by address; but not on health's paths nor on the admin socket."
+configure 'backend="null"' "auth={\"keys\": \"$work/keys\"}" 'http={"cors_origins": ["https://app.example"]}' 'health_listen="127.0.0.1:0"' \
+  'limits={"requests_per_second": 0.01, "burst": 3, "by": "key"}'
+start --config "$work/config.json" --models models
+wait_for "$(statuses 4 -H "Authorization: Bearer $one" "$url/no/such/page")" '3x404 1x429' "key one's 404"
+wait_for "$(statuses 1 -H "Authorization: Bearer $one" "$url/v2/models")" '1x429' "key one's 404 are not of its requests"
+wait_for "$(statuses 4 -H "Authorization: Bearer $two" "$url/classify")" '3x405 1x429' "key two's 405"
+wait_for "$(statuses 1 -H "Authorization: Bearer wrong" "$url/no/such/page")" '1x404' 'a wrong key is none of those'
+preflight=(-X OPTIONS -H 'Origin: https://app.example' -H 'Access-Control-Request-Method: POST')
+wait_for "$(statuses 3 "${preflight[@]}" "$url/classify")" '2x204 1x429' 'preflights, after one with a wrong key'
+wait_for "$(statuses 1 "$url/no/such/page")" '1x429' 'a 404 without a key'
+expect 429 "$url/no/such/page"
+grep -i '^retry-after: [0-9]' "$work/headers" >/dev/null || fail "a 429 in place of a 404 without Retry-After: $(cat "$work/headers")"
+wait_for "$(statuses 9 -X POST "$url/v2/health/ready")" '9x405' "health's path with another method"
+wait_for "$(statuses 9 --unix-socket "$work/convoyd/admin-$port.sock" http://localhost/no/such/page)" '9x404' 'the admin socket'
+health=$(sed -n 's/.*msg="health and metrics are answered".* port=\([0-9]*\).*/\1/p' "$work/log")
+wait_for "$(statuses 9 "http://127.0.0.1:$health/no/such/page")" '9x404' 'the address for health'
+expect 200 --unix-socket "$work/convoyd/admin-$port.sock" http://localhost/metrics
+grep -x 'convoyd_key_requests_total{key="two",outcome="limited"} 1' "$work/body" >/dev/null || fail "$(grep key_requests "$work/body")"
+# A body that comes with it is kept out like any other's.
+expect 429 --data-binary @models/samples/ship.jpg -H "Authorization: Bearer $one" "$url/no/such/page"
+stop
+
 echo "By the address that a trusted proxy tells."
 configure 'backend="null"' 'http={"trusted_proxies": ["127.0.0.1"]}' 'limits={"requests_per_second": 0.01, "burst": 3}'
 start --config "$work/config.json" --models models
