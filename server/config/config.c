@@ -66,6 +66,7 @@ struct convoy_config *convoy_config_default(void)
     config->worker.hang_timeout_ms = 10000;
     config->tune = CONVOY_TUNE_ON;
     config->web.enabled = true;
+    config->tracing.sample = 0.01;
     config->log.format = CONVOY_LOG_LOGFMT;
     config->log.level = CONVOY_LOG_INFO;
     if (!convoy_access_config_default(&config->access) || listens != 0 || config->models == NULL) {
@@ -87,6 +88,7 @@ void convoy_config_free(struct convoy_config *config)
     free(config->default_model);
     free(config->cache_dir);
     convoy_tls_config_clear(&config->tls);
+    convoy_tracing_config_clear(&config->tracing);
     convoy_json_strings_free(config->repository.load_at_start);
     convoy_json_strings_free(config->http.hosts);
     convoy_access_config_free(&config->access);
@@ -386,6 +388,7 @@ static int read_document(const struct convoy_json *root, struct convoy_config *c
                                         "limits",
                                         "admin_listen",
                                         "web",
+                                        "tracing",
                                         NULL};
     int result;
     if ((result = convoy_json_known(root, known, error)) < 0 ||
@@ -397,6 +400,7 @@ static int read_document(const struct convoy_json *root, struct convoy_config *c
         (result = read_http(root, config, error)) < 0 ||
         (result = convoy_tls_config_read(root, &config->tls, error)) < 0 ||
         (result = convoy_web_config_read(root, &config->web, error)) < 0 ||
+        (result = convoy_tracing_config_read(root, &config->tracing, error)) < 0 ||
         (result = read_images(root, config, error)) < 0 ||
         (result = convoy_batching_read(root, &config->batching, error)) < 0 ||
         (result = read_response_cache(root, config, error)) < 0 ||
