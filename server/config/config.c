@@ -107,23 +107,6 @@ static int replace(char **field, const char *text, const char *file, struct conv
     return 0;
 }
 
-/* Octal digits, as chmod(1) takes them. */
-static int read_listen_mode(const struct convoy_json *root, uint32_t *mode, struct convoy_error *error)
-{
-    const char *text = NULL;
-    int result = convoy_json_string(root, "listen_mode", &text, error);
-    if (result < 0 || text == NULL)
-        return result;
-    size_t digits = strspn(text, "01234567");
-    unsigned long value = digits >= 3 && digits <= 4 && text[digits] == '\0' ? strtoul(text, NULL, 8) : 01000;
-    if (value > 0777)
-        return convoy_fail(error, -EINVAL,
-                           "%s: listen_mode must be a file's mode from \"0000\" to \"0777\", found \"%s\"",
-                           root->file, text);
-    *mode = (uint32_t)value;
-    return 0;
-}
-
 /* Reads an address; null (then *written is NULL) only where there is none by default. */
 static int read_address(const struct convoy_json *root, const char *key, char **written, char **host,
                         uint16_t *port, struct convoy_error *error)
@@ -393,7 +376,7 @@ static int read_document(const struct convoy_json *root, struct convoy_config *c
     int result;
     if ((result = convoy_json_known(root, known, error)) < 0 ||
         (result = convoy_listen_read(root, "listen", &config->listen, error)) < 0 ||
-        (result = read_listen_mode(root, &config->listen_mode, error)) < 0 ||
+        (result = convoy_listen_mode_read(root, "listen_mode", &config->listen_mode, error)) < 0 ||
         (result = read_address(root, "health_listen", &config->health_listen, &config->health_host,
                                &config->health_port, error)) < 0 ||
         (result = read_names(root, config, error)) < 0 || (result = read_choices(root, config, error)) < 0 ||
