@@ -129,8 +129,9 @@ static void *run(void *context)
     uint64_t not_before_us = 0;
     uint32_t count;
 
-    /* libcurl opens descriptors that a worker would inherit which starts meanwhile; in a table of descriptors
-     * that is this thread's own (and its children's) no other thread's fork finds them. */
+    /* libcurl opens descriptors that a worker would inherit which starts meanwhile. In a table of descriptors
+     * that this thread and its children have for themselves no fork of another thread finds them. (The thread
+     * sanitizer knows one table alone, and takes two descriptors of one number for a race.) */
     if (close_range(FIRST_FD, ~0u, CLOSE_RANGE_UNSHARE) != 0)
         convoy_log(CONVOY_LOG_DEBUG, "the exporter of traces shares the table of descriptors",
                    CONVOY_INT("errno", errno));
