@@ -11,7 +11,7 @@ convoy_packages=(build-essential cmake ninja-build pkg-config curl ca-certificat
   libcurl4-openssl-dev libarchive-dev zlib1g-dev libsystemd-dev libxxhash-dev)
 # shellcheck disable=SC2034 # test.sh uses it
 convoy_test_packages=(libcriterion-dev libonnx-testdata python3 python3-pil python3-numpy python3-venv
-  python3-yaml prometheus haproxy nginx-light wrk clang clang-format clang-tidy libclang-rt-14-dev shellcheck procps tmux groff-base mandoc
+  python3-yaml prometheus haproxy nginx-light libnginx-mod-stream wrk clang clang-format clang-tidy libclang-rt-14-dev shellcheck procps tmux groff-base mandoc
   systemd debootstrap)
 
 # convoy_install PACKAGE...: installs those that are not there.

@@ -32,7 +32,7 @@ int convoy_app_new(const struct convoy_app *parts, struct convoy_app **result, s
                                              .max_pixels = parts->config->images.max_pixels,
                                              .scaling = parts->config->images.scaled_decoding};
     app->shared_memory = convoy_shared_memory_new();
-    app->trace = convoy_trace_new();
+    app->trace = convoy_trace_new(parts->exporter);
     if (app->shared_memory == NULL || app->trace == NULL)
         code = convoy_fail(error, -ENOMEM, "out of memory for the endpoints");
     if (code == 0 && parts->config->response_cache.bytes > 0)

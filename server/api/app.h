@@ -12,6 +12,7 @@
 #include "server/repository/manager.h"
 #include "server/workers/supervisor.h"
 
+struct convoy_exporter;
 struct convoy_shared_memory;
 struct convoy_trace;
 
@@ -22,6 +23,7 @@ struct convoy_app {
     struct convoy_registry *registry;
     struct convoy_supervisor *supervisor;
     struct convoy_manager *manager;
+    struct convoy_exporter *exporter; /* of traces; NULL: none */
 
     struct convoy_pipeline pipeline;            /* its decode pool and response cache are the app's */
     struct convoy_shared_memory *shared_memory; /* the regions that clients registered */

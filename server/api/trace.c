@@ -2,6 +2,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
+#include "server/api/trace_export.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -17,7 +18,8 @@ struct scope {
 };
 
 struct convoy_trace {
-    atomic_bool any; /* some scope is on */
+    struct convoy_exporter *exporter; /* NULL: nothing is exported */
+    atomic_bool any;                  /* some scope is on */
     pthread_mutex_t lock;
     struct scope all, *models;
 };
@@ -25,12 +27,13 @@ struct convoy_trace {
 static const struct convoy_trace_settings built_in = {
     .on = false, .rate = CONVOY_TRACE_RATE, .count = CONVOY_TRACE_COUNT};
 
-struct convoy_trace *convoy_trace_new(void)
+struct convoy_trace *convoy_trace_new(struct convoy_exporter *exporter)
 {
     struct convoy_trace *trace = calloc(1, sizeof *trace);
 
     if (trace == NULL)
         return NULL;
+    trace->exporter = exporter;
     pthread_mutex_init(&trace->lock, NULL);
     return trace;
 }
@@ -149,20 +152,31 @@ static bool takes(struct convoy_trace *trace, const char *model)
     return true;
 }
 
-void convoy_trace_request(struct convoy_trace *trace, const struct convoy_request *request,
+static bool its_turn(struct convoy_trace *trace, const char *model)
+{
+    if (!atomic_load_explicit(&trace->any, memory_order_relaxed))
+        return false;
+    pthread_mutex_lock(&trace->lock);
+    bool result = takes(trace, model);
+    pthread_mutex_unlock(&trace->lock);
+    return result;
+}
+
+void convoy_trace_request(struct convoy_trace *trace, struct convoy_request *request,
                           const struct convoy_inference_request *inference, int status)
 {
     const struct convoy_model_record *model = inference->view.model;
     struct convoy_inference_summary summary;
+    bool recorded = convoy_trace_recorded(trace->exporter, &request->trace);
+    bool logged = its_turn(trace, model->name);
 
-    if (!atomic_load_explicit(&trace->any, memory_order_relaxed))
-        return;
-    pthread_mutex_lock(&trace->lock);
-    bool its_turn = takes(trace, model->name);
-    pthread_mutex_unlock(&trace->lock);
-    if (!its_turn)
+    if (!recorded && !logged)
         return;
     convoy_inference_request_summarise(inference, &summary);
+    if (recorded)
+        convoy_trace_export(trace->exporter, request, inference, &summary, status);
+    if (!logged)
+        return;
     uint64_t total_us = convoy_now_us() - request->complete_us;
     convoy_log(CONVOY_LOG_INFO, "trace", CONVOY_STR("request_id", request->id),
                CONVOY_STR("trace_id", request->trace.trace_id), CONVOY_STR("route", request->route->template),

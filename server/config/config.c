@@ -66,6 +66,7 @@ struct convoy_config *convoy_config_default(void)
     config->worker.hang_timeout_ms = 10000;
     config->tune = CONVOY_TUNE_ON;
     config->web.enabled = true;
+    config->tracing.sample = 0.01;
     config->log.format = CONVOY_LOG_LOGFMT;
     config->log.level = CONVOY_LOG_INFO;
     if (!convoy_access_config_default(&config->access) || listens != 0 || config->models == NULL) {
@@ -87,6 +88,7 @@ void convoy_config_free(struct convoy_config *config)
     free(config->default_model);
     free(config->cache_dir);
     convoy_tls_config_clear(&config->tls);
+    convoy_tracing_config_clear(&config->tracing);
     convoy_json_strings_free(config->repository.load_at_start);
     convoy_json_strings_free(config->http.hosts);
     convoy_access_config_free(&config->access);
@@ -102,23 +104,6 @@ static int replace(char **field, const char *text, const char *file, struct conv
         return convoy_fail(error, -ENOMEM, "%s: out of memory", file);
     free(*field);
     *field = copy;
-    return 0;
-}
-
-/* Octal digits, as chmod(1) takes them. */
-static int read_listen_mode(const struct convoy_json *root, uint32_t *mode, struct convoy_error *error)
-{
-    const char *text = NULL;
-    int result = convoy_json_string(root, "listen_mode", &text, error);
-    if (result < 0 || text == NULL)
-        return result;
-    size_t digits = strspn(text, "01234567");
-    unsigned long value = digits >= 3 && digits <= 4 && text[digits] == '\0' ? strtoul(text, NULL, 8) : 01000;
-    if (value > 0777)
-        return convoy_fail(error, -EINVAL,
-                           "%s: listen_mode must be a file's mode from \"0000\" to \"0777\", found \"%s\"",
-                           root->file, text);
-    *mode = (uint32_t)value;
     return 0;
 }
 
@@ -386,17 +371,19 @@ static int read_document(const struct convoy_json *root, struct convoy_config *c
                                         "limits",
                                         "admin_listen",
                                         "web",
+                                        "tracing",
                                         NULL};
     int result;
     if ((result = convoy_json_known(root, known, error)) < 0 ||
         (result = convoy_listen_read(root, "listen", &config->listen, error)) < 0 ||
-        (result = read_listen_mode(root, &config->listen_mode, error)) < 0 ||
+        (result = convoy_listen_mode_read(root, "listen_mode", &config->listen_mode, error)) < 0 ||
         (result = read_address(root, "health_listen", &config->health_listen, &config->health_host,
                                &config->health_port, error)) < 0 ||
         (result = read_names(root, config, error)) < 0 || (result = read_choices(root, config, error)) < 0 ||
         (result = read_http(root, config, error)) < 0 ||
         (result = convoy_tls_config_read(root, &config->tls, error)) < 0 ||
         (result = convoy_web_config_read(root, &config->web, error)) < 0 ||
+        (result = convoy_tracing_config_read(root, &config->tracing, error)) < 0 ||
         (result = read_images(root, config, error)) < 0 ||
         (result = convoy_batching_read(root, &config->batching, error)) < 0 ||
         (result = read_response_cache(root, config, error)) < 0 ||

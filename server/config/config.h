@@ -15,6 +15,7 @@
 #include "server/config/listen_address.h"
 #include "server/config/proxy_config.h"
 #include "server/config/tls_config.h"
+#include "server/config/tracing_config.h"
 #include "server/config/web_config.h"
 
 #include <stdbool.h>
@@ -108,6 +109,7 @@ struct convoy_config {
     char *cache_dir; /* or NULL */
     enum convoy_tune tune;
     struct convoy_web_config web;
+    struct convoy_tracing_config tracing;
     struct {
         enum convoy_log_format format;
         enum convoy_log_level level;

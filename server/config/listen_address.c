@@ -148,6 +148,23 @@ int convoy_listen_read(const struct convoy_json *root, const char *key,
     return 0;
 }
 
+int convoy_listen_mode_read(const struct convoy_json *root, const char *key, uint32_t *mode,
+                            struct convoy_error *error)
+{
+    const char *text = NULL;
+    int result = convoy_json_string(root, key, &text, error);
+    if (result < 0 || text == NULL)
+        return result;
+    size_t digits = strspn(text, "01234567");
+    unsigned long value = digits >= 3 && digits <= 4 && text[digits] == '\0' ? strtoul(text, NULL, 8) : 01000;
+    if (value > 0777)
+        return convoy_fail(error, -EINVAL,
+                           "%s: %s must be a file's mode from \"0000\" to \"0777\", found \"%s\"", root->file,
+                           key, text);
+    *mode = (uint32_t)value;
+    return 0;
+}
+
 void convoy_listen_clear(struct convoy_listen_addresses *addresses)
 {
     for (uint32_t i = 0; i < addresses->count; i++)

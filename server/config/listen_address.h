@@ -37,6 +37,10 @@ int convoy_listen_add(const char *origin, const char *text, struct convoy_listen
 int convoy_listen_read(const struct convoy_json *root, const char *key,
                        struct convoy_listen_addresses *addresses, struct convoy_error *error);
 
+/* Reads the mode of the socket files: octal digits, as chmod(1) takes them. */
+int convoy_listen_mode_read(const struct convoy_json *root, const char *key, uint32_t *mode,
+                            struct convoy_error *error);
+
 void convoy_listen_clear(struct convoy_listen_addresses *addresses);
 
 #endif

@@ -34,11 +34,28 @@ int convoy_access_new(const struct convoy_config *config, struct convoy_metrics 
         if (access->limits == NULL)
             return convoy_fail(error, -ENOMEM, "out of memory for the table of limits");
     }
-    access->gate = (struct convoy_gate){
-        .config = config, .metrics = metrics, .keyring = access->keyring, .limits = access->limits};
-    access->health_gate = access->admin_gate = access->gate;
-    access->health_gate.limits = access->admin_gate.limits = NULL;
+    struct convoy_gate *gates[] = {&access->gate, &access->health_gate, &access->admin_gate};
+    for (int i = 0; i < 3; i++) {
+        gates[i]->config = config;
+        gates[i]->metrics = metrics;
+        gates[i]->keyring = access->keyring;
+        convoy_gate_change(gates[i], wanted, i == 0 ? access->limits : NULL);
+    }
     access->admin_gate.trusted = true;
+    return 0;
+}
+
+int convoy_access_reload(struct convoy_access_control *access, struct convoy_http *http,
+                         const struct convoy_access_config *fresh, struct convoy_error *error)
+{
+    if (access->limits != NULL)
+        convoy_limits_change(access->limits, &fresh->limits);
+    else if (convoy_limits_wanted(&fresh->limits) &&
+             (access->limits = convoy_limits_new(&fresh->limits)) == NULL)
+        return convoy_fail(error, -ENOMEM, "out of memory for the table of limits");
+    convoy_gate_change(&access->gate, fresh, access->limits);
+    convoy_gate_change(&access->health_gate, fresh, NULL);
+    convoy_http_set_body_rate(http, fresh->limits.body_bytes_per_second);
     return 0;
 }
 

@@ -1,5 +1,5 @@
 /* Who may ask what of the daemon's servers: its keys and limits, a gate for each server, and the server on
- * the admin socket. On the control loop, but for convoy_access_reload(). */
+ * the admin socket. On the control loop. */
 #ifndef CONVOY_SERVER_ACCESS_H
 #define CONVOY_SERVER_ACCESS_H
 
@@ -23,6 +23,11 @@ struct convoy_access_control {
  * frees with convoy_access_free() in any case. */
 int convoy_access_new(const struct convoy_config *config, struct convoy_metrics *metrics,
                       struct convoy_access_control *access, struct convoy_error *error);
+
+/* SIGHUP: takes over the roles that need no key, and the limits, of which http gets the rate of bodies. What
+ * needs a restart (auth.keys, loopback_admin, admin_listen) stays. -ENOMEM, and nothing is taken over. */
+int convoy_access_reload(struct convoy_access_control *access, struct convoy_http *http,
+                         const struct convoy_access_config *fresh, struct convoy_error *error);
 
 /* After the servers have stopped. */
 void convoy_access_free(struct convoy_access_control *access);

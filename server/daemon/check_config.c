@@ -5,6 +5,7 @@
 #include "server/repository/reconcile.h"
 #include "server/security/key_table.h"
 #include "server/security/tls_credentials.h"
+#include "server/tracing/collector.h"
 #include "server/workers/environment.h"
 #include "server/workers/slot_size.h"
 #include "server/workers/supervisor.h"
@@ -162,6 +163,20 @@ static int check_tls(const struct convoy_config *config, struct convoy_error *er
     return 0;
 }
 
+/* Whether traces can be sent, where they are to be; a collector need not be there yet. */
+static int check_tracing(const struct convoy_config *config, struct convoy_error *error)
+{
+    struct convoy_collector *collector;
+
+    if (config->tracing.otlp_url == NULL)
+        return 0;
+    int code = convoy_collector_new(config->tracing.otlp_url, NULL, NULL, &collector, error);
+    if (code != 0)
+        return code;
+    convoy_collector_free(collector);
+    return 0;
+}
+
 static int check(const struct convoy_config *config, struct convoy_registry *registry)
 {
     struct convoy_error error;
@@ -170,7 +185,7 @@ static int check(const struct convoy_config *config, struct convoy_registry *reg
         find_models(config, registry, &error) != 0)
         return complain(&error);
     printf("configuration %s: ok\n", config->file != NULL ? config->file : "(built-in values)");
-    if (check_tls(config, &error) != 0)
+    if (check_tls(config, &error) != 0 || check_tracing(config, &error) != 0)
         return complain(&error);
     bool empty = convoy_registry_count(registry) == 0;
     if (empty)

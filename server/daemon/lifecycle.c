@@ -116,6 +116,12 @@ static void on_reload_done(void *context, const struct convoy_config *fresh, con
     if (fresh == NULL) {
         convoy_log(CONVOY_LOG_ERROR, "the configuration is not taken over", CONVOY_STR("reason", problem));
     } else {
+        struct convoy_error error;
+        if (convoy_access_reload(life->access, life->http, &fresh->access, &error) != 0) {
+            convoy_log(CONVOY_LOG_ERROR, "auth and limits are not taken over",
+                       CONVOY_STR("reason", error.message));
+            problem = "auth and limits are not taken over: out of memory";
+        }
         convoy_supervisor_new_limits(life->supervisor);
         convoy_manager_scan(life->manager);
         convoy_log(CONVOY_LOG_INFO, "configuration read again");

@@ -14,6 +14,7 @@
 #include "server/http/linger.h"
 #include "server/security/tls.h"
 #include "server/security/tls_credentials.h"
+#include "server/tracing/exporter.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -174,6 +175,7 @@ static int serve(const struct convoy_config *config, const struct convoy_daemon_
     struct convoy_manager *manager = NULL;
     struct convoy_app *app = NULL;
     struct convoy_tls *tls = NULL;
+    struct convoy_exporter *exporter = NULL;
     struct convoy_http *http = NULL, *health = NULL;
     struct convoy_config health_config;
     struct convoy_listen_address health_address;
@@ -192,6 +194,7 @@ static int serve(const struct convoy_config *config, const struct convoy_daemon_
     if (convoy_access_new(config, metrics, &access, &error) != 0 ||
         convoy_service_sockets(&inherited_fd, &inherited_count, &error) != 0 ||
         start_tls(config, metrics, &tls, &error) != 0 ||
+        convoy_exporter_new(&config->tracing, metrics, &exporter, &error) != 0 ||
         convoy_registry_new(config, metrics, &registry, &error) != 0 ||
         convoy_supervisor_new(&loop, config, registry, metrics, &supervisor, &error) != 0 ||
         convoy_manager_new(&loop, config, registry, supervisor, &manager, &error) != 0) {
@@ -202,7 +205,8 @@ static int serve(const struct convoy_config *config, const struct convoy_daemon_
                                      .metrics = metrics,
                                      .registry = registry,
                                      .supervisor = supervisor,
-                                     .manager = manager};
+                                     .manager = manager,
+                                     .exporter = exporter};
     if (start_http(&parts, inherited_fd, inherited_count, tls, &access, &app, &http, &error) != 0) {
         status = complain(&error);
         goto done;
@@ -254,6 +258,7 @@ done:
     uv_loop_close(&loop);
     convoy_access_free(&access);
     convoy_app_free(app);
+    convoy_exporter_free(exporter);
     convoy_tls_free(tls);
     convoy_manager_free(manager);
     convoy_supervisor_free(supervisor);

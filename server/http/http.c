@@ -195,6 +195,11 @@ int convoy_http_start(const struct convoy_http_options *options, struct convoy_h
     return 0;
 }
 
+void convoy_http_set_body_rate(struct convoy_http *http, uint32_t bytes_per_second)
+{
+    convoy_connection_watch_body_rate(http->watch, bytes_per_second);
+}
+
 uint16_t convoy_http_port(const struct convoy_http *http)
 {
     return convoy_listeners_port(&http->listeners);

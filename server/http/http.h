@@ -43,6 +43,9 @@ bool convoy_http_address(const struct convoy_http *http, uint32_t index, struct 
  * accepted before are answered, and their connections closed. */
 void convoy_http_close_listener(struct convoy_http *http);
 
+/* limits.body_bytes_per_second is another one from now on, also for bodies that come already. Any thread. */
+void convoy_http_set_body_rate(struct convoy_http *http, uint32_t bytes_per_second);
+
 /* Requests that were read to their end and whose answer the kernel has not taken yet. */
 uint64_t convoy_http_open_requests(const struct convoy_http *http);
 

@@ -33,9 +33,10 @@ struct convoy_http_options {
     size_t route_count;
     const char *unknown_path; /* the sentence of a 404: what there is instead */
     void *app;                /* of the application that answers: convoy_request.app */
-    /* Called on the HTTP thread when the headers of a request with a route are complete, before the body is
-     * read: false with the refusal set keeps it out. leave() is called once at the end of each request. Both
-     * may be NULL. gate is theirs. */
+    /* Called on the HTTP thread when the headers of a request are complete, before the body is read: false
+     * with the refusal set keeps it out. The refusal may be set before (404, 405), or preflight: then nothing
+     * but the client's limits is in question, and false replaces the refusal. leave() is called once at the
+     * end of each request. Both may be NULL. gate is theirs. */
     bool (*admit)(struct convoy_request *request);
     void (*leave)(struct convoy_request *request);
     void *gate;

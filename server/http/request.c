@@ -243,15 +243,21 @@ static bool comes_too_late(const struct convoy_request *request)
            atomic_load_explicit(&connection->turns, memory_order_relaxed) > 0;
 }
 
-/* Sets the refusal of a request that finds no route, or comes too late. */
+/* Sets the refusal of a request that comes too late; true when it does. It is answered at the body's end,
+ * like the others: that is better for a client than a connection that closes while it sends. */
+static bool refuse_late(struct convoy_request *request)
+{
+    if (!comes_too_late(request))
+        return false;
+    convoy_request_refuse(request, CONVOY_HTTP_SERVICE_UNAVAILABLE);
+    convoy_fail(&request->refusal_reason, 0, "the server is stopping: send the request again");
+    return true;
+}
+
+/* Sets the refusal of a request that no route answers. */
 static void refuse_route(struct convoy_request *request, enum convoy_method method)
 {
-    if (comes_too_late(request)) {
-        /* Answered at the body's end, like the others: that is better for a client than a connection that
-         * closes while it sends. */
-        convoy_request_refuse(request, CONVOY_HTTP_SERVICE_UNAVAILABLE);
-        convoy_fail(&request->refusal_reason, 0, "the server is stopping: send the request again");
-    } else if (request->route == NULL) {
+    if (request->route == NULL) {
         convoy_request_refuse(request, CONVOY_HTTP_NOT_FOUND);
         convoy_fail(&request->refusal_reason, 0, "there is nothing at this path: %s",
                     request->http->options.unknown_path);
@@ -298,10 +304,11 @@ void convoy_request_headers(struct convoy_request *request, const char *method, 
     *at_once = refuse_framing(request, &framing, version) || refuse_length(request, &framing);
     if (*at_once)
         return;
-    refuse_route(request, convoy_method_of(method));
-    if (request->refusal == 0 && !request->preflight && request->http->options.admit != NULL &&
-        !request->http->options.admit(request))
-        *at_once = keeps_body_out(request, &framing);
+    if (!refuse_late(request)) {
+        refuse_route(request, convoy_method_of(method));
+        if (request->http->options.admit != NULL && !request->http->options.admit(request))
+            *at_once = keeps_body_out(request, &framing);
+    }
     if (request->refusal != 0) {
         *at_once = *at_once || expect != NULL;
         return;

@@ -64,12 +64,24 @@ static void make_id(char *text, size_t digits)
     text[digits] = '\0';
 }
 
+void convoy_span_id_make(char id[CONVOY_SPAN_ID_BYTES])
+{
+    make_id(id, CONVOY_SPAN_ID_BYTES - 1);
+}
+
+void convoy_traceparent_begin(struct convoy_trace_context *context)
+{
+    *context = (struct convoy_trace_context){.sampled = true};
+    make_id(context->trace_id, CONVOY_TRACE_ID_BYTES - 1);
+    convoy_span_id_make(context->span_id);
+}
+
 void convoy_traceparent_take(const char *text, bool unique, struct convoy_trace_context *context)
 {
     *context = (struct convoy_trace_context){0};
     if (!unique || !convoy_traceparent_parse(text, context))
         make_id(context->trace_id, CONVOY_TRACE_ID_BYTES - 1);
-    make_id(context->span_id, CONVOY_SPAN_ID_BYTES - 1);
+    convoy_span_id_make(context->span_id);
 }
 
 void convoy_traceparent_write(const struct convoy_trace_context *context, char text[CONVOY_TRACEPARENT_BYTES])

@@ -25,6 +25,12 @@ bool convoy_traceparent_parse(const char *text, struct convoy_trace_context *con
 /* The context of a request with this header, which is wrong where there are several of it (unique false). */
 void convoy_traceparent_take(const char *text, bool unique, struct convoy_trace_context *context);
 
+/* A trace that begins with this request, and is recorded. */
+void convoy_traceparent_begin(struct convoy_trace_context *context);
+
+/* A random identifier of a span. */
+void convoy_span_id_make(char id[CONVOY_SPAN_ID_BYTES]);
+
 /* The header that names this request as the parent. */
 void convoy_traceparent_write(const struct convoy_trace_context *context,
                               char text[CONVOY_TRACEPARENT_BYTES]);

@@ -462,6 +462,13 @@ void convoy_metrics_tls_failure(struct convoy_metrics *metrics, const char *reas
     add_to_series(metrics, CONVOY_FAMILY_TLS_FAILURES, labels, more);
 }
 
+void convoy_metrics_traces(struct convoy_metrics *metrics, const char *outcome, uint64_t more)
+{
+    char labels[CONVOY_LABEL_BYTES] = "";
+    convoy_metrics_label(labels, sizeof labels, "outcome", outcome);
+    add_to_series(metrics, CONVOY_FAMILY_TRACES, labels, more);
+}
+
 void convoy_metrics_tls_expiry(struct convoy_metrics *metrics, uint64_t seconds)
 {
     set(&metrics->tls_expiry, seconds);

@@ -89,6 +89,9 @@ void convoy_metrics_tls_handshake(struct convoy_metrics *metrics, bool resumed);
 /* One failed. reason: one of a few constants (server/security/tls_client.c), of which the series begin at 0
  * with more = 0. */
 void convoy_metrics_tls_failure(struct convoy_metrics *metrics, const char *reason, uint64_t more);
+/* Traced requests. outcome: "exported", "failed" (the collector did not take them) or "dropped" (too many
+ * waited for it), of which the series begin at 0 with more = 0. */
+void convoy_metrics_traces(struct convoy_metrics *metrics, const char *outcome, uint64_t more);
 /* When the server's certificate expires, in seconds since the epoch. */
 void convoy_metrics_tls_expiry(struct convoy_metrics *metrics, uint64_t seconds);
 /* Bytes of a body as they came, and of an answer's body. */

@@ -71,6 +71,8 @@ static const struct {
                                       "TLS handshakes that succeeded, full or resumed."},
     [CONVOY_FAMILY_TLS_FAILURES] = {"tls_handshake_failures_total", "counter",
                                     "TLS handshakes that failed, by reason."},
+    [CONVOY_FAMILY_TRACES] = {"traces_total", "counter",
+                              "Traced requests that a collector was to get, by what became of them."},
 };
 
 static int by_series(const void *left, const void *right)

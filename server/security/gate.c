@@ -24,6 +24,19 @@ static const struct convoy_gate *gate_of(const struct convoy_request *request)
     return request->http->options.gate;
 }
 
+static struct convoy_limits *limits_of(const struct convoy_gate *gate)
+{
+    return atomic_load_explicit(&gate->limits, memory_order_acquire);
+}
+
+void convoy_gate_change(struct convoy_gate *gate, const struct convoy_access_config *access,
+                        struct convoy_limits *limits)
+{
+    atomic_store_explicit(&gate->anonymous, access->auth.anonymous, memory_order_relaxed);
+    atomic_store_explicit(&gate->by_key, access->limits.by == CONVOY_LIMIT_BY_KEY, memory_order_relaxed);
+    atomic_store_explicit(&gate->limits, limits, memory_order_release);
+}
+
 const char *convoy_gate_bearer(const char *authorization, size_t *length)
 {
     static const char scheme[] = "Bearer";
@@ -54,7 +67,7 @@ static void identify(const struct convoy_gate *gate, const struct convoy_request
     const char *key =
         gate->keyring == NULL || authorization == NULL ? NULL : convoy_gate_bearer(authorization, &length);
 
-    *caller = (struct caller){.roles = gate->config->access.auth.anonymous};
+    *caller = (struct caller){.roles = atomic_load_explicit(&gate->anonymous, memory_order_relaxed)};
     if (key != NULL) {
         caller->named = convoy_keyring_find(gate->keyring, key, length, &caller->key);
         caller->tried = !caller->named;
@@ -65,9 +78,17 @@ static void identify(const struct convoy_gate *gate, const struct convoy_request
         caller->roles |= CONVOY_ROLE_BIT(CONVOY_ROLE_ADMIN);
 }
 
-/* What changes something by a path that also shows it. */
+/* True of a request that no endpoint answers: a 404, a 405, a preflight. */
+static bool is_unanswered(const struct convoy_request *request)
+{
+    return request->refusal != 0 || request->preflight;
+}
+
+/* Admin for what changes something by a path that also shows it. */
 static enum convoy_role role_needed(const struct convoy_request *request)
 {
+    if (is_unanswered(request))
+        return CONVOY_ROLE_NONE;
     bool changes =
         request->route->method == CONVOY_GET_OR_POST && convoy_method_of(request->method) == CONVOY_POST;
 
@@ -120,21 +141,21 @@ static struct convoy_client_id id_of_key(const struct convoy_key *key)
 }
 
 /* False, with the refusal set, when the client is over a limit. */
-static bool keep_limits(const struct convoy_gate *gate, struct convoy_request *request,
-                        const struct caller *caller)
+static bool keep_limits(struct convoy_limits *limits, const struct convoy_gate *gate,
+                        struct convoy_request *request, const struct caller *caller)
 {
     static const char *const what[] = {[CONVOY_LIMIT_REQUESTS] = "requests a second",
                                        [CONVOY_LIMIT_IMAGES] = "images a second",
                                        [CONVOY_LIMIT_CONCURRENT] = "requests at a time"};
-    bool by_key = gate->config->access.limits.by == CONVOY_LIMIT_BY_KEY && caller->named;
+    bool by_key = atomic_load_explicit(&gate->by_key, memory_order_relaxed) && caller->named;
     struct convoy_client_id id;
 
     if (by_key)
         id = id_of_key(&caller->key);
     else if (!convoy_client_id_of(convoy_client_address(request), &id))
         return true;
-    enum convoy_limit limit = convoy_limits_begin(gate->limits, &id, convoy_now_ns(), &request->limit_ticket,
-                                                  &request->refusal_retry_s);
+    enum convoy_limit limit =
+        convoy_limits_begin(limits, &id, convoy_now_ns(), &request->limit_ticket, &request->refusal_retry_s);
     if (limit == CONVOY_LIMIT_NONE)
         return true;
     convoy_fail(&request->refusal_reason, 0,
@@ -143,22 +164,36 @@ static bool keep_limits(const struct convoy_gate *gate, struct convoy_request *r
     return convoy_request_refuse(request, CONVOY_HTTP_TOO_MANY_REQUESTS);
 }
 
+/* True of health and the page's files, whose probes and visitors are not to be kept out, whatever the method.
+ */
+static bool is_free(const struct convoy_request *request)
+{
+    return request->route != NULL && request->route->role == CONVOY_ROLE_NONE;
+}
+
+/* May the caller have what needs the role? */
+static bool has_role(const struct caller *caller, enum convoy_role needed)
+{
+    return needed == CONVOY_ROLE_NONE || (!caller->tried && (caller->roles & CONVOY_ROLE_BIT(needed)) != 0);
+}
+
 bool convoy_gate_admit(struct convoy_request *request)
 {
     const struct convoy_gate *gate = gate_of(request);
-    enum convoy_role needed = role_needed(request);
     struct caller caller;
 
-    if (gate->trusted || needed == CONVOY_ROLE_NONE)
+    if (gate->trusted || is_free(request))
         return true;
+    enum convoy_role needed = role_needed(request);
     identify(gate, request, needed, &caller);
     if (caller.named)
         memcpy(request->key_name, caller.key.name, sizeof request->key_name);
     /* Before the key counts, so that guessing is limited, too. */
-    bool passes = gate->limits == NULL || keep_limits(gate, request, &caller);
+    struct convoy_limits *limits = limits_of(gate);
+    bool passes = limits == NULL || keep_limits(limits, gate, request, &caller);
     const char *outcome = "limited";
     if (passes) {
-        passes = !caller.tried && (caller.roles & CONVOY_ROLE_BIT(needed)) != 0;
+        passes = has_role(&caller, needed);
         outcome = passes ? "passed" : "forbidden";
         if (!passes)
             refuse_role(gate, request, needed, &caller);
@@ -176,18 +211,18 @@ bool convoy_gate_allows(const struct convoy_request *request, enum convoy_role r
     if (gate->trusted || role == CONVOY_ROLE_NONE)
         return true;
     identify(gate, request, role, &caller);
-    return !caller.tried && (caller.roles & CONVOY_ROLE_BIT(role)) != 0;
+    return has_role(&caller, role);
 }
 
 void convoy_gate_charge(const struct convoy_request *request, uint32_t images)
 {
     if (request->limit_ticket != 0)
-        convoy_limits_charge(gate_of(request)->limits, request->limit_ticket, images, convoy_now_ns());
+        convoy_limits_charge(limits_of(gate_of(request)), request->limit_ticket, images, convoy_now_ns());
 }
 
 void convoy_gate_leave(struct convoy_request *request)
 {
     if (request->limit_ticket != 0)
-        convoy_limits_end(gate_of(request)->limits, request->limit_ticket);
+        convoy_limits_end(limits_of(gate_of(request)), request->limit_ticket);
     request->limit_ticket = 0;
 }

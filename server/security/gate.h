@@ -11,6 +11,7 @@
 #include "server/security/keyring.h"
 #include "server/security/limits.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -21,11 +22,20 @@ struct convoy_gate {
     const struct convoy_config *config;
     struct convoy_metrics *metrics;
     struct convoy_keyring *keyring; /* NULL: there are no keys */
-    struct convoy_limits *limits;   /* NULL: no limits */
     bool trusted;                   /* the admin socket's: who may connect to it may do everything */
+    /* What follows may change while requests come (convoy_gate_change()). */
+    _Atomic(struct convoy_limits *) limits; /* NULL: no limits. Once there it stays: tickets point into it */
+    _Atomic unsigned anonymous;             /* the roles that need no key */
+    atomic_bool by_key;                     /* limits are of keys, where there are such */
 };
 
-/* convoy_http_options.admit: true, or false with the refusal set: 401, 403 or 429. Sets key_name. */
+/* Has these roles, limits and this kind of client hold from now on, also at first. limits: NULL, or a table
+ * that outlives the gate; not NULL any more once it was another. Any thread. */
+void convoy_gate_change(struct convoy_gate *gate, const struct convoy_access_config *access,
+                        struct convoy_limits *limits);
+
+/* convoy_http_options.admit: true, or false with the refusal set: 401, 403 or 429. Sets key_name. A request
+ * that no endpoint answers (404, 405, a preflight) needs no role, and counts in the limits all the same. */
 bool convoy_gate_admit(struct convoy_request *request);
 
 /* Would a request of this client that needs role be let in? Of a request that was let in; counts nothing. */

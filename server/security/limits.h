@@ -8,6 +8,9 @@
  * images, which holds those of a second, has one, and may overdraw it: the client then waits until the debt
  * is paid, for an hour at most.
  *
+ * The rates can change while clients are counted. After a change every bucket is full: a debt at another rate
+ * would say nothing. Requests that are not answered count on.
+ *
  * Memory: a table of 1,048,576 clients, 40 MiB, of which the kernel gives what is used; it does not grow. The
  * place of a client depends on a random number, and when all eight places where it could be are taken, the
  * client that is nearest to a full bucket is forgotten: it gets a full one. A client with a request that is
@@ -37,6 +40,8 @@ bool convoy_limits_wanted(const struct convoy_limit_config *config);
 
 /* NULL when memory is out. config is copied. */
 struct convoy_limits *convoy_limits_new(const struct convoy_limit_config *config);
+/* Has other rates hold from now on; the same ones change nothing. Tickets stay as they are. */
+void convoy_limits_change(struct convoy_limits *limits, const struct convoy_limit_config *config);
 void convoy_limits_free(struct convoy_limits *limits); /* NULL is allowed */
 
 /* Counts a request of the client at now_ns (convoy_now_ns()). CONVOY_LIMIT_NONE: it may go on, and ends with

@@ -14,12 +14,12 @@ echo "The dashboard."
 "$python" tests/tools/dashboard.py check $dashboard || fail "$dashboard"
 
 echo "Every metric and label exists."
-# With all metrics that there are: those of the response cache, of TLS and of keys.
+# With all metrics that there are: those of the response cache, of TLS, of keys and of traces.
 command -v openssl >/dev/null || skip "there is no openssl (Debian package openssl)"
 openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout "$work/key.pem" -out "$work/certificate.pem" -subj /CN=localhost 2>"$work/openssl"
 (umask 077; "$build/bin/convoy" key one infer >"$work/keys" 2>"$work/one")
 configure 'default_model="cifar10-resnet"' 'response_cache={"bytes": 1000000}' "auth={\"keys\": \"$work/keys\"}" \
-  "tls={\"certificate\": \"$work/certificate.pem\", \"key\": \"$work/key.pem\"}"
+  "tls={\"certificate\": \"$work/certificate.pem\", \"key\": \"$work/key.pem\"}" 'tracing={"otlp_url": "http://127.0.0.1:9/"}'
 # shellcheck disable=SC2317 # until_true calls it
 ready() { curl -fsk -o /dev/null "$url/v2/health/ready"; }
 launch --backend cpu --config "$work/config.json"

@@ -38,6 +38,29 @@ expect 200 --unix-socket "$work/convoyd/admin-$port.sock" http://localhost/metri
 grep -x 'convoyd_key_requests_total{key="one",outcome="limited"} 1' "$work/body" >/dev/null || fail "$(grep key_requests "$work/body")"
 stop
 
+echo "What no endpoint answers counts, too: by key, and by address; but not on health's paths nor on the admin socket."
+configure 'backend="null"' "auth={\"keys\": \"$work/keys\"}" 'http={"cors_origins": ["https://app.example"]}' 'health_listen="127.0.0.1:0"' \
+  'limits={"requests_per_second": 0.01, "burst": 3, "by": "key"}'
+start --config "$work/config.json" --models models
+wait_for "$(statuses 4 -H "Authorization: Bearer $one" "$url/no/such/page")" '3x404 1x429' "key one's 404"
+wait_for "$(statuses 1 -H "Authorization: Bearer $one" "$url/v2/models")" '1x429' "key one's 404 are not of its requests"
+wait_for "$(statuses 4 -H "Authorization: Bearer $two" "$url/classify")" '3x405 1x429' "key two's 405"
+wait_for "$(statuses 1 -H "Authorization: Bearer wrong" "$url/no/such/page")" '1x404' 'a wrong key is none of those'
+preflight=(-X OPTIONS -H 'Origin: https://app.example' -H 'Access-Control-Request-Method: POST')
+wait_for "$(statuses 3 "${preflight[@]}" "$url/classify")" '2x204 1x429' 'preflights, after one with a wrong key'
+wait_for "$(statuses 1 "$url/no/such/page")" '1x429' 'a 404 without a key'
+expect 429 "$url/no/such/page"
+grep -i '^retry-after: [0-9]' "$work/headers" >/dev/null || fail "a 429 in place of a 404 without Retry-After: $(cat "$work/headers")"
+wait_for "$(statuses 9 -X POST "$url/v2/health/ready")" '9x405' "health's path with another method"
+wait_for "$(statuses 9 --unix-socket "$work/convoyd/admin-$port.sock" http://localhost/no/such/page)" '9x404' 'the admin socket'
+health=$(sed -n 's/.*msg="health and metrics are answered".* port=\([0-9]*\).*/\1/p' "$work/log")
+wait_for "$(statuses 9 "http://127.0.0.1:$health/no/such/page")" '9x404' 'the address for health'
+expect 200 --unix-socket "$work/convoyd/admin-$port.sock" http://localhost/metrics
+grep -x 'convoyd_key_requests_total{key="two",outcome="limited"} 1' "$work/body" >/dev/null || fail "$(grep key_requests "$work/body")"
+# A body that comes with it is kept out like any other's.
+expect 429 --data-binary @models/samples/ship.jpg -H "Authorization: Bearer $one" "$url/no/such/page"
+stop
+
 echo "By the address that a trusted proxy tells."
 configure 'backend="null"' 'http={"trusted_proxies": ["127.0.0.1"]}' 'limits={"requests_per_second": 0.01, "burst": 3}'
 start --config "$work/config.json" --models models
@@ -92,6 +115,59 @@ free() { expect 200 "$url/v2/models"; }
 until_true 10 free || fail "a client that left still counts"
 wait_for "$(statuses 3 "$url/v2/models")" '3x200' 'no images'
 wait_for "$(statuses 2 --data-binary @$image "$url/classify")" '1x200 1x429' 'images'
+stop
+
+echo "SIGHUP: limits where there were none, other ones, and none again; the roles that need no key; slow bodies. Nothing is closed."
+reload() { # KEY=JSON...: and waits until it holds.
+  local before
+  before=$(grep -c 'msg="configuration read again"' "$work/log" || true)
+  configure 'backend="null"' 'default_model="cifar10-convnet"' "auth={\"keys\": \"$work/keys\", \"anonymous\": $1}" "limits=$2"
+  kill -HUP "$daemon"
+  read_again() { [ "$(grep -c 'msg="configuration read again"' "$work/log")" -gt "$before" ]; }
+  until_true 10 read_again || fail "SIGHUP does not read the configuration"
+}
+configure 'backend="null"' 'default_model="cifar10-convnet"' "auth={\"keys\": \"$work/keys\"}"
+start --config "$work/config.json" --models models
+wait_for "$(statuses 9 "$url/v2/models")" '9x200' 'without limits'
+mkfifo "$work/go"
+PYTHONPATH=$work "$python" -B - "$url" "$work/go" <<'PYTHON' &
+from asks import *
+kept, slow = connect(), begin()
+for turn in range(2):
+    kept.sendall(b"GET /v2/health/live HTTP/1.1\r\nHost: a\r\n\r\n")
+    assert status(kept) == "200", "the connection was closed"
+    if turn == 0:
+        open(sys.argv[2], "w").write("asked")
+        open(sys.argv[2]).read()
+try:
+    slow.settimeout(20)
+    assert slow.recv(65536) == b"", "a body that came before the limit of its rate goes on"
+except ConnectionError:
+    pass
+PYTHON
+kept=$!
+cat "$work/go" >/dev/null
+reload '["infer", "metrics"]' '{"requests_per_second": 0.01, "burst": 3, "body_bytes_per_second": 1000}'
+wait_for "$(statuses 4 "$url/v2/models")" '3x200 1x429' 'limits that come with SIGHUP'
+wait_for "$(statuses 4 -H "Authorization: Bearer $one" "$url/v2/models")" '4x429' 'a key of that address'
+echo go >"$work/go"
+wait $kept || fail "the connections that were open"
+reload '["infer", "metrics"]' '{"requests_per_second": 0.01, "burst": 2, "by": "key"}'
+wait_for "$(statuses 3 "$url/v2/models")" '2x200 1x429' 'other limits: the debt at the old ones is forgotten'
+wait_for "$(statuses 3 -H "Authorization: Bearer $one" "$url/v2/models")" '2x200 1x429' 'by key'
+reload '["metrics"]' '{"requests_per_second": 0.01, "burst": 2, "by": "key"}'
+wait_for "$(statuses 1 -H "Authorization: Bearer $one" "$url/v2/models")" '1x429' 'the same limits: nothing is forgotten'
+reload '["metrics"]' '{}'
+wait_for "$(statuses 9 -H "Authorization: Bearer $one" "$url/v2/models")" '9x200' 'no limits again'
+expect 401 "$url/v2/models"
+expect 200 "$url/metrics"
+reload '[]' '{"requests_per_second": 0}'
+expect 401 "$url/metrics"
+configure 'auth={"anonymous": ["infer", "metrics"]}' 'limits={"requests_per_second": "many"}'
+kill -HUP "$daemon"
+not_taken() { grep 'configuration is not taken over.*requests_per_second' "$work/log"; }
+until_true 10 not_taken || fail "a file that is wrong is not named"
+expect 401 "$url/metrics"
 stop
 
 echo "Slow bodies."

@@ -43,9 +43,9 @@ stop
 
 echo "Keys and limits: the page needs none, and what it asks for does."
 configure 'backend="null"' 'default_model="cifar10-convnet"' 'model_control="explicit"' "auth={\"keys\": \"$work/keys\", \"anonymous\": []}" \
-  'limits={"requests_per_second": 0.001, "burst": 4}'
+  'limits={"requests_per_second": 0.001, "burst": 10}'
 start --config "$work/config.json"
-files "$url"
+files "$url" # of the paths that it asks for in vain, six are none of the page's and count
 expect 401 "$url/totals"
 expect 403 -H "$(bearer infer)" "$url/totals"
 [ "$(total 'd["may_load"]' -H "$(bearer metrics,admin)")" = True ] || fail "admin may not load"

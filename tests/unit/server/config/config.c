@@ -75,6 +75,7 @@ static void same_config(const struct convoy_config *a, const struct convoy_confi
     cr_assert_eq(a->worker.slot_bytes, b->worker.slot_bytes);
     cr_assert_eq(a->tune, b->tune);
     cr_assert_eq(a->web.enabled, b->web.enabled);
+    cr_assert_eq(a->tracing.sample, b->tracing.sample);
     cr_assert_eq(a->log.format, b->log.format);
     cr_assert_eq(a->log.level, b->log.level);
     cr_assert_eq(a->log.access, b->log.access);
@@ -130,10 +131,12 @@ Test(config, every_key_is_read, .fini = close_config)
         .cache_dir = "/var/cache/convoyd",
         .tune = CONVOY_TUNE_FORCE,
         .web = {false},
+        .tracing = {NULL, 0.25},
         .log = {CONVOY_LOG_JSON, CONVOY_LOG_DEBUG, CONVOY_ACCESS_SAMPLED},
     };
     same_config(config, &expected);
     cr_assert_str_eq(config->default_model, "resnet-18");
+    cr_assert_str_eq(config->tracing.otlp_url, "http://collector.example:4318/v1/traces");
     cr_assert_str_eq(config->repository.load_at_start[0], "resnet-18");
     cr_assert_str_eq(config->repository.load_at_start[1], "b.2");
     cr_assert_null(config->repository.load_at_start[2]);
@@ -172,6 +175,11 @@ Test(config, what_is_wrong_is_named)
         {"{\"admin_listen\": \"unix:\"}", "admin_listen must be"},
         {"{\"web\": {\"enabled\": 1}}", "web.enabled must be true or false"},
         {"{\"web\": {\"on\": true}}", "web.on"},
+        {"{\"tracing\": {\"url\": null}}", "tracing.url"},
+        {"{\"tracing\": {\"sample\": 1.5}}", "tracing.sample must be a number from 0 to 1"},
+        {"{\"tracing\": {\"otlp_url\": \"collector:4318\"}}", "http://127.0.0.1:4318/v1/traces"},
+        {"{\"tracing\": {\"otlp_url\": \"http:///v1/traces\"}}", "tracing.otlp_url must be"},
+        {"{\"tracing\": {\"otlp_url\": \"http://a/\\r\\nX: 1\"}}", "tracing.otlp_url must be"},
         {"{\"auth\": {\"keys\": \"\"}}", "auth.keys must name a file"},
         {"{\"auth\": {\"anonymous\": []}}", "auth.anonymous leaves out a role"},
         {"{\"auth\": {\"keys\": \"k\", \"anonymous\": [\"admin\"]}}", "auth.anonymous[0]"},
@@ -378,7 +386,7 @@ Test(config, the_page_describes_every_key_and_its_default)
     cJSON *shipped = NULL;
     cr_assert_eq(convoy_file_read(PROJECT "/docs/configuration.md", 1 << 20, &page, &length, &error), 0);
     cr_assert_eq(convoy_json_load(PROJECT "/config/convoyd.json", &shipped, &error), 0);
-    cr_assert_eq(cJSON_GetArraySize(shipped), 26, "a key was added: is it in the file that ships?");
+    cr_assert_eq(cJSON_GetArraySize(shipped), 27, "a key was added: is it in the file that ships?");
     documented(shipped, "", page);
     cJSON_Delete(shipped);
     free(page);

@@ -69,3 +69,18 @@ Test(traceparent, goes_on_or_begins)
     convoy_traceparent_take("wrong", true, &next);
     cr_assert_str_neq(context.trace_id, next.trace_id, "each trace is another");
 }
+
+Test(traceparent, a_trace_that_begins_here_is_recorded)
+{
+    struct convoy_trace_context context, next, other;
+    char text[CONVOY_TRACEPARENT_BYTES];
+    convoy_traceparent_begin(&context);
+    convoy_traceparent_begin(&other);
+    cr_assert_str_neq(context.trace_id, other.trace_id);
+    cr_assert_str_neq(context.span_id, other.span_id);
+    cr_assert_str_eq(context.parent_id, "");
+    convoy_traceparent_write(&context, text);
+    cr_assert(convoy_traceparent_parse(text, &next), "%s", text);
+    cr_assert_str_eq(next.trace_id, context.trace_id);
+    cr_assert(next.sampled);
+}

@@ -85,6 +85,8 @@ static void fill(void)
     convoy_metrics_tls_failure(metrics, "version", 0);
     convoy_metrics_tls_failure(metrics, "version", 1);
     convoy_metrics_tls_failure(metrics, "closed", 0);
+    convoy_metrics_traces(metrics, "dropped", 0);
+    convoy_metrics_traces(metrics, "exported", 256);
     convoy_metrics_tls_expiry(metrics, 1795660358);
     convoy_metrics_received(metrics, 1000);
     convoy_metrics_sent(metrics, 20);
@@ -130,6 +132,7 @@ static const char *const families[][3] = {
     {"convoyd_tls_handshakes_total", "counter", "kind"},
     {"convoyd_tls_handshake_failures_total", "counter", "reason"},
     {"convoyd_tls_certificate_expiry_timestamp_seconds", "gauge", ""},
+    {"convoyd_traces_total", "counter", "outcome"},
     {"convoyd_spared_images_total", "counter", "model"},
     {"convoyd_slots_in_use", "gauge", ""},
     {"convoyd_weight_bytes", "gauge", "model,version,device"},
@@ -226,6 +229,8 @@ Test(metrics, values)
     assert_line("convoyd_slots_in_use 2");
     assert_line("convoyd_connections 1");
     assert_line("convoyd_refused_connections_total 1");
+    assert_line("convoyd_traces_total{outcome=\"dropped\"} 0");
+    assert_line("convoyd_traces_total{outcome=\"exported\"} 256");
     assert_line("convoyd_tls_handshakes_total{kind=\"full\"} 1");
     assert_line("convoyd_tls_handshakes_total{kind=\"resumed\"} 2");
     assert_line("convoyd_tls_handshake_failures_total{reason=\"version\"} 1");

@@ -153,3 +153,32 @@ Test(limits, a_client_with_an_open_request_keeps_its_place)
     cr_assert_eq(begin(limits, 0, 10 * SECOND), CONVOY_LIMIT_NONE);
     convoy_limits_free(limits);
 }
+
+Test(limits, other_rates_hold_at_once_and_debts_at_the_old_ones_are_forgotten)
+{
+    struct convoy_limit_config config = {
+        .requests_per_second = 0.01, .images_per_second = 0.01, .concurrent = 2};
+    struct convoy_limits *limits = convoy_limits_new(&config);
+    uint64_t now = 1000 * SECOND, open;
+    cr_assert_eq(begin(limits, 1, now), CONVOY_LIMIT_NONE);
+    open = ticket;
+    convoy_limits_charge(limits, open, 20, now);
+    cr_assert_eq(once(limits, 1, now), CONVOY_LIMIT_REQUESTS);
+    convoy_limits_change(limits, &config);
+    cr_assert_eq(once(limits, 1, now), CONVOY_LIMIT_REQUESTS, "the same rates change nothing");
+    config.requests_per_second = 2;
+    convoy_limits_change(limits, &config);
+    cr_assert_eq(once(limits, 1, now), CONVOY_LIMIT_NONE);
+    cr_assert_eq(once(limits, 1, now), CONVOY_LIMIT_NONE);
+    cr_assert_eq(once(limits, 1, now), CONVOY_LIMIT_REQUESTS, "the new rate is kept");
+    config.concurrent = 1;
+    convoy_limits_change(limits, &config);
+    cr_assert_eq(once(limits, 1, now + SECOND), CONVOY_LIMIT_CONCURRENT, "an open request counts on");
+    convoy_limits_charge(limits, open, 1, now + SECOND);
+    convoy_limits_end(limits, open);
+    config = (struct convoy_limit_config){0};
+    convoy_limits_change(limits, &config);
+    for (int i = 0; i < 1000; i++)
+        cr_assert_eq(begin(limits, 1, now + SECOND), CONVOY_LIMIT_NONE, "none is left");
+    convoy_limits_free(limits);
+}
