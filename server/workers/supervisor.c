@@ -248,7 +248,7 @@ static void on_gone(void *context, struct convoy_worker_process *process, const 
     if (worker->backoff_ms == 0)
         worker->backoff_ms = FIRST_BACKOFF_MS;
     if (was_loading)
-        convoy_loading_died(worker);
+        convoy_quarantine_died(worker);
     convoy_heartbeat_died(worker, running > 0);
     worker->attached = false;
     convoy_channel_reset(&process->channel);
