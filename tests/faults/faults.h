@@ -4,6 +4,8 @@
  * function table in which some functions are the module's. The variable names one fault:
  *   kill:R,G,B      a job with an 8-bit image whose first pixel is R,G,B kills the worker (SIGKILL)
  *   hang:R,G,B      the same, but submit() never returns
+ *   seize:R,G,B     the same job takes the worker over: it makes its descriptors block, rings without end,
+ *                   leaves a child that holds all of them and rings on, and ends
  *   stall:NAME:FILE loading the model NAME does not end while FILE exists; other models are served beside it
  *   load:NAME       loading the model NAME kills the worker
  *   pace:US         each image takes US microseconds more, asleep: a device whose capacity does not depend
