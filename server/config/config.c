@@ -87,6 +87,7 @@ void convoy_config_free(struct convoy_config *config)
     free(config->default_model);
     free(config->cache_dir);
     convoy_tls_config_clear(&config->tls);
+    convoy_shared_memory_config_clear(&config->shared_memory);
     convoy_json_strings_free(config->repository.load_at_start);
     convoy_json_strings_free(config->http.hosts);
     convoy_access_config_free(&config->access);
@@ -357,38 +358,40 @@ static int read_worker(const struct convoy_json *root, struct convoy_config *con
     return 0;
 }
 
+static const char *const keys[] = {"listen",
+                                   "listen_mode",
+                                   "health_listen",
+                                   "models",
+                                   "default_model",
+                                   "backend",
+                                   "http",
+                                   "images",
+                                   "batching",
+                                   "response_cache",
+                                   "model_control",
+                                   "repository",
+                                   "timeout_ms",
+                                   "timeout_max_ms",
+                                   "drain_ms",
+                                   "drain_timeout_ms",
+                                   "ready_grace_ms",
+                                   "worker",
+                                   "cache_dir",
+                                   "tune",
+                                   "log",
+                                   "tls",
+                                   "auth",
+                                   "limits",
+                                   "admin_listen",
+                                   "shared_memory",
+                                   "web",
+                                   NULL};
+
 static int read_document(const struct convoy_json *root, struct convoy_config *config,
                          struct convoy_error *error)
 {
-    static const char *const known[] = {"listen",
-                                        "listen_mode",
-                                        "health_listen",
-                                        "models",
-                                        "default_model",
-                                        "backend",
-                                        "http",
-                                        "images",
-                                        "batching",
-                                        "response_cache",
-                                        "model_control",
-                                        "repository",
-                                        "timeout_ms",
-                                        "timeout_max_ms",
-                                        "drain_ms",
-                                        "drain_timeout_ms",
-                                        "ready_grace_ms",
-                                        "worker",
-                                        "cache_dir",
-                                        "tune",
-                                        "log",
-                                        "tls",
-                                        "auth",
-                                        "limits",
-                                        "admin_listen",
-                                        "web",
-                                        NULL};
     int result;
-    if ((result = convoy_json_known(root, known, error)) < 0 ||
+    if ((result = convoy_json_known(root, keys, error)) < 0 ||
         (result = convoy_listen_read(root, "listen", &config->listen, error)) < 0 ||
         (result = read_listen_mode(root, &config->listen_mode, error)) < 0 ||
         (result = read_address(root, "health_listen", &config->health_listen, &config->health_host,
@@ -396,6 +399,7 @@ static int read_document(const struct convoy_json *root, struct convoy_config *c
         (result = read_names(root, config, error)) < 0 || (result = read_choices(root, config, error)) < 0 ||
         (result = read_http(root, config, error)) < 0 ||
         (result = convoy_tls_config_read(root, &config->tls, error)) < 0 ||
+        (result = convoy_shared_memory_config_read(root, &config->shared_memory, error)) < 0 ||
         (result = convoy_web_config_read(root, &config->web, error)) < 0 ||
         (result = read_images(root, config, error)) < 0 ||
         (result = convoy_batching_read(root, &config->batching, error)) < 0 ||

@@ -14,6 +14,7 @@
 #include "server/config/access_config.h"
 #include "server/config/listen_address.h"
 #include "server/config/proxy_config.h"
+#include "server/config/shared_memory_config.h"
 #include "server/config/tls_config.h"
 #include "server/config/web_config.h"
 
@@ -107,6 +108,7 @@ struct convoy_config {
     } worker;
     char *cache_dir; /* or NULL */
     enum convoy_tune tune;
+    struct convoy_shared_memory_config shared_memory;
     struct convoy_web_config web;
     struct {
         enum convoy_log_format format;

@@ -74,6 +74,7 @@ static void same_config(const struct convoy_config *a, const struct convoy_confi
     cr_assert_eq(a->worker.hang_timeout_ms, b->worker.hang_timeout_ms);
     cr_assert_eq(a->worker.slot_bytes, b->worker.slot_bytes);
     cr_assert_eq(a->tune, b->tune);
+    cr_assert_eq(a->shared_memory.enabled, b->shared_memory.enabled);
     cr_assert_eq(a->web.enabled, b->web.enabled);
     cr_assert_eq(a->log.format, b->log.format);
     cr_assert_eq(a->log.level, b->log.level);
@@ -129,6 +130,7 @@ Test(config, every_key_is_read, .fini = close_config)
         .worker = {2, 6, 3001, 65536},
         .cache_dir = "/var/cache/convoyd",
         .tune = CONVOY_TUNE_FORCE,
+        .shared_memory = {.enabled = true},
         .web = {false},
         .log = {CONVOY_LOG_JSON, CONVOY_LOG_DEBUG, CONVOY_ACCESS_SAMPLED},
     };
@@ -137,6 +139,16 @@ Test(config, every_key_is_read, .fini = close_config)
     cr_assert_str_eq(config->repository.load_at_start[0], "resnet-18");
     cr_assert_str_eq(config->repository.load_at_start[1], "b.2");
     cr_assert_null(config->repository.load_at_start[2]);
+    cr_assert_str_eq(config->shared_memory.prefix, "/cam-");
+    cr_assert(convoy_shared_memory_config_takes(&config->shared_memory, "/cam-1"));
+    cr_assert_not(convoy_shared_memory_config_takes(&config->shared_memory, "/came"));
+    uid_t *owners;
+    size_t owner_count;
+    struct convoy_error users;
+    cr_assert_eq(convoy_shared_memory_config_owners(&config->shared_memory, &owners, &owner_count, &users), 0,
+                 "%s", users.message);
+    cr_assert(owner_count == 2 && owners[0] == 1000 && owners[1] == 0);
+    free(owners);
     cr_assert_str_eq(config->http.hosts[0], "convoy.example");
     cr_assert_str_eq(config->http.hosts[1], "[fe80::1]");
     cr_assert_null(config->http.hosts[2]);
@@ -170,6 +182,11 @@ Test(config, what_is_wrong_is_named)
         {"{\"http\": {\"thread\": 1}}", "unknown key 'http.thread'"},
         {"{\"admin_listen\": \"/run/a\"}", "admin_listen must be"},
         {"{\"admin_listen\": \"unix:\"}", "admin_listen must be"},
+        {"{\"shared_memory\": {\"enabled\": 1}}", "shared_memory.enabled must be true or false"},
+        {"{\"shared_memory\": {\"prefix\": \"cam\"}}", "must begin with '/'"},
+        {"{\"shared_memory\": {\"prefix\": \"/a/b\"}}", "no other slash"},
+        {"{\"shared_memory\": {\"owners\": [\"\"]}}", "shared_memory.owners"},
+        {"{\"shared_memory\": {\"owner\": []}}", "shared_memory.owner"},
         {"{\"web\": {\"enabled\": 1}}", "web.enabled must be true or false"},
         {"{\"web\": {\"on\": true}}", "web.on"},
         {"{\"auth\": {\"keys\": \"\"}}", "auth.keys must name a file"},
@@ -378,7 +395,7 @@ Test(config, the_page_describes_every_key_and_its_default)
     cJSON *shipped = NULL;
     cr_assert_eq(convoy_file_read(PROJECT "/docs/configuration.md", 1 << 20, &page, &length, &error), 0);
     cr_assert_eq(convoy_json_load(PROJECT "/config/convoyd.json", &shipped, &error), 0);
-    cr_assert_eq(cJSON_GetArraySize(shipped), 26, "a key was added: is it in the file that ships?");
+    cr_assert_eq(cJSON_GetArraySize(shipped), 27, "a key was added: is it in the file that ships?");
     documented(shipped, "", page);
     cJSON_Delete(shipped);
     free(page);
