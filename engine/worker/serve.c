@@ -5,6 +5,7 @@
 #include "engine/base/wake_fd.h"
 #include "engine/ipc/channel.h"
 #include "engine/worker/background.h"
+#include "engine/worker/confine.h"
 #include "engine/worker/control.h"
 #include "engine/worker/nets.h"
 #include "engine/worker/warm_up.h"
@@ -450,7 +451,20 @@ static void send_hello(struct worker *worker)
     convoy_control_send(&worker->control, message);
 }
 
-int convoy_worker_serve(const char *backend, uint32_t device_index, const struct convoy_open_options *options)
+/* A worker that cannot be confined serves all the same, and says so: the front decides whom it trusts, and an
+ * old kernel is no reason not to serve. */
+static void confine(struct worker *worker)
+{
+    struct convoy_error error;
+    if (convoy_worker_confine(&error) == 0)
+        convoy_control_log(&worker->control, "info",
+                           "confined: no sockets, no processes, no other process's memory or signals");
+    else
+        convoy_control_log(&worker->control, "warning", "not confined: %s", error.message);
+}
+
+int convoy_worker_serve(const char *backend, uint32_t device_index, bool sandbox,
+                        const struct convoy_open_options *options)
 {
     static struct worker worker; /* large, and needed until the process ends */
     struct convoy_open_options with_callbacks = *options;
@@ -467,6 +481,8 @@ int convoy_worker_serve(const char *backend, uint32_t device_index, const struct
     signal(SIGTERM, SIG_IGN);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
+    if (sandbox)
+        convoy_worker_confine_early();
     convoy_control_open(&worker.control, CONVOY_FD_CONTROL);
     if (convoy_worker_open_device(backend, device_index, &with_callbacks, &worker.device, &notice, &error) !=
         0) {
@@ -486,6 +502,8 @@ int convoy_worker_serve(const char *backend, uint32_t device_index, const struct
     int failed = convoy_background_open(&worker.background, serve_once, &worker, CONVOY_FD_DOORBELL, &error);
     if (!failed && worker.wake_fd < 0)
         failed = convoy_fail(&error, worker.wake_fd, "cannot make an eventfd: %s", strerror(-worker.wake_fd));
+    if (!failed && sandbox)
+        confine(&worker);
     if (!failed && (failed = -pthread_create(&thread, NULL, compute, &worker)) != 0)
         convoy_fail(&error, failed, "the worker cannot start its compute thread: %s", strerror(-failed));
     if (failed)

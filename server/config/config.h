@@ -105,6 +105,7 @@ struct convoy_config {
         uint32_t streams, slots;
         uint32_t hang_timeout_ms;
         uint64_t slot_bytes; /* 0: by the largest model, see docs/configuration.md */
+        bool sandbox;        /* workers are confined */
     } worker;
     char *cache_dir; /* or NULL */
     enum convoy_tune tune;

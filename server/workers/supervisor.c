@@ -71,6 +71,7 @@ static int add_worker(struct convoy_supervisor *supervisor, uint32_t device, str
         return code;
     }
     worker->supervisor = supervisor;
+    worker->process.unconfined = !supervisor->config->worker.sandbox;
     snprintf(worker->device, sizeof worker->device, "%s", supervisor->backend);
     uv_timer_init(supervisor->loop, &worker->restart);
     worker->restart.data = worker;

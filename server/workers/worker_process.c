@@ -207,9 +207,14 @@ int convoy_worker_process_start(struct convoy_worker_process *process, const cha
     char *arguments[16] = {
         program,     "--serve", "--backend", (char *)(uintptr_t)backend, "--device", device,
         "--streams", streams,   "--tune",    (char *)(uintptr_t)tune};
+    char **more = arguments + 10;
     if (process->cache_dir != NULL) {
-        arguments[10] = "--cache-dir";
-        arguments[11] = (char *)(uintptr_t)process->cache_dir;
+        *more++ = "--cache-dir";
+        *more++ = (char *)(uintptr_t)process->cache_dir;
+    }
+    if (process->unconfined) {
+        *more++ = "--sandbox";
+        *more++ = "off";
     }
 
     process->exited = process->ended = false;

@@ -19,7 +19,20 @@
 /* A device that was idle for longer than this gets no time back. */
 #define PACE_SLACK_US 2000u
 
-static enum { NONE, KILL, HANG, SEIZE, LOAD, STALL, PACE, GPU_JOB, GPU_ECC, GPU_MEMORY, GPU_LOST } kind;
+static enum {
+    NONE,
+    ESCAPE,
+    KILL,
+    HANG,
+    SEIZE,
+    LOAD,
+    STALL,
+    PACE,
+    GPU_JOB,
+    GPU_ECC,
+    GPU_MEMORY,
+    GPU_LOST
+} kind;
 static enum fault_kernel kernel;
 static unsigned pixel[3], pace_us;
 static char model_name[128], stall_file[256];
@@ -66,6 +79,8 @@ static bool read_fault(const char *text)
         kind = STALL;
     else if (sscanf(text, "pace:%u", &pace_us) == 1)
         kind = PACE;
+    else if (reads_name(text, "escape"))
+        kind = ESCAPE;
     else if (reads_name(text, "load"))
         kind = LOAD;
     else if (reads_name(text, "memory"))
@@ -142,6 +157,8 @@ static int load(struct convoy_device *device, const struct convoy_graph *graph,
 {
     bool emulated;
     if (strcmp(model->name, model_name) == 0) {
+        if (kind == ESCAPE)
+            return fault_escape(error);
         if (kind == LOAD)
             raise(SIGKILL);
         if (kind == STALL && options.run_beside != NULL)

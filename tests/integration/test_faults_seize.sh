@@ -8,7 +8,7 @@
 image=models/samples/ship.jpg
 export CONVOY_TEST_FAULT=seize:10,20,30
 python3 tests/tools/solid_png.py "$work/poison.png" 10 20 30
-configure 'timeout_ms=20000'
+configure 'timeout_ms=20000' 'worker={"sandbox": false}' # else it could not start a child
 start --config "$work/config.json"
 first=$(worker)
 SECONDS=0

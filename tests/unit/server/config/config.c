@@ -73,6 +73,7 @@ static void same_config(const struct convoy_config *a, const struct convoy_confi
     cr_assert_eq(a->worker.slots, b->worker.slots);
     cr_assert_eq(a->worker.hang_timeout_ms, b->worker.hang_timeout_ms);
     cr_assert_eq(a->worker.slot_bytes, b->worker.slot_bytes);
+    cr_assert_eq(a->worker.sandbox, b->worker.sandbox);
     cr_assert_eq(a->tune, b->tune);
     cr_assert_eq(a->shared_memory.enabled, b->shared_memory.enabled);
     cr_assert_eq(a->web.enabled, b->web.enabled);
@@ -267,6 +268,7 @@ Test(config, what_is_wrong_is_named)
         {"{\"worker\": {\"streams\": 0}}", "worker.streams must be"},
         {"{\"worker\": {\"slots\": 65}}", "worker.slots must be an integer from 1 to 64"},
         {"{\"worker\": {\"hang_timeout_ms\": 100}}", "worker.hang_timeout_ms must be"},
+        {"{\"worker\": {\"sandbox\": 1}}", "worker.sandbox must be true or false"},
         {"{\"worker\": {\"slot_bytes\": 100}}", "worker.slot_bytes must be 0 (automatic) or from 4096"},
         {"{\"worker\": {\"slot_bytes\": 67108865}}", "worker.slot_bytes must be"},
         {"{\"tune\": \"on\", \"tune\": \"off\"}", "the key 'tune' stands there twice"},
