@@ -8,7 +8,7 @@ convoy_root=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 convoy_packages=(build-essential cmake ninja-build pkg-config curl ca-certificates file
   libmicrohttpd-dev nettle-dev libuv1-dev libcjson-dev libprotobuf-c-dev protobuf-c-compiler libonnx-dev
   libturbojpeg0-dev libjpeg62-turbo-dev libspng-dev libwebp-dev libgif-dev libdnnl-dev ocl-icd-libopencl1
-  libcurl4-openssl-dev libarchive-dev zlib1g-dev libsystemd-dev libxxhash-dev)
+  libcurl4-openssl-dev libarchive-dev zlib1g-dev libsystemd-dev libxxhash-dev libseccomp-dev)
 # shellcheck disable=SC2034 # test.sh uses it
 convoy_test_packages=(libcriterion-dev libonnx-testdata python3 python3-pil python3-numpy python3-venv
   python3-yaml prometheus haproxy nginx-light libnginx-mod-stream wrk clang clang-format clang-tidy libclang-rt-14-dev shellcheck procps tmux groff-base mandoc

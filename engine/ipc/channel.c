@@ -4,8 +4,8 @@
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -76,19 +76,52 @@ static int check_size(const struct convoy_channel_size *size, struct convoy_erro
     return 0;
 }
 
+static void close_if_open(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
 int convoy_channel_create(struct convoy_channel *channel, struct convoy_error *error)
 {
     memset(channel, 0, sizeof *channel);
     channel->memory_fd = memfd_create("convoy-channel", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    channel->submit_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    channel->done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (channel->memory_fd < 0 || channel->submit_fd < 0 || channel->done_fd < 0) {
+    int pair[2] = {-1, -1};
+    if (channel->memory_fd < 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
         int code = -errno;
+        channel->doorbell_fd = channel->worker_doorbell_fd = -1;
         convoy_fail(error, code, "cannot make the channel to a worker: %s", strerror(errno));
         convoy_channel_destroy(channel);
         return code;
     }
+    channel->doorbell_fd = pair[0];
+    channel->worker_doorbell_fd = pair[1];
     return 0;
+}
+
+int convoy_channel_renew_doorbell(struct convoy_channel *channel, struct convoy_error *error)
+{
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
+        return convoy_fail(error, -errno, "cannot make the doorbell of a worker: %s", strerror(errno));
+    /* In one step: a thread that rings with the number that it read before finds the old socket or the new
+     * one, never another file. */
+    if (dup3(pair[0], channel->doorbell_fd, O_CLOEXEC) < 0) {
+        int code = convoy_fail(error, -errno, "cannot renew the doorbell of a worker: %s", strerror(errno));
+        close(pair[0]);
+        close(pair[1]);
+        return code;
+    }
+    close(pair[0]);
+    close_if_open(&channel->worker_doorbell_fd);
+    channel->worker_doorbell_fd = pair[1];
+    return 0;
+}
+
+void convoy_channel_handed_over(struct convoy_channel *channel)
+{
+    close_if_open(&channel->worker_doorbell_fd);
 }
 
 int convoy_channel_lay_out(struct convoy_channel *channel, const struct convoy_channel_size *size,
@@ -120,7 +153,7 @@ int convoy_channel_lay_out(struct convoy_channel *channel, const struct convoy_c
     return 0;
 }
 
-int convoy_channel_attach(struct convoy_channel *channel, int memory_fd, int submit_fd, int done_fd,
+int convoy_channel_attach(struct convoy_channel *channel, int memory_fd, int doorbell_fd,
                           const struct convoy_channel_size *size, struct convoy_error *error)
 {
     int code = check_size(size, error);
@@ -145,18 +178,11 @@ int convoy_channel_attach(struct convoy_channel *channel, int memory_fd, int sub
     }
     *channel = (struct convoy_channel){.size = *size,
                                        .memory_fd = memory_fd,
-                                       .submit_fd = submit_fd,
-                                       .done_fd = done_fd,
+                                       .doorbell_fd = doorbell_fd,
+                                       .worker_doorbell_fd = -1,
                                        .base = base,
                                        .bytes = bytes};
     return 0;
-}
-
-static void close_if_open(int *fd)
-{
-    if (*fd >= 0)
-        close(*fd);
-    *fd = -1;
 }
 
 void convoy_channel_destroy(struct convoy_channel *channel)
@@ -165,8 +191,8 @@ void convoy_channel_destroy(struct convoy_channel *channel)
         munmap(channel->base, channel->bytes);
     channel->base = NULL;
     close_if_open(&channel->memory_fd);
-    close_if_open(&channel->submit_fd);
-    close_if_open(&channel->done_fd);
+    close_if_open(&channel->doorbell_fd);
+    close_if_open(&channel->worker_doorbell_fd);
 }
 
 void convoy_channel_reset(struct convoy_channel *channel)
@@ -177,8 +203,6 @@ void convoy_channel_reset(struct convoy_channel *channel)
     }
     channel->done_head = 0;
     channel->submit_head = 0;
-    convoy_channel_clear_doorbell(channel->submit_fd);
-    convoy_channel_clear_doorbell(channel->done_fd);
 }
 
 struct convoy_slot *convoy_channel_slot(const struct convoy_channel *channel, uint32_t slot)
@@ -204,16 +228,17 @@ uint8_t *convoy_channel_outputs(const struct convoy_channel *channel, uint32_t s
 
 static void ring_doorbell(int fd)
 {
-    /* Fails only when 2^64 - 2 rings were never cleared; the other end is awake then anyway. */
-    ssize_t written = write(fd, &(uint64_t){1}, sizeof(uint64_t));
-    (void)written;
+    /* Where the socket is full the other end has not looked yet, and will; where it is closed, it is gone. */
+    ssize_t sent = send(fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+    (void)sent;
 }
 
-void convoy_channel_clear_doorbell(int doorbell)
+bool convoy_channel_clear_doorbell(int doorbell)
 {
-    uint64_t rings;
-    ssize_t got = read(doorbell, &rings, sizeof rings);
-    (void)got;
+    /* Once only: an end that rings without end would keep the other one here. A socket with its default
+     * buffer is full after some 300 rings. */
+    char rings[512];
+    return recv(doorbell, rings, sizeof rings, MSG_DONTWAIT) > 0;
 }
 
 static void push(struct ring *ring, const struct convoy_done *entry)
@@ -243,7 +268,7 @@ void convoy_channel_submit(struct convoy_channel *channel, uint32_t slot)
 
 void convoy_channel_ring(struct convoy_channel *channel)
 {
-    ring_doorbell(channel->submit_fd);
+    ring_doorbell(channel->doorbell_fd);
 }
 
 bool convoy_channel_take_submitted(struct convoy_channel *channel, uint32_t *slot)
@@ -258,7 +283,7 @@ bool convoy_channel_take_submitted(struct convoy_channel *channel, uint32_t *slo
 void convoy_channel_finish(struct convoy_channel *channel, const struct convoy_done *done)
 {
     push(&header_of(channel)->done, done);
-    ring_doorbell(channel->done_fd);
+    ring_doorbell(channel->doorbell_fd);
 }
 
 bool convoy_channel_take_done(struct convoy_channel *channel, struct convoy_done *done)

@@ -1,5 +1,6 @@
 /* The channel between the front and one worker: shared memory (a memfd) that holds equal slots, a ring of
- * submissions, a ring of completions, and an eventfd ("doorbell") for each ring.
+ * submissions, a ring of completions, and a pair of connected sockets ("doorbell"): each end rings at its
+ * socket, and its socket is readable when the other end rang.
  *
  *     front                                                worker
  *     writes a slot's rows and header
@@ -21,6 +22,10 @@
  * convoy_channel_take_done() bounds what it reads, and the caller compares slot and generation with its own
  * table. The worker checks each slot header against its own table of models. The memfd is sealed, so the
  * worker cannot shrink it under the front.
+ *
+ * Each end has a socket of its own, and sets the flags of each call itself. So neither end can make a call of
+ * the other one wait, as it could with an eventfd, where both ends share the file's flags and its count.
+ * Each worker process gets a new pair, so that what a dead worker left behind cannot ring for its successor.
  *
  * Threads: each ring has one producer and one consumer. Each end lets only one of its threads at a time call
  * the functions of one ring. Both ends can wait for a doorbell with poll, epoll or libuv.
@@ -48,7 +53,7 @@
 #define CONVOY_ROWS_MAX       65535       /* rows of a slot; configurations stay below */
 
 /* Descriptors of a worker, as the front hands them over. 0 to 2 are the standard streams. */
-enum { CONVOY_FD_CONTROL = 3, CONVOY_FD_MEMORY, CONVOY_FD_SUBMIT, CONVOY_FD_DONE };
+enum { CONVOY_FD_CONTROL = 3, CONVOY_FD_MEMORY, CONVOY_FD_DOORBELL };
 
 /* The header of a slot. The front writes it before it submits the slot. first and rows select the rows that
  * run: after a fault the front submits a slot again in halves. */
@@ -86,15 +91,16 @@ struct convoy_channel_size {
 /* One end of a channel. */
 struct convoy_channel {
     struct convoy_channel_size size;
-    int memory_fd, submit_fd, done_fd; /* owned by the front's end; the worker's end leaves them open */
-    void *base;                        /* NULL until laid out or attached */
+    int memory_fd, doorbell_fd; /* owned by the front's end; the worker's end leaves them open */
+    int worker_doorbell_fd;     /* the front's end: the worker's socket until it is handed over; else -1 */
+    void *base;                 /* NULL until laid out or attached */
     size_t bytes;
     uint32_t done_head, submit_head; /* the consumer's own positions, which the other end cannot change */
 };
 
 /* --- making and ending; return 0, or a negative errno with error filled in --- */
 
-/* Front: makes an empty memfd and the doorbells, all close-on-exec. */
+/* Front: makes an empty memfd and a doorbell, all close-on-exec. */
 int convoy_channel_create(struct convoy_channel *channel, struct convoy_error *error);
 
 /* Front: sets the size of the memfd, seals it and maps it. Once per channel. -EINVAL: size is out of bounds.
@@ -103,7 +109,7 @@ int convoy_channel_lay_out(struct convoy_channel *channel, const struct convoy_c
                            struct convoy_error *error);
 
 /* Worker: maps what the front laid out. -EINVAL: the memfd has another size, or the front another ABI. */
-int convoy_channel_attach(struct convoy_channel *channel, int memory_fd, int submit_fd, int done_fd,
+int convoy_channel_attach(struct convoy_channel *channel, int memory_fd, int doorbell_fd,
                           const struct convoy_channel_size *size, struct convoy_error *error);
 
 /* Either end: unmaps the memory and closes the descriptors. */
@@ -111,6 +117,12 @@ void convoy_channel_destroy(struct convoy_channel *channel);
 
 /* Front, while no worker runs: drops the submissions and completions of the worker that died. */
 void convoy_channel_reset(struct convoy_channel *channel);
+
+/* Front, while no worker runs: makes another doorbell, for the next worker. doorbell_fd keeps its number, so
+ * other threads may ring meanwhile; it must not be watched at that moment. */
+int convoy_channel_renew_doorbell(struct convoy_channel *channel, struct convoy_error *error);
+/* Front: closes the worker's socket once the worker has it, so that doorbell_fd ends when the worker does. */
+void convoy_channel_handed_over(struct convoy_channel *channel);
 
 /* --- memory: pointers into the mapping; slot < size.slots --- */
 
@@ -132,8 +144,9 @@ bool convoy_channel_take_submitted(struct convoy_channel *channel, uint32_t *slo
 void convoy_channel_finish(struct convoy_channel *channel, const struct convoy_done *done);
 /* Front: takes the oldest completion; false if there is none. The caller has to check what it says. */
 bool convoy_channel_take_done(struct convoy_channel *channel, struct convoy_done *done);
-/* Either end: resets a doorbell (an eventfd). Call it before looking at the ring, so that no ring is lost. */
-void convoy_channel_clear_doorbell(int doorbell);
+/* Either end, when its doorbell is readable: takes what has rung. Call it before looking at the ring, so that
+ * no ring is lost. false: the other end has closed it or plays with it, and watching it would never rest. */
+bool convoy_channel_clear_doorbell(int doorbell);
 
 /* Returns bytes rounded up to a multiple of CONVOY_SLOT_ALIGN. */
 static inline uint64_t convoy_slot_round(uint64_t bytes)

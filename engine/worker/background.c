@@ -1,13 +1,12 @@
 #include "engine/worker/background.h"
 
+#include "engine/base/wake_fd.h"
 #include "engine/ipc/channel.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 struct task {
@@ -20,9 +19,9 @@ struct task {
 int convoy_background_open(struct convoy_background *background, bool (*serve)(void *context), void *context,
                            int doorbell, struct convoy_error *error)
 {
-    int done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    int done_fd = convoy_wake_fd_new();
     if (done_fd < 0)
-        return convoy_fail(error, -errno, "cannot make an eventfd: %s", strerror(errno));
+        return convoy_fail(error, done_fd, "cannot make an eventfd: %s", strerror(-done_fd));
     *background = (struct convoy_background){serve, context, doorbell, done_fd};
     return 0;
 }
@@ -38,8 +37,7 @@ static void *run_task(void *context)
     task->work(task->argument);
     int done_fd = task->done_fd;
     atomic_store(&task->done, true);
-    ssize_t written = write(done_fd, &(uint64_t){1}, sizeof(uint64_t));
-    (void)written;
+    convoy_wake_fd_ring(done_fd);
     return NULL;
 }
 
@@ -58,10 +56,10 @@ void convoy_background_run(const struct convoy_background *background, void (*wo
         if (background->serve(background->context))
             continue;
         poll(wakers, 2, -1);
-        if (wakers[1].revents != 0)
-            convoy_channel_clear_doorbell(
-                background->doorbell); /* before serve() looks again, so no ring is lost */
+        /* Before serve() looks again, so no ring is lost. A front that has gone rings no more. */
+        if (wakers[1].revents != 0 && !convoy_channel_clear_doorbell(background->doorbell))
+            wakers[1].fd = -1;
     }
     pthread_join(thread, NULL);
-    convoy_channel_clear_doorbell(background->done_fd);
+    convoy_wake_fd_clear(background->done_fd);
 }

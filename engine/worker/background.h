@@ -11,8 +11,8 @@ struct convoy_background {
     /* Serves once, on the calling thread; false if there was nothing to do. */
     bool (*serve)(void *context);
     void *context;
-    int doorbell; /* an eventfd that rings when serve() has something to do again */
-    int done_fd;  /* an eventfd of this struct: the work has ended */
+    int doorbell; /* a channel's; it rings when serve() has something to do again */
+    int done_fd;  /* a wake_fd of this struct: the work has ended */
 };
 
 /* Fills in background; doorbell stays the caller's. Returns 0 or a negative errno with error filled in. */

@@ -16,7 +16,7 @@ static const char usage[] =
     "      cannot be served. Exit status 0 if it can. The last three are what the model's\n"
     "      config.json says of its input.\n"
     "  convoy-worker --serve --backend NAME --device INDEX --streams N [--cache-dir DIR]\n"
-    "      [--tune on|off|force]\n"
+    "      [--tune on|off|force] [--sandbox on|off]\n"
     "      How convoyd starts it, with the channel's descriptors.\n"
     "  convoy-worker --version\n";
 
@@ -28,6 +28,7 @@ static const struct option options[] = {{"check", required_argument, NULL, 'c'},
                                         {"version", no_argument, NULL, 'v'},
                                         {"cache-dir", required_argument, NULL, 'k'},
                                         {"tune", required_argument, NULL, 't'},
+                                        {"sandbox", required_argument, NULL, 'z'},
                                         {"layout", required_argument, NULL, 'l'},
                                         {"height", required_argument, NULL, 'y'},
                                         {"width", required_argument, NULL, 'x'},
@@ -68,7 +69,7 @@ int main(int argc, char **argv)
     const char *cache_dir = NULL;
     long device = 0, streams = 1;
     struct convoy_worker_check_input input = {0};
-    int option, serve = 0, tune = CONVOY_TUNING_OFF;
+    int option, serve = 0, tune = CONVOY_TUNING_OFF, sandbox = 1;
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
         switch (option) {
         case 'c':
@@ -92,6 +93,9 @@ int main(int argc, char **argv)
         case 't':
             tune = tuning_of(optarg);
             break;
+        case 'z':
+            sandbox = strcmp(optarg, "on") == 0 ? 1 : strcmp(optarg, "off") == 0 ? 0 : -1;
+            break;
         case 'l':
             input.layout = optarg;
             break;
@@ -111,12 +115,12 @@ int main(int argc, char **argv)
             return usage_error();
         }
     }
-    if (optind != argc || device < 0 || streams < 1 || tune < 0 || input.height < 0 || input.width < 0 ||
-        (check != NULL) == (serve != 0))
+    if (optind != argc || device < 0 || streams < 1 || tune < 0 || sandbox < 0 || input.height < 0 ||
+        input.width < 0 || (check != NULL) == (serve != 0))
         return usage_error();
     if (check != NULL)
         return convoy_worker_check(backend, check, &input);
     struct convoy_open_options options = {
         .streams = (uint32_t)streams, .cache_dir = cache_dir, .tune = (enum convoy_tuning)tune};
-    return convoy_worker_serve(backend, (uint32_t)device, &options);
+    return convoy_worker_serve(backend, (uint32_t)device, sandbox == 1, &options);
 }

@@ -2,8 +2,10 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/list.h"
+#include "engine/base/wake_fd.h"
 #include "engine/ipc/channel.h"
 #include "engine/worker/background.h"
+#include "engine/worker/confine.h"
 #include "engine/worker/control.h"
 #include "engine/worker/nets.h"
 #include "engine/worker/warm_up.h"
@@ -14,7 +16,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #define HEARTBEAT_MS 100
@@ -353,8 +354,7 @@ static void attach(struct worker *worker, const cJSON *command)
                                        .output_bytes = number(command, "output_bytes")};
     if (worker->attached)
         return;
-    if (convoy_channel_attach(&worker->channel, CONVOY_FD_MEMORY, CONVOY_FD_SUBMIT, CONVOY_FD_DONE, &size,
-                              &error) != 0 ||
+    if (convoy_channel_attach(&worker->channel, CONVOY_FD_MEMORY, CONVOY_FD_DOORBELL, &size, &error) != 0 ||
         worker->device.backend->attach(worker->device.device, worker->channel.base, worker->channel.bytes,
                                        &error) != 0)
         lose_device(worker, &error);
@@ -403,7 +403,7 @@ static void *compute(void *context)
         worker->device.backend->enter(worker->device.device, &error) != 0)
         lose_device(worker, &error);
     struct pollfd doorbells[] = {{.fd = worker->wake_fd, .events = POLLIN},
-                                 {.fd = CONVOY_FD_SUBMIT, .events = POLLIN}};
+                                 {.fd = CONVOY_FD_DOORBELL, .events = POLLIN}};
     for (;;) {
         /* Slots first: a model that takes long to load must not hold back those that wait for a loaded one.
          */
@@ -414,9 +414,11 @@ static void *compute(void *context)
             cJSON_Delete(command);
         } else if (!busy && !use_idle(worker)) {
             poll(doorbells, 2, -1);
-            for (int i = 0; i < 2; i++)
-                if (doorbells[i].revents != 0)
-                    convoy_channel_clear_doorbell(doorbells[i].fd);
+            if (doorbells[0].revents != 0)
+                convoy_wake_fd_clear(worker->wake_fd);
+            /* When the front has gone, the main thread ends this process. */
+            if (doorbells[1].revents != 0 && !convoy_channel_clear_doorbell(CONVOY_FD_DOORBELL))
+                doorbells[1].fd = -1;
         }
     }
     return NULL;
@@ -432,8 +434,7 @@ static void queue_command(void *context, cJSON *json)
     pthread_mutex_lock(&worker->lock);
     convoy_list_add_last(&worker->commands, &command->link);
     pthread_mutex_unlock(&worker->lock);
-    ssize_t written = write(worker->wake_fd, &(uint64_t){1}, sizeof(uint64_t));
-    (void)written;
+    convoy_wake_fd_ring(worker->wake_fd);
 }
 
 static void send_hello(struct worker *worker)
@@ -450,7 +451,20 @@ static void send_hello(struct worker *worker)
     convoy_control_send(&worker->control, message);
 }
 
-int convoy_worker_serve(const char *backend, uint32_t device_index, const struct convoy_open_options *options)
+/* A worker that cannot be confined serves all the same, and says so: the front decides whom it trusts, and an
+ * old kernel is no reason not to serve. */
+static void confine(struct worker *worker)
+{
+    struct convoy_error error;
+    if (convoy_worker_confine(&error) == 0)
+        convoy_control_log(&worker->control, "info",
+                           "confined: no sockets, no processes, no other process's memory or signals");
+    else
+        convoy_control_log(&worker->control, "warning", "not confined: %s", error.message);
+}
+
+int convoy_worker_serve(const char *backend, uint32_t device_index, bool sandbox,
+                        const struct convoy_open_options *options)
 {
     static struct worker worker; /* large, and needed until the process ends */
     struct convoy_open_options with_callbacks = *options;
@@ -467,6 +481,8 @@ int convoy_worker_serve(const char *backend, uint32_t device_index, const struct
     signal(SIGTERM, SIG_IGN);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
+    if (sandbox)
+        convoy_worker_confine_early();
     convoy_control_open(&worker.control, CONVOY_FD_CONTROL);
     if (convoy_worker_open_device(backend, device_index, &with_callbacks, &worker.device, &notice, &error) !=
         0) {
@@ -482,10 +498,12 @@ int convoy_worker_serve(const char *backend, uint32_t device_index, const struct
 
     pthread_mutex_init(&worker.lock, NULL);
     convoy_list_init(&worker.commands);
-    worker.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    int failed = convoy_background_open(&worker.background, serve_once, &worker, CONVOY_FD_SUBMIT, &error);
+    worker.wake_fd = convoy_wake_fd_new();
+    int failed = convoy_background_open(&worker.background, serve_once, &worker, CONVOY_FD_DOORBELL, &error);
     if (!failed && worker.wake_fd < 0)
-        failed = convoy_fail(&error, -errno, "cannot make an eventfd: %s", strerror(errno));
+        failed = convoy_fail(&error, worker.wake_fd, "cannot make an eventfd: %s", strerror(-worker.wake_fd));
+    if (!failed && sandbox)
+        confine(&worker);
     if (!failed && (failed = -pthread_create(&thread, NULL, compute, &worker)) != 0)
         convoy_fail(&error, failed, "the worker cannot start its compute thread: %s", strerror(-failed));
     if (failed)

@@ -14,8 +14,9 @@
 enum { CONVOY_EXIT_USAGE = 2, CONVOY_EXIT_NO_DEVICE = 3, CONVOY_EXIT_LOST = 4 };
 
 /* Serves until the front closes the control socket. Returns the exit status; the process may also end inside.
- * The descriptors are those of engine/ipc/channel.h. Reads only streams, cache_dir and tune of options. */
-int convoy_worker_serve(const char *backend, uint32_t device_index,
+ * The descriptors are those of engine/ipc/channel.h. Reads only streams, cache_dir and tune of options.
+ * sandbox: confined (engine/worker/confine.h) before it reads a model. */
+int convoy_worker_serve(const char *backend, uint32_t device_index, bool sandbox,
                         const struct convoy_open_options *options);
 
 #endif

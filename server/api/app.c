@@ -31,9 +31,10 @@ int convoy_app_new(const struct convoy_app *parts, struct convoy_app **result, s
     app->pipeline = (struct convoy_pipeline){.batcher = convoy_supervisor_batcher(parts->supervisor),
                                              .max_pixels = parts->config->images.max_pixels,
                                              .scaling = parts->config->images.scaled_decoding};
-    app->shared_memory = convoy_shared_memory_new();
     app->trace = convoy_trace_new(parts->exporter);
-    if (app->shared_memory == NULL || app->trace == NULL)
+    if (parts->config->shared_memory.enabled)
+        code = convoy_shared_memory_new(&parts->config->shared_memory, &app->shared_memory, error);
+    if (code == 0 && app->trace == NULL)
         code = convoy_fail(error, -ENOMEM, "out of memory for the endpoints");
     if (code == 0 && parts->config->response_cache.bytes > 0)
         code = convoy_response_cache_new(parts->config->response_cache.bytes,

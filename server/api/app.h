@@ -26,12 +26,12 @@ struct convoy_app {
     struct convoy_exporter *exporter; /* of traces; NULL: none */
 
     struct convoy_pipeline pipeline;            /* its decode pool and response cache are the app's */
-    struct convoy_shared_memory *shared_memory; /* the regions that clients registered */
+    struct convoy_shared_memory *shared_memory; /* the regions that clients registered; NULL: it is off */
     struct convoy_trace *trace;
 };
 
 /* Takes over parts, whose borrowed members are set, and makes the others. Errors: -ENOMEM, -EAGAIN (no
- * threads), those of getrandom(2). */
+ * threads), -EINVAL (of the configuration), those of getrandom(2). */
 int convoy_app_new(const struct convoy_app *parts, struct convoy_app **app, struct convoy_error *error);
 
 /* convoy_http_options.end_work: waits until the jobs of the decode pool are done, and ends its threads. */

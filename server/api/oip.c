@@ -44,16 +44,10 @@ bool convoy_oip_respond_body_error(struct convoy_request *request, int code, con
 
 bool convoy_oip_server(struct convoy_request *request)
 {
-    static const char *const extensions[] = {"binary_tensor_data",
-                                             "classification",
-                                             "classify",
-                                             "logging",
-                                             "model_configuration",
-                                             "model_repository",
-                                             "schedule_policy",
-                                             "statistics",
-                                             "system_shared_memory",
-                                             "trace"};
+    static const char shared_memory[] = "system_shared_memory";
+    static const char *const extensions[] = {
+        "binary_tensor_data", "classification",  "classify",   "logging",     "model_configuration",
+        "model_repository",   "schedule_policy", "statistics", shared_memory, "trace"};
     struct convoy_json_writer json = {0};
 
     convoy_json_write_begin_object(&json);
@@ -64,7 +58,8 @@ bool convoy_oip_server(struct convoy_request *request)
     convoy_json_write_key(&json, "extensions");
     convoy_json_write_begin_array(&json);
     for (size_t i = 0; i < sizeof extensions / sizeof extensions[0]; i++)
-        convoy_json_write_string(&json, extensions[i]);
+        if (extensions[i] != shared_memory || convoy_app_of(request)->shared_memory != NULL)
+            convoy_json_write_string(&json, extensions[i]);
     convoy_json_write_end_array(&json);
     convoy_json_write_end_object(&json);
     return convoy_oip_respond(request, CONVOY_HTTP_OK, &json);

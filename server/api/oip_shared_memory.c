@@ -13,8 +13,18 @@
 /* JSON's integers are exact below that. */
 #define LARGEST_INTEGER ((UINT64_C(1) << 53) - 1)
 
-static bool respond_stranger(struct convoy_request *request)
+static bool may_use(const struct convoy_request *request)
 {
+    return convoy_app_of(request)->shared_memory != NULL && convoy_client_is_local(request);
+}
+
+/* For a client that may not. */
+static bool refuse(struct convoy_request *request)
+{
+    if (convoy_app_of(request)->shared_memory == NULL)
+        return convoy_respond_error(request, CONVOY_HTTP_FORBIDDEN, CONVOY_RETRY_NONE,
+                                    "shared memory is off: set shared_memory.enabled in the server's "
+                                    "configuration, or send the tensors in the body");
     return convoy_respond_error(request, CONVOY_HTTP_FORBIDDEN, CONVOY_RETRY_NONE,
                                 "shared memory is for clients on the server's own machine that connect to a "
                                 "loopback address such as 127.0.0.1: send the tensors in the body");
@@ -36,6 +46,8 @@ bool convoy_oip_shared_memory_status(struct convoy_request *request)
     struct convoy_json_writer json = {0};
     struct convoy_error error;
 
+    if (!may_use(request))
+        return refuse(request);
     if (convoy_shared_memory_write_status(convoy_app_of(request)->shared_memory, name, &json, &error) != 0)
         return convoy_respond_error(request, CONVOY_HTTP_NOT_FOUND, CONVOY_RETRY_NONE, error.message);
     return convoy_oip_respond(request, CONVOY_HTTP_OK, &json);
@@ -79,8 +91,8 @@ bool convoy_oip_shared_memory_register(struct convoy_request *request)
     struct convoy_error error;
     cJSON *document;
 
-    if (!convoy_client_is_local(request))
-        return respond_stranger(request);
+    if (!may_use(request))
+        return refuse(request);
     int code = convoy_oip_body(request, &document, &error);
     if (code == 0)
         code = read_order(document, &order, &error);
@@ -93,8 +105,8 @@ bool convoy_oip_shared_memory_register(struct convoy_request *request)
 
 bool convoy_oip_shared_memory_unregister(struct convoy_request *request)
 {
-    if (!convoy_client_is_local(request))
-        return respond_stranger(request);
+    if (!may_use(request))
+        return refuse(request);
     if (request->path.region[0] != '\0')
         convoy_shared_memory_unregister(convoy_app_of(request)->shared_memory, request->path.region);
     else

@@ -2,7 +2,7 @@
 
 #define KEPT    (7.0 / 8.0) /* of what was known, with each run */
 #define FADE_US 1e7
-#define TURN_US 10.0 /* an eventfd's round trip between two processes takes 8 */
+#define TURN_US 10.0 /* a doorbell's round trip between two processes takes 8 */
 
 void convoy_image_cost_ran(struct convoy_image_cost *cost, uint32_t images, uint64_t took_us, uint64_t now_us)
 {

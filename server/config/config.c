@@ -64,6 +64,7 @@ struct convoy_config *convoy_config_default(void)
     config->worker.streams = 3;
     config->worker.slots = 8;
     config->worker.hang_timeout_ms = 10000;
+    config->worker.sandbox = true;
     config->tune = CONVOY_TUNE_ON;
     config->web.enabled = true;
     config->tracing.sample = 0.01;
@@ -89,6 +90,7 @@ void convoy_config_free(struct convoy_config *config)
     free(config->cache_dir);
     convoy_tls_config_clear(&config->tls);
     convoy_tracing_config_clear(&config->tracing);
+    convoy_shared_memory_config_clear(&config->shared_memory);
     convoy_json_strings_free(config->repository.load_at_start);
     convoy_json_strings_free(config->http.hosts);
     convoy_access_config_free(&config->access);
@@ -320,7 +322,7 @@ static int read_repository(const struct convoy_json *root, struct convoy_config 
 static int read_worker(const struct convoy_json *root, struct convoy_config *config,
                        struct convoy_error *error)
 {
-    static const char *const known[] = {"streams", "slots", "hang_timeout_ms", "slot_bytes", NULL};
+    static const char *const known[] = {"streams", "slots", "hang_timeout_ms", "slot_bytes", "sandbox", NULL};
     struct convoy_json worker;
     int result;
     if ((result = convoy_json_object(root, "worker", &worker, error)) < 0 ||
@@ -332,6 +334,7 @@ static int read_worker(const struct convoy_json *root, struct convoy_config *con
            hung. */
         (result = convoy_json_uint32(&worker, "hang_timeout_ms", 500, HOUR_MS,
                                      &config->worker.hang_timeout_ms, error)) < 0 ||
+        (result = convoy_json_bool(&worker, "sandbox", &config->worker.sandbox, error)) < 0 ||
         (result = convoy_json_uint64(&worker, "slot_bytes", 0, CONVOY_SLOT_MAX_BYTES,
                                      &config->worker.slot_bytes, error)) < 0)
         return result;
@@ -342,39 +345,41 @@ static int read_worker(const struct convoy_json *root, struct convoy_config *con
     return 0;
 }
 
+static const char *const keys[] = {"listen",
+                                   "listen_mode",
+                                   "health_listen",
+                                   "models",
+                                   "default_model",
+                                   "backend",
+                                   "http",
+                                   "images",
+                                   "batching",
+                                   "response_cache",
+                                   "model_control",
+                                   "repository",
+                                   "timeout_ms",
+                                   "timeout_max_ms",
+                                   "drain_ms",
+                                   "drain_timeout_ms",
+                                   "ready_grace_ms",
+                                   "worker",
+                                   "cache_dir",
+                                   "tune",
+                                   "log",
+                                   "tls",
+                                   "auth",
+                                   "limits",
+                                   "admin_listen",
+                                   "shared_memory",
+                                   "web",
+                                   "tracing",
+                                   NULL};
+
 static int read_document(const struct convoy_json *root, struct convoy_config *config,
                          struct convoy_error *error)
 {
-    static const char *const known[] = {"listen",
-                                        "listen_mode",
-                                        "health_listen",
-                                        "models",
-                                        "default_model",
-                                        "backend",
-                                        "http",
-                                        "images",
-                                        "batching",
-                                        "response_cache",
-                                        "model_control",
-                                        "repository",
-                                        "timeout_ms",
-                                        "timeout_max_ms",
-                                        "drain_ms",
-                                        "drain_timeout_ms",
-                                        "ready_grace_ms",
-                                        "worker",
-                                        "cache_dir",
-                                        "tune",
-                                        "log",
-                                        "tls",
-                                        "auth",
-                                        "limits",
-                                        "admin_listen",
-                                        "web",
-                                        "tracing",
-                                        NULL};
     int result;
-    if ((result = convoy_json_known(root, known, error)) < 0 ||
+    if ((result = convoy_json_known(root, keys, error)) < 0 ||
         (result = convoy_listen_read(root, "listen", &config->listen, error)) < 0 ||
         (result = convoy_listen_mode_read(root, "listen_mode", &config->listen_mode, error)) < 0 ||
         (result = read_address(root, "health_listen", &config->health_listen, &config->health_host,
@@ -382,6 +387,7 @@ static int read_document(const struct convoy_json *root, struct convoy_config *c
         (result = read_names(root, config, error)) < 0 || (result = read_choices(root, config, error)) < 0 ||
         (result = read_http(root, config, error)) < 0 ||
         (result = convoy_tls_config_read(root, &config->tls, error)) < 0 ||
+        (result = convoy_shared_memory_config_read(root, &config->shared_memory, error)) < 0 ||
         (result = convoy_web_config_read(root, &config->web, error)) < 0 ||
         (result = convoy_tracing_config_read(root, &config->tracing, error)) < 0 ||
         (result = read_images(root, config, error)) < 0 ||

@@ -14,6 +14,7 @@
 #include "server/config/access_config.h"
 #include "server/config/listen_address.h"
 #include "server/config/proxy_config.h"
+#include "server/config/shared_memory_config.h"
 #include "server/config/tls_config.h"
 #include "server/config/tracing_config.h"
 #include "server/config/web_config.h"
@@ -105,9 +106,11 @@ struct convoy_config {
         uint32_t streams, slots;
         uint32_t hang_timeout_ms;
         uint64_t slot_bytes; /* 0: by the largest model, see docs/configuration.md */
+        bool sandbox;        /* workers are confined */
     } worker;
     char *cache_dir; /* or NULL */
     enum convoy_tune tune;
+    struct convoy_shared_memory_config shared_memory;
     struct convoy_web_config web;
     struct convoy_tracing_config tracing;
     struct {

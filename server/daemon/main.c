@@ -1,5 +1,6 @@
 /* convoyd, the daemon. It owns the sockets, the queues and the shared slots; convoy-worker owns the device.
  */
+#include "engine/base/hide_memory.h"
 #include "engine/base/log.h"
 #include "server/api/app.h"
 #include "server/api/call.h"
@@ -274,6 +275,7 @@ int main(int argc, char **argv)
     struct convoy_error error;
     fill_standard_streams();
     signal(SIGPIPE, SIG_IGN);
+    convoy_hide_memory();     /* from workers, which run as the same user */
     signal(SIGXFSZ, SIG_IGN); /* a log that may not grow any more is no reason to end */
     if (convoy_options_parse(argc, argv, &options, &error) != 0) {
         complain(&error);

@@ -23,18 +23,30 @@ struct region {
 };
 
 struct convoy_shared_memory {
+    const struct convoy_shared_memory_config *config;
+    uid_t *owners;
+    size_t owner_count;
     pthread_mutex_t lock; /* all below */
     uint32_t count;
     struct region *regions[CONVOY_SHARED_MEMORY_REGIONS]; /* by name */
 };
 
-struct convoy_shared_memory *convoy_shared_memory_new(void)
+int convoy_shared_memory_new(const struct convoy_shared_memory_config *config,
+                             struct convoy_shared_memory **result, struct convoy_error *error)
 {
     struct convoy_shared_memory *memory = calloc(1, sizeof *memory);
 
-    if (memory != NULL)
-        pthread_mutex_init(&memory->lock, NULL);
-    return memory;
+    if (memory == NULL)
+        return convoy_fail(error, -ENOMEM, "out of memory for shared memory's regions");
+    memory->config = config;
+    int code = convoy_shared_memory_config_owners(config, &memory->owners, &memory->owner_count, error);
+    if (code != 0) {
+        free(memory);
+        return code;
+    }
+    pthread_mutex_init(&memory->lock, NULL);
+    *result = memory;
+    return 0;
 }
 
 void convoy_shared_memory_free(struct convoy_shared_memory *memory)
@@ -43,6 +55,7 @@ void convoy_shared_memory_free(struct convoy_shared_memory *memory)
         return;
     convoy_shared_memory_unregister_all(memory);
     pthread_mutex_destroy(&memory->lock);
+    free(memory->owners);
     free(memory);
 }
 
@@ -174,10 +187,11 @@ static int fail_open(int code, const char *key, struct convoy_error *error)
     case -EACCES:
         return convoy_fail(
             error, code,
-            "the server must be able to read and write the shared memory object '%s': run both "
-            "as the same user, or give the object mode 0666",
+            "the server must be able to read and write the shared memory object '%s': run both as the same "
+            "user, or name its user in shared_memory.owners and give the object mode 0666",
             key);
     case -EINVAL: /* a folder, says glibc */
+    case -ELOOP:  /* a symbolic link */
         return convoy_fail(error, code, "'%s' is no shared memory object: make one with shm_open(3)", key);
     case -EMFILE:
     case -ENFILE:
@@ -188,7 +202,8 @@ static int fail_open(int code, const char *key, struct convoy_error *error)
     }
 }
 
-static int open_object(const char *key, int *fd, struct convoy_error *error)
+static int open_object(const struct convoy_shared_memory *memory, const char *key, int *fd,
+                       struct convoy_error *error)
 {
     char path[CONVOY_SHARED_MEMORY_NAME_BYTES + 2];
     const char *bare = key[0] == '/' ? key + 1 : key;
@@ -201,13 +216,29 @@ static int open_object(const char *key, int *fd, struct convoy_error *error)
                            CONVOY_SHARED_MEMORY_NAME_BYTES);
     path[0] = '/';
     memcpy(path + 1, bare, length + 1);
+    if (!convoy_shared_memory_config_takes(memory->config, path))
+        return convoy_fail(
+            error, -EACCES,
+            "keys of shared memory objects must begin with '%s' here: see shared_memory.prefix "
+            "of the configuration",
+            memory->config->prefix);
     /* O_NONBLOCK: a process that holds a lease on the object must not block an HTTP thread. */
-    *fd = shm_open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK, 0);
+    *fd = shm_open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW, 0);
     return *fd < 0 ? fail_open(-errno, key, error) : 0;
 }
 
-/* What was opened is an object of shared memory, and the region lies inside. */
-static int check_object(const struct region *region, struct convoy_error *error)
+static bool is_owner(const struct convoy_shared_memory *memory, uid_t uid)
+{
+    for (size_t i = 0; i < memory->owner_count; i++)
+        if (memory->owners[i] == uid)
+            return true;
+    return false;
+}
+
+/* What was opened is an object of shared memory of a user whose objects are taken, and the region lies
+ * inside. The sentences say nothing of what else lies there. */
+static int check_object(const struct convoy_shared_memory *memory, const struct region *region,
+                        struct convoy_error *error)
 {
     struct stat status;
 
@@ -217,12 +248,17 @@ static int check_object(const struct region *region, struct convoy_error *error)
     if (!S_ISREG(status.st_mode))
         return convoy_fail(error, -ENXIO, "'%s' is no shared memory object: make one with shm_open(3)",
                            region->key);
+    if (!is_owner(memory, status.st_uid))
+        return convoy_fail(error, -EACCES,
+                           "the shared memory object '%s' does not belong to a user whose objects are taken: "
+                           "see shared_memory.owners of the configuration",
+                           region->key);
     uint64_t size = (uint64_t)status.st_size;
     if (region->offset > size || region->byte_size > size - region->offset)
         return convoy_fail(error, -ERANGE,
                            "%" PRIu64 " bytes from offset %" PRIu64 " on are more than the shared memory "
-                           "object has, which is %" PRIu64 " bytes long: register less, or make it longer",
-                           region->byte_size, region->offset, size);
+                           "object has: register less, or make it longer",
+                           region->byte_size, region->offset);
     return 0;
 }
 
@@ -260,12 +296,12 @@ int convoy_shared_memory_register(struct convoy_shared_memory *memory, const cha
     region->byte_size = byte_size;
     memcpy(region->name, name, strlen(name) + 1);
     memcpy(region->key, key, strlen(key) + 1);
-    code = open_object(key, &region->fd, error);
+    code = open_object(memory, key, &region->fd, error);
     if (code != 0) {
         free(region);
         return code;
     }
-    code = check_object(region, error);
+    code = check_object(memory, region, error);
     if (code == 0)
         code = insert(memory, region, error);
     if (code != 0)
@@ -333,9 +369,10 @@ static int check_bounds(const struct region *region, uint64_t offset, size_t byt
     if (offset <= region->byte_size && bytes <= region->byte_size - offset)
         return 0;
     return convoy_fail(error, -ERANGE,
-                       "%zu bytes from offset %" PRIu64 " on are more than the shared memory region has, of "
-                       "which %" PRIu64 " bytes are registered",
-                       bytes, offset, region->byte_size);
+                       "%zu bytes from offset %" PRIu64
+                       " on are more than were registered of the shared memory "
+                       "region",
+                       bytes, offset);
 }
 
 static int fail_short(const struct region *region, struct convoy_error *error)

@@ -14,6 +14,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/json_writer.h"
+#include "server/config/shared_memory_config.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -23,8 +24,9 @@
 
 struct convoy_shared_memory;
 
-/* NULL when memory is out. */
-struct convoy_shared_memory *convoy_shared_memory_new(void);
+/* config must outlive it. Errors: -ENOMEM, -EINVAL (an owner is no user of this machine). */
+int convoy_shared_memory_new(const struct convoy_shared_memory_config *config,
+                             struct convoy_shared_memory **memory, struct convoy_error *error);
 
 /* When no other call is under way any more; what is registered is given up. NULL is allowed. */
 void convoy_shared_memory_free(struct convoy_shared_memory *memory);
@@ -32,7 +34,8 @@ void convoy_shared_memory_free(struct convoy_shared_memory *memory);
 /* Makes name stand for the byte_size bytes from offset on of the object key. A key is "/name" as for
  * shm_open(3), without further slashes; the slash may be left out. The object may be registered under several
  * names. -EINVAL: the name, the key or the size is none (byte_size is at least 1); -ENOENT, -EACCES and what
- * else shm_open(3) gives; -ENXIO: the object is no regular file; -ERANGE: it is shorter than offset +
+ * else shm_open(3) gives; -EACCES, too, for another prefix or owner than the configuration takes; -ENXIO: the
+ * object is no regular file (symbolic links are not followed); -ERANGE: it is shorter than offset +
  * byte_size; -EEXIST: the name is taken; -ENOSPC: there are CONVOY_SHARED_MEMORY_REGIONS already. -ENOMEM,
  * -EMFILE and -ENFILE are not the client's fault. */
 int convoy_shared_memory_register(struct convoy_shared_memory *memory, const char *name, const char *key,

@@ -139,7 +139,7 @@ static int read_region(const struct convoy_tensor_request *tensors, const struct
     if (tensors->memory == NULL)
         return convoy_fail(
             error, -EACCES,
-            "shared memory is for clients on the server's own machine that connect to a loopback "
+            "shared memory is off, or for clients on the server's own machine that connect to a loopback "
             "address: send the tensor in the body");
     if (!convoy_json_has(parameters, "shared_memory_byte_size"))
         return convoy_fail(error, -EINVAL, "%s: %s needs shared_memory_byte_size", REQUEST, parameters->path);

@@ -71,6 +71,7 @@ static int add_worker(struct convoy_supervisor *supervisor, uint32_t device, str
         return code;
     }
     worker->supervisor = supervisor;
+    worker->process.unconfined = !supervisor->config->worker.sandbox;
     snprintf(worker->device, sizeof worker->device, "%s", supervisor->backend);
     uv_timer_init(supervisor->loop, &worker->restart);
     worker->restart.data = worker;
@@ -248,7 +249,7 @@ static void on_gone(void *context, struct convoy_worker_process *process, const 
     if (worker->backoff_ms == 0)
         worker->backoff_ms = FIRST_BACKOFF_MS;
     if (was_loading)
-        convoy_loading_died(worker);
+        convoy_quarantine_died(worker);
     convoy_heartbeat_died(worker, running > 0);
     worker->attached = false;
     convoy_channel_reset(&process->channel);

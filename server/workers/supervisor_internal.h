@@ -1,6 +1,6 @@
-/* What supervisor.c, supervisor_loading.c, supervisor_measure.c, supervisor_placement.c,
- * supervisor_heartbeat.c and supervisor_stop.c share. All of it belongs to the control loop, except the
- * atomics. */
+/* What supervisor.c, supervisor_loading.c, supervisor_quarantine.c, supervisor_measure.c,
+ * supervisor_placement.c, supervisor_heartbeat.c and supervisor_stop.c share. All of it belongs to the
+ * control loop, except the atomics. */
 #ifndef CONVOY_SERVER_SUPERVISOR_INTERNAL_H
 #define CONVOY_SERVER_SUPERVISOR_INTERNAL_H
 
@@ -9,9 +9,8 @@
 
 #include <stdatomic.h>
 
-#define NO_MODEL       (-1)
-#define DEATHS_TO_FAIL 2
-#define MAX_COUNTERS   64 /* names of counters that a worker may export */
+#define NO_MODEL     (-1)
+#define MAX_COUNTERS 64 /* names of counters that a worker may export */
 
 /* A model's command that could not be sent; it is tried again every WATCH_MS. */
 enum unsent { UNSENT_NONE, UNSENT_MEASURE, UNSENT_LOAD, UNSENT_LOAD_BESIDE, UNSENT_UNLOAD };
@@ -21,6 +20,12 @@ struct kept_answer {
     bool loaded;
     struct convoy_model_shape shape;
     struct convoy_layer_name *layers; /* until the batcher takes them */
+};
+
+/* Workers of one device that died in a row while they loaded a model. */
+struct loading_deaths {
+    uint64_t files; /* fingerprint of the files that count is for */
+    uint32_t count;
 };
 
 /* One device's worker: what is known about the device, and about the process that serves it now. */
@@ -41,12 +46,12 @@ struct device_worker {
     uint64_t loading_us;    /* since when */
     uint32_t counter_count; /* entries in counters: names that it may export */
     char counters[MAX_COUNTERS][48];
-    uint8_t *answered;        /* by model: LOADED or FAILED came */
-    uint32_t *asked;          /* by model: LOADs without an answer yet */
-    uint8_t *unsent;          /* by model: enum unsent */
-    bool channel_unsent;      /* CHANNEL could not be sent yet */
-    uint8_t *deaths;          /* by model: workers of this device that died loading it, in a row */
-    struct kept_answer *kept; /* by model */
+    uint8_t *answered;             /* by model: LOADED or FAILED came */
+    uint32_t *asked;               /* by model: LOADs without an answer yet */
+    uint8_t *unsent;               /* by model: enum unsent */
+    bool channel_unsent;           /* CHANNEL could not be sent yet */
+    struct loading_deaths *deaths; /* by model */
+    struct kept_answer *kept;      /* by model */
     uint64_t backoff_ms;
     uv_timer_t restart;
 };
@@ -109,8 +114,6 @@ void convoy_loading_attached(struct device_worker *worker);
 void convoy_loading_answered(struct device_worker *worker, const struct convoy_worker_message *message);
 /* TUNED came: a loaded model's kernels and weights differ from what LOADED said. */
 void convoy_loading_tuned(struct device_worker *worker, const struct convoy_worker_message *message);
-/* The worker died while it loaded worker->loading. A model that does this twice in a row is FAILED. */
-void convoy_loading_died(struct device_worker *worker);
 /* After a worker answered or died: models that no device can load any more become FAILED, and slots are sized
  * when all others are loaded somewhere. */
 void convoy_loading_settle(struct convoy_supervisor *supervisor);
@@ -118,10 +121,29 @@ void convoy_loading_settle(struct convoy_supervisor *supervisor);
 void convoy_loading_retry(struct device_worker *worker);
 /* Frees the answers kept. */
 void convoy_loading_forget(struct device_worker *worker);
+/* No worker serves the model any more: it becomes FAILED, and waiting requests are answered. */
+void convoy_loading_fail(struct convoy_supervisor *supervisor, struct convoy_model_record *model,
+                         const char *reason);
 
 /* Sends a command for a model, or notes that it has to be sent again. */
 void convoy_loading_send(struct device_worker *worker, const struct convoy_model_record *model,
                          enum unsent command);
+
+/* ---- supervisor_quarantine.c: a model whose loading kills two workers of a device in a row is not loaded
+ * there again until its files change. Requests that load it cannot make it kill more workers, which other
+ * models need ---- */
+
+/* The model is to be loaded: what is counted for other files than its present ones is forgotten. */
+void convoy_quarantine_renew(struct device_worker *worker, const struct convoy_model_record *model);
+/* Whether the worker must not load the model with this number. */
+bool convoy_quarantine_holds(const struct device_worker *worker, uint32_t number);
+/* The worker loaded the model: only deaths in a row are the model's fault. */
+void convoy_quarantine_clear(struct device_worker *worker, uint32_t number);
+/* The worker died while it loaded worker->loading. A model that did this twice in a row is FAILED, unless
+ * another device serves it or may still load it. */
+void convoy_quarantine_died(struct device_worker *worker);
+/* FAILED, with the reason that it is in quarantine, when no device can load it. */
+void convoy_quarantine_check(struct convoy_supervisor *supervisor, struct convoy_model_record *model);
 
 /* ---- supervisor_measure.c: how large slots must be is known before models are loaded, so that each is
  * served as soon as it is. Where one model alone is to be loaded, nothing is measured ---- */

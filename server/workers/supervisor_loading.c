@@ -105,9 +105,8 @@ void convoy_loading_send_again(struct device_worker *worker)
     }
 }
 
-/* No worker serves the model any more: waiting requests are answered. */
-static void fail_model(struct convoy_supervisor *supervisor, struct convoy_model_record *model,
-                       const char *reason)
+void convoy_loading_fail(struct convoy_supervisor *supervisor, struct convoy_model_record *model,
+                         const char *reason)
 {
     bool goes = model->state == CONVOY_MODEL_UNLOADING;
     if (!goes)
@@ -129,7 +128,7 @@ static void refuse(struct device_worker *worker, struct convoy_model_record *mod
         supervisor->retry[model->number] = true;
     if (model->state == CONVOY_MODEL_FAILED || !convoy_placement_possible(supervisor, model)) {
         if (model->state != CONVOY_MODEL_FAILED || strcmp(model->reason, reason) != 0)
-            fail_model(supervisor, model, reason);
+            convoy_loading_fail(supervisor, model, reason);
     } else
         convoy_log(CONVOY_LOG_ERROR, "one device does without a model", CONVOY_STR("device", worker->device),
                    CONVOY_STR("model", model->name), CONVOY_STR("reason", reason));
@@ -191,7 +190,7 @@ static void send_loads(struct device_worker *worker, bool beside)
                 (model->state != CONVOY_MODEL_LOADING && model->state != CONVOY_MODEL_READY &&
                  model->state != CONVOY_MODEL_UNLOADING))
                 continue;
-            if (!convoy_placement_here(worker, model) || worker->deaths[i] >= DEATHS_TO_FAIL) {
+            if (!convoy_placement_here(worker, model) || convoy_quarantine_holds(worker, i)) {
                 worker->answered[i] = 1; /* it is not asked */
             } else if (rank_of(worker, model) == rank) {
                 send_load(worker, model, beside && !first);
@@ -235,7 +234,8 @@ void convoy_loading_settle(struct convoy_supervisor *supervisor)
             convoy_placement_possible(supervisor, model))
             continue;
         supervisor->retry[i] = true; /* the device may come back */
-        fail_model(supervisor, model, "none of its devices has a worker that could load it: see the log");
+        convoy_loading_fail(supervisor, model,
+                            "none of its devices has a worker that could load it: see the log");
     }
     convoy_measure_go_on(supervisor);
     if (anybody)
@@ -250,7 +250,7 @@ static void place_models(struct convoy_supervisor *supervisor)
         struct convoy_model_record *model = convoy_registry_at(supervisor->registry, i);
         if (model != NULL && model->state == CONVOY_MODEL_LOADING &&
             convoy_placement_check(supervisor, model, &error) != 0)
-            fail_model(supervisor, model, error.message);
+            convoy_loading_fail(supervisor, model, error.message);
     }
     supervisor->placed = true;
 }
@@ -272,8 +272,8 @@ void convoy_loading_load(struct convoy_supervisor *supervisor, struct convoy_mod
     supervisor->retry[model->number] = false;
     for (uint32_t i = 0; i < supervisor->worker_count; i++) {
         struct device_worker *worker = supervisor->workers[i];
-        worker->deaths[model->number] = 0;
-        bool here = convoy_placement_here(worker, model);
+        convoy_quarantine_renew(worker, model);
+        bool here = convoy_placement_here(worker, model) && !convoy_quarantine_holds(worker, model->number);
         worker->answered[model->number] = !here;
         free(worker->kept[model->number].layers);
         worker->kept[model->number] = (struct kept_answer){0};
@@ -283,7 +283,9 @@ void convoy_loading_load(struct convoy_supervisor *supervisor, struct convoy_mod
             send_load(worker, model, true);
     }
     if (supervisor->placed && convoy_placement_check(supervisor, model, &error) != 0)
-        fail_model(supervisor, model, error.message);
+        convoy_loading_fail(supervisor, model, error.message);
+    else
+        convoy_quarantine_check(supervisor, model);
 }
 
 /* Whether another record of the same version is loaded on this device. Both share a time series. */
@@ -323,7 +325,7 @@ void convoy_loading_attached(struct device_worker *worker)
         struct convoy_model_record *model = convoy_registry_at(registry, i);
         if (model == NULL)
             continue;
-        if (!convoy_placement_here(worker, model) || worker->deaths[i] >= DEATHS_TO_FAIL)
+        if (!convoy_placement_here(worker, model) || convoy_quarantine_holds(worker, i))
             convoy_worker_slots_model(worker->slots, model, false, NULL, 0);
         else if (worker->answered[i] && worker->kept[i].loaded)
             serve(worker, model);
@@ -404,7 +406,7 @@ void convoy_loading_answered(struct device_worker *worker, const struct convoy_w
         kept->loaded = true;
         /* Counted before it gets slots: its file may differ from the one that the worker before it loaded. */
         convoy_registry_count_load(supervisor->registry, model);
-        worker->deaths[message->model] = 0; /* only deaths in a row are the model's fault */
+        convoy_quarantine_clear(worker, message->model);
         kept->shape = message->loaded.shape;
         if (kept->layers == NULL)
             kept->shape.layer_count = 0;
@@ -441,36 +443,13 @@ void convoy_loading_tuned(struct device_worker *worker, const struct convoy_work
         serve(worker, model);
 }
 
-void convoy_loading_died(struct device_worker *worker)
-{
-    struct convoy_supervisor *supervisor = worker->supervisor;
-    uint32_t number = (uint32_t)worker->loading;
-    struct convoy_model_record *model = convoy_registry_at(supervisor->registry, number);
-    if (model == NULL || ++worker->deaths[number] < DEATHS_TO_FAIL)
-        return;
-    /* Loading it again would kill more workers, which other models need. It may be the device's fault: when
-     * another device serves the model or may still load it, only this one does without. */
-    worker->answered[number] = 1;
-    worker->kept[number].loaded = false;
-    if (worker->slots != NULL)
-        convoy_worker_slots_model(worker->slots, model, false, NULL, 0);
-    if (convoy_placement_possible(supervisor, model)) {
-        convoy_log(CONVOY_LOG_ERROR, "one device does without a model", CONVOY_STR("device", worker->device),
-                   CONVOY_STR("model", model->name), CONVOY_STR("reason", "loading it killed two workers"));
-        return;
-    }
-    supervisor->retry[number] = false;
-    if (model->state != CONVOY_MODEL_FAILED)
-        fail_model(supervisor, model, "loading it killed two workers");
-}
-
 void convoy_loading_retry(struct device_worker *worker)
 {
     struct convoy_supervisor *supervisor = worker->supervisor;
     for (uint32_t i = 0; worker->attached && i < convoy_registry_count(supervisor->registry); i++) {
         const struct convoy_model_record *model = convoy_registry_at(supervisor->registry, i);
         if (model != NULL && supervisor->retry[i] && !worker->kept[i].loaded &&
-            !convoy_loading_is_asked(worker, i) && worker->deaths[i] < DEATHS_TO_FAIL &&
+            !convoy_loading_is_asked(worker, i) && !convoy_quarantine_holds(worker, i) &&
             convoy_placement_here(worker, model))
             send_load(worker, model, false);
     }

@@ -33,7 +33,7 @@ static void ask(struct device_worker *worker)
         const struct convoy_model_record *model = convoy_registry_at(supervisor->registry, i);
         if (model == NULL || !is_open(supervisor, model))
             continue;
-        supervisor->measured[i].useless = worker->deaths[i] >= DEATHS_TO_FAIL;
+        supervisor->measured[i].useless = convoy_quarantine_holds(worker, i);
         if (!supervisor->measured[i].useless)
             convoy_loading_send(worker, model, UNSENT_MEASURE);
     }

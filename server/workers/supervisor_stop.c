@@ -10,10 +10,8 @@ void convoy_supervisor_check_stopped(struct convoy_supervisor *supervisor)
     for (uint32_t i = 0; i < supervisor->worker_count; i++)
         if (supervisor->workers[i]->process.running)
             return;
-    for (uint32_t i = 0; i < supervisor->worker_count; i++) {
-        convoy_worker_process_retire(&supervisor->workers[i]->process);
+    for (uint32_t i = 0; i < supervisor->worker_count; i++)
         uv_close((uv_handle_t *)&supervisor->workers[i]->restart, NULL);
-    }
     uv_close((uv_handle_t *)&supervisor->watch, NULL);
     uv_close((uv_handle_t *)&supervisor->batcher_timer, NULL);
     uv_close((uv_handle_t *)&supervisor->stop_timer, NULL);

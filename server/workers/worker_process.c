@@ -10,6 +10,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+
+#define REST_BYTES (1u << 20) /* as much as is read of a worker's messages after its end */
 
 int convoy_worker_process_prepare(struct convoy_worker_process *process, uv_loop_t *loop,
                                   uint32_t device_index, uint32_t model_count, uint32_t streams,
@@ -63,15 +66,6 @@ static void on_handle_closed(uv_handle_t *handle)
     report_gone(process);
 }
 
-static void on_process_exit(uv_process_t *child, int64_t status, int signal)
-{
-    struct convoy_worker_process *process = child->data;
-    process->exited = true;
-    process->exit_status = status;
-    process->exit_signal = signal;
-    uv_close((uv_handle_t *)child, on_handle_closed);
-}
-
 static void on_socket_end(struct convoy_worker_process *process)
 {
     process->ended = true;
@@ -111,12 +105,24 @@ static void lend_room(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer)
     *buffer = uv_buf_init(room, (unsigned)bytes);
 }
 
-static void on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buffer)
+/* Handles the lines of so many bytes more, which are in the line reader's room. */
+static void take_lines(struct convoy_worker_process *process, size_t got)
 {
-    struct convoy_worker_process *process = stream->data;
     struct convoy_error error;
     cJSON *json;
     int code = 0;
+    process->heard_us = convoy_now_us();
+    convoy_line_reader_received(&process->lines, got);
+    while ((code = convoy_line_reader_next(&process->lines, &json, &error)) > 0)
+        if (!handle_message(process, json, &error))
+            break;
+    if (code != 0)
+        kill_for_protocol(process, error.message);
+}
+
+static void on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buffer)
+{
+    struct convoy_worker_process *process = stream->data;
     (void)buffer;
     if (got == 0)
         return;
@@ -127,13 +133,39 @@ static void on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buffer)
         on_socket_end(process);
         return;
     }
-    process->heard_us = convoy_now_us();
-    convoy_line_reader_received(&process->lines, (size_t)got);
-    while ((code = convoy_line_reader_next(&process->lines, &json, &error)) > 0)
-        if (!handle_message(process, json, &error))
-            break;
-    if (code != 0)
-        kill_for_protocol(process, error.message);
+    take_lines(process, (size_t)got);
+}
+
+/* What the process wrote before it ended. The socket's end is not waited for: a child of the process may hold
+ * it open for ever. */
+static void read_rest(struct convoy_worker_process *process)
+{
+    uv_os_fd_t socket;
+    char *room;
+    size_t bytes, taken = 0;
+    if (uv_fileno((uv_handle_t *)&process->control, &socket) != 0)
+        return;
+    while (taken < REST_BYTES && convoy_line_reader_room(&process->lines, &room, &bytes) == 0) {
+        ssize_t got = recv(socket, room, bytes, MSG_DONTWAIT);
+        if (got <= 0)
+            return;
+        take_lines(process, (size_t)got);
+        taken += (size_t)got;
+    }
+}
+
+static void on_process_exit(uv_process_t *child, int64_t status, int signal)
+{
+    struct convoy_worker_process *process = child->data;
+    process->exited = true;
+    process->exit_status = status;
+    process->exit_signal = signal;
+    if (!process->ended) {
+        read_rest(process);
+        on_socket_end(process);
+    }
+    uv_close((uv_handle_t *)&process->doorbell, on_handle_closed);
+    uv_close((uv_handle_t *)child, on_handle_closed);
 }
 
 static void on_doorbell(uv_poll_t *poll, int status, int events)
@@ -141,18 +173,18 @@ static void on_doorbell(uv_poll_t *poll, int status, int events)
     struct convoy_worker_process *process = poll->data;
     (void)status;
     (void)events;
-    convoy_channel_clear_doorbell(process->channel.done_fd);
+    /* A worker that lives on and answers no more is found as one that hangs. */
+    if (!convoy_channel_clear_doorbell(process->channel.doorbell_fd))
+        uv_poll_stop(poll);
     process->events->finished_slots(process->context, process);
 }
 
 static void watch_doorbell(struct convoy_worker_process *process)
 {
-    if (process->doorbell_open)
-        return;
-    uv_poll_init(process->loop, &process->doorbell, process->channel.done_fd);
+    uv_poll_init(process->loop, &process->doorbell, process->channel.doorbell_fd);
     process->doorbell.data = process;
     uv_poll_start(&process->doorbell, UV_READABLE, on_doorbell);
-    process->doorbell_open = true;
+    process->open_handles++;
 }
 
 int convoy_worker_process_start(struct convoy_worker_process *process, const char *backend, const char *tune,
@@ -165,14 +197,24 @@ int convoy_worker_process_start(struct convoy_worker_process *process, const cha
     char **environment = convoy_worker_environment();
     if (environment == NULL)
         return convoy_fail(error, -ENOMEM, "out of memory for starting %s", program);
+    code = convoy_channel_renew_doorbell(&process->channel, error);
+    if (code != 0) {
+        free(environment);
+        return code;
+    }
     snprintf(device, sizeof device, "%u", process->device_index);
     snprintf(streams, sizeof streams, "%u", process->streams);
     char *arguments[16] = {
         program,     "--serve", "--backend", (char *)(uintptr_t)backend, "--device", device,
         "--streams", streams,   "--tune",    (char *)(uintptr_t)tune};
+    char **more = arguments + 10;
     if (process->cache_dir != NULL) {
-        arguments[10] = "--cache-dir";
-        arguments[11] = (char *)(uintptr_t)process->cache_dir;
+        *more++ = "--cache-dir";
+        *more++ = (char *)(uintptr_t)process->cache_dir;
+    }
+    if (process->unconfined) {
+        *more++ = "--sandbox";
+        *more++ = "off";
     }
 
     process->exited = process->ended = false;
@@ -188,8 +230,7 @@ int convoy_worker_process_start(struct convoy_worker_process *process, const cha
         [CONVOY_FD_CONTROL] = {.flags = UV_CREATE_PIPE | UV_READABLE_PIPE | UV_WRITABLE_PIPE,
                                .data.stream = (uv_stream_t *)&process->control},
         [CONVOY_FD_MEMORY] = {.flags = UV_INHERIT_FD, .data.fd = process->channel.memory_fd},
-        [CONVOY_FD_SUBMIT] = {.flags = UV_INHERIT_FD, .data.fd = process->channel.submit_fd},
-        [CONVOY_FD_DONE] = {.flags = UV_INHERIT_FD, .data.fd = process->channel.done_fd}};
+        [CONVOY_FD_DOORBELL] = {.flags = UV_INHERIT_FD, .data.fd = process->channel.worker_doorbell_fd}};
     uv_process_options_t options = {.file = program,
                                     .args = arguments,
                                     .env = environment,
@@ -202,6 +243,7 @@ int convoy_worker_process_start(struct convoy_worker_process *process, const cha
     process->running = true;
     code = uv_spawn(process->loop, &process->child, &options);
     free(environment);
+    convoy_channel_handed_over(&process->channel);
     if (code != 0) {
         convoy_fail(error, code, "cannot start %s: %s", program, uv_strerror(code));
         process->exited = process->ended = true;
@@ -267,13 +309,6 @@ void convoy_worker_process_kill(struct convoy_worker_process *process, const cha
     if (process->kill_reason == NULL)
         process->kill_reason = reason;
     uv_process_kill(&process->child, SIGKILL);
-}
-
-void convoy_worker_process_retire(struct convoy_worker_process *process)
-{
-    if (process->doorbell_open)
-        uv_close((uv_handle_t *)&process->doorbell, NULL);
-    process->doorbell_open = false;
 }
 
 void convoy_worker_process_free(struct convoy_worker_process *process)

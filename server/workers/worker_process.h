@@ -16,7 +16,8 @@ struct convoy_worker_process_events {
     void (*message)(void *context, struct convoy_worker_process *process,
                     const struct convoy_worker_message *message);
     void (*finished_slots)(void *context, struct convoy_worker_process *process); /* the done doorbell rang */
-    /* The process has ended and all its messages were delivered. reason: a short constant for the metric;
+    /* The process has ended and all its messages were delivered (of a child that has its socket, too, and
+     * writes on, only the first MiB). reason: a short constant for the metric;
      * text: a sentence. */
     void (*gone)(void *context, struct convoy_worker_process *process, const char *reason, const char *text);
 };
@@ -27,6 +28,7 @@ struct convoy_worker_process {
     void *context;
     uint32_t device_index, model_count, streams;
     const char *cache_dir;         /* NULL: none; owned by the configuration */
+    bool unconfined;               /* the next process is started without its sandbox */
     struct convoy_channel channel; /* lives as long as this record; each process in turn maps it */
 
     bool running;                         /* a process exists, or gone() was not called yet */
@@ -38,7 +40,7 @@ struct convoy_worker_process {
     uv_process_t child;
     uv_pipe_t control;
     uv_poll_t doorbell;
-    bool doorbell_open, exited, ended; /* exited: waited for; ended: its socket is at its end */
+    bool exited, ended; /* exited: waited for; ended: its socket was read to its end, or is read no more */
     int64_t exit_status;
     int exit_signal, open_handles;
     struct convoy_line_reader lines; /* from the control socket */
@@ -59,8 +61,6 @@ int convoy_worker_process_start(struct convoy_worker_process *process, const cha
 int convoy_worker_process_send(struct convoy_worker_process *process, cJSON *message);
 /* Sends SIGKILL; gone() follows. reason: the metric's label; a string constant. */
 void convoy_worker_process_kill(struct convoy_worker_process *process, const char *reason);
-/* Stops watching the doorbell. Call before the loop ends, when no process runs. */
-void convoy_worker_process_retire(struct convoy_worker_process *process);
 /* Frees the channel. After the loop ended. */
 void convoy_worker_process_free(struct convoy_worker_process *process);
 

@@ -128,8 +128,7 @@ int main(void)
          "out of memory");
     must(convoy_channel_create(&channel, &error) == 0 &&
              convoy_channel_lay_out(&channel, &size, &error) == 0 &&
-             convoy_channel_attach(&end, channel.memory_fd, channel.submit_fd, channel.done_fd, &size,
-                                   &error) == 0 &&
+             convoy_channel_attach(&end, channel.memory_fd, channel.worker_doorbell_fd, &size, &error) == 0 &&
              convoy_worker_slots_new(batcher, &channel, "null", &slots, &error) == 0,
          "no channel");
     for (uint32_t i = 0; i < MODELS; i++) {

@@ -304,10 +304,9 @@ static void on_gone(void *context, struct convoy_worker_process *process, const 
                     const char *text)
 {
     struct bench *bench = context;
-    (void)reason;
+    (void)reason, (void)process;
     if (bench->stage != ENDED)
         fail(bench, "the worker is gone: %s", text);
-    convoy_worker_process_retire(process);
     uv_close((uv_handle_t *)&bench->watch, NULL);
 }
 

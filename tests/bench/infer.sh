@@ -110,7 +110,7 @@ many_rows() {
   region=convoy-bench-$$
   "$python" tests/bench/infer_body.py UINT8 256 "$region" >"$work/region"
   # Of the queue, what all connections send.
-  echo "{\"worker\": {\"slots\": $slots}, \"batching\": {\"max_queue\": $((connections * 256 > 4096 ? connections * 256 : 4096))}}" >"$work/config.json"
+  echo "{\"shared_memory\": {\"enabled\": true}, \"worker\": {\"slots\": $slots}, \"batching\": {\"max_queue\": $((connections * 256 > 4096 ? connections * 256 : 4096))}}" >"$work/config.json"
   serve "$backend" --config "$work/config.json" --models "$measured"
   until_tuned "$backend"
   worker=$(pgrep -P "$daemon" convoy-worker)

@@ -1,19 +1,38 @@
 #include "tests/faults/faults.h"
 
 #include "engine/base/clock.h"
+#include "engine/ipc/channel.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
+
+#define SEIZE_SECONDS 30 /* how long the child of a seized worker lives */
 
 /* A device that was idle for longer than this gets no time back. */
 #define PACE_SLACK_US 2000u
 
-static enum { NONE, KILL, HANG, LOAD, STALL, PACE, GPU_JOB, GPU_ECC, GPU_MEMORY, GPU_LOST } kind;
+static enum {
+    NONE,
+    ESCAPE,
+    KILL,
+    HANG,
+    SEIZE,
+    LOAD,
+    STALL,
+    PACE,
+    GPU_JOB,
+    GPU_ECC,
+    GPU_MEMORY,
+    GPU_LOST
+} kind;
 static enum fault_kernel kernel;
 static unsigned pixel[3], pace_us;
 static char model_name[128], stall_file[256];
@@ -52,12 +71,16 @@ static bool read_fault(const char *text)
         kind = KILL;
     else if (reads_pixel(text, "hang"))
         kind = HANG;
+    else if (reads_pixel(text, "seize"))
+        kind = SEIZE;
     else if (reads_pixel(text, "ecc"))
         kind = GPU_ECC;
     else if (sscanf(text, "stall:%127[^:]:%255s", model_name, stall_file) == 2)
         kind = STALL;
     else if (sscanf(text, "pace:%u", &pace_us) == 1)
         kind = PACE;
+    else if (reads_name(text, "escape"))
+        kind = ESCAPE;
     else if (reads_name(text, "load"))
         kind = LOAD;
     else if (reads_name(text, "memory"))
@@ -98,6 +121,29 @@ static void stall(void *argument)
         usleep(10000);
 }
 
+static void stay_and_ring(void)
+{
+    signal(SIGPIPE, SIG_IGN);
+    alarm(SEIZE_SECONDS); /* a test that fails leaves no process behind */
+    while (send(CONVOY_FD_DOORBELL, "", 1, MSG_DONTWAIT) == 1 || errno == EAGAIN)
+        ;
+    for (;;)
+        pause(); /* holds the control socket */
+}
+
+static void seize(void)
+{
+    for (int fd = CONVOY_FD_CONTROL; fd <= CONVOY_FD_DOORBELL; fd++) {
+        fcntl(fd, F_SETFL, 0);
+        ioctl(fd, FIONBIO, &(int){0});
+    }
+    while (send(CONVOY_FD_DOORBELL, "", 1, MSG_DONTWAIT) == 1)
+        ;
+    if (fork() == 0)
+        stay_and_ring();
+    _exit(0);
+}
+
 static int open_device(uint32_t index, const struct convoy_open_options *given, struct convoy_device **device,
                        struct convoy_device_info *info, struct convoy_error *error)
 {
@@ -111,6 +157,8 @@ static int load(struct convoy_device *device, const struct convoy_graph *graph,
 {
     bool emulated;
     if (strcmp(model->name, model_name) == 0) {
+        if (kind == ESCAPE)
+            return fault_escape(error);
         if (kind == LOAD)
             raise(SIGKILL);
         if (kind == STALL && options.run_beside != NULL)
@@ -134,7 +182,7 @@ static int submit(struct convoy_device *device, struct convoy_net *net, const st
     bool emulated = false;
     if (kind == PACE)
         keep_pace(job->rows);
-    if (kind < GPU_JOB && kind != KILL && kind != HANG)
+    if (kind < GPU_JOB && kind != KILL && kind != HANG && kind != SEIZE)
         return real->submit(device, net, job, error);
     if (!has_pixel(job))
         return real->submit(device, net, job, error);
@@ -142,6 +190,8 @@ static int submit(struct convoy_device *device, struct convoy_net *net, const st
         raise(SIGKILL);
     while (kind == HANG)
         pause();
+    if (kind == SEIZE)
+        seize();
     if (kind == GPU_ECC)
         return convoy_fail(error, -EIO,
                            "a test: uncorrectable ECC error encountered (cudaErrorECCUncorrectable)");

@@ -4,7 +4,11 @@
  * function table in which some functions are the module's. The variable names one fault:
  *   kill:R,G,B      a job with an 8-bit image whose first pixel is R,G,B kills the worker (SIGKILL)
  *   hang:R,G,B      the same, but submit() never returns
+ *   seize:R,G,B     the same job takes the worker over: it makes its descriptors block, rings without end,
+ *                   leaves a child that holds all of them and rings on, and ends
  *   stall:NAME:FILE loading the model NAME does not end while FILE exists; other models are served beside it
+ *   escape:NAME     loading the model NAME tries ways out of the worker and fails: its sentence names those
+ *                   that are open
  *   load:NAME       loading the model NAME kills the worker
  *   pace:US         each image takes US microseconds more, asleep: a device whose capacity does not depend
  *                   on the cores that a test's clients use as well
@@ -27,5 +31,8 @@ enum fault_kernel { FAULT_ILLEGAL, FAULT_TRAP, FAULT_SPIN };
  * it is. Returns 0, or a negative errno with *error set. */
 int fault_gpu(const struct convoy_backend *backend, enum fault_kernel kernel, bool at_once, bool *emulated,
               struct convoy_error *error);
+
+/* Tries ways out of the process, and returns -EPERM with a sentence that names those that are open. */
+int fault_escape(struct convoy_error *error);
 
 #endif

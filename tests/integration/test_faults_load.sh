@@ -27,6 +27,26 @@ expect 200 --data-binary @$image "$url/classify?model=good"
 expect 503 --data-binary @$image "$url/classify?model=bad"
 stop
 
+echo "Requests that load it again kill no more workers, until its files change."
+killed() { grep -c 'worker died' "$work/log" || true; }
+configure 'model_control="explicit"' 'repository={"load_at_start": ["good"]}' 'auth={"loopback_admin": true}'
+start --config "$work/config.json" --models "$work/models"
+load_bad() {
+  expect 400 -X POST "$url/v2/repository/models/bad/load"
+  grep -q 'killed two workers: it is not loaded again until its files change' "$work/body" || fail "$(cat "$work/body")"
+}
+load_bad
+[ "$(killed)" = 2 ] || fail "the first load killed $(killed) workers"
+for _ in 1 2 3; do load_bad; done
+expect 200 -X POST "$url/v2/repository/models/bad/unload"
+load_bad
+[ "$(killed)" = 2 ] || fail "further loads killed workers: $(killed) in all"
+expect 200 --data-binary @$image "$url/classify?model=good"
+touch "$work/models/bad/1/model.onnx"
+load_bad
+[ "$(killed)" = 4 ] || fail "changed files were not loaded: $(killed) workers died in all"
+stop
+
 echo "The same in the middle of service: a worker killed by hand comes back for the other model."
 start --models "$work/models"
 kill -KILL "$(workers)"

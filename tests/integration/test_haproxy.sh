@@ -66,7 +66,7 @@ echo "haproxy -c has nothing to say."
 grep -iE 'warning|alert' "$work/check" && fail "haproxy -c warns"
 
 echo "Two convoyds, one address."
-configure 'default_model="cifar10-convnet"' 'drain_ms=4000'
+configure 'shared_memory={"enabled": true}' 'default_model="cifar10-convnet"' 'drain_ms=4000'
 convoyd a
 convoyd b
 # HAProxy takes a server as up until its first checks say otherwise: a convoyd that still loads would be taken out again.
@@ -100,7 +100,7 @@ wait "${pid[a]}" || status=$?
 [ $status -eq 0 ] || fail "a ended with status $status"
 
 echo "SIGTERM without drain_ms: the other convoyd gets what a refuses."
-configure 'default_model="cifar10-convnet"' 'drain_ms=0'
+configure 'shared_memory={"enabled": true}' 'default_model="cifar10-convnet"' 'drain_ms=0'
 convoyd a
 until_true 20 in_service a || fail "HAProxy does not take a back"
 serves a || fail "a gets no requests any more"

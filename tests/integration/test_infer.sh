@@ -4,7 +4,7 @@
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh"
 
-configure 'http={"max_body_bytes": 600000}' 'images={"max_per_request": 40}' 'auth={"loopback_admin": true}'
+configure 'shared_memory={"enabled": true}' 'http={"max_body_bytes": 600000}' 'images={"max_per_request": 40}' 'auth={"loopback_admin": true}'
 start --backend null --config "$work/config.json"
 infer=$url/v2/models/cifar10-convnet/infer
 # request ROWS KIND [EXTRA]: JSON, or JSON and binary data behind it; the length of the JSON is in $work/length.

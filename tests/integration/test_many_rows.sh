@@ -12,7 +12,7 @@ cp -r models/cifar10-convnet "$work/convnet"
 mkdir "$work/models"
 mv "$work/convnet" "$work/models/cifar10-convnet"
 for cache in 0 1000000; do
-  configure 'worker={"slots": 3}' 'batching={"max_queue": 2048}' 'timeout_ms=100000' "response_cache={\"bytes\": $cache}"
+  configure 'shared_memory={"enabled": true}' 'worker={"slots": 3}' 'batching={"max_queue": 2048}' 'timeout_ms=100000' "response_cache={\"bytes\": $cache}"
   start --backend "$backend" --config "$work/config.json" --models "$work/models"
   rows=$("$python" tests/tools/many_rows.py "$url" cifar10-convnet "$rounds") || fail "see above"
   echo "response_cache.bytes $cache: $rows"

@@ -27,7 +27,7 @@ head -c 12288 /dev/zero >"/dev/shm/$region"
 # A queue and a deadline that are large enough: a 503 is right where there is too much to do, and would count as an error here.
 # Models are loaded and unloaded by request, or two routes would have nothing to say but 400.
 names=$(cd models && printf '%s\n' */1/model.onnx | sed 's|/.*||; s/.*/"&"/' | paste -sd,)
-configure 'auth={"loopback_admin": true}' 'default_model="cifar10-resnet"' 'timeout_ms=60000' 'model_control="explicit"' "repository={\"load_at_start\": [$names]}"
+configure 'shared_memory={"enabled": true}' 'auth={"loopback_admin": true}' 'default_model="cifar10-resnet"' 'timeout_ms=60000' 'model_control="explicit"' "repository={\"load_at_start\": [$names]}"
 start --backend null --config "$work/config.json"
 
 echo "The document."

@@ -26,7 +26,8 @@ starts() {
 }
 starts || { get && starts; } >"$work/get" 2>&1 || skip "perf_analyzer cannot be had here: $(tail -n 1 "$work/get")"
 
-start --backend cpu
+configure 'shared_memory={"enabled": true}'
+start --backend cpu --config "$work/config.json"
 # analyse ARGUMENTS...: half a second of requests of four rows, two at a time. Sets $inferences to what it counted.
 analyse() {
   LD_LIBRARY_PATH=$folder/lib timeout 60 "$folder/perf_analyzer" -m cifar10-convnet -u "127.0.0.1:$port" -b 4 --concurrency-range 2 \

@@ -14,7 +14,7 @@ have_client || { install_client && have_client; } >"$work/pip" 2>&1 ||
   skip "tritonclient cannot be installed here: $(tail -n 1 "$work/pip")"
 
 configure 'model_control="explicit"' 'repository={"load_at_start": ["cifar10-convnet", "fashion-lenet", "cifar10-resnet", "fashion-ece408"]}' \
-  'default_model="cifar10-resnet"' 'auth={"loopback_admin": true}'
+  'default_model="cifar10-resnet"' 'auth={"loopback_admin": true}' 'shared_memory={"enabled": true}'
 start --config "$work/config.json" --backend cpu
 "$venv/bin/python" tests/tools/triton_client.py "${url#http://}" models/samples || fail "see above"
 stop

@@ -5,6 +5,7 @@
  * exactly once, with its own answer, because its deadline passed or because its client left. */
 #include "server/batching/batcher.h"
 #include "engine/base/clock.h"
+#include "engine/base/wake_fd.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -14,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #define SUBMITTERS 4
@@ -193,12 +193,12 @@ static void *work(void *context)
     struct convoy_channel end;
     struct convoy_error error;
     uint32_t slot;
-    CHECK(convoy_channel_attach(&end, front->memory_fd, front->submit_fd, front->done_fd, &front->size,
-                                &error) == 0);
+    CHECK(convoy_channel_attach(&end, front->memory_fd, front->worker_doorbell_fd, &front->size, &error) ==
+          0);
     while (!atomic_load(&device->worker_over)) {
-        struct pollfd bell = {.fd = end.submit_fd, .events = POLLIN};
+        struct pollfd bell = {.fd = end.doorbell_fd, .events = POLLIN};
         poll(&bell, 1, 20);
-        convoy_channel_clear_doorbell(end.submit_fd);
+        (void)convoy_channel_clear_doorbell(end.doorbell_fd);
         while (!atomic_load(&device->worker_over) && convoy_channel_take_submitted(&end, &slot)) {
             struct convoy_slot header = *convoy_channel_slot(&end, slot);
             CHECK(header.rows > 0 && header.first + header.rows <= 8);
@@ -218,9 +218,9 @@ static void *work(void *context)
 dead:
     atomic_store(&device->worker_over, true);
     /* Only the mapping is this end's own. */
-    end.memory_fd = end.submit_fd = end.done_fd = -1;
+    end.memory_fd = end.doorbell_fd = -1;
     convoy_channel_destroy(&end);
-    CHECK(write(device->wake_fd, &(uint64_t){1}, sizeof(uint64_t)) == sizeof(uint64_t));
+    convoy_wake_fd_ring(device->wake_fd);
     return NULL;
 }
 
@@ -236,7 +236,7 @@ static void come_up(struct device *device)
 
 static void go_down(struct device *device)
 {
-    convoy_channel_clear_doorbell(device->wake_fd);
+    convoy_wake_fd_clear(device->wake_fd);
     pthread_join(device->worker, NULL);
     CHECK(convoy_worker_slots_collect(device->slots) == 0);
     uint32_t number = atomic_fetch_add(&deaths, 1);
@@ -256,7 +256,7 @@ static void *control(void *context)
     while (!atomic_load(&over)) {
         struct pollfd fds[2 * DEVICES + 1] = {{.fd = convoy_batcher_timer(batcher), .events = POLLIN}};
         for (int i = 0; i < DEVICES; i++) {
-            fds[1 + 2 * i] = (struct pollfd){.fd = devices[i].channel.done_fd, .events = POLLIN};
+            fds[1 + 2 * i] = (struct pollfd){.fd = devices[i].channel.doorbell_fd, .events = POLLIN};
             fds[2 + 2 * i] = (struct pollfd){.fd = devices[i].wake_fd, .events = POLLIN};
         }
         poll(fds, 2 * DEVICES + 1, 5);
@@ -265,7 +265,7 @@ static void *control(void *context)
         for (int i = 0; i < DEVICES; i++) {
             struct device *device = &devices[i];
             if (fds[1 + 2 * i].revents != 0) {
-                convoy_channel_clear_doorbell(device->channel.done_fd);
+                CHECK(convoy_channel_clear_doorbell(device->channel.doorbell_fd));
                 CHECK(convoy_worker_slots_collect(device->slots) == 0);
             }
             if (fds[2 + 2 * i].revents != 0 && atomic_load(&device->worker_over))
@@ -304,7 +304,7 @@ int main(void)
     }
     for (int i = 0; i < DEVICES; i++) {
         struct device *device = &devices[i];
-        device->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        device->wake_fd = convoy_wake_fd_new();
         CHECK(convoy_channel_create(&device->channel, &error) == 0);
         CHECK(convoy_channel_lay_out(&device->channel, &size, &error) == 0);
         CHECK(convoy_worker_slots_new(batcher, &device->channel, i == 0 ? "cuda:0" : "cuda:1", &device->slots,

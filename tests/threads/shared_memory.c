@@ -101,8 +101,8 @@ int main(void)
     atexit(unlink_both);
     make_object(ours, 'x');
     make_object(others, 'y');
-    memory = convoy_shared_memory_new();
-    CHECK(memory != NULL);
+    static const struct convoy_shared_memory_config config = {.enabled = true};
+    CHECK(convoy_shared_memory_new(&config, &memory, &error) == 0);
     for (int i = 0; i < READERS; i++)
         CHECK(pthread_create(&readers[i], NULL, copy, NULL) == 0);
     change();

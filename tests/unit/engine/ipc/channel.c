@@ -1,11 +1,16 @@
 /* Both ends of the channel in one process. */
 #include "engine/ipc/channel.h"
 
+#include "engine/base/clock.h"
+
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 static const struct convoy_channel_size size = {.slots = 3, .input_bytes = 5000, .output_bytes = 700};
@@ -15,9 +20,9 @@ static void both_ends(struct convoy_channel *front, struct convoy_channel *worke
     struct convoy_error error;
     cr_assert_eq(convoy_channel_create(front, &error), 0, "%s", error.message);
     cr_assert_eq(convoy_channel_lay_out(front, &size, &error), 0, "%s", error.message);
-    cr_assert_eq(convoy_channel_attach(worker, dup(front->memory_fd), dup(front->submit_fd),
-                                       dup(front->done_fd), &size, &error),
-                 0, "%s", error.message);
+    cr_assert_eq(
+        convoy_channel_attach(worker, dup(front->memory_fd), dup(front->worker_doorbell_fd), &size, &error),
+        0, "%s", error.message);
 }
 
 static void close_both(struct convoy_channel *front, struct convoy_channel *worker)
@@ -65,17 +70,64 @@ Test(channel, doorbells_ring_once_and_fall_quiet)
 {
     struct convoy_channel front, worker;
     both_ends(&front, &worker);
-    struct pollfd bell = {.fd = worker.submit_fd, .events = POLLIN};
+    struct pollfd bell = {.fd = worker.doorbell_fd, .events = POLLIN};
     cr_assert_eq(poll(&bell, 1, 0), 0);
     convoy_channel_submit(&front, 0);
     convoy_channel_submit(&front, 1);
     cr_assert_eq(poll(&bell, 1, 0), 0); /* a submission alone makes no system call */
     convoy_channel_ring(&front);
     cr_assert_eq(poll(&bell, 1, 0), 1);
-    convoy_channel_clear_doorbell(worker.submit_fd);
+    cr_assert(convoy_channel_clear_doorbell(worker.doorbell_fd));
     cr_assert_eq(poll(&bell, 1, 0), 0);
-    convoy_channel_clear_doorbell(worker.submit_fd); /* a quiet bell does not block */
+    cr_assert_not(convoy_channel_clear_doorbell(worker.doorbell_fd)); /* a quiet bell does not block */
     close_both(&front, &worker);
+}
+
+/* As a hostile worker can: what it sets on its own end, and how full it leaves it, is not to make the front's
+ * calls wait. A call that would wait does so for a second here. */
+Test(channel, the_other_end_cannot_make_a_call_wait)
+{
+    struct convoy_channel front, worker;
+    struct timeval second = {.tv_sec = 1};
+    both_ends(&front, &worker);
+    setsockopt(front.doorbell_fd, SOL_SOCKET, SO_SNDTIMEO, &second, sizeof second);
+    setsockopt(front.doorbell_fd, SOL_SOCKET, SO_RCVTIMEO, &second, sizeof second);
+    fcntl(worker.doorbell_fd, F_SETFL, fcntl(worker.doorbell_fd, F_GETFL) & ~O_NONBLOCK);
+    ioctl(worker.doorbell_fd, FIONBIO, &(int){0});
+    for (int ring = 0; ring < 5000; ring++) { /* none is taken */
+        uint64_t before = convoy_now_us();
+        convoy_channel_ring(&front);
+        cr_assert_lt(convoy_now_us() - before, 900000u, "ring %d waits", ring);
+    }
+    while (send(worker.doorbell_fd, "", 1, MSG_DONTWAIT) == 1)
+        ;
+    int taken = 0;
+    uint64_t before = convoy_now_us();
+    while (convoy_channel_clear_doorbell(front.doorbell_fd))
+        taken++;
+    cr_assert_lt(convoy_now_us() - before, 900000u, "taking what rang waits");
+    cr_assert(taken > 0 && taken < 1000, "%d", taken);
+    close_both(&front, &worker);
+}
+
+Test(channel, a_doorbell_ends_with_the_worker_and_the_next_has_its_own)
+{
+    struct convoy_channel front;
+    struct convoy_error error;
+    cr_assert_eq(convoy_channel_create(&front, &error), 0);
+    int child = dup(front.worker_doorbell_fd), number = front.doorbell_fd;
+    convoy_channel_handed_over(&front);
+    cr_assert_eq(convoy_channel_renew_doorbell(&front, &error), 0);
+    cr_assert_eq(front.doorbell_fd, number);
+    struct pollfd bell = {.fd = front.doorbell_fd, .events = POLLIN};
+    ssize_t sent = send(child, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+    cr_assert(sent != 1 && poll(&bell, 1, 0) == 0, "what a dead worker left behind rings for the next one");
+    convoy_channel_handed_over(&front);
+    cr_assert_eq(poll(&bell, 1, 0), 1);
+    cr_assert_not(convoy_channel_clear_doorbell(front.doorbell_fd)); /* its end */
+    convoy_channel_ring(&front);                                     /* raises no SIGPIPE */
+    close(child);
+    convoy_channel_destroy(&front);
 }
 
 Test(channel, many_rounds_wrap_the_rings)
@@ -109,9 +161,8 @@ Test(channel, a_reset_forgets_the_dead_worker)
     convoy_channel_finish(&worker, &(struct convoy_done){slot, 1, 0});
     convoy_channel_reset(&front);
     cr_assert_not(convoy_channel_take_done(&front, &done));
-    cr_assert_eq(convoy_channel_attach(&next, dup(front.memory_fd), dup(front.submit_fd), dup(front.done_fd),
-                                       &size, &error),
-                 0);
+    cr_assert_eq(
+        convoy_channel_attach(&next, dup(front.memory_fd), dup(front.worker_doorbell_fd), &size, &error), 0);
     cr_assert_not(convoy_channel_take_submitted(&next, &slot));
     convoy_channel_submit(&front, 2);
     cr_assert(convoy_channel_take_submitted(&next, &slot));
@@ -150,15 +201,15 @@ Test(channel, sizes_that_do_not_fit_are_refused)
     struct convoy_channel_size wrong = size;
     both_ends(&front, &worker);
     wrong.slots = 4;
-    cr_assert_neq(
-        convoy_channel_attach(&worker, front.memory_fd, front.submit_fd, front.done_fd, &wrong, &error), 0);
+    cr_assert_neq(convoy_channel_attach(&worker, front.memory_fd, front.worker_doorbell_fd, &wrong, &error),
+                  0);
     wrong.slots = CONVOY_MAX_SLOTS + 1;
-    cr_assert_neq(
-        convoy_channel_attach(&worker, front.memory_fd, front.submit_fd, front.done_fd, &wrong, &error), 0);
+    cr_assert_neq(convoy_channel_attach(&worker, front.memory_fd, front.worker_doorbell_fd, &wrong, &error),
+                  0);
     wrong = size;
     wrong.input_bytes = (uint64_t)CONVOY_SLOT_MAX_BYTES + 1;
-    cr_assert_neq(
-        convoy_channel_attach(&worker, front.memory_fd, front.submit_fd, front.done_fd, &wrong, &error), 0);
+    cr_assert_neq(convoy_channel_attach(&worker, front.memory_fd, front.worker_doorbell_fd, &wrong, &error),
+                  0);
     cr_assert(strstr(error.message, "67108864") != NULL);
     convoy_channel_destroy(&front);
 }

@@ -125,11 +125,11 @@ static void submit_staying(int first, uint32_t count, uint64_t deadline_us)
 /* Waits until the worker is given a slot, and answers it. */
 static void run_next(void)
 {
-    struct pollfd bell = {.fd = p.worker.submit_fd, .events = POLLIN};
+    struct pollfd bell = {.fd = p.worker.doorbell_fd, .events = POLLIN};
     uint32_t slot;
     while (take(&slot) == 0) {
         cr_assert_eq(poll(&bell, 1, 5000), 1, "no slot comes");
-        convoy_channel_clear_doorbell(p.worker.submit_fd);
+        convoy_channel_clear_doorbell(p.worker.doorbell_fd);
     }
     answer(slot);
     collect();

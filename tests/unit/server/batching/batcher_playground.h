@@ -47,9 +47,8 @@ static inline void add_worker(struct convoy_channel *channel, struct convoy_chan
     struct convoy_channel_size size = {.slots = slots, .input_bytes = 64 * 4, .output_bytes = 64 * 4};
     cr_assert_eq(convoy_channel_create(channel, &error), 0);
     cr_assert_eq(convoy_channel_lay_out(channel, &size, &error), 0);
-    cr_assert_eq(convoy_channel_attach(worker, channel->memory_fd, channel->submit_fd, channel->done_fd,
-                                       &size, &error),
-                 0);
+    cr_assert_eq(
+        convoy_channel_attach(worker, channel->memory_fd, channel->worker_doorbell_fd, &size, &error), 0);
     cr_assert_eq(convoy_worker_slots_new(p.batcher, channel, device, worker_slots, &error), 0);
 }
 

@@ -73,7 +73,9 @@ static void same_config(const struct convoy_config *a, const struct convoy_confi
     cr_assert_eq(a->worker.slots, b->worker.slots);
     cr_assert_eq(a->worker.hang_timeout_ms, b->worker.hang_timeout_ms);
     cr_assert_eq(a->worker.slot_bytes, b->worker.slot_bytes);
+    cr_assert_eq(a->worker.sandbox, b->worker.sandbox);
     cr_assert_eq(a->tune, b->tune);
+    cr_assert_eq(a->shared_memory.enabled, b->shared_memory.enabled);
     cr_assert_eq(a->web.enabled, b->web.enabled);
     cr_assert_eq(a->tracing.sample, b->tracing.sample);
     cr_assert_eq(a->log.format, b->log.format);
@@ -130,6 +132,7 @@ Test(config, every_key_is_read, .fini = close_config)
         .worker = {2, 6, 3001, 65536},
         .cache_dir = "/var/cache/convoyd",
         .tune = CONVOY_TUNE_FORCE,
+        .shared_memory = {.enabled = true},
         .web = {false},
         .tracing = {NULL, 0.25},
         .log = {CONVOY_LOG_JSON, CONVOY_LOG_DEBUG, CONVOY_ACCESS_SAMPLED},
@@ -140,6 +143,16 @@ Test(config, every_key_is_read, .fini = close_config)
     cr_assert_str_eq(config->repository.load_at_start[0], "resnet-18");
     cr_assert_str_eq(config->repository.load_at_start[1], "b.2");
     cr_assert_null(config->repository.load_at_start[2]);
+    cr_assert_str_eq(config->shared_memory.prefix, "/cam-");
+    cr_assert(convoy_shared_memory_config_takes(&config->shared_memory, "/cam-1"));
+    cr_assert_not(convoy_shared_memory_config_takes(&config->shared_memory, "/came"));
+    uid_t *owners;
+    size_t owner_count;
+    struct convoy_error users;
+    cr_assert_eq(convoy_shared_memory_config_owners(&config->shared_memory, &owners, &owner_count, &users), 0,
+                 "%s", users.message);
+    cr_assert(owner_count == 2 && owners[0] == 1000 && owners[1] == 0);
+    free(owners);
     cr_assert_str_eq(config->http.hosts[0], "convoy.example");
     cr_assert_str_eq(config->http.hosts[1], "[fe80::1]");
     cr_assert_null(config->http.hosts[2]);
@@ -173,6 +186,11 @@ Test(config, what_is_wrong_is_named)
         {"{\"http\": {\"thread\": 1}}", "unknown key 'http.thread'"},
         {"{\"admin_listen\": \"/run/a\"}", "admin_listen must be"},
         {"{\"admin_listen\": \"unix:\"}", "admin_listen must be"},
+        {"{\"shared_memory\": {\"enabled\": 1}}", "shared_memory.enabled must be true or false"},
+        {"{\"shared_memory\": {\"prefix\": \"cam\"}}", "must begin with '/'"},
+        {"{\"shared_memory\": {\"prefix\": \"/a/b\"}}", "no other slash"},
+        {"{\"shared_memory\": {\"owners\": [\"\"]}}", "shared_memory.owners"},
+        {"{\"shared_memory\": {\"owner\": []}}", "shared_memory.owner"},
         {"{\"web\": {\"enabled\": 1}}", "web.enabled must be true or false"},
         {"{\"web\": {\"on\": true}}", "web.on"},
         {"{\"tracing\": {\"url\": null}}", "tracing.url"},
@@ -258,6 +276,7 @@ Test(config, what_is_wrong_is_named)
         {"{\"worker\": {\"streams\": 0}}", "worker.streams must be"},
         {"{\"worker\": {\"slots\": 65}}", "worker.slots must be an integer from 1 to 64"},
         {"{\"worker\": {\"hang_timeout_ms\": 100}}", "worker.hang_timeout_ms must be"},
+        {"{\"worker\": {\"sandbox\": 1}}", "worker.sandbox must be true or false"},
         {"{\"worker\": {\"slot_bytes\": 100}}", "worker.slot_bytes must be 0 (automatic) or from 4096"},
         {"{\"worker\": {\"slot_bytes\": 67108865}}", "worker.slot_bytes must be"},
         {"{\"tune\": \"on\", \"tune\": \"off\"}", "the key 'tune' stands there twice"},

@@ -281,7 +281,8 @@ Test(tensor_request, reads_shared_memory)
     cr_assert(fd >= 0);
     bool written =
         ftruncate(fd, 64) == 0 && pwrite(fd, floats, 16, 8) == 16 && pwrite(fd, halves, 8, 40) == 8;
-    memory = convoy_shared_memory_new();
+    static const struct convoy_shared_memory_config config = {.enabled = true};
+    cr_assert_eq(convoy_shared_memory_new(&config, &memory, &error), 0);
     int code = convoy_shared_memory_register(memory, "r", key, 0, 64, &error);
     shm_unlink(key);
     close(fd);

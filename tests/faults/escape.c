@@ -1,0 +1,150 @@
+/* What a model that took the worker over could try. */
+#include "tests/faults/faults.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/ptrace.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Each returns a negative number, with EPERM or EACCES, where the way is closed. None changes anything where
+ * it is open, whoever runs the test: what cannot be tried without an effect gets an argument that the kernel
+ * refuses after it let the call in. */
+
+static long make_socket(void)
+{
+    return socket(AF_INET, SOCK_STREAM, 0);
+}
+
+static long make_local_socket(void)
+{
+    return socket(AF_UNIX, SOCK_STREAM, 0);
+}
+
+static long start_process(void)
+{
+    pid_t child = fork();
+    if (child == 0)
+        _exit(0);
+    return child > 0 ? waitpid(child, NULL, 0) : -1;
+}
+
+static long run_program(void)
+{
+    return execl("/nonexistent/program", "program", (char *)NULL);
+}
+
+static long trace_front(void)
+{
+    return ptrace(PTRACE_DETACH, getppid(), NULL, NULL); /* it is not traced: ESRCH */
+}
+
+static long read_front(void)
+{
+    char byte;
+    struct iovec here = {&byte, 1}, there = {(void *)make_socket, 1};
+    return process_vm_readv(getppid(), &here, 1, &there, 1, 0);
+}
+
+static long open_front(void)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/mem", getppid());
+    return open(path, O_RDWR);
+}
+
+static long name_front(void)
+{
+    return syscall(SYS_pidfd_open, getppid(), 0);
+}
+
+static long signal_front(void)
+{
+    return kill(getppid(), 0);
+}
+
+static long signal_front_by_thread(void)
+{
+    return syscall(SYS_tgkill, getppid(), getppid(), 0);
+}
+
+static long signal_front_by_descriptor(void)
+{
+    return fcntl(STDERR_FILENO, F_SETOWN, getppid());
+}
+
+static long limit_front(void)
+{
+    return syscall(SYS_prlimit64, getppid(), 7 /* RLIMIT_NOFILE */, NULL, NULL);
+}
+
+static long send_descriptor(void)
+{
+    char control[CMSG_SPACE(sizeof(int))] = {0}, byte = '\n';
+    struct iovec bytes = {&byte, 1};
+    struct msghdr message = {
+        .msg_iov = &bytes, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof(int));
+    memcpy(CMSG_DATA(header), &(int){STDERR_FILENO}, sizeof(int));
+    return sendmsg(5, &message, MSG_DONTWAIT | MSG_NOSIGNAL); /* CONVOY_FD_DOORBELL */
+}
+
+static long leave_namespace(void)
+{
+    return unshare(0);
+}
+
+static long mount_folder(void)
+{
+    return mount(NULL, "/nonexistent", "none", 0, NULL);
+}
+
+static long make_ring(void)
+{
+    char parameters[120] = {0};
+    return syscall(SYS_io_uring_setup, 0, parameters); /* no entries: EINVAL */
+}
+
+int fault_escape(struct convoy_error *error)
+{
+    static const struct {
+        const char *name;
+        long (*try)(void);
+    } ways[] = {{"socket", make_socket},
+                {"local socket", make_local_socket},
+                {"fork", start_process},
+                {"ptrace", trace_front},
+                {"process_vm_readv", read_front},
+                {"mem", open_front},
+                {"pidfd", name_front},
+                {"kill", signal_front},
+                {"tgkill", signal_front_by_thread},
+                {"owner", signal_front_by_descriptor},
+                {"prlimit", limit_front},
+                {"descriptor", send_descriptor},
+                {"io_uring", make_ring},
+                {"unshare", leave_namespace},
+                {"mount", mount_folder},
+                {"exec", run_program}};
+    char open_ways[400] = "none";
+    size_t used = 0;
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
+        long result = ways[i].try();
+        /* Also where the kernel looked at the call and only did not like an argument. */
+        if ((result >= 0 || (errno != EPERM && errno != EACCES)) && used < sizeof open_ways)
+            used += (size_t)snprintf(open_ways + used, sizeof open_ways - used, "%s%s", used > 0 ? ", " : "",
+                                     ways[i].name);
+    }
+    return convoy_fail(error, -EPERM, "ways out: %s", open_ways);
+}
