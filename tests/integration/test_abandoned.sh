@@ -3,6 +3,8 @@
 # alone: what waits must end within 100 ms of its client or its deadline, while photographs keep all cores busy
 # A client that leaves takes with it, within 100 ms, what it waits for: images in the queue, and photographs that wait for a
 # decoder. What runs is finished. A client that closes its sending side alone counts as gone, too.
+# Another machine's load may delay a single try, so a time that is too long is measured again, three times at most; of several
+# deadlines the median counts.
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh"
 
@@ -76,11 +78,14 @@ stays 3
 until_true 10 two_wait || fail "$(queued) wait"
 total=0
 for mode in rst close half; do
-  took=$(leave $mode 20) || fail "$mode: $took"
-  echo "$mode: $took ms"
-  [ "$took" -lt $((100 * slower + 50)) ] || fail "$mode: it took $took ms"
-  total=$((total + 20))
-  [ "$(spared)" = $total ] || fail "$mode: $(spared) images are spared, not $total"
+  for try in 1 2 3; do
+    took=$(leave $mode 20) || fail "$mode: $took"
+    echo "$mode: $took ms"
+    total=$((total + 20))
+    [ "$(spared)" = $total ] || fail "$mode: $(spared) images are spared, not $total"
+    [ "$took" -ge $((100 * slower + 50)) ] || break
+    [ $try -lt 3 ] || fail "$mode: it took $took ms"
+  done
 done
 all_counted() { [ "$(gone)" = $total ]; }
 until_true 10 all_counted || fail "$(gone) answers have status 499"
@@ -108,29 +113,34 @@ def metric(name):
     found = re.search(r'%s\{model="%s"\} (\d+)' % (name, model), text)
     return int(found[1]) if found else 0
 count = os.cpu_count() + 12
-connections = [Connection(url) for _ in range(count)]
-for connection in connections:
-    connection.ask("POST", "/classify?timeout_ms=60000", photo)
-end = time.monotonic() + 30
-while metric("convoyd_queue_images") <= os.cpu_count():
-    if time.monotonic() > end:
-        sys.exit(f"{metric('convoyd_queue_images')} photographs are admitted")
-for connection in connections:
-    connection.socket.close()
-left = time.monotonic()
-while metric("convoyd_queue_images") > os.cpu_count():
-    if time.monotonic() > left + 20:
-        sys.exit(f"{metric('convoyd_queue_images')} photographs wait for clients that left")
-took_ms = 1000 * (time.monotonic() - left)
-print(f"photographs ended {took_ms:.0f} ms after their clients left")
-if took_ms > 200 * slower:
-    sys.exit("that is late")
-spared = metric("convoyd_spared_images_total")
-print(f"{spared} of {count} photographs were not decoded")
-if spared < 6:
-    sys.exit("too few")
-while metric("convoyd_queue_images") > 0:
-    pass
+def leave():
+    connections = [Connection(url) for _ in range(count)]
+    for connection in connections:
+        connection.ask("POST", "/classify?timeout_ms=60000", photo)
+    end = time.monotonic() + 30
+    while metric("convoyd_queue_images") <= os.cpu_count():
+        if time.monotonic() > end:
+            sys.exit(f"{metric('convoyd_queue_images')} photographs are admitted")
+    for connection in connections:
+        connection.socket.close()
+    left = time.monotonic()
+    while metric("convoyd_queue_images") > os.cpu_count():
+        if time.monotonic() > left + 20:
+            sys.exit(f"{metric('convoyd_queue_images')} photographs wait for clients that left")
+    took_ms = 1000 * (time.monotonic() - left)
+    print(f"photographs ended {took_ms:.0f} ms after their clients left")
+    while metric("convoyd_queue_images") > 0:
+        pass
+    return took_ms
+for _ in range(3):
+    before = metric("convoyd_spared_images_total")
+    took_ms = leave()
+    spared = metric("convoyd_spared_images_total") - before
+    print(f"{spared} of {count} photographs were not decoded")
+    if took_ms <= 200 * slower and spared >= 6:
+        break
+else:
+    sys.exit("that is late, or too few")
 PYTHON
 stop
 
@@ -143,7 +153,7 @@ Image.new("RGB", (6000, 6000), "gray").save(sys.argv[1] + "/plain.jpg", quality=
 PYTHON
 start --backend null --config "$work/config.json"
 "$python" - "$url" "$work" $slower <<'PYTHON' || fail "see above"
-import os, sys, time
+import os, statistics, sys, time
 sys.path.insert(0, "tests/tools")
 from wire import Connection
 url, slower = sys.argv[1], int(sys.argv[3])
@@ -170,17 +180,17 @@ for timeout_ms in (int(100 * 1.15**step) for step in range(32)):
     connection = Connection(url)
     connection.ask("POST", f"/classify?timeout_ms={timeout_ms}", small)
     late.append((timeout_ms, time.monotonic(), connection))
-passed = 0
+after_ms = []
 for timeout_ms, begun, connection in late:
     answer = connection.answer()
     took_ms = 1000 * (time.monotonic() - begun)
     if answer.status == 503 and "deadline passed before" in answer.json()["error"]:
-        passed += 1
+        after_ms.append(took_ms - timeout_ms)
         print(f"a deadline of {timeout_ms} ms: 503 after {took_ms:.0f} ms")
-        if took_ms > timeout_ms + 150 * slower:
-            sys.exit("that is late")
-if passed == 0:
+if not after_ms:
     sys.exit("no deadline passed")
+if statistics.median(after_ms) > 150 * slower:
+    sys.exit("that is late")
 for connection in busy:
     if connection.answer().status != 200:
         sys.exit("one that was there before failed")
@@ -188,7 +198,7 @@ PYTHON
 
 echo "Requests that wait to be read, because all decoders are busy."
 "$python" - "$url" "$work" $slower <<'PYTHON' || fail "see above"
-import gzip, json, os, re, sys, time, urllib.request
+import gzip, json, os, re, statistics, sys, time, urllib.request
 sys.path.insert(0, "tests/tools")
 from wire import Connection
 url, slower = sys.argv[1], int(sys.argv[3])
@@ -219,30 +229,33 @@ tensor = {"inputs": [{"name": "image", "datatype": "FP32", "shape": [1, 3, 32, 3
 packed = gzip.compress(json.dumps(tensor).encode())
 
 infer = "/v2/models/{model}/infer"
-busy = keep_busy(4)
-before = gone(infer)
-readers = [Connection(url) for _ in range(10)]
-for connection in readers:
-    connection.ask("POST", "/v2/models/cifar10-convnet/infer", packed, ["Content-Encoding: gzip"])
-end = time.monotonic() + 10
-while any(connection.unread_by_server() for connection in readers):
-    if time.monotonic() > end:
-        sys.exit("the tensors are not received")
-left = time.monotonic()
-for connection in readers:
-    connection.socket.close()
-while gone(infer) < before + len(readers):
-    if time.monotonic() > left + 10:
-        sys.exit(f"{gone(infer) - before} of {len(readers)} requests ended with their client")
-took_ms = 1000 * (time.monotonic() - left)
-print(f"compressed tensors ended {took_ms:.0f} ms after their clients left")
-if took_ms > 200 * slower:
+for attempt in range(3):
+    busy = keep_busy(4)
+    before = gone(infer)
+    readers = [Connection(url) for _ in range(10)]
+    for connection in readers:
+        connection.ask("POST", "/v2/models/cifar10-convnet/infer", packed, ["Content-Encoding: gzip"])
+    end = time.monotonic() + 10
+    while any(connection.unread_by_server() for connection in readers):
+        if time.monotonic() > end:
+            sys.exit("the tensors are not received")
+    left = time.monotonic()
+    for connection in readers:
+        connection.socket.close()
+    while gone(infer) < before + len(readers):
+        if time.monotonic() > left + 10:
+            sys.exit(f"{gone(infer) - before} of {len(readers)} requests ended with their client")
+    took_ms = 1000 * (time.monotonic() - left)
+    print(f"compressed tensors ended {took_ms:.0f} ms after their clients left")
+    all_answered(busy)
+    if took_ms <= 200 * slower:
+        break
+else:
     sys.exit("that is late")
-all_answered(busy)
 
 # A form goes before all that waits, so its deadline passes only while each decoder is in the middle of a photograph.
 body, headers = form(noise)
-passed = 0
+after_ms = []
 for attempt in range(10):
     busy = keep_busy(2)
     for timeout_ms in (20, 30, 40, 60):
@@ -252,14 +265,14 @@ for attempt in range(10):
             answer = connection.answer()
             took_ms = 1000 * (time.monotonic() - begun)
             if answer.status == 503 and "before the form could be read" in answer.json()["error"]:
-                passed += 1
+                after_ms.append(took_ms - timeout_ms)
                 print(f"a form with a deadline of {timeout_ms} ms: 503 after {took_ms:.0f} ms")
-                if took_ms > timeout_ms + 150 * slower:
-                    sys.exit("that is late")
     all_answered(busy)
-    if passed:
+    if after_ms:
         break
-if passed == 0:
+if after_ms and statistics.median(after_ms) > 150 * slower:
+    sys.exit("that is late")
+if not after_ms:
     sys.exit("no form's deadline passed before it was read")
 PYTHON
 stop

@@ -43,6 +43,7 @@ def configuration(chance):
         "repository": {"load_at_start": ["cifar10-convnet"]},
         "backend": "cpu",
         "auth": {"loopback_admin": True},
+        "shared_memory": {"enabled": True},
         "http": {
             "threads": chance.choice([1, 2, 4]),
             "connections": CONNECTIONS,
