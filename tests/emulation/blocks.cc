@@ -14,12 +14,14 @@
 #error "the emulation switches stacks by hand, which is written for x86-64 alone"
 #endif
 
-#define STACK_BYTES (256u << 10)
-#define WARP        32u
-#define BLOCK_MAX   1024u
-#define BLOCKS_MAX  CONVOY_EMULATED_CLUSTER_MAX
-#define FIBERS_MAX  (BLOCK_MAX * BLOCKS_MAX)
-#define EVERYBODY   0xffffffffu
+#define STACK_BYTES  (256u << 10)
+#define STACK_STEP   320u /* an odd multiple of a line of the cache */
+#define STACK_SPREAD (16u << 10)
+#define WARP         32u
+#define BLOCK_MAX    1024u
+#define BLOCKS_MAX   CONVOY_EMULATED_CLUSTER_MAX
+#define FIBERS_MAX   (BLOCK_MAX * BLOCKS_MAX)
+#define EVERYBODY    0xffffffffu
 
 uint3 threadIdx, blockIdx;
 dim3 blockDim, gridDim;
@@ -82,7 +84,7 @@ size_t shared_size;
 void *scheduler;
 const std::function<void()> *work;
 uint64_t exchange[FIBERS_MAX];
-uint32_t gathered[FIBERS_MAX * 8];
+uint32_t gathered[FIBERS_MAX * CONVOY_EMULATED_WORDS_MAX];
 alignas(256) char dynamic_shared[227 << 10];
 uint32_t dice = 1;
 
@@ -128,14 +130,16 @@ void live()
     }
 }
 
-/* A stack on which a first switch arrives in live(): six registers, where to return to, and who called. */
+/* A stack on which a first switch arrives in live(): six registers, where to return to, and who called. The
+ * tops lie in different sets of the cache, which all stacks would share otherwise. */
 void *new_stack()
 {
+    static size_t made;
     void *memory = mmap(nullptr, STACK_BYTES, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED)
         abort();
-    void **top = (void **)((char *)memory + STACK_BYTES);
+    void **top = (void **)((char *)memory + STACK_BYTES - made++ * STACK_STEP % STACK_SPREAD);
     top[-2] = (void *)live;
     return top - 8;
 }
@@ -163,10 +167,16 @@ char *new_shared(size_t bytes)
 /* Every thread that is ready, of the blocks that were chosen, in an order of chance. */
 void run_ready()
 {
-    size_t at = roll() % in_use, step = roll() % 2 == 0 ? 1 : in_use - 1;
-    for (size_t i = 0; i < in_use; i++, at = (at + step) % in_use)
+    size_t at = roll() % in_use;
+    bool forwards = roll() % 2 == 0;
+    for (size_t i = 0; i < in_use; i++) {
         if (fibers[at].now == READY && (chosen >> fibers[at].block & 1) != 0)
             resume(at);
+        if (forwards)
+            at = at + 1 == in_use ? 0 : at + 1;
+        else
+            at = (at == 0 ? in_use : at) - 1;
+    }
 }
 
 bool free_warps()
@@ -371,7 +381,7 @@ uint64_t convoy_emulated_shuffle(uint64_t value, int from)
 
 const uint32_t *convoy_emulated_gather(const uint32_t *words, unsigned count)
 {
-    uint32_t *warp = gathered + running / WARP * WARP * 8;
+    uint32_t *warp = gathered + running / WARP * WARP * CONVOY_EMULATED_WORDS_MAX;
     memcpy(warp + running % WARP * count, words, count * sizeof *words);
     leave(AT_WARP);
     return warp;

@@ -10,7 +10,9 @@
 void convoy_emulated_grid(dim3 grid, dim3 block, unsigned cluster, size_t shared_bytes,
                           const std::function<void()> &body);
 
-/* Waits until all lanes of the warp have given their words, up to 8 each, and returns them, lane after lane.
+#define CONVOY_EMULATED_WORDS_MAX 12u
+
+/* Waits until all lanes of the warp have given their words, as many each, and returns them, lane after lane.
  * They stand until a lane gives new ones: the caller calls __syncwarp() after reading. */
 const uint32_t *convoy_emulated_gather(const uint32_t *words, unsigned count);
 

@@ -34,41 +34,46 @@ float half(uint32_t bits)
     return halves_decoded[bits];
 }
 
-/* The sum of the products that a word of each makes: one of tf32, or two of fp16. */
-double product(uint32_t a, uint32_t b, bool halves)
+/* A word: one tf32 (and nothing), or two fp16. */
+struct pair {
+    float low, high;
+};
+
+pair decoded(uint32_t word, bool halves)
 {
     if (halves)
-        return (double)half(a & 0xffff) * half(b & 0xffff) + (double)half(a >> 16) * half(b >> 16);
-    return (double)__int_as_float((int)(a & 0xffffe000u)) * __int_as_float((int)(b & 0xffffe000u));
-}
-
-/* Word (row, k) of A and word (k, column) of B, in what the lanes brought. */
-uint32_t word_a(const uint32_t *all, int row, int k)
-{
-    return all[(unsigned)(row % 8 * 4 + k % 4) * WORDS + (unsigned)(row / 8 + k / 4 * 2)];
-}
-
-uint32_t word_b(const uint32_t *all, int k, int column)
-{
-    return all[(unsigned)(column * 4 + k % 4) * WORDS + A_WORDS + (unsigned)(k / 4)];
+        return {half(word & 0xffff), half(word >> 16)};
+    return {__int_as_float((int)(word & 0xffffe000u)), 0};
 }
 
 } // namespace
 
 const float *const convoy_emulated_halves = halves_decoded.data();
 
+/* Each lane decodes what it brings, which 4 lanes (of A) or 8 (of B) read. */
 void convoy_emulated_mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, bool halves)
 {
-    const uint32_t mine[WORDS] = {a[0], a[1], a[2], a[3], b0, b1};
-    const uint32_t *all = convoy_emulated_gather(mine, WORDS);
-    int lane = convoy_emulated_lane();
-    for (int i = 0; i < 4; i++) {
-        int row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
-        double sum = d[i];
-        for (int k = 0; k < 8; k++)
-            sum += product(word_a(all, row, k), word_b(all, k, column), halves);
-        d[i] = (float)sum;
+    const uint32_t words[WORDS] = {a[0], a[1], a[2], a[3], b0, b1};
+    pair mine[WORDS];
+    for (unsigned i = 0; i < WORDS; i++)
+        mine[i] = decoded(words[i], halves);
+    uint32_t bits[2 * WORDS];
+    memcpy(bits, mine, sizeof bits);
+    const pair *all = (const pair *)(const void *)convoy_emulated_gather(bits, 2 * WORDS);
+    unsigned lane = (unsigned)convoy_emulated_lane();
+    double sums[4] = {d[0], d[1], d[2],
+                      d[3]}; /* rows lane / 4 and 8 below, of columns lane % 4 * 2 and the next */
+    for (unsigned k = 0; k < 8; k++) {
+        const pair *from_a = all + (lane / 4 * 4 + k % 4) * WORDS + k / 4 * 2;
+        const pair *from_b = all + (lane % 4 * 8 + k % 4) * WORDS + A_WORDS + k / 4;
+        for (int row = 0; row < 2; row++)
+            for (int column = 0; column < 2; column++) {
+                const pair &x = from_a[row], &y = from_b[(unsigned)column * 4 * WORDS];
+                sums[row * 2 + column] += (double)x.low * y.low + (double)x.high * y.high;
+            }
     }
+    for (int i = 0; i < 4; i++)
+        d[i] = (float)sums[i];
     __syncwarp(); /* before the next words come */
 }
 

@@ -25,34 +25,60 @@ struct pending {
 
 std::unordered_map<size_t, pending> all; /* of each thread */
 
-/* Eight fp16 of a row (of a column of B): piece 0 or 1 of the reduction. */
-const uint16_t *row_of(uint64_t matrix, int row, int piece)
-{
-    size_t along = (matrix >> 16 & 0x3fff) << 4, across = (matrix >> 32 & 0x3fff) << 4;
-    unsigned swizzle = (unsigned)(matrix >> 62);
-    if (swizzle != 0) { /* rows of 128, 64 or 32 bytes, whose cells are exchanged by their addresses */
-        static const size_t bits[4] = {0, 0x70, 0x30, 0x10};
-        size_t at = ((matrix & 0x3fff) << 4) + (size_t)(row / 8) * across +
-                    (size_t)(row % 8) * (256u >> swizzle) + (size_t)piece * 16;
-        return (const uint16_t *)((const char *)convoy_emulated_shared() + (at ^ (at >> 3 & bits[swizzle])));
-    }
-    size_t at = ((matrix & 0x3fff) << 4) + (size_t)piece * along + (size_t)(row / 8) * across;
-    return (const uint16_t *)((const char *)convoy_emulated_shared() + at + (size_t)(row % 8) * 16);
-}
+/* Where a descriptor says that a matrix lies. */
+struct matrix {
+    const char *shared;
+    size_t start, along, across;
+    unsigned swizzle;
 
+    explicit matrix(uint64_t descriptor)
+        : shared((const char *)convoy_emulated_shared()), start((descriptor & 0x3fff) << 4),
+          along((descriptor >> 16 & 0x3fff) << 4), across((descriptor >> 32 & 0x3fff) << 4),
+          swizzle((unsigned)(descriptor >> 62))
+    {
+    }
+
+    /* Eight fp16 of a row (of a column of B): piece 0 or 1 of the reduction. */
+    const uint16_t *row_of(int row, int piece) const
+    {
+        size_t at = start + (size_t)(row / 8) * across;
+        if (swizzle == 0)
+            return (const uint16_t *)(shared + at + (size_t)piece * along + (size_t)(row % 8) * 16);
+        /* Rows of 128, 64 or 32 bytes, whose cells are exchanged by their addresses. */
+        static const size_t bits[4] = {0, 0x70, 0x30, 0x10};
+        at += (size_t)(row % 8) * (256u >> swizzle) + (size_t)piece * 16;
+        return (const uint16_t *)(shared + (at ^ (at >> 3 & bits[swizzle])));
+    }
+
+    void decode(int row, float (&values)[16]) const
+    {
+        for (int piece = 0; piece < 2; piece++) {
+            const uint16_t *from = row_of(row, piece);
+            for (int k = 0; k < 8; k++)
+                values[piece * 8 + k] = convoy_emulated_halves[from[k]];
+        }
+    }
+};
+
+/* A thread has two rows, and two columns of each tile. */
 void multiply(const product &p)
 {
     int lane = convoy_emulated_lane(), warp = (int)threadIdx.x / 32 % 4;
+    const matrix a(p.a), b(p.b);
+    float rows[2][16], column[16];
+    for (int i = 0; i < 2; i++)
+        a.decode(warp * 16 + lane / 4 + i * 8, rows[i]);
     for (int tile = 0; tile < p.tiles; tile++)
-        for (int i = 0; i < 4; i++) {
-            int row = warp * 16 + lane / 4 + i / 2 * 8, column = tile * 8 + lane % 4 * 2 + i % 2;
-            double sum = p.sum[tile][i];
-            for (int piece = 0; piece < 2; piece++) {
-                const uint16_t *a = row_of(p.a, row, piece), *b = row_of(p.b, column, piece);
-                for (int k = 0; k < 8; k++)
-                    sum += (double)convoy_emulated_halves[a[k]] * convoy_emulated_halves[b[k]];
+        for (int j = 0; j < 2; j++) {
+            b.decode(tile * 8 + lane % 4 * 2 + j, column);
+            float &upper = p.sum[tile][j], &lower = p.sum[tile][2 + j];
+            double sums[2] = {upper, lower};
+            for (int k = 0; k < 16; k++) {
+                sums[0] += (double)rows[0][k] * column[k];
+                sums[1] += (double)rows[1][k] * column[k];
             }
-            p.sum[tile][i] = (float)sum;
+            upper = (float)sums[0];
+            lower = (float)sums[1];
         }
 }
 
