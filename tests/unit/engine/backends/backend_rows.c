@@ -186,9 +186,9 @@ static int add_attention(struct convoy_graph *graph, int x, int64_t heads, bool 
 static struct convoy_graph *transformer(int64_t channels, int64_t heads, bool bias)
 {
     struct convoy_conv patches = {.groups = 1, .stride = {5, 5}, .dilation = {1, 1}};
-    struct convoy_graph *graph = new_graph(SHAPE(1, 3, 20, 15));
+    struct convoy_graph *graph = new_graph(SHAPE(1, 3, 15, 15)); /* 9 rows: those of the bias have a gap */
     int x = add_conv(graph, graph->input, channels, 5, 5, patches, true);
-    x = add_transpose(graph, add_reshape(graph, x, SHAPE(1, channels, 12)), (const int[]){0, 2, 1});
+    x = add_transpose(graph, add_reshape(graph, x, SHAPE(1, channels, 9)), (const int[]){0, 2, 1});
     for (int layer = 0; layer < 2; layer++)
         x = add_binary(graph, x, add_attention(graph, add_normalize(graph, x, false), heads, bias),
                        CONVOY_ADD);
