@@ -90,6 +90,32 @@ cudaError_t convoy_launch_nhwc_normalize(const struct convoy_nhwc_normalize *sha
                                          const float *scale, const float *shift, convoy_fp16 *y,
                                          struct convoy_overflow overflow, cudaStream_t stream);
 
+/* Attention: y = softmax(scale q k^T + bias) v for each image, window and head, of `queries` rows of q and y,
+ * `keys` rows of k and v, and d channels of each. Where a tensor's row lies says its struct; the d channels
+ * of a head follow each other and begin on a multiple of 8. The products are fp16's with float32 sums, the
+ * softmax is float32; the matrix of queries x keys is never in device memory. A row whose keys are all ruled
+ * out, by a bias of minus infinity, is NaN. */
+struct convoy_nhwc_rows_of_heads {
+    int64_t image, pixel, head; /* numbers from image to image, pixel to pixel, head to head */
+    const int32_t *rows;        /* device: the pixel of each row, windows x rows; NULL: one after the other */
+};
+#define CONVOY_NHWC_ATTENTION_CHANNELS 128
+struct convoy_nhwc_attention {
+    int64_t n;
+    int windows, heads, queries, keys;
+    int d; /* a multiple of 8, at most CONVOY_NHWC_ATTENTION_CHANNELS */
+    float scale;
+    struct convoy_nhwc_rows_of_heads q, k, v, y;
+    /* Of the bias, float32: from window to window, head to head (0: the same for all) and query to query.
+     * All are even. */
+    int64_t bias_window, bias_head, bias_query;
+};
+/* bias: on 8 bytes; NULL for none. */
+cudaError_t convoy_launch_nhwc_attention(const struct convoy_nhwc_attention *shape, const convoy_fp16 *q,
+                                         const convoy_fp16 *k, const convoy_fp16 *v, const float *bias,
+                                         convoy_fp16 *y, struct convoy_overflow overflow,
+                                         cudaStream_t stream);
+
 #pragma GCC visibility pop
 #ifdef __cplusplus
 }

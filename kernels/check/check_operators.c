@@ -1,5 +1,7 @@
 #include "kernels/check/check_operators.h"
 
+#include "kernels/nhwc.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -391,7 +393,7 @@ static void check_binary(struct convoy_check *check)
 
 /* ---- All ---- */
 
-int convoy_check_operators(uint64_t seed)
+int convoy_check_operators(uint64_t seed, const char *only)
 {
     static const struct {
         const char *name;
@@ -404,10 +406,14 @@ int convoy_check_operators(uint64_t seed)
                      {"copy", check_copy},
                      {"binary", check_binary},
                      {"pool", convoy_check_pool},
-                     {"read_images", convoy_check_read_images}};
+                     {"read_images", convoy_check_read_images},
+                     {"attention", convoy_check_attention}};
     int failures = 0;
     for (size_t i = 0; i < sizeof operators / sizeof operators[0]; i++) {
         struct convoy_check check = {.random = seed + 100 + i};
+        if ((only != NULL && strcmp(only, operators[i].name) != 0) ||
+            (operators[i].check == convoy_check_attention && !convoy_nhwc_here()))
+            continue;
         while (check.cases < CASES)
             operators[i].check(&check);
         printf("%-24s %4d cases, worst error %.1e, %d failed\n", operators[i].name, check.cases, check.worst,

@@ -5,12 +5,15 @@
 #include "kernels/check/check_harness.h"
 
 /* Hundreds of small awkward shapes of every matrix product, and of everything else that is no convolution.
- * Both print a line for each kernel and each failure, and return the number of failures. */
+ * `only`: the name of the operator that is checked; NULL: all. Both print a line for each kernel and each
+ * failure, and return the number of failures. */
 int convoy_check_gemm(uint64_t seed);
-int convoy_check_operators(uint64_t seed);
+int convoy_check_operators(uint64_t seed, const char *only);
 
 /* One case of random shape, as part of convoy_check_operators(). */
 void convoy_check_pool(struct convoy_check *check);
 void convoy_check_read_images(struct convoy_check *check);
+/* Where the device has kernels for tensors in 16 bits. */
+void convoy_check_attention(struct convoy_check *check);
 
 #endif

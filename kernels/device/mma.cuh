@@ -105,7 +105,19 @@ static __device__ __forceinline__ void convoy_load_matrices(uint32_t (&a)[4], co
 #endif
 }
 
-/* The same the other way (stmatrix; needs sm_90). */
+/* The same with each matrix transposed: a lane gets two numbers of a column, one below the other, as the
+ * fragment b wants them of a matrix that is kept row by row. */
+static __device__ __forceinline__ void convoy_load_transposed(uint32_t (&a)[4], const char *tile, int offset)
+{
+#if __CUDA_ARCH__ >= 800
+    unsigned from = (unsigned)__cvta_generic_to_shared(tile) + (unsigned)offset;
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(a[0]), "=r"(a[1]), "=r"(a[2]), "=r"(a[3])
+                 : "r"(from));
+#endif
+}
+
+/* Stores four matrices as convoy_load_matrices() loads them (stmatrix; needs sm_90). */
 static __device__ __forceinline__ void convoy_store_matrices(char *tile, int offset, const uint32_t (&a)[4])
 {
 #if __CUDA_ARCH__ >= 900
@@ -143,6 +155,11 @@ static __device__ __forceinline__ void convoy_mma_half(float (&d)[4], const uint
 static inline void convoy_load_matrices(uint32_t (&a)[4], const char *tile, int offset)
 {
     convoy_emulated_load_matrices(a, tile + offset);
+}
+
+static inline void convoy_load_transposed(uint32_t (&a)[4], const char *tile, int offset)
+{
+    convoy_emulated_load_transposed(a, tile + offset);
 }
 
 static inline void convoy_store_matrices(char *tile, int offset, const uint32_t (&a)[4])

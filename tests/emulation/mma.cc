@@ -92,6 +92,24 @@ void convoy_emulated_load_matrices(uint32_t (&a)[4], const void *row)
     __syncwarp();
 }
 
+/* The same with .trans: column lane / 4 of each matrix, rows 2 (lane % 4) and the next. */
+void convoy_emulated_load_transposed(uint32_t (&a)[4], const void *row)
+{
+    uint32_t mine[2];
+    memcpy(mine, &row, sizeof mine);
+    const uint32_t *all = convoy_emulated_gather(mine, 2);
+    int lane = convoy_emulated_lane();
+    for (int matrix = 0; matrix < 4; matrix++) {
+        a[matrix] = 0;
+        for (int i = 0; i < 2; i++) {
+            const uint16_t *from;
+            memcpy(&from, &all[(matrix * 8 + lane % 4 * 2 + i) * 2], sizeof from);
+            a[matrix] |= (uint32_t)from[lane / 4] << (16 * i);
+        }
+    }
+    __syncwarp();
+}
+
 void convoy_emulated_store_matrices(void *row, const uint32_t (&a)[4])
 {
     uint32_t mine[2];

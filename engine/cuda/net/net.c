@@ -182,7 +182,7 @@ static int load(struct convoy_cuda_gpu *gpu, const struct convoy_cuda_kernel_cho
         net->input_stride[layout] = convoy_cuda_input_stride(source, (enum convoy_input_layout)layout);
     net->output_stride = convoy_cuda_output_stride(source);
     choose_buckets(net);
-    failed = convoy_cuda_group_nodes(graph, &net->groups, error);
+    failed = convoy_cuda_group_nodes(graph, &net->groups, convoy_cuda_uses_nhwc(source), error);
     if (!failed)
         failed = make_buckets(gpu, net, error);
     if (!failed)

@@ -245,6 +245,61 @@ static void group_node(struct grouping *g, int index)
         add_group(g, index);
 }
 
+int convoy_cuda_group_inputs(const struct convoy_graph *graph, const struct convoy_cuda_group *group,
+                             const int **inputs)
+{
+    const struct convoy_node *node = &graph->nodes[group->anchor];
+    *inputs = group->attention != NULL ? group->attention->tensor : node->inputs;
+    return group->attention != NULL ? CONVOY_CUDA_ATTENTION_SIDES - 1 : node->input_count;
+}
+
+/* Attention takes the place of the group that writes its result; what it alone read is dropped. */
+static int join_attention(const struct grouping *g)
+{
+    struct convoy_cuda_groups *groups = g->groups;
+    const struct convoy_graph *graph = g->graph;
+    for (int i = 0; i < graph->node_count; i++) {
+        struct convoy_cuda_attention *attention =
+            graph->nodes[i].op == CONVOY_OP_SOFTMAX ? convoy_cuda_find_attention(graph, i, g->readers) : NULL;
+        if (attention == NULL)
+            continue;
+        int output = attention->tensor[CONVOY_CUDA_ATTENTION_SIDES - 1];
+        for (int k = 0; k < groups->count && attention != NULL; k++)
+            if (groups->groups[k].anchor != NOWHERE && groups->groups[k].output == output) {
+                groups->groups[k].anchor = i;
+                groups->groups[k].view = false;
+                groups->groups[k].attention = attention;
+                groups->attends = true;
+                attention = NULL;
+            }
+        convoy_cuda_attention_free(attention);
+    }
+    if (!groups->attends)
+        return 0;
+    bool *read = calloc((size_t)graph->tensor_count + 1, sizeof(read[0]));
+    if (read == NULL)
+        return -ENOMEM;
+    for (int i = 0; i < graph->output_count; i++)
+        read[graph->outputs[i]] = true;
+    for (int i = groups->count - 1; i >= 0; i--) {
+        struct convoy_cuda_group *group = &groups->groups[i];
+        if (group->anchor == NOWHERE)
+            continue;
+        if (!read[group->output]) {
+            group->anchor = NOWHERE;
+            continue;
+        }
+        const int *inputs;
+        int count = convoy_cuda_group_inputs(graph, group, &inputs);
+        for (int k = 0; k < count; k++)
+            read[inputs[k]] = true;
+        if (group->residual != NOWHERE)
+            read[group->residual] = true;
+    }
+    free(read);
+    return 0;
+}
+
 static void drop_moved(struct convoy_cuda_groups *groups)
 {
     int kept = 0;
@@ -259,9 +314,10 @@ static void find_last_uses(const struct convoy_graph *graph, struct convoy_cuda_
     for (int t = 0; t < graph->tensor_count; t++)
         groups->last_use[t] = -1;
     for (int i = 0; i < groups->count; i++) {
-        const struct convoy_node *node = &graph->nodes[groups->groups[i].anchor];
-        for (int k = 0; k < node->input_count; k++)
-            groups->last_use[node->inputs[k]] = i;
+        const int *inputs;
+        int count = convoy_cuda_group_inputs(graph, &groups->groups[i], &inputs);
+        for (int k = 0; k < count; k++)
+            groups->last_use[inputs[k]] = i;
         if (groups->groups[i].residual != NOWHERE)
             groups->last_use[groups->groups[i].residual] = i;
     }
@@ -269,7 +325,7 @@ static void find_last_uses(const struct convoy_graph *graph, struct convoy_cuda_
         groups->last_use[graph->outputs[i]] = groups->count;
 }
 
-int convoy_cuda_group_nodes(const struct convoy_graph *graph, struct convoy_cuda_groups *groups,
+int convoy_cuda_group_nodes(const struct convoy_graph *graph, struct convoy_cuda_groups *groups, bool nhwc,
                             struct convoy_error *error)
 {
     struct grouping g = {.graph = graph, .groups = groups};
@@ -293,6 +349,10 @@ int convoy_cuda_group_nodes(const struct convoy_graph *graph, struct convoy_cuda
         g.readers[graph->outputs[i]]++;
     for (int i = 0; i < graph->node_count; i++)
         group_node(&g, i);
+    if (nhwc && join_attention(&g) != 0) {
+        failed = convoy_fail(error, -ENOMEM, "no memory to group %d nodes", graph->node_count);
+        goto out;
+    }
     drop_moved(groups);
     find_last_uses(graph, groups);
 out:
@@ -303,6 +363,8 @@ out:
 
 void convoy_cuda_groups_free(struct convoy_cuda_groups *groups)
 {
+    for (int i = 0; groups->groups != NULL && i < groups->count; i++)
+        convoy_cuda_attention_free(groups->groups[i].attention);
     free(groups->groups);
     free(groups->last_use);
     memset(groups, 0, sizeof(*groups));

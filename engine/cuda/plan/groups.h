@@ -7,6 +7,7 @@
 #ifndef CONVOY_ENGINE_CUDA_GROUPS_H
 #define CONVOY_ENGINE_CUDA_GROUPS_H
 
+#include "engine/cuda/plan/attention.h"
 #include "engine/graph/graph.h"
 #include "kernels/kernels.h"
 
@@ -18,16 +19,23 @@ struct convoy_cuda_group {
     int pool;                /* of a convolution: maximum over pool x pool, stride pool; 1: none */
     int output;              /* the tensor that the last node of the group writes */
     bool view;               /* nothing runs: the output is another name for the anchor's input */
+    struct convoy_cuda_attention *attention; /* instead of what the anchor, a softmax, does; owned; or NULL */
 };
 
 struct convoy_cuda_groups {
     int count;
     struct convoy_cuda_group *groups;
+    bool attends;  /* one of them has attention */
     int *last_use; /* per tensor: the last group that reads it, -1 for none, count for a graph's output */
 };
 
-/* Groups the nodes of graph. Free groups also after a failure. 0 or -ENOMEM. */
-int convoy_cuda_group_nodes(const struct convoy_graph *graph, struct convoy_cuda_groups *groups,
+/* The tensors that a group's anchor or attention reads, residual apart. Returns how many. */
+int convoy_cuda_group_inputs(const struct convoy_graph *graph, const struct convoy_cuda_group *group,
+                             const int **inputs);
+
+/* Groups the nodes of graph; attention becomes one group each only if tensors may be 16 bits. Free groups
+ * also after a failure. 0 or -ENOMEM. */
+int convoy_cuda_group_nodes(const struct convoy_graph *graph, struct convoy_cuda_groups *groups, bool nhwc,
                             struct convoy_error *error);
 void convoy_cuda_groups_free(struct convoy_cuda_groups *groups);
 

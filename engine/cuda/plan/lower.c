@@ -68,6 +68,8 @@ static int lower_group(struct convoy_cuda_lowering *l, int index)
     const struct convoy_cuda_group *group = &l->source->groups->groups[index];
     l->group = index;
     l->node = &l->graph->nodes[group->anchor];
+    if (group->attention != NULL)
+        return convoy_cuda_lower_attention(l, group);
     if (group->view)
         return lower_view(l, group);
     if (transposes_nothing(l)) {
@@ -155,7 +157,7 @@ int convoy_cuda_lower(const struct convoy_cuda_source *source, struct convoy_cud
         failed = convoy_fail(error, -ENOMEM, "no memory to place %d tensors", l.graph->tensor_count);
     for (int t = 0; t < l.graph->tensor_count && !failed; t++)
         l.buffer_of[t] = l.nhwc_of[t].buffer = l.part_of[t].whole = -1;
-    if (!failed)
+    if (!failed && !source->groups->attends) /* which needs 16 bits */
         failed = convoy_cuda_lower_fused(&l, &covered, &done);
     l.nhwc = plan->marks = covered == 0 && convoy_cuda_uses_nhwc(source);
     if (!failed && l.nhwc)

@@ -14,6 +14,9 @@ int convoy_cuda_lower_fused(struct convoy_cuda_lowering *l, int *groups, bool *d
 /* Lowers a group to 16 bits, channels last. *done: false where it is to be lowered to planes instead. */
 int convoy_cuda_lower_nhwc(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group, bool *done);
 
+/* A group that is attention. */
+int convoy_cuda_lower_attention(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group);
+
 /* Of these, sums and products. */
 int convoy_cuda_lower_nhwc_binary(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group,
                                   bool *done);

@@ -168,9 +168,10 @@ static bool read_by_others(const struct convoy_cuda_lowering *l, int tensor,
     const struct convoy_cuda_groups *groups = l->source->groups;
     for (int i = 0; i < groups->count; i++) {
         const struct convoy_cuda_group *other = &groups->groups[i];
-        const struct convoy_node *node = &l->graph->nodes[other->anchor];
-        for (int k = 0; k < node->input_count && other != reader; k++)
-            if (node->inputs[k] == tensor)
+        const int *inputs;
+        int count = convoy_cuda_group_inputs(l->graph, other, &inputs);
+        for (int k = 0; k < count && other != reader; k++)
+            if (inputs[k] == tensor)
                 return true;
         if (other->residual == tensor)
             return true;

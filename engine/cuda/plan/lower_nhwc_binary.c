@@ -59,10 +59,11 @@ static bool reads_alone(const struct convoy_cuda_lowering *l, int buffer)
     const struct convoy_cuda_groups *groups = l->source->groups;
     for (int i = 0; i < groups->count; i++) {
         const struct convoy_cuda_group *other = &groups->groups[i];
-        const struct convoy_node *node = &l->graph->nodes[other->anchor];
+        const int *inputs;
+        int count = convoy_cuda_group_inputs(l->graph, other, &inputs);
         bool names = i < l->group && l->nhwc_of[other->output].buffer == buffer;
-        for (int k = 0; k < node->input_count && i != l->group && !names; k++)
-            if (l->nhwc_of[node->inputs[k]].buffer == buffer)
+        for (int k = 0; k < count && i != l->group && !names; k++)
+            if (l->nhwc_of[inputs[k]].buffer == buffer)
                 return false;
         if (other->residual >= 0 && l->nhwc_of[other->residual].buffer == buffer)
             return false;

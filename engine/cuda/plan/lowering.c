@@ -221,6 +221,10 @@ static void place_step(struct convoy_cuda_step *step, size_t base, const struct 
     case CONVOY_CUDA_NHWC_BINARY:
         place(&step->nhwc_binary.b, base, items);
         break;
+    case CONVOY_CUDA_NHWC_ATTENTION:
+        place(&step->nhwc_attention.k, base, items);
+        place(&step->nhwc_attention.v, base, items);
+        break;
     default: /* scale and shift are constants */
         break;
     }

@@ -120,6 +120,11 @@ static cudaError_t launch_nhwc(const struct convoy_cuda_step *step, const void *
         return convoy_launch_nhwc_normalize(
             &step->nhwc_normalize.shape, x, read_at(&step->nhwc_normalize.scale, workspace),
             read_at(&step->nhwc_normalize.shift, workspace), y, overflow, stream);
+    case CONVOY_CUDA_NHWC_ATTENTION:
+        return convoy_launch_nhwc_attention(
+            &step->nhwc_attention.shape, x, (const void *)read_at(&step->nhwc_attention.k, workspace),
+            (const void *)read_at(&step->nhwc_attention.v, workspace),
+            read_at(&step->nhwc_attention.bias, workspace), y, overflow, stream);
     default:
         return cudaErrorInvalidValue;
     }
@@ -207,6 +212,12 @@ static bool step_uses(const struct convoy_cuda_step *step, const float *constant
     case CONVOY_CUDA_NHWC_NORMALIZE:
         return is_there(&step->nhwc_normalize.scale, constant) ||
                is_there(&step->nhwc_normalize.shift, constant);
+    case CONVOY_CUDA_NHWC_ATTENTION: {
+        const struct convoy_nhwc_attention *shape = &step->nhwc_attention.shape;
+        const void *rows = constant;
+        return is_there(&step->nhwc_attention.bias, constant) || shape->q.rows == rows ||
+               shape->k.rows == rows || shape->v.rows == rows || shape->y.rows == rows;
+    }
     default:
         return false;
     }
@@ -237,7 +248,8 @@ const char *convoy_cuda_step_name(const struct convoy_cuda_step *step)
                                         [CONVOY_CUDA_NHWC_POOL] = "nhwc_pool",
                                         [CONVOY_CUDA_NHWC_BINARY] = "nhwc_binary",
                                         [CONVOY_CUDA_NHWC_SCALE_SHIFT] = "nhwc_scale_shift",
-                                        [CONVOY_CUDA_NHWC_NORMALIZE] = "nhwc_normalize"};
+                                        [CONVOY_CUDA_NHWC_NORMALIZE] = "nhwc_normalize",
+                                        [CONVOY_CUDA_NHWC_ATTENTION] = "nhwc_attention"};
     switch (step->kind) {
     case CONVOY_CUDA_FUSED:
         return step->fused.kernel->name;

@@ -47,7 +47,8 @@ enum convoy_cuda_kind {
     CONVOY_CUDA_NHWC_POOL,
     CONVOY_CUDA_NHWC_BINARY,
     CONVOY_CUDA_NHWC_SCALE_SHIFT,
-    CONVOY_CUDA_NHWC_NORMALIZE
+    CONVOY_CUDA_NHWC_NORMALIZE,
+    CONVOY_CUDA_NHWC_ATTENTION
 };
 
 struct convoy_cuda_conv_step {
@@ -131,6 +132,11 @@ struct convoy_cuda_step {
             struct convoy_nhwc_normalize shape;
             struct convoy_cuda_place scale, shift; /* NOTHING: 1 and 0 */
         } nhwc_normalize;
+        struct {
+            struct convoy_nhwc_attention shape; /* rows: as the constants */
+            struct convoy_cuda_place k, v;      /* x: the queries */
+            struct convoy_cuda_place bias;      /* NOTHING: none */
+        } nhwc_attention;
     };
 };
 

@@ -94,6 +94,7 @@ uint64_t convoy_emulated_shuffle(uint64_t value, int from);
 /* kernels/device/mma.cuh: d += a b, of words that are one tf32 or two fp16. */
 void convoy_emulated_mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, bool halves);
 void convoy_emulated_load_matrices(uint32_t (&a)[4], const void *row);
+void convoy_emulated_load_transposed(uint32_t (&a)[4], const void *row);
 void convoy_emulated_store_matrices(void *row, const uint32_t (&a)[4]);
 /* kernels/device/wgmma.cuh: products of matrices that descriptors tell, computed when they are waited for. */
 void convoy_emulated_wgmma(float (*sum)[4], int tiles, uint64_t a, uint64_t b);

@@ -150,3 +150,71 @@ Test(backend_rows, images_within_rows)
     add_output(graph, add_normalize(graph, x, false));
     check_graph_as(graph, CONVOY_COMPUTE_FP16, TOLERANCE);
 }
+
+/* Self-attention of rows of T x channels, as timm's networks are exported (`split`: each of the three takes
+ * its part of one transposition), or with the bias of Swin. */
+static int add_attention(struct convoy_graph *graph, int x, int64_t heads, bool bias)
+{
+    const struct convoy_shape rows = *shape_of(graph, x);
+    int64_t T = rows.dims[1], C = rows.dims[2], D = C / heads;
+    int y = add_reshape(graph, add_rows_dense(graph, x, 3 * C), SHAPE(1, T, 3, heads, D)), part[3];
+    y = add_transpose(graph, y, (const int[]){2, 0, 3, 1, 4});
+    for (int i = 0; i < 3; i++) {
+        struct convoy_shape shape = *shape_of(graph, y);
+        shape.dims[0] = 1;
+        int slice = add_activation(graph, shape);
+        struct convoy_node *node = add_node(graph, CONVOY_OP_PAD, slice, 1, &y);
+        node->pad.before[0] = -i;
+        node->pad.after[0] = i - 2;
+        part[i] = add_reshape(graph, slice, SHAPE(1, heads, T, D));
+    }
+    int scale = add_constant(graph, FIXED(1), 0);
+    graph->tensors[scale].data[0] = 0.4f;
+    part[1] = add_transpose(graph, part[1], (const int[]){0, 1, 3, 2});
+    part[0] = add_binary(graph, part[0], scale, CONVOY_MUL);
+    int s = add_activation(graph, SHAPE(1, heads, T, T));
+    add_node(graph, CONVOY_OP_MATMUL, s, 2, (int[]){part[0], part[1]});
+    if (bias)
+        s = add_binary(graph, s, add_constant(graph, FIXED(1, heads, T, T), 2), CONVOY_ADD);
+    s = add_softmax(graph, s, 3, 4);
+    y = add_activation(graph, SHAPE(1, heads, T, D));
+    add_node(graph, CONVOY_OP_MATMUL, y, 2, (int[]){s, part[2]});
+    y = add_reshape(graph, add_transpose(graph, y, (const int[]){0, 2, 1, 3}), rows);
+    return add_rows_dense(graph, y, C);
+}
+
+static struct convoy_graph *transformer(int64_t channels, int64_t heads, bool bias)
+{
+    struct convoy_conv patches = {.groups = 1, .stride = {5, 5}, .dilation = {1, 1}};
+    struct convoy_graph *graph = new_graph(SHAPE(1, 3, 15, 15)); /* 9 rows: those of the bias have a gap */
+    int x = add_conv(graph, graph->input, channels, 5, 5, patches, true);
+    x = add_transpose(graph, add_reshape(graph, x, SHAPE(1, channels, 9)), (const int[]){0, 2, 1});
+    for (int layer = 0; layer < 2; layer++)
+        x = add_binary(graph, x, add_attention(graph, add_normalize(graph, x, false), heads, bias),
+                       CONVOY_ADD);
+    add_output(graph, add_classifier(graph, add_normalize(graph, x, false)));
+    return graph;
+}
+
+/* Layers of the graph that the kernel computes, in fp16 on a GPU of sm_90. */
+static void check_attention(struct convoy_graph *graph, int expected)
+{
+    struct convoy_net_info info;
+    struct convoy_net *net = load_as(graph, 2, CONVOY_COMPUTE_FP16, &info);
+    int attention = 0, nhwc = 0;
+    for (uint32_t i = 0; i < info.layer_count; i++) {
+        attention += strcmp(info.layers[i].kernel, "nhwc_attention") == 0;
+        nhwc += strncmp(info.layers[i].kernel, "nhwc", 4) == 0;
+    }
+    cr_assert(nhwc == 0 || attention == expected, "%d layers are attention", attention);
+    backend->unload(device, net);
+    check_graph_as(graph, CONVOY_COMPUTE_FP16, TOLERANCE);
+}
+
+Test(backend_rows, attention)
+{
+    check_attention(transformer(48, 3, false), 2);
+    check_attention(transformer(48, 2, true), 2);
+    check_attention(transformer(20, 2, false), 0); /* 10 channels of a head */
+    check_graph_as(transformer(48, 3, true), CONVOY_COMPUTE_FP32, 1e-4);
+}
