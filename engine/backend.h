@@ -31,7 +31,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CONVOY_BACKEND_ABI      4 /* raised with each change of this file or of a layout's number */
+#define CONVOY_BACKEND_ABI      5 /* raised with each change of this file or of a layout's number */
 #define CONVOY_MAX_U8_CHANNELS  4 /* networks with more input channels take float32 rows alone */
 #define CONVOY_LAYER_NAME_BYTES 64
 
@@ -48,7 +48,7 @@ struct convoy_net_info;
 
 /* How a device is opened. All zero suffices to check a model. The backend copies the strings that it keeps.
  * The callbacks may be NULL; the backend calls them with `context`, on the compute thread, from inside
- * open(), load(), unload() and idle(). */
+ * open(), load(), unload() and idle(), unless they say otherwise. */
 struct convoy_open_options {
     uint32_t streams;      /* how many jobs the configuration wants to run at once */
     const char *cache_dir; /* folder of the cache of kernel times; NULL: no cache */
@@ -65,6 +65,9 @@ struct convoy_open_options {
      * returns when that has returned. The worker may run work() on another thread and submit and collect jobs
      * of other networks meanwhile. If it is NULL the backend calls work() itself. */
     void (*run_beside)(void *context, void (*work)(void *argument), void *argument);
+    /* A part of a job is done, e.g. a layer: the job does not stand still. For backends whose jobs may take
+     * longer than a second; others need not call it. From collect(), on any thread that runs the job. */
+    void (*progress)(void *context);
 };
 
 struct convoy_load_options {

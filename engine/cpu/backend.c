@@ -19,6 +19,7 @@ struct convoy_device {
     dnnl_stream_t stream;
     struct convoy_cpu_thread_team *team;
     int threads;
+    struct convoy_cpu_progress progress;
     uint32_t head, count;
     struct {
         struct convoy_net *net;
@@ -63,13 +64,14 @@ static void cpu_close(struct convoy_device *device)
 static int cpu_open(uint32_t index, const struct convoy_open_options *options, struct convoy_device **device,
                     struct convoy_device_info *info, struct convoy_error *error)
 {
-    (void)options; /* one job uses all cores, and nothing is timed */
+    /* One job uses all cores, and nothing is timed: of options, only progress is of use. */
     if (index > 0)
         return convoy_fail(error, -ENODEV, "device %u: the cpu backend has one device, number 0", index);
     struct convoy_device *made = calloc(1, sizeof(*made));
     if (made == NULL)
         return convoy_fail(error, -ENOMEM, "no memory for the cpu device");
     made->threads = omp_get_max_threads();
+    made->progress = (struct convoy_cpu_progress){options->progress, options->context};
     int failed =
         convoy_cpu_check(dnnl_engine_create(&made->engine, dnnl_cpu, 0), error, "cpu", "open the CPU");
     if (!failed)
@@ -101,8 +103,8 @@ static int cpu_load(struct convoy_device *device, const struct convoy_graph *gra
                     const struct convoy_load_options *options, struct convoy_net **net,
                     struct convoy_net_info *info, struct convoy_error *error)
 {
-    int failed = convoy_cpu_net_load(device->engine, device->stream, device->threads, graph, options, net,
-                                     info, error);
+    int failed = convoy_cpu_net_load(device->engine, device->stream, device->threads, &device->progress,
+                                     graph, options, net, info, error);
     if (failed && options->name != NULL)
         return convoy_fail_in(error, failed, "model '%s'", options->name);
     return failed;

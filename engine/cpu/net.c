@@ -32,6 +32,7 @@ struct convoy_net {
     struct convoy_cpu_image image;
     uint32_t max_batch;
     bool takes_u8;
+    struct convoy_cpu_progress progress;
     struct convoy_cpu_plan_set
         shared_set;       /* for jobs of fewer images than threads, which share the work on each */
     int thread_set_count; /* 0, or one for each thread of the team */
@@ -197,8 +198,9 @@ static int build(struct convoy_net *net, const struct convoy_graph *graph, int t
 }
 
 int convoy_cpu_net_load(dnnl_engine_t engine, dnnl_stream_t stream, int threads,
-                        const struct convoy_graph *graph, const struct convoy_load_options *options,
-                        struct convoy_net **net, struct convoy_net_info *info, struct convoy_error *error)
+                        const struct convoy_cpu_progress *progress, const struct convoy_graph *graph,
+                        const struct convoy_load_options *options, struct convoy_net **net,
+                        struct convoy_net_info *info, struct convoy_error *error)
 {
     memset(info, 0, sizeof(*info));
     int failed = convoy_check_graph(graph, error);
@@ -210,6 +212,7 @@ int convoy_cpu_net_load(dnnl_engine_t engine, dnnl_stream_t stream, int threads,
     made->constants.engine = engine;
     made->constants.stream = stream;
     made->shared_set.stream = stream;
+    made->progress = *progress;
     made->max_batch = options->max_batch > 0 ? options->max_batch : 1;
     if (graph->tensors[graph->input].shape.batch_axis < 0)
         made->max_batch = 1;
@@ -262,7 +265,7 @@ static int run_pass(const struct convoy_net *net, const struct convoy_cpu_plan *
     convoy_cpu_read_rows(&net->image, job->layout, input, job->input_stride, plan->rows,
                          plan->input_interleaved, plan->reps[plan->input].data);
     times->input_us += elapsed_us(&mark);
-    int failed = convoy_cpu_plan_run(plan, stream, group_us, error);
+    int failed = convoy_cpu_plan_run(plan, stream, &net->progress, group_us, error);
     if (failed)
         return failed;
     times->compute_us += elapsed_us(&mark);

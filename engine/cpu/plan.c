@@ -173,7 +173,8 @@ static double now_us(void)
     return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
 }
 
-int convoy_cpu_plan_run(const struct convoy_cpu_plan *plan, dnnl_stream_t stream, float *group_us,
+int convoy_cpu_plan_run(const struct convoy_cpu_plan *plan, dnnl_stream_t stream,
+                        const struct convoy_cpu_progress *progress, float *group_us,
                         struct convoy_error *error)
 {
     /* A CPU stream is in order and synchronous: a primitive has run when execute returns, so a loop may
@@ -183,6 +184,8 @@ int convoy_cpu_plan_run(const struct convoy_cpu_plan *plan, dnnl_stream_t stream
         int failed = run_step(plan, &plan->steps[i], stream, error);
         if (failed)
             return failed;
+        if (progress->report != NULL)
+            progress->report(progress->context);
         if (group_us != NULL) {
             double after = now_us();
             group_us[plan->steps[i].group] += (float)(after - before);

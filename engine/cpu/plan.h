@@ -66,6 +66,12 @@ struct convoy_cpu_step {
     };
 };
 
+/* Called after each step; NULL: nothing is. */
+struct convoy_cpu_progress {
+    void (*report)(void *context);
+    void *context;
+};
+
 struct convoy_cpu_plan {
     int64_t rows; /* images */
     int threads;  /* that run it and that its primitives were made for */
@@ -97,7 +103,8 @@ int convoy_cpu_plan_finish(struct convoy_cpu_plan *plan, dnnl_engine_t engine, v
 
 /* Runs all steps on the calling thread and its OpenMP team. group_us: NULL, or one entry per group, to which
  * each step's microseconds are added. */
-int convoy_cpu_plan_run(const struct convoy_cpu_plan *plan, dnnl_stream_t stream, float *group_us,
+int convoy_cpu_plan_run(const struct convoy_cpu_plan *plan, dnnl_stream_t stream,
+                        const struct convoy_cpu_progress *progress, float *group_us,
                         struct convoy_error *error);
 
 void convoy_cpu_plan_free(struct convoy_cpu_plan *plan);

@@ -26,6 +26,7 @@ struct header {
     uint32_t abi, slots;
     uint64_t input_bytes, output_bytes;
     struct ring submit, done;
+    _Alignas(64) atomic_uint progress;
 };
 
 static size_t round_to_page(size_t bytes)
@@ -284,6 +285,17 @@ void convoy_channel_finish(struct convoy_channel *channel, const struct convoy_d
 {
     push(&header_of(channel)->done, done);
     ring_doorbell(channel->doorbell_fd);
+}
+
+void convoy_channel_progress(struct convoy_channel *channel)
+{
+    atomic_fetch_add_explicit(&header_of(channel)->progress, 1, memory_order_relaxed);
+}
+
+uint32_t convoy_channel_progress_count(const struct convoy_channel *channel)
+{
+    return channel->base != NULL ? atomic_load_explicit(&header_of(channel)->progress, memory_order_relaxed)
+                                 : 0;
 }
 
 bool convoy_channel_take_done(struct convoy_channel *channel, struct convoy_done *done)

@@ -16,7 +16,7 @@
  * The outputs of a row are float32, all of the model's outputs one after the other.
  *
  * Who writes what: only the front writes slot headers and the submission ring; only the worker writes
- * outputs, reports and the completion ring.
+ * outputs, reports, the completion ring and the count of progress.
  *
  * Trust: neither end can make the other read outside the mapping. The front does not trust the worker:
  * convoy_channel_take_done() bounds what it reads, and the caller compares slot and generation with its own
@@ -44,7 +44,7 @@
 #include <stdint.h>
 
 #define CONVOY_CHANNEL_ABI                                                                                   \
-    1 /* raised with each change of what lies in the memory or of a layout's number                          \
+    2 /* raised with each change of what lies in the memory or of a layout's number                          \
        */
 #define CONVOY_MAX_SLOTS      64
 #define CONVOY_MAX_MODELS     1024        /* a slot's model number is below */
@@ -144,6 +144,11 @@ bool convoy_channel_take_submitted(struct convoy_channel *channel, uint32_t *slo
 void convoy_channel_finish(struct convoy_channel *channel, const struct convoy_done *done);
 /* Front: takes the oldest completion; false if there is none. The caller has to check what it says. */
 bool convoy_channel_take_done(struct convoy_channel *channel, struct convoy_done *done);
+/* Worker, any thread: a part of a slot that is under way is done. Costs an atomic addition. */
+void convoy_channel_progress(struct convoy_channel *channel);
+/* Front, any thread: a number that differs from the last one when the worker reported progress since. A
+ * worker can report what it likes. 0 until the channel is laid out. */
+uint32_t convoy_channel_progress_count(const struct convoy_channel *channel);
 /* Either end, when its doorbell is readable: takes what has rung. Call it before looking at the ring, so that
  * no ring is lost. false: the other end has closed it or plays with it, and watching it would never rest. */
 bool convoy_channel_clear_doorbell(int doorbell);

@@ -16,6 +16,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define HEARTBEAT_MS 100
@@ -247,9 +248,11 @@ static void load(struct worker *worker, uint32_t model, const cJSON *command)
         lose_device(worker, &error); /* says nothing of the model */
     if (code == 0) {
         collect_all(worker);
-        int ran = convoy_worker_warm_up(&worker->device, &worker->nets[model], &error);
+        uint64_t took_us = 0;
+        int ran = convoy_worker_warm_up(&worker->device, &worker->nets[model], &took_us, &error);
         if (ran != 0 && ran != -ENOMEM)
             lose_device(worker, &error);
+        cJSON_AddNumberToObject(described, "first_run_us", (double)took_us);
     }
     if (code == 0)
         send_model(worker, "loaded", model, described, NULL);
@@ -301,6 +304,20 @@ static void send_tuned(void *context, struct convoy_net *net, const struct convo
         send_model(worker, "tuned", model, object, NULL);
         send_memory(worker);
     }
+}
+
+/* backend.h's progress(). A clock that costs nothing to read keeps the threads of a job from fighting for the
+ * count at each small layer. */
+static void report_progress(void *context)
+{
+    static _Thread_local struct timespec last;
+    struct worker *worker = context;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    if (!worker->attached || (now.tv_sec == last.tv_sec && now.tv_nsec == last.tv_nsec))
+        return;
+    last = now;
+    convoy_channel_progress(&worker->channel);
 }
 
 /* backend.h's log(). */
@@ -473,6 +490,7 @@ int convoy_worker_serve(const char *backend, uint32_t device_index, bool sandbox
     with_callbacks.changed = send_tuned;
     with_callbacks.pause = pause_load;
     with_callbacks.run_beside = run_beside;
+    with_callbacks.progress = report_progress;
     struct convoy_error error, notice;
     pthread_t thread;
 

@@ -1,5 +1,6 @@
 #include "engine/worker/warm_up.h"
 
+#include "engine/base/clock.h"
 #include "engine/ipc/channel.h"
 
 #include <errno.h>
@@ -9,7 +10,7 @@
 #define WAIT_US 100000
 
 int convoy_worker_warm_up(struct convoy_worker_device *device, const struct convoy_worker_net *net,
-                          struct convoy_error *error)
+                          uint64_t *took_us, struct convoy_error *error)
 {
     const struct convoy_net_info *info = &net->info;
     bool pixels = info->channels <= CONVOY_MAX_U8_CHANNELS;
@@ -30,9 +31,11 @@ int convoy_worker_warm_up(struct convoy_worker_device *device, const struct conv
     int code = -ENOMEM;
     if (input != NULL && output != NULL) {
         memset(input, 0, input_bytes);
+        uint64_t began_us = convoy_now_us();
         code = device->backend->submit(device->device, net->net, &job, error);
         while (code == 0)
             code = device->backend->collect(device->device, WAIT_US, &tag, error);
+        *took_us = convoy_now_us() - began_us;
     }
     free(input);
     free(output);

@@ -6,9 +6,9 @@
 
 #include "engine/worker/nets.h"
 
-/* Runs one row of zeros, as pixels if the network takes them. Returns 0; -ENOMEM: the network was not run;
- * another errno: the device is lost. */
+/* Runs one row of zeros, as pixels if the network takes them. *took_us: microseconds, when it was run.
+ * Returns 0; -ENOMEM: the network was not run; another errno: the device is lost. */
 int convoy_worker_warm_up(struct convoy_worker_device *device, const struct convoy_worker_net *net,
-                          struct convoy_error *error);
+                          uint64_t *took_us, struct convoy_error *error);
 
 #endif

@@ -95,6 +95,7 @@ void convoy_batcher_free(struct convoy_batcher *batcher)
             free(worker->layers[model].names);
         free(worker->layers);
         free(worker->costs);
+        free(worker->first_run_us);
         free(worker->models);
         free(worker);
     }
@@ -124,6 +125,7 @@ void convoy_batcher_model_new(struct convoy_batcher *batcher, const struct convo
         worker->layers[model->number] = (struct worker_layers){0};
         worker->models[model->number] = WORKER_UNKNOWN;
         memset(&worker->costs[model->number], 0, sizeof worker->costs[0]);
+        worker->first_run_us[model->number] = 0;
     }
     convoy_batcher_unlock(batcher);
 }

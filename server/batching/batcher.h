@@ -215,10 +215,28 @@ uint32_t convoy_worker_slots_down(struct convoy_worker_slots *worker, bool blame
 void convoy_worker_slots_lost(struct convoy_worker_slots *worker);
 /* How many slots the worker process has. */
 uint32_t convoy_worker_slots_in_flight(struct convoy_worker_slots *worker);
-/* Microseconds since the last completion (or submission after idleness) while slots are in flight; 0 when
- * none is. */
-uint64_t convoy_worker_slots_stalled_us(struct convoy_worker_slots *worker);
-/* Begins the stalled time at 0 again, because this process itself was stopped for a while. */
+/* One row of the model took so long when the worker loaded it: an estimate until a slot of it has run. us: 0
+ * is no estimate. */
+void convoy_worker_slots_first_run(struct convoy_worker_slots *worker,
+                                   const struct convoy_model_record *model, uint64_t us);
+
+/* How long the slots in flight have been without progress. A completion is progress, and so is what the
+ * worker reports while it computes (convoy_channel_progress()): a slot that takes long is no hang. */
+struct convoy_stall {
+    uint64_t quiet_us; /* since the last progress; 0 when no slot is in flight */
+    uint64_t since_us; /* since the last completion, or the submission after idleness */
+    /* What is a hang: hang_us beyond five times what the slots that run should take, by what images of their
+     * models cost lately; unknown_us where no row of a model has run yet. */
+    uint64_t limit_us;
+    /* quiet_us is beyond limit_us, or since_us beyond ten times that: a worker that reports progress for ever
+     * and completes nothing ends as well. */
+    bool hangs;
+};
+/* To be called every few hundred milliseconds at least, as progress is counted from when it is noticed.
+ * now_us: convoy_now_us(). */
+void convoy_worker_slots_stall(struct convoy_worker_slots *worker, uint64_t now_us, uint64_t hang_us,
+                               uint64_t unknown_us, struct convoy_stall *stall);
+/* Begins these times at 0 again, because this process itself was stopped for a while. */
 void convoy_worker_slots_forgive(struct convoy_worker_slots *worker);
 
 #endif

@@ -6,6 +6,7 @@
  * batcher_parked.c        parked images, and the threads that write their rows
  * batcher_choose.c        which worker an image goes to
  * batcher_worker_slots.c  one worker's slots: submission, completions, faults
+ * batcher_stall.c         how long a worker's slots have been without progress
  * batcher_worker_down.c   a worker's death: what runs again, and which row is to blame
  * batcher_redispatch.c    moves the slots of a worker that is gone to others
  * batcher_deadline.c      ends images without an answer */
@@ -78,9 +79,12 @@ struct convoy_worker_slots {
     uint64_t down_us; /* when its process died; 0: suspects do not wait for the next one */
     struct convoy_worker_load load;
     struct convoy_image_cost *costs; /* by model number */
+    uint64_t *first_run_us;          /* of one row when its model was loaded, by model number; 0: unknown */
     uint64_t first_until;            /* slots opened before this order go before the suspects */
     uint32_t deaths_of_others;       /* in a row, with a slot in flight that was no suspect */
     uint64_t progress_us;            /* of the last completion, or of the first submission after idleness */
+    uint64_t noticed_us;             /* of that, or when progress_count was last seen to change */
+    uint32_t progress_count;         /* convoy_channel_progress_count() */
     uint8_t *models;                 /* enum worker_model by model number */
     struct worker_layers {
         struct convoy_layer_name *names;

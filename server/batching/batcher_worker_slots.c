@@ -22,6 +22,9 @@ int convoy_worker_slots_new(struct convoy_batcher *batcher, struct convoy_channe
     complete =
         (worker->layers = calloc(batcher->model_limit + 1, sizeof *worker->layers)) != NULL && complete;
     complete = (worker->costs = calloc(batcher->model_limit + 1, sizeof *worker->costs)) != NULL && complete;
+    complete =
+        (worker->first_run_us = calloc(batcher->model_limit + 1, sizeof *worker->first_run_us)) != NULL &&
+        complete;
     for (int i = 0; i < CONVOY_SLOT_LAYOUTS * CONVOY_PRIORITIES; i++) {
         int **open = &worker->open[i / CONVOY_PRIORITIES][i % CONVOY_PRIORITIES];
         *open = calloc(batcher->model_limit + 1, sizeof **open);
@@ -40,6 +43,7 @@ int convoy_worker_slots_new(struct convoy_batcher *batcher, struct convoy_channe
             free(worker->open[i / CONVOY_PRIORITIES][i % CONVOY_PRIORITIES]);
         free(worker->layers);
         free(worker->costs);
+        free(worker->first_run_us);
         free(worker->models);
         free(worker);
         return convoy_fail(error, -ENOMEM, "out of memory for a worker's slots");
@@ -111,7 +115,7 @@ static void submit_range(struct convoy_worker_slots *worker, uint32_t number)
                              .output_stride = queue->output_stride};
     worker->load.running_us += slot->priced_us;
     if (atomic_fetch_add(&worker->in_flight, 1) == 0)
-        worker->progress_us = slot->left_us;
+        worker->progress_us = worker->noticed_us = slot->left_us;
     convoy_channel_submit(worker->channel, number);
     worker->batcher->to_ring |= UINT32_C(1) << worker->number;
 }
@@ -393,7 +397,7 @@ static void finish_range(struct convoy_worker_slots *worker, uint32_t number, in
     atomic_fetch_sub(&queue->admission.running, range.rows);
     worker->load.running_us =
         atomic_fetch_sub(&worker->in_flight, 1) > 1 ? worker->load.running_us - slot->priced_us : 0;
-    worker->progress_us = now;
+    worker->progress_us = worker->noticed_us = now;
     slot->range_count--;
     if (slot->range_count > 0)
         slot->state = SLOT_SEALED;
@@ -426,27 +430,10 @@ uint32_t convoy_worker_slots_collect(struct convoy_worker_slots *worker)
     return nonsense;
 }
 
-uint64_t convoy_worker_slots_stalled_us(struct convoy_worker_slots *worker)
-{
-    pthread_mutex_lock(&worker->batcher->lock);
-    uint64_t stalled = worker->in_flight > 0 ? convoy_now_us() - worker->progress_us : 0;
-    convoy_batcher_unlock(worker->batcher);
-    return stalled;
-}
-
 uint32_t convoy_worker_slots_in_flight(struct convoy_worker_slots *worker)
 {
     pthread_mutex_lock(&worker->batcher->lock);
     uint32_t in_flight = worker->in_flight;
     convoy_batcher_unlock(worker->batcher);
     return in_flight;
-}
-
-void convoy_worker_slots_forgive(struct convoy_worker_slots *worker)
-{
-    pthread_mutex_lock(&worker->batcher->lock);
-    worker->progress_us = convoy_now_us();
-    for (uint32_t i = 0; i < worker->batcher->model_count; i++)
-        convoy_service_time_interrupted(&worker->batcher->queues[i].service);
-    convoy_batcher_unlock(worker->batcher);
 }

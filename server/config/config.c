@@ -63,7 +63,7 @@ struct convoy_config *convoy_config_default(void)
     config->repository.poll_ms = 2000;
     config->worker.streams = 3;
     config->worker.slots = 8;
-    config->worker.hang_timeout_ms = 10000;
+    config->worker.hang_timeout_ms = 2000;
     config->worker.sandbox = true;
     config->tune = CONVOY_TUNE_ON;
     config->web.enabled = true;

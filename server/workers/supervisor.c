@@ -280,11 +280,21 @@ static void check_worker(struct device_worker *worker, uint64_t now)
                                      : now - worker->process.started_us > start_limit;
     uint64_t load_limit = convoy_supervisor_load_limit_us(worker->supervisor->config);
     bool loads_forever = worker->loading != NO_MODEL && now - worker->loading_us > load_limit;
+    struct convoy_stall stall = {0};
+    if (worker->attached)
+        convoy_worker_slots_stall(worker->slots, now, limit, load_limit, &stall);
     /* While it loads a model its slots may wait; the heartbeat must still come. */
-    bool stalled = worker->attached && worker->loading == NO_MODEL &&
-                   convoy_worker_slots_stalled_us(worker->slots) > limit;
-    if (silent || stalled || loads_forever)
-        convoy_worker_process_kill(&worker->process, "hang");
+    bool stalled = stall.hangs && worker->loading == NO_MODEL;
+    if ((!silent && !stalled && !loads_forever) || worker->process.kill_reason != NULL)
+        return;
+    convoy_log(CONVOY_LOG_ERROR, "a worker hangs", CONVOY_STR("device", worker->device),
+               CONVOY_STR("reason", silent    ? "it sends no message"
+                                    : stalled ? "its batches make no progress"
+                                              : "it loads a model without end"),
+               CONVOY_UINT("silent_ms", (now - worker->process.heard_us) / 1000),
+               CONVOY_UINT("stalled_ms", stall.since_us / 1000),
+               CONVOY_UINT("limit_ms", stall.limit_us / 1000));
+    convoy_worker_process_kill(&worker->process, "hang");
 }
 
 static void on_watch(uv_timer_t *timer)

@@ -18,6 +18,7 @@ enum unsent { UNSENT_NONE, UNSENT_MEASURE, UNSENT_LOAD, UNSENT_LOAD_BESIDE, UNSE
 /* A worker's answer for a model. LOADED may come before the channel is laid out. */
 struct kept_answer {
     bool loaded;
+    uint64_t first_run_us;
     struct convoy_model_shape shape;
     struct convoy_layer_name *layers; /* until the batcher takes them */
 };

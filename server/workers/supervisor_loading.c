@@ -146,6 +146,7 @@ static void serve(struct device_worker *worker, struct convoy_model_record *mode
         return;
     }
     convoy_batcher_model_ready(supervisor->batcher, model, &kept->shape);
+    convoy_worker_slots_first_run(worker->slots, model, kept->first_run_us);
     convoy_worker_slots_model(worker->slots, model, true, kept->layers, kept->shape.layer_count);
     kept->layers = NULL; /* owned by the batcher now */
     if (model->state != CONVOY_MODEL_READY && model->state != CONVOY_MODEL_UNLOADING) {
@@ -408,6 +409,7 @@ void convoy_loading_answered(struct device_worker *worker, const struct convoy_w
         convoy_registry_count_load(supervisor->registry, model);
         convoy_quarantine_clear(worker, message->model);
         kept->shape = message->loaded.shape;
+        kept->first_run_us = message->loaded.first_run_us;
         if (kept->layers == NULL)
             kept->shape.layer_count = 0;
         convoy_metrics_weight_bytes(supervisor->metrics, model->name, model->version, worker->device,

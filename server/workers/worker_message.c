@@ -157,6 +157,8 @@ static int read_layers(const cJSON *json, struct convoy_worker_message *message,
 static int read_loaded(const cJSON *json, struct convoy_worker_message *message, struct convoy_error *error)
 {
     int code = convoy_worker_message_shape(json, &message->loaded.shape, error);
+    if (code == 0 && cJSON_HasObjectItem(json, "first_run_us"))
+        code = whole(json, "first_run_us", 0, 1e12, &message->loaded.first_run_us, error);
     return code != 0 ? code : read_layers(json, message, error);
 }
 

@@ -105,9 +105,10 @@ static long leave_namespace(void)
     return unshare(0);
 }
 
+/* Without a target: the kernel finds no place for a mount, whatever the machine has and whoever runs this. */
 static long mount_folder(void)
 {
-    return mount(NULL, "/nonexistent", "none", 0, NULL);
+    return mount(NULL, NULL, NULL, 0, NULL);
 }
 
 static long make_ring(void)

@@ -28,7 +28,8 @@ echo "exposure $exposure"
 echo "What was tried and breaks is not there; what the issue of the GPU needs is."
 grep -E '^(MemoryDenyWriteExecute|PrivateDevices|ProcSubset)=' systemd/convoyd.service && fail "the above breaks backends"
 for line in Type=notify NotifyAccess=main KillMode=mixed OOMPolicy=continue DynamicUser=yes CacheDirectory=convoyd \
-  DevicePolicy=closed 'DeviceAllow=char-nvidia\* rw' 'WatchdogSec=[1-9][0-9]*' 'Restart=on-failure' 'LimitNOFILE=[1-9][0-9]*'; do
+  DevicePolicy=closed 'DeviceAllow=char-nvidia\* rw' 'WatchdogSec=[1-9][0-9]*' 'Restart=on-failure' 'LimitNOFILE=[1-9][0-9]*' \
+  'MemoryMax=[1-9][0-9]%' 'TasksMax=[1-9][0-9]*'; do
   grep -qx "$line" systemd/convoyd.service || fail "no $line"
 done
 stop_s=$(sed -n 's/^TimeoutStopSec=//p' systemd/convoyd.service)

@@ -209,6 +209,7 @@ static void *work(void *context)
                 *(float *)(void *)(convoy_channel_outputs(&end, slot) + row * header.output_stride) =
                     (float)pixels[0];
             }
+            convoy_channel_progress(&end);
             /* Dies with the slot in flight, as a poisoned context would have it. */
             if (atomic_exchange(&device->die, false))
                 goto dead;
@@ -267,6 +268,9 @@ static void *control(void *context)
             if (fds[1 + 2 * i].revents != 0) {
                 CHECK(convoy_channel_clear_doorbell(device->channel.doorbell_fd));
                 CHECK(convoy_worker_slots_collect(device->slots) == 0);
+                struct convoy_stall stall;
+                convoy_worker_slots_stall(device->slots, convoy_now_us(), 60000000, 60000000, &stall);
+                CHECK(!stall.hangs);
             }
             if (fds[2 + 2 * i].revents != 0 && atomic_load(&device->worker_over))
                 go_down(device);
