@@ -226,7 +226,8 @@ struct convoy_stall {
     uint64_t quiet_us; /* since the last progress; 0 when no slot is in flight */
     uint64_t since_us; /* since the last completion, or the submission after idleness */
     /* What is a hang: hang_us beyond five times what the slots that run should take, by what images of their
-     * models cost lately; unknown_us where no row of a model has run yet. */
+     * models cost lately, but at most unknown_us (or hang_us, if that is more); unknown_us where no row of a
+     * model has run yet. */
     uint64_t limit_us;
     /* quiet_us is beyond limit_us, or since_us beyond ten times that: a worker that reports progress for ever
      * and completes nothing ends as well. */

@@ -36,7 +36,10 @@ static uint64_t limit_of(const struct convoy_worker_slots *worker, uint64_t now_
         longest_us = us > longest_us ? us : longest_us;
     }
     double streams_us = longest_us * worker->streams;
-    return hang_us + (uint64_t)(TIMES_EXPECTED * (sum_us < streams_us ? sum_us : streams_us));
+    double limit_us = (double)hang_us + TIMES_EXPECTED * (sum_us < streams_us ? sum_us : streams_us);
+    /* A worker that claims a long first run gains no more time than one without an estimate. */
+    uint64_t most_us = unknown_us > hang_us ? unknown_us : hang_us;
+    return limit_us < (double)most_us ? (uint64_t)limit_us : most_us;
 }
 
 void convoy_worker_slots_first_run(struct convoy_worker_slots *worker,

@@ -3,6 +3,8 @@
 
 #include "engine/base/clock.h"
 
+#include <inttypes.h>
+
 #define HANG    2000000u
 #define UNKNOWN 60000000u
 
@@ -48,6 +50,8 @@ Test(batcher_stall, the_first_run_at_loading_is_an_estimate)
     cr_assert(stall_at(now + HANG + 5 * 1000000 + 1000).hangs);
     convoy_batcher_model_new(p.batcher, &p.models[1]);
     cr_assert_eq(stall_at(now).limit_us, HANG + 5 * 1000000, "another model's estimate was forgotten");
+    convoy_worker_slots_first_run(p.worker_slots, &p.models[0], UINT64_C(1000000000000));
+    cr_assert_eq(stall_at(now).limit_us, UNKNOWN, "a worker claimed %" PRIu64 " us", stall_at(now).limit_us);
     end();
 }
 
