@@ -8,7 +8,7 @@ void client_calibration_count(struct client_calibration *calibration, double pro
         calibration->without++;
         return;
     }
-    /* A tenth in decimal is not one in binary: 0.3 * 10 is slightly more than 3. */
+    /* A tenth in decimal is not one in binary: (0.1 + 0.2) * 10 is slightly more than 3. */
     double place = ceil(probability * CLIENT_CALIBRATION_BINS - 1e-9) - 1;
     struct client_calibration_bin *bin = &calibration->bins[place > 0 ? (size_t)place : 0];
     bin->count++;

@@ -169,14 +169,15 @@ Test(client_charts, columns)
 
 Test(client_charts, stacked_rows)
 {
-    static const char *const names[] = {"1 <connection>", "a name that is much longer than its room"};
+    static const char *const names[] = {"1 <connection>", "a name that is much longer than its room",
+                                        "below 0"};
     static const char *const parts[] = {"decode", "compute"};
-    static const double values[] = {10, 30, NAN, 20};
-    static const bool pale[] = {false, true};
+    static const double values[] = {10, 30, NAN, 20, -20, 40};
+    static const bool pale[] = {false, true, false};
     struct client_stack stack = {.frame = FRAME,
                                  .names = names,
                                  .pale = pale,
-                                 .rows = 2,
+                                 .rows = 3,
                                  .parts = parts,
                                  .part_count = 2,
                                  .values = values,
@@ -184,11 +185,12 @@ Test(client_charts, stacked_rows)
     begin();
     client_stack_draw(stream, &stack);
     end();
-    cr_assert_eq(count("class=\"block part\""), 2);
+    cr_assert_eq(count("class=\"block part\""), 3);
     cr_assert_eq(count("class=\"block part pale\""), 1);
     /* The area is 168 to 580 wide, for 0 to 40. */
     cr_assert_not_null(strstr(out, "x=\"168.0\" y=\"59.5\" width=\"103.0\""), "%s", out);
     cr_assert_not_null(strstr(out, "x=\"271.0\" y=\"59.5\" width=\"309.0\""), "%s", out);
+    cr_assert_not_null(strstr(out, "x=\"168.0\" y=\"103.5\" width=\"412.0\""), "%s", out);
     cr_assert_not_null(
         strstr(out, "<title>a name that is much longer than its room</title>a name that is much l"));
     free(out);

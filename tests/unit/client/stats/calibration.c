@@ -29,6 +29,9 @@ Test(client_calibration, bounds_belong_to_the_bin_below)
         client_calibration_count(&calibration, tenths[i], true);
     for (int i = 0; i < 10; i++)
         cr_assert_eq(calibration.bins[i].count, 1, "bin %d", i);
+    /* 0.1 + 0.2 is slightly more than 0.3: rounding moves nothing to the next bin. */
+    client_calibration_count(&calibration, 0.1 + 0.2, true);
+    cr_assert(calibration.bins[2].count == 2 && calibration.bins[3].count == 1);
     client_calibration_count(&calibration, 0, true);
     client_calibration_count(&calibration, 0.100001, true);
     cr_assert(calibration.bins[0].count == 2 && calibration.bins[1].count == 2);
