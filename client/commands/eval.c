@@ -92,6 +92,8 @@ static int count_image(struct eval *eval, struct client_labelled_image *labelled
     if (!client_score_count(&result->score, truth, answer->predictions[0].index))
         return client_fail_with(failure, -EPROTO, "the server's class %ld of '%s' is none of the model's",
                                 answer->predictions[0].index, labelled->name);
+    client_calibration_count(&result->calibration, answer->predictions[0].probability,
+                             answer->predictions[0].index == truth);
     if (eval->sampled < (size_t)eval->arguments->profiled) {
         eval->sample[eval->sampled++] = (struct convoy_image){labelled->bytes, labelled->size};
         labelled->bytes = NULL;

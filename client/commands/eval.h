@@ -5,6 +5,7 @@
 
 #include "client/commands/command.h"
 #include "client/data/data_set.h"
+#include "client/stats/calibration.h"
 #include "client/stats/layers.h"
 #include "client/stats/score.h"
 
@@ -25,6 +26,7 @@ int client_eval_arguments(int argc, char **argv, struct client_eval_arguments *a
 
 struct client_eval_result {
     struct client_score score;
+    struct client_calibration calibration; /* of the answers that the score counts */
     char model[128], version[64], device[64];
     size_t failed;            /* images that the server could not classify; not counted in the score */
     char failed_sample[1024]; /* the error of one of them */

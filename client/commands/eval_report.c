@@ -1,11 +1,13 @@
 /* The reports of `convoy eval`. */
 #include <cjson/cJSON.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "client/commands/eval.h"
 #include "client/commands/layer_table.h"
+#include "client/stats/interval.h"
 #include "client/term/terminal.h"
 
 /* A larger matrix does not fit a terminal; the most frequent errors are listed instead. */
@@ -157,6 +159,9 @@ static cJSON *share_to_json(size_t right, size_t total)
     cJSON_AddNumberToObject(object, "right", (double)right);
     cJSON_AddNumberToObject(object, "accuracy", total ? share_of(right, total) : client_score_error(0, 0));
     cJSON_AddNumberToObject(object, "standard_error", client_score_error(right, total));
+    const struct client_interval interval = client_interval_wilson(right, total);
+    cJSON_AddItemToObject(object, "interval",
+                          cJSON_CreateDoubleArray((const double[]){interval.low, interval.high}, 2));
     return object;
 }
 
@@ -171,6 +176,22 @@ static void add_stages(cJSON *document, const struct client_eval_result *result)
     cJSON_AddNumberToObject(stages, "compute", result->timing.compute_us / requests);
     cJSON_AddNumberToObject(stages, "output", result->timing.output_us / requests);
     cJSON_AddNumberToObject(stages, "total", result->timing.total_us / requests);
+}
+
+static void add_calibration(cJSON *document, const struct client_calibration *calibration)
+{
+    cJSON *object = cJSON_AddObjectToObject(document, "calibration");
+    cJSON_AddNumberToObject(object, "expected_error", client_calibration_error(calibration));
+    cJSON_AddNumberToObject(object, "without_probability", (double)calibration->without);
+    cJSON *bins = cJSON_AddArrayToObject(object, "bins");
+    for (size_t i = 0; i < CLIENT_CALIBRATION_BINS; i++) {
+        const struct client_calibration_bin *bin = &calibration->bins[i];
+        cJSON *item = cJSON_CreateObject();
+        cJSON_AddNumberToObject(item, "images", (double)bin->count);
+        cJSON_AddNumberToObject(item, "right", (double)bin->right);
+        cJSON_AddNumberToObject(item, "mean_probability", bin->count ? bin->sum / (double)bin->count : NAN);
+        cJSON_AddItemToArray(bins, item);
+    }
 }
 
 static void add_layers(cJSON *document, const struct client_eval_result *result)
@@ -217,6 +238,7 @@ void client_eval_print_json(const struct client_eval_result *result)
     cJSON_AddNumberToObject(document, "requests", (double)result->requests);
     cJSON_AddNumberToObject(document, "sent_again", (double)result->waits);
     cJSON_AddNumberToObject(document, "seconds", result->elapsed_s);
+    add_calibration(document, &result->calibration);
     add_stages(document, result);
     add_layers(document, result);
     char *text = cJSON_PrintUnformatted(document);
