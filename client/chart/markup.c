@@ -92,10 +92,15 @@ void client_markup_cut(FILE *out, const char *text, size_t characters)
 
 void client_markup_json(FILE *out, const char *json)
 {
-    for (; *json; json++) {
-        if (*json == '<' || *json == '>' || *json == '&')
-            fprintf(out, "\\u%04x", (unsigned)*json);
+    for (const unsigned char *at = (const unsigned char *)json; *at;) {
+        uint32_t point;
+        size_t length = decode(at, &point);
+        if (*at == '<' || *at == '>' || *at == '&')
+            fprintf(out, "\\u%04x", (unsigned)*at);
+        else if (length == 0 || !is_harmless(point))
+            fputs(REPLACEMENT, out);
         else
-            fputc(*json, out);
+            fwrite(at, 1, length, out);
+        at += length ? length : 1;
     }
 }

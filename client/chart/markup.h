@@ -16,7 +16,7 @@ void client_markup_text(FILE *out, const char *text);
 void client_markup_cut(FILE *out, const char *text, size_t characters);
 
 /* Writes a JSON text into a script element: < > and & become \u003c, \u003e and \u0026, which say the same
- * inside of JSON's strings, the only place where JSON has them. */
+ * inside of JSON's strings, the only place where JSON has them. What XML cannot hold becomes U+FFFD. */
 void client_markup_json(FILE *out, const char *json);
 
 #endif

@@ -31,17 +31,15 @@ static const char style[] =
     ".wide svg.chart{max-width:none}svg.chart text{fill:var(--ink)}svg.chart "
     ".title{font-size:15px;font-weight:600}\n"
     "svg.chart .tick,svg.chart .none{fill:var(--soft)}.grid{stroke:var(--grid)}.axis{stroke:var(--edge)}"
-    ".line{stroke:currentColor;stroke-width:2;fill:none;stroke-linejoin:round}.dashed{stroke-dasharray:5 4}\n"
-    ".mark{fill:currentColor;stroke:currentColor;stroke-width:1.5}.hollow{fill:var(--paper)}"
+    ".line{stroke:currentColor;stroke-width:2;fill:none;stroke-linejoin:round}\n"
+    ".mark{fill:currentColor;stroke:currentColor;stroke-width:1.5}"
     ".whisker{stroke:currentColor;stroke-width:1.5;fill:none}.diagonal{stroke:var(--soft);stroke-dasharray:4 "
     "4;"
-    "fill:none}.block,.cell{fill:currentColor}.part{stroke:var(--paper)}.pale{fill-opacity:.45}"
+    "fill:none}.block,.cell{fill:currentColor}"
     "svg.chart .count.over{fill:var(--paper)}\n"
     ".c0{color:var(--c0)}.c1{color:var(--c1)}.c2{color:var(--c2)}.c3{color:var(--c3)}.c4{color:var(--c4)}"
     ".c5{color:var(--c5)}\n"
     "@media print{body{max-width:none}svg.chart,tr,figure{break-inside:avoid}}\n";
-
-#define SCRIPT "<script type=\"application/json\" id=\""
 
 void client_page_open(FILE *out, const char *title)
 {
@@ -75,7 +73,7 @@ void client_page_format(FILE *out, const char *tag, const char *format, ...)
 
 void client_page_data(FILE *out, const char *id, const char *json)
 {
-    fprintf(out, SCRIPT "%s\">", id);
+    fprintf(out, "<script type=\"application/json\" id=\"%s\">", id);
     client_markup_json(out, json);
     fputs("</script>\n", out);
 }
@@ -83,19 +81,4 @@ void client_page_data(FILE *out, const char *id, const char *json)
 void client_page_close(FILE *out)
 {
     fputs("</body>\n</html>\n", out);
-}
-
-const char *client_page_find_data(const char *page, size_t size, const char *id, size_t *found)
-{
-    char begin[128];
-    int length = snprintf(begin, sizeof begin, SCRIPT "%s\">", id);
-    const char *start = memmem(page, size, begin, (size_t)length);
-    if (!start)
-        return NULL;
-    start += length;
-    const char *end = memmem(start, size - (size_t)(start - page), "</script>", strlen("</script>"));
-    if (!end)
-        return NULL;
-    *found = (size_t)(end - start);
-    return start;
 }

@@ -35,20 +35,6 @@ Test(client_scale, linear_ticks_are_round)
     TICKS(0, 2000, 4000, 6000, 8000, 10000);
 }
 
-Test(client_scale, logarithmic_ticks_are_round)
-{
-    client_scale_log(&scale, 0.7, 31);
-    TICKS(0.5, 1, 2, 5, 10, 20, 50);
-    client_scale_log(&scale, 1, 1000);
-    TICKS(1, 2, 5, 10, 20, 50, 100, 200, 500, 1000);
-    client_scale_log(&scale, 0.001, 100);
-    TICKS(0.001, 0.01, 0.1, 1, 10, 100);
-    client_scale_log(&scale, 5, 5);
-    TICKS(2, 5, 10);
-    client_scale_log(&scale, 1e-60, 1e60);
-    cr_assert(scale.tick_count >= 5 && scale.tick_count <= CLIENT_SCALE_TICKS, "%zu", scale.tick_count);
-}
-
 Test(client_scale, one_value_has_room_around_it)
 {
     client_scale_linear(&scale, 7, 7, 5);
@@ -74,10 +60,6 @@ Test(client_scale, bounds_that_are_none)
                   scale.tick_count);
         cr_assert(isfinite(client_scale_place(&scale, scale.low)) &&
                   isfinite(client_scale_place(&scale, high)) == !isnan(high));
-        client_scale_log(&scale, low, high);
-        cr_assert(isfinite(scale.high) && scale.low > 0 && scale.low < scale.high, "%g %g: %g %g", low, high,
-                  scale.low, scale.high);
-        cr_assert(scale.tick_count >= 1 && scale.tick_count <= CLIENT_SCALE_TICKS);
     }
     client_scale_linear(&scale, 0, 10, 0);
     cr_assert_geq(scale.tick_count, 1);
@@ -94,18 +76,6 @@ Test(client_scale, places)
     cr_assert_eq(client_scale_place(&scale, 99), 100);
     cr_assert_eq(client_scale_place(&scale, -INFINITY), 300);
     cr_assert(isnan(client_scale_place(&scale, NAN)));
-    client_scale_log(&scale, 1, 100);
-    cr_assert_float_eq(client_scale_place(&scale, 10), 0.5, 1e-12);
-    cr_assert(isnan(client_scale_place(&scale, 0)) && isnan(client_scale_place(&scale, -1)));
-}
-
-Test(client_scale, ticks_at_given_values)
-{
-    static const double values[] = {1, 2, 4, 8, 16, NAN};
-    client_scale_log(&scale, 1, 8);
-    client_scale_tick_at(&scale, values, 6);
-    cr_assert_eq(scale.tick_count, 4);
-    cr_assert_eq(scale.ticks[3], 8);
 }
 
 Test(client_scale, labels)
