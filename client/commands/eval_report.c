@@ -1,7 +1,6 @@
 /* The reports of `convoy eval`. */
 #include <cjson/cJSON.h>
 #include <math.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -60,27 +59,14 @@ static void print_matrix(const struct client_score *score)
 
 static void print_mistakes(const struct client_score *score)
 {
-    size_t cells = score->classes * score->classes, bound = SIZE_MAX, bound_cell = 0;
+    struct client_confusion confusion = {0};
     puts("\nthe most frequent mistakes");
-    for (int listed = 0; listed < MISTAKES; listed++) {
-        size_t best = 0, best_cell = 0;
-        for (size_t cell = 0; cell < cells; cell++) {
-            size_t count = score->confusion[cell];
-            bool listed_before = count > bound || (count == bound && cell <= bound_cell);
-            if (cell / score->classes != cell % score->classes && !listed_before && count > best) {
-                best = count;
-                best_cell = cell;
-            }
-        }
-        if (best == 0)
-            return;
-        printf("%6zu  ", best);
-        print_label(score->labels[best_cell / score->classes], LABEL_CELLS);
+    for (int listed = 0; listed < MISTAKES && client_score_next_confusion(score, &confusion); listed++) {
+        printf("%6zu  ", confusion.count);
+        print_label(score->labels[confusion.truth], LABEL_CELLS);
         fputs(" taken for ", stdout);
-        client_print_safely(stdout, score->labels[best_cell % score->classes]);
+        client_print_safely(stdout, score->labels[confusion.answer]);
         putchar('\n');
-        bound = best;
-        bound_cell = best_cell;
     }
 }
 
@@ -209,7 +195,7 @@ static void add_layers(cJSON *document, const struct client_eval_result *result)
     }
 }
 
-void client_eval_print_json(const struct client_eval_result *result)
+char *client_eval_json(const struct client_eval_result *result)
 {
     const struct client_score *score = &result->score;
     size_t right, total;
@@ -242,10 +228,16 @@ void client_eval_print_json(const struct client_eval_result *result)
     add_stages(document, result);
     add_layers(document, result);
     char *text = cJSON_PrintUnformatted(document);
+    cJSON_Delete(document);
+    return text;
+}
+
+void client_eval_print_json(const struct client_eval_result *result)
+{
+    char *text = client_eval_json(result);
     if (text)
         puts(text);
     cJSON_free(text);
-    cJSON_Delete(document);
 }
 
 /* Prints a quoted field, as in RFC 4180. */
