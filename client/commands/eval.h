@@ -3,6 +3,8 @@
 #ifndef CONVOY_CLIENT_EVAL_H
 #define CONVOY_CLIENT_EVAL_H
 
+#include <stdio.h>
+
 #include "client/commands/command.h"
 #include "client/data/data_set.h"
 #include "client/stats/calibration.h"
@@ -58,6 +60,22 @@ char *client_eval_json(const struct client_eval_result *result);
 void client_eval_print_text(const struct client_eval_result *result);
 void client_eval_print_json(const struct client_eval_result *result);
 void client_eval_print_csv(const struct client_eval_result *result);
+
+/* More classes do not fit a chart of the page: the worst of them are shown. */
+#define CLIENT_EVAL_PAGE_CLASSES    50
+#define CLIENT_EVAL_PAGE_CONFUSIONS 50
+
+/* What --report writes: one HTML file that stands alone. */
+struct client_eval_page {
+    const struct client_eval_result *result;
+    const char *set;    /* the path that was evaluated */
+    const char *server; /* the server's name and version, "" where it does not tell */
+    const char *date;
+};
+
+/* Writes the page. Texts may come from anywhere. Returns 0 or -ENOMEM; whether out took everything is the
+ * caller's to check. */
+int client_eval_page_write(FILE *out, const struct client_eval_page *page);
 
 /* Runs the command; argv[0] is its name. Returns the exit status. */
 int client_eval_command(int argc, char **argv);

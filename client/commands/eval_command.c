@@ -5,7 +5,6 @@
 #include <time.h>
 
 #include "client/commands/eval.h"
-#include "client/commands/eval_page.h"
 #include "client/data/output_file.h"
 #include "client/lib/failure.h"
 #include "client/lib/http.h"
@@ -125,6 +124,7 @@ static int write_report(const struct client_eval_arguments *arguments,
     if (!localtime_r(&now, &local) || !strftime(date, sizeof date, "%F %H:%M %z", &local))
         *date = '\0';
     const struct client_eval_page page = {result, arguments->path, server, date};
+    fflush(stdout); /* the page may go to the same place */
     return client_output_file_write(arguments->report, write_page, &page, failure);
 }
 

@@ -1,5 +1,4 @@
-#include "client/commands/eval_page.h"
-
+/* The page of `convoy eval --report`. */
 #include <cjson/cJSON.h>
 #include <errno.h>
 #include <math.h>
@@ -10,6 +9,7 @@
 #include "client/chart/page.h"
 #include "client/chart/plot.h"
 #include "client/chart/rows.h"
+#include "client/commands/eval.h"
 #include "client/data/base64.h"
 #include "client/data/picture_type.h"
 #include "client/stats/interval.h"
@@ -25,7 +25,6 @@ static double percent(size_t right, size_t total)
     return total ? 100 * (double)right / (double)total : NAN;
 }
 
-/* A row of a table: th, then a td for each text; "number" aligns them. */
 static void write_fact(FILE *out, const char *name, const char *text)
 {
     fputs("<tr>", out);
@@ -304,9 +303,9 @@ static int write_mistakes(FILE *out, const struct client_eval_result *result, si
         if (write_picture(out, mistake) != 0)
             return -ENOMEM;
         fputs("<figcaption>", out);
-        client_page_element(out, "div class=\"true\"", score->labels[mistake->truth]);
-        fputs("<div>taken for</div>\n", out);
-        client_page_element(out, "div class=\"given\"", score->labels[mistake->answer]);
+        client_page_element(out, "strong class=\"true\"", score->labels[mistake->truth]);
+        fputs("taken for\n", out);
+        client_page_element(out, "strong class=\"given\"", score->labels[mistake->answer]);
         if (isfinite(mistake->probability))
             client_page_format(out, "div class=\"probability\"", "%.2f %%", mistake->probability * 100);
         client_page_element(out, "div class=\"soft\"", mistake->name);
