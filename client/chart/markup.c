@@ -75,9 +75,11 @@ void client_markup_text(FILE *out, const char *text)
 
 void client_markup_cut(FILE *out, const char *text, size_t characters)
 {
-    const unsigned char *end = (const unsigned char *)(text ? text : "");
+    const unsigned char *end = (const unsigned char *)text;
     size_t count = 0;
     uint32_t point;
+    if (!text)
+        return;
     for (; *end && count <= characters; count++) {
         size_t length = decode(end, &point);
         end += length ? length : 1;

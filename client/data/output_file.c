@@ -19,6 +19,12 @@ static int fail(const char *path, int status, struct convoy_failure *failure)
     return client_fail_with(failure, status, "'%s' cannot be written: %s", path, strerror(-status));
 }
 
+/* Of the call that has just failed: below 0. */
+static int last_error(void)
+{
+    return errno > 0 ? -errno : -EIO;
+}
+
 static void clear(struct target *target)
 {
     free(target->path);
@@ -34,19 +40,19 @@ static int find(const char *path, struct target *target)
         return -ENOENT;
     if (stat(path, &status) != 0) {
         if (errno != ENOENT)
-            return -errno;
+            return last_error();
         status.st_mode = S_IFREG;
         target->path = strdup(path);
     } else if (S_ISDIR(status.st_mode)) {
         return -EISDIR;
     } else if (access(path, W_OK) != 0) {
-        return -errno;
+        return last_error();
     } else {
         /* What /dev/stdout names has no path, where it is a pipe. */
         target->path = S_ISREG(status.st_mode) ? realpath(path, NULL) : strdup(path);
     }
     if (!target->path)
-        return -errno;
+        return last_error();
     if (S_ISREG(status.st_mode) &&
         asprintf(&target->temporary, "%s.%ld.tmp", target->path, (long)getpid()) < 0) {
         target->temporary = NULL;
@@ -61,7 +67,7 @@ static int begin(const struct target *target)
     int file = target->temporary
                    ? open(target->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666)
                    : open(target->path, O_WRONLY | O_NOCTTY | O_CLOEXEC);
-    return file < 0 ? -errno : file;
+    return file < 0 ? last_error() : file;
 }
 
 int client_output_file_check(const char *path, struct convoy_failure *failure)
@@ -86,16 +92,16 @@ static int write_to(int file, int (*write)(FILE *out, const void *context), cons
 {
     FILE *out = fdopen(file, "w");
     if (!out) {
-        int status = -errno;
+        int status = last_error();
         close(file);
         return status;
     }
     errno = 0;
     int status = write(out, context);
     if (status == 0 && (ferror(out) || fflush(out) != 0))
-        status = errno ? -errno : -EIO;
+        status = last_error();
     if (fclose(out) != 0 && status == 0)
-        status = -errno;
+        status = last_error();
     return status;
 }
 
@@ -112,7 +118,7 @@ int client_output_file_write(const char *path, int (*write)(FILE *out, const voi
     status = write_to(file, write, context);
     if (target.temporary) {
         if (status == 0 && rename(target.temporary, target.path) != 0)
-            status = -errno;
+            status = last_error();
         if (status)
             unlink(target.temporary);
     }
