@@ -22,7 +22,8 @@ static int fail(const char *path, int status, struct convoy_failure *failure)
 /* Of the call that has just failed: below 0. */
 static int last_error(void)
 {
-    return errno > 0 ? -errno : -EIO;
+    int code = errno;
+    return code > 0 ? -code : -EIO;
 }
 
 static void clear(struct target *target)
@@ -53,11 +54,12 @@ static int find(const char *path, struct target *target)
     }
     if (!target->path)
         return last_error();
-    if (S_ISREG(status.st_mode) &&
-        asprintf(&target->temporary, "%s.%ld.tmp", target->path, (long)getpid()) < 0) {
-        target->temporary = NULL;
+    char *temporary;
+    if (!S_ISREG(status.st_mode))
+        return 0;
+    if (asprintf(&temporary, "%s.%ld.tmp", target->path, (long)getpid()) < 0)
         return -ENOMEM;
-    }
+    target->temporary = temporary;
     return 0;
 }
 
