@@ -19,46 +19,37 @@ static int fail(const char *path, int status, struct convoy_failure *failure)
     return client_fail_with(failure, status, "'%s' cannot be written: %s", path, strerror(-status));
 }
 
-/* Of the call that has just failed: below 0. */
-static int last_error(void)
-{
-    int code = errno;
-    return code > 0 ? -code : -EIO;
-}
-
 static void clear(struct target *target)
 {
     free(target->path);
     free(target->temporary);
 }
 
-/* Finds out what is at path. Call clear also after an error. Returns 0 or a negative errno. */
+/* Finds out what is at path. Call clear also after an error. Returns 0 or an errno. */
 static int find(const char *path, struct target *target)
 {
-    struct stat status;
+    struct stat status = {.st_mode = S_IFREG};
+    int code = stat(path, &status) == 0 ? 0 : errno;
     *target = (struct target){0};
-    if (!*path)
-        return -ENOENT;
-    if (stat(path, &status) != 0) {
-        if (errno != ENOENT)
-            return last_error();
-        status.st_mode = S_IFREG;
-        target->path = strdup(path);
-    } else if (S_ISDIR(status.st_mode)) {
-        return -EISDIR;
-    } else if (access(path, W_OK) != 0) {
-        return last_error();
-    } else {
-        /* What /dev/stdout names has no path, where it is a pipe. */
-        target->path = S_ISREG(status.st_mode) ? realpath(path, NULL) : strdup(path);
-    }
+    if (code == 0 && S_ISDIR(status.st_mode))
+        return EISDIR;
+    if (code == 0)
+        code = access(path, W_OK) == 0 ? 0 : errno;
+    else if (code == ENOENT && *path)
+        code = 0;
+    if (code)
+        return code;
+    /* What /dev/stdout names has no path, where it is a pipe. A file that does not exist has none, either. */
+    target->path = S_ISREG(status.st_mode) ? realpath(path, NULL) : NULL;
     if (!target->path)
-        return last_error();
+        target->path = strdup(path);
+    if (!target->path)
+        return ENOMEM;
     char *temporary;
     if (!S_ISREG(status.st_mode))
         return 0;
     if (asprintf(&temporary, "%s.%ld.tmp", target->path, (long)getpid()) < 0)
-        return -ENOMEM;
+        return ENOMEM;
     target->temporary = temporary;
     return 0;
 }
@@ -69,15 +60,15 @@ static int begin(const struct target *target)
     int file = target->temporary
                    ? open(target->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666)
                    : open(target->path, O_WRONLY | O_NOCTTY | O_CLOEXEC);
-    return file < 0 ? last_error() : file;
+    return file < 0 ? -errno : file;
 }
 
 int client_output_file_check(const char *path, struct convoy_failure *failure)
 {
     struct target target;
-    int status = find(path, &target);
+    int code = find(path, &target), status = -code;
     /* A pipe is not opened: its reader would see the end when it is closed. */
-    if (status == 0 && target.temporary) {
+    if (code == 0 && target.temporary) {
         int file = begin(&target);
         if (file >= 0) {
             close(file);
@@ -94,16 +85,16 @@ static int write_to(int file, int (*write)(FILE *out, const void *context), cons
 {
     FILE *out = fdopen(file, "w");
     if (!out) {
-        int status = last_error();
+        int status = -errno;
         close(file);
         return status;
     }
     errno = 0;
     int status = write(out, context);
     if (status == 0 && (ferror(out) || fflush(out) != 0))
-        status = last_error();
+        status = errno ? -errno : -EIO;
     if (fclose(out) != 0 && status == 0)
-        status = last_error();
+        status = -errno;
     return status;
 }
 
@@ -111,16 +102,16 @@ int client_output_file_write(const char *path, int (*write)(FILE *out, const voi
                              const void *context, struct convoy_failure *failure)
 {
     struct target target;
-    int status = find(path, &target);
-    int file = status ? status : begin(&target);
+    int code = find(path, &target);
+    int file = code ? -code : begin(&target);
     if (file < 0) {
         clear(&target);
         return fail(path, file, failure);
     }
-    status = write_to(file, write, context);
+    int status = write_to(file, write, context);
     if (target.temporary) {
         if (status == 0 && rename(target.temporary, target.path) != 0)
-            status = last_error();
+            status = -errno;
         if (status)
             unlink(target.temporary);
     }
