@@ -91,7 +91,7 @@ static int write_to(int file, int (*write)(FILE *out, const void *context), cons
     }
     errno = 0;
     int status = write(out, context);
-    if (status == 0 && (ferror(out) || fflush(out) != 0))
+    if (status == 0 && ferror(out))
         status = errno ? -errno : -EIO;
     if (fclose(out) != 0 && status == 0)
         status = -errno;

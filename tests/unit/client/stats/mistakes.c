@@ -38,8 +38,10 @@ Test(client_mistakes, equal_ones_by_name_and_none_last)
     add(0.5, "c", 8);
     add(0.5, "a", 8);
     add(0, "zero", 8);
+    add(NAN, "not", 8);
     add(0.5, "b", 8);
-    static const char *const wanted[] = {"a", "b", "c", "zero", "none"};
+    static const char *const wanted[] = {"a", "b", "c", "zero", "none", "not"};
+    cr_assert_eq(list.count, 6);
     for (size_t i = 0; i < list.count; i++)
         cr_expect_str_eq(list.items[i].name, wanted[i]);
     client_mistakes_clear(&list);
