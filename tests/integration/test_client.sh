@@ -269,7 +269,7 @@ run 0 eval --json --report "$work/report.html" "$set"
 "$python" "$work/page.py" "$work/report.html" "$work/out" "$set" "$server" "$set/truck/4.jpg" || fail "the page differs"
 run 0 eval --json --profile-images 0 --report "$work/report.html" "$work/set.tar.gz"
 "$python" "$work/page.py" "$work/report.html" "$work/out" "$work/set.tar.gz" "$server" "$set/truck/4.jpg" || fail "the page was not replaced"
-"$convoy" eval --csv --report /dev/stdout "$set" | cat >"$work/out" # a pipe
+"$convoy" eval --csv --report /dev/fd/1 "$set" | cat >"$work/out" # a pipe
 out '^9,"truck",2,1,'
 out '^</html>$'
 # What cannot be written is said before anything is sent; what is full, when it is.
@@ -279,8 +279,9 @@ for target in "$work/absent/report.html" "$set" /dev/null/report.html; do
   err "'$target' cannot be written: "
 done
 [ "$(batches)" = "$before" ] || fail "images were sent, though the report cannot be written"
-run 1 eval --json --report /dev/full "$set"
-err "'/dev/full' cannot be written: No space left on device"
+# Devices by a descriptor: by its own name a mistake in what is tested, run as root, would replace the machine's.
+run 1 eval --json --report /dev/fd/8 "$set" 8>/dev/full
+err "'/dev/fd/8' cannot be written: No space left on device"
 holds "$counts == (4, 3, 2, 1, 1)"
 run 2 eval --report '' "$set"
 run 3 eval --report "$work/none.html" --url "http://127.0.0.1:$closed" "$set"
