@@ -92,6 +92,16 @@ static int count_image(struct eval *eval, struct client_labelled_image *labelled
     if (!client_score_count(&result->score, truth, answer->predictions[0].index))
         return client_fail_with(failure, -EPROTO, "the server's class %ld of '%s' is none of the model's",
                                 answer->predictions[0].index, labelled->name);
+    client_calibration_count(&result->calibration, answer->predictions[0].probability,
+                             answer->predictions[0].index == truth);
+    if (eval->arguments->report && answer->predictions[0].index != truth) {
+        struct client_mistake mistake = {truth, answer->predictions[0].index,
+                                         answer->predictions[0].probability, .picture = labelled->bytes,
+                                         .size = labelled->size};
+        snprintf(mistake.name, sizeof mistake.name, "%s", labelled->name);
+        if (client_mistakes_add(&result->mistakes, &mistake) != 0)
+            return client_fail_with(failure, -ENOMEM, "memory is out");
+    }
     if (eval->sampled < (size_t)eval->arguments->profiled) {
         eval->sample[eval->sampled++] = (struct convoy_image){labelled->bytes, labelled->size};
         labelled->bytes = NULL;
@@ -337,4 +347,5 @@ void client_eval_clear(struct client_eval_result *result)
 {
     client_score_clear(&result->score);
     client_layer_means_clear(&result->layers);
+    client_mistakes_clear(&result->mistakes);
 }

@@ -1,9 +1,15 @@
 /* `convoy eval`: its arguments and its steps. */
+#include <cjson/cJSON.h>
 #include <errno.h>
 #include <stdio.h>
+#include <time.h>
 
 #include "client/commands/eval.h"
+#include "client/data/output_file.h"
 #include "client/lib/failure.h"
+#include "client/lib/http.h"
+
+#define VERSION_MS 10000
 
 static const char help[] =
     "Usage: convoy eval [OPTION]... PATH\n"
@@ -21,6 +27,7 @@ static const char help[] =
     "  --json           print one JSON document\n"
     "  --csv            print a line for each class with its row of the confusion matrix; then, after an\n"
     "                   empty line, one for each layer\n"
+    "  --report FILE    also write a page (HTML) with charts and the surest mistakes; it stands alone\n"
     "  --url URL        the server (default: $CONVOY_URL, else http://127.0.0.1:8080)\n" CLIENT_TLS_HELP "\n"
     "Prints the accuracy of all and of each class with its standard error, the confusion matrix, the mean\n"
     "time that a request spent in each stage, and that of each layer. Requests that a busy server refuses\n"
@@ -31,6 +38,7 @@ static const char help[] =
     "\n"
     "  convoy eval photos/\n"
     "  convoy eval --csv test.tar.gz >classes.csv\n"
+    "  convoy eval --report accuracy.html photos/\n"
     "  convoy eval --model fashion t10k-images-idx3-ubyte.gz\n";
 
 static int take(int letter, const char *value, void *context, struct convoy_failure *failure)
@@ -45,6 +53,11 @@ static int take(int letter, const char *value, void *context, struct convoy_fail
         return client_read_whole("profile-images", value, 0, 100000, &arguments->profiled, failure);
     case 'l':
         arguments->labels = value;
+        return 0;
+    case 'r':
+        if (!*value)
+            return client_fail_with(failure, -EINVAL, "--report needs the name of a file");
+        arguments->report = value;
         return 0;
     default:
         arguments->csv = true;
@@ -62,6 +75,7 @@ int client_eval_arguments(int argc, char **argv, struct client_eval_arguments *a
                                             {"profile-images", required_argument, NULL, 'p'},
                                             {"labels", required_argument, NULL, 'l'},
                                             {"csv", no_argument, NULL, 's'},
+                                            {"report", required_argument, NULL, 'r'},
                                             {0}};
     *arguments = (struct client_eval_arguments){.connections = 4, .batch = 16, .profiled = 20};
     int first = client_arguments(argc, argv, options, &arguments->common, take, arguments, failure);
@@ -74,6 +88,44 @@ int client_eval_arguments(int argc, char **argv, struct client_eval_arguments *a
         return client_fail_with(failure, -EINVAL, "--json and --csv exclude each other");
     arguments->path = argv[first];
     return 0;
+}
+
+/* Writes "NAME VERSION" of the server, "" when it does not tell. */
+static void ask_server(const char *url, char *text, size_t bytes)
+{
+    struct client_http *http = NULL;
+    struct client_response response;
+    struct convoy_failure failure;
+    *text = '\0';
+    if (client_http_open(url, &http, &failure) == 0 &&
+        client_http_get(http, "/v2", VERSION_MS, &response, &failure) == 0 && response.status == 200) {
+        cJSON *document = cJSON_ParseWithLength(response.text, response.size);
+        const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(document, "name"));
+        const char *version = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(document, "version"));
+        if (name && version)
+            snprintf(text, bytes, "%s %s", name, version);
+        cJSON_Delete(document);
+    }
+    client_http_close(http);
+}
+
+static int write_page(FILE *out, const void *page)
+{
+    return client_eval_page_write(out, page);
+}
+
+static int write_report(const struct client_eval_arguments *arguments,
+                        const struct client_eval_result *result, struct convoy_failure *failure)
+{
+    char server[128], date[64];
+    time_t now = time(NULL);
+    struct tm local;
+    ask_server(arguments->common.url, server, sizeof server);
+    if (!localtime_r(&now, &local) || !strftime(date, sizeof date, "%F %H:%M %z", &local))
+        *date = '\0';
+    const struct client_eval_page page = {result, arguments->path, server, date};
+    fflush(stdout); /* the page may go to the same place */
+    return client_output_file_write(arguments->report, write_page, &page, failure);
 }
 
 int client_eval_command(int argc, char **argv)
@@ -89,6 +141,8 @@ int client_eval_command(int argc, char **argv)
     }
     if (status == 0)
         status = client_data_set_open(arguments.path, arguments.labels, &set, &failure);
+    if (status == 0 && arguments.report)
+        status = client_output_file_check(arguments.report, &failure);
     if (status == 0)
         status = client_eval_run(&arguments, set, &result, &failure);
     int exit_status = result.failed ? CLIENT_EXIT_IMAGE : CLIENT_EXIT_OK;
@@ -100,6 +154,12 @@ int client_eval_command(int argc, char **argv)
         client_eval_print_csv(&result);
     else
         client_eval_print_text(&result);
+    if (status == 0 && arguments.report) {
+        /* The numbers are printed, whatever becomes of the page. */
+        status = write_report(&arguments, &result, &failure);
+        if (status)
+            exit_status = client_report("eval", status, &failure);
+    }
     client_eval_clear(&result);
     client_data_set_close(set);
     return exit_status;

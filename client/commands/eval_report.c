@@ -1,11 +1,12 @@
 /* The reports of `convoy eval`. */
 #include <cjson/cJSON.h>
-#include <stdint.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "client/commands/eval.h"
 #include "client/commands/layer_table.h"
+#include "client/stats/interval.h"
 #include "client/term/terminal.h"
 
 /* A larger matrix does not fit a terminal; the most frequent errors are listed instead. */
@@ -58,27 +59,14 @@ static void print_matrix(const struct client_score *score)
 
 static void print_mistakes(const struct client_score *score)
 {
-    size_t cells = score->classes * score->classes, bound = SIZE_MAX, bound_cell = 0;
+    struct client_confusion confusion = {0};
     puts("\nthe most frequent mistakes");
-    for (int listed = 0; listed < MISTAKES; listed++) {
-        size_t best = 0, best_cell = 0;
-        for (size_t cell = 0; cell < cells; cell++) {
-            size_t count = score->confusion[cell];
-            bool listed_before = count > bound || (count == bound && cell <= bound_cell);
-            if (cell / score->classes != cell % score->classes && !listed_before && count > best) {
-                best = count;
-                best_cell = cell;
-            }
-        }
-        if (best == 0)
-            return;
-        printf("%6zu  ", best);
-        print_label(score->labels[best_cell / score->classes], LABEL_CELLS);
+    for (int listed = 0; listed < MISTAKES && client_score_next_confusion(score, &confusion); listed++) {
+        printf("%6zu  ", confusion.count);
+        print_label(score->labels[confusion.truth], LABEL_CELLS);
         fputs(" taken for ", stdout);
-        client_print_safely(stdout, score->labels[best_cell % score->classes]);
+        client_print_safely(stdout, score->labels[confusion.answer]);
         putchar('\n');
-        bound = best;
-        bound_cell = best_cell;
     }
 }
 
@@ -157,6 +145,9 @@ static cJSON *share_to_json(size_t right, size_t total)
     cJSON_AddNumberToObject(object, "right", (double)right);
     cJSON_AddNumberToObject(object, "accuracy", total ? share_of(right, total) : client_score_error(0, 0));
     cJSON_AddNumberToObject(object, "standard_error", client_score_error(right, total));
+    const struct client_interval interval = client_interval_wilson(right, total);
+    cJSON_AddItemToObject(object, "interval",
+                          cJSON_CreateDoubleArray((const double[]){interval.low, interval.high}, 2));
     return object;
 }
 
@@ -171,6 +162,22 @@ static void add_stages(cJSON *document, const struct client_eval_result *result)
     cJSON_AddNumberToObject(stages, "compute", result->timing.compute_us / requests);
     cJSON_AddNumberToObject(stages, "output", result->timing.output_us / requests);
     cJSON_AddNumberToObject(stages, "total", result->timing.total_us / requests);
+}
+
+static void add_calibration(cJSON *document, const struct client_calibration *calibration)
+{
+    cJSON *object = cJSON_AddObjectToObject(document, "calibration");
+    cJSON_AddNumberToObject(object, "expected_error", client_calibration_error(calibration));
+    cJSON_AddNumberToObject(object, "without_probability", (double)calibration->without);
+    cJSON *bins = cJSON_AddArrayToObject(object, "bins");
+    for (size_t i = 0; i < CLIENT_CALIBRATION_BINS; i++) {
+        const struct client_calibration_bin *bin = &calibration->bins[i];
+        cJSON *item = cJSON_CreateObject();
+        cJSON_AddNumberToObject(item, "images", (double)bin->count);
+        cJSON_AddNumberToObject(item, "right", (double)bin->right);
+        cJSON_AddNumberToObject(item, "mean_probability", bin->count ? bin->sum / (double)bin->count : NAN);
+        cJSON_AddItemToArray(bins, item);
+    }
 }
 
 static void add_layers(cJSON *document, const struct client_eval_result *result)
@@ -188,7 +195,7 @@ static void add_layers(cJSON *document, const struct client_eval_result *result)
     }
 }
 
-void client_eval_print_json(const struct client_eval_result *result)
+char *client_eval_json(const struct client_eval_result *result)
 {
     const struct client_score *score = &result->score;
     size_t right, total;
@@ -217,13 +224,20 @@ void client_eval_print_json(const struct client_eval_result *result)
     cJSON_AddNumberToObject(document, "requests", (double)result->requests);
     cJSON_AddNumberToObject(document, "sent_again", (double)result->waits);
     cJSON_AddNumberToObject(document, "seconds", result->elapsed_s);
+    add_calibration(document, &result->calibration);
     add_stages(document, result);
     add_layers(document, result);
     char *text = cJSON_PrintUnformatted(document);
+    cJSON_Delete(document);
+    return text;
+}
+
+void client_eval_print_json(const struct client_eval_result *result)
+{
+    char *text = client_eval_json(result);
     if (text)
         puts(text);
     cJSON_free(text);
-    cJSON_Delete(document);
 }
 
 /* Prints a quoted field, as in RFC 4180. */

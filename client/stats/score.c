@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,6 +61,20 @@ void client_score_sum(const struct client_score *score, long truth, size_t *righ
         for (size_t column = 0; column < score->classes; column++)
             *total += score->confusion[row * score->classes + column];
     }
+}
+
+bool client_score_next_confusion(const struct client_score *score, struct client_confusion *confusion)
+{
+    size_t bound = confusion->count ? confusion->count : SIZE_MAX;
+    size_t bound_cell = confusion->truth * score->classes + confusion->answer;
+    *confusion = (struct client_confusion){0};
+    for (size_t cell = 0; cell < score->classes * score->classes; cell++) {
+        size_t count = score->confusion[cell], truth = cell / score->classes, answer = cell % score->classes;
+        bool listed_before = count > bound || (count == bound && cell <= bound_cell);
+        if (truth != answer && !listed_before && count > confusion->count)
+            *confusion = (struct client_confusion){truth, answer, count};
+    }
+    return confusion->count > 0;
 }
 
 double client_score_error(size_t right, size_t total)

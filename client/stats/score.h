@@ -27,6 +27,15 @@ bool client_score_count(struct client_score *score, long truth, long answer);
 /* Reads how many images of class truth (-1: of all classes) were counted, and how many of them were right. */
 void client_score_sum(const struct client_score *score, long truth, size_t *right, size_t *total);
 
+struct client_confusion {
+    size_t truth, answer; /* classes that differ */
+    size_t count;         /* how often */
+};
+
+/* Replaces *confusion by the one that comes next when they are sorted by falling count, then by class; a
+ * zeroed one by the first. Returns false when there is none. */
+bool client_score_next_confusion(const struct client_score *score, struct client_confusion *confusion);
+
 /* Returns the standard error of a share right / total of independent trials: sqrt(p (1 - p) / total), the
  * binomial distribution's normal approximation (0 at 0 % and 100 %, where it says nothing). NaN when total is
  * 0. */

@@ -150,7 +150,13 @@ counts="(d['overall']['images'], d['overall']['right'], d['confusion'][8][8], d[
 run 0 eval --json "$set"
 holds "$counts == (4, 3, 2, 1, 1) and sum(map(sum, d['confusion'])) == 4 and d['failed'] == 0"
 holds "d['overall']['accuracy'] == 0.75 and abs(d['overall']['standard_error'] - (0.75 * 0.25 / 4) ** 0.5) < 1e-9"
-holds "d['classes'][9] == {'images': 2, 'right': 1, 'accuracy': 0.5, 'standard_error': d['classes'][9]['standard_error'], 'label': 'truck'}"
+holds "d['classes'][9] == {'images': 2, 'right': 1, 'accuracy': 0.5, 'standard_error': d['classes'][9]['standard_error'], 'interval': d['classes'][9]['interval'], 'label': 'truck'}"
+# Wilson's interval of 3 right out of 4 and of 1 out of 2; calibration of the four answers.
+holds "[round(x, 4) for x in d['overall']['interval']] == [0.3006, 0.9544]"
+holds "[round(x, 4) for x in d['classes'][9]['interval']] == [0.0945, 0.9055]"
+bins="[b for b in d['calibration']['bins'] if b['images']]"
+holds "len(d['calibration']['bins']) == 10 and sum(b['images'] for b in $bins) == 4 and sum(b['right'] for b in $bins) == 3"
+holds "abs(d['calibration']['expected_error'] - sum(abs(b['right'] - b['images'] * b['mean_probability']) for b in $bins) / 4) < 1e-9"
 holds "d['mean_request_us']['total'] >= d['mean_request_us']['compute'] > 0"
 holds "d['profiled_images'] == 4 and 'layers_problem' not in d"
 layers="[(l['name'], l['kernel']) for l in d['layers']]"
@@ -184,6 +190,102 @@ out '^layer,kernel,mean_us,images$'
 out '^"conv1","[^"]*",[0-9.]*,4$'
 run 0 eval --csv --profile-images 0 "$set"
 [ "$(wc -l <"$work/out")" = 11 ] || fail "more than the classes: $(cat "$work/out")"
+
+echo "eval --report"
+# The page is well-formed, asks nothing of anybody, and shows the numbers of --json.
+cat >"$work/page.py" <<'PYTHON'
+import base64, html.parser, json, re, sys, xml.etree.ElementTree as xml
+text, wanted = open(sys.argv[1], encoding="utf-8").read(), json.load(open(sys.argv[2]))
+class Page(html.parser.HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.tags, self.ids, self.content, self.images, self.open, self.captions = [], {}, {}, [], [], []
+    def handle_starttag(self, tag, attributes):
+        attributes = dict(attributes)
+        self.tags.append((tag, attributes))
+        self.images += [attributes["src"]] if tag == "img" else []
+        self.captions += [""] if tag == "figcaption" else []
+        self.open.append((tag, attributes.get("id")))
+    def handle_startendtag(self, tag, attributes):
+        self.handle_starttag(tag, attributes)
+        self.open.pop()
+    def handle_endtag(self, tag):
+        assert self.open.pop()[0] == tag, tag
+    def handle_data(self, data):
+        for tag, name in self.open:
+            if name:
+                self.content[name] = self.content.get(name, "") + data
+            if tag == "figcaption":
+                self.captions[-1] += data
+page = Page()
+page.feed(text)
+page.close()
+assert page.open == []
+for tag, attributes in page.tags:
+    assert tag not in ("link", "iframe", "object", "embed", "form", "base") and not any(name.startswith("on") for name in attributes), tag
+    assert tag != "script" or attributes["type"] == "application/json"
+    assert tag == "img" or not {"src", "href", "srcset"} & set(attributes), attributes
+assert not re.search(r"url\(|@import|://(?!www\.w3\.org/(2000/svg|1999/xhtml)\")", text)
+svgs = re.findall(r"<svg.*?</svg>", text, re.S)
+assert len(svgs) == 3 and all(xml.fromstring(svg).tag == "{http://www.w3.org/2000/svg}svg" for svg in svgs)
+xml.fromstring(text)
+assert json.loads(page.content["result"]) == wanted
+def percent(value):
+    return "%.2f" % (value * 100)
+overall = wanted["overall"]
+low, high = overall["interval"]
+assert page.content["accuracy"] == (f"{percent(overall['accuracy'])} %: {overall['right']} of {overall['images']} images are right. "
+                                    f"The 95 % interval is {percent(low)} to {percent(high)} %."), page.content["accuracy"]
+assert percent(wanted["calibration"]["expected_error"]) + " %" in page.content["calibration-error"]
+facts = page.content["facts"].split("\n")
+for fact in (wanted["model"], wanted["version"], wanted["device"], str(overall["images"]), sys.argv[3], sys.argv[4]):
+    assert fact in facts, (fact, facts)
+def rows(name):
+    table = xml.fromstring(re.search(rf'<table id="{name}">.*?</table>', text, re.S)[0])
+    return [[cell.text for cell in row] for row in table.find("tbody")]
+classes = [c for c in wanted["classes"] if c["images"]]
+classes.sort(key=lambda c: (c["accuracy"], -c["images"]))
+assert rows("class-table") == [[c["label"], str(c["images"]), str(c["right"]), percent(c["accuracy"]) + " %",
+    f"{percent(c['interval'][0])} to {percent(c['interval'][1])} %"] for c in classes], rows("class-table")
+assert rows("bin-table") == [[f"{10 * i} to {10 * i + 10} %", str(b["images"]), percent(b["mean_probability"]) + " %",
+    percent(b["right"] / b["images"]) + " %"] for i, b in enumerate(wanted["calibration"]["bins"]) if b["images"]]
+cells = [title for title in re.findall(r"<title>([^<]*)</title>", svgs[1]) if ": " in title]
+labels = [c["label"] for c in wanted["classes"]]
+shown = sorted((row, column, count) for row, counts in enumerate(wanted["confusion"]) for column, count in enumerate(counts) if count)
+assert len(cells) == len(shown)
+for cell, (row, column, count) in zip(cells, shown):
+    kind = labels[row] + (" recognised" if row == column else " taken for " + labels[column])
+    assert cell.startswith(f"{kind}: {count} of {sum(wanted['confusion'][row])} ("), cell
+# The mistakes, and that their pictures are the files.
+assert len(page.captions) == min(24, overall["images"] - overall["right"])
+if len(sys.argv) > 5:
+    assert [base64.b64decode(image.split(",")[1]) for image in page.images] == [open(sys.argv[5], "rb").read()]
+    assert page.images[0].startswith("data:image/jpeg;base64,")
+    assert " ".join(page.captions[0].split()).startswith("truck taken for airplane "), page.captions
+    assert sys.argv[5].split("/")[-1] in page.captions[0]
+PYTHON
+server="convoyd $("$convoy" --version | sed 's/.* //')"
+run 0 eval --json --report "$work/report.html" "$set"
+"$python" "$work/page.py" "$work/report.html" "$work/out" "$set" "$server" "$set/truck/4.jpg" || fail "the page differs"
+run 0 eval --json --profile-images 0 --report "$work/report.html" "$work/set.tar.gz"
+"$python" "$work/page.py" "$work/report.html" "$work/out" "$work/set.tar.gz" "$server" "$set/truck/4.jpg" || fail "the page was not replaced"
+"$convoy" eval --csv --report /dev/fd/1 "$set" | cat >"$work/out" # a pipe
+out '^9,"truck",2,1,'
+out '^</html>$'
+# What cannot be written is said before anything is sent; what is full, when it is.
+before=$(batches)
+for target in "$work/absent/report.html" "$set" /dev/null/report.html; do
+  run 1 eval --report "$target" "$set"
+  err "'$target' cannot be written: "
+done
+[ "$(batches)" = "$before" ] || fail "images were sent, though the report cannot be written"
+# Devices by a descriptor: by its own name a mistake in what is tested, run as root, would replace the machine's.
+run 1 eval --json --report /dev/fd/8 "$set" 8>/dev/full
+err "'/dev/fd/8' cannot be written: No space left on device"
+holds "$counts == (4, 3, 2, 1, 1)"
+run 2 eval --report '' "$set"
+run 3 eval --report "$work/none.html" --url "http://127.0.0.1:$closed" "$set"
+[ -z "$(find "$work" -maxdepth 1 \( -name 'none*' -o -name '*.tmp' \))" ] || fail "files are left: $(ls "$work")"
 head -c 700 $samples/truck.jpg >"$set/truck/0.jpg"
 for batch in 1 16; do
   run 1 eval --json --batch $batch "$set"
@@ -217,6 +319,8 @@ fi
 if [ -f "$data/fashion-mnist/test-images-idx3-ubyte.gz" ]; then
   run 0 eval --json "$data/fashion-mnist/test-images-idx3-ubyte.gz"
   holds "d['overall']['images'] == 431 and d['failed'] == 0"
+  run 0 eval --json --report "$work/report.html" "$data/fashion-mnist/test-images-idx3-ubyte.gz"
+  "$python" "$work/page.py" "$work/report.html" "$work/out" "$data/fashion-mnist/test-images-idx3-ubyte.gz" "$server" || fail "the page differs"
 fi
 
 echo "a busy server"

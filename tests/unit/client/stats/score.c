@@ -37,6 +37,22 @@ Test(client_score, counts_by_class)
     client_score_clear(&score);
 }
 
+Test(client_score, confusions_by_count)
+{
+    char *labels[] = {"a", "b", "c"};
+    size_t counts[] = {9, 2, 0, 5, 9, 2, 0, 2, 9};
+    const struct client_score score = {labels, 3, counts};
+    static const struct client_confusion wanted[] = {{1, 0, 5}, {0, 1, 2}, {1, 2, 2}, {2, 1, 2}};
+    struct client_confusion confusion = {0};
+    for (size_t i = 0; i < 4; i++) {
+        cr_assert(client_score_next_confusion(&score, &confusion));
+        cr_expect(confusion.truth == wanted[i].truth && confusion.answer == wanted[i].answer &&
+                      confusion.count == wanted[i].count,
+                  "%zu: %zu %zu %zu", i, confusion.truth, confusion.answer, confusion.count);
+    }
+    cr_expect(!client_score_next_confusion(&score, &confusion));
+}
+
 Test(client_score, the_error_of_a_share)
 {
     cr_assert_float_eq(client_score_error(80, 100), 0.04, 1e-12);
