@@ -151,9 +151,16 @@ Test(backend_rows, images_within_rows)
     check_graph_as(graph, CONVOY_COMPUTE_FP16, TOLERANCE);
 }
 
-/* Self-attention of rows of T x channels, as timm's networks are exported (`split`: each of the three takes
- * its part of one transposition), or with the bias of Swin. */
-static int add_attention(struct convoy_graph *graph, int x, int64_t heads, bool bias)
+enum form {
+    SCALED_QUERIES,
+    SCALED_PRODUCT, /* with the bias of Swin added behind */
+    SCALED_SUM,     /* of product and bias: no kernel does that */
+    READ_PRODUCT,   /* which is an output of the network, too */
+};
+
+/* Self-attention of rows of T x channels, as timm's networks are exported: queries, keys and values take each
+ * their part of one transposition. */
+static int add_attention(struct convoy_graph *graph, int x, int64_t heads, enum form form)
 {
     const struct convoy_shape rows = *shape_of(graph, x);
     int64_t T = rows.dims[1], C = rows.dims[2], D = C / heads;
@@ -171,11 +178,18 @@ static int add_attention(struct convoy_graph *graph, int x, int64_t heads, bool 
     int scale = add_constant(graph, FIXED(1), 0);
     graph->tensors[scale].data[0] = 0.4f;
     part[1] = add_transpose(graph, part[1], (const int[]){0, 1, 3, 2});
-    part[0] = add_binary(graph, part[0], scale, CONVOY_MUL);
+    if (form == SCALED_QUERIES || form == READ_PRODUCT)
+        part[0] = add_binary(graph, part[0], scale, CONVOY_MUL);
     int s = add_activation(graph, SHAPE(1, heads, T, T));
     add_node(graph, CONVOY_OP_MATMUL, s, 2, (int[]){part[0], part[1]});
-    if (bias)
+    if (form == READ_PRODUCT)
+        add_output(graph, s);
+    if (form == SCALED_PRODUCT)
+        s = add_binary(graph, s, scale, CONVOY_MUL);
+    if (form == SCALED_PRODUCT || form == SCALED_SUM)
         s = add_binary(graph, s, add_constant(graph, FIXED(1, heads, T, T), 2), CONVOY_ADD);
+    if (form == SCALED_SUM)
+        s = add_binary(graph, s, scale, CONVOY_MUL);
     s = add_softmax(graph, s, 3, 4);
     y = add_activation(graph, SHAPE(1, heads, T, D));
     add_node(graph, CONVOY_OP_MATMUL, y, 2, (int[]){s, part[2]});
@@ -183,14 +197,14 @@ static int add_attention(struct convoy_graph *graph, int x, int64_t heads, bool 
     return add_rows_dense(graph, y, C);
 }
 
-static struct convoy_graph *transformer(int64_t channels, int64_t heads, bool bias)
+static struct convoy_graph *transformer(int64_t channels, int64_t heads, enum form form)
 {
     struct convoy_conv patches = {.groups = 1, .stride = {5, 5}, .dilation = {1, 1}};
     struct convoy_graph *graph = new_graph(SHAPE(1, 3, 15, 15)); /* 9 rows: those of the bias have a gap */
     int x = add_conv(graph, graph->input, channels, 5, 5, patches, true);
     x = add_transpose(graph, add_reshape(graph, x, SHAPE(1, channels, 9)), (const int[]){0, 2, 1});
     for (int layer = 0; layer < 2; layer++)
-        x = add_binary(graph, x, add_attention(graph, add_normalize(graph, x, false), heads, bias),
+        x = add_binary(graph, x, add_attention(graph, add_normalize(graph, x, false), heads, form),
                        CONVOY_ADD);
     add_output(graph, add_classifier(graph, add_normalize(graph, x, false)));
     return graph;
@@ -213,8 +227,10 @@ static void check_attention(struct convoy_graph *graph, int expected)
 
 Test(backend_rows, attention)
 {
-    check_attention(transformer(48, 3, false), 2);
-    check_attention(transformer(48, 2, true), 2);
-    check_attention(transformer(20, 2, false), 0); /* 10 channels of a head */
-    check_graph_as(transformer(48, 3, true), CONVOY_COMPUTE_FP32, 1e-4);
+    check_attention(transformer(48, 3, SCALED_QUERIES), 2);
+    check_attention(transformer(48, 2, SCALED_PRODUCT), 2);
+    check_attention(transformer(48, 2, SCALED_SUM), 0);
+    check_attention(transformer(48, 2, READ_PRODUCT), 0);
+    check_attention(transformer(20, 2, SCALED_QUERIES), 0); /* 10 channels of a head */
+    check_graph_as(transformer(48, 3, SCALED_PRODUCT), CONVOY_COMPUTE_FP32, 1e-4);
 }
