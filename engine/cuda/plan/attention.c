@@ -56,9 +56,9 @@ static bool start_view(const struct convoy_graph *graph, int tensor, struct view
 static bool take(struct view *view, const struct convoy_shape *from, const struct convoy_shape *to,
                  const int *axes, const int64_t *first)
 {
-    int64_t stride[CONVOY_MAX_RANK], next = 1, count = convoy_shape_elements(to);
-    if (from->batch_axis < 0 || from->dims[from->batch_axis] != 1 || to->batch_axis < 0 ||
-        view->before != parts_before(from))
+    int64_t stride[CONVOY_MAX_RANK] = {0}, next = 1, count = convoy_shape_elements(to);
+    if (from->rank != to->rank || from->batch_axis < 0 || from->dims[from->batch_axis] != 1 ||
+        to->batch_axis < 0 || view->before != parts_before(from))
         return false;
     int32_t *map = malloc((size_t)count * sizeof(map[0]));
     if (map == NULL)
