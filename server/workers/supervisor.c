@@ -273,27 +273,34 @@ uint64_t convoy_supervisor_load_limit_us(const struct convoy_config *config)
 static void check_worker(struct device_worker *worker, uint64_t now)
 {
     uint64_t limit = worker->supervisor->config->worker.hang_timeout_ms * (uint64_t)1000;
-    uint64_t start_limit = limit > START_US ? limit : START_US;
-    if (!worker->process.running)
+    if (!worker->process.running || worker->process.kill_reason != NULL)
         return;
-    bool silent = worker->said_hello ? now - worker->process.heard_us > limit
-                                     : now - worker->process.started_us > start_limit;
+    uint64_t heard_us = worker->said_hello ? worker->process.heard_us : worker->process.started_us;
+    uint64_t silence_limit = !worker->said_hello && limit < START_US ? START_US : limit;
     uint64_t load_limit = convoy_supervisor_load_limit_us(worker->supervisor->config);
-    bool loads_forever = worker->loading != NO_MODEL && now - worker->loading_us > load_limit;
     struct convoy_stall stall = {0};
     if (worker->attached)
         convoy_worker_slots_stall(worker->slots, now, limit, load_limit, &stall);
-    /* While it loads a model its slots may wait; the heartbeat must still come. */
-    bool stalled = stall.hangs && worker->loading == NO_MODEL;
-    if ((!silent && !stalled && !loads_forever) || worker->process.kill_reason != NULL)
+    const char *reason;
+    uint64_t waited_us, limit_us;
+    if (now - heard_us > silence_limit) {
+        reason = "it sends no message";
+        waited_us = now - heard_us;
+        limit_us = silence_limit;
+    } else if (worker->loading != NO_MODEL && now - worker->loading_us > load_limit) {
+        reason = "it loads a model without end";
+        waited_us = now - worker->loading_us;
+        limit_us = load_limit;
+    } else if (worker->loading == NO_MODEL && stall.hangs) { /* while it loads a model its slots may wait */
+        reason = "its batches make no progress";
+        waited_us = stall.since_us;
+        limit_us = stall.limit_us;
+    } else {
         return;
+    }
     convoy_log(CONVOY_LOG_ERROR, "a worker hangs", CONVOY_STR("device", worker->device),
-               CONVOY_STR("reason", silent    ? "it sends no message"
-                                    : stalled ? "its batches make no progress"
-                                              : "it loads a model without end"),
-               CONVOY_UINT("silent_ms", (now - worker->process.heard_us) / 1000),
-               CONVOY_UINT("stalled_ms", stall.since_us / 1000),
-               CONVOY_UINT("limit_ms", stall.limit_us / 1000));
+               CONVOY_STR("reason", reason), CONVOY_UINT("waited_ms", waited_us / 1000),
+               CONVOY_UINT("limit_ms", limit_us / 1000));
     convoy_worker_process_kill(&worker->process, "hang");
 }
 

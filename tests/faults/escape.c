@@ -105,7 +105,7 @@ static long leave_namespace(void)
     return unshare(0);
 }
 
-/* Without a target: the kernel finds no place for a mount, whatever the machine has and whoever runs this. */
+/* Without a target the kernel mounts nothing, also for root and without confinement. */
 static long mount_folder(void)
 {
     return mount(NULL, NULL, NULL, 0, NULL);

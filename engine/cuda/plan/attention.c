@@ -1,7 +1,5 @@
 #include "engine/cuda/plan/attention.h"
 
-#include "engine/cuda/plan/channels.h"
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -350,16 +348,15 @@ static bool recognise(const struct convoy_graph *graph, const struct convoy_node
 }
 
 struct convoy_cuda_attention *convoy_cuda_find_attention(const struct convoy_graph *graph, int softmax,
-                                                         const int *readers)
+                                                         const int *readers,
+                                                         const enum convoy_cuda_channels *channels)
 {
     struct side sides[CONVOY_CUDA_ATTENTION_SIDES] = {0};
     struct convoy_cuda_attention *attention = calloc(1, sizeof(*attention));
-    enum convoy_cuda_channels *channels = calloc((size_t)graph->tensor_count + 1, sizeof(channels[0]));
-    bool found = attention != NULL && channels != NULL && convoy_cuda_find_channels(graph, channels) == 0 &&
-                 recognise(graph, &graph->nodes[softmax], readers, channels, attention, sides);
+    bool found =
+        attention != NULL && recognise(graph, &graph->nodes[softmax], readers, channels, attention, sides);
     for (int i = 0; i < CONVOY_CUDA_ATTENTION_SIDES; i++)
         free(sides[i].view.map);
-    free(channels);
     if (found)
         return attention;
     convoy_cuda_attention_free(attention);

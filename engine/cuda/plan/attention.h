@@ -4,6 +4,7 @@
 #ifndef CONVOY_ENGINE_CUDA_ATTENTION_H
 #define CONVOY_ENGINE_CUDA_ATTENTION_H
 
+#include "engine/cuda/plan/channels.h"
 #include "engine/graph/graph.h"
 #include "kernels/nhwc.h"
 
@@ -17,10 +18,11 @@ struct convoy_cuda_attention {
     float *bias;                                  /* windows x heads x queries x bias_query; owned; or NULL */
 };
 
-/* Recognises the attention whose softmax the node is. readers: per tensor. NULL: there is none, or no memory.
- * The caller frees it. */
+/* Recognises the attention whose softmax the node is. Per tensor: readers, and channels as
+ * convoy_cuda_find_channels() finds them. NULL: there is none, or no memory. The caller frees it. */
 struct convoy_cuda_attention *convoy_cuda_find_attention(const struct convoy_graph *graph, int softmax,
-                                                         const int *readers);
+                                                         const int *readers,
+                                                         const enum convoy_cuda_channels *channels);
 void convoy_cuda_attention_free(struct convoy_cuda_attention *attention);
 
 #endif

@@ -253,29 +253,40 @@ int convoy_cuda_group_inputs(const struct convoy_graph *graph, const struct conv
     return group->attention != NULL ? CONVOY_CUDA_ATTENTION_SIDES - 1 : node->input_count;
 }
 
-/* Attention takes the place of the group that writes its result; what it alone read is dropped. */
+/* Attention takes the place of the group that writes its result. */
 static int join_attention(const struct grouping *g)
 {
     struct convoy_cuda_groups *groups = g->groups;
     const struct convoy_graph *graph = g->graph;
-    for (int i = 0; i < graph->node_count; i++) {
+    enum convoy_cuda_channels *channels = calloc((size_t)graph->tensor_count + 1, sizeof(channels[0]));
+    int failed = channels == NULL ? -ENOMEM : convoy_cuda_find_channels(graph, channels);
+    for (int i = 0; i < graph->node_count && !failed; i++) {
         struct convoy_cuda_attention *attention =
-            graph->nodes[i].op == CONVOY_OP_SOFTMAX ? convoy_cuda_find_attention(graph, i, g->readers) : NULL;
-        if (attention == NULL)
-            continue;
-        int output = attention->tensor[CONVOY_CUDA_ATTENTION_SIDES - 1];
-        for (int k = 0; k < groups->count && attention != NULL; k++)
-            if (groups->groups[k].anchor != NOWHERE && groups->groups[k].output == output) {
-                groups->groups[k].anchor = i;
-                groups->groups[k].view = false;
-                groups->groups[k].attention = attention;
-                groups->attends = true;
-                attention = NULL;
-            }
+            graph->nodes[i].op == CONVOY_OP_SOFTMAX
+                ? convoy_cuda_find_attention(graph, i, g->readers, channels)
+                : NULL;
+        for (int k = 0; k < groups->count && attention != NULL; k++) {
+            struct convoy_cuda_group *group = &groups->groups[k];
+            if (group->anchor == NOWHERE ||
+                group->output != attention->tensor[CONVOY_CUDA_ATTENTION_SIDES - 1])
+                continue;
+            group->anchor = i;
+            group->view = false;
+            group->attention = attention;
+            groups->attends = true;
+            attention = NULL;
+        }
         convoy_cuda_attention_free(attention);
     }
-    if (!groups->attends)
-        return 0;
+    free(channels);
+    return failed;
+}
+
+/* What attention alone read. */
+static int drop_unread(const struct grouping *g)
+{
+    struct convoy_cuda_groups *groups = g->groups;
+    const struct convoy_graph *graph = g->graph;
     bool *read = calloc((size_t)graph->tensor_count + 1, sizeof(read[0]));
     if (read == NULL)
         return -ENOMEM;
@@ -349,7 +360,7 @@ int convoy_cuda_group_nodes(const struct convoy_graph *graph, struct convoy_cuda
         g.readers[graph->outputs[i]]++;
     for (int i = 0; i < graph->node_count; i++)
         group_node(&g, i);
-    if (nhwc && join_attention(&g) != 0) {
+    if (nhwc && (join_attention(&g) != 0 || (groups->attends && drop_unread(&g) != 0))) {
         failed = convoy_fail(error, -ENOMEM, "no memory to group %d nodes", graph->node_count);
         goto out;
     }
