@@ -1,26 +1,20 @@
 #include "engine/worker/serve.h"
 
 #include "engine/base/clock.h"
-#include "engine/base/list.h"
 #include "engine/base/wake_fd.h"
-#include "engine/ipc/channel.h"
-#include "engine/worker/background.h"
 #include "engine/worker/confine.h"
-#include "engine/worker/control.h"
-#include "engine/worker/nets.h"
+#include "engine/worker/serve_internal.h"
 #include "engine/worker/warm_up.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #define HEARTBEAT_MS 100
-#define COLLECT_US   50 /* how long a busy device may keep the compute thread from looking at new slots */
 
 #define PAUSE_ROUNDS 4    /* of looking at slots, in each pause of a load */
 #define IDLE_US      5000 /* how long a slot may wait because the backend is tuning, kernels' own time aside */
@@ -34,35 +28,7 @@ struct command {
     cJSON *json;
 };
 
-/* What a submitted slot needs until it is collected. */
-struct flight {
-    uint32_t generation, model; /* copies: the header is the front's to change */
-    struct convoy_job_times times;
-};
-
-struct worker {
-    struct convoy_control control;
-    struct convoy_worker_device device;
-    atomic_int phase;
-
-    /* commands of the front, from the main thread to the compute thread */
-    pthread_mutex_t lock;
-    struct convoy_list commands; /* of struct command, the oldest first */
-    int wake_fd;
-
-    /* the compute thread's own */
-    struct convoy_channel channel;
-    bool attached, idle_left; /* idle_left: the backend may have use for idle moments */
-    bool serves_beside;       /* slots are run in the pauses of the load or unload that is under way */
-    struct convoy_worker_net nets[CONVOY_MAX_MODELS];
-    struct flight flights[CONVOY_MAX_SLOTS];
-    uint32_t in_flight;
-    struct convoy_background background;
-};
-
-/* The process is the unit of recovery: nothing is cleaned up, because freeing through a lost device can hang.
- */
-_Noreturn static void lose_device(struct worker *worker, const struct convoy_error *error)
+_Noreturn void convoy_worker_lose_device(struct convoy_worker *worker, const struct convoy_error *error)
 {
     cJSON *message = cJSON_CreateObject();
     cJSON_AddStringToObject(message, "type", "lost");
@@ -71,111 +37,15 @@ _Noreturn static void lose_device(struct worker *worker, const struct convoy_err
     _exit(CONVOY_EXIT_LOST);
 }
 
-/* A header that does not fit its model is refused, not run: it cannot come from a front of this build. */
-static int job_of(struct worker *worker, uint32_t slot, const struct convoy_slot *header,
-                  struct convoy_job *job)
-{
-    const struct convoy_channel_size *size = &worker->channel.size;
-    if (header->model >= CONVOY_MAX_MODELS || worker->nets[header->model].net == NULL)
-        return -ENOENT;
-    const struct convoy_worker_net *net = &worker->nets[header->model];
-    uint64_t element = header->layout == CONVOY_LAYOUT_F32_CHW ? sizeof(float) : 1;
-    uint64_t row = element * net->info.channels * net->info.height * net->info.width;
-    uint64_t end = (uint64_t)header->first + header->rows;
-    if (!convoy_slot_layout_valid(header->layout) || header->rows < 1 || header->rows > net->max_batch ||
-        end > CONVOY_ROWS_MAX || header->input_stride < row || header->input_stride > size->input_bytes ||
-        header->output_stride < net->info.outputs_per_row * sizeof(float) ||
-        header->output_stride > size->output_bytes || end * header->input_stride > size->input_bytes ||
-        end * header->output_stride > size->output_bytes)
-        return -EINVAL;
-    struct convoy_slot_report *report = convoy_channel_report(&worker->channel, slot);
-    struct flight *flight = &worker->flights[slot];
-    flight->generation = header->generation;
-    flight->model = header->model;
-    flight->times = (struct convoy_job_times){.layer_us = header->profile ? report->layer_us : NULL};
-    uint8_t *outputs = convoy_channel_outputs(&worker->channel, slot) + header->first * header->output_stride;
-    *job = (struct convoy_job){.tag = slot,
-                               .layout = (enum convoy_input_layout)header->layout,
-                               .rows = header->rows,
-                               .input = convoy_channel_rows(&worker->channel, slot) +
-                                        header->first * header->input_stride,
-                               .input_stride = header->input_stride,
-                               .output = (float *)(void *)outputs,
-                               .output_stride = header->output_stride,
-                               .profile = header->profile != 0,
-                               .times = &flight->times};
-    return 0;
-}
-
-static void start_slot(struct worker *worker, uint32_t slot)
-{
-    struct convoy_error error;
-    struct convoy_job job;
-    if (slot >= worker->channel.size.slots)
-        return;
-    struct convoy_slot header = *convoy_channel_slot(&worker->channel, slot);
-    int code = job_of(worker, slot, &header, &job);
-    if (code != 0) {
-        convoy_channel_finish(&worker->channel, &(struct convoy_done){slot, header.generation, code});
-        return;
-    }
-    struct convoy_worker_net *net = &worker->nets[header.model];
-    if (worker->device.backend->submit(worker->device.device, net->net, &job, &error) != 0)
-        lose_device(worker, &error);
-    worker->in_flight++;
-}
-
-static void finish_slot(struct worker *worker, uint32_t slot)
-{
-    const struct flight *flight = &worker->flights[slot];
-    struct convoy_slot_report *report = convoy_channel_report(&worker->channel, slot);
-    report->input_us = flight->times.input_us;
-    report->compute_us = flight->times.compute_us;
-    report->output_us = flight->times.output_us;
-    report->layers = flight->times.layer_us != NULL ? worker->nets[flight->model].info.layer_count : 0;
-    worker->in_flight--;
-    convoy_channel_finish(&worker->channel, &(struct convoy_done){slot, flight->generation, 0});
-}
-
-/* Waits a moment for a job in flight and reports it. */
-static void collect_one(struct worker *worker)
-{
-    struct convoy_error error;
-    uint64_t tag;
-    int got = worker->device.backend->collect(worker->device.device, COLLECT_US, &tag, &error);
-    if (got < 0)
-        lose_device(worker, &error);
-    if (got > 0)
-        finish_slot(worker, (uint32_t)tag);
-}
-
-/* One round over the channel; false when there was nothing to do. */
-static bool run_slots(struct worker *worker)
-{
-    uint32_t slot;
-    bool busy = false;
-    if (!worker->attached)
-        return false;
-    while (worker->in_flight < worker->device.info.streams &&
-           convoy_channel_take_submitted(&worker->channel, &slot)) {
-        start_slot(worker, slot);
-        busy = true;
-    }
-    if (worker->in_flight == 0)
-        return busy;
-    collect_one(worker);
-    return true;
-}
-
 /* After models came, went or were tuned: the question costs time. */
-static void send_memory(struct worker *worker)
+static void send_memory(struct convoy_worker *worker)
 {
     struct convoy_device_memory memory = {0};
     struct convoy_error error;
     if (worker->device.backend->memory == NULL)
         return;
     if (worker->device.backend->memory(worker->device.device, &memory, &error) != 0)
-        lose_device(worker, &error);
+        convoy_worker_lose_device(worker, &error);
     cJSON *message = cJSON_CreateObject();
     cJSON_AddStringToObject(message, "type", "memory");
     cJSON_AddNumberToObject(message, "weights", (double)memory.weights);
@@ -185,7 +55,7 @@ static void send_memory(struct worker *worker)
     convoy_control_send(&worker->control, message);
 }
 
-static void send_model(struct worker *worker, const char *type, uint32_t model, cJSON *object,
+static void send_model(struct convoy_worker *worker, const char *type, uint32_t model, cJSON *object,
                        const char *reason)
 {
     if (object == NULL)
@@ -200,35 +70,29 @@ static void send_model(struct worker *worker, const char *type, uint32_t model, 
 /* For struct convoy_background. */
 static bool serve_once(void *context)
 {
-    return run_slots(context);
+    return convoy_worker_run_slots(context);
 }
 
 /* backend.h's pause(): a model that takes long to load must not hold up those that serve. */
 static void pause_load(void *context)
 {
-    struct worker *worker = context;
+    struct convoy_worker *worker = context;
     int rounds = 0;
-    while (worker->serves_beside && rounds < PAUSE_ROUNDS && run_slots(worker))
+    while (worker->serves_beside && rounds < PAUSE_ROUNDS && convoy_worker_run_slots(worker))
         rounds++;
 }
 
 /* backend.h's run_beside(). */
 static void run_beside(void *context, void (*work)(void *argument), void *argument)
 {
-    const struct worker *worker = context;
+    const struct convoy_worker *worker = context;
     if (worker->serves_beside)
         convoy_background_run(&worker->background, work, argument);
     else
         work(argument);
 }
 
-static void collect_all(struct worker *worker)
-{
-    while (worker->in_flight > 0)
-        collect_one(worker);
-}
-
-static void load(struct worker *worker, uint32_t model, const cJSON *command)
+static void load(struct convoy_worker *worker, uint32_t model, const cJSON *command)
 {
     struct convoy_error error;
     cJSON *described = NULL;
@@ -236,7 +100,7 @@ static void load(struct worker *worker, uint32_t model, const cJSON *command)
      * a slot's. */
     worker->serves_beside = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(command, "beside"));
     if (!worker->serves_beside)
-        collect_all(worker);
+        convoy_worker_collect_all(worker);
     atomic_store(&worker->phase, LOADING);
     send_model(worker, "loading", model, NULL, NULL);
     convoy_worker_unload(&worker->device, &worker->nets[model]);
@@ -245,13 +109,13 @@ static void load(struct worker *worker, uint32_t model, const cJSON *command)
                            &worker->nets[model], &described, &error);
     worker->serves_beside = false;
     if (code == -ENODEV)
-        lose_device(worker, &error); /* says nothing of the model */
+        convoy_worker_lose_device(worker, &error); /* says nothing of the model */
     if (code == 0) {
-        collect_all(worker);
+        convoy_worker_collect_all(worker);
         uint64_t took_us = 0;
         int ran = convoy_worker_warm_up(&worker->device, &worker->nets[model], &took_us, &error);
         if (ran != 0 && ran != -ENOMEM)
-            lose_device(worker, &error);
+            convoy_worker_lose_device(worker, &error);
         cJSON_AddNumberToObject(described, "first_run_us", (double)took_us);
     }
     if (code == 0)
@@ -264,7 +128,7 @@ static void load(struct worker *worker, uint32_t model, const cJSON *command)
 }
 
 /* Says how large a model's rows and outputs are, before it is loaded. */
-static void measure(struct worker *worker, uint32_t model, const cJSON *command)
+static void measure(struct convoy_worker *worker, uint32_t model, const cJSON *command)
 {
     struct convoy_error error;
     cJSON *described = NULL;
@@ -280,7 +144,7 @@ static void add_counter(void *context, const char *name, uint64_t value)
     cJSON_AddNumberToObject(context, name, (double)value);
 }
 
-static void send_heartbeat(struct worker *worker)
+static void send_heartbeat(struct convoy_worker *worker)
 {
     cJSON *message = cJSON_CreateObject();
     cJSON_AddStringToObject(message, "type", "heartbeat");
@@ -294,7 +158,7 @@ static void send_heartbeat(struct worker *worker)
 /* backend.h's changed(). */
 static void send_tuned(void *context, struct convoy_net *net, const struct convoy_net_info *info)
 {
-    struct worker *worker = context;
+    struct convoy_worker *worker = context;
     for (uint32_t model = 0; model < CONVOY_MAX_MODELS; model++) {
         if (worker->nets[model].net != net)
             continue;
@@ -311,7 +175,7 @@ static void send_tuned(void *context, struct convoy_net *net, const struct convo
 static void report_progress(void *context)
 {
     static _Thread_local struct timespec last;
-    struct worker *worker = context;
+    struct convoy_worker *worker = context;
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
     if (!worker->attached || (now.tv_sec == last.tv_sec && now.tv_nsec == last.tv_nsec))
@@ -323,12 +187,12 @@ static void report_progress(void *context)
 /* backend.h's log(). */
 static void send_log(void *context, const char *level, const char *text)
 {
-    struct worker *worker = context;
+    struct convoy_worker *worker = context;
     convoy_control_log(&worker->control, level, "%s", text);
 }
 
 /* A moment without work is the backend's; false when it has no use for it. */
-static bool use_idle(struct worker *worker)
+static bool use_idle(struct convoy_worker *worker)
 {
     struct convoy_error error;
     if (worker->device.backend->idle == NULL || !worker->idle_left || worker->in_flight > 0 ||
@@ -339,7 +203,7 @@ static bool use_idle(struct worker *worker)
         send_heartbeat(worker);
     int more = worker->device.backend->idle(worker->device.device, IDLE_US, &error);
     if (more < 0)
-        lose_device(worker, &error);
+        convoy_worker_lose_device(worker, &error);
     worker->idle_left = more > 0;
     if (more == 0)
         atomic_store(&worker->phase, RUNNING);
@@ -352,9 +216,9 @@ static uint64_t number(const cJSON *command, const char *key)
     return cJSON_IsNumber(item) && item->valuedouble >= 0 ? (uint64_t)item->valuedouble : UINT64_MAX;
 }
 
-static void unload(struct worker *worker, uint32_t model)
+static void unload(struct convoy_worker *worker, uint32_t model)
 {
-    collect_all(worker);
+    convoy_worker_collect_all(worker);
     struct convoy_worker_net net = worker->nets[model];
     worker->nets[model] = (struct convoy_worker_net){0}; /* no slot finds it in the pauses */
     worker->serves_beside = true;
@@ -363,7 +227,7 @@ static void unload(struct worker *worker, uint32_t model)
     send_memory(worker);
 }
 
-static void attach(struct worker *worker, const cJSON *command)
+static void attach(struct convoy_worker *worker, const cJSON *command)
 {
     struct convoy_error error;
     struct convoy_channel_size size = {.slots = (uint32_t)number(command, "slots"),
@@ -374,14 +238,14 @@ static void attach(struct worker *worker, const cJSON *command)
     if (convoy_channel_attach(&worker->channel, CONVOY_FD_MEMORY, CONVOY_FD_DOORBELL, &size, &error) != 0 ||
         worker->device.backend->attach(worker->device.device, worker->channel.base, worker->channel.bytes,
                                        &error) != 0)
-        lose_device(worker, &error);
+        convoy_worker_lose_device(worker, &error);
     worker->attached = true;
     cJSON *answer = cJSON_CreateObject();
     cJSON_AddStringToObject(answer, "type", "attached");
     convoy_control_send(&worker->control, answer);
 }
 
-static void handle_command(struct worker *worker, const cJSON *command)
+static void handle_command(struct convoy_worker *worker, const cJSON *command)
 {
     const char *type = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(command, "type"));
     uint64_t model = number(command, "model");
@@ -399,7 +263,7 @@ static void handle_command(struct worker *worker, const cJSON *command)
         _exit(0);
 }
 
-static cJSON *next_command(struct worker *worker)
+static cJSON *next_command(struct convoy_worker *worker)
 {
     pthread_mutex_lock(&worker->lock);
     struct convoy_list *first = convoy_list_take_first(&worker->commands);
@@ -414,17 +278,17 @@ static cJSON *next_command(struct worker *worker)
 
 static void *compute(void *context)
 {
-    struct worker *worker = context;
+    struct convoy_worker *worker = context;
     struct convoy_error error;
     if (worker->device.backend->enter != NULL &&
         worker->device.backend->enter(worker->device.device, &error) != 0)
-        lose_device(worker, &error);
+        convoy_worker_lose_device(worker, &error);
     struct pollfd doorbells[] = {{.fd = worker->wake_fd, .events = POLLIN},
                                  {.fd = CONVOY_FD_DOORBELL, .events = POLLIN}};
     for (;;) {
         /* Slots first: a model that takes long to load must not hold back those that wait for a loaded one.
          */
-        bool busy = run_slots(worker);
+        bool busy = convoy_worker_run_slots(worker);
         cJSON *command = next_command(worker);
         if (command != NULL) {
             handle_command(worker, command);
@@ -443,7 +307,7 @@ static void *compute(void *context)
 
 static void queue_command(void *context, cJSON *json)
 {
-    struct worker *worker = context;
+    struct convoy_worker *worker = context;
     struct command *command = malloc(sizeof *command);
     if (command == NULL)
         abort();
@@ -454,7 +318,7 @@ static void queue_command(void *context, cJSON *json)
     convoy_wake_fd_ring(worker->wake_fd);
 }
 
-static void send_hello(struct worker *worker)
+static void send_hello(struct convoy_worker *worker)
 {
     const struct convoy_device_info *info = &worker->device.info;
     cJSON *message = cJSON_CreateObject();
@@ -470,7 +334,7 @@ static void send_hello(struct worker *worker)
 
 /* A worker that cannot be confined serves all the same, and says so: the front decides whom it trusts, and an
  * old kernel is no reason not to serve. */
-static void confine(struct worker *worker)
+static void confine(struct convoy_worker *worker)
 {
     struct convoy_error error;
     if (convoy_worker_confine(&error) == 0)
@@ -483,7 +347,7 @@ static void confine(struct worker *worker)
 int convoy_worker_serve(const char *backend, uint32_t device_index, bool sandbox,
                         const struct convoy_open_options *options)
 {
-    static struct worker worker; /* large, and needed until the process ends */
+    static struct convoy_worker worker; /* large, and needed until the process ends */
     struct convoy_open_options with_callbacks = *options;
     with_callbacks.context = &worker;
     with_callbacks.log = send_log;
@@ -525,7 +389,7 @@ int convoy_worker_serve(const char *backend, uint32_t device_index, bool sandbox
     if (!failed && (failed = -pthread_create(&thread, NULL, compute, &worker)) != 0)
         convoy_fail(&error, failed, "the worker cannot start its compute thread: %s", strerror(-failed));
     if (failed)
-        lose_device(&worker, &error);
+        convoy_worker_lose_device(&worker, &error);
     atomic_store(&worker.phase, RUNNING);
     uint64_t next_beat = 0;
     while (!worker.control.closed) {

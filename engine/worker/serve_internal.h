@@ -1,0 +1,51 @@
+/* What the files of a worker that serves share: serve.c (commands of the front, the two threads) and
+ * serve_slots.c (slots of the channel). */
+#ifndef CONVOY_ENGINE_WORKER_SERVE_INTERNAL_H
+#define CONVOY_ENGINE_WORKER_SERVE_INTERNAL_H
+
+#include "engine/base/list.h"
+#include "engine/ipc/channel.h"
+#include "engine/worker/background.h"
+#include "engine/worker/control.h"
+#include "engine/worker/nets.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+/* What a submitted slot needs until it is collected. */
+struct convoy_worker_flight {
+    uint32_t generation, model; /* copies: the header is the front's to change */
+    struct convoy_job_times times;
+};
+
+struct convoy_worker {
+    struct convoy_control control;
+    struct convoy_worker_device device;
+    atomic_int phase;
+
+    /* commands of the front, from the main thread to the compute thread */
+    pthread_mutex_t lock;
+    struct convoy_list commands; /* of struct command, the oldest first */
+    int wake_fd;
+
+    /* the compute thread's own */
+    struct convoy_channel channel;
+    bool attached, idle_left; /* idle_left: the backend may have use for idle moments */
+    bool serves_beside;       /* slots are run in the pauses of the load or unload that is under way */
+    struct convoy_worker_net nets[CONVOY_MAX_MODELS];
+    struct convoy_worker_flight flights[CONVOY_MAX_SLOTS];
+    uint32_t in_flight;
+    struct convoy_background background;
+};
+
+/* The process is the unit of recovery: nothing is cleaned up, because freeing through a lost device can hang.
+ */
+_Noreturn void convoy_worker_lose_device(struct convoy_worker *worker, const struct convoy_error *error);
+
+/* The compute thread's alone. One round over the channel, which begins jobs and ends one; false when there
+ * was nothing to do. */
+bool convoy_worker_run_slots(struct convoy_worker *worker);
+/* Waits until no job is in flight. */
+void convoy_worker_collect_all(struct convoy_worker *worker);
+
+#endif
