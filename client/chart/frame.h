@@ -9,7 +9,7 @@
 
 #include "client/chart/scale.h"
 
-#define CLIENT_FRAME_COLOURS 6
+#define CLIENT_FRAME_COLOURS 2
 
 /* An entry of the legend: what an area of that colour is. */
 struct client_legend {

@@ -9,10 +9,9 @@
  * for a light ground and lightened for a dark one so that each has a contrast of 3 to 1 to it. */
 static const char style[] =
     ":root{color-scheme:light dark;--paper:#fff;--ink:#1b1f24;--soft:#57606a;--grid:#e3e6ea;--edge:#8c959f;"
-    "--warn:#fff3d6;--c0:#0072b2;--c1:#c24e00;--c2:#00795c;--c3:#b0467f;--c4:#a87800;--c5:#3c82b5}\n"
+    "--warn:#fff3d6;--c0:#0072b2;--c1:#c24e00}\n"
     "@media(prefers-color-scheme:dark){:root{--paper:#14171a;--ink:#e6e9ec;--soft:#a3abb3;--grid:#2a2f35;"
-    "--edge:#6b747d;--warn:#3d3213;--c0:#56b4e9;--c1:#ff8f4a;--c2:#2fc79d;--c3:#e79cc6;--c4:#f0c446;--c5:#"
-    "a9c7ff}}\n"
+    "--edge:#6b747d;--warn:#3d3213;--c0:#56b4e9;--c1:#ff8f4a}}\n"
     "body{margin:0 auto;max-width:1080px;padding:16px 20px 48px;background:var(--paper);color:var(--ink);"
     "font:15px/1.5 system-ui,sans-serif}\n"
     "h1{font-size:24px;margin:8px 0 4px}h2{font-size:19px;margin:36px 0 4px}p{margin:6px 0;max-width:80ch}\n"
@@ -37,8 +36,7 @@ static const char style[] =
     "4;"
     "fill:none}.block,.cell{fill:currentColor}"
     "svg.chart .count.over{fill:var(--paper)}\n"
-    ".c0{color:var(--c0)}.c1{color:var(--c1)}.c2{color:var(--c2)}.c3{color:var(--c3)}.c4{color:var(--c4)}"
-    ".c5{color:var(--c5)}\n"
+    ".c0{color:var(--c0)}.c1{color:var(--c1)}\n"
     "@media print{body{max-width:none}svg.chart,tr,figure{break-inside:avoid}}\n";
 
 void client_page_open(FILE *out, const char *title)

@@ -49,18 +49,7 @@ double client_scale_place(const struct client_scale *scale, double value)
 
 const char *client_scale_label(double value, char *text, size_t bytes)
 {
-    double size = fabs(value);
-    if (size < 1e-12)
-        snprintf(text, bytes, "0");
-    else if (size >= 1e15 || size < 1e-4)
-        snprintf(text, bytes, "%.3g", value);
-    else if (size >= 1e9)
-        snprintf(text, bytes, "%.5gG", value / 1e9);
-    else if (size >= 1e6)
-        snprintf(text, bytes, "%.5gM", value / 1e6);
-    else if (size >= 1e4)
-        snprintf(text, bytes, "%.5gk", value / 1e3);
-    else
-        snprintf(text, bytes, "%.5g", value);
+    /* What is left of a sum that should be 0 is 0. */
+    snprintf(text, bytes, "%.5g", fabs(value) < 1e-12 ? 0 : value);
     return text;
 }

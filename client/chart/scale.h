@@ -21,7 +21,7 @@ void client_scale_linear(struct client_scale *scale, double low, double high, si
 /* Returns the place of a value, clamped to the ends. NaN for NaN. */
 double client_scale_place(const struct client_scale *scale, double value);
 
-/* Writes a value as people read it on an axis: 0.05, 250, 4000, 20k, 1.5M. 24 bytes suffice. Returns text. */
+/* Writes a value as people read it on an axis, in at most five digits. 24 bytes suffice. Returns text. */
 const char *client_scale_label(double value, char *text, size_t bytes);
 
 #endif
