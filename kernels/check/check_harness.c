@@ -372,12 +372,23 @@ void convoy_check_result(struct convoy_check *check, cudaError_t launched, struc
     fprintf(stderr, "\n");
 }
 
+/* Adding a number so large that the last of its 53 bits is a unit of the half rounds to that, ties to even.
+ */
 static double round_to_half(double x)
 {
-    int exponent;
-    (void)frexp(x, &exponent); /* |x| < 2^exponent */
-    double unit = ldexp(1, exponent - 11 < -24 ? -24 : exponent - 11), nearest = nearbyint(x / unit) * unit;
-    return fabs(nearest) > 65504 ? copysign(INFINITY, x) : nearest;
+    uint64_t bits, exponent;
+    double large;
+
+    if (!isfinite(x))
+        return x;
+    memcpy(&bits, &x, sizeof bits);
+    exponent = bits >> 52 & 0x7ff;
+    if (exponent < 1023 - 14)
+        exponent = 1023 - 14; /* a subnormal half */
+    bits = (exponent + 42) << 52 | UINT64_C(1) << 51;
+    memcpy(&large, &bits, sizeof large);
+    double nearest = x + large - large;
+    return copysign(fabs(nearest) > 65504 ? INFINITY : nearest, x);
 }
 
 double convoy_check_round(double x, enum convoy_compute_type compute_type)

@@ -62,6 +62,7 @@ struct fiber {
     state now;
     uint3 index;
     unsigned block; /* its number in the cluster */
+    unsigned turn;  /* 0 or 1: where it puts what it exchanges next */
 };
 
 struct block {
@@ -83,8 +84,10 @@ bool happened;            /* since the last round: what threads may wait for */
 size_t shared_size;
 void *scheduler;
 const std::function<void()> *work;
-uint64_t exchange[FIBERS_MAX];
-uint32_t gathered[FIBERS_MAX * CONVOY_EMULATED_WORDS_MAX];
+/* What the threads of a warp exchange, in turns: those that go on may bring the next values while others
+ * still read. They cannot be two ahead, because each exchange waits for the whole warp. */
+uint64_t exchange[2][FIBERS_MAX];
+uint32_t gathered[2][FIBERS_MAX * CONVOY_EMULATED_WORDS_MAX];
 alignas(256) char dynamic_shared[227 << 10];
 uint32_t dice = 1;
 
@@ -285,8 +288,10 @@ void run_cluster(uint3 first)
         blocks[b].threads = threads;
         blocks[b].written_to = false;
         memset(blocks[b].shared, 0xff, shared_size); /* NaN */
-        for (size_t i = 0; i < threads; i++)
+        for (size_t i = 0; i < threads; i++) {
             fibers[b * pitch + i].now = READY;
+            fibers[b * pitch + i].turn = 0;
+        }
         for (size_t i = threads; i < pitch; i++)
             fibers[b * pitch + i].now = ENDED;
     }
@@ -368,22 +373,30 @@ void *convoy_emulated_cluster_place(const void *at, int rank, size_t bytes)
     return blocks[other].shared + offset;
 }
 
+/* Waits for the whole warp; which turn it was. */
+static unsigned exchanged()
+{
+    fiber &self = fibers[running];
+    unsigned turn = self.turn;
+    self.turn = 1 - turn;
+    leave(AT_WARP);
+    return turn;
+}
+
 uint64_t convoy_emulated_shuffle(uint64_t value, int from)
 {
     size_t self = running, warp = self / WARP * WARP;
-    exchange[self] = value;
-    leave(AT_WARP);
+    exchange[fibers[self].turn][self] = value;
+    unsigned turn = exchanged();
     bool exists = warp % pitch + (size_t)from < threads;
-    uint64_t got = exists ? exchange[warp + (size_t)from] : value;
-    leave(AT_WARP);
-    return got;
+    return exists ? exchange[turn][warp + (size_t)from] : value;
 }
 
-const uint32_t *convoy_emulated_gather(const uint32_t *words, unsigned count)
+uint32_t *convoy_emulated_gather(const uint32_t *words, unsigned count)
 {
-    uint32_t *warp = gathered + running / WARP * WARP * CONVOY_EMULATED_WORDS_MAX;
+    uint32_t *warp = gathered[fibers[running].turn] + running / WARP * WARP * CONVOY_EMULATED_WORDS_MAX;
     memcpy(warp + running % WARP * count, words, count * sizeof *words);
-    leave(AT_WARP);
+    exchanged();
     return warp;
 }
 

@@ -12,9 +12,9 @@ void convoy_emulated_grid(dim3 grid, dim3 block, unsigned cluster, size_t shared
 
 #define CONVOY_EMULATED_WORDS_MAX 12u
 
-/* Waits until all lanes of the warp have given their words, as many each, and returns them, lane after lane.
- * They stand until a lane gives new ones: the caller calls __syncwarp() after reading. */
-const uint32_t *convoy_emulated_gather(const uint32_t *words, unsigned count);
+/* Waits until all lanes of the warp have given their words, as many each, and returns them, lane after lane:
+ * the same place for all lanes, which they may write to. It stands until the lane's next exchange. */
+uint32_t *convoy_emulated_gather(const uint32_t *words, unsigned count);
 
 /* The value of each fp16. */
 extern const float *const convoy_emulated_halves;

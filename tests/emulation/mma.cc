@@ -1,13 +1,17 @@
 /* What a warp does together for the tensor cores, a step and the loading of its rows: kernels/device/mma.cuh
  * says how the operands are spread over the lanes. */
+#include "kernels/device/mma.cuh"
 #include "emulation.h"
 
 #include <cmath>
 #include <cstring>
 #include <vector>
 
-#define A_WORDS 4u
-#define WORDS   6u /* that a lane brings: its share of A, then of B */
+#define ROWS      16u
+#define COLUMNS   8u
+#define WORDS     6u           /* of operands that a lane brings: its share of A, then of B */
+#define LANE      (WORDS + 5u) /* with its share of the sums, and whether they are what comes out */
+#define REDUCTION 16u          /* of halves; of tf32 the first 8 are used */
 
 namespace
 {
@@ -29,52 +33,60 @@ const std::vector<float> halves_decoded = [] {
     return all;
 }();
 
-float half(uint32_t bits)
+/* Puts a word, one tf32 or two fp16 that follow each other in the reduction, where its operand has word k of
+ * a row or column. */
+void place(float *operand, size_t pitch, unsigned k, uint32_t word, bool halves)
 {
-    return halves_decoded[bits];
+    if (halves) {
+        operand[2 * k * pitch] = halves_decoded[word & 0xffff];
+        operand[(2 * k + 1) * pitch] = halves_decoded[word >> 16];
+    } else {
+        operand[k * pitch] = convoy_bits_float(word & 0xffffe000u);
+    }
 }
 
-/* A word: one tf32 (and nothing), or two fp16. */
-struct pair {
-    float low, high;
-};
-
-pair decoded(uint32_t word, bool halves)
+/* Lane l has words of rows l / 4 and 8 below of A and of column l / 4 of B, word l % 4 of the reduction and 4
+ * behind; of the sums rows l / 4 and 8 below, columns 2 (l % 4) and the next. */
+void multiply(uint32_t *lanes, bool halves)
 {
-    if (halves)
-        return {half(word & 0xffff), half(word >> 16)};
-    return {__int_as_float((int)(word & 0xffffe000u)), 0};
+    float a[ROWS][REDUCTION], b[REDUCTION][COLUMNS];
+    double sums[ROWS][COLUMNS];
+    for (unsigned lane = 0; lane < 32; lane++) {
+        const uint32_t *words = lanes + lane * LANE;
+        unsigned group = lane / 4, k = lane % 4;
+        for (unsigned i = 0; i < 4; i++) {
+            place(a[group + i % 2 * 8], 1, k + i / 2 * 4, words[i], halves);
+            sums[group + i / 2 * 8][2 * k + i % 2] = convoy_bits_float(words[WORDS + i]);
+        }
+        for (unsigned i = 0; i < 2; i++)
+            place(&b[0][group], COLUMNS, k + i * 4, words[4 + i], halves);
+    }
+    for (unsigned row = 0; row < ROWS; row++)
+        for (unsigned k = 0; k < (halves ? REDUCTION : REDUCTION / 2); k++)
+            for (unsigned column = 0; column < COLUMNS; column++)
+                sums[row][column] += (double)a[row][k] * b[k][column];
+    for (unsigned lane = 0; lane < 32; lane++)
+        for (unsigned i = 0; i < 4; i++)
+            lanes[lane * LANE + WORDS + i] =
+                convoy_float_bits((float)sums[lane / 4 + i / 2 * 8][lane % 4 * 2 + i % 2]);
 }
 
 } // namespace
 
 const float *const convoy_emulated_halves = halves_decoded.data();
 
-/* Each lane decodes what it brings, which 4 lanes (of A) or 8 (of B) read. */
+/* The lane that is first behind the meeting multiplies for all. */
 void convoy_emulated_mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, bool halves)
 {
-    const uint32_t words[WORDS] = {a[0], a[1], a[2], a[3], b0, b1};
-    pair mine[WORDS];
-    for (unsigned i = 0; i < WORDS; i++)
-        mine[i] = decoded(words[i], halves);
-    uint32_t bits[2 * WORDS];
-    memcpy(bits, mine, sizeof bits);
-    const pair *all = (const pair *)(const void *)convoy_emulated_gather(bits, 2 * WORDS);
-    unsigned lane = (unsigned)convoy_emulated_lane();
-    double sums[4] = {d[0], d[1], d[2],
-                      d[3]}; /* rows lane / 4 and 8 below, of columns lane % 4 * 2 and the next */
-    for (unsigned k = 0; k < 8; k++) {
-        const pair *from_a = all + (lane / 4 * 4 + k % 4) * WORDS + k / 4 * 2;
-        const pair *from_b = all + (lane % 4 * 8 + k % 4) * WORDS + A_WORDS + k / 4;
-        for (int row = 0; row < 2; row++)
-            for (int column = 0; column < 2; column++) {
-                const pair &x = from_a[row], &y = from_b[(unsigned)column * 4 * WORDS];
-                sums[row * 2 + column] += (double)x.low * y.low + (double)x.high * y.high;
-            }
+    uint32_t words[LANE] = {a[0], a[1], a[2], a[3], b0, b1};
+    memcpy(words + WORDS, d, sizeof d);
+    uint32_t *lanes = convoy_emulated_gather(words, LANE);
+    uint32_t &multiplied = lanes[LANE - 1];
+    if (multiplied == 0) {
+        multiply(lanes, halves);
+        multiplied = 1;
     }
-    for (int i = 0; i < 4; i++)
-        d[i] = (float)sums[i];
-    __syncwarp(); /* before the next words come */
+    memcpy(d, lanes + (unsigned)convoy_emulated_lane() * LANE + WORDS, sizeof d);
 }
 
 /* ldmatrix of four matrices of 8 rows of 16 bytes, lane l giving the address of row l % 8 of matrix l / 8. */

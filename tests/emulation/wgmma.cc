@@ -5,6 +5,7 @@
 #include "emulation.h"
 
 #include <cstdlib>
+#include <immintrin.h>
 #include <unordered_map>
 #include <vector>
 
@@ -54,8 +55,13 @@ struct matrix {
     {
         for (int piece = 0; piece < 2; piece++) {
             const uint16_t *from = row_of(row, piece);
+#ifdef __F16C__
+            _mm256_storeu_ps(&values[piece * 8],
+                             _mm256_cvtph_ps(_mm_load_si128((const __m128i *)(const void *)from)));
+#else
             for (int k = 0; k < 8; k++)
                 values[piece * 8 + k] = convoy_emulated_halves[from[k]];
+#endif
         }
     }
 };
@@ -71,14 +77,16 @@ void multiply(const product &p)
     for (int tile = 0; tile < p.tiles; tile++)
         for (int j = 0; j < 2; j++) {
             b.decode(tile * 8 + lane % 4 * 2 + j, column);
-            float &upper = p.sum[tile][j], &lower = p.sum[tile][2 + j];
-            double sums[2] = {upper, lower};
-            for (int k = 0; k < 16; k++) {
-                sums[0] += (double)rows[0][k] * column[k];
-                sums[1] += (double)rows[1][k] * column[k];
+            for (int i = 0; i < 2; i++) {
+                /* Eight sums, which the compiler makes a vector. */
+                double sums[8] = {p.sum[tile][2 * i + j]};
+                for (int k = 0; k < 16; k++)
+                    sums[k % 8] += (double)rows[i][k] * column[k];
+                for (int width = 4; width > 0; width /= 2)
+                    for (int k = 0; k < width; k++)
+                        sums[k] += sums[k + width];
+                p.sum[tile][2 * i + j] = (float)sums[0];
             }
-            upper = (float)sums[0];
-            lower = (float)sums[1];
         }
 }
 
