@@ -50,7 +50,7 @@ mkdir -p build-fuzz
 if ! {
   flock 9
   cmake -S . -B build-fuzz -G Ninja -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCONVOY_FUZZ=ON -DCONVOY_WERROR=ON \
-    -DCMAKE_C_FLAGS="$flags" -DCMAKE_EXE_LINKER_FLAGS="-fsanitize=address,undefined" &&
+    -DCMAKE_C_FLAGS="$flags" -DCMAKE_C_FLAGS_RELWITHDEBINFO="-O1 -g1 -DNDEBUG" -DCMAKE_EXE_LINKER_FLAGS="-fsanitize=address,undefined" &&
     ninja -C build-fuzz "${targets[@]/#/fuzz_}"
 } >"$log" 2>&1 9>build-fuzz/one-builds; then
   tail -n 30 "$log"
