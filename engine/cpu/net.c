@@ -394,6 +394,11 @@ int convoy_cpu_net_run(const struct convoy_net *net, struct convoy_cpu_thread_te
     return failed;
 }
 
+int convoy_cpu_net_verify(struct convoy_net *net, int64_t budget_us, struct convoy_error *error)
+{
+    return convoy_cpu_constants_verify(&net->constants, budget_us, error);
+}
+
 void convoy_cpu_net_free(struct convoy_net *net)
 {
     if (net == NULL)
