@@ -28,6 +28,7 @@ static enum {
     LOAD,
     STALL,
     WRONG,
+    NEAR,
     FLIP,
     PACE,
     GPU_JOB,
@@ -81,6 +82,8 @@ static bool read_fault(const char *text)
         kind = STALL;
     else if (sscanf(text, "wrong:%255s", fault_file) == 1)
         kind = WRONG;
+    else if (sscanf(text, "near:%255s", fault_file) == 1)
+        kind = NEAR;
     else if (sscanf(text, "flip:%255s", fault_file) == 1)
         kind = FLIP;
     else if (sscanf(text, "pace:%u", &pace_us) == 1)
@@ -182,13 +185,17 @@ static void note_job(const struct convoy_net *net, const struct convoy_job *job)
             jobs[job->tag % MOST_JOBS].outputs = nets[i].outputs;
 }
 
-/* Each class gets the result of the one before it: a kernel with a wrong index. */
+/* Each class gets the result of the one before it: a kernel with a wrong index. Or one bit is another. */
 static void mix_up(uint64_t tag)
 {
     const struct convoy_job *job = &jobs[tag % MOST_JOBS].job;
     uint32_t outputs = jobs[tag % MOST_JOBS].outputs;
     for (uint32_t row = 0; row < job->rows; row++) {
         float *output = (float *)(void *)((char *)job->output + row * job->output_stride);
+        if (kind == NEAR) {
+            *(uint32_t *)(void *)&output[outputs - 1] ^= 1;
+            continue;
+        }
         float last = output[outputs - 1];
         memmove(output + 1, output, (outputs - 1) * sizeof *output);
         output[0] = last;
@@ -222,7 +229,7 @@ static int open_device(uint32_t index, const struct convoy_open_options *given, 
                        struct convoy_device_info *info, struct convoy_error *error)
 {
     options = *given;
-    if (kind == WRONG)
+    if (kind == WRONG || kind == NEAR)
         take_turn();
     return real->open(index, given, device, info, error);
 }
@@ -250,7 +257,7 @@ static int load(struct convoy_device *device, const struct convoy_graph *graph,
             return -ENODEV;
     }
     int failed = real->load(device, graph, model, net, info, error);
-    if (failed == 0 && kind == WRONG)
+    if (failed == 0 && (kind == WRONG || kind == NEAR))
         note_net(*net, info->outputs_per_row);
     if (failed == 0 && kind == FLIP)
         fault_flip_note(graph);
@@ -275,7 +282,7 @@ static int submit(struct convoy_device *device, struct convoy_net *net, const st
     bool emulated = false;
     if (kind == PACE)
         keep_pace(job->rows);
-    if (kind == WRONG)
+    if (kind == WRONG || kind == NEAR)
         note_job(net, job);
     if (kind < GPU_JOB && kind != KILL && kind != HANG && kind != SEIZE)
         return real->submit(device, net, job, error);
@@ -307,7 +314,7 @@ static int collect(struct convoy_device *device, int64_t timeout_us, uint64_t *t
 {
     if (!spinning) {
         int got = real->collect(device, timeout_us, tag, error);
-        if (got > 0 && kind == WRONG && is_meant())
+        if (got > 0 && (kind == WRONG || kind == NEAR) && is_meant())
             mix_up(*tag);
         return got;
     }

@@ -110,6 +110,23 @@ expect 503 --data-binary @$image "$url/classify"
 stop
 rm "$meant"
 
+echo "A difference in the last bit is found while the worker lives; a new worker may differ by that."
+export CONVOY_TEST_FAULT=near:$meant
+start --config "$work/config.json" --models "$work/models"
+classified
+echo next >"$meant"
+kill -KILL "$(worker)"
+until_true 20 restarted 1 || fail "the worker was not replaced"
+classified
+[ "$(cat "$meant")" = "$(worker)" ] || fail "the worker that came next has no fault"
+before=$(checks canary same)
+until_true 20 checked canary $((before + 2)) || fail "the next worker is not checked"
+[ "$(restarts)" = 1 ] || fail "a worker died of the last bit of another"
+rm "$meant"
+until_true 20 restarted 2 || fail "a bit is not found"
+logged 'text="the last bits differ, though the same kernels ran"' || fail "$(grep 'computes wrongly' "$work/log")"
+stop
+
 echo "A bit that flips in the weights: found though the answer hardly changes, and read again from the file."
 export CONVOY_TEST_FAULT=flip:$meant
 start --config "$work/config.json" --models "$work/models"
