@@ -10,6 +10,22 @@
 
 #define PAGE 4096
 
+static int make_staging(struct convoy_cuda_gpu *gpu, struct convoy_error *error)
+{
+    int failed = CONVOY_CUDA(error, cudaEventCreateWithFlags, (&gpu->staged, cudaEventDisableTiming));
+    if (failed)
+        return failed;
+    void *memory = aligned_alloc(PAGE, CONVOY_CHECKSUM_SLICE);
+    if (memory == NULL)
+        return convoy_fail(error, -ENOMEM, "no memory for %zu bytes of staging", CONVOY_CHECKSUM_SLICE);
+    failed = CONVOY_CUDA(error, cudaHostRegister, (memory, CONVOY_CHECKSUM_SLICE, cudaHostRegisterDefault));
+    if (failed)
+        free(memory);
+    else
+        gpu->staging = memory;
+    return failed;
+}
+
 int convoy_cuda_gpu_open(struct convoy_cuda_gpu *gpu, uint32_t index,
                          const struct convoy_open_options *options, struct convoy_error *error)
 {
@@ -28,6 +44,8 @@ int convoy_cuda_gpu_open(struct convoy_cuda_gpu *gpu, uint32_t index,
         if (!failed)
             gpu->stream_count++;
     }
+    if (!failed)
+        failed = make_staging(gpu, error);
     return failed;
 }
 
@@ -46,30 +64,10 @@ void convoy_cuda_gpu_close(struct convoy_cuda_gpu *gpu)
     gpu->staged = NULL;
 }
 
-static int make_staging(struct convoy_cuda_gpu *gpu, struct convoy_error *error)
-{
-    int failed = gpu->staged == NULL
-                     ? CONVOY_CUDA(error, cudaEventCreateWithFlags, (&gpu->staged, cudaEventDisableTiming))
-                     : 0;
-    if (failed)
-        return failed;
-    void *memory = aligned_alloc(PAGE, CONVOY_CHECKSUM_SLICE);
-    if (memory == NULL)
-        return convoy_fail(error, -ENOMEM, "no memory for %zu bytes of staging", CONVOY_CHECKSUM_SLICE);
-    failed = CONVOY_CUDA(error, cudaHostRegister, (memory, CONVOY_CHECKSUM_SLICE, cudaHostRegisterDefault));
-    if (failed)
-        free(memory);
-    else
-        gpu->staging = memory;
-    return failed;
-}
-
 int convoy_cuda_fetch(struct convoy_cuda_gpu *gpu, const void *data, size_t bytes, const void **copy,
                       struct convoy_error *error)
 {
-    int failed = gpu->staging == NULL ? make_staging(gpu, error) : 0;
-    if (!failed)
-        failed = CONVOY_CUDA(error, cudaMemcpyAsync,
+    int failed = CONVOY_CUDA(error, cudaMemcpyAsync,
                              (gpu->staging, data, bytes, cudaMemcpyDeviceToHost, gpu->streams[0]));
     if (!failed)
         failed = CONVOY_CUDA(error, cudaEventRecord, (gpu->staged, gpu->streams[0]));

@@ -27,8 +27,8 @@ struct convoy_cuda_gpu {
     uint32_t stream_count;
     cudaStream_t streams[CONVOY_CUDA_MAX_STREAMS];
     struct convoy_cuda_workspace *workspaces;
-    void *staging;      /* pinned, CONVOY_CHECKSUM_SLICE bytes; NULL until it is needed first */
-    cudaEvent_t staged; /* behind the last copy to it; NULL as well */
+    void *staging;      /* pinned, CONVOY_CHECKSUM_SLICE bytes */
+    cudaEvent_t staged; /* behind the last copy to it */
     /* of struct convoy_open_options */
     void *context;
     void (*log)(void *context, const char *level, const char *text);
@@ -61,7 +61,7 @@ void convoy_cuda_run_beside(const struct convoy_cuda_gpu *gpu, void (*work)(void
 bool convoy_cuda_is_lost(const struct convoy_cuda_gpu *gpu);
 
 /* Copies at most CONVOY_CHECKSUM_SLICE bytes from the device and waits for them; *copy is valid until the
- * next call. With no job in flight. Returns 0, -ENOMEM or -EIO. */
+ * next call. With no job in flight. 0 or as convoy_cuda_check(). */
 int convoy_cuda_fetch(struct convoy_cuda_gpu *gpu, const void *data, size_t bytes, const void **copy,
                       struct convoy_error *error);
 
