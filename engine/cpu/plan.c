@@ -24,6 +24,10 @@ int convoy_cpu_plan_add_buffer(struct convoy_cpu_plan *plan, size_t bytes)
 {
     if (grow((void **)&plan->buffers, &plan->buffer_capacity, plan->buffer_count, sizeof(plan->buffers[0])))
         return -ENOMEM;
+    if (grow((void **)&plan->last_groups, &plan->last_group_capacity, plan->buffer_count,
+             sizeof(plan->last_groups[0])))
+        return -ENOMEM;
+    plan->last_groups[plan->buffer_count] = -1;
     plan->buffers[plan->buffer_count] =
         (struct convoy_arena_item){.bytes = bytes, .first = INT_MAX, .last = 0};
     return plan->buffer_count++;
@@ -208,5 +212,6 @@ void convoy_cpu_plan_free(struct convoy_cpu_plan *plan)
     free(plan->steps);
     free(plan->reps);
     free(plan->buffers);
+    free(plan->last_groups);
     memset(plan, 0, sizeof(*plan));
 }

@@ -78,6 +78,8 @@ struct convoy_cpu_plan {
     int rep_count, rep_capacity, buffer_count, buffer_capacity, step_count, step_capacity;
     struct convoy_cpu_rep *reps;
     struct convoy_arena_item *buffers;
+    int *last_groups; /* by buffer: the last group that reads a tensor which lies there; for lowering */
+    int last_group_capacity;
     struct convoy_cpu_step *steps;
     int input;                       /* rep */
     bool input_interleaved;          /* N H W C instead of row-major */

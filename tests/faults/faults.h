@@ -14,6 +14,7 @@
  *                   in FILE; in all but that of number N where FILE says "not N"; in the one that starts
  *                   next where it says "next"
  *   near:FILE       the same, and only the last bit of a result is wrong
+ *   odd:FILE        as wrong, in every second job
  *   flip:FILE       a bit of the weights flips in that worker, when it looks at them next
  *   pace:US         each image takes US microseconds more, asleep: a device whose capacity does not depend
  *                   on the cores that a test's clients use as well

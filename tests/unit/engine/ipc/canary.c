@@ -78,6 +78,17 @@ Test(canary, what_was_finite_must_stay_so)
     cr_assert(!convoy_canary_agrees(&bad, &worse, 0.5f, &error));
 }
 
+Test(canary, what_is_not_finite_between_the_samples)
+{
+    static float outputs[1000];
+    const uint32_t elements = 1000;
+    struct convoy_canary good = canary_of(outputs, 1, &elements);
+    outputs[999] = NAN;
+    struct convoy_canary bad = canary_of(outputs, 1, &elements);
+    cr_assert(!convoy_canary_agrees(&good, &bad, 0.5f, &error));
+    cr_assert(convoy_canary_agrees(&bad, &bad, 0.5f, &error), "%s", error.message);
+}
+
 Test(canary, outputs_that_are_all_but_zero_agree)
 {
     const float zero[2] = {0, 0}, rounded[2] = {1e-7f, -1e-7f}, more[2] = {1e-3f, 0};

@@ -512,7 +512,10 @@ Test(supervisor_canary, a_worker_that_disagrees_with_itself)
     say_checked(model, "canary", false);
     expect_killed("canary");
     die("one kind");
-    say_answer(model, "a1", "1,-4"); /* clears it */
+    say("{\"type\":\"loading\",\"model\":0}");
+    die("one kind"); /* that does: the first time */
+    cr_assert_eq(model->state, CONVOY_MODEL_READY);
+    say_answer(model, "a1", "1,-4"); /* clears both */
     die("one kind");
     say("{\"type\":\"loading\",\"model\":0}");
     say_checked(model, "canary", false);
