@@ -44,8 +44,8 @@ static int describe_dense(struct convoy_cpu_lowering *l, const struct convoy_cpu
     const dnnl_memory_desc_t *there =
         convoy_cpu_constants_layout(l->constants, l->graph->tensors[node->inputs[1]].data, x_md->ndims, w);
     if (there != NULL && describe_with(l, group, x_md, there, post_count, description, fused) == 0) {
-        if (!convoy_cpu_is_reference(*description))
-            return 0;
+        if (!convoy_cpu_is_reference(*description) || l->groups->keeps_nan)
+            return 0; /* slow is better than the weights once more, for rows that are rare */
         dnnl_primitive_desc_destroy(*description);
     }
     dnnl_memory_desc_t any = convoy_cpu_any_md(x_md->ndims, w);
@@ -179,7 +179,7 @@ int convoy_cpu_lower_dense(struct convoy_cpu_lowering *l, const struct convoy_cp
         return x;
     dnnl_memory_desc_t x_md = l->plan->reps[x].md;
     int failed = describe_dense(l, group, &x_md, group->post_count, &description, fused);
-    if (failed || convoy_cpu_is_reference(description)) {
+    if (failed || (convoy_cpu_is_reference(description) && !l->groups->keeps_nan)) {
         /* Not in the layout that is there, then row-major, flattened where an image was absorbed. */
         dnnl_primitive_desc_destroy(description);
         description = NULL;
