@@ -45,6 +45,17 @@ static void keep(struct known_answer **list, uint64_t files, uint64_t kind,
     *list = known;
 }
 
+/* Answers of the response cache may be this worker's. */
+static void forget_answers(const struct device_worker *worker)
+{
+    struct convoy_registry *registry = worker->supervisor->registry;
+    for (uint32_t i = 0; i < convoy_registry_count(registry); i++) {
+        struct convoy_model_record *model = convoy_registry_at(registry, i);
+        if (model != NULL && worker->kept[i].loaded)
+            convoy_registry_count_load(registry, model);
+    }
+}
+
 static void take_out(struct device_worker *worker, struct convoy_model_record *model, bool weights, bool late,
                      const char *how)
 {
@@ -53,6 +64,7 @@ static void take_out(struct device_worker *worker, struct convoy_model_record *m
                CONVOY_STR("device", worker->device), CONVOY_STR("model", model->name),
                CONVOY_STR("version", model->version), CONVOY_STR("check", check), CONVOY_STR("text", how));
     worker->distrusted = true;
+    forget_answers(worker);
     worker->loading = NO_MODEL; /* it is not the loading that kills it */
     convoy_metrics_device_check(worker->metrics, check, false);
     convoy_worker_process_kill(&worker->process, check);

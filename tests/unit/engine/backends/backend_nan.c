@@ -90,7 +90,7 @@ Test(backend_nan, activations)
         int x = graph->input;
         if (cases[i].kind == CONVOY_LOG) /* of numbers that have one */
             x = add_act(graph, x, CONVOY_ABS, 0, 0);
-        char what[32];
+        char what[48];
         snprintf(what, sizeof what, "kind %d", (int)cases[i].kind);
         x = add_act(graph, x, cases[i].kind, cases[i].alpha, cases[i].beta);
         expect_nan_at(what, run_rows(graph, x, 1, the_first, at(1, 2, 3)), at_the_place);
@@ -106,7 +106,7 @@ Test(backend_nan, larger_and_smaller_of_two)
                                       : way < 3 ? add_constant(graph, FIXED(1, CHANNELS, SIDE, SIDE), 1)
                                                 : add_act(graph, x, CONVOY_LEAKY_RELU, 0.5f, 0);
             int y = add_binary(graph, way == 1 ? z : x, way == 1 ? x : z, (enum convoy_binary_kind)kind);
-            char what[32];
+            char what[48];
             snprintf(what, sizeof what, "kind %d, way %d", kind, way);
             expect_nan_at(what, run_rows(graph, y, 1, the_first, at(1, 2, 3)), at_the_place);
         }

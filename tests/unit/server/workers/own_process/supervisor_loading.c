@@ -485,8 +485,10 @@ Test(supervisor_canary, what_goes_wrong_later_counts_until_it_is_right_later)
     struct convoy_model_record *model = served();
     say_checked(model, "weights", true);
     say_checked(model, "canary", true);
+    uint32_t load_number = atomic_load(&model->load);
     say_checked(model, "weights", false);
     expect_killed("weights");
+    cr_assert_neq(atomic_load(&model->load), load_number, "answers of the response cache are still good");
     die("one kind");
     say_answer(model, "a1", "1,-4");
     say_checked(model, "weights", true);
