@@ -34,16 +34,15 @@ until_true 20 checked weights 3 || fail "$(checks weights same) checks of the we
 until_true 20 checked canary 4 || fail "$(checks canary same) canaries"
 [ "$(checks canary differs)/$(checks weights differs)/$(restarts)" = 0/0/0 ] || fail "something differs"
 
-echo "No check runs under load."
-load busy --seconds $((3 * (slower > 1 ? 2 : 1)))
+echo "Checks keep out of the way of a load."
+load busy --seconds 4
 came() { [ "$(metric convoyd_images_total)" -gt "$1" ]; }
-until_true 10 came 100 || fail "no load"
-before=$(checks canary same)/$(checks weights same)
-until_true 10 came 600 || fail "no more load"
-after=$(checks canary same)/$(checks weights same)
-kill -0 "$load_pid" 2>/dev/null || fail "the load ended before it was looked at"
-[ "$before" = "$after" ] || fail "checks under load: $before, then $after"
+until_true 20 came 100 || fail "no load"
+before=$(checks canary same)
+begun=$(date +%s%3N)
 loaded busy
+# Where the clients get no processor for 0.1 s the device is idle. With every pause between two batches it would be several times as many.
+[ $(($(checks canary same) - before)) -le $((($(date +%s%3N) - begun) / 400)) ] || fail "$(($(checks canary same) - before)) checks under load"
 all_answered busy $((2000 * slower))
 stop
 

@@ -227,23 +227,50 @@ Test(backend_nan, other_rows_of_the_batch)
     }
 }
 
+enum layers { ACTIVATION, SOFTMAX, LOG_SOFTMAX, LARGEST, LARGER, LAYERS };
+
+static int add_layers(struct convoy_graph *graph, enum layers layers)
+{
+    struct convoy_pool pool = {
+        .kind = CONVOY_POOL_MAX, .window = {2, 2}, .stride = {2, 2}, .dilation = {1, 1}};
+    int x = add_conv(graph, graph->input, 8, 3, 3, CONV3, true);
+    switch (layers) {
+    case SOFTMAX:
+    case LOG_SOFTMAX:
+        x = add_softmax(graph, x, 3, 4);
+        graph->nodes[graph->node_count - 1].softmax.log = layers == LOG_SOFTMAX;
+        return x;
+    case LARGEST:
+        return add_pool(graph, x, pool, false);
+    case LARGER:
+        return add_binary(graph, x, add_act(graph, x, CONVOY_SIGMOID, 0, 0), CONVOY_MAX);
+    default:
+        return add_act(graph, x, CONVOY_HARD_SWISH, 0, 0);
+    }
+}
+
 /* A row that was computed as loops is right where no NaN is. */
 Test(backend_nan, what_is_a_number_is_the_same)
 {
     static float clean[MOST];
-    struct convoy_graph *graph = begin();
-    random_state = 3;
-    int x = add_act(graph, add_conv(graph, graph->input, 8, 3, 3, CONV3, true), CONVOY_HARD_SWISH, 0, 0);
-    uint32_t elements = run_rows(graph, x, 1, none, 0);
-    memcpy(clean, output[0], sizeof clean);
-    graph = begin();
-    random_state = 3;
-    x = add_act(graph, add_conv(graph, graph->input, 8, 3, 3, CONV3, true), CONVOY_HARD_SWISH, 0, 0);
-    run_rows(graph, x, 1, the_first, at(1, 2, 3));
-    for (uint32_t i = 0; i < elements; i++)
-        cr_assert(around_the_place((int)i) ? isnan(output[0][i])
-                                           : fabsf(output[0][i] - clean[i]) <= 1e-5f * (1 + fabsf(clean[i])),
-                  "element %u: %g, without NaN %g", i, (double)output[0][i], (double)clean[i]);
+    for (int layers = ACTIVATION; layers < LAYERS; layers++) {
+        struct convoy_graph *graph = begin();
+        uint32_t numbers = 0;
+        random_state = 3;
+        uint32_t elements = run_rows(graph, add_layers(graph, (enum layers)layers), 1, none, 0);
+        memcpy(clean, output[0], sizeof clean);
+        graph = begin();
+        random_state = 3;
+        run_rows(graph, add_layers(graph, (enum layers)layers), 1, the_first, at(1, 0, 0));
+        for (uint32_t i = 0; i < elements; i++) {
+            numbers += !isnan(output[0][i]);
+            cr_assert(isnan(output[0][i]) || fabsf(output[0][i] - clean[i]) <= 1e-5f * (1 + fabsf(clean[i])),
+                      "layers %d, element %u: %g, without NaN %g", layers, i, (double)output[0][i],
+                      (double)clean[i]);
+        }
+        cr_assert(numbers >= elements / 2 && numbers < elements, "layers %d: %u of %u are numbers", layers,
+                  numbers, elements);
+    }
 }
 
 /* Large weights are resident once, also where the way of rows with NaN has another layout in front of them.
