@@ -169,6 +169,16 @@ void convoy_cpu_unary(const struct convoy_cpu_unary *p, const float *x, float *y
 {
     float alpha = p->activation.alpha;
     switch (p->activation.kind) {
+    case CONVOY_RELU:
+        for (int64_t i = 0; i < p->count; i++)
+            y[i] = x[i] < 0 ? 0 : x[i];
+        return;
+    case CONVOY_CLIP:
+        for (int64_t i = 0; i < p->count; i++) {
+            float above = x[i] < alpha ? alpha : x[i];
+            y[i] = above > p->activation.beta ? p->activation.beta : above;
+        }
+        return;
     case CONVOY_LOG:
         for (int64_t i = 0; i < p->count; i++)
             y[i] = logf(x[i]);
