@@ -36,6 +36,10 @@ struct convoy_canary {
 #define CONVOY_CANARY_BOUND_LESS 0.25f
 #define CONVOY_CANARY_LEAST      1e-6f /* smaller differences are none: of outputs that are all but zero */
 
+/* One sample in so many may be off by any amount: outputs that jump (rounded numbers, comparisons) do so for
+ * other inputs when kernels round otherwise. So none where there are fewer samples. */
+#define CONVOY_CANARY_STRAY 32
+
 /* Takes the canary of one row's outputs, which lie one after the other. output_count is at least 1 and at
  * most CONVOY_CANARY_SAMPLES / 4; elements has that many counts, each at least 1. */
 void convoy_canary_take(const float *outputs, uint32_t output_count, const uint32_t *elements,

@@ -63,6 +63,28 @@ Test(canary, agrees_within_the_bound_of_each_output)
     }
 }
 
+/* Comparisons, roundings: other kernels let single ones fall to the other side. */
+Test(canary, few_of_many_samples_may_stray)
+{
+    static float outputs[1000];
+    const uint32_t many = 1000, few = 31;
+    for (int i = 0; i < 1000; i++)
+        outputs[i] = (float)(i % 2);
+    struct convoy_canary first = canary_of(outputs, 1, &many), start = canary_of(outputs, 1, &few);
+    outputs[0] += 1; /* the first sample */
+    struct convoy_canary now = canary_of(outputs, 1, &few);
+    cr_assert(!convoy_canary_agrees(&start, &now, 0.25f, &error));
+    now = canary_of(outputs, 1, &many);
+    cr_assert(now.values[0] == 1 && convoy_canary_agrees(&first, &now, 0.25f, &error), "%s", error.message);
+    for (uint32_t strays = 1; strays <= 3; strays++) {
+        now = first;
+        for (uint32_t i = 0; i < strays; i++)
+            now.values[i * 20] += 1;
+        cr_assert_eq(convoy_canary_agrees(&first, &now, 0.25f, &error), strays <= 2, "%u", strays);
+    }
+    cr_assert_not_null(strstr(error.message, "3 of 64 samples"), "%s", error.message);
+}
+
 Test(canary, what_was_finite_must_stay_so)
 {
     const float finite[2] = {1, 2}, nan[2] = {1, NAN}, infinite[2] = {INFINITY, 2}, other[2] = {3, 2};
