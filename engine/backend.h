@@ -9,6 +9,7 @@
  *     load(), unload()    networks, at any time
  *     submit(), collect() jobs: a batch of rows of one network each; several may be in flight
  *     idle()              when there is no job: time kernels, make faster plans
+ *     verify()            when there is no job: are the weights what they were?
  *     close()
  *
  * Threads: one thread of the worker, the compute thread, calls all functions, one at a time. Exceptions:
@@ -31,7 +32,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CONVOY_BACKEND_ABI      5 /* raised with each change of this file or of a layout's number */
+#define CONVOY_BACKEND_ABI      6 /* raised with each change of this file or of a layout's number */
 #define CONVOY_MAX_U8_CHANNELS  4 /* networks with more input channels take float32 rows alone */
 #define CONVOY_LAYER_NAME_BYTES 64
 
@@ -117,6 +118,8 @@ struct convoy_job {
      * both. */
     bool keep_input, keep_output;
     bool profile;
+    bool repeatable; /* gives the same bits each time until changed(): not computed otherwise because of what
+                        other jobs were like */
     struct convoy_job_times
         *times; /* filled in before collect() returns the tag; must live as long as the job */
 };
@@ -179,6 +182,13 @@ struct convoy_backend {
      * when no job waits and none is in flight; a job that arrives meanwhile waits until this returns. Returns
      * 1: there is more to do; 0: nothing until the next load(); negative: the device is lost. May be NULL. */
     int (*idle)(struct convoy_device *device, int64_t budget_us, struct convoy_error *error);
+
+    /* Reads for about budget_us what net keeps resident, from where the last call ended, and compares
+     * checksums with those of load(). With no job in flight. Returns 1: there is more to read; 0: all was
+     * read and is as it was, and the next call begins again; -EBADMSG: it differs; -ENOMEM: it cannot be
+     * read; another errno: the device is lost. May be NULL. */
+    int (*verify)(struct convoy_device *device, struct convoy_net *net, int64_t budget_us,
+                  struct convoy_error *error);
 
     /* Asks the device for its memory. That takes time: the worker calls it after a model was loaded, unloaded
      * or tuned, never on the path of a request. A negative errno: the device is lost. May be NULL. */

@@ -15,6 +15,17 @@ uint64_t convoy_hash(uint64_t seed, const void *bytes, size_t length)
     return XXH3_64bits_withSeed(bytes, length, seed);
 }
 
+uint64_t convoy_checksum(const void *bytes, size_t length)
+{
+    uint64_t hash = 0;
+    for (size_t done = 0; done < length; done += CONVOY_CHECKSUM_SLICE) {
+        size_t left = length - done;
+        hash = convoy_hash(hash, (const char *)bytes + done,
+                           left < CONVOY_CHECKSUM_SLICE ? left : CONVOY_CHECKSUM_SLICE);
+    }
+    return hash;
+}
+
 uint64_t convoy_hash_seed(void)
 {
     uint64_t seed;

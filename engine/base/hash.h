@@ -13,6 +13,11 @@
  * others choose. */
 uint64_t convoy_hash(uint64_t seed, const void *bytes, size_t length);
 
+/* The checksum of many bytes that are read again in slices: the hash of each slice with that of the slices
+ * before it as seed, beginning with 0; all slices but the last have CONVOY_CHECKSUM_SLICE bytes. */
+#define CONVOY_CHECKSUM_SLICE ((size_t)256 << 10)
+uint64_t convoy_checksum(const void *bytes, size_t length);
+
 /* A random number, another one with every call. A hash table whose keys come from clients or files keeps one
  * for its lifetime, so that no client can prepare keys that all fall into one chain. Costs one system call.
  */

@@ -145,6 +145,13 @@ static int cpu_collect(struct convoy_device *device, int64_t timeout_us, uint64_
     return 1;
 }
 
+static int cpu_verify(struct convoy_device *device, struct convoy_net *net, int64_t budget_us,
+                      struct convoy_error *error)
+{
+    (void)device;
+    return convoy_cpu_net_verify(net, budget_us, error);
+}
+
 __attribute__((visibility("default"))) const struct convoy_backend *convoy_backend_entry(void);
 
 const struct convoy_backend *convoy_backend_entry(void)
@@ -157,6 +164,7 @@ const struct convoy_backend *convoy_backend_entry(void)
                                                   .load = cpu_load,
                                                   .unload = cpu_unload,
                                                   .submit = cpu_submit,
-                                                  .collect = cpu_collect};
+                                                  .collect = cpu_collect,
+                                                  .verify = cpu_verify};
     return &backend;
 }

@@ -1,4 +1,6 @@
 #include "engine/cpu/constants.h"
+#include "engine/base/clock.h"
+#include "engine/base/hash.h"
 #include "engine/cpu/check.h"
 
 #include <errno.h>
@@ -11,6 +13,7 @@ struct convoy_cpu_constant {
     const float *source;
     dnnl_memory_desc_t from, to;
     void *data;
+    uint64_t checksum;
 };
 
 static int reorder(const struct convoy_cpu_constants *constants, const struct convoy_cpu_constant *entry,
@@ -77,6 +80,7 @@ int convoy_cpu_constants_get(struct convoy_cpu_constants *constants, const float
             return failed;
         }
     }
+    entry->checksum = convoy_checksum(entry->data, dnnl_memory_desc_get_size(to));
     constants->count++;
     constants->bytes += bytes;
     *data = entry->data;
@@ -94,6 +98,33 @@ const dnnl_memory_desc_t *convoy_cpu_constants_layout(const struct convoy_cpu_co
             return &entry->to;
     }
     return NULL;
+}
+
+int convoy_cpu_constants_verify(struct convoy_cpu_constants *constants, int64_t budget_us,
+                                struct convoy_error *error)
+{
+    uint64_t end_us = convoy_now_us() + (uint64_t)(budget_us > 0 ? budget_us : 0);
+    while (constants->verified < constants->count) {
+        const struct convoy_cpu_constant *entry = &constants->entries[constants->verified];
+        size_t bytes = dnnl_memory_desc_get_size(&entry->to), left = bytes - constants->verified_bytes;
+        size_t slice = left < CONVOY_CHECKSUM_SLICE ? left : CONVOY_CHECKSUM_SLICE;
+        constants->verified_hash = convoy_hash(constants->verified_hash,
+                                               (const char *)entry->data + constants->verified_bytes, slice);
+        constants->verified_bytes += slice;
+        if (slice == left) {
+            if (constants->verified_hash != entry->checksum)
+                return convoy_fail(error, -EBADMSG,
+                                   "constant %d of %d, of %zu bytes, is not what it was when it was loaded",
+                                   constants->verified, constants->count, bytes);
+            constants->verified++;
+            constants->verified_bytes = 0;
+            constants->verified_hash = 0;
+        }
+        if (convoy_now_us() >= end_us)
+            return 1;
+    }
+    constants->verified = 0;
+    return 0;
 }
 
 void convoy_cpu_constants_free(struct convoy_cpu_constants *constants)

@@ -16,6 +16,10 @@ struct convoy_cpu_constants {
     int count, capacity;
     struct convoy_cpu_constant *entries;
     uint64_t bytes; /* resident */
+    /* where convoy_cpu_constants_verify() goes on, and the checksum of the constant there so far */
+    int verified;
+    size_t verified_bytes;
+    uint64_t verified_hash;
 };
 
 /* Sets *data to the values at `source` in layout `to`. `source` has the layout `from`, with equal dims; it is
@@ -28,6 +32,10 @@ int convoy_cpu_constants_get(struct convoy_cpu_constants *constants, const float
  * NULL. A plan that uses it needs no second copy. Valid until the next call. */
 const dnnl_memory_desc_t *convoy_cpu_constants_layout(const struct convoy_cpu_constants *constants,
                                                       const float *source, int rank, const dnnl_dims_t dims);
+/* Reads for about budget_us what is resident and compares it with what convoy_cpu_constants_get() laid out.
+ * Returns 1: there is more to read, 0: all was read, -EBADMSG with a sentence. */
+int convoy_cpu_constants_verify(struct convoy_cpu_constants *constants, int64_t budget_us,
+                                struct convoy_error *error);
 void convoy_cpu_constants_free(struct convoy_cpu_constants *constants);
 
 #endif

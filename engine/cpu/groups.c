@@ -149,10 +149,13 @@ static int scalar_posts(const struct convoy_graph *graph, const struct convoy_no
 }
 
 /* Elementwise nodes as posts: returns how many posts, 0 where the node is something else. */
-static int elementwise_posts(const struct convoy_graph *graph, const struct convoy_node *node,
+static int elementwise_posts(const struct convoy_graph *graph, const struct convoy_node *node, bool keeps_nan,
                              struct convoy_cpu_post posts[2], int *input)
 {
     *input = node->inputs[0];
+    if (keeps_nan &&
+        (node->op == CONVOY_OP_ACTIVATION || node->binary == CONVOY_MAX || node->binary == CONVOY_MIN))
+        return 0;
     if (node->op == CONVOY_OP_ACTIVATION)
         return activation_posts(&node->activation, posts);
     if (node->op == CONVOY_OP_BINARY)
@@ -254,7 +257,7 @@ static void add_group(struct grouping *g, int index)
     group->source = node->inputs[0];
     group->output = node->output;
     int input = node->inputs[0];
-    int count = elementwise_posts(g->graph, node, group->posts, &input);
+    int count = elementwise_posts(g->graph, node, g->groups->keeps_nan, group->posts, &input);
     if (count > 0) {
         group->elementwise = true;
         group->source = input;
@@ -270,7 +273,7 @@ static void place_node(struct grouping *g, int index)
     const struct convoy_node *node = &g->graph->nodes[index];
     struct convoy_cpu_post posts[2];
     int input = 0;
-    int count = elementwise_posts(g->graph, node, posts, &input);
+    int count = elementwise_posts(g->graph, node, g->groups->keeps_nan, posts, &input);
     if (count > 0) {
         struct convoy_cpu_group *group = open_group(g, input, count);
         if (group != NULL && takes_elementwise(g->graph, group)) {
@@ -306,12 +309,13 @@ static void find_last_uses(const struct convoy_graph *graph, struct convoy_cpu_g
         groups->last_use[graph->outputs[i]] = INT_MAX;
 }
 
-int convoy_cpu_group_nodes(const struct convoy_graph *graph, struct convoy_cpu_groups *groups,
+int convoy_cpu_group_nodes(const struct convoy_graph *graph, bool keeps_nan, struct convoy_cpu_groups *groups,
                            struct convoy_error *error)
 {
     size_t tensors = (size_t)graph->tensor_count;
     struct grouping g = {.graph = graph, .groups = groups};
     memset(groups, 0, sizeof(*groups));
+    groups->keeps_nan = keeps_nan;
     groups->groups = calloc((size_t)graph->node_count + 1, sizeof(groups->groups[0]));
     groups->last_use = calloc(tensors + 1, sizeof(int));
     g.readers = calloc(tensors + 1, sizeof(int));

@@ -40,11 +40,14 @@ struct convoy_cpu_group {
 struct convoy_cpu_groups {
     int count;
     struct convoy_cpu_group *groups;
+    bool keeps_nan;
     int *last_use; /* per tensor: index of the group that reads it last, -1 for none, INT_MAX for outputs */
 };
 
-/* Fills groups from graph; to be freed with convoy_cpu_groups_free() whatever is returned. -ENOMEM. */
-int convoy_cpu_group_nodes(const struct convoy_graph *graph, struct convoy_cpu_groups *groups,
+/* Fills groups from graph; to be freed with convoy_cpu_groups_free() whatever is returned. -ENOMEM.
+ * keeps_nan: what oneDNN computes of NaN as if it were a number (activations, maxima, minima, softmax) is
+ * left to loops, which give NaN. */
+int convoy_cpu_group_nodes(const struct convoy_graph *graph, bool keeps_nan, struct convoy_cpu_groups *groups,
                            struct convoy_error *error);
 void convoy_cpu_groups_free(struct convoy_cpu_groups *groups);
 

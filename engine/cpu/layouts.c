@@ -60,11 +60,21 @@ static bool same_bytes(const dnnl_memory_desc_t *a, const dnnl_memory_desc_t *b)
            lies_plain(a) && lies_plain(b);
 }
 
+/* The tensor lies in rep, too. */
+static void note_use(struct convoy_cpu_lowering *l, int tensor, int rep)
+{
+    int buffer = l->plan->reps[rep].buffer;
+    if (buffer >= 0 && l->groups->last_use[tensor] > l->plan->last_groups[buffer])
+        l->plan->last_groups[buffer] = l->groups->last_use[tensor];
+}
+
 static void remember(struct convoy_cpu_lowering *l, int tensor, int rep)
 {
     struct convoy_cpu_layouts *layouts = &l->tensors[tensor];
-    if (layouts->count < CONVOY_CPU_MAX_LAYOUTS)
-        layouts->reps[layouts->count++] = rep;
+    if (layouts->count == CONVOY_CPU_MAX_LAYOUTS)
+        return;
+    layouts->reps[layouts->count++] = rep;
+    note_use(l, tensor, rep);
 }
 
 /* An existing representation in layout md, perhaps under another description; -1 where there is none. */
@@ -139,16 +149,7 @@ int convoy_cpu_plain(struct convoy_cpu_lowering *l, int tensor)
 bool convoy_cpu_is_last_use(const struct convoy_cpu_lowering *l, int rep)
 {
     int buffer = l->plan->reps[rep].buffer;
-    if (buffer < 0)
-        return false;
-    for (int t = 0; t < l->graph->tensor_count; t++) {
-        if (l->groups->last_use[t] <= l->group)
-            continue;
-        for (int i = 0; i < l->tensors[t].count; i++)
-            if (l->plan->reps[l->tensors[t].reps[i]].buffer == buffer)
-                return false;
-    }
-    return true;
+    return buffer >= 0 && l->plan->last_groups[buffer] <= l->group;
 }
 
 int convoy_cpu_writable(struct convoy_cpu_lowering *l, int tensor, const dnnl_memory_desc_t *md, int reading)
@@ -167,4 +168,5 @@ void convoy_cpu_define(struct convoy_cpu_lowering *l, int tensor, int rep)
 {
     l->tensors[tensor].count = 1;
     l->tensors[tensor].reps[0] = rep;
+    note_use(l, tensor, rep);
 }

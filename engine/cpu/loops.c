@@ -1,5 +1,7 @@
 #include "engine/cpu/loops.h"
 
+#include "engine/graph/evaluate.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -167,6 +169,16 @@ void convoy_cpu_unary(const struct convoy_cpu_unary *p, const float *x, float *y
 {
     float alpha = p->activation.alpha;
     switch (p->activation.kind) {
+    case CONVOY_RELU:
+        for (int64_t i = 0; i < p->count; i++)
+            y[i] = x[i] < 0 ? 0 : x[i];
+        return;
+    case CONVOY_CLIP:
+        for (int64_t i = 0; i < p->count; i++) {
+            float above = x[i] < alpha ? alpha : x[i];
+            y[i] = above > p->activation.beta ? p->activation.beta : above;
+        }
+        return;
     case CONVOY_LOG:
         for (int64_t i = 0; i < p->count; i++)
             y[i] = logf(x[i]);
@@ -203,9 +215,13 @@ void convoy_cpu_unary(const struct convoy_cpu_unary *p, const float *x, float *y
         for (int64_t i = 0; i < p->count; i++)
             y[i] = cosf(x[i]);
         return;
-    default:
+    case CONVOY_POW:
         for (int64_t i = 0; i < p->count; i++)
             y[i] = powf(x[i], alpha);
+        return;
+    default: /* of rows with NaN alone */
+        for (int64_t i = 0; i < p->count; i++)
+            y[i] = (float)convoy_activation_apply(&p->activation, (double)x[i]);
         return;
     }
 }
@@ -330,7 +346,7 @@ static float pool_window(const struct convoy_cpu_pool *p, const float *plane, in
             if (h < 0 || h >= p->height || w < 0 || w >= p->width)
                 continue;
             float value = plane[h * p->width + w];
-            greatest = value > greatest ? value : greatest;
+            greatest = value > greatest || isnan(value) ? value : greatest;
             sum += value;
             inside++;
         }
@@ -349,5 +365,22 @@ void convoy_cpu_pool(const struct convoy_cpu_pool *p, const float *x, float *y)
             for (int64_t ow = 0; ow < p->out_width; ow++)
                 *y++ = pool_window(p, x, oh, ow);
         x += p->height * p->width;
+    }
+}
+
+void convoy_cpu_softmax(const struct convoy_cpu_softmax *p, const float *x, float *y)
+{
+    for (int64_t row = 0; row < p->outer * p->inner; row++) {
+        int64_t start = row / p->inner * p->length * p->inner + row % p->inner;
+        float most = -INFINITY;
+        double sum = 0;
+        for (int64_t k = 0; k < p->length; k++)
+            most = fmaxf(most, x[start + k * p->inner]);
+        for (int64_t k = 0; k < p->length; k++)
+            sum += exp((double)x[start + k * p->inner] - (double)most);
+        for (int64_t k = 0; k < p->length; k++) {
+            double above = (double)x[start + k * p->inner] - (double)most;
+            y[start + k * p->inner] = (float)(p->log ? above - log(sum) : exp(above) / sum);
+        }
     }
 }

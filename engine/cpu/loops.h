@@ -53,4 +53,12 @@ struct convoy_cpu_pool {
 };
 void convoy_cpu_pool(const struct convoy_cpu_pool *p, const float *x, float *y);
 
+/* Softmax (or its logarithm) along the middle of outer x length x inner: NaN wherever one number of those
+ * along it is NaN. */
+struct convoy_cpu_softmax {
+    int64_t outer, length, inner;
+    bool log;
+};
+void convoy_cpu_softmax(const struct convoy_cpu_softmax *p, const float *x, float *y);
+
 #endif

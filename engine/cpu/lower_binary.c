@@ -180,8 +180,10 @@ int convoy_cpu_lower_binary(struct convoy_cpu_lowering *l, const struct convoy_c
     int b = node->inputs[1];
     bool commutes = node->binary == CONVOY_ADD || node->binary == CONVOY_MUL || node->binary == CONVOY_MAX ||
                     node->binary == CONVOY_MIN;
+    bool drops_nan = node->binary == CONVOY_MAX || node->binary == CONVOY_MIN; /* oneDNN does */
     *fused = 0;
-    if (equal_dims(l, a, b) && algorithm(node->binary) != dnnl_alg_kind_undef) {
+    if (equal_dims(l, a, b) && algorithm(node->binary) != dnnl_alg_kind_undef &&
+        !(drops_nan && l->groups->keeps_nan)) {
         if (commutes && l->graph->tensors[a].data != NULL) { /* the activation's layout is the one to keep */
             a = node->inputs[1];
             b = node->inputs[0];

@@ -162,6 +162,33 @@ static bool are_pixels(const struct convoy_cpu_lowering *l, const struct convoy_
            rows->dims[0] >= ROWS_AS_PIXELS;
 }
 
+/* For rows with NaN: describes the layer with the weights as they are resident for other rows, whatever
+ * layout of x they go with: loops have made x row-major, and large weights are not to be kept twice.
+ * *description stays NULL where they are not. */
+static int describe_resident(struct convoy_cpu_lowering *l, const struct convoy_cpu_group *group, int *fused,
+                             dnnl_primitive_desc_t *description)
+{
+    const struct convoy_node *node = &l->graph->nodes[group->anchor];
+    dnnl_dims_t x;
+    dnnl_dims_t w;
+    dnnl_dims_t y;
+    int rank = convoy_cpu_dims(l, group->source, x);
+    convoy_cpu_dims(l, node->output, y);
+    memcpy(w, x, sizeof(w));
+    w[0] = y[1];
+    const dnnl_memory_desc_t *there =
+        convoy_cpu_constants_layout(l->constants, l->graph->tensors[node->inputs[1]].data, rank, w);
+    dnnl_memory_desc_t any = convoy_cpu_any_md(rank, x);
+    if (there == NULL)
+        return 0;
+    int failed = describe_with(l, group, &any, there, group->post_count, description, fused);
+    if (!failed && !convoy_cpu_is_reference(*description))
+        return 0;
+    dnnl_primitive_desc_destroy(*description);
+    *description = NULL;
+    return failed;
+}
+
 int convoy_cpu_lower_dense(struct convoy_cpu_lowering *l, const struct convoy_cpu_group *group, int *fused)
 {
     const struct convoy_node *node = &l->graph->nodes[group->anchor];
@@ -174,11 +201,22 @@ int convoy_cpu_lower_dense(struct convoy_cpu_lowering *l, const struct convoy_cp
         if (pixels.description != NULL)
             return emit_pixels(l, group, &pixels, *fused);
     }
+    int failed = l->groups->keeps_nan ? describe_resident(l, group, fused, &description) : 0;
+    if (failed)
+        return failed;
+    if (description != NULL) {
+        dnnl_memory_desc_t wanted = *dnnl_primitive_desc_query_md(description, dnnl_query_src_md, 0);
+        int source = convoy_cpu_as(l, group->source, &wanted);
+        if (source >= 0)
+            return emit_dense(l, group, description, *fused, source);
+        dnnl_primitive_desc_destroy(description);
+        return source;
+    }
     int x = convoy_cpu_primary(l, group->source);
     if (x < 0)
         return x;
     dnnl_memory_desc_t x_md = l->plan->reps[x].md;
-    int failed = describe_dense(l, group, &x_md, group->post_count, &description, fused);
+    failed = describe_dense(l, group, &x_md, group->post_count, &description, fused);
     if (failed || convoy_cpu_is_reference(description)) {
         /* Not in the layout that is there, then row-major, flattened where an image was absorbed. */
         dnnl_primitive_desc_destroy(description);

@@ -72,7 +72,7 @@ int convoy_cpu_lower_pool(struct convoy_cpu_lowering *l, const struct convoy_cpu
     *fused = 0;
     convoy_cpu_dims(l, group->source, p.x);
     convoy_cpu_dims(l, node->output, p.y);
-    if (!pooling_suits(&node->pool, &p))
+    if (!pooling_suits(&node->pool, &p) || (l->groups->keeps_nan && node->pool.kind == CONVOY_POOL_MAX))
         return lower_pool_loop(l, group, &p);
     int x = convoy_cpu_primary(l, group->source);
     if (x < 0)

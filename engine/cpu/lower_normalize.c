@@ -7,6 +7,22 @@
 
 #include <errno.h>
 
+static int lower_softmax_loop(struct convoy_cpu_lowering *l, const struct convoy_cpu_group *group,
+                              const dnnl_dims_t folded, const dnnl_memory_desc_t *md)
+{
+    int x = convoy_cpu_plain(l, group->source);
+    int y = x < 0 ? x : convoy_cpu_new_rep(l, md);
+    if (y < 0)
+        return y;
+    struct convoy_cpu_step step = {
+        .kind = CONVOY_CPU_SOFTMAX_LOOP,
+        .softmax = {folded[0], folded[1], folded[2], l->graph->nodes[group->anchor].softmax.log}};
+    struct convoy_cpu_use uses[2] = {{0, x}, {0, y}};
+    int failed = convoy_cpu_emit_loop(l, &step, uses, 2);
+    convoy_cpu_name_kernel(l, "loop:softmax");
+    return failed ? failed : y;
+}
+
 /* The axes that are taken together become one, and so do those before and after. */
 int convoy_cpu_lower_softmax(struct convoy_cpu_lowering *l, const struct convoy_cpu_group *group)
 {
@@ -22,6 +38,8 @@ int convoy_cpu_lower_softmax(struct convoy_cpu_lowering *l, const struct convoy_
     int folded_rank = folded[2] == 1 ? 2 : 3;
     dnnl_memory_desc_t md = convoy_cpu_plain_md(folded_rank, folded);
     dnnl_memory_desc_t back = convoy_cpu_plain_md(rank, dims);
+    if (l->groups->keeps_nan)
+        return lower_softmax_loop(l, group, folded, &back);
     int failed =
         convoy_cpu_check(dnnl_softmax_v2_forward_desc_init(
                              &op, dnnl_forward_inference,

@@ -27,6 +27,13 @@ static const uint32_t bucket_rows[CONVOY_CPU_MAX_BUCKETS] = {1, 4, 16};
  * runs on one. */
 #define WORK_FOR_THREADS 4000000
 
+/* For rows with NaN, which oneDNN would compute as if it were some number: activations, maxima and softmax as
+ * loops. One row at a time, on one thread. */
+struct nan_path {
+    pthread_mutex_t lock; /* threads of the team share it */
+    struct convoy_cpu_plan_set set;
+};
+
 struct convoy_net {
     struct convoy_cpu_constants constants;
     struct convoy_cpu_image image;
@@ -37,6 +44,7 @@ struct convoy_net {
         shared_set;       /* for jobs of fewer images than threads, which share the work on each */
     int thread_set_count; /* 0, or one for each thread of the team */
     struct convoy_cpu_plan_set *thread_sets; /* for larger jobs: threads share the images */
+    struct nan_path *nan_path;
     int output_count;
     struct convoy_cpu_output outputs[CONVOY_MAX_OUTPUTS];
     int64_t output_elements[CONVOY_MAX_OUTPUTS];
@@ -175,12 +183,34 @@ static int build_plans(struct convoy_net *net, const struct convoy_cpu_source *s
     return failed || !thread_sets ? failed : build_thread_sets(net, source, threads, error);
 }
 
+/* The weights are those of the other plans, as far as oneDNN wants them in the same layout. */
+static int build_nan_path(struct convoy_net *net, const struct convoy_graph *graph,
+                          struct convoy_error *error)
+{
+    struct convoy_cpu_groups groups;
+    int failed = convoy_cpu_group_nodes(graph, true, &groups, error);
+    struct convoy_cpu_kernel *kernels = calloc((size_t)groups.count + 1, sizeof(*kernels));
+    net->nan_path = calloc(1, sizeof(*net->nan_path));
+    if (!failed && (kernels == NULL || net->nan_path == NULL))
+        failed = convoy_fail(error, -ENOMEM, "no memory for the plan of rows with NaN");
+    struct convoy_cpu_source source = {graph, &groups, &net->constants, kernels};
+    if (net->nan_path != NULL)
+        pthread_mutex_init(&net->nan_path->lock, NULL);
+    if (!failed)
+        failed = convoy_cpu_plan_set_add(&net->nan_path->set, &source, 1, 1, error);
+    if (!failed)
+        failed = convoy_cpu_plan_set_finish(&net->nan_path->set, net->constants.engine, error);
+    free(kernels);
+    convoy_cpu_groups_free(&groups);
+    return failed;
+}
+
 static int build(struct convoy_net *net, const struct convoy_graph *graph, int threads,
                  struct convoy_error *error)
 {
     struct convoy_cpu_groups groups;
     struct convoy_cpu_kernel *kernels = NULL;
-    int failed = convoy_cpu_group_nodes(graph, &groups, error);
+    int failed = convoy_cpu_group_nodes(graph, false, &groups, error);
     if (!failed) {
         kernels = calloc((size_t)groups.count + 1, sizeof(*kernels));
         if (kernels == NULL)
@@ -189,6 +219,8 @@ static int build(struct convoy_net *net, const struct convoy_graph *graph, int t
     struct convoy_cpu_source source = {graph, &groups, &net->constants, kernels};
     if (!failed)
         failed = build_plans(net, &source, threads, error);
+    if (!failed)
+        failed = build_nan_path(net, graph, error);
     if (!failed)
         failed = describe_layers(net, graph, &groups, kernels, error);
     omp_set_num_threads(threads);
@@ -253,13 +285,48 @@ static int check_job(const struct convoy_net *net, const struct convoy_job *job,
     return 0;
 }
 
+static void write_outputs(const struct convoy_net *net, const struct convoy_cpu_plan *plan,
+                          const struct convoy_job *job, uint32_t first)
+{
+    float *to = (float *)(void *)((char *)job->output + first * job->output_stride);
+    for (int i = 0; i < net->output_count; i++) {
+        convoy_cpu_write_rows(&net->outputs[i], plan->reps[plan->outputs[i]].data, plan->rows, to,
+                              job->output_stride);
+        to += net->output_elements[i];
+    }
+}
+
+/* Computes those of `count` rows from `first` on again that have NaN. */
+static int run_nan_rows(const struct convoy_net *net, const struct convoy_job *job, uint32_t first,
+                        int64_t count, struct convoy_error *error)
+{
+    const struct convoy_cpu_plan *plan = &net->nan_path->set.buckets[0];
+    int failed = 0;
+    for (uint32_t row = first; row < first + count && !failed; row++) {
+        const float *input =
+            (const float *)(const void *)((const char *)job->input + row * job->input_stride);
+        if (!convoy_cpu_row_has_nan(&net->image, input))
+            continue;
+        pthread_mutex_lock(&net->nan_path->lock);
+        int threads = omp_get_max_threads();
+        omp_set_num_threads(1);
+        convoy_cpu_read_rows(&net->image, job->layout, input, job->input_stride, 1, plan->input_interleaved,
+                             plan->reps[plan->input].data);
+        failed = convoy_cpu_plan_run(plan, net->nan_path->set.stream, &net->progress, NULL, error);
+        if (!failed)
+            write_outputs(net, plan, job, row);
+        omp_set_num_threads(threads);
+        pthread_mutex_unlock(&net->nan_path->lock);
+    }
+    return failed;
+}
+
 /* The images from `first` on that plan takes. Adds to times and, unless it is NULL, to group_us. */
 static int run_pass(const struct convoy_net *net, const struct convoy_cpu_plan *plan, dnnl_stream_t stream,
                     const struct convoy_job *job, uint32_t first, struct convoy_job_times *times,
                     float *group_us, struct convoy_error *error)
 {
     const char *input = (const char *)job->input + first * job->input_stride;
-    float *to = (float *)(void *)((char *)job->output + first * job->output_stride);
     struct timespec mark;
     clock_gettime(CLOCK_MONOTONIC, &mark);
     convoy_cpu_read_rows(&net->image, job->layout, input, job->input_stride, plan->rows,
@@ -269,13 +336,12 @@ static int run_pass(const struct convoy_net *net, const struct convoy_cpu_plan *
     if (failed)
         return failed;
     times->compute_us += elapsed_us(&mark);
-    for (int i = 0; i < net->output_count; i++) {
-        convoy_cpu_write_rows(&net->outputs[i], plan->reps[plan->outputs[i]].data, plan->rows, to,
-                              job->output_stride);
-        to += net->output_elements[i];
-    }
+    write_outputs(net, plan, job, first);
     times->output_us += elapsed_us(&mark);
-    return 0;
+    if (job->layout == CONVOY_LAYOUT_F32_CHW) /* bytes are numbers */
+        failed = run_nan_rows(net, job, first, plan->rows, error);
+    times->compute_us += elapsed_us(&mark);
+    return failed;
 }
 
 /* Runs pass after pass on the calling thread and its OpenMP team. */
@@ -394,6 +460,11 @@ int convoy_cpu_net_run(const struct convoy_net *net, struct convoy_cpu_thread_te
     return failed;
 }
 
+int convoy_cpu_net_verify(struct convoy_net *net, int64_t budget_us, struct convoy_error *error)
+{
+    return convoy_cpu_constants_verify(&net->constants, budget_us, error);
+}
+
 void convoy_cpu_net_free(struct convoy_net *net)
 {
     if (net == NULL)
@@ -401,6 +472,11 @@ void convoy_cpu_net_free(struct convoy_net *net)
     convoy_cpu_plan_set_free(&net->shared_set);
     for (int i = 0; i < net->thread_set_count; i++)
         convoy_cpu_plan_set_free(&net->thread_sets[i]);
+    if (net->nan_path != NULL) {
+        convoy_cpu_plan_set_free(&net->nan_path->set);
+        pthread_mutex_destroy(&net->nan_path->lock);
+    }
+    free(net->nan_path);
     convoy_cpu_constants_free(&net->constants);
     free(net->thread_sets);
     free(net->layer_of_group);

@@ -23,6 +23,9 @@ int convoy_cpu_net_load(dnnl_engine_t engine, dnnl_stream_t stream, int threads,
 int convoy_cpu_net_run(const struct convoy_net *net, struct convoy_cpu_thread_team *team,
                        const struct convoy_job *job, struct convoy_error *error);
 
+/* verify() of backend.h. */
+int convoy_cpu_net_verify(struct convoy_net *net, int64_t budget_us, struct convoy_error *error);
+
 /* Frees the network and its memory. Accepts NULL. */
 void convoy_cpu_net_free(struct convoy_net *net);
 

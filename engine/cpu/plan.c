@@ -24,6 +24,10 @@ int convoy_cpu_plan_add_buffer(struct convoy_cpu_plan *plan, size_t bytes)
 {
     if (grow((void **)&plan->buffers, &plan->buffer_capacity, plan->buffer_count, sizeof(plan->buffers[0])))
         return -ENOMEM;
+    if (grow((void **)&plan->last_groups, &plan->last_group_capacity, plan->buffer_count,
+             sizeof(plan->last_groups[0])))
+        return -ENOMEM;
+    plan->last_groups[plan->buffer_count] = -1;
     plan->buffers[plan->buffer_count] =
         (struct convoy_arena_item){.bytes = bytes, .first = INT_MAX, .last = 0};
     return plan->buffer_count++;
@@ -155,6 +159,9 @@ static int run_step(const struct convoy_cpu_plan *plan, const struct convoy_cpu_
     case CONVOY_CPU_UNARY_LOOP:
         convoy_cpu_unary(&step->unary, first, second);
         return 0;
+    case CONVOY_CPU_SOFTMAX_LOOP:
+        convoy_cpu_softmax(&step->softmax, first, second);
+        return 0;
     case CONVOY_CPU_NORMALIZE_LOOP: {
         const struct convoy_cpu_normalize *normalize = &step->normalize;
         const float *scale = normalize->has_scale ? use_data(plan, step, 2) : NULL;
@@ -208,5 +215,6 @@ void convoy_cpu_plan_free(struct convoy_cpu_plan *plan)
     free(plan->steps);
     free(plan->reps);
     free(plan->buffers);
+    free(plan->last_groups);
     memset(plan, 0, sizeof(*plan));
 }

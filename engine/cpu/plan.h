@@ -38,6 +38,7 @@ enum convoy_cpu_step_kind {
     CONVOY_CPU_PAD_LOOP,       /* uses: x, y */
     CONVOY_CPU_POOL_LOOP,      /* uses: x, y */
     CONVOY_CPU_UNARY_LOOP,     /* uses: x, y */
+    CONVOY_CPU_SOFTMAX_LOOP,   /* uses: x, y */
     CONVOY_CPU_NORMALIZE_LOOP  /* uses: x, y, scale if there is one, shift if there is one */
 };
 
@@ -63,6 +64,7 @@ struct convoy_cpu_step {
         struct convoy_cpu_pool pool;
         struct convoy_cpu_unary unary;
         struct convoy_cpu_normalize normalize;
+        struct convoy_cpu_softmax softmax;
     };
 };
 
@@ -78,6 +80,8 @@ struct convoy_cpu_plan {
     int rep_count, rep_capacity, buffer_count, buffer_capacity, step_count, step_capacity;
     struct convoy_cpu_rep *reps;
     struct convoy_arena_item *buffers;
+    int *last_groups; /* by buffer: the last group that reads a tensor which lies there; for lowering */
+    int last_group_capacity;
     struct convoy_cpu_step *steps;
     int input;                       /* rep */
     bool input_interleaved;          /* N H W C instead of row-major */

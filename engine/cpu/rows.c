@@ -44,6 +44,15 @@ void convoy_cpu_read_rows(const struct convoy_cpu_image *image, enum convoy_inpu
     }
 }
 
+bool convoy_cpu_row_has_nan(const struct convoy_cpu_image *image, const float *row)
+{
+    int64_t elements = image->channels * image->pixels;
+    int found = 0;
+    for (int64_t i = 0; i < elements; i++) /* without a branch, so that the compiler makes vectors of it */
+        found |= row[i] != row[i];
+    return found != 0;
+}
+
 void convoy_cpu_write_rows(const struct convoy_cpu_output *output, const float *from, int64_t count,
                            float *to, size_t stride)
 {

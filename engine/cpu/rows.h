@@ -18,6 +18,9 @@ struct convoy_cpu_image {
 void convoy_cpu_read_rows(const struct convoy_cpu_image *image, enum convoy_input_layout layout,
                           const void *rows, size_t stride, int64_t count, bool interleaved, float *to);
 
+/* Whether a row of float32 has NaN. */
+bool convoy_cpu_row_has_nan(const struct convoy_cpu_image *image, const float *row);
+
 /* One of the model's outputs, row-major with the batch at some axis: `outer` stretches of images x chunk
  * values. An output that does not depend on the batch (shared) goes to every row. */
 struct convoy_cpu_output {

@@ -22,6 +22,7 @@ static const struct convoy_backend backend = {.abi = CONVOY_BACKEND_ABI,
                                               .submit = convoy_cuda_submit,
                                               .collect = convoy_cuda_collect,
                                               .idle = convoy_cuda_idle,
+                                              .verify = convoy_cuda_verify,
                                               .memory = convoy_cuda_memory,
                                               .counters = counters};
 

@@ -230,7 +230,7 @@ int convoy_cuda_submit(struct convoy_device *device, struct convoy_net *net, con
     int failed = check_job(device, net, job, error);
     if (failed)
         return failed;
-    if (convoy_cuda_overflow_goes_wide(&net->overflow))
+    if (!job->repeatable && convoy_cuda_overflow_goes_wide(&net->overflow))
         net = net->overflow.wide;
     return start(device, net, job, false, error);
 }
@@ -322,8 +322,9 @@ static int finish(struct convoy_device *device, uint32_t index, uint64_t *tag, s
             flight.net, flight.stream, flight.job.times != NULL ? flight.job.times->layer_us : NULL, error);
     if (failed || !flight.marks)
         return failed ? failed : 1;
-    int overflowed = convoy_cuda_overflow_read(&device->gpu, &flight.net->overflow, flight.net->name,
-                                               flight.stream, flight.place, flight.job.rows, &marked, error);
+    int overflowed =
+        convoy_cuda_overflow_read(&device->gpu, &flight.net->overflow, flight.net->name, flight.stream,
+                                  flight.place, flight.job.rows, !flight.job.repeatable, &marked, error);
     if (overflowed <= 0)
         return overflowed < 0 ? overflowed : 1;
     return run_again(device, flight.net, &flight.job, &marked, error);
@@ -359,6 +360,12 @@ int convoy_cuda_collect(struct convoy_device *device, int64_t timeout_us, uint64
         if (got != 0 || device->flight_count == 0 || convoy_now_us() >= end)
             return got;
     }
+}
+
+int convoy_cuda_verify(struct convoy_device *device, struct convoy_net *net, int64_t budget_us,
+                       struct convoy_error *error)
+{
+    return convoy_cuda_net_verify(&device->gpu, net, budget_us, error);
 }
 
 int convoy_cuda_memory(struct convoy_device *device, struct convoy_device_memory *memory,

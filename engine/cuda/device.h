@@ -49,6 +49,8 @@ int convoy_cuda_submit(struct convoy_device *device, struct convoy_net *net, con
 int convoy_cuda_collect(struct convoy_device *device, int64_t timeout_us, uint64_t *tag,
                         struct convoy_error *error);
 int convoy_cuda_idle(struct convoy_device *device, int64_t budget_us, struct convoy_error *error);
+int convoy_cuda_verify(struct convoy_device *device, struct convoy_net *net, int64_t budget_us,
+                       struct convoy_error *error);
 int convoy_cuda_memory(struct convoy_device *device, struct convoy_device_memory *memory,
                        struct convoy_error *error);
 

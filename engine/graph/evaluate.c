@@ -5,6 +5,13 @@
 /* What an elementwise function costs, in multiplications. */
 #define FUNCTION_WORK 16
 
+/* NaN stays NaN, which fmin() and fmax() would drop. */
+static double between(double x, double least, double most)
+{
+    x = x < least ? least : x;
+    return x > most ? most : x;
+}
+
 double convoy_activation_apply(const struct convoy_activation *activation, double x)
 {
     double alpha = activation->alpha, beta = activation->beta;
@@ -18,12 +25,11 @@ double convoy_activation_apply(const struct convoy_activation *activation, doubl
     case CONVOY_TANH:
         return tanh(x);
     case CONVOY_CLIP:
-        x = x < alpha ? alpha : x;
-        return x > beta ? beta : x;
+        return between(x, alpha, beta);
     case CONVOY_HARD_SIGMOID:
-        return fmax(0, fmin(1, alpha * x + beta));
+        return between(alpha * x + beta, 0, 1);
     case CONVOY_HARD_SWISH:
-        return x * fmax(0, fmin(1, x / 6 + 0.5));
+        return x * between(x / 6 + 0.5, 0, 1);
     case CONVOY_SWISH:
         return x / (1 + exp(-x));
     case CONVOY_EXP:
@@ -43,9 +49,9 @@ double convoy_activation_apply(const struct convoy_activation *activation, doubl
     case CONVOY_ELU:
         return x < 0 ? alpha * expm1(x) : x;
     case CONVOY_SOFTPLUS:
-        return fmax(x, 0) + log1p(exp(-fabs(x)));
+        return (x < 0 ? 0 : x) + log1p(exp(-fabs(x)));
     case CONVOY_MISH:
-        return x * tanh(fmax(x, 0) + log1p(exp(-fabs(x))));
+        return x * tanh((x < 0 ? 0 : x) + log1p(exp(-fabs(x))));
     case CONVOY_ROUND:
         return nearbyint(x);
     case CONVOY_FLOOR:

@@ -44,7 +44,7 @@
 #include <stdint.h>
 
 #define CONVOY_CHANNEL_ABI                                                                                   \
-    2 /* raised with each change of what lies in the memory or of a layout's number                          \
+    3 /* raised with each change of what lies in the memory, of a layout's number or of a message            \
        */
 #define CONVOY_MAX_SLOTS      64
 #define CONVOY_MAX_MODELS     1024        /* a slot's model number is below */

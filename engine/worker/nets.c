@@ -175,6 +175,7 @@ int convoy_worker_load(struct convoy_worker_device *device, const cJSON *message
         net->net = NULL;
     } else {
         net->max_batch = options.max_batch;
+        net->fp32_only = options.precision == CONVOY_COMPUTE_FP32;
         if (described != NULL)
             *described = describe(graph, &net->info);
         net->graph = device->backend->keeps_graph ? graph : NULL;

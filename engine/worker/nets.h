@@ -3,16 +3,27 @@
 #ifndef CONVOY_ENGINE_WORKER_NETS_H
 #define CONVOY_ENGINE_WORKER_NETS_H
 
+#include "engine/ipc/canary.h"
 #include "engine/worker/background.h"
 #include "engine/worker/module.h"
 
 #include <cjson/cJSON.h>
+
+/* What a network answers to the canary's row. */
+struct convoy_worker_known {
+    bool there, exact; /* exact: each run gives the same bits */
+    bool changed;      /* other kernels since: the hash has to be taken again */
+    struct convoy_canary first;
+    uint64_t hash; /* with the present kernels */
+};
 
 struct convoy_worker_net {
     struct convoy_net *net;     /* NULL: not loaded */
     struct convoy_graph *graph; /* kept if the backend needs it as long as net, else NULL */
     struct convoy_net_info info;
     uint32_t max_batch;
+    bool fp32_only; /* its configuration accepts no less */
+    struct convoy_worker_known known;
 };
 
 /* Reads the model that a load command asks for ("path", "name", "precision", "max_batch", "multiply", "add",

@@ -2,13 +2,15 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/wake_fd.h"
+#include "engine/worker/canary.h"
 #include "engine/worker/confine.h"
 #include "engine/worker/serve_internal.h"
-#include "engine/worker/warm_up.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -96,6 +98,8 @@ static void load(struct convoy_worker *worker, uint32_t model, const cJSON *comm
 {
     struct convoy_error error;
     cJSON *described = NULL;
+    const char *path = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(command, "path"));
+    uint64_t files = path != NULL ? convoy_worker_canary_files(path) : 0;
     /* Unless others are to be served meanwhile nothing runs: a fault that comes out then is the model's, not
      * a slot's. */
     worker->serves_beside = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(command, "beside"));
@@ -112,11 +116,12 @@ static void load(struct convoy_worker *worker, uint32_t model, const cJSON *comm
         convoy_worker_lose_device(worker, &error); /* says nothing of the model */
     if (code == 0) {
         convoy_worker_collect_all(worker);
-        uint64_t took_us = 0;
-        int ran = convoy_worker_warm_up(&worker->device, &worker->nets[model], &took_us, &error);
-        if (ran != 0 && ran != -ENOMEM)
-            convoy_worker_lose_device(worker, &error);
-        cJSON_AddNumberToObject(described, "first_run_us", (double)took_us);
+        if (files == convoy_worker_canary_files(path)) {
+            char text[24];
+            snprintf(text, sizeof text, "%" PRIx64, files);
+            cJSON_AddStringToObject(described, "files", text);
+        }
+        convoy_worker_check_loaded(worker, model, described);
     }
     if (code == 0)
         send_model(worker, "loaded", model, described, NULL);
@@ -163,6 +168,7 @@ static void send_tuned(void *context, struct convoy_net *net, const struct convo
         if (worker->nets[model].net != net)
             continue;
         worker->nets[model].info = *info;
+        worker->nets[model].known.changed = worker->checks.changed = true;
         cJSON *object = cJSON_CreateObject();
         convoy_worker_describe(info, object);
         send_model(worker, "tuned", model, object, NULL);
@@ -204,6 +210,7 @@ static bool use_idle(struct convoy_worker *worker)
     int more = worker->device.backend->idle(worker->device.device, IDLE_US, &error);
     if (more < 0)
         convoy_worker_lose_device(worker, &error);
+    convoy_worker_check_changed(worker);
     worker->idle_left = more > 0;
     if (more == 0)
         atomic_store(&worker->phase, RUNNING);
@@ -290,11 +297,12 @@ static void *compute(void *context)
          */
         bool busy = convoy_worker_run_slots(worker);
         cJSON *command = next_command(worker);
+        worker->checks.worked = worker->checks.worked || busy || command != NULL;
         if (command != NULL) {
             handle_command(worker, command);
             cJSON_Delete(command);
-        } else if (!busy && !use_idle(worker)) {
-            poll(doorbells, 2, -1);
+        } else if (!busy && !use_idle(worker) && !convoy_worker_check_idle(worker)) {
+            poll(doorbells, 2, convoy_worker_check_wait_ms(worker));
             if (doorbells[0].revents != 0)
                 convoy_wake_fd_clear(worker->wake_fd);
             /* When the front has gone, the main thread ends this process. */
@@ -344,7 +352,7 @@ static void confine(struct convoy_worker *worker)
         convoy_control_log(&worker->control, "warning", "not confined: %s", error.message);
 }
 
-int convoy_worker_serve(const char *backend, uint32_t device_index, bool sandbox,
+int convoy_worker_serve(const char *backend, uint32_t device_index, bool sandbox, uint32_t canary_ms,
                         const struct convoy_open_options *options)
 {
     static struct convoy_worker worker; /* large, and needed until the process ends */
@@ -378,6 +386,7 @@ int convoy_worker_serve(const char *backend, uint32_t device_index, bool sandbox
         convoy_control_log(&worker.control, "info", "the CUDA backend is passed by: %s", notice.message);
     send_hello(&worker);
 
+    convoy_worker_check_init(&worker, canary_ms * (uint64_t)1000);
     pthread_mutex_init(&worker.lock, NULL);
     convoy_list_init(&worker.commands);
     worker.wake_fd = convoy_wake_fd_new();

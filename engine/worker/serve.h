@@ -4,19 +4,20 @@
  * every 100 ms, and ends the process when the socket closes. The compute thread owns the device: it loads
  * models, takes slots from the channel and finishes them, and lets the backend tune when there is nothing
  * else to do. It sleeps in poll() when there is no work. A device that is lost ends the process with
- * CONVOY_EXIT_LOST; the front starts another worker, because a process cannot recover from a poisoned
- * context. */
+ * CONVOY_EXIT_LOST, one that computes wrongly with CONVOY_EXIT_WRONG; the front starts another worker,
+ * because a process cannot recover from a poisoned context. */
 #ifndef CONVOY_ENGINE_WORKER_SERVE_H
 #define CONVOY_ENGINE_WORKER_SERVE_H
 
 #include "engine/backend.h"
 
-enum { CONVOY_EXIT_USAGE = 2, CONVOY_EXIT_NO_DEVICE = 3, CONVOY_EXIT_LOST = 4 };
+enum { CONVOY_EXIT_USAGE = 2, CONVOY_EXIT_NO_DEVICE = 3, CONVOY_EXIT_LOST = 4, CONVOY_EXIT_WRONG = 5 };
 
 /* Serves until the front closes the control socket. Returns the exit status; the process may also end inside.
  * The descriptors are those of engine/ipc/channel.h. Reads only streams, cache_dir and tune of options.
- * sandbox: confined (engine/worker/confine.h) before it reads a model. */
-int convoy_worker_serve(const char *backend, uint32_t device_index, bool sandbox,
+ * sandbox: confined (engine/worker/confine.h) before it reads a model. canary_ms: the rest between two checks
+ * of the device in idle time; 0: it is checked only when a model was loaded. */
+int convoy_worker_serve(const char *backend, uint32_t device_index, bool sandbox, uint32_t canary_ms,
                         const struct convoy_open_options *options);
 
 #endif

@@ -1,5 +1,5 @@
-/* What the files of a worker that serves share: serve.c (commands of the front, the two threads) and
- * serve_slots.c (slots of the channel). */
+/* What the files of a worker that serves share: serve.c (commands of the front, the two threads) ,
+ * serve_slots.c (slots of the channel) and self_check.c (whether the device computes rightly). */
 #ifndef CONVOY_ENGINE_WORKER_SERVE_INTERNAL_H
 #define CONVOY_ENGINE_WORKER_SERVE_INTERNAL_H
 
@@ -16,6 +16,18 @@
 struct convoy_worker_flight {
     uint32_t generation, model; /* copies: the header is the front's to change */
     struct convoy_job_times times;
+};
+
+/* Checks of the device in idle time. Each round goes through all models: first a model's weights, in slices,
+ * then its canary. */
+struct convoy_worker_checks {
+    uint64_t period_us; /* of rest between two rounds; 0: no rounds */
+    bool worked;        /* there was work since the last look at the clock */
+    uint64_t worked_us, due_us;
+    uint32_t model; /* the next one of the round; CONVOY_MAX_MODELS: there is no round */
+    bool weights_done;
+    uint64_t busy_us; /* that the round took so far */
+    bool changed;     /* a network's known answer has to be taken again */
 };
 
 struct convoy_worker {
@@ -36,6 +48,7 @@ struct convoy_worker {
     struct convoy_worker_flight flights[CONVOY_MAX_SLOTS];
     uint32_t in_flight;
     struct convoy_background background;
+    struct convoy_worker_checks checks;
 };
 
 /* The process is the unit of recovery: nothing is cleaned up, because freeing through a lost device can hang.
@@ -47,5 +60,22 @@ _Noreturn void convoy_worker_lose_device(struct convoy_worker *worker, const str
 bool convoy_worker_run_slots(struct convoy_worker *worker);
 /* Waits until no job is in flight. */
 void convoy_worker_collect_all(struct convoy_worker *worker);
+
+/* The compute thread's alone, with no job in flight. A difference ends the process, after it told the front.
+ */
+
+/* period_us: of rest between two rounds of checks; 0: none. */
+void convoy_worker_check_init(struct convoy_worker *worker, uint64_t period_us);
+/* The model was loaded: takes its known answer. The first run costs more than later ones (code is loaded,
+ * memory is touched), and no request pays for that. Adds "first_run_us" and "canary" to the message "loaded".
+ */
+void convoy_worker_check_loaded(struct convoy_worker *worker, uint32_t model, cJSON *described);
+/* Networks for which changed() was called compute with other kernels: compares their answers with the first
+ * ones within a bound. */
+void convoy_worker_check_changed(struct convoy_worker *worker);
+/* Does a part of a round that is due: a slice of weights, or a canary; false when there is nothing to do. */
+bool convoy_worker_check_idle(struct convoy_worker *worker);
+/* How long until that has something to do, as poll() takes it. */
+int convoy_worker_check_wait_ms(const struct convoy_worker *worker);
 
 #endif

@@ -107,6 +107,7 @@ struct convoy_config {
         uint32_t hang_timeout_ms;
         uint64_t slot_bytes; /* 0: by the largest model, see docs/configuration.md */
         bool sandbox;        /* workers are confined */
+        uint32_t canary_ms;  /* of rest between checks of an idle device; 0: none */
     } worker;
     char *cache_dir; /* or NULL */
     enum convoy_tune tune;

@@ -72,11 +72,8 @@ static void apply_softmax(const float *scores, uint32_t count, uint32_t top, str
 {
     float greatest = best[0].probability;
     double sum = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        float term = softmax_term(scores[i], greatest);
-        if (!isnan(term))
-            sum += term;
-    }
+    for (uint32_t i = 0; i < count; i++)
+        sum += (double)softmax_term(scores[i], greatest); /* NaN stays, as in a Softmax node */
     for (uint32_t i = 0; i < top; i++)
         best[i].probability = (float)(softmax_term(best[i].probability, greatest) / sum);
 }

@@ -24,8 +24,9 @@ struct convoy_prediction_rule {
  * other. Of these, those below the threshold are left out. Any thread; no allocation; O(count log top).
  *
  * Softmax: probability i is exp(x_i - m) / sum_j exp(x_j - m), m the greatest score, so that nothing
- * overflows (Goodfellow, Bengio, Courville: Deep Learning, 4.1). Scores of +inf share the whole; scores that
- * are not numbers stay so and do not count. Sigmoid: 1 / (1 + exp(-x_i)). None: the score itself. */
+ * overflows (Goodfellow, Bengio, Courville: Deep Learning, 4.1). Scores of +inf share the whole. With a
+ * score that is not a number no probability is one, as in ONNX Runtime. Sigmoid: 1 / (1 + exp(-x_i)). None:
+ * the score itself. */
 uint32_t convoy_predict(const float *scores, uint32_t count, const struct convoy_prediction_rule *rule,
                         struct convoy_ranked_class *best);
 

@@ -386,6 +386,16 @@ void convoy_metrics_worker_restart(struct convoy_device_metrics *device, const c
     add_to_series(device->metrics, CONVOY_FAMILY_WORKER_RESTARTS, labels, 1);
 }
 
+void convoy_metrics_device_check(struct convoy_device_metrics *device, const char *check, bool same)
+{
+    char labels[CONVOY_LABEL_BYTES];
+    if (device == NULL)
+        return;
+    device_labels(labels, device, "check", check);
+    convoy_metrics_label(labels, sizeof labels, "result", same ? "same" : "differs");
+    add_to_series(device->metrics, CONVOY_FAMILY_DEVICE_CHECKS, labels, 1);
+}
+
 void convoy_metrics_cuda_calls(struct convoy_device_metrics *device, const char *call, uint64_t total)
 {
     char labels[CONVOY_LABEL_BYTES];

@@ -102,8 +102,10 @@ void convoy_metrics_sent(struct convoy_metrics *metrics, uint64_t bytes);
 void convoy_metrics_worker_up(struct convoy_device_metrics *device, bool up);
 /* The device's worker is this process; 0: it is gone. What the kernel says of it is rendered. */
 void convoy_metrics_worker_process(struct convoy_device_metrics *device, int pid);
-/* reason: a short constant, e.g. "exit", "signal", "hang". */
+/* reason: a short constant, e.g. "exit", "signal", "hang", "canary". */
 void convoy_metrics_worker_restart(struct convoy_device_metrics *device, const char *reason);
+/* check: "canary" or "weights"; same: nothing differed. */
+void convoy_metrics_device_check(struct convoy_device_metrics *device, const char *check, bool same);
 /* total: calls made by this worker process so far. A worker that starts again counts from 0, which Prometheus
  * understands as a counter's reset. */
 void convoy_metrics_cuda_calls(struct convoy_device_metrics *device, const char *call, uint64_t total);

@@ -60,6 +60,9 @@ static const struct {
     [CONVOY_FAMILY_WORKER_UP] = {"worker_up", "gauge", "1 while the device's worker runs."},
     [CONVOY_FAMILY_WORKER_RESTARTS] = {"worker_restarts_total", "counter",
                                        "Workers started in place of one that ended or hung."},
+    [CONVOY_FAMILY_DEVICE_CHECKS] =
+        {"device_checks_total", "counter",
+         "Checks of whether a device computes as it did and holds what it was given."},
     [CONVOY_FAMILY_CUDA_CALLS] = {"cuda_calls_total", "counter", "Calls of CUDA's runtime, by name."},
     [CONVOY_FAMILY_DEVICE_MEMORY] = {"device_memory_bytes", "gauge",
                                      "Memory of the device when a model was last loaded, unloaded or tuned."},

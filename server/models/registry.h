@@ -58,8 +58,8 @@ void convoy_registry_set_unloaded(struct convoy_registry *registry, struct convo
 /* Notes the precision that the worker computes in, after tuning changed it. */
 void convoy_registry_set_precision(struct convoy_registry *registry, struct convoy_model_record *model,
                                    const char *precision);
-/* A worker loaded the model (again): gives it another load number, so that the response cache does not return
- * answers of an earlier load. */
+/* A worker loaded the model (again), or computed it wrongly: gives it another load number, so that the
+ * response cache does not return earlier answers. */
 void convoy_registry_count_load(struct convoy_registry *registry, struct convoy_model_record *model);
 
 /* Takes labels and the batching delay over from fresh (SIGHUP), and frees fresh. Where memory is out the

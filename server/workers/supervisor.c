@@ -2,6 +2,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/cores.h"
+#include "engine/base/hash.h"
 #include "engine/base/log.h"
 
 #include <errno.h>
@@ -24,7 +25,7 @@ static void start_worker(struct device_worker *worker)
 {
     struct convoy_supervisor *supervisor = worker->supervisor;
     struct convoy_error error;
-    worker->attached = worker->said_hello = worker->serving = worker->completed = false;
+    worker->attached = worker->said_hello = worker->serving = worker->completed = worker->distrusted = false;
     worker->loading = NO_MODEL;
     memset(worker->answered, 0, CONVOY_MAX_MODELS * sizeof *worker->answered);
     memset(worker->asked, 0, CONVOY_MAX_MODELS * sizeof *worker->asked);
@@ -72,6 +73,7 @@ static int add_worker(struct convoy_supervisor *supervisor, uint32_t device, str
     }
     worker->supervisor = supervisor;
     worker->process.unconfined = !supervisor->config->worker.sandbox;
+    worker->process.canary_ms = supervisor->config->worker.canary_ms;
     snprintf(worker->device, sizeof worker->device, "%s", supervisor->backend);
     uv_timer_init(supervisor->loop, &worker->restart);
     worker->restart.data = worker;
@@ -90,6 +92,7 @@ static void on_hello(struct device_worker *worker, const struct convoy_worker_me
     worker->streams = message->hello.streams;
     snprintf(worker->device, sizeof worker->device, "%s", message->hello.device);
     worker->metrics = convoy_metrics_device(supervisor->metrics, worker->device);
+    worker->kind = convoy_hash(0, message->hello.description, strlen(message->hello.description));
     convoy_metrics_worker_process(worker->metrics, worker->process.child.pid);
     convoy_log(CONVOY_LOG_INFO, "worker started", CONVOY_STR("device", worker->device),
                CONVOY_STR("description", message->hello.description),
@@ -152,6 +155,8 @@ static void on_message(void *context, struct convoy_worker_process *process,
     struct device_worker *worker = context;
     enum convoy_log_level level = CONVOY_LOG_INFO;
     (void)process;
+    if (worker->distrusted && message->type != CONVOY_WORKER_LOG)
+        return;
     switch (message->type) {
     case CONVOY_WORKER_HELLO:
         on_hello(worker, message);
@@ -179,6 +184,9 @@ static void on_message(void *context, struct convoy_worker_process *process,
     case CONVOY_WORKER_TUNED:
         convoy_loading_tuned(worker, message);
         break;
+    case CONVOY_WORKER_CHECKED:
+        convoy_canary_checked(worker, message);
+        break;
     case CONVOY_WORKER_MEMORY:
         convoy_heartbeat_memory(worker, message);
         break;
@@ -195,7 +203,7 @@ static void on_finished_slots(void *context, struct convoy_worker_process *proce
 {
     struct device_worker *worker = context;
     (void)process;
-    if (worker->slots == NULL || !worker->attached)
+    if (worker->slots == NULL || !worker->attached || worker->distrusted)
         return;
     worker->completed = true;
     uint32_t nonsense = convoy_worker_slots_collect(worker->slots);
@@ -236,7 +244,7 @@ static void on_gone(void *context, struct convoy_worker_process *process, const 
         running = convoy_worker_slots_in_flight(worker->slots);
         on_finished_slots(worker, process); /* slots that it finished before it died count */
         worked = worked || running > 0;
-        again = convoy_worker_slots_down(worker->slots, !was_loading);
+        again = convoy_worker_slots_down(worker->slots, !was_loading && !worker->distrusted);
     } else if (worker->slots != NULL) {
         convoy_worker_slots_lost(worker->slots);
     }
@@ -414,11 +422,13 @@ int convoy_supervisor_new(uv_loop_t *loop, const struct convoy_config *config,
         return code;
     }
     supervisor->retry = calloc(CONVOY_MAX_MODELS, sizeof *supervisor->retry);
+    supervisor->known = calloc(CONVOY_MAX_MODELS, sizeof(struct known_answer *));
     supervisor->measured = calloc(CONVOY_MAX_MODELS, sizeof *supervisor->measured);
-    if (supervisor->retry == NULL || supervisor->measured == NULL) {
+    if (supervisor->retry == NULL || supervisor->measured == NULL || supervisor->known == NULL) {
         convoy_batcher_free(supervisor->batcher);
         free(supervisor->retry);
         free(supervisor->measured);
+        free(supervisor->known);
         free(supervisor);
         return convoy_fail(error, -ENOMEM, "out of memory for the supervisor");
     }
@@ -459,6 +469,7 @@ void convoy_supervisor_free(struct convoy_supervisor *supervisor)
     }
     free(supervisor->retry);
     free(supervisor->measured);
+    convoy_canary_free(supervisor);
     free(supervisor);
 }
 
@@ -476,17 +487,6 @@ void convoy_supervisor_health(struct convoy_supervisor *supervisor, struct convo
     health->draining = atomic_load(&supervisor->draining);
     health->worker = atomic_load(&supervisor->any_up) || (last_up > 0 && now < last_up + grace);
     health->settled = convoy_registry_settled(supervisor->registry);
-}
-
-bool convoy_supervisor_loads(const struct convoy_supervisor *supervisor)
-{
-    for (uint32_t i = 0; i < supervisor->worker_count; i++) {
-        const struct device_worker *worker = supervisor->workers[i];
-        for (uint32_t model = 0; model < convoy_registry_count(supervisor->registry); model++)
-            if (worker->process.running && worker->said_hello && convoy_loading_waits(worker, model))
-                return true;
-    }
-    return false;
 }
 
 struct convoy_batcher *convoy_supervisor_batcher(struct convoy_supervisor *supervisor)

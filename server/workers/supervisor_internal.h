@@ -1,6 +1,6 @@
-/* What supervisor.c, supervisor_loading.c, supervisor_quarantine.c, supervisor_measure.c,
- * supervisor_placement.c, supervisor_heartbeat.c and supervisor_stop.c share. All of it belongs to the
- * control loop, except the atomics. */
+/* What supervisor.c, supervisor_loading.c, supervisor_quarantine.c, supervisor_canary.c,
+ * supervisor_measure.c, supervisor_placement.c, supervisor_heartbeat.c and supervisor_stop.c share. All of it
+ * belongs to the control loop, except the atomics. */
 #ifndef CONVOY_SERVER_SUPERVISOR_INTERNAL_H
 #define CONVOY_SERVER_SUPERVISOR_INTERNAL_H
 
@@ -25,8 +25,17 @@ struct kept_answer {
 
 /* Workers of one device that died in a row while they loaded a model. */
 struct loading_deaths {
-    uint64_t files; /* fingerprint of the files that count is for */
+    uint64_t files; /* fingerprint of the files that the counts are for */
     uint32_t count;
+    uint32_t wrong;  /* workers that computed the model wrongly, in a row */
+    bool wrong_late; /* one of them did so after it had loaded it: right again is what passes that check */
+};
+
+/* The first answer to the canary's row, of certain files on devices of one kind. */
+struct known_answer {
+    struct known_answer *next;
+    uint64_t files, kind;
+    struct convoy_canary answer;
 };
 
 /* One device's worker: what is known about the device, and about the process that serves it now. */
@@ -36,8 +45,10 @@ struct device_worker {
     struct convoy_worker_slots *slots; /* NULL until the channel is laid out */
     struct convoy_device_metrics *metrics;
     char device[32];
+    uint64_t kind; /* of its device: a hash of what it is */
     uint32_t streams;
     bool said_hello, attached;
+    bool distrusted;        /* this process computes wrongly: nothing that it says counts any more */
     bool serving;           /* this process has a model to serve */
     bool up;                /* attached and serving: counted in supervisor->up */
     bool completed;         /* this process finished a slot */
@@ -74,7 +85,8 @@ struct convoy_supervisor {
     char backend[16]; /* what workers are started with; "auto" until the first HELLO */
     uint32_t worker_count, up;
     struct device_worker *workers[CONVOY_MAX_DEVICES];
-    bool *retry; /* by model: FAILED after it was READY; to be asked for again */
+    struct known_answer **known; /* by model: a list */
+    bool *retry;                 /* by model: FAILED after it was READY; to be asked for again */
     uint64_t retried_us;
     bool placed; /* models whose devices do not exist were set to FAILED */
     bool sized;
@@ -145,6 +157,23 @@ void convoy_quarantine_clear(struct device_worker *worker, uint32_t number);
 void convoy_quarantine_died(struct device_worker *worker);
 /* FAILED, with the reason that it is in quarantine, when no device can load it. */
 void convoy_quarantine_check(struct convoy_supervisor *supervisor, struct convoy_model_record *model);
+
+/* The worker computed the model wrongly; late: after it had loaded it. Twice in a row counts as two deaths.
+ */
+void convoy_quarantine_wrong(struct device_worker *worker, struct convoy_model_record *model, bool late);
+/* The worker, which had loaded the model before, computes it rightly. */
+void convoy_quarantine_right(struct device_worker *worker, uint32_t number);
+
+/* ---- supervisor_canary.c: does a worker compute what others did? A worker runs one known row when it has
+ * loaded a model, and again when it is idle. The first answer is kept; a worker whose answer differs from it
+ * is killed before it serves, and what it finished and was not collected yet runs again elsewhere ---- */
+
+/* LOADED came: whether the model may be served. When not, the worker is being killed. */
+bool convoy_canary_accepts(struct device_worker *worker, struct convoy_model_record *model,
+                           const struct convoy_worker_message *message);
+/* CHECKED came. A worker that found a difference ends by itself. */
+void convoy_canary_checked(struct device_worker *worker, const struct convoy_worker_message *message);
+void convoy_canary_free(struct convoy_supervisor *supervisor);
 
 /* ---- supervisor_measure.c: how large slots must be is known before models are loaded, so that each is
  * served as soon as it is. Where one model alone is to be loaded, nothing is measured ---- */

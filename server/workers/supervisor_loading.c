@@ -401,6 +401,9 @@ void convoy_loading_answered(struct device_worker *worker, const struct convoy_w
         send_unload(worker, model);
         refuse(worker, model,
                "its file has other inputs or outputs than when it was first loaded: restart convoyd");
+    } else if (!convoy_canary_accepts(worker, model, message)) {
+        worker->answered[message->model] = convoy_quarantine_holds(worker, message->model);
+        return; /* the worker is going, and its end settles what is left */
     } else {
         free(kept->layers);
         kept->layers = copy_of_layers(message);
@@ -461,4 +464,15 @@ void convoy_loading_forget(struct device_worker *worker)
 {
     for (uint32_t i = 0; i < CONVOY_MAX_MODELS; i++)
         free(worker->kept[i].layers);
+}
+
+bool convoy_supervisor_loads(const struct convoy_supervisor *supervisor)
+{
+    for (uint32_t i = 0; i < supervisor->worker_count; i++) {
+        const struct device_worker *worker = supervisor->workers[i];
+        for (uint32_t model = 0; model < convoy_registry_count(supervisor->registry); model++)
+            if (worker->process.running && worker->said_hello && convoy_loading_waits(worker, model))
+                return true;
+    }
+    return false;
 }

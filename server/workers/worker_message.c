@@ -3,6 +3,7 @@
 #include "engine/ipc/channel.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -154,11 +155,44 @@ static int read_layers(const cJSON *json, struct convoy_worker_message *message,
     return 0;
 }
 
+/* A worker that had no memory to run it sends none. */
+static int read_canary(const cJSON *json, struct convoy_worker_message *message, struct convoy_error *error)
+{
+    const cJSON *list = cJSON_GetObjectItemCaseSensitive(json, "canary");
+    const cJSON *ranges = cJSON_GetObjectItemCaseSensitive(list, "ranges");
+    const cJSON *range = ranges != NULL ? ranges->child : NULL, *value;
+    struct convoy_canary *canary = &message->loaded.canary;
+    message->loaded.files = strtoull(string(json, "files"), NULL, 16);
+    canary->finite = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(list, "finite"));
+    cJSON_ArrayForEach(value, cJSON_GetObjectItemCaseSensitive(list, "values"))
+    {
+        if (canary->count == CONVOY_CANARY_SAMPLES || !(cJSON_IsNumber(value) || cJSON_IsNull(value)) ||
+            range == NULL || !cJSON_IsNumber(range) || !(range->valuedouble >= 0))
+            return convoy_fail(error, -EPROTO, "a worker's message has a canary that is none");
+        canary->values[canary->count] = cJSON_IsNumber(value) ? (float)value->valuedouble : NAN;
+        canary->ranges[canary->count++] = (float)range->valuedouble;
+        range = range->next;
+    }
+    return 0;
+}
+
+static int read_checked(const cJSON *json, struct convoy_worker_message *message, struct convoy_error *error)
+{
+    const char *check = string(json, "check");
+    message->checked.same = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "same"));
+    message->checked.weights = strcmp(check, "weights") == 0;
+    if (!message->checked.weights && strcmp(check, "canary") != 0)
+        return convoy_fail(error, -EPROTO, "a worker's message is of an unknown check");
+    return 0;
+}
+
 static int read_loaded(const cJSON *json, struct convoy_worker_message *message, struct convoy_error *error)
 {
     int code = convoy_worker_message_shape(json, &message->loaded.shape, error);
     if (code == 0 && cJSON_HasObjectItem(json, "first_run_us"))
         code = whole(json, "first_run_us", 0, 1e12, &message->loaded.first_run_us, error);
+    if (code == 0)
+        code = read_canary(json, message, error);
     return code != 0 ? code : read_layers(json, message, error);
 }
 
@@ -192,7 +226,7 @@ static enum convoy_worker_message_type type_of(const char *name)
                  {"loaded", CONVOY_WORKER_LOADED},       {"failed", CONVOY_WORKER_FAILED},
                  {"heartbeat", CONVOY_WORKER_HEARTBEAT}, {"log", CONVOY_WORKER_LOG},
                  {"lost", CONVOY_WORKER_LOST},           {"tuned", CONVOY_WORKER_TUNED},
-                 {"memory", CONVOY_WORKER_MEMORY}};
+                 {"memory", CONVOY_WORKER_MEMORY},       {"checked", CONVOY_WORKER_CHECKED}};
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
         if (strcmp(name, types[i].name) == 0)
             return types[i].type;
@@ -213,6 +247,7 @@ int convoy_worker_message_read(cJSON *json, uint32_t model_count, struct convoy_
     case CONVOY_WORKER_LOADED:
     case CONVOY_WORKER_FAILED:
     case CONVOY_WORKER_TUNED:
+    case CONVOY_WORKER_CHECKED:
         if (model_count == 0 || small(json, "model", 0, model_count - 1.0, &message->model, NULL) != 0)
             return convoy_fail(error, -EPROTO, "a worker spoke of a model that does not exist");
         message->text = string(json, "reason");
@@ -222,6 +257,8 @@ int convoy_worker_message_read(cJSON *json, uint32_t model_count, struct convoy_
                        : convoy_worker_message_shape(json, &message->loaded.shape, error);
         if (message->type == CONVOY_WORKER_LOADED)
             return read_loaded(json, message, error);
+        if (message->type == CONVOY_WORKER_CHECKED)
+            return read_checked(json, message, error);
         return message->type == CONVOY_WORKER_TUNED ? read_layers(json, message, error) : 0;
     case CONVOY_WORKER_MEMORY:
         return read_memory(json, message, error);

@@ -4,6 +4,7 @@
 #ifndef CONVOY_SERVER_WORKER_MESSAGE_H
 #define CONVOY_SERVER_WORKER_MESSAGE_H
 
+#include "engine/ipc/canary.h"
 #include "server/batching/batcher.h"
 #include "server/models/model.h"
 
@@ -20,7 +21,8 @@ enum convoy_worker_message_type {
     CONVOY_WORKER_MEASURED, /* the shape of a model that is not loaded yet */
     CONVOY_WORKER_LOADED,
     CONVOY_WORKER_FAILED,
-    CONVOY_WORKER_TUNED, /* a loaded model's kernels and weights have changed */
+    CONVOY_WORKER_TUNED,   /* a loaded model's kernels and weights have changed */
+    CONVOY_WORKER_CHECKED, /* whether a loaded model still computes as it did */
     CONVOY_WORKER_MEMORY,
     CONVOY_WORKER_HEARTBEAT,
     CONVOY_WORKER_LOG,
@@ -29,10 +31,10 @@ enum convoy_worker_message_type {
 
 struct convoy_worker_message {
     enum convoy_worker_message_type type;
-    cJSON *json;       /* the whole message, for counters; strings below point into it */
-    uint32_t model;    /* LOADING, MEASURED, LOADED, FAILED, TUNED: less than the model count given */
-    const char *text;  /* FAILED and LOST: the reason; MEASURED: why there is no shape, or ""; LOG: the
-                          message; HEARTBEAT: the phase */
+    cJSON *json;      /* the whole message, for counters; strings below point into it */
+    uint32_t model;   /* LOADING, MEASURED, LOADED, FAILED, TUNED, CHECKED: less than the model count given */
+    const char *text; /* FAILED and LOST: the reason; MEASURED: why there is no shape, or ""; LOG: the
+                         message; HEARTBEAT: the phase; CHECKED: how it differs, or "" */
     const char *level; /* LOG */
     struct {
         char backend[16], device[32], description[128];
@@ -43,7 +45,12 @@ struct convoy_worker_message {
         uint64_t weight_bytes;
         uint64_t first_run_us;            /* of LOADED: how long one row took; 0: unknown */
         struct convoy_layer_name *layers; /* shape.layer_count of them, owned by the message */
+        uint64_t files;                   /* of LOADED: a number of the files that were read; 0: unknown */
+        struct convoy_canary canary;      /* of LOADED: without its hash; count 0: there is none */
     } loaded;                             /* and TUNED */
+    struct {
+        bool same, weights; /* weights: they were read; else the canary ran */
+    } checked;
     struct {
         uint64_t weights, workspace, free, total;
     } memory; /* bytes on the device */

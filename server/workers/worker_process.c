@@ -190,7 +190,7 @@ static void watch_doorbell(struct convoy_worker_process *process)
 int convoy_worker_process_start(struct convoy_worker_process *process, const char *backend, const char *tune,
                                 struct convoy_error *error)
 {
-    char program[PATH_MAX], device[16], streams[16];
+    char program[PATH_MAX], device[16], streams[16], canary_ms[16];
     int code = convoy_worker_program(program, sizeof program, error);
     if (code != 0)
         return code;
@@ -204,10 +204,11 @@ int convoy_worker_process_start(struct convoy_worker_process *process, const cha
     }
     snprintf(device, sizeof device, "%u", process->device_index);
     snprintf(streams, sizeof streams, "%u", process->streams);
-    char *arguments[16] = {
-        program,     "--serve", "--backend", (char *)(uintptr_t)backend, "--device", device,
-        "--streams", streams,   "--tune",    (char *)(uintptr_t)tune};
-    char **more = arguments + 10;
+    snprintf(canary_ms, sizeof canary_ms, "%u", process->canary_ms);
+    char *arguments[20] = {
+        program,     "--serve", "--backend", (char *)(uintptr_t)backend, "--device",    device,
+        "--streams", streams,   "--tune",    (char *)(uintptr_t)tune,    "--canary-ms", canary_ms};
+    char **more = arguments + 12;
     if (process->cache_dir != NULL) {
         *more++ = "--cache-dir";
         *more++ = (char *)(uintptr_t)process->cache_dir;
@@ -304,11 +305,12 @@ int convoy_worker_process_send(struct convoy_worker_process *process, cJSON *mes
 
 void convoy_worker_process_kill(struct convoy_worker_process *process, const char *reason)
 {
-    if (!process->running || process->exited)
+    if (!process->running)
         return;
     if (process->kill_reason == NULL)
         process->kill_reason = reason;
-    uv_process_kill(&process->child, SIGKILL);
+    if (!process->exited)
+        uv_process_kill(&process->child, SIGKILL);
 }
 
 void convoy_worker_process_free(struct convoy_worker_process *process)

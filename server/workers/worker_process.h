@@ -29,6 +29,7 @@ struct convoy_worker_process {
     uint32_t device_index, model_count, streams;
     const char *cache_dir;         /* NULL: none; owned by the configuration */
     bool unconfined;               /* the next process is started without its sandbox */
+    uint32_t canary_ms;            /* rest of the next process between checks of its device; 0: none */
     struct convoy_channel channel; /* lives as long as this record; each process in turn maps it */
 
     bool running;                         /* a process exists, or gone() was not called yet */

@@ -10,6 +10,12 @@
  *   escape:NAME     loading the model NAME tries ways out of the worker and fails: its sentence names those
  *                   that are open
  *   load:NAME       loading the model NAME kills the worker
+ *   wrong:FILE      results of jobs are mixed up, without an error, in the worker whose process number is
+ *                   in FILE; in all but that of number N where FILE says "not N"; in the one that starts
+ *                   next where it says "next"
+ *   near:FILE       the same, and only the last bit of a result is wrong
+ *   odd:FILE        as wrong, in every second job
+ *   flip:FILE       a bit of the weights flips in that worker, when it looks at them next
  *   pace:US         each image takes US microseconds more, asleep: a device whose capacity does not depend
  *                   on the cores that a test's clients use as well
  * and of a GPU, emulated ones included:
@@ -31,6 +37,12 @@ enum fault_kernel { FAULT_ILLEGAL, FAULT_TRAP, FAULT_SPIN };
  * it is. Returns 0, or a negative errno with *error set. */
 int fault_gpu(const struct convoy_backend *backend, enum fault_kernel kernel, bool at_once, bool *emulated,
               struct convoy_error *error);
+
+/* Notes what some constant of the graph looks like. */
+void fault_flip_note(const struct convoy_graph *graph);
+/* Flips the lowest bit of a number of that constant wherever it lies in this process's memory. Returns how
+ * often it was found. */
+int fault_flip(void);
 
 /* Tries ways out of the process, and returns -EPERM with a sentence that names those that are open. */
 int fault_escape(struct convoy_error *error);

@@ -37,6 +37,7 @@ nvidia-smi --query-gpu=name,driver_version --format=csv,noheader || exit 1
 step kernels "$pack/bin/convoy-kernels" --check
 step backends unit engine_backends
 step daemon env CONVOY_BUILD="$pack" bash tests/integration/test_cuda.sh
+step canary env CONVOY_BUILD="$pack" bash tests/integration/test_canary_cuda.sh
 step devices env CONVOY_BUILD="$pack" bash tests/integration/test_devices.sh # needs two GPUs
 step repository env CONVOY_BUILD="$pack" BACKEND=cuda ROUNDS=20 bash tests/integration/test_repository.sh
 step rows env CONVOY_BUILD="$pack" BACKEND=cuda ROUNDS=20 bash tests/integration/test_many_rows.sh

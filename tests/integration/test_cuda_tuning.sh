@@ -77,8 +77,8 @@ start --config "$work/config.json" --backend cuda
 until_true 20 at_rest || fail "the worker does not come to rest"
 logged 'text=".* kernel times are known from ' || fail "it does not say so"
 logged 'is tuned' && fail "it is tuned again"
-# The times of the one run before the network is served, in, computing and out; measuring would take more.
-[ "$(calls cudaEventElapsedTime)" = 3 ] || fail "$(calls cudaEventElapsedTime) measurements"
+# The times of the two runs before the network is served, in, computing and out; measuring would take more.
+[ "$(calls cudaEventElapsedTime)" = 6 ] || fail "$(calls cudaEventElapsedTime) measurements"
 [ "$(kernels)" = "$after" ] || fail "other kernels than before: $(kernels), not $after"
 stop
 

@@ -96,6 +96,7 @@ convoyd_worker_max_fds gauge device
 convoyd_worker_start_time_seconds gauge device
 convoyd_worker_up gauge device
 convoyd_worker_restarts_total counter device,reason
+convoyd_device_checks_total counter device,check,result
 convoyd_retried_images_total counter model
 convoyd_spared_images_total counter model
 convoyd_weight_bytes gauge model,version,device

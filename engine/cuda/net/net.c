@@ -225,6 +225,17 @@ int convoy_cuda_net_load_wide(struct convoy_cuda_gpu *gpu, struct convoy_net *ne
     return failed;
 }
 
+int convoy_cuda_net_verify(struct convoy_cuda_gpu *gpu, struct convoy_net *net, int64_t budget_us,
+                           struct convoy_error *error)
+{
+    struct convoy_net *part = net->verifying_wide ? net->overflow.wide : net;
+    int more = convoy_cuda_weights_verify(&part->weights, gpu, budget_us, error);
+    if (more != 0)
+        return more;
+    net->verifying_wide = part == net && net->overflow.wide != NULL;
+    return net->verifying_wide;
+}
+
 void convoy_cuda_net_unload(struct convoy_cuda_gpu *gpu, struct convoy_net *net)
 {
     struct convoy_error ignored;

@@ -28,7 +28,8 @@ struct convoy_net {
     struct convoy_cuda_overflow overflow;
     cudaEvent_t *profile_marks[CONVOY_CUDA_MAX_STREAMS]; /* layers + 1 each */
     bool profiling[CONVOY_CUDA_MAX_STREAMS];
-    bool tuned; /* or tuning was given up: nothing is left to do for the tuner */
+    bool verifying_wide; /* convoy_cuda_net_verify() has read this network's own weights */
+    bool tuned;          /* or tuning was given up: nothing is left to do for the tuner */
 };
 
 /* backend.h's load() and unload(). choices: which kernels are fastest; read whenever plans are made, until
@@ -64,5 +65,9 @@ int convoy_cuda_run_profiled(struct convoy_cuda_gpu *gpu, struct convoy_net *net
 /* When that has ended: writes microseconds for each layer to layer_us, which may be NULL. */
 int convoy_cuda_read_profile(struct convoy_net *net, uint32_t stream, float *layer_us,
                              struct convoy_error *error);
+
+/* verify() of backend.h, of both networks where there is a second one. */
+int convoy_cuda_net_verify(struct convoy_cuda_gpu *gpu, struct convoy_net *net, int64_t budget_us,
+                           struct convoy_error *error);
 
 #endif

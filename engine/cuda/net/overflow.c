@@ -89,7 +89,7 @@ static void count_batch(const struct convoy_cuda_gpu *gpu, struct convoy_cuda_ov
 }
 
 int convoy_cuda_overflow_read(const struct convoy_cuda_gpu *gpu, struct convoy_cuda_overflow *overflow,
-                              const char *name, uint32_t stream, uint32_t place, uint32_t rows,
+                              const char *name, uint32_t stream, uint32_t place, uint32_t rows, bool counts,
                               struct convoy_cuda_marked *marked, struct convoy_error *error)
 {
     *marked = (struct convoy_cuda_marked){0};
@@ -103,7 +103,8 @@ int convoy_cuda_overflow_read(const struct convoy_cuda_gpu *gpu, struct convoy_c
         }
         marked->count = i + 1 - marked->first;
     }
-    count_batch(gpu, overflow, name, marked->count * 2 > rows);
+    if (counts)
+        count_batch(gpu, overflow, name, marked->count * 2 > rows);
     if (marked->count == 0)
         return 0;
     /* Jobs that are queued before this see the marks of these rows, too, and run them twice: harmless. */

@@ -43,10 +43,9 @@ int convoy_cuda_overflow_ask(const struct convoy_cuda_gpu *gpu, const struct con
                              uint32_t stream, uint32_t place, uint32_t rows, struct convoy_error *error);
 
 /* After such a job of the network `name` has ended. Returns 1 if rows are marked, and clears the marks; 0 if
- * none is; -EIO.
- */
+ * none is; -EIO. counts: it is one of the batches that decide where the next ones run. */
 int convoy_cuda_overflow_read(const struct convoy_cuda_gpu *gpu, struct convoy_cuda_overflow *overflow,
-                              const char *name, uint32_t stream, uint32_t place, uint32_t rows,
+                              const char *name, uint32_t stream, uint32_t place, uint32_t rows, bool counts,
                               struct convoy_cuda_marked *marked, struct convoy_error *error);
 
 #endif

@@ -1,4 +1,7 @@
 #include "engine/cuda/plan/weights.h"
+
+#include "engine/base/clock.h"
+#include "engine/base/hash.h"
 #include "engine/cuda/runtime/calls.h"
 #include "engine/cuda/runtime/memory.h"
 
@@ -65,6 +68,7 @@ static const float *upload(struct convoy_cuda_weights *weights, struct convoy_cu
     }
     like.data = data;
     like.bytes = bytes;
+    like.checksum = convoy_checksum(values, bytes);
     weights->weights[weights->count++] = like;
     weights->bytes += bytes;
     pause_after(weights);
@@ -133,10 +137,42 @@ const float *convoy_cuda_weights_add(struct convoy_cuda_weights *weights, uint64
     return upload(weights, (struct convoy_cuda_weight){.tensor = -1, .key = key}, data, bytes, code, error);
 }
 
+int convoy_cuda_weights_verify(struct convoy_cuda_weights *weights, struct convoy_cuda_gpu *gpu,
+                               int64_t budget_us, struct convoy_error *error)
+{
+    uint64_t end_us = convoy_now_us() + (uint64_t)(budget_us > 0 ? budget_us : 0);
+    while (weights->verified < weights->count) {
+        const struct convoy_cuda_weight *weight = &weights->weights[weights->verified];
+        size_t left = weight->bytes - weights->verified_bytes;
+        size_t slice = left < CONVOY_CHECKSUM_SLICE ? left : CONVOY_CHECKSUM_SLICE;
+        const void *copy;
+        int failed =
+            convoy_cuda_fetch(gpu, (const char *)weight->data + weights->verified_bytes, slice, &copy, error);
+        if (failed)
+            return failed;
+        weights->verified_hash = convoy_hash(weights->verified_hash, copy, slice);
+        weights->verified_bytes += slice;
+        if (slice == left) {
+            if (weights->verified_hash != weight->checksum)
+                return convoy_fail(error, -EBADMSG,
+                                   "constant %d of %d, of %zu bytes, is not what was uploaded",
+                                   weights->verified, weights->count, weight->bytes);
+            weights->verified++;
+            weights->verified_bytes = weights->verified_hash = 0;
+        }
+        if (convoy_now_us() >= end_us)
+            return 1;
+    }
+    weights->verified = 0;
+    return 0;
+}
+
 void convoy_cuda_weights_sweep(struct convoy_cuda_weights *weights,
                                bool (*used)(const void *context, const float *data), const void *context)
 {
     int kept = 0;
+    weights->verified = 0; /* numbers change */
+    weights->verified_bytes = weights->verified_hash = 0;
     for (int i = 0; i < weights->count; i++) {
         struct convoy_cuda_weight weight = weights->weights[i];
         if (used(context, weight.data)) {

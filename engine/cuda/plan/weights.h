@@ -15,6 +15,7 @@ struct convoy_cuda_weight {
     int groups;                  /* of the shape for which it was packed; the packed form depends on it */
     float *data;                 /* device memory */
     size_t bytes;
+    uint64_t checksum; /* of what was uploaded */
 };
 
 /* All zero: empty. */
@@ -23,6 +24,10 @@ struct convoy_cuda_weights {
     struct convoy_cuda_weight *weights;
     size_t bytes;                      /* resident */
     const struct convoy_cuda_gpu *gpu; /* for pauses and long steps; NULL: none */
+    /* where convoy_cuda_weights_verify() goes on, and the checksum of the weight there so far */
+    int verified;
+    size_t verified_bytes;
+    uint64_t verified_hash;
 };
 
 /* Calls work(argument), which packs `bytes` of weights and must not use the device. If that takes long, the
@@ -46,6 +51,12 @@ const float *convoy_cuda_weights_find(const struct convoy_cuda_weights *weights,
 /* Uploads data under key. Returns its address; failures as above. */
 const float *convoy_cuda_weights_add(struct convoy_cuda_weights *weights, uint64_t key, const void *data,
                                      size_t bytes, int *code, struct convoy_error *error);
+
+/* Reads back for about budget_us what is resident and compares it with what was uploaded: the host computes
+ * the checksums, as the device is what is in doubt. Returns 1: there is more to read; 0: all was read;
+ * -EBADMSG: it differs; -ENOMEM, -EIO. */
+int convoy_cuda_weights_verify(struct convoy_cuda_weights *weights, struct convoy_cuda_gpu *gpu,
+                               int64_t budget_us, struct convoy_error *error);
 
 /* Frees the constants for which used() returns false. No running job may read them. */
 void convoy_cuda_weights_sweep(struct convoy_cuda_weights *weights,

@@ -8,6 +8,24 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define PAGE 4096
+
+static int make_staging(struct convoy_cuda_gpu *gpu, struct convoy_error *error)
+{
+    int failed = CONVOY_CUDA(error, cudaEventCreateWithFlags, (&gpu->staged, cudaEventDisableTiming));
+    if (failed)
+        return failed;
+    void *memory = aligned_alloc(PAGE, CONVOY_CHECKSUM_SLICE);
+    if (memory == NULL)
+        return convoy_fail(error, -ENOMEM, "no memory for %zu bytes of staging", CONVOY_CHECKSUM_SLICE);
+    failed = CONVOY_CUDA(error, cudaHostRegister, (memory, CONVOY_CHECKSUM_SLICE, cudaHostRegisterDefault));
+    if (failed)
+        free(memory);
+    else
+        gpu->staging = memory;
+    return failed;
+}
+
 int convoy_cuda_gpu_open(struct convoy_cuda_gpu *gpu, uint32_t index,
                          const struct convoy_open_options *options, struct convoy_error *error)
 {
@@ -26,6 +44,8 @@ int convoy_cuda_gpu_open(struct convoy_cuda_gpu *gpu, uint32_t index,
         if (!failed)
             gpu->stream_count++;
     }
+    if (!failed)
+        failed = make_staging(gpu, error);
     return failed;
 }
 
@@ -35,6 +55,31 @@ void convoy_cuda_gpu_close(struct convoy_cuda_gpu *gpu)
     for (uint32_t i = 0; i < gpu->stream_count; i++)
         (void)CONVOY_CUDA(&ignored, cudaStreamDestroy, (gpu->streams[i]));
     gpu->stream_count = 0;
+    if (gpu->staging != NULL)
+        (void)CONVOY_CUDA(&ignored, cudaHostUnregister, (gpu->staging));
+    if (gpu->staged != NULL)
+        (void)CONVOY_CUDA(&ignored, cudaEventDestroy, (gpu->staged));
+    free(gpu->staging);
+    gpu->staging = NULL;
+    gpu->staged = NULL;
+}
+
+int convoy_cuda_fetch(struct convoy_cuda_gpu *gpu, const void *data, size_t bytes, const void **copy,
+                      struct convoy_error *error)
+{
+    int failed = CONVOY_CUDA(error, cudaMemcpyAsync,
+                             (gpu->staging, data, bytes, cudaMemcpyDeviceToHost, gpu->streams[0]));
+    if (!failed)
+        failed = CONVOY_CUDA(error, cudaEventRecord, (gpu->staged, gpu->streams[0]));
+    /* Only calls that jobs make, too: operators are told that no other one is made once all is loaded. */
+    cudaError_t code = cudaErrorNotReady;
+    while (!failed && code == cudaErrorNotReady) {
+        convoy_cuda_count(CONVOY_CUDA_cudaEventQuery);
+        code = cudaEventQuery(gpu->staged);
+        failed = code != cudaErrorNotReady ? convoy_cuda_check(code, "cudaEventQuery", error) : 0;
+    }
+    *copy = gpu->staging;
+    return failed;
 }
 
 void convoy_cuda_log(const struct convoy_cuda_gpu *gpu, const char *level, const char *format, ...)

@@ -6,6 +6,7 @@
 #define CONVOY_ENGINE_CUDA_GPU_H
 
 #include "engine/backend.h"
+#include "engine/base/hash.h"
 
 #include <cuda_runtime_api.h>
 
@@ -26,6 +27,8 @@ struct convoy_cuda_gpu {
     uint32_t stream_count;
     cudaStream_t streams[CONVOY_CUDA_MAX_STREAMS];
     struct convoy_cuda_workspace *workspaces;
+    void *staging;      /* pinned, CONVOY_CHECKSUM_SLICE bytes */
+    cudaEvent_t staged; /* behind the last copy to it */
     /* of struct convoy_open_options */
     void *context;
     void (*log)(void *context, const char *level, const char *text);
@@ -56,6 +59,11 @@ void convoy_cuda_run_beside(const struct convoy_cuda_gpu *gpu, void (*work)(void
 /* After a call failed: is the device lost, or did only that call fail (a launch that the device refuses: too
  * much shared memory, no code for this chip)? Waits for the first stream. */
 bool convoy_cuda_is_lost(const struct convoy_cuda_gpu *gpu);
+
+/* Copies at most CONVOY_CHECKSUM_SLICE bytes from the device and waits for them; *copy is valid until the
+ * next call. With no job in flight. 0 or as convoy_cuda_check(). */
+int convoy_cuda_fetch(struct convoy_cuda_gpu *gpu, const void *data, size_t bytes, const void **copy,
+                      struct convoy_error *error);
 
 /* Finds or makes a workspace of at least `bytes` for each stream and counts one user more. New memory is
  * zeroed. Returns 0, -ENOMEM or -EIO. */

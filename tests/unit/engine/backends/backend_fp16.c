@@ -407,3 +407,49 @@ Test(backend_fp16, no_memory_for_what_fp16_does_not_hold)
     backend->unload(device, net);
     convoy_graph_free(graph);
 }
+
+static void run_row(struct convoy_net *net, size_t row_bytes, float by, bool repeatable, float *output)
+{
+    float *input = aligned_bytes(row_bytes);
+    struct convoy_job_times times = {0};
+    struct convoy_job job = {.layout = CONVOY_LAYOUT_F32_CHW,
+                             .rows = 1,
+                             .input = input,
+                             .input_stride = row_bytes,
+                             .output = output,
+                             .output_stride = 64,
+                             .repeatable = repeatable,
+                             .times = &times};
+    random_state = 5;
+    for (size_t i = 0; i < row_bytes / sizeof *input; i++)
+        input[i] = random_value() * by;
+    run(net, &job);
+    free(input);
+}
+
+/* Batch after batch of large results sends the next ones elsewhere. A repeatable job gives the same bits
+ * there and then as before, and does not count as a batch of small results. */
+Test(backend_fp16, a_repeatable_job_is_computed_as_before)
+{
+    static _Alignas(64) float before[16], again[16], elsewhere[16];
+    struct convoy_graph *graph = new_graph(SHAPE(1, 8, 8, 8));
+    int x = relu(graph, add_conv(graph, graph->input, 16, 3, 3, CONV3, true));
+    x = relu(graph, add_conv(graph, x, 16, 3, 3, CONV3, true));
+    add_output(graph, add_dense(graph, add_flatten(graph, x), 16, true));
+    struct convoy_net_info info;
+    struct convoy_net *net = load_as(graph, 4, CONVOY_COMPUTE_FP16, &info);
+    size_t bytes = sizeof(float) * 8 * 8 * 8;
+    run_row(net, bytes, 1, true, before);
+    for (int i = 0; i < 5; i++) {
+        run_row(net, bytes, 1e9f, false, again);
+        run_row(net, bytes, 1, true, again);
+        cr_assert_arr_eq(before, again, sizeof before, "after %d batches", i + 1);
+    }
+    if (has_16_bits(&info)) {
+        cr_assert_eq(warnings, 2, "%d: batches are not sent elsewhere", warnings);
+        run_row(net, bytes, 1, false, elsewhere);
+        cr_assert_arr_neq(before, elsewhere, sizeof before);
+    }
+    backend->unload(device, net);
+    convoy_graph_free(graph);
+}

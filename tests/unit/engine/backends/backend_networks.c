@@ -452,3 +452,16 @@ Test(backend_networks, refusals_name_the_node_or_the_device)
     cr_assert(strstr(error.message, "axis 1") != NULL, "%s", error.message);
     convoy_graph_free(graph);
 }
+
+/* A tensor that others want in another layout, and that is added in that layout twice: the first sum must not
+ * be written over what the second one adds. */
+Test(backend_networks, what_is_added_twice)
+{
+    struct convoy_graph *graph = new_graph(SHAPE(1, 16, 8, 8));
+    int x = add_act(graph, add_softmax(graph, graph->input, 1, 2), CONVOY_LOG, 0, 0); /* row-major */
+    int y = x;
+    for (int i = 0; i < 3; i++)
+        y = add_binary(graph, add_conv(graph, y, 16, 3, 3, CONV3, true), x, CONVOY_ADD);
+    add_output(graph, y);
+    check_graph(graph, TOLERANCE);
+}

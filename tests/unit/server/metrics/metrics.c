@@ -93,6 +93,8 @@ static void fill(void)
     convoy_metrics_worker_process(device, getpid());
     convoy_metrics_worker_up(device, true);
     convoy_metrics_worker_restart(device, "signal");
+    convoy_metrics_device_check(device, "weights", true);
+    convoy_metrics_device_check(device, "canary", false);
     convoy_metrics_cuda_calls(device, "cudaGraphLaunch", 77);
     convoy_metrics_device_memory(device, "free", 150000000000);
     convoy_metrics_weight_bytes(metrics, "cifar10", "1", "cuda:0", 52000);
@@ -136,6 +138,7 @@ static const char *const families[][3] = {
     {"convoyd_spared_images_total", "counter", "model"},
     {"convoyd_slots_in_use", "gauge", ""},
     {"convoyd_weight_bytes", "gauge", "model,version,device"},
+    {"convoyd_device_checks_total", "counter", "device,check,result"},
     {"convoyd_worker_cpu_seconds_total", "counter", "device"},
     {"convoyd_worker_max_fds", "gauge", "device"},
     {"convoyd_worker_open_fds", "gauge", "device"},
@@ -243,6 +246,8 @@ Test(metrics, values)
     assert_line("convoyd_key_requests_total{key=\"camera-7\",outcome=\"passed\"} 1");
     assert_line("convoyd_worker_up{device=\"cuda:0\"} 1");
     assert_line("convoyd_worker_restarts_total{device=\"cuda:0\",reason=\"signal\"} 1");
+    assert_line("convoyd_device_checks_total{device=\"cuda:0\",check=\"weights\",result=\"same\"} 1");
+    assert_line("convoyd_device_checks_total{device=\"cuda:0\",check=\"canary\",result=\"differs\"} 1");
     assert_line("convoyd_cuda_calls_total{device=\"cuda:0\",call=\"cudaGraphLaunch\"} 77");
     assert_line("convoyd_device_memory_bytes{device=\"cuda:0\",kind=\"free\"} 150000000000");
     assert_line("convoyd_weight_bytes{model=\"cifar10\",version=\"1\",device=\"cuda:0\"} 52000");

@@ -91,3 +91,50 @@ Test(worker_message, reads_how_the_input_is_declared)
     cr_assert_eq(read_input(",\"layout\":\"auto\""), -EPROTO);
     cr_assert_eq(read_input(",\"layout\":\"hwc\""), -EPROTO);
 }
+
+/* The code of a whole message, which is left in `message`. */
+static int read_message(const char *text)
+{
+    static struct convoy_worker_message message;
+    int code = convoy_worker_message_read(cJSON_Parse(text), 2, &message, &error);
+    convoy_worker_message_free(&message);
+    return code;
+}
+
+static int read_canary(const char *canary)
+{
+    char text[400];
+    snprintf(text, sizeof text,
+             "{\"type\":\"loaded\",\"model\":1,\"channels\":3,\"height\":2,\"width\":2,\"weight_bytes\":8,"
+             "\"outputs\":[{\"elements\":1}],\"canary\":%s}",
+             canary);
+    return read_message(text);
+}
+
+Test(worker_message, refuses_a_canary_that_is_none)
+{
+    char many[400] = "{\"values\":[", *end = many + strlen(many);
+    cr_assert_eq(read_canary("{}"), 0, "%s", error.message);
+    cr_assert_eq(read_canary("{\"values\":[1,null],\"ranges\":[1,0]}"), 0, "%s", error.message);
+    cr_assert_eq(read_canary("{\"values\":[1,2],\"ranges\":[1]}"), -EPROTO);
+    cr_assert_eq(read_canary("{\"values\":[1],\"ranges\":[-1]}"), -EPROTO);
+    cr_assert_eq(read_canary("{\"values\":[1],\"ranges\":[\"1\"]}"), -EPROTO);
+    cr_assert_eq(read_canary("{\"values\":[[1]],\"ranges\":[1]}"), -EPROTO);
+    for (int i = 0; i < 65; i++)
+        end += sprintf(end, "1,");
+    sprintf(end - 1, "],\"ranges\":[");
+    end += strlen(end);
+    for (int i = 0; i < 65; i++)
+        end += sprintf(end, "1,");
+    sprintf(end - 1, "]}");
+    cr_assert_eq(read_canary(many), -EPROTO);
+}
+
+Test(worker_message, refuses_checks_that_do_not_exist)
+{
+    cr_assert_eq(read_message("{\"type\":\"checked\",\"model\":1,\"check\":\"canary\"}"), 0);
+    cr_assert_eq(read_message("{\"type\":\"checked\",\"model\":1,\"check\":\"weights\"}"), 0);
+    cr_assert_eq(read_message("{\"type\":\"checked\",\"model\":1,\"check\":\"all\"}"), -EPROTO);
+    cr_assert_eq(read_message("{\"type\":\"checked\",\"model\":1}"), -EPROTO);
+    cr_assert_eq(read_message("{\"type\":\"checked\",\"model\":2,\"check\":\"canary\"}"), -EPROTO);
+}

@@ -13,6 +13,8 @@ static int refusals; /* so many messages cannot be sent */
 static char sent[400];
 static bool measures; /* models were measured: whether they are loaded beside others counts */
 static bool told;     /* the supervisor has stopped */
+static bool expects_kill;
+static const char *killed_for; /* NULL: the worker lives */
 
 int convoy_worker_process_prepare(struct convoy_worker_process *prepared, uv_loop_t *loop,
                                   uint32_t device_index, uint32_t model_count, uint32_t streams,
@@ -61,7 +63,8 @@ int convoy_worker_process_send(struct convoy_worker_process *to, cJSON *message)
 void convoy_worker_process_kill(struct convoy_worker_process *killed, const char *reason)
 {
     (void)killed;
-    cr_assert_fail("killed: %s", reason);
+    cr_assert(expects_kill, "killed: %s", reason);
+    killed_for = reason;
 }
 
 void convoy_worker_process_retire(struct convoy_worker_process *retired)
@@ -311,4 +314,272 @@ Test(supervisor_loading, a_load_takes_the_place_of_an_unload_that_was_not_sent)
     for (int i = 0; i < 3; i++)
         uv_run(&loop, UV_RUN_ONCE);
     cr_assert_str_eq(sent, "load 0\n", "the unload must not follow");
+}
+
+/* Whether a worker computes what others did. */
+TestSuite(supervisor_canary, .init = begin, .fini = end);
+
+static void say_hello_of(const char *description)
+{
+    char line[300];
+    snprintf(line, sizeof line,
+             "{\"type\":\"hello\",\"abi\":%d,\"device_count\":1,\"streams\":2,\"backend\":\"cpu\","
+             "\"device\":\"cpu\",\"description\":\"%s\"}",
+             CONVOY_CHANNEL_ABI, description);
+    say(line);
+}
+
+/* LOADED with an answer of two numbers, read from these files. */
+static void say_answer(const struct convoy_model_record *model, const char *files, const char *values)
+{
+    char line[500];
+    snprintf(line, sizeof line,
+             "{\"type\":\"loaded\",\"model\":%u,\"channels\":3,\"height\":2,\"width\":2,\"weight_bytes\":8,"
+             "\"outputs\":[{\"name\":\"y\",\"elements\":2}],\"files\":\"%s\","
+             "\"canary\":{\"finite\":%s,\"values\":[%s],\"ranges\":[4,4]}}",
+             model->number, files, strstr(values, "null") == NULL ? "true" : "false", values);
+    say(line);
+}
+
+static void say_checked(const struct convoy_model_record *model, const char *check, bool same)
+{
+    char line[200];
+    snprintf(line, sizeof line, "{\"type\":\"checked\",\"model\":%u,\"check\":\"%s\",\"same\":%s%s}",
+             model->number, check, same ? "true" : "false", same ? "" : ",\"reason\":\"it is off\"");
+    say(line);
+}
+
+/* The worker is gone, and the next one has said HELLO. */
+static void die(const char *description)
+{
+    process->running = false;
+    process->events->gone(process->context, process, killed_for != NULL ? killed_for : "signal",
+                          "it is dead");
+    killed_for = NULL;
+    while (!process->running)
+        cr_assert_neq(uv_run(&loop, UV_RUN_ONCE), 0);
+    say_hello_of(description);
+}
+
+static void expect_killed(const char *reason)
+{
+    cr_assert_not_null(killed_for, "the worker lives");
+    cr_assert_str_eq(killed_for, reason);
+}
+
+static struct convoy_model_record *served(void)
+{
+    struct convoy_model_record *model = add_model("a");
+    expects_kill = true;
+    load(model);
+    say_hello_of("one kind");
+    say_answer(model, "a1", "1,-4");
+    say("{\"type\":\"attached\"}");
+    cr_assert_eq(model->state, CONVOY_MODEL_READY);
+    return model;
+}
+
+/* How often /metrics counts this. */
+static int counted(const char *series)
+{
+    size_t length;
+    char *text = convoy_metrics_render(metrics, &length);
+    cr_assert_not_null(text);
+    const char *line = strstr(text, series);
+    int count = line != NULL ? atoi(line + strlen(series)) : 0;
+    free(text);
+    return count;
+}
+
+Test(supervisor_canary, a_worker_that_differs_is_killed_before_it_serves)
+{
+    struct convoy_model_record *model = served();
+    die("one kind");
+    say_answer(model, "a1", "1.03,-4.03"); /* within 1 % of 4 */
+    cr_assert_null(killed_for);
+    die("one kind");
+    say_answer(model, "a1", "1.05,-4");
+    expect_killed("canary");
+    cr_assert_eq(counted("device_checks_total{device=\"cpu\",check=\"canary\",result=\"differs\"} "), 1);
+    sent[0] = '\0';
+    say_answer(model, "a1", "1,-4"); /* what it says now is of no interest */
+    cr_assert_str_empty(sent);
+    die("one kind");
+    say_answer(model, "a1", "1,-4");
+    cr_assert_null(killed_for);
+    cr_assert_eq(model->state, CONVOY_MODEL_READY);
+    cr_assert_eq(counted("device_checks_total{device=\"cpu\",check=\"canary\",result=\"same\"} "), 3);
+}
+
+Test(supervisor_canary, an_answer_that_is_not_finite_any_more)
+{
+    struct convoy_model_record *model = served();
+    die("one kind");
+    say_answer(model, "a1", "1,null");
+    expect_killed("canary");
+}
+
+Test(supervisor_canary, less_exact_arithmetic_may_differ_by_more)
+{
+    struct convoy_model_record *model = served();
+    model->config->precision = CONVOY_PRECISION_FP16;
+    die("one kind");
+    say_answer(model, "a1", "2,-4"); /* the first one of this precision */
+    die("one kind");
+    say_answer(model, "a1", "1.2,-3.2");
+    cr_assert_null(killed_for);
+    die("one kind");
+    say_answer(model, "a1", "2,-2");
+    expect_killed("canary");
+}
+
+Test(supervisor_canary, other_files_and_other_devices_may_answer_otherwise)
+{
+    struct convoy_model_record *model = served();
+    die("another kind");
+    say_answer(model, "a1", "3,0");
+    cr_assert_null(killed_for);
+    die("one kind");
+    say_answer(model, "a1", "1,-4"); /* both are kept */
+    die("another kind");
+    say_answer(model, "a1", "3,0");
+    cr_assert_null(killed_for);
+    die("one kind");
+    say_answer(model, "b2", "0,0");
+    die("one kind");
+    say_answer(model, "b2", "0,0");
+    cr_assert_null(killed_for);
+    die("one kind");
+    say_answer(model, "b2", "1,-4");
+    expect_killed("canary");
+    die("one kind");
+    say_loaded(model); /* a worker that had no memory for it */
+    cr_assert_null(killed_for);
+}
+
+Test(supervisor_canary, two_in_a_row_and_the_model_is_given_up)
+{
+    struct convoy_model_record *model = served();
+    for (int i = 0; i < 2; i++) {
+        cr_assert_eq(model->state, CONVOY_MODEL_READY);
+        die("one kind");
+        say_answer(model, "a1", "-4,1");
+        expect_killed("canary");
+    }
+    cr_assert_eq(model->state, CONVOY_MODEL_FAILED);
+    cr_assert_not_null(strstr(model->reason, "computed it wrongly"), "%s", model->reason);
+    sent[0] = '\0';
+    die("one kind");
+    cr_assert_null(strstr(sent, "load"), "%s", sent);
+    load(model);
+    cr_assert_null(strstr(sent, "load"), "%s", sent);
+    cr_assert_eq(model->state, CONVOY_MODEL_FAILED);
+    model->stamp++; /* its files change */
+    load(model);
+    cr_assert_not_null(strstr(sent, "load 0"), "%s", sent);
+}
+
+/* Right at its loading means little of a device that goes wrong later. */
+Test(supervisor_canary, what_goes_wrong_later_counts_until_it_is_right_later)
+{
+    struct convoy_model_record *model = served();
+    say_checked(model, "weights", true);
+    say_checked(model, "canary", true);
+    uint32_t load_number = atomic_load(&model->load);
+    say_checked(model, "weights", false);
+    expect_killed("weights");
+    cr_assert_neq(atomic_load(&model->load), load_number, "answers of the response cache are still good");
+    die("one kind");
+    say_answer(model, "a1", "1,-4");
+    say_checked(model, "weights", true);
+    say_checked(model, "canary", true);
+    say_checked(model, "canary", false);
+    expect_killed("canary");
+    cr_assert_eq(model->state, CONVOY_MODEL_READY, "not in a row");
+    die("one kind");
+    say_answer(model, "a1", "1,-4");
+    say_checked(model, "canary", false);
+    expect_killed("canary");
+    cr_assert_eq(model->state, CONVOY_MODEL_FAILED);
+    cr_assert_eq(counted("worker_restarts_total{device=\"cpu\",reason=\"weights\"} "), 1);
+    cr_assert_eq(counted("worker_restarts_total{device=\"cpu\",reason=\"canary\"} "), 1);
+}
+
+/* A worker says so while it loads, and ends: its loading did not kill it. */
+Test(supervisor_canary, a_worker_that_disagrees_with_itself)
+{
+    struct convoy_model_record *model = served();
+    die("one kind");
+    say("{\"type\":\"loading\",\"model\":0}");
+    say_checked(model, "canary", false);
+    expect_killed("canary");
+    die("one kind");
+    say("{\"type\":\"loading\",\"model\":0}");
+    die("one kind"); /* that does: the first time */
+    cr_assert_eq(model->state, CONVOY_MODEL_READY);
+    say_answer(model, "a1", "1,-4"); /* clears both */
+    die("one kind");
+    say("{\"type\":\"loading\",\"model\":0}");
+    say_checked(model, "canary", false);
+    die("one kind");
+    cr_assert_eq(model->state, CONVOY_MODEL_READY);
+}
+
+static int answers;
+
+static void on_done(struct convoy_item *item)
+{
+    (void)item;
+    answers++;
+}
+
+/* The other end of the channel, as a process that was started has it. */
+static void take_end(struct convoy_channel *end)
+{
+    struct convoy_error problem;
+    /* Both ends share this process's descriptors: destroying the front's end closes them. */
+    cr_assert_eq(convoy_channel_attach(end, process->channel.memory_fd, process->channel.worker_doorbell_fd,
+                                       &process->channel.size, &problem),
+                 0, "%s", problem.message);
+}
+
+/* A batch that is done, but was not collected when the difference became known, runs again elsewhere. */
+Test(supervisor_canary, what_was_not_collected_is_not_believed)
+{
+    static uint8_t row[3 * 2 * 2];
+    static float outputs[2];
+    struct convoy_model_record *model = served();
+    struct convoy_batcher *batcher = convoy_supervisor_batcher(supervisor);
+    struct convoy_item_group group = {.deadline_us = UINT64_MAX};
+    struct convoy_item item = {.model = model,
+                               .group = &group,
+                               .outputs = outputs,
+                               .source = row,
+                               .source_bytes = sizeof row,
+                               .done = on_done};
+    struct convoy_channel end;
+    uint64_t wait_us;
+    uint32_t slot;
+    take_end(&end);
+    cr_assert_eq(convoy_batcher_admit(batcher, model, 1, CONVOY_PRIORITY_NORMAL, UINT64_MAX, &wait_us), 0);
+    convoy_batcher_submit(batcher, (struct convoy_item *[]){&item}, 1);
+    for (int worker = 0; worker < 2; worker++) {
+        cr_assert(convoy_channel_take_submitted(&end, &slot));
+        struct convoy_slot header = *convoy_channel_slot(&end, slot);
+        float *result =
+            (float *)(void *)(convoy_channel_outputs(&end, slot) + header.first * header.output_stride);
+        result[0] = worker == 0 ? 666 : 1;
+        convoy_channel_finish(&end, &(struct convoy_done){slot, header.generation, 0});
+        if (worker == 0)
+            say_checked(model, "canary", false);
+        process->events->finished_slots(process->context, process);
+        cr_assert_eq(answers, worker);
+        if (worker == 0) {
+            die("one kind");
+            end.submit_head = 0;
+            say_answer(model, "a1", "1,-4");
+            say("{\"type\":\"attached\"}");
+        }
+    }
+    cr_assert(item.status == 0 && outputs[0] == 1, "%g", (double)outputs[0]);
 }
