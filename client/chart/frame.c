@@ -36,21 +36,45 @@ void client_frame_tip(FILE *out, const char *tip)
     fputs("</title>", out);
 }
 
-void client_frame_mark(FILE *out, double x, double y, const char *tip)
+void client_frame_mark(FILE *out, enum client_mark mark, bool hollow, double x, double y, const char *tip)
 {
+    const char *class = hollow ? "mark hollow" : "mark";
     if (!isfinite(x) || !isfinite(y))
         return;
-    fprintf(out, "<circle class=\"mark\" cx=\"%.1f\" cy=\"%.1f\" r=\"4\">", x, y);
+    switch (mark) {
+    case CLIENT_MARK_CIRCLE:
+        fprintf(out, "<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"4\">", class, x, y);
+        client_frame_tip(out, tip);
+        fputs("</circle>", out);
+        return;
+    case CLIENT_MARK_SQUARE:
+        fprintf(out, "<path class=\"%s\" d=\"M%.1f %.1fh7v7h-7z\">", class, x - 3.5, y - 3.5);
+        break;
+    case CLIENT_MARK_TRIANGLE:
+        fprintf(out, "<path class=\"%s\" d=\"M%.1f %.1fl4.5 8h-9z\">", class, x, y - 5);
+        break;
+    case CLIENT_MARK_DIAMOND:
+        fprintf(out, "<path class=\"%s\" d=\"M%.1f %.1fl4.8 4.8l-4.8 4.8l-4.8 -4.8z\">", class, x, y - 4.8);
+        break;
+    default:
+        return;
+    }
     client_frame_tip(out, tip);
-    fputs("</circle>", out);
+    fputs("</path>", out);
 }
 
 static void draw_entry(FILE *out, const struct client_legend *entry, double x, double y)
 {
-    fprintf(out,
-            "<g class=\"c%d\"><rect class=\"block\" x=\"%.1f\" y=\"%.1f\" width=\"14\" "
-            "height=\"11\"></rect></g><text x=\"%.1f\" y=\"%.1f\">",
-            entry->colour % CLIENT_FRAME_COLOURS, x + 8, y - 9.5, x + LEGEND_MARK, y);
+    fprintf(out, "<g class=\"c%d\">", entry->colour % CLIENT_FRAME_COLOURS);
+    if (entry->mark == CLIENT_MARK_BLOCK) {
+        fprintf(out, "<rect class=\"block%s\" x=\"%.1f\" y=\"%.1f\" width=\"14\" height=\"11\"></rect>",
+                entry->dashed ? " pale" : "", x + 8, y - 9.5);
+    } else {
+        fprintf(out, "<path class=\"line%s\" d=\"M%.1f %.1fh24\"></path>", entry->dashed ? " dashed" : "", x,
+                y - 4);
+        client_frame_mark(out, entry->mark, false, x + 12, y - 4, NULL);
+    }
+    fprintf(out, "</g><text x=\"%.1f\" y=\"%.1f\">", x + LEGEND_MARK, y);
     client_markup_text(out, entry->name);
     fputs("</text>", out);
 }

@@ -9,12 +9,24 @@
 
 #include "client/chart/scale.h"
 
-#define CLIENT_FRAME_COLOURS 2
+#define CLIENT_FRAME_COLOURS 6
 
-/* An entry of the legend: what an area of that colour is. */
+/* How a value or an entry of a legend is drawn: shapes differ, because colours alone are not told apart by
+ * all. */
+enum client_mark {
+    CLIENT_MARK_CIRCLE,
+    CLIENT_MARK_SQUARE,
+    CLIENT_MARK_TRIANGLE,
+    CLIENT_MARK_DIAMOND,
+    CLIENT_MARK_BLOCK, /* legends only: a filled area */
+    CLIENT_MARK_LINE,  /* legends only: a line without marks */
+};
+
 struct client_legend {
     const char *name;
     int colour; /* below CLIENT_FRAME_COLOURS */
+    enum client_mark mark;
+    bool dashed; /* a dashed line; a pale block */
 };
 
 struct client_frame {
@@ -44,8 +56,9 @@ void client_frame_close(FILE *out);
  */
 double client_frame_border(const struct client_frame *frame);
 
-/* Draws a mark in the current colour. `tip` is shown when the pointer rests on it; NULL: none. */
-void client_frame_mark(FILE *out, double x, double y, const char *tip);
+/* Draws a mark in the current colour, as a ring when it is hollow. `tip` is shown when the pointer rests on
+ * it; NULL: none. */
+void client_frame_mark(FILE *out, enum client_mark mark, bool hollow, double x, double y, const char *tip);
 
 /* Writes a <title> with that text, if there is one. */
 void client_frame_tip(FILE *out, const char *tip);

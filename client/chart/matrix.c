@@ -58,7 +58,8 @@ void client_matrix_draw(FILE *out, struct client_matrix *matrix)
     if (matrix->classes > CLIENT_MATRIX_CLASSES)
         matrix->classes = CLIENT_MATRIX_CLASSES;
     double cell = cell_size(matrix->classes), side = cell * (double)matrix->classes;
-    static const struct client_legend legend[] = {{"right", 0}, {"wrong", 1}};
+    static const struct client_legend legend[] = {{"right", 0, CLIENT_MARK_BLOCK, false},
+                                                  {"wrong", 1, CLIENT_MARK_BLOCK, false}};
     frame->rows = true;
     frame->left_room = NAMES_ROOM + 24;
     frame->right_room = 110; /* the last column's name leans over the edge */

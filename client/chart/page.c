@@ -9,14 +9,17 @@
  * for a light ground and lightened for a dark one so that each has a contrast of 3 to 1 to it. */
 static const char style[] =
     ":root{color-scheme:light dark;--paper:#fff;--ink:#1b1f24;--soft:#57606a;--grid:#e3e6ea;--edge:#8c959f;"
-    "--warn:#fff3d6;--c0:#0072b2;--c1:#c24e00}\n"
+    "--warn:#fff3d6;--c0:#0072b2;--c1:#c24e00;--c2:#00795c;--c3:#b0467f;--c4:#a87800;--c5:#6a5acd}\n"
     "@media(prefers-color-scheme:dark){:root{--paper:#14171a;--ink:#e6e9ec;--soft:#a3abb3;--grid:#2a2f35;"
-    "--edge:#6b747d;--warn:#3d3213;--c0:#56b4e9;--c1:#ff8f4a}}\n"
+    "--edge:#6b747d;--warn:#3d3213;--c0:#56b4e9;--c1:#ff8f4a;--c2:#2fc79d;--c3:#e79cc6;--c4:#f0c446;--c5:#"
+    "b9a6ff}}\n"
     "body{margin:0 auto;max-width:1080px;padding:16px 20px 48px;background:var(--paper);color:var(--ink);"
     "font:15px/1.5 system-ui,sans-serif}\n"
     "h1{font-size:24px;margin:8px 0 4px}h2{font-size:19px;margin:36px 0 4px}p{margin:6px 0;max-width:80ch}\n"
     ".warn{background:var(--warn);padding:8px 12px;border-radius:6px}.soft{color:var(--soft)}\n"
-    ".wide{overflow-x:auto}.pair{display:flex;flex-wrap:wrap;gap:8px 24px}.pair>*{max-width:100%}\n"
+    ".wide{overflow-x:auto}.wide .number,.wide "
+    "td:first-child{white-space:nowrap}.pair{display:flex;flex-wrap:wrap;gap:8px "
+    "24px}.pair>*{max-width:100%}\n"
     "table{border-collapse:collapse;margin:10px 0;font-variant-numeric:tabular-nums}\n"
     "th,td{padding:3px 10px;border-bottom:1px solid var(--grid);text-align:left;vertical-align:top}"
     "thead th{border-bottom:1px solid var(--edge)}.number{text-align:right}td{overflow-wrap:anywhere}\n"
@@ -30,14 +33,18 @@ static const char style[] =
     ".wide svg.chart{max-width:none}svg.chart text{fill:var(--ink)}svg.chart "
     ".title{font-size:15px;font-weight:600}\n"
     "svg.chart .tick,svg.chart .none{fill:var(--soft)}.grid{stroke:var(--grid)}.axis{stroke:var(--edge)}"
-    ".line{stroke:currentColor;stroke-width:2;fill:none;stroke-linejoin:round}\n"
-    ".mark{fill:currentColor;stroke:currentColor;stroke-width:1.5}"
+    ".line{stroke:currentColor;stroke-width:2;fill:none;stroke-linejoin:round}.dashed{stroke-dasharray:5 4}\n"
+    ".mark{fill:currentColor;stroke:currentColor;stroke-width:1.5}.hollow{fill:var(--paper)}"
     ".whisker{stroke:currentColor;stroke-width:1.5;fill:none}.diagonal{stroke:var(--soft);stroke-dasharray:4 "
     "4;"
-    "fill:none}.block,.cell{fill:currentColor}"
+    "fill:none}.block,.cell{fill:currentColor}.part{stroke:var(--paper)}.pale{fill-opacity:.45}"
+    "svg.chart .label{fill:var(--soft);paint-order:stroke;stroke:var(--paper);stroke-width:4px}"
     "svg.chart .count.over{fill:var(--paper)}\n"
-    ".c0{color:var(--c0)}.c1{color:var(--c1)}\n"
+    ".c0{color:var(--c0)}.c1{color:var(--c1)}.c2{color:var(--c2)}.c3{color:var(--c3)}.c4{color:var(--c4)}"
+    ".c5{color:var(--c5)}.better{color:var(--c2)}.worse{color:var(--c1)}\n"
     "@media print{body{max-width:none}svg.chart,tr,figure{break-inside:avoid}}\n";
+
+#define SCRIPT "<script type=\"application/json\" id=\""
 
 void client_page_open(FILE *out, const char *title)
 {
@@ -71,7 +78,7 @@ void client_page_format(FILE *out, const char *tag, const char *format, ...)
 
 void client_page_data(FILE *out, const char *id, const char *json)
 {
-    fprintf(out, "<script type=\"application/json\" id=\"%s\">", id);
+    fprintf(out, SCRIPT "%s\">", id);
     client_markup_json(out, json);
     fputs("</script>\n", out);
 }
@@ -79,4 +86,19 @@ void client_page_data(FILE *out, const char *id, const char *json)
 void client_page_close(FILE *out)
 {
     fputs("</body>\n</html>\n", out);
+}
+
+const char *client_page_find_data(const char *page, size_t size, const char *id, size_t *found)
+{
+    char begin[128];
+    int length = snprintf(begin, sizeof begin, SCRIPT "%s\">", id);
+    const char *start = memmem(page, size, begin, (size_t)length);
+    if (!start)
+        return NULL;
+    start += length;
+    const char *end = memmem(start, size - (size_t)(start - page), "</script>", strlen("</script>"));
+    if (!end)
+        return NULL;
+    *found = (size_t)(end - start);
+    return start;
 }

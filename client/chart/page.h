@@ -22,4 +22,8 @@ void client_page_data(FILE *out, const char *id, const char *json);
 
 void client_page_close(FILE *out);
 
+/* Finds the JSON that client_page_data wrote under that id into a page, which is not trusted and need not be
+ * terminated by NUL. Returns its first byte and its size, or NULL. */
+const char *client_page_find_data(const char *page, size_t size, const char *id, size_t *found);
+
 #endif

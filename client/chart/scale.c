@@ -16,6 +16,17 @@ static double round_up(double value)
     return 10 * power;
 }
 
+static double round_down(double value)
+{
+    double power = pow(10, floor(log10(value) + 1e-12));
+    static const double factors[] = {5, 2};
+    for (size_t i = 0; i < sizeof factors / sizeof *factors; i++) {
+        if (value >= factors[i] * power * (1 - 1e-9))
+            return factors[i] * power;
+    }
+    return power;
+}
+
 void client_scale_linear(struct client_scale *scale, double low, double high, size_t wanted)
 {
     *scale = (struct client_scale){.from = 0, .to = 1};
@@ -38,18 +49,57 @@ void client_scale_linear(struct client_scale *scale, double low, double high, si
         scale->ticks[scale->tick_count++] = i * step;
 }
 
+void client_scale_log(struct client_scale *scale, double low, double high)
+{
+    *scale = (struct client_scale){.logarithmic = true, .from = 0, .to = 1};
+    if (!(low >= 1e-100 && high <= 1e100 && low <= high)) {
+        low = 1;
+        high = 10;
+    }
+    scale->low = round_down(low);
+    scale->high = round_up(high);
+    if (scale->high <= scale->low * (1 + 1e-9)) {
+        scale->low = round_down(scale->low * 0.99);
+        scale->high = round_up(scale->high * 1.01);
+    }
+    double first = floor(log10(scale->low) + 1e-9), last = ceil(log10(scale->high) - 1e-9),
+           decades = last - first;
+    static const double factors[] = {1, 2, 5};
+    size_t each = decades <= 4 ? 3 : 1;
+    double stride = ceil(decades / 12);
+    for (double decade = first; decade <= last; decade += stride > 1 ? stride : 1) {
+        for (size_t i = 0; i < each && scale->tick_count < CLIENT_SCALE_TICKS; i++) {
+            double tick = factors[i] * pow(10, decade);
+            if (tick >= scale->low * (1 - 1e-9) && tick <= scale->high * (1 + 1e-9))
+                scale->ticks[scale->tick_count++] = tick;
+        }
+    }
+}
+
 double client_scale_place(const struct client_scale *scale, double value)
 {
-    if (isnan(value))
+    if (isnan(value) || (scale->logarithmic && value <= 0))
         return NAN;
-    double share = (value - scale->low) / (scale->high - scale->low);
+    double share = scale->logarithmic ? log(value / scale->low) / log(scale->high / scale->low)
+                                      : (value - scale->low) / (scale->high - scale->low);
     share = share < 0 ? 0 : share > 1 ? 1 : share;
     return scale->from + share * (scale->to - scale->from);
 }
 
 const char *client_scale_label(double value, char *text, size_t bytes)
 {
-    /* What is left of a sum that should be 0 is 0. */
-    snprintf(text, bytes, "%.5g", fabs(value) < 1e-12 ? 0 : value);
+    double size = fabs(value);
+    if (size < 1e-12)
+        snprintf(text, bytes, "0");
+    else if (size >= 1e15 || size < 1e-4)
+        snprintf(text, bytes, "%.3g", value);
+    else if (size >= 1e9)
+        snprintf(text, bytes, "%.5gG", value / 1e9);
+    else if (size >= 1e6)
+        snprintf(text, bytes, "%.5gM", value / 1e6);
+    else if (size >= 1e4)
+        snprintf(text, bytes, "%.5gk", value / 1e3);
+    else
+        snprintf(text, bytes, "%.5g", value);
     return text;
 }

@@ -250,6 +250,8 @@ static void write_calibration(FILE *out, const struct client_calibration *calibr
     if (calibration->without)
         client_page_format(out, "p class=\"warn\"", "%zu answers have no probability from 0 to 1.",
                            calibration->without);
+    const struct client_series series = {
+        .x = x, .y = y, .low = low, .high = high, .about = about, .count = count};
     struct client_plot plot = {
         .frame = {.id = "reliability",
                   .title = "Reliability, with 95 % intervals",
@@ -258,12 +260,9 @@ static void write_calibration(FILE *out, const struct client_calibration *calibr
                   .y_name = "right in %",
                   .width = 520,
                   .height = 440},
-        .x = x,
-        .y = y,
-        .low = low,
-        .high = high,
-        .about = about,
-        .count = count};
+        .series = &series,
+        .count = 1,
+        .shares = true};
     client_plot_draw(out, &plot);
     if (count)
         write_bins(out, calibration);

@@ -89,3 +89,20 @@ Test(client_page, its_data_is_json_that_ends_no_element)
     cr_assert_not_null(strstr(page, "default-src 'none'"));
     free(page);
 }
+
+Test(client_page, its_data_is_found_again)
+{
+    char *page = written(page_with, "{\"model\":\"</script><script>x\",\"rate\":5}");
+    size_t size = 0;
+    const char *found = client_page_find_data(page, strlen(page), "numbers", &size);
+    cr_assert_not_null(found);
+    char *json = strndup(found, size);
+    cr_assert_str_eq(json, "{\"model\":\"\\u003c/script\\u003e\\u003cscript\\u003ex\",\"rate\":5}");
+    cr_assert_null(client_page_find_data(page, strlen(page), "other", &size));
+    /* Cut off within the data, and before it. */
+    cr_assert_null(client_page_find_data(page, (size_t)(found - page) + size + 5, "numbers", &size));
+    cr_assert_null(client_page_find_data(page, 10, "numbers", &size));
+    cr_assert_null(client_page_find_data("", 0, "numbers", &size));
+    free(json);
+    free(page);
+}

@@ -35,6 +35,22 @@ Test(client_scale, linear_ticks_are_round)
     TICKS(0, 2000, 4000, 6000, 8000, 10000);
 }
 
+Test(client_scale, logarithmic_ticks_are_round)
+{
+    client_scale_log(&scale, 0.7, 31);
+    TICKS(0.5, 1, 2, 5, 10, 20, 50);
+    client_scale_log(&scale, 1, 1000);
+    TICKS(1, 2, 5, 10, 20, 50, 100, 200, 500, 1000);
+    client_scale_log(&scale, 0.2, 500);
+    TICKS(0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500);
+    client_scale_log(&scale, 0.001, 100);
+    TICKS(0.001, 0.01, 0.1, 1, 10, 100);
+    client_scale_log(&scale, 5, 5);
+    TICKS(2, 5, 10);
+    client_scale_log(&scale, 1e-60, 1e60);
+    cr_assert(scale.tick_count >= 5 && scale.tick_count <= CLIENT_SCALE_TICKS, "%zu", scale.tick_count);
+}
+
 Test(client_scale, one_value_has_room_around_it)
 {
     client_scale_linear(&scale, 7, 7, 5);
@@ -60,6 +76,10 @@ Test(client_scale, bounds_that_are_none)
                   scale.tick_count);
         cr_assert(isfinite(client_scale_place(&scale, scale.low)) &&
                   isfinite(client_scale_place(&scale, high)) == !isnan(high));
+        client_scale_log(&scale, low, high);
+        cr_assert(isfinite(scale.high) && scale.low > 0 && scale.low < scale.high, "%g %g: %g %g", low, high,
+                  scale.low, scale.high);
+        cr_assert(scale.tick_count >= 1 && scale.tick_count <= CLIENT_SCALE_TICKS);
     }
     client_scale_linear(&scale, 0, 10, 0);
     cr_assert_geq(scale.tick_count, 1);
@@ -76,6 +96,9 @@ Test(client_scale, places)
     cr_assert_eq(client_scale_place(&scale, 99), 100);
     cr_assert_eq(client_scale_place(&scale, -INFINITY), 300);
     cr_assert(isnan(client_scale_place(&scale, NAN)));
+    client_scale_log(&scale, 1, 100);
+    cr_assert_float_eq(client_scale_place(&scale, 10), 0.5, 1e-12);
+    cr_assert(isnan(client_scale_place(&scale, 0)) && isnan(client_scale_place(&scale, -1)));
 }
 
 Test(client_scale, labels)
@@ -84,9 +107,12 @@ Test(client_scale, labels)
         double value;
         const char *text;
     } cases[] = {{0, "0"},           {0.30000000000000004, "0.3"},
-                 {250, "250"},       {20000, "20000"},
+                 {250, "250"},       {4000, "4000"},
+                 {20000, "20k"},     {1.5e6, "1.5M"},
+                 {-50000, "-50k"},   {2e9, "2G"},
                  {0.0005, "0.0005"}, {1e-7, "1e-07"},
-                 {-1e-17, "0"},      {12.5, "12.5"}};
+                 {1e300, "1e+300"},  {12500, "12.5k"},
+                 {-1e-17, "0"}};
     char text[24];
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         cr_assert_str_eq(client_scale_label(cases[i].value, text, sizeof text), cases[i].text, "%s", text);
