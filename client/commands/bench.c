@@ -1,225 +1,213 @@
 #include "client/commands/bench.h"
 
 #include <errno.h>
+#include <math.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
 
+#include "client/lib/answer.h"
 #include "client/lib/failure.h"
 #include "client/lib/http.h"
-#include "client/stats/percentiles.h"
 #include "client/stats/poisson.h"
 #include "client/term/clock.h"
 #include "client/term/terminal.h"
 
 #define STACK_BYTES ((size_t)256 << 10)
 #define PROGRESS_S  0.25
+#define STOP_S      0.1 /* how long a wait goes on after the run was stopped */
 
 /* State shared by the threads of all connections. */
-struct load {
-    const struct client_request *requests;
-    size_t count;
-    double rate, seconds;
+struct bench_run {
+    const struct client_bench_load *load;
     double start;         /* on the monotonic clock, in seconds */
     pthread_mutex_t lock; /* protects the members below */
     size_t next;          /* request to send, counted through */
     double due;           /* open loop: when the next request is */
     uint64_t random;
-    bool stop;
+    bool failed; /* not all threads were created */
+    struct client_bench_result *result;
 };
 
-struct latencies {
-    double *ms;
-    size_t count, capacity;
+/* A request and what became of it. */
+struct exchange {
+    const struct client_request *request;
+    double due, sent, answered; /* on the monotonic clock */
+    int status;                 /* HTTP; 0: no answer, -1: not sent */
+    bool read;                  /* the answer's times are to be read */
+    struct convoy_answer *answer;
+    struct convoy_failure failure; /* where there is no answer */
 };
 
 struct connection {
     pthread_t thread;
-    struct load *load;
+    struct bench_run *run;
     struct client_http *http;
-    struct latencies answered, refused; /* 200, 503 */
-    struct latencies lags;              /* open loop: from due to sent */
-    size_t statuses[CLIENT_BENCH_STATUSES];
-    size_t unsent;
-    double last; /* time of its last answer */
-    bool no_server, out_of_memory;
-    struct convoy_failure sample;
+    bool no_server;
 };
 
-/* Returns the next request and the time when it is due (closed loop: now); NULL when the time is up. */
-static const struct client_request *take(struct load *load, double *due)
+static bool is_stopped(void *run)
 {
-    const struct client_request *request = NULL;
-    double end = load->start + load->seconds;
-    pthread_mutex_lock(&load->lock);
-    *due = load->rate > 0 ? load->due : client_clock_now();
-    if (*due < end && !load->stop) {
-        request = &load->requests[load->next++ % load->count];
-        if (load->rate > 0)
-            load->due += client_poisson_gap(&load->random, load->rate);
-    }
-    pthread_mutex_unlock(&load->lock);
-    return request;
+    bool (*stop)(void) = ((const struct bench_run *)run)->load->stop;
+    return stop && stop();
 }
 
-static bool keep_latency(struct latencies *latencies, double latency_ms)
+/* Adds the times that the server told of an answer. */
+static void count_stages(struct client_bench_stages *stages, const struct exchange *exchange)
 {
-    if (latencies->count == latencies->capacity) {
-        size_t capacity = latencies->capacity ? latencies->capacity * 2 : 256;
-        double *larger = realloc(latencies->ms, capacity * sizeof *larger);
-        if (!larger)
-            return false;
-        latencies->ms = larger;
-        latencies->capacity = capacity;
+    const struct convoy_answer *answer = exchange->answer;
+    const struct convoy_timing *timing = &answer->timing;
+    stages->answers++;
+    stages->client_us += (exchange->answered - exchange->sent) * 1e6;
+    stages->batch_size += (double)answer->batch_size;
+    stages->timing.wait_us += timing->wait_us;
+    stages->timing.decode_us += timing->decode_us;
+    stages->timing.queue_us += timing->queue_us;
+    stages->timing.input_us += timing->input_us;
+    stages->timing.compute_us += timing->compute_us;
+    stages->timing.output_us += timing->output_us;
+    stages->timing.total_us += timing->total_us;
+    snprintf(stages->model, sizeof stages->model, "%s", answer->model);
+    snprintf(stages->version, sizeof stages->version, "%s", answer->version);
+    snprintf(stages->device, sizeof stages->device, "%s", answer->device);
+}
+
+/* Counts what became of the last request. The caller holds the lock. */
+static void count_exchange(struct bench_run *run, const struct exchange *exchange)
+{
+    struct client_bench_result *result = run->result;
+    if (exchange->status < 0) {
+        result->unsent++;
+        return;
     }
-    latencies->ms[latencies->count++] = latency_ms;
-    return true;
+    if (run->load->rate > 0)
+        client_bins_add(&result->lags, (exchange->sent - exchange->due) * 1e6);
+    result->statuses[exchange->status]++;
+    if (exchange->answered - run->start > result->elapsed_s)
+        result->elapsed_s = exchange->answered - run->start;
+    if (exchange->status == 0)
+        result->sample = exchange->failure;
+    else if (exchange->status == 200)
+        client_bins_add(&result->latency, (exchange->answered - exchange->due) * 1e6);
+    else if (exchange->status == 503)
+        client_bins_add(&result->refusals, (exchange->answered - exchange->due) * 1e6);
+    if (exchange->answer)
+        count_stages(&result->stages, exchange);
+}
+
+/* Counts what became of the last request and takes the next, with the time when it is due (closed loop: now).
+ * False when the time is up. Both need the lock, and so take it once. */
+static bool take(struct bench_run *run, struct exchange *exchange)
+{
+    const struct client_bench_load *load = run->load;
+    double end = run->start + load->seconds;
+    bool stop = is_stopped(run);
+    pthread_mutex_lock(&run->lock);
+    if (exchange->request)
+        count_exchange(run, exchange);
+    client_answer_discard(exchange->answer);
+    exchange->answer = NULL;
+    exchange->request = NULL;
+    exchange->due = load->rate > 0 ? run->due : client_clock_now();
+    if (exchange->due < end && !run->failed && !stop) {
+        exchange->read = load->timing_every && run->next % load->timing_every == 0;
+        exchange->request = &load->requests[run->next++ % load->count];
+        if (load->rate > 0)
+            run->due += client_poisson_gap(&run->random, load->rate);
+    }
+    pthread_mutex_unlock(&run->lock);
+    return exchange->request != NULL;
+}
+
+/* Waits until the request is due. False when the run was stopped meanwhile. */
+static bool wait_until_due(struct bench_run *run, double due)
+{
+    for (double now = client_clock_now(); now < due; now = client_clock_now()) {
+        if (is_stopped(run))
+            return false;
+        client_clock_wait_until(run->load->stop && due > now + STOP_S ? now + STOP_S : due);
+    }
+    return !is_stopped(run);
 }
 
 static void *serve_connection(void *context)
 {
     struct connection *connection = context;
-    struct load *load = connection->load;
-    const struct client_request *request;
+    struct bench_run *run = connection->run;
+    const struct client_bench_load *load = run->load;
+    struct exchange exchange = {0};
     struct client_response response;
-    double due;
-    while ((request = take(load, &due))) {
+    while (take(run, &exchange)) {
+        exchange.status = -1;
         if (load->rate > 0) {
             /* An overloaded server must not prolong the run: requests that are late at its end are not sent.
              */
-            if (client_clock_now() >= load->start + load->seconds) {
-                connection->unsent++;
+            if (client_clock_now() >= run->start + load->seconds)
                 continue;
-            }
-            client_clock_wait_until(due);
-            if (!keep_latency(&connection->lags, (client_clock_now() - due) * 1e3)) {
-                connection->out_of_memory = true;
-                break;
-            }
+            if (!wait_until_due(run, exchange.due))
+                continue;
         }
-        int status = client_http_post(connection->http, request, client_http_patience_ms(0), &response,
-                                      &connection->sample);
-        connection->last = client_clock_now();
+        exchange.sent = client_clock_now();
+        int status = client_http_post(connection->http, exchange.request, client_http_patience_ms(0),
+                                      &response, &exchange.failure);
+        exchange.answered = client_clock_now();
+        exchange.status = 0;
         if (status) {
-            connection->statuses[0]++;
             connection->no_server = status == -ECONNREFUSED;
             /* Without a server a connection would spin: a closed loop ends for it here. */
             if (connection->no_server && load->rate <= 0)
                 break;
             continue;
         }
-        int slot = response.status > 0 && response.status < CLIENT_BENCH_STATUSES ? response.status : 0;
-        connection->statuses[slot]++;
-        struct latencies *kept = response.status == 200   ? &connection->answered
-                                 : response.status == 503 ? &connection->refused
-                                                          : NULL;
-        if (kept && !keep_latency(kept, (connection->last - due) * 1e3)) {
-            connection->out_of_memory = true;
-            break;
-        }
+        if (response.status > 0 && response.status < CLIENT_BENCH_STATUSES)
+            exchange.status = response.status;
+        if (exchange.read && response.status == 200)
+            client_answer_read(&response, load->images_per_request, &exchange.answer, NULL);
+    }
+    if (exchange.request) {
+        pthread_mutex_lock(&run->lock);
+        count_exchange(run, &exchange);
+        pthread_mutex_unlock(&run->lock);
     }
     return NULL;
 }
 
 /* Waits for the end of a connection's thread and shows progress on a terminal. */
-static void join_drawing(pthread_t thread, const struct load *load, const struct client_terminal *terminal)
+static void join_drawing(pthread_t thread, const struct bench_run *run,
+                         const struct client_terminal *terminal)
 {
-    for (double next = client_clock_now(); terminal->terminal && next < load->start + load->seconds;
+    const struct client_bench_load *load = run->load;
+    for (double next = client_clock_now(); terminal->terminal && next < run->start + load->seconds;
          next = client_clock_now()) {
         next += PROGRESS_S;
         struct timespec time = client_clock_timespec(next);
         if (pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &time) == 0)
             return;
-        client_print_progress(stderr, terminal, "bench: second", (size_t)(client_clock_now() - load->start),
-                              (size_t)load->seconds);
+        client_print_progress(stderr, terminal, load->progress, (size_t)(client_clock_now() - run->start),
+                              (size_t)ceil(load->seconds));
     }
     pthread_join(thread, NULL);
 }
 
-static void append(double *all, size_t *count, const struct latencies *more)
+/* Starts the threads of `connections` and waits for their end. */
+static int run_connections(struct bench_run *run, struct connection *connections,
+                           struct convoy_failure *failure)
 {
-    if (more->count)
-        memcpy(all + *count, more->ms, more->count * sizeof *all);
-    *count += more->count;
-}
-
-static int gather(struct connection *connections, long started, const struct load *load,
-                  size_t images_per_request, struct client_bench_result *result,
-                  struct convoy_failure *failure)
-{
-    size_t answered = 0, refused = 0, sent = 0, any = 0;
-    bool no_server = false;
-    for (long i = 0; i < started; i++) {
-        if (connections[i].out_of_memory)
-            return client_fail_with(failure, -ENOMEM, "memory is out");
-        answered += connections[i].answered.count;
-        refused += connections[i].refused.count;
-        sent += connections[i].lags.count;
-    }
-    result->latencies_ms = calloc(answered + 1, sizeof *result->latencies_ms);
-    result->refusals_ms = calloc(refused + 1, sizeof *result->refusals_ms);
-    result->lags_ms = calloc(sent + 1, sizeof *result->lags_ms);
-    if (!result->latencies_ms || !result->refusals_ms || !result->lags_ms)
-        return client_fail_with(failure, -ENOMEM, "memory is out");
-    for (long i = 0; i < started; i++) {
-        struct connection *each = &connections[i];
-        append(result->latencies_ms, &result->answered, &each->answered);
-        append(result->refusals_ms, &result->refused, &each->refused);
-        append(result->lags_ms, &result->sent, &each->lags);
-        result->unsent += each->unsent;
-        for (int status = 0; status < CLIENT_BENCH_STATUSES; status++) {
-            result->statuses[status] += each->statuses[status];
-            any += status ? each->statuses[status] : 0;
-        }
-        if (each->statuses[0])
-            result->sample = each->sample;
-        no_server |= each->no_server;
-        if (each->last - load->start > result->elapsed_s)
-            result->elapsed_s = each->last - load->start;
-    }
-    if (any == 0 && no_server) {
-        if (failure)
-            *failure = result->sample;
-        return -ECONNREFUSED;
-    }
-    result->images = result->answered * images_per_request;
-    client_sort(result->latencies_ms, result->answered);
-    client_sort(result->refusals_ms, result->refused);
-    client_sort(result->lags_ms, result->sent);
-    return 0;
-}
-
-int client_bench_run(const char *url, const struct client_request *requests, size_t count, long connections,
-                     double rate, double seconds, size_t images_per_request,
-                     struct client_bench_result *result, struct convoy_failure *failure)
-{
-    struct load load = {.requests = requests, .count = count, .rate = rate, .seconds = seconds};
-    int status = 0;
-    long opened = 0, started = 0;
-    memset(result, 0, sizeof *result);
-    if (getrandom(&load.random, sizeof load.random, 0) != (ssize_t)sizeof load.random || load.random == 0)
-        load.random = 1;
-    struct connection *list = calloc((size_t)connections, sizeof *list);
-    if (!list)
-        return client_fail_with(failure, -ENOMEM, "memory is out");
-    for (; status == 0 && opened < connections; opened++) {
-        list[opened].load = &load;
-        status = client_http_open(url, &list[opened].http, failure);
-    }
     pthread_attr_t attributes;
-    pthread_mutex_init(&load.lock, NULL);
+    long started = 0;
+    int status = 0;
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    load.start = client_clock_now();
-    load.due = load.start + (rate > 0 ? client_poisson_gap(&load.random, rate) : 0);
-    for (; status == 0 && started < connections; started++) {
-        status = -pthread_create(&list[started].thread, &attributes, serve_connection, &list[started]);
+    for (; status == 0 && started < run->load->connections; started++) {
+        status = -pthread_create(&connections[started].thread, &attributes, serve_connection,
+                                 &connections[started]);
         if (status) {
-            pthread_mutex_lock(&load.lock);
-            load.stop = true;
-            pthread_mutex_unlock(&load.lock);
+            pthread_mutex_lock(&run->lock);
+            run->failed = true;
+            pthread_mutex_unlock(&run->lock);
             client_fail_with(failure, status, "only %ld threads for connections can be made: %s", started,
                              strerror(-status));
             break;
@@ -227,26 +215,57 @@ int client_bench_run(const char *url, const struct client_request *requests, siz
     }
     struct client_terminal terminal = client_terminal_open(stderr);
     for (long i = 0; i < started; i++)
-        join_drawing(list[i].thread, &load, &terminal);
+        join_drawing(connections[i].thread, run, &terminal);
     client_end_progress(stderr, &terminal);
-    if (status == 0)
-        status = gather(list, started, &load, images_per_request, result, failure);
-    for (long i = 0; i < opened; i++) {
-        client_http_close(list[i].http);
-        free(list[i].answered.ms);
-        free(list[i].refused.ms);
-        free(list[i].lags.ms);
-    }
     pthread_attr_destroy(&attributes);
-    pthread_mutex_destroy(&load.lock);
-    free(list);
     return status;
 }
 
-void client_bench_clear(struct client_bench_result *result)
+/* Returns -ECONNREFUSED when there was no answer because there is no server. */
+static int check_server(const struct connection *connections, long count,
+                        const struct client_bench_result *result, struct convoy_failure *failure)
 {
-    free(result->latencies_ms);
-    free(result->refusals_ms);
-    free(result->lags_ms);
-    result->latencies_ms = result->refusals_ms = result->lags_ms = NULL;
+    bool no_server = false;
+    for (int status = 1; status < CLIENT_BENCH_STATUSES; status++) {
+        if (result->statuses[status])
+            return 0;
+    }
+    for (long i = 0; i < count; i++)
+        no_server |= connections[i].no_server;
+    if (no_server && failure)
+        *failure = result->sample;
+    return no_server ? -ECONNREFUSED : 0;
+}
+
+int client_bench_run(const struct client_bench_load *load, struct client_bench_result *result,
+                     struct convoy_failure *failure)
+{
+    struct bench_run run = {.load = load, .result = result};
+    int status = 0;
+    long opened = 0;
+    memset(result, 0, sizeof *result);
+    if (getrandom(&run.random, sizeof run.random, 0) != (ssize_t)sizeof run.random || run.random == 0)
+        run.random = 1;
+    struct connection *list = calloc((size_t)load->connections, sizeof *list);
+    if (!list)
+        return client_fail_with(failure, -ENOMEM, "memory is out");
+    for (; status == 0 && opened < load->connections; opened++) {
+        list[opened].run = &run;
+        status = client_http_open(load->url, &list[opened].http, failure);
+        if (status == 0 && load->stop)
+            client_http_abort_when(list[opened].http, is_stopped, &run);
+    }
+    pthread_mutex_init(&run.lock, NULL);
+    run.start = client_clock_now();
+    run.due = run.start + (load->rate > 0 ? client_poisson_gap(&run.random, load->rate) : 0);
+    if (status == 0)
+        status = run_connections(&run, list, failure);
+    if (status == 0)
+        status = check_server(list, load->connections, result, failure);
+    result->images = result->latency.count * load->images_per_request;
+    for (long i = 0; i < opened; i++)
+        client_http_close(list[i].http);
+    pthread_mutex_destroy(&run.lock);
+    free(list);
+    return status;
 }

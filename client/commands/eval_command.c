@@ -1,15 +1,11 @@
 /* `convoy eval`: its arguments and its steps. */
-#include <cjson/cJSON.h>
 #include <errno.h>
 #include <stdio.h>
-#include <time.h>
 
 #include "client/commands/eval.h"
+#include "client/commands/origin.h"
 #include "client/data/output_file.h"
 #include "client/lib/failure.h"
-#include "client/lib/http.h"
-
-#define VERSION_MS 10000
 
 static const char help[] =
     "Usage: convoy eval [OPTION]... PATH\n"
@@ -90,25 +86,6 @@ int client_eval_arguments(int argc, char **argv, struct client_eval_arguments *a
     return 0;
 }
 
-/* Writes "NAME VERSION" of the server, "" when it does not tell. */
-static void ask_server(const char *url, char *text, size_t bytes)
-{
-    struct client_http *http = NULL;
-    struct client_response response;
-    struct convoy_failure failure;
-    *text = '\0';
-    if (client_http_open(url, &http, &failure) == 0 &&
-        client_http_get(http, "/v2", VERSION_MS, &response, &failure) == 0 && response.status == 200) {
-        cJSON *document = cJSON_ParseWithLength(response.text, response.size);
-        const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(document, "name"));
-        const char *version = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(document, "version"));
-        if (name && version)
-            snprintf(text, bytes, "%s %s", name, version);
-        cJSON_Delete(document);
-    }
-    client_http_close(http);
-}
-
 static int write_page(FILE *out, const void *page)
 {
     return client_eval_page_write(out, page);
@@ -118,11 +95,8 @@ static int write_report(const struct client_eval_arguments *arguments,
                         const struct client_eval_result *result, struct convoy_failure *failure)
 {
     char server[128], date[64];
-    time_t now = time(NULL);
-    struct tm local;
-    ask_server(arguments->common.url, server, sizeof server);
-    if (!localtime_r(&now, &local) || !strftime(date, sizeof date, "%F %H:%M %z", &local))
-        *date = '\0';
+    client_origin_server(arguments->common.url, server, sizeof server);
+    client_origin_date(date, sizeof date);
     const struct client_eval_page page = {result, arguments->path, server, date};
     fflush(stdout); /* the page may go to the same place */
     return client_output_file_write(arguments->report, write_page, &page, failure);

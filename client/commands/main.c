@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client/commands/bench.h"
+#include "client/commands/bench_command.h"
 #include "client/commands/classify.h"
 #include "client/commands/command.h"
 #include "client/commands/eval.h"

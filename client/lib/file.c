@@ -12,7 +12,7 @@
 #define FILE_BYTES_MAX ((size_t)1 << 30)
 
 /* Reads to the end, because a pipe's size is unknown; a known size is read in one call. */
-static int read_all(int descriptor, size_t expected, char **bytes, size_t *size)
+static int read_all(int descriptor, size_t expected, size_t most, char **bytes, size_t *size)
 {
     size_t capacity = expected + 1, filled = 0;
     char *buffer = malloc(capacity);
@@ -20,10 +20,10 @@ static int read_all(int descriptor, size_t expected, char **bytes, size_t *size)
         return -ENOMEM;
     for (;;) {
         if (filled == capacity) {
-            char *larger = capacity > FILE_BYTES_MAX ? NULL : realloc(buffer, capacity * 2);
+            char *larger = capacity > most ? NULL : realloc(buffer, capacity * 2);
             if (!larger) {
                 free(buffer);
-                return capacity > FILE_BYTES_MAX ? -EFBIG : -ENOMEM;
+                return capacity > most ? -EFBIG : -ENOMEM;
             }
             buffer = larger;
             capacity *= 2;
@@ -47,6 +47,12 @@ static int read_all(int descriptor, size_t expected, char **bytes, size_t *size)
 
 int client_file_read(const char *path, void **bytes, size_t *size, struct convoy_failure *failure)
 {
+    return client_file_read_most(path, FILE_BYTES_MAX, bytes, size, failure);
+}
+
+int client_file_read_most(const char *path, size_t most, void **bytes, size_t *size,
+                          struct convoy_failure *failure)
+{
     struct stat about;
     char *content = NULL;
     bool standard = strcmp(path, "-") == 0;
@@ -60,9 +66,9 @@ int client_file_read(const char *path, void **bytes, size_t *size, struct convoy
         status = -EISDIR;
     size_t expected = 64 << 10;
     if (status == 0 && S_ISREG(about.st_mode) && about.st_size > 0)
-        expected = (size_t)about.st_size > FILE_BYTES_MAX ? FILE_BYTES_MAX : (size_t)about.st_size;
+        expected = (size_t)about.st_size > most ? most : (size_t)about.st_size;
     if (status == 0)
-        status = read_all(descriptor, expected, &content, size);
+        status = read_all(descriptor, expected, most, &content, size);
     if (!standard)
         close(descriptor);
     if (status)

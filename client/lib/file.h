@@ -8,4 +8,8 @@
  * after success. Returns 0, or a negative errno with a message that names the file. */
 int client_file_read(const char *path, void **bytes, size_t *size, struct convoy_failure *failure);
 
+/* The same of at most about `most` bytes (up to twice as many through a pipe); -EFBIG for more. */
+int client_file_read_most(const char *path, size_t most, void **bytes, size_t *size,
+                          struct convoy_failure *failure);
+
 #endif

@@ -67,6 +67,8 @@ cd "$work/files"
 offers 'convoy classify a' 'a b.jpg'
 offers 'convoy eval ' 'a b.jpg' 'folder one' "\$(touch owned).jpg"
 offers 'convoy eval --labels f' 'folder one'
+offers 'convoy bench --sweep --report f' 'folder one'
+offers 'convoy bench --compare a' 'a b.jpg'
 offers 'convoy verify --models f' 'folder one'
 offers 'convoyd --models ' 'folder one'
 offers 'convoyd --config a' 'a b.jpg'

@@ -144,6 +144,18 @@ shows 'bench: second .* [12]/3$'
 shows '^  latency '
 hides 'bench: second'
 restored 0
+keys clear Enter "\$convoy bench --sweep --connections 1,2 --seconds 3 models/samples; echo ended-\$?-" Enter
+shows 'bench: 1 of 2, 1 connection, warm-up'
+shows 'bench: 1 of 2, 1 connection, second .* [12]/3$'
+shows '^1 connection  *[0-9.]* '
+shows 'bench: 2 of 2, 2 connections, second .* [12]/3$'
+shows '^ended-0-$'
+hides 'bench: '
+keys clear Enter "\$convoy bench --sweep --connections 1,2 --seconds 2 models/samples" Enter
+shows 'bench: 2 of 2, 2 connections, '
+keys C-c
+shows 'convoy bench: interrupted; 1 of 2 loads were measured$'
+restored 130
 keys clear Enter "\$convoy bench --seconds 60 models/samples" Enter
 shows 'bench: second .* [0-9]+/60$'
 keys C-c
