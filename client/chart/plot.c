@@ -6,6 +6,7 @@
 #include "client/chart/markup.h"
 
 #define LABEL_CHARACTER 6.4
+#define LABEL_ROOM      14
 
 static bool is_drawn(const struct client_plot *plot, const struct client_series *series, size_t i)
 {
@@ -112,8 +113,11 @@ void client_plot_draw(FILE *out, struct client_plot *plot)
         client_scale_log(&frame->y, y[0], y[1]);
     else
         client_scale_linear(&frame->y, 0, plot->shares ? 100 : y[1], 5);
-    for (size_t s = 0; s < plot->count; s++)
+    for (size_t s = 0; s < plot->count; s++) {
         legend[s] = plot->series[s].legend;
+        if (plot->series[s].labels)
+            frame->head_room = LABEL_ROOM; /* that of the highest point does not touch the legend */
+    }
     /* A single line is named by the axis. */
     frame->legend = legend;
     frame->legend_count = plot->count > 1 ? plot->count : 0;
