@@ -186,6 +186,7 @@ Test(client_charts, columns)
     free(out);
     columns_of((const double[]){0, 1, 1e9, NAN}, 4, (const double[]){1, 0, -5, INFINITY});
     cr_assert(count("<title>") == 2 && count(">then</text>") == 1 && count("line dashed") == 2);
+    cr_assert_eq(count("height=\"1.0\">"), 1); /* one of 1e9 is seen */
     free(out);
     columns_of((const double[]){0, 0, NAN, 0}, 4, NULL);
     cr_assert(count("nothing was measured") == 1 && count("<rect") == 0);

@@ -96,8 +96,8 @@ Test(client_scale, places)
     cr_assert_eq(client_scale_place(&scale, 99), 100);
     cr_assert_eq(client_scale_place(&scale, -INFINITY), 300);
     cr_assert(isnan(client_scale_place(&scale, NAN)));
-    client_scale_log(&scale, 1, 100);
-    cr_assert_float_eq(client_scale_place(&scale, 10), 0.5, 1e-12);
+    client_scale_log(&scale, 10, 1000);
+    cr_assert_float_eq(client_scale_place(&scale, 100), 0.5, 1e-12);
     cr_assert(isnan(client_scale_place(&scale, 0)) && isnan(client_scale_place(&scale, -1)));
 }
 

@@ -210,6 +210,7 @@ Test(client_sweep_page, a_comparison)
             client_bins_add(latency, 2000 * (double)(i + 1));
     }
     sweep.points[0].result.elapsed_s = 4;
+    sweep.points[0].result.stages.timing.compute_us = 160;
     sweep.points[2].connections = 64;
     sweep.points[1].result.statuses[500] = 2;
     strcpy(sweep.model, "other");
@@ -230,6 +231,8 @@ Test(client_sweep_page, a_comparison)
     has("The model differs: net and other.");
     has("B has errors with 2 connections: 2 answered 500 of 102 requests.");
     cr_expect_eq(count("<svg "), 3);
+    cr_expect_eq(count("<title>compute: 0.1 ms</title>"), 5);
+    cr_expect_eq(count("<title>compute: 0.08 ms</title>"), 1);
     cr_expect_eq(count("A, 50 %: "), 3);
     cr_expect_eq(count("B, 99 %: "), 3);
     cr_expect_eq(count("class=\"mark hollow\""), 2);

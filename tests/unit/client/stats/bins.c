@@ -53,9 +53,12 @@ Test(client_bins, few_durations)
     cr_assert(isnan(client_bins_percentile(&bins, 50)) && isnan(client_bins_mean(&bins)));
     client_bins_add(&bins, 1234.5);
     cr_assert(client_bins_percentile(&bins, 1) == 1234.5 && client_bins_percentile(&bins, 99) == 1234.5);
+    /* No percentile lies below the least or above the most, where the bin's middle does. */
+    client_bins_add(&bins, 1234.5);
+    cr_assert_eq(client_bins_percentile(&bins, 50), 1234.5);
     client_bins_add(&bins, 1e4);
     cr_assert_float_eq(client_bins_percentile(&bins, 50) / 1234.5, 1, 0.005);
-    cr_assert_eq(client_bins_mean(&bins), (1234.5 + 1e4) / 2);
+    cr_assert_eq(client_bins_mean(&bins), (2 * 1234.5 + 1e4) / 3);
 }
 
 /* What no bin is for is counted, too. */
