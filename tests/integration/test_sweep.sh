@@ -215,7 +215,7 @@ holds "d['loads'][0]['in'] == 'both' and len(d['first']['points']) >= 2 and d['f
 holds "all(p['seconds'] > 0.4 and p['no_answer'] == 0 for p in d['first']['points'] + d['second']['points'])"
 # One that waits for when the next request is due.
 # shellcheck disable=SC2317 # until_true calls them
-has_a_connection() { [ "$(ls "/proc/$1/task" | wc -l)" = 2 ]; }
+has_a_connection() { [ "$(find "/proc/$1/task" -mindepth 1 -maxdepth 1 | wc -l)" = 2 ]; }
 # shellcheck disable=SC2317
 has_ended() { ! kill -0 "$1"; }
 env --default-signal=INT "$convoy" bench --sweep --seconds 600 --rate 0.02 --connections 1 $images >"$work/out" 2>"$work/err" &
@@ -225,13 +225,34 @@ until_true 30 has_a_connection $sweep || fail "no connection"
 kill -INT $sweep
 until_true 10 has_ended $sweep || { kill -KILL $sweep; fail "it waits on"; }
 wait $sweep && fail "SIGINT: status 0"
-# One that is in its warm-up, and one that waits for an answer that does not come.
-stand_still "$daemon"
-interrupted INT 0 "$work/none.html"
-err 'interrupted; 0 of 12 loads were measured, there is no report'
-kill -CONT "$daemon"
+# One that waits for an answer that does not come.
+cat >"$work/silent.py" <<'PYTHON'
+import http.server, time
+class Silent(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_error(404)
+    def do_POST(self):
+        print("asked", flush=True)
+        time.sleep(60)
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Silent)
+server.daemon_threads = True
+print("port", server.server_port, flush=True)
+server.serve_forever()
+PYTHON
+"$python" "$work/silent.py" >"$work/silent" 2>/dev/null &
+proxy=$!
+until_true 20 grep -q port "$work/silent" || fail "the silent server did not start"
+env --default-signal=INT "$convoy" bench --sweep --url "http://127.0.0.1:$(awk '/port/ { print $2 }' "$work/silent")" --report "$work/none.html" $images >"$work/out" 2>"$work/err" &
+sweep=$!
+until_true 20 grep -q asked "$work/silent" || fail "nothing is asked: $(cat "$work/out" "$work/err")"
+kill -INT $sweep
+until_true 10 has_ended $sweep || { kill -KILL $sweep; fail "it waits on for an answer"; }
+wait $sweep && fail "SIGINT: status 0"
+err 'interrupted; 0 of 7 loads were measured, there is no report'
 [ ! -e "$work/none.html" ] || fail "a report of nothing"
-until_true 20 ready || fail "not ready"
+kill $proxy
+wait $proxy 2>/dev/null || true
+proxy=
 
 echo "The server goes away."
 : >"$work/out"
