@@ -66,10 +66,10 @@ void client_scale_log(struct client_scale *scale, double low, double high)
            decades = last - first;
     static const double factors[] = {1, 2, 5};
     size_t each = decades <= 4 ? 3 : 1;
-    double stride = ceil(decades / 12);
-    for (double decade = first; decade <= last; decade += stride > 1 ? stride : 1) {
+    size_t stride = decades > 12 ? (size_t)ceil(decades / 12) : 1;
+    for (size_t decade = 0; (double)decade <= decades; decade += stride) {
         for (size_t i = 0; i < each && scale->tick_count < CLIENT_SCALE_TICKS; i++) {
-            double tick = factors[i] * pow(10, decade);
+            double tick = factors[i] * pow(10, first + (double)decade);
             if (tick >= scale->low * (1 - 1e-9) && tick <= scale->high * (1 + 1e-9))
                 scale->ticks[scale->tick_count++] = tick;
         }

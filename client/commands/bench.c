@@ -125,10 +125,10 @@ static bool take(struct bench_run *run, struct exchange *exchange)
 /* Waits until the request is due. False when the run was stopped meanwhile. */
 static bool wait_until_due(struct bench_run *run, double due)
 {
-    for (double now = client_clock_now(); now < due; now = client_clock_now()) {
-        if (is_stopped(run))
-            return false;
+    double now = client_clock_now();
+    while (now < due && !is_stopped(run)) {
         client_clock_wait_until(run->load->stop && due > now + STOP_S ? now + STOP_S : due);
+        now = client_clock_now();
     }
     return !is_stopped(run);
 }

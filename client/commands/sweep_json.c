@@ -306,8 +306,10 @@ int client_sweep_from_json(const cJSON *document, struct client_sweep *sweep, st
     read_head(&reader, document, sweep);
     const cJSON *points = cJSON_GetObjectItemCaseSensitive(document, "points"), *object;
     int count = cJSON_IsArray(points) ? cJSON_GetArraySize(points) : 0;
-    if (count < 1 || count > CLIENT_BENCH_POINTS)
+    if (count < 1 || count > CLIENT_BENCH_POINTS) {
         wrong(&reader, "points", "no list of 1 to 64 points");
+        return reader.status;
+    }
     if (reader.status)
         return reader.status;
     sweep->points = calloc((size_t)count, sizeof *sweep->points);
