@@ -67,9 +67,11 @@ Test(client_bench, sweep_arguments)
 
 Test(client_bench, sweep_arguments_that_are_wrong)
 {
-    char many[400] = "1";
-    for (int i = 0; i < CLIENT_BENCH_POINTS; i++)
-        strcat(many, ",1");
+    char many[2 * CLIENT_BENCH_POINTS + 2]; /* one more than there may be */
+    memset(many, '1', sizeof many);
+    for (size_t i = 1; i < sizeof many; i += 2)
+        many[i] = ',';
+    many[sizeof many - 1] = '\0';
     USAGE("only --sweep measures", "--rate", "1,2", "a");
     USAGE("only --sweep measures", "--connections", "1,2", "a");
     USAGE("both lists", "--sweep", "--connections", "1,2", "--rate", "1,2", "a");

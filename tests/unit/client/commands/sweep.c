@@ -71,6 +71,24 @@ static void same_text(const char *name, const char *one, const char *other)
     cr_expect_str_eq(one, other, "%s", name);
 }
 
+static void same_bins(const struct client_bins *one, const struct client_bins *other)
+{
+    for (size_t i = 0; i < CLIENT_BINS; i++)
+        cr_expect_eq(one->counts[i], other->counts[i], "bin %zu", i);
+    cr_expect(one->count == other->count && one->sum_us == other->sum_us && one->min_us == other->min_us &&
+              one->max_us == other->max_us);
+}
+
+static void same_stages(const struct client_bench_stages *one, const struct client_bench_stages *other)
+{
+    const struct convoy_timing *a = &one->timing, *b = &other->timing;
+    cr_expect(one->answers == other->answers && one->client_us == other->client_us &&
+              one->batch_size == other->batch_size);
+    cr_expect(a->wait_us == b->wait_us && a->decode_us == b->decode_us && a->queue_us == b->queue_us &&
+              a->input_us == b->input_us && a->compute_us == b->compute_us && a->output_us == b->output_us &&
+              a->total_us == b->total_us);
+}
+
 static void same_sweeps(const struct client_sweep *one, const struct client_sweep *other)
 {
     same_text("date", one->date, other->date);
@@ -89,14 +107,14 @@ static void same_sweeps(const struct client_sweep *one, const struct client_swee
     for (size_t i = 0; i < one->count; i++) {
         const struct client_sweep_point *a = &one->points[i], *b = &other->points[i];
         cr_expect(a->rate == b->rate && a->connections == b->connections);
-        cr_expect_eq(memcmp(&a->result.latency, &b->result.latency, sizeof a->result.latency), 0);
-        cr_expect_eq(memcmp(&a->result.refusals, &b->result.refusals, sizeof a->result.refusals), 0);
-        cr_expect_eq(memcmp(&a->result.lags, &b->result.lags, sizeof a->result.lags), 0);
+        same_bins(&a->result.latency, &b->result.latency);
+        same_bins(&a->result.refusals, &b->result.refusals);
+        same_bins(&a->result.lags, &b->result.lags);
         cr_expect_eq(memcmp(a->result.statuses, b->result.statuses, sizeof a->result.statuses), 0);
         cr_expect(a->result.images == b->result.images && a->result.unsent == b->result.unsent &&
                   a->result.elapsed_s == b->result.elapsed_s);
         same_text("example", a->result.sample.message, b->result.sample.message);
-        cr_expect_eq(memcmp(&a->result.stages, &b->result.stages, sizeof a->result.stages), 0);
+        same_stages(&a->result.stages, &b->result.stages);
     }
 }
 
