@@ -1,7 +1,9 @@
 #include "client/commands/origin.h"
 
 #include <cjson/cJSON.h>
+#include <curl/curl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
 #include <time.h>
@@ -10,24 +12,48 @@
 #include "client/lib/http.h"
 #include "client/lib/json.h"
 
-#define VERSION_MS 10000
+#define ANSWER_MS 10000
 
-void client_origin_server(const char *url, char *text, size_t bytes)
+/* Asks the server for a document. Returns it, for cJSON_Delete, or NULL. */
+static cJSON *ask(const char *url, const char *path)
 {
     struct client_http *http = NULL;
     struct client_response response;
     struct convoy_failure failure;
-    *text = '\0';
+    cJSON *document = NULL;
     if (client_http_open(url, &http, &failure) == 0 &&
-        client_http_get(http, "/v2", VERSION_MS, &response, &failure) == 0 && response.status == 200) {
-        cJSON *document = cJSON_ParseWithLength(response.text, response.size);
-        const char *name = client_json_text(document, "name");
-        const char *version = client_json_text(document, "version");
-        if (name && version)
-            snprintf(text, bytes, "%s %s", name, version);
-        cJSON_Delete(document);
-    }
+        client_http_get(http, path, ANSWER_MS, &response, &failure) == 0 && response.status == 200)
+        document = cJSON_ParseWithLength(response.text, response.size);
     client_http_close(http);
+    return document;
+}
+
+void client_origin_server(const char *url, char *text, size_t bytes)
+{
+    cJSON *document = ask(url, "/v2");
+    const char *name = client_json_text(document, "name");
+    const char *version = client_json_text(document, "version");
+    *text = '\0';
+    if (name && version)
+        snprintf(text, bytes, "%s %s", name, version);
+    cJSON_Delete(document);
+}
+
+void client_origin_precision(const char *url, const char *model, const char *version, char *text,
+                             size_t bytes)
+{
+    char *path = NULL, *name = curl_easy_escape(NULL, model, 0);
+    char *number = curl_easy_escape(NULL, version, 0);
+    *text = '\0';
+    if (name && number && asprintf(&path, "/v2/models/%s/versions/%s", name, number) >= 0) {
+        cJSON *document = ask(url, path);
+        const char *precision = client_json_text(document, "precision");
+        snprintf(text, bytes, "%s", precision ? precision : "");
+        cJSON_Delete(document);
+        free(path);
+    }
+    curl_free(name);
+    curl_free(number);
 }
 
 void client_origin_url(const char *url, char *text, size_t bytes)

@@ -7,6 +7,10 @@
 /* Writes "NAME VERSION" of the server, which it is asked for; "" when it does not tell. */
 void client_origin_server(const char *url, char *text, size_t bytes);
 
+/* Writes the arithmetic that the server computes a model in ("fp16"); "" when it does not tell. */
+void client_origin_precision(const char *url, const char *model, const char *version, char *text,
+                             size_t bytes);
+
 /* Writes the URL without a user's name and password. */
 void client_origin_url(const char *url, char *text, size_t bytes);
 

@@ -197,6 +197,9 @@ int client_sweep_run(const struct client_bench_arguments *arguments, const struc
             break;
     }
     release_signals(old);
+    if (*sweep->model && !*sweep->ended)
+        client_origin_precision(arguments->common.url, sweep->model, sweep->version, sweep->precision,
+                                sizeof sweep->precision);
     return status;
 }
 

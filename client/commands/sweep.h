@@ -23,7 +23,7 @@ struct client_sweep_point {
 struct client_sweep {
     char date[64], client[64], machine[256]; /* the client's version and the machine that it ran on */
     char url[256], server[128];
-    char model[128], version[64], device[64];
+    char model[128], version[64], device[64], precision[32];
     size_t images; /* how many different ones */
     size_t images_per_request;
     double seconds, warm_up_s; /* of each point; the warm-up is not in the numbers */

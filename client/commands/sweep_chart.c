@@ -81,6 +81,11 @@ static void fill_curve(struct curve *curve, const struct client_sweep *sweep, co
     }
 }
 
+static bool is_open(const struct client_sweep *sweep)
+{
+    return sweep->count && sweep->points[0].rate > 0;
+}
+
 void client_sweep_draw_latency(FILE *out, const struct client_sweep *const *sweeps, const char *const *names,
                                size_t count)
 {
@@ -89,7 +94,7 @@ void client_sweep_draw_latency(FILE *out, const struct client_sweep *const *swee
     size_t each = count == 1 ? CLIENT_BENCH_PERCENTS : 2, all = count * each;
     struct client_series series[CLIENT_PLOT_SERIES];
     struct curve *curves = calloc(all, sizeof *curves);
-    bool open = sweeps[0]->count && sweeps[0]->points[0].rate > 0;
+    bool open = is_open(sweeps[0]), other_open = is_open(sweeps[count - 1]);
     for (size_t i = 0; curves && i < all; i++) {
         const struct client_sweep *sweep = sweeps[i / each];
         struct curve *curve = &curves[i];
@@ -111,8 +116,11 @@ void client_sweep_draw_latency(FILE *out, const struct client_sweep *const *swee
                   .description =
                       "A line for each percentile. Lower is faster, further to the right is more. A "
                       "ring is a load with errors.",
-                  .x_name = open ? "answers 200 per second (numbers above points: requests/s due)"
-                                 : "answers 200 per second (numbers above points: connections)",
+                  .x_name =
+                      open != other_open
+                          ? "answers 200 per second (numbers above points: connections, or requests/s due)"
+                      : open ? "answers 200 per second (numbers above points: requests/s due)"
+                             : "answers 200 per second (numbers above points: connections)",
                   .y_name = "latency in ms (logarithmic)",
                   .width = WIDTH,
                   .height = 460},

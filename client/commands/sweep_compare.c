@@ -78,6 +78,7 @@ const char *client_sweep_differences(const struct client_sweep_comparison *compa
     compare_texts(text, bytes, "model", first->model, second->model);
     compare_texts(text, bytes, "model's version", first->version, second->version);
     compare_texts(text, bytes, "device", first->device, second->device);
+    compare_texts(text, bytes, "precision", first->precision, second->precision);
     compare_texts(text, bytes, "client's machine", first->machine, second->machine);
     compare_texts(text, bytes, "client's version", first->client, second->client);
     compare_numbers(text, bytes, "number of images in a request", (double)first->images_per_request,

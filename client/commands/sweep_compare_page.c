@@ -27,6 +27,7 @@ static void write_facts(FILE *out, const struct client_sweep_comparison *compari
     write_fact(out, "Model", first->model, second->model);
     write_fact(out, "Version", first->version, second->version);
     write_fact(out, "Device", first->device, second->device);
+    write_fact(out, "Precision", first->precision, second->precision);
     write_fact(out, "Server", first->server, second->server);
     write_fact(out, "URL", first->url, second->url);
     snprintf(one, sizeof one, "convoy %s", first->client);

@@ -118,6 +118,7 @@ cJSON *client_sweep_to_json(const struct client_sweep *sweep)
     cJSON_AddStringToObject(document, "model", sweep->model);
     cJSON_AddStringToObject(document, "version", sweep->version);
     cJSON_AddStringToObject(document, "device", sweep->device);
+    cJSON_AddStringToObject(document, "precision", sweep->precision);
     cJSON_AddNumberToObject(document, "images", (double)sweep->images);
     cJSON_AddNumberToObject(document, "images_per_request", (double)sweep->images_per_request);
     cJSON_AddNumberToObject(document, "seconds", sweep->seconds);
@@ -280,6 +281,7 @@ static void read_head(struct report_reader *reader, const cJSON *document, struc
     text_of(reader, document, "model", sweep->model, sizeof sweep->model);
     text_of(reader, document, "version", sweep->version, sizeof sweep->version);
     text_of(reader, document, "device", sweep->device, sizeof sweep->device);
+    text_of(reader, document, "precision", sweep->precision, sizeof sweep->precision);
     text_of(reader, document, "ended", sweep->ended, sizeof sweep->ended);
     sweep->images = whole(reader, document, "images", 0, COUNT_MAX);
     sweep->images_per_request = whole(reader, document, "images_per_request", 1, 1e9);

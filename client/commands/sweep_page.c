@@ -28,6 +28,7 @@ static void write_facts(FILE *out, const struct client_sweep *sweep)
     write_fact(out, "Model", sweep->model);
     write_fact(out, "Version", sweep->version);
     write_fact(out, "Device", sweep->device);
+    write_fact(out, "Precision", sweep->precision);
     write_fact(out, "Server", sweep->server);
     write_fact(out, "URL", sweep->url);
     snprintf(text, sizeof text, "convoy %s", sweep->client);

@@ -76,7 +76,7 @@ if "loads" in wanted: # a comparison
     sys.exit()
 assert json.loads(page.content["sweep"]) == wanted
 facts = page.content["facts"].split("\n")
-for fact in (wanted["model"], wanted["version"], wanted["device"], wanted["server"], wanted["machine"], wanted["url"], wanted["date"], "convoy " + wanted["client"]):
+for fact in (wanted["model"], wanted["version"], wanted["device"], wanted["precision"], wanted["server"], wanted["machine"], wanted["url"], wanted["date"], "convoy " + wanted["client"]):
     assert fact and fact in facts, (fact, facts)
 points = wanted["points"]
 shown = rows("points")
@@ -125,7 +125,7 @@ page "$work/closed.html"
 cp "$work/out" "$work/closed.json"
 [ ! -s "$work/err" ] || fail "a progress line off a terminal: $(cat "$work/err")"
 holds "[p['connections'] for p in d['points']] == [1, 2, 8] and all(p['loop'] == 'closed' for p in d['points'])"
-holds "d['model'] == 'cifar10-convnet' and d['version'] == '1' and d['device'] == 'cpu' and d['planned'] == 3 and d['ended'] == ''"
+holds "d['model'] == 'cifar10-convnet' and d['version'] == '1' and d['device'] == 'cpu' and d['precision'] == 'fp32' and d['planned'] == 3 and d['ended'] == ''"
 holds "d['server'].startswith('convoyd ') and d['client'] == d['server'].split()[1] and d['url'] == '$url' and 'Linux' in d['machine']"
 holds "d['seconds'] == 0.6 and d['warm_up_seconds'] == 0.3 and all(0.5 < p['seconds'] < 10 for p in d['points'])"
 holds "all(p['statuses'] == {'200': p['answered']} and p['answered'] > 5 for p in d['points'])"
@@ -425,7 +425,7 @@ err 'needs two reports, 1 '
 "$python" - "$work" <<'PYTHON'
 import json, sys
 document = json.load(open(sys.argv[1] + "/closed.json"))
-for key in ("date", "client", "machine", "url", "server", "model", "version", "device", "ended"):
+for key in ("date", "client", "machine", "url", "server", "model", "version", "device", "precision", "ended"):
     document[key] = "\x1b[2J</td></script><script>alert(1)</script>\u202e" + "x" * 100000
 document["points"][0]["no_answer_example"] = document["model"]
 document["points"][0]["no_answer"] = 1

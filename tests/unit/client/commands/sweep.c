@@ -25,6 +25,7 @@ static void make(struct client_sweep *sweep, size_t count, double ms)
                                    .model = "net",
                                    .version = "3",
                                    .device = "cpu",
+                                   .precision = "fp16",
                                    .ended = "the sweep was interrupted"};
     sweep->points = calloc(count, sizeof *sweep->points);
     cr_assert(sweep->points);
@@ -99,6 +100,7 @@ static void same_sweeps(const struct client_sweep *one, const struct client_swee
     same_text("model", one->model, other->model);
     same_text("version", one->version, other->version);
     same_text("device", one->device, other->device);
+    same_text("precision", one->precision, other->precision);
     same_text("ended", one->ended, other->ended);
     cr_expect(one->images == other->images && one->images_per_request == other->images_per_request &&
               one->seconds == other->seconds && one->warm_up_s == other->warm_up_s &&
@@ -388,9 +390,11 @@ Test(client_sweep, a_comparison)
     cr_assert(comparison.pairs[1].second == &second.points[1]);
     strcpy(second.model, "other");
     *second.machine = '\0';
+    strcpy(second.precision, "fp32");
     second.seconds = 5;
     client_sweep_differences(&comparison, text, sizeof text);
-    cr_assert_str_eq(text, "The model differs: net and other.\nThe client's machine differs: a machine and "
+    cr_assert_str_eq(text, "The model differs: net and other.\nThe precision differs: fp16 and fp32.\nThe "
+                           "client's machine differs: a machine and "
                            "unknown.\nThe time of each load in seconds differs: 10 and 5.");
     client_sweep_clear(&first);
     client_sweep_clear(&second);

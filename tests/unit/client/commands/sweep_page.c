@@ -27,7 +27,8 @@ static void make(size_t count)
                                   .server = "convoyd 9.7",
                                   .model = "net",
                                   .version = "3",
-                                  .device = "cpu"};
+                                  .device = "cpu",
+                                  .precision = "fp16"};
     sweep.points = calloc(count + 1, sizeof *sweep.points);
     cr_assert(sweep.points);
     for (size_t i = 0; i < count; i++) {
@@ -98,6 +99,7 @@ Test(client_sweep_page, numbers)
     has("<td>convoyd 9.7</td>");
     has("<td>convoy 9.8</td>");
     has("<td>a machine</td>");
+    has("<td>fp16</td>");
     has("<td>2 in a request, 7 different ones</td>");
     has("<td>10 s after 1 s of warm-up</td>");
     has("The most without an error: 50.0 requests per second (100.0 images), with 1 connection. Half of them "
@@ -264,4 +266,22 @@ Test(client_sweep_page, hostile_texts)
     cr_expect(!strchr(page, '\x1B') && !strchr(page, '\xFF'));
     free(page);
     client_sweep_clear(&sweep);
+}
+
+Test(client_sweep_page, an_open_and_a_closed_loop_compared)
+{
+    struct client_sweep first;
+    make(1);
+    first = sweep;
+    make(1);
+    sweep.points[0].rate = 5;
+    render_comparison(&first, &sweep);
+    has("numbers above points: connections, or requests/s due");
+    has("No load is in both reports");
+    free(page);
+    render_comparison(&sweep, &sweep);
+    has("numbers above points: requests/s due");
+    free(page);
+    client_sweep_clear(&sweep);
+    client_sweep_clear(&first);
 }
