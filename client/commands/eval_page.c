@@ -111,7 +111,8 @@ static void draw_classes(FILE *out, const struct client_score *score, const stru
         .rows = count,
         .all = all};
     client_ranges_draw(out, &ranges);
-    fputs("<details><summary>As a table</summary>\n<table id=\"class-table\">\n<thead><tr><th>class</th>"
+    fputs("<details><summary>As a table</summary>\n<div class=\"wide\">\n<table "
+          "id=\"class-table\">\n<thead><tr><th>class</th>"
           "<th class=\"number\">images</th><th class=\"number\">right</th><th class=\"number\">accuracy</th>"
           "<th class=\"number\">95 % interval</th></tr></thead>\n<tbody>\n",
           out);
@@ -124,7 +125,7 @@ static void draw_classes(FILE *out, const struct client_score *score, const stru
         client_page_format(out, "td class=\"number\"", "%.2f to %.2f %%", low[i], high[i]);
         fputs("</tr>\n", out);
     }
-    fputs("</tbody>\n</table>\n</details>\n", out);
+    fputs("</tbody>\n</table>\n</div>\n</details>\n", out);
 }
 
 static int write_classes(FILE *out, const struct client_score *score, double all)
@@ -156,7 +157,8 @@ static void write_confusions(FILE *out, const struct client_score *score)
 {
     struct client_confusion confusion = {0};
     client_page_format(out, "p", "The most frequent mistakes, at most %d.", CLIENT_EVAL_PAGE_CONFUSIONS);
-    fputs("<table id=\"confusion-table\">\n<thead><tr><th>true class</th><th>taken for</th>"
+    fputs("<div class=\"wide\">\n<table id=\"confusion-table\">\n<thead><tr><th>true class</th><th>taken "
+          "for</th>"
           "<th class=\"number\">images</th><th class=\"number\">of the class</th></tr></thead>\n<tbody>\n",
           out);
     for (int i = 0; i < CLIENT_EVAL_PAGE_CONFUSIONS && client_score_next_confusion(score, &confusion); i++) {
@@ -169,7 +171,7 @@ static void write_confusions(FILE *out, const struct client_score *score)
         client_page_format(out, "td class=\"number\"", "%.1f %%", percent(confusion.count, total));
         fputs("</tr>\n", out);
     }
-    fputs("</tbody>\n</table>\n", out);
+    fputs("</tbody>\n</table>\n</div>\n", out);
 }
 
 static void write_confusion(FILE *out, const struct client_score *score)
@@ -198,7 +200,8 @@ static void write_confusion(FILE *out, const struct client_score *score)
 
 static void write_bins(FILE *out, const struct client_calibration *calibration)
 {
-    fputs("<details><summary>As a table</summary>\n<table id=\"bin-table\">\n<thead><tr><th>probability</th>"
+    fputs("<details><summary>As a table</summary>\n<div class=\"wide\">\n<table "
+          "id=\"bin-table\">\n<thead><tr><th>probability</th>"
           "<th class=\"number\">images</th><th class=\"number\">mean probability</th>"
           "<th class=\"number\">right</th></tr></thead>\n<tbody>\n",
           out);
@@ -214,7 +217,7 @@ static void write_bins(FILE *out, const struct client_calibration *calibration)
         client_page_format(out, "td class=\"number\"", "%.2f %%", percent(bin->right, bin->count));
         fputs("</tr>\n", out);
     }
-    fputs("</tbody>\n</table>\n</details>\n", out);
+    fputs("</tbody>\n</table>\n</div>\n</details>\n", out);
 }
 
 static void write_calibration(FILE *out, const struct client_calibration *calibration)

@@ -94,7 +94,7 @@ static void write_row(FILE *out, const struct client_sweep_pair *pair)
                   (pair->second && client_sweep_errors(pair->second));
     char name[64];
     fputs(errors ? "<tr class=\"warn\">" : "<tr>", out);
-    client_page_element(out, "td", client_sweep_name(either, name, sizeof name));
+    client_page_element(out, "td class=\"load\"", client_sweep_name(either, name, sizeof name));
     client_page_element(out, "td class=\"text\"", errors ? "yes: not judged" : "none");
     if (!both) {
         client_page_element(out, "td colspan=\"5\"", pair->first ? "only in A" : "only in B");

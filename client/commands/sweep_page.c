@@ -147,7 +147,7 @@ static void write_table(FILE *out, const struct client_sweep *sweep)
         const struct client_sweep_point *point = &sweep->points[i];
         const struct client_bench_result *result = &point->result;
         fputs(client_sweep_errors(point) ? "<tr class=\"warn\">" : "<tr>", out);
-        client_page_element(out, "td", client_sweep_name(point, text, sizeof text));
+        client_page_element(out, "td class=\"load\"", client_sweep_name(point, text, sizeof text));
         client_page_element(out, "td class=\"text\"",
                             client_sweep_errors(point) ? client_sweep_problems(point, text, sizeof text)
                                                        : "none");
@@ -181,7 +181,8 @@ static void write_stage_table(FILE *out, const struct client_sweep *sweep)
         double parts[CLIENT_SWEEP_PARTS];
         client_sweep_parts(&sweep->points[i], parts);
         fputs("<tr>", out);
-        client_page_element(out, "td", client_sweep_name(&sweep->points[i], text, sizeof text));
+        client_page_element(out, "td class=\"load\"",
+                            client_sweep_name(&sweep->points[i], text, sizeof text));
         for (size_t part = 0; part < CLIENT_SWEEP_PARTS; part++)
             number_cell(out, stages->answers ? parts[part] : NAN);
         number_cell(out, stages->answers ? stages->batch_size / (double)stages->answers : NAN);

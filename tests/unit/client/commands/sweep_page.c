@@ -104,7 +104,8 @@ Test(client_sweep_page, numbers)
     has("<td>10 s after 1 s of warm-up</td>");
     has("The most without an error: 50.0 requests per second (100.0 images), with 1 connection. Half of them "
         "took at most 4 ms, 99 % at most 4 ms.");
-    has("<td>2 connections</td>\n<td class=\"text\">none</td>\n<td class=\"number\">50.0</td>\n<td "
+    has("<td class=\"load\">2 connections</td>\n<td class=\"text\">none</td>\n<td "
+        "class=\"number\">50.0</td>\n<td "
         "class=\"number\">100.0</td>\n"
         "<td class=\"number\">8.000</td>\n<td class=\"number\">8.000</td>");
     has("Closed loop:");
@@ -228,8 +229,10 @@ Test(client_sweep_page, a_comparison)
         "0.500 better</td>");
     has("<td class=\"number\">50 \xE2\x86\x92 50<br />\xC3\x97"
         "1.000 -</td>");
-    has("<td>4 connections</td>\n<td class=\"text\">none</td>\n<td colspan=\"5\">only in A</td>");
-    has("<td>64 connections</td>\n<td class=\"text\">none</td>\n<td colspan=\"5\">only in B</td>");
+    has("<td class=\"load\">4 connections</td>\n<td class=\"text\">none</td>\n<td colspan=\"5\">only in "
+        "A</td>");
+    has("<td class=\"load\">64 connections</td>\n<td class=\"text\">none</td>\n<td colspan=\"5\">only in "
+        "B</td>");
     has("The model differs: net and other.");
     has("B has errors with 2 connections: 2 answered 500 of 102 requests.");
     cr_expect_eq(count("<svg "), 3);
