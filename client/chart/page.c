@@ -18,7 +18,7 @@ static const char style[] =
     "h1{font-size:24px;margin:8px 0 4px}h2{font-size:19px;margin:36px 0 4px}p{margin:6px 0;max-width:80ch}\n"
     ".warn{background:var(--warn);padding:8px 12px;border-radius:6px}.soft{color:var(--soft)}\n"
     ".wide{overflow-x:auto}.wide .number,.load{white-space:nowrap}"
-    ".wide .text{min-width:11em;overflow-wrap:break-word}.pair{display:flex;flex-wrap:wrap;gap:8px "
+    ".wide .text{min-width:8em;overflow-wrap:break-word}.pair{display:flex;flex-wrap:wrap;gap:8px "
     "24px}.pair>*{max-width:100%}\n"
     "table{border-collapse:collapse;margin:10px 0;font-variant-numeric:tabular-nums}\n"
     "th,td{padding:3px 10px;border-bottom:1px solid var(--grid);text-align:left;vertical-align:top}"

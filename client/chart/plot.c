@@ -73,27 +73,34 @@ static void draw_points(FILE *out, const struct client_plot *plot, const struct 
     }
 }
 
-/* A label that would touch one that is drawn is left out: its point has a tip. */
-static void draw_labels(FILE *out, const struct client_plot *plot, const struct client_series *series)
-{
+/* The labels that are drawn. */
+struct plot_labels {
     struct {
         double x, y, half;
-    } drawn[32];
-    size_t count = 0;
-    for (size_t i = 0; series->labels && i < series->count && count < sizeof drawn / sizeof *drawn; i++) {
+    } drawn[64];
+    size_t count;
+};
+
+/* A label that would touch one that is drawn is left out: its point has a tip. */
+static void draw_labels(FILE *out, const struct client_plot *plot, const struct client_series *series,
+                        struct plot_labels *labels)
+{
+    const size_t most = sizeof labels->drawn / sizeof *labels->drawn;
+    for (size_t i = 0; series->labels && i < series->count && labels->count < most; i++) {
         if (!is_drawn(plot, series, i))
             continue;
         double x = client_scale_place(&plot->frame.x, series->x[i]);
         double y = client_scale_place(&plot->frame.y, series->y[i]) - 9;
         double half = LABEL_CHARACTER * (double)strlen(series->labels[i]) / 2;
         bool free_place = true;
-        for (size_t j = 0; j < count; j++)
-            free_place &= fabs(x - drawn[j].x) > half + drawn[j].half + 3 || fabs(y - drawn[j].y) > 13;
+        for (size_t j = 0; j < labels->count; j++)
+            free_place &= fabs(x - labels->drawn[j].x) > half + labels->drawn[j].half + 3 ||
+                          fabs(y - labels->drawn[j].y) > 13;
         if (!free_place)
             continue;
-        drawn[count].x = x;
-        drawn[count].y = y;
-        drawn[count++].half = half;
+        labels->drawn[labels->count].x = x;
+        labels->drawn[labels->count].y = y;
+        labels->drawn[labels->count++].half = half;
         fprintf(out, "<text class=\"label\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">", x, y);
         client_markup_text(out, series->labels[i]);
         fputs("</text>", out);
@@ -104,6 +111,7 @@ void client_plot_draw(FILE *out, struct client_plot *plot)
 {
     struct client_frame *frame = &plot->frame;
     struct client_legend legend[CLIENT_PLOT_SERIES];
+    struct plot_labels labels = {.count = 0};
     double x_high, y[2];
     if (plot->count > CLIENT_PLOT_SERIES)
         plot->count = CLIENT_PLOT_SERIES;
@@ -131,7 +139,7 @@ void client_plot_draw(FILE *out, struct client_plot *plot)
         fprintf(out, "<g class=\"c%d\">", plot->series[s].legend.colour % CLIENT_FRAME_COLOURS);
         draw_line(out, plot, &plot->series[s]);
         draw_points(out, plot, &plot->series[s]);
-        draw_labels(out, plot, &plot->series[s]);
+        draw_labels(out, plot, &plot->series[s], &labels);
         fputs("</g>", out);
     }
     if (points == 0)

@@ -23,8 +23,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 SAMPLES = ROOT / "models/samples"
 
 
-def start(build, log):
-    daemon = subprocess.Popen([build / "bin/convoyd", "--listen", "127.0.0.1:0", "--backend", "cpu"], cwd=ROOT, stderr=log)
+def start(build, log, *arguments):
+    daemon = subprocess.Popen([build / "bin/convoyd", "--listen", "127.0.0.1:0", "--backend", "cpu", *arguments], cwd=ROOT, stderr=log)
     end = time.monotonic() + 30
     while time.monotonic() < end:
         port = re.search(r'msg="convoyd listens".* port=(\d+)', pathlib.Path(log.name).read_text())

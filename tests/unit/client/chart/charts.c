@@ -143,7 +143,12 @@ Test(client_charts, several_lines_have_a_legend)
          .labels = labels,
          .hollow = hollow,
          .count = 4},
-        {.legend = {"second", 1, CLIENT_MARK_TRIANGLE, true}, .x = x, .y = y, .about = about, .count = 4},
+        {.legend = {"second", 1, CLIENT_MARK_TRIANGLE, true},
+         .x = x,
+         .y = y,
+         .about = about,
+         .labels = labels,
+         .count = 4},
         {.legend = {"third", 9, CLIENT_MARK_DIAMOND, true}, .x = x, .y = y, .about = about, .count = 0}};
     struct client_plot plot = {.frame = FRAME, .series = series, .count = 3};
     begin();
@@ -153,7 +158,7 @@ Test(client_charts, several_lines_have_a_legend)
     cr_assert_eq(count("class=\"mark hollow\""), 1);
     cr_assert_eq(count("<title>8 &lt;connections&gt;</title>"), 2);
     cr_assert_eq(count("class=\"c9\""), 0);
-    /* 32 would lie upon 16; the others have room. */
+    /* 32 would lie upon 16, and the second line's upon the first's; the others have room. */
     cr_assert(count(">&lt;8&gt;</text>") == 1 && count(">16</text>") == 1 && count(">32</text>") == 0 &&
               count(">64</text>") == 1);
     free(out);
