@@ -108,10 +108,13 @@ enum client_sweep_verdict {
  * rest faster, so that others are not judged. */
 bool client_sweep_is_judged(const struct client_sweep_pair *pair);
 
-/* Judges the ratio second / first of a value of a pair that is in both; the value is better when it is large,
- * or when it is small. */
+/* A percentile with fewer slower answers is chance. */
+#define CLIENT_SWEEP_SLOWER 10
+
+/* Judges the ratio second / first of a pair that is in both: of the throughput, which is better when it is
+ * large (percent 0), or of a percentile of the latency. */
 enum client_sweep_verdict client_sweep_judge(const struct client_sweep_pair *pair, double ratio,
-                                             bool large_is_better);
+                                             double percent);
 
 /* The verdict as a word, "-" for UNKNOWN. */
 const char *client_sweep_word(enum client_sweep_verdict verdict);

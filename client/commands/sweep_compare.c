@@ -37,14 +37,22 @@ bool client_sweep_is_judged(const struct client_sweep_pair *pair)
            !client_sweep_errors(pair->second);
 }
 
-enum client_sweep_verdict client_sweep_judge(const struct client_sweep_pair *pair, double ratio,
-                                             bool large_is_better)
+/* Returns whether enough answers are slower than the percentile. */
+static bool tells(const struct client_sweep_point *point, double percent)
 {
-    if (!client_sweep_is_judged(pair) || !isfinite(ratio) || ratio <= 0)
+    return percent <= 0 ||
+           (double)point->result.latency.count * (1 - percent / 100) >= CLIENT_SWEEP_SLOWER - 1e-6;
+}
+
+enum client_sweep_verdict client_sweep_judge(const struct client_sweep_pair *pair, double ratio,
+                                             double percent)
+{
+    if (!client_sweep_is_judged(pair) || !isfinite(ratio) || ratio <= 0 || !tells(pair->first, percent) ||
+        !tells(pair->second, percent))
         return CLIENT_SWEEP_UNKNOWN;
     if (ratio <= 1 + CLIENT_SWEEP_EQUAL && ratio >= 1 / (1 + CLIENT_SWEEP_EQUAL))
         return CLIENT_SWEEP_SAME;
-    return (ratio > 1) == large_is_better ? CLIENT_SWEEP_BETTER : CLIENT_SWEEP_WORSE;
+    return (ratio > 1) == (percent <= 0) ? CLIENT_SWEEP_BETTER : CLIENT_SWEEP_WORSE;
 }
 
 const char *client_sweep_word(enum client_sweep_verdict verdict)
@@ -100,12 +108,11 @@ static double latency_ratio(const struct client_sweep_pair *pair, double percent
 }
 
 static void add_ratio(cJSON *object, const struct client_sweep_pair *pair, const char *name, double ratio,
-                      bool large_is_better)
+                      double percent)
 {
     cJSON *item = cJSON_AddObjectToObject(object, name);
     cJSON_AddNumberToObject(item, "ratio", ratio);
-    cJSON_AddStringToObject(item, "verdict",
-                            client_sweep_word(client_sweep_judge(pair, ratio, large_is_better)));
+    cJSON_AddStringToObject(item, "verdict", client_sweep_word(client_sweep_judge(pair, ratio, percent)));
 }
 
 cJSON *client_sweep_compare_json(const struct client_sweep_comparison *comparison)
@@ -132,10 +139,11 @@ cJSON *client_sweep_compare_json(const struct client_sweep_comparison *compariso
         if (pair->second)
             cJSON_AddNumberToObject(load, "second_errors", (double)client_sweep_errors(pair->second));
         if (pair->first && pair->second) {
-            add_ratio(load, pair, "requests_per_second", throughput_ratio(pair), true);
+            add_ratio(load, pair, "requests_per_second", throughput_ratio(pair), 0);
             for (size_t p = 0; p < CLIENT_BENCH_PERCENTS; p++) {
                 snprintf(key, sizeof key, "p%g", client_bench_percents[p]);
-                add_ratio(load, pair, key, latency_ratio(pair, client_bench_percents[p]), false);
+                add_ratio(load, pair, key, latency_ratio(pair, client_bench_percents[p]),
+                          client_bench_percents[p]);
             }
         }
         cJSON_AddItemToArray(loads, load);
@@ -145,10 +153,10 @@ cJSON *client_sweep_compare_json(const struct client_sweep_comparison *compariso
     return document;
 }
 
-static void print_ratio(const struct client_sweep_pair *pair, double ratio, bool large_is_better)
+static void print_ratio(const struct client_sweep_pair *pair, double ratio, double percent)
 {
     if (isfinite(ratio))
-        printf("  %7.3f %-6s", ratio, client_sweep_word(client_sweep_judge(pair, ratio, large_is_better)));
+        printf("  %7.3f %-6s", ratio, client_sweep_word(client_sweep_judge(pair, ratio, percent)));
     else
         printf("  %14s", "-");
 }
@@ -169,9 +177,9 @@ void client_sweep_compare_print(const struct client_sweep_comparison *comparison
             printf("  only in the %s report\n", pair->first ? "first" : "second");
             continue;
         }
-        print_ratio(pair, throughput_ratio(pair), true);
+        print_ratio(pair, throughput_ratio(pair), 0);
         for (size_t p = 0; p < CLIENT_BENCH_PERCENTS; p++)
-            print_ratio(pair, latency_ratio(pair, client_bench_percents[p]), false);
+            print_ratio(pair, latency_ratio(pair, client_bench_percents[p]), client_bench_percents[p]);
         if (client_sweep_errors(pair->first) || client_sweep_errors(pair->second))
             printf("  ERRORS: %zu, %zu", client_sweep_errors(pair->first), client_sweep_errors(pair->second));
         putchar('\n');

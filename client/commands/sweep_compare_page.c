@@ -72,9 +72,9 @@ static void write_warnings(FILE *out, const struct client_sweep_comparison *comp
 
 /* A, B, and their ratio with the verdict in words and colour. */
 static void write_cell(FILE *out, const struct client_sweep_pair *pair, double first, double second,
-                       bool large_is_better)
+                       double percent)
 {
-    enum client_sweep_verdict verdict = client_sweep_judge(pair, second / first, large_is_better);
+    enum client_sweep_verdict verdict = client_sweep_judge(pair, second / first, percent);
     if (!isfinite(second / first)) {
         client_page_element(out, "td class=\"number\"", "-");
         return;
@@ -99,13 +99,12 @@ static void write_row(FILE *out, const struct client_sweep_pair *pair)
     if (!both) {
         client_page_element(out, "td colspan=\"5\"", pair->first ? "only in A" : "only in B");
     } else {
-        write_cell(out, pair, client_sweep_throughput(pair->first), client_sweep_throughput(pair->second),
-                   true);
+        write_cell(out, pair, client_sweep_throughput(pair->first), client_sweep_throughput(pair->second), 0);
         for (size_t p = 0; p < CLIENT_BENCH_PERCENTS; p++)
             write_cell(out, pair,
                        client_bins_percentile(&pair->first->result.latency, client_bench_percents[p]) / 1000,
                        client_bins_percentile(&pair->second->result.latency, client_bench_percents[p]) / 1000,
-                       false);
+                       client_bench_percents[p]);
     }
     fputs("</tr>\n", out);
 }
@@ -115,9 +114,10 @@ static void write_table(FILE *out, const struct client_sweep_comparison *compari
     client_page_element(out, "h2", "Numbers");
     client_page_format(
         out, "p class=\"soft\"",
-        "A \xE2\x86\x92 B, and B as a multiple of A; latencies are in milliseconds. What differs by "
-        "less than %g %% is called equal: two runs of one server differ, too.",
-        CLIENT_SWEEP_EQUAL * 100);
+        "A \xE2\x86\x92 B, and B as a multiple of A; latencies are in milliseconds. What differs by less "
+        "than %g %% is called equal: two runs of one server differ, too. A percentile that fewer "
+        "than %d answers exceed is not judged.",
+        CLIENT_SWEEP_EQUAL * 100, CLIENT_SWEEP_SLOWER);
     fputs("<div class=\"wide\">\n<table id=\"ratios\">\n<thead><tr><th>load</th><th>errors</th>"
           "<th class=\"number\">requests/s</th><th class=\"number\">50 %</th><th class=\"number\">90 %</th>"
           "<th class=\"number\">99 %</th><th class=\"number\">99.9 "
@@ -139,11 +139,11 @@ static void write_summary(FILE *out, const struct client_sweep_comparison *compa
             continue;
         judged++;
         throughput[client_sweep_judge(
-            pair, client_sweep_throughput(pair->second) / client_sweep_throughput(pair->first), true)]++;
+            pair, client_sweep_throughput(pair->second) / client_sweep_throughput(pair->first), 0)]++;
         latency[client_sweep_judge(pair,
                                    client_bins_percentile(&pair->second->result.latency, 99) /
                                        client_bins_percentile(&pair->first->result.latency, 99),
-                                   false)]++;
+                                   99)]++;
     }
     client_page_element(out, "h2", "Result");
     if (shared == 0)
@@ -152,11 +152,11 @@ static void write_summary(FILE *out, const struct client_sweep_comparison *compa
         client_page_format(
             out, "p id=\"result\"",
             "Loads in both reports, without errors: %zu. B's throughput is better in %zu, equal "
-            "in %zu and worse in %zu; its 99 %% latency is better in %zu, equal in %zu and worse "
-            "in %zu.",
+            "in %zu and worse in %zu; its 99 %% latency is better in %zu, equal in %zu, worse in %zu "
+            "and not judged in %zu.",
             judged, throughput[CLIENT_SWEEP_BETTER], throughput[CLIENT_SWEEP_SAME],
             throughput[CLIENT_SWEEP_WORSE], latency[CLIENT_SWEEP_BETTER], latency[CLIENT_SWEEP_SAME],
-            latency[CLIENT_SWEEP_WORSE]);
+            latency[CLIENT_SWEEP_WORSE], latency[CLIENT_SWEEP_UNKNOWN]);
     if (judged < shared)
         client_page_format(
             out, "p",

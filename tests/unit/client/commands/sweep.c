@@ -343,16 +343,27 @@ Test(client_sweep, verdicts)
     make(&sweep, 2, 1);
     const struct client_sweep_pair pair = {&sweep.points[0], &sweep.points[1]};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        cr_expect_eq(client_sweep_judge(&pair, cases[i].ratio, true), cases[i].large, "%g", cases[i].ratio);
-        cr_expect_eq(client_sweep_judge(&pair, cases[i].ratio, false), cases[i].small, "%g", cases[i].ratio);
+        cr_expect_eq(client_sweep_judge(&pair, cases[i].ratio, 0), cases[i].large, "%g", cases[i].ratio);
+        cr_expect_eq(client_sweep_judge(&pair, cases[i].ratio, 90), cases[i].small, "%g", cases[i].ratio);
     }
     cr_expect_str_eq(client_sweep_word(CLIENT_SWEEP_WORSE), "worse");
     for (size_t i = 0; i < 2; i++) {
         sweep.points[i].result.statuses[503] = 1;
-        cr_expect_eq(client_sweep_judge(&pair, 2, true), CLIENT_SWEEP_UNKNOWN);
+        cr_expect_eq(client_sweep_judge(&pair, 2, 0), CLIENT_SWEEP_UNKNOWN);
         sweep.points[i].result.statuses[503] = 0;
     }
-    cr_expect_eq(client_sweep_judge(&pair, 2, true), CLIENT_SWEEP_BETTER);
+    cr_expect_eq(client_sweep_judge(&pair, 2, 0), CLIENT_SWEEP_BETTER);
+    /* Of 100 answers 10 are slower than the 90th percentile, and 9 than the 91st. */
+    cr_expect_eq(client_sweep_judge(&pair, 2, 90), CLIENT_SWEEP_WORSE);
+    cr_expect_eq(client_sweep_judge(&pair, 2, 91), CLIENT_SWEEP_UNKNOWN);
+    for (int i = 0; i < 100; i++)
+        client_bins_add(&sweep.points[0].result.latency, 1);
+    sweep.points[0].result.statuses[200] += 100;
+    cr_expect_eq(client_sweep_judge(&pair, 2, 91), CLIENT_SWEEP_UNKNOWN);
+    for (int i = 0; i < 100; i++)
+        client_bins_add(&sweep.points[1].result.latency, 1);
+    sweep.points[1].result.statuses[200] += 100;
+    cr_expect_eq(client_sweep_judge(&pair, 2, 91), CLIENT_SWEEP_WORSE);
     client_sweep_clear(&sweep);
 }
 

@@ -221,7 +221,7 @@ Test(client_sweep_page, a_comparison)
     has("<td>a.html</td>\n<td>&lt;b&gt;.html</td>");
     has("Loads in both reports, without errors: 1. B&#39;s throughput is better in 0, equal in 0 and worse "
         "in 1; "
-        "its 99 % latency is better in 1, equal in 0 and worse in 0.");
+        "its 99 % latency is better in 0, equal in 0, worse in 0 and not judged in 1.");
     has("Loads with errors, 1, are not judged");
     has("<td class=\"number worse\">50 \xE2\x86\x92 25<br />\xC3\x97"
         "0.500 worse</td>");
