@@ -359,7 +359,9 @@ Test(client_sweep, verdicts)
     for (int i = 0; i < 100; i++)
         client_bins_add(&sweep.points[0].result.latency, 1);
     sweep.points[0].result.statuses[200] += 100;
+    const struct client_sweep_pair swapped = {pair.second, pair.first};
     cr_expect_eq(client_sweep_judge(&pair, 2, 91), CLIENT_SWEEP_UNKNOWN);
+    cr_expect_eq(client_sweep_judge(&swapped, 2, 91), CLIENT_SWEEP_UNKNOWN);
     for (int i = 0; i < 100; i++)
         client_bins_add(&sweep.points[1].result.latency, 1);
     sweep.points[1].result.statuses[200] += 100;
