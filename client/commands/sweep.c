@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <math.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +15,7 @@
  * server on the same machine would miss. */
 #define TIMED_A_SECOND 1000
 
-static volatile sig_atomic_t ending_signal;
+static atomic_int ending_signal; /* all connections look */
 
 static void end_by(int signal)
 {
