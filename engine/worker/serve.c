@@ -375,7 +375,7 @@ int convoy_worker_serve(const char *backend, uint32_t device_index, bool sandbox
         return CONVOY_EXIT_NO_DEVICE;
     }
     if (notice.message[0] != '\0')
-        convoy_control_log(&worker.control, "info", "the CUDA backend is passed by: %s", notice.message);
+        convoy_control_log(&worker.control, "info", "no GPU is used: %s", notice.message);
     send_hello(&worker);
 
     pthread_mutex_init(&worker.lock, NULL);
