@@ -124,7 +124,7 @@ while read -r _ options; do
   # shellcheck disable=SC2086 # words
   says 0 "model cifar10-resnet version 1: ok" "$convoyd" $options --check-config
 done <"$work/examples"
-for command in "" classify models bench eval verify stats top load unload key; do
+for command in "" classify models bench eval verify stats top health load unload key; do
   # shellcheck disable=SC2086 # none or one
   "$convoy" $command --help >"$work/help" || fail "convoy $command --help fails"
   grep -qE "^  ((curl|convoyd?) .*\| )?convoy ${command:-models}" "$work/help" || fail "convoy $command --help has no example: $(cat "$work/help")"
