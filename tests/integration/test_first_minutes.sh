@@ -7,6 +7,7 @@
 image=$PWD/models/samples/ship.jpg
 convoyd=$(realpath "$build/bin/convoyd")
 convoy=$(realpath "$build/bin/convoy")
+cpu=$(realpath "$build/bin/convoy-backend-cpu.so")
 empty=$work/empty
 mkdir "$empty"
 
@@ -144,7 +145,7 @@ if [ -n "$emulated" ]; then
     until_true 10 logged "worker cannot start and is tried again" || fail "nothing is said"
     logged "$2" || fail "not said: $2"
     stop
-    cp "$root/${CONVOY_BUILD:-build}/bin/convoy-backend-cpu.so" "$build/bin/"
+    cp "$cpu" "$build/bin/"
     start --models models --backend auto
     logged "text=\"no GPU is used: $2" || fail "not said: $2"
     stop
