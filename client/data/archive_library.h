@@ -25,6 +25,7 @@
     X(archive_entry_size_is_set)
 
 struct client_archive_library {
+    // NOLINTNEXTLINE(bugprone-macro-parentheses): a member's name takes none
 #define CLIENT_ARCHIVE_MEMBER(name) __typeof__(name) *name;
     CLIENT_ARCHIVE_FUNCTIONS(CLIENT_ARCHIVE_MEMBER)
 #undef CLIENT_ARCHIVE_MEMBER

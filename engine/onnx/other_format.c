@@ -27,7 +27,7 @@ static const struct format formats[] = {
 static int is_page(const uint8_t *data, size_t size)
 {
     size_t at = 0;
-    while (at < size && at < 64 && memchr(" \t\r\n", data[at], 4) != NULL)
+    while (at < size && at < 64 && (data[at] == ' ' || (data[at] >= '\t' && data[at] <= '\r')))
         at++;
     return at + 1 < size && data[at] == '<' &&
            (data[at + 1] == '!' || data[at + 1] == 'h' || data[at + 1] == 'H' || data[at + 1] == '?');
