@@ -7,6 +7,7 @@
 #include "client/commands/classify.h"
 #include "client/commands/command.h"
 #include "client/commands/eval.h"
+#include "client/commands/health.h"
 #include "client/commands/key.h"
 #include "client/commands/load.h"
 #include "client/commands/models.h"
@@ -28,6 +29,7 @@ static const struct client_command commands[] = {
     {"verify", "compare answers with recorded ones: convoy verify resnet50", client_verify_command},
     {"stats", "what the server counted, model by model: convoy stats", client_stats_command},
     {"top", "watch a server at work: convoy top", client_top_command},
+    {"health", "say whether a server is ready, as an exit status: convoy health", client_health_command},
     {"load", "have a server load a model: convoy load cifar10-resnet", client_load_command},
     {"unload", "have a server give a model up: convoy unload cifar10-resnet", client_unload_command},
     {"key", "make a key for a server: convoy key camera-7 infer", client_key_command},

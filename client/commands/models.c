@@ -19,7 +19,10 @@ static const char help[] =
     "reason)\n"
     "  --json           print one JSON document\n"
     "  --url URL        the server (default: $CONVOY_URL, else http://127.0.0.1:8080)\n" CLIENT_TLS_HELP "\n"
-    "Exit status: 0 listed, 2 wrong command line, 3 no server, 4 the server refused.\n";
+    "Exit status: 0 listed, 2 wrong command line, 3 no server, 4 the server refused.\n"
+    "\n"
+    "  convoy models\n"
+    "  convoy models --all --url http://gpu-7:8080\n";
 
 static void print_json(const struct convoy_models *models)
 {

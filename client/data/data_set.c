@@ -1,13 +1,12 @@
 #include "client/data/data_set.h"
 
-#include <archive.h>
-#include <archive_entry.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "client/data/archive_library.h"
 #include "client/data/idx.h"
 #include "client/data/paths.h"
 #include "client/data/png.h"
@@ -24,9 +23,10 @@ struct client_data_set {
     char *path;
     struct client_paths paths; /* FOLDER */
     size_t next;
-    struct archive *archive; /* ARCHIVE */
-    bool ended;              /* ARCHIVE: libarchive must not be called after the end */
-    struct client_idx idx;   /* IDX */
+    struct client_archive_library library; /* ARCHIVE */
+    struct archive *archive;               /* ARCHIVE */
+    bool ended;                            /* ARCHIVE: libarchive must not be called after the end */
+    struct client_idx idx;                 /* IDX */
     uint8_t *pixels;
 };
 
@@ -84,20 +84,23 @@ static int next_of_folder(struct client_data_set *set, struct client_labelled_im
 
 static int fail_archive(const struct client_data_set *set, struct convoy_failure *failure)
 {
-    const char *why = archive_error_string(set->archive);
+    const char *why = set->library.archive_error_string(set->archive);
     return client_fail_with(failure, -EIO, "'%s' cannot be read as a tar, zip or IDX file: %s", set->path,
                             why ? why : "it is damaged");
 }
 
 static int open_archive(struct client_data_set *set, struct convoy_failure *failure)
 {
-    set->archive = archive_read_new();
+    int status = client_archive_library_open(&set->library, failure);
+    if (status)
+        return status;
+    set->archive = set->library.archive_read_new();
     if (!set->archive)
         return client_fail_with(failure, -ENOMEM, "memory is out");
-    archive_read_support_filter_all(set->archive);
-    archive_read_support_format_tar(set->archive);
-    archive_read_support_format_zip(set->archive);
-    if (archive_read_open_filename(set->archive, set->path, READ_BYTES) != ARCHIVE_OK)
+    set->library.archive_read_support_filter_all(set->archive);
+    set->library.archive_read_support_format_tar(set->archive);
+    set->library.archive_read_support_format_zip(set->archive);
+    if (set->library.archive_read_open_filename(set->archive, set->path, READ_BYTES) != ARCHIVE_OK)
         return fail_archive(set, failure);
     return 0;
 }
@@ -106,7 +109,8 @@ static int open_archive(struct client_data_set *set, struct convoy_failure *fail
 static int read_entry(struct client_data_set *set, struct archive_entry *entry,
                       struct client_labelled_image *image, struct convoy_failure *failure)
 {
-    int64_t promised = archive_entry_size_is_set(entry) ? archive_entry_size(entry) : ENTRY_BYTES_MAX + 1;
+    int64_t promised = set->library.archive_entry_size_is_set(entry) ? set->library.archive_entry_size(entry)
+                                                                     : ENTRY_BYTES_MAX + 1;
     if (promised > ENTRY_BYTES_MAX || promised < 0)
         return client_fail_with(failure, -EFBIG, "'%s' in '%s' is larger than 1 GiB or of unknown size",
                                 image->name, set->path);
@@ -114,8 +118,8 @@ static int read_entry(struct client_data_set *set, struct archive_entry *entry,
     if (!image->bytes)
         return client_fail_with(failure, -ENOMEM, "memory is out");
     while (image->size < (size_t)promised) {
-        la_ssize_t got = archive_read_data(set->archive, (char *)image->bytes + image->size,
-                                           (size_t)promised - image->size);
+        la_ssize_t got = set->library.archive_read_data(set->archive, (char *)image->bytes + image->size,
+                                                        (size_t)promised - image->size);
         if (got < 0) {
             free(image->bytes);
             image->bytes = NULL;
@@ -133,14 +137,14 @@ static int next_of_archive(struct client_data_set *set, struct client_labelled_i
 {
     while (!set->ended) {
         struct archive_entry *entry;
-        int status = archive_read_next_header(set->archive, &entry);
+        int status = set->library.archive_read_next_header(set->archive, &entry);
         set->ended = status == ARCHIVE_EOF;
         if (set->ended)
             break;
         if (status != ARCHIVE_OK && status != ARCHIVE_WARN)
             return fail_archive(set, failure);
-        const char *path = archive_entry_pathname(entry);
-        if (archive_entry_filetype(entry) != AE_IFREG || !path || !has_class(path))
+        const char *path = set->library.archive_entry_pathname(entry);
+        if (set->library.archive_entry_filetype(entry) != AE_IFREG || !path || !has_class(path))
             continue;
         snprintf(image->name, sizeof image->name, "%s", path);
         read_class(path, image->class, sizeof image->class);
@@ -230,7 +234,7 @@ void client_data_set_close(struct client_data_set *set)
         return;
     client_paths_clear(&set->paths);
     if (set->archive)
-        archive_read_free(set->archive);
+        set->library.archive_read_free(set->archive);
     client_idx_close(&set->idx);
     free(set->pixels);
     free(set->path);

@@ -243,6 +243,14 @@ static int explain(const struct client_http *http, CURLcode code, long timeout_m
     case CURLE_SSL_CERTPROBLEM:
         return client_fail_with(failure, -EINVAL, "a file of --cacert, --cert or --key is of no use: %s",
                                 http->reason[0] ? http->reason : curl_easy_strerror(code));
+    case CURLE_SSL_CONNECT_ERROR:
+        return client_fail_with(failure, -EPROTO,
+                                "no TLS with %s: %s; a server without a certificate is asked at http://",
+                                server_of(http), http->reason[0] ? http->reason : curl_easy_strerror(code));
+    case CURLE_GOT_NOTHING:
+        return client_fail_with(
+            failure, -EPROTO, "the server at %s closed the connection without an answer%s", server_of(http),
+            strncmp(http->base, "https:", 6) == 0 ? "" : "; one that has a certificate is asked at https://");
     case CURLE_ABORTED_BY_CALLBACK:
         return client_fail_with(failure, -ECANCELED, "interrupted");
     case CURLE_OUT_OF_MEMORY:

@@ -1,5 +1,7 @@
 #include "engine/base/file.h"
 
+#include "engine/base/reason.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
@@ -18,8 +20,9 @@ int convoy_file_read(const char *path, size_t most, char **text, size_t *length,
     /* O_NONBLOCK: a FIFO in the file's place must not make the daemon wait for a writer. */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) {
+        char reason[CONVOY_REASON_BYTES];
         result = -errno;
-        return convoy_fail(error, result, "%s: cannot be opened: %s", path, strerror(-result));
+        return convoy_fail(error, result, "%s: cannot be opened: %s", path, convoy_reason(-result, reason));
     }
     if (fstat(fd, &status) < 0) {
         result = -errno;

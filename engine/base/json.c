@@ -1,6 +1,7 @@
 #include "engine/base/json.h"
 
 #include "engine/base/file.h"
+#include "engine/base/json_slip.h"
 #include "engine/base/utf8.h"
 
 #include <errno.h>
@@ -186,7 +187,8 @@ static int parse(const char *text, size_t length, const char *file, cJSON **docu
     cJSON *root = cJSON_ParseWithLengthOpts(text, length, &end, 0);
     if (root == NULL) {
         at = end != NULL && end >= text && end <= text + length ? (size_t)(end - text) : 0;
-        return fail_at(text, length, at, file, "not valid JSON here", error);
+        const char *slip = convoy_json_slip(text, length, &at);
+        return fail_at(text, length, at, file, slip, error);
     }
     at = (size_t)(end - text);
     at += strspn(text + at, " \t\r\n");
@@ -272,13 +274,11 @@ int convoy_json_known(const struct convoy_json *object, const char *const *known
             key++;
         if (*key != NULL)
             continue;
-        char list[320] = "", shown[SHOWN_BYTES];
-        size_t used = 0;
-        for (key = known; *key != NULL && used < sizeof list; key++)
-            used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", key == known ? "" : ", ", *key);
-        return convoy_fail(error, -EINVAL, "%s: unknown key '%s%s%s'; the keys known here are %s",
-                           object->file, object->path, object->path[0] != '\0' ? "." : "",
-                           shorten(item->string, strlen(item->string), shown), list);
+        char keys[CONVOY_JSON_KEYS_BYTES], shown[SHOWN_BYTES];
+        return convoy_fail(error, -EINVAL, "%s: unknown key '%s%s%s'%s", object->file, object->path,
+                           object->path[0] != '\0' ? "." : "",
+                           shorten(item->string, strlen(item->string), shown),
+                           convoy_json_keys(item->string, known, keys));
     }
     return 0;
 }

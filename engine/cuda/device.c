@@ -3,6 +3,7 @@
 #include "engine/base/clock.h"
 #include "engine/cuda/net/net.h"
 #include "engine/cuda/runtime/calls.h"
+#include "engine/cuda/runtime/no_gpu.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -31,14 +32,27 @@ static int check_code(const struct cudaDeviceProp *properties, struct convoy_err
                        properties->minor);
 }
 
+static int count_devices(int *count, struct convoy_error *error)
+{
+    int driver = 0;
+    convoy_cuda_count(CONVOY_CUDA_cudaGetDeviceCount);
+    cudaError_t code = cudaGetDeviceCount(count);
+    if (code == cudaSuccess)
+        return 0;
+    (void)cudaGetLastError();
+    convoy_cuda_count(CONVOY_CUDA_cudaDriverGetVersion);
+    (void)cudaDriverGetVersion(&driver); /* 0 says that there is none */
+    return convoy_cuda_no_gpu(code, driver, CUDART_VERSION, error);
+}
+
 int convoy_cuda_open(uint32_t index, const struct convoy_open_options *options, struct convoy_device **result,
                      struct convoy_device_info *info, struct convoy_error *error)
 {
     int count = 0, driver = 0;
     struct cudaDeviceProp properties;
-    int failed = CONVOY_CUDA(error, cudaGetDeviceCount, (&count));
+    int failed = count_devices(&count, error);
     if (failed)
-        return failed == -ENODEV ? failed : convoy_fail_in(error, -ENODEV, "no GPU can be used");
+        return failed;
     if (index >= (uint32_t)count)
         return convoy_fail(error, -ENODEV, "there is no GPU %u, only %d", index, count);
     struct convoy_device *device = calloc(1, sizeof(*device));

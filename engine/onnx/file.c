@@ -1,5 +1,7 @@
 #include "engine/onnx/file.h"
 
+#include "engine/base/reason.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -16,8 +18,9 @@ static int open_regular(const char *path, int flags, struct stat *info, const ch
 {
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags);
     if (file < 0) {
+        char reason[CONVOY_REASON_BYTES];
         int code = errno == ENOENT || errno == ENOTDIR ? -ENOENT : errno == ENOMEM ? -ENOMEM : -EIO;
-        return convoy_fail(error, code, "%.200s cannot be opened: %s", shown, strerror(errno));
+        return convoy_fail(error, code, "%.200s cannot be opened: %s", shown, convoy_reason(errno, reason));
     }
     if (fstat(file, info) != 0 || !S_ISREG(info->st_mode)) {
         close(file);

@@ -7,6 +7,7 @@
 #include "engine/onnx/guard.h"
 #include "engine/onnx/import.h"
 #include "engine/onnx/importer.h"
+#include "engine/onnx/other_format.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -26,15 +27,14 @@ static int unpack(const char *path, Onnx__ModelProto **model, struct convoy_erro
     if (status != 0)
         return status;
     status = onnx_guard(bytes, size, ONNX_MODEL, error);
-    if (status != 0) {
-        free(bytes);
-        return convoy_fail_in(error, status, "%.200s", path);
-    }
-    *model = onnx__model_proto__unpack(NULL, size, bytes);
+    if (status == 0 && (*model = onnx__model_proto__unpack(NULL, size, bytes)) == NULL)
+        status = convoy_fail(error, -EINVAL, "the file is damaged, it is no ONNX model");
+    bool no_model = status == -EINVAL || (status == 0 && (*model)->graph == NULL);
+    const char *other = no_model ? onnx_other_format(bytes, size) : NULL;
+    if (other != NULL)
+        status = convoy_fail(error, -EINVAL, "this is no ONNX model but %s", other);
     free(bytes);
-    return *model != NULL
-               ? 0
-               : convoy_fail(error, -EINVAL, "%.200s: the file is damaged, it is no ONNX model", path);
+    return status == 0 ? 0 : convoy_fail_in(error, status, "%.200s", path);
 }
 
 /* Names come from the file and go into JSON and logs: only whole, printable UTF-8 passes. */

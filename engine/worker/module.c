@@ -45,13 +45,21 @@ static int add_faults(const struct convoy_backend **table, struct convoy_error *
     return 0;
 }
 
+/* What an operator who wants this backend does. */
+static const char *how_to_get(const char *backend)
+{
+    return strcmp(backend, "cuda") == 0 ? "install the package convoyd-cuda, or build where nvcc (CUDA 13) is"
+                                        : "install convoyd again";
+}
+
 static int load_module(const char *backend, const struct convoy_backend **table, struct convoy_error *error)
 {
     char path[PATH_MAX], name[64];
     snprintf(name, sizeof name, "backend-%s", backend);
     int code = find_module(name, path, sizeof path, error);
     if (code != 0)
-        return convoy_fail_in(error, code, "backend '%s' is not installed", backend);
+        return convoy_fail_in(error, code, "the %s backend is not installed: %s", backend,
+                              how_to_get(backend));
     void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (module == NULL)
         return convoy_fail(error, -ELIBACC, "backend '%s' cannot be loaded: %s", backend, dlerror());

@@ -383,7 +383,7 @@ int convoy_worker_serve(const char *backend, uint32_t device_index, bool sandbox
         return CONVOY_EXIT_NO_DEVICE;
     }
     if (notice.message[0] != '\0')
-        convoy_control_log(&worker.control, "info", "the CUDA backend is passed by: %s", notice.message);
+        convoy_control_log(&worker.control, "info", "no GPU is used: %s", notice.message);
     send_hello(&worker);
 
     convoy_worker_check_init(&worker, canary_ms * (uint64_t)1000);

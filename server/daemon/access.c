@@ -119,6 +119,11 @@ int convoy_access_start_admin(struct convoy_access_control *access, const struct
     const char *wanted = options->config->access.admin_listen;
 
     if (!choose_path(wanted, port, access->admin_path, sizeof access->admin_path)) {
+        if (wanted != NULL && strcmp(wanted, AUTO) == 0)
+            convoy_log(CONVOY_LOG_INFO, "there is no admin socket",
+                       CONVOY_STR("reason",
+                                  "neither RUNTIME_DIRECTORY nor XDG_RUNTIME_DIR names a folder for it: "
+                                  "set one of them, or admin_listen to unix:PATH"));
         if (wanted == NULL || strcmp(wanted, AUTO) == 0)
             return 0;
         return convoy_fail(error, -ENAMETOOLONG, "admin_listen: the path %s is too long for a socket",

@@ -252,8 +252,10 @@ struct convoy_model_record *convoy_registry_find(struct convoy_registry *registr
     if (found != NULL)
         convoy_model_hold(found);
     else if (name == NULL)
-        convoy_fail(why, -ENOENT, "name a model with ?model=NAME: there is no default; the models are %s",
-                    names(registry, text, sizeof text));
+        convoy_fail(
+            why, -ENOENT,
+            "name a model with ?model=NAME (convoy: --model NAME): there is no default; the models are %s",
+            names(registry, text, sizeof text));
     else if (named)
         convoy_fail(why, -ENOENT,
                     "that version of the model does not exist: GET /v2/models lists those that do");

@@ -1,6 +1,7 @@
 #include "server/models/repository.h"
 
 #include "engine/base/hash.h"
+#include "engine/base/reason.h"
 #include "server/config/model_name.h"
 
 #include <dirent.h>
@@ -10,8 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
-#define MODEL_FILE "model.onnx"
+#define MODEL_FILE   "model.onnx"
+#define MODEL_SUFFIX ".onnx"
 
 __attribute__((format(printf, 3, 4))) static int note(struct convoy_repository *repository,
                                                       enum convoy_log_level level, const char *format, ...)
@@ -46,6 +49,39 @@ static void free_entry(struct convoy_repository_entry *entry)
     free(entry->problem);
 }
 
+static bool is_model_file(const char *name)
+{
+    size_t length = strlen(name), suffix = sizeof MODEL_SUFFIX - 1;
+    return length > suffix && strcmp(name + length - suffix, MODEL_SUFFIX) == 0;
+}
+
+/* The first .onnx file of a version's folder, malloc'd, or NULL: a model under a name of its own. */
+static char *find_other_name(const char *folder, const char *version)
+{
+    char *own = NULL, *name = NULL;
+    const struct dirent *item;
+    if (asprintf(&own, "%s/%s", folder, version) < 0)
+        return NULL;
+    DIR *directory = opendir(own);
+    while (directory != NULL && name == NULL && (item = readdir(directory)) != NULL)
+        if (item->d_name[0] != '.' && is_model_file(item->d_name))
+            name = strdup(item->d_name);
+    if (directory != NULL)
+        closedir(directory);
+    free(own);
+    return name;
+}
+
+static int name_missing(const char *folder, const char *version, char **problem)
+{
+    char *other = find_other_name(folder, version);
+    int length = other != NULL ? asprintf(problem, "%s/%s holds no %s: if %s is the model, rename it", folder,
+                                          version, MODEL_FILE, other)
+                               : asprintf(problem, "%s/%s holds no %s", folder, version, MODEL_FILE);
+    free(other);
+    return length;
+}
+
 /* Why version cannot be served: *problem is NULL when nothing is wrong, else malloc'd. */
 static int find_problem(const char *folder, const char *version, const char *path, char **problem)
 {
@@ -54,7 +90,7 @@ static int find_problem(const char *folder, const char *version, const char *pat
     int length = 0;
     *problem = NULL;
     if (code == ENOENT)
-        length = asprintf(problem, "%s/%s holds no %s", folder, version, MODEL_FILE);
+        length = name_missing(folder, version, problem);
     else if (code != 0)
         length = asprintf(problem, "%s cannot be reached: %s", path, strerror(code));
     else if (!S_ISREG(status.st_mode))
@@ -167,6 +203,22 @@ static void free_names(struct dirent **names, int count)
     free(names);
 }
 
+/* A model file lies where a version's folder belongs. A folder named by a number is most likely itself a
+ * version, and what was given as the folder of all models is a single one. */
+static int note_flat(struct convoy_repository *repository, const char *name, const char *folder,
+                     const char *path)
+{
+    int above = (int)(strlen(folder) - strlen(name) - 1);
+    if (convoy_model_version_valid(name))
+        return note(
+            repository, CONVOY_LOG_WARNING,
+            "%s is passed over: %.*s looks like a single model: the models folder is the one above it", path,
+            above, folder);
+    return note(repository, CONVOY_LOG_WARNING,
+                "%s is passed over: a model lies in a folder named by its version; move it to %s/1/%s", path,
+                folder, MODEL_FILE);
+}
+
 /* Looks through models/NAME for versions. */
 static int scan_model(struct convoy_repository *repository, const char *name, const char *folder)
 {
@@ -187,12 +239,9 @@ static int scan_model(struct convoy_repository *repository, const char *name, co
             break;
         }
         if (!is_folder(path)) {
-            if (strcmp(item, MODEL_FILE) == 0) {
+            if (is_model_file(item)) {
                 noted++;
-                result = note(
-                    repository, CONVOY_LOG_WARNING,
-                    "%s is passed over: a model lies in a folder named by its version; move it to %s/1/%s",
-                    path, folder, MODEL_FILE);
+                result = note_flat(repository, name, folder, path);
             }
         } else if (convoy_model_version_valid(item)) {
             versions++;
@@ -227,6 +276,40 @@ static int by_name_then_number(const void *left, const void *right)
     return (a->number > b->number) - (a->number < b->number);
 }
 
+/* Why the folder of all models cannot be read, and what to do. */
+static int unreadable(const char *models, int code, struct convoy_error *error)
+{
+    char reason[CONVOY_REASON_BYTES], here[160];
+    if (code == -ENOENT) {
+        /* A relative path is looked for where the daemon was started, which is the usual mistake. */
+        bool relative = models[0] != '/' && getcwd(here, sizeof here) != NULL;
+        return convoy_fail(error, code,
+                           "there is no models folder %s%s%s: create it and put each model at "
+                           "%s/NAME/1/model.onnx, or name another folder with --models",
+                           models, relative ? " in " : "", relative ? here : "", models);
+    }
+    if (code == -ENOTDIR)
+        return convoy_fail(error, code,
+                           "the models folder %s is a file: name the folder in which models lie as "
+                           "NAME/VERSION/model.onnx",
+                           models);
+    return convoy_fail(error, code, "the models folder %s cannot be read: %s", models,
+                       convoy_reason(-code, reason));
+}
+
+/* What lies beside the models' folders. */
+static int note_file(struct convoy_repository *repository, const char *name, const char *path)
+{
+    if (!is_model_file(name))
+        return note(repository, CONVOY_LOG_DEBUG, "%s is no folder and is passed over", path);
+    int above = (int)(strlen(path) - strlen(name) - 1), stem = (int)(strlen(name) - sizeof MODEL_SUFFIX + 1);
+    return note(repository, CONVOY_LOG_WARNING,
+                "%s is passed over: a model lies in folders named by its name and version; move it to "
+                "%.*s/%.*s/1/%s",
+                path, above, path, strcmp(name, MODEL_FILE) == 0 ? 4 : stem,
+                strcmp(name, MODEL_FILE) == 0 ? "NAME" : name, MODEL_FILE);
+}
+
 int convoy_repository_read(const char *models, struct convoy_repository *repository,
                            struct convoy_error *error)
 {
@@ -234,11 +317,8 @@ int convoy_repository_read(const char *models, struct convoy_repository *reposit
     struct dirent **items = NULL;
     int result = 0;
     int count = scandir(models, &items, not_hidden, by_name);
-    if (count < 0) {
-        result = -errno;
-        return convoy_fail(error, result, "the models folder %s cannot be read: %s", models,
-                           strerror(-result));
-    }
+    if (count < 0)
+        return unreadable(models, -errno, error);
     int length = (int)strlen(models);
     while (length > 1 && models[length - 1] == '/')
         length--; /* "models/" is named as "models" is */
@@ -251,7 +331,7 @@ int convoy_repository_read(const char *models, struct convoy_repository *reposit
         if (is_folder(folder))
             result = scan_model(&found, items[i]->d_name, folder);
         else
-            result = note(&found, CONVOY_LOG_DEBUG, "%s is no folder and is passed over", folder);
+            result = note_file(&found, items[i]->d_name, folder);
         free(folder);
     }
     free_names(items, count);

@@ -179,8 +179,12 @@ int convoy_key_table_load(const char *path, struct convoy_key_table **table, str
     char *text;
     int code = convoy_file_read(path, LARGEST_FILE, &text, &length, error);
 
+    if (code == -ENOENT)
+        return convoy_fail(
+            error, code,
+            "auth.keys: there is no file %s: make it of the lines that `convoy key NAME ROLE` prints", path);
     if (code != 0)
-        return code;
+        return convoy_fail_in(error, code, "auth.keys");
     if (stat(path, &status) == 0 && (status.st_mode & (S_IROTH | S_IWOTH)) != 0)
         convoy_log(CONVOY_LOG_WARNING, "the file of keys is open to every user of this machine: chmod o= it",
                    CONVOY_STR("file", path));

@@ -262,9 +262,10 @@ static void on_gone(void *context, struct convoy_worker_process *process, const 
     worker->attached = false;
     convoy_channel_reset(&process->channel);
     uint64_t delay = next_delay_ms(worker, worked);
-    convoy_log(CONVOY_LOG_ERROR, "worker died and is replaced", CONVOY_STR("device", worker->device),
-               CONVOY_STR("reason", reason), CONVOY_STR("text", text), CONVOY_UINT("images_run_again", again),
-               CONVOY_UINT("in_ms", delay));
+    const char *what =
+        worker->said_hello ? "worker died and is replaced" : "worker cannot start and is tried again";
+    convoy_log(CONVOY_LOG_ERROR, what, CONVOY_STR("device", worker->device), CONVOY_STR("reason", reason),
+               CONVOY_STR("text", text), CONVOY_UINT("images_run_again", again), CONVOY_UINT("in_ms", delay));
     if (delay == 0)
         start_worker(worker);
     else

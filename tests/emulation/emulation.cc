@@ -129,6 +129,10 @@ extern "C" {
 cudaError_t cudaGetDeviceCount(int *count)
 {
     const char *none = getenv("CONVOY_EMULATED_DEVICES");
+    int driver;
+    *count = 0;
+    if (cudaDriverGetVersion(&driver) == cudaSuccess && driver < CUDART_VERSION)
+        return cudaErrorInsufficientDriver;
     *count = none != nullptr ? atoi(none) : 1;
     return *count > 0 ? cudaSuccess : cudaErrorNoDevice;
 }
@@ -192,7 +196,8 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int)
 }
 cudaError_t cudaDriverGetVersion(int *version)
 {
-    *version = CUDART_VERSION;
+    const char *driver = getenv("CONVOY_EMULATED_DRIVER");
+    *version = driver != nullptr ? atoi(driver) : CUDART_VERSION;
     return cudaSuccess;
 }
 cudaError_t cudaRuntimeGetVersion(int *version)

@@ -35,12 +35,12 @@ offers() {
 }
 
 echo "Commands and options."
-offers 'convoy ' bench classify eval key load models stats top unload verify help --help --version --url
+offers 'convoy ' bench classify eval health key load models stats top unload verify help --help --version --url
 offers 'convoy b' bench
 offers 'convoy --u' --url
 offers 'convoy --url ' http://127.0.0.1:8080
 offers 'convoy --url=' http://127.0.0.1:8080
-offers 'convoy --url http://a:1/b ' bench classify eval key load models stats top unload verify --url
+offers 'convoy --url http://a:1/b ' bench classify eval health key load models stats top unload verify --url
 offers 'convoy --url=http://a:1/b --url http://c t' top
 offers 'convoy --url http://a:1 top --in' --interval --insecure
 offers 'convoy models --cac' --cacert

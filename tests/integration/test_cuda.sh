@@ -104,7 +104,7 @@ stop
 unset CONVOY_TEST_FAULT
 
 if [ -n "$emulated" ]; then
-  echo "A GPU that the build has no code for is passed by."
+  echo "A GPU that the build has no code for is not used."
   export CONVOY_EMULATED_FAULT=code:1
   ! "$build/bin/convoy-worker" --check models/$model/1/model.onnx --backend cuda >"$work/check" 2>&1 || fail "it is used"
   grep -q 'CONVOY_CUDA_ARCHITECTURES' "$work/check" || fail "$(cat "$work/check")"

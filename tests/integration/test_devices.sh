@@ -37,7 +37,7 @@ worker_of() { pgrep -P "$daemon" -f -- "--device $1 "; }
 both_up() { [ "$(metric convoyd_worker_up)" = 2 ]; }
 batches_of() { sample "convoyd_batches_total{model=\"$model\",device=\"cuda:$1\"}"; }
 ran_since() { [ "$(batches_of "$1")" -gt "$2" ]; }
-deaths_of() { grep -c "worker died.* device=\"\?cuda:$1" "$work/log" || true; }
+deaths_of() { grep -c "worker \(died\|cannot start\).* device=\"\?cuda:$1" "$work/log" || true; }
 died() { [ "$(deaths_of "$1")" -ge "$2" ]; }
 start_two() {
   start --config "$work/config.json" --backend cuda

@@ -89,13 +89,13 @@ stop
 
 echo "A backend that is not installed: live, never ready, tried ever less often, at no cost worth the name."
 launch --backend cuda
-until_true 10 logged 'worker died.*in_ms=800' || fail "the delay does not reach 800 ms"
-for delay in 100 200 400; do logged "worker died.*in_ms=$delay" || fail "no start was tried after $delay ms"; done
-logged "backend 'cuda' is not installed" || fail "the log does not name the missing module"
+until_true 10 logged 'worker cannot start.*in_ms=800' || fail "the delay does not reach 800 ms"
+for delay in 100 200 400; do logged "worker cannot start.*in_ms=$delay" || fail "no start was tried after $delay ms"; done
+logged "the cuda backend is not installed" || fail "the log does not name the missing module"
 expect 200 "$url/v2/health/live"
 expect 503 "$url/v2/health/ready"
 expect 503 --data-binary @$image "$url/classify"
-[ "$(grep -c 'worker died' "$work/log")" -le 6 ] || fail "a busy loop of starts"
+[ "$(grep -c 'worker cannot start' "$work/log")" -le 6 ] || fail "a busy loop of starts"
 [ "$build" = "$work" ] && [[ $whole != *san ]] && [ "$(cpu_ticks)" -gt 50 ] && fail "$(cpu_ticks) ticks of CPU used"
 stop
 build=$whole

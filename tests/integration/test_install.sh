@@ -49,6 +49,10 @@ for program in convoy convoyd; do
   bash -c '. "$1" && complete -p "$2"' - "$build/share/bash-completion/completions/$program" $program >/dev/null ||
     fail "no completion of $program"
 done
+# convoy opens libarchive when it is to read an archive: the tree's own.
+tar -cf "$work/set.tar" -C "$(dirname "$image")" fashion
+LD_DEBUG=files "$build/bin/convoy" eval --url http://127.0.0.1:1 "$work/set.tar" >"$work/loaded" 2>&1 || true
+grep -q "calling init: $build/.*lib/convoyd/libarchive.so.13" "$work/loaded" || fail "$(grep archive "$work/loaded")"
 
 # Faults that tests inject are a module, which is built and never installed.
 ! find "$build" -name '*faults*' | grep . || fail "the above is for tests alone"

@@ -58,6 +58,9 @@ def sense(documents):
     autoscaler, budget = one(documents, "HorizontalPodAutoscaler"), one(documents, "PodDisruptionBudget")
     pod = deployment["spec"]["template"]["spec"]
     (container,) = pod["containers"]
+    # The tags that packaging/oci/build.sh gives.
+    tag = "cuda" if "nvidia.com/gpu" in container["resources"]["limits"] else "cpu"
+    assert container["image"].endswith(f"/convoyd:{tag}"), container["image"]
     config = json.loads(convoyd_json(documents))
     labels = deployment["spec"]["template"]["metadata"]["labels"]
     for selector in (

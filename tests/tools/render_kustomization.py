@@ -4,6 +4,7 @@ patches, images, and a configMapGenerator from files, without the hash in its na
 kubectl is there the test compares. Needs python3-yaml."""
 
 import pathlib
+import re
 import sys
 
 import yaml
@@ -57,7 +58,7 @@ def render(folder):
     for image in wanted.get("images", []):
         for resource in resources.values():
             for container in containers(resource):
-                if container["image"] == image["name"]:
+                if re.sub(":[^:/]*$", "", container["image"]) == image["name"]:
                     container["image"] = f"{image['newName']}:{image['newTag']}"
     return resources
 

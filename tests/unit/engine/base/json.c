@@ -35,6 +35,49 @@ Test(json, errors_say_where)
     assert_says(error, "NUL byte");
 }
 
+Test(json, usual_slips_are_named)
+{
+    refused("{\"a\": 1,}", "a.json:1:8: nothing follows this comma: ',}'");
+    refused("{\"a\": [1, 2 ,\n ] }\n", "a.json:1:13: nothing follows this comma: ',  ] }");
+    refused("{\"a\": {\"b\": 1, } }", "a.json:1:14: nothing follows this comma");
+    refused("// models\n{}", "a.json:1:1: JSON has no comments: '// models {}'");
+    refused("{\"a\": 1, # one\n \"b\": 2}", "a.json:1:10: JSON has no comments: '# one");
+    refused("{'a': 1}", "a.json:1:2: a string stands in double quotes: ''a': 1}'");
+    refused("{\"a\": 'x'}", "a.json:1:7: a string stands in double quotes: ''x'}'");
+    refused("{\"a\": 1, 'b': 1}", "a.json:1:10: a string stands in double quotes: ''b': 1}'");
+    refused("{\"a\": }", "a.json:1:7: not valid JSON here");
+    refused("{\"a\": [1]]}", "a.json:1:10: not valid JSON here");
+    refused("}", "a.json:1:1: not valid JSON here");
+    refused(",", "a.json:1:1: not valid JSON here");
+}
+
+Test(json, the_key_that_was_meant_is_named)
+{
+    static const char *const known[] = {
+        "listen", "listen_mode", "models",
+        "tls",    "log",         "a_key_that_is_longer_than_the_table_of_edits_could_be_were_it_not_left_out",
+        NULL};
+    static const char *const written[][2] = {
+        {"listn", "'listn' (did you mean 'listen'?); the keys known here are listen, listen_mode"},
+        {"model", "'model' (did you mean 'models'?); "},
+        {"listen-mode", "'listen-mode' (did you mean 'listen_mode'?); "},
+        {"Tls", "'Tls' (did you mean 'tls'?); "},
+        {"port", "'port'; the keys known here are "},
+        {"bog", "'bog' (did you mean 'log'?); "},
+        {"big", "'big'; the keys known here are "},
+        {"a_key_that_is_longer_than_any_key_that_is_known", "...'; the keys known here are "},
+        {"", "''; the keys known here are "}};
+    for (size_t i = 0; i < sizeof written / sizeof written[0]; i++) {
+        cJSON *document = cJSON_CreateObject();
+        struct convoy_json root;
+        cJSON_AddNullToObject(document, written[i][0]);
+        cr_assert_eq(convoy_json_root(document, "a.json", &root, &error), 0);
+        cr_assert_eq(convoy_json_known(&root, known, &error), -EINVAL, "%s", written[i][0]);
+        assert_says(error, written[i][1]);
+        cJSON_Delete(document);
+    }
+}
+
 Test(json, an_escaped_backslash_before_u0000_is_no_escape)
 {
     cJSON *document;
@@ -207,10 +250,13 @@ Test(json, unknown_keys_are_refused, .fini = close_text)
     struct convoy_json http;
     open_text("{\"listen\": 1, \"htpp\": 2, \"http\": {\"thread\": 1}}");
     cr_assert_eq(convoy_json_known(&root, known, &error), -EINVAL);
-    cr_assert_str_eq(error.message, "a.json: unknown key 'htpp'; the keys known here are listen, http");
+    cr_assert_str_eq(
+        error.message,
+        "a.json: unknown key 'htpp' (did you mean 'http'?); the keys known here are listen, http");
     cr_assert_eq(convoy_json_object(&root, "http", &http, &error), 0);
     cr_assert_eq(convoy_json_known(&http, inner, &error), -EINVAL);
-    assert_says(error, "unknown key 'http.thread'; the keys known here are threads");
+    assert_says(error,
+                "unknown key 'http.thread' (did you mean 'threads'?); the keys known here are threads");
 }
 
 Test(json, strings_and_choices, .fini = close_text)

@@ -211,6 +211,48 @@ Test(onnx_hostile, millions_of_fields_that_are_nearly_nothing)
     free(bytes);
 }
 
+/* A literal and how many bytes it has, NULs among them. */
+#define BYTES(literal) (literal), sizeof(literal) - 1
+
+Test(onnx_hostile, files_of_other_formats_are_named)
+{
+    static const struct {
+        const char *bytes;
+        size_t count;
+        const char *what;
+    } files[] = {
+        {BYTES("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n"),
+         "lfs.onnx: this is no ONNX model but a pointer of Git LFS: `git lfs pull` fetches"},
+        {BYTES("PK\3\4\x14\0\0\0\10\10archive/data.pkl"),
+         "a zip archive, as PyTorch's torch.save() writes: export"},
+        {BYTES("\x80\x02\x8a\nl\xfc\x9c"
+               "F\xf9 j\xa8P\x19."),
+         "a Python pickle, as older PyTorch writes"},
+        {BYTES("\x89HDF\r\n\x1a\n\0\0\0\0\0\x08\x08"), "an HDF5 file, as Keras writes: convert it"},
+        {BYTES("\x1c\0\0\0TFL3\x14\0 \0"), "a TensorFlow Lite model"},
+        {BYTES("\x18\0\0\0ORTM\x10\0\0\0"), "ONNX Runtime's own format"},
+        {BYTES("\x1f\x8b\x08\0\0\0\0\0\0\3"), "packed with gzip: unpack it"},
+        {BYTES("\x40\0\0\0\0\0\0\0{\"weight\":{}}"), "a safetensors file"},
+        {BYTES("<!DOCTYPE html><html>Not found</html>"),
+         "an HTML or XML page, not the file that it was to be"},
+        {BYTES("\n \n<html>Not found</html>"), "an HTML or XML page"},
+        {BYTES("<not a tag"), "the file is damaged"},
+        {BYTES("\x80\x02\x01"), "a Python pickle"},
+        {BYTES("PK"), "the file holds no graph"},
+        {BYTES("PK\3\4\x12\0"), "a zip archive"},
+        {BYTES("\n\n\n\n"), "the file is damaged"},
+    };
+    struct builder *b = builder_new(13);
+    const char *path = builder_path(b, "lfs.onnx");
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        struct convoy_graph *graph;
+        builder_write(path, files[i].bytes, files[i].count);
+        cr_expect(convoy_onnx_load(path, NULL, &graph, &b->error) == -EINVAL);
+        cr_expect(strstr(b->error.message, files[i].what), "%s: %s", files[i].what, b->error.message);
+    }
+    builder_free(b);
+}
+
 Test(onnx_hostile, files_that_are_none)
 {
     struct builder *b = builder_new(13);

@@ -178,7 +178,8 @@ Test(config, what_is_wrong_is_named)
 {
     static const char *const cases[][2] = {
         {"{\"htpp\": {}}",
-         "unknown key 'htpp'; the keys known here are listen, listen_mode, health_listen, models, "
+         "unknown key 'htpp' (did you mean 'http'?); the keys known here are listen, listen_mode, "
+         "health_listen, models, "
          "default_model, backend, "
          "http, images, batching, response_cache, model_control, repository, timeout_ms, timeout_max_ms, "
          "drain_ms, "

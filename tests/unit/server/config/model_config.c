@@ -191,8 +191,8 @@ Test(model_config, presets_hold_what_their_networks_were_trained_with)
 
 Test(model_config, what_is_wrong_is_named)
 {
-    refused("{\"label\": \"x\"}",
-            "unknown key 'label'; the keys known here are labels, input, output, precision");
+    refused("{\"label\": \"x\"}", "unknown key 'label' (did you mean 'labels'?); the keys known here are "
+                                  "labels, input, output, precision");
     refused("{\"input\": {\"colour\": \"rgb\"}}", "unknown key 'input.colour'");
     refused("{\"output\": {\"sigmoid\": 1}}", "unknown key 'output.sigmoid'");
     refused("{\"batching\": {\"delay\": 1}}", "unknown key 'batching.delay'");

@@ -280,7 +280,9 @@ Test(registry, who_is_found_without_a_name)
     cr_assert(!convoy_registry_default_missing(registry));
     ready(record("b", 1));
     cr_assert_null(find(NULL, NULL));
-    assert_says(error, "name a model with ?model=NAME: there is no default; the models are a, b");
+    assert_says(
+        error,
+        "name a model with ?model=NAME (convoy: --model NAME): there is no default; the models are a, b");
     cr_assert(convoy_registry_default_missing(registry));
     config->default_model = strdup("b");
     cr_assert_eq(find(NULL, NULL), record("b", 1));

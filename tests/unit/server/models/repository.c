@@ -102,6 +102,75 @@ Test(repository, mistakes_are_warned_of)
     cr_assert_eq(repository.note_count, 6);
 }
 
+Test(repository, where_a_model_belongs_is_said)
+{
+    add("resnet50.onnx");
+    add("model.onnx");
+    add("flat/net.onnx");
+    add("1/model.onnx");
+    add("good/1/model.onnx");
+    add("other/1/net.onnx");
+    add("other/2/.hidden.onnx");
+    add("other/3/.onnx");
+    scan();
+    char text[400];
+    snprintf(text, sizeof text,
+             "resnet50.onnx is passed over: a model lies in folders named by its name and "
+             "version; move it to %s/resnet50/1/model.onnx",
+             folder.path);
+    cr_assert_eq(noted(text), CONVOY_LOG_WARNING);
+    snprintf(text, sizeof text, "move it to %s/NAME/1/model.onnx", folder.path);
+    cr_assert_eq(noted(text), CONVOY_LOG_WARNING);
+    cr_assert_eq(noted("flat/net.onnx is passed over"), CONVOY_LOG_WARNING);
+    snprintf(text, sizeof text, "%s/1/model.onnx is passed over: %s looks like a single model", folder.path,
+             folder.path);
+    cr_assert_eq(noted(text), CONVOY_LOG_WARNING);
+    cr_assert_eq(repository.note_count, 4);
+    cr_assert_eq(repository.entry_count, 4);
+    cr_assert_not_null(
+        strstr(repository.entries[1].problem, "holds no model.onnx: if net.onnx is the model, rename it"));
+    cr_assert_str_eq(strstr(repository.entries[2].problem, "holds"), "holds no model.onnx");
+    cr_assert_str_eq(strstr(repository.entries[3].problem, "holds"), "holds no model.onnx");
+}
+
+/* The sentence for a models folder that cannot be read. */
+static const char *refusal(const char *models)
+{
+    cr_assert_lt(convoy_repository_read(models, &repository, &error), 0);
+    return error.message;
+}
+
+Test(repository, a_folder_of_models_that_is_not_there_is_asked_for)
+{
+    char here[300], text[600];
+    cr_assert_eq(chdir(folder.path), 0);
+    cr_assert_not_null(getcwd(here, sizeof here));
+    snprintf(text, sizeof text,
+             "there is no models folder none in %s: create it and put each model at "
+             "none/NAME/1/model.onnx, or name another folder with --models",
+             here);
+    cr_assert_str_eq(refusal("none"), text);
+    cr_assert_str_eq(refusal("/nowhere/models"),
+                     "there is no models folder /nowhere/models: create it and put each model at "
+                     "/nowhere/models/NAME/1/model.onnx, or name another folder with --models");
+    add("file");
+    cr_assert_not_null(strstr(refusal("file"), "file is a file: name the folder in which models lie"));
+}
+
+Test(repository, a_folder_of_models_that_is_forbidden_names_the_user)
+{
+    cr_assert_eq(mkdir(folder_path(&folder, "secret"), 0700), 0);
+    if (geteuid() == 0 && (chmod(folder.path, 0755) != 0 || seteuid(4711) != 0))
+        cr_skip("the test cannot become another user");
+    if (geteuid() != 4711)
+        cr_assert_eq(chmod(folder_path(&folder, "secret"), 0), 0);
+    char text[100];
+    snprintf(text, sizeof text, "Permission denied; this process runs as user %u, who", (unsigned)geteuid());
+    cr_assert_not_null(strstr(refusal(folder_path(&folder, "secret")), text), "%s", error.message);
+    if (geteuid() == 4711)
+        cr_assert_eq(seteuid(0), 0);
+}
+
 Test(repository, a_version_without_its_model_is_an_entry_with_a_problem)
 {
     folder_make_way(&folder, "m/1/x");
@@ -140,7 +209,7 @@ Test(repository, an_empty_folder_is_no_error_and_a_missing_one_is)
     const char *none = folder_path(&folder, "none");
     cr_assert_eq(convoy_repository_read(none, &repository, &error), -ENOENT);
     assert_says(error, none);
-    assert_says(error, "the models folder");
+    assert_says(error, "there is no models folder");
     add("file");
     cr_assert_eq(convoy_repository_read(folder_path(&folder, "file"), &repository, &error), -ENOTDIR);
 }
