@@ -13,6 +13,9 @@ struct convoy_worker_net {
     struct convoy_graph *graph; /* kept if the backend needs it as long as net, else NULL */
     struct convoy_net_info info;
     uint32_t max_batch;
+    /* What is told to a front that comes later (engine/worker/adopt.h): the description of the message
+     * "loaded", and in it as "load" what decides what the model computes. NULL when memory was out. */
+    cJSON *told;
 };
 
 /* Reads the model that a load command asks for ("path", "name", "precision", "max_batch", "multiply", "add",

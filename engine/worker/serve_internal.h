@@ -1,5 +1,7 @@
-/* What the files of a worker that serves share: serve.c (commands of the front, the two threads) and
- * serve_slots.c (slots of the channel). */
+/* What the files of a worker that serves share: serve.c (commands of the front, the two threads),
+ * serve_slots.c (slots of the channel) and adopt.c (a front that takes the worker over from one that is
+ * gone).
+ */
 #ifndef CONVOY_ENGINE_WORKER_SERVE_INTERNAL_H
 #define CONVOY_ENGINE_WORKER_SERVE_INTERNAL_H
 
@@ -41,6 +43,13 @@ struct convoy_worker {
 /* The process is the unit of recovery: nothing is cleaned up, because freeing through a lost device can hang.
  */
 _Noreturn void convoy_worker_lose_device(struct convoy_worker *worker, const struct convoy_error *error);
+
+/* The message "hello". The caller sends it. */
+cJSON *convoy_worker_hello(const struct convoy_worker *worker);
+/* A member of a command that is a number of zero or more; UINT64_MAX when it is none. */
+uint64_t convoy_worker_number(const cJSON *command, const char *key);
+/* Sends the message "memory". The compute thread's alone. */
+void convoy_worker_send_memory(struct convoy_worker *worker);
 
 /* The compute thread's alone. One round over the channel, which begins jobs and ends one; false when there
  * was nothing to do. */

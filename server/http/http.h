@@ -20,9 +20,10 @@ struct convoy_http;
 int convoy_http_start(const struct convoy_http_options *options, struct convoy_http **http,
                       struct convoy_error *error);
 
-/* Begins to take connections from an inherited socket; a socket that was opened here is served from the
- * start. Connections made earlier wait in the kernel's queue, as systemd's socket activation promises: a
- * request that comes between two instances is answered by a model that is loaded. Call it once. */
+/* Begins to take connections from an inherited socket, or where options->waits; a socket that was opened here
+ * is served from the start. Connections made earlier wait in the kernel's queue, as systemd's socket
+ * activation promises: a request that comes between two instances is answered by a model that is loaded. Call
+ * it once. */
 int convoy_http_accept(struct convoy_http *http, struct convoy_error *error);
 
 /* The port of the first socket that is TCP (chosen by the kernel where the configuration says 0); 0: none is.

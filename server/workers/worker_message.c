@@ -176,6 +176,7 @@ static int read_hello(const cJSON *json, struct convoy_worker_message *message, 
                            CONVOY_CHANNEL_ABI);
     if (message->hello.device_count > CONVOY_MAX_DEVICES)
         message->hello.device_count = CONVOY_MAX_DEVICES;
+    message->hello.attached = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "attached"));
     copy_string(message->hello.backend, sizeof message->hello.backend, json, "backend");
     copy_string(message->hello.device, sizeof message->hello.device, json, "device");
     copy_string(message->hello.description, sizeof message->hello.description, json, "description");
@@ -192,7 +193,8 @@ static enum convoy_worker_message_type type_of(const char *name)
                  {"loaded", CONVOY_WORKER_LOADED},       {"failed", CONVOY_WORKER_FAILED},
                  {"heartbeat", CONVOY_WORKER_HEARTBEAT}, {"log", CONVOY_WORKER_LOG},
                  {"lost", CONVOY_WORKER_LOST},           {"tuned", CONVOY_WORKER_TUNED},
-                 {"memory", CONVOY_WORKER_MEMORY}};
+                 {"memory", CONVOY_WORKER_MEMORY},       {"held", CONVOY_WORKER_HELD},
+                 {"adopted", CONVOY_WORKER_ADOPTED}};
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
         if (strcmp(name, types[i].name) == 0)
             return types[i].type;
@@ -212,6 +214,7 @@ int convoy_worker_message_read(cJSON *json, uint32_t model_count, struct convoy_
     case CONVOY_WORKER_MEASURED:
     case CONVOY_WORKER_LOADED:
     case CONVOY_WORKER_FAILED:
+    case CONVOY_WORKER_HELD:
     case CONVOY_WORKER_TUNED:
         if (model_count == 0 || small(json, "model", 0, model_count - 1.0, &message->model, NULL) != 0)
             return convoy_fail(error, -EPROTO, "a worker spoke of a model that does not exist");
@@ -220,7 +223,7 @@ int convoy_worker_message_read(cJSON *json, uint32_t model_count, struct convoy_
             return message->text[0] != '\0'
                        ? 0
                        : convoy_worker_message_shape(json, &message->loaded.shape, error);
-        if (message->type == CONVOY_WORKER_LOADED)
+        if (message->type == CONVOY_WORKER_LOADED || message->type == CONVOY_WORKER_HELD)
             return read_loaded(json, message, error);
         return message->type == CONVOY_WORKER_TUNED ? read_layers(json, message, error) : 0;
     case CONVOY_WORKER_MEMORY:

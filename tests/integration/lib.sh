@@ -92,6 +92,9 @@ stop() {
   [ $status -eq 0 ] || fail "convoyd ended with status $status"
 }
 
+# front [PID]: the process id of the front of this daemon, or of the one with PID. The daemon's own is that of its master.
+front() { pgrep -P "${1:-$daemon}" -x convoyd; }
+
 # The process ids of the workers of this daemon.
 workers() { pgrep -P "$daemon" convoy-worker; }
 
@@ -175,5 +178,5 @@ needs_cuda() {
   build=$work/$build
 }
 
-# descriptors: how many the daemon has open.
-descriptors() { find "/proc/$daemon/fd" -mindepth 1 | wc -l; }
+# descriptors: how many the front has open.
+descriptors() { find "/proc/$(front)/fd" -mindepth 1 | wc -l; }
