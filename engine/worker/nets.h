@@ -13,7 +13,7 @@ struct convoy_worker_net {
     struct convoy_graph *graph; /* kept if the backend needs it as long as net, else NULL */
     struct convoy_net_info info;
     uint32_t max_batch;
-    /* What is told to a front that comes later (engine/worker/adopt.h): the description of the message
+    /* What is told to a front that comes later (serve_adopt.c): the description of the message
      * "loaded", and in it as "load" what decides what the model computes. NULL when memory was out. */
     cJSON *told;
 };

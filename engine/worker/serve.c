@@ -2,7 +2,6 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/wake_fd.h"
-#include "engine/worker/adopt.h"
 #include "engine/worker/confine.h"
 #include "engine/worker/serve_internal.h"
 #include "engine/worker/warm_up.h"

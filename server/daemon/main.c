@@ -262,6 +262,7 @@ static int serve(const struct convoy_config *config, const struct convoy_daemon_
         convoy_log(CONVOY_LOG_WARNING, "there is no model to serve: put one at NAME/VERSION/model.onnx",
                    CONVOY_STR("models", config->models));
     convoy_service_start(&service);
+    convoy_manager_follow(manager, link);
     convoy_manager_start(manager);
     convoy_supervisor_start(supervisor, link);
     uv_run(&loop, UV_RUN_DEFAULT);

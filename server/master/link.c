@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -345,6 +346,20 @@ int convoy_link_take(struct convoy_link *link, const char *key)
         return fd;
     }
     return -1;
+}
+
+bool convoy_link_take_remark(struct convoy_link *link, const char *prefix, char *rest, size_t capacity)
+{
+    for (struct item **at = &link->items; *at != NULL; at = &(*at)->next) {
+        struct item *item = *at;
+        if (item->fd >= 0 || strncmp(item->key, prefix, strlen(prefix)) != 0)
+            continue;
+        snprintf(rest, capacity, "%s", item->key + strlen(prefix));
+        *at = item->next;
+        free(item);
+        return true;
+    }
+    return false;
 }
 
 void convoy_link_hold(struct convoy_link *link, const char *key, int fd)

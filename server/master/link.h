@@ -58,7 +58,10 @@ void convoy_link_notify(struct convoy_link *link, const char *state);
 
 /* The descriptor that is held under the key, which becomes the caller's; -1: none. */
 int convoy_link_take(struct convoy_link *link, const char *key);
-/* Holds a copy of fd. */
+/* Takes the remark whose key begins so: the rest of it is copied. False: there is none. The master holds it
+ * on. */
+bool convoy_link_take_remark(struct convoy_link *link, const char *prefix, char *rest, size_t capacity);
+/* Holds a copy of fd; -1: the key alone, a remark. */
 void convoy_link_hold(struct convoy_link *link, const char *key, int fd);
 /* Drops what is held under the key, and waits until the master has closed it. */
 void convoy_link_drop(struct convoy_link *link, const char *key);

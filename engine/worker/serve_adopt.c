@@ -1,4 +1,18 @@
-#include "engine/worker/adopt.h"
+/* A front that takes a worker over from a front that is gone.
+ *
+ *     the new front                                              the worker
+ *     adopt                              -- control socket -->   finishes what it computes for the old one
+ *                                  <-- CONVOY_LINE_CUT, hello -- and passes by the rest
+ *                                  <-- held, for each model --   its number, shapes and load
+ *                                  <-- adopted --
+ *     keep: number by number                             -->     unloads the others, renumbers these
+ *                                  <-- attached --
+ *     submits slots
+ *
+ * A worker that has no channel yet says "attached": false in its hello. A front has no use for it.
+ *
+ * Threads: the compute thread. */
+#include "engine/worker/serve_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
