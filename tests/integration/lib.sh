@@ -92,8 +92,9 @@ stop() {
   [ $status -eq 0 ] || fail "convoyd ended with status $status"
 }
 
-# front [PID]: the process id of the front of this daemon, or of the one with PID. The daemon's own is that of its master.
-front() { pgrep -P "${1:-$daemon}" -x convoyd; }
+# The process id of the front of this daemon, and of the one with PID. The daemon's own is that of its master.
+front_of() { pgrep -P "$1" -x convoyd; }
+front() { front_of "$daemon"; }
 
 # The process ids of the workers of this daemon.
 workers() { pgrep -P "$daemon" convoy-worker; }
