@@ -134,7 +134,6 @@ int convoy_access_start_admin(struct convoy_access_control *access, const struct
     struct convoy_http_options own = *options;
     own.config = &access->admin_config;
     own.inherited_count = 0;
-    own.waits = false;
     own.tls = NULL;
     own.listen_option = "admin_listen";
     own.evicts = true;

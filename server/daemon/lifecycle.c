@@ -2,6 +2,7 @@
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
+#include "engine/ipc/channel.h"
 #include "server/repository/manager.h"
 
 #include <signal.h>
@@ -10,6 +11,10 @@
 
 #define CHECK_MS       5 /* how often a draining daemon checks whether the last request was answered */
 #define LAST_MOMENT_US 500000u
+
+/* A front that hands over answers what it has within this; new connections wait meanwhile. */
+#define LEAVE_US       5000000u
+#define LEAVE_CHECK_MS 1
 
 /* A client that keeps its connection may be sending when the last request is answered. Its connection stays
  * open for this long after the listening socket was closed, so that the client reads a 503. An end of file
@@ -130,6 +135,38 @@ static void on_reload_done(void *context, const struct convoy_config *fresh, con
     convoy_service_reloaded(life->service, problem);
 }
 
+/* Everything was answered, or the time is over. */
+static void on_leaving(uv_timer_t *timer)
+{
+    struct convoy_lifecycle *life = timer->data;
+    uint64_t now_us = convoy_now_us();
+    bool busy = convoy_http_busy(life->http) ||
+                (now_us < life->keep_until_us && convoy_http_has_fresh(life->http));
+    if (busy && now_us < life->drain_until_us)
+        return;
+    uv_timer_stop(timer);
+    life->left = true;
+    uv_stop(life->loop);
+}
+
+static void on_handover(void *context)
+{
+    struct convoy_lifecycle *life = context;
+    if (life->phase != CONVOY_SERVING)
+        return;
+    convoy_log(CONVOY_LOG_INFO, "handing over to another front",
+               CONVOY_UINT("open_requests", convoy_http_open_requests(life->http)));
+    life->phase = CONVOY_LEAVING;
+    life->drain_until_us = convoy_now_us() + LEAVE_US;
+    life->keep_until_us = convoy_now_us() + KEPT_US;
+    convoy_http_leave(life->http);
+    if (life->access->admin != NULL)
+        convoy_http_leave(life->access->admin);
+    if (life->health != NULL)
+        convoy_http_leave(life->health);
+    uv_timer_start(&life->timer, on_leaving, 0, LEAVE_CHECK_MS);
+}
+
 static void on_signal(void *context, int number)
 {
     struct convoy_lifecycle *life = context;
@@ -165,7 +202,7 @@ static void on_turn(uv_prepare_t *turn)
 
 int convoy_lifecycle_start(struct convoy_lifecycle *life, struct convoy_error *error)
 {
-    static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
+    static const int numbers[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR2};
     life->phase = CONVOY_SERVING;
     life->reload = (struct convoy_reload){.loop = life->loop,
                                           .file = life->options->config,
@@ -186,8 +223,9 @@ int convoy_lifecycle_start(struct convoy_lifecycle *life, struct convoy_error *e
     uv_timer_init(life->loop, &life->timer);
     life->timer.data = life;
     convoy_link_on_signal(life->link, on_signal, life);
+    convoy_link_on_handover(life->link, on_handover, life);
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         signal(numbers[i], SIG_IGN); /* a terminal sends them to the master and to this process */
-    convoy_link_serving(life->link);
+    convoy_link_serving(life->link, CONVOY_CHANNEL_ABI);
     return 0;
 }

@@ -36,7 +36,8 @@ struct convoy_lifecycle {
     uv_poll_t master;
     uv_prepare_t turn; /* before each wait of the loop */
     uv_timer_t timer;  /* of the phase that drains */
-    enum { CONVOY_SERVING, CONVOY_LINGERING, CONVOY_DRAINING, CONVOY_STOPPING } phase;
+    enum { CONVOY_SERVING, CONVOY_LINGERING, CONVOY_DRAINING, CONVOY_STOPPING, CONVOY_LEAVING } phase;
+    bool left; /* the loop has stopped because another front takes over; workers go on */
     uint64_t drain_until_us;
     uint64_t keep_until_us; /* for kept connections without a request */
 };

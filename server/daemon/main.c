@@ -114,7 +114,8 @@ static int start_http(const struct convoy_app *parts, int inherited_fd, uint32_t
  * connection and every thread of the other one is taken. *own is the configuration that it runs with,
  * *address its address. */
 static int start_health(const struct convoy_app *parts, struct convoy_app *app,
-                        const struct convoy_held_sockets *held, struct convoy_access_control *access,
+                        const struct convoy_held_sockets *held, bool waits,
+                        struct convoy_access_control *access,
                         struct convoy_config *own, struct convoy_listen_address *address,
                         struct convoy_http **health, struct convoy_error *error)
 {
@@ -134,6 +135,7 @@ static int start_health(const struct convoy_app *parts, struct convoy_app *app,
                                           .metrics = parts->metrics,
                                           .listen_option = "--health-listen",
                                           .held = held,
+                                          .waits = waits,
                                           .evicts = true,
                                           .routes = convoy_health_routes,
                                           .route_count = convoy_health_route_count,
@@ -172,6 +174,27 @@ static void log_listening(const struct convoy_http *http, const struct convoy_tl
             convoy_log(CONVOY_LOG_INFO, "convoyd also listens", CONVOY_STR("host", host),
                        CONVOY_UINT("port", address.port), CONVOY_STR("scheme", scheme));
     }
+}
+
+/* Connections to the other addresses are accepted from now on, those of the main one when workers serve. */
+static int accept_others(struct convoy_http *admin, struct convoy_http *health, struct convoy_error *error)
+{
+    int code = admin != NULL ? convoy_http_accept(admin, error) : 0;
+    return code == 0 && health != NULL ? convoy_http_accept(health, error) : code;
+}
+
+/* Another front takes over: this one ends, and its workers go on. */
+_Noreturn static void leave(struct convoy_lifecycle *life, struct convoy_exporter *exporter)
+{
+    convoy_batcher_stop(convoy_supervisor_batcher(life->supervisor)); /* of what is not answered in time */
+    convoy_manager_stop(life->manager);
+    convoy_http_stop(life->http);
+    convoy_access_stop_admin(life->access);
+    if (life->health != NULL)
+        convoy_http_stop(life->health);
+    convoy_exporter_free(exporter);
+    convoy_log(CONVOY_LOG_INFO, "convoyd's front has handed over");
+    _exit(EXIT_SUCCESS); /* handles of the loop are open still */
 }
 
 static int serve(const struct convoy_config *config, const struct convoy_daemon_options *options,
@@ -222,7 +245,7 @@ static int serve(const struct convoy_config *config, const struct convoy_daemon_
         status = complain(&error);
         goto done;
     }
-    if (start_health(&parts, app, &held, &access, &health_config, &health_address, &health, &error) != 0) {
+    if (start_health(&parts, app, &held, follows, &access, &health_config, &health_address, &health, &error) != 0) {
         status = complain(&error);
         convoy_manager_stop(manager);
         convoy_http_stop(http);
@@ -248,7 +271,10 @@ static int serve(const struct convoy_config *config, const struct convoy_daemon_
                                      .tls = tls,
                                      .service = &service,
                                      .link = link};
-    if (convoy_lifecycle_start(&life, &error) != 0) {
+    if (convoy_link_prepares(link) && !convoy_link_prepared(link, CONVOY_CHANNEL_ABI))
+        _exit(EXIT_FAILURE); /* the master has changed its mind, or is gone */
+    if ((follows && accept_others(access.admin, health, &error) != 0) ||
+        convoy_lifecycle_start(&life, &error) != 0) {
         status = complain(&error);
         convoy_manager_stop(manager);
         convoy_http_stop(http);
@@ -266,6 +292,8 @@ static int serve(const struct convoy_config *config, const struct convoy_daemon_
     convoy_manager_start(manager);
     convoy_supervisor_start(supervisor, link);
     uv_run(&loop, UV_RUN_DEFAULT);
+    if (life.left)
+        leave(&life, exporter);
     convoy_log(CONVOY_LOG_INFO, "convoyd ends");
     status = 0;
 done:

@@ -230,6 +230,24 @@ void convoy_http_close_listener(struct convoy_http *http)
     convoy_listeners_close(&http->listeners);
 }
 
+void convoy_http_leave(struct convoy_http *http)
+{
+    uint64_t now_us = convoy_now_us();
+
+    atomic_store(&http->received_us, now_us);
+    atomic_store(&http->closed_us, now_us);
+    atomic_store(&http->leaving, true);
+    atomic_store(&http->closing, true);
+    if (http->acceptor != NULL)
+        convoy_acceptor_leave(http->acceptor);
+    convoy_listeners_leave(&http->listeners);
+}
+
+bool convoy_http_has_fresh(const struct convoy_http *http)
+{
+    return convoy_http_open_connections(http) > convoy_connection_watch_used(http->watch);
+}
+
 uint64_t convoy_http_open_requests(const struct convoy_http *http)
 {
     return atomic_load_explicit(&http->open_requests, memory_order_relaxed);

@@ -124,6 +124,16 @@ void convoy_listeners_drop(struct convoy_listeners *listeners)
     }
 }
 
+void convoy_listeners_leave(struct convoy_listeners *listeners)
+{
+    for (uint32_t i = 0; i < listeners->count; i++) {
+        free(listeners->keys[i]);
+        listeners->keys[i] = NULL;
+        listeners->paths[i] = NULL; /* the file stays */
+    }
+    convoy_listeners_close(listeners);
+}
+
 void convoy_listeners_close(struct convoy_listeners *listeners)
 {
     convoy_listeners_drop(listeners);

@@ -34,6 +34,9 @@ uint16_t convoy_listeners_port(const struct convoy_listeners *listeners);
 /* The held copies are closed, so that closing the listeners ends them. */
 void convoy_listeners_drop(struct convoy_listeners *listeners);
 
+/* Closes those that were opened here and nothing else: another process goes on with the held copies. */
+void convoy_listeners_leave(struct convoy_listeners *listeners);
+
 /* Closes those that were opened here, also their held copies, and removes the files of Unix sockets. A second
  * call does nothing. */
 void convoy_listeners_close(struct convoy_listeners *listeners);

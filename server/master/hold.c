@@ -141,13 +141,21 @@ static int send_worker(int socket, const struct convoy_held_worker *worker, stru
     return convoy_packet_send_within(socket, packet, READ_MS);
 }
 
-int convoy_hold_send(struct convoy_hold *hold, int socket)
+int convoy_hold_send_items(const struct convoy_hold *hold, int socket)
 {
     static struct convoy_packet packet;
     int code = 0;
     packet = (struct convoy_packet){0};
     for (const struct convoy_held_item *item = hold->items; item != NULL && code == 0; item = item->next)
         code = send_item(socket, item, &packet);
+    return code;
+}
+
+int convoy_hold_send_workers(struct convoy_hold *hold, int socket)
+{
+    static struct convoy_packet packet;
+    int code = 0;
+    packet = (struct convoy_packet){0};
     for (uint32_t i = 0; i < CONVOY_HOLD_WORKERS && code == 0; i++) {
         struct convoy_held_worker *worker = &hold->workers[i];
         if (worker->number != 0 && worker->exited)
@@ -156,6 +164,17 @@ int convoy_hold_send(struct convoy_hold *hold, int socket)
             code = send_worker(socket, worker, &packet);
     }
     return code;
+}
+
+void convoy_hold_move_items(struct convoy_hold *from, struct convoy_hold *to)
+{
+    while (from->items != NULL) {
+        struct convoy_held_item *item = from->items;
+        from->items = item->next;
+        convoy_hold_drop(to, item->key);
+        item->next = to->items;
+        to->items = item;
+    }
 }
 
 void convoy_hold_free(struct convoy_hold *hold)

@@ -49,9 +49,13 @@ void convoy_hold_forget(struct convoy_held_worker *worker);
 /* How many live. */
 uint32_t convoy_hold_living(const struct convoy_hold *hold);
 
-/* Sends everything to a new front, which may take some seconds to read it, and forgets the workers that have
- * exited. 0 or a negative errno. */
-int convoy_hold_send(struct convoy_hold *hold, int socket);
+/* Both send to a new front, which may take some seconds to read it: the items; the workers, of which those
+ * that have exited are forgotten. 0 or a negative errno. */
+int convoy_hold_send_items(const struct convoy_hold *hold, int socket);
+int convoy_hold_send_workers(struct convoy_hold *hold, int socket);
+
+/* Moves all items of one to the other, where they replace those of the same keys. */
+void convoy_hold_move_items(struct convoy_hold *from, struct convoy_hold *to);
 
 void convoy_hold_free(struct convoy_hold *hold);
 

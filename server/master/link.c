@@ -40,11 +40,14 @@ struct convoy_link {
     int socket;
     uint32_t epoch, last_number;
     bool gone; /* the master */
+    bool prepares;
     struct item *items;
     struct worker *workers; /* that live, as far as is known; held ones in the order of their numbers */
     struct event *events, **last_event;
     void (*on_signal)(void *context, int number);
     void *signal_context;
+    void (*on_handover)(void *context);
+    void *handover_context;
     struct convoy_packet packet;
 };
 
@@ -124,13 +127,36 @@ static int receive_held(struct convoy_link *link)
             code = take_held(link);
         else if (type == CONVOY_PACKET_WORKER)
             code = take_worker(link);
-        else if (type == CONVOY_PACKET_BEGIN)
+        if (type == CONVOY_PACKET_BEGIN) {
             link->epoch = link->packet.number;
+            link->prepares = link->packet.value != 0;
+        }
         convoy_packet_close(&link->packet);
-        if (code != 0 || type == CONVOY_PACKET_BEGIN)
+        if (code != 0 || type == CONVOY_PACKET_BEGIN || type == CONVOY_PACKET_GO)
             break;
     }
     return code;
+}
+
+bool convoy_link_prepares(const struct convoy_link *link)
+{
+    return link->prepares;
+}
+
+bool convoy_link_prepared(struct convoy_link *link, int abi)
+{
+    struct pollfd readable = {.fd = link->socket, .events = POLLIN};
+    if (convoy_packet_tell(link->socket, CONVOY_PACKET_PREPARED, 0, abi) != 0)
+        return false;
+    while (poll(&readable, 1, -1) < 0 && errno == EINTR)
+        ;
+    return receive_held(link) == 0;
+}
+
+void convoy_link_on_handover(struct convoy_link *link, void (*on_handover)(void *), void *context)
+{
+    link->on_handover = on_handover;
+    link->handover_context = context;
 }
 
 struct convoy_link *convoy_link_new(int socket)
@@ -237,6 +263,8 @@ static void handle(struct convoy_link *link, uint32_t type, uint32_t number, int
 {
     if (type == CONVOY_PACKET_EXITED)
         worker_exited(link, number, value);
+    else if (type == CONVOY_PACKET_HANDOVER && link->on_handover != NULL)
+        link->on_handover(link->handover_context);
     else if (type == CONVOY_PACKET_SIGNAL && link->on_signal != NULL)
         link->on_signal(link->signal_context, value);
 }
@@ -319,9 +347,9 @@ static int send_text(struct convoy_link *link, enum convoy_packet_type type, uin
     return code;
 }
 
-void convoy_link_serving(struct convoy_link *link)
+void convoy_link_serving(struct convoy_link *link, int abi)
 {
-    (void)convoy_packet_tell(link->socket, CONVOY_PACKET_SERVING, 0, 0);
+    (void)convoy_packet_tell(link->socket, CONVOY_PACKET_SERVING, 0, abi);
 }
 
 void convoy_link_log(struct convoy_link *link, enum convoy_log_format format, enum convoy_log_level level)

@@ -36,7 +36,7 @@ int convoy_link_open(struct convoy_link **link, struct convoy_error *error);
 struct convoy_link *convoy_link_new(int socket);
 void convoy_link_free(struct convoy_link *link);
 
-/* Counts fronts from 1 on: above 1 this one takes over from one that crashed. */
+/* Counts fronts from 1 on: above 1 this one takes over from one that crashed or hands over. */
 uint32_t convoy_link_epoch(const struct convoy_link *link);
 
 /* To be watched for reading; then, and whenever convoy_link_waiting(), convoy_link_dispatch() is to be
@@ -48,8 +48,15 @@ bool convoy_link_dispatch(struct convoy_link *link);
 void convoy_link_on_signal(struct convoy_link *link, void (*on_signal)(void *context, int number),
                            void *context);
 
+/* Whether the front before serves still, and hands over to this one. */
+bool convoy_link_prepares(const struct convoy_link *link);
+/* This front could serve: waits until the front before has gone, and receives its workers. False when the
+ * master wants it no more. abi: of the channels. */
+bool convoy_link_prepared(struct convoy_link *link, int abi);
+/* Called when another front is to take over from this one. */
+void convoy_link_on_handover(struct convoy_link *link, void (*on_handover)(void *context), void *context);
 /* Listens; signals come as packets. */
-void convoy_link_serving(struct convoy_link *link);
+void convoy_link_serving(struct convoy_link *link, int abi);
 void convoy_link_log(struct convoy_link *link, enum convoy_log_format format, enum convoy_log_level level);
 /* For the service manager, in the master's name. */
 void convoy_link_notify(struct convoy_link *link, const char *state);

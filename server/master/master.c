@@ -21,14 +21,25 @@
 #include <systemd/sd-daemon.h>
 #endif
 
-#define SETTLED_US       1000000u /* a front that served for this long has not failed to start */
-#define FIRST_BACKOFF_MS 100u     /* before the second start that follows a failed one; it doubles */
-#define MOST_ARGUMENTS   32       /* of a worker */
+#define SETTLED_US       1000000u  /* a front that served for this long has not failed to start */
+#define FIRST_BACKOFF_MS 100u      /* before the second start that follows a failed one; it doubles */
+#define PREPARE_US       10000000u /* a new program may take this long until it could serve */
+#define MOST_ARGUMENTS   32        /* of a worker */
 #define START_FDS        5
 #define WORKER_FDS       3
 #define FORWARDED        3
 
 static const int forwarded[FORWARDED] = {SIGTERM, SIGINT, SIGHUP};
+
+/* The front that is to follow the one that serves. */
+struct successor {
+    pid_t pid; /* 0: there is none */
+    int socket;
+    bool prepared, wanted; /* wanted: the front was told to hand over */
+    uint64_t until_us;     /* it has to be prepared by then */
+    /* What it held and dropped so far, which counts from the moment when it is the front. */
+    struct convoy_hold held, dropped;
+};
 
 struct master {
     char program[PATH_MAX];
@@ -39,6 +50,7 @@ struct master {
 
     pid_t front;      /* 0: none */
     int socket;       /* to it; -1: none */
+    int32_t abi;      /* of its channels */
     uint32_t fronts;  /* started so far */
     bool serving;     /* this one */
     bool ever_served; /* some front did */
@@ -47,7 +59,9 @@ struct master {
     uint64_t start_us;           /* when the next front is to be started, while there is none */
     uint32_t to_tell[FORWARDED]; /* signals that the front was not told of yet */
     int ending;                  /* the signal that ends the daemon; 0: none came */
-    int status;                  /* of the process; -1: it goes on */
+    struct successor next;
+    bool abandoned; /* the front was told to hand over, and its successor ended */
+    int status;     /* of the process; -1: it goes on */
 };
 
 static void notify(const char *state)
@@ -96,6 +110,7 @@ static void handle(struct master *master, struct convoy_packet *packet)
     case CONVOY_PACKET_SERVING:
         master->serving = master->ever_served = true;
         master->serving_us = convoy_now_us();
+        master->abi = packet->value;
         break;
     case CONVOY_PACKET_LOG:
         convoy_log_configure(packet->number == CONVOY_LOG_JSON ? CONVOY_LOG_JSON : CONVOY_LOG_LOGFMT,
@@ -172,24 +187,34 @@ static bool tell_front(struct master *master)
 /* BEGIN comes last. */
 static int introduce(struct master *master)
 {
-    int code = convoy_hold_send(&master->hold, master->socket);
+    int code = convoy_hold_send_items(&master->hold, master->socket);
+    if (code == 0)
+        code = convoy_hold_send_workers(&master->hold, master->socket);
     return code != 0 ? code : convoy_packet_tell(master->socket, CONVOY_PACKET_BEGIN, master->fronts, 0);
 }
 
-static int start_front(struct master *master, struct convoy_error *error)
+/* Starts a front of the program that lies at the path now. *socket is the end to it. */
+static pid_t run_front(const struct master *master, int *socket, struct convoy_error *error)
 {
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
         return convoy_fail(error, -errno, "cannot make the socket to the front: %s", strerror(errno));
     pid_t pid = convoy_child_front(master->program, master->arguments, pair[1], master->inherited, error);
     close(pair[1]);
-    if (pid < 0) {
+    if (pid < 0)
         close(pair[0]);
+    else
+        *socket = pair[0];
+    return pid;
+}
+
+static int start_front(struct master *master, struct convoy_error *error)
+{
+    pid_t pid = run_front(master, &master->socket, error);
+    if (pid < 0)
         return (int)pid;
-    }
     master->front = pid;
-    master->socket = pair[0];
-    master->serving = false;
+    master->serving = master->abandoned = false;
     master->fronts++;
     int code = introduce(master);
     if (code != 0) {
@@ -231,9 +256,120 @@ static void start_due(struct master *master)
     }
 }
 
+/* ---- SIGUSR2: the program that lies at the path now takes over, with the workers ---- */
+
+static void forget_successor(struct master *master)
+{
+    if (master->next.socket >= 0)
+        close(master->next.socket);
+    convoy_hold_free(&master->next.held);
+    convoy_hold_free(&master->next.dropped);
+    master->next = (struct successor){.socket = -1};
+}
+
+static void give_up_successor(struct master *master, const char *why)
+{
+    convoy_log(CONVOY_LOG_ERROR, "the upgrade is given up, the front before serves on",
+               CONVOY_STR("reason", why));
+    /* It is waited for as any child that is not known. */
+    kill(master->next.pid, SIGKILL);
+    forget_successor(master);
+}
+
+static void begin_upgrade(struct master *master)
+{
+    struct convoy_error error;
+    struct successor *next = &master->next;
+    if (next->pid != 0 || !master->serving || master->ending != 0) {
+        convoy_log(CONVOY_LOG_WARNING, "SIGUSR2 is passed by: a start, an upgrade or the end is under way");
+        return;
+    }
+    next->pid = run_front(master, &next->socket, &error);
+    if (next->pid < 0) {
+        *next = (struct successor){.socket = -1};
+        convoy_log(CONVOY_LOG_ERROR, "the upgrade is given up, the front before serves on",
+                   CONVOY_STR("reason", error.message));
+        return;
+    }
+    convoy_log(CONVOY_LOG_INFO, "upgrade: another front is started", CONVOY_STR("program", master->program),
+               CONVOY_INT("pid", next->pid));
+    next->until_us = convoy_now_us() + PREPARE_US;
+    int code = convoy_hold_send_items(&master->hold, next->socket);
+    if (code == 0)
+        code = convoy_packet_tell(next->socket, CONVOY_PACKET_BEGIN, master->fronts + 1, 1);
+    if (code != 0 && code != -EPIPE) /* one that has ended is waited for */
+        give_up_successor(master, strerror(-code));
+}
+
+static void on_prepared(struct master *master, int32_t abi)
+{
+    struct successor *next = &master->next;
+    if (next->prepared)
+        return;
+    if (abi != master->abi) {
+        give_up_successor(master,
+                          "the new program has another ABI than the workers that run: restart convoyd");
+        return;
+    }
+    next->prepared = true;
+    next->wanted = convoy_packet_tell(master->socket, CONVOY_PACKET_HANDOVER, 0, 0) == 0;
+    if (!next->wanted)
+        give_up_successor(master, "the front before does not listen");
+}
+
+/* What the successor sends. Until it is the front it changes nothing that is held. */
+static void read_successor(struct master *master)
+{
+    static struct convoy_packet packet;
+    struct successor *next = &master->next;
+    int code;
+    while (next->socket >= 0 && (code = convoy_packet_receive(next->socket, &packet)) != -EAGAIN) {
+        if (code != 1) { /* how it ends is told by waitpid() */
+            close(next->socket);
+            next->socket = -1;
+            break;
+        }
+        if (packet.type == CONVOY_PACKET_HOLD) {
+            (void)convoy_hold_item(&next->held, &packet);
+        } else if (packet.type == CONVOY_PACKET_DROP) {
+            convoy_hold_drop(&next->held, packet.text);
+            (void)convoy_packet_tell(next->socket, CONVOY_PACKET_DROPPED, packet.number, 0);
+            (void)convoy_hold_item(&next->dropped, &packet);
+        } else if (packet.type == CONVOY_PACKET_PREPARED) {
+            on_prepared(master, packet.value);
+        }
+        convoy_packet_close(&packet);
+    }
+    if (next->pid != 0 && !next->prepared && convoy_now_us() >= next->until_us)
+        give_up_successor(master, "the new program was not prepared in time");
+}
+
+/* The front before has gone. */
+static void promote(struct master *master)
+{
+    struct successor *next = &master->next;
+    for (const struct convoy_held_item *item = next->dropped.items; item != NULL; item = item->next)
+        convoy_hold_drop(&master->hold, item->key);
+    convoy_hold_move_items(&next->held, &master->hold);
+    convoy_hold_free(&next->dropped);
+    master->front = next->pid;
+    master->socket = next->socket;
+    master->serving = false;
+    master->failures = 0;
+    master->fronts++;
+    *next = (struct successor){.socket = -1};
+    int code = convoy_hold_send_workers(&master->hold, master->socket);
+    if (code == 0)
+        code = convoy_packet_tell(master->socket, CONVOY_PACKET_GO, 0, 0);
+    if (code != 0)
+        kill(master->front, SIGKILL); /* and another one is started */
+    convoy_log(CONVOY_LOG_INFO, "upgrade: the new front takes over", CONVOY_INT("pid", master->front));
+}
+
 static void on_front_exit(struct master *master, int status)
 {
     char text[96];
+    bool handed_over = master->next.wanted && master->ending == 0;
     bool in_order = WIFEXITED(status) && (WEXITSTATUS(status) == EXIT_SUCCESS || !master->ever_served);
     bool settled = master->serving && convoy_now_us() - master->serving_us >= SETTLED_US;
     read_front(master); /* workers that it asked for, too */
@@ -246,7 +382,16 @@ static void on_front_exit(struct master *master, int status)
                  strsignal(WTERMSIG(status)));
     else
         snprintf(text, sizeof text, "exit status %d", WEXITSTATUS(status));
-    if (in_order) {
+    if (handed_over && master->next.pid != 0) {
+        if (!WIFEXITED(status) || WEXITSTATUS(status) != EXIT_SUCCESS)
+            convoy_log(CONVOY_LOG_ERROR, "the front ended before everything was answered",
+                       CONVOY_STR("text", text));
+        promote(master);
+        return;
+    }
+    if (master->next.pid != 0)
+        give_up_successor(master, "the front before has ended");
+    if (in_order && !master->abandoned) {
         master->status = WEXITSTATUS(status);
     } else if (master->ending != 0) {
         if (!WIFSIGNALED(status) || WTERMSIG(status) != master->ending)
@@ -258,6 +403,21 @@ static void on_front_exit(struct master *master, int status)
     }
 }
 
+static void on_successor_exit(struct master *master, int status)
+{
+    char text[96];
+    /* A front that has been told to hand over does so, and is followed by another start. */
+    master->abandoned = master->next.wanted;
+    if (WIFSIGNALED(status))
+        snprintf(text, sizeof text, "the new program was killed by signal %d (%s)", WTERMSIG(status),
+                 strsignal(WTERMSIG(status)));
+    else
+        snprintf(text, sizeof text, "the new program ended with status %d: see above", WEXITSTATUS(status));
+    convoy_log(CONVOY_LOG_ERROR, "the upgrade is given up, the front before serves on",
+               CONVOY_STR("reason", text));
+    forget_successor(master);
+}
+
 static void reap(struct master *master)
 {
     int status;
@@ -266,6 +426,8 @@ static void reap(struct master *master)
         struct convoy_held_worker *worker;
         if (pid == master->front)
             on_front_exit(master, status);
+        else if (pid == master->next.pid)
+            on_successor_exit(master, status);
         else if ((worker = convoy_hold_find_pid(&master->hold, pid)) != NULL)
             convoy_hold_exited(worker, status);
     }
@@ -277,12 +439,18 @@ static void on_signal(struct master *master, int number)
         reap(master);
         return;
     }
+    if (number == SIGUSR2) {
+        begin_upgrade(master);
+        return;
+    }
     for (int i = 0; i < FORWARDED; i++)
         master->to_tell[i] += forwarded[i] == number;
     if (number == SIGHUP)
         return;
     if (master->ending == 0)
         master->ending = number;
+    if (master->next.pid != 0)
+        give_up_successor(master, "the daemon is to end");
     /* Before it serves it has nothing to finish. A front that has just begun to serve ignores the signal, and
      * is told. */
     if (master->front != 0 && !master->serving)
@@ -303,7 +471,9 @@ static int open_signals(struct master *master)
     sigset_t set;
     sigemptyset(&set);
     sigaddset(&set, SIGCHLD);
+    sigaddset(&set, SIGUSR2);
     signal(SIGCHLD, SIG_DFL);
+    signal(SIGUSR2, SIG_DFL);
     for (int i = 0; i < FORWARDED; i++) {
         sigaddset(&set, forwarded[i]);
         signal(forwarded[i], SIG_DFL); /* one that is ignored would not come at all */
@@ -317,13 +487,17 @@ static int open_signals(struct master *master)
 static void wait_for_event(struct master *master, bool told)
 {
     struct pollfd events[] = {{.fd = master->signals, .events = POLLIN},
-                              {.fd = master->socket, .events = (short)(POLLIN | (told ? 0 : POLLOUT))}};
-    int limit_ms = -1;
-    if (master->front == 0) {
-        uint64_t now_us = convoy_now_us();
-        limit_ms = now_us < master->start_us ? (int)((master->start_us - now_us) / 1000 + 1) : 0;
-    }
-    poll(events, 2, limit_ms);
+                              {.fd = master->socket, .events = (short)(POLLIN | (told ? 0 : POLLOUT))},
+                              {.fd = master->next.socket, .events = POLLIN}};
+    uint64_t now_us = convoy_now_us(), until_us = UINT64_MAX;
+    if (master->front == 0)
+        until_us = master->start_us;
+    else if (master->next.pid != 0 && !master->next.prepared)
+        until_us = master->next.until_us;
+    int limit_ms = until_us == UINT64_MAX ? -1
+                   : until_us > now_us    ? (int)((until_us - now_us) / 1000 + 1)
+                                          : 0;
+    poll(events, 3, limit_ms);
 }
 
 /* What is left of the workers: the front has ended those that it could. */
@@ -354,7 +528,7 @@ static uint32_t count_inherited(void)
 int convoy_master_run(char *const *arguments)
 {
     static struct master master;
-    master = (struct master){.arguments = arguments, .socket = -1, .status = -1};
+    master = (struct master){.arguments = arguments, .socket = -1, .next = {.socket = -1}, .status = -1};
     ssize_t length = readlink("/proc/self/exe", master.program, sizeof master.program - 1);
     int code = length > 0 ? open_signals(&master) : -errno;
     if (code != 0) {
@@ -366,6 +540,7 @@ int convoy_master_run(char *const *arguments)
         if (master.front == 0 && convoy_now_us() >= master.start_us)
             start_due(&master);
         read_front(&master);
+        read_successor(&master);
         wait_for_event(&master, tell_front(&master));
         read_signals(&master);
     }
@@ -404,7 +579,8 @@ int convoy_master_fork(struct convoy_link **link, struct convoy_error *error)
     pid_t pid = fork();
     if (pid == 0) {
         static struct master master;
-        master = (struct master){.socket = pair[1], .front = getppid(), .serving = true, .status = -1};
+        master = (struct master){
+            .socket = pair[1], .front = getppid(), .serving = true, .next = {.socket = -1}, .status = -1};
         close(pair[0]);
         if (open_signals(&master) == 0)
             serve(&master);

@@ -11,26 +11,33 @@
 #define CONVOY_PACKET_TEXT 16384 /* bytes of a packet's text */
 #define CONVOY_PACKET_FDS  5
 
+/* Numbers stay as they are: a master and a front may be of different builds. */
 enum convoy_packet_type {
     /* The front to the master. What has an answer has its number in the answer, too. */
-    CONVOY_PACKET_SERVING = 1, /* listens, and takes signals as packets from now on */
-    CONVOY_PACKET_LOG,         /* number: format; value: level, of the master's own log */
-    CONVOY_PACKET_NOTIFY,      /* text: for the service manager (sd_notify(3)) */
-    CONVOY_PACKET_HOLD,        /* text: a key; perhaps one descriptor: held for the next front */
-    CONVOY_PACKET_DROP,        /* text: a key: no longer. Answer: DROPPED */
-    CONVOY_PACKET_START, /* text: label, program and arguments, each ends with a NUL byte; descriptors: the
-                            worker's control socket, memory and doorbell, then the front's control socket and
-                            doorbell. Answer: STARTED */
-    CONVOY_PACKET_LABEL, /* number: of a worker; text: its new label */
-    CONVOY_PACKET_KILL,  /* number: of a worker, which gets SIGKILL */
+    CONVOY_PACKET_SERVING =
+        1,                  /* value: CONVOY_CHANNEL_ABI: listens, and takes signals as packets from now on */
+    CONVOY_PACKET_PREPARED, /* value: the same: could serve if it had the workers */
+    CONVOY_PACKET_LOG,      /* number: format; value: level, of the master's own log */
+    CONVOY_PACKET_NOTIFY,   /* text: for the service manager (sd_notify(3)) */
+    CONVOY_PACKET_HOLD,     /* text: a key; perhaps one descriptor: held for the next front */
+    CONVOY_PACKET_DROP,     /* text: a key: no longer. Answer: DROPPED */
+    CONVOY_PACKET_START,    /* text: label, program and arguments, each ends with a NUL byte; descriptors: the
+                               worker's control socket, memory and doorbell, then the front's control socket and
+                               doorbell. Answer: STARTED */
+    CONVOY_PACKET_LABEL,    /* number: of a worker; text: its new label */
+    CONVOY_PACKET_KILL,     /* number: of a worker, which gets SIGKILL */
     /* The master to the front. First what it holds, until BEGIN. */
     CONVOY_PACKET_HELD,   /* text: key; perhaps one descriptor */
     CONVOY_PACKET_WORKER, /* number; value: pid; text: label; descriptors: memory, control socket, doorbell */
-    CONVOY_PACKET_BEGIN,  /* number: counts fronts from 1 on */
-    CONVOY_PACKET_DROPPED, /* */
-    CONVOY_PACKET_STARTED, /* value: pid, or a negative errno */
-    CONVOY_PACKET_EXITED,  /* number: of a worker; value: as waitpid(2) tells it */
-    CONVOY_PACKET_SIGNAL   /* value: the signal that the master got */
+    /* number: counts fronts from 1 on; value: 1: the front before serves still; workers and GO follow when it
+     * has gone */
+    CONVOY_PACKET_BEGIN,
+    CONVOY_PACKET_GO,
+    CONVOY_PACKET_HANDOVER, /* another front is prepared: this one is to answer what it has, and to end */
+    CONVOY_PACKET_DROPPED,  /* */
+    CONVOY_PACKET_STARTED,  /* value: pid, or a negative errno */
+    CONVOY_PACKET_EXITED,   /* number: of a worker; value: as waitpid(2) tells it */
+    CONVOY_PACKET_SIGNAL    /* value: the signal that the master got */
 };
 
 struct convoy_packet {
