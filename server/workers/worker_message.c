@@ -167,7 +167,7 @@ static int read_canary(const cJSON *json, struct convoy_worker_message *message,
     cJSON_ArrayForEach(value, cJSON_GetObjectItemCaseSensitive(list, "values"))
     {
         if (canary->count == CONVOY_CANARY_SAMPLES || !(cJSON_IsNumber(value) || cJSON_IsNull(value)) ||
-            !cJSON_IsNumber(range) || !(range->valuedouble >= 0))
+            range == NULL || !cJSON_IsNumber(range) || !(range->valuedouble >= 0))
             return convoy_fail(error, -EPROTO, "a worker's message has a canary that is none");
         canary->values[canary->count] = cJSON_IsNumber(value) ? (float)value->valuedouble : NAN;
         canary->ranges[canary->count++] = (float)range->valuedouble;
