@@ -14,6 +14,7 @@
 /* A power of two, and twice the slots, so that completions of a dead worker and of its successor never meet.
  */
 #define RING_ENTRIES (2u * CONVOY_MAX_SLOTS)
+#define EPOCH_SHIFT  24 /* of generations: a slot's lie apart in fronts that follow each other */
 
 /* Tails are on cache lines of their own: the two ends write them from different cores. */
 struct ring {
@@ -154,8 +155,9 @@ int convoy_channel_lay_out(struct convoy_channel *channel, const struct convoy_c
     return 0;
 }
 
-int convoy_channel_attach(struct convoy_channel *channel, int memory_fd, int doorbell_fd,
-                          const struct convoy_channel_size *size, struct convoy_error *error)
+/* Maps a memfd that was laid out before, which has to be of this size and ABI. */
+static int map(int memory_fd, const struct convoy_channel_size *size, void **base, size_t *bytes,
+               struct convoy_error *error)
 {
     int code = check_size(size, error);
     if (code != 0)
@@ -163,20 +165,31 @@ int convoy_channel_attach(struct convoy_channel *channel, int memory_fd, int doo
     struct stat status;
     if (fstat(memory_fd, &status) != 0)
         return convoy_fail(error, -errno, "cannot look at the channel's memory: %s", strerror(errno));
-    size_t bytes = total_bytes(size);
-    if (status.st_size < 0 || (size_t)status.st_size != bytes)
+    *bytes = total_bytes(size);
+    if (status.st_size < 0 || (size_t)status.st_size != *bytes)
         return convoy_fail(error, -EINVAL, "the channel has %lld bytes, but its size says %zu",
-                           (long long)status.st_size, bytes);
-    void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory_fd, 0);
-    if (base == MAP_FAILED)
-        return convoy_fail(error, -errno, "cannot map the channel's %zu bytes: %s", bytes, strerror(errno));
-    const struct header *header = base;
+                           (long long)status.st_size, *bytes);
+    *base = mmap(NULL, *bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory_fd, 0);
+    if (*base == MAP_FAILED)
+        return convoy_fail(error, -errno, "cannot map the channel's %zu bytes: %s", *bytes, strerror(errno));
+    const struct header *header = *base;
     if (header->magic != CHANNEL_MAGIC || header->abi != CONVOY_CHANNEL_ABI || header->slots != size->slots) {
-        munmap(base, bytes);
+        munmap(*base, *bytes);
         return convoy_fail(error, -EINVAL,
                            "the channel is not of ABI %d: front and worker are of different builds",
                            CONVOY_CHANNEL_ABI);
     }
+    return 0;
+}
+
+int convoy_channel_attach(struct convoy_channel *channel, int memory_fd, int doorbell_fd,
+                          const struct convoy_channel_size *size, struct convoy_error *error)
+{
+    void *base;
+    size_t bytes;
+    int code = map(memory_fd, size, &base, &bytes, error);
+    if (code != 0)
+        return code;
     *channel = (struct convoy_channel){.size = *size,
                                        .memory_fd = memory_fd,
                                        .doorbell_fd = doorbell_fd,
@@ -184,6 +197,31 @@ int convoy_channel_attach(struct convoy_channel *channel, int memory_fd, int doo
                                        .base = base,
                                        .bytes = bytes};
     return 0;
+}
+
+int convoy_channel_take_over(struct convoy_channel *channel, int memory_fd, int doorbell_fd,
+                             const struct convoy_channel_size *size, uint32_t epoch,
+                             struct convoy_error *error)
+{
+    const int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+    *channel =
+        (struct convoy_channel){.memory_fd = memory_fd, .doorbell_fd = doorbell_fd, .worker_doorbell_fd = -1};
+    if ((fcntl(memory_fd, F_GET_SEALS) & seals) != seals)
+        return convoy_fail(error, -EINVAL, "the channel of a worker is not sealed");
+    int code = map(memory_fd, size, &channel->base, &channel->bytes, error);
+    if (code != 0) {
+        channel->base = NULL;
+        return code;
+    }
+    channel->size = *size;
+    channel->done_head = atomic_load(&header_of(channel)->done.tail);
+    channel->first_generation = epoch << EPOCH_SHIFT;
+    return 0;
+}
+
+void convoy_channel_pass_by(struct convoy_channel *channel)
+{
+    channel->submit_head = atomic_load(&header_of(channel)->submit.tail);
 }
 
 void convoy_channel_destroy(struct convoy_channel *channel)

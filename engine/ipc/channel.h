@@ -31,7 +31,10 @@
  * the functions of one ring. Both ends can wait for a doorbell with poll, epoll or libuv.
  *
  * Lifetime: the front creates the memfd empty and lays it out once the models' shapes are known. A worker
- * that replaces a dead one maps the same memfd. */
+ * that replaces a dead one maps the same memfd. So does a front that replaces a dead one: the master
+ * (server/master) holds the descriptors meanwhile. The worker finishes what it has begun for the dead front,
+ * passes by what it has not begun, and says so on its control socket; only then does the new front take the
+ * channel over and submit slots. Generations of different fronts differ. */
 #ifndef CONVOY_ENGINE_CHANNEL_H
 #define CONVOY_ENGINE_CHANNEL_H
 
@@ -44,8 +47,8 @@
 #include <stdint.h>
 
 #define CONVOY_CHANNEL_ABI                                                                                   \
-    3 /* raised with each change of what lies in the memory, of a layout's number or of a message            \
-       */
+    4 /* raised with each change of what lies in the memory, of a layout's number or of the control socket's \
+       messages */
 #define CONVOY_MAX_SLOTS      64
 #define CONVOY_MAX_MODELS     1024        /* a slot's model number is below */
 #define CONVOY_SLOT_ALIGN     64          /* rows and outputs start on a cache line */
@@ -96,6 +99,7 @@ struct convoy_channel {
     void *base;                 /* NULL until laid out or attached */
     size_t bytes;
     uint32_t done_head, submit_head; /* the consumer's own positions, which the other end cannot change */
+    uint32_t first_generation;       /* the front's end: generations of its submissions are above */
 };
 
 /* --- making and ending; return 0, or a negative errno with error filled in --- */
@@ -111,6 +115,16 @@ int convoy_channel_lay_out(struct convoy_channel *channel, const struct convoy_c
 /* Worker: maps what the front laid out. -EINVAL: the memfd has another size, or the front another ABI. */
 int convoy_channel_attach(struct convoy_channel *channel, int memory_fd, int doorbell_fd,
                           const struct convoy_channel_size *size, struct convoy_error *error);
+
+/* Front, instead of creating and laying out: the end of a front that is gone, whose worker has said that
+ * nothing is under way and how large the channel is. The descriptors belong to the channel from now on, also
+ * after an error. epoch: counts fronts. -EINVAL: the memfd is none that a front of this ABI laid out so. */
+int convoy_channel_take_over(struct convoy_channel *channel, int memory_fd, int doorbell_fd,
+                             const struct convoy_channel_size *size, uint32_t epoch,
+                             struct convoy_error *error);
+
+/* Worker: the front is another one. Passes by what the one before submitted and this end has not taken. */
+void convoy_channel_pass_by(struct convoy_channel *channel);
 
 /* Either end: unmaps the memory and closes the descriptors. */
 void convoy_channel_destroy(struct convoy_channel *channel);

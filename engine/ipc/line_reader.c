@@ -16,7 +16,13 @@ void convoy_line_reader_begin(struct convoy_line_reader *reader, size_t line_mos
 void convoy_line_reader_reset(struct convoy_line_reader *reader)
 {
     reader->first = reader->end = reader->searched = 0;
+    reader->waits_for_cut = false;
     reader->code = 0;
+}
+
+void convoy_line_reader_wait_for_cut(struct convoy_line_reader *reader)
+{
+    reader->waits_for_cut = true;
 }
 
 void convoy_line_reader_free(struct convoy_line_reader *reader)
@@ -97,20 +103,36 @@ static cJSON *parse(const char *line, size_t length)
     return NULL;
 }
 
+/* Takes the next complete line's place; NULL when there is none. */
+static char *next_line(struct convoy_line_reader *reader, size_t *length)
+{
+    if (reader->searched >= reader->end)
+        return NULL;
+    char *line = reader->bytes + reader->first;
+    char *newline = memchr(reader->bytes + reader->searched, '\n', reader->end - reader->searched);
+    if (newline == NULL) {
+        reader->searched = reader->end;
+        return NULL;
+    }
+    *length = (size_t)(newline - line);
+    reader->first = reader->searched = (size_t)(newline + 1 - reader->bytes);
+    if (reader->first == reader->end) /* the usual case: nothing is to be moved */
+        reader->first = reader->end = reader->searched = 0;
+    return line;
+}
+
 int convoy_line_reader_next(struct convoy_line_reader *reader, cJSON **message, struct convoy_error *error)
 {
+    char *line;
+    size_t length;
     *message = NULL;
-    if (reader->code == 0 && reader->searched < reader->end) {
-        char *line = reader->bytes + reader->first;
-        char *newline = memchr(reader->bytes + reader->searched, '\n', reader->end - reader->searched);
-        if (newline == NULL) {
-            reader->searched = reader->end;
-            return 0;
+    while (reader->code == 0 && (line = next_line(reader, &length)) != NULL) {
+        bool cut = length > 0 && line[length - 1] == CONVOY_LINE_CUT_CHAR;
+        if (cut || reader->waits_for_cut) {
+            reader->waits_for_cut = reader->waits_for_cut && !cut;
+            continue;
         }
-        reader->first = reader->searched = (size_t)(newline + 1 - reader->bytes);
-        if (reader->first == reader->end) /* the usual case: nothing is to be moved */
-            reader->first = reader->end = reader->searched = 0;
-        if ((*message = parse(line, (size_t)(newline - line))) != NULL)
+        if ((*message = parse(line, length)) != NULL)
             return 1;
         reader->code = -EPROTO;
     }

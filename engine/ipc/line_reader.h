@@ -6,6 +6,9 @@
  * convoy_line_reader_receive() or by reading into the room that convoy_line_reader_room() lends, and takes
  * messages out until there are none before more bytes are received.
  *
+ * A sender that takes a stream over from another one, which may have ended in the middle of a line, begins
+ * with CONVOY_LINE_CUT: the line that ends with it is left out. JSON has no such character.
+ *
  * Threads: one at a time. */
 #ifndef CONVOY_ENGINE_IPC_LINE_READER_H
 #define CONVOY_ENGINE_IPC_LINE_READER_H
@@ -13,14 +16,19 @@
 #include "engine/base/error.h"
 
 #include <cjson/cJSON.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
+
+#define CONVOY_LINE_CUT      "\x18\n" /* CAN, and the end of the line */
+#define CONVOY_LINE_CUT_CHAR '\x18'
 
 struct convoy_line_reader {
     char *bytes;                /* received and not taken yet: bytes[first] to bytes[end - 1] */
     size_t first, end;          /* first: where the next line begins */
     size_t searched;            /* no newline lies before this */
     size_t capacity, line_most; /* line_most: bytes of a line, without its newline */
+    bool waits_for_cut;         /* lines are left out until one was cut */
     int code;                   /* 0, or the error after which nothing is read any more */
 };
 
@@ -28,6 +36,9 @@ struct convoy_line_reader {
 void convoy_line_reader_begin(struct convoy_line_reader *reader, size_t line_most);
 /* Forgets all bytes and errors and keeps the memory: for a new connection. */
 void convoy_line_reader_reset(struct convoy_line_reader *reader);
+/* For a stream of which another reader read the beginning: everything before the next CONVOY_LINE_CUT is left
+ * out. */
+void convoy_line_reader_wait_for_cut(struct convoy_line_reader *reader);
 void convoy_line_reader_free(struct convoy_line_reader *reader);
 
 /* Lends room for at least one byte behind what was received. -EMSGSIZE: the line that is being received is

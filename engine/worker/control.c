@@ -49,6 +49,13 @@ void convoy_control_send(struct convoy_control *control, cJSON *message)
     cJSON_free(text);
 }
 
+void convoy_control_cut(struct convoy_control *control)
+{
+    pthread_mutex_lock(&control->send_lock);
+    send_all(control->fd, CONVOY_LINE_CUT, sizeof CONVOY_LINE_CUT - 1);
+    pthread_mutex_unlock(&control->send_lock);
+}
+
 void convoy_control_log(struct convoy_control *control, const char *level, const char *format, ...)
 {
     char text[CONVOY_ERROR_BYTES];

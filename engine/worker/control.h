@@ -26,6 +26,9 @@ void convoy_control_send(struct convoy_control *control, cJSON *message);
 __attribute__((format(printf, 3, 4))) void convoy_control_log(struct convoy_control *control,
                                                               const char *level, const char *format, ...);
 
+/* For a front that follows another one, which has perhaps read the beginning of a line (line_reader.h). */
+void convoy_control_cut(struct convoy_control *control);
+
 /* Reads what is there without waiting and calls handle for each whole message, which handle frees. Sets
  * control->closed when the front closed its end or sent a line that is not a JSON object. */
 void convoy_control_receive(struct convoy_control *control, void (*handle)(void *context, cJSON *message),

@@ -214,5 +214,6 @@ void convoy_worker_unload(struct convoy_worker_device *device, struct convoy_wor
     if (net->net != NULL)
         device->backend->unload(device->device, net->net);
     convoy_graph_free(net->graph);
+    cJSON_Delete(net->told);
     memset(net, 0, sizeof *net);
 }

@@ -24,6 +24,9 @@ struct convoy_worker_net {
     uint32_t max_batch;
     bool fp32_only; /* its configuration accepts no less */
     struct convoy_worker_known known;
+    /* What is told to a front that comes later (serve_adopt.c): the description of the message
+     * "loaded", and in it as "load" what decides what the model computes. NULL when memory was out. */
+    cJSON *told;
 };
 
 /* Reads the model that a load command asks for ("path", "name", "precision", "max_batch", "multiply", "add",

@@ -40,7 +40,7 @@ _Noreturn void convoy_worker_lose_device(struct convoy_worker *worker, const str
 }
 
 /* After models came, went or were tuned: the question costs time. */
-static void send_memory(struct convoy_worker *worker)
+void convoy_worker_send_memory(struct convoy_worker *worker)
 {
     struct convoy_device_memory memory = {0};
     struct convoy_error error;
@@ -122,12 +122,13 @@ static void load(struct convoy_worker *worker, uint32_t model, const cJSON *comm
             cJSON_AddStringToObject(described, "files", text);
         }
         convoy_worker_check_loaded(worker, model, described);
+        convoy_worker_remember(&worker->nets[model], command, described);
     }
     if (code == 0)
         send_model(worker, "loaded", model, described, NULL);
     else
         send_model(worker, "failed", model, NULL, error.message);
-    send_memory(worker);
+    convoy_worker_send_memory(worker);
     worker->idle_left = true;
     atomic_store(&worker->phase, RUNNING);
 }
@@ -171,8 +172,9 @@ static void send_tuned(void *context, struct convoy_net *net, const struct convo
         worker->nets[model].known.changed = worker->checks.changed = true;
         cJSON *object = cJSON_CreateObject();
         convoy_worker_describe(info, object);
+        convoy_worker_remember_tuned(&worker->nets[model], info);
         send_model(worker, "tuned", model, object, NULL);
-        send_memory(worker);
+        convoy_worker_send_memory(worker);
     }
 }
 
@@ -217,7 +219,7 @@ static bool use_idle(struct convoy_worker *worker)
     return worker->idle_left;
 }
 
-static uint64_t number(const cJSON *command, const char *key)
+uint64_t convoy_worker_number(const cJSON *command, const char *key)
 {
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(command, key);
     return cJSON_IsNumber(item) && item->valuedouble >= 0 ? (uint64_t)item->valuedouble : UINT64_MAX;
@@ -231,15 +233,15 @@ static void unload(struct convoy_worker *worker, uint32_t model)
     worker->serves_beside = true;
     convoy_worker_unload(&worker->device, &net);
     worker->serves_beside = false;
-    send_memory(worker);
+    convoy_worker_send_memory(worker);
 }
 
 static void attach(struct convoy_worker *worker, const cJSON *command)
 {
     struct convoy_error error;
-    struct convoy_channel_size size = {.slots = (uint32_t)number(command, "slots"),
-                                       .input_bytes = number(command, "input_bytes"),
-                                       .output_bytes = number(command, "output_bytes")};
+    struct convoy_channel_size size = {.slots = (uint32_t)convoy_worker_number(command, "slots"),
+                                       .input_bytes = convoy_worker_number(command, "input_bytes"),
+                                       .output_bytes = convoy_worker_number(command, "output_bytes")};
     if (worker->attached)
         return;
     if (convoy_channel_attach(&worker->channel, CONVOY_FD_MEMORY, CONVOY_FD_DOORBELL, &size, &error) != 0 ||
@@ -255,7 +257,7 @@ static void attach(struct convoy_worker *worker, const cJSON *command)
 static void handle_command(struct convoy_worker *worker, const cJSON *command)
 {
     const char *type = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(command, "type"));
-    uint64_t model = number(command, "model");
+    uint64_t model = convoy_worker_number(command, "model");
     if (type == NULL)
         return;
     if (strcmp(type, "load") == 0 && model < CONVOY_MAX_MODELS)
@@ -266,6 +268,10 @@ static void handle_command(struct convoy_worker *worker, const cJSON *command)
         unload(worker, (uint32_t)model);
     else if (strcmp(type, "channel") == 0)
         attach(worker, command);
+    else if (strcmp(type, "adopt") == 0)
+        convoy_worker_adopt(worker);
+    else if (strcmp(type, "keep") == 0)
+        convoy_worker_keep(worker, command);
     else if (strcmp(type, "exit") == 0)
         _exit(0);
 }
@@ -313,6 +319,31 @@ static void *compute(void *context)
     return NULL;
 }
 
+static bool is_of_type(const cJSON *command, const char *type)
+{
+    const char *own = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(command, "type"));
+    return own != NULL && strcmp(own, type) == 0;
+}
+
+/* What a front that is gone wanted. The next one asks for what it wants itself, except for the channel's
+ * size, which it knows to have been sent. Under the lock. */
+static void forget_commands(struct convoy_worker *worker)
+{
+    struct convoy_list kept, *first;
+    convoy_list_init(&kept);
+    while ((first = convoy_list_take_first(&worker->commands)) != NULL) {
+        struct command *command = convoy_list_entry(first, struct command, link);
+        if (is_of_type(command->json, "channel")) {
+            convoy_list_add_last(&kept, first);
+            continue;
+        }
+        cJSON_Delete(command->json);
+        free(command);
+    }
+    while ((first = convoy_list_take_first(&kept)) != NULL)
+        convoy_list_add_last(&worker->commands, first);
+}
+
 static void queue_command(void *context, cJSON *json)
 {
     struct convoy_worker *worker = context;
@@ -321,12 +352,14 @@ static void queue_command(void *context, cJSON *json)
         abort();
     command->json = json;
     pthread_mutex_lock(&worker->lock);
+    if (is_of_type(json, "adopt"))
+        forget_commands(worker);
     convoy_list_add_last(&worker->commands, &command->link);
     pthread_mutex_unlock(&worker->lock);
     convoy_wake_fd_ring(worker->wake_fd);
 }
 
-static void send_hello(struct convoy_worker *worker)
+cJSON *convoy_worker_hello(const struct convoy_worker *worker)
 {
     const struct convoy_device_info *info = &worker->device.info;
     cJSON *message = cJSON_CreateObject();
@@ -337,7 +370,7 @@ static void send_hello(struct convoy_worker *worker)
     cJSON_AddStringToObject(message, "description", info->description);
     cJSON_AddNumberToObject(message, "device_count", info->device_count);
     cJSON_AddNumberToObject(message, "streams", info->streams);
-    convoy_control_send(&worker->control, message);
+    return message;
 }
 
 /* A worker that cannot be confined serves all the same, and says so: the front decides whom it trusts, and an
@@ -384,7 +417,7 @@ int convoy_worker_serve(const char *backend, uint32_t device_index, bool sandbox
     }
     if (notice.message[0] != '\0')
         convoy_control_log(&worker.control, "info", "no GPU is used: %s", notice.message);
-    send_hello(&worker);
+    convoy_control_send(&worker.control, convoy_worker_hello(&worker));
 
     convoy_worker_check_init(&worker, canary_ms * (uint64_t)1000);
     pthread_mutex_init(&worker.lock, NULL);

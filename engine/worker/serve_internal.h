@@ -1,5 +1,6 @@
-/* What the files of a worker that serves share: serve.c (commands of the front, the two threads) ,
- * serve_slots.c (slots of the channel) and self_check.c (whether the device computes rightly). */
+/* What the files of a worker that serves share: serve.c (commands of the front, the two threads),
+ * serve_slots.c (slots of the channel), self_check.c (whether the device computes rightly) and serve_adopt.c
+ * (a front that takes the worker over from one that is gone). */
 #ifndef CONVOY_ENGINE_WORKER_SERVE_INTERNAL_H
 #define CONVOY_ENGINE_WORKER_SERVE_INTERNAL_H
 
@@ -54,6 +55,22 @@ struct convoy_worker {
 /* The process is the unit of recovery: nothing is cleaned up, because freeing through a lost device can hang.
  */
 _Noreturn void convoy_worker_lose_device(struct convoy_worker *worker, const struct convoy_error *error);
+
+/* The message "hello". The caller sends it. */
+cJSON *convoy_worker_hello(const struct convoy_worker *worker);
+/* A member of a command that is a number of zero or more; UINT64_MAX when it is none. */
+uint64_t convoy_worker_number(const cJSON *command, const char *key);
+/* Sends the message "memory". The compute thread's alone. */
+void convoy_worker_send_memory(struct convoy_worker *worker);
+
+/* serve_adopt.c, the compute thread's alone. Keeps what a later front must know of the model: the command
+ * that it was loaded with, and the message "loaded" as far as it is made. */
+void convoy_worker_remember(struct convoy_worker_net *net, const cJSON *command, const cJSON *described);
+/* The same after it was tuned. */
+void convoy_worker_remember_tuned(struct convoy_worker_net *net, const struct convoy_net_info *info);
+/* The commands "adopt" and "keep". */
+void convoy_worker_adopt(struct convoy_worker *worker);
+void convoy_worker_keep(struct convoy_worker *worker, const cJSON *command);
 
 /* The compute thread's alone. One round over the channel, which begins jobs and ends one; false when there
  * was nothing to do. */

@@ -52,6 +52,8 @@ int convoy_worker_slots_new(struct convoy_batcher *batcher, struct convoy_channe
     worker->channel = channel;
     snprintf(worker->device, sizeof worker->device, "%s", device);
     worker->metrics = convoy_metrics_device(batcher->metrics, device);
+    for (uint32_t i = 0; i < channel->size.slots; i++)
+        worker->slots[i].generation = channel->first_generation;
     pthread_mutex_lock(&batcher->lock);
     if (batcher->worker_count == 0)
         atomic_store(&batcher->slot_bytes, channel->size.input_bytes);

@@ -8,6 +8,7 @@
 #include "server/daemon/reload.h"
 #include "server/daemon/service.h"
 #include "server/http/http.h"
+#include "server/master/link.h"
 #include "server/workers/supervisor.h"
 
 #include <uv.h>
@@ -29,17 +30,20 @@ struct convoy_lifecycle {
     struct convoy_access_control *access;
     struct convoy_tls *tls; /* NULL: none */
     struct convoy_service *service;
+    struct convoy_link *link; /* to the master, from which signals come */
 
     struct convoy_reload reload;
-    uv_signal_t terminate, interrupt, hangup;
-    uv_timer_t timer; /* of the phase that drains */
-    enum { CONVOY_SERVING, CONVOY_LINGERING, CONVOY_DRAINING, CONVOY_STOPPING } phase;
+    uv_poll_t master;
+    uv_prepare_t turn; /* before each wait of the loop */
+    uv_timer_t timer;  /* of the phase that drains */
+    enum { CONVOY_SERVING, CONVOY_LINGERING, CONVOY_DRAINING, CONVOY_STOPPING, CONVOY_LEAVING } phase;
+    bool left; /* the loop has stopped because another front takes over; workers go on */
     uint64_t drain_until_us;
     uint64_t keep_until_us; /* for kept connections without a request */
 };
 
-/* Listens to the signals. The caller has filled in the members up to service. Returns 0 or a negative errno.
- */
+/* Listens to the master, and ignores the signals that the master hands on. The caller has filled in the
+ * members up to link. Returns 0 or a negative errno. */
 int convoy_lifecycle_start(struct convoy_lifecycle *life, struct convoy_error *error);
 
 #endif

@@ -1,5 +1,5 @@
-/* convoyd, the daemon. It owns the sockets, the queues and the shared slots; convoy-worker owns the device.
- */
+/* convoyd, the daemon: as it is started it becomes the master, which starts it again as the front. The front
+ * owns the sockets, the queues and the shared slots; convoy-worker owns the device. */
 #include "engine/base/hide_memory.h"
 #include "engine/base/log.h"
 #include "server/api/app.h"
@@ -7,12 +7,14 @@
 #include "server/api/routes.h"
 #include "server/daemon/access.h"
 #include "server/daemon/check_config.h"
+#include "server/daemon/held.h"
 #include "server/daemon/lifecycle.h"
 #include "server/daemon/options.h"
 #include "server/daemon/service.h"
 #include "server/http/access_log.h"
 #include "server/http/http.h"
 #include "server/http/linger.h"
+#include "server/master/master.h"
 #include "server/security/tls.h"
 #include "server/security/tls_credentials.h"
 #include "server/tracing/exporter.h"
@@ -68,8 +70,9 @@ static int start_tls(const struct convoy_config *config, struct convoy_metrics *
 
 /* Makes the application and serves it. *app is the caller's to free in any case. */
 static int start_http(const struct convoy_app *parts, int inherited_fd, uint32_t inherited_count,
-                      const struct convoy_tls *tls, struct convoy_access_control *access,
-                      struct convoy_app **app, struct convoy_http **http, struct convoy_error *error)
+                      const struct convoy_held_sockets *held, bool waits, const struct convoy_tls *tls,
+                      struct convoy_access_control *access, struct convoy_app **app,
+                      struct convoy_http **http, struct convoy_error *error)
 {
     int code = convoy_app_new(parts, app, error);
     if (code != 0)
@@ -79,6 +82,8 @@ static int start_http(const struct convoy_app *parts, int inherited_fd, uint32_t
         .metrics = parts->metrics,
         .inherited_fd = inherited_fd,
         .inherited_count = inherited_count,
+        .held = held,
+        .waits = waits,
         .tls = tls != NULL ? convoy_tls_hooks(tls) : NULL,
         .listen_option = "--listen",
         .other_descriptors = convoy_access_descriptors(parts->config) +
@@ -109,9 +114,10 @@ static int start_http(const struct convoy_app *parts, int inherited_fd, uint32_t
  * connection and every thread of the other one is taken. *own is the configuration that it runs with,
  * *address its address. */
 static int start_health(const struct convoy_app *parts, struct convoy_app *app,
-                        struct convoy_access_control *access, struct convoy_config *own,
-                        struct convoy_listen_address *address, struct convoy_http **health,
-                        struct convoy_error *error)
+                        const struct convoy_held_sockets *held, bool waits,
+                        struct convoy_access_control *access,
+                        struct convoy_config *own, struct convoy_listen_address *address,
+                        struct convoy_http **health, struct convoy_error *error)
 {
     if (parts->config->health_listen == NULL)
         return 0;
@@ -128,6 +134,8 @@ static int start_health(const struct convoy_app *parts, struct convoy_app *app,
     struct convoy_http_options options = {.config = own,
                                           .metrics = parts->metrics,
                                           .listen_option = "--health-listen",
+                                          .held = held,
+                                          .waits = waits,
                                           .evicts = true,
                                           .routes = convoy_health_routes,
                                           .route_count = convoy_health_route_count,
@@ -168,7 +176,29 @@ static void log_listening(const struct convoy_http *http, const struct convoy_tl
     }
 }
 
-static int serve(const struct convoy_config *config, const struct convoy_daemon_options *options)
+/* Connections to the other addresses are accepted from now on, those of the main one when workers serve. */
+static int accept_others(struct convoy_http *admin, struct convoy_http *health, struct convoy_error *error)
+{
+    int code = admin != NULL ? convoy_http_accept(admin, error) : 0;
+    return code == 0 && health != NULL ? convoy_http_accept(health, error) : code;
+}
+
+/* Another front takes over: this one ends, and its workers go on. */
+_Noreturn static void leave(struct convoy_lifecycle *life, struct convoy_exporter *exporter)
+{
+    convoy_batcher_stop(convoy_supervisor_batcher(life->supervisor)); /* of what is not answered in time */
+    convoy_manager_stop(life->manager);
+    convoy_http_stop(life->http);
+    convoy_access_stop_admin(life->access);
+    if (life->health != NULL)
+        convoy_http_stop(life->health);
+    convoy_exporter_free(exporter);
+    convoy_log(CONVOY_LOG_INFO, "convoyd's front has handed over");
+    _exit(EXIT_SUCCESS); /* handles of the loop are open still */
+}
+
+static int serve(const struct convoy_config *config, const struct convoy_daemon_options *options,
+                 struct convoy_link *link)
 {
     struct convoy_error error;
     struct convoy_registry *registry = NULL;
@@ -184,6 +214,8 @@ static int serve(const struct convoy_config *config, const struct convoy_daemon_
     struct convoy_lifecycle life;
     struct convoy_access_control access;
     uv_loop_t loop;
+    const struct convoy_held_sockets held = convoy_held_by(link);
+    const bool follows = convoy_link_epoch(link) > 1; /* a front that crashed */
     int status = 1, inherited_fd;
     uint32_t inherited_count;
     struct convoy_metrics *metrics = convoy_metrics_new();
@@ -208,11 +240,12 @@ static int serve(const struct convoy_config *config, const struct convoy_daemon_
                                      .supervisor = supervisor,
                                      .manager = manager,
                                      .exporter = exporter};
-    if (start_http(&parts, inherited_fd, inherited_count, tls, &access, &app, &http, &error) != 0) {
+    if (start_http(&parts, inherited_fd, inherited_count, &held, follows, tls, &access, &app, &http,
+                   &error) != 0) {
         status = complain(&error);
         goto done;
     }
-    if (start_health(&parts, app, &access, &health_config, &health_address, &health, &error) != 0) {
+    if (start_health(&parts, app, &held, follows, &access, &health_config, &health_address, &health, &error) != 0) {
         status = complain(&error);
         convoy_manager_stop(manager);
         convoy_http_stop(http);
@@ -224,7 +257,8 @@ static int serve(const struct convoy_config *config, const struct convoy_daemon_
                                       .registry = registry,
                                       .supervisor = supervisor,
                                       .http = http,
-                                      .holds = inherited_count > 0};
+                                      .link = link,
+                                      .holds = inherited_count > 0 || follows};
     life = (struct convoy_lifecycle){.loop = &loop,
                                      .config = config,
                                      .options = options,
@@ -235,8 +269,12 @@ static int serve(const struct convoy_config *config, const struct convoy_daemon_
                                      .health = health,
                                      .access = &access,
                                      .tls = tls,
-                                     .service = &service};
-    if (convoy_lifecycle_start(&life, &error) != 0) {
+                                     .service = &service,
+                                     .link = link};
+    if (convoy_link_prepares(link) && !convoy_link_prepared(link, CONVOY_CHANNEL_ABI))
+        _exit(EXIT_FAILURE); /* the master has changed its mind, or is gone */
+    if ((follows && accept_others(access.admin, health, &error) != 0) ||
+        convoy_lifecycle_start(&life, &error) != 0) {
         status = complain(&error);
         convoy_manager_stop(manager);
         convoy_http_stop(http);
@@ -250,9 +288,12 @@ static int serve(const struct convoy_config *config, const struct convoy_daemon_
         convoy_log(CONVOY_LOG_WARNING, "there is no model to serve: put one at NAME/VERSION/model.onnx",
                    CONVOY_STR("models", config->models));
     convoy_service_start(&service);
+    convoy_manager_follow(manager, link);
     convoy_manager_start(manager);
-    convoy_supervisor_start(supervisor);
+    convoy_supervisor_start(supervisor, link);
     uv_run(&loop, UV_RUN_DEFAULT);
+    if (life.left)
+        leave(&life, exporter);
     convoy_log(CONVOY_LOG_INFO, "convoyd ends");
     status = 0;
 done:
@@ -268,15 +309,38 @@ done:
     return status;
 }
 
+static int run(const struct convoy_daemon_options *options, struct convoy_link *link)
+{
+    struct convoy_config *config;
+    struct convoy_error error;
+    int status;
+    if (convoy_config_load(options->config, &config, &error) != 0)
+        return complain(&error);
+    if (convoy_options_apply(options, config, &error) != 0) {
+        status = complain(&error);
+    } else {
+        convoy_log_configure(config->log.format, config->log.level);
+        convoy_access_log_configure(config->log.access);
+        if (link != NULL)
+            convoy_link_log(link, config->log.format, config->log.level);
+        status = link == NULL ? convoy_check_config(config) : serve(config, options, link);
+    }
+    convoy_config_free(config);
+    return status;
+}
+
 int main(int argc, char **argv)
 {
     struct convoy_daemon_options options;
-    struct convoy_config *config;
+    struct convoy_link *link = NULL;
     struct convoy_error error;
     fill_standard_streams();
     signal(SIGPIPE, SIG_IGN);
     convoy_hide_memory();     /* from workers, which run as the same user */
     signal(SIGXFSZ, SIG_IGN); /* a log that may not grow any more is no reason to end */
+    bool is_front = convoy_link_inherited();
+    if (is_front && convoy_link_open(&link, &error) != 0)
+        return complain(&error);
     if (convoy_options_parse(argc, argv, &options, &error) != 0) {
         complain(&error);
         return CONVOY_EXIT_USAGE;
@@ -289,16 +353,9 @@ int main(int argc, char **argv)
         puts("convoyd " CONVOY_VERSION);
         return 0;
     }
-    if (convoy_config_load(options.config, &config, &error) != 0)
-        return complain(&error);
-    int status;
-    if (convoy_options_apply(&options, config, &error) != 0) {
-        status = complain(&error);
-    } else {
-        convoy_log_configure(config->log.format, config->log.level);
-        convoy_access_log_configure(config->log.access);
-        status = options.check_config ? convoy_check_config(config) : serve(config, &options);
-    }
-    convoy_config_free(config);
+    if (!is_front && !options.check_config)
+        return convoy_master_run(argv);
+    int status = run(&options, link);
+    convoy_link_free(link);
     return status;
 }

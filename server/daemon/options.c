@@ -55,6 +55,9 @@ static const char help[] =
     "  curl --data-binary @cat.jpg 'http://127.0.0.1:8080/classify?model=NAME'\n"
     "\n"
     "Started by systemd with sockets (convoyd.socket) it answers there, and --listen has no effect.\n"
+    "A front that crashes is started again by its parent, the process that you started, and workers keep "
+    "their\n"
+    "models.\n"
     "SIGTERM answers what was accepted and leaves; SIGHUP reads keys, log settings, labels, delays and the\n"
     "certificate again.\n"
     "Exit codes: 0 in order, 1 failed (a sentence on standard error says why), 2 wrong command line.\n";

@@ -18,17 +18,6 @@
 #define LEAVING_US 10000000u /* for ending the workers and freeing memory, in addition to draining */
 
 #ifdef CONVOY_SYSTEMD
-static void notify(const char *state)
-{
-    static bool complained;
-    int code = sd_notify(0, state);
-    if (code >= 0 || complained)
-        return;
-    complained = true;
-    convoy_log(CONVOY_LOG_WARNING, "the service manager cannot be told anything",
-               CONVOY_STR("error", strerror(-code)));
-}
-
 int convoy_service_sockets(int *first, uint32_t *result, struct convoy_error *error)
 {
     int count = sd_listen_fds(0);
@@ -54,11 +43,6 @@ static uint64_t beat_ms(void)
     return limit_us / 2000 > 0 ? limit_us / 2000 : 1;
 }
 #else
-static void notify(const char *state)
-{
-    (void)state;
-}
-
 int convoy_service_sockets(int *first, uint32_t *result, struct convoy_error *error)
 {
     (void)error;
@@ -131,7 +115,7 @@ static void notify_status(struct convoy_service *service, const char *first, con
         return;
     memcpy(service->status, line, sizeof line);
     snprintf(state, sizeof state, "%s%sSTATUS=%s", first, first[0] != '\0' ? "\n" : "", service->status);
-    notify(state);
+    convoy_link_notify(service->link, state);
 }
 
 /* Accepts connections on the socket. When threads or memory are missing, the next update tries again. */
@@ -166,7 +150,9 @@ static void update(struct convoy_service *service)
     }
     bool starts = !service->started && (settled || now - service->moved_us > CONVOY_SERVICE_PATIENCE_US);
     service->started = service->started || starts;
-    if (service->holds && (service->started || now - service->began_us > CONVOY_SERVICE_PATIENCE_US))
+    bool follows = convoy_link_epoch(service->link) > 1 && !convoy_supervisor_adopts(service->supervisor);
+    if (service->holds &&
+        (service->started || follows || now - service->began_us > CONVOY_SERVICE_PATIENCE_US))
         accept_connections(service);
     describe(service, &states, &health, text, sizeof text);
     notify_status(service, starts ? "READY=1" : service->started ? "" : extend, text);
@@ -186,8 +172,8 @@ static void on_update(uv_timer_t *timer)
 
 static void on_beat(uv_timer_t *timer)
 {
-    (void)timer;
-    notify("WATCHDOG=1");
+    const struct convoy_service *service = timer->data;
+    convoy_link_notify(service->link, "WATCHDOG=1");
 }
 
 void convoy_service_start(struct convoy_service *service)
@@ -223,7 +209,7 @@ void convoy_service_reloading(struct convoy_service *service)
     if (!service->active || !service->started || service->draining)
         return;
     snprintf(state, sizeof state, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64, convoy_now_us());
-    notify(state);
+    convoy_link_notify(service->link, state);
 }
 
 void convoy_service_reloaded(struct convoy_service *service, const char *problem)
@@ -232,7 +218,7 @@ void convoy_service_reloaded(struct convoy_service *service, const char *problem
     if (!service->active || service->draining)
         return;
     if (service->started)
-        notify("READY=1");
+        convoy_link_notify(service->link, "READY=1");
     update(service);
 }
 

@@ -2,9 +2,9 @@
  * status line, the watchdog's beats.
  *
  * Everything goes by environment variables (sd_listen_fds(3), sd_notify(3), sd_watchdog_enabled(3)), and
- * nothing happens where they are not set. They are for this process alone: processes that the daemon starts
- * get convoy_worker_environment(). Everything runs on the control loop, so a loop that is stuck sends no
- * beats.
+ * nothing happens where they are not set. The master sets them for this process, and sends in its own name
+ * what the manager is told. They are for these two processes alone: processes that the daemon starts get
+ * convoy_worker_environment(). Everything runs on the control loop, so a loop that is stuck sends no beats.
  *
  * READY=1 means that every model found at start is READY or FAILED and, if one is READY, a worker is up:
  * without a change from outside the daemon will not answer better than now. There may be no model at all.
@@ -12,6 +12,9 @@
  * restarts workers. The status line says what is wrong. For the same reason the daemon also counts as started
  * when nothing has moved for CONVOY_SERVICE_PATIENCE_US, because no worker can be started. A worker that
  * lives counts as movement.
+ *
+ * Connections to a front that follows one that crashed are accepted when the workers that it takes over
+ * serve.
  *
  * Connections to a socket that the service manager holds are accepted from then on, and at the latest
  * CONVOY_SERVICE_PATIENCE_US after the start: clients that connect between two instances wait instead of
@@ -22,6 +25,7 @@
 #include "engine/base/error.h"
 #include "server/config/config.h"
 #include "server/http/http.h"
+#include "server/master/link.h"
 #include "server/models/registry.h"
 #include "server/workers/supervisor.h"
 
@@ -37,7 +41,10 @@ struct convoy_service {
     struct convoy_registry *registry;
     struct convoy_supervisor *supervisor;
     struct convoy_http *http;
-    bool holds; /* the socket is the service manager's and connections are not accepted yet */
+    struct convoy_link *link; /* to the master, which the service manager knows, and this process not */
+    /* Connections are not accepted yet: the socket is the service manager's, or this front follows one that
+     * crashed. */
+    bool holds;
 
     uv_check_t turn;   /* after each turn of the loop, until the daemon is started */
     uv_timer_t update; /* updates the status line */

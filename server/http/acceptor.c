@@ -26,7 +26,7 @@ struct convoy_acceptor {
     uint32_t turn; /* the thread's: the socket that it took a connection of last */
     pthread_t thread;
     bool joined;
-    atomic_bool stopping;
+    atomic_bool stopping, leaves;
     atomic_bool full;       /* the thread waits for a connection to close */
     _Atomic uint32_t count; /* open connections */
 };
@@ -147,7 +147,7 @@ static void *accept_all(void *context)
     }
     /* Bounded: clients that go on connecting must not keep a daemon alive that is to stop. */
     for (int i = 0;
-         acceptor->options.drain && i < CONVOY_ACCEPTOR_DRAIN_MAX && accept_next(acceptor) == ACCEPTED; i++)
+         acceptor->options.drain && !atomic_load(&acceptor->leaves) && i < CONVOY_ACCEPTOR_DRAIN_MAX && accept_next(acceptor) == ACCEPTED; i++)
         ;
     return NULL;
 }
@@ -194,6 +194,12 @@ void convoy_acceptor_stop(struct convoy_acceptor *acceptor)
     wake_up(acceptor);
     pthread_join(acceptor->thread, NULL);
     acceptor->joined = true;
+}
+
+void convoy_acceptor_leave(struct convoy_acceptor *acceptor)
+{
+    atomic_store(&acceptor->leaves, true);
+    convoy_acceptor_stop(acceptor);
 }
 
 void convoy_acceptor_free(struct convoy_acceptor *acceptor)

@@ -51,6 +51,9 @@ uint32_t convoy_acceptor_open(const struct convoy_acceptor *acceptor);
 /* Stops accepting; returns when take() will not be called any more. A second call does nothing. */
 void convoy_acceptor_stop(struct convoy_acceptor *acceptor);
 
+/* The same, and leaves what the kernel has completed to another process. */
+void convoy_acceptor_leave(struct convoy_acceptor *acceptor);
+
 /* Stops and frees; no convoy_acceptor_closed() may follow. */
 void convoy_acceptor_free(struct convoy_acceptor *acceptor);
 

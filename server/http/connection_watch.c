@@ -311,6 +311,17 @@ void convoy_connection_watch_remove(struct convoy_connection_watch *watch,
     free(connection);
 }
 
+uint32_t convoy_connection_watch_used(struct convoy_connection_watch *watch)
+{
+    uint32_t used = 0;
+
+    pthread_mutex_lock(&watch->lock);
+    for (uint32_t i = 0; i < watch->count; i++)
+        used += atomic_load_explicit(&watch->list[i]->turns, memory_order_relaxed) > 0;
+    pthread_mutex_unlock(&watch->lock);
+    return used;
+}
+
 /* Under the lock. The oldest that no answer is made or sent for, or else the oldest whose answer is sent: its
  * client may never take it. NULL: there is neither. */
 static struct convoy_connection *oldest_idle(const struct convoy_connection_watch *watch)

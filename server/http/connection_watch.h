@@ -68,6 +68,9 @@ struct convoy_connection *convoy_connection_watch_add(struct convoy_connection_w
 void convoy_connection_watch_remove(struct convoy_connection_watch *watch,
                                     struct convoy_connection *connection);
 
+/* How many connections are open on which a request was answered. Takes time by their number. Any thread. */
+uint32_t convoy_connection_watch_used(struct convoy_connection_watch *watch);
+
 /* Cuts off the connection that was opened first of those that no answer is being made or sent for: the ones
  * that idle, and those whose request is not complete; where there is none, the oldest whose answer is being
  * sent, which a client may refuse to take. Takes time by the number of connections: for servers

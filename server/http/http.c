@@ -185,7 +185,7 @@ int convoy_http_start(const struct convoy_http_options *options, struct convoy_h
         code = convoy_http_threads_start(http, convoy_http_library_open, error);
     if (code == 0)
         code = start_proxies(http, error);
-    if (code == 0 && !http->listeners.inherited)
+    if (code == 0 && !http->listeners.inherited && !options->waits)
         code = convoy_http_accept(http, error);
     if (code != 0) {
         tear_down(http);
@@ -223,9 +223,29 @@ void convoy_http_close_listener(struct convoy_http *http)
     atomic_store(&http->received_us, now_us);
     atomic_store(&http->closed_us, now_us);
     atomic_store(&http->closing, true);
+    /* Else the kernel would complete connections that are accepted by no process. */
+    convoy_listeners_drop(&http->listeners);
     if (http->acceptor != NULL)
         convoy_acceptor_stop(http->acceptor);
     convoy_listeners_close(&http->listeners);
+}
+
+void convoy_http_leave(struct convoy_http *http)
+{
+    uint64_t now_us = convoy_now_us();
+
+    atomic_store(&http->received_us, now_us);
+    atomic_store(&http->closed_us, now_us);
+    atomic_store(&http->leaving, true);
+    atomic_store(&http->closing, true);
+    if (http->acceptor != NULL)
+        convoy_acceptor_leave(http->acceptor);
+    convoy_listeners_leave(&http->listeners);
+}
+
+bool convoy_http_has_fresh(const struct convoy_http *http)
+{
+    return convoy_http_open_connections(http) > convoy_connection_watch_used(http->watch);
 }
 
 uint64_t convoy_http_open_requests(const struct convoy_http *http)

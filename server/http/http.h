@@ -20,9 +20,10 @@ struct convoy_http;
 int convoy_http_start(const struct convoy_http_options *options, struct convoy_http **http,
                       struct convoy_error *error);
 
-/* Begins to take connections from an inherited socket; a socket that was opened here is served from the
- * start. Connections made earlier wait in the kernel's queue, as systemd's socket activation promises: a
- * request that comes between two instances is answered by a model that is loaded. Call it once. */
+/* Begins to take connections from an inherited socket, or where options->waits; a socket that was opened here
+ * is served from the start. Connections made earlier wait in the kernel's queue, as systemd's socket
+ * activation promises: a request that comes between two instances is answered by a model that is loaded. Call
+ * it once. */
 int convoy_http_accept(struct convoy_http *http, struct convoy_error *error);
 
 /* The port of the first socket that is TCP (chosen by the kernel where the configuration says 0); 0: none is.
@@ -42,6 +43,12 @@ bool convoy_http_address(const struct convoy_http *http, uint32_t index, struct 
  * open for the next instance). From now on new requests get 503 and Connection: close; requests that were
  * accepted before are answered, and their connections closed. */
 void convoy_http_close_listener(struct convoy_http *http);
+/* Instead, when another process takes the socket over: connections that wait are left to it, requests on open
+ * connections are served, and their answers say that the connection closes. */
+void convoy_http_leave(struct convoy_http *http);
+/* After that: whether connections are open on which a first request may be on its way. Its client would not
+ * send it again, as it would on a connection that it has kept. Takes time by the number of connections. */
+bool convoy_http_has_fresh(const struct convoy_http *http);
 
 /* limits.body_bytes_per_second is another one from now on, also for bodies that come already. Any thread. */
 void convoy_http_set_body_rate(struct convoy_http *http, uint32_t bytes_per_second);

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 struct convoy_config;
+struct convoy_held_sockets;
 struct convoy_metrics;
 struct convoy_request;
 struct convoy_route;
@@ -19,6 +20,10 @@ struct convoy_http_options {
     /* Listening sockets from systemd, of consecutive descriptors; 0: listen on config's addresses. */
     uint32_t inherited_count;
     int inherited_fd; /* the first */
+    /* Who holds the sockets that are opened here for the process that comes after this one; NULL: no process
+     * does. */
+    const struct convoy_held_sockets *held;
+    bool waits; /* connections are accepted from convoy_http_accept() on, of any socket */
 
     const struct convoy_tls_hooks *tls; /* NULL: plain HTTP */
 

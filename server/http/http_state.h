@@ -30,6 +30,7 @@ struct convoy_http {
     uint32_t connection_limit, client_limit; /* of one address */
 
     atomic_bool closing;            /* the listener is closed: new requests get 503 */
+    atomic_bool leaving;            /* and yet they are served: another process has the listener */
     atomic_bool stopping;           /* work for requests that wait is useless */
     _Atomic uint64_t open_requests; /* complete and not answered yet */
     _Atomic uint64_t receiving;     /* begun and not complete */

@@ -240,6 +240,7 @@ static bool comes_too_late(const struct convoy_request *request)
 {
     const struct convoy_connection *connection = request->connection;
     return atomic_load_explicit(&request->http->closing, memory_order_relaxed) &&
+           !atomic_load_explicit(&request->http->leaving, memory_order_relaxed) &&
            atomic_load_explicit(&connection->turns, memory_order_relaxed) > 0;
 }
 

@@ -1,7 +1,6 @@
 #include "server/http/unix_listener.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -68,6 +67,16 @@ int convoy_unix_listener_open(const char *option, const char *path, mode_t mode,
     *file = (struct convoy_unix_file){status.st_dev, status.st_ino};
     *fd = made;
     return 0;
+}
+
+bool convoy_unix_listener_find(const char *path, struct convoy_unix_file *file)
+{
+    struct stat status;
+
+    if (lstat(path, &status) != 0 || !S_ISSOCK(status.st_mode))
+        return false;
+    *file = (struct convoy_unix_file){status.st_dev, status.st_ino};
+    return true;
 }
 
 void convoy_unix_listener_remove(const char *path, const struct convoy_unix_file *file)

@@ -4,6 +4,7 @@
 
 #include "engine/base/error.h"
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 /* Which file it is: another process may have put its own at the path meanwhile. */
@@ -18,6 +19,9 @@ struct convoy_unix_file {
  * path. option: what the user chooses the path with, for the sentence. */
 int convoy_unix_listener_open(const char *option, const char *path, mode_t mode, int *fd,
                               struct convoy_unix_file *file, struct convoy_error *error);
+
+/* The file of a socket that a process before this one opened at path. False when there is none. */
+bool convoy_unix_listener_find(const char *path, struct convoy_unix_file *file);
 
 /* Removes the file at path if it is file still. */
 void convoy_unix_listener_remove(const char *path, const struct convoy_unix_file *file);

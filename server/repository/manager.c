@@ -195,6 +195,14 @@ int convoy_manager_new(uv_loop_t *loop, const struct convoy_config *config, stru
     return 0;
 }
 
+void convoy_manager_follow(struct convoy_manager *manager, struct convoy_link *link)
+{
+    if (manager->config->repository.control != CONVOY_CONTROL_EXPLICIT)
+        return;
+    convoy_manager_requests_follow(manager, link);
+    apply(manager);
+}
+
 void convoy_manager_start(struct convoy_manager *manager)
 {
     uint32_t poll_ms = manager->config->repository.poll_ms;

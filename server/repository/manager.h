@@ -23,6 +23,7 @@
 #include "engine/base/list.h"
 #include "server/config/config.h"
 #include "server/config/model_name.h"
+#include "server/master/link.h"
 #include "server/models/registry.h"
 #include "server/workers/supervisor.h"
 
@@ -57,6 +58,10 @@ struct convoy_control_request {
 int convoy_manager_new(uv_loop_t *loop, const struct convoy_config *config, struct convoy_registry *registry,
                        struct convoy_supervisor *supervisor, struct convoy_manager **manager,
                        struct convoy_error *error);
+/* Before convoy_manager_start(). Where models are loaded by request, those that a front before this one
+ * served when it crashed are served again, and the master remembers what this one serves. link must outlive
+ * the loop. */
+void convoy_manager_follow(struct convoy_manager *manager, struct convoy_link *link);
 /* Begins to follow the folder and to handle control requests. */
 void convoy_manager_start(struct convoy_manager *manager);
 /* With "model_control": "poll": scans now, not only at the next interval. */

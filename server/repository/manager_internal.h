@@ -26,7 +26,8 @@ struct convoy_manager {
 
     char **asked; /* names that were loaded by request; model_control "explicit" */
     uint32_t asked_count;
-    struct convoy_list open; /* requests that were begun and are not done, the oldest first */
+    struct convoy_link *link; /* the master remembers these names; NULL: it does not yet, or need not */
+    struct convoy_list open;  /* requests that were begun and are not done, the oldest first */
 
     pthread_mutex_t lock;
     struct convoy_list
@@ -54,6 +55,10 @@ void convoy_manager_requests_end(struct convoy_manager *manager, bool activation
 bool convoy_manager_serves_name(void *context, const char *name);
 /* Adds the name to those loaded by request, or removes it. False when memory is out. */
 bool convoy_manager_set_served(struct convoy_manager *manager, const char *name, bool serve);
+
+/* The names that are to be served are those that the front before served, and the master remembers them from
+ * now on. */
+void convoy_manager_requests_follow(struct convoy_manager *manager, struct convoy_link *link);
 
 /* ---- manager.c ---- */
 

@@ -17,12 +17,46 @@ bool convoy_manager_serves_name(void *context, const char *name)
     return false;
 }
 
+/* How the master remembers that models are loaded by request, and which. */
+#define MARK   "models are served by request"
+#define PREFIX "served "
+
+static void remember(struct convoy_manager *manager, const char *name, bool serve)
+{
+    char key[sizeof PREFIX + sizeof MARK + CONVOY_MODEL_NAME_BYTES];
+    if (manager->link == NULL)
+        return;
+    snprintf(key, sizeof key, PREFIX "%s", name);
+    if (serve)
+        convoy_link_hold(manager->link, key, -1);
+    else
+        convoy_link_drop(manager->link, key);
+}
+
+void convoy_manager_requests_follow(struct convoy_manager *manager, struct convoy_link *link)
+{
+    char name[sizeof MARK + CONVOY_MODEL_NAME_BYTES];
+    bool follows = convoy_link_take_remark(link, MARK, name, sizeof name);
+    while (follows && manager->asked_count > 0)
+        free(manager->asked[--manager->asked_count]);
+    while (follows && convoy_link_take_remark(link, PREFIX, name, sizeof name))
+        (void)convoy_manager_set_served(manager, name,
+                                        true); /* without memory it can be loaded by request again */
+    manager->link = link;
+    if (follows)
+        return;
+    convoy_link_hold(link, MARK, -1);
+    for (uint32_t i = 0; i < manager->asked_count; i++)
+        remember(manager, manager->asked[i], true);
+}
+
 bool convoy_manager_set_served(struct convoy_manager *manager, const char *name, bool serve)
 {
     for (uint32_t i = 0; i < manager->asked_count; i++) {
         if (strcmp(manager->asked[i], name) != 0)
             continue;
         if (!serve) {
+            remember(manager, name, false);
             free(manager->asked[i]);
             manager->asked[i] = manager->asked[--manager->asked_count];
         }
@@ -35,7 +69,11 @@ bool convoy_manager_set_served(struct convoy_manager *manager, const char *name,
         return false;
     manager->asked = grown;
     grown[manager->asked_count] = strdup(name);
-    return grown[manager->asked_count] != NULL && ++manager->asked_count > 0;
+    if (grown[manager->asked_count] == NULL)
+        return false;
+    manager->asked_count++;
+    remember(manager, name, true);
+    return true;
 }
 
 /* The result for the records of the name that are to be served: 0, or a negative errno and a sentence.

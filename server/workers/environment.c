@@ -1,5 +1,7 @@
 #include "server/workers/environment.h"
 
+#include "server/master/child.h"
+
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -8,13 +10,13 @@
 
 extern char **environ;
 
-static bool is_service_managers(const char *variable)
+static bool is_for_front(const char *variable)
 {
-    static const char *const names[] = {
-        "NOTIFY_SOCKET=", "WATCHDOG_USEC=", "WATCHDOG_PID=", "LISTEN_PID=", "LISTEN_FDS=", "LISTEN_FDNAMES="};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (strncmp(variable, names[i], strlen(names[i])) == 0)
+    for (const char *const *name = convoy_front_variables; *name != NULL; name++) {
+        size_t length = strlen(*name);
+        if (strncmp(variable, *name, length) == 0 && variable[length] == '=')
             return true;
+    }
     return false;
 }
 
@@ -25,7 +27,7 @@ char **convoy_worker_environment(void)
         count++;
     char **result = calloc(count + 1, sizeof *result);
     for (size_t i = 0; result != NULL && i < count; i++)
-        if (!is_service_managers(environ[i]))
+        if (!is_for_front(environ[i]))
             result[kept++] = environ[i];
     return result;
 }

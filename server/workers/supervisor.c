@@ -11,7 +11,6 @@
 #include <string.h>
 
 #define WATCH_MS           50        /* how often workers are checked */
-#define LIVE_US            1000000u  /* the loop is alive when it turned within this */
 #define START_US           10000000u /* a worker may take this long to say HELLO */
 #define LOAD_US            60000000u /* and this long, or hang_timeout_ms if that is more, to load a model */
 #define RETRY_US           5000000u /* how often a model that was READY and FAILED later is asked for again */
@@ -72,13 +71,16 @@ static int add_worker(struct convoy_supervisor *supervisor, uint32_t device, str
         return code;
     }
     worker->supervisor = supervisor;
+    worker->process.link = supervisor->link;
     worker->process.unconfined = !supervisor->config->worker.sandbox;
     worker->process.canary_ms = supervisor->config->worker.canary_ms;
+    worker->process.tune = convoy_tune_choices[supervisor->config->tune];
     snprintf(worker->device, sizeof worker->device, "%s", supervisor->backend);
     uv_timer_init(supervisor->loop, &worker->restart);
     worker->restart.data = worker;
     supervisor->workers[supervisor->worker_count++] = worker;
-    start_worker(worker);
+    if (!convoy_adopt_begin(worker))
+        start_worker(worker);
     return 0;
 }
 
@@ -93,17 +95,19 @@ static void on_hello(struct device_worker *worker, const struct convoy_worker_me
     snprintf(worker->device, sizeof worker->device, "%s", message->hello.device);
     worker->metrics = convoy_metrics_device(supervisor->metrics, worker->device);
     worker->kind = convoy_hash(0, message->hello.description, strlen(message->hello.description));
-    convoy_metrics_worker_process(worker->metrics, worker->process.child.pid);
-    convoy_log(CONVOY_LOG_INFO, "worker started", CONVOY_STR("device", worker->device),
-               CONVOY_STR("description", message->hello.description),
-               CONVOY_INT("pid", worker->process.child.pid));
+    convoy_metrics_worker_process(worker->metrics, worker->process.pid);
+    if (!worker->adopted)
+        convoy_log(CONVOY_LOG_INFO, "worker started", CONVOY_STR("device", worker->device),
+                   CONVOY_STR("description", message->hello.description),
+                   CONVOY_INT("pid", worker->process.pid));
     /* The backend that "auto" chose is kept: after a fault the next worker uses the GPU again, not the CPU.
      */
     snprintf(supervisor->backend, sizeof supervisor->backend, "%s", message->hello.backend);
     for (uint32_t device = supervisor->worker_count; device < message->hello.device_count; device++)
         if (add_worker(supervisor, device, &error) != 0)
             convoy_log(CONVOY_LOG_ERROR, "a device is left out", CONVOY_STR("reason", error.message));
-    convoy_loading_begin(worker);
+    if (!worker->adopted)
+        convoy_loading_begin(worker);
 }
 
 /* A worker is up when it is attached and serves at least one model, unless there is no model to serve: a
@@ -177,6 +181,12 @@ static void on_message(void *context, struct convoy_worker_process *process,
         worker->loading = NO_MODEL;
         convoy_loading_answered(worker, message);
         mark_up(worker);
+        break;
+    case CONVOY_WORKER_HELD:
+        convoy_adopt_held(worker, message);
+        break;
+    case CONVOY_WORKER_ADOPTED:
+        convoy_adopt_end(worker);
         break;
     case CONVOY_WORKER_HEARTBEAT:
         convoy_heartbeat(worker, message);
@@ -260,6 +270,7 @@ static void on_gone(void *context, struct convoy_worker_process *process, const 
         convoy_quarantine_died(worker);
     convoy_heartbeat_died(worker, running > 0);
     worker->attached = false;
+    convoy_adopt_forget(worker);
     convoy_channel_reset(&process->channel);
     uint64_t delay = next_delay_ms(worker, worked);
     const char *what =
@@ -287,6 +298,8 @@ static void check_worker(struct device_worker *worker, uint64_t now)
     uint64_t heard_us = worker->said_hello ? worker->process.heard_us : worker->process.started_us;
     uint64_t silence_limit = !worker->said_hello && limit < START_US ? START_US : limit;
     uint64_t load_limit = convoy_supervisor_load_limit_us(worker->supervisor->config);
+    if (worker->adopting) /* it says nothing before it has loaded what the front before had it load */
+        silence_limit = load_limit;
     struct convoy_stall stall = {0};
     if (worker->attached)
         convoy_worker_slots_stall(worker->slots, now, limit, load_limit, &stall);
@@ -320,7 +333,7 @@ static void on_watch(uv_timer_t *timer)
     /* When this process itself was stopped, workers are not to blame for messages that it did not read. Half
      * the hang timeout leaves room for a heartbeat. */
     uint64_t half = supervisor->config->worker.hang_timeout_ms * (uint64_t)500;
-    bool was_away = now - last > (half < LIVE_US ? half : LIVE_US);
+    bool was_away = now - last > (half < CONVOY_LIVE_US ? half : CONVOY_LIVE_US);
     for (uint32_t i = 0; i < supervisor->worker_count; i++) {
         struct device_worker *worker = supervisor->workers[i];
         if (was_away) {
@@ -439,17 +452,21 @@ int convoy_supervisor_new(uv_loop_t *loop, const struct convoy_config *config,
     return 0;
 }
 
-void convoy_supervisor_start(struct convoy_supervisor *supervisor)
+void convoy_supervisor_start(struct convoy_supervisor *supervisor, struct convoy_link *link)
 {
     struct convoy_error error;
+    supervisor->link = link;
     uv_timer_init(supervisor->loop, &supervisor->watch);
     supervisor->watch.data = supervisor;
     uv_timer_start(&supervisor->watch, on_watch, WATCH_MS, WATCH_MS);
     uv_poll_init(supervisor->loop, &supervisor->batcher_timer, convoy_batcher_timer(supervisor->batcher));
     supervisor->batcher_timer.data = supervisor;
     uv_poll_start(&supervisor->batcher_timer, UV_READABLE, on_batcher_timer);
-    if (add_worker(supervisor, 0, &error) != 0)
-        convoy_log(CONVOY_LOG_ERROR, "no worker can be started", CONVOY_STR("reason", error.message));
+    uint32_t devices = convoy_adopt_prepare(supervisor);
+    for (uint32_t device = 0; device < 1 || device < devices; device++)
+        if (add_worker(supervisor, device, &error) != 0)
+            convoy_log(CONVOY_LOG_ERROR, "no worker can be started", CONVOY_STR("reason", error.message));
+    convoy_link_kill_rest(supervisor->link);
 }
 
 void convoy_supervisor_free(struct convoy_supervisor *supervisor)
@@ -461,6 +478,7 @@ void convoy_supervisor_free(struct convoy_supervisor *supervisor)
         struct device_worker *worker = supervisor->workers[i];
         convoy_worker_process_free(&worker->process);
         convoy_loading_forget(worker);
+        convoy_adopt_forget(worker);
         free(worker->answered);
         free(worker->asked);
         free(worker->unsent);
@@ -472,22 +490,6 @@ void convoy_supervisor_free(struct convoy_supervisor *supervisor)
     free(supervisor->measured);
     convoy_canary_free(supervisor);
     free(supervisor);
-}
-
-void convoy_supervisor_drain(struct convoy_supervisor *supervisor)
-{
-    atomic_store(&supervisor->draining, true);
-}
-
-void convoy_supervisor_health(struct convoy_supervisor *supervisor, struct convoy_health *health)
-{
-    uint64_t now = convoy_now_us(), turned = atomic_load(&supervisor->turned_us);
-    uint64_t last_up = atomic_load(&supervisor->last_up_us);
-    uint64_t grace = supervisor->config->ready_grace_ms * (uint64_t)1000;
-    health->live = now < turned + LIVE_US;
-    health->draining = atomic_load(&supervisor->draining);
-    health->worker = atomic_load(&supervisor->any_up) || (last_up > 0 && now < last_up + grace);
-    health->settled = convoy_registry_settled(supervisor->registry);
 }
 
 struct convoy_batcher *convoy_supervisor_batcher(struct convoy_supervisor *supervisor)

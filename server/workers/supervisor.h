@@ -11,6 +11,7 @@
 #include "engine/base/error.h"
 #include "server/batching/batcher.h"
 #include "server/config/config.h"
+#include "server/master/link.h"
 #include "server/metrics/metrics.h"
 #include "server/models/registry.h"
 
@@ -22,8 +23,11 @@ struct convoy_supervisor;
 int convoy_supervisor_new(uv_loop_t *loop, const struct convoy_config *config,
                           struct convoy_registry *registry, struct convoy_metrics *metrics,
                           struct convoy_supervisor **supervisor, struct convoy_error *error);
-/* Starts worker 0; the other workers follow on the loop. */
-void convoy_supervisor_start(struct convoy_supervisor *supervisor);
+/* Starts worker 0; the other workers follow on the loop. Workers that the master holds from a front before
+ * are taken over. link must outlive the loop. */
+void convoy_supervisor_start(struct convoy_supervisor *supervisor, struct convoy_link *link);
+/* Whether some worker of a front before, which lives, does not serve yet. On the control loop. */
+bool convoy_supervisor_adopts(const struct convoy_supervisor *supervisor);
 /* Ends the workers and calls stopped() on the loop when all are gone. No item may be pending. */
 void convoy_supervisor_stop(struct convoy_supervisor *supervisor, void (*stopped)(void *context),
                             void *context);

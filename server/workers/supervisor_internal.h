@@ -1,6 +1,7 @@
 /* What supervisor.c, supervisor_loading.c, supervisor_quarantine.c, supervisor_canary.c,
- * supervisor_measure.c, supervisor_placement.c, supervisor_heartbeat.c and supervisor_stop.c share. All of it
- * belongs to the control loop, except the atomics. */
+ * supervisor_measure.c, supervisor_placement.c, supervisor_heartbeat.c, supervisor_adopt.c,
+ * supervisor_health.c and supervisor_stop.c share. All of it belongs to the control loop, except the atomics.
+ */
 #ifndef CONVOY_SERVER_SUPERVISOR_INTERNAL_H
 #define CONVOY_SERVER_SUPERVISOR_INTERNAL_H
 
@@ -9,8 +10,9 @@
 
 #include <stdatomic.h>
 
-#define NO_MODEL     (-1)
-#define MAX_COUNTERS 64 /* names of counters that a worker may export */
+#define NO_MODEL       (-1)
+#define CONVOY_LIVE_US 1000000u /* the loop is alive when it turned within this */
+#define MAX_COUNTERS   64       /* names of counters that a worker may export */
 
 /* A model's command that could not be sent; it is tried again every WATCH_MS. */
 enum unsent { UNSENT_NONE, UNSENT_MEASURE, UNSENT_LOAD, UNSENT_LOAD_BESIDE, UNSENT_UNLOAD };
@@ -38,6 +40,13 @@ struct known_answer {
     struct convoy_canary answer;
 };
 
+/* A model that an adopted worker has loaded. */
+struct held_model {
+    struct held_model *next;
+    uint32_t was;                         /* its number in the front before; message.model is the one here */
+    struct convoy_worker_message message; /* as LOADED; owns the layers, and no JSON */
+};
+
 /* One device's worker: what is known about the device, and about the process that serves it now. */
 struct device_worker {
     struct convoy_supervisor *supervisor;
@@ -48,15 +57,18 @@ struct device_worker {
     uint64_t kind; /* of its device: a hash of what it is */
     uint32_t streams;
     bool said_hello, attached;
-    bool distrusted;        /* this process computes wrongly: nothing that it says counts any more */
-    bool serving;           /* this process has a model to serve */
-    bool up;                /* attached and serving: counted in supervisor->up */
-    bool completed;         /* this process finished a slot */
-    char phase[16];         /* as reported last; "": none */
-    uint32_t tuning_deaths; /* deaths while tuning, in a row */
-    int loading;            /* the model that it reported to be loading, or NO_MODEL */
-    uint64_t loading_us;    /* since when */
-    uint32_t counter_count; /* entries in counters: names that it may export */
+    bool distrusted;         /* this process computes wrongly: nothing that it says counts any more */
+    bool adopted;            /* this process is of a front before */
+    bool adopting;           /* and has not yet said what it has loaded */
+    struct held_model *held; /* so far */
+    bool serving;            /* this process has a model to serve */
+    bool up;                 /* attached and serving: counted in supervisor->up */
+    bool completed;          /* this process finished a slot */
+    char phase[16];          /* as reported last; "": none */
+    uint32_t tuning_deaths;  /* deaths while tuning, in a row */
+    int loading;             /* the model that it reported to be loading, or NO_MODEL */
+    uint64_t loading_us;     /* since when */
+    uint32_t counter_count;  /* entries in counters: names that it may export */
     char counters[MAX_COUNTERS][48];
     uint8_t *answered;             /* by model: LOADED or FAILED came */
     uint32_t *asked;               /* by model: LOADs without an answer yet */
@@ -76,6 +88,7 @@ struct convoy_measured {
 
 struct convoy_supervisor {
     uv_loop_t *loop;
+    struct convoy_link *link;
     const struct convoy_config *config;
     struct convoy_registry *registry;
     struct convoy_metrics *metrics;
@@ -221,6 +234,21 @@ void convoy_heartbeat_memory(struct device_worker *worker, const struct convoy_w
 void convoy_heartbeat_died(struct device_worker *worker, bool busy);
 /* The next worker's --tune: "on", "off" or "force". */
 const char *convoy_heartbeat_tune(const struct device_worker *worker);
+
+/* ---- supervisor_adopt.c: workers of a front that is gone serve this one, with the models that they have
+ * loaded ---- */
+
+/* At the start: the slots' size and the backend are those of the workers that can be adopted. Returns for how
+ * many devices there are some, from 0 on. */
+uint32_t convoy_adopt_prepare(struct convoy_supervisor *supervisor);
+/* Whether the device has a worker to adopt, which is told so. */
+bool convoy_adopt_begin(struct device_worker *worker);
+/* HELD came. */
+void convoy_adopt_held(struct device_worker *worker, const struct convoy_worker_message *message);
+/* ADOPTED came: tells the worker what it is to keep, and takes that as loaded. */
+void convoy_adopt_end(struct device_worker *worker);
+/* The worker is gone. */
+void convoy_adopt_forget(struct device_worker *worker);
 
 /* ---- supervisor_stop.c: every worker is told to exit, and killed when it does not ---- */
 

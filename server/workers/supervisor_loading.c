@@ -35,6 +35,7 @@ static void send_channel(struct device_worker *worker)
                    CONVOY_STR("reason", error.message));
         return;
     }
+    convoy_worker_process_laid_out(&worker->process, worker->supervisor->backend);
     worker->channel_unsent =
         !send_or_log(worker, convoy_worker_command_channel(size), "channel", 0, worker->channel_unsent);
 }
@@ -183,7 +184,7 @@ static enum rank rank_of(const struct device_worker *worker, const struct convoy
 static void send_loads(struct device_worker *worker, bool beside)
 {
     struct convoy_supervisor *supervisor = worker->supervisor;
-    bool first = true;
+    bool first = !worker->adopted; /* one that is adopted serves */
     for (enum rank rank = 0; rank < RANKS; rank++) {
         for (uint32_t i = 0; i < convoy_registry_count(supervisor->registry); i++) {
             const struct convoy_model_record *model = convoy_registry_at(supervisor->registry, i);
@@ -263,7 +264,7 @@ void convoy_loading_begin(struct device_worker *worker)
     if (supervisor->sized)
         send_channel(worker);
     if (supervisor->sized || !convoy_measure_begin(worker))
-        send_loads(worker, false);
+        send_loads(worker, worker->adopted);
     convoy_loading_settle(supervisor);
 }
 
@@ -464,15 +465,4 @@ void convoy_loading_forget(struct device_worker *worker)
 {
     for (uint32_t i = 0; i < CONVOY_MAX_MODELS; i++)
         free(worker->kept[i].layers);
-}
-
-bool convoy_supervisor_loads(const struct convoy_supervisor *supervisor)
-{
-    for (uint32_t i = 0; i < supervisor->worker_count; i++) {
-        const struct device_worker *worker = supervisor->workers[i];
-        for (uint32_t model = 0; model < convoy_registry_count(supervisor->registry); model++)
-            if (worker->process.running && worker->said_hello && convoy_loading_waits(worker, model))
-                return true;
-    }
-    return false;
 }

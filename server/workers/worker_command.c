@@ -1,5 +1,8 @@
 #include "server/workers/worker_command.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+
 static cJSON *command(const char *type)
 {
     cJSON *message = cJSON_CreateObject();
@@ -33,6 +36,14 @@ static void add_input(cJSON *message, const struct convoy_model_input *input)
     cJSON_AddNumberToObject(message, "width", input->width);
 }
 
+/* The files' stamp, for which a number of JSON is too short. The worker does not read it. */
+static void add_stamp(cJSON *message, const struct convoy_model_record *model)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%016" PRIx64, model->stamp);
+    cJSON_AddStringToObject(message, "stamp", text);
+}
+
 cJSON *convoy_worker_command_load(const struct convoy_model_record *model, bool beside)
 {
     float multiply[CONVOY_PIXEL_CHANNELS], add[CONVOY_PIXEL_CHANNELS];
@@ -49,7 +60,40 @@ cJSON *convoy_worker_command_load(const struct convoy_model_record *model, bool 
     cJSON_AddItemToObject(message, "add", cJSON_CreateFloatArray(add, CONVOY_PIXEL_CHANNELS));
     cJSON_AddBoolToObject(message, "normalise_bytes", model->config->input.normalises);
     add_input(message, &model->config->input);
-    return complete(message, 14);
+    add_stamp(message, model);
+    return complete(message, 15);
+}
+
+cJSON *convoy_worker_command_load_kind(const struct convoy_model_record *model)
+{
+    cJSON *message = convoy_worker_command_load(model, false);
+    cJSON_DeleteItemFromObjectCaseSensitive(message, "type");
+    cJSON_DeleteItemFromObjectCaseSensitive(message, "model");
+    cJSON_DeleteItemFromObjectCaseSensitive(message, "beside");
+    return message;
+}
+
+cJSON *convoy_worker_command_adopt(void)
+{
+    return complete(command("adopt"), 1);
+}
+
+cJSON *convoy_worker_command_keep(void)
+{
+    cJSON *message = command("keep");
+    cJSON_AddArrayToObject(message, "models");
+    return complete(message, 2);
+}
+
+bool convoy_worker_command_keep_add(cJSON *keep, uint32_t was, uint32_t is)
+{
+    cJSON *pair = cJSON_CreateObject();
+    if (cJSON_AddNumberToObject(pair, "was", was) != NULL &&
+        cJSON_AddNumberToObject(pair, "is", is) != NULL &&
+        cJSON_AddItemToArray(cJSON_GetObjectItemCaseSensitive(keep, "models"), pair))
+        return true;
+    cJSON_Delete(pair);
+    return false;
 }
 
 cJSON *convoy_worker_command_measure(const struct convoy_model_record *model)

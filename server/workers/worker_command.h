@@ -18,6 +18,15 @@ cJSON *convoy_worker_command_load(const struct convoy_model_record *model, bool 
 cJSON *convoy_worker_command_measure(const struct convoy_model_record *model);
 /* UNLOAD of the model with this number. */
 cJSON *convoy_worker_command_unload(uint32_t number);
+/* What of a LOAD decides what the model computes: two fronts for which it is the same load the same. An
+ * object that the caller frees. */
+cJSON *convoy_worker_command_load_kind(const struct convoy_model_record *model);
+/* ADOPT: the front before is gone, and this one wants to know what the worker has loaded. */
+cJSON *convoy_worker_command_adopt(void);
+/* KEEP: of the models that it has loaded only those that convoy_worker_command_keep_add() adds, each under a
+ * new number. Adding fails when memory is out. */
+cJSON *convoy_worker_command_keep(void);
+bool convoy_worker_command_keep_add(cJSON *keep, uint32_t was, uint32_t is);
 /* EXIT: the worker ends. */
 cJSON *convoy_worker_command_exit(void);
 

@@ -210,6 +210,7 @@ static int read_hello(const cJSON *json, struct convoy_worker_message *message, 
                            CONVOY_CHANNEL_ABI);
     if (message->hello.device_count > CONVOY_MAX_DEVICES)
         message->hello.device_count = CONVOY_MAX_DEVICES;
+    message->hello.attached = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(json, "attached"));
     copy_string(message->hello.backend, sizeof message->hello.backend, json, "backend");
     copy_string(message->hello.device, sizeof message->hello.device, json, "device");
     copy_string(message->hello.description, sizeof message->hello.description, json, "description");
@@ -226,7 +227,8 @@ static enum convoy_worker_message_type type_of(const char *name)
                  {"loaded", CONVOY_WORKER_LOADED},       {"failed", CONVOY_WORKER_FAILED},
                  {"heartbeat", CONVOY_WORKER_HEARTBEAT}, {"log", CONVOY_WORKER_LOG},
                  {"lost", CONVOY_WORKER_LOST},           {"tuned", CONVOY_WORKER_TUNED},
-                 {"memory", CONVOY_WORKER_MEMORY},       {"checked", CONVOY_WORKER_CHECKED}};
+                 {"memory", CONVOY_WORKER_MEMORY},       {"held", CONVOY_WORKER_HELD},
+                 {"adopted", CONVOY_WORKER_ADOPTED},     {"checked", CONVOY_WORKER_CHECKED}};
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
         if (strcmp(name, types[i].name) == 0)
             return types[i].type;
@@ -246,6 +248,7 @@ int convoy_worker_message_read(cJSON *json, uint32_t model_count, struct convoy_
     case CONVOY_WORKER_MEASURED:
     case CONVOY_WORKER_LOADED:
     case CONVOY_WORKER_FAILED:
+    case CONVOY_WORKER_HELD:
     case CONVOY_WORKER_TUNED:
     case CONVOY_WORKER_CHECKED:
         if (model_count == 0 || small(json, "model", 0, model_count - 1.0, &message->model, NULL) != 0)
@@ -255,7 +258,7 @@ int convoy_worker_message_read(cJSON *json, uint32_t model_count, struct convoy_
             return message->text[0] != '\0'
                        ? 0
                        : convoy_worker_message_shape(json, &message->loaded.shape, error);
-        if (message->type == CONVOY_WORKER_LOADED)
+        if (message->type == CONVOY_WORKER_LOADED || message->type == CONVOY_WORKER_HELD)
             return read_loaded(json, message, error);
         if (message->type == CONVOY_WORKER_CHECKED)
             return read_checked(json, message, error);

@@ -21,6 +21,8 @@ enum convoy_worker_message_type {
     CONVOY_WORKER_MEASURED, /* the shape of a model that is not loaded yet */
     CONVOY_WORKER_LOADED,
     CONVOY_WORKER_FAILED,
+    CONVOY_WORKER_HELD,    /* to a front that adopts it: as LOADED, under the number that it has so far */
+    CONVOY_WORKER_ADOPTED, /* all HELD were sent */
     CONVOY_WORKER_TUNED,   /* a loaded model's kernels and weights have changed */
     CONVOY_WORKER_CHECKED, /* whether a loaded model still computes as it did */
     CONVOY_WORKER_MEMORY,
@@ -31,14 +33,17 @@ enum convoy_worker_message_type {
 
 struct convoy_worker_message {
     enum convoy_worker_message_type type;
-    cJSON *json;      /* the whole message, for counters; strings below point into it */
-    uint32_t model;   /* LOADING, MEASURED, LOADED, FAILED, TUNED, CHECKED: less than the model count given */
-    const char *text; /* FAILED and LOST: the reason; MEASURED: why there is no shape, or ""; LOG: the
-                         message; HEARTBEAT: the phase; CHECKED: how it differs, or "" */
+    cJSON *json; /* the whole message, for counters and what HELD was loaded with; strings below
+                    point into it */
+    uint32_t
+        model; /* LOADING, MEASURED, LOADED, FAILED, HELD, TUNED, CHECKED: less than the model count given */
+    const char *text;  /* FAILED and LOST: the reason; MEASURED: why there is no shape, or ""; LOG: the
+                          message; HEARTBEAT: the phase; CHECKED: how it differs, or "" */
     const char *level; /* LOG */
     struct {
         char backend[16], device[32], description[128];
         uint32_t device_count, streams;
+        bool attached; /* of a worker that is adopted: it has mapped its channel */
     } hello;
     struct {
         struct convoy_model_shape shape; /* of TUNED only layer_count; of MEASURED nothing else is set */

@@ -3,15 +3,19 @@
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
 #include "server/workers/environment.h"
+#include "server/workers/worker_command.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#define LABEL_SIZE (2 * PATH_MAX)
 #define REST_BYTES (1u << 20) /* as much as is read of a worker's messages after its end */
 
 int convoy_worker_process_prepare(struct convoy_worker_process *process, uv_loop_t *loop,
@@ -42,12 +46,12 @@ static void report_gone(struct convoy_worker_process *process)
     const char *reason = "exit";
     if (!process->exited || !process->ended || process->open_handles > 0)
         return;
-    if (process->exit_signal != 0) {
+    if (WIFSIGNALED(process->exit_status)) {
         reason = "signal";
-        snprintf(text, sizeof text, "killed by signal %d (%s)", process->exit_signal,
-                 strsignal(process->exit_signal));
+        snprintf(text, sizeof text, "killed by signal %d (%s)", WTERMSIG(process->exit_status),
+                 strsignal(WTERMSIG(process->exit_status)));
     } else {
-        snprintf(text, sizeof text, "exit status %d", (int)process->exit_status);
+        snprintf(text, sizeof text, "exit status %d", WEXITSTATUS(process->exit_status));
     }
     if (process->lost_reason[0] != '\0') {
         reason = "lost";
@@ -72,7 +76,7 @@ static void on_socket_end(struct convoy_worker_process *process)
     uv_close((uv_handle_t *)&process->control, on_handle_closed);
     /* A worker that closes its socket but lives on would never be replaced. */
     if (!process->exited)
-        uv_process_kill(&process->child, SIGKILL);
+        convoy_link_kill(process->link, process->number);
 }
 
 static void kill_for_protocol(struct convoy_worker_process *process, const char *reason)
@@ -81,11 +85,26 @@ static void kill_for_protocol(struct convoy_worker_process *process, const char 
     convoy_worker_process_kill(process, "protocol");
 }
 
+/* The worker of a front before is done with what that one gave it. */
+static int take_channel_over(struct convoy_worker_process *process,
+                             const struct convoy_worker_message *message, struct convoy_error *error)
+{
+    struct convoy_channel *channel = &process->channel;
+    if (!message->hello.attached)
+        return convoy_fail(error, -EPROTO, "it has not mapped its channel yet");
+    int code = convoy_channel_take_over(channel, channel->memory_fd, channel->doorbell_fd,
+                                        &process->adopted_size, convoy_link_epoch(process->link), error);
+    process->adopting = code != 0;
+    return code;
+}
+
 /* Handles one message, which it frees. False when a worker does not send such a message. */
 static bool handle_message(struct convoy_worker_process *process, cJSON *json, struct convoy_error *error)
 {
     struct convoy_worker_message message;
     bool sound = convoy_worker_message_read(json, process->model_count, &message, error) == 0;
+    if (sound && message.type == CONVOY_WORKER_HELLO && process->adopting)
+        sound = take_channel_over(process, &message, error) == 0;
     if (sound && message.type == CONVOY_WORKER_LOST)
         snprintf(process->lost_reason, sizeof process->lost_reason, "%s", message.text);
     else if (sound)
@@ -154,18 +173,16 @@ static void read_rest(struct convoy_worker_process *process)
     }
 }
 
-static void on_process_exit(uv_process_t *child, int64_t status, int signal)
+static void on_process_exit(void *context, int status)
 {
-    struct convoy_worker_process *process = child->data;
+    struct convoy_worker_process *process = context;
     process->exited = true;
     process->exit_status = status;
-    process->exit_signal = signal;
     if (!process->ended) {
         read_rest(process);
         on_socket_end(process);
     }
     uv_close((uv_handle_t *)&process->doorbell, on_handle_closed);
-    uv_close((uv_handle_t *)child, on_handle_closed);
 }
 
 static void on_doorbell(uv_poll_t *poll, int status, int events)
@@ -187,79 +204,6 @@ static void watch_doorbell(struct convoy_worker_process *process)
     process->open_handles++;
 }
 
-int convoy_worker_process_start(struct convoy_worker_process *process, const char *backend, const char *tune,
-                                struct convoy_error *error)
-{
-    char program[PATH_MAX], device[16], streams[16], canary_ms[16];
-    int code = convoy_worker_program(program, sizeof program, error);
-    if (code != 0)
-        return code;
-    char **environment = convoy_worker_environment();
-    if (environment == NULL)
-        return convoy_fail(error, -ENOMEM, "out of memory for starting %s", program);
-    code = convoy_channel_renew_doorbell(&process->channel, error);
-    if (code != 0) {
-        free(environment);
-        return code;
-    }
-    snprintf(device, sizeof device, "%u", process->device_index);
-    snprintf(streams, sizeof streams, "%u", process->streams);
-    snprintf(canary_ms, sizeof canary_ms, "%u", process->canary_ms);
-    char *arguments[20] = {
-        program,     "--serve", "--backend", (char *)(uintptr_t)backend, "--device",    device,
-        "--streams", streams,   "--tune",    (char *)(uintptr_t)tune,    "--canary-ms", canary_ms};
-    char **more = arguments + 12;
-    if (process->cache_dir != NULL) {
-        *more++ = "--cache-dir";
-        *more++ = (char *)(uintptr_t)process->cache_dir;
-    }
-    if (process->unconfined) {
-        *more++ = "--sandbox";
-        *more++ = "off";
-    }
-
-    process->exited = process->ended = false;
-    process->kill_reason = NULL;
-    process->lost_reason[0] = '\0';
-    convoy_line_reader_reset(&process->lines);
-    process->started_us = process->heard_us = convoy_now_us();
-    uv_pipe_init(process->loop, &process->control, 0);
-    uv_stdio_container_t descriptors[] = {
-        {.flags = UV_IGNORE},
-        {.flags = UV_INHERIT_FD, .data.fd = STDERR_FILENO},
-        {.flags = UV_INHERIT_FD, .data.fd = STDERR_FILENO},
-        [CONVOY_FD_CONTROL] = {.flags = UV_CREATE_PIPE | UV_READABLE_PIPE | UV_WRITABLE_PIPE,
-                               .data.stream = (uv_stream_t *)&process->control},
-        [CONVOY_FD_MEMORY] = {.flags = UV_INHERIT_FD, .data.fd = process->channel.memory_fd},
-        [CONVOY_FD_DOORBELL] = {.flags = UV_INHERIT_FD, .data.fd = process->channel.worker_doorbell_fd}};
-    uv_process_options_t options = {.file = program,
-                                    .args = arguments,
-                                    .env = environment,
-                                    .exit_cb = on_process_exit,
-                                    .stdio = descriptors,
-                                    .stdio_count = sizeof descriptors / sizeof descriptors[0]};
-    process->control.data = process;
-    process->child.data = process;
-    process->open_handles = 2;
-    process->running = true;
-    code = uv_spawn(process->loop, &process->child, &options);
-    free(environment);
-    convoy_channel_handed_over(&process->channel);
-    if (code != 0) {
-        convoy_fail(error, code, "cannot start %s: %s", program, uv_strerror(code));
-        process->exited = process->ended = true;
-        process->exit_status = -1;
-        process->exit_signal = 0;
-        snprintf(process->lost_reason, sizeof process->lost_reason, "%s", error->message);
-        uv_close((uv_handle_t *)&process->child, on_handle_closed);
-        uv_close((uv_handle_t *)&process->control, on_handle_closed);
-        return 0; /* gone() reports it, as for a process that ended at once */
-    }
-    watch_doorbell(process);
-    uv_read_start((uv_stream_t *)&process->control, lend_room, on_read);
-    return 0;
-}
-
 /* A message that libuv writes. */
 struct pending_write {
     uv_write_t request;
@@ -278,29 +222,218 @@ static void on_written(uv_write_t *request, int status)
     free_pending(request->data);
 }
 
+/* Sends text, which cJSON_free() frees and which may be NULL. */
+static int send_text(struct convoy_worker_process *process, char *text, size_t length)
+{
+    struct pending_write *pending = text != NULL ? calloc(1, sizeof *pending) : NULL;
+    if (pending == NULL) {
+        cJSON_free(text);
+        return -ENOMEM;
+    }
+    pending->text = text;
+    pending->request.data = pending;
+    uv_buf_t buffer = uv_buf_init(text, (unsigned)length);
+    int code = uv_write(&pending->request, (uv_stream_t *)&process->control, &buffer, 1, on_written);
+    if (code != 0)
+        free_pending(pending);
+    return code;
+}
+
 int convoy_worker_process_send(struct convoy_worker_process *process, cJSON *message)
 {
     if (!process->running || process->ended) {
         cJSON_Delete(message);
         return -ENOTCONN;
     }
-    struct pending_write *pending = calloc(1, sizeof *pending);
     char *text = cJSON_PrintUnformatted(message); /* NULL for NULL */
+    size_t length = text != NULL ? strlen(text) : 0;
     cJSON_Delete(message);
-    if (pending == NULL || text == NULL) {
-        cJSON_free(text);
-        free(pending);
-        return -ENOMEM;
-    }
-    size_t length = strlen(text);
-    text[length] = '\n'; /* in the terminator's place */
-    pending->text = text;
-    pending->request.data = pending;
-    uv_buf_t buffer = uv_buf_init(text, (unsigned)(length + 1));
-    int code = uv_write(&pending->request, (uv_stream_t *)&process->control, &buffer, 1, on_written);
+    if (text != NULL)
+        text[length] = '\n'; /* in the terminator's place */
+    return send_text(process, text, length + 1);
+}
+
+/* The front before may have ended in the middle of a line. */
+static int send_cut(struct convoy_worker_process *process)
+{
+    char *text = cJSON_malloc(sizeof CONVOY_LINE_CUT);
+    if (text != NULL)
+        memcpy(text, CONVOY_LINE_CUT, sizeof CONVOY_LINE_CUT);
+    return send_text(process, text, sizeof CONVOY_LINE_CUT - 1);
+}
+
+/* What a front must agree with to adopt the worker: the rest of its label. */
+static void describe_settings(const struct convoy_worker_process *process, char *text, size_t capacity)
+{
+    snprintf(text, capacity, "streams=%u sandbox=%d canary=%u tune=%s cache=%s", process->streams,
+             !process->unconfined, process->canary_ms, process->tune != NULL ? process->tune : "",
+             process->cache_dir != NULL ? process->cache_dir : "");
+}
+
+/* size: of slots that are laid out, or nothing. */
+static void make_label(const struct convoy_worker_process *process, const char *backend,
+                       const struct convoy_channel_size *size, char label[LABEL_SIZE])
+{
+    char settings[LABEL_SIZE / 2];
+    describe_settings(process, settings, sizeof settings);
+    snprintf(label, LABEL_SIZE, "%d %u %u %" PRIu64 " %" PRIu64 " %s %s", CONVOY_CHANNEL_ABI,
+             process->device_index, size->slots, size->input_bytes, size->output_bytes, backend, settings);
+}
+
+struct wanted {
+    const struct convoy_worker_process *process;
+    const char *backend;
+    struct convoy_channel_size size; /* found */
+    char found[16];                  /* backend */
+};
+
+/* Could this front have started the worker with this label alike? */
+static bool accepts(struct wanted *wanted, const char *label)
+{
+    char settings[LABEL_SIZE / 2];
+    int abi = 0, at = 0;
+    uint32_t device = 0;
+    /* Slots of a label that this build wrote are in bounds; convoy_channel_take_over() checks them. */
+    if (sscanf(label, "%d %u %u %" SCNu64 " %" SCNu64 " %15s %n", &abi, &device, &wanted->size.slots,
+               &wanted->size.input_bytes, &wanted->size.output_bytes, wanted->found, &at) != 6 ||
+        abi != CONVOY_CHANNEL_ABI || device != wanted->process->device_index || wanted->size.slots == 0)
+        return false;
+    if (strcmp(wanted->backend, "auto") != 0 && strcmp(wanted->backend, wanted->found) != 0)
+        return false;
+    describe_settings(wanted->process, settings, sizeof settings);
+    return strcmp(label + at, settings) == 0;
+}
+
+static void begin(struct convoy_worker_process *process)
+{
+    process->exited = process->ended = false;
+    process->kill_reason = NULL;
+    process->lost_reason[0] = '\0';
+    convoy_line_reader_reset(&process->lines);
+    process->started_us = process->heard_us = convoy_now_us();
+    uv_pipe_init(process->loop, &process->control, 0);
+    process->control.data = process;
+    process->open_handles = 1;
+    process->running = true;
+}
+
+/* socket: this end of its control socket, which belongs to the handle from now on. */
+static void listen_to(struct convoy_worker_process *process, int socket)
+{
+    int code = uv_pipe_open(&process->control, socket);
+    watch_doorbell(process);
+    if (code == 0)
+        code = uv_read_start((uv_stream_t *)&process->control, lend_room, on_read);
     if (code != 0)
-        free_pending(pending);
-    return code;
+        kill_for_protocol(process, uv_strerror(code));
+}
+
+/* The label of the worker that is wanted; NULL when the master holds none. */
+static const char *find(struct wanted *wanted)
+{
+    const char *label;
+    for (uint32_t i = 0; (label = convoy_link_label_at(wanted->process->link, i)) != NULL; i++)
+        if (accepts(wanted, label))
+            return label;
+    return NULL;
+}
+
+bool convoy_worker_process_adoptable(const struct convoy_worker_process *process, const char *backend,
+                                     struct convoy_channel_size *size, char *found)
+{
+    struct wanted wanted = {.process = process, .backend = backend};
+    if (find(&wanted) == NULL)
+        return false;
+    *size = wanted.size;
+    snprintf(found, sizeof wanted.found, "%s", wanted.found);
+    return true;
+}
+
+bool convoy_worker_process_adopt(struct convoy_worker_process *process, const char *backend)
+{
+    struct wanted wanted = {.process = process, .backend = backend};
+    struct convoy_link_worker held = {0};
+    const char *label = find(&wanted);
+    if (label == NULL)
+        return false;
+    convoy_link_adopt(process->link, label, on_process_exit, process, &held);
+    convoy_channel_destroy(&process->channel);
+    process->channel = (struct convoy_channel){
+        .memory_fd = held.memory, .doorbell_fd = held.doorbell, .worker_doorbell_fd = -1};
+    process->adopted_size = wanted.size;
+    process->adopting = true;
+    process->pid = held.pid;
+    process->number = held.number;
+    begin(process);
+    convoy_line_reader_wait_for_cut(&process->lines);
+    listen_to(process, held.control);
+    if (send_cut(process) != 0 || convoy_worker_process_send(process, convoy_worker_command_adopt()) != 0)
+        convoy_worker_process_kill(process, "protocol");
+    return true;
+}
+
+void convoy_worker_process_laid_out(struct convoy_worker_process *process, const char *backend)
+{
+    char label[LABEL_SIZE];
+    make_label(process, backend, &process->channel.size, label);
+    convoy_link_label(process->link, process->number, label);
+}
+
+/* A channel that is not of a worker before, where that one could not be adopted after all. */
+static int renew_channel(struct convoy_worker_process *process, struct convoy_error *error)
+{
+    if (!process->adopting)
+        return convoy_channel_renew_doorbell(&process->channel, error);
+    convoy_channel_destroy(&process->channel);
+    process->adopting = false;
+    return convoy_channel_create(&process->channel, error);
+}
+
+int convoy_worker_process_start(struct convoy_worker_process *process, const char *backend, const char *tune,
+                                struct convoy_error *error)
+{
+    char program[PATH_MAX], device[16], streams[16], canary_ms[16], label[LABEL_SIZE];
+    int control[2];
+    int code = convoy_worker_program(program, sizeof program, error);
+    if (code == 0)
+        code = renew_channel(process, error);
+    if (code != 0)
+        return code;
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, control) != 0)
+        return convoy_fail(error, -errno, "cannot make a worker's control socket: %s", strerror(errno));
+    snprintf(device, sizeof device, "%u", process->device_index);
+    snprintf(streams, sizeof streams, "%u", process->streams);
+    snprintf(canary_ms, sizeof canary_ms, "%u", process->canary_ms);
+    char *arguments[20] = {
+        program,     "--serve", "--backend", (char *)(uintptr_t)backend, "--device",    device,
+        "--streams", streams,   "--tune",    (char *)(uintptr_t)tune,    "--canary-ms", canary_ms};
+    char **more = arguments + 12;
+    if (process->cache_dir != NULL) {
+        *more++ = "--cache-dir";
+        *more++ = (char *)(uintptr_t)process->cache_dir;
+    }
+    if (process->unconfined) {
+        *more++ = "--sandbox";
+        *more++ = "off";
+    }
+    make_label(process, backend, &(struct convoy_channel_size){0}, label);
+    const int descriptors[] = {control[1], process->channel.memory_fd, process->channel.worker_doorbell_fd,
+                               control[0], process->channel.doorbell_fd};
+    begin(process);
+    code = convoy_link_start(process->link, label, arguments, descriptors, on_process_exit, process,
+                             &process->number, &process->pid, error);
+    close(control[1]);
+    convoy_channel_handed_over(&process->channel);
+    if (code != 0) {
+        close(control[0]);
+        process->exited = process->ended = true;
+        process->exit_status = 0;
+        snprintf(process->lost_reason, sizeof process->lost_reason, "%s", error->message);
+        uv_close((uv_handle_t *)&process->control, on_handle_closed);
+        return 0; /* gone() reports it, as for a process that ended at once */
+    }
+    listen_to(process, control[0]);
+    return 0;
 }
 
 void convoy_worker_process_kill(struct convoy_worker_process *process, const char *reason)
@@ -310,7 +443,7 @@ void convoy_worker_process_kill(struct convoy_worker_process *process, const cha
     if (process->kill_reason == NULL)
         process->kill_reason = reason;
     if (!process->exited)
-        uv_process_kill(&process->child, SIGKILL);
+        convoy_link_kill(process->link, process->number);
 }
 
 void convoy_worker_process_free(struct convoy_worker_process *process)

@@ -1,10 +1,11 @@
-/* One convoy-worker process: starts it, reads its messages and waits for its end. It knows nothing about
- * models or slots, which are the supervisor's. Everything runs on the control loop. */
+/* One convoy-worker process: has the master start it, reads its messages and hears of its end. It knows
+ * nothing about models or slots, which are the supervisor's. Everything runs on the control loop. */
 #ifndef CONVOY_SERVER_WORKER_PROCESS_H
 #define CONVOY_SERVER_WORKER_PROCESS_H
 
 #include "engine/ipc/channel.h"
 #include "engine/ipc/line_reader.h"
+#include "server/master/link.h"
 #include "server/workers/worker_message.h"
 
 #include <uv.h>
@@ -27,9 +28,11 @@ struct convoy_worker_process {
     const struct convoy_worker_process_events *events;
     void *context;
     uint32_t device_index, model_count, streams;
-    const char *cache_dir;         /* NULL: none; owned by the configuration */
-    bool unconfined;               /* the next process is started without its sandbox */
-    uint32_t canary_ms;            /* rest of the next process between checks of its device; 0: none */
+    const char *cache_dir;    /* NULL: none; owned by the configuration */
+    struct convoy_link *link; /* to the master, set before a process is started */
+    bool unconfined;          /* the next process is started without its sandbox */
+    uint32_t canary_ms;       /* rest of the next process between checks of its device; 0: none */
+    const char *tune;         /* as it is configured: a worker of a front with another one is not adopted */
     struct convoy_channel channel; /* lives as long as this record; each process in turn maps it */
 
     bool running;                         /* a process exists, or gone() was not called yet */
@@ -38,12 +41,15 @@ struct convoy_worker_process {
     const char *kill_reason;              /* why convoy_worker_process_kill() killed it; NULL: it did not */
     char lost_reason[CONVOY_ERROR_BYTES]; /* of its LOST message */
 
-    uv_process_t child;
+    pid_t pid;
+    uint32_t number;                         /* the master's for it */
+    bool adopting;                           /* it was told to adopt this front and has not said hello yet */
+    struct convoy_channel_size adopted_size; /* of its channel */
     uv_pipe_t control;
     uv_poll_t doorbell;
     bool exited, ended; /* exited: waited for; ended: its socket was read to its end, or is read no more */
-    int64_t exit_status;
-    int exit_signal, open_handles;
+    int exit_status;    /* as waitpid(2) tells it */
+    int open_handles;
     struct convoy_line_reader lines; /* from the control socket */
 };
 
@@ -56,6 +62,18 @@ int convoy_worker_process_prepare(struct convoy_worker_process *process, uv_loop
 /* Starts a process; none may be running. tune: "on", "off", "force". An error means that none was started. */
 int convoy_worker_process_start(struct convoy_worker_process *process, const char *backend, const char *tune,
                                 struct convoy_error *error);
+/* Instead of starting one: takes over the worker of a front that is gone, if the master holds one that this
+ * front would have started alike, with a channel. Of another backend than backend ("auto": any) it is not.
+ * False: there is none. After its HELLO, which says that it does nothing for the dead front any more,
+ * process->channel is laid out. */
+bool convoy_worker_process_adopt(struct convoy_worker_process *process, const char *backend);
+/* How large a channel a front before has laid out for this device, and with which backend (at least 16
+ * bytes): false when the master holds no worker for it that could be adopted. */
+bool convoy_worker_process_adoptable(const struct convoy_worker_process *process, const char *backend,
+                                     struct convoy_channel_size *size, char *found);
+/* The channel is laid out for this process, of which the backend is known now: a later front could adopt it.
+ */
+void convoy_worker_process_laid_out(struct convoy_worker_process *process, const char *backend);
 /* Sends message as a line and frees it. Does not wait: libuv sends later what the socket does not take now.
  * message NULL means that memory was out when it was made. Returns 0, -ENOMEM or another negative errno when
  * nothing was sent, and -ENOTCONN without a process. */

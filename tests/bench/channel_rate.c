@@ -21,6 +21,7 @@
  * outputs differ between the two measurements: the same images in the same batch must give the same bits. */
 #include "channel_rate.h"
 #include "engine/base/clock.h"
+#include "server/master/master.h"
 #include "server/workers/slot_size.h"
 #include "server/workers/worker_command.h"
 
@@ -363,6 +364,7 @@ static int start(struct group *group, uint32_t device, const struct bench *wante
     bench->seconds = wanted->seconds;
     int code = convoy_worker_process_prepare(&bench->process, &group->loop, device, 1, bench->streams,
                                              cache_dir, &events, bench, error);
+    bench->process.link = group->link;
     if (code == 0)
         code = convoy_worker_process_start(&bench->process, backend, tune != NULL ? tune : "on", error);
     if (code != 0)
@@ -370,6 +372,18 @@ static int start(struct group *group, uint32_t device, const struct bench *wante
     uv_timer_init(&group->loop, &bench->watch);
     bench->watch.data = bench;
     return uv_timer_start(&bench->watch, on_watch, 1000, 1000);
+}
+
+static void on_master(uv_poll_t *poll, int status, int events)
+{
+    (void)status, (void)events;
+    convoy_link_dispatch(poll->data);
+}
+
+static void on_turn(uv_prepare_t *turn)
+{
+    if (convoy_link_waiting(turn->data))
+        convoy_link_dispatch(turn->data);
 }
 
 int main(int argc, char **argv)
@@ -390,7 +404,19 @@ int main(int argc, char **argv)
         free(wanted);
         return 2;
     }
+    if (convoy_master_fork(&group.link, &error) != 0) {
+        fprintf(stderr, "bench_channel_rate: %s\n", error.message);
+        return 1;
+    }
     uv_loop_init(&group.loop);
+    uv_poll_init(&group.loop, &group.master, convoy_link_fd(group.link));
+    group.master.data = group.link;
+    uv_poll_start(&group.master, UV_READABLE, on_master);
+    uv_prepare_init(&group.loop, &group.turn);
+    group.turn.data = group.link;
+    uv_prepare_start(&group.turn, on_turn);
+    uv_unref((uv_handle_t *)&group.master);
+    uv_unref((uv_handle_t *)&group.turn);
     group.benches = calloc(group.count, sizeof *group.benches); /* samples make them large */
     int code = group.benches == NULL ? convoy_fail(&error, -ENOMEM, "out of memory")
                                      : read_model(wanted, argv[2], &error);
@@ -406,7 +432,11 @@ int main(int argc, char **argv)
     for (uint32_t i = 0; i < group.count; i++)
         convoy_worker_process_free(&group.benches[i].process);
     convoy_model_config_free(wanted->model.config);
+    uv_close((uv_handle_t *)&group.master, NULL);
+    uv_close((uv_handle_t *)&group.turn, NULL);
+    uv_run(&group.loop, UV_RUN_DEFAULT);
     uv_loop_close(&group.loop);
+    convoy_link_free(group.link);
     free(group.benches);
     free(wanted);
     return group.failed;

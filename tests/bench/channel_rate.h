@@ -21,6 +21,9 @@ struct samples {
 /* All devices. */
 struct group {
     uv_loop_t loop;
+    struct convoy_link *link; /* to the process that starts the workers */
+    uv_poll_t master;
+    uv_prepare_t turn;
     uint32_t count;
     struct bench *benches;
     int failed; /* the exit status */

@@ -107,8 +107,11 @@ start_least() {
   done
 }
 
-# ticks PID...: processor time so far, in hundredths of a second.
-ticks() { local pid; for pid in "$@"; do awk '{ print $14 + $15 }' "/proc/$pid/stat"; done | awk '{ s += $1 } END { print s }'; }
+# with_front PID...: these, and of a convoyd its front.
+with_front() { local pid; for pid in "$@"; do echo "$pid"; pgrep -P "$pid" -x convoyd || true; done; }
+
+# ticks PID...: processor time so far, in hundredths of a second; of a convoyd with its front.
+ticks() { local pid; for pid in $(with_front "$@"); do awk '{ print $14 + $15 }' "/proc/$pid/stat"; done | awk '{ s += $1 } END { print s }'; }
 
 # until_tuned BACKEND: waits, for two minutes at most, until the one model that is served has the kernels that it will keep. Only a
 # GPU is tuned; an emulated one must be served with "tune": "off".
@@ -140,9 +143,9 @@ ratios() {
     awk '{ v[NR] = $1 } END { printf "%.2f (%.2f to %.2f)", v[int((NR + 1) / 2)], v[1], v[NR] }'
 }
 
-# pss PID...: proportional memory of the processes in MB.
+# pss PID...: proportional memory of the processes in MB; of a convoyd with its front.
 pss() {
   local pid
-  for pid in "$@"; do awk '/^Pss:/ { print $2 }' "/proc/$pid/smaps_rollup"; done |
+  for pid in $(with_front "$@"); do awk '/^Pss:/ { print $2 }' "/proc/$pid/smaps_rollup"; done |
     awk '{ sum += $1 } END { printf "%.0f", sum / 1024 }'
 }

@@ -85,7 +85,7 @@ for kind in "${kinds[@]}"; do
     start "$kind"
     bench --connections 64 --seconds 6 >"$work/closed.json"
     rate=$(python3 -c 'import json, sys; print(4 * json.load(open(sys.argv[1]))["requests_per_second"])' "$work/closed.json")
-    python3 tests/tools/probe.py --seconds "$seconds" "$url" "$daemon" "$(pgrep -P "$daemon" convoy-worker)" \
+    python3 tests/tools/probe.py --seconds "$seconds" "$url" "$daemon" "$(pgrep -P "$daemon" -x convoyd)" "$(pgrep -P "$daemon" convoy-worker)" \
       >"$work/probe.json" &
     probe=$!
     pids+=("$probe")

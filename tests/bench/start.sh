@@ -27,7 +27,7 @@ seq 1000 | sed "s|.*|url = \"$url/classify\"\ndata-binary = \"@models/samples/sh
   >"$work/curl"
 curl -fsS -K "$work/curl"
 pss() { awk '/^Pss:/ { print $2 }' "/proc/$1/smaps_rollup"; }
-front=$(pss "$daemon")
+front=$(($(pss "$daemon") + $(pss "$(pgrep -P "$daemon" -x convoyd)")))
 worker=$(pss "$(pgrep -P "$daemon" convoy-worker)")
 echo "memory after 1,000 requests: $((front + worker)) kB PSS (front $front, worker $worker)"
 kill -TERM "$daemon"

@@ -21,5 +21,6 @@ LD_PRELOAD=$sampler serve "$backend" --models "$measured"
 unset CONVOY_SAMPLES
 until_tuned "$backend"
 drive "$url/classify?top=1" "$connections" "$seconds"
+front=$(pgrep -P "$daemon" -x convoyd)
 end_daemon
-"$python" tests/bench/sampler.py "$build/bin/convoyd" "$work/samples.$daemon"
+"$python" tests/bench/sampler.py "$build/bin/convoyd" "$work/samples.$front"

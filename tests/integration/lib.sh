@@ -92,6 +92,10 @@ stop() {
   [ $status -eq 0 ] || fail "convoyd ended with status $status"
 }
 
+# The process id of the front of this daemon, and of the one with PID. The daemon's own is that of its master.
+front_of() { pgrep -P "$1" -x convoyd; }
+front() { front_of "$daemon"; }
+
 # The process ids of the workers of this daemon.
 workers() { pgrep -P "$daemon" convoy-worker; }
 
@@ -175,5 +179,5 @@ needs_cuda() {
   build=$work/$build
 }
 
-# descriptors: how many the daemon has open.
-descriptors() { find "/proc/$daemon/fd" -mindepth 1 | wc -l; }
+# descriptors: how many the front has open.
+descriptors() { find "/proc/$(front)/fd" -mindepth 1 | wc -l; }

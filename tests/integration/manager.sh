@@ -15,7 +15,7 @@ print(eval("(" + sys.argv[2] + ")"))' "$record" "$1"
 }
 holds() { [ "$(recorded "$1")" = True ]; }
 
-# manage MANAGER-OPTIONS... -- ARGUMENTS...: starts convoyd under the manager; $daemon is the manager, $front convoyd.
+# manage MANAGER-OPTIONS... -- ARGUMENTS...: starts convoyd under the manager; $daemon is the manager, $convoyd convoyd's master.
 manage() {
   local options=()
   while [ "$1" != -- ]; do
@@ -29,7 +29,7 @@ manage() {
   daemon=$!
   until_true 10 test -s "$record" || fail "the manager does not start"
   # shellcheck disable=SC2034 # the tests use it
-  front=$(recorded 'r[0]["pid"]')
+  convoyd=$(recorded 'r[0]["pid"]')
 }
 
 # end STATUS: SIGTERM by way of the manager; convoyd must end with STATUS.

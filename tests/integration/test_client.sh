@@ -132,8 +132,8 @@ err 'nothing'
 run 3 bench --seconds 1 --url "http://127.0.0.1:$closed" "$work/images"
 # A stopped server holds up every request that falls due meanwhile: they count from when they were due. Eight
 # connections, so that the one that falls due last finds one free, and none is left unsent at the end.
-stand_still "$daemon"
-(sleep 1; kill -CONT "$daemon") &
+stand_still "$(front)"
+(sleep 1; kill -CONT "$(front)") &
 run 0 bench --json --seconds 2 --rate 50 --connections 8 "$work/images"
 wait $!
 holds "d['latency_ms']['max'] > 700 and d['latency_ms']['p90'] > 300"

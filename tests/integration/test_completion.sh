@@ -103,11 +103,11 @@ offers "convoy verify --url $url fourth --version " 1 2
 export CONVOY_URL=$url
 offers 'convoy classify --model ' first fourth
 echo "A server that is stopped: an answer in time, and no word of it."
-stand_still "$daemon"
+stand_still "$(front)"
 before=$EPOCHREALTIME
 offers 'convoy classify --model ' 2>"$work/err"
 after=$EPOCHREALTIME
-kill -CONT "$daemon"
+kill -CONT "$(front)"
 [ ! -s "$work/err" ] || fail "$(cat "$work/err")"
 [ "$("$python" -S -c "print($after - $before < 3)")" = True ] || fail "completion took from $before to $after"
 stop

@@ -19,7 +19,7 @@ with open(sys.argv[1], "w") as file:
 PYTHON
 gzip -9 "$work/numbers"
 # All of them are there before the first is read.
-"$python" - "$url" "$infer" "$work/numbers.gz" "$daemon" <<'PYTHON' || fail "see above"
+"$python" - "$url" "$infer" "$work/numbers.gz" "$(front)" <<'PYTHON' || fail "see above"
 import collections, os, signal, sys
 sys.path.insert(0, "tests/tools")
 from processes import stand_still

@@ -61,9 +61,9 @@ restarts=$(metric convoyd_worker_restarts_total)
 echo "The front stopped under load, shorter and longer than the hang timeout: its worker is not to blame."
 load away --seconds 8
 for pause in 0.3 0.8 1.5 3; do
-  stand_still "$daemon"
+  stand_still "$(front)"
   sleep "$pause"
-  kill -CONT "$daemon"
+  kill -CONT "$(front)"
   sleep 0.3
 done
 loaded away

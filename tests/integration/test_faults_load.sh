@@ -10,8 +10,8 @@ image=models/samples/ship.jpg
 logged() { grep -q "$@" "$work/log"; }
 state_of() { curl -fsS "$url/v2/models" >"$work/models.json" && json "$work/models.json" \
   "[m['state'] + ': ' + str(m.get('reason')) for m in d['models'] if m['name'] == '$1'][0]"; }
-# Ticks of CPU that the daemon and the workers that it waited for have used.
-cpu_ticks() { awk '{ sub(/^.*\) /, ""); print $12 + $13 + $14 + $15 }' "/proc/$daemon/stat"; }
+# Ticks of CPU that the master, the front and the workers that were waited for have used.
+cpu_ticks() { awk '{ sub(/^.*\) /, ""); sum += $12 + $13 + $14 + $15 } END { print sum }' "/proc/$daemon/stat" "/proc/$(front)/stat"; }
 
 echo "A model whose loading kills two workers is FAILED; the other is served."
 mkdir "$work/models"

@@ -109,7 +109,7 @@ daemon=$!
 until_true 20 ready || fail "not ready without standard streams"
 classified
 for descriptor in 0 1 2; do
-  [[ $(readlink "/proc/$daemon/fd/$descriptor") == /dev/null ]] ||
-    fail "descriptor $descriptor is $(readlink "/proc/$daemon/fd/$descriptor"): what a library prints would land there"
+  [[ $(readlink "/proc/$(front)/fd/$descriptor") == /dev/null ]] ||
+    fail "descriptor $descriptor is $(readlink "/proc/$(front)/fd/$descriptor"): what a library prints would land there"
 done
 stop

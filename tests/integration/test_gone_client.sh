@@ -12,7 +12,7 @@ count=200
 configure 'default_model="cifar10-convnet"' 'http={"request_timeout_ms": 5000}' 'timeout_ms=60000'
 start --backend null --config "$work/config.json"
 before=$(descriptors)
-resident() { awk '/VmRSS/ { print $2 }' "/proc/$daemon/status"; }
+resident() { awk '/VmRSS/ { print $2 }' "/proc/$(front)/status"; }
 descriptors_as_before() { [ "$(descriptors)" -le "$before" ]; }
 waiting() { [ "$(sample "convoyd_queue_images{model=\"$model\"}")" = "$1" ]; }
 slots() { [ "$(sample convoyd_slots_in_use)" = "$1" ]; }

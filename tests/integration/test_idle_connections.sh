@@ -12,7 +12,7 @@ start --backend null
 alone() { ! grep -q "^ *[0-9]*: [0-9A-F]*:$(printf '%04X' "${url##*:}") [0-9A-F:]* \(01\|08\) " /proc/net/tcp; }
 until_true 5 alone || fail "a client is connected: $(cat /proc/net/tcp)"
 before=$(descriptors)
-resident() { awk '/VmRSS/ { print $2 }' "/proc/$daemon/status"; }
+resident() { awk '/VmRSS/ { print $2 }' "/proc/$(front)/status"; }
 small=$(resident)
 
 mkfifo "$work/hold"

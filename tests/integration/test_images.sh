@@ -71,7 +71,7 @@ PYTHON
 configure 'default_model="cifar10-convnet"'
 start --backend cpu --config "$work/config.json"
 # Processor time of the daemon, in milliseconds.
-cpu_ms() { awk -v hz="$(getconf CLK_TCK)" '{ printf "%d", ($14 + $15) * 1000 / hz }' "/proc/$daemon/stat"; }
+cpu_ms() { awk -v hz="$(getconf CLK_TCK)" '{ printf "%d", ($14 + $15) * 1000 / hz }' "/proc/$(front)/stat"; }
 label() { json "$work/body" "d['results'][0]['predictions'][0]['label']"; }
 
 echo "20 megapixels and 1 pixel."
@@ -113,7 +113,7 @@ cp README.md "$work/set"
 "$build/bin/convoy" bench --url "$url" --seconds 0.5 --json "$work/set" >"$work/said" || fail "$(cat "$work/said")"
 
 echo "Decompression bombs are refused before they are unpacked."
-before=$(awk '/VmHWM/ { print $2 }' "/proc/$daemon/status")
+before=$(awk '/VmHWM/ { print $2 }' "/proc/$(front)/status")
 for image in bomb.png claim.png claim.jpg bomb.webp bomb.gif bomb.bmp; do
   expect 413 --data-binary "@$work/$image" "$url/classify"
   [[ $(json "$work/body" 'd["error"]') == *pixels*more\ than\ the\ 50000000* ]] || fail "$image: $(cat "$work/body")"
@@ -121,7 +121,7 @@ done
 for image in empty.webp empty.gif empty.bmp; do
   expect 422 --data-binary "@$work/$image" "$url/classify"
 done
-after=$(awk '/VmHWM/ { print $2 }' "/proc/$daemon/status")
+after=$(awk '/VmHWM/ { print $2 }' "/proc/$(front)/status")
 [ $((after - before)) -lt 20000 ] || fail "the bombs took $((after - before)) KiB"
 expect 200 -F "a=@$work/rgb.png" -F "b=@$work/bomb.png" -F "c=@$work/rgb.png" "$url/classify"
 [ "$(json "$work/body" "['predictions' in d['results'][0], d['results'][1]['status'], 'predictions' in d['results'][2]]")" = \

@@ -10,7 +10,7 @@ limit_kb=120000
 [[ $build != *san* ]] || skip "a sanitizer's own memory would be measured"
 [ -r /proc/self/smaps_rollup ] || skip "this system has no /proc/PID/smaps_rollup"
 
-pss_kb() { awk '/^Pss:/ { sum += $2 } END { print sum }' "/proc/$daemon/smaps_rollup" "/proc/$(worker)/smaps_rollup"; }
+pss_kb() { awk '/^Pss:/ { sum += $2 } END { print sum }' "/proc/$daemon/smaps_rollup" "/proc/$(front)/smaps_rollup" "/proc/$(worker)/smaps_rollup"; }
 small_enough() { # when
   local kb
   kb=$(pss_kb)

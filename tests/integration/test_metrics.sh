@@ -54,7 +54,7 @@ is "convoyd_compute_seconds_count{$model}" "$(awk '/^convoyd_batch_size_count/ {
 is "convoyd_request_seconds_count{$model}" 10
 is convoyd_slots_in_use 0
 is convoyd_connections 1
-[ "$(awk '/^process_max_fds/ { print $2 }' "$work/metrics")" = "$(awk '/^Max open files/ { print $4 }' "/proc/$daemon/limits")" ] ||
+[ "$(awk '/^process_max_fds/ { print $2 }' "$work/metrics")" = "$(awk '/^Max open files/ { print $4 }' "/proc/$(front)/limits")" ] ||
   fail "$(grep ^process_ "$work/metrics")"
 [ "$(awk '/^convoyd_received_bytes_total/ { print ($2 > 40000) }' "$work/metrics")" = 1 ] || fail "$(grep bytes_total "$work/metrics")"
 is 'convoyd_worker_up{device="cpu"}' 1

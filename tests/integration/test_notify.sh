@@ -15,7 +15,7 @@ holds 'said("STATUS")[-1] == "serving 4 models"' || fail "$(cat "$record")"
 holds 'all(line["pid"] == r[0]["pid"] for line in r)' || fail "another process talks: $(cat "$record")"
 
 echo "Its worker knows nothing of the manager."
-tr '\0' '\n' <"/proc/$(pgrep -P "$front" convoy-worker)/environ" >"$work/environment"
+tr '\0' '\n' <"/proc/$(pgrep -P "$convoyd" convoy-worker)/environ" >"$work/environment"
 grep -q '^PATH=' "$work/environment" || fail "the worker has no environment"
 grep -E '^(NOTIFY_SOCKET|WATCHDOG_|LISTEN_)' "$work/environment" && fail "the worker inherits the above"
 
@@ -41,7 +41,7 @@ beats_again() {
 
 echo "A front whose control loop is stuck is silent, though its other threads answer."
 mkfifo "$work/hold"
-"$python" tests/tools/stop_thread.py "$front" <"$work/hold" >"$work/stopped" 2>"$work/refused" &
+"$python" tests/tools/stop_thread.py "$(front_of "$convoyd")" <"$work/hold" >"$work/stopped" 2>"$work/refused" &
 stopper=$!
 exec 9>"$work/hold"
 stopped_or_not() { [ -s "$work/stopped" ] || [ -s "$work/refused" ]; }
@@ -57,9 +57,9 @@ wait "$stopper" || [ -s "$work/refused" ] || fail "the thread does not go on"
 beats_again "a loop that turns again"
 
 echo "So is one that was stopped altogether."
-stand_still "$front"
+stand_still "$(front_of "$convoyd")"
 silent "a stopped front"
-kill -CONT "$front"
+kill -CONT "$(front_of "$convoyd")"
 beats_again "a front that goes on"
 
 echo "SIGHUP is told around the reload; a configuration that is wrong stands in the status."

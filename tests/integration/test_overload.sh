@@ -22,7 +22,7 @@ ended() { ! kill -0 "$daemon" 2>/dev/null; }
 echo "Images whose deadline would pass in the queue are refused; those that are taken are answered."
 configure 'default_model="cifar10-convnet"' 'timeout_ms=2000'
 start --backend null --config "$work/config.json"
-"$python" tests/tools/probe.py --seconds 12 "$url" "$daemon" "$(workers)" >"$work/probe" &
+"$python" tests/tools/probe.py --seconds 12 "$url" "$daemon" "$(front)" "$(workers)" >"$work/probe" &
 probe=$!
 load --seconds 12 >"$work/load" || fail "$(cat "$work/load")"
 wait "$probe" || fail "the probe: $(cat "$work/probe")"

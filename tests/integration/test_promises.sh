@@ -10,7 +10,7 @@ image=models/samples/ship.jpg
 configure 'default_model="cifar10-convnet"'
 start --backend null --config "$work/config.json"
 status=0
-"$python" - "$url" $image "$daemon" <<'PYTHON' || status=$?
+"$python" - "$url" $image "$(front)" <<'PYTHON' || status=$?
 import resource, sys, time
 sys.path.insert(0, "tests/tools")
 from wire import Connection

@@ -25,14 +25,14 @@ for address in 127.0.0.1 '[::1]'; do
   url=http://$address:$(recorded 'r[0]["ports"][0]')
   expect 200 --data-binary @$image "$url/classify"
   grep 'msg="convoyd listens"' "$work/log" | grep 'socket=systemd' >/dev/null || fail "$(cat "$work/log")"
-  tr '\0' '\n' <"/proc/$(pgrep -P "$front" convoy-worker)/environ" >"$work/environment"
+  tr '\0' '\n' <"/proc/$(pgrep -P "$convoyd" convoy-worker)/environ" >"$work/environment"
   grep -E '^(NOTIFY_SOCKET|WATCHDOG_|LISTEN_)' "$work/environment" && fail "the worker inherits the above"
   end 0
 done
 
 echo "A client that connects before the daemon is started is answered by it."
 manage --socket 127.0.0.1:0 --lazy -- --backend cpu
-[ "$front" = 0 ] || fail "it is started already"
+[ "$convoyd" = 0 ] || fail "it is started already"
 url=http://127.0.0.1:$(recorded 'r[0]["ports"][0]')
 curl -sS --max-time 30 -o "$work/first" "$url/v2/health/live" || fail "no answer: $(cat "$work/log")"
 until_true 30 ready || fail "not ready"

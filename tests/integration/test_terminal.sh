@@ -119,11 +119,11 @@ restored 0
 echo "top: a server that stops answering, q meanwhile, and one that goes away."
 keys clear Enter "\$convoy top --interval 0.2" Enter
 shows 'q quits'
-stand_still "$daemon"
+stand_still "$(front)"
 shows '^no answer for [0-9]+ s, trying again: '
 keys q
 restored 0
-kill -CONT "$daemon"
+kill -CONT "$(front)"
 keys clear Enter "\$convoy top --interval 0.2" Enter
 shows '^cifar10-convnet '
 address=127.0.0.1:$port

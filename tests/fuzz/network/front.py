@@ -119,14 +119,24 @@ class Front:
         return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines if line[:1] != "#")}
 
     def worker(self):
+        return self.child("convoy-worker")
+
+    def child(self, name):
+        """The process id of the master's child of that name, or None."""
         children = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
-        return int(children.split()[0]) if children.split() else None
+        for child in children.split():
+            try:
+                if pathlib.Path(f"/proc/{child}/comm").read_text().strip() == name:
+                    return int(child)
+            except OSError:
+                pass  # it has ended
+        return None
 
     def descriptors(self):
-        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+        return len(os.listdir(f"/proc/{self.child('convoyd')}/fd"))
 
     def resident_mib(self):
-        found = re.search(r"VmRSS:\s+(\d+)", pathlib.Path(f"/proc/{self.process.pid}/status").read_text())
+        found = re.search(r"VmRSS:\s+(\d+)", pathlib.Path(f"/proc/{self.child('convoyd')}/status").read_text())
         return int(found[1]) // 1024
 
     def check(self):

@@ -213,3 +213,51 @@ Test(channel, sizes_that_do_not_fit_are_refused)
     cr_assert(strstr(error.message, "67108864") != NULL);
     convoy_channel_destroy(&front);
 }
+
+Test(channel, a_front_that_comes_later_sees_nothing_of_the_one_before)
+{
+    struct convoy_channel dead, worker, front;
+    struct convoy_error error;
+    struct convoy_done done;
+    uint32_t slot;
+    both_ends(&dead, &worker);
+    for (uint32_t i = 0; i < size.slots; i++)
+        convoy_channel_submit(&dead, i);
+    cr_assert(convoy_channel_take_submitted(&worker, &slot));
+    convoy_channel_finish(&worker, &(struct convoy_done){slot, 1, 0}); /* it was under way */
+    convoy_channel_pass_by(&worker);
+    cr_assert_not(convoy_channel_take_submitted(&worker, &slot));
+    cr_assert_eq(
+        convoy_channel_take_over(&front, dup(dead.memory_fd), dup(dead.doorbell_fd), &size, 2, &error), 0,
+        "%s", error.message);
+    convoy_channel_destroy(&dead);
+    cr_assert_not(convoy_channel_take_done(&front, &done));
+    cr_assert_gt(front.first_generation, 1);
+    convoy_channel_submit(&front, 2);
+    cr_assert(convoy_channel_take_submitted(&worker, &slot));
+    cr_assert_eq(slot, 2);
+    cr_assert_not(convoy_channel_take_submitted(&worker, &slot));
+    convoy_channel_finish(&worker, &(struct convoy_done){2, 7, 0});
+    cr_assert(convoy_channel_take_done(&front, &done));
+    cr_assert_eq(done.generation, 7);
+    close_both(&front, &worker);
+}
+
+Test(channel, only_what_a_front_laid_out_is_taken_over)
+{
+    struct convoy_channel dead, worker, front;
+    struct convoy_error error;
+    const struct convoy_channel_size other = {.slots = 2, .input_bytes = 5000, .output_bytes = 700};
+    both_ends(&dead, &worker);
+    cr_assert_neq(
+        convoy_channel_take_over(&front, dup(dead.memory_fd), dup(dead.doorbell_fd), &other, 2, &error), 0);
+    convoy_channel_destroy(&front);
+    close_both(&dead, &worker);
+    cr_assert_eq(convoy_channel_create(&dead, &error), 0);
+    cr_assert_eq(ftruncate(dead.memory_fd, 1 << 20), 0);
+    cr_assert_neq(
+        convoy_channel_take_over(&front, dup(dead.memory_fd), dup(dead.doorbell_fd), &size, 2, &error), 0,
+        "it can be resized");
+    convoy_channel_destroy(&front);
+    convoy_channel_destroy(&dead);
+}

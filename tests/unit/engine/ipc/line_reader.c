@@ -182,3 +182,25 @@ Test(line_reader, it_receives_from_a_socket_until_the_peer_closes)
     cr_assert_eq(convoy_line_reader_receive(&reader, ends[0], MSG_DONTWAIT), -EPROTO);
     close(ends[0]);
 }
+
+Test(line_reader, a_line_that_its_sender_did_not_end_is_left_out)
+{
+    put_text("{\"n\":1}\n{\"n\":2,\"half" CONVOY_LINE_CUT "{\"n\":3}\n" CONVOY_LINE_CUT "{\"n\":4}\n");
+    cr_assert_eq(next_number(), 1);
+    cr_assert_eq(next_number(), 3);
+    cr_assert_eq(next_number(), 4);
+    cr_assert_eq(next_number(), -1);
+}
+
+Test(line_reader, what_another_reader_was_to_read_is_left_out)
+{
+    convoy_line_reader_wait_for_cut(&reader);
+    put_text("\"the rest of a line\":1}\n{\"n\":1}\n\0no JSON\n{\"n\":2}\n");
+    cr_assert_eq(next_number(), -1);
+    put_text("{\"n\":3}\n\x18");
+    cr_assert_eq(next_number(), -1);
+    put_text("\n{\"n\":4}\n");
+    cr_assert_eq(next_number(), 4);
+    put_text("{\"n\":5}\n");
+    cr_assert_eq(next_number(), 5, "from then on everything counts");
+}

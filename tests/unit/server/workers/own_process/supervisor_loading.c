@@ -1,12 +1,15 @@
 /* What the supervisor sends to a worker, and what becomes of what cannot be sent. There is no process: the
  * functions of worker_process.c are replaced, and the tests say what a worker would have said. */
 #include "server/workers/supervisor.h"
+#include "server/workers/worker_command.h"
 #include "server/workers/worker_process.h"
 
 #include "engine/base/clock.h"
 #include "tests/unit/folder.h"
 
 #include <errno.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 static struct convoy_worker_process *process;
 static int refusals; /* so many messages cannot be sent */
@@ -14,7 +17,9 @@ static char sent[400];
 static bool measures; /* models were measured: whether they are loaded beside others counts */
 static bool told;     /* the supervisor has stopped */
 static bool expects_kill;
-static const char *killed_for; /* NULL: the worker lives */
+static const char *killed_for;                  /* NULL: the worker lives */
+static struct convoy_channel_size adopted_size; /* of the worker that there is to adopt; 0 slots: none */
+static struct convoy_error error;
 
 int convoy_worker_process_prepare(struct convoy_worker_process *prepared, uv_loop_t *loop,
                                   uint32_t device_index, uint32_t model_count, uint32_t streams,
@@ -56,6 +61,14 @@ int convoy_worker_process_send(struct convoy_worker_process *to, cJSON *message)
     bool beside = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(message, "beside")) && measures;
     snprintf(sent + used, sizeof sent - used, model != NULL ? "%s%s %d\n" : "%s%s\n", type,
              beside ? " beside" : "", (int)cJSON_GetNumberValue(model));
+    const cJSON *pair, *models = cJSON_GetObjectItemCaseSensitive(message, "models");
+    cJSON_ArrayForEach(pair, models)
+    {
+        used = strlen(sent) - 1; /* over the line's end */
+        snprintf(sent + used, sizeof sent - used, " %d=%d\n",
+                 (int)cJSON_GetNumberValue(cJSON_GetObjectItem(pair, "was")),
+                 (int)cJSON_GetNumberValue(cJSON_GetObjectItem(pair, "is")));
+    }
     cJSON_Delete(message);
     return 0;
 }
@@ -72,6 +85,30 @@ void convoy_worker_process_retire(struct convoy_worker_process *retired)
     (void)retired;
 }
 
+bool convoy_worker_process_adoptable(const struct convoy_worker_process *of, const char *backend,
+                                     struct convoy_channel_size *size, char *found)
+{
+    (void)of;
+    if (adopted_size.slots == 0 || (strcmp(backend, "auto") != 0 && strcmp(backend, "cpu") != 0))
+        return false;
+    *size = adopted_size;
+    memcpy(found, "cpu", sizeof "cpu");
+    return of->device_index == 0;
+}
+
+bool convoy_worker_process_adopt(struct convoy_worker_process *adopting, const char *backend)
+{
+    (void)backend;
+    adopting->running = true;
+    adopting->started_us = adopting->heard_us = convoy_now_us();
+    return convoy_channel_lay_out(&adopting->channel, &adopted_size, &error) == 0;
+}
+
+void convoy_worker_process_laid_out(struct convoy_worker_process *of, const char *backend)
+{
+    (void)of, (void)backend;
+}
+
 void convoy_worker_process_free(struct convoy_worker_process *freed)
 {
     convoy_channel_destroy(&freed->channel);
@@ -82,7 +119,8 @@ static struct convoy_config *config;
 static struct convoy_metrics *metrics;
 static struct convoy_registry *registry;
 static struct convoy_supervisor *supervisor;
-static struct convoy_error error;
+static struct convoy_link *master; /* which holds nothing, and answers nothing */
+static int master_end;
 static uv_loop_t loop;
 
 static struct convoy_model_record *add_model(const char *name)
@@ -96,7 +134,7 @@ static struct convoy_model_record *add_model(const char *name)
     return model;
 }
 
-static void begin(void)
+static void prepare(void)
 {
     folder = folder_make();
     config = convoy_config_default();
@@ -104,7 +142,17 @@ static void begin(void)
     cr_assert_eq(uv_loop_init(&loop), 0);
     cr_assert_eq(convoy_registry_new(config, metrics, &registry, &error), 0);
     cr_assert_eq(convoy_supervisor_new(&loop, config, registry, metrics, &supervisor, &error), 0);
-    convoy_supervisor_start(supervisor);
+    int pair[2];
+    cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
+    master_end = pair[1];
+    cr_assert_not_null(master = convoy_link_new(pair[0]));
+    adopted_size = (struct convoy_channel_size){0};
+}
+
+static void begin(void)
+{
+    prepare();
+    convoy_supervisor_start(supervisor, master);
 }
 
 static void on_stopped(void *context)
@@ -122,6 +170,8 @@ static void end(void)
     uv_run(&loop, UV_RUN_DEFAULT);
     cr_assert_eq(uv_loop_close(&loop), 0);
     convoy_supervisor_free(supervisor);
+    convoy_link_free(master);
+    close(master_end);
     convoy_registry_close(registry);
     convoy_metrics_free(metrics);
     convoy_config_free(config);
@@ -178,6 +228,13 @@ static void say_loaded(const struct convoy_model_record *model)
 static void until_sent(const char *what)
 {
     while (strstr(sent, what) == NULL)
+        cr_assert_neq(uv_run(&loop, UV_RUN_ONCE), 0);
+}
+
+/* Turns the loop until a process runs again. */
+static void until_started(void)
+{
+    while (!process->running)
         cr_assert_neq(uv_run(&loop, UV_RUN_ONCE), 0);
 }
 
@@ -314,6 +371,95 @@ Test(supervisor_loading, a_load_takes_the_place_of_an_unload_that_was_not_sent)
     for (int i = 0; i < 3; i++)
         uv_run(&loop, UV_RUN_ONCE);
     cr_assert_str_eq(sent, "load 0\n", "the unload must not follow");
+}
+
+/* A front that follows another one: with a worker that has loaded what the front before asked for. */
+static void end_adopting(void)
+{
+    adopted_size = (struct convoy_channel_size){0};
+    end();
+}
+TestSuite(supervisor_adopt, .init = prepare, .fini = end_adopting);
+
+/* The worker has the model loaded under this number, of files with this stamp. */
+static void say_held(const struct convoy_model_record *model, int was, const char *stamp)
+{
+    char line[2000];
+    cJSON *kind = convoy_worker_command_load_kind(model);
+    if (stamp != NULL)
+        cJSON_ReplaceItemInObjectCaseSensitive(kind, "stamp", cJSON_CreateString(stamp));
+    char *load = cJSON_PrintUnformatted(kind);
+    snprintf(line, sizeof line,
+             "{\"type\":\"held\",\"model\":%d,\"channels\":3,\"height\":2,\"width\":2,\"weight_bytes\":8,"
+             "\"outputs\":[{\"name\":\"y\",\"elements\":2}],\"load\":%s}",
+             was, load);
+    cJSON_free(load);
+    cJSON_Delete(kind);
+    say(line);
+}
+
+static void start_adopting(void)
+{
+    adopted_size = (struct convoy_channel_size){.slots = 2, .input_bytes = 4096, .output_bytes = 4096};
+    convoy_supervisor_start(supervisor, master);
+    cr_assert(convoy_supervisor_adopts(supervisor));
+}
+
+Test(supervisor_adopt, what_the_worker_holds_is_not_loaded_again)
+{
+    struct convoy_model_record *a = add_model("a"), *b = add_model("b"), *c = add_model("c");
+    load(a);
+    load(b);
+    load(c);
+    start_adopting();
+    say_hello();
+    cr_assert_str_empty(sent, "nothing is asked of it before it said what it holds");
+    say_held(b, 5, NULL);
+    say_held(a, 1, NULL);
+    say_held(c, 0, "another file");
+    say("{\"type\":\"adopted\"}");
+    cr_assert_str_eq(sent, "keep 1=0 5=1\nchannel\nload 2\n", "%s", sent);
+    cr_assert_eq(a->state, CONVOY_MODEL_LOADING, "the worker knows it under another number still");
+    cr_assert(convoy_supervisor_adopts(supervisor));
+    say("{\"type\":\"attached\"}");
+    cr_assert_eq(a->state, CONVOY_MODEL_READY);
+    cr_assert_eq(b->state, CONVOY_MODEL_READY);
+    cr_assert_eq(c->state, CONVOY_MODEL_LOADING);
+    cr_assert_not(convoy_supervisor_adopts(supervisor));
+    say_loaded(c);
+    cr_assert_eq(c->state, CONVOY_MODEL_READY);
+}
+
+Test(supervisor_adopt, a_number_is_given_once)
+{
+    struct convoy_model_record *a = add_model("a");
+    load(a);
+    start_adopting();
+    say_hello();
+    say_held(a, 3, NULL);
+    say_held(a, 4, NULL);
+    say("{\"type\":\"adopted\"}");
+    cr_assert_str_eq(sent, "keep 3=0\nchannel\n", "%s", sent);
+    say("{\"type\":\"attached\"}");
+}
+
+Test(supervisor_adopt, a_worker_that_dies_before_it_serves_is_replaced)
+{
+    struct convoy_model_record *a = add_model("a");
+    load(a);
+    start_adopting();
+    say_hello();
+    say_held(a, 3, NULL);
+    process->running = false;
+    process->events->gone(process->context, process, "exit", "exit status 1");
+    cr_assert_not(convoy_supervisor_adopts(supervisor));
+    sent[0] = '\0';
+    until_started();
+    say_hello();
+    cr_assert_str_eq(sent, "channel\nload 0\n", "%s", sent);
+    say("{\"type\":\"attached\"}");
+    say_loaded(a);
+    cr_assert_eq(a->state, CONVOY_MODEL_READY);
 }
 
 /* Whether a worker computes what others did. */
@@ -582,4 +728,34 @@ Test(supervisor_canary, what_was_not_collected_is_not_believed)
         }
     }
     cr_assert(item.status == 0 && outputs[0] == 1, "%g", (double)outputs[0]);
+}
+
+/* The first answer to the canary's row is the worker's to tell to a front that follows. */
+Test(supervisor_adopt, a_known_answer_comes_with_the_worker)
+{
+    struct convoy_model_record *model = add_model("a");
+    char line[2000];
+    load(model);
+    start_adopting();
+    say_hello();
+    cJSON *kind = convoy_worker_command_load_kind(model);
+    char *text = cJSON_PrintUnformatted(kind);
+    snprintf(line, sizeof line,
+             "{\"type\":\"held\",\"model\":0,\"channels\":3,\"height\":2,\"width\":2,\"weight_bytes\":8,"
+             "\"outputs\":[{\"name\":\"y\",\"elements\":2}],\"files\":\"a1\",\"load\":%s,"
+             "\"canary\":{\"finite\":true,\"values\":[1,-4],\"ranges\":[4,4]}}",
+             text);
+    cJSON_free(text);
+    cJSON_Delete(kind);
+    say(line);
+    say("{\"type\":\"adopted\"}");
+    say("{\"type\":\"attached\"}");
+    cr_assert_eq(model->state, CONVOY_MODEL_READY);
+    expects_kill = true;
+    process->running = false;
+    process->events->gone(process->context, process, "signal", "it is dead");
+    until_started();
+    say_hello();
+    say_answer(model, "a1", "-4,1");
+    expect_killed("canary");
 }

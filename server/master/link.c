@@ -1,0 +1,513 @@
+#include "server/master/link.h"
+
+#include "engine/base/clock.h"
+#include "server/master/child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* A packet without text that came while an answer was waited for. */
+struct event {
+    struct event *next;
+    uint32_t type, number;
+    int32_t value;
+};
+
+struct item {
+    struct item *next;
+    int fd;
+    char key[];
+};
+
+struct worker {
+    struct worker *next;
+    struct convoy_link_worker it;
+    char *label;  /* NULL when this front started it */
+    bool adopted; /* or started by this front */
+    convoy_link_exited *exited;
+    void *context;
+};
+
+struct convoy_link {
+    int socket;
+    uint32_t epoch, last_number;
+    bool gone; /* the master */
+    bool prepares;
+    struct item *items;
+    struct worker *workers; /* that live, as far as is known; held ones in the order of their numbers */
+    struct event *events, **last_event;
+    void (*on_signal)(void *context, int number);
+    void *signal_context;
+    void (*on_handover)(void *context);
+    void *handover_context;
+    struct convoy_packet packet;
+};
+
+bool convoy_link_inherited(void)
+{
+    return getenv(CONVOY_MASTER_VARIABLE) != NULL;
+}
+
+static void close_if_open(int fd)
+{
+    if (fd >= 0)
+        close(fd);
+}
+
+/* Takes over what the packet says that the master holds. */
+static int take_held(struct convoy_link *link)
+{
+    struct convoy_packet *packet = &link->packet;
+    struct item *item = malloc(sizeof *item + packet->length + 1);
+    if (item == NULL)
+        return -ENOMEM;
+    memcpy(item->key, packet->text, (size_t)packet->length + 1);
+    item->fd = packet->fd_count > 0 ? packet->fds[0] : -1;
+    packet->fds[0] = -1;
+    item->next = link->items;
+    link->items = item;
+    return 0;
+}
+
+static int take_worker(struct convoy_link *link)
+{
+    struct convoy_packet *packet = &link->packet;
+    struct worker **last = &link->workers;
+    struct worker *worker = calloc(1, sizeof *worker);
+    char *label = strdup(packet->text);
+    if (worker == NULL || label == NULL || packet->fd_count != 3) {
+        free(worker);
+        free(label);
+        return -ENOMEM;
+    }
+    worker->label = label;
+    worker->it = (struct convoy_link_worker){packet->number, packet->value, packet->fds[0], packet->fds[1],
+                                             packet->fds[2]};
+    packet->fd_count = 0;
+    if (packet->number > link->last_number)
+        link->last_number = packet->number;
+    while (*last != NULL)
+        last = &(*last)->next;
+    *last = worker;
+    return 0;
+}
+
+/* Receives one packet within the limit; -ETIMEDOUT. */
+static int receive(struct convoy_link *link, uint64_t until_us)
+{
+    for (;;) {
+        int code = convoy_packet_receive(link->socket, &link->packet);
+        if (code == 0)
+            link->gone = true;
+        if (code != -EAGAIN)
+            return code == 0 ? -ECONNRESET : code < 0 ? code : 0;
+        uint64_t now_us = convoy_now_us();
+        if (now_us >= until_us)
+            return -ETIMEDOUT;
+        struct pollfd readable = {.fd = link->socket, .events = POLLIN};
+        poll(&readable, 1, (int)((until_us - now_us) / 1000 + 1));
+    }
+}
+
+static int receive_held(struct convoy_link *link)
+{
+    uint64_t until_us = convoy_now_us() + CONVOY_LINK_ANSWER_MS * 1000;
+    int code;
+    while ((code = receive(link, until_us)) == 0) {
+        uint32_t type = link->packet.type;
+        if (type == CONVOY_PACKET_HELD)
+            code = take_held(link);
+        else if (type == CONVOY_PACKET_WORKER)
+            code = take_worker(link);
+        if (type == CONVOY_PACKET_BEGIN) {
+            link->epoch = link->packet.number;
+            link->prepares = link->packet.value != 0;
+        }
+        convoy_packet_close(&link->packet);
+        if (code != 0 || type == CONVOY_PACKET_BEGIN || type == CONVOY_PACKET_GO)
+            break;
+    }
+    return code;
+}
+
+bool convoy_link_prepares(const struct convoy_link *link)
+{
+    return link->prepares;
+}
+
+bool convoy_link_prepared(struct convoy_link *link, int abi)
+{
+    struct pollfd readable = {.fd = link->socket, .events = POLLIN};
+    if (convoy_packet_tell(link->socket, CONVOY_PACKET_PREPARED, 0, abi) != 0)
+        return false;
+    while (poll(&readable, 1, -1) < 0 && errno == EINTR)
+        ;
+    return receive_held(link) == 0;
+}
+
+void convoy_link_on_handover(struct convoy_link *link, void (*on_handover)(void *), void *context)
+{
+    link->on_handover = on_handover;
+    link->handover_context = context;
+}
+
+struct convoy_link *convoy_link_new(int socket)
+{
+    struct convoy_link *link = calloc(1, sizeof *link);
+    if (link == NULL)
+        return NULL;
+    link->socket = socket;
+    link->last_event = &link->events;
+    return link;
+}
+
+int convoy_link_open(struct convoy_link **result, struct convoy_error *error)
+{
+    const char *number = getenv(CONVOY_MASTER_VARIABLE);
+    long socket = number != NULL ? strtol(number, NULL, 10) : -1;
+    int type = 0;
+    socklen_t size = sizeof type;
+    if (socket <= STDERR_FILENO || getsockopt((int)socket, SOL_SOCKET, SO_TYPE, &type, &size) != 0 ||
+        type != SOCK_SEQPACKET)
+        return convoy_fail(error, -EINVAL, "%s is set, but is no socket to a master: unset it",
+                           CONVOY_MASTER_VARIABLE);
+    /* Here and not in the master: where the file has capabilities, execve() would undo it. */
+    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    fcntl((int)socket, F_SETFD, FD_CLOEXEC);
+    struct convoy_link *link = convoy_link_new((int)socket);
+    if (link == NULL)
+        return convoy_fail(error, -ENOMEM, "out of memory for the link to the master");
+    /* A master that ended before the call above closed its end. */
+    int code = receive_held(link);
+    if (code != 0) {
+        convoy_link_free(link);
+        return convoy_fail(error, code, "the master does not say what it holds: %s", strerror(-code));
+    }
+    *result = link;
+    return 0;
+}
+
+void convoy_link_free(struct convoy_link *link)
+{
+    if (link == NULL)
+        return;
+    close(link->socket);
+    while (link->items != NULL) {
+        struct item *item = link->items;
+        link->items = item->next;
+        close_if_open(item->fd);
+        free(item);
+    }
+    while (link->workers != NULL) {
+        struct worker *worker = link->workers;
+        link->workers = worker->next;
+        if (!worker->adopted) {
+            close_if_open(worker->it.memory);
+            close_if_open(worker->it.control);
+            close_if_open(worker->it.doorbell);
+        }
+        free(worker->label);
+        free(worker);
+    }
+    while (link->events != NULL) {
+        struct event *event = link->events;
+        link->events = event->next;
+        free(event);
+    }
+    free(link);
+}
+
+uint32_t convoy_link_epoch(const struct convoy_link *link)
+{
+    return link->epoch;
+}
+
+int convoy_link_fd(const struct convoy_link *link)
+{
+    return link->socket;
+}
+
+bool convoy_link_waiting(const struct convoy_link *link)
+{
+    return link->events != NULL;
+}
+
+static void worker_exited(struct convoy_link *link, uint32_t number, int status)
+{
+    struct worker **at = &link->workers, *worker;
+    while (*at != NULL && (*at)->it.number != number)
+        at = &(*at)->next;
+    if ((worker = *at) == NULL)
+        return;
+    *at = worker->next;
+    if (worker->exited != NULL) {
+        worker->exited(worker->context, status);
+    } else {
+        close_if_open(worker->it.memory);
+        close_if_open(worker->it.control);
+        close_if_open(worker->it.doorbell);
+    }
+    free(worker->label);
+    free(worker);
+}
+
+static void handle(struct convoy_link *link, uint32_t type, uint32_t number, int32_t value)
+{
+    if (type == CONVOY_PACKET_EXITED)
+        worker_exited(link, number, value);
+    else if (type == CONVOY_PACKET_HANDOVER && link->on_handover != NULL)
+        link->on_handover(link->handover_context);
+    else if (type == CONVOY_PACKET_SIGNAL && link->on_signal != NULL)
+        link->on_signal(link->signal_context, value);
+}
+
+bool convoy_link_dispatch(struct convoy_link *link)
+{
+    for (;;) {
+        struct event *event = link->events;
+        if (event != NULL) {
+            struct event it = *event;
+            if ((link->events = event->next) == NULL)
+                link->last_event = &link->events;
+            free(event);
+            handle(link, it.type, it.number, it.value);
+            continue;
+        }
+        int code = link->gone ? -ECONNRESET : convoy_packet_receive(link->socket, &link->packet);
+        if (code == 0)
+            link->gone = true;
+        if (code != 1)
+            return !link->gone;
+        convoy_packet_close(&link->packet);
+        handle(link, link->packet.type, link->packet.number, link->packet.value);
+    }
+}
+
+void convoy_link_on_signal(struct convoy_link *link, void (*on_signal)(void *, int), void *context)
+{
+    link->on_signal = on_signal;
+    link->signal_context = context;
+}
+
+/* Keeps what came for convoy_link_dispatch(). */
+static int keep(struct convoy_link *link)
+{
+    struct event *event = malloc(sizeof *event);
+    convoy_packet_close(&link->packet);
+    if (event == NULL)
+        return -ENOMEM;
+    *event = (struct event){NULL, link->packet.type, link->packet.number, link->packet.value};
+    *link->last_event = event;
+    link->last_event = &event->next;
+    return 0;
+}
+
+/* Waits for the answer of this type and number. */
+static int await(struct convoy_link *link, enum convoy_packet_type type, uint32_t number, int32_t *value)
+{
+    uint64_t until_us = convoy_now_us() + CONVOY_LINK_ANSWER_MS * 1000;
+    for (;;) {
+        int code = receive(link, until_us);
+        if (code != 0)
+            return code;
+        if (link->packet.type == type && link->packet.number == number) {
+            *value = link->packet.value;
+            convoy_packet_close(&link->packet);
+            return 0;
+        }
+        if ((code = keep(link)) != 0)
+            return code;
+    }
+}
+
+static int send_text(struct convoy_link *link, enum convoy_packet_type type, uint32_t number,
+                     const char *text, int fd)
+{
+    struct convoy_packet *packet = &link->packet;
+    size_t length = strlen(text);
+    if (length > CONVOY_PACKET_TEXT)
+        return -EMSGSIZE;
+    packet->type = type;
+    packet->number = number;
+    packet->value = 0;
+    packet->length = (uint32_t)length;
+    memcpy(packet->text, text, length);
+    packet->fds[0] = fd;
+    packet->fd_count = fd >= 0 ? 1 : 0;
+    int code = convoy_packet_send(link->socket, packet);
+    packet->fd_count = 0;
+    return code;
+}
+
+void convoy_link_serving(struct convoy_link *link, int abi)
+{
+    (void)convoy_packet_tell(link->socket, CONVOY_PACKET_SERVING, 0, abi);
+}
+
+void convoy_link_log(struct convoy_link *link, enum convoy_log_format format, enum convoy_log_level level)
+{
+    (void)convoy_packet_tell(link->socket, CONVOY_PACKET_LOG, format, (int32_t)level);
+}
+
+void convoy_link_notify(struct convoy_link *link, const char *state)
+{
+    (void)send_text(link, CONVOY_PACKET_NOTIFY, 0, state, -1);
+}
+
+int convoy_link_take(struct convoy_link *link, const char *key)
+{
+    for (struct item **at = &link->items; *at != NULL; at = &(*at)->next) {
+        struct item *item = *at;
+        if (strcmp(item->key, key) != 0)
+            continue;
+        int fd = item->fd;
+        *at = item->next;
+        free(item);
+        return fd;
+    }
+    return -1;
+}
+
+bool convoy_link_take_remark(struct convoy_link *link, const char *prefix, char *rest, size_t capacity)
+{
+    for (struct item **at = &link->items; *at != NULL; at = &(*at)->next) {
+        struct item *item = *at;
+        if (item->fd >= 0 || strncmp(item->key, prefix, strlen(prefix)) != 0)
+            continue;
+        snprintf(rest, capacity, "%s", item->key + strlen(prefix));
+        *at = item->next;
+        free(item);
+        return true;
+    }
+    return false;
+}
+
+void convoy_link_hold(struct convoy_link *link, const char *key, int fd)
+{
+    (void)send_text(link, CONVOY_PACKET_HOLD, 0, key, fd);
+}
+
+void convoy_link_drop(struct convoy_link *link, const char *key)
+{
+    int32_t nothing;
+    uint32_t number = ++link->last_number;
+    if (send_text(link, CONVOY_PACKET_DROP, number, key, -1) == 0)
+        (void)await(link, CONVOY_PACKET_DROPPED, number, &nothing);
+}
+
+void convoy_link_drop_rest(struct convoy_link *link, const char *prefix)
+{
+    for (struct item **at = &link->items; *at != NULL;) {
+        struct item *item = *at;
+        if (strncmp(item->key, prefix, strlen(prefix)) != 0) {
+            at = &item->next;
+            continue;
+        }
+        *at = item->next;
+        close_if_open(item->fd);
+        convoy_link_drop(link, item->key);
+        free(item);
+    }
+}
+
+/* Adds text with its NUL byte; false when it does not fit. */
+static bool add_text(struct convoy_packet *packet, const char *text)
+{
+    size_t bytes = strlen(text) + 1;
+    if (packet->length + bytes > CONVOY_PACKET_TEXT)
+        return false;
+    memcpy(packet->text + packet->length, text, bytes);
+    packet->length += (uint32_t)bytes;
+    return true;
+}
+
+int convoy_link_start(struct convoy_link *link, const char *label, char *const *arguments, const int fds[5],
+                      convoy_link_exited *exited, void *context, uint32_t *number, pid_t *pid,
+                      struct convoy_error *error)
+{
+    struct convoy_packet *packet = &link->packet;
+    struct worker *worker = calloc(1, sizeof *worker);
+    int32_t value = 0;
+    if (worker == NULL)
+        return convoy_fail(error, -ENOMEM, "out of memory for starting %s", arguments[0]);
+    *worker =
+        (struct worker){.it = {.number = ++link->last_number, .memory = -1, .control = -1, .doorbell = -1},
+                        .adopted = true,
+                        .exited = exited,
+                        .context = context};
+    packet->type = CONVOY_PACKET_START;
+    packet->number = worker->it.number;
+    packet->value = 0;
+    packet->length = 0;
+    bool fits = add_text(packet, label);
+    for (char *const *at = arguments; *at != NULL && fits; at++)
+        fits = add_text(packet, *at);
+    if (!fits) {
+        free(worker);
+        return convoy_fail(error, -E2BIG, "cannot start %s: its arguments are too long", arguments[0]);
+    }
+    memcpy(packet->fds, fds, sizeof packet->fds);
+    packet->fd_count = CONVOY_PACKET_FDS;
+    int code = convoy_packet_send(link->socket, packet);
+    packet->fd_count = 0;
+    if (code == 0)
+        code = await(link, CONVOY_PACKET_STARTED, worker->it.number, &value);
+    if (code == 0 && value < 0)
+        code = value;
+    if (code != 0) {
+        convoy_link_kill(link, worker->it.number); /* an answer that comes too late */
+        free(worker);
+        return convoy_fail(error, code, "cannot start %s: %s", arguments[0], strerror(-code));
+    }
+    *number = worker->it.number;
+    *pid = value;
+    worker->next = link->workers;
+    link->workers = worker;
+    return 0;
+}
+
+void convoy_link_adopt(struct convoy_link *link, const char *label, convoy_link_exited *exited, void *context,
+                       struct convoy_link_worker *result)
+{
+    for (struct worker *worker = link->workers; worker != NULL; worker = worker->next) {
+        if (worker->label != label)
+            continue;
+        worker->adopted = true;
+        worker->exited = exited;
+        worker->context = context;
+        *result = worker->it;
+    }
+}
+
+const char *convoy_link_label_at(const struct convoy_link *link, uint32_t index)
+{
+    for (const struct worker *worker = link->workers; worker != NULL; worker = worker->next)
+        if (!worker->adopted && index-- == 0)
+            return worker->label;
+    return NULL;
+}
+
+void convoy_link_kill_rest(struct convoy_link *link)
+{
+    for (const struct worker *worker = link->workers; worker != NULL; worker = worker->next)
+        if (!worker->adopted)
+            convoy_link_kill(link, worker->it.number);
+}
+
+void convoy_link_label(struct convoy_link *link, uint32_t number, const char *label)
+{
+    (void)send_text(link, CONVOY_PACKET_LABEL, number, label, -1);
+}
+
+void convoy_link_kill(struct convoy_link *link, uint32_t number)
+{
+    (void)convoy_packet_tell(link->socket, CONVOY_PACKET_KILL, number, 0);
+}

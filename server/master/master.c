@@ -1,0 +1,596 @@
+#include "server/master/master.h"
+
+#include "engine/base/clock.h"
+#include "engine/base/log.h"
+#include "server/master/child.h"
+#include "server/master/hold.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#ifdef CONVOY_SYSTEMD
+#include <systemd/sd-daemon.h>
+#endif
+
+#define SETTLED_US       1000000u  /* a front that served for this long has not failed to start */
+#define FIRST_BACKOFF_MS 100u      /* before the second start that follows a failed one; it doubles */
+#define PREPARE_US       10000000u /* a new program may take this long until it could serve */
+#define MOST_ARGUMENTS   32        /* of a worker */
+#define START_FDS        5
+#define WORKER_FDS       3
+#define FORWARDED        3
+
+static const int forwarded[FORWARDED] = {SIGTERM, SIGINT, SIGHUP};
+
+/* The front that is to follow the one that serves. */
+struct successor {
+    pid_t pid; /* 0: there is none */
+    int socket;
+    bool prepared, wanted; /* wanted: the front was told to hand over */
+    uint64_t until_us;     /* it has to be prepared by then */
+    /* What it held and dropped so far, which counts from the moment when it is the front. */
+    struct convoy_hold held, dropped;
+};
+
+struct master {
+    char program[PATH_MAX];
+    char *const *arguments;
+    uint32_t inherited; /* sockets of the service manager */
+    int signals;        /* signalfd */
+    struct convoy_hold hold;
+
+    pid_t front;      /* 0: none */
+    int socket;       /* to it; -1: none */
+    int32_t abi;      /* of its channels */
+    uint32_t fronts;  /* started so far */
+    bool serving;     /* this one */
+    bool ever_served; /* some front did */
+    uint64_t serving_us;
+    uint32_t failures;           /* starts in a row that failed */
+    uint64_t start_us;           /* when the next front is to be started, while there is none */
+    uint32_t to_tell[FORWARDED]; /* signals that the front was not told of yet */
+    int ending;                  /* the signal that ends the daemon; 0: none came */
+    struct successor next;
+    bool abandoned; /* the front was told to hand over, and its successor ended */
+    int status;     /* of the process; -1: it goes on */
+};
+
+static void notify(const char *state)
+{
+#ifdef CONVOY_SYSTEMD
+    static bool complained;
+    int code = sd_notify(0, state);
+    if (code >= 0 || complained)
+        return;
+    complained = true;
+    convoy_log(CONVOY_LOG_WARNING, "the service manager cannot be told anything",
+               CONVOY_STR("error", strerror(-code)));
+#else
+    (void)state;
+#endif
+}
+
+/* Starts a worker for the front, and answers it. */
+static void start_worker(struct master *master, struct convoy_packet *packet)
+{
+    char *arguments[MOST_ARGUMENTS + 1];
+    struct convoy_error error;
+    uint32_t count = 0;
+    pid_t pid = -EPROTO;
+    const char *end = packet->text + packet->length;
+    /* Behind the label. */
+    for (char *at = packet->text + strlen(packet->text) + 1; at < end && count < MOST_ARGUMENTS;
+         at += strlen(at) + 1)
+        arguments[count++] = at;
+    arguments[count] = NULL;
+    if (packet->number != 0 && packet->fd_count == START_FDS && count > 0 &&
+        convoy_hold_find(&master->hold, packet->number) == NULL)
+        pid = convoy_child_worker(arguments, packet->fds, WORKER_FDS, &error);
+    if (pid > 0 && !convoy_hold_worker(&master->hold, packet, pid)) {
+        kill(pid, SIGKILL);
+        waitpid(pid, NULL, 0);
+        pid = -ENOMEM;
+    }
+    (void)convoy_packet_tell(master->socket, CONVOY_PACKET_STARTED, packet->number, pid);
+}
+
+static void handle(struct master *master, struct convoy_packet *packet)
+{
+    const struct convoy_held_worker *worker;
+    switch (packet->type) {
+    case CONVOY_PACKET_SERVING:
+        master->serving = master->ever_served = true;
+        master->serving_us = convoy_now_us();
+        master->abi = packet->value;
+        break;
+    case CONVOY_PACKET_LOG:
+        convoy_log_configure(packet->number == CONVOY_LOG_JSON ? CONVOY_LOG_JSON : CONVOY_LOG_LOGFMT,
+                             packet->value >= CONVOY_LOG_DEBUG && packet->value <= CONVOY_LOG_ERROR
+                                 ? (enum convoy_log_level)packet->value
+                                 : CONVOY_LOG_INFO);
+        break;
+    case CONVOY_PACKET_NOTIFY:
+        notify(packet->text);
+        break;
+    case CONVOY_PACKET_HOLD:
+        (void)convoy_hold_item(&master->hold, packet); /* else the next front opens its own */
+        break;
+    case CONVOY_PACKET_DROP:
+        convoy_hold_drop(&master->hold, packet->text);
+        (void)convoy_packet_tell(master->socket, CONVOY_PACKET_DROPPED, packet->number, 0);
+        break;
+    case CONVOY_PACKET_START:
+        start_worker(master, packet);
+        break;
+    case CONVOY_PACKET_LABEL:
+        convoy_hold_label(&master->hold, packet->number, packet->text);
+        break;
+    case CONVOY_PACKET_KILL:
+        worker = convoy_hold_find(&master->hold, packet->number);
+        if (worker != NULL && !worker->exited)
+            kill(worker->pid, SIGKILL);
+        break;
+    default:
+        break;
+    }
+}
+
+/* Everything that the front has sent so far. */
+static void read_front(struct master *master)
+{
+    static struct convoy_packet packet;
+    while (master->socket >= 0) {
+        int code = convoy_packet_receive(master->socket, &packet);
+        if (code == 0) { /* it is about to end: waitpid() tells how */
+            close(master->socket);
+            master->socket = -1;
+        }
+        if (code != 1 && code != -EPROTO)
+            return;
+        if (code == 1) {
+            handle(master, &packet);
+            convoy_packet_close(&packet);
+        }
+    }
+}
+
+/* Tells the front what it does not know yet. False when it does not read: to be tried again. */
+static bool tell_front(struct master *master)
+{
+    if (master->socket < 0 || !master->serving)
+        return true;
+    for (int i = 0; i < FORWARDED; i++)
+        for (; master->to_tell[i] > 0; master->to_tell[i]--)
+            if (convoy_packet_tell(master->socket, CONVOY_PACKET_SIGNAL, 0, forwarded[i]) == -EAGAIN)
+                return false;
+    for (uint32_t i = 0; i < CONVOY_HOLD_WORKERS; i++) {
+        struct convoy_held_worker *worker = &master->hold.workers[i];
+        if (worker->number == 0 || !worker->exited)
+            continue;
+        if (convoy_packet_tell(master->socket, CONVOY_PACKET_EXITED, worker->number, worker->status) ==
+            -EAGAIN)
+            return false;
+        convoy_hold_forget(worker);
+    }
+    return true;
+}
+
+/* BEGIN comes last. */
+static int introduce(struct master *master)
+{
+    int code = convoy_hold_send_items(&master->hold, master->socket);
+    if (code == 0)
+        code = convoy_hold_send_workers(&master->hold, master->socket);
+    return code != 0 ? code : convoy_packet_tell(master->socket, CONVOY_PACKET_BEGIN, master->fronts, 0);
+}
+
+/* Starts a front of the program that lies at the path now. *socket is the end to it. */
+static pid_t run_front(const struct master *master, int *socket, struct convoy_error *error)
+{
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
+        return convoy_fail(error, -errno, "cannot make the socket to the front: %s", strerror(errno));
+    pid_t pid = convoy_child_front(master->program, master->arguments, pair[1], master->inherited, error);
+    close(pair[1]);
+    if (pid < 0)
+        close(pair[0]);
+    else
+        *socket = pair[0];
+    return pid;
+}
+
+static int start_front(struct master *master, struct convoy_error *error)
+{
+    pid_t pid = run_front(master, &master->socket, error);
+    if (pid < 0)
+        return (int)pid;
+    master->front = pid;
+    master->serving = master->abandoned = false;
+    master->fronts++;
+    int code = introduce(master);
+    if (code != 0) {
+        convoy_log(CONVOY_LOG_ERROR, "a front cannot be told what is held for it",
+                   CONVOY_STR("reason", strerror(-code)));
+        kill(pid, SIGKILL); /* how it ended is waited for as with any other */
+    }
+    return 0;
+}
+
+/* A start failed, or the front is gone: another one, some time later. */
+static void start_later(struct master *master, const char *text, bool settled)
+{
+    master->failures = settled ? 0 : master->failures + 1;
+    if (master->failures >= CONVOY_MASTER_FAILED_STARTS) {
+        convoy_log(CONVOY_LOG_ERROR, "convoyd gives up: its front fails at every start",
+                   CONVOY_STR("text", text), CONVOY_UINT("starts", master->failures));
+        master->status = EXIT_FAILURE;
+        return;
+    }
+    uint64_t delay_ms = master->failures < 2 ? 0 : (uint64_t)FIRST_BACKOFF_MS << (master->failures - 2);
+    master->start_us = convoy_now_us() + delay_ms * 1000;
+    convoy_log(CONVOY_LOG_ERROR, "the front ended and is started again", CONVOY_STR("text", text),
+               CONVOY_UINT("workers_kept", convoy_hold_living(&master->hold)),
+               CONVOY_UINT("in_ms", delay_ms));
+}
+
+static void start_due(struct master *master)
+{
+    struct convoy_error error;
+    int code = start_front(master, &error);
+    if (code == 0)
+        return;
+    if (master->fronts == 0) {
+        fprintf(stderr, "convoyd: %s\n", error.message);
+        master->status = EXIT_FAILURE;
+    } else {
+        start_later(master, error.message, false);
+    }
+}
+
+/* ---- SIGUSR2: the program that lies at the path now takes over, with the workers ---- */
+
+static void forget_successor(struct master *master)
+{
+    if (master->next.socket >= 0)
+        close(master->next.socket);
+    convoy_hold_free(&master->next.held);
+    convoy_hold_free(&master->next.dropped);
+    master->next = (struct successor){.socket = -1};
+}
+
+static void give_up_successor(struct master *master, const char *why)
+{
+    convoy_log(CONVOY_LOG_ERROR, "the upgrade is given up, the front before serves on",
+               CONVOY_STR("reason", why));
+    /* It is waited for as any child that is not known. */
+    kill(master->next.pid, SIGKILL);
+    forget_successor(master);
+}
+
+static void begin_upgrade(struct master *master)
+{
+    struct convoy_error error;
+    struct successor *next = &master->next;
+    if (next->pid != 0 || !master->serving || master->ending != 0) {
+        convoy_log(CONVOY_LOG_WARNING, "SIGUSR2 is passed by: a start, an upgrade or the end is under way");
+        return;
+    }
+    next->pid = run_front(master, &next->socket, &error);
+    if (next->pid < 0) {
+        *next = (struct successor){.socket = -1};
+        convoy_log(CONVOY_LOG_ERROR, "the upgrade is given up, the front before serves on",
+                   CONVOY_STR("reason", error.message));
+        return;
+    }
+    convoy_log(CONVOY_LOG_INFO, "upgrade: another front is started", CONVOY_STR("program", master->program),
+               CONVOY_INT("pid", next->pid));
+    next->until_us = convoy_now_us() + PREPARE_US;
+    int code = convoy_hold_send_items(&master->hold, next->socket);
+    if (code == 0)
+        code = convoy_packet_tell(next->socket, CONVOY_PACKET_BEGIN, master->fronts + 1, 1);
+    if (code != 0 && code != -EPIPE) /* one that has ended is waited for */
+        give_up_successor(master, strerror(-code));
+}
+
+static void on_prepared(struct master *master, int32_t abi)
+{
+    struct successor *next = &master->next;
+    if (next->prepared)
+        return;
+    if (abi != master->abi) {
+        give_up_successor(master,
+                          "the new program has another ABI than the workers that run: restart convoyd");
+        return;
+    }
+    next->prepared = true;
+    next->wanted = convoy_packet_tell(master->socket, CONVOY_PACKET_HANDOVER, 0, 0) == 0;
+    if (!next->wanted)
+        give_up_successor(master, "the front before does not listen");
+}
+
+/* What the successor sends. Until it is the front it changes nothing that is held. */
+static void read_successor(struct master *master)
+{
+    static struct convoy_packet packet;
+    struct successor *next = &master->next;
+    int code;
+    while (next->socket >= 0 && (code = convoy_packet_receive(next->socket, &packet)) != -EAGAIN) {
+        if (code != 1) { /* how it ends is told by waitpid() */
+            close(next->socket);
+            next->socket = -1;
+            break;
+        }
+        if (packet.type == CONVOY_PACKET_HOLD) {
+            (void)convoy_hold_item(&next->held, &packet);
+        } else if (packet.type == CONVOY_PACKET_DROP) {
+            convoy_hold_drop(&next->held, packet.text);
+            (void)convoy_packet_tell(next->socket, CONVOY_PACKET_DROPPED, packet.number, 0);
+            (void)convoy_hold_item(&next->dropped, &packet);
+        } else if (packet.type == CONVOY_PACKET_PREPARED) {
+            on_prepared(master, packet.value);
+        }
+        convoy_packet_close(&packet);
+    }
+    if (next->pid != 0 && !next->prepared && convoy_now_us() >= next->until_us)
+        give_up_successor(master, "the new program was not prepared in time");
+}
+
+/* The front before has gone. */
+static void promote(struct master *master)
+{
+    struct successor *next = &master->next;
+    for (const struct convoy_held_item *item = next->dropped.items; item != NULL; item = item->next)
+        convoy_hold_drop(&master->hold, item->key);
+    convoy_hold_move_items(&next->held, &master->hold);
+    convoy_hold_free(&next->dropped);
+    master->front = next->pid;
+    master->socket = next->socket;
+    master->serving = false;
+    master->failures = 0;
+    master->fronts++;
+    *next = (struct successor){.socket = -1};
+    int code = convoy_hold_send_workers(&master->hold, master->socket);
+    if (code == 0)
+        code = convoy_packet_tell(master->socket, CONVOY_PACKET_GO, 0, 0);
+    if (code != 0)
+        kill(master->front, SIGKILL); /* and another one is started */
+    convoy_log(CONVOY_LOG_INFO, "upgrade: the new front takes over", CONVOY_INT("pid", master->front));
+}
+
+static void on_front_exit(struct master *master, int status)
+{
+    char text[96];
+    bool handed_over = master->next.wanted && master->ending == 0;
+    bool in_order = WIFEXITED(status) && (WEXITSTATUS(status) == EXIT_SUCCESS || !master->ever_served);
+    bool settled = master->serving && convoy_now_us() - master->serving_us >= SETTLED_US;
+    read_front(master); /* workers that it asked for, too */
+    if (master->socket >= 0)
+        close(master->socket);
+    master->socket = -1;
+    master->front = 0;
+    if (WIFSIGNALED(status))
+        snprintf(text, sizeof text, "killed by signal %d (%s)", WTERMSIG(status),
+                 strsignal(WTERMSIG(status)));
+    else
+        snprintf(text, sizeof text, "exit status %d", WEXITSTATUS(status));
+    if (handed_over && master->next.pid != 0) {
+        if (!WIFEXITED(status) || WEXITSTATUS(status) != EXIT_SUCCESS)
+            convoy_log(CONVOY_LOG_ERROR, "the front ended before everything was answered",
+                       CONVOY_STR("text", text));
+        promote(master);
+        return;
+    }
+    if (master->next.pid != 0)
+        give_up_successor(master, "the front before has ended");
+    if (in_order && !master->abandoned) {
+        master->status = WEXITSTATUS(status);
+    } else if (master->ending != 0) {
+        if (!WIFSIGNALED(status) || WTERMSIG(status) != master->ending)
+            convoy_log(CONVOY_LOG_ERROR, "the front ended before everything was answered",
+                       CONVOY_STR("text", text));
+        master->status = EXIT_FAILURE;
+    } else {
+        start_later(master, text, settled);
+    }
+}
+
+static void on_successor_exit(struct master *master, int status)
+{
+    char text[96];
+    /* A front that has been told to hand over does so, and is followed by another start. */
+    master->abandoned = master->next.wanted;
+    if (WIFSIGNALED(status))
+        snprintf(text, sizeof text, "the new program was killed by signal %d (%s)", WTERMSIG(status),
+                 strsignal(WTERMSIG(status)));
+    else
+        snprintf(text, sizeof text, "the new program ended with status %d: see above", WEXITSTATUS(status));
+    convoy_log(CONVOY_LOG_ERROR, "the upgrade is given up, the front before serves on",
+               CONVOY_STR("reason", text));
+    forget_successor(master);
+}
+
+static void reap(struct master *master)
+{
+    int status;
+    pid_t pid;
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        struct convoy_held_worker *worker;
+        if (pid == master->front)
+            on_front_exit(master, status);
+        else if (pid == master->next.pid)
+            on_successor_exit(master, status);
+        else if ((worker = convoy_hold_find_pid(&master->hold, pid)) != NULL)
+            convoy_hold_exited(worker, status);
+    }
+}
+
+static void on_signal(struct master *master, int number)
+{
+    if (number == SIGCHLD) {
+        reap(master);
+        return;
+    }
+    if (number == SIGUSR2) {
+        begin_upgrade(master);
+        return;
+    }
+    for (int i = 0; i < FORWARDED; i++)
+        master->to_tell[i] += forwarded[i] == number;
+    if (number == SIGHUP)
+        return;
+    if (master->ending == 0)
+        master->ending = number;
+    if (master->next.pid != 0)
+        give_up_successor(master, "the daemon is to end");
+    /* Before it serves it has nothing to finish. A front that has just begun to serve ignores the signal, and
+     * is told. */
+    if (master->front != 0 && !master->serving)
+        kill(master->front, number);
+    else if (master->front == 0)
+        master->status = EXIT_FAILURE;
+}
+
+static void read_signals(struct master *master)
+{
+    struct signalfd_siginfo info;
+    while (read(master->signals, &info, sizeof info) == sizeof info)
+        on_signal(master, (int)info.ssi_signo);
+}
+
+static int open_signals(struct master *master)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    sigaddset(&set, SIGUSR2);
+    signal(SIGCHLD, SIG_DFL);
+    signal(SIGUSR2, SIG_DFL);
+    for (int i = 0; i < FORWARDED; i++) {
+        sigaddset(&set, forwarded[i]);
+        signal(forwarded[i], SIG_DFL); /* one that is ignored would not come at all */
+    }
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    master->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    return master->signals >= 0 ? 0 : -errno;
+}
+
+/* Waits for the next event, at most until a front is to be started. */
+static void wait_for_event(struct master *master, bool told)
+{
+    struct pollfd events[] = {{.fd = master->signals, .events = POLLIN},
+                              {.fd = master->socket, .events = (short)(POLLIN | (told ? 0 : POLLOUT))},
+                              {.fd = master->next.socket, .events = POLLIN}};
+    uint64_t now_us = convoy_now_us(), until_us = UINT64_MAX;
+    if (master->front == 0)
+        until_us = master->start_us;
+    else if (master->next.pid != 0 && !master->next.prepared)
+        until_us = master->next.until_us;
+    int limit_ms = until_us == UINT64_MAX ? -1
+                   : until_us > now_us    ? (int)((until_us - now_us) / 1000 + 1)
+                                          : 0;
+    poll(events, 3, limit_ms);
+}
+
+/* What is left of the workers: the front has ended those that it could. */
+static void end_workers(struct master *master)
+{
+    for (uint32_t i = 0; i < CONVOY_HOLD_WORKERS; i++) {
+        const struct convoy_held_worker *worker = &master->hold.workers[i];
+        if (worker->number == 0 || worker->exited)
+            continue;
+        kill(worker->pid, SIGKILL);
+        waitpid(worker->pid, NULL, 0);
+    }
+}
+
+/* Sockets of the service manager, which only fronts are to have. */
+static uint32_t count_inherited(void)
+{
+    const char *pid = getenv("LISTEN_PID"), *count = getenv("LISTEN_FDS");
+    if (pid == NULL || count == NULL || strtol(pid, NULL, 10) != getpid())
+        return 0;
+    long sockets = strtol(count, NULL, 10);
+    for (long i = 0; i < sockets; i++)
+        if (fcntl(STDERR_FILENO + 1 + (int)i, F_SETFD, FD_CLOEXEC) != 0)
+            return (uint32_t)i;
+    return sockets > 0 ? (uint32_t)sockets : 0;
+}
+
+int convoy_master_run(char *const *arguments)
+{
+    static struct master master;
+    master = (struct master){.arguments = arguments, .socket = -1, .next = {.socket = -1}, .status = -1};
+    ssize_t length = readlink("/proc/self/exe", master.program, sizeof master.program - 1);
+    int code = length > 0 ? open_signals(&master) : -errno;
+    if (code != 0) {
+        fprintf(stderr, "convoyd: the master process cannot start: %s\n", strerror(-code));
+        return EXIT_FAILURE;
+    }
+    master.inherited = count_inherited();
+    while (master.status < 0) {
+        if (master.front == 0 && convoy_now_us() >= master.start_us)
+            start_due(&master);
+        read_front(&master);
+        read_successor(&master);
+        wait_for_event(&master, tell_front(&master));
+        read_signals(&master);
+    }
+    int ended_by = master.ending != 0 && !master.ever_served ? master.ending : 0;
+    end_workers(&master);
+    convoy_hold_free(&master.hold);
+    if (master.socket >= 0)
+        close(master.socket);
+    close(master.signals);
+    if (ended_by != 0 && master.status != EXIT_SUCCESS) {
+        /* As a process that has no handler ends. */
+        sigset_t set;
+        sigemptyset(&set);
+        sigaddset(&set, ended_by);
+        raise(ended_by);
+        sigprocmask(SIG_UNBLOCK, &set, NULL);
+    }
+    return master.status;
+}
+
+/* The life of a master whose front is not its child. */
+static void serve(struct master *master)
+{
+    for (read_front(master); master->socket >= 0; read_front(master)) {
+        wait_for_event(master, tell_front(master));
+        read_signals(master);
+    }
+    end_workers(master);
+}
+
+int convoy_master_fork(struct convoy_link **link, struct convoy_error *error)
+{
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
+        return convoy_fail(error, -errno, "cannot make the socket to a master: %s", strerror(errno));
+    pid_t pid = fork();
+    if (pid == 0) {
+        static struct master master;
+        master = (struct master){
+            .socket = pair[1], .front = getppid(), .serving = true, .next = {.socket = -1}, .status = -1};
+        close(pair[0]);
+        if (open_signals(&master) == 0)
+            serve(&master);
+        _exit(EXIT_SUCCESS);
+    }
+    int code = pid < 0 ? -errno : 0;
+    close(pair[1]);
+    if (code == 0 && (*link = convoy_link_new(pair[0])) != NULL)
+        return 0;
+    if (code != 0)
+        close(pair[0]);
+    return convoy_fail(error, code != 0 ? code : -ENOMEM, "cannot start a master");
+}

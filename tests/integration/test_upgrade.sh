@@ -1,0 +1,180 @@
+#!/usr/bin/env bash
+# sanitize: all
+# alone: it measures how long answers take while another front takes over
+# SIGUSR2: the program that lies at the path now takes over, with the workers and their models.
+# shellcheck source=tests/integration/faults.sh
+. "$(dirname "$0")/faults.sh"
+
+image=models/samples/truck.jpg
+tree=$work/tree
+mkdir -p "$tree/bin"
+cp "$build/bin/"convoyd "$build/bin/"convoy-worker "$build/bin/"convoy-backend-cpu.so "$build/bin/"convoy-backend-null.so "$tree/bin"
+built=$build
+build=$tree
+classified() {
+  expect 200 --data-binary @$image "$url/classify"
+  [ "$(json "$work/body" 'd["results"][0]["predictions"][0]["label"]')" = truck ] || fail "$(cat "$work/body")"
+}
+logged() { [ "$(grep -c "$2" "$work/log")" -ge "$1" ]; }
+all_models() { [ "$(curl -fsS "$url/v2/models" | "$python" -S -c 'import json, sys; print({m["state"] for m in json.load(sys.stdin)["models"]})')" = "{'READY'}" ]; }
+taken_over() { # COUNT: so many upgrades are over
+  logged "$1" 'msg="upgrade: the new front takes over"' && [ "$(front | wc -l)" = 1 ] && ready
+}
+upgrades=0
+upgrade() {
+  upgrades=$((upgrades + 1))
+  kill -USR2 "$daemon"
+  until_true 30 taken_over $upgrades || fail "upgrade $upgrades does not end"
+}
+fds_of() { find "/proc/$1/fd" -mindepth 1 | wc -l; }
+rss_of() { awk '/VmRSS/ { print $2 }' "/proc/$1/status"; }
+
+echo "Under load: no request is lost, no connection refused, no model loaded; workers are the same."
+start --backend cpu
+until_true 60 all_models || fail "models are not loaded"
+pids=$(workers)
+read_bytes() { awk '/^rchar/ { print $2 }' "/proc/$(worker)/io"; }
+before=$(read_bytes)
+"$python" tests/tools/upgrade_load.py "$url" "$daemon" "$work/log" 3 >"$work/load" || fail "$(cat "$work/load")"
+cat "$work/load"
+[ "$(workers)" = "$pids" ] || fail "other workers: $(workers), before $pids"
+[ $(($(read_bytes) - before)) -lt 1000000 ] || fail "the worker has read $(($(read_bytes) - before)) bytes: a model"
+[ "$(grep -c 'msg="worker taken over.* models_kept=4' "$work/log")" = 3 ] || fail "not all models were kept"
+upgrades=3
+
+echo "Ten more: memory and descriptors are as before, of the master, the front and the worker."
+upgrade
+fds="$(fds_of "$daemon") $(fds_of "$(front)") $(fds_of "$(worker)")"
+rss=$(rss_of "$daemon")
+worker_rss=$(rss_of "$(worker)")
+for _ in 1 2 3 4 5 6 7 8 9 10; do
+  upgrade
+  classified
+done
+same_fds() { [ "$(fds_of "$daemon") $(fds_of "$(front)") $(fds_of "$(worker)")" = "$fds" ]; }
+until_true 10 same_fds || fail "descriptors: $(fds_of "$daemon") $(fds_of "$(front)") $(fds_of "$(worker)"), before $fds"
+if [[ $built != *san* ]]; then # a sanitizer keeps what was freed
+  [ "$(rss_of "$daemon")" -lt $((rss + 500)) ] || fail "the master's memory: $(rss_of "$daemon") kB, before $rss"
+  [ "$(rss_of "$(worker)")" -lt $((worker_rss + 4000)) ] || fail "the worker's memory: $(rss_of "$(worker)") kB, before $worker_rss"
+fi
+[ "$(workers)" = "$pids" ] || fail "other workers"
+
+echo "It is the program that lies at the path now; crashes and the death of a worker are met as before."
+cp "$built/bin/convoyd" "$work/new"
+mv "$work/new" "$tree/bin/convoyd"
+upgrade
+[ "$(stat -L -c %i "/proc/$(front)/exe")" = "$(stat -c %i "$tree/bin/convoyd")" ] || fail "another program"
+sleep 1.2 # a front that has served for a second has not failed to start
+killed=$(front)
+kill -KILL "$killed"
+back() { [ -n "$(front)" ] && [ "$(front)" != "$killed" ] && ready; }
+until_true 20 back || fail "no front after a crash"
+kill -KILL "$(worker)"
+until_true 20 logged 1 'msg="worker died and is replaced"' || fail "the worker's end is not told"
+until_true 30 ready || fail "no other worker"
+classified
+
+echo "A request that is being received is answered by the front that has it."
+"$python" - "$url" "$daemon" $image "$work/log" <<'PYTHON' || fail "see above"
+import os, signal, sys, time
+sys.path.insert(0, "tests/tools")
+from wire import Connection
+url, daemon, image, log = sys.argv[1], int(sys.argv[2]), open(sys.argv[3], "rb").read(), sys.argv[4]
+count = lambda: open(log).read().count('msg="handing over')
+slow, kept = Connection(url), Connection(url)
+kept.ask("GET", "/v2")
+assert kept.answer().headers.get("connection", "") != "close"
+half = len(image) // 2
+slow.send(b"POST /classify HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(image) + image[:half])
+before = count()
+os.kill(daemon, signal.SIGUSR2)
+end = time.monotonic() + 20
+while count() == before:
+    assert time.monotonic() < end, "no handover"
+    time.sleep(0.01)
+kept.ask("GET", "/v2/health/live")
+answer = kept.answer()
+assert answer.status == 200 and answer.headers["connection"] == "close", answer
+slow.send(image[half:])
+answer = slow.answer()
+assert answer.status == 200 and answer.headers["connection"] == "close", answer
+PYTHON
+upgrades=$((upgrades + 1))
+until_true 30 taken_over $upgrades || fail "the upgrade does not end"
+
+echo "A program that does not start, has another ABI or is never prepared: the front before serves on, and the log says why."
+serving=$(front)
+given_up=0
+refused() { # SENTENCE
+  given_up=$((given_up + 1))
+  kill -USR2 "$daemon"
+  until_true 30 logged $given_up 'msg="the upgrade is given up' || fail "not given up: $1"
+  grep 'msg="the upgrade is given up' "$work/log" | tail -n 1 | grep -q "$1" || fail "not '$1': $(grep 'given up' "$work/log")"
+  alone() { [ "$(front)" = "$serving" ]; }
+  until_true 10 alone || fail "another front: $(front)"
+  classified
+}
+mv "$tree/bin/convoyd" "$work/kept_program"
+refused "cannot start $tree/bin/convoyd"
+printf '#!/bin/sh\nexit 3\n' >"$tree/bin/convoyd"
+chmod +x "$tree/bin/convoyd"
+refused 'status 3'
+cat >"$tree/bin/convoyd" <<'PROGRAM'
+#!/usr/bin/env python3
+# Says that it is prepared, with another ABI.
+import os, socket, struct
+master = socket.socket(fileno=int(os.environ["CONVOYD_MASTER"]))
+while struct.unpack("IIi", master.recv(20000)[:12])[0] != 12:
+    pass
+master.send(struct.pack("IIi", 2, 0, 999))
+master.recv(20000)
+PROGRAM
+refused 'another ABI'
+cat >"$tree/bin/convoyd" <<'PROGRAM'
+#!/bin/sh
+exec sleep 100
+PROGRAM
+refused 'not prepared in time'
+cp "$work/kept_program" "$tree/bin/convoyd"
+upgrade
+
+echo "Told twice at once it upgrades once; SIGTERM in the middle ends it in order."
+upgrades=$((upgrades + 1))
+kill -USR2 "$daemon"
+until_true 10 logged $((upgrades + given_up)) 'msg="upgrade: another front' || true
+kill -USR2 "$daemon"
+until_true 30 taken_over $upgrades || fail "no upgrade"
+classified
+load ended --seconds 2
+kill -USR2 "$daemon"
+stop
+wait "$load_pid" || true
+
+echo "Addresses, sockets and models are those of the configuration that the new front reads."
+configure "listen=[\"127.0.0.1:0\", \"unix:$work/socket\"]" "admin_listen=\"unix:$work/admin\""
+mkdir "$work/models"
+cp -r models/cifar10-convnet models/fashion-lenet "$work/models"
+: >"$work/log"
+"$build/bin/convoyd" --config "$work/config.json" --models "$work/models" --backend cpu 2>"$work/log" &
+daemon=$!
+upgrades=0
+until_true 20 listening || fail "it does not listen"
+url=http://127.0.0.1:$port
+until_true 20 ready || fail "not ready"
+until_true 20 all_models || fail "not all models"
+first=$url
+configure "listen=[\"127.0.0.2:0\", \"unix:$work/socket\"]" "admin_listen=\"unix:$work/admin\""
+rm -r "$work/models/fashion-lenet"
+kill -USR2 "$daemon"
+moved() { listening && url=http://127.0.0.2:$port && [ "$url" != "$first" ] && logged 1 'takes over' && ready; }
+until_true 30 moved || fail "the new address is not served"
+classified
+closed() { ! curl -s -o /dev/null --max-time 2 "$first/v2"; }
+until_true 10 closed || fail "the old address is served"
+expect 200 --unix-socket "$work/socket" http://localhost/v2/health/live
+expect 200 --unix-socket "$work/admin" http://localhost/v2/health/live
+logged 1 'models_kept=1' || fail "$(grep taken "$work/log")"
+[ "$(curl -fsS "$url/v2/models" | "$python" -S -c 'import json, sys; print(len(json.load(sys.stdin)["models"]))')" = 1 ] || fail "a model is left"
+stop
+for socket in socket admin; do [ ! -e "$work/$socket" ] || fail "$socket is left"; done
+echo "passed"
