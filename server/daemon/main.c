@@ -115,9 +115,9 @@ static int start_http(const struct convoy_app *parts, int inherited_fd, uint32_t
  * *address its address. */
 static int start_health(const struct convoy_app *parts, struct convoy_app *app,
                         const struct convoy_held_sockets *held, bool waits,
-                        struct convoy_access_control *access,
-                        struct convoy_config *own, struct convoy_listen_address *address,
-                        struct convoy_http **health, struct convoy_error *error)
+                        struct convoy_access_control *access, struct convoy_config *own,
+                        struct convoy_listen_address *address, struct convoy_http **health,
+                        struct convoy_error *error)
 {
     if (parts->config->health_listen == NULL)
         return 0;
@@ -245,7 +245,8 @@ static int serve(const struct convoy_config *config, const struct convoy_daemon_
         status = complain(&error);
         goto done;
     }
-    if (start_health(&parts, app, &held, follows, &access, &health_config, &health_address, &health, &error) != 0) {
+    if (start_health(&parts, app, &held, follows, &access, &health_config, &health_address, &health,
+                     &error) != 0) {
         status = complain(&error);
         convoy_manager_stop(manager);
         convoy_http_stop(http);
