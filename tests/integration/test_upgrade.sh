@@ -102,6 +102,42 @@ PYTHON
 upgrades=$((upgrades + 1))
 until_true 30 taken_over $upgrades || fail "the upgrade does not end"
 
+echo "A connection that was accepted before is served when its first request comes a moment later."
+"$python" - "$url" "$daemon" "$work/log" <<'PYTHON' >"$work/upgraded" || fail "see above"
+import os, signal, sys, time
+sys.path.insert(0, "tests/tools")
+from wire import Closed, Connection
+url, daemon, log = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+count = lambda what: open(log).read().count(what)
+def attempt():
+    """Whether the request was answered. The front waits for it for 250 ms, which a busy machine may take away."""
+    with Connection(url) as fresh, Connection(url) as other:
+        other.ask("GET", "/v2")  # it was accepted later than the first
+        other.answer()
+        before, over, end = count('msg="handing over'), count("takes over"), time.monotonic() + 30
+        os.kill(daemon, signal.SIGUSR2)
+        while count('msg="handing over') == before and time.monotonic() < end:
+            time.sleep(0.001)
+        time.sleep(0.1)
+        try:
+            fresh.ask("GET", "/v2/health/live")
+            answered = fresh.answer().status == 200
+        except Closed:
+            answered = False
+        while count("takes over") == over:
+            assert time.monotonic() < end, "the upgrade does not end"
+            time.sleep(0.01)
+        return answered
+for attempts in range(1, 6):
+    if attempt():
+        print(attempts)
+        sys.exit()
+    time.sleep(1)
+sys.exit("it is closed")
+PYTHON
+upgrades=$((upgrades + $(cat "$work/upgraded")))
+until_true 30 taken_over $upgrades || fail "the upgrade does not end"
+
 echo "A program that does not start, has another ABI or is never prepared: the front before serves on, and the log says why."
 serving=$(front)
 given_up=0
