@@ -290,6 +290,7 @@ static int serve(const struct convoy_config *config, const struct convoy_daemon_
                    CONVOY_STR("models", config->models));
     convoy_service_start(&service);
     convoy_manager_follow(manager, link);
+    convoy_link_drop_rest(link, ""); /* of addresses that are configured no longer */
     convoy_manager_start(manager);
     convoy_supervisor_start(supervisor, link);
     uv_run(&loop, UV_RUN_DEFAULT);

@@ -188,6 +188,16 @@ static int start_front(struct convoy_master *master, struct convoy_error *error)
     return 0;
 }
 
+/* How they end is told by waitpid(). */
+static void kill_workers(struct convoy_master *master)
+{
+    for (uint32_t i = 0; i < CONVOY_HOLD_WORKERS; i++) {
+        const struct convoy_held_worker *worker = &master->hold.workers[i];
+        if (worker->number != 0 && !worker->exited)
+            kill(worker->pid, SIGKILL);
+    }
+}
+
 /* A start failed, or the front is gone: another one, some time later. */
 static void start_later(struct convoy_master *master, const char *text, bool settled)
 {
@@ -197,6 +207,11 @@ static void start_later(struct convoy_master *master, const char *text, bool set
                    CONVOY_STR("text", text), CONVOY_UINT("starts", master->failures));
         master->status = EXIT_FAILURE;
         return;
+    }
+    if (master->failures == CONVOY_MASTER_FAILED_STARTS / 2 && convoy_hold_living(&master->hold) > 0) {
+        convoy_log(CONVOY_LOG_WARNING, "workers are killed: what they say may be why no front starts",
+                   CONVOY_UINT("workers", convoy_hold_living(&master->hold)));
+        kill_workers(master);
     }
     uint64_t delay_ms = master->failures < 2 ? 0 : (uint64_t)FIRST_BACKOFF_MS << (master->failures - 2);
     master->start_us = convoy_now_us() + delay_ms * 1000;

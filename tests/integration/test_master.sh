@@ -129,6 +129,7 @@ until_true 30 logged 1 'msg="convoyd gives up' || fail "$(tail "$work/log")"
 wait "$daemon" || status=$?
 daemon=
 [ $status = 1 ] || fail "status $status"
+logged 1 'msg="workers are killed' || fail "it does not try without the workers"
 [ "$(grep -c 'msg="the front ended and is started again"' "$work/log")" -ge 5 ] || fail "it gives up early"
 
 echo "The first start ends with the front's own status; a killed master takes front and workers along."

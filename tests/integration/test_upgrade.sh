@@ -187,7 +187,7 @@ stop
 wait "$load_pid" || true
 
 echo "Addresses, sockets and models are those of the configuration that the new front reads."
-configure "listen=[\"127.0.0.1:0\", \"unix:$work/socket\"]" "admin_listen=\"unix:$work/admin\""
+configure "listen=[\"127.0.0.1:0\", \"unix:$work/socket\"]" 'health_listen="127.0.0.1:0"' "admin_listen=\"unix:$work/admin\""
 mkdir "$work/models"
 cp -r models/cifar10-convnet models/fashion-lenet "$work/models"
 : >"$work/log"
@@ -205,8 +205,14 @@ kill -USR2 "$daemon"
 moved() { listening && url=http://127.0.0.2:$port && [ "$url" != "$first" ] && logged 1 'takes over' && ready; }
 until_true 30 moved || fail "the new address is not served"
 classified
-closed() { ! curl -s -o /dev/null --max-time 2 "$first/v2"; }
+closed() { # refused, not left to wait
+  local status=0
+  curl -s -o /dev/null --max-time 2 "$first/v2" || status=$?
+  [ $status = 7 ]
+}
 until_true 10 closed || fail "the old address is served"
+first=http://127.0.0.1:$(sed -n 's/.*msg="health and metrics are answered".* port=\([0-9]*\).*/\1/p' "$work/log")
+until_true 10 closed || fail "the old health_listen is served"
 expect 200 --unix-socket "$work/socket" http://localhost/v2/health/live
 expect 200 --unix-socket "$work/admin" http://localhost/v2/health/live
 logged 1 'models_kept=1' || fail "$(grep taken "$work/log")"
