@@ -65,7 +65,7 @@ beats_again "a front that goes on"
 echo "A front that crashes, and one that takes over at SIGUSR2, are told of by the same process, and beat on."
 ready_before=$(recorded 'len(said("READY"))')
 for signal in KILL USR2; do
-  [ $signal = USR2 ] && kill -USR2 "$convoyd" || kill -KILL "$(front_of "$convoyd")"
+  if [ $signal = USR2 ]; then kill -USR2 "$convoyd"; else kill -KILL "$(front_of "$convoyd")"; fi
   ready_before=$((ready_before + 1))
   until_true 30 holds "len(said('READY')) == $ready_before" || fail "no READY after SIG$signal: $(cat "$record" "$work/log")"
   beats_again "a front after SIG$signal"

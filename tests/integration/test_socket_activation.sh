@@ -30,7 +30,7 @@ for address in 127.0.0.1 '[::1]'; do
   for signal in KILL USR2; do # the front crashes; another one takes over
     sleep 1.2                 # one that has served for a second has not failed to start
     killed=$(front_of "$convoyd")
-    [ $signal = USR2 ] && kill -USR2 "$convoyd" || kill -KILL "$killed"
+    if [ $signal = USR2 ]; then kill -USR2 "$convoyd"; else kill -KILL "$killed"; fi
     back() { [ "$(front_of "$convoyd" | wc -l)" = 1 ] && [ "$(front_of "$convoyd")" != "$killed" ] && ready; }
     until_true 20 back || fail "no front after SIG$signal: $(cat "$work/log")"
     expect 200 --data-binary @$image "$url/classify"
