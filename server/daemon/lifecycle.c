@@ -140,8 +140,8 @@ static void on_leaving(uv_timer_t *timer)
 {
     struct convoy_lifecycle *life = timer->data;
     uint64_t now_us = convoy_now_us();
-    bool busy = convoy_http_busy(life->http) ||
-                (now_us < life->keep_until_us && convoy_http_has_fresh(life->http));
+    bool busy =
+        convoy_http_busy(life->http) || (now_us < life->keep_until_us && convoy_http_has_fresh(life->http));
     if (busy && now_us < life->drain_until_us)
         return;
     uv_timer_stop(timer);

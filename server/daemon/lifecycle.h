@@ -17,7 +17,11 @@
  * socket is closed and accepted requests are answered, for at most drain_timeout_ms, and requests on kept
  * connections are answered with 503 for a moment longer; then the workers end and the loop returns. A second
  * signal skips the waiting. SIGHUP: keys, log settings, labels, batching delays and the certificate are read
- * again (reload.h). */
+ * again (reload.h).
+ *
+ * When another front is to take over (SIGUSR2): no connection is accepted, open requests and those that come
+ * on open connections are served, for at most 5 s; then the loop returns with `left`, and the workers go on.
+ */
 struct convoy_lifecycle {
     uv_loop_t *loop;
     const struct convoy_config *config;

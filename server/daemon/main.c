@@ -115,9 +115,9 @@ static int start_http(const struct convoy_app *parts, int inherited_fd, uint32_t
  * *address its address. */
 static int start_health(const struct convoy_app *parts, struct convoy_app *app,
                         const struct convoy_held_sockets *held, bool waits,
-                        struct convoy_access_control *access,
-                        struct convoy_config *own, struct convoy_listen_address *address,
-                        struct convoy_http **health, struct convoy_error *error)
+                        struct convoy_access_control *access, struct convoy_config *own,
+                        struct convoy_listen_address *address, struct convoy_http **health,
+                        struct convoy_error *error)
 {
     if (parts->config->health_listen == NULL)
         return 0;
@@ -245,7 +245,8 @@ static int serve(const struct convoy_config *config, const struct convoy_daemon_
         status = complain(&error);
         goto done;
     }
-    if (start_health(&parts, app, &held, follows, &access, &health_config, &health_address, &health, &error) != 0) {
+    if (start_health(&parts, app, &held, follows, &access, &health_config, &health_address, &health,
+                     &error) != 0) {
         status = complain(&error);
         convoy_manager_stop(manager);
         convoy_http_stop(http);
@@ -289,6 +290,7 @@ static int serve(const struct convoy_config *config, const struct convoy_daemon_
                    CONVOY_STR("models", config->models));
     convoy_service_start(&service);
     convoy_manager_follow(manager, link);
+    convoy_link_drop_rest(link, ""); /* of addresses that are configured no longer */
     convoy_manager_start(manager);
     convoy_supervisor_start(supervisor, link);
     uv_run(&loop, UV_RUN_DEFAULT);

@@ -59,7 +59,7 @@ static const char help[] =
     "their\n"
     "models.\n"
     "SIGTERM answers what was accepted and leaves; SIGHUP reads keys, log settings, labels, delays and the\n"
-    "certificate again.\n"
+    "certificate again; SIGUSR2 lets the program that lies at its path now take over, with the workers.\n"
     "Exit codes: 0 in order, 1 failed (a sentence on standard error says why), 2 wrong command line.\n";
 
 const char *convoy_options_help(void)

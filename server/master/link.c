@@ -1,4 +1,4 @@
-#include "server/master/link.h"
+#include "server/master/link_internal.h"
 
 #include "engine/base/clock.h"
 #include "server/master/child.h"
@@ -13,43 +13,6 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-/* A packet without text that came while an answer was waited for. */
-struct event {
-    struct event *next;
-    uint32_t type, number;
-    int32_t value;
-};
-
-struct item {
-    struct item *next;
-    int fd;
-    char key[];
-};
-
-struct worker {
-    struct worker *next;
-    struct convoy_link_worker it;
-    char *label;  /* NULL when this front started it */
-    bool adopted; /* or started by this front */
-    convoy_link_exited *exited;
-    void *context;
-};
-
-struct convoy_link {
-    int socket;
-    uint32_t epoch, last_number;
-    bool gone; /* the master */
-    bool prepares;
-    struct item *items;
-    struct worker *workers; /* that live, as far as is known; held ones in the order of their numbers */
-    struct event *events, **last_event;
-    void (*on_signal)(void *context, int number);
-    void *signal_context;
-    void (*on_handover)(void *context);
-    void *handover_context;
-    struct convoy_packet packet;
-};
 
 bool convoy_link_inherited(void)
 {
@@ -66,7 +29,7 @@ static void close_if_open(int fd)
 static int take_held(struct convoy_link *link)
 {
     struct convoy_packet *packet = &link->packet;
-    struct item *item = malloc(sizeof *item + packet->length + 1);
+    struct convoy_link_item *item = malloc(sizeof *item + packet->length + 1);
     if (item == NULL)
         return -ENOMEM;
     memcpy(item->key, packet->text, (size_t)packet->length + 1);
@@ -80,8 +43,8 @@ static int take_held(struct convoy_link *link)
 static int take_worker(struct convoy_link *link)
 {
     struct convoy_packet *packet = &link->packet;
-    struct worker **last = &link->workers;
-    struct worker *worker = calloc(1, sizeof *worker);
+    struct convoy_linked_worker **last = &link->workers;
+    struct convoy_linked_worker *worker = calloc(1, sizeof *worker);
     char *label = strdup(packet->text);
     if (worker == NULL || label == NULL || packet->fd_count != 3) {
         free(worker);
@@ -201,13 +164,13 @@ void convoy_link_free(struct convoy_link *link)
         return;
     close(link->socket);
     while (link->items != NULL) {
-        struct item *item = link->items;
+        struct convoy_link_item *item = link->items;
         link->items = item->next;
         close_if_open(item->fd);
         free(item);
     }
     while (link->workers != NULL) {
-        struct worker *worker = link->workers;
+        struct convoy_linked_worker *worker = link->workers;
         link->workers = worker->next;
         if (!worker->adopted) {
             close_if_open(worker->it.memory);
@@ -218,7 +181,7 @@ void convoy_link_free(struct convoy_link *link)
         free(worker);
     }
     while (link->events != NULL) {
-        struct event *event = link->events;
+        struct convoy_link_event *event = link->events;
         link->events = event->next;
         free(event);
     }
@@ -242,7 +205,7 @@ bool convoy_link_waiting(const struct convoy_link *link)
 
 static void worker_exited(struct convoy_link *link, uint32_t number, int status)
 {
-    struct worker **at = &link->workers, *worker;
+    struct convoy_linked_worker **at = &link->workers, *worker;
     while (*at != NULL && (*at)->it.number != number)
         at = &(*at)->next;
     if ((worker = *at) == NULL)
@@ -272,9 +235,9 @@ static void handle(struct convoy_link *link, uint32_t type, uint32_t number, int
 bool convoy_link_dispatch(struct convoy_link *link)
 {
     for (;;) {
-        struct event *event = link->events;
+        struct convoy_link_event *event = link->events;
         if (event != NULL) {
-            struct event it = *event;
+            struct convoy_link_event it = *event;
             if ((link->events = event->next) == NULL)
                 link->last_event = &link->events;
             free(event);
@@ -300,18 +263,17 @@ void convoy_link_on_signal(struct convoy_link *link, void (*on_signal)(void *, i
 /* Keeps what came for convoy_link_dispatch(). */
 static int keep(struct convoy_link *link)
 {
-    struct event *event = malloc(sizeof *event);
+    struct convoy_link_event *event = malloc(sizeof *event);
     convoy_packet_close(&link->packet);
     if (event == NULL)
         return -ENOMEM;
-    *event = (struct event){NULL, link->packet.type, link->packet.number, link->packet.value};
+    *event = (struct convoy_link_event){NULL, link->packet.type, link->packet.number, link->packet.value};
     *link->last_event = event;
     link->last_event = &event->next;
     return 0;
 }
 
-/* Waits for the answer of this type and number. */
-static int await(struct convoy_link *link, enum convoy_packet_type type, uint32_t number, int32_t *value)
+int convoy_link_await(struct convoy_link *link, enum convoy_packet_type type, uint32_t number, int32_t *value)
 {
     uint64_t until_us = convoy_now_us() + CONVOY_LINK_ANSWER_MS * 1000;
     for (;;) {
@@ -328,7 +290,7 @@ static int await(struct convoy_link *link, enum convoy_packet_type type, uint32_
     }
 }
 
-static int send_text(struct convoy_link *link, enum convoy_packet_type type, uint32_t number,
+int convoy_link_send(struct convoy_link *link, enum convoy_packet_type type, uint32_t number,
                      const char *text, int fd)
 {
     struct convoy_packet *packet = &link->packet;
@@ -359,13 +321,13 @@ void convoy_link_log(struct convoy_link *link, enum convoy_log_format format, en
 
 void convoy_link_notify(struct convoy_link *link, const char *state)
 {
-    (void)send_text(link, CONVOY_PACKET_NOTIFY, 0, state, -1);
+    (void)convoy_link_send(link, CONVOY_PACKET_NOTIFY, 0, state, -1);
 }
 
 int convoy_link_take(struct convoy_link *link, const char *key)
 {
-    for (struct item **at = &link->items; *at != NULL; at = &(*at)->next) {
-        struct item *item = *at;
+    for (struct convoy_link_item **at = &link->items; *at != NULL; at = &(*at)->next) {
+        struct convoy_link_item *item = *at;
         if (strcmp(item->key, key) != 0)
             continue;
         int fd = item->fd;
@@ -378,8 +340,8 @@ int convoy_link_take(struct convoy_link *link, const char *key)
 
 bool convoy_link_take_remark(struct convoy_link *link, const char *prefix, char *rest, size_t capacity)
 {
-    for (struct item **at = &link->items; *at != NULL; at = &(*at)->next) {
-        struct item *item = *at;
+    for (struct convoy_link_item **at = &link->items; *at != NULL; at = &(*at)->next) {
+        struct convoy_link_item *item = *at;
         if (item->fd >= 0 || strncmp(item->key, prefix, strlen(prefix)) != 0)
             continue;
         snprintf(rest, capacity, "%s", item->key + strlen(prefix));
@@ -392,21 +354,21 @@ bool convoy_link_take_remark(struct convoy_link *link, const char *prefix, char 
 
 void convoy_link_hold(struct convoy_link *link, const char *key, int fd)
 {
-    (void)send_text(link, CONVOY_PACKET_HOLD, 0, key, fd);
+    (void)convoy_link_send(link, CONVOY_PACKET_HOLD, 0, key, fd);
 }
 
 void convoy_link_drop(struct convoy_link *link, const char *key)
 {
     int32_t nothing;
     uint32_t number = ++link->last_number;
-    if (send_text(link, CONVOY_PACKET_DROP, number, key, -1) == 0)
-        (void)await(link, CONVOY_PACKET_DROPPED, number, &nothing);
+    if (convoy_link_send(link, CONVOY_PACKET_DROP, number, key, -1) == 0)
+        (void)convoy_link_await(link, CONVOY_PACKET_DROPPED, number, &nothing);
 }
 
 void convoy_link_drop_rest(struct convoy_link *link, const char *prefix)
 {
-    for (struct item **at = &link->items; *at != NULL;) {
-        struct item *item = *at;
+    for (struct convoy_link_item **at = &link->items; *at != NULL;) {
+        struct convoy_link_item *item = *at;
         if (strncmp(item->key, prefix, strlen(prefix)) != 0) {
             at = &item->next;
             continue;
@@ -416,98 +378,4 @@ void convoy_link_drop_rest(struct convoy_link *link, const char *prefix)
         convoy_link_drop(link, item->key);
         free(item);
     }
-}
-
-/* Adds text with its NUL byte; false when it does not fit. */
-static bool add_text(struct convoy_packet *packet, const char *text)
-{
-    size_t bytes = strlen(text) + 1;
-    if (packet->length + bytes > CONVOY_PACKET_TEXT)
-        return false;
-    memcpy(packet->text + packet->length, text, bytes);
-    packet->length += (uint32_t)bytes;
-    return true;
-}
-
-int convoy_link_start(struct convoy_link *link, const char *label, char *const *arguments, const int fds[5],
-                      convoy_link_exited *exited, void *context, uint32_t *number, pid_t *pid,
-                      struct convoy_error *error)
-{
-    struct convoy_packet *packet = &link->packet;
-    struct worker *worker = calloc(1, sizeof *worker);
-    int32_t value = 0;
-    if (worker == NULL)
-        return convoy_fail(error, -ENOMEM, "out of memory for starting %s", arguments[0]);
-    *worker =
-        (struct worker){.it = {.number = ++link->last_number, .memory = -1, .control = -1, .doorbell = -1},
-                        .adopted = true,
-                        .exited = exited,
-                        .context = context};
-    packet->type = CONVOY_PACKET_START;
-    packet->number = worker->it.number;
-    packet->value = 0;
-    packet->length = 0;
-    bool fits = add_text(packet, label);
-    for (char *const *at = arguments; *at != NULL && fits; at++)
-        fits = add_text(packet, *at);
-    if (!fits) {
-        free(worker);
-        return convoy_fail(error, -E2BIG, "cannot start %s: its arguments are too long", arguments[0]);
-    }
-    memcpy(packet->fds, fds, sizeof packet->fds);
-    packet->fd_count = CONVOY_PACKET_FDS;
-    int code = convoy_packet_send(link->socket, packet);
-    packet->fd_count = 0;
-    if (code == 0)
-        code = await(link, CONVOY_PACKET_STARTED, worker->it.number, &value);
-    if (code == 0 && value < 0)
-        code = value;
-    if (code != 0) {
-        convoy_link_kill(link, worker->it.number); /* an answer that comes too late */
-        free(worker);
-        return convoy_fail(error, code, "cannot start %s: %s", arguments[0], strerror(-code));
-    }
-    *number = worker->it.number;
-    *pid = value;
-    worker->next = link->workers;
-    link->workers = worker;
-    return 0;
-}
-
-void convoy_link_adopt(struct convoy_link *link, const char *label, convoy_link_exited *exited, void *context,
-                       struct convoy_link_worker *result)
-{
-    for (struct worker *worker = link->workers; worker != NULL; worker = worker->next) {
-        if (worker->label != label)
-            continue;
-        worker->adopted = true;
-        worker->exited = exited;
-        worker->context = context;
-        *result = worker->it;
-    }
-}
-
-const char *convoy_link_label_at(const struct convoy_link *link, uint32_t index)
-{
-    for (const struct worker *worker = link->workers; worker != NULL; worker = worker->next)
-        if (!worker->adopted && index-- == 0)
-            return worker->label;
-    return NULL;
-}
-
-void convoy_link_kill_rest(struct convoy_link *link)
-{
-    for (const struct worker *worker = link->workers; worker != NULL; worker = worker->next)
-        if (!worker->adopted)
-            convoy_link_kill(link, worker->it.number);
-}
-
-void convoy_link_label(struct convoy_link *link, uint32_t number, const char *label)
-{
-    (void)send_text(link, CONVOY_PACKET_LABEL, number, label, -1);
-}
-
-void convoy_link_kill(struct convoy_link *link, uint32_t number)
-{
-    (void)convoy_packet_tell(link->socket, CONVOY_PACKET_KILL, number, 0);
 }

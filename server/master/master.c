@@ -1,9 +1,8 @@
-#include "server/master/master.h"
+#include "server/master/master_internal.h"
 
 #include "engine/base/clock.h"
 #include "engine/base/log.h"
 #include "server/master/child.h"
-#include "server/master/hold.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,48 +20,13 @@
 #include <systemd/sd-daemon.h>
 #endif
 
-#define SETTLED_US       1000000u  /* a front that served for this long has not failed to start */
-#define FIRST_BACKOFF_MS 100u      /* before the second start that follows a failed one; it doubles */
-#define PREPARE_US       10000000u /* a new program may take this long until it could serve */
-#define MOST_ARGUMENTS   32        /* of a worker */
+#define SETTLED_US       1000000u /* a front that served for this long has not failed to start */
+#define FIRST_BACKOFF_MS 100u     /* before the second start that follows a failed one; it doubles */
+#define MOST_ARGUMENTS   32       /* of a worker */
 #define START_FDS        5
 #define WORKER_FDS       3
-#define FORWARDED        3
 
 static const int forwarded[FORWARDED] = {SIGTERM, SIGINT, SIGHUP};
-
-/* The front that is to follow the one that serves. */
-struct successor {
-    pid_t pid; /* 0: there is none */
-    int socket;
-    bool prepared, wanted; /* wanted: the front was told to hand over */
-    uint64_t until_us;     /* it has to be prepared by then */
-    /* What it held and dropped so far, which counts from the moment when it is the front. */
-    struct convoy_hold held, dropped;
-};
-
-struct master {
-    char program[PATH_MAX];
-    char *const *arguments;
-    uint32_t inherited; /* sockets of the service manager */
-    int signals;        /* signalfd */
-    struct convoy_hold hold;
-
-    pid_t front;      /* 0: none */
-    int socket;       /* to it; -1: none */
-    int32_t abi;      /* of its channels */
-    uint32_t fronts;  /* started so far */
-    bool serving;     /* this one */
-    bool ever_served; /* some front did */
-    uint64_t serving_us;
-    uint32_t failures;           /* starts in a row that failed */
-    uint64_t start_us;           /* when the next front is to be started, while there is none */
-    uint32_t to_tell[FORWARDED]; /* signals that the front was not told of yet */
-    int ending;                  /* the signal that ends the daemon; 0: none came */
-    struct successor next;
-    bool abandoned; /* the front was told to hand over, and its successor ended */
-    int status;     /* of the process; -1: it goes on */
-};
 
 static void notify(const char *state)
 {
@@ -80,7 +44,7 @@ static void notify(const char *state)
 }
 
 /* Starts a worker for the front, and answers it. */
-static void start_worker(struct master *master, struct convoy_packet *packet)
+static void start_worker(struct convoy_master *master, struct convoy_packet *packet)
 {
     char *arguments[MOST_ARGUMENTS + 1];
     struct convoy_error error;
@@ -103,7 +67,7 @@ static void start_worker(struct master *master, struct convoy_packet *packet)
     (void)convoy_packet_tell(master->socket, CONVOY_PACKET_STARTED, packet->number, pid);
 }
 
-static void handle(struct master *master, struct convoy_packet *packet)
+static void handle(struct convoy_master *master, struct convoy_packet *packet)
 {
     const struct convoy_held_worker *worker;
     switch (packet->type) {
@@ -145,7 +109,7 @@ static void handle(struct master *master, struct convoy_packet *packet)
 }
 
 /* Everything that the front has sent so far. */
-static void read_front(struct master *master)
+static void read_front(struct convoy_master *master)
 {
     static struct convoy_packet packet;
     while (master->socket >= 0) {
@@ -164,7 +128,7 @@ static void read_front(struct master *master)
 }
 
 /* Tells the front what it does not know yet. False when it does not read: to be tried again. */
-static bool tell_front(struct master *master)
+static bool tell_front(struct convoy_master *master)
 {
     if (master->socket < 0 || !master->serving)
         return true;
@@ -185,7 +149,7 @@ static bool tell_front(struct master *master)
 }
 
 /* BEGIN comes last. */
-static int introduce(struct master *master)
+static int introduce(struct convoy_master *master)
 {
     int code = convoy_hold_send_items(&master->hold, master->socket);
     if (code == 0)
@@ -193,8 +157,7 @@ static int introduce(struct master *master)
     return code != 0 ? code : convoy_packet_tell(master->socket, CONVOY_PACKET_BEGIN, master->fronts, 0);
 }
 
-/* Starts a front of the program that lies at the path now. *socket is the end to it. */
-static pid_t run_front(const struct master *master, int *socket, struct convoy_error *error)
+pid_t convoy_master_run_front(const struct convoy_master *master, int *socket, struct convoy_error *error)
 {
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
@@ -208,9 +171,9 @@ static pid_t run_front(const struct master *master, int *socket, struct convoy_e
     return pid;
 }
 
-static int start_front(struct master *master, struct convoy_error *error)
+static int start_front(struct convoy_master *master, struct convoy_error *error)
 {
-    pid_t pid = run_front(master, &master->socket, error);
+    pid_t pid = convoy_master_run_front(master, &master->socket, error);
     if (pid < 0)
         return (int)pid;
     master->front = pid;
@@ -225,8 +188,18 @@ static int start_front(struct master *master, struct convoy_error *error)
     return 0;
 }
 
+/* How they end is told by waitpid(). */
+static void kill_workers(struct convoy_master *master)
+{
+    for (uint32_t i = 0; i < CONVOY_HOLD_WORKERS; i++) {
+        const struct convoy_held_worker *worker = &master->hold.workers[i];
+        if (worker->number != 0 && !worker->exited)
+            kill(worker->pid, SIGKILL);
+    }
+}
+
 /* A start failed, or the front is gone: another one, some time later. */
-static void start_later(struct master *master, const char *text, bool settled)
+static void start_later(struct convoy_master *master, const char *text, bool settled)
 {
     master->failures = settled ? 0 : master->failures + 1;
     if (master->failures >= CONVOY_MASTER_FAILED_STARTS) {
@@ -235,6 +208,11 @@ static void start_later(struct master *master, const char *text, bool settled)
         master->status = EXIT_FAILURE;
         return;
     }
+    if (master->failures == CONVOY_MASTER_FAILED_STARTS / 2 && convoy_hold_living(&master->hold) > 0) {
+        convoy_log(CONVOY_LOG_WARNING, "workers are killed: what they say may be why no front starts",
+                   CONVOY_UINT("workers", convoy_hold_living(&master->hold)));
+        kill_workers(master);
+    }
     uint64_t delay_ms = master->failures < 2 ? 0 : (uint64_t)FIRST_BACKOFF_MS << (master->failures - 2);
     master->start_us = convoy_now_us() + delay_ms * 1000;
     convoy_log(CONVOY_LOG_ERROR, "the front ended and is started again", CONVOY_STR("text", text),
@@ -242,7 +220,7 @@ static void start_later(struct master *master, const char *text, bool settled)
                CONVOY_UINT("in_ms", delay_ms));
 }
 
-static void start_due(struct master *master)
+static void start_due(struct convoy_master *master)
 {
     struct convoy_error error;
     int code = start_front(master, &error);
@@ -256,117 +234,7 @@ static void start_due(struct master *master)
     }
 }
 
-/* ---- SIGUSR2: the program that lies at the path now takes over, with the workers ---- */
-
-static void forget_successor(struct master *master)
-{
-    if (master->next.socket >= 0)
-        close(master->next.socket);
-    convoy_hold_free(&master->next.held);
-    convoy_hold_free(&master->next.dropped);
-    master->next = (struct successor){.socket = -1};
-}
-
-static void give_up_successor(struct master *master, const char *why)
-{
-    convoy_log(CONVOY_LOG_ERROR, "the upgrade is given up, the front before serves on",
-               CONVOY_STR("reason", why));
-    /* It is waited for as any child that is not known. */
-    kill(master->next.pid, SIGKILL);
-    forget_successor(master);
-}
-
-static void begin_upgrade(struct master *master)
-{
-    struct convoy_error error;
-    struct successor *next = &master->next;
-    if (next->pid != 0 || !master->serving || master->ending != 0) {
-        convoy_log(CONVOY_LOG_WARNING, "SIGUSR2 is passed by: a start, an upgrade or the end is under way");
-        return;
-    }
-    next->pid = run_front(master, &next->socket, &error);
-    if (next->pid < 0) {
-        *next = (struct successor){.socket = -1};
-        convoy_log(CONVOY_LOG_ERROR, "the upgrade is given up, the front before serves on",
-                   CONVOY_STR("reason", error.message));
-        return;
-    }
-    convoy_log(CONVOY_LOG_INFO, "upgrade: another front is started", CONVOY_STR("program", master->program),
-               CONVOY_INT("pid", next->pid));
-    next->until_us = convoy_now_us() + PREPARE_US;
-    int code = convoy_hold_send_items(&master->hold, next->socket);
-    if (code == 0)
-        code = convoy_packet_tell(next->socket, CONVOY_PACKET_BEGIN, master->fronts + 1, 1);
-    if (code != 0 && code != -EPIPE) /* one that has ended is waited for */
-        give_up_successor(master, strerror(-code));
-}
-
-static void on_prepared(struct master *master, int32_t abi)
-{
-    struct successor *next = &master->next;
-    if (next->prepared)
-        return;
-    if (abi != master->abi) {
-        give_up_successor(master,
-                          "the new program has another ABI than the workers that run: restart convoyd");
-        return;
-    }
-    next->prepared = true;
-    next->wanted = convoy_packet_tell(master->socket, CONVOY_PACKET_HANDOVER, 0, 0) == 0;
-    if (!next->wanted)
-        give_up_successor(master, "the front before does not listen");
-}
-
-/* What the successor sends. Until it is the front it changes nothing that is held. */
-static void read_successor(struct master *master)
-{
-    static struct convoy_packet packet;
-    struct successor *next = &master->next;
-    int code;
-    while (next->socket >= 0 && (code = convoy_packet_receive(next->socket, &packet)) != -EAGAIN) {
-        if (code != 1) { /* how it ends is told by waitpid() */
-            close(next->socket);
-            next->socket = -1;
-            break;
-        }
-        if (packet.type == CONVOY_PACKET_HOLD) {
-            (void)convoy_hold_item(&next->held, &packet);
-        } else if (packet.type == CONVOY_PACKET_DROP) {
-            convoy_hold_drop(&next->held, packet.text);
-            (void)convoy_packet_tell(next->socket, CONVOY_PACKET_DROPPED, packet.number, 0);
-            (void)convoy_hold_item(&next->dropped, &packet);
-        } else if (packet.type == CONVOY_PACKET_PREPARED) {
-            on_prepared(master, packet.value);
-        }
-        convoy_packet_close(&packet);
-    }
-    if (next->pid != 0 && !next->prepared && convoy_now_us() >= next->until_us)
-        give_up_successor(master, "the new program was not prepared in time");
-}
-
-/* The front before has gone. */
-static void promote(struct master *master)
-{
-    struct successor *next = &master->next;
-    for (const struct convoy_held_item *item = next->dropped.items; item != NULL; item = item->next)
-        convoy_hold_drop(&master->hold, item->key);
-    convoy_hold_move_items(&next->held, &master->hold);
-    convoy_hold_free(&next->dropped);
-    master->front = next->pid;
-    master->socket = next->socket;
-    master->serving = false;
-    master->failures = 0;
-    master->fronts++;
-    *next = (struct successor){.socket = -1};
-    int code = convoy_hold_send_workers(&master->hold, master->socket);
-    if (code == 0)
-        code = convoy_packet_tell(master->socket, CONVOY_PACKET_GO, 0, 0);
-    if (code != 0)
-        kill(master->front, SIGKILL); /* and another one is started */
-    convoy_log(CONVOY_LOG_INFO, "upgrade: the new front takes over", CONVOY_INT("pid", master->front));
-}
-
-static void on_front_exit(struct master *master, int status)
+static void on_front_exit(struct convoy_master *master, int status)
 {
     char text[96];
     bool handed_over = master->next.wanted && master->ending == 0;
@@ -386,11 +254,11 @@ static void on_front_exit(struct master *master, int status)
         if (!WIFEXITED(status) || WEXITSTATUS(status) != EXIT_SUCCESS)
             convoy_log(CONVOY_LOG_ERROR, "the front ended before everything was answered",
                        CONVOY_STR("text", text));
-        promote(master);
+        convoy_master_upgrade_promote(master);
         return;
     }
     if (master->next.pid != 0)
-        give_up_successor(master, "the front before has ended");
+        convoy_master_upgrade_give_up(master, "the front before has ended");
     if (in_order && !master->abandoned) {
         master->status = WEXITSTATUS(status);
     } else if (master->ending != 0) {
@@ -403,22 +271,7 @@ static void on_front_exit(struct master *master, int status)
     }
 }
 
-static void on_successor_exit(struct master *master, int status)
-{
-    char text[96];
-    /* A front that has been told to hand over does so, and is followed by another start. */
-    master->abandoned = master->next.wanted;
-    if (WIFSIGNALED(status))
-        snprintf(text, sizeof text, "the new program was killed by signal %d (%s)", WTERMSIG(status),
-                 strsignal(WTERMSIG(status)));
-    else
-        snprintf(text, sizeof text, "the new program ended with status %d: see above", WEXITSTATUS(status));
-    convoy_log(CONVOY_LOG_ERROR, "the upgrade is given up, the front before serves on",
-               CONVOY_STR("reason", text));
-    forget_successor(master);
-}
-
-static void reap(struct master *master)
+static void reap(struct convoy_master *master)
 {
     int status;
     pid_t pid;
@@ -427,20 +280,20 @@ static void reap(struct master *master)
         if (pid == master->front)
             on_front_exit(master, status);
         else if (pid == master->next.pid)
-            on_successor_exit(master, status);
+            convoy_master_upgrade_ended(master, status);
         else if ((worker = convoy_hold_find_pid(&master->hold, pid)) != NULL)
             convoy_hold_exited(worker, status);
     }
 }
 
-static void on_signal(struct master *master, int number)
+static void on_signal(struct convoy_master *master, int number)
 {
     if (number == SIGCHLD) {
         reap(master);
         return;
     }
     if (number == SIGUSR2) {
-        begin_upgrade(master);
+        convoy_master_upgrade_begin(master);
         return;
     }
     for (int i = 0; i < FORWARDED; i++)
@@ -450,7 +303,7 @@ static void on_signal(struct master *master, int number)
     if (master->ending == 0)
         master->ending = number;
     if (master->next.pid != 0)
-        give_up_successor(master, "the daemon is to end");
+        convoy_master_upgrade_give_up(master, "the daemon is to end");
     /* Before it serves it has nothing to finish. A front that has just begun to serve ignores the signal, and
      * is told. */
     if (master->front != 0 && !master->serving)
@@ -459,14 +312,14 @@ static void on_signal(struct master *master, int number)
         master->status = EXIT_FAILURE;
 }
 
-static void read_signals(struct master *master)
+static void read_signals(struct convoy_master *master)
 {
     struct signalfd_siginfo info;
     while (read(master->signals, &info, sizeof info) == sizeof info)
         on_signal(master, (int)info.ssi_signo);
 }
 
-static int open_signals(struct master *master)
+static int open_signals(struct convoy_master *master)
 {
     sigset_t set;
     sigemptyset(&set);
@@ -484,7 +337,7 @@ static int open_signals(struct master *master)
 }
 
 /* Waits for the next event, at most until a front is to be started. */
-static void wait_for_event(struct master *master, bool told)
+static void wait_for_event(struct convoy_master *master, bool told)
 {
     struct pollfd events[] = {{.fd = master->signals, .events = POLLIN},
                               {.fd = master->socket, .events = (short)(POLLIN | (told ? 0 : POLLOUT))},
@@ -501,7 +354,7 @@ static void wait_for_event(struct master *master, bool told)
 }
 
 /* What is left of the workers: the front has ended those that it could. */
-static void end_workers(struct master *master)
+static void end_workers(struct convoy_master *master)
 {
     for (uint32_t i = 0; i < CONVOY_HOLD_WORKERS; i++) {
         const struct convoy_held_worker *worker = &master->hold.workers[i];
@@ -527,8 +380,9 @@ static uint32_t count_inherited(void)
 
 int convoy_master_run(char *const *arguments)
 {
-    static struct master master;
-    master = (struct master){.arguments = arguments, .socket = -1, .next = {.socket = -1}, .status = -1};
+    static struct convoy_master master;
+    master =
+        (struct convoy_master){.arguments = arguments, .socket = -1, .next = {.socket = -1}, .status = -1};
     ssize_t length = readlink("/proc/self/exe", master.program, sizeof master.program - 1);
     int code = length > 0 ? open_signals(&master) : -errno;
     if (code != 0) {
@@ -540,7 +394,7 @@ int convoy_master_run(char *const *arguments)
         if (master.front == 0 && convoy_now_us() >= master.start_us)
             start_due(&master);
         read_front(&master);
-        read_successor(&master);
+        convoy_master_upgrade_read(&master);
         wait_for_event(&master, tell_front(&master));
         read_signals(&master);
     }
@@ -562,7 +416,7 @@ int convoy_master_run(char *const *arguments)
 }
 
 /* The life of a master whose front is not its child. */
-static void serve(struct master *master)
+static void serve(struct convoy_master *master)
 {
     for (read_front(master); master->socket >= 0; read_front(master)) {
         wait_for_event(master, tell_front(master));
@@ -578,8 +432,8 @@ int convoy_master_fork(struct convoy_link **link, struct convoy_error *error)
         return convoy_fail(error, -errno, "cannot make the socket to a master: %s", strerror(errno));
     pid_t pid = fork();
     if (pid == 0) {
-        static struct master master;
-        master = (struct master){
+        static struct convoy_master master;
+        master = (struct convoy_master){
             .socket = pair[1], .front = getppid(), .serving = true, .next = {.socket = -1}, .status = -1};
         close(pair[0]);
         if (open_signals(&master) == 0)

@@ -10,6 +10,9 @@
  * SIGTERM, SIGINT and SIGHUP are handed to the front as packets: a terminal and a service manager send
  * signals to every process of a group, and the front must not count them twice.
  *
+ * SIGUSR2 starts the program that lies at the path now as another front, which takes sockets and workers over
+ * when it is prepared. Until then the one before serves.
+ *
  * When the master is killed the kernel kills the front, and the workers find their control sockets closed and
  * end. */
 #ifndef CONVOY_SERVER_MASTER_H

@@ -121,12 +121,14 @@ many_rows() {
     for kind in pixels floats region; do
       timed drive_infer "$work/$kind" "$connections" "$seconds" | awk '{ print $1 * 256, $0 }' >>"$work/$kind.256"
     done
+    # shellcheck disable=SC2046 # process ids
     kill -STOP $(with_front "$daemon") "$worker" # it is not to disturb the others
     for kind in pixels floats; do
       IMAGE=$work/$kind drive "http://127.0.0.1:$least_port/" "$connections" "$seconds" | awk '{ print $1 * 256 }' >>"$work/$kind.least"
     done
     "$build/bin/bench_channel_rate" "$backend" "models/$model/1/model.onnx" 256 8 3 "$seconds" "$work" 2>"$work/log" |
       "$python" -c 'import json, sys; print(json.load(sys.stdin)["images_per_s"])' >>"$work/channel"
+    # shellcheck disable=SC2046 # process ids
     kill -CONT "$worker" $(with_front "$daemon")
   done
   echo "2. $model, 256 rows a request, $connections connections, $slots slots, $backend backend"

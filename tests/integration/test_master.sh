@@ -70,20 +70,25 @@ stop
 
 echo "A front that crashes while its models change loads what is another, and nothing else."
 mkdir "$work/models"
-cp -r models/cifar10-convnet models/fashion-lenet "$work/models"
+cp -r models/cifar10-convnet models/cifar10-resnet models/fashion-lenet "$work/models"
 start --backend cpu --models "$work/models" --listen 127.0.0.1:0
 settle
+until_true 30 all_models || fail "models are not loaded"
 stand_still "$(front)"
 mv "$work/models/fashion-lenet" "$work/away"
 touch "$work/models/cifar10-convnet/1/model.onnx"
-cp -r models/cifar10-resnet "$work/models/another"
+cp -r models/cifar10-convnet "$work/models/another" # the others get other numbers
 kill_front KILL
 loaded_are() { [ "$(curl -fsS "$url/v2/models" | "$python" -S -c 'import json, sys; print(sorted(m["name"] for m in json.load(sys.stdin)["models"] if m["state"] == "READY"))')" = "$1" ]; }
-until_true 30 loaded_are "['another', 'cifar10-convnet']" || fail "$(curl -fsS "$url/v2/models")"
-classified_by() { expect 200 --data-binary @$image "$url/classify?model=$1"; }
+until_true 30 loaded_are "['another', 'cifar10-convnet', 'cifar10-resnet']" || fail "$(curl -fsS "$url/v2/models")"
+classified_by() {
+  expect 200 --data-binary @$image "$url/classify?model=$1"
+  [ "$(json "$work/body" 'd["results"][0]["predictions"][0]["label"]')" = truck ] || fail "$1: $(cat "$work/body")"
+}
 classified_by another
 classified_by cifar10-convnet
-logged 1 'models_kept=0' || fail "a changed file was kept: $(cat "$work/log")"
+classified_by cifar10-resnet
+logged 1 'models_kept=1' || fail "not one model was kept: $(cat "$work/log")"
 stop
 
 echo "Unix sockets, the admin socket and health_listen are where they were."
@@ -124,6 +129,7 @@ until_true 30 logged 1 'msg="convoyd gives up' || fail "$(tail "$work/log")"
 wait "$daemon" || status=$?
 daemon=
 [ $status = 1 ] || fail "status $status"
+logged 1 'msg="workers are killed' || fail "it does not try without the workers"
 [ "$(grep -c 'msg="the front ended and is started again"' "$work/log")" -ge 5 ] || fail "it gives up early"
 
 echo "The first start ends with the front's own status; a killed master takes front and workers along."

@@ -62,11 +62,22 @@ silent "a stopped front"
 kill -CONT "$(front_of "$convoyd")"
 beats_again "a front that goes on"
 
+echo "A front that crashes, and one that takes over at SIGUSR2, are told of by the same process, and beat on."
+ready_before=$(recorded 'len(said("READY"))')
+for signal in KILL USR2; do
+  if [ $signal = USR2 ]; then kill -USR2 "$convoyd"; else kill -KILL "$(front_of "$convoyd")"; fi
+  ready_before=$((ready_before + 1))
+  until_true 30 holds "len(said('READY')) == $ready_before" || fail "no READY after SIG$signal: $(cat "$record" "$work/log")"
+  beats_again "a front after SIG$signal"
+done
+holds 'all(line["pid"] == r[0]["pid"] for line in r)' || fail "another process talks: $(cat "$record")"
+until_true 10 ready || fail "not ready"
+
 echo "SIGHUP is told around the reload; a configuration that is wrong stands in the status."
 kill -HUP "$daemon"
-until_true 5 holds 'len(said("READY")) == 2' || fail "$(cat "$record")"
+until_true 5 holds "len(said('READY')) == $((ready_before + 1))" || fail "$(cat "$record")"
 holds 'len(said("RELOADING")) == 1 and 0 < int(said("MONOTONIC_USEC")[0]) < 10**15' || fail "$(cat "$record")"
-holds '[k for l in r for k in l.get("said", {}) if k in ("RELOADING", "READY")] == ["READY", "RELOADING", "READY"]' ||
+holds '[k for l in r for k in l.get("said", {}) if k in ("RELOADING", "READY")] [-2:] == ["RELOADING", "READY"]' ||
   fail "$(cat "$record")"
 end 0
 

@@ -27,6 +27,14 @@ for address in 127.0.0.1 '[::1]'; do
   grep 'msg="convoyd listens"' "$work/log" | grep 'socket=systemd' >/dev/null || fail "$(cat "$work/log")"
   tr '\0' '\n' <"/proc/$(pgrep -P "$convoyd" convoy-worker)/environ" >"$work/environment"
   grep -E '^(NOTIFY_SOCKET|WATCHDOG_|LISTEN_)' "$work/environment" && fail "the worker inherits the above"
+  for signal in KILL USR2; do # the front crashes; another one takes over
+    sleep 1.2                 # one that has served for a second has not failed to start
+    killed=$(front_of "$convoyd")
+    if [ $signal = USR2 ]; then kill -USR2 "$convoyd"; else kill -KILL "$killed"; fi
+    back() { [ "$(front_of "$convoyd" | wc -l)" = 1 ] && [ "$(front_of "$convoyd")" != "$killed" ] && ready; }
+    until_true 20 back || fail "no front after SIG$signal: $(cat "$work/log")"
+    expect 200 --data-binary @$image "$url/classify"
+  done
   end 0
 done
 
