@@ -329,19 +329,14 @@ static bool is_of_type(const cJSON *command, const char *type)
  * size, which it knows to have been sent. Under the lock. */
 static void forget_commands(struct convoy_worker *worker)
 {
-    struct convoy_list kept, *first;
-    convoy_list_init(&kept);
-    while ((first = convoy_list_take_first(&worker->commands)) != NULL) {
-        struct command *command = convoy_list_entry(first, struct command, link);
-        if (is_of_type(command->json, "channel")) {
-            convoy_list_add_last(&kept, first);
+    convoy_list_for_each(at, following, &worker->commands) {
+        struct command *command = convoy_list_entry(at, struct command, link);
+        cJSON *nothing = is_of_type(command->json, "channel") ? NULL : cJSON_CreateObject();
+        if (nothing == NULL)
             continue;
-        }
         cJSON_Delete(command->json);
-        free(command);
+        command->json = nothing; /* a command without a type is passed by */
     }
-    while ((first = convoy_list_take_first(&kept)) != NULL)
-        convoy_list_add_last(&worker->commands, first);
 }
 
 static void queue_command(void *context, cJSON *json)

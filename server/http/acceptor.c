@@ -146,8 +146,9 @@ static void *accept_all(void *context)
             wait_for_work(acceptor, true, -1);
     }
     /* Bounded: clients that go on connecting must not keep a daemon alive that is to stop. */
-    for (int i = 0;
-         acceptor->options.drain && !atomic_load(&acceptor->leaves) && i < CONVOY_ACCEPTOR_DRAIN_MAX && accept_next(acceptor) == ACCEPTED; i++)
+    for (int i = 0; acceptor->options.drain && !atomic_load(&acceptor->leaves) &&
+                    i < CONVOY_ACCEPTOR_DRAIN_MAX && accept_next(acceptor) == ACCEPTED;
+         i++)
         ;
     return NULL;
 }

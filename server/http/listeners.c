@@ -74,7 +74,7 @@ static int open_one(const struct convoy_http_options *options, struct convoy_lis
 
     if (code != 0)
         *fd = -1;
-    else if (listeners->keys[index] != NULL)
+    else if (options->held != NULL && listeners->keys[index] != NULL)
         options->held->hold(options->held->context, listeners->keys[index], *fd);
     return code;
 }
