@@ -12,8 +12,9 @@
 #                        - the emulated GPU under the address sanitizer: kernels, backend, tuner, daemon
 #                        - emulated kernels on 100 random shapes (CI: on the written shapes)
 #                        - fuzzers for 60 seconds each (CI: 4), that of the network for 5 minutes (CI: 1)
-#                        - a worker killed 11 times in a minute under load (CI: 3 times), all images of cifar10-resnet
-#                          compared with ONNX Runtime's answers (CI: 1,000 of 5,000)
+#                        - a worker killed 11 times in a minute under load (CI: 3 times), 100 versions of a model that take
+#                          over under load (CI: 30), all images of cifar10-resnet compared with ONNX Runtime's answers
+#                          (CI: 1,000 of 5,000)
 #   ./test.sh [--quick|--all] PATTERN   of these the steps whose name contains PATTERN, e.g. unit, asan, integration/faults
 # Exit status 0 only if nothing failed. The last line counts tests; a test that cannot run here (no data, no package, no
 # GPU) says why and is counted as skipped. tests/runner.sh says which steps may run beside which.
@@ -25,7 +26,7 @@ if [[ ${1:-} == --quick || ${1:-} == --all ]]; then
   shift
 fi
 if [[ ${1:-} == -* || $# -gt 1 ]]; then
-  sed -n '2,21s/^# //p' "$0" >&2
+  sed -n '2,22s/^# //p' "$0" >&2
   exit 2
 fi
 pattern=${1:-}

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The convoy command as people run it: right answers, clear errors, exit statuses; and libconvoy from a program.
-# sanitize: yes
+# sanitize: all
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh"
 

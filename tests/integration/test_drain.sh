@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# sanitize: yes
+# sanitize: all
 # timed: ready must turn 503 at once, and what is under way must be read within drain_ms
 # Readiness, and SIGTERM: ready turns 503 at once, drain_ms of service, then the socket is closed, what was accepted is
 # answered, exit 0.

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# sanitize: yes
+# sanitize: all
 # timed: how long answers take while workers are meddled with is judged by the clock
 # The processes and what ties them together: a front that is killed, Ctrl-C, a control socket that closes or speaks
 # nonsense, a log that cannot be written.

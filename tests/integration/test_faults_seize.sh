@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# sanitize: yes
+# sanitize: all
 # A worker that was taken over: it makes what it shares with the front block, rings without end, leaves a child that holds
 # its sockets, and ends. The front answers all others meanwhile, and replaces it as quickly as any.
 # shellcheck source=tests/integration/faults.sh

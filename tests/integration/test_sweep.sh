@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # convoy bench --sweep and --compare: the page says what --json says, errors are marked, what was measured survives
 # Ctrl-C and the server's end, and no file that --compare is given makes it fall over.
-# sanitize: yes
+# sanitize: all
 # shellcheck source=tests/integration/lib.sh
 . "$(dirname "$0")/lib.sh"
 

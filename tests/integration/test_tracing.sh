@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# sanitize: yes
+# sanitize: all
 # Traces for a collector (tracing.otlp_url), which the test brings: identifiers, parents, names, times; whose trace is recorded;
 # batches; what waits is sent at a stop; a collector that is away, refuses or hangs costs traces, which are counted, and no answer.
 # shellcheck source=tests/integration/lib.sh

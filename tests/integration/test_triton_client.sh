@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # sanitize: all
+# all: numpy, pillow and this client are half a minute of processor time; test_infer.sh and test_inputs.sh send what it sends
 # NVIDIA's own client (tritonclient from PyPI) against convoyd: health, metadata, inference in every input form; and over
 # TLS, with an authority of its own and keys.
 # shellcheck source=tests/integration/lib.sh
