@@ -93,7 +93,7 @@ stop
 configure worker="$idle"
 start --config "$work/config.json" --models "$work/models" --backend cpu
 
-echo "A worker that computes wrongly from its start, in the middle of service: it answers nobody."
+echo "A worker that computes wrongly from its start, in the middle of service: it answers no client."
 echo next >"$meant"
 begun=$(metric convoyd_images_total)
 load next --seconds $((3 * (slower > 1 ? 2 : 1)))
@@ -105,7 +105,7 @@ all_answered next $((4000 * slower))
 [ "$(checks canary differs)" = 1 ] || fail "$(checks canary differs) checks differ"
 rm "$meant"
 
-echo "A device that stays so: the model is FAILED after two workers, nobody gets a wrong answer, nothing loops."
+echo "A device that stays so: the model is FAILED after two workers, no client gets a wrong answer, nothing loops."
 begun=$(metric convoyd_images_total)
 load for_good --seconds $((4 * (slower > 1 ? 2 : 1)))
 until_true 10 came $((begun + 200)) || fail "no load"
