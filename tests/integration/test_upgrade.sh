@@ -145,7 +145,7 @@ refused() { # SENTENCE
   given_up=$((given_up + 1))
   kill -USR2 "$daemon"
   until_true 30 logged $given_up 'msg="the upgrade is given up' || fail "not given up: $1"
-  grep 'msg="the upgrade is given up' "$work/log" | tail -n 1 | grep -q "$1" || fail "not '$1': $(grep 'given up' "$work/log")"
+  grep 'msg="the upgrade is given up' "$work/log" | tail -n 1 | grep "$1" >/dev/null || fail "not '$1': $(grep 'given up' "$work/log")"
   alone() { [ "$(front)" = "$serving" ]; }
   until_true 10 alone || fail "another front: $(front)"
   classified
