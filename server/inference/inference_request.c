@@ -444,7 +444,8 @@ static void look(struct convoy_suspension *suspension, bool gone)
         return; /* no sample was left to the pool */
     uint32_t i =
         convoy_decode_pool_withdraw(inference->pipeline->decode_pool, &inference->job) * inference->run;
-    for (; i < inference->count; i++) {
+    /* The request is not freed here: that its samples have not ended counts as a reference. */
+    for (; i < inference->count; i++) { // NOLINT(clang-analyzer-unix.Malloc)
         if (gone) {
             spare(inference, &inference->samples[i]);
             continue;

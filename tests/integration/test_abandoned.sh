@@ -153,11 +153,11 @@ Image.effect_noise((3000, 3000), 60).convert("RGB").save(sys.argv[1] + "/noise.j
 Image.new("RGB", (6000, 6000), "gray").save(sys.argv[1] + "/plain.jpg", quality=40, progressive=True)
 PYTHON
 start --backend null --config "$work/config.json"
-"$python" - "$url" "$work" $slower "$daemon" <<'PYTHON' || fail "see above"
+"$python" - "$url" "$work" $slower "$(front)" <<'PYTHON' || fail "see above"
 import os, select, signal, statistics, sys, time
 sys.path.insert(0, "tests/tools")
 from wire import Connection
-url, slower, daemon = sys.argv[1], int(sys.argv[3]), int(sys.argv[4])
+url, slower, front = sys.argv[1], int(sys.argv[3]), int(sys.argv[4])
 noise, plain = (open(f"{sys.argv[2]}/{name}.jpg", "rb").read() for name in ("noise", "plain"))
 small = open("models/samples/ship.jpg", "rb").read()
 from io import BytesIO
@@ -187,11 +187,11 @@ end = time.monotonic() + 20
 while any(connection.unread_by_server() for _, _, connection in waiting):
     if time.monotonic() > end:
         sys.exit("the images are not read")
-os.kill(daemon, signal.SIGSTOP)
+os.kill(front, signal.SIGSTOP)
 refused = select.select([connection.socket for _, _, connection in waiting], [], [], 0)[0]
 due = min((due for _, due, connection in waiting if connection.socket not in refused), default=0)
 time.sleep(max(0, due - 0.02 - time.monotonic()))
-os.kill(daemon, signal.SIGCONT)
+os.kill(front, signal.SIGCONT)
 continued = time.monotonic()
 after_ms = []
 for timeout_ms, due, connection in waiting:

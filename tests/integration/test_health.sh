@@ -26,9 +26,9 @@ says 0 '"ready":true' --json --url "$url"
 says 0 ready --url "unix:$(find "$work/convoyd" -name 'admin-*.sock')"
 
 echo "A server that answers nothing: in time."
-stand_still "$daemon"
+stand_still "$(front)"
 says 4 "did not answer within 1000 ms" --timeout 1 --url "$url"
-kill -CONT "$daemon"
+kill -CONT "$(front)"
 stop
 says 3 "no server answers at $url" --url "$url"
 

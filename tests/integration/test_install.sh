@@ -39,8 +39,9 @@ if [ -e "$build/bin/convoy-kernels" ]; then
   for file in bin/convoy-kernels lib/convoyd/convoy-backend-cuda.so; do
     ldd "$build/$file" | grep "libconvoy-kernels.so => $build/" >/dev/null || fail "$file: $(ldd "$build/$file")"
     [ "$(stat -c %s "$build/$file")" -lt 2000000 ] || fail "$file contains kernels: $(stat -c %s "$build/$file") bytes"
-    grep -q 'libcuda\.so' "$build/$file" && fail "$file has a CUDA runtime of its own" # it opens the driver by this name
+    grep -q cuGetProcAddress "$build/$file" && fail "$file has a CUDA runtime of its own" # which asks the driver by this name
   done
+  grep -q cuGetProcAddress "$build/lib/convoyd/libconvoy-kernels.so" || fail "the CUDA runtime is not known by that name any more"
 fi
 for page in convoyd.8 convoy-worker.8 convoy.1 convoyd.json.5; do
   [ -s "$build/share/man/man${page##*.}/$page" ] || fail "the manual page $page is not installed"

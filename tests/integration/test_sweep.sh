@@ -152,9 +152,9 @@ out '^2 connections  *[0-9.]*  *[0-9.]* '
 sweep=$!
 # The daemon stands from the first request that the measurement (not the warm-up of a second) may have sent.
 sleep 1.5
-stand_still "$daemon"
+stand_still "$(front)"
 sleep 1
-kill -CONT "$daemon"
+kill -CONT "$(front)"
 wait $sweep || [ $? = 1 ] || fail "a stalled server ends the sweep: $(cat "$work/out")"
 page "$work/stall.html"
 holds "d['points'][0]['latency_ms']['max_us'] > 7e5 and d['points'][0]['latency_ms']['p90'] > 300 and d['points'][0]['send_lag_ms']['p90'] > 100"
