@@ -112,7 +112,8 @@ def same(one, other):
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(same(a, b) for a, b in zip(one, other))
     if isinstance(one, float) or isinstance(other, float):
-        return abs(one - other) <= 1e-3 * max(1, abs(one))
+        both_nan = one != one and other != other
+        return both_nan or one == other or abs(one - other) <= 1e-3 * max(1, abs(one))
     # "value:index:label" of a classification
     if isinstance(one, str) and isinstance(other, str) and one.count(":") == 2 and other.count(":") == 2:
         a, b = one.split(":"), other.split(":")
