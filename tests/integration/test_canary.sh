@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# sanitize: yes
+# sanitize: all
 # Devices that compute wrongly without reporting an error: found when a worker has loaded a model, and in idle time.
 # shellcheck disable=SC2119 # start and launch take options of convoyd, which are not this script's
 # shellcheck source=tests/integration/faults.sh

@@ -152,12 +152,12 @@ static size_t place_plainly(struct convoy_arena_item *items, int count)
 Test(graph_arena, each_is_where_the_plain_way_puts_it)
 {
     for (int lives = CHAIN; lives < LIVES; lives++) {
-        struct convoy_arena_item *items = make_items(600, (enum lives)lives);
-        struct convoy_arena_item *plain = make_items(600, (enum lives)lives);
+        struct convoy_arena_item *items = make_items(300, (enum lives)lives);
+        struct convoy_arena_item *plain = make_items(300, (enum lives)lives);
         size_t total;
-        cr_assert(convoy_arena_place(items, 600, &total) == 0);
-        cr_expect_eq(total, place_plainly(plain, 600));
-        for (int i = 0; i < 600; i++)
+        cr_assert(convoy_arena_place(items, 300, &total) == 0);
+        cr_expect_eq(total, place_plainly(plain, 300));
+        for (int i = 0; i < 300; i++)
             cr_assert_eq(items[i].offset, plain[i].offset, "kind %d, item %d", lives, i);
         free(items);
         free(plain);
