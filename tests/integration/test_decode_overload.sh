@@ -19,8 +19,9 @@ start --backend null
 "$python" tests/tools/load.py "$url" --rate 150 --connections 400 --renew 5 --json --seconds 12 \
   --image "$work/large/photo.jpg" --query "timeout_ms=1000&scaled_decoding=0" >"$work/load" &
 load=$!
+sample_all() { curl -fsS "$url/metrics" | grep '^convoyd_requests_total\|^convoyd_queue_images'; }
 busy() { [ "$(sample 'convoyd_requests_total{model="cifar10-resnet",route="/classify",status="503"}')" -gt 20 ]; }
-until_true 8 busy || fail "so many photos are no overload here"
+until_true 8 busy || { kill -TERM $load; wait $load || true; fail "so many photos are no overload here: $(cat "$work/load" <(sample_all))"; }
 
 # Until the first photo is decoded their cost is unknown here, so too many may have got in.
 known() { [ "$(curl -sS -o /dev/null -w '%{http_code}' "${form[@]}" "$url/classify?top=1&timeout_ms=6000")" = 200 ]; }
