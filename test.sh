@@ -116,9 +116,9 @@ queue_after_release() {
     return
   fi
   # The longest of these first.
-  step works style/tidy clean_tidy
+  step last style/tidy clean_tidy
   # Every kernel against float64, on the CPU (of random shapes a seed that fails is printed).
-  step works emulated/kernels build/bin/convoy-kernels-emulated --check --in-turns --shapes "$(in_ci 0 100)"
+  step last emulated/kernels build/bin/convoy-kernels-emulated --check --in-turns --shapes "$(in_ci 0 100)"
   for script in tests/integration/test_*.sh; do
     [ "$level" = all ] || ! grep -q '^# all: ' "$script" || continue
     name=${script##*/test_}
@@ -157,7 +157,7 @@ queue_fuzzers() {
   local target
   for target in "${fuzz_targets[@]}"; do
     if wanted "fuzz/$target"; then
-      build works fuzzers build_fuzzers
+      build last fuzzers build_fuzzers
       return
     fi
   done
@@ -186,7 +186,7 @@ step works style/format clean_format
 step works style/walls tests/style/rooms.py
 step works style/clashes tests/style/clashes.py
 step works style/documents tests/style/docs.py
-step works style/shell clean_scripts build.sh run.sh test.sh .ci/run tests/*.sh tests/integration/*.sh tests/fuzz/*.sh \
+step last style/shell clean_scripts build.sh run.sh test.sh .ci/run tests/*.sh tests/integration/*.sh tests/fuzz/*.sh \
   tests/bench/*.sh tests/gpu/*.sh tests/survey/*.sh client/completion/convoy client/completion/convoyd packaging/deb/p*
 run_steps
 summary

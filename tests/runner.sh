@@ -15,8 +15,8 @@
 #   waits    waits most of its time: for timers, processes, answers. $beside of them run at a time.
 #   timed    measures times of answers or speed: no other step of the kind waits runs beside it, but those that work do.
 #   alone    measures what any other step would change: no other step runs beside it.
-#   last     works for a fixed time and gets as far as it can: it starts when only steps that work are left, and so has a
-#            core of its own.
+#   last     works, too, and starts when no step of the kind waits is left: beside those that are timed, of which one runs at a
+#            time and leaves a core.
 # The first step in the queue that may start is started; so steps of the kind alone start late.
 cores=$(nproc)
 beside=${CONVOY_TEST_BESIDE:-2}
@@ -126,7 +126,7 @@ may_start() {
     waits) [ "${count[waits]}" -lt "$beside" ] && [ "${count[timed]}" -eq 0 ] ;;
     timed) [ $((count[waits] + count[timed])) -eq 0 ] ;;
     alone) [ ${#running[@]} -eq 0 ] ;;
-    last) [ $((left[waits] + left[timed] + left[alone])) -eq 0 ] && may_start works ;;
+    last) [ "${left[waits]}" -eq 0 ] && may_start works ;;
   esac
 }
 
@@ -137,7 +137,7 @@ start() {
   begun[$1]=$SECONDS
   set -m
   (
-    [ "$kind" != works ] || renice -n 10 -p "$BASHPID" >/dev/null
+    [[ $kind != works && $kind != last ]] || renice -n 10 -p "$BASHPID" >/dev/null
     status=0
     eval "${commands[$1]}" || status=$?
     times >"$results/$1.times"

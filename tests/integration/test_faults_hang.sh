@@ -13,7 +13,8 @@ configure worker="{\"hang_timeout_ms\": $hang_ms}" timeout_ms=60000
 echo "A worker stopped under load is replaced after the hang timeout."
 export CONVOY_TEST_FAULT=stall:cifar10-convnet:$work/stall # while that file is there, which is needed further down
 start --config "$work/config.json"
-load stopped --seconds 9
+# They pause: what is asked while the worker stands is what is lost or kept, not how much.
+load stopped --seconds 9 --pause 200
 for ((i = 0; i < 2; i++)); do
   sleep 3
   stand_still "$(worker)"
@@ -40,7 +41,7 @@ until_true 20 replaced || fail "the hang was not noticed"
 expect 200 --data-binary @models/samples/ship.jpg "$url/classify"
 
 echo "A stopped worker that is killed before the timeout, and its successor stopped at once."
-load both --seconds 4
+load both --seconds 4 --pause 200
 sleep 1
 first=$(worker)
 starts() { grep -c 'msg="worker started"' "$work/log"; }
@@ -59,7 +60,7 @@ all_answered both $((hang_ms + 1000 * slower))
 restarts=$(metric convoyd_worker_restarts_total)
 
 echo "The front stopped under load, shorter and longer than the hang timeout: its worker is not to blame."
-load away --seconds 8
+load away --seconds 8 --pause 200
 for pause in 0.3 0.8 1.5 3; do
   stand_still "$(front)"
   sleep "$pause"

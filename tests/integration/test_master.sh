@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # sanitize: all
-# alone: it measures how long the front is away
+# timed: it measures how long the front is away
 # The master: a front that crashes is started again, with sockets and workers where they were.
 # shellcheck source=tests/integration/faults.sh
 . "$(dirname "$0")/faults.sh"

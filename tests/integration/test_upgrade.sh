@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # sanitize: all
-# alone: it measures how long answers take while another front takes over
+# timed: it measures how long answers take while another front takes over
 # SIGUSR2: the program that lies at the path now takes over, with the workers and their models.
 # shellcheck source=tests/integration/faults.sh
 . "$(dirname "$0")/faults.sh"

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Steady load on a running convoyd, from which no request may be missing.
 
-    steady_load.py URL --seconds S [--connections N] [--form N] [--poison IMAGE] [--query QUERY]
+    steady_load.py URL --seconds S [--connections N] [--pause MS] [--form N] [--poison IMAGE] [--query QUERY]
 
 Each of N connections, kept alive, sends the images of models/samples in turn, each alone or --form at once, and
-waits for the answer. An answer is right when its status is 200 and each image's first label is the image's name.
+waits for the answer, and with --pause for so long again. An answer is right when its status is 200 and each image's first label is the image's name.
 With --poison a second client meanwhile sends IMAGE: alone, then as the middle one of eight, again and again, and
 keeps count of its own answers, which are not part of the others' figures. SIGTERM ends it before S seconds have
 passed: what was asked is still answered and counted.
@@ -134,6 +134,8 @@ async def keep_asking(number, arguments, samples, figures):
             figures.refused += not client.kept
             client.close()
             await asyncio.sleep(0.05)  # a server that is gone would be asked in a busy loop
+        if arguments.pause > 0:
+            await asyncio.sleep(arguments.pause / 1000)
     client.close()
 
 
@@ -157,6 +159,7 @@ async def main():
     parser.add_argument("url", type=urllib.parse.urlsplit)
     parser.add_argument("--seconds", type=float, required=True)
     parser.add_argument("--connections", type=int, default=64)
+    parser.add_argument("--pause", type=float, default=0)
     parser.add_argument("--form", type=int, default=0)
     parser.add_argument("--poison", type=pathlib.Path)
     parser.add_argument("--query", default="top=1")
