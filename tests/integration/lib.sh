@@ -143,12 +143,19 @@ expect() {
 }
 
 # configure KEY=JSON...: writes $work/config.json, e.g. configure 'http={"max_body_bytes": 1000}'. Like the command
-# line, what is not given has the built-in value.
+# line, what is not given has the built-in value, but for the time until a worker is taken for hanging: tests let workers stand
+# still, on machines that have much else to do.
 configure() {
-  local pair comma=
+  local pair comma='' patience='"hang_timeout_ms": 20000'
+  [[ " $* " == *' worker='* ]] || set -- "$@" 'worker={}'
   {
     printf '{'
     for pair in "$@"; do
+      case $pair in
+        worker=*hang_timeout_ms*) ;;
+        worker={}) pair="worker={$patience}" ;;
+        worker=*) pair="worker={$patience, ${pair#*\{}" ;;
+      esac
       printf '%s"%s": %s' "$comma" "${pair%%=*}" "${pair#*=}"
       comma=', '
     done
