@@ -10,7 +10,7 @@ unloaded and loaded, the daemon is upgraded to itself. Each must be over, and th
 
 At the end: no answer was wrong; answers were lost only to fronts that were killed, and at most one for each good client; connections
 were closed before any byte of an answer only by these and by upgrades; descriptors and threads of master, front and worker are no more
-than after the first round of all events, memory by a fifth and 8 MB at most. Prints a line for each event and JSON at the end; exit status 1 when something is not so.
+than in the first round of all events, memory by a fifth and 8 MB at most. Prints a line for each event and JSON at the end; exit status 1 when something is not so.
 
 Not part of it: full disks, faults of a device (illegal addresses, memory that runs out). Python's standard library only.
 """
@@ -235,7 +235,7 @@ def grown(first, last):
 
 def soak(daemon, clients, dice, seconds, counts):
     """What was wrong."""
-    order, first = dice.sample(EVENTS, len(EVENTS)), None  # each once, then by chance
+    order, first, threads = dice.sample(EVENTS, len(EVENTS)), None, 0  # each once, then by chance
     clients.start()
     end = time.monotonic() + seconds
     while time.monotonic() < end or order:
@@ -246,9 +246,13 @@ def soak(daemon, clients, dice, seconds, counts):
         counts[event.__name__] += 1
         print(f"{event.__name__}: {time.monotonic() - began:.2f} s", flush=True)
         time.sleep(PAUSE_S)
+        if first is None:
+            # Threads are started when there is work for them, so a front that is new has fewer.
+            threads = max(threads, measure(daemon.front)["threads"])
         if not order and first is None:
             clients.stop()
             first = all_measured(daemon)
+            first["front"]["threads"] = threads
             print(json.dumps(first), flush=True)
             clients.start()
     clients.stop()
