@@ -1,22 +1,10 @@
 #!/usr/bin/env bash
 # The convoy command as people run it: right answers, clear errors, exit statuses; and libconvoy from a program.
 # sanitize: all
-# shellcheck source=tests/integration/lib.sh
-. "$(dirname "$0")/lib.sh"
+# shellcheck source=tests/integration/client.sh
+. "$(dirname "$0")/client.sh"
 
-convoy=$build/bin/convoy
 samples=models/samples
-unset CONVOY_URL
-# run STATUS ARGUMENT...: its output lands in $work/out, what it says of errors in $work/err.
-run() {
-  local wanted=$1 got=0
-  shift
-  "$convoy" "$@" >"$work/out" 2>"$work/err" || got=$?
-  [ "$got" = "$wanted" ] || fail "convoy $*: exit status $got, expected $wanted: $(cat "$work/out" "$work/err")"
-}
-out() { grep -q -e "$1" "$work/out" || fail "the output lacks '$1': $(cat "$work/out")"; }
-err() { grep -q -e "$1" "$work/err" || fail "the error lacks '$1': $(cat "$work/err")"; }
-holds() { [ "$(json "$work/out" "$1")" = True ] || fail "not so: $1: $(cat "$work/out")"; }
 
 echo "Without a server."
 run 0 --version

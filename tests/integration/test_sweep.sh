@@ -2,20 +2,9 @@
 # convoy bench --sweep and --compare: the page says what --json says, errors are marked, what was measured survives
 # Ctrl-C and the server's end, and no file that --compare is given makes it fall over.
 # sanitize: all
-# shellcheck source=tests/integration/lib.sh
-. "$(dirname "$0")/lib.sh"
+# shellcheck source=tests/integration/client.sh
+. "$(dirname "$0")/client.sh"
 
-convoy=$build/bin/convoy
-unset CONVOY_URL
-run() {
-  local wanted=$1 got=0
-  shift
-  "$convoy" "$@" >"$work/out" 2>"$work/err" || got=$?
-  [ "$got" = "$wanted" ] || fail "convoy $*: exit status $got, expected $wanted: $(head -c 3000 "$work/out" "$work/err")"
-}
-out() { grep -q -e "$1" "$work/out" || fail "the output lacks '$1': $(head -c 3000 "$work/out")"; }
-err() { grep -q -e "$1" "$work/err" || fail "the error lacks '$1': $(cat "$work/err")"; }
-holds() { [ "$(json "$work/out" "$1")" = True ] || fail "not so: $1: $(head -c 3000 "$work/out")"; }
 images=models/samples
 
 # page.py PAGE JSON: the page is well-formed, asks nothing of anybody, and shows the numbers of --json.

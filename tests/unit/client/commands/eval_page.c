@@ -8,6 +8,7 @@
 
 #include "client/commands/eval.h"
 #include "tests/unit/client/commands/balanced.h"
+#include "tests/unit/client/commands/page_text.h"
 
 static struct client_eval_result result;
 static char *page;
@@ -65,15 +66,12 @@ static void render(const char *set, const char *server)
 
 static size_t count(const char *part)
 {
-    size_t found = 0;
-    for (const char *at = page; (at = strstr(at, part)); at += strlen(part))
-        found++;
-    return found;
+    return count_in(page, part);
 }
 
 static void has(const char *part)
 {
-    cr_expect(count(part) > 0, "no '%s' in %.3000s", part, page);
+    has_in(page, part);
 }
 
 Test(client_eval_page, numbers)

@@ -8,6 +8,7 @@
 #include "client/chart/page.h"
 #include "client/commands/sweep.h"
 #include "tests/unit/client/commands/balanced.h"
+#include "tests/unit/client/commands/page_text.h"
 
 static struct client_sweep sweep;
 static char *page;
@@ -80,15 +81,12 @@ static void render_comparison(const struct client_sweep *first, const struct cli
 
 static size_t count(const char *part)
 {
-    size_t found = 0;
-    for (const char *at = page; (at = strstr(at, part)); at += strlen(part))
-        found++;
-    return found;
+    return count_in(page, part);
 }
 
 static void has(const char *part)
 {
-    cr_expect(count(part) > 0, "no '%s' in %.6000s", part, page);
+    has_in(page, part);
 }
 
 Test(client_sweep_page, numbers)
