@@ -19,7 +19,7 @@
 #            time and leaves a core.
 # The first step in the queue that may start is started; so steps of the kind alone start late.
 cores=$(nproc)
-beside=${CONVOY_TEST_BESIDE:-3} # with 2 the whole takes 2 minutes more on two cores
+beside=${CONVOY_TEST_BESIDE:-3}
 passed=0 failed=0 skipped=0
 failures=() skips=()
 # Of each step, by its number.

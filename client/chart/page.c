@@ -1,5 +1,6 @@
 #include "client/chart/page.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <string.h>
 
@@ -86,6 +87,14 @@ void client_page_data(FILE *out, const char *id, const char *json)
 void client_page_close(FILE *out)
 {
     fputs("</body>\n</html>\n", out);
+}
+
+int client_page_end(FILE *out, const char *id, const char *json)
+{
+    if (json)
+        client_page_data(out, id, json);
+    client_page_close(out);
+    return json ? 0 : -ENOMEM;
 }
 
 const char *client_page_find_data(const char *page, size_t size, const char *id, size_t *found)

@@ -22,6 +22,10 @@ void client_page_data(FILE *out, const char *id, const char *json);
 
 void client_page_close(FILE *out);
 
+/* Writes the data and the end of the page. Returns -ENOMEM where json is NULL, because memory was out, else
+ * 0. */
+int client_page_end(FILE *out, const char *id, const char *json);
+
 /* Finds the JSON that client_page_data wrote under that id into a page, which is not trusted and need not be
  * terminated by NUL. Returns its first byte and its size, or NULL. */
 const char *client_page_find_data(const char *page, size_t size, const char *id, size_t *found);

@@ -333,9 +333,7 @@ int client_eval_page_write(FILE *out, const struct client_eval_page *page)
     if (status == 0)
         status = write_mistakes(out, result, total - right);
     char *json = client_eval_json(result);
-    if (json)
-        client_page_data(out, "result", json);
+    int ended = client_page_end(out, "result", json);
     cJSON_free(json);
-    client_page_close(out);
-    return json ? status : -ENOMEM;
+    return ended != 0 ? ended : status;
 }

@@ -204,10 +204,8 @@ int client_sweep_compare_page_write(FILE *out, const void *context)
     write_histogram(out, comparison);
     cJSON *document = client_sweep_compare_json(comparison);
     char *json = document ? cJSON_PrintUnformatted(document) : NULL;
-    if (json)
-        client_page_data(out, "comparison", json);
+    int status = client_page_end(out, "comparison", json);
     cJSON_free(json);
     cJSON_Delete(document);
-    client_page_close(out);
-    return json ? 0 : -ENOMEM;
+    return status;
 }

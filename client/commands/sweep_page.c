@@ -247,10 +247,8 @@ int client_sweep_page_write(FILE *out, const void *context)
     write_histograms(out, sweep);
     cJSON *document = client_sweep_to_json(sweep);
     char *json = document ? cJSON_PrintUnformatted(document) : NULL;
-    if (json)
-        client_page_data(out, "sweep", json);
+    int status = client_page_end(out, "sweep", json);
     cJSON_free(json);
     cJSON_Delete(document);
-    client_page_close(out);
-    return json ? 0 : -ENOMEM;
+    return status;
 }
