@@ -1,5 +1,4 @@
 /* The page of `convoy bench --compare --report`. */
-#include <errno.h>
 #include <math.h>
 #include <string.h>
 

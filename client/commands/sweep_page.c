@@ -1,5 +1,4 @@
 /* The page of `convoy bench --sweep --report`. */
-#include <errno.h>
 #include <math.h>
 #include <string.h>
 
