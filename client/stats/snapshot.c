@@ -106,6 +106,18 @@ static void add_named(struct client_named_list *list, const char *name, double v
         list->entries[list->count++] = (struct client_named){name, value};
 }
 
+/* The entry's number, added as 0 where it is missing; *lost where it does not fit. */
+static double *named(struct client_named_list *list, const char *name, double *lost)
+{
+    for (size_t i = 0; i < list->count; i++)
+        if (strcmp(list->entries[i].name, name) == 0)
+            return &list->entries[i].value;
+    if (list->count == CLIENT_SNAPSHOT_VERSIONS)
+        return lost;
+    list->entries[list->count] = (struct client_named){name, 0};
+    return &list->entries[list->count++].value;
+}
+
 /* Finds "compute_seconds" and its like by name; NULL when it is not a model's histogram. */
 static struct client_histogram *histogram_of(struct client_snapshot_model *model, const char *name,
                                              size_t length)
@@ -171,15 +183,21 @@ static void take_device(struct making *making, const char *name, const struct cl
                         double value)
 {
     struct client_snapshot_device *device = device_of(making, sample);
+    double lost = 0;
     if (!device)
         return;
+    /* A device has several workers where each is for one model: up when one is. */
     if (strcmp(name, "worker_up") == 0) {
         device->known = true;
-        device->up = value > 0;
+        device->up = device->up || value > 0;
     } else if (strcmp(name, "worker_restarts_total") == 0) {
-        add_named(&device->restarts, client_sample_label(sample, "reason"), value);
+        *named(&device->restarts, client_sample_label(sample, "reason"), &lost) += value;
     } else {
-        add_named(&device->memory, client_sample_label(sample, "kind"), value);
+        const char *kind = client_sample_label(sample, "kind");
+        double *bytes = named(&device->memory, kind, &lost);
+        bool of_device =
+            strcmp(kind, "free") == 0 || strcmp(kind, "total") == 0; /* all workers say the same */
+        *bytes = of_device ? fmax(*bytes, value) : *bytes + value;
     }
 }
 

@@ -121,6 +121,29 @@ int convoy_channel_renew_doorbell(struct convoy_channel *channel, struct convoy_
     return 0;
 }
 
+int convoy_channel_renew_memory(struct convoy_channel *channel, struct convoy_error *error)
+{
+    struct convoy_channel fresh = {.memory_fd =
+                                       memfd_create("convoy-channel", MFD_CLOEXEC | MFD_ALLOW_SEALING),
+                                   .doorbell_fd = -1,
+                                   .worker_doorbell_fd = -1};
+    if (fresh.memory_fd < 0)
+        return convoy_fail(error, -errno, "cannot make other memory for a channel: %s", strerror(errno));
+    int code = channel->base != NULL ? convoy_channel_lay_out(&fresh, &channel->size, error) : 0;
+    /* In the place of the old pages, which nothing maps any more then. */
+    if (code == 0 && channel->base != NULL &&
+        mremap(fresh.base, fresh.bytes, fresh.bytes, MREMAP_MAYMOVE | MREMAP_FIXED, channel->base) ==
+            MAP_FAILED)
+        code = convoy_fail(error, -errno, "cannot map other memory for a channel: %s", strerror(errno));
+    else if (code == 0)
+        fresh.base = NULL; /* it is the channel's */
+    if (code == 0 && dup3(fresh.memory_fd, channel->memory_fd, O_CLOEXEC) < 0)
+        code = convoy_fail(error, -errno, "cannot renew the memory of a channel: %s", strerror(errno));
+    convoy_channel_destroy(&fresh);
+    convoy_channel_reset(channel);
+    return code;
+}
+
 void convoy_channel_handed_over(struct convoy_channel *channel)
 {
     close_if_open(&channel->worker_doorbell_fd);

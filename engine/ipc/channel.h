@@ -135,6 +135,10 @@ void convoy_channel_reset(struct convoy_channel *channel);
 /* Front, while no worker runs: makes another doorbell, for the next worker. doorbell_fd keeps its number, so
  * other threads may ring meanwhile; it must not be watched at that moment. */
 int convoy_channel_renew_doorbell(struct convoy_channel *channel, struct convoy_error *error);
+/* Front, while no worker runs and no slot is in use: other memory of the same size, at the same address and
+ * under the same descriptor, so that the next worker sees nothing of what the one before it was given.
+ * Doorbells stay. */
+int convoy_channel_renew_memory(struct convoy_channel *channel, struct convoy_error *error);
 /* Front: closes the worker's socket once the worker has it, so that doorbell_fd ends when the worker does. */
 void convoy_channel_handed_over(struct convoy_channel *channel);
 

@@ -150,7 +150,7 @@ struct convoy_batcher_limits {
     uint32_t weight;                             /* of the model's share of the device; 0 is taken as 1 */
 };
 
-#define CONVOY_BATCHER_WORKERS 16
+#define CONVOY_BATCHER_WORKERS 64
 #define CONVOY_BATCHER_WRITERS 8
 
 /* models, workers: the most model numbers and workers that there can be; workers <= CONVOY_BATCHER_WORKERS.
@@ -160,6 +160,11 @@ int convoy_batcher_new(uint32_t models, uint32_t workers, uint32_t writers, stru
                        struct convoy_batcher **batcher, struct convoy_error *error);
 /* Ends the writers. Every item's done() must have been called. */
 void convoy_batcher_free(struct convoy_batcher *batcher);
+
+/* From now on a worker gets no row of a model before it serves it. Otherwise rows of a model that no worker
+ * serves wait in the slots of any worker that has not refused it, which may load it later. To be called
+ * before there are workers. */
+void convoy_batcher_rows_only_where_served(struct convoy_batcher *batcher);
 
 /* Gives the number to this model and forgets what was known of the model that had it before, which must be
  * idle (convoy_batcher_model_idle()). */

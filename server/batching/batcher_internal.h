@@ -135,7 +135,8 @@ struct convoy_batcher {
     struct convoy_worker_slots **workers;
     uint64_t pending; /* submitted, done() not called yet */
     uint64_t orders, choices;
-    uint32_t to_ring;  /* bits by worker number: it was given slots, and its doorbell not rung yet */
+    enum worker_model at_first; /* what workers are taken for until they answer for a model */
+    uint64_t to_ring;           /* bits by worker number: it was given slots, and its doorbell not rung yet */
     bool orphaned;     /* a slot may be at a worker that does not serve its model (batcher_redispatch.c) */
     double virtual_us; /* the virtual time of fair_queue.h */
     uint32_t slots_in_use;

@@ -48,6 +48,7 @@ int convoy_worker_slots_new(struct convoy_batcher *batcher, struct convoy_channe
         free(worker);
         return convoy_fail(error, -ENOMEM, "out of memory for a worker's slots");
     }
+    memset(worker->models, (int)batcher->at_first, batcher->model_limit);
     worker->batcher = batcher;
     worker->channel = channel;
     snprintf(worker->device, sizeof worker->device, "%s", device);
@@ -119,7 +120,7 @@ static void submit_range(struct convoy_worker_slots *worker, uint32_t number)
     if (atomic_fetch_add(&worker->in_flight, 1) == 0)
         worker->progress_us = worker->noticed_us = slot->left_us;
     convoy_channel_submit(worker->channel, number);
-    worker->batcher->to_ring |= UINT32_C(1) << worker->number;
+    worker->batcher->to_ring |= UINT64_C(1) << worker->number;
 }
 
 /* May this slot leave now? While the worker can take it, always. Beyond that one slot is staged behind the

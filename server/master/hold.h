@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#define CONVOY_HOLD_WORKERS 64 /* of at most 16 devices; those whose end the front has not heard of count */
+#define CONVOY_HOLD_WORKERS 128 /* of at most 64; those whose end the front has not heard of count */
 
 struct convoy_held_item {
     struct convoy_held_item *next;

@@ -46,6 +46,10 @@ void convoy_metrics_free(struct convoy_metrics *metrics); /* NULL is allowed; ha
  * accepts a NULL handle and does nothing. */
 struct convoy_model_metrics *convoy_metrics_model(struct convoy_metrics *metrics, const char *name);
 struct convoy_device_metrics *convoy_metrics_device(struct convoy_metrics *metrics, const char *name);
+/* Of a worker that serves only models of this name on the device: its series have the label model, too.
+ * model "": the device's. */
+struct convoy_device_metrics *convoy_metrics_worker(struct convoy_metrics *metrics, const char *device,
+                                                    const char *model);
 
 /* Hot path. */
 void convoy_metrics_observe(struct convoy_model_metrics *model, enum convoy_stage stage,
@@ -102,6 +106,9 @@ void convoy_metrics_sent(struct convoy_metrics *metrics, uint64_t bytes);
 void convoy_metrics_worker_up(struct convoy_device_metrics *device, bool up);
 /* The device's worker is this process; 0: it is gone. What the kernel says of it is rendered. */
 void convoy_metrics_worker_process(struct convoy_device_metrics *device, int pid);
+/* There is no such worker any more, and none is meant to be: removes the series of what it is and has. Its
+ * counters stay. */
+void convoy_metrics_worker_gone(struct convoy_device_metrics *device);
 /* reason: a short constant, e.g. "exit", "signal", "hang", "canary". */
 void convoy_metrics_worker_restart(struct convoy_device_metrics *device, const char *reason);
 /* check: "canary" or "weights"; same: nothing differed. */

@@ -43,6 +43,10 @@ struct convoy_device_metrics {
     uint32_t number;
     _Atomic int pid; /* of its worker; 0: there is none */
     char *name;
+    char *model; /* of a worker's handle: all that it serves; NULL: the device's own handle */
+    /* What was read of its worker, under the lock of struct convoy_processes. */
+    struct convoy_process_sample sample;
+    bool sampled;
 };
 
 struct convoy_cache_metrics {
@@ -50,12 +54,11 @@ struct convoy_cache_metrics {
     _Atomic uint64_t entries, bytes, evictions;
 };
 
-/* What was read of this process, and of each device's worker. */
+/* What was read of this process; the lock guards what was read of workers, too. */
 struct convoy_processes {
-    pthread_mutex_t lock;                                                  /* all below */
-    uint64_t read_us;                                                      /* 0: never */
-    struct convoy_process_sample own, workers[CONVOY_METRICS_DEVICES + 1]; /* by the device's number */
-    bool known[CONVOY_METRICS_DEVICES + 1];
+    pthread_mutex_t lock; /* all below */
+    uint64_t read_us;     /* 0: never */
+    struct convoy_process_sample own;
 };
 
 /* Families whose series are found by their labels. */

@@ -236,7 +236,8 @@ static void render_batches(struct text *text, struct convoy_metrics *metrics,
     const struct convoy_device_metrics *device =
         atomic_load_explicit(&metrics->devices, memory_order_acquire);
     for (; device != NULL; device = device->next)
-        sorted[devices++] = device;
+        if (device->model == NULL)
+            sorted[devices++] = device;
     if (devices > 0)
         qsort(sorted, devices, sizeof(const struct convoy_device_metrics *), by_device_name);
 
@@ -341,8 +342,7 @@ static void read_processes(struct convoy_metrics *metrics, struct convoy_process
     struct convoy_device_metrics *device = atomic_load_explicit(&metrics->devices, memory_order_acquire);
     for (; device != NULL; device = device->next) {
         int pid = atomic_load(&device->pid);
-        processes->known[device->number] =
-            pid != 0 && convoy_process_sample(pid, &processes->workers[device->number]);
+        device->sampled = pid != 0 && convoy_process_sample(pid, &device->sample);
     }
 }
 
@@ -361,15 +361,15 @@ static void worker_family(struct text *text, struct convoy_metrics *metrics, con
         atomic_load_explicit(&metrics->devices, memory_order_acquire);
     for (; device != NULL; device = device->next) {
         char labels[CONVOY_LABEL_BYTES] = "";
-        double number = metrics->processes.known[device->number]
-                            ? value(&metrics->processes.workers[device->number])
-                            : NAN;
+        double number = device->sampled ? value(&device->sample) : NAN;
         if (isnan(number))
             continue;
         if (!begun)
             head(text, name, type, help);
         begun = true;
         convoy_metrics_label(labels, sizeof labels, "device", device->name);
+        if (device->model != NULL)
+            convoy_metrics_label(labels, sizeof labels, "model", device->model);
         print(text, "convoyd_%s{%s} %.17g\n", name, labels, number);
     }
 }
@@ -405,7 +405,8 @@ static double max_fds(const struct convoy_process_sample *sample)
     return sample->max_fds == 0 ? NAN : (double)sample->max_fds;
 }
 
-/* The front under the names that Prometheus' client libraries give, each worker under its device. */
+/* The front under the names that Prometheus' client libraries give, each worker under its device, and its
+ * model where it has one. */
 static void render_processes(struct text *text, struct convoy_metrics *metrics)
 {
     struct convoy_processes *processes = &metrics->processes;

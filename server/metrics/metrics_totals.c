@@ -53,6 +53,8 @@ static void list_devices(struct convoy_metrics *metrics, struct totals *totals)
         atomic_load_explicit(&metrics->devices, memory_order_acquire);
 
     for (; device != NULL; device = device->next) {
+        if (device->model != NULL)
+            continue; /* of one of its workers */
         struct device_totals *listed = &totals->devices[totals->device_count++];
         listed->device = device;
         convoy_metrics_label(listed->label, sizeof listed->label, "device", device->name);
@@ -79,7 +81,7 @@ static void add_answers(struct totals *totals, const char *labels, const char *c
     }
 }
 
-/* The series of a device begins with its label. */
+/* The series of a device and of its workers begin with its label. */
 static struct device_totals *device_of(struct totals *totals, const char *labels)
 {
     for (uint32_t i = 0; i < totals->device_count; i++) {
@@ -106,7 +108,7 @@ static void add_series(struct convoy_metrics *metrics, const char *const *routes
                 continue;
             struct device_totals *device = device_of(totals, series->labels);
             if (device != NULL && series->family == CONVOY_FAMILY_WORKER_UP)
-                device->up = value != 0;
+                device->up = device->up || value != 0;
             else if (device != NULL)
                 device->restarts += value;
         }

@@ -41,7 +41,7 @@ void convoy_heartbeat(struct device_worker *worker, const struct convoy_worker_m
 {
     if (strcmp(worker->phase, message->text) != 0) {
         convoy_log(CONVOY_LOG_DEBUG, "worker's phase", CONVOY_STR("device", worker->device),
-                   CONVOY_STR("phase", message->text));
+                   CONVOY_STR("phase", message->text), convoy_per_model_field(worker));
         if (tunes(worker) && strcmp(message->text, "running") == 0)
             worker->tuning_deaths = 0; /* tuning was completed */
         snprintf(worker->phase, sizeof worker->phase, "%s", message->text);
@@ -64,7 +64,8 @@ void convoy_heartbeat_died(struct device_worker *worker, bool busy)
     if (!tuned || ++worker->tuning_deaths != TUNING_DEATHS)
         return;
     convoy_log(CONVOY_LOG_WARNING, "tuning is given up", CONVOY_STR("device", worker->device),
-               CONVOY_STR("reason", "two workers in a row died while they tuned"));
+               CONVOY_STR("reason", "two workers in a row died while they tuned"),
+               convoy_per_model_field(worker));
 }
 
 const char *convoy_heartbeat_tune(const struct device_worker *worker)

@@ -12,6 +12,7 @@
 
 #define CONVOY_WORKER_LINE_MAX (1u << 20) /* bytes of a line; 512 layers with long names need 100 KiB */
 #define CONVOY_MAX_DEVICES     16
+#define CONVOY_MAX_WORKERS     64 /* of all devices: with worker.per_model a device has several */
 
 enum convoy_worker_message_type {
     CONVOY_WORKER_UNKNOWN,

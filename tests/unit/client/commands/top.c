@@ -125,6 +125,30 @@ Test(client_top, a_count_that_falls_or_goes_is_another_daemons)
     client_exposition_clear(&before);
 }
 
+Test(client_top, a_device_with_a_worker_for_each_model)
+{
+    struct client_exposition exposition;
+    struct client_snapshot snapshot;
+    read_snapshot(
+        "convoyd_worker_up{device=\"d\",model=\"a\"} 1\nconvoyd_worker_up{device=\"d\",model=\"b\"} 0\n"
+        "convoyd_worker_up{device=\"e\",model=\"a\"} 0\n"
+        "convoyd_worker_restarts_total{device=\"d\",model=\"a\",reason=\"hang\"} 1\n"
+        "convoyd_worker_restarts_total{device=\"d\",model=\"b\",reason=\"hang\"} 2\n"
+        "convoyd_device_memory_bytes{device=\"d\",model=\"a\",kind=\"weights\"} 100\n"
+        "convoyd_device_memory_bytes{device=\"d\",model=\"b\",kind=\"weights\"} 20\n"
+        "convoyd_device_memory_bytes{device=\"d\",model=\"a\",kind=\"total\"} 1000\n"
+        "convoyd_device_memory_bytes{device=\"d\",model=\"b\",kind=\"total\"} 1000\n",
+        &exposition, &snapshot);
+    cr_assert_eq(snapshot.device_count, 2);
+    const struct client_snapshot_device *d = &snapshot.devices[0];
+    cr_assert(d->known && d->up && snapshot.devices[1].known && !snapshot.devices[1].up);
+    cr_assert(d->restarts.count == 1 && d->restarts.entries[0].value == 3);
+    cr_assert(d->memory.count == 2 && d->memory.entries[0].value == 120 &&
+              d->memory.entries[1].value == 1000);
+    client_snapshot_clear(&snapshot);
+    client_exposition_clear(&exposition);
+}
+
 Test(client_top, values_that_are_none)
 {
     struct client_exposition exposition;

@@ -1,5 +1,6 @@
 #include "server/metrics/metrics.h"
 #include "server/metrics/metrics_internal.h"
+#include "server/metrics/metrics_totals.h"
 
 #include <criterion/criterion.h>
 #include <pthread.h>
@@ -269,6 +270,56 @@ Test(metrics, values)
     assert_line("convoyd_cuda_calls_total{device=\"cuda:0\",call=\"cudaGraphLaunch\"} 77");
     assert_line("convoyd_queue_images{model=\"cifar10\"} 10");
     assert_line("convoyd_worker_up{device=\"cuda:0\"} 0");
+}
+
+Test(metrics, a_worker_of_one_model_has_series_of_its_own)
+{
+    struct convoy_device_metrics *a = convoy_metrics_worker(metrics, "cuda:0", "a");
+    struct convoy_device_metrics *b = convoy_metrics_worker(metrics, "cuda:0", "b");
+    struct convoy_device_metrics *device = convoy_metrics_device(metrics, "cuda:0");
+    cr_assert(a != b && a != device && device != NULL);
+    cr_assert_eq(convoy_metrics_worker(metrics, "cuda:0", "a"), a);
+    cr_assert_eq(convoy_metrics_worker(metrics, "cuda:0", ""), device);
+    convoy_metrics_batch(convoy_metrics_model(metrics, "a"), device, 1);
+    convoy_metrics_worker_up(a, false);
+    convoy_metrics_worker_up(b, true);
+    convoy_metrics_worker_process(a, getpid());
+    convoy_metrics_worker_restart(a, "signal");
+    convoy_metrics_device_memory(a, "total", 5);
+    convoy_metrics_device_check(b, "canary", true);
+    render();
+    assert_line("convoyd_worker_up{device=\"cuda:0\",model=\"a\"} 0");
+    assert_line("convoyd_worker_up{device=\"cuda:0\",model=\"b\"} 1");
+    assert_line("convoyd_worker_restarts_total{device=\"cuda:0\",model=\"a\",reason=\"signal\"} 1");
+    assert_line(
+        "convoyd_device_checks_total{device=\"cuda:0\",model=\"b\",check=\"canary\",result=\"same\"} 1");
+    assert_line("convoyd_device_memory_bytes{device=\"cuda:0\",model=\"a\",kind=\"total\"} 5");
+    assert_line("convoyd_batches_total{model=\"a\",device=\"cuda:0\"} 1");
+    cr_assert_not_null(strstr(text, "convoyd_worker_resident_memory_bytes{device=\"cuda:0\",model=\"a\"} "));
+    cr_assert_null(strstr(text, "convoyd_worker_resident_memory_bytes{device=\"cuda:0\",model=\"b\"} "));
+
+    struct convoy_json_writer json = {0};
+    convoy_json_write_begin_object(&json);
+    convoy_metrics_totals_write(metrics, (const char *const[]){NULL}, &json);
+    convoy_json_write_end_object(&json);
+    char *totals = strndup(json.bytes, json.length);
+    convoy_json_writer_free(&json);
+    cr_assert_not_null(
+        strstr(totals, "\"devices\":[{\"device\":\"cuda:0\",\"up\":true,\"restarts\":1,\"batches\":1}]"),
+        "%s", totals);
+    free(totals);
+
+    /* Its model is not served any more: no series says that a worker is down. Counters stay. */
+    convoy_metrics_worker_gone(a);
+    convoy_metrics_worker_gone(NULL);
+    render();
+    cr_assert_null(strstr(text, "convoyd_worker_up{device=\"cuda:0\",model=\"a\"}"));
+    cr_assert_null(strstr(text, "convoyd_device_memory_bytes{device=\"cuda:0\",model=\"a\""));
+    assert_line("convoyd_worker_up{device=\"cuda:0\",model=\"b\"} 1");
+    assert_line("convoyd_worker_restarts_total{device=\"cuda:0\",model=\"a\",reason=\"signal\"} 1");
+    convoy_metrics_worker_up(a, true);
+    render();
+    assert_line("convoyd_worker_up{device=\"cuda:0\",model=\"a\"} 1");
 }
 
 Test(metrics, bounds_of_buckets_belong_to_them)
