@@ -10,9 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LOAD_US 60000000u /* or hang_timeout_ms, if that is more: a worker may take so long to load a model  \
-                           */
-#define SETTLED_US         1000000u /* a worker that served for this long did not fail to start */
+#define LOAD_US            60000000u /* or hang_timeout_ms, if more: how long loading a model may take */
+#define SETTLED_US         1000000u  /* a worker that served for this long did not fail to start */
 #define FIRST_BACKOFF_MS   100u
 #define LONGEST_BACKOFF_MS 5000u
 

@@ -165,6 +165,7 @@ static void lay_down(struct device_worker *worker)
     worker->said_hello = worker->attached = worker->retires = false;
     worker->phase[0] = '\0';
     convoy_adopt_forget(worker);
+    convoy_channel_reset(&worker->process.channel);
     worker->dormant = true;
     worker->process.other_models = true;
     worker->tuning_deaths = 0;

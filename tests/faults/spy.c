@@ -16,12 +16,13 @@ void fault_spy_begin(const struct convoy_net_info *info, bool others)
 {
     for (uint32_t model = 0; model < MODELS && others; model++) {
         char line[512];
-        int length = snprintf(
-            line, sizeof line,
-            "{\"type\":\"loaded\",\"model\":%u,\"channels\":%u,\"height\":%u,\"width\":%u,\"input\":\"image\","
-            "\"outputs\":[{\"name\":\"y\",\"elements\":%u,\"dims\":[%u]}],"
-            "\"weight_bytes\":1,\"precision\":\"fp32\",\"layers\":[]}\n",
-            model, info->channels, info->height, info->width, info->outputs_per_row, info->outputs_per_row);
+        int length = snprintf(line, sizeof line,
+                              "{\"type\":\"loaded\",\"model\":%u,\"channels\":%u,\"height\":%u,\"width\":%u,"
+                              "\"input\":\"image\","
+                              "\"outputs\":[{\"name\":\"y\",\"elements\":%u,\"dims\":[%u]}],"
+                              "\"weight_bytes\":1,\"precision\":\"fp32\",\"layers\":[]}\n",
+                              model, info->channels, info->height, info->width, info->outputs_per_row,
+                              info->outputs_per_row);
         ssize_t sent = send(CONVOY_FD_CONTROL, line, (size_t)length, MSG_NOSIGNAL);
         (void)sent;
     }

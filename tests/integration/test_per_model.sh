@@ -95,7 +95,7 @@ request unload good
 request unload third
 request unload hostile
 until_true 10 gone "$old" || fail "the worker of hostile lives on"
-one_idle() { [ "$(workers | wc -l)" = 1 ] && [ "$(sample 'convoyd_worker_up{device="cpu"}')" = 1 ] && [ "$(metric convoyd_worker_up)" = 1 ]; }
+one_idle() { [ "$(workers | wc -l)" = 1 ] && [ "$(curl -fsS "$url/metrics" | grep '^convoyd_worker_up')" = 'convoyd_worker_up{device="cpu"} 1' ]; }
 until_true 10 one_idle || fail "there is no worker for the next model: $(curl -s "$url/metrics" | grep worker_up)"
 [ "$(grep -c 'worker died' "$work/log")" = 1 ] || fail "that is told as a death"
 request load good
@@ -108,5 +108,16 @@ works hostile
 grep -q nothing "$saw" || fail "it did not look"
 if grep -q seen "$saw"; then fail "it sees what the model before it was sent"; fi
 [ "$(workers | wc -l)" = 1 ] || fail "$(workers | wc -l) workers for one model"
+
+echo "A worker that was there before its model is taken over with that."
+pids=$(workers)
+killed=$(front)
+kept=$(grep -c 'worker taken over.* models_kept=1 model=hostile$' "$work/log")
+kill -KILL "$killed"
+hostile_ready() { [ -n "$(front)" ] && [ "$(front)" != "$killed" ] && [[ $(states) == *hostile:READY* ]]; }
+until_true 20 hostile_ready || fail "no front after a crash"
+[ "$(workers)" = "$pids" ] || fail "another worker"
+[ "$(grep -c 'worker taken over.* models_kept=1 model=hostile$' "$work/log")" = $((kept + 1)) ] || fail "the model was loaded again"
+works hostile
 stop
 echo "passed"

@@ -283,6 +283,8 @@ Test(metrics, a_worker_of_one_model_has_series_of_its_own)
     convoy_metrics_batch(convoy_metrics_model(metrics, "a"), device, 1);
     convoy_metrics_worker_up(a, false);
     convoy_metrics_worker_up(b, true);
+    for (char name[2] = "c"; name[0] <= 'z'; name[0]++) /* the device is up when one is, in whatever order */
+        convoy_metrics_worker_up(convoy_metrics_worker(metrics, "cuda:0", name), false);
     convoy_metrics_worker_process(a, getpid());
     convoy_metrics_worker_restart(a, "signal");
     convoy_metrics_device_memory(a, "total", 5);
