@@ -90,6 +90,8 @@ static int receive_held(struct convoy_link *link)
             code = take_held(link);
         else if (type == CONVOY_PACKET_WORKER)
             code = take_worker(link);
+        else if (type == CONVOY_PACKET_RESTARTS && link->packet.number < CONVOY_RESTARTS)
+            link->restarts[link->packet.number] = (uint32_t)link->packet.value;
         if (type == CONVOY_PACKET_BEGIN) {
             link->epoch = link->packet.number;
             link->prepares = link->packet.value != 0;
@@ -191,6 +193,11 @@ void convoy_link_free(struct convoy_link *link)
 uint32_t convoy_link_epoch(const struct convoy_link *link)
 {
     return link->epoch;
+}
+
+uint32_t convoy_link_restarts(const struct convoy_link *link, enum convoy_restart reason)
+{
+    return link->restarts[reason];
 }
 
 int convoy_link_fd(const struct convoy_link *link)

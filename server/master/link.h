@@ -39,6 +39,10 @@ void convoy_link_free(struct convoy_link *link);
 /* Counts fronts from 1 on: above 1 this one takes over from one that crashed or hands over. */
 uint32_t convoy_link_epoch(const struct convoy_link *link);
 
+/* How many fronts of this master followed another for that reason, this one included. 0 of a master that does
+ * not say so. */
+uint32_t convoy_link_restarts(const struct convoy_link *link, enum convoy_restart reason);
+
 /* To be watched for reading; then, and whenever convoy_link_waiting(), convoy_link_dispatch() is to be
  * called. */
 int convoy_link_fd(const struct convoy_link *link);

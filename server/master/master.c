@@ -148,10 +148,20 @@ static bool tell_front(struct convoy_master *master)
     return true;
 }
 
+int convoy_master_tell_restarts(const struct convoy_master *master, int socket)
+{
+    int code = 0;
+    for (uint32_t i = 0; i < CONVOY_RESTARTS && code == 0; i++)
+        code = convoy_packet_tell(socket, CONVOY_PACKET_RESTARTS, i, (int32_t)master->restarts[i]);
+    return code;
+}
+
 /* BEGIN comes last. */
 static int introduce(struct convoy_master *master)
 {
     int code = convoy_hold_send_items(&master->hold, master->socket);
+    if (code == 0)
+        code = convoy_master_tell_restarts(master, master->socket);
     if (code == 0)
         code = convoy_hold_send_workers(&master->hold, master->socket);
     return code != 0 ? code : convoy_packet_tell(master->socket, CONVOY_PACKET_BEGIN, master->fronts, 0);
@@ -267,6 +277,7 @@ static void on_front_exit(struct convoy_master *master, int status)
                        CONVOY_STR("text", text));
         master->status = EXIT_FAILURE;
     } else {
+        master->restarts[WIFSIGNALED(status) ? CONVOY_RESTART_SIGNAL : CONVOY_RESTART_EXIT]++;
         start_later(master, text, settled);
     }
 }

@@ -37,7 +37,17 @@ enum convoy_packet_type {
     CONVOY_PACKET_DROPPED,  /* */
     CONVOY_PACKET_STARTED,  /* value: pid, or a negative errno */
     CONVOY_PACKET_EXITED,   /* number: of a worker; value: as waitpid(2) tells it */
-    CONVOY_PACKET_SIGNAL    /* value: the signal that the master got */
+    CONVOY_PACKET_SIGNAL,   /* value: the signal that the master got */
+    CONVOY_PACKET_RESTARTS  /* number: enum convoy_restart; value: so many fronts followed another for that
+                               reason. Before BEGIN, or before GO */
+};
+
+/* Why a front follows another. */
+enum convoy_restart {
+    CONVOY_RESTART_SIGNAL, /* it was killed by a signal */
+    CONVOY_RESTART_EXIT,   /* it ended by itself, with another status than 0 */
+    CONVOY_RESTART_UPGRADE,
+    CONVOY_RESTARTS
 };
 
 struct convoy_packet {

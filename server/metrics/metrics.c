@@ -394,6 +394,13 @@ static void device_labels(char labels[CONVOY_LABEL_BYTES], const struct convoy_d
         convoy_metrics_label(labels, CONVOY_LABEL_BYTES, name, value);
 }
 
+void convoy_metrics_front_restarts(struct convoy_metrics *metrics, const char *reason, uint64_t total)
+{
+    char labels[CONVOY_LABEL_BYTES] = "";
+    convoy_metrics_label(labels, sizeof labels, "reason", reason);
+    set_series(metrics, CONVOY_FAMILY_FRONT_RESTARTS, labels, total);
+}
+
 void convoy_metrics_worker_up(struct convoy_device_metrics *device, bool up)
 {
     char labels[CONVOY_LABEL_BYTES];

@@ -109,6 +109,8 @@ void convoy_metrics_worker_process(struct convoy_device_metrics *device, int pid
 /* There is no such worker any more, and none is meant to be: removes the series of what it is and has. Its
  * counters stay. */
 void convoy_metrics_worker_gone(struct convoy_device_metrics *device);
+/* total: fronts that followed another, as the master counts them. reason: a short constant, "signal". */
+void convoy_metrics_front_restarts(struct convoy_metrics *metrics, const char *reason, uint64_t total);
 /* reason: a short constant, e.g. "exit", "signal", "hang", "canary". */
 void convoy_metrics_worker_restart(struct convoy_device_metrics *device, const char *reason);
 /* check: "canary" or "weights"; same: nothing differed. */

@@ -57,6 +57,8 @@ static const struct {
     [CONVOY_FAMILY_REQUESTS] = {"requests_total", "counter", "Answers to HTTP requests."},
     [CONVOY_FAMILY_KEY_REQUESTS] = {"key_requests_total", "counter",
                                     "Requests with a known key, by the key's name and what became of them."},
+    [CONVOY_FAMILY_FRONT_RESTARTS] = {"front_restarts_total", "counter",
+                                      "Fronts that took over from one that crashed or was upgraded."},
     [CONVOY_FAMILY_WORKER_UP] = {"worker_up", "gauge", "1 while the device's worker runs."},
     [CONVOY_FAMILY_WORKER_RESTARTS] = {"worker_restarts_total", "counter",
                                        "Workers started in place of one that ended or hung."},

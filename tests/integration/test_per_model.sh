@@ -109,14 +109,15 @@ grep -q nothing "$saw" || fail "it did not look"
 if grep -q seen "$saw"; then fail "it sees what the model before it was sent"; fi
 [ "$(workers | wc -l)" = 1 ] || fail "$(workers | wc -l) workers for one model"
 
-echo "A worker that was there before its model is taken over with that."
-pids=$(workers)
+echo "A worker that was there before its model is taken over with that, and for no other that is without a worker."
+own=$(workers)
+request load good
 killed=$(front)
 kept=$(grep -c 'worker taken over.* models_kept=1 model=hostile$' "$work/log")
-kill -KILL "$killed"
-hostile_ready() { [ -n "$(front)" ] && [ "$(front)" != "$killed" ] && [[ $(states) == *hostile:READY* ]]; }
-until_true 20 hostile_ready || fail "no front after a crash"
-[ "$(workers)" = "$pids" ] || fail "another worker"
+kill -KILL "$(workers | grep -vx "$own")" "$killed"
+both_ready() { [ -n "$(front)" ] && [ "$(front)" != "$killed" ] && [ "$(states)" = "good:READY hostile:READY" ]; }
+until_true 20 both_ready || fail "no front after a crash: $(states)"
+workers | grep -qx "$own" || fail "another worker"
 [ "$(grep -c 'worker taken over.* models_kept=1 model=hostile$' "$work/log")" = $((kept + 1)) ] || fail "the model was loaded again"
 works hostile
 stop

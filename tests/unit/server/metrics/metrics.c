@@ -62,6 +62,7 @@ static void fill(void)
     convoy_metrics_batch(model, device, 8);
     convoy_metrics_retried(model, 3);
     convoy_metrics_key(metrics, "camera-7", "passed");
+    convoy_metrics_front_restarts(metrics, "signal", 2);
     convoy_metrics_spared(model, 4);
     convoy_metrics_queue_add(model, 7);
     convoy_metrics_queue_add(model, -2);
@@ -119,6 +120,7 @@ static const char *const families[][3] = {
     {"convoyd_decode_seconds", "histogram", "model"},
     {"convoyd_wait_seconds", "histogram", "model"},
     {"convoyd_device_memory_bytes", "gauge", "device,kind"},
+    {"convoyd_front_restarts_total", "counter", "reason"},
     {"convoyd_images_total", "counter", "model"},
     {"convoyd_input_seconds", "histogram", "model"},
     {"convoyd_model_ready", "gauge", "model,version"},
@@ -245,6 +247,7 @@ Test(metrics, values)
     assert_line("convoyd_requests_total{model=\"cifar10\",route=\"/classify\",status=\"200\"} 1");
     assert_line("convoyd_requests_total{model=\"\",route=\"/v2/models/{model}/classify\",status=\"404\"} 1");
     assert_line("convoyd_key_requests_total{key=\"camera-7\",outcome=\"passed\"} 1");
+    assert_line("convoyd_front_restarts_total{reason=\"signal\"} 2");
     assert_line("convoyd_worker_up{device=\"cuda:0\"} 1");
     assert_line("convoyd_worker_restarts_total{device=\"cuda:0\",reason=\"signal\"} 1");
     assert_line("convoyd_device_checks_total{device=\"cuda:0\",check=\"weights\",result=\"same\"} 1");
