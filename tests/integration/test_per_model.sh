@@ -121,4 +121,36 @@ workers | grep -qx "$own" || fail "another worker"
 [ "$(grep -c 'worker taken over.* models_kept=1 model=hostile$' "$work/log")" = $((kept + 1)) ] || fail "the model was loaded again"
 works hostile
 stop
+
+if [ -z "${CONVOY_WHOLE:-}" ]; then # an emulated GPU takes seconds for what follows
+  echo "passed"
+  exit 0
+fi
+echo "Two devices: a worker for each model on each of its own."
+unset CONVOY_TEST_FAULT
+[ -e "$build/tests/emulation/convoy-backend-cuda-emulated.so" ] || skip "left out: two devices, as there is no emulated GPU; the rest passed"
+needs_cuda
+[ -n "$emulated" ] || skip "left out: two devices, which only an emulated GPU has for certain; the rest passed"
+export CONVOY_EMULATED_DEVICES=2
+rm -r "$work/models"
+mkdir "$work/models"
+for name in first second both; do cp -r models/fashion-lenet "$work/models/$name"; done
+json models/fashion-lenet/config.json '__import__("json").dumps({**d, "devices": [0]})' >"$work/models/first/config.json"
+json models/fashion-lenet/config.json '__import__("json").dumps({**d, "devices": [1]})' >"$work/models/second/config.json"
+configure "models=\"$work/models\"" 'default_model="both"' 'tune="off"' 'timeout_ms=20000' 'worker={"per_model": true, "hang_timeout_ms": 20000}'
+sed -i 's/"models": "models", "default_model": "cifar10-convnet", //' "$work/config.json"
+start --backend cuda --config "$work/config.json"
+up() { curl -fsS "$url/metrics" | sed -n 's/^convoyd_worker_up{device="\(.*\)",model="\(.*\)"} 1$/\2@\1/p' | sort | tr '\n' ' '; }
+all_up() { [ "$(up)" = "both@cuda:0 both@cuda:1 first@cuda:0 second@cuda:1 " ]; }
+until_true 30 all_up || fail "up are $(up)"
+[ "$(workers | wc -l)" = 4 ] || fail "$(workers | wc -l) workers"
+[ "$(grep -c '^convoyd_worker_up' <(curl -fsS "$url/metrics"))" = 4 ] || fail "there are metrics of other workers"
+image=$(find models/samples/fashion -type f | sort | head -n 1)
+on() { expect 200 --data-binary @"$image" "$url/v2/models/$1/classify" && json "$work/body" 'd["device"]'; }
+[ "$(on first) $(on second)" = "cuda:0 cuda:1" ] || fail "$(on first) $(on second)"
+kill -KILL "$(sed -n 's/.*"worker started" device=cuda:1 .*pid=\([0-9]*\) model=both$/\1/p' "$work/log")"
+for _ in 1 2 3 4; do on both >/dev/null; done
+until_true 30 all_up || fail "up are $(up)"
+[ "$(grep -c 'worker died' "$work/log")" = 1 ] || fail "others died, too"
+stop
 echo "passed"
