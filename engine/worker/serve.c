@@ -8,11 +8,13 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <linux/sockios.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -380,8 +382,20 @@ static void confine(struct convoy_worker *worker)
         convoy_control_log(&worker->control, "warning", "not confined: %s", error.message);
 }
 
+/* Whether no front has read what this worker sends for that long. A worker that is kept over a restart of the
+ * daemon has a socket that stays open meanwhile; and of a front that never comes nothing else tells. */
+static bool is_orphan(uint64_t limit_us, uint64_t now_us, bool *reads)
+{
+    static uint64_t read_us;
+    int unread = 0;
+    *reads = limit_us == 0 || ioctl(CONVOY_FD_CONTROL, SIOCOUTQ, &unread) != 0 || unread == 0;
+    if (*reads || read_us == 0)
+        read_us = now_us;
+    return now_us - read_us > limit_us;
+}
+
 int convoy_worker_serve(const char *backend, uint32_t device_index, bool sandbox, uint32_t canary_ms,
-                        const struct convoy_open_options *options)
+                        uint32_t orphan_ms, const struct convoy_open_options *options)
 {
     static struct convoy_worker worker; /* large, and needed until the process ends */
     struct convoy_open_options with_callbacks = *options;
@@ -432,7 +446,11 @@ int convoy_worker_serve(const char *backend, uint32_t device_index, bool sandbox
     while (!worker.control.closed) {
         uint64_t now = convoy_now_us();
         if (now >= next_beat) {
-            send_heartbeat(&worker);
+            bool reads;
+            if (is_orphan(orphan_ms * (uint64_t)1000, now, &reads))
+                _exit(0);
+            if (reads) /* else the socket would fill, and this thread wait */
+                send_heartbeat(&worker);
             next_beat = now + HEARTBEAT_MS * 1000u;
         }
         struct pollfd socket = {.fd = CONVOY_FD_CONTROL, .events = POLLIN};

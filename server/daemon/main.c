@@ -183,7 +183,7 @@ static int accept_others(struct convoy_http *admin, struct convoy_http *health, 
     return code == 0 && health != NULL ? convoy_http_accept(health, error) : code;
 }
 
-/* Another front takes over: this one ends, and its workers go on. */
+/* Another front takes over, at once or at the next start: this one ends, and its workers go on. */
 _Noreturn static void leave(struct convoy_lifecycle *life, struct convoy_exporter *exporter)
 {
     convoy_batcher_stop(convoy_supervisor_batcher(life->supervisor)); /* of what is not answered in time */
@@ -193,7 +193,8 @@ _Noreturn static void leave(struct convoy_lifecycle *life, struct convoy_exporte
     if (life->health != NULL)
         convoy_http_stop(life->health);
     convoy_exporter_free(exporter);
-    convoy_log(CONVOY_LOG_INFO, "convoyd's front has handed over");
+    convoy_log(CONVOY_LOG_INFO,
+               life->phase == CONVOY_LEAVING ? "convoyd's front has handed over" : "convoyd ends");
     _exit(EXIT_SUCCESS); /* handles of the loop are open still */
 }
 

@@ -2,6 +2,7 @@
 
 #include "engine/base/clock.h"
 #include "server/master/child.h"
+#include "server/master/store.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -198,6 +199,16 @@ uint32_t convoy_link_epoch(const struct convoy_link *link)
 uint32_t convoy_link_restarts(const struct convoy_link *link, enum convoy_restart reason)
 {
     return link->restarts[reason];
+}
+
+bool convoy_link_can_keep(void)
+{
+    return convoy_store_exists();
+}
+
+void convoy_link_keep(struct convoy_link *link)
+{
+    (void)convoy_packet_tell(link->socket, CONVOY_PACKET_KEEP, 0, 0);
 }
 
 int convoy_link_fd(const struct convoy_link *link)

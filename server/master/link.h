@@ -65,6 +65,11 @@ void convoy_link_log(struct convoy_link *link, enum convoy_log_format format, en
 /* For the service manager, in the master's name. */
 void convoy_link_notify(struct convoy_link *link, const char *state);
 
+/* Whether workers can be left to the next start of the daemon: there is a service manager. */
+bool convoy_link_can_keep(void);
+/* This front ends in order, and its workers are left to the next start. */
+void convoy_link_keep(struct convoy_link *link);
+
 /* ---- What is held for the next front ---- */
 
 /* The descriptor that is held under the key, which becomes the caller's; -1: none. */

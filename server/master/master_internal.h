@@ -39,6 +39,7 @@ struct convoy_master {
     uint32_t to_tell[FORWARDED]; /* signals that the front was not told of yet */
     int ending;                  /* the signal that ends the daemon; 0: none came */
     struct convoy_successor next;
+    bool keeps;     /* the front that is about to end has left its workers running */
     bool abandoned; /* the front was told to hand over, and its successor ended */
     int status;     /* of the process; -1: it goes on */
 };

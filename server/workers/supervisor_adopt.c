@@ -27,6 +27,7 @@ uint32_t convoy_adopt_prepare(struct convoy_supervisor *supervisor,
                                              .streams = supervisor->config->worker.streams,
                                              .unconfined = !supervisor->config->worker.sandbox,
                                              .canary_ms = supervisor->config->worker.canary_ms,
+                                             .orphan_ms = convoy_adopt_orphan_ms(supervisor),
                                              .tune = convoy_tune_choices[supervisor->config->tune],
                                              .cache_dir = supervisor->config->cache_dir};
         struct convoy_channel_size size;
@@ -160,6 +161,16 @@ void convoy_adopt_forget(struct device_worker *worker)
         free_held(held);
     }
     worker->adopted = worker->adopting = false;
+}
+
+bool convoy_supervisor_keeps(const struct convoy_supervisor *supervisor)
+{
+    return convoy_adopt_orphan_ms(supervisor) > 0;
+}
+
+uint32_t convoy_adopt_orphan_ms(const struct convoy_supervisor *supervisor)
+{
+    return convoy_link_can_keep() ? supervisor->config->worker.orphan_ms : 0;
 }
 
 bool convoy_supervisor_adopts(const struct convoy_supervisor *supervisor)

@@ -301,6 +301,8 @@ uint32_t convoy_adopt_prepare(struct convoy_supervisor *supervisor,
                               struct convoy_adoptable found[CONVOY_MAX_WORKERS]);
 /* Whether there is a process to adopt for this worker, which is told so. */
 bool convoy_adopt_begin(struct device_worker *worker);
+/* How long a worker lives without a front: worker.orphan_ms, where it may have to; 0: not at all. */
+uint32_t convoy_adopt_orphan_ms(const struct convoy_supervisor *supervisor);
 /* HELD came. */
 void convoy_adopt_held(struct device_worker *worker, const struct convoy_worker_message *message);
 /* ADOPTED came: tells the worker what it is to keep, and takes that as loaded. */

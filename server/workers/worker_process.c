@@ -267,8 +267,9 @@ static int send_cut(struct convoy_worker_process *process)
 /* What a front must agree with to adopt the worker: the rest of its label. */
 static void describe_settings(const struct convoy_worker_process *process, char *text, size_t capacity)
 {
-    snprintf(text, capacity, "streams=%u sandbox=%d canary=%u tune=%s cache=%s", process->streams,
-             !process->unconfined, process->canary_ms, process->tune != NULL ? process->tune : "",
+    snprintf(text, capacity, "streams=%u sandbox=%d canary=%u orphan=%u tune=%s cache=%s", process->streams,
+             !process->unconfined, process->canary_ms, process->orphan_ms,
+             process->tune != NULL ? process->tune : "",
              process->cache_dir != NULL ? process->cache_dir : "");
 }
 
@@ -412,7 +413,7 @@ static int renew_channel(struct convoy_worker_process *process, struct convoy_er
 int convoy_worker_process_start(struct convoy_worker_process *process, const char *backend, const char *tune,
                                 struct convoy_error *error)
 {
-    char program[PATH_MAX], device[16], streams[16], canary_ms[16], label[LABEL_SIZE];
+    char program[PATH_MAX], device[16], streams[16], canary_ms[16], orphan_ms[16], label[LABEL_SIZE];
     int control[2];
     int code = convoy_worker_program(program, sizeof program, error);
     if (code == 0)
@@ -424,13 +425,18 @@ int convoy_worker_process_start(struct convoy_worker_process *process, const cha
     snprintf(device, sizeof device, "%u", process->device_index);
     snprintf(streams, sizeof streams, "%u", process->streams);
     snprintf(canary_ms, sizeof canary_ms, "%u", process->canary_ms);
-    char *arguments[20] = {
+    snprintf(orphan_ms, sizeof orphan_ms, "%u", process->orphan_ms);
+    char *arguments[24] = {
         program,     "--serve", "--backend", (char *)(uintptr_t)backend, "--device",    device,
         "--streams", streams,   "--tune",    (char *)(uintptr_t)tune,    "--canary-ms", canary_ms};
     char **more = arguments + 12;
     if (process->cache_dir != NULL) {
         *more++ = "--cache-dir";
         *more++ = (char *)(uintptr_t)process->cache_dir;
+    }
+    if (process->orphan_ms > 0) {
+        *more++ = "--orphan-ms";
+        *more++ = orphan_ms;
     }
     if (process->unconfined) {
         *more++ = "--sandbox";

@@ -40,7 +40,8 @@ struct convoy_worker_process {
     bool other_models;        /* the next process is for others than the one before: other memory */
     bool unconfined;          /* the next process is started without its sandbox */
     uint32_t canary_ms;       /* rest of the next process between checks of its device; 0: none */
-    const char *tune;         /* as it is configured: a worker of a front with another one is not adopted */
+    uint32_t orphan_ms; /* that the next process lives without a front; 0: as long as its socket is open */
+    const char *tune;   /* as it is configured: a worker of a front with another one is not adopted */
     struct convoy_channel channel; /* lives as long as this record; each process in turn maps it */
 
     bool running;                         /* a process exists, or gone() was not called yet */
