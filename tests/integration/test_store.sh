@@ -90,7 +90,7 @@ classified
 stays "$second"
 
 echo "With other settings the worker is ended, and another one started."
-settings '"hang_timeout_ms": 20000, "streams": 2'
+settings '"hang_timeout_ms": 20000, "orphan_ms": 50000'
 restart
 until_true 10 dead "$second" || fail "the worker of other settings lives on"
 lives "$(worker_of)" || fail "no other worker"
