@@ -18,7 +18,7 @@
 #endif
 
 #define FIRST_FD    3
-#define ASIDE_FD    (FIRST_FD + 1024) /* behind all that a service manager hands over */
+#define MOST_FDS    4096 /* that a service manager hands over */
 #define NAME_BYTES  64
 #define STATE_BYTES (2 * PATH_MAX + 64)
 #define BARRIER_US  2000000u
@@ -212,7 +212,7 @@ static uint32_t count_inherited(void)
     if (pid == NULL || count == NULL || strtol(pid, NULL, 10) != getpid())
         return 0;
     long sockets = strtol(count, NULL, 10);
-    return sockets > 0 && sockets < ASIDE_FD - FIRST_FD ? (uint32_t)sockets : 0;
+    return sockets > 0 && sockets <= MOST_FDS ? (uint32_t)sockets : 0;
 }
 
 static void set_inherited(uint32_t count, const char *names)
@@ -238,7 +238,7 @@ uint32_t convoy_store_take(struct convoy_hold *hold, uint32_t *fronts)
         struct stored *stored = read_name(name, &number, &part) ? find_or_add(list, &workers, number) : NULL;
         if (stored != NULL) {
             if (stored->fds[part] < 0)
-                stored->fds[part] = fcntl(fd, F_DUPFD_CLOEXEC, ASIDE_FD);
+                stored->fds[part] = fcntl(fd, F_DUPFD_CLOEXEC, FIRST_FD + (int)count);
             close(fd);
             continue;
         }
