@@ -24,13 +24,19 @@
 #define BARRIER_US  2000000u
 
 /* A worker's descriptors in the store: NAME-PART each. */
-enum part { MEMORY, CONTROL, DOORBELL, STATE, PARTS };
-static const char *const parts[PARTS] = {"memory", "control", "doorbell", "state"};
+enum part { MEMORY, CONTROL, DOORBELL, PROCESS, STATE, PARTS };
+static const char *const parts[PARTS] = {"memory", "control", "doorbell", "process", "state"};
 
 struct stored {
     uint32_t number;
     int fds[PARTS];
 };
+
+static void close_if_open(int fd)
+{
+    if (fd >= 0)
+        close(fd);
+}
 
 static void make_name(char name[NAME_BYTES], uint32_t number, enum part part)
 {
@@ -48,26 +54,6 @@ static bool read_name(const char *name, uint32_t *number, enum part *part)
             return true;
     }
     return false;
-}
-
-/* When the process was started, in the kernel's ticks; 0: there is no such process. Two processes that have
- * the same number one after the other were started at different times. */
-static uint64_t start_of(pid_t pid)
-{
-    char path[32], text[1024];
-    uint64_t ticks = 0;
-    snprintf(path, sizeof path, "/proc/%d/stat", pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t length = fd >= 0 ? read(fd, text, sizeof text - 1) : -1;
-    if (fd >= 0)
-        close(fd);
-    if (length <= 0)
-        return 0;
-    text[length] = '\0';
-    const char *at = strrchr(text, ')'); /* of the name, which may be anything; the 2nd field of 52 */
-    for (int field = 2; field < 22 && at != NULL; field++)
-        at = strchr(at + 1, ' ');
-    return at != NULL && sscanf(at, " %" SCNu64, &ticks) == 1 ? ticks : 0;
 }
 
 bool convoy_store_exists(void)
@@ -99,8 +85,7 @@ static void tell(const char *what, const char *name, const int *fd)
 static int write_state(const struct convoy_held_worker *worker, uint32_t fronts)
 {
     char text[STATE_BYTES];
-    int length = snprintf(text, sizeof text, "%d %" PRIu64 " %" PRIu32 " %s", worker->pid,
-                          start_of(worker->pid), fronts, worker->label);
+    int length = snprintf(text, sizeof text, "%d %" PRIu32 " %s", worker->pid, fronts, worker->label);
     int fd = memfd_create("convoy-worker-state", MFD_CLOEXEC);
     if (fd >= 0 && (length >= (int)sizeof text || write(fd, text, (size_t)length) != length)) {
         close(fd);
@@ -109,22 +94,34 @@ static int write_state(const struct convoy_held_worker *worker, uint32_t fronts)
     return fd;
 }
 
+/* A descriptor that stands for this process, whatever process gets its number later. */
+static int open_process(const struct convoy_held_worker *worker)
+{
+    int fd = worker->pidfd >= 0 ? fcntl(worker->pidfd, F_DUPFD_CLOEXEC, 0)
+                                : (int)syscall(SYS_pidfd_open, worker->pid, 0);
+    if (fd >= 0)
+        fcntl(fd, F_SETFD, FD_CLOEXEC);
+    return fd;
+}
+
 uint32_t convoy_store_put(const struct convoy_hold *hold, uint32_t fronts)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < CONVOY_HOLD_WORKERS; i++) {
         const struct convoy_held_worker *worker = &hold->workers[i];
-        int state;
-        if (worker->number == 0 || worker->exited || (state = write_state(worker, fronts)) < 0)
+        if (worker->number == 0 || worker->exited)
             continue;
-        const int fds[PARTS] = {worker->memory, worker->control, worker->doorbell, state};
+        int state = write_state(worker, fronts), process = open_process(worker);
+        const int fds[PARTS] = {worker->memory, worker->control, worker->doorbell, process, state};
         for (enum part part = MEMORY; part < PARTS; part++) {
             char name[NAME_BYTES];
             make_name(name, worker->number, part);
-            tell("FDSTORE", name, &fds[part]);
+            if (process >= 0 && state >= 0)
+                tell("FDSTORE", name, &fds[part]);
         }
-        close(state);
-        count++;
+        count += process >= 0 && state >= 0;
+        close_if_open(process);
+        close_if_open(state);
     }
 #ifdef CONVOY_SYSTEMD
     /* It knows whose message it is only while this process exists. */
@@ -143,7 +140,7 @@ static struct stored *find_or_add(struct stored *list, uint32_t *count, uint32_t
             return &list[i];
     if (*count == CONVOY_HOLD_WORKERS)
         return NULL;
-    list[*count] = (struct stored){number, {-1, -1, -1, -1}};
+    list[*count] = (struct stored){number, {-1, -1, -1, -1, -1}};
     return &list[(*count)++];
 }
 
@@ -156,39 +153,29 @@ static void forget(const struct stored *stored)
     }
 }
 
-/* Reads the state. False when it is none, or no such process lives. */
+/* Reads the state. False when it is none, or the process has ended. */
 static bool identify(const struct stored *stored, struct convoy_held_worker *worker, uint32_t *fronts)
 {
-    char text[STATE_BYTES];
-    uint64_t start = 0;
+    char text[STATE_BYTES], *label;
     int pid = 0, at = 0;
     for (enum part part = MEMORY; part < PARTS; part++)
         if (stored->fds[part] < 0)
             return false;
+    struct pollfd ended = {.fd = stored->fds[PROCESS], .events = POLLIN};
     ssize_t length = pread(stored->fds[STATE], text, sizeof text - 1, 0);
-    if (length <= 0)
+    if (length <= 0 || poll(&ended, 1, 0) != 0)
         return false;
     text[length] = '\0';
-    if (sscanf(text, "%d %" SCNu64 " %" SCNu32 " %n", &pid, &start, fronts, &at) != 3 || pid <= 0 ||
-        start == 0)
+    if (sscanf(text, "%d %" SCNu32 " %n", &pid, fronts, &at) != 2 || pid <= 0 ||
+        (label = strdup(text + at)) == NULL)
         return false;
-    /* From here on the number stands for this process and no later one. */
-    int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-    char *label = strdup(text + at);
-    if (pidfd < 0 || label == NULL || start_of(pid) != start) {
-        if (pidfd >= 0)
-            close(pidfd);
-        free(label);
-        return false;
-    }
     *worker = (struct convoy_held_worker){.number = stored->number,
                                           .pid = pid,
-                                          .pidfd = pidfd,
+                                          .pidfd = stored->fds[PROCESS],
                                           .memory = stored->fds[MEMORY],
                                           .control = stored->fds[CONTROL],
                                           .doorbell = stored->fds[DOORBELL],
                                           .label = label};
-    fcntl(pidfd, F_SETFD, FD_CLOEXEC);
     return true;
 }
 
@@ -197,12 +184,16 @@ static void take(struct convoy_hold *hold, struct stored *stored, uint32_t *fron
     struct convoy_held_worker worker;
     uint32_t served = 0;
     forget(stored);
-    bool lives = identify(stored, &worker, &served) && convoy_hold_stored(hold, &worker);
+    bool lives = identify(stored, &worker, &served);
+    if (lives && !convoy_hold_stored(hold, &worker)) {
+        free(worker.label);
+        lives = false;
+    }
     if (lives && served > *fronts)
         *fronts = served;
     for (enum part part = MEMORY; part < PARTS; part++)
-        if (stored->fds[part] >= 0 && (!lives || part == STATE))
-            close(stored->fds[part]);
+        if (!lives || part == STATE)
+            close_if_open(stored->fds[part]);
 }
 
 /* LISTEN_FDS, when they are for this process. */

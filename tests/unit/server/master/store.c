@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #define LIMIT_S 20
-#define PARTS   4
+#define PARTS   5
 #define NUMBER  7u
 #define FRONTS  5u
 
@@ -142,7 +142,7 @@ static int taken(int (*check)(uint32_t inherited, const struct convoy_hold *hold
             dup2(fds[i], 3 + i);
         snprintf(pid, sizeof pid, "%d", getpid());
         setenv("LISTEN_PID", pid, 1);
-        setenv("LISTEN_FDS", "5", 1);
+        setenv("LISTEN_FDS", "6", 1);
         setenv("LISTEN_FDNAMES", names, 1);
         uint32_t inherited = convoy_store_take(&hold, &fronts);
         _exit(check(inherited, &hold, fronts));
@@ -201,28 +201,6 @@ Test(store, a_worker_that_has_ended_is_forgotten)
     waitpid(worker, NULL, 0);
     worker = 0;
     cr_assert_eq(taken(is_none), 0);
-}
-
-Test(store, a_process_that_has_the_number_of_one_that_has_ended_is_another)
-{
-    char text[256];
-    int at = 0, pid;
-    unsigned long long start;
-    put();
-    for (int i = 0; i < PARTS; i++) {
-        if (strcmp(kept[i].name, "convoy-worker-7-state") != 0)
-            continue;
-        ssize_t length = pread(kept[i].fd, text, sizeof text - 1, 0);
-        cr_assert_gt(length, 0);
-        text[length] = '\0';
-        cr_assert_eq(sscanf(text, "%d %llu%n", &pid, &start, &at), 2);
-        char later[256];
-        int written = snprintf(later, sizeof later, "%d %llu%s", pid, start - 1, text + at);
-        cr_assert_eq(ftruncate(kept[i].fd, 0), 0);
-        cr_assert_eq(pwrite(kept[i].fd, later, (size_t)written, 0), written);
-    }
-    cr_assert_eq(taken(is_none), 0);
-    cr_assert_eq(kill(worker, 0), 0, "the other process was killed");
 }
 
 Test(store, a_worker_of_which_a_part_is_missing_is_forgotten)
