@@ -15,10 +15,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LIMIT_S 20
-#define PARTS   5
-#define NUMBER  7u
-#define FRONTS  5u
+#define ASIDE_FD 200
+#define LIMIT_S  20
+#define PARTS    5
+#define NUMBER   7u
+#define FRONTS   5u
 
 static char folder[] = "/tmp/convoy-store-XXXXXX";
 static int notify_fd = -1;
@@ -137,7 +138,8 @@ static int taken(int (*check)(uint32_t inherited, const struct convoy_hold *hold
             sprintf(names + strlen(names), "%s%s", names[0] != '\0' ? ":" : "", kept[i].name);
         }
         for (int i = 0; i < used; i++)
-            fds[i] = fcntl(fds[i], F_DUPFD, 200);
+            fds[i] = fcntl(fds[i], F_DUPFD, ASIDE_FD);
+        close_range(3, ASIDE_FD - 1, 0);
         for (int i = 0; i < used; i++)
             dup2(fds[i], 3 + i);
         snprintf(pid, sizeof pid, "%d", getpid());
@@ -178,7 +180,7 @@ static int is_there(uint32_t inherited, const struct convoy_hold *hold, uint32_t
 
 static int is_none(uint32_t inherited, const struct convoy_hold *hold, uint32_t fronts)
 {
-    for (int fd = 3 + (int)left; fd < 3 + PARTS + 1; fd++)
+    for (int fd = 3 + (int)left; fd < ASIDE_FD; fd++)
         if (fcntl(fd, F_GETFD) >= 0)
             return 5;
     return inherited == left && convoy_hold_living(hold) == 0 && fronts == 1 ? 0 : 2;
