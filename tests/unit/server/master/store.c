@@ -174,6 +174,11 @@ static int is_there(uint32_t inherited, const struct convoy_hold *hold, uint32_t
     if (write(it->control, &byte, 1) != 1 || read(it->doorbell, &got, 1) != 1 || got != 'x' ||
         lseek(it->memory, 0, SEEK_END) != 0 || fcntl(it->memory, F_GETFD) != FD_CLOEXEC)
         return 4;
+    int open_fds = 0;
+    for (int fd = 3; fd < ASIDE_FD; fd++)
+        open_fds += fcntl(fd, F_GETFD) >= 0;
+    if (open_fds != 1 + 4)
+        return 5;
     convoy_hold_kill(it);
     return 0;
 }
