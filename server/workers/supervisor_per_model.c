@@ -115,16 +115,17 @@ int convoy_per_model_place(struct convoy_supervisor *supervisor, const struct co
     for (uint32_t device = 0; device < supervisor->device_count; device++) {
         if (!convoy_placement_names(model, device))
             continue;
-        if (place_on(supervisor, device, model->name, &reason) == 0) {
+        if (place_on(supervisor, device, model->name, &reason) == 0)
             placed++;
-        } else {
+        else
             failed++;
-            convoy_log(CONVOY_LOG_ERROR, "a model gets no worker of its own",
-                       CONVOY_STR("model", model->name), CONVOY_UINT("device", device),
-                       CONVOY_STR("reason", reason.message));
-        }
     }
-    return failed == 0 || placed > 0 ? 0 : convoy_fail(error, -ENOSPC, "%s", reason.message);
+    if (failed > 0 && placed == 0)
+        return convoy_fail(error, -ENOSPC, "%s", reason.message);
+    if (failed > 0)
+        convoy_log(CONVOY_LOG_ERROR, "devices do without a model", CONVOY_STR("model", model->name),
+                   CONVOY_UINT("devices", failed), CONVOY_STR("reason", reason.message));
+    return 0;
 }
 
 void convoy_per_model_place_all(struct convoy_supervisor *supervisor)

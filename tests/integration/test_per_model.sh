@@ -95,7 +95,8 @@ request unload good
 request unload third
 request unload hostile
 until_true 10 gone "$old" || fail "the worker of hostile lives on"
-one_idle() { [ "$(workers | wc -l)" = 1 ] && [ "$(curl -fsS "$url/metrics" | grep '^convoyd_worker_up')" = 'convoyd_worker_up{device="cpu"} 1' ]; }
+one_idle_of() { [ "$(workers | wc -l)" = 1 ] && [ "$(curl -fsS "$url/metrics" | grep '^convoyd_worker_up')" = "convoyd_worker_up{device=\"$1\"} 1" ]; }
+one_idle() { one_idle_of cpu; }
 until_true 10 one_idle || fail "there is no worker for the next model: $(curl -s "$url/metrics" | grep worker_up)"
 [ "$(grep -c 'worker died' "$work/log")" = 1 ] || fail "that is told as a death"
 request load good
@@ -126,8 +127,32 @@ if [ -z "${CONVOY_WHOLE:-}" ]; then # an emulated GPU takes seconds for what fol
   echo "passed"
   exit 0
 fi
-echo "Two devices: a worker for each model on each of its own."
 unset CONVOY_TEST_FAULT
+echo "More models than there can be workers: the last one says so, and is loaded when another has gone."
+rm -r "$work/models"
+mkdir "$work/models"
+for ((i = 0; i < 65; i++)); do cp -r models/fashion-lenet "$work/models/m$i"; done
+configure "models=\"$work/models\"" 'default_model="m0"' 'model_control="explicit"' 'admin_listen=null' 'auth={"loopback_admin": true}' \
+  'worker={"per_model": true, "hang_timeout_ms": 20000}'
+sed -i 's/"models": "models", "default_model": "cifar10-convnet", //' "$work/config.json"
+launch --backend null --config "$work/config.json"
+until_true 30 one_idle_of null || fail "there is no worker"
+for ((i = 0; i < 64; i++)); do request load m$i; done
+[ "$(workers | wc -l)" = 64 ] || fail "$(workers | wc -l) workers"
+expect 400 -X POST "$url/v2/repository/models/m64/load"
+grep -q 'there are 64 workers already' "$work/body" || fail "$(cat "$work/body")"
+fds=$(descriptors)
+request unload m7
+fewer() { [ "$(workers | wc -l)" = 63 ]; }
+until_true 10 fewer || fail "the worker of m7 lives on"
+request load m64
+request unload m64
+until_true 10 fewer || fail "the worker of m64 lives on"
+request load m7
+[ "$(descriptors)" = "$fds" ] || fail "the front has $(descriptors) descriptors, before $fds"
+stop
+
+echo "Two devices: a worker for each model on each of its own."
 [ -e "$build/tests/emulation/convoy-backend-cuda-emulated.so" ] || skip "left out: two devices, as there is no emulated GPU; the rest passed"
 needs_cuda
 [ -n "$emulated" ] || skip "left out: two devices, which only an emulated GPU has for certain; the rest passed"
