@@ -118,7 +118,7 @@ kept=$(grep -c 'worker taken over.* models_kept=1 model=hostile$' "$work/log")
 kill -KILL "$(workers | grep -vx "$own")" "$killed"
 both_ready() { [ -n "$(front)" ] && [ "$(front)" != "$killed" ] && [ "$(states)" = "good:READY hostile:READY" ]; }
 until_true 20 both_ready || fail "no front after a crash: $(states)"
-workers | grep -qx "$own" || fail "another worker"
+workers | grep -x "$own" >/dev/null || fail "another worker"
 [ "$(grep -c 'worker taken over.* models_kept=1 model=hostile$' "$work/log")" = $((kept + 1)) ] || fail "the model was loaded again"
 works hostile
 stop
