@@ -45,7 +45,7 @@ static __device__ __forceinline__ void convoy_barrier_arrive_at(bool mine, uint6
                      ".reg .b32 there;\n\t"
                      "setp.ne.u32 mine, %1, 0;\n\t"
                      "@mine mapa.shared::cluster.u32 there, %0, %2;\n\t"
-                     "@mine mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];}" ::"r"(
+                     "@mine mbarrier.arrive.shared::cluster.b64 _, [there];}" ::"r"(
                          convoy_barrier_address(barrier)),
                      "r"((int)mine), "r"(rank)
                      : "memory");)
