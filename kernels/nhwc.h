@@ -90,6 +90,20 @@ cudaError_t convoy_launch_nhwc_normalize(const struct convoy_nhwc_normalize *sha
                                          const float *scale, const float *shift, convoy_fp16 *y,
                                          struct convoy_overflow overflow, cudaStream_t stream);
 
+/* Copies pieces of rows: each row of y is `pieces` pieces of `width` numbers, and where in an image of x each
+ * comes from, in cells of 8 numbers, says pieces_of (device, rows x pieces; -1: zeros). `add` is added, rows
+ * x pieces x width, float32 and on 16 bytes, or NULL. What fills up a pixel of y beyond its pieces is not
+ * written. */
+struct convoy_nhwc_gather {
+    int64_t n, rows;          /* rows of an image of y */
+    int64_t x_image, y_pixel; /* numbers from image to image, row to row */
+    int width, pieces;        /* width: a multiple of 8 */
+    const int32_t *pieces_of;
+};
+cudaError_t convoy_launch_nhwc_gather(const struct convoy_nhwc_gather *gather, const convoy_fp16 *x,
+                                      const float *add, convoy_fp16 *y, struct convoy_overflow overflow,
+                                      cudaStream_t stream);
+
 /* Attention: y = softmax(scale q k^T + bias) v for each image, window and head, of `queries` rows of q and y,
  * `keys` rows of k and v, and d channels of each. Where a tensor's row lies says its struct; the d channels
  * of a head follow each other and begin on a multiple of 8. The products are fp16's with float32 sums, the

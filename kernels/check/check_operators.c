@@ -407,12 +407,14 @@ int convoy_check_operators(uint64_t seed, const char *only)
                      {"binary", check_binary},
                      {"pool", convoy_check_pool},
                      {"read_images", convoy_check_read_images},
+                     {"gather", convoy_check_gather},
                      {"attention", convoy_check_attention}};
     int failures = 0;
     for (size_t i = 0; i < sizeof operators / sizeof operators[0]; i++) {
         struct convoy_check check = {.random = seed + 100 + i};
         if ((only != NULL && strcmp(only, operators[i].name) != 0) ||
-            (operators[i].check == convoy_check_attention && !convoy_nhwc_here()))
+            ((operators[i].check == convoy_check_attention || operators[i].check == convoy_check_gather) &&
+             !convoy_nhwc_here()))
             continue;
         while (check.cases < CASES)
             operators[i].check(&check);

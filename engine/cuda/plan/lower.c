@@ -31,8 +31,7 @@ static void keep(struct convoy_cuda_lowering *l, int buffer, int tensor)
         l->buffers[buffer].last = l->source->groups->last_use[tensor];
 }
 
-/* The output is another name for the tensor in 16 bits, channels last. */
-static void name_pixels(struct convoy_cuda_lowering *l, int from, int to)
+void convoy_cuda_name_nhwc(struct convoy_cuda_lowering *l, int from, int to)
 {
     l->nhwc_of[to] = l->nhwc_of[from];
     keep(l, l->nhwc_of[to].buffer, to);
@@ -45,7 +44,7 @@ static int lower_view(struct convoy_cuda_lowering *l, const struct convoy_cuda_g
         return convoy_fail(l->error, -EINVAL, "node '%s' reads a tensor that nothing computes",
                            l->node->name);
     if (l->nhwc_of[from].buffer >= 0 && convoy_cuda_is_pixel_view(l->graph, l->node, l->channels)) {
-        name_pixels(l, from, to);
+        convoy_cuda_name_nhwc(l, from, to);
         return 0;
     }
     int code = convoy_cuda_want_planes(l, from);
@@ -70,12 +69,14 @@ static int lower_group(struct convoy_cuda_lowering *l, int index)
     l->node = &l->graph->nodes[group->anchor];
     if (group->attention != NULL)
         return convoy_cuda_lower_attention(l, group);
+    if (group->rows != NULL)
+        return convoy_cuda_lower_rows(l, group);
     if (group->view)
         return lower_view(l, group);
     if (transposes_nothing(l)) {
         int code = convoy_cuda_want_nhwc(l, l->node->inputs[0]);
         if (code == 0)
-            name_pixels(l, l->node->inputs[0], group->output);
+            convoy_cuda_name_nhwc(l, l->node->inputs[0], group->output);
         return code;
     }
     if (l->nhwc) {
@@ -152,12 +153,15 @@ int convoy_cuda_lower(const struct convoy_cuda_source *source, struct convoy_cud
     bool done = false;
     l.part_of = calloc((size_t)l.graph->tensor_count + 1, sizeof(l.part_of[0]));
     l.channels = calloc((size_t)l.graph->tensor_count + 1, sizeof(l.channels[0]));
+    l.before = calloc((size_t)l.graph->tensor_count + 1, sizeof(l.before[0]));
     if (l.buffer_of == NULL || l.nhwc_of == NULL || l.part_of == NULL || l.channels == NULL ||
-        convoy_cuda_find_channels(l.graph, l.channels))
+        l.before == NULL)
         failed = convoy_fail(error, -ENOMEM, "no memory to place %d tensors", l.graph->tensor_count);
+    else
+        convoy_cuda_find_channels(l.graph, l.channels, l.before);
     for (int t = 0; t < l.graph->tensor_count && !failed; t++)
         l.buffer_of[t] = l.nhwc_of[t].buffer = l.part_of[t].whole = -1;
-    if (!failed && !source->groups->attends) /* which needs 16 bits */
+    if (!failed && !source->groups->nhwc)
         failed = convoy_cuda_lower_fused(&l, &covered, &done);
     l.nhwc = plan->marks = covered == 0 && convoy_cuda_uses_nhwc(source);
     if (!failed && l.nhwc)
@@ -175,5 +179,9 @@ int convoy_cuda_lower(const struct convoy_cuda_source *source, struct convoy_cud
     free(l.nhwc_of);
     free(l.part_of);
     free(l.channels);
+    free(l.before);
+    for (int i = 0; i < l.order_count; i++)
+        free(l.orders[i]);
+    free(l.orders);
     return failed;
 }

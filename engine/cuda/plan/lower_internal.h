@@ -14,6 +14,19 @@ int convoy_cuda_lower_fused(struct convoy_cuda_lowering *l, int *groups, bool *d
 /* Lowers a group to 16 bits, channels last. *done: false where it is to be lowered to planes instead. */
 int convoy_cuda_lower_nhwc(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group, bool *done);
 
+/* The output is another name for the tensor in 16 bits, channels last, which is there. */
+void convoy_cuda_name_nhwc(struct convoy_cuda_lowering *l, int from, int to);
+
+/* A group of rows of another tensor (rows.h). */
+int convoy_cuda_lower_rows(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group);
+/* Gives a tensor in 16 bits an order, which it takes over: the pixel of each row of an image. */
+int convoy_cuda_set_order(struct convoy_cuda_lowering *l, int tensor, int32_t *order);
+/* Are the rows of two tensors of as many rows in the same order? */
+bool convoy_cuda_same_order(const struct convoy_cuda_lowering *l, int a, int b);
+/* A table on the device, uploaded once for all plans. NULL with *code set if that failed, or *code was set.
+ */
+const void *convoy_cuda_row_table(struct convoy_cuda_lowering *l, const void *data, size_t bytes, int *code);
+
 /* A group that is attention. */
 int convoy_cuda_lower_attention(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group);
 

@@ -124,13 +124,16 @@ static int add_conv(struct convoy_cuda_lowering *l, const struct convoy_cuda_gro
     if (kernel == NULL)
         return 0;
     *done = true;
-    int code = rows ? read_rows(l, &read, &x) : convoy_cuda_want_nhwc(l, node->inputs[0]);
+    bool by_row = node->op == CONVOY_OP_DENSE;
+    int code = rows     ? read_rows(l, &read, &x)
+               : by_row ? convoy_cuda_want_nhwc(l, node->inputs[0])
+                        : convoy_cuda_want_in_order(l, node->inputs[0]);
     if (code == 0 && !rows) {
         code = convoy_cuda_reads_nhwc(l, node->inputs[0], &x, &shape->nhwc.pixel);
         dense_strides(shape, shape->nhwc.pixel);
     }
     if (code == 0 && shape->residual)
-        code = convoy_cuda_want_nhwc(l, group->residual);
+        code = convoy_cuda_want_in_order(l, group->residual);
     if (code == 0 && shape->residual)
         code = convoy_cuda_reads_nhwc(l, group->residual, &residual, &shape->nhwc.residual_pixel);
     if (code == 0)
@@ -156,6 +159,8 @@ static int add_conv(struct convoy_cuda_lowering *l, const struct convoy_cuda_gro
                                    &y);
     else if (code == 0)
         code = convoy_cuda_writes_nhwc(l, group->output, &y, &shape->nhwc.y_pixel);
+    if (code == 0 && by_row)
+        l->nhwc_of[group->output].order = l->nhwc_of[node->inputs[0]].order;
     step->y = y;
     conv->shape = *shape;
     return code == 0 && group->pool > 1 ? pool_after(l, group, shape, &y) : code;
@@ -318,7 +323,7 @@ static int lower_pool(struct convoy_cuda_lowering *l, const struct convoy_cuda_g
         shape.dilation[i] = (int)pool->dilation[i];
     }
     *done = true;
-    int code = convoy_cuda_want_nhwc(l, l->node->inputs[0]);
+    int code = convoy_cuda_want_in_order(l, l->node->inputs[0]);
     if (code == 0)
         code = convoy_cuda_reads_nhwc(l, l->node->inputs[0], &from, &pixel);
     return code ? code : add_pool(l, &shape, x[1], &from, pixel, group->output);
@@ -350,7 +355,11 @@ int convoy_cuda_nhwc_scale_shift(struct convoy_cuda_lowering *l, int input, stru
         step->nhwc_scale_shift.y_pixel = to_pixel;
         return code;
     }
-    return code ? code : convoy_cuda_writes_nhwc(l, output, &step->y, &step->nhwc_scale_shift.y_pixel);
+    if (code == 0)
+        code = convoy_cuda_writes_nhwc(l, output, &step->y, &step->nhwc_scale_shift.y_pixel);
+    if (code == 0)
+        l->nhwc_of[output].order = l->nhwc_of[input].order;
+    return code;
 }
 
 static int lower_pointwise(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group, bool *done)
@@ -392,7 +401,11 @@ static int lower_normalize(struct convoy_cuda_lowering *l, const struct convoy_c
         code = convoy_cuda_reads(l, l->node->inputs[next++], &step->nhwc_normalize.scale);
     if (code == 0 && normalize->has_shift)
         code = convoy_cuda_reads(l, l->node->inputs[next], &step->nhwc_normalize.shift);
-    return code ? code : convoy_cuda_writes_nhwc(l, group->output, &step->y, &to->y_pixel);
+    if (code == 0)
+        code = convoy_cuda_writes_nhwc(l, group->output, &step->y, &to->y_pixel);
+    if (code == 0)
+        l->nhwc_of[group->output].order = l->nhwc_of[input].order;
+    return code;
 }
 
 /* Copies what is not computed in its place. */
@@ -408,7 +421,7 @@ static int lower_concat(struct convoy_cuda_lowering *l, const struct convoy_cuda
     for (int i = 0; i < node->input_count && code == 0; i++) {
         const struct convoy_unary none = {0};
         int input = node->inputs[i];
-        code = convoy_cuda_want_nhwc(l, input);
+        code = convoy_cuda_want_in_order(l, input);
         const struct convoy_cuda_nhwc *whole = &l->nhwc_of[group->output], *part = &l->nhwc_of[input];
         if (code == 0 && (part->buffer != whole->buffer || part->first != whole->first + first))
             code = convoy_cuda_nhwc_scale_shift(l, input, none, -1, -1, &to, pixel, -1);

@@ -122,7 +122,7 @@ int convoy_cuda_writes_nhwc(struct convoy_cuda_lowering *l, int tensor, struct c
                                 last_use_of_whole(l, whole));
         if (buffer < 0)
             return buffer;
-        l->nhwc_of[whole] = (struct convoy_cuda_nhwc){buffer, *pixel, 0};
+        l->nhwc_of[whole] = (struct convoy_cuda_nhwc){.buffer = buffer, .pixel = *pixel};
     }
     if (whole != tensor) {
         l->nhwc_of[tensor] = l->nhwc_of[whole];
@@ -141,30 +141,81 @@ static struct convoy_nhwc_planes planes_of(const struct convoy_cuda_lowering *l,
                                        .channels_last = l->channels[tensor] == CONVOY_CUDA_CHANNELS_LAST};
 }
 
+/* Between float32 as the graph has it, parts x images x rest, and image by image. */
+static int turn_images(struct convoy_cuda_lowering *l, int tensor, bool to_images,
+                       const struct convoy_cuda_place *from, const struct convoy_cuda_place *to)
+{
+    int64_t parts = l->before[tensor], n = l->plan->rows, all = convoy_cuda_elements(l, tensor) / n;
+    struct convoy_cuda_step *step;
+    int code = convoy_cuda_step(l, CONVOY_CUDA_COPY, &step);
+    if (code)
+        return code;
+    int64_t rest = all / parts;
+    struct convoy_strided_copy copy = {
+        .rank = 3, .dims = {parts, n, rest}, .x_stride = {rest, all, 1}, .y_stride = {n * rest, rest, 1}};
+    if (to_images)
+        copy = (struct convoy_strided_copy){
+            .rank = 3, .dims = {n, parts, rest}, .x_stride = {rest, n * rest, 1}, .y_stride = {all, rest, 1}};
+    step->copy = copy;
+    step->x = *from;
+    step->y = *to;
+    return 0;
+}
+
+/* Are the images of the tensor one after the other as the graph has it? */
+static bool image_by_image(const struct convoy_cuda_lowering *l, int tensor)
+{
+    return l->before[tensor] <= 1 || l->plan->rows == 1;
+}
+
+static size_t float_bytes(const struct convoy_cuda_lowering *l, int tensor)
+{
+    return (size_t)convoy_cuda_elements(l, tensor) * sizeof(float);
+}
+
 int convoy_cuda_want_planes(struct convoy_cuda_lowering *l, int tensor)
 {
+    struct convoy_cuda_place images = {0}, y = {0};
     struct convoy_cuda_step *step;
     if (l->graph->tensors[tensor].data != NULL || l->buffer_of[tensor] >= 0 || l->nhwc_of[tensor].buffer < 0)
         return 0;
-    int code = convoy_cuda_step(l, CONVOY_CUDA_NHWC_TO_PLANES, &step);
+    int code = convoy_cuda_want_in_order(l, tensor);
+    if (code == 0)
+        code = convoy_cuda_step(l, CONVOY_CUDA_NHWC_TO_PLANES, &step);
     if (code)
         return code;
     step->nhwc_convert = planes_of(l, tensor);
     code = convoy_cuda_reads_nhwc(l, tensor, &step->x, &step->nhwc_convert.pixel);
-    return code ? code : convoy_cuda_writes(l, tensor, &step->y);
+    if (code == 0)
+        code = convoy_cuda_writes(l, tensor, &y);
+    if (code == 0 && !image_by_image(l, tensor))
+        code = convoy_cuda_scratch(l, float_bytes(l, tensor), &images);
+    if (code)
+        return code;
+    step->y = image_by_image(l, tensor) ? y : images;
+    return image_by_image(l, tensor) ? 0 : turn_images(l, tensor, false, &images, &y);
 }
 
 int convoy_cuda_want_nhwc(struct convoy_cuda_lowering *l, int tensor)
 {
+    struct convoy_cuda_place x = {0}, images = {0};
     struct convoy_cuda_step *step;
     if (l->nhwc_of[tensor].buffer >= 0)
         return 0;
-    int code = convoy_cuda_step(l, CONVOY_CUDA_NHWC_FROM_PLANES, &step);
+    int code = convoy_cuda_reads(l, tensor, &x);
+    if (code == 0 && !image_by_image(l, tensor)) {
+        code = convoy_cuda_scratch(l, float_bytes(l, tensor), &images);
+        if (code == 0)
+            code = turn_images(l, tensor, true, &x, &images);
+        x = images;
+    }
+    if (code == 0)
+        code = convoy_cuda_step(l, CONVOY_CUDA_NHWC_FROM_PLANES, &step);
     if (code)
         return code;
+    step->x = x;
     step->nhwc_convert = planes_of(l, tensor);
-    code = convoy_cuda_reads(l, tensor, &step->x);
-    return code ? code : convoy_cuda_writes_nhwc(l, tensor, &step->y, &step->nhwc_convert.pixel);
+    return convoy_cuda_writes_nhwc(l, tensor, &step->y, &step->nhwc_convert.pixel);
 }
 
 int convoy_cuda_scratch(struct convoy_cuda_lowering *l, size_t bytes, struct convoy_cuda_place *place)

@@ -19,6 +19,8 @@ struct convoy_cuda_nhwc {
     int buffer;    /* -1: none */
     int64_t pixel; /* numbers from pixel to pixel */
     int64_t first; /* the number in the buffer that is the tensor's first */
+    /* Where the rows of an image are (rows.h): which pixel each is. NULL: one after the other. */
+    const int32_t *order;
 };
 
 /* A tensor whose place is a part of another one's pixels: what is concatenated is written where it belongs.
@@ -36,8 +38,11 @@ struct convoy_cuda_lowering {
     int *buffer_of; /* for each tensor: the index of its buffer of float32 in planes; -1: none */
     struct convoy_cuda_nhwc *nhwc_of;    /* for each tensor: where it is in 16 bits, channels last */
     enum convoy_cuda_channels *channels; /* for each tensor, what that layout would make of it */
-    bool nhwc;                           /* layers are lowered to that layout where they can */
-    struct convoy_cuda_part *part_of;    /* for each tensor */
+    int64_t *before;                     /* for each tensor: parts before its images (channels.h) */
+    int order_count;
+    int32_t **orders;                 /* what nhwc_of points to */
+    bool nhwc;                        /* layers are lowered to that layout where they can */
+    struct convoy_cuda_part *part_of; /* for each tensor */
     int buffer_count, buffer_capacity;
     struct convoy_cuda_buffer *buffers;
     int group;                      /* the group that is being lowered */
@@ -77,7 +82,8 @@ static inline enum convoy_compute_type convoy_cuda_planes_type(const struct conv
 int convoy_cuda_reads(struct convoy_cuda_lowering *l, int tensor, struct convoy_cuda_place *place);
 /* Where a tensor is written: a new buffer. */
 int convoy_cuda_writes(struct convoy_cuda_lowering *l, int tensor, struct convoy_cuda_place *place);
-/* The same in 16 bits, channels last; *pixel: numbers from pixel to pixel. */
+/* The same in 16 bits, channels last; *pixel: numbers from pixel to pixel. What is written has its rows one
+ * after the other, unless the caller gives it an order. */
 int convoy_cuda_reads_nhwc(struct convoy_cuda_lowering *l, int tensor, struct convoy_cuda_place *place,
                            int64_t *pixel);
 int convoy_cuda_writes_nhwc(struct convoy_cuda_lowering *l, int tensor, struct convoy_cuda_place *place,
@@ -87,6 +93,8 @@ int convoy_cuda_writes_nhwc(struct convoy_cuda_lowering *l, int tensor, struct c
  * is added. */
 int convoy_cuda_want_planes(struct convoy_cuda_lowering *l, int tensor);
 int convoy_cuda_want_nhwc(struct convoy_cuda_lowering *l, int tensor);
+/* The same, and its rows one after the other: for what does not work row by row. */
+int convoy_cuda_want_in_order(struct convoy_cuda_lowering *l, int tensor);
 
 /* A tensor as images: n, c, h, w of [N,C,H,W], or of [N,C], which has one pixel. Tensors whose channels are
  * their last axis (channels.h) have all pixels of an image in one row: [N,T,C] is N, C, 1, T. False for

@@ -120,6 +120,9 @@ static cudaError_t launch_nhwc(const struct convoy_cuda_step *step, const void *
         return convoy_launch_nhwc_normalize(
             &step->nhwc_normalize.shape, x, read_at(&step->nhwc_normalize.scale, workspace),
             read_at(&step->nhwc_normalize.shift, workspace), y, overflow, stream);
+    case CONVOY_CUDA_NHWC_GATHER:
+        return convoy_launch_nhwc_gather(&step->nhwc_gather.shape, x,
+                                         read_at(&step->nhwc_gather.add, workspace), y, overflow, stream);
     case CONVOY_CUDA_NHWC_ATTENTION:
         return convoy_launch_nhwc_attention(
             &step->nhwc_attention.shape, x, (const void *)read_at(&step->nhwc_attention.k, workspace),
@@ -212,6 +215,10 @@ static bool step_uses(const struct convoy_cuda_step *step, const float *constant
     case CONVOY_CUDA_NHWC_NORMALIZE:
         return is_there(&step->nhwc_normalize.scale, constant) ||
                is_there(&step->nhwc_normalize.shift, constant);
+    case CONVOY_CUDA_NHWC_GATHER: {
+        const void *pieces = constant;
+        return is_there(&step->nhwc_gather.add, constant) || step->nhwc_gather.shape.pieces_of == pieces;
+    }
     case CONVOY_CUDA_NHWC_ATTENTION: {
         const struct convoy_nhwc_attention *shape = &step->nhwc_attention.shape;
         const void *rows = constant;
@@ -249,6 +256,7 @@ const char *convoy_cuda_step_name(const struct convoy_cuda_step *step)
                                         [CONVOY_CUDA_NHWC_BINARY] = "nhwc_binary",
                                         [CONVOY_CUDA_NHWC_SCALE_SHIFT] = "nhwc_scale_shift",
                                         [CONVOY_CUDA_NHWC_NORMALIZE] = "nhwc_normalize",
+                                        [CONVOY_CUDA_NHWC_GATHER] = "nhwc_gather",
                                         [CONVOY_CUDA_NHWC_ATTENTION] = "nhwc_attention"};
     switch (step->kind) {
     case CONVOY_CUDA_FUSED:

@@ -48,6 +48,7 @@ enum convoy_cuda_kind {
     CONVOY_CUDA_NHWC_BINARY,
     CONVOY_CUDA_NHWC_SCALE_SHIFT,
     CONVOY_CUDA_NHWC_NORMALIZE,
+    CONVOY_CUDA_NHWC_GATHER,
     CONVOY_CUDA_NHWC_ATTENTION
 };
 
@@ -132,6 +133,10 @@ struct convoy_cuda_step {
             struct convoy_nhwc_normalize shape;
             struct convoy_cuda_place scale, shift; /* NOTHING: 1 and 0 */
         } nhwc_normalize;
+        struct {
+            struct convoy_nhwc_gather shape; /* pieces: as the constants */
+            struct convoy_cuda_place add;    /* NOTHING: none */
+        } nhwc_gather;
         struct {
             struct convoy_nhwc_attention shape; /* rows: as the constants */
             struct convoy_cuda_place k, v;      /* x: the queries */
