@@ -40,11 +40,27 @@ struct convoy_nhwc_rows {
 cudaError_t convoy_launch_nhwc_read(const struct convoy_images *images, const struct convoy_nhwc_rows *rows,
                                     convoy_fp16 *y, struct convoy_overflow overflow, cudaStream_t stream);
 
+/* The same for a first layer whose windows do not overlap: what a window holds, channel after channel and row
+ * after row, as one pixel of `pixel` numbers (a multiple of 8 that is not less), down x across for each
+ * image; zeros behind. */
+struct convoy_nhwc_patches {
+    int n, c, h, w;
+    int rows, columns; /* of a window */
+    int down, across;
+    int pixel;
+};
+cudaError_t convoy_launch_nhwc_read_patches(const struct convoy_images *images,
+                                            const struct convoy_nhwc_patches *patches, convoy_fp16 *y,
+                                            struct convoy_overflow overflow, cudaStream_t stream);
+
 /* From and to dense float32: planes, N x C x pixels, or with channels_last N x pixels x C. `pixel`: numbers
- * from pixel to pixel of the tensor in 16 bits. */
+ * from pixel to pixel of the tensor in 16 bits; `image`: floats from image to image, 0: one follows the
+ * other.
+ */
 struct convoy_nhwc_planes {
     int64_t n, c, pixels, pixel;
     bool channels_last;
+    int64_t image;
 };
 cudaError_t convoy_launch_nhwc_from_planes(const struct convoy_nhwc_planes *planes, const float *x,
                                            convoy_fp16 *y, struct convoy_overflow overflow,

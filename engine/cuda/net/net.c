@@ -57,7 +57,7 @@ static int name_layers(struct convoy_net *net, struct convoy_error *error)
 /* A step that brings a layer's tensors where its kernel reads them. */
 static bool only_moves(enum convoy_cuda_kind kind)
 {
-    return kind == CONVOY_CUDA_READ || kind == CONVOY_CUDA_NHWC_READ ||
+    return kind == CONVOY_CUDA_READ || kind == CONVOY_CUDA_NHWC_READ || kind == CONVOY_CUDA_NHWC_PATCHES ||
            kind == CONVOY_CUDA_NHWC_FROM_PLANES || kind == CONVOY_CUDA_NHWC_TO_PLANES;
 }
 

@@ -111,6 +111,14 @@ static enum convoy_cuda_channels reshaped(const struct convoy_shape *x, const st
     return by_rank(y);
 }
 
+/* Pooling over rows, as reductions over pixels become: [N,1,T,C] with windows of one channel. */
+static bool pools_rows(const struct convoy_shape *x, const struct convoy_pool *pool,
+                       enum convoy_cuda_channels from)
+{
+    return from == CONVOY_CUDA_CHANNELS_LAST && x->rank == 4 && x->dims[1] == 1 && pool->window[1] == 1 &&
+           pool->stride[1] == 1 && pool->pad[1] == 0 && pool->pad[3] == 0;
+}
+
 static enum convoy_cuda_channels channels_of(const struct convoy_graph *graph, const struct convoy_node *node,
                                              const enum convoy_cuda_channels *channels)
 {
@@ -122,6 +130,8 @@ static enum convoy_cuda_channels channels_of(const struct convoy_graph *graph, c
         return transposed(x, node, from);
     case CONVOY_OP_RESHAPE:
         return reshaped(x, y, from);
+    case CONVOY_OP_POOL:
+        return pools_rows(x, &node->pool, from) ? CONVOY_CUDA_CHANNELS_LAST : by_rank(y);
     case CONVOY_OP_MATMUL: /* rows and columns: neither is a pixel */
         return CONVOY_CUDA_CHANNELS_NONE;
     case CONVOY_OP_ACTIVATION:

@@ -110,8 +110,15 @@ static int lower_outputs(struct convoy_cuda_lowering *l)
     for (int i = 0; i < l->graph->output_count; i++) {
         int tensor = l->graph->outputs[i];
         const struct convoy_shape *shape = &l->graph->tensors[tensor].shape;
+        struct convoy_cuda_place to = {.where = CONVOY_CUDA_WORKSPACE, .offset = offset};
         struct convoy_cuda_step *step;
-        int failed = convoy_cuda_want_planes(l, tensor);
+        bool done = false;
+        offset += (size_t)convoy_shape_elements(shape) * sizeof(float);
+        int failed = convoy_cuda_write_out(l, tensor, &to, row_floats, &done);
+        if (!failed && done)
+            continue;
+        if (!failed)
+            failed = convoy_cuda_want_planes(l, tensor);
         if (!failed)
             failed = convoy_cuda_step(l, CONVOY_CUDA_COPY, &step);
         if (failed)
@@ -129,9 +136,7 @@ static int lower_outputs(struct convoy_cuda_lowering *l)
         failed = convoy_cuda_reads(l, tensor, &step->x);
         if (failed)
             return failed;
-        step->y.where = CONVOY_CUDA_WORKSPACE;
-        step->y.offset = offset;
-        offset += (size_t)elements * sizeof(float);
+        step->y = to;
     }
     return 0;
 }

@@ -264,8 +264,11 @@ static int lower_conv(struct convoy_cuda_lowering *l, const struct convoy_cuda_g
         !convoy_cuda_channels_first(l, group->output, dims) ||
         !convoy_cuda_conv_shape(l->source, group, l->plan->rows, &shape))
         return 0;
+    struct convoy_conv_shape as_rows = shape;
     int code = rows ? lower_stem(l, group, &shape, done) : 0;
-    return code || *done ? code : add_conv(l, group, &shape, rows, done);
+    if (code == 0 && !*done)
+        code = add_conv(l, group, &as_rows, rows, done);
+    return code || *done || !rows ? code : convoy_cuda_lower_patches(l, group, &shape, done);
 }
 
 /* A dense layer is a convolution of 1 x 1: a pixel for each row of an image. */
@@ -304,8 +307,11 @@ static int lower_pool(struct convoy_cuda_lowering *l, const struct convoy_cuda_g
         *done = true;
         return 0;
     }
-    if (!convoy_cuda_channels_first(l, l->node->inputs[0], x) ||
-        !convoy_cuda_channels_first(l, group->output, y))
+    bool rows = l->channels[l->node->inputs[0]] == CONVOY_CUDA_CHANNELS_LAST;
+    bool (*dims)(const struct convoy_cuda_lowering *, int, int64_t *) =
+        rows ? convoy_cuda_image_dims : convoy_cuda_channels_first;
+    if (!dims(l, l->node->inputs[0], x) || !dims(l, group->output, y) ||
+        rows != (l->channels[group->output] == CONVOY_CUDA_CHANNELS_LAST))
         return 0;
     struct convoy_pool_shape shape = {.planes = x[0],
                                       .h = (int)x[2],
@@ -315,15 +321,18 @@ static int lower_pool(struct convoy_cuda_lowering *l, const struct convoy_cuda_g
                                       .average = pool->kind == CONVOY_POOL_AVERAGE,
                                       .count_padding = pool->count_include_pad,
                                       .act = group->act};
-    for (int i = 0; i < 4; i++)
-        shape.pad[i] = (int)pool->pad[i];
+    /* What the graph has as rows and columns are pixels and channels of tensors of rows. */
     for (int i = 0; i < 2; i++) {
-        shape.window[i] = (int)pool->window[i];
-        shape.stride[i] = (int)pool->stride[i];
-        shape.dilation[i] = (int)pool->dilation[i];
+        int axis = rows ? 1 - i : i;
+        shape.window[axis] = (int)pool->window[i];
+        shape.stride[axis] = (int)pool->stride[i];
+        shape.dilation[axis] = (int)pool->dilation[i];
+        shape.pad[axis] = (int)pool->pad[i];
+        shape.pad[axis + 2] = (int)pool->pad[i + 2];
     }
+    bool all = rows && shape.window[1] == shape.w && shape.ow == 1; /* in whatever order */
     *done = true;
-    int code = convoy_cuda_want_in_order(l, l->node->inputs[0]);
+    int code = (all ? convoy_cuda_want_nhwc : convoy_cuda_want_in_order)(l, l->node->inputs[0]);
     if (code == 0)
         code = convoy_cuda_reads_nhwc(l, l->node->inputs[0], &from, &pixel);
     return code ? code : add_pool(l, &shape, x[1], &from, pixel, group->output);

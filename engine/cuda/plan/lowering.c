@@ -196,6 +196,23 @@ int convoy_cuda_want_planes(struct convoy_cuda_lowering *l, int tensor)
     return image_by_image(l, tensor) ? 0 : turn_images(l, tensor, false, &images, &y);
 }
 
+int convoy_cuda_write_out(struct convoy_cuda_lowering *l, int tensor, const struct convoy_cuda_place *to,
+                          int64_t image, bool *done)
+{
+    struct convoy_cuda_step *step;
+    if (l->buffer_of[tensor] >= 0 || l->nhwc_of[tensor].buffer < 0 || l->nhwc_of[tensor].order != NULL ||
+        l->before[tensor] != 1)
+        return 0;
+    *done = true;
+    int code = convoy_cuda_step(l, CONVOY_CUDA_NHWC_TO_PLANES, &step);
+    if (code)
+        return code;
+    step->y = *to;
+    step->nhwc_convert = planes_of(l, tensor);
+    step->nhwc_convert.image = image;
+    return convoy_cuda_reads_nhwc(l, tensor, &step->x, &step->nhwc_convert.pixel);
+}
+
 int convoy_cuda_want_nhwc(struct convoy_cuda_lowering *l, int tensor)
 {
     struct convoy_cuda_place x = {0}, images = {0};

@@ -98,6 +98,11 @@ static cudaError_t launch_nhwc(const struct convoy_cuda_step *step, const void *
         images.data = x;
         return convoy_launch_nhwc_read(&images, &step->nhwc_read.rows, y, overflow, stream);
     }
+    case CONVOY_CUDA_NHWC_PATCHES: {
+        struct convoy_images images = step->nhwc_patches.images;
+        images.data = x;
+        return convoy_launch_nhwc_read_patches(&images, &step->nhwc_patches.shape, y, overflow, stream);
+    }
     case CONVOY_CUDA_NHWC_FROM_PLANES:
         return convoy_launch_nhwc_from_planes(&step->nhwc_convert, x, y, overflow, stream);
     case CONVOY_CUDA_NHWC_TO_PLANES:
@@ -250,6 +255,7 @@ const char *convoy_cuda_step_name(const struct convoy_cuda_step *step)
                                         [CONVOY_CUDA_COPY] = "copy",
                                         [CONVOY_CUDA_ZERO] = "zero",
                                         [CONVOY_CUDA_NHWC_READ] = "nhwc_read",
+                                        [CONVOY_CUDA_NHWC_PATCHES] = "nhwc_patches",
                                         [CONVOY_CUDA_NHWC_FROM_PLANES] = "nhwc_from_planes",
                                         [CONVOY_CUDA_NHWC_TO_PLANES] = "nhwc_to_planes",
                                         [CONVOY_CUDA_NHWC_POOL] = "nhwc_pool",

@@ -42,6 +42,7 @@ enum convoy_cuda_kind {
     CONVOY_CUDA_ZERO,
     /* Of tensors in 16 bits, channels last (kernels/nhwc.h); CONVOY_CUDA_CONV is of both. */
     CONVOY_CUDA_NHWC_READ,        /* input rows */
+    CONVOY_CUDA_NHWC_PATCHES,     /* input rows, window by window */
     CONVOY_CUDA_NHWC_FROM_PLANES, /* conversions */
     CONVOY_CUDA_NHWC_TO_PLANES,
     CONVOY_CUDA_NHWC_POOL,
@@ -115,6 +116,10 @@ struct convoy_cuda_step {
             struct convoy_images images;
             struct convoy_nhwc_rows rows;
         } nhwc_read;
+        struct {
+            struct convoy_images images;
+            struct convoy_nhwc_patches shape;
+        } nhwc_patches;
         struct convoy_nhwc_planes nhwc_convert;
         struct {
             struct convoy_pool_shape shape;
