@@ -22,6 +22,9 @@ struct convoy_cuda_group {
     bool view;               /* nothing runs: the output is another name for the anchor's input */
     struct convoy_cuda_attention *attention; /* instead of what the anchor, a softmax, does; owned; or NULL */
     struct convoy_cuda_rows *rows; /* instead of what the anchor and those before it do; owned; or NULL */
+    /* Which rows of the output are computed, one after the other, because nothing reads others (picks.h); of
+     * the group that reads them; NULL: all. */
+    const struct convoy_cuda_rows *pick;
 };
 
 struct convoy_cuda_groups {

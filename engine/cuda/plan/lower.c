@@ -62,11 +62,8 @@ static bool transposes_nothing(const struct convoy_cuda_lowering *l)
            convoy_cuda_is_pixel_view(l->graph, l->node, l->channels);
 }
 
-static int lower_group(struct convoy_cuda_lowering *l, int index)
+static int lower_one(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group)
 {
-    const struct convoy_cuda_group *group = &l->source->groups->groups[index];
-    l->group = index;
-    l->node = &l->graph->nodes[group->anchor];
     if (group->attention != NULL)
         return convoy_cuda_lower_attention(l, group);
     if (group->rows != NULL)
@@ -85,6 +82,9 @@ static int lower_group(struct convoy_cuda_lowering *l, int index)
         if (code || done)
             return code;
     }
+    if (group->pick != NULL)
+        return convoy_fail(l->error, -ENOTSUP, "node '%s' (%s): no kernel computes some of its rows",
+                           l->node->name, l->node->onnx_op);
     int code = group->residual >= 0 ? convoy_cuda_want_planes(l, group->residual) : 0;
     for (int i = 0; i < l->node->input_count && !code; i++)
         code = convoy_cuda_want_planes(l, l->node->inputs[i]);
@@ -100,6 +100,14 @@ static int lower_group(struct convoy_cuda_lowering *l, int index)
     default:
         return convoy_cuda_lower_other(l, group);
     }
+}
+
+static int lower_group(struct convoy_cuda_lowering *l, int index)
+{
+    const struct convoy_cuda_group *group = &l->source->groups->groups[index];
+    l->group = index;
+    l->node = &l->graph->nodes[group->anchor];
+    return group->pick != NULL ? convoy_cuda_lower_picked(l, group, lower_one) : lower_one(l, group);
 }
 
 /* Copies the outputs of the network to the output rows: for each image all outputs, one after the other. */
@@ -159,8 +167,9 @@ int convoy_cuda_lower(const struct convoy_cuda_source *source, struct convoy_cud
     l.part_of = calloc((size_t)l.graph->tensor_count + 1, sizeof(l.part_of[0]));
     l.channels = calloc((size_t)l.graph->tensor_count + 1, sizeof(l.channels[0]));
     l.before = calloc((size_t)l.graph->tensor_count + 1, sizeof(l.before[0]));
+    l.pick_of = calloc((size_t)l.graph->tensor_count + 1, sizeof(l.pick_of[0]));
     if (l.buffer_of == NULL || l.nhwc_of == NULL || l.part_of == NULL || l.channels == NULL ||
-        l.before == NULL)
+        l.before == NULL || l.pick_of == NULL)
         failed = convoy_fail(error, -ENOMEM, "no memory to place %d tensors", l.graph->tensor_count);
     else
         convoy_cuda_find_channels(l.graph, l.channels, l.before);
@@ -185,6 +194,8 @@ int convoy_cuda_lower(const struct convoy_cuda_source *source, struct convoy_cud
     free(l.part_of);
     free(l.channels);
     free(l.before);
+    free(l.pick_of);
+    free(l.picked);
     for (int i = 0; i < l.order_count; i++)
         free(l.orders[i]);
     free(l.orders);

@@ -7,6 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+static int no_memory(const struct convoy_cuda_lowering *l, int64_t rows)
+{
+    return convoy_fail(l->error, -ENOMEM, "no memory for %lld rows", (long long)rows);
+}
+
 const void *convoy_cuda_row_table(struct convoy_cuda_lowering *l, const void *data, size_t bytes, int *code)
 {
     uint64_t key = convoy_hash(UINT64_C(0x726f7773), data, bytes);
@@ -36,7 +41,7 @@ int convoy_cuda_set_order(struct convoy_cuda_lowering *l, int tensor, int32_t *o
     int32_t **grown = realloc(l->orders, ((size_t)l->order_count + 1) * sizeof(*grown));
     if (grown == NULL) {
         free(order);
-        return convoy_fail(l->error, -ENOMEM, "no memory for %lld rows", (long long)rows);
+        return no_memory(l, rows);
     }
     l->orders = grown;
     l->orders[l->order_count++] = order;
@@ -54,20 +59,21 @@ bool convoy_cuda_same_order(const struct convoy_cuda_lowering *l, int a, int b)
            memcmp(one, other, (size_t)rows * sizeof(one[0])) == 0;
 }
 
-/* Adds the step that copies pieces of `base` to the place of `to`; pieces_of is in pieces of the base. */
-static int gather(struct convoy_cuda_lowering *l, const struct convoy_cuda_nhwc *base, int64_t base_rows,
-                  int64_t per_row, const struct convoy_cuda_rows *rows, int to)
+int convoy_cuda_gather(struct convoy_cuda_lowering *l, const struct convoy_cuda_nhwc *from, int64_t from_rows,
+                       const struct convoy_cuda_rows *rows, const struct convoy_cuda_place *y,
+                       int64_t y_pixel)
 {
     int64_t count = rows->count * rows->pieces;
     int32_t *cells = malloc(((size_t)count + 1) * sizeof(cells[0]));
     struct convoy_cuda_step *step;
     int code = 0;
     if (cells == NULL)
-        return convoy_fail(l->error, -ENOMEM, "no memory for %lld rows", (long long)count);
+        return no_memory(l, count);
     for (int64_t i = 0; i < count; i++) {
-        int64_t piece = rows->pieces_of[i], row = piece / per_row;
-        int64_t pixel = base->order != NULL && piece >= 0 ? base->order[row] : row;
-        cells[i] = piece < 0 ? -1 : (int32_t)((pixel * base->pixel + piece % per_row * rows->width) / 8);
+        int64_t piece = rows->pieces_of[i], row = piece / rows->per_row;
+        int64_t pixel = from->order != NULL && piece >= 0 ? from->order[row] : row;
+        cells[i] =
+            piece < 0 ? -1 : (int32_t)((pixel * from->pixel + piece % rows->per_row * rows->width) / 8);
     }
     const void *table = convoy_cuda_row_table(l, cells, (size_t)count * sizeof(cells[0]), &code);
     free(cells);
@@ -79,37 +85,44 @@ static int gather(struct convoy_cuda_lowering *l, const struct convoy_cuda_nhwc 
         code = convoy_cuda_step(l, CONVOY_CUDA_NHWC_GATHER, &step);
     if (code)
         return code;
-    struct convoy_nhwc_gather *shape = &step->nhwc_gather.shape;
-    *shape = (struct convoy_nhwc_gather){.n = l->plan->rows,
-                                         .rows = rows->count,
-                                         .x_image = base_rows * base->pixel,
-                                         .width = (int)rows->width,
-                                         .pieces = rows->pieces,
-                                         .pieces_of = table};
+    step->nhwc_gather.shape = (struct convoy_nhwc_gather){.n = l->plan->rows,
+                                                          .rows = rows->count,
+                                                          .x_image = from_rows * from->pixel,
+                                                          .y_pixel = y_pixel,
+                                                          .width = (int)rows->width,
+                                                          .pieces = rows->pieces,
+                                                          .pieces_of = table};
     step->x.where = CONVOY_CUDA_WORKSPACE;
-    step->x.offset = CONVOY_CUDA_BUFFER(base->buffer) + (size_t)base->first * sizeof(convoy_fp16);
+    step->x.offset = CONVOY_CUDA_BUFFER(from->buffer) + (size_t)from->first * sizeof(convoy_fp16);
+    step->y = *y;
     if (add != NULL)
         step->nhwc_gather.add = (struct convoy_cuda_place){.where = CONVOY_CUDA_CONSTANT, .constant = add};
-    return convoy_cuda_writes_nhwc(l, to, &step->y, &shape->y_pixel);
+    return 0;
 }
 
 int convoy_cuda_want_in_order(struct convoy_cuda_lowering *l, int tensor)
 {
+    struct convoy_cuda_place y = {0};
+    int64_t dims[4] = {0}, y_pixel;
     int code = convoy_cuda_want_nhwc(l, tensor);
-    int64_t dims[4] = {0};
     if (code || l->nhwc_of[tensor].order == NULL)
         return code;
     convoy_cuda_image_dims(l, tensor, dims);
-    struct convoy_cuda_nhwc base = l->nhwc_of[tensor];
-    struct convoy_cuda_rows rows = {
-        .base = tensor, .count = dims[2] * dims[3], .width = convoy_nhwc_channels(dims[1]), .pieces = 1};
+    const struct convoy_cuda_nhwc from = l->nhwc_of[tensor];
+    struct convoy_cuda_rows rows = {.base = tensor,
+                                    .count = dims[2] * dims[3],
+                                    .width = convoy_nhwc_channels(dims[1]),
+                                    .pieces = 1,
+                                    .per_row = 1};
     rows.pieces_of = malloc(((size_t)rows.count + 1) * sizeof(rows.pieces_of[0]));
     if (rows.pieces_of == NULL)
-        return convoy_fail(l->error, -ENOMEM, "no memory for %lld rows", (long long)rows.count);
+        return no_memory(l, rows.count);
     for (int64_t i = 0; i < rows.count; i++)
         rows.pieces_of[i] = (int32_t)i;
     l->nhwc_of[tensor] = (struct convoy_cuda_nhwc){.buffer = -1};
-    code = gather(l, &base, rows.count, 1, &rows, tensor);
+    code = convoy_cuda_writes_nhwc(l, tensor, &y, &y_pixel);
+    if (code == 0)
+        code = convoy_cuda_gather(l, &from, rows.count, &rows, &y, y_pixel);
     free(rows.pieces_of);
     return code;
 }
@@ -117,20 +130,26 @@ int convoy_cuda_want_in_order(struct convoy_cuda_lowering *l, int tensor)
 int convoy_cuda_lower_rows(struct convoy_cuda_lowering *l, const struct convoy_cuda_group *group)
 {
     const struct convoy_cuda_rows *rows = group->rows;
+    struct convoy_cuda_place y = {0};
+    int64_t dims[4] = {0}, y_pixel;
     int code = convoy_cuda_want_nhwc(l, rows->base);
     if (code)
         return code;
-    const struct convoy_cuda_nhwc base = l->nhwc_of[rows->base];
+    if (l->pick_of[rows->base] == rows || group->pick != NULL) {
+        convoy_cuda_name_nhwc(l, rows->base, group->output);
+        return 0;
+    }
+    const struct convoy_cuda_nhwc from = l->nhwc_of[rows->base];
     if (rows->copies) {
-        int64_t dims[4] = {0};
         convoy_cuda_image_dims(l, rows->base, dims);
-        return gather(l, &base, dims[2] * dims[3], dims[1] / rows->width, rows, group->output);
+        code = convoy_cuda_writes_nhwc(l, group->output, &y, &y_pixel);
+        return code ? code : convoy_cuda_gather(l, &from, dims[2] * dims[3], rows, &y, y_pixel);
     }
     int32_t *order = malloc(((size_t)rows->count + 1) * sizeof(order[0]));
     if (order == NULL)
-        return convoy_fail(l->error, -ENOMEM, "no memory for %lld rows", (long long)rows->count);
+        return no_memory(l, rows->count);
     for (int64_t i = 0; i < rows->count; i++)
-        order[i] = base.order != NULL ? base.order[rows->pieces_of[i]] : rows->pieces_of[i];
+        order[i] = from.order != NULL ? from.order[rows->pieces_of[i]] : rows->pieces_of[i];
     convoy_cuda_name_nhwc(l, rows->base, group->output);
     return convoy_cuda_set_order(l, group->output, order);
 }

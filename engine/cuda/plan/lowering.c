@@ -25,8 +25,7 @@ void convoy_cuda_strides(int rank, const int64_t *dims, int64_t *strides)
     }
 }
 
-/* Returns the number of a new buffer, or -ENOMEM. */
-static int new_buffer(struct convoy_cuda_lowering *l, size_t bytes, int last)
+int convoy_cuda_buffer_until(struct convoy_cuda_lowering *l, size_t bytes, int last)
 {
     if (l->buffer_count == l->buffer_capacity) {
         int capacity = l->buffer_capacity > 0 ? l->buffer_capacity * 2 : 32;
@@ -57,8 +56,8 @@ int convoy_cuda_reads(struct convoy_cuda_lowering *l, int tensor, struct convoy_
 
 int convoy_cuda_writes(struct convoy_cuda_lowering *l, int tensor, struct convoy_cuda_place *place)
 {
-    int buffer = new_buffer(l, (size_t)convoy_cuda_elements(l, tensor) * sizeof(float),
-                            l->source->groups->last_use[tensor]);
+    int buffer = convoy_cuda_buffer_until(l, (size_t)convoy_cuda_elements(l, tensor) * sizeof(float),
+                                          l->source->groups->last_use[tensor]);
     if (buffer < 0)
         return buffer;
     l->buffer_of[tensor] = buffer;
@@ -77,7 +76,7 @@ bool convoy_cuda_image_dims(const struct convoy_cuda_lowering *l, int tensor, in
     bool plane = where == CONVOY_CUDA_CHANNELS_FIRST && shape->rank == 4;
     dims[0] = l->plan->rows;
     dims[2] = plane ? shape->dims[2] : 1;
-    dims[3] = plane ? shape->dims[3] : pixels;
+    dims[3] = plane ? shape->dims[3] : l->pick_of[tensor] != NULL ? l->pick_of[tensor]->count : pixels;
     return true;
 }
 
@@ -118,8 +117,9 @@ int convoy_cuda_writes_nhwc(struct convoy_cuda_lowering *l, int tensor, struct c
         return convoy_fail(l->error, -EINVAL, "a tensor of node '%s' has no channels", l->node->name);
     if (l->nhwc_of[whole].buffer < 0) { /* the first part makes room for all */
         *pixel = convoy_nhwc_channels(dims[1]);
-        int buffer = new_buffer(l, (size_t)(dims[0] * dims[2] * dims[3] * *pixel) * sizeof(convoy_fp16),
-                                last_use_of_whole(l, whole));
+        int buffer =
+            convoy_cuda_buffer_until(l, (size_t)(dims[0] * dims[2] * dims[3] * *pixel) * sizeof(convoy_fp16),
+                                     last_use_of_whole(l, whole));
         if (buffer < 0)
             return buffer;
         l->nhwc_of[whole] = (struct convoy_cuda_nhwc){.buffer = buffer, .pixel = *pixel};
@@ -239,7 +239,7 @@ int convoy_cuda_scratch(struct convoy_cuda_lowering *l, size_t bytes, struct con
 {
     if (bytes == 0)
         return 0;
-    int buffer = new_buffer(l, bytes, l->group);
+    int buffer = convoy_cuda_buffer_until(l, bytes, l->group);
     if (buffer < 0)
         return buffer;
     place->where = CONVOY_CUDA_WORKSPACE;

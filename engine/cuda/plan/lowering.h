@@ -30,15 +30,25 @@ struct convoy_cuda_part {
     int64_t channel; /* of the whole, which is this tensor's first */
 };
 
+/* Rows of a tensor that is there as a whole, for groups that compute these alone (picks.h). */
+struct convoy_cuda_picked {
+    int tensor;
+    const struct convoy_cuda_rows *pick;
+    struct convoy_cuda_nhwc nhwc;
+};
+
 struct convoy_cuda_lowering {
     const struct convoy_cuda_source *source;
     const struct convoy_graph *graph;
     struct convoy_cuda_plan *plan;
     struct convoy_error *error;
     int *buffer_of; /* for each tensor: the index of its buffer of float32 in planes; -1: none */
-    struct convoy_cuda_nhwc *nhwc_of;    /* for each tensor: where it is in 16 bits, channels last */
-    enum convoy_cuda_channels *channels; /* for each tensor, what that layout would make of it */
-    int64_t *before;                     /* for each tensor: parts before its images (channels.h) */
+    struct convoy_cuda_nhwc *nhwc_of;        /* for each tensor: where it is in 16 bits, channels last */
+    enum convoy_cuda_channels *channels;     /* for each tensor, what that layout would make of it */
+    int64_t *before;                         /* for each tensor: parts before its images (channels.h) */
+    const struct convoy_cuda_rows **pick_of; /* for each tensor: the rows that are there; NULL: all */
+    int picked_count;
+    struct convoy_cuda_picked *picked;
     int order_count;
     int32_t **orders;                 /* what nhwc_of points to */
     bool nhwc;                        /* layers are lowered to that layout where they can */
@@ -110,6 +120,8 @@ int convoy_cuda_write_out(struct convoy_cuda_lowering *l, int tensor, const stru
 
 /* A buffer for this group alone; with 0 bytes place stays as it is. */
 int convoy_cuda_scratch(struct convoy_cuda_lowering *l, size_t bytes, struct convoy_cuda_place *place);
+/* A buffer from this group to `last`. Returns its number, or -ENOMEM. */
+int convoy_cuda_buffer_until(struct convoy_cuda_lowering *l, size_t bytes, int last);
 /* A new step of this group. The pointer is valid until the next step is added. */
 int convoy_cuda_step(struct convoy_cuda_lowering *l, enum convoy_cuda_kind kind,
                      struct convoy_cuda_step **step);

@@ -86,8 +86,10 @@ static bool find(struct convoy_cuda_tracer *tracer, int tensor, struct convoy_cu
     rows->base = view->base;
     rows->width = view->unit;
     rows->pieces = (int)(channels / view->unit);
+    rows->per_row = of_base / view->unit;
     rows->count = view->count / rows->pieces;
     rows->copies = !whole || view->add != NULL || !is_permutation(view, base_rows);
+    rows->in_order = same;
     if (!rows->copies) {
         bool told = node->inputs[0] == view->base && convoy_cuda_is_pixel_view(graph, node, tracer->channels);
         return !told && !(same && only_reshaped(graph, tensor, view->base));

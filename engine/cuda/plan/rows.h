@@ -13,8 +13,10 @@ struct convoy_cuda_rows {
     int base;           /* the tensor that has the rows */
     int64_t count;      /* rows of an image */
     bool copies;        /* false: each row of the base is there once, as it is, and nothing is added */
+    bool in_order;      /* each row is where it is in the base */
     int64_t width;      /* numbers of a piece: a row of a tensor that is no copy */
     int pieces;         /* of a row */
+    int64_t per_row;    /* pieces of a row of the base */
     int32_t *pieces_of; /* count x pieces: which piece of the base; -1: zeros; owned */
     float *add;         /* count x pieces x width: what is added; owned; or NULL */
 };

@@ -138,6 +138,31 @@ Test(backend_attention, as_torchvision_has_it)
     check_layers(vision_transformer(48, 3), 2, 0);
 }
 
+/* Two tokens of the last layer are read, in another order, or by something else, too. */
+static struct convoy_graph *two_tokens(bool all_are_read)
+{
+    struct convoy_conv patches = {.groups = 1, .stride = {5, 5}, .dilation = {1, 1}};
+    struct convoy_graph *graph = new_graph(SHAPE(1, 3, 15, 15));
+    int x = add_conv(graph, graph->input, 48, 5, 5, patches, true);
+    x = add_transpose(graph, add_reshape(graph, x, SHAPE(1, 48, 9)), (const int[]){0, 2, 1});
+    int y = add_attention(graph, add_normalize(graph, x, false), 3, SCALED_PRODUCT);
+    x = add_binary(graph, x, y, CONVOY_ADD);
+    y = add_act(graph, add_rows_dense(graph, add_normalize(graph, x, true), 96), CONVOY_GELU, 0, 0);
+    x = add_binary(graph, add_rows_dense(graph, y, 48), x, CONVOY_ADD);
+    x = add_binary(graph, x, add_constant(graph, FIXED(48), 1), CONVOY_MUL);
+    int tokens[2] = {add_slice(graph, x, 1, 7, 1), add_slice(graph, x, 1, 2, 1)};
+    add_output(graph, add_classifier(graph, add_concat(graph, 2, tokens, 1)));
+    if (all_are_read)
+        add_output(graph, y);
+    return graph;
+}
+
+Test(backend_attention, of_which_some_rows_are_read)
+{
+    check_layers(two_tokens(false), 1, 0);
+    check_layers(two_tokens(true), 1, 0);
+}
+
 /* Of windows of 3 x 3, rolled and masked or not, as Swin has it. */
 static int add_window_attention(struct convoy_graph *graph, int x, int64_t heads, bool shifted)
 {

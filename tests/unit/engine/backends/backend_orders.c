@@ -38,6 +38,19 @@ Test(backend_orders, row_by_row)
     check_layers(graph, 0, 0);
 }
 
+/* The results of sums are in the order of what was added, and back in the image's at the end. */
+Test(backend_orders, sums_within_windows)
+{
+    int x;
+    struct convoy_graph *graph = start(24, &x);
+    int y = add_dense(graph, add_windows(graph, x, 3), 24, true);
+    int z = add_binary(graph, y, add_dense(graph, y, 24, true), CONVOY_ADD); /* by the layer */
+    add_output(graph, add_image(graph, z, 3, 6, 9));
+    z = add_binary(graph, z, y, CONVOY_MUL); /* by a kernel of its own */
+    add_output(graph, add_binary(graph, add_image(graph, z, 3, 6, 9), x, CONVOY_ADD));
+    check_layers(graph, 0, 0);
+}
+
 /* Rows in two orders: both are put in order. */
 Test(backend_orders, sums_of_two_orders)
 {
