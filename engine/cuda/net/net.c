@@ -1,5 +1,6 @@
 #include "engine/cuda/net/net.h"
 
+#include "engine/cuda/plan/picks.h"
 #include "engine/cuda/runtime/calls.h"
 #include "engine/describe.h"
 
@@ -193,6 +194,8 @@ static int load(struct convoy_cuda_gpu *gpu, const struct convoy_cuda_kernel_cho
     net->output_stride = convoy_cuda_output_stride(source);
     choose_buckets(net);
     failed = convoy_cuda_group_nodes(graph, &net->groups, convoy_cuda_uses_nhwc(source), error);
+    if (!failed && net->groups.nhwc)
+        failed = convoy_cuda_pick_rows(graph, &net->groups, error);
     if (!failed)
         failed = make_buckets(gpu, net, error);
     if (!failed)

@@ -1,7 +1,5 @@
 #include "engine/cuda/plan/groups.h"
 
-#include "engine/cuda/plan/picks.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -355,8 +353,6 @@ static int join_nhwc(const struct grouping *g)
         join_attention(g, &tracer, ends);
         failed = join_rows(g, &tracer);
     }
-    if (!failed)
-        failed = convoy_cuda_pick_rows(graph, g->groups, channels);
     free(channels);
     free(before);
     free(ends);

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NOWHERE   (-1)
 #define MOST_ROWS 64 /* that are picked */
 
 static int64_t rows_of(const struct convoy_graph *graph, int tensor)
@@ -160,23 +159,26 @@ static void note_readers(const struct convoy_graph *graph, const struct convoy_c
         else
             note_reader(&readers[inputs[k]], whole || rows == 0 ? NULL : group->pick);
     }
-    if (group->residual != NOWHERE)
+    if (group->residual >= 0)
         note_reader(&readers[group->residual], NULL);
 }
 
 int convoy_cuda_pick_rows(const struct convoy_graph *graph, struct convoy_cuda_groups *groups,
-                          const enum convoy_cuda_channels *channels)
+                          struct convoy_error *error)
 {
-    struct readers *readers = calloc((size_t)graph->tensor_count + 1, sizeof(readers[0]));
-    bool no_memory = readers == NULL;
+    size_t tensors = (size_t)graph->tensor_count + 1;
+    struct readers *readers = calloc(tensors, sizeof(readers[0]));
+    enum convoy_cuda_channels *channels = calloc(tensors, sizeof(channels[0]));
+    int64_t *before = calloc(tensors, sizeof(before[0]));
+    bool no_memory = readers == NULL || channels == NULL || before == NULL;
+    if (!no_memory)
+        convoy_cuda_find_channels(graph, channels, before);
     for (int i = 0; i < graph->output_count && !no_memory; i++)
         note_reader(&readers[graph->outputs[i]], NULL);
     for (int i = groups->count - 1; i >= 0 && !no_memory; i--) {
         struct convoy_cuda_group *group = &groups->groups[i];
-        int inputs[2];
-        if (group->anchor == NOWHERE)
-            continue;
         const struct readers *of = &readers[group->output];
+        int inputs[2];
         bool picks = of->some && !of->other;
         if (picks && group->attention != NULL)
             picks = narrow(group->attention, of->pick, &no_memory);
@@ -187,5 +189,7 @@ int convoy_cuda_pick_rows(const struct convoy_graph *graph, struct convoy_cuda_g
         note_readers(graph, group, channels, readers);
     }
     free(readers);
-    return no_memory ? -ENOMEM : 0;
+    free(channels);
+    free(before);
+    return no_memory ? convoy_fail(error, -ENOMEM, "no memory to group %d nodes", graph->node_count) : 0;
 }

@@ -5,13 +5,13 @@
 
 #include "engine/cuda/plan/groups.h"
 
-/* Sets `pick` of the groups that compute some rows alone, and narrows attention among them. channels: as
- * convoy_cuda_find_channels() finds them. 0 or -ENOMEM. */
+/* Sets `pick` of the groups that compute some rows alone, and narrows attention among them. Of groups without
+ * rows (rows.h) nothing is changed. 0 or -ENOMEM. */
 int convoy_cuda_pick_rows(const struct convoy_graph *graph, struct convoy_cuda_groups *groups,
-                          const enum convoy_cuda_channels *channels);
+                          struct convoy_error *error);
 
 /* The tensors that a group reads row by row: row i of its result needs row i of each. Returns how many; 0:
- * the group is none of those. */
+ * the group is none of those. channels: as convoy_cuda_find_channels() finds them. */
 int convoy_cuda_row_inputs(const struct convoy_graph *graph, const struct convoy_cuda_group *group,
                            const enum convoy_cuda_channels *channels, int inputs[2]);
 
