@@ -200,8 +200,7 @@ int convoy_cuda_write_out(struct convoy_cuda_lowering *l, int tensor, const stru
                           int64_t image, bool *done)
 {
     struct convoy_cuda_step *step;
-    if (l->buffer_of[tensor] >= 0 || l->nhwc_of[tensor].buffer < 0 || l->nhwc_of[tensor].order != NULL ||
-        l->before[tensor] != 1)
+    if (l->buffer_of[tensor] >= 0 || l->nhwc_of[tensor].buffer < 0 || l->nhwc_of[tensor].order != NULL)
         return 0;
     *done = true;
     int code = convoy_cuda_step(l, CONVOY_CUDA_NHWC_TO_PLANES, &step);

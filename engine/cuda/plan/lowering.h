@@ -113,8 +113,8 @@ bool convoy_cuda_image_dims(const struct convoy_cuda_lowering *l, int tensor, in
 /* The same for what is an image to the graph's operators, too: [N,C,H,W], [N,C], or rows of channels. */
 bool convoy_cuda_channels_first(const struct convoy_cuda_lowering *l, int tensor, int64_t dims[4]);
 
-/* Is the tensor there in 16 bits alone, image by image and row by row as the graph has it? Then adds the step
- * that writes it to `to`, float32, images `image` floats apart. *done: it was. */
+/* Is the tensor there in 16 bits alone, its rows one after the other? Then adds the step that writes it to
+ * `to`, float32, images `image` floats apart. *done: it was. */
 int convoy_cuda_write_out(struct convoy_cuda_lowering *l, int tensor, const struct convoy_cuda_place *to,
                           int64_t image, bool *done);
 

@@ -135,7 +135,7 @@ static struct convoy_graph *vision_transformer(int64_t channels, int64_t heads)
 
 Test(backend_attention, as_torchvision_has_it)
 {
-    check_layers(vision_transformer(48, 3), 2, 0);
+    check_kernels(vision_transformer(48, 3), 2, 0, 0);
 }
 
 /* Two tokens of the last layer are read, in another order, or by something else, too. */
@@ -240,6 +240,6 @@ static struct convoy_graph *swin(int64_t channels, int64_t heads)
 
 Test(backend_attention, as_swin_has_it)
 {
-    check_layers(swin(32, 2), 3, 0);
+    check_kernels(swin(32, 2), 3, 0, 0);
     check_graph_as(swin(32, 2), CONVOY_COMPUTE_FP32, 1e-4);
 }

@@ -79,6 +79,17 @@ Test(backend_orders, readers_that_need_them_in_order)
     check_graph_as(graph, CONVOY_COMPUTE_FP16, TOLERANCE);
 }
 
+/* Rows of an image that become its columns. */
+Test(backend_orders, turned_images)
+{
+    int x;
+    struct convoy_graph *graph = start(24, &x);
+    int y = add_rows_dense(graph, x, 16);
+    y = add_rows_dense(graph, add_transpose(graph, y, (const int[]){0, 2, 1, 3}), 16);
+    add_output(graph, add_classifier(graph, y));
+    check_layers(graph, 0, 0);
+}
+
 /* T x N x C, with channels that fill no pixel: to planes and from there, and as rows within which images are.
  */
 Test(backend_orders, images_within_rows)

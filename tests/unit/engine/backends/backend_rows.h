@@ -103,31 +103,32 @@ static inline int add_image(struct convoy_graph *graph, int x, int64_t side, int
     return add_reshape(graph, x, SHAPE(1, h, w, c));
 }
 
-/* Layers of the graph that kernels of planes compute, though the device has 16 bits, channels last. */
-static inline int planes_of(const struct convoy_graph *graph, int *attention)
+/* Checks the network in fp16, and, where the device has 16 bits, channels last, that so many of its layers
+ * are attention, so many need planes (-1: any), and so many are sums by themselves (-1: any). */
+static inline void check_kernels(struct convoy_graph *graph, int attention, int planes, int sums)
 {
     struct convoy_net_info info;
     struct convoy_net *net = load_as(graph, 2, CONVOY_COMPUTE_FP16, &info);
-    int planes = 0, nhwc = 0;
-    *attention = 0;
+    int nhwc = 0, found[3] = {0};
     for (uint32_t i = 0; i < info.layer_count; i++) {
         const char *kernel = info.layers[i].kernel;
         bool here = strncmp(kernel, "nhwc", 4) == 0;
         nhwc += here;
-        planes += !here && strcmp(kernel, "view") != 0;
-        *attention += strcmp(kernel, "nhwc_attention") == 0;
+        found[0] += strcmp(kernel, "nhwc_attention") == 0;
+        found[1] += !here && strcmp(kernel, "view") != 0;
+        found[2] += strncmp(kernel, "nhwc_binary", 11) == 0;
     }
     backend->unload(device, net);
-    return nhwc > 0 ? planes : -1;
+    cr_assert(nhwc == 0 || (found[0] == attention && (planes < 0 || found[1] == planes) &&
+                            (sums < 0 || found[2] == sums)),
+              "%d layers are attention, not %d; %d are in planes, not %d; %d are sums, not %d", found[0],
+              attention, found[1], planes, found[2], sums);
+    check_graph_as(graph, CONVOY_COMPUTE_FP16, TOLERANCE);
 }
 
-/* Checks the network in fp16, and that so many layers are attention and so many need planes (-1: any). */
 static inline void check_layers(struct convoy_graph *graph, int attention, int planes)
 {
-    int found, needed = planes_of(graph, &found);
-    cr_assert(needed < 0 || (found == attention && (planes < 0 || needed == planes)),
-              "%d layers are attention, not %d; %d are in planes, not %d", found, attention, needed, planes);
-    check_graph_as(graph, CONVOY_COMPUTE_FP16, TOLERANCE);
+    check_kernels(graph, attention, planes, -1);
 }
 
 static inline int add_classifier(struct convoy_graph *graph, int x)
