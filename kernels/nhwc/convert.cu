@@ -62,14 +62,13 @@ __global__ void __launch_bounds__(NHWC_THREADS)
     nhwc_read_patches(CONVOY_PARAMETER struct read_job<struct convoy_nhwc_patches> job, convoy_fp16 *y)
 {
     const struct convoy_nhwc_patches &shape = job.shape;
-    int64_t count = (int64_t)shape.n * shape.down * shape.across * job.cells;
+    int64_t image_cells = (int64_t)shape.down * shape.across * job.cells, count = shape.n * image_cells;
     convoy_let_next_begin();
     convoy_wait_for_previous();
     for (int64_t i = convoy_first(); i < count; i += convoy_step()) {
-        int64_t patch = i / job.cells, line = patch / shape.across;
-        int at = (int)(i - patch * job.cells) * NHWC_CELL;
-        int across = (int)(patch - line * shape.across), n = (int)(line / shape.down);
-        int down = (int)(line - (int64_t)n * shape.down);
+        int n = (int)(i / image_cells);
+        int in_image = (int)(i - n * image_cells), patch = in_image / job.cells, down = patch / shape.across;
+        int at = (in_image - patch * job.cells) * NHWC_CELL, across = patch - down * shape.across;
         int row = at / shape.columns, column = at - row * shape.columns;
         int channel = row / shape.rows;
         row -= channel * shape.rows;
