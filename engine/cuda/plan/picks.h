@@ -1,4 +1,4 @@
-/* Rows that nobody reads are not computed. Of a transformer's last tokens a classifier often reads one: from
+/* Rows that nothing reads are not computed. Of a transformer's last tokens a classifier often reads one: from
  * there back to the last attention everything works row by row, and is computed of that row alone. */
 #ifndef CONVOY_ENGINE_CUDA_PICKS_H
 #define CONVOY_ENGINE_CUDA_PICKS_H
