@@ -39,17 +39,6 @@ struct attention_place {
     int window, head, query;
 };
 
-static __device__ __forceinline__ float exp2_of(float x)
-{
-#ifdef __CUDA_ARCH__
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-#else
-    return exp2f(x);
-#endif
-}
-
 static __device__ __forceinline__ struct attention_place place_of(const struct attention_job &job,
                                                                   int64_t item)
 {
@@ -168,14 +157,14 @@ static __device__ __forceinline__ void take_shares(float (&s)[KEYS / 8][4], stru
         largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 2));
         /* Of rows whose keys were all ruled out so far nothing is infinity minus infinity. */
         float from = largest == -INFINITY ? 0.0f : largest;
-        float smaller = exp2_of(sums.largest[half] - from);
+        float smaller = nhwc_exp2(sums.largest[half] - from);
         sums.largest[half] = largest;
         float sum = sums.sum[half] * smaller;
 #pragma unroll
         for (int j = 0; j < KEYS / 8; j++)
 #pragma unroll
             for (int e = 0; e < 2; e++) {
-                float share = exp2_of(s[j][2 * half + e] - from);
+                float share = nhwc_exp2(s[j][2 * half + e] - from);
                 s[j][2 * half + e] = share;
                 sum += share;
             }
