@@ -407,13 +407,14 @@ int convoy_check_operators(uint64_t seed, const char *only)
                      {"binary", check_binary},
                      {"pool", convoy_check_pool},
                      {"read_images", convoy_check_read_images},
+                     {"gather", convoy_check_gather},
                      {"attention", convoy_check_attention},
                      {"nhwc_normalize", convoy_check_nhwc_normalize}};
     int failures = 0;
     for (size_t i = 0; i < sizeof operators / sizeof operators[0]; i++) {
         struct convoy_check check = {.random = seed + 100 + i};
         if ((only != NULL && strcmp(only, operators[i].name) != 0) ||
-            ((operators[i].check == convoy_check_attention ||
+            ((operators[i].check == convoy_check_attention || operators[i].check == convoy_check_gather ||
               operators[i].check == convoy_check_nhwc_normalize) &&
              !convoy_nhwc_here()))
             continue;

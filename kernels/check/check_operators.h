@@ -16,5 +16,6 @@ void convoy_check_read_images(struct convoy_check *check);
 /* Where the device has kernels for tensors in 16 bits. */
 void convoy_check_attention(struct convoy_check *check);
 void convoy_check_nhwc_normalize(struct convoy_check *check);
+void convoy_check_gather(struct convoy_check *check);
 
 #endif

@@ -46,17 +46,6 @@ struct attention_place {
     int window, head, query;
 };
 
-static __device__ __forceinline__ float exp2_of(float x)
-{
-#ifdef __CUDA_ARCH__
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-#else
-    return exp2f(x);
-#endif
-}
-
 static __device__ __forceinline__ struct attention_place place_of(const struct attention_job &job,
                                                                   int64_t item, int block_rows)
 {
@@ -208,14 +197,14 @@ static __device__ __forceinline__ void take_shares(float (&s)[KEYS / 8][4], floa
         largest = fmaxf(largest, __shfl_xor_sync(0xffffffffu, largest, 2));
         /* Of rows whose keys were all ruled out so far nothing is infinity minus infinity. */
         float from = largest == -INFINITY ? 0.0f : largest * unit;
-        float smaller = exp2_of(fmaf(sums.largest[half], unit, -from));
+        float smaller = nhwc_exp2(fmaf(sums.largest[half], unit, -from));
         sums.largest[half] = largest;
         float sum = sums.sum[half] * smaller;
 #pragma unroll
         for (int j = 0; j < KEYS / 8; j++)
 #pragma unroll
             for (int e = 0; e < 2; e++) {
-                float share = exp2_of(fmaf(s[j][2 * half + e], unit, -from));
+                float share = nhwc_exp2(fmaf(s[j][2 * half + e], unit, -from));
                 s[j][2 * half + e] = share;
                 sum += share;
             }

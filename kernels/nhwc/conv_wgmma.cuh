@@ -194,14 +194,18 @@ static __device__ __forceinline__ void nhwc_add_bias(const struct nhwc_job &job,
     if (job.bias == nullptr)
         return;
 #pragma unroll
-    for (int j = 0; j < NT; j++)
-#pragma unroll
-        for (int e = 0; e < 2; e++) {
-            int column = first + j * 8 + e;
-            float bias = column < job.k ? __ldg(job.bias + column) : 0.0f;
-            sum[j][e] += bias;
-            sum[j][2 + e] += bias;
-        }
+    for (int j = 0; j < NT; j++) {
+        int column = first + j * 8; /* even */
+        float2 bias = make_float2(0.0f, 0.0f);
+        if (column + 1 < job.k)
+            bias = __ldg(reinterpret_cast<const float2 *>(job.bias + column));
+        else if (column < job.k)
+            bias.x = __ldg(job.bias + column);
+        sum[j][0] += bias.x;
+        sum[j][1] += bias.y;
+        sum[j][2] += bias.x;
+        sum[j][3] += bias.y;
+    }
 }
 
 /* The two numbers of tile j that a lane holds of a row, in panels of results. */

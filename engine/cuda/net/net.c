@@ -1,5 +1,6 @@
 #include "engine/cuda/net/net.h"
 
+#include "engine/cuda/plan/picks.h"
 #include "engine/cuda/runtime/calls.h"
 #include "engine/describe.h"
 
@@ -55,10 +56,20 @@ static int name_layers(struct convoy_net *net, struct convoy_error *error)
 }
 
 /* A step that brings a layer's tensors where its kernel reads them. */
-static bool only_moves(enum convoy_cuda_kind kind)
+static bool only_moves(const struct convoy_cuda_step *step, const struct convoy_cuda_group *group)
 {
-    return kind == CONVOY_CUDA_READ || kind == CONVOY_CUDA_NHWC_READ ||
-           kind == CONVOY_CUDA_NHWC_FROM_PLANES || kind == CONVOY_CUDA_NHWC_TO_PLANES;
+    switch (step->kind) {
+    case CONVOY_CUDA_READ:
+    case CONVOY_CUDA_NHWC_READ:
+    case CONVOY_CUDA_NHWC_PATCHES:
+    case CONVOY_CUDA_NHWC_FROM_PLANES:
+    case CONVOY_CUDA_NHWC_TO_PLANES:
+        return true;
+    case CONVOY_CUDA_NHWC_GATHER:
+        return group->rows == NULL;
+    default:
+        return false;
+    }
 }
 
 void convoy_cuda_name_kernels(struct convoy_net *net)
@@ -74,7 +85,7 @@ void convoy_cuda_name_kernels(struct convoy_net *net)
         if (i > 0 && net->layer_of_group[i] == net->layer_of_group[i - 1])
             continue; /* a layer is named after its first group */
         for (int k = 0; k < plan->step_count; k++)
-            if (plan->steps[k].group == i && !only_moves(plan->steps[k].kind)) {
+            if (plan->steps[k].group == i && !only_moves(&plan->steps[k], group)) {
                 kernel = convoy_cuda_step_name(&plan->steps[k]);
                 break;
             }
@@ -183,6 +194,8 @@ static int load(struct convoy_cuda_gpu *gpu, const struct convoy_cuda_kernel_cho
     net->output_stride = convoy_cuda_output_stride(source);
     choose_buckets(net);
     failed = convoy_cuda_group_nodes(graph, &net->groups, convoy_cuda_uses_nhwc(source), error);
+    if (!failed && net->groups.nhwc)
+        failed = convoy_cuda_pick_rows(graph, &net->groups, error);
     if (!failed)
         failed = make_buckets(gpu, net, error);
     if (!failed)
