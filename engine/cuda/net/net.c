@@ -94,7 +94,7 @@ enum convoy_compute_type convoy_cuda_precision(const struct convoy_net *net)
 {
     enum convoy_compute_type least = CONVOY_COMPUTE_FP32;
     for (int i = 0; i < net->bucket_count; i++)
-        for (int layout = 0; layout < CONVOY_SLOT_LAYOUTS; layout++) {
+        for (int layout = 0; layout < CONVOY_ROW_LAYOUTS; layout++) {
             const struct convoy_cuda_plan *plan = &net->buckets[i].plans[layout];
             for (int k = 0; k < plan->step_count; k++) {
                 const struct convoy_cuda_step *step = &plan->steps[k];
@@ -178,7 +178,7 @@ static int load(struct convoy_cuda_gpu *gpu, const struct convoy_cuda_kernel_cho
     memcpy(source->multiply, options->multiply, sizeof(source->multiply));
     memcpy(source->add, options->add, sizeof(source->add));
     net->weights.gpu = gpu;
-    for (int layout = 0; layout < CONVOY_SLOT_LAYOUTS; layout++)
+    for (int layout = 0; layout < CONVOY_ROW_LAYOUTS; layout++)
         net->input_stride[layout] = convoy_cuda_input_stride(source, (enum convoy_input_layout)layout);
     net->output_stride = convoy_cuda_output_stride(source);
     choose_buckets(net);
