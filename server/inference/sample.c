@@ -192,6 +192,7 @@ const void *convoy_sample_bytes(const struct convoy_sample_input *input, struct 
         *length = elements * sizeof(float);
         break;
     case CONVOY_LAYOUT_U8_HWC:
+    case CONVOY_LAYOUT_JPEG: /* a slot's, no client's */
         break;
     }
     return sample->part.bytes;
