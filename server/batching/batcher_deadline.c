@@ -200,8 +200,10 @@ void convoy_batcher_model_files(struct convoy_batcher *batcher, struct convoy_mo
     struct convoy_list finished;
     convoy_list_init(&finished);
     pthread_mutex_lock(&batcher->lock);
+    bool took = queue_of(batcher, model)->takes_files;
     queue_of(batcher, model)->takes_files = takes_files;
-    convoy_batcher_return_files(batcher, model, &finished);
+    if (took)
+        convoy_batcher_return_files(batcher, model, &finished);
     convoy_batcher_unlock(batcher);
     convoy_items_done(&finished);
 }
