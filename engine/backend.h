@@ -116,7 +116,8 @@ struct convoy_job {
     enum convoy_input_layout layout; /* of the rows; below CONVOY_SLOT_LAYOUTS */
     uint32_t rows;
     const void *input;   /* of CONVOY_LAYOUT_JPEG at most CONVOY_JPEG_ROWS_MAX rows */
-    size_t input_stride; /* bytes from row to row, a multiple of 64 */
+    size_t input_stride; /* bytes from row to row, a multiple of 64; CONVOY_JPEG_ROW_BYTES of JPEG files */
+    size_t input_bytes;  /* of CONVOY_LAYOUT_JPEG: that may be read from input on; the files lie in them */
     float *output;       /* of each row all outputs, one after the other, in the model's order */
     size_t output_stride;
     /* For measuring the computation alone, on a device with memory of its own that was opened with one
