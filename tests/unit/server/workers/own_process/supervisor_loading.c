@@ -385,7 +385,7 @@ TestSuite(supervisor_adopt, .init = prepare, .fini = end_adopting);
 static void say_held(const struct convoy_model_record *model, int was, const char *stamp)
 {
     char line[2000];
-    cJSON *kind = convoy_worker_command_load_kind(model);
+    cJSON *kind = convoy_worker_command_load_kind(model, true);
     if (stamp != NULL)
         cJSON_ReplaceItemInObjectCaseSensitive(kind, "stamp", cJSON_CreateString(stamp));
     char *load = cJSON_PrintUnformatted(kind);
@@ -738,7 +738,7 @@ Test(supervisor_adopt, a_known_answer_comes_with_the_worker)
     load(model);
     start_adopting();
     say_hello();
-    cJSON *kind = convoy_worker_command_load_kind(model);
+    cJSON *kind = convoy_worker_command_load_kind(model, true);
     char *text = cJSON_PrintUnformatted(kind);
     snprintf(line, sizeof line,
              "{\"type\":\"held\",\"model\":0,\"channels\":3,\"height\":2,\"width\":2,\"weight_bytes\":8,"
