@@ -137,6 +137,8 @@ struct convoy_device_info {
     char description[128]; /* for people */
     uint32_t device_count; /* devices of this kind on the machine */
     uint32_t streams;      /* how many jobs in flight at once make sense */
+    uint32_t jpeg_jobs;    /* so many more where jobs are of JPEG files, which are decoded ahead; 0: it cannot
+                              decode */
 };
 
 /* Bytes on the device; 0 where a backend does not know. */

@@ -165,6 +165,10 @@ static int load(struct convoy_cuda_gpu *gpu, const struct convoy_cuda_kernel_cho
     if (graph->tensors[graph->input].shape.batch_axis < 0)
         net->max_batch = 1;
     net->takes_u8 = net->info.channels <= CONVOY_MAX_U8_CHANNELS;
+    net->fitting = options->fitting;
+    net->fitting.width = net->info.width;
+    net->fitting.height = net->info.height;
+    net->fitting.channels = net->info.channels;
     struct convoy_cuda_source *source = &net->source;
     *source = (struct convoy_cuda_source){.compute_type = options->precision,
                                           .graph = graph,
