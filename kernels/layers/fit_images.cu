@@ -73,13 +73,10 @@ static __device__ __forceinline__ void fetch(const struct convoy_fit_picture &pi
     int rgb[3] = {clamped(luma + ((91881 * red + 32768) >> 16), 255),
                   clamped(luma + ((-46802 * red - 22554 * blue + 32768) >> 16), 255),
                   clamped(luma + ((116130 * blue + 32768) >> 16), 255)};
-    if (channels == 1) {
-        pixel[0] = (19595 * rgb[0] + 38470 * rgb[1] + 7471 * rgb[2] + 32768) >> 16;
-        return;
-    }
+    int grey = (19595 * rgb[0] + 38470 * rgb[1] + 7471 * rgb[2] + 32768) >> 16;
 #pragma unroll
     for (int c = 0; c < channels; c++)
-        pixel[c] = rgb[c];
+        pixel[c] = channels == 1 ? grey : rgb[c];
 }
 
 /* An entry of an axis's table. */

@@ -1,7 +1,7 @@
-/* What the tests of JPEG rows share: files, jobs of them, and a network that gives its input back, which shows
- * the pixels that the device made of them. On the emulated GPU, whose stand-in for nvJPEG decodes with libjpeg
- * as the front does, they are the front's to the bit; on a GPU its engines' pixels differ a little. Header
- * only. */
+/* What the tests of JPEG rows share: files, jobs of them, and a network that gives its input back, which
+ * shows the pixels that the device made of them. On the emulated GPU, whose stand-in for nvJPEG decodes with
+ * libjpeg as the front does, they are the front's to the bit; on a GPU its engines' pixels differ a little.
+ * Header only. */
 #ifndef CONVOY_TESTS_BACKEND_JPEG_H
 #define CONVOY_TESTS_BACKEND_JPEG_H
 
