@@ -155,3 +155,71 @@ Test(backend_jpeg, many_jobs_at_once)
     for (int i = 0; i < 3; i++)
         unload_mirror(&mirrors[i]);
 }
+
+/* ---- Rows that fp16 does not hold ---- */
+
+/* Bright rows overflow fp16 and run again on a network with float32, from their files: as rows of the same
+ * pixels do, to the bit. */
+Test(backend_jpeg, rows_that_run_again)
+{
+    enum { ROWS = 6 };
+    struct convoy_error error;
+    struct convoy_net_info info;
+    struct convoy_net *net = NULL;
+    struct convoy_load_options options = {.name = "loud",
+                                          .max_batch = 8,
+                                          .precision = CONVOY_COMPUTE_FP16,
+                                          .fitting = stretch,
+                                          .multiply = {1, 1, 1, 1}};
+    struct convoy_graph *graph = new_graph(SHAPE(1, 3, 20, 24));
+    int x = add_conv(graph, graph->input, 16, 3, 3, CONV3, true);
+    float *weights = graph->tensors[graph->nodes[0].inputs[1]].data;
+    for (int i = 0; i < 16 * 3 * 9; i++)
+        weights[i] = fabsf(weights[i]) * 200;
+    x = add_conv(graph, add_act(graph, x, CONVOY_RELU, 0, 0), 16, 3, 3, CONV3, true);
+    add_output(graph, add_dense(graph, add_flatten(graph, x), 5, true));
+    cr_assert_eq(backend->load(device, graph, &options, &net, &info, &error), 0, "%s", error.message);
+    cr_assert(info.takes_jpeg);
+    struct mirror mirror = load_mirror(24, 20, 3, 8, &stretch);
+    struct rows *rows = new_rows();
+    for (int i = 0; i < ROWS; i++)
+        add_row(rows, usual(), 1);
+    free(rows->files[2].bytes);
+    rows->files[2] = encode(&(struct encoding){.width = 40, .height = 30, .comment = "nvjpeg:refuse"});
+    lay_out(rows);
+    struct convoy_job_times times;
+    float *pixels = run_rows(&mirror, rows, &times);
+    size_t stride = 24 * 20 * 3 + 32, output_bytes = (info.outputs_per_row * sizeof(float) + 63) / 64 * 64;
+    _Static_assert((24 * 20 * 3 + 32) % 64 == 0, "a row's stride");
+    uint8_t *bytes = aligned_bytes(ROWS * stride);
+    for (int row = 0; row < ROWS; row++)
+        for (int c = 0; c < 3; c++)
+            for (int i = 0; i < 24 * 20; i++)
+                bytes[(size_t)row * stride + (size_t)(i * 3 + c)] = (uint8_t)
+                    pixels[(size_t)row * output_stride(&mirror) / sizeof(float) + (size_t)(c * 480 + i)];
+    float *outputs[2] = {aligned_bytes(ROWS * output_bytes), aligned_bytes(ROWS * output_bytes)};
+    struct convoy_job job = job_of(&mirror, rows, outputs[0], &times);
+    job.output_stride = output_bytes;
+    run(net, &job);
+    cr_assert_eq(times.undecoded[0], is_exact() ? 4 : 0);
+    cr_assert(strstr(logged, "run again with float32 tensors") != NULL, "%s", logged);
+    job.layout = CONVOY_LAYOUT_U8_HWC;
+    job.input = bytes;
+    job.input_stride = stride;
+    job.output = outputs[1];
+    run(net, &job);
+    for (int row = 0; row < ROWS; row++) {
+        size_t at = (size_t)row * output_bytes / sizeof(float);
+        cr_assert(isfinite(outputs[0][at]), "row %d", row);
+        cr_assert_arr_eq(outputs[0] + at, outputs[1] + at, info.outputs_per_row * sizeof(float), "row %d",
+                         row);
+    }
+    backend->unload(device, net);
+    convoy_graph_free(graph);
+    unload_mirror(&mirror);
+    free(pixels);
+    free(bytes);
+    free(outputs[0]);
+    free(outputs[1]);
+    free_rows(rows);
+}
