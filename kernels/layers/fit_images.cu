@@ -1,12 +1,13 @@
 /* Decoded pictures to rows of 8-bit pixels: fit_images.h.
  *
  * A block makes a tile of one row: TILE_A pixels along the axis that is resized first, TILE_B along the
- * other. It goes through the source lines that the tile needs, LINES at a time: first each thread resizes
- * along the first axis into shared memory, 8 bits a channel, then adds its own pixel's share of these lines.
- * So the memory does not depend on how much a picture shrinks, and the sums are whole numbers: their order
- * does not matter. Lines that two tiles need are computed twice, with tiles of 8 and a bilinear filter a
- * quarter of them. Floor: the source's planes are read once, 1.5 bytes a pixel: 64 pictures of 500 x 375 are
- * 18 MB, 5 us. Not timed by itself yet (docs/kernels.md). */
+ * other. It goes through the source lines that the tile needs, up to LINES at a time. First its threads make
+ * upright R, G, B of the samples, in shared memory, one warp a line; then each resizes along the first axis,
+ * 8 bits a channel, again into shared memory; then it adds its own pixel's share of these lines. So the
+ * memory does not depend on how much a picture shrinks, and the sums are whole numbers: their order does not
+ * matter. Lines that two tiles need are computed twice: with a bilinear filter a quarter of them. Floor: the
+ * source's planes are read once, 1.5 bytes a pixel: 64 pictures of 500 x 375 are 18 MB, 5 us. Predicted: 70
+ * us, of which most is the conversion: 40 instructions a pixel. Not timed by itself yet (docs/kernels.md). */
 #include "kernels/device/launch.cuh"
 #include "kernels/fit_images.h"
 
@@ -14,7 +15,10 @@
 #define TILE_B  8
 #define THREADS (TILE_A * TILE_B)
 #define LINES   16
-#define HALF    (1 << (CONVOY_FIT_WEIGHT_BITS - 1))
+#ifndef FIT_STAGED
+#define FIT_STAGED 6144 /* source pixels; a line that is longer is converted where it is read */
+#endif
+#define HALF (1 << (CONVOY_FIT_WEIGHT_BITS - 1))
 
 static __device__ __forceinline__ int clamped(int value, int most)
 {
@@ -73,13 +77,10 @@ static __device__ __forceinline__ void fetch(const struct convoy_fit_picture &pi
     int rgb[3] = {clamped(luma + ((91881 * red + 32768) >> 16), 255),
                   clamped(luma + ((-46802 * red - 22554 * blue + 32768) >> 16), 255),
                   clamped(luma + ((116130 * blue + 32768) >> 16), 255)};
-    if (channels == 1) {
-        pixel[0] = (19595 * rgb[0] + 38470 * rgb[1] + 7471 * rgb[2] + 32768) >> 16;
-        return;
-    }
+    int grey = (19595 * rgb[0] + 38470 * rgb[1] + 7471 * rgb[2] + 32768) >> 16;
 #pragma unroll
     for (int c = 0; c < channels; c++)
-        pixel[c] = rgb[c];
+        pixel[c] = channels == 1 ? grey : rgb[c];
 }
 
 /* An entry of an axis's table. */
@@ -94,77 +95,106 @@ static __device__ __forceinline__ struct taps taps_of(const struct convoy_fit_ax
     return {entry[0], entry[0] + entry[1], entry + 2};
 }
 
+/* The tile's pixels along one axis, as places in the part of the row that the picture fills. */
+static __device__ __forceinline__ struct taps reach_of(const struct convoy_fit_axis &axis, int tile, int size)
+{
+    int first = max(tile - axis.before, 0), last = min(tile + size - axis.before, axis.out) - 1;
+    if (first > last)
+        return {0, 0, nullptr};
+    return {taps_of(axis, first).first, taps_of(axis, last).end, nullptr};
+}
+
+template <int channels> static __device__ __forceinline__ uint32_t packed(const int (&pixel)[channels])
+{
+    uint32_t word = 0;
+#pragma unroll
+    for (int c = 0; c < channels; c++)
+        word |= (uint32_t)pixel[c] << 8 * c;
+    return word;
+}
+
+template <int channels>
+static __device__ __forceinline__ void add(int (&sums)[channels], uint32_t word, int weight)
+{
+#pragma unroll
+    for (int c = 0; c < channels; c++)
+        sums[c] += weight * (int)(word >> 8 * c & 255);
+}
+
 template <int channels>
 __global__ void __launch_bounds__(THREADS) fit_images(CONVOY_PARAMETER struct convoy_fit_job job)
 {
-    __shared__ uint32_t resized[LINES][TILE_A]; /* 8 bits a channel */
-    const struct convoy_fit_picture &picture = job.pictures[blockIdx.z];
-    uint8_t *image = job.images + (int64_t)blockIdx.z * job.image_bytes;
+    __shared__ uint32_t source[FIT_STAGED]; /* upright pixels of lines, 8 bits a channel */
+    __shared__ uint32_t resized[LINES][TILE_A];
+    const struct convoy_fit_picture picture = job.pictures[blockIdx.z];
     bool missing = picture.form == CONVOY_FIT_MISSING;
     bool rows_first = !missing && picture.rows_first;
     int size_a = rows_first ? job.height : job.width, size_b = rows_first ? job.width : job.height;
     int tile_a = (int)blockIdx.x * TILE_A, tile_b = (int)blockIdx.y * TILE_B;
     if (tile_a >= size_a || tile_b >= size_b)
         return;
-    int thread = (int)threadIdx.x;
-    /* This thread's pixel of the row, and of the part of the row that the picture fills. */
-    int at_a = tile_a + thread % TILE_A, at_b = tile_b + thread / TILE_A;
+    int column = (int)threadIdx.x % TILE_A, line = (int)threadIdx.x / TILE_A;
     int sums[channels] = {};
     bool inside = false;
     if (!missing) {
         const struct convoy_fit_axis &a = rows_first ? picture.y : picture.x;
         const struct convoy_fit_axis &b = rows_first ? picture.x : picture.y;
-        int first_b = max(tile_b - b.before, 0), last_b = min(tile_b + TILE_B - b.before, b.out) - 1;
-        int own_a = at_a - a.before, own_b = at_b - b.before;
-        inside = own_a >= 0 && own_a < a.out && own_b >= 0 && own_b < b.out;
-        struct taps own = {0, 0, nullptr};
-        if (inside)
-            own = taps_of(b, own_b);
+        int own_a = tile_a + column - a.before, own_b = tile_b + line - b.before;
+        bool inside_a = own_a >= 0 && own_a < a.out;
+        inside = inside_a && own_b >= 0 && own_b < b.out;
+        struct taps along = inside_a ? taps_of(a, own_a) : taps{0, 0, nullptr};
+        struct taps across = inside ? taps_of(b, own_b) : taps{0, 0, nullptr};
+        struct taps span = reach_of(a, tile_a, TILE_A), lines = reach_of(b, tile_b, TILE_B);
+        int width = span.end - span.first;
+        bool staged = width <= FIT_STAGED;
+        int together = staged ? min(LINES, FIT_STAGED / max(width, 1)) : LINES;
 #pragma unroll
         for (int c = 0; c < channels; c++)
             sums[c] = HALF;
         /* The same lines for all threads of the block. */
-        int line = first_b <= last_b ? taps_of(b, first_b).first : 0;
-        int end = first_b <= last_b ? taps_of(b, last_b).end : 0;
-        for (; line < end; line += LINES) {
-            for (int i = thread; i < LINES * TILE_A; i += THREADS) {
-                int along = tile_a + i % TILE_A - a.before, source = line + i / TILE_A;
-                if (along < 0 || along >= a.out || source >= end)
-                    continue;
-                struct taps taps = taps_of(a, along);
+        for (int first = lines.first; first < lines.end; first += together) {
+            int end = min(first + together, lines.end);
+            for (int at = first + line; staged && at < end; at += TILE_B)
+                for (int k = column; k < width; k += TILE_A) {
+                    int pixel[channels];
+                    fetch<channels>(picture, rows_first ? at : span.first + k,
+                                    rows_first ? span.first + k : at, pixel);
+                    source[(at - first) * width + k] = packed<channels>(pixel);
+                }
+            /* Also for what lies in resized, of the lines before these. */
+            __syncthreads();
+            for (int at = first + line; at < end; at += TILE_B) {
                 int means[channels];
 #pragma unroll
                 for (int c = 0; c < channels; c++)
                     means[c] = HALF;
-                for (int k = taps.first; k < taps.end; k++) {
+                int begin = (at - first) * width - span.first;
+                for (int k = along.first; k < along.end; k++) {
+                    int weight = along.weights[k - along.first];
+                    if (staged) {
+                        add<channels>(means, source[begin + k], weight);
+                        continue;
+                    }
                     int pixel[channels];
-                    fetch<channels>(picture, rows_first ? source : k, rows_first ? k : source, pixel);
-                    int weight = taps.weights[k - taps.first];
-#pragma unroll
-                    for (int c = 0; c < channels; c++)
-                        means[c] += weight * pixel[c];
+                    fetch<channels>(picture, rows_first ? at : k, rows_first ? k : at, pixel);
+                    add<channels>(means, packed<channels>(pixel), weight);
                 }
-                uint32_t packed = 0;
 #pragma unroll
                 for (int c = 0; c < channels; c++)
-                    packed |= (uint32_t)level(means[c]) << 8 * c;
-                resized[i / TILE_A][i % TILE_A] = packed;
+                    means[c] = level(means[c]);
+                resized[at - first][column] = packed<channels>(means);
             }
             __syncthreads();
-            for (int k = max(line, own.first); k < min(line + LINES, own.end); k++) {
-                uint32_t packed = resized[k - line][thread % TILE_A];
-                int weight = own.weights[k - own.first];
-#pragma unroll
-                for (int c = 0; c < channels; c++)
-                    sums[c] += weight * (int)(packed >> 8 * c & 255);
-            }
-            __syncthreads();
+            for (int k = max(first, across.first); k < min(end, across.end); k++)
+                add<channels>(sums, resized[k - first][column], across.weights[k - across.first]);
         }
     }
+    int at_a = tile_a + column, at_b = tile_b + line;
     if (at_a >= size_a || at_b >= size_b)
         return;
     int x = rows_first ? at_b : at_a, y = rows_first ? at_a : at_b;
-    uint8_t *to = image + ((int64_t)y * job.width + x) * channels;
+    uint8_t *to =
+        job.images + (int64_t)blockIdx.z * job.image_bytes + ((int64_t)y * job.width + x) * channels;
 #pragma unroll
     for (int c = 0; c < channels; c++) {
         int from = channels == 3 && job.bgr ? 2 - c : c;

@@ -5,6 +5,8 @@
 #include "engine/base/error.h"
 #include "engine/cuda/decode/nvjpeg.h"
 
+#include <stdint.h>
+
 /* Decodes a colour picture, a grey one and the colour one again as a batch, and compares every sample.
  * memory: CONVOY_JPEG_PROBE_BYTES of the device's. Waits for the stream. Returns 0, -ENOTSUP with a sentence,
  * or an error of CUDA that means that the device is lost. */

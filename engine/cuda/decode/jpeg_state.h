@@ -8,8 +8,11 @@
 #include "engine/cuda/decode/nvjpeg.h"
 #include "kernels/fit_images.h"
 
-/* Of decoded samples, for each state: a picture of 42 megapixels in 4:2:0, or of 21 in 4:4:4. */
+/* Of decoded samples, for each state: a picture of 42 megapixels in 4:2:0, or of 21 in 4:4:4. Tests are
+ * compiled with less. */
+#ifndef CONVOY_JPEG_PLANES_BYTES
 #define CONVOY_JPEG_PLANES_BYTES ((size_t)64 << 20)
+#endif
 
 /* What all states share; read by them all. */
 struct convoy_jpeg_library {

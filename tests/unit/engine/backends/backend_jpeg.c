@@ -1,327 +1,11 @@
-/* Jobs of JPEG files: a network that gives its input back shows the pixels that the device made of them. On the
- * emulated GPU, whose stand-in for nvJPEG decodes with libjpeg as the front does, they are the front's to the
- * bit; on a GPU its engines' pixels differ a little. */
-#include "server/image/image.h"
-#include "server/image/scratch.h"
-#include "tests/unit/engine/backends/backend_harness.h"
-
-#include <math.h>
-
-#include <jpeglib.h>
-
-#define MOST_ROWS 300
-
-static struct convoy_device_info about;
-static char logged[4096];
-
-static void keep_log(void *context, const char *level, const char *text)
-{
-    size_t used = strlen(logged);
-    (void)context;
-    snprintf(logged + used, sizeof(logged) - used, "%s: %s\n", level, text);
-}
-
-/* As open_backend(), with the library of that path beside it, NULL: none. */
-static void open_with_library(const char *library)
-{
-    struct convoy_error error;
-    struct convoy_open_options options = {.streams = 3, .log = keep_log};
-    if (library != NULL)
-        cr_assert(dlopen(library, RTLD_NOW | RTLD_LOCAL) != NULL, "%s", dlerror());
-    open_backend_with(&options);
-    backend->close(device);
-    cr_assert_eq(backend->open(0, &options, &device, &about, &error), 0, "%s", error.message);
-}
-
-static void open_jpeg(void)
-{
-#ifdef CONVOY_TEST_NVJPEG
-    open_with_library(getenv("CONVOY_TEST_MODULE") == NULL ? CONVOY_TEST_NVJPEG : NULL);
-#else
-    open_with_library(NULL);
-#endif
-    if (about.jpeg_jobs == 0)
-        cr_skip("this backend decodes no JPEG files");
-}
+/* Jobs of JPEG files: what the device makes of whole ones. */
+#include "tests/unit/engine/backends/backend_jpeg.h"
 
 TestSuite(backend_jpeg, .init = open_jpeg, .fini = close_backend, .timeout = 300);
 
-/* The stand-in decodes as the front does. */
-static bool is_exact(void)
-{
-    return getenv("CONVOY_TEST_MODULE") == NULL;
-}
-
-/* ---- Files ---- */
-
-struct file {
-    unsigned char *bytes;
-    unsigned long length;
-    int width, height, components;
-};
-
-/* What a file is encoded like. */
-struct encoding {
-    int width, height;
-    bool grey;
-    int half_x, half_y; /* chroma */
-    int quality, restart;
-    const char *comment;
-};
-
-static struct file encode(const struct encoding *how)
-{
-    struct file file = {.width = how->width, .height = how->height, .components = how->grey ? 1 : 3};
-    struct jpeg_compress_struct encoder;
-    struct jpeg_error_mgr errors;
-    encoder.err = jpeg_std_error(&errors);
-    jpeg_create_compress(&encoder);
-    jpeg_mem_dest(&encoder, &file.bytes, &file.length);
-    encoder.image_width = (JDIMENSION)how->width;
-    encoder.image_height = (JDIMENSION)how->height;
-    encoder.input_components = file.components;
-    encoder.in_color_space = how->grey ? JCS_GRAYSCALE : JCS_RGB;
-    jpeg_set_defaults(&encoder);
-    jpeg_set_quality(&encoder, how->quality > 0 ? how->quality : 90, TRUE);
-    encoder.comp_info[0].h_samp_factor = how->half_x + 1;
-    encoder.comp_info[0].v_samp_factor = how->half_y + 1;
-    encoder.restart_interval = (unsigned)how->restart;
-    jpeg_start_compress(&encoder, TRUE);
-    if (how->comment != NULL)
-        jpeg_write_marker(&encoder, JPEG_COM, (const JOCTET *)how->comment, (unsigned)strlen(how->comment));
-    uint8_t *line = malloc((size_t)how->width * 3);
-    cr_assert(line != NULL);
-    int seed = (int)(random_value() * 100);
-    while (encoder.next_scanline < encoder.image_height) {
-        int y = (int)encoder.next_scanline;
-        for (int x = 0; x < how->width; x++)
-            for (int c = 0; c < file.components; c++)
-                line[x * file.components + c] =
-                    (uint8_t)(128 + 80 * sin(0.05 * (x + seed) * (c + 1)) + 40 * cos(0.07 * y * (3 - c)) +
-                              ((x / 9 + y / 7) % 2 != 0 ? 7 : -7));
-        JSAMPROW row = line;
-        jpeg_write_scanlines(&encoder, &row, 1);
-    }
-    jpeg_finish_compress(&encoder);
-    jpeg_destroy_compress(&encoder);
-    free(line);
-    return file;
-}
-
-/* ---- Jobs ---- */
-
-struct rows {
-    uint32_t count;
-    size_t bytes;
-    uint8_t *memory;
-    struct file files[MOST_ROWS];
-    int orientations[MOST_ROWS];
-};
-
-static struct rows *new_rows(void)
-{
-    struct rows *rows = calloc(1, sizeof(*rows));
-    cr_assert(rows != NULL);
-    return rows;
-}
-
-static void add_row(struct rows *rows, struct file file, int orientation)
-{
-    rows->orientations[rows->count] = orientation;
-    rows->files[rows->count++] = file;
-}
-
-static struct convoy_jpeg_row *header_of(const struct rows *rows, uint32_t row)
-{
-    return (struct convoy_jpeg_row *)(void *)(rows->memory + (size_t)row * CONVOY_JPEG_ROW_BYTES);
-}
-
-/* Headers, then files, as the front lays them out. */
-static void lay_out(struct rows *rows)
-{
-    rows->bytes = (size_t)rows->count * CONVOY_JPEG_ROW_BYTES;
-    for (uint32_t i = 0; i < rows->count; i++)
-        rows->bytes += (rows->files[i].length + 63) / 64 * 64;
-    rows->memory = aligned_bytes(rows->bytes);
-    memset(rows->memory, 0xff, rows->bytes);
-    size_t at = (size_t)rows->count * CONVOY_JPEG_ROW_BYTES;
-    for (uint32_t i = 0; i < rows->count; i++) {
-        const struct file *file = &rows->files[i];
-        *header_of(rows, i) =
-            (struct convoy_jpeg_row){.length = (uint32_t)file->length,
-                                     .offset = (uint32_t)(at - (size_t)i * CONVOY_JPEG_ROW_BYTES),
-                                     .width = (uint16_t)file->width,
-                                     .height = (uint16_t)file->height,
-                                     .orientation = (uint8_t)rows->orientations[i],
-                                     .components = (uint8_t)file->components};
-        memcpy(rows->memory + at, file->bytes, file->length);
-        at += (file->length + 63) / 64 * 64;
-    }
-}
-
-static void free_rows(struct rows *rows)
-{
-    for (uint32_t i = 0; i < rows->count; i++)
-        free(rows->files[i].bytes);
-    free(rows->memory);
-    free(rows);
-}
-
-/* A network that gives back its pixels, less what fitting does to a picture. */
-struct mirror {
-    struct convoy_graph *graph;
-    struct convoy_net *net;
-    struct convoy_net_info info;
-    struct convoy_image_fitting fitting;
-};
-
-static int try_mirror(struct mirror *mirror, int width, int height, int channels, uint32_t max_batch,
-                      const struct convoy_image_fitting *fitting, struct convoy_error *error)
-{
-    struct convoy_load_options options = {.name = "mirror", .max_batch = max_batch, .fitting = *fitting};
-    mirror->fitting = *fitting;
-    mirror->graph = new_graph(SHAPE(1, channels, height, width));
-    add_output(mirror->graph, add_act(mirror->graph, mirror->graph->input, CONVOY_RELU, 0, 0));
-    for (int c = 0; c < CONVOY_MAX_U8_CHANNELS; c++)
-        options.multiply[c] = 1;
-    return backend->load(device, mirror->graph, &options, &mirror->net, &mirror->info, error);
-}
-
-static struct mirror load_mirror(int width, int height, int channels, uint32_t max_batch,
-                                 const struct convoy_image_fitting *fitting)
-{
-    struct mirror mirror;
-    struct convoy_error error;
-    cr_assert_eq(try_mirror(&mirror, width, height, channels, max_batch, fitting, &error), 0, "%s",
-                 error.message);
-    cr_assert(mirror.info.takes_jpeg, "%s", logged);
-    return mirror;
-}
-
-static void unload_mirror(struct mirror *mirror)
-{
-    backend->unload(device, mirror->net);
-    convoy_graph_free(mirror->graph);
-}
-
-static bool is_undecoded(const struct convoy_job_times *times, uint32_t row)
-{
-    return times->undecoded[row / 64] >> row % 64 & 1;
-}
-
-static size_t output_stride(const struct mirror *mirror)
-{
-    return (mirror->info.outputs_per_row * sizeof(float) + 63) / 64 * 64;
-}
-
-static struct convoy_job job_of(const struct mirror *mirror, const struct rows *rows, float *output,
-                                struct convoy_job_times *times)
-{
-    memset(times, 0xff, sizeof(*times));
-    times->layer_us = NULL;
-    return (struct convoy_job){.tag = 5,
-                               .layout = CONVOY_LAYOUT_JPEG,
-                               .rows = rows->count,
-                               .input = rows->memory,
-                               .input_stride = CONVOY_JPEG_ROW_BYTES,
-                               .input_bytes = rows->bytes,
-                               .output = output,
-                               .output_stride = output_stride(mirror),
-                               .times = times};
-}
-
-/* Runs them all; the caller frees the outputs. */
-static float *run_rows(const struct mirror *mirror, const struct rows *rows, struct convoy_job_times *times)
-{
-    float *output = aligned_bytes(rows->count * output_stride(mirror));
-    memset(output, 0xff, rows->count * output_stride(mirror));
-    struct convoy_job job = job_of(mirror, rows, output, times);
-    run(mirror->net, &job);
-    cr_assert_geq(times->input_us, 0);
-    return output;
-}
-
-/* ---- What the front makes of them ---- */
-
-/* The file with an Exif segment that has the orientation. */
-static uint8_t *with_orientation(const struct file *file, int orientation, size_t *length)
-{
-    static const uint8_t exif[] = {0xff, 0xe1, 0,    34,   'E', 'x', 'i', 'f', 0, 0, 'M', 'M',
-                                   0,    42,   0,    0,    0,   8,   0,   1,   1, 0x12, 0, 3,
-                                   0,    0,    0,    1,    0,   0,   0,   0,   0, 0, 0,   0};
-    uint8_t *bytes = malloc(file->length + sizeof(exif));
-    cr_assert(bytes != NULL);
-    memcpy(bytes, file->bytes, 2);
-    memcpy(bytes + 2, exif, sizeof(exif));
-    bytes[2 + 29] = (uint8_t)orientation;
-    memcpy(bytes + 2 + sizeof(exif), file->bytes + 2, file->length - 2);
-    *length = file->length + sizeof(exif);
-    return bytes;
-}
-
-static void check_row(const struct mirror *mirror, const struct rows *rows, uint32_t row, const float *output)
-{
-    const struct convoy_image_fitting *fitting = &mirror->fitting;
-    struct convoy_image_target target = {.width = (int)mirror->info.width,
-                                         .height = (int)mirror->info.height,
-                                         .channels = (int)mirror->info.channels,
-                                         .fit = (enum convoy_image_fit)(fitting->kind - 1),
-                                         .filter = (enum convoy_image_filter)fitting->filter,
-                                         .cover_width = (int)fitting->cover_width,
-                                         .cover_height = (int)fitting->cover_height,
-                                         .color = {fitting->color[0], fitting->color[1], fitting->color[2]},
-                                         .bgr = fitting->bgr};
-    struct convoy_error error;
-    struct convoy_image_scratch *scratch = convoy_image_scratch_new();
-    size_t pixels = (size_t)target.width * (size_t)target.height, channels = (size_t)target.channels, length;
-    uint8_t *want = malloc(pixels * channels);
-    uint8_t *bytes = with_orientation(&rows->files[row], rows->orientations[row], &length);
-    cr_assert(scratch != NULL && want != NULL);
-    cr_assert_eq(convoy_image_to_row(scratch, bytes, length, 1u << 30, &target, want, &error), 0, "%s",
-                 error.message);
-    double differences = 0;
-    int worst = 0;
-    for (size_t c = 0; c < channels; c++)
-        for (size_t i = 0; i < pixels; i++) {
-            int difference = abs((int)output[c * pixels + i] - want[i * channels + c]);
-            differences += difference;
-            worst = difference > worst ? difference : worst;
-        }
-    differences /= (double)(pixels * channels);
-    cr_assert(is_exact() ? worst == 0 : worst <= 12 && differences <= 1.0,
-              "row %u, %d x %d, %d components, orientation %d, kind %d filter %d: %d levels off, %.3f in the mean",
-              row, rows->files[row].width, rows->files[row].height, rows->files[row].components,
-              rows->orientations[row], (int)fitting->kind, (int)fitting->filter, worst, differences);
-    free(bytes);
-    free(want);
-    convoy_image_scratch_free(scratch);
-}
-
-/* All rows are as the front makes them, but for those that are not to be decoded, a bit each. */
-static void check_rows_but(const struct mirror *mirror, struct rows *rows, uint64_t undecodable)
-{
-    struct convoy_job_times times;
-    float *output = run_rows(mirror, rows, &times);
-    for (uint32_t row = 0; row < rows->count; row++) {
-        bool bad = row < 64 && (undecodable >> row & 1);
-        cr_assert_eq(is_undecoded(&times, row), bad, "row %u", row);
-        const float *own = output + row * output_stride(mirror) / sizeof(float);
-        if (!bad)
-            check_row(mirror, rows, row, own);
-        for (uint32_t i = 0; bad && i < mirror->info.outputs_per_row; i++)
-            cr_assert(own[i] == 0, "row %u shows something", row);
-    }
-    free(output);
-    free_rows(rows);
-}
-
-/* ---- Tests ---- */
-
-static const struct convoy_image_fitting stretch = {.kind = CONVOY_FITTING_STRETCH};
-
 Test(backend_jpeg, sizes_samplings_and_grey)
 {
-    static const int sizes[][2] = {{32, 32}, {64, 48}, {37, 23}, {1, 1},   {2, 2},   {3, 5},
+    static const int sizes[][2] = {{32, 32}, {64, 48}, {37, 23}, {1, 1},   {2, 2},    {3, 5},
                                    {4, 4},   {5, 3},   {100, 9}, {9, 100}, {120, 90}, {16, 17}};
     struct mirror mirror = load_mirror(24, 20, 3, 64, &stretch);
     struct rows *rows = new_rows();
@@ -370,14 +54,172 @@ Test(backend_jpeg, fittings)
             struct mirror mirror = load_mirror(24, 20, channels, 8, &fitting);
             struct rows *rows = new_rows();
             for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
-                add_row(rows,
-                        encode(&(struct encoding){.width = sizes[i][0],
-                                                  .height = sizes[i][1],
-                                                  .half_x = i % 2,
-                                                  .half_y = i % 3 == 0}),
-                        (int)i + 1);
+                add_row(
+                    rows,
+                    encode(&(struct encoding){
+                        .width = sizes[i][0], .height = sizes[i][1], .half_x = i % 2, .half_y = i % 3 == 0}),
+                    (int)i + 1);
             lay_out(rows);
             check_rows_but(&mirror, rows, 0);
             unload_mirror(&mirror);
         }
+}
+
+/* More than the planes of a state hold, and more tables than fit. */
+Test(backend_jpeg, several_rounds)
+{
+    struct mirror mirror = load_mirror(24, 20, 3, 300, &stretch);
+    struct rows *rows = new_rows();
+    for (int i = 0; i < 10; i++)
+        add_row(rows, encode(&(struct encoding){.width = 640, .height = 480 - i}), 1);
+    lay_out(rows);
+    check_rows_but(&mirror, rows, 0);
+    rows = new_rows();
+    for (int i = 0; i < (int)CONVOY_JPEG_ROWS_MAX; i++)
+        add_row(rows, encode(&(struct encoding){.width = 20 + i, .height = 280 - i, .grey = true}),
+                1 + i % 8);
+    lay_out(rows);
+    check_rows_but(&mirror, rows, 0);
+    unload_mirror(&mirror);
+}
+
+/* ---- Jobs beside each other ---- */
+
+static uint64_t counted;
+
+static void find_count(void *context, const char *name, uint64_t value)
+{
+    if (strcmp(name, context) == 0)
+        counted += value;
+}
+
+static uint64_t count_of_calls(void)
+{
+    static const char *const names[] = {"cudaMalloc", "cudaMallocHost", "cudaFree", "cudaFreeHost",
+                                        "cudaHostRegister"};
+    counted = 0;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        backend->counters(device, find_count, (void *)(uintptr_t)names[i]);
+    return counted;
+}
+
+/* Twenty jobs at once, profiles and jobs of pixels among them, of two networks; a third one is loaded
+ * meanwhile, with larger rows. Once each state has worked nothing is allocated. */
+Test(backend_jpeg, many_jobs_at_once)
+{
+    enum { JOBS = 20 };
+    struct convoy_image_fitting fittings[2] = {{.kind = CONVOY_FITTING_STRETCH},
+                                               {.kind = CONVOY_FITTING_PAD, .bgr = true}};
+    struct mirror mirrors[3];
+    struct rows *rows[JOBS];
+    float *outputs[JOBS];
+    static struct convoy_job_times times[JOBS];
+    struct convoy_error error;
+    for (int i = 0; i < 2; i++)
+        mirrors[i] = load_mirror(20 + 4 * i, 20, 3, 8, &fittings[i]);
+    uint64_t allocated = 0;
+    for (int again = 0; again < 3; again++) {
+        for (int i = 0; i < JOBS; i++) {
+            struct mirror *mirror = &mirrors[i % 2];
+            rows[i] = new_rows();
+            for (int k = 0; k <= i % 8; k++)
+                add_row(rows[i], encode(&(struct encoding){.width = 30 + i, .height = 50 - k}), 1 + k);
+            lay_out(rows[i]);
+            outputs[i] = aligned_bytes(rows[i]->count * output_stride(mirror));
+            struct convoy_job job = job_of(mirror, rows[i], outputs[i], &times[i]);
+            job.tag = (uint64_t)i;
+            job.profile = i % 5 == 0;
+            cr_assert_eq(backend->submit(device, mirror->net, &job, &error), 0, "%s", error.message);
+            if (i == 4 && again == 1)
+                mirrors[2] = load_mirror(40, 40, 3, 16, &stretch);
+        }
+        bool seen[JOBS] = {false};
+        for (int i = 0; i < JOBS; i++) {
+            uint64_t tag = JOBS;
+            cr_assert_eq(take(&tag, &error), 1, "%s", error.message);
+            cr_assert(tag < JOBS && !seen[tag]);
+            seen[tag] = true;
+            for (uint32_t row = 0; row < rows[tag]->count; row++)
+                check_row(&mirrors[tag % 2], rows[tag], row,
+                          outputs[tag] + row * output_stride(&mirrors[tag % 2]) / sizeof(float));
+        }
+        for (int i = 0; i < JOBS; i++) {
+            free_rows(rows[i]);
+            free(outputs[i]);
+        }
+        if (again == 1)
+            allocated = count_of_calls();
+    }
+    if (is_exact()) /* nvJPEG allocates when it likes; some state may not have worked before */
+        cr_assert_leq(count_of_calls() - allocated, 2 * 4);
+    for (int i = 0; i < 3; i++)
+        unload_mirror(&mirrors[i]);
+}
+
+/* ---- Rows that fp16 does not hold ---- */
+
+/* Bright rows overflow fp16 and run again on a network with float32, from their files: as rows of the same
+ * pixels do, to the bit. */
+Test(backend_jpeg, rows_that_run_again)
+{
+    enum { ROWS = 6 };
+    struct convoy_error error;
+    struct convoy_net_info info;
+    struct convoy_net *net = NULL;
+    struct convoy_load_options options = {.name = "loud",
+                                          .max_batch = 8,
+                                          .precision = CONVOY_COMPUTE_FP16,
+                                          .fitting = stretch,
+                                          .multiply = {1, 1, 1, 1}};
+    struct convoy_graph *graph = new_graph(SHAPE(1, 3, 20, 24));
+    int x = add_conv(graph, graph->input, 16, 3, 3, CONV3, true);
+    float *weights = graph->tensors[graph->nodes[0].inputs[1]].data;
+    for (int i = 0; i < 16 * 3 * 9; i++)
+        weights[i] = fabsf(weights[i]) * 200;
+    x = add_conv(graph, add_act(graph, x, CONVOY_RELU, 0, 0), 16, 3, 3, CONV3, true);
+    add_output(graph, add_dense(graph, add_flatten(graph, x), 5, true));
+    cr_assert_eq(backend->load(device, graph, &options, &net, &info, &error), 0, "%s", error.message);
+    cr_assert(info.takes_jpeg);
+    struct mirror mirror = load_mirror(24, 20, 3, 8, &stretch);
+    struct rows *rows = new_rows();
+    for (int i = 0; i < ROWS; i++)
+        add_row(rows, usual(), 1);
+    free(rows->files[2].bytes);
+    rows->files[2] = encode(&(struct encoding){.width = 40, .height = 30, .comment = "nvjpeg:refuse"});
+    lay_out(rows);
+    struct convoy_job_times times;
+    float *pixels = run_rows(&mirror, rows, &times);
+    size_t stride = 24 * 20 * 3 + 32, output_bytes = (info.outputs_per_row * sizeof(float) + 63) / 64 * 64;
+    _Static_assert((24 * 20 * 3 + 32) % 64 == 0, "a row's stride");
+    uint8_t *bytes = aligned_bytes(ROWS * stride);
+    for (int row = 0; row < ROWS; row++)
+        for (int c = 0; c < 3; c++)
+            for (int i = 0; i < 24 * 20; i++)
+                bytes[(size_t)row * stride + (size_t)(i * 3 + c)] = (uint8_t)
+                    pixels[(size_t)row * output_stride(&mirror) / sizeof(float) + (size_t)(c * 480 + i)];
+    float *outputs[2] = {aligned_bytes(ROWS * output_bytes), aligned_bytes(ROWS * output_bytes)};
+    struct convoy_job job = job_of(&mirror, rows, outputs[0], &times);
+    job.output_stride = output_bytes;
+    run(net, &job);
+    cr_assert_eq(times.undecoded[0], is_exact() ? 4 : 0);
+    cr_assert(strstr(logged, "run again with float32 tensors") != NULL, "%s", logged);
+    job.layout = CONVOY_LAYOUT_U8_HWC;
+    job.input = bytes;
+    job.input_stride = stride;
+    job.output = outputs[1];
+    run(net, &job);
+    for (int row = 0; row < ROWS; row++) {
+        size_t at = (size_t)row * output_bytes / sizeof(float);
+        cr_assert(isfinite(outputs[0][at]), "row %d", row);
+        cr_assert_arr_eq(outputs[0] + at, outputs[1] + at, info.outputs_per_row * sizeof(float), "row %d",
+                         row);
+    }
+    backend->unload(device, net);
+    convoy_graph_free(graph);
+    unload_mirror(&mirror);
+    free(pixels);
+    free(bytes);
+    free(outputs[0]);
+    free(outputs[1]);
+    free_rows(rows);
 }
